@@ -1,0 +1,89 @@
+"""Every way gpusim can refuse, one class each, with the exit code that a shell sees.
+
+Mental model: a failure is a value of a class that says *what* went wrong; the
+message says *where* (kernel, address, SASS text, thread, source line) and, where
+there is one, the remedy. The CLI prints ``error: <message>`` on one line and
+exits with ``exit_code``; library users catch :class:`GpusimError` or a subclass.
+
+Exit codes (a contract): 0 clean, 1 confirmed divergence or regression, 2 usage or
+configuration, 3 could not measure or run, 4 ambiguous under ``--strict``,
+5 unsupported opcode or GPU, 70 internal error.
+"""
+
+from __future__ import annotations
+
+
+class GpusimError(Exception):
+    """Root of all errors that gpusim raises on purpose; ``exit_code`` is for the shell."""
+
+    exit_code = 70
+
+
+class UsageError(GpusimError):
+    """A command line, argument or configuration value that cannot be taken as given."""
+
+    exit_code = 2
+
+
+class UnknownKernelError(UsageError):
+    """A kernel name that no suite and no file provides."""
+
+
+class LaunchError(UsageError):
+    """A launch that the GPU would refuse: block, grid or shared memory beyond its limits."""
+
+
+class SpecError(UsageError):
+    """A GPU description with a missing, unknown or impossible value."""
+
+
+class TraceFormatError(UsageError):
+    """A trace file that is damaged, truncated, of another version, or not a trace at all."""
+
+
+class ToolchainError(GpusimError):
+    """Capture needs a package (NVVM, nvJitLink, nvdisasm) that is not installed here."""
+
+    exit_code = 3
+
+
+class CompileError(GpusimError):
+    """The kernel does not compile for the asked architecture."""
+
+    exit_code = 3
+
+
+class ExecutionError(GpusimError):
+    """The kernel compiled but could not be run to its end; the parent of the next ones."""
+
+    exit_code = 3
+
+
+class AddressError(ExecutionError):
+    """A load, store or atomic outside every allocation, or misaligned."""
+
+
+class DeadlockError(ExecutionError):
+    """Warps wait for each other for ever: at a barrier in capture, or in the engine."""
+
+
+class InstructionLimitError(ExecutionError):
+    """The kernel executed more warp instructions than the limit allows."""
+
+
+class UnsupportedOpcodeError(GpusimError):
+    """An instruction form that the emulator has no row for, refused before anything runs."""
+
+    exit_code = 5
+
+
+class UnknownGpuError(GpusimError):
+    """A GPU name that is neither built in nor a readable TOML file."""
+
+    exit_code = 5
+
+
+class NoDataError(GpusimError):
+    """A comparison with no row to compare: zero rows is never success."""
+
+    exit_code = 3

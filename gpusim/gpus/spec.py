@@ -1,0 +1,161 @@
+"""A GPU as frozen values: what the engine may know of a machine, and nothing else.
+
+Mental model: a :class:`GpuSpec` is a parts list with sizes, rates and latencies. Every field's name
+ends in its unit. SM-side latencies are in SM cycles; what lives in another clock domain (crossbar,
+L2, DRAM) is in nanoseconds, so that a change of the SM clock moves the two against each other as
+on silicon. A variant is a new value (:func:`dataclasses.replace`), never a mutation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class PipeSpec:
+    """An execution pipe of a sub-core: a warp instruction occupies its port ``interval_cycles``
+    (32 / lanes) and its result is readable ``latency_cycles`` after issue. ``shared_by_sm``: one
+    unit serves all four sub-cores."""
+
+    interval_cycles: int
+    latency_cycles: int
+    shared_by_sm: bool = False
+
+
+@dataclass(frozen=True)
+class SmSpec:
+    sub_cores: int
+    max_warps: int
+    max_blocks: int
+    max_threads_per_block: int
+    registers: int
+    max_registers_per_thread: int
+    register_allocation_unit: int  # registers a warp's allocation is rounded up to
+    shared_max_bytes: int  # per SM, largest carve-out
+    shared_per_block_max_bytes: int  # opt-in limit
+    shared_reserved_bytes: int  # per block, taken by the system (1024 since sm_80)
+    shared_allocation_unit_bytes: int
+    shared_carveouts_kib: tuple[int, ...]  # legal carve-outs, ascending
+
+
+@dataclass(frozen=True)
+class InstructionCacheSpec:
+    """Fetch path: L0 per sub-core, L1 per SM; misses beyond go to the L1.5/L2 constant path."""
+
+    l0_bytes: int
+    l1_bytes: int
+    l0_miss_cycles: int
+    l1_miss_cycles: int
+
+
+@dataclass(frozen=True)
+class L1Spec:
+    """The SM's unified L1/shared memory and the memory-IO path in front of it.
+
+    ``queue_entries``: memory instructions a sub-core may have waiting; ``accept_interval_cycles``:
+    the shared back end takes one request each so many cycles; ``hit_latency_cycles``: LDG issue to
+    dependent issue, one warp, one sector; ``shared_latency_cycles``: the same for LDS;
+    ``tag_banks``: 128-byte lines looked up a cycle; ``bank_count`` x ``bank_bytes`` a cycle from data.
+    ``miss_entries``: outstanding 128-byte line requests an SM can hold.
+    """
+
+    total_bytes: int
+    line_bytes: int
+    sector_bytes: int
+    ways: int
+    queue_entries: int
+    accept_interval_cycles: int
+    hit_latency_cycles: int
+    shared_latency_cycles: int
+    constant_latency_cycles: int
+    shuffle_latency_cycles: int
+    barrier_latency_cycles: int
+    operand_read_cycles: int  # issue to release of the read barrier
+    tag_banks: int
+    bank_count: int
+    bank_bytes: int
+    miss_entries: int
+    fill_bytes_per_cycle: int  # SM input port of the crossbar
+    store_bytes_per_cycle: int  # SM output port of the crossbar
+
+
+@dataclass(frozen=True)
+class CrossbarSpec:
+    """One-way times between an SM and an L2 slice of its own partition, unloaded."""
+
+    request_latency_ns: float
+    response_latency_ns: float
+
+
+@dataclass(frozen=True)
+class L2Spec:
+    """``partitions`` halves of ``slices`` / partitions slices each. Each half caches what its own
+    SMs access; a line's home half owns the DRAM channel behind it. ``hit_latency_ns`` is the time
+    inside the near slice; ``far_hit_extra_ns`` / ``far_miss_extra_ns`` add for a line whose home
+    is the other half."""
+
+    partitions: int
+    slices: int
+    total_bytes: int
+    ways: int
+    hit_latency_ns: float
+    far_hit_extra_ns: float
+    far_miss_extra_ns: float
+    slice_bytes_per_ns: float  # read bandwidth of one slice
+    slice_write_bytes_per_ns: float
+    partition_link_bytes_per_ns: float  # between the halves, each way
+    atomic_interval_ns: float  # same-address atomics at a slice
+
+
+@dataclass(frozen=True)
+class DramSpec:
+    """``channels`` independent channels; ``miss_latency_ns`` is L2 miss to data back at the slice,
+    unloaded and row open time included; ``efficiency`` is the reachable share of the pin rate."""
+
+    total_bytes: int
+    channels: int
+    banks_per_channel: int
+    row_bytes: int
+    peak_bytes_per_ns: float
+    efficiency: float
+    miss_latency_ns: float
+    row_miss_extra_ns: float
+    read_write_turnaround_ns: float
+
+
+@dataclass(frozen=True)
+class LaunchSpec:
+    """``start_cycles``: launch to the first block's first issue; ``end_cycles``: last exit to the
+    kernel's end; ``dispatch_interval_cycles``: the dispatcher starts one block each so many cycles;
+    ``block_turnaround_cycles``: a block's exit to its successor's first issue on that SM."""
+
+    start_cycles: int
+    end_cycles: int
+    dispatch_interval_cycles: int
+    block_turnaround_cycles: int
+
+
+@dataclass(frozen=True)
+class GpuSpec:
+    name: str
+    title: str
+    generation: str
+    capability: tuple[int, int]
+    clock_hz: float  # SM clock at which the figures hold
+    sm_count: int
+    sm: SmSpec
+    pipes: dict[str, PipeSpec]  # PipeClass name in lower case -> pipe
+    instruction_cache: InstructionCacheSpec
+    l1: L1Spec
+    crossbar: CrossbarSpec
+    l2: L2Spec
+    dram: DramSpec
+    launch: LaunchSpec
+
+    def cycles(self, time_ns: float) -> float:
+        """SM cycles in ``time_ns`` nanoseconds at this GPU's SM clock."""
+        return time_ns * self.clock_hz / 1e9
+
+    def ns(self, cycles: float) -> float:
+        """Nanoseconds that ``cycles`` SM cycles take."""
+        return cycles * 1e9 / self.clock_hz
