@@ -1,0 +1,81 @@
+"""What is the least time that a launch can take, counted by hand on a trace of two warps?"""
+
+import numpy as np
+import pytest
+
+from gpusim.theory.bounds import lower_bounds
+from gpusim.theory.footprint import footprint
+from gpusim.trace.record import (
+    ACCESS,
+    INSTRUCTION,
+    RUN,
+    SCATTERED,
+    WARP,
+    Chunk,
+    Launch,
+    MemoryKind,
+    PipeClass,
+    Program,
+    Space,
+    Trace,
+)
+
+
+def two_warp_trace(accesses, scattered=(), kind=MemoryKind.LOAD):
+    """Each of two warps: ALU, one 4-byte global access, FP64, and an exit-like branch."""
+    table = np.zeros(4, INSTRUCTION)
+    table["pipe"] = (PipeClass.ALU, PipeClass.LSU, PipeClass.FP64, PipeClass.BRANCH)
+    table["stall_cycles"] = (4, 2, 1, 5)
+    table["records"][1] = 1
+    table["memory_kind"][1] = kind
+    table["space"][1] = Space.GLOBAL
+    table["access_bytes"][1] = 4
+    warps = np.zeros(2, WARP)
+    warps["access_count"] = 1
+    warps["access_start"] = (0, 1)
+    chunk = Chunk(
+        first_block=0,
+        blocks=2,
+        warps=warps,
+        runs=np.array([(0, 4, 0xFFFFFFFF)], RUN),
+        path_start=np.array([0, 1]),
+        accesses=np.array(accesses, ACCESS),
+        scattered=np.array(scattered, np.uint64).reshape(-1, 32),
+    )
+    launch = Launch("k", (9, 0), (2, 1, 1), (32, 1, 1), 16, 0, 0, "")
+    return Trace(Program(table, ("",) * 4), launch, [chunk])
+
+
+def test_two_warps_on_the_same_line_touch_its_four_sectors_once():
+    trace = two_warp_trace([(4096, 4, 0xFFFFFFFF), (4096, 4, 0xFFFFFFFF)])
+    found = footprint(trace)
+    assert (found.sectors, found.sectors_read_only, found.line_lookups) == (4, 4, 2)
+
+
+def test_lanes_that_are_off_touch_nothing():
+    trace = two_warp_trace([(4096, 4, 0x000000FF), (8192, 4, 0)])
+    assert footprint(trace).sectors == 1
+
+
+def test_scattered_lanes_count_each_line_once():
+    lanes = np.repeat(np.arange(16) * 128, 2)
+    trace = two_warp_trace([(0, SCATTERED, 0xFFFFFFFF), (0, SCATTERED, 0xFFFFFFFF)], [lanes])
+    found = footprint(trace)
+    assert (found.sectors, found.line_lookups) == (16, 32)
+
+
+def test_written_sectors_need_no_read_from_dram():
+    trace = two_warp_trace([(4096, 4, 0xFFFFFFFF), (8192, 4, 0xFFFFFFFF)], kind=MemoryKind.STORE)
+    found = footprint(trace)
+    assert (found.sectors, found.sectors_read_only) == (8, 0)
+
+
+def test_bounds_count_issue_ports_and_the_longest_warp():
+    gpu = pytest.importorskip("gpusim.gpus.load").load_gpu("h200")
+    found = lower_bounds(two_warp_trace([(4096, 4, 0xFFFFFFFF), (8192, 4, 0xFFFFFFFF)]), gpu)
+    sub_cores = gpu.sm_count * gpu.sm.sub_cores
+    assert found.cycles["issue"] == 8 / sub_cores
+    assert found.cycles["warp"] == 4 + 2 + 1 + 5
+    assert found.cycles["pipe.fp64"] == 2 * gpu.pipes["fp64"].interval_cycles / sub_cores
+    assert found.limiter == "warp" and found.least_cycles == 12
+    assert "dram" not in lower_bounds(two_warp_trace([(0, 4, 1), (0, 4, 1)]), gpu, cold=False).cycles
