@@ -1,216 +1,66 @@
-"""What a trace holds: the kernel's SASS once, and for every warp its path and its addresses.
+"""A trace as one value: program, launch and chunks, in memory or streamed from a file.
 
-Mental model: a trace is a recording of *which* instructions each warp issued and *which*
-addresses its memory instructions touched, and nothing about *when*: time is the engine's
-business, coalescing and caching the model's. It is the sole contract between capture and
-simulation (neither imports the other).
-
-Shapes. A launch has ``grid`` x ``block`` threads; a block has ``warps_per_block`` warps; blocks
-are numbered linearly (x fastest). Blocks come in :class:`Chunk` s of consecutive blocks, each
-self-contained, so that a grid of any size can be streamed in bounded memory. A warp's path is a
-sequence of runs (``RUN``): ``count`` instructions from index ``first`` on, fetched with the
-active-lane ``mask``. Equal paths of a chunk are stored once. Each executed instruction with
-``records > 0`` consumes that many ``ACCESS`` records of its warp, in program order, also when its
-guard predicate switched off all lanes (``mask == 0``).
+Mental model: the pieces are described in :mod:`gpusim.trace.layout` (re-exported here, so that one
+import serves), the container on disk in :mod:`gpusim.trace.file`; this file joins the two into the
+:class:`Trace` that capture returns and the engine takes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from enum import IntEnum
 
-import numpy as np
-
-TRACE_VERSION = 1
-WARP_LANES = 32
-#: ``stride`` of an access whose lane addresses are no affine sequence (see ``Chunk.scattered``).
-SCATTERED = -(2**31)
-NO_BARRIER = 7
-
-
-class PipeClass(IntEnum):
-    """Which kind of execution unit an instruction needs; each GPU maps classes to pipes."""
-
-    NONE = 0  # issues and is done: NOP, DEPBAR, ERRBAR, YIELD
-    ALU = 1  # integer add, logic, shift, compare, min/max, select, predicate logic, PRMT
-    FMA = 2  # FP32 add, multiply, FMA
-    IMAD = 3  # integer multiply-add (FMA-heavy half), IMAD.MOV
-    IMAD_WIDE = 4  # 32x32+64 multiply-add
-    HALF = 5  # packed half and bfloat16
-    FP64 = 6
-    MUFU = 7  # transcendental and reciprocal approximations
-    CONVERT = 8  # conversions that go through the XU: F2I, I2F, F2F.F64, FRND, POPC, FLO, BREV
-    UNIFORM = 9  # uniform datapath
-    BRANCH = 10  # BRA, EXIT, BSSY, BSYNC, CALL, RET, WARPSYNC ...
-    TENSOR = 11  # HMMA, IMMA, DMMA
-    VOTE = 12  # VOTE, MATCH, REDUX
-    SHUFFLE = 13  # SHFL: crosses lanes in the shared-memory path
-    SPECIAL = 14  # S2R, CS2R, B2R, R2B ...
-    CONSTANT = 15  # LDC, ULDC: constant-cache loads
-    LSU = 16  # every load, store, atomic to global, shared, local, generic
-    BARRIER = 17  # BAR.SYNC, BAR.ARV, BAR.RED
-
-
-class MemoryKind(IntEnum):
-    """What a memory instruction does to memory."""
-
-    NONE = 0
-    LOAD = 1
-    STORE = 2
-    ATOMIC = 3  # returns the old value
-    REDUCTION = 4  # returns nothing (RED)
-    ASYNC_COPY = 5  # LDGSTS: record 0 is the global source, record 1 the shared destination
-    PREFETCH = 6
-    MATRIX_LOAD = 7  # LDSM
-
-
-class Space(IntEnum):
-    """The address space that an access names; GENERIC is resolved by the address itself."""
-
-    NONE = 0
-    GLOBAL = 1
-    SHARED = 2  # addresses are byte offsets into the block's shared memory
-    LOCAL = 3  # addresses are byte offsets into the thread's local memory
-    CONSTANT = 4
-    GENERIC = 5  # see Launch.shared_window / local_window
-
-
-class Flag(IntEnum):
-    """Bits of ``INSTRUCTION['flags']``."""
-
-    BARRIER_WAIT = 1  # the warp waits for its block (BAR.SYNC, BAR.RED)
-    EXIT = 2
-    BRANCH = 4
-    BYPASS_L1 = 8  # volatile, strong or atomic: served by L2
-    DEPBAR = 16  # waits until counter ``depbar_index`` is <= ``depbar_level``
-    FENCE = 32  # MEMBAR: waits for the warp's own outstanding stores
-    READ_ONLY = 64  # LDG.CONSTANT
-    COPY_GROUP = 128  # LDGDEPBAR: closes a group of asynchronous copies
-
-
-INSTRUCTION = np.dtype(
-    [
-        ("address", "<u4"),  # byte address inside the kernel's code
-        ("pipe", "u1"),  # PipeClass
-        ("memory_kind", "u1"),  # MemoryKind
-        ("space", "u1"),  # Space
-        ("access_bytes", "u1"),  # bytes a lane moves: 1, 2, 4, 8, 16
-        ("records", "u1"),  # ACCESS records that one execution consumes: 0, 1, 2
-        ("flags", "<u2"),  # Flag bits
-        ("stall_cycles", "u1"),  # control field: cycles until the warp may issue again
-        ("yield_hint", "u1"),  # control field: 1 = the scheduler should prefer another warp
-        ("write_barrier", "u1"),  # counter released when the result is written; 7 = none
-        ("read_barrier", "u1"),  # counter released when the operands were read; 7 = none
-        ("wait_mask", "u1"),  # counters that must be zero before issue, bit i = counter i
-        ("reuse_mask", "u1"),  # operand slots kept in the reuse cache
-        ("depbar_index", "u1"),
-        ("depbar_level", "u1"),
-        ("barrier_id", "u1"),  # named barrier of BAR, 0..15
-        ("destination", "<i2"),  # first destination register, -1 = none
-        ("destination_count", "u1"),
-        ("sources", "<i2", (3,)),  # vector registers read, -1 = none
-        ("line", "<i4"),  # source line, 0 = unknown
-        ("file", "<i2"),  # index into Program.files, -1 = unknown
-    ]
+from gpusim.trace import file
+from gpusim.trace.layout import (
+    ACCESS,
+    INSTRUCTION,
+    NO_BARRIER,
+    RUN,
+    SCATTERED,
+    TRACE_VERSION,
+    WARP,
+    WARP_LANES,
+    Chunk,
+    Flag,
+    Launch,
+    MemoryKind,
+    PipeClass,
+    Program,
+    Space,
 )
 
-RUN = np.dtype([("first", "<u4"), ("count", "<u4"), ("mask", "<u4")])
-#: Lane ``l`` of ``mask`` touches ``address + l * stride``; if ``stride == SCATTERED`` it touches
-#: ``Chunk.scattered[address, l]``. Lane 0's address is extrapolated where lane 0 is off.
-ACCESS = np.dtype([("address", "<u8"), ("stride", "<i4"), ("mask", "<u4")])
-#: One warp: its path (index into ``path_start``), and its slice of ``accesses``.
-WARP = np.dtype([("path", "<u4"), ("access_count", "<u4"), ("access_start", "<u8")])
-
-
-@dataclass(frozen=True)
-class Program:
-    """The kernel's machine code: ``instructions`` (INSTRUCTION[n]) and the SASS text of each."""
-
-    instructions: np.ndarray
-    texts: tuple[str, ...]
-    files: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Launch:
-    """Everything about the launch that the timing needs: shape, resources, provenance.
-
-    ``capability`` is e.g. ``(9, 0)``; ``shared_bytes`` is static plus dynamic plus what the system
-    reserves is *not* included; windows are the generic-address bases of shared and local memory.
-    """
-
-    kernel: str
-    capability: tuple[int, int]
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    registers_per_thread: int
-    shared_bytes: int
-    local_bytes: int
-    cubin_sha256: str
-    gpu: str = ""
-    toolchain: str = ""
-    shared_window: int = 0
-    local_window: int = 0
-    #: bytes of each global allocation in address order, (base, bytes): what the kernel could touch.
-    allocations: tuple[tuple[int, int], ...] = ()
-    cooperative: bool = False
-
-    @property
-    def block_threads(self) -> int:
-        return self.block[0] * self.block[1] * self.block[2]
-
-    @property
-    def warps_per_block(self) -> int:
-        return -(-self.block_threads // WARP_LANES)
-
-    @property
-    def blocks(self) -> int:
-        return self.grid[0] * self.grid[1] * self.grid[2]
-
-
-@dataclass(frozen=True)
-class Chunk:
-    """Consecutive blocks of a launch, self-contained.
-
-    ``warps`` WARP[blocks * warps_per_block]; ``runs`` RUN[r]; ``path_start`` int64[p + 1], path i is
-    ``runs[path_start[i]:path_start[i + 1]]``; ``accesses`` ACCESS[a]; ``scattered`` uint64[s, 32].
-    """
-
-    first_block: int
-    blocks: int
-    warps: np.ndarray
-    runs: np.ndarray
-    path_start: np.ndarray
-    accesses: np.ndarray
-    scattered: np.ndarray
-
-    @property
-    def warp_instructions(self) -> int:
-        """Warp instructions that the chunk's warps execute."""
-        per_path = np.add.reduceat(
-            np.append(self.runs["count"].astype(np.int64), 0), self.path_start[:-1]
-        ) * (np.diff(self.path_start) > 0)
-        return int(per_path[self.warps["path"]].sum())
-
-    @property
-    def nbytes(self) -> int:
-        return sum(
-            a.nbytes for a in (self.warps, self.runs, self.path_start, self.accesses, self.scattered)
-        )
+__all__ = [
+    "ACCESS",
+    "INSTRUCTION",
+    "NO_BARRIER",
+    "RUN",
+    "SCATTERED",
+    "TRACE_VERSION",
+    "WARP",
+    "WARP_LANES",
+    "Chunk",
+    "Flag",
+    "Launch",
+    "MemoryKind",
+    "PipeClass",
+    "Program",
+    "Space",
+    "Trace",
+]
 
 
 @dataclass
 class Trace:
     """One captured launch: its program, its launch facts, and its chunks in block order.
 
-    ``chunk_list`` holds them in memory; a trace opened from a file (``gpusim.trace.file``)
-    overrides :meth:`chunks` to read them one by one.
+    ``chunk_list`` holds the chunks in memory; for a trace opened from a file it is a
+    :class:`gpusim.trace.file.StoredChunks`, which reads and checks them one by one.
     """
 
     program: Program
     launch: Launch
-    chunk_list: list[Chunk] = field(default_factory=list)
+    chunk_list: Iterable[Chunk] = field(default_factory=list)
 
     def chunks(self) -> Iterator[Chunk]:
         """Yield the chunks in block order; may be called again to start over."""
@@ -220,3 +70,16 @@ class Trace:
     def warp_instructions(self) -> int:
         """Warp instructions executed by the whole launch (``smsp__inst_executed.sum``)."""
         return sum(chunk.warp_instructions for chunk in self.chunks())
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the trace to ``path`` atomically: afterwards it holds the whole trace or what it held
+        before. Raises TraceFormatError for a trace that is inconsistent in itself, OSError from the
+        file system."""
+        file.write(path, self.program, self.launch, self.chunks())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Trace:
+        """Open a trace file; chunks are read and checked one by one as they are asked for. Raises
+        TraceFormatError (here or while iterating) when the file is damaged or not a trace."""
+        program, launch, chunks = file.read(path)
+        return cls(program, launch, chunks)

@@ -1,0 +1,312 @@
+"""The trace file: a zip of .npy members under a JSON header that names and hashes each of them.
+
+Mental model: a file is either wholly there or not there. It is written chunk by chunk to a temporary
+neighbour and renamed over the target at the end; it is read chunk by chunk, and every member is
+checked for size, hash, dtype, shape and indices before the engine sees it. Nothing in it is executed:
+no pickle, no eval.
+
+Members. ``instructions.npy`` INSTRUCTION[n]; ``program.json`` with the SASS texts and source files;
+``chunk000000/{warps,runs,path_start,accesses,scattered}.npy``; ``header.json`` (written last, since it
+holds the sha256 and size of the others): magic, version, launch, chunk table. Members are deflated
+at level 1 and carry no dates, so equal traces give equal files.
+
+Raises :class:`TraceFormatError`, one line that names the file and what is wrong with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import struct
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, fields
+from pathlib import Path
+
+import numpy as np
+
+from gpusim.errors import TraceFormatError
+from gpusim.trace.layout import INSTRUCTION, TRACE_VERSION, Chunk, Launch, Program
+from gpusim.trace.validate import CHUNK_ARRAYS, check_chunk, check_launch, check_program, refuse
+
+MAGIC = "gpusim-trace"
+HEADER = "header.json"
+PROGRAM = "program.json"
+INSTRUCTIONS = "instructions.npy"
+#: Ceilings on what a file may ask us to hold at once; a real chunk is some megabytes.
+MAX_HEADER_BYTES = 64 << 20
+MAX_PROGRAM_BYTES = 256 << 20
+MAX_ARRAY_BYTES = 1 << 30
+#: What reading foreign bytes can throw at us through zipfile, zlib, json and NumPy.
+DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    UnicodeError,
+    RecursionError,
+    NotImplementedError,
+    RuntimeError,
+    ValueError,
+    KeyError,
+    TypeError,
+    IndexError,
+    OverflowError,
+)
+_LAUNCH_TYPES = {
+    "kernel": str,
+    "capability": (int, 2),
+    "grid": (int, 3),
+    "block": (int, 3),
+    "registers_per_thread": int,
+    "shared_bytes": int,
+    "local_bytes": int,
+    "cubin_sha256": str,
+    "gpu": str,
+    "toolchain": str,
+    "shared_window": int,
+    "local_window": int,
+    "allocations": [(int, 2)],
+    "cooperative": bool,
+}
+
+
+def write(path: str | os.PathLike[str], program: Program, launch: Launch, chunks: Iterable[Chunk]) -> None:
+    """Write a trace file, pulling ``chunks`` one by one; atomic, or the old file stays as it was."""
+    target = Path(path)
+    check_launch(launch)
+    check_program(program)
+    with replacing(target) as stream, zipfile.ZipFile(stream, "w", allowZip64=True) as archive:
+        members: dict[str, dict] = {}
+        _put_array(archive, members, INSTRUCTIONS, program.instructions)
+        texts = {"texts": list(program.texts), "files": list(program.files)}
+        _put(archive, members, PROGRAM, [json.dumps(texts).encode()])
+        table, block = [], 0
+        for index, chunk in enumerate(chunks):
+            check_chunk(chunk, launch, program, block)
+            block += chunk.blocks
+            for name in CHUNK_ARRAYS:
+                _put_array(archive, members, _member(index, name), getattr(chunk, name))
+            table.append([chunk.first_block, chunk.blocks])
+        if block != launch.blocks:
+            raise refuse(f"the chunks hold {block} blocks of a grid of {launch.blocks}")
+        header = {
+            "magic": MAGIC,
+            "version": TRACE_VERSION,
+            "launch": asdict(launch),
+            "chunks": table,
+            "members": members,
+        }
+        _put(archive, {}, HEADER, [json.dumps(header).encode()])
+
+
+def read(path: str | os.PathLike[str]) -> tuple[Program, Launch, StoredChunks]:
+    """Open a trace file: its program and launch, checked, and its chunks, to be read on demand."""
+    source = Path(path)
+    with naming(source):
+        archive = zipfile.ZipFile(source)
+        try:
+            header = _read_header(archive)
+            launch = _launch(header["launch"])
+            check_launch(launch)
+            members = header["members"]
+            code = _get_array(archive, members, INSTRUCTIONS, INSTRUCTION, None)
+            texts = json.loads(_get(archive, members, PROGRAM, MAX_PROGRAM_BYTES))
+            program = Program(code, _strings(texts["texts"]), _strings(texts["files"]))
+            check_program(program)
+            chunks = StoredChunks(source, archive, program, launch, header)
+        except BaseException:
+            archive.close()
+            raise
+    return program, launch, chunks
+
+
+class StoredChunks:
+    """The chunks of an open trace file: iterating reads, checks and yields them one at a time.
+
+    Holds the file open, so that the trace stays readable when its name is replaced. Iterating again
+    starts over.
+    """
+
+    def __init__(
+        self, path: Path, archive: zipfile.ZipFile, program: Program, launch: Launch, header: dict
+    ) -> None:
+        self._path, self._archive, self._program, self._launch = path, archive, program, launch
+        self._members = header["members"]
+        self._table = [(_whole(first), _whole(blocks)) for first, blocks in header["chunks"]]
+        if sum(blocks for _, blocks in self._table) != launch.blocks:
+            raise refuse(f"its chunks do not make up the grid of {launch.blocks} blocks")
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def __iter__(self) -> Iterator[Chunk]:
+        block = 0
+        for index, (first, blocks) in enumerate(self._table):
+            with naming(self._path):
+                arrays = {
+                    name: _get_array(self._archive, self._members, _member(index, name), dtype, inner)
+                    for name, (dtype, inner) in CHUNK_ARRAYS.items()
+                }
+                chunk = Chunk(first_block=first, blocks=blocks, **arrays)
+                check_chunk(chunk, self._launch, self._program, block)
+            block += blocks
+            yield chunk
+
+
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Turn whatever damaged bytes raise into one TraceFormatError that names ``path``."""
+    try:
+        yield
+    except TraceFormatError as error:
+        raise TraceFormatError(f"{path}: {error}") from None
+    except DAMAGE as error:
+        detail = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise TraceFormatError(f"{path}: not a readable trace file ({detail})") from None
+    except MemoryError:
+        raise TraceFormatError(f"{path}: asks for more memory than there is") from None
+
+
+@contextlib.contextmanager
+def replacing(target: Path) -> Iterator[io.BufferedWriter]:
+    """A stream whose bytes replace ``target`` when the block ends well; else nothing changes."""
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        # mkstemp makes the file private; a trace gets the permissions that open() would have given.
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(name, 0o666 & ~mask)
+        os.replace(name, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
+
+
+def _member(index: int, name: str) -> str:
+    return f"chunk{index:06d}/{name}.npy"
+
+
+def _put(archive: zipfile.ZipFile, members: dict, name: str, parts: Iterable[bytes]) -> None:
+    """Write one member from byte strings or buffers and note its size and hash."""
+    info = zipfile.ZipInfo(name)  # its default date is constant
+    info.compress_type = zipfile.ZIP_DEFLATED
+    # ZipInfo has no public way to choose the level of one member before Python 3.13.
+    info._compresslevel = 1
+    digest, size = hashlib.sha256(), 0
+    with archive.open(info, "w", force_zip64=True) as stream:
+        for part in parts:
+            stream.write(part)
+            digest.update(part)
+            size += len(part)
+    members[name] = {"bytes": size, "sha256": digest.hexdigest()}
+
+
+def _put_array(archive: zipfile.ZipFile, members: dict, name: str, array: np.ndarray) -> None:
+    prefix = io.BytesIO()
+    array = np.ascontiguousarray(array)
+    np.lib.format.write_array_header_1_0(prefix, np.lib.format.header_data_from_array_1_0(array))
+    body = memoryview(array.reshape(-1).view(np.uint8)) if array.nbytes else b""
+    _put(archive, members, name, [prefix.getvalue(), body])
+
+
+def _read_header(archive: zipfile.ZipFile) -> dict:
+    header = json.loads(_get(archive, None, HEADER, MAX_HEADER_BYTES))
+    if not isinstance(header, dict) or header.get("magic") != MAGIC:
+        raise refuse("not a gpusim trace (no magic in its header)")
+    if header.get("version") != TRACE_VERSION:
+        raise refuse(
+            f"trace version {header.get('version')!r}, this gpusim reads version {TRACE_VERSION}: "
+            "capture the kernel again"
+        )
+    if set(header) != {"magic", "version", "launch", "chunks", "members"}:
+        raise refuse(f"header has the keys {sorted(header)}")
+    expected = {PROGRAM, INSTRUCTIONS}
+    expected |= {_member(i, name) for i in range(len(header["chunks"])) for name in CHUNK_ARRAYS}
+    names = archive.namelist()
+    if set(header["members"]) != expected or sorted(names) != sorted(expected | {HEADER}):
+        raise refuse("its members are not the ones that its header lists")
+    return header
+
+
+def _get(archive: zipfile.ZipFile, members: dict | None, name: str, limit: int) -> bytearray:
+    """The bytes of one member, of the size and hash that the header says (when there is one)."""
+    info = archive.getinfo(name)
+    size = info.file_size if members is None else _whole(members[name]["bytes"])
+    if size != info.file_size or size > limit:
+        raise refuse(f"{name} has {info.file_size} bytes; {min(size, limit)} are allowed")
+    data = bytearray(size)
+    with archive.open(info) as stream:
+        view, filled = memoryview(data), 0
+        while filled < size:
+            got = stream.readinto(view[filled:])
+            if not got:
+                raise refuse(f"{name} ends after {filled} of {size} bytes")
+            filled += got
+        if stream.read(1):
+            raise refuse(f"{name} is longer than the {size} bytes it declares")
+    if members is not None and hashlib.sha256(data).hexdigest() != members[name]["sha256"]:
+        raise refuse(f"{name} does not have the content that the header's hash names")
+    return data
+
+
+def _get_array(
+    archive: zipfile.ZipFile, members: dict, name: str, dtype: np.dtype, inner: int | None
+) -> np.ndarray:
+    data = _get(archive, members, name, MAX_ARRAY_BYTES)
+    prefix = io.BytesIO(data[:65536])
+    if np.lib.format.read_magic(prefix) != (1, 0):
+        raise refuse(f"{name} is not a version 1.0 .npy array")
+    shape, fortran, found = np.lib.format.read_array_header_1_0(prefix)
+    if found != dtype or (fortran and len(shape) > 1) or len(shape) != (1 if inner is None else 2):
+        raise refuse(f"{name} holds {found}{list(shape)}, not {dtype}")
+    rows = _whole(shape[0])
+    if (inner is not None and shape[1] != inner) or (
+        rows * (inner or 1) * dtype.itemsize != len(data) - prefix.tell()
+    ):
+        raise refuse(f"{name} declares shape {shape} for {len(data) - prefix.tell()} bytes")
+    # frombuffer on a bytearray is writable, as are captured arrays: jitted code sees one type only.
+    array = np.frombuffer(data, dtype, offset=prefix.tell())
+    return array.reshape(rows, inner) if inner is not None else array
+
+
+def _launch(entry: dict) -> Launch:
+    if set(entry) != {f.name for f in fields(Launch)}:
+        raise refuse(f"launch has the keys {sorted(entry)}")
+    return Launch(**{name: _typed(name, entry[name], kind) for name, kind in _LAUNCH_TYPES.items()})
+
+
+def _typed(name: str, value: object, kind: object) -> object:
+    if isinstance(kind, list):
+        if not isinstance(value, list):
+            raise refuse(f"launch {name} is {value!r}")
+        return tuple(_typed(name, item, kind[0]) for item in value)
+    if isinstance(kind, tuple):
+        if not isinstance(value, list) or len(value) != kind[1]:
+            raise refuse(f"launch {name} is {value!r}")
+        return tuple(_typed(name, item, kind[0]) for item in value)
+    if type(value) is not kind:  # bool is an int, and must not pass for one
+        raise refuse(f"launch {name} is {value!r}")
+    return value
+
+
+def _whole(value: object) -> int:
+    if type(value) is not int or not 0 <= value < 2**62:
+        raise refuse(f"{value!r} where a count is needed")
+    return value
+
+
+def _strings(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise refuse("program.json holds something else than lists of strings")
+    return tuple(value)
