@@ -1,0 +1,33 @@
+# Two commands do everything on a machine with Python >= 3.11 and no GPU:
+#   make compare   set up, simulate, and print simulated beside measured silicon
+#   make test      set up and pass the tests
+# The virtual environment is built once and again whenever pyproject.toml changes.
+
+PYTHON ?= $(shell for p in python3.14 python3.13 python3.12 python3.11 python3; do \
+	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' && echo $$p && break; done)
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.gpusim-ready
+
+.PHONY: compare test bench setup clean
+
+setup: $(READY)
+
+$(READY): pyproject.toml
+	@test -n "$(PYTHON)" || { echo "error: no Python 3.11 or newer on PATH; set PYTHON=/path/to/python3" >&2; exit 2; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "setting up $(VENV) (once)" >&2
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	@touch $@
+
+compare: $(READY)
+	$(BIN)/gpusim compare --gpu a100_80gb --gpu gh200 --gpu h200 --against published
+
+test: $(READY)
+	$(BIN)/python -m pytest -q
+
+bench: $(READY)
+	$(BIN)/python tools/bench.py
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .hypothesis

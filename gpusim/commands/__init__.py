@@ -1,0 +1,1 @@
+"""The commands of the gpusim shell tool, one group a file; imported only when one is called."""

@@ -1,0 +1,1 @@
+"""Measured figures and recorded traces that ship with gpusim: data, no code."""
