@@ -1,0 +1,105 @@
+"""Measurements that others published, as one list of values with their provenance.
+
+Mental model: a :class:`Measurement` is one number that a real GPU produced: which GPU, which series
+(a kernel and what was measured of it), the point of its axes, unit and value. The tables and the
+manifest that says where they come from (repository, commit, date, clocks, method) ship with the
+package in ``gpusim.traces``; every table is compared with the manifest's sha256 before use.
+
+Raises :class:`UsageError` for a damaged or undeclared table.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+from dataclasses import dataclass
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from gpusim.errors import UsageError
+
+MANIFEST = "manifest.json"
+#: Columns of a table that are not axes of the point.
+FIXED = ("gpu", "series", "unit", "value")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a table's figures come from, and how they were measured."""
+
+    repository: str
+    commit: str
+    date: str
+    method: str
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One measured value. ``axes`` maps axis name to int, float or str, in the table's order."""
+
+    gpu: str
+    series: str
+    axes: tuple[tuple[str, int | float | str], ...]
+    unit: str
+    value: float
+    sm_clock_mhz: float
+    source: Source
+
+    @property
+    def point(self) -> str:
+        """The point as text, e.g. ``block_threads=256 blocks_per_sm=2``."""
+        return " ".join(f"{name}={value}" for name, value in self.axes)
+
+    def axis(self, name: str) -> int | float | str:
+        """The value of one axis; KeyError if the series has no such axis."""
+        return dict(self.axes)[name]
+
+
+def published_folder() -> Traversable:
+    """The folder of the tables: inside the installed package, or at the top of a checkout."""
+    try:
+        return files("gpusim.traces") / "published"
+    except ModuleNotFoundError:  # not installed: running from the source tree
+        return Path(__file__).parents[2] / "traces" / "published"
+
+
+def load_published(folder: Traversable | None = None) -> list[Measurement]:
+    """Every published measurement, in the order of the manifest and its tables."""
+    folder = published_folder() if folder is None else folder
+    try:
+        tables = json.loads((folder / MANIFEST).read_text("utf-8"))["tables"]
+        return [m for table in tables for m in _read_table(folder, table)]
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"published measurements in {folder} cannot be read: {error}") from None
+
+
+def _read_table(folder: Traversable, table: dict) -> list[Measurement]:
+    name = table["file"]
+    data = (folder / name).read_bytes()
+    if hashlib.sha256(data).hexdigest() != table["sha256"]:
+        raise UsageError(f"{name} is not the table that {MANIFEST} names: its sha256 differs")
+    source = Source(method=table["method"], **table["source"])
+    measurements = []
+    for row in csv.DictReader(io.StringIO(data.decode("utf-8"))):
+        axes = tuple((key, _axis(text)) for key, text in row.items() if key not in FIXED)
+        clock = table["gpus"][row["gpu"]]["sm_clock_mhz"]
+        measurements.append(
+            Measurement(
+                row["gpu"], row["series"], axes, row["unit"], float(row["value"]), clock, source
+            )
+        )
+    if len(measurements) != table["rows"]:
+        raise UsageError(f"{name} has {len(measurements)} rows, {MANIFEST} says {table['rows']}")
+    return measurements
+
+
+def _axis(text: str) -> int | float | str:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
