@@ -105,6 +105,9 @@ class Source:
     keep: int = 0xFFFFFFFF
     flip: int = 0
     negate: bool = False
+    #: a 32-bit immediate of a two-word source: True = the high word, low word zero (FP64); False =
+    #: sign-extended (64-bit integers)
+    immediate_high: bool = False
 
 
 @dataclass
@@ -116,7 +119,7 @@ class MicroOp:
     sources: tuple[Source | None, Source | None, Source | None] = (None, None, None)
     destination: Operand | None = None
     words: int = 1  # destination registers
-    predicate_sources: tuple[Operand | None, ...] = ()  # at most two
+    predicate_sources: tuple[Operand | None, ...] = ()  # at most three; the third reaches q[0]
     predicate_destinations: tuple[Operand | None, ...] = ()  # at most two
     flags: tuple[int, ...] = ()  # at most four small integers for the body
     uniform: bool = False  # uniform datapath: all lanes on
@@ -153,4 +156,5 @@ def integer_source(operand: Operand, words: int = 1) -> Source:
 def float_source(operand: Operand, words: int = 1) -> Source:
     """Source of a floating instruction: '|x|' clears, '-' flips the sign bit of the highest word."""
     keep = 0x7FFFFFFF if operand.absolute else 0xFFFFFFFF
-    return Source(operand, words, keep=keep, flip=0x80000000 if operand.negated else 0)
+    flip = 0x80000000 if operand.negated else 0
+    return Source(operand, words, keep=keep, flip=flip, immediate_high=words == 2)
