@@ -1,0 +1,53 @@
+"""The kernel suite: Numba CUDA kernels, each with a NumPy reference, launches and shape axes.
+
+Mental model: a catalogue. :func:`names` lists it without importing anything heavy; :func:`get`
+imports the one module that holds the entry and returns its :class:`~.case.Kernel`.
+
+    case = get("saxpy").make(**get("saxpy").small)
+    for launch in case.launches: ...   # capture it, or launch it on a GPU
+    case.check()                       # AssertionError unless NumPy agrees
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+
+#: entry -> module of this package that defines it (in a dict ``KERNELS``), in reading order.
+_MODULES = {
+    "pointer_chase": "pointer_chase",
+    "stream_init": "stream",
+    "stream_read": "stream",
+    "stream_scale": "stream",
+    "stream_triad": "stream",
+    "stencil3": "stencil",
+    "stencil5": "stencil",
+    "l1_stride": "l1_stride",
+    "l2_read": "l2_read",
+    "saxpy": "saxpy",
+    "reduce_sum": "reduce_sum",
+    "matmul_naive": "matmul",
+    "matmul_tiled": "matmul",
+    "transpose": "transpose",
+    "softmax": "softmax",
+    "layernorm": "layernorm",
+    "histogram": "histogram",
+    "spmv_csr": "spmv",
+    "nbody": "nbody",
+}
+
+
+def names() -> list[str]:
+    """The names of all entries, in reading order."""
+    return list(_MODULES)
+
+
+def get(name: str):
+    """The :class:`~.case.Kernel` called ``name``; KeyError with the closest names otherwise."""
+    try:
+        module = _MODULES[name]
+    except KeyError:
+        close = difflib.get_close_matches(str(name), _MODULES, n=3, cutoff=0.5)
+        hint = f"did you mean {', '.join(close)}?" if close else f"there are {', '.join(_MODULES)}"
+        raise KeyError(f"no kernel called {name!r} in the suite; {hint}") from None
+    return importlib.import_module(f".{module}", __name__).KERNELS[name]

@@ -1,0 +1,42 @@
+"""The first kernel everybody writes: y = a * x + y in single precision, one element a thread."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import cuda
+
+from .case import Case, Kernel, Launch, blocks_for, require_block, require_positive
+
+
+@cuda.jit
+def saxpy(a, x, y, out):
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] = a * x[i] + y[i]
+
+
+def make(*, n: int, block_threads: int, seed: int = 0) -> Case:
+    require_positive(n=n)
+    require_block(block_threads)
+    rng = np.random.default_rng(seed)
+    a = np.float32(2.5)
+    x, y = rng.random(n, np.float32), rng.random(n, np.float32)
+    out = np.zeros(n, np.float32)
+    return Case(
+        launches=(Launch(saxpy, (blocks_for(n, block_threads),), (block_threads,), (a, x, y, out)),),
+        # The GPU fuses multiply and add: one rounding instead of NumPy's two.
+        check=lambda: np.testing.assert_allclose(out, a * x + y, rtol=3e-7),
+        work={"bytes_read": 8.0 * n, "bytes_written": 4.0 * n, "flops": 2.0 * n},
+    )
+
+
+KERNELS = {
+    "saxpy": Kernel(
+        name="saxpy",
+        purpose="the newcomer's first kernel: two loads, one FMA, one store",
+        axes={"n": (1000, 65_536, 2**20, 2**24), "block_threads": (32, 64, 128, 256, 512, 1024)},
+        default={"n": 2**20, "block_threads": 256},
+        small={"n": 1000, "block_threads": 128},
+        make=make,
+    )
+}
