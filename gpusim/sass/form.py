@@ -37,7 +37,8 @@ class Kind(IntEnum):
     UNIFORM = 1  # URn; URZ has index 255
     PREDICATE = 2  # Pn; PT has index 7
     UNIFORM_PREDICATE = 3  # UPn; UPT has index 7
-    IMMEDIATE = 4  # ``value`` is the 32-bit pattern (for FP64 forms: the high word)
+    IMMEDIATE = 4  # ``value`` is the encoded pattern, sign included: 32 bits (FP64: the high word),
+    # 16 bits each where two halves are written, 64 bits of MOV.64; ``negated`` is not set
     CONSTANT = 5  # c[bank][offset], possibly indexed by a register
     MEMORY = 6  # [Rn + URm + imm] with optional descriptor
     SPECIAL = 7  # SR_TID.X ...: ``text``
@@ -105,9 +106,8 @@ class Source:
     keep: int = 0xFFFFFFFF
     flip: int = 0
     negate: bool = False
-    #: a 32-bit immediate of a two-word source: True = the high word, low word zero (FP64); False =
-    #: sign-extended (64-bit integers)
-    immediate_high: bool = False
+    #: of an IMMEDIATE operand: its bits over all ``words`` (word 0 lowest), before keep, flip, negate
+    immediate: int | None = None
 
 
 @dataclass
@@ -149,12 +149,18 @@ class Row:
 
 
 def integer_source(operand: Operand, words: int = 1) -> Source:
-    """Source of an integer instruction: '-' negates in two's complement, '~' inverts."""
+    """Source of an integer instruction: '-' negates in two's complement, '~' inverts; a 32-bit
+    immediate of a 64-bit source is sign-extended."""
+    if operand.kind == Kind.IMMEDIATE:
+        sign = 0xFFFFFFFF << 32 if words == 2 and operand.value >> 31 & 1 else 0
+        return Source(operand, words, immediate=operand.value & 0xFFFFFFFF | sign)
     return Source(operand, words, flip=0xFFFFFFFF if operand.inverted else 0, negate=operand.negated)
 
 
 def float_source(operand: Operand, words: int = 1) -> Source:
-    """Source of a floating instruction: '|x|' clears, '-' flips the sign bit of the highest word."""
+    """Source of a floating instruction: '|x|' clears, '-' flips the sign bit of the highest word; an
+    immediate is the highest word (of FP64: the low word is zero)."""
+    if operand.kind == Kind.IMMEDIATE:
+        return Source(operand, words, immediate=(operand.value & 0xFFFFFFFF) << 32 * (words - 1))
     keep = 0x7FFFFFFF if operand.absolute else 0xFFFFFFFF
-    flip = 0x80000000 if operand.negated else 0
-    return Source(operand, words, keep=keep, flip=flip, immediate_high=words == 2)
+    return Source(operand, words, keep=keep, flip=0x80000000 if operand.negated else 0)
