@@ -1,0 +1,1 @@
+"""Hypothesis strategies and pinned suites of kernel shapes; imports neither gpusim nor a GPU."""
