@@ -43,7 +43,8 @@ def make(
     *, footprint_kib: int, bytes_per_block_kib: int, blocks: int, block_threads: int, seed: int = 0
 ) -> Case:
     """``footprint_kib`` must be a multiple of ``bytes_per_block_kib``, and that of one round's
-    16 bytes a thread. The kernel stores nothing (its sums equal no sentinel), as in the original."""
+    16 bytes a thread. As in the original the timed launch stores nothing, its sums equal no sentinel;
+    an untimed block before it looks for one sum that does occur, which shows that they are right."""
     require_block(block_threads)
     require_positive(footprint_kib=footprint_kib, bytes_per_block_kib=bytes_per_block_kib, blocks=blocks)
     if footprint_kib % bytes_per_block_kib:
@@ -58,16 +59,24 @@ def make(
         )
     different_blocks = footprint_kib // bytes_per_block_kib
     kernel = _kernel(bytes_per_block_kib * 1024 // round_bytes, block_threads)
-    values = np.random.default_rng(seed).random(footprint_kib * 128)
-    sums = np.zeros(block_threads)
+    # Small whole numbers: sums are exact in any order.
+    values = np.random.default_rng(seed).integers(0, 1000, footprint_kib * 128).astype(np.float64)
+    sums, probed = np.zeros(block_threads), np.zeros(block_threads)
+    pairs = values.reshape(-1, different_blocks, 2, block_threads)[:, 0]  # those of block 0
+    block_sums = (pairs[:, 0] * pairs[:, 1]).sum(axis=0)
+    wanted = block_sums[block_threads // 2]
 
     def check() -> None:
+        np.testing.assert_array_equal(probed, np.where(block_sums == wanted, wanted, 0))
         np.testing.assert_array_equal(sums, np.zeros(block_threads))
 
-    args = (values, sums, np.int32(different_blocks), NEVER)
+    def launch(blocks: int, target: np.ndarray, sentinel: float, timed: bool) -> Launch:
+        args = (values, target, np.int32(different_blocks), sentinel)
+        return Launch(kernel, (blocks,), (block_threads,), args, timed=timed)
+
     elements = float(blocks * bytes_per_block_kib * 128)
     return Case(
-        launches=(Launch(kernel, (blocks,), (block_threads,), args),),
+        launches=(launch(1, probed, wanted, False), launch(blocks, sums, NEVER, True)),
         check=check,
         work={"bytes_read": 8.0 * elements, "loads": elements, "flops": elements},
     )

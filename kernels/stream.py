@@ -74,14 +74,16 @@ def padded_launch(
 
 
 def _maker(build: Callable) -> Callable[..., Case]:
-    """``build(n, rng) -> kernel, args, output, expected, work``, given its launch and its check."""
+    """``build(n, rng) -> kernel, args, output, expected, work, probes`` with its launch and check."""
 
     def make(
         *, n: int, block_threads: int, blocks_per_sm: int, shared_bytes_per_sm: int, seed: int = 0
     ) -> Case:
-        kernel, args, output, expected, work = build(n, np.random.default_rng(seed))
+        require_positive(n=n)
+        kernel, args, output, expected, work, probes = build(n, np.random.default_rng(seed))
         return Case(
             launches=(
+                *probes,
                 padded_launch(kernel, args, n, block_threads, blocks_per_sm, shared_bytes_per_sm),
             ),
             check=lambda: np.testing.assert_allclose(output, expected(), rtol=1e-15),
@@ -93,25 +95,37 @@ def _maker(build: Callable) -> Callable[..., Case]:
 
 def _init(n, rng):
     a = np.zeros(n)
-    return init, (a, SCALAR), a, lambda: np.full(n, SCALAR), {"bytes_read": 0.0, "bytes_written": 8.0 * n}
+    work = {"bytes_read": 0.0, "bytes_written": 8.0 * n}
+    return init, (a, SCALAR), a, lambda: np.full(n, SCALAR), work, ()
 
 
 def _read(n, rng):
-    a, b = np.zeros(n), rng.random(n)
+    # The timed launch stores nothing, so a probe of one block shows that the comparison works: it
+    # looks for a value that does occur, in a stretch of ``a`` of its own.
+    a, b = rng.random(n), rng.random(n)
+    untouched, probed = a.copy(), np.zeros(min(n, 64))
+    wanted = b[probed.size // 2]
+    probe = Launch(read, (1,), (64,), (probed, b, wanted), timed=False)
+
+    def expected():
+        found = b[: probed.size]
+        np.testing.assert_array_equal(probed, np.where(found == wanted, found, 0))
+        return untouched
+
     work = {"bytes_read": 8.0 * n, "bytes_written": 0.0}
-    return read, (a, b, NEVER), a, lambda: np.zeros(n), work
+    return read, (a, b, NEVER), a, expected, work, (probe,)
 
 
 def _scale(n, rng):
     a, b = np.zeros(n), rng.random(n)
     work = {"bytes_read": 8.0 * n, "bytes_written": 8.0 * n, "flops": 1.0 * n}
-    return scale, (a, b, SCALAR), a, lambda: b * SCALAR, work
+    return scale, (a, b, SCALAR), a, lambda: b * SCALAR, work, ()
 
 
 def _triad(n, rng):
     a, b, c, d = np.zeros(n), rng.random(n), rng.random(n), rng.random(n)
     work = {"bytes_read": 24.0 * n, "bytes_written": 8.0 * n, "flops": 2.0 * n}
-    return triad, (a, b, c, d), a, lambda: b * d + c, work
+    return triad, (a, b, c, d), a, lambda: b * d + c, work, ()
 
 
 KERNELS = {
