@@ -10,6 +10,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+#: Execution-unit classes that a GPU file must map to a pipe (the trace's pipe classes, lower case).
+PIPE_NAMES = (
+    "none",
+    "alu",
+    "fma",
+    "imad",
+    "imad_wide",
+    "half",
+    "fp64",
+    "mufu",
+    "convert",
+    "uniform",
+    "branch",
+    "tensor",
+    "vote",
+    "shuffle",
+    "special",
+    "constant",
+    "lsu",
+    "barrier",
+)
+
 
 @dataclass(frozen=True)
 class PipeSpec:
@@ -92,7 +114,8 @@ class L2Spec:
     """``partitions`` halves of ``slices`` / partitions slices each. Each half caches what its own
     SMs access; a line's home half owns the DRAM channel behind it. ``hit_latency_ns`` is the time
     inside the near slice; ``far_hit_extra_ns`` / ``far_miss_extra_ns`` add for a line whose home
-    is the other half."""
+    is the other half. ``fetch_bytes``: what a missing sector brings along from DRAM (an aligned
+    group of that size). ``tag_interval_ns``: a slice looks up one request each so many ns."""
 
     partitions: int
     slices: int
@@ -105,12 +128,21 @@ class L2Spec:
     slice_write_bytes_per_ns: float
     partition_link_bytes_per_ns: float  # between the halves, each way
     atomic_interval_ns: float  # same-address atomics at a slice
+    line_bytes: int = 128
+    sector_bytes: int = 32
+    fetch_bytes: int = 64
+    tag_interval_ns: float = 0.5
 
 
 @dataclass(frozen=True)
 class DramSpec:
     """``channels`` independent channels; ``miss_latency_ns`` is L2 miss to data back at the slice,
-    unloaded and row open time included; ``efficiency`` is the reachable share of the pin rate."""
+    unloaded, for a bank that must first change its row (a row that is already open answers
+    ``row_miss_extra_ns`` earlier); ``efficiency`` is the reachable share of the pin rate, what
+    refresh and command overheads leave. ``row_cycle_ns``: one bank opens a row at most once each
+    so many ns. Writes wait in a channel until ``write_high_entries`` of them are drained at one
+    go, down to ``write_low_entries``, each change of direction costing the turnaround; they also
+    drain when no read waits."""
 
     total_bytes: int
     channels: int
@@ -121,6 +153,9 @@ class DramSpec:
     miss_latency_ns: float
     row_miss_extra_ns: float
     read_write_turnaround_ns: float
+    row_cycle_ns: float = 45.0
+    write_high_entries: int = 32
+    write_low_entries: int = 8
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,113 @@
+"""What must hold between the figures of a GPU: caches that divide evenly, counts that fit.
+
+Mental model: the loader checks each value alone; here the values are checked against each other,
+because the engine sizes its arrays by them and indexes with their quotients. Everything raises
+:class:`SpecError` naming file and key.
+"""
+
+from __future__ import annotations
+
+from gpusim.errors import SpecError
+from gpusim.gpus.spec import GpuSpec
+
+#: Requests name their SM in 16 bits and a line's sectors in 8.
+_MAX_SMS = 4096
+_MAX_SECTORS = 8
+_MAX_WARPS = 1024
+_MAX_CACHE_LINES = 1 << 26
+
+
+def check_consistency(spec: GpuSpec, where: str) -> None:
+    """Raise :class:`SpecError` at the first figure of ``spec`` that contradicts another."""
+
+    def require(holds: bool, key: str, reason: str) -> None:
+        if not holds:
+            raise SpecError(f"{where}: {key} {reason}")
+
+    sm, l1, l2, dram = spec.sm, spec.l1, spec.l2, spec.dram
+    require(spec.sm_count <= _MAX_SMS, "sm_count", f"is above {_MAX_SMS}")
+    require(spec.clock_hz >= 1e6, "clock_hz", f"is {spec.clock_hz} Hz; give it in hertz")
+    require(sm.max_warps <= _MAX_WARPS, "sm.max_warps", f"is above {_MAX_WARPS}")
+    require(sm.sub_cores <= 16, "sm.sub_cores", "is above 16")
+    require(sm.max_warps % sm.sub_cores == 0, "sm.max_warps", "does not divide over sm.sub_cores")
+    require(sm.max_blocks <= _MAX_WARPS, "sm.max_blocks", f"is above {_MAX_WARPS}")
+    carveouts = sm.shared_carveouts_kib
+    require(
+        list(carveouts) == sorted(set(carveouts)),
+        "sm.shared_carveouts_kib",
+        "must be in ascending order",
+    )
+    require(
+        carveouts[-1] * 1024 <= sm.shared_max_bytes,
+        "sm.shared_carveouts_kib",
+        "exceed sm.shared_max_bytes",
+    )
+    require(
+        sm.shared_max_bytes < l1.total_bytes,
+        "sm.shared_max_bytes",
+        "leaves nothing of l1.total_bytes for the cache",
+    )
+    require(
+        sm.shared_per_block_max_bytes <= sm.shared_max_bytes,
+        "sm.shared_per_block_max_bytes",
+        "exceeds sm.shared_max_bytes",
+    )
+    for key, cache in (("l1", l1), ("l2", l2)):
+        require(
+            cache.line_bytes & (cache.line_bytes - 1) == 0 and cache.line_bytes <= 1024,
+            f"{key}.line_bytes",
+            "must be a power of two up to 1024",
+        )
+        require(
+            cache.line_bytes % cache.sector_bytes == 0
+            and cache.line_bytes // cache.sector_bytes <= _MAX_SECTORS,
+            f"{key}.sector_bytes",
+            f"must divide the line into at most {_MAX_SECTORS} sectors",
+        )
+        require(
+            cache.total_bytes // cache.line_bytes <= _MAX_CACHE_LINES,
+            f"{key}.total_bytes",
+            f"exceeds {_MAX_CACHE_LINES} lines",
+        )
+    require(l1.line_bytes == l2.line_bytes, "l2.line_bytes", "differs from l1.line_bytes")
+    require(l1.sector_bytes == l2.sector_bytes, "l2.sector_bytes", "differs from l1.sector_bytes")
+    require(l2.partitions in (1, 2), "l2.partitions", "must be 1 or 2")
+    require(l2.slices <= 1024, "l2.slices", "is above 1024")
+    require(l2.slices % l2.partitions == 0, "l2.slices", "do not divide over l2.partitions")
+    require(
+        l2.total_bytes % (l2.slices * l2.ways * l2.line_bytes) == 0,
+        "l2.total_bytes",
+        f"is not a whole number of sets of {l2.ways} lines in {l2.slices} slices",
+    )
+    require(
+        l2.fetch_bytes % l2.sector_bytes == 0 and l2.line_bytes % l2.fetch_bytes == 0,
+        "l2.fetch_bytes",
+        "must be whole sectors and divide the line",
+    )
+    require(dram.channels <= 1024, "dram.channels", "are above 1024")
+    require(
+        dram.channels % l2.partitions == 0, "dram.channels", "do not divide over l2.partitions"
+    )
+    require(dram.banks_per_channel <= 256, "dram.banks_per_channel", "is above 256")
+    require(
+        dram.row_bytes % l2.line_bytes == 0, "dram.row_bytes", "is not a whole number of lines"
+    )
+    require(dram.efficiency <= 1.0, "dram.efficiency", "is a share and cannot exceed 1")
+    require(
+        dram.row_miss_extra_ns < dram.miss_latency_ns,
+        "dram.row_miss_extra_ns",
+        "is part of dram.miss_latency_ns and must be below it",
+    )
+    require(
+        dram.write_low_entries < dram.write_high_entries <= 4096,
+        "dram.write_high_entries",
+        "must exceed dram.write_low_entries and be at most 4096",
+    )
+    for key, latency_ns in (
+        ("crossbar.request_latency_ns", spec.crossbar.request_latency_ns),
+        ("crossbar.response_latency_ns", spec.crossbar.response_latency_ns),
+        ("dram.miss_latency_ns", dram.miss_latency_ns / 4),
+    ):
+        require(
+            spec.cycles(latency_ns) >= 4, key, "is too short: parts must be at least 4 cycles apart"
+        )

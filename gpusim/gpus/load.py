@@ -1,0 +1,256 @@
+"""GPU files: a TOML table of sourced values in, a checked :class:`GpuSpec` out.
+
+Mental model: a GPU file is a list of claims. Each claim is a value with the ``kind`` of its evidence
+(datasheet, measured, paper, fitted, guess) and its ``source`` in words; a file may ``inherits``
+another and restate only what differs. Nothing here knows a GPU: the shape of a file is read from the
+dataclasses of :mod:`gpusim.gpus.spec`, so a new field needs no line in the loader.
+
+A file is untrusted input: unknown and missing keys, wrong types, sizes that are not positive and
+figures that contradict each other raise :class:`SpecError` with file and key; a name that is neither
+built in nor a file raises :class:`UnknownGpuError`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import tomllib
+import typing
+from dataclasses import MISSING, fields, is_dataclass
+from pathlib import Path
+
+from gpusim.errors import SpecError, UnknownGpuError
+from gpusim.gpus.consistency import check_consistency
+from gpusim.gpus.spec import PIPE_NAMES, GpuSpec, PipeSpec
+
+KINDS = ("datasheet", "measured", "paper", "fitted", "guess")
+_FOLDER = Path(__file__).parent
+_MAX_FILE_BYTES = 1 << 20
+_MAX_INHERITANCE = 4
+_PIPE_SECTION = "pipes"
+_MAX_INTEGER = 1 << 40
+
+#: (value, kind, source) of one claim.
+Claim = tuple[object, str, str]
+
+
+def list_gpus() -> list[str]:
+    """Names of the built-in GPUs, in alphabetical order."""
+    return sorted(path.stem for path in _FOLDER.glob("*.toml"))
+
+
+def load_gpu(name_or_path: str | Path) -> GpuSpec:
+    """The GPU of that built-in name, or of the TOML file at that path, as a checked frozen spec.
+
+    Raises :class:`UnknownGpuError` when there is no such GPU, :class:`SpecError` when its file
+    cannot be taken as given.
+    """
+    path = _locate(name_or_path)
+    spec = _build(path, _claims(path))
+    check_consistency(spec, str(path))
+    return spec
+
+
+def describe_gpu(name_or_path: str | Path) -> list[tuple[str, object, str, str]]:
+    """Every value of a GPU as (dotted key, value, kind, source), in the order of the spec.
+
+    A value that the file leaves to the model's default is listed with kind ``guess``.
+    Raises as :func:`load_gpu` does.
+    """
+    path = _locate(name_or_path)
+    claims = _claims(path)
+    _build(path, claims)
+    rows = []
+    for key, default in _known_keys().items():
+        if key in claims:
+            rows.append((key, *claims[key]))
+        elif default is not MISSING and not key.startswith(_PIPE_SECTION + "."):
+            rows.append((key, default, "guess", "default of the model"))
+        elif default is not MISSING:
+            rows.append((key, default, "guess", "default of every pipe"))
+    return rows
+
+
+def _locate(name_or_path: str | Path) -> Path:
+    text = str(name_or_path)
+    known = list_gpus()
+    if text in known:
+        return _FOLDER / f"{text}.toml"
+    path = Path(text)
+    try:
+        if path.suffix == ".toml" and path.is_file():
+            return path
+    except (OSError, ValueError):
+        pass  # a name no file system accepts is an unknown GPU, not a crash
+    close = difflib.get_close_matches(text.lower(), known, n=3, cutoff=0.5)
+    hint = f"; did you mean {' or '.join(close)}?" if close else ""
+    raise UnknownGpuError(
+        f"unknown GPU {text!r}{hint} Known: {', '.join(known)}; or give the path of a .toml file"
+    )
+
+
+def _parse(path: Path) -> dict[str, object]:
+    try:
+        if path.stat().st_size > _MAX_FILE_BYTES:
+            raise SpecError(f"{path}: larger than {_MAX_FILE_BYTES} bytes, not a GPU file")
+        return tomllib.loads(path.read_bytes().decode("utf-8"))
+    except (OSError, UnicodeDecodeError, RecursionError) as error:
+        raise SpecError(f"{path}: cannot be read: {error}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(f"{path}: not valid TOML: {error}") from error
+
+
+def _claims(path: Path, heirs: tuple[Path, ...] = ()) -> dict[str, Claim]:
+    """All claims of a file, inherited ones first, keyed by dotted name."""
+    if path in heirs or len(heirs) >= _MAX_INHERITANCE:
+        chain = " -> ".join(str(p) for p in (*heirs, path))
+        raise SpecError(f"{path}: inherits in a circle or too deep: {chain}")
+    table = _parse(path)
+    claims: dict[str, Claim] = {}
+    if "inherits" in table:
+        parent = table.pop("inherits")
+        if not isinstance(parent, str):
+            raise SpecError(f"{path}: inherits must be the name of a GPU, not {parent!r}")
+        beside = path.parent / parent
+        is_file = parent.endswith(".toml") and beside.is_file()
+        claims.update(_claims(beside if is_file else _locate(parent), (*heirs, path)))
+    known = _known_keys()
+    for key, claim in _flatten(path, table):
+        if key not in known:
+            close = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            raise SpecError(f"{path}: unknown key {key}{hint}")
+        claims[key] = claim
+    return claims
+
+
+def _flatten(path: Path, table: dict[str, object]) -> typing.Iterator[tuple[str, Claim]]:
+    """(dotted key, claim) of each value; a pipe's row shares one kind and source."""
+    for name, entry in table.items():
+        if not isinstance(entry, dict):
+            raise SpecError(f"{path}: {name} must be {{ value, kind, source }}, not {entry!r}")
+        if "value" in entry:
+            yield name, _claim(path, name, entry)
+            continue
+        for key, inner in entry.items():
+            dotted = f"{name}.{key}"
+            if not isinstance(inner, dict):
+                raise SpecError(f"{path}: {dotted} must be {{ value, kind, source }}, not {inner!r}")
+            if name != _PIPE_SECTION:
+                yield dotted, _claim(path, dotted, inner)
+                continue
+            values = {k: v for k, v in inner.items() if k not in ("kind", "source")}
+            if not values:
+                raise SpecError(f"{path}: {dotted} states no value")
+            for part, value in values.items():
+                row = {"value": value, **{k: inner[k] for k in ("kind", "source") if k in inner}}
+                yield f"{dotted}.{part}", _claim(path, dotted, row)
+
+
+def _claim(path: Path, key: str, entry: dict[str, object]) -> Claim:
+    extra = set(entry) - {"value", "kind", "source"}
+    if extra:
+        raise SpecError(f"{path}: {key} has an unknown field {sorted(extra)[0]!r}")
+    for part in ("value", "kind", "source"):
+        if part not in entry:
+            raise SpecError(f"{path}: {key} lacks its {part!r}")
+    kind, source = entry["kind"], entry["source"]
+    if kind not in KINDS:
+        raise SpecError(f"{path}: {key} has kind {kind!r}; known kinds: {', '.join(KINDS)}")
+    if not isinstance(source, str) or not source.strip():
+        raise SpecError(f"{path}: {key} needs a source in words")
+    return entry["value"], typing.cast(str, kind), source
+
+
+def _known_keys() -> dict[str, object]:
+    """Every dotted key that a GPU file may hold, with its default (MISSING where required)."""
+    keys: dict[str, object] = {}
+    hints = typing.get_type_hints(GpuSpec)
+    for item in fields(GpuSpec):
+        if item.name == "name":
+            continue  # the file's own name
+        if item.name == _PIPE_SECTION:
+            for pipe in PIPE_NAMES:
+                keys.update({f"pipes.{pipe}.{f.name}": f.default for f in fields(PipeSpec)})
+        elif is_dataclass(hints[item.name]):
+            section = hints[item.name]
+            keys.update({f"{item.name}.{f.name}": f.default for f in fields(section)})
+        else:
+            keys[item.name] = item.default
+    return keys
+
+
+def _build(path: Path, claims: dict[str, Claim]) -> GpuSpec:
+    hints = typing.get_type_hints(GpuSpec)
+    values: dict[str, object] = {"name": path.stem}
+    for item in fields(GpuSpec):
+        if item.name == "name":
+            continue
+        if item.name == _PIPE_SECTION:
+            values[item.name] = {
+                pipe: _section(path, f"pipes.{pipe}", PipeSpec, claims) for pipe in PIPE_NAMES
+            }
+        elif is_dataclass(hints[item.name]):
+            values[item.name] = _section(path, item.name, hints[item.name], claims)
+        else:
+            values[item.name] = _field(path, item.name, hints[item.name], claims)
+    return GpuSpec(**values)
+
+
+def _section(path: Path, prefix: str, kind: type, claims: dict[str, Claim]) -> object:
+    hints = typing.get_type_hints(kind)
+    return kind(
+        **{
+            f.name: _field(path, f"{prefix}.{f.name}", hints[f.name], claims)
+            for f in fields(kind)
+            if f"{prefix}.{f.name}" in claims or f.default is MISSING
+        }
+    )
+
+
+def _field(path: Path, key: str, hint: object, claims: dict[str, Claim]) -> object:
+    if key not in claims:
+        raise SpecError(f"{path}: missing key {key}; state it, or inherit from a GPU that does")
+    value = claims[key][0]
+    where = f"{path}: {key}"
+    if hint is bool:
+        if not isinstance(value, bool):
+            raise SpecError(f"{where} must be true or false, not {value!r}")
+        return value
+    if hint is str:
+        if not isinstance(value, str) or not value.strip():
+            raise SpecError(f"{where} must be a text, not {value!r}")
+        return value
+    if hint is float:
+        return _number(where, key, value)
+    if hint is int:
+        return _integer(where, key, value)
+    if typing.get_origin(hint) is tuple:
+        if not isinstance(value, list) or not value or len(value) > 64:
+            raise SpecError(f"{where} must be a list of whole numbers, not {value!r}")
+        wanted = typing.get_args(hint)
+        if wanted[-1] is not Ellipsis and len(value) != len(wanted):
+            raise SpecError(f"{where} must hold {len(wanted)} numbers, not {len(value)}")
+        return tuple(_integer(where, key, item, zero=True) for item in value)
+    raise SpecError(f"{where} has a type that no GPU file can hold: {hint}")
+
+
+def _may_be_zero(key: str) -> bool:
+    """Latencies may be nothing; sizes, counts, rates and intervals may not."""
+    return key.endswith(("_cycles", "_ns")) and "interval" not in key and "per_ns" not in key
+
+
+def _integer(where: str, key: str, value: object, zero: bool = False) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise SpecError(f"{where} must be a whole number, not {value!r}")
+    if value > _MAX_INTEGER or value < 0 or (value == 0 and not (zero or _may_be_zero(key))):
+        raise SpecError(f"{where} must be positive and at most 2**40, not {value}")
+    return value
+
+
+def _number(where: str, key: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise SpecError(f"{where} must be a finite number, not {value!r}")
+    if value < 0 or value > 1e15 or (value == 0 and not _may_be_zero(key)):
+        raise SpecError(f"{where} must be positive and below 1e15, not {value}")
+    return float(value)
