@@ -1,0 +1,160 @@
+"""Every kernel of the suite, captured with no GPU, leaves NumPy's result in its arrays."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpusim.capture.launch import capture
+from gpusim.capture.memory import DeviceMemory
+from gpusim.errors import UnknownKernelError
+from gpusim.suite import find_kernel, kernel_names
+
+EVERYDAY = ("sm_80", "sm_90")
+FURTHER = ("sm_75", "sm_86", "sm_89", "sm_100", "sm_120")
+
+#: A second shape each: sizes that are no multiple of the block, other branches of the kernel.
+ODD_SHAPES = {
+    "pointer_chase": {"buffer_kib": 5.3, "loads": 1001},
+    "stream_init": {"n": 999, "block_threads": 48, "blocks_per_sm": 1},
+    "stream_read": {"n": 33, "block_threads": 16, "blocks_per_sm": 1},
+    "stream_scale": {"n": 1, "block_threads": 1024, "blocks_per_sm": 0},
+    "stream_triad": {"n": 4097, "block_threads": 1024, "blocks_per_sm": 2},
+    "stencil3": {"n": 3, "block_threads": 32, "blocks_per_sm": 4},
+    "stencil5": {"n": 777, "block_threads": 80, "blocks_per_sm": 1},
+    "l1_stride": {
+        "pattern": "stride",
+        "width_or_stride": 33,
+        "dtype": "float32",
+        "block_threads": 1024,
+        "iterations": 6,
+    },
+    "l2_read": {"footprint_kib": 96, "bytes_per_block_kib": 48, "blocks": 5, "block_threads": 1024},
+    "saxpy": {"n": 1, "block_threads": 32},
+    "reduce_sum": {"n": 333, "block_threads": 1, "blocks": 3},
+    "matmul_naive": {"m": 1, "n": 37, "k": 5, "block_x": 3, "block_y": 7},
+    "matmul_tiled": {"m": 37, "n": 1, "k": 70, "tile": 5},
+    "transpose": {"rows": 1, "columns": 99, "rows_per_block": 32, "padding": 0},
+    "softmax": {"rows": 3, "columns": 17, "block_threads": 32},
+    "layernorm": {"rows": 1, "columns": 1, "block_threads": 32},
+    "histogram": {"n": 2001, "spread": 1 / 256, "block_threads": 320, "blocks": 2},
+    "spmv_csr": {"rows": 33, "mean_row_length": 3, "skew": 0.4, "block_threads": 32},
+    "nbody": {"n": 65, "block_threads": 32},
+}
+
+
+def run(name: str, shape: dict, gpu: str):
+    """Capture all launches of the case on one device memory; the traces."""
+    case = find_kernel(name).make(**shape)
+    memory = DeviceMemory()
+    traces = [
+        capture(
+            launch.kernel,
+            launch.grid,
+            launch.block,
+            launch.args,
+            gpu=gpu,
+            shared_bytes=launch.shared_bytes,
+            memory=memory,
+        )
+        for launch in case.launches
+    ]
+    case.check()
+    return traces
+
+
+@pytest.mark.parametrize("gpu", EVERYDAY)
+@pytest.mark.parametrize("name", kernel_names())
+def test_small_shape_equals_numpy(name, gpu):
+    traces = run(name, find_kernel(name).small, gpu)
+    assert 0 < sum(trace.warp_instructions for trace in traces) < 50_000
+
+
+@pytest.mark.parametrize("gpu", EVERYDAY)
+@pytest.mark.parametrize("name", kernel_names())
+def test_odd_shape_equals_numpy(name, gpu):
+    run(name, find_kernel(name).small | ODD_SHAPES[name], gpu)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("gpu", FURTHER)
+@pytest.mark.parametrize("name", kernel_names())
+def test_other_architectures_equal_numpy(name, gpu):
+    run(name, find_kernel(name).small, gpu)
+    run(name, find_kernel(name).small | ODD_SHAPES[name], gpu)
+
+
+@pytest.mark.parametrize("name", kernel_names())
+def test_a_check_fails_when_nothing_ran(name):
+    case = find_kernel(name).make(**find_kernel(name).small)
+    with pytest.raises(AssertionError):
+        case.check()
+
+
+@pytest.mark.parametrize("name", kernel_names())
+def test_entries_describe_all_their_axes(name):
+    entry = find_kernel(name)
+    assert entry.name == name and entry.purpose
+    assert set(entry.axes) == set(entry.default) == set(entry.small)
+    assert any(launch.timed for launch in entry.make(**entry.small).launches)
+    assert entry.make(**entry.small).work
+
+
+@pytest.mark.parametrize("name", kernel_names())
+def test_one_seed_gives_one_case(name):
+    entry = find_kernel(name)
+    for first, second in zip(
+        entry.make(**entry.small, seed=3).launches,
+        entry.make(**entry.small, seed=3).launches,
+        strict=True,
+    ):
+        assert repr(first.args) == repr(second.args)
+
+
+def test_an_unknown_kernel_is_refused_with_close_names():
+    with pytest.raises(UnknownKernelError, match="stream_triad"):
+        find_kernel("steam_triad")
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("saxpy", {"n": 0}),
+        ("saxpy", {"block_threads": 1025}),
+        ("reduce_sum", {"block_threads": 96}),
+        ("stream_triad", {"blocks_per_sm": 300}),
+        ("l2_read", {"footprint_kib": 25}),
+        ("l1_stride", {"dtype": "int8"}),
+        ("histogram", {"spread": 0.0}),
+        ("pointer_chase", {"buffer_kib": 0}),
+    ],
+)
+def test_a_shape_that_makes_no_sense_is_refused(name, wrong):
+    entry = find_kernel(name)
+    with pytest.raises(ValueError):
+        entry.make(**(entry.small | wrong))
+
+
+@pytest.mark.parametrize("per_sm", [64 * 1024, 164 * 1024, 228 * 1024])
+@pytest.mark.parametrize("blocks", [1, 2, 3, 4, 7, 16])
+def test_padding_lets_exactly_so_many_blocks_fit(blocks, per_sm):
+    entry = find_kernel("stream_init")
+    shape = entry.small | {"blocks_per_sm": blocks, "shared_bytes_per_sm": per_sm}
+    allocated = entry.make(**shape).launches[0].shared_bytes + 1024
+    assert allocated % 128 == 0
+    assert blocks * allocated <= per_sm < (blocks + 1) * allocated
+
+
+@pytest.mark.parametrize("gpu", EVERYDAY)
+def test_the_chase_is_one_chain_of_loads(gpu):
+    """32 loads in a row, each taking its address from the one before: nothing may come between."""
+    entry = find_kernel("pointer_chase")
+    trace = run("pointer_chase", entry.small, gpu)[-1]
+    texts = trace.program.texts
+    loads = [i for i, text in enumerate(texts) if "LDG.E.64" in text]
+    longest = run_length = 1
+    for previous, current in zip(loads, loads[1:], strict=False):
+        chained = trace.program.instructions["sources"][current]
+        target = trace.program.instructions["destination"][previous]
+        run_length = run_length + 1 if current == previous + 1 and target in chained else 1
+        longest = max(longest, run_length)
+    assert longest >= 30
