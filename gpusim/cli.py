@@ -1,0 +1,119 @@
+"""The ``gpusim`` shell command: a thin table of commands, and what an error looks like outside.
+
+Mental model: data goes to stdout, progress to stderr, and every failure is one line
+``error: <what, where, remedy>`` with the exit code of its class (see :mod:`gpusim.errors`). Commands
+live in :mod:`gpusim.commands` and are imported when called, so that ``--help`` is instant.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from gpusim import __version__
+from gpusim.errors import GpusimError, ToolchainError, UsageError
+
+#: Command -> (module in gpusim.commands that defines it under this name, one line of help).
+COMMANDS = {
+    "compare": ("compare", "Simulate published points and print them beside measured silicon."),
+    "simulate": ("simulate", "Predict the cycles of a kernel or of captured trace files."),
+    "capture": ("capture", "Run a kernel's machine code on the CPU and write its trace."),
+    "gpus": ("gpus", "List the described GPUs; show every value with its source."),
+    "kernels": ("kernels", "List the kernel suite; show an entry and its shape axes."),
+    "sass": ("sass", "Print a kernel's machine code with its control fields."),
+}
+INTERNAL_ERROR = 70
+INTERRUPTED = 130
+COULD_NOT_RUN = ToolchainError.exit_code
+DEBUG_VARIABLE = "GPUSIM_DEBUG"
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are called, not when they are listed."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"gpusim.commands.{COMMANDS[name][0]}")
+        return getattr(module, name)
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="gpusim")
+def gpusim() -> None:
+    """Run a CUDA kernel's own machine code on the CPU and predict its cycles on a described GPU.
+
+    \b
+    Examples:
+      gpusim compare --gpu gh200 --against published
+      gpusim simulate saxpy:n=100000 --gpu h200
+      gpusim capture stream_triad -o triad.trace && gpusim simulate triad.trace
+      gpusim gpus show h200
+
+    \b
+    Exit codes: 0 clean; 1 a confirmed divergence; 2 usage or configuration;
+    3 could not measure or run; 4 ambiguous under --strict; 5 unsupported opcode
+    or GPU; 70 internal error.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point of the console script: runs a command and exits with its code."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit code; no exception leaves it but SystemExit."""
+    try:
+        code = gpusim.main(args=arguments, prog_name="gpusim", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except BrokenPipeError:
+        # The reader has gone (`gpusim ... | head`). Python would complain once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (KeyboardInterrupt, click.Abort):
+        return _fail("interrupted", INTERRUPTED)
+    except click.exceptions.Exit as exit_:
+        return exit_.exit_code
+    except click.ClickException as error:
+        return _fail(error.format_message(), UsageError.exit_code)
+    except GpusimError as error:
+        return _fail(str(error), error.exit_code)
+    except ModuleNotFoundError as error:
+        _reraise_for_debugging()
+        return _fail(f"this needs the Python package {error.name!r}, which is not installed", COULD_NOT_RUN)
+    except OSError as error:
+        _reraise_for_debugging()
+        return _fail(f"{error.filename or 'system'}: {error.strerror or error}", COULD_NOT_RUN)
+    except MemoryError:
+        return _fail("out of memory", COULD_NOT_RUN)
+    except Exception as error:  # the last line of defence: one line, not a traceback
+        _reraise_for_debugging()
+        what = f"internal error: {type(error).__name__}: {error}"
+        return _fail(f"{what} ({DEBUG_VARIABLE}=1 shows the traceback)", INTERNAL_ERROR)
+
+
+def _fail(message: str, code: int) -> int:
+    print("error: " + " ".join(message.split()), file=sys.stderr)
+    return code
+
+
+def _reraise_for_debugging() -> None:
+    if os.environ.get(DEBUG_VARIABLE):
+        raise  # noqa: PLE0704 (called from an except clause)
+
+
+if __name__ == "__main__":
+    main()

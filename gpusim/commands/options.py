@@ -1,0 +1,34 @@
+"""Options that several commands share, so that they read and behave alike everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import click
+
+from gpusim.report.tables import FORMATS
+
+HELP = {"help_option_names": ["-h", "--help"]}
+
+
+def gpu_option(default: str = "h200") -> Callable:
+    """``--gpu NAME``: a built-in GPU or a TOML file."""
+    return click.option(
+        "--gpu",
+        default=default,
+        show_default=True,
+        metavar="NAME",
+        help="A GPU of `gpusim gpus list`, or the path of a TOML file that inherits one.",
+    )
+
+
+def format_option(default: str = "table") -> Callable:
+    """``--format``: how records are written to stdout."""
+    return click.option(
+        "--format",
+        "form",
+        type=click.Choice(FORMATS),
+        default=default,
+        show_default=True,
+        help="How the data on stdout is written.",
+    )

@@ -1,0 +1,97 @@
+"""Simulated beside measured: the row of one point, the summary of one series, and its verdict.
+
+Mental model: a row's error is signed, ``(simulated - measured) / measured``, in percent; a series is
+summarised by the mean of the absolute errors (MAPE) and by the mean of the signed ones (bias), and the
+verdict says in one word which way the simulator leans. A series without rows is NO-DATA: zero rows is
+never success.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+#: A series whose mean absolute error is at most this many percent counts as the same as silicon.
+DEFAULT_TOLERANCE_PERCENT = 10.0
+
+
+class Verdict(StrEnum):
+    """What a comparison found: the simulated GPU is ... than the measured one."""
+
+    SAME = "SAME"
+    FASTER = "FASTER"
+    SLOWER = "SLOWER"
+    AMBIGUOUS = "AMBIGUOUS"
+    NO_DATA = "NO-DATA"
+    UNSUPPORTED = "UNSUPPORTED"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One point of one series on one GPU; ``error_percent`` is signed."""
+
+    gpu: str
+    series: str
+    point: str
+    unit: str
+    simulated: float
+    measured: float
+
+    @property
+    def error_percent(self) -> float:
+        return 100.0 * (self.simulated - self.measured) / self.measured
+
+    def record(self) -> dict[str, str | float]:
+        """The row as the JSON and CSV output shows it."""
+        return {
+            "gpu": self.gpu,
+            "series": self.series,
+            "point": self.point,
+            "unit": self.unit,
+            "simulated": self.simulated,
+            "measured": self.measured,
+            "error_percent": self.error_percent,
+        }
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One series on one GPU: how many points, both mean errors in percent, verdict and its reason."""
+
+    gpu: str
+    series: str
+    points: int
+    mape_percent: float
+    bias_percent: float
+    verdict: Verdict
+    reason: str
+
+
+def higher_is_faster(unit: str) -> bool:
+    """Whether a larger value means a faster GPU: true of rates, false of times."""
+    return unit.endswith("/s")
+
+
+def summarise(
+    gpu: str, series: str, rows: Sequence[Row], tolerance_percent: float = DEFAULT_TOLERANCE_PERCENT
+) -> Summary:
+    """Mean errors and verdict of the rows of one series on one GPU (all of one unit)."""
+    errors = [row.error_percent for row in rows]
+    if not errors:
+        reason = "no point of this series was simulated"
+        return Summary(gpu, series, 0, math.nan, math.nan, Verdict.NO_DATA, reason)
+    mape = sum(abs(e) for e in errors) / len(errors)
+    bias = sum(errors) / len(errors)
+    if mape <= tolerance_percent:
+        verdict = Verdict.SAME
+        reason = f"mean absolute error within {tolerance_percent:g} %"
+    elif abs(bias) <= tolerance_percent:
+        verdict = Verdict.AMBIGUOUS
+        reason = f"errors of both signs: mean {bias:+.1f} %, mean absolute {mape:.1f} %"
+    else:
+        faster = (bias > 0) == higher_is_faster(rows[0].unit)
+        verdict = Verdict.FASTER if faster else Verdict.SLOWER
+        reason = f"simulated is {'faster' if faster else 'slower'} than silicon by {abs(bias):.1f} % in the mean"
+    return Summary(gpu, series, len(errors), mape, bias, verdict, reason)

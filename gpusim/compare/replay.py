@@ -1,0 +1,169 @@
+"""Replaying one published point on the simulated machine, in seconds instead of on gigabytes.
+
+Mental model: the published programs run long so that start-up and tail vanish; the simulator reaches
+the same steady state sooner, by starting from it. Caches begin in the state that the previous
+repetition left (functional warming), and the value is read where the machine is in its stride:
+
+- a rate from the completions of blocks between the first and the last wave, so that neither the ramp
+  nor the tail counts;
+- a latency over the launch less its fixed overhead, or from two launches of different length.
+
+What is thereby left out: the effect of buffers beyond the simulated ones on address translation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from gpusim.capture.memory import DeviceMemory
+from gpusim.engine.gpu import simulate
+from gpusim.engine.result import Result
+from gpusim.errors import NoDataError
+from gpusim.gpus.spec import GpuSpec
+from gpusim.silicon.published import Measurement
+from gpusim.suite import capture_case, make_case
+from gpusim.trace.record import Trace
+
+#: Dependent loads that are timed: many where one costs little and start-up would show.
+CHASE_LOADS_IN_L1, CHASE_LOADS_BEYOND = 131072, 4096
+CHASE_L1_LIMIT_KIB = 256
+#: Waves of blocks of a stream; few-warp launches are cheap, and take more.
+STREAM_WAVES, STREAM_WAVES_FEW_WARPS, FEW_WARPS = 5, 12, 8
+#: A streaming predecessor leaves L2 full of its own lines; it touches this many times L2's size.
+WARM_FOOTPRINT = 1.5
+L2_WAVES = 3
+#: Beyond this many times L2's size a footprint is never found in it again.
+L2_COLD_FOOTPRINT = 4
+STRIDE_ITERATIONS = (8, 40)
+
+
+@dataclass
+class Bench:
+    """A simulated GPU on which points are replayed; keeps what points of a kernel have in common."""
+
+    gpu: GpuSpec
+    threads: int = 1
+    _streams: dict[str, tuple[DeviceMemory, Trace]] = field(default_factory=dict)
+
+    def run(self, timed: list[Trace], warm: list[Trace] = ()) -> Result:
+        """Simulate launches one after another on a machine that ``warm`` has prepared."""
+        return simulate(timed, self.gpu, warm=tuple(warm), threads=self.threads)
+
+    def streamed(self, kernel: str) -> tuple[DeviceMemory, Trace]:
+        """A device memory and the trace of a launch of ``kernel`` that fills L2 with its lines."""
+        if kernel not in self._streams:
+            memory = DeviceMemory()
+            per_element = _bytes_per_element(make_case(kernel, {"n": 4096}, self.gpu), 4096)
+            elements = int(WARM_FOOTPRINT * self.gpu.l2.total_bytes / per_element)
+            case = make_case(kernel, {"n": elements, "block_threads": 1024}, self.gpu)
+            self._streams[kernel] = memory, capture_case(case, self.gpu, memory)[-1].trace
+        return self._streams[kernel]
+
+
+def chase(bench: Bench, point: Measurement) -> float:
+    """Cycles a dependent load takes in a buffer that earlier laps have walked."""
+    size = point.axis("buffer_kib")
+    loads = CHASE_LOADS_IN_L1 if size <= CHASE_L1_LIMIT_KIB else CHASE_LOADS_BEYOND
+    case = make_case("pointer_chase", {"buffer_kib": size, "loads": loads}, bench.gpu)
+    launches = capture_case(case, bench.gpu)
+    result = bench.run(
+        [launch.trace for launch in launches if launch.timed],
+        [launch.trace for launch in launches if not launch.timed],
+    )
+    overhead = bench.gpu.launch.start_cycles + bench.gpu.launch.end_cycles
+    return (result.cycles - overhead) / case.work["loads"]
+
+
+def stream(bench: Bench, point: Measurement) -> float:
+    """GB/s of a kernel that streams one element a thread, at the point's occupancy."""
+    threads, blocks = point.axis("block_threads"), point.axis("blocks_per_sm")
+    warps_per_sm = -(-threads // 32) * blocks
+    waves = STREAM_WAVES_FEW_WARPS if warps_per_sm < FEW_WARPS else STREAM_WAVES
+    resident = bench.gpu.sm_count * blocks
+    # The grid is n // block_threads + 1 blocks: exactly `waves` full waves.
+    elements = resident * waves * threads - 1
+    memory, warm = bench.streamed(point.series)
+    shape = {"n": elements, "block_threads": threads, "blocks_per_sm": blocks}
+    case = make_case(point.series, shape, bench.gpu)
+    timed = [launch.trace for launch in capture_case(case, bench.gpu, memory)]
+    cycles_per_block = steady_cycles_per_block(bench.run(timed, [warm]), resident)
+    return _bytes_per_element(case, elements) * threads / bench.gpu.ns(cycles_per_block)
+
+
+def l2_read(bench: Bench, point: Measurement) -> float:
+    """GB/s that SMs read from a footprint that other blocks have read before."""
+    gpu = bench.gpu
+    footprint, per_block = point.axis("footprint_kib"), point.axis("bytes_per_block_kib")
+    resident = gpu.sm_count * (gpu.sm.max_warps // 32)
+    blocks = resident * L2_WAVES
+    reused = footprint * 1024 <= L2_COLD_FOOTPRINT * gpu.l2.total_bytes
+    if not reused:
+        # No block meets another's data: the same for every footprint that all blocks fill but once.
+        footprint = min(footprint, blocks * per_block)
+    shape = {"footprint_kib": footprint, "bytes_per_block_kib": per_block}
+    case = make_case("l2_read", {**shape, "blocks": blocks}, gpu)
+    memory = DeviceMemory()
+    timed = [launch.trace for launch in capture_case(case, gpu, memory)]
+    warm = []
+    if reused:
+        # The same arrays, every stretch once: what the blocks before the timed ones have read.
+        once = replace(case.launches[-1], grid=(footprint // per_block,))
+        before = replace(case, launches=(once,))
+        warm = [captured.trace for captured in capture_case(before, gpu, memory)]
+    cycles_per_block = steady_cycles_per_block(bench.run(timed, warm), resident)
+    return case.work["bytes_read"] / blocks / gpu.ns(cycles_per_block)
+
+
+def l1_stride(bench: Bench, point: Measurement) -> float:
+    """Cycles a warp's load takes when all lanes hit L1: two launches' difference, so no start-up."""
+    short, long = (_stride_run(bench, point, iterations) for iterations in STRIDE_ITERATIONS)
+    return (long[0].cycles - short[0].cycles) / (long[1] - short[1])
+
+
+def _stride_run(bench: Bench, point: Measurement, iterations: int) -> tuple[Result, float]:
+    shape = {
+        "pattern": point.axis("shape"),
+        "width_or_stride": point.axis("stride"),
+        "dtype": {"float": "float32", "double": "float64"}[point.axis("dtype")],
+        "iterations": iterations,
+    }
+    if point.axis("shape") == "block":
+        shape["pitch"] = point.axis("pitch")
+    case = make_case("l1_stride", shape, bench.gpu)
+    result = bench.run([launch.trace for launch in capture_case(case, bench.gpu)])
+    return result, case.work["warp_loads"]
+
+
+def steady_cycles_per_block(result: Result, resident: int) -> float:
+    """SM cycles from one block's completion to the next, all SMs together, between the end of the
+    first wave of ``resident`` blocks and the beginning of the last one."""
+    ends = np.sort(result.block_end_cycles)
+    first = resident - 1
+    waves = len(ends) // resident - 2
+    last = first + resident * max(waves, 1)
+    if last >= len(ends) or ends[last] <= ends[first]:
+        raise NoDataError(f"{len(ends)} blocks are too few for a steady state with {resident} resident")
+    return float(ends[last] - ends[first]) / (last - first)
+
+
+def _bytes_per_element(case: Any, elements: int) -> float:
+    """Bytes that the kernel's author counts as moved for each element."""
+    return (case.work["bytes_read"] + case.work["bytes_written"]) / elements
+
+
+#: Published series -> how one of its points is simulated.
+REPLAYS: dict[str, Callable[[Bench, Measurement], float]] = {
+    "pointer_chase": chase,
+    "stream_init": stream,
+    "stream_read": stream,
+    "stream_scale": stream,
+    "stream_triad": stream,
+    "stencil3": stream,
+    "stencil5": stream,
+    "l1_stride": l1_stride,
+    "l2_read": l2_read,
+}

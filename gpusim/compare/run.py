@@ -1,0 +1,193 @@
+"""Comparing the simulator with published silicon: choose points, replay them, sum up.
+
+Mental model: published measurements x GPUs x kernels give jobs; points of one kernel on one GPU form a
+group that one worker process replays in order (they share a warmed memory); every finished point is
+reported at once; at the end the rows stand in published order and each series has its verdict. What
+could not be run is listed with its reason, never dropped in silence.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import queue
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+
+from gpusim.compare.error import DEFAULT_TOLERANCE_PERCENT, Row, Summary, Verdict, summarise
+from gpusim.compare.points import default_points
+from gpusim.compare.replay import REPLAYS, Bench
+from gpusim.errors import GpusimError, NoDataError, UnknownKernelError, UnsupportedOpcodeError
+from gpusim.gpus.load import load_gpu
+from gpusim.silicon.published import Measurement, load_published
+
+#: A point that failed: (exit code, message).
+Failure = tuple[int, str]
+#: How often the parent looks whether a worker has died, while no point comes in.
+POLL_SECONDS = 1.0
+#: In a worker process: the queue that finished points go to (set when the process starts).
+_worker_queue: list[multiprocessing.Queue] = []
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """``rows`` in published order; one summary a series and GPU; ``failures``: (gpu, series) -> the
+    first failure's exit code and message."""
+
+    rows: list[Row]
+    summaries: list[Summary]
+    failures: dict[tuple[str, str], Failure]
+
+
+def select(
+    kernels: Sequence[str], gpus: Sequence[str], *, all_points: bool = False
+) -> list[list[Measurement]]:
+    """The published points to replay, one list a series and GPU. Empty ``kernels``: every series that
+    can be replayed. Raises UnknownKernelError, UnknownGpuError, NoDataError for an empty choice."""
+    published = load_published()
+    known = {m.series for m in published}
+    for kernel in kernels:
+        if kernel not in known:
+            raise UnknownKernelError(
+                f"no published series is called {kernel!r}; there are {', '.join(sorted(known))}"
+            )
+        if kernel not in REPLAYS:
+            raise NoDataError(
+                f"{kernel} is published but cannot be simulated yet; these can: {', '.join(REPLAYS)}"
+            )
+    names = {load_gpu(gpu).name for gpu in gpus}
+    groups: dict[tuple[str, str], list[Measurement]] = {}
+    for m in published:
+        if m.gpu in names and m.series in (kernels or REPLAYS):
+            groups.setdefault((m.gpu, m.series), []).append(m)
+    if not groups:
+        what = ", ".join(kernels) if kernels else "any kernel"
+        pairs = sorted({f"{m.series} on {m.gpu}" for m in published if m.series in (kernels or REPLAYS)})
+        raise NoDataError(
+            f"nothing is published for {what} on {', '.join(sorted(names))}; there is {'; '.join(pairs)}"
+        )
+    return [group if all_points else default_points(group) for group in groups.values()]
+
+
+def compare(
+    kernels: Sequence[str] = (),
+    gpus: Sequence[str] = ("h200",),
+    *,
+    all_points: bool = False,
+    jobs: int = 1,
+    tolerance_percent: float = DEFAULT_TOLERANCE_PERCENT,
+    progress: Callable[[str], None] = lambda line: None,
+) -> Comparison:
+    """Replay published points and lay the simulated values beside the measured ones.
+
+    ``jobs`` worker processes (1: in this one); ``progress`` gets a line for every finished point.
+    Raises NoDataError when there is nothing to compare; a failing point ends its series and is
+    reported in ``failures``.
+    """
+    groups = select(kernels, gpus, all_points=all_points)
+    specs = {load_gpu(gpu).name: str(gpu) for gpu in gpus}
+    work = [(index, specs[group[0].gpu], group) for index, group in enumerate(groups)]
+    total = sum(len(group) for group in groups)
+    rows: dict[int, list[Row]] = {index: [] for index, _, _ in work}
+    failures: dict[tuple[str, str], Failure] = {}
+    done = 0
+    for index, outcome in _run_all(work, jobs):
+        done += 1
+        if isinstance(outcome, Row):
+            rows[index].append(outcome)
+            progress(
+                f"[{done:>4}/{total}] {outcome.gpu} {outcome.series} {outcome.point}: "
+                f"{outcome.simulated:.4g} simulated, {outcome.measured:.4g} measured "
+                f"{outcome.unit} ({outcome.error_percent:+.1f} %)"
+            )
+        else:
+            key = groups[index][0].gpu, groups[index][0].series
+            failures.setdefault(key, outcome)
+            progress(f"[{done:>4}/{total}] {key[0]} {key[1]}: {outcome[1]}")
+    summaries = [
+        _summarise(group, rows[index], failures, tolerance_percent) for index, _, group in work
+    ]
+    return Comparison([row for index, _, _ in work for row in rows[index]], summaries, failures)
+
+
+def _summarise(
+    group: list[Measurement],
+    rows: list[Row],
+    failures: dict[tuple[str, str], Failure],
+    tolerance_percent: float,
+) -> Summary:
+    gpu, series = group[0].gpu, group[0].series
+    summary = summarise(gpu, series, rows, tolerance_percent)
+    failure = failures.get((gpu, series))
+    if failure is None:
+        return summary
+    unsupported = failure[0] == UnsupportedOpcodeError.exit_code
+    verdict = Verdict.UNSUPPORTED if unsupported else Verdict.NO_DATA
+    return replace(summary, verdict=verdict, reason=failure[1])
+
+
+def _run_all(
+    work: Iterable[tuple[int, str, list[Measurement]]], jobs: int
+) -> Iterator[tuple[int, Row | Failure]]:
+    """(group index, row or failure) of every point, as they finish."""
+    work = list(work)
+    if jobs <= 1 or len(work) == 1:
+        for index, gpu, group in work:
+            for outcome in replay_group(gpu, group):
+                yield index, outcome
+        return
+    # One group first, alone: it fills the cache of compiled code that all workers then share.
+    first, *rest = work
+    for outcome in replay_group(*first[1:]):
+        yield first[0], outcome
+    yield from _run_in_workers(rest, jobs)
+
+
+def _run_in_workers(
+    work: list[tuple[int, str, list[Measurement]]], jobs: int
+) -> Iterator[tuple[int, Row | Failure]]:
+    # spawn, not fork: a fork would copy locks of threads that do not exist in the child.
+    context = multiprocessing.get_context("spawn")
+    finished = context.Queue()
+    with ProcessPoolExecutor(
+        min(jobs, len(work)), mp_context=context, initializer=_adopt, initargs=(finished,)
+    ) as pool:
+        running = {pool.submit(_replay_reporting, *item) for item in work}
+        open_groups = len(work)
+        while open_groups:
+            try:
+                index, outcome = finished.get(timeout=POLL_SECONDS)
+            except queue.Empty:
+                for future in [f for f in running if f.done()]:
+                    running.remove(future)
+                    future.result()  # raises what the worker died of
+                continue
+            if outcome is None:
+                open_groups -= 1
+            else:
+                yield index, outcome
+
+
+def _adopt(finished: multiprocessing.Queue) -> None:
+    """In a worker process: remember the queue that the points go to."""
+    _worker_queue.append(finished)
+
+
+def _replay_reporting(index: int, gpu: str, group: list[Measurement]) -> None:
+    for outcome in replay_group(gpu, group):
+        _worker_queue[-1].put((index, outcome))
+    _worker_queue[-1].put((index, None))
+
+
+def replay_group(gpu: str, group: Iterable[Measurement]) -> Iterator[Row | Failure]:
+    """Replay the points of one series on one GPU; the first failure is the last thing yielded."""
+    spec = load_gpu(gpu)
+    bench = Bench(spec)
+    for m in group:
+        bench.gpu = replace(spec, clock_hz=m.sm_clock_mhz * 1e6)
+        try:
+            simulated = REPLAYS[m.series](bench, m)
+        except GpusimError as error:
+            yield error.exit_code, f"{m.point}: {error}"
+            return
+        yield Row(m.gpu, m.series, m.point, m.unit, simulated, m.value)

@@ -1,0 +1,56 @@
+"""Rows as text: one function from a list of records to table, JSON, CSV or Markdown.
+
+Mental model: every command that prints data makes a list of dicts with the same keys, and this file
+writes them in the format that was asked for. JSON and CSV carry full precision; table and Markdown
+round for the eye.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from tabulate import tabulate
+
+FORMATS = ("table", "json", "csv", "md")
+SIGNIFICANT_DIGITS = 5
+
+
+def format_records(records: Sequence[dict[str, Any]], form: str) -> str:
+    """``records`` (dicts with the same keys, in column order) as text that ends without a newline.
+
+    ``form`` is one of :data:`FORMATS`; no number in JSON is NaN or infinite (they become null).
+    """
+    if form == "json":
+        finite = [{key: _finite(value) for key, value in record.items()} for record in records]
+        return json.dumps(finite, indent=2, allow_nan=False)
+    columns = list(records[0]) if records else []
+    if form == "csv":
+        text = io.StringIO()
+        writer = csv.DictWriter(text, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(records)
+        return text.getvalue().rstrip("\n")
+    cells = [[_cell(record[column]) for column in columns] for record in records]
+    numeric = [all(isinstance(r[c], (int, float)) for r in records) for c in columns]
+    return tabulate(
+        cells,
+        headers=columns,
+        tablefmt="github" if form == "md" else "simple",
+        colalign=["right" if n else "left" for n in numeric] if records else None,
+        disable_numparse=True,
+    )
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return "-" if math.isnan(value) else f"{value:.{SIGNIFICANT_DIGITS}g}"
+    return str(value)

@@ -1,0 +1,154 @@
+"""How a kernel's name becomes launches: the suite that ships with gpusim, reached by name only.
+
+Mental model: ``stream_triad:block_threads=256,blocks_per_sm=2`` names an entry of the suite and one
+point of its shape axes; what is not said comes from the entry's default shape and, where an axis
+describes the machine (``shared_bytes_per_sm``), from the GPU. The suite is a package of its own that
+gpusim loads by name; gpusim knows of a case only that it has launches, a check and a work count.
+
+Raises :class:`UnknownKernelError` for a name, :class:`UsageError` for a shape that makes no sense.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from gpusim import capture
+from gpusim.capture.memory import DeviceMemory
+from gpusim.errors import ToolchainError, UnknownKernelError, UsageError
+from gpusim.gpus.spec import GpuSpec
+from gpusim.trace.record import Trace
+
+SUITE = "gpusim.kernels"
+#: Shape axes that describe the machine rather than the work, and where their value is found.
+MACHINE_AXES = {"shared_bytes_per_sm": lambda gpu: gpu.sm.shared_max_bytes}
+
+
+@dataclass(frozen=True)
+class CapturedLaunch:
+    """A launch's trace; ``timed`` is False for preparation (filling data, warming caches)."""
+
+    trace: Trace
+    timed: bool
+
+
+def kernel_names() -> list[str]:
+    """The names of the suite's entries, in reading order."""
+    return _suite().names()
+
+
+def find_kernel(name: str) -> Any:
+    """The suite's entry called ``name``: name, purpose, axes, default, small, make."""
+    try:
+        return _suite().get(name)
+    except KeyError as error:
+        raise UnknownKernelError(str(error.args[0])) from None
+
+
+def parse_request(text: str) -> tuple[str, dict[str, str]]:
+    """Split ``name:axis=value,axis=value`` into the name and the axes as written."""
+    name, colon, rest = text.partition(":")
+    shape = {}
+    for item in rest.split(",") if colon else ():
+        axis, equals, value = item.partition("=")
+        if not equals or not axis.strip() or not value.strip():
+            raise UsageError(f"{text!r}: expected KERNEL:axis=value,axis=value, got {item!r}")
+        if axis.strip() in shape:
+            raise UsageError(f"{text!r}: axis {axis.strip()} is given twice")
+        shape[axis.strip()] = value.strip()
+    return name.strip(), shape
+
+
+def make_case(name: str, shape: dict[str, Any], gpu: GpuSpec, *, small: bool = False) -> Any:
+    """The case of entry ``name`` at ``shape`` (axis -> value or its text), completed from the entry's
+    default (or ``small``) shape and, for machine axes, from ``gpu``."""
+    entry = find_kernel(name)
+    base = dict(entry.small if small else entry.default)
+    for axis, read in MACHINE_AXES.items():
+        if axis in base:
+            base[axis] = read(gpu)
+    for axis, value in shape.items():
+        if axis not in base:
+            raise UsageError(f"kernel {name} has no axis {axis!r}; it has {', '.join(base)}")
+        base[axis] = _parse_value(name, axis, value, entry.default[axis])
+    try:
+        return entry.make(**base)
+    except ValueError as error:
+        raise UsageError(f"kernel {name}: {error}") from None
+    except MemoryError:
+        raise UsageError(f"kernel {name}: the arrays of this shape do not fit in memory") from None
+
+
+def capture_case(case: Any, gpu: GpuSpec, memory: DeviceMemory | None = None) -> list[CapturedLaunch]:
+    """Capture all launches of a case in order, on one device memory (a new one by default)."""
+    memory = DeviceMemory() if memory is None else memory
+    return [
+        CapturedLaunch(
+            capture(
+                launch.kernel,
+                launch.grid,
+                launch.block,
+                launch.args,
+                gpu=gpu,
+                shared_bytes=launch.shared_bytes,
+                memory=memory,
+            ),
+            launch.timed,
+        )
+        for launch in case.launches
+    ]
+
+
+def _suite() -> ModuleType:
+    """The suite's package: installed as gpusim.kernels, or ``kernels/`` beside a source tree."""
+    try:
+        return importlib.import_module(SUITE)
+    except ModuleNotFoundError as error:
+        if error.name == "numba.cuda" or (error.name or "").startswith(("numba_cuda", "cuda")):
+            raise ToolchainError(_NO_CUDA) from None
+        if error.name != SUITE:
+            raise
+    start = Path(__file__).parents[1] / "kernels" / "__init__.py"
+    spec = importlib.util.spec_from_file_location(SUITE, start, submodule_search_locations=[str(start.parent)])
+    if not start.exists() or spec is None or spec.loader is None:
+        raise ToolchainError(f"the kernel suite ({SUITE}) is not installed: pip install gpusim")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[SUITE] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+_NO_CUDA = (
+    "capturing a kernel needs Numba's CUDA target: pip install 'numba-cuda[cu13]' "
+    "(Linux; elsewhere simulate from trace files)"
+)
+
+
+def _parse_value(name: str, axis: str, value: Any, like: Any) -> Any:
+    """``value`` as the type of the axis' default; a default of None takes whatever it looks like."""
+    if not isinstance(value, str) or isinstance(like, str):
+        return value
+    kinds = {bool: _boolean, int: _integer, float: float}
+    try:
+        return kinds.get(type(like), _integer)(value)
+    except ValueError:
+        raise UsageError(f"kernel {name}: {axis}={value} is not a valid {type(like).__name__}") from None
+
+
+def _integer(text: str) -> int | float:
+    """A whole number; axes such as a size in KiB also take a fraction, which the kernel may refuse."""
+    try:
+        return int(text, 0)
+    except ValueError:
+        return float(text)
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in ("true", "false", "1", "0"):
+        raise ValueError(text)
+    return text.lower() in ("true", "1")
