@@ -1,0 +1,157 @@
+"""ELF64 as far as a cubin needs it, bounds-checked, since a cubin file is untrusted input.
+
+Mental model: a cubin is a small ELF file; sections are named byte ranges, symbols are names inside
+sections, relocations are places to patch. Anything that points outside the file is refused with
+CompileError, which names the file's fault.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from gpusim.errors import CompileError
+
+CUDA_MACHINE = 190
+SECTION_NOBITS = 8
+SECTION_SYMBOLS = 2
+SECTION_RELA = 4
+SECTION_REL = 9
+SYMBOL_OBJECT = 1
+SYMBOL_FUNCTION = 2
+SYMBOL_SECTION = 3
+UNDEFINED = 0
+
+_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
+_RELA = struct.Struct("<QQq")
+_REL = struct.Struct("<QQ")
+
+
+@dataclass(frozen=True)
+class Section:
+    """``data`` is empty for a section without bytes (``kind == SECTION_NOBITS``); ``size`` counts them."""
+
+    index: int
+    name: str
+    kind: int
+    data: bytes
+    size: int
+    link: int
+    info: int
+    alignment: int
+
+
+@dataclass(frozen=True)
+class Symbol:
+    index: int
+    name: str
+    kind: int
+    section: int
+    value: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Relocation:
+    """Patch ``symbol + addend`` into byte ``offset`` of the section, in the way that ``kind`` says."""
+
+    offset: int
+    kind: int
+    symbol: int
+    addend: int
+
+
+@dataclass(frozen=True)
+class Elf:
+    """A parsed cubin: ``architecture`` (e.g. 90), sections and symbols by index, relocations by section."""
+
+    architecture: int
+    sections: tuple[Section, ...]
+    symbols: tuple[Symbol, ...]
+    relocations: dict[int, tuple[Relocation, ...]]
+
+    def named(self, name: str) -> Section | None:
+        return next((section for section in self.sections if section.name == name), None)
+
+    def starting(self, prefix: str) -> list[Section]:
+        return [section for section in self.sections if section.name.startswith(prefix)]
+
+
+def parse_elf(data: bytes) -> Elf:
+    """Read a cubin's sections, symbols and relocations; raises CompileError when it is not a sound one."""
+    if len(data) < _HEADER.size or data[:4] != b"\x7fELF":
+        raise CompileError("not a cubin: no ELF header")
+    if data[4] != 2 or data[5] != 1:
+        raise CompileError("not a cubin: the ELF file is not 64-bit little-endian")
+    header = _HEADER.unpack_from(data)
+    machine, flags, abi = header[2], header[7], data[8]
+    if machine != CUDA_MACHINE:
+        raise CompileError(f"not a cubin: ELF machine {machine}, not {CUDA_MACHINE} (NVIDIA CUDA)")
+    table, entry_size, count, names = header[6], header[11], header[12], header[13]
+    if entry_size != _SECTION.size or names >= count:
+        raise CompileError("damaged cubin: bad section table")
+    raw = [_SECTION.unpack_from(_slice(data, table + i * entry_size, entry_size)) for i in range(count)]
+    name_table = _bytes_of(data, raw[names])
+    sections = tuple(
+        Section(
+            i,
+            _string(name_table, entry[0]),
+            entry[1],
+            b"" if entry[1] in (0, SECTION_NOBITS) else _bytes_of(data, entry),
+            entry[5],
+            entry[6],
+            entry[7],
+            max(1, entry[8]),
+        )
+        for i, entry in enumerate(raw)
+    )
+    symbols = _symbols(sections)
+    relocations: dict[int, tuple[Relocation, ...]] = {}
+    for section in sections:
+        if section.kind in (SECTION_RELA, SECTION_REL):
+            found = _relocations(section)
+            relocations[section.info] = relocations.get(section.info, ()) + found
+    # ABI version 8 moved the architecture number from the low byte to the second one.
+    architecture = (flags >> 8) & 0xFF if abi >= 8 else flags & 0xFF
+    return Elf(architecture, sections, symbols, relocations)
+
+
+def _symbols(sections: tuple[Section, ...]) -> tuple[Symbol, ...]:
+    table = next((section for section in sections if section.kind == SECTION_SYMBOLS), None)
+    if table is None:
+        return ()
+    if table.link >= len(sections):
+        raise CompileError("damaged cubin: symbol table without names")
+    strings = sections[table.link].data
+    symbols = []
+    for i in range(len(table.data) // _SYMBOL.size):
+        name, info, _, section, value, size = _SYMBOL.unpack_from(table.data, i * _SYMBOL.size)
+        symbols.append(Symbol(i, _string(strings, name), info & 15, section, value, size))
+    return tuple(symbols)
+
+
+def _relocations(section: Section) -> tuple[Relocation, ...]:
+    if section.kind == SECTION_RELA:
+        entries = [_RELA.unpack_from(section.data, i * 24) for i in range(len(section.data) // 24)]
+    else:
+        entries = [(*_REL.unpack_from(section.data, i * 16), 0) for i in range(len(section.data) // 16)]
+    return tuple(Relocation(offset, info & 0xFFFFFFFF, info >> 32, addend) for offset, info, addend in entries)
+
+
+def _bytes_of(data: bytes, entry: tuple) -> bytes:
+    return _slice(data, entry[4], entry[5])
+
+
+def _slice(data: bytes, start: int, size: int) -> bytes:
+    if start + size > len(data):
+        raise CompileError(f"damaged cubin: needs {start + size} bytes, has {len(data)}")
+    return data[start : start + size]
+
+
+def _string(table: bytes, start: int) -> str:
+    end = table.find(b"\0", start)
+    if start >= len(table) or end < 0:
+        raise CompileError("damaged cubin: a name outside the string table")
+    return table[start:end].decode("utf-8", "replace")
