@@ -1,0 +1,138 @@
+"""Run one SASS instruction, given as text, on lanes of register values: no kernel, no interpreter.
+
+Mental model: the text is decoded and lowered by the table's rows, then this file does in plain Python
+what a MicroOp asks of the emulator (fetch sources with keep, flip, negate; call the family's body;
+return results), so a row and its body are tested together and nothing else is.
+
+``execute("IADD3 R0, P0, PT, R2, -R3, RZ", {"R2": values, "R3": values})`` takes 32 lane values a
+register as Python ints (bit patterns), predicates as lane masks, and answers with ``Outcome.words``
+(uint32[words, 32]) and ``Outcome.predicates`` (name to mask).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpusim.capture.alu_double import execute_double
+from gpusim.capture.alu_float import execute_float
+from gpusim.capture.alu_half import execute_half
+from gpusim.capture.alu_integer import execute_integer
+from gpusim.sass import double, floating, half, integer
+from gpusim.sass.decode import parse_instruction
+from gpusim.sass.form import Kind, MicroOp, Operand, Source
+from gpusim.sass.opcodes import DOUBLE_BASE, FLOAT_BASE, HALF_BASE, TENSOR_BASE
+
+LANES = 32
+ALL = 0xFFFFFFFF
+ROWS: dict[str, list] = {}
+for _row in [*integer.ROWS, *floating.ROWS, *double.ROWS, *half.ROWS]:
+    ROWS.setdefault(_row.mnemonic, []).append(_row)
+
+
+@dataclass
+class Outcome:
+    """What one instruction computed: register words, predicate masks, and the micro-op itself."""
+
+    words: np.ndarray
+    predicates: dict[str, int]
+    micro: MicroOp
+
+    @property
+    def word(self) -> list[int]:
+        """Word 0 of the result as unsigned ints."""
+        return [int(v) for v in self.words[0]]
+
+    @property
+    def pair(self) -> list[int]:
+        """Words 1:0 of the result as unsigned 64-bit ints."""
+        return [int(h) << 32 | int(low) for low, h in zip(self.words[0], self.words[1])]
+
+
+def lower(text: str) -> MicroOp | None:
+    """The micro-op of the one row that accepts the text, or None if none does."""
+    guard = ""
+    if text.startswith("@"):
+        guard, text = text.split(" ", 1)
+    opcode, _, operands = text.partition(" ")
+    instruction = parse_instruction(0, guard, opcode, operands, 0)
+    accepted = [m for row in ROWS.get(instruction.mnemonic, []) if (m := row.lower(instruction))]
+    assert len(accepted) <= 1, f"several rows accept {text}"
+    return accepted[0] if accepted else None
+
+
+def execute(text: str, state: dict[str, object]) -> Outcome:
+    """Run ``text`` on ``state`` (register name -> 32 patterns, predicate name -> lane mask)."""
+    micro = lower(text)
+    assert micro is not None, f"no row accepts {text}"
+    scratch = [np.zeros((4, LANES), np.int32) for _ in range(4)]
+    for rows, source in zip(scratch, micro.sources):
+        if source is not None:
+            rows[: source.words] = _fetch(source, state).view(np.int32)
+    masks = [_mask(o, state) for o in micro.predicate_sources] + [0, 0, 0]
+    q = np.zeros(2, np.uint32)
+    q[0] = masks[2]
+    flags = (tuple(int(f) for f in micro.flags) + (0, 0, 0, 0))[:4]
+    body = _body(micro.op)
+    before = [rows.copy() for rows in scratch[:3]]
+    floats = [rows.view(np.float32) for rows in scratch]
+    with np.errstate(all="ignore"):
+        body(micro.op, *flags, np.uint32(masks[0]), np.uint32(masks[1]), *scratch, *floats, q)
+    assert all((a == b).all() for a, b in zip(before, scratch)), "a body wrote into its sources"
+    predicates = {
+        _name(operand): int(value)
+        for operand, value in zip(micro.predicate_destinations, q)
+        if operand is not None
+    }
+    return Outcome(scratch[3].view(np.uint32)[: micro.words].copy(), predicates, micro)
+
+
+def _body(op: int):
+    if op < FLOAT_BASE:
+        return execute_integer
+    if op < DOUBLE_BASE:
+        return execute_float
+    if op < HALF_BASE:
+        return execute_double
+    assert op < TENSOR_BASE
+    return execute_half
+
+
+def _name(operand: Operand) -> str:
+    prefix = {
+        Kind.REGISTER: "R",
+        Kind.UNIFORM: "UR",
+        Kind.PREDICATE: "P",
+        Kind.UNIFORM_PREDICATE: "UP",
+    }[operand.kind]
+    return f"{prefix}{operand.index}"
+
+
+def _fetch(source: Source, state: dict[str, object]) -> np.ndarray:
+    """uint32[words, 32] of a source after keep, flip and negate."""
+    operand, words = source.operand, source.words
+    values = np.zeros((words, LANES), np.uint64)
+    if source.immediate is not None:
+        for i in range(words):
+            values[i] = source.immediate >> 32 * i & ALL
+    elif operand.kind in (Kind.REGISTER, Kind.UNIFORM) and operand.index != 255:
+        prefix = "R" if operand.kind == Kind.REGISTER else "UR"
+        for i in range(words):
+            values[i] = np.array(state[f"{prefix}{operand.index + i}"], np.uint64)
+    top = words - 1
+    values[top] = (values[top] & np.uint64(source.keep)) ^ np.uint64(source.flip)
+    if source.negate:
+        carry = 1
+        for i in range(words):
+            total = [(~int(v) & ALL) + carry_of for v, carry_of in zip(values[i], np.broadcast_to(carry, LANES))]
+            values[i] = [t & ALL for t in total]
+            carry = np.array([t >> 32 for t in total])
+    return values.astype(np.uint32)
+
+
+def _mask(operand: Operand | None, state: dict[str, object]) -> int:
+    if operand is None:
+        return ALL
+    value = ALL if operand.index == 7 else int(state[_name(operand)])
+    return value ^ ALL if operand.inverted else value
