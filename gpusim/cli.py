@@ -87,8 +87,13 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _fail("interrupted", INTERRUPTED)
     except click.exceptions.Exit as exit_:
         return exit_.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        print(error.format_message(), file=sys.stderr)
+        return UsageError.exit_code
     except click.ClickException as error:
-        return _fail(error.format_message(), UsageError.exit_code)
+        context = getattr(error, "ctx", None)
+        hint = f" (see {context.command_path} --help)" if context else ""
+        return _fail(error.format_message() + hint, UsageError.exit_code)
     except GpusimError as error:
         return _fail(str(error), error.exit_code)
     except ModuleNotFoundError as error:

@@ -1,0 +1,257 @@
+"""A damaged trace file is refused in one line; a write that fails leaves what was there before."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import zipfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpusim.errors import TraceFormatError
+from gpusim.trace import file
+from gpusim.trace.record import Chunk, Trace
+from tests.trace_examples import assert_same_trace, example_trace
+
+TRACE = example_trace(blocks=2, instructions=3, seed=7)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory) -> bytes:
+    path = tmp_path_factory.mktemp("saved") / "t.trace"
+    TRACE.save(path)
+    return path.read_bytes()
+
+
+def loads_equal_or_refuses(path: Path) -> bool:
+    """True if the file was refused properly, False if it loaded equal; anything else fails."""
+    try:
+        loaded = Trace.load(path)
+        assert_same_trace(TRACE, loaded)
+    except TraceFormatError as error:
+        assert str(path) in str(error)
+        assert "\n" not in str(error)
+        return True
+    return False
+
+
+def test_every_truncation_is_refused(saved: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "t.trace"
+    for length in range(0, len(saved), 7):
+        path.write_bytes(saved[:length])
+        assert loads_equal_or_refuses(path), f"cut at {length} of {len(saved)} bytes"
+
+
+@given(data=st.data())
+def test_a_flipped_bit_is_refused_or_harmless(data, saved: bytes, tmp_path_factory) -> None:
+    bits = data.draw(st.lists(st.integers(0, len(saved) * 8 - 1), min_size=1, max_size=8))
+    damaged = bytearray(saved)
+    for bit in bits:
+        damaged[bit // 8] ^= 1 << bit % 8
+    path = tmp_path_factory.mktemp("flip") / "t.trace"
+    path.write_bytes(damaged)
+    loads_equal_or_refuses(path)
+
+
+def test_most_flipped_bytes_are_noticed(saved: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "t.trace"
+    places = range(0, len(saved), 11)
+    noticed = 0
+    for place in places:
+        damaged = bytearray(saved)
+        damaged[place] ^= 0x10
+        path.write_bytes(damaged)
+        noticed += loads_equal_or_refuses(path)
+    # What may go unnoticed is what does not matter: dates, attributes, local copies of sizes.
+    assert noticed > 0.7 * len(places)
+
+
+@given(junk=st.binary(max_size=300))
+def test_any_bytes_that_are_no_trace_are_refused(junk: bytes, tmp_path_factory) -> None:
+    path = tmp_path_factory.mktemp("junk") / "t.trace"
+    path.write_bytes(junk)
+    with pytest.raises(TraceFormatError):
+        Trace.load(path)
+
+
+def rewritten(saved: bytes, path: Path, change: Callable[[dict], object]) -> Path:
+    """Write the file again with ``change(header)`` applied to its header, hashes left as they are."""
+    source = zipfile.ZipFile(io.BytesIO(saved))
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as target:
+        for name in source.namelist():
+            data = source.read(name)
+            if name == file.HEADER:
+                header = json.loads(data)
+                change(header)
+                data = json.dumps(header).encode()
+            target.writestr(name, data)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda h: h.update(version=99), "version 99"),
+        (lambda h: h.update(magic="other"), "magic"),
+        (lambda h: h["launch"].update(grid=[0, 1, 1]), "grid"),
+        (lambda h: h["launch"].update(grid=[2**40, 1, 1]), "grid"),
+        (lambda h: h["launch"].update(block=[2048, 1, 1]), "block"),
+        (lambda h: h["launch"].update(grid=[True, 1, 1]), "grid"),
+        (lambda h: h["launch"].update(kernel=3), "kernel"),
+        (lambda h: h["launch"].update(extra=3), "keys"),
+        (lambda h: h["launch"].pop("grid"), "keys"),
+        (lambda h: h["launch"].update(allocations=[[0]]), "allocations"),
+        (lambda h: h.update(chunks=h["chunks"][:1] * 2), "members"),
+        (lambda h: h.update(chunks=[[0, 2**61]]), "grid"),
+        (lambda h: h.update(chunks=[["0", 2]]), "count"),
+        (lambda h: h["members"][file.INSTRUCTIONS].update(bytes=2**40), "bytes"),
+        (lambda h: h["members"][file.INSTRUCTIONS].update(sha256="0"), "hash"),
+        (lambda h: h.update(more=1), "keys"),
+        (lambda h: h.update(members=[]), "members"),
+    ],
+)
+def test_a_header_that_lies_is_refused(change, message: str, saved: bytes, tmp_path: Path) -> None:
+    path = rewritten(saved, tmp_path / "t.trace", change)
+    with pytest.raises(TraceFormatError, match=message):
+        list(Trace.load(path).chunks())
+
+
+def test_a_pickle_in_place_of_an_array_is_not_opened(saved: bytes, tmp_path: Path) -> None:
+    stream = io.BytesIO()
+    np.save(stream, np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    path = _with_member(saved, tmp_path / "t.trace", file.INSTRUCTIONS, stream.getvalue())
+    with pytest.raises(TraceFormatError, match="instructions"):
+        Trace.load(path)
+
+
+def test_a_bomb_is_refused_before_it_is_unpacked(saved: bytes, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(file, "MAX_ARRAY_BYTES", 1 << 16)
+    path = _with_member(saved, tmp_path / "t.trace", file.INSTRUCTIONS, b"\0" * (1 << 20))
+    with pytest.raises(TraceFormatError, match="bytes"):
+        Trace.load(path)
+
+
+def _with_member(saved: bytes, path: Path, member: str, data: bytes) -> Path:
+    """The file with one member's content replaced and its hash and size made to agree."""
+    source = zipfile.ZipFile(io.BytesIO(saved))
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as target:
+        for name in source.namelist():
+            content = source.read(name)
+            if name == member:
+                content = data
+            if name == file.HEADER:
+                header = json.loads(content)
+                entry = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+                header["members"][member] = entry
+                content = json.dumps(header).encode()
+            target.writestr(name, content)
+    return path
+
+
+def damaged_chunk(**fields) -> Trace:
+    first, *rest = TRACE.chunks()
+    return Trace(TRACE.program, TRACE.launch, [replace(first, **fields), *rest])
+
+
+def changed(array: np.ndarray, field: str, value: int) -> np.ndarray:
+    copy = array.copy()
+    copy[field][0] = value
+    return copy
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda c: {"warps": changed(c.warps, "path", 77)},
+        lambda c: {"warps": changed(c.warps, "access_start", 2**64 - 1)},
+        lambda c: {"warps": changed(c.warps, "access_count", 2**32 - 1)},
+        lambda c: {"warps": c.warps[:-1]},
+        lambda c: {"runs": changed(c.runs, "first", 2**32 - 1)},
+        lambda c: {"runs": changed(c.runs, "count", 0)},
+        lambda c: {"path_start": c.path_start + 1},
+        lambda c: {"path_start": c.path_start.astype(np.int32)},
+        lambda c: {"scattered": c.scattered[:, :16]},
+        lambda c: {"first_block": 1},
+        lambda c: {"blocks": 0},
+    ],
+)
+def test_an_inconsistent_chunk_is_refused_by_name(make, tmp_path: Path) -> None:
+    chunk: Chunk = next(TRACE.chunks())
+    with pytest.raises(TraceFormatError, match="chunk at block"):
+        damaged_chunk(**make(chunk)).save(tmp_path / "t.trace")
+    assert not list(tmp_path.iterdir()), "nothing may be left behind"
+
+
+@pytest.mark.parametrize(("field", "value"), [("pipe", 200), ("records", 9), ("write_barrier", 6), ("file", 5)])
+def test_an_instruction_with_an_unknown_code_is_refused(field: str, value: int, tmp_path: Path) -> None:
+    program = replace(TRACE.program, instructions=changed(TRACE.program.instructions, field, value))
+    with pytest.raises(TraceFormatError, match=f"instruction 0 has {field} = {value}"):
+        Trace(program, TRACE.launch, TRACE.chunk_list).save(tmp_path / "t.trace")
+
+
+def test_a_trace_that_lacks_blocks_is_not_written(tmp_path: Path) -> None:
+    path = tmp_path / "t.trace"
+    TRACE.save(path)
+    before = path.read_bytes()
+    short = Trace(TRACE.program, replace(TRACE.launch, grid=(9, 1, 1)), TRACE.chunk_list)
+    with pytest.raises(TraceFormatError, match="blocks"):
+        short.save(path)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+def test_a_full_disk_leaves_the_old_file_and_no_other(tmp_path: Path, monkeypatch) -> None:
+    path = tmp_path / "t.trace"
+    TRACE.save(path)
+    before = path.read_bytes()
+
+    def no_space(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", no_space)
+    with pytest.raises(OSError, match="No space left"):
+        example_trace(seed=11).save(path)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+def test_a_writer_that_is_killed_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "t.trace"
+    TRACE.save(path)
+    script = textwrap.dedent(
+        """
+        import os, signal, sys
+        from gpusim.trace.record import Trace
+        from tests.trace_examples import example_trace
+        trace = example_trace(seed=12)
+        def chunks():
+            for index, chunk in enumerate(trace.chunk_list):
+                if index == 2:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                yield chunk
+        Trace(trace.program, trace.launch, chunks()).save(sys.argv[1])
+        """
+    )
+    root = Path(__file__).parents[2]
+    run = subprocess.run(
+        [sys.executable, "-c", script, str(path)], cwd=root, env={**os.environ, "PYTHONPATH": str(root)}
+    )
+    assert run.returncode == -signal.SIGKILL
+    assert_same_trace(TRACE, Trace.load(path))
+
+
+def test_a_missing_file_is_an_ordinary_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        Trace.load(tmp_path / "none.trace")
