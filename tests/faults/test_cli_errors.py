@@ -1,0 +1,166 @@
+"""What a shell sees: data on stdout, one line on stderr when it fails, and the promised exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpusim import cli
+from gpusim.errors import GpusimError
+from tests.trace_examples import example_trace
+
+ROOT = Path(__file__).parents[2]
+
+
+def gpusim(capsys, *arguments: str) -> tuple[int, str, str]:
+    code = cli.run(arguments)
+    out = capsys.readouterr()
+    return code, out.out, out.err
+
+
+def shell(command: str) -> subprocess.CompletedProcess:
+    """The same, as a process of its own; ``gpusim`` in the command is this checkout's."""
+    full = command.replace("gpusim ", f"{sys.executable} -m gpusim.cli ")
+    return subprocess.run(
+        ["bash", "-c", full], capture_output=True, text=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["gpus", "show", "h2000"], 5, "h2000"),
+        (["nonsense"], 2, "nonsense"),
+        (["gpus", "list", "--format", "xml"], 2, "xml"),
+        (["gpus", "show"], 2, "NAME"),
+        (["kernels", "show", "saxpi"], 2, "saxpy"),
+        (["capture", "saxpi", "-o", "x.trace"], 2, "saxpy"),
+        (["capture", "saxpy:colour=3", "-o", "x.trace"], 2, "colour"),
+        (["capture", "saxpy:n", "-o", "x.trace"], 2, "axis=value"),
+        (["capture", "saxpy:n=1,n=2", "-o", "x.trace"], 2, "twice"),
+        (["capture", "saxpy:n=many", "-o", "x.trace"], 2, "n=many"),
+        (["capture", "saxpy:n=-5", "-o", "x.trace"], 2, "n"),
+        (["capture", "saxpy", "--gpu", "volta9", "-o", "x.trace"], 5, "volta9"),
+        (["capture", "saxpy"], 2, "--output"),
+        (["simulate", "nowhere.trace"], 2, "nowhere.trace"),
+        (["simulate", "saxpi"], 2, "saxpy"),
+        (["simulate"], 2, "SOURCE"),
+        (["compare", "saxpi"], 2, "saxpi"),
+        (["compare", "saxpi", "--gpu", "nope"], 2, "saxpi"),
+        (["compare", "--gpu", "nope"], 5, "nope"),
+        (["compare", "pointer_chase", "--gpu", "h100"], 3, "h100"),
+        (["compare", "--against", "wishes"], 2, "wishes"),
+    ],
+)
+def test_a_mistake_is_one_line_with_its_exit_code(capsys, arguments, code, words, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    got, out, err = gpusim(capsys, *arguments)
+    assert got == code
+    assert out == ""
+    assert err.startswith("error: ") and err.count("\n") == 1, err
+    assert words in err
+    assert not list(tmp_path.iterdir()), "nothing may be left behind"
+
+
+def test_a_damaged_trace_file_is_named(capsys, tmp_path: Path) -> None:
+    path = tmp_path / "t.trace"
+    example_trace().save(path)
+    path.write_bytes(path.read_bytes()[:-40])
+    code, out, err = gpusim(capsys, "simulate", str(path))
+    assert (code, out) == (2, "")
+    assert str(path) in err and err.count("\n") == 1
+
+
+def test_damage_in_a_later_chunk_is_named_too(capsys, tmp_path: Path) -> None:
+    path = tmp_path / "t.trace"
+    example_trace(blocks=9).save(path)
+    data = bytearray(path.read_bytes())
+    place = data.index(b"chunk000003/accesses.npy") + 40
+    data[place] ^= 0xFF
+    path.write_bytes(data)
+    code, out, err = gpusim(capsys, "simulate", str(path))
+    assert (code, out) == (2, "")
+    assert str(path) in err and err.count("\n") == 1
+
+
+def test_an_unreadable_output_folder_is_an_error_of_the_system(capsys, tmp_path: Path) -> None:
+    code, out, err = gpusim(capsys, "capture", "saxpy", "--small", "-o", str(tmp_path / "no" / "x.trace"))
+    assert (code, out) == (3, "")
+    assert "no" in err and err.count("\n") == 1
+
+
+def test_an_unexpected_exception_is_one_line_unless_debugging(capsys, monkeypatch) -> None:
+    def surprise(**_):
+        raise ZeroDivisionError("surprise")
+
+    monkeypatch.setattr(cli.gpusim, "main", surprise)
+    code, out, err = gpusim(capsys, "gpus", "list")
+    assert (code, out) == (70, "")
+    assert "internal error" in err and cli.DEBUG_VARIABLE in err and err.count("\n") == 1
+    monkeypatch.setenv(cli.DEBUG_VARIABLE, "1")
+    with pytest.raises(ZeroDivisionError):
+        cli.run(["gpus", "list"])
+
+
+def test_every_error_class_has_an_exit_code_of_the_contract() -> None:
+    def family(root: type) -> set[type]:
+        return {root}.union(*(family(c) for c in root.__subclasses__()))
+
+    assert {c.exit_code for c in family(GpusimError)} <= {2, 3, 5, 70}
+
+
+def test_help_loads_no_heavy_package() -> None:
+    script = (
+        "import sys; from gpusim import cli; cli.run(['--help']); "
+        "heavy = {'numpy', 'numba', 'pandas', 'simpy', 'hypothesis'} & set(sys.modules); "
+        "sys.exit(f'loaded {heavy}' if heavy else 0)"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT)
+    assert run.returncode == 0, run.stderr
+    assert "compare" in run.stdout
+
+
+@pytest.mark.parametrize("command", ["", *cli.COMMANDS, "gpus list", "gpus show", "kernels list", "kernels show"])
+def test_every_command_explains_itself_with_an_example(capsys, command: str) -> None:
+    code, out, err = gpusim(capsys, *command.split(), "--help")
+    assert (code, err) == (0, "")
+    assert "Example" in out
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    run = shell("gpusim gpus show h200 | head -1; echo ${PIPESTATUS[0]}")
+    assert run.stderr == ""
+    assert run.stdout.splitlines()[-1] == "0"
+
+
+def test_a_full_standard_output_is_an_error() -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("this system has no /dev/full")
+    run = shell("gpusim gpus list > /dev/full")
+    assert run.returncode == 3
+    assert "No space" in run.stderr and run.stderr.count("\n") == 1
+
+
+def test_lists_are_data_in_every_format(capsys) -> None:
+    code, out, _ = gpusim(capsys, "gpus", "list", "--format", "json")
+    assert code == 0
+    names = {row["gpu"] for row in json.loads(out)}
+    assert {"a100_80gb", "gh200", "h100", "h200"} <= names
+    for form in ("csv", "md", "table"):
+        code, out, err = gpusim(capsys, "gpus", "list", "--format", form)
+        assert (code, err) == (0, "")
+        assert all(name in out for name in names)
+
+
+def test_every_value_of_a_gpu_is_shown_with_its_source(capsys) -> None:
+    code, out, _ = gpusim(capsys, "gpus", "show", "h200", "--format", "json")
+    assert code == 0
+    rows = json.loads(out)
+    assert {"key", "value", "kind", "source"} == set(rows[0])
+    assert all(row["source"] for row in rows)
+    assert any(row["key"] == "l2.total_bytes" for row in rows)
