@@ -7,8 +7,10 @@ no pickle, no eval.
 
 Members. ``instructions.npy`` INSTRUCTION[n]; ``program.json`` with the SASS texts and source files;
 ``chunk000000/{warps,runs,path_start,accesses,scattered}.npy``; ``header.json`` (written last, since it
-holds the sha256 and size of the others): magic, version, launch, chunk table. Members are deflated
-at level 1 and carry no dates, so equal traces give equal files.
+holds the sha256 and size of the others): magic, version, launch, chunk table. Arrays whose rows go up
+in regular steps (:data:`DIFFERENCED`) hold the difference of each row to the one before, field by
+field: repeating differences deflate to almost nothing. Members are deflated at level 1 and carry no
+dates, so equal traces give equal files.
 
 Raises :class:`TraceFormatError`, one line that names the file and what is wrong with it.
 """
@@ -58,6 +60,8 @@ DAMAGE = (
     IndexError,
     OverflowError,
 )
+#: Arrays of a chunk that are stored as first differences (modulo the field's range).
+DIFFERENCED = frozenset({"warps", "path_start", "accesses"})
 _LAUNCH_TYPES = {
     "kernel": str,
     "capability": (int, 2),
@@ -91,7 +95,10 @@ def write(path: str | os.PathLike[str], program: Program, launch: Launch, chunks
             check_chunk(chunk, launch, program, block)
             block += chunk.blocks
             for name in CHUNK_ARRAYS:
-                _put_array(archive, members, _member(index, name), getattr(chunk, name))
+                array = getattr(chunk, name)
+                if name in DIFFERENCED:
+                    array = difference(array)
+                _put_array(archive, members, _member(index, name), array)
             table.append([chunk.first_block, chunk.blocks])
         if block != launch.blocks:
             raise refuse(f"the chunks hold {block} blocks of a grid of {launch.blocks}")
@@ -153,10 +160,31 @@ class StoredChunks:
                     name: _get_array(self._archive, self._members, _member(index, name), dtype, inner)
                     for name, (dtype, inner) in CHUNK_ARRAYS.items()
                 }
+                for name in DIFFERENCED:
+                    accumulate(arrays[name])
                 chunk = Chunk(first_block=first, blocks=blocks, **arrays)
                 check_chunk(chunk, self._launch, self._program, block)
             block += blocks
             yield chunk
+
+
+def difference(array: np.ndarray) -> np.ndarray:
+    """A copy in which every field of every row but the first has lost the previous row's value."""
+    copy = array.copy()
+    for new, old in zip(_columns(copy), _columns(array), strict=True):
+        new[1:] = old[1:] - old[:-1]
+    return copy
+
+
+def accumulate(array: np.ndarray) -> None:
+    """Undo :func:`difference` in place."""
+    for column in _columns(array):
+        column[...] = np.cumsum(column, dtype=column.dtype)
+
+
+def _columns(array: np.ndarray) -> list[np.ndarray]:
+    names = array.dtype.names
+    return [array] if names is None else [array[name] for name in names]
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tracemalloc
 from pathlib import Path
 
+import numpy as np
 from hypothesis import given
 
 from gpusim.trace.record import Trace
@@ -59,3 +60,17 @@ def test_reading_holds_one_chunk_at_a_time(tmp_path: Path) -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 8 * chunk_bytes + 200_000 < total_bytes
+
+
+def test_regular_accesses_cost_almost_nothing_on_file(tmp_path: Path) -> None:
+    """Three streams, each warp 256 bytes further on: what a kernel over arrays records."""
+    trace = example_trace(blocks=2000, block_threads=256, blocks_per_chunk=1000, paths=1, instructions=20)
+    bases = np.array([0x7F0000000000, 0x7F0010000000, 0x7F0020000000], np.uint64)
+    for chunk in trace.chunks():
+        row = np.arange(len(chunk.accesses))
+        chunk.accesses["address"] = bases[row % 3] + (row // 3 * 256).astype(np.uint64)
+        chunk.accesses["stride"], chunk.accesses["mask"] = 8, 2**32 - 1
+    path = tmp_path / "t.trace"
+    trace.save(path)
+    assert path.stat().st_size < 0.25 * trace.warp_instructions
+    assert_same_trace(trace, Trace.load(path))
