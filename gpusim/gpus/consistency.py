@@ -86,7 +86,9 @@ def check_consistency(spec: GpuSpec, where: str) -> None:
     )
     require(dram.channels <= 1024, "dram.channels", "are above 1024")
     require(
-        dram.channels % l2.partitions == 0, "dram.channels", "do not divide over l2.partitions"
+        dram.channels % l2.slices == 0 or l2.slices % dram.channels == 0,
+        "dram.channels",
+        "must be a multiple of l2.slices or divide them",
     )
     require(dram.banks_per_channel <= 256, "dram.banks_per_channel", "is above 256")
     require(

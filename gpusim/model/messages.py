@@ -15,6 +15,8 @@ from __future__ import annotations
 import numpy as np
 
 TICKS_PER_CYCLE = 64
+#: The tick of what will not happen: a part with nothing to do.
+NEVER = 2**62
 
 READ, WRITE, ATOMIC, REDUCTION = 0, 1, 2, 3
 
@@ -40,3 +42,23 @@ REQUEST = np.dtype(
 #: Answer to the request with the same ``sm`` and ``tag``; ``time`` is its arrival at the SM's input
 #: port, ticks (the port's own bandwidth is the SM's business).
 RESPONSE = np.dtype([("time", "<i8"), ("tag", "<i4"), ("sm", "<i2"), ("kind", "u1"), ("sectors", "u1")])
+
+#: From the L2 to a DRAM channel. ``line`` is the byte address of a 128-byte line; ``sequence`` numbers the
+#: L2's requests; ``handle`` comes back with a READ's data, and is negative where nobody waits. WRITEs
+#: are not answered.
+DRAM_REQUEST = np.dtype(
+    [
+        ("time", "<i8"),  # arrival at the channel, ticks
+        ("line", "<u8"),
+        ("sequence", "<i8"),
+        ("handle", "<i4"),
+        ("channel", "<i2"),
+        ("kind", "u1"),
+        ("sectors", "u1"),
+    ]
+)
+
+#: Data of a DRAM READ; ``time`` is its arrival back at the L2 slice, ticks.
+DRAM_RESPONSE = np.dtype(
+    [("time", "<i8"), ("sequence", "<i8"), ("handle", "<i4"), ("sectors", "u1")]
+)

@@ -1,0 +1,331 @@
+"""The memory side as two parts of the engine: the L2 slices, and the DRAM channels behind them.
+
+Mental model: a part is told what arrives (``deliver``), says when it next has work (``next_tick``), and
+handles everything before a tick (``advance``), handing back what it sends to whom. It sorts what
+arrives into the one total order, so neither windows nor the order of deliveries show in its results.
+Python runs here once a window; the events are handled by the jitted functions of ``model/``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpusim.errors import DeadlockError
+from gpusim.gpus.spec import GpuSpec
+from gpusim.model import hbm, l2, l2_state
+from gpusim.model.crossbar import response_latency_ticks, ticks
+from gpusim.model.l2_tags import make_tags
+from gpusim.model.l2_warm import warm_lines
+from gpusim.model.messages import DRAM_REQUEST, DRAM_RESPONSE, NEVER, REQUEST, RESPONSE
+
+#: What one request may cause at most: nodes that it holds, DRAM messages on its way.
+_NODES_PER_REQUEST = 2
+_DRAM_PER_EVENT = 3
+#: Shares of DRAM's miss latency spent on the way there and on the way back.
+_WAY_SHARE = 0.3
+
+Outgoing = list[tuple[str, np.ndarray]]
+
+
+def build_memory(spec: GpuSpec) -> tuple[L2Part, HbmPart]:
+    """The two parts of this GPU's memory side, cold and at tick 0."""
+    return L2Part(spec), HbmPart(spec)
+
+
+class _Inbox:
+    """Batches of one dtype, kept in the total order of ``keys`` (most significant first)."""
+
+    def __init__(self, dtype: np.dtype, keys: tuple[str, ...]) -> None:
+        self._keys = keys
+        self._fresh: list[np.ndarray] = []
+        self._sorted = np.empty(0, dtype)
+
+    def add(self, batch: np.ndarray) -> None:
+        if len(batch):
+            self._fresh.append(batch)
+
+    def next_tick(self) -> int:
+        earliest = int(self._sorted[0]["time"]) if len(self._sorted) else NEVER
+        for batch in self._fresh:
+            earliest = min(earliest, int(batch["time"].min()))
+        return earliest
+
+    def ordered(self) -> np.ndarray:
+        if self._fresh:
+            batch = np.concatenate([self._sorted, *self._fresh])
+            if len(batch) > 1:
+                batch = batch[np.lexsort([batch[key] for key in reversed(self._keys)])]
+            self._sorted = batch
+            self._fresh = []
+        return self._sorted
+
+    def drop(self, count: int) -> None:
+        self._sorted = self._sorted[count:]
+
+    def __len__(self) -> int:
+        return len(self._sorted) + sum(len(batch) for batch in self._fresh)
+
+
+def _link_free(nodes: np.ndarray, next_column: int, first: int) -> None:
+    """Chain rows ``first`` .. end into a free list."""
+    nodes[first:, next_column] = np.arange(first + 1, len(nodes) + 1)
+    nodes[-1, next_column] = -1
+
+
+def _grown(array: np.ndarray, size: int) -> np.ndarray:
+    bigger = np.zeros((max(size, 2 * len(array)), *array.shape[1:]), array.dtype)
+    bigger[: len(array)] = array
+    return bigger
+
+
+class L2Part:
+    """The slices of both partitions. Takes REQUEST (from SMs) and DRAM_RESPONSE batches; sends RESPONSE
+    batches to ``"sm"`` and DRAM_REQUEST batches to ``"hbm"``."""
+
+    name = "l2"
+
+    def __init__(self, spec: GpuSpec) -> None:
+        chip, sectors = spec.l2, spec.l2.line_bytes // spec.l2.sector_bytes
+        sets = chip.total_bytes // (chip.slices * chip.ways * chip.line_bytes)
+        counts = np.arange(sectors + 1)
+
+        def port_ticks(bytes_per_ns: float) -> np.ndarray:
+            return np.array(
+                [ticks(spec, n * chip.sector_bytes / bytes_per_ns) for n in counts], np.int64
+            )
+
+        lane = chip.partition_link_bytes_per_ns * chip.partitions / chip.slices
+        self._rates = l2_state.L2Rates(
+            partitions=chip.partitions,
+            slices=chip.slices,
+            sets=sets,
+            channels=spec.dram.channels,
+            line_bytes=chip.line_bytes,
+            sector_bytes=chip.sector_bytes,
+            line_sectors=sectors,
+            fetch_sectors=chip.fetch_bytes // chip.sector_bytes,
+            tag=ticks(spec, chip.tag_interval_ns),
+            hit=ticks(spec, chip.hit_latency_ns),
+            response=response_latency_ticks(spec),
+            far=ticks(spec, chip.far_hit_extra_ns / 2),
+            far_miss=max(0, ticks(spec, chip.far_miss_extra_ns - chip.far_hit_extra_ns)),
+            to_dram=ticks(spec, spec.dram.miss_latency_ns * _WAY_SHARE),
+            atomic=ticks(spec, chip.atomic_interval_ns),
+            retry=16 * max(1, ticks(spec, chip.tag_interval_ns)),
+        )
+        self._state = l2_state.L2State(
+            tags=make_tags(chip.slices * sets, chip.ways, sectors),
+            read_ticks=port_ticks(chip.slice_bytes_per_ns),
+            write_ticks=port_ticks(chip.slice_write_bytes_per_ns),
+            lane_ticks=port_ticks(lane),
+            slice_free=np.zeros(chip.slices, np.int64),
+            lane_free=np.zeros(chip.slices, np.int64),
+            atomic_free=np.zeros(chip.slices, np.int64),
+            nodes=np.zeros((1024, l2_state.NODE_COLUMNS), np.int64),
+            heap=np.zeros((1024, 3), np.int64),
+            scalars=np.zeros(l2_state.SCALARS, np.int64),
+            counters=np.zeros(l2_state.COUNTERS, np.int64),
+            responses=np.zeros(256, RESPONSE),
+            dram=np.zeros(256, DRAM_REQUEST),
+        )
+        _link_free(self._state.nodes, l2_state.NEXT, 0)
+        self._requests = _Inbox(REQUEST, ("time", "sm", "sequence"))
+        self._fills = _Inbox(DRAM_RESPONSE, ("time", "sequence"))
+
+    @property
+    def minimum_latency_ticks(self) -> int:
+        """Least latency of any message that this part sends."""
+        return min(self._rates.response, self._rates.to_dram)
+
+    @property
+    def last_tick(self) -> int:
+        """Tick of the latest event handled."""
+        return int(self._state.scalars[l2_state.LAST_TICK])
+
+    def deliver(self, batch: np.ndarray) -> None:
+        """Take a batch whose times are not before any tick already advanced to."""
+        (self._requests if batch.dtype == REQUEST else self._fills).add(batch)
+
+    def next_tick(self) -> int:
+        """Earliest tick with work, own or delivered; NEVER when there is none."""
+        scalars = self._state.scalars
+        own = int(self._state.heap[0, 0]) if scalars[l2_state.HEAP_SIZE] else NEVER
+        return min(own, self._requests.next_tick(), self._fills.next_tick())
+
+    def advance(self, until_tick: int) -> Outgoing:
+        """Handle all events strictly before ``until_tick``; what goes out, by destination."""
+        requests, fills = self._requests.ordered(), self._fills.ordered()
+        self._make_room(len(requests), len(fills))
+        state = self._state
+        taken, taken_fills = l2.handle_until(self._rates, state, requests, fills, until_tick)
+        self._requests.drop(taken)
+        self._fills.drop(taken_fills)
+        sent: Outgoing = []
+        count = int(state.scalars[l2_state.RESPONSES])
+        if count:
+            sent.append(("sm", state.responses[:count].copy()))
+        count = int(state.scalars[l2_state.DRAM_REQUESTS])
+        if count:
+            sent.append(("hbm", state.dram[:count].copy()))
+        return sent
+
+    def _make_room(self, requests: int, fills: int) -> None:
+        """Grow nodes, heap and outgoing messages to what the coming window may need at most."""
+        state = self._state
+        outstanding = int(state.scalars[l2_state.OUTSTANDING]) + requests
+        nodes = _NODES_PER_REQUEST * (outstanding + requests) + 64
+        events = 2 * outstanding + fills + int(state.scalars[l2_state.HEAP_SIZE])
+        if len(state.nodes) < nodes:
+            first = len(state.nodes)
+            bigger = _grown(state.nodes, nodes)
+            _link_free(bigger, l2_state.NEXT, first)
+            bigger[-1, l2_state.NEXT] = state.scalars[l2_state.FREE_NODE]
+            state.scalars[l2_state.FREE_NODE] = first
+            state = state._replace(nodes=bigger, heap=_grown(state.heap, len(bigger)))
+        if len(state.responses) < outstanding:
+            state = state._replace(responses=np.zeros(2 * outstanding, RESPONSE))
+        if len(state.dram) < _DRAM_PER_EVENT * events:
+            state = state._replace(dram=np.zeros(2 * _DRAM_PER_EVENT * events, DRAM_REQUEST))
+        self._state = state
+
+    def warm(
+        self, lines: np.ndarray, sectors: np.ndarray, is_write: np.ndarray, sms: np.ndarray
+    ) -> None:
+        """Install the state that these accesses leave, in order, in no time.
+
+        ``lines`` uint64[n] byte addresses, ``sectors`` uint8[n], ``is_write`` bool or uint8[n], ``sms``
+        int16[n]. Raises :class:`DeadlockError` while requests are under way.
+        """
+        if self.next_tick() != NEVER or self._state.scalars[l2_state.OUTSTANDING]:
+            raise DeadlockError(f"warming a busy L2: {self.waiting_for()}")
+        warm_lines(
+            self._rates,
+            self._state,
+            np.ascontiguousarray(lines, np.uint64),
+            np.ascontiguousarray(sectors, np.uint8),
+            np.ascontiguousarray(is_write, np.uint8),
+            np.ascontiguousarray(sms, np.int16),
+        )
+
+    def waiting_for(self) -> str:
+        """One line: what is under way here."""
+        outstanding = int(self._state.scalars[l2_state.OUTSTANDING])
+        return (
+            f"l2: {outstanding} requests unanswered, {len(self._requests)} not yet arrived, "
+            f"{int(self._state.scalars[l2_state.HEAP_SIZE])} internal events"
+        )
+
+    def counters(self) -> dict[str, int]:
+        """Cumulative counters; Nsight Compute's names where they mean the same."""
+        c = self._state.counters
+        return {
+            "lts__t_requests.sum": int(c[l2_state.REQUESTS]),
+            "lts__t_sectors_op_read.sum": int(c[l2_state.READ_SECTORS]),
+            "lts__t_sectors_op_write.sum": int(c[l2_state.WRITE_SECTORS]),
+            "lts__t_sectors_op_atom.sum": int(c[l2_state.ATOMIC_SECTORS]),
+            "lts__t_sectors_op_red.sum": int(c[l2_state.REDUCTION_SECTORS]),
+            "lts__t_sectors_lookup_hit.sum": int(c[l2_state.HIT_SECTORS]),
+            "lts__t_sectors_lookup_miss.sum": int(c[l2_state.MISS_SECTORS]),
+            "l2__partition_link_sectors.sum": int(c[l2_state.FAR_SECTORS]),
+            "l2__evicted_dirty_sectors.sum": int(c[l2_state.EVICTED_SECTORS]),
+            "l2__set_stalls.sum": int(c[l2_state.SET_STALLS]),
+            "l2__slice_busy_ticks.sum": int(c[l2_state.BUSY_TICKS]),
+        }
+
+
+class HbmPart:
+    """The DRAM channels. Takes DRAM_REQUEST batches; sends DRAM_RESPONSE batches to ``"l2"``."""
+
+    name = "hbm"
+
+    def __init__(self, spec: GpuSpec) -> None:
+        chip = spec.dram
+        channel_bytes_per_ns = chip.peak_bytes_per_ns * chip.efficiency / chip.channels
+        burst = ticks(spec, spec.l2.sector_bytes / channel_bytes_per_ns)
+        row_change = ticks(spec, chip.row_miss_extra_ns)
+        to_dram = ticks(spec, chip.miss_latency_ns * _WAY_SHARE)
+        self._rates = hbm.DramRates(
+            channels=chip.channels,
+            banks=chip.banks_per_channel,
+            row_lines=chip.row_bytes // spec.l2.line_bytes,
+            line_bytes=spec.l2.line_bytes,
+            sector_bytes=spec.l2.sector_bytes,
+            slices=spec.l2.slices,
+            burst=burst,
+            row_change=row_change,
+            row_cycle=ticks(spec, chip.row_cycle_ns),
+            turnaround=ticks(spec, chip.read_write_turnaround_ns),
+            write_high=chip.write_high_entries,
+            write_low=chip.write_low_entries,
+            answer=max(to_dram, ticks(spec, chip.miss_latency_ns) - to_dram - row_change - burst),
+        )
+        channels, banks = hbm.make_channels(chip.channels, chip.banks_per_channel)
+        self._state = hbm.DramState(
+            channels=channels,
+            banks=banks,
+            nodes=np.zeros((1024, hbm.NODE_COLUMNS), np.int64),
+            scalars=np.zeros(hbm.SCALARS, np.int64),
+            counters=np.zeros(hbm.COUNTERS, np.int64),
+            responses=np.zeros(256, DRAM_RESPONSE),
+        )
+        self._state.scalars[hbm.NEXT_DECISION] = NEVER
+        _link_free(self._state.nodes, hbm.NEXT, 0)
+        self._requests = _Inbox(DRAM_REQUEST, ("time", "sequence"))
+
+    @property
+    def minimum_latency_ticks(self) -> int:
+        """Least latency of any message that this part sends."""
+        return self._rates.answer + self._rates.burst
+
+    @property
+    def last_tick(self) -> int:
+        """Tick of the latest burst's begin."""
+        return int(self._state.scalars[hbm.LAST_TICK])
+
+    def deliver(self, batch: np.ndarray) -> None:
+        """Take a batch whose times are not before any tick already advanced to."""
+        self._requests.add(batch)
+
+    def next_tick(self) -> int:
+        """Earliest tick with work, own or delivered; NEVER when there is none."""
+        return min(int(self._state.scalars[hbm.NEXT_DECISION]), self._requests.next_tick())
+
+    def advance(self, until_tick: int) -> Outgoing:
+        """Make all decisions strictly before ``until_tick``; what goes out, by destination."""
+        requests = self._requests.ordered()
+        state = self._state
+        queued = int(state.scalars[hbm.QUEUED]) + len(requests)
+        if len(state.nodes) < queued + 1:
+            first = len(state.nodes)
+            bigger = _grown(state.nodes, queued + 1)
+            _link_free(bigger, hbm.NEXT, first)
+            bigger[-1, hbm.NEXT] = state.scalars[hbm.FREE_NODE]
+            state.scalars[hbm.FREE_NODE] = first
+            state = state._replace(nodes=bigger)
+        if len(state.responses) < queued:
+            state = state._replace(responses=np.zeros(2 * queued, DRAM_RESPONSE))
+        self._state = state
+        self._requests.drop(hbm.handle_until(self._rates, state, requests, until_tick))
+        count = int(state.scalars[hbm.RESPONSES])
+        return [("l2", state.responses[:count].copy())] if count else []
+
+    def waiting_for(self) -> str:
+        """One line: what is under way here."""
+        return (
+            f"hbm: {int(self._state.scalars[hbm.QUEUED])} requests queued, "
+            f"{len(self._requests)} not yet arrived"
+        )
+
+    def counters(self) -> dict[str, int]:
+        """Cumulative counters; Nsight Compute's names where they mean the same."""
+        c = self._state.counters
+        busy = self._state.channels[:, hbm.BUSY]
+        return {
+            "dram__bytes_read.sum": int(c[hbm.BYTES_READ]),
+            "dram__bytes_write.sum": int(c[hbm.BYTES_WRITTEN]),
+            "dram__row_hits.sum": int(c[hbm.ROW_HITS]),
+            "dram__row_misses.sum": int(c[hbm.ROW_MISSES]),
+            "dram__turnarounds.sum": int(c[hbm.TURNAROUNDS]),
+            "dram__busy_ticks.sum": int(busy.sum()),
+            "dram__busy_ticks.max": int(busy.max()),
+        }

@@ -1,0 +1,62 @@
+"""Where an address lives: home partition, slice, set, DRAM channel, bank and row of a line.
+
+Mental model: consecutive lines are dealt out over all slices like cards, one round of ``slices`` lines
+after the other, each round starting at another player: a contiguous buffer loads every slice, set and
+channel evenly, and no power-of-two stride can stay on one of them. The start of a round comes from
+folding the round's number; the real hash functions are not public, only their evenness is.
+
+All arguments and results are plain int64; line numbers are byte addresses over 128.
+"""
+
+from __future__ import annotations
+
+from numba import njit
+
+
+@njit(cache=True, inline="never")
+def fold(number: int) -> int:
+    """A number of up to 50 bits scattered evenly over 0 .. 65535."""
+    mixed = number ^ (number >> 9) ^ (number >> 21) ^ (number >> 34)
+    mixed = (mixed & 0x1FFFFF) * 0x9E3779B1
+    mixed = (mixed ^ (mixed >> 19)) & 0x7FFFFFFF
+    return ((mixed * 0x2C1B3C6D) >> 24) & 0xFFFF
+
+
+@njit(cache=True)
+def slice_of(line: int, slices: int) -> int:
+    """The home slice of a line, 0 .. slices - 1; its home partition is ``slice % partitions``."""
+    deal = line // slices
+    return (line - deal * slices + fold(deal)) % slices
+
+
+@njit(cache=True)
+def set_of(line: int, slices: int, sets: int) -> int:
+    """The set of a line inside its slice (the same in every partition)."""
+    deal = line // slices
+    return (deal + fold(deal // sets + 0x51ED)) % sets
+
+
+@njit(cache=True)
+def channel_of(line: int, slices: int, channels: int) -> int:
+    """The DRAM channel of a line: a slice owns channels / slices of them, or slices share one."""
+    home = slice_of(line, slices)
+    if channels >= slices:
+        share = channels // slices
+        return home * share + (line // slices) % share
+    return home // (slices // channels)
+
+
+@njit(cache=True)
+def row_of(line: int, slices: int, channels: int, row_lines: int) -> int:
+    """The DRAM row of a line within its channel, counted over all banks."""
+    deal = line // slices
+    if channels >= slices:
+        return deal // (channels // slices) // row_lines
+    share = slices // channels
+    return (deal * share + slice_of(line, slices) % share) // row_lines
+
+
+@njit(cache=True)
+def bank_of(row: int, banks: int) -> int:
+    """The bank of a row: neighbouring rows lie in different banks."""
+    return (row + fold(row // banks)) % banks

@@ -1,0 +1,282 @@
+"""DRAM channels: banks with open rows behind one data bus each, served row hits first.
+
+Mental model: channels know nothing of one another. A channel keeps the reads and the writes that
+have arrived in two queues in order of arrival. Whenever its bus is free it picks, among the oldest
+``WINDOW`` entries of the queue whose turn it is, the one whose data can start first (an open row now; a
+closed one after the row change, which the controller is taken to have begun as soon as the
+bank was free), the older one on a tie; an entry passed over ``PATIENCE`` times goes first. Reads go
+before writes until ``write_high`` writes wait, or until no read waits; then writes go until
+``write_low`` remain. Each change of direction costs the bus its turnaround. Refresh is part of the
+efficiency that scales the bus.
+
+Times are ticks. A decision at a tick depends only on what had arrived by that tick, so windows cannot
+be seen in the result.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from gpusim.model.address_hash import bank_of, row_of
+from gpusim.model.messages import NEVER, READ, WRITE
+from gpusim.model.sector_mask import popcount
+
+WINDOW = 16
+PATIENCE = 32
+
+# Columns of a queued request.
+TIME, BANK, ROW, SECTORS, HANDLE, SEQUENCE, NEXT = range(7)
+NODE_COLUMNS = 7
+
+# Columns of a channel; heads and tails are nodes or -1, the first index is the queue (READ, WRITE).
+(
+    READ_HEAD,
+    WRITE_HEAD,
+    READ_TAIL,
+    WRITE_TAIL,
+    WRITE_FRONTIER,  # first write that had not arrived at the last decision
+    WRITES_ARRIVED,
+    BUS_FREE,
+    DIRECTION,
+    PASSED_OVER,
+    BUSY,
+) = range(10)
+CHANNEL_COLUMNS = 10
+
+# Columns of a bank.
+OPEN_ROW, OPEN_SINCE, ACTIVATED, LAST_USE = range(4)
+BANK_COLUMNS = 4
+
+FREE_NODE, RESPONSES, LAST_TICK, QUEUED, NEXT_DECISION = range(5)
+SCALARS = 5
+
+BYTES_READ, BYTES_WRITTEN, ROW_HITS, ROW_MISSES, TURNAROUNDS = range(5)
+COUNTERS = 5
+
+
+class DramRates(NamedTuple):
+    """Frozen scalars of the DRAM: counts, and times in ticks."""
+
+    channels: int
+    banks: int
+    row_lines: int
+    line_bytes: int
+    sector_bytes: int
+    slices: int  # of the address hash
+    burst: int  # a sector on the bus
+    row_change: int  # precharge and activate
+    row_cycle: int  # one activation of a bank to its next
+    turnaround: int
+    write_high: int
+    write_low: int
+    answer: int  # end of the burst to the data's arrival at the slice
+
+
+class DramState(NamedTuple):
+    """Everything that changes."""
+
+    channels: np.ndarray  # int64[channels, CHANNEL_COLUMNS]
+    banks: np.ndarray  # int64[channels, banks, BANK_COLUMNS]
+    nodes: np.ndarray  # int64[n, NODE_COLUMNS]
+    scalars: np.ndarray  # int64[SCALARS]
+    counters: np.ndarray  # int64[COUNTERS]
+    responses: np.ndarray  # DRAM_RESPONSE[...]
+
+
+def make_channels(channels: int, banks: int) -> tuple[np.ndarray, np.ndarray]:
+    """Idle channels, all rows closed."""
+    state = np.zeros((channels, CHANNEL_COLUMNS), np.int64)
+    state[:, READ_HEAD : WRITE_FRONTIER + 1] = -1
+    bank_state = np.zeros((channels, banks, BANK_COLUMNS), np.int64)
+    bank_state[:, :, OPEN_ROW] = -1
+    bank_state[:, :, ACTIVATED] = -(2**40)
+    return state, bank_state
+
+
+@njit(cache=True)
+def _enqueue(p: DramRates, d: DramState, request: np.void) -> None:
+    line = np.int64(request["line"]) // p.line_bytes
+    channel = np.int64(request["channel"])
+    row = row_of(line, p.slices, p.channels, p.row_lines)
+    count = popcount(np.int64(request["sectors"]))
+    node = d.scalars[FREE_NODE]
+    d.scalars[FREE_NODE] = d.nodes[node, NEXT]
+    d.scalars[QUEUED] += 1
+    d.nodes[node, TIME] = request["time"]
+    d.nodes[node, BANK] = bank_of(row, p.banks)
+    d.nodes[node, ROW] = row
+    d.nodes[node, SECTORS] = np.int64(request["sectors"])
+    d.nodes[node, HANDLE] = request["handle"]
+    d.nodes[node, SEQUENCE] = request["sequence"]
+    d.nodes[node, NEXT] = -1
+    queue = 0
+    d.counters[BYTES_READ if request["kind"] == READ else BYTES_WRITTEN] += count * p.sector_bytes
+    if request["kind"] == WRITE:
+        queue = 1
+        if d.channels[channel, WRITE_FRONTIER] < 0:
+            d.channels[channel, WRITE_FRONTIER] = node
+    tail = d.channels[channel, READ_TAIL + queue]
+    if tail < 0:
+        d.channels[channel, READ_HEAD + queue] = node
+    else:
+        d.nodes[tail, NEXT] = node
+    d.channels[channel, READ_TAIL + queue] = node
+
+
+@njit(cache=True)
+def _data_ready(p: DramRates, d: DramState, channel: int, node: int) -> int:
+    """The earliest tick at which the node's bank can put its data on the bus."""
+    bank = d.nodes[node, BANK]
+    arrival = d.nodes[node, TIME]
+    if d.banks[channel, bank, OPEN_ROW] == d.nodes[node, ROW]:
+        return max(arrival, d.banks[channel, bank, OPEN_SINCE])
+    begin = max(arrival, d.banks[channel, bank, LAST_USE])
+    begin = max(begin, d.banks[channel, bank, ACTIVATED] + p.row_cycle)
+    return begin + p.row_change
+
+
+@njit(cache=True)
+def _pick(
+    p: DramRates, d: DramState, channel: int, queue: int, now: int, bus: int
+) -> tuple[int, int, int, int]:
+    """Among the queue's entries that have arrived by ``now``: (the one that starts first, its start,
+    the entry before it, the arrival of the first entry that has not arrived)."""
+    best = -1
+    best_before = -1
+    best_start = NEVER
+    before = -1
+    node = d.channels[channel, READ_HEAD + queue]
+    looked_at = 0
+    limit = 1 if d.channels[channel, PASSED_OVER] >= PATIENCE else WINDOW
+    while node >= 0 and looked_at < limit:
+        if d.nodes[node, TIME] > now:
+            return best, best_start, best_before, d.nodes[node, TIME]
+        start = max(bus, _data_ready(p, d, channel, node))
+        if start < best_start:
+            best, best_start, best_before = node, start, before
+            if start == bus:
+                return best, best_start, best_before, NEVER
+        before = node
+        node = d.nodes[node, NEXT]
+        looked_at += 1
+    return best, best_start, best_before, NEVER
+
+
+@njit(cache=True)
+def _use_bank(p: DramRates, d: DramState, channel: int, node: int, end: int) -> None:
+    bank = d.nodes[node, BANK]
+    if d.banks[channel, bank, OPEN_ROW] == d.nodes[node, ROW]:
+        d.counters[ROW_HITS] += 1
+    else:
+        d.counters[ROW_MISSES] += 1
+        ready = _data_ready(p, d, channel, node)
+        d.banks[channel, bank, OPEN_ROW] = d.nodes[node, ROW]
+        d.banks[channel, bank, OPEN_SINCE] = ready
+        d.banks[channel, bank, ACTIVATED] = ready - p.row_change
+    d.banks[channel, bank, LAST_USE] = end
+
+
+@njit(cache=True)
+def _remove(d: DramState, channel: int, queue: int, node: int, before: int) -> None:
+    following = d.nodes[node, NEXT]
+    if before < 0:
+        d.channels[channel, READ_HEAD + queue] = following
+    else:
+        d.nodes[before, NEXT] = following
+    if d.channels[channel, READ_TAIL + queue] == node:
+        d.channels[channel, READ_TAIL + queue] = before
+    d.nodes[node, NEXT] = d.scalars[FREE_NODE]
+    d.scalars[FREE_NODE] = node
+    d.scalars[QUEUED] -= 1
+
+
+@njit(cache=True)
+def _advance_channel(p: DramRates, d: DramState, channel: int, until: int) -> int:
+    """Make this channel's decisions that fall strictly before ``until``; the tick of the next one,
+    as far as is known, or NEVER."""
+    own = d.channels[channel]
+    now = own[BUS_FREE]
+    while own[READ_HEAD] >= 0 or own[WRITE_HEAD] >= 0:
+        first_read = first_write = NEVER
+        if own[READ_HEAD] >= 0:
+            first_read = d.nodes[own[READ_HEAD], TIME]
+        if own[WRITE_HEAD] >= 0:
+            first_write = d.nodes[own[WRITE_HEAD], TIME]
+        now = max(now, min(first_read, first_write))
+        if now >= until:
+            return now
+        frontier, writes = own[WRITE_FRONTIER], own[WRITES_ARRIVED]
+        while frontier >= 0 and d.nodes[frontier, TIME] <= now:
+            frontier = d.nodes[frontier, NEXT]
+            writes += 1
+        queue = 0
+        if first_read > now:
+            queue = 1
+        elif own[DIRECTION] == 1:
+            queue = 1 if writes > p.write_low else 0
+        elif writes >= p.write_high:
+            queue = 1
+        bus = now
+        if queue != own[DIRECTION]:
+            bus = max(now, own[BUS_FREE] + p.turnaround)
+        node, start, before, unseen = _pick(p, d, channel, queue, now, bus)
+        if start > now:
+            # Not yet: whatever arrives before that start may still go first.
+            other = min(unseen, first_read if first_read > now else NEVER)
+            if first_write > now:
+                other = min(other, first_write)
+            elif queue == 0 and frontier >= 0:
+                other = min(other, d.nodes[frontier, TIME])
+            later = min(start, other)
+            if later >= until:
+                return later
+            if later < start:
+                now = later
+                continue
+        own[WRITE_FRONTIER], own[WRITES_ARRIVED] = frontier, writes
+        if queue != own[DIRECTION]:
+            d.counters[TURNAROUNDS] += 1
+        own[DIRECTION] = queue
+        own[PASSED_OVER] = 0 if before < 0 else own[PASSED_OVER] + 1
+        end = start + popcount(d.nodes[node, SECTORS]) * p.burst
+        _use_bank(p, d, channel, node, end)
+        own[BUS_FREE] = end
+        own[BUSY] += end - start
+        d.scalars[LAST_TICK] = max(d.scalars[LAST_TICK], start)
+        if queue == 1:
+            own[WRITES_ARRIVED] -= 1
+        else:
+            at = d.scalars[RESPONSES]
+            d.responses[at]["time"] = end + p.answer
+            d.responses[at]["sequence"] = d.nodes[node, SEQUENCE]
+            d.responses[at]["handle"] = d.nodes[node, HANDLE]
+            d.responses[at]["sectors"] = d.nodes[node, SECTORS]
+            d.scalars[RESPONSES] = at + 1
+        _remove(d, channel, queue, node, before)
+        now = end
+    return NEVER
+
+
+@njit(cache=True, nogil=True)
+def handle_until(p: DramRates, d: DramState, requests: np.ndarray, until: int) -> int:
+    """Take the requests that arrive before ``until`` and make all decisions strictly before it.
+
+    ``requests`` DRAM_REQUEST[...] sorted by (time, sequence). Returns how many were taken; answers lie in
+    ``d.responses[: scalars[RESPONSES]]``, channel by channel. The caller has made room.
+    """
+    d.scalars[RESPONSES] = 0
+    taken = 0
+    while taken < len(requests) and requests[taken]["time"] < until:
+        _enqueue(p, d, requests[taken])
+        taken += 1
+    following = NEVER
+    if d.scalars[QUEUED]:
+        for channel in range(p.channels):
+            if d.channels[channel, READ_HEAD] >= 0 or d.channels[channel, WRITE_HEAD] >= 0:
+                following = min(following, _advance_channel(p, d, channel, until))
+    d.scalars[NEXT_DECISION] = following
+    return taken
+
