@@ -1,0 +1,186 @@
+"""Rows of the conversions: F2I, I2F, I2FP, F2F, F2FP, FRND.
+
+Mental model: a conversion names a target type, a source type (each with a default that is not written)
+and a rounding; the body gets them as codes. Bodies: :mod:`gpusim.capture.alu_convert`.
+"""
+
+from __future__ import annotations
+
+from gpusim.sass import float_ops as ops
+from gpusim.sass.form import Instruction, Kind, MicroOp, Operand, Row, Source, float_source
+from gpusim.sass.lowering import Modifiers, Roles, bare, micro, split, twins
+from gpusim.trace.record import PipeClass
+
+CONVERT, ALU = PipeClass.CONVERT, PipeClass.ALU
+#: Integer types as 2 * bits + signed.
+INTEGERS = {
+    name: 2 * int(name[1:]) + (name[0] == "S")
+    for name in ("S8", "U8", "S16", "U16", "S32", "U32", "S64", "U64")
+}
+FLOATS = {"F32": ops.F32, "F64": ops.F64, "F16": ops.F16, "BF16": ops.BF16}
+#: Where a byte or half selector finds its bits.
+SELECTORS = {(): 0, ("B0",): 0, ("B1",): 8, ("B2",): 16, ("B3",): 24, ("H0",): 0, ("H1",): 16}
+SELECTORS |= {("H0_H0",): 0, ("H1_H1",): 16}
+
+
+def _single(instruction: Instruction, modifiers: Modifiers) -> Roles | None:
+    """The roles of an instruction of one source and no predicates, all modifiers understood."""
+    roles = split(instruction)
+    if modifiers.left or roles is None or len(roles.sources) != 1:
+        return None
+    if roles.predicate_sources or roles.predicate_destinations:
+        return None
+    return None if roles.sources[0].modifiers not in SELECTORS else roles
+
+
+def _floating_source(operand: Operand, style: int) -> tuple[Source, int] | None:
+    """The source and the place (0 or 16) of a floating operand of any format."""
+    place = SELECTORS[operand.modifiers]
+    if style in (ops.F32, ops.F64):
+        return None if place else (float_source(operand, 2 if style == ops.F64 else 1), 0)
+    if place not in (0, 16):
+        return None
+    if operand.kind == Kind.IMMEDIATE:
+        return Source(operand, 1, immediate=operand.value & 0xFFFFFFFF), place
+    keep = 0x7FFF7FFF if operand.absolute else 0xFFFFFFFF
+    return Source(operand, 1, keep=keep, flip=0x80008000 if operand.negated else 0), place
+
+
+def lower_to_integer(instruction: Instruction) -> MicroOp | None:
+    """F2I: float to integer, saturating."""
+    modifiers = Modifiers(instruction)
+    flush, zero_nan = modifiers.take("FTZ"), modifiers.take("NTZ")
+    mode = modifiers.choose(ops.INTEGER_ROUNDINGS, 0)
+    target = modifiers.choose(INTEGERS, INTEGERS["S32"])
+    style = modifiers.choose(FLOATS, ops.F32)
+    roles = _single(instruction, modifiers)
+    found = _floating_source(roles.sources[0], style) if roles else None
+    if found is None:
+        return None
+    source, place = found
+    flags = (target, mode, style | int(flush) << 4 | (place >> 4) << 5, int(zero_nan))
+    words = 2 if target >> 1 == 64 else 1
+    return micro(ops.TO_INTEGER, CONVERT, instruction, roles, (source,), words=words, flags=flags)
+
+
+def lower_from_integer(instruction: Instruction) -> MicroOp | None:
+    """I2F and I2FP: integer to float, rounded once."""
+    modifiers = Modifiers(instruction)
+    mode = modifiers.choose(ops.ROUNDINGS, 0)
+    style = modifiers.choose(FLOATS, ops.F32)
+    kind = modifiers.choose(INTEGERS, INTEGERS["S32"])
+    roles = _single(instruction, modifiers)
+    if roles is None:
+        return None
+    operand = roles.sources[0]
+    place = SELECTORS[operand.modifiers]
+    if operand.negated or operand.inverted or operand.absolute or (place and kind >> 1 > 16):
+        return None
+    source = bare(operand, 2 if kind >> 1 == 64 else 1)
+    pipe = ALU if instruction.mnemonic.endswith("I2FP") else CONVERT
+    words = 2 if style == ops.F64 else 1
+    flags = (kind, mode, style, place)
+    return micro(ops.FROM_INTEGER, pipe, instruction, roles, (source,), words=words, flags=flags)
+
+
+def lower_to_float(instruction: Instruction) -> MicroOp | None:
+    """F2F: float to float of another size."""
+    modifiers = Modifiers(instruction)
+    flush, saturate = modifiers.take("FTZ"), modifiers.take("SAT")
+    target = modifiers.choose(FLOATS)
+    style = modifiers.choose(FLOATS, target)
+    integral = modifiers.choose(ops.INTEGER_ROUNDINGS)
+    mode = modifiers.choose(ops.ROUNDINGS, 0)
+    if target is None or integral is not None:
+        return None
+    roles = _single(instruction, modifiers)
+    found = _floating_source(roles.sources[0], style) if roles else None
+    if found is None:
+        return None
+    source, place = found
+    flags = (style | place, target, mode, int(flush) | int(saturate) << 1)
+    words = 2 if target == ops.F64 else 1
+    return micro(ops.TO_FLOAT, CONVERT, instruction, roles, (source,), words=words, flags=flags)
+
+
+def lower_round(instruction: Instruction) -> MicroOp | None:
+    """FRND: to an integral value of the same format."""
+    modifiers = Modifiers(instruction)
+    flush = modifiers.take("FTZ")
+    mode = modifiers.choose(ops.INTEGER_ROUNDINGS, 0)
+    style = modifiers.choose(FLOATS, ops.F32)
+    roles = _single(instruction, modifiers)
+    found = _floating_source(roles.sources[0], style) if roles else None
+    if found is None:
+        return None
+    source, place = found
+    words = 2 if style == ops.F64 else 1
+    flags = (style | place, mode, int(flush))
+    return micro(ops.ROUND, CONVERT, instruction, roles, (source,), words=words, flags=flags)
+
+
+def lower_pack(instruction: Instruction) -> MicroOp | None:
+    """F2FP: two FP32 numbers into a pair of narrow ones, or a pair of 8-bit floats into halves."""
+    modifiers, roles = Modifiers(instruction), split(instruction)
+    narrow = {"F16": ops.F16, "BF16": ops.BF16, "E4M3": ops.E4M3, "E5M2": ops.E5M2}
+    style = modifiers.choose(narrow, ops.F16)
+    unpack = modifiers.take("UNPACK_B")
+    mode = modifiers.choose(ops.ROUNDINGS, 0)
+    if roles is None or roles.predicate_sources or roles.predicate_destinations:
+        return None
+    if unpack:
+        return _lower_unpack(instruction, modifiers, roles, style)
+    modifiers.take("F32")
+    how = int(modifiers.take("SATFINITE")) | int(modifiers.take("RELU")) << 1
+    merge = modifiers.choose({"PACK_AB": 0, "PACK_AB_MERGE_C": 1, "MERGE_C": 1, "PACK_B_MERGE_C": 2})
+    if modifiers.left or merge is None or merge == 2:
+        return None
+    eight = style in (ops.E4M3, ops.E5M2)
+    if len(roles.sources) not in ((2, 3) if eight else (2,)) or (eight and not how & 1):
+        return None
+    if any(o.modifiers for o in roles.sources):
+        return None
+    sources = (*map(float_source, roles.sources[:2]), *map(bare, roles.sources[2:]))
+    flags = (style, mode, how, merge)
+    return micro(ops.PACK, ALU, instruction, roles, sources, flags=flags)
+
+
+def _lower_unpack(
+    instruction: Instruction, modifiers: Modifiers, roles: Roles, target: int
+) -> MicroOp | None:
+    style = modifiers.choose({"E4M3": ops.E4M3, "E5M2": ops.E5M2})
+    if style is None or target != ops.F16 or modifiers.left or len(roles.sources) != 1:
+        return None
+    place = {(): 0, ("H0",): 0, ("H1",): 16}.get(roles.sources[0].modifiers)
+    if place is None:
+        return None
+    flags = (style, target, place)
+    return micro(ops.UNPACK, ALU, instruction, roles, (bare(roles.sources[0]),), flags=flags)
+
+
+def lower_pack_integer(instruction: Instruction) -> MicroOp | None:
+    """F2IP: two FP32 numbers into a pair of saturated 8-bit integers below z."""
+    modifiers, roles = Modifiers(instruction), split(instruction)
+    target = modifiers.choose({"S8": 17, "U8": 16, "S16": 33, "U16": 32})
+    modifiers.take("F32")
+    modifiers.take("NTZ")
+    mode = modifiers.choose(ops.INTEGER_ROUNDINGS, 0)
+    if target is None or modifiers.left or roles is None or len(roles.sources) != 3:
+        return None
+    if roles.predicate_sources or roles.predicate_destinations:
+        return None
+    if any(o.modifiers for o in roles.sources):
+        return None
+    sources = (*map(float_source, roles.sources[:2]), bare(roles.sources[2]))
+    return micro(ops.PACK_INTEGER, ALU, instruction, roles, sources, flags=(target, mode))
+
+
+CONVERT_ROWS: list[Row] = [
+    *twins("F2I", lower_to_integer, "float to integer"),
+    *twins("I2F", lower_from_integer, "integer to float"),
+    *twins("I2FP", lower_from_integer, "integer to float"),
+    *twins("F2F", lower_to_float, "float to float"),
+    *twins("FRND", lower_round, "round to integral"),
+    *twins("F2FP", lower_pack, "pack narrow floats"),
+    *twins("F2IP", lower_pack_integer, "pack narrow integers"),
+]
