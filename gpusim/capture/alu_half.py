@@ -1,0 +1,168 @@
+"""Bodies of the packed 16-bit floats: half precision and bfloat16, two to a word.
+
+Mental model and shapes as in :mod:`gpusim.capture.alu_integer`. Every 16-bit float is an FP64 number;
+products are exact there and sums leave their exact rounding error behind, so one rounding into the narrow
+format is the right one. ``how`` names format and options (``gpusim/sass/half_ops.py``), ``swizzles`` says
+with two bits a source which half the low (bit 0) and the high (bit 1) result read.
+
+Source: PTX ISA (fma.f16x2, add.bf16x2, min/max, set, .relu, .sat; canonical NaN 0x7fff; .ftz flushes half
+precision denormals).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from gpusim.capture.alu_scalar import NAN32, bits_of, narrow32, sum_error
+from gpusim.capture.alu_small import decode_small, encode_small, sign_bit
+from gpusim.sass import half_ops as ops
+from gpusim.sass import float_ops, integer_ops
+
+LANES = 32
+LOW = 0xFFFFFFFF
+
+
+@njit(cache=True, error_model="numpy")
+def execute_half(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, q):
+    """Execute the half-precision body ``op``; ``f0`` is ``how``, ``f1`` the swizzles."""
+    if op <= ops.FUSED:
+        for l in range(LANES):
+            low = _arithmetic(op, f0, _pick(xi, l, f1, 0), _pick(yi, l, f1 >> 2, 0), _pick(zi, l, f1 >> 4, 0))
+            high = _arithmetic(op, f0, _pick(xi, l, f1, 1), _pick(yi, l, f1 >> 2, 1), _pick(zi, l, f1 >> 4, 1))
+            wi[0, l] = high << 16 | low
+    elif op == ops.COMPARE or op == ops.SET:
+        _compare(op, f0, f1, f2 & 15, f2 >> 4, f3, p0, xi, yi, wi, q)
+    elif op == ops.MINMAX or op == ops.MINMAX3:
+        least = np.int64(p0)
+        for l in range(LANES):
+            result = np.int64(0)
+            for half in range(2):
+                small = least >> l & 1
+                value = _minmax(small, f0, _pick(xi, l, f1, half), _pick(yi, l, f1 >> 2, half))
+                if op == ops.MINMAX3:
+                    value = _minmax(small, f0, value, _pick(zi, l, f1 >> 4, half))
+                result |= value << (16 * half)
+            wi[0, l] = result
+    elif op <= ops.FUSED_WIDE:
+        for l in range(LANES):
+            wi[0, l] = _wide(op, f0, _pick(xi, l, f1, 0), _pick(yi, l, f1 >> 2, 0), _pick(zi, l, f1 >> 4, 0))
+
+
+@njit(cache=True, error_model="numpy")
+def _pick(words, lane, swizzle, half):
+    return np.int64(words[0, lane]) >> (16 * (swizzle >> half & 1)) & 0xFFFF
+
+
+@njit(cache=True, error_model="numpy")
+def _flushed(code, how):
+    """A code with a half-precision denormal replaced by its zero, if ``how`` says so."""
+    if how & ops.FLUSH and code & 0x7C00 == 0 and how & 15 == float_ops.F16:
+        return code & 0x8000
+    return code
+
+
+@njit(cache=True, error_model="numpy")
+def _real(op, how, x, y, z):
+    """x op y (op z) as an FP64 number and what that lost."""
+    style = how & 15
+    a = decode_small(_flushed(x, how), style)
+    b = decode_small(_flushed(y, how), style)
+    if op == ops.ADD:
+        total = a + b
+        return total, sum_error(a, b, total)
+    product = a * b
+    if op == ops.MULTIPLY:
+        return product, np.float64(0.0)
+    c = decode_small(_flushed(z, how), style)
+    total = product + c
+    return total, sum_error(product, c, total)
+
+
+@njit(cache=True, error_model="numpy")
+def _arithmetic(op, how, x, y, z):
+    total, lost = _real(op, how, x, y, z)
+    if how & ops.SATURATE:
+        if total != total or total <= 0.0:
+            total, lost = np.float64(0.0), np.float64(0.0)
+        elif total >= 1.0:
+            total, lost = np.float64(1.0), np.float64(0.0)
+    if how & ops.RELU and total <= 0.0:
+        total, lost = np.float64(0.0), np.float64(0.0)
+    if total - total != 0.0:
+        lost = np.float64(0.0)
+    return _flushed(encode_small(total, lost, how & 15, 0, False), how)
+
+
+@njit(cache=True, error_model="numpy")
+def _wide(op, how, x, y, z):
+    """The low result in FP32."""
+    total, lost = _real(op - ops.ADD_WIDE + ops.ADD, how, x, y, z)
+    if total != total:
+        return np.int64(NAN32)
+    return np.int64(bits_of(narrow32(total, lost, 0)))
+
+
+@njit(cache=True, error_model="numpy")
+def _compare(op, how, swizzles, code, join, numeric, p0, xi, yi, wi, q):
+    """HSETP2: q[0] the low, q[1] the high comparison (BOTH: their conjunction and its complement). HSET2:
+    all ones, or 1.0 if ``numeric``, in each half."""
+    style = how & 15
+    less, equal, greater, unordered = code & 1, code >> 1 & 1, code >> 2 & 1, code >> 3 & 1
+    low, high = np.int64(0), np.int64(0)
+    for half in range(2):
+        hits = np.int64(0)
+        for l in range(LANES):
+            a = decode_small(_flushed(_pick(xi, l, swizzles, half), how), style)
+            b = decode_small(_flushed(_pick(yi, l, swizzles >> 2, half), how), style)
+            below, same, above = np.int64(a < b), np.int64(a == b), np.int64(a > b)
+            neither = 1 - (below | same | above)
+            hits |= (below & less | same & equal | above & greater | neither & unordered) << l
+        if half == 0:
+            low = hits
+        else:
+            high = hits
+    if how & ops.BOTH:
+        low = low & high
+        high = low ^ LOW
+    predicate = np.int64(p0)
+    if join == integer_ops.JOIN_AND:
+        low, high = low & predicate, high & predicate
+    elif join == integer_ops.JOIN_OR:
+        low, high = low | predicate, high | predicate
+    else:
+        low, high = low ^ predicate, high ^ predicate
+    if op == ops.COMPARE:
+        q[0] = low
+        q[1] = high
+        return
+    one = 0xFFFF
+    if numeric:
+        one = 0x3C00 if style == float_ops.F16 else 0x3F80
+    for l in range(LANES):
+        wi[0, l] = one * (low >> l & 1) | one * (high >> l & 1) << 16
+
+
+@njit(cache=True, error_model="numpy")
+def _minmax(small, how, x, y):
+    """Minimum (``small``) or maximum of two codes: a number beats a NaN, -0 lies below +0."""
+    style = how & 15
+    x, y = _flushed(x, how), _flushed(y, how)
+    infinity = 0x7C00 if style == float_ops.F16 else 0x7F80
+    sign = sign_bit(style)
+    x_nan = x & 0x7FFF > infinity
+    y_nan = y & 0x7FFF > infinity
+    x_order = x if x < sign else sign - x - 1
+    y_order = y if y < sign else sign - y - 1
+    value = x if (x_order < y_order) == (small != 0) else y
+    if x_nan:
+        value = y
+    if y_nan:
+        value = x
+    if x_nan and y_nan or how & ops.PROPAGATE_NAN and (x_nan or y_nan):
+        return np.int64(0x7FFF)
+    if how & ops.RELU and value >= sign:
+        return np.int64(0)
+    if how & ops.XOR_SIGN:
+        return value & 0x7FFF | (x ^ y) & sign
+    return value
