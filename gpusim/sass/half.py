@@ -6,6 +6,8 @@ selectors (``.H0_H0``) two bits a source. Bodies: :mod:`gpusim.capture.alu_half`
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gpusim.sass import float_ops, integer_ops
 from gpusim.sass import half_ops as ops
 from gpusim.sass.form import Instruction, Kind, MicroOp, Operand, Row, Source
@@ -39,6 +41,21 @@ def _source(operand: Operand) -> Source:
     return Source(operand, keep=keep, flip=0x80008000 if operand.negated else 0)
 
 
+def _split(instruction: Instruction, *, writes_register: bool = True) -> Roles | None:
+    """The roles, with an immediate that is written as two numbers (high half first) made one word."""
+    roles = split(instruction, writes_register=writes_register)
+    if roles is None:
+        return None
+    sources: list[Operand] = []
+    for operand in roles.sources:
+        if operand.kind == Kind.IMMEDIATE and sources and sources[-1].kind == Kind.IMMEDIATE:
+            value = (sources[-1].value & 0xFFFF) << 16 | operand.value & 0xFFFF
+            sources[-1] = replace(sources[-1], value=value)
+        else:
+            sources.append(operand)
+    return replace(roles, sources=tuple(sources))
+
+
 def _swizzles(operands: tuple[Operand, ...]) -> int | None:
     """The half selectors of up to three sources, two bits each."""
     packed = 0
@@ -64,7 +81,7 @@ def _constant(roles: Roles, how: int) -> int | None:
 
 def lower_arithmetic(instruction: Instruction) -> MicroOp | None:
     """HADD2, HMUL2, HFMA2: packed results, or with .F32 one FP32 result."""
-    modifiers, roles = Modifiers(instruction), split(instruction)
+    modifiers, roles = Modifiers(instruction), _split(instruction)
     packed, wide, count = _ARITHMETIC[instruction.mnemonic.removeprefix("U")]
     modifiers.take("MMA")
     how = _style(modifiers)
@@ -106,12 +123,12 @@ def lower_compare(instruction: Instruction) -> MicroOp | None:
     """HSETP2: both halves compared, one predicate each."""
     if "BF" in instruction.modifiers:
         return None
-    return _comparison(instruction, split(instruction, writes_register=False), ops.COMPARE, 0)
+    return _comparison(instruction, _split(instruction, writes_register=False), ops.COMPARE, 0)
 
 
 def lower_set(instruction: Instruction) -> MicroOp | None:
     """HSET2: both halves compared into all ones or (.BF) 1.0."""
-    roles = split(instruction)
+    roles = _split(instruction)
     if roles is None or roles.predicate_destinations or "H_AND" in instruction.modifiers:
         return None
     return _comparison(instruction, roles, ops.SET, int("BF" in instruction.modifiers))
@@ -119,7 +136,7 @@ def lower_set(instruction: Instruction) -> MicroOp | None:
 
 def lower_minmax(instruction: Instruction) -> MicroOp | None:
     """HMNMX2 and VHMNMX: minimum where the predicate holds, else maximum, of each half."""
-    modifiers, roles = Modifiers(instruction), split(instruction)
+    modifiers, roles = Modifiers(instruction), _split(instruction)
     how = _style(modifiers)
     how |= ops.PROPAGATE_NAN if modifiers.take("NAN") else 0
     how |= ops.XOR_SIGN if modifiers.take("XORSIGN") else 0
