@@ -1,5 +1,8 @@
 """Runs a test's kernel by capture on several architectures, or on a real device with a switch.
 
+Every test that takes ``launch`` runs on one architecture of the five generations each time, a
+different one from test to test (its name decides), and on the four others with ``-m nightly``.
+
 ``GPUSIM_TEST_ON=cuda`` launches the kernels through Numba itself: on a GPU, or in Numba's own
 simulator with ``NUMBA_ENABLE_CUDASIM=1``. That shows whether a failing test or the emulator is wrong.
 """
@@ -7,30 +10,39 @@ simulator with ``NUMBA_ENABLE_CUDASIM=1``. That shows whether a failing test or 
 from __future__ import annotations
 
 import os
+import zlib
 
 import pytest
 
 ON_DEVICE = os.environ.get("GPUSIM_TEST_ON", "capture") == "cuda"
-EVERYDAY = ("sm_90", "sm_120")
-NIGHTLY = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_100")
+ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
 
 
-def _architectures():
+def pytest_generate_tests(metafunc):
+    if "launch" not in metafunc.fixturenames:
+        return
     if ON_DEVICE:
-        return ["device"]
-    return [*EVERYDAY, *(pytest.param(sm, marks=pytest.mark.nightly) for sm in NIGHTLY)]
+        metafunc.parametrize("launch", ["device"], indirect=True)
+        return
+    everyday = ARCHITECTURES[zlib.crc32(metafunc.function.__name__.encode()) % len(ARCHITECTURES)]
+    metafunc.parametrize(
+        "launch",
+        [sm if sm == everyday else pytest.param(sm, marks=pytest.mark.nightly) for sm in ARCHITECTURES],
+        indirect=True,
+    )
 
 
-@pytest.fixture(params=_architectures())
+@pytest.fixture
 def launch(request):
     """``launch(kernel, grid, block, *args, shared_bytes=0)`` runs it, writing arrays in place."""
     if ON_DEVICE:
+
         def on_device(kernel, grid, block, *args, shared_bytes=0):
             kernel[grid, block, 0, shared_bytes](*args)
 
         return on_device
 
-    from gpusim.capture.launch import capture
+    capture = pytest.importorskip("gpusim.capture.launch").capture
 
     def by_capture(kernel, grid, block, *args, shared_bytes=0):
         return capture(kernel, grid, block, args, gpu=request.param, shared_bytes=shared_bytes)

@@ -468,7 +468,7 @@ def test_pagerank(launch):
     links = (rng.random((60, 60)) < 0.1) | np.eye(60, k=1, dtype=bool) | np.eye(60, k=-59, dtype=bool)
     degree = links.sum(1)
     row_start = np.concatenate(([0], np.cumsum(links.sum(0)))).astype(np.int64)
-    sources = np.nonzero(links.T)[1]
+    sources = np.ascontiguousarray(np.nonzero(links.T)[1])
     rank = np.full(60, 1 / 60)
     expected = rank.copy()
     for _ in range(3):
