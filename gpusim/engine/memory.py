@@ -33,10 +33,12 @@ def build_memory(spec: GpuSpec) -> tuple[L2Part, HbmPart]:
 
 
 class _Inbox:
-    """Batches of one dtype, kept in the total order of ``keys`` (most significant first)."""
+    """Batches of one dtype (of whole 8-byte words), kept in the total order of time, then of
+    ``rank``: bits of the fields named there, most significant first, below 32 bits in all."""
 
-    def __init__(self, dtype: np.dtype, keys: tuple[str, ...]) -> None:
-        self._keys = keys
+    def __init__(self, dtype: np.dtype, rank: tuple[tuple[str, int], ...]) -> None:
+        self._dtype = dtype
+        self._rank = rank
         self._fresh: list[np.ndarray] = []
         self._sorted = np.empty(0, dtype)
 
@@ -45,19 +47,29 @@ class _Inbox:
             self._fresh.append(batch)
 
     def next_tick(self) -> int:
-        earliest = int(self._sorted[0]["time"]) if len(self._sorted) else NEVER
+        earliest = int(self._sorted["time"][0]) if len(self._sorted) else NEVER
         for batch in self._fresh:
             earliest = min(earliest, int(batch["time"].min()))
         return earliest
 
     def ordered(self) -> np.ndarray:
         if self._fresh:
-            batch = np.concatenate([self._sorted, *self._fresh])
-            if len(batch) > 1:
-                batch = batch[np.lexsort([batch[key] for key in reversed(self._keys)])]
-            self._sorted = batch
+            words = self._dtype.itemsize // 8
+            parts = [self._sorted, *self._fresh] if len(self._sorted) else self._fresh
+            rows = [np.ascontiguousarray(part).view(np.int64).reshape(-1, words) for part in parts]
+            block = np.concatenate(rows) if len(rows) > 1 else rows[0]
+            if len(block) > 1:
+                block = block[np.argsort(self._keys(block.view(self._dtype)[:, 0]), kind="stable")]
+            self._sorted = block.view(self._dtype)[:, 0]
             self._fresh = []
         return self._sorted
+
+    def _keys(self, batch: np.ndarray) -> np.ndarray:
+        time = batch["time"]
+        keys = time - time.min()
+        for field, bits in self._rank:
+            keys = (keys << bits) | (batch[field].astype(np.int64) & ((1 << bits) - 1))
+        return keys
 
     def drop(self, count: int) -> None:
         self._sorted = self._sorted[count:]
@@ -98,7 +110,9 @@ class L2Part:
         self._rates = l2_state.L2Rates(
             partitions=chip.partitions,
             slices=chip.slices,
+            slices_per_partition=chip.slices // chip.partitions,
             sets=sets,
+            ways=chip.ways,
             channels=spec.dram.channels,
             line_bytes=chip.line_bytes,
             sector_bytes=chip.sector_bytes,
@@ -114,7 +128,7 @@ class L2Part:
             retry=16 * max(1, ticks(spec, chip.tag_interval_ns)),
         )
         self._state = l2_state.L2State(
-            tags=make_tags(chip.slices * sets, chip.ways, sectors),
+            tags=make_tags(chip.slices * sets * chip.ways, sectors),
             read_ticks=port_ticks(chip.slice_bytes_per_ns),
             write_ticks=port_ticks(chip.slice_write_bytes_per_ns),
             lane_ticks=port_ticks(lane),
@@ -129,8 +143,8 @@ class L2Part:
             dram=np.zeros(256, DRAM_REQUEST),
         )
         _link_free(self._state.nodes, l2_state.NEXT, 0)
-        self._requests = _Inbox(REQUEST, ("time", "sm", "sequence"))
-        self._fills = _Inbox(DRAM_RESPONSE, ("time", "sequence"))
+        self._requests = _Inbox(REQUEST, (("sm", 12), ("sequence", 20)))
+        self._fills = _Inbox(DRAM_RESPONSE, (("sequence", 30),))
 
     @property
     def minimum_latency_ticks(self) -> int:
@@ -270,7 +284,7 @@ class HbmPart:
         )
         self._state.scalars[hbm.NEXT_DECISION] = NEVER
         _link_free(self._state.nodes, hbm.NEXT, 0)
-        self._requests = _Inbox(DRAM_REQUEST, ("time", "sequence"))
+        self._requests = _Inbox(DRAM_REQUEST, (("sequence", 30),))
 
     @property
     def minimum_latency_ticks(self) -> int:

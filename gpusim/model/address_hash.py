@@ -10,10 +10,10 @@ All arguments and results are plain int64; line numbers are byte addresses over 
 
 from __future__ import annotations
 
-from numba import njit
+from gpusim.model.compiled import compiled
 
 
-@njit(cache=True, inline="never")
+@compiled
 def fold(number: int) -> int:
     """A number of up to 50 bits scattered evenly over 0 .. 65535."""
     mixed = number ^ (number >> 9) ^ (number >> 21) ^ (number >> 34)
@@ -22,21 +22,21 @@ def fold(number: int) -> int:
     return ((mixed * 0x2C1B3C6D) >> 24) & 0xFFFF
 
 
-@njit(cache=True)
+@compiled
 def slice_of(line: int, slices: int) -> int:
     """The home slice of a line, 0 .. slices - 1; its home partition is ``slice % partitions``."""
     deal = line // slices
     return (line - deal * slices + fold(deal)) % slices
 
 
-@njit(cache=True)
+@compiled
 def set_of(line: int, slices: int, sets: int) -> int:
     """The set of a line inside its slice (the same in every partition)."""
     deal = line // slices
     return (deal + fold(deal // sets + 0x51ED)) % sets
 
 
-@njit(cache=True)
+@compiled
 def channel_of(line: int, slices: int, channels: int) -> int:
     """The DRAM channel of a line: a slice owns channels / slices of them, or slices share one."""
     home = slice_of(line, slices)
@@ -46,7 +46,7 @@ def channel_of(line: int, slices: int, channels: int) -> int:
     return home // (slices // channels)
 
 
-@njit(cache=True)
+@compiled
 def row_of(line: int, slices: int, channels: int, row_lines: int) -> int:
     """The DRAM row of a line within its channel, counted over all banks."""
     deal = line // slices
@@ -56,7 +56,7 @@ def row_of(line: int, slices: int, channels: int, row_lines: int) -> int:
     return (deal * share + slice_of(line, slices) % share) // row_lines
 
 
-@njit(cache=True)
+@compiled
 def bank_of(row: int, banks: int) -> int:
     """The bank of a row: neighbouring rows lie in different banks."""
     return (row + fold(row // banks)) % banks

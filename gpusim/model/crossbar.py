@@ -8,9 +8,9 @@ halves, which the L2 models.
 
 from __future__ import annotations
 
-from numba import njit
 
 from gpusim.gpus.spec import GpuSpec
+from gpusim.model.compiled import compiled
 from gpusim.model.messages import TICKS_PER_CYCLE
 
 
@@ -29,7 +29,7 @@ def response_latency_ticks(spec: GpuSpec) -> int:
     return ticks(spec, spec.crossbar.response_latency_ns)
 
 
-@njit(cache=True)
+@compiled
 def partition_of_sm(sm: int, partitions: int) -> int:
     """The L2 partition that an SM is wired to; neighbours alternate, so small grids use both."""
     return sm % partitions

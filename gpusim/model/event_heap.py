@@ -8,12 +8,13 @@ times come out in the order given when they were pushed, never by accident of la
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from gpusim.model.compiled import compiled
 
 TIME, ORDER, NODE = 0, 1, 2
 
 
-@njit(cache=True)
+@compiled
 def push(heap: np.ndarray, size: int, time: int, order: int, node: int) -> int:
     """Add a row; ``heap`` must have room for it."""
     child = size
@@ -32,7 +33,7 @@ def push(heap: np.ndarray, size: int, time: int, order: int, node: int) -> int:
     return size + 1
 
 
-@njit(cache=True)
+@compiled
 def pop(heap: np.ndarray, size: int) -> int:
     """Drop row 0 (read it before)."""
     size -= 1

@@ -18,9 +18,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from gpusim.model.address_hash import bank_of, row_of
+from gpusim.model.compiled import compiled
 from gpusim.model.messages import NEVER, READ, WRITE
 from gpusim.model.sector_mask import popcount
 
@@ -96,7 +96,7 @@ def make_channels(channels: int, banks: int) -> tuple[np.ndarray, np.ndarray]:
     return state, bank_state
 
 
-@njit(cache=True)
+@compiled
 def _enqueue(p: DramRates, d: DramState, request: np.void) -> None:
     line = np.int64(request["line"]) // p.line_bytes
     channel = np.int64(request["channel"])
@@ -126,7 +126,7 @@ def _enqueue(p: DramRates, d: DramState, request: np.void) -> None:
     d.channels[channel, READ_TAIL + queue] = node
 
 
-@njit(cache=True)
+@compiled
 def _data_ready(p: DramRates, d: DramState, channel: int, node: int) -> int:
     """The earliest tick at which the node's bank can put its data on the bus."""
     bank = d.nodes[node, BANK]
@@ -138,7 +138,7 @@ def _data_ready(p: DramRates, d: DramState, channel: int, node: int) -> int:
     return begin + p.row_change
 
 
-@njit(cache=True)
+@compiled
 def _pick(
     p: DramRates, d: DramState, channel: int, queue: int, now: int, bus: int
 ) -> tuple[int, int, int, int]:
@@ -165,7 +165,7 @@ def _pick(
     return best, best_start, best_before, NEVER
 
 
-@njit(cache=True)
+@compiled
 def _use_bank(p: DramRates, d: DramState, channel: int, node: int, end: int) -> None:
     bank = d.nodes[node, BANK]
     if d.banks[channel, bank, OPEN_ROW] == d.nodes[node, ROW]:
@@ -179,7 +179,7 @@ def _use_bank(p: DramRates, d: DramState, channel: int, node: int, end: int) -> 
     d.banks[channel, bank, LAST_USE] = end
 
 
-@njit(cache=True)
+@compiled
 def _remove(d: DramState, channel: int, queue: int, node: int, before: int) -> None:
     following = d.nodes[node, NEXT]
     if before < 0:
@@ -193,7 +193,7 @@ def _remove(d: DramState, channel: int, queue: int, node: int, before: int) -> N
     d.scalars[QUEUED] -= 1
 
 
-@njit(cache=True)
+@compiled
 def _advance_channel(p: DramRates, d: DramState, channel: int, until: int) -> int:
     """Make this channel's decisions that fall strictly before ``until``; the tick of the next one,
     as far as is known, or NEVER."""
@@ -260,7 +260,7 @@ def _advance_channel(p: DramRates, d: DramState, channel: int, until: int) -> in
     return NEVER
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def handle_until(p: DramRates, d: DramState, requests: np.ndarray, until: int) -> int:
     """Take the requests that arrive before ``until`` and make all decisions strictly before it.
 

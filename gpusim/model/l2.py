@@ -15,9 +15,9 @@ the one entry; :mod:`gpusim.model.l2_warm` installs state with no time.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from gpusim.model.address_hash import channel_of
+from gpusim.model.compiled import compiled
 from gpusim.model.crossbar import partition_of_sm
 from gpusim.model.event_heap import NODE as HEAP_NODE
 from gpusim.model.event_heap import TIME as HEAP_TIME
@@ -36,11 +36,13 @@ from gpusim.model.l2_state import (
     FAR_WRITE,
     HEAP_SIZE,
     HIT_SECTORS,
+    HOME,
     KIND,
     LAST_TICK,
     LEFT,
     LINE,
     MISS_SECTORS,
+    NEAR,
     NEAR_FILL,
     NEXT,
     OPERATIONS,
@@ -50,6 +52,7 @@ from gpusim.model.l2_state import (
     REQUESTS,
     RESPONSES,
     SECTORS,
+    SET,
     SET_STALLS,
     SLOT,
     SM,
@@ -59,11 +62,10 @@ from gpusim.model.l2_state import (
     L2Rates,
     L2State,
     drop_node,
-    home_partition,
+    first_slot,
     new_node,
-    row_index,
+    place,
     schedule,
-    slice_index_of,
     spoil_copies,
 )
 from gpusim.model.l2_tags import (
@@ -80,7 +82,7 @@ from gpusim.model.l2_tags import (
 from gpusim.model.messages import ATOMIC, NEVER, READ, REDUCTION, WRITE
 from gpusim.model.sector_mask import popcount, whole_groups
 
-@njit(cache=True)
+@compiled
 def _respond(s: L2State, time: int, node: int) -> None:
     """Answer a request at an SM's port; the node stays the caller's."""
     at = s.scalars[RESPONSES]
@@ -93,7 +95,7 @@ def _respond(s: L2State, time: int, node: int) -> None:
     s.scalars[OUTSTANDING] -= 1
 
 
-@njit(cache=True)
+@compiled
 def _ask_dram(
     p: L2Rates, s: L2State, time: int, line: int, handle: int, kind: int, sectors: int
 ) -> None:
@@ -109,7 +111,7 @@ def _ask_dram(
     s.scalars[DRAM_REQUESTS] = at + 1
 
 
-@njit(cache=True)
+@compiled
 def _serve(s: L2State, slice_index: int, time: int, cost: int) -> int:
     """Occupy a slice's port from ``time`` or as soon as it is free; the end of the service."""
     end = max(time, s.slice_free[slice_index]) + cost
@@ -118,7 +120,7 @@ def _serve(s: L2State, slice_index: int, time: int, cost: int) -> int:
     return end
 
 
-@njit(cache=True)
+@compiled
 def _cross(p: L2Rates, s: L2State, lane: int, time: int, sectors: int) -> int:
     """Send sectors over the lane into slice ``lane`` of the other partition; the arrival."""
     count = popcount(sectors)
@@ -128,19 +130,21 @@ def _cross(p: L2Rates, s: L2State, lane: int, time: int, sectors: int) -> int:
     return end + p.far
 
 
-@njit(cache=True)
-def _claim(p: L2Rates, s: L2State, row: int, line: int, time: int) -> int:
-    """The line's slot in this set, made by evicting another if need be; NO_SLOT when all wait."""
-    slot = find(s.tags, row, line)
+@compiled
+def _claim(p: L2Rates, s: L2State, slice_index: int, node: int, time: int) -> int:
+    """The slot of the node's line in this slice, made by evicting another line if need be; NO_SLOT
+    when the whole set waits."""
+    line = s.nodes[node, LINE]
+    first = first_slot(p, slice_index, s.nodes[node, SET])
+    slot = find(s.tags, first, p.ways, line)
     if slot == NO_SLOT:
-        slot = victim(s.tags, row)
+        slot = victim(s.tags, first, p.ways)
         if slot == NO_SLOT:
             s.counters[SET_STALLS] += 1
             return NO_SLOT
         dirty = np.int64(s.tags.masks[slot, DIRTY])
         if dirty:
-            ways = s.tags.tags.shape[1]
-            old = s.tags.tags[slot // ways, slot % ways]
+            old = s.tags.tags[slot]
             part = dirty & ~np.int64(s.tags.masks[slot, VALID])
             if part:  # the DRAM's error code spans a sector: read what the writes left out
                 _ask_dram(p, s, time, old, -1, READ, part)
@@ -151,12 +155,13 @@ def _claim(p: L2Rates, s: L2State, row: int, line: int, time: int) -> int:
     return slot
 
 
-@njit(cache=True)
-def _wait_for(p: L2Rates, s: L2State, slot: int, node: int, missing: int) -> int:
-    """Queue the node at the slot until ``missing`` has arrived; the sectors to ask DRAM for."""
+@compiled
+def _wait_for(p: L2Rates, s: L2State, slot: int, node: int, missing: int, group: int) -> int:
+    """Queue the node at the slot until ``missing`` has arrived; the sectors to ask for, in whole
+    groups of ``group``."""
     masks = s.tags.masks
     present = np.int64(masks[slot, VALID]) | np.int64(masks[slot, PENDING])
-    wanted = whole_groups(missing & ~present, p.fetch_sectors, p.line_sectors) & ~present
+    wanted = whole_groups(missing & ~present, group, p.line_sectors) & ~present
     masks[slot, PENDING] = masks[slot, PENDING] | wanted
     s.nodes[node, LEFT] = missing
     s.nodes[node, NEXT] = s.tags.waiter[slot]
@@ -164,13 +169,11 @@ def _wait_for(p: L2Rates, s: L2State, slot: int, node: int, missing: int) -> int
     return wanted
 
 
-@njit(cache=True)
+@compiled
 def _read(p: L2Rates, s: L2State, time: int, node: int) -> None:
     """An SM's read at its near slice."""
-    line, sectors = s.nodes[node, LINE], s.nodes[node, SECTORS]
-    near = partition_of_sm(s.nodes[node, SM], p.partitions)
-    here = slice_index_of(p, near, line)
-    slot = _claim(p, s, row_index(p, here, line), line, time + p.hit)
+    sectors, here = s.nodes[node, SECTORS], s.nodes[node, NEAR]
+    slot = _claim(p, s, here, node, time + p.hit)
     if slot == NO_SLOT:
         schedule(s, time + p.retry, node, ARRIVED)
         return
@@ -185,140 +188,121 @@ def _read(p: L2Rates, s: L2State, time: int, node: int) -> None:
         drop_node(s, node)
         return
     end = _serve(s, here, time, p.tag)
-    if near == home_partition(p, line):
-        wanted = _wait_for(p, s, slot, node, missing)
+    if here == s.nodes[node, HOME]:
+        wanted = _wait_for(p, s, slot, node, missing, p.fetch_sectors)
         if wanted:
-            _ask_dram(p, s, end + p.hit, line, slot, READ, wanted)
+            _ask_dram(p, s, end + p.hit, s.nodes[node, LINE], slot, READ, wanted)
         return
-    wanted = missing & ~np.int64(masks[slot, PENDING])
-    masks[slot, PENDING] = masks[slot, PENDING] | wanted
-    s.nodes[node, LEFT] = missing
-    s.nodes[node, NEXT] = s.tags.waiter[slot]
-    s.tags.waiter[slot] = node
+    wanted = _wait_for(p, s, slot, node, missing, 1)
     if wanted:
         child = new_node(s)
-        s.nodes[child, LINE] = line
+        s.nodes[child, LINE] = s.nodes[node, LINE]
+        s.nodes[child, SET] = s.nodes[node, SET]
+        s.nodes[child, NEAR] = here
+        s.nodes[child, HOME] = s.nodes[node, HOME]
         s.nodes[child, SECTORS] = wanted
         s.nodes[child, KIND] = READ
         s.nodes[child, SLOT] = slot
         schedule(s, end + p.hit + p.far, child, FAR_READ)
 
 
-@njit(cache=True)
+@compiled
 def _far_read(p: L2Rates, s: L2State, time: int, node: int) -> None:
     """The far partition's read of a line at its home slice."""
-    line, sectors = s.nodes[node, LINE], s.nodes[node, SECTORS]
-    here = slice_index_of(p, home_partition(p, line), line)
-    slot = _claim(p, s, row_index(p, here, line), line, time)
+    sectors, here = s.nodes[node, SECTORS], s.nodes[node, HOME]
+    slot = _claim(p, s, here, node, time)
     if slot == NO_SLOT:
         schedule(s, time + p.retry, node, FAR_READ)
         return
     missing = sectors & ~np.int64(s.tags.masks[slot, VALID])
     if missing == 0:
         end = _serve(s, here, time, max(p.tag, s.read_ticks[popcount(sectors)]))
-        _send_near(p, s, end, node)
+        schedule(s, _cross(p, s, s.nodes[node, NEAR], end, sectors), node, NEAR_FILL)
         return
     end = _serve(s, here, time, p.tag)
     s.nodes[node, STAGE] = FAR_READ
-    wanted = _wait_for(p, s, slot, node, missing)
+    wanted = _wait_for(p, s, slot, node, missing, p.fetch_sectors)
     if wanted:
-        _ask_dram(p, s, end + p.far_miss, line, slot, READ, wanted)
+        _ask_dram(p, s, end + p.far_miss, s.nodes[node, LINE], slot, READ, wanted)
 
 
-@njit(cache=True)
-def _send_near(p: L2Rates, s: L2State, time: int, node: int) -> None:
-    """Data from home to the near slot that asked for it."""
-    per_slice = p.sets * s.tags.tags.shape[1]
-    arrival = _cross(p, s, s.nodes[node, SLOT] // per_slice, time, s.nodes[node, SECTORS])
-    schedule(s, arrival, node, NEAR_FILL)
+@compiled
+def _way_back(p: L2Rates, s: L2State, node: int) -> int:
+    """What an acknowledgement from home takes to reach the requester's partition."""
+    return 0 if s.nodes[node, NEAR] == s.nodes[node, HOME] else p.far
 
 
-@njit(cache=True)
+@compiled
 def _write(p: L2Rates, s: L2State, time: int, node: int) -> None:
     """A write at its line's home slice; the ack leaves when the slice has taken it."""
-    line, sectors, sm = s.nodes[node, LINE], s.nodes[node, SECTORS], s.nodes[node, SM]
-    home = home_partition(p, line)
-    here = slice_index_of(p, home, line)
-    slot = _claim(p, s, row_index(p, here, line), line, time)
+    sectors, here = s.nodes[node, SECTORS], s.nodes[node, HOME]
+    slot = _claim(p, s, here, node, time)
     if slot == NO_SLOT:
         schedule(s, time + p.retry, node, FAR_WRITE)
         return
     end = _serve(s, here, time, max(p.tag, s.write_ticks[popcount(sectors)]))
     write_sectors(s.tags, slot, sectors, s.nodes[node, BYTES], p.sector_bytes)
-    back = 0
-    if partition_of_sm(sm, p.partitions) != home:
-        back = p.far
-    else:
-        spoil_copies(p, s, home, line, sectors)
-    _respond(s, end + p.hit + back + p.response, node)
+    if s.nodes[node, NEAR] == here:
+        spoil_copies(p, s, here, s.nodes[node, SET], s.nodes[node, LINE], sectors)
+    _respond(s, end + p.hit + _way_back(p, s, node) + p.response, node)
     drop_node(s, node)
 
 
-@njit(cache=True)
+@compiled
 def _atomic(p: L2Rates, s: L2State, time: int, node: int) -> None:
     """An atomic or reduction at its line's home slice: it needs the old data there."""
-    line, sectors = s.nodes[node, LINE], s.nodes[node, SECTORS]
-    home = home_partition(p, line)
-    here = slice_index_of(p, home, line)
-    slot = _claim(p, s, row_index(p, here, line), line, time)
+    sectors, here = s.nodes[node, SECTORS], s.nodes[node, HOME]
+    slot = _claim(p, s, here, node, time)
     if slot == NO_SLOT:
         schedule(s, time + p.retry, node, FAR_ATOMIC)
         return
     end = _serve(s, here, time, max(p.tag, s.read_ticks[popcount(sectors)])) + p.hit
-    spoil_copies(p, s, home, line, sectors)
+    spoil_copies(p, s, here, s.nodes[node, SET], s.nodes[node, LINE], sectors)
     if s.nodes[node, KIND] == REDUCTION:
-        back = 0
-        if partition_of_sm(s.nodes[node, SM], p.partitions) != home:
-            back = p.far
-        _respond(s, end + back + p.response, node)
+        _respond(s, end + _way_back(p, s, node) + p.response, node)
     missing = sectors & ~np.int64(s.tags.masks[slot, VALID])
     if missing == 0:
         _operate(p, s, end, node, slot)
         return
     s.nodes[node, STAGE] = FAR_ATOMIC
-    wanted = _wait_for(p, s, slot, node, missing)
+    wanted = _wait_for(p, s, slot, node, missing, p.fetch_sectors)
     if wanted:
-        _ask_dram(p, s, end, line, slot, READ, wanted)
+        _ask_dram(p, s, end, s.nodes[node, LINE], slot, READ, wanted)
 
 
-@njit(cache=True)
+@compiled
 def _operate(p: L2Rates, s: L2State, time: int, node: int, slot: int) -> None:
     """The arithmetic of an atomic at its slice: one word, or one sector, after the other."""
-    sectors = s.nodes[node, SECTORS]
-    here = slot // (p.sets * s.tags.tags.shape[1])
+    sectors, here = s.nodes[node, SECTORS], s.nodes[node, HOME]
     turns = max(s.nodes[node, OPERATIONS], popcount(sectors))
     end = max(time, s.atomic_free[here]) + turns * p.atomic
     s.atomic_free[here] = end
     s.tags.masks[slot, DIRTY] = s.tags.masks[slot, DIRTY] | sectors
     if s.nodes[node, KIND] == ATOMIC:
-        home = here // (p.slices // p.partitions)
-        near = partition_of_sm(s.nodes[node, SM], p.partitions)
-        if near != home:
-            end = _cross(p, s, slice_index_of(p, near, s.nodes[node, LINE]), end, sectors)
+        if s.nodes[node, NEAR] != here:
+            end = _cross(p, s, s.nodes[node, NEAR], end, sectors)
         _respond(s, end + p.response, node)
     drop_node(s, node)
 
 
-@njit(cache=True)
-def _tohome_partition(p: L2Rates, s: L2State, time: int, node: int) -> None:
+@compiled
+def _to_home(p: L2Rates, s: L2State, time: int, node: int) -> None:
     """A write or atomic at its near slice: on to home, over the link where home is far."""
-    line, sectors = s.nodes[node, LINE], s.nodes[node, SECTORS]
-    near = partition_of_sm(s.nodes[node, SM], p.partitions)
-    home = home_partition(p, line)
+    sectors, home = s.nodes[node, SECTORS], s.nodes[node, HOME]
     is_write = s.nodes[node, KIND] == WRITE
     s.counters[HIT_SECTORS] += popcount(sectors)
-    if near == home:
+    if s.nodes[node, NEAR] == home:
         if is_write:
             _write(p, s, time, node)
         else:
             _atomic(p, s, time, node)
         return
-    end = _serve(s, slice_index_of(p, near, line), time, p.tag)
-    arrival = _cross(p, s, slice_index_of(p, home, line), end, sectors)
+    end = _serve(s, s.nodes[node, NEAR], time, p.tag)
+    arrival = _cross(p, s, home, end, sectors)
     schedule(s, arrival, node, FAR_WRITE if is_write else FAR_ATOMIC)
 
 
-@njit(cache=True)
+@compiled
 def fill(p: L2Rates, s: L2State, time: int, slot: int, sectors: int) -> None:
     """Sectors have come to a slot: whoever waited for the last of them goes on."""
     masks = s.tags.masks
@@ -333,7 +317,6 @@ def fill(p: L2Rates, s: L2State, time: int, slot: int, sectors: int) -> None:
         s.nodes[node, NEXT] = turned
         turned = node
         node = following
-    here = slot // (p.sets * s.tags.tags.shape[1])
     node = turned
     while node >= 0:
         following = s.nodes[node, NEXT]
@@ -345,21 +328,25 @@ def fill(p: L2Rates, s: L2State, time: int, slot: int, sectors: int) -> None:
         elif s.nodes[node, STAGE] == FAR_ATOMIC:
             _operate(p, s, time, node, slot)
         else:
-            end = _serve(s, here, time, s.read_ticks[popcount(s.nodes[node, SECTORS])])
-            if s.nodes[node, STAGE] == FAR_READ:
-                _send_near(p, s, end, node)
+            asked = s.nodes[node, SECTORS]
+            from_far = s.nodes[node, STAGE] == FAR_READ
+            here = s.nodes[node, HOME] if from_far else s.nodes[node, NEAR]
+            end = _serve(s, here, time, s.read_ticks[popcount(asked)])
+            if from_far:
+                schedule(s, _cross(p, s, s.nodes[node, NEAR], end, asked), node, NEAR_FILL)
             else:
                 _respond(s, end + p.response, node)
                 drop_node(s, node)
         node = following
 
 
-@njit(cache=True)
+@compiled
 def _accept(p: L2Rates, s: L2State, time: int, request: np.void) -> None:
     """A request from an SM at its near slice's input."""
     node = new_node(s)
     kind, sectors = np.int64(request["kind"]), np.int64(request["sectors"])
-    s.nodes[node, LINE] = np.int64(request["line"]) // p.line_bytes
+    near = partition_of_sm(np.int64(request["sm"]), p.partitions)
+    place(p, s, node, np.int64(request["line"]) // p.line_bytes, near)
     s.nodes[node, SM] = request["sm"]
     s.nodes[node, TAG] = request["tag"]
     s.nodes[node, KIND] = kind
@@ -380,10 +367,10 @@ def _accept(p: L2Rates, s: L2State, time: int, request: np.void) -> None:
         s.counters[ATOMIC_SECTORS] += count
     else:
         s.counters[REDUCTION_SECTORS] += count
-    _tohome_partition(p, s, time, node)
+    _to_home(p, s, time, node)
 
 
-@njit(cache=True)
+@compiled
 def _resume(p: L2Rates, s: L2State, time: int, node: int) -> None:
     """An internal event comes up."""
     stage = s.nodes[node, STAGE]
@@ -401,7 +388,7 @@ def _resume(p: L2Rates, s: L2State, time: int, node: int) -> None:
         fill(p, s, time, slot, sectors)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def handle_until(
     p: L2Rates, s: L2State, requests: np.ndarray, fills: np.ndarray, until: int
 ) -> tuple[int, int]:

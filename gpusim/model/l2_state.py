@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from gpusim.model.address_hash import set_of, slice_of
+from gpusim.model.compiled import compiled
 from gpusim.model.event_heap import push
 from gpusim.model.l2_tags import Tags, drop_sectors
 
@@ -27,10 +27,13 @@ from gpusim.model.l2_tags import Tags, drop_sectors
     BYTES,
     OPERATIONS,
     SLOT,  # the near slot that a far read fills
+    NEAR,  # slice of the line in the requester's partition, counted over all partitions
+    HOME,  # slice of the line in its home partition
+    SET,
     NEXT,  # next waiter of the same slot, or next free node
     STAGE,
-) = range(11)
-NODE_COLUMNS = 11
+) = range(14)
+NODE_COLUMNS = 14
 
 # Stages: where in its life a node is when its event comes up.
 ARRIVED, FAR_READ, FAR_WRITE, FAR_ATOMIC, NEAR_FILL = range(5)
@@ -61,7 +64,9 @@ class L2Rates(NamedTuple):
 
     partitions: int
     slices: int  # of all partitions
+    slices_per_partition: int
     sets: int  # of a slice
+    ways: int
     channels: int
     line_bytes: int
     sector_bytes: int
@@ -95,22 +100,24 @@ class L2State(NamedTuple):
     dram: np.ndarray  # DRAM_REQUEST[...]
 
 
-@njit(cache=True)
-def slice_index_of(p: L2Rates, partition: int, line: int) -> int:
-    return partition * (p.slices // p.partitions) + slice_of(line, p.slices) // p.partitions
+@compiled
+def first_slot(p: L2Rates, slice_index: int, set_index: int) -> int:
+    """The first slot of a set of a slice (counted over all partitions)."""
+    return (slice_index * p.sets + set_index) * p.ways
 
 
-@njit(cache=True)
-def row_index(p: L2Rates, slice_index: int, line: int) -> int:
-    return slice_index * p.sets + set_of(line, p.slices, p.sets)
+@compiled
+def place(p: L2Rates, s: L2State, node: int, line: int, near: int) -> None:
+    """Note in the node where its line lives, seen from partition ``near``."""
+    home = slice_of(line, p.slices)
+    local = home // p.partitions
+    s.nodes[node, LINE] = line
+    s.nodes[node, SET] = set_of(line, p.slices, p.sets)
+    s.nodes[node, NEAR] = near * p.slices_per_partition + local
+    s.nodes[node, HOME] = (home - local * p.partitions) * p.slices_per_partition + local
 
 
-@njit(cache=True)
-def home_partition(p: L2Rates, line: int) -> int:
-    return slice_of(line, p.slices) % p.partitions
-
-
-@njit(cache=True)
+@compiled
 def new_node(s: L2State) -> int:
     """Take a node from the free list (the caller of ``handle_until`` made room)."""
     node = s.scalars[FREE_NODE]
@@ -118,22 +125,24 @@ def new_node(s: L2State) -> int:
     return node
 
 
-@njit(cache=True)
+@compiled
 def drop_node(s: L2State, node: int) -> None:
     s.nodes[node, NEXT] = s.scalars[FREE_NODE]
     s.scalars[FREE_NODE] = node
 
 
-@njit(cache=True)
+@compiled
 def schedule(s: L2State, time: int, node: int, stage: int) -> None:
     s.nodes[node, STAGE] = stage
     s.scalars[BIRTHS] += 1
     s.scalars[HEAP_SIZE] = push(s.heap, s.scalars[HEAP_SIZE], time, s.scalars[BIRTHS], node)
 
 
-@njit(cache=True)
-def spoil_copies(p: L2Rates, s: L2State, home: int, line: int, sectors: int) -> None:
-    """``home`` has newer data: copies in other partitions are no longer valid."""
+@compiled
+def spoil_copies(p: L2Rates, s: L2State, home: int, set_index: int, line: int, sectors: int) -> None:
+    """Home slice ``home`` has newer data: copies in other partitions are no longer valid."""
+    local = home % p.slices_per_partition
     for partition in range(p.partitions):
-        if partition != home:
-            drop_sectors(s.tags, row_index(p, slice_index_of(p, partition, line), line), line, sectors)
+        mirror = partition * p.slices_per_partition + local
+        if mirror != home:
+            drop_sectors(s.tags, first_slot(p, mirror, set_index), p.ways, line, sectors)

@@ -6,9 +6,10 @@ DRAM), *pending* (asked for, not arrived); a sector written only in part is dirt
 and ``written`` counts its bytes until the writes cover it. The least recently used slot without
 pending sectors is the victim.
 
-``tags`` int64[sets of all, ways] line number or EMPTY; ``stamps`` int64 the same, time of last use in
-lookups; ``masks`` uint8[slots, 3] VALID, DIRTY, PENDING; ``written`` uint8[slots, sectors]; ``waiter``
-int64[slots] first waiting node or -1; ``clock`` int64[1] lookups so far.
+All arrays are flat over slots; a set is the run of ``ways`` slots from its ``first`` one. ``tags`` int64
+line number or EMPTY; ``stamps`` int64 time of last use in lookups; ``masks`` uint8[slots, 3] VALID, DIRTY,
+PENDING; ``written`` uint8[slots, sectors]; ``waiter`` int64 first waiting node or -1; ``clock`` int64[1]
+lookups so far.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from gpusim.model.compiled import compiled
 
 EMPTY = -1
 NO_SLOT = -1
@@ -34,12 +36,11 @@ class Tags(NamedTuple):
     clock: np.ndarray
 
 
-def make_tags(rows: int, ways: int, sectors: int) -> Tags:
-    """An empty tag store of ``rows`` sets in all."""
-    slots = rows * ways
+def make_tags(slots: int, sectors: int) -> Tags:
+    """An empty tag store of ``slots`` slots in all, of ``sectors`` sectors each."""
     return Tags(
-        tags=np.full((rows, ways), EMPTY, np.int64),
-        stamps=np.zeros((rows, ways), np.int64),
+        tags=np.full(slots, EMPTY, np.int64),
+        stamps=np.zeros(slots, np.int64),
         masks=np.zeros((slots, 3), np.uint8),
         written=np.zeros((slots, sectors), np.uint8),
         waiter=np.full(slots, -1, np.int64),
@@ -47,47 +48,41 @@ def make_tags(rows: int, ways: int, sectors: int) -> Tags:
     )
 
 
-@njit(cache=True)
-def find(t: Tags, row: int, line: int) -> int:
-    """The slot that holds ``line`` in this set, or NO_SLOT."""
-    ways = t.tags.shape[1]
-    for way in range(ways):
-        if t.tags[row, way] == line:
-            return row * ways + way
+@compiled
+def find(t: Tags, first: int, ways: int, line: int) -> int:
+    """The slot that holds ``line`` in the set from slot ``first``, or NO_SLOT."""
+    for slot in range(first, first + ways):
+        if t.tags[slot] == line:
+            return slot
     return NO_SLOT
 
 
-@njit(cache=True)
+@compiled
 def touch(t: Tags, slot: int) -> None:
     """Make the slot the most recently used one."""
-    ways = t.tags.shape[1]
     t.clock[0] += 1
-    t.stamps[slot // ways, slot % ways] = t.clock[0]
+    t.stamps[slot] = t.clock[0]
 
 
-@njit(cache=True)
-def victim(t: Tags, row: int) -> int:
+@compiled
+def victim(t: Tags, first: int, ways: int) -> int:
     """The slot of this set to give up: an empty one, else the least recently used that waits for
     nothing; NO_SLOT when all wait."""
-    ways = t.tags.shape[1]
     best = NO_SLOT
     oldest = np.int64(0)
-    for way in range(ways):
-        slot = row * ways + way
-        if t.tags[row, way] == EMPTY:
+    for slot in range(first, first + ways):
+        if t.tags[slot] == EMPTY:
             return slot
-        stamp = t.stamps[row, way]
-        if (best == NO_SLOT or stamp < oldest) and t.masks[slot, PENDING] == 0:
+        if (best == NO_SLOT or t.stamps[slot] < oldest) and t.masks[slot, PENDING] == 0:
             best = slot
-            oldest = stamp
+            oldest = t.stamps[slot]
     return best
 
 
-@njit(cache=True)
+@compiled
 def install(t: Tags, slot: int, line: int) -> None:
     """Give the slot to ``line``, with no sector valid; what it held is forgotten."""
-    ways = t.tags.shape[1]
-    t.tags[slot // ways, slot % ways] = line
+    t.tags[slot] = line
     t.masks[slot, VALID] = 0
     t.masks[slot, DIRTY] = 0
     t.masks[slot, PENDING] = 0
@@ -95,7 +90,7 @@ def install(t: Tags, slot: int, line: int) -> None:
         t.written[slot, sector] = 0
 
 
-@njit(cache=True)
+@compiled
 def write_sectors(t: Tags, slot: int, sectors: int, payload_bytes: int, sector_bytes: int) -> None:
     """Mark sectors dirty; those that the payload covers become valid. The payload is taken to
     spread evenly over the sectors, and partial writes of one sector not to overlap."""
@@ -112,9 +107,9 @@ def write_sectors(t: Tags, slot: int, sectors: int, payload_bytes: int, sector_b
     t.masks[slot, DIRTY] = t.masks[slot, DIRTY] | sectors
 
 
-@njit(cache=True)
-def drop_sectors(t: Tags, row: int, line: int, sectors: int) -> None:
+@compiled
+def drop_sectors(t: Tags, first: int, ways: int, line: int, sectors: int) -> None:
     """A copy of ``line`` in this set, if any, is out of date: its sectors are no longer valid."""
-    slot = find(t, row, line)
+    slot = find(t, first, ways, line)
     if slot != NO_SLOT:
         t.masks[slot, VALID] = t.masks[slot, VALID] & ~sectors

@@ -7,25 +7,21 @@ is evicted is forgotten instead of written to DRAM.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from gpusim.model.compiled import compiled
+from gpusim.model.address_hash import set_of, slice_of
+from gpusim.model.compiled import compiled
 from gpusim.model.crossbar import partition_of_sm
-from gpusim.model.l2_state import (
-    L2Rates,
-    L2State,
-    home_partition,
-    row_index,
-    slice_index_of,
-    spoil_copies,
-)
+from gpusim.model.l2_state import L2Rates, L2State, first_slot, spoil_copies
 from gpusim.model.l2_tags import DIRTY, NO_SLOT, VALID, find, install, touch, victim
 
 
-@njit(cache=True)
-def _warm_slot(p: L2Rates, s: L2State, row: int, line: int) -> int:
-    slot = find(s.tags, row, line)
+@compiled
+def _warm_slot(p: L2Rates, s: L2State, slice_index: int, set_index: int, line: int) -> int:
+    first = first_slot(p, slice_index, set_index)
+    slot = find(s.tags, first, p.ways, line)
     if slot == NO_SLOT:
-        slot = victim(s.tags, row)
+        slot = victim(s.tags, first, p.ways)
         if slot != NO_SLOT:
             install(s.tags, slot, line)
     if slot != NO_SLOT:
@@ -33,7 +29,7 @@ def _warm_slot(p: L2Rates, s: L2State, row: int, line: int) -> int:
     return slot
 
 
-@njit(cache=True)
+@compiled
 def warm_lines(
     p: L2Rates,
     s: L2State,
@@ -50,21 +46,24 @@ def warm_lines(
     for i in range(len(addresses)):
         line = np.int64(addresses[i]) // p.line_bytes
         wanted = np.int64(sectors[i])
-        near = partition_of_sm(np.int64(sms[i]), p.partitions)
-        home = home_partition(p, line)
+        home = slice_of(line, p.slices)
+        local = home // p.partitions
+        home = (home - local * p.partitions) * p.slices_per_partition + local
+        near = partition_of_sm(np.int64(sms[i]), p.partitions) * p.slices_per_partition + local
+        set_index = set_of(line, p.slices, p.sets)
         if not is_write[i]:
-            slot = _warm_slot(p, s, row_index(p, slice_index_of(p, near, line), line), line)
+            slot = _warm_slot(p, s, near, set_index, line)
             if slot == NO_SLOT:
                 continue
             missing = wanted & ~np.int64(masks[slot, VALID])
             masks[slot, VALID] = masks[slot, VALID] | wanted
             if missing == 0 or near == home:
                 continue
-        slot = _warm_slot(p, s, row_index(p, slice_index_of(p, home, line), line), line)
+        slot = _warm_slot(p, s, home, set_index, line)
         if slot == NO_SLOT:
             continue
         masks[slot, VALID] = masks[slot, VALID] | wanted
         if is_write[i]:
             masks[slot, DIRTY] = masks[slot, DIRTY] | wanted
             if near == home:
-                spoil_copies(p, s, home, line, wanted)
+                spoil_copies(p, s, home, set_index, line, wanted)

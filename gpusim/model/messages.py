@@ -60,5 +60,5 @@ DRAM_REQUEST = np.dtype(
 
 #: Data of a DRAM READ; ``time`` is its arrival back at the L2 slice, ticks.
 DRAM_RESPONSE = np.dtype(
-    [("time", "<i8"), ("sequence", "<i8"), ("handle", "<i4"), ("sectors", "u1")]
+    [("time", "<i8"), ("sequence", "<i8"), ("handle", "<i4"), ("sectors", "<i4")]
 )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from numba import njit
+from gpusim.model.compiled import compiled
 
 
-@njit(cache=True)
+@compiled
 def popcount(mask: int) -> int:
     """How many sectors the mask names."""
     count = 0
@@ -15,7 +15,7 @@ def popcount(mask: int) -> int:
     return count
 
 
-@njit(cache=True)
+@compiled
 def whole_groups(mask: int, group_sectors: int, line_sectors: int) -> int:
     """The mask grown to aligned groups of ``group_sectors`` sectors."""
     group = (1 << group_sectors) - 1
