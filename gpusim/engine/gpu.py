@@ -1,0 +1,236 @@
+"""simulate(): traces in, cycles out.
+
+Mental model: a :class:`Machine` is a GPU that keeps its caches between launches. Launches run one after
+another, each under a :class:`~gpusim.engine.window.Conductor` until nothing in the machine has anything
+left to do; a launch ends with its last block or its last acknowledged store, whichever is later.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from gpusim.engine.arena import Arena
+from gpusim.engine.dispatch import Dispatcher, turnaround_halves
+from gpusim.engine.memory import build_memory
+from gpusim.engine.result import LaunchResult, Result
+from gpusim.engine.sm import SmGroup
+from gpusim.engine.warm import warm_machine
+from gpusim.engine.window import Conductor
+from gpusim.errors import DeadlockError, LaunchError, UsageError
+from gpusim.gpus.load import load_gpu
+from gpusim.gpus.spec import GpuSpec
+from gpusim.model import counters as count
+from gpusim.model.crossbar import request_latency_ticks
+from gpusim.model.dispatch import Occupancy, occupancy
+from gpusim.model.messages import TICKS_PER_CYCLE
+from gpusim.model.stall_reasons import STALL_NAMES
+from gpusim.trace.record import Trace
+
+#: Fewer busy SMs than this are not worth a second thread.
+_SMS_WORTH_A_THREAD = 8
+
+Progress = Callable[[int, int], None]
+
+
+def simulate(
+    traces: Trace | Sequence[Trace],
+    gpu: str | GpuSpec = "h200",
+    *,
+    warm: Trace | Iterable[Trace] = (),
+    window_cycles: int | None = None,
+    threads: int | None = None,
+    order_seed: int | None = None,
+    progress: Progress | None = None,
+) -> Result:
+    """Predict what the launches of ``traces`` cost, one after another on one machine.
+
+    ``warm``: launches whose footprint the caches (L1 too) hold beforehand; they take no time.
+    ``window_cycles``: length of the engine's windows, at most :func:`window_limit_cycles`; ``threads``:
+    SM groups run in parallel (default: the cores, fewer for small grids); ``order_seed``: visit parts and
+    SMs in a shuffled order. None of the three changes the result. ``progress(done, blocks)`` is called now
+    and then. Raises UsageError, LaunchError, UnknownGpuError, SpecError, TraceFormatError and DeadlockError.
+    """
+    launches = [traces] if isinstance(traces, Trace) else list(traces)
+    if not launches:
+        raise UsageError("simulate() needs at least one trace")
+    before = [warm] if isinstance(warm, Trace) else list(warm)
+    spec = load_gpu(gpu) if isinstance(gpu, str) else gpu
+    for trace in (*before, *launches):
+        check_architecture(trace, spec)
+    machine = Machine(spec, _thread_count(threads, launches, spec), window_cycles, order_seed)
+    with machine:
+        if before:
+            machine.warm(before, launches[0])
+        results = [machine.launch(trace, progress, keep_l1=bool(before) and i == 0) for i, trace in enumerate(launches)]
+    return _summary(spec, results, machine.windows)
+
+
+def check_architecture(trace: Trace, spec: GpuSpec) -> None:
+    """Refuse a trace of another compute capability: its machine code would not run there."""
+    if tuple(trace.launch.capability) != tuple(spec.capability):
+        have, want = (".".join(map(str, c)) for c in (trace.launch.capability, spec.capability))
+        raise LaunchError(
+            f"{trace.launch.kernel}: the trace holds machine code for compute capability {have}, {spec.name} runs {want}; "
+            f"capture it with gpu={spec.name!r}"
+        )
+
+
+def window_limit_cycles(spec: GpuSpec) -> int:
+    """Longest window that is exact: the least latency of any message between parts, in whole cycles."""
+    l2, hbm = build_memory(spec)
+    ticks = min(request_latency_ticks(spec), l2.minimum_latency_ticks, hbm.minimum_latency_ticks)
+    return min(ticks // TICKS_PER_CYCLE, *turnaround_halves(spec))
+
+
+def _thread_count(threads: int | None, launches: list[Trace], spec: GpuSpec) -> int:
+    if threads is not None:
+        if threads < 1:
+            raise UsageError(f"threads = {threads}; give 1 or more")
+        return min(threads, spec.sm_count)
+    busy = min(spec.sm_count, max(trace.launch.blocks for trace in launches))
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(cores, busy // _SMS_WORTH_A_THREAD))
+
+
+class Machine:
+    """A GPU with its caches, at some cycle; a context manager that owns its threads."""
+
+    def __init__(
+        self, spec: GpuSpec, threads: int = 1, window_cycles: int | None = None, order_seed: int | None = None
+    ) -> None:
+        limit = window_limit_cycles(spec)
+        if limit < 1:
+            raise UsageError(f"{spec.name}: a latency between its parts is below one cycle")
+        if window_cycles is not None and not 1 <= window_cycles <= limit:
+            raise UsageError(f"window_cycles = {window_cycles}; {spec.name} allows 1 to {limit}")
+        self.spec = spec
+        self.windows = 0
+        self.cycle = 0
+        self.window_ticks = (window_cycles or limit) * TICKS_PER_CYCLE
+        bounds = [spec.sm_count * i // threads for i in range(threads + 1)]
+        self.groups = [SmGroup(spec, lo, hi - lo) for lo, hi in zip(bounds, bounds[1:], strict=False)]
+        self.l2, self.hbm = build_memory(spec)
+        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
+        self._random = random.Random(order_seed) if order_seed is not None else None
+        if self._random is not None:
+            for group in self.groups:
+                self._random.shuffle(group.state.order)
+
+    def __enter__(self) -> Machine:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def warm(self, traces: list[Trace], next_trace: Trace) -> None:
+        """Leave the caches as ``traces`` would, with the L1 as large as ``next_trace`` will find it."""
+        l1_bytes = occupancy(next_trace.launch, self.spec).l1_bytes
+        for trace in traces:
+            warm_machine(trace, self.spec, self.groups, self.l2, l1_bytes)
+
+    def launch(self, trace: Trace, progress: Progress | None = None, keep_l1: bool = False) -> LaunchResult:
+        """Run one launch to its end on the machine as it stands."""
+        fit = occupancy(trace.launch, self.spec)
+        arena = Arena()
+        dispatcher = Dispatcher(trace, self.spec, fit.blocks_per_sm, self.cycle, arena)
+        for group in self.groups:
+            group.begin_launch(trace.program, trace.launch, fit, arena, keep_l1)
+        memory_before = {**self.l2.counters(), **self.hbm.counters()}
+        parts = [dispatcher, *self.groups, self.l2, self.hbm]
+        if self._random is not None:
+            self._random.shuffle(parts)
+        routes = {
+            "dispatcher": [(dispatcher, dispatcher.deliver)],
+            "starts": [(group, group.deliver_starts) for group in self.groups],
+            "sm": [(group, group.deliver) for group in self.groups],
+            "l2": [(self.l2, self.l2.deliver)],
+            "hbm": [(self.hbm, self.hbm.deliver)],
+        }
+        on_window = None
+        if progress is not None:
+            on_window = _Ticker(progress, dispatcher)
+        start_tick = self.cycle * TICKS_PER_CYCLE
+        conductor = Conductor(parts, routes, self.window_ticks, start_tick, self._pool, on_window)
+        conductor.run()
+        self.windows += conductor.windows
+        if not dispatcher.done:
+            raise DeadlockError(f"{trace.launch.kernel}: nothing can move any more; " + "; ".join(conductor.waiting()))
+        end = max(group.last_tick for group in self.groups) // TICKS_PER_CYCLE
+        cycles = end + self.spec.launch.end_cycles - self.cycle
+        memory = {**self.l2.counters(), **self.hbm.counters()}
+        memory = {name: value - memory_before.get(name, 0) for name, value in memory.items()}
+        result = self._launch_result(trace, fit, cycles, memory, dispatcher.block_end_cycles - self.cycle)
+        quiet = max(self.l2.last_tick, self.hbm.last_tick)
+        self.cycle = max(self.cycle + cycles, -(-quiet // TICKS_PER_CYCLE))
+        return result
+
+    def _launch_result(
+        self, trace: Trace, fit: Occupancy, cycles: int, memory: dict, block_end_cycles: np.ndarray
+    ) -> LaunchResult:
+        spec = self.spec
+        totals = sum(group.state.counters for group in self.groups)
+        stalls = sum(group.state.stalls for group in self.groups)
+        counters: dict[str, float] = {"sm__cycles_elapsed.max": cycles}
+        counters.update({name: int(totals[i]) for i, name in enumerate(count.COUNTER_NAMES)})
+        counters.update(memory)
+        active = 100.0 * int(totals[count.WARP_CYCLES]) / (cycles * spec.sm_count * spec.sm.max_warps)
+        counters["sm__warps_active.avg.pct_of_peak_sustained_active"] = active
+        counters.update({f"launch__occupancy_limit_{name}": limit for name, limit in fit.limits.items()})
+        return LaunchResult(
+            kernel=trace.launch.kernel,
+            cycles=cycles,
+            counters=counters,
+            stalls={name: int(stalls[:, i].sum()) for i, name in enumerate(STALL_NAMES)},
+            stalls_by_instruction=stalls,
+            block_end_cycles=block_end_cycles,
+            blocks_per_sm=fit.blocks_per_sm,
+            occupancy_limits=dict(fit.limits),
+            occupancy_limiter=fit.limiter,
+        )
+
+
+class _Ticker:
+    """Calls ``progress`` when another hundredth of the blocks has ended."""
+
+    def __init__(self, progress: Progress, dispatcher: Dispatcher) -> None:
+        self._progress, self._dispatcher = progress, dispatcher
+        self._next = 0
+
+    def __call__(self, _until_tick: int) -> None:
+        done = self._dispatcher.finished
+        if done >= self._next:
+            self._next = done + max(1, self._dispatcher.blocks // 100)
+            self._progress(done, self._dispatcher.blocks)
+
+
+#: Counters that are no sums over launches.
+_NOT_SUMMED = ("pct", "launch__occupancy_limit", ".max")
+
+
+def _summary(spec: GpuSpec, launches: list[LaunchResult], windows: int) -> Result:
+    counters: dict[str, float] = {}
+    for launch in launches:
+        for name, value in launch.counters.items():
+            if any(part in name for part in _NOT_SUMMED) and name in counters:
+                counters[name] = max(counters[name], value)
+            else:
+                counters[name] = counters.get(name, 0) + value
+    cycles = sum(launch.cycles for launch in launches)
+    counters["sm__cycles_elapsed.max"] = cycles
+    return Result(
+        gpu=spec.name,
+        kernel=launches[-1].kernel,
+        cycles=cycles,
+        clock_hz=spec.clock_hz,
+        counters=counters,
+        stalls={name: sum(launch.stalls[name] for launch in launches) for name in STALL_NAMES},
+        launches=tuple(launches),
+        spec=spec,
+        windows=windows,
+    )

@@ -1,0 +1,194 @@
+"""One warp instruction issues: account for the wait, occupy the unit, move the warp's cursor on.
+
+Mental model: everything that an issue changes at once. The cycles since the warp's last issue are split
+over the stall reasons, the instruction takes its port or its place in the memory queue, its counters are
+raised or given their release, and the warp's next instruction gets its earliest cycle.
+"""
+
+from __future__ import annotations
+
+from numba import njit
+
+from gpusim.model import counters as count
+from gpusim.model import program as op
+from gpusim.model import stall_reasons as stall
+from gpusim.model.coalescer import bits
+from gpusim.model.memory_io import GENERIC, GLOBAL, LOCAL, enqueue
+from gpusim.model.residency import (
+    ACCESS,
+    ARRIVED,
+    AT_BARRIER,
+    BARRIERS,
+    BLOCK,
+    BRANCHED,
+    COPIES_DONE,
+    COPIES_OPEN,
+    COPY_GROUPS,
+    FENCED,
+    GROUP,
+    ISSUED,
+    LEFT,
+    LIVE,
+    MASK,
+    PC,
+    QUEUED,
+    RUN,
+    RUN_END,
+    STALL_END,
+    WAIT_REASON,
+    WAITING,
+    earliest_issue,
+    load_run,
+    release_barrier,
+)
+from gpusim.model.scheduler import AGE, PASSED, PORT, READY
+from gpusim.model.scoreboard import raise_counter, release_at
+from gpusim.model.sm_columns import LAST_WARP
+from gpusim.model.timing import BARRIER_LATENCY, NEVER, OPERAND_READ, SUB_CORES
+from gpusim.trace.record import NO_BARRIER, Flag, MemoryKind, PipeClass
+
+BARRIER_WAIT, FENCE, COPY_GROUP = int(Flag.BARRIER_WAIT), int(Flag.FENCE), int(Flag.COPY_GROUP)
+BRANCH = int(Flag.BRANCH)
+BARRIER_PORT = int(PipeClass.BARRIER)
+ASYNC_COPY = int(MemoryKind.ASYNC_COPY)
+
+
+
+@njit(cache=True)
+def account(stalls, warps, slots, program, warp, pc, now):
+    """Charge the cycles since the warp's last issue to reasons, at the instruction that waited."""
+    stall_end = warps[warp, STALL_END]
+    ready = slots[warp, READY]
+    stalls[pc, stall.SELECTED] += 1
+    fixed = stall_end - warps[warp, ISSUED] - 1
+    if fixed > 0:
+        if warps[warp, BRANCHED]:
+            stalls[pc, stall.BRANCH_RESOLVING] += fixed
+        else:
+            stalls[pc, stall.WAIT] += fixed
+    if ready > stall_end:
+        stalls[pc, warps[warp, WAIT_REASON]] += ready - stall_end
+    rest = now - ready
+    if rest > 0:
+        passed = slots[warp, PASSED]
+        stalls[pc, stall.NOT_SELECTED] += passed
+        slots[warp, PASSED] = 0
+        if rest > passed:
+            if slots[warp, PORT] != op.QUEUE_PORT:
+                reason = stall.MATH_PIPE_THROTTLE
+            else:
+                space = program[pc, op.SPACE]
+                is_l1tex = space == GLOBAL or space == LOCAL or space == GENERIC
+                reason = stall.LG_THROTTLE if is_l1tex else stall.MIO_THROTTLE
+            stalls[pc, reason] += rest - passed
+
+
+@njit(cache=True)
+def issue(
+    program, runs, warps, slots, board, blocks, port_free, subs, subs_next, queue, sms, stalls, counters, timing,
+    sm, sub, warp, now,
+):  # fmt: skip
+    """Issue the next instruction of ``warp`` in cycle ``now``; True if it was the warp's last one."""
+    pc = warps[warp, PC]
+    account(stalls, warps, slots, program, warp, pc, now)
+    counters[count.INSTRUCTIONS] += 1
+    counters[count.THREAD_INSTRUCTIONS] += bits(warps[warp, MASK])
+    flags = program[pc, op.FLAGS]
+    writer = program[pc, op.WRITE_BARRIER]
+    reader = program[pc, op.READ_BARRIER]
+    port = program[pc, op.PORT]
+    if port == op.QUEUE_PORT:
+        if writer != NO_BARRIER:
+            raise_counter(board, warp, writer, program[pc, op.REASON])
+        if reader != NO_BARRIER:
+            raise_counter(board, warp, reader, stall.SHORT_SCOREBOARD)
+        blocks[warps[warp, BLOCK], QUEUED] += 1
+        group = 0
+        if program[pc, op.KIND] == ASYNC_COPY:
+            group = warps[warp, GROUP] % COPY_GROUPS + 1
+            warps[warp, COPIES_OPEN + group - 1] += 1
+        enqueue(
+            queue, subs, port_free, sms, timing, sm, sub, warp, pc, warps[warp, ACCESS], warps[warp, MASK], group, now
+        )
+    else:
+        free = now + program[pc, op.INTERVAL]
+        if program[pc, op.SHARED_BY_SM]:
+            for other in range(sm * timing[SUB_CORES], (sm + 1) * timing[SUB_CORES]):
+                port_free[other, port] = free
+        else:
+            port_free[sub, port] = free
+        if writer != NO_BARRIER:
+            release_at(board, warp, writer, now + program[pc, op.LATENCY], program[pc, op.REASON])
+        if reader != NO_BARRIER:
+            release_at(board, warp, reader, now + timing[OPERAND_READ], stall.SHORT_SCOREBOARD)
+    warps[warp, ACCESS] += program[pc, op.RECORDS]
+    subs[sub, LAST_WARP] = -1 if program[pc, op.YIELD] else warp
+    warps[warp, ISSUED] = now
+    wait = program[pc, op.STALL]
+    left = warps[warp, LEFT] - 1
+    warps[warp, BRANCHED] = 0
+    if left:
+        warps[warp, LEFT] = left
+        warps[warp, PC] = pc + 1
+    else:
+        warps[warp, RUN] += 1
+        if warps[warp, RUN] == warps[warp, RUN_END]:
+            slots[warp, READY] = NEVER
+            slots[warp, AGE] = 0
+            subs[sub, LAST_WARP] = -1
+            if port == BARRIER_PORT:
+                arrive(warps, slots, board, blocks, program, subs_next, timing, sm, warp, pc, False, now)
+            return True
+        load_run(warps, runs, warp)
+        if warps[warp, PC] != pc + 1 and flags & BRANCH:
+            warps[warp, BRANCHED] = 1
+            wait = max(wait, program[pc, op.LATENCY])
+    warps[warp, STALL_END] = now + wait
+    slots[warp, PORT] = program[warps[warp, PC], op.PORT]
+    if flags & (FENCE | COPY_GROUP):
+        if flags & COPY_GROUP:
+            close_group(warps, warp)
+        warps[warp, FENCED] = 1 if flags & FENCE else 0
+    elif warps[warp, FENCED]:
+        warps[warp, FENCED] = 0
+    if port == BARRIER_PORT:
+        slots[warp, READY] = NEVER
+        arrive(warps, slots, board, blocks, program, subs_next, timing, sm, warp, pc, flags & BARRIER_WAIT != 0, now)
+        if warps[warp, AT_BARRIER]:
+            return False
+    slots[warp, READY] = earliest_issue(warps, board, program, warp)
+    return False
+
+
+@njit(cache=True)
+def close_group(warps, warp):
+    """Asynchronous copies issued so far become a group; the next ones go to a fresh entry."""
+    warps[warp, GROUP] += 1
+    entry = warps[warp, GROUP] % COPY_GROUPS
+    if warps[warp, COPIES_OPEN + entry] == 0:
+        warps[warp, COPIES_DONE + entry] = 0
+
+
+@njit(cache=True)
+def arrive(warps, slots, board, blocks, program, subs_next, timing, sm, warp, pc, waits, now):
+    """The warp comes to its block's barrier; the last one to come lets all go on."""
+    block = warps[warp, BLOCK]
+    number = program[pc, op.BARRIER_ID]
+    blocks[block, ARRIVED + number] += 1
+    if waits:
+        warps[warp, AT_BARRIER] = number + 1
+        blocks[block, WAITING] += 1
+    if blocks[block, ARRIVED + number] >= blocks[block, LIVE]:
+        release_barrier(warps, slots, board, blocks, program, subs_next, timing, sm, block, number, now + timing[BARRIER_LATENCY], now)
+
+
+@njit(cache=True)
+def leave_block(warps, slots, board, blocks, program, subs_next, timing, sm, block, now):
+    """A warp of the block is done; barriers that only waited for it open. Returns the warps left."""
+    blocks[block, LIVE] -= 1
+    live = blocks[block, LIVE]
+    if live and blocks[block, WAITING]:
+        for number in range(BARRIERS):
+            if blocks[block, ARRIVED + number] and blocks[block, ARRIVED + number] >= live:
+                release_barrier(warps, slots, board, blocks, program, subs_next, timing, sm, block, number, now + timing[BARRIER_LATENCY], now)
+    return live

@@ -1,0 +1,65 @@
+"""What a simulation says: cycles, counters by Nsight's names, and where the warp-cycles went.
+
+Mental model: a :class:`Result` is the whole run; ``launches`` has one :class:`LaunchResult` each. The stall
+reasons of a launch add up to its resident warp-cycles exactly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gpusim.gpus.spec import GpuSpec
+
+
+@dataclass(frozen=True)
+class LaunchResult:
+    """One launch: ``cycles`` from its start to its end; ``stalls`` reason -> warp-cycles;
+    ``stalls_by_instruction`` int64[instructions, reasons] in the order of ``stalls``;
+    ``block_end_cycles`` int64[blocks] since the launch's start; occupancy as launched."""
+
+    kernel: str
+    cycles: int
+    counters: dict[str, float]
+    stalls: dict[str, int]
+    stalls_by_instruction: np.ndarray
+    block_end_cycles: np.ndarray
+    blocks_per_sm: int
+    occupancy_limits: dict[str, int]
+    occupancy_limiter: str
+
+
+@dataclass(frozen=True)
+class Result:
+    """A run of one or more launches on one machine; ``cycles`` sums the launches' cycles."""
+
+    gpu: str
+    kernel: str
+    cycles: int
+    clock_hz: float
+    counters: dict[str, float]
+    stalls: dict[str, int]
+    launches: tuple[LaunchResult, ...]
+    spec: GpuSpec = field(repr=False)
+    windows: int = 0
+
+    @property
+    def time_us(self) -> float:
+        """Microseconds at the described SM clock."""
+        return self.cycles / self.clock_hz * 1e6
+
+    @property
+    def block_end_cycles(self) -> np.ndarray:
+        """Completion times of the last launch's blocks, cycles since its start."""
+        return self.launches[-1].block_end_cycles
+
+    @property
+    def blocks_per_sm(self) -> int:
+        """Resident blocks an SM of the last launch."""
+        return self.launches[-1].blocks_per_sm
+
+    @property
+    def occupancy_limiter(self) -> str:
+        """What limits the last launch's occupancy."""
+        return self.launches[-1].occupancy_limiter

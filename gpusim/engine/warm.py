@@ -1,0 +1,153 @@
+"""Functional warming: the cache state that a launch leaves, without its time.
+
+Mental model: blocks run one after another, block b on SM ``b % sm_count``, warps of a block in turn, each
+access at once. The L1 lines and the L2's state are what such a run leaves; the exact order among
+blocks, which only matters for lines about to be evicted, is not reproduced.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from gpusim.engine.arena import Arena
+from gpusim.engine.memory import L2Part
+from gpusim.engine.sm import SmGroup
+from gpusim.gpus.spec import GpuSpec
+from gpusim.model import cache
+from gpusim.model import program as op
+from gpusim.model import timing as at
+from gpusim.model.coalescer import ADDRESS, SECTORS, coalesce_lanes, coalesce_span, lane_addresses
+from gpusim.model.memory_io import ALL_LANES, GLOBAL, resolve_space
+from gpusim.model.program import program_table
+from gpusim.trace.record import Flag, MemoryKind, Trace
+
+STORE, ATOMIC, REDUCTION = int(MemoryKind.STORE), int(MemoryKind.ATOMIC), int(MemoryKind.REDUCTION)
+BYPASS = int(Flag.BYPASS_L1)
+#: Sent to the L2 in batches of this many line accesses.
+BATCH = 1 << 16
+
+
+# ``cursor`` int64[4]: where the walk through a block stands
+(C_WARP, C_RUN, C_OFFSET, C_ACCESS) = range(4)
+
+
+@njit(cache=True)
+def _warm_block(tables, program, l1, timing, sets, sm, place, cursor, lines, addresses, out, clock):
+    """Walk one block's memory accesses through ``l1[sm]``, from ``cursor`` on, while ``out`` has room.
+
+    ``place`` is (global SM, first warp row, warps, path base, access base, scatter base). What the L2 sees
+    goes to ``out`` int64[n, 4] (line, sectors, is write, SM). Returns (rows written, clock); the block is
+    done when ``cursor[C_WARP] == warps``.
+    """
+    global_sm, warp_row, warps, path_base, access_base, scatter_base = place
+    n_out = 0
+    ways = timing[at.L1_WAYS]
+    while cursor[C_WARP] < warps:
+        warp = warp_row + cursor[C_WARP]
+        path = path_base + tables.warps[warp, 0]
+        run = tables.paths[path, 0] + cursor[C_RUN]
+        if run == tables.paths[path, 1]:
+            cursor[C_WARP] += 1
+            cursor[C_RUN] = 0
+            cursor[C_ACCESS] = 0
+            continue
+        if cursor[C_OFFSET] == tables.runs[run, 1]:
+            cursor[C_RUN] += 1
+            cursor[C_OFFSET] = 0
+            continue
+        if n_out + lines.shape[1] > out.shape[0]:
+            break
+        pc = tables.runs[run, 0] + cursor[C_OFFSET]
+        cursor[C_OFFSET] += 1
+        records = program[pc, op.RECORDS]
+        if records == 0:
+            continue
+        access = access_base + tables.warps[warp, 1] + cursor[C_ACCESS]
+        cursor[C_ACCESS] += records
+        n = _lines_of(tables, program, pc, access, scatter_base, tables.runs[run, 2], timing, lines, addresses)
+        kind = program[pc, op.KIND]
+        writes = kind == STORE or kind == ATOMIC or kind == REDUCTION
+        cached = not writes and program[pc, op.FLAGS] & BYPASS == 0
+        for i in range(n):
+            line = lines[0, i, ADDRESS]
+            sectors = lines[0, i, SECTORS]
+            clock += 1
+            if cached:
+                held = cache.find(l1, sm, line, sets, ways)
+                missing = sectors
+                if held >= 0:
+                    l1[sm, held, cache.USED] = clock
+                    missing = sectors & ~l1[sm, held, cache.HELD]
+                if missing == 0:
+                    continue
+                cache.fill(l1, sm, line, sectors, sets, ways, clock)
+                sectors = missing
+            out[n_out, 0] = line
+            out[n_out, 1] = sectors
+            out[n_out, 2] = writes
+            out[n_out, 3] = global_sm
+            n_out += 1
+    return n_out, clock
+
+
+@njit(cache=True)
+def _lines_of(tables, program, pc, access, scatter_base, mask, timing, lines, addresses):
+    """Lines of one access if it goes to global memory, into ``lines[0]``; returns how many."""
+    lanes = lane_addresses(tables.accesses, access, tables.scattered, scatter_base, mask, addresses)
+    if program[pc, op.KIND] == 0 or lanes == 0:
+        return 0
+    if resolve_space(program[pc, op.SPACE], addresses, lanes, timing) != GLOBAL:
+        return 0
+    width = program[pc, op.BYTES]
+    if lanes == ALL_LANES and tables.accesses[access, 1] == width:
+        return coalesce_span(addresses[0], addresses[0] + 32 * width, lines, 0)
+    return coalesce_lanes(addresses, lanes, width, lines, 0, 0)
+
+
+def warm_machine(trace: Trace, spec: GpuSpec, groups: list[SmGroup], l2: L2Part, l1_bytes: int) -> None:
+    """Warm the L1s of all SMs (sized ``l1_bytes``) and the L2 with one launch."""
+    arena = Arena()
+    program = program_table(trace.program, spec)
+    launch = trace.launch
+    timing = at.sm_timing(spec)
+    timing[at.SHARED_WINDOW] = launch.shared_window >> 24 if launch.shared_window else -1
+    timing[at.LOCAL_WINDOW] = launch.local_window >> 24 if launch.local_window else -1
+    sets = l1_bytes // spec.l1.line_bytes // spec.l1.ways
+    for group in groups:
+        if group.state.timing[at.L1_SETS] != sets:
+            group.state.l1[:, :, cache.TAG] = 0
+            group.state.timing[at.L1_SETS] = sets
+    lines = np.zeros((1, at.LINES_MAX, 4), np.int64)
+    addresses = np.zeros(32, np.int64)
+    out = np.zeros((BATCH, 4), np.int64)
+    cursor = np.zeros(4, np.int64)
+    clock = -(1 << 40)  # earlier than any timed use
+    per_block = launch.warps_per_block
+    for chunk in trace.chunks():
+        live = arena.add(chunk)
+        filled = 0
+        for block in range(chunk.blocks):
+            sm = (chunk.first_block + block) % spec.sm_count
+            group = next(g for g in groups if g.first <= sm < g.first + g.count)
+            place = (sm, live.warps + block * per_block, per_block, live.paths, live.accesses, live.scattered)
+            cursor[:] = 0
+            while cursor[C_WARP] < per_block:
+                count, clock = _warm_block(
+                    arena.tables, program, group.state.l1, timing, sets, sm - group.first, place, cursor, lines,
+                    addresses, out[filled:], clock,
+                )  # fmt: skip
+                filled += count
+                if cursor[C_WARP] < per_block:
+                    _flush(l2, out[:filled])
+                    filled = 0
+        _flush(l2, out[:filled])
+        for _ in range(chunk.blocks):
+            arena.finish_block(live)
+
+
+def _flush(l2: L2Part, rows: np.ndarray) -> None:
+    """Show the L2 what came through the L1s."""
+    if len(rows):
+        line, sectors, is_write, sm = rows.T
+        l2.warm(line.astype(np.uint64), sectors.astype(np.uint8), is_write.astype(np.uint8), sm.astype(np.int16))

@@ -1,0 +1,157 @@
+"""From 32 lane addresses to the 128-byte lines, sectors and shared-memory words that they touch.
+
+Mental model: a warp's memory instruction names one address a lane. The coalescer turns them into a
+list of distinct lines in order of first touch, each with a mask of its four 32-byte sectors; the tag
+stage looks those lines up, ``tag_banks`` banks side by side. Addresses are int64 byte addresses,
+naturally aligned, so that a lane stays inside one line.
+
+``lines`` is int64[.., LINE_COLUMNS]: ADDRESS (byte address of the line), SECTORS (mask), LANE_BYTES (bytes
+moved, at most 128), OPERATIONS (lanes on the most contended word: atomics serialise on it).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from gpusim.trace.record import SCATTERED
+
+ADDRESS, SECTORS, LANE_BYTES, OPERATIONS, LINE_COLUMNS = range(5)
+LINE_BYTES = 128
+SECTOR_SHIFT = 5
+LANES = 32
+FULL_MASK = 0xFFFFFFFF
+
+
+@njit(cache=True)
+def lane_addresses(accesses, index, scattered, scatter_base, mask, out):
+    """Byte address of every lane of one access record, int64[32] ``out``.
+
+    ``accesses`` int64[.., 3] (address, stride, mask); lanes that are off get an address too, which is
+    not to be used. ``mask`` is returned as read from the record, ANDed with the argument.
+    """
+    address = accesses[index, 0]
+    stride = accesses[index, 1]
+    if stride == SCATTERED:
+        row = address + scatter_base
+        for lane in range(LANES):
+            out[lane] = scattered[row, lane]
+    else:
+        for lane in range(LANES):
+            out[lane] = address + lane * stride
+    return accesses[index, 2] & mask
+
+
+@njit(cache=True)
+def sectors_between(start, end):
+    """Mask of the sectors of a line that bytes ``start .. end - 1`` (offsets in the line) touch."""
+    first = start >> SECTOR_SHIFT
+    last = (end - 1) >> SECTOR_SHIFT
+    return ((1 << (last + 1)) - 1) & ~((1 << first) - 1)
+
+
+@njit(cache=True)
+def coalesce_span(start, end, lines, row):
+    """Lines of the contiguous byte range ``start .. end - 1`` into ``lines[row]``; returns how many."""
+    n = 0
+    line = start & ~(LINE_BYTES - 1)
+    while line < end:
+        low = max(start, line)
+        high = min(end, line + LINE_BYTES)
+        lines[row, n, ADDRESS] = line
+        lines[row, n, SECTORS] = sectors_between(low - line, high - line)
+        lines[row, n, LANE_BYTES] = high - low
+        lines[row, n, OPERATIONS] = 1
+        n += 1
+        line += LINE_BYTES
+    return n
+
+
+@njit(cache=True)
+def coalesce_lanes(addresses, mask, width, lines, row, n):
+    """Append the distinct lines of the lanes in ``mask``, each ``width`` bytes wide; returns the new count.
+
+    Lines already in ``lines[row, :n]`` are extended.
+    """
+    for lane in range(LANES):
+        if not (mask >> lane) & 1:
+            continue
+        address = addresses[lane]
+        line = address & ~(LINE_BYTES - 1)
+        offset = address - line
+        found = -1
+        for i in range(n - 1, -1, -1):
+            if lines[row, i, ADDRESS] == line:
+                found = i
+                break
+        if found < 0:
+            found = n
+            lines[row, n, ADDRESS] = line
+            lines[row, n, SECTORS] = 0
+            lines[row, n, LANE_BYTES] = 0
+            lines[row, n, OPERATIONS] = 1
+            n += 1
+        lines[row, found, SECTORS] |= sectors_between(offset, offset + width)
+        moved = lines[row, found, LANE_BYTES] + width
+        lines[row, found, LANE_BYTES] = min(moved, LINE_BYTES)
+    return n
+
+
+@njit(cache=True)
+def count_operations(addresses, mask, lines, row, n):
+    """Set OPERATIONS of each line: lanes that hit its most contended 4-byte word."""
+    for lane in range(LANES):
+        if not (mask >> lane) & 1:
+            continue
+        word = addresses[lane] >> 2
+        same = 0
+        for other in range(LANES):
+            if (mask >> other) & 1 and addresses[other] >> 2 == word:
+                same += 1
+        line = addresses[lane] & ~(LINE_BYTES - 1)
+        for i in range(n):
+            if lines[row, i, ADDRESS] == line and lines[row, i, OPERATIONS] < same:
+                lines[row, i, OPERATIONS] = same
+
+
+@njit(cache=True)
+def tag_wavefronts(lines, row, n, banks, bank_load):
+    """Cycles that the tag stage needs for the ``n`` lines: the fullest bank's count.
+
+    The bank is the line number's low bits XORed with all higher groups of as many bits, which gives
+    the measured 1.2 cycles for 2 to 3 consecutive lines and 2.7 for 8 to 9 (l1_stride.csv, H200).
+    ``bank_load`` is scratch, int64[>= banks].
+    """
+    if n <= 1:
+        return n
+    shift = 0
+    while (1 << shift) < banks:
+        shift += 1
+    if shift == 0:
+        return n
+    for bank in range(banks):
+        bank_load[bank] = 0
+    most = 0
+    for i in range(n):
+        rest = lines[row, i, ADDRESS] >> 7
+        bank = 0
+        while rest:
+            bank ^= rest & (banks - 1)
+            rest >>= shift
+        bank_load[bank] += 1
+        if bank_load[bank] > most:
+            most = bank_load[bank]
+    return most
+
+
+@njit(cache=True)
+def bits(mask):
+    """Set bits of a 32-bit mask."""
+    mask = mask - ((mask >> 1) & 0x55555555)
+    mask = (mask & 0x33333333) + ((mask >> 2) & 0x33333333)
+    return (((mask + (mask >> 4)) & 0x0F0F0F0F) * 0x01010101 & 0xFFFFFFFF) >> 24
+
+
+def scattered_rows(scattered: np.ndarray) -> np.ndarray:
+    """The trace's uint64[s, 32] address rows as the int64 that the jitted functions compute with."""
+    return scattered.view(np.int64) if scattered.dtype == np.uint64 else scattered.astype(np.int64)

@@ -1,0 +1,300 @@
+"""A request meets the L1: hits are answered at once, misses go out through the crossbar port.
+
+Mental model: :func:`enter` needs room for all that one request may ask of memory, or the whole memory
+path waits (in order, as one back end does). Loads look up each line; missing sectors that nobody has
+asked for are requested; the instruction's counter falls at the hit time or when its last part arrives
+(:mod:`gpusim.model.l1_response`). Stores are written through and acknowledged; atomics and reductions
+are L2's work.
+
+Times: a request leaves half of the hit latency after it was taken; data are usable the other half after
+they came in. So a miss costs the hit latency plus what crossbar, L2 and DRAM add.
+"""
+
+from __future__ import annotations
+
+from numba import njit
+
+from gpusim.model import cache
+from gpusim.model import counters as count
+from gpusim.model import messages as message
+from gpusim.model import miss_table as table
+from gpusim.model import program as op
+from gpusim.model.coalescer import ADDRESS, LANE_BYTES, LINE_BYTES, OPERATIONS, SECTORS, bits
+from gpusim.model.residency import COPIES_DONE, COPIES_OPEN, STORES
+from gpusim.model.scheduler import AGE
+from gpusim.model.scoreboard import resolve
+from gpusim.model.sm_columns import (
+    BLOCKED,
+    BUSY,
+    FLIGHTS_OUT,
+    FREE_FLIGHT,
+    FREE_MISS,
+    FREE_REQUEST,
+    FREE_WAITER,
+    H_DATA_CYCLES,
+    H_GROUP,
+    H_LINES,
+    H_PC,
+    H_SPACE,
+    H_TAG_CYCLES,
+    H_WARP,
+    PORT_FREE_TICK,
+    QUEUE_NEXT,
+    READS_OUT,
+    SEQUENCE,
+    USED_FLIGHT,
+    USED_MISS,
+    USED_REQUEST,
+    USED_WAITER,
+    WAITERS_OUT,
+    WRITES_OUT,
+)
+from gpusim.model.stall_reasons import LONG_SCOREBOARD, SHORT_SCOREBOARD
+from gpusim.model.memory_io import LOCAL, SHARED, occupy_stages
+from gpusim.model.timing import (
+    FIRST_SM,
+    HIT_LATENCY,
+    L1_SETS,
+    L1_WAYS,
+    NEVER,
+    OPERAND_READ,
+    READ_LIMIT,
+    REQUEST_LATENCY_TICKS,
+    SHARED_LATENCY,
+    SHUFFLE_LATENCY,
+    STORE_TICKS_PER_SECTOR,
+    WRITE_LIMIT,
+)
+from gpusim.trace.record import NO_BARRIER, Flag, MemoryKind
+
+TICKS = message.TICKS_PER_CYCLE
+STORE, ATOMIC = int(MemoryKind.STORE), int(MemoryKind.ATOMIC)
+REDUCTION = int(MemoryKind.REDUCTION)
+BYPASS = int(Flag.BYPASS_L1)
+#: Instructions in flight and waiters that an SM can hold; far above what the counters allow to overlap.
+FLIGHT_LIMIT, WAITER_LIMIT = 2048, 4096
+#: A read request's share of the output port, in quarters of a sector's payload (an 8-byte header).
+HEADER_SHARE = 4
+
+
+@njit(cache=True)
+def has_room(sms, hand, program, timing, sm):
+    """Whether everything that the request in hand may ask for fits now."""
+    n = hand[sm, H_LINES]
+    if n == 0:
+        return True
+    kind = program[hand[sm, H_PC], op.KIND]
+    if kind == STORE or kind == REDUCTION:
+        return sms[sm, WRITES_OUT] == 0 or sms[sm, WRITES_OUT] + n <= timing[WRITE_LIMIT]
+    if sms[sm, FLIGHTS_OUT] >= FLIGHT_LIMIT or sms[sm, WAITERS_OUT] + n > WAITER_LIMIT:
+        return False
+    return sms[sm, READS_OUT] == 0 or sms[sm, READS_OUT] + n <= timing[READ_LIMIT]
+
+
+@njit(cache=True)
+def send(out, fill, requests, sms, timing, sm, kind, line, sectors, payload_sectors, bytes_moved, operations, miss, flight, warp, age, leave_tick):
+    """Put one request on the output port and remember it under its tag.
+
+    ``out`` is the group's REQUEST array and ``fill`` int64[..]: fill[0] counts the messages written.
+    """
+    tag = table.take(requests, sm, sms, FREE_REQUEST, USED_REQUEST)
+    requests[sm, tag, table.R_KIND] = kind
+    requests[sm, tag, table.R_SECTORS] = sectors
+    requests[sm, tag, table.R_MISS] = miss
+    requests[sm, tag, table.R_FLIGHT] = flight
+    requests[sm, tag, table.R_WARP] = warp
+    requests[sm, tag, table.R_AGE] = age
+    per_sector = timing[STORE_TICKS_PER_SECTOR]
+    start = max(leave_tick, sms[sm, PORT_FREE_TICK])
+    sms[sm, PORT_FREE_TICK] = start + max(1, per_sector // HEADER_SHARE) + payload_sectors * per_sector
+    i = fill[0]
+    fill[0] = i + 1
+    record = out[i]
+    record["time"] = start + timing[REQUEST_LATENCY_TICKS]
+    record["line"] = line
+    record["tag"] = tag
+    record["sequence"] = sms[sm, SEQUENCE]
+    record["sm"] = sm + timing[FIRST_SM]
+    record["kind"] = kind
+    record["sectors"] = sectors
+    record["bytes"] = bytes_moved
+    record["operations"] = operations
+    sms[sm, SEQUENCE] += 1
+
+
+@njit(cache=True)
+def enter(out, fill, lines, l1, misses, miss_index, waiters, flights, requests, sms, hand, program, warps, slots, board, counters, timing, sm, now):
+    """Carry out the request in hand, which has room, in cycle ``now``.
+
+    Returns the warp if an event that it may wait for became known, -1 otherwise.
+    """
+    warp = hand[sm, H_WARP]
+    pc = hand[sm, H_PC]
+    kind = program[pc, op.KIND]
+    space = hand[sm, H_SPACE]
+    n = hand[sm, H_LINES]
+    hand[sm, BUSY] = 0
+    tag_start, data_end = occupy_stages(sms, hand, timing, sm, now)
+    counter = program[pc, op.WRITE_BARRIER]
+    reader = program[pc, op.READ_BARRIER]
+    if reader != NO_BARRIER:
+        resolve(board, warp, reader, tag_start + timing[OPERAND_READ] - 1, SHORT_SCOREBOARD)
+    counters[count.DATA_WAVEFRONTS] += hand[sm, H_DATA_CYCLES]
+    counters[count.TAG_WAVEFRONTS] += hand[sm, H_TAG_CYCLES]
+    reason = LONG_SCOREBOARD
+    done = data_end + timing[HIT_LATENCY] - 1
+    if program[pc, op.IS_SHUFFLE]:
+        reason = SHORT_SCOREBOARD
+        done = data_end + timing[SHUFFLE_LATENCY] - 1
+        counters[count.SHUFFLES] += 1
+    elif space == SHARED:
+        reason = SHORT_SCOREBOARD
+        done = data_end + timing[SHARED_LATENCY] - 1
+        counters[count.SHARED_WAVEFRONTS] += hand[sm, H_DATA_CYCLES]
+        counters[count.SHARED_CONFLICTS] += max(0, hand[sm, H_DATA_CYCLES] - max(1, program[pc, op.BYTES] // 4))
+        if kind == STORE:
+            counters[count.SHARED_STORES] += 1
+        else:
+            counters[count.SHARED_LOADS] += 1
+    elif n and kind != 0:
+        leave = (tag_start + timing[HIT_LATENCY] // 2 - 1) * TICKS
+        flight = 0
+        if kind == STORE or kind == REDUCTION:
+            _write(out, fill, lines, l1, requests, sms, warps, slots, counters, timing, sm, warp, kind, space, n, leave, now)
+        else:
+            flight = _read(
+                out, fill, lines, l1, misses, miss_index, waiters, flights, requests, sms, slots, counters, timing,
+                sm, warp, kind, space, n, program[pc, op.FLAGS] & BYPASS, done, leave, now,
+            )  # fmt: skip
+        if flight:
+            flights[sm, flight, table.F_COUNTER] = counter
+            flights[sm, flight, table.F_GROUP] = hand[sm, H_GROUP]
+            return warp if reader != NO_BARRIER else -1
+    if hand[sm, H_GROUP]:
+        group = hand[sm, H_GROUP] - 1
+        warps[warp, COPIES_OPEN + group] -= 1
+        warps[warp, COPIES_DONE + group] = max(warps[warp, COPIES_DONE + group], done)
+        if counter == NO_BARRIER:
+            return warp
+    if counter != NO_BARRIER:
+        resolve(board, warp, counter, done, reason)
+        return warp
+    return warp if reader != NO_BARRIER else -1
+
+
+@njit(cache=True)
+def _write(out, fill, lines, l1, requests, sms, warps, slots, counters, timing, sm, warp, kind, space, n, leave, now):
+    """Send a store or reduction to L2, line by line; a line in L1 is updated (store) or dropped."""
+    to = message.WRITE if kind == STORE else message.REDUCTION
+    age = slots[warp, AGE]
+    for i in range(n):
+        line = lines[sm, i, ADDRESS]
+        sectors = lines[sm, i, SECTORS]
+        moved = lines[sm, i, LANE_BYTES]
+        held = cache.find(l1, sm, line, timing[L1_SETS], timing[L1_WAYS])
+        if held >= 0:
+            l1[sm, held, cache.USED] = now
+            if kind == REDUCTION:
+                l1[sm, held, cache.HELD] &= ~sectors
+        elif space == LOCAL and moved == 32 * bits(sectors):
+            cache.fill(l1, sm, line, sectors, timing[L1_SETS], timing[L1_WAYS], now)
+        send(out, fill, requests, sms, timing, sm, to, line, sectors, bits(sectors), moved, lines[sm, i, OPERATIONS], 0, 0, warp, age, leave)
+        if space == LOCAL:
+            counters[count.LOCAL_STORE_SECTORS] += bits(sectors)
+        elif kind == STORE:
+            counters[count.STORE_SECTORS] += bits(sectors)
+        else:
+            counters[count.ATOMIC_SECTORS] += bits(sectors)
+        counters[count.SECTORS_TO_L2] += bits(sectors)
+    sms[sm, WRITES_OUT] += n
+    warps[warp, STORES] += n
+    if space != LOCAL:
+        counters[count.STORE_REQUESTS if kind == STORE else count.ATOMIC_REQUESTS] += 1
+
+
+@njit(cache=True)
+def _read(
+    out, fill, lines, l1, misses, miss_index, waiters, flights, requests, sms, slots, counters, timing,
+    sm, warp, kind, space, n, bypass, done, leave, now,
+):  # fmt: skip
+    """Look up the lines of a load, atomic or copy; returns its flight record, 0 if all sectors hit."""
+    flight = 0
+    age = slots[warp, AGE]
+    if space != LOCAL:
+        counters[count.ATOMIC_REQUESTS if kind == ATOMIC else count.LOAD_REQUESTS] += 1
+    for i in range(n):
+        line = lines[sm, i, ADDRESS]
+        sectors = lines[sm, i, SECTORS]
+        wanted = bits(sectors)
+        cached = kind != ATOMIC and not bypass
+        missing = sectors
+        held = cache.find(l1, sm, line, timing[L1_SETS], timing[L1_WAYS])
+        if held >= 0:
+            if cached:
+                l1[sm, held, cache.USED] = now
+                missing = sectors & ~l1[sm, held, cache.HELD]
+            elif kind == ATOMIC:
+                l1[sm, held, cache.HELD] &= ~sectors
+        if kind == ATOMIC:
+            counters[count.ATOMIC_SECTORS] += wanted
+        elif space == LOCAL:
+            counters[count.LOCAL_LOAD_SECTORS] += wanted
+        else:
+            counters[count.LOAD_SECTORS] += wanted
+            counters[count.LOAD_SECTOR_HITS] += wanted - bits(missing)
+        miss = 0
+        ask = missing
+        if cached:
+            if missing == 0:
+                continue
+            miss = table.find_miss(miss_index, misses, sm, line)
+            if miss == 0:
+                miss = table.take(misses, sm, sms, FREE_MISS, USED_MISS)
+                for column in range(table.MISS_COLUMNS):
+                    misses[sm, miss, column] = 0
+                misses[sm, miss, table.M_LINE] = line
+                table.insert_miss(miss_index, sm, line, miss)
+            if missing & ~misses[sm, miss, table.M_ARRIVED] == 0:
+                continue
+            ask = missing & ~misses[sm, miss, table.M_ASKED]
+        if flight == 0:
+            flight = table.take(flights, sm, sms, FREE_FLIGHT, USED_FLIGHT)
+            sms[sm, FLIGHTS_OUT] += 1
+            for column in range(table.FLIGHT_COLUMNS):
+                flights[sm, flight, column] = 0
+            flights[sm, flight, table.F_WARP] = warp
+            flights[sm, flight, table.F_AGE] = age
+            flights[sm, flight, table.F_DONE] = done
+        flights[sm, flight, table.F_LEFT] += 1
+        if cached:
+            waiter = table.take(waiters, sm, sms, FREE_WAITER, USED_WAITER)
+            sms[sm, WAITERS_OUT] += 1
+            waiters[sm, waiter, table.W_NEXT] = misses[sm, miss, table.M_WAITERS]
+            waiters[sm, waiter, table.W_FLIGHT] = flight
+            waiters[sm, waiter, table.W_SECTORS] = missing
+            misses[sm, miss, table.M_WAITERS] = waiter
+        if ask:
+            payload = 0
+            to = message.READ
+            moved = 0
+            if kind == ATOMIC:
+                payload = wanted
+                to = message.ATOMIC
+                moved = lines[sm, i, LANE_BYTES]
+                counters[count.SECTORS_TO_L2] += wanted
+            if miss:
+                misses[sm, miss, table.M_ASKED] |= ask
+                misses[sm, miss, table.M_OPEN] += 1
+            sms[sm, READS_OUT] += 1
+            send(
+                out, fill, requests, sms, timing, sm, to, line, ask, payload, min(moved, LINE_BYTES),
+                lines[sm, i, OPERATIONS], miss, flight if miss == 0 else 0, warp, age, leave,
+            )  # fmt: skip
+    return flight
+
+
+@njit(cache=True)
+def close_path(sms, sm):
+    """The request in hand does not fit: nothing more is taken until a response frees an entry."""
+    sms[sm, BLOCKED] = 1
+    sms[sm, QUEUE_NEXT] = NEVER

@@ -1,0 +1,181 @@
+"""Blocks and warps that live on an SM: where a warp stands in its path, and what it waits for.
+
+Mental model: a warp is a cursor over the runs of its path plus a few facts that decide when its next
+instruction may issue: the end of its stall count, its six counters (``scoreboard``), its barrier, its
+fence, its asynchronous copies. :func:`earliest_issue` joins them; it is asked after every issue and
+after every event that could have been the last one missing.
+
+Warp ``w`` of the tables is slot ``w % max_warps`` of SM ``w // max_warps``; a sub-core's warps stand side by
+side. ``warps`` is int64[warps, WARP_COLUMNS], ``blocks`` int64[sms * max_blocks, BLOCK_COLUMNS].
+"""
+
+from __future__ import annotations
+
+from numba import njit
+
+from gpusim.model import program as op
+from gpusim.model.scheduler import AGE, PASSED, PORT, READY
+from gpusim.model.scoreboard import PENDING, RELEASE, clear, zero_from
+from gpusim.model.scoreboard import REASON as WHY
+from gpusim.model.stall_reasons import BARRIER, LONG_SCOREBOARD, MEMBAR, SHORT_SCOREBOARD
+from gpusim.model.timing import MAX_BLOCKS, NEVER, SUB_CORES, WARPS_PER_BLOCK, WARPS_PER_SUB_CORE
+from gpusim.trace.record import Flag
+
+#: Asynchronous-copy groups that a warp can have open; older ones share the oldest entry's fate.
+COPY_GROUPS = 8
+
+(
+    PC,
+    RUN,
+    RUN_END,
+    LEFT,  # instructions left in the run, the next one included
+    MASK,
+    ACCESS,
+    SCATTER,  # what to add to a scattered access's row number
+    BLOCK,
+    ISSUED,  # cycle of the last issue
+    STALL_END,
+    WAIT_REASON,
+    BRANCHED,
+    STORES,  # stores and reductions not acknowledged yet
+    LAST_ACK,
+    FENCED,
+    AT_BARRIER,  # 1 + barrier number while the warp waits at it
+    BARRIER_END,
+    LOCAL_BASE,
+    GROUP,  # asynchronous-copy groups closed so far
+) = range(19)
+COPIES_OPEN = 19
+COPIES_DONE = COPIES_OPEN + COPY_GROUPS
+WARP_COLUMNS = COPIES_DONE + COPY_GROUPS
+
+#: LIVE: warps that have not ended; WAITING: warps at a barrier; QUEUED: memory instructions that the memory
+#: path has not taken yet (registers are in use until then); ARRIVED: 16 columns, one a named barrier
+BLOCK_NUMBER, LIVE, WAITING, QUEUED, ARRIVED = range(5)
+BARRIERS = 16
+BLOCK_COLUMNS = ARRIVED + BARRIERS
+
+FLAG_DEPBAR = int(Flag.DEPBAR)
+
+
+@njit(cache=True)
+def earliest_issue(warps, board, program, warp):
+    """First cycle at which the warp's next instruction has all it depends on; NEVER while unknown.
+
+    Sets WAIT_REASON, with which the cycles after the stall count are charged.
+    """
+    if warps[warp, AT_BARRIER]:
+        warps[warp, WAIT_REASON] = BARRIER
+        return NEVER
+    pc = warps[warp, PC]
+    cycle = warps[warp, STALL_END]
+    if warps[warp, BARRIER_END] > cycle:
+        cycle = warps[warp, BARRIER_END]
+        warps[warp, WAIT_REASON] = BARRIER
+    if warps[warp, FENCED]:
+        if warps[warp, STORES] > 0:
+            warps[warp, WAIT_REASON] = MEMBAR
+            return NEVER
+        if warps[warp, LAST_ACK] > cycle:
+            cycle = warps[warp, LAST_ACK]
+            warps[warp, WAIT_REASON] = MEMBAR
+    wait_mask = program[pc, op.WAIT_MASK]
+    if wait_mask:
+        cycle, counter = zero_from(board, warp, wait_mask, cycle)
+        if counter >= 0:
+            warps[warp, WAIT_REASON] = board[warp, WHY + counter]
+        if cycle == NEVER:
+            return NEVER
+    if program[pc, op.FLAGS] & FLAG_DEPBAR:
+        cycle = _depbar_end(warps, board, warp, program[pc, op.DEPBAR_INDEX], program[pc, op.DEPBAR_LEVEL], cycle)
+    return cycle
+
+
+@njit(cache=True)
+def _depbar_end(warps, board, warp, counter, level, cycle):
+    """When counter ``counter`` is at most ``level``: copy groups complete in order, so all but the last
+    ``level`` of them must be done; ordinary falls are only waited for where ``level`` is zero or as
+    many are still unknown."""
+    if counter < 6:
+        if board[warp, PENDING + counter] > level:
+            warps[warp, WAIT_REASON] = board[warp, WHY + counter]
+            return NEVER
+        if level == 0 and board[warp, RELEASE + counter] > cycle:
+            cycle = board[warp, RELEASE + counter]
+            warps[warp, WAIT_REASON] = board[warp, WHY + counter]
+    closed = warps[warp, GROUP]
+    for group in range(max(0, closed - COPY_GROUPS + 1), closed - level):
+        entry = group % COPY_GROUPS
+        if warps[warp, COPIES_OPEN + entry] > 0:
+            warps[warp, WAIT_REASON] = LONG_SCOREBOARD
+            return NEVER
+        if warps[warp, COPIES_DONE + entry] > cycle:
+            cycle = warps[warp, COPIES_DONE + entry]
+            warps[warp, WAIT_REASON] = LONG_SCOREBOARD
+    return cycle
+
+
+@njit(cache=True)
+def wake(warps, slots, board, program, subs_next, timing, warp, now):
+    """Ask a warp that waits for something unknown whether the answer has come; tell its sub-core."""
+    if slots[warp, READY] != NEVER or slots[warp, AGE] == 0:  # age 0: the warp has ended
+        return
+    cycle = earliest_issue(warps, board, program, warp)
+    if cycle != NEVER:
+        cycle = max(cycle, now)
+        slots[warp, READY] = cycle
+        sub = warp // timing[WARPS_PER_SUB_CORE]
+        if cycle < subs_next[sub]:
+            subs_next[sub] = cycle
+
+
+@njit(cache=True)
+def warp_index(timing, sm, slot):
+    """Row of hardware warp ``slot`` of an SM: consecutive slots go round the sub-cores."""
+    subs = timing[SUB_CORES]
+    return (sm * subs + slot % subs) * timing[WARPS_PER_SUB_CORE] + slot // subs
+
+
+@njit(cache=True)
+def load_run(warps, runs, warp):
+    """Point the cursor at the start of run RUN."""
+    run = warps[warp, RUN]
+    warps[warp, PC] = runs[run, 0]
+    warps[warp, LEFT] = runs[run, 1]
+    warps[warp, MASK] = runs[run, 2]
+
+
+@njit(cache=True)
+def start_warp(warps, slots, board, program, runs, warp, cursor, block, age, local_base, now):
+    """Make a warp resident: ``cursor`` is (first run, end run, first access, scatter base)."""
+    for i in range(WARP_COLUMNS):
+        warps[warp, i] = 0
+    clear(board, warp)
+    warps[warp, RUN] = cursor[0]
+    warps[warp, RUN_END] = cursor[1]
+    warps[warp, ACCESS] = cursor[2]
+    warps[warp, SCATTER] = cursor[3]
+    warps[warp, BLOCK] = block
+    warps[warp, ISSUED] = now - 1
+    warps[warp, STALL_END] = now
+    warps[warp, WAIT_REASON] = SHORT_SCOREBOARD
+    warps[warp, LOCAL_BASE] = local_base
+    load_run(warps, runs, warp)
+    slots[warp, READY] = now
+    slots[warp, PORT] = program[warps[warp, PC], op.PORT]
+    slots[warp, AGE] = age
+    slots[warp, PASSED] = 0
+
+
+@njit(cache=True)
+def release_barrier(warps, slots, board, blocks, program, subs_next, timing, sm, block, number, end, now):
+    """Let all warps of the block that wait at barrier ``number`` go on from cycle ``end``."""
+    blocks[block, ARRIVED + number] = 0
+    first = (block - sm * timing[MAX_BLOCKS]) * timing[WARPS_PER_BLOCK]
+    for i in range(timing[WARPS_PER_BLOCK]):
+        warp = warp_index(timing, sm, first + i)
+        if warps[warp, AT_BARRIER] == number + 1 and warps[warp, BLOCK] == block:
+            warps[warp, AT_BARRIER] = 0
+            warps[warp, BARRIER_END] = end
+            blocks[block, WAITING] -= 1
+            wake(warps, slots, board, program, subs_next, timing, warp, now)

@@ -1,0 +1,79 @@
+"""How many passes the banked data array needs for one warp access: conflicts and broadcast.
+
+Mental model: the data array has ``banks`` banks of one 4-byte word a cycle, for shared memory and for
+L1 data alike. Lanes that want the same word of a bank share it; distinct words of one bank queue up.
+Accesses of 8 and 16 bytes go in half and quarter warps, so that a pass moves 128 bytes at most.
+"""
+
+from __future__ import annotations
+
+from numba import njit
+
+LANES = 32
+
+
+@njit(cache=True)
+def data_wavefronts(addresses, mask, width, banks, words, first_of_bank, next_word):
+    """Cycles in the data array, at least 1 if any lane is on, else 0.
+
+    ``addresses`` int64[32] byte addresses; ``width`` bytes a lane: 1, 2, 4, 8, 16. Scratch: ``words`` and
+    ``next_word`` int64[>= 64], ``first_of_bank`` int64[>= banks].
+    """
+    if mask == 0:
+        return 0
+    words_per_lane = max(1, width // 4)
+    lanes_per_pass = LANES // words_per_lane
+    total = 0
+    start = 0
+    while start < LANES:
+        group = (mask >> start) & ((1 << lanes_per_pass) - 1)
+        if group:
+            total += _pass_wavefronts(addresses, group, start, lanes_per_pass, words_per_lane, banks, words, first_of_bank, next_word)
+        start += lanes_per_pass
+    return total
+
+
+@njit(cache=True)
+def _pass_wavefronts(addresses, group, start, lanes, words_per_lane, banks, words, first_of_bank, next_word):
+    """Most distinct words that one bank has to deliver for the lanes of ``group``."""
+    for bank in range(banks):
+        first_of_bank[bank] = -1
+    n = 0
+    most = 1
+    for lane in range(lanes):
+        if not (group >> lane) & 1:
+            continue
+        base = addresses[start + lane] >> 2
+        for k in range(words_per_lane):
+            word = base + k
+            bank = word & (banks - 1)
+            depth = 1
+            i = first_of_bank[bank]
+            while i >= 0 and words[i] != word:
+                depth += 1
+                i = next_word[i]
+            if i < 0:
+                words[n] = word
+                next_word[n] = first_of_bank[bank]
+                first_of_bank[bank] = n
+                n += 1
+                if depth > most:
+                    most = depth
+    return most
+
+
+@njit(cache=True)
+def atomic_wavefronts(addresses, mask, width, banks, first_of_bank):
+    """Passes of a shared-memory atomic: lanes of one bank serialise, the same word included."""
+    if mask == 0:
+        return 0
+    for bank in range(banks):
+        first_of_bank[bank] = 0
+    most = 1
+    for lane in range(LANES):
+        if (mask >> lane) & 1:
+            bank = (addresses[lane] >> 2) & (banks - 1)
+            first_of_bank[bank] += 1
+            if first_of_bank[bank] > most:
+                most = first_of_bank[bank]
+    return most * max(1, width // 4)

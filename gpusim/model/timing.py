@@ -1,0 +1,82 @@
+"""The SM's timing constants as one int64 vector, which every jitted component reads by name.
+
+Mental model: :class:`GpuSpec` is for people, ``timing[HIT_LATENCY]`` for the inner loops: a vector of
+whole numbers that costs one pointer to pass. The names below are its indices. Latencies are SM cycles
+unless the name says ticks; :func:`sm_timing` is the only place where one becomes the other.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from gpusim.errors import SpecError
+from gpusim.gpus.spec import GpuSpec
+from gpusim.model.crossbar import request_latency_ticks
+from gpusim.model.messages import NEVER as NEVER
+from gpusim.model.messages import TICKS_PER_CYCLE
+
+(
+    SUB_CORES,
+    WARPS_PER_SUB_CORE,
+    MAX_BLOCKS,
+    QUEUE_ENTRIES,
+    ACCEPT_INTERVAL,
+    HIT_LATENCY,
+    SHARED_LATENCY,
+    SHUFFLE_LATENCY,
+    BARRIER_LATENCY,
+    OPERAND_READ,
+    TAG_BANKS,
+    DATA_BANKS,
+    L1_WAYS,
+    L1_SETS,  # of the launch: what the shared carve-out leaves
+    READ_LIMIT,
+    WRITE_LIMIT,
+    FILL_TICKS_PER_SECTOR,
+    STORE_TICKS_PER_SECTOR,
+    REQUEST_LATENCY_TICKS,
+    WARPS_PER_BLOCK,
+    LOCAL_BYTES_PER_WARP,
+    SHARED_WINDOW,  # generic address >> 24 of shared memory, -1 = none
+    LOCAL_WINDOW,
+    FIRST_SM,  # global number of the group's first SM
+    SIZE,
+) = range(25)
+
+#: Requests of one instruction may exceed a limit that is otherwise kept; tables have so much slack.
+LINES_MAX = 160
+
+
+def sm_timing(spec: GpuSpec) -> np.ndarray:
+    """The launch-independent part of the vector (int64[SIZE]); raises SpecError where it is impossible."""
+    sm, l1 = spec.sm, spec.l1
+    if sm.max_warps % sm.sub_cores:
+        raise SpecError(f"{spec.name}: sm.max_warps = {sm.max_warps} does not divide by sm.sub_cores = {sm.sub_cores}")
+    if l1.line_bytes != 128 or l1.sector_bytes != 32:
+        raise SpecError(f"{spec.name}: l1.line_bytes and l1.sector_bytes must be 128 and 32")
+    if l1.tag_banks & (l1.tag_banks - 1) or l1.bank_count & (l1.bank_count - 1) or l1.bank_bytes != 4:
+        raise SpecError(f"{spec.name}: l1.tag_banks and l1.bank_count must be powers of two, l1.bank_bytes 4")
+    timing = np.zeros(SIZE, np.int64)
+    timing[SUB_CORES] = sm.sub_cores
+    timing[WARPS_PER_SUB_CORE] = sm.max_warps // sm.sub_cores
+    timing[MAX_BLOCKS] = sm.max_blocks
+    timing[QUEUE_ENTRIES] = l1.queue_entries + 1  # the latch behind the issue stage holds one more
+    timing[ACCEPT_INTERVAL] = l1.accept_interval_cycles
+    timing[HIT_LATENCY] = l1.hit_latency_cycles
+    timing[SHARED_LATENCY] = l1.shared_latency_cycles
+    timing[SHUFFLE_LATENCY] = l1.shuffle_latency_cycles
+    timing[BARRIER_LATENCY] = l1.barrier_latency_cycles
+    timing[OPERAND_READ] = l1.operand_read_cycles
+    timing[TAG_BANKS] = l1.tag_banks
+    timing[DATA_BANKS] = l1.bank_count
+    timing[L1_WAYS] = l1.ways
+    timing[READ_LIMIT] = l1.miss_entries
+    timing[WRITE_LIMIT] = l1.miss_entries
+    timing[FILL_TICKS_PER_SECTOR] = math.ceil(l1.sector_bytes * TICKS_PER_CYCLE / l1.fill_bytes_per_cycle)
+    timing[STORE_TICKS_PER_SECTOR] = math.ceil(l1.sector_bytes * TICKS_PER_CYCLE / l1.store_bytes_per_cycle)
+    timing[REQUEST_LATENCY_TICKS] = request_latency_ticks(spec)
+    timing[SHARED_WINDOW] = timing[LOCAL_WINDOW] = -1
+    return timing
+
