@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+from gpusim.model.compiled import compiled
 
 from gpusim.engine.arena import Arena
 from gpusim.engine.sm_advance import (
@@ -103,7 +103,7 @@ class SmState(NamedTuple):
     order: np.ndarray
 
 
-@njit(cache=True)
+@compiled
 def _deliver(state, batch):
     """Promise the responses of ``batch`` that are for this group; returns its next cycle with work."""
     timing, sms = state.timing, state.sms
@@ -121,7 +121,7 @@ def _deliver(state, batch):
     state.report[R_NEXT_CYCLE] = following
 
 
-@njit(cache=True)
+@compiled
 def _deliver_starts(state, batch):
     """Note block starts, one row a slot, for this group's SMs."""
     timing, sms = state.timing, state.sms

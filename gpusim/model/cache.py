@@ -10,7 +10,7 @@ of the last touch). The number of sets is the launch's: shared memory takes the 
 
 from __future__ import annotations
 
-from numba import njit
+from gpusim.model.compiled import compiled
 
 TAG, HELD, USED, CACHE_COLUMNS = range(4)
 LINE_SHIFT = 7
@@ -19,14 +19,14 @@ LINE_SHIFT = 7
 ROTATION = 7
 
 
-@njit(cache=True)
+@compiled
 def set_of(address, sets):
     """Set of the line at byte ``address``."""
     number = address >> LINE_SHIFT
     return (number + (number // sets) * ROTATION) % sets
 
 
-@njit(cache=True)
+@compiled
 def find(lines, sm, address, sets, ways):
     """Index of the line at byte ``address`` in ``lines[sm]``, or -1."""
     if sets == 0:
@@ -39,7 +39,7 @@ def find(lines, sm, address, sets, ways):
     return -1
 
 
-@njit(cache=True)
+@compiled
 def fill(lines, sm, address, sectors, sets, ways, now):
     """Install ``sectors`` of the line, in place of the set's least recently used line if it is new."""
     if sets == 0:
@@ -62,7 +62,7 @@ def fill(lines, sm, address, sectors, sets, ways, now):
     lines[sm, victim, USED] = now
 
 
-@njit(cache=True)
+@compiled
 def invalidate(lines, sm, count):
     """Empty the first ``count`` lines of an SM's cache, as a kernel's start does."""
     for i in range(count):

@@ -12,7 +12,7 @@ moved, at most 128), OPERATIONS (lanes on the most contended word: atomics seria
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+from gpusim.model.compiled import compiled
 
 from gpusim.trace.record import SCATTERED
 
@@ -23,7 +23,7 @@ LANES = 32
 FULL_MASK = 0xFFFFFFFF
 
 
-@njit(cache=True)
+@compiled
 def lane_addresses(accesses, index, scattered, scatter_base, mask, out):
     """Byte address of every lane of one access record, int64[32] ``out``.
 
@@ -42,7 +42,7 @@ def lane_addresses(accesses, index, scattered, scatter_base, mask, out):
     return accesses[index, 2] & mask
 
 
-@njit(cache=True)
+@compiled
 def sectors_between(start, end):
     """Mask of the sectors of a line that bytes ``start .. end - 1`` (offsets in the line) touch."""
     first = start >> SECTOR_SHIFT
@@ -50,7 +50,7 @@ def sectors_between(start, end):
     return ((1 << (last + 1)) - 1) & ~((1 << first) - 1)
 
 
-@njit(cache=True)
+@compiled
 def coalesce_span(start, end, lines, row):
     """Lines of the contiguous byte range ``start .. end - 1`` into ``lines[row]``; returns how many."""
     n = 0
@@ -67,7 +67,7 @@ def coalesce_span(start, end, lines, row):
     return n
 
 
-@njit(cache=True)
+@compiled
 def coalesce_lanes(addresses, mask, width, lines, row, n):
     """Append the distinct lines of the lanes in ``mask``, each ``width`` bytes wide; returns the new count.
 
@@ -97,7 +97,7 @@ def coalesce_lanes(addresses, mask, width, lines, row, n):
     return n
 
 
-@njit(cache=True)
+@compiled
 def count_operations(addresses, mask, lines, row, n):
     """Set OPERATIONS of each line: lanes that hit its most contended 4-byte word."""
     for lane in range(LANES):
@@ -114,7 +114,7 @@ def count_operations(addresses, mask, lines, row, n):
                 lines[row, i, OPERATIONS] = same
 
 
-@njit(cache=True)
+@compiled
 def tag_wavefronts(lines, row, n, banks, bank_load):
     """Cycles that the tag stage needs for the ``n`` lines: the fullest bank's count.
 
@@ -144,7 +144,7 @@ def tag_wavefronts(lines, row, n, banks, bank_load):
     return most
 
 
-@njit(cache=True)
+@compiled
 def bits(mask):
     """Set bits of a 32-bit mask."""
     mask = mask - ((mask >> 1) & 0x55555555)

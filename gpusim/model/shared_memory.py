@@ -7,12 +7,12 @@ Accesses of 8 and 16 bytes go in half and quarter warps, so that a pass moves 12
 
 from __future__ import annotations
 
-from numba import njit
+from gpusim.model.compiled import compiled
 
 LANES = 32
 
 
-@njit(cache=True)
+@compiled
 def data_wavefronts(addresses, mask, width, banks, words, first_of_bank, next_word):
     """Cycles in the data array, at least 1 if any lane is on, else 0.
 
@@ -33,7 +33,7 @@ def data_wavefronts(addresses, mask, width, banks, words, first_of_bank, next_wo
     return total
 
 
-@njit(cache=True)
+@compiled
 def _pass_wavefronts(addresses, group, start, lanes, words_per_lane, banks, words, first_of_bank, next_word):
     """Most distinct words that one bank has to deliver for the lanes of ``group``."""
     for bank in range(banks):
@@ -62,7 +62,7 @@ def _pass_wavefronts(addresses, group, start, lanes, words_per_lane, banks, word
     return most
 
 
-@njit(cache=True)
+@compiled
 def atomic_wavefronts(addresses, mask, width, banks, first_of_bank):
     """Passes of a shared-memory atomic: lanes of one bank serialise, the same word included."""
     if mask == 0:
