@@ -233,8 +233,8 @@ def _advance_channel(p: DramRates, d: DramState, channel: int, until: int) -> in
             later = min(start, other)
             if later >= until:
                 return later
-            if later < start:
-                now = later
+            if other <= start:
+                now = other
                 continue
         own[WRITE_FRONTIER], own[WRITES_ARRIVED] = frontier, writes
         if queue != own[DIRECTION]:

@@ -1,0 +1,289 @@
+"""Does the L2 answer when it should: near, far, missing, merged, written, evicted, contended?"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from oracles_memory import LruSet
+from small_memory import NS, answer_ns, fresh, request, run, small_gpu
+
+from gpusim.errors import DeadlockError
+from gpusim.model.address_hash import set_of, slice_of
+from gpusim.model.messages import ATOMIC, READ, REDUCTION, WRITE
+
+SLICES, SETS, WAYS = 4, 4, 2
+# Near hit of one sector: port 1 + hit 10 + response 30.
+HIT = 41.0
+DRAM = 100.0
+
+
+def home(line):
+    return slice_of(line, SLICES) % 2
+
+
+def lines_of(partition, count, same_set_as=None):
+    """Line numbers at home in a partition, optionally all of one slice and set."""
+    found = []
+    for line in range(10_000):
+        if home(line) != partition:
+            continue
+        if same_set_as is not None and (
+            slice_of(line, SLICES) != slice_of(same_set_as, SLICES)
+            or set_of(line, SLICES, SETS) != set_of(same_set_as, SLICES, SETS)
+        ):
+            continue
+        found.append(line)
+        if len(found) == count:
+            return found
+    raise AssertionError("no such lines")
+
+
+NEAR = lines_of(0, 1)[0]
+FAR = lines_of(1, 1)[0]
+
+
+def test_a_near_miss_costs_drams_latency_more_than_a_hit():
+    parts = fresh()
+    (miss,) = answer_ns(parts, request(1000, NEAR, sectors=1))
+    (hit,) = answer_ns(parts, request(5000, NEAR, sectors=1))
+    assert hit - 5000 == pytest.approx(HIT)
+    # The fetch group is two sectors, 2 ns each on the bus, one already inside DRAM's latency.
+    assert miss - 1000 == pytest.approx(HIT + DRAM + 2 + 1, abs=1.1)
+
+
+def test_a_far_hit_costs_the_way_there_and_back_and_leaves_a_copy():
+    parts = fresh()
+    answer_ns(parts, request(0, FAR, sm=1, sectors=1))  # SM 1 is wired to partition 1
+    (far,) = answer_ns(parts, request(5000, FAR, sm=0, sectors=1))
+    (near,) = answer_ns(parts, request(9000, FAR, sm=0, sectors=1))
+    # Lane 1 ns and both slices' ports once more.
+    assert far - 5000 == pytest.approx(HIT + 60 + 3)
+    assert near - 9000 == pytest.approx(HIT)
+
+
+def test_a_far_miss_adds_its_own_extra():
+    near, far = fresh(), fresh()
+    (a,) = answer_ns(near, request(0, NEAR, sectors=1))
+    (b,) = answer_ns(far, request(0, FAR, sectors=1))
+    assert b - a == pytest.approx(70 + 3)
+
+
+def test_requests_for_sectors_under_way_ask_dram_once():
+    parts = fresh()
+    answers = answer_ns(parts, *(request(i, NEAR, sectors=3, tag=i) for i in range(5)))
+    assert parts[1].counters()["dram__bytes_read.sum"] == 64
+    assert answers == sorted(answers)
+
+
+def test_a_missing_sector_brings_its_fetch_group_and_no_more():
+    parts = fresh()
+    answer_ns(parts, request(0, NEAR, sectors=0b0100))
+    assert parts[1].counters()["dram__bytes_read.sum"] == 64
+    later = answer_ns(parts, request(5000, NEAR, sectors=0b1000))
+    assert later[0] - 5000 == pytest.approx(HIT)
+    answer_ns(parts, request(9000, NEAR, sectors=0b0001))
+    assert parts[1].counters()["dram__bytes_read.sum"] == 128
+
+
+def test_a_port_serves_one_request_after_the_other():
+    parts = fresh()
+    answer_ns(parts, request(0, NEAR))
+    first, second = answer_ns(parts, request(5000, NEAR, tag=0), request(5000, NEAR, tag=1))
+    assert second - first == pytest.approx(4.0)  # 128 bytes at 32 B/ns
+    again, alone = answer_ns(parts, request(9000, NEAR, tag=0), request(9004, NEAR, tag=1))
+    assert alone - again == pytest.approx(4.0)  # arrives just as the port gets free: no wait
+    assert alone - 9004 == pytest.approx(4 + 10 + 30)
+    _, waits = answer_ns(parts, request(12000, NEAR, tag=0), request(12003, NEAR, tag=1))
+    assert waits - 12003 == pytest.approx(1 + 4 + 10 + 30)  # one nanosecond early: waits one
+
+
+def test_two_slices_serve_at_once():
+    parts = fresh()
+    other = next(i for i in lines_of(0, 20) if slice_of(i, SLICES) != slice_of(NEAR, SLICES))
+    answer_ns(parts, request(0, NEAR), request(0, other, tag=1))
+    a, b = answer_ns(parts, request(5000, NEAR), request(5000, other, tag=1))
+    assert a == b
+
+
+def test_a_whole_sector_written_needs_no_fetch_and_reads_back_as_a_hit():
+    parts = fresh()
+    (ack,) = answer_ns(parts, request(0, NEAR, kind=WRITE, sectors=0b0011))
+    assert ack == pytest.approx(4 + 10 + 30)  # 64 bytes at 16 B/ns
+    (read,) = answer_ns(parts, request(1000, NEAR, sectors=0b0011))
+    assert read - 1000 == pytest.approx(2 + 10 + 30)
+    assert parts[1].counters()["dram__bytes_read.sum"] == 0
+
+
+def test_partial_writes_merge_to_a_whole_sector():
+    parts = fresh()
+    rows = [request(i * 100, NEAR, kind=WRITE, sectors=1, payload=16, tag=i) for i in range(2)]
+    answer_ns(parts, *rows)
+    answer_ns(parts, request(1000, NEAR, sectors=1))
+    assert parts[1].counters()["dram__bytes_read.sum"] == 0
+
+
+def test_reading_a_sector_written_in_part_fetches_the_rest():
+    parts = fresh()
+    answer_ns(parts, request(0, NEAR, kind=WRITE, sectors=1, payload=16))
+    answer_ns(parts, request(1000, NEAR, sectors=1))
+    assert parts[1].counters()["dram__bytes_read.sum"] == 64
+
+
+def test_the_least_recently_used_line_is_evicted_and_written_back_once():
+    parts = fresh()
+    a, b, c = lines_of(0, 3, same_set_as=NEAR)
+    answer_ns(parts, request(0, a, kind=WRITE))
+    answer_ns(parts, request(1000, b))
+    answer_ns(parts, request(2000, a, sectors=1))  # now b is the older one
+    answer_ns(parts, request(3000, c))
+    assert parts[1].counters()["dram__bytes_write.sum"] == 0
+    (still,) = answer_ns(parts, request(4000, a, sectors=1))
+    assert still - 4000 == pytest.approx(HIT)
+    answer_ns(parts, request(5000, b))  # evicts c
+    answer_ns(parts, request(6000, c))  # evicts a, which is dirty
+    assert parts[1].counters()["dram__bytes_write.sum"] == 128
+
+
+def test_evicting_a_sector_written_in_part_reads_and_writes_it():
+    parts = fresh()
+    a, b, c = lines_of(0, 3, same_set_as=NEAR)
+    answer_ns(parts, request(0, a, kind=WRITE, sectors=1, payload=4))
+    answer_ns(parts, request(1000, b, kind=WRITE))
+    answer_ns(parts, request(2000, c, kind=WRITE))
+    counters = parts[1].counters()
+    assert (counters["dram__bytes_read.sum"], counters["dram__bytes_write.sum"]) == (32, 32)
+
+
+def test_a_far_write_goes_home_and_its_ack_comes_back():
+    near = answer_ns(fresh(), request(0, NEAR, kind=WRITE, sectors=1))[0]
+    far = answer_ns(fresh(), request(0, FAR, kind=WRITE, sectors=1))[0]
+    assert far - near == pytest.approx(60 + 2)  # both ways, the near lookup, one sector's lane
+
+
+def test_a_write_at_home_makes_the_other_partitions_copy_stale():
+    parts = fresh()
+    answer_ns(parts, request(0, FAR, sm=0, sectors=1))
+    answer_ns(parts, request(2000, FAR, sm=1, kind=WRITE, sectors=1))
+    (again,) = answer_ns(parts, request(4000, FAR, sm=0, sectors=1))
+    assert again - 4000 == pytest.approx(HIT + 60 + 3)
+
+
+def test_atomics_on_one_word_are_served_one_after_the_other():
+    parts = fresh()
+    answer_ns(parts, request(0, NEAR))
+    rows = [request(5000, NEAR, kind=ATOMIC, sectors=1, operations=5, tag=i) for i in range(3)]
+    answers = np.diff(answer_ns(parts, *rows))
+    assert answers == pytest.approx([10.0, 10.0])  # five operations of 2 ns
+
+
+def test_a_reduction_is_acknowledged_before_its_data_come_and_an_atomic_after():
+    (red,) = answer_ns(fresh(), request(0, NEAR, kind=REDUCTION, sectors=1))
+    (atomic,) = answer_ns(fresh(), request(0, NEAR, kind=ATOMIC, sectors=1))
+    assert red == pytest.approx(HIT)
+    assert atomic > HIT + DRAM
+
+
+def test_a_set_whose_lines_all_wait_makes_the_next_line_wait():
+    parts = fresh()
+    rows = [request(0, x, tag=i) for i, x in enumerate(lines_of(0, 3, same_set_as=NEAR))]
+    a, b, c = answer_ns(parts, *rows)
+    assert parts[0].counters()["l2__set_stalls.sum"] > 0
+    assert c > max(a, b) + DRAM / 2
+
+
+def test_warming_leaves_hits_and_costs_nothing():
+    parts = fresh()
+    lines = np.array([NEAR, FAR]) * 128
+    parts[0].warm(lines, np.array([15, 15]), np.array([False, False]), np.array([0, 0]))
+    answers = answer_ns(parts, request(0, NEAR, sectors=1), request(100, FAR, sectors=1, tag=1))
+    assert answers == pytest.approx([HIT, 100 + HIT])
+    assert parts[1].counters()["dram__bytes_read.sum"] == 0
+
+
+def test_warming_a_busy_cache_is_refused():
+    l2, _ = fresh()
+    l2.deliver(request(0, NEAR))
+    with pytest.raises(DeadlockError, match="busy"):
+        l2.warm(np.array([0]), np.array([1]), np.array([0]), np.array([0]))
+
+
+ACCESS = st.tuples(
+    st.integers(0, 40),  # line
+    st.sampled_from([READ, READ, READ, WRITE, ATOMIC, REDUCTION]),
+    st.integers(0, 3),  # sm
+    st.integers(1, 15),  # sectors
+    st.integers(1, 128),  # payload
+    st.integers(0, 120),  # ns after the one before
+)
+
+
+def rows_of(accesses):
+    time, rows = 0, []
+    for tag, (line, kind, sm, sectors, payload, gap) in enumerate(accesses):
+        time += gap
+        whole = 32 * bin(sectors).count("1")
+        rows.append(
+            request(
+                time, line, kind=kind, sm=sm, sectors=sectors, payload=min(payload, whole), tag=tag
+            )
+        )
+    return rows
+
+
+@given(st.lists(ACCESS, min_size=1, max_size=60), st.sampled_from([64, 333, 20 * NS]))
+def test_neither_window_nor_order_of_delivery_shows(accesses, window):
+    rows = rows_of(accesses)
+    parts, others = fresh(), fresh()
+    expected = run(parts, rows)
+    actual = run(others, rows[::-1], window=window)
+    assert expected.tolist() == actual.tolist()
+    for part, other in zip(parts, others, strict=True):
+        assert part.counters() == other.counters()
+        assert part.last_tick == other.last_tick
+
+
+@given(st.lists(ACCESS, min_size=1, max_size=60))
+def test_every_request_is_answered_once_and_the_bytes_agree(accesses):
+    parts = fresh()
+    answers = run(parts, rows_of(accesses))
+    assert sorted(answers["tag"]) == list(range(len(accesses)))
+    for answer in answers:
+        _, kind, sm, sectors, _, _ = accesses[answer["tag"]]
+        assert (answer["kind"], answer["sm"], answer["sectors"]) == (kind, sm, sectors)
+    l2, hbm = (part.counters() for part in parts)
+    sent = {kind: 0 for kind in (READ, WRITE, ATOMIC, REDUCTION)}
+    for _, kind, _, sectors, _, _ in accesses:
+        sent[kind] += bin(sectors).count("1")
+    assert l2["lts__t_sectors_op_read.sum"] == sent[READ]
+    assert l2["lts__t_sectors_op_write.sum"] == sent[WRITE]
+    assert l2["lts__t_sectors_op_atom.sum"] == sent[ATOMIC]
+    assert l2["lts__t_sectors_op_red.sum"] == sent[REDUCTION]
+    hits = l2["lts__t_sectors_lookup_hit.sum"] + l2["lts__t_sectors_lookup_miss.sum"]
+    assert hits == sum(sent.values())
+    assert hbm["dram__bytes_write.sum"] == 32 * l2["l2__evicted_dirty_sectors.sum"]
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 15)), min_size=1, max_size=80))
+def test_hits_are_those_of_an_lru_cache(accesses):
+    """One partition, whole-sector fetches, reads far enough apart: an LRU set is the whole story."""
+    parts = fresh(l2__partitions=1, l2__fetch_bytes=32)
+    sets = {}
+    missed = 0
+    rows = []
+    for tag, (line, sectors) in enumerate(accesses):
+        key = (slice_of(line, SLICES), set_of(line, SLICES, SETS))
+        wanted = {i for i in range(4) if sectors >> i & 1}
+        missed += len(sets.setdefault(key, LruSet(WAYS)).access(line, wanted)[0])
+        rows.append(request(1000 * tag, line, sectors=sectors, tag=tag))
+    run(parts, rows)
+    assert parts[0].counters()["lts__t_sectors_lookup_miss.sum"] == missed
+    assert parts[1].counters()["dram__bytes_read.sum"] == 32 * missed
+
+
+def test_edges_are_long_enough_for_a_window():
+    gpu = small_gpu()
+    l2, hbm = fresh()
+    assert l2.minimum_latency_ticks == round(gpu.crossbar.response_latency_ns * NS)
+    assert hbm.minimum_latency_ticks >= 30 * NS
