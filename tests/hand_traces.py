@@ -7,9 +7,13 @@ to the addresses; :func:`build` repeats that one straight path for every warp of
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
+from gpusim.engine.result import Result
+from gpusim.gpus.load import load_gpu
+from gpusim.gpus.spec import GpuSpec
 from gpusim.trace.record import (
     ACCESS,
     INSTRUCTION,
@@ -112,3 +116,24 @@ def build(
             )  # fmt: skip
         )
     return Trace(program, launch, chunks)
+
+
+def small_gpu(sm_count: int = 3, **changes: object) -> GpuSpec:
+    """An H200 with few SMs and no launch overhead. ``changes`` are sections' fields as ``l1__ways=2``, or a
+    pipe's as ``fma__interval_cycles=2``."""
+    spec = load_gpu("h200")
+    sections: dict[str, dict] = {"launch": {"start_cycles": 200, "end_cycles": 0}}
+    pipes = dict(spec.pipes)
+    for name, value in changes.items():
+        section, key = name.split("__", 1)
+        if section in pipes:
+            pipes[section] = replace(pipes[section], **{key: value})
+        else:
+            sections.setdefault(section, {})[key] = value
+    parts = {section: replace(getattr(spec, section), **values) for section, values in sections.items()}
+    return replace(spec, name="small", sm_count=sm_count, pipes=pipes, **parts)
+
+
+def run_cycles(result: Result) -> int:
+    """Cycles from the first block's start to the end, on a :func:`small_gpu`."""
+    return result.cycles - result.spec.launch.start_cycles

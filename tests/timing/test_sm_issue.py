@@ -1,0 +1,170 @@
+"""When a warp's next instruction may issue: stall counts, pipes, counters, barriers, from both sides."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hand_traces import Asm, build, run_cycles, small_gpu
+
+from gpusim.engine.gpu import simulate
+from gpusim.model.program import LONGEST_PLAIN_STALL, SHORT_STALL, STAND_ASIDE_CYCLES, effective_stall
+from gpusim.trace.record import Flag, MemoryKind, PipeClass, Space
+
+GPU = small_gpu()
+
+
+def cycles(asm: Asm, gpu=GPU, **launch) -> int:
+    """From the first issue to the last, both included."""
+    return run_cycles(simulate(build(asm, **launch), gpu)) + 1
+
+
+@pytest.mark.parametrize("stall", [1, 2, 4, 5, 11])
+@pytest.mark.parametrize("pipe", [PipeClass.FMA, PipeClass.ALU, PipeClass.HALF])
+def test_dependent_fixed_latency_chain_costs_its_stall_counts(pipe, stall):
+    asm = Asm()
+    for _ in range(50):
+        asm.op(pipe, stall)
+    interval = GPU.pipes[pipe.name.lower()].interval_cycles
+    assert cycles(asm.exit()) == 1 + 49 * max(stall, interval) + stall
+
+
+def test_stall_above_eleven_needs_the_yield_bit():
+    assert effective_stall(LONGEST_PLAIN_STALL, 0) == LONGEST_PLAIN_STALL
+    assert effective_stall(LONGEST_PLAIN_STALL + 1, 0) == SHORT_STALL
+    assert effective_stall(15, 1) == 15
+
+
+def test_stall_zero_with_yield_stands_aside():
+    assert effective_stall(0, 1) == STAND_ASIDE_CYCLES
+    assert effective_stall(0, 0) == 1
+
+
+@pytest.mark.parametrize("interval", [1, 2, 4])
+def test_a_pipe_takes_an_instruction_each_interval(interval):
+    gpu = small_gpu(fma__interval_cycles=interval)
+    asm = Asm()
+    for _ in range(40):
+        asm.op(PipeClass.FMA, 1)
+    # eight warps on one sub-core need 8 * 40 slots of its port
+    result = simulate(build(asm.exit(), threads=32 * 32), gpu)
+    assert run_cycles(result) >= (8 * 40 - 1) * interval
+    assert run_cycles(result) <= 8 * 40 * interval + 8 + 2 * interval
+
+
+def test_a_unit_shared_by_the_sm_serves_one_sub_core_at_a_time():
+    asm = Asm()
+    for _ in range(10):
+        asm.op(PipeClass.FP64, 1)
+    own = run_cycles(simulate(build(asm.exit(), threads=128), small_gpu(fp64__interval_cycles=8)))
+    shared = run_cycles(simulate(build(asm, threads=128), small_gpu(fp64__interval_cycles=8, fp64__shared_by_sm=True)))
+    assert own < 2 + 10 * 8
+    assert shared >= 4 * 10 * 8 - 8
+
+
+@pytest.mark.parametrize(("latency", "stall"), [(18, 2), (18, 15), (40, 2)])
+def test_variable_latency_result_is_ready_at_its_latency_and_not_before(latency, stall):
+    gpu = small_gpu(mufu__latency_cycles=latency)
+    asm = Asm().op(PipeClass.MUFU, stall, yield_hint=1, write_barrier=3).op(PipeClass.FMA, 1, wait_mask=1 << 3)
+    assert cycles(asm, gpu) == 1 + latency
+    other = Asm().op(PipeClass.MUFU, stall, yield_hint=1, write_barrier=3).op(PipeClass.FMA, 1, wait_mask=1 << 2)
+    assert cycles(other, gpu) == 1 + stall
+
+
+def test_read_barrier_falls_after_the_operands_are_read():
+    asm = Asm().op(PipeClass.MUFU, 2, read_barrier=1).op(PipeClass.FMA, 1, wait_mask=1 << 1)
+    assert cycles(asm) == 1 + GPU.l1.operand_read_cycles
+
+
+def test_depbar_waits_only_down_to_its_level():
+    def chase(level: int) -> int:
+        asm = Asm()
+        asm.load(lambda b, w: (1 << 30, 4), barrier=0, stall=2)
+        asm.load(lambda b, w: (1 << 31, 4), barrier=0, stall=2).op(PipeClass.FMA, 11).op(PipeClass.FMA, 11)
+        asm.op(PipeClass.NONE, 4, flags=int(Flag.DEPBAR), depbar_index=0, depbar_level=level)
+        return simulate(build(asm.exit()), GPU).stalls["long_scoreboard"]
+
+    assert chase(2) == 0
+    assert chase(0) >= chase(1) > 100
+
+
+def test_warps_of_a_block_leave_a_barrier_together():
+    latency = GPU.l1.barrier_latency_cycles
+    asm = Asm().op(PipeClass.BARRIER, 1, flags=int(Flag.BARRIER_WAIT)).op(PipeClass.FMA, 1)
+    # 8 warps a sub-core arrive one each `interval` cycles; the last arrival opens it
+    interval = GPU.pipes["barrier"].interval_cycles
+    arrivals = 7 * interval
+    assert cycles(asm, threads=32 * 32) == 1 + arrivals + latency + 7
+
+
+def test_a_barrier_does_not_wait_for_warps_that_have_ended():
+    program = Asm().op(PipeClass.BARRIER, 1, flags=int(Flag.BARRIER_WAIT)).op(PipeClass.BRANCH, 5, flags=int(Flag.EXIT))
+    trace = build(program, threads=64)
+    chunk = trace.chunk_list[0]
+    # the second warp's path is the exit alone
+    runs = np.array([tuple(chunk.runs[0]), (1, 1, 0xFFFFFFFF)], chunk.runs.dtype)
+    warps = chunk.warps.copy()
+    warps["path"] = [0, 1]
+    trace.chunk_list[0] = type(chunk)(0, 1, warps, runs, np.array([0, 1, 2]), chunk.accesses, chunk.scattered)
+    result = simulate(trace, GPU)
+    assert result.counters["smsp__inst_executed.sum"] == 3
+    assert run_cycles(result) <= 3 + GPU.l1.barrier_latency_cycles
+
+
+def test_fence_waits_for_the_warps_own_stores():
+    asm = Asm().store(lambda b, w: (1 << 30, 4)).op(PipeClass.NONE, 2, flags=int(Flag.FENCE)).op(PipeClass.FMA, 1)
+    fenced = simulate(build(asm.exit()), GPU)
+    assert fenced.stalls["membar"] > 100
+    plain = Asm().store(lambda b, w: (1 << 30, 4)).op(PipeClass.NONE, 2).op(PipeClass.FMA, 1)
+    assert simulate(build(plain.exit()), GPU).stalls["membar"] == 0
+
+
+def test_scheduler_is_greedy_and_then_takes_the_youngest():
+    # Two warps on one sub-core; stall 1: the first to issue keeps issuing, and it is the younger.
+    asm = Asm()
+    for _ in range(10):
+        asm.op(PipeClass.FMA, 1)
+    trace = build(asm.exit(), threads=32 * 5)
+    result = simulate(trace, small_gpu(sm_count=1))
+    # warp 0 (older) shares sub-core 0 with warp 4; it loses all 11 slots of warp 4
+    assert result.stalls["not_selected"] == 11
+    yielding = Asm()
+    for _ in range(10):
+        yielding.op(PipeClass.FMA, 1, yield_hint=1)
+    shared = simulate(build(yielding.exit(), threads=32 * 5), small_gpu(sm_count=1))
+    assert run_cycles(shared) == run_cycles(result)
+
+
+def test_memory_queue_holds_its_entries_and_the_latch():
+    # loads of 32 lines each: the back end is slow, so that the queue fills
+    def stalls(loads: int) -> dict[str, int]:
+        asm = Asm()
+        for i in range(loads):
+            asm.load(lambda b, w, i=i: ((1 << 30) + i * 8192, 128), barrier=7)
+        return simulate(build(asm.exit()), GPU).stalls
+
+    room = GPU.l1.queue_entries + 1
+    assert stalls(room + 1)["lg_throttle"] == 0  # one in the back end, the rest in queue and latch
+    assert stalls(room + 2)["lg_throttle"] > 0
+
+
+def test_taken_branch_costs_the_branch_latency():
+    program = Asm().op(PipeClass.BRANCH, 1, flags=int(Flag.BRANCH)).op(PipeClass.FMA, 1).op(PipeClass.FMA, 1)
+    straight = build(program)
+    taken = build(program)
+    chunk = taken.chunk_list[0]
+    runs = np.array([(0, 1, 0xFFFFFFFF), (2, 1, 0xFFFFFFFF)], chunk.runs.dtype)
+    taken.chunk_list[0] = type(chunk)(0, 1, chunk.warps, runs, np.array([0, 2]), chunk.accesses, chunk.scattered)
+    assert run_cycles(simulate(straight, GPU)) + 1 == 3
+    result = simulate(taken, GPU)
+    assert run_cycles(result) + 1 == 1 + GPU.pipes["branch"].latency_cycles
+    assert result.stalls["branch_resolving"] == GPU.pipes["branch"].latency_cycles - 1
+
+
+def test_shared_store_to_many_words_of_a_bank_is_slower():
+    def cost(stride: int) -> int:
+        asm = Asm()
+        for _ in range(20):
+            asm.memory(MemoryKind.LOAD, Space.SHARED, 4, lambda b, w: (0, stride), write_barrier=0)
+        return cycles(asm.op(PipeClass.FMA, 1, wait_mask=1), shared_bytes=4096)
+
+    assert cost(128) - cost(4) == 20 * 31
