@@ -14,6 +14,7 @@ from gpusim.errors import DeadlockError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model import hbm, l2, l2_state
 from gpusim.model.crossbar import response_latency_ticks, ticks
+from gpusim.model.event_heap import time_of
 from gpusim.model.l2_tags import make_tags
 from gpusim.model.l2_warm import warm_lines
 from gpusim.model.messages import DRAM_REQUEST, DRAM_RESPONSE, NEVER, REQUEST, RESPONSE
@@ -21,6 +22,8 @@ from gpusim.model.messages import DRAM_REQUEST, DRAM_RESPONSE, NEVER, REQUEST, R
 #: What one request may cause at most: nodes that it holds, DRAM messages on its way.
 _NODES_PER_REQUEST = 2
 _DRAM_PER_EVENT = 3
+#: Nodes to begin with; they grow with what is under way.
+_FIRST_NODES = 4096
 #: Shares of DRAM's miss latency spent on the way there and on the way back.
 _WAY_SHARE = 0.3
 
@@ -85,7 +88,7 @@ def _link_free(nodes: np.ndarray, next_column: int, first: int) -> None:
 
 
 def _grown(array: np.ndarray, size: int) -> np.ndarray:
-    bigger = np.zeros((max(size, 2 * len(array)), *array.shape[1:]), array.dtype)
+    bigger = np.zeros((max(size, 4 * len(array)), *array.shape[1:]), array.dtype)
     bigger[: len(array)] = array
     return bigger
 
@@ -135,8 +138,9 @@ class L2Part:
             slice_free=np.zeros(chip.slices, np.int64),
             lane_free=np.zeros(chip.slices, np.int64),
             atomic_free=np.zeros(chip.slices, np.int64),
-            nodes=np.zeros((1024, l2_state.NODE_COLUMNS), np.int64),
-            heap=np.zeros((1024, 3), np.int64),
+            nodes=np.zeros((_FIRST_NODES, l2_state.NODE_COLUMNS), np.int64),
+            heap_keys=np.zeros(_FIRST_NODES, np.int64),
+            heap_nodes=np.zeros(_FIRST_NODES, np.int64),
             scalars=np.zeros(l2_state.SCALARS, np.int64),
             counters=np.zeros(l2_state.COUNTERS, np.int64),
             responses=np.zeros(256, RESPONSE),
@@ -163,7 +167,7 @@ class L2Part:
     def next_tick(self) -> int:
         """Earliest tick with work, own or delivered; NEVER when there is none."""
         scalars = self._state.scalars
-        own = int(self._state.heap[0, 0]) if scalars[l2_state.HEAP_SIZE] else NEVER
+        own = int(time_of(self._state.heap_keys[0])) if scalars[l2_state.HEAP_SIZE] else NEVER
         return min(own, self._requests.next_tick(), self._fills.next_tick())
 
     def advance(self, until_tick: int) -> Outgoing:
@@ -195,7 +199,11 @@ class L2Part:
             _link_free(bigger, l2_state.NEXT, first)
             bigger[-1, l2_state.NEXT] = state.scalars[l2_state.FREE_NODE]
             state.scalars[l2_state.FREE_NODE] = first
-            state = state._replace(nodes=bigger, heap=_grown(state.heap, len(bigger)))
+            state = state._replace(
+                nodes=bigger,
+                heap_keys=_grown(state.heap_keys, len(bigger)),
+                heap_nodes=_grown(state.heap_nodes, len(bigger)),
+            )
         if len(state.responses) < outstanding:
             state = state._replace(responses=np.zeros(2 * outstanding, RESPONSE))
         if len(state.dram) < _DRAM_PER_EVENT * events:
@@ -277,7 +285,7 @@ class HbmPart:
         self._state = hbm.DramState(
             channels=channels,
             banks=banks,
-            nodes=np.zeros((1024, hbm.NODE_COLUMNS), np.int64),
+            nodes=np.zeros((_FIRST_NODES, hbm.NODE_COLUMNS), np.int64),
             scalars=np.zeros(hbm.SCALARS, np.int64),
             counters=np.zeros(hbm.COUNTERS, np.int64),
             responses=np.zeros(256, DRAM_RESPONSE),

@@ -1,8 +1,9 @@
-"""A binary heap of (time, order, node) rows: what a part still has to do, earliest first.
+"""A four-way heap of events: what a part still has to do, earliest first.
 
-Mental model: ``heap`` is int64[capacity, 3]; rows 0 .. size - 1 are a heap by (time, order), so equal
-times come out in the order given when they were pushed, never by accident of layout. The caller keeps
-``size`` and grows the array; both functions return the new size.
+Mental model: an event is a *key*, its tick and behind it the order of its birth, and a *node*. The two
+are packed into one integer, so that equal ticks come out in order of birth, never by accident of
+layout, and one comparison decides. ``keys`` int64 and ``nodes`` int64 are parallel arrays whose first
+``size`` entries are the heap; the caller keeps ``size`` and grows the arrays.
 """
 
 from __future__ import annotations
@@ -11,54 +12,57 @@ import numpy as np
 
 from gpusim.model.compiled import compiled
 
-TIME, ORDER, NODE = 0, 1, 2
+#: Bits of a key that hold the order of birth; above them ticks up to 2**40 (10**10 cycles) fit.
+BIRTH_BITS = 22
 
 
 @compiled
-def push(heap: np.ndarray, size: int, time: int, order: int, node: int) -> int:
-    """Add a row; ``heap`` must have room for it."""
+def make_key(time: int, birth: int) -> int:
+    """The key of an event at tick ``time``, the ``birth``-th one created."""
+    return (time << BIRTH_BITS) | (birth & ((1 << BIRTH_BITS) - 1))
+
+
+@compiled
+def time_of(key: int) -> int:
+    """The tick of a key."""
+    return key >> BIRTH_BITS
+
+
+@compiled
+def push(keys: np.ndarray, nodes: np.ndarray, size: int, key: int, node: int) -> int:
+    """Add an event (the arrays must have room); the new size."""
     child = size
     while child > 0:
-        parent = (child - 1) >> 1
-        above = heap[parent, TIME]
-        if above < time or (above == time and heap[parent, ORDER] < order):
+        parent = (child - 1) >> 2
+        if keys[parent] < key:
             break
-        heap[child, TIME] = above
-        heap[child, ORDER] = heap[parent, ORDER]
-        heap[child, NODE] = heap[parent, NODE]
+        keys[child] = keys[parent]
+        nodes[child] = nodes[parent]
         child = parent
-    heap[child, TIME] = time
-    heap[child, ORDER] = order
-    heap[child, NODE] = node
+    keys[child] = key
+    nodes[child] = node
     return size + 1
 
 
 @compiled
-def pop(heap: np.ndarray, size: int) -> int:
-    """Drop row 0 (read it before)."""
+def pop(keys: np.ndarray, nodes: np.ndarray, size: int) -> int:
+    """Drop the first event (read entry 0 before); the new size."""
     size -= 1
-    time, order, node = heap[size, TIME], heap[size, ORDER], heap[size, NODE]
+    key, node = keys[size], nodes[size]
     hole = 0
     while True:
-        child = 2 * hole + 1
+        child = 4 * hole + 1
         if child >= size:
             break
-        right = child + 1
-        if right < size and (
-            heap[right, TIME] < heap[child, TIME]
-            or (
-                heap[right, TIME] == heap[child, TIME]
-                and heap[right, ORDER] < heap[child, ORDER]
-            )
-        ):
-            child = right
-        if time < heap[child, TIME] or (time == heap[child, TIME] and order < heap[child, ORDER]):
+        least = child
+        for other in range(child + 1, min(child + 4, size)):
+            if keys[other] < keys[least]:
+                least = other
+        if key < keys[least]:
             break
-        heap[hole, TIME] = heap[child, TIME]
-        heap[hole, ORDER] = heap[child, ORDER]
-        heap[hole, NODE] = heap[child, NODE]
-        hole = child
-    heap[hole, TIME] = time
-    heap[hole, ORDER] = order
-    heap[hole, NODE] = node
+        keys[hole] = keys[least]
+        nodes[hole] = nodes[least]
+        hole = least
+    keys[hole] = key
+    nodes[hole] = node
     return size

@@ -19,9 +19,7 @@ import numpy as np
 from gpusim.model.address_hash import channel_of
 from gpusim.model.compiled import compiled
 from gpusim.model.crossbar import partition_of_sm
-from gpusim.model.event_heap import NODE as HEAP_NODE
-from gpusim.model.event_heap import TIME as HEAP_TIME
-from gpusim.model.event_heap import pop
+from gpusim.model.event_heap import pop, time_of
 from gpusim.model.l2_state import (
     ARRIVED,
     ATOMIC_SECTORS,
@@ -407,7 +405,7 @@ def handle_until(
         time = NEVER
         source = 0
         if s.scalars[HEAP_SIZE] > 0:
-            time = s.heap[0, HEAP_TIME]
+            time = time_of(s.heap_keys[0])
         if taken_fills < len(fills) and fills[taken_fills]["time"] < time:
             time = fills[taken_fills]["time"]
             source = 1
@@ -418,8 +416,8 @@ def handle_until(
             return taken_requests, taken_fills
         s.scalars[LAST_TICK] = time
         if source == 0:
-            node = s.heap[0, HEAP_NODE]
-            s.scalars[HEAP_SIZE] = pop(s.heap, s.scalars[HEAP_SIZE])
+            node = s.heap_nodes[0]
+            s.scalars[HEAP_SIZE] = pop(s.heap_keys, s.heap_nodes, s.scalars[HEAP_SIZE])
             _resume(p, s, time, node)
         elif source == 1:
             handle = fills[taken_fills]["handle"]

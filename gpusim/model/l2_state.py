@@ -13,7 +13,7 @@ import numpy as np
 
 from gpusim.model.address_hash import set_of, slice_of
 from gpusim.model.compiled import compiled
-from gpusim.model.event_heap import push
+from gpusim.model.event_heap import make_key, push
 from gpusim.model.l2_tags import Tags, drop_sectors
 
 # Columns of a node: one request, or one internal event, on its way through the L2.
@@ -93,7 +93,8 @@ class L2State(NamedTuple):
     lane_free: np.ndarray  # int64[slices]: lane into this slice
     atomic_free: np.ndarray  # int64[slices]
     nodes: np.ndarray  # int64[n, NODE_COLUMNS]
-    heap: np.ndarray  # int64[n, 3]
+    heap_keys: np.ndarray  # int64[n]
+    heap_nodes: np.ndarray  # int64[n]
     scalars: np.ndarray  # int64[SCALARS]
     counters: np.ndarray  # int64[COUNTERS]
     responses: np.ndarray  # RESPONSE[...]
@@ -135,7 +136,8 @@ def drop_node(s: L2State, node: int) -> None:
 def schedule(s: L2State, time: int, node: int, stage: int) -> None:
     s.nodes[node, STAGE] = stage
     s.scalars[BIRTHS] += 1
-    s.scalars[HEAP_SIZE] = push(s.heap, s.scalars[HEAP_SIZE], time, s.scalars[BIRTHS], node)
+    key = make_key(time, s.scalars[BIRTHS])
+    s.scalars[HEAP_SIZE] = push(s.heap_keys, s.heap_nodes, s.scalars[HEAP_SIZE], key, node)
 
 
 @compiled
