@@ -29,7 +29,7 @@ _builds: weakref.WeakKeyDictionary[CUDADispatcher, dict] = weakref.WeakKeyDictio
 _device_overloads: weakref.WeakKeyDictionary[CUDADispatcher, dict] = weakref.WeakKeyDictionary()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class BuiltKernel:
     """A compiled kernel: ``cubin`` bytes, ``line_cubin`` (the same built with line information, or empty),
     ``entry_name`` (the symbol), ``name`` (as the user wrote it), ``argument_types`` (Numba types),

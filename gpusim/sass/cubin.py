@@ -2,8 +2,7 @@
 
 Mental model: :class:`KernelImage` is what the driver's loader would put on the GPU for one kernel. The
 kernel's code and every function that it reaches through relocations lie in one flat code space, the
-kernel at address 0; constants, globals, parameters and resource counts stand beside it. Addresses of
-globals are only known at launch, so patches that need them stay listed as :class:`Fixup` s.
+kernel at address 0; constants, globals, parameters and resource counts stand beside it.
 Attribute and relocation numbers were read off cubins by experiment and agree with the names that
 NVIDIA's cuobjdump prints for them (EIATTR_*, R_CUDA_*).
 """
@@ -28,6 +27,11 @@ from gpusim.sass.lines import line_rows
 
 INSTRUCTION_BYTES = 16
 FUNCTION_ALIGNMENT = 128
+
+#: Device addresses of the module's globals, and of the copy of constant bank 3 that pointers see. A
+#: launch maps them there; being fixed, they can be patched into the code once.
+GLOBALS_ADDRESS = 0x7E00_0000_0000
+CONSTANTS_ADDRESS = 0x7E80_0000_0000
 
 # Attributes of .nv.info: (format, number) -> payload.
 ATTRIBUTE_PARAMETER_BANK = 0x0A
@@ -61,18 +65,6 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class Fixup:
-    """Add the device address of the globals block to ``bits`` (32 low, 32 high, or 64) at ``offset`` of
-    ``place``: "code" (bit 32 of the instruction), "globals", or "constantN". ``addend`` is the byte offset
-    inside the globals block."""
-
-    place: str
-    offset: int
-    part: str  # "low", "high", "word64", "word32"
-    addend: int
-
-
-@dataclass(frozen=True)
 class KernelImage:
     """One kernel ready to be loaded; sizes in bytes, addresses in the flat code space.
 
@@ -98,7 +90,6 @@ class KernelImage:
     constants: dict[int, bytes]
     global_bytes: int
     global_data: bytes
-    fixups: tuple[Fixup, ...]
     externals: dict[int, str]
     sha256: str
     lines: dict[int, tuple[str, int]] = field(default_factory=dict)  # address -> (file, line)
@@ -148,7 +139,6 @@ class _Loader:
         self.bases: dict[int, int] = {}  # code section -> flat base
         self.code = bytearray()
         self.externals: dict[int, str] = {}
-        self.fixups: list[Fixup] = []
         self.global_bases: dict[int, int] = {}
         self.global_size = 0
 
@@ -204,7 +194,6 @@ class _Loader:
             constants={bank: bytes(content) for bank, content in constants.items()},
             global_bytes=self.global_size,
             global_data=bytes(global_data),
-            fixups=tuple(self.fixups),
             externals=dict(self.externals),
             sha256=digest.hexdigest(),
         )
@@ -269,26 +258,16 @@ class _Loader:
         width = 16 if place == "code" else 8
         if at + (4 if relocation.kind in RELOCATE_WORD32 else width) > len(data):
             raise CompileError(f"damaged cubin: relocation outside {place} at 0x{at:x}")
-        value, is_global = self._value(symbol, relocation)
+        value = self._value(symbol, relocation)
         if value is None or relocation.kind == RELOCATE_DESCRIPTOR:
             return
         if relocation.kind in RELOCATE_WORD64:
-            if is_global:
-                self.fixups.append(Fixup(place, at, "word64", value))
-            else:
-                data[at : at + 8] = (value & (2**64 - 1)).to_bytes(8, "little")
+            data[at : at + 8] = (value & (2**64 - 1)).to_bytes(8, "little")
         elif relocation.kind in RELOCATE_WORD32:
-            if is_global:
-                self.fixups.append(Fixup(place, at, "word32", value))
-            else:
-                data[at : at + 4] = (value & (2**32 - 1)).to_bytes(4, "little")
+            data[at : at + 4] = (value & (2**32 - 1)).to_bytes(4, "little")
         elif relocation.kind in (RELOCATE_LOW32_AT_32, RELOCATE_HIGH32_AT_32) and place == "code":
-            low = relocation.kind == RELOCATE_LOW32_AT_32
-            if is_global:
-                self.fixups.append(Fixup(place, at, "low" if low else "high", value))
-            else:
-                part = value & 0xFFFFFFFF if low else (value >> 32) & 0xFFFFFFFF
-                data[at + 4 : at + 8] = part.to_bytes(4, "little")
+            part = value if relocation.kind == RELOCATE_LOW32_AT_32 else value >> 32
+            data[at + 4 : at + 8] = (part & 0xFFFFFFFF).to_bytes(4, "little")
         elif relocation.kind in RELOCATE_CALL and place == "code":
             pass
         else:
@@ -297,17 +276,21 @@ class _Loader:
                 f" at {place}+0x{at:x} is not known"
             )
 
-    def _value(self, symbol: Symbol, relocation: Relocation) -> tuple[int | None, bool]:
-        """What the relocation patches in, and whether the globals' base is still to be added."""
+    def _value(self, symbol: Symbol, relocation: Relocation) -> int | None:
+        """What the relocation patches in; None for a system symbol that nothing here provides."""
         addend = relocation.addend
         if symbol.section in self.bases:
-            return self.bases[symbol.section] + symbol.value + addend, False
+            return self.bases[symbol.section] + symbol.value + addend
         if symbol.section in self.global_bases:
-            return self.global_bases[symbol.section] + symbol.value + addend, True
+            return GLOBALS_ADDRESS + self.global_bases[symbol.section] + symbol.value + addend
         if symbol.section == UNDEFINED:
             address = next((a for a, name in self.externals.items() if name == symbol.name), None)
-            return (None if address is None else address + addend), False
-        return symbol.value + addend, False
+            return None if address is None else address + addend
+        if 0 < symbol.section < len(self.elf.sections) and self.elf.sections[symbol.section].name.startswith(
+            ".nv.constant3"
+        ):
+            return CONSTANTS_ADDRESS + symbol.value + addend
+        return symbol.value + addend
 
     def _functions(self) -> tuple[tuple[str, int, int], ...]:
         found = [

@@ -86,9 +86,10 @@ def parse_instruction(
 ) -> Instruction:
     """Build one Instruction from nvdisasm's pieces; ``section_base`` is added to branch targets."""
     mnemonic, *modifiers = opcode.split(".")
-    parsed = [_operand(text, word, mnemonic, section_base) for text in _split(operands)]
+    wide = mnemonic in ("MOV", "UMOV") and "64" in modifiers  # the one form with a 64-bit immediate
+    parsed = [_operand(text, word, mnemonic, section_base, wide) for text in _split(operands)]
     if mnemonic in _PACKED_HALF:
-        parsed = _merge_packed(parsed, word)
+        parsed = _split_packed(parsed, word)
     text = " ".join(part for part in (guard, opcode, operands.replace(",", ", ")) if part)
     return Instruction(
         address=address,
@@ -157,7 +158,7 @@ def _plain_operand(text: str) -> Operand | None:
     return None
 
 
-def _operand(text: str, word: int, mnemonic: str, section_base: int) -> Operand:
+def _operand(text: str, word: int, mnemonic: str, section_base: int, wide: bool = False) -> Operand:
     plain = _plain_operand(text)
     if plain is not None:
         return plain
@@ -168,7 +169,8 @@ def _operand(text: str, word: int, mnemonic: str, section_base: int) -> Operand:
         value = -int(digits, 16) if sign == "-" else int(digits, 16)
         if mnemonic in _TARGETED:
             return Operand(Kind.LABEL, value=value + section_base, text=text)
-        return Operand(Kind.IMMEDIATE, value=value & 0xFFFFFFFF, modifiers=_modifiers(suffix), text=text)
+        bits = 64 if wide or len(digits) > 8 else 32
+        return Operand(Kind.IMMEDIATE, value=value & ((1 << bits) - 1), modifiers=_modifiers(suffix), text=text)
     if _DECIMAL.match(text) or _RELOCATED.match(text):
         return Operand(Kind.IMMEDIATE, value=(word >> 32) & 0xFFFFFFFF, text=text)
     return Operand(Kind.OTHER, text=text)
@@ -216,22 +218,13 @@ def _address(
     )
 
 
-def _merge_packed(operands: list[Operand], word: int) -> list[Operand]:
-    """A packed-half immediate is printed as two decimals: make it the one 32-bit operand that it is."""
-    merged: list[Operand] = []
-    for operand in operands:
-        if (
-            merged
-            and operand.kind == Kind.IMMEDIATE
-            and merged[-1].kind == Kind.IMMEDIATE
-            and _DECIMAL.match(operand.text)
-            and _DECIMAL.match(merged[-1].text)
-        ):
-            text = f"{merged[-1].text}, {operand.text}"
-            merged[-1] = Operand(Kind.IMMEDIATE, value=(word >> 32) & 0xFFFFFFFF, text=text)
-        else:
-            merged.append(operand)
-    return merged
+def _split_packed(operands: list[Operand], word: int) -> list[Operand]:
+    """A packed-half immediate is printed as two decimals, the high half first: give each its 16 bits."""
+    decimal = [i for i, o in enumerate(operands) if o.kind == Kind.IMMEDIATE and _DECIMAL.match(o.text)]
+    if len(decimal) == 2:
+        for i, shift in zip(decimal, (48, 32), strict=True):
+            operands[i] = Operand(Kind.IMMEDIATE, value=(word >> shift) & 0xFFFF, text=operands[i].text)
+    return operands
 
 
 # ---- nvdisasm and its cache ----------------------------------------------------------------------

@@ -1,0 +1,159 @@
+"""Atomic read-modify-write of one lane: old value to block.w, new value to memory.
+
+Mental model: blocks run one after another and lanes in order, so an atomic is an ordinary update. Types and
+operations are those of PTX's atom and red; ``inc`` and ``dec`` wrap at the operand; floating minimum and
+maximum do not exist there (Numba builds them from compare-and-swap). ``F32_FTZ`` flushes denormals, as the
+hardware's float adder at L2 and the FTZ suffix in SASS say.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from gpusim.capture.flow import signed32
+from gpusim.capture.pointers import load32, load64, store32, store64
+from gpusim.sass import system_ops as ops
+
+LOW = 0xFFFFFFFF
+
+
+@njit(cache=True)
+def atomic_lane(block, lane, operation, kind, address):
+    """Apply ``operation`` of ``kind`` at host ``address`` with the operands in block.x (and block.y)."""
+    if kind == ops.U64 or kind == ops.S64 or kind == ops.F64:
+        _wide(block, lane, operation, kind, address)
+    else:
+        _narrow(block, lane, operation, kind, address)
+
+
+@njit(cache=True)
+def _narrow(block, lane, operation, kind, address):
+    old, operand = load32(address), block.x[0, lane]
+    block.w[0, lane] = old
+    if kind == ops.F32 or kind == ops.F32_FTZ:
+        _add_float(block, lane, old, operand, kind == ops.F32_FTZ, address)
+        return
+    if kind == ops.F16X2:
+        store32(address, _add_halves(block, old, operand))
+        return
+    if operation == ops.SAFEADD:
+        store32(address, signed32(np.int64(old) + 1))
+    elif operation == ops.CAS:
+        if old == operand:
+            store32(address, block.y[0, lane])
+    else:
+        first, second = np.int64(old), np.int64(operand)
+        if kind == ops.U32:
+            first &= LOW
+            second &= LOW
+        store32(address, signed32(_combine(operation, first, second)))
+
+
+@njit(cache=True)
+def _wide(block, lane, operation, kind, address):
+    old = load64(address)
+    operand = (np.int64(block.x[0, lane]) & LOW) | (np.int64(block.x[1, lane]) << 32)
+    block.w[0, lane] = signed32(old)
+    block.w[1, lane] = old >> 32
+    if kind == ops.F64:
+        pair = np.empty(2, np.int64)
+        pair[0], pair[1] = old, operand
+        values = pair.view(np.float64)
+        values[0] = values[0] + values[1]
+        store64(address, pair[0])
+        return
+    if operation == ops.CAS:
+        if old == operand:
+            store64(address, (np.int64(block.y[0, lane]) & LOW) | (np.int64(block.y[1, lane]) << 32))
+        return
+    new = old
+    if kind == ops.U64 and (operation == ops.MIN or operation == ops.MAX):
+        below = np.uint64(old) < np.uint64(operand)
+        new = old if below == (operation == ops.MIN) else operand
+    elif operation == ops.INC:
+        new = np.int64(0) if np.uint64(old) >= np.uint64(operand) else old + 1
+    elif operation == ops.DEC:
+        new = operand if old == 0 or np.uint64(old) > np.uint64(operand) else old - 1
+    else:
+        new = _combine(operation, old, operand)
+    store64(address, new)
+
+
+@njit(cache=True)
+def _combine(operation, old, operand):
+    if operation == ops.ADD:
+        return old + operand
+    if operation == ops.MIN:
+        return min(old, operand)
+    if operation == ops.MAX:
+        return max(old, operand)
+    if operation == ops.AND:
+        return old & operand
+    if operation == ops.OR:
+        return old | operand
+    if operation == ops.XOR:
+        return old ^ operand
+    if operation == ops.INC:
+        return np.int64(0) if old >= operand else old + 1
+    if operation == ops.DEC:
+        return operand if old == 0 or old > operand else old - 1
+    return operand  # EXCH
+
+
+@njit(cache=True)
+def _add_float(block, lane, old, operand, flush, address):
+    pair = np.empty(2, np.int32)
+    pair[0], pair[1] = old, operand
+    if flush:
+        for i in range(2):
+            if pair[i] & 0x7F800000 == 0:
+                pair[i] &= np.int32(-0x80000000)
+    values = pair.view(np.float32)
+    values[0] = values[0] + values[1]
+    if flush and pair[0] & 0x7F800000 == 0:
+        pair[0] &= np.int32(-0x80000000)
+    store32(address, pair[0])
+
+
+@njit(cache=True)
+def _half_to_float(half):
+    sign, exponent, fraction = half >> 15, (half >> 10) & 31, half & 1023
+    if exponent == 31:
+        value = np.inf if fraction == 0 else np.nan
+    elif exponent == 0:
+        value = fraction * 2.0**-24
+    else:
+        value = (1024 + fraction) * 2.0 ** (exponent - 25)
+    return -value if sign else value
+
+
+@njit(cache=True)
+def _float_to_half(value):
+    """Round to nearest even; ``value`` is exact in double precision."""
+    if value != value:
+        return np.int64(0x7FFF)
+    sign = np.int64(0x8000) if value < 0 or (value == 0 and 1.0 / value < 0) else np.int64(0)
+    size = abs(value)
+    if size >= 65520.0:
+        return sign | 0x7C00
+    if size < 2.0**-14:
+        return sign | np.int64(np.rint(size * 2.0**24))
+    exponent = 0
+    while size >= 2.0:
+        size *= 0.5
+        exponent += 1
+    while size < 1.0:
+        size *= 2.0
+        exponent -= 1
+    return sign | (((exponent + 15) << 10) + np.int64(np.rint((size - 1.0) * 1024.0)))
+
+
+@njit(cache=True)
+def _add_halves(block, old, operand):
+    total = np.int64(0)
+    for part in range(2):
+        first = _half_to_float((np.int64(old) >> (16 * part)) & 0xFFFF)
+        second = _half_to_float((np.int64(operand) >> (16 * part)) & 0xFFFF)
+        total |= _float_to_half(first + second) << (16 * part)
+    return signed32(total)

@@ -1,0 +1,263 @@
+"""Micro-ops to the interpreter's code matrix; constants and immediates to rows of the register file.
+
+Mental model: everything that does not change between launches of a kernel is encoded once
+(:class:`Encoded`): the matrix, and a list of which constant words the shared rows hold. A launch then
+only fills those rows from its parameters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpusim.capture import layout as at
+from gpusim.sass import system_ops as ops
+from gpusim.sass.cubin import INSTRUCTION_BYTES, KernelImage
+from gpusim.sass.form import Instruction, Kind, MicroOp, Operand, Source
+from gpusim.trace.record import MemoryKind
+
+ZERO_ROW = 0  # four rows of zeros
+SINK_ROW = 4  # four rows that nobody reads
+FIRST_POOL_ROW = 8
+NO_REGISTER = 255
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """``matrix`` int32[n, COLUMNS]; ``immediates`` (row, value) and ``constants`` (row, bank, byte offset)
+    of the shared rows; ``shared_rows`` and ``own_rows`` their counts; ``barrier_row`` the first row of the
+    convergence barriers among a warp's own."""
+
+    matrix: np.ndarray
+    index_of: np.ndarray
+    address_of: np.ndarray
+    immediates: tuple[tuple[int, int], ...]
+    constants: tuple[tuple[int, int, int], ...]
+    shared_rows: int
+    own_rows: int
+    barrier_row: int
+    bank_start: dict[int, int]
+    bank_bytes: dict[int, int]
+
+
+class _Rows:
+    """Gives out shared rows for constants and immediates, each once."""
+
+    def __init__(self) -> None:
+        self.next = FIRST_POOL_ROW
+        self.known: dict[tuple, int] = {}
+        self.immediates: list[tuple[int, int]] = []
+        self.constants: list[tuple[int, int, int]] = []
+
+    def immediate(self, value: int, words: int) -> int:
+        key = ("i", value, words)
+        if key not in self.known:
+            self.known[key] = self.next
+            for word in range(words):
+                self.immediates.append((self.next + word, (value >> (32 * word)) & 0xFFFFFFFF))
+            self.next += words
+        return self.known[key]
+
+    def constant(self, bank: int, offset: int, words: int) -> int:
+        key = ("c", bank, offset, words)
+        if key not in self.known:
+            self.known[key] = self.next
+            for word in range(words):
+                self.constants.append((self.next + word, bank, offset + 4 * word))
+            self.next += words
+        return self.known[key]
+
+
+def encode(
+    image: KernelImage, instructions: tuple[Instruction, ...], micros: tuple[MicroOp, ...]
+) -> Encoded:
+    """Encode ``micros`` (one for each of ``instructions``) for the interpreter."""
+    rows = _Rows()
+    registers, uniforms = _counts(image, micros)
+    own = registers + uniforms + at.CONVERGENCE_BARRIERS
+    n = len(micros)
+    extra = len(image.externals)
+    matrix = np.zeros((n + extra, at.COLUMNS), np.int32)
+    address_of = np.zeros(n + extra, np.int32)
+    last = max((i.address for i in instructions), default=0)
+    last = max([last, *image.externals])
+    index_of = np.full(last // INSTRUCTION_BYTES + 1, -1, np.int32)
+    for i, instruction in enumerate(instructions):
+        address_of[i] = instruction.address
+        index_of[instruction.address // INSTRUCTION_BYTES] = i
+    for i, address in enumerate(sorted(image.externals)):
+        address_of[n + i] = address
+        index_of[address // INSTRUCTION_BYTES] = n + i
+        matrix[n + i, at.OP] = ops.EXTERNAL
+        matrix[n + i, at.GUARD] = at.TRUE_PREDICATE
+        matrix[n + i, [at.P0, at.P1, at.P2]] = at.TRUE_PREDICATE
+        matrix[n + i, at.F0] = i
+    bank_start, bank_bytes, position = {}, {}, 0
+    for bank in sorted(image.constants):
+        bank_start[bank], bank_bytes[bank] = position, len(image.constants[bank])
+        position += -(-len(image.constants[bank]) // 16) * 16
+    encoder = _Encoder(rows, registers, uniforms, index_of, bank_start, bank_bytes)
+    for i, (instruction, micro) in enumerate(zip(instructions, micros, strict=True)):
+        encoder.row(matrix[i], instruction, micro)
+    shared = rows.next
+    own_columns = [at.A + at.SOURCE_OFFSET, at.B + at.SOURCE_OFFSET, at.C + at.SOURCE_OFFSET]
+    own_columns += [at.D_OFFSET, at.BASE_OFFSET, at.UNIFORM_OFFSET, at.SECOND, at.SECOND + 4, at.CONVERGENCE]
+    matrix[:, own_columns] *= at.LANES
+    return Encoded(
+        matrix=matrix,
+        index_of=index_of,
+        address_of=address_of,
+        immediates=tuple(rows.immediates),
+        constants=tuple(rows.constants),
+        shared_rows=shared,
+        own_rows=own,
+        barrier_row=registers + uniforms,
+        bank_start=bank_start,
+        bank_bytes=bank_bytes,
+    )
+
+
+def _counts(image: KernelImage, micros: tuple[MicroOp, ...]) -> tuple[int, int]:
+    """Vector and uniform registers that the code names (a cubin's own count may be rounded up)."""
+    vector, uniform = image.registers_per_thread, 0
+    for micro in micros:
+        named: list[tuple[Operand | None, int]] = [(micro.destination, micro.words)]
+        named += [(source.operand, source.words) for source in micro.sources if source is not None]
+        for operand, words in named:
+            if operand is None or operand.index == NO_REGISTER:
+                continue
+            if operand.kind == Kind.REGISTER:
+                vector = max(vector, operand.index + words)
+            elif operand.kind == Kind.UNIFORM:
+                uniform = max(uniform, operand.index + words)
+        for name in ("address", "shared_address"):
+            recipe = micro.extra.get(name)
+            if recipe:
+                if recipe["base"] != NO_REGISTER:
+                    vector = max(vector, recipe["base"] + recipe["base_words"])
+                if recipe["uniform"] != NO_REGISTER:
+                    uniform = max(uniform, recipe["uniform"] + recipe["uniform_words"])
+    return vector, uniform
+
+
+class _Encoder:
+    def __init__(
+        self,
+        rows: _Rows,
+        registers: int,
+        uniforms: int,
+        index_of: np.ndarray,
+        bank_start: dict[int, int],
+        bank_bytes: dict[int, int],
+    ):
+        self.rows, self.registers, self.index_of = rows, registers, index_of
+        self.barrier_row = registers + uniforms
+        self.bank_start, self.bank_bytes = bank_start, bank_bytes
+
+    def row(self, row: np.ndarray, instruction: Instruction, micro: MicroOp) -> None:
+        row[at.OP] = micro.op
+        row[at.GUARD], row[at.GUARD_FLIP] = self._predicate(instruction.guard)
+        for column, source in zip((at.A, at.B, at.C), micro.sources, strict=True):
+            if source is not None:
+                self._source(row, column, source)
+        predicates = list(micro.predicate_sources) + [None] * (3 - len(micro.predicate_sources))
+        for column, predicate in zip((at.P0, at.P1, at.P2), predicates, strict=True):
+            row[column], row[column + 1] = self._predicate(predicate)
+        if micro.destination is not None:
+            row[at.D_OFFSET], row[at.D_OWN] = self._destination(micro.destination)
+            row[at.D_WORDS] = micro.words
+        row[[at.Q0, at.Q1]] = at.SINK_PREDICATE
+        for column, predicate in zip((at.Q0, at.Q1), micro.predicate_destinations, strict=False):
+            if predicate is not None:
+                slot, _ = self._predicate(predicate)
+                true = slot in (at.TRUE_PREDICATE, at.TRUE_UNIFORM_PREDICATE)
+                row[column] = at.SINK_PREDICATE if true else slot
+                row[at.PREDICATES_OUT] |= not true
+        for i, flag in enumerate(micro.flags):
+            row[at.F0 + i] = np.uint32(int(flag) & 0xFFFFFFFF).astype(np.int32)
+        row[at.SCOPE] = (
+            at.UNIFORM if micro.uniform else at.WARP_WIDE if micro.extra.get("warp_wide") else at.LANE_WISE
+        )
+        row[at.KIND] = micro.memory_kind
+        row[at.SPACE] = micro.space
+        row[at.BYTES] = micro.access_bytes
+        row[at.RECORDS] = records_of(micro)
+        if "convergence" in micro.extra:
+            row[at.CONVERGENCE] = self.barrier_row + micro.extra["convergence"]
+        if micro.op == ops.CONVERGE_READ:
+            row[at.F0] = int(micro.extra["clear"])
+        if "target" in micro.extra:
+            row[at.TARGET] = self._target(micro)
+        if "address" in micro.extra:
+            recipe = micro.extra["address"]
+            row[at.BASE_OFFSET], row[at.BASE_OWN] = self._register(recipe["base"])
+            row[at.BASE_WORDS] = recipe["base_words"]
+            row[at.BASE_SIGNED] = recipe["base_signed"]
+            row[at.BASE_SHIFT] = recipe["shift"]
+            row[at.UNIFORM_OFFSET], row[at.UNIFORM_OWN] = self._uniform(recipe["uniform"])
+            row[at.UNIFORM_WORDS] = recipe["uniform_words"]
+            row[at.ADDRESS_OFFSET] = recipe["offset"]
+        if "shared_address" in micro.extra:
+            recipe = micro.extra["shared_address"]
+            second = row[at.SECOND : at.SECOND + 7]
+            second[0], second[1] = self._register(recipe["base"])
+            second[2], second[3] = recipe["base_words"], recipe["shift"]
+            second[4], second[5] = self._uniform(recipe["uniform"])
+            second[6] = recipe["offset"]
+        if micro.op == ops.CONSTANT_LOAD:
+            bank = micro.extra["bank"]
+            row[at.BYTES], row[at.F2] = micro.flags[0], micro.flags[1]
+            row[at.F0] = self.bank_start.get(bank, 0)
+            row[at.F1] = self.bank_bytes.get(bank, 0)
+
+    def _target(self, micro: MicroOp) -> int:
+        """Instruction index of a direct branch (-1 if there is none there), byte offset of an indexed one."""
+        target = micro.extra["target"]
+        if micro.op == ops.BRANCH_INDEXED:
+            return target
+        slot, odd = divmod(target, INSTRUCTION_BYTES)
+        return int(self.index_of[slot]) if not odd and 0 <= slot < len(self.index_of) else -1
+
+    def _register(self, index: int) -> tuple[int, int]:
+        return (ZERO_ROW, 0) if index == NO_REGISTER else (index, -1)
+
+    def _uniform(self, index: int) -> tuple[int, int]:
+        return (ZERO_ROW, 0) if index == NO_REGISTER else (self.registers + index, -1)
+
+    def _destination(self, operand: Operand) -> tuple[int, int]:
+        if operand.index == NO_REGISTER:
+            return SINK_ROW, 0
+        return self._register(operand.index) if operand.kind == Kind.REGISTER else self._uniform(operand.index)
+
+    def _predicate(self, operand: Operand | None) -> tuple[int, int]:
+        """(slot, 0 or -1) of a predicate operand; a missing one is true."""
+        if operand is None:
+            return at.TRUE_PREDICATE, 0
+        slot = operand.index + (at.UNIFORM_PREDICATES if operand.kind == Kind.UNIFORM_PREDICATE else 0)
+        return slot, -1 if operand.inverted else 0
+
+    def _source(self, row: np.ndarray, column: int, source: Source) -> None:
+        operand = source.operand
+        if operand.kind == Kind.REGISTER:
+            offset, own = self._register(operand.index)
+        elif operand.kind == Kind.UNIFORM:
+            offset, own = self._uniform(operand.index)
+        elif operand.kind == Kind.CONSTANT:
+            offset, own = self.rows.constant(operand.bank, operand.value, source.words), 0
+        else:
+            value = operand.value if source.immediate is None else source.immediate
+            offset, own = self.rows.immediate(value & (2**128 - 1), source.words), 0
+        row[column + at.SOURCE_OFFSET], row[column + at.SOURCE_OWN] = offset, own
+        row[column + at.SOURCE_WORDS] = source.words
+        masked = source.keep != 0xFFFFFFFF or source.flip != 0
+        row[column + at.SOURCE_MODE] = at.MODE_NEGATE if source.negate else at.MODE_MASK if masked else at.MODE_PLAIN
+        row[column + at.SOURCE_KEEP] = np.uint32(source.keep).astype(np.int32)
+        row[column + at.SOURCE_FLIP] = np.uint32(source.flip).astype(np.int32)
+
+
+def records_of(micro: MicroOp) -> int:
+    """ACCESS records that one execution of ``micro`` writes to the trace."""
+    if micro.memory_kind == MemoryKind.NONE:
+        return 0
+    return 2 if micro.memory_kind == MemoryKind.ASYNC_COPY else 1

@@ -1,0 +1,247 @@
+"""Bodies of the instructions that look across lanes: shuffle, vote, match, reduce, special registers.
+
+Mental model: as for arithmetic, one call executes one instruction; unlike arithmetic, lanes that do not
+execute (``executing`` bit 0) must not be looked at, or are seen as the PTX ISA says. Semantics: PTX ISA 8,
+shfl.sync, vote.sync, match.sync, redux.sync; register names as in its special-register chapter.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from gpusim.capture import layout as at
+from gpusim.capture.flow import first_lane, signed32
+from gpusim.sass import system_ops as ops
+
+
+@njit(cache=True)
+def execute_lanes(code, block, warp, op, f0, f1, vote_in, executing, active):
+    """Execute lane-crossing body ``op``: reads block.x, y, z; writes block.w and block.q."""
+    x, w, q = block.x, block.w, block.q
+    if op == ops.COPY:
+        for word in range(4):
+            for lane in range(at.LANES):
+                w[word, lane] = x[word, lane]
+    elif op == ops.SPECIAL:
+        _special(code, block, warp, f0, executing, active)
+    elif op == ops.SHUFFLE:
+        _shuffle(block, f0, executing)
+    elif op == ops.VOTE:
+        ballot = vote_in & executing
+        if f0 == ops.VOTE_ANY:
+            holds = ballot != 0
+        elif f0 == ops.VOTE_ALL:
+            holds = ballot == executing
+        else:
+            holds = ballot == executing or ballot == 0
+        q[0] = at.FULL if holds else 0
+        for lane in range(at.LANES):
+            w[0, lane] = signed32(ballot)
+    elif op == ops.MATCH:
+        _match(block, f0, f1, executing)
+    elif op == ops.REDUCE:
+        _reduce(block, f0, f1, executing)
+    elif op == ops.FIRST_LANE:
+        value = x[0, first_lane(executing) & 31]
+        for lane in range(at.LANES):
+            w[0, lane] = value
+    elif op == ops.PACK_PREDICATES:
+        _pack(block, warp, f0, f1)
+    elif op == ops.UNPACK_PREDICATES:
+        _unpack(block, warp, f0, f1, executing)
+    elif op == ops.BARRIER_RESULT:
+        for lane in range(at.LANES):
+            w[0, lane] = block.result[warp]
+        q[0] = at.FULL if block.result[warp] != 0 else 0
+    elif op == ops.ELECT:
+        chosen = first_lane(executing) & 31
+        q[0] = np.uint32(np.int64(1) << chosen)
+        for lane in range(at.LANES):
+            w[0, lane] = chosen
+    elif op == ops.CODE_ADDRESS:
+        for lane in range(at.LANES):
+            w[0, lane] = f0
+            w[1, lane] = 0
+    elif op == ops.QUERY_SPACE:
+        holds = np.int64(0)
+        for lane in range(at.LANES):
+            high = np.int64(x[1, lane])
+            space = 0
+            if high == code.shape[at.S_SHARED_WINDOW] >> 32:
+                space = 1
+            elif high == code.shape[at.S_LOCAL_WINDOW] >> 32:
+                space = 2
+            w[0, lane] = 1 if space == f0 else 0
+            holds |= np.int64(1 if space == f0 else 0) << lane
+        q[0] = np.uint32(holds)
+
+
+@njit(cache=True)
+def _special(code, block, warp, number, executing, active):
+    w, shape, where = block.w, code.shape, block.where
+    value = np.int64(0)
+    if ops.SR_TID_X <= number <= ops.SR_TID_Z:
+        for lane in range(at.LANES):
+            w[0, lane] = code.thread_rows[warp, number - ops.SR_TID_X, lane]
+        return
+    if number == ops.SR_LANE or ops.SR_EQ_MASK <= number <= ops.SR_GE_MASK or number == ops.SR_TID_PACKED:
+        for lane in range(at.LANES):
+            below = (np.int64(1) << lane) - 1
+            if number == ops.SR_LANE:
+                value = np.int64(lane)
+            elif number == ops.SR_EQ_MASK:
+                value = np.int64(1) << lane
+            elif number == ops.SR_LT_MASK:
+                value = below
+            elif number == ops.SR_LE_MASK:
+                value = below * 2 + 1
+            elif number == ops.SR_GT_MASK:
+                value = at.FULL & ~(below * 2 + 1)
+            elif number == ops.SR_GE_MASK:
+                value = at.FULL & ~below
+            else:
+                value = (
+                    np.int64(code.thread_rows[warp, 0, lane])
+                    | np.int64(code.thread_rows[warp, 1, lane]) << 16
+                    | np.int64(code.thread_rows[warp, 2, lane]) << 26
+                )
+            w[0, lane] = signed32(value)
+        return
+    if ops.SR_CTAID_X <= number <= ops.SR_CTAID_Z:
+        value = where[at.W_X + number - ops.SR_CTAID_X]
+    elif ops.SR_NTID_X <= number <= ops.SR_NTID_Z:
+        value = shape[at.S_BLOCK_X + number - ops.SR_NTID_X]
+    elif ops.SR_NCTAID_X <= number <= ops.SR_NCTAID_Z:
+        value = shape[at.S_GRID_X + number - ops.SR_NCTAID_X]
+    elif number == ops.SR_WARP:
+        value = np.int64(warp)
+    elif number == ops.SR_CLOCK or number == ops.SR_CLOCK_64:
+        value = where[at.W_EXECUTED]
+    elif number == ops.SR_CLOCK_HIGH:
+        value = where[at.W_EXECUTED] >> 32
+    elif number == ops.SR_ACTIVE_MASK:
+        value = active
+    elif number == ops.SR_SM:
+        value = where[at.W_LINEAR] % max(1, shape[at.S_SM_COUNT])
+    elif number == ops.SR_SM_COUNT:
+        value = shape[at.S_SM_COUNT]
+    elif number == ops.SR_SHARED_WINDOW_HIGH:
+        value = shape[at.S_SHARED_WINDOW] >> 32
+    elif number == ops.SR_SHARED_BYTES:
+        value = shape[at.S_SHARED_BYTES]
+    elif number == ops.SR_WARP_COUNT:
+        value = shape[at.S_WARPS]
+    elif number == ops.SR_ONE:
+        value = np.int64(1)
+    for lane in range(at.LANES):
+        w[0, lane] = signed32(value)
+        w[1, lane] = signed32(value >> 32) if number == ops.SR_CLOCK_64 else 0
+
+
+@njit(cache=True)
+def _shuffle(block, mode, executing):
+    """Lane and clamp as PTX's shfl: clamp bits 0..4 bound the lane, bits 8..12 split the warp."""
+    x, y, z, w = block.x, block.y, block.z, block.w
+    inside = np.int64(0)
+    for lane in range(at.LANES):
+        step = np.int64(y[0, lane]) & 31
+        clamp = np.int64(z[0, lane])
+        bound, segment = clamp & 31, (clamp >> 8) & 31
+        highest = (lane & segment) | (bound & ~segment)
+        lowest = lane & segment
+        if mode == ops.SHUFFLE_UP:
+            source = lane - step
+            valid = source >= highest
+        elif mode == ops.SHUFFLE_DOWN:
+            source = lane + step
+            valid = source <= highest
+        elif mode == ops.SHUFFLE_BUTTERFLY:
+            source = lane ^ step
+            valid = source <= highest
+        else:
+            source = lowest | (step & ~segment)
+            valid = source <= highest
+        if not valid:
+            source = np.int64(lane)
+        # A lane that does not take part has no defined value: its own register is what hardware shows.
+        if valid:
+            inside |= np.int64(1) << lane
+        w[0, lane] = x[0, source & 31]
+    block.q[0] = np.uint32(inside)
+
+
+@njit(cache=True)
+def _match(block, mode, words, executing):
+    x, w = block.x, block.w
+    holds = np.int64(1)
+    leader = first_lane(executing) & 31
+    for lane in range(at.LANES):
+        equal = np.int64(0)
+        for other in range(at.LANES):
+            same = x[0, lane] == x[0, other] and (words == 1 or x[1, lane] == x[1, other])
+            equal |= np.int64(1 if same else 0) << other
+        equal &= executing
+        if lane == leader and equal != executing:
+            holds = np.int64(0)
+        w[0, lane] = signed32(equal)
+    if mode == ops.MATCH_ALL:
+        for lane in range(at.LANES):
+            w[0, lane] = signed32(executing) if holds else 0
+    block.q[0] = at.FULL if holds else 0
+
+
+@njit(cache=True)
+def _reduce(block, operation, signed, executing):
+    x = block.x
+    total, started = np.int64(0), False
+    for lane in range(at.LANES):
+        if not (executing >> lane) & 1:
+            continue
+        value = np.int64(x[0, lane])
+        if not signed:
+            value &= at.FULL
+        if not started:
+            total, started = value, True
+        elif operation == ops.ADD:
+            total += value
+        elif operation == ops.MIN:
+            total = min(total, value)
+        elif operation == ops.MAX:
+            total = max(total, value)
+        elif operation == ops.AND:
+            total &= value
+        elif operation == ops.OR:
+            total |= value
+        else:
+            total ^= value
+    for lane in range(at.LANES):
+        block.w[0, lane] = signed32(total)
+
+
+@njit(cache=True)
+def _pack(block, warp, byte, uniform):
+    x, y, w = block.x, block.y, block.w
+    first = warp * at.PREDICATE_SLOTS + (at.UNIFORM_PREDICATES if uniform else 0)
+    for lane in range(at.LANES):
+        bits = np.int64(0)
+        for i in range(7):
+            bits |= ((block.predicates[first + i] >> lane) & 1) << i
+        mask = np.int64(y[0, lane]) & 0x7F
+        shift = 8 * byte
+        value = np.int64(x[0, lane]) & ~(mask << shift)
+        w[0, lane] = signed32(value | (bits & mask) << shift)
+
+
+@njit(cache=True)
+def _unpack(block, warp, byte, uniform, executing):
+    x, y = block.x, block.y
+    first = warp * at.PREDICATE_SLOTS + (at.UNIFORM_PREDICATES if uniform else 0)
+    for i in range(7):
+        bits, chosen = np.int64(0), np.int64(0)
+        for lane in range(at.LANES):
+            bits |= ((np.int64(x[0, lane]) >> (8 * byte + i)) & 1) << lane
+            chosen |= ((np.int64(y[0, lane]) >> i) & 1) << lane
+        chosen &= executing
+        block.predicates[first + i] = (block.predicates[first + i] & ~chosen) | (bits & chosen)
+

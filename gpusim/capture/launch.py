@@ -1,0 +1,175 @@
+"""The public entry of capture: run a Numba kernel's machine code on the CPU and record what it did.
+
+Mental model: :func:`capture` is a kernel launch. It builds the cubin that a GPU would load, refuses what the
+GPU would refuse, runs every block in the interpreter with the arrays written in place, and returns the
+:class:`~gpusim.trace.record.Trace`. A launch that fails raises one error and leaves the arrays untouched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from gpusim.capture import layout as at
+from gpusim.capture.arguments import Arguments
+from gpusim.capture.chunks import close_chunk, grown, new_log
+from gpusim.capture.emulate import run_blocks
+from gpusim.capture.faults import explain
+from gpusim.capture.memory import LOCAL_WINDOW, SHARED_WINDOW, Allocation, DeviceMemory
+from gpusim.capture.prepare import Prepared, prepare
+from gpusim.capture.state import make_block, make_code, toolchain
+from gpusim.capture.target import Target, check_launch, make_target, shape
+from gpusim.errors import UsageError
+from gpusim.gpus.spec import GpuSpec
+from gpusim.sass.cubin import CONSTANTS_ADDRESS, GLOBALS_ADDRESS
+from gpusim.trace.record import Chunk, Launch, Trace
+
+#: Warp instructions after which a launch counts as one that never ends.
+DEFAULT_INSTRUCTION_LIMIT = 10_000_000_000
+#: A chunk of the trace holds about this many warps.
+CHUNK_WARPS = 1 << 16
+_LOG_RECORDS = 1 << 16
+
+_toolchain = lru_cache(maxsize=1)(toolchain)
+
+
+def capture(
+    kernel: Any,
+    grid: int | tuple[int, ...],
+    block: int | tuple[int, ...],
+    args: tuple,
+    *,
+    gpu: str | GpuSpec | tuple[int, int] = "h200",
+    shared_bytes: int = 0,
+    memory: DeviceMemory | None = None,
+    instruction_limit: int | None = None,
+) -> Trace:
+    """Launch ``kernel[grid, block](*args)`` on the emulator and return its trace.
+
+    ``args`` are typed as Numba types them at a launch; arrays are written in place. ``gpu`` is a GPU's name
+    or spec, a capability ``(9, 0)`` or ``"sm_90"``. ``shared_bytes`` is dynamic shared memory. ``memory``
+    keeps arrays at their device addresses over several captures. ``instruction_limit`` bounds the executed
+    warp instructions.
+
+    Raises UsageError, CompileError, ToolchainError, UnsupportedOpcodeError, LaunchError, AddressError,
+    DeadlockError, InstructionLimitError; the arrays are then as before the call.
+    """
+    launch = _Launch(kernel, grid, block, args, gpu, shared_bytes, memory, instruction_limit)
+    return Trace(launch.prepared.program, launch.facts, list(launch.run()))
+
+
+class _Launch:
+    """One launch from arguments to chunks."""
+
+    def __init__(
+        self,
+        kernel: Any,
+        grid: int | tuple[int, ...],
+        block: int | tuple[int, ...],
+        args: tuple,
+        gpu: str | GpuSpec | tuple[int, int],
+        shared_bytes: int,
+        memory: DeviceMemory | None,
+        instruction_limit: int | None,
+    ):
+        if not isinstance(args, (tuple, list)):
+            raise UsageError(f"args must be a tuple of the kernel's arguments, not {type(args).__name__}")
+        limit = DEFAULT_INSTRUCTION_LIMIT if instruction_limit is None else int(instruction_limit)
+        if limit < 1:
+            raise UsageError(f"instruction_limit must be positive, not {limit}")
+        self.target: Target = make_target(gpu)
+        self.grid, self.block = shape(grid, "grid"), shape(block, "block")
+        self.prepared: Prepared = prepare(kernel, tuple(args), self.target.capability)
+        image, built = self.prepared.image, self.prepared.built
+        check_launch(
+            self.target,
+            built.name,
+            self.grid,
+            self.block,
+            image.registers_per_thread,
+            image.shared_bytes,
+            int(shared_bytes),
+        )
+        self.memory = DeviceMemory() if memory is None else memory
+        self.arguments = Arguments(self.memory, private=memory is None, kernel=built.name)
+        self.arguments.add(built.argument_types, tuple(args), built.extensions)
+        parameters = self.arguments.pack(image)
+        self.own = self._map_module()
+        self.facts = Launch(
+            kernel=built.name,
+            capability=built.capability,
+            grid=self.grid,
+            block=self.block,
+            registers_per_thread=image.registers_per_thread,
+            shared_bytes=image.shared_bytes + int(shared_bytes),
+            local_bytes=image.local_bytes,
+            cubin_sha256=image.sha256,
+            gpu=self.target.gpu,
+            toolchain=_toolchain(),
+            shared_window=SHARED_WINDOW,
+            local_window=LOCAL_WINDOW,
+            allocations=tuple((a.base, a.size) for a in self.memory.sorted()),
+            cooperative=built.cooperative,
+        )
+        self.code = make_code(
+            self.prepared, self.target, self.grid, self.block, int(shared_bytes), parameters, self.memory, limit
+        )
+
+    def _map_module(self) -> list[Allocation]:
+        """Map the module's globals, and bank 3 for pointers to constants."""
+        image = self.prepared.image
+        own = []
+        if image.global_bytes:
+            data = np.frombuffer(bytearray(image.global_data), np.uint8)
+            own.append(self.memory.add_at(GLOBALS_ADDRESS, data, "module globals"))
+        if image.constants.get(3):
+            data = np.frombuffer(bytearray(image.constants[3]), np.uint8)
+            own.append(self.memory.add_at(CONSTANTS_ADDRESS, data, "constant memory"))
+        return own
+
+    def run(self) -> Iterator[Chunk]:
+        """Run all blocks; yields chunks in block order. The arrays are final when it is exhausted."""
+        done = False
+        try:
+            yield from self._chunks()
+            done = True
+        finally:
+            self.memory.remove(self.own)
+            if done:
+                self.arguments.succeed()
+            else:
+                self.arguments.fail()
+
+    def _chunks(self) -> Iterator[Chunk]:
+        code, facts = self.code, self.facts
+        block = make_block(self.prepared, code)
+        warps = facts.warps_per_block
+        step = max(1, CHUNK_WARPS // warps)
+        records = min(_LOG_RECORDS * 16, max(4096, 16 * min(facts.blocks, step) * warps))
+        log = new_log(records, records, 1024)
+        first = 0
+        while first < facts.blocks:
+            end = min(first + step, facts.blocks)
+            log.used[:] = 0
+            at_block = first
+            while at_block < end:
+                status, at_block = run_blocks(code, block, log, first, at_block, end)
+                if status == at.DONE:
+                    break
+                if status == at.LOG_FULL:
+                    log = grown(log)
+                elif status != at.PREEMPTED:
+                    raise explain(
+                        status,
+                        code,
+                        block,
+                        self.prepared.program,
+                        self.memory,
+                        facts.kernel,
+                        self.prepared.image.externals,
+                    )
+            yield close_chunk(log, first, end - first, warps)
+            first = end

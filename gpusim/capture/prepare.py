@@ -1,0 +1,58 @@
+"""A built kernel made ready to be emulated: image, instructions, micro-ops, code matrix, program.
+
+Mental model: everything that depends on the cubin and not on the launch, done once and kept with it.
+"""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+from gpusim.capture.build import BuiltKernel, argument_types, build, check_kernel
+from gpusim.capture.encode import Encoded, encode
+from gpusim.capture.program import make_program
+from gpusim.sass.cubin import KernelImage, load_kernel
+from gpusim.sass.decode import decode, source_files
+from gpusim.sass.form import Instruction
+from gpusim.sass.table import lower_all
+from gpusim.trace.record import Program
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A kernel ready for launches of any shape."""
+
+    built: BuiltKernel
+    image: KernelImage
+    instructions: tuple[Instruction, ...]
+    encoded: Encoded
+    program: Program
+
+
+_prepared: weakref.WeakKeyDictionary[BuiltKernel, Prepared] = weakref.WeakKeyDictionary()
+
+
+def disassemble(
+    kernel: Any, args: tuple, capability: tuple[int, int]
+) -> tuple[BuiltKernel, KernelImage, tuple[Instruction, ...]]:
+    """Build ``kernel`` for ``args`` and decode it, without asking whether each instruction is supported."""
+    dispatcher = check_kernel(kernel)
+    built = build(dispatcher, argument_types(dispatcher, args), capability)
+    image = load_kernel(built.cubin, built.entry_name, built.line_cubin)
+    return built, image, decode(image, built.cubin)
+
+
+def prepare(kernel: Any, args: tuple, capability: tuple[int, int]) -> Prepared:
+    """Build, decode, lower and encode; raises UnsupportedOpcodeError before anything runs."""
+    dispatcher = check_kernel(kernel)
+    built = build(dispatcher, argument_types(dispatcher, args), capability)
+    known = _prepared.get(built)
+    if known is None:
+        image = load_kernel(built.cubin, built.entry_name, built.line_cubin)
+        instructions = decode(image, built.cubin)
+        micros = lower_all(instructions, built.name)
+        encoded = encode(image, instructions, micros)
+        program = make_program(instructions, micros, source_files(image), image.externals)
+        known = _prepared[built] = Prepared(built, image, instructions, encoded, program)
+    return known
