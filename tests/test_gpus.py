@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from gpusim.errors import SpecError, UnknownGpuError
-from gpusim.gpus import describe_gpu, list_gpus, load_gpu
+from gpusim.gpus import describe_gpu, list_gpus, load_gpu, override_gpu
 from gpusim.gpus.load import KINDS
 from gpusim.gpus.spec import PIPE_NAMES
 from gpusim.trace.record import PipeClass
@@ -129,3 +129,29 @@ def test_an_unknown_gpu_is_named_with_its_neighbours(name):
         load_gpu(name)
     assert caught.value.exit_code == 5
     assert "h200" in str(caught.value)
+
+
+def test_a_setting_changes_one_value_and_shows_in_the_name():
+    base = load_gpu("h200")
+    changed = override_gpu(base, ["l2.hit_latency_ns=60", "pipes.fma.interval_cycles = 3"])
+    assert (changed.l2.hit_latency_ns, changed.pipes["fma"].interval_cycles) == (60.0, 3)
+    assert changed.name == "h200[l2.hit_latency_ns=60][pipes.fma.interval_cycles=3]"
+    back = override_gpu(changed, ["l2.hit_latency_ns=44.5", "pipes.fma.interval_cycles=1"])
+    assert dataclasses.replace(back, name="h200") == base
+    assert override_gpu(base, ["sm_count=4"]).sm_count == 4
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("l2.hit_latency=60", "did you mean l2.hit_latency_ns"),
+        ("l2.hit_latency_ns", "write key=value"),
+        ("l2.hit_latency_ns=fast", "not a TOML value"),
+        ("sm_count=0", "positive"),
+        ("sm_count=1.5", "whole number"),
+        ("l2.ways=7", "whole number of sets"),
+    ],
+)
+def test_a_wrong_setting_is_refused(setting, message):
+    with pytest.raises(SpecError, match=message):
+        override_gpu(load_gpu("h200"), [setting])

@@ -16,7 +16,7 @@ import difflib
 import math
 import tomllib
 import typing
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass, replace
 from pathlib import Path
 
 from gpusim.errors import SpecError, UnknownGpuError
@@ -69,6 +69,45 @@ def describe_gpu(name_or_path: str | Path) -> list[tuple[str, object, str, str]]
         elif default is not MISSING:
             rows.append((key, default, "guess", "default of every pipe"))
     return rows
+
+
+def override_gpu(spec: GpuSpec, settings: typing.Iterable[str]) -> GpuSpec:
+    """A GPU that differs from ``spec`` in ``settings``: ``key=value`` texts with a GPU file's dotted keys
+    and TOML values, e.g. ``l2.hit_latency_ns=60``.
+
+    The name tells the difference (``h200[l2.hit_latency_ns=60]``). Raises :class:`SpecError` as
+    :func:`load_gpu` does, and for a text that is no setting.
+    """
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        key = key.strip()
+        where = f"setting {setting!r}"
+        if not equals:
+            raise SpecError(f"{where}: write key=value, e.g. l2.hit_latency_ns=60")
+        known = _known_keys()
+        if key not in known:
+            close = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
+            raise SpecError(f"{where}: unknown key{f'; did you mean {close[0]}?' if close else ''}")
+        try:
+            value = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError as error:
+            raise SpecError(f"{where}: not a TOML value: {error}") from error
+        spec = _with_value(spec, where, key, value)
+    check_consistency(spec, spec.name)
+    return spec
+
+
+def _with_value(spec: GpuSpec, where: str, key: str, value: object) -> GpuSpec:
+    *sections, name = key.split(".")
+    chain: list[object] = [spec]
+    for section in sections:
+        owner = chain[-1]
+        chain.append(owner[section] if isinstance(owner, dict) else getattr(owner, section))
+    hint = typing.get_type_hints(type(chain[-1]))[name]
+    changed: object = _checked(where, key, hint, value)
+    for owner, part in zip(reversed(chain), reversed([*sections, name]), strict=True):
+        changed = {**owner, part: changed} if isinstance(owner, dict) else replace(owner, **{part: changed})
+    return replace(typing.cast(GpuSpec, changed), name=f"{spec.name}[{key}={value}]")
 
 
 def _locate(name_or_path: str | Path) -> Path:
@@ -211,8 +250,11 @@ def _section(path: Path, prefix: str, kind: type, claims: dict[str, Claim]) -> o
 def _field(path: Path, key: str, hint: object, claims: dict[str, Claim]) -> object:
     if key not in claims:
         raise SpecError(f"{path}: missing key {key}; state it, or inherit from a GPU that does")
-    value = claims[key][0]
-    where = f"{path}: {key}"
+    return _checked(f"{path}: {key}", key, hint, claims[key][0])
+
+
+def _checked(where: str, key: str, hint: object, value: object) -> object:
+    """The value as the type that the field asks for; SpecError where it cannot be."""
     if hint is bool:
         if not isinstance(value, bool):
             raise SpecError(f"{where} must be true or false, not {value!r}")
