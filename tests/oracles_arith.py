@@ -158,9 +158,10 @@ class Format:
             return self.sign if negative_zero else 0
         sign = self.sign if real < 0 else 0
         real = abs(real)
-        exponent = 1 - self.bias
-        while real >= Fraction(2) ** (exponent + 1):
-            exponent += 1
+        exponent = real.numerator.bit_length() - real.denominator.bit_length()
+        if real < Fraction(2) ** exponent:
+            exponent -= 1
+        exponent = max(exponent, 1 - self.bias)
         units = real / Fraction(2) ** (exponent - self.mantissa_bits)
         low = units.numerator // units.denominator
         rest = units - low

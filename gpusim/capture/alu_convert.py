@@ -39,9 +39,9 @@ def execute_convert(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, 
         for l in range(LANES):
             value = _source(xi, l, f2 & 15, f2 >> 4 & 1, 16 * (f2 >> 5 & 1))
             result = _to_integer(value, f0 >> 1, f0 & 1, f1, f3)
-            wi[0, l] = result
+            wi[0, l] = np.int32(result)
             if f0 >> 1 == 64:
-                wi[1, l] = result >> 32
+                wi[1, l] = np.int32(result >> 32)
     elif op == ops.FROM_INTEGER:
         _from_integer(f0, f1, f2, f3, xi, wi)
     elif op == ops.TO_FLOAT:
@@ -62,7 +62,7 @@ def execute_convert(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, 
             upper = _to_integer(np.float64(xf[0, l]), bits, signed, f1, 1)
             lower = _to_integer(np.float64(yf[0, l]), bits, signed, f1, 1)
             mask = (np.int64(1) << bits) - 1
-            wi[0, l] = np.int64(zi[0, l]) << (2 * bits) | (upper & mask) << bits | lower & mask
+            wi[0, l] = np.int32(np.int64(zi[0, l]) << (2 * bits) | (upper & mask) << bits | lower & mask)
 
 
 @njit(cache=True, error_model="numpy")
@@ -124,15 +124,15 @@ def _store(value, lost, style, mode, how, wi, lane):
             value, lost = np.float64(1.0), np.float64(0.0)
     if style == ops.F64:
         bits = NAN64 if value != value else bits64_of(adjust64(value, lost, mode))
-        wi[0, lane] = bits
-        wi[1, lane] = bits >> 32
+        wi[0, lane] = np.int32(bits)
+        wi[1, lane] = np.int32(bits >> 32)
     elif style == ops.F32:
         word = np.int64(NAN32)
         if value == value:
             word = np.int64(bits_of(narrow32(value, lost, mode)))
-        wi[0, lane] = flush32(word) if how & 1 else word
+        wi[0, lane] = np.int32(flush32(word) if how & 1 else word)
     else:
-        wi[0, lane] = encode_small(value, lost, style, mode, False)
+        wi[0, lane] = np.int32(encode_small(value, lost, style, mode, False))
 
 
 @njit(cache=True, error_model="numpy")
@@ -175,7 +175,7 @@ def _pack(style, mode, how, merge, xi, yi, zi, wi):
                 codes |= kept << 16
             elif merge == 2:
                 codes = codes << 16 | kept & 0xFFFF
-        wi[0, l] = codes
+        wi[0, l] = np.int32(codes)
 
 
 @njit(cache=True, error_model="numpy")
@@ -185,4 +185,4 @@ def _unpack(style, target, shift, xi, wi):
         word = np.int64(xi[0, l]) >> shift
         low = encode_small(decode_small(word & 255, style), np.float64(0.0), target, 0, False)
         high = encode_small(decode_small(word >> 8 & 255, style), np.float64(0.0), target, 0, False)
-        wi[0, l] = high << 16 | low
+        wi[0, l] = np.int32(high << 16 | low)

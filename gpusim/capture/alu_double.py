@@ -71,8 +71,8 @@ def _get(words, lane):
 @njit(cache=True, error_model="numpy")
 def _put(words, lane, value):
     bits = bits64_of(value)
-    words[0, lane] = bits
-    words[1, lane] = bits >> 32
+    words[0, lane] = np.int32(bits)
+    words[1, lane] = np.int32(bits >> 32)
 
 
 @njit(cache=True, error_model="numpy")

@@ -44,33 +44,33 @@ def execute_float(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, q)
     elif op == ops.FUSED and f0 == 0:
         for l in range(LANES):
             r = fma32(xf[0, l], yf[0, l], zf[0, l])
-            wi[0, l] = NAN32 if r != r else bits_of(r)
+            wi[0, l] = np.int32(NAN32 if r != r else bits_of(r))
     elif op == ops.ADD and f0 == 0:
         for l in range(LANES):
             r = xf[0, l] + yf[0, l]
-            wi[0, l] = NAN32 if r != r else bits_of(r)
+            wi[0, l] = np.int32(NAN32 if r != r else bits_of(r))
     elif op == ops.MULTIPLY and f0 == 0:
         for l in range(LANES):
             r = xf[0, l] * yf[0, l]
-            wi[0, l] = NAN32 if r != r else bits_of(r)
+            wi[0, l] = np.int32(NAN32 if r != r else bits_of(r))
     elif op <= ops.FUSED and f0 == ops.FLUSH:
         _flushed(op, xi, yi, zi, wi)
     elif op <= ops.FUSED:
         for l in range(LANES):
-            wi[0, l] = _rounded(op, f0, np.int64(xi[0, l]), np.int64(yi[0, l]), np.int64(zi[0, l]))
+            wi[0, l] = np.int32(_rounded(op, f0, np.int64(xi[0, l]), np.int64(yi[0, l]), np.int64(zi[0, l])))
     elif op == ops.COMPARE or op == ops.SET:
         _compare(op, f0, f1, f2, f3, p0, xi, yi, wi, q)
     elif op == ops.MINMAX:
         least = np.int64(p0)
         for l in range(LANES):
             x, y = np.int64(xi[0, l]), np.int64(yi[0, l])
-            wi[0, l] = _minmax((least >> l) & 1, f0, x, y)
+            wi[0, l] = np.int32(_minmax((least >> l) & 1, f0, x, y))
     elif op == ops.MINMAX3:
         least = np.int64(p0)
         for l in range(LANES):
             small = (least >> l) & 1
             x, y, z = np.int64(xi[0, l]), np.int64(yi[0, l]), np.int64(zi[0, l])
-            wi[0, l] = _minmax(small, f0, _minmax(small, f0, x, y), z)
+            wi[0, l] = np.int32(_minmax(small, f0, _minmax(small, f0, x, y), z))
     elif op == ops.CHECK_DIVISION:
         hits = np.int64(0)
         for l in range(LANES):
@@ -79,12 +79,12 @@ def execute_float(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, q)
     elif op == ops.SELECT_FLUSHED:
         chosen = np.int64(p0)
         for l in range(LANES):
-            wi[0, l] = flush32(np.int64(xi[0, l]) if (chosen >> l) & 1 else np.int64(yi[0, l]))
+            wi[0, l] = np.int32(flush32(np.int64(xi[0, l]) if (chosen >> l) & 1 else np.int64(yi[0, l])))
     elif op <= ops.FUSED_PAIR:
         for w in range(2):
             for l in range(LANES):
                 x, y, z = np.int64(xi[w, l]), np.int64(yi[w, l]), np.int64(zi[w, l])
-                wi[w, l] = _rounded(op - ops.ADD_PAIR + ops.ADD, f0, x, y, z)
+                wi[w, l] = np.int32(_rounded(op - ops.ADD_PAIR + ops.ADD, f0, x, y, z))
 
 
 @njit(cache=True, error_model="numpy")
@@ -100,7 +100,7 @@ def _flushed(op, xi, yi, zi, wi):
             r = x + y
         else:
             r = x * y
-        wi[0, l] = NAN32 if r != r else flush32(np.int64(bits_of(r)))
+        wi[0, l] = np.int32(NAN32 if r != r else flush32(np.int64(bits_of(r))))
 
 
 @njit(cache=True, error_model="numpy")
@@ -165,7 +165,7 @@ def _compare(op, code, join, flush, numeric, p0, xi, yi, wi, q):
     if op == ops.SET:
         value = 0x3F800000 if numeric else LOW
         for l in range(LANES):
-            wi[0, l] = value * (hits >> l & 1)
+            wi[0, l] = np.int32(value * (hits >> l & 1))
     else:
         q[0] = hits
         q[1] = other

@@ -30,7 +30,7 @@ def execute_half(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, q):
         for l in range(LANES):
             low = _arithmetic(op, f0, _pick(xi, l, f1, 0), _pick(yi, l, f1 >> 2, 0), _pick(zi, l, f1 >> 4, 0))
             high = _arithmetic(op, f0, _pick(xi, l, f1, 1), _pick(yi, l, f1 >> 2, 1), _pick(zi, l, f1 >> 4, 1))
-            wi[0, l] = high << 16 | low
+            wi[0, l] = np.int32(high << 16 | low)
     elif op == ops.COMPARE or op == ops.SET:
         _compare(op, f0, f1, f2 & 15, f2 >> 4, f3, p0, xi, yi, wi, q)
     elif op == ops.MINMAX or op == ops.MINMAX3:
@@ -43,10 +43,10 @@ def execute_half(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, q):
                 if op == ops.MINMAX3:
                     value = _minmax(small, f0, value, _pick(zi, l, f1 >> 4, half))
                 result |= value << (16 * half)
-            wi[0, l] = result
+            wi[0, l] = np.int32(result)
     elif op <= ops.FUSED_WIDE:
         for l in range(LANES):
-            wi[0, l] = _wide(op, f0, _pick(xi, l, f1, 0), _pick(yi, l, f1 >> 2, 0), _pick(zi, l, f1 >> 4, 0))
+            wi[0, l] = np.int32(_wide(op, f0, _pick(xi, l, f1, 0), _pick(yi, l, f1 >> 2, 0), _pick(zi, l, f1 >> 4, 0)))
 
 
 @njit(cache=True, error_model="numpy")
@@ -140,7 +140,7 @@ def _compare(op, how, swizzles, code, join, numeric, p0, xi, yi, wi, q):
     if numeric:
         one = 0x3C00 if style == float_ops.F16 else 0x3F80
     for l in range(LANES):
-        wi[0, l] = one * (low >> l & 1) | one * (high >> l & 1) << 16
+        wi[0, l] = np.int32(one * (low >> l & 1) | one * (high >> l & 1) << 16)
 
 
 @njit(cache=True, error_model="numpy")

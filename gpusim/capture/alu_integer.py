@@ -33,13 +33,13 @@ def execute_integer(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, 
             wi[0, l] = xi[0, l]
     elif op == ops.ADD:
         for l in range(LANES):
-            wi[0, l] = np.int64(xi[0, l]) + np.int64(yi[0, l])
+            wi[0, l] = np.int32(np.int64(xi[0, l]) + np.int64(yi[0, l]))
     elif op == ops.ADD3:
         for l in range(LANES):
-            wi[0, l] = np.int64(xi[0, l]) + np.int64(yi[0, l]) + np.int64(zi[0, l])
+            wi[0, l] = np.int32(np.int64(xi[0, l]) + np.int64(yi[0, l]) + np.int64(zi[0, l]))
     elif op == ops.MAD:
         for l in range(LANES):
-            wi[0, l] = np.int64(xi[0, l]) * np.int64(yi[0, l]) + np.int64(zi[0, l])
+            wi[0, l] = np.int32(np.int64(xi[0, l]) * np.int64(yi[0, l]) + np.int64(zi[0, l]))
     elif op == ops.LOP3:
         _lop3(f0, f1, p0, xi, yi, zi, wi, q)
     elif op == ops.SHIFT_LEFT:
@@ -47,7 +47,7 @@ def execute_integer(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, 
             amount = np.int64(yi[0, l]) & LOW
             if f0:
                 amount &= 31
-            wi[0, l] = (np.int64(xi[0, l]) << (amount & 31)) if amount < 32 else np.int64(0)
+            wi[0, l] = np.int32((np.int64(xi[0, l]) << (amount & 31)) if amount < 32 else np.int64(0))
     elif op == ops.SHIFT_RIGHT:
         for l in range(LANES):
             amount = np.int64(yi[0, l]) & LOW
@@ -55,7 +55,7 @@ def execute_integer(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, 
             value = np.int64(zi[0, l])
             if not f1:
                 value &= LOW
-            wi[0, l] = value >> amount
+            wi[0, l] = np.int32(value >> amount)
     elif op == ops.COMPARE:
         _compare(f0, f1, f2, f3, p0, p1, xi, yi, q)
     elif op == ops.SELECT:
@@ -63,13 +63,13 @@ def execute_integer(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, 
         for l in range(LANES):
             keep = -((chosen >> l) & 1)
             y = np.int64(yi[0, l])
-            wi[0, l] = y ^ ((np.int64(xi[0, l]) ^ y) & keep)
+            wi[0, l] = np.int32(y ^ ((np.int64(xi[0, l]) ^ y) & keep))
     elif op == ops.LEA:
         carries = np.int64(0)
         for l in range(LANES):
             x = ((np.int64(xi[0, l]) << f0) & LOW) ^ (-f1 & LOW)
             total = x + (np.int64(yi[0, l]) & LOW) + f2
-            wi[0, l] = total
+            wi[0, l] = np.int32(total)
             carries |= (total >> 32 > 0) << l
         q[0] = carries
     elif op == ops.LEA_HIGH:
@@ -81,19 +81,19 @@ def execute_integer(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, 
         for l in range(LANES):
             total = (np.int64(xi[0, l]) & mask) * (np.int64(yi[0, l]) & mask)
             total += (np.int64(zi[1, l]) << 32) | (np.int64(zi[0, l]) & LOW)
-            wi[0, l] = total
-            wi[1, l] = total >> 32
+            wi[0, l] = np.int32(total)
+            wi[1, l] = np.int32(total >> 32)
     elif op == ops.MAD_HIGH:
         mask = np.int64(-1) if f0 else np.int64(LOW)
         for l in range(LANES):
             total = (np.int64(xi[0, l]) & mask) * (np.int64(yi[0, l]) & mask)
             total += (np.int64(zi[1, l]) << 32) | (np.int64(zi[0, l]) & LOW)
-            wi[0, l] = total >> 32
+            wi[0, l] = np.int32(total >> 32)
     elif op == ops.MAD_CARRY:
         carry = np.int64(p0)
         for l in range(LANES):
             total = np.int64(xi[0, l]) * np.int64(yi[0, l]) + np.int64(zi[0, l])
-            wi[0, l] = total + ((carry >> l) & 1)
+            wi[0, l] = np.int32(total + ((carry >> l) & 1))
     elif op == ops.MAD_WIDE_CARRY or op == ops.MAD_HIGH_CARRY:
         _mad_wide_carry(op == ops.MAD_HIGH_CARRY, f0, f1, f2, p0, xi, yi, zi, wi, q)
     elif op == ops.MINMAX or op == ops.ADD_MINMAX:
@@ -125,7 +125,7 @@ def _lop3(table, join, p0, xi, yi, zi, wi, q):
     hits = np.int64(0)
     for l in range(LANES):
         value = _table3(table, np.int64(xi[0, l]), np.int64(yi[0, l]), np.int64(zi[0, l]))
-        wi[0, l] = value
+        wi[0, l] = np.int32(value)
         hits |= (value & LOW != 0) << l
     q[0] = _joined(hits, np.int64(p0), join)
 
@@ -173,7 +173,7 @@ def _add3_carry(extra, p0, p1, xi, yi, zi, wi, q):
     for l in range(LANES):
         total = (np.int64(xi[0, l]) & LOW) + (np.int64(yi[0, l]) & LOW) + (np.int64(zi[0, l]) & LOW)
         total += extra + ((first >> l) & 1) + ((second >> l) & 1)
-        wi[0, l] = total
+        wi[0, l] = np.int32(total)
         once |= (total >> 32 > 0) << l
         twice |= (total >> 32 > 1) << l
     q[0] = once
@@ -190,7 +190,7 @@ def _lea_high(shift, signed, extra, p0, xi, yi, zi, wi, q):
         high = np.int64(xi[0, l]) >> 32 if signed else np.int64(zi[0, l])
         upper = ((high << shift) | (low >> (32 - shift))) & LOW
         total = upper + (np.int64(yi[0, l]) & LOW) + extra + ((carry >> l) & 1)
-        wi[0, l] = total
+        wi[0, l] = np.int32(total)
         carries |= (total >> 32 > 0) << l
     q[0] = carries
 
@@ -208,10 +208,10 @@ def _mad_wide_carry(high, signed, invert, extra, p0, xi, yi, zi, wi, q):
         low = (product & LOW) + (addend & LOW) + extra + ((carry >> l) & 1)
         upper = ((product >> 32) & LOW) + ((addend >> 32) & LOW) + (low >> 32)
         if high:
-            wi[0, l] = upper
+            wi[0, l] = np.int32(upper)
         else:
-            wi[0, l] = low
-            wi[1, l] = upper
+            wi[0, l] = np.int32(low)
+            wi[1, l] = np.int32(upper)
         carries |= (upper >> 32 > 0) << l
     q[0] = carries
 
@@ -232,7 +232,7 @@ def _minmax(sums, unsigned, relu, p0, xi, yi, zi, wi):
         value = min(a, b) if (least >> l) & 1 else max(a, b)
         if relu:
             value = max(value, np.int64(0))
-        wi[0, l] = value
+        wi[0, l] = np.int32(value)
 
 
 @njit(cache=True, error_model="numpy")
@@ -254,4 +254,4 @@ def _funnel(right, high, signed, modulus, xi, yi, zi, wi):
                 shifted = shifted >> 63 if signed else np.int64(0)
         else:
             shifted = value << near if amount < 64 else np.int64(0)
-        wi[0, l] = shifted >> 32 if high else shifted
+        wi[0, l] = np.int32(shifted >> 32 if high else shifted)

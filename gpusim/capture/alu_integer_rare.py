@@ -22,40 +22,40 @@ def execute_integer_rare(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf,
     """Execute the rare integer body ``op``."""
     if op == ops.POPCOUNT:
         for l in range(LANES):
-            wi[0, l] = _ones(np.int64(xi[0, l]) & LOW)
+            wi[0, l] = np.int32(_ones(np.int64(xi[0, l]) & LOW))
     elif op == ops.FIND_LEADING:
         _find_leading(f0, f1, xi, wi, q)
     elif op == ops.BIT_REVERSE:
         for l in range(LANES):
-            wi[0, l] = _reverse(np.int64(xi[0, l]) & LOW)
+            wi[0, l] = np.int32(_reverse(np.int64(xi[0, l]) & LOW))
     elif op == ops.ABSOLUTE:
         for l in range(LANES):
-            wi[0, l] = abs(np.int64(xi[0, l]))
+            wi[0, l] = np.int32(abs(np.int64(xi[0, l])))
     elif op == ops.BIT_MASK:
         for l in range(LANES):
             start = _amount(np.int64(xi[0, l]) & LOW, f0)
             width = _amount(np.int64(yi[0, l]) & LOW, f0)
-            wi[0, l] = ((np.int64(1) << width) - 1) << start
+            wi[0, l] = np.int32(((np.int64(1) << width) - 1) << start)
     elif op == ops.SIGN_EXTEND:
         for l in range(LANES):
             width = _amount(np.int64(yi[0, l]) & LOW, f0)
             value = np.int64(xi[0, l]) & ((np.int64(1) << width) - 1)
             if f1 == 0 and width > 0:
                 value -= (value >> (width - 1)) << width
-            wi[0, l] = value
+            wi[0, l] = np.int32(value)
     elif op == ops.MINMAX3:
         least = np.int64(p0)
         for l in range(LANES):
             a, b, c = _ordered(xi[0, l], f0), _ordered(yi[0, l], f0), _ordered(zi[0, l], f0)
             value = min(a, b, c) if (least >> l) & 1 else max(a, b, c)
-            wi[0, l] = max(value, np.int64(0)) if f1 else value
+            wi[0, l] = np.int32(max(value, np.int64(0)) if f1 else value)
     elif op == ops.MINMAX_HALVES or op == ops.MINMAX3_HALVES or op == ops.ADD_MINMAX_HALVES:
         _minmax_halves(op, f0, f1, p0, xi, yi, zi, wi)
     elif op == ops.ADD_HALVES:
         for l in range(LANES):
             x, y = np.int64(xi[0, l]), np.int64(yi[0, l])
             high = (x >> 16) + (y >> 16)
-            wi[0, l] = (high << 16) | ((x + y) & 0xFFFF)
+            wi[0, l] = np.int32((high << 16) | ((x + y) & 0xFFFF))
     elif op == ops.ADD64:
         _add64(f0, f1, p0, xi, yi, zi, wi, q)
     elif op == ops.MOV64:
@@ -66,7 +66,7 @@ def execute_integer_rare(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf,
         chosen = np.int64(p0)
         for w in range(2):
             for l in range(LANES):
-                wi[w, l] = xi[w, l] if (chosen >> l) & 1 else yi[w, l]
+                wi[w, l] = np.int32(xi[w, l] if (chosen >> l) & 1 else yi[w, l])
     elif op == ops.COMPARE64:
         _compare64(f0, f1, f2, p0, xi, yi, q)
     elif op == ops.MINMAX64:
@@ -76,24 +76,24 @@ def execute_integer_rare(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf,
             bias = np.int64(-(2**63)) if f0 else np.int64(0)
             smaller = (x ^ bias) < (y ^ bias)
             value = x if smaller == ((least >> l) & 1 == 1) else y
-            wi[0, l] = value
-            wi[1, l] = value >> 32
+            wi[0, l] = np.int32(value)
+            wi[1, l] = np.int32(value >> 32)
     elif op == ops.DOT:
         _dot(f0, f1, f2, xi, yi, zi, wi)
     elif op == ops.ABSOLUTE_DIFFERENCE:
         for l in range(LANES):
             gap = abs(_ordered(xi[0, l], f0) - _ordered(yi[0, l], f0))
-            wi[0, l] = gap + np.int64(zi[0, l])
+            wi[0, l] = np.int32(gap + np.int64(zi[0, l]))
     elif op == ops.ABSOLUTE_DIFFERENCE4:
         _absolute_difference4(f0, f1, xi, yi, zi, wi)
     elif op == ops.NARROW:
         for l in range(LANES):
-            wi[0, l] = _saturate(_ordered(xi[0, l], f2), f0, f1) if f3 else _cut(xi[0, l], f0, f1)
+            wi[0, l] = np.int32(_saturate(_ordered(xi[0, l], f2), f0, f1) if f3 else _cut(xi[0, l], f0, f1))
     elif op == ops.PACK:
         for l in range(LANES):
             upper = _saturate(np.int64(xi[0, l]), f0, f1) & ((1 << f0) - 1)
             lower = _saturate(np.int64(yi[0, l]), f0, f1) & ((1 << f0) - 1)
-            wi[0, l] = (np.int64(zi[0, l]) << (2 * f0)) | (upper << f0) | lower
+            wi[0, l] = np.int32((np.int64(zi[0, l]) << (2 * f0)) | (upper << f0) | lower)
 
 
 @njit(cache=True, error_model="numpy")
@@ -143,7 +143,7 @@ def _find_leading(shift, signed, xi, wi, q):
         index = _ones(word) - 1
         hit = index >= 0
         found |= np.int64(hit) << l
-        wi[0, l] = 31 - index if shift and hit else index
+        wi[0, l] = np.int32(31 - index if shift and hit else index)
     q[0] = found
 
 
@@ -173,7 +173,7 @@ def _minmax_halves(op, unsigned, relu, p0, xi, yi, zi, wi):
             if relu:
                 value = max(value, np.int64(0))
             result |= (value & 0xFFFF) << shift
-        wi[0, l] = result
+        wi[0, l] = np.int32(result)
 
 
 @njit(cache=True, error_model="numpy")
@@ -189,8 +189,8 @@ def _add64(extra, negated, p0, xi, yi, zi, wi, q):
         z = _pair(zi, l) ^ -(negated >> 2 & 1)
         low = (x & LOW) + (y & LOW) + (z & LOW) + extra + ((carry >> l) & 1)
         high = (low >> 32) + ((x >> 32) & LOW) + ((y >> 32) & LOW) + ((z >> 32) & LOW)
-        wi[0, l] = low
-        wi[1, l] = high
+        wi[0, l] = np.int32(low)
+        wi[1, l] = np.int32(high)
         once |= np.int64(high >> 32 > 0) << l
         twice |= np.int64(high >> 32 > 1) << l
     q[0] = once
@@ -245,7 +245,7 @@ def _dot(x_signed, y_signed, form, xi, yi, zi, wi):
             y >>= 16 * (form - 1)
             for i in range(2):
                 total += _cut(x >> (16 * i), 16, x_signed) * _cut(y >> (8 * i), 8, y_signed)
-        wi[0, l] = total
+        wi[0, l] = np.int32(total)
 
 
 @njit(cache=True, error_model="numpy")
@@ -257,4 +257,4 @@ def _absolute_difference4(signed, accumulate, xi, yi, zi, wi):
         for i in range(4):
             gap = abs(_cut(x >> (8 * i), 8, signed) - _cut(y >> (8 * i), 8, signed))
             total += gap if accumulate else gap << (8 * i)
-        wi[0, l] = total + np.int64(zi[0, l]) if accumulate else total
+        wi[0, l] = np.int32(total + np.int64(zi[0, l]) if accumulate else total)

@@ -40,27 +40,27 @@ def execute_mufu(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, q):
     """Execute the multi-function body ``op``."""
     if op == ops.RCP64H or op == ops.RSQ64H:
         for l in range(LANES):
-            wi[0, l] = _high_word(op, np.int64(xi[0, l]))
+            wi[0, l] = np.int32(_high_word(op, np.int64(xi[0, l])))
     elif op == ops.TANH:
         for l in range(LANES):
-            wi[0, l] = _finish(math.tanh(np.float64(xf[0, l])), False)
+            wi[0, l] = np.int32(_finish(math.tanh(np.float64(xf[0, l])), False))
     elif op == ops.EX2:
         for l in range(LANES):
-            wi[0, l] = _finish(exp2(np.float64(float_of(flush32(np.int64(xi[0, l]))))), True)
+            wi[0, l] = np.int32(_finish(exp2(np.float64(float_of(flush32(np.int64(xi[0, l]))))), True))
     elif op == ops.RCP:
         for l in range(LANES):
-            wi[0, l] = _finish(np.float64(1.0) / np.float64(float_of(flush32(np.int64(xi[0, l])))), True)
+            wi[0, l] = np.int32(_finish(np.float64(1.0) / np.float64(float_of(flush32(np.int64(xi[0, l])))), True))
     elif op == ops.RSQ or op == ops.SQRT:
         for l in range(LANES):
             root = np.sqrt(np.float64(float_of(flush32(np.int64(xi[0, l])))))
-            wi[0, l] = _finish(root if op == ops.SQRT else np.float64(1.0) / root, True)
+            wi[0, l] = np.int32(_finish(root if op == ops.SQRT else np.float64(1.0) / root, True))
     elif op == ops.LG2:
         for l in range(LANES):
-            wi[0, l] = _finish(log2(np.float64(float_of(flush32(np.int64(xi[0, l]))))), True)
+            wi[0, l] = np.int32(_finish(log2(np.float64(float_of(flush32(np.int64(xi[0, l]))))), True))
     elif op == ops.SIN or op == ops.COS:
         quarter = np.float64(0.25 if op == ops.COS else 0.0)
         for l in range(LANES):
-            wi[0, l] = _finish(_sine(np.float64(float_of(flush32(np.int64(xi[0, l])))), quarter), True)
+            wi[0, l] = np.int32(_finish(_sine(np.float64(float_of(flush32(np.int64(xi[0, l])))), quarter), True))
     elif op == ops.TANH_HALVES or op == ops.EX2_HALVES:
         _halves(op, f0, f1, xi, wi)
 
@@ -151,4 +151,4 @@ def _halves(op, style, both, xi, wi):
             x = decode_small(np.int64(xi[0, l]) >> shift & 0xFFFF, style)
             value = math.tanh(x) if op == ops.TANH_HALVES else exp2(x)
             result |= encode_small(value, np.float64(0.0), style, 0, False) << shift
-        wi[0, l] = result
+        wi[0, l] = np.int32(result)

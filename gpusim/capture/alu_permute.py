@@ -28,7 +28,7 @@ def permute_bytes(mode, xi, yi, zi, wi):
             if nibble & 8:
                 byte = -(byte >> 7) & 255
             result |= byte << (8 * i)
-        wi[0, l] = result
+        wi[0, l] = np.int32(result)
 
 
 @njit(cache=True, error_model="numpy")
