@@ -9,11 +9,11 @@ executing lane has been checked.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from gpusim.capture import layout as at
 from gpusim.capture.atomics import atomic_lane
 from gpusim.capture.flow import first_lane, signed32
+from gpusim.capture.jit import compiled
 from gpusim.capture.pointers import (
     copy_bytes,
     load8,
@@ -30,7 +30,7 @@ GLOBAL, SHARED, LOCAL, GENERIC = int(Space.GLOBAL), int(Space.SHARED), int(Space
 AFFINE_NONE = int(SCATTERED)
 
 
-@njit(cache=True)
+@compiled
 def lane_addresses(code, block, index, own_base):
     """Fill ``block.lane_address`` with the addresses that instruction ``index`` names, all 32 lanes."""
     row, registers, address = code.matrix[index], block.registers, block.lane_address
@@ -58,7 +58,7 @@ def lane_addresses(code, block, index, own_base):
             address[lane] &= at.FULL
 
 
-@njit(cache=True)
+@compiled
 def second_addresses(code, block, index, own_base):
     """Shared-memory destinations of an asynchronous copy."""
     row, registers, address = code.matrix[index], block.registers, block.lane_address
@@ -70,7 +70,7 @@ def second_addresses(code, block, index, own_base):
         address[lane] = (offset + value) & at.FULL
 
 
-@njit(cache=True)
+@compiled
 def affine_stride(address, mask):
     """Bytes between neighbouring lanes of ``mask`` if the addresses are an affine sequence, else
     AFFINE_NONE; 0 for one lane."""
@@ -97,7 +97,7 @@ def affine_stride(address, mask):
     return stride
 
 
-@njit(cache=True)
+@compiled
 def record(log, warp, address, mask, stride):
     """Append one ACCESS record of ``warp`` (the caller has made sure that there is room)."""
     n = log.used[at.USED_ACCESSES]
@@ -120,7 +120,7 @@ def record(log, warp, address, mask, stride):
         log.access_stride[n] = AFFINE_NONE
 
 
-@njit(cache=True)
+@compiled
 def find_allocation(code, index, address, size):
     """Index of the allocation that holds bytes ``address`` to ``address + size``, or -1."""
     bases, sizes = code.allocation_base, code.allocation_bytes
@@ -142,7 +142,7 @@ def find_allocation(code, index, address, size):
     return np.int64(found)
 
 
-@njit(cache=True)
+@compiled
 def fail(block, index, warp, lane, address, size, space):
     """Note where a memory instruction went wrong."""
     fault = block.fault
@@ -150,7 +150,7 @@ def fail(block, index, warp, lane, address, size, space):
     fault[at.FAULT_ADDRESS], fault[at.FAULT_BYTES], fault[at.FAULT_SPACE] = address, size, space
 
 
-@njit(cache=True)
+@compiled
 def resolve(code, block, index, warp, mask, size, space):
     """Turn ``block.lane_address`` into host addresses for the lanes of ``mask``.
 
@@ -196,7 +196,7 @@ def resolve(code, block, index, warp, mask, size, space):
     return _resolve_each(code, block, index, warp, mask, size, space)
 
 
-@njit(cache=True)
+@compiled
 def _to_local(code, block, warp, mask):
     address = block.lane_address
     start = block.where[at.W_LOCAL_HOST] + np.int64(warp) * at.LANES * code.shape[at.S_LOCAL_BYTES]
@@ -206,7 +206,7 @@ def _to_local(code, block, warp, mask):
             address[lane] = start + (offset >> 2) * (4 * at.LANES) + lane * 4 + (offset & 3)
 
 
-@njit(cache=True)
+@compiled
 def _resolve_each(code, block, index, warp, mask, size, space):
     address, shape = block.lane_address, code.shape
     for lane in range(at.LANES):
@@ -235,7 +235,7 @@ def _resolve_each(code, block, index, warp, mask, size, space):
     return at.DONE
 
 
-@njit(cache=True)
+@compiled
 def word_step(code, block, space, lane_virtual):
     """Host bytes from one 32-bit word of an access to the next: local memory interleaves the lanes."""
     if space == LOCAL or (space == GENERIC and lane_virtual >> 32 == code.shape[at.S_LOCAL_WINDOW] >> 32):
@@ -243,7 +243,7 @@ def word_step(code, block, space, lane_virtual):
     return np.int64(4)
 
 
-@njit(cache=True)
+@compiled
 def load_lanes(block, mask, size, signed, step, stride):
     """Move bytes from host addresses to block.w. ``step``: bytes between words of one lane (all lanes);
     ``stride``: bytes between lanes where known."""
@@ -277,7 +277,7 @@ def load_lanes(block, mask, size, signed, step, stride):
                 w[0, lane] = value - ((value & 0x8000) << 1) if signed else value
 
 
-@njit(cache=True)
+@compiled
 def store_lanes(block, mask, size, step, stride):
     """Move bytes from block.x to host addresses, lane by lane, so that the highest lane wins."""
     address, x = block.lane_address, block.x
@@ -300,7 +300,7 @@ def store_lanes(block, mask, size, step, stride):
                 store16(address[lane], x[0, lane])
 
 
-@njit(cache=True)
+@compiled
 def execute_memory(code, block, log, index, warp, own_base, global_warp, mask):
     """Execute the memory instruction ``index`` for the lanes of ``mask``; returns DONE or what is wrong.
 
@@ -337,7 +337,7 @@ def execute_memory(code, block, log, index, warp, own_base, global_warp, mask):
     return at.DONE
 
 
-@njit(cache=True)
+@compiled
 def _mixed_wide(code, block, index, warp, mask, size):
     """A wide generic access whose lanes may lie in different spaces: lane by lane."""
     row = code.matrix[index]
@@ -360,14 +360,16 @@ def _mixed_wide(code, block, index, warp, mask, size):
     return at.DONE
 
 
-@njit(cache=True)
+@compiled
 def _own_base_of(code, warp):
     return np.int64(code.shape[at.S_OWN_BASE]) + np.int64(warp) * code.shape[at.S_OWN_STRIDE]
 
 
-@njit(cache=True)
+@compiled
 def _async_copy(code, block, log, index, warp, own_base, global_warp, mask, size):
-    source = block.lane_address.copy()
+    source = block.second_address
+    for lane in range(at.LANES):
+        source[lane] = block.lane_address[lane]
     second_addresses(code, block, index, own_base)
     record(log, global_warp, block.lane_address, mask, affine_stride(block.lane_address, mask))
     status = resolve(code, block, index, warp, mask, size, SHARED)
@@ -379,7 +381,7 @@ def _async_copy(code, block, log, index, warp, own_base, global_warp, mask, size
     return at.DONE
 
 
-@njit(cache=True)
+@compiled
 def _constant_load(code, block, index, warp, own_base, mask):
     row = code.matrix[index]
     size = np.int64(row[at.BYTES])

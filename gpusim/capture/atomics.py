@@ -9,16 +9,17 @@ hardware's float adder at L2 and the FTZ suffix in SASS say.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from gpusim.capture.alu_scalar import bits64_of, bits_of, double_of, float_of, flush32
 from gpusim.capture.flow import signed32
+from gpusim.capture.jit import compiled
 from gpusim.capture.pointers import load32, load64, store32, store64
 from gpusim.sass import system_ops as ops
 
 LOW = 0xFFFFFFFF
 
 
-@njit(cache=True)
+@compiled
 def atomic_lane(block, lane, operation, kind, address):
     """Apply ``operation`` of ``kind`` at host ``address`` with the operands in block.x (and block.y)."""
     if kind == ops.U64 or kind == ops.S64 or kind == ops.F64:
@@ -27,12 +28,12 @@ def atomic_lane(block, lane, operation, kind, address):
         _narrow(block, lane, operation, kind, address)
 
 
-@njit(cache=True)
+@compiled
 def _narrow(block, lane, operation, kind, address):
     old, operand = load32(address), block.x[0, lane]
     block.w[0, lane] = old
     if kind == ops.F32 or kind == ops.F32_FTZ:
-        _add_float(block, lane, old, operand, kind == ops.F32_FTZ, address)
+        store32(address, signed32(_add_float(old, operand, kind == ops.F32_FTZ)))
         return
     if kind == ops.F16X2:
         store32(address, _add_halves(block, old, operand))
@@ -50,18 +51,14 @@ def _narrow(block, lane, operation, kind, address):
         store32(address, signed32(_combine(operation, first, second)))
 
 
-@njit(cache=True)
+@compiled
 def _wide(block, lane, operation, kind, address):
     old = load64(address)
     operand = (np.int64(block.x[0, lane]) & LOW) | (np.int64(block.x[1, lane]) << 32)
     block.w[0, lane] = signed32(old)
     block.w[1, lane] = old >> 32
     if kind == ops.F64:
-        pair = np.empty(2, np.int64)
-        pair[0], pair[1] = old, operand
-        values = pair.view(np.float64)
-        values[0] = values[0] + values[1]
-        store64(address, pair[0])
+        store64(address, bits64_of(double_of(old) + double_of(operand)))
         return
     if operation == ops.CAS:
         if old == operand:
@@ -80,7 +77,7 @@ def _wide(block, lane, operation, kind, address):
     store64(address, new)
 
 
-@njit(cache=True)
+@compiled
 def _combine(operation, old, operand):
     if operation == ops.ADD:
         return old + operand
@@ -101,22 +98,16 @@ def _combine(operation, old, operand):
     return operand  # EXCH
 
 
-@njit(cache=True)
-def _add_float(block, lane, old, operand, flush, address):
-    pair = np.empty(2, np.int32)
-    pair[0], pair[1] = old, operand
+@compiled
+def _add_float(old, operand, flush):
+    """FP32 sum of two bit patterns."""
     if flush:
-        for i in range(2):
-            if pair[i] & 0x7F800000 == 0:
-                pair[i] &= np.int32(-0x80000000)
-    values = pair.view(np.float32)
-    values[0] = values[0] + values[1]
-    if flush and pair[0] & 0x7F800000 == 0:
-        pair[0] &= np.int32(-0x80000000)
-    store32(address, pair[0])
+        old, operand = flush32(np.int64(old)), flush32(np.int64(operand))
+    total = np.int64(bits_of(np.float32(float_of(np.int32(old)) + float_of(np.int32(operand)))))
+    return flush32(total) if flush else total
 
 
-@njit(cache=True)
+@compiled
 def _half_to_float(half):
     sign, exponent, fraction = half >> 15, (half >> 10) & 31, half & 1023
     if exponent == 31:
@@ -128,7 +119,7 @@ def _half_to_float(half):
     return -value if sign else value
 
 
-@njit(cache=True)
+@compiled
 def _float_to_half(value):
     """Round to nearest even; ``value`` is exact in double precision."""
     if value != value:
@@ -149,7 +140,7 @@ def _float_to_half(value):
     return sign | (((exponent + 15) << 10) + np.int64(np.rint((size - 1.0) * 1024.0)))
 
 
-@njit(cache=True)
+@compiled
 def _add_halves(block, old, operand):
     total = np.int64(0)
     for part in range(2):

@@ -10,7 +10,6 @@ fragments looked at only where control flow turns.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from gpusim.capture import layout as at
 from gpusim.capture.access import execute_memory
@@ -28,6 +27,7 @@ from gpusim.capture.flow import (
     retire,
     signed32,
 )
+from gpusim.capture.jit import compiled
 from gpusim.capture.lane_bodies import execute_lanes
 from gpusim.sass import system_ops as ops
 from gpusim.sass.opcodes import INTEGER_BASE, LANES_BASE, MEMORY_BASE
@@ -36,7 +36,7 @@ from gpusim.sass.opcodes import INTEGER_BASE, LANES_BASE, MEMORY_BASE
 FRAGMENT_QUANTUM = 256
 
 
-@njit(cache=True)
+@compiled
 def read_source(registers, row, column, own_base, scratch):
     """Copy one source operand to ``scratch`` int32[4, 32], with its sign changes."""
     words = row[column + at.SOURCE_WORDS]
@@ -68,7 +68,7 @@ def read_source(registers, row, column, own_base, scratch):
                 scratch[0, lane] = signed32(-low)
 
 
-@njit(cache=True)
+@compiled
 def write_back(registers, row, own_base, scratch, executing):
     """Copy ``scratch`` to the destination registers of the executing lanes."""
     start = np.uint64(row[at.D_OFFSET] + (row[at.D_OWN] & own_base))
@@ -86,7 +86,7 @@ def write_back(registers, row, own_base, scratch, executing):
                 registers[begin + lane] = scratch[word, lane]
 
 
-@njit(cache=True)
+@compiled
 def write_predicates(block, row, first, executing):
     """Write block.q to the destination predicates of the executing lanes."""
     for i in range(2):
@@ -94,7 +94,7 @@ def write_predicates(block, row, first, executing):
         block.predicates[slot] = (block.predicates[slot] & ~executing) | (np.int64(block.q[i]) & executing)
 
 
-@njit(cache=True)
+@compiled
 def log_run(log, warp, first, stop, mask):
     """Append the run of instructions ``first`` to ``stop - 1``."""
     if stop > first:
@@ -106,7 +106,7 @@ def log_run(log, warp, first, stop, mask):
         log.run_mask[n] = np.uint32(mask)
 
 
-@njit(cache=True)
+@compiled
 def room(log):
     """Whether one more instruction of any kind can be logged."""
     return (
@@ -116,7 +116,7 @@ def room(log):
     )
 
 
-@njit(cache=True)
+@compiled
 def run_warp(code, block, log, warp, global_warp):
     """Run the ready fragments of ``warp`` until none is left or the warp has had its turn.
 
@@ -400,20 +400,20 @@ def run_warp(code, block, log, warp, global_warp):
         fragment_end = executed + FRAGMENT_QUANTUM
 
 
-@njit(cache=True)
+@compiled
 def predicates_in(predicates, first, row):
     """Lane mask of an instruction's first predicate input."""
     return (predicates[first + row[at.P0]] ^ np.int64(row[at.P0_FLIP])) & at.FULL
 
 
-@njit(cache=True)
+@compiled
 def bad_target(block, warp, row, lane, goal):
     """Note a direct branch to a place that holds no instruction."""
     block.fault[at.FAULT_WARP], block.fault[at.FAULT_LANE], block.fault[at.FAULT_ADDRESS] = warp, lane, goal
     return at.BAD_TARGET
 
 
-@njit(cache=True)
+@compiled
 def start_block(code, block, linear):
     """Load block number ``linear`` into ``block``: cleared registers, all warps ready at instruction 0."""
     shape, where = code.shape, block.where
@@ -453,7 +453,7 @@ def start_block(code, block, linear):
         block.local[i] = 0
 
 
-@njit(cache=True)
+@compiled
 def run_block(code, block, log, first_block):
     """Run the block in ``block`` until it ends or stops; its turn starts with warp W_NEXT_WARP.
 
@@ -486,7 +486,7 @@ def run_block(code, block, log, first_block):
     return at.DONE
 
 
-@njit(cache=True)
+@compiled
 def run_blocks(code, block, log, first_block, next_block, end_block):
     """Run blocks ``next_block`` to ``end_block - 1`` one after another in the one ``block`` state.
 

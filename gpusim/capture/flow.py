@@ -10,19 +10,19 @@ waited longest runs next, so that lanes which spin for each other all make progr
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from gpusim.capture import layout as at
+from gpusim.capture.jit import compiled
 from gpusim.sass import system_ops as ops
 
 
-@njit(cache=True)
+@compiled
 def signed32(value):
     """The low 32 bits of ``value`` as a signed number, in range for an int32 whether compiled or not."""
     return ((value & 0xFFFFFFFF) ^ 0x80000000) - 0x80000000
 
 
-@njit(cache=True)
+@compiled
 def first_lane(mask):
     """Lowest set bit of a lane mask (32 for none)."""
     lane = 0
@@ -31,7 +31,7 @@ def first_lane(mask):
     return lane
 
 
-@njit(cache=True)
+@compiled
 def count_lanes(mask):
     """Set bits of a lane mask."""
     mask = mask - ((mask >> 1) & 0x55555555)
@@ -40,7 +40,7 @@ def count_lanes(mask):
     return ((mask * 0x01010101) & 0xFFFFFFFF) >> 24
 
 
-@njit(cache=True)
+@compiled
 def push(block, warp, pc, mask, state, wait):
     """Put a fragment into the warp's table; one that is ready joins a ready one at the same place."""
     if state == at.READY:
@@ -63,7 +63,7 @@ def push(block, warp, pc, mask, state, wait):
             return
 
 
-@njit(cache=True)
+@compiled
 def pick(block, warp):
     """Index of the ready fragment that has waited longest, or -1; it leaves the table."""
     best = -1
@@ -77,13 +77,13 @@ def pick(block, warp):
     return best
 
 
-@njit(cache=True)
+@compiled
 def participants(block, own_base, row, mask):
     """Lanes that set out together, as the convergence barrier ``row`` of a fragment's lanes says."""
     return np.int64(block.registers[own_base + row + first_lane(mask)]) & at.FULL
 
 
-@njit(cache=True)
+@compiled
 def release_converged(block, warp, own_base):
     """Make ready what waits in BSYNC for nobody any more."""
     for f in range(at.LANES):
@@ -105,7 +105,7 @@ def release_converged(block, warp, own_base):
         push(block, warp, pc + 1, together, at.READY, 0)
 
 
-@njit(cache=True)
+@compiled
 def release_warp_wait(block, warp):
     """Make ready what waits in WARPSYNC for nobody any more."""
     arrived = np.int64(0)
@@ -124,7 +124,7 @@ def release_warp_wait(block, warp):
                 push(block, warp, block.pc[warp, g] + 1, block.mask[warp, g], at.READY, 0)
 
 
-@njit(cache=True)
+@compiled
 def leave_convergence(block, warp, own_base, row, leaving):
     """BREAK: nobody waits for the lanes ``leaving`` at this convergence barrier any more."""
     wanted = participants(block, own_base, row, leaving)
@@ -136,7 +136,7 @@ def leave_convergence(block, warp, own_base, row, leaving):
     release_converged(block, warp, own_base)
 
 
-@njit(cache=True)
+@compiled
 def retire(code, block, warp, own_base, mask):
     """EXIT of ``mask``: whoever waited for these lanes waits no more."""
     block.live[warp] &= ~mask
@@ -151,7 +151,7 @@ def retire(code, block, warp, own_base, mask):
             complete_barrier(code, block, barrier)
 
 
-@njit(cache=True)
+@compiled
 def arrive(code, block, warp, mask, barrier, threads, reduction, vote):
     """Lanes ``mask`` arrive at a block barrier that expects ``threads`` (0: all of the block)."""
     block.arrived[barrier, warp] |= mask
@@ -160,7 +160,7 @@ def arrive(code, block, warp, mask, barrier, threads, reduction, vote):
     block.reduction[barrier] = reduction
 
 
-@njit(cache=True)
+@compiled
 def complete_barrier(code, block, barrier):
     """If everybody expected has arrived, make the waiting fragments ready; True if so.
 

@@ -8,14 +8,14 @@ shfl.sync, vote.sync, match.sync, redux.sync; register names as in its special-r
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from gpusim.capture import layout as at
 from gpusim.capture.flow import first_lane, signed32
+from gpusim.capture.jit import compiled
 from gpusim.sass import system_ops as ops
 
 
-@njit(cache=True)
+@compiled
 def execute_lanes(code, block, warp, op, f0, f1, vote_in, executing, active):
     """Execute lane-crossing body ``op``: reads block.x, y, z; writes block.w and block.q."""
     x, w, q = block.x, block.w, block.q
@@ -77,7 +77,7 @@ def execute_lanes(code, block, warp, op, f0, f1, vote_in, executing, active):
         q[0] = np.uint32(holds)
 
 
-@njit(cache=True)
+@compiled
 def _special(code, block, warp, number, executing, active):
     w, shape, where = block.w, code.shape, block.where
     value = np.int64(0)
@@ -139,7 +139,7 @@ def _special(code, block, warp, number, executing, active):
         w[1, lane] = signed32(value >> 32) if number == ops.SR_CLOCK_64 else 0
 
 
-@njit(cache=True)
+@compiled
 def _shuffle(block, mode, executing):
     """Lane and clamp as PTX's shfl: clamp bits 0..4 bound the lane, bits 8..12 split the warp."""
     x, y, z, w = block.x, block.y, block.z, block.w
@@ -171,7 +171,7 @@ def _shuffle(block, mode, executing):
     block.q[0] = np.uint32(inside)
 
 
-@njit(cache=True)
+@compiled
 def _match(block, mode, words, executing):
     x, w = block.x, block.w
     holds = np.int64(1)
@@ -191,7 +191,7 @@ def _match(block, mode, words, executing):
     block.q[0] = at.FULL if holds else 0
 
 
-@njit(cache=True)
+@compiled
 def _reduce(block, operation, signed, executing):
     x = block.x
     total, started = np.int64(0), False
@@ -219,7 +219,7 @@ def _reduce(block, operation, signed, executing):
         block.w[0, lane] = signed32(total)
 
 
-@njit(cache=True)
+@compiled
 def _pack(block, warp, byte, uniform):
     x, y, w = block.x, block.y, block.w
     first = warp * at.PREDICATE_SLOTS + (at.UNIFORM_PREDICATES if uniform else 0)
@@ -233,7 +233,7 @@ def _pack(block, warp, byte, uniform):
         w[0, lane] = signed32(value | (bits & mask) << shift)
 
 
-@njit(cache=True)
+@compiled
 def _unpack(block, warp, byte, uniform, executing):
     x, y = block.x, block.y
     first = warp * at.PREDICATE_SLOTS + (at.UNIFORM_PREDICATES if uniform else 0)

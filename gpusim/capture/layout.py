@@ -146,6 +146,7 @@ class Block(NamedTuple):
     wf: np.ndarray
     q: np.ndarray  # uint32[2]
     lane_address: np.ndarray  # int64[32]
+    second_address: np.ndarray  # int64[32]
     fault: np.ndarray  # int64[8]: see FAULT_*
 
 

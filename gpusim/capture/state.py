@@ -158,6 +158,7 @@ def make_block(prepared: Prepared, code: at.Code) -> at.Block:
         wf=scratch[3].view(np.float32),
         q=np.zeros(2, np.uint32),
         lane_address=np.zeros(at.LANES, np.int64),
+        second_address=np.zeros(at.LANES, np.int64),
         fault=np.zeros(8, np.int64),
     )
 

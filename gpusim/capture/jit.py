@@ -1,0 +1,13 @@
+"""One decorator for the interpreter's compiled functions.
+
+Mental model: these functions only read and write arrays that their callers own, so Numba's reference
+counting is switched off (``_nrt=False``): it would cost more than the instructions that are emulated, and
+twice the compile time. The price: nothing compiled with it may allocate. Division by zero gives what the
+machine gives (``error_model``), compiled code is kept on disk.
+"""
+
+from __future__ import annotations
+
+from numba import njit
+
+compiled = njit(cache=True, error_model="numpy", _nrt=False)
