@@ -1,0 +1,204 @@
+"""Conversions of every size against exact fractions: saturation, NaN rules, one rounding."""
+
+from fractions import Fraction
+
+import pytest
+from arith_harness import execute, lower
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles_arith import (
+    BF16,
+    E4M3,
+    E5M2,
+    F16,
+    F32,
+    F64,
+    INTEGER_EDGES,
+    M32,
+    M64,
+    edges,
+    integral,
+    saturate,
+    signed,
+    to_integer,
+)
+
+FORMATS = {"": F32, "F16": F16, "F64": F64, "BF16": BF16}
+quick = settings(max_examples=5, deadline=None)
+
+
+def codes(f):
+    return st.lists(
+        st.one_of(st.sampled_from(edges(f)), st.integers(0, 2 * f.sign - 1)), min_size=32, max_size=32
+    )
+
+
+def state_of(values):
+    return {"R2": [v & M32 for v in values], "R3": [v >> 32 for v in values]}
+
+
+@pytest.mark.parametrize("source", ["", "F16", "F64"])
+@pytest.mark.parametrize("target", ["S8", "U8", "S16", "U16", "", "U32", "S64", "U64"])
+@pytest.mark.parametrize("mode", ["", "FLOOR", "CEIL", "TRUNC"])
+@given(st.data())
+@quick
+def test_float_to_integer(source, target, mode, data):
+    f = FORMATS[source]
+    values = data.draw(codes(f))
+    bits, is_signed = int((target or "S32")[1:]), not target.startswith("U")
+    for zero in (False, True):
+        parts = ["F2I", target, source, mode, "NTZ" if zero else ""]
+        out = execute(".".join(p for p in parts if p) + " R0, R2", state_of(values))
+        expected = [to_integer(f, v, bits, is_signed, mode or "ROUND", zero) for v in values]
+        if bits == 64:
+            assert out.pair == [e & M64 for e in expected]
+        else:
+            assert out.word == [e & M32 for e in expected]
+
+
+@given(codes(F32))
+@quick
+def test_flushing_before_rounding_up_an_integer(values):
+    out = execute("F2I.FTZ.CEIL.NTZ R0, R2", state_of(values))
+    assert out.word == [to_integer(F32, F32.flush(v), 32, True, "CEIL", True) & M32 for v in values]
+    out = execute("F2I.TRUNC.NTZ R0, -|R2|", state_of(values))
+    assert out.word == [to_integer(F32, v | F32.sign, 32, True, "TRUNC", True) & M32 for v in values]
+
+
+INTEGERS = st.lists(
+    st.one_of(
+        st.sampled_from(INTEGER_EDGES + [e << 32 for e in INTEGER_EDGES] + [e << 32 | 1 for e in INTEGER_EDGES]),
+        st.integers(0, M64),
+        st.integers(0, 63).map(lambda s: 1 << s),
+        st.integers(24, 62).map(lambda s: (1 << s) + (1 << s - 24) + 1),
+        st.integers(24, 62).map(lambda s: (1 << s) + (1 << s - 24)),
+    ),
+    min_size=32,
+    max_size=32,
+)
+
+
+@pytest.mark.parametrize("target", ["", "F16", "F64", "BF16"])
+@pytest.mark.parametrize("source", ["S8", "U8", "S16", "U16", "", "U32", "S64", "U64"])
+@pytest.mark.parametrize("mode", ["RN", "RM", "RP", "RZ"])
+@given(INTEGERS)
+@quick
+def test_integer_to_float(target, source, mode, values):
+    f = FORMATS[target]
+    bits, is_signed = int((source or "S32")[1:]), not source.startswith("U")
+    parts = ["I2F", target, source, "" if mode == "RN" else mode]
+    out = execute(".".join(p for p in parts if p) + " R0, R2", state_of(values))
+    mask = (1 << bits) - 1
+    expected = [
+        f.round(Fraction(signed(v, bits) if is_signed else v & mask), mode) for v in values
+    ]
+    assert (out.pair if f is F64 else out.word) == expected
+
+
+@given(INTEGERS)
+@quick
+def test_fast_conversion_and_byte_selectors(values):
+    state = state_of(values)
+    low = [v & M32 for v in values]
+    assert execute("I2FP.F32.S32 R0, R2", state).word == [F32.round(Fraction(signed(v))) for v in low]
+    assert execute("I2FP.F32.U32.RZ R0, R2", state).word == [F32.round(Fraction(v), "RZ") for v in low]
+    for i in range(4):
+        assert execute(f"I2F.U8 R0, R2.B{i}", state).word == [F32.round(Fraction(v >> 8 * i & 255)) for v in low]
+    assert execute("I2F.S16 R0, R2.H1", state).word == [F32.round(Fraction(signed(v >> 16, 16))) for v in low]
+    assert execute("UI2F.U32.RP UR0, UR2", {"UR2": low}).word == [F32.round(Fraction(v), "RP") for v in low]
+
+
+def expected_float(source, target, code, mode="RN"):
+    if source.is_nan(code):
+        return None
+    if source.is_infinite(code):
+        return target.infinity | (target.sign if source.is_negative(code) else 0)
+    return target.round(source.value(code), mode, source.is_negative(code))
+
+
+NAMES = {"F16": F16, "F32": F32, "F64": F64}
+
+
+@pytest.mark.parametrize("source", NAMES)
+@pytest.mark.parametrize("target", NAMES)
+@pytest.mark.parametrize("mode", ["RN", "RM", "RP", "RZ"])
+@given(st.data())
+@quick
+def test_float_to_float(source, target, mode, data):
+    values = data.draw(codes(NAMES[source]))
+    parts = ["F2F", target, source, "" if mode == "RN" else mode]
+    out = execute(".".join(p for p in parts if p) + " R0, R2", state_of(values))
+    f = NAMES[target]
+    for got, value in zip(out.pair if f is F64 else out.word, values):
+        expected = expected_float(NAMES[source], f, value, mode)
+        assert f.is_nan(got) if expected is None else got == expected
+
+
+@pytest.mark.parametrize("name", ["", "F16", "F64"])
+@pytest.mark.parametrize("mode", ["", "FLOOR", "CEIL", "TRUNC"])
+@given(st.data())
+@quick
+def test_rounding_to_integral(name, mode, data):
+    f = FORMATS[name]
+    values = data.draw(codes(f))
+    parts = ["FRND", name, mode]
+    out = execute(".".join(p for p in parts if p) + " R0, R2", state_of(values))
+    for got, v in zip(out.pair if f is F64 else out.word, values):
+        if f.is_nan(v):
+            assert f.is_nan(got)
+        elif f.is_infinite(v):
+            assert got == v
+        else:
+            assert got == f.round(Fraction(integral(f.value(v), mode or "ROUND")), "RN", f.is_negative(v))
+
+
+@pytest.mark.parametrize("text,f", [("F16.F32", F16), ("BF16.F32", BF16)])
+@pytest.mark.parametrize("mode", ["RN", "RZ"])
+@pytest.mark.parametrize("relu", [False, True])
+@given(codes(F32), codes(F32))
+@quick
+def test_packing_two_floats(text, f, mode, relu, a, b):
+    suffix = (".RELU" if relu else "") + ("" if mode == "RN" else "." + mode)
+    out = execute(f"F2FP{suffix}.{text}.PACK_AB R0, R1, R2", {"R1": a, "R2": b})
+
+    def one(code):
+        expected = expected_float(F32, f, code, mode)
+        if expected is None:
+            return f.nan
+        return 0 if relu and expected & f.sign else expected
+
+    assert out.word == [one(x) << 16 | one(y) for x, y in zip(a, b)]
+
+
+@pytest.mark.parametrize("text,f", [("E4M3", E4M3), ("E5M2", E5M2)])
+@given(codes(F32), codes(F32), st.lists(st.integers(0, M32), min_size=32, max_size=32))
+@quick
+def test_packing_eight_bit_floats_saturates_to_finite(text, f, a, b, c):
+    def one(code):
+        if F32.is_nan(code):
+            return f.nan
+        sign = f.sign if F32.is_negative(code) else 0
+        if F32.is_infinite(code):
+            return sign | f.top
+        rounded = f.round(abs(F32.value(code)))
+        return sign | min(rounded, f.top)
+
+    pair = [one(x) << 8 | one(y) for x, y in zip(a, b)]
+    state = {"R1": a, "R2": b, "R3": c}
+    text = f"F2FP.SATFINITE.{text}.F32.PACK_AB_MERGE_C R0, R1, R2, R3"
+    assert execute(text, state).word == [(z << 16 | p) & M32 for z, p in zip(c, pair)]
+
+
+@given(codes(F32), codes(F32))
+@quick
+def test_packing_floats_as_small_integers(a, b):
+    out = execute("F2IP.S8.F32.NTZ R0, R1, R2, RZ", {"R1": a, "R2": b})
+    low = [to_integer(F32, v, 8, True, "ROUND", True) & 255 for v in b]
+    high = [to_integer(F32, v, 8, True, "ROUND", True) & 255 for v in a]
+    assert out.word == [h << 8 | v for h, v in zip(high, low)]
+    assert saturate(300, 8, True) == 127
+
+
+def test_what_no_row_understands_is_refused():
+    for text in ("F2I.S128 R0, R2", "I2F.F32.S32.FOO R0, R2", "F2F.F32.F64.FLOOR R0, R2", "I2F R0, -R2"):
+        assert lower(text) is None
