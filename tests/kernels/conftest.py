@@ -15,6 +15,8 @@ import zlib
 import pytest
 
 ON_DEVICE = os.environ.get("GPUSIM_TEST_ON", "capture") == "cuda"
+#: Far above what any test here executes: a livelock ends in seconds.
+INSTRUCTION_LIMIT = 5_000_000
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
 
 
@@ -45,6 +47,14 @@ def launch(request):
     capture = pytest.importorskip("gpusim.capture.launch").capture
 
     def by_capture(kernel, grid, block, *args, shared_bytes=0):
-        return capture(kernel, grid, block, args, gpu=request.param, shared_bytes=shared_bytes)
+        return capture(
+            kernel,
+            grid,
+            block,
+            args,
+            gpu=request.param,
+            shared_bytes=shared_bytes,
+            instruction_limit=INSTRUCTION_LIMIT,
+        )
 
     return by_capture
