@@ -96,9 +96,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _fail(error.format_message() + hint, UsageError.exit_code)
     except GpusimError as error:
         return _fail(str(error), error.exit_code)
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         _reraise_for_debugging()
-        return _fail(f"this needs the Python package {error.name!r}, which is not installed", COULD_NOT_RUN)
+        return _fail(f"a Python package that this needs is not installed: {error.msg}", COULD_NOT_RUN)
     except OSError as error:
         _reraise_for_debugging()
         return _fail(f"{error.filename or 'system'}: {error.strerror or error}", COULD_NOT_RUN)

@@ -48,6 +48,8 @@ def find_kernel(name: str) -> Any:
         return _suite().get(name)
     except KeyError as error:
         raise UnknownKernelError(str(error.args[0])) from None
+    except ImportError as error:
+        raise ToolchainError(f"{_NO_CUDA}; {error.msg}") from None
 
 
 def parse_request(text: str) -> tuple[str, dict[str, str]]:
@@ -109,8 +111,6 @@ def _suite() -> ModuleType:
     try:
         return importlib.import_module(SUITE)
     except ModuleNotFoundError as error:
-        if error.name == "numba.cuda" or (error.name or "").startswith(("numba_cuda", "cuda")):
-            raise ToolchainError(_NO_CUDA) from None
         if error.name != SUITE:
             raise
     start = Path(__file__).parents[1] / "kernels" / "__init__.py"

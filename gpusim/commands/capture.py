@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from gpusim.commands.options import HELP, format_option, gpu_option
+from gpusim.errors import UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.report.tables import format_records
 from gpusim.suite import capture_case, make_case, parse_request
@@ -32,6 +33,8 @@ def capture(kernel: str, gpu: str, output: Path, small: bool, form: str) -> int:
       gpusim capture saxpy:n=65536 --gpu h200 -o saxpy.trace
       gpusim capture pointer_chase --small -o chase.trace
     """
+    if not output.parent.is_dir():  # before the work, not after it
+        raise UsageError(f"there is no folder {output.parent} to write {output.name} into")
     name, shape = parse_request(kernel)
     spec = load_gpu(gpu)
     case = make_case(name, shape, spec, small=small)

@@ -11,13 +11,20 @@ from __future__ import annotations
 import multiprocessing
 import queue
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, replace
 
+from gpusim.compare.ahead import compile_emulator, compile_engine
 from gpusim.compare.error import DEFAULT_TOLERANCE_PERCENT, Row, Summary, Verdict, summarise
 from gpusim.compare.points import default_points
 from gpusim.compare.replay import REPLAYS, Bench
-from gpusim.errors import GpusimError, NoDataError, UnknownKernelError, UnsupportedOpcodeError
+from gpusim.errors import (
+    GpusimError,
+    NoDataError,
+    ToolchainError,
+    UnknownKernelError,
+    UnsupportedOpcodeError,
+)
 from gpusim.gpus.load import load_gpu
 from gpusim.silicon.published import Measurement, load_published
 
@@ -91,6 +98,7 @@ def compare(
     rows: dict[int, list[Row]] = {index: [] for index, _, _ in work}
     failures: dict[tuple[str, str], Failure] = {}
     done = 0
+    progress(f"{total} points in {len(groups)} series; the first run compiles for about a minute")
     for index, outcome in _run_all(work, jobs):
         done += 1
         if isinstance(outcome, Row):
@@ -136,36 +144,38 @@ def _run_all(
             for outcome in replay_group(gpu, group):
                 yield index, outcome
         return
-    # One group first, alone: it fills the cache of compiled code that all workers then share.
-    first, *rest = work
-    for outcome in replay_group(*first[1:]):
-        yield first[0], outcome
-    yield from _run_in_workers(rest, jobs)
-
-
-def _run_in_workers(
-    work: list[tuple[int, str, list[Measurement]]], jobs: int
-) -> Iterator[tuple[int, Row | Failure]]:
     # spawn, not fork: a fork would copy locks of threads that do not exist in the child.
     context = multiprocessing.get_context("spawn")
     finished = context.Queue()
     with ProcessPoolExecutor(
         min(jobs, len(work)), mp_context=context, initializer=_adopt, initargs=(finished,)
     ) as pool:
-        running = {pool.submit(_replay_reporting, *item) for item in work}
-        open_groups = len(work)
-        while open_groups:
-            try:
-                index, outcome = finished.get(timeout=POLL_SECONDS)
-            except queue.Empty:
-                for future in [f for f in running if f.done()]:
-                    running.remove(future)
-                    future.result()  # raises what the worker died of
-                continue
-            if outcome is None:
-                open_groups -= 1
-            else:
-                yield index, outcome
+        ahead = [pool.submit(compile_ahead, half, work[0][1]) for half in ("emulator", "engine")]
+        for future in ahead:
+            future.result()
+        yield from _collect({pool.submit(_replay_reporting, *item) for item in work}, finished)
+
+
+def _collect(running: set[Future], finished: multiprocessing.Queue) -> Iterator[tuple[int, Row | Failure]]:
+    """What the workers put into the queue, until each of them has put the None that ends its group."""
+    open_groups = len(running)
+    while open_groups:
+        try:
+            index, outcome = finished.get(timeout=POLL_SECONDS)
+        except queue.Empty:
+            for future in [f for f in running if f.done()]:
+                running.remove(future)
+                future.result()  # raises what the worker died of
+            continue
+        if outcome is None:
+            open_groups -= 1
+        else:
+            yield index, outcome
+
+
+def compile_ahead(half: str, gpu: str) -> None:
+    """Fill the cache of compiled code for the ``emulator`` or the ``engine``."""
+    {"emulator": compile_emulator, "engine": compile_engine}[half](load_gpu(gpu))
 
 
 def _adopt(finished: multiprocessing.Queue) -> None:
@@ -187,6 +197,8 @@ def replay_group(gpu: str, group: Iterable[Measurement]) -> Iterator[Row | Failu
         bench.gpu = replace(spec, clock_hz=m.sm_clock_mhz * 1e6)
         try:
             simulated = REPLAYS[m.series](bench, m)
+        except ToolchainError:
+            raise  # nothing can be captured here: not a matter of this series
         except GpusimError as error:
             yield error.exit_code, f"{m.point}: {error}"
             return

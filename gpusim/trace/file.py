@@ -204,7 +204,10 @@ def naming(path: Path) -> Iterator[None]:
 @contextlib.contextmanager
 def replacing(target: Path) -> Iterator[io.BufferedWriter]:
     """A stream whose bytes replace ``target`` when the block ends well; else nothing changes."""
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+    except OSError as error:  # name the file that was asked for, not the temporary one
+        raise type(error)(error.errno, error.strerror, str(target)) from None
     try:
         with os.fdopen(handle, "wb") as stream:
             yield stream

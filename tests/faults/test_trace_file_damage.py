@@ -255,3 +255,8 @@ def test_a_writer_that_is_killed_leaves_the_old_file(tmp_path: Path) -> None:
 def test_a_missing_file_is_an_ordinary_missing_file(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         Trace.load(tmp_path / "none.trace")
+
+
+def test_writing_into_a_folder_that_is_not_there_names_the_file(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="t.trace"):
+        TRACE.save(tmp_path / "no" / "t.trace")
