@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gpusim.errors import TraceFormatError
 from gpusim.trace.record import Chunk
 
 
@@ -100,7 +101,10 @@ class Arena:
         return Tables(*(part.rows for part in parts))
 
     def add(self, chunk: Chunk) -> _Live:
-        """Copy a chunk in."""
+        """Copy a chunk in; raises TraceFormatError for a path that executes nothing, on which a warp
+        would never end."""
+        if (np.diff(chunk.path_start) < 1).any() or (chunk.runs["count"] < 1).any():
+            raise TraceFormatError(f"chunk at block {chunk.first_block}: a path or run without instructions")
         runs = np.empty((len(chunk.runs), 3), np.int64)
         for column, name in enumerate(("first", "count", "mask")):
             runs[:, column] = chunk.runs[name]

@@ -44,9 +44,10 @@ def lane_addresses(accesses, index, scattered, scatter_base, mask, out):
 
 @compiled
 def sectors_between(start, end):
-    """Mask of the sectors of a line that bytes ``start .. end - 1`` (offsets in the line) touch."""
+    """Mask of the sectors of a line that bytes ``start .. end - 1`` (offsets in the line) touch; bytes
+    beyond the line's end, which only a misaligned access has, are left out."""
     first = start >> SECTOR_SHIFT
-    last = (end - 1) >> SECTOR_SHIFT
+    last = min(end - 1, LINE_BYTES - 1) >> SECTOR_SHIFT
     return ((1 << (last + 1)) - 1) & ~((1 << first) - 1)
 
 

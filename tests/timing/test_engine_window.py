@@ -1,0 +1,135 @@
+"""The conductor: no message too late, nobody woken for nothing, a standstill reported."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hand_traces import Asm, build, small_gpu
+
+from gpusim.engine.arena import Arena
+from gpusim.engine.gpu import simulate
+from gpusim.engine.memory import L2Part
+from gpusim.engine.window import Conductor
+from gpusim.errors import DeadlockError, LaunchError, TraceFormatError, UsageError
+from gpusim.model.messages import NEVER
+
+LATENCY = 50
+
+
+class Player:
+    """Returns every ball ``LATENCY`` after it came, until ``balls`` were played."""
+
+    def __init__(self, name: str, to: str, balls: int, serve: int | None = None) -> None:
+        self.name, self.to, self.balls = name, to, balls
+        self.arrivals = [] if serve is None else [serve]
+        self.played: list[int] = []
+        self.advanced_to = 0
+        self.runs = 0
+
+    def next_tick(self) -> int:
+        return min(self.arrivals, default=NEVER)
+
+    def deliver(self, batch: np.ndarray) -> None:
+        assert batch.min() >= self.advanced_to
+        self.arrivals += batch.tolist()
+
+    def advance(self, until: int) -> list[tuple[str, np.ndarray]]:
+        self.runs += 1
+        self.advanced_to = until
+        out = []
+        for tick in sorted(self.arrivals):
+            if tick >= until:
+                continue
+            self.arrivals.remove(tick)
+            self.played.append(tick)
+            if len(self.played) < self.balls:
+                out.append(tick + LATENCY)
+        return [(self.to, np.array(out))] if out else []
+
+    def waiting_for(self) -> str:
+        return ""
+
+
+def rally(window: int, swap: bool = False) -> tuple[Player, Player]:
+    """Left serves at tick 7; the rally ends with left's tenth ball."""
+    left, right = Player("left", "to_right", 10, serve=7), Player("right", "to_left", 10)
+    routes = {"to_right": [(right, right.deliver)], "to_left": [(left, left.deliver)]}
+    Conductor([right, left] if swap else [left, right], routes, window).run()
+    return left, right
+
+
+@pytest.mark.parametrize("window", [1, 7, 49, 50])
+@pytest.mark.parametrize("swap", [False, True])
+def test_messages_arrive_at_their_time_whatever_the_window(window, swap):
+    left, right = rally(window, swap)
+    assert left.played == [7 + 100 * i for i in range(10)]
+    assert right.played == [57 + 100 * i for i in range(9)]
+
+
+def test_a_part_runs_only_in_windows_in_which_it_has_work():
+    left, right = rally(1)
+    assert (left.runs, right.runs) == (10, 9)
+
+
+def test_a_lost_answer_is_reported_as_a_deadlock(monkeypatch):
+    advance = L2Part.advance
+    monkeypatch.setattr(
+        L2Part, "advance", lambda self, until: [(to, batch) for to, batch in advance(self, until) if to != "sm"]
+    )
+    asm = Asm().load(lambda b, w: (1 << 30, 4)).exit(wait_mask=1)
+    with pytest.raises(DeadlockError, match="by_hand.*1 unanswered reads"):
+        simulate(build(asm), small_gpu())
+
+
+def test_impossible_launches_are_refused():
+    with pytest.raises(LaunchError, match="shared memory"):
+        simulate(build(Asm().exit(), shared_bytes=300 * 1024), small_gpu())
+    with pytest.raises(LaunchError, match="registers"):
+        simulate(build(Asm().exit(), threads=1024, registers=255), small_gpu())
+    with pytest.raises(LaunchError, match="compute capability"):
+        simulate(build(Asm().exit(), capability=(8, 0)), small_gpu())
+    with pytest.raises(UsageError):
+        simulate([], small_gpu())
+    with pytest.raises(UsageError, match="threads"):
+        simulate(build(Asm().exit()), small_gpu(), threads=0)
+
+
+def test_a_trace_that_lacks_blocks_is_refused():
+    trace = build(Asm().exit(), blocks=10, blocks_per_chunk=4)
+    del trace.chunk_list[1]
+    with pytest.raises(TraceFormatError, match="block 4"):
+        simulate(trace, small_gpu())
+
+
+def test_a_path_without_instructions_is_refused():
+    trace = build(Asm().exit())
+    trace.chunk_list[0].runs["count"] = 0
+    with pytest.raises(TraceFormatError):
+        simulate(trace, small_gpu())
+
+
+def test_arena_reuses_the_place_of_finished_chunks():
+    asm = Asm().load(lambda b, w: ((1 << 30) + b * 128, 4)).exit(wait_mask=1)
+    trace = build(asm, blocks=400, blocks_per_chunk=10)
+    arena = Arena()
+    sizes = set()
+    for chunk in trace.chunks():
+        live = arena.add(chunk)
+        rows = arena.tables.accesses[live.accesses : live.accesses + len(chunk.accesses)]
+        np.testing.assert_array_equal(rows[:, 0], chunk.accesses["address"].astype(np.int64))
+        for _ in range(chunk.blocks):
+            arena.finish_block(live)
+        sizes.add(tuple(len(table) for table in arena.tables))
+    assert len(sizes) == 1
+
+
+def test_arena_keeps_live_chunks_while_it_grows():
+    asm = Asm()
+    for i in range(300):
+        asm.load(lambda b, w, i=i: ((1 << 30) + b * 65536 + i * 128, 4), barrier=7)
+    trace = build(asm.exit(), blocks=30, blocks_per_chunk=3)
+    arena = Arena()
+    live = [arena.add(chunk) for chunk in trace.chunks()]
+    for place in live:
+        rows = arena.tables.accesses[place.accesses : place.accesses + len(place.chunk.accesses)]
+        np.testing.assert_array_equal(rows[:, 0], place.chunk.accesses["address"].astype(np.int64))

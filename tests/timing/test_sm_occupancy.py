@@ -1,0 +1,69 @@
+"""How many blocks fit, what limits them, how dispatch places and refills them."""
+
+from __future__ import annotations
+
+import pytest
+from hand_traces import Asm, build, small_gpu
+
+from gpusim.engine.dispatch import turnaround_halves
+from gpusim.engine.gpu import simulate
+from gpusim.gpus.load import load_gpu
+from gpusim.model.dispatch import occupancy
+from gpusim.trace.record import PipeClass
+
+KIB = 1024
+
+
+@pytest.mark.parametrize(
+    ("threads", "registers", "shared", "blocks", "limiter"),
+    [
+        (256, 32, 0, 8, "warps"),
+        (32, 32, 0, 32, "blocks"),
+        (256, 64, 0, 4, "registers"),
+        (1024, 64, 0, 1, "registers"),
+        (128, 40, 0, 12, "registers"),  # 40 * 32 = 1280 registers a warp: 51 warps, 48 in whole groups of four
+        (256, 32, 48 * KIB, 4, "shared_mem"),  # 49 KiB with the reserve, 228 KiB an SM
+        (64, 16, 113 * KIB, 2, "shared_mem"),
+    ],
+)
+def test_occupancy_as_the_cuda_calculator_has_it(threads, registers, shared, blocks, limiter):
+    trace = build(Asm().exit(), blocks=10000, threads=threads, registers=registers, shared_bytes=shared)
+    fit = occupancy(trace.launch, load_gpu("h200"))
+    assert (fit.blocks_per_sm, fit.limiter) == (blocks, limiter)
+    assert fit.l1_bytes + fit.carveout_bytes == 256 * KIB
+    assert fit.carveout_bytes >= blocks * (shared + KIB)
+
+
+def test_first_blocks_go_round_the_sms_one_each_interval():
+    gpu = small_gpu(sm_count=4, launch__dispatch_interval_cycles=10)
+    asm = Asm().op(PipeClass.FMA, 4)
+    ends = simulate(build(asm.exit(), blocks=8, threads=32), gpu).block_end_cycles
+    assert (ends[1:] - ends[:-1] == 10).all()
+
+
+def test_a_freed_slot_is_refilled_after_the_turnaround():
+    turnaround = 300
+    gpu = small_gpu(sm_count=1, launch__block_turnaround_cycles=turnaround, sm__max_blocks=1)
+    ends = simulate(build(Asm().op(PipeClass.FMA, 7).exit(), blocks=5), gpu).block_end_cycles
+    assert (ends[1:] - ends[:-1] == turnaround + 7).all()
+    assert sum(turnaround_halves(gpu)) == turnaround
+
+
+def test_a_freed_slot_goes_to_the_next_block_in_order():
+    asm = Asm()
+    for _ in range(20):
+        asm.op(PipeClass.FMA, 4)
+    gpu = small_gpu(sm_count=3, sm__max_blocks=2)
+    ends = simulate(build(asm.exit(), blocks=60, blocks_per_chunk=7), gpu).block_end_cycles
+    assert (ends[1:] >= ends[:-1]).all()
+
+
+def test_a_block_keeps_its_place_until_its_stores_have_left_the_queue():
+    # the stores of a block that has issued EXIT still stand in the queue when the tag stage is slow
+    asm = Asm()
+    for i in range(5):
+        asm.store(lambda b, w, i=i: ((1 << 30) + (b * 5 + i) * 8192, 256))
+    gpu = small_gpu(sm_count=1, launch__block_turnaround_cycles=2, sm__max_blocks=1, l1__miss_entries=4)
+    result = simulate(build(asm.exit(), blocks=6), gpu)
+    assert result.counters["l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"] == 6 * 5 * 32
+    assert result.counters["lts__t_sectors_op_write.sum"] == 6 * 5 * 32
