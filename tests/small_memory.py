@@ -44,6 +44,7 @@ def small_gpu(**changes) -> GpuSpec:
             "read_write_turnaround_ns": 8.0,
             "write_high_entries": 4,
             "write_low_entries": 1,
+            "write_queue_entries": 8,
         },
     }
     for key, value in changes.items():

@@ -109,6 +109,7 @@ class L2Part:
                 [ticks(spec, n * chip.sector_bytes / bytes_per_ns) for n in counts], np.int64
             )
 
+        room = max(1, spec.dram.write_queue_entries * spec.dram.channels // chip.slices)
         lane = chip.partition_link_bytes_per_ns * chip.partitions / chip.slices
         self._rates = l2_state.L2Rates(
             partitions=chip.partitions,
@@ -136,6 +137,8 @@ class L2Part:
             write_ticks=port_ticks(chip.slice_write_bytes_per_ns),
             lane_ticks=port_ticks(lane),
             slice_free=np.zeros(chip.slices, np.int64),
+            write_room=np.full(chip.slices, room, np.int64),
+            blocked=np.full((chip.slices, 2), -1, np.int64),
             lane_free=np.zeros(chip.slices, np.int64),
             atomic_free=np.zeros(chip.slices, np.int64),
             nodes=np.zeros((_FIRST_NODES, l2_state.NODE_COLUMNS), np.int64),
@@ -251,6 +254,7 @@ class L2Part:
             "l2__partition_link_sectors.sum": int(c[l2_state.FAR_SECTORS]),
             "l2__evicted_dirty_sectors.sum": int(c[l2_state.EVICTED_SECTORS]),
             "l2__set_stalls.sum": int(c[l2_state.SET_STALLS]),
+            "l2__write_stalls.sum": int(c[l2_state.WRITE_STALLS]),
             "l2__slice_busy_ticks.sum": int(c[l2_state.BUSY_TICKS]),
         }
 

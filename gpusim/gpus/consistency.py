@@ -105,6 +105,11 @@ def check_consistency(spec: GpuSpec, where: str) -> None:
         "dram.write_high_entries",
         "must exceed dram.write_low_entries and be at most 4096",
     )
+    require(
+        dram.write_high_entries <= dram.write_queue_entries <= 65536,
+        "dram.write_queue_entries",
+        "must be at least dram.write_high_entries, and at most 65536",
+    )
     for key, latency_ns in (
         ("crossbar.request_latency_ns", spec.crossbar.request_latency_ns),
         ("crossbar.response_latency_ns", spec.crossbar.response_latency_ns),

@@ -142,7 +142,8 @@ class DramSpec:
     refresh and command overheads leave. ``row_cycle_ns``: one bank opens a row at most once each
     so many ns. Writes wait in a channel until ``write_high_entries`` of them are drained at one
     go, down to ``write_low_entries``, each change of direction costing the turnaround; they also
-    drain when no read waits."""
+    drain when no read waits. At most ``write_queue_entries`` evicted lines a channel are under way;
+    beyond that L2 slices wait before they evict another dirty line."""
 
     total_bytes: int
     channels: int
@@ -156,6 +157,7 @@ class DramSpec:
     row_cycle_ns: float = 45.0
     write_high_entries: int = 32
     write_low_entries: int = 8
+    write_queue_entries: int = 64
 
 
 @dataclass(frozen=True)

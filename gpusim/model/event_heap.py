@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusim.model.compiled import compiled
+from gpusim.model.compiled import compiled, inner
 
 #: Bits of a key that hold the order of birth; above them ticks up to 2**40 (10**10 cycles) fit.
 BIRTH_BITS = 22
 
 
-@compiled
+@inner
 def make_key(time: int, birth: int) -> int:
     """The key of an event at tick ``time``, the ``birth``-th one created."""
     return (time << BIRTH_BITS) | (birth & ((1 << BIRTH_BITS) - 1))
@@ -28,7 +28,7 @@ def time_of(key: int) -> int:
     return key >> BIRTH_BITS
 
 
-@compiled
+@inner
 def push(keys: np.ndarray, nodes: np.ndarray, size: int, key: int, node: int) -> int:
     """Add an event (the arrays must have room); the new size."""
     child = size
@@ -44,7 +44,7 @@ def push(keys: np.ndarray, nodes: np.ndarray, size: int, key: int, node: int) ->
     return size + 1
 
 
-@compiled
+@inner
 def pop(keys: np.ndarray, nodes: np.ndarray, size: int) -> int:
     """Drop the first event (read entry 0 before); the new size."""
     size -= 1

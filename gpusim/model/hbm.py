@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpusim.model.address_hash import bank_of, row_of
-from gpusim.model.compiled import compiled
+from gpusim.model.compiled import compiled, inner
 from gpusim.model.messages import NEVER, READ, WRITE
 from gpusim.model.sector_mask import popcount
 
@@ -96,7 +96,7 @@ def make_channels(channels: int, banks: int) -> tuple[np.ndarray, np.ndarray]:
     return state, bank_state
 
 
-@compiled
+@inner
 def _enqueue(p: DramRates, d: DramState, request: np.void) -> None:
     line = np.int64(request["line"]) // p.line_bytes
     channel = np.int64(request["channel"])
@@ -126,7 +126,7 @@ def _enqueue(p: DramRates, d: DramState, request: np.void) -> None:
     d.channels[channel, READ_TAIL + queue] = node
 
 
-@compiled
+@inner
 def _data_ready(p: DramRates, d: DramState, channel: int, node: int) -> int:
     """The earliest tick at which the node's bank can put its data on the bus."""
     bank = d.nodes[node, BANK]
@@ -138,7 +138,7 @@ def _data_ready(p: DramRates, d: DramState, channel: int, node: int) -> int:
     return begin + p.row_change
 
 
-@compiled
+@inner
 def _pick(
     p: DramRates, d: DramState, channel: int, queue: int, now: int, bus: int
 ) -> tuple[int, int, int, int]:
@@ -165,7 +165,7 @@ def _pick(
     return best, best_start, best_before, NEVER
 
 
-@compiled
+@inner
 def _use_bank(p: DramRates, d: DramState, channel: int, node: int, end: int) -> None:
     bank = d.nodes[node, BANK]
     if d.banks[channel, bank, OPEN_ROW] == d.nodes[node, ROW]:
@@ -179,7 +179,7 @@ def _use_bank(p: DramRates, d: DramState, channel: int, node: int, end: int) -> 
     d.banks[channel, bank, LAST_USE] = end
 
 
-@compiled
+@inner
 def _remove(d: DramState, channel: int, queue: int, node: int, before: int) -> None:
     following = d.nodes[node, NEXT]
     if before < 0:
@@ -193,7 +193,7 @@ def _remove(d: DramState, channel: int, queue: int, node: int, before: int) -> N
     d.scalars[QUEUED] -= 1
 
 
-@compiled
+@inner
 def _advance_channel(p: DramRates, d: DramState, channel: int, until: int) -> int:
     """Make this channel's decisions that fall strictly before ``until``; the tick of the next one,
     as far as is known, or NEVER."""
@@ -248,13 +248,12 @@ def _advance_channel(p: DramRates, d: DramState, channel: int, until: int) -> in
         d.scalars[LAST_TICK] = max(d.scalars[LAST_TICK], start)
         if queue == 1:
             own[WRITES_ARRIVED] -= 1
-        else:
-            at = d.scalars[RESPONSES]
-            d.responses[at]["time"] = end + p.answer
-            d.responses[at]["sequence"] = d.nodes[node, SEQUENCE]
-            d.responses[at]["handle"] = d.nodes[node, HANDLE]
-            d.responses[at]["sectors"] = d.nodes[node, SECTORS]
-            d.scalars[RESPONSES] = at + 1
+        at = d.scalars[RESPONSES]
+        d.responses[at]["time"] = end + p.answer
+        d.responses[at]["sequence"] = d.nodes[node, SEQUENCE]
+        d.responses[at]["handle"] = d.nodes[node, HANDLE]
+        d.responses[at]["sectors"] = d.nodes[node, SECTORS]
+        d.scalars[RESPONSES] = at + 1
         _remove(d, channel, queue, node, before)
         now = end
     return NEVER

@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpusim.model.address_hash import channel_of
-from gpusim.model.compiled import compiled
+from gpusim.model.compiled import compiled, inner
 from gpusim.model.crossbar import partition_of_sm
 from gpusim.model.event_heap import pop, time_of
 from gpusim.model.l2_state import (
@@ -57,17 +57,21 @@ from gpusim.model.l2_state import (
     STAGE,
     TAG,
     WRITE_SECTORS,
+    WRITE_STALLS,
     L2Rates,
     L2State,
+    block,
     drop_node,
     first_slot,
     new_node,
     place,
     schedule,
     spoil_copies,
+    unblock,
 )
 from gpusim.model.l2_tags import (
     DIRTY,
+    NO_ROOM,
     NO_SLOT,
     PENDING,
     VALID,
@@ -80,7 +84,12 @@ from gpusim.model.l2_tags import (
 from gpusim.model.messages import ATOMIC, NEVER, READ, REDUCTION, WRITE
 from gpusim.model.sector_mask import popcount, whole_groups
 
-@compiled
+#: Handles of DRAM requests that are no slot: data that nobody waits for, and (downwards, one a
+#: slice) the room of a slice's write.
+NOBODY = -1
+ROOM_OF_SLICE_0 = -2
+
+@inner
 def _respond(s: L2State, time: int, node: int) -> None:
     """Answer a request at an SM's port; the node stays the caller's."""
     at = s.scalars[RESPONSES]
@@ -93,7 +102,7 @@ def _respond(s: L2State, time: int, node: int) -> None:
     s.scalars[OUTSTANDING] -= 1
 
 
-@compiled
+@inner
 def _ask_dram(
     p: L2Rates, s: L2State, time: int, line: int, handle: int, kind: int, sectors: int
 ) -> None:
@@ -109,7 +118,7 @@ def _ask_dram(
     s.scalars[DRAM_REQUESTS] = at + 1
 
 
-@compiled
+@inner
 def _serve(s: L2State, slice_index: int, time: int, cost: int) -> int:
     """Occupy a slice's port from ``time`` or as soon as it is free; the end of the service."""
     end = max(time, s.slice_free[slice_index]) + cost
@@ -118,7 +127,7 @@ def _serve(s: L2State, slice_index: int, time: int, cost: int) -> int:
     return end
 
 
-@compiled
+@inner
 def _cross(p: L2Rates, s: L2State, lane: int, time: int, sectors: int) -> int:
     """Send sectors over the lane into slice ``lane`` of the other partition; the arrival."""
     count = popcount(sectors)
@@ -128,10 +137,10 @@ def _cross(p: L2Rates, s: L2State, lane: int, time: int, sectors: int) -> int:
     return end + p.far
 
 
-@compiled
-def _claim(p: L2Rates, s: L2State, slice_index: int, node: int, time: int) -> int:
+@inner
+def _claim(p: L2Rates, s: L2State, slice_index: int, node: int, now: int, data_at: int) -> int:
     """The slot of the node's line in this slice, made by evicting another line if need be; NO_SLOT
-    when the whole set waits."""
+    when the whole set waits, NO_ROOM when the victim's dirty sectors must."""
     line = s.nodes[node, LINE]
     first = first_slot(p, slice_index, s.nodes[node, SET])
     slot = find(s.tags, first, p.ways, line)
@@ -139,21 +148,44 @@ def _claim(p: L2Rates, s: L2State, slice_index: int, node: int, time: int) -> in
         slot = victim(s.tags, first, p.ways)
         if slot == NO_SLOT:
             s.counters[SET_STALLS] += 1
-            return NO_SLOT
-        dirty = np.int64(s.tags.masks[slot, DIRTY])
-        if dirty:
-            old = s.tags.tags[slot]
-            part = dirty & ~np.int64(s.tags.masks[slot, VALID])
-            if part:  # the DRAM's error code spans a sector: read what the writes left out
-                _ask_dram(p, s, time, old, -1, READ, part)
-            _ask_dram(p, s, time, old, -1, WRITE, dirty)
-            s.counters[EVICTED_SECTORS] += popcount(dirty)
-        install(s.tags, slot, line)
-    touch(s.tags, slot)
+        else:
+            dirty = np.int64(s.tags.masks[slot, DIRTY])
+            if dirty:
+                if s.write_room[slice_index] == 0:
+                    s.counters[WRITE_STALLS] += 1
+                    return NO_ROOM
+                _evict(p, s, slice_index, slot, dirty, data_at)
+            install(s.tags, slot, line)
+    if slot != NO_SLOT:
+        touch(s.tags, slot)
+    unblock(s, slice_index, now)
     return slot
 
 
-@compiled
+@inner
+def _evict(p: L2Rates, s: L2State, slice_index: int, slot: int, dirty: int, time: int) -> None:
+    """Send a slot's dirty sectors to DRAM."""
+    s.write_room[slice_index] -= 1
+    line = s.tags.tags[slot]
+    part = dirty & ~np.int64(s.tags.masks[slot, VALID])
+    if part:  # the DRAM's error code spans a sector: read what the writes left out
+        _ask_dram(p, s, time, line, NOBODY, READ, part)
+    _ask_dram(p, s, time, line, ROOM_OF_SLICE_0 - slice_index, WRITE, dirty)
+    s.counters[EVICTED_SECTORS] += popcount(dirty)
+
+
+@inner
+def _hold(
+    p: L2Rates, s: L2State, time: int, slice_index: int, node: int, stage: int, why: int
+) -> None:
+    """A node that could not claim a slot tries again: later, or when there is room to evict."""
+    if why == NO_SLOT:
+        schedule(s, time + p.retry, node, stage)
+    else:
+        block(s, slice_index, node, stage)
+
+
+@inner
 def _wait_for(p: L2Rates, s: L2State, slot: int, node: int, missing: int, group: int) -> int:
     """Queue the node at the slot until ``missing`` has arrived; the sectors to ask for, in whole
     groups of ``group``."""
@@ -167,13 +199,13 @@ def _wait_for(p: L2Rates, s: L2State, slot: int, node: int, missing: int, group:
     return wanted
 
 
-@compiled
+@inner
 def _read(p: L2Rates, s: L2State, time: int, node: int) -> None:
     """An SM's read at its near slice."""
     sectors, here = s.nodes[node, SECTORS], s.nodes[node, NEAR]
-    slot = _claim(p, s, here, node, time + p.hit)
-    if slot == NO_SLOT:
-        schedule(s, time + p.retry, node, ARRIVED)
+    slot = _claim(p, s, here, node, time, time + p.hit)
+    if slot < 0:
+        _hold(p, s, time, here, node, ARRIVED, slot)
         return
     masks = s.tags.masks
     missing = sectors & ~np.int64(masks[slot, VALID])
@@ -204,13 +236,13 @@ def _read(p: L2Rates, s: L2State, time: int, node: int) -> None:
         schedule(s, end + p.hit + p.far, child, FAR_READ)
 
 
-@compiled
+@inner
 def _far_read(p: L2Rates, s: L2State, time: int, node: int) -> None:
     """The far partition's read of a line at its home slice."""
     sectors, here = s.nodes[node, SECTORS], s.nodes[node, HOME]
-    slot = _claim(p, s, here, node, time)
-    if slot == NO_SLOT:
-        schedule(s, time + p.retry, node, FAR_READ)
+    slot = _claim(p, s, here, node, time, time)
+    if slot < 0:
+        _hold(p, s, time, here, node, FAR_READ, slot)
         return
     missing = sectors & ~np.int64(s.tags.masks[slot, VALID])
     if missing == 0:
@@ -224,19 +256,19 @@ def _far_read(p: L2Rates, s: L2State, time: int, node: int) -> None:
         _ask_dram(p, s, end + p.far_miss, s.nodes[node, LINE], slot, READ, wanted)
 
 
-@compiled
+@inner
 def _way_back(p: L2Rates, s: L2State, node: int) -> int:
     """What an acknowledgement from home takes to reach the requester's partition."""
     return 0 if s.nodes[node, NEAR] == s.nodes[node, HOME] else p.far
 
 
-@compiled
+@inner
 def _write(p: L2Rates, s: L2State, time: int, node: int) -> None:
     """A write at its line's home slice; the ack leaves when the slice has taken it."""
     sectors, here = s.nodes[node, SECTORS], s.nodes[node, HOME]
-    slot = _claim(p, s, here, node, time)
-    if slot == NO_SLOT:
-        schedule(s, time + p.retry, node, FAR_WRITE)
+    slot = _claim(p, s, here, node, time, time)
+    if slot < 0:
+        _hold(p, s, time, here, node, FAR_WRITE, slot)
         return
     end = _serve(s, here, time, max(p.tag, s.write_ticks[popcount(sectors)]))
     write_sectors(s.tags, slot, sectors, s.nodes[node, BYTES], p.sector_bytes)
@@ -246,13 +278,13 @@ def _write(p: L2Rates, s: L2State, time: int, node: int) -> None:
     drop_node(s, node)
 
 
-@compiled
+@inner
 def _atomic(p: L2Rates, s: L2State, time: int, node: int) -> None:
     """An atomic or reduction at its line's home slice: it needs the old data there."""
     sectors, here = s.nodes[node, SECTORS], s.nodes[node, HOME]
-    slot = _claim(p, s, here, node, time)
-    if slot == NO_SLOT:
-        schedule(s, time + p.retry, node, FAR_ATOMIC)
+    slot = _claim(p, s, here, node, time, time)
+    if slot < 0:
+        _hold(p, s, time, here, node, FAR_ATOMIC, slot)
         return
     end = _serve(s, here, time, max(p.tag, s.read_ticks[popcount(sectors)])) + p.hit
     spoil_copies(p, s, here, s.nodes[node, SET], s.nodes[node, LINE], sectors)
@@ -268,7 +300,7 @@ def _atomic(p: L2Rates, s: L2State, time: int, node: int) -> None:
         _ask_dram(p, s, end, s.nodes[node, LINE], slot, READ, wanted)
 
 
-@compiled
+@inner
 def _operate(p: L2Rates, s: L2State, time: int, node: int, slot: int) -> None:
     """The arithmetic of an atomic at its slice: one word, or one sector, after the other."""
     sectors, here = s.nodes[node, SECTORS], s.nodes[node, HOME]
@@ -283,7 +315,7 @@ def _operate(p: L2Rates, s: L2State, time: int, node: int, slot: int) -> None:
     drop_node(s, node)
 
 
-@compiled
+@inner
 def _to_home(p: L2Rates, s: L2State, time: int, node: int) -> None:
     """A write or atomic at its near slice: on to home, over the link where home is far."""
     sectors, home = s.nodes[node, SECTORS], s.nodes[node, HOME]
@@ -300,7 +332,7 @@ def _to_home(p: L2Rates, s: L2State, time: int, node: int) -> None:
     schedule(s, arrival, node, FAR_WRITE if is_write else FAR_ATOMIC)
 
 
-@compiled
+@inner
 def fill(p: L2Rates, s: L2State, time: int, slot: int, sectors: int) -> None:
     """Sectors have come to a slot: whoever waited for the last of them goes on."""
     masks = s.tags.masks
@@ -338,7 +370,7 @@ def fill(p: L2Rates, s: L2State, time: int, slot: int, sectors: int) -> None:
         node = following
 
 
-@compiled
+@inner
 def _accept(p: L2Rates, s: L2State, time: int, request: np.void) -> None:
     """A request from an SM at its near slice's input."""
     node = new_node(s)
@@ -368,7 +400,7 @@ def _accept(p: L2Rates, s: L2State, time: int, request: np.void) -> None:
     _to_home(p, s, time, node)
 
 
-@compiled
+@inner
 def _resume(p: L2Rates, s: L2State, time: int, node: int) -> None:
     """An internal event comes up."""
     stage = s.nodes[node, STAGE]
@@ -425,6 +457,9 @@ def handle_until(
             taken_fills += 1
             if handle >= 0:
                 fill(p, s, time, handle, sectors)
+            elif handle <= ROOM_OF_SLICE_0:
+                s.write_room[ROOM_OF_SLICE_0 - handle] += 1
+                unblock(s, ROOM_OF_SLICE_0 - handle, time)
         else:
             taken_requests += 1
             _accept(p, s, time, requests[taken_requests - 1])

@@ -2,7 +2,7 @@
 
 Mental model: a *node* is one row of integers that follows a request (or the question that one
 partition asks the other) from stage to stage; it is owned by exactly one of: the event heap, the
-waiting list of a slot, the free list. :mod:`gpusim.model.l2` moves nodes; this file only holds them.
+waiting list of a slot, the list of nodes that a slice blocks, the free list. :mod:`gpusim.model.l2` moves nodes; this file only holds them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpusim.model.address_hash import set_of, slice_of
-from gpusim.model.compiled import compiled
+from gpusim.model.compiled import inner
 from gpusim.model.event_heap import make_key, push
 from gpusim.model.l2_tags import Tags, drop_sectors
 
@@ -53,10 +53,11 @@ SCALARS = 7
     FAR_SECTORS,
     REQUESTS,
     SET_STALLS,
+    WRITE_STALLS,
     BUSY_TICKS,
     EVICTED_SECTORS,
-) = range(11)
-COUNTERS = 11
+) = range(12)
+COUNTERS = 12
 
 
 class L2Rates(NamedTuple):
@@ -90,6 +91,8 @@ class L2State(NamedTuple):
     write_ticks: np.ndarray  # the same, written
     lane_ticks: np.ndarray  # the same, on a slice's lane of the link
     slice_free: np.ndarray  # int64[slices]: partition-major
+    write_room: np.ndarray  # int64[slices]: dirty lines that a slice may yet evict
+    blocked: np.ndarray  # int64[slices, 2]: first and last node that waits for write room, or -1
     lane_free: np.ndarray  # int64[slices]: lane into this slice
     atomic_free: np.ndarray  # int64[slices]
     nodes: np.ndarray  # int64[n, NODE_COLUMNS]
@@ -101,13 +104,13 @@ class L2State(NamedTuple):
     dram: np.ndarray  # DRAM_REQUEST[...]
 
 
-@compiled
+@inner
 def first_slot(p: L2Rates, slice_index: int, set_index: int) -> int:
     """The first slot of a set of a slice (counted over all partitions)."""
     return (slice_index * p.sets + set_index) * p.ways
 
 
-@compiled
+@inner
 def place(p: L2Rates, s: L2State, node: int, line: int, near: int) -> None:
     """Note in the node where its line lives, seen from partition ``near``."""
     home = slice_of(line, p.slices)
@@ -118,7 +121,7 @@ def place(p: L2Rates, s: L2State, node: int, line: int, near: int) -> None:
     s.nodes[node, HOME] = (home - local * p.partitions) * p.slices_per_partition + local
 
 
-@compiled
+@inner
 def new_node(s: L2State) -> int:
     """Take a node from the free list (the caller of ``handle_until`` made room)."""
     node = s.scalars[FREE_NODE]
@@ -126,13 +129,25 @@ def new_node(s: L2State) -> int:
     return node
 
 
-@compiled
+@inner
 def drop_node(s: L2State, node: int) -> None:
     s.nodes[node, NEXT] = s.scalars[FREE_NODE]
     s.scalars[FREE_NODE] = node
 
 
-@compiled
+@inner
+def block(s: L2State, slice_index: int, node: int, stage: int) -> None:
+    """Let the node wait, in order, until the slice may evict a dirty line."""
+    s.nodes[node, STAGE] = stage
+    s.nodes[node, NEXT] = -1
+    if s.blocked[slice_index, 0] < 0:
+        s.blocked[slice_index, 0] = node
+    else:
+        s.nodes[s.blocked[slice_index, 1], NEXT] = node
+    s.blocked[slice_index, 1] = node
+
+
+@inner
 def schedule(s: L2State, time: int, node: int, stage: int) -> None:
     s.nodes[node, STAGE] = stage
     s.scalars[BIRTHS] += 1
@@ -140,7 +155,17 @@ def schedule(s: L2State, time: int, node: int, stage: int) -> None:
     s.scalars[HEAP_SIZE] = push(s.heap_keys, s.heap_nodes, s.scalars[HEAP_SIZE], key, node)
 
 
-@compiled
+@inner
+def unblock(s: L2State, slice_index: int, time: int) -> None:
+    """If a dirty line may be evicted again, let the node that has waited longest try once more; its
+    own claim then lets the next one try."""
+    node = s.blocked[slice_index, 0]
+    if node >= 0 and s.write_room[slice_index] > 0:
+        s.blocked[slice_index, 0] = s.nodes[node, NEXT]
+        schedule(s, time, node, s.nodes[node, STAGE])
+
+
+@inner
 def spoil_copies(p: L2Rates, s: L2State, home: int, set_index: int, line: int, sectors: int) -> None:
     """Home slice ``home`` has newer data: copies in other partitions are no longer valid."""
     local = home % p.slices_per_partition

@@ -18,10 +18,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpusim.model.compiled import compiled
+from gpusim.model.compiled import inner
 
 EMPTY = -1
 NO_SLOT = -1
+#: No slot yet: its dirty line must wait for room in DRAM's queue.
+NO_ROOM = -2
 VALID, DIRTY, PENDING = 0, 1, 2
 
 
@@ -48,7 +50,7 @@ def make_tags(slots: int, sectors: int) -> Tags:
     )
 
 
-@compiled
+@inner
 def find(t: Tags, first: int, ways: int, line: int) -> int:
     """The slot that holds ``line`` in the set from slot ``first``, or NO_SLOT."""
     for slot in range(first, first + ways):
@@ -57,14 +59,14 @@ def find(t: Tags, first: int, ways: int, line: int) -> int:
     return NO_SLOT
 
 
-@compiled
+@inner
 def touch(t: Tags, slot: int) -> None:
     """Make the slot the most recently used one."""
     t.clock[0] += 1
     t.stamps[slot] = t.clock[0]
 
 
-@compiled
+@inner
 def victim(t: Tags, first: int, ways: int) -> int:
     """The slot of this set to give up: an empty one, else the least recently used that waits for
     nothing; NO_SLOT when all wait."""
@@ -79,7 +81,7 @@ def victim(t: Tags, first: int, ways: int) -> int:
     return best
 
 
-@compiled
+@inner
 def install(t: Tags, slot: int, line: int) -> None:
     """Give the slot to ``line``, with no sector valid; what it held is forgotten."""
     t.tags[slot] = line
@@ -90,7 +92,7 @@ def install(t: Tags, slot: int, line: int) -> None:
         t.written[slot, sector] = 0
 
 
-@compiled
+@inner
 def write_sectors(t: Tags, slot: int, sectors: int, payload_bytes: int, sector_bytes: int) -> None:
     """Mark sectors dirty; those that the payload covers become valid. The payload is taken to
     spread evenly over the sectors, and partial writes of one sector not to overlap."""
@@ -107,7 +109,7 @@ def write_sectors(t: Tags, slot: int, sectors: int, payload_bytes: int, sector_b
     t.masks[slot, DIRTY] = t.masks[slot, DIRTY] | sectors
 
 
-@compiled
+@inner
 def drop_sectors(t: Tags, first: int, ways: int, line: int, sectors: int) -> None:
     """A copy of ``line`` in this set, if any, is out of date: its sectors are no longer valid."""
     slot = find(t, first, ways, line)

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusim.model.compiled import compiled
+from gpusim.model.compiled import compiled, inner
 from gpusim.model.address_hash import set_of, slice_of
-from gpusim.model.compiled import compiled
+from gpusim.model.compiled import compiled, inner
 from gpusim.model.crossbar import partition_of_sm
 from gpusim.model.l2_state import L2Rates, L2State, first_slot, spoil_copies
 from gpusim.model.l2_tags import DIRTY, NO_SLOT, VALID, find, install, touch, victim
 
 
-@compiled
+@inner
 def _warm_slot(p: L2Rates, s: L2State, slice_index: int, set_index: int, line: int) -> int:
     first = first_slot(p, slice_index, set_index)
     slot = find(s.tags, first, p.ways, line)

@@ -44,8 +44,7 @@ REQUEST = np.dtype(
 RESPONSE = np.dtype([("time", "<i8"), ("tag", "<i4"), ("sm", "<i2"), ("kind", "u1"), ("sectors", "u1")])
 
 #: From the L2 to a DRAM channel. ``line`` is the byte address of a 128-byte line; ``sequence`` numbers the
-#: L2's requests; ``handle`` comes back with a READ's data, and is negative where nobody waits. WRITEs
-#: are not answered.
+#: L2's requests; ``handle`` comes back: with a READ's data, or when a WRITE has left the channel's queue.
 DRAM_REQUEST = np.dtype(
     [
         ("time", "<i8"),  # arrival at the channel, ticks
@@ -58,7 +57,7 @@ DRAM_REQUEST = np.dtype(
     ]
 )
 
-#: Data of a DRAM READ; ``time`` is its arrival back at the L2 slice, ticks.
+#: Data of a DRAM READ, or the room that a WRITE has left; ``time`` is its arrival at the L2 slice, ticks.
 DRAM_RESPONSE = np.dtype(
     [("time", "<i8"), ("sequence", "<i8"), ("handle", "<i4"), ("sectors", "<i4")]
 )

@@ -193,6 +193,20 @@ def test_a_set_whose_lines_all_wait_makes_the_next_line_wait():
     assert c > max(a, b) + DRAM / 2
 
 
+def test_a_slice_waits_with_evictions_until_drams_queue_has_room():
+    """More dirty lines than a channel takes: the writes behind them are acknowledged at DRAM's rate."""
+    rows = [request(0, x, kind=WRITE, tag=i) for i, x in enumerate(lines_of(0, 80))]
+    free, tight = fresh(dram__write_queue_entries=1000), fresh(dram__write_queue_entries=4)
+    unhindered, held = (max(answer_ns(parts, *rows)) for parts in (free, tight))
+    assert free[0].counters()["l2__write_stalls.sum"] == 0
+    assert tight[0].counters()["l2__write_stalls.sum"] > 0
+    assert held > 1.5 * unhindered
+    for parts in (free, tight):
+        evicted = parts[0].counters()["l2__evicted_dirty_sectors.sum"]
+        assert evicted == (80 - 2 * SETS * WAYS) * 4
+        assert parts[1].counters()["dram__bytes_write.sum"] == 32 * evicted
+
+
 def test_warming_leaves_hits_and_costs_nothing():
     parts = fresh()
     lines = np.array([NEAR, FAR]) * 128
