@@ -7,7 +7,7 @@ raised or given their release, and the warp's next instruction gets its earliest
 
 from __future__ import annotations
 
-from gpusim.model.compiled import compiled
+from gpusim.model.compiled import inner
 
 from gpusim.model import counters as count
 from gpusim.model import program as op
@@ -54,7 +54,7 @@ ASYNC_COPY = int(MemoryKind.ASYNC_COPY)
 
 
 
-@compiled
+@inner
 def account(stalls, warps, slots, program, warp, pc, now):
     """Charge the cycles since the warp's last issue to reasons, at the instruction that waited."""
     stall_end = warps[warp, STALL_END]
@@ -83,7 +83,7 @@ def account(stalls, warps, slots, program, warp, pc, now):
             stalls[pc, reason] += rest - passed
 
 
-@compiled
+@inner
 def issue(
     program, runs, warps, slots, board, blocks, port_free, subs, subs_next, queue, sms, stalls, counters, timing,
     sm, sub, warp, now,
@@ -160,7 +160,7 @@ def issue(
     return False
 
 
-@compiled
+@inner
 def close_group(warps, warp):
     """Asynchronous copies issued so far become a group; the next ones go to a fresh entry."""
     warps[warp, GROUP] += 1
@@ -169,7 +169,7 @@ def close_group(warps, warp):
         warps[warp, COPIES_DONE + entry] = 0
 
 
-@compiled
+@inner
 def arrive(warps, slots, board, blocks, program, subs_next, timing, sm, warp, pc, waits, now):
     """The warp comes to its block's barrier; the last one to come lets all go on."""
     block = warps[warp, BLOCK]
@@ -182,7 +182,7 @@ def arrive(warps, slots, board, blocks, program, subs_next, timing, sm, warp, pc
         release_barrier(warps, slots, board, blocks, program, subs_next, timing, sm, block, number, now + timing[BARRIER_LATENCY], now)
 
 
-@compiled
+@inner
 def leave_block(warps, slots, board, blocks, program, subs_next, timing, sm, block, now):
     """A warp of the block is done; barriers that only waited for it open. Returns the warps left."""
     blocks[block, LIVE] -= 1

@@ -7,7 +7,7 @@ memory path, then the sub-cores in order. Idle SMs cost one comparison, idle cyc
 
 from __future__ import annotations
 
-from gpusim.model.compiled import compiled
+from gpusim.model.compiled import compiled, inner
 
 from gpusim.engine.issue import issue, leave_block
 from gpusim.model import counters as count
@@ -52,7 +52,7 @@ from gpusim.model.timing import (
 LOCAL_MEMORY_BASE = 1 << 47
 
 
-@compiled
+@inner
 def start_blocks(state, tables, sm, now):
     """Make the blocks resident whose start has come, in slot order."""
     timing, starts, sms, blocks = state.timing, state.starts, state.sms, state.blocks
@@ -99,7 +99,7 @@ def start_blocks(state, tables, sm, now):
     sms[sm, START_NEXT] = following
 
 
-@compiled
+@inner
 def end_block(state, sm, block, now):
     """A block has left the SM: tell the dispatcher."""
     timing, sms, exits, report = state.timing, state.sms, state.exits, state.report
@@ -113,7 +113,7 @@ def end_block(state, sm, block, now):
     report[R_EXITS] = i + 1
 
 
-@compiled
+@inner
 def advance_sm(state, tables, sm, until):
     """Run one SM from its next event up to, not including, cycle ``until``."""
     timing, sms, hand, subs, subs_next = state.timing, state.sms, state.hand, state.subs, state.subs_next

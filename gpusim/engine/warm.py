@@ -8,7 +8,7 @@ blocks, which only matters for lines about to be evicted, is not reproduced.
 from __future__ import annotations
 
 import numpy as np
-from gpusim.model.compiled import compiled
+from gpusim.model.compiled import compiled, inner
 
 from gpusim.engine.arena import Arena
 from gpusim.engine.memory import L2Part
@@ -91,7 +91,7 @@ def _warm_block(tables, program, l1, timing, sets, sm, place, cursor, lines, add
     return n_out, clock
 
 
-@compiled
+@inner
 def _lines_of(tables, program, pc, access, scatter_base, mask, timing, lines, addresses):
     """Lines of one access if it goes to global memory, into ``lines[0]``; returns how many."""
     lanes = lane_addresses(tables.accesses, access, tables.scattered, scatter_base, mask, addresses)

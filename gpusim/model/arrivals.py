@@ -7,13 +7,13 @@ rest, so an entry is one number; ties break by tag, whatever the order of delive
 
 from __future__ import annotations
 
-from gpusim.model.compiled import compiled
+from gpusim.model.compiled import inner
 
 TAG_BITS = 16
 TAG_MASK = (1 << TAG_BITS) - 1
 
 
-@compiled
+@inner
 def push(heap, sm, heads, count, key):
     """Add a key."""
     i = heads[sm, count]
@@ -27,7 +27,7 @@ def push(heap, sm, heads, count, key):
     heap[sm, i] = key
 
 
-@compiled
+@inner
 def pop(heap, sm, heads, count):
     """Remove and return the least key; the heap must not be empty."""
     top = heap[sm, 0]

@@ -60,10 +60,3 @@ def fill(lines, sm, address, sectors, sets, ways, now):
     lines[sm, victim, TAG] = tag
     lines[sm, victim, HELD] = sectors
     lines[sm, victim, USED] = now
-
-
-@compiled
-def invalidate(lines, sm, count):
-    """Empty the first ``count`` lines of an SM's cache, as a kernel's start does."""
-    for i in range(count):
-        lines[sm, i, TAG] = 0

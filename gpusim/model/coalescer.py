@@ -12,7 +12,7 @@ moved, at most 128), OPERATIONS (lanes on the most contended word: atomics seria
 from __future__ import annotations
 
 import numpy as np
-from gpusim.model.compiled import compiled
+from gpusim.model.compiled import compiled, inner
 
 from gpusim.trace.record import SCATTERED
 
@@ -42,7 +42,7 @@ def lane_addresses(accesses, index, scattered, scatter_base, mask, out):
     return accesses[index, 2] & mask
 
 
-@compiled
+@inner
 def sectors_between(start, end):
     """Mask of the sectors of a line that bytes ``start .. end - 1`` (offsets in the line) touch; bytes
     beyond the line's end, which only a misaligned access has, are left out."""

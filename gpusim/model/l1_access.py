@@ -12,7 +12,7 @@ they came in. So a miss costs the hit latency plus what crossbar, L2 and DRAM ad
 
 from __future__ import annotations
 
-from gpusim.model.compiled import compiled
+from gpusim.model.compiled import inner
 
 from gpusim.model import cache
 from gpusim.model import counters as count
@@ -77,7 +77,7 @@ FLIGHT_LIMIT, WAITER_LIMIT = 2048, 4096
 HEADER_SHARE = 4
 
 
-@compiled
+@inner
 def has_room(sms, hand, program, timing, sm):
     """Whether everything that the request in hand may ask for fits now."""
     n = hand[sm, H_LINES]
@@ -91,7 +91,7 @@ def has_room(sms, hand, program, timing, sm):
     return sms[sm, READS_OUT] == 0 or sms[sm, READS_OUT] + n <= timing[READ_LIMIT]
 
 
-@compiled
+@inner
 def send(out, fill, requests, sms, timing, sm, kind, line, sectors, payload_sectors, bytes_moved, operations, miss, flight, warp, age, leave_tick):
     """Put one request on the output port and remember it under its tag.
 
@@ -122,7 +122,7 @@ def send(out, fill, requests, sms, timing, sm, kind, line, sectors, payload_sect
     sms[sm, SEQUENCE] += 1
 
 
-@compiled
+@inner
 def enter(out, fill, lines, l1, misses, miss_index, waiters, flights, requests, sms, hand, program, warps, slots, board, counters, timing, sm, now):
     """Carry out the request in hand, which has room, in cycle ``now``.
 
@@ -182,7 +182,7 @@ def enter(out, fill, lines, l1, misses, miss_index, waiters, flights, requests, 
     return warp if reader != NO_BARRIER else -1
 
 
-@compiled
+@inner
 def _write(out, fill, lines, l1, requests, sms, warps, slots, counters, timing, sm, warp, kind, space, n, leave, now):
     """Send a store or reduction to L2, line by line; a line in L1 is updated (store) or dropped."""
     to = message.WRITE if kind == STORE else message.REDUCTION
@@ -212,7 +212,7 @@ def _write(out, fill, lines, l1, requests, sms, warps, slots, counters, timing, 
         counters[count.STORE_REQUESTS if kind == STORE else count.ATOMIC_REQUESTS] += 1
 
 
-@compiled
+@inner
 def _read(
     out, fill, lines, l1, misses, miss_index, waiters, flights, requests, sms, slots, counters, timing,
     sm, warp, kind, space, n, bypass, done, leave, now,
@@ -293,7 +293,7 @@ def _read(
     return flight
 
 
-@compiled
+@inner
 def close_path(sms, sm):
     """The request in hand does not fit: nothing more is taken until a response frees an entry."""
     sms[sm, BLOCKED] = 1

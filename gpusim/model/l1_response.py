@@ -7,7 +7,7 @@ done with its last part; then its counter's fall, or its copy group's, gets a kn
 
 from __future__ import annotations
 
-from gpusim.model.compiled import compiled
+from gpusim.model.compiled import inner
 
 from gpusim.model import cache
 from gpusim.model import counters as count
@@ -36,7 +36,7 @@ from gpusim.trace.record import NO_BARRIER
 TICKS = message.TICKS_PER_CYCLE
 
 
-@compiled
+@inner
 def receive(key, l1, misses, miss_index, waiters, flights, requests, sms, program, warps, slots, board, subs_next, counters, timing, sm, now):
     """Handle the response ``key`` (see ``arrivals``) in cycle ``now``."""
     tag = key & TAG_MASK
@@ -91,7 +91,7 @@ def receive(key, l1, misses, miss_index, waiters, flights, requests, sms, progra
         table.give(misses, sm, sms, FREE_MISS, miss)
 
 
-@compiled
+@inner
 def _part_done(flights, sms, program, warps, slots, board, subs_next, timing, sm, flight, done, now):
     """One line of an instruction in flight is there at cycle ``done``."""
     if done > flights[sm, flight, table.F_DONE]:

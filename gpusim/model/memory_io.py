@@ -9,7 +9,7 @@ where the cache or the crossbar are needed (:mod:`gpusim.model.l1_access`).
 
 from __future__ import annotations
 
-from gpusim.model.compiled import compiled
+from gpusim.model.compiled import inner
 
 from gpusim.model import program as op
 from gpusim.model.coalescer import coalesce_lanes, coalesce_span, count_operations, lane_addresses, tag_wavefronts
@@ -60,7 +60,7 @@ ALL_LANES = 0xFFFFFFFF
 DATA_SLACK = 2
 
 
-@compiled
+@inner
 def enqueue(queue, subs, port_free, sms, timing, sm, sub, warp, pc, access, mask, group, now):
     """Put a memory instruction issued in cycle ``now`` into its sub-core's queue; the back end sees it
     one cycle later. A queue that is full closes the sub-core's queue port."""
@@ -78,7 +78,7 @@ def enqueue(queue, subs, port_free, sms, timing, sm, sub, warp, pc, access, mask
         sms[sm, QUEUE_NEXT] = earliest
 
 
-@compiled
+@inner
 def dequeue(queue, subs, subs_next, port_free, sms, hand, timing, sm, now):
     """Take the next sub-core's oldest request in hand; False if all queues are empty."""
     n = timing[SUB_CORES]
@@ -105,7 +105,7 @@ def dequeue(queue, subs, subs_next, port_free, sms, hand, timing, sm, now):
     return False
 
 
-@compiled
+@inner
 def resolve_space(space, addresses, mask, timing):
     """The space that a generic access means, by its first active lane's address."""
     if space != GENERIC:
@@ -121,7 +121,7 @@ def resolve_space(space, addresses, mask, timing):
     return GLOBAL
 
 
-@compiled
+@inner
 def take_request(hand, lines, program, warps, accesses, scattered, timing, scratch, sm):
     """Work out space, lines, tag cycles and data cycles of the request in hand.
 
@@ -182,7 +182,7 @@ def take_request(hand, lines, program, warps, accesses, scattered, timing, scrat
         hand[sm, H_DATA_CYCLES] = data_wavefronts(addresses, mask, width, banks, scratch[1], scratch[3], scratch[2])
 
 
-@compiled
+@inner
 def _local_lines(addresses, mask, width, base, lines, hand, sm, banks, scratch):
     """Lines of a local access: word w of lane l lies at ``base + w * 128 + l * 4``, so that lanes that use
     the same offset share lines. Returns the count and sets the data cycles."""
@@ -202,7 +202,7 @@ def _local_lines(addresses, mask, width, base, lines, hand, sm, banks, scratch):
     return n
 
 
-@compiled
+@inner
 def occupy_stages(sms, hand, timing, sm, now):
     """Book tag and data stage for the request in hand, taken in cycle ``now``.
 
@@ -224,7 +224,7 @@ def occupy_stages(sms, hand, timing, sm, now):
     return tag_start, data_end
 
 
-@compiled
+@inner
 def next_request_cycle(subs, sms, timing, sm):
     """When the back end can take the next waiting request; NEVER if none waits."""
     for sub in range(sm * timing[SUB_CORES], (sm + 1) * timing[SUB_CORES]):

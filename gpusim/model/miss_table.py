@@ -16,7 +16,7 @@ that zeroed memory is an empty pool.
 
 from __future__ import annotations
 
-from gpusim.model.compiled import compiled
+from gpusim.model.compiled import inner
 
 # columns of ``flights`` int64[sms, n, ..]: an instruction in flight
 (F_NEXT, F_WARP, F_AGE, F_COUNTER, F_REASON, F_LEFT, F_DONE, F_GROUP, FLIGHT_COLUMNS) = range(9)
@@ -28,7 +28,7 @@ from gpusim.model.compiled import compiled
 (R_NEXT, R_KIND, R_SECTORS, R_MISS, R_FLIGHT, R_WARP, R_AGE, REQUEST_COLUMNS) = range(8)
 
 
-@compiled
+@inner
 def take(pool, sm, heads, free, used):
     """A free record's index; ``heads[sm, free]`` and ``heads[sm, used]`` are the pool's state."""
     index = heads[sm, free]
@@ -39,21 +39,21 @@ def take(pool, sm, heads, free, used):
     return heads[sm, used]
 
 
-@compiled
+@inner
 def give(pool, sm, heads, free, index):
     """Return a record to its pool."""
     pool[sm, index, 0] = heads[sm, free]
     heads[sm, free] = index
 
 
-@compiled
+@inner
 def home_slot(line, size):
     """Where the hash starts to look for a line (``size`` is a power of two)."""
     number = line >> 7
     return (number ^ (number >> 9) ^ (number >> 18)) & (size - 1)
 
 
-@compiled
+@inner
 def find_miss(index, misses, sm, line):
     """Record of the missing line at byte address ``line``, or 0. ``index`` is int32[sms, size]."""
     size = index.shape[1]
@@ -67,7 +67,7 @@ def find_miss(index, misses, sm, line):
         slot = (slot + 1) & (size - 1)
 
 
-@compiled
+@inner
 def insert_miss(index, sm, line, record):
     """Make ``record`` findable; the line must not be there."""
     size = index.shape[1]
@@ -77,7 +77,7 @@ def insert_miss(index, sm, line, record):
     index[sm, slot] = record
 
 
-@compiled
+@inner
 def remove_miss(index, misses, sm, line):
     """Make the line unfindable, moving later entries of its probe run up so that no gap is left."""
     size = index.shape[1]

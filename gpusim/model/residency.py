@@ -11,7 +11,7 @@ side. ``warps`` is int64[warps, WARP_COLUMNS], ``blocks`` int64[sms * max_blocks
 
 from __future__ import annotations
 
-from gpusim.model.compiled import compiled
+from gpusim.model.compiled import inner
 
 from gpusim.model import program as op
 from gpusim.model.scheduler import AGE, PASSED, PORT, READY
@@ -58,7 +58,7 @@ BLOCK_COLUMNS = ARRIVED + BARRIERS
 FLAG_DEPBAR = int(Flag.DEPBAR)
 
 
-@compiled
+@inner
 def earliest_issue(warps, board, program, warp):
     """First cycle at which the warp's next instruction has all it depends on; NEVER while unknown.
 
@@ -91,7 +91,7 @@ def earliest_issue(warps, board, program, warp):
     return cycle
 
 
-@compiled
+@inner
 def _depbar_end(warps, board, warp, counter, level, cycle):
     """When counter ``counter`` is at most ``level``: copy groups complete in order, so all but the last
     ``level`` of them must be done; ordinary falls are only waited for where ``level`` is zero or as
@@ -115,7 +115,7 @@ def _depbar_end(warps, board, warp, counter, level, cycle):
     return cycle
 
 
-@compiled
+@inner
 def wake(warps, slots, board, program, subs_next, timing, warp, now):
     """Ask a warp that waits for something unknown whether the answer has come; tell its sub-core."""
     if slots[warp, READY] != NEVER or slots[warp, AGE] == 0:  # age 0: the warp has ended
@@ -129,14 +129,14 @@ def wake(warps, slots, board, program, subs_next, timing, warp, now):
             subs_next[sub] = cycle
 
 
-@compiled
+@inner
 def warp_index(timing, sm, slot):
     """Row of hardware warp ``slot`` of an SM: consecutive slots go round the sub-cores."""
     subs = timing[SUB_CORES]
     return (sm * subs + slot % subs) * timing[WARPS_PER_SUB_CORE] + slot // subs
 
 
-@compiled
+@inner
 def load_run(warps, runs, warp):
     """Point the cursor at the start of run RUN."""
     run = warps[warp, RUN]
@@ -145,7 +145,7 @@ def load_run(warps, runs, warp):
     warps[warp, MASK] = runs[run, 2]
 
 
-@compiled
+@inner
 def start_warp(warps, slots, board, program, runs, warp, cursor, block, age, local_base, now):
     """Make a warp resident: ``cursor`` is (first run, end run, first access, scatter base)."""
     for i in range(WARP_COLUMNS):
@@ -167,7 +167,7 @@ def start_warp(warps, slots, board, program, runs, warp, cursor, block, age, loc
     slots[warp, PASSED] = 0
 
 
-@compiled
+@inner
 def release_barrier(warps, slots, board, blocks, program, subs_next, timing, sm, block, number, end, now):
     """Let all warps of the block that wait at barrier ``number`` go on from cycle ``end``."""
     blocks[block, ARRIVED + number] = 0

@@ -10,14 +10,14 @@ have issued and another was taken: Nsight's ``not_selected``).
 
 from __future__ import annotations
 
-from gpusim.model.compiled import compiled
+from gpusim.model.compiled import inner
 
 from gpusim.model.timing import NEVER
 
 READY, PORT, AGE, PASSED, SLOT_COLUMNS = range(5)
 
 
-@compiled
+@inner
 def pick_warp(slots, port_free, sub, first, count, last, now):
     """The warp to issue in cycle ``now`` among ``first .. first + count - 1``, or -1.
 

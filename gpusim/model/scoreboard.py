@@ -11,7 +11,7 @@ from ``RELEASE`` on if nothing is pending. ``REASON`` is what set ``RELEASE``, f
 
 from __future__ import annotations
 
-from gpusim.model.compiled import compiled
+from gpusim.model.compiled import inner
 
 from gpusim.model.timing import NEVER
 
@@ -20,21 +20,21 @@ PENDING, RELEASE, REASON = 0, COUNTERS, 2 * COUNTERS
 WIDTH = 3 * COUNTERS
 
 
-@compiled
+@inner
 def clear(board, warp):
     """Make all counters of a fresh warp zero."""
     for i in range(WIDTH):
         board[warp, i] = 0
 
 
-@compiled
+@inner
 def raise_counter(board, warp, counter, reason):
     """One more fall whose time is not known yet."""
     board[warp, PENDING + counter] += 1
     board[warp, REASON + counter] = reason
 
 
-@compiled
+@inner
 def release_at(board, warp, counter, cycle, reason):
     """A fall that is known to come at ``cycle`` (of no pending one: see :func:`resolve`)."""
     if cycle >= board[warp, RELEASE + counter]:
@@ -42,14 +42,14 @@ def release_at(board, warp, counter, cycle, reason):
         board[warp, REASON + counter] = reason
 
 
-@compiled
+@inner
 def resolve(board, warp, counter, cycle, reason):
     """A pending fall turns out to come at ``cycle``."""
     board[warp, PENDING + counter] -= 1
     release_at(board, warp, counter, cycle, reason)
 
 
-@compiled
+@inner
 def zero_from(board, warp, wait_mask, cycle):
     """First cycle >= ``cycle`` at which all counters of the mask are zero (NEVER: not known yet), and
     the counter that decides it (-1: none, the warp did not have to wait)."""

@@ -7,7 +7,7 @@ Accesses of 8 and 16 bytes go in half and quarter warps, so that a pass moves 12
 
 from __future__ import annotations
 
-from gpusim.model.compiled import compiled
+from gpusim.model.compiled import compiled, inner
 
 LANES = 32
 
@@ -33,7 +33,7 @@ def data_wavefronts(addresses, mask, width, banks, words, first_of_bank, next_wo
     return total
 
 
-@compiled
+@inner
 def _pass_wavefronts(addresses, group, start, lanes, words_per_lane, banks, words, first_of_bank, next_word):
     """Most distinct words that one bank has to deliver for the lanes of ``group``."""
     for bank in range(banks):
