@@ -11,6 +11,8 @@ products by a second FMA, scaled up where the error itself would be denormal.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numba import njit
 
@@ -136,32 +138,31 @@ def _fused_error(x, y, z, r):
         return _product_error(x, y, r)
     if r - r != 0.0:
         return np.float64(0.0)
-    top = max(abs(r), abs(z))
-    if top < 1e-200:
-        # lift the exponents so that no partial result is denormal
-        big, small = (x, y) if abs(x) > abs(y) else (y, x)
-        small *= 2.0**600
-        return _three_sum_error(big, small, z * 2.0**600, r * 2.0**600)
-    if top > 1e290:
-        big, small = (x, y) if abs(x) > abs(y) else (y, x)
-        return _three_sum_error(big * 2.0**-60, small, z * 2.0**-60, r * 2.0**-60)
-    return _three_sum_error(x, y, z, r)
+    x_part, x_exponent = math.frexp(x)
+    y_part, y_exponent = math.frexp(y)
+    z_exponent = math.frexp(z)[1]
+    exponent = x_exponent + y_exponent
+    if exponent < z_exponent - 130:
+        # the product is far below half an ulp of z, so r is z
+        return x_part * y_part
+    if z_exponent < exponent - 230:
+        # z is far below the product's last bit and only breaks its ties
+        rest = _product_error(x, y, r)
+        return rest if rest != 0.0 else z
+    return _three_sum_error(x_part, y_part, math.ldexp(z, -exponent), math.ldexp(r, -exponent))
 
 
 @njit(cache=True, error_model="numpy")
 def _three_sum_error(x, y, z, r):
-    """x * y + z - r with the product split exactly into two parts; exact in sign."""
+    """x * y + z - r, exact in sign, with the product split exactly into two parts (Boldo and Muller's
+    error of an FMA); the arguments are scaled so that nothing underflows."""
     product = x * y
     tail = fma64(x, y, -product)
-    if abs(product) < 1e-270:
-        tail = _product_error(x, y, product) * 5e-324
     first = z + tail
     first_lost = sum_error(z, tail, first)
     second = product + first
     second_lost = sum_error(product, first, second)
-    gap = (second - r) + second_lost
-    rest = gap + first_lost
-    return rest
+    return ((second - r) + second_lost) + first_lost
 
 
 @njit(cache=True, error_model="numpy")
