@@ -27,13 +27,14 @@ from gpusim.sass import system_ops as ops
 from gpusim.trace.record import SCATTERED, Space
 
 GLOBAL, SHARED, LOCAL, GENERIC = int(Space.GLOBAL), int(Space.SHARED), int(Space.LOCAL), int(Space.GENERIC)
+CONSTANT = int(Space.CONSTANT)
 AFFINE_NONE = int(SCATTERED)
 
 
 @compiled
-def lane_addresses(code, block, index, own_base):
-    """Fill ``block.lane_address`` with the addresses that instruction ``index`` names, all 32 lanes."""
-    row, registers, address = code.matrix[index], block.registers, block.lane_address
+def lane_addresses(state, matrix, registers, index, own_base):
+    """Fill ``state.address`` with the addresses that instruction ``index`` names, all 32 lanes."""
+    row, address = matrix[index], state.address
     base = np.uint64(row[at.BASE_OFFSET] + (row[at.BASE_OWN] & own_base))
     high = base + np.uint64(at.LANES)
     uniform = row[at.UNIFORM_OFFSET] + (row[at.UNIFORM_OWN] & own_base)
@@ -59,9 +60,9 @@ def lane_addresses(code, block, index, own_base):
 
 
 @compiled
-def second_addresses(code, block, index, own_base):
+def second_addresses(state, matrix, registers, index, own_base):
     """Shared-memory destinations of an asynchronous copy."""
-    row, registers, address = code.matrix[index], block.registers, block.lane_address
+    row, address = matrix[index], state.address
     base = row[at.SECOND] + (row[at.SECOND + 1] & own_base)
     uniform = row[at.SECOND + 4] + (row[at.SECOND + 5] & own_base)
     offset = np.int64(row[at.SECOND + 6]) + np.int64(registers[uniform])
@@ -98,66 +99,66 @@ def affine_stride(address, mask):
 
 
 @compiled
-def record(log, warp, address, mask, stride):
-    """Append one ACCESS record of ``warp`` (the caller has made sure that there is room)."""
-    n = log.used[at.USED_ACCESSES]
-    log.used[at.USED_ACCESSES] = n + 1
-    log.access_warp[n] = warp
-    log.access_mask[n] = np.uint32(mask)
+def record(state, accesses, scattered, warp, mask, stride):
+    """Append one ACCESS record of ``state.address`` (the caller has made sure that there is room)."""
+    n = state.used[at.ACCESSES]
+    state.used[at.ACCESSES] = n + 1
+    address = state.address
+    accesses[n, at.ACCESS_WARP] = warp
     if mask == 0:
-        log.access_address[n] = np.uint64(0)
-        log.access_stride[n] = 0
+        accesses[n, at.ACCESS_ADDRESS] = 0
+        accesses[n, at.ACCESS_PATTERN] = 0
     elif stride != AFFINE_NONE:
         low = first_lane(mask)
-        log.access_address[n] = np.uint64((address[low] - stride * low) & 0x7FFFFFFFFFFFFFFF)
-        log.access_stride[n] = stride
+        accesses[n, at.ACCESS_ADDRESS] = address[low] - stride * low
+        accesses[n, at.ACCESS_PATTERN] = (stride << 32) | mask
     else:
-        s = log.used[at.USED_SCATTERED]
-        log.used[at.USED_SCATTERED] = s + 1
+        s = state.used[at.SCATTERED_ROWS]
+        state.used[at.SCATTERED_ROWS] = s + 1
         for lane in range(at.LANES):
-            log.scattered[s, lane] = np.uint64(address[lane]) if (mask >> lane) & 1 else np.uint64(0)
-        log.access_address[n] = np.uint64(s)
-        log.access_stride[n] = AFFINE_NONE
+            scattered[s, lane] = np.uint64(address[lane]) if (mask >> lane) & 1 else np.uint64(0)
+        accesses[n, at.ACCESS_ADDRESS] = s
+        accesses[n, at.ACCESS_PATTERN] = (stride << 32) | mask
 
 
 @compiled
-def find_allocation(code, index, address, size):
+def find_allocation(allocations, hint, index, address, size):
     """Index of the allocation that holds bytes ``address`` to ``address + size``, or -1."""
-    bases, sizes = code.allocation_base, code.allocation_bytes
-    n = bases.shape[0]
-    guess = code.hint[index]
-    if guess < n and bases[guess] <= address and address + size <= bases[guess] + sizes[guess]:
-        return guess
+    n = allocations.shape[0]
+    guess = hint[index]
+    if guess < n:
+        base = allocations[guess, 0]
+        if base <= address and address + size <= base + allocations[guess, 1]:
+            return guess
     low, high = 0, n
     while low < high:
         middle = (low + high) >> 1
-        if bases[middle] <= address:
+        if allocations[middle, 0] <= address:
             low = middle + 1
         else:
             high = middle
     found = low - 1
-    if found < 0 or address + size > bases[found] + sizes[found]:
+    if found < 0 or address + size > allocations[found, 0] + allocations[found, 1]:
         return np.int64(-1)
-    code.hint[index] = found
+    hint[index] = found
     return np.int64(found)
 
 
 @compiled
-def fail(block, index, warp, lane, address, size, space):
+def fail(state, index, warp, lane, address, size, space):
     """Note where a memory instruction went wrong."""
-    fault = block.fault
-    fault[at.FAULT_INDEX], fault[at.FAULT_WARP], fault[at.FAULT_LANE] = index, warp, lane
-    fault[at.FAULT_ADDRESS], fault[at.FAULT_BYTES], fault[at.FAULT_SPACE] = address, size, space
+    state.fault_index, state.fault_warp, state.fault_lane = index, warp, lane
+    state.fault_address, state.fault_bytes, state.fault_space = address, size, space
 
 
 @compiled
-def resolve(code, block, index, warp, mask, size, space):
-    """Turn ``block.lane_address`` into host addresses for the lanes of ``mask``.
+def resolve(state, allocations, hint, index, warp, mask, size, space):
+    """Turn ``state.address`` into host addresses for the lanes of ``mask``.
 
     Returns DONE, BAD_ADDRESS or MISALIGNED. Local addresses of more than four bytes are not contiguous on
     the host; ``local_step`` of the caller handles them, so local memory is resolved to its first word.
     """
-    address = block.lane_address
+    address = state.address
     low, high, odd = np.int64(0x7FFFFFFFFFFFFFFF), np.int64(-1), np.int64(0)
     if mask == at.FULL:
         for lane in range(at.LANES):
@@ -173,33 +174,32 @@ def resolve(code, block, index, warp, mask, size, space):
     if odd & (size - 1):
         for lane in range(at.LANES):
             if (mask >> lane) & 1 and address[lane] & (size - 1):
-                fail(block, index, warp, lane, address[lane], size, space)
-                return at.MISALIGNED
-    shape, where = code.shape, block.where
+                fail(state, index, warp, lane, address[lane], size, space)
+                return np.int64(at.MISALIGNED)
     if space == SHARED:
-        base = shape[at.S_SHARED_BASE]
-        if low >= base and high + size <= base + shape[at.S_SHARED_BYTES]:
+        base = state.shared_base
+        if low >= base and high + size <= base + state.shared_bytes:
             for lane in range(at.LANES):
-                address[lane] += where[at.W_SHARED_HOST] - base
-            return at.DONE
+                address[lane] += state.shared_host - base
+            return np.int64(at.DONE)
     elif space == LOCAL:
-        if low >= 0 and high + size <= shape[at.S_LOCAL_BYTES]:
-            _to_local(code, block, warp, at.FULL)
-            return at.DONE
+        if low >= 0 and high + size <= state.local_bytes:
+            _to_local(state, warp, at.FULL)
+            return np.int64(at.DONE)
     else:
-        found = find_allocation(code, index, low, high - low + size) if low >= 0 else np.int64(-1)
+        found = find_allocation(allocations, hint, index, low, high - low + size) if low >= 0 else np.int64(-1)
         if found >= 0:
-            move = code.allocation_host[found] - code.allocation_base[found]
+            move = allocations[found, 2] - allocations[found, 0]
             for lane in range(at.LANES):
                 address[lane] += move
-            return at.DONE
-    return _resolve_each(code, block, index, warp, mask, size, space)
+            return np.int64(at.DONE)
+    return _resolve_each(state, allocations, hint, index, warp, mask, size, space)
 
 
 @compiled
-def _to_local(code, block, warp, mask):
-    address = block.lane_address
-    start = block.where[at.W_LOCAL_HOST] + np.int64(warp) * at.LANES * code.shape[at.S_LOCAL_BYTES]
+def _to_local(state, warp, mask):
+    address = state.address
+    start = state.local_host + np.int64(warp) * at.LANES * state.local_bytes
     for lane in range(at.LANES):
         if (mask >> lane) & 1:
             offset = address[lane]
@@ -207,50 +207,50 @@ def _to_local(code, block, warp, mask):
 
 
 @compiled
-def _resolve_each(code, block, index, warp, mask, size, space):
-    address, shape = block.lane_address, code.shape
+def _resolve_each(state, allocations, hint, index, warp, mask, size, space):
+    address = state.address
     for lane in range(at.LANES):
         if not (mask >> lane) & 1:
             continue
         place = address[lane]
-        if space == GENERIC and place >> 32 == shape[at.S_SHARED_WINDOW] >> 32:
+        if space == GENERIC and place >> 32 == state.shared_window >> 32:
             offset = place & 0xFFFFFF
-            base = shape[at.S_SHARED_BASE]
-            if base <= offset and offset + size <= base + shape[at.S_SHARED_BYTES]:
-                address[lane] = block.where[at.W_SHARED_HOST] + offset - base
+            base = state.shared_base
+            if base <= offset and offset + size <= base + state.shared_bytes:
+                address[lane] = state.shared_host + offset - base
                 continue
-        elif space == GENERIC and place >> 32 == shape[at.S_LOCAL_WINDOW] >> 32:
+        elif space == GENERIC and place >> 32 == state.local_window >> 32:
             offset = place & at.FULL
-            if offset + size <= shape[at.S_LOCAL_BYTES]:
+            if offset + size <= state.local_bytes:
                 address[lane] = offset
-                _to_local(code, block, warp, np.int64(1) << lane)
+                _to_local(state, warp, np.int64(1) << lane)
                 continue
         elif space == GLOBAL or space == GENERIC:
-            found = find_allocation(code, index, place, np.int64(size)) if place >= 0 else np.int64(-1)
+            found = find_allocation(allocations, hint, index, place, np.int64(size)) if place >= 0 else np.int64(-1)
             if found >= 0:
-                address[lane] = place + code.allocation_host[found] - code.allocation_base[found]
+                address[lane] = place + allocations[found, 2] - allocations[found, 0]
                 continue
-        fail(block, index, warp, lane, place, size, space)
-        return at.BAD_ADDRESS
-    return at.DONE
+        fail(state, index, warp, lane, place, size, space)
+        return np.int64(at.BAD_ADDRESS)
+    return np.int64(at.DONE)
 
 
 @compiled
-def word_step(code, block, space, lane_virtual):
+def word_step(state, space, lane_virtual):
     """Host bytes from one 32-bit word of an access to the next: local memory interleaves the lanes."""
-    if space == LOCAL or (space == GENERIC and lane_virtual >> 32 == code.shape[at.S_LOCAL_WINDOW] >> 32):
+    if space == LOCAL or (space == GENERIC and lane_virtual >> 32 == state.local_window >> 32):
         return np.int64(4 * at.LANES)
     return np.int64(4)
 
 
 @compiled
-def load_lanes(block, mask, size, signed, step, stride):
-    """Move bytes from host addresses to block.w. ``step``: bytes between words of one lane (all lanes);
+def load_lanes(state, mask, size, signed, step, stride):
+    """Move bytes from host addresses to state.w. ``step``: bytes between words of one lane (all lanes);
     ``stride``: bytes between lanes where known."""
-    address, w = block.lane_address, block.w
+    address, w = state.address, state.w
     if size == 4:
         if stride == 4 and mask == at.FULL:
-            copy_bytes(block.where[at.W_RESULT_HOST], address[0], np.int64(4 * at.LANES))
+            copy_bytes(state.result_host, address[0], np.int64(4 * at.LANES))
         else:
             for lane in range(at.LANES):
                 if (mask >> lane) & 1:
@@ -278,9 +278,9 @@ def load_lanes(block, mask, size, signed, step, stride):
 
 
 @compiled
-def store_lanes(block, mask, size, step, stride):
-    """Move bytes from block.x to host addresses, lane by lane, so that the highest lane wins."""
-    address, x = block.lane_address, block.x
+def store_lanes(state, mask, size, step):
+    """Move bytes from state.x to host addresses, lane by lane, so that the highest lane wins."""
+    address, x = state.address, state.x
     if size == 4:
         for lane in range(at.LANES):
             if (mask >> lane) & 1:
@@ -301,105 +301,104 @@ def store_lanes(block, mask, size, step, stride):
 
 
 @compiled
-def execute_memory(code, block, log, index, warp, own_base, global_warp, mask):
+def execute_memory(
+    state, matrix, registers, allocations, hint, accesses, scattered, index, warp, own_base, global_warp, mask
+):
     """Execute the memory instruction ``index`` for the lanes of ``mask``; returns DONE or what is wrong.
 
-    Stored values stand in block.x (and y); loaded ones come to block.w.
+    Stored values stand in state.x (and y); loaded ones come to state.w.
     """
-    row = code.matrix[index]
-    op, size, space = row[at.OP], np.int64(row[at.BYTES]), row[at.SPACE]
-    if op == ops.CONSTANT_LOAD:
-        return _constant_load(code, block, index, warp, own_base, mask)
+    row = matrix[index]
+    op, size, space = row[at.OP], np.int64(row[at.BYTES]), np.int64(row[at.SPACE])
     if mask == 0:
         for _ in range(row[at.RECORDS]):
-            record(log, global_warp, block.lane_address, mask, np.int64(0))
-        return at.DONE
-    lane_addresses(code, block, index, own_base)
-    address = block.lane_address
+            record(state, accesses, scattered, global_warp, mask, np.int64(0))
+        return np.int64(at.DONE)
+    lane_addresses(state, matrix, registers, index, own_base)
+    address = state.address
     stride = affine_stride(address, mask)
-    record(log, global_warp, address, mask, stride)
-    step = word_step(code, block, space, address[first_lane(mask)])
+    record(state, accesses, scattered, global_warp, mask, stride)
+    step = word_step(state, space, address[first_lane(mask)])
     if space == GENERIC and size > 4 and stride == AFFINE_NONE:
-        return _mixed_wide(code, block, index, warp, mask, size)
-    status = resolve(code, block, index, warp, mask, size, space)
+        return _mixed_wide(state, matrix, registers, allocations, hint, index, warp, own_base, mask, size)
+    status = resolve(state, allocations, hint, index, warp, mask, size, space)
     if status != at.DONE:
         return status
     if op == ops.LOAD:
-        load_lanes(block, mask, size, row[at.F0], step, stride)
+        load_lanes(state, mask, size, np.int64(row[at.F0]), step, stride)
     elif op == ops.STORE:
-        store_lanes(block, mask, size, step, stride)
+        store_lanes(state, mask, size, step)
     elif op == ops.ATOMIC:
         for lane in range(at.LANES):
             if (mask >> lane) & 1:
-                atomic_lane(block, lane, row[at.F0], row[at.F1], address[lane])
+                atomic_lane(state, lane, row[at.F0], row[at.F1], address[lane])
     elif op == ops.ASYNC_COPY:
-        return _async_copy(code, block, log, index, warp, own_base, global_warp, mask, size)
-    return at.DONE
+        return _async_copy(
+            state, matrix, registers, allocations, hint, accesses, scattered, index, warp, own_base, global_warp, mask
+        )
+    return np.int64(at.DONE)
 
 
 @compiled
-def _mixed_wide(code, block, index, warp, mask, size):
+def _mixed_wide(state, matrix, registers, allocations, hint, index, warp, own_base, mask, size):
     """A wide generic access whose lanes may lie in different spaces: lane by lane."""
-    row = code.matrix[index]
-    address = block.lane_address
+    row = matrix[index]
     for lane in range(at.LANES):
         if (mask >> lane) & 1:
-            step = word_step(code, block, GENERIC, address[lane])
-            status = resolve(code, block, index, warp, np.int64(1) << lane, size, GENERIC)
+            only = np.int64(1) << lane
+            step = word_step(state, np.int64(GENERIC), state.address[lane])
+            status = resolve(state, allocations, hint, index, warp, only, size, np.int64(GENERIC))
             if status != at.DONE:
                 return status
-            only = np.int64(1) << lane
-            place = address[lane]
             if row[at.OP] == ops.LOAD:
-                load_lanes(block, only, size, row[at.F0], step, np.int64(0))
+                load_lanes(state, only, size, np.int64(row[at.F0]), step, np.int64(0))
             elif row[at.OP] == ops.STORE:
-                store_lanes(block, only, size, step, np.int64(0))
+                store_lanes(state, only, size, step)
             else:
-                atomic_lane(block, lane, row[at.F0], row[at.F1], place)
-            lane_addresses(code, block, index, _own_base_of(code, warp))
-    return at.DONE
+                atomic_lane(state, lane, row[at.F0], row[at.F1], state.address[lane])
+            # resolving moved all lanes: start the next one from its device address
+            lane_addresses(state, matrix, registers, index, own_base)
+    return np.int64(at.DONE)
 
 
 @compiled
-def _own_base_of(code, warp):
-    return np.int64(code.shape[at.S_OWN_BASE]) + np.int64(warp) * code.shape[at.S_OWN_STRIDE]
-
-
-@compiled
-def _async_copy(code, block, log, index, warp, own_base, global_warp, mask, size):
-    source = block.second_address
+def _async_copy(
+    state, matrix, registers, allocations, hint, accesses, scattered, index, warp, own_base, global_warp, mask
+):
+    """The global source is resolved in state.address; resolve the shared destination and copy."""
+    size = np.int64(matrix[index, at.BYTES])
     for lane in range(at.LANES):
-        source[lane] = block.lane_address[lane]
-    second_addresses(code, block, index, own_base)
-    record(log, global_warp, block.lane_address, mask, affine_stride(block.lane_address, mask))
-    status = resolve(code, block, index, warp, mask, size, SHARED)
+        state.second[lane] = state.address[lane]
+    second_addresses(state, matrix, registers, index, own_base)
+    record(state, accesses, scattered, global_warp, mask, affine_stride(state.address, mask))
+    status = resolve(state, allocations, hint, index, warp, mask, size, np.int64(SHARED))
     if status != at.DONE:
         return status
     for lane in range(at.LANES):
         if (mask >> lane) & 1:
-            copy_bytes(block.lane_address[lane], source[lane], size)
-    return at.DONE
+            copy_bytes(state.address[lane], state.second[lane], size)
+    return np.int64(at.DONE)
 
 
 @compiled
-def _constant_load(code, block, index, warp, own_base, mask):
-    row = code.matrix[index]
+def load_constant(state, matrix, registers, constants, index, warp, own_base, mask):
+    """An indexed load from a constant bank into state.w; returns DONE or BAD_CONSTANT."""
+    row = matrix[index]
     size = np.int64(row[at.BYTES])
-    lane_addresses(code, block, index, own_base)
+    lane_addresses(state, matrix, registers, index, own_base)
     start, limit = np.int64(row[at.F0]), np.int64(row[at.F1])
     for lane in range(at.LANES):
         if not (mask >> lane) & 1:
             continue
-        offset = signed32(block.lane_address[lane])
+        offset = signed32(state.address[lane])
         if offset < 0 or offset + size > limit:
-            fail(block, index, warp, lane, offset, size, 4)
-            return at.BAD_CONSTANT
+            fail(state, index, warp, lane, offset, size, CONSTANT)
+            return np.int64(at.BAD_CONSTANT)
         for word in range((size + 3) >> 2):
             value = np.int64(0)
             for byte in range(min(size, 4)):
-                value |= np.int64(code.constants[start + offset + 4 * word + byte]) << (8 * byte)
+                value |= np.int64(constants[start + offset + 4 * word + byte]) << (8 * byte)
             if row[at.F2] and size < 4 and value >> (8 * size - 1):
                 value -= np.int64(1) << (8 * size)
-            block.w[word, lane] = signed32(value)
-    return at.DONE
-
+            state.w[word, lane] = signed32(value)
+    return np.int64(at.DONE)

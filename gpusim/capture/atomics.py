@@ -1,4 +1,4 @@
-"""Atomic read-modify-write of one lane: old value to block.w, new value to memory.
+"""Atomic read-modify-write of one lane: old value to state.w, new value to memory.
 
 Mental model: blocks run one after another and lanes in order, so an atomic is an ordinary update. Types and
 operations are those of PTX's atom and red; ``inc`` and ``dec`` wrap at the operand; floating minimum and
@@ -20,29 +20,29 @@ LOW = 0xFFFFFFFF
 
 
 @compiled
-def atomic_lane(block, lane, operation, kind, address):
-    """Apply ``operation`` of ``kind`` at host ``address`` with the operands in block.x (and block.y)."""
+def atomic_lane(state, lane, operation, kind, address):
+    """Apply ``operation`` of ``kind`` at host ``address`` with the operands in state.x (and state.y)."""
     if kind == ops.U64 or kind == ops.S64 or kind == ops.F64:
-        _wide(block, lane, operation, kind, address)
+        _wide(state, lane, operation, kind, address)
     else:
-        _narrow(block, lane, operation, kind, address)
+        _narrow(state, lane, operation, kind, address)
 
 
 @compiled
-def _narrow(block, lane, operation, kind, address):
-    old, operand = load32(address), block.x[0, lane]
-    block.w[0, lane] = old
+def _narrow(state, lane, operation, kind, address):
+    old, operand = load32(address), state.x[0, lane]
+    state.w[0, lane] = old
     if kind == ops.F32 or kind == ops.F32_FTZ:
         store32(address, signed32(_add_float(old, operand, kind == ops.F32_FTZ)))
         return
     if kind == ops.F16X2:
-        store32(address, _add_halves(block, old, operand))
+        store32(address, _add_halves(old, operand))
         return
     if operation == ops.SAFEADD:
         store32(address, signed32(np.int64(old) + 1))
     elif operation == ops.CAS:
         if old == operand:
-            store32(address, block.y[0, lane])
+            store32(address, state.y[0, lane])
     else:
         first, second = np.int64(old), np.int64(operand)
         if kind == ops.U32:
@@ -52,17 +52,17 @@ def _narrow(block, lane, operation, kind, address):
 
 
 @compiled
-def _wide(block, lane, operation, kind, address):
+def _wide(state, lane, operation, kind, address):
     old = load64(address)
-    operand = (np.int64(block.x[0, lane]) & LOW) | (np.int64(block.x[1, lane]) << 32)
-    block.w[0, lane] = signed32(old)
-    block.w[1, lane] = old >> 32
+    operand = (np.int64(state.x[0, lane]) & LOW) | (np.int64(state.x[1, lane]) << 32)
+    state.w[0, lane] = signed32(old)
+    state.w[1, lane] = old >> 32
     if kind == ops.F64:
         store64(address, bits64_of(double_of(old) + double_of(operand)))
         return
     if operation == ops.CAS:
         if old == operand:
-            store64(address, (np.int64(block.y[0, lane]) & LOW) | (np.int64(block.y[1, lane]) << 32))
+            store64(address, (np.int64(state.y[0, lane]) & LOW) | (np.int64(state.y[1, lane]) << 32))
         return
     new = old
     if kind == ops.U64 and (operation == ops.MIN or operation == ops.MAX):
@@ -141,7 +141,7 @@ def _float_to_half(value):
 
 
 @compiled
-def _add_halves(block, old, operand):
+def _add_halves(old, operand):
     total = np.int64(0)
     for part in range(2):
         first = _half_to_float((np.int64(old) >> (16 * part)) & 0xFFFF)

@@ -31,8 +31,8 @@ def sort_by_warp(keys, count, warps):
 
 
 @njit(cache=True)
-def intern_paths(first, count, mask, start):
-    """Give equal run sequences one number.
+def intern_paths(runs, start):
+    """Give equal run sequences (rows of ``runs`` sorted by warp) one number.
 
     Returns (path of each warp uint32[w], the warp that first showed each path int64[p]).
     """
@@ -48,14 +48,15 @@ def intern_paths(first, count, mask, start):
     for warp in range(warps):
         value = np.uint64(14695981039346656037)
         for i in range(start[warp], start[warp + 1]):
-            mixed = np.uint64(first[i]) ^ (np.uint64(count[i]) << np.uint64(20)) ^ (np.uint64(mask[i]) << np.uint64(32))
+            mixed = np.uint64(runs[i, at.RUN_FIRST]) ^ (np.uint64(runs[i, at.RUN_COUNT]) << np.uint64(20))
+            mixed ^= np.uint64(runs[i, at.RUN_MASK]) << np.uint64(32)
             value = (value ^ mixed) * np.uint64(1099511628211)
             value ^= value >> np.uint64(29)
         slot = np.int64(value & np.uint64(slots - 1))
         while table[slot] >= 0:
             known = table[slot]
             leader = leaders[known]
-            if hashes[known] == value and _same(first, count, mask, start, leader, warp):
+            if hashes[known] == value and _same(runs, start, leader, warp):
                 break
             slot = (slot + 1) & (slots - 1)
         if table[slot] < 0:
@@ -68,67 +69,74 @@ def intern_paths(first, count, mask, start):
 
 
 @njit(cache=True)
-def _same(first, count, mask, start, one, other):
+def _same(runs, start, one, other):
     n = start[one + 1] - start[one]
     if start[other + 1] - start[other] != n:
         return False
     for i in range(n):
         a, b = start[one] + i, start[other] + i
-        if first[a] != first[b] or count[a] != count[b] or mask[a] != mask[b]:
-            return False
+        for column in range(at.RUN_FIRST, at.RUN_MASK + 1):
+            if runs[a, column] != runs[b, column]:
+                return False
     return True
 
 
-def close_chunk(log: at.Log, first_block: int, blocks: int, warps_per_block: int) -> Chunk:
-    """Make the Chunk of ``blocks`` blocks from what the log holds; the log can be emptied afterwards."""
+def close_chunk(
+    used: tuple[int, int, int], machine: at.Machine, first_block: int, blocks: int, warps_per_block: int
+) -> Chunk:
+    """Make the Chunk of ``blocks`` blocks from the log (``used`` entries of runs, accesses, scattered);
+    the log can be emptied afterwards."""
     warps = blocks * warps_per_block
-    run_count, access_count = int(log.used[at.USED_RUNS]), int(log.used[at.USED_ACCESSES])
-    order, run_start = sort_by_warp(log.run_warp, run_count, warps)
-    first, count, mask = log.run_first[order], log.run_count[order], log.run_mask[order]
-    path, leaders = intern_paths(first, count, mask, run_start)
+    runs, accesses = machine.runs[: used[at.RUNS]], machine.accesses[: used[at.ACCESSES]]
+    order, run_start = sort_by_warp(runs[:, at.RUN_WARP].astype(np.int64), len(runs), warps)
+    ordered = runs[order]
+    first, count, mask = ordered[:, at.RUN_FIRST], ordered[:, at.RUN_COUNT], ordered[:, at.RUN_MASK]
+    path, leaders = intern_paths(ordered, run_start)
     lengths = run_start[leaders + 1] - run_start[leaders]
     path_start = np.zeros(len(leaders) + 1, np.int64)
     np.cumsum(lengths, out=path_start[1:])
     kept = np.repeat(run_start[leaders] - path_start[:-1], lengths) + np.arange(path_start[-1])
-    runs = np.empty(len(kept), RUN)
-    runs["first"], runs["count"], runs["mask"] = first[kept], count[kept], mask[kept]
-    order, access_start = sort_by_warp(log.access_warp, access_count, warps)
-    accesses = np.empty(access_count, ACCESS)
-    accesses["address"] = log.access_address[order]
-    accesses["stride"] = log.access_stride[order]
-    accesses["mask"] = log.access_mask[order]
+    interned = np.empty(len(kept), RUN)
+    interned["first"], interned["count"], interned["mask"] = first[kept], count[kept], mask[kept]
+    order, access_start = sort_by_warp(accesses[:, at.ACCESS_WARP], len(accesses), warps)
+    sorted_accesses = np.empty(len(accesses), ACCESS)
+    pack_accesses(accesses, order, sorted_accesses)
     table = np.empty(warps, WARP)
     table["path"] = path
     table["access_start"] = access_start[:-1]
     table["access_count"] = np.diff(access_start)
-    scattered = log.scattered[: int(log.used[at.USED_SCATTERED])].copy()
-    return Chunk(first_block, blocks, table, runs, path_start, accesses, scattered)
+    scattered = machine.scattered[: used[at.SCATTERED_ROWS]].copy()
+    return Chunk(first_block, blocks, table, interned, path_start, sorted_accesses, scattered)
 
 
-def new_log(runs: int, accesses: int, scattered: int) -> at.Log:
-    """An empty log with room for so many records."""
-    return at.Log(
-        used=np.zeros(4, np.int64),
-        run_warp=np.empty(runs, np.int32),
-        run_first=np.empty(runs, np.uint32),
-        run_count=np.empty(runs, np.uint32),
-        run_mask=np.empty(runs, np.uint32),
-        access_warp=np.empty(accesses, np.int32),
-        access_address=np.empty(accesses, np.uint64),
-        access_stride=np.empty(accesses, np.int32),
-        access_mask=np.empty(accesses, np.uint32),
-        scattered=np.empty((scattered, at.LANES), np.uint64),
+@njit(cache=True)
+def pack_accesses(accesses, order, out):
+    """Write log rows in ``order`` as ACCESS records."""
+    for i in range(order.shape[0]):
+        row = order[i]
+        pattern = accesses[row, at.ACCESS_PATTERN]
+        out[i]["address"] = accesses[row, at.ACCESS_ADDRESS]
+        out[i]["stride"] = pattern >> 32
+        out[i]["mask"] = pattern & 0xFFFFFFFF
+
+
+def new_log(runs: int, accesses: int, scattered: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """An empty log with room for so many records: runs uint32[r, 4], accesses int64[a, 3], scattered
+    uint64[s, 32]."""
+    return (
+        np.empty((runs, 4), np.uint32),
+        np.empty((accesses, 3), np.int64),
+        np.empty((scattered, at.LANES), np.uint64),
     )
 
 
-def grown(log: at.Log) -> at.Log:
-    """The same log with twice the room in whichever part is short of it."""
-    used = log.used
-    runs = len(log.run_warp) * (2 if used[at.USED_RUNS] * 2 > len(log.run_warp) else 1)
-    accesses = len(log.access_warp) * (2 if used[at.USED_ACCESSES] * 2 > len(log.access_warp) else 1)
-    scattered = len(log.scattered) * (2 if used[at.USED_SCATTERED] * 2 > len(log.scattered) else 1)
-    larger = new_log(runs, accesses, scattered)
-    larger.used[:] = used
-    for old, new in zip(log[1:], larger[1:], strict=True):
-        new[: len(old)] = old
-    return larger
+def grown(machine: at.Machine, used: tuple[int, int, int]) -> at.Machine:
+    """The same machine with twice the log in whichever part is more than half full."""
+    parts = {}
+    for name, filled in zip(("runs", "accesses", "scattered"), used, strict=True):
+        old = getattr(machine, name)
+        if filled * 2 > len(old):
+            new = np.empty((2 * len(old), *old.shape[1:]), old.dtype)
+            new[:filled] = old[:filled]
+            parts[name] = new
+    return machine._replace(**parts)

@@ -1,26 +1,114 @@
-"""The arithmetic families in one place: which function executes which range of op numbers.
+"""The arithmetic families behind entry points that the interpreter calls by address.
 
-Mental model: a switch by range; the family's own switch picks the body.
+Mental model: a family's body takes a dozen arrays; the interpreter has one pointer to the scratch record.
+Each entry point rebuilds the arrays from that pointer and calls the family. Calling by address keeps the
+families out of the interpreter's own compilation: each is compiled once, not once more for every function
+that reaches it.
 """
 
 from __future__ import annotations
 
+import ctypes
+from functools import lru_cache
+
+import numpy as np
+from llvmlite import ir
+from numba import cfunc, config, from_dtype, types
+from numba.extending import intrinsic
+
+from gpusim.capture import layout as at
 from gpusim.capture.alu_double import execute_double
 from gpusim.capture.alu_float import execute_float
 from gpusim.capture.alu_half import execute_half
 from gpusim.capture.alu_integer import execute_integer
-from gpusim.capture.jit import compiled
-from gpusim.sass.opcodes import DOUBLE_BASE, FLOAT_BASE, HALF_BASE
+from gpusim.sass.opcodes import DOUBLE_BASE, FLOAT_BASE, HALF_BASE, TENSOR_BASE
+
+#: First op number behind each family's range, in the order of State.family.
+FAMILY_ENDS = (FLOAT_BASE, DOUBLE_BASE, HALF_BASE, TENSOR_BASE)
+_WORDS = at.SCRATCH_BYTES
+_ENTRY = types.void(
+    types.int32, types.int32, types.int32, types.int32, types.int32, types.uint32, types.uint32, types.int64
+)
 
 
-@compiled
-def execute_arithmetic(op, f0, f1, f2, f3, p0, p1, x, y, z, w, xf, yf, zf, wf, q):
-    """Run the arithmetic body ``op``; the contract of the arguments is in :mod:`gpusim.sass.form`."""
-    if op < FLOAT_BASE:
-        execute_integer(op, f0, f1, f2, f3, p0, p1, x, y, z, w, xf, yf, zf, wf, q)
-    elif op < DOUBLE_BASE:
-        execute_float(op, f0, f1, f2, f3, p0, p1, x, y, z, w, xf, yf, zf, wf, q)
-    elif op < HALF_BASE:
-        execute_double(op, f0, f1, f2, f3, p0, p1, x, y, z, w, xf, yf, zf, wf, q)
-    else:
-        execute_half(op, f0, f1, f2, f3, p0, p1, x, y, z, w, xf, yf, zf, wf, q)
+#: The scratch fields of STATE with float views of the same bytes.
+_SCRATCH = np.dtype(
+    {
+        "names": ["x", "y", "z", "w", "xf", "yf", "zf", "wf", "q"],
+        "formats": [("<i4", (4, at.LANES))] * 4 + [("<f4", (4, at.LANES))] * 4 + [("<u4", (2,))],
+        "offsets": [0, _WORDS, 2 * _WORDS, 3 * _WORDS] * 2 + [4 * _WORDS],
+        "itemsize": 4 * _WORDS + 8,
+    }
+)
+_SCRATCH_TYPE = from_dtype(_SCRATCH)
+
+
+@intrinsic
+def _scratch_at(typing_context, address):
+    """The scratch record at an int64 address (a record is a pointer to Numba)."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.inttoptr(arguments[0], context.get_value_type(_SCRATCH_TYPE))
+
+    return _SCRATCH_TYPE(types.int64), generate
+
+
+def _integer(op, f0, f1, f2, f3, p0, p1, scratch):
+    s = _scratch_at(scratch)
+    execute_integer(op, f0, f1, f2, f3, p0, p1, s.x, s.y, s.z, s.w, s.xf, s.yf, s.zf, s.wf, s.q)
+
+
+def _float(op, f0, f1, f2, f3, p0, p1, scratch):
+    s = _scratch_at(scratch)
+    execute_float(op, f0, f1, f2, f3, p0, p1, s.x, s.y, s.z, s.w, s.xf, s.yf, s.zf, s.wf, s.q)
+
+
+def _double(op, f0, f1, f2, f3, p0, p1, scratch):
+    s = _scratch_at(scratch)
+    execute_double(op, f0, f1, f2, f3, p0, p1, s.x, s.y, s.z, s.w, s.xf, s.yf, s.zf, s.wf, s.q)
+
+
+def _half(op, f0, f1, f2, f3, p0, p1, scratch):
+    s = _scratch_at(scratch)
+    execute_half(op, f0, f1, f2, f3, p0, p1, s.x, s.y, s.z, s.w, s.xf, s.yf, s.zf, s.wf, s.q)
+
+
+_SOURCES = (_integer, _float, _double, _half)
+
+if config.DISABLE_JIT:
+    _BODIES = (execute_integer, execute_float, execute_double, execute_half)
+
+    def entry_addresses() -> tuple[int, ...]:
+        """Stand-ins for the entry points' addresses: the families' numbers."""
+        return tuple(range(len(_BODIES)))
+
+    def call_family(address, op, f0, f1, f2, f3, p0, p1, scratch):
+        """Run body ``op`` of a family on the scratch record at host address ``scratch``."""
+        buffer = (ctypes.c_uint8 * _SCRATCH.itemsize).from_address(int(scratch))
+        s = np.frombuffer(buffer, _SCRATCH)[0]
+        arrays = [s[name] for name in _SCRATCH.names]
+        _BODIES[int(address)](int(op), int(f0), int(f1), int(f2), int(f3), p0, p1, *arrays)
+
+else:
+
+    @lru_cache(maxsize=1)
+    def _entries() -> list:
+        """The compiled entry points; made at the first launch, not at import."""
+        return [cfunc(_ENTRY, cache=True, error_model="numpy", _nrt=False)(source) for source in _SOURCES]
+
+    def entry_addresses() -> tuple[int, ...]:
+        """Host addresses of the families' entry points, in the order of FAMILY_ENDS."""
+        return tuple(entry.address for entry in _entries())
+
+    @intrinsic
+    def call_family(typing_context, address, op, f0, f1, f2, f3, p0, p1, scratch):
+        """Run body ``op`` of a family on the scratch record at host address ``scratch``."""
+        signature = types.void(types.int64, *_ENTRY.args)
+
+        def generate(context, builder, signature, arguments):
+            word, wide = ir.IntType(32), ir.IntType(64)
+            kind = ir.FunctionType(ir.VoidType(), [word] * 7 + [wide])
+            builder.call(builder.inttoptr(arguments[0], ir.PointerType(kind)), arguments[1:])
+            return context.get_dummy_value()
+
+        return signature, generate

@@ -1,10 +1,12 @@
 """What to say when a kernel cannot go on: who, where in the code, where in the source, and why.
 
-Mental model: the interpreter stops with a number and leaves the place in ``Block.fault``; this file turns
+Mental model: the interpreter stops with a number and leaves the place in the state's fault fields; this file turns
 both into the one line that the user reads.
 """
 
 from __future__ import annotations
+
+import numpy as np
 
 from gpusim.capture import layout as at
 from gpusim.capture.memory import DeviceMemory
@@ -24,8 +26,7 @@ _LISTED = 8
 
 def explain(
     status: int,
-    code: at.Code,
-    block: at.Block,
+    state: np.record,
     program: Program,
     memory: DeviceMemory,
     kernel: str,
@@ -33,24 +34,25 @@ def explain(
 ) -> GpusimError:
     """The error for a status that ended an emulation."""
     if status == at.DEADLOCK:
-        return DeadlockError(f"{kernel}: deadlock in block {_block(code, block)}: {_waiting(code, block, program)}")
+        return DeadlockError(f"{kernel}: deadlock in block {_block(state)}: {_waiting(state, program)}")
     if status == at.LIMIT:
-        limit = int(code.shape[at.S_LIMIT])
+        limit = int(state.limit)
         return InstructionLimitError(
-            f"{kernel} executed {limit} warp instructions without ending (block {_block(code, block)}):"
+            f"{kernel} executed {limit} warp instructions without ending (block {_block(state)}):"
             f" raise instruction_limit if that is intended"
         )
-    index, warp, lane, address, size, space = (int(v) for v in block.fault[:6])
+    index, warp, lane = int(state.fault_index), int(state.fault_warp), int(state.fault_lane)
+    address, size, space = int(state.fault_address), int(state.fault_bytes), int(state.fault_space)
     place = _place(program, index)
-    who = f"{kernel}: block {_block(code, block)}, thread {_thread(code, warp, lane)}"
+    who = f"{kernel}: block {_block(state)}, thread {_thread(state, warp, lane)}"
     if status == at.BAD_ADDRESS:
         named = _SPACES.get(space)
         if named == "shared":
-            start = int(code.shape[at.S_SHARED_BASE])
-            limit = f"the block has {int(code.shape[at.S_SHARED_BYTES])} bytes of shared memory"
+            start = int(state.shared_base)
+            limit = f"the block has {int(state.shared_bytes)} bytes of shared memory"
             return AddressError(f"{who}: shared address {address - start} (of {size} bytes) is out of bounds; {limit}; {place}")
         if named == "local":
-            limit = f"the thread has {int(code.shape[at.S_LOCAL_BYTES])} bytes of local memory"
+            limit = f"the thread has {int(state.local_bytes)} bytes of local memory"
             return AddressError(f"{who}: local address {address} (of {size} bytes) is out of bounds; {limit}; {place}")
         return AddressError(
             f"{who}: address 0x{address & (2**64 - 1):x} ({size} bytes) is outside every allocation,"
@@ -61,7 +63,7 @@ def explain(
     if status == at.BAD_CONSTANT:
         return AddressError(f"{who}: constant offset {address} is outside the bank; {place}")
     if status == at.BAD_TARGET:
-        return ExecutionError(f"{kernel}: block {_block(code, block)}: jump to no instruction (0x{address:x}); {place}")
+        return ExecutionError(f"{kernel}: block {_block(state)}: jump to no instruction (0x{address:x}); {place}")
     if status == at.TRAPPED:
         return ExecutionError(f"{who}: the kernel trapped; {place}")
     if status == at.EXTERNAL_CALL:
@@ -81,29 +83,28 @@ def _place(program: Program, index: int) -> str:
     return text
 
 
-def _block(code: at.Code, block: at.Block) -> tuple[int, int, int]:
-    where = block.where
-    return int(where[at.W_X]), int(where[at.W_Y]), int(where[at.W_Z])
+def _block(state: np.record) -> tuple[int, int, int]:
+    return tuple(int(index) for index in state.block_index)
 
 
-def _thread(code: at.Code, warp: int, lane: int) -> tuple[int, int, int]:
-    return tuple(int(code.thread_rows[warp, axis, lane]) for axis in range(3))
+def _thread(state: np.record, warp: int, lane: int) -> tuple[int, int, int]:
+    return tuple(int(state.thread[warp, axis, lane]) for axis in range(3))
 
 
-def _waiting(code: at.Code, block: at.Block, program: Program) -> str:
+def _waiting(state: np.record, program: Program) -> str:
     """Which warps wait where, and which have exited."""
     groups: dict[str, list[str]] = {}
     exited = []
-    for warp in range(int(code.shape[at.S_WARPS])):
-        if not block.live[warp]:
+    for warp in range(int(state.warps)):
+        if not state.live[warp]:
             exited.append(str(warp))
             continue
         for f in range(at.LANES):
-            if block.state[warp, f] in (at.FREE, at.READY):
+            if state.fragment[warp, f] in (at.FREE, at.READY):
                 continue
-            mask = int(block.mask[warp, f])
-            lanes = "" if mask == int(code.live[warp]) else f" lanes 0x{mask:08x}"
-            groups.setdefault(_place(program, int(block.pc[warp, f])), []).append(f"{warp}{lanes}")
+            mask = int(state.mask[warp, f])
+            lanes = "" if mask == int(state.exists[warp]) else f" lanes 0x{mask:08x}"
+            groups.setdefault(_place(program, int(state.pc[warp, f])), []).append(f"{warp}{lanes}")
     parts = [f"{_warps(warps)} at {place}" for place, warps in groups.items()]
     if exited:
         parts.append(f"{_warps(exited, have=True)} exited")

@@ -1,7 +1,7 @@
-"""Fragments of a warp, and what they wait for: convergence, the warp, the block.
+"""Fragments of a warp, and what they wait for: convergence, the warp, the state.
 
 Mental model: a warp is a set of fragments, each some lanes at one instruction. The one that runs lives in
-the interpreter's local variables; the others lie in the table ``Block.pc/mask/state/wait``. A fragment that
+the interpreter's local variables; the others lie in the table ``State.pc/mask/fragment/wait``. A fragment that
 reaches a barrier is put into the table; whoever completes the barrier (by arriving, leaving or exiting)
 makes the waiting ones ready again, merged where they stand at the same instruction. The fragment that has
 waited longest runs next, so that lanes which spin for each other all make progress.
@@ -41,165 +41,165 @@ def count_lanes(mask):
 
 
 @compiled
-def push(block, warp, pc, mask, state, wait):
+def push(state, warp, pc, mask, status, wait):
     """Put a fragment into the warp's table; one that is ready joins a ready one at the same place."""
-    if state == at.READY:
+    if status == at.READY:
         for f in range(at.LANES):
-            if block.state[warp, f] == at.READY and block.pc[warp, f] == pc:
-                block.mask[warp, f] |= mask
+            if state.fragment[warp, f] == at.READY and state.pc[warp, f] == pc:
+                state.mask[warp, f] |= mask
                 return
     for f in range(at.LANES):
-        if block.state[warp, f] == at.FREE:
-            block.pc[warp, f] = pc
-            block.mask[warp, f] = mask
-            block.state[warp, f] = state
-            block.wait[warp, f] = wait
-            block.where[at.W_STAMP] += 1
-            block.stamp[warp, f] = block.where[at.W_STAMP]
-            if state == at.READY:
-                block.ready[warp] += 1
-            elif state == at.AT_BARRIER:
-                block.where[at.W_AT_BARRIER] += 1
+        if state.fragment[warp, f] == at.FREE:
+            state.pc[warp, f] = pc
+            state.mask[warp, f] = mask
+            state.fragment[warp, f] = status
+            state.wait[warp, f] = wait
+            state.now += 1
+            state.stamp[warp, f] = state.now
+            if status == at.READY:
+                state.ready[warp] += 1
+            elif status == at.AT_BARRIER:
+                state.at_barrier += 1
             return
 
 
 @compiled
-def pick(block, warp):
+def pick(state, warp):
     """Index of the ready fragment that has waited longest, or -1; it leaves the table."""
     best = -1
     for f in range(at.LANES):
-        if block.state[warp, f] == at.READY:
-            if best < 0 or block.stamp[warp, f] < block.stamp[warp, best]:
+        if state.fragment[warp, f] == at.READY:
+            if best < 0 or state.stamp[warp, f] < state.stamp[warp, best]:
                 best = f
     if best >= 0:
-        block.state[warp, best] = at.FREE
-        block.ready[warp] -= 1
+        state.fragment[warp, best] = at.FREE
+        state.ready[warp] -= 1
     return best
 
 
 @compiled
-def participants(block, own_base, row, mask):
+def participants(registers, own_base, row, mask):
     """Lanes that set out together, as the convergence barrier ``row`` of a fragment's lanes says."""
-    return np.int64(block.registers[own_base + row + first_lane(mask)]) & at.FULL
+    return np.int64(registers[own_base + row + first_lane(mask)]) & at.FULL
 
 
 @compiled
-def release_converged(block, warp, own_base):
+def release_converged(state, registers, warp, own_base):
     """Make ready what waits in BSYNC for nobody any more."""
     for f in range(at.LANES):
-        if block.state[warp, f] != at.AT_CONVERGENCE:
+        if state.fragment[warp, f] != at.AT_CONVERGENCE:
             continue
-        row, pc, arrived = block.wait[warp, f], block.pc[warp, f], np.int64(0)
+        row, pc, arrived = state.wait[warp, f], state.pc[warp, f], np.int64(0)
         for g in range(at.LANES):
-            if block.state[warp, g] == at.AT_CONVERGENCE and block.wait[warp, g] == row and block.pc[warp, g] == pc:
-                arrived |= block.mask[warp, g]
-        wanted = participants(block, own_base, row, block.mask[warp, f]) & block.live[warp]
+            if state.fragment[warp, g] == at.AT_CONVERGENCE and state.wait[warp, g] == row and state.pc[warp, g] == pc:
+                arrived |= state.mask[warp, g]
+        wanted = participants(registers, own_base, row, state.mask[warp, f]) & state.live[warp]
         if wanted & ~arrived:
             continue
         together = np.int64(0)
         for g in range(at.LANES):
-            same = block.state[warp, g] == at.AT_CONVERGENCE and block.wait[warp, g] == row
-            if same and block.pc[warp, g] == pc and (g == f or block.mask[warp, g] & wanted):
-                together |= block.mask[warp, g]
-                block.state[warp, g] = at.FREE
-        push(block, warp, pc + 1, together, at.READY, 0)
+            same = state.fragment[warp, g] == at.AT_CONVERGENCE and state.wait[warp, g] == row
+            if same and state.pc[warp, g] == pc and (g == f or state.mask[warp, g] & wanted):
+                together |= state.mask[warp, g]
+                state.fragment[warp, g] = at.FREE
+        push(state, warp, pc + 1, together, at.READY, 0)
 
 
 @compiled
-def release_warp_wait(block, warp):
+def release_warp_wait(state, warp):
     """Make ready what waits in WARPSYNC for nobody any more."""
     arrived = np.int64(0)
     for f in range(at.LANES):
-        if block.state[warp, f] == at.AT_WARP_WAIT:
-            arrived |= block.mask[warp, f]
+        if state.fragment[warp, f] == at.AT_WARP_WAIT:
+            arrived |= state.mask[warp, f]
     for f in range(at.LANES):
-        if block.state[warp, f] != at.AT_WARP_WAIT:
+        if state.fragment[warp, f] != at.AT_WARP_WAIT:
             continue
-        wanted = block.wait[warp, f] & block.live[warp]
+        wanted = state.wait[warp, f] & state.live[warp]
         if wanted & ~arrived:
             continue
         for g in range(at.LANES):
-            if block.state[warp, g] == at.AT_WARP_WAIT and block.mask[warp, g] & wanted:
-                block.state[warp, g] = at.FREE
-                push(block, warp, block.pc[warp, g] + 1, block.mask[warp, g], at.READY, 0)
+            if state.fragment[warp, g] == at.AT_WARP_WAIT and state.mask[warp, g] & wanted:
+                state.fragment[warp, g] = at.FREE
+                push(state, warp, state.pc[warp, g] + 1, state.mask[warp, g], at.READY, 0)
 
 
 @compiled
-def leave_convergence(block, warp, own_base, row, leaving):
+def leave_convergence(state, registers, warp, own_base, row, leaving):
     """BREAK: nobody waits for the lanes ``leaving`` at this convergence barrier any more."""
-    wanted = participants(block, own_base, row, leaving)
+    wanted = participants(registers, own_base, row, leaving)
     for lane in range(at.LANES):
         if (wanted >> lane) & 1:
-            block.registers[own_base + row + lane] = signed32(
-                np.int64(block.registers[own_base + row + lane]) & ~leaving
+            registers[own_base + row + lane] = signed32(
+                np.int64(registers[own_base + row + lane]) & ~leaving
             )
-    release_converged(block, warp, own_base)
+    release_converged(state, registers, warp, own_base)
 
 
 @compiled
-def retire(code, block, warp, own_base, mask):
+def retire(state, registers, warp, own_base, mask):
     """EXIT of ``mask``: whoever waited for these lanes waits no more."""
-    block.live[warp] &= ~mask
+    state.live[warp] &= ~mask
     waiting = False
     for f in range(at.LANES):
-        waiting |= block.state[warp, f] == at.AT_CONVERGENCE or block.state[warp, f] == at.AT_WARP_WAIT
+        waiting |= state.fragment[warp, f] == at.AT_CONVERGENCE or state.fragment[warp, f] == at.AT_WARP_WAIT
     if waiting:
-        release_converged(block, warp, own_base)
-        release_warp_wait(block, warp)
-    if block.where[at.W_AT_BARRIER] > 0:
+        release_converged(state, registers, warp, own_base)
+        release_warp_wait(state, warp)
+    if state.at_barrier > 0:
         for barrier in range(at.BLOCK_BARRIERS):
-            complete_barrier(code, block, barrier)
+            complete_barrier(state, barrier)
 
 
 @compiled
-def arrive(code, block, warp, mask, barrier, threads, reduction, vote):
+def arrive(state, warp, mask, barrier, threads, reduction, vote):
     """Lanes ``mask`` arrive at a block barrier that expects ``threads`` (0: all of the block)."""
-    block.arrived[barrier, warp] |= mask
-    block.vote[barrier, warp] |= vote & mask
-    block.expected[barrier] = threads
-    block.reduction[barrier] = reduction
+    state.arrived[barrier, warp] |= mask
+    state.vote[barrier, warp] |= vote & mask
+    state.expected[barrier] = threads
+    state.reduction[barrier] = reduction
 
 
 @compiled
-def complete_barrier(code, block, barrier):
+def complete_barrier(state, barrier):
     """If everybody expected has arrived, make the waiting fragments ready; True if so.
 
     Hardware counts warps times 32, and lanes that have exited count as arrived.
     """
-    warps = code.shape[at.S_WARPS]
+    warps = state.warps
     threads, somebody = np.int64(0), False
     for warp in range(warps):
-        arrived = block.arrived[barrier, warp]
-        complete = (block.live[warp] & ~arrived) == 0
+        arrived = state.arrived[barrier, warp]
+        complete = (state.live[warp] & ~arrived) == 0
         somebody |= arrived != 0
-        if block.expected[barrier] == 0:
+        if state.expected[barrier] == 0:
             if not complete:
                 return False
         elif arrived:
             if not complete:
                 return False
             threads += at.LANES
-    if not somebody or threads < block.expected[barrier]:
+    if not somebody or threads < state.expected[barrier]:
         return False
     total = np.int64(0)
     every = True
     for warp in range(warps):
-        total += count_lanes(block.vote[barrier, warp] & block.arrived[barrier, warp])
-        every &= (block.arrived[barrier, warp] & ~block.vote[barrier, warp]) == 0
-    kind = block.reduction[barrier]
+        total += count_lanes(state.vote[barrier, warp] & state.arrived[barrier, warp])
+        every &= (state.arrived[barrier, warp] & ~state.vote[barrier, warp]) == 0
+    kind = state.reduction[barrier]
     value = total
     if kind == ops.RED_AND:
         value = np.int64(-1) if every else np.int64(0)
     elif kind == ops.RED_OR:
         value = np.int64(-1) if total > 0 else np.int64(0)
     for warp in range(warps):
-        if kind != ops.RED_NONE and block.arrived[barrier, warp]:
-            block.result[warp] = signed32(value)
-        block.arrived[barrier, warp] = 0
-        block.vote[barrier, warp] = 0
+        if kind != ops.RED_NONE and state.arrived[barrier, warp]:
+            state.result[warp] = signed32(value)
+        state.arrived[barrier, warp] = 0
+        state.vote[barrier, warp] = 0
         for f in range(at.LANES):
-            if block.state[warp, f] == at.AT_BARRIER and block.wait[warp, f] == barrier:
-                block.state[warp, f] = at.FREE
-                block.where[at.W_AT_BARRIER] -= 1
-                push(block, warp, block.pc[warp, f] + 1, block.mask[warp, f], at.READY, 0)
+            if state.fragment[warp, f] == at.AT_BARRIER and state.wait[warp, f] == barrier:
+                state.fragment[warp, f] = at.FREE
+                state.at_barrier -= 1
+                push(state, warp, state.pc[warp, f] + 1, state.mask[warp, f], at.READY, 0)
     return True

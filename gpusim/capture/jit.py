@@ -8,6 +8,16 @@ machine gives (``error_model``), compiled code is kept on disk.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from numba import njit
+
+from gpusim.jit_cache import drop_stale
+
+_FOLDER = Path(__file__).parent
+drop_stale(
+    _FOLDER,
+    [*_FOLDER.glob("*.py"), *_FOLDER.parent.glob("sass/*ops.py"), _FOLDER.parent / "sass/opcodes.py"],
+)
 
 compiled = njit(cache=True, error_model="numpy", _nrt=False)

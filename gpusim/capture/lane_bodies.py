@@ -16,17 +16,17 @@ from gpusim.sass import system_ops as ops
 
 
 @compiled
-def execute_lanes(code, block, warp, op, f0, f1, vote_in, executing, active):
-    """Execute lane-crossing body ``op``: reads block.x, y, z; writes block.w and block.q."""
-    x, w, q = block.x, block.w, block.q
+def execute_lanes(state, warp, op, f0, f1, vote_in, executing, active):
+    """Execute lane-crossing body ``op``: reads state.x, y, z; writes state.w and state.q."""
+    x, w, q = state.x, state.w, state.q
     if op == ops.COPY:
         for word in range(4):
             for lane in range(at.LANES):
                 w[word, lane] = x[word, lane]
     elif op == ops.SPECIAL:
-        _special(code, block, warp, f0, executing, active)
+        _special(state, warp, f0, executing, active)
     elif op == ops.SHUFFLE:
-        _shuffle(block, f0, executing)
+        _shuffle(state, f0, executing)
     elif op == ops.VOTE:
         ballot = vote_in & executing
         if f0 == ops.VOTE_ANY:
@@ -39,21 +39,21 @@ def execute_lanes(code, block, warp, op, f0, f1, vote_in, executing, active):
         for lane in range(at.LANES):
             w[0, lane] = signed32(ballot)
     elif op == ops.MATCH:
-        _match(block, f0, f1, executing)
+        _match(state, f0, f1, executing)
     elif op == ops.REDUCE:
-        _reduce(block, f0, f1, executing)
+        _reduce(state, f0, f1, executing)
     elif op == ops.FIRST_LANE:
         value = x[0, first_lane(executing) & 31]
         for lane in range(at.LANES):
             w[0, lane] = value
     elif op == ops.PACK_PREDICATES:
-        _pack(block, warp, f0, f1)
+        _pack(state, warp, f0, f1)
     elif op == ops.UNPACK_PREDICATES:
-        _unpack(block, warp, f0, f1, executing)
+        _unpack(state, warp, f0, f1, executing)
     elif op == ops.BARRIER_RESULT:
         for lane in range(at.LANES):
-            w[0, lane] = block.result[warp]
-        q[0] = at.FULL if block.result[warp] != 0 else 0
+            w[0, lane] = state.result[warp]
+        q[0] = at.FULL if state.result[warp] != 0 else 0
     elif op == ops.ELECT:
         chosen = first_lane(executing) & 31
         q[0] = np.uint32(np.int64(1) << chosen)
@@ -68,9 +68,9 @@ def execute_lanes(code, block, warp, op, f0, f1, vote_in, executing, active):
         for lane in range(at.LANES):
             high = np.int64(x[1, lane])
             space = 0
-            if high == code.shape[at.S_SHARED_WINDOW] >> 32:
+            if high == state.shared_window >> 32:
                 space = 1
-            elif high == code.shape[at.S_LOCAL_WINDOW] >> 32:
+            elif high == state.local_window >> 32:
                 space = 2
             w[0, lane] = 1 if space == f0 else 0
             holds |= np.int64(1 if space == f0 else 0) << lane
@@ -78,12 +78,12 @@ def execute_lanes(code, block, warp, op, f0, f1, vote_in, executing, active):
 
 
 @compiled
-def _special(code, block, warp, number, executing, active):
-    w, shape, where = block.w, code.shape, block.where
+def _special(state, warp, number, executing, active):
+    w = state.w
     value = np.int64(0)
     if ops.SR_TID_X <= number <= ops.SR_TID_Z:
         for lane in range(at.LANES):
-            w[0, lane] = code.thread_rows[warp, number - ops.SR_TID_X, lane]
+            w[0, lane] = state.thread[warp, number - ops.SR_TID_X, lane]
         return
     if number == ops.SR_LANE or ops.SR_EQ_MASK <= number <= ops.SR_GE_MASK or number == ops.SR_TID_PACKED:
         for lane in range(at.LANES):
@@ -102,36 +102,36 @@ def _special(code, block, warp, number, executing, active):
                 value = at.FULL & ~below
             else:
                 value = (
-                    np.int64(code.thread_rows[warp, 0, lane])
-                    | np.int64(code.thread_rows[warp, 1, lane]) << 16
-                    | np.int64(code.thread_rows[warp, 2, lane]) << 26
+                    np.int64(state.thread[warp, 0, lane])
+                    | np.int64(state.thread[warp, 1, lane]) << 16
+                    | np.int64(state.thread[warp, 2, lane]) << 26
                 )
             w[0, lane] = signed32(value)
         return
     if ops.SR_CTAID_X <= number <= ops.SR_CTAID_Z:
-        value = where[at.W_X + number - ops.SR_CTAID_X]
+        value = state.block_index[number - ops.SR_CTAID_X]
     elif ops.SR_NTID_X <= number <= ops.SR_NTID_Z:
-        value = shape[at.S_BLOCK_X + number - ops.SR_NTID_X]
+        value = state.block_dim[number - ops.SR_NTID_X]
     elif ops.SR_NCTAID_X <= number <= ops.SR_NCTAID_Z:
-        value = shape[at.S_GRID_X + number - ops.SR_NCTAID_X]
+        value = state.grid_dim[number - ops.SR_NCTAID_X]
     elif number == ops.SR_WARP:
         value = np.int64(warp)
     elif number == ops.SR_CLOCK or number == ops.SR_CLOCK_64:
-        value = where[at.W_EXECUTED]
+        value = state.executed
     elif number == ops.SR_CLOCK_HIGH:
-        value = where[at.W_EXECUTED] >> 32
+        value = state.executed >> 32
     elif number == ops.SR_ACTIVE_MASK:
         value = active
     elif number == ops.SR_SM:
-        value = where[at.W_LINEAR] % max(1, shape[at.S_SM_COUNT])
+        value = state.linear % max(1, state.sm_count)
     elif number == ops.SR_SM_COUNT:
-        value = shape[at.S_SM_COUNT]
+        value = state.sm_count
     elif number == ops.SR_SHARED_WINDOW_HIGH:
-        value = shape[at.S_SHARED_WINDOW] >> 32
+        value = state.shared_window >> 32
     elif number == ops.SR_SHARED_BYTES:
-        value = shape[at.S_SHARED_BYTES]
+        value = state.shared_bytes
     elif number == ops.SR_WARP_COUNT:
-        value = shape[at.S_WARPS]
+        value = state.warps
     elif number == ops.SR_ONE:
         value = np.int64(1)
     for lane in range(at.LANES):
@@ -140,9 +140,9 @@ def _special(code, block, warp, number, executing, active):
 
 
 @compiled
-def _shuffle(block, mode, executing):
+def _shuffle(state, mode, executing):
     """Lane and clamp as PTX's shfl: clamp bits 0..4 bound the lane, bits 8..12 split the warp."""
-    x, y, z, w = block.x, block.y, block.z, block.w
+    x, y, z, w = state.x, state.y, state.z, state.w
     inside = np.int64(0)
     for lane in range(at.LANES):
         step = np.int64(y[0, lane]) & 31
@@ -168,12 +168,12 @@ def _shuffle(block, mode, executing):
         if valid:
             inside |= np.int64(1) << lane
         w[0, lane] = x[0, source & 31]
-    block.q[0] = np.uint32(inside)
+    state.q[0] = np.uint32(inside)
 
 
 @compiled
-def _match(block, mode, words, executing):
-    x, w = block.x, block.w
+def _match(state, mode, words, executing):
+    x, w = state.x, state.w
     holds = np.int64(1)
     leader = first_lane(executing) & 31
     for lane in range(at.LANES):
@@ -188,12 +188,12 @@ def _match(block, mode, words, executing):
     if mode == ops.MATCH_ALL:
         for lane in range(at.LANES):
             w[0, lane] = signed32(executing) if holds else 0
-    block.q[0] = at.FULL if holds else 0
+    state.q[0] = at.FULL if holds else 0
 
 
 @compiled
-def _reduce(block, operation, signed, executing):
-    x = block.x
+def _reduce(state, operation, signed, executing):
+    x = state.x
     total, started = np.int64(0), False
     for lane in range(at.LANES):
         if not (executing >> lane) & 1:
@@ -216,17 +216,17 @@ def _reduce(block, operation, signed, executing):
         else:
             total ^= value
     for lane in range(at.LANES):
-        block.w[0, lane] = signed32(total)
+        state.w[0, lane] = signed32(total)
 
 
 @compiled
-def _pack(block, warp, byte, uniform):
-    x, y, w = block.x, block.y, block.w
+def _pack(state, warp, byte, uniform):
+    x, y, w = state.x, state.y, state.w
     first = warp * at.PREDICATE_SLOTS + (at.UNIFORM_PREDICATES if uniform else 0)
     for lane in range(at.LANES):
         bits = np.int64(0)
         for i in range(7):
-            bits |= ((block.predicates[first + i] >> lane) & 1) << i
+            bits |= ((state.predicates[first + i] >> lane) & 1) << i
         mask = np.int64(y[0, lane]) & 0x7F
         shift = 8 * byte
         value = np.int64(x[0, lane]) & ~(mask << shift)
@@ -234,8 +234,8 @@ def _pack(block, warp, byte, uniform):
 
 
 @compiled
-def _unpack(block, warp, byte, uniform, executing):
-    x, y = block.x, block.y
+def _unpack(state, warp, byte, uniform, executing):
+    x, y = state.x, state.y
     first = warp * at.PREDICATE_SLOTS + (at.UNIFORM_PREDICATES if uniform else 0)
     for i in range(7):
         bits, chosen = np.int64(0), np.int64(0)
@@ -243,5 +243,5 @@ def _unpack(block, warp, byte, uniform, executing):
             bits |= ((np.int64(x[0, lane]) >> (8 * byte + i)) & 1) << lane
             chosen |= ((np.int64(y[0, lane]) >> i) & 1) << lane
         chosen &= executing
-        block.predicates[first + i] = (block.predicates[first + i] & ~chosen) | (bits & chosen)
+        state.predicates[first + i] = (state.predicates[first + i] & ~chosen) | (bits & chosen)
 

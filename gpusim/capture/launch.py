@@ -20,7 +20,7 @@ from gpusim.capture.emulate import run_blocks
 from gpusim.capture.faults import explain
 from gpusim.capture.memory import LOCAL_WINDOW, SHARED_WINDOW, Allocation, DeviceMemory
 from gpusim.capture.prepare import Prepared, prepare
-from gpusim.capture.state import make_block, make_code, toolchain
+from gpusim.capture.state import make_machine, make_state, toolchain
 from gpusim.capture.target import Target, check_launch, make_target, shape
 from gpusim.errors import UsageError
 from gpusim.gpus.spec import GpuSpec
@@ -31,7 +31,8 @@ from gpusim.trace.record import Chunk, Launch, Trace
 DEFAULT_INSTRUCTION_LIMIT = 10_000_000_000
 #: A chunk of the trace holds about this many warps.
 CHUNK_WARPS = 1 << 16
-_LOG_RECORDS = 1 << 16
+#: The log starts with room for so many records and grows as it must.
+_LOG_RECORDS = 1 << 20
 
 _toolchain = lru_cache(maxsize=1)(toolchain)
 
@@ -114,9 +115,15 @@ class _Launch:
             allocations=tuple((a.base, a.size) for a in self.memory.sorted()),
             cooperative=built.cooperative,
         )
-        self.code = make_code(
-            self.prepared, self.target, self.grid, self.block, int(shared_bytes), parameters, self.memory, limit
-        )
+        dynamic = int(shared_bytes)
+        self.states, self.backing = make_state(self.prepared, self.target, self.grid, self.block, dynamic, limit)
+        warps = min(self.facts.blocks, self._chunk_blocks()) * self.facts.warps_per_block
+        records = min(_LOG_RECORDS, max(1024, 16 * warps))
+        log = new_log(records, records, 1024)
+        self.machine = make_machine(self.prepared, self.grid, self.block, dynamic, parameters, self.memory, log)
+
+    def _chunk_blocks(self) -> int:
+        return max(1, CHUNK_WARPS // self.facts.warps_per_block)
 
     def _map_module(self) -> list[Allocation]:
         """Map the module's globals, and bank 3 for pointers to constants."""
@@ -144,32 +151,25 @@ class _Launch:
                 self.arguments.fail()
 
     def _chunks(self) -> Iterator[Chunk]:
-        code, facts = self.code, self.facts
-        block = make_block(self.prepared, code)
-        warps = facts.warps_per_block
-        step = max(1, CHUNK_WARPS // warps)
-        records = min(_LOG_RECORDS * 16, max(4096, 16 * min(facts.blocks, step) * warps))
-        log = new_log(records, records, 1024)
-        first = 0
+        facts, state = self.facts, self.states[0]
+        first, slot = 0, 0
         while first < facts.blocks:
-            end = min(first + step, facts.blocks)
-            log.used[:] = 0
-            at_block = first
-            while at_block < end:
-                status, at_block = run_blocks(code, block, log, first, at_block, end)
-                if status == at.DONE:
-                    break
+            end = min(first + self._chunk_blocks(), facts.blocks)
+            state.used[:] = 0
+            next_block = first
+            while next_block < end:
+                status, next_block = run_blocks(self.states, slot, self.machine, first, next_block, end)
                 if status == at.LOG_FULL:
-                    log = grown(log)
-                elif status != at.PREEMPTED:
+                    self.machine = grown(self.machine, tuple(int(n) for n in state.used))
+                elif status not in (at.DONE, at.PREEMPTED):
                     raise explain(
                         status,
-                        code,
-                        block,
+                        state,
                         self.prepared.program,
                         self.memory,
                         facts.kernel,
                         self.prepared.image.externals,
                     )
-            yield close_chunk(log, first, end - first, warps)
+            used = tuple(int(n) for n in state.used)
+            yield close_chunk(used, self.machine, first, end - first, facts.warps_per_block)
             first = end

@@ -74,118 +74,96 @@ FREE, READY, AT_CONVERGENCE, AT_WARP_WAIT, AT_BARRIER = range(5)
 ) = range(12)
 
 
-class Code(NamedTuple):
-    """A kernel encoded for one launch; nothing in it changes while blocks run."""
+class Machine(NamedTuple):
+    """The arrays of a launch whose sizes differ from launch to launch."""
 
-    matrix: np.ndarray  # int32[n, COLUMNS]
+    matrix: np.ndarray  # int32[n, COLUMNS]: the encoded kernel
+    registers: np.ndarray  # int32: shared rows, then each warp's own
     index_of: np.ndarray  # int32[code_bytes / 16]: instruction index at that address, -1 for none
-    address_of: np.ndarray  # int32[n]
-    constants: np.ndarray  # uint8: all banks, one after another
-    thread_rows: np.ndarray  # int32[warps, 3, 32]: threadIdx of each lane
-    live: np.ndarray  # int64[warps]: lanes that exist
-    shape: np.ndarray  # int64: see SHAPE_*
-    allocation_base: np.ndarray  # int64[a] device addresses, ascending
-    allocation_bytes: np.ndarray  # int64[a]
-    allocation_host: np.ndarray  # int64[a] where the bytes lie on the host
+    allocations: np.ndarray  # int64[a, 3]: device address (ascending), bytes, host address
     hint: np.ndarray  # int64[n]: allocation that an instruction last touched
-
-
-# Entries of Code.shape.
-(
-    S_GRID_X,
-    S_GRID_Y,
-    S_GRID_Z,
-    S_BLOCK_X,
-    S_BLOCK_Y,
-    S_BLOCK_Z,
-    S_WARPS,
-    S_OWN_BASE,
-    S_OWN_STRIDE,
-    S_SHARED_BASE,
-    S_SHARED_BYTES,
-    S_LOCAL_BYTES,
-    S_SHARED_WINDOW,
-    S_LOCAL_WINDOW,
-    S_SM_COUNT,
-    S_QUANTUM,
-    S_LIMIT,
-    S_BARRIER_ROWS,
-    S_SLICE,
-    S_BLOCKS,
-) = range(20)
-SHAPE_ENTRIES = 24
-
-
-class Block(NamedTuple):
-    """The state of one resident block, re-used by block after block."""
-
-    registers: np.ndarray  # int32: shared rows, then each warp's rows
-    predicates: np.ndarray  # int64[warps * PREDICATE_SLOTS] lane masks
-    pc: np.ndarray  # int32[warps, 32] of fragments
-    mask: np.ndarray  # int64[warps, 32]
-    state: np.ndarray  # int32[warps, 32]
-    wait: np.ndarray  # int64[warps, 32]: convergence row, lane mask or barrier, by state
-    stamp: np.ndarray  # int64[warps, 32]: when the fragment last stopped
-    ready: np.ndarray  # int64[warps]: fragments that can run
-    live: np.ndarray  # int64[warps]
-    arrived: np.ndarray  # int64[BLOCK_BARRIERS, warps] lane masks
-    expected: np.ndarray  # int64[BLOCK_BARRIERS]: threads, 0 = all of the block
-    vote: np.ndarray  # int64[BLOCK_BARRIERS, warps]: predicate lanes of BAR.RED
-    reduction: np.ndarray  # int64[BLOCK_BARRIERS]
-    result: np.ndarray  # int32[warps]: what the last BAR.RED found
-    shared: np.ndarray  # uint8
-    local: np.ndarray  # uint8: [warp][word][lane][4]
-    where: np.ndarray  # int64: see W_*
-    x: np.ndarray  # int32[4, 32] scratch
-    y: np.ndarray
-    z: np.ndarray
-    w: np.ndarray
-    xf: np.ndarray  # float32 views of the same
-    yf: np.ndarray
-    zf: np.ndarray
-    wf: np.ndarray
-    q: np.ndarray  # uint32[2]
-    lane_address: np.ndarray  # int64[32]
-    second_address: np.ndarray  # int64[32]
-    fault: np.ndarray  # int64[8]: see FAULT_*
-
-
-# Entries of Block.where.
-(
-    W_LINEAR,
-    W_X,
-    W_Y,
-    W_Z,
-    W_EXECUTED,
-    W_CLOCK,
-    W_SHARED_HOST,
-    W_LOCAL_HOST,
-    W_STARTED,
-    W_NEXT_WARP,
-    W_SLICE_END,
-    W_STAMP,
-    W_RESULT_HOST,
-    W_AT_BARRIER,
-) = range(14)
-WHERE_ENTRIES = 16
-
-# Entries of Block.fault.
-FAULT_INDEX, FAULT_WARP, FAULT_LANE, FAULT_ADDRESS, FAULT_BYTES, FAULT_SPACE = range(6)
-
-
-class Log(NamedTuple):
-    """What the warps of a chunk did, in time order; sorted by warp when the chunk closes."""
-
-    used: np.ndarray  # int64[4]: runs, accesses, scattered
-    run_warp: np.ndarray  # int32
-    run_first: np.ndarray  # uint32
-    run_count: np.ndarray  # uint32
-    run_mask: np.ndarray  # uint32
-    access_warp: np.ndarray  # int32
-    access_address: np.ndarray  # uint64
-    access_stride: np.ndarray  # int32
-    access_mask: np.ndarray  # uint32
+    constants: np.ndarray  # uint8: all banks, one after another
+    runs: np.ndarray  # uint32[r, 4]: the log, see LOG columns
+    accesses: np.ndarray  # int64[a, 3]
     scattered: np.ndarray  # uint64[s, 32]
 
 
-USED_RUNS, USED_ACCESSES, USED_SCATTERED = range(3)
+# Columns of the log. It is in time order; the warps' records are sorted apart when a chunk closes.
+RUN_WARP, RUN_FIRST, RUN_COUNT, RUN_MASK = range(4)
+ACCESS_WARP, ACCESS_ADDRESS, ACCESS_PATTERN = range(3)  # pattern: stride << 32 | mask
+RUNS, ACCESSES, SCATTERED_ROWS = range(3)  # entries of State.used
+
+MAX_WARPS = 32
+_LANES64 = ("<i8", (LANES,))
+_FRAGMENTS32 = ("<i4", (MAX_WARPS, LANES))
+_FRAGMENTS64 = ("<i8", (MAX_WARPS, LANES))
+
+#: The state of one resident block, with the launch facts that it needs, as one record: compiled functions
+#: take it as a single pointer. Fields by warp have room for the largest block.
+STATE = np.dtype(
+    [
+        # launch facts, set once
+        ("grid_dim", "<i8", (3,)),
+        ("block_dim", "<i8", (3,)),
+        ("warps", "<i8"),
+        ("own_base", "<i8"),  # offset of warp 0's rows among the registers
+        ("own_stride", "<i8"),
+        ("shared_base", "<i8"),  # first shared address of the kernel
+        ("shared_bytes", "<i8"),
+        ("local_bytes", "<i8"),  # of one thread
+        ("shared_window", "<i8"),
+        ("local_window", "<i8"),
+        ("sm_count", "<i8"),
+        ("quantum", "<i8"),  # warp instructions of a warp's turn
+        ("limit", "<i8"),
+        ("slice", "<i8"),  # warp instructions of a block's turn
+        ("shared_host", "<i8"),  # host addresses
+        ("local_host", "<i8"),  # [warp][word][lane][4 bytes]
+        ("result_host", "<i8"),  # of field w
+        ("scratch_host", "<i8"),  # of fields x, y, z, w, q
+        ("family", "<i8", (4,)),  # entry points of the arithmetic families
+        ("exists", "<i8", (MAX_WARPS,)),  # lanes that the launch gives each warp
+        ("thread", "<i4", (MAX_WARPS, 3, LANES)),  # threadIdx of each lane
+        # the block
+        ("linear", "<i8"),
+        ("block_index", "<i8", (3,)),
+        ("started", "<i8"),
+        ("next_warp", "<i8"),
+        ("executed", "<i8"),  # warp instructions of the launch so far
+        ("now", "<i8"),  # counts fragments that stopped, for fairness
+        ("at_barrier", "<i8"),  # fragments waiting at block barriers
+        ("used", "<i8", (3,)),  # log entries
+        # its warps
+        ("live", "<i8", (MAX_WARPS,)),
+        ("ready", "<i8", (MAX_WARPS,)),  # fragments that can run
+        ("result", "<i4", (MAX_WARPS,)),  # of the last BAR.RED
+        ("predicates", "<i8", (MAX_WARPS * PREDICATE_SLOTS,)),  # lane masks
+        # their fragments
+        ("pc", *_FRAGMENTS32),
+        ("fragment", *_FRAGMENTS32),  # FREE, READY, ...
+        ("mask", *_FRAGMENTS64),
+        ("wait", *_FRAGMENTS64),  # convergence row, lane mask or barrier, by state
+        ("stamp", *_FRAGMENTS64),  # State.now when the fragment stopped
+        # block barriers
+        ("arrived", "<i8", (BLOCK_BARRIERS, MAX_WARPS)),  # lane masks
+        ("vote", "<i8", (BLOCK_BARRIERS, MAX_WARPS)),  # predicate lanes of BAR.RED
+        ("expected", "<i8", (BLOCK_BARRIERS,)),  # threads, 0 = all of the block
+        ("reduction", "<i8", (BLOCK_BARRIERS,)),
+        # where an instruction went wrong
+        ("fault_index", "<i8"),
+        ("fault_warp", "<i8"),
+        ("fault_lane", "<i8"),
+        ("fault_address", "<i8"),
+        ("fault_bytes", "<i8"),
+        ("fault_space", "<i8"),
+        # scratch of one instruction
+        ("address", *_LANES64),
+        ("second", *_LANES64),
+        ("x", "<i4", (4, LANES)),
+        ("y", "<i4", (4, LANES)),
+        ("z", "<i4", (4, LANES)),
+        ("w", "<i4", (4, LANES)),
+        ("q", "<u4", (2,)),
+    ]
+)
+SCRATCH_BYTES = 4 * LANES * 4  # of each of x, y, z, w, which follow one another, q behind them

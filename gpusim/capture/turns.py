@@ -1,0 +1,206 @@
+"""Control-flow instructions: where a fragment of a warp goes next.
+
+Mental model: :func:`turn` executes one control-flow instruction for the fragment (pc, mask) and answers
+with what becomes of it: it goes STRAIGHT on, it has JUMPED (its run so far is logged), or it is GONE (it
+waits, or has ended, and the interpreter must pick another one). Other fragments that arise go into the
+warp's table.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpusim.capture import layout as at
+from gpusim.capture.flow import (
+    arrive,
+    complete_barrier,
+    first_lane,
+    leave_convergence,
+    participants,
+    push,
+    release_converged,
+    release_warp_wait,
+    retire,
+    signed32,
+)
+from gpusim.capture.jit import compiled
+from gpusim.sass import system_ops as ops
+
+STRAIGHT, JUMPED, GONE, STOPPED = range(4)
+
+
+@compiled
+def log_run(state, runs, warp, first, stop, mask):
+    """Append the run of instructions ``first`` to ``stop - 1``."""
+    if stop > first:
+        n = state.used[at.RUNS]
+        state.used[at.RUNS] = n + 1
+        runs[n, at.RUN_WARP] = warp
+        runs[n, at.RUN_FIRST] = first
+        runs[n, at.RUN_COUNT] = stop - first
+        runs[n, at.RUN_MASK] = mask
+
+
+@compiled
+def stop(state, warp, pc, lane, address):
+    """Note an instruction that ends the emulation."""
+    state.fault_warp, state.fault_index, state.fault_lane, state.fault_address = warp, pc, lane, address
+
+
+@compiled
+def turn(state, registers, row, index_of, runs, warp, global_warp, own_base, run_start, pc, mask, executing, condition):
+    """Execute the control-flow instruction ``row`` at ``pc`` for the fragment ``mask``.
+
+    ``executing``: lanes of the fragment whose guard holds; ``condition``: lanes where its predicate operand
+    holds. Sources stand in state.x and state.y. Returns (STRAIGHT | JUMPED | GONE, pc, mask), or
+    (STOPPED, status, 0).
+    """
+    op = row[at.OP]
+    if op == ops.CONVERGE_SET:
+        start = own_base + row[at.CONVERGENCE]
+        value = signed32(mask)
+        for lane in range(at.LANES):
+            if (mask >> lane) & 1:
+                registers[start + lane] = value
+        return STRAIGHT, pc + 1, mask
+    if executing == 0:
+        return STRAIGHT, pc + 1, mask
+    row_of_barrier = np.int64(row[at.CONVERGENCE])
+
+    if op == ops.BRANCH or op == ops.BRANCH_DIVERGENT:
+        taken = executing & condition
+        if op == ops.BRANCH_DIVERGENT:
+            required = np.int64(state.x[0, first_lane(mask) & 31]) & state.live[warp]
+            taken = executing if required & ~mask else np.int64(0)
+        if taken == 0:
+            return STRAIGHT, pc + 1, mask
+        target = np.int64(row[at.TARGET])
+        if target < 0:
+            stop(state, warp, pc, first_lane(taken), np.int64(-1))
+            return STOPPED, np.int64(at.BAD_TARGET), np.int64(0)
+        log_run(state, runs, global_warp, run_start, pc + 1, mask)
+        if taken == mask:
+            return JUMPED, target, mask
+        # The lanes that fall through go on first; the others wait for their turn.
+        push(state, warp, target, taken, at.READY, np.int64(0))
+        return JUMPED, pc + 1, mask & ~taken
+
+    if op == ops.EXIT:
+        leaving = executing & condition
+        if leaving == 0:
+            return STRAIGHT, pc + 1, mask
+        log_run(state, runs, global_warp, run_start, pc + 1, mask)
+        retire(state, registers, warp, own_base, leaving)
+        rest = mask & ~leaving
+        return (JUMPED, pc + 1, rest) if rest else (GONE, pc, rest)
+
+    if op == ops.CONVERGE_WAIT:
+        wanted = participants(registers, own_base, row_of_barrier, executing) & state.live[warp]
+        if executing == mask and wanted & ~mask == 0:
+            return STRAIGHT, pc + 1, mask
+        log_run(state, runs, global_warp, run_start, pc + 1, mask)
+        _leave_rest(state, warp, pc, mask & ~executing)
+        push(state, warp, pc, executing, at.AT_CONVERGENCE, row_of_barrier)
+        release_converged(state, registers, warp, own_base)
+        return GONE, pc, mask
+
+    if op == ops.BRANCH_INDEXED:
+        return _branch_indexed(state, row, index_of, runs, warp, global_warp, run_start, pc, mask, executing)
+
+    if op == ops.CONVERGE_LEAVE:
+        leaving = executing & condition
+        if leaving:
+            leave_convergence(state, registers, warp, own_base, row_of_barrier, leaving)
+        return STRAIGHT, pc + 1, mask
+
+    if op == ops.CONVERGE_READ:
+        start = own_base + row[at.CONVERGENCE]
+        target = row[at.D_OFFSET] + (row[at.D_OWN] & own_base)
+        for lane in range(at.LANES):
+            if (executing >> lane) & 1:
+                registers[target + lane] = registers[start + lane]
+                if row[at.F0]:
+                    registers[start + lane] = 0
+        return STRAIGHT, pc + 1, mask
+
+    if op == ops.CONVERGE_WRITE:
+        start = own_base + row[at.CONVERGENCE]
+        for lane in range(at.LANES):
+            if (executing >> lane) & 1:
+                registers[start + lane] = state.x[0, lane]
+        return STRAIGHT, pc + 1, mask
+
+    if op == ops.WARP_WAIT:
+        wanted = np.int64(state.x[0, first_lane(executing)]) & at.FULL
+        if executing == mask and wanted & state.live[warp] & ~mask == 0:
+            return STRAIGHT, pc + 1, mask
+        log_run(state, runs, global_warp, run_start, pc + 1, mask)
+        _leave_rest(state, warp, pc, mask & ~executing)
+        push(state, warp, pc, executing, at.AT_WARP_WAIT, wanted)
+        release_warp_wait(state, warp)
+        return GONE, pc, mask
+
+    if op == ops.BARRIER_WAIT or op == ops.BARRIER_ARRIVE:
+        low = first_lane(executing)
+        barrier = np.int64(state.x[0, low]) & 15
+        threads = np.int64(state.y[0, low]) if row[at.F0] else np.int64(0)
+        arrive(state, warp, executing, barrier, threads, np.int64(row[at.F1]), condition)
+        if op == ops.BARRIER_ARRIVE:
+            complete_barrier(state, barrier)
+            return STRAIGHT, pc + 1, mask
+        log_run(state, runs, global_warp, run_start, pc + 1, mask)
+        _leave_rest(state, warp, pc, mask & ~executing)
+        push(state, warp, pc, executing, at.AT_BARRIER, barrier)
+        complete_barrier(state, barrier)
+        return GONE, pc, mask
+
+    if op == ops.GIVE_WAY:
+        if state.ready[warp] == 0:
+            return STRAIGHT, pc + 1, mask
+        log_run(state, runs, global_warp, run_start, pc + 1, mask)
+        push(state, warp, pc + 1, mask, at.READY, np.int64(0))
+        return GONE, pc, mask
+
+    stop(state, warp, pc, first_lane(executing), np.int64(row[at.F0]))
+    return STOPPED, np.int64(at.EXTERNAL_CALL if op == ops.EXTERNAL else at.TRAPPED), np.int64(0)
+
+
+@compiled
+def _leave_rest(state, warp, pc, rest):
+    """Lanes whose guard is off do not wait: they go on behind the instruction."""
+    if rest:
+        push(state, warp, pc + 1, rest, at.READY, np.int64(0))
+
+
+@compiled
+def _branch_indexed(state, row, index_of, runs, warp, global_warp, run_start, pc, mask, executing):
+    """A branch to a register pair plus an offset: one fragment for each target that lanes name."""
+    x = state.x
+    low = first_lane(executing)
+    rest, first_target, first_mask = executing, np.int64(-1), np.int64(0)
+    whole = executing == mask
+    for lane in range(low, at.LANES):
+        if not (rest >> lane) & 1:
+            continue
+        same = np.int64(0)
+        for other in range(lane, at.LANES):
+            if (rest >> other) & 1 and x[0, other] == x[0, lane] and x[1, other] == x[1, lane]:
+                same |= np.int64(1) << other
+        rest &= ~same
+        address = (np.int64(x[0, lane]) & at.FULL) | (np.int64(x[1, lane]) << 32)
+        goal = address + np.int64(row[at.TARGET])
+        slot = goal >> 4
+        found = np.int64(-1)
+        if goal >= 0 and goal & 15 == 0 and slot < index_of.shape[0]:
+            found = np.int64(index_of[slot])
+        if found < 0:
+            stop(state, warp, pc, lane, goal)
+            return STOPPED, np.int64(at.BAD_TARGET), np.int64(0)
+        if first_target < 0:
+            first_target, first_mask = found, same
+        else:
+            push(state, warp, found, same, at.READY, np.int64(0))
+    log_run(state, runs, global_warp, run_start, pc + 1, mask)
+    if not whole:
+        push(state, warp, pc + 1, mask & ~executing, at.READY, np.int64(0))
+    return JUMPED, first_target, first_mask
