@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, replace
 
-from gpusim.compare.ahead import compile_emulator, compile_engine
 from gpusim.compare.error import DEFAULT_TOLERANCE_PERCENT, Row, Summary, Verdict, summarise
 from gpusim.compare.points import default_points
 from gpusim.compare.replay import REPLAYS, Bench
+from gpusim.engine.precompile import precompile
 from gpusim.errors import (
     GpusimError,
     NoDataError,
@@ -27,6 +27,7 @@ from gpusim.errors import (
 )
 from gpusim.gpus.load import load_gpu
 from gpusim.silicon.published import Measurement, load_published
+from gpusim.suite import capture_case, make_case
 
 #: A point that failed: (exit code, message).
 Failure = tuple[int, str]
@@ -174,8 +175,13 @@ def _collect(running: set[Future], finished: multiprocessing.Queue) -> Iterator[
 
 
 def compile_ahead(half: str, gpu: str) -> None:
-    """Fill the cache of compiled code for the ``emulator`` or the ``engine``."""
-    {"emulator": compile_emulator, "engine": compile_engine}[half](load_gpu(gpu))
+    """Fill the cache of compiled code for the ``emulator`` or the ``engine``: on a machine that has never
+    run gpusim each takes half a minute, and neither needs the other."""
+    if half == "engine":
+        precompile(gpu)
+    else:
+        spec = load_gpu(gpu)
+        capture_case(make_case("saxpy", {}, spec, small=True), spec)
 
 
 def _adopt(finished: multiprocessing.Queue) -> None:
