@@ -92,7 +92,7 @@ KERNELS = {
         name="matmul_naive",
         purpose="cache reuse without care: uncoalesced rows, every operand from L1",
         axes={"m": _SIZES, "n": _SIZES, "k": _SIZES, "block_x": (8, 16, 32), "block_y": (8, 16, 32)},
-        default={"m": 256, "n": 256, "k": 256, "block_x": 16, "block_y": 16},
+        default={"m": 128, "n": 128, "k": 128, "block_x": 16, "block_y": 16},
         small={"m": 40, "n": 24, "k": 33, "block_x": 16, "block_y": 8},
         make=make_naive,
     ),
