@@ -66,7 +66,8 @@ def execute(text: str, state: dict[str, object]) -> Outcome:
     """Run ``text`` on ``state`` (register name -> 32 patterns, predicate name -> lane mask)."""
     micro = lower(text)
     assert micro is not None, f"no row accepts {text}"
-    scratch = [np.zeros((4, LANES), np.int32) for _ in range(4)]
+    # leftovers of an earlier instruction, which a body must not read
+    scratch = [np.full((4, LANES), 0x5A5A1234 + i, np.int32) for i in range(4)]
     for rows, source in zip(scratch, micro.sources):
         if source is not None:
             rows[: source.words] = _fetch(source, state).view(np.int32)

@@ -24,6 +24,8 @@ from gpusim.sass.lowering import (
 from gpusim.trace.record import PipeClass
 
 ALU = PipeClass.ALU
+_FALSE = Operand(Kind.PREDICATE, index=7, inverted=True)
+_ZERO = Operand(Kind.REGISTER, index=255)
 
 
 def _zero(operand: Operand) -> bool:
@@ -57,7 +59,7 @@ def lower_add(instruction: Instruction) -> MicroOp | None:
             for i, o in enumerate(roles.sources)
             if (o.negated or o.inverted) and o.kind != Kind.IMMEDIATE
         )
-        sources = tuple(bare(o, 2) for o in roles.sources)
+        sources = tuple(bare(o, 2) for o in (*roles.sources, _ZERO)[:3])
         flags = (_negatives(roles.sources), inverts)
         if len(roles.predicate_sources) > 1:
             if not is_false(roles.predicate_sources[1]):
@@ -88,13 +90,10 @@ def lower_add(instruction: Instruction) -> MicroOp | None:
         ALU,
         instruction,
         roles,
-        tuple(map(complemented, roles.sources)),
+        tuple(map(complemented, (*roles.sources, _ZERO)[:3])),
         flags=(_negatives(roles.sources),),
         predicate_sources=predicates,
     )
-
-
-_FALSE = Operand(Kind.PREDICATE, index=7, inverted=True)
 
 
 def lower_multiply_add(instruction: Instruction) -> MicroOp | None:
