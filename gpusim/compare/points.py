@@ -18,7 +18,7 @@ CHASE_BUFFER_KIB = (16, 64, 128, 200, 512, 4096, 16384, 25000, 32768, 49152, 655
 #: 1, 2, 4, 8, 16, 32 and 64 warps an SM.
 STREAM_OCCUPANCIES = ((32, 1), (64, 1), (64, 2), (128, 2), (256, 2), (512, 2), (1024, 2))
 #: Within L2, at its edge, beyond it.
-L2_FOOTPRINT_KIB = (8192, 40448, 110080)
+L2_FOOTPRINT_KIB = (8192, 25600, 40448, 110080)
 #: shape and stride (or width): no conflict, bank conflicts, tag conflicts, both.
 L1_STRIDES = (
     *(("stride", stride) for stride in (1, 2, 3, 4, 8, 17, 32)),
