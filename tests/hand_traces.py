@@ -48,7 +48,10 @@ class Asm:
         self.rows.append(row | fields)
         return self
 
-    def memory(self, kind: MemoryKind, space: Space, width: int, addresses: Addresses, mask: int = FULL, stall: int = 1, **fields: int) -> Asm:
+    def memory(
+        self, kind: MemoryKind, space: Space, width: int, addresses: Addresses, mask: int = FULL, stall: int = 1,
+        **fields: int,
+    ) -> Asm:  # fmt: skip
         """Append a memory instruction with one access record."""
         self.addresses.append((len(self.rows), addresses, mask))
         return self.op(PipeClass.LSU, stall, memory_kind=kind, space=space, access_bytes=width, records=1, **fields)

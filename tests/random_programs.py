@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gpusim.trace.record import Flag, MemoryKind, PipeClass, Space, Trace
 
-_PLAIN = [PipeClass.FMA, PipeClass.ALU, PipeClass.IMAD, PipeClass.FP64, PipeClass.HALF, PipeClass.NONE, PipeClass.UNIFORM]
+_PLAIN = [PipeClass.FMA, PipeClass.ALU, PipeClass.IMAD, PipeClass.FP64, PipeClass.HALF, PipeClass.NONE]
 _VARIABLE = [PipeClass.MUFU, PipeClass.CONVERT, PipeClass.SPECIAL, PipeClass.CONSTANT, PipeClass.VOTE]
 _FOOTPRINTS = [1 << 10, 1 << 14, 1 << 22]
 

@@ -94,7 +94,9 @@ class Dispatcher:
         if live is None or block >= live.chunk.first_block + live.chunk.blocks:
             chunk = next(self._chunks, None)
             if chunk is None or chunk.first_block != block:
-                raise TraceFormatError(f"{self.kernel}: the trace has no chunk that begins with block {block} of {self.blocks}")
+                raise TraceFormatError(
+                    f"{self.kernel}: the trace has no chunk that begins with block {block} of {self.blocks}"
+                )
             live = self._live = self.arena.add(chunk)
         self._live_of[block] = live
         warp_row = live.warps + (block - live.chunk.first_block) * self._per_block

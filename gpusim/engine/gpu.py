@@ -75,8 +75,8 @@ def check_architecture(trace: Trace, spec: GpuSpec) -> None:
     if tuple(trace.launch.capability) != tuple(spec.capability):
         have, want = (".".join(map(str, c)) for c in (trace.launch.capability, spec.capability))
         raise LaunchError(
-            f"{trace.launch.kernel}: the trace holds machine code for compute capability {have}, {spec.name} runs {want}; "
-            f"capture it with gpu={spec.name!r}"
+            f"{trace.launch.kernel}: the trace holds machine code for compute capability {have}, "
+            f"{spec.name} runs {want}; capture it with gpu={spec.name!r}"
         )
 
 

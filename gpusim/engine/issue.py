@@ -14,6 +14,7 @@ from gpusim.model import program as op
 from gpusim.model import stall_reasons as stall
 from gpusim.model.coalescer import bits
 from gpusim.model.memory_io import GENERIC, GLOBAL, LOCAL, enqueue
+from gpusim.model.messages import NEVER
 from gpusim.model.residency import (
     ACCESS,
     ARRIVED,
@@ -44,7 +45,7 @@ from gpusim.model.residency import (
 from gpusim.model.scheduler import AGE, PASSED, PORT, READY
 from gpusim.model.scoreboard import raise_counter, release_at
 from gpusim.model.sm_columns import LAST_WARP
-from gpusim.model.timing import BARRIER_LATENCY, NEVER, OPERAND_READ, SUB_CORES
+from gpusim.model.timing import BARRIER_LATENCY, OPERAND_READ, SUB_CORES
 from gpusim.trace.record import NO_BARRIER, Flag, MemoryKind, PipeClass
 
 BARRIER_WAIT, FENCE, COPY_GROUP = int(Flag.BARRIER_WAIT), int(Flag.FENCE), int(Flag.COPY_GROUP)
@@ -179,7 +180,8 @@ def arrive(warps, slots, board, blocks, program, subs_next, timing, sm, warp, pc
         warps[warp, AT_BARRIER] = number + 1
         blocks[block, WAITING] += 1
     if blocks[block, ARRIVED + number] >= blocks[block, LIVE]:
-        release_barrier(warps, slots, board, blocks, program, subs_next, timing, sm, block, number, now + timing[BARRIER_LATENCY], now)
+        end = now + timing[BARRIER_LATENCY]
+        release_barrier(warps, slots, board, blocks, program, subs_next, timing, sm, block, number, end, now)
 
 
 @inner
@@ -190,5 +192,6 @@ def leave_block(warps, slots, board, blocks, program, subs_next, timing, sm, blo
     if live and blocks[block, WAITING]:
         for number in range(BARRIERS):
             if blocks[block, ARRIVED + number] and blocks[block, ARRIVED + number] >= live:
-                release_barrier(warps, slots, board, blocks, program, subs_next, timing, sm, block, number, now + timing[BARRIER_LATENCY], now)
+                end = now + timing[BARRIER_LATENCY]
+                release_barrier(warps, slots, board, blocks, program, subs_next, timing, sm, block, number, end, now)
     return live

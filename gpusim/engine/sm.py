@@ -34,11 +34,10 @@ from gpusim.gpus.spec import GpuSpec
 from gpusim.model import counters as count
 from gpusim.model import timing as at
 from gpusim.model.arrivals import TAG_BITS, push
-from gpusim.model.cache import CACHE_COLUMNS, TAG
 from gpusim.model.coalescer import LINE_COLUMNS
 from gpusim.model.dispatch import Occupancy
 from gpusim.model.l1_access import FLIGHT_LIMIT, WAITER_LIMIT
-from gpusim.model.messages import REQUEST, TICKS_PER_CYCLE
+from gpusim.model.messages import NEVER, REQUEST, TICKS_PER_CYCLE
 from gpusim.model.miss_table import FLIGHT_COLUMNS, MISS_COLUMNS, REQUEST_COLUMNS, WAITER_COLUMNS
 from gpusim.model.program import PORTS, program_table
 from gpusim.model.residency import BLOCK_COLUMNS, WARP_COLUMNS
@@ -60,8 +59,6 @@ from gpusim.model.sm_columns import (
 )
 from gpusim.model.stall_reasons import STALL_NAMES
 from gpusim.trace.record import Launch, Program
-
-NEVER = at.NEVER
 
 #: A block start for an SM: cycle, global SM, slot, block, and where its warps, paths, accesses and
 #: scattered rows begin in the arena's tables.
@@ -175,7 +172,7 @@ class SmGroup:
             board=table(warps, WIDTH),
             blocks=table(slots, BLOCK_COLUMNS),
             starts=table(slots, START_COLUMNS),
-            l1=table(count_, spec.l1.total_bytes // spec.l1.line_bytes, CACHE_COLUMNS),
+            l1=table(count_, spec.l1.total_bytes // spec.l1.line_bytes // spec.l1.ways, 2 * spec.l1.ways),
             misses=table(count_, limit + 1, MISS_COLUMNS),
             miss_index=np.zeros((count_, index_size), np.int32),
             waiters=table(count_, WAITER_LIMIT + at.LINES_MAX + 1, WAITER_COLUMNS),
@@ -203,7 +200,7 @@ class SmGroup:
         spec, timing = self.spec, self.state.timing
         sets = occupancy.l1_bytes // spec.l1.line_bytes // spec.l1.ways
         if not keep_l1 or timing[at.L1_SETS] != sets:
-            self.state.l1[:, :, TAG] = 0
+            self.state.l1[:] = 0
         timing[at.L1_SETS] = sets
         timing[at.WARPS_PER_BLOCK] = launch.warps_per_block
         timing[at.LOCAL_BYTES_PER_WARP] = -(-max(launch.local_bytes, 1) // 128) * 128 * 32

@@ -15,8 +15,19 @@ from gpusim.model.arrivals import TAG_BITS, pop
 from gpusim.model.l1_access import close_path, enter, has_room
 from gpusim.model.l1_response import receive
 from gpusim.model.memory_io import dequeue, next_request_cycle, take_request
-from gpusim.model.messages import TICKS_PER_CYCLE
-from gpusim.model.residency import ARRIVED, BARRIERS, BLOCK, BLOCK_NUMBER, LIVE, QUEUED, WAITING, start_warp, wake, warp_index
+from gpusim.model.messages import NEVER, TICKS_PER_CYCLE
+from gpusim.model.residency import (
+    ARRIVED,
+    BARRIERS,
+    BLOCK,
+    BLOCK_NUMBER,
+    LIVE,
+    QUEUED,
+    WAITING,
+    start_warp,
+    wake,
+    warp_index,
+)
 from gpusim.model.scheduler import READY, pick_warp
 from gpusim.model.sm_columns import (
     AGE_COUNT,
@@ -36,7 +47,6 @@ from gpusim.model.timing import (
     FIRST_SM,
     LOCAL_BYTES_PER_WARP,
     MAX_BLOCKS,
-    NEVER,
     SUB_CORES,
     WARPS_PER_BLOCK,
     WARPS_PER_SUB_CORE,
@@ -139,7 +149,9 @@ def advance_sm(state, tables, sm, until):
             start_blocks(state, tables, sm, now)
         if sms[sm, QUEUE_NEXT] <= now:
             if not hand[sm, BUSY] and dequeue(queue, subs, subs_next, port_free, sms, hand, timing, sm, now):
-                take_request(hand, state.lines, program, warps, tables.accesses, tables.scattered, timing, state.scratch, sm)
+                take_request(
+                    hand, state.lines, program, warps, tables.accesses, tables.scattered, timing, state.scratch, sm
+                )
             if has_room(sms, hand, program, timing, sm):
                 warp = enter(
                     state.out, report, state.lines, state.l1, state.misses, state.miss_index, state.waiters,

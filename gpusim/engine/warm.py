@@ -74,11 +74,7 @@ def _warm_block(tables, program, l1, timing, sets, sm, place, cursor, lines, add
             sectors = lines[0, i, SECTORS]
             clock += 1
             if cached:
-                held = cache.find(l1, sm, line, sets, ways)
-                missing = sectors
-                if held >= 0:
-                    l1[sm, held, cache.USED] = clock
-                    missing = sectors & ~l1[sm, held, cache.HELD]
+                missing = sectors & ~cache.look_up(l1, sm, line, sets, ways, clock)
                 if missing == 0:
                     continue
                 cache.fill(l1, sm, line, sectors, sets, ways, clock)
@@ -116,7 +112,7 @@ def warm_machine(trace: Trace, spec: GpuSpec, groups: list[SmGroup], l2: L2Part,
     sets = l1_bytes // spec.l1.line_bytes // spec.l1.ways
     for group in groups:
         if group.state.timing[at.L1_SETS] != sets:
-            group.state.l1[:, :, cache.TAG] = 0
+            group.state.l1[:] = 0
             group.state.timing[at.L1_SETS] = sets
     lines = np.zeros((1, at.LINES_MAX, 4), np.int64)
     addresses = np.zeros(32, np.int64)

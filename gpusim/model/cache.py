@@ -4,16 +4,18 @@ Mental model: a line has a tag and a mask of the 32-byte sectors that it holds. 
 data arrive, so a line that is on its way belongs to the miss table, not to the cache. Stores update a
 line that is there and never bring one in.
 
-``lines`` is int64[sms, sets * ways, 3]: TAG (line number + 1, 0 = empty), HELD (sector mask), USED (cycle
-of the last touch). The number of sets is the launch's: shared memory takes the rest of the array.
+``sets_of`` is int64[sms, sets, 2 * ways]: first the ways' entries, ``(line number + 1) << 4 | sectors held``
+(0 = empty), then the cycle of each way's last touch; four ways fill one cache line of the host. The
+number of sets in use is the launch's: shared memory takes the rest of the array.
 """
 
 from __future__ import annotations
 
 from gpusim.model.compiled import compiled
 
-TAG, HELD, USED, CACHE_COLUMNS = range(4)
 LINE_SHIFT = 7
+SECTOR_BITS = 4
+SECTORS = (1 << SECTOR_BITS) - 1
 #: Consecutive runs of ``sets`` lines are rotated against each other by so many sets, so that a large
 #: power-of-two stride does not fall on one set; a contiguous buffer still fills all sets evenly.
 ROTATION = 7
@@ -27,36 +29,50 @@ def set_of(address, sets):
 
 
 @compiled
-def find(lines, sm, address, sets, ways):
-    """Index of the line at byte ``address`` in ``lines[sm]``, or -1."""
+def look_up(sets_of, sm, address, sets, ways, now):
+    """Sectors held of the line at byte ``address`` (0: none), which becomes the set's latest used."""
     if sets == 0:
-        return -1
+        return 0
+    row = set_of(address, sets)
     tag = (address >> LINE_SHIFT) + 1
-    base = set_of(address, sets) * ways
-    for i in range(base, base + ways):
-        if lines[sm, i, TAG] == tag:
-            return i
-    return -1
+    for way in range(ways):
+        entry = sets_of[sm, row, way]
+        if entry >> SECTOR_BITS == tag:
+            sets_of[sm, row, ways + way] = now
+            return entry & SECTORS
+    return 0
 
 
 @compiled
-def fill(lines, sm, address, sectors, sets, ways, now):
+def drop(sets_of, sm, address, sectors, sets, ways):
+    """Forget ``sectors`` of the line, if it is there: L2 is about to change them."""
+    if sets == 0:
+        return
+    row = set_of(address, sets)
+    tag = (address >> LINE_SHIFT) + 1
+    for way in range(ways):
+        if sets_of[sm, row, way] >> SECTOR_BITS == tag:
+            sets_of[sm, row, way] &= ~sectors
+
+
+@compiled
+def fill(sets_of, sm, address, sectors, sets, ways, now):
     """Install ``sectors`` of the line, in place of the set's least recently used line if it is new."""
     if sets == 0:
         return
+    row = set_of(address, sets)
     tag = (address >> LINE_SHIFT) + 1
-    base = set_of(address, sets) * ways
-    victim = base
-    for i in range(base, base + ways):
-        if lines[sm, i, TAG] == tag:
-            lines[sm, i, HELD] |= sectors
-            lines[sm, i, USED] = now
+    victim = 0
+    for way in range(ways):
+        entry = sets_of[sm, row, way]
+        if entry >> SECTOR_BITS == tag:
+            sets_of[sm, row, way] = entry | sectors
+            sets_of[sm, row, ways + way] = now
             return
-        if lines[sm, i, TAG] == 0:
-            if lines[sm, victim, TAG] != 0:
-                victim = i
-        elif lines[sm, victim, TAG] != 0 and lines[sm, i, USED] < lines[sm, victim, USED]:
-            victim = i
-    lines[sm, victim, TAG] = tag
-    lines[sm, victim, HELD] = sectors
-    lines[sm, victim, USED] = now
+        if entry == 0:
+            if sets_of[sm, row, victim] != 0:
+                victim = way
+        elif sets_of[sm, row, victim] != 0 and sets_of[sm, row, ways + way] < sets_of[sm, row, ways + victim]:
+            victim = way
+    sets_of[sm, row, victim] = tag << SECTOR_BITS | sectors
+    sets_of[sm, row, ways + victim] = now

@@ -20,6 +20,7 @@ from gpusim.model import messages as message
 from gpusim.model import miss_table as table
 from gpusim.model import program as op
 from gpusim.model.coalescer import ADDRESS, LANE_BYTES, LINE_BYTES, OPERATIONS, SECTORS, bits
+from gpusim.model.messages import NEVER
 from gpusim.model.residency import COPIES_DONE, COPIES_OPEN, STORES
 from gpusim.model.scheduler import AGE
 from gpusim.model.scoreboard import resolve
@@ -56,7 +57,6 @@ from gpusim.model.timing import (
     HIT_LATENCY,
     L1_SETS,
     L1_WAYS,
-    NEVER,
     OPERAND_READ,
     READ_LIMIT,
     REQUEST_LATENCY_TICKS,
@@ -92,18 +92,17 @@ def has_room(sms, hand, program, timing, sm):
 
 
 @inner
-def send(out, fill, requests, sms, timing, sm, kind, line, sectors, payload_sectors, bytes_moved, operations, miss, flight, warp, age, leave_tick):
+def send(
+    out, fill, requests, sms, timing, sm, kind, line, sectors, payload_sectors, bytes_moved, operations,
+    miss, flight, warp, age, leave_tick,
+):  # fmt: skip
     """Put one request on the output port and remember it under its tag.
 
     ``out`` is the group's REQUEST array and ``fill`` int64[..]: fill[0] counts the messages written.
     """
     tag = table.take(requests, sm, sms, FREE_REQUEST, USED_REQUEST)
-    requests[sm, tag, table.R_KIND] = kind
-    requests[sm, tag, table.R_SECTORS] = sectors
-    requests[sm, tag, table.R_MISS] = miss
-    requests[sm, tag, table.R_FLIGHT] = flight
-    requests[sm, tag, table.R_WARP] = warp
-    requests[sm, tag, table.R_AGE] = age
+    requests[sm, tag, table.CONTENT] = table.content(kind, sectors, miss, flight)
+    requests[sm, tag, table.SENDER] = table.sender(warp, age)
     per_sector = timing[STORE_TICKS_PER_SECTOR]
     start = max(leave_tick, sms[sm, PORT_FREE_TICK])
     sms[sm, PORT_FREE_TICK] = start + max(1, per_sector // HEADER_SHARE) + payload_sectors * per_sector
@@ -123,7 +122,10 @@ def send(out, fill, requests, sms, timing, sm, kind, line, sectors, payload_sect
 
 
 @inner
-def enter(out, fill, lines, l1, misses, miss_index, waiters, flights, requests, sms, hand, program, warps, slots, board, counters, timing, sm, now):
+def enter(
+    out, fill, lines, l1, misses, miss_index, waiters, flights, requests, sms, hand, program, warps, slots,
+    board, counters, timing, sm, now,
+):  # fmt: skip
     """Carry out the request in hand, which has room, in cycle ``now``.
 
     Returns the warp if an event that it may wait for became known, -1 otherwise.
@@ -160,15 +162,17 @@ def enter(out, fill, lines, l1, misses, miss_index, waiters, flights, requests, 
         leave = (tag_start + timing[HIT_LATENCY] // 2 - 1) * TICKS
         flight = 0
         if kind == STORE or kind == REDUCTION:
-            _write(out, fill, lines, l1, requests, sms, warps, slots, counters, timing, sm, warp, kind, space, n, leave, now)
+            _write(
+                out, fill, lines, l1, requests, sms, warps, slots, counters, timing,
+                sm, warp, kind, space, n, leave, now,
+            )  # fmt: skip
         else:
             flight = _read(
                 out, fill, lines, l1, misses, miss_index, waiters, flights, requests, sms, slots, counters, timing,
                 sm, warp, kind, space, n, program[pc, op.FLAGS] & BYPASS, done, leave, now,
             )  # fmt: skip
         if flight:
-            flights[sm, flight, table.F_COUNTER] = counter
-            flights[sm, flight, table.F_GROUP] = hand[sm, H_GROUP]
+            flights[sm, flight, table.OWNER] = table.owner(warp, counter, hand[sm, H_GROUP])
             return warp if reader != NO_BARRIER else -1
     if hand[sm, H_GROUP]:
         group = hand[sm, H_GROUP] - 1
@@ -183,7 +187,9 @@ def enter(out, fill, lines, l1, misses, miss_index, waiters, flights, requests, 
 
 
 @inner
-def _write(out, fill, lines, l1, requests, sms, warps, slots, counters, timing, sm, warp, kind, space, n, leave, now):
+def _write(
+    out, fill, lines, l1, requests, sms, warps, slots, counters, timing, sm, warp, kind, space, n, leave, now
+):
     """Send a store or reduction to L2, line by line; a line in L1 is updated (store) or dropped."""
     to = message.WRITE if kind == STORE else message.REDUCTION
     age = slots[warp, AGE]
@@ -191,14 +197,16 @@ def _write(out, fill, lines, l1, requests, sms, warps, slots, counters, timing, 
         line = lines[sm, i, ADDRESS]
         sectors = lines[sm, i, SECTORS]
         moved = lines[sm, i, LANE_BYTES]
-        held = cache.find(l1, sm, line, timing[L1_SETS], timing[L1_WAYS])
-        if held >= 0:
-            l1[sm, held, cache.USED] = now
-            if kind == REDUCTION:
-                l1[sm, held, cache.HELD] &= ~sectors
+        if kind == REDUCTION:
+            cache.drop(l1, sm, line, sectors, timing[L1_SETS], timing[L1_WAYS])
         elif space == LOCAL and moved == 32 * bits(sectors):
             cache.fill(l1, sm, line, sectors, timing[L1_SETS], timing[L1_WAYS], now)
-        send(out, fill, requests, sms, timing, sm, to, line, sectors, bits(sectors), moved, lines[sm, i, OPERATIONS], 0, 0, warp, age, leave)
+        else:
+            cache.look_up(l1, sm, line, timing[L1_SETS], timing[L1_WAYS], now)
+        send(
+            out, fill, requests, sms, timing, sm, to, line, sectors, bits(sectors), moved,
+            lines[sm, i, OPERATIONS], 0, 0, warp, age, leave,
+        )  # fmt: skip
         if space == LOCAL:
             counters[count.LOCAL_STORE_SECTORS] += bits(sectors)
         elif kind == STORE:
@@ -228,14 +236,10 @@ def _read(
         wanted = bits(sectors)
         cached = kind != ATOMIC and not bypass
         missing = sectors
-        held = cache.find(l1, sm, line, timing[L1_SETS], timing[L1_WAYS])
-        if held >= 0:
-            if cached:
-                l1[sm, held, cache.USED] = now
-                missing = sectors & ~l1[sm, held, cache.HELD]
-            elif kind == ATOMIC:
-                l1[sm, held, cache.HELD] &= ~sectors
+        if cached:
+            missing = sectors & ~cache.look_up(l1, sm, line, timing[L1_SETS], timing[L1_WAYS], now)
         if kind == ATOMIC:
+            cache.drop(l1, sm, line, sectors, timing[L1_SETS], timing[L1_WAYS])
             counters[count.ATOMIC_SECTORS] += wanted
         elif space == LOCAL:
             counters[count.LOCAL_LOAD_SECTORS] += wanted
@@ -250,29 +254,27 @@ def _read(
             miss = table.find_miss(miss_index, misses, sm, line)
             if miss == 0:
                 miss = table.take(misses, sm, sms, FREE_MISS, USED_MISS)
-                for column in range(table.MISS_COLUMNS):
-                    misses[sm, miss, column] = 0
-                misses[sm, miss, table.M_LINE] = line
+                misses[sm, miss, table.LINE] = line
+                misses[sm, miss, table.STATE] = 0
+                misses[sm, miss, table.WAITERS] = 0
                 table.insert_miss(miss_index, sm, line, miss)
-            if missing & ~misses[sm, miss, table.M_ARRIVED] == 0:
+            state = misses[sm, miss, table.STATE]
+            if missing & ~(state >> table.ARRIVED_SHIFT) == 0:
                 continue
-            ask = missing & ~misses[sm, miss, table.M_ASKED]
+            ask = missing & ~state
         if flight == 0:
             flight = table.take(flights, sm, sms, FREE_FLIGHT, USED_FLIGHT)
             sms[sm, FLIGHTS_OUT] += 1
-            for column in range(table.FLIGHT_COLUMNS):
-                flights[sm, flight, column] = 0
-            flights[sm, flight, table.F_WARP] = warp
-            flights[sm, flight, table.F_AGE] = age
-            flights[sm, flight, table.F_DONE] = done
-        flights[sm, flight, table.F_LEFT] += 1
+            flights[sm, flight, table.LEFT] = 0
+            flights[sm, flight, table.AGE_OF] = age
+            flights[sm, flight, table.DONE] = done
+        flights[sm, flight, table.LEFT] += 1
         if cached:
             waiter = table.take(waiters, sm, sms, FREE_WAITER, USED_WAITER)
             sms[sm, WAITERS_OUT] += 1
-            waiters[sm, waiter, table.W_NEXT] = misses[sm, miss, table.M_WAITERS]
-            waiters[sm, waiter, table.W_FLIGHT] = flight
-            waiters[sm, waiter, table.W_SECTORS] = missing
-            misses[sm, miss, table.M_WAITERS] = waiter
+            waiters[sm, waiter, table.NEXT_WAITER] = misses[sm, miss, table.WAITERS]
+            waiters[sm, waiter, table.WANTED] = flight << table.SECTOR_BITS | missing
+            misses[sm, miss, table.WAITERS] = waiter
         if ask:
             payload = 0
             to = message.READ
@@ -283,8 +285,7 @@ def _read(
                 moved = lines[sm, i, LANE_BYTES]
                 counters[count.SECTORS_TO_L2] += wanted
             if miss:
-                misses[sm, miss, table.M_ASKED] |= ask
-                misses[sm, miss, table.M_OPEN] += 1
+                misses[sm, miss, table.STATE] = (misses[sm, miss, table.STATE] | ask) + table.ONE_OPEN
             sms[sm, READS_OUT] += 1
             send(
                 out, fill, requests, sms, timing, sm, to, line, ask, payload, min(moved, LINE_BYTES),

@@ -37,16 +37,15 @@ TICKS = message.TICKS_PER_CYCLE
 
 
 @inner
-def receive(key, l1, misses, miss_index, waiters, flights, requests, sms, program, warps, slots, board, subs_next, counters, timing, sm, now):
+def receive(
+    key, l1, misses, miss_index, waiters, flights, requests, sms, program, warps, slots, board, subs_next,
+    counters, timing, sm, now,
+):  # fmt: skip
     """Handle the response ``key`` (see ``arrivals``) in cycle ``now``."""
     tag = key & TAG_MASK
     tick = key >> TAG_BITS
-    kind = requests[sm, tag, table.R_KIND]
-    sectors = requests[sm, tag, table.R_SECTORS]
-    miss = requests[sm, tag, table.R_MISS]
-    flight = requests[sm, tag, table.R_FLIGHT]
-    warp = requests[sm, tag, table.R_WARP]
-    age = requests[sm, tag, table.R_AGE]
+    kind, sectors, miss, flight = table.content_parts(requests[sm, tag, table.CONTENT])
+    warp, age = table.sender_parts(requests[sm, tag, table.SENDER])
     table.give(requests, sm, sms, FREE_REQUEST, tag)
     if kind == message.WRITE or kind == message.REDUCTION:
         sms[sm, WRITES_OUT] -= 1
@@ -66,48 +65,47 @@ def receive(key, l1, misses, miss_index, waiters, flights, requests, sms, progra
     if miss == 0:
         _part_done(flights, sms, program, warps, slots, board, subs_next, timing, sm, flight, done, now)
         return
-    cache.fill(l1, sm, misses[sm, miss, table.M_LINE], sectors, timing[L1_SETS], timing[L1_WAYS], now)
-    misses[sm, miss, table.M_ARRIVED] |= sectors
-    misses[sm, miss, table.M_OPEN] -= 1
-    arrived = misses[sm, miss, table.M_ARRIVED]
+    line = misses[sm, miss, table.LINE]
+    cache.fill(l1, sm, line, sectors, timing[L1_SETS], timing[L1_WAYS], now)
+    state = (misses[sm, miss, table.STATE] | sectors << table.ARRIVED_SHIFT) - table.ONE_OPEN
+    misses[sm, miss, table.STATE] = state
+    absent = ~(state >> table.ARRIVED_SHIFT) & table.SECTORS
     previous = 0
-    waiter = misses[sm, miss, table.M_WAITERS]
+    waiter = misses[sm, miss, table.WAITERS]
     while waiter:
-        following = waiters[sm, waiter, table.W_NEXT]
-        if waiters[sm, waiter, table.W_SECTORS] & ~arrived == 0:
+        following = waiters[sm, waiter, table.NEXT_WAITER]
+        wanted = waiters[sm, waiter, table.WANTED]
+        if wanted & absent:
+            previous = waiter
+        else:
             if previous:
-                waiters[sm, previous, table.W_NEXT] = following
+                waiters[sm, previous, table.NEXT_WAITER] = following
             else:
-                misses[sm, miss, table.M_WAITERS] = following
-            flight = waiters[sm, waiter, table.W_FLIGHT]
+                misses[sm, miss, table.WAITERS] = following
             table.give(waiters, sm, sms, FREE_WAITER, waiter)
             sms[sm, WAITERS_OUT] -= 1
+            flight = wanted >> table.SECTOR_BITS
             _part_done(flights, sms, program, warps, slots, board, subs_next, timing, sm, flight, done, now)
-        else:
-            previous = waiter
         waiter = following
-    if misses[sm, miss, table.M_OPEN] == 0:
-        table.remove_miss(miss_index, misses, sm, misses[sm, miss, table.M_LINE])
+    if state >> table.OPEN_SHIFT == 0:
+        table.remove_miss(miss_index, misses, sm, line)
         table.give(misses, sm, sms, FREE_MISS, miss)
 
 
 @inner
 def _part_done(flights, sms, program, warps, slots, board, subs_next, timing, sm, flight, done, now):
     """One line of an instruction in flight is there at cycle ``done``."""
-    if done > flights[sm, flight, table.F_DONE]:
-        flights[sm, flight, table.F_DONE] = done
-    flights[sm, flight, table.F_LEFT] -= 1
-    if flights[sm, flight, table.F_LEFT]:
+    done = max(done, flights[sm, flight, table.DONE])
+    flights[sm, flight, table.DONE] = done
+    flights[sm, flight, table.LEFT] -= 1
+    if flights[sm, flight, table.LEFT]:
         return
-    done = flights[sm, flight, table.F_DONE]
-    warp = flights[sm, flight, table.F_WARP]
-    if slots[warp, AGE] == flights[sm, flight, table.F_AGE]:
-        group = flights[sm, flight, table.F_GROUP]
+    warp, counter, group = table.owner_parts(flights[sm, flight, table.OWNER])
+    if slots[warp, AGE] == flights[sm, flight, table.AGE_OF]:
         if group:
             warps[warp, COPIES_OPEN + group - 1] -= 1
             if done > warps[warp, COPIES_DONE + group - 1]:
                 warps[warp, COPIES_DONE + group - 1] = done
-        counter = flights[sm, flight, table.F_COUNTER]
         if counter != NO_BARRIER:
             resolve(board, warp, counter, done, LONG_SCOREBOARD)
         wake(warps, slots, board, program, subs_next, timing, warp, now)

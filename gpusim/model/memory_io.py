@@ -13,7 +13,8 @@ from gpusim.model.compiled import inner
 
 from gpusim.model import program as op
 from gpusim.model.coalescer import coalesce_lanes, coalesce_span, count_operations, lane_addresses, tag_wavefronts
-from gpusim.model.residency import ACCESS, LOCAL_BASE, SCATTER
+from gpusim.model.messages import NEVER
+from gpusim.model.residency import LOCAL_BASE, SCATTER
 from gpusim.model.shared_memory import atomic_wavefronts, data_wavefronts
 from gpusim.model.sm_columns import (
     BLOCKED,
@@ -44,7 +45,6 @@ from gpusim.model.timing import (
     ACCEPT_INTERVAL,
     DATA_BANKS,
     LOCAL_WINDOW,
-    NEVER,
     QUEUE_ENTRIES,
     SHARED_WINDOW,
     SUB_CORES,

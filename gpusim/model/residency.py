@@ -14,11 +14,11 @@ from __future__ import annotations
 from gpusim.model.compiled import inner
 
 from gpusim.model import program as op
+from gpusim.model.messages import NEVER
 from gpusim.model.scheduler import AGE, PASSED, PORT, READY
-from gpusim.model.scoreboard import PENDING, RELEASE, clear, zero_from
-from gpusim.model.scoreboard import REASON as WHY
+from gpusim.model.scoreboard import clear, pending, reason_of, zero_from
 from gpusim.model.stall_reasons import BARRIER, LONG_SCOREBOARD, MEMBAR, SHORT_SCOREBOARD
-from gpusim.model.timing import MAX_BLOCKS, NEVER, SUB_CORES, WARPS_PER_BLOCK, WARPS_PER_SUB_CORE
+from gpusim.model.timing import MAX_BLOCKS, SUB_CORES, WARPS_PER_BLOCK, WARPS_PER_SUB_CORE
 from gpusim.trace.record import Flag
 
 #: Asynchronous-copy groups that a warp can have open; older ones share the oldest entry's fate.
@@ -83,7 +83,7 @@ def earliest_issue(warps, board, program, warp):
     if wait_mask:
         cycle, counter = zero_from(board, warp, wait_mask, cycle)
         if counter >= 0:
-            warps[warp, WAIT_REASON] = board[warp, WHY + counter]
+            warps[warp, WAIT_REASON] = reason_of(board, warp, counter)
         if cycle == NEVER:
             return NEVER
     if program[pc, op.FLAGS] & FLAG_DEPBAR:
@@ -97,12 +97,12 @@ def _depbar_end(warps, board, warp, counter, level, cycle):
     ``level`` of them must be done; ordinary falls are only waited for where ``level`` is zero or as
     many are still unknown."""
     if counter < 6:
-        if board[warp, PENDING + counter] > level:
-            warps[warp, WAIT_REASON] = board[warp, WHY + counter]
+        if pending(board, warp, counter) > level:
+            warps[warp, WAIT_REASON] = reason_of(board, warp, counter)
             return NEVER
-        if level == 0 and board[warp, RELEASE + counter] > cycle:
-            cycle = board[warp, RELEASE + counter]
-            warps[warp, WAIT_REASON] = board[warp, WHY + counter]
+        if level == 0 and board[warp, counter] > cycle:
+            cycle = board[warp, counter]
+            warps[warp, WAIT_REASON] = reason_of(board, warp, counter)
     closed = warps[warp, GROUP]
     for group in range(max(0, closed - COPY_GROUPS + 1), closed - level):
         entry = group % COPY_GROUPS

@@ -11,8 +11,7 @@ have issued and another was taken: Nsight's ``not_selected``).
 from __future__ import annotations
 
 from gpusim.model.compiled import inner
-
-from gpusim.model.timing import NEVER
+from gpusim.model.messages import NEVER
 
 READY, PORT, AGE, PASSED, SLOT_COLUMNS = range(5)
 

@@ -3,21 +3,21 @@
 Mental model: an instruction that writes late adds one to a counter; the counter falls when the result
 is there; an instruction whose wait mask names the counter issues once it is zero. The model learns the
 time of a fall either at once (a pipe of known latency, an L1 hit) or from a later response. So a
-counter is ``PENDING`` falls of unknown time and one cycle ``RELEASE``, the latest known fall: it is zero
-from ``RELEASE`` on if nothing is pending. ``REASON`` is what set ``RELEASE``, for the stall account.
+counter is a number of pending falls of unknown time and one cycle, the latest known fall: it is zero
+from that cycle on if nothing is pending. A stall reason goes with it, for the account.
 
-``board`` is int64[warps, 3 * COUNTERS].
+``board`` is int64[warps, WIDTH]: one column a counter for its latest known fall, then PENDING with eight
+bits a counter and REASONS with eight bits a counter.
 """
 
 from __future__ import annotations
 
 from gpusim.model.compiled import inner
-
-from gpusim.model.timing import NEVER
+from gpusim.model.messages import NEVER
 
 COUNTERS = 6
-PENDING, RELEASE, REASON = 0, COUNTERS, 2 * COUNTERS
-WIDTH = 3 * COUNTERS
+PENDING, REASONS, WIDTH = COUNTERS, COUNTERS + 1, COUNTERS + 2
+_FIELD = 0xFF
 
 
 @inner
@@ -28,24 +28,41 @@ def clear(board, warp):
 
 
 @inner
+def pending(board, warp, counter):
+    """Falls of unknown time."""
+    return board[warp, PENDING] >> (8 * counter) & _FIELD
+
+
+@inner
+def reason_of(board, warp, counter):
+    """The stall reason that goes with the counter."""
+    return board[warp, REASONS] >> (8 * counter) & _FIELD
+
+
+@inner
+def _set_reason(board, warp, counter, reason):
+    board[warp, REASONS] = board[warp, REASONS] & ~(_FIELD << (8 * counter)) | reason << (8 * counter)
+
+
+@inner
 def raise_counter(board, warp, counter, reason):
     """One more fall whose time is not known yet."""
-    board[warp, PENDING + counter] += 1
-    board[warp, REASON + counter] = reason
+    board[warp, PENDING] += 1 << (8 * counter)
+    _set_reason(board, warp, counter, reason)
 
 
 @inner
 def release_at(board, warp, counter, cycle, reason):
     """A fall that is known to come at ``cycle`` (of no pending one: see :func:`resolve`)."""
-    if cycle >= board[warp, RELEASE + counter]:
-        board[warp, RELEASE + counter] = cycle
-        board[warp, REASON + counter] = reason
+    if cycle >= board[warp, counter]:
+        board[warp, counter] = cycle
+        _set_reason(board, warp, counter, reason)
 
 
 @inner
 def resolve(board, warp, counter, cycle, reason):
     """A pending fall turns out to come at ``cycle``."""
-    board[warp, PENDING + counter] -= 1
+    board[warp, PENDING] -= 1 << (8 * counter)
     release_at(board, warp, counter, cycle, reason)
 
 
@@ -56,9 +73,9 @@ def zero_from(board, warp, wait_mask, cycle):
     last = -1
     for counter in range(COUNTERS):
         if (wait_mask >> counter) & 1:
-            if board[warp, PENDING + counter] > 0:
+            if pending(board, warp, counter) > 0:
                 return NEVER, counter
-            if board[warp, RELEASE + counter] > cycle:
-                cycle = board[warp, RELEASE + counter]
+            if board[warp, counter] > cycle:
+                cycle = board[warp, counter]
                 last = counter
     return cycle, last

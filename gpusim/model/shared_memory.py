@@ -28,7 +28,9 @@ def data_wavefronts(addresses, mask, width, banks, words, first_of_bank, next_wo
     while start < LANES:
         group = (mask >> start) & ((1 << lanes_per_pass) - 1)
         if group:
-            total += _pass_wavefronts(addresses, group, start, lanes_per_pass, words_per_lane, banks, words, first_of_bank, next_word)
+            total += _pass_wavefronts(
+                addresses, group, start, lanes_per_pass, words_per_lane, banks, words, first_of_bank, next_word
+            )
         start += lanes_per_pass
     return total
 

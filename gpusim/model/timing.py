@@ -14,7 +14,6 @@ import numpy as np
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model.crossbar import request_latency_ticks
-from gpusim.model.messages import NEVER as NEVER
 from gpusim.model.messages import TICKS_PER_CYCLE
 
 (
@@ -73,7 +72,7 @@ def sm_timing(spec: GpuSpec) -> np.ndarray:
     timing[DATA_BANKS] = l1.bank_count
     timing[L1_WAYS] = l1.ways
     timing[READ_LIMIT] = l1.miss_entries
-    timing[WRITE_LIMIT] = l1.miss_entries
+    timing[WRITE_LIMIT] = l1.store_entries
     timing[FILL_TICKS_PER_SECTOR] = math.ceil(l1.sector_bytes * TICKS_PER_CYCLE / l1.fill_bytes_per_cycle)
     timing[STORE_TICKS_PER_SECTOR] = math.ceil(l1.sector_bytes * TICKS_PER_CYCLE / l1.store_bytes_per_cycle)
     timing[REQUEST_LATENCY_TICKS] = request_latency_ticks(spec)

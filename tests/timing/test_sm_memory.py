@@ -96,13 +96,13 @@ def test_aligned_consecutive_lines_spread_over_the_tag_banks(lines, cycles):
 @given(st.lists(st.integers(0, 60), min_size=1, max_size=300), st.sampled_from([(4, 2), (5, 4), (1, 4)]))
 def test_cache_is_least_recently_used_in_each_set(numbers, shape):
     sets, ways = shape
-    lines = np.zeros((1, sets * ways, cache.CACHE_COLUMNS), np.int64)
+    lines = np.zeros((1, sets, 2 * ways), np.int64)
     oracle = LruSets(sets, ways)
     for now, number in enumerate(numbers, 1):
         address = number * 128
         index = int(cache.set_of(address, sets))
-        found = cache.find(lines, 0, address, sets, ways)
-        assert (found >= 0) == oracle.touch(index, number)
+        found = cache.look_up(lines, 0, address, sets, ways, now)
+        assert (found == 15) == oracle.touch(index, number)
         cache.fill(lines, 0, address, 15, sets, ways, now)
 
 
@@ -138,7 +138,9 @@ def test_dependent_shared_loads_cost_exactly_the_shared_latency():
     assert cost(21) - cost(1) == 20 * GPU.l1.shared_latency_cycles
 
 
-@pytest.mark.parametrize(("stride", "width", "cycles"), [(4, 4, 1), (8, 4, 2), (16, 4, 4), (32, 4, 8), (8, 8, 2), (32, 8, 8)])
+@pytest.mark.parametrize(
+    ("stride", "width", "cycles"), [(4, 4, 1), (8, 4, 2), (16, 4, 4), (32, 4, 8), (8, 8, 2), (32, 8, 8)]
+)
 def test_l1_hits_flow_at_the_slower_of_tag_and_data_stage(stride, width, cycles):
     loads = 60
 
