@@ -64,6 +64,11 @@ def occupancy(launch: Launch, spec: GpuSpec) -> Occupancy:
     blocks = limits[limiter]
     if blocks < 1:
         raise LaunchError(f"{launch.kernel}: a block of {warps} warps does not fit on an SM of {spec.name}")
+    if launch.cooperative and launch.blocks > blocks * spec.sm_count:
+        raise LaunchError(
+            f"{launch.kernel}: a cooperative launch of {launch.blocks} blocks, but {spec.name} holds only "
+            f"{blocks * spec.sm_count} of them at once ({limiter})"
+        )
     resident = min(blocks, -(-launch.blocks // spec.sm_count))
     need = resident * shared
     fitting = [kib * 1024 for kib in sm.shared_carveouts_kib if kib * 1024 >= need]

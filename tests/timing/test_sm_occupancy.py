@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hand_traces import Asm, build, small_gpu
 
 from gpusim.engine.dispatch import turnaround_halves
 from gpusim.engine.gpu import simulate
+from gpusim.errors import LaunchError
 from gpusim.gpus.load import load_gpu
 from gpusim.model.dispatch import occupancy
 from gpusim.trace.record import PipeClass
@@ -32,6 +35,13 @@ def test_occupancy_as_the_cuda_calculator_has_it(threads, registers, shared, blo
     assert (fit.blocks_per_sm, fit.limiter) == (blocks, limiter)
     assert fit.l1_bytes + fit.carveout_bytes == 256 * KIB
     assert fit.carveout_bytes >= blocks * (shared + KIB)
+
+
+def test_a_cooperative_launch_must_fit_on_the_machine_at_once():
+    launch = replace(build(Asm().exit(), blocks=17, threads=1024, registers=32).launch, cooperative=True)
+    with pytest.raises(LaunchError, match="cooperative"):
+        occupancy(launch, small_gpu(sm_count=8))
+    assert occupancy(launch, small_gpu(sm_count=9)).blocks_per_sm == 2
 
 
 def test_first_blocks_go_round_the_sms_one_each_interval():
