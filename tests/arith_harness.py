@@ -19,6 +19,7 @@ from gpusim.capture.alu_double import execute_double
 from gpusim.capture.alu_float import execute_float
 from gpusim.capture.alu_half import execute_half
 from gpusim.capture.alu_integer import execute_integer
+from gpusim.capture.jit import compiled
 from gpusim.sass import double, floating, half, integer
 from gpusim.sass.decode import parse_instruction
 from gpusim.sass.form import Kind, MicroOp, Operand, Source
@@ -89,15 +90,35 @@ def execute(text: str, state: dict[str, object]) -> Outcome:
     return Outcome(scratch[3].view(np.uint32)[: micro.words].copy(), predicates, micro)
 
 
+@compiled
+def _run_integer(op, f0, f1, f2, f3, p0, p1, x, y, z, w, xf, yf, zf, wf, q):
+    execute_integer(op, f0, f1, f2, f3, p0, p1, x, y, z, w, xf, yf, zf, wf, q)
+
+
+@compiled
+def _run_float(op, f0, f1, f2, f3, p0, p1, x, y, z, w, xf, yf, zf, wf, q):
+    execute_float(op, f0, f1, f2, f3, p0, p1, x, y, z, w, xf, yf, zf, wf, q)
+
+
+@compiled
+def _run_double(op, f0, f1, f2, f3, p0, p1, x, y, z, w, xf, yf, zf, wf, q):
+    execute_double(op, f0, f1, f2, f3, p0, p1, x, y, z, w, xf, yf, zf, wf, q)
+
+
+@compiled
+def _run_half(op, f0, f1, f2, f3, p0, p1, x, y, z, w, xf, yf, zf, wf, q):
+    execute_half(op, f0, f1, f2, f3, p0, p1, x, y, z, w, xf, yf, zf, wf, q)
+
+
 def _body(op: int):
     if op < FLOAT_BASE:
-        return execute_integer
+        return _run_integer
     if op < DOUBLE_BASE:
-        return execute_float
+        return _run_float
     if op < HALF_BASE:
-        return execute_double
+        return _run_double
     assert op < TENSOR_BASE
-    return execute_half
+    return _run_half
 
 
 def _name(operand: Operand) -> str:

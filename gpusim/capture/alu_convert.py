@@ -11,7 +11,6 @@ extended to 32 bits by their own sign; a NaN becomes the canonical NaN of the ta
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from gpusim.capture.alu_scalar import (
     NAN32,
@@ -25,6 +24,7 @@ from gpusim.capture.alu_scalar import (
     sum_error,
 )
 from gpusim.capture.alu_small import decode_small, encode_small
+from gpusim.capture.jit import inner
 from gpusim.sass import float_ops as ops
 
 LANES = 32
@@ -32,7 +32,7 @@ LOW = 0xFFFFFFFF
 NAN64 = np.int64(0x7FF8000000000000)
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def execute_convert(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, q):
     """Execute the conversion body ``op``."""
     if op == ops.TO_INTEGER:
@@ -65,7 +65,7 @@ def execute_convert(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, 
             wi[0, l] = np.int32(np.int64(zi[0, l]) << (2 * bits) | (upper & mask) << bits | lower & mask)
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _source(xi, lane, style, flush, shift):
     """The FP64 number that a source lane denotes; ``shift`` picks the upper half of a word."""
     word = np.int64(xi[0, lane])
@@ -76,7 +76,7 @@ def _source(xi, lane, style, flush, shift):
     return decode_small(word >> shift & 0xFFFF, style)
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _integral(value, mode):
     """Round to an integral value: 0 nearest even, 1 down, 2 up, 3 to zero; keeps the sign of zero."""
     if mode == 0:
@@ -88,7 +88,7 @@ def _integral(value, mode):
     return np.trunc(value)
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _to_integer(value, bits, signed, mode, nan_to_zero):
     """Saturated integer of ``bits`` bits; narrow results extended by their own sign."""
     if value != value:
@@ -113,7 +113,7 @@ def _to_integer(value, bits, signed, mode, nan_to_zero):
     return np.int64(whole)
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _store(value, lost, style, mode, how, wi, lane):
     """Round into ``style`` and write; ``how`` bit 0 flushes FP32 denormals, bit 1 saturates to [0, 1],
     bit 2 puts a narrow result into the upper half."""
@@ -135,7 +135,7 @@ def _store(value, lost, style, mode, how, wi, lane):
         wi[0, lane] = np.int32(encode_small(value, lost, style, mode, False))
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _from_integer(kind, mode, style, shift, xi, wi):
     """Integer (``kind`` = 2 * bits + signed, found ``shift`` bits up) to float, rounded once."""
     bits, signed = kind >> 1, kind & 1
@@ -154,7 +154,7 @@ def _from_integer(kind, mode, style, shift, xi, wi):
             _store(np.float64(value), np.float64(0.0), style, mode, 0, wi, l)
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _pack(style, mode, how, merge, xi, yi, zi, wi):
     """Two FP32 numbers into a pair of a narrow format, x above y; ``how`` bit 0 saturates to finite,
     bit 1 clamps negatives and NaN of the clamp to zero (RELU); ``merge`` 1 keeps z above the pair, 2 puts
@@ -178,7 +178,7 @@ def _pack(style, mode, how, merge, xi, yi, zi, wi):
         wi[0, l] = np.int32(codes)
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _unpack(style, target, shift, xi, wi):
     """A pair of 8-bit floats, ``shift`` bits up, into a pair of half precision numbers (exact)."""
     for l in range(LANES):

@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from gpusim.capture.alu_scalar import (
     DOWN,
@@ -27,6 +26,7 @@ from gpusim.capture.alu_scalar import (
     fma64,
     sum_error,
 )
+from gpusim.capture.jit import inner
 from gpusim.sass import double_ops as ops
 from gpusim.sass import integer_ops
 
@@ -34,9 +34,11 @@ LANES = 32
 LOW = 0xFFFFFFFF
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def execute_double(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, q):
     """Execute the FP64 body ``op``; see the module docstring for shapes."""
+    op, f0, f1 = np.int64(op), np.int64(f0), np.int64(f1)
+    f2, f3 = np.int64(f2), np.int64(f3)
     if op <= ops.FUSED and f0 != NEAREST:
         for l in range(LANES):
             _put(wi, l, _directed(op, _get(xi, l), _get(yi, l), _get(zi, l), f0))
@@ -65,19 +67,19 @@ def execute_double(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, q
             _put(wi, l, _minmax(least >> l & 1, _get(xi, l), _get(yi, l)))
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _get(words, lane):
     return double_of(np.int64(words[1, lane]) << 32 | np.int64(words[0, lane]) & LOW)
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _put(words, lane, value):
     bits = bits64_of(value)
     words[0, lane] = np.int32(bits)
     words[1, lane] = np.int32(bits >> 32)
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _nan(x, y, z):
     """The NaN that an operation on these gives."""
     bits = np.int64(INVALID64)
@@ -90,7 +92,7 @@ def _nan(x, y, z):
     return double_of(bits)
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _directed(op, x, y, z, mode):
     """x op y (op z) rounded down, up or to zero."""
     if op == ops.ADD:
@@ -116,7 +118,7 @@ def _directed(op, x, y, z, mode):
     return adjust64(r, rest, mode)
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _product_error(x, y, r):
     """A number of the sign of x * y - r."""
     if x == 0.0 or y == 0.0 or r - r != 0.0:
@@ -131,7 +133,7 @@ def _product_error(x, y, r):
     return fma64(x, y * scale, -(r * scale))
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _fused_error(x, y, z, r):
     """A number of the sign of x * y + z - r, where r is that rounded to nearest."""
     if z == 0.0 or x == 0.0 or y == 0.0:
@@ -152,7 +154,7 @@ def _fused_error(x, y, z, r):
     return _three_sum_error(x_part, y_part, math.ldexp(z, -exponent), math.ldexp(r, -exponent))
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _three_sum_error(x, y, z, r):
     """x * y + z - r, exact in sign, with the product split exactly into two parts (Boldo and Muller's
     error of an FMA); the arguments are scaled so that nothing underflows."""
@@ -165,7 +167,7 @@ def _three_sum_error(x, y, z, r):
     return ((second - r) + second_lost) + first_lost
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _compare(code, join, p0, xi, yi, q):
     less, equal, greater, unordered = code & 1, code >> 1 & 1, code >> 2 & 1, code >> 3 & 1
     hits = np.int64(0)
@@ -186,7 +188,7 @@ def _compare(code, join, p0, xi, yi, q):
     q[1] = other
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _takes_first(small, x, y):
     """Whether a minimum (``small``) or maximum is x: a number beats a NaN, -0 lies below +0."""
     if x != x or y != y:
@@ -196,7 +198,7 @@ def _takes_first(small, x, y):
     return (x < y) == (small != 0)
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _order(small, join, p0, xi, yi, q):
     """q[0]: the minimum or maximum is x. q[1]: both are NaN, so the result is y, quieted."""
     first = np.int64(0)
@@ -210,7 +212,7 @@ def _order(small, join, p0, xi, yi, q):
     q[1] = invalid & predicate
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _minmax(small, x, y):
     if x != x and y != y:
         return _nan(x, y, x)

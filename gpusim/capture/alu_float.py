@@ -12,7 +12,6 @@ their sign); PTX ISA for .sat (clamped to [0, 1], NaN to +0) and min/max (a numb
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from gpusim.capture.alu_convert import execute_convert
 from gpusim.capture.alu_mufu import execute_mufu
@@ -26,6 +25,7 @@ from gpusim.capture.alu_scalar import (
     narrow32,
     sum_error,
 )
+from gpusim.capture.jit import inner
 from gpusim.sass import float_ops as ops
 from gpusim.sass import integer_ops
 
@@ -34,9 +34,11 @@ LOW = 0xFFFFFFFF
 SIGN = 0x80000000
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def execute_float(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, q):
     """Execute the FP32, MUFU or conversion body ``op``; see the module docstring for shapes."""
+    op, f0, f1 = np.int64(op), np.int64(f0), np.int64(f1)
+    f2, f3 = np.int64(f2), np.int64(f3)
     if op >= ops.CONVERT_BASE:
         execute_convert(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, q)
     elif op >= ops.MUFU_BASE:
@@ -87,7 +89,7 @@ def execute_float(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, q)
                 wi[w, l] = np.int32(_rounded(op - ops.ADD_PAIR + ops.ADD, f0, x, y, z))
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _flushed(op, xi, yi, zi, wi):
     """Add, multiply or fused multiply-add to nearest with denormals flushed on both sides."""
     for l in range(LANES):
@@ -103,7 +105,7 @@ def _flushed(op, xi, yi, zi, wi):
         wi[0, l] = np.int32(NAN32 if r != r else flush32(np.int64(bits_of(r))))
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _rounded(op, how, x, y, z):
     """Bits of x op y (op z) with any rounding, flushing and saturation."""
     mode = how & 3
@@ -139,7 +141,7 @@ def _rounded(op, how, x, y, z):
     return bits
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _compare(op, code, join, flush, numeric, p0, xi, yi, wi, q):
     """FSETP: the comparison and its complement, each joined with p0. FSET: all ones, or 1.0 if
     ``numeric``, where the joined comparison holds."""
@@ -171,7 +173,7 @@ def _compare(op, code, join, flush, numeric, p0, xi, yi, wi, q):
         q[1] = other
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _minmax(small, how, x, y):
     """Minimum (``small``) or maximum of two FP32 bit patterns (sign-extended)."""
     if how & 1:
@@ -194,7 +196,7 @@ def _minmax(small, how, x, y):
     return value
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _needs_slow_division(x, y):
     """Whether x / y by reciprocal and correction could go wrong: a special or denormal operand, a
     reciprocal, quotient or remainder near the ends of the exponent range. The exact ranges that the

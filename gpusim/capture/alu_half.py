@@ -12,10 +12,10 @@ precision denormals).
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from gpusim.capture.alu_scalar import NAN32, bits_of, narrow32, sum_error
 from gpusim.capture.alu_small import decode_small, encode_small, sign_bit
+from gpusim.capture.jit import inner
 from gpusim.sass import half_ops as ops
 from gpusim.sass import float_ops, integer_ops
 
@@ -23,9 +23,11 @@ LANES = 32
 LOW = 0xFFFFFFFF
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def execute_half(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, q):
     """Execute the half-precision body ``op``; ``f0`` is ``how``, ``f1`` the swizzles."""
+    op, f0, f1 = np.int64(op), np.int64(f0), np.int64(f1)
+    f2, f3 = np.int64(f2), np.int64(f3)
     if op <= ops.FUSED:
         for l in range(LANES):
             low = _arithmetic(op, f0, _pick(xi, l, f1, 0), _pick(yi, l, f1 >> 2, 0), _pick(zi, l, f1 >> 4, 0))
@@ -49,12 +51,12 @@ def execute_half(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, q):
             wi[0, l] = np.int32(_wide(op, f0, _pick(xi, l, f1, 0), _pick(yi, l, f1 >> 2, 0), _pick(zi, l, f1 >> 4, 0)))
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _pick(words, lane, swizzle, half):
     return np.int64(words[0, lane]) >> (16 * (swizzle >> half & 1)) & 0xFFFF
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _flushed(code, how):
     """A code with a half-precision denormal replaced by its zero, if ``how`` says so."""
     if how & ops.FLUSH and code & 0x7C00 == 0 and how & 15 == float_ops.F16:
@@ -62,7 +64,7 @@ def _flushed(code, how):
     return code
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _real(op, how, x, y, z):
     """x op y (op z) as an FP64 number and what that lost."""
     style = how & 15
@@ -79,7 +81,7 @@ def _real(op, how, x, y, z):
     return total, sum_error(product, c, total)
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _arithmetic(op, how, x, y, z):
     total, lost = _real(op, how, x, y, z)
     if how & ops.SATURATE:
@@ -94,7 +96,7 @@ def _arithmetic(op, how, x, y, z):
     return _flushed(encode_small(total, lost, how & 15, 0, False), how)
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _wide(op, how, x, y, z):
     """The low result in FP32."""
     total, lost = _real(op - ops.ADD_WIDE + ops.ADD, how, x, y, z)
@@ -103,7 +105,7 @@ def _wide(op, how, x, y, z):
     return np.int64(bits_of(narrow32(total, lost, 0)))
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _compare(op, how, swizzles, code, join, numeric, p0, xi, yi, wi, q):
     """HSETP2: q[0] the low, q[1] the high comparison (BOTH: their conjunction and its complement). HSET2:
     all ones, or 1.0 if ``numeric``, in each half."""
@@ -143,7 +145,7 @@ def _compare(op, how, swizzles, code, join, numeric, p0, xi, yi, wi, q):
         wi[0, l] = np.int32(one * (low >> l & 1) | one * (high >> l & 1) << 16)
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _minmax(small, how, x, y):
     """Minimum (``small``) or maximum of two codes: a number beats a NaN, -0 lies below +0."""
     style = how & 15

@@ -13,19 +13,21 @@ way of shl+add, mad.hi, mad.wide, min, max, setp), and the carry idioms of compi
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from gpusim.capture.alu_integer_rare import execute_integer_rare
 from gpusim.capture.alu_permute import permute_bytes
+from gpusim.capture.jit import inner
 from gpusim.sass import integer_ops as ops
 
 LANES = 32
 LOW = 0xFFFFFFFF
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def execute_integer(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, q):
     """Execute the integer body ``op``; see the module docstring for shapes."""
+    op, f0, f1 = np.int64(op), np.int64(f0), np.int64(f1)
+    f2, f3 = np.int64(f2), np.int64(f3)
     if op >= ops.RARE_BASE:
         execute_integer_rare(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, q)
     elif op == ops.MOV:
@@ -108,7 +110,7 @@ def execute_integer(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, 
         q[1] = _table3(f1, a, b, c) & LOW
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _table3(table, a, b, c):
     """Bitwise function of three words by its truth table (bit 4a + 2b + c of ``table``)."""
     t0, t1, t2, t3 = -(table & 1), -(table >> 1 & 1), -(table >> 2 & 1), -(table >> 3 & 1)
@@ -120,7 +122,7 @@ def _table3(table, a, b, c):
     return ((off ^ on) & a) ^ off
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _lop3(table, join, p0, xi, yi, zi, wi, q):
     hits = np.int64(0)
     for l in range(LANES):
@@ -130,7 +132,7 @@ def _lop3(table, join, p0, xi, yi, zi, wi, q):
     q[0] = _joined(hits, np.int64(p0), join)
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _joined(hits, predicate, join):
     if join == ops.JOIN_AND:
         return hits & predicate
@@ -139,7 +141,7 @@ def _joined(hits, predicate, join):
     return hits ^ predicate
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _compare(code, unsigned, join, extended, p0, p1, xi, yi, q):
     """q[0] = compare(x, y) joined with p0, q[1] = its complement joined with p0; ``extended``: the
     words are the high ones and p1 is the verdict on the low ones, which decides where they are equal.
@@ -163,7 +165,7 @@ def _compare(code, unsigned, join, extended, p0, p1, xi, yi, q):
     q[1] = _joined(hits ^ LOW, predicate, join)
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _add3_carry(extra, p0, p1, xi, yi, zi, wi, q):
     """Three unsigned addends, two carry-ins and ``extra`` (one for each negated, that is complemented,
     addend); the carry of 0, 1 or 2 leaves as two predicates, so a chain may simply add both."""
@@ -180,7 +182,7 @@ def _add3_carry(extra, p0, p1, xi, yi, zi, wi, q):
     q[1] = twice
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _lea_high(shift, signed, extra, p0, xi, yi, zi, wi, q):
     """Upper word of {z:x} << shift (z is x's sign when ``signed``), plus y, carry-in and ``extra``."""
     carry = np.int64(p0)
@@ -195,7 +197,7 @@ def _lea_high(shift, signed, extra, p0, xi, yi, zi, wi, q):
     q[0] = carries
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _mad_wide_carry(high, signed, invert, extra, p0, xi, yi, zi, wi, q):
     """x * y + {z1:z0} (complemented if ``invert``) + extra + carry-in over 64 bits, with carry-out."""
     mask = np.int64(-1) if signed else np.int64(LOW)
@@ -216,7 +218,7 @@ def _mad_wide_carry(high, signed, invert, extra, p0, xi, yi, zi, wi, q):
     q[0] = carries
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _minmax(sums, unsigned, relu, p0, xi, yi, zi, wi):
     """Minimum where p0 is set, else maximum, of x and y, or of x + y (32 bits) and z if ``sums``."""
     mask = np.int64(LOW) if unsigned else np.int64(-1)
@@ -235,7 +237,7 @@ def _minmax(sums, unsigned, relu, p0, xi, yi, zi, wi):
         wi[0, l] = np.int32(value)
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _funnel(right, high, signed, modulus, xi, yi, zi, wi):
     """{z:x} shifted by y, low or ``high`` word. ``modulus`` 32 or 64: amounts saturate there; -32 or
     -64: they wrap."""

@@ -9,15 +9,15 @@ cvt.pack, vmin2) and CUDA Binary Utilities for the instruction names.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from gpusim.capture.jit import inner
 from gpusim.sass import integer_ops as ops
 
 LANES = 32
 LOW = 0xFFFFFFFF
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def execute_integer_rare(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, q):
     """Execute the rare integer body ``op``."""
     if op == ops.POPCOUNT:
@@ -96,22 +96,22 @@ def execute_integer_rare(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf,
             wi[0, l] = np.int32((np.int64(zi[0, l]) << (2 * f0)) | (upper << f0) | lower)
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _ordered(word, unsigned):
     return np.int64(word) & LOW if unsigned else np.int64(word)
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _pair(words, lane):
     return (np.int64(words[1, lane]) << 32) | (np.int64(words[0, lane]) & LOW)
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _amount(value, wrap):
     return value & 31 if wrap else min(value, np.int64(32))
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _ones(word):
     word = word - ((word >> 1) & 0x55555555)
     word = (word & 0x33333333) + ((word >> 2) & 0x33333333)
@@ -119,7 +119,7 @@ def _ones(word):
     return ((word * 0x01010101) & LOW) >> 24
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _reverse(word):
     word = ((word >> 1) & 0x55555555) | ((word & 0x55555555) << 1)
     word = ((word >> 2) & 0x33333333) | ((word & 0x33333333) << 2)
@@ -128,7 +128,7 @@ def _reverse(word):
     return (word >> 16) | ((word & 0xFFFF) << 16)
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _find_leading(shift, signed, xi, wi, q):
     """Index of the highest bit that is set (signed: that differs from the sign), -1 if none; with
     ``shift`` the left shift that brings it to bit 31. q[0]: lanes that found one."""
@@ -147,13 +147,13 @@ def _find_leading(shift, signed, xi, wi, q):
     q[0] = found
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _half_order(value, unsigned):
     value &= 0xFFFF
     return value if unsigned else (value ^ 0x8000) - 0x8000
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _minmax_halves(op, unsigned, relu, p0, xi, yi, zi, wi):
     """The two 16-bit halves of a word on their own; the predicate chooses minimum for both."""
     least = np.int64(p0)
@@ -176,7 +176,7 @@ def _minmax_halves(op, unsigned, relu, p0, xi, yi, zi, wi):
         wi[0, l] = np.int32(result)
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _add64(extra, negated, p0, xi, yi, zi, wi, q):
     """x + y + z over 64 bits with carry-in and carry-out; bits 0..2 of ``negated`` say which addends
     are complemented and ``extra`` how many ones complete them."""
@@ -197,7 +197,7 @@ def _add64(extra, negated, p0, xi, yi, zi, wi, q):
     q[1] = twice
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _compare64(code, unsigned, join, p0, xi, yi, q):
     bias = np.int64(-(2**63)) if unsigned else np.int64(0)
     hits = np.int64(0)
@@ -218,7 +218,7 @@ def _compare64(code, unsigned, join, p0, xi, yi, q):
         q[1] = other ^ predicate
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _cut(word, bits, signed):
     value = np.int64(word) & ((np.int64(1) << bits) - 1)
     if signed:
@@ -226,13 +226,13 @@ def _cut(word, bits, signed):
     return value
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _saturate(value, bits, signed):
     top = (np.int64(1) << (bits - signed)) - 1
     return min(max(value, -(top + 1) if signed else np.int64(0)), top)
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _dot(x_signed, y_signed, form, xi, yi, zi, wi):
     """Four byte products (form 0), or two of halves by the lower (1) or upper (2) bytes, plus z."""
     for l in range(LANES):
@@ -248,7 +248,7 @@ def _dot(x_signed, y_signed, form, xi, yi, zi, wi):
         wi[0, l] = np.int32(total)
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _absolute_difference4(signed, accumulate, xi, yi, zi, wi):
     """|x - y| byte by byte; summed into z, or packed again as four bytes."""
     for l in range(LANES):

@@ -15,10 +15,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from gpusim.capture.alu_scalar import NAN32, bits64_of, bits_of, double_of, float_of, flush32
 from gpusim.capture.alu_small import decode_small, encode_small
+from gpusim.capture.jit import inner
 from gpusim.sass import float_ops as ops
 
 LANES = 32
@@ -35,7 +35,7 @@ S3, S5, S7, S9 = -1 / 6, 1 / 120, -1 / 5040, 1 / 362880
 S11, S13, S15, S17 = -1 / 39916800, 1 / 6227020800, -1 / 1307674368000, 1 / 355687428096000
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def execute_mufu(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, q):
     """Execute the multi-function body ``op``."""
     if op == ops.RCP64H or op == ops.RSQ64H:
@@ -65,7 +65,7 @@ def execute_mufu(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, q):
         _halves(op, f0, f1, xi, wi)
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _finish(value, flush):
     r = np.float32(value)
     if r != r:
@@ -74,7 +74,7 @@ def _finish(value, flush):
     return flush32(bits) if flush else bits
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def exp2(x):
     """2**x of an FP64 number, to FP32 and beyond."""
     bounded = min(max(x, np.float64(-300.0)), np.float64(300.0))
@@ -86,7 +86,7 @@ def exp2(x):
     return value if x == x else x
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def log2(x):
     """Base-2 logarithm of an FP64 number that holds an FP32 one."""
     bits = bits64_of(x)
@@ -107,7 +107,7 @@ def log2(x):
     return np.float64(np.inf) if x == np.inf else value
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _sine(x, shift):
     """sin(2 pi (x + shift)): the whole turns are removed exactly."""
     if x - x != 0.0:
@@ -126,7 +126,7 @@ def _sine(x, shift):
     return x * TWO_PI if x == 0.0 and shift == 0.0 else value
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _high_word(op, word):
     """Approximate reciprocal or reciprocal root of the FP64 number whose high word is given."""
     if word & 0x7FF00000 == 0:
@@ -142,7 +142,7 @@ def _high_word(op, word):
     return high & 0x80000000 if high & 0x7FF00000 == 0 else high
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _halves(op, style, both, xi, wi):
     """Tanh or exponential of 16-bit floats: the lower one, or ``both`` of a word."""
     for l in range(LANES):

@@ -6,13 +6,14 @@ Source of the modes: PTX ISA, ``prmt``.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from gpusim.capture.jit import inner
 
 LANES = 32
 LOW = 0xFFFFFFFF
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def permute_bytes(mode, xi, yi, zi, wi):
     """w = bytes of {z:x} chosen by the nibbles of y, or by ``mode`` (integer_ops.PERMUTE_MODES) and
     the two lowest bits of y."""
@@ -31,7 +32,7 @@ def permute_bytes(mode, xi, yi, zi, wi):
         wi[0, l] = np.int32(result)
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _mode_selector(mode, start):
     """The nibble selector that a named mode stands for, byte 0 in the lowest nibble."""
     if mode == 1:  # F4E: four bytes upwards from start

@@ -15,8 +15,10 @@ from fractions import Fraction
 
 import numpy as np
 from llvmlite import ir
-from numba import config, njit, types
+from numba import config, types
 from numba.extending import intrinsic
+
+from gpusim.capture.jit import inner
 
 NEAREST, DOWN, UP, ZERO = 0, 1, 2, 3
 #: Codes of the rounding modifiers, as the bodies' flags carry them.
@@ -99,7 +101,7 @@ else:
     bits64_of = _cast_operation(types.float64, types.int64, ir.IntType(64))
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _odd(value, lost):
     """``value`` with its last bit set if something was ``lost``: rounding it again is then exact."""
     if lost == 0.0 or not math.isfinite(value):
@@ -111,14 +113,14 @@ def _odd(value, lost):
     return double_of(bits)
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def sum_error(a, b, total):
     """What a + b = total (FP64, rounded to nearest) lost, exactly."""
     part = total - a
     return (a - (total - part)) + (b - part)
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def step32(value, upwards):
     """The neighbour of an FP32 value; infinities stay when stepped outwards."""
     bits = np.int64(bits_of(value))
@@ -133,7 +135,7 @@ def step32(value, upwards):
     return float_of(np.int32(bits))
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def step64(value, upwards):
     """The neighbour of an FP64 value; infinities stay when stepped outwards."""
     bits = bits64_of(value)
@@ -148,7 +150,7 @@ def step64(value, upwards):
     return double_of(bits)
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def narrow32(value, lost, mode):
     """Round the real number value + lost (FP64; lost is less than half an ulp) to FP32."""
     if mode == NEAREST:
@@ -172,7 +174,7 @@ def narrow32(value, lost, mode):
     return result
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def adjust64(result, rest, mode):
     """Step an FP64 result rounded to nearest, whose exact value is result + rest, as ``mode`` says."""
     if rest == 0.0 or rest != rest or mode == NEAREST:
@@ -190,7 +192,7 @@ def adjust64(result, rest, mode):
     return result
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def flush32(word):
     """FP32 bits (int64 or int32) with a denormal replaced by the zero of its sign."""
     return word & 0x80000000 if word & 0x7F800000 == 0 else word

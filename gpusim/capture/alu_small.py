@@ -9,13 +9,13 @@ tf32; NaN patterns 0x7fff and 0x7f), OCP 8-bit and microscaling format specifica
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from gpusim.capture.alu_scalar import DOWN, NEAREST, UP, _odd, bits64_of, double_of
+from gpusim.capture.jit import inner
 from gpusim.sass import float_ops as ops
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def shape(style):
     """(mantissa bits, exponent bias, largest finite code, code of infinity or -1, code of NaN or -1)
     of a format; the sign bit stands above these codes."""
@@ -36,7 +36,7 @@ def shape(style):
     return 10, 127, 0x3FBFF, 0x3FC00, 0x3FFFF  # TF32: the upper 19 bits of FP32
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def sign_bit(style):
     """The sign's place in a code."""
     if style == ops.F16 or style == ops.BF16:
@@ -50,7 +50,7 @@ def sign_bit(style):
     return np.int64(0x20)
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def decode_small(code, style):
     """The FP64 value of a code of a narrow format."""
     mantissa_bits, bias, largest, infinity, nan = shape(style)
@@ -70,7 +70,7 @@ def decode_small(code, style):
     return -value if code & sign else value
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def encode_small(value, lost, style, mode, finite):
     """Round the real number value + lost (FP64; lost below half an ulp) to a narrow format's code.
 
