@@ -98,7 +98,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _fail(str(error), error.exit_code)
     except ImportError as error:
         _reraise_for_debugging()
-        return _fail(f"a Python package that this needs is not installed: {error.msg}", COULD_NOT_RUN)
+        ours = (error.name or "").split(".")[0] == "gpusim"
+        what = "internal error" if ours else "a Python package that this needs is not installed"
+        return _fail(f"{what}: {error.msg}", INTERNAL_ERROR if ours else COULD_NOT_RUN)
     except OSError as error:
         _reraise_for_debugging()
         return _fail(f"{error.filename or 'system'}: {error.strerror or error}", COULD_NOT_RUN)
