@@ -13,7 +13,7 @@ import numpy as np
 from gpusim.capture import layout as at
 from gpusim.capture.atomics import atomic_lane
 from gpusim.capture.flow import first_lane, signed32
-from gpusim.capture.jit import compiled
+from gpusim.capture.jit import inner
 from gpusim.capture.pointers import (
     copy_bytes,
     load8,
@@ -31,7 +31,7 @@ CONSTANT = int(Space.CONSTANT)
 AFFINE_NONE = int(SCATTERED)
 
 
-@compiled
+@inner
 def lane_addresses(state, matrix, registers, index, own_base):
     """Fill ``state.address`` with the addresses that instruction ``index`` names, all 32 lanes."""
     row, address = matrix[index], state.address
@@ -59,7 +59,7 @@ def lane_addresses(state, matrix, registers, index, own_base):
             address[lane] &= at.FULL
 
 
-@compiled
+@inner
 def second_addresses(state, matrix, registers, index, own_base):
     """Shared-memory destinations of an asynchronous copy."""
     row, address = matrix[index], state.address
@@ -71,7 +71,7 @@ def second_addresses(state, matrix, registers, index, own_base):
         address[lane] = (offset + value) & at.FULL
 
 
-@compiled
+@inner
 def affine_stride(address, mask):
     """Bytes between neighbouring lanes of ``mask`` if the addresses are an affine sequence, else
     AFFINE_NONE; 0 for one lane."""
@@ -98,7 +98,7 @@ def affine_stride(address, mask):
     return stride
 
 
-@compiled
+@inner
 def record(state, accesses, scattered, warp, mask, stride):
     """Append one ACCESS record of ``state.address`` (the caller has made sure that there is room)."""
     n = state.used[at.ACCESSES]
@@ -121,7 +121,7 @@ def record(state, accesses, scattered, warp, mask, stride):
         accesses[n, at.ACCESS_PATTERN] = (stride << 32) | mask
 
 
-@compiled
+@inner
 def find_allocation(allocations, hint, index, address, size):
     """Index of the allocation that holds bytes ``address`` to ``address + size``, or -1."""
     n = allocations.shape[0]
@@ -144,14 +144,14 @@ def find_allocation(allocations, hint, index, address, size):
     return np.int64(found)
 
 
-@compiled
+@inner
 def fail(state, index, warp, lane, address, size, space):
     """Note where a memory instruction went wrong."""
     state.fault_index, state.fault_warp, state.fault_lane = index, warp, lane
     state.fault_address, state.fault_bytes, state.fault_space = address, size, space
 
 
-@compiled
+@inner
 def resolve(state, allocations, hint, index, warp, mask, size, space):
     """Turn ``state.address`` into host addresses for the lanes of ``mask``.
 
@@ -196,7 +196,7 @@ def resolve(state, allocations, hint, index, warp, mask, size, space):
     return _resolve_each(state, allocations, hint, index, warp, mask, size, space)
 
 
-@compiled
+@inner
 def _to_local(state, warp, mask):
     address = state.address
     start = state.local_host + np.int64(warp) * at.LANES * state.local_bytes
@@ -206,7 +206,7 @@ def _to_local(state, warp, mask):
             address[lane] = start + (offset >> 2) * (4 * at.LANES) + lane * 4 + (offset & 3)
 
 
-@compiled
+@inner
 def _resolve_each(state, allocations, hint, index, warp, mask, size, space):
     address = state.address
     for lane in range(at.LANES):
@@ -235,7 +235,7 @@ def _resolve_each(state, allocations, hint, index, warp, mask, size, space):
     return np.int64(at.DONE)
 
 
-@compiled
+@inner
 def word_step(state, space, lane_virtual):
     """Host bytes from one 32-bit word of an access to the next: local memory interleaves the lanes."""
     if space == LOCAL or (space == GENERIC and lane_virtual >> 32 == state.local_window >> 32):
@@ -243,7 +243,7 @@ def word_step(state, space, lane_virtual):
     return np.int64(4)
 
 
-@compiled
+@inner
 def load_lanes(state, mask, size, signed, step, stride):
     """Move bytes from host addresses to state.w. ``step``: bytes between words of one lane (all lanes);
     ``stride``: bytes between lanes where known."""
@@ -277,7 +277,7 @@ def load_lanes(state, mask, size, signed, step, stride):
                 w[0, lane] = value - ((value & 0x8000) << 1) if signed else value
 
 
-@compiled
+@inner
 def store_lanes(state, mask, size, step):
     """Move bytes from state.x to host addresses, lane by lane, so that the highest lane wins."""
     address, x = state.address, state.x
@@ -300,7 +300,7 @@ def store_lanes(state, mask, size, step):
                 store16(address[lane], x[0, lane])
 
 
-@compiled
+@inner
 def execute_memory(
     state, matrix, registers, allocations, hint, accesses, scattered, index, warp, own_base, global_warp, mask
 ):
@@ -329,6 +329,7 @@ def execute_memory(
     elif op == ops.STORE:
         store_lanes(state, mask, size, step)
     elif op == ops.ATOMIC:
+        state.q[0] = 0
         for lane in range(at.LANES):
             if (mask >> lane) & 1:
                 atomic_lane(state, lane, row[at.F0], row[at.F1], address[lane])
@@ -339,7 +340,7 @@ def execute_memory(
     return np.int64(at.DONE)
 
 
-@compiled
+@inner
 def _mixed_wide(state, matrix, registers, allocations, hint, index, warp, own_base, mask, size):
     """A wide generic access whose lanes may lie in different spaces: lane by lane."""
     row = matrix[index]
@@ -361,7 +362,7 @@ def _mixed_wide(state, matrix, registers, allocations, hint, index, warp, own_ba
     return np.int64(at.DONE)
 
 
-@compiled
+@inner
 def _async_copy(
     state, matrix, registers, allocations, hint, accesses, scattered, index, warp, own_base, global_warp, mask
 ):
@@ -380,7 +381,7 @@ def _async_copy(
     return np.int64(at.DONE)
 
 
-@compiled
+@inner
 def load_constant(state, matrix, registers, constants, index, warp, own_base, mask):
     """An indexed load from a constant bank into state.w; returns DONE or BAD_CONSTANT."""
     row = matrix[index]

@@ -48,6 +48,8 @@ class Arguments:
         elif isinstance(kind, types.BaseTuple):
             for i, (part, item) in enumerate(zip(kind, value, strict=True)):
                 self._one(part, item, f"{label}[{i}]")
+        elif isinstance(kind, types.NoneType):
+            self.values.append(bytes(8))  # a place that the kernel never reads
         elif isinstance(kind, types.EnumMember):
             self._one(kind.dtype, value.value, label)
         elif isinstance(kind, types.CPointer):

@@ -12,14 +12,14 @@ import numpy as np
 
 from gpusim.capture.alu_scalar import bits64_of, bits_of, double_of, float_of, flush32
 from gpusim.capture.flow import signed32
-from gpusim.capture.jit import compiled
+from gpusim.capture.jit import inner
 from gpusim.capture.pointers import load32, load64, store32, store64
 from gpusim.sass import system_ops as ops
 
 LOW = 0xFFFFFFFF
 
 
-@compiled
+@inner
 def atomic_lane(state, lane, operation, kind, address):
     """Apply ``operation`` of ``kind`` at host ``address`` with the operands in state.x (and state.y)."""
     if kind == ops.U64 or kind == ops.S64 or kind == ops.F64:
@@ -28,7 +28,7 @@ def atomic_lane(state, lane, operation, kind, address):
         _narrow(state, lane, operation, kind, address)
 
 
-@compiled
+@inner
 def _narrow(state, lane, operation, kind, address):
     old, operand = load32(address), state.x[0, lane]
     state.w[0, lane] = old
@@ -40,9 +40,11 @@ def _narrow(state, lane, operation, kind, address):
         return
     if operation == ops.SAFEADD:
         store32(address, signed32(np.int64(old) + 1))
-    elif operation == ops.CAS:
+    elif operation == ops.CAS or operation == ops.CAST:
         if old == operand:
             store32(address, state.y[0, lane])
+        if operation == ops.CAST:
+            _note_outcome(state, lane, old == operand)
     else:
         first, second = np.int64(old), np.int64(operand)
         if kind == ops.U32:
@@ -51,7 +53,16 @@ def _narrow(state, lane, operation, kind, address):
         store32(address, signed32(_combine(operation, first, second)))
 
 
-@compiled
+@inner
+def _note_outcome(state, lane, swapped):
+    """What CAST returns: 1 or 0 in a register (pair), or a predicate."""
+    state.w[0, lane] = 1 if swapped else 0
+    state.w[1, lane] = 0
+    if swapped:
+        state.q[0] |= np.uint32(np.int64(1) << lane)
+
+
+@inner
 def _wide(state, lane, operation, kind, address):
     old = load64(address)
     operand = (np.int64(state.x[0, lane]) & LOW) | (np.int64(state.x[1, lane]) << 32)
@@ -60,9 +71,11 @@ def _wide(state, lane, operation, kind, address):
     if kind == ops.F64:
         store64(address, bits64_of(double_of(old) + double_of(operand)))
         return
-    if operation == ops.CAS:
+    if operation == ops.CAS or operation == ops.CAST:
         if old == operand:
             store64(address, (np.int64(state.y[0, lane]) & LOW) | (np.int64(state.y[1, lane]) << 32))
+        if operation == ops.CAST:
+            _note_outcome(state, lane, old == operand)
         return
     new = old
     if kind == ops.U64 and (operation == ops.MIN or operation == ops.MAX):
@@ -77,7 +90,7 @@ def _wide(state, lane, operation, kind, address):
     store64(address, new)
 
 
-@compiled
+@inner
 def _combine(operation, old, operand):
     if operation == ops.ADD:
         return old + operand
@@ -98,7 +111,7 @@ def _combine(operation, old, operand):
     return operand  # EXCH
 
 
-@compiled
+@inner
 def _add_float(old, operand, flush):
     """FP32 sum of two bit patterns."""
     if flush:
@@ -107,7 +120,7 @@ def _add_float(old, operand, flush):
     return flush32(total) if flush else total
 
 
-@compiled
+@inner
 def _half_to_float(half):
     sign, exponent, fraction = half >> 15, (half >> 10) & 31, half & 1023
     if exponent == 31:
@@ -119,7 +132,7 @@ def _half_to_float(half):
     return -value if sign else value
 
 
-@compiled
+@inner
 def _float_to_half(value):
     """Round to nearest even; ``value`` is exact in double precision."""
     if value != value:
@@ -140,7 +153,7 @@ def _float_to_half(value):
     return sign | (((exponent + 15) << 10) + np.int64(np.rint((size - 1.0) * 1024.0)))
 
 
-@compiled
+@inner
 def _add_halves(old, operand):
     total = np.int64(0)
     for part in range(2):

@@ -15,7 +15,7 @@ from gpusim.capture import layout as at
 from gpusim.capture.access import execute_memory, load_constant
 from gpusim.capture.families import call_family
 from gpusim.capture.flow import pick, push, signed32
-from gpusim.capture.jit import compiled
+from gpusim.capture.jit import compiled, inner
 from gpusim.capture.lane_bodies import execute_lanes
 from gpusim.capture.turns import JUMPED, STOPPED, STRAIGHT, log_run, turn
 from gpusim.sass import system_ops as ops
@@ -25,7 +25,7 @@ from gpusim.sass.opcodes import DOUBLE_BASE, FLOAT_BASE, HALF_BASE, INTEGER_BASE
 FRAGMENT_QUANTUM = 256
 
 
-@compiled
+@inner
 def read_source(registers, row, column, own_base, scratch):
     """Copy one source operand to ``scratch`` int32[4, 32], with its sign changes."""
     words = row[column + at.SOURCE_WORDS]
@@ -57,7 +57,7 @@ def read_source(registers, row, column, own_base, scratch):
                 scratch[0, lane] = signed32(-low)
 
 
-@compiled
+@inner
 def write_back(registers, row, own_base, scratch, executing):
     """Copy ``scratch`` to the destination registers of the executing lanes."""
     start = np.uint64(row[at.D_OFFSET] + (row[at.D_OWN] & own_base))
@@ -75,7 +75,7 @@ def write_back(registers, row, own_base, scratch, executing):
                 registers[begin + lane] = scratch[word, lane]
 
 
-@compiled
+@inner
 def write_predicates(state, row, first, executing):
     """Write state.q to the destination predicates of the executing lanes."""
     for i in range(2):
@@ -83,13 +83,13 @@ def write_predicates(state, row, first, executing):
         state.predicates[slot] = (state.predicates[slot] & ~executing) | (np.int64(state.q[i]) & executing)
 
 
-@compiled
+@inner
 def predicate(state, row, first, column):
     """Lane mask of a predicate operand."""
     return (state.predicates[first + row[column]] ^ np.int64(row[column + 1])) & at.FULL
 
 
-@compiled
+@inner
 def room(state, runs, accesses, scattered):
     """Whether one more instruction of any kind can be logged."""
     return (
@@ -99,7 +99,7 @@ def room(state, runs, accesses, scattered):
     )
 
 
-@compiled
+@inner
 def start_block(state, registers, linear):
     """Load block number ``linear``: cleared registers, all warps ready at instruction 0."""
     state.linear = linear
@@ -132,7 +132,7 @@ def start_block(state, registers, linear):
             state.vote[barrier, warp] = 0
 
 
-@compiled
+@inner
 def run_warp(state, machine, warp, global_warp):
     """Run the ready fragments of ``warp`` until none is left or the warp has had its turn.
 
@@ -229,6 +229,8 @@ def run_warp(state, machine, warp, global_warp):
                 return status
             if executing != 0:
                 write_back(registers, row, own_base, w, executing)
+                if row[at.PREDICATES_OUT]:
+                    write_predicates(state, row, first, executing)
             pc += 1
             continue
 
@@ -267,7 +269,7 @@ def run_warp(state, machine, warp, global_warp):
         fragment_end = executed + FRAGMENT_QUANTUM
 
 
-@compiled
+@inner
 def run_block(states, slot, machine, first_block):
     """Run the block in ``states[slot]`` until it ends or stops.
 

@@ -12,17 +12,17 @@ from __future__ import annotations
 import numpy as np
 
 from gpusim.capture import layout as at
-from gpusim.capture.jit import compiled
+from gpusim.capture.jit import inner
 from gpusim.sass import system_ops as ops
 
 
-@compiled
+@inner
 def signed32(value):
     """The low 32 bits of ``value`` as a signed number, in range for an int32 whether compiled or not."""
     return ((value & 0xFFFFFFFF) ^ 0x80000000) - 0x80000000
 
 
-@compiled
+@inner
 def first_lane(mask):
     """Lowest set bit of a lane mask (32 for none)."""
     lane = 0
@@ -31,7 +31,7 @@ def first_lane(mask):
     return lane
 
 
-@compiled
+@inner
 def count_lanes(mask):
     """Set bits of a lane mask."""
     mask = mask - ((mask >> 1) & 0x55555555)
@@ -40,7 +40,7 @@ def count_lanes(mask):
     return ((mask * 0x01010101) & 0xFFFFFFFF) >> 24
 
 
-@compiled
+@inner
 def push(state, warp, pc, mask, status, wait):
     """Put a fragment into the warp's table; one that is ready joins a ready one at the same place."""
     if status == at.READY:
@@ -63,7 +63,7 @@ def push(state, warp, pc, mask, status, wait):
             return
 
 
-@compiled
+@inner
 def pick(state, warp):
     """Index of the ready fragment that has waited longest, or -1; it leaves the table."""
     best = -1
@@ -77,13 +77,13 @@ def pick(state, warp):
     return best
 
 
-@compiled
+@inner
 def participants(registers, own_base, row, mask):
     """Lanes that set out together, as the convergence barrier ``row`` of a fragment's lanes says."""
     return np.int64(registers[own_base + row + first_lane(mask)]) & at.FULL
 
 
-@compiled
+@inner
 def release_converged(state, registers, warp, own_base):
     """Make ready what waits in BSYNC for nobody any more."""
     for f in range(at.LANES):
@@ -105,7 +105,57 @@ def release_converged(state, registers, warp, own_base):
         push(state, warp, pc + 1, together, at.READY, 0)
 
 
-@compiled
+@inner
+def spins(state, registers, warp, own_base, pc, mask):
+    """Whether the fragment at YIELD ``pc`` spins: no register has changed since its last time here.
+
+    Such a loop waits for memory that another lane must write; if that lane waits for this one at a
+    convergence barrier, neither would ever go on.
+    """
+    waiting = False
+    for f in range(at.LANES):
+        waiting |= state.fragment[warp, f] == at.AT_CONVERGENCE
+    if not waiting:
+        return False
+    value = mask
+    for i in range(own_base, own_base + state.own_stride):
+        value = (value ^ registers[i]) * np.int64(0x9E3779B97F4A7C1)
+        value ^= (value >> 32) & 0xFFFFFFFF
+    for i in range(warp * at.PREDICATE_SLOTS, (warp + 1) * at.PREDICATE_SLOTS):
+        value = (value ^ state.predicates[i]) * np.int64(0x9E3779B97F4A7C1)
+    same = state.spin_pc[warp] == pc and state.spin_hash[warp] == value
+    state.spin_pc[warp], state.spin_hash[warp] = pc, value
+    return same
+
+
+@inner
+def release_without(state, registers, warp, own_base, yielding):
+    """Make ready what waits in BSYNC for nobody but the lanes ``yielding``, which spin.
+
+    This is how a YIELD lets the others of a divergent warp make progress (US patent application
+    2016/0019066): the lanes released no longer take part in the barrier, the spinning ones meet there later.
+    """
+    for f in range(at.LANES):
+        if state.fragment[warp, f] != at.AT_CONVERGENCE:
+            continue
+        row = state.wait[warp, f]
+        wanted = participants(registers, own_base, row, state.mask[warp, f]) & state.live[warp]
+        arrived = np.int64(0)
+        for g in range(at.LANES):
+            if state.fragment[warp, g] == at.AT_CONVERGENCE and state.wait[warp, g] == row:
+                arrived |= state.mask[warp, g]
+        if wanted & ~arrived & ~yielding:
+            continue
+        released = state.mask[warp, f]
+        for lane in range(at.LANES):
+            if (wanted >> lane) & 1:
+                kept = np.int64(registers[own_base + row + lane]) & ~released
+                registers[own_base + row + lane] = signed32(kept)
+        state.fragment[warp, f] = at.FREE
+        push(state, warp, state.pc[warp, f] + 1, released, at.READY, 0)
+
+
+@inner
 def release_warp_wait(state, warp):
     """Make ready what waits in WARPSYNC for nobody any more."""
     arrived = np.int64(0)
@@ -124,7 +174,7 @@ def release_warp_wait(state, warp):
                 push(state, warp, state.pc[warp, g] + 1, state.mask[warp, g], at.READY, 0)
 
 
-@compiled
+@inner
 def leave_convergence(state, registers, warp, own_base, row, leaving):
     """BREAK: nobody waits for the lanes ``leaving`` at this convergence barrier any more."""
     wanted = participants(registers, own_base, row, leaving)
@@ -136,7 +186,7 @@ def leave_convergence(state, registers, warp, own_base, row, leaving):
     release_converged(state, registers, warp, own_base)
 
 
-@compiled
+@inner
 def retire(state, registers, warp, own_base, mask):
     """EXIT of ``mask``: whoever waited for these lanes waits no more."""
     state.live[warp] &= ~mask
@@ -151,7 +201,7 @@ def retire(state, registers, warp, own_base, mask):
             complete_barrier(state, barrier)
 
 
-@compiled
+@inner
 def arrive(state, warp, mask, barrier, threads, reduction, vote):
     """Lanes ``mask`` arrive at a block barrier that expects ``threads`` (0: all of the block)."""
     state.arrived[barrier, warp] |= mask
@@ -160,7 +210,7 @@ def arrive(state, warp, mask, barrier, threads, reduction, vote):
     state.reduction[barrier] = reduction
 
 
-@compiled
+@inner
 def complete_barrier(state, barrier):
     """If everybody expected has arrived, make the waiting fragments ready; True if so.
 

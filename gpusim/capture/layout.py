@@ -137,6 +137,8 @@ STATE = np.dtype(
         ("live", "<i8", (MAX_WARPS,)),
         ("ready", "<i8", (MAX_WARPS,)),  # fragments that can run
         ("result", "<i4", (MAX_WARPS,)),  # of the last BAR.RED
+        ("spin_pc", "<i8", (MAX_WARPS,)),  # last YIELD with nobody to yield to, and
+        ("spin_hash", "<i8", (MAX_WARPS,)),  # a hash of the registers then
         ("predicates", "<i8", (MAX_WARPS * PREDICATE_SLOTS,)),  # lane masks
         # their fragments
         ("pc", *_FRAGMENTS32),

@@ -20,16 +20,18 @@ from gpusim.capture.flow import (
     push,
     release_converged,
     release_warp_wait,
+    release_without,
     retire,
     signed32,
+    spins,
 )
-from gpusim.capture.jit import compiled
+from gpusim.capture.jit import inner
 from gpusim.sass import system_ops as ops
 
 STRAIGHT, JUMPED, GONE, STOPPED = range(4)
 
 
-@compiled
+@inner
 def log_run(state, runs, warp, first, stop, mask):
     """Append the run of instructions ``first`` to ``stop - 1``."""
     if stop > first:
@@ -41,13 +43,13 @@ def log_run(state, runs, warp, first, stop, mask):
         runs[n, at.RUN_MASK] = mask
 
 
-@compiled
+@inner
 def stop(state, warp, pc, lane, address):
     """Note an instruction that ends the emulation."""
     state.fault_warp, state.fault_index, state.fault_lane, state.fault_address = warp, pc, lane, address
 
 
-@compiled
+@inner
 def turn(state, registers, row, index_of, runs, warp, global_warp, own_base, run_start, pc, mask, executing, condition):
     """Execute the control-flow instruction ``row`` at ``pc`` for the fragment ``mask``.
 
@@ -71,7 +73,8 @@ def turn(state, registers, row, index_of, runs, warp, global_warp, own_base, run
         taken = executing & condition
         if op == ops.BRANCH_DIVERGENT:
             required = np.int64(state.x[0, first_lane(mask) & 31]) & state.live[warp]
-            taken = executing if required & ~mask else np.int64(0)
+            elsewhere = required & ~mask != 0
+            taken = executing if elsewhere == (row[at.F0] == 0) else np.int64(0)
         if taken == 0:
             return STRAIGHT, pc + 1, mask
         target = np.int64(row[at.TARGET])
@@ -155,6 +158,8 @@ def turn(state, registers, row, index_of, runs, warp, global_warp, own_base, run
         return GONE, pc, mask
 
     if op == ops.GIVE_WAY:
+        if state.ready[warp] == 0 and spins(state, registers, warp, own_base, pc, mask):
+            release_without(state, registers, warp, own_base, mask)
         if state.ready[warp] == 0:
             return STRAIGHT, pc + 1, mask
         log_run(state, runs, global_warp, run_start, pc + 1, mask)
@@ -165,14 +170,14 @@ def turn(state, registers, row, index_of, runs, warp, global_warp, own_base, run
     return STOPPED, np.int64(at.EXTERNAL_CALL if op == ops.EXTERNAL else at.TRAPPED), np.int64(0)
 
 
-@compiled
+@inner
 def _leave_rest(state, warp, pc, rest):
     """Lanes whose guard is off do not wait: they go on behind the instruction."""
     if rest:
         push(state, warp, pc + 1, rest, at.READY, np.int64(0))
 
 
-@compiled
+@inner
 def _branch_indexed(state, row, index_of, runs, warp, global_warp, run_start, pc, mask, executing):
     """A branch to a register pair plus an offset: one fragment for each target that lanes name."""
     x = state.x

@@ -66,8 +66,6 @@ def lower_branch(instruction: Instruction) -> MicroOp | None:
     """BRA, JMP and direct CALL: jump where the guard and an optional second predicate hold."""
     if not _only(instruction, "U", "DIV", "CONV", "INC", "DEC", "REL", "ABS", "NOINC", "UNIFORM"):
         return None
-    if "CONV" in instruction.modifiers:
-        return None
     operands = list(instruction.operands)
     if not operands:
         return None
@@ -76,14 +74,17 @@ def lower_branch(instruction: Instruction) -> MicroOp | None:
     if operands[-1].kind != Kind.LABEL:
         return None
     target = operands.pop().value
-    if "DIV" in instruction.modifiers:
-        if len(operands) != 1 or operands[0].kind not in (Kind.UNIFORM, Kind.REGISTER):
+    if "DIV" in instruction.modifiers or "CONV" in instruction.modifiers:
+        # Turing names no mask: all lanes of the warp.
+        named = operands[0] if operands else Operand(Kind.IMMEDIATE, value=0xFFFFFFFF)
+        if len(operands) > 1 or named.kind not in (Kind.UNIFORM, Kind.REGISTER, Kind.IMMEDIATE):
             return None
-        mask = Source(operands[0], flip=0xFFFFFFFF if operands[0].inverted else 0)
+        mask = Source(named, flip=0xFFFFFFFF if named.inverted else 0)
         return MicroOp(
             ops.BRANCH_DIVERGENT,
             PipeClass.BRANCH,
             sources=(mask, None, None),
+            flags=(int("CONV" in instruction.modifiers),),
             trace_flags=int(Flag.BRANCH),
             extra={"target": target},
         )
@@ -112,7 +113,10 @@ def lower_branch_indexed(instruction: Instruction) -> MicroOp | None:
         if operands[1].kind not in (Kind.LABEL, Kind.IMMEDIATE):
             return None
         offset = operands[1].value
-    if "ABS" in instruction.modifiers:
+    if instruction.mnemonic in ("BRX", "BRXU") and len(operands) == 2:
+        # relative to the next instruction: the register holds an offset from the function's start
+        offset = instruction.address + 16 + int(operands[1].text, 16)
+    elif "ABS" in instruction.modifiers:
         offset = int(operands[1].text, 16) if len(operands) == 2 and operands[1].text.startswith("0x") else offset
     return _indexed(base, offset, instruction)
 
@@ -165,14 +169,13 @@ def lower_converge_leave(instruction: Instruction) -> MicroOp | None:
 def lower_warp_wait(instruction: Instruction) -> MicroOp | None:
     """WARPSYNC mask, WARPSYNC.ALL, WARPSYNC.COLLECTIVE mask, target, WARPSYNC.EXCLUSIVE mask."""
     values = [o for o in instruction.operands if o.kind in (Kind.REGISTER, Kind.IMMEDIATE, Kind.UNIFORM)]
-    labels = [o for o in instruction.operands if o.kind == Kind.LABEL]
     modifiers = instruction.modifiers
     if modifiers == ("ALL",) and not instruction.operands:
         mask = Operand(Kind.IMMEDIATE, value=0xFFFFFFFF)
     elif modifiers in ((), ("EXCLUSIVE",)) and len(values) == 1 == len(instruction.operands):
         mask = values[0]
-    elif modifiers == ("COLLECTIVE",) and len(values) == 1 == len(labels):
-        # The label names where the collective code ends; the lanes go on together right here.
+    elif modifiers == ("COLLECTIVE",) and len(values) == 2 == len(instruction.operands):
+        # The second operand names where the collective code ends; the lanes go on together right here.
         mask = values[0]
     else:
         return None
@@ -250,7 +253,7 @@ def lower_block_barrier(instruction: Instruction) -> MicroOp | None:
     )
 
 
-_NOPS = ("NOP", "ERRBAR", "CCTLL", "CCTLT", "PMTRIG", "ACQBULK", "PREEXIT", "WARPGROUP", "BMSYNC", "CGAERRBAR")
+_NOPS = ("NOP", "ERRBAR", "CCTLL", "CCTLT", "PMTRIG", "ACQBULK", "PREEXIT", "WARPGROUP", "BMSYNC", "CGAERRBAR", "ENDCOLLECTIVE")
 
 ROWS = [
     *(Row(mnemonic, lower_nop, "no effect on values") for mnemonic in _NOPS),

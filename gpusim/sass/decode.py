@@ -86,6 +86,10 @@ def parse_instruction(
 ) -> Instruction:
     """Build one Instruction from nvdisasm's pieces; ``section_base`` is added to branch targets."""
     mnemonic, *modifiers = opcode.split(".")
+    if guard and not guard.startswith("@"):
+        # "PR P2R R16, RZ, 0x20": nvdisasm takes the predicate file, the second operand, for the guard
+        first, _, rest = operands.partition(",")
+        guard, operands = "", f"{first},{guard},{rest}"
     wide = mnemonic in ("MOV", "UMOV") and "64" in modifiers  # the one form with a 64-bit immediate
     parsed = [_operand(text, word, mnemonic, section_base, wide) for text in _split(operands)]
     if mnemonic in _PACKED_HALF:

@@ -156,6 +156,7 @@ _SPECIALS = {
     "SR_ACTIVEMASK": ops.SR_ACTIVE_MASK,
     "SR_VIRTUALSMID": ops.SR_SM,
     "SR_SMID": ops.SR_SM,
+    "SR_LMEMHIOFF": ops.SR_ZERO,
     "SR_SWINHI": ops.SR_SHARED_WINDOW_HIGH,
     "SR_CgaCtaId": ops.SR_ZERO,
     "SR_CgaSize": ops.SR_ZERO,

@@ -40,7 +40,7 @@ SPACES = {
 }  # fmt: skip
 OPERATIONS = {
     "ADD": ops.ADD, "MIN": ops.MIN, "MAX": ops.MAX, "AND": ops.AND, "OR": ops.OR, "XOR": ops.XOR,
-    "EXCH": ops.EXCH, "INC": ops.INC, "DEC": ops.DEC, "CAS": ops.CAS, "CAST": ops.CAS,
+    "EXCH": ops.EXCH, "INC": ops.INC, "DEC": ops.DEC, "CAS": ops.CAS, "CAST": ops.CAST,
 }  # fmt: skip
 TYPES = {
     "S32": ops.S32, "U32": ops.U32, "64": ops.U64, "U64": ops.U64, "S64": ops.S64, "F32": ops.F32,
@@ -172,7 +172,7 @@ def _atomic_form(modifiers: tuple[str, ...]) -> tuple[int, int] | None:
             operation = "POPC"
         elif modifier in TYPES:
             kind = TYPES[modifier]
-        elif modifier not in HINTS and modifier not in ("FTZ", "RN", "32"):
+        elif modifier not in HINTS and modifier not in ("FTZ", "RN", "32", "SPIN"):
             return None
     if "POPC" in modifiers:
         # POPC.INC.32: every lane adds one (the unit sums lanes with equal addresses).
@@ -185,7 +185,8 @@ def _atomic_form(modifiers: tuple[str, ...]) -> tuple[int, int] | None:
 
 
 def lower_atomic(instruction: Instruction) -> MicroOp | None:
-    """ATOM, ATOMG, ATOMS: ``[P,] Rd, [address], Ra[, Rb]``; RED: ``[address], Ra``."""
+    """ATOM, ATOMG, ATOMS: ``[P,] Rd, [address], Ra[, Rb]``; RED: ``[address], Ra``; ATOMS.CAST since
+    Blackwell: ``P, [address], Ra, Rb`` with the outcome in the predicate."""
     found, space = _memory_operand(instruction), SPACES[instruction.mnemonic]
     form, wide = _atomic_form(instruction.modifiers), _wide(space, instruction.modifiers)
     if found is None or form is None or wide is None:
@@ -197,14 +198,14 @@ def lower_atomic(instruction: Instruction) -> MicroOp | None:
     words = TYPE_WORDS.get(kind, 1)
     returns = instruction.mnemonic.startswith("ATOM")
     operands = list(instruction.operands)
-    # The predicate that newer atomics write says whether a lane's operation took place.
     predicates = []
     while operands and operands[0].kind == Kind.PREDICATE:
         predicates.append(operands.pop(0))
-    if any(p.index != 7 for p in predicates):
+    tested = operation == ops.CAST and len(predicates) == 1 and operands[:1] == [found[0]]
+    if any(p.index != 7 for p in predicates) and not tested:
         return None
     destination = None
-    if returns:
+    if returns and not tested:
         destination = operands.pop(0)
         if destination.kind != Kind.REGISTER:
             return None
@@ -217,10 +218,10 @@ def lower_atomic(instruction: Instruction) -> MicroOp | None:
         if operand.kind not in REGISTERS or operand.modifiers:
             return None
         sources.append(Source(operand, words=words))
-    expected = {ops.CAS: 2, ops.SAFEADD: (0, 1)}.get(operation, 1)
+    expected = {ops.CAS: 2, ops.CAST: 2, ops.SAFEADD: (0, 1)}.get(operation, 1)
     if len(sources) not in (expected if isinstance(expected, tuple) else (expected,)):
         return None
-    if not returns and operation in (ops.CAS, ops.EXCH):
+    if not returns and operation in (ops.CAS, ops.CAST, ops.EXCH):
         return None
     returned = returns and destination is not None and destination.index != NO_REGISTER
     return MicroOp(
@@ -229,8 +230,9 @@ def lower_atomic(instruction: Instruction) -> MicroOp | None:
         sources=tuple(sources + [None] * (3 - len(sources))),
         destination=destination,
         words=words,
+        predicate_destinations=tuple(predicates) if tested else (),
         flags=(operation, kind),
-        memory_kind=MemoryKind.ATOMIC if returned or operation in (ops.CAS, ops.EXCH) else MemoryKind.REDUCTION,
+        memory_kind=MemoryKind.ATOMIC if returned or operation in (ops.CAS, ops.CAST, ops.EXCH) else MemoryKind.REDUCTION,
         space=space,
         access_bytes=4 * words,
         trace_flags=int(Flag.BYPASS_L1) if space != Space.SHARED else 0,

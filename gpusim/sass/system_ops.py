@@ -39,7 +39,8 @@ MATRIX_LOAD = MEMORY_BASE + 5  # LDSM; flags: matrices, transposed
 MATRIX_STORE = MEMORY_BASE + 6
 
 # Atomic operations.
-ADD, MIN, MAX, AND, OR, XOR, EXCH, INC, DEC, CAS, SAFEADD = range(11)
+# CAST is a CAS that returns 1 or 0: swapped or not.
+ADD, MIN, MAX, AND, OR, XOR, EXCH, INC, DEC, CAS, CAST, SAFEADD = range(12)
 # Atomic operand types.
 U32, S32, U64, S64, F32, F64, F16X2, BF16X2, B128, F32_FTZ = range(10)
 
