@@ -37,6 +37,7 @@ def channel_schedule(
     turnaround: int,
     write_high: int,
     write_low: int,
+    write_hold: int,
     window: int,
     patience: int,
 ) -> list[tuple[int, int]]:
@@ -62,12 +63,17 @@ def channel_schedule(
         if now < bus_free or not (reads or writes):
             now += 1
             continue
-        if not reads:
+        if writing and len(writes) > write_low:
             write_turn = True
-        elif writing:
-            write_turn = len(writes) > write_low
+        elif len(writes) >= write_high:
+            write_turn = True
+        elif reads:
+            write_turn = False
+        elif now - requests[writes[0]][0] >= write_hold:
+            write_turn = True
         else:
-            write_turn = len(writes) >= write_high
+            now += 1
+            continue
         queue = writes if write_turn else reads
         if write_turn != writing and now < bus_free + turnaround:
             now += 1

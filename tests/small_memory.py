@@ -45,6 +45,7 @@ def small_gpu(**changes) -> GpuSpec:
             "write_high_entries": 4,
             "write_low_entries": 1,
             "write_queue_entries": 8,
+            "write_hold_ns": 40.0,
         },
     }
     for key, value in changes.items():

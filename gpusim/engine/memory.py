@@ -13,11 +13,12 @@ import numpy as np
 from gpusim.errors import DeadlockError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model import hbm, l2, l2_state
+from gpusim.model.address_hash import channel_of, fold
 from gpusim.model.crossbar import response_latency_ticks, ticks
 from gpusim.model.event_heap import time_of
 from gpusim.model.l2_tags import make_tags
 from gpusim.model.l2_warm import warm_lines
-from gpusim.model.messages import DRAM_REQUEST, DRAM_RESPONSE, NEVER, REQUEST, RESPONSE
+from gpusim.model.messages import DRAM_REQUEST, DRAM_RESPONSE, NEVER, REQUEST, RESPONSE, WRITE
 
 #: What one request may cause at most: nodes that it holds, DRAM messages on its way.
 _NODES_PER_REQUEST = 2
@@ -150,6 +151,10 @@ class L2Part:
             dram=np.zeros(256, DRAM_REQUEST),
         )
         _link_free(self._state.nodes, l2_state.NEXT, 0)
+        kept = min(room, spec.dram.write_high_entries * max(1, spec.dram.channels // chip.slices))
+        #: Dirty lines that warming has evicted last, by slice, and their number.
+        self._evicted = np.zeros((chip.slices, kept), np.int64)
+        self._evictions = np.zeros(chip.slices, np.int64)
         self._requests = _Inbox(REQUEST, (("sm", 12), ("sequence", 20)))
         self._fills = _Inbox(DRAM_RESPONSE, (("sequence", 30),))
 
@@ -175,13 +180,16 @@ class L2Part:
 
     def advance(self, until_tick: int) -> Outgoing:
         """Handle all events strictly before ``until_tick``; what goes out, by destination."""
+        warmed: Outgoing = []
+        if self._evictions.any() and (first := self.next_tick()) < until_tick:
+            warmed.append(("hbm", self._unwritten(first)))
         requests, fills = self._requests.ordered(), self._fills.ordered()
         self._make_room(len(requests), len(fills))
         state = self._state
         taken, taken_fills = l2.handle_until(self._rates, state, requests, fills, until_tick)
         self._requests.drop(taken)
         self._fills.drop(taken_fills)
-        sent: Outgoing = []
+        sent = warmed
         count = int(state.scalars[l2_state.RESPONSES])
         if count:
             sent.append(("sm", state.responses[:count].copy()))
@@ -216,7 +224,8 @@ class L2Part:
     def warm(
         self, lines: np.ndarray, sectors: np.ndarray, is_write: np.ndarray, sms: np.ndarray
     ) -> None:
-        """Install the state that these accesses leave, in order, in no time.
+        """Install the state that these accesses leave, in order, in no time; the dirty lines that they
+        evict last go to DRAM's write queues with the first event to come.
 
         ``lines`` uint64[n] byte addresses, ``sectors`` uint8[n], ``is_write`` bool or uint8[n], ``sms``
         int16[n]. Raises :class:`DeadlockError` while requests are under way.
@@ -230,7 +239,33 @@ class L2Part:
             np.ascontiguousarray(sectors, np.uint8),
             np.ascontiguousarray(is_write, np.uint8),
             np.ascontiguousarray(sms, np.int16),
+            self._evicted,
+            self._evictions,
         )
+
+    def _unwritten(self, tick: int) -> np.ndarray:
+        """Writes that fill DRAM's queues as a busy machine leaves them: each slice's last evictions,
+        as many as a random moment between two drains would find."""
+        kept = self._evicted.shape[1]
+        rows = []
+        for index in range(len(self._evictions)):
+            ring = int(self._evictions[index])
+            count = min(ring, fold(index) % (kept + 1))
+            lines = [int(self._evicted[index, (ring - 1 - i) % kept]) for i in range(count)]
+            rows += [(index, line) for line in reversed(lines)]
+        self._evictions[:] = 0
+        batch = np.zeros(len(rows), DRAM_REQUEST)
+        rates, state = self._rates, self._state
+        for request, (index, line) in zip(batch, rows, strict=True):
+            state.scalars[l2_state.BIRTHS] += 1
+            state.write_room[index] -= 1
+            request["time"] = tick + rates.to_dram
+            request["line"] = line * rates.line_bytes
+            request["sequence"] = state.scalars[l2_state.BIRTHS]
+            request["handle"] = l2.ROOM_OF_SLICE_0 - index
+            request["channel"] = channel_of(line, rates.slices, rates.channels)
+            request["kind"], request["sectors"] = WRITE, (1 << rates.line_sectors) - 1
+        return batch
 
     def waiting_for(self) -> str:
         """One line: what is under way here."""
@@ -283,6 +318,7 @@ class HbmPart:
             turnaround=ticks(spec, chip.read_write_turnaround_ns),
             write_high=chip.write_high_entries,
             write_low=chip.write_low_entries,
+            write_hold=ticks(spec, chip.write_hold_ns),
             answer=max(to_dram, ticks(spec, chip.miss_latency_ns) - to_dram - row_change - burst),
         )
         channels, banks = hbm.make_channels(chip.channels, chip.banks_per_channel)

@@ -78,7 +78,8 @@ class L1Spec:
     the shared back end takes one request each so many cycles; ``hit_latency_cycles``: LDG issue to
     dependent issue, one warp, one sector; ``shared_latency_cycles``: the same for LDS;
     ``tag_banks``: 128-byte lines looked up a cycle; ``bank_count`` x ``bank_bytes`` a cycle from data.
-    ``miss_entries``: outstanding 128-byte line requests an SM can hold.
+    ``miss_entries``: outstanding 128-byte line requests of loads that an SM can hold;
+    ``store_entries``: the same for writes.
     """
 
     total_bytes: int
@@ -99,6 +100,7 @@ class L1Spec:
     miss_entries: int
     fill_bytes_per_cycle: int  # SM input port of the crossbar
     store_bytes_per_cycle: int  # SM output port of the crossbar
+    store_entries: int = 64  # writes and reductions of an SM that may be unacknowledged
 
 
 @dataclass(frozen=True)
@@ -141,8 +143,8 @@ class DramSpec:
     ``row_miss_extra_ns`` earlier); ``efficiency`` is the reachable share of the pin rate, what
     refresh and command overheads leave. ``row_cycle_ns``: one bank opens a row at most once each
     so many ns. Writes wait in a channel until ``write_high_entries`` of them are drained at one
-    go, down to ``write_low_entries``, each change of direction costing the turnaround; they also
-    drain when no read waits. At most ``write_queue_entries`` evicted lines a channel are under way;
+    go, down to ``write_low_entries``, each change of direction costing the turnaround; with no read
+    waiting, a write older than ``write_hold_ns`` goes too. At most ``write_queue_entries`` evicted lines a channel are under way;
     beyond that L2 slices wait before they evict another dirty line."""
 
     total_bytes: int
@@ -158,6 +160,7 @@ class DramSpec:
     write_high_entries: int = 32
     write_low_entries: int = 8
     write_queue_entries: int = 64
+    write_hold_ns: float = 300.0
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ have arrived in two queues in order of arrival. Whenever its bus is free it pick
 ``WINDOW`` entries of the queue whose turn it is, the one whose data can start first (an open row now; a
 closed one after the row change, which the controller is taken to have begun as soon as the
 bank was free), the older one on a tie; an entry passed over ``PATIENCE`` times goes first. Reads go
-before writes until ``write_high`` writes wait, or until no read waits; then writes go until
-``write_low`` remain. Each change of direction costs the bus its turnaround. Refresh is part of the
+before writes until ``write_high`` writes wait, or no read waits and a write is older than
+``write_hold``; then writes go until ``write_low`` remain. Each change of direction costs the bus its turnaround. Refresh is part of the
 efficiency that scales the bus.
 
 Times are ticks. A decision at a tick depends only on what had arrived by that tick, so windows cannot
@@ -72,6 +72,7 @@ class DramRates(NamedTuple):
     turnaround: int
     write_high: int
     write_low: int
+    write_hold: int
     answer: int  # end of the burst to the data's arrival at the slice
 
 
@@ -212,13 +213,16 @@ def _advance_channel(p: DramRates, d: DramState, channel: int, until: int) -> in
         while frontier >= 0 and d.nodes[frontier, TIME] <= now:
             frontier = d.nodes[frontier, NEXT]
             writes += 1
-        queue = 0
-        if first_read > now:
+        draining = own[DIRECTION] == 1 and writes > p.write_low
+        if draining or writes >= p.write_high or first_write + p.write_hold <= now < first_read:
             queue = 1
-        elif own[DIRECTION] == 1:
-            queue = 1 if writes > p.write_low else 0
-        elif writes >= p.write_high:
-            queue = 1
+        elif first_read <= now:
+            queue = 0
+        else:  # only young writes: wait for a read, for more of them, or until they are old
+            now = min(first_read, first_write + p.write_hold)
+            if frontier >= 0:
+                now = min(now, d.nodes[frontier, TIME])
+            continue
         bus = now
         if queue != own[DIRECTION]:
             bus = max(now, own[BUS_FREE] + p.turnaround)

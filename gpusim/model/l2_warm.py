@@ -1,7 +1,8 @@
 """Functional warming: the L2 state that a run of accesses leaves, without their time.
 
-Mental model: the same tag store as the timed L2, walked access by access; data appears at once, and what
-is evicted is forgotten instead of written to DRAM.
+Mental model: the same tag store as the timed L2, walked access by access; data appears at once. Of the
+dirty lines that are evicted the latest of each slice are remembered: they are what a busy machine
+would still have in DRAM's write queues.
 """
 
 from __future__ import annotations
@@ -17,12 +18,24 @@ from gpusim.model.l2_tags import DIRTY, NO_SLOT, VALID, find, install, touch, vi
 
 
 @inner
-def _warm_slot(p: L2Rates, s: L2State, slice_index: int, set_index: int, line: int) -> int:
+def _warm_slot(
+    p: L2Rates,
+    s: L2State,
+    slice_index: int,
+    set_index: int,
+    line: int,
+    evicted: np.ndarray,
+    evictions: np.ndarray,
+) -> int:
     first = first_slot(p, slice_index, set_index)
     slot = find(s.tags, first, p.ways, line)
     if slot == NO_SLOT:
         slot = victim(s.tags, first, p.ways)
         if slot != NO_SLOT:
+            if s.tags.masks[slot, DIRTY]:
+                kept = evicted.shape[1]
+                evicted[slice_index, evictions[slice_index] % kept] = s.tags.tags[slot]
+                evictions[slice_index] += 1
             install(s.tags, slot, line)
     if slot != NO_SLOT:
         touch(s.tags, slot)
@@ -37,10 +50,14 @@ def warm_lines(
     sectors: np.ndarray,
     is_write: np.ndarray,
     sms: np.ndarray,
+    evicted: np.ndarray,
+    evictions: np.ndarray,
 ) -> None:
     """Leave the state that these accesses leave, in order, with no time and no DRAM traffic.
 
     ``addresses`` uint64[n] of lines, ``sectors`` uint8[n], ``is_write`` uint8[n], ``sms`` int16[n].
+    ``evicted`` int64[slices, kept] takes the latest dirty lines that each slice evicts, in a ring,
+    ``evictions`` int64[slices] their number.
     """
     masks = s.tags.masks
     for i in range(len(addresses)):
@@ -52,14 +69,14 @@ def warm_lines(
         near = partition_of_sm(np.int64(sms[i]), p.partitions) * p.slices_per_partition + local
         set_index = set_of(line, p.slices, p.sets)
         if not is_write[i]:
-            slot = _warm_slot(p, s, near, set_index, line)
+            slot = _warm_slot(p, s, near, set_index, line, evicted, evictions)
             if slot == NO_SLOT:
                 continue
             missing = wanted & ~np.int64(masks[slot, VALID])
             masks[slot, VALID] = masks[slot, VALID] | wanted
             if missing == 0 or near == home:
                 continue
-        slot = _warm_slot(p, s, home, set_index, line)
+        slot = _warm_slot(p, s, home, set_index, line, evicted, evictions)
         if slot == NO_SLOT:
             continue
         masks[slot, VALID] = masks[slot, VALID] | wanted

@@ -115,7 +115,15 @@ def test_reads_go_before_writes_until_enough_writes_wait():
     assert part.counters()["dram__turnarounds.sum"] == 3  # to writes, to reads, the last write
 
 
-def test_writes_drain_when_no_read_waits_and_the_part_comes_to_rest():
+def test_a_write_goes_alone_when_it_is_old_and_no_read_waits():
+    begin = 40 * NS
+    begins, _ = bursts(ask(0, kind=WRITE), ask(begin, sequence=1))
+    assert begins[1] < begins[0]
+    begins, _ = bursts(ask(0, kind=WRITE), ask(begin + 1, sequence=1))
+    assert begins[0] == begin < begins[1]
+
+
+def test_the_part_comes_to_rest_with_all_writes_done():
     _, part = bursts(ask(0, kind=WRITE), ask(50, kind=WRITE, sequence=1))
     assert part.counters()["dram__bytes_write.sum"] == 128
     assert part.next_tick() == NEVER and "0 requests queued" in part.waiting_for()
@@ -156,6 +164,7 @@ def test_the_schedule_is_that_of_a_channel_walked_tick_by_tick(drawn, window):
         turnaround=TURNAROUND,
         write_high=4,
         write_low=1,
+        write_hold=40 * NS,
         window=WINDOW,
         patience=PATIENCE,
     )
