@@ -55,8 +55,8 @@ def sm_timing(spec: GpuSpec) -> np.ndarray:
         raise SpecError(f"{spec.name}: sm.max_warps = {sm.max_warps} does not divide by sm.sub_cores = {sm.sub_cores}")
     if l1.line_bytes != 128 or l1.sector_bytes != 32:
         raise SpecError(f"{spec.name}: l1.line_bytes and l1.sector_bytes must be 128 and 32")
-    if l1.tag_banks & (l1.tag_banks - 1) or l1.bank_count & (l1.bank_count - 1) or l1.bank_bytes != 4:
-        raise SpecError(f"{spec.name}: l1.tag_banks and l1.bank_count must be powers of two, l1.bank_bytes 4")
+    if l1.tag_banks not in (1, 2, 4, 8) or l1.bank_count & (l1.bank_count - 1) or l1.bank_bytes != 4:
+        raise SpecError(f"{spec.name}: l1.tag_banks must be 1, 2, 4 or 8, l1.bank_count a power of 2, l1.bank_bytes 4")
     timing = np.zeros(SIZE, np.int64)
     timing[SUB_CORES] = sm.sub_cores
     timing[WARPS_PER_SUB_CORE] = sm.max_warps // sm.sub_cores
