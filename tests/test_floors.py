@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[1]
 #: Part of gpusim -> floor. A file imports lower floors, or its own part.
 FLOORS = {
     "errors": 0,
+    "jit_cache": 0,
     "gpus": 1,
     "trace": 1,
     "sass": 2,

@@ -125,7 +125,7 @@ def resolve_space(space, addresses, mask, timing):
 def take_request(hand, lines, program, warps, accesses, scattered, timing, scratch, sm):
     """Work out space, lines, tag cycles and data cycles of the request in hand.
 
-    ``lines`` int64[sms, LINES_MAX, 4]; ``scratch`` int64[5, 160]: addresses, words, links, bank heads,
+    ``lines`` int64[sms, LINES_MAX, 4]; ``scratch`` int64[5, LINES_MAX]: addresses, words, links, bank heads,
     tag banks.
     """
     warp = hand[sm, H_WARP]

@@ -44,8 +44,11 @@ from gpusim.model.messages import TICKS_PER_CYCLE
     SIZE,
 ) = range(25)
 
-#: Requests of one instruction may exceed a limit that is otherwise kept; tables have so much slack.
-LINES_MAX = 160
+#: Lines of one instruction at most: 32 lanes of 32 bytes in local memory, where each word has its own
+#: line. One instruction may exceed a limit that is otherwise kept; tables have so much slack.
+LINES_MAX = 256
+#: Tags travel in 16 bits.
+REQUESTS_MAX = (1 << 16) - 1
 
 
 def sm_timing(spec: GpuSpec) -> np.ndarray:
@@ -57,6 +60,8 @@ def sm_timing(spec: GpuSpec) -> np.ndarray:
         raise SpecError(f"{spec.name}: l1.line_bytes and l1.sector_bytes must be 128 and 32")
     if l1.tag_banks not in (1, 2, 4, 8) or l1.bank_count & (l1.bank_count - 1) or l1.bank_bytes != 4:
         raise SpecError(f"{spec.name}: l1.tag_banks must be 1, 2, 4 or 8, l1.bank_count a power of 2, l1.bank_bytes 4")
+    if l1.miss_entries + l1.store_entries + 2 * LINES_MAX > REQUESTS_MAX:
+        raise SpecError(f"{spec.name}: l1.miss_entries and l1.store_entries leave no room for {REQUESTS_MAX} tags")
     timing = np.zeros(SIZE, np.int64)
     timing[SUB_CORES] = sm.sub_cores
     timing[WARPS_PER_SUB_CORE] = sm.max_warps // sm.sub_cores
