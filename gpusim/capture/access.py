@@ -225,7 +225,16 @@ def _resolve_each(state, allocations, hint, index, warp, mask, size, space):
                 address[lane] = offset
                 _to_local(state, warp, np.int64(1) << lane)
                 continue
-        elif space == GLOBAL or space == GENERIC:
+        elif space == SHARED:
+            offset = place - state.shared_base
+            if 0 <= offset and offset + size <= state.shared_bytes:
+                address[lane] = state.shared_host + offset
+                continue
+        elif space == LOCAL:
+            if place + size <= state.local_bytes:
+                _to_local(state, warp, np.int64(1) << lane)
+                continue
+        else:
             found = find_allocation(allocations, hint, index, place, np.int64(size)) if place >= 0 else np.int64(-1)
             if found >= 0:
                 address[lane] = place + allocations[found, 2] - allocations[found, 0]

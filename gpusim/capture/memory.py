@@ -96,10 +96,9 @@ class DeviceMemory:
         """Where ``address`` lies relative to the nearest allocation, in words."""
         if not self._allocations:
             return "nothing is allocated"
-        nearest = min(
-            self._allocations,
-            key=lambda a: 0 if a.base <= address < a.end else min(abs(address - a.base), abs(address - a.end)),
-        )
+        # An index that runs over is far commoner than one that runs under: look below first.
+        below = [a for a in self._allocations if a.base <= address]
+        nearest = max(below, key=lambda a: a.base) if below else min(self._allocations, key=lambda a: a.base)
         if address >= nearest.end:
             place = f"{address - nearest.end} bytes behind the end of"
         elif address < nearest.base:

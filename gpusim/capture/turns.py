@@ -147,13 +147,14 @@ def turn(state, registers, row, index_of, runs, warp, global_warp, own_base, run
         low = first_lane(executing)
         barrier = np.int64(state.x[0, low]) & 15
         threads = np.int64(state.y[0, low]) if row[at.F0] else np.int64(0)
-        arrive(state, warp, executing, barrier, threads, np.int64(row[at.F1]), condition)
+        # The fragment arrives and waits as one, lanes whose guard is off included: hardware counts warps,
+        # and the compiler relies on their staying together (uniform registers are the warp's).
+        arrive(state, warp, mask, barrier, threads, np.int64(row[at.F1]), condition & executing)
         if op == ops.BARRIER_ARRIVE:
             complete_barrier(state, barrier)
             return STRAIGHT, pc + 1, mask
         log_run(state, runs, global_warp, run_start, pc + 1, mask)
-        _leave_rest(state, warp, pc, mask & ~executing)
-        push(state, warp, pc, executing, at.AT_BARRIER, barrier)
+        push(state, warp, pc, mask, at.AT_BARRIER, barrier)
         complete_barrier(state, barrier)
         return GONE, pc, mask
 

@@ -1,0 +1,241 @@
+"""Do loads, stores, atomics and constants move the right bytes, in every space, width and lane pattern?"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numba import cuda, float32, float64, int32, uint8
+
+from gpusim.capture.launch import capture
+from gpusim.capture.memory import DeviceMemory
+from gpusim.trace.record import SCATTERED, MemoryKind, Space
+
+CONSTANTS = np.arange(64, dtype=np.float32) * 3
+
+
+@cuda.jit
+def gather(source, index, out):
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] = source[index[i]]
+
+
+@cuda.jit
+def scatter(source, index, out):
+    i = cuda.grid(1)
+    if i < source.size:
+        out[index[i]] = source[i]
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.int64, np.float32, np.float64])
+@pytest.mark.parametrize("gpu", ["sm_80", "sm_90"])
+def test_every_width_is_gathered_and_scattered(kind, gpu):
+    rng = np.random.default_rng(0)
+    source = rng.integers(-100, 100, 70).astype(kind)
+    index = rng.permutation(70)
+    out = np.zeros(70, kind)
+    capture(gather, 3, 32, (source, index, out), gpu=gpu)
+    assert (out == source[index]).all()
+    back = np.zeros(70, kind)
+    capture(scatter, 3, 32, (out, index, back), gpu=gpu)
+    assert (back == source).all()
+
+
+@given(st.lists(st.integers(0, 199), min_size=1, max_size=64), st.integers(0, 40))
+def test_any_pattern_of_lanes_and_addresses_gathers_as_numpy(index, offset):
+    source = np.arange(240, dtype=np.int32) * 7
+    index = np.array(index, np.int64)
+    out = np.zeros(len(index), np.int32)
+    trace = capture(gather, 2, 32, (source[offset:], index, out), gpu="sm_90")
+    assert (out == source[offset:][index]).all()
+    # The trace names the very addresses: rebuild the gather from it.
+    (chunk,) = trace.chunk_list
+    bases = {base for base, _ in trace.launch.allocations}
+    loads = [i for i, r in enumerate(trace.program.instructions) if r["memory_kind"] == MemoryKind.LOAD]
+    assert bases and len(loads) == 2
+    seen = []
+    for warp in chunk.warps:
+        start = int(warp["access_start"])
+        mine = chunk.accesses[start : start + int(warp["access_count"])]
+        if len(mine) < 2:
+            continue
+        record = mine[1]  # index load, gather, store
+        for lane in range(32):
+            if int(record["mask"]) >> lane & 1:
+                if record["stride"] == SCATTERED:
+                    address = int(chunk.scattered[int(record["address"]), lane])
+                else:
+                    address = (int(record["address"]) + lane * int(record["stride"])) % 2**64
+                seen.append(address)
+    first = min(bases)
+    assert seen == [first + 4 * int(i) for i in index]
+
+
+@cuda.jit
+def through_shared(values, out):
+    room = cuda.shared.array((32, 4), float64)
+    t = cuda.threadIdx.x
+    for k in range(4):
+        room[t, k] = values[t] + k
+    cuda.syncthreads()
+    total = 0.0
+    for k in range(4):
+        total += room[31 - t, k]
+    out[t] = total
+
+
+@cuda.jit
+def dynamic_shared(out):
+    fixed = cuda.shared.array(16, int32)
+    room = cuda.shared.array(0, float32)
+    t = cuda.threadIdx.x
+    fixed[t % 16] = t % 16
+    room[t] = t
+    cuda.syncthreads()
+    out[t] = room[63 - t] + fixed[t % 16]
+
+
+@pytest.mark.parametrize("gpu", ["sm_75", "sm_90", "sm_120"])
+def test_shared_memory_static_and_dynamic(gpu):
+    values = np.random.default_rng(1).random(32)
+    out = np.zeros(32)
+    capture(through_shared, 1, 32, (values, out), gpu=gpu)
+    np.testing.assert_array_equal(out, (values[::-1] + (values[::-1] + 1)) + (values[::-1] + 2) + (values[::-1] + 3))
+    out = np.zeros(64, np.float32)
+    capture(dynamic_shared, 1, 64, (out,), gpu=gpu, shared_bytes=256)
+    t = np.arange(64)
+    np.testing.assert_array_equal(out, 63 - t + t % 16)
+
+
+@cuda.jit
+def stack(values, out):
+    room = cuda.local.array(8, float32)
+    small = cuda.local.array(16, uint8)
+    i = cuda.grid(1)
+    for k in range(8):
+        room[(k * 3 + i) % 8] = values[i] * k
+        small[(k + i) % 16] = k
+    out[i] = room[i % 8] + small[(i + 3) % 16]
+
+
+@pytest.mark.parametrize("gpu", ["sm_75", "sm_90", "sm_120"])
+def test_local_arrays_belong_to_their_thread(gpu):
+    values = np.arange(1, 65, dtype=np.float32)
+    out = np.zeros(64, np.float32)
+    capture(stack, 2, 32, (values, out), gpu=gpu)
+    expected = np.zeros(64, np.float32)
+    for i in range(64):
+        room = np.zeros(8, np.float32)
+        for k in range(8):
+            room[(k * 3 + i) % 8] = values[i] * np.float32(k)
+        expected[i] = room[i % 8] + 3
+    np.testing.assert_array_equal(out, expected)
+
+
+@cuda.jit
+def generic(choose, out):
+    shared = cuda.shared.array(32, float32)
+    local = cuda.local.array(32, float32)
+    t = cuda.threadIdx.x
+    shared[t] = t
+    for k in range(32):
+        local[k] = 100 * t + k
+    cuda.syncthreads()
+    view = shared if choose[t] > 0 else local
+    out[t] = view[31 - t]
+
+
+@pytest.mark.parametrize("gpu", ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"])
+def test_generic_addresses_find_their_space_lane_by_lane(gpu):
+    choose = np.array([1, -1] * 16, np.float32)
+    out = np.zeros(32, np.float32)
+    capture(generic, 1, 32, (choose, out), gpu=gpu)
+    t = np.arange(32)
+    np.testing.assert_array_equal(out, np.where(choose > 0, 31 - t, 100 * t + 31 - t))
+
+
+@cuda.jit
+def from_constants(out):
+    table = cuda.const.array_like(CONSTANTS)
+    i = cuda.grid(1)
+    out[i] = table[(i * 5) % 64]
+
+
+@pytest.mark.parametrize("gpu", ["sm_80", "sm_90", "sm_120"])
+def test_constant_arrays(gpu):
+    out = np.zeros(64, np.float32)
+    capture(from_constants, 2, 32, (out,), gpu=gpu)
+    np.testing.assert_array_equal(out, CONSTANTS[(np.arange(64) * 5) % 64])
+
+
+@cuda.jit
+def contended(counters, old):
+    i = cuda.grid(1)
+    old[i] = cuda.atomic.add(counters, i % 3, 1)
+    cuda.atomic.max(counters, 3, i)
+    cuda.atomic.min(counters, 4, -i)
+    cuda.atomic.xor(counters, 5, i)
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+def test_atomics_under_contention_lose_nothing(kind):
+    counters, old = np.zeros(6, kind), np.zeros(96, kind)
+    capture(contended, 3, 32, (counters, old), gpu="sm_90")
+    i = np.arange(96)
+    assert (counters[:3] == 32).all()
+    assert counters[3] == 95 and counters[4] == -95
+    assert counters[5] == np.bitwise_xor.reduce(i)
+    for k in range(3):
+        assert sorted(old[i % 3 == k]) == list(range(32))
+
+
+def test_an_array_keeps_its_device_address_in_shared_memory_objects():
+    memory = DeviceMemory()
+    values, index = np.arange(8, dtype=np.float32), np.arange(8)
+    out = np.zeros(8, np.float32)
+    first = memory.address_of(values)
+    capture(gather, 1, 32, (values, index, out), gpu="sm_90", memory=memory)
+    assert memory.address_of(values) == first
+    trace = capture(gather, 1, 32, (values, index, out), gpu="sm_90", memory=memory)
+    assert (first, values.nbytes) in trace.launch.allocations
+
+
+def test_device_addresses_do_not_depend_on_the_host():
+    def addresses():
+        arrays = tuple(np.zeros(n, np.float32) for n in (100, 70, 300_000))
+        trace = capture(gather, 1, 32, (arrays[0], np.zeros(70, np.int64), arrays[1]), gpu="sm_90")
+        return trace.launch.allocations
+
+    keep = [np.zeros(12345) for _ in range(3)]
+    assert addresses() == addresses() and keep
+
+
+def test_overlapping_arguments_are_copied_back_in_order():
+    @cuda.jit
+    def both(first, second):
+        i = cuda.grid(1)
+        first[i] += 1
+        second[i] += 10
+
+    values = np.zeros(32, np.float32)
+    capture(both, 1, 32, (values, values), gpu="sm_90")
+    # each argument was a device array of its own; the second one came back last
+    assert (values == 10).all()
+
+
+def test_strided_and_reversed_arrays_are_written_in_place():
+    base = np.zeros(64, np.float32)
+    index = np.arange(32)
+    capture(gather, 1, 32, (np.arange(32, dtype=np.float32), index, base[::2]), gpu="sm_90")
+    assert (base[::2] == index).all() and (base[1::2] == 0).all()
+    capture(gather, 1, 32, (np.arange(32, dtype=np.float32), index, base[::-2]), gpu="sm_90")
+    assert (base[::-2] == index).all()
+
+
+def test_spaces_of_the_trace_are_those_of_the_instructions():
+    values, out = np.ones(32), np.zeros(32)
+    trace = capture(through_shared, 1, 32, (values, out), gpu="sm_90")
+    spaces = {Space(int(r["space"])) for r in trace.program.instructions if r["records"]}
+    assert spaces == {Space.GLOBAL, Space.SHARED}
