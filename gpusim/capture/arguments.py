@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -106,7 +107,7 @@ class Arguments:
                     f"{label} of {self.kernel} overlaps another argument and is not contiguous: pass a copy"
                 )
             if array.flags.writeable:
-                self._write_back.append(lambda: np.copyto(array, own))
+                self._write_back.append(partial(np.copyto, array, own))
             array, low, size = own, own_low, own_size
         self._ranges.append((low, low + size))
         if array.flags.writeable and not read_only and not overlaps:
