@@ -7,12 +7,11 @@ raised or given their release, and the warp's next instruction gets its earliest
 
 from __future__ import annotations
 
-from gpusim.model.compiled import inner
-
 from gpusim.model import counters as count
 from gpusim.model import program as op
 from gpusim.model import stall_reasons as stall
 from gpusim.model.coalescer import bits
+from gpusim.model.compiled import inner
 from gpusim.model.memory_io import GENERIC, GLOBAL, LOCAL, enqueue
 from gpusim.model.messages import NEVER
 from gpusim.model.residency import (

@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from gpusim.model.compiled import compiled
 
 from gpusim.engine.arena import Arena
 from gpusim.engine.sm_advance import (
@@ -35,6 +34,7 @@ from gpusim.model import counters as count
 from gpusim.model import timing as at
 from gpusim.model.arrivals import TAG_BITS, push
 from gpusim.model.coalescer import LINE_COLUMNS
+from gpusim.model.compiled import compiled
 from gpusim.model.dispatch import Occupancy
 from gpusim.model.l1_access import FLIGHT_LIMIT, WAITER_LIMIT
 from gpusim.model.messages import NEVER, REQUEST, TICKS_PER_CYCLE

@@ -7,11 +7,10 @@ memory path, then the sub-cores in order. Idle SMs cost one comparison, idle cyc
 
 from __future__ import annotations
 
-from gpusim.model.compiled import compiled, inner
-
 from gpusim.engine.issue import issue, leave_block
 from gpusim.model import counters as count
 from gpusim.model.arrivals import TAG_BITS, pop
+from gpusim.model.compiled import compiled, inner
 from gpusim.model.l1_access import close_path, enter, has_room
 from gpusim.model.l1_response import receive
 from gpusim.model.memory_io import dequeue, next_request_cycle, take_request
@@ -40,7 +39,6 @@ from gpusim.model.sm_columns import (
     NEXT,
     QUEUE_NEXT,
     RESIDENT_BLOCKS,
-    RESIDENT_WARPS,
     START_NEXT,
 )
 from gpusim.model.timing import (
@@ -85,7 +83,6 @@ def start_blocks(state, tables, sm, now):
         state.counters[count.BLOCKS] += 1
         state.counters[count.WARPS] += per_block
         sms[sm, RESIDENT_BLOCKS] += 1
-        sms[sm, RESIDENT_WARPS] += per_block
         for i in range(per_block):
             warp = warp_index(timing, sm, slot * per_block + i)
             source = starts[row, S_WARP_ROW] + i
@@ -179,7 +176,6 @@ def advance_sm(state, tables, sm, until):
                 )  # fmt: skip
                 if finished:
                     counters[count.WARP_CYCLES] += now
-                    sms[sm, RESIDENT_WARPS] -= 1
                     live = leave_block(warps, slots, board, blocks, program, subs_next, timing, sm, block, now)
                     if live == 0 and blocks[block, QUEUED] == 0:
                         end_block(state, sm, block, now)

@@ -8,7 +8,6 @@ blocks, which only matters for lines about to be evicted, is not reproduced.
 from __future__ import annotations
 
 import numpy as np
-from gpusim.model.compiled import compiled, inner
 
 from gpusim.engine.arena import Arena
 from gpusim.engine.memory import L2Part
@@ -18,6 +17,7 @@ from gpusim.model import cache
 from gpusim.model import program as op
 from gpusim.model import timing as at
 from gpusim.model.coalescer import ADDRESS, SECTORS, coalesce_lanes, coalesce_span, lane_addresses
+from gpusim.model.compiled import compiled, inner
 from gpusim.model.memory_io import ALL_LANES, GLOBAL, resolve_space
 from gpusim.model.program import program_table
 from gpusim.trace.record import Flag, MemoryKind, Trace

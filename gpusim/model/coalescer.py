@@ -12,8 +12,8 @@ moved, at most 128), OPERATIONS (lanes on the most contended word: atomics seria
 from __future__ import annotations
 
 import numpy as np
-from gpusim.model.compiled import compiled, inner
 
+from gpusim.model.compiled import compiled, inner
 from gpusim.trace.record import SCATTERED
 
 ADDRESS, SECTORS, LANE_BYTES, OPERATIONS, LINE_COLUMNS = range(5)

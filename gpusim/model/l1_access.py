@@ -12,14 +12,14 @@ they came in. So a miss costs the hit latency plus what crossbar, L2 and DRAM ad
 
 from __future__ import annotations
 
-from gpusim.model.compiled import inner
-
 from gpusim.model import cache
 from gpusim.model import counters as count
 from gpusim.model import messages as message
 from gpusim.model import miss_table as table
 from gpusim.model import program as op
 from gpusim.model.coalescer import ADDRESS, LANE_BYTES, LINE_BYTES, OPERATIONS, SECTORS, bits
+from gpusim.model.compiled import inner
+from gpusim.model.memory_io import LOCAL, SHARED, occupy_stages
 from gpusim.model.messages import NEVER
 from gpusim.model.residency import COPIES_DONE, COPIES_OPEN, STORES
 from gpusim.model.scheduler import AGE
@@ -51,7 +51,6 @@ from gpusim.model.sm_columns import (
     WRITES_OUT,
 )
 from gpusim.model.stall_reasons import LONG_SCOREBOARD, SHORT_SCOREBOARD
-from gpusim.model.memory_io import LOCAL, SHARED, occupy_stages
 from gpusim.model.timing import (
     FIRST_SM,
     HIT_LATENCY,

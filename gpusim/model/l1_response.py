@@ -7,14 +7,13 @@ done with its last part; then its counter's fall, or its copy group's, gets a kn
 
 from __future__ import annotations
 
-from gpusim.model.compiled import inner
-
 from gpusim.model import cache
 from gpusim.model import counters as count
 from gpusim.model import messages as message
 from gpusim.model import miss_table as table
 from gpusim.model.arrivals import TAG_BITS, TAG_MASK
 from gpusim.model.coalescer import bits
+from gpusim.model.compiled import inner
 from gpusim.model.residency import COPIES_DONE, COPIES_OPEN, LAST_ACK, STORES, wake
 from gpusim.model.scheduler import AGE
 from gpusim.model.scoreboard import resolve

@@ -9,10 +9,9 @@ where the cache or the crossbar are needed (:mod:`gpusim.model.l1_access`).
 
 from __future__ import annotations
 
-from gpusim.model.compiled import inner
-
 from gpusim.model import program as op
 from gpusim.model.coalescer import coalesce_lanes, coalesce_span, count_operations, lane_addresses, tag_wavefronts
+from gpusim.model.compiled import inner
 from gpusim.model.messages import NEVER
 from gpusim.model.residency import LOCAL_BASE, SCATTER
 from gpusim.model.shared_memory import atomic_wavefronts, data_wavefronts

@@ -11,9 +11,8 @@ side. ``warps`` is int64[warps, WARP_COLUMNS], ``blocks`` int64[sms * max_blocks
 
 from __future__ import annotations
 
-from gpusim.model.compiled import inner
-
 from gpusim.model import program as op
+from gpusim.model.compiled import inner
 from gpusim.model.messages import NEVER
 from gpusim.model.scheduler import AGE, PASSED, PORT, READY
 from gpusim.model.scoreboard import clear, pending, reason_of, zero_from

@@ -33,10 +33,9 @@ from __future__ import annotations
     USED_WAITER,
     FREE_REQUEST,
     USED_REQUEST,
-    RESIDENT_WARPS,
     RESIDENT_BLOCKS,
     SM_COLUMNS,
-) = range(29)
+) = range(28)
 
 # columns of ``hand`` int64[sms, HAND_COLUMNS]: the request that the memory path holds
 (

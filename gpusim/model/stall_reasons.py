@@ -17,12 +17,11 @@ from __future__ import annotations
     IMC_MISS,  # a constant-cache load
     BARRIER,
     MEMBAR,
-    NO_INSTRUCTION,
     MATH_PIPE_THROTTLE,
     LG_THROTTLE,  # the memory queue is full and the next instruction is global or local
     MIO_THROTTLE,  # the memory queue is full and the next instruction is shared, shuffle ...
     NOT_SELECTED,
-) = range(13)
+) = range(12)
 
 STALL_NAMES = (
     "selected",
@@ -33,7 +32,6 @@ STALL_NAMES = (
     "imc_miss",
     "barrier",
     "membar",
-    "no_instruction",
     "math_pipe_throttle",
     "lg_throttle",
     "mio_throttle",
