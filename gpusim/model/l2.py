@@ -4,8 +4,9 @@ Mental model: a request enters the slice of its SM's *near* partition. A line's 
 address hash, owns its DRAM channel, its dirty data and its atomics. A read that misses near asks
 home: DRAM if near is home, else the mirror slice of the far partition over that slice's lane of the
 link, and the near slice keeps a copy. Writes and atomics go through to home; the copy in a partition
-that did not write goes stale. Every slice is a server: it looks up one request a ``tag`` interval and
-moves sectors at its port's rate, in the order in which events arrive.
+that did not write goes stale. Every slice looks up one request a ``tag`` interval, and moves sectors to
+and from its SMs at its port's rate, each in the order in which events come up; what the partitions
+exchange moves over the slice's lane instead.
 
 Time is in ticks. Events are handled in the order (time; internal events by their birth, then data from
 DRAM by sequence, then requests by (sm, sequence)), which knows nothing of windows. ``handle_until`` is
@@ -119,12 +120,27 @@ def _ask_dram(
 
 
 @inner
-def _serve(s: L2State, slice_index: int, time: int, cost: int) -> int:
-    """Occupy a slice's port from ``time`` or as soon as it is free; the end of the service."""
-    end = max(time, s.slice_free[slice_index]) + cost
-    s.slice_free[slice_index] = end
+def _look_up(p: L2Rates, s: L2State, slice_index: int, time: int) -> int:
+    """Take a slice's tag stage at ``time`` or as soon as it is free; the end of the lookup."""
+    end = max(time, s.tag_free[slice_index]) + p.tag
+    s.tag_free[slice_index] = end
+    return end
+
+
+@inner
+def _move(s: L2State, slice_index: int, time: int, cost: int) -> int:
+    """Move sectors through a slice's data port, from ``time`` or as soon as it is free; the end."""
+    end = max(time, s.port_free[slice_index]) + cost
+    s.port_free[slice_index] = end
     s.counters[BUSY_TICKS] += cost
     return end
+
+
+@inner
+def _look_up_and_move(p: L2Rates, s: L2State, slice_index: int, time: int, cost: int) -> int:
+    """A lookup whose data move at once; the end of the later of the two."""
+    known = _look_up(p, s, slice_index, time)
+    return max(known, _move(s, slice_index, known - p.tag, cost))
 
 
 @inner
@@ -213,11 +229,11 @@ def _read(p: L2Rates, s: L2State, time: int, node: int) -> None:
     s.counters[MISS_SECTORS] += absent
     s.counters[HIT_SECTORS] += popcount(sectors) - absent
     if missing == 0:
-        end = _serve(s, here, time, max(p.tag, s.read_ticks[popcount(sectors)]))
+        end = _look_up_and_move(p, s, here, time, s.read_ticks[popcount(sectors)])
         _respond(s, end + p.hit + p.response, node)
         drop_node(s, node)
         return
-    end = _serve(s, here, time, p.tag)
+    end = _look_up(p, s, here, time)
     if here == s.nodes[node, HOME]:
         wanted = _wait_for(p, s, slot, node, missing, p.fetch_sectors)
         if wanted:
@@ -246,10 +262,10 @@ def _far_read(p: L2Rates, s: L2State, time: int, node: int) -> None:
         return
     missing = sectors & ~np.int64(s.tags.masks[slot, VALID])
     if missing == 0:
-        end = _serve(s, here, time, max(p.tag, s.read_ticks[popcount(sectors)]))
+        end = _look_up(p, s, here, time)
         schedule(s, _cross(p, s, s.nodes[node, NEAR], end, sectors), node, NEAR_FILL)
         return
-    end = _serve(s, here, time, p.tag)
+    end = _look_up(p, s, here, time)
     s.nodes[node, STAGE] = FAR_READ
     wanted = _wait_for(p, s, slot, node, missing, p.fetch_sectors)
     if wanted:
@@ -270,7 +286,7 @@ def _write(p: L2Rates, s: L2State, time: int, node: int) -> None:
     if slot < 0:
         _hold(p, s, time, here, node, FAR_WRITE, slot)
         return
-    end = _serve(s, here, time, max(p.tag, s.write_ticks[popcount(sectors)]))
+    end = _look_up_and_move(p, s, here, time, s.write_ticks[popcount(sectors)])
     write_sectors(s.tags, slot, sectors, s.nodes[node, BYTES], p.sector_bytes)
     if s.nodes[node, NEAR] == here:
         spoil_copies(p, s, here, s.nodes[node, SET], s.nodes[node, LINE], sectors)
@@ -286,7 +302,7 @@ def _atomic(p: L2Rates, s: L2State, time: int, node: int) -> None:
     if slot < 0:
         _hold(p, s, time, here, node, FAR_ATOMIC, slot)
         return
-    end = _serve(s, here, time, max(p.tag, s.read_ticks[popcount(sectors)])) + p.hit
+    end = _look_up_and_move(p, s, here, time, s.read_ticks[popcount(sectors)]) + p.hit
     spoil_copies(p, s, here, s.nodes[node, SET], s.nodes[node, LINE], sectors)
     if s.nodes[node, KIND] == REDUCTION:
         _respond(s, end + _way_back(p, s, node) + p.response, node)
@@ -327,7 +343,7 @@ def _to_home(p: L2Rates, s: L2State, time: int, node: int) -> None:
         else:
             _atomic(p, s, time, node)
         return
-    end = _serve(s, s.nodes[node, NEAR], time, p.tag)
+    end = _look_up(p, s, s.nodes[node, NEAR], time)
     arrival = _cross(p, s, home, end, sectors)
     schedule(s, arrival, node, FAR_WRITE if is_write else FAR_ATOMIC)
 
@@ -360,11 +376,11 @@ def fill(p: L2Rates, s: L2State, time: int, slot: int, sectors: int) -> None:
         else:
             asked = s.nodes[node, SECTORS]
             from_far = s.nodes[node, STAGE] == FAR_READ
-            here = s.nodes[node, HOME] if from_far else s.nodes[node, NEAR]
-            end = _serve(s, here, time, s.read_ticks[popcount(asked)])
             if from_far:
-                schedule(s, _cross(p, s, s.nodes[node, NEAR], end, asked), node, NEAR_FILL)
+                schedule(s, _cross(p, s, s.nodes[node, NEAR], time, asked), node, NEAR_FILL)
             else:
+                here = s.nodes[node, NEAR]
+                end = _move(s, here, time, s.read_ticks[popcount(asked)])
                 _respond(s, end + p.response, node)
                 drop_node(s, node)
         node = following

@@ -90,7 +90,8 @@ class L2State(NamedTuple):
     read_ticks: np.ndarray  # int64[sectors + 1]: port time of n sectors, read
     write_ticks: np.ndarray  # the same, written
     lane_ticks: np.ndarray  # the same, on a slice's lane of the link
-    slice_free: np.ndarray  # int64[slices]: partition-major
+    tag_free: np.ndarray  # int64[slices]: when a slice can look up again; partition-major
+    port_free: np.ndarray  # int64[slices]: when its data port to the SMs is free
     write_room: np.ndarray  # int64[slices]: dirty lines that a slice may yet evict
     blocked: np.ndarray  # int64[slices, 2]: first and last node that waits for write room, or -1
     lane_free: np.ndarray  # int64[slices]: lane into this slice
