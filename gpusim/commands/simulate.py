@@ -15,6 +15,7 @@ from gpusim.gpus.load import load_gpu
 from gpusim.gpus.spec import GpuSpec
 from gpusim.report.tables import format_records
 from gpusim.suite import capture_case, make_case, parse_request
+from gpusim.theory.bounds import lower_bounds
 from gpusim.trace.record import Trace
 
 TOP_STALLS = 6
@@ -30,8 +31,13 @@ TOP_STALLS = 6
     help="Trace file whose effect on the caches precedes the simulation; may be repeated.",
 )
 @click.option("--small", is_flag=True, help="Start from a kernel's small shape instead of its default.")
+@click.option(
+    "--bounds", is_flag=True, help="Also print the least cycles that each unit needs (the speed of light)."
+)
 @format_option()
-def simulate(sources: tuple[str, ...], gpu: str, warm: tuple[Path, ...], small: bool, form: str) -> None:
+def simulate(
+    sources: tuple[str, ...], gpu: str, warm: tuple[Path, ...], small: bool, bounds: bool, form: str
+) -> None:
     """Predict the cycles of SOURCEs: trace files, or kernels of the suite as NAME[:axis=value,...].
 
     Several sources run one after another on the same machine, so later ones find warm caches. The
@@ -41,6 +47,7 @@ def simulate(sources: tuple[str, ...], gpu: str, warm: tuple[Path, ...], small: 
     Examples:
       gpusim simulate saxpy:n=1000000 --gpu h200
       gpusim simulate first.trace second.trace --gpu a100_80gb --format json
+      gpusim simulate matmul_tiled --bounds
     """
     spec = load_gpu(gpu)
     timed, before = [], [Trace.load(path) for path in warm]
@@ -49,7 +56,17 @@ def simulate(sources: tuple[str, ...], gpu: str, warm: tuple[Path, ...], small: 
         timed += traces
         before += preparation
     result = simulate_traces(timed, spec, warm=tuple(before))
-    _print(result, timed, form)
+    least = _least_cycles(timed, spec, cold=not before) if bounds else {}
+    _print(result, timed, least, form)
+
+
+def _least_cycles(timed: list[Trace], spec: GpuSpec, cold: bool) -> dict[str, float]:
+    """Lower bounds by unit, added up over the launches; only a first cold launch must read DRAM."""
+    least: dict[str, float] = {}
+    for index, trace in enumerate(timed):
+        for unit, cycles in lower_bounds(trace, spec, cold=cold and index == 0).cycles.items():
+            least[unit] = least.get(unit, 0.0) + cycles
+    return dict(sorted(least.items(), key=lambda item: -item[1]))
 
 
 def _traces(source: str, spec: GpuSpec, small: bool) -> tuple[list[Trace], list[Trace]]:
@@ -67,7 +84,7 @@ def _traces(source: str, spec: GpuSpec, small: bool) -> tuple[list[Trace], list[
     )
 
 
-def _print(result: Result, timed: list[Trace], form: str) -> None:
+def _print(result: Result, timed: list[Trace], least: dict[str, float], form: str) -> None:
     instructions = sum(trace.warp_instructions for trace in timed)
     headline = {
         "gpu": result.gpu,
@@ -79,12 +96,14 @@ def _print(result: Result, timed: list[Trace], form: str) -> None:
     if form == "json":
         stalls = {reason: int(count) for reason, count in result.stalls.items()}
         counters = {name: _number(value) for name, value in result.counters.items()}
-        click.echo(json.dumps({**headline, "stalls": stalls, "counters": counters}, indent=2))
+        extra = {"least_cycles": least} if least else {}
+        click.echo(json.dumps({**headline, "stalls": stalls, "counters": counters, **extra}, indent=2))
         return
     if form == "csv":
         records = [{"name": name, "value": value} for name, value in headline.items()]
         records += [{"name": f"stall.{name}", "value": int(value)} for name, value in result.stalls.items()]
         records += [{"name": name, "value": _number(value)} for name, value in result.counters.items()]
+        records += [{"name": f"least_cycles.{unit}", "value": cycles} for unit, cycles in least.items()]
         click.echo(format_records(records, form))
         return
     total = sum(result.stalls.values()) or 1
@@ -95,7 +114,11 @@ def _print(result: Result, timed: list[Trace], form: str) -> None:
         if count
     ]
     counters = [{"counter": name, "value": _number(value)} for name, value in result.counters.items()]
-    for index, records in enumerate(([headline], stalls, counters)):
+    limits = [
+        {"unit": unit, "least_cycles": cycles, "percent_of_simulated": 100.0 * cycles / result.cycles}
+        for unit, cycles in least.items()
+    ]
+    for index, records in enumerate(([headline], stalls, limits, counters)):
         if records:
             click.echo(("\n" if index else "") + format_records(records, form))
 

@@ -3,6 +3,9 @@
 import numpy as np
 import pytest
 
+from gpusim.engine.gpu import simulate
+from gpusim.gpus.load import load_gpu
+from gpusim.suite import capture_case, make_case
 from gpusim.theory.bounds import lower_bounds
 from gpusim.theory.footprint import footprint
 from gpusim.trace.record import (
@@ -71,7 +74,7 @@ def test_written_sectors_need_no_read_from_dram():
 
 
 def test_bounds_count_issue_ports_and_the_longest_warp():
-    gpu = pytest.importorskip("gpusim.gpus.load").load_gpu("h200")
+    gpu = load_gpu("h200")
     found = lower_bounds(two_warp_trace([(4096, 4, 0xFFFFFFFF), (8192, 4, 0xFFFFFFFF)]), gpu)
     sub_cores = gpu.sm_count * gpu.sm.sub_cores
     assert found.cycles["issue"] == 8 / sub_cores
@@ -79,3 +82,13 @@ def test_bounds_count_issue_ports_and_the_longest_warp():
     assert found.cycles["pipe.fp64"] == 2 * gpu.pipes["fp64"].interval_cycles / sub_cores
     assert found.limiter == "warp" and found.least_cycles == 12
     assert "dram" not in lower_bounds(two_warp_trace([(0, 4, 1), (0, 4, 1)]), gpu, cold=False).cycles
+
+
+@pytest.mark.parametrize("gpu_name", ["a100_80gb", "h200"])
+@pytest.mark.parametrize("kernel", ["saxpy", "stencil5", "matmul_tiled", "transpose", "histogram", "nbody"])
+def test_no_simulated_time_beats_a_lower_bound(kernel, gpu_name):
+    gpu = load_gpu(gpu_name)
+    (launch,) = capture_case(make_case(kernel, {}, gpu, small=True), gpu)
+    simulated = simulate(launch.trace, gpu).cycles
+    bounds = lower_bounds(launch.trace, gpu)
+    assert 0 < bounds.least_cycles <= simulated, bounds.limiter
