@@ -11,22 +11,20 @@ register as Python ints (bit patterns), predicates as lane masks, and answers wi
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import dataclass
 
 import numpy as np
+from numba import config
 
-from gpusim.capture.alu_double import execute_double
-from gpusim.capture.alu_float import execute_float
-from gpusim.capture.alu_half import execute_half
-from gpusim.capture.alu_integer import execute_integer
-from gpusim.capture.jit import compiled
+from gpusim.capture.families import FAMILY_ENDS, call_family, entry_addresses
 from gpusim.sass import double, floating, half, integer
 from gpusim.sass.decode import parse_instruction
 from gpusim.sass.form import Kind, MicroOp, Operand, Source
-from gpusim.sass.opcodes import DOUBLE_BASE, FLOAT_BASE, HALF_BASE, TENSOR_BASE
 
 LANES = 32
 ALL = 0xFFFFFFFF
+_ENTRY = ctypes.CFUNCTYPE(None, *[ctypes.c_int32] * 5, *[ctypes.c_uint32] * 2, ctypes.c_int64)
 ROWS: dict[str, list] = {}
 for _row in [*integer.ROWS, *floating.ROWS, *double.ROWS, *half.ROWS]:
     ROWS.setdefault(_row.mnemonic, []).append(_row)
@@ -67,21 +65,19 @@ def execute(text: str, state: dict[str, object]) -> Outcome:
     """Run ``text`` on ``state`` (register name -> 32 patterns, predicate name -> lane mask)."""
     micro = lower(text)
     assert micro is not None, f"no row accepts {text}"
-    # leftovers of an earlier instruction, which a body must not read
-    scratch = [np.full((4, LANES), 0x5A5A1234 + i, np.int32) for i in range(4)]
+    # four source and result areas of four rows each, then q; filled with leftovers of an earlier
+    # instruction, which a body must not read
+    memory = np.full(4 * 4 * LANES + 2, 0x5A5A1234, np.int32)
+    scratch = memory[:-2].reshape(4, 4, LANES)
     for rows, source in zip(scratch, micro.sources):
         if source is not None:
             rows[: source.words] = _fetch(source, state).view(np.int32)
     masks = [_mask(o, state) for o in micro.predicate_sources] + [0, 0, 0]
-    q = np.zeros(2, np.uint32)
+    q = memory[-2:].view(np.uint32)
     q[0] = masks[2]
-    flags = (tuple(int(f) for f in micro.flags) + (0, 0, 0, 0))[:4]
-    body = _body(micro.op)
-    before = [rows.copy() for rows in scratch[:3]]
-    floats = [rows.view(np.float32) for rows in scratch]
-    with np.errstate(all="ignore"):
-        body(micro.op, *flags, np.uint32(masks[0]), np.uint32(masks[1]), *scratch, *floats, q)
-    assert all((a == b).all() for a, b in zip(before, scratch)), "a body wrote into its sources"
+    before = scratch[:3].copy()
+    _call(micro.op, (tuple(int(f) for f in micro.flags) + (0, 0, 0, 0))[:4], masks, memory)
+    assert (before == scratch[:3]).all(), "a body wrote into its sources"
     predicates = {
         _name(operand): int(value)
         for operand, value in zip(micro.predicate_destinations, q)
@@ -90,35 +86,16 @@ def execute(text: str, state: dict[str, object]) -> Outcome:
     return Outcome(scratch[3].view(np.uint32)[: micro.words].copy(), predicates, micro)
 
 
-@compiled
-def _run_integer(op, f0, f1, f2, f3, p0, p1, x, y, z, w, xf, yf, zf, wf, q):
-    execute_integer(op, f0, f1, f2, f3, p0, p1, x, y, z, w, xf, yf, zf, wf, q)
-
-
-@compiled
-def _run_float(op, f0, f1, f2, f3, p0, p1, x, y, z, w, xf, yf, zf, wf, q):
-    execute_float(op, f0, f1, f2, f3, p0, p1, x, y, z, w, xf, yf, zf, wf, q)
-
-
-@compiled
-def _run_double(op, f0, f1, f2, f3, p0, p1, x, y, z, w, xf, yf, zf, wf, q):
-    execute_double(op, f0, f1, f2, f3, p0, p1, x, y, z, w, xf, yf, zf, wf, q)
-
-
-@compiled
-def _run_half(op, f0, f1, f2, f3, p0, p1, x, y, z, w, xf, yf, zf, wf, q):
-    execute_half(op, f0, f1, f2, f3, p0, p1, x, y, z, w, xf, yf, zf, wf, q)
-
-
-def _body(op: int):
-    if op < FLOAT_BASE:
-        return _run_integer
-    if op < DOUBLE_BASE:
-        return _run_float
-    if op < HALF_BASE:
-        return _run_double
-    assert op < TENSOR_BASE
-    return _run_half
+def _call(op: int, flags, masks, scratch: np.ndarray) -> None:
+    """Run body ``op`` through its family's entry point, as the interpreter does."""
+    arguments = (op, *flags, masks[0], masks[1], scratch.ctypes.data)
+    family = [op < end for end in FAMILY_ENDS].index(True)
+    address = entry_addresses(np.array([op]))[family]
+    if config.DISABLE_JIT:
+        with np.errstate(all="ignore"):
+            call_family(address, *arguments)
+    else:
+        _ENTRY(address)(*arguments)
 
 
 def _name(operand: Operand) -> str:

@@ -184,6 +184,7 @@ class Format:
 F16 = Format(5, 10, 0x7FFF)
 BF16 = Format(8, 7, 0x7FFF)
 F32 = Format(8, 23, 0x7FFFFFFF)
+TF32 = Format(8, 10, 0x3FFFF)
 F64 = Format(11, 52, 0xFFF8000000000000)
 E4M3 = Format(4, 3, 0x7F, has_infinity=False, largest=0x7E)
 E5M2 = Format(5, 2, 0x7F)

@@ -1,7 +1,9 @@
 """Conversions between integers and floats of every size, and rounding to integral values.
 
-Mental model: a source lane becomes the FP64 number it denotes (64-bit integers: a sum and what the sum
-lost), which is then rounded once into the target. Shapes as in :mod:`gpusim.capture.alu_integer`.
+Mental model: a source lane becomes the FP64 number it denotes (of a 64-bit integer: a sum and what the
+sum lost), is perhaps rounded to an integral value, and is then rounded once into the target. The
+conversions that kernels are full of have loops of their own that do the same in a few vector steps.
+Shapes as in :mod:`gpusim.capture.alu_integer`; codes of types and options in ``gpusim/sass/float_ops.py``.
 
 Rules (PTX ISA, ``cvt``): float to integer saturates; a NaN becomes 0, but 1 << (bits - 1) if the source
 is FP64 or the target has 64 bits (``.NTZ`` in SASS marks the first kind); narrow integer results are
@@ -12,6 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpusim.capture.alu_pack import execute_pack
 from gpusim.capture.alu_scalar import (
     NAN32,
     adjust64,
@@ -23,57 +26,82 @@ from gpusim.capture.alu_scalar import (
     narrow32,
     sum_error,
 )
-from gpusim.capture.alu_small import decode_small, encode_small
+from gpusim.capture.alu_small import decode_half, encode_small
 from gpusim.capture.jit import inner
 from gpusim.sass import float_ops as ops
 
 LANES = 32
 LOW = 0xFFFFFFFF
 NAN64 = np.int64(0x7FF8000000000000)
+S32, U32 = ops.INTEGERS["S32"], ops.INTEGERS["U32"]
 
 
 @inner
 def execute_convert(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, q):
-    """Execute the conversion body ``op``."""
-    if op == ops.TO_INTEGER:
+    """Execute the conversion body ``op``: from type ``f0`` to type ``f1`` by rounding ``f2`` with
+    options ``f3``."""
+    if op != ops.CONVERT:
+        execute_pack(op, f0, f1, f2, f3, xi, yi, zi, wi)
+    elif f0 == S32 and f1 == ops.F32 and f2 == 0:
         for l in range(LANES):
-            value = _source(xi, l, f2 & 15, f2 >> 4 & 1, 16 * (f2 >> 5 & 1))
-            result = _to_integer(value, f0 >> 1, f0 & 1, f1, f3)
-            wi[0, l] = np.int32(result)
-            if f0 >> 1 == 64:
-                wi[1, l] = np.int32(result >> 32)
-    elif op == ops.FROM_INTEGER:
-        _from_integer(f0, f1, f2, f3, xi, wi)
-    elif op == ops.TO_FLOAT:
+            wi[0, l] = bits_of(np.float32(xi[0, l]))
+    elif f0 == S32 and f1 == ops.F64:
         for l in range(LANES):
-            value = _source(xi, l, f0 & 15, f3 & 1, 16 * (f0 >> 4 & 1))
-            _store(value, np.float64(0.0), f1, f2, f3, wi, l)
-    elif op == ops.ROUND:
+            _put(wi, l, bits64_of(np.float64(xi[0, l])))
+    elif f0 == ops.F32 and f1 == ops.F64 and f3 == 0:
         for l in range(LANES):
-            value = _integral(_source(xi, l, f0 & 15, f2 & 1, 16 * (f0 >> 4 & 1)), f1)
-            _store(value, np.float64(0.0), f0 & 15, 0, f2, wi, l)
-    elif op == ops.PACK:
-        _pack(f0, f1, f2, f3, xi, yi, zi, wi)
-    elif op == ops.UNPACK:
-        _unpack(f0, f1, f2, xi, wi)
-    elif op == ops.PACK_INTEGER:
+            value = np.float64(xf[0, l])
+            _put(wi, l, bits64_of(value) if value == value else NAN64)
+    elif f0 == ops.F64 and f1 == ops.F32 and f2 == 0 and f3 == 0:
         for l in range(LANES):
-            bits, signed = f0 >> 1, f0 & 1
-            upper = _to_integer(np.float64(xf[0, l]), bits, signed, f1, 1)
-            lower = _to_integer(np.float64(yf[0, l]), bits, signed, f1, 1)
-            mask = (np.int64(1) << bits) - 1
-            wi[0, l] = np.int32(np.int64(zi[0, l]) << (2 * bits) | (upper & mask) << bits | lower & mask)
+            single = np.float32(double_of(np.int64(xi[1, l]) << 32 | np.int64(xi[0, l]) & LOW))
+            wi[0, l] = np.int32(bits_of(single) if single == single else NAN32)
+    elif f0 == ops.F32 and f1 == S32 and f2 == 3 and f3 & ops.NAN_TO_ZERO:
+        for l in range(LANES):
+            value = np.float64(xf[0, l])
+            bounded = min(max(value if value == value else 0.0, -2147483648.0), 2147483647.0)
+            wi[0, l] = np.int32(np.int64(bounded))
+    else:
+        for l in range(LANES):
+            _convert(f0, f1, f2, f3, xi, wi, l)
 
 
 @inner
-def _source(xi, lane, style, flush, shift):
-    """The FP64 number that a source lane denotes; ``shift`` picks the upper half of a word."""
-    word = np.int64(xi[0, lane])
-    if style == ops.F64:
-        return double_of(np.int64(xi[1, lane]) << 32 | word & LOW)
-    if style == ops.F32:
-        return np.float64(float_of(flush32(word) if flush else word))
-    return decode_small(word >> shift & 0xFFFF, style)
+def _put(words, lane, bits):
+    words[0, lane] = np.int32(bits)
+    words[1, lane] = np.int32(bits >> 32)
+
+
+@inner
+def _convert(source, target, mode, options, xi, wi, lane):
+    """One lane of any conversion."""
+    low = np.int64(xi[0, lane])
+    lost = np.float64(0.0)
+    style = source & 255
+    if style >= ops.INTEGER_KIND:
+        bits, signed = (style - ops.INTEGER_KIND) >> 1, style & 1
+        if bits == 64:
+            high = np.int64(xi[1, lane]) if signed else np.int64(xi[1, lane]) & LOW
+            upper, lower = np.float64(high) * 4294967296.0, np.float64(low & LOW)
+            value = upper + lower
+            lost = sum_error(upper, lower, value)
+        else:
+            whole = low >> (source >> 8) & ((np.int64(1) << bits) - 1)
+            if signed:
+                whole -= (whole >> (bits - 1)) << bits
+            value = np.float64(whole)
+    elif style == ops.F64:
+        value = double_of(np.int64(xi[1, lane]) << 32 | low & LOW)
+    elif style == ops.F32:
+        value = np.float64(float_of(flush32(low) if options & ops.FLUSH_SOURCE else low))
+    else:
+        value = np.float64(decode_half(low >> (source >> 8) & 0xFFFF, style))
+    if target >= ops.INTEGER_KIND:
+        _store_integer(_integral(value, mode), target - ops.INTEGER_KIND, options, wi, lane)
+    elif options & ops.INTEGRAL:
+        _store(_integral(value, mode), lost, target, np.int64(0), options, wi, lane)
+    else:
+        _store(value, lost, target, mode, options, wi, lane)
 
 
 @inner
@@ -89,100 +117,45 @@ def _integral(value, mode):
 
 
 @inner
-def _to_integer(value, bits, signed, mode, nan_to_zero):
-    """Saturated integer of ``bits`` bits; narrow results extended by their own sign."""
-    if value != value:
-        if nan_to_zero:
-            return np.int64(0)
-        lone = np.int64(1) << (bits - 1)
-        return -lone if signed and bits < 64 else lone
-    whole = _integral(value, mode)
-    if signed:
-        limit = 2.0 ** (bits - 1)
-        if whole >= limit:
-            return ~(np.int64(-1) << (bits - 1))
-        if whole < -limit:
-            return np.int64(-1) << (bits - 1)
-        return np.int64(whole)
-    if whole <= 0.0:
-        return np.int64(0)
-    if whole >= 2.0**bits:
-        return np.int64(-1) if bits == 64 else ~(np.int64(-1) << bits)
-    if whole >= 9223372036854775808.0:
-        return np.int64(whole - 9223372036854775808.0) ^ np.int64(-(2**63))
-    return np.int64(whole)
+def _store_integer(whole, kind, options, wi, lane):
+    """Write an integral number saturated; narrow results are extended by their own sign."""
+    bits, signed = kind >> 1, kind & 1
+    top = double_of((np.int64(1023) + bits - signed) << 52)  # first power of two that does not fit
+    if whole != whole:
+        result = np.int64(0)
+        if options & ops.NAN_TO_ZERO == 0:
+            result = np.int64(1) << (bits - 1)
+            if signed and bits < 64:
+                result = -result
+    elif whole >= top:
+        result = np.int64(-1) if signed == 0 and bits == 64 else ~(np.int64(-1) << (bits - signed))
+    elif signed and whole < -top:
+        result = np.int64(-1) << (bits - 1)
+    elif signed == 0 and whole <= 0.0:
+        result = np.int64(0)
+    elif whole >= 9223372036854775808.0:
+        result = np.int64(whole - 9223372036854775808.0) ^ np.int64(-(2**63))
+    else:
+        result = np.int64(whole)
+    wi[0, lane] = np.int32(result)
+    if bits == 64:
+        wi[1, lane] = np.int32(result >> 32)
 
 
 @inner
-def _store(value, lost, style, mode, how, wi, lane):
-    """Round into ``style`` and write; ``how`` bit 0 flushes FP32 denormals, bit 1 saturates to [0, 1],
-    bit 2 puts a narrow result into the upper half."""
-    if how & 2:
+def _store(value, lost, style, mode, options, wi, lane):
+    """Round value + lost into a floating format and write it."""
+    if options & ops.CLAMP:
         if value != value or value <= 0.0:
             value, lost = np.float64(0.0), np.float64(0.0)
         elif value >= 1.0:
             value, lost = np.float64(1.0), np.float64(0.0)
     if style == ops.F64:
-        bits = NAN64 if value != value else bits64_of(adjust64(value, lost, mode))
-        wi[0, lane] = np.int32(bits)
-        wi[1, lane] = np.int32(bits >> 32)
+        _put(wi, lane, NAN64 if value != value else bits64_of(adjust64(value, lost, mode)))
     elif style == ops.F32:
         word = np.int64(NAN32)
         if value == value:
             word = np.int64(bits_of(narrow32(value, lost, mode)))
-        wi[0, lane] = np.int32(flush32(word) if how & 1 else word)
+        wi[0, lane] = np.int32(flush32(word) if options & ops.FLUSH_RESULT else word)
     else:
         wi[0, lane] = np.int32(encode_small(value, lost, style, mode, False))
-
-
-@inner
-def _from_integer(kind, mode, style, shift, xi, wi):
-    """Integer (``kind`` = 2 * bits + signed, found ``shift`` bits up) to float, rounded once."""
-    bits, signed = kind >> 1, kind & 1
-    for l in range(LANES):
-        low = np.int64(xi[0, l])
-        if bits == 64:
-            high = np.int64(xi[1, l]) if signed else np.int64(xi[1, l]) & LOW
-            big = np.float64(high) * 4294967296.0
-            small = np.float64(low & LOW)
-            total = big + small
-            _store(total, sum_error(big, small, total), style, mode, 0, wi, l)
-        else:
-            value = low >> shift & ((np.int64(1) << bits) - 1)
-            if signed:
-                value -= (value >> (bits - 1)) << bits
-            _store(np.float64(value), np.float64(0.0), style, mode, 0, wi, l)
-
-
-@inner
-def _pack(style, mode, how, merge, xi, yi, zi, wi):
-    """Two FP32 numbers into a pair of a narrow format, x above y; ``how`` bit 0 saturates to finite,
-    bit 1 clamps negatives and NaN of the clamp to zero (RELU); ``merge`` 1 keeps z above the pair, 2 puts
-    the pair above z's lower half, 3 widens nothing: z ignored."""
-    width = 16 if style == ops.F16 or style == ops.BF16 else 8
-    for l in range(LANES):
-        codes = np.int64(0)
-        for i in range(2):
-            word = np.int64(yi[0, l]) if i == 0 else np.int64(xi[0, l])
-            value = np.float64(float_of(word))
-            if how & 2 and value <= 0.0:
-                value = np.float64(0.0)
-            code = encode_small(value, np.float64(0.0), style, mode, how & 1 != 0)
-            codes |= code << (width * i)
-        if width == 8:
-            kept = np.int64(zi[0, l])
-            if merge == 1:
-                codes |= kept << 16
-            elif merge == 2:
-                codes = codes << 16 | kept & 0xFFFF
-        wi[0, l] = np.int32(codes)
-
-
-@inner
-def _unpack(style, target, shift, xi, wi):
-    """A pair of 8-bit floats, ``shift`` bits up, into a pair of half precision numbers (exact)."""
-    for l in range(LANES):
-        word = np.int64(xi[0, l]) >> shift
-        low = encode_small(decode_small(word & 255, style), np.float64(0.0), target, 0, False)
-        high = encode_small(decode_small(word >> 8 & 255, style), np.float64(0.0), target, 0, False)
-        wi[0, l] = np.int32(high << 16 | low)

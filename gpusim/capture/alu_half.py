@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusim.capture.alu_scalar import NAN32, bits_of, narrow32, sum_error
-from gpusim.capture.alu_small import decode_small, encode_small, sign_bit
+from gpusim.capture.alu_scalar import DOWN, NAN32, bits_of, float_of, narrow32, sum_error
+from gpusim.capture.alu_small import decode_half, encode_half
 from gpusim.capture.jit import inner
 from gpusim.sass import half_ops as ops
 from gpusim.sass import float_ops, integer_ops
@@ -28,11 +28,15 @@ def execute_half(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, q):
     """Execute the half-precision body ``op``; ``f0`` is ``how``, ``f1`` the swizzles."""
     op, f0, f1 = np.int64(op), np.int64(f0), np.int64(f1)
     f2, f3 = np.int64(f2), np.int64(f3)
-    if op <= ops.FUSED:
-        for l in range(LANES):
-            low = _arithmetic(op, f0, _pick(xi, l, f1, 0), _pick(yi, l, f1 >> 2, 0), _pick(zi, l, f1 >> 4, 0))
-            high = _arithmetic(op, f0, _pick(xi, l, f1, 1), _pick(yi, l, f1 >> 2, 1), _pick(zi, l, f1 >> 4, 1))
-            wi[0, l] = np.int32(high << 16 | low)
+    if op <= ops.FUSED and f0 == float_ops.F16:
+        for half in range(2):
+            _plain_halves(op, half, 16 * (f1 >> half & 1), 16 * (f1 >> 2 + half & 1), 16 * (f1 >> 4 + half & 1), xi, yi, zi, wi)
+    elif op <= ops.FUSED:
+        for half in range(2):
+            for l in range(LANES):
+                x, y, z = _pick(xi, l, f1, half), _pick(yi, l, f1 >> 2, half), _pick(zi, l, f1 >> 4, half)
+                code = _arithmetic(op, f0, x, y, z) << (16 * half)
+                wi[0, l] = np.int32(code | np.int64(wi[0, l]) & 0xFFFF if half else code)
     elif op == ops.COMPARE or op == ops.SET:
         _compare(op, f0, f1, f2 & 15, f2 >> 4, f3, p0, xi, yi, wi, q)
     elif op == ops.MINMAX or op == ops.MINMAX3:
@@ -48,7 +52,34 @@ def execute_half(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, q):
             wi[0, l] = np.int32(result)
     elif op <= ops.FUSED_WIDE:
         for l in range(LANES):
-            wi[0, l] = np.int32(_wide(op, f0, _pick(xi, l, f1, 0), _pick(yi, l, f1 >> 2, 0), _pick(zi, l, f1 >> 4, 0)))
+            x, y, z = _pick(xi, l, f1, 0), _pick(yi, l, f1 >> 2, 0), _pick(zi, l, f1 >> 4, 0)
+            wi[0, l] = np.int32(_wide(op, f0, x, y, z))
+    elif op <= ops.MIXED_FUSED:
+        for l in range(LANES):
+            x, y = _pick(xi, l, f1, 0), _pick(yi, l, f1 >> 2, 0)
+            wi[0, l] = np.int32(_mixed(op, f0 & 15, f0 >> 4, x, y, np.int64(yi[0, l]), np.int64(zi[0, l])))
+    elif op == ops.NARROW_SUM:
+        _narrow_sum(f0, f1, f2, xi, yi, wi)
+
+
+@inner
+def _plain_halves(op, half, x_shift, y_shift, z_shift, xi, yi, zi, wi):
+    """One half of a half-precision sum, product or both without options, all lanes in vector steps: a sum
+    is x * 1 + y, a product x * y - 0."""
+    style = float_ops.F16
+    for l in range(LANES):
+        a = np.float64(decode_half(np.int64(xi[0, l]) >> x_shift & 0xFFFF, style))
+        b = np.float64(decode_half(np.int64(yi[0, l]) >> y_shift & 0xFFFF, style))
+        c = np.float64(decode_half(np.int64(zi[0, l]) >> z_shift & 0xFFFF, style))
+        if op == ops.ADD:
+            c = b
+            b = np.float64(1.0)
+        if op == ops.MULTIPLY:
+            c = np.float64(-0.0)
+        product = a * b
+        total = product + c
+        code = encode_half(total, sum_error(product, c, total), style) << 16 * half
+        wi[0, l] = np.int32(code | np.int64(wi[0, l]) & 0xFFFF if half else code)
 
 
 @inner
@@ -68,15 +99,15 @@ def _flushed(code, how):
 def _real(op, how, x, y, z):
     """x op y (op z) as an FP64 number and what that lost."""
     style = how & 15
-    a = decode_small(_flushed(x, how), style)
-    b = decode_small(_flushed(y, how), style)
+    a = np.float64(decode_half(_flushed(x, how), style))
+    b = np.float64(decode_half(_flushed(y, how), style))
     if op == ops.ADD:
         total = a + b
         return total, sum_error(a, b, total)
     product = a * b
     if op == ops.MULTIPLY:
         return product, np.float64(0.0)
-    c = decode_small(_flushed(z, how), style)
+    c = np.float64(decode_half(_flushed(z, how), style))
     total = product + c
     return total, sum_error(product, c, total)
 
@@ -93,7 +124,7 @@ def _arithmetic(op, how, x, y, z):
         total, lost = np.float64(0.0), np.float64(0.0)
     if total - total != 0.0:
         lost = np.float64(0.0)
-    return _flushed(encode_small(total, lost, how & 15, 0, False), how)
+    return _flushed(encode_half(total, lost, how & 15), how)
 
 
 @inner
@@ -106,6 +137,44 @@ def _wide(op, how, x, y, z):
 
 
 @inner
+def _mixed(op, style, mode, x, y, y_word, z_word):
+    """FHADD: half x plus FP32 y; FHFMA: halves x * y plus FP32 z; into FP32."""
+    a = np.float64(decode_half(x, style))
+    if op == ops.MIXED_ADD:
+        b = np.float64(float_of(y_word))
+        total = a + b
+        lost = sum_error(a, b, total)
+        negative = (x >> 15 | y_word >> 31) & 1
+    else:
+        product = a * np.float64(decode_half(y, style))
+        c = np.float64(float_of(z_word))
+        total = product + c
+        lost = sum_error(product, c, total)
+        negative = ((x ^ y) >> 15 | z_word >> 31) & 1
+    if total != total:
+        return np.int64(NAN32)
+    if total == 0.0 and mode == DOWN and negative:
+        return np.int64(-0x80000000)
+    return np.int64(bits_of(narrow32(total, lost, mode)))
+
+
+@inner
+def _narrow_sum(how, swizzles, wide, xi, yi, wi):
+    """HADD2 with FP32 sources (bit 0 of ``wide``: x, bit 1: y): the sum as half precision, twice."""
+    style = how & 15
+    for l in range(LANES):
+        a = np.float64(float_of(np.int64(xi[0, l])))
+        if wide & 1 == 0:
+            a = np.float64(decode_half(_pick(xi, l, swizzles, 0), style))
+        b = np.float64(float_of(np.int64(yi[0, l])))
+        if wide & 2 == 0:
+            b = np.float64(decode_half(_pick(yi, l, swizzles >> 2, 0), style))
+        total = a + b
+        lost = sum_error(a, b, total) if total - total == 0.0 else np.float64(0.0)
+        wi[0, l] = np.int32(encode_half(total, lost, style) * 0x10001)
+
+
+@inner
 def _compare(op, how, swizzles, code, join, numeric, p0, xi, yi, wi, q):
     """HSETP2: q[0] the low, q[1] the high comparison (BOTH: their conjunction and its complement). HSET2:
     all ones, or 1.0 if ``numeric``, in each half."""
@@ -115,8 +184,8 @@ def _compare(op, how, swizzles, code, join, numeric, p0, xi, yi, wi, q):
     for half in range(2):
         hits = np.int64(0)
         for l in range(LANES):
-            a = decode_small(_flushed(_pick(xi, l, swizzles, half), how), style)
-            b = decode_small(_flushed(_pick(yi, l, swizzles >> 2, half), how), style)
+            a = decode_half(_flushed(_pick(xi, l, swizzles, half), how), style)
+            b = decode_half(_flushed(_pick(yi, l, swizzles >> 2, half), how), style)
             below, same, above = np.int64(a < b), np.int64(a == b), np.int64(a > b)
             neither = 1 - (below | same | above)
             hits |= (below & less | same & equal | above & greater | neither & unordered) << l
@@ -151,7 +220,7 @@ def _minmax(small, how, x, y):
     style = how & 15
     x, y = _flushed(x, how), _flushed(y, how)
     infinity = 0x7C00 if style == float_ops.F16 else 0x7F80
-    sign = sign_bit(style)
+    sign = np.int64(0x8000)
     x_nan = x & 0x7FFF > infinity
     y_nan = y & 0x7FFF > infinity
     x_order = x if x < sign else sign - x - 1

@@ -56,6 +56,37 @@ def execute_integer_rare(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf,
             x, y = np.int64(xi[0, l]), np.int64(yi[0, l])
             high = (x >> 16) + (y >> 16)
             wi[0, l] = np.int32((high << 16) | ((x + y) & 0xFFFF))
+    elif op == ops.ADD_SATURATE:
+        for l in range(LANES):
+            total = np.int64(xi[0, l]) * (1 - 2 * f0) + np.int64(yi[0, l]) * (1 - 2 * f1)
+            wi[0, l] = np.int32(min(max(total, np.int64(-0x80000000)), np.int64(0x7FFFFFFF)))
+    elif op == ops.ADD_BYTES:
+        for l in range(LANES):
+            x, y = np.int64(xi[0, l]), np.int64(yi[0, l])
+            result = np.int64(0)
+            for shift in (0, 8, 16, 24):
+                total = (x >> shift) * (1 - 2 * f0) + (y >> shift) * (1 - 2 * f1)
+                result |= (total & 0xFF) << shift
+            wi[0, l] = np.int32(result)
+    elif op == ops.MINMAX_BYTES:
+        least = np.int64(p0)
+        for l in range(LANES):
+            result = np.int64(0)
+            for shift in (0, 8, 16, 24):
+                x = _cut(np.int64(xi[0, l]) >> shift, 8, 1 - f0)
+                y = _cut(np.int64(yi[0, l]) >> shift, 8, 1 - f0)
+                value = min(x, y) if (least >> l) & 1 else max(x, y)
+                result |= ((max(value, np.int64(0)) if f1 else value) & 0xFF) << shift
+            wi[0, l] = np.int32(result)
+    elif op == ops.SIGN_LOGIC:
+        first, second = np.int64(0), np.int64(0)
+        for l in range(LANES):
+            x, y, z = xi[0, l] < 0, yi[0, l] < 0, zi[0, l] < 0
+            index = 4 * np.int64(x) + 2 * np.int64(y) + np.int64(z)
+            first |= (f0 >> index & 1) << l
+            second |= (f1 >> index & 1) << l
+        q[0] = first
+        q[1] = second
     elif op == ops.ADD64:
         _add64(f0, f1, p0, xi, yi, zi, wi, q)
     elif op == ops.MOV64:
@@ -88,7 +119,7 @@ def execute_integer_rare(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf,
         _absolute_difference4(f0, f1, xi, yi, zi, wi)
     elif op == ops.NARROW:
         for l in range(LANES):
-            wi[0, l] = np.int32(_saturate(_ordered(xi[0, l], f2), f0, f1) if f3 else _cut(xi[0, l], f0, f1))
+            wi[0, l] = np.int32(_saturate(_ordered(xi[0, l], f2), f0, f1) if f3 else _cut(np.int64(xi[0, l]), f0, f1))
     elif op == ops.PACK:
         for l in range(LANES):
             upper = _saturate(np.int64(xi[0, l]), f0, f1) & ((1 << f0) - 1)

@@ -17,7 +17,7 @@ import math
 import numpy as np
 
 from gpusim.capture.alu_scalar import NAN32, bits64_of, bits_of, double_of, float_of, flush32
-from gpusim.capture.alu_small import decode_small, encode_small
+from gpusim.capture.alu_small import decode_half, encode_half
 from gpusim.capture.jit import inner
 from gpusim.sass import float_ops as ops
 
@@ -62,7 +62,7 @@ def execute_mufu(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, q):
         for l in range(LANES):
             wi[0, l] = np.int32(_finish(_sine(np.float64(float_of(flush32(np.int64(xi[0, l])))), quarter), True))
     elif op == ops.TANH_HALVES or op == ops.EX2_HALVES:
-        _halves(op, f0, f1, xi, wi)
+        _halves(op, f0, f1, f2, xi, wi)
 
 
 @inner
@@ -143,12 +143,12 @@ def _high_word(op, word):
 
 
 @inner
-def _halves(op, style, both, xi, wi):
-    """Tanh or exponential of 16-bit floats: the lower one, or ``both`` of a word."""
+def _halves(op, style, both, place, xi, wi):
+    """Tanh or exponential of 16-bit floats: the one ``place`` bits up, or ``both`` of a word."""
     for l in range(LANES):
         result = np.int64(0)
         for shift in range(0, 32 if both else 16, 16):
-            x = decode_small(np.int64(xi[0, l]) >> shift & 0xFFFF, style)
+            x = np.float64(decode_half(np.int64(xi[0, l]) >> shift + place & 0xFFFF, style))
             value = math.tanh(x) if op == ops.TANH_HALVES else exp2(x)
-            result |= encode_small(value, np.float64(0.0), style, 0, False) << shift
+            result |= encode_half(value, np.float64(0.0), style) << shift
         wi[0, l] = np.int32(result)

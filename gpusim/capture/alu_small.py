@@ -10,7 +10,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusim.capture.alu_scalar import DOWN, NEAREST, UP, _odd, bits64_of, double_of
+from gpusim.capture.alu_scalar import (
+    DOWN,
+    NEAREST,
+    UP,
+    _odd,
+    bits64_of,
+    bits_of,
+    double_of,
+    float_of,
+)
 from gpusim.capture.jit import inner
 from gpusim.sass import float_ops as ops
 
@@ -48,6 +57,51 @@ def sign_bit(style):
     if style == ops.TF32:
         return np.int64(0x40000)
     return np.int64(0x20)
+
+
+@inner
+def decode_half(code, style):
+    """The FP32 value of a half precision (or, by ``style``, bfloat16) code: exact, without branches."""
+    if style == ops.BF16:
+        return float_of(code << 16)
+    scaled = float_of((code & 0x7FFF) << 13) * np.float32(2.0**112)
+    special = float_of(0x7F800000 | (code & 0x3FF) << 13)
+    value = special if code & 0x7C00 == 0x7C00 else scaled
+    return -value if code & 0x8000 else value
+
+
+@inner
+def encode_half(value, lost, style):
+    """Round the real number value + lost (FP64) to nearest half precision or bfloat16.
+
+    Adding and subtracting a power of two of the right size does the rounding, denormals included."""
+    bits = bits64_of(value)
+    # something lost behind an even last bit makes it odd, so that no tie is seen where there is none
+    lost_above = (lost > 0.0) == (value > 0.0)
+    if (lost > 0.0 or lost < 0.0) and bits & 1 == 0:
+        bits += 1 if lost_above else -1
+    magnitude = bits & 0x7FFFFFFFFFFFFFFF
+    lowest = np.int64(1023 - 126) if style == ops.BF16 else np.int64(1023 - 14)
+    excess = np.int64(45) if style == ops.BF16 else np.int64(42)
+    exponent = min(max(magnitude >> 52, lowest), np.int64(1900))
+    anchor = double_of((exponent + excess) << 52)
+    rounded = (double_of(magnitude) + anchor) - anchor
+    single = np.int64(bits_of(np.float32(rounded)))
+    if style == ops.BF16:
+        code = single >> 16
+        infinity = np.int64(0x7F80)
+    else:
+        code = (single - (112 << 23)) >> 13
+        if rounded < 6.103515625e-05:
+            code = bits64_of(rounded * 16777216.0 + 4503599627370496.0) & 0xFFFF
+        infinity = np.int64(0x7C00)
+        if rounded > 65504.0:
+            code = infinity
+    if magnitude >= 0x7FF0000000000000:
+        code = infinity
+    if value != value:
+        return np.int64(0x7FFF)
+    return code | 0x8000 if bits < 0 else code
 
 
 @inner

@@ -12,11 +12,7 @@ from gpusim.sass.lowering import Modifiers, Roles, bare, micro, split, twins
 from gpusim.trace.record import PipeClass
 
 CONVERT, ALU = PipeClass.CONVERT, PipeClass.ALU
-#: Integer types as 2 * bits + signed.
-INTEGERS = {
-    name: 2 * int(name[1:]) + (name[0] == "S")
-    for name in ("S8", "U8", "S16", "U16", "S32", "U32", "S64", "U64")
-}
+NARROW = {"F16": ops.F16, "BF16": ops.BF16, "E4M3": ops.E4M3, "E5M2": ops.E5M2, "TF32": ops.TF32}
 FLOATS = {"F32": ops.F32, "F64": ops.F64, "F16": ops.F16, "BF16": ops.BF16}
 #: Where a byte or half selector finds its bits.
 SELECTORS = {(): 0, ("B0",): 0, ("B1",): 8, ("B2",): 16, ("B3",): 24, ("H0",): 0, ("H1",): 16}
@@ -49,18 +45,19 @@ def _floating_source(operand: Operand, style: int) -> tuple[Source, int] | None:
 def lower_to_integer(instruction: Instruction) -> MicroOp | None:
     """F2I: float to integer, saturating."""
     modifiers = Modifiers(instruction)
-    flush, zero_nan = modifiers.take("FTZ"), modifiers.take("NTZ")
+    options = ops.FLUSH_SOURCE if modifiers.take("FTZ") else 0
+    options |= ops.NAN_TO_ZERO if modifiers.take("NTZ") else 0
     mode = modifiers.choose(ops.INTEGER_ROUNDINGS, 0)
-    target = modifiers.choose(INTEGERS, INTEGERS["S32"])
+    target = modifiers.choose(ops.INTEGERS, ops.INTEGERS["S32"])
     style = modifiers.choose(FLOATS, ops.F32)
     roles = _single(instruction, modifiers)
     found = _floating_source(roles.sources[0], style) if roles else None
     if found is None:
         return None
     source, place = found
-    flags = (target, mode, style | int(flush) << 4 | (place >> 4) << 5, int(zero_nan))
-    words = 2 if target >> 1 == 64 else 1
-    return micro(ops.TO_INTEGER, CONVERT, instruction, roles, (source,), words=words, flags=flags)
+    flags = (style | place << 8, target, mode, options)
+    words = 2 if target in (ops.INTEGERS["S64"], ops.INTEGERS["U64"]) else 1
+    return micro(ops.CONVERT, CONVERT, instruction, roles, (source,), words=words, flags=flags)
 
 
 def lower_from_integer(instruction: Instruction) -> MicroOp | None:
@@ -68,45 +65,46 @@ def lower_from_integer(instruction: Instruction) -> MicroOp | None:
     modifiers = Modifiers(instruction)
     mode = modifiers.choose(ops.ROUNDINGS, 0)
     style = modifiers.choose(FLOATS, ops.F32)
-    kind = modifiers.choose(INTEGERS, INTEGERS["S32"])
+    kind = modifiers.choose(ops.INTEGERS, ops.INTEGERS["S32"])
     roles = _single(instruction, modifiers)
     if roles is None:
         return None
     operand = roles.sources[0]
     place = SELECTORS[operand.modifiers]
-    if operand.negated or operand.inverted or operand.absolute or (place and kind >> 1 > 16):
+    bits = (kind - ops.INTEGER_KIND) >> 1
+    if operand.negated or operand.inverted or operand.absolute or (place and bits > 16):
         return None
-    source = bare(operand, 2 if kind >> 1 == 64 else 1)
+    source = bare(operand, 2 if bits == 64 else 1)
     pipe = ALU if instruction.mnemonic.endswith("I2FP") else CONVERT
     words = 2 if style == ops.F64 else 1
-    flags = (kind, mode, style, place)
-    return micro(ops.FROM_INTEGER, pipe, instruction, roles, (source,), words=words, flags=flags)
+    flags = (kind | place << 8, style, mode, 0)
+    return micro(ops.CONVERT, pipe, instruction, roles, (source,), words=words, flags=flags)
 
 
 def lower_to_float(instruction: Instruction) -> MicroOp | None:
     """F2F: float to float of another size."""
     modifiers = Modifiers(instruction)
-    flush, saturate = modifiers.take("FTZ"), modifiers.take("SAT")
+    options = ops.FLUSH_SOURCE | ops.FLUSH_RESULT if modifiers.take("FTZ") else 0
+    options |= ops.CLAMP if modifiers.take("SAT") else 0
     target = modifiers.choose(FLOATS)
     style = modifiers.choose(FLOATS, target)
-    integral = modifiers.choose(ops.INTEGER_ROUNDINGS)
     mode = modifiers.choose(ops.ROUNDINGS, 0)
-    if target is None or integral is not None:
-        return None
     roles = _single(instruction, modifiers)
-    found = _floating_source(roles.sources[0], style) if roles else None
+    found = _floating_source(roles.sources[0], style) if roles and target is not None else None
     if found is None:
         return None
     source, place = found
-    flags = (style | place, target, mode, int(flush) | int(saturate) << 1)
     words = 2 if target == ops.F64 else 1
-    return micro(ops.TO_FLOAT, CONVERT, instruction, roles, (source,), words=words, flags=flags)
+    flags = (style | place << 8, target, mode, options)
+    return micro(ops.CONVERT, CONVERT, instruction, roles, (source,), words=words, flags=flags)
 
 
 def lower_round(instruction: Instruction) -> MicroOp | None:
     """FRND: to an integral value of the same format."""
     modifiers = Modifiers(instruction)
-    flush = modifiers.take("FTZ")
+    options = ops.INTEGRAL
+    options |= ops.FLUSH_SOURCE if modifiers.take("FTZ") else 0
+    options |= ops.CLAMP if modifiers.take("SAT") else 0
     mode = modifiers.choose(ops.INTEGER_ROUNDINGS, 0)
     style = modifiers.choose(FLOATS, ops.F32)
     roles = _single(instruction, modifiers)
@@ -115,47 +113,79 @@ def lower_round(instruction: Instruction) -> MicroOp | None:
         return None
     source, place = found
     words = 2 if style == ops.F64 else 1
-    flags = (style | place, mode, int(flush))
-    return micro(ops.ROUND, CONVERT, instruction, roles, (source,), words=words, flags=flags)
+    flags = (style | place << 8, style, mode, options)
+    return micro(ops.CONVERT, CONVERT, instruction, roles, (source,), words=words, flags=flags)
 
 
 def lower_pack(instruction: Instruction) -> MicroOp | None:
-    """F2FP: two FP32 numbers into a pair of narrow ones, or a pair of 8-bit floats into halves."""
+    """F2FP: pairs of narrow floats from FP32 numbers or from each other, and FP32 to TF32."""
     modifiers, roles = Modifiers(instruction), split(instruction)
-    narrow = {"F16": ops.F16, "BF16": ops.BF16, "E4M3": ops.E4M3, "E5M2": ops.E5M2}
-    style = modifiers.choose(narrow, ops.F16)
-    unpack = modifiers.take("UNPACK_B")
-    mode = modifiers.choose(ops.ROUNDINGS, 0)
     if roles is None or roles.predicate_sources or roles.predicate_destinations:
         return None
-    if unpack:
-        return _lower_unpack(instruction, modifiers, roles, style)
-    modifiers.take("F32")
+    mode = modifiers.choose(ops.ROUNDINGS, 0)
     how = int(modifiers.take("SATFINITE")) | int(modifiers.take("RELU")) << 1
-    merge = modifiers.choose({"PACK_AB": 0, "PACK_AB_MERGE_C": 1, "MERGE_C": 1, "PACK_B_MERGE_C": 2})
-    if modifiers.left or merge is None or merge == 2:
-        return None
-    eight = style in (ops.E4M3, ops.E5M2)
-    if len(roles.sources) not in ((2, 3) if eight else (2,)) or (eight and not how & 1):
-        return None
+    style = modifiers.choose(NARROW, ops.F16)
+    if modifiers.take("UNPACK_B"):
+        return _lower_unpack(instruction, modifiers, roles, style, how)
+    if modifiers.take("UNPACK_B_MERGE_C"):
+        return _lower_repack(instruction, modifiers, roles, style, how)
+    modifiers.take("F32")
     if any(o.modifiers for o in roles.sources):
         return None
+    if style == ops.TF32:
+        if not modifiers.take("PACK_B") or modifiers.left or len(roles.sources) != 1 or how & 2:
+            return None
+        source = float_source(roles.sources[0])
+        return micro(ops.TO_TF32, ALU, instruction, roles, (source,), flags=(mode, how))
+    if modifiers.take("MERGE_C"):
+        return _lower_merge(instruction, modifiers, roles, (style, mode, how, 0))
+    form = modifiers.choose({"PACK_AB": 0, "PACK_AB_MERGE_C": 1})
+    eight = style in (ops.E4M3, ops.E5M2)
+    if modifiers.left or form is None or form != eight or (eight and not how & 1):
+        return None
+    if len(roles.sources) != 2 + form:
+        return None
     sources = (*map(float_source, roles.sources[:2]), *map(bare, roles.sources[2:]))
-    flags = (style, mode, how, merge)
+    flags = (style, mode, how, form)
     return micro(ops.PACK, ALU, instruction, roles, sources, flags=flags)
 
 
-def _lower_unpack(
-    instruction: Instruction, modifiers: Modifiers, roles: Roles, target: int
+def _lower_merge(
+    instruction: Instruction, modifiers: Modifiers, roles: Roles, flags: tuple[int, ...]
 ) -> MicroOp | None:
+    """F2FP.F16.F32.MERGE_C R0, R2, RZ: one number to 16 bits below zeros; other pairs are not known."""
+    if modifiers.left or flags[0] not in (ops.F16, ops.BF16) or len(roles.sources) != 2:
+        return None
+    x, zero = roles.sources
+    if zero.kind != Kind.REGISTER or zero.index != 255:
+        return None
+    return micro(ops.PACK, ALU, instruction, roles, (bare(zero), float_source(x)), flags=flags)
+
+
+def _lower_unpack(
+    instruction: Instruction, modifiers: Modifiers, roles: Roles, target: int, how: int
+) -> MicroOp | None:
+    """F2FP.F16.E4M3.UNPACK_B: two 8-bit floats to half precision."""
     style = modifiers.choose({"E4M3": ops.E4M3, "E5M2": ops.E5M2})
     if style is None or target != ops.F16 or modifiers.left or len(roles.sources) != 1:
         return None
     place = {(): 0, ("H0",): 0, ("H1",): 16}.get(roles.sources[0].modifiers)
-    if place is None:
+    if place is None or how & 1:
         return None
-    flags = (style, target, place)
+    flags = (style, target, place, how)
     return micro(ops.UNPACK, ALU, instruction, roles, (bare(roles.sources[0]),), flags=flags)
+
+
+def _lower_repack(
+    instruction: Instruction, modifiers: Modifiers, roles: Roles, style: int, how: int
+) -> MicroOp | None:
+    """F2FP.SATFINITE.E4M3.F16.UNPACK_B_MERGE_C: two halves to 8-bit floats, below y."""
+    if not modifiers.take("F16") or modifiers.left or style not in (ops.E4M3, ops.E5M2) or not how & 1:
+        return None
+    if len(roles.sources) != 2 or any(o.modifiers or o.negated or o.absolute for o in roles.sources):
+        return None
+    sources = tuple(map(bare, roles.sources))
+    return micro(ops.PACK, ALU, instruction, roles, sources, flags=(style, 0, how, 2))
 
 
 def lower_pack_integer(instruction: Instruction) -> MicroOp | None:

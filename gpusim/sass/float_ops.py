@@ -32,15 +32,13 @@ RCP, RSQ, SQRT, EX2, LG2, SIN, COS, TANH, RCP64H, RSQ64H = range(MUFU_BASE, MUFU
 TANH_HALVES = MUFU_BASE + 10
 EX2_HALVES = MUFU_BASE + 11
 
-# Conversions: alu_convert.py
+# Conversions: alu_convert.py, alu_pack.py
 CONVERT_BASE = FLOAT_BASE + 80
-TO_INTEGER = CONVERT_BASE + 0
-FROM_INTEGER = CONVERT_BASE + 1
-TO_FLOAT = CONVERT_BASE + 2
-ROUND = CONVERT_BASE + 3
-PACK = CONVERT_BASE + 4
-UNPACK = CONVERT_BASE + 5
-PACK_INTEGER = CONVERT_BASE + 6
+CONVERT = CONVERT_BASE + 0
+PACK = CONVERT_BASE + 1
+UNPACK = CONVERT_BASE + 2
+PACK_INTEGER = CONVERT_BASE + 3
+TO_TF32 = CONVERT_BASE + 4
 
 #: ``how`` of the FP32 bodies: rounding mode in bits 0..1, then these.
 FLUSH, SATURATE = 4, 8
@@ -52,3 +50,13 @@ PROPAGATE_NAN, XOR_SIGN = 2, 4
 
 #: Floating formats.
 F32, F64, F16, BF16, E4M3, E5M2, TF32, E8M0, E2M1, E2M3, E3M2 = range(11)
+
+#: Types of a conversion: a floating format, or this plus 2 * bits + signed; sources add 256 times the
+#: bit where a narrow one begins in its word.
+INTEGER_KIND = 32
+INTEGERS = {
+    name: INTEGER_KIND + 2 * int(name[1:]) + (name[0] == "S")
+    for name in ("S8", "U8", "S16", "U16", "S32", "U32", "S64", "U64")
+}
+#: Options of a conversion.
+FLUSH_SOURCE, FLUSH_RESULT, CLAMP, NAN_TO_ZERO, INTEGRAL = 1, 2, 4, 8, 16

@@ -175,7 +175,7 @@ def lower_multifunction(instruction: Instruction) -> MicroOp | None:
     modifiers = Modifiers(instruction)
     op = modifiers.choose(ops.MUFU)
     roles = split(instruction)
-    if op is None or roles is None or len(roles.sources) != 1 or not plain(roles.sources):
+    if op is None or roles is None or len(roles.sources) != 1:
         return None
     if roles.predicate_sources or roles.predicate_destinations:
         return None
@@ -185,9 +185,12 @@ def lower_multifunction(instruction: Instruction) -> MicroOp | None:
         if op not in (ops.TANH, ops.EX2):
             return None
         op = ops.TANH_HALVES if op == ops.TANH else ops.EX2_HALVES
-        flags = (abs(style), int(style < 0))
-        if roles.sources[0].negated or roles.sources[0].absolute:
+        place = {(): 0, ("H0",): 0, ("H1",): 16}.get(roles.sources[0].modifiers)
+        if place is None or roles.sources[0].negated or roles.sources[0].absolute:
             return None
+        flags = (abs(style), int(style < 0), place)
+    elif not plain(roles.sources):
+        return None
     if modifiers.left:
         return None
     source = float_source(roles.sources[0])

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from gpusim.sass import float_ops, integer_ops
 from gpusim.sass import half_ops as ops
-from gpusim.sass.form import Instruction, Kind, MicroOp, Operand, Row, Source
+from gpusim.sass.form import Instruction, Kind, MicroOp, Operand, Row, Source, float_source
 from gpusim.sass.lowering import Modifiers, Roles, known_destinations, micro, split, twins
 from gpusim.trace.record import PipeClass
 
@@ -90,6 +90,8 @@ def lower_arithmetic(instruction: Instruction) -> MicroOp | None:
         return None
     if roles.predicate_sources or roles.predicate_destinations:
         return None
+    if count == 2 and any(o.modifiers == ("F32",) for o in roles.sources):
+        return None if to_float or how >> 4 else _lower_narrow_sum(instruction, roles, packed, how)
     swizzles = _swizzles(roles.sources)
     if swizzles is None or (to_float and how & (ops.SATURATE | ops.RELU)):
         return None
@@ -99,6 +101,38 @@ def lower_arithmetic(instruction: Instruction) -> MicroOp | None:
     sources = tuple(map(_source, roles.sources))
     op = wide if to_float else packed
     return micro(op, HALF, instruction, roles, sources, flags=(how, swizzles))
+
+
+def _lower_narrow_sum(instruction: Instruction, roles: Roles, op: int, how: int) -> MicroOp | None:
+    """HADD2 R0, R2.F32, -RZ.H0_H0: how sm_75 rounds an FP32 number to half precision."""
+    wide = [o.modifiers == ("F32",) for o in roles.sources]
+    swizzles = _swizzles(tuple(replace(o, modifiers=()) if w else o for o, w in zip(roles.sources, wide)))
+    if op != ops.ADD or swizzles is None:
+        return None
+    sources = tuple(float_source(o) if w else _source(o) for o, w in zip(roles.sources, wide))
+    flags = (how, swizzles, wide[0] + 2 * wide[1])
+    return micro(ops.NARROW_SUM, HALF, instruction, roles, sources, flags=flags)
+
+
+def lower_mixed(instruction: Instruction) -> MicroOp | None:
+    """FHADD and FHFMA (sm_100): halves added or multiplied into an FP32 sum."""
+    modifiers, roles = Modifiers(instruction), split(instruction)
+    mode = modifiers.choose(float_ops.ROUNDINGS, 0)
+    style = float_ops.BF16 if modifiers.take("BF16") else float_ops.F16
+    modifiers.take("F16")
+    fused = instruction.mnemonic.endswith("FMA")
+    if modifiers.left or roles is None or len(roles.sources) != 2 + fused:
+        return None
+    if roles.predicate_sources or roles.predicate_destinations:
+        return None
+    places = {(): 0b10, ("H0",): 0b00, ("H1",): 0b11, ("H0_H0",): 0b00, ("H1_H1",): 0b11}
+    halves = roles.sources[: 1 + fused]
+    if any(o.modifiers not in places or o.inverted for o in halves) or roles.sources[-1].modifiers:
+        return None
+    swizzles = sum(places[o.modifiers] << 2 * i for i, o in enumerate(halves))
+    sources = (*map(_source, halves), float_source(roles.sources[-1]))
+    op = ops.MIXED_FUSED if fused else ops.MIXED_ADD
+    return micro(op, PipeClass.FMA, instruction, roles, sources, flags=(style | mode << 4, swizzles))
 
 
 def _comparison(instruction: Instruction, roles: Roles | None, op: int, numeric: int) -> MicroOp | None:
@@ -158,6 +192,8 @@ ROWS: list[Row] = [
     *twins("HADD2", lower_arithmetic, "add 16-bit float pairs"),
     *twins("HMUL2", lower_arithmetic, "multiply 16-bit float pairs"),
     *twins("HFMA2", lower_arithmetic, "fused multiply-add 16-bit float pairs"),
+    *twins("FHADD", lower_mixed, "add a 16-bit float to FP32"),
+    *twins("FHFMA", lower_mixed, "fused multiply-add of 16-bit floats into FP32"),
     Row("HSETP2", lower_compare, "compare 16-bit float pairs"),
     Row("HSET2", lower_set, "compare 16-bit float pairs into a register"),
     Row("HMNMX2", lower_minmax, "minimum or maximum of 16-bit float pairs"),

@@ -13,7 +13,10 @@ MINMAX = HALF_BASE + 5
 ADD_WIDE = HALF_BASE + 6  # one sum or product in FP32
 MULTIPLY_WIDE = HALF_BASE + 7
 FUSED_WIDE = HALF_BASE + 8
-MINMAX3 = HALF_BASE + 9
+MIXED_ADD = HALF_BASE + 9  # FHADD, FHFMA: FP32 results of half and FP32 sources
+MIXED_FUSED = HALF_BASE + 10
+NARROW_SUM = HALF_BASE + 11  # HADD2 of FP32 sources
+MINMAX3 = HALF_BASE + 12
 
 #: ``how``: format in bits 0..3 (float_ops.F16, BF16), then these.
 FLUSH, SATURATE, RELU, PROPAGATE_NAN, XOR_SIGN = 16, 32, 64, 128, 256

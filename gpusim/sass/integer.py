@@ -41,18 +41,14 @@ def lower_add(instruction: Instruction) -> MicroOp | None:
     """IADD3, IADD, VIADD, UIADD3 and their .X and .64 forms."""
     modifiers, roles = Modifiers(instruction), split(instruction)
     extended, wide = modifiers.take("X"), modifiers.take("64")
-    halves = modifiers.take("16x2") or modifiers.take("S16x2") or modifiers.take("U16x2")
+    packed = _PACKED_ADDS.get(tuple(modifiers.left))
+    if packed is not None:
+        return _lower_packed_add(instruction, roles, *packed)
     if modifiers.left or roles is None or len(roles.sources) not in (2, 3):
         return None
     if not plain(roles.sources) or bool(roles.predicate_sources) != extended:
         return None
     carries = any(d is not None for d in known_destinations(roles.predicate_destinations))
-    if halves:
-        if carries or extended or len(roles.sources) != 2:
-            return None
-        if any(o.negated or o.inverted for o in roles.sources):
-            return None
-        return micro(ops.ADD_HALVES, ALU, instruction, roles, tuple(map(integer_source, roles.sources)))
     if wide:
         inverts = sum(
             1 << i
@@ -94,6 +90,29 @@ def lower_add(instruction: Instruction) -> MicroOp | None:
         flags=(_negatives(roles.sources),),
         predicate_sources=predicates,
     )
+
+
+#: VIADD forms that are no 32-bit additions: body, and whether it takes negated operands.
+_PACKED_ADDS = {
+    ("S32", "ISAT"): (ops.ADD_SATURATE, True),
+    ("U8x4",): (ops.ADD_BYTES, True),
+    ("S8x4",): (ops.ADD_BYTES, True),
+    ("U16x2",): (ops.ADD_HALVES, False),
+    ("S16x2",): (ops.ADD_HALVES, False),
+    ("16x2",): (ops.ADD_HALVES, False),
+}
+
+
+def _lower_packed_add(instruction: Instruction, roles, op: int, signs: bool) -> MicroOp | None:
+    if roles is None or len(roles.sources) != 2 or not plain(roles.sources):
+        return None
+    if roles.predicate_sources or roles.predicate_destinations:
+        return None
+    written = [o.kind != Kind.IMMEDIATE and o.negated for o in roles.sources]
+    if any(o.inverted for o in roles.sources) or (any(written) and not signs):
+        return None
+    sources = tuple(map(bare, roles.sources))
+    return micro(op, ALU, instruction, roles, sources, flags=tuple(map(int, written)))
 
 
 def lower_multiply_add(instruction: Instruction) -> MicroOp | None:
@@ -264,7 +283,7 @@ def lower_minmax(instruction: Instruction) -> MicroOp | None:
     """IMNMX, VIMNMX, VIMNMX3 and VIADDMNMX: minimum where the predicate holds, else maximum."""
     modifiers, roles = Modifiers(instruction), split(instruction)
     base = instruction.mnemonic.removeprefix("U")
-    types = {"S32": 0, "U32": 1, "S64": 2, "U64": 3, "S16x2": 4, "U16x2": 5}
+    types = {"S32": 0, "U32": 1, "S64": 2, "U64": 3, "S16x2": 4, "U16x2": 5, "S8x4": 6, "U8x4": 7}
     kind = modifiers.choose(types, 0)
     relu = modifiers.take("RELU")
     if modifiers.left or roles is None or not plain(roles.sources):
@@ -277,15 +296,15 @@ def lower_minmax(instruction: Instruction) -> MicroOp | None:
     if not all(is_false(p) for p in roles.predicate_sources[1:]):
         return None
     form = kind >> 1
-    if form == 1 and count == 3:
+    if form in (1, 3) and count == 3:
         return None
     table = {
         "VIMNMX3": (ops.MINMAX3, None, ops.MINMAX3_HALVES),
         "VIADDMNMX": (ops.ADD_MINMAX, None, ops.ADD_MINMAX_HALVES),
     }
-    op = table.get(base, (ops.MINMAX, ops.MINMAX64, ops.MINMAX_HALVES))[form]
+    op = table.get(base, (ops.MINMAX, ops.MINMAX64, ops.MINMAX_HALVES, ops.MINMAX_BYTES))[form]
     words = 2 if form == 1 else 1
-    if form == 2 and any(o.negated or o.inverted for o in roles.sources):
+    if form >= 2 and any(o.negated or o.inverted for o in roles.sources):
         return None
     sources = tuple(integer_source(o, words) for o in roles.sources)
     predicates = roles.predicate_sources[:1]
@@ -331,19 +350,28 @@ def lower_permute(instruction: Instruction) -> MicroOp | None:
 
 
 def lower_predicate_logic(instruction: Instruction) -> MicroOp | None:
-    """PLOP3.LUT: two functions of three predicates, each by its truth table."""
+    """PLOP3.LUT: two functions of three predicates, or of the signs of three words, by truth tables."""
     modifiers = Modifiers(instruction)
     operands = instruction.operands
     kinds = (Kind.PREDICATE, Kind.UNIFORM_PREDICATE)
     if not modifiers.take("LUT") or modifiers.left or len(operands) != 7:
         return None
-    if any(o.kind not in kinds for o in operands[:5]):
+    if any(o.kind not in kinds or o.inverted for o in operands[:2]):
         return None
     if any(o.kind != Kind.IMMEDIATE for o in operands[5:]):
         return None
-    if any(o.inverted for o in operands[:2]):
-        return None
     uniform = instruction.mnemonic.startswith("U")
+    if all(o.modifiers == ("SIGN",) and not (o.negated or o.inverted) for o in operands[2:5]):
+        return MicroOp(
+            op=ops.SIGN_LOGIC,
+            pipe=PipeClass.UNIFORM if uniform else ALU,
+            sources=tuple(map(bare, operands[2:5])),
+            predicate_destinations=known_destinations(tuple(operands[:2])),
+            flags=(operands[5].value & 0xFF, operands[6].value & 0xFF),
+            uniform=uniform,
+        )
+    if any(o.kind not in kinds for o in operands[2:5]):
+        return None
     return MicroOp(
         op=ops.PREDICATE_LOGIC,
         pipe=PipeClass.UNIFORM if uniform else ALU,

@@ -16,6 +16,7 @@ from oracles_arith import (
     INTEGER_EDGES,
     M32,
     M64,
+    TF32,
     edges,
     integral,
     saturate,
@@ -168,6 +169,8 @@ def test_packing_two_floats(text, f, mode, relu, a, b):
         return 0 if relu and expected & f.sign else expected
 
     assert out.word == [one(x) << 16 | one(y) for x, y in zip(a, b)]
+    out = execute(f"F2FP{suffix}.{text}.MERGE_C R0, R2, RZ", {"R2": b})
+    assert out.word == [one(y) for y in b]
 
 
 @pytest.mark.parametrize("text,f", [("E4M3", E4M3), ("E5M2", E5M2)])
@@ -202,3 +205,52 @@ def test_packing_floats_as_small_integers(a, b):
 def test_what_no_row_understands_is_refused():
     for text in ("F2I.S128 R0, R2", "I2F.F32.S32.FOO R0, R2", "F2F.F32.F64.FLOOR R0, R2", "I2F R0, -R2"):
         assert lower(text) is None
+
+
+@given(codes(F32))
+@quick
+def test_tf32_keeps_ten_mantissa_bits(values):
+    def one(code, mode):
+        if F32.is_nan(code):
+            return 0x7FFFE000
+        if F32.is_infinite(code):
+            return code
+        return TF32.round(F32.value(code), mode, F32.is_negative(code)) << 13
+
+    assert execute("F2FP.TF32.F32.PACK_B R0, R2", state_of(values)).word == [one(v, "RN") for v in values]
+    assert execute("F2FP.TF32.F32.PACK_B.RZ R0, R2", state_of(values)).word == [one(v, "RZ") for v in values]
+
+
+@pytest.mark.parametrize("text,f", [("E4M3", E4M3), ("E5M2", E5M2)])
+@pytest.mark.parametrize("relu", [False, True])
+def test_every_eight_bit_float_unpacks_exactly_and_packs_again(text, f, relu):
+    option = "RELU." if relu else ""
+    every = [(255 - c) << 8 | c for c in range(256)]
+    for start in range(0, 256, 32):
+        values = every[start : start + 32]
+
+        def half(code):
+            if f.is_nan(code):
+                return F16.nan
+            if relu and code & 0x80:
+                return 0
+            if f.is_infinite(code):
+                return F16.infinity | (code & 0x80) << 8
+            return F16.round(f.value(code), "RN", f.is_negative(code))
+
+        expected = [half(v >> 8) << 16 | half(v & 255) for v in values]
+        assert execute(f"F2FP.{option}F16.{text}.UNPACK_B R0, R2", {"R2": values}).word == expected
+        shifted = {"R2": [v << 16 for v in values]}
+        assert execute(f"F2FP.{option}F16.{text}.UNPACK_B R0, R2.H1", shifted).word == expected
+
+        def back(code):
+            if F16.is_nan(code):
+                return f.nan
+            if F16.is_infinite(code):
+                return f.top | (f.sign if F16.is_negative(code) else 0)
+            return f.round(F16.value(code), "RN", F16.is_negative(code))
+
+        repacked = execute(f"F2FP.SATFINITE.{text}.F16.UNPACK_B_MERGE_C R0, R1, R3", {"R1": expected, "R3": values})
+        assert repacked.word == [
+            (v << 16 | back(w >> 16) << 8 | back(w & 0xFFFF)) & M32 for v, w in zip(values, expected)
+        ]

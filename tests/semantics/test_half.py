@@ -147,3 +147,40 @@ def test_minimum_and_maximum(suffix, f, data):
 def test_what_no_row_understands_is_refused():
     for text in ("HADD2 R0, R1.B0, R2", "HFMA2.F32.SAT R0, R1, R2, R3", "HADD2.RZ R0, R1, R2"):
         assert lower(text) is None
+
+
+@pytest.mark.parametrize("suffix,f", [("", F16), (".BF16", BF16)])
+@pytest.mark.parametrize("mode", ["RN", "RM", "RP", "RZ"])
+@given(st.data())
+@settings(max_examples=4, deadline=None)
+def test_halves_into_single_precision_sums(suffix, f, mode, data):
+    a, b = data.draw(words(f)), data.draw(words(f))
+    code = st.one_of(st.sampled_from(edges(F32)), st.integers(0, M32))
+    c = data.draw(st.lists(code, min_size=32, max_size=32))
+    state = {"R1": a, "R2": b, "R3": c}
+    suffix += "" if mode == "RN" else "." + mode
+
+    def single(word):
+        return add(f, word & 0xFFFF, f.sign, out=F32)
+
+    one = F32.bias << 23
+    assert execute(f"FHADD{suffix} R0, R1, -R3", state).word == [
+        fused(F32, single(x), one, z ^ F32.sign, mode) for x, z in zip(a, c)
+    ]
+    assert execute(f"FHFMA{suffix} R0, R1, R2, R3", state).word == [
+        fused(F32, single(x), single(y), z, mode) for x, y, z in zip(a, b, c)
+    ]
+
+
+@given(st.lists(st.one_of(st.sampled_from(edges(F32)), st.integers(0, M32)), min_size=32, max_size=32))
+@quick
+def test_a_single_rounded_to_half_by_adding_zero(a):
+    expected = [F16.nan if F32.is_nan(x) else narrowed(x) for x in a]
+    out = execute("HADD2 R0, R2.F32, -RZ.H0_H0", {"R2": a}).word
+    assert [w & 0xFFFF for w in out] == expected
+
+
+def narrowed(code):
+    if F32.is_infinite(code):
+        return F16.infinity | (F16.sign if F32.is_negative(code) else 0)
+    return F16.round(F32.value(code), "RN", F32.is_negative(code))

@@ -105,3 +105,41 @@ def test_narrowing_and_packing(target, a, b, c):
         for x, y, z in zip(a, b, c)
     ]
     assert execute(f"I2IP.{target}.S32.SAT R0, R1, R2, R3", state).word == packed
+
+
+@given(LANES, LANES, LANES, st.integers(0, 255), st.integers(0, 255))
+@few
+def test_logic_on_signs(a, b, c, first, second):
+    out = execute(
+        f"PLOP3.LUT P0, P1, R1.SIGN, R2.SIGN, R3.SIGN, {first:#x}, {second:#x}", {"R1": a, "R2": b, "R3": c}
+    )
+    index = [(x >> 31) * 4 + (y >> 31) * 2 + (z >> 31) for x, y, z in zip(a, b, c)]
+    assert out.predicates == {
+        "P0": mask_of(first >> i & 1 for i in index),
+        "P1": mask_of(second >> i & 1 for i in index),
+    }
+
+
+@given(LANES, LANES)
+@few
+def test_saturating_and_packed_adds(a, b):
+    state = {"R1": a, "R2": b}
+    assert execute("VIADD.S32.ISAT R0, R1, -R2", state).word == [
+        saturate(signed(x) - signed(y), 32, True) & M32 for x, y in zip(a, b)
+    ]
+    assert execute("VIADD.U8x4 R0, R1, -R2", state).word == [
+        sum((_field(x, i, 8, False) - _field(y, i, 8, False) & 255) << 8 * i for i in range(4))
+        for x, y in zip(a, b)
+    ]
+    assert execute("VIADD.U16x2 R0, R1, R2", state).word == [
+        sum((_field(x, i, 16, False) + _field(y, i, 16, False) & 0xFFFF) << 16 * i for i in range(2))
+        for x, y in zip(a, b)
+    ]
+    for kind in ("U8x4", "S8x4"):
+        assert execute(f"VIMNMX.{kind} R0, R1, R2, PT", state).word == [
+            sum(
+                (min(_field(x, i, 8, kind[0] == "S"), _field(y, i, 8, kind[0] == "S")) & 255) << 8 * i
+                for i in range(4)
+            )
+            for x, y in zip(a, b)
+        ]

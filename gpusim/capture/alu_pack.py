@@ -1,0 +1,86 @@
+"""Packing pairs of narrow numbers and unpacking them: F2FP and F2IP.
+
+Mental model and shapes as in :mod:`gpusim.capture.alu_convert`; x is packed above y. Source: PTX ISA,
+``cvt`` with two sources (.satfinite, .relu: negatives become +0, NaN stays), and e4m3x2, e5m2x2, tf32.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpusim.capture.alu_scalar import float_of
+from gpusim.capture.alu_small import decode_half, decode_small, encode_small
+from gpusim.capture.jit import inner
+from gpusim.sass import float_ops as ops
+
+LANES = 32
+
+
+@inner
+def execute_pack(op, f0, f1, f2, f3, xi, yi, zi, wi):
+    """Execute the packing body ``op``."""
+    if op == ops.PACK:
+        _pack(f0, f1, f2, f3, xi, yi, zi, wi)
+    elif op == ops.UNPACK:
+        for l in range(LANES):
+            word = np.int64(xi[0, l]) >> f2
+            low = _limited(decode_small(word & 255, f0), f3)
+            high = _limited(decode_small(word >> 8 & 255, f0), f3)
+            codes = encode_small(high, np.float64(0.0), f1, 0, False) << 16
+            wi[0, l] = np.int32(codes | encode_small(low, np.float64(0.0), f1, 0, False))
+    elif op == ops.TO_TF32:
+        for l in range(LANES):
+            value = np.float64(float_of(np.int64(xi[0, l])))
+            wi[0, l] = np.int32(encode_small(value, np.float64(0.0), ops.TF32, f0, f1 & 1 != 0) << 13)
+    elif op == ops.PACK_INTEGER:
+        bits, signed = f0 >> 1, f0 & 1
+        for l in range(LANES):
+            mask = (np.int64(1) << bits) - 1
+            upper = _small_integer(np.float64(float_of(np.int64(xi[0, l]))), bits, signed, f1)
+            lower = _small_integer(np.float64(float_of(np.int64(yi[0, l]))), bits, signed, f1)
+            wi[0, l] = np.int32(np.int64(zi[0, l]) << (2 * bits) | (upper & mask) << bits | lower & mask)
+
+
+@inner
+def _limited(value, how):
+    """.RELU: what is not above zero becomes +0."""
+    return np.float64(0.0) if how & 2 and value <= 0.0 else value
+
+
+@inner
+def _pack(style, mode, how, form, xi, yi, zi, wi):
+    """Two numbers into a pair of a narrow format; ``how`` bit 0 saturates to finite, bit 1 is RELU.
+    ``form`` 0: FP32 x above y; 1: the same below z; 2: the halves of x (half precision), below z's
+    lower half, which stays above them."""
+    width = 16 if style == ops.F16 or style == ops.BF16 else 8
+    for l in range(LANES):
+        codes = np.int64(0)
+        for i in range(2):
+            if form == 2:
+                value = np.float64(decode_half(np.int64(xi[0, l]) >> 16 * i & 0xFFFF, ops.F16))
+            else:
+                value = np.float64(float_of(np.int64(xi[0, l]) if i else np.int64(yi[0, l])))
+            code = encode_small(_limited(value, how), np.float64(0.0), style, mode, how & 1 != 0)
+            codes |= code << (width * i)
+        if form == 1:
+            codes |= np.int64(zi[0, l]) << 16
+        elif form == 2:
+            codes |= np.int64(yi[0, l]) << 16
+        wi[0, l] = np.int32(codes)
+
+
+@inner
+def _small_integer(value, bits, signed, mode):
+    """Rounded and saturated to at most 16 bits; NaN becomes 0."""
+    if value != value:
+        return np.int64(0)
+    top = np.float64((np.int64(1) << (bits - signed)) - 1)
+    bottom = -top - 1.0 if signed else np.float64(0.0)
+    bounded = min(max(value, bottom), top)
+    if mode == 0:
+        return np.int64(np.rint(bounded))
+    if mode == 1:
+        return np.int64(np.floor(bounded))
+    if mode == 2:
+        return np.int64(np.ceil(bounded))
+    return np.int64(np.trunc(bounded))
