@@ -281,9 +281,6 @@ def grid_barrier(values, rounds):
             grid.sync()
 
 
-@pytest.mark.xfail(
-    strict=True, raises=UnsupportedOpcodeError, reason="a grid-wide barrier asks the driver for a handle"
-)
 def test_grid_wide_barrier(launch):
     values = np.zeros((2, 4), np.int64)
     values[0] = [10, 20, 30, 40]

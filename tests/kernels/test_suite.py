@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import runpy
+from pathlib import Path
+
 import pytest
 
 from gpusim.capture.launch import capture
@@ -134,6 +137,18 @@ def test_a_shape_that_makes_no_sense_is_refused(name, wrong):
     entry = find_kernel(name)
     with pytest.raises(ValueError):
         entry.make(**(entry.small | wrong))
+
+
+def pinned_shapes():
+    suites = runpy.run_path(str(Path(__file__).parents[2] / "workloads" / "pinned.py"))["SUITES"]
+    return [pytest.param(*point, id=f"{suite}-{i}") for suite in suites for i, point in enumerate(suites[suite])]
+
+
+@pytest.mark.parametrize(("name", "shape"), pinned_shapes())
+def test_pinned_shapes_make_cases(name, shape):
+    entry = find_kernel(name)
+    assert shape.keys() <= entry.axes.keys()
+    assert entry.make(**(entry.default | shape)).launches
 
 
 @pytest.mark.parametrize("per_sm", [64 * 1024, 164 * 1024, 228 * 1024])
