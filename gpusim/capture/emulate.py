@@ -273,8 +273,8 @@ def run_warp(state, machine, warp, global_warp):
 def run_block(states, slot, machine, first_block):
     """Run the block in ``states[slot]`` until it ends or stops.
 
-    Returns DONE when the block has ended, PREEMPTED when its slice of instructions is used up, DEADLOCK
-    when warps are left and none can run, or the reason why one stopped.
+    Returns DONE when the block has ended, PREEMPTED when its slice of instructions is used up, GRID_WAIT
+    when it waits for other blocks, DEADLOCK when warps are left and none can run, or the reason why one stopped.
     """
     state = states[slot]
     warps = state.warps
@@ -293,9 +293,15 @@ def run_block(states, slot, machine, first_block):
         state.next_warp = warp + 1 if warp + 1 < warps else 0
         if state.executed >= slice_end and state.ready[warp] > 0:
             return np.int64(at.PREEMPTED)
+    stuck = False
     for warp in range(warps):
         if state.live[warp]:
-            return np.int64(at.DEADLOCK)
+            stuck = True
+            for f in range(at.LANES):
+                if state.fragment[warp, f] == at.AT_GRID:
+                    return np.int64(at.GRID_WAIT)
+    if stuck:
+        return np.int64(at.DEADLOCK)
     state.started = 0
     return np.int64(at.DONE)
 
@@ -304,7 +310,7 @@ def run_block(states, slot, machine, first_block):
 def run_blocks(states, slot, machine, first_block, next_block, end_block):
     """Run blocks ``next_block`` to ``end_block - 1`` one after another in ``states[slot]``.
 
-    Returns (status, the block to go on with). LOG_FULL and PREEMPTED leave a started block behind: call
+    Returns (status, the block to go on with). LOG_FULL, PREEMPTED and GRID_WAIT leave a started block behind: call
     again with the returned number to go on.
     """
     state = states[slot]

@@ -21,6 +21,11 @@ ZERO_ROW = 0  # four rows of zeros
 SINK_ROW = 4  # four rows that nobody reads
 FIRST_POOL_ROW = 8
 NO_REGISTER = 255
+_RESULT_REGISTER, _RETURN_REGISTER = 4, 20
+_DRIVER_CALLS = {
+    "__cuda_syscall_CGS_get_intrinsic_handle": ops.CALL_GRID_HANDLE,
+    "__cuda_syscall_CGS_sync": ops.CALL_GRID_SYNC,
+}
 
 
 @dataclass(frozen=True)
@@ -75,9 +80,11 @@ def encode(
     """Encode ``micros`` (one for each of ``instructions``) for the interpreter."""
     rows = _Rows()
     registers, uniforms = _counts(image, micros)
-    own = registers + uniforms + at.CONVERGENCE_BARRIERS
     n = len(micros)
     extra = len(image.externals)
+    if extra:
+        registers = max(registers, _RETURN_REGISTER + 2)
+    own = registers + uniforms + at.CONVERGENCE_BARRIERS
     matrix = np.zeros((n + extra, at.COLUMNS), np.int32)
     address_of = np.zeros(n + extra, np.int32)
     last = max((i.address for i in instructions), default=0)
@@ -93,6 +100,13 @@ def encode(
         matrix[n + i, at.GUARD] = at.TRUE_PREDICATE
         matrix[n + i, [at.P0, at.P1, at.P2]] = at.TRUE_PREDICATE
         matrix[n + i, at.F0] = i
+        # Calling convention of the driver's functions: arguments from R4 on, result in R4, return to R20:R21.
+        matrix[n + i, at.F1] = _DRIVER_CALLS.get(image.externals[address], ops.CALL_UNKNOWN)
+        matrix[n + i, at.A + at.SOURCE_OFFSET] = _RETURN_REGISTER
+        matrix[n + i, at.A + at.SOURCE_OWN] = -1
+        matrix[n + i, at.A + at.SOURCE_WORDS] = 2
+        matrix[n + i, at.D_OFFSET] = _RESULT_REGISTER
+        matrix[n + i, at.D_OWN] = -1
     bank_start, bank_bytes, position = {}, {}, 0
     for bank in sorted(image.constants):
         bank_start[bank], bank_bytes[bank] = position, len(image.constants[bank])

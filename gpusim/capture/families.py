@@ -21,7 +21,7 @@ from gpusim.capture.alu_double import execute_double
 from gpusim.capture.alu_float import execute_float
 from gpusim.capture.alu_half import execute_half
 from gpusim.capture.alu_integer import execute_integer
-from gpusim.sass.opcodes import DOUBLE_BASE, FLOAT_BASE, HALF_BASE, TENSOR_BASE
+from gpusim.sass.opcodes import DOUBLE_BASE, FLOAT_BASE, HALF_BASE, INTEGER_BASE, TENSOR_BASE
 
 #: First op number behind each family's range, in the order of State.family.
 FAMILY_ENDS = (FLOAT_BASE, DOUBLE_BASE, HALF_BASE, TENSOR_BASE)
@@ -78,7 +78,7 @@ _SOURCES = (_integer, _float, _double, _half)
 if config.DISABLE_JIT:
     _BODIES = (execute_integer, execute_float, execute_double, execute_half)
 
-    def entry_addresses() -> tuple[int, ...]:
+    def entry_addresses(op_numbers: np.ndarray) -> tuple[int, ...]:
         """Stand-ins for the entry points' addresses: the families' numbers."""
         return tuple(range(len(_BODIES)))
 
@@ -91,14 +91,19 @@ if config.DISABLE_JIT:
 
 else:
 
-    @lru_cache(maxsize=1)
-    def _entries() -> list:
-        """The compiled entry points; made at the first launch, not at import."""
-        return [cfunc(_ENTRY, cache=True, error_model="numpy", _nrt=False)(source) for source in _SOURCES]
+    @lru_cache(maxsize=None)
+    def _entry(family: int) -> object:
+        """A compiled entry point; made when the first kernel needs it."""
+        return cfunc(_ENTRY, cache=True, error_model="numpy", _nrt=False)(_SOURCES[family])
 
-    def entry_addresses() -> tuple[int, ...]:
-        """Host addresses of the families' entry points, in the order of FAMILY_ENDS."""
-        return tuple(entry.address for entry in _entries())
+    def entry_addresses(op_numbers: np.ndarray) -> tuple[int, ...]:
+        """Host addresses of the families' entry points in the order of FAMILY_ENDS; 0 for a family that
+        none of the op numbers belongs to."""
+        starts = (INTEGER_BASE, *FAMILY_ENDS[:-1])
+        return tuple(
+            _entry(i).address if ((op_numbers >= start) & (op_numbers < end)).any() else 0
+            for i, (start, end) in enumerate(zip(starts, FAMILY_ENDS, strict=True))
+        )
 
     @intrinsic
     def call_family(typing_context, address, op, f0, f1, f2, f3, p0, p1, scratch):

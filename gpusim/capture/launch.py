@@ -15,11 +15,11 @@ import numpy as np
 
 from gpusim.capture import layout as at
 from gpusim.capture.arguments import Arguments
-from gpusim.capture.chunks import close_chunk, grown, new_log
-from gpusim.capture.emulate import run_blocks
+from gpusim.capture.chunks import close_chunk, new_log
 from gpusim.capture.faults import explain
 from gpusim.capture.memory import LOCAL_WINDOW, SHARED_WINDOW, Allocation, DeviceMemory
 from gpusim.capture.prepare import Prepared, prepare
+from gpusim.capture.residents import Residents, Slot
 from gpusim.capture.state import make_machine, make_state, toolchain
 from gpusim.capture.target import Target, check_launch, make_target, shape
 from gpusim.errors import UsageError
@@ -116,13 +116,20 @@ class _Launch:
             cooperative=built.cooperative,
         )
         dynamic = int(shared_bytes)
-        self.states, self.backing = make_state(self.prepared, self.target, self.grid, self.block, dynamic, limit)
         warps = min(self.facts.blocks, self._chunk_blocks()) * self.facts.warps_per_block
         records = min(_LOG_RECORDS, max(1024, 16 * warps))
         log = new_log(records, records, 1024)
-        self.machine = make_machine(self.prepared, self.grid, self.block, dynamic, parameters, self.memory, log)
+        machine = make_machine(self.prepared, self.grid, self.block, dynamic, parameters, self.memory, log)
+
+        def open_slot(registers: np.ndarray | None = None) -> Slot:
+            states, backing = make_state(self.prepared, self.target, self.grid, self.block, dynamic, limit)
+            return Slot(states, machine.registers.copy() if registers is None else registers, backing)
+
+        self.residents = Residents(open_slot(machine.registers), machine, open_slot)
 
     def _chunk_blocks(self) -> int:
+        if self.facts.cooperative:
+            return self.facts.blocks  # they end together
         return max(1, CHUNK_WARPS // self.facts.warps_per_block)
 
     def _map_module(self) -> list[Allocation]:
@@ -151,25 +158,14 @@ class _Launch:
                 self.arguments.fail()
 
     def _chunks(self) -> Iterator[Chunk]:
-        facts, state = self.facts, self.states[0]
-        first, slot = 0, 0
+        facts, residents = self.facts, self.residents
+        first = 0
         while first < facts.blocks:
             end = min(first + self._chunk_blocks(), facts.blocks)
-            state.used[:] = 0
-            next_block = first
-            while next_block < end:
-                status, next_block = run_blocks(self.states, slot, self.machine, first, next_block, end)
-                if status == at.LOG_FULL:
-                    self.machine = grown(self.machine, tuple(int(n) for n in state.used))
-                elif status not in (at.DONE, at.PREEMPTED):
-                    raise explain(
-                        status,
-                        state,
-                        self.prepared.program,
-                        self.memory,
-                        facts.kernel,
-                        self.prepared.image.externals,
-                    )
-            used = tuple(int(n) for n in state.used)
-            yield close_chunk(used, self.machine, first, end - first, facts.warps_per_block)
+            status = residents.run(first, end)
+            if status != at.DONE:
+                externals = self.prepared.image.externals
+                state = residents.failed.states[0]
+                raise explain(status, state, self.prepared.program, self.memory, facts.kernel, externals)
+            yield close_chunk(residents.used(), residents.machine, first, end - first, facts.warps_per_block)
             first = end

@@ -55,7 +55,7 @@ CONVERGENCE_BARRIERS = 16
 BLOCK_BARRIERS = 16
 
 # ---- fragment states -----------------------------------------------------------------------------
-FREE, READY, AT_CONVERGENCE, AT_WARP_WAIT, AT_BARRIER = range(5)
+FREE, READY, AT_CONVERGENCE, AT_WARP_WAIT, AT_BARRIER, AT_GRID = range(6)
 
 # ---- what run functions answer -------------------------------------------------------------------
 (
@@ -71,7 +71,8 @@ FREE, READY, AT_CONVERGENCE, AT_WARP_WAIT, AT_BARRIER = range(5)
     TRAPPED,
     DEADLOCK,
     EXTERNAL_CALL,
-) = range(12)
+    GRID_WAIT,
+) = range(13)
 
 
 class Machine(NamedTuple):

@@ -54,7 +54,7 @@ def make_state(
     state.quantum = WARP_QUANTUM
     state.limit = instruction_limit
     state.slice = BLOCK_SLICE
-    state.family[:] = entry_addresses()
+    state.family[:] = entry_addresses(encoded.matrix[:, at.OP])
     lane = np.arange(warps * at.LANES)
     weights = np.left_shift(np.int64(1), np.arange(at.LANES, dtype=np.int64))
     state.exists[:warps] = (lane < threads).reshape(warps, at.LANES) @ weights

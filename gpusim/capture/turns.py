@@ -167,6 +167,23 @@ def turn(state, registers, row, index_of, runs, warp, global_warp, own_base, run
         push(state, warp, pc + 1, mask, at.READY, np.int64(0))
         return GONE, pc, mask
 
+    if op == ops.EXTERNAL and row[at.F1] != ops.CALL_UNKNOWN:
+        # The handle of the grid is 1; the barrier's result 0 says that all is well. Then it returns.
+        value = 1 if row[at.F1] == ops.CALL_GRID_HANDLE else 0
+        result = own_base + row[at.D_OFFSET]
+        for lane in range(at.LANES):
+            if (executing >> lane) & 1:
+                registers[result + lane] = value
+                if value:
+                    registers[result + at.LANES + lane] = 0
+        outcome, target, back = _branch_indexed(
+            state, row, index_of, runs, warp, global_warp, run_start, pc, mask, executing
+        )
+        if outcome == JUMPED and value == 0:
+            push(state, warp, target, back, at.AT_GRID, np.int64(0))
+            return GONE, target, back
+        return outcome, target, back
+
     stop(state, warp, pc, first_lane(executing), np.int64(row[at.F0]))
     return STOPPED, np.int64(at.EXTERNAL_CALL if op == ops.EXTERNAL else at.TRAPPED), np.int64(0)
 

@@ -26,6 +26,9 @@ CONVERGE_WRITE = CONTROL_BASE + 13  # BMOV B, R
 TRAP = CONTROL_BASE + 14
 EXTERNAL = CONTROL_BASE + 15  # stub of a driver function behind the code
 
+# What a stub does (flags[1] of EXTERNAL).
+CALL_UNKNOWN, CALL_GRID_HANDLE, CALL_GRID_SYNC = range(3)
+
 # Reductions of BAR.RED (flags[1] of BARRIER_WAIT).
 RED_NONE, RED_POPC, RED_AND, RED_OR = range(4)
 

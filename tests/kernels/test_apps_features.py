@@ -11,7 +11,6 @@ import pytest
 from numba import cuda, float32, float64, int32, int64
 from numba.cuda import libdevice
 
-from gpusim.errors import UnsupportedOpcodeError
 
 
 class Mode(enum.IntEnum):
