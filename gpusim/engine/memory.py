@@ -123,6 +123,7 @@ class L2Part:
             sector_bytes=chip.sector_bytes,
             line_sectors=sectors,
             fetch_sectors=chip.fetch_bytes // chip.sector_bytes,
+            near_sectors=1,
             tag=ticks(spec, chip.tag_interval_ns),
             hit=ticks(spec, chip.hit_latency_ns),
             response=response_latency_ticks(spec),
@@ -134,23 +135,21 @@ class L2Part:
         )
         self._state = l2_state.L2State(
             tags=make_tags(chip.slices * sets * chip.ways, sectors),
-            read_ticks=port_ticks(chip.slice_bytes_per_ns),
-            write_ticks=port_ticks(chip.slice_write_bytes_per_ns),
-            lane_ticks=port_ticks(lane),
-            tag_free=np.zeros(chip.slices, np.int64),
-            port_free=np.zeros(chip.slices, np.int64),
-            write_room=np.full(chip.slices, room, np.int64),
-            blocked=np.full((chip.slices, 2), -1, np.int64),
-            lane_free=np.zeros(chip.slices, np.int64),
-            atomic_free=np.zeros(chip.slices, np.int64),
+            costs=np.array(
+                [
+                    port_ticks(rate)
+                    for rate in (chip.slice_bytes_per_ns, chip.slice_write_bytes_per_ns, lane)
+                ]
+            ),
+            servers=np.zeros((chip.slices, l2_state.SERVERS), np.int64),
             nodes=np.zeros((_FIRST_NODES, l2_state.NODE_COLUMNS), np.int64),
-            heap_keys=np.zeros(_FIRST_NODES, np.int64),
-            heap_nodes=np.zeros(_FIRST_NODES, np.int64),
+            heap=np.zeros((2, _FIRST_NODES), np.int64),
             scalars=np.zeros(l2_state.SCALARS, np.int64),
-            counters=np.zeros(l2_state.COUNTERS, np.int64),
             responses=np.zeros(256, RESPONSE),
             dram=np.zeros(256, DRAM_REQUEST),
         )
+        self._state.servers[:, l2_state.WRITE_ROOM] = room
+        self._state.servers[:, l2_state.FIRST_BLOCKED] = -1
         _link_free(self._state.nodes, l2_state.NEXT, 0)
         kept = min(room, spec.dram.write_high_entries * max(1, spec.dram.channels // chip.slices))
         #: Dirty lines that warming has evicted last, by slice, and their number.
@@ -176,7 +175,7 @@ class L2Part:
     def next_tick(self) -> int:
         """Earliest tick with work, own or delivered; NEVER when there is none."""
         scalars = self._state.scalars
-        own = int(time_of(self._state.heap_keys[0])) if scalars[l2_state.HEAP_SIZE] else NEVER
+        own = int(time_of(self._state.heap[0, 0])) if scalars[l2_state.HEAP_SIZE] else NEVER
         return min(own, self._requests.next_tick(), self._fills.next_tick())
 
     def advance(self, until_tick: int) -> Outgoing:
@@ -211,11 +210,9 @@ class L2Part:
             _link_free(bigger, l2_state.NEXT, first)
             bigger[-1, l2_state.NEXT] = state.scalars[l2_state.FREE_NODE]
             state.scalars[l2_state.FREE_NODE] = first
-            state = state._replace(
-                nodes=bigger,
-                heap_keys=_grown(state.heap_keys, len(bigger)),
-                heap_nodes=_grown(state.heap_nodes, len(bigger)),
-            )
+            heap = np.zeros((2, len(bigger)), np.int64)
+            heap[:, : state.heap.shape[1]] = state.heap
+            state = state._replace(nodes=bigger, heap=heap)
         if len(state.responses) < outstanding:
             state = state._replace(responses=np.zeros(2 * outstanding, RESPONSE))
         if len(state.dram) < _DRAM_PER_EVENT * events:
@@ -259,7 +256,7 @@ class L2Part:
         rates, state = self._rates, self._state
         for request, (index, line) in zip(batch, rows, strict=True):
             state.scalars[l2_state.BIRTHS] += 1
-            state.write_room[index] -= 1
+            state.servers[index, l2_state.WRITE_ROOM] -= 1
             request["time"] = tick + rates.to_dram
             request["line"] = line * rates.line_bytes
             request["sequence"] = state.scalars[l2_state.BIRTHS]
@@ -278,7 +275,7 @@ class L2Part:
 
     def counters(self) -> dict[str, int]:
         """Cumulative counters; Nsight Compute's names where they mean the same."""
-        c = self._state.counters
+        c = self._state.scalars
         return {
             "lts__t_requests.sum": int(c[l2_state.REQUESTS]),
             "lts__t_sectors_op_read.sum": int(c[l2_state.READ_SECTORS]),

@@ -2,8 +2,8 @@
 
 Mental model: an event is a *key*, its tick and behind it the order of its birth, and a *node*. The two
 are packed into one integer, so that equal ticks come out in order of birth, never by accident of
-layout, and one comparison decides. ``keys`` int64 and ``nodes`` int64 are parallel arrays whose first
-``size`` entries are the heap; the caller keeps ``size`` and grows the arrays.
+layout, and one comparison decides. ``heap`` int64[2, capacity] holds keys in row 0 and nodes in row 1;
+the first ``size`` columns are the heap; the caller keeps ``size`` and grows the array.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ def time_of(key: int) -> int:
 
 
 @inner
-def push(keys: np.ndarray, nodes: np.ndarray, size: int, key: int, node: int) -> int:
-    """Add an event (the arrays must have room); the new size."""
+def push(heap: np.ndarray, size: int, key: int, node: int) -> int:
+    """Add an event (``heap`` must have room); the new size."""
     child = size
     while child > 0:
         parent = (child - 1) >> 2
-        if keys[parent] < key:
+        if heap[0, parent] < key:
             break
-        keys[child] = keys[parent]
-        nodes[child] = nodes[parent]
+        heap[0, child] = heap[0, parent]
+        heap[1, child] = heap[1, parent]
         child = parent
-    keys[child] = key
-    nodes[child] = node
+    heap[0, child] = key
+    heap[1, child] = node
     return size + 1
 
 
 @inner
-def pop(keys: np.ndarray, nodes: np.ndarray, size: int) -> int:
+def pop(heap: np.ndarray, size: int) -> int:
     """Drop the first event (read entry 0 before); the new size."""
     size -= 1
-    key, node = keys[size], nodes[size]
+    key, node = heap[0, size], heap[1, size]
     hole = 0
     while True:
         child = 4 * hole + 1
@@ -56,13 +56,13 @@ def pop(keys: np.ndarray, nodes: np.ndarray, size: int) -> int:
             break
         least = child
         for other in range(child + 1, min(child + 4, size)):
-            if keys[other] < keys[least]:
+            if heap[0, other] < heap[0, least]:
                 least = other
-        if key < keys[least]:
+        if key < heap[0, least]:
             break
-        keys[hole] = keys[least]
-        nodes[hole] = nodes[least]
+        heap[0, hole] = heap[0, least]
+        heap[1, hole] = heap[1, least]
         hole = least
-    keys[hole] = key
-    nodes[hole] = node
+    heap[0, hole] = key
+    heap[1, hole] = node
     return size

@@ -37,6 +37,8 @@ from gpusim.model.l2_state import (
     HIT_SECTORS,
     HOME,
     KIND,
+    LANE_COST,
+    LANE_FREE,
     LAST_TICK,
     LEFT,
     LINE,
@@ -46,6 +48,8 @@ from gpusim.model.l2_state import (
     NEXT,
     OPERATIONS,
     OUTSTANDING,
+    PORT_FREE,
+    READ_COST,
     READ_SECTORS,
     REDUCTION_SECTORS,
     REQUESTS,
@@ -57,6 +61,11 @@ from gpusim.model.l2_state import (
     SM,
     STAGE,
     TAG,
+    TAG_FREE,
+    UNIT_FREE,
+    USES,
+    WRITE_COST,
+    WRITE_ROOM,
     WRITE_SECTORS,
     WRITE_STALLS,
     L2Rates,
@@ -72,10 +81,12 @@ from gpusim.model.l2_state import (
 )
 from gpusim.model.l2_tags import (
     DIRTY,
+    HELD,
     NO_ROOM,
     NO_SLOT,
     PENDING,
     VALID,
+    WAITER,
     find,
     install,
     touch,
@@ -105,8 +116,10 @@ def _respond(s: L2State, time: int, node: int) -> None:
 
 @inner
 def _ask_dram(
-    p: L2Rates, s: L2State, time: int, line: int, handle: int, kind: int, sectors: int
+    p: L2Rates, s: L2State, time: int, line: int, handle: int, sectors: int
 ) -> None:
+    """Read sectors into slot ``handle`` (NOBODY: only occupy the channel), or write them and get the
+    room back (``handle`` at or below ROOM_OF_SLICE_0)."""
     at = s.scalars[DRAM_REQUESTS]
     s.scalars[BIRTHS] += 1
     s.dram[at]["time"] = time + p.to_dram
@@ -114,7 +127,7 @@ def _ask_dram(
     s.dram[at]["sequence"] = s.scalars[BIRTHS]
     s.dram[at]["handle"] = handle
     s.dram[at]["channel"] = channel_of(line, p.slices, p.channels)
-    s.dram[at]["kind"] = kind
+    s.dram[at]["kind"] = WRITE if handle <= ROOM_OF_SLICE_0 else READ
     s.dram[at]["sectors"] = sectors
     s.scalars[DRAM_REQUESTS] = at + 1
 
@@ -122,17 +135,17 @@ def _ask_dram(
 @inner
 def _look_up(p: L2Rates, s: L2State, slice_index: int, time: int) -> int:
     """Take a slice's tag stage at ``time`` or as soon as it is free; the end of the lookup."""
-    end = max(time, s.tag_free[slice_index]) + p.tag
-    s.tag_free[slice_index] = end
+    end = max(time, s.servers[slice_index, TAG_FREE]) + p.tag
+    s.servers[slice_index, TAG_FREE] = end
     return end
 
 
 @inner
 def _move(s: L2State, slice_index: int, time: int, cost: int) -> int:
     """Move sectors through a slice's data port, from ``time`` or as soon as it is free; the end."""
-    end = max(time, s.port_free[slice_index]) + cost
-    s.port_free[slice_index] = end
-    s.counters[BUSY_TICKS] += cost
+    end = max(time, s.servers[slice_index, PORT_FREE]) + cost
+    s.servers[slice_index, PORT_FREE] = end
+    s.scalars[BUSY_TICKS] += cost
     return end
 
 
@@ -147,9 +160,9 @@ def _look_up_and_move(p: L2Rates, s: L2State, slice_index: int, time: int, cost:
 def _cross(p: L2Rates, s: L2State, lane: int, time: int, sectors: int) -> int:
     """Send sectors over the lane into slice ``lane`` of the other partition; the arrival."""
     count = popcount(sectors)
-    end = max(time, s.lane_free[lane]) + s.lane_ticks[count]
-    s.lane_free[lane] = end
-    s.counters[FAR_SECTORS] += count
+    end = max(time, s.servers[lane, LANE_FREE]) + s.costs[LANE_COST, count]
+    s.servers[lane, LANE_FREE] = end
+    s.scalars[FAR_SECTORS] += count
     return end + p.far
 
 
@@ -163,17 +176,18 @@ def _claim(p: L2Rates, s: L2State, slice_index: int, node: int, now: int, data_a
     if slot == NO_SLOT:
         slot = victim(s.tags, first, p.ways)
         if slot == NO_SLOT:
-            s.counters[SET_STALLS] += 1
+            s.scalars[SET_STALLS] += 1
         else:
             dirty = np.int64(s.tags.masks[slot, DIRTY])
             if dirty:
-                if s.write_room[slice_index] == 0:
-                    s.counters[WRITE_STALLS] += 1
+                if s.servers[slice_index, WRITE_ROOM] == 0:
+                    s.scalars[WRITE_STALLS] += 1
                     return NO_ROOM
                 _evict(p, s, slice_index, slot, dirty, data_at)
             install(s.tags, slot, line)
     if slot != NO_SLOT:
-        touch(s.tags, slot)
+        s.scalars[USES] += 1
+        touch(s.tags, slot, s.scalars[USES])
     unblock(s, slice_index, now)
     return slot
 
@@ -181,24 +195,24 @@ def _claim(p: L2Rates, s: L2State, slice_index: int, node: int, now: int, data_a
 @inner
 def _evict(p: L2Rates, s: L2State, slice_index: int, slot: int, dirty: int, time: int) -> None:
     """Send a slot's dirty sectors to DRAM."""
-    s.write_room[slice_index] -= 1
-    line = s.tags.tags[slot]
+    s.servers[slice_index, WRITE_ROOM] -= 1
+    line = s.tags.slots[HELD, slot]
     part = dirty & ~np.int64(s.tags.masks[slot, VALID])
     if part:  # the DRAM's error code spans a sector: read what the writes left out
-        _ask_dram(p, s, time, line, NOBODY, READ, part)
-    _ask_dram(p, s, time, line, ROOM_OF_SLICE_0 - slice_index, WRITE, dirty)
-    s.counters[EVICTED_SECTORS] += popcount(dirty)
+        _ask_dram(p, s, time, line, np.int64(NOBODY), part)
+    _ask_dram(p, s, time, line, ROOM_OF_SLICE_0 - slice_index, dirty)
+    s.scalars[EVICTED_SECTORS] += popcount(dirty)
 
 
 @inner
 def _hold(
-    p: L2Rates, s: L2State, time: int, slice_index: int, node: int, stage: int, why: int
+    p: L2Rates, s: L2State, time: int, slice_index: int, node: int, why: int
 ) -> None:
     """A node that could not claim a slot tries again: later, or when there is room to evict."""
     if why == NO_SLOT:
-        schedule(s, time + p.retry, node, stage)
+        schedule(s, time + p.retry, node)
     else:
-        block(s, slice_index, node, stage)
+        block(s, slice_index, node)
 
 
 @inner
@@ -210,8 +224,8 @@ def _wait_for(p: L2Rates, s: L2State, slot: int, node: int, missing: int, group:
     wanted = whole_groups(missing & ~present, group, p.line_sectors) & ~present
     masks[slot, PENDING] = masks[slot, PENDING] | wanted
     s.nodes[node, LEFT] = missing
-    s.nodes[node, NEXT] = s.tags.waiter[slot]
-    s.tags.waiter[slot] = node
+    s.nodes[node, NEXT] = s.tags.slots[WAITER, slot]
+    s.tags.slots[WAITER, slot] = node
     return wanted
 
 
@@ -221,15 +235,15 @@ def _read(p: L2Rates, s: L2State, time: int, node: int) -> None:
     sectors, here = s.nodes[node, SECTORS], s.nodes[node, NEAR]
     slot = _claim(p, s, here, node, time, time + p.hit)
     if slot < 0:
-        _hold(p, s, time, here, node, ARRIVED, slot)
+        _hold(p, s, time, here, node, slot)
         return
     masks = s.tags.masks
     missing = sectors & ~np.int64(masks[slot, VALID])
     absent = popcount(missing)
-    s.counters[MISS_SECTORS] += absent
-    s.counters[HIT_SECTORS] += popcount(sectors) - absent
+    s.scalars[MISS_SECTORS] += absent
+    s.scalars[HIT_SECTORS] += popcount(sectors) - absent
     if missing == 0:
-        end = _look_up_and_move(p, s, here, time, s.read_ticks[popcount(sectors)])
+        end = _look_up_and_move(p, s, here, time, s.costs[READ_COST, popcount(sectors)])
         _respond(s, end + p.hit + p.response, node)
         drop_node(s, node)
         return
@@ -237,9 +251,9 @@ def _read(p: L2Rates, s: L2State, time: int, node: int) -> None:
     if here == s.nodes[node, HOME]:
         wanted = _wait_for(p, s, slot, node, missing, p.fetch_sectors)
         if wanted:
-            _ask_dram(p, s, end + p.hit, s.nodes[node, LINE], slot, READ, wanted)
+            _ask_dram(p, s, end + p.hit, s.nodes[node, LINE], slot, wanted)
         return
-    wanted = _wait_for(p, s, slot, node, missing, 1)
+    wanted = _wait_for(p, s, slot, node, missing, p.near_sectors)
     if wanted:
         child = new_node(s)
         s.nodes[child, LINE] = s.nodes[node, LINE]
@@ -249,27 +263,29 @@ def _read(p: L2Rates, s: L2State, time: int, node: int) -> None:
         s.nodes[child, SECTORS] = wanted
         s.nodes[child, KIND] = READ
         s.nodes[child, SLOT] = slot
-        schedule(s, end + p.hit + p.far, child, FAR_READ)
+        s.nodes[child, STAGE] = FAR_READ
+        schedule(s, end + p.hit + p.far, child)
 
 
 @inner
 def _far_read(p: L2Rates, s: L2State, time: int, node: int) -> None:
     """The far partition's read of a line at its home slice."""
     sectors, here = s.nodes[node, SECTORS], s.nodes[node, HOME]
+    s.nodes[node, STAGE] = FAR_READ
     slot = _claim(p, s, here, node, time, time)
     if slot < 0:
-        _hold(p, s, time, here, node, FAR_READ, slot)
+        _hold(p, s, time, here, node, slot)
         return
     missing = sectors & ~np.int64(s.tags.masks[slot, VALID])
     if missing == 0:
         end = _look_up(p, s, here, time)
-        schedule(s, _cross(p, s, s.nodes[node, NEAR], end, sectors), node, NEAR_FILL)
+        s.nodes[node, STAGE] = NEAR_FILL
+        schedule(s, _cross(p, s, s.nodes[node, NEAR], end, sectors), node)
         return
     end = _look_up(p, s, here, time)
-    s.nodes[node, STAGE] = FAR_READ
     wanted = _wait_for(p, s, slot, node, missing, p.fetch_sectors)
     if wanted:
-        _ask_dram(p, s, end + p.far_miss, s.nodes[node, LINE], slot, READ, wanted)
+        _ask_dram(p, s, end + p.far_miss, s.nodes[node, LINE], slot, wanted)
 
 
 @inner
@@ -282,11 +298,12 @@ def _way_back(p: L2Rates, s: L2State, node: int) -> int:
 def _write(p: L2Rates, s: L2State, time: int, node: int) -> None:
     """A write at its line's home slice; the ack leaves when the slice has taken it."""
     sectors, here = s.nodes[node, SECTORS], s.nodes[node, HOME]
+    s.nodes[node, STAGE] = FAR_WRITE
     slot = _claim(p, s, here, node, time, time)
     if slot < 0:
-        _hold(p, s, time, here, node, FAR_WRITE, slot)
+        _hold(p, s, time, here, node, slot)
         return
-    end = _look_up_and_move(p, s, here, time, s.write_ticks[popcount(sectors)])
+    end = _look_up_and_move(p, s, here, time, s.costs[WRITE_COST, popcount(sectors)])
     write_sectors(s.tags, slot, sectors, s.nodes[node, BYTES], p.sector_bytes)
     if s.nodes[node, NEAR] == here:
         spoil_copies(p, s, here, s.nodes[node, SET], s.nodes[node, LINE], sectors)
@@ -298,11 +315,12 @@ def _write(p: L2Rates, s: L2State, time: int, node: int) -> None:
 def _atomic(p: L2Rates, s: L2State, time: int, node: int) -> None:
     """An atomic or reduction at its line's home slice: it needs the old data there."""
     sectors, here = s.nodes[node, SECTORS], s.nodes[node, HOME]
+    s.nodes[node, STAGE] = FAR_ATOMIC
     slot = _claim(p, s, here, node, time, time)
     if slot < 0:
-        _hold(p, s, time, here, node, FAR_ATOMIC, slot)
+        _hold(p, s, time, here, node, slot)
         return
-    end = _look_up_and_move(p, s, here, time, s.read_ticks[popcount(sectors)]) + p.hit
+    end = _look_up_and_move(p, s, here, time, s.costs[READ_COST, popcount(sectors)]) + p.hit
     spoil_copies(p, s, here, s.nodes[node, SET], s.nodes[node, LINE], sectors)
     if s.nodes[node, KIND] == REDUCTION:
         _respond(s, end + _way_back(p, s, node) + p.response, node)
@@ -310,10 +328,9 @@ def _atomic(p: L2Rates, s: L2State, time: int, node: int) -> None:
     if missing == 0:
         _operate(p, s, end, node, slot)
         return
-    s.nodes[node, STAGE] = FAR_ATOMIC
     wanted = _wait_for(p, s, slot, node, missing, p.fetch_sectors)
     if wanted:
-        _ask_dram(p, s, end, s.nodes[node, LINE], slot, READ, wanted)
+        _ask_dram(p, s, end, s.nodes[node, LINE], slot, wanted)
 
 
 @inner
@@ -321,8 +338,8 @@ def _operate(p: L2Rates, s: L2State, time: int, node: int, slot: int) -> None:
     """The arithmetic of an atomic at its slice: one word, or one sector, after the other."""
     sectors, here = s.nodes[node, SECTORS], s.nodes[node, HOME]
     turns = max(s.nodes[node, OPERATIONS], popcount(sectors))
-    end = max(time, s.atomic_free[here]) + turns * p.atomic
-    s.atomic_free[here] = end
+    end = max(time, s.servers[here, UNIT_FREE]) + turns * p.atomic
+    s.servers[here, UNIT_FREE] = end
     s.tags.masks[slot, DIRTY] = s.tags.masks[slot, DIRTY] | sectors
     if s.nodes[node, KIND] == ATOMIC:
         if s.nodes[node, NEAR] != here:
@@ -336,7 +353,7 @@ def _to_home(p: L2Rates, s: L2State, time: int, node: int) -> None:
     """A write or atomic at its near slice: on to home, over the link where home is far."""
     sectors, home = s.nodes[node, SECTORS], s.nodes[node, HOME]
     is_write = s.nodes[node, KIND] == WRITE
-    s.counters[HIT_SECTORS] += popcount(sectors)
+    s.scalars[HIT_SECTORS] += popcount(sectors)
     if s.nodes[node, NEAR] == home:
         if is_write:
             _write(p, s, time, node)
@@ -345,7 +362,8 @@ def _to_home(p: L2Rates, s: L2State, time: int, node: int) -> None:
         return
     end = _look_up(p, s, s.nodes[node, NEAR], time)
     arrival = _cross(p, s, home, end, sectors)
-    schedule(s, arrival, node, FAR_WRITE if is_write else FAR_ATOMIC)
+    s.nodes[node, STAGE] = FAR_WRITE if is_write else FAR_ATOMIC
+    schedule(s, arrival, node)
 
 
 @inner
@@ -355,8 +373,8 @@ def fill(p: L2Rates, s: L2State, time: int, slot: int, sectors: int) -> None:
     masks[slot, VALID] = masks[slot, VALID] | sectors
     masks[slot, PENDING] = masks[slot, PENDING] & ~sectors
     # The list is youngest first; the oldest waiter is served first, so turn it round.
-    node = s.tags.waiter[slot]
-    s.tags.waiter[slot] = -1
+    node = s.tags.slots[WAITER, slot]
+    s.tags.slots[WAITER, slot] = -1
     turned = -1
     while node >= 0:
         following = s.nodes[node, NEXT]
@@ -369,18 +387,19 @@ def fill(p: L2Rates, s: L2State, time: int, slot: int, sectors: int) -> None:
         left = s.nodes[node, LEFT] & ~sectors
         s.nodes[node, LEFT] = left
         if left:
-            s.nodes[node, NEXT] = s.tags.waiter[slot]
-            s.tags.waiter[slot] = node
+            s.nodes[node, NEXT] = s.tags.slots[WAITER, slot]
+            s.tags.slots[WAITER, slot] = node
         elif s.nodes[node, STAGE] == FAR_ATOMIC:
             _operate(p, s, time, node, slot)
         else:
             asked = s.nodes[node, SECTORS]
             from_far = s.nodes[node, STAGE] == FAR_READ
             if from_far:
-                schedule(s, _cross(p, s, s.nodes[node, NEAR], time, asked), node, NEAR_FILL)
+                s.nodes[node, STAGE] = NEAR_FILL
+                schedule(s, _cross(p, s, s.nodes[node, NEAR], time, asked), node)
             else:
                 here = s.nodes[node, NEAR]
-                end = _move(s, here, time, s.read_ticks[popcount(asked)])
+                end = _move(s, here, time, s.costs[READ_COST, popcount(asked)])
                 _respond(s, end + p.response, node)
                 drop_node(s, node)
         node = following
@@ -400,19 +419,19 @@ def _accept(p: L2Rates, s: L2State, time: int, request: np.void) -> None:
     s.nodes[node, BYTES] = request["bytes"]
     s.nodes[node, OPERATIONS] = request["operations"]
     s.nodes[node, STAGE] = ARRIVED
-    s.counters[REQUESTS] += 1
+    s.scalars[REQUESTS] += 1
     s.scalars[OUTSTANDING] += 1
     count = popcount(sectors)
     if kind == READ:
-        s.counters[READ_SECTORS] += count
+        s.scalars[READ_SECTORS] += count
         _read(p, s, time, node)
         return
     if kind == WRITE:
-        s.counters[WRITE_SECTORS] += count
+        s.scalars[WRITE_SECTORS] += count
     elif kind == ATOMIC:
-        s.counters[ATOMIC_SECTORS] += count
+        s.scalars[ATOMIC_SECTORS] += count
     else:
-        s.counters[REDUCTION_SECTORS] += count
+        s.scalars[REDUCTION_SECTORS] += count
     _to_home(p, s, time, node)
 
 
@@ -453,7 +472,7 @@ def handle_until(
         time = NEVER
         source = 0
         if s.scalars[HEAP_SIZE] > 0:
-            time = time_of(s.heap_keys[0])
+            time = time_of(s.heap[0, 0])
         if taken_fills < len(fills) and fills[taken_fills]["time"] < time:
             time = fills[taken_fills]["time"]
             source = 1
@@ -464,17 +483,17 @@ def handle_until(
             return taken_requests, taken_fills
         s.scalars[LAST_TICK] = time
         if source == 0:
-            node = s.heap_nodes[0]
-            s.scalars[HEAP_SIZE] = pop(s.heap_keys, s.heap_nodes, s.scalars[HEAP_SIZE])
+            node = s.heap[1, 0]
+            s.scalars[HEAP_SIZE] = pop(s.heap, s.scalars[HEAP_SIZE])
             _resume(p, s, time, node)
         elif source == 1:
-            handle = fills[taken_fills]["handle"]
+            handle = np.int64(fills[taken_fills]["handle"])
             sectors = np.int64(fills[taken_fills]["sectors"])
             taken_fills += 1
             if handle >= 0:
                 fill(p, s, time, handle, sectors)
             elif handle <= ROOM_OF_SLICE_0:
-                s.write_room[ROOM_OF_SLICE_0 - handle] += 1
+                s.servers[ROOM_OF_SLICE_0 - handle, WRITE_ROOM] += 1
                 unblock(s, ROOM_OF_SLICE_0 - handle, time)
         else:
             taken_requests += 1

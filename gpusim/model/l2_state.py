@@ -39,10 +39,9 @@ NODE_COLUMNS = 14
 ARRIVED, FAR_READ, FAR_WRITE, FAR_ATOMIC, NEAR_FILL = range(5)
 
 # Scalars of the state.
-FREE_NODE, HEAP_SIZE, BIRTHS, LAST_TICK, RESPONSES, DRAM_REQUESTS, OUTSTANDING = range(7)
-SCALARS = 7
+FREE_NODE, HEAP_SIZE, BIRTHS, LAST_TICK, RESPONSES, DRAM_REQUESTS, OUTSTANDING, USES = range(8)
 
-# Counters, in sectors unless the name says otherwise.
+# Counters among the scalars, in sectors unless the name says otherwise.
 (
     READ_SECTORS,
     WRITE_SECTORS,
@@ -56,8 +55,23 @@ SCALARS = 7
     WRITE_STALLS,
     BUSY_TICKS,
     EVICTED_SECTORS,
-) = range(12)
-COUNTERS = 12
+) = range(8, 20)
+SCALARS = 20
+
+# Columns of a slice's servers: the tick at which each is free, and who waits for what.
+(
+    TAG_FREE,  # lookups
+    PORT_FREE,  # data to and from its SMs
+    LANE_FREE,  # data from the other partition into this slice
+    UNIT_FREE,  # atomics
+    WRITE_ROOM,  # dirty lines that may yet be evicted
+    FIRST_BLOCKED,  # nodes that wait for write room, or -1
+    LAST_BLOCKED,
+) = range(7)
+SERVERS = 7
+
+# Rows of the costs: ticks that n sectors take.
+READ_COST, WRITE_COST, LANE_COST = range(3)
 
 
 class L2Rates(NamedTuple):
@@ -72,7 +86,8 @@ class L2Rates(NamedTuple):
     line_bytes: int
     sector_bytes: int
     line_sectors: int
-    fetch_sectors: int
+    fetch_sectors: int  # asked of DRAM at a time
+    near_sectors: int  # asked of the far partition at a time
     tag: int  # a slice's port, a lookup
     hit: int  # lookup to data
     response: int  # slice to SM
@@ -87,20 +102,11 @@ class L2State(NamedTuple):
     """Everything that changes: tags, the slices' servers, nodes and events, outgoing messages."""
 
     tags: Tags
-    read_ticks: np.ndarray  # int64[sectors + 1]: port time of n sectors, read
-    write_ticks: np.ndarray  # the same, written
-    lane_ticks: np.ndarray  # the same, on a slice's lane of the link
-    tag_free: np.ndarray  # int64[slices]: when a slice can look up again; partition-major
-    port_free: np.ndarray  # int64[slices]: when its data port to the SMs is free
-    write_room: np.ndarray  # int64[slices]: dirty lines that a slice may yet evict
-    blocked: np.ndarray  # int64[slices, 2]: first and last node that waits for write room, or -1
-    lane_free: np.ndarray  # int64[slices]: lane into this slice
-    atomic_free: np.ndarray  # int64[slices]
+    costs: np.ndarray  # int64[3, sectors + 1]
+    servers: np.ndarray  # int64[slices, SERVERS]: partition-major
     nodes: np.ndarray  # int64[n, NODE_COLUMNS]
-    heap_keys: np.ndarray  # int64[n]
-    heap_nodes: np.ndarray  # int64[n]
+    heap: np.ndarray  # int64[2, n]: keys, nodes
     scalars: np.ndarray  # int64[SCALARS]
-    counters: np.ndarray  # int64[COUNTERS]
     responses: np.ndarray  # RESPONSE[...]
     dram: np.ndarray  # DRAM_REQUEST[...]
 
@@ -137,33 +143,32 @@ def drop_node(s: L2State, node: int) -> None:
 
 
 @inner
-def block(s: L2State, slice_index: int, node: int, stage: int) -> None:
+def block(s: L2State, slice_index: int, node: int) -> None:
     """Let the node wait, in order, until the slice may evict a dirty line."""
-    s.nodes[node, STAGE] = stage
     s.nodes[node, NEXT] = -1
-    if s.blocked[slice_index, 0] < 0:
-        s.blocked[slice_index, 0] = node
+    if s.servers[slice_index, FIRST_BLOCKED] < 0:
+        s.servers[slice_index, FIRST_BLOCKED] = node
     else:
-        s.nodes[s.blocked[slice_index, 1], NEXT] = node
-    s.blocked[slice_index, 1] = node
+        s.nodes[s.servers[slice_index, LAST_BLOCKED], NEXT] = node
+    s.servers[slice_index, LAST_BLOCKED] = node
 
 
 @inner
-def schedule(s: L2State, time: int, node: int, stage: int) -> None:
-    s.nodes[node, STAGE] = stage
+def schedule(s: L2State, time: int, node: int) -> None:
+    """Let the node's STAGE come up at tick ``time``."""
     s.scalars[BIRTHS] += 1
     key = make_key(time, s.scalars[BIRTHS])
-    s.scalars[HEAP_SIZE] = push(s.heap_keys, s.heap_nodes, s.scalars[HEAP_SIZE], key, node)
+    s.scalars[HEAP_SIZE] = push(s.heap, s.scalars[HEAP_SIZE], key, node)
 
 
 @inner
 def unblock(s: L2State, slice_index: int, time: int) -> None:
     """If a dirty line may be evicted again, let the node that has waited longest try once more; its
     own claim then lets the next one try."""
-    node = s.blocked[slice_index, 0]
-    if node >= 0 and s.write_room[slice_index] > 0:
-        s.blocked[slice_index, 0] = s.nodes[node, NEXT]
-        schedule(s, time, node, s.nodes[node, STAGE])
+    node = s.servers[slice_index, FIRST_BLOCKED]
+    if node >= 0 and s.servers[slice_index, WRITE_ROOM] > 0:
+        s.servers[slice_index, FIRST_BLOCKED] = s.nodes[node, NEXT]
+        schedule(s, time, node)
 
 
 @inner

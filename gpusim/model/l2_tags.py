@@ -6,10 +6,9 @@ DRAM), *pending* (asked for, not arrived); a sector written only in part is dirt
 and ``written`` counts its bytes until the writes cover it. The least recently used slot without
 pending sectors is the victim.
 
-All arrays are flat over slots; a set is the run of ``ways`` slots from its ``first`` one. ``tags`` int64
-line number or EMPTY; ``stamps`` int64 time of last use in lookups; ``masks`` uint8[slots, 3] VALID, DIRTY,
-PENDING; ``written`` uint8[slots, sectors]; ``waiter`` int64 first waiting node or -1; ``clock`` int64[1]
-lookups so far.
+A set is the run of ``ways`` slots from its ``first`` one. ``slots`` int64[3, slots]: HELD line number or
+EMPTY, STAMP of the last use, WAITER first waiting node or -1. ``masks`` uint8[slots, 3 + sectors]: VALID,
+DIRTY, PENDING sector masks, and from WRITTEN on each sector's written bytes.
 """
 
 from __future__ import annotations
@@ -24,46 +23,38 @@ EMPTY = -1
 NO_SLOT = -1
 #: No slot yet: its dirty line must wait for room in DRAM's queue.
 NO_ROOM = -2
-VALID, DIRTY, PENDING = 0, 1, 2
+HELD, STAMP, WAITER = 0, 1, 2
+VALID, DIRTY, PENDING, WRITTEN = 0, 1, 2, 3
 
 
 class Tags(NamedTuple):
     """State of the tag store; see the module's text for shapes."""
 
-    tags: np.ndarray
-    stamps: np.ndarray
+    slots: np.ndarray
     masks: np.ndarray
-    written: np.ndarray
-    waiter: np.ndarray
-    clock: np.ndarray
 
 
 def make_tags(slots: int, sectors: int) -> Tags:
     """An empty tag store of ``slots`` slots in all, of ``sectors`` sectors each."""
-    return Tags(
-        tags=np.full(slots, EMPTY, np.int64),
-        stamps=np.zeros(slots, np.int64),
-        masks=np.zeros((slots, 3), np.uint8),
-        written=np.zeros((slots, sectors), np.uint8),
-        waiter=np.full(slots, -1, np.int64),
-        clock=np.zeros(1, np.int64),
-    )
+    state = np.zeros((3, slots), np.int64)
+    state[HELD] = EMPTY
+    state[WAITER] = -1
+    return Tags(state, np.zeros((slots, WRITTEN + sectors), np.uint8))
 
 
 @inner
 def find(t: Tags, first: int, ways: int, line: int) -> int:
     """The slot that holds ``line`` in the set from slot ``first``, or NO_SLOT."""
     for slot in range(first, first + ways):
-        if t.tags[slot] == line:
+        if t.slots[HELD, slot] == line:
             return slot
     return NO_SLOT
 
 
 @inner
-def touch(t: Tags, slot: int) -> None:
-    """Make the slot the most recently used one."""
-    t.clock[0] += 1
-    t.stamps[slot] = t.clock[0]
+def touch(t: Tags, slot: int, stamp: int) -> None:
+    """Make the slot the most recently used one; ``stamp`` rises from use to use."""
+    t.slots[STAMP, slot] = stamp
 
 
 @inner
@@ -73,23 +64,23 @@ def victim(t: Tags, first: int, ways: int) -> int:
     best = NO_SLOT
     oldest = np.int64(0)
     for slot in range(first, first + ways):
-        if t.tags[slot] == EMPTY:
+        if t.slots[HELD, slot] == EMPTY:
             return slot
-        if (best == NO_SLOT or t.stamps[slot] < oldest) and t.masks[slot, PENDING] == 0:
+        if (best == NO_SLOT or t.slots[STAMP, slot] < oldest) and t.masks[slot, PENDING] == 0:
             best = slot
-            oldest = t.stamps[slot]
+            oldest = t.slots[STAMP, slot]
     return best
 
 
 @inner
 def install(t: Tags, slot: int, line: int) -> None:
     """Give the slot to ``line``, with no sector valid; what it held is forgotten."""
-    t.tags[slot] = line
+    t.slots[HELD, slot] = line
     t.masks[slot, VALID] = 0
     t.masks[slot, DIRTY] = 0
     t.masks[slot, PENDING] = 0
-    for sector in range(t.written.shape[1]):
-        t.written[slot, sector] = 0
+    for column in range(WRITTEN, t.masks.shape[1]):
+        t.masks[slot, column] = 0
 
 
 @inner
@@ -97,13 +88,13 @@ def write_sectors(t: Tags, slot: int, sectors: int, payload_bytes: int, sector_b
     """Mark sectors dirty; those that the payload covers become valid. The payload is taken to
     spread evenly over the sectors, and partial writes of one sector not to overlap."""
     count = 0
-    for sector in range(t.written.shape[1]):
+    for sector in range(t.masks.shape[1] - WRITTEN):
         count += (sectors >> sector) & 1
     share = payload_bytes // max(count, 1)
-    for sector in range(t.written.shape[1]):
+    for sector in range(t.masks.shape[1] - WRITTEN):
         if (sectors >> sector) & 1:
-            total = min(sector_bytes, np.int64(t.written[slot, sector]) + share)
-            t.written[slot, sector] = total
+            total = min(sector_bytes, np.int64(t.masks[slot, WRITTEN + sector]) + share)
+            t.masks[slot, WRITTEN + sector] = total
             if total >= sector_bytes:
                 t.masks[slot, VALID] = t.masks[slot, VALID] | (1 << sector)
     t.masks[slot, DIRTY] = t.masks[slot, DIRTY] | sectors

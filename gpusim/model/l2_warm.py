@@ -13,8 +13,8 @@ from gpusim.model.compiled import compiled, inner
 from gpusim.model.address_hash import set_of, slice_of
 from gpusim.model.compiled import compiled, inner
 from gpusim.model.crossbar import partition_of_sm
-from gpusim.model.l2_state import L2Rates, L2State, first_slot, spoil_copies
-from gpusim.model.l2_tags import DIRTY, NO_SLOT, VALID, find, install, touch, victim
+from gpusim.model.l2_state import USES, L2Rates, L2State, first_slot, spoil_copies
+from gpusim.model.l2_tags import DIRTY, HELD, NO_SLOT, VALID, find, install, touch, victim
 
 
 @inner
@@ -34,11 +34,12 @@ def _warm_slot(
         if slot != NO_SLOT:
             if s.tags.masks[slot, DIRTY]:
                 kept = evicted.shape[1]
-                evicted[slice_index, evictions[slice_index] % kept] = s.tags.tags[slot]
+                evicted[slice_index, evictions[slice_index] % kept] = s.tags.slots[HELD, slot]
                 evictions[slice_index] += 1
             install(s.tags, slot, line)
     if slot != NO_SLOT:
-        touch(s.tags, slot)
+        s.scalars[USES] += 1
+        touch(s.tags, slot, s.scalars[USES])
     return slot
 
 
