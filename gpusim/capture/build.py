@@ -10,6 +10,7 @@ with line information, which leaves the code as it is; the reader of both compar
 from __future__ import annotations
 
 import threading
+import warnings
 import weakref
 from dataclasses import dataclass
 from typing import Any
@@ -185,7 +186,9 @@ def _compile(
         # The plain build comes first: Numba keeps what it compiled on the way, and line information left
         # in there would break a later link with device code that has none (half precision does that).
         try:
-            line_code = attempt(True)[1]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # about lines that cannot be found, which nobody asked for
+                line_code = attempt(True)[1]
         except Exception:  # lines are a convenience; the kernel itself did compile
             line_code = b""
     return BuiltKernel(

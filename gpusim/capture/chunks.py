@@ -41,18 +41,18 @@ def intern_paths(runs, start):
     while slots < 2 * warps:
         slots *= 2
     table = np.full(slots, -1, np.int64)
-    hashes = np.empty(warps, np.uint64)
+    hashes = np.empty(warps, np.int64)
     path = np.empty(warps, np.uint32)
     leaders = np.empty(warps, np.int64)
     found = 0
     for warp in range(warps):
-        value = np.uint64(14695981039346656037)
+        value = 0
         for i in range(start[warp], start[warp + 1]):
-            mixed = np.uint64(runs[i, at.RUN_FIRST]) ^ (np.uint64(runs[i, at.RUN_COUNT]) << np.uint64(20))
-            mixed ^= np.uint64(runs[i, at.RUN_MASK]) << np.uint64(32)
-            value = (value ^ mixed) * np.uint64(1099511628211)
-            value ^= value >> np.uint64(29)
-        slot = np.int64(value & np.uint64(slots - 1))
+            for column in range(at.RUN_FIRST, at.RUN_MASK + 1):
+                # 31 bits times 31 bits: no overflow, so that interpreted runs need no wrap-around
+                value = ((value ^ int(runs[i, column])) & 0x7FFFFFFF) * 0x5BD1E995
+                value ^= value >> 29
+        slot = value & (slots - 1)
         while table[slot] >= 0:
             known = table[slot]
             leader = leaders[known]

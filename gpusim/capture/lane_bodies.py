@@ -11,11 +11,11 @@ import numpy as np
 
 from gpusim.capture import layout as at
 from gpusim.capture.flow import first_lane, signed32
-from gpusim.capture.jit import compiled
+from gpusim.capture.jit import inner
 from gpusim.sass import system_ops as ops
 
 
-@compiled
+@inner
 def execute_lanes(state, warp, op, f0, f1, vote_in, executing, active):
     """Execute lane-crossing body ``op``: reads state.x, y, z; writes state.w and state.q."""
     x, w, q = state.x, state.w, state.q
@@ -77,7 +77,7 @@ def execute_lanes(state, warp, op, f0, f1, vote_in, executing, active):
         q[0] = np.uint32(holds)
 
 
-@compiled
+@inner
 def _special(state, warp, number, executing, active):
     w = state.w
     value = np.int64(0)
@@ -139,7 +139,7 @@ def _special(state, warp, number, executing, active):
         w[1, lane] = signed32(value >> 32) if number == ops.SR_CLOCK_64 else 0
 
 
-@compiled
+@inner
 def _shuffle(state, mode, executing):
     """Lane and clamp as PTX's shfl: clamp bits 0..4 bound the lane, bits 8..12 split the warp."""
     x, y, z, w = state.x, state.y, state.z, state.w
@@ -171,7 +171,7 @@ def _shuffle(state, mode, executing):
     state.q[0] = np.uint32(inside)
 
 
-@compiled
+@inner
 def _match(state, mode, words, executing):
     x, w = state.x, state.w
     holds = np.int64(1)
@@ -191,7 +191,7 @@ def _match(state, mode, words, executing):
     state.q[0] = at.FULL if holds else 0
 
 
-@compiled
+@inner
 def _reduce(state, operation, signed, executing):
     x = state.x
     total, started = np.int64(0), False
@@ -219,7 +219,7 @@ def _reduce(state, operation, signed, executing):
         state.w[0, lane] = signed32(total)
 
 
-@compiled
+@inner
 def _pack(state, warp, byte, uniform):
     x, y, w = state.x, state.y, state.w
     first = warp * at.PREDICATE_SLOTS + (at.UNIFORM_PREDICATES if uniform else 0)
@@ -233,7 +233,7 @@ def _pack(state, warp, byte, uniform):
         w[0, lane] = signed32(value | (bits & mask) << shift)
 
 
-@compiled
+@inner
 def _unpack(state, warp, byte, uniform, executing):
     x, y = state.x, state.y
     first = warp * at.PREDICATE_SLOTS + (at.UNIFORM_PREDICATES if uniform else 0)

@@ -19,6 +19,8 @@ from gpusim.capture.emulate import run_blocks
 
 #: Counters that belong to the launch, not to a slot.
 _SHARED_FIELDS = ("used", "executed", "now")
+#: Blocks that run side by side because one of them is slow; a grid-wide barrier opens as many as it needs.
+_MAX_SLOW = 64
 
 
 @dataclass
@@ -88,7 +90,8 @@ class Residents:
                 elif status != at.GRID_WAIT:
                     self.failed = slot
                     return status
-            if pending < end and (slow or not moved or not resident):
+            crowded = len(resident) >= _MAX_SLOW
+            if pending < end and (slow and not crowded or not moved or not resident):
                 slot = free.pop() if free else self._open()
                 slot.block = pending
                 pending += 1

@@ -21,6 +21,8 @@ SYMBOL_OBJECT = 1
 SYMBOL_FUNCTION = 2
 SYMBOL_SECTION = 3
 UNDEFINED = 0
+#: No section is larger, whatever a damaged header says.
+MAX_SECTION_BYTES = 1 << 31
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
@@ -107,6 +109,9 @@ def parse_elf(data: bytes) -> Elf:
         )
         for i, entry in enumerate(raw)
     )
+    for section in sections:
+        if section.size > MAX_SECTION_BYTES:
+            raise CompileError(f"damaged cubin: section {section.name} claims {section.size} bytes")
     symbols = _symbols(sections)
     relocations: dict[int, tuple[Relocation, ...]] = {}
     for section in sections:
