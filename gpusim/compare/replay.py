@@ -128,6 +128,16 @@ def l1_stride(bench: Bench, point: Measurement) -> float:
     return (long[0].cycles - short[0].cycles) / (long[1] - short[1])
 
 
+def l1_stride_wavefronts(counter: str) -> Callable[[Bench, Measurement], float]:
+    """A replay that gives the wavefronts a warp's load takes, as ``counter`` counts them."""
+
+    def replay(bench: Bench, point: Measurement) -> float:
+        short, long = (_stride_run(bench, point, iterations) for iterations in STRIDE_ITERATIONS)
+        return (long[0].counters[counter] - short[0].counters[counter]) / (long[1] - short[1])
+
+    return replay
+
+
 def _stride_run(bench: Bench, point: Measurement, iterations: int) -> tuple[Result, float]:
     shape = {
         "pattern": point.axis("shape"),
@@ -159,8 +169,8 @@ def _bytes_per_element(case: Any, elements: int) -> float:
     return (case.work["bytes_read"] + case.work["bytes_written"]) / elements
 
 
-#: Published series -> how one of its points is simulated.
-REPLAYS: dict[str, Callable[[Bench, Measurement], float]] = {
+#: Published series of times and rates -> how one of its points is simulated.
+TIMED_REPLAYS: dict[str, Callable[[Bench, Measurement], float]] = {
     "pointer_chase": chase,
     "stream_init": stream,
     "stream_read": stream,
@@ -171,3 +181,9 @@ REPLAYS: dict[str, Callable[[Bench, Measurement], float]] = {
     "l1_stride": l1_stride,
     "l2_read": l2_read,
 }
+#: The same for hardware counters, which explain a time; compared when they are asked for by name.
+COUNTER_REPLAYS: dict[str, Callable[[Bench, Measurement], float]] = {
+    "l1_stride_data_wavefronts": l1_stride_wavefronts("l1tex__data_pipe_lsu_wavefronts.sum"),
+    "l1_stride_tag_wavefronts": l1_stride_wavefronts("l1tex__t_output_wavefronts_pipe_lsu.sum"),
+}
+REPLAYS = TIMED_REPLAYS | COUNTER_REPLAYS

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from gpusim.compare.error import DEFAULT_TOLERANCE_PERCENT, Row, Summary, Verdict, summarise
 from gpusim.compare.points import default_points
-from gpusim.compare.replay import REPLAYS, Bench
+from gpusim.compare.replay import REPLAYS, TIMED_REPLAYS, Bench
 from gpusim.engine.precompile import precompile
 from gpusim.errors import (
     GpusimError,
@@ -27,7 +27,7 @@ from gpusim.errors import (
 )
 from gpusim.gpus.load import load_gpu
 from gpusim.silicon.published import Measurement, load_published
-from gpusim.suite import capture_case, make_case
+from gpusim.suite import capture_case, kernel_names, make_case
 
 #: A point that failed: (exit code, message).
 Failure = tuple[int, str]
@@ -50,27 +50,29 @@ class Comparison:
 def select(
     kernels: Sequence[str], gpus: Sequence[str], *, all_points: bool = False
 ) -> list[list[Measurement]]:
-    """The published points to replay, one list a series and GPU. Empty ``kernels``: every series that
-    can be replayed. Raises UnknownKernelError, UnknownGpuError, NoDataError for an empty choice."""
+    """The published points to replay, one list a series and GPU. Empty ``kernels``: every series of
+    times and rates that can be replayed. Raises UnknownKernelError, UnknownGpuError, NoDataError for an empty choice."""
     published = load_published()
     known = {m.series for m in published}
     for kernel in kernels:
         if kernel not in known:
-            raise UnknownKernelError(
-                f"no published series is called {kernel!r}; there are {', '.join(sorted(known))}"
-            )
+            what = f"nothing is published for {kernel}; there are measurements of {', '.join(sorted(known))}"
+            if kernel in kernel_names():
+                raise NoDataError(what)
+            raise UnknownKernelError(f"no kernel and no published series is called {kernel!r}; {what}")
         if kernel not in REPLAYS:
             raise NoDataError(
                 f"{kernel} is published but cannot be simulated yet; these can: {', '.join(REPLAYS)}"
             )
     names = {load_gpu(gpu).name for gpu in gpus}
+    wanted = kernels or TIMED_REPLAYS
     groups: dict[tuple[str, str], list[Measurement]] = {}
     for m in published:
-        if m.gpu in names and m.series in (kernels or REPLAYS):
+        if m.gpu in names and m.series in wanted:
             groups.setdefault((m.gpu, m.series), []).append(m)
     if not groups:
         what = ", ".join(kernels) if kernels else "any kernel"
-        pairs = sorted({f"{m.series} on {m.gpu}" for m in published if m.series in (kernels or REPLAYS)})
+        pairs = sorted({f"{m.series} on {m.gpu}" for m in published if m.series in wanted})
         raise NoDataError(
             f"nothing is published for {what} on {', '.join(sorted(names))}; there is {'; '.join(pairs)}"
         )

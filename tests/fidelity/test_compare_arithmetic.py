@@ -87,6 +87,8 @@ def test_too_few_blocks_for_a_steady_state_are_no_data() -> None:
 def test_selecting_nothing_is_an_error_and_never_an_empty_success() -> None:
     with pytest.raises(UnknownKernelError):
         select(["saxpi"], ["h200"])
+    with pytest.raises(NoDataError, match="nothing is published for saxpy"):
+        select(["saxpy"], ["h200"])
     with pytest.raises(NoDataError, match="pointer_chase"):
         select(["pointer_chase"], ["h200"])
 
