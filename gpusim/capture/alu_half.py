@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpusim.capture.alu_scalar import DOWN, NAN32, bits_of, float_of, narrow32, sum_error
-from gpusim.capture.alu_small import decode_half, encode_half
+from gpusim.capture.alu_small import decode_half, encode_half, encode_small
 from gpusim.capture.jit import inner
 from gpusim.sass import half_ops as ops
 from gpusim.sass import float_ops, integer_ops
@@ -160,18 +160,22 @@ def _mixed(op, style, mode, x, y, y_word, z_word):
 
 @inner
 def _narrow_sum(how, swizzles, wide, xi, yi, wi):
-    """HADD2 with FP32 sources (bit 0 of ``wide``: x, bit 1: y): the sum as half precision, twice."""
+    """HADD2 with FP32 sources (bit 0 of ``wide``: x, bit 1: y), which are first cut to half precision: the
+    compiler rounds to zero with it. The sum stands in both halves."""
     style = how & 15
     for l in range(LANES):
-        a = np.float64(float_of(np.int64(xi[0, l])))
-        if wide & 1 == 0:
-            a = np.float64(decode_half(_pick(xi, l, swizzles, 0), style))
-        b = np.float64(float_of(np.int64(yi[0, l])))
-        if wide & 2 == 0:
-            b = np.float64(decode_half(_pick(yi, l, swizzles >> 2, 0), style))
-        total = a + b
-        lost = sum_error(a, b, total) if total - total == 0.0 else np.float64(0.0)
-        wi[0, l] = np.int32(encode_half(total, lost, style) * 0x10001)
+        x, y = _pick(xi, l, swizzles, 0), _pick(yi, l, swizzles >> 2, 0)
+        if wide & 1:
+            x = _cut_short(np.int64(xi[0, l]), style)
+        if wide & 2:
+            y = _cut_short(np.int64(yi[0, l]), style)
+        wi[0, l] = np.int32(_arithmetic(ops.ADD, how, x, y, x) * 0x10001)
+
+
+@inner
+def _cut_short(word, style):
+    """The code of an FP32 number rounded to zero."""
+    return encode_small(np.float64(float_of(word)), np.float64(0.0), style, 3, False)
 
 
 @inner

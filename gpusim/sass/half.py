@@ -104,7 +104,7 @@ def lower_arithmetic(instruction: Instruction) -> MicroOp | None:
 
 
 def _lower_narrow_sum(instruction: Instruction, roles: Roles, op: int, how: int) -> MicroOp | None:
-    """HADD2 R0, R2.F32, -RZ.H0_H0: how sm_75 rounds an FP32 number to half precision."""
+    """HADD2 R0, R2.F32, -RZ.H0_H0: how sm_75 cuts an FP32 number to half precision."""
     wide = [o.modifiers == ("F32",) for o in roles.sources]
     swizzles = _swizzles(tuple(replace(o, modifiers=()) if w else o for o, w in zip(roles.sources, wide)))
     if op != ops.ADD or swizzles is None:

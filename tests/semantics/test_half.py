@@ -174,7 +174,7 @@ def test_halves_into_single_precision_sums(suffix, f, mode, data):
 
 @given(st.lists(st.one_of(st.sampled_from(edges(F32)), st.integers(0, M32)), min_size=32, max_size=32))
 @quick
-def test_a_single_rounded_to_half_by_adding_zero(a):
+def test_a_single_cut_to_half_by_adding_zero(a):
     expected = [F16.nan if F32.is_nan(x) else narrowed(x) for x in a]
     out = execute("HADD2 R0, R2.F32, -RZ.H0_H0", {"R2": a}).word
     assert [w & 0xFFFF for w in out] == expected
@@ -183,4 +183,4 @@ def test_a_single_rounded_to_half_by_adding_zero(a):
 def narrowed(code):
     if F32.is_infinite(code):
         return F16.infinity | (F16.sign if F32.is_negative(code) else 0)
-    return F16.round(F32.value(code), "RN", F32.is_negative(code))
+    return F16.round(F32.value(code), "RZ", F32.is_negative(code))
