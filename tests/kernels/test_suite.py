@@ -15,17 +15,15 @@ from gpusim.suite import find_kernel, kernel_names
 EVERYDAY = ("sm_80", "sm_90")
 FURTHER = ("sm_75", "sm_86", "sm_89", "sm_100", "sm_120")
 
-#: One padded block fits an SM of every generation.
-SMALL_SM = {"shared_bytes_per_sm": 64 * 1024}
 #: A second shape each: sizes that are no multiple of the block, other branches of the kernel.
 ODD_SHAPES = {
     "pointer_chase": {"buffer_kib": 5.3, "loads": 1001},
-    "stream_init": {"n": 999, "block_threads": 48, "blocks_per_sm": 1, **SMALL_SM},
-    "stream_read": {"n": 33, "block_threads": 16, "blocks_per_sm": 1, **SMALL_SM},
+    "stream_init": {"n": 999, "block_threads": 48, "blocks_per_sm": 1},
+    "stream_read": {"n": 33, "block_threads": 16, "blocks_per_sm": 1},
     "stream_scale": {"n": 1, "block_threads": 1024, "blocks_per_sm": 0},
     "stream_triad": {"n": 4097, "block_threads": 1024, "blocks_per_sm": 2},
     "stencil3": {"n": 3, "block_threads": 32, "blocks_per_sm": 4},
-    "stencil5": {"n": 777, "block_threads": 80, "blocks_per_sm": 1, **SMALL_SM},
+    "stencil5": {"n": 777, "block_threads": 80, "blocks_per_sm": 1},
     "l1_stride": {
         "pattern": "stride",
         "width_or_stride": 33,
