@@ -270,56 +270,51 @@ def run_warp(state, machine, warp, global_warp):
 
 
 @inner
-def run_block(states, slot, machine, first_block):
-    """Run the block in ``states[slot]`` until it ends or stops.
-
-    Returns DONE when the block has ended, PREEMPTED when its slice of instructions is used up, GRID_WAIT
-    when it waits for other blocks, DEADLOCK when warps are left and none can run, or the reason why one stopped.
-    """
-    state = states[slot]
-    warps = state.warps
-    chunk_warp = (state.linear - first_block) * warps
-    slice_end = state.executed + state.slice
-    idle = np.int64(0)
-    while idle <= warps:
-        warp = state.next_warp
-        if state.ready[warp] > 0:
-            idle = np.int64(0)
-            status = run_warp(state, machine, warp, chunk_warp + warp)
-            if status != at.DONE and status != at.PREEMPTED:
-                return status
-        else:
-            idle += 1
-        state.next_warp = warp + 1 if warp + 1 < warps else 0
-        if state.executed >= slice_end and state.ready[warp] > 0:
-            return np.int64(at.PREEMPTED)
+def outcome_of(state):
+    """What a block is whose warps cannot run: DONE, GRID_WAIT or DEADLOCK."""
     stuck = False
-    for warp in range(warps):
+    for warp in range(state.warps):
         if state.live[warp]:
             stuck = True
             for f in range(at.LANES):
                 if state.fragment[warp, f] == at.AT_GRID:
                     return np.int64(at.GRID_WAIT)
-    if stuck:
-        return np.int64(at.DEADLOCK)
-    state.started = 0
-    return np.int64(at.DONE)
+    return np.int64(at.DEADLOCK) if stuck else np.int64(at.DONE)
 
 
 @compiled
 def run_blocks(states, slot, machine, first_block, next_block, end_block):
     """Run blocks ``next_block`` to ``end_block - 1`` one after another in ``states[slot]``.
 
-    Returns (status, the block to go on with). LOG_FULL, PREEMPTED and GRID_WAIT leave a started block behind: call
-    again with the returned number to go on.
+    Warps of a block run in turn until none can go on. Returns (status, the block to go on with): DONE, or
+    PREEMPTED when a block's slice of instructions is used up, GRID_WAIT when it waits for other blocks,
+    LOG_FULL (these three leave a started block behind: call again with the returned number), DEADLOCK when
+    warps are left and none can run, or the reason why one stopped.
     """
     state = states[slot]
+    warps = state.warps
     linear = next_block
     while linear < end_block:
         if not state.started:
             start_block(state, machine.registers, linear)
-        status = run_block(states, slot, machine, first_block)
+        chunk_warp = (linear - first_block) * warps
+        slice_end = state.executed + state.slice
+        idle = np.int64(0)
+        while idle <= warps:
+            warp = state.next_warp
+            if state.ready[warp] > 0:
+                idle = np.int64(0)
+                status = run_warp(state, machine, warp, chunk_warp + warp)
+                if status != at.DONE and status != at.PREEMPTED:
+                    return status, linear
+            else:
+                idle += 1
+            state.next_warp = warp + 1 if warp + 1 < warps else 0
+            if state.executed >= slice_end and state.ready[warp] > 0:
+                return np.int64(at.PREEMPTED), linear
+        status = outcome_of(state)
         if status != at.DONE:
             return status, linear
+        state.started = 0
         linear += 1
     return np.int64(at.DONE), linear
