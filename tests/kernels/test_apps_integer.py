@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import zlib
 
 import numpy as np
 import pytest
@@ -254,8 +255,6 @@ def crc32(data, out):
 
 
 def test_crc32_of_rows(launch):
-    import zlib
-
     data = np.random.default_rng(2).integers(0, 256, (40, 13)).astype(np.uint8)
     out = np.zeros(40, np.uint32)
     launch(crc32, 2, 32, data, out)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import cmath
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -249,8 +250,6 @@ def fused(a, b, c, out):
 
 @pytest.mark.parametrize("dtype", (np.float32, np.float64), ids=("f32", "f64"))
 def test_fma_rounds_once(launch, dtype):
-    from fractions import Fraction
-
     rng = np.random.default_rng(8)
     a, b = rng.standard_normal(64).astype(dtype), rng.standard_normal(64).astype(dtype)
     c = -(a * b)  # what remains is the rounding error of the product, exactly
