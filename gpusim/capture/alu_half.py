@@ -30,7 +30,8 @@ def execute_half(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, q):
     f2, f3 = np.int64(f2), np.int64(f3)
     if op <= ops.FUSED and f0 == float_ops.F16:
         for half in range(2):
-            _plain_halves(op, half, 16 * (f1 >> half & 1), 16 * (f1 >> 2 + half & 1), 16 * (f1 >> 4 + half & 1), xi, yi, zi, wi)
+            shifts = 16 * (f1 >> half & 1), 16 * (f1 >> 2 + half & 1), 16 * (f1 >> 4 + half & 1)
+            _plain_halves(op, half, shifts[0], shifts[1], shifts[2], xi, yi, zi, wi)
     elif op <= ops.FUSED:
         for half in range(2):
             for l in range(LANES):

@@ -17,6 +17,10 @@ PREDICATES = (Kind.PREDICATE, Kind.UNIFORM_PREDICATE)
 REGISTERS = (Kind.REGISTER, Kind.UNIFORM)
 VALUES = (Kind.REGISTER, Kind.UNIFORM, Kind.IMMEDIATE, Kind.CONSTANT)
 TRUE_PREDICATE = 7
+ZERO_REGISTER = 255
+#: !PT and RZ, for inputs that a form does not write.
+ALWAYS_FALSE = Operand(Kind.PREDICATE, index=TRUE_PREDICATE, inverted=True)
+ZERO = Operand(Kind.REGISTER, index=ZERO_REGISTER)
 
 
 @dataclass(frozen=True)
@@ -76,9 +80,9 @@ class Modifiers:
         return default
 
 
-def is_true(operand: Operand) -> bool:
-    """PT or UPT: always true."""
-    return operand.index == TRUE_PREDICATE and not operand.inverted
+def is_zero(operand: Operand) -> bool:
+    """RZ or URZ."""
+    return operand.kind in REGISTERS and operand.index == ZERO_REGISTER
 
 
 def is_false(operand: Operand) -> bool:

@@ -100,10 +100,11 @@ def test_narrowing_and_packing(target, a, b, c):
         saturate(signed(x), bits, is_signed) & M32 for x in a
     ]
     low = (1 << bits) - 1
-    packed = [
-        (z << 2 * bits | (saturate(signed(x), bits, is_signed) & low) << bits | saturate(signed(y), bits, is_signed) & low) & M32
-        for x, y, z in zip(a, b, c)
-    ]
+
+    def cell(word):
+        return saturate(signed(word), bits, is_signed) & low
+
+    packed = [(z << 2 * bits | cell(x) << bits | cell(y)) & M32 for x, y, z in zip(a, b, c)]
     assert execute(f"I2IP.{target}.S32.SAT R0, R1, R2, R3", state).word == packed
 
 
