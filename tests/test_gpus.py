@@ -136,7 +136,10 @@ def test_a_setting_changes_one_value_and_shows_in_the_name():
     changed = override_gpu(base, ["l2.hit_latency_ns=60", "pipes.fma.interval_cycles = 3"])
     assert (changed.l2.hit_latency_ns, changed.pipes["fma"].interval_cycles) == (60.0, 3)
     assert changed.name == "h200[l2.hit_latency_ns=60][pipes.fma.interval_cycles=3]"
-    back = override_gpu(changed, ["l2.hit_latency_ns=44.5", "pipes.fma.interval_cycles=1"])
+    was = (base.l2.hit_latency_ns, base.pipes["fma"].interval_cycles)
+    back = override_gpu(
+        changed, [f"l2.hit_latency_ns={was[0]}", f"pipes.fma.interval_cycles={was[1]}"]
+    )
     assert dataclasses.replace(back, name="h200") == base
     assert override_gpu(base, ["sm_count=4"]).sm_count == 4
 

@@ -17,6 +17,7 @@ from gpusim.model.address_hash import channel_of, fold
 from gpusim.model.crossbar import response_latency_ticks, ticks
 from gpusim.model.event_heap import time_of
 from gpusim.model.l2_tags import make_tags
+from gpusim.model.l2_traffic import ROOM_OF_SLICE_0
 from gpusim.model.l2_warm import warm_lines
 from gpusim.model.messages import DRAM_REQUEST, DRAM_RESPONSE, NEVER, REQUEST, RESPONSE, WRITE
 
@@ -260,7 +261,7 @@ class L2Part:
             request["time"] = tick + rates.to_dram
             request["line"] = line * rates.line_bytes
             request["sequence"] = state.scalars[l2_state.BIRTHS]
-            request["handle"] = l2.ROOM_OF_SLICE_0 - index
+            request["handle"] = ROOM_OF_SLICE_0 - index
             request["channel"] = channel_of(line, rates.slices, rates.channels)
             request["kind"], request["sectors"] = WRITE, (1 << rates.line_sectors) - 1
         return batch

@@ -2,12 +2,12 @@
 
 Mental model: channels know nothing of one another. A channel keeps the reads and the writes that
 have arrived in two queues in order of arrival. Whenever its bus is free it picks, among the oldest
-``WINDOW`` entries of the queue whose turn it is, the one whose data can start first (an open row now; a
-closed one after the row change, which the controller is taken to have begun as soon as the
-bank was free), the older one on a tie; an entry passed over ``PATIENCE`` times goes first. Reads go
-before writes until ``write_high`` writes wait, or no read waits and a write is older than
-``write_hold``; then writes go until ``write_low`` remain. Each change of direction costs the bus its turnaround. Refresh is part of the
-efficiency that scales the bus.
+``WINDOW`` entries of the queue whose turn it is, the one whose data can start first (an open row
+now; a closed one after the row change, which the controller is taken to have begun as soon as the
+bank was free), the older one on a tie; when the oldest has been passed over ``PATIENCE`` times it
+goes. Reads go before writes until ``write_high`` writes wait, or no read waits and a write is older
+than ``write_hold``; then writes go until ``write_low`` remain. Each change of direction costs the bus
+its turnaround. Refresh is part of the efficiency that scales the bus.
 
 Times are ticks. A decision at a tick depends only on what had arrived by that tick, so windows cannot
 be seen in the result.

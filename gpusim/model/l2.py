@@ -17,28 +17,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusim.model.address_hash import channel_of
 from gpusim.model.compiled import compiled, inner
 from gpusim.model.crossbar import partition_of_sm
 from gpusim.model.event_heap import pop, time_of
 from gpusim.model.l2_state import (
     ARRIVED,
     ATOMIC_SECTORS,
-    BIRTHS,
-    BUSY_TICKS,
     BYTES,
     DRAM_REQUESTS,
     EVICTED_SECTORS,
     FAR_ATOMIC,
     FAR_READ,
-    FAR_SECTORS,
     FAR_WRITE,
     HEAP_SIZE,
     HIT_SECTORS,
     HOME,
     KIND,
-    LANE_COST,
-    LANE_FREE,
     LAST_TICK,
     LEFT,
     LINE,
@@ -48,7 +42,6 @@ from gpusim.model.l2_state import (
     NEXT,
     OPERATIONS,
     OUTSTANDING,
-    PORT_FREE,
     READ_COST,
     READ_SECTORS,
     REDUCTION_SECTORS,
@@ -61,7 +54,6 @@ from gpusim.model.l2_state import (
     SM,
     STAGE,
     TAG,
-    TAG_FREE,
     UNIT_FREE,
     USES,
     WRITE_COST,
@@ -93,78 +85,18 @@ from gpusim.model.l2_tags import (
     victim,
     write_sectors,
 )
+from gpusim.model.l2_traffic import (
+    NOBODY,
+    ROOM_OF_SLICE_0,
+    ask_dram,
+    cross,
+    look_up,
+    look_up_and_move,
+    move,
+    respond,
+)
 from gpusim.model.messages import ATOMIC, NEVER, READ, REDUCTION, WRITE
 from gpusim.model.sector_mask import popcount, whole_groups
-
-#: Handles of DRAM requests that are no slot: data that nobody waits for, and (downwards, one a
-#: slice) the room of a slice's write.
-NOBODY = -1
-ROOM_OF_SLICE_0 = -2
-
-@inner
-def _respond(s: L2State, time: int, node: int) -> None:
-    """Answer a request at an SM's port; the node stays the caller's."""
-    at = s.scalars[RESPONSES]
-    s.responses[at]["time"] = time
-    s.responses[at]["tag"] = s.nodes[node, TAG]
-    s.responses[at]["sm"] = s.nodes[node, SM]
-    s.responses[at]["kind"] = s.nodes[node, KIND]
-    s.responses[at]["sectors"] = s.nodes[node, SECTORS]
-    s.scalars[RESPONSES] = at + 1
-    s.scalars[OUTSTANDING] -= 1
-
-
-@inner
-def _ask_dram(
-    p: L2Rates, s: L2State, time: int, line: int, handle: int, sectors: int
-) -> None:
-    """Read sectors into slot ``handle`` (NOBODY: only occupy the channel), or write them and get the
-    room back (``handle`` at or below ROOM_OF_SLICE_0)."""
-    at = s.scalars[DRAM_REQUESTS]
-    s.scalars[BIRTHS] += 1
-    s.dram[at]["time"] = time + p.to_dram
-    s.dram[at]["line"] = line * p.line_bytes
-    s.dram[at]["sequence"] = s.scalars[BIRTHS]
-    s.dram[at]["handle"] = handle
-    s.dram[at]["channel"] = channel_of(line, p.slices, p.channels)
-    s.dram[at]["kind"] = WRITE if handle <= ROOM_OF_SLICE_0 else READ
-    s.dram[at]["sectors"] = sectors
-    s.scalars[DRAM_REQUESTS] = at + 1
-
-
-@inner
-def _look_up(p: L2Rates, s: L2State, slice_index: int, time: int) -> int:
-    """Take a slice's tag stage at ``time`` or as soon as it is free; the end of the lookup."""
-    end = max(time, s.servers[slice_index, TAG_FREE]) + p.tag
-    s.servers[slice_index, TAG_FREE] = end
-    return end
-
-
-@inner
-def _move(s: L2State, slice_index: int, time: int, cost: int) -> int:
-    """Move sectors through a slice's data port, from ``time`` or as soon as it is free; the end."""
-    end = max(time, s.servers[slice_index, PORT_FREE]) + cost
-    s.servers[slice_index, PORT_FREE] = end
-    s.scalars[BUSY_TICKS] += cost
-    return end
-
-
-@inner
-def _look_up_and_move(p: L2Rates, s: L2State, slice_index: int, time: int, cost: int) -> int:
-    """A lookup whose data move at once; the end of the later of the two."""
-    known = _look_up(p, s, slice_index, time)
-    return max(known, _move(s, slice_index, known - p.tag, cost))
-
-
-@inner
-def _cross(p: L2Rates, s: L2State, lane: int, time: int, sectors: int) -> int:
-    """Send sectors over the lane into slice ``lane`` of the other partition; the arrival."""
-    count = popcount(sectors)
-    end = max(time, s.servers[lane, LANE_FREE]) + s.costs[LANE_COST, count]
-    s.servers[lane, LANE_FREE] = end
-    s.scalars[FAR_SECTORS] += count
-    return end + p.far
-
 
 @inner
 def _claim(p: L2Rates, s: L2State, slice_index: int, node: int, now: int, data_at: int) -> int:
@@ -199,8 +131,8 @@ def _evict(p: L2Rates, s: L2State, slice_index: int, slot: int, dirty: int, time
     line = s.tags.slots[HELD, slot]
     part = dirty & ~np.int64(s.tags.masks[slot, VALID])
     if part:  # the DRAM's error code spans a sector: read what the writes left out
-        _ask_dram(p, s, time, line, np.int64(NOBODY), part)
-    _ask_dram(p, s, time, line, ROOM_OF_SLICE_0 - slice_index, dirty)
+        ask_dram(p, s, time, line, np.int64(NOBODY), part)
+    ask_dram(p, s, time, line, ROOM_OF_SLICE_0 - slice_index, dirty)
     s.scalars[EVICTED_SECTORS] += popcount(dirty)
 
 
@@ -243,15 +175,15 @@ def _read(p: L2Rates, s: L2State, time: int, node: int) -> None:
     s.scalars[MISS_SECTORS] += absent
     s.scalars[HIT_SECTORS] += popcount(sectors) - absent
     if missing == 0:
-        end = _look_up_and_move(p, s, here, time, s.costs[READ_COST, popcount(sectors)])
-        _respond(s, end + p.hit + p.response, node)
+        end = look_up_and_move(p, s, here, time, s.costs[READ_COST, popcount(sectors)])
+        respond(s, end + p.hit + p.response, node)
         drop_node(s, node)
         return
-    end = _look_up(p, s, here, time)
+    end = look_up(p, s, here, time)
     if here == s.nodes[node, HOME]:
         wanted = _wait_for(p, s, slot, node, missing, p.fetch_sectors)
         if wanted:
-            _ask_dram(p, s, end + p.hit, s.nodes[node, LINE], slot, wanted)
+            ask_dram(p, s, end + p.hit, s.nodes[node, LINE], slot, wanted)
         return
     wanted = _wait_for(p, s, slot, node, missing, p.near_sectors)
     if wanted:
@@ -278,14 +210,14 @@ def _far_read(p: L2Rates, s: L2State, time: int, node: int) -> None:
         return
     missing = sectors & ~np.int64(s.tags.masks[slot, VALID])
     if missing == 0:
-        end = _look_up(p, s, here, time)
+        end = look_up(p, s, here, time)
         s.nodes[node, STAGE] = NEAR_FILL
-        schedule(s, _cross(p, s, s.nodes[node, NEAR], end, sectors), node)
+        schedule(s, cross(p, s, s.nodes[node, NEAR], end, sectors), node)
         return
-    end = _look_up(p, s, here, time)
+    end = look_up(p, s, here, time)
     wanted = _wait_for(p, s, slot, node, missing, p.fetch_sectors)
     if wanted:
-        _ask_dram(p, s, end + p.far_miss, s.nodes[node, LINE], slot, wanted)
+        ask_dram(p, s, end + p.far_miss, s.nodes[node, LINE], slot, wanted)
 
 
 @inner
@@ -303,11 +235,11 @@ def _write(p: L2Rates, s: L2State, time: int, node: int) -> None:
     if slot < 0:
         _hold(p, s, time, here, node, slot)
         return
-    end = _look_up_and_move(p, s, here, time, s.costs[WRITE_COST, popcount(sectors)])
+    end = look_up_and_move(p, s, here, time, s.costs[WRITE_COST, popcount(sectors)])
     write_sectors(s.tags, slot, sectors, s.nodes[node, BYTES], p.sector_bytes)
     if s.nodes[node, NEAR] == here:
         spoil_copies(p, s, here, s.nodes[node, SET], s.nodes[node, LINE], sectors)
-    _respond(s, end + p.hit + _way_back(p, s, node) + p.response, node)
+    respond(s, end + p.hit + _way_back(p, s, node) + p.response, node)
     drop_node(s, node)
 
 
@@ -320,17 +252,17 @@ def _atomic(p: L2Rates, s: L2State, time: int, node: int) -> None:
     if slot < 0:
         _hold(p, s, time, here, node, slot)
         return
-    end = _look_up_and_move(p, s, here, time, s.costs[READ_COST, popcount(sectors)]) + p.hit
+    end = look_up_and_move(p, s, here, time, s.costs[READ_COST, popcount(sectors)]) + p.hit
     spoil_copies(p, s, here, s.nodes[node, SET], s.nodes[node, LINE], sectors)
     if s.nodes[node, KIND] == REDUCTION:
-        _respond(s, end + _way_back(p, s, node) + p.response, node)
+        respond(s, end + _way_back(p, s, node) + p.response, node)
     missing = sectors & ~np.int64(s.tags.masks[slot, VALID])
     if missing == 0:
         _operate(p, s, end, node, slot)
         return
     wanted = _wait_for(p, s, slot, node, missing, p.fetch_sectors)
     if wanted:
-        _ask_dram(p, s, end, s.nodes[node, LINE], slot, wanted)
+        ask_dram(p, s, end, s.nodes[node, LINE], slot, wanted)
 
 
 @inner
@@ -343,8 +275,8 @@ def _operate(p: L2Rates, s: L2State, time: int, node: int, slot: int) -> None:
     s.tags.masks[slot, DIRTY] = s.tags.masks[slot, DIRTY] | sectors
     if s.nodes[node, KIND] == ATOMIC:
         if s.nodes[node, NEAR] != here:
-            end = _cross(p, s, s.nodes[node, NEAR], end, sectors)
-        _respond(s, end + p.response, node)
+            end = cross(p, s, s.nodes[node, NEAR], end, sectors)
+        respond(s, end + p.response, node)
     drop_node(s, node)
 
 
@@ -360,8 +292,8 @@ def _to_home(p: L2Rates, s: L2State, time: int, node: int) -> None:
         else:
             _atomic(p, s, time, node)
         return
-    end = _look_up(p, s, s.nodes[node, NEAR], time)
-    arrival = _cross(p, s, home, end, sectors)
+    end = look_up(p, s, s.nodes[node, NEAR], time)
+    arrival = cross(p, s, home, end, sectors)
     s.nodes[node, STAGE] = FAR_WRITE if is_write else FAR_ATOMIC
     schedule(s, arrival, node)
 
@@ -396,11 +328,11 @@ def fill(p: L2Rates, s: L2State, time: int, slot: int, sectors: int) -> None:
             from_far = s.nodes[node, STAGE] == FAR_READ
             if from_far:
                 s.nodes[node, STAGE] = NEAR_FILL
-                schedule(s, _cross(p, s, s.nodes[node, NEAR], time, asked), node)
+                schedule(s, cross(p, s, s.nodes[node, NEAR], time, asked), node)
             else:
                 here = s.nodes[node, NEAR]
-                end = _move(s, here, time, s.costs[READ_COST, popcount(asked)])
-                _respond(s, end + p.response, node)
+                end = move(s, here, time, s.costs[READ_COST, popcount(asked)])
+                respond(s, end + p.response, node)
                 drop_node(s, node)
         node = following
 

@@ -2,7 +2,8 @@
 
 Mental model: a *node* is one row of integers that follows a request (or the question that one
 partition asks the other) from stage to stage; it is owned by exactly one of: the event heap, the
-waiting list of a slot, the list of nodes that a slice blocks, the free list. :mod:`gpusim.model.l2` moves nodes; this file only holds them.
+waiting list of a slot, the list of nodes that a slice blocks, the free list.
+:mod:`gpusim.model.l2` moves nodes; this file only holds them.
 """
 
 from __future__ import annotations

@@ -44,6 +44,29 @@ NEAR = lines_of(0, 1)[0]
 FAR = lines_of(1, 1)[0]
 
 
+ACCESS = st.tuples(
+    st.integers(0, 40),  # line
+    st.sampled_from([READ, READ, READ, WRITE, ATOMIC, REDUCTION]),
+    st.integers(0, 3),  # sm
+    st.integers(1, 15),  # sectors
+    st.integers(1, 128),  # payload
+    st.integers(0, 120),  # ns after the one before
+)
+
+
+def rows_of(accesses):
+    time, rows = 0, []
+    for tag, (line, kind, sm, sectors, payload, gap) in enumerate(accesses):
+        time += gap
+        whole = 32 * bin(sectors).count("1")
+        rows.append(
+            request(
+                time, line, kind=kind, sm=sm, sectors=sectors, payload=min(payload, whole), tag=tag
+            )
+        )
+    return rows
+
+
 def test_a_near_miss_costs_drams_latency_more_than_a_hit():
     parts = fresh()
     (miss,) = answer_ns(parts, request(1000, NEAR, sectors=1))
@@ -216,34 +239,37 @@ def test_warming_leaves_hits_and_costs_nothing():
     assert parts[1].counters()["dram__bytes_read.sum"] == 0
 
 
+def warmed_with_writes():
+    """A machine whose last launch has written far more lines than the L2 holds."""
+    parts = fresh()
+    lines = np.arange(400) * 128
+    count = len(lines)
+    parts[0].warm(lines, np.full(count, 15), np.ones(count), np.arange(count) % 4)
+    return parts
+
+
+def test_warming_with_writes_leaves_drams_queues_partly_filled():
+    parts = warmed_with_writes()
+    assert parts[0].next_tick() == parts[1].next_tick()  # nothing runs of itself
+    answer_ns(parts, request(1000, 100_000, sectors=1))
+    written = parts[1].counters()["dram__bytes_write.sum"]
+    assert 0 < written - 128 <= 128 * SLICES * 4  # the read's own eviction, and up to four a slice
+    assert "0 requests unanswered" in parts[0].waiting_for()
+
+
+@given(st.lists(ACCESS, min_size=1, max_size=30), st.sampled_from([64, 333, 20 * NS]))
+def test_windows_do_not_show_after_warming_either(accesses, window):
+    parts, others = warmed_with_writes(), warmed_with_writes()
+    rows = rows_of(accesses)
+    assert run(parts, rows).tolist() == run(others, rows, window=window).tolist()
+    assert parts[1].counters() == others[1].counters()
+
+
 def test_warming_a_busy_cache_is_refused():
     l2, _ = fresh()
     l2.deliver(request(0, NEAR))
     with pytest.raises(DeadlockError, match="busy"):
         l2.warm(np.array([0]), np.array([1]), np.array([0]), np.array([0]))
-
-
-ACCESS = st.tuples(
-    st.integers(0, 40),  # line
-    st.sampled_from([READ, READ, READ, WRITE, ATOMIC, REDUCTION]),
-    st.integers(0, 3),  # sm
-    st.integers(1, 15),  # sectors
-    st.integers(1, 128),  # payload
-    st.integers(0, 120),  # ns after the one before
-)
-
-
-def rows_of(accesses):
-    time, rows = 0, []
-    for tag, (line, kind, sm, sectors, payload, gap) in enumerate(accesses):
-        time += gap
-        whole = 32 * bin(sectors).count("1")
-        rows.append(
-            request(
-                time, line, kind=kind, sm=sm, sectors=sectors, payload=min(payload, whole), tag=tag
-            )
-        )
-    return rows
 
 
 @given(st.lists(ACCESS, min_size=1, max_size=60), st.sampled_from([64, 333, 20 * NS]))
