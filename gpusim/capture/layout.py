@@ -60,7 +60,6 @@ FREE, READY, AT_CONVERGENCE, AT_WARP_WAIT, AT_BARRIER, AT_GRID = range(6)
 # ---- what run functions answer -------------------------------------------------------------------
 (
     DONE,
-    BLOCKED,
     PREEMPTED,
     LOG_FULL,
     LIMIT,
@@ -72,7 +71,7 @@ FREE, READY, AT_CONVERGENCE, AT_WARP_WAIT, AT_BARRIER, AT_GRID = range(6)
     DEADLOCK,
     EXTERNAL_CALL,
     GRID_WAIT,
-) = range(13)
+) = range(12)
 
 
 class Machine(NamedTuple):
