@@ -3,7 +3,7 @@
 #   make test      set up and pass the tests
 # The virtual environment is built once and again whenever pyproject.toml changes.
 
-PYTHON ?= $(shell for p in python3.14 python3.13 python3.12 python3.11 python3; do \
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python3.14; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' && echo $$p && break; done)
 VENV ?= .venv
 BIN := $(VENV)/bin

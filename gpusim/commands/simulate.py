@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from gpusim.commands.cold_start import start_compiling_engine
 from gpusim.commands.options import HELP, format_option, gpu_option
 from gpusim.engine.gpu import simulate as simulate_traces
 from gpusim.engine.result import Result
@@ -50,11 +51,14 @@ def simulate(
       gpusim simulate matmul_tiled --bounds
     """
     spec = load_gpu(gpu)
+    compiling = start_compiling_engine()
     timed, before = [], [Trace.load(path) for path in warm]
     for source in sources:
         traces, preparation = _traces(source, spec, small)
         timed += traces
         before += preparation
+    if compiling is not None:
+        compiling.wait()
     result = simulate_traces(timed, spec, warm=tuple(before))
     least = _least_cycles(timed, spec, cold=not before) if bounds else {}
     _print(result, timed, least, form)
