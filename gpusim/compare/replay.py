@@ -36,8 +36,9 @@ STREAM_WAVES, STREAM_WAVES_FEW_WARPS, FEW_WARPS = 5, 12, 8
 #: A streaming predecessor leaves L2 full of its own lines; it touches this many times L2's size.
 WARM_FOOTPRINT = 1.5
 #: Blocks of the L2 kernel read a quarter of what the published ones read: the footprint, which is what
-#: the point is about, stays; and four waves pass in the time of one.
-L2_WAVES, L2_BLOCK_SHARE = 4, 4
+#: the point is about, stays. Blocks run in step there, so whole waves are timed: a long launch less a
+#: short one.
+L2_WAVES, L2_BLOCK_SHARE = (2, 5), 4
 #: Beyond this many times L2's size a footprint is never found in it again.
 L2_COLD_FOOTPRINT = 4
 STRIDE_ITERATIONS = (8, 40)
@@ -103,23 +104,22 @@ def l2_read(bench: Bench, point: Measurement) -> float:
     footprint = point.axis("footprint_kib")
     per_block = point.axis("bytes_per_block_kib") // L2_BLOCK_SHARE
     resident = gpu.sm_count * (gpu.sm.max_warps // 32)
-    blocks = resident * L2_WAVES
+    short, long = (waves * resident for waves in L2_WAVES)
     reused = footprint * 1024 <= L2_COLD_FOOTPRINT * gpu.l2.total_bytes
     if not reused:
         # No block meets another's data: the same for every footprint that all blocks fill but once.
-        footprint = min(footprint, blocks * per_block)
+        footprint = min(footprint, long * per_block)
     shape = {"footprint_kib": footprint, "bytes_per_block_kib": per_block}
-    case = make_case("l2_read", {**shape, "blocks": blocks}, gpu)
+    case = make_case("l2_read", {**shape, "blocks": long}, gpu)
     memory = DeviceMemory()
-    timed = [launch.trace for launch in capture_case(case, gpu, memory)]
-    warm = []
-    if reused:
-        # The same arrays, every stretch once: what the blocks before the timed ones have read.
-        once = replace(case.launches[-1], grid=(footprint // per_block,))
-        before = replace(case, launches=(once,))
-        warm = [captured.trace for captured in capture_case(before, gpu, memory)]
-    cycles_per_block = steady_cycles_per_block(bench.run(timed, warm), resident)
-    return case.work["bytes_read"] / blocks / gpu.ns(cycles_per_block)
+    # Launches over the same arrays; the first reads every stretch once, as the blocks before did.
+    once, few, many = (
+        capture_case(replace(case, launches=(replace(case.launches[-1], grid=(blocks,)),)), gpu, memory)[0].trace
+        for blocks in (footprint // per_block, short, long)
+    )
+    warm = [once] if reused else []
+    cycles = bench.run([many], warm).cycles - bench.run([few], warm).cycles
+    return case.work["bytes_read"] * (long - short) / long / gpu.ns(cycles)
 
 
 def l1_stride(bench: Bench, point: Measurement) -> float:
