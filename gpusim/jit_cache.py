@@ -1,17 +1,37 @@
 """Keeps Numba's on-disk cache honest when a source file changes.
 
-Mental model: Numba caches a compiled function beside the file that defines it and looks at that file alone;
-a function compiled together with a callee from another file keeps the callee's old code. So the compiled
-files of a package are dropped as soon as any of the sources that they may contain has changed.
+Mental model: Numba stamps a cached function with the state of the file that defines it and looks at that
+file alone; a function compiled together with a callee from another file keeps the callee's old code. So the
+stamp here covers all sources that a package's compiled code may contain: a cache written from other
+sources, even by a process that still runs them, is never loaded. :func:`drop_stale` is the blunter tool:
+it empties a package's cache when its sources have changed.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterable
 from pathlib import Path
 
 _STAMP = "numba_sources.stamp"
+
+
+def stamp_of(sources: Iterable[Path]) -> str:
+    """A digest of the contents of ``sources``."""
+    digest = hashlib.sha256()
+    for path in sorted(sources):
+        digest.update(path.name.encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def stamped(function: object, stamp: str) -> object:
+    """Add ``stamp`` to what the cache of a Numba dispatcher or C callback is checked against."""
+    cache_file = getattr(getattr(function, "_cache", None), "_cache_file", None)
+    if hasattr(cache_file, "_source_stamp"):
+        cache_file._source_stamp = (cache_file._source_stamp, stamp)
+    return function
 
 
 def drop_stale(folder: Path, sources: Iterable[Path]) -> bool:

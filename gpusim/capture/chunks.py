@@ -7,13 +7,13 @@ sort brings each warp's records together in order, and warps whose runs are equa
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from gpusim.capture import layout as at
+from gpusim.capture.jit import allocating
 from gpusim.trace.record import ACCESS, RUN, WARP, Chunk
 
 
-@njit(cache=True)
+@allocating
 def sort_by_warp(keys, count, warps):
     """Stable order of ``keys[:count]`` by value: (order int64[count], start int64[warps + 1])."""
     start = np.zeros(warps + 1, np.int64)
@@ -30,7 +30,7 @@ def sort_by_warp(keys, count, warps):
     return order, start
 
 
-@njit(cache=True)
+@allocating
 def intern_paths(runs, start):
     """Give equal run sequences (rows of ``runs`` sorted by warp) one number.
 
@@ -68,7 +68,7 @@ def intern_paths(runs, start):
     return path, leaders[:found].copy()
 
 
-@njit(cache=True)
+@allocating
 def _same(runs, start, one, other):
     n = start[one + 1] - start[one]
     if start[other + 1] - start[other] != n:
@@ -109,7 +109,7 @@ def close_chunk(
     return Chunk(first_block, blocks, table, interned, path_start, sorted_accesses, scattered)
 
 
-@njit(cache=True)
+@allocating
 def pack_accesses(accesses, order, out):
     """Write log rows in ``order`` as ACCESS records."""
     for i in range(order.shape[0]):

@@ -13,7 +13,9 @@ from functools import lru_cache
 
 import numpy as np
 from llvmlite import ir
-from numba import cfunc, config, from_dtype, types
+from numba import config, from_dtype, types
+from numba.core import sigutils
+from numba.core.ccallback import CFunc
 from numba.extending import intrinsic
 
 from gpusim.capture import layout as at
@@ -21,6 +23,8 @@ from gpusim.capture.alu_double import execute_double
 from gpusim.capture.alu_float import execute_float
 from gpusim.capture.alu_half import execute_half
 from gpusim.capture.alu_integer import execute_integer
+from gpusim.capture.jit import SOURCES
+from gpusim.jit_cache import stamped
 from gpusim.sass.opcodes import DOUBLE_BASE, FLOAT_BASE, HALF_BASE, INTEGER_BASE, TENSOR_BASE
 
 #: First op number behind each family's range, in the order of State.family.
@@ -94,7 +98,13 @@ else:
     @lru_cache(maxsize=None)
     def _entry(family: int) -> object:
         """A compiled entry point; made when the first kernel needs it."""
-        return cfunc(_ENTRY, cache=True, error_model="numpy", _nrt=False)(_SOURCES[family])
+        # What numba.cfunc does, with the cache stamped before it is looked at.
+        options = {"error_model": "numpy", "_nrt": False}
+        entry = CFunc(_SOURCES[family], sigutils.normalize_signature(_ENTRY), locals={}, options=options)
+        entry.enable_caching()
+        stamped(entry, SOURCES)
+        entry.compile()
+        return entry
 
     def entry_addresses(op_numbers: np.ndarray) -> tuple[int, ...]:
         """Host addresses of the families' entry points in the order of FAMILY_ENDS; 0 for a family that

@@ -8,22 +8,37 @@ machine gives (``error_model``), compiled code is kept on disk.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from numba import njit
 
-from gpusim.jit_cache import drop_stale
+from gpusim.jit_cache import stamp_of, stamped
 
 _FOLDER = Path(__file__).parent
-drop_stale(
-    _FOLDER,
-    [*_FOLDER.glob("*.py"), *_FOLDER.parent.glob("sass/*ops.py"), _FOLDER.parent / "sass/opcodes.py"],
+#: All sources that compiled functions of this package may contain.
+SOURCES = stamp_of(
+    [
+        *_FOLDER.glob("*.py"),
+        *_FOLDER.parent.glob("sass/*ops.py"),
+        _FOLDER.parent / "sass" / "opcodes.py",
+        _FOLDER.parent / "trace" / "record.py",
+    ]
 )
 
-#: For functions that Python calls.
-compiled = njit(cache=True, error_model="numpy", _nrt=False)
-#: For functions that only compiled functions call: without the wrapper that lets Python call them, which
-#: takes longer to compile than the function itself.
-inner = njit(
-    cache=True, error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True
-)
+
+def compiled(function: Callable) -> Callable:
+    """For functions that Python calls."""
+    return stamped(njit(cache=True, error_model="numpy", _nrt=False)(function), SOURCES)
+
+
+def inner(function: Callable) -> Callable:
+    """For functions that only compiled functions call: without the wrapper that lets Python call them,
+    which takes longer to compile than the function itself."""
+    wrappers = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return stamped(njit(cache=True, error_model="numpy", _nrt=False, **wrappers)(function), SOURCES)
+
+
+def allocating(function: Callable) -> Callable:
+    """For functions that Python calls and that make new arrays."""
+    return stamped(njit(cache=True)(function), SOURCES)
