@@ -1,7 +1,8 @@
 """Runs a test's kernel by capture on several architectures, or on a real device with a switch.
 
 Every test that takes ``launch`` runs on one architecture of the five generations each time, a
-different one from test to test (its name decides), and on the four others with ``-m nightly``.
+different one from test to test (its name decides), and on the four others with ``-m nightly``. What was
+captured for a GPU that is described here is then simulated as well.
 
 ``GPUSIM_TEST_ON=cuda`` launches the kernels through Numba itself: on a GPU, or in Numba's own
 simulator with ``NUMBA_ENABLE_CUDASIM=1``. That shows whether a failing test or the emulator is wrong.
@@ -14,9 +15,13 @@ import zlib
 
 import pytest
 
+from gpusim.engine.gpu import simulate
+
 ON_DEVICE = os.environ.get("GPUSIM_TEST_ON", "capture") == "cuda"
 #: Far above what any test here executes: a livelock ends in seconds.
 INSTRUCTION_LIMIT = 5_000_000
+#: Architectures with a described GPU: there, what was captured is simulated too.
+SIMULATED_ON = {"sm_80": "a100_80gb", "sm_90": "h200"}
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
 
 
@@ -47,7 +52,7 @@ def launch(request):
     capture = pytest.importorskip("gpusim.capture.launch").capture
 
     def by_capture(kernel, grid, block, *args, shared_bytes=0):
-        return capture(
+        trace = capture(
             kernel,
             grid,
             block,
@@ -56,5 +61,16 @@ def launch(request):
             shared_bytes=shared_bytes,
             instruction_limit=INSTRUCTION_LIMIT,
         )
+        if request.param in SIMULATED_ON:
+            check_simulation(trace, SIMULATED_ON[request.param])
+        return trace
 
     return by_capture
+
+
+def check_simulation(trace, gpu):
+    """The engine brings whatever was captured to its end, and accounts for every warp-cycle of it."""
+    result = simulate(trace, gpu)
+    assert result.stalls["selected"] == trace.warp_instructions
+    assert sum(result.stalls.values()) == result.counters["sm__warps_active.sum"]
+    assert result.counters["sm__ctas_launched.sum"] == trace.launch.blocks
