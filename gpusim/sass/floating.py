@@ -10,7 +10,7 @@ from __future__ import annotations
 from gpusim.sass import float_ops as ops
 from gpusim.sass import integer_ops
 from gpusim.sass.convert import CONVERT_ROWS
-from gpusim.sass.form import Instruction, Kind, MicroOp, Operand, Row, Source, float_source
+from gpusim.sass.form import Instruction, Kind, Lower, MicroOp, Operand, Row, Source, float_source
 from gpusim.sass.lowering import Modifiers, Roles, known_destinations, micro, plain, split, twins
 from gpusim.trace.record import PipeClass
 
@@ -34,37 +34,25 @@ def _values(instruction: Instruction, modifiers: Modifiers, count: int) -> Roles
     return None if any(o.inverted for o in roles.sources) else roles
 
 
-def lower_add(instruction: Instruction) -> MicroOp | None:
-    """FADD: x + y."""
-    modifiers = Modifiers(instruction)
-    how = _how(modifiers)
-    roles = _values(instruction, modifiers, 2)
-    if roles is None:
-        return None
-    sources = tuple(map(float_source, roles.sources))
-    return micro(ops.ADD, FMA, instruction, roles, sources, flags=(how,))
+def _arithmetic(op: int, count: int, summary: str) -> Lower:
+    """The lowering of an FP32 instruction with ``count`` plain sources and one result."""
+
+    def lower(instruction: Instruction) -> MicroOp | None:
+        modifiers = Modifiers(instruction)
+        how = _how(modifiers)
+        roles = _values(instruction, modifiers, count)
+        if roles is None:
+            return None
+        sources = tuple(map(float_source, roles.sources))
+        return micro(op, FMA, instruction, roles, sources, flags=(how,))
+
+    lower.__doc__ = summary
+    return lower
 
 
-def lower_multiply(instruction: Instruction) -> MicroOp | None:
-    """FMUL: x * y."""
-    modifiers = Modifiers(instruction)
-    how = _how(modifiers)
-    roles = _values(instruction, modifiers, 2)
-    if roles is None:
-        return None
-    sources = tuple(map(float_source, roles.sources))
-    return micro(ops.MULTIPLY, FMA, instruction, roles, sources, flags=(how,))
-
-
-def lower_fused(instruction: Instruction) -> MicroOp | None:
-    """FFMA: x * y + z, rounded once."""
-    modifiers = Modifiers(instruction)
-    how = _how(modifiers)
-    roles = _values(instruction, modifiers, 3)
-    if roles is None:
-        return None
-    sources = tuple(map(float_source, roles.sources))
-    return micro(ops.FUSED, FMA, instruction, roles, sources, flags=(how,))
+lower_add = _arithmetic(ops.ADD, 2, "FADD: x + y.")
+lower_multiply = _arithmetic(ops.MULTIPLY, 2, "FMUL: x * y.")
+lower_fused = _arithmetic(ops.FUSED, 3, "FFMA: x * y + z, rounded once.")
 
 
 def _pair_source(operand: Operand) -> Source | None:
