@@ -8,20 +8,26 @@ than most of these functions do. With ``NUMBA_DISABLE_JIT=1`` the decorator leav
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 from numba import njit
 
+from gpusim.jit_cache import stamp_of, stamped
+
 F = TypeVar("F", bound=Callable[..., object])
+_GPUSIM = Path(__file__).parents[1]
+#: All sources that compiled functions of the model and of the engine may contain.
+SOURCES = stamp_of(path for part in ("engine", "model", "trace") for path in _GPUSIM.glob(f"{part}/*.py"))
 
 
 def compiled(function: F) -> F:
     """Compile a function that works in its caller's arrays and allocates none."""
-    return njit(cache=True, nogil=True, _nrt=False)(function)
+    return stamped(njit(cache=True, nogil=True, _nrt=False)(function), SOURCES)
 
 
 def inner(function: F) -> F:
     """As :func:`compiled`, for functions that only compiled functions call: without the wrappers that
     let Python call them, which take longer to compile than the functions themselves."""
     options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return njit(cache=True, nogil=True, _nrt=False, **options)(function)
+    return stamped(njit(cache=True, nogil=True, _nrt=False, **options)(function), SOURCES)

@@ -1,0 +1,35 @@
+"""Compiled code that Numba kept from other sources is never loaded: the cache's stamp covers them all."""
+
+import numba
+import pytest
+
+from gpusim.capture import jit
+from gpusim.engine.sm_advance import advance_group
+from gpusim.jit_cache import stamp_of
+from gpusim.model import compiled
+from gpusim.model.memory_io import enqueue
+
+
+def test_any_change_of_any_source_changes_the_stamp(tmp_path):
+    first, second = tmp_path / "a.py", tmp_path / "b.py"
+    first.write_text("x = 1")
+    second.write_text("y = 1")
+    before = stamp_of([first, second])
+    assert stamp_of([second, first]) == before
+    second.write_text("y = 2")
+    assert stamp_of([first, second]) != before
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is cached with JIT off")
+@pytest.mark.parametrize("function", [advance_group, enqueue], ids=["engine", "model"])
+def test_engine_and_model_carry_the_stamp_of_all_their_sources(function):
+    assert compiled.SOURCES in function._cache._cache_file._source_stamp
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is cached with JIT off")
+def test_the_interpreter_carries_the_stamp_of_all_its_sources():
+    @jit.inner
+    def nothing():
+        return 0
+
+    assert jit.SOURCES in nothing._cache._cache_file._source_stamp
