@@ -81,48 +81,87 @@ class _Launch:
         limit = DEFAULT_INSTRUCTION_LIMIT if instruction_limit is None else int(instruction_limit)
         if limit < 1:
             raise UsageError(f"instruction_limit must be positive, not {limit}")
-        self.target: Target = make_target(gpu)
-        self.grid, self.block = shape(grid, "grid"), shape(block, "block")
-        self.prepared: Prepared = prepare(kernel, tuple(args), self.target.capability)
-        image, built = self.prepared.image, self.prepared.built
-        check_launch(
-            self.target,
-            built.name,
-            self.grid,
-            self.block,
-            image.registers_per_thread,
-            image.shared_bytes,
-            int(shared_bytes),
-        )
-        self.memory = DeviceMemory() if memory is None else memory
-        self.arguments = Arguments(self.memory, private=memory is None, kernel=built.name)
+        target = make_target(gpu)
+        grid, block = shape(grid, "grid"), shape(block, "block")
+        self.prepared: Prepared = prepare(kernel, tuple(args), target.capability)
+        built = self.prepared.built
+        refuse_impossible(self.prepared, target, grid, block, int(shared_bytes))
+        own = DeviceMemory() if memory is None else memory
+        self.arguments = Arguments(own, private=memory is None, kernel=built.name)
         self.arguments.add(built.argument_types, tuple(args), built.extensions)
-        parameters = self.arguments.pack(image)
-        self.own = self._map_module()
+        parameters = self.arguments.pack(self.prepared.image)
+        self.packed = PackedLaunch(self.prepared, target, grid, block, int(shared_bytes), parameters, own, limit)
+        self.facts = self.packed.facts
+
+    def run(self) -> Iterator[Chunk]:
+        """Run all blocks; yields chunks in block order. The arrays are final when it is exhausted."""
+        done = False
+        try:
+            yield from self.packed.run()
+            done = True
+        finally:
+            if done:
+                self.arguments.succeed()
+            else:
+                self.arguments.fail()
+
+
+def refuse_impossible(
+    prepared: Prepared, target: Target, grid: tuple[int, int, int], block: tuple[int, int, int], dynamic_shared: int
+) -> None:
+    """Raise LaunchError for a launch that the GPU would refuse."""
+    image = prepared.image
+    check_launch(
+        target, prepared.built.name, grid, block, image.registers_per_thread, image.shared_bytes, dynamic_shared
+    )
+
+
+class PackedLaunch:
+    """One launch as the driver sees it: a prepared kernel, a shape, and the bytes of its parameters.
+
+    ``parameters``: the parameter bank from its first byte. ``module_globals``: uint8[global_bytes] that
+    outlives the launch, as a loaded module's globals do; fresh ones when None.
+    """
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        target: Target,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        dynamic_shared: int,
+        parameters: bytes,
+        memory: DeviceMemory,
+        instruction_limit: int = DEFAULT_INSTRUCTION_LIMIT,
+        module_globals: np.ndarray | None = None,
+    ):
+        self.prepared, self.target, self.grid, self.block = prepared, target, grid, block
+        self.memory = memory
+        image, built = prepared.image, prepared.built
+        self.own = self._map_module(module_globals)
         self.facts = Launch(
             kernel=built.name,
             capability=built.capability,
-            grid=self.grid,
-            block=self.block,
+            grid=grid,
+            block=block,
             registers_per_thread=image.registers_per_thread,
-            shared_bytes=image.shared_bytes + int(shared_bytes),
+            shared_bytes=image.shared_bytes + dynamic_shared,
             local_bytes=image.local_bytes,
             cubin_sha256=image.sha256,
-            gpu=self.target.gpu,
+            gpu=target.gpu,
             toolchain=_toolchain(),
             shared_window=SHARED_WINDOW,
             local_window=LOCAL_WINDOW,
-            allocations=tuple((a.base, a.size) for a in self.memory.sorted()),
+            allocations=tuple((a.base, a.size) for a in memory.sorted()),
             cooperative=built.cooperative,
         )
-        dynamic = int(shared_bytes)
         warps = min(self.facts.blocks, self._chunk_blocks()) * self.facts.warps_per_block
         records = min(_LOG_RECORDS, max(1024, 16 * warps))
         log = new_log(records, records, 1024)
-        machine = make_machine(self.prepared, self.grid, self.block, dynamic, parameters, self.memory, log)
+        machine = make_machine(prepared, grid, block, dynamic_shared, parameters, memory, log)
 
         def open_slot(registers: np.ndarray | None = None) -> Slot:
-            states, backing = make_state(self.prepared, self.target, self.grid, self.block, dynamic, limit)
+            states, backing = make_state(prepared, target, grid, block, dynamic_shared, instruction_limit)
             return Slot(states, machine.registers.copy() if registers is None else registers, backing)
 
         self.residents = Residents(open_slot(machine.registers), machine, open_slot)
@@ -132,12 +171,14 @@ class _Launch:
             return self.facts.blocks  # they end together
         return max(1, CHUNK_WARPS // self.facts.warps_per_block)
 
-    def _map_module(self) -> list[Allocation]:
+    def _map_module(self, module_globals: np.ndarray | None) -> list[Allocation]:
         """Map the module's globals, and bank 3 for pointers to constants."""
         image = self.prepared.image
         own = []
         if image.global_bytes:
-            data = np.frombuffer(bytearray(image.global_data), np.uint8)
+            data = module_globals
+            if data is None:
+                data = np.frombuffer(bytearray(image.global_data), np.uint8)
             own.append(self.memory.add_at(GLOBALS_ADDRESS, data, "module globals"))
         if image.constants.get(3):
             data = np.frombuffer(bytearray(image.constants[3]), np.uint8)
@@ -145,17 +186,11 @@ class _Launch:
         return own
 
     def run(self) -> Iterator[Chunk]:
-        """Run all blocks; yields chunks in block order. The arrays are final when it is exhausted."""
-        done = False
+        """Run all blocks; yields chunks in block order. Memory is final when it is exhausted."""
         try:
             yield from self._chunks()
-            done = True
         finally:
             self.memory.remove(self.own)
-            if done:
-                self.arguments.succeed()
-            else:
-                self.arguments.fail()
 
     def _chunks(self) -> Iterator[Chunk]:
         facts, residents = self.facts, self.residents
