@@ -8,6 +8,8 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python3.14; 
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.gpusim-ready
+# Processes that share out the test files: one a core. WORKERS=0 keeps all in one, for a debugger.
+WORKERS ?= auto
 
 .PHONY: compare test bench setup clean
 
@@ -24,7 +26,7 @@ compare: $(READY)
 	$(BIN)/gpusim compare --gpu a100_80gb --gpu gh200 --gpu h200 --against published
 
 test: $(READY)
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n $(WORKERS) --maxprocesses 8 --dist loadscope
 
 bench: $(READY)
 	$(BIN)/python tools/bench.py

@@ -7,7 +7,10 @@ draws the same ones, so that a red run is red for everybody.
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
@@ -20,3 +23,21 @@ settings.register_profile(
 )
 settings.register_profile("nightly", max_examples=1000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+#: The two halves that Numba compiles; each as a process of its own.
+PRECOMPILE = ("gpusim.engine.precompile", "gpusim.capture.precompile")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes():
+    """Before the workers of ``pytest -n`` start: compile emulator and engine side by side, once, through
+    Numba's cache on disk; workers that all find it cold would each do so. A half that fails here fails
+    again, with its message, in the tests that need it."""
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
+        return
+    running = [
+        subprocess.Popen([sys.executable, "-m", half], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for half in PRECOMPILE
+    ]
+    for process in running:
+        process.wait()
