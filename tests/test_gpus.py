@@ -7,9 +7,11 @@ import dataclasses
 import pytest
 
 from gpusim.errors import SpecError, UnknownGpuError
-from gpusim.gpus import describe_gpu, list_gpus, load_gpu, override_gpu
+from gpusim.engine.gpu import simulate
+from gpusim.gpus import built_in_of, describe_gpu, diff_gpus, list_gpus, load_gpu, override_gpu
 from gpusim.gpus.load import KINDS
 from gpusim.gpus.spec import PIPE_NAMES
+from gpusim.suite import capture_case, kernel_names, make_case
 from gpusim.trace.record import PipeClass
 
 
@@ -27,8 +29,9 @@ def test_pipe_names_are_those_of_the_trace():
     assert PIPE_NAMES == tuple(p.name.lower() for p in PipeClass)
 
 
-def test_the_four_gpus_of_the_first_release_are_built_in():
-    assert {"a100_80gb", "gh200", "h100", "h200"} <= set(list_gpus())
+def test_gpus_from_turing_to_blackwell_are_built_in():
+    data_center = {"t4", "a100_40gb", "a100_80gb", "a40", "l4", "l40", "h100", "h100_pcie", "h200", "gh200", "b200"}
+    assert data_center | {"rtx3090", "rtx4090", "rtx5090"} <= set(list_gpus())
 
 
 @pytest.mark.parametrize("name", list_gpus())
@@ -37,9 +40,10 @@ def test_every_value_of_every_gpu_has_a_source(name):
     rows = describe_gpu(name)
     assert spec.name == name
     assert len({key for key, *_ in rows}) == len(rows) > 100
-    for key, value, kind, source in rows:
+    for key, value, kind, source, stated_by in rows:
         assert kind in KINDS and source.strip(), key
         assert value is not None
+        assert stated_by == "model" or stated_by in list_gpus(), key
 
 
 def test_h200_restates_only_its_memory():
@@ -49,12 +53,112 @@ def test_h200_restates_only_its_memory():
     assert (h200.sm, h200.l1, h200.l2, h200.pipes) == (gh200.sm, gh200.l1, gh200.l2, gh200.pipes)
 
 
+def test_an_inherited_value_says_who_states_it():
+    stated = {row.key: row.stated_by for row in describe_gpu("rtx4090")}
+    assert stated["clock_hz"] == "rtx4090"
+    assert stated["l2.hit_latency_ns"] == "l40"
+    assert stated["sm.max_warps"] == "a40"
+    assert stated["l1.tag_banks"] == "a100_80gb"
+
+
+#: GPU -> FP32 and FP64 peak (TFLOP/s, from the datasheets), where clock and SM count were looked up
+#: elsewhere: the SM's rates times clock and count must give them.
+PEAKS_TFLOPS = {
+    "t4": (8.1, 0.254),
+    "a100_40gb": (19.5, 9.7),
+    "a100_80gb": (19.5, 9.7),
+    "a40": (37.4, 0.585),
+    "rtx3090": (35.6, 0.556),
+    "l4": (30.3, 0.473),
+    "l40": (90.5, 1.41),
+    "rtx4090": (82.6, 1.29),
+    "h100": (66.9, 33.5),
+    "h100_pcie": (51.2, 25.6),
+    "h200": (66.9, 33.5),
+    "gh200": (66.9, 33.5),
+    "b200": (74.45, 37.2),
+    "rtx5090": (104.8, 1.64),
+}
+
+
+@pytest.mark.parametrize("name", list_gpus())
+def test_pipes_clock_and_sm_count_give_the_peak_rates_of_the_datasheet(name):
+    gpu = load_gpu(name)
+    for pipe, tflops in zip(("fma", "fp64"), PEAKS_TFLOPS[name], strict=True):
+        spec = gpu.pipes[pipe]
+        units = gpu.sm_count * (1 if spec.shared_by_sm else gpu.sm.sub_cores)
+        peak = 2 * 32 / spec.interval_cycles * units * gpu.clock_hz / 1e12
+        assert peak == pytest.approx(tflops, rel=0.015), pipe
+
+
+#: What the CUDA C++ Programming Guide's tables by capability say: warps and blocks an SM, shared memory an
+#: SM and a block (KB), and what an L1 with all of it holds.
+LIMITS = {
+    (7, 5): (32, 16, 64, 64, 96),
+    (8, 0): (64, 32, 164, 163, 192),
+    (8, 6): (48, 16, 100, 99, 128),
+    (8, 9): (48, 24, 100, 99, 128),
+    (9, 0): (64, 32, 228, 227, 256),
+    (10, 0): (64, 32, 228, 227, 256),
+    (12, 0): (48, 24, 100, 99, 128),
+}
+
+
+@pytest.mark.parametrize("name", list_gpus())
+def test_limits_are_those_of_the_capability(name):
+    gpu = load_gpu(name)
+    sm = gpu.sm
+    shared = (sm.shared_max_bytes, sm.shared_per_block_max_bytes, gpu.l1.total_bytes)
+    assert (sm.max_warps, sm.max_blocks, *(size // 1024 for size in shared)) == LIMITS[gpu.capability]
+    assert sm.shared_carveouts_kib[-1] * 1024 == sm.shared_max_bytes
+
+
+@pytest.mark.parametrize("name", list_gpus())
+def test_memory_figures_fit_together(name):
+    gpu = load_gpu(name)
+    ports = gpu.sm_count * gpu.l1.fill_bytes_per_cycle * gpu.clock_hz / 1e9
+    slices = gpu.l2.slices * gpu.l2.slice_bytes_per_ns
+    assert gpu.dram.peak_bytes_per_ns < slices, "L2 must be faster than the DRAM behind it"
+    assert gpu.dram.peak_bytes_per_ns < ports
+    assert gpu.l2.partitions == 2 or gpu.l2.far_hit_extra_ns == gpu.l2.far_miss_extra_ns == 0
+    assert gpu.dram.total_bytes > gpu.l2.total_bytes > gpu.l1.total_bytes
+
+
+def simulate_small(name, gpu):
+    """Cycles of a suite kernel's small shape, captured for the GPU's own architecture."""
+    case = make_case(name, {}, gpu, small=True)
+    launches = capture_case(case, gpu)
+    case.check()
+    assert {launch.trace.launch.capability for launch in launches} == {gpu.capability}
+    result = simulate([launch.trace for launch in launches if launch.timed], gpu)
+    assert result.cycles > gpu.launch.start_cycles
+    return result.cycles
+
+
+@pytest.mark.parametrize("name", ["t4", "rtx3090", "l4", "b200", "rtx5090", "h100_pcie"])
+def test_a_kernel_runs_as_its_architectures_machine_code(name):
+    gpu = load_gpu(name)
+    slower = override_gpu(gpu, [f"dram.miss_latency_ns={gpu.dram.miss_latency_ns + 500}"])
+    assert simulate_small("saxpy", slower) > simulate_small("saxpy", gpu) + gpu.cycles(400)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("gpu", list_gpus())
+@pytest.mark.parametrize("name", kernel_names())
+def test_every_kernel_simulates_on_every_gpu(name, gpu):
+    simulate_small(name, load_gpu(gpu))
+
+
 def test_a_users_file_overrides_a_built_in_singly(tmp_path):
     path = write(tmp_path, f'inherits = "h200"\nsm_count = {claim(4)}\n[l1]\nways = {claim(8)}\n')
     mine, base = load_gpu(path), load_gpu("h200")
     assert (mine.name, mine.sm_count, mine.l1.ways) == ("mine", 4, 8)
     assert dataclasses.replace(mine, name="h200", sm_count=132, l1=base.l1) == base
-    assert ("l1.ways", 8, "guess", "test") in describe_gpu(path)
+    assert ("l1.ways", 8, "guess", "test", "mine") in describe_gpu(path)
+    assert built_in_of(path) == "h200" and built_in_of("h200") == "h200"
+    differing = {ours.key: (ours.value, theirs.value) for ours, theirs in diff_gpus("h200", path)}
+    assert differing == {"sm_count": (132, 4), "l1.ways": (4, 8)}
+    assert diff_gpus(path, path) == []
 
 
 def test_a_pipes_row_may_be_overridden_in_part(tmp_path):

@@ -6,7 +6,7 @@ import os
 
 import click
 
-from gpusim.commands.options import HELP, format_option
+from gpusim.commands.options import HELP, format_option, set_option
 from gpusim.compare.error import DEFAULT_TOLERANCE_PERCENT, Summary, Verdict
 from gpusim.compare.run import Comparison
 from gpusim.compare.run import compare as compare_published
@@ -19,7 +19,8 @@ DIVERGENCE, AMBIGUOUS = 1, 4
 @click.command(context_settings=HELP)
 @click.argument("kernels", nargs=-1, metavar="[KERNEL]...")
 @click.option(
-    "--gpu", "gpus", multiple=True, default=("h200",), show_default=True, metavar="NAME", help="May be repeated."
+    "--gpu", "gpus", multiple=True, default=("h200",), show_default=True, metavar="NAME",
+    help="A GPU's name or TOML file; may be repeated.",
 )
 @click.option(
     "--against",
@@ -28,6 +29,7 @@ DIVERGENCE, AMBIGUOUS = 1, 4
     show_default=True,
     help="Which measurements to lay beside the simulation.",
 )
+@set_option()
 @click.option("--all-points", is_flag=True, help="Every published point instead of a spread of them.")
 @click.option(
     "--tolerance",
@@ -50,6 +52,7 @@ def compare(
     kernels: tuple[str, ...],
     gpus: tuple[str, ...],
     against: str,
+    settings: tuple[str, ...],
     all_points: bool,
     tolerance: float,
     check: bool,
@@ -60,18 +63,21 @@ def compare(
     """Simulate published points of KERNELs (all by default) and print the error of each.
 
     JSON and CSV hold the rows (gpu, series, point, unit, simulated, measured, error_percent);
-    table and md add the mean absolute percentage error and the verdict of each series.
+    table and md add the mean absolute percentage error and the verdict of each series. A GPU's TOML file, or
+    one changed by --set, is laid beside the measurements of the built-in GPU that it starts from.
 
     \b
     Examples:
       gpusim compare --gpu gh200 --against published
       gpusim compare pointer_chase stream_triad --gpu a100_80gb --format json
       gpusim compare l1_stride --gpu h200 --check --tolerance 5
+      gpusim compare l2_read --gpu h200 --set l2.hit_latency_ns=60
     """
     comparison = compare_published(
         kernels,
         gpus,
         all_points=all_points,
+        settings=settings,
         jobs=jobs,
         tolerance_percent=tolerance,
         progress=lambda line: click.echo(line, err=True),

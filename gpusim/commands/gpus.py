@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from gpusim.commands.options import HELP, format_option
-from gpusim.gpus.load import describe_gpu, list_gpus, load_gpu
+from gpusim.gpus.describe import describe_gpu, diff_gpus
+from gpusim.gpus.load import list_gpus, load_gpu
 from gpusim.report.tables import format_records
 
 
@@ -17,6 +18,7 @@ def gpus() -> None:
     Examples:
       gpusim gpus list
       gpusim gpus show h200
+      gpusim gpus diff gh200 h200
     """
 
 
@@ -50,7 +52,8 @@ def list_(form: str) -> None:
 @click.argument("name")
 @format_option()
 def show(name: str, form: str) -> None:
-    """Print every value of the GPU NAME (or TOML file), its kind of evidence and its source.
+    """Print every value of the GPU NAME (or TOML file), its kind of evidence, its source and the file that
+    states it: what another file states is inherited.
 
     \b
     Examples:
@@ -58,9 +61,36 @@ def show(name: str, form: str) -> None:
       gpusim gpus show my_gpu.toml --format md
     """
     records = [
-        {"key": key, "value": _plain(value), "kind": kind, "source": source}
-        for key, value, kind, source in describe_gpu(name)
+        {**row._asdict(), "value": _plain(row.value)}
+        for row in describe_gpu(name)
     ]
+    click.echo(format_records(records, form))
+
+
+@gpus.command("diff")
+@click.argument("a", metavar="A")
+@click.argument("b", metavar="B")
+@format_option()
+def diff(a: str, b: str, form: str) -> None:
+    """Print the values in which the GPUs A and B (names or TOML files) differ, with their sources.
+
+    \b
+    Examples:
+      gpusim gpus diff gh200 h200
+      gpusim gpus diff h200 my_gpu.toml --format md
+    """
+    records = [
+        {
+            "key": ours.key,
+            "a": _plain(ours.value),
+            "b": _plain(theirs.value),
+            "a_source": f"{ours.kind}: {ours.source}",
+            "b_source": f"{theirs.kind}: {theirs.source}",
+        }
+        for ours, theirs in diff_gpus(a, b)
+    ]
+    if not records:
+        click.echo(f"{a} and {b} differ in no value", err=True)
     click.echo(format_records(records, form))
 
 

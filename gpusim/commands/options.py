@@ -32,3 +32,14 @@ def format_option(default: str = "table") -> Callable:
         show_default=True,
         help="How the data on stdout is written.",
     )
+
+
+def set_option() -> Callable:
+    """``--set KEY=VALUE``: values of the GPU that are to differ from its file's."""
+    return click.option(
+        "--set",
+        "settings",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Change a value of the GPU, by its key in `gpusim gpus show`; may be repeated.",
+    )

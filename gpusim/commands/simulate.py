@@ -8,11 +8,12 @@ from pathlib import Path
 import click
 
 from gpusim.commands.cold_start import start_compiling_engine
-from gpusim.commands.options import HELP, format_option, gpu_option
+from gpusim.commands.options import HELP, format_option, gpu_option, set_option
 from gpusim.engine.gpu import simulate as simulate_traces
 from gpusim.engine.result import Result
 from gpusim.errors import UsageError
 from gpusim.gpus.load import load_gpu
+from gpusim.gpus.override import override_gpu
 from gpusim.gpus.spec import GpuSpec
 from gpusim.report.tables import format_records
 from gpusim.suite import capture_case, make_case, parse_request
@@ -25,6 +26,7 @@ TOP_STALLS = 6
 @click.command(context_settings=HELP)
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @gpu_option()
+@set_option()
 @click.option(
     "--warm",
     multiple=True,
@@ -37,7 +39,13 @@ TOP_STALLS = 6
 )
 @format_option()
 def simulate(
-    sources: tuple[str, ...], gpu: str, warm: tuple[Path, ...], small: bool, bounds: bool, form: str
+    sources: tuple[str, ...],
+    gpu: str,
+    settings: tuple[str, ...],
+    warm: tuple[Path, ...],
+    small: bool,
+    bounds: bool,
+    form: str,
 ) -> None:
     """Predict the cycles of SOURCEs: trace files, or kernels of the suite as NAME[:axis=value,...].
 
@@ -49,8 +57,9 @@ def simulate(
       gpusim simulate saxpy:n=1000000 --gpu h200
       gpusim simulate first.trace second.trace --gpu a100_80gb --format json
       gpusim simulate matmul_tiled --bounds
+      gpusim simulate saxpy --gpu h200 --set l2.hit_latency_ns=60
     """
-    spec = load_gpu(gpu)
+    spec = override_gpu(load_gpu(gpu), settings)
     compiling = start_compiling_engine()
     timed, before = [], [Trace.load(path) for path in warm]
     for source in sources:

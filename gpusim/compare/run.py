@@ -25,7 +25,9 @@ from gpusim.errors import (
     UnknownKernelError,
     UnsupportedOpcodeError,
 )
-from gpusim.gpus.load import load_gpu
+from gpusim.gpus.load import built_in_of, load_gpu
+from gpusim.gpus.override import override_gpu
+from gpusim.gpus.spec import GpuSpec
 from gpusim.silicon.published import Measurement, load_published
 from gpusim.suite import capture_case, kernel_names, make_case
 
@@ -35,6 +37,19 @@ Failure = tuple[int, str]
 POLL_SECONDS = 1.0
 #: In a worker process: the queue that finished points go to (set when the process starts).
 _worker_queue: list[multiprocessing.Queue] = []
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A GPU to simulate, and the built-in GPU whose measurements are laid beside it: its own name, or what
+    a user's file inherits from and a what-if starts from."""
+
+    spec: GpuSpec
+    measured_as: str
+
+
+#: Points of one series, and the GPU that they are replayed on.
+Group = tuple[Candidate, list[Measurement]]
 
 
 @dataclass(frozen=True)
@@ -48,10 +63,11 @@ class Comparison:
 
 
 def select(
-    kernels: Sequence[str], gpus: Sequence[str], *, all_points: bool = False
-) -> list[list[Measurement]]:
-    """The published points to replay, one list a series and GPU. Empty ``kernels``: every series of
-    times and rates that can be replayed. Raises UnknownKernelError, UnknownGpuError, NoDataError for an empty choice."""
+    kernels: Sequence[str], gpus: Sequence[str], *, all_points: bool = False, settings: Sequence[str] = ()
+) -> list[Group]:
+    """The published points to replay, one group a series and GPU. Empty ``kernels``: every series of
+    times and rates that can be replayed. Raises UnknownKernelError, UnknownGpuError, SpecError, NoDataError
+    for an empty choice."""
     published = load_published()
     known = {m.series for m in published}
     for kernel in kernels:
@@ -64,19 +80,25 @@ def select(
             raise NoDataError(
                 f"{kernel} is published but cannot be simulated yet; these can: {', '.join(REPLAYS)}"
             )
-    names = {load_gpu(gpu).name for gpu in gpus}
+    candidates = {
+        candidate.spec.name: candidate
+        for candidate in (Candidate(override_gpu(load_gpu(gpu), settings), built_in_of(gpu)) for gpu in gpus)
+    }
     wanted = kernels or TIMED_REPLAYS
-    groups: dict[tuple[str, str], list[Measurement]] = {}
+    groups: dict[tuple[str, str], Group] = {}
     for m in published:
-        if m.gpu in names and m.series in wanted:
-            groups.setdefault((m.gpu, m.series), []).append(m)
+        for name, candidate in candidates.items():
+            if m.gpu == candidate.measured_as and m.series in wanted:
+                groups.setdefault((name, m.series), (candidate, []))[1].append(m)
     if not groups:
         what = ", ".join(kernels) if kernels else "any kernel"
         pairs = sorted({f"{m.series} on {m.gpu}" for m in published if m.series in wanted})
         raise NoDataError(
-            f"nothing is published for {what} on {', '.join(sorted(names))}; there is {'; '.join(pairs)}"
+            f"nothing is published for {what} on {', '.join(sorted(candidates))}; there is {'; '.join(pairs)}"
         )
-    return [group if all_points else default_points(group) for group in groups.values()]
+    return [
+        (candidate, points if all_points else default_points(points)) for candidate, points in groups.values()
+    ]
 
 
 def compare(
@@ -84,21 +106,22 @@ def compare(
     gpus: Sequence[str] = ("h200",),
     *,
     all_points: bool = False,
+    settings: Sequence[str] = (),
     jobs: int = 1,
     tolerance_percent: float = DEFAULT_TOLERANCE_PERCENT,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Comparison:
     """Replay published points and lay the simulated values beside the measured ones.
 
+    ``settings``: ``key=value`` texts that change every GPU (see :func:`gpusim.gpus.override.override_gpu`).
     ``jobs`` worker processes (1: in this one); ``progress`` gets a line for every finished point.
     Raises NoDataError when there is nothing to compare; a failing point ends its series and is
     reported in ``failures``.
     """
-    groups = select(kernels, gpus, all_points=all_points)
-    specs = {load_gpu(gpu).name: str(gpu) for gpu in gpus}
-    work = [(index, specs[group[0].gpu], group) for index, group in enumerate(groups)]
-    total = sum(len(group) for group in groups)
-    rows: dict[int, list[Row]] = {index: [] for index, _, _ in work}
+    groups = select(kernels, gpus, all_points=all_points, settings=settings)
+    work = list(enumerate(groups))
+    total = sum(len(points) for _, points in groups)
+    rows: dict[int, list[Row]] = {index: [] for index, _ in work}
     failures: dict[tuple[str, str], Failure] = {}
     done = 0
     progress(f"{total} points in {len(groups)} series; the first run compiles for about a minute")
@@ -112,22 +135,26 @@ def compare(
                 f"{outcome.unit} ({outcome.error_percent:+.1f} %)"
             )
         else:
-            key = groups[index][0].gpu, groups[index][0].series
+            key = _key(groups[index])
             failures.setdefault(key, outcome)
             progress(f"[{done:>4}/{total}] {key[0]} {key[1]}: {outcome[1]}")
-    summaries = [
-        _summarise(group, rows[index], failures, tolerance_percent) for index, _, group in work
-    ]
-    return Comparison([row for index, _, _ in work for row in rows[index]], summaries, failures)
+    summaries = [_summarise(group, rows[index], failures, tolerance_percent) for index, group in work]
+    return Comparison([row for index, _ in work for row in rows[index]], summaries, failures)
+
+
+def _key(group: Group) -> tuple[str, str]:
+    """(GPU, series) of a group."""
+    candidate, points = group
+    return candidate.spec.name, points[0].series
 
 
 def _summarise(
-    group: list[Measurement],
+    group: Group,
     rows: list[Row],
     failures: dict[tuple[str, str], Failure],
     tolerance_percent: float,
 ) -> Summary:
-    gpu, series = group[0].gpu, group[0].series
+    gpu, series = _key(group)
     summary = summarise(gpu, series, rows, tolerance_percent)
     failure = failures.get((gpu, series))
     if failure is None:
@@ -138,13 +165,12 @@ def _summarise(
 
 
 def _run_all(
-    work: Iterable[tuple[int, str, list[Measurement]]], jobs: int
+    work: Sequence[tuple[int, Group]], jobs: int
 ) -> Iterator[tuple[int, Row | Failure]]:
     """(group index, row or failure) of every point, as they finish."""
-    work = list(work)
     if jobs <= 1 or len(work) == 1:
-        for index, gpu, group in work:
-            for outcome in replay_group(gpu, group):
+        for index, group in work:
+            for outcome in replay_group(*group):
                 yield index, outcome
         return
     # spawn, not fork: a fork would copy locks of threads that do not exist in the child.
@@ -153,7 +179,7 @@ def _run_all(
     with ProcessPoolExecutor(
         min(jobs, len(work)), mp_context=context, initializer=_adopt, initargs=(finished,)
     ) as pool:
-        ahead = [pool.submit(compile_ahead, half, work[0][1]) for half in ("emulator", "engine")]
+        ahead = [pool.submit(compile_ahead, half, work[0][1][0].measured_as) for half in ("emulator", "engine")]
         for future in ahead:
             future.result()
         yield from _collect({pool.submit(_replay_reporting, *item) for item in work}, finished)
@@ -191,18 +217,22 @@ def _adopt(finished: multiprocessing.Queue) -> None:
     _worker_queue.append(finished)
 
 
-def _replay_reporting(index: int, gpu: str, group: list[Measurement]) -> None:
-    for outcome in replay_group(gpu, group):
+def _replay_reporting(index: int, group: Group) -> None:
+    for outcome in replay_group(*group):
         _worker_queue[-1].put((index, outcome))
     _worker_queue[-1].put((index, None))
 
 
-def replay_group(gpu: str, group: Iterable[Measurement]) -> Iterator[Row | Failure]:
-    """Replay the points of one series on one GPU; the first failure is the last thing yielded."""
-    spec = load_gpu(gpu)
+def replay_group(candidate: Candidate, points: Iterable[Measurement]) -> Iterator[Row | Failure]:
+    """Replay the points of one series on one GPU; the first failure is the last thing yielded.
+
+    The GPU runs at the clock of the measurement, unless its description has another clock on purpose.
+    """
+    spec = candidate.spec
+    keeps_clock = spec.clock_hz == load_gpu(candidate.measured_as).clock_hz
     bench = Bench(spec)
-    for m in group:
-        bench.gpu = replace(spec, clock_hz=m.sm_clock_mhz * 1e6)
+    for m in points:
+        bench.gpu = replace(spec, clock_hz=m.sm_clock_mhz * 1e6) if keeps_clock else spec
         try:
             simulated = REPLAYS[m.series](bench, m)
         except ToolchainError:
@@ -210,4 +240,4 @@ def replay_group(gpu: str, group: Iterable[Measurement]) -> Iterator[Row | Failu
         except GpusimError as error:
             yield error.exit_code, f"{m.point}: {error}"
             return
-        yield Row(m.gpu, m.series, m.point, m.unit, simulated, m.value)
+        yield Row(spec.name, m.series, m.point, m.unit, simulated, m.value)

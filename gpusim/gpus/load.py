@@ -16,7 +16,7 @@ import difflib
 import math
 import tomllib
 import typing
-from dataclasses import MISSING, fields, is_dataclass, replace
+from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 
 from gpusim.errors import SpecError, UnknownGpuError
@@ -26,12 +26,18 @@ from gpusim.gpus.spec import PIPE_NAMES, GpuSpec, PipeSpec
 KINDS = ("datasheet", "measured", "paper", "fitted", "guess")
 _FOLDER = Path(__file__).parent
 _MAX_FILE_BYTES = 1 << 20
-_MAX_INHERITANCE = 4
-_PIPE_SECTION = "pipes"
+_MAX_INHERITANCE = 8
+PIPE_SECTION = "pipes"
 _MAX_INTEGER = 1 << 40
 
-#: (value, kind, source) of one claim.
-Claim = tuple[object, str, str]
+
+class Claim(typing.NamedTuple):
+    """One stated value, the kind of its evidence, its source in words, and the name of the file that says so."""
+
+    value: object
+    kind: str
+    source: str
+    stated_by: str
 
 
 def list_gpus() -> list[str]:
@@ -45,72 +51,28 @@ def load_gpu(name_or_path: str | Path) -> GpuSpec:
     Raises :class:`UnknownGpuError` when there is no such GPU, :class:`SpecError` when its file
     cannot be taken as given.
     """
-    path = _locate(name_or_path)
-    spec = _build(path, _claims(path))
+    path = locate(name_or_path)
+    spec = build(path, claims_of(path))
     check_consistency(spec, str(path))
     return spec
 
 
-def describe_gpu(name_or_path: str | Path) -> list[tuple[str, object, str, str]]:
-    """Every value of a GPU as (dotted key, value, kind, source), in the order of the spec.
-
-    A value that the file leaves to the model's default is listed with kind ``guess``.
-    Raises as :func:`load_gpu` does.
-    """
-    path = _locate(name_or_path)
-    claims = _claims(path)
-    _build(path, claims)
-    rows = []
-    for key, default in _known_keys().items():
-        if key in claims:
-            rows.append((key, *claims[key]))
-        elif default is not MISSING and not key.startswith(_PIPE_SECTION + "."):
-            rows.append((key, default, "guess", "default of the model"))
-        elif default is not MISSING:
-            rows.append((key, default, "guess", "default of every pipe"))
-    return rows
+def built_in_of(name_or_path: str | Path) -> str:
+    """The built-in GPU itself, or the nearest one that a user's file inherits from: the name under which
+    measurements of its silicon are published. Raises as :func:`load_gpu` does."""
+    path = locate(name_or_path)
+    for _ in range(_MAX_INHERITANCE + 1):
+        if path.parent == _FOLDER:
+            return path.stem
+        parent = _parse(path).get("inherits")
+        if not isinstance(parent, str):
+            break
+        path = _parent_of(path, parent)
+    return path.stem
 
 
-def override_gpu(spec: GpuSpec, settings: typing.Iterable[str]) -> GpuSpec:
-    """A GPU that differs from ``spec`` in ``settings``: ``key=value`` texts with a GPU file's dotted keys
-    and TOML values, e.g. ``l2.hit_latency_ns=60``.
-
-    The name tells the difference (``h200[l2.hit_latency_ns=60]``). Raises :class:`SpecError` as
-    :func:`load_gpu` does, and for a text that is no setting.
-    """
-    for setting in settings:
-        key, equals, text = setting.partition("=")
-        key = key.strip()
-        where = f"setting {setting!r}"
-        if not equals:
-            raise SpecError(f"{where}: write key=value, e.g. l2.hit_latency_ns=60")
-        known = _known_keys()
-        if key not in known:
-            close = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
-            raise SpecError(f"{where}: unknown key{f'; did you mean {close[0]}?' if close else ''}")
-        try:
-            value = tomllib.loads(f"value = {text}")["value"]
-        except tomllib.TOMLDecodeError as error:
-            raise SpecError(f"{where}: not a TOML value: {error}") from error
-        spec = _with_value(spec, where, key, value)
-    check_consistency(spec, spec.name)
-    return spec
-
-
-def _with_value(spec: GpuSpec, where: str, key: str, value: object) -> GpuSpec:
-    *sections, name = key.split(".")
-    chain: list[object] = [spec]
-    for section in sections:
-        owner = chain[-1]
-        chain.append(owner[section] if isinstance(owner, dict) else getattr(owner, section))
-    hint = typing.get_type_hints(type(chain[-1]))[name]
-    changed: object = _checked(where, key, hint, value)
-    for owner, part in zip(reversed(chain), reversed([*sections, name]), strict=True):
-        changed = {**owner, part: changed} if isinstance(owner, dict) else replace(owner, **{part: changed})
-    return replace(typing.cast(GpuSpec, changed), name=f"{spec.name}[{key}={value}]")
-
-
-def _locate(name_or_path: str | Path) -> Path:
+def locate(name_or_path: str | Path) -> Path:
+    """The TOML file of a built-in name, or of a path; UnknownGpuError where there is none."""
     text = str(name_or_path)
     known = list_gpus()
     if text in known:
@@ -122,7 +84,7 @@ def _locate(name_or_path: str | Path) -> Path:
     except (OSError, ValueError):
         pass  # a name no file system accepts is an unknown GPU, not a crash
     close = difflib.get_close_matches(text.lower(), known, n=3, cutoff=0.5)
-    hint = f"; did you mean {' or '.join(close)}?" if close else ""
+    hint = f"; did you mean {' or '.join(close)}?" if close else "."
     raise UnknownGpuError(
         f"unknown GPU {text!r}{hint} Known: {', '.join(known)}; or give the path of a .toml file"
     )
@@ -139,7 +101,13 @@ def _parse(path: Path) -> dict[str, object]:
         raise SpecError(f"{path}: not valid TOML: {error}") from error
 
 
-def _claims(path: Path, heirs: tuple[Path, ...] = ()) -> dict[str, Claim]:
+def _parent_of(path: Path, parent: str) -> Path:
+    """The file that ``path`` inherits from: one beside it, or a built-in GPU."""
+    beside = path.parent / parent
+    return beside if parent.endswith(".toml") and beside.is_file() else locate(parent)
+
+
+def claims_of(path: Path, heirs: tuple[Path, ...] = ()) -> dict[str, Claim]:
     """All claims of a file, inherited ones first, keyed by dotted name."""
     if path in heirs or len(heirs) >= _MAX_INHERITANCE:
         chain = " -> ".join(str(p) for p in (*heirs, path))
@@ -150,10 +118,8 @@ def _claims(path: Path, heirs: tuple[Path, ...] = ()) -> dict[str, Claim]:
         parent = table.pop("inherits")
         if not isinstance(parent, str):
             raise SpecError(f"{path}: inherits must be the name of a GPU, not {parent!r}")
-        beside = path.parent / parent
-        is_file = parent.endswith(".toml") and beside.is_file()
-        claims.update(_claims(beside if is_file else _locate(parent), (*heirs, path)))
-    known = _known_keys()
+        claims.update(claims_of(_parent_of(path, parent), (*heirs, path)))
+    known = known_keys()
     for key, claim in _flatten(path, table):
         if key not in known:
             close = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
@@ -175,7 +141,7 @@ def _flatten(path: Path, table: dict[str, object]) -> typing.Iterator[tuple[str,
             dotted = f"{name}.{key}"
             if not isinstance(inner, dict):
                 raise SpecError(f"{path}: {dotted} must be {{ value, kind, source }}, not {inner!r}")
-            if name != _PIPE_SECTION:
+            if name != PIPE_SECTION:
                 yield dotted, _claim(path, dotted, inner)
                 continue
             values = {k: v for k, v in inner.items() if k not in ("kind", "source")}
@@ -198,17 +164,17 @@ def _claim(path: Path, key: str, entry: dict[str, object]) -> Claim:
         raise SpecError(f"{path}: {key} has kind {kind!r}; known kinds: {', '.join(KINDS)}")
     if not isinstance(source, str) or not source.strip():
         raise SpecError(f"{path}: {key} needs a source in words")
-    return entry["value"], typing.cast(str, kind), source
+    return Claim(entry["value"], typing.cast(str, kind), source, path.stem)
 
 
-def _known_keys() -> dict[str, object]:
+def known_keys() -> dict[str, object]:
     """Every dotted key that a GPU file may hold, with its default (MISSING where required)."""
     keys: dict[str, object] = {}
     hints = typing.get_type_hints(GpuSpec)
     for item in fields(GpuSpec):
         if item.name == "name":
             continue  # the file's own name
-        if item.name == _PIPE_SECTION:
+        if item.name == PIPE_SECTION:
             for pipe in PIPE_NAMES:
                 keys.update({f"pipes.{pipe}.{f.name}": f.default for f in fields(PipeSpec)})
         elif is_dataclass(hints[item.name]):
@@ -219,13 +185,13 @@ def _known_keys() -> dict[str, object]:
     return keys
 
 
-def _build(path: Path, claims: dict[str, Claim]) -> GpuSpec:
+def build(path: Path, claims: dict[str, Claim]) -> GpuSpec:
     hints = typing.get_type_hints(GpuSpec)
     values: dict[str, object] = {"name": path.stem}
     for item in fields(GpuSpec):
         if item.name == "name":
             continue
-        if item.name == _PIPE_SECTION:
+        if item.name == PIPE_SECTION:
             values[item.name] = {
                 pipe: _section(path, f"pipes.{pipe}", PipeSpec, claims) for pipe in PIPE_NAMES
             }
@@ -250,10 +216,10 @@ def _section(path: Path, prefix: str, kind: type, claims: dict[str, Claim]) -> o
 def _field(path: Path, key: str, hint: object, claims: dict[str, Claim]) -> object:
     if key not in claims:
         raise SpecError(f"{path}: missing key {key}; state it, or inherit from a GPU that does")
-    return _checked(f"{path}: {key}", key, hint, claims[key][0])
+    return checked(f"{path}: {key}", key, hint, claims[key][0])
 
 
-def _checked(where: str, key: str, hint: object, value: object) -> object:
+def checked(where: str, key: str, hint: object, value: object) -> object:
     """The value as the type that the field asks for; SpecError where it cannot be."""
     if hint is bool:
         if not isinstance(value, bool):
@@ -278,7 +244,9 @@ def _checked(where: str, key: str, hint: object, value: object) -> object:
 
 
 def _may_be_zero(key: str) -> bool:
-    """Latencies may be nothing; sizes, counts, rates and intervals may not."""
+    """Latencies and what is set aside may be nothing; sizes, counts, rates and intervals may not."""
+    if key.endswith("_reserved_bytes"):
+        return True
     return key.endswith(("_cycles", "_ns")) and "interval" not in key and "per_ns" not in key
 
 

@@ -38,6 +38,9 @@ def shell(command: str) -> subprocess.CompletedProcess:
         (["nonsense"], 2, "nonsense"),
         (["gpus", "list", "--format", "xml"], 2, "xml"),
         (["gpus", "show"], 2, "NAME"),
+        (["gpus", "diff", "h200", "h2000"], 5, "h2000"),
+        (["simulate", "saxpy", "--set", "l2.hit_latency=1"], 2, "did you mean l2.hit_latency_ns"),
+        (["compare", "l1_stride", "--set", "sm_count=0"], 2, "positive"),
         (["kernels", "show", "saxpi"], 2, "saxpy"),
         (["capture", "saxpi", "-o", "x.trace"], 2, "saxpy"),
         (["capture", "saxpy:colour=3", "-o", "x.trace"], 2, "colour"),
@@ -161,6 +164,6 @@ def test_every_value_of_a_gpu_is_shown_with_its_source(capsys) -> None:
     code, out, _ = gpusim(capsys, "gpus", "show", "h200", "--format", "json")
     assert code == 0
     rows = json.loads(out)
-    assert {"key", "value", "kind", "source"} == set(rows[0])
+    assert {"key", "value", "kind", "source", "stated_by"} == set(rows[0])
     assert all(row["source"] for row in rows)
     assert any(row["key"] == "l2.total_bytes" for row in rows)

@@ -93,8 +93,19 @@ def test_selecting_nothing_is_an_error_and_never_an_empty_success() -> None:
         select(["pointer_chase"], ["h200"])
 
 
+def test_a_what_if_and_an_heir_are_laid_beside_the_gpu_that_they_start_from(tmp_path) -> None:
+    heir = tmp_path / "heir.toml"
+    heir.write_text('inherits = "a100_80gb"\nsm_count = { value = 54, kind = "guess", source = "half an A100" }\n')
+    groups = select(["l1_stride"], ["a100_80gb", str(heir)], settings=["l1.hit_latency_cycles=40"])
+    names = [candidate.spec.name for candidate, _ in groups]
+    assert names == ["a100_80gb[l1.hit_latency_cycles=40]", "heir[l1.hit_latency_cycles=40]"]
+    for candidate, points in groups:
+        assert candidate.measured_as == "a100_80gb" and candidate.spec.l1.hit_latency_cycles == 40
+        assert points and all(point.gpu == "a100_80gb" for point in points)
+
+
 def test_all_points_selects_the_whole_curve() -> None:
-    few, every = (sum(map(len, select([], ["a100_80gb"], all_points=a))) for a in (False, True))
+    few, every = (sum(len(points) for _, points in select([], ["a100_80gb"], all_points=a)) for a in (False, True))
     assert few < 100 < every
 
 

@@ -1,0 +1,57 @@
+"""A GPU that differs from a described one in a few values: the what-if of the command line.
+
+Mental model: ``key=value`` with a GPU file's dotted key and a TOML value, checked exactly as a file is; the
+result's name tells the difference, so that no output of a what-if can be taken for the real GPU's.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+import typing
+from collections.abc import Iterable
+from dataclasses import replace
+
+from gpusim.errors import SpecError
+from gpusim.gpus.consistency import check_consistency
+from gpusim.gpus.load import checked, known_keys
+from gpusim.gpus.spec import GpuSpec
+
+
+def override_gpu(spec: GpuSpec, settings: Iterable[str]) -> GpuSpec:
+    """A GPU that differs from ``spec`` in ``settings``: ``key=value`` texts with a GPU file's dotted keys
+    and TOML values, e.g. ``l2.hit_latency_ns=60``.
+
+    The name tells the difference (``h200[l2.hit_latency_ns=60]``). Raises :class:`SpecError` as
+    :func:`load_gpu` does, and for a text that is no setting.
+    """
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        key = key.strip()
+        where = f"setting {setting!r}"
+        if not equals:
+            raise SpecError(f"{where}: write key=value, e.g. l2.hit_latency_ns=60")
+        known = known_keys()
+        if key not in known:
+            close = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
+            raise SpecError(f"{where}: unknown key{f'; did you mean {close[0]}?' if close else ''}")
+        try:
+            value = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError as error:
+            raise SpecError(f"{where}: not a TOML value: {error}") from error
+        spec = _with_value(spec, where, key, value)
+    check_consistency(spec, spec.name)
+    return spec
+
+
+def _with_value(spec: GpuSpec, where: str, key: str, value: object) -> GpuSpec:
+    *sections, name = key.split(".")
+    chain: list[object] = [spec]
+    for section in sections:
+        owner = chain[-1]
+        chain.append(owner[section] if isinstance(owner, dict) else getattr(owner, section))
+    hint = typing.get_type_hints(type(chain[-1]))[name]
+    changed: object = checked(where, key, hint, value)
+    for owner, part in zip(reversed(chain), reversed([*sections, name]), strict=True):
+        changed = {**owner, part: changed} if isinstance(owner, dict) else replace(owner, **{part: changed})
+    return replace(typing.cast(GpuSpec, changed), name=f"{spec.name}[{key}={value}]")
