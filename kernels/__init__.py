@@ -23,6 +23,7 @@ _MODULES = {
     "stencil3": "stencil",
     "stencil5": "stencil",
     "l1_stride": "l1_stride",
+    "l1_read": "l1_read",
     "l2_read": "l2_read",
     "saxpy": "saxpy",
     "reduce_sum": "reduce_sum",

@@ -17,6 +17,8 @@ from gpusim.silicon.published import Measurement
 CHASE_BUFFER_KIB = (16, 64, 128, 200, 512, 4096, 16384, 25000, 32768, 49152, 65536, 110000)
 #: 1, 2, 4, 8, 16, 32 and 64 warps an SM.
 STREAM_OCCUPANCIES = ((32, 1), (64, 1), (64, 2), (128, 2), (256, 2), (512, 2), (1024, 2))
+#: Few loads a lap, L1, its edge, one and both L2 halves.
+L1_FOOTPRINT_KIB = (4, 16, 64, 148, 204, 1152, 8872, 36456)
 #: Within L2, at its edge, beyond it.
 L2_FOOTPRINT_KIB = (8192, 25600, 40448, 110080)
 #: shape and stride (or width): no conflict, bank conflicts, tag conflicts, both.
@@ -33,6 +35,8 @@ def default_points(measurements: Sequence[Measurement]) -> list[Measurement]:
     series = measurements[0].series
     if series == "pointer_chase":
         return _nearest(measurements, "buffer_kib", CHASE_BUFFER_KIB)
+    if series == "l1_read":
+        return _nearest(measurements, "footprint_kib", L1_FOOTPRINT_KIB)
     if series == "l2_read":
         return _nearest(measurements, "footprint_kib", L2_FOOTPRINT_KIB)
     if series.startswith("l1_stride"):

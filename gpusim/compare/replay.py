@@ -42,6 +42,11 @@ L2_WAVES, L2_BLOCK_SHARE = (2, 5), 4
 #: Beyond this many times L2's size a footprint is never found in it again.
 L2_COLD_FOOTPRINT = 4
 STRIDE_ITERATIONS = (8, 40)
+#: Laps of one block an SM: two launches' difference, so that neither launch nor first lap counts. A large
+#: footprint is not read whole, since every part of a lap is like every other there.
+READ_LAPS, READ_WINDOWS_KIB = (2, 6), (512, 1024)
+#: Footprints below this take as many laps more as fit in it: short laps are unrolled together.
+READ_LEAST_KIB = 256
 
 
 @dataclass
@@ -122,6 +127,39 @@ def l2_read(bench: Bench, point: Measurement) -> float:
     return case.work["bytes_read"] * (long - short) / long / gpu.ns(cycles)
 
 
+def l1_read(bench: Bench, point: Measurement) -> float:
+    """GB/s that SMs read together, one block an SM, all from the same footprint, lap after lap."""
+    gpu = bench.gpu
+    footprint = point.axis("footprint_kib")
+    if footprint <= max(READ_WINDOWS_KIB):
+        return _read_laps(bench, footprint)
+    return _read_window(bench, footprint)
+
+
+def _read_laps(bench: Bench, footprint_kib: float) -> float:
+    """Whole laps, in L1s that earlier laps have filled."""
+    more = max(1, int(READ_LEAST_KIB / footprint_kib))
+    shapes = [{"footprint_kib": footprint_kib, "laps": laps * more} for laps in READ_LAPS]
+    return _read_rate(bench, shapes, earlier=-1)
+
+
+def _read_window(bench: Bench, footprint_kib: float) -> float:
+    """A stretch of a lap, in L2 slices that have seen all of it."""
+    windows = [{"footprint_kib": footprint_kib, "window_kib": kib, "laps": 1} for kib in READ_WINDOWS_KIB]
+    return _read_rate(bench, windows, earlier=0)
+
+
+def _read_rate(bench: Bench, shapes: list[dict[str, Any]], earlier: int) -> float:
+    """GB/s of what the second shape reads more than the first, each after launch ``earlier`` of its case."""
+    cycles, counted = [], []
+    for shape in shapes:
+        case = make_case("l1_read", {**shape, "blocks": bench.gpu.sm_count}, bench.gpu)
+        traces = [launch.trace for launch in capture_case(case, bench.gpu)]
+        cycles.append(bench.run([traces[-1]], [traces[earlier]]).cycles)
+        counted.append(case.work["bytes_read"])
+    return (counted[1] - counted[0]) / bench.gpu.ns(cycles[1] - cycles[0])
+
+
 def l1_stride(bench: Bench, point: Measurement) -> float:
     """Cycles a warp's load takes when all lanes hit L1: two launches' difference, so no start-up."""
     short, long = (_stride_run(bench, point, iterations) for iterations in STRIDE_ITERATIONS)
@@ -179,6 +217,7 @@ TIMED_REPLAYS: dict[str, Callable[[Bench, Measurement], float]] = {
     "stencil3": stream,
     "stencil5": stream,
     "l1_stride": l1_stride,
+    "l1_read": l1_read,
     "l2_read": l2_read,
 }
 #: The same for hardware counters, which explain a time; compared when they are asked for by name.

@@ -52,6 +52,20 @@ def test_streams_at_eight_warps_or_more_are_within_twenty_percent_on_average(gpu
     assert sum(abs(row.error_percent) for row in rows) / len(rows) < 20, rows
 
 
+@pytest.mark.parametrize("footprint_kib", [64, 148, 1152])
+def test_reads_of_one_block_an_sm_are_within_ten_percent_in_l1_and_in_l2(footprint_kib: int) -> None:
+    (row,) = replay("a100_80gb", "l1_read", footprint_kib=footprint_kib)
+    assert abs(row.error_percent) < 10, row
+
+
+@pytest.mark.nightly
+@pytest.mark.xfail(strict=True, reason="warps that hit run ahead and keep their lines: more hits than on silicon")
+@pytest.mark.parametrize("footprint_kib", [204, 236])
+def test_reads_at_the_edge_of_l1_are_within_a_fifth(footprint_kib: int) -> None:
+    (row,) = replay("a100_80gb", "l1_read", footprint_kib=footprint_kib)
+    assert abs(row.error_percent) < 20, row
+
+
 @pytest.mark.parametrize("gpu", ["a100_80gb", "h200"])
 def test_bank_conflicts_cost_what_they_cost_on_silicon(gpu: str) -> None:
     rows = [row for stride in (1, 2, 4, 8) for row in replay(gpu, "l1_stride", shape="stride", stride=stride)]

@@ -76,7 +76,7 @@ def test_the_default_points_are_few_and_spread(gpu: str, series: str) -> None:
     all_points = groups()[gpu, series]
     chosen = default_points(all_points)
     assert chosen == [m for m in all_points if m in chosen], "published order is kept"
-    if series in ("pointer_chase", "l2_read"):
+    if series in ("pointer_chase", "l1_read", "l2_read"):
         assert 3 <= len(chosen) <= 16
         low, high = min(m.value for m in all_points), max(m.value for m in all_points)
         assert max(m.value for m in chosen) - min(m.value for m in chosen) > 0.6 * (high - low)

@@ -1,0 +1,120 @@
+"""L1 and L2 read bandwidth of one block an SM: every block sums products over the same footprint.
+
+The published curve's kernel (RRZE-HPC/gpu-benches, gpu-cache): a block of 512 threads walks two halves
+of ``footprint_kib`` of floats together, lap after lap, and all blocks walk the same data. So the
+footprint leaves L1 at its size, and beyond that all SMs ask L2 for the same lines at about the same time.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+from numba import cuda
+
+from .case import Case, Kernel, Launch, require_block, require_positive
+
+#: Products that are unrolled within a lap, and in laps so short that several are unrolled together. The
+#: original unrolls up to 63 and 32; from 32 on Numba's compiler keeps the loop, with a larger body.
+LAP_ROUNDS, SHORT_LAPS_ROUNDS = 16, 32
+
+
+@functools.cache
+def _kernel(rounds: int, block_threads: int):
+    """The kernel with a lap's rounds as a constant, so that the compiler unrolls it."""
+    unrolled = min(rounds, LAP_ROUNDS)
+    turns, rest = divmod(rounds, unrolled)
+    laps_unrolled = max(1, SHORT_LAPS_ROUNDS // rounds)
+
+    @cuda.jit
+    def sum_products(values, half, laps, zero, sums):
+        first = np.uint64(cuda.threadIdx.x % half)
+        other = np.uint64(half)
+        step = np.uint64(zero)  # unknown to be zero: each lap loads again
+        total = np.float32(0)
+        i = first
+        for _ in range(laps // laps_unrolled):
+            for _ in range(laps_unrolled):
+                j = i
+                for _ in range(turns):
+                    for k in range(unrolled):
+                        at = j + np.uint64(k * block_threads)
+                        total += values[at] * values[at + other]
+                    j += np.uint64(unrolled * block_threads)
+                for k in range(rest):
+                    at = j + np.uint64(k * block_threads)
+                    total += values[at] * values[at + other]
+                i += step
+        for _ in range(laps % laps_unrolled):
+            for k in range(rounds):
+                at = i + np.uint64(k * block_threads)
+                total += values[at] * values[at + other]
+            i += step
+        sums[cuda.grid(1)] = total
+
+    return sum_products
+
+
+def make(
+    *, footprint_kib: float, window_kib: float, laps: int, blocks: int, block_threads: int, seed: int = 0
+) -> Case:
+    """``window_kib`` of the footprint is read in each lap (0: all of it), from its beginning; a first,
+    untimed launch of one block reads all of it once. Both must be whole rounds of the block, 8 bytes a
+    thread, except that a footprint smaller than a round is read by several warps at once."""
+    require_block(block_threads, multiple=32)
+    require_positive(laps=laps, blocks=blocks)
+    window_kib = window_kib or footprint_kib
+    if not 0 < window_kib <= footprint_kib:
+        raise ValueError(f"window_kib must lie in the footprint of {footprint_kib} KiB, not {window_kib}")
+    half = int(footprint_kib * 128)
+    if half < 32 or half % 32 or half != footprint_kib * 128:
+        raise ValueError(f"footprint_kib must be a multiple of 0.25, not {footprint_kib}")
+    rounds = {}
+    for name, kib in (("footprint_kib", footprint_kib), ("window_kib", window_kib)):
+        rounds[name], rest = divmod(int(kib * 128), block_threads)
+        if rest and half >= block_threads:
+            raise ValueError(f"{name} ({kib}) must be whole rounds of {8 * block_threads} bytes")
+        rounds[name] = max(1, rounds[name])
+    # Zeros and ones: sums stay exact in any order.
+    values = np.random.default_rng(seed).integers(0, 2, 2 * half).astype(np.float32)
+    products = np.resize(values[:half] * values[half:], (max(half, block_threads),))
+    arrays = {"footprint_kib": np.zeros(block_threads, np.float32)}
+    arrays["window_kib"] = np.zeros(blocks * block_threads, np.float32)
+
+    def launch(name: str, blocks: int, laps: int, timed: bool) -> Launch:
+        args = (values, np.int32(half), np.int32(laps), np.int32(0), arrays[name])
+        kernel = _kernel(rounds[name], block_threads)
+        return Launch(kernel, (blocks,), (block_threads,), args, timed=timed)
+
+    def check() -> None:
+        for name, times, copies in (("footprint_kib", 1, 1), ("window_kib", laps, blocks)):
+            read = products[: rounds[name] * block_threads].reshape(rounds[name], block_threads)
+            np.testing.assert_array_equal(arrays[name], np.tile(times * read.sum(axis=0), copies))
+
+    loads = 2.0 * rounds["window_kib"] * laps * blocks * block_threads
+    return Case(
+        launches=(
+            launch("footprint_kib", 1, 1, False),
+            launch("window_kib", blocks, laps, True),
+        ),
+        check=check,
+        work={"bytes_read": 4 * loads, "loads": loads, "flops": loads},
+    )
+
+
+KERNELS = {
+    "l1_read": Kernel(
+        name="l1_read",
+        purpose="read bandwidth of one block an SM as the footprint, the same for all, walks out of L1",
+        axes={
+            "footprint_kib": (1, 4, 16, 64, 128, 172, 204, 280, 1152, 8872, 36456),
+            "window_kib": (0, 512),
+            "laps": (1, 2, 8),
+            "blocks": (1, 108, 132),
+            "block_threads": (256, 512, 1024),
+        },
+        default={"footprint_kib": 64, "window_kib": 0, "laps": 4, "blocks": 132, "block_threads": 512},
+        small={"footprint_kib": 8, "window_kib": 4, "laps": 3, "blocks": 2, "block_threads": 128},
+        make=make,
+    )
+}
