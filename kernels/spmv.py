@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda, float32
 
-from .case import Case, Kernel, Launch, blocks_for, require_block, require_positive
+from .case import Case, Kernel, Launch, blocks_for, require_block
+from .sparse import random_rows, times
 
 
 @cuda.jit
@@ -19,30 +20,17 @@ def spmv_csr(row_start, columns, values, x, y):
 
 
 def make(*, rows: int, mean_row_length: int, skew: float, block_threads: int, seed: int = 0) -> Case:
-    """Row lengths are drawn around ``mean_row_length``: all equal for ``skew`` 0, from a geometric
-    law (few long rows, many short ones, empty ones too) for 1, mixed in between."""
-    require_positive(rows=rows, mean_row_length=mean_row_length)
+    """The axes of the matrix are explained at :func:`.sparse.random_rows`."""
     require_block(block_threads)
-    if not 0 <= skew <= 1:
-        raise ValueError(f"skew must lie in [0, 1], not {skew!r}")
     rng = np.random.default_rng(seed)
-    long_tailed = rng.geometric(1 / (mean_row_length + 1), rows) - 1
-    lengths = np.where(rng.random(rows) < skew, long_tailed, mean_row_length)
-    row_start = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
-    nonzeros = int(row_start[-1])
-    columns = rng.integers(0, rows, nonzeros).astype(np.int32)
+    row_start, columns = random_rows(rows, mean_row_length, skew, rng)
+    nonzeros = columns.size
     values = rng.random(nonzeros, np.float32)
     x, y = rng.random(rows, np.float32), np.zeros(rows, np.float32)
-
-    def check() -> None:
-        products = values.astype(np.float64) * x[columns]
-        row_of = np.repeat(np.arange(rows), lengths)
-        np.testing.assert_allclose(y, np.bincount(row_of, products, minlength=rows), rtol=1e-5)
-
     args = (row_start, columns, values, x, y)
     return Case(
         launches=(Launch(spmv_csr, (blocks_for(rows, block_threads),), (block_threads,), args),),
-        check=check,
+        check=lambda: np.testing.assert_allclose(y, times(row_start, columns, values, x), rtol=1e-5),
         work={
             "bytes_read": 12.0 * nonzeros + 4.0 * (rows + 1),
             "bytes_written": 4.0 * rows,
