@@ -18,7 +18,9 @@ import numpy as np
 from numba import config
 
 from gpusim.capture.families import FAMILY_ENDS, call_family, entry_addresses
-from gpusim.sass import double, floating, half, integer
+from gpusim.capture import layout as at
+from gpusim.capture.tensor_rules import tensor_rules
+from gpusim.sass import double, floating, half, integer, tensor
 from gpusim.sass.decode import parse_instruction
 from gpusim.sass.form import Kind, MicroOp, Operand, Source
 
@@ -26,7 +28,7 @@ LANES = 32
 ALL = 0xFFFFFFFF
 _ENTRY = ctypes.CFUNCTYPE(None, *[ctypes.c_int32] * 5, *[ctypes.c_uint32] * 2, ctypes.c_int64)
 ROWS: dict[str, list] = {}
-for _row in [*integer.ROWS, *floating.ROWS, *double.ROWS, *half.ROWS]:
+for _row in [*integer.ROWS, *floating.ROWS, *double.ROWS, *half.ROWS, *tensor.ROWS]:
     ROWS.setdefault(_row.mnemonic, []).append(_row)
 
 
@@ -61,19 +63,22 @@ def lower(text: str) -> MicroOp | None:
     return accepted[0] if accepted else None
 
 
-def execute(text: str, state: dict[str, object]) -> Outcome:
-    """Run ``text`` on ``state`` (register name -> 32 patterns, predicate name -> lane mask)."""
+def execute(text: str, state: dict[str, object], capability: tuple[int, int] = (9, 0)) -> Outcome:
+    """Run ``text`` on ``state`` (register name -> 32 patterns, predicate name -> lane mask); ``capability`` matters
+    to tensor cores alone."""
     micro = lower(text)
     assert micro is not None, f"no row accepts {text}"
     # four source and result areas of four rows each, then q; filled with leftovers of an earlier
     # instruction, which a body must not read
-    memory = np.full(4 * 4 * LANES + 2, 0x5A5A1234, np.int32)
-    scratch = memory[:-2].reshape(4, 4, LANES)
+    words = 4 * 4 * LANES
+    memory = np.full(words + 2 + at.TENSOR_RULES + at.TENSOR_WORK_WORDS, 0x5A5A1234, np.int32)
+    memory[words + 2 : words + 2 + at.TENSOR_RULES] = tensor_rules(capability)
+    scratch = memory[:words].reshape(4, 4, LANES)
     for rows, source in zip(scratch, micro.sources):
         if source is not None:
             rows[: source.words] = _fetch(source, state).view(np.int32)
     masks = [_mask(o, state) for o in micro.predicate_sources] + [0, 0, 0]
-    q = memory[-2:].view(np.uint32)
+    q = memory[words : words + 2].view(np.uint32)
     q[0] = masks[2]
     before = scratch[:3].copy()
     _call(micro.op, (tuple(int(f) for f in micro.flags) + (0, 0, 0, 0))[:4], masks, memory)

@@ -54,12 +54,21 @@ def link(text: str, architecture: str) -> bytes:
         nvjitlink.destroy(handle)
 
 
+def architecture_of(capability: tuple[int, int]) -> str:
+    """The name that Numba links for."""
+    return f"sm_{capability[0]}{capability[1]}{'a' if capability >= (9, 0) else ''}"
+
+
 def run(monkeypatch, operations, operands: np.ndarray, capability: tuple[int, int]) -> np.ndarray:
     """uint64[len(operations), threads] results of ``operands`` uint64[n, threads] (bit patterns)."""
+    text = kernel_text(operations, operands.shape[1], architecture_of(capability))
+    return run_text(monkeypatch, text, len(operations), operands, capability)
+
+
+def run_text(monkeypatch, text: str, results: int, operands: np.ndarray, capability: tuple[int, int]) -> np.ndarray:
+    """uint64[results, threads] that the kernel ``operations`` of ``text`` leaves, given ``operands``."""
     threads = operands.shape[1]
-    suffix = "a" if capability >= (9, 0) else ""
-    architecture = f"sm_{capability[0]}{capability[1]}{suffix}"
-    cubin = link(kernel_text(operations, threads, architecture), architecture)
+    cubin = link(text, architecture_of(capability))
     build = prepare.build
 
     def build_operations(kernel, types, wanted):
@@ -72,6 +81,6 @@ def run(monkeypatch, operations, operands: np.ndarray, capability: tuple[int, in
     def stand_in(out, values):
         out[0] = values[0]
 
-    out = np.zeros(len(operations) * threads, np.uint64)
+    out = np.zeros(results * threads, np.uint64)
     capture(stand_in, 1, threads, (out, np.ascontiguousarray(operands).reshape(-1)), gpu=capability)
-    return out.reshape(len(operations), threads)
+    return out.reshape(results, threads)

@@ -93,6 +93,15 @@ def _nan(x, y, z):
 
 
 @inner
+def fused_once(x, y, z, mode):
+    """x * y + z rounded once, as DFMA gives it."""
+    if mode != NEAREST:
+        return _directed(np.int64(ops.FUSED), x, y, z, mode)
+    r = fma64(x, y, z)
+    return r if r == r else _nan(x, y, z)
+
+
+@inner
 def _directed(op, x, y, z, mode):
     """x op y (op z) rounded down, up or to zero."""
     if op == ops.ADD:

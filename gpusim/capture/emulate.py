@@ -13,13 +13,14 @@ import numpy as np
 
 from gpusim.capture import layout as at
 from gpusim.capture.access import execute_memory, load_constant
+from gpusim.capture.access_matrix import execute_matrix_access
 from gpusim.capture.families import call_family
 from gpusim.capture.flow import pick, push, signed32
 from gpusim.capture.jit import compiled, inner
 from gpusim.capture.lane_bodies import execute_lanes
 from gpusim.capture.turns import JUMPED, STOPPED, STRAIGHT, log_run, turn
 from gpusim.sass import system_ops as ops
-from gpusim.sass.opcodes import DOUBLE_BASE, FLOAT_BASE, HALF_BASE, INTEGER_BASE, LANES_BASE, MEMORY_BASE
+from gpusim.sass.opcodes import DOUBLE_BASE, FLOAT_BASE, HALF_BASE, INTEGER_BASE, LANES_BASE, MEMORY_BASE, TENSOR_BASE
 
 #: Instructions after which a fragment gives way to another ready one of its warp, at a jump.
 FRAGMENT_QUANTUM = 256
@@ -182,8 +183,10 @@ def run_warp(state, machine, warp, global_warp):
                         family = state.family[1]
                     elif op < HALF_BASE:
                         family = state.family[2]
-                    else:
+                    elif op < TENSOR_BASE:
                         family = state.family[3]
+                    else:
+                        family = state.family[4]
                     call_family(
                         family,
                         op,
@@ -220,10 +223,16 @@ def run_warp(state, machine, warp, global_warp):
             else:
                 read_source(registers, row, at.A, own_base, x)
                 read_source(registers, row, at.B, own_base, y)
-                status = execute_memory(
-                    state, matrix, registers, allocations, hint, accesses, scattered, pc, warp, own_base, global_warp,
-                    executing,
-                )  # fmt: skip
+                if op >= ops.MATRIX_LOAD:
+                    status = execute_matrix_access(
+                        state, matrix, registers, allocations, hint, accesses, scattered, pc, warp, own_base,
+                        global_warp, executing,
+                    )  # fmt: skip
+                else:
+                    status = execute_memory(
+                        state, matrix, registers, allocations, hint, accesses, scattered, pc, warp, own_base,
+                        global_warp, executing,
+                    )  # fmt: skip
             if status != at.DONE:
                 state.executed = executed
                 return status

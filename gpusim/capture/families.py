@@ -23,12 +23,13 @@ from gpusim.capture.alu_double import execute_double
 from gpusim.capture.alu_float import execute_float
 from gpusim.capture.alu_half import execute_half
 from gpusim.capture.alu_integer import execute_integer
+from gpusim.capture.alu_tensor import execute_tensor
 from gpusim.capture.jit import SOURCES
 from gpusim.jit_cache import stamped
-from gpusim.sass.opcodes import DOUBLE_BASE, FLOAT_BASE, HALF_BASE, INTEGER_BASE, TENSOR_BASE
+from gpusim.sass.opcodes import DOUBLE_BASE, END, FLOAT_BASE, HALF_BASE, INTEGER_BASE, TENSOR_BASE
 
 #: First op number behind each family's range, in the order of State.family.
-FAMILY_ENDS = (FLOAT_BASE, DOUBLE_BASE, HALF_BASE, TENSOR_BASE)
+FAMILY_ENDS = (FLOAT_BASE, DOUBLE_BASE, HALF_BASE, TENSOR_BASE, END)
 _WORDS = at.SCRATCH_BYTES
 _ENTRY = types.void(
     types.int32, types.int32, types.int32, types.int32, types.int32, types.uint32, types.uint32, types.int64
@@ -44,17 +45,32 @@ _SCRATCH = np.dtype(
         "itemsize": 4 * _WORDS + 8,
     }
 )
-_SCRATCH_TYPE = from_dtype(_SCRATCH)
+#: The same for the tensor family, which has room to work behind it.
+_TENSOR_SCRATCH = np.dtype(
+    {
+        "names": ["x", "y", "z", "w", "rules", "work"],
+        "formats": [("<i4", (4, at.LANES))] * 4 + [("<i4", (at.TENSOR_RULES,)), ("<i4", (at.TENSOR_WORK_WORDS,))],
+        "offsets": [0, _WORDS, 2 * _WORDS, 3 * _WORDS, 4 * _WORDS + 8, 4 * _WORDS + 8 + 4 * at.TENSOR_RULES],
+        "itemsize": 4 * _WORDS + 8 + 4 * (at.TENSOR_RULES + at.TENSOR_WORK_WORDS),
+    }
+)
+_SCRATCH_TYPE, _TENSOR_SCRATCH_TYPE = from_dtype(_SCRATCH), from_dtype(_TENSOR_SCRATCH)
 
 
-@intrinsic
-def _scratch_at(typing_context, address):
-    """The scratch record at an int64 address (a record is a pointer to Numba)."""
+def _record_at(record_type):
+    @intrinsic
+    def at_address(typing_context, address):
+        """The record at an int64 address (a record is a pointer to Numba)."""
 
-    def generate(context, builder, signature, arguments):
-        return builder.inttoptr(arguments[0], context.get_value_type(_SCRATCH_TYPE))
+        def generate(context, builder, signature, arguments):
+            return builder.inttoptr(arguments[0], context.get_value_type(record_type))
 
-    return _SCRATCH_TYPE(types.int64), generate
+        return record_type(types.int64), generate
+
+    return at_address
+
+
+_scratch_at, _tensor_scratch_at = _record_at(_SCRATCH_TYPE), _record_at(_TENSOR_SCRATCH_TYPE)
 
 
 def _integer(op, f0, f1, f2, f3, p0, p1, scratch):
@@ -77,10 +93,16 @@ def _half(op, f0, f1, f2, f3, p0, p1, scratch):
     execute_half(op, f0, f1, f2, f3, p0, p1, s.x, s.y, s.z, s.w, s.xf, s.yf, s.zf, s.wf, s.q)
 
 
-_SOURCES = (_integer, _float, _double, _half)
+def _tensor(op, f0, f1, f2, f3, p0, p1, scratch):
+    s = _tensor_scratch_at(scratch)
+    execute_tensor(op, f0, f1, f2, f3, s.x, s.y, s.z, s.w, s.rules, s.work)
+
+
+_SOURCES = (_integer, _float, _double, _half, _tensor)
 
 if config.DISABLE_JIT:
-    _BODIES = (execute_integer, execute_float, execute_double, execute_half)
+    _BODIES = (execute_integer, execute_float, execute_double, execute_half, execute_tensor)
+    _TENSOR = len(_BODIES) - 1
 
     def entry_addresses(op_numbers: np.ndarray) -> tuple[int, ...]:
         """Stand-ins for the entry points' addresses: the families' numbers."""
@@ -88,10 +110,12 @@ if config.DISABLE_JIT:
 
     def call_family(address, op, f0, f1, f2, f3, p0, p1, scratch):
         """Run body ``op`` of a family on the scratch record at host address ``scratch``."""
-        buffer = (ctypes.c_uint8 * _SCRATCH.itemsize).from_address(int(scratch))
-        s = np.frombuffer(buffer, _SCRATCH)[0]
-        arrays = [s[name] for name in _SCRATCH.names]
-        _BODIES[int(address)](int(op), int(f0), int(f1), int(f2), int(f3), p0, p1, *arrays)
+        record = _TENSOR_SCRATCH if int(address) == _TENSOR else _SCRATCH
+        buffer = (ctypes.c_uint8 * record.itemsize).from_address(int(scratch))
+        s = np.frombuffer(buffer, record)[0]
+        arrays = [s[name] for name in record.names]
+        predicates = () if int(address) == _TENSOR else (p0, p1)
+        _BODIES[int(address)](int(op), int(f0), int(f1), int(f2), int(f3), *predicates, *arrays)
 
 else:
 

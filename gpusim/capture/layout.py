@@ -94,6 +94,8 @@ ACCESS_WARP, ACCESS_ADDRESS, ACCESS_PATTERN = range(3)  # pattern: stride << 32 
 RUNS, ACCESSES, SCATTERED_ROWS = range(3)  # entries of State.used
 
 MAX_WARPS = 32
+TENSOR_RULES = 4
+TENSOR_WORK_WORDS = 1536
 _LANES64 = ("<i8", (LANES,))
 _FRAGMENTS32 = ("<i4", (MAX_WARPS, LANES))
 _FRAGMENTS64 = ("<i8", (MAX_WARPS, LANES))
@@ -121,7 +123,7 @@ STATE = np.dtype(
         ("local_host", "<i8"),  # [warp][word][lane][4 bytes]
         ("result_host", "<i8"),  # of field w
         ("scratch_host", "<i8"),  # of fields x, y, z, w, q
-        ("family", "<i8", (4,)),  # entry points of the arithmetic families
+        ("family", "<i8", (5,)),  # entry points of the arithmetic families
         ("exists", "<i8", (MAX_WARPS,)),  # lanes that the launch gives each warp
         ("thread", "<i4", (MAX_WARPS, 3, LANES)),  # threadIdx of each lane
         # the block
@@ -166,6 +168,9 @@ STATE = np.dtype(
         ("z", "<i4", (4, LANES)),
         ("w", "<i4", (4, LANES)),
         ("q", "<u4", (2,)),
+        # of the tensor family: what this generation does (tensor_rules.py), and room for two decoded matrices
+        ("rules", "<i4", (TENSOR_RULES,)),
+        ("work", "<i4", (TENSOR_WORK_WORDS,)),
     ]
 )
 SCRATCH_BYTES = 4 * LANES * 4  # of each of x, y, z, w, which follow one another, q behind them

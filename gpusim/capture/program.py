@@ -48,6 +48,7 @@ def make_program(
         record["barrier_id"] = micro.extra.get("barrier_id", 0)
         record["line"] = instruction.line
         record["file"] = instruction.file
+        record["matrix_type"], record["matrix_macs"] = micro.extra.get("matrix", (0, 0))
         destination = micro.destination
         if destination is not None and destination.kind == Kind.REGISTER and destination.index != NO_REGISTER:
             record["destination"] = destination.index

@@ -17,6 +17,7 @@ from gpusim.capture.families import entry_addresses
 from gpusim.capture.memory import LOCAL_WINDOW, SHARED_WINDOW, DeviceMemory
 from gpusim.capture.prepare import Prepared
 from gpusim.capture.target import Target, bank_layout
+from gpusim.capture.tensor_rules import tensor_rules
 from gpusim.sass.cubin import CONSTANTS_ADDRESS
 
 #: Instructions of a warp's turn before the next warp of the block runs, at a jump.
@@ -55,6 +56,7 @@ def make_state(
     state.limit = instruction_limit
     state.slice = BLOCK_SLICE
     state.family[:] = entry_addresses(encoded.matrix[:, at.OP])
+    state.rules[:] = tensor_rules(prepared.built.capability)
     lane = np.arange(warps * at.LANES)
     weights = np.left_shift(np.int64(1), np.arange(at.LANES, dtype=np.int64))
     state.exists[:warps] = (lane < threads).reshape(warps, at.LANES) @ weights

@@ -127,7 +127,7 @@ class MicroOp:
     space: Space = Space.NONE
     access_bytes: int = 0
     trace_flags: int = 0  # gpusim.trace.record.Flag bits
-    extra: dict = field(default_factory=dict)  # memory and control-flow lowering only
+    extra: dict = field(default_factory=dict)  # memory, control-flow and tensor lowering only
 
 
 Lower = Callable[[Instruction], "MicroOp | None"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gpusim.errors import UnsupportedOpcodeError
-from gpusim.sass import control_flow, double, floating, half, integer, lanes, memory
+from gpusim.sass import control_flow, double, floating, half, integer, lanes, memory, tensor
 from gpusim.sass.form import Instruction, MicroOp, Row
 
 
@@ -25,7 +25,7 @@ def collect(families: Iterable[Iterable[Row]]) -> dict[str, Row]:
     return table
 
 
-TABLE = collect(family.ROWS for family in (integer, floating, half, double, memory, control_flow, lanes))
+TABLE = collect(family.ROWS for family in (integer, floating, half, double, memory, control_flow, lanes, tensor))
 
 
 def supported(instruction: Instruction) -> bool:
@@ -40,8 +40,9 @@ def lower(instruction: Instruction, kernel: str = "") -> MicroOp:
     micro = row.lower(instruction) if row is not None else None
     if micro is None:
         where = f"kernel {kernel}, " if kernel else ""
+        why = f" ({tensor.REFUSED[instruction.mnemonic]})" if instruction.mnemonic in tensor.REFUSED else ""
         raise UnsupportedOpcodeError(
-            f"unsupported instruction: {where}address 0x{instruction.address:x}: {instruction.text}"
+            f"unsupported instruction: {where}address 0x{instruction.address:x}: {instruction.text}{why}"
         )
     return micro
 

@@ -21,7 +21,7 @@ from enum import IntEnum
 
 import numpy as np
 
-TRACE_VERSION = 1
+TRACE_VERSION = 2
 WARP_LANES = 32
 #: ``stride`` of an access whose lane addresses are no affine sequence (see ``Chunk.scattered``).
 SCATTERED = -(2**31)
@@ -49,6 +49,21 @@ class PipeClass(IntEnum):
     CONSTANT = 15  # LDC, ULDC: constant-cache loads
     LSU = 16  # every load, store, atomic to global, shared, local, generic
     BARRIER = 17  # BAR.SYNC, BAR.ARV, BAR.RED
+
+
+class MatrixType(IntEnum):
+    """What a tensor-core instruction multiplies, as far as its rate depends on it."""
+
+    NONE = 0
+    F16 = 1  # half or bfloat16 into FP32
+    F16_F16 = 2  # half into half
+    TF32 = 3
+    F64 = 4
+    INT8 = 5
+    INT4 = 6
+    BIT = 7
+    FP8 = 8  # 8-bit floats into FP32
+    FP8_F16 = 9
 
 
 class MemoryKind(IntEnum):
@@ -111,6 +126,8 @@ INSTRUCTION = np.dtype(
         ("sources", "<i2", (3,)),  # vector registers read, -1 = none
         ("line", "<i4"),  # source line, 0 = unknown
         ("file", "<i2"),  # index into Program.files, -1 = unknown
+        ("matrix_type", "u1"),  # MatrixType
+        ("matrix_macs", "<u4"),  # multiply-adds of a tensor-core instruction: rows x columns x depth
     ]
 )
 

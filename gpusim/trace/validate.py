@@ -22,6 +22,7 @@ from gpusim.trace.layout import (
     Chunk,
     Flag,
     Launch,
+    MatrixType,
     MemoryKind,
     PipeClass,
     Program,
@@ -93,6 +94,7 @@ def check_program(program: Program) -> None:
     allowed = {
         "pipe": [int(p) for p in PipeClass],
         "memory_kind": [int(k) for k in MemoryKind],
+        "matrix_type": [int(t) for t in MatrixType],
         "space": [int(s) for s in Space],
         "access_bytes": list(ACCESS_BYTES),
         "records": [0, 1, 2],
@@ -111,6 +113,7 @@ def check_program(program: Program) -> None:
         "destination": (-1, MAX_REGISTERS),
         "file": (-1, len(program.files) - 1),
         "line": (0, 2**31 - 1),
+        "matrix_macs": (0, 2**24),
     }
     for name, (low, high) in ranges.items():
         values = code[name].astype(np.int64)
