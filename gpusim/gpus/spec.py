@@ -45,6 +45,30 @@ class PipeSpec:
 
 
 @dataclass(frozen=True)
+class TensorSpec:
+    """What one sub-core's tensor core does with warp-wide products (mma.sync), by what it multiplies.
+
+    ``*_macs_per_cycle``: multiply-adds a cycle, 0 where it has no such product (f16: half or bfloat16 into FP32; f16_f16:
+    into half). A product keeps the core for its rows x columns x depth over that rate. Its result is readable
+    ``latency_cycles`` after issue if each row of A is 128 bits long (m16n8k8 of halves), and ``step_latency_cycles``
+    later for each further 128 bits; an FP64 product's after ``f64_latency_cycles``. Where the compiler schedules by stall
+    counts, those decide and the latencies are not looked at."""
+
+    latency_cycles: int
+    step_latency_cycles: int
+    f16_macs_per_cycle: float
+    f16_f16_macs_per_cycle: float
+    int8_macs_per_cycle: float
+    f64_latency_cycles: int = 0
+    tf32_macs_per_cycle: float = 0.0
+    f64_macs_per_cycle: float = 0.0
+    int4_macs_per_cycle: float = 0.0
+    bit_macs_per_cycle: float = 0.0
+    fp8_macs_per_cycle: float = 0.0
+    fp8_f16_macs_per_cycle: float = 0.0
+
+
+@dataclass(frozen=True)
 class SmSpec:
     sub_cores: int
     max_warps: int
@@ -185,6 +209,7 @@ class GpuSpec:
     sm_count: int
     sm: SmSpec
     pipes: dict[str, PipeSpec]  # PipeClass name in lower case -> pipe
+    tensor: TensorSpec
     instruction_cache: InstructionCacheSpec
     l1: L1Spec
     crossbar: CrossbarSpec

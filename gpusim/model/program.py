@@ -12,6 +12,7 @@ import numpy as np
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model.stall_reasons import IMC_MISS, LONG_SCOREBOARD, SHORT_SCOREBOARD
+from gpusim.model.tensor import tensor_timing
 from gpusim.trace.record import NO_BARRIER, MemoryKind, PipeClass, Program, Space
 
 (
@@ -85,6 +86,8 @@ def program_table(program: Program, spec: GpuSpec) -> np.ndarray:
         out[PORT] = QUEUE_PORT if pipe_class in _QUEUED else _PORT_OF.get(pipe_class, pipe_class)
         out[INTERVAL] = pipe.interval_cycles
         out[LATENCY] = spec.l1.constant_latency_cycles if pipe_class == PipeClass.CONSTANT else pipe.latency_cycles
+        if pipe_class == PipeClass.TENSOR:
+            out[INTERVAL], out[LATENCY] = tensor_timing(row["matrix_type"], int(row["matrix_macs"]), spec)
         out[STALL] = effective_stall(int(row["stall_cycles"]), int(row["yield_hint"]))
         out[YIELD] = row["yield_hint"]
         out[WRITE_BARRIER] = min(int(row["write_barrier"]), NO_BARRIER)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpusim.gpus.spec import GpuSpec
+from gpusim.model.tensor import tensor_timing
 from gpusim.theory.footprint import footprint
 from gpusim.trace.record import PipeClass, Trace
 
@@ -44,6 +45,18 @@ def _path_sums(chunk, weights: np.ndarray) -> np.ndarray:
     return totals[chunk.path_start[1:]] - totals[chunk.path_start[:-1]]
 
 
+def _port_cycles(table: np.ndarray, pipe: PipeClass, gpu: GpuSpec) -> np.ndarray:
+    """Cycles that each instruction keeps the port of ``pipe``: 0 for those of other classes."""
+    used = table["pipe"] == pipe
+    spec = gpu.pipes.get(pipe.name.lower())
+    if spec is None or not used.any():
+        return np.zeros(table.size, np.int64)
+    if pipe != PipeClass.TENSOR:
+        return used * np.int64(spec.interval_cycles)
+    rows = zip(used, table["matrix_type"], table["matrix_macs"], strict=True)
+    return np.array([tensor_timing(int(t), int(macs), gpu)[0] if on else 0 for on, t, macs in rows], np.int64)
+
+
 def lower_bounds(trace: Trace, gpu: GpuSpec, *, cold: bool = True) -> Bounds:
     """Least SM cycles that each unit of ``gpu`` needs for ``trace``.
 
@@ -61,21 +74,20 @@ def lower_bounds(trace: Trace, gpu: GpuSpec, *, cold: bool = True) -> Bounds:
     issued = 0
     longest_warp = 0
     per_pipe = {pipe: 0 for pipe in PipeClass}
+    busy = {pipe: _port_cycles(table, pipe, gpu) for pipe in PipeClass}
     for chunk in trace.chunks():
         population = np.bincount(chunk.warps["path"], minlength=chunk.path_start.size - 1)
         issued += int((_path_sums(chunk, ones) * population).sum())
         longest_warp = max(longest_warp, int(_path_sums(chunk, least_gap).max(initial=0)))
         for pipe in PipeClass:
-            used = (table["pipe"] == pipe).astype(np.int64)
-            if used.any():
-                per_pipe[pipe] += int((_path_sums(chunk, used) * population).sum())
+            if busy[pipe].any():
+                per_pipe[pipe] += int((_path_sums(chunk, busy[pipe]) * population).sum())
     sub_cores = gpu.sm_count * gpu.sm.sub_cores
     cycles = {"issue": issued / sub_cores, "warp": float(longest_warp)}
-    for pipe, count in per_pipe.items():
-        spec = gpu.pipes.get(pipe.name.lower())
-        if count and spec is not None:
-            units = gpu.sm_count if spec.shared_by_sm else sub_cores
-            cycles[f"pipe.{pipe.name.lower()}"] = count * spec.interval_cycles / units
+    for pipe, port_cycles in per_pipe.items():
+        if port_cycles:
+            units = gpu.sm_count if gpu.pipes[pipe.name.lower()].shared_by_sm else sub_cores
+            cycles[f"pipe.{pipe.name.lower()}"] = port_cycles / units
     touched = footprint(trace, sector_bytes=gpu.l1.sector_bytes, line_bytes=gpu.l1.line_bytes)
     cycles["l1.tags"] = touched.line_lookups / (gpu.l1.tag_banks * gpu.sm_count)
     l2_rate = gpu.l2.slices * max(gpu.l2.slice_bytes_per_ns, gpu.l2.slice_write_bytes_per_ns)
