@@ -24,7 +24,7 @@ COMMANDS = {
     "capture": ("capture", "Run a kernel's machine code on the CPU and write its trace."),
     "gpus": ("gpus", "List the described GPUs; show every value with its source."),
     "kernels": ("kernels", "List the kernel suite; show an entry and its shape axes."),
-    "sass": ("sass", "Print a kernel's machine code with its control fields."),
+    "sass": ("sass", "A kernel's machine code with its control fields; survey its instruction forms."),
 }
 INTERNAL_ERROR = 70
 INTERRUPTED = 130

@@ -66,13 +66,13 @@ def parse_request(text: str) -> tuple[str, dict[str, str]]:
     return name.strip(), shape
 
 
-def make_case(name: str, shape: dict[str, Any], gpu: GpuSpec, *, small: bool = False) -> Any:
+def make_case(name: str, shape: dict[str, Any], gpu: GpuSpec | None = None, *, small: bool = False) -> Any:
     """The case of entry ``name`` at ``shape`` (axis -> value or its text), completed from the entry's
-    default (or ``small``) shape and, for machine axes, from ``gpu``."""
+    default (or ``small``) shape and, for machine axes, from ``gpu`` if there is one."""
     entry = find_kernel(name)
     base = dict(entry.small if small else entry.default)
     for axis, read in MACHINE_AXES.items():
-        if axis in base:
+        if axis in base and gpu is not None:
             base[axis] = read(gpu)
     for axis, value in shape.items():
         if axis not in base:

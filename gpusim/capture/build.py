@@ -134,24 +134,28 @@ def argument_types(kernel: CUDADispatcher, args: tuple) -> tuple[Any, ...]:
     return tuple(types)
 
 
-def build(kernel: CUDADispatcher, types: tuple[Any, ...], capability: tuple[int, int]) -> BuiltKernel:
+def build(
+    kernel: CUDADispatcher, types: tuple[Any, ...], capability: tuple[int, int], lines: bool = True
+) -> BuiltKernel:
     """Compile ``kernel`` for ``types`` and ``capability``; the result is kept with the dispatcher.
+
+    Without ``lines`` the second build, which is there for source lines, is left out.
 
     Raises CompileError (one line, first cause) and ToolchainError (with the pip command).
     """
     capability = (int(capability[0]), int(capability[1]))
     options = dict(kernel.targetoptions)
-    key = (types, capability, repr(sorted(options.items(), key=lambda item: item[0])))
+    key = (types, capability, lines, repr(sorted(options.items(), key=lambda item: item[0])))
     with _lock:
         known = _builds.setdefault(kernel, {})
         built = known.get(key)
         if built is None:
-            built = known[key] = _compile(kernel, types, capability, options)
+            built = known[key] = _compile(kernel, types, capability, options, lines)
     return built
 
 
 def _compile(
-    kernel: CUDADispatcher, types: tuple[Any, ...], capability: tuple[int, int], options: dict
+    kernel: CUDADispatcher, types: tuple[Any, ...], capability: tuple[int, int], options: dict, lines: bool
 ) -> BuiltKernel:
     name = kernel.py_func.__name__
     target = (*capability, "a" if capability >= ARCH_SPECIFIC_FROM else "")
@@ -182,7 +186,7 @@ def _compile(
     line_code = b""
     if asked:
         line_code = code
-    else:
+    elif lines:
         # The plain build comes first: Numba keeps what it compiled on the way, and line information left
         # in there would break a later link with device code that has none (half precision does that).
         try:

@@ -14,6 +14,7 @@ import numpy as np
 from gpusim.capture import layout as at
 from gpusim.sass import system_ops as ops
 from gpusim.sass.cubin import INSTRUCTION_BYTES, KernelImage
+from gpusim.sass.externals import CALLS
 from gpusim.sass.form import Instruction, Kind, MicroOp, Operand, Source
 from gpusim.trace.record import MemoryKind
 
@@ -21,11 +22,7 @@ ZERO_ROW = 0  # four rows of zeros
 SINK_ROW = 4  # four rows that nobody reads
 FIRST_POOL_ROW = 8
 NO_REGISTER = 255
-_RESULT_REGISTER, _RETURN_REGISTER = 4, 20
-_DRIVER_CALLS = {
-    "__cuda_syscall_CGS_get_intrinsic_handle": ops.CALL_GRID_HANDLE,
-    "__cuda_syscall_CGS_sync": ops.CALL_GRID_SYNC,
-}
+_RESULT_REGISTER, _RETURN_REGISTER = 4, 20  # see gpusim.sass.externals
 
 
 @dataclass(frozen=True)
@@ -101,7 +98,7 @@ def encode(
         matrix[n + i, [at.P0, at.P1, at.P2]] = at.TRUE_PREDICATE
         matrix[n + i, at.F0] = i
         # Calling convention of the driver's functions: arguments from R4 on, result in R4, return to R20:R21.
-        matrix[n + i, at.F1] = _DRIVER_CALLS.get(image.externals[address], ops.CALL_UNKNOWN)
+        matrix[n + i, at.F1] = CALLS[image.externals[address]]
         matrix[n + i, at.A + at.SOURCE_OFFSET] = _RETURN_REGISTER
         matrix[n + i, at.A + at.SOURCE_OWN] = -1
         matrix[n + i, at.A + at.SOURCE_WORDS] = 2

@@ -16,7 +16,6 @@ from gpusim.errors import (
     ExecutionError,
     GpusimError,
     InstructionLimitError,
-    UnsupportedOpcodeError,
 )
 from gpusim.trace.record import Program, Space
 
@@ -30,7 +29,6 @@ def explain(
     program: Program,
     memory: DeviceMemory,
     kernel: str,
-    externals: dict[int, str],
 ) -> GpusimError:
     """The error for a status that ended an emulation."""
     if status == at.DEADLOCK:
@@ -66,9 +64,6 @@ def explain(
         return ExecutionError(f"{kernel}: block {_block(state)}: jump to no instruction (0x{address:x}); {place}")
     if status == at.TRAPPED:
         return ExecutionError(f"{who}: the kernel trapped; {place}")
-    if status == at.EXTERNAL_CALL:
-        name = externals[sorted(externals)[address]]
-        return UnsupportedOpcodeError(f"{kernel} calls {name}, a driver function that is not emulated")
     return ExecutionError(f"{kernel}: stopped with status {status}; {place}")
 
 

@@ -17,6 +17,7 @@ from gpusim.capture import layout as at
 from gpusim.capture.arguments import Arguments
 from gpusim.capture.chunks import close_chunk, new_log
 from gpusim.capture.faults import explain
+from gpusim.capture.host_calls import HostCalls
 from gpusim.capture.memory import LOCAL_WINDOW, SHARED_WINDOW, Allocation, DeviceMemory
 from gpusim.capture.prepare import Prepared, prepare
 from gpusim.capture.residents import Residents, Slot
@@ -138,6 +139,7 @@ class PackedLaunch:
         self.prepared, self.target, self.grid, self.block = prepared, target, grid, block
         self.memory = memory
         image, built = prepared.image, prepared.built
+        self.host = HostCalls(built.name, image.externals)
         self.own = self._map_module(module_globals)
         self.facts = Launch(
             kernel=built.name,
@@ -164,7 +166,7 @@ class PackedLaunch:
             states, backing = make_state(prepared, target, grid, block, dynamic_shared, instruction_limit)
             return Slot(states, machine.registers.copy() if registers is None else registers, backing)
 
-        self.residents = Residents(open_slot(machine.registers), machine, open_slot)
+        self.residents = Residents(open_slot(machine.registers), machine, open_slot, self.host)
 
     def _chunk_blocks(self) -> int:
         if self.facts.cooperative:
@@ -172,9 +174,9 @@ class PackedLaunch:
         return max(1, CHUNK_WARPS // self.facts.warps_per_block)
 
     def _map_module(self, module_globals: np.ndarray | None) -> list[Allocation]:
-        """Map the module's globals, and bank 3 for pointers to constants."""
+        """Map the module's globals, bank 3 for pointers to constants, and the heap."""
         image = self.prepared.image
-        own = []
+        own = self.host.map_heap(self.memory)
         if image.global_bytes:
             data = module_globals
             if data is None:
@@ -190,6 +192,7 @@ class PackedLaunch:
         try:
             yield from self._chunks()
         finally:
+            self.host.flush()
             self.memory.remove(self.own)
 
     def _chunks(self) -> Iterator[Chunk]:
@@ -199,8 +202,7 @@ class PackedLaunch:
             end = min(first + self._chunk_blocks(), facts.blocks)
             status = residents.run(first, end)
             if status != at.DONE:
-                externals = self.prepared.image.externals
                 state = residents.failed.states[0]
-                raise explain(status, state, self.prepared.program, self.memory, facts.kernel, externals)
+                raise explain(status, state, self.prepared.program, self.memory, facts.kernel)
             yield close_chunk(residents.used(), residents.machine, first, end - first, facts.warps_per_block)
             first = end

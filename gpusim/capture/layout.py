@@ -69,7 +69,7 @@ FREE, READY, AT_CONVERGENCE, AT_WARP_WAIT, AT_BARRIER, AT_GRID = range(6)
     BAD_TARGET,
     TRAPPED,
     DEADLOCK,
-    EXTERNAL_CALL,
+    HOST_CALL,  # Python must serve a driver function
     GRID_WAIT,
 ) = range(12)
 

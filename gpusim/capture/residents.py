@@ -16,6 +16,7 @@ import numpy as np
 from gpusim.capture import layout as at
 from gpusim.capture.chunks import grown
 from gpusim.capture.emulate import run_blocks
+from gpusim.capture.host_calls import HostCalls
 
 #: Counters that belong to the launch, not to a slot.
 _SHARED_FIELDS = ("used", "executed", "now")
@@ -34,10 +35,11 @@ class Slot:
 
 
 class Residents:
-    """The slots of a launch; ``machine`` holds the log, whose arrays grow when they must."""
+    """The slots of a launch; ``machine`` holds the log, whose arrays grow when they must; ``host`` serves
+    what blocks call."""
 
-    def __init__(self, slot: Slot, machine: at.Machine, open_slot: Callable[[], Slot]):
-        self.first, self.machine, self._open = slot, machine, open_slot
+    def __init__(self, slot: Slot, machine: at.Machine, open_slot: Callable[[], Slot], host: HostCalls):
+        self.first, self.machine, self._open, self.host = slot, machine, open_slot, host
         self._last = slot
         self.failed: Slot | None = None
 
@@ -69,9 +71,12 @@ class Residents:
         while True:
             machine = self.machine._replace(registers=slot.registers)
             status, block = run_blocks(slot.states, 0, machine, first, block, end)
-            if status != at.LOG_FULL:
+            if status == at.LOG_FULL:
+                self.machine = grown(self.machine, self.used())
+            elif status == at.HOST_CALL:
+                self.host.serve(state, slot.registers, self.machine)
+            else:
                 return status, block
-            self.machine = grown(self.machine, self.used())
 
     def _together(self, first: int, current: int, end: int) -> int:
         """Run the started block ``current`` and all behind it side by side."""

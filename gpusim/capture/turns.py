@@ -167,7 +167,18 @@ def turn(state, registers, row, index_of, runs, warp, global_warp, own_base, run
         push(state, warp, pc + 1, mask, at.READY, np.int64(0))
         return GONE, pc, mask
 
-    if op == ops.EXTERNAL and row[at.F1] != ops.CALL_UNKNOWN:
+    if op == ops.EXTERNAL and row[at.F1] == ops.CALL_HOST:
+        # Python serves the call: the lanes stand behind it already when the interpreter stops.
+        outcome, target, back = _branch_indexed(
+            state, row, index_of, runs, warp, global_warp, run_start, pc, mask, executing
+        )
+        if outcome != JUMPED:
+            return outcome, target, back
+        push(state, warp, target, back, at.READY, np.int64(0))
+        stop(state, warp, pc, first_lane(executing), executing)
+        return STOPPED, np.int64(at.HOST_CALL), np.int64(0)
+
+    if op == ops.EXTERNAL:
         # The handle of the grid is 1; the barrier's result 0 says that all is well. Then it returns.
         value = 1 if row[at.F1] == ops.CALL_GRID_HANDLE else 0
         result = own_base + row[at.D_OFFSET]
@@ -185,7 +196,7 @@ def turn(state, registers, row, index_of, runs, warp, global_warp, own_base, run
         return outcome, target, back
 
     stop(state, warp, pc, first_lane(executing), np.int64(row[at.F0]))
-    return STOPPED, np.int64(at.EXTERNAL_CALL if op == ops.EXTERNAL else at.TRAPPED), np.int64(0)
+    return STOPPED, np.int64(at.TRAPPED), np.int64(0)
 
 
 @inner

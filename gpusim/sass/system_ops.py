@@ -27,7 +27,7 @@ TRAP = CONTROL_BASE + 14
 EXTERNAL = CONTROL_BASE + 15  # stub of a driver function behind the code
 
 # What a stub does (flags[1] of EXTERNAL).
-CALL_UNKNOWN, CALL_GRID_HANDLE, CALL_GRID_SYNC = range(3)
+CALL_HOST, CALL_GRID_HANDLE, CALL_GRID_SYNC = range(3)
 
 # Reductions of BAR.RED (flags[1] of BARRIER_WAIT).
 RED_NONE, RED_POPC, RED_AND, RED_OR = range(4)

@@ -7,7 +7,7 @@ anything runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from gpusim.errors import UnsupportedOpcodeError
 from gpusim.sass import control_flow, double, floating, half, integer, lanes, memory, tensor
@@ -34,19 +34,31 @@ def supported(instruction: Instruction) -> bool:
     return row is not None and row.lower(instruction) is not None
 
 
-def lower(instruction: Instruction, kernel: str = "") -> MicroOp:
-    """The micro-op of ``instruction``; raises UnsupportedOpcodeError with kernel, address and text."""
+def why_refused(instruction: Instruction) -> str:
+    """Why ``instruction``, which no row accepts, is not emulated."""
+    mnemonic = instruction.mnemonic
+    if mnemonic in tensor.REFUSED:
+        return f"{mnemonic} is not emulated ({tensor.REFUSED[mnemonic]})"
+    return f"no such form of {mnemonic} is emulated" if mnemonic in TABLE else f"{mnemonic} is not emulated"
+
+
+def lower(instruction: Instruction, kernel: str = "", files: Sequence[str] = ()) -> MicroOp:
+    """The micro-op of ``instruction``; raises UnsupportedOpcodeError with kernel, address, text and source
+    line (in one of ``files``)."""
     row = TABLE.get(instruction.mnemonic)
     micro = row.lower(instruction) if row is not None else None
     if micro is None:
         where = f"kernel {kernel}, " if kernel else ""
-        why = f" ({tensor.REFUSED[instruction.mnemonic]})" if instruction.mnemonic in tensor.REFUSED else ""
+        line = f" ({files[instruction.file]}:{instruction.line})" if 0 <= instruction.file < len(files) else ""
         raise UnsupportedOpcodeError(
-            f"unsupported instruction: {where}address 0x{instruction.address:x}: {instruction.text}{why}"
+            f"unsupported instruction: {where}address 0x{instruction.address:x}: {instruction.text}{line}:"
+            f" {why_refused(instruction)}; `gpusim sass survey` shows what each architecture makes of a kernel"
         )
     return micro
 
 
-def lower_all(instructions: Iterable[Instruction], kernel: str = "") -> tuple[MicroOp, ...]:
+def lower_all(
+    instructions: Iterable[Instruction], kernel: str = "", files: Sequence[str] = ()
+) -> tuple[MicroOp, ...]:
     """Lower a whole kernel; the first unsupported instruction is refused by name."""
-    return tuple(lower(instruction, kernel) for instruction in instructions)
+    return tuple(lower(instruction, kernel, files) for instruction in instructions)

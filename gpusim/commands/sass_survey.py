@@ -1,0 +1,148 @@
+"""``gpusim sass survey``: which instruction forms a kernel has on each architecture, and what is supported."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gpusim.capture.prepare import disassemble
+from gpusim.capture.target import make_target
+from gpusim.commands.options import HELP, format_option
+from gpusim.errors import CompileError, UnsupportedOpcodeError, UsageError
+from gpusim.report.tables import format_records
+from gpusim.sass.survey import Survey, survey as survey_code, survey_cubin
+from gpusim.suite import kernel_names, make_case, parse_request
+
+#: What ``--arch all``, and naming none, stands for: every generation from Turing to Blackwell.
+ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
+ALL = "all"
+MAX_CUBIN_BYTES = 1 << 28
+
+
+@click.command(context_settings=HELP)
+@click.argument("kernels", nargs=-1, required=True, metavar="KERNEL...")
+@click.option("--gpu", "gpus", multiple=True, metavar="NAME", help="Survey for this GPU's architecture; may be repeated.")
+@click.option(
+    "--arch",
+    "architectures",
+    multiple=True,
+    metavar="SM",
+    help="Survey for this architecture (sm_90), or for all; may be repeated. Without --gpu and --arch: all.",
+)
+@format_option()
+def survey(kernels: tuple[str, ...], gpus: tuple[str, ...], architectures: tuple[str, ...], form: str) -> int:
+    """Count the instruction forms of KERNELs and say which are supported.
+
+    KERNEL is a kernel of the suite as NAME[:axis=value,...], "all" for the whole suite, or the path of a cubin
+    (which has its architecture already). Counts are static: how often a form stands in the code. The exit
+    code is 5 if any form is unsupported.
+
+    \b
+    Examples:
+      gpusim sass survey saxpy --gpu a100_80gb
+      gpusim sass survey matmul_tiled softmax --arch sm_75 --arch sm_120
+      gpusim sass survey all --format csv
+      gpusim sass survey kernel.cubin
+    """
+    paths = [Path(k) for k in kernels if _is_path(k)]
+    names = [k for k in kernels if not _is_path(k)]
+    found: dict[str, Survey] = {}
+    for path in paths:
+        for architecture, one in _of_cubin(path):
+            found.setdefault(architecture, Survey()).add(one)
+    for architecture, one in _of_suite(names, _capabilities(gpus, architectures)) if names else ():
+        found.setdefault(architecture, Survey()).add(one)
+    click.echo(_text(found, form))
+    refused = [(architecture, one) for architecture, one in found.items() if one.refused()]
+    for architecture, one in refused:
+        for form_ in one.refused():
+            click.echo(f"unsupported on {architecture}: {form_.refused}: {one.examples[form_]}", err=True)
+    return UnsupportedOpcodeError.exit_code if refused else 0
+
+
+def _is_path(kernel: str) -> bool:
+    path = Path(kernel)
+    return path.is_file() or path.suffix == ".cubin" or path.parent != Path(".")
+
+
+def _capabilities(gpus: tuple[str, ...], architectures: tuple[str, ...]) -> dict[str, tuple[int, int]]:
+    """Architecture -> capability of all that is asked for, each once."""
+    asked = [name for name in architectures if name != ALL]
+    if ALL in architectures or not gpus and not architectures:
+        asked = list(ARCHITECTURES)
+    targets = [make_target(name) for name in (*gpus, *asked)]
+    return {"sm_{}{}".format(*target.capability): target.capability for target in targets}
+
+
+def _of_suite(
+    requests: list[str], capabilities: dict[str, tuple[int, int]]
+) -> Iterator[tuple[str, Survey]]:
+    """The survey of each kernel that the requested entries launch, on each architecture."""
+    requests = kernel_names() if ALL in requests else requests
+    cases = []
+    for request in requests:
+        name, shape = parse_request(request)
+        cases.append((name, make_case(name, shape, small=True)))
+    steps = [(name, case, sm) for name, case in cases for sm in capabilities]
+    with click.progressbar(
+        steps, label="compiling", file=click.get_text_stream("stderr"), item_show_func=lambda s: s and f"{s[0]} {s[2]}"
+    ) as shown:
+        for name, case, architecture in shown:
+            seen = set()
+            for launch in case.launches:
+                built, image, instructions = disassemble(launch.kernel, launch.args, capabilities[architecture])
+                if built not in seen:
+                    seen.add(built)
+                    yield architecture, survey_code(image, instructions, f"{name} ({built.name})")
+
+
+def _of_cubin(path: Path) -> Iterator[tuple[str, Survey]]:
+    try:
+        size = path.stat().st_size
+        if size > MAX_CUBIN_BYTES:
+            raise UsageError(f"{path}: {size} bytes are too many for a cubin (at most {MAX_CUBIN_BYTES})")
+        data = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from error
+    try:
+        architecture, surveys = survey_cubin(data)
+    except CompileError as error:
+        raise UsageError(f"{path}: {error}") from error
+    for one in surveys.values():
+        yield f"sm_{architecture}", one
+
+
+def _text(found: dict[str, Survey], form: str) -> str:
+    """Forms with their counts by architecture, refused ones first, and the totals."""
+    every = {f for one in found.values() for f in one.counts}
+    total = {f: sum(one.counts[f] for one in found.values()) for f in every}
+    forms: list[dict[str, Any]] = [
+        {
+            "form": f.text,
+            **{architecture: one.counts[f] for architecture, one in found.items()},
+            "supported": "no" if f.refused else "yes",
+            "reason": f.refused,
+        }
+        for f in sorted(every, key=lambda f: (not f.refused, -total[f], f))
+    ]
+    totals = [
+        {
+            "architecture": architecture,
+            "kernels": one.kernels,
+            "instructions": one.instructions,
+            "forms": len(one.counts),
+            "supported": len(one.counts) - len(one.refused()),
+            "covered_percent": 100 * one.covered(),
+        }
+        for architecture, one in found.items()
+    ]
+    if form == "json":
+        return json.dumps({"forms": forms, "totals": totals}, indent=2)
+    if form == "csv":
+        click.echo(format_records(totals, "csv"), err=True)
+        return format_records(forms, form)
+    return format_records(forms, form) + "\n\n" + format_records(totals, form)

@@ -1,0 +1,176 @@
+"""Does a survey count every instruction of the code, and name what nothing emulates?"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numba import cuda
+
+from gpusim import cli
+from gpusim.capture.build import argument_types, build
+from gpusim.capture.launch import capture
+from gpusim.errors import CompileError, ToolchainError, UnsupportedOpcodeError
+from gpusim.sass.cubin import load_kernel
+from gpusim.sass.decode import decode, parse_instruction
+from gpusim.sass.decode_batch import decode_codes
+from gpusim.sass.externals import CALLS
+from gpusim.sass.survey import Survey, form_of, survey, survey_cubin
+from gpusim.sass.table import TABLE
+
+
+@cuda.jit
+def fused(values):
+    i = cuda.grid(1)
+    values[i] = values[i] * values[i + 1] + np.float32(3)
+
+
+@cuda.jit
+def talks(values):
+    values[0] = 2
+    print(values[0])
+
+
+ARGUMENTS = (np.ones(64, np.float32),)
+
+
+def built(capability: tuple[int, int]):
+    return build(fused, argument_types(fused, ARGUMENTS), capability)
+
+
+@pytest.mark.parametrize(
+    ("guard", "opcode", "operands", "form"),
+    [
+        ("@!P0", "LDG.E.64", "R2,desc[UR4][R4.64+0x10]", "LDG.E.64 R, desc[UR][R.64+imm]"),
+        ("", "FFMA.FTZ", "R1,R2.reuse,c[0x0][0x160],-R3", "FFMA.FTZ R, R, c[bank][imm], R"),
+        ("", "S2R", "R0,SR_TID.X", "S2R R, SR_TID.X"),
+        ("", "STS", "[R2.X4+UR5+0x8],R1", "STS [R.X4+UR+imm], R"),
+        ("", "HADD2", "R1,R2.H0_H0,-R3.H1_H1", "HADD2 R, R.H0_H0, R.H1_H1"),
+        ("", "EXIT", "", "EXIT"),
+        ("", "LDG.E", "R2,[RZ]", "LDG.E R, [imm]"),
+    ],
+)
+def test_a_form_is_the_instruction_without_its_numbers(guard, opcode, operands, form):
+    assert form_of(parse_instruction(0, guard, opcode, operands, 0)) == form
+
+
+def test_every_instruction_counts_and_surveys_add_up():
+    kernel = built((9, 0))
+    image = load_kernel(kernel.cubin)
+    instructions = decode(image, kernel.cubin)
+    found = survey(image, instructions)
+    assert found.instructions == len(instructions) and found.covered() == 1 and not found.refused()
+    assert found.counts[next(f for f in found.counts if f.text == "EXIT")] == 1
+    total = Survey()
+    total.add(found)
+    total.add(found)
+    assert total.instructions == 2 * len(instructions) and total.kernels == 2
+    assert set(total.counts) == set(found.counts)
+
+
+def test_what_nothing_emulates_is_named_with_reason_and_place():
+    image = load_kernel(built((9, 0)).cubin)
+    odd = [
+        parse_instruction(0x20, "", "HGMMA.64x64x16.F32", "R24,gdesc[UR4],R24", 0),
+        parse_instruction(0x30, "", "FADD.NOSUCH", "R1,R2,R3", 0),
+        parse_instruction(0x40, "", "FADD", "R1,R2,R3", 0),
+    ]
+    found = survey(replace(image, externals={0x1000: "__cuda_syscall_32f3056bbb"}), odd, "mine")
+    reasons = {form.text.split()[0]: form.refused for form in found.refused()}
+    assert "HGMMA is not emulated" in reasons["HGMMA.64x64x16.F32"]
+    assert "no such form of FADD" in reasons["FADD.NOSUCH"]
+    assert "__cuda_syscall_32f3056bbb is a driver function" in reasons["CALL"]
+    assert found.covered() == pytest.approx(1 / 4)
+    assert any(place.startswith("mine, 0x20: HGMMA") for place in found.examples.values())
+
+
+@pytest.mark.parametrize("capability", [(7, 5), (9, 0), (12, 0)])
+def test_many_kernels_at_a_time_decode_as_one_does(capability):
+    kernel = built(capability)
+    image = load_kernel(kernel.cubin)
+    alone = [form_of(i) for i in decode(image, kernel.cubin)]
+    first, second = decode_codes([image.code, image.code], image.architecture)
+    assert [form_of(i) for i in first] == alone == [form_of(i) for i in second]
+    assert [i.operands[-1].value for i in first if i.mnemonic == "BRA"] == [
+        i.operands[-1].value for i in second if i.mnemonic == "BRA"
+    ]
+
+
+def test_a_driver_function_that_nothing_serves_is_refused_before_anything_runs(monkeypatch):
+    monkeypatch.delitem(CALLS, "vprintf")
+    values = np.ones(4, np.float32)
+    with pytest.raises(UnsupportedOpcodeError, match="kernel talks calls vprintf.*malloc"):
+        capture(talks, 1, 1, (values,), gpu="sm_90")
+    assert (values == 1).all()
+
+
+def test_a_refused_instruction_is_named_with_kernel_address_and_source_line(monkeypatch):
+    monkeypatch.delitem(TABLE, "FFMA")
+    again = cuda.jit(fused.py_func)
+    with pytest.raises(UnsupportedOpcodeError) as caught:
+        capture(again, 1, 1, ARGUMENTS, gpu="sm_90")
+    line = fused.py_func.__code__.co_firstlineno + 3
+    assert "kernel fused, address 0x" in str(caught.value) and "FFMA R" in str(caught.value)
+    assert f"test_survey.py:{line}" in str(caught.value)
+    assert (ARGUMENTS[0] == 1).all()
+
+
+def test_the_command_prints_the_same_counts_in_every_format(capsys):
+    assert cli.run(["sass", "survey", "saxpy", "--arch", "sm_80", "--gpu", "h200", "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [total["architecture"] for total in found["totals"]] == ["sm_90", "sm_80"]
+    for total in found["totals"]:
+        assert total["covered_percent"] == 100 and total["forms"] == total["supported"] > 10
+        assert total["instructions"] == sum(form[total["architecture"]] for form in found["forms"])
+    assert cli.run(["sass", "survey", "saxpy", "--arch", "sm_80", "--arch", "sm_90", "--format", "csv"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert {(r["form"], int(r["sm_80"])) for r in rows} == {(f["form"], f["sm_80"]) for f in found["forms"]}
+    assert cli.run(["sass", "survey", "saxpy", "--arch", "sm_80", "--format", "md"]) == 0
+    assert "covered_percent" in capsys.readouterr().out
+
+
+def test_an_unsupported_form_is_exit_code_five_and_told_on_stderr(capsys, monkeypatch):
+    monkeypatch.delitem(TABLE, "FFMA")
+    assert cli.run(["sass", "survey", "saxpy", "--arch", "sm_90", "--format", "json"]) == 5
+    captured = capsys.readouterr()
+    assert "FFMA is not emulated" in captured.err
+    refused = [form for form in json.loads(captured.out)["forms"] if form["supported"] == "no"]
+    assert refused and all(form["form"].startswith("FFMA") for form in refused)
+
+
+def test_a_cubin_file_is_surveyed(capsys, tmp_path):
+    path = tmp_path / "kernel.cubin"
+    path.write_bytes(built((10, 0)).cubin)
+    assert cli.run(["sass", "survey", str(path), "--format", "json"]) == 0
+    (total,) = json.loads(capsys.readouterr().out)["totals"]
+    assert total["architecture"] == "sm_100" and total["kernels"] == 1
+
+
+@pytest.mark.parametrize("content", [b"", b"#!/bin/sh\n", b"\x7fELF" + bytes(60)])
+def test_what_is_no_cubin_is_a_usage_error(capsys, tmp_path, content):
+    path = tmp_path / "kernel.cubin"
+    path.write_bytes(content)
+    assert cli.run(["sass", "survey", str(path)]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == "" and captured.err.startswith(f"error: {path}: ") and "cubin" in captured.err
+
+
+@settings(max_examples=15)
+@given(st.data())
+def test_a_damaged_cubin_never_escapes_the_reader(data):
+    cubin = bytearray(built((9, 0)).cubin)
+    for _ in range(data.draw(st.integers(1, 8))):
+        cubin[data.draw(st.integers(0, len(cubin) - 1))] = data.draw(st.integers(0, 255))
+    damaged = bytes(cubin[: data.draw(st.integers(0, len(cubin)) | st.just(len(cubin)))])
+    try:
+        _, surveys = survey_cubin(damaged)
+    except (CompileError, ToolchainError) as error:
+        assert "\n" not in str(error)
+    else:
+        assert surveys
