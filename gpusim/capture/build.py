@@ -34,7 +34,8 @@ _device_overloads: weakref.WeakKeyDictionary[CUDADispatcher, dict] = weakref.Wea
 class BuiltKernel:
     """A compiled kernel: ``cubin`` bytes, ``line_cubin`` (the same built with line information, or empty),
     ``entry_name`` (the symbol), ``name`` (as the user wrote it), ``argument_types`` (Numba types),
-    ``cooperative``, ``extensions`` (argument handlers)."""
+    ``cooperative``, ``extensions`` (argument handlers), ``call_helper`` (of a debug build: knows the exceptions
+    that the kernel may raise; else None)."""
 
     cubin: bytes
     line_cubin: bytes
@@ -44,6 +45,7 @@ class BuiltKernel:
     argument_types: tuple[Any, ...]
     cooperative: bool
     extensions: tuple[Any, ...]
+    call_helper: Any = None
 
 
 class _StandInDevice:
@@ -204,6 +206,7 @@ def _compile(
         argument_types=tuple(compiled.argument_types),
         cooperative=bool(compiled.cooperative),
         extensions=tuple(compiled.extensions),
+        call_helper=compiled.call_helper if options.get("debug") else None,
     )
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from gpusim.capture import layout as at
 from gpusim.capture.arguments import Arguments
 from gpusim.capture.chunks import close_chunk, new_log
+from gpusim.capture.exceptions import raise_pending
 from gpusim.capture.faults import explain
 from gpusim.capture.host_calls import HostCalls
 from gpusim.capture.memory import LOCAL_WINDOW, SHARED_WINDOW, Allocation, DeviceMemory
@@ -57,7 +58,8 @@ def capture(
     warp instructions.
 
     Raises UsageError, CompileError, ToolchainError, UnsupportedOpcodeError, LaunchError, AddressError,
-    DeadlockError, InstructionLimitError; the arrays are then as before the call.
+    DeadlockError, InstructionLimitError; the arrays are then as before the call. A kernel built with
+    ``debug=True`` raises what a thread of it has raised, as Numba does after a launch.
     """
     launch = _Launch(kernel, grid, block, args, gpu, shared_bytes, memory, instruction_limit)
     return Trace(launch.prepared.program, launch.facts, list(launch.run()))
@@ -91,7 +93,10 @@ class _Launch:
         self.arguments = Arguments(own, private=memory is None, kernel=built.name)
         self.arguments.add(built.argument_types, tuple(args), built.extensions)
         parameters = self.arguments.pack(self.prepared.image)
-        self.packed = PackedLaunch(self.prepared, target, grid, block, int(shared_bytes), parameters, own, limit)
+        self.globals = np.frombuffer(bytearray(self.prepared.image.global_data), np.uint8)
+        self.packed = PackedLaunch(
+            self.prepared, target, grid, block, int(shared_bytes), parameters, own, limit, self.globals
+        )
         self.facts = self.packed.facts
 
     def run(self) -> Iterator[Chunk]:
@@ -99,6 +104,7 @@ class _Launch:
         done = False
         try:
             yield from self.packed.run()
+            raise_pending(self.prepared.built, self.prepared.image, self.globals)
             done = True
         finally:
             if done:

@@ -16,6 +16,7 @@ from gpusim.errors import CompileError
 from gpusim.sass.elf import (
     SECTION_NOBITS,
     SYMBOL_FUNCTION,
+    SYMBOL_OBJECT,
     UNDEFINED,
     Elf,
     Relocation,
@@ -71,7 +72,8 @@ class KernelImage:
     ``shared_bytes`` is static shared memory with nothing reserved by the system; ``shared_base`` the
     first shared address that belongs to the kernel. ``constants`` maps bank to initial bytes (bank 0
     without parameters). ``functions`` are (name, address, size); ``externals`` maps the address of a
-    stub behind the code to the name of the driver function that it stands for.
+    stub behind the code to the name of the driver function that it stands for. ``variables`` are the
+    module's global variables (name, offset into ``global_data``, size).
     """
 
     name: str
@@ -93,6 +95,7 @@ class KernelImage:
     externals: dict[int, str]
     sha256: str
     lines: dict[int, tuple[str, int]] = field(default_factory=dict)  # address -> (file, line)
+    variables: tuple[tuple[str, int, int], ...] = ()
 
     def symbol(self, name: str) -> int | None:
         """Flat address of function ``name``, or None."""
@@ -196,6 +199,7 @@ class _Loader:
             global_data=bytes(global_data),
             externals=dict(self.externals),
             sha256=digest.hexdigest(),
+            variables=self._variables(),
         )
 
     def _symbol(self, index: int) -> Symbol:
@@ -300,6 +304,13 @@ class _Loader:
         ]
         found.extend((name, address, INSTRUCTION_BYTES) for address, name in self.externals.items())
         return tuple(found)
+
+    def _variables(self) -> tuple[tuple[str, int, int], ...]:
+        return tuple(
+            (symbol.name, self.global_bases[symbol.section] + symbol.value, symbol.size)
+            for symbol in self.elf.symbols
+            if symbol.section in self.global_bases and symbol.kind == SYMBOL_OBJECT
+        )
 
     def _kernel_attributes(self) -> tuple[tuple[Parameter, ...], int, int, int]:
         info = self.elf.named(f".nv.info.{self.name}")
