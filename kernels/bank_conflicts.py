@@ -27,11 +27,8 @@ _SHARED_ADDRESS_SPACE = 3  # of NVVM IR
 #: (access, bytes a lane) -> PTX: $1 is the address, $3 the word to store.
 _STATEMENTS = {
     ("load", 4): "ld.volatile.shared.u32 $0, [$1];",
-    ("load", 8): "{.reg .u32 p; ld.volatile.shared.v2.u32 {$0, p}, [$1]; add.u32 $0, $0, p;}",
-    ("load", 16): (
-        "{.reg .u32 p, q, r; ld.volatile.shared.v4.u32 {$0, p, q, r}, [$1];"
-        " add.u32 p, p, q; add.u32 $0, $0, r; add.u32 $0, $0, p;}"
-    ),
+    ("load", 8): "{.reg .u32 p; ld.volatile.shared.v2.u32 {$0, p}, [$1];}",
+    ("load", 16): "{.reg .u32 p, q, r; ld.volatile.shared.v4.u32 {$0, p, q, r}, [$1];}",
     ("store", 4): "st.volatile.shared.u32 [$1], $3; mov.u32 $0, $1;",
     ("store", 8): "st.volatile.shared.v2.u32 [$1], {$3, $3}; mov.u32 $0, $1;",
     ("store", 16): "st.volatile.shared.v4.u32 [$1], {$3, $3, $3, $3}; mov.u32 $0, $1;",

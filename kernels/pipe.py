@@ -4,9 +4,9 @@
 cycles per step are the latency from issue to dependent issue. ``pipe_throughput``: four chains a warp
 and as many warps as wanted, so that cycles per step approach the issue interval of the pipe.
 
-The loop is ``UNROLL`` steps long; a GPU and the model show the slope best as the difference of two
-launches with different ``rounds``. ``cycles`` takes each thread's difference of the SM's clock around the
-loop: on a GPU that is the result, and since no two machines agree on it, no check looks at it.
+The slope shows best as the difference of two launches with different ``rounds``. ``cycles`` takes each
+thread's difference of the SM's clock around the loop: on a GPU that is the result, and since no two
+machines agree on it, no check looks at it.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from .case import Case, Kernel, Launch, require_block, require_positive
 from .pipe_ops import OPS
 from .ptx import chain, clock64
 
-UNROLL = 32
+#: Steps of a warp in the loop's body. Throughput needs the longer one: the loop's own instructions count.
+LATENCY_STEPS, THROUGHPUT_STEPS = 32, 128
 CHAINS = 4
 
 
 @lru_cache(maxsize=None)
 def _one_chain(ptx: str, kind):
-    steps = chain(ptx, kind, UNROLL)
+    steps = chain(ptx, kind, LATENCY_STEPS)
 
     @cuda.jit
     def pipe_latency(starts, a, b, rounds, once, ends, cycles):
@@ -44,7 +45,7 @@ def _one_chain(ptx: str, kind):
 
 @lru_cache(maxsize=None)
 def _four_chains(ptx: str, kind):
-    steps = chain(ptx, kind, UNROLL // CHAINS, CHAINS)
+    steps = chain(ptx, kind, THROUGHPUT_STEPS // CHAINS, CHAINS)
 
     @cuda.jit
     def pipe_throughput(starts, a, b, rounds, once, ends, cycles):
@@ -60,7 +61,7 @@ def _four_chains(ptx: str, kind):
     return pipe_throughput
 
 
-def _maker(build, chains: int):
+def _maker(build, steps: int, chains: int):
     def make(*, op: str, rounds: int, block_threads: int, blocks: int, seed: int = 0) -> Case:
         """``block_threads`` must be whole warps: a shuffle needs all lanes."""
         require_positive(rounds=rounds, blocks=blocks)
@@ -68,7 +69,7 @@ def _maker(build, chains: int):
         if op not in OPS:
             raise ValueError(f"op must be one of {', '.join(OPS)}, not {op!r}")
         row = OPS[op]
-        length = UNROLL // chains
+        length = steps // chains
         starts = row.starts((chains, block_threads * blocks), np.random.default_rng(seed))
         once, ends = np.zeros_like(starts), np.zeros_like(starts)
         cycles = np.zeros(block_threads * blocks, np.int64)
@@ -89,7 +90,7 @@ def _maker(build, chains: int):
         return Case(
             launches=(Launch(build(row.ptx, row.kind), (blocks,), (block_threads,), args),),
             check=check,
-            work={"steps_per_warp": float(rounds * UNROLL), "warp_steps": float(warps * rounds * UNROLL)},
+            work={"steps_per_warp": float(rounds * steps), "warp_steps": float(warps * rounds * steps)},
         )
 
     return make
@@ -97,7 +98,7 @@ def _maker(build, chains: int):
 
 _AXES = {
     "op": tuple(OPS),
-    "rounds": (64, 256, 1024),
+    "rounds": (16, 64, 256, 1024),
     "block_threads": (32, 64, 128, 256, 512, 1024),
     "blocks": (1, 108, 132),
 }
@@ -108,14 +109,14 @@ KERNELS = {
         axes=_AXES,
         default={"op": "ffma", "rounds": 256, "block_threads": 32, "blocks": 1},
         small={"op": "ffma", "rounds": 3, "block_threads": 32, "blocks": 2},
-        make=_maker(_one_chain, 1),
+        make=_maker(_one_chain, LATENCY_STEPS, 1),
     ),
     "pipe_throughput": Kernel(
         name="pipe_throughput",
         purpose="issue interval of each pipe: four independent chains a warp, enough warps to fill the pipe",
         axes=_AXES,
-        default={"op": "ffma", "rounds": 64, "block_threads": 1024, "blocks": 1},
-        small={"op": "imad", "rounds": 3, "block_threads": 64, "blocks": 2},
-        make=_maker(_four_chains, CHAINS),
+        default={"op": "ffma", "rounds": 16, "block_threads": 1024, "blocks": 1},
+        small={"op": "imad", "rounds": 2, "block_threads": 64, "blocks": 2},
+        make=_maker(_four_chains, THROUGHPUT_STEPS, CHAINS),
     ),
 }

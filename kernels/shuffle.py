@@ -12,7 +12,7 @@ from .case import Case, Kernel, Launch, require_block, require_positive
 from .ptx import chain, clock64
 
 UNROLL = 32
-#: mode -> PTX; $3 is the lane, delta or mask. The bound lets no lane take part in another segment.
+#: mode -> PTX; $3 is the source lane, distance or mask.
 _STATEMENTS = {
     "idx": "shfl.sync.idx.b32 $0, $1, $3, 31, -1;",
     "up": "shfl.sync.up.b32 $0, $1, $3, 0, -1;",
@@ -24,12 +24,14 @@ _STATEMENTS = {
 def _partners(mode: str, amount: int) -> np.ndarray:
     """Which lane each lane takes its value from; lanes whose partner is none keep their own."""
     lane = np.arange(WARP_THREADS)
-    wanted = {"idx": np.full(WARP_THREADS, amount), "up": lane - amount, "down": lane + amount, "xor": lane ^ amount}
+    wanted = {"idx": (lane + amount) % WARP_THREADS, "up": lane - amount, "down": lane + amount, "xor": lane ^ amount}
     return np.where((wanted[mode] >= 0) & (wanted[mode] < WARP_THREADS), wanted[mode], lane)
 
 
 @lru_cache(maxsize=None)
 def _kernel(mode: str, chains: int):
+    # A source lane common to all would make every shuffle but the first idempotent, and ptxas drops those.
+    rotate = mode == "idx"
     one = chain(_STATEMENTS[mode], types.uint32, UNROLL)
     four = chain(_STATEMENTS[mode], types.uint32, UNROLL // 4, 4)
 
@@ -38,6 +40,8 @@ def _kernel(mode: str, chains: int):
         t = cuda.grid(1)
         x = starts[0, t], starts[1, t], starts[2, t], starts[3, t]
         y = (starts[0, t],)
+        if rotate:
+            amount = np.uint32((cuda.laneid + amount) % WARP_THREADS)
         begin = clock64()
         for _ in range(rounds):
             if chains == 1:
@@ -55,8 +59,8 @@ def _kernel(mode: str, chains: int):
 def make(
     *, mode: str, amount: int, chains: int, rounds: int, block_threads: int, blocks: int, seed: int = 0
 ) -> Case:
-    """``amount``: the lane (idx), the distance (up, down) or the mask (xor), 0 to 31; ``chains``: 1 for latency, 4
-    for throughput. 32 shuffles a warp and round."""
+    """``amount``: the distance (idx, around the warp; up; down) or the mask (xor), 0 to 31; ``chains``: 1 for latency,
+    4 for throughput. 32 shuffles a warp and round."""
     require_positive(rounds=rounds, blocks=blocks)
     require_block(block_threads, multiple=WARP_THREADS)
     if mode not in _STATEMENTS:
