@@ -53,6 +53,9 @@ _MODULES = {
     "bfs": "bfs",
     "jacobi_grid_sync": "jacobi",
     "atomic_contention": "atomic_contention",
+    "hgemm_tensor": "hgemm_tensor",
+    "igemm_int8": "igemm_int8",
+    "row_sums_linked": "linked_cpp",
     # Micro-benchmarks: each isolates one parameter of the machine.
     "pipe_latency": "pipe",
     "pipe_throughput": "pipe",
