@@ -8,19 +8,7 @@ import numpy as np
 from numba import cuda, float32
 
 from .case import Case, Kernel, Launch, blocks_for, require_block, require_positive
-
-WARP = 32
-ALL_LANES = 0xFFFFFFFF
-
-
-@cuda.jit(device=True)
-def warp_sum(value):
-    """The sum of ``value`` over the warp, in every lane (a butterfly of shuffles)."""
-    offset = WARP // 2
-    while offset > 0:
-        value += cuda.shfl_xor_sync(ALL_LANES, value, offset)
-        offset //= 2
-    return value
+from .warp import WARP, warp_sum
 
 
 @cuda.jit
