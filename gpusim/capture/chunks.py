@@ -10,7 +10,9 @@ import numpy as np
 
 from gpusim.capture import layout as at
 from gpusim.capture.jit import allocating
-from gpusim.trace.record import ACCESS, RUN, WARP, Chunk
+from gpusim.trace.record import ACCESS, RUN, SCATTERED, WARP, Chunk
+
+_SCATTERED = int(SCATTERED)
 
 
 @allocating
@@ -100,23 +102,34 @@ def close_chunk(
     interned["first"], interned["count"], interned["mask"] = first[kept], count[kept], mask[kept]
     order, access_start = sort_by_warp(accesses[:, at.ACCESS_WARP], len(accesses), warps)
     sorted_accesses = np.empty(len(accesses), ACCESS)
-    pack_accesses(accesses, order, sorted_accesses)
+    rows = machine.scattered[: used[at.SCATTERED_ROWS]]
+    scattered = np.empty_like(rows)
+    pack_accesses(accesses, order, sorted_accesses, rows, scattered)
     table = np.empty(warps, WARP)
     table["path"] = path
     table["access_start"] = access_start[:-1]
     table["access_count"] = np.diff(access_start)
-    scattered = machine.scattered[: used[at.SCATTERED_ROWS]].copy()
     return Chunk(first_block, blocks, table, interned, path_start, sorted_accesses, scattered)
 
 
 @allocating
-def pack_accesses(accesses, order, out):
-    """Write log rows in ``order`` as ACCESS records."""
+def pack_accesses(accesses, order, out, rows, sorted_rows):
+    """Write log rows in ``order`` as ACCESS records, and the scattered ``rows`` in the order of their use.
+
+    The interpreter gives each scattered access a row of its own."""
+    used = 0
     for i in range(order.shape[0]):
         row = order[i]
         pattern = accesses[row, at.ACCESS_PATTERN]
-        out[i]["address"] = accesses[row, at.ACCESS_ADDRESS]
-        out[i]["stride"] = pattern >> 32
+        stride = pattern >> 32
+        place = accesses[row, at.ACCESS_ADDRESS]
+        if stride == _SCATTERED:
+            for lane in range(at.LANES):
+                sorted_rows[used, lane] = rows[place, lane]
+            place = used
+            used += 1
+        out[i]["address"] = place
+        out[i]["stride"] = stride
         out[i]["mask"] = pattern & 0xFFFFFFFF
 
 

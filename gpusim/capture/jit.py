@@ -22,7 +22,7 @@ SOURCES = stamp_of(
         *_FOLDER.glob("*.py"),
         *_FOLDER.parent.glob("sass/*ops.py"),
         _FOLDER.parent / "sass" / "opcodes.py",
-        *_FOLDER.parent.glob("trace/*.py"),
+        _FOLDER.parent / "trace" / "layout.py",
     ]
 )
 

@@ -1,4 +1,4 @@
-"""The trace file: a zip of .npy members under a JSON header that names and hashes each of them.
+"""The trace file: a zip of coded chunks under a JSON header that names and hashes each of them.
 
 Mental model: a file is either wholly there or not there. It is written chunk by chunk to a temporary
 neighbour and renamed over the target at the end; it is read chunk by chunk, and every member is
@@ -6,11 +6,10 @@ checked for size, hash, dtype, shape and indices before the engine sees it. Noth
 no pickle, no eval.
 
 Members. ``instructions.npy`` INSTRUCTION[n]; ``program.json`` with the SASS texts and source files;
-``chunk000000/{warps,runs,path_start,accesses,scattered}.npy``; ``header.json`` (written last, since it
-holds the sha256 and size of the others): magic, version, launch, chunk table. Arrays whose rows go up
-in regular steps (:data:`DIFFERENCED`) hold the difference of each row to the one before, field by
-field: repeating differences deflate to almost nothing. Members are deflated at level 1 and carry no
-dates, so equal traces give equal files.
+``chunk000000`` and so on, coded as in :mod:`gpusim.trace.coding`; ``header.json`` (written last, since it
+holds the sha256 and size of the others): magic, version, launch, chunk table (first block, blocks, open
+blocks, warp instructions). Members are deflated at level 1 and carry no dates, so equal traces give equal
+files.
 
 Raises :class:`TraceFormatError`, one line that names the file and what is wrong with it.
 """
@@ -33,8 +32,9 @@ from pathlib import Path
 import numpy as np
 
 from gpusim.errors import TraceFormatError
+from gpusim.trace.coding import decode_chunk, encode_chunk
 from gpusim.trace.layout import INSTRUCTION, TRACE_VERSION, Chunk, Launch, Program
-from gpusim.trace.validate import CHUNK_ARRAYS, check_chunk, check_launch, check_program, refuse
+from gpusim.trace.validate import check_chunk, check_launch, check_program, refuse
 
 MAGIC = "gpusim-trace"
 HEADER = "header.json"
@@ -43,7 +43,8 @@ INSTRUCTIONS = "instructions.npy"
 #: Ceilings on what a file may ask us to hold at once; a real chunk is some megabytes.
 MAX_HEADER_BYTES = 64 << 20
 MAX_PROGRAM_BYTES = 256 << 20
-MAX_ARRAY_BYTES = 1 << 30
+MAX_ARRAY_BYTES = 64 << 20
+MAX_CHUNK_BYTES = 1 << 30
 #: What reading foreign bytes can throw at us through zipfile, zlib, json and NumPy.
 DAMAGE = (
     zipfile.BadZipFile,
@@ -60,8 +61,7 @@ DAMAGE = (
     IndexError,
     OverflowError,
 )
-#: Arrays of a chunk that are stored as first differences (modulo the field's range).
-DIFFERENCED = frozenset({"warps", "path_start", "accesses"})
+TABLE_COLUMNS = ("first_block", "blocks", "open_blocks", "warp_instructions")
 _LAUNCH_TYPES = {
     "kernel": str,
     "capability": (int, 2),
@@ -90,16 +90,12 @@ def write(path: str | os.PathLike[str], program: Program, launch: Launch, chunks
         _put_array(archive, members, INSTRUCTIONS, program.instructions)
         texts = {"texts": list(program.texts), "files": list(program.files)}
         _put(archive, members, PROGRAM, [json.dumps(texts).encode()])
-        table, block = [], 0
+        table, block, open_blocks = [], 0, 0
         for index, chunk in enumerate(chunks):
-            check_chunk(chunk, launch, program, block)
-            block += chunk.blocks
-            for name in CHUNK_ARRAYS:
-                array = getattr(chunk, name)
-                if name in DIFFERENCED:
-                    array = difference(array)
-                _put_array(archive, members, _member(index, name), array)
-            table.append([chunk.first_block, chunk.blocks])
+            check_chunk(chunk, launch, program, block, open_blocks)
+            block, open_blocks = chunk.first_block + chunk.blocks - chunk.open_blocks, chunk.open_blocks
+            _put(archive, members, _member(index), [encode_chunk(chunk, program)])
+            table.append([getattr(chunk, name) for name in TABLE_COLUMNS])
         if block != launch.blocks:
             raise refuse(f"the chunks hold {block} blocks of a grid of {launch.blocks}")
         header = {
@@ -122,7 +118,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Program, Launch, StoredChunks]:
             launch = _launch(header["launch"])
             check_launch(launch)
             members = header["members"]
-            code = _get_array(archive, members, INSTRUCTIONS, INSTRUCTION, None)
+            code = _get_array(archive, members, INSTRUCTIONS, INSTRUCTION)
             texts = json.loads(_get(archive, members, PROGRAM, MAX_PROGRAM_BYTES))
             program = Program(code, _strings(texts["texts"]), _strings(texts["files"]))
             check_program(program)
@@ -145,46 +141,35 @@ class StoredChunks:
     ) -> None:
         self._path, self._archive, self._program, self._launch = path, archive, program, launch
         self._members = header["members"]
-        self._table = [(_whole(first), _whole(blocks)) for first, blocks in header["chunks"]]
-        if sum(blocks for _, blocks in self._table) != launch.blocks:
+        self._table = [_table_row(row) for row in header["chunks"]]
+        if sum(blocks - open_blocks for _, blocks, open_blocks, _ in self._table) != launch.blocks:
             raise refuse(f"its chunks do not make up the grid of {launch.blocks} blocks")
+
+    @property
+    def warp_instructions(self) -> int:
+        """Warp instructions of all chunks, as the header says; each chunk is held to it when it is read."""
+        return sum(instructions for *_, instructions in self._table)
 
     def __len__(self) -> int:
         return len(self._table)
 
     def __iter__(self) -> Iterator[Chunk]:
-        block = 0
-        for index, (first, blocks) in enumerate(self._table):
+        block, before = 0, 0
+        for index, row in enumerate(self._table):
             with naming(self._path):
-                arrays = {
-                    name: _get_array(self._archive, self._members, _member(index, name), dtype, inner)
-                    for name, (dtype, inner) in CHUNK_ARRAYS.items()
-                }
-                for name in DIFFERENCED:
-                    accumulate(arrays[name])
-                chunk = Chunk(first_block=first, blocks=blocks, **arrays)
-                check_chunk(chunk, self._launch, self._program, block)
-            block += blocks
+                payload = _get(self._archive, self._members, _member(index), MAX_CHUNK_BYTES)
+                chunk = decode_chunk(payload, self._program)
+                check_chunk(chunk, self._launch, self._program, block, before)
+                if tuple(getattr(chunk, name) for name in TABLE_COLUMNS) != row:
+                    raise refuse(f"chunk {index} is not the one that the header's table describes")
+            block, before = chunk.first_block + chunk.blocks - chunk.open_blocks, chunk.open_blocks
             yield chunk
 
 
-def difference(array: np.ndarray) -> np.ndarray:
-    """A copy in which every field of every row but the first has lost the previous row's value."""
-    copy = array.copy()
-    for new, old in zip(_columns(copy), _columns(array), strict=True):
-        new[1:] = old[1:] - old[:-1]
-    return copy
-
-
-def accumulate(array: np.ndarray) -> None:
-    """Undo :func:`difference` in place."""
-    for column in _columns(array):
-        column[...] = np.cumsum(column, dtype=column.dtype)
-
-
-def _columns(array: np.ndarray) -> list[np.ndarray]:
-    names = array.dtype.names
-    return [array] if names is None else [array[name] for name in names]
+def _table_row(row: object) -> tuple[int, ...]:
+    if not isinstance(row, list) or len(row) != len(TABLE_COLUMNS):
+        raise refuse(f"{row!r} where a chunk's {len(TABLE_COLUMNS)} counts are needed")
+    return tuple(_whole(value) for value in row)
 
 
 @contextlib.contextmanager
@@ -224,8 +209,8 @@ def replacing(target: Path) -> Iterator[io.BufferedWriter]:
         raise
 
 
-def _member(index: int, name: str) -> str:
-    return f"chunk{index:06d}/{name}.npy"
+def _member(index: int) -> str:
+    return f"chunk{index:06d}"
 
 
 def _put(archive: zipfile.ZipFile, members: dict, name: str, parts: Iterable[bytes]) -> None:
@@ -263,7 +248,7 @@ def _read_header(archive: zipfile.ZipFile) -> dict:
     if set(header) != {"magic", "version", "launch", "chunks", "members"}:
         raise refuse(f"header has the keys {sorted(header)}")
     expected = {PROGRAM, INSTRUCTIONS}
-    expected |= {_member(i, name) for i in range(len(header["chunks"])) for name in CHUNK_ARRAYS}
+    expected |= {_member(i) for i in range(len(header["chunks"]))}
     names = archive.namelist()
     if set(header["members"]) != expected or sorted(names) != sorted(expected | {HEADER}):
         raise refuse("its members are not the ones that its header lists")
@@ -291,24 +276,18 @@ def _get(archive: zipfile.ZipFile, members: dict | None, name: str, limit: int) 
     return data
 
 
-def _get_array(
-    archive: zipfile.ZipFile, members: dict, name: str, dtype: np.dtype, inner: int | None
-) -> np.ndarray:
+def _get_array(archive: zipfile.ZipFile, members: dict, name: str, dtype: np.dtype) -> np.ndarray:
     data = _get(archive, members, name, MAX_ARRAY_BYTES)
     prefix = io.BytesIO(data[:65536])
     if np.lib.format.read_magic(prefix) != (1, 0):
         raise refuse(f"{name} is not a version 1.0 .npy array")
-    shape, fortran, found = np.lib.format.read_array_header_1_0(prefix)
-    if found != dtype or (fortran and len(shape) > 1) or len(shape) != (1 if inner is None else 2):
+    shape, _, found = np.lib.format.read_array_header_1_0(prefix)
+    if found != dtype or len(shape) != 1:
         raise refuse(f"{name} holds {found}{list(shape)}, not {dtype}")
-    rows = _whole(shape[0])
-    if (inner is not None and shape[1] != inner) or (
-        rows * (inner or 1) * dtype.itemsize != len(data) - prefix.tell()
-    ):
+    if _whole(shape[0]) * dtype.itemsize != len(data) - prefix.tell():
         raise refuse(f"{name} declares shape {shape} for {len(data) - prefix.tell()} bytes")
     # frombuffer on a bytearray is writable, as are captured arrays: jitted code sees one type only.
-    array = np.frombuffer(data, dtype, offset=prefix.tell())
-    return array.reshape(rows, inner) if inner is not None else array
+    return np.frombuffer(data, dtype, offset=prefix.tell())
 
 
 def _launch(entry: dict) -> Launch:

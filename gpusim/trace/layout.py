@@ -9,7 +9,8 @@ Shapes. A launch has ``grid`` x ``block`` threads; a block has ``warps_per_block
 are numbered linearly (x fastest). Blocks come in :class:`Chunk` s of consecutive blocks, each
 self-contained, so that a grid of any size can be streamed in bounded memory. A warp's path is a
 sequence of runs (``RUN``): ``count`` instructions from index ``first`` on, fetched with the
-active-lane ``mask``. Equal paths of a chunk are stored once. Each executed instruction with
+active-lane ``mask``. Equal paths of a chunk are stored once. A block whose recording is too long
+for one chunk goes on in the next one (``Chunk.open_blocks``), so that one block may be of any length too. Each executed instruction with
 ``records > 0`` consumes that many ``ACCESS`` records of its warp, in program order, also when its
 guard predicate switched off all lanes (``mask == 0``).
 """
@@ -191,6 +192,9 @@ class Chunk:
 
     ``warps`` WARP[blocks * warps_per_block]; ``runs`` RUN[r]; ``path_start`` int64[p + 1], path i is
     ``runs[path_start[i]:path_start[i + 1]]``; ``accesses`` ACCESS[a]; ``scattered`` uint64[s, 32].
+
+    The last ``open_blocks`` of the blocks go on in the next chunk, which begins with them; a warp may then
+    have an empty path here. :meth:`gpusim.trace.record.Trace.chunks` joins such parts.
     """
 
     first_block: int
@@ -200,6 +204,7 @@ class Chunk:
     path_start: np.ndarray
     accesses: np.ndarray
     scattered: np.ndarray
+    open_blocks: int = 0
 
     @property
     def warp_instructions(self) -> int:

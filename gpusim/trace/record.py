@@ -30,6 +30,7 @@ from gpusim.trace.layout import (
     Program,
     Space,
 )
+from gpusim.trace.parts import whole_blocks
 
 __all__ = [
     "ACCESS",
@@ -56,7 +57,8 @@ __all__ = [
 class Trace:
     """One captured launch: its program, its launch facts, and its chunks in block order.
 
-    ``chunk_list`` holds the chunks in memory; for a trace opened from a file it is a
+    ``chunk_list`` holds the chunks as they were recorded, parts of long blocks included: a list, a
+    :class:`gpusim.trace.kept.KeptChunks`, or for a trace opened from a file a
     :class:`gpusim.trace.file.StoredChunks`, which reads and checks them one by one.
     """
 
@@ -65,19 +67,20 @@ class Trace:
     chunk_list: Iterable[Chunk] = field(default_factory=list)
 
     def chunks(self) -> Iterator[Chunk]:
-        """Yield the chunks in block order; may be called again to start over."""
-        return iter(self.chunk_list)
+        """Yield the chunks in block order, each of whole blocks; may be called again to start over."""
+        return whole_blocks(self.chunk_list)
 
     @property
     def warp_instructions(self) -> int:
         """Warp instructions executed by the whole launch (``smsp__inst_executed.sum``)."""
-        return sum(chunk.warp_instructions for chunk in self.chunks())
+        known = getattr(self.chunk_list, "warp_instructions", None)
+        return sum(chunk.warp_instructions for chunk in self.chunk_list) if known is None else known
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the trace to ``path`` atomically: afterwards it holds the whole trace or what it held
         before. Raises TraceFormatError for a trace that is inconsistent in itself, OSError from the
         file system."""
-        file.write(path, self.program, self.launch, self.chunks())
+        file.write(path, self.program, self.launch, self.chunk_list)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Trace:

@@ -125,8 +125,11 @@ def check_program(program: Program) -> None:
     _check_rows("access_bytes", code["access_bytes"], ~loads)
 
 
-def check_chunk(chunk: Chunk, launch: Launch, program: Program, expected_block: int) -> None:
-    """The chunk starts at ``expected_block``, stays inside the grid, and all its indices are valid."""
+def check_chunk(
+    chunk: Chunk, launch: Launch, program: Program, expected_block: int, open_before: int = 0
+) -> None:
+    """The chunk starts at ``expected_block``, has the ``open_before`` blocks that the one before left open,
+    stays inside the grid, and all its indices are valid."""
     where = f"chunk at block {chunk.first_block}"
     for name, (dtype, inner) in CHUNK_ARRAYS.items():
         check_array(f"{where}: {name}", getattr(chunk, name), dtype, inner)
@@ -134,6 +137,10 @@ def check_chunk(chunk: Chunk, launch: Launch, program: Program, expected_block: 
         raise refuse(f"{where} follows where block {expected_block} should")
     if chunk.blocks < 1 or chunk.first_block + chunk.blocks > launch.blocks:
         raise refuse(f"{where} has {chunk.blocks} blocks of a grid of {launch.blocks}")
+    if chunk.blocks < open_before:
+        raise refuse(f"{where} has {chunk.blocks} of the {open_before} blocks that the chunk before left open")
+    if not 0 <= chunk.open_blocks <= chunk.blocks:
+        raise refuse(f"{where} leaves {chunk.open_blocks} of its {chunk.blocks} blocks open")
     warps, runs, start = chunk.warps, chunk.runs, chunk.path_start
     if len(warps) != chunk.blocks * launch.warps_per_block:
         raise refuse(f"{where} has {len(warps)} warps, not {chunk.blocks} x {launch.warps_per_block}")

@@ -1,0 +1,277 @@
+"""A chunk as a few columns of small numbers, and back.
+
+Mental model: everything that the reader can work out is left out (how many accesses a path consumes, where a
+warp's accesses begin), everything that it can guess is stored as the error of the guess
+(:mod:`gpusim.trace.predict`), lane addresses without a stride as a base and a pattern
+(:mod:`gpusim.trace.patterns`). What is left is mostly zeros; each column is packed
+(:mod:`gpusim.trace.varint`) and left to a general compressor.
+
+The payload: int64[counts] in the order of :data:`COUNTS`, int64[columns] the bytes of each column, then the
+columns in the order of :data:`COLUMNS`. A column of n numbers has n bytes or more, so that a payload bounds what
+it unpacks to; counts are checked against :data:`MAX_ARRAY_BYTES` before anything is allocated. Raises
+TraceFormatError for a payload that is inconsistent in itself; whether the chunk fits its launch is
+:func:`gpusim.trace.validate.check_chunk`'s business.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpusim.trace.layout import ACCESS, RUN, SCATTERED, WARP, WARP_LANES, Chunk, Program
+from gpusim.trace.patterns import OFF, join_rows, split_rows
+from gpusim.trace.predict import FINE, empty_memory, walk
+from gpusim.trace.validate import records_by_path, refuse
+from gpusim.trace.varint import pack, unpack
+
+#: Ceiling on each array of a chunk; a captured one has some tens of megabytes.
+MAX_ARRAY_BYTES = 1 << 30
+COUNTS = (
+    "first_block",
+    "blocks",
+    "open_blocks",
+    "warps",
+    "paths",
+    "runs",
+    "accesses",
+    "scattered_accesses",  # accesses whose lanes have no stride
+    "rows",  # of Chunk.scattered
+    "late_rows",  # those of them that no access names in order
+    "patterns",
+    "pattern_lanes",  # lanes that are on, over all patterns
+)
+#: Column -> the count of its numbers.
+COLUMNS = {
+    "path_length": "paths",
+    "run_first": "runs",
+    "run_count": "runs",
+    "run_mask": "runs",
+    "warp_path": "warps",
+    "mask": "accesses",
+    "stride": "accesses",
+    "place": "accesses",
+    "row": "scattered_accesses",
+    "pattern": "scattered_accesses",
+    "late_base": "late_rows",
+    "late_pattern": "late_rows",
+    "pattern_mask": "patterns",
+    "pattern_offset": "pattern_lanes",
+}
+_BYTES_OF = {
+    "warps": WARP.itemsize,
+    "paths": 8,
+    "runs": RUN.itemsize,
+    "accesses": ACCESS.itemsize,
+    "rows": 8 * WARP_LANES,
+    "patterns": 8 * WARP_LANES,
+}
+_LANES = np.arange(WARP_LANES, dtype=np.int64)
+_PREFIX = 8 * (len(COUNTS) + len(COLUMNS))
+
+
+def encode_chunk(chunk: Chunk, program: Program) -> bytes:
+    """The payload of ``chunk``, which must be consistent (:func:`check_chunk`)."""
+    accesses = in_order(chunk)
+    base, pattern, patterns = split_rows(chunk.scattered)
+    fields = [accesses[name].astype(np.int64) for name in ("address", "stride", "mask")]
+    n = len(accesses)
+    scattered_accesses = int((accesses["stride"] == SCATTERED).sum())
+    d_mask, d_stride, d_place = (np.empty(n, np.int64) for _ in range(3))
+    d_row, d_pattern = (np.empty(scattered_accesses, np.int64) for _ in range(2))
+    paths = chunk.warps["path"].astype(np.int64)
+    _, in_order_rows = _walk(
+        False, program, paths, chunk.path_start, chunk.runs, fields, base, pattern,
+        (d_mask, d_stride, d_place, d_row, d_pattern),
+    )  # fmt: skip
+    first, count = chunk.runs["first"].astype(np.int64), chunk.runs["count"].astype(np.int64)
+    on = patterns != OFF
+    columns = {
+        "path_length": np.diff(chunk.path_start),
+        "run_first": first - np.concatenate(([0], (first + count)[:-1])),
+        "run_count": count,
+        "run_mask": _xor_previous(chunk.runs["mask"].astype(np.int64)),
+        "warp_path": np.diff(paths, prepend=0),
+        "mask": d_mask,
+        "stride": d_stride,
+        "place": d_place,
+        "row": d_row,
+        "pattern": d_pattern,
+        "late_base": np.diff(base[in_order_rows:], prepend=0),
+        "late_pattern": pattern[in_order_rows:],
+        "pattern_mask": (on << _LANES).sum(axis=1, dtype=np.int64),
+        "pattern_offset": _lane_steps(patterns, on),
+    }
+    counts = {
+        "first_block": chunk.first_block,
+        "blocks": chunk.blocks,
+        "open_blocks": chunk.open_blocks,
+        "warps": len(chunk.warps),
+        "paths": len(chunk.path_start) - 1,
+        "runs": len(chunk.runs),
+        "accesses": n,
+        "scattered_accesses": scattered_accesses,
+        "rows": len(base),
+        "late_rows": len(base) - in_order_rows,
+        "patterns": len(patterns),
+        "pattern_lanes": int(on.sum()),
+    }
+    _check_sizes(counts)
+    packed = [pack(columns[name]) for name in COLUMNS]
+    prefix = [counts[name] for name in COUNTS] + [len(column) for column in packed]
+    return b"".join([np.array(prefix, "<i8").tobytes(), *packed])
+
+
+def decode_chunk(payload: bytes | bytearray | memoryview, program: Program) -> Chunk:
+    """The chunk of a payload; its indices into its own arrays are checked, its place in a launch is not."""
+    data = np.frombuffer(payload, np.uint8)
+    if len(data) < _PREFIX:
+        raise refuse(f"a chunk of {len(data)} bytes is too short for its {_PREFIX} bytes of counts")
+    prefix = data[:_PREFIX].view("<i8")
+    counts = {name: int(value) for name, value in zip(COUNTS, prefix, strict=False)}
+    lengths = [int(value) for value in prefix[len(COUNTS) :]]
+    if min(*counts.values(), *lengths) < 0 or sum(lengths) != len(data) - _PREFIX:
+        raise refuse("the columns of a chunk do not make up its bytes")
+    _check_sizes(counts)
+    columns, place = {}, _PREFIX
+    for (name, count), length in zip(COLUMNS.items(), lengths, strict=True):
+        columns[name] = unpack(data[place : place + length], counts[count], name)
+        place += length
+    path_start = np.concatenate(([0], np.cumsum(columns["path_length"])))
+    runs = _runs(columns)
+    paths = np.cumsum(columns["warp_path"])
+    _check_paths(counts, columns, path_start, runs, paths, len(program.instructions))
+    warps = np.empty(len(paths), WARP)
+    wanted = records_by_path(runs, path_start, program.instructions)[paths]
+    if int(wanted.sum()) != counts["accesses"] or (wanted > 0xFFFFFFFF).any():
+        raise refuse(f"a chunk holds {counts['accesses']} accesses, its paths need {int(wanted.sum())}")
+    warps["path"], warps["access_count"] = paths, wanted
+    warps["access_start"] = np.cumsum(wanted) - wanted
+    accesses, scattered = _accesses(counts, columns, program, paths, path_start, runs)
+    return Chunk(
+        first_block=counts["first_block"],
+        blocks=counts["blocks"],
+        warps=warps,
+        runs=runs,
+        path_start=path_start,
+        accesses=accesses,
+        scattered=scattered,
+        open_blocks=counts["open_blocks"],
+    )
+
+
+def in_order(chunk: Chunk) -> np.ndarray:
+    """The chunk's accesses, warp after warp: as captured, or gathered where a chunk holds them otherwise."""
+    count = chunk.warps["access_count"].astype(np.int64)
+    start = chunk.warps["access_start"].astype(np.int64)
+    expected = np.cumsum(count) - count
+    if int(count.sum()) == len(chunk.accesses) and (start[count > 0] == expected[count > 0]).all():
+        return chunk.accesses
+    return chunk.accesses[np.repeat(start - expected, count) + np.arange(int(count.sum()))]
+
+
+def _runs(columns: dict[str, np.ndarray]) -> np.ndarray:
+    count = columns["run_count"]
+    step = columns["run_first"] + np.concatenate(([0], count[:-1]))[: len(count)]
+    first, mask = np.cumsum(step), np.bitwise_xor.accumulate(columns["run_mask"])
+    if ((count < 1) | (first < 0) | (first >= 2**32) | (count >= 2**32) | (mask < 0) | (mask >= 2**32)).any():
+        raise refuse("a chunk has a run outside the code")
+    runs = np.empty(len(count), RUN)
+    runs["first"], runs["count"], runs["mask"] = first, count, mask
+    return runs
+
+
+def _check_paths(
+    counts: dict, columns: dict, path_start: np.ndarray, runs: np.ndarray, paths: np.ndarray, instructions: int
+) -> None:
+    """What the walk indexes with is within the arrays."""
+    if (columns["path_length"] < 0).any() or path_start[-1] != len(runs):
+        raise refuse(f"the paths of a chunk do not divide its {len(runs)} runs")
+    if (runs["first"].astype(np.int64) + runs["count"] > instructions).any():
+        raise refuse(f"a run leaves the {instructions} instructions")
+    if len(paths) and (paths.min() < 0 or paths.max() >= counts["paths"]):
+        raise refuse(f"a warp names a path outside the {counts['paths']} of its chunk")
+    if counts["late_rows"] > counts["rows"]:
+        raise refuse(f"{counts['late_rows']} late rows of {counts['rows']}")
+
+
+def _accesses(
+    counts: dict, columns: dict, program: Program, paths: np.ndarray, path_start: np.ndarray, runs: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """ACCESS[a] and uint64[s, 32] from the errors of their guesses."""
+    n, rows, late = counts["accesses"], counts["rows"], counts["late_rows"]
+    fields = [np.empty(n, np.int64) for _ in range(3)]
+    base, pattern = np.empty(rows, np.int64), np.empty(rows, np.int64)
+    errors = tuple(columns[name] for name in ("mask", "stride", "place", "row", "pattern"))
+    # Only rows named in order may be filled by the walk: it must not reach the late ones.
+    early = slice(0, rows - late)
+    status, in_order_rows = _walk(
+        True, program, paths, path_start, runs, fields, base[early], pattern[early], errors
+    )
+    if status != FINE or in_order_rows != rows - late:
+        raise refuse("the scattered accesses of a chunk do not match its rows")
+    base[rows - late :], pattern[rows - late :] = np.cumsum(columns["late_base"]), columns["late_pattern"]
+    patterns = _patterns(columns, counts["patterns"])
+    if rows and (pattern.min() < 0 or pattern.max() >= len(patterns)):
+        raise refuse(f"a row names a pattern outside the {len(patterns)} of its chunk")
+    address, stride, mask = fields
+    if n and (stride.min() < SCATTERED or stride.max() >= 2**31 or mask.min() < 0 or mask.max() >= 2**32):
+        raise refuse("an access has a stride or a lane mask that does not exist")
+    accesses = np.empty(n, ACCESS)
+    accesses["address"], accesses["stride"], accesses["mask"] = address.view(np.uint64), stride, mask
+    return accesses, join_rows(base, pattern, patterns)
+
+
+def _walk(
+    decoding: bool, program: Program, paths: np.ndarray, path_start: np.ndarray, runs: np.ndarray,
+    fields: list[np.ndarray], base: np.ndarray, pattern: np.ndarray, errors: tuple[np.ndarray, ...],
+) -> tuple[int, int]:  # fmt: skip
+    """Run :func:`gpusim.trace.predict.walk`; returns (its answer, rows named in order)."""
+    slots = np.concatenate(([0], np.cumsum(program.instructions["records"], dtype=np.int64)))
+    first = runs["first"].astype(np.int64)
+    run_slots = np.stack((slots[first], slots[first + runs["count"]]), axis=1)
+    followed = np.full(len(path_start), -1, np.int64)
+    scratch = [np.empty(len(fields[0]), np.int64) for _ in range(2)]
+    counts = np.zeros(2, np.int64)
+    status = walk(
+        decoding, paths, path_start, run_slots, empty_memory(int(slots[-1])), followed, *fields, *scratch, base,
+        pattern, *errors, counts,
+    )  # fmt: skip
+    return status, int(counts[1])
+
+
+def _patterns(columns: dict[str, np.ndarray], count: int) -> np.ndarray:
+    """int64[patterns, 32] from their lane masks and the steps from lane to lane."""
+    masks, steps = columns["pattern_mask"], columns["pattern_offset"]
+    if count and (masks.min() < 0 or masks.max() >= 2**32):
+        raise refuse("a pattern has a lane mask that does not exist")
+    on = (masks[:, None] >> _LANES) & 1 == 1
+    lanes = on.sum(axis=1)
+    if int(lanes.sum()) != len(steps):
+        raise refuse(f"patterns of {int(lanes.sum())} lanes have {len(steps)} offsets")
+    total = np.concatenate(([0], np.cumsum(steps)))
+    start = np.cumsum(lanes) - lanes
+    patterns = np.full((count, WARP_LANES), OFF, np.int64)
+    patterns[on] = total[1:] - np.repeat(total[start], lanes)
+    return patterns
+
+
+def _lane_steps(patterns: np.ndarray, on: np.ndarray) -> np.ndarray:
+    """Offsets of the lanes that are on, each less the one before in its pattern."""
+    flat = patterns[on]
+    steps = np.diff(flat, prepend=0)
+    lanes = on.sum(axis=1)
+    starts = (np.cumsum(lanes) - lanes)[lanes > 0]
+    steps[starts] = flat[starts]
+    return steps
+
+
+def _xor_previous(values: np.ndarray) -> np.ndarray:
+    return values ^ np.concatenate(([0], values[:-1]))[: len(values)]
+
+
+def _check_sizes(counts: dict[str, int]) -> None:
+    for name, size in _BYTES_OF.items():
+        if counts[name] * size > MAX_ARRAY_BYTES:
+            raise refuse(
+                f"{counts[name]} {name} need {counts[name] * size} bytes; a chunk may hold {MAX_ARRAY_BYTES}:"
+                " use smaller chunks"
+            )

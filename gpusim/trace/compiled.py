@@ -1,0 +1,21 @@
+"""How the trace's own loops are compiled: kept on disk, and recompiled when any source of this package changes.
+
+Mental model: coding a chunk is a few passes over typed arrays that the caller owns. With
+``NUMBA_DISABLE_JIT=1`` the decorator leaves functions as they are, and they give the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from numba import njit
+
+from gpusim.jit_cache import stamp_of, stamped
+
+SOURCES = stamp_of(Path(__file__).parent.glob("*.py"))
+
+
+def compiled(function: Callable) -> Callable:
+    """Compile a function that works in its caller's arrays and allocates none."""
+    return stamped(njit(cache=True, nogil=True, _nrt=False)(function), SOURCES)

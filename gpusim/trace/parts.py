@@ -1,0 +1,102 @@
+"""Joins the parts of blocks that were too long for one chunk.
+
+Mental model: ``open_blocks`` says how many blocks at a chunk's end go on in the next. Parts of such blocks are kept
+until their last one has come and are then laid end to end, warp by warp: runs behind runs, accesses behind
+accesses. Chunks of whole blocks pass as they are. What is held at a time is the parts of the open blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from gpusim.trace.layout import SCATTERED, WARP, Chunk
+
+
+def whole_blocks(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
+    """The chunks with all parts joined: every block is in exactly one, none is open."""
+    carried: list[Chunk] = []
+    for chunk in chunks:
+        if not carried and not chunk.open_blocks:
+            yield chunk
+            continue
+        carried.append(chunk)
+        done = chunk.blocks - chunk.open_blocks
+        if done:
+            yield _merged(carried, done)
+            carried = [_without_first(part, done) for part in carried if part.blocks > done]
+
+
+def _warps_per_block(chunk: Chunk) -> int:
+    return len(chunk.warps) // chunk.blocks
+
+
+def _without_first(chunk: Chunk, blocks: int) -> Chunk:
+    """The chunk without its first ``blocks`` blocks, in arrays of its own."""
+    warps = chunk.warps[blocks * _warps_per_block(chunk) :].copy()
+    used, warps["path"] = np.unique(warps["path"], return_inverse=True)
+    lengths = np.diff(chunk.path_start)[used]
+    runs = chunk.runs[_ranges(chunk.path_start[used], lengths)]
+    count = warps["access_count"].astype(np.int64)
+    accesses = chunk.accesses[_ranges(warps["access_start"].astype(np.int64), count)]
+    warps["access_start"] = np.cumsum(count) - count
+    named = accesses["stride"] == SCATTERED
+    rows, accesses["address"][named] = np.unique(accesses["address"][named], return_inverse=True)
+    return Chunk(
+        chunk.first_block + blocks,
+        chunk.blocks - blocks,
+        warps,
+        runs,
+        np.concatenate(([0], np.cumsum(lengths))),
+        accesses,
+        chunk.scattered[rows.astype(np.int64)],
+        chunk.open_blocks,
+    )
+
+
+def _merged(parts: list[Chunk], blocks: int) -> Chunk:
+    """The first ``blocks`` blocks of ``parts``, which all begin with the same block, part behind part."""
+    n_warps = blocks * _warps_per_block(parts[0])
+    shape = (n_warps, len(parts))
+    path, run_start, run_count = (np.zeros(shape, np.int64) for _ in range(3))
+    access_start, access_count = (np.zeros(shape, np.int64) for _ in range(2))
+    accesses, paths_before, runs_before, accesses_before, rows_before = [], 1, 0, 0, 0
+    for i, part in enumerate(parts):
+        warps = part.warps[:n_warps]
+        mine = warps["path"].astype(np.int64)
+        # Number 0 stands for a part that has nothing of a warp.
+        path[: len(warps), i] = np.where(np.diff(part.path_start)[mine] > 0, mine + paths_before, 0)
+        run_start[: len(warps), i] = runs_before + part.path_start[mine]
+        run_count[: len(warps), i] = np.diff(part.path_start)[mine]
+        access_start[: len(warps), i] = accesses_before + warps["access_start"].astype(np.int64)
+        access_count[: len(warps), i] = warps["access_count"]
+        moved = part.accesses.copy()
+        moved["address"][moved["stride"] == SCATTERED] += np.uint64(rows_before)
+        accesses.append(moved)
+        paths_before += len(part.path_start)
+        runs_before += len(part.runs)
+        accesses_before += len(part.accesses)
+        rows_before += len(part.scattered)
+    _, leaders, numbers = np.unique(path, axis=0, return_index=True, return_inverse=True)
+    lengths = run_count[leaders]
+    table = np.empty(n_warps, WARP)
+    table["path"] = numbers.reshape(-1)
+    total = access_count.sum(axis=1)
+    table["access_count"] = total
+    table["access_start"] = np.cumsum(total) - total
+    return Chunk(
+        parts[0].first_block,
+        blocks,
+        table,
+        np.concatenate([part.runs for part in parts])[_ranges(run_start[leaders].ravel(), lengths.ravel())],
+        np.concatenate(([0], np.cumsum(lengths.sum(axis=1)))),
+        np.concatenate(accesses)[_ranges(access_start.ravel(), access_count.ravel())],
+        np.concatenate([part.scattered for part in parts]),
+    )
+
+
+def _ranges(start: np.ndarray, length: np.ndarray) -> np.ndarray:
+    """The indices ``start[i] .. start[i] + length[i] - 1`` of all i, one after another."""
+    before = np.cumsum(length) - length
+    return np.repeat(start - before, length) + np.arange(int(length.sum()))
