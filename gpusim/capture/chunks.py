@@ -84,10 +84,15 @@ def _same(runs, start, one, other):
 
 
 def close_chunk(
-    used: tuple[int, int, int], machine: at.Machine, first_block: int, blocks: int, warps_per_block: int
+    used: tuple[int, int, int],
+    machine: at.Machine,
+    first_block: int,
+    blocks: int,
+    warps_per_block: int,
+    open_blocks: int = 0,
 ) -> Chunk:
-    """Make the Chunk of ``blocks`` blocks from the log (``used`` entries of runs, accesses, scattered);
-    the log can be emptied afterwards."""
+    """Make the Chunk of ``blocks`` blocks, of which the last ``open_blocks`` go on, from the log (``used``
+    entries of runs, accesses, scattered); the log can be emptied afterwards."""
     warps = blocks * warps_per_block
     runs, accesses = machine.runs[: used[at.RUNS]], machine.accesses[: used[at.ACCESSES]]
     order, run_start = sort_by_warp(runs[:, at.RUN_WARP].astype(np.int64), len(runs), warps)
@@ -109,7 +114,7 @@ def close_chunk(
     table["path"] = path
     table["access_start"] = access_start[:-1]
     table["access_count"] = np.diff(access_start)
-    return Chunk(first_block, blocks, table, interned, path_start, sorted_accesses, scattered)
+    return Chunk(first_block, blocks, table, interned, path_start, sorted_accesses, scattered, open_blocks)
 
 
 @allocating
@@ -143,13 +148,14 @@ def new_log(runs: int, accesses: int, scattered: int) -> tuple[np.ndarray, np.nd
     )
 
 
-def grown(machine: at.Machine, used: tuple[int, int, int]) -> at.Machine:
-    """The same machine with twice the log in whichever part is more than half full."""
+def grown(machine: at.Machine, used: tuple[int, int, int], limits: tuple[int, int, int]) -> at.Machine:
+    """The same machine with twice the log in whichever part is more than half full; itself when each such
+    part has reached its limit."""
     parts = {}
-    for name, filled in zip(("runs", "accesses", "scattered"), used, strict=True):
+    for name, filled, limit in zip(("runs", "accesses", "scattered"), used, limits, strict=True):
         old = getattr(machine, name)
-        if filled * 2 > len(old):
-            new = np.empty((2 * len(old), *old.shape[1:]), old.dtype)
+        if filled * 2 > len(old) and len(old) < limit:
+            new = np.empty((min(2 * len(old), limit), *old.shape[1:]), old.dtype)
             new[:filled] = old[:filled]
             parts[name] = new
-    return machine._replace(**parts)
+    return machine._replace(**parts) if parts else machine

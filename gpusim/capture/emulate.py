@@ -291,14 +291,24 @@ def outcome_of(state):
     return np.int64(at.DEADLOCK) if stuck else np.int64(at.DONE)
 
 
+@inner
+def filled(state, machine):
+    """Whether the log is so full that it had better be emptied between two blocks."""
+    return (
+        4 * state.used[at.RUNS] > 3 * machine.runs.shape[0]
+        or 4 * state.used[at.ACCESSES] > 3 * machine.accesses.shape[0]
+        or 4 * state.used[at.SCATTERED_ROWS] > 3 * machine.scattered.shape[0]
+    )
+
+
 @compiled
 def run_blocks(states, slot, machine, first_block, next_block, end_block):
     """Run blocks ``next_block`` to ``end_block - 1`` one after another in ``states[slot]``.
 
     Warps of a block run in turn until none can go on. Returns (status, the block to go on with): DONE, or
-    PREEMPTED when a block's slice of instructions is used up, GRID_WAIT when it waits for other blocks,
-    LOG_FULL (these three leave a started block behind: call again with the returned number), DEADLOCK when
-    warps are left and none can run, or the reason why one stopped.
+    PREEMPTED when a block's slice of instructions is used up, GRID_WAIT when it waits for other blocks (both
+    leave a started block behind: call again with the returned number), LOG_FULL (with a started block or
+    between two), DEADLOCK when warps are left and none can run, or the reason why one stopped.
     """
     state = states[slot]
     warps = state.warps
@@ -326,4 +336,6 @@ def run_blocks(states, slot, machine, first_block, next_block, end_block):
             return status, linear
         state.started = 0
         linear += 1
+        if linear < end_block and filled(state, machine):
+            return np.int64(at.LOG_FULL), linear
     return np.int64(at.DONE), linear

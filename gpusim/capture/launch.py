@@ -7,6 +7,7 @@ GPU would refuse, runs every block in the interpreter with the arrays written in
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
@@ -49,20 +50,27 @@ def capture(
     shared_bytes: int = 0,
     memory: DeviceMemory | None = None,
     instruction_limit: int | None = None,
+    to: str | os.PathLike[str] | None = None,
 ) -> Trace:
     """Launch ``kernel[grid, block](*args)`` on the emulator and return its trace.
 
     ``args`` are typed as Numba types them at a launch; arrays are written in place. ``gpu`` is a GPU's name
     or spec, a capability ``(9, 0)`` or ``"sm_90"``. ``shared_bytes`` is dynamic shared memory. ``memory``
     keeps arrays at their device addresses over several captures. ``instruction_limit`` bounds the executed
-    warp instructions.
+    warp instructions. ``to`` is a trace file to write while the launch runs, in bounded memory; the returned
+    trace then reads from it. Without it the trace stays in memory, coded once it is large.
 
     Raises UsageError, CompileError, ToolchainError, UnsupportedOpcodeError, LaunchError, AddressError,
-    DeadlockError, InstructionLimitError; the arrays are then as before the call. A kernel built with
-    ``debug=True`` raises what a thread of it has raised, as Numba does after a launch.
+    DeadlockError, InstructionLimitError, and OSError where ``to`` cannot be written; the arrays are then as
+    before the call, and so is a file at ``to``. A kernel built with ``debug=True`` raises what a thread of it
+    has raised, as Numba does after a launch.
     """
     launch = _Launch(kernel, grid, block, args, gpu, shared_bytes, memory, instruction_limit)
-    return Trace(launch.prepared.program, launch.facts, list(launch.run()))
+    program, facts, chunks = launch.prepared.program, launch.facts, launch.run()
+    if to is None:
+        return Trace.collect(program, facts, chunks)
+    Trace(program, facts, chunks).save(to)
+    return Trace.load(to)
 
 
 class _Launch:
@@ -203,12 +211,15 @@ class PackedLaunch:
 
     def _chunks(self) -> Iterator[Chunk]:
         facts, residents = self.facts, self.residents
-        first = 0
-        while first < facts.blocks:
-            end = min(first + self._chunk_blocks(), facts.blocks)
-            status = residents.run(first, end)
-            if status != at.DONE:
-                state = residents.failed.states[0]
-                raise explain(status, state, self.prepared.program, self.memory, facts.kernel)
-            yield close_chunk(residents.used(), residents.machine, first, end - first, facts.warps_per_block)
-            first = end
+        for piece in residents.run(facts.blocks, self._chunk_blocks()):
+            yield close_chunk(
+                residents.used(),
+                residents.machine,
+                piece.first_block,
+                piece.blocks,
+                facts.warps_per_block,
+                piece.open_blocks,
+            )
+        if residents.failed is not None:
+            state = residents.failed.states[0]
+            raise explain(residents.status, state, self.prepared.program, self.memory, facts.kernel)

@@ -3,12 +3,14 @@
 Mental model: nearly every block ends without looking at another, so one slot serves them in turn. A block
 that uses up its slice of instructions may be spinning for a later one, and a grid-wide barrier needs all
 blocks at once: then further slots are opened and run round robin, as blocks are resident together on a GPU.
-The log is one; slots hand its fill level and the instruction count on to each other.
+The log is one; slots hand its fill level and the instruction count on to each other. It grows up to
+:data:`LOG_LIMITS`; when it is full the caller gets what it holds as a :class:`Piece` and it starts anew, if
+need be in the middle of blocks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +24,11 @@ from gpusim.capture.host_calls import HostCalls
 _SHARED_FIELDS = ("used", "executed", "now")
 #: Blocks that run side by side because one of them is slow; a grid-wide barrier opens as many as it needs.
 _MAX_SLOW = 64
+#: Instructions of a block's turn once blocks run side by side: short, so that a stretch of the log holds a
+#: stretch of time of all of them.
+_SLICE_TOGETHER = 1 << 16
+#: Records of the log (runs, accesses, scattered rows) beyond which it does not grow: 16, 24 and 32 MiB.
+LOG_LIMITS = (1 << 20, 1 << 20, 1 << 17)
 
 
 @dataclass
@@ -34,6 +41,15 @@ class Slot:
     block: int = -1
 
 
+@dataclass(frozen=True)
+class Piece:
+    """What the log holds: ``blocks`` blocks from ``first_block`` on, of which the last ``open_blocks`` go on."""
+
+    first_block: int
+    blocks: int
+    open_blocks: int = 0
+
+
 class Residents:
     """The slots of a launch; ``machine`` holds the log, whose arrays grow when they must; ``host`` serves
     what blocks call."""
@@ -41,28 +57,53 @@ class Residents:
     def __init__(self, slot: Slot, machine: at.Machine, open_slot: Callable[[], Slot], host: HostCalls):
         self.first, self.machine, self._open, self.host = slot, machine, open_slot, host
         self._last = slot
+        self._base = 0  # block from which the log counts its warps
+        #: the slot whose block could not go on, and why
         self.failed: Slot | None = None
+        self.status = at.DONE
 
     def used(self) -> tuple[int, int, int]:
         """Entries of the log that are filled: runs, accesses, scattered rows."""
         return tuple(int(n) for n in self._last.states[0].used)
 
-    def run(self, first: int, end: int) -> int:
-        """Run blocks ``first`` to ``end - 1`` with an empty log; returns DONE, or why they stopped with the
-        slot in ``failed``."""
-        self._last.states[0].used[:] = 0
-        current = first
-        while current < end:
-            status, current = self._step(self.first, first, current, end)
+    def run(self, blocks: int, piece_blocks: int) -> Iterator[Piece]:
+        """Run blocks 0 to ``blocks - 1``, in pieces of at most ``piece_blocks`` where they end one by one. The
+        log holds a piece until the next is asked for. Ends early, with ``failed`` and ``status`` set, when a
+        block cannot go on."""
+        current = 0
+        while current < blocks:
+            end = min(self._base + piece_blocks, blocks)
+            status, current = self._step(self.first, current, end)
             if status in (at.PREEMPTED, at.GRID_WAIT):
-                return self._together(first, current, end)
-            if status != at.DONE:
-                self.failed = self.first
-                return status
-        return at.DONE
+                current = yield from self._together(current, blocks)
+                if self.failed is not None:
+                    return
+            elif status == at.LOG_FULL:
+                open_blocks = int(self.first.states[0].started)
+                yield self._piece(current + open_blocks, open_blocks)
+                self._empty_log()
+            elif status != at.DONE:
+                self._fail(self.first, status)
+                return
+            if current < blocks and current >= self._base + piece_blocks:
+                yield self._piece(current, 0)
+                self._empty_log()
+        yield Piece(self._base, blocks - self._base)
 
-    def _step(self, slot: Slot, first: int, block: int, end: int) -> tuple[int, int]:
-        """Run ``slot`` from ``block`` on, growing the log as needed."""
+    def _piece(self, end: int, open_blocks: int) -> Piece:
+        """The log as blocks up to ``end``; what is logged from now on counts from the first open block."""
+        piece = Piece(self._base, end - self._base, open_blocks)
+        self._base = end - open_blocks
+        return piece
+
+    def _empty_log(self) -> None:
+        self._last.states[0].used[:] = 0
+
+    def _fail(self, slot: Slot, status: int) -> None:
+        self.failed, self.status = slot, status
+
+    def _step(self, slot: Slot, block: int, end: int) -> tuple[int, int]:
+        """Run ``slot`` from ``block`` on, growing the log as needed and possible."""
         state = slot.states[0]
         if slot is not self._last:
             for name in _SHARED_FIELDS:
@@ -70,22 +111,33 @@ class Residents:
             self._last = slot
         while True:
             machine = self.machine._replace(registers=slot.registers)
-            status, block = run_blocks(slot.states, 0, machine, first, block, end)
-            if status == at.LOG_FULL:
-                self.machine = grown(self.machine, self.used())
-            elif status == at.HOST_CALL:
+            status, block = run_blocks(slot.states, 0, machine, self._base, block, end)
+            if status == at.HOST_CALL:
                 self.host.serve(state, slot.registers, self.machine)
-            else:
+                continue
+            if status != at.LOG_FULL:
                 return status, block
+            larger = grown(self.machine, self.used(), LOG_LIMITS)
+            if larger is self.machine:
+                return status, block
+            self.machine = larger
 
-    def _together(self, first: int, current: int, end: int) -> int:
-        """Run the started block ``current`` and all behind it side by side."""
+    def _together(self, current: int, end: int) -> Generator[Piece, None, int]:
+        """Run the started block ``current`` and those behind it side by side, until all that were started have
+        ended; returns the block to go on with."""
         self.first.block = current
+        alone = int(self.first.states[0].slice)
         resident, free, pending = [self.first], [], current + 1
         while resident:
             moved, slow = False, False
             for slot in list(resident):
-                status, _ = self._step(slot, first, slot.block, slot.block + 1)
+                slot.states[0].slice = _SLICE_TOGETHER
+                while True:
+                    status, _ = self._step(slot, slot.block, slot.block + 1)
+                    if status != at.LOG_FULL:
+                        break
+                    yield self._piece(pending, pending - min(other.block for other in resident))
+                    self._empty_log()
                 if status == at.DONE:
                     resident.remove(slot)
                     free.append(slot)
@@ -93,10 +145,10 @@ class Residents:
                 elif status == at.PREEMPTED:
                     moved = slow = True
                 elif status != at.GRID_WAIT:
-                    self.failed = slot
-                    return status
+                    self._fail(slot, status)
+                    return pending
             crowded = len(resident) >= _MAX_SLOW
-            if pending < end and (slow and not crowded or not moved or not resident):
+            if pending < end and resident and (slow and not crowded or not moved):
                 slot = free.pop() if free else self._open()
                 slot.block = pending
                 pending += 1
@@ -104,7 +156,8 @@ class Residents:
             elif not moved:
                 for slot in resident:
                     _release_grid(slot.states[0])
-        return at.DONE
+        self.first.states[0].slice = alone
+        return pending
 
 
 def _release_grid(state: np.record) -> None:

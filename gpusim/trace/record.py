@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from gpusim.trace import file
+from gpusim.trace.kept import KeptChunks
 from gpusim.trace.layout import (
     ACCESS,
     INSTRUCTION,
@@ -75,6 +76,15 @@ class Trace:
         """Warp instructions executed by the whole launch (``smsp__inst_executed.sum``)."""
         known = getattr(self.chunk_list, "warp_instructions", None)
         return sum(chunk.warp_instructions for chunk in self.chunk_list) if known is None else known
+
+    @classmethod
+    def collect(cls, program: Program, launch: Launch, chunks: Iterable[Chunk]) -> Trace:
+        """A trace that keeps ``chunks`` in memory, pulled one by one: as they are while they are few, coded
+        beyond that."""
+        kept = KeptChunks(program)
+        for chunk in chunks:
+            kept.append(chunk)
+        return cls(program, launch, kept)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the trace to ``path`` atomically: afterwards it holds the whole trace or what it held
