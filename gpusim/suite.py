@@ -86,8 +86,11 @@ def make_case(name: str, shape: dict[str, Any], gpu: GpuSpec | None = None, *, s
         raise UsageError(f"kernel {name}: the arrays of this shape do not fit in memory") from None
 
 
-def capture_case(case: Any, gpu: GpuSpec, memory: DeviceMemory | None = None) -> list[CapturedLaunch]:
-    """Capture all launches of a case in order, on one device memory (a new one by default)."""
+def capture_case(
+    case: Any, gpu: GpuSpec, memory: DeviceMemory | None = None, folder: Path | None = None
+) -> list[CapturedLaunch]:
+    """Capture all launches of a case in order, on one device memory (a new one by default). With ``folder``
+    each is written there as it runs (``0.trace``, ``1.trace`` ...), in bounded memory, and read from there."""
     memory = DeviceMemory() if memory is None else memory
     return [
         CapturedLaunch(
@@ -99,10 +102,11 @@ def capture_case(case: Any, gpu: GpuSpec, memory: DeviceMemory | None = None) ->
                 gpu=gpu,
                 shared_bytes=launch.shared_bytes,
                 memory=memory,
+                to=None if folder is None else folder / f"{index}.trace",
             ),
             launch.timed,
         )
-        for launch in case.launches
+        for index, launch in enumerate(case.launches)
     ]
 
 

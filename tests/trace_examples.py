@@ -3,6 +3,8 @@ trace contract holds. Imports the contract alone."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from hypothesis import strategies as st
 
@@ -28,7 +30,7 @@ def example_trace(
     block_threads: int = 64,
     instructions: int = 6,
     blocks_per_chunk: int = 2,
-    loads: tuple[int, ...] = (1, 3),
+    loads: Sequence[int] = (1, 3),
     paths: int = 2,
     seed: int = 0,
 ) -> Trace:
@@ -119,3 +121,50 @@ def assert_same_trace(left: Trace, right: Trace) -> None:
             assert one.dtype == other.dtype and one.shape == other.shape
             np.testing.assert_array_equal(one, other)
             assert other.flags.writeable
+
+
+def in_parts(trace: Trace, seed: int) -> list[Chunk]:
+    """The chunks of a trace, each cut into parts at random runs: every block but those that ended goes on."""
+    rng = np.random.default_rng(seed)
+    records = trace.program.instructions["records"].astype(int)
+    out = []
+    for chunk in trace.chunk_list:
+        per_block = trace.launch.warps_per_block
+        paths = [chunk.runs[a:b] for a, b in zip(chunk.path_start, chunk.path_start[1:], strict=False)]
+        position = np.zeros(len(chunk.warps), int)
+        start = chunk.warps["access_start"].astype(int)
+        ended = 0
+        while ended < chunk.blocks:
+            last = rng.integers(0, 3) == 0
+            warps, runs, path_start, accesses = [], [], [0], []
+            for warp in range(ended * per_block, len(chunk.warps)):
+                mine = paths[chunk.warps["path"][warp]]
+                end = len(mine) if last else rng.integers(position[warp], len(mine) + 1)
+                taken = mine[position[warp] : end]
+                count = sum(int(records[run["first"] : run["first"] + run["count"]].sum()) for run in taken)
+                warps.append((len(path_start) - 1, count, sum(map(len, accesses))))
+                runs.append(taken)
+                path_start.append(path_start[-1] + len(taken))
+                accesses.append(chunk.accesses[start[warp] : start[warp] + count])
+                position[warp] = end
+                start[warp] += count
+            done = ended
+            left = np.array([position[w] < len(paths[chunk.warps["path"][w]]) for w in range(len(position))])
+            while done < chunk.blocks and not left[done * per_block : (done + 1) * per_block].any():
+                done += 1
+            if done < chunk.blocks and rng.integers(0, 2):
+                done = max(ended, done - 1)  # a block may also end with an empty part
+            out.append(
+                Chunk(
+                    chunk.first_block + ended,
+                    chunk.blocks - ended,
+                    np.array(warps, WARP),
+                    np.concatenate(runs),
+                    np.array(path_start, "<i8"),
+                    np.concatenate(accesses),
+                    chunk.scattered,
+                    chunk.blocks - done,
+                )
+            )
+            ended = done
+    return out

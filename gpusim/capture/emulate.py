@@ -316,8 +316,13 @@ def run_blocks(states, slot, machine, first_block, next_block, end_block):
     while linear < end_block:
         if not state.started:
             start_block(state, machine.registers, linear)
+            state.slice_end = 0
         chunk_warp = (linear - first_block) * warps
-        slice_end = state.executed + state.slice
+        if state.slice_end == 0:
+            state.slice_end = state.executed + state.slice
+        elif state.executed >= state.slice_end:  # the log was full before the end of the turn was seen
+            state.slice_end = 0
+            return np.int64(at.PREEMPTED), linear
         idle = np.int64(0)
         while idle <= warps:
             warp = state.next_warp
@@ -329,10 +334,12 @@ def run_blocks(states, slot, machine, first_block, next_block, end_block):
             else:
                 idle += 1
             state.next_warp = warp + 1 if warp + 1 < warps else 0
-            if state.executed >= slice_end and state.ready[warp] > 0:
+            if state.executed >= state.slice_end and state.ready[warp] > 0:
+                state.slice_end = 0
                 return np.int64(at.PREEMPTED), linear
         status = outcome_of(state)
         if status != at.DONE:
+            state.slice_end = 0
             return status, linear
         state.started = 0
         linear += 1

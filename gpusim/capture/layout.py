@@ -119,6 +119,7 @@ STATE = np.dtype(
         ("quantum", "<i8"),  # warp instructions of a warp's turn
         ("limit", "<i8"),
         ("slice", "<i8"),  # warp instructions of a block's turn
+        ("slice_end", "<i8"),  # of State.executed: end of the block's turn, 0 between two
         ("shared_host", "<i8"),  # host addresses
         ("local_host", "<i8"),  # [warp][word][lane][4 bytes]
         ("result_host", "<i8"),  # of field w

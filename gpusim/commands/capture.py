@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from pathlib import Path
 
 import click
@@ -38,28 +40,29 @@ def capture(kernel: str, gpu: str, output: Path, small: bool, form: str) -> int:
     name, shape = parse_request(kernel)
     spec = load_gpu(gpu)
     case = make_case(name, shape, spec, small=small)
-    launches = capture_case(case, spec)
-    try:
-        case.check()
-    except AssertionError as error:
-        detail = " ".join(str(error).split())
-        click.echo(f"error: {name} on {spec.name}: the result differs from NumPy's: {detail}", err=True)
-        return WRONG_RESULT
-    records = []
-    for index, launch in enumerate(launches):
-        path = output
-        if len(launches) > 1:
-            path = output.with_name(f"{output.stem}.{index}{output.suffix or '.trace'}")
-        launch.trace.save(path)
-        records.append(
-            {
-                "file": str(path),
-                "kernel": launch.trace.launch.kernel,
-                "timed": launch.timed,
-                "blocks": launch.trace.launch.blocks,
-                "warp_instructions": launch.trace.warp_instructions,
-                "bytes": path.stat().st_size,
-            }
-        )
+    with tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent) as folder:
+        launches = capture_case(case, spec, folder=Path(folder))
+        try:
+            case.check()
+        except AssertionError as error:
+            detail = " ".join(str(error).split())
+            click.echo(f"error: {name} on {spec.name}: the result differs from NumPy's: {detail}", err=True)
+            return WRONG_RESULT
+        records = []
+        for index, launch in enumerate(launches):
+            path = output
+            if len(launches) > 1:
+                path = output.with_name(f"{output.stem}.{index}{output.suffix or '.trace'}")
+            os.replace(Path(folder) / f"{index}.trace", path)
+            records.append(
+                {
+                    "file": str(path),
+                    "kernel": launch.trace.launch.kernel,
+                    "timed": launch.timed,
+                    "blocks": launch.trace.launch.blocks,
+                    "warp_instructions": launch.trace.warp_instructions,
+                    "bytes": path.stat().st_size,
+                }
+            )
     click.echo(format_records(records, form))
     return 0

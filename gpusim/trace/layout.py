@@ -22,7 +22,7 @@ from enum import IntEnum
 
 import numpy as np
 
-TRACE_VERSION = 2
+TRACE_VERSION = 3
 WARP_LANES = 32
 #: ``stride`` of an access whose lane addresses are no affine sequence (see ``Chunk.scattered``).
 SCATTERED = -(2**31)

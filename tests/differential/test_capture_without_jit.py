@@ -1,4 +1,4 @@
-"""Compiled and interpreted, the emulator must give the same bytes: results, paths, accesses."""
+"""Compiled and interpreted, the emulator must give the same bytes: results, paths, accesses, coded chunks."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from numba import cuda, float32, int32
 
 from gpusim.capture.launch import capture
+from gpusim.trace.coding import decode_chunk, encode_chunk
 
 
 @cuda.jit
@@ -40,6 +41,9 @@ def digest(gpu: str) -> str:
     for chunk in trace.chunk_list:
         for array in (chunk.warps, chunk.runs, chunk.path_start, chunk.accesses, chunk.scattered):
             seal.update(np.ascontiguousarray(array).tobytes())
+        payload = encode_chunk(chunk, trace.program)
+        seal.update(payload)
+        seal.update(encode_chunk(decode_chunk(payload, trace.program), trace.program))
     return seal.hexdigest()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
@@ -21,8 +22,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusim.errors import TraceFormatError
-from gpusim.trace import file
+from gpusim.trace import coding, file
 from gpusim.trace.record import Chunk, Trace
+from gpusim.trace.validate import check_chunk
 from tests.trace_examples import assert_same_trace, example_trace
 
 TRACE = example_trace(blocks=2, instructions=3, seed=7)
@@ -114,8 +116,11 @@ def rewritten(saved: bytes, path: Path, change: Callable[[dict], object]) -> Pat
         (lambda h: h["launch"].pop("grid"), "keys"),
         (lambda h: h["launch"].update(allocations=[[0]]), "allocations"),
         (lambda h: h.update(chunks=h["chunks"][:1] * 2), "members"),
-        (lambda h: h.update(chunks=[[0, 2**61]]), "grid"),
-        (lambda h: h.update(chunks=[["0", 2]]), "count"),
+        (lambda h: h.update(chunks=[[0, 2**61, 0, 1]]), "grid"),
+        (lambda h: h.update(chunks=[["0", 2, 0, 1]]), "count"),
+        (lambda h: h.update(chunks=[[0, 2]]), "counts"),
+        (lambda h: h["chunks"][0].__setitem__(3, 5), "table"),
+        (lambda h: h.update(version=1), "version 1, .*capture the kernel again"),
         (lambda h: h["members"][file.INSTRUCTIONS].update(bytes=2**40), "bytes"),
         (lambda h: h["members"][file.INSTRUCTIONS].update(sha256="0"), "hash"),
         (lambda h: h.update(more=1), "keys"),
@@ -160,6 +165,53 @@ def _with_member(saved: bytes, path: Path, member: str, data: bytes) -> Path:
     return path
 
 
+CHUNK = "chunk000000"
+
+
+def chunk_payload(saved: bytes) -> bytearray:
+    return bytearray(zipfile.ZipFile(io.BytesIO(saved)).read(CHUNK))
+
+
+@pytest.mark.parametrize("name", coding.COUNTS)
+@pytest.mark.parametrize("value", [-1, 0, 3, 2**31, 2**62])
+def test_a_chunk_whose_counts_lie_is_refused(name: str, value: int, saved: bytes, tmp_path: Path) -> None:
+    """With a hash that agrees: what is checked is the content."""
+    payload = chunk_payload(saved)
+    counts = np.frombuffer(payload, "<i8", len(coding.COUNTS)).copy()
+    if counts[coding.COUNTS.index(name)] == value:
+        value += 1
+    counts[coding.COUNTS.index(name)] = value
+    payload[: counts.nbytes] = counts.tobytes()
+    path = _with_member(saved, tmp_path / "t.trace", CHUNK, bytes(payload))
+    with pytest.raises(TraceFormatError):
+        list(Trace.load(path).chunks())
+
+
+@given(data=st.data())
+def test_a_chunk_with_changed_bytes_is_refused_or_consistent(data, saved: bytes, tmp_path_factory) -> None:
+    """Whatever a forger puts into the columns, the engine's indices stay inside their arrays."""
+    payload = chunk_payload(saved)
+    for place in data.draw(st.lists(st.integers(0, len(payload) - 1), min_size=1, max_size=6)):
+        payload[place] = data.draw(st.integers(0, 255))
+    path = _with_member(saved, tmp_path_factory.mktemp("forged") / "t.trace", CHUNK, bytes(payload))
+    with contextlib.suppress(TraceFormatError):
+        trace = Trace.load(path)
+        block = 0
+        for chunk in trace.chunks():
+            check_chunk(chunk, trace.launch, trace.program, block)
+            block += chunk.blocks
+
+
+def test_a_chunk_that_would_unpack_to_too_much_is_refused_before_it_is_allocated(
+    saved: bytes, tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.setattr(coding, "MAX_ARRAY_BYTES", 64)
+    path = tmp_path / "t.trace"
+    path.write_bytes(saved)
+    with pytest.raises(TraceFormatError, match="a chunk may hold 64"):
+        list(Trace.load(path).chunks())
+
+
 def damaged_chunk(**fields) -> Trace:
     first, *rest = TRACE.chunks()
     return Trace(TRACE.program, TRACE.launch, [replace(first, **fields), *rest])
@@ -185,6 +237,8 @@ def changed(array: np.ndarray, field: str, value: int) -> np.ndarray:
         lambda c: {"scattered": c.scattered[:, :16]},
         lambda c: {"first_block": 1},
         lambda c: {"blocks": 0},
+        lambda c: {"open_blocks": -1},
+        lambda c: {"open_blocks": c.blocks + 1},
     ],
 )
 def test_an_inconsistent_chunk_is_refused_by_name(make, tmp_path: Path) -> None:
@@ -210,6 +264,17 @@ def test_a_trace_that_lacks_blocks_is_not_written(tmp_path: Path) -> None:
         short.save(path)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+def test_an_open_block_must_go_on(tmp_path: Path) -> None:
+    trace = example_trace(blocks=4)
+    trace.chunk_list[0] = replace(trace.chunk_list[0], open_blocks=1)
+    with pytest.raises(TraceFormatError, match="chunk at block 2 follows where block 1 should"):
+        trace.save(tmp_path / "t.trace")
+    trace = example_trace(blocks=4)
+    trace.chunk_list[1] = replace(trace.chunk_list[1], open_blocks=1)
+    with pytest.raises(TraceFormatError, match="3 blocks of a grid of 4"):
+        trace.save(tmp_path / "t.trace")
 
 
 def test_a_full_disk_leaves_the_old_file_and_no_other(tmp_path: Path, monkeypatch) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from hypothesis import given
 
-from gpusim.trace.record import Trace
-from tests.trace_examples import assert_same_trace, example_trace, traces
+from gpusim.trace import kept
+from gpusim.trace.coding import decode_chunk, encode_chunk
+from gpusim.trace.record import SCATTERED, Trace
+from tests.trace_examples import assert_same_trace, example_trace, in_parts, traces
 
 
 @given(trace=traces())
@@ -64,7 +67,8 @@ def test_reading_holds_one_chunk_at_a_time(tmp_path: Path) -> None:
 
 def test_regular_accesses_cost_almost_nothing_on_file(tmp_path: Path) -> None:
     """Three streams, each warp 256 bytes further on: what a kernel over arrays records."""
-    trace = example_trace(blocks=2000, block_threads=256, blocks_per_chunk=1000, paths=1, instructions=20)
+    trace = example_trace(blocks=2000, block_threads=256, blocks_per_chunk=1000, paths=1, instructions=4, loads=range(4))
+    assert sum(len(chunk.accesses) for chunk in trace.chunks()) >= 8000
     bases = np.array([0x7F0000000000, 0x7F0010000000, 0x7F0020000000], np.uint64)
     for chunk in trace.chunks():
         row = np.arange(len(chunk.accesses))
@@ -72,5 +76,84 @@ def test_regular_accesses_cost_almost_nothing_on_file(tmp_path: Path) -> None:
         chunk.accesses["stride"], chunk.accesses["mask"] = 8, 2**32 - 1
     path = tmp_path / "t.trace"
     trace.save(path)
-    assert path.stat().st_size < 0.25 * trace.warp_instructions
+    assert path.stat().st_size < 0.05 * trace.warp_instructions + 2000
     assert_same_trace(trace, Trace.load(path))
+
+
+def test_equal_scattered_patterns_cost_a_pattern_once(tmp_path: Path) -> None:
+    """What a warp that covers two rows of a tile records: lanes without a stride, alike at every access."""
+    trace = example_trace(blocks=500, block_threads=256, blocks_per_chunk=500, paths=1, instructions=4, loads=range(4))
+    (chunk,) = trace.chunk_list
+    n = len(chunk.accesses)
+    assert n >= 4000
+    chunk.accesses["stride"], chunk.accesses["address"], chunk.accesses["mask"] = SCATTERED, np.arange(n), 2**32 - 1
+    lanes = np.arange(32) % 16 * 4 + np.arange(32) // 16 * 4096
+    rows = (0x7F0000000000 + np.arange(n)[:, None] * 64 + lanes).astype("<u8")
+    trace.chunk_list[0] = replace(chunk, scattered=rows)
+    path = tmp_path / "t.trace"
+    trace.save(path)
+    assert path.stat().st_size < 0.05 * rows.nbytes / 32
+    assert_same_trace(trace, Trace.load(path))
+
+
+def test_loops_in_loops_cost_nothing_once_a_warp_has_shown_them() -> None:
+    """Steps that no single stride describes, the same for every warp of a path."""
+    trace = example_trace(
+        blocks=200, block_threads=32, blocks_per_chunk=200, paths=1, instructions=40, loads=tuple(range(40))
+    )
+    (chunk,) = trace.chunk_list
+    per_warp = int(chunk.warps["access_count"][0])
+    walk = np.cumsum(np.random.default_rng(1).integers(-999, 999, per_warp)) * 4 + 0x7F0000000000
+    warp = np.arange(len(chunk.warps))
+    chunk.accesses["address"] = (walk[None, :] + warp[:, None] * 128).reshape(-1)
+    chunk.accesses["stride"], chunk.accesses["mask"] = 4, 2**32 - 1
+    chunk = replace(chunk, scattered=chunk.scattered[:0])
+    payload = encode_chunk(chunk, trace.program)
+    columns = np.frombuffer(payload, np.uint8)
+    assert (columns != 0).sum() < 0.1 * len(chunk.accesses)
+    assert (decode_chunk(payload, trace.program).accesses == chunk.accesses).all()
+
+
+@given(trace=traces())
+def test_parts_of_blocks_join_to_the_blocks(trace: Trace) -> None:
+    parts = in_parts(trace, seed=len(trace.chunk_list))
+    joined = Trace(trace.program, trace.launch, parts)
+    assert joined.warp_instructions == trace.warp_instructions
+    assert _by_warp(joined) == _by_warp(trace)
+
+
+@given(trace=traces())
+def test_parts_are_saved_and_loaded_as_they_are(trace: Trace, tmp_path_factory) -> None:
+    parts = Trace(trace.program, trace.launch, in_parts(trace, seed=3))
+    path = tmp_path_factory.mktemp("trace") / "t.trace"
+    parts.save(path)
+    assert _by_warp(Trace.load(path)) == _by_warp(trace)
+    assert len(Trace.load(path).chunk_list) == len(parts.chunk_list)
+
+
+@given(trace=traces())
+def test_a_trace_collected_in_memory_is_the_same_coded_or_not(trace: Trace) -> None:
+    plain = Trace.collect(trace.program, trace.launch, trace.chunk_list)
+    before, kept.PLAIN_BYTES = kept.PLAIN_BYTES, 0
+    try:
+        coded = Trace.collect(trace.program, trace.launch, trace.chunk_list)
+    finally:
+        kept.PLAIN_BYTES = before
+    assert_same_trace(trace, plain)
+    assert_same_trace(trace, coded)
+    assert trace.warp_instructions == plain.warp_instructions == coded.warp_instructions
+
+
+def _by_warp(trace: Trace) -> list[tuple]:
+    """Runs and lane addresses of each warp of the launch, in order."""
+    out = []
+    for chunk in trace.chunks():
+        assert chunk.first_block * trace.launch.warps_per_block == len(out) and not chunk.open_blocks
+        for path, count, start in chunk.warps.tolist():
+            runs = chunk.runs[chunk.path_start[path] : chunk.path_start[path + 1]].tolist()
+            accesses = []
+            for address, stride, mask in chunk.accesses[start : start + count].tolist():
+                rows = chunk.scattered[address].tolist() if stride == SCATTERED else (address, stride)
+                accesses.append((rows, mask))
+            out.append((runs, accesses))
+    return out
