@@ -120,7 +120,7 @@ def rewritten(saved: bytes, path: Path, change: Callable[[dict], object]) -> Pat
         (lambda h: h.update(chunks=[["0", 2, 0, 1]]), "count"),
         (lambda h: h.update(chunks=[[0, 2]]), "counts"),
         (lambda h: h["chunks"][0].__setitem__(3, 5), "table"),
-        (lambda h: h.update(version=1), "version 1, .*capture the kernel again"),
+        (lambda h: h.update(version=2), "version 2, .*capture the kernel again"),
         (lambda h: h["members"][file.INSTRUCTIONS].update(bytes=2**40), "bytes"),
         (lambda h: h["members"][file.INSTRUCTIONS].update(sha256="0"), "hash"),
         (lambda h: h.update(more=1), "keys"),
