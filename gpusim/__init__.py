@@ -18,6 +18,7 @@ _HOMES = {
     "DeviceMemory": "gpusim.capture.memory",
     "simulate": "gpusim.engine.gpu",
     "Result": "gpusim.engine.result",
+    "explain": "gpusim.why.explain",
     "Trace": "gpusim.trace.record",
     "load_gpu": "gpusim.gpus.load",
     "list_gpus": "gpusim.gpus.load",

@@ -26,6 +26,7 @@ FLOORS = {
     "store": 4,
     "compare": 5,
     "explore": 5,
+    "why": 5,
     "report": 6,
     "commands": 7,
     "cli": 8,

@@ -1,9 +1,10 @@
-"""``gpusim simulate``: predicted cycles of a kernel of the suite or of trace files."""
+"""``gpusim simulate``: predicted cycles of a kernel of the suite or of trace files, and why."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -15,12 +16,16 @@ from gpusim.errors import UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.gpus.spec import GpuSpec
+from gpusim.report import summary
+from gpusim.report.attribution import Share, by_instruction, by_line
 from gpusim.report.tables import format_records
 from gpusim.suite import capture_case, make_case, parse_request
-from gpusim.theory.bounds import lower_bounds
 from gpusim.trace.record import Trace
+from gpusim.why.explain import Explanation, explain, least_cycles
 
 TOP_STALLS = 6
+TOP_SHARES = 16
+ATTRIBUTIONS = {"instruction": by_instruction, "line": by_line}
 
 
 @click.command(context_settings=HELP)
@@ -37,6 +42,12 @@ TOP_STALLS = 6
 @click.option(
     "--bounds", is_flag=True, help="Also print the least cycles that each unit needs (the speed of light)."
 )
+@click.option(
+    "--by",
+    type=click.Choice(list(ATTRIBUTIONS)),
+    help="Also print stalls and memory work by SASS instruction or source line (all of them in JSON and CSV).",
+)
+@click.option("--why", is_flag=True, help="Name what limits it, and simulate again with each unit made free.")
 @format_option()
 def simulate(
     sources: tuple[str, ...],
@@ -45,6 +56,8 @@ def simulate(
     warm: tuple[Path, ...],
     small: bool,
     bounds: bool,
+    by: str | None,
+    why: bool,
     form: str,
 ) -> None:
     """Predict the cycles of SOURCEs: trace files, or kernels of the suite as NAME[:axis=value,...].
@@ -56,8 +69,9 @@ def simulate(
     Examples:
       gpusim simulate saxpy:n=1000000 --gpu h200
       gpusim simulate first.trace second.trace --gpu a100_80gb --format json
-      gpusim simulate matmul_tiled --bounds
       gpusim simulate saxpy --gpu h200 --set l2.hit_latency_ns=60
+      gpusim simulate transpose --by line
+      gpusim simulate matmul_tiled --why
     """
     spec = override_gpu(load_gpu(gpu), settings)
     compiling = start_compiling_engine()
@@ -69,17 +83,14 @@ def simulate(
     if compiling is not None:
         compiling.wait()
     result = simulate_traces(timed, spec, warm=tuple(before))
-    least = _least_cycles(timed, spec, cold=not before) if bounds else {}
-    _print(result, timed, least, form)
-
-
-def _least_cycles(timed: list[Trace], spec: GpuSpec, cold: bool) -> dict[str, float]:
-    """Lower bounds by unit, added up over the launches; only a first cold launch must read DRAM."""
-    least: dict[str, float] = {}
-    for index, trace in enumerate(timed):
-        for unit, cycles in lower_bounds(trace, spec, cold=cold and index == 0).cycles.items():
-            least[unit] = least.get(unit, 0.0) + cycles
-    return dict(sorted(least.items(), key=lambda item: -item[1]))
+    shares = ATTRIBUTIONS[by](result.launches) if by else []
+    explanation = None
+    if why:
+        explanation = explain(timed, spec, result, warm=before, progress=lambda line: click.echo(line, err=True))
+        least = explanation.least_cycles
+    else:
+        least = least_cycles(timed, spec, cold=not before) if bounds else {}
+    _print(result, least, shares, explanation, form)
 
 
 def _traces(source: str, spec: GpuSpec, small: bool) -> tuple[list[Trace], list[Trace]]:
@@ -97,46 +108,46 @@ def _traces(source: str, spec: GpuSpec, small: bool) -> tuple[list[Trace], list[
     )
 
 
-def _print(result: Result, timed: list[Trace], least: dict[str, float], form: str) -> None:
-    instructions = sum(trace.warp_instructions for trace in timed)
-    headline = {
-        "gpu": result.gpu,
-        "kernel": result.kernel,
-        "cycles": int(result.cycles),
-        "time_us": float(result.time_us),
-        "warp_instructions": instructions,
-    }
+def _print(
+    result: Result, least: dict[str, float], shares: list[Share], explanation: Explanation | None, form: str
+) -> None:
+    document = summary.summary_document(result, least=least, shares=shares, explanation=explanation)
     if form == "json":
-        stalls = {reason: int(count) for reason, count in result.stalls.items()}
-        counters = {name: _number(value) for name, value in result.counters.items()}
-        extra = {"least_cycles": least} if least else {}
-        click.echo(json.dumps({**headline, "stalls": stalls, "counters": counters, **extra}, indent=2))
+        click.echo(json.dumps(document, indent=2))
         return
     if form == "csv":
-        records = [{"name": name, "value": value} for name, value in headline.items()]
-        records += [{"name": f"stall.{name}", "value": int(value)} for name, value in result.stalls.items()]
-        records += [{"name": name, "value": _number(value)} for name, value in result.counters.items()]
-        records += [{"name": f"least_cycles.{unit}", "value": cycles} for unit, cycles in least.items()]
+        # One table: the attribution if it was asked for, else every value by its name.
+        records = [summary.share_document(share) for share in shares] or _flat(document)
         click.echo(format_records(records, form))
         return
-    total = sum(result.stalls.values()) or 1
-    top = sorted(result.stalls.items(), key=lambda item: -item[1])[:TOP_STALLS]
-    stalls = [
-        {"stall": name, "warp_cycles": int(count), "percent": 100.0 * float(count) / total}
-        for name, count in top
-        if count
+    click.echo(format_records([summary.headline(result)], form))
+    if explanation:
+        click.echo("\n" + explanation.sentence)
+    tables = [
+        summary.stall_records(result, TOP_STALLS),
+        summary.share_records(shares, TOP_SHARES),
+        summary.finding_records(explanation) if explanation else [],
+        summary.bound_records(result, least),
+        summary.unit_records(result),
+        summary.traffic_records(result),
+        summary.counter_records(result),
     ]
-    counters = [{"counter": name, "value": _number(value)} for name, value in result.counters.items()]
-    limits = [
-        {"unit": unit, "least_cycles": cycles, "percent_of_simulated": 100.0 * cycles / result.cycles}
-        for unit, cycles in least.items()
-    ]
-    for index, records in enumerate(([headline], stalls, limits, counters)):
+    for records in tables:
         if records:
-            click.echo(("\n" if index else "") + format_records(records, form))
+            click.echo("\n" + format_records(records, form))
 
 
-def _number(value: object) -> int | float:
-    """A NumPy or Python number as a plain one that JSON can hold."""
-    number = float(value)
-    return int(number) if number.is_integer() else number
+def _flat(document: dict[str, Any]) -> list[dict[str, Any]]:
+    """The document's values by dotted name."""
+    records = []
+    for name, value in document.items():
+        if name == "units":
+            records += [{"name": unit["metric"], "value": unit["busy_percent"]} for unit in value]
+        elif name == "why":
+            records += [{"name": f"why.{f['made_free']}", "value": f["cycles"]} for f in value["made_free"]]
+        elif isinstance(value, dict):
+            prefix = {"stalls": "stall.", "least_cycles": "least_cycles."}.get(name, "")
+            records += [{"name": prefix + key, "value": part} for key, part in value.items()]
+        else:
+            records.append({"name": name, "value": value})
+    return records

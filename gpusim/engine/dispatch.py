@@ -21,6 +21,9 @@ from gpusim.gpus.spec import GpuSpec
 from gpusim.model.messages import NEVER, TICKS_PER_CYCLE
 from gpusim.trace.record import Chunk, Trace
 
+#: Columns of ``block_times``.
+BLOCK_TIMES = ("start_cycle", "end_cycle", "sm", "slot")
+
 
 def turnaround_halves(spec: GpuSpec) -> tuple[int, int]:
     """Cycles from a block's exit to the dispatcher, and from there to the next block's start; each at
@@ -30,8 +33,8 @@ def turnaround_halves(spec: GpuSpec) -> tuple[int, int]:
 
 
 class Dispatcher:
-    """Dispatches one launch; see the module's docstring. ``block_end_cycles`` int64[blocks], from the
-    machine's cycle 0."""
+    """Dispatches one launch; see the module's docstring. ``block_times`` int64[blocks, 4]: start and end,
+    from the machine's cycle 0, SM and slot."""
 
     name = "dispatcher"
 
@@ -41,7 +44,7 @@ class Dispatcher:
         self.next_block = 0
         self.finished = 0
         self.arena = arena
-        self.block_end_cycles = np.zeros(self.blocks, np.int64)
+        self.block_times = np.zeros((self.blocks, len(BLOCK_TIMES)), np.int64)
         self._per_block = trace.launch.warps_per_block
         self._to_dispatcher, self._to_sm = turnaround_halves(spec)
         self._interval = max(1, spec.launch.dispatch_interval_cycles)
@@ -67,7 +70,7 @@ class Dispatcher:
         """Take notes of block ends (int64[n, EXIT_COLUMNS])."""
         for row in exits.tolist():
             block = row[E_BLOCK]
-            self.block_end_cycles[block] = row[E_CYCLE]
+            self.block_times[block, 1] = row[E_CYCLE]
             self.finished += 1
             self.arena.finish_block(self._live_of.pop(block))
             if self.next_block < self.blocks:
@@ -99,6 +102,7 @@ class Dispatcher:
                 )
             live = self._live = self.arena.add(chunk)
         self._live_of[block] = live
+        self.block_times[block] = cycle, 0, sm, slot
         warp_row = live.warps + (block - live.chunk.first_block) * self._per_block
         return (cycle, sm, slot, block, warp_row, live.paths, live.accesses, live.scattered)
 

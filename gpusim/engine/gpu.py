@@ -18,6 +18,7 @@ from gpusim.engine.arena import Arena
 from gpusim.engine.dispatch import Dispatcher, turnaround_halves
 from gpusim.engine.memory import build_memory
 from gpusim.engine.result import LaunchResult, Result
+from gpusim.engine.samples import Sampler
 from gpusim.engine.sm import SmGroup
 from gpusim.engine.warm import warm_machine
 from gpusim.engine.window import Conductor
@@ -28,7 +29,7 @@ from gpusim.model import counters as count
 from gpusim.model.crossbar import request_latency_ticks
 from gpusim.model.dispatch import Occupancy, occupancy
 from gpusim.model.messages import TICKS_PER_CYCLE
-from gpusim.model.stall_reasons import STALL_NAMES
+from gpusim.model.stall_reasons import SELECTED, STALL_NAMES
 from gpusim.trace.record import Trace
 
 #: Fewer busy SMs than this are not worth a second thread.
@@ -45,6 +46,7 @@ def simulate(
     window_cycles: int | None = None,
     threads: int | None = None,
     order_seed: int | None = None,
+    samples: bool = False,
     progress: Progress | None = None,
 ) -> Result:
     """Predict what the launches of ``traces`` cost, one after another on one machine.
@@ -52,7 +54,8 @@ def simulate(
     ``warm``: launches whose footprint the caches (L1 too) hold beforehand; they take no time.
     ``window_cycles``: length of the engine's windows, at most :func:`window_limit_cycles`; ``threads``:
     SM groups run in parallel (default: the cores, fewer for small grids); ``order_seed``: visit parts and
-    SMs in a shuffled order. None of the three changes the result. ``progress(done, blocks)`` is called now
+    SMs in a shuffled order. None of the three changes the result. ``samples``: keep readings over time (see
+    :mod:`gpusim.engine.samples`). ``progress(done, blocks)`` is called now
     and then. Raises UsageError, LaunchError, UnknownGpuError, SpecError, TraceFormatError and DeadlockError.
     """
     launches = [traces] if isinstance(traces, Trace) else list(traces)
@@ -66,7 +69,10 @@ def simulate(
     with machine:
         if before:
             machine.warm(before, launches[0])
-        results = [machine.launch(trace, progress, keep_l1=bool(before) and i == 0) for i, trace in enumerate(launches)]
+        results = [
+            machine.launch(trace, progress, keep_l1=bool(before) and i == 0, samples=samples)
+            for i, trace in enumerate(launches)
+        ]
     return _summary(spec, results, machine.windows)
 
 
@@ -134,7 +140,9 @@ class Machine:
         for trace in traces:
             warm_machine(trace, self.spec, self.groups, self.l2, l1_bytes)
 
-    def launch(self, trace: Trace, progress: Progress | None = None, keep_l1: bool = False) -> LaunchResult:
+    def launch(
+        self, trace: Trace, progress: Progress | None = None, keep_l1: bool = False, samples: bool = False
+    ) -> LaunchResult:
         """Run one launch to its end on the machine as it stands."""
         fit = occupancy(trace.launch, self.spec)
         arena = Arena()
@@ -156,7 +164,8 @@ class Machine:
         if progress is not None:
             on_window = _Ticker(progress, dispatcher)
         start_tick = self.cycle * TICKS_PER_CYCLE
-        conductor = Conductor(parts, routes, self.window_ticks, start_tick, self._pool, on_window)
+        sampler = Sampler(self.cycle, lambda: self._totals(dispatcher)) if samples else None
+        conductor = Conductor(parts, routes, self.window_ticks, start_tick, self._pool, on_window, sampler)
         conductor.run()
         self.windows += conductor.windows
         if not dispatcher.done:
@@ -165,19 +174,41 @@ class Machine:
         cycles = end + self.spec.launch.end_cycles - self.cycle
         memory = {**self.l2.counters(), **self.hbm.counters()}
         memory = {name: value - memory_before.get(name, 0) for name, value in memory.items()}
-        result = self._launch_result(trace, fit, cycles, memory, dispatcher.block_end_cycles - self.cycle)
+        if sampler is not None:
+            sampler.take(self.cycle + cycles)
+        times = dispatcher.block_times
+        times[:, :2] -= self.cycle
+        table = sampler.table() if sampler is not None else None
+        result = self._launch_result(trace, fit, cycles, memory, times, table)
         quiet = max(self.l2.last_tick, self.hbm.last_tick)
         self.cycle = max(self.cycle + cycles, -(-quiet // TICKS_PER_CYCLE))
         return result
 
+    def _totals(self, dispatcher: Dispatcher) -> list[int]:
+        """What a sample reads, in the order of :data:`gpusim.engine.samples.COLUMNS` after the cycle."""
+        memory = {**self.l2.counters(), **self.hbm.counters()}
+        sectors = sum(memory[f"lts__t_sectors_op_{kind}.sum"] for kind in ("read", "write", "atom", "red"))
+        stalls = sum(group.state.stalls.sum(axis=0) for group in self.groups)
+        return [
+            dispatcher.finished,
+            sectors,
+            memory["l2__slice_busy_ticks.sum"],
+            memory["dram__bytes_read.sum"],
+            memory["dram__bytes_write.sum"],
+            *stalls.tolist(),
+        ]
+
     def _launch_result(
-        self, trace: Trace, fit: Occupancy, cycles: int, memory: dict, block_end_cycles: np.ndarray
+        self, trace: Trace, fit: Occupancy, cycles: int, memory: dict, times: np.ndarray, samples: np.ndarray | None
     ) -> LaunchResult:
         spec = self.spec
         totals = sum(group.state.counters for group in self.groups)
         stalls = sum(group.state.stalls for group in self.groups)
+        work = sum(group.state.work for group in self.groups)
         counters: dict[str, float] = {"sm__cycles_elapsed.max": cycles}
-        counters.update({name: int(totals[i]) for i, name in enumerate(count.COUNTER_NAMES)})
+        counters["smsp__inst_executed.sum"] = int(stalls[:, SELECTED].sum())
+        counters.update(zip(count.WORK_NAMES, work.sum(axis=0).tolist(), strict=True))
+        counters.update(zip(count.COUNTER_NAMES, totals.tolist(), strict=True))
         counters.update(memory)
         active = 100.0 * int(totals[count.WARP_CYCLES]) / (cycles * spec.sm_count * spec.sm.max_warps)
         counters["sm__warps_active.avg.pct_of_peak_sustained_active"] = active
@@ -188,7 +219,11 @@ class Machine:
             counters=counters,
             stalls={name: int(stalls[:, i].sum()) for i, name in enumerate(STALL_NAMES)},
             stalls_by_instruction=stalls,
-            block_end_cycles=block_end_cycles,
+            work_by_instruction=work,
+            program=trace.program,
+            launch=trace.launch,
+            block_times=times,
+            samples=samples,
             blocks_per_sm=fit.blocks_per_sm,
             occupancy_limits=dict(fit.limits),
             occupancy_limiter=fit.limiter,

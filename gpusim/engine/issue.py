@@ -85,14 +85,13 @@ def account(stalls, warps, slots, program, warp, pc, now):
 
 @inner
 def issue(
-    program, runs, warps, slots, board, blocks, port_free, subs, subs_next, queue, sms, stalls, counters, timing,
+    program, runs, warps, slots, board, blocks, port_free, subs, subs_next, queue, sms, stalls, work, timing,
     sm, sub, warp, now,
 ):  # fmt: skip
     """Issue the next instruction of ``warp`` in cycle ``now``; True if it was the warp's last one."""
     pc = warps[warp, PC]
     account(stalls, warps, slots, program, warp, pc, now)
-    counters[count.INSTRUCTIONS] += 1
-    counters[count.THREAD_INSTRUCTIONS] += bits(warps[warp, MASK])
+    work[pc, count.THREAD_INSTRUCTIONS] += bits(warps[warp, MASK])
     flags = program[pc, op.FLAGS]
     writer = program[pc, op.WRITE_BARRIER]
     reader = program[pc, op.READ_BARRIER]

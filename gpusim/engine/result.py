@@ -11,23 +11,36 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gpusim.gpus.spec import GpuSpec
+from gpusim.trace.record import Launch, Program
 
 
 @dataclass(frozen=True)
 class LaunchResult:
     """One launch: ``cycles`` from its start to its end; ``stalls`` reason -> warp-cycles;
     ``stalls_by_instruction`` int64[instructions, reasons] in the order of ``stalls``;
-    ``block_end_cycles`` int64[blocks] since the launch's start; occupancy as launched."""
+    ``work_by_instruction`` int64[instructions, columns] of :mod:`gpusim.model.counters`, whose column sums are
+    the counters of those names; ``program`` and ``launch`` are the trace's;
+    ``block_times`` int64[blocks, 4]: start and end since the launch's start, SM, slot; occupancy as launched;
+    ``samples`` int64[rows, columns] of :mod:`gpusim.engine.samples`, None unless asked for."""
 
     kernel: str
     cycles: int
     counters: dict[str, float]
     stalls: dict[str, int]
     stalls_by_instruction: np.ndarray
-    block_end_cycles: np.ndarray
+    work_by_instruction: np.ndarray
+    block_times: np.ndarray
     blocks_per_sm: int
     occupancy_limits: dict[str, int]
     occupancy_limiter: str
+    program: Program = field(repr=False)
+    launch: Launch = field(repr=False)
+    samples: np.ndarray | None = field(default=None, repr=False)
+
+    @property
+    def block_end_cycles(self) -> np.ndarray:
+        """Completion times of the blocks, int64[blocks], cycles since the launch's start."""
+        return self.block_times[:, 1]
 
 
 @dataclass(frozen=True)

@@ -96,6 +96,7 @@ class SmState(NamedTuple):
     report: np.ndarray
     counters: np.ndarray
     stalls: np.ndarray
+    work: np.ndarray
     scratch: np.ndarray
     order: np.ndarray
 
@@ -184,6 +185,7 @@ class SmGroup:
             report=np.zeros(REPORT_SIZE, np.int64),
             counters=table(count.COUNT),
             stalls=table(1, len(STALL_NAMES)),
+            work=table(1, count.WORK_COLUMNS),
             scratch=table(5, at.LINES_MAX),
             order=np.arange(count_, dtype=np.int64),
         )
@@ -210,6 +212,7 @@ class SmGroup:
         self.state = self.state._replace(
             program=table,
             stalls=np.zeros((len(table), len(STALL_NAMES)), np.int64),
+            work=np.zeros((len(table), count.WORK_COLUMNS), np.int64),
             counters=np.zeros(count.COUNT, np.int64),
         )
         self.state.port_free[:] = 0

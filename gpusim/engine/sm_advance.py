@@ -126,6 +126,7 @@ def advance_sm(state, tables, sm, until):
     timing, sms, hand, subs, subs_next = state.timing, state.sms, state.hand, state.subs, state.subs_next
     program, warps, slots, board, blocks = state.program, state.warps, state.slots, state.board, state.blocks
     port_free, queue, heap, counters, stalls = state.port_free, state.queue, state.heap, state.counters, state.stalls
+    work = state.work
     report = state.report
     n_subs = timing[SUB_CORES]
     per_sub = timing[WARPS_PER_SUB_CORE]
@@ -152,7 +153,7 @@ def advance_sm(state, tables, sm, until):
             if has_room(sms, hand, program, timing, sm):
                 warp = enter(
                     state.out, report, state.lines, state.l1, state.misses, state.miss_index, state.waiters,
-                    state.flights, state.requests, sms, hand, program, warps, slots, board, counters, timing, sm, now,
+                    state.flights, state.requests, sms, hand, program, warps, slots, board, work, timing, sm, now,
                 )  # fmt: skip
                 if warp >= 0:
                     wake(warps, slots, board, program, subs_next, timing, warp, now)
@@ -172,7 +173,7 @@ def advance_sm(state, tables, sm, until):
                 block = warps[warp, BLOCK]
                 finished = issue(
                     program, tables.runs, warps, slots, board, blocks, port_free, subs, subs_next, queue, sms,
-                    stalls, counters, timing, sm, sub, warp, now,
+                    stalls, work, timing, sm, sub, warp, now,
                 )  # fmt: skip
                 if finished:
                     counters[count.WARP_CYCLES] += now

@@ -47,7 +47,9 @@ class _Seat:
 
 class Conductor:
     """Runs parts window by window. ``routes`` maps a destination's name to the parts that take its
-    messages and the function that gives one of them a batch. ``pool``: run parts of a window in threads."""
+    messages and the function that gives one of them a batch. ``pool``: run parts of a window in threads.
+    ``on_window(until_tick)`` is called after each part's turn; ``on_boundary(tick)`` once before a window's
+    first turn, when all parts have done everything before ``tick`` and nothing after it."""
 
     def __init__(
         self,
@@ -57,12 +59,15 @@ class Conductor:
         start_tick: int = 0,
         pool: ThreadPoolExecutor | None = None,
         on_window: Callable[[int], None] | None = None,
+        on_boundary: Callable[[int], None] | None = None,
     ) -> None:
         self.window_ticks = window_ticks
         self.windows = 0
         self._environment = simpy.Environment(initial_time=start_tick // window_ticks)
         self._pool = pool
         self._on_window = on_window
+        self._on_boundary = on_boundary
+        self._last_boundary = -1
         self._seats = {id(part): _Seat(part) for part in parts}
         self._routes = {
             name: [(self._seats[id(part)], deliver) for part, deliver in takers] for name, takers in routes.items()
@@ -107,6 +112,9 @@ class Conductor:
             self._set_alarm(seat)
             yield seat.asleep
             until = (int(environment.now) + 1) * self.window_ticks
+            if self._on_boundary is not None and until != self._last_boundary:
+                self._last_boundary = until
+                self._on_boundary(until - self.window_ticks)
             if self._pool is None:
                 outgoing = part.advance(until)
             else:

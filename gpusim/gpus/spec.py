@@ -103,7 +103,8 @@ class L1Spec:
     dependent issue, one warp, one sector; ``shared_latency_cycles``: the same for LDS;
     ``tag_banks``: 128-byte lines looked up a cycle; ``bank_count`` x ``bank_bytes`` a cycle from data.
     ``miss_entries``: outstanding 128-byte line requests of loads that an SM can hold;
-    ``store_entries``: the same for writes.
+    ``store_entries``: the same for writes. ``bank_conflicts`` is true of every GPU; a what-if may set it
+    false, and every access takes the least passes over the banks that its bytes need.
     """
 
     total_bytes: int
@@ -125,6 +126,7 @@ class L1Spec:
     fill_bytes_per_cycle: int  # SM input port of the crossbar
     store_bytes_per_cycle: int  # SM output port of the crossbar
     store_entries: int = 64  # writes and reductions of an SM that may be unacknowledged
+    bank_conflicts: bool = True
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,7 @@ def send(
 @inner
 def enter(
     out, fill, lines, l1, misses, miss_index, waiters, flights, requests, sms, hand, program, warps, slots,
-    board, counters, timing, sm, now,
+    board, work, timing, sm, now,
 ):  # fmt: skip
     """Carry out the request in hand, which has room, in cycle ``now``.
 
@@ -131,6 +131,7 @@ def enter(
     """
     warp = hand[sm, H_WARP]
     pc = hand[sm, H_PC]
+    row = work[pc]
     kind = program[pc, op.KIND]
     space = hand[sm, H_SPACE]
     n = hand[sm, H_LINES]
@@ -140,34 +141,34 @@ def enter(
     reader = program[pc, op.READ_BARRIER]
     if reader != NO_BARRIER:
         resolve(board, warp, reader, tag_start + timing[OPERAND_READ] - 1, SHORT_SCOREBOARD)
-    counters[count.DATA_WAVEFRONTS] += hand[sm, H_DATA_CYCLES]
-    counters[count.TAG_WAVEFRONTS] += hand[sm, H_TAG_CYCLES]
+    row[count.DATA_WAVEFRONTS] += hand[sm, H_DATA_CYCLES]
+    row[count.TAG_WAVEFRONTS] += hand[sm, H_TAG_CYCLES]
     reason = LONG_SCOREBOARD
     done = data_end + timing[HIT_LATENCY] - 1
     if program[pc, op.IS_SHUFFLE]:
         reason = SHORT_SCOREBOARD
         done = data_end + timing[SHUFFLE_LATENCY] - 1
-        counters[count.SHUFFLES] += 1
+        row[count.SHUFFLES] += 1
     elif space == SHARED:
         reason = SHORT_SCOREBOARD
         done = data_end + timing[SHARED_LATENCY] - 1
-        counters[count.SHARED_WAVEFRONTS] += hand[sm, H_DATA_CYCLES]
-        counters[count.SHARED_CONFLICTS] += max(0, hand[sm, H_DATA_CYCLES] - max(1, program[pc, op.BYTES] // 4))
+        row[count.SHARED_WAVEFRONTS] += hand[sm, H_DATA_CYCLES]
+        row[count.SHARED_CONFLICTS] += max(0, hand[sm, H_DATA_CYCLES] - max(1, program[pc, op.BYTES] // 4))
         if kind == STORE:
-            counters[count.SHARED_STORES] += 1
+            row[count.SHARED_STORES] += 1
         else:
-            counters[count.SHARED_LOADS] += 1
+            row[count.SHARED_LOADS] += 1
     elif n and kind != 0:
         leave = (tag_start + timing[HIT_LATENCY] // 2 - 1) * TICKS
         flight = 0
         if kind == STORE or kind == REDUCTION:
             _write(
-                out, fill, lines, l1, requests, sms, warps, slots, counters, timing,
+                out, fill, lines, l1, requests, sms, warps, slots, row, timing,
                 sm, warp, kind, space, n, leave, now,
             )  # fmt: skip
         else:
             flight = _read(
-                out, fill, lines, l1, misses, miss_index, waiters, flights, requests, sms, slots, counters, timing,
+                out, fill, lines, l1, misses, miss_index, waiters, flights, requests, sms, slots, row, timing,
                 sm, warp, kind, space, n, program[pc, op.FLAGS] & BYPASS, done, leave, now,
             )  # fmt: skip
         if flight:
@@ -187,7 +188,7 @@ def enter(
 
 @inner
 def _write(
-    out, fill, lines, l1, requests, sms, warps, slots, counters, timing, sm, warp, kind, space, n, leave, now
+    out, fill, lines, l1, requests, sms, warps, slots, row, timing, sm, warp, kind, space, n, leave, now
 ):
     """Send a store or reduction to L2, line by line; a line in L1 is updated (store) or dropped."""
     to = message.WRITE if kind == STORE else message.REDUCTION
@@ -207,28 +208,28 @@ def _write(
             lines[sm, i, OPERATIONS], 0, 0, warp, age, leave,
         )  # fmt: skip
         if space == LOCAL:
-            counters[count.LOCAL_STORE_SECTORS] += bits(sectors)
+            row[count.LOCAL_STORE_SECTORS] += bits(sectors)
         elif kind == STORE:
-            counters[count.STORE_SECTORS] += bits(sectors)
+            row[count.STORE_SECTORS] += bits(sectors)
         else:
-            counters[count.ATOMIC_SECTORS] += bits(sectors)
-        counters[count.SECTORS_TO_L2] += bits(sectors)
+            row[count.ATOMIC_SECTORS] += bits(sectors)
+        row[count.SECTORS_TO_L2] += bits(sectors)
     sms[sm, WRITES_OUT] += n
     warps[warp, STORES] += n
     if space != LOCAL:
-        counters[count.STORE_REQUESTS if kind == STORE else count.ATOMIC_REQUESTS] += 1
+        row[count.STORE_REQUESTS if kind == STORE else count.ATOMIC_REQUESTS] += 1
 
 
 @inner
 def _read(
-    out, fill, lines, l1, misses, miss_index, waiters, flights, requests, sms, slots, counters, timing,
+    out, fill, lines, l1, misses, miss_index, waiters, flights, requests, sms, slots, row, timing,
     sm, warp, kind, space, n, bypass, done, leave, now,
 ):  # fmt: skip
     """Look up the lines of a load, atomic or copy; returns its flight record, 0 if all sectors hit."""
     flight = 0
     age = slots[warp, AGE]
     if space != LOCAL:
-        counters[count.ATOMIC_REQUESTS if kind == ATOMIC else count.LOAD_REQUESTS] += 1
+        row[count.ATOMIC_REQUESTS if kind == ATOMIC else count.LOAD_REQUESTS] += 1
     for i in range(n):
         line = lines[sm, i, ADDRESS]
         sectors = lines[sm, i, SECTORS]
@@ -239,12 +240,13 @@ def _read(
             missing = sectors & ~cache.look_up(l1, sm, line, timing[L1_SETS], timing[L1_WAYS], now)
         if kind == ATOMIC:
             cache.drop(l1, sm, line, sectors, timing[L1_SETS], timing[L1_WAYS])
-            counters[count.ATOMIC_SECTORS] += wanted
+            row[count.ATOMIC_SECTORS] += wanted
         elif space == LOCAL:
-            counters[count.LOCAL_LOAD_SECTORS] += wanted
+            row[count.LOCAL_LOAD_SECTORS] += wanted
+            row[count.LOCAL_LOAD_SECTOR_HITS] += wanted - bits(missing)
         else:
-            counters[count.LOAD_SECTORS] += wanted
-            counters[count.LOAD_SECTOR_HITS] += wanted - bits(missing)
+            row[count.LOAD_SECTORS] += wanted
+            row[count.LOAD_SECTOR_HITS] += wanted - bits(missing)
         miss = 0
         ask = missing
         if cached:
@@ -282,7 +284,7 @@ def _read(
                 payload = wanted
                 to = message.ATOMIC
                 moved = lines[sm, i, LANE_BYTES]
-                counters[count.SECTORS_TO_L2] += wanted
+                row[count.SECTORS_TO_L2] += wanted
             if miss:
                 misses[sm, miss, table.STATE] = (misses[sm, miss, table.STATE] | ask) + table.ONE_OPEN
             sms[sm, READS_OUT] += 1

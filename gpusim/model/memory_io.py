@@ -42,6 +42,7 @@ from gpusim.model.sm_columns import (
 )
 from gpusim.model.timing import (
     ACCEPT_INTERVAL,
+    CONFLICT_FREE,
     DATA_BANKS,
     LOCAL_WINDOW,
     QUEUE_ENTRIES,
@@ -122,7 +123,16 @@ def resolve_space(space, addresses, mask, timing):
 
 @inner
 def take_request(hand, lines, program, warps, accesses, scattered, timing, scratch, sm):
-    """Work out space, lines, tag cycles and data cycles of the request in hand.
+    """Work out space, lines, tag cycles and data cycles of the request in hand (see ``_work_out``)."""
+    _work_out(hand, lines, program, warps, accesses, scattered, timing, scratch, sm)
+    if timing[CONFLICT_FREE]:
+        least = max(1, program[hand[sm, H_PC], op.BYTES] // 4)
+        hand[sm, H_DATA_CYCLES] = min(hand[sm, H_DATA_CYCLES], least)
+
+
+@inner
+def _work_out(hand, lines, program, warps, accesses, scattered, timing, scratch, sm):
+    """Space, lines, tag cycles and data cycles of the request in hand, bank conflicts included.
 
     ``lines`` int64[sms, LINES_MAX, 4]; ``scratch`` int64[5, LINES_MAX]: addresses, words, links, bank heads,
     tag banks.

@@ -41,8 +41,9 @@ from gpusim.model.messages import TICKS_PER_CYCLE
     SHARED_WINDOW,  # generic address >> 24 of shared memory, -1 = none
     LOCAL_WINDOW,
     FIRST_SM,  # global number of the group's first SM
+    CONFLICT_FREE,  # 1: every access takes the least passes over the banks
     SIZE,
-) = range(25)
+) = range(26)
 
 #: Lines of one instruction at most: 32 lanes of 32 bytes in local memory, where each word has its own
 #: line. One instruction may exceed a limit that is otherwise kept; tables have so much slack.
@@ -75,6 +76,7 @@ def sm_timing(spec: GpuSpec) -> np.ndarray:
     timing[OPERAND_READ] = l1.operand_read_cycles
     timing[TAG_BANKS] = l1.tag_banks
     timing[DATA_BANKS] = l1.bank_count
+    timing[CONFLICT_FREE] = not l1.bank_conflicts
     timing[L1_WAYS] = l1.ways
     timing[READ_LIMIT] = l1.miss_entries
     timing[WRITE_LIMIT] = l1.store_entries

@@ -1,0 +1,196 @@
+"""Machines with one thing made free: the experiments that confirm or refute a suspected limiter.
+
+Mental model: take a GPU (and, where the compiler is the suspect, the program) and remove one cost, leaving all
+else as it is: no bandwidth limit at DRAM, no conflicts between banks, twice the warps. What the launch
+then saves is what that cost is worth, given everything else; savings of two experiments do not add up.
+Latencies become as short as the engine allows, :data:`SHORTEST_CYCLES` between its parts, not zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gpusim.gpus.spec import GpuSpec
+from gpusim.model.dispatch import occupancy
+from gpusim.trace.record import Flag, Launch, MemoryKind, PipeClass, Program, Trace
+
+#: Parts of the engine must be at least 4 cycles apart (gpusim.gpus.consistency); twice that keeps windows long
+#: enough to be quick.
+SHORTEST_CYCLES = 8
+#: "Infinite" rates: this many times the described one.
+_MANY = 1000
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """``unit`` made free in the words of ``how``; ``gpu`` changes the machine, ``program`` the program,
+    ``launch`` what a block takes of an SM; ``applies`` says whether the launches use the unit at all."""
+
+    unit: str
+    how: str
+    applies: Callable[[dict[str, float], Sequence[Trace]], bool]
+    gpu: Callable[[GpuSpec, Sequence[Trace]], GpuSpec] = lambda spec, _traces: spec
+    program: Callable[[Program], Program] = lambda program: program
+    launch: Callable[[Launch], Launch] = lambda launch: launch
+
+    def traces(self, traces: Sequence[Trace]) -> list[Trace]:
+        """The launches with the changed program and weight."""
+        return [replace(t, program=self.program(t.program), launch=self.launch(t.launch)) for t in traces]
+
+
+def _counts(*names: str) -> Callable[[dict[str, float], Sequence[Trace]], bool]:
+    return lambda counters, _traces: any(counters.get(name, 0) for name in names)
+
+
+def _uses(*pipes: PipeClass) -> Callable[[dict[str, float], Sequence[Trace]], bool]:
+    return lambda _counters, traces: any(np.isin(t.program.instructions["pipe"], pipes).any() for t in traces)
+
+
+def _always(_counters: dict[str, float], _traces: Sequence[Trace]) -> bool:
+    return True
+
+
+def _dram_bandwidth(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
+    free = {"read_write_turnaround_ns": 0.0, "row_cycle_ns": 0.0, "write_queue_entries": 65536}
+    return replace(gpu, dram=replace(gpu.dram, peak_bytes_per_ns=gpu.dram.peak_bytes_per_ns * _MANY, **free))
+
+
+def _dram_latency(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
+    # The way there and the answer are each a third or so of the latency (engine.memory).
+    latency_ns = min(gpu.dram.miss_latency_ns, gpu.ns(4 * SHORTEST_CYCLES))
+    return replace(gpu, dram=replace(gpu.dram, miss_latency_ns=latency_ns, row_miss_extra_ns=0.0))
+
+
+def _l2_latency(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
+    way_ns = gpu.ns(SHORTEST_CYCLES)
+    crossbar = replace(
+        gpu.crossbar,
+        request_latency_ns=min(gpu.crossbar.request_latency_ns, way_ns),
+        response_latency_ns=min(gpu.crossbar.response_latency_ns, way_ns),
+    )
+    l2 = replace(gpu.l2, hit_latency_ns=0.0, far_hit_extra_ns=0.0, far_miss_extra_ns=0.0)
+    return replace(gpu, crossbar=crossbar, l2=l2)
+
+
+def _l2_bandwidth(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
+    rates = ("slice_bytes_per_ns", "slice_write_bytes_per_ns", "partition_link_bytes_per_ns")
+    faster = {name: getattr(gpu.l2, name) * _MANY for name in rates}
+    return replace(gpu, l2=replace(gpu.l2, tag_interval_ns=0.0, **faster))
+
+
+def _atomics(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
+    return replace(gpu, l2=replace(gpu.l2, atomic_interval_ns=0.0))
+
+
+def _crossbar_ports(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
+    l1 = replace(
+        gpu.l1,
+        fill_bytes_per_cycle=gpu.l1.fill_bytes_per_cycle * _MANY,
+        store_bytes_per_cycle=gpu.l1.store_bytes_per_cycle * _MANY,
+    )
+    return replace(gpu, l1=l1)
+
+
+def _l1_latency(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
+    names = ("hit", "shared", "shuffle", "constant")
+    return replace(gpu, l1=replace(gpu.l1, **{f"{name}_latency_cycles": 2 for name in names}))
+
+
+def _bank_conflicts(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
+    return replace(gpu, l1=replace(gpu.l1, bank_conflicts=False))
+
+
+def _miss_entries(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
+    l1 = gpu.l1
+    return replace(gpu, l1=replace(l1, miss_entries=16 * l1.miss_entries, store_entries=16 * l1.store_entries))
+
+
+def _memory_queue(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
+    return replace(gpu, l1=replace(gpu.l1, queue_entries=16 * gpu.l1.queue_entries))
+
+
+def _pipes(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
+    free = {name: replace(pipe, interval_cycles=1, shared_by_sm=False) for name, pipe in gpu.pipes.items()}
+    return replace(gpu, pipes=free)
+
+
+def _issue(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
+    more = 2 * gpu.sm.sub_cores
+    if gpu.sm.max_warps % more or more > 16:
+        return gpu
+    return replace(gpu, sm=replace(gpu.sm, sub_cores=more))
+
+
+def _residency(gpu: GpuSpec, traces: Sequence[Trace]) -> GpuSpec:
+    """Blocks of :func:`_weightless` launches fill the SM's warps; the L1 stays as large as it was."""
+    carveout_kib = max(occupancy(trace.launch, gpu).carveout_bytes for trace in traces) // 1024
+    sm = replace(gpu.sm, max_blocks=gpu.sm.max_warps, shared_reserved_bytes=0, shared_carveouts_kib=(carveout_kib,))
+    return replace(gpu, sm=sm)
+
+
+def _weightless(launch: Launch) -> Launch:
+    """A launch whose blocks take warps and nothing else."""
+    return replace(launch, registers_per_thread=1, shared_bytes=0)
+
+
+def _launch(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
+    return replace(gpu, launch=replace(gpu.launch, start_cycles=0, end_cycles=0))
+
+
+def _no_stall_counts(program: Program) -> Program:
+    """Every instruction may follow at once, and fixed latencies are over by then."""
+    code = program.instructions.copy()
+    code["stall_cycles"] = 1
+    return replace(program, instructions=code)
+
+
+def _no_barriers(program: Program) -> Program:
+    code = program.instructions.copy()
+    code["flags"] &= ~np.uint16(Flag.BARRIER_WAIT)
+    return replace(program, instructions=code)
+
+
+_L1_SPACES = ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum")
+_SHARED = ("smsp__inst_executed_op_shared_ld.sum", "smsp__inst_executed_op_shared_st.sum")
+_DRAM = ("dram__bytes_read.sum", "dram__bytes_write.sum")
+
+
+def _has_barriers(_counters: dict[str, float], traces: Sequence[Trace]) -> bool:
+    return any((t.program.instructions["flags"] & Flag.BARRIER_WAIT).any() for t in traces)
+
+
+def _has_atomics(_counters: dict[str, float], traces: Sequence[Trace]) -> bool:
+    kinds = (MemoryKind.ATOMIC, MemoryKind.REDUCTION)
+    return any(np.isin(t.program.instructions["memory_kind"], kinds).any() for t in traces)
+
+
+def _held_back(counters: dict[str, float], _traces: Sequence[Trace]) -> bool:
+    """Whether something else than the SM's warps limits how many blocks it holds."""
+    limits = {name: value for name, value in counters.items() if name.startswith("launch__occupancy_limit_")}
+    return min(limits.values()) < limits["launch__occupancy_limit_warps"]
+
+
+#: In the order of the machine, from the far end inwards.
+EXPERIMENTS = (
+    Experiment("DRAM bandwidth", "infinite, and no turnaround", _counts(*_DRAM), _dram_bandwidth),
+    Experiment("DRAM latency", f"{4 * SHORTEST_CYCLES} cycles in all", _counts(_DRAM[0]), _dram_latency),
+    Experiment("L2 bandwidth", "infinite, partition link too", _counts("lts__t_requests.sum"), _l2_bandwidth),
+    Experiment(
+        "L2 latency", f"{2 * SHORTEST_CYCLES} cycles, crossbar included", _counts("lts__t_requests.sum"), _l2_latency
+    ),
+    Experiment("L2 atomics", "no time an operation", _has_atomics, _atomics),
+    Experiment("crossbar ports", "infinite width at the SM", _counts("lts__t_requests.sum"), _crossbar_ports),
+    Experiment("L1 miss entries", "16 times as many", _counts("lts__t_requests.sum"), _miss_entries),
+    Experiment("L1 and shared latency", "2 cycles", _counts(*_L1_SPACES, *_SHARED), _l1_latency),
+    Experiment("bank conflicts", "none, in shared memory and L1", _counts(*_L1_SPACES, *_SHARED), _bank_conflicts),
+    Experiment("memory queue", "16 times as long", _uses(PipeClass.LSU, PipeClass.SHUFFLE), _memory_queue),
+    Experiment("execution pipes", "one warp instruction a cycle each", _always, _pipes),
+    Experiment("issue slots", "twice as many sub-cores", _always, _issue),
+    Experiment("fixed latencies", "no stall counts", _always, program=_no_stall_counts),
+    Experiment("barriers", "nobody waits", _has_barriers, program=_no_barriers),
+    Experiment("occupancy", "no limit by registers, shared memory or blocks", _held_back, _residency, launch=_weightless),
+    Experiment("launch overhead", "no time to start and to end", _always, _launch),
+)

@@ -1,0 +1,117 @@
+"""Does the explanation name the unit that a launch was built to be limited by, and not one it does not use?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hand_traces import Asm, build, small_gpu
+
+from gpusim.engine.gpu import simulate
+from gpusim.trace.record import MemoryKind, PipeClass, Space
+from gpusim.why.experiments import EXPERIMENTS
+from gpusim.why.explain import explain
+
+GPU = small_gpu(sm_count=2)
+
+
+def conflicts(banks_apart: int) -> Asm:
+    asm = Asm()
+    for i in range(60):
+        address = lambda b, w: (0, 4 * banks_apart)  # noqa: E731
+        asm.memory(MemoryKind.LOAD, Space.SHARED, 4, address, write_barrier=i % 6)
+    return asm.exit(wait_mask=63)
+
+
+def dependent_arithmetic() -> Asm:
+    asm = Asm()
+    for _ in range(800):
+        asm.op(PipeClass.FMA, 4)
+    return asm.exit()
+
+
+def double_precision() -> Asm:
+    asm = Asm()
+    for _ in range(800):
+        asm.op(PipeClass.FP64)
+    return asm.exit()
+
+
+def dependent_loads(step: int, lap: int) -> Asm:
+    asm = Asm()
+    for i in range(60):
+        asm.load(lambda b, w, i=i: ((1 << 30) + step * i % lap, 0), barrier=0, wait_mask=1, stall=2)
+    return asm.exit(wait_mask=1)
+
+
+def stream() -> Asm:
+    asm = Asm()
+    for i in range(6):
+        asm.load(lambda b, w, i=i: ((1 << 30) + ((b * 32 + w) * 6 + i) * 512, 16), 16, barrier=i)
+    return asm.exit(wait_mask=63)
+
+
+def one_counter() -> Asm:
+    asm = Asm()
+    for _ in range(8):
+        asm.memory(MemoryKind.ATOMIC, Space.GLOBAL, 4, lambda b, w: (1 << 30, 0), write_barrier=0)
+    return asm.exit(wait_mask=1)
+
+
+SLOW_DRAM = small_gpu(sm_count=2, dram__peak_bytes_per_ns=24.0)
+FAR_DRAM = small_gpu(sm_count=2, dram__miss_latency_ns=400.0)
+FEW_DOUBLES = small_gpu(sm_count=2, fp64__interval_cycles=16, fp64__shared_by_sm=True)
+LIMITED = {
+    "bank conflicts": (conflicts(32), {"threads": 512}, GPU),
+    "fixed latencies": (dependent_arithmetic(), {}, GPU),
+    "execution pipes": (double_precision(), {"threads": 512}, FEW_DOUBLES),
+    "DRAM latency": (dependent_loads(1 << 16, 1 << 30), {"mask": 1}, FAR_DRAM),
+    "L1 and shared latency": (dependent_loads(0, 128), {"mask": 1}, GPU),
+    "DRAM bandwidth": (stream(), {"blocks": 2, "threads": 1024}, SLOW_DRAM),
+    "L2 atomics": (one_counter(), {"blocks": 4, "threads": 256}, GPU),
+}
+
+
+@pytest.mark.parametrize("unit", LIMITED)
+def test_the_limiter_that_a_launch_was_built_for_is_named(unit):
+    asm, launch, gpu = LIMITED[unit]
+    trace = build(asm, **launch)
+    result = simulate(trace, gpu)
+    found = explain([trace], gpu, result)
+    assert found.findings[0].unit == unit
+    assert found.findings[0].saved_percent > 15 and f"limited most by {unit}" in found.sentence
+    assert found.cycles == result.cycles == found.findings[0].cycles + found.findings[0].saved_cycles
+    assert max(found.least_cycles.values()) <= result.cycles
+
+
+def test_a_unit_that_is_not_used_is_not_tried_and_one_that_is_idle_saves_nothing():
+    trace = build(dependent_arithmetic())
+    found = explain([trace], GPU, simulate(trace, GPU))
+    tried = {finding.unit: finding.saved_cycles for finding in found.findings}
+    assert not tried.keys() & {"DRAM bandwidth", "DRAM latency", "L2 bandwidth", "bank conflicts", "barriers", "L2 atomics"}
+    assert tried["execution pipes"] == 0
+
+
+def test_lanes_on_different_banks_have_no_conflicts_to_save():
+    trace = build(conflicts(1), threads=512)
+    found = explain([trace], GPU, simulate(trace, GPU))
+    assert {f.unit: f.saved_cycles for f in found.findings}["bank conflicts"] == 0
+
+
+def test_more_blocks_are_tried_where_registers_hold_them_back():
+    asm = dependent_loads(1 << 16, 1 << 30)
+    trace = build(asm, blocks=32, threads=128, registers=255, mask=1)
+    result = simulate(trace, GPU)
+    assert result.occupancy_limiter == "registers"
+    saved = {f.unit: f.saved_percent for f in explain([trace], GPU, result).findings}
+    assert saved["occupancy"] > 15
+
+
+def test_experiments_leave_the_machine_and_the_launch_as_they_were():
+    trace = build(conflicts(2), threads=64)
+    before = simulate(trace, GPU)
+    for experiment in EXPERIMENTS:
+        experiment.gpu(GPU, [trace])
+        experiment.traces([trace])
+    assert simulate(trace, GPU).cycles == before.cycles
+    assert GPU == replace(GPU)
