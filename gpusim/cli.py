@@ -23,6 +23,7 @@ COMMANDS = {
     "simulate": ("simulate", "Predict the cycles of a kernel or of captured trace files."),
     "capture": ("capture", "Run a kernel's machine code on the CPU and write its trace."),
     "trace": ("trace", "Show what trace files hold: launch, warp instructions, bytes."),
+    "run": ("run", "Run an unmodified Numba CUDA program on an emulated GPU."),
     "gpus": ("gpus", "List the described GPUs; show every value with its source."),
     "kernels": ("kernels", "List the kernel suite; show an entry and its shape axes."),
     "sass": ("sass", "A kernel's machine code with its control fields; survey its instruction forms."),

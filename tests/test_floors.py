@@ -22,6 +22,7 @@ FLOORS = {
     "engine": 3,
     "theory": 3,
     "silicon": 3,
+    "script": 4,
     "suite": 4,
     "store": 4,
     "compare": 5,

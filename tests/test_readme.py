@@ -23,6 +23,10 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
 
 
+#: Programs that a shown command runs: their first line is the file's name.
+NAMED_EXAMPLES = [text for text in blocks("python") if re.match(r"# \w+\.py$", text.split("\n")[0])]
+
+
 def commands() -> list[str]:
     lines = [line.split("  #")[0].strip() for block in blocks("sh") for line in block.splitlines()]
     return [line for line in lines if line]
@@ -43,19 +47,25 @@ def test_every_make_target_that_is_shown_exists() -> None:
 
 def test_every_gpusim_command_that_is_shown_runs(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
-    for text in blocks("toml"):  # the first line names the file
+    for text in (*blocks("toml"), *NAMED_EXAMPLES):  # the first line names the file
         (tmp_path / text.split("\n")[0].removeprefix("#").strip()).write_text(text)
     shown = [line for line in commands() if not line.startswith("make ")]
     for line in shown:
         words = shlex.split(line)
         assert words[0] == "gpusim", f"{line!r} is neither gpusim nor a make target"
-        code = cli.run(words[1:])
-        captured = capsys.readouterr()
-        assert code == 0, f"{line}: {captured.err}"
-        assert captured.out.strip(), f"{line} printed nothing"
+        if words[1] == "run":  # the emulated driver is for a whole process
+            command = [sys.executable, "-m", "gpusim.cli", *words[1:]]
+            environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+            ran = subprocess.run(command, capture_output=True, text=True, env=environment)
+            code, out, err = ran.returncode, ran.stdout, ran.stderr
+        else:
+            code = cli.run(words[1:])
+            out, err = capsys.readouterr()
+        assert code == 0, f"{line}: {err}"
+        assert out.strip(), f"{line} printed nothing"
 
 
-@pytest.mark.parametrize("example", blocks("python"))
+@pytest.mark.parametrize("example", [text for text in blocks("python") if text not in NAMED_EXAMPLES])
 def test_the_python_example_runs(example: str, tmp_path: Path) -> None:
     script = tmp_path / "example.py"
     script.write_text(example)
@@ -68,6 +78,7 @@ def test_the_python_example_runs(example: str, tmp_path: Path) -> None:
 
 
 def test_links_inside_the_repository_lead_somewhere() -> None:
-    for target in re.findall(r"\]\(([^)#]+)\)", README):
+    prose = re.sub(r"^```.*?^```", "", README, flags=re.MULTILINE | re.DOTALL)
+    for target in re.findall(r"\]\(([^)#]+)\)", prose):
         if "://" not in target:
             assert (ROOT / target).exists(), f"README links to {target}"

@@ -8,7 +8,7 @@ GPU would refuse, runs every block in the interpreter with the arrays written in
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -28,7 +28,7 @@ from gpusim.capture.target import Target, check_launch, make_target, shape
 from gpusim.errors import UsageError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.sass.cubin import CONSTANTS_ADDRESS, GLOBALS_ADDRESS
-from gpusim.trace.record import Chunk, Launch, Trace
+from gpusim.trace.record import Chunk, Launch, Program, Trace
 
 #: Warp instructions after which a launch counts as one that never ends.
 DEFAULT_INSTRUCTION_LIMIT = 10_000_000_000
@@ -135,7 +135,8 @@ class PackedLaunch:
     """One launch as the driver sees it: a prepared kernel, a shape, and the bytes of its parameters.
 
     ``parameters``: the parameter bank from its first byte. ``module_globals``: uint8[global_bytes] that
-    outlives the launch, as a loaded module's globals do; fresh ones when None.
+    outlives the launch, as a loaded module's globals do; fresh ones when None. ``program_with_lines`` makes
+    the program that an error is explained with, where the prepared one has no source lines.
     """
 
     def __init__(
@@ -149,7 +150,9 @@ class PackedLaunch:
         memory: DeviceMemory,
         instruction_limit: int = DEFAULT_INSTRUCTION_LIMIT,
         module_globals: np.ndarray | None = None,
+        program_with_lines: Callable[[], Program] | None = None,
     ):
+        self._program_with_lines = program_with_lines
         self.prepared, self.target, self.grid, self.block = prepared, target, grid, block
         self.memory = memory
         image, built = prepared.image, prepared.built
@@ -222,4 +225,7 @@ class PackedLaunch:
             )
         if residents.failed is not None:
             state = residents.failed.states[0]
-            raise explain(residents.status, state, self.prepared.program, self.memory, facts.kernel)
+            program = self.prepared.program
+            if self._program_with_lines is not None:
+                program = self._program_with_lines()
+            raise explain(residents.status, state, program, self.memory, facts.kernel)

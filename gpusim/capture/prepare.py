@@ -51,11 +51,16 @@ def prepare(kernel: Any, args: tuple, capability: tuple[int, int]) -> Prepared:
     built = build(dispatcher, argument_types(dispatcher, args), capability)
     known = _prepared.get(built)
     if known is None:
-        image = load_kernel(built.cubin, built.entry_name, built.line_cubin)
-        instructions = decode(image, built.cubin)
-        refuse_unknown(image, built.name)
-        micros = lower_all(instructions, built.name, source_files(image))
-        encoded = encode(image, instructions, micros)
-        program = make_program(instructions, micros, source_files(image), image.externals)
-        known = _prepared[built] = Prepared(built, image, instructions, encoded, program)
+        known = _prepared[built] = prepare_built(built)
     return known
+
+
+def prepare_built(built: BuiltKernel) -> Prepared:
+    """Decode, lower and encode a kernel that is machine code already; raises UnsupportedOpcodeError."""
+    image = load_kernel(built.cubin, built.entry_name, built.line_cubin)
+    instructions = decode(image, built.cubin)
+    refuse_unknown(image, built.name)
+    micros = lower_all(instructions, built.name, source_files(image))
+    encoded = encode(image, instructions, micros)
+    program = make_program(instructions, micros, source_files(image), image.externals)
+    return Prepared(built, image, instructions, encoded, program)

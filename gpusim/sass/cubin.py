@@ -35,6 +35,7 @@ GLOBALS_ADDRESS = 0x7E00_0000_0000
 CONSTANTS_ADDRESS = 0x7E80_0000_0000
 
 # Attributes of .nv.info: (format, number) -> payload.
+ATTRIBUTE_MAX_THREADS = 0x05
 ATTRIBUTE_PARAMETER_BANK = 0x0A
 ATTRIBUTE_FRAME_BYTES = 0x11
 ATTRIBUTE_MIN_STACK_BYTES = 0x12
@@ -73,7 +74,8 @@ class KernelImage:
     first shared address that belongs to the kernel. ``constants`` maps bank to initial bytes (bank 0
     without parameters). ``functions`` are (name, address, size); ``externals`` maps the address of a
     stub behind the code to the name of the driver function that it stands for. ``variables`` are the
-    module's global variables (name, offset into ``global_data``, size).
+    module's global variables (name, offset into ``global_data``, size); ``max_threads`` the largest block
+    that the kernel was compiled for, 0 if it does not say.
     """
 
     name: str
@@ -96,6 +98,7 @@ class KernelImage:
     sha256: str
     lines: dict[int, tuple[str, int]] = field(default_factory=dict)  # address -> (file, line)
     variables: tuple[tuple[str, int, int], ...] = ()
+    max_threads: int = 0
 
     def symbol(self, name: str) -> int | None:
         """Flat address of function ``name``, or None."""
@@ -200,6 +203,7 @@ class _Loader:
             externals=dict(self.externals),
             sha256=digest.hexdigest(),
             variables=self._variables(),
+            max_threads=self._max_threads(),
         )
 
     def _symbol(self, index: int) -> Symbol:
@@ -311,6 +315,14 @@ class _Loader:
             for symbol in self.elf.symbols
             if symbol.section in self.global_bases and symbol.kind == SYMBOL_OBJECT
         )
+
+    def _max_threads(self) -> int:
+        info = self.elf.named(f".nv.info.{self.name}")
+        for _, number, payload in _attributes(info) if info else ():
+            if number == ATTRIBUTE_MAX_THREADS and len(payload) >= 12:
+                x, y, z = (int.from_bytes(payload[i : i + 4], "little") for i in (0, 4, 8))
+                return x * y * z
+        return 0
 
     def _kernel_attributes(self) -> tuple[tuple[Parameter, ...], int, int, int]:
         info = self.elf.named(f".nv.info.{self.name}")

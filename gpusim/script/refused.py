@@ -1,0 +1,78 @@
+"""What a device of this kind cannot do, and how it says so.
+
+Mental model: a driver function that is not emulated is still there, returns CUDA_ERROR_NOT_SUPPORTED, and
+leaves a sentence for the user; a package whose kernels come from elsewhere is refused when it is imported,
+before it fails in its own way.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+from collections.abc import Sequence
+from types import ModuleType
+
+from gpusim.errors import UsageError
+
+#: Start of a driver function's name -> what it belongs to.
+FAMILIES = {
+    "cuIpc": "sharing memory or events between processes (IPC)",
+    "cuMemPoolExport": "sharing memory between processes (IPC)",
+    "cuMemPoolImport": "sharing memory between processes (IPC)",
+    "cuGraphics": "graphics interoperation",
+    "cuGL": "graphics interoperation",
+    "cuGraph": "CUDA graphs",
+    "cuStreamBeginCapture": "CUDA graphs (stream capture)",
+    "cuStreamEndCapture": "CUDA graphs (stream capture)",
+    "cuTex": "textures",
+    "cuSurf": "surfaces",
+    "cuArray": "CUDA arrays (textures)",
+    "cuMipmappedArray": "CUDA arrays (textures)",
+    "cuTensorMap": "tensor maps (TMA)",
+    "cuMulticast": "multicast memory (several GPUs)",
+    "cuGreenCtx": "green contexts",
+    "cuMemCreate": "virtual memory management",
+    "cuMemAddress": "virtual memory management",
+    "cuMemMap": "virtual memory management",
+    "cuImportExternal": "external memory and semaphores",
+    "cuLink": "linking in the driver (nvJitLink is used instead)",
+    "cuLaunchCooperativeKernelMultiDevice": "launches on several GPUs",
+}
+#: Top-level package -> why its kernels cannot run here.
+PACKAGES = {
+    "cupy": "CuPy brings kernels of its own and libraries such as cuBLAS, which are not emulated",
+    "nvshmem": "NVSHMEM needs several GPUs",
+    "cudf": "cuDF runs on libraries with kernels of their own, which are not emulated",
+    "cuml": "cuML runs on libraries with kernels of their own, which are not emulated",
+    "pycuda": "PyCUDA is not supported, only Numba's CUDA target and cuda.core",
+}
+
+
+def sentence(function: str) -> str:
+    """What to tell the user who called the driver function ``function``."""
+    for start, what in sorted(FAMILIES.items(), key=lambda item: -len(item[0])):
+        if function.startswith(start):
+            return f"{what} cannot be run without a GPU ({function}): gpusim run has Numba kernels, memory, streams and events"
+    return f"the driver function {function} is not emulated by gpusim run"
+
+
+class PackageRefusal(importlib.abc.MetaPathFinder):
+    """Put first on ``sys.meta_path``: importing a package of PACKAGES raises ImportError with the reason."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if path is None and fullname in PACKAGES:
+            raise ModuleNotFoundError(f"gpusim run: {PACKAGES[fullname]}", name=fullname)
+        return None
+
+
+def refuse_environment(environment: dict[str, str]) -> None:
+    """Raise UsageError for a setting under which Numba would not use the driver at all."""
+    remedies = {
+        "NUMBA_ENABLE_CUDASIM": "Numba's own simulator would run the kernels as Python",
+        "NUMBA_DISABLE_CUDA": "Numba would refuse every launch",
+    }
+    for name, reason in remedies.items():
+        if environment.get(name, "0") not in ("", "0"):
+            raise UsageError(f"{name}={environment[name]} is set, so that {reason}: unset it for gpusim run")

@@ -1,0 +1,69 @@
+"""Runs numba-cuda's own installed test modules and writes each test's outcome: started by ``gpusim run``.
+
+    gpusim run tests/numba_cuda_suite.py OUTCOMES.json MODULE...
+
+OUTCOMES.json: test id -> [outcome, reason], outcome one of passed, skipped, failed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import unittest
+import warnings
+from pathlib import Path
+
+
+class Outcomes(unittest.TestResult):
+    """Notes each test's outcome with the last line of what it says."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.of: dict[str, list] = {}
+        self.started = 0.0
+
+    def startTest(self, test):
+        super().startTest(test)
+        self.started = time.perf_counter()
+        self.of[test.id()] = ["passed", ""]
+
+    def stopTest(self, test):
+        seconds = time.perf_counter() - self.started
+        outcome = self.of[test.id()]
+        print(f"{outcome[0]:8} {seconds:6.2f} s  {test.id()}  {outcome[1][:300]}", flush=True)
+
+    def _failed(self, test, error):
+        if error[0].__name__ == "Skipped":  # pytest.importorskip() outside pytest
+            self.of[test.id()] = ["skipped", str(error[1])]
+            return
+        lines = self._exc_info_to_string(error, test).strip().splitlines()
+        self.of[test.id()] = ["failed", lines[-1].strip()]
+
+    def addFailure(self, test, error):
+        self._failed(test, error)
+
+    def addError(self, test, error):
+        self._failed(test, error)
+
+    def addSubTest(self, test, subtest, error):
+        if error is not None:
+            self._failed(test, error)
+
+    def addSkip(self, test, reason):
+        self.of[test.id()] = ["skipped", reason]
+
+    def addUnexpectedSuccess(self, test):
+        self.of[test.id()] = ["failed", "unexpected success"]
+
+
+def main() -> None:
+    path, names = Path(sys.argv[1]), sys.argv[2:]
+    warnings.simplefilter("ignore")
+    outcomes = Outcomes()
+    unittest.defaultTestLoader.loadTestsFromNames(names).run(outcomes)
+    path.write_text(json.dumps(outcomes.of, indent=1))
+
+
+if __name__ == "__main__":
+    main()
