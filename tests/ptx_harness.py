@@ -16,20 +16,13 @@ from gpusim.capture.launch import capture
 from numba import cuda
 
 REGISTERS = {"f32": "f32", "f64": "f64", "b16": "b16", "b32": "b32", "b64": "b64"}
+LANES = 32
 ARRAY_WORDS = 7  # parameters of a one-dimensional array; the fifth is its address
 
 
 def kernel_text(operations, threads: int, architecture: str) -> str:
     """PTX of one kernel that does all ``operations``: (text with {d}, {a}, {b}, {c}; result; operands)."""
-    parameters = ",".join(f".param .u64 p{i}" for i in range(2 * ARRAY_WORDS))
-    lines = [
-        f".version 8.7\n.target {architecture}\n.address_size 64",
-        f".visible .entry operations({parameters}) {{",
-        ".reg .b64 %out, %in, %step; .reg .b32 %thread;",
-        f"ld.param.u64 %out, [p4]; ld.param.u64 %in, [p{ARRAY_WORDS + 4}];",
-        "mov.u32 %thread, %tid.x; mul.wide.u32 %step, %thread, 8;",
-        "add.u64 %out, %out, %step; add.u64 %in, %in, %step;",
-    ]
+    lines = _opening(architecture)
     for k, (text, result, operands) in enumerate(operations):
         names = dict(zip("abc", (f"%x{j}" for j in range(len(operands)))))
         lines.append(f"{{ .reg .{REGISTERS[result]} %d;")
@@ -38,6 +31,41 @@ def kernel_text(operations, threads: int, architecture: str) -> str:
         lines.append(text.format(d="%d", **names) + ";")
         lines.append(f"st.global.{REGISTERS[result]} [%out+{k * threads * 8}], %d; }}")
     return "\n".join([*lines, "ret; }"])
+
+
+def grouped_text(operations, architecture: str, body: str = "") -> str:
+    """PTX of one kernel of a warp that does ``operations`` of many registers: (text; results; operands), both lists of
+    (name, PTX type, count), each register 8 bytes a thread; then ``body``, which finds %thread, %in and %out."""
+    lines = _opening(architecture)
+    read = written = 0
+    for text, results, operands in operations:
+        lines.append("{")
+        for name, kind, count in operands:
+            for i in range(count):
+                lines.append(f".reg .{kind} %{name}{i}; ld.global.{kind} %{name}{i}, [%in+{8 * LANES * read}];")
+                read += 1
+        for name, kind, count in results:
+            lines.extend(f".reg .{kind} %{name}{i};" for i in range(count))
+        lines.append(text)
+        for name, kind, count in results:
+            for i in range(count):
+                lines.append(f"st.global.{kind} [%out+{8 * LANES * written}], %{name}{i};")
+                written += 1
+        lines.append("}")
+    return "\n".join([*lines, body, "ret; }"])
+
+
+def _opening(architecture: str) -> list[str]:
+    """The head of a kernel of two array parameters: %out and %in point to this thread's 8 bytes."""
+    parameters = ",".join(f".param .u64 p{i}" for i in range(2 * ARRAY_WORDS))
+    return [
+        f".version 8.7\n.target {architecture}\n.address_size 64",
+        f".visible .entry operations({parameters}) {{",
+        ".reg .b64 %out, %in, %step; .reg .b32 %thread;",
+        f"ld.param.u64 %out, [p4]; ld.param.u64 %in, [p{ARRAY_WORDS + 4}];",
+        "mov.u32 %thread, %tid.x; mul.wide.u32 %step, %thread, 8;",
+        "add.u64 %out, %out, %step; add.u64 %in, %in, %step;",
+    ]
 
 
 def link(text: str, architecture: str) -> bytes:

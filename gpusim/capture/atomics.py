@@ -77,6 +77,9 @@ def _wide(state, lane, operation, kind, address):
         if operation == ops.CAST:
             _note_outcome(state, lane, old == operand)
         return
+    if operation == ops.ARRIVE or operation == ops.PHASE:
+        _barrier_object(state, lane, operation, address, old)
+        return
     new = old
     if kind == ops.U64 and (operation == ops.MIN or operation == ops.MAX):
         below = np.uint64(old) < np.uint64(operand)
@@ -87,6 +90,21 @@ def _wide(state, lane, operation, kind, address):
         new = operand if old == 0 or np.uint64(old) > np.uint64(operand) else old - 1
     else:
         new = _combine(operation, old, operand)
+    store64(address, new)
+
+
+@inner
+def _barrier_object(state, lane, operation, address, old):
+    """An mbarrier's 64-bit word, as the code around SYNCS lays it out: bits 1..20 are 2 ** 20 less the threads that a
+    phase expects, bits 43..62 the same less those still to come, so that the last one to arrive carries into bit 63,
+    the parity of the phase."""
+    if operation == ops.PHASE:
+        if (old >> 63) & 1 != (np.int64(state.x[0, lane]) >> 31) & 1:
+            state.q[0] |= np.uint32(np.int64(1) << lane)
+        return
+    new = old + (np.int64(state.x[0, lane]) << 43)
+    if (old ^ new) >> 63 & 1:
+        new = (new & ~(np.int64(0xFFFFF) << 43)) | (((old >> 1) & 0xFFFFF) << 43)
     store64(address, new)
 
 

@@ -81,7 +81,7 @@ def encode(
     extra = len(image.externals)
     if extra:
         registers = max(registers, _RETURN_REGISTER + 2)
-    own = registers + uniforms + at.CONVERGENCE_BARRIERS
+    own = registers + uniforms + at.CONVERGENCE_BARRIERS + at.RETURN_ADDRESS_ROWS
     matrix = np.zeros((n + extra, at.COLUMNS), np.int32)
     address_of = np.zeros(n + extra, np.int32)
     last = max((i.address for i in instructions), default=0)

@@ -52,6 +52,7 @@ SINK_PREDICATE = 16
 PREDICATE_SLOTS = 20
 
 CONVERGENCE_BARRIERS = 16
+RETURN_ADDRESS_ROWS = 2  # Rpc.LO and Rpc.HI, kept behind the convergence barriers
 BLOCK_BARRIERS = 16
 
 # ---- fragment states -----------------------------------------------------------------------------
@@ -164,6 +165,7 @@ STATE = np.dtype(
         # scratch of one instruction
         ("address", *_LANES64),
         ("second", *_LANES64),
+        ("fill", *_LANES64),
         ("x", "<i4", (4, LANES)),
         ("y", "<i4", (4, LANES)),
         ("z", "<i4", (4, LANES)),

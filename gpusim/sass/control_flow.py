@@ -64,7 +64,7 @@ def lower_exit(instruction: Instruction) -> MicroOp | None:
 
 def lower_branch(instruction: Instruction) -> MicroOp | None:
     """BRA, JMP and direct CALL: jump where the guard and an optional second predicate hold."""
-    if not _only(instruction, "U", "DIV", "CONV", "INC", "DEC", "REL", "ABS", "NOINC", "UNIFORM"):
+    if not _only(instruction, "U", "ANY", "DIV", "CONV", "INC", "DEC", "REL", "ABS", "NOINC", "UNIFORM"):
         return None
     operands = list(instruction.operands)
     if not operands:
@@ -90,6 +90,8 @@ def lower_branch(instruction: Instruction) -> MicroOp | None:
         )
     if any(o.kind not in PREDICATES for o in operands) or len(operands) > 1:
         return None
+    if "ANY" in instruction.modifiers and [o.kind for o in operands] != [Kind.UNIFORM_PREDICATE]:
+        return None  # taken if any lane's predicate holds: here all lanes have the same
     return MicroOp(
         ops.BRANCH,
         PipeClass.BRANCH,
@@ -216,6 +218,24 @@ def lower_converge_move(instruction: Instruction) -> MicroOp | None:
     return None
 
 
+#: The two halves of a lane's return-address register, behind the convergence barriers.
+_RETURN_ADDRESS = {"Rpc.LO": 16, "Rpc.HI": 17}
+
+
+def lower_return_address_move(instruction: Instruction) -> MicroOp | None:
+    """``RPCMOV.32 Rpc.LO, R0`` and back: the compiler parks a register in a lane's return address."""
+    if instruction.modifiers != ("32",) or len(instruction.operands) != 2:
+        return None
+    first, second = instruction.operands
+    if first.kind == Kind.REGISTER and second.text in _RETURN_ADDRESS and not first.modifiers:
+        place = {"convergence": _RETURN_ADDRESS[second.text], "clear": False}
+        return MicroOp(ops.CONVERGE_READ, PipeClass.SPECIAL, destination=first, extra=place)
+    if first.text in _RETURN_ADDRESS and second.kind == Kind.REGISTER and not second.modifiers:
+        place = {"convergence": _RETURN_ADDRESS[first.text]}
+        return MicroOp(ops.CONVERGE_WRITE, PipeClass.SPECIAL, sources=(Source(second), None, None), extra=place)
+    return None
+
+
 _BARRIER_REDUCTIONS = {"POPC": ops.RED_POPC, "AND": ops.RED_AND, "OR": ops.RED_OR}
 
 
@@ -278,6 +298,7 @@ ROWS = [
     Row("YIELD", lower_give_way, "let other lanes run"),
     Row("NANOSLEEP", lower_give_way, "let other lanes and warps run"),
     Row("BMOV", lower_converge_move, "save or restore a convergence barrier"),
+    Row("RPCMOV", lower_return_address_move, "move to or from a lane's return address"),
     Row("BAR", lower_block_barrier, "block barrier"),
     Row("BPT", lower_trap, "trap"),
     Row("KILL", lower_trap, "trap"),

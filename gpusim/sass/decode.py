@@ -38,6 +38,8 @@ _HEX = re.compile(r"^([+-]?)0x([0-9a-fA-F]+)((?:\.[A-Za-z0-9_]+)*)$")
 _DECIMAL = re.compile(r"^[+-]?(\d+(\.\d*)?([eE][+-]?\d+)?|INF|QNAN|SNAN|NAN)$")
 _CONSTANT = re.compile(r"^(c|cx)\[([^\]]+)\]\[([^\]]*)\]((?:\.[A-Za-z0-9_]+)*)$")
 _MEMORY = re.compile(r"^(?:desc\[UR(\d+|Z)\])?\[([^\]]*)\]((?:\.[A-Za-z0-9_]+)*)$")
+#: Before Hopper the two addresses of an asynchronous copy stand side by side: "[R5][R2.64]".
+_TWO_ADDRESSES = re.compile(r"^(\[[^\]]*\])(?=\[)")
 _RELOCATED = re.compile(r"^(?:32|fun)@(?:lo|hi)?\(")
 #: Mnemonics whose hexadecimal operand is a code address.
 _TARGETED = {"BRA", "BSSY", "CALL", "RET", "BRX", "JMP", "JMX", "JMXU", "BRXU", "LEPC", "PRET", "SSY"}
@@ -90,6 +92,8 @@ def parse_instruction(
         # "PR P2R R16, RZ, 0x20": nvdisasm takes the predicate file, the second operand, for the guard
         first, _, rest = operands.partition(",")
         guard, operands = "", f"{first},{guard},{rest}"
+    if mnemonic == "LDGSTS":
+        operands = _TWO_ADDRESSES.sub(r"\1,", operands)
     wide = mnemonic in ("MOV", "UMOV") and "64" in modifiers  # the one form with a 64-bit immediate
     parsed = [_operand(text, word, mnemonic, section_base, wide) for text in _split(operands)]
     if mnemonic in _PACKED_HALF:

@@ -241,23 +241,25 @@ def lower_atomic(instruction: Instruction) -> MicroOp | None:
 
 
 def lower_async_copy(instruction: Instruction) -> MicroOp | None:
-    """``LDGSTS.E[.BYPASS][.LTC128B][.64|.128] [shared], [global]``, optionally with a predicate that
-    writes zeros where it does not hold (not known: refused)."""
+    """``LDGSTS.E[.BYPASS][.LTC128B][.64|.128][.ZFILL] [shared], [global][, P]``: zeros where P does not hold; with
+    .ZFILL the address is that many bytes too high as are to be zeros behind the copied ones."""
     memory = [o for o in instruction.operands if o.kind == Kind.MEMORY]
     width = _widths(tuple(m for m in instruction.modifiers if m != "ZFILL"))
     if len(memory) != 2 or width is None or "E" not in instruction.modifiers:
         return None
     others = [o for o in instruction.operands if o.kind != Kind.MEMORY]
-    if any(o.kind != Kind.PREDICATE for o in others) or any(o.index != 7 or o.inverted for o in others):
+    if any(o.kind != Kind.PREDICATE for o in others) or len(others) > 1:
         return None
-    if "ZFILL" in instruction.modifiers:
-        return None
+    fills = "ZFILL" in instruction.modifiers
+    always = not others or (others[0].index == 7 and not others[0].inverted)
     shared, source = address_recipe(memory[0], False), address_recipe(memory[1], True)
     if shared is None or source is None:
         return None
     return MicroOp(
-        ops.ASYNC_COPY,
+        ops.ASYNC_COPY if always and not fills else ops.ASYNC_FILL,
         PipeClass.LSU,
+        predicate_sources=() if always else tuple(others),
+        flags=(int(fills),),
         memory_kind=MemoryKind.ASYNC_COPY,
         space=Space.GLOBAL,
         access_bytes=width[0],
@@ -312,7 +314,52 @@ def lower_constant_load(instruction: Instruction) -> MicroOp | None:
     )
 
 
+_BARRIER_FORMS = {
+    ("EXCH", "64"): (ops.EXCH, 2),
+    ("ARRIVE", "TRANS64", "A1T0"): (ops.ARRIVE, 1),
+    ("ARRIVE", "TRANS64", "ART0"): (ops.ARRIVE, 1),
+    ("PHASECHK", "TRANS64"): (ops.PHASE, 1),
+    ("PHASECHK", "TRANS64", "TRYWAIT"): (ops.PHASE, 1),
+}
+
+
+def lower_shared_barrier(instruction: Instruction) -> MicroOp | None:
+    """``SYNCS``: an mbarrier's word in shared memory (since Hopper). EXCH initialises it; ARRIVE counts one thread
+    (A1) or as many as the register says (AR) and returns the state before; PHASECHK asks whether the phase of a
+    state (its high word) is over. Counts of bytes (transactions) are not known and refused."""
+    if instruction.modifiers == ("CCTL", "IV"):
+        return MicroOp(ops.NOP, PipeClass.LSU)
+    form, found = _BARRIER_FORMS.get(instruction.modifiers), _memory_operand(instruction)
+    if form is None or found is None:
+        return None
+    recipe, rest = address_recipe(found[0], False), found[1]
+    if recipe is None or len(rest) != 2 or rest[1].kind not in REGISTERS or rest[1].modifiers:
+        return None
+    asks = form[0] == ops.PHASE
+    if rest[0].kind != (Kind.PREDICATE if asks else Kind.REGISTER) and rest[0].index != NO_REGISTER:
+        return None
+    source = Source(rest[1], words=form[1])
+    if instruction.modifiers[-1] == "A1T0":
+        if rest[1].index != NO_REGISTER:
+            return None
+        source = Source(Operand(Kind.IMMEDIATE, value=1), immediate=1)
+    return MicroOp(
+        ops.ATOMIC,
+        PipeClass.LSU,
+        sources=(source, None, None),
+        destination=None if asks else rest[0],
+        words=2,
+        predicate_destinations=(rest[0],) if asks else (),
+        flags=(form[0], ops.U64),
+        memory_kind=MemoryKind.ATOMIC,
+        space=Space.SHARED,
+        access_bytes=8,
+        extra={"address": recipe},
+    )
+
+
 ROWS = [
+    Row("SYNCS", lower_shared_barrier, "barrier object in shared memory"),
     *(Row(m, lower_load, "load") for m in ("LDG", "LD", "LDS", "LDL")),
     *(Row(m, lower_store, "store") for m in ("STG", "ST", "STS", "STL")),
     *(Row(m, lower_atomic, "atomic") for m in ("ATOM", "ATOMG", "ATOMS")),

@@ -40,10 +40,11 @@ ASYNC_COPY = MEMORY_BASE + 3  # LDGSTS; flags: bypass
 CONSTANT_LOAD = MEMORY_BASE + 4  # flags: bank start, bank bytes, bytes, sign-extend
 MATRIX_LOAD = MEMORY_BASE + 5  # LDSM; flags: matrices, transposed
 MATRIX_STORE = MEMORY_BASE + 6
+ASYNC_FILL = MEMORY_BASE + 7  # LDGSTS that writes zeros where its predicate does not hold; flags: ZFILL
 
 # Atomic operations.
-# CAST is a CAS that returns 1 or 0: swapped or not.
-ADD, MIN, MAX, AND, OR, XOR, EXCH, INC, DEC, CAS, CAST, SAFEADD = range(12)
+# CAST is a CAS that returns 1 or 0: swapped or not. ARRIVE and PHASE are those of an mbarrier.
+ADD, MIN, MAX, AND, OR, XOR, EXCH, INC, DEC, CAS, CAST, SAFEADD, ARRIVE, PHASE = range(14)
 # Atomic operand types.
 U32, S32, U64, S64, F32, F64, F16X2, BF16X2, B128, F32_FTZ = range(10)
 

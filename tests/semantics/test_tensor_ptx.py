@@ -62,35 +62,6 @@ OPERATIONS = {
 }  # fmt: skip
 
 
-def kernel_text(chosen, architecture: str) -> str:
-    """PTX of a kernel that does the operations one after another; each register has 8 bytes a thread."""
-    parameters = ",".join(f".param .u64 p{i}" for i in range(2 * ptx_harness.ARRAY_WORDS))
-    lines = [
-        f".version 8.7\n.target {architecture}\n.address_size 64",
-        f".visible .entry operations({parameters}) {{",
-        ".reg .b64 %out, %in, %step; .reg .b32 %thread;",
-        f"ld.param.u64 %out, [p4]; ld.param.u64 %in, [p{ptx_harness.ARRAY_WORDS + 4}];",
-        "mov.u32 %thread, %tid.x; mul.wide.u32 %step, %thread, 8;",
-        "add.u64 %out, %out, %step; add.u64 %in, %in, %step;",
-    ]
-    read = written = 0
-    for text, results, operands in chosen:
-        lines.append("{")
-        for name, kind, count in operands:
-            for i in range(count):
-                lines.append(f".reg .{kind} %{name}{i}; ld.global.{kind} %{name}{i}, [%in+{8 * LANES * read}];")
-                read += 1
-        for name, kind, count in results:
-            lines.extend(f".reg .{kind} %{name}{i};" for i in range(count))
-        lines.append(text)
-        for name, kind, count in results:
-            for i in range(count):
-                lines.append(f"st.global.{kind} [%out+{8 * LANES * written}], %{name}{i};")
-                written += 1
-        lines.append("}")
-    return "\n".join([*lines, "ret; }"])
-
-
 def patterns(rng, kind: str, count: int) -> np.ndarray:
     """uint64[count, 32] registers: small whole numbers of a format, or any bits."""
     small = rng.integers(-3, 4, (count, 2, LANES))
@@ -122,7 +93,7 @@ def run(monkeypatch, names, capability):
         rng = np.random.default_rng(len(name) * 1000 + sum(map(ord, name)))
         values += [patterns(rng, kind, count) for (_, _, count), kind in zip(operands, kinds, strict=True)]
     counts = [sum(count for _, _, count in results) for _, results, _ in chosen]
-    text = kernel_text(chosen, ptx_harness.architecture_of(capability))
+    text = ptx_harness.grouped_text(chosen, ptx_harness.architecture_of(capability))
     out = ptx_harness.run_text(monkeypatch, text, sum(counts), np.vstack(values), capability)
     return dict(zip(names, np.split(out, np.cumsum(counts)[:-1]), strict=True))
 
@@ -175,7 +146,7 @@ def test_matrices_move_between_shared_memory_and_registers(monkeypatch, capabili
         stores=" ".join(f"st.global.b32 [%out+{256 * i}], %{name};" for i, name in enumerate(names)),
         back=BACK if capability >= (9, 0) else "",
     )
-    text = kernel_text([], ptx_harness.architecture_of(capability)).replace("ret; }", body + "ret; }")
+    text = ptx_harness.grouped_text([], ptx_harness.architecture_of(capability), body)
     words = np.random.default_rng(5).integers(0, 2**32, (4, LANES), dtype=np.uint64)
     out = ptx_harness.run_text(monkeypatch, text, 16, words, capability).astype(np.uint32)
     # lane 8 i + r wrote row r of matrix i: four words of two halves
