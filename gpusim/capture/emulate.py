@@ -15,7 +15,7 @@ from gpusim.capture import layout as at
 from gpusim.capture.access import execute_memory, load_constant
 from gpusim.capture.access_matrix import execute_matrix_access
 from gpusim.capture.families import call_family
-from gpusim.capture.flow import pick, push, signed32
+from gpusim.capture.flow import pick, push, release_crossed_waits, signed32
 from gpusim.capture.jit import compiled, inner
 from gpusim.capture.lane_bodies import execute_lanes
 from gpusim.capture.turns import JUMPED, STOPPED, STRAIGHT, log_run, turn
@@ -338,6 +338,8 @@ def run_blocks(states, slot, machine, first_block, next_block, end_block):
                 state.slice_end = 0
                 return np.int64(at.PREEMPTED), linear
         status = outcome_of(state)
+        if status == at.DEADLOCK and release_crossed_waits(state):
+            continue
         if status != at.DONE:
             state.slice_end = 0
             return status, linear

@@ -175,6 +175,34 @@ def release_warp_wait(state, warp):
 
 
 @inner
+def release_crossed_waits(state):
+    """Make ready what waits in WARPSYNC for lanes that wait at a convergence barrier; True if anything did.
+
+    A full-mask ``syncwarp`` inside a divergent branch is undefined in CUDA, yet every GPU since Volta gets past
+    it, and Numba's own reduction relies on that. Called when nothing else in the block can move.
+    """
+    released = False
+    for warp in range(state.warps):
+        waiting, arrived, converging = False, np.int64(0), np.int64(0)
+        for f in range(at.LANES):
+            if state.fragment[warp, f] == at.AT_WARP_WAIT:
+                waiting = True
+                arrived |= state.mask[warp, f]
+            elif state.fragment[warp, f] == at.AT_CONVERGENCE:
+                converging |= state.mask[warp, f]
+        if not waiting:
+            continue
+        for f in range(at.LANES):
+            if state.fragment[warp, f] == at.AT_WARP_WAIT:
+                missing = state.wait[warp, f] & state.live[warp] & ~arrived
+                if missing & ~converging == 0:
+                    state.fragment[warp, f] = at.FREE
+                    push(state, warp, state.pc[warp, f] + 1, state.mask[warp, f], at.READY, 0)
+                    released = True
+    return released
+
+
+@inner
 def leave_convergence(state, registers, warp, own_base, row, leaving):
     """BREAK: nobody waits for the lanes ``leaving`` at this convergence barrier any more."""
     wanted = participants(registers, own_base, row, leaving)

@@ -154,7 +154,7 @@ def test_launches_in_every_syntax(run) -> None:
     assert finished(process).endswith("good\n")
 
 
-def test_ufuncs_random_numbers_and_unusual_arguments(run) -> None:
+def test_ufuncs_reductions_random_numbers_and_unusual_arguments(run) -> None:
     process = run("""
         from numba import guvectorize, vectorize
         from numba.cuda.random import create_xoroshiro128p_states, xoroshiro128p_uniform_float32
@@ -162,6 +162,7 @@ def test_ufuncs_random_numbers_and_unusual_arguments(run) -> None:
         def add(a, b): return a + b
         a = np.arange(300, dtype=np.float32); assert (add(a, a) == 2 * a).all()
         assert add.reduce(a) == a.sum()
+        assert cuda.reduce(lambda x, y: max(x, y))(a) == 299
         @guvectorize(["(float32[:], float32[:])"], "(n)->()", target="cuda")
         def total(x, out):
             s = 0.0
