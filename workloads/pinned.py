@@ -33,4 +33,37 @@ NETWORKS = (
     ("matmul_tiled", {"m": 128, "n": 3072, "k": 768}),  # BERT base, feed-forward
 )
 
-SUITES = {"quick": QUICK, "networks": NETWORKS}
+#: Micro-benchmarks, the parameter of the machine that each point shows beside it. Seconds in all.
+MACHINE = (
+    ("pipe_latency", {"op": "ffma", "rounds": 64}),
+    ("pipe_latency", {"op": "iadd", "rounds": 64}),
+    ("pipe_latency", {"op": "dfma", "rounds": 64}),
+    ("pipe_latency", {"op": "hfma2", "rounds": 64}),
+    ("pipe_latency", {"op": "mufu_rsq", "rounds": 64}),
+    ("pipe_throughput", {"op": "ffma"}),  # issue interval of FP32
+    ("pipe_throughput", {"op": "lop3"}),  # of the integer pipe
+    ("pipe_throughput", {"op": "dfma"}),
+    ("pipe_throughput", {"op": "mufu_ex2"}),
+    ("shuffle", {"mode": "xor"}),
+    ("shuffle", {"mode": "xor", "chains": 4, "block_threads": 1024}),
+    ("barrier", {"block_threads": 64}),
+    ("barrier", {"block_threads": 1024}),
+    ("bank_conflicts", {"stride": 1}),  # latency of a shared load
+    ("bank_conflicts", {"stride": 32}),  # 32 lanes on one bank
+    ("bank_conflicts", {"stride": 1, "width_bytes": 16, "block_threads": 1024}),  # bandwidth
+    ("shared_atomics", {"addresses": 1}),
+    ("shared_atomics", {"addresses": 32}),
+    ("coalescing", {"pattern": "stride", "amount": 1}),
+    ("coalescing", {"pattern": "stride", "amount": 32}),
+    ("l2_atomics", {"stride": 1}),
+    ("l2_atomics", {"stride": 0}),  # one address for all
+    ("constant_cache", {"addresses": 1}),
+    ("instruction_cache", {"body_instructions": 512}),  # 8 KiB of code
+    ("instruction_cache", {"body_instructions": 4096}),  # 64 KiB
+    ("divergence", {"paths": 32}),
+    ("occupancy_ramp", {"blocks_per_sm": 1}),
+    ("occupancy_ramp", {"blocks_per_sm": 4}),
+    ("local_memory_spill", {"blocks": 1}),
+)
+
+SUITES = {"quick": QUICK, "networks": NETWORKS, "machine": MACHINE}

@@ -85,7 +85,9 @@ def test_every_operation_equals_numpy_on_other_architectures(op, gpu):
         case.check()
 
 
-@pytest.mark.parametrize(("op", "pipe"), [("ffma", PipeClass.FMA), ("lop3", PipeClass.ALU), ("popc", PipeClass.CONVERT)])
+@pytest.mark.parametrize(
+    ("op", "pipe"), [("ffma", PipeClass.FMA), ("lop3", PipeClass.ALU), ("popc", PipeClass.CONVERT)]
+)
 def test_one_chain_shows_the_latency_and_many_the_interval_of_the_pipe(op, pipe):
     unit = H200.pipes[pipe.name.lower()]
     latency = cycles_a_step("pipe_latency", 4, op=op, block_threads=32)
