@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -87,10 +88,15 @@ def make_case(name: str, shape: dict[str, Any], gpu: GpuSpec | None = None, *, s
 
 
 def capture_case(
-    case: Any, gpu: GpuSpec, memory: DeviceMemory | None = None, folder: Path | None = None
+    case: Any,
+    gpu: GpuSpec,
+    memory: DeviceMemory | None = None,
+    folder: Path | None = None,
+    check: Iterable[str] = (),
 ) -> list[CapturedLaunch]:
     """Capture all launches of a case in order, on one device memory (a new one by default). With ``folder``
-    each is written there as it runs (``0.trace``, ``1.trace`` ...), in bounded memory, and read from there."""
+    each is written there as it runs (``0.trace``, ``1.trace`` ...), in bounded memory, and read from there.
+    ``check`` as in :func:`gpusim.capture.launch.capture`."""
     memory = DeviceMemory() if memory is None else memory
     return [
         CapturedLaunch(
@@ -103,6 +109,7 @@ def capture_case(
                 shared_bytes=launch.shared_bytes,
                 memory=memory,
                 to=None if folder is None else folder / f"{index}.trace",
+                check=check,
             ),
             launch.timed,
         )

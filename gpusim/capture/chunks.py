@@ -110,6 +110,7 @@ def close_chunk(
     rows = machine.scattered[: used[at.SCATTERED_ROWS]]
     scattered = np.empty_like(rows)
     pack_accesses(accesses, order, sorted_accesses, rows, scattered)
+    scattered = scattered[: int((sorted_accesses["stride"] == SCATTERED).sum())]
     table = np.empty(warps, WARP)
     table["path"] = path
     table["access_start"] = access_start[:-1]
@@ -159,3 +160,12 @@ def grown(machine: at.Machine, used: tuple[int, int, int], limits: tuple[int, in
             new[:filled] = old[:filled]
             parts[name] = new
     return machine._replace(**parts) if parts else machine
+
+
+def lanes_of(machine: at.Machine, row: np.ndarray) -> tuple[np.ndarray, int]:
+    """(addresses int64[32], lane mask) of one access of the log."""
+    pattern, place = int(row[at.ACCESS_PATTERN]), int(row[at.ACCESS_ADDRESS])
+    stride, mask = pattern >> 32, pattern & at.FULL
+    if stride == SCATTERED:
+        return machine.scattered[place].astype(np.int64), mask
+    return place + stride * np.arange(at.LANES), mask

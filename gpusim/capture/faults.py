@@ -41,7 +41,7 @@ def explain(
         )
     index, warp, lane = int(state.fault_index), int(state.fault_warp), int(state.fault_lane)
     address, size, space = int(state.fault_address), int(state.fault_bytes), int(state.fault_space)
-    place = _place(program, index)
+    place = place_of(program, index)
     who = f"{kernel}: block {_block(state)}, thread {_thread(state, warp, lane)}"
     if status == at.BAD_ADDRESS:
         named = _SPACES.get(space)
@@ -67,7 +67,8 @@ def explain(
     return ExecutionError(f"{kernel}: stopped with status {status}; {place}")
 
 
-def _place(program: Program, index: int) -> str:
+def place_of(program: Program, index: int) -> str:
+    """SASS address, text and source line of an instruction."""
     if not 0 <= index < len(program.texts):
         return "outside the code"
     record = program.instructions[index]
@@ -99,7 +100,7 @@ def _waiting(state: np.record, program: Program) -> str:
                 continue
             mask = int(state.mask[warp, f])
             lanes = "" if mask == int(state.exists[warp]) else f" lanes 0x{mask:08x}"
-            groups.setdefault(_place(program, int(state.pc[warp, f])), []).append(f"{warp}{lanes}")
+            groups.setdefault(place_of(program, int(state.pc[warp, f])), []).append(f"{warp}{lanes}")
     parts = [f"{_warps(warps)} at {place}" for place, warps in groups.items()]
     if exited:
         parts.append(f"{_warps(exited, have=True)} exited")

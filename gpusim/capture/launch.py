@@ -8,7 +8,8 @@ GPU would refuse, runs every block in the interpreter with the arrays written in
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -16,6 +17,8 @@ import numpy as np
 
 from gpusim.capture import layout as at
 from gpusim.capture.arguments import Arguments
+from gpusim.capture.check import Finding, OrderCheck, parse_checks
+from gpusim.capture.check_memory import MemoryCheck
 from gpusim.capture.chunks import close_chunk, new_log
 from gpusim.capture.exceptions import raise_pending
 from gpusim.capture.faults import explain
@@ -51,6 +54,7 @@ def capture(
     memory: DeviceMemory | None = None,
     instruction_limit: int | None = None,
     to: str | os.PathLike[str] | None = None,
+    check: Iterable[str] = (),
 ) -> Trace:
     """Launch ``kernel[grid, block](*args)`` on the emulator and return its trace.
 
@@ -58,19 +62,27 @@ def capture(
     or spec, a capability ``(9, 0)`` or ``"sm_90"``. ``shared_bytes`` is dynamic shared memory. ``memory``
     keeps arrays at their device addresses over several captures. ``instruction_limit`` bounds the executed
     warp instructions. ``to`` is a trace file to write while the launch runs, in bounded memory; the returned
-    trace then reads from it. Without it the trace stays in memory, coded once it is large.
+    trace then reads from it. Without it the trace stays in memory, coded once it is large. ``check``: any of
+    "memory" and "race" (:mod:`gpusim.capture.check`); what they find is the trace's ``findings``, and an invalid
+    access then ends its block, whose warps have no path in the trace, rather than the launch.
 
     Raises UsageError, CompileError, ToolchainError, UnsupportedOpcodeError, LaunchError, AddressError,
     DeadlockError, InstructionLimitError, and OSError where ``to`` cannot be written; the arrays are then as
     before the call, and so is a file at ``to``. A kernel built with ``debug=True`` raises what a thread of it
     has raised, as Numba does after a launch.
     """
+    checks = parse_checks(check)
     launch = _Launch(kernel, grid, block, args, gpu, shared_bytes, memory, instruction_limit)
     program, facts, chunks = launch.prepared.program, launch.facts, launch.run()
+    if checks:
+        checked = CheckedLaunch(launch.packed, checks)
+        chunks = checked.watch(chunks)
     if to is None:
-        return Trace.collect(program, facts, chunks)
-    Trace(program, facts, chunks).save(to)
-    return Trace.load(to)
+        trace = Trace.collect(program, facts, chunks)
+    else:
+        Trace(program, facts, chunks).save(to)
+        trace = Trace.load(to)
+    return replace(trace, findings=checked.findings()) if checks else trace
 
 
 class _Launch:
@@ -229,3 +241,22 @@ class PackedLaunch:
             if self._program_with_lines is not None:
                 program = self._program_with_lines()
             raise explain(residents.status, state, program, self.memory, facts.kernel)
+
+
+class CheckedLaunch:
+    """A packed launch under ``checks``: watches its chunks and, for "memory", takes its bad accesses."""
+
+    def __init__(self, packed: PackedLaunch, checks: frozenset[str]):
+        program, image = packed.prepared.program, packed.prepared.image
+        self._order = OrderCheck(program, packed.facts, image.shared_base, checks)
+        self._memory = MemoryCheck(program, packed.facts, packed.memory)
+        if "memory" in checks:
+            packed.residents.on_fault = self._memory.fault
+
+    def watch(self, chunks: Iterable[Chunk]) -> Iterator[Chunk]:
+        """The chunks, checked as they pass."""
+        return self._order.watch(chunks)
+
+    def findings(self) -> tuple[Finding, ...]:
+        """What has been found, once the chunks are exhausted."""
+        return (*self._memory.findings(), *self._order.findings())

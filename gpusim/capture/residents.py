@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpusim.capture import layout as at
-from gpusim.capture.chunks import grown
+from gpusim.capture.chunks import grown, lanes_of
 from gpusim.capture.emulate import run_blocks
 from gpusim.capture.host_calls import HostCalls
 
@@ -61,6 +61,8 @@ class Residents:
         #: the slot whose block could not go on, and why
         self.failed: Slot | None = None
         self.status = at.DONE
+        #: of a checked launch: (status, state, lane addresses, lane mask) -> whether to go on without the block
+        self.on_fault: Callable[[int, np.record, np.ndarray, int], bool] | None = None
 
     def used(self) -> tuple[int, int, int]:
         """Entries of the log that are filled: runs, accesses, scattered rows."""
@@ -83,8 +85,10 @@ class Residents:
                 yield self._piece(current + open_blocks, open_blocks)
                 self._empty_log()
             elif status != at.DONE:
-                self._fail(self.first, status)
-                return
+                if not self._given_up(self.first, status, current):
+                    self._fail(self.first, status)
+                    return
+                current += 1
             if current < blocks and current >= self._base + piece_blocks:
                 yield self._piece(current, 0)
                 self._empty_log()
@@ -98,6 +102,29 @@ class Residents:
 
     def _empty_log(self) -> None:
         self._last.states[0].used[:] = 0
+
+    def _given_up(self, slot: Slot, status: int, block: int) -> bool:
+        """Whether ``on_fault`` takes the fault of ``block``, which is then as if it had never run, its stores
+        excepted."""
+        state, warps = slot.states[0], int(slot.states[0].warps)
+        if self.on_fault is None:
+            return False
+        used = [int(n) for n in state.used]
+        first = (block - self._base) * warps
+        last = self.machine.accesses[max(0, used[at.ACCESSES] - 1)]
+        address, mask = np.full(at.LANES, int(state.fault_address)), 1 << int(state.fault_lane)
+        if used[at.ACCESSES] and last[at.ACCESS_WARP] == first + int(state.fault_warp):
+            address, mask = lanes_of(self.machine, last)
+        if not self.on_fault(status, state, address, mask):
+            return False
+        for part, column, rows in ((at.RUNS, at.RUN_WARP, "runs"), (at.ACCESSES, at.ACCESS_WARP, "accesses")):
+            log = getattr(self.machine, rows)
+            keys = log[: used[part], column].astype(np.int64)
+            kept = (keys < first) | (keys >= first + warps)
+            state.used[part] = kept.sum()
+            log[: int(kept.sum())] = log[: used[part]][kept]
+        state.started = 0
+        return True
 
     def _fail(self, slot: Slot, status: int) -> None:
         self.failed, self.status = slot, status
@@ -145,8 +172,12 @@ class Residents:
                 elif status == at.PREEMPTED:
                     moved = slow = True
                 elif status != at.GRID_WAIT:
-                    self._fail(slot, status)
-                    return pending
+                    if not self._given_up(slot, status, slot.block):
+                        self._fail(slot, status)
+                        return pending
+                    resident.remove(slot)
+                    free.append(slot)
+                    moved = True
             crowded = len(resident) >= _MAX_SLOW
             if pending < end and resident and (slow and not crowded or not moved):
                 slot = free.pop() if free else self._open()

@@ -5,64 +5,107 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import click
 
+from gpusim.capture.check import parse_checks
 from gpusim.commands.options import HELP, format_option, gpu_option
 from gpusim.errors import UsageError
 from gpusim.gpus.load import load_gpu
+from gpusim.gpus.spec import GpuSpec
 from gpusim.report.tables import format_records
-from gpusim.suite import capture_case, make_case, parse_request
+from gpusim.suite import CapturedLaunch, capture_case, make_case, parse_request
 
-WRONG_RESULT = 1
+#: Exit codes: the result is not NumPy's; a check has found something.
+WRONG_RESULT = FINDINGS = 1
 
 
 @click.command(context_settings=HELP)
 @click.argument("kernel")
 @gpu_option()
 @click.option(
-    "-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path), help="Trace file to write."
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Trace file to write; needed without --check."
 )
 @click.option("--small", is_flag=True, help="Start from the kernel's small shape instead of its default.")
+@click.option(
+    "--check",
+    "checks",
+    metavar="memory,race",
+    help="Look for invalid, misaligned and uninitialised accesses (memory) and hazards in shared memory (race).",
+)
 @format_option()
-def capture(kernel: str, gpu: str, output: Path, small: bool, form: str) -> int:
+def capture(kernel: str, gpu: str, output: Path | None, small: bool, checks: str | None, form: str) -> int:
     """Capture KERNEL[:axis=value,...] for a GPU, check its result against NumPy, write its trace.
 
-    A kernel of several launches writes one file each: OUT.0.trace, OUT.1.trace and so on.
+    A kernel of several launches writes one file each: OUT.0.trace, OUT.1.trace and so on. With --check the
+    findings are printed, and no trace is written if there are any (exit code 1).
 
     \b
     Examples:
       gpusim capture saxpy:n=65536 --gpu h200 -o saxpy.trace
       gpusim capture pointer_chase --small -o chase.trace
+      gpusim capture reduce_sum --small --check memory,race
     """
-    if not output.parent.is_dir():  # before the work, not after it
+    if output is None and checks is None:
+        raise UsageError("give -o FILE to write the trace to, or --check")
+    if output is not None and not output.parent.is_dir():  # before the work, not after it
         raise UsageError(f"there is no folder {output.parent} to write {output.name} into")
+    chosen = parse_checks(filter(None, (name.strip() for name in checks.split(",")))) if checks else frozenset()
     name, shape = parse_request(kernel)
     spec = load_gpu(gpu)
     case = make_case(name, shape, spec, small=small)
+    if output is None:
+        launches = capture_case(case, spec, check=chosen)
+        return _verdict(name, case, spec, launches, bool(checks), form)
     with tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent) as folder:
-        launches = capture_case(case, spec, folder=Path(folder))
-        try:
-            case.check()
-        except AssertionError as error:
-            detail = " ".join(str(error).split())
-            click.echo(f"error: {name} on {spec.name}: the result differs from NumPy's: {detail}", err=True)
-            return WRONG_RESULT
-        records = []
-        for index, launch in enumerate(launches):
-            path = output
-            if len(launches) > 1:
-                path = output.with_name(f"{output.stem}.{index}{output.suffix or '.trace'}")
-            os.replace(Path(folder) / f"{index}.trace", path)
-            records.append(
-                {
-                    "file": str(path),
-                    "kernel": launch.trace.launch.kernel,
-                    "timed": launch.timed,
-                    "blocks": launch.trace.launch.blocks,
-                    "warp_instructions": launch.trace.warp_instructions,
-                    "bytes": path.stat().st_size,
-                }
-            )
-    click.echo(format_records(records, form))
+        launches = capture_case(case, spec, folder=Path(folder), check=chosen)
+        code = _verdict(name, case, spec, launches, bool(checks), form)
+        if code:
+            return code
+        records = [_keep(Path(folder), output, index, launches) for index in range(len(launches))]
+    if not checks:
+        click.echo(format_records(records, form))
     return 0
+
+
+def _verdict(
+    name: str, case: Any, spec: GpuSpec, launches: list[CapturedLaunch], checked: bool, form: str
+) -> int:
+    """Exit code of what was captured; prints the findings of a checked capture, none too."""
+    findings = [
+        {"launch": index, "kernel": launch.trace.launch.kernel, **finding.as_record()}
+        for index, launch in enumerate(launches)
+        for finding in launch.trace.findings
+    ]
+    if findings:
+        click.echo(format_records(findings, form))
+        click.echo(f"{name} on {spec.name}: {len(findings)} findings", err=True)
+        return FINDINGS
+    try:
+        case.check()
+    except AssertionError as error:
+        detail = " ".join(str(error).split())
+        click.echo(f"error: {name} on {spec.name}: the result differs from NumPy's: {detail}", err=True)
+        return WRONG_RESULT
+    if checked:
+        click.echo(format_records([], form))
+        click.echo(f"{name} on {spec.name}: no findings", err=True)
+    return 0
+
+
+def _keep(folder: Path, output: Path, index: int, launches: list[CapturedLaunch]) -> dict[str, object]:
+    """Move one launch's file from ``folder`` to where it was asked for; returns its row of the table."""
+    path = output
+    if len(launches) > 1:
+        path = output.with_name(f"{output.stem}.{index}{output.suffix or '.trace'}")
+    os.replace(folder / f"{index}.trace", path)
+    trace = launches[index].trace
+    return {
+        "file": str(path),
+        "kernel": trace.launch.kernel,
+        "timed": launches[index].timed,
+        "blocks": trace.launch.blocks,
+        "warp_instructions": trace.warp_instructions,
+        "bytes": path.stat().st_size,
+    }

@@ -60,12 +60,14 @@ class Trace:
 
     ``chunk_list`` holds the chunks as they were recorded, parts of long blocks included: a list, a
     :class:`gpusim.trace.kept.KeptChunks`, or for a trace opened from a file a
-    :class:`gpusim.trace.file.StoredChunks`, which reads and checks them one by one.
+    :class:`gpusim.trace.file.StoredChunks`, which reads and checks them one by one. ``findings`` is what a checked
+    capture found wrong (:class:`gpusim.capture.check.Finding`); no file holds it.
     """
 
     program: Program
     launch: Launch
     chunk_list: Iterable[Chunk] = field(default_factory=list)
+    findings: tuple = ()
 
     def chunks(self) -> Iterator[Chunk]:
         """Yield the chunks in block order, each of whole blocks; may be called again to start over."""

@@ -1,0 +1,221 @@
+"""What ``check=("memory", "race")`` finds, and what it leaves alone, with thread pairs and source lines."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from numba import cuda, float32, int32
+
+from gpusim import cli
+from gpusim.capture.launch import capture
+from gpusim.errors import UsageError
+
+BOTH = ("memory", "race")
+
+
+@cuda.jit
+def unordered(out):
+    room = cuda.shared.array(64, float32)
+    t = cuda.threadIdx.x
+    room[t] = t  # written here,
+    out[t] = room[63 - t]  # read there, no barrier between
+
+
+@cuda.jit
+def ordered(out):
+    room = cuda.shared.array(64, float32)
+    t = cuda.threadIdx.x
+    for k in range(4):
+        room[t] = t + k
+        cuda.syncthreads()
+        out[t] += room[63 - t]
+        cuda.syncthreads()
+
+
+@cuda.jit
+def one_barrier_short(out):
+    room = cuda.shared.array(64, float32)
+    t = cuda.threadIdx.x
+    for k in range(4):
+        room[t] = t + k
+        cuda.syncthreads()
+        out[t] += room[63 - t]
+
+
+@cuda.jit
+def same_place(out):
+    room = cuda.shared.array(1, int32)
+    t = cuda.threadIdx.x
+    room[0] = t
+    cuda.syncthreads()
+    out[t] = room[0]
+
+
+@cuda.jit
+def counted(out):
+    room = cuda.shared.array(1, int32)
+    t = cuda.threadIdx.x
+    if t == 0:
+        room[0] = 0
+    cuda.syncthreads()
+    cuda.atomic.add(room, 0, 1)
+    cuda.syncthreads()
+    out[t] = room[0]
+
+
+@cuda.jit
+def counted_without_start(out):
+    room = cuda.shared.array(1, int32)
+    t = cuda.threadIdx.x
+    cuda.atomic.add(room, 0, 1)
+    cuda.syncthreads()
+    out[t] = room[0]
+
+
+@cuda.jit
+def half_filled(out):
+    room = cuda.shared.array(64, float32)
+    t = cuda.threadIdx.x
+    if t < 32:
+        room[t] = t
+    cuda.syncthreads()
+    out[t] = room[63 - t]
+
+
+@cuda.jit
+def local_gap(out, places, n):
+    room = cuda.local.array(64, int32)
+    t = cuda.threadIdx.x
+    for k in range(n):
+        room[places[k]] = k * t
+    for k in range(64):
+        out[t] += room[places[k]]
+
+
+@cuda.jit
+def some_leave(out):
+    room = cuda.shared.array(128, float32)
+    t = cuda.threadIdx.x
+    if t >= 64:
+        return
+    room[t] = t
+    cuda.syncthreads()
+    out[t] = room[63 - t]
+
+
+@cuda.jit
+def overrun(values, out, n):
+    i = cuda.grid(1)
+    out[i] = values[i + n]
+
+
+def findings(kernel, *args, block=64, grid=1, gpu="sm_90", check=BOTH):
+    return capture(kernel, grid, block, args, gpu=gpu, check=check).findings
+
+
+def line(kernel, offset: int) -> str:
+    return f"test_capture_checks.py:{kernel.py_func.__code__.co_firstlineno + offset})"
+
+
+@pytest.mark.parametrize("gpu", ["sm_80", "sm_90", "sm_120"])
+def test_a_missing_barrier_is_a_hazard_with_both_lines_and_threads(gpu):
+    out = np.zeros(64, np.float32)
+    hazard = next(f for f in findings(unordered, out, gpu=gpu) if f.tool == "racecheck")
+    assert hazard.what == "Read-write hazard on __shared__ memory"
+    assert hazard.where.endswith(line(unordered, 5)) and "LDS" in hazard.where
+    assert hazard.other_where.endswith(line(unordered, 4)) and "STS" in hazard.other_where
+    assert hazard.thread[0] + hazard.other_thread[0] == 63
+    assert hazard.thread[0] // 32 != hazard.other_thread[0] // 32
+    assert out[63] == 0 and out[0] in (0, 63), "the arrays come out"
+
+
+def test_a_barrier_that_is_missing_in_a_loop_is_found_without_bad_luck():
+    hazards = findings(one_barrier_short, np.zeros(64, np.float32))  # one for each copy of the unrolled loop
+    assert {h.what for h in hazards} == {"Read-write hazard on __shared__ memory"}
+    assert all(h.where.endswith(line(one_barrier_short, 7)) for h in hazards)
+    assert all(h.other_where.endswith(line(one_barrier_short, 5)) for h in hazards)
+
+
+def test_two_writers_of_a_byte_are_a_hazard():
+    (hazard,) = findings(same_place, np.zeros(64, np.int32))
+    assert hazard.what == "Write-write hazard on __shared__ memory" and hazard.detail.startswith("byte 0")
+    assert hazard.where == hazard.other_where and hazard.where.endswith(line(same_place, 4))
+
+
+@pytest.mark.parametrize("kernel", [ordered, counted, some_leave])
+def test_ordered_kernels_have_no_findings(kernel):
+    out = np.zeros(64 if kernel is not some_leave else 128, np.float32 if kernel is not counted else np.int32)
+    assert findings(kernel, out, block=len(out)) == ()
+
+
+def test_atomics_are_no_hazard_but_need_a_first_value():
+    (finding,) = findings(counted_without_start, np.zeros(64, np.int32))
+    assert finding.tool == "initcheck" and "ATOMS" in finding.where
+
+
+def test_shared_memory_that_nobody_wrote_is_named_with_its_byte():
+    (finding,) = findings(half_filled, np.zeros(64, np.float32))
+    assert finding.tool == "initcheck" and finding.count == 32
+    assert finding.what == "Uninitialized __shared__ memory read of size 4 bytes"
+    assert finding.thread == (0, 0, 0) and finding.detail == "byte 252 was never written"
+    assert finding.where.endswith(line(half_filled, 7))
+
+
+def test_local_memory_that_a_thread_did_not_write_is_named():
+    out = np.zeros(64, np.int32)
+    places = np.random.default_rng(1).permutation(64).astype(np.int32)
+    assert findings(local_gap, out, places, 64) == ()
+    missing = findings(local_gap, out, places, 63)
+    assert {f.tool for f in missing} == {"initcheck"} and sum(f.count for f in missing) == 64
+    assert all("__local__" in f.what and "LDL" in f.where for f in missing)
+
+
+def test_invalid_accesses_are_counted_over_blocks_and_the_rest_runs():
+    values, out = np.arange(256, dtype=np.float32), np.zeros(256, np.float32)
+    (finding,) = findings(overrun, values, out, 70, grid=4, block=64)
+    assert finding.tool == "memcheck" and finding.what == "Invalid __global__ read of size 4 bytes"
+    assert (finding.block, finding.thread) == ((2, 0, 0), (58, 0, 0)) and finding.count == 6 + 32
+    assert "0 bytes behind the end of argument 0" in finding.detail and finding.where.endswith(line(overrun, 3))
+    assert (out[:160] == np.arange(70, 230)).all() and (out[192:] == 0).all()
+
+
+def test_misaligned_accesses_are_found():
+    @cuda.jit
+    def second(values, out):
+        out[cuda.grid(1)] = values[1]
+
+    buffer = np.zeros(64, np.uint8)
+    odd = np.ndarray((2,), np.float64, buffer.data, strides=(12,))
+    (finding,) = findings(second, odd, np.zeros(4), block=4)
+    assert finding.what.startswith("Misaligned") and finding.what.endswith("read of size 8 bytes")
+    assert finding.count == 4 and "is not a multiple of 8" in finding.detail
+
+
+def test_one_check_does_not_do_the_others_work():
+    out = np.zeros(64, np.float32)
+    assert {f.tool for f in findings(unordered, out, check=("race",))} == {"racecheck"}
+    assert {f.tool for f in findings(unordered, out, check=("memory",))} == {"initcheck"}
+    assert capture(unordered, 1, 64, (out,), gpu="sm_90").findings == ()
+
+
+def test_an_unknown_check_is_refused():
+    with pytest.raises(UsageError, match="no check 'racy'; there are memory, race"):
+        findings(ordered, np.zeros(64, np.float32), check=("racy",))
+
+
+def test_the_command_prints_findings_and_exits_with_1_or_0(capsys, tmp_path, monkeypatch):
+    assert cli.run(["capture", "reduce_sum", "--small", "--check", "memory,race", "--format", "json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out) == [] and "no findings" in err
+    case = type("Case", (), {"check": lambda self: None})()
+    trace = capture(half_filled, 1, 64, (np.zeros(64, np.float32),), gpu="h200", check=BOTH)
+    launch = type("Launch", (), {"trace": trace, "timed": True})()
+    monkeypatch.setattr("gpusim.commands.capture.make_case", lambda *_, **__: case)
+    monkeypatch.setattr("gpusim.commands.capture.capture_case", lambda *_, **__: [launch])
+    target = tmp_path / "x.trace"
+    assert cli.run(["capture", "reduce_sum", "--check", "memory", "--format", "json", "-o", str(target)]) == 1
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["tool"] == "initcheck" and row["thread"] == "(0, 0, 0)" and not list(tmp_path.iterdir())
+    assert cli.run(["capture", "reduce_sum"]) == 2
