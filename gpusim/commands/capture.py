@@ -48,7 +48,7 @@ def capture(kernel: str, gpu: str, output: Path | None, small: bool, checks: str
       gpusim capture reduce_sum --small --check memory,race
     """
     if output is None and checks is None:
-        raise UsageError("give -o FILE to write the trace to, or --check")
+        raise UsageError("give --output FILE to write the trace to, or --check")
     if output is not None and not output.parent.is_dir():  # before the work, not after it
         raise UsageError(f"there is no folder {output.parent} to write {output.name} into")
     chosen = parse_checks(filter(None, (name.strip() for name in checks.split(",")))) if checks else frozenset()
