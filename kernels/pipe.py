@@ -77,7 +77,7 @@ def _maker(build, steps: int, chains: int):
 
         def check() -> None:
             compare = np.testing.assert_allclose if row.tolerance else np.testing.assert_array_equal
-            bound = {"rtol": row.tolerance} if row.tolerance else {}
+            bound = {"rtol": row.tolerance, "atol": row.absolute_tolerance} if row.tolerance else {}
             expected = row.advance(starts, length)
             compare(once, expected, **bound)
             expected = starts

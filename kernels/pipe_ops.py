@@ -25,7 +25,8 @@ class Op:
     ``machine``: the SASS that the steps become on sm_90. ptxas deals out a step that two pipes can run
     to both in turn (integer additions, half-precision FMAs), or needs two instructions for it (sine).
     ``a``, ``b``: the operands of every step. ``tolerance``: the relative error of the result that the
-    check admits (0: bit by bit). ``halves``: a word holds two half-precision numbers.
+    check admits (0: bit by bit), ``absolute_tolerance`` the absolute one besides, for a sine near zero, whose
+    error the PTX ISA bounds absolutely. ``halves``: a word holds two half-precision numbers.
     """
 
     ptx: str
@@ -35,6 +36,7 @@ class Op:
     a: float
     b: float
     tolerance: float = 0.0
+    absolute_tolerance: float = 0.0
     halves: bool = False
 
     @property
@@ -158,7 +160,14 @@ OPS = {
         1e-5,
     ),
     "mufu_sin": Op(
-        "sin.approx.ftz.f32 $0, $1;", ("FMUL.RZ", "MUFU.SIN"), _SINGLE, _singles(lambda x, a, b: np.sin(x)), 0, 0, 1e-4
+        "sin.approx.ftz.f32 $0, $1;",
+        ("FMUL.RZ", "MUFU.SIN"),
+        _SINGLE,
+        _singles(lambda x, a, b: np.sin(x)),
+        0,
+        0,
+        tolerance=1e-5,
+        absolute_tolerance=4e-6,
     ),
     "frnd": Op(
         "cvt.rmi.ftz.f32.f32 $0, $1;", ("FRND.FTZ.FLOOR",), _SINGLE, _singles(lambda x, a, b: np.floor(x)), 0, 0
