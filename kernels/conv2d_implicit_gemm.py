@@ -12,6 +12,7 @@ import numpy as np
 from numba import cuda, float32
 
 from .case import Case, Kernel, Launch, blocks_for, require_positive
+from .division import divide
 from .gemm_operand import fetch_across, write_tile
 from .gemm_tile import TILES, accumulator
 from .precision import require_choice
@@ -26,13 +27,12 @@ def _fetch_pixels(filter_size: int, stride: int, padding: int, width: int):
     def fetch(source, row, k, k_end, values):
         image, out_height, out_width = source
         _, height, columns, channels = image.shape
-        channel = k % channels
-        tap = k // channels
-        out_x = row % out_width
-        rest = row // out_width
-        y = rest % out_height * stride - padding + tap // filter_size
-        x = out_x * stride - padding + tap % filter_size
-        batch = rest // out_height
+        tap, channel = divide(k, channels)
+        tap_y, tap_x = divide(tap, filter_size)
+        rest, out_x = divide(row, out_width)
+        batch, out_y = divide(rest, out_height)
+        y = out_y * stride - padding + tap_y
+        x = out_x * stride - padding + tap_x
         inside = batch < image.shape[0] and k < k_end
         if inside and 0 <= y and y < height and 0 <= x and x < columns:
             start = ((batch * height + y) * columns + x) * channels + channel

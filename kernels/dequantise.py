@@ -24,11 +24,9 @@ PACKED = 8  # int4 values of a 32-bit word
 
 @functools.cache
 def _int8_kernel(width: int):
-    halves = min(width, 8)
-
     @cuda.jit
     def dequant_int8(quantised, scales, out):
-        """A block a row: ``width`` bytes by one load, written as one or two vectors of halves."""
+        """A block a row: ``width`` bytes by one load, as many halves by one store."""
         row = cuda.blockIdx.x
         columns = quantised.shape[1]
         scale = scales[row]
@@ -39,8 +37,7 @@ def _int8_kernel(width: int):
             load_vector(narrow, 0, quantised, start, width)
             for i in range(width):
                 wide[i] = half(float32(narrow[i]) * scale)
-            for i in range(0, width, halves):
-                store_vector(out, start + i, wide, i, halves)
+            store_vector(out, start, wide, 0, width)
 
     return dequant_int8
 
@@ -103,7 +100,7 @@ def make_int8(*, rows: int, columns: int, block_threads: int, seed: int = 0) -> 
         expected = quantised * scales[:, None].astype(np.float64)
         np.testing.assert_allclose(out, expected, rtol=tolerance("float16"))
 
-    kernel = _int8_kernel(vector_width(np.int8, columns))
+    kernel = _int8_kernel(vector_width(np.float16, columns))
     return Case(
         launches=(Launch(kernel, (rows,), (block_threads,), (quantised, scales, out)),),
         check=check,
@@ -182,7 +179,7 @@ _GROUPED = {
 KERNELS = {
     "dequant_int8": Kernel(
         name="dequant_int8",
-        purpose="sixteen bytes in and thirty-two out an access; byte extraction and conversions between",
+        purpose="eight bytes in and sixteen out an access; byte extraction and conversions between",
         axes={
             "rows": (16, 1024, 4096),
             "columns": (100, 1024, 4096),

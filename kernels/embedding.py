@@ -9,8 +9,11 @@ from numba import cuda, float32
 
 from .case import Case, Kernel, Launch, blocks_for, require_block, require_positive
 from .precision import stored_type
-from .vector import copy_vector, load_vector, vector_width
+from .vector import copy_vector, vector_width
 from .warp import WARP
+
+#: Gradients that a lane loads before it adds the first.
+UNROLL = 4
 
 
 @functools.cache
@@ -30,26 +33,26 @@ def _gather(width: int):
     return embedding_gather
 
 
-@functools.cache
-def _scatter(dtype: str, width: int):
-    stored = stored_type(dtype)
-
-    @cuda.jit
-    def scatter_add(tokens, gradients, table):
-        """A warp a token: each lane adds the elements of one vector to the table's row."""
-        lane = cuda.threadIdx.x % WARP
-        token = cuda.grid(1) // WARP
-        columns = table.shape[1]
-        if token >= tokens.size:
-            return
-        row = tokens[token]
-        values = cuda.local.array(width, stored)
-        for column in range(lane * width, columns, WARP * width):
-            load_vector(values, 0, gradients, token * columns + column, width)
-            for i in range(width):
-                cuda.atomic.add(table, (row, column + i), float32(values[i]))
-
-    return scatter_add
+@cuda.jit
+def scatter_add(tokens, gradients, table):
+    """A warp a token, lanes along the row: a warp's atomics fall into as few sectors as they can."""
+    lane = cuda.threadIdx.x % WARP
+    token = cuda.grid(1) // WARP
+    if token >= tokens.size:
+        return
+    row = tokens[token]
+    columns = table.shape[1]
+    values = cuda.local.array(UNROLL, float32)
+    for first in range(lane, columns, WARP * UNROLL):
+        # All loads before the first addition: the compiler must not move them over it.
+        for i in range(UNROLL):
+            column = first + i * WARP
+            if column < columns:
+                values[i] = float32(gradients[token, column])
+        for i in range(UNROLL):
+            column = first + i * WARP
+            if column < columns:
+                cuda.atomic.add(table, (row, column), values[i])
 
 
 def _tokens(rng, tokens: int, vocabulary: int, skew: float) -> np.ndarray:
@@ -115,10 +118,9 @@ def make_scatter(
         # Additions come in any order: the error is relative to the sum of the terms' sizes.
         assert np.all(np.abs(table - expected) <= 1e-5 * sizes), "a row's sum is off"
 
-    kernel = _scatter(dtype, vector_width(dtype, columns))
     grid = (blocks_for(tokens * WARP, block_threads),)
     return Case(
-        launches=(Launch(kernel, grid, (block_threads,), (chosen, gradients, table)),),
+        launches=(Launch(scatter_add, grid, (block_threads,), (chosen, gradients, table)),),
         check=check,
         work={
             "bytes_read": float(gradients.nbytes) + 8.0 * tokens,

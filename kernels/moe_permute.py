@@ -13,6 +13,7 @@ import numpy as np
 from numba import cuda, int32
 
 from .case import Case, Kernel, Launch, blocks_for, require_positive
+from .division import divide
 from .precision import stored_type
 from .vector import copy_vector, vector_width
 from .warp import ALL_LANES, WARP
@@ -109,7 +110,7 @@ def _gather(width: int):
         columns = hidden.shape[1]
         if row >= sources.size:
             return
-        token = sources[row] // per_token
+        token, _ = divide(sources[row], per_token)
         for column in range(lane * width, columns, WARP * width):
             copy_vector(out, row * columns + column, hidden, token * columns + column, width)
 

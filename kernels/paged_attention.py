@@ -22,6 +22,7 @@ from .warp import WARP, warp_sum
 
 PAGE_TOKENS = 16
 WARPS = 4
+OWN_TOKENS = PAGE_TOKENS // WARPS
 LOWEST = -1e30
 LOG2_E = math.log2(math.e)
 
@@ -31,11 +32,13 @@ def _kernel(dtype: str, head_dim: int, group: int):
     stored = stored_type(dtype)
     width = head_dim // WARP  # elements of a head that a lane holds
     own = group * width
+    loaded = OWN_TOKENS * width
     combined = WARPS * group * head_dim
 
     @cuda.jit
     def paged_attention_decode(queries, keys, values, tables, lengths, scale, partial, peaks, sums):
-        """``queries`` [sequence, head, d]; ``keys``, ``values`` [page, token, key head, d].
+        """``queries`` [sequence, head, d]; ``keys``, ``values`` [page, token, key head, d], finite
+        also where a sequence's last page has no token yet.
 
         Writes, a split of the context: ``partial`` [sequence, head, split, d] (not yet divided),
         ``peaks`` and ``sums`` [sequence, head, split] of its softmax, in powers of two.
@@ -47,8 +50,9 @@ def _kernel(dtype: str, head_dim: int, group: int):
         result = cuda.local.array(own, float32)
         peak = cuda.local.array(group, float32)
         total = cuda.local.array(group, float32)
-        taken = cuda.local.array(width, stored)
-        score = cuda.local.array(group, float32)
+        key = cuda.local.array(loaded, stored)
+        value = cuda.local.array(loaded, stored)
+        score = cuda.local.array(OWN_TOKENS, float32)
         lane, warp = cuda.threadIdx.x % WARP, cuda.threadIdx.x // WARP
         key_head, sequence, split = cuda.blockIdx.x, cuda.blockIdx.y, cuda.blockIdx.z
         heads, key_heads = queries.shape[1], keys.shape[2]
@@ -57,34 +61,44 @@ def _kernel(dtype: str, head_dim: int, group: int):
         first_page = split * pages_per_split
         for g in range(group):
             start = (sequence * heads + key_head * group + g) * head_dim + lane * width
-            load_vector(taken, 0, queries, start, width)
+            load_vector(key, 0, queries, start, width)
             peak[g] = float32(LOWEST)
             total[g] = float32(0)
             for i in range(width):
-                query[g * width + i] = float32(taken[i]) * scale
+                query[g * width + i] = float32(key[i]) * scale
                 result[g * width + i] = float32(0)
 
-        for page in range(first_page, min(first_page + pages_per_split, pages)):
-            where = tables[sequence, page]
-            in_page = min(PAGE_TOKENS, lengths[sequence] - page * PAGE_TOKENS)
-            for token in range(warp, in_page, WARPS):
-                start = ((where * PAGE_TOKENS + token) * key_heads + key_head) * head_dim + lane * width
-                load_vector(taken, 0, keys, start, width)
-                for g in range(group):
-                    score[g] = float32(0)
+        end_page = min(first_page + pages_per_split, pages)
+        where = tables[sequence, min(first_page, pages - 1)]
+        for page in range(first_page, end_page):
+            # A warp takes four tokens of a page; all eight loads are on their way before the first is used.
+            first_token = where * PAGE_TOKENS + warp * OWN_TOKENS
+            known = lengths[sequence] - page * PAGE_TOKENS - warp * OWN_TOKENS
+            for t in range(OWN_TOKENS):
+                start = ((first_token + t) * key_heads + key_head) * head_dim + lane * width
+                load_vector(key, t * width, keys, start, width)
+                load_vector(value, t * width, values, start, width)
+            where = tables[sequence, min(page + 1, end_page - 1)]
+            for g in range(group):
+                higher = peak[g]
+                for t in range(OWN_TOKENS):
+                    product = float32(0)
                     for i in range(width):
-                        score[g] += query[g * width + i] * float32(taken[i])
-                load_vector(taken, 0, values, start, width)
-                for g in range(group):
-                    new = warp_sum(score[g])
-                    higher = max(peak[g], new)
-                    rescale = libdevice.exp2f(peak[g] - higher)
-                    weight = libdevice.exp2f(new - higher)
-                    peak[g] = higher
-                    total[g] = total[g] * rescale + weight
+                        product += query[g * width + i] * float32(key[t * width + i])
+                    product = warp_sum(product)
+                    score[t] = product if t < known else float32(LOWEST)
+                    higher = max(higher, score[t])
+                rescale = libdevice.exp2f(peak[g] - higher)
+                peak[g] = higher
+                total[g] *= rescale
+                for i in range(width):
+                    result[g * width + i] *= rescale
+                for t in range(OWN_TOKENS):
+                    # No branch around the products: the values' loads would sink into it.
+                    weight = libdevice.exp2f(score[t] - higher) if t < known else float32(0)
+                    total[g] += weight
                     for i in range(width):
-                        j = g * width + i
-                        result[j] = result[j] * rescale + weight * float32(taken[i])
+                        result[g * width + i] += weight * float32(value[t * width + i])
 
         for g in range(group):
             for i in range(width):
@@ -99,14 +113,14 @@ def _kernel(dtype: str, head_dim: int, group: int):
             highest = float32(LOWEST)
             for w in range(WARPS):
                 highest = max(highest, warp_peaks[w, g])
-            value = float32(0)
+            summed = float32(0)
             weights = float32(0)
             for w in range(WARPS):
                 rescale = libdevice.exp2f(warp_peaks[w, g] - highest)
-                value += warp_results[(w * group + g) * head_dim + d] * rescale
+                summed += warp_results[(w * group + g) * head_dim + d] * rescale
                 weights += warp_sums[w, g] * rescale
             row = (sequence * heads + key_head * group + g) * splits + split
-            partial[row * head_dim + d] = value
+            partial[row * head_dim + d] = summed
             if d == 0:
                 peaks[row] = highest
                 sums[row] = weights
@@ -221,7 +235,7 @@ KERNELS = {
             "heads": 32,
             "kv_heads": 8,
             "head_dim": 128,
-            "splits": 4,
+            "splits": 8,
             "dtype": "float16",
         },
         small={

@@ -8,6 +8,7 @@ import numpy as np
 from numba import cuda, float32, int32
 
 from .case import Case, Kernel, Launch, blocks_for, require_block, require_positive
+from .division import divide
 
 
 @functools.cache
@@ -15,8 +16,7 @@ def _maximum(window: int, stride: int):
     @cuda.jit
     def maxpool2d(image, padding, out, places):
         """``image`` [plane, y, x]; ``places`` the winner's y x width + x, the first of equals."""
-        x = cuda.grid(1) % out.shape[2]
-        y = cuda.grid(1) // out.shape[2]
+        y, x = divide(cuda.grid(1), out.shape[2])
         plane = cuda.blockIdx.y
         if y >= out.shape[1]:
             return
@@ -41,8 +41,7 @@ def _mean(window: int, stride: int):
     @cuda.jit
     def avgpool2d(image, padding, out):
         """The mean over the part of the window inside the image."""
-        x = cuda.grid(1) % out.shape[2]
-        y = cuda.grid(1) // out.shape[2]
+        y, x = divide(cuda.grid(1), out.shape[2])
         plane = cuda.blockIdx.y
         if y >= out.shape[1]:
             return

@@ -12,6 +12,7 @@ import numpy as np
 from numba import cuda, float32
 
 from .case import Case, Kernel, Launch, require_block, require_positive
+from .division import divide
 from .precision import require_choice, stored_type, tolerance
 
 BASE = 10_000.0
@@ -24,8 +25,7 @@ def _kernel(pairing: str, dtype: str):
 
     @cuda.jit(device=True)
     def turn(heads, token, pair_index, table, position, pairs):
-        head = pair_index // pairs
-        pair = pair_index % pairs
+        head, pair = divide(pair_index, pairs)
         first = 2 * pair if interleaved else pair
         second = first + 1 if interleaved else pair + pairs
         cosine, sine = table[position, pair], table[position, pairs + pair]
@@ -101,7 +101,7 @@ def make(
 KERNELS = {
     "rope": Kernel(
         name="rope",
-        purpose="in-place update by pairs, index division, a small table that the caches keep",
+        purpose="in-place update by pairs, a division an index, a small table that the caches keep",
         axes={
             "tokens": (1, 16, 256, 2048),
             "heads": (8, 32, 64),
