@@ -66,4 +66,30 @@ MACHINE = (
     ("local_memory_spill", {"blocks": 1}),
 )
 
-SUITES = {"quick": QUICK, "networks": NETWORKS, "machine": MACHINE}
+#: Parts of one decoder layer of Llama 3 8B, and its sampling, while eight sequences decode: width 4096, 32 heads
+#: of 128, 8 key heads, feed-forward 14,336 (Grattafiori et al., "The Llama 3 Herd of Models", 2024, table 3),
+#: 128,256 tokens. The projection is that of one sequence, with int4 weights.
+LLAMA_DECODE = (
+    ("rmsnorm", {"rows": 8, "columns": 4096}),
+    ("rope", {"tokens": 8, "heads": 32, "kv_heads": 8, "head_dim": 128}),
+    ("paged_attention_decode", {"sequences": 8, "context": 1024, "heads": 32, "kv_heads": 8, "head_dim": 128}),
+    ("gemv_w4a16", {"rows": 1024, "columns": 4096}),  # the projection to keys
+    ("silu_mul", {"rows": 8, "columns": 14_336}),
+    ("sample_gumbel", {"rows": 8, "vocabulary": 128_256}),
+)
+
+#: Layers of ResNet-50 at batch 1 (He et al., "Deep Residual Learning for Image Recognition", 2016, table 1).
+RESNET50 = (
+    ("maxpool2d", {"planes": 64, "height": 112, "width": 112, "window": 3, "stride": 2, "padding": 1}),
+    ("conv2d_implicit_gemm", {"batch": 1, "channels": 64, "size": 56, "filters": 64}),  # conv2_x, 3 x 3
+    ("conv2d_implicit_gemm", {"batch": 1, "channels": 256, "size": 14, "filters": 256}),  # conv4_x, 3 x 3
+    ("avgpool2d", {"planes": 2048, "height": 7, "width": 7, "window": 7, "stride": 1, "padding": 0}),
+)
+
+SUITES = {
+    "quick": QUICK,
+    "networks": NETWORKS,
+    "machine": MACHINE,
+    "llama_decode": LLAMA_DECODE,
+    "resnet50": RESNET50,
+}
