@@ -37,7 +37,9 @@ class Outcomes(unittest.TestResult):
         if error[0].__name__ == "Skipped":  # pytest.importorskip() outside pytest
             self.of[test.id()] = ["skipped", str(error[1])]
             return
-        lines = self._exc_info_to_string(error, test).strip().splitlines()
+        text = self._exc_info_to_string(error, test).strip()
+        print(f"{test.id()}\n{text}\n", file=sys.stderr, flush=True)
+        lines = text.splitlines()
         self.of[test.id()] = ["failed", lines[-1].strip()]
 
     def addFailure(self, test, error):

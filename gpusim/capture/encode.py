@@ -106,7 +106,8 @@ def encode(
         matrix[n + i, at.D_OWN] = -1
     bank_start, bank_bytes, position = {}, {}, 0
     for bank in sorted(image.constants):
-        bank_start[bank], bank_bytes[bank] = position, len(image.constants[bank])
+        # Code reads whole words: a last parameter of one or two bytes is read with what lies behind it.
+        bank_start[bank], bank_bytes[bank] = position, -(-len(image.constants[bank]) // 4) * 4
         position += -(-len(image.constants[bank]) // 16) * 16
     encoder = _Encoder(rows, registers, uniforms, index_of, bank_start, bank_bytes)
     for i, (instruction, micro) in enumerate(zip(instructions, micros, strict=True)):
