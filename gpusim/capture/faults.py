@@ -6,6 +6,8 @@ both into the one line that the user reads.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from gpusim.capture import layout as at
@@ -21,6 +23,17 @@ from gpusim.trace.record import Program, Space
 
 _SPACES = {int(Space.SHARED): "shared", int(Space.LOCAL): "local", 4: "constant"}
 _LISTED = 8
+_SINGULAR = {"wait": "waits", "run": "runs", "have": "has"}
+
+
+class Company(NamedTuple):
+    """The blocks that ran side by side when one failed: their states, how many had ended before, and whether
+    those left only spin."""
+
+    states: list[np.record]
+    ended: int
+    spinning: bool
+
 
 
 def explain(
@@ -29,15 +42,16 @@ def explain(
     program: Program,
     memory: DeviceMemory,
     kernel: str,
+    company: Company | None = None,
 ) -> GpusimError:
-    """The error for a status that ended an emulation."""
+    """The error for a status that ended an emulation; ``company``: the blocks that ran beside the failed one."""
     if status == at.DEADLOCK:
-        return DeadlockError(f"{kernel}: deadlock in block {_block(state)}: {_waiting(state, program)}")
+        return DeadlockError(f"{kernel}: {_deadlock(state, program, company)}")
     if status == at.LIMIT:
         limit = int(state.limit)
         return InstructionLimitError(
-            f"{kernel} executed {limit} warp instructions without ending (block {_block(state)}):"
-            f" raise instruction_limit if that is intended"
+            f"{kernel} executed {limit} warp instructions without ending (block {_block(state)}:"
+            f" {_standing(state, program)}): raise instruction_limit if that is intended"
         )
     index, warp, lane = int(state.fault_index), int(state.fault_warp), int(state.fault_lane)
     address, size, space = int(state.fault_address), int(state.fault_bytes), int(state.fault_space)
@@ -87,28 +101,61 @@ def _thread(state: np.record, warp: int, lane: int) -> tuple[int, int, int]:
     return tuple(int(state.thread[warp, axis, lane]) for axis in range(3))
 
 
-def _waiting(state: np.record, program: Program) -> str:
-    """Which warps wait where, and which have exited."""
-    groups: dict[str, list[str]] = {}
+def _deadlock(state: np.record, program: Program, company: Company | None) -> str:
+    """Who waits where, block by block."""
+    others = [] if company is None else [other for other in company.states if other.linear != state.linear]
+    blocks = "; ".join(f"block {_block(one)}: {_standing(one, program)}" for one in [state, *others[: _LISTED - 1]])
+    if len(others) >= _LISTED:
+        blocks += f"; and {len(others) - _LISTED + 1} more blocks"
+    if company is not None and company.spinning:
+        return f"livelock: all {len(company.states)} resident blocks only repeat themselves and no memory changes; {blocks}"
+    if (state.fragment == at.AT_GRID).any() and company is not None:
+        have = "block has" if company.ended == 1 else "blocks have"
+        return (
+            f"deadlock at the grid-wide barrier: {len(company.states)} blocks wait, {company.ended} {have} ended"
+            f" without coming to it; {blocks}"
+        )
+    return f"deadlock in block {_block(state)}: {_standing(state, program)}"
+
+
+def _standing(state: np.record, program: Program) -> str:
+    """Where the warps of a block are and what they wait for, and which have exited."""
+    groups: dict[tuple[str, str], list[str]] = {}
     exited = []
     for warp in range(int(state.warps)):
         if not state.live[warp]:
             exited.append(str(warp))
             continue
         for f in range(at.LANES):
-            if state.fragment[warp, f] in (at.FREE, at.READY):
+            status = int(state.fragment[warp, f])
+            if status == at.FREE:
                 continue
-            mask = int(state.mask[warp, f])
+            mask, wait, pc = int(state.mask[warp, f]), int(state.wait[warp, f]), int(state.pc[warp, f])
             lanes = "" if mask == int(state.exists[warp]) else f" lanes 0x{mask:08x}"
-            groups.setdefault(place_of(program, int(state.pc[warp, f])), []).append(f"{warp}{lanes}")
-    parts = [f"{_warps(warps)} at {place}" for place, warps in groups.items()]
+            what = f"{place_of(program, pc)}{_awaited(state, warp, status, wait, mask)}"
+            groups.setdefault(("run" if status == at.READY else "wait", what), []).append(f"{warp}{lanes}")
+    parts = [f"{_warps(warps, verb)} at {what}" for (verb, what), warps in groups.items()]
     if exited:
-        parts.append(f"{_warps(exited, have=True)} exited")
+        parts.append(f"{_warps(exited, 'have')} exited")
     return "; ".join(parts)
 
 
-def _warps(names: list[str], have: bool = False) -> str:
+def _awaited(state: np.record, warp: int, status: int, wait: int, mask: int) -> str:
+    """What a fragment waits for, as far as the state says."""
+    if status == at.AT_BARRIER:
+        arrived = sum(int(lanes).bit_count() for lanes in state.arrived[wait])
+        expected = int(state.expected[wait]) or sum(int(lanes).bit_count() for lanes in state.live)
+        return f" for barrier {wait}, at which {arrived} of {expected} threads have arrived"
+    if status == at.AT_WARP_WAIT:
+        return f" for lanes 0x{wait & int(state.live[warp]) & ~mask & at.FULL:08x}"
+    if status == at.AT_GRID:
+        return " for all blocks of the grid"
+    return ""
+
+
+def _warps(names: list[str], verb: str) -> str:
+    """"warps 0, 1 wait": the verb is given in the plural."""
     shown = ", ".join(names[:_LISTED]) + (f" and {len(names) - _LISTED} more" if len(names) > _LISTED else "")
-    one = len(names) == 1
-    verb = ("has" if one else "have") if have else ("waits" if one else "wait")
-    return f"{'warp' if one else 'warps'} {shown} {verb}"
+    if len(names) == 1:
+        return f"warp {shown} {_SINGULAR[verb]}"
+    return f"warps {shown} {verb}"

@@ -21,7 +21,7 @@ from gpusim.capture.check import Finding, OrderCheck, parse_checks
 from gpusim.capture.check_memory import MemoryCheck
 from gpusim.capture.chunks import close_chunk, new_log
 from gpusim.capture.exceptions import raise_pending
-from gpusim.capture.faults import explain
+from gpusim.capture.faults import Company, explain
 from gpusim.capture.host_calls import HostCalls
 from gpusim.capture.memory import LOCAL_WINDOW, SHARED_WINDOW, Allocation, DeviceMemory
 from gpusim.capture.prepare import Prepared, prepare
@@ -240,7 +240,9 @@ class PackedLaunch:
             program = self.prepared.program
             if self._program_with_lines is not None:
                 program = self._program_with_lines()
-            raise explain(residents.status, state, program, self.memory, facts.kernel)
+            states = [slot.states[0] for slot in residents.resident]
+            company = Company(states, residents.ended, residents.spinning) if states else None
+            raise explain(residents.status, state, program, self.memory, facts.kernel, company)
 
 
 class CheckedLaunch:

@@ -19,6 +19,7 @@ from gpusim.capture import layout as at
 from gpusim.capture.chunks import grown, lanes_of
 from gpusim.capture.emulate import run_blocks
 from gpusim.capture.host_calls import HostCalls
+from gpusim.capture.standstill import Standstill
 
 #: Counters that belong to the launch, not to a slot.
 _SHARED_FIELDS = ("used", "executed", "now")
@@ -61,6 +62,10 @@ class Residents:
         #: the slot whose block could not go on, and why
         self.failed: Slot | None = None
         self.status = at.DONE
+        #: blocks that ran side by side when one failed, how many had ended before, whether the rest only spin
+        self.resident: list[Slot] = []
+        self.ended = 0
+        self.spinning = False
         #: of a checked launch: (status, state, lane addresses, lane mask) -> whether to go on without the block
         self.on_fault: Callable[[int, np.record, np.ndarray, int], bool] | None = None
 
@@ -154,9 +159,10 @@ class Residents:
         ended; returns the block to go on with."""
         self.first.block = current
         alone = int(self.first.states[0].slice)
+        standstill = Standstill()
         resident, free, pending = [self.first], [], current + 1
         while resident:
-            moved, slow = False, False
+            moved, slow, ended = False, False, False
             for slot in list(resident):
                 slot.states[0].slice = _SLICE_TOGETHER
                 while True:
@@ -168,7 +174,8 @@ class Residents:
                 if status == at.DONE:
                     resident.remove(slot)
                     free.append(slot)
-                    moved = True
+                    moved = ended = True
+                    standstill.progress()
                 elif status == at.PREEMPTED:
                     moved = slow = True
                 elif status != at.GRID_WAIT:
@@ -177,17 +184,30 @@ class Residents:
                         return pending
                     resident.remove(slot)
                     free.append(slot)
-                    moved = True
+                    moved = ended = True
+                    standstill.progress()
+            self.resident, self.ended = resident, pending - len(resident)
             crowded = len(resident) >= _MAX_SLOW
-            if pending < end and resident and (slow and not crowded or not moved):
+            stuck = slow and not ended and standstill.reached(resident, self.machine.allocations)
+            if pending < end and resident and (slow and not crowded or not moved or stuck):
                 slot = free.pop() if free else self._open()
                 slot.block = pending
                 pending += 1
                 resident.append(slot)
+                standstill.progress()
+            elif stuck:
+                self.spinning = True
+                self._fail(resident[0], at.DEADLOCK)
+                return pending
+            elif not moved and resident and self.ended and self.on_fault is None:
+                waiting = next(slot for slot in resident if slot.states[0].fragment.max() == at.AT_GRID)
+                self._fail(waiting, at.DEADLOCK)
+                return pending
             elif not moved:
                 for slot in resident:
                     _release_grid(slot.states[0])
         self.first.states[0].slice = alone
+        self.resident, self.ended = [], 0
         return pending
 
 
