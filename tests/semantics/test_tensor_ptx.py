@@ -163,3 +163,31 @@ def test_matrices_move_between_shared_memory_and_registers(monkeypatch, capabili
         first_words = turned[2:4].reshape(2, 8, 4)[:, :, 0].reshape(-1)
         assert (out[15, :16] == first_words).all()
         assert (out[15, 16:] == out[11, 16:]).all()
+
+WMMA = """
+{{ .reg .b64 %first, %last; .reg .b32 %a<8>, %b<8>, %stride; .reg .f32 %c<8>;
+mul.wide.u32 %step, %thread, 8; sub.u64 %first, %in, %step; sub.u64 %last, %out, %step; mov.u32 %stride, 16;
+wmma.load.a.sync.aligned.{a}.m16n16k16.global.f16 {{{eight_a}}}, [%first], %stride;
+wmma.load.b.sync.aligned.{b}.m16n16k16.global.f16 {{{eight_b}}}, [%first+512], %stride;
+wmma.load.c.sync.aligned.col.m16n16k16.global.f32 {{{eight_c}}}, [%first+1024], %stride;
+wmma.mma.sync.aligned.{a}.{b}.m16n16k16.f32.f32 {{{eight_c}}}, {{{eight_a}}}, {{{eight_b}}}, {{{eight_c}}};
+wmma.store.d.sync.aligned.row.m16n16k16.global.f32 [%last+{at}], {{{eight_c}}}, %stride;
+}}
+"""
+
+
+@pytest.mark.parametrize("capability", [(7, 5), (9, 0), (12, 0)])
+def test_whole_warp_matrices_of_every_layout(monkeypatch, capability):
+    lists = {f"eight_{n}": ", ".join(f"%{n}{i}" for i in range(8)) for n in "abc"}
+    layouts = [(a, b) for a in ("row", "col") for b in ("row", "col")]
+    body = "".join(WMMA.format(a=a, b=b, at=1024 * i, **lists) for i, (a, b) in enumerate(layouts))
+    text = ptx_harness.grouped_text([], ptx_harness.architecture_of(capability), body)
+    rng = np.random.default_rng(9)
+    a, b = rng.integers(-4, 5, (2, 16, 16)).astype(np.float16)
+    c = rng.integers(-99, 99, (16, 16)).astype(np.float32)
+    memory = np.frombuffer(a.tobytes() + b.tobytes() + c.tobytes(), np.uint64).reshape(8, LANES)
+    out = ptx_harness.run_text(monkeypatch, text, 16, memory, capability)
+    got = out.reshape(-1).view(np.float32).reshape(4, 16, 16)
+    for result, (a_layout, b_layout) in zip(got, layouts, strict=True):
+        left, right = (m if way == "row" else m.T for m, way in ((a, a_layout), (b, b_layout)))
+        assert (result == left.astype(float) @ right.astype(float) + c.T).all(), (a_layout, b_layout)
