@@ -40,6 +40,8 @@ _CONSTANT = re.compile(r"^(c|cx)\[([^\]]+)\]\[([^\]]*)\]((?:\.[A-Za-z0-9_]+)*)$"
 _MEMORY = re.compile(r"^(?:desc\[UR(\d+|Z)\])?\[([^\]]*)\]((?:\.[A-Za-z0-9_]+)*)$")
 #: Before Hopper the two addresses of an asynchronous copy stand side by side: "[R5][R2.64]".
 _TWO_ADDRESSES = re.compile(r"^(\[[^\]]*\])(?=\[)")
+#: Ampere's loads with a cache policy are printed with the comma misplaced: "R8desc,[UR6][R2.64]".
+_MISPLACED_COMMA = re.compile(r"^(R\w+)desc,\[")
 _RELOCATED = re.compile(r"^(?:32|fun)@(?:lo|hi)?\(")
 #: Mnemonics whose hexadecimal operand is a code address.
 _TARGETED = {"BRA", "BSSY", "CALL", "RET", "BRX", "JMP", "JMX", "JMXU", "BRXU", "LEPC", "PRET", "SSY"}
@@ -92,6 +94,7 @@ def parse_instruction(
         # "PR P2R R16, RZ, 0x20": nvdisasm takes the predicate file, the second operand, for the guard
         first, _, rest = operands.partition(",")
         guard, operands = "", f"{first},{guard},{rest}"
+    operands = _MISPLACED_COMMA.sub(r"\1,desc[", operands)
     if mnemonic == "LDGSTS":
         operands = _TWO_ADDRESSES.sub(r"\1,", operands)
     wide = mnemonic in ("MOV", "UMOV") and "64" in modifiers  # the one form with a 64-bit immediate

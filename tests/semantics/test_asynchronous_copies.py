@@ -82,3 +82,17 @@ def test_a_barrier_object_holds_all_threads_of_its_phase(monkeypatch, capability
     text = ptx_harness.grouped_text([], ptx_harness.architecture_of(capability), BARRIER)
     out = ptx_harness.run_text(monkeypatch, text, 1, np.zeros((1, 64), np.uint64), capability)
     assert (out[0] == 2000 + (np.arange(64) ^ 63)).all()
+
+POLICY = """
+{ .reg .b64 %policy; .reg .b32 %v;
+createpolicy.fractional.L2::evict_last.b64 %policy, 1.0;
+ld.global.L2::cache_hint.u32 %v, [%in], %policy;
+st.global.u32 [%out], %v; }
+"""
+
+
+@pytest.mark.parametrize("capability", [(8, 0), (9, 0), (12, 0)])
+def test_a_load_with_a_cache_policy_is_a_load(monkeypatch, capability):
+    text = ptx_harness.grouped_text([], ptx_harness.architecture_of(capability), POLICY)
+    data = np.arange(LANES, dtype=np.uint64).reshape(1, LANES) * 77
+    assert (ptx_harness.run_text(monkeypatch, text, 1, data, capability) == data).all()
