@@ -245,6 +245,17 @@ def _resolve_each(state, allocations, hint, index, warp, mask, size, space):
 
 
 @inner
+def served_lanes(state, mask, shared):
+    """Lanes whose generic address lies in global memory, or, with ``shared``, in the block's shared memory."""
+    served = np.int64(0)
+    for lane in range(at.LANES):
+        window = state.address[lane] >> 32
+        if window != state.local_window >> 32 and (shared or window != state.shared_window >> 32):
+            served |= np.int64(1) << lane
+    return served & mask
+
+
+@inner
 def word_step(state, space, lane_virtual):
     """Host bytes from one 32-bit word of an access to the next: local memory interleaves the lanes."""
     if space == LOCAL or (space == GENERIC and lane_virtual >> 32 == state.local_window >> 32):
@@ -327,6 +338,14 @@ def execute_memory(
     address = state.address
     stride = affine_stride(address, mask)
     record(state, accesses, scattered, global_warp, mask, stride)
+    if op == ops.ATOMIC:
+        state.q[0] = 0
+        if row[at.F2] != ops.SERVED_ALL:
+            # The unit serves some spaces only and says which lanes it has served.
+            mask = served_lanes(state, mask, row[at.F2] == ops.SERVED_GLOBAL_SHARED)
+            state.q[0] = np.uint32(mask)
+            if mask == 0:
+                return np.int64(at.DONE)
     step = word_step(state, space, address[first_lane(mask)])
     if space == GENERIC and size > 4 and stride == AFFINE_NONE:
         return _mixed_wide(state, matrix, registers, allocations, hint, index, warp, own_base, mask, size)
@@ -338,7 +357,6 @@ def execute_memory(
     elif op == ops.STORE:
         store_lanes(state, mask, size, step)
     elif op == ops.ATOMIC:
-        state.q[0] = 0
         for lane in range(at.LANES):
             if (mask >> lane) & 1:
                 atomic_lane(state, lane, row[at.F0], row[at.F1], address[lane])

@@ -63,7 +63,8 @@ def lower_exit(instruction: Instruction) -> MicroOp | None:
 
 
 def lower_branch(instruction: Instruction) -> MicroOp | None:
-    """BRA, JMP and direct CALL: jump where the guard and an optional second predicate hold."""
+    """BRA, JMP and CALL: jump where the guard and an optional second predicate hold. A CALL through a
+    register counts from the function that its label names, as RET does."""
     if not _only(instruction, "U", "ANY", "DIV", "CONV", "INC", "DEC", "REL", "ABS", "NOINC", "UNIFORM"):
         return None
     operands = list(instruction.operands)
@@ -73,6 +74,8 @@ def lower_branch(instruction: Instruction) -> MicroOp | None:
         return _indexed(operands[0], 0, instruction)
     if operands[-1].kind != Kind.LABEL:
         return None
+    if instruction.mnemonic == "CALL" and len(operands) == 2 and operands[0].kind in (Kind.REGISTER, Kind.UNIFORM):
+        return _indexed(operands[0], operands[1].value, instruction)
     target = operands.pop().value
     if "DIV" in instruction.modifiers or "CONV" in instruction.modifiers:
         # Turing names no mask: all lanes of the warp.

@@ -305,11 +305,13 @@ def lower_code_address(instruction: Instruction) -> MicroOp | None:
     )
 
 
-_QUERIES = {"S": 1, "L": 2, "G": 0}
+#: Space asked for; D is another block's shared memory: without clusters no address lies there.
+_QUERIES = {"S": 1, "L": 2, "G": 0, "D": 3}
 
 
 def lower_query_space(instruction: Instruction) -> MicroOp | None:
-    """``QSPC.E.S P, RZ, [R2]``: does a generic address lie in shared, local or global memory?"""
+    """``QSPC.E.S P, RZ, [R2+0x8]``: does a generic address lie in shared, local or global memory? The spaces'
+    windows are 4 GiB apart, so an offset never leads from one to another and the high word says it all."""
     letters = [m for m in instruction.modifiers if m in _QUERIES]
     operands = instruction.operands
     if len(letters) != 1 or set(instruction.modifiers) - {"E", *letters} or len(operands) != 3:
@@ -317,9 +319,11 @@ def lower_query_space(instruction: Instruction) -> MicroOp | None:
     predicate, destination, memory = operands
     if predicate.kind != Kind.PREDICATE or destination.kind != Kind.REGISTER or memory.kind != Kind.MEMORY:
         return None
-    if memory.uniform_index != 255 or memory.value or set(memory.modifiers) - {"64"}:
+    if memory.uniform_index != 255 and memory.index != 255 or set(memory.modifiers) - {"64", "UR.64"}:
         return None
     base = Operand(Kind.REGISTER, memory.index)
+    if memory.uniform_index != 255:
+        base = Operand(Kind.UNIFORM, memory.uniform_index)
     return MicroOp(
         ops.QUERY_SPACE,
         PipeClass.ALU,

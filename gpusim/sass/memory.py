@@ -184,9 +184,17 @@ def _atomic_form(modifiers: tuple[str, ...]) -> tuple[int, int] | None:
     return OPERATIONS[operation], kind
 
 
+def _served(operation: int, kind: int) -> int:
+    """Spaces in which the unit does a generic atomic itself: shared memory has the 32-bit integer operations
+    and compare-and-swap (the forms of ATOMS), local memory has none."""
+    shared = kind in (ops.U32, ops.S32) or operation == ops.CAS
+    return ops.SERVED_GLOBAL_SHARED if shared else ops.SERVED_GLOBAL
+
+
 def lower_atomic(instruction: Instruction) -> MicroOp | None:
     """ATOM, ATOMG, ATOMS: ``[P,] Rd, [address], Ra[, Rb]``; RED: ``[address], Ra``; ATOMS.CAST since
-    Blackwell: ``P, [address], Ra, Rb`` with the outcome in the predicate."""
+    Blackwell: ``P, [address], Ra, Rb`` with the outcome in the predicate. ``ATOM P0, ...`` on a generic address
+    says in P0 which lanes it has served; the code behind it does the others' by loops (QSPC tells the space)."""
     found, space = _memory_operand(instruction), SPACES[instruction.mnemonic]
     form, wide = _atomic_form(instruction.modifiers), _wide(space, instruction.modifiers)
     if found is None or form is None or wide is None:
@@ -202,7 +210,9 @@ def lower_atomic(instruction: Instruction) -> MicroOp | None:
     while operands and operands[0].kind == Kind.PREDICATE:
         predicates.append(operands.pop(0))
     tested = operation == ops.CAST and len(predicates) == 1 and operands[:1] == [found[0]]
-    if any(p.index != 7 for p in predicates) and not tested:
+    # Where the code asks with a predicate whether the unit has done it, it has a way for when not.
+    asked = any(p.index != 7 for p in predicates) and not tested
+    if asked and (instruction.mnemonic != "ATOM" or len(predicates) != 1 or operation == ops.CAST):
         return None
     destination = None
     if returns and not tested:
@@ -230,8 +240,8 @@ def lower_atomic(instruction: Instruction) -> MicroOp | None:
         sources=tuple(sources + [None] * (3 - len(sources))),
         destination=destination,
         words=words,
-        predicate_destinations=tuple(predicates) if tested else (),
-        flags=(operation, kind),
+        predicate_destinations=tuple(predicates) if tested or asked else (),
+        flags=(operation, kind, _served(operation, kind) if asked else ops.SERVED_ALL),
         memory_kind=MemoryKind.ATOMIC if returned or operation in (ops.CAS, ops.CAST, ops.EXCH) else MemoryKind.REDUCTION,
         space=space,
         access_bytes=4 * words,

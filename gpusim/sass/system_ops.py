@@ -45,6 +45,8 @@ ASYNC_FILL = MEMORY_BASE + 7  # LDGSTS that writes zeros where its predicate doe
 # Atomic operations.
 # CAST is a CAS that returns 1 or 0: swapped or not. ARRIVE and PHASE are those of an mbarrier.
 ADD, MIN, MAX, AND, OR, XOR, EXCH, INC, DEC, CAS, CAST, SAFEADD, ARRIVE, PHASE = range(14)
+# Spaces in which an atomic on a generic address is done (flags[2] of ATOMIC).
+SERVED_ALL, SERVED_GLOBAL, SERVED_GLOBAL_SHARED = range(3)
 # Atomic operand types.
 U32, S32, U64, S64, F32, F64, F16X2, BF16X2, B128, F32_FTZ = range(10)
 

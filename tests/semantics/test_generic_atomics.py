@@ -1,0 +1,127 @@
+"""Atomics through generic addresses: whichever space each lane's address lies in, memory and old value are right.
+
+Hardware does some of them in global memory alone; the compiler's code asks which lanes were served and does the
+others by loops. Lanes here take turns in global, shared and local memory, each with a slot of its own.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+import pytest
+from ptx_harness import ARRAY_WORDS, architecture_of, run_text
+
+ARCHITECTURES = [(7, 5), (8, 0), (9, 0), (10, 0), (12, 0)]
+THREADS = 64
+LOW = np.uint64(0xFFFFFFFF)
+
+
+def f64(function):
+    return lambda old, a, b: function(old.view(np.float64), a.view(np.float64)).view(np.uint64)
+
+
+def word(kind, function):
+    """On the low halves as ``kind``; the high half of memory stays."""
+
+    def apply(old, a, b):
+        parts = [(v & LOW).astype(np.uint32).view(kind) for v in (old, a, b)]
+        new = function(*parts).astype(kind).view(np.uint32).astype(np.uint64)
+        return (old & ~LOW) | new
+
+    return apply
+
+
+#: PTX operation -> (bits, oracle from old value and operands to new value).
+OPERATIONS = {
+    "add.u64": (64, lambda old, a, b: old + a),
+    "add.f64": (64, f64(np.add)),
+    "cas.b64": (64, lambda old, a, b: np.where(old == a, b, old)),
+    "exch.b64": (64, lambda old, a, b: a),
+    "min.s64": (64, lambda old, a, b: np.minimum(old.view(np.int64), a.view(np.int64)).view(np.uint64)),
+    "max.u64": (64, lambda old, a, b: np.maximum(old, a)),
+    "and.b64": (64, lambda old, a, b: old & a),
+    "xor.b64": (64, lambda old, a, b: old ^ a),
+    "add.u32": (32, word(np.uint32, lambda old, a, b: old + a)),
+    "add.f32": (32, word(np.float32, lambda old, a, b: old + a)),
+    "inc.u32": (32, word(np.uint32, lambda old, a, b: np.where(old >= a, 0, old + 1))),
+    "dec.u32": (32, word(np.uint32, lambda old, a, b: np.where((old == 0) | (old > a), a, old - 1))),
+    "cas.b32": (32, word(np.uint32, lambda old, a, b: np.where(old == a, b, old))),
+    "min.s32": (32, word(np.int32, lambda old, a, b: np.minimum(old, a))),
+}
+
+
+def text(operation: str, bits: int, architecture: str) -> str:
+    """PTX: thread t's slot lies in global, shared or local memory as t mod 3 says."""
+    parameters = ",".join(f".param .u64 p{i}" for i in range(2 * ARRAY_WORDS))
+    operands = "%a, %b" if operation.startswith("cas") else "%a"
+    if bits == 32:
+        operands = operands.replace("%a", "%a32").replace("%b", "%b32")
+    result = "%old" if bits == 64 else "%old32"
+    kinds = {"f64": "f64", "f32": "f32"}
+    kind = kinds.get(operation.split(".")[1], f"b{bits}")
+    narrow = (
+        f".reg .{kind} %a32, %b32, %old32; .reg .b32 %wa, %wb, %wo; "
+        f"cvt.u32.u64 %wa, %a; cvt.u32.u64 %wb, %b; mov.b32 %a32, %wa; mov.b32 %b32, %wb;"
+    )
+    atom = f"atom.{operation} {result}, [%slot], {operands};"
+    if bits == 32:
+        body = f"{narrow} {atom} mov.b32 %wo, %old32; cvt.u64.u32 %old, %wo;"
+    elif kind == "f64":
+        body = (
+            ".reg .f64 %fa, %fo; mov.b64 %fa, %a; "
+            f"atom.{operation} %fo, [%slot], %fa; mov.b64 %old, %fo;"
+        )
+    else:
+        body = atom
+    return f"""
+.version 8.7
+.target {architecture}
+.address_size 64
+.visible .entry operations({parameters}) {{
+  .shared .align 8 .b8 room[{8 * THREADS}];
+  .local .align 8 .b8 own[8];
+  .reg .b64 %out, %in, %slot, %step, %a, %b, %old, %first, %last, %far;
+  .reg .b32 %t, %space; .reg .pred %p;
+  ld.param.u64 %out, [p4]; ld.param.u64 %in, [p{ARRAY_WORDS + 4}];
+  mov.u32 %t, %tid.x; mul.wide.u32 %step, %t, 8; rem.u32 %space, %t, 3;
+  add.u64 %out, %out, %step; add.u64 %in, %in, %step;
+  ld.global.b64 %first, [%in]; ld.global.b64 %a, [%in+{8 * THREADS}]; ld.global.b64 %b, [%in+{16 * THREADS}];
+  add.u64 %slot, %out, {16 * THREADS};
+  mov.u64 %far, room; cvta.shared.u64 %far, %far; add.u64 %far, %far, %step;
+  setp.eq.u32 %p, %space, 1; selp.b64 %slot, %far, %slot, %p;
+  mov.u64 %far, own; cvta.local.u64 %far, %far;
+  setp.eq.u32 %p, %space, 2; selp.b64 %slot, %far, %slot, %p;
+  st.b64 [%slot], %first;
+  {{ {body} }}
+  ld.b64 %last, [%slot];
+  st.global.b64 [%out], %old; st.global.b64 [%out+{8 * THREADS}], %last;
+  ret;
+}}"""
+
+
+def cases():
+    for operation in OPERATIONS:
+        everyday = zlib.crc32(operation.encode()) % len(ARCHITECTURES)
+        for i, capability in enumerate(ARCHITECTURES):
+            marks = () if i == everyday else pytest.mark.nightly
+            yield pytest.param(operation, capability, marks=marks, id=f"{operation}-{capability[0]}{capability[1]}")
+
+
+@pytest.mark.parametrize(("operation", "capability"), list(cases()))
+def test_an_atomic_on_a_generic_address_is_right_in_every_space(monkeypatch, operation, capability):
+    bits, oracle = OPERATIONS[operation]
+    draw = np.random.default_rng(zlib.crc32(operation.encode()))
+    values = draw.integers(0, 2**64, (3, THREADS), np.uint64)
+    if operation == "add.f64":
+        values = draw.normal(size=(3, THREADS)).view(np.uint64)
+    if operation == "add.f32":
+        values = draw.normal(size=(3, THREADS)).astype(np.float32).view(np.uint32).astype(np.uint64)
+    if operation.startswith(("cas", "inc", "dec")):
+        values[1, ::2] = values[0, ::2]  # half of the comparisons hold
+    found = run_text(monkeypatch, text(operation, bits, architecture_of(capability)), 3, values, capability)
+    with np.errstate(over="ignore"):
+        expected = oracle(*values.copy())
+    old = values[0] if bits == 64 else values[0] & LOW
+    np.testing.assert_array_equal(found[0], old)
+    np.testing.assert_array_equal(found[1], expected)
