@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import row_counter
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
@@ -26,6 +28,13 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 #: The two halves that Numba compiles; each as a process of its own.
 PRECOMPILE = ("gpusim.engine.precompile", "gpusim.capture.precompile")
+
+
+def pytest_configure():
+    """Count which rows of the instruction table the tests run, if asked to: see ``row_counter.py``."""
+    folder = os.environ.get(row_counter.VARIABLE)
+    if folder:
+        row_counter.install(Path(folder).resolve())
 
 
 @pytest.hookimpl(optionalhook=True)
