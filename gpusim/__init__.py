@@ -29,6 +29,7 @@ _HOMES = {
     "LaunchError": "gpusim.errors",
     "SpecError": "gpusim.errors",
     "TraceFormatError": "gpusim.errors",
+    "ResultFileError": "gpusim.errors",
     "ToolchainError": "gpusim.errors",
     "CompileError": "gpusim.errors",
     "ExecutionError": "gpusim.errors",

@@ -41,6 +41,10 @@ class TraceFormatError(UsageError):
     """A trace file that is damaged, truncated, of another version, or not a trace at all."""
 
 
+class ResultFileError(UsageError):
+    """A saved result that is damaged, of another version, or not a result at all."""
+
+
 class ToolchainError(GpusimError):
     """Capture needs a package (NVVM, nvJitLink, nvdisasm) that is not installed here."""
 

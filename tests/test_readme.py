@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,8 @@ def test_every_gpusim_command_that_is_shown_runs(tmp_path, monkeypatch, capsys) 
     shown = [line for line in commands() if not line.startswith("make ")]
     for line in shown:
         words = shlex.split(line)
+        if words[1] == "report" and find_spec("matplotlib") is None:
+            continue  # an extra
         assert words[0] == "gpusim", f"{line!r} is neither gpusim nor a make target"
         if words[1] == "run":  # the emulated driver is for a whole process
             command = [sys.executable, "-m", "gpusim.cli", *words[1:]]

@@ -18,7 +18,9 @@ from gpusim.gpus.override import override_gpu
 from gpusim.gpus.spec import GpuSpec
 from gpusim.report import summary
 from gpusim.report.attribution import Share, by_instruction, by_line
+from gpusim.report.saved import result_document, save_result
 from gpusim.report.tables import format_records
+from gpusim.report.timeline import write_timeline
 from gpusim.suite import capture_case, make_case, parse_request
 from gpusim.trace.record import Trace
 from gpusim.why.explain import Explanation, explain, least_cycles
@@ -48,6 +50,16 @@ ATTRIBUTIONS = {"instruction": by_instruction, "line": by_line}
     help="Also print stalls and memory work by SASS instruction or source line (all of them in JSON and CSV).",
 )
 @click.option("--why", is_flag=True, help="Name what limits it, and simulate again with each unit made free.")
+@click.option(
+    "--timeline",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write blocks, warp states and bandwidth over time as a Chrome trace (ui.perfetto.dev); .gz compresses.",
+)
+@click.option(
+    "--save",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Keep the result as JSON, for `gpusim report`.",
+)
 @format_option()
 def simulate(
     sources: tuple[str, ...],
@@ -58,6 +70,8 @@ def simulate(
     bounds: bool,
     by: str | None,
     why: bool,
+    timeline: Path | None,
+    save: Path | None,
     form: str,
 ) -> None:
     """Predict the cycles of SOURCEs: trace files, or kernels of the suite as NAME[:axis=value,...].
@@ -71,8 +85,11 @@ def simulate(
       gpusim simulate first.trace second.trace --gpu a100_80gb --format json
       gpusim simulate saxpy --gpu h200 --set l2.hit_latency_ns=60
       gpusim simulate transpose --by line
-      gpusim simulate matmul_tiled --why
+      gpusim simulate matmul_tiled --why --save result.json --timeline timeline.json.gz
     """
+    for path in (timeline, save):
+        if path is not None and not path.parent.is_dir():  # before the work, not after it
+            raise UsageError(f"there is no folder {path.parent} to write {path.name} into")
     spec = override_gpu(load_gpu(gpu), settings)
     compiling = start_compiling_engine()
     timed, before = [], [Trace.load(path) for path in warm]
@@ -82,15 +99,19 @@ def simulate(
         before += preparation
     if compiling is not None:
         compiling.wait()
-    result = simulate_traces(timed, spec, warm=tuple(before))
+    result = simulate_traces(timed, spec, warm=tuple(before), samples=bool(timeline or save))
     shares = ATTRIBUTIONS[by](result.launches) if by else []
     explanation = None
     if why:
         explanation = explain(timed, spec, result, warm=before, progress=lambda line: click.echo(line, err=True))
         least = explanation.least_cycles
     else:
-        least = least_cycles(timed, spec, cold=not before) if bounds else {}
-    _print(result, least, shares, explanation, form)
+        least = least_cycles(timed, spec, cold=not before) if bounds or save else {}
+    if timeline is not None:
+        write_timeline(result, timeline)
+    if save is not None:
+        save_result(result_document(result, least, explanation), save)
+    _print(result, least if bounds or why else {}, shares, explanation, form)
 
 
 def _traces(source: str, spec: GpuSpec, small: bool) -> tuple[list[Trace], list[Trace]]:

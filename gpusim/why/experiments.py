@@ -9,7 +9,7 @@ Latencies become as short as the engine allows, :data:`SHORTEST_CYCLES` between 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -114,7 +114,9 @@ def _memory_queue(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
 
 def _pipes(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
     free = {name: replace(pipe, interval_cycles=1, shared_by_sm=False) for name, pipe in gpu.pipes.items()}
-    return replace(gpu, pipes=free)
+    rates = {item.name: getattr(gpu.tensor, item.name) for item in fields(gpu.tensor)}
+    faster = {name: rate * _MANY for name, rate in rates.items() if name.endswith("_macs_per_cycle")}
+    return replace(gpu, pipes=free, tensor=replace(gpu.tensor, **faster))
 
 
 def _issue(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:

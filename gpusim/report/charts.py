@@ -1,0 +1,137 @@
+"""The report's charts as SVG texts that stand in the page itself.
+
+Mental model: one function a chart, from a saved document (see :mod:`gpusim.report.saved`) to ``<svg>``; the
+same document gives the same text. Matplotlib draws (the extra ``gpusim[report]``).
+"""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from gpusim.errors import ToolchainError
+
+try:
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+except ImportError as error:  # an extra: say how to get it
+    raise ToolchainError("the HTML report needs matplotlib and jinja2: pip install 'gpusim[report]'") from error
+
+_STYLE = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "gpusim",
+    "font.family": "sans-serif",
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+}
+_BLUE, _ORANGE, _GREEN, _GREY = "#3b6ea5", "#d1772b", "#4b8f4b", "#8a8a8a"
+_WIDTH = 7.4
+
+
+def _svg(figure: Figure) -> str:
+    text = io.StringIO()
+    with mpl.rc_context(_STYLE):
+        figure.savefig(text, format="svg", metadata={"Date": None}, bbox_inches="tight")
+    svg = text.getvalue()
+    return svg[svg.index("<svg") :]
+
+
+def _figure(height: float) -> tuple[Figure, Any]:
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(_WIDTH, height))
+        return figure, figure.subplots()
+
+
+def stall_chart(document: dict[str, Any]) -> str:
+    """Warp-cycles by stall reason."""
+    total = sum(document["stalls"].values()) or 1
+    rows = sorted((100 * cycles / total, name) for name, cycles in document["stalls"].items() if cycles)
+    figure, axes = _figure(0.5 + 0.22 * max(1, len(rows)))
+    colours = [_GREEN if name == "selected" else _BLUE for _, name in rows]
+    bars = axes.barh([name for _, name in rows], [percent for percent, _ in rows], color=colours)
+    axes.bar_label(bars, fmt="%.1f", padding=2, fontsize=8)
+    axes.set_xlabel("percent of resident warp-cycles (green: issuing)")
+    return _svg(figure)
+
+
+def unit_chart(document: dict[str, Any]) -> str:
+    """Busy share of every unit."""
+    units = list(reversed(document["units"]))
+    figure, axes = _figure(0.5 + 0.22 * max(1, len(units)))
+    bars = axes.barh([unit["unit"] for unit in units], [unit["busy_percent"] for unit in units], color=_BLUE)
+    axes.bar_label(bars, fmt="%.1f", padding=2, fontsize=8)
+    axes.set_xlim(0, 108)
+    axes.axvline(100, color=_GREY, linewidth=0.8)
+    axes.set_xlabel("percent of the time that it could work")
+    return _svg(figure)
+
+
+def roofline_chart(document: dict[str, Any]) -> str:
+    """Roofs, slopes and the run's points; empty where there is no floating-point work."""
+    data = document["roofline"]
+    if not data["points"] or not data["roofs"]:
+        return ""
+    figure, axes = _figure(3.4)
+    top = max(data["roofs"].values())
+    places = [point["operations_per_byte"] for point in data["points"]]
+    ridges = [top / slope for slope in data["slopes"].values()]
+    low, high = min(places + ridges) / 4, max(places + ridges) * 4
+    for (level, slope), colour in zip(data["slopes"].items(), (_GREEN, _ORANGE, _BLUE), strict=False):
+        ridge = top / slope
+        axes.plot([low, ridge], [low * slope, top], color=colour, linewidth=1.2, label=f"{level} {slope:,.0f} GB/s")
+        for point in data["points"]:
+            if point["level"] == level:
+                place = point["operations_per_byte"], point["g_operations_per_s"]
+                axes.plot(*place, "o", color=colour, markersize=6)
+                axes.annotate(level, place, textcoords="offset points", xytext=(6, -3), fontsize=8)
+    for kind, roof in data["roofs"].items():
+        axes.plot([low, high], [roof, roof], color=_GREY, linewidth=1.2)
+        axes.annotate(f"{kind} {roof:,.0f} Gop/s", (high, roof), ha="right", va="bottom", fontsize=8)
+    axes.set(xscale="log", yscale="log", xlim=(low, high), xlabel="operations per byte", ylabel="G operations / s")
+    axes.legend(fontsize=8, frameon=False, loc="lower right")
+    return _svg(figure)
+
+
+def bandwidth_chart(document: dict[str, Any], launch: dict[str, Any]) -> str:
+    """DRAM and L2 bandwidth over one launch."""
+    over = launch.get("over_time")
+    if not over:
+        return ""
+    figure, axes = _figure(2.2)
+    time_us = _time_us(document, over)
+    dram = [r + w for r, w in zip(over["dram_read_gb_per_s"], over["dram_write_gb_per_s"], strict=True)]
+    writes = over["dram_write_gb_per_s"]
+    curves = (("L2", over["l2_gb_per_s"], _ORANGE), ("DRAM", dram, _BLUE), ("DRAM, writes", writes, _GREEN))
+    for name, values, colour in curves:
+        axes.step(time_us, values, where="post", label=name, color=colour, linewidth=1)
+    peak = document["roofline"]["slopes"]["DRAM"]
+    axes.axhline(peak, color=_GREY, linewidth=0.8, linestyle="--")
+    axes.annotate("DRAM peak", (time_us[-1], peak), ha="right", va="bottom", fontsize=8, color=_GREY)
+    axes.set(xlabel="microseconds since the launch", ylabel="GB/s")
+    axes.set_ylim(bottom=0)
+    axes.set_xlim(left=0)
+    axes.legend(fontsize=7, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return _svg(figure)
+
+
+def warp_chart(document: dict[str, Any], launch: dict[str, Any]) -> str:
+    """What the resident warps do over one launch, all SMs together."""
+    over = launch.get("over_time")
+    if not over:
+        return ""
+    names = [name for name in over if name.startswith("warps.") and any(over[name])]
+    names.sort(key=lambda name: -sum(over[name]))
+    figure, axes = _figure(2.2)
+    colours = [mpl.colormaps["tab20"](i / 20) for i in range(len(names))]
+    labels = [name.removeprefix("warps.") for name in names]
+    axes.stackplot(_time_us(document, over), [over[name] for name in names], labels=labels, colors=colours, step="post")
+    axes.set(xlabel="microseconds since the launch", ylabel="warps")
+    axes.set_xlim(left=0)
+    axes.legend(fontsize=7, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return _svg(figure)
+
+
+def _time_us(document: dict[str, Any], over: dict[str, list[float]]) -> list[float]:
+    return [cycle / document["clock_hz"] * 1e6 for cycle in over["cycle"]]

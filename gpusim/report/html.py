@@ -1,0 +1,107 @@
+"""A saved run as one self-contained HTML page: no network, no scripts, charts as SVG in the page.
+
+Mental model: the template (``page.html``) is the page, this file picks what goes into it. All texts of the
+document, which may come from anywhere, are escaped by the template engine; the charts are our own.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import Any
+
+from gpusim.errors import ToolchainError
+from gpusim.report.charts import bandwidth_chart, roofline_chart, stall_chart, unit_chart, warp_chart
+
+try:
+    from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
+except ImportError as error:  # an extra: say how to get it
+    raise ToolchainError("the HTML report needs matplotlib and jinja2: pip install 'gpusim[report]'") from error
+
+TOP_LINES, TOP_INSTRUCTIONS, TOP_BOUNDS = 25, 25, 10
+_OCCUPANCY = "sm__warps_active.avg.pct_of_peak_sustained_active"
+
+
+def render_page(document: dict[str, Any]) -> str:
+    """The page of a document that :func:`gpusim.report.saved.load_result` has accepted."""
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    template = environment.from_string(files("gpusim.report").joinpath("page.html").read_text("utf-8"))
+    launches = [
+        {
+            "facts": launch,
+            "bandwidth": Markup(bandwidth_chart(document, launch)),
+            "warps": Markup(warp_chart(document, launch)),
+        }
+        for launch in document["launches"]
+    ]
+    shares = [
+        ("Hot source lines", _rows(document["by_line"], TOP_LINES), False),
+        ("Hot instructions", _rows(document["by_instruction"], TOP_INSTRUCTIONS), True),
+    ]
+    return template.render(
+        d={"why": None, **document},
+        numbers=_numbers(document),
+        charts={
+            "stalls": Markup(stall_chart(document)),
+            "units": Markup(unit_chart(document)),
+            "roofline": Markup(roofline_chart(document)),
+        },
+        launches=launches,
+        shares=[share for share in shares if share[1]],
+        bounds=sorted(document["least_cycles"].items(), key=lambda item: -item[1])[:TOP_BOUNDS],
+        counters=[(name, _figure(value)) for name, value in document["counters"].items()],
+    )
+
+
+def _figure(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
+
+
+def _numbers(document: dict[str, Any]) -> list[tuple[str, str]]:
+    """The figures on top."""
+    numbers = [
+        ("cycles", f"{document['cycles']:,}"),
+        ("microseconds", f"{document['time_us']:,.2f}"),
+        ("warp instructions", f"{document['warp_instructions']:,}"),
+    ]
+    traffic = document["traffic"]
+    for name, label, pattern in (
+        (_OCCUPANCY, "achieved occupancy", "{:.1f} %"),
+        ("l1tex__t_sector_hit_rate.pct", "L1 hit rate", "{:.1f} %"),
+        ("lts__t_sector_hit_rate.pct", "L2 hit rate", "{:.1f} %"),
+        ("dram__bytes.sum", "bytes at DRAM", "{:,.0f}"),
+    ):
+        if isinstance(traffic.get(name), int | float):
+            numbers.append((label, pattern.format(traffic[name])))
+    return numbers
+
+
+def _rows(shares: list[dict[str, Any]], most: int) -> list[dict[str, Any]]:
+    total = sum(share["warp_cycles"] for share in shares) or 1
+    ranked = sorted(shares, key=lambda share: -share["warp_cycles"])[:most]
+    return [
+        {
+            "place": _place(share),
+            "percent": 100.0 * share["warp_cycles"] / total,
+            "top_stall": _top_stall(share),
+            "issues": share["issues"],
+            "sectors": share.get("sectors", 0),
+            "l1_hits": share.get("l1_hit_sectors", 0),
+            "conflicts": share.get("bank_conflicts", 0),
+            "code": share["code"],
+        }
+        for share in ranked
+        if share["warp_cycles"]
+    ]
+
+
+def _place(share: dict[str, Any]) -> str:
+    line = f"{share['file'].rsplit('/', 1)[-1]}:{share['line']}" if share["line"] else "no line"
+    return f"{share['address']:04x} ({line})" if "address" in share else line
+
+
+def _top_stall(share: dict[str, Any]) -> str:
+    waits = {name.removeprefix("stall."): c for name, c in share.items() if name.startswith("stall.")}
+    waits.pop("selected", None)
+    reason = max(waits, key=waits.__getitem__, default="")
+    return reason if waits.get(reason) else "-"

@@ -1,0 +1,170 @@
+"""Do saved results, timelines and pages say what the simulation said, and nothing from outside but escaped?"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from dataclasses import replace
+
+import pytest
+from hand_traces import Asm, build, small_gpu
+
+from gpusim import cli
+from gpusim.engine.gpu import simulate
+from gpusim.engine.samples import Sampler
+from gpusim.errors import ResultFileError
+from gpusim.model.messages import TICKS_PER_CYCLE
+from gpusim.report.roofline import opcode, operations, roofline
+from gpusim.report.saved import load_result, result_document, save_result
+from gpusim.report.timeline import sample_rates, timeline_events, write_timeline
+from gpusim.report.utilisation import traffic
+from gpusim.trace.record import PipeClass
+from gpusim.why.explain import explain
+
+GPU = small_gpu(sm_count=2)
+EVIL = "<script>alert('FFMA')</script>"
+
+
+def trace(blocks: int = 9):
+    """Loads, FMAs and a store, with texts that would be code in a page."""
+    asm = Asm().load(lambda b, w: ((1 << 30) + 4096 * b + 512 * w, 4), barrier=0)
+    asm.op(PipeClass.FMA, 4, wait_mask=1).op(PipeClass.FP64).store(lambda b, w: ((1 << 31) + 4096 * b + 512 * w, 4))
+    by_hand = build(asm.exit(), blocks=blocks, threads=128)
+    texts = (f"LDG.E R2, [R2.64] {EVIL}", "@!P0 FFMA R0, R1, R2, R3", "DADD R4, R6, R8", "STG.E [R2.64], R0", "EXIT")
+    return replace(by_hand, program=replace(by_hand.program, texts=texts))
+
+
+@pytest.fixture(scope="module")
+def run():
+    launch = trace()
+    result = simulate([launch, launch], GPU, samples=True)
+    return launch, result, explain([launch, launch], GPU, result)
+
+
+def test_a_saved_result_comes_back_as_it_was(run, tmp_path):
+    _, result, explanation = run
+    path = tmp_path / "result.json"
+    document = result_document(result, explanation.least_cycles, explanation)
+    save_result(document, path)
+    loaded = load_result(path)
+    assert loaded == json.loads(json.dumps(document))
+    assert sum(row["warp_cycles"] for row in loaded["by_instruction"]) == result.counters["sm__warps_active.sum"]
+    assert [launch["cycles"] for launch in loaded["launches"]] == [launch.cycles for launch in result.launches]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda d: d.update(gpusim_result=99), "version"),
+        (lambda d: d.pop("stalls"), "lacks 'stalls'"),
+        (lambda d: d["units"][0].update(busy_percent="much"), "units[0].busy_percent should be a number"),
+        (lambda d: d.update(cycles=0), "positive"),
+        (lambda d: d.update(cycles=True), "whole number"),
+        (lambda d: d["launches"][0]["over_time"]["cycle"].pop(), "differ in length"),
+        (lambda d: d["by_line"].append(7), "by_line["),
+    ],
+)
+def test_a_damaged_result_is_refused_by_place(run, tmp_path, damage, words):
+    _, result, explanation = run
+    path = tmp_path / "result.json"
+    document = json.loads(json.dumps(result_document(result, explanation.least_cycles, explanation)))
+    damage(document)
+    path.write_text(json.dumps(document))
+    with pytest.raises(ResultFileError) as caught:
+        load_result(path)
+    assert words in str(caught.value) and str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "[" * 100_000, '{"gpusim_result": 1, "cycles": NaN}', "\xff"])
+def test_what_is_no_result_is_refused(tmp_path, text):
+    path = tmp_path / "result.json"
+    path.write_text(text, encoding="latin-1")
+    with pytest.raises(ResultFileError):
+        load_result(path)
+
+
+def test_a_page_stands_alone_and_escapes_what_comes_from_outside(run, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("jinja2")
+    _, result, explanation = run
+    path = tmp_path / "result.json"
+    save_result(result_document(result, explanation.least_cycles, explanation), path)
+    assert cli.run(["report", str(path)]) == 0
+    page = (tmp_path / "result.html").read_text()
+    assert cli.run(["report", str(path), "--html", str(tmp_path / "again.html")]) == 0
+    assert (tmp_path / "again.html").read_text() == page, "the same result gives the same page"
+    assert EVIL not in page and "&lt;script&gt;" in page
+    assert not re.findall(r"""(?:src|href)\s*=\s*["'](?!#)""", page), "nothing is fetched"
+    assert "<script" not in page and "@import" not in page and page.count("<svg") >= 6
+    assert f"{result.cycles:,}" in page and explanation.findings[0].unit in page
+    capsys.readouterr()
+    assert cli.run(["report", str(path), "--html", str(path)]) == 2
+    assert "is the result itself" in capsys.readouterr().err
+
+
+def test_a_timeline_holds_every_block_within_its_launch(run, tmp_path):
+    launch, result, _ = run
+    path = tmp_path / "timeline.json.gz"
+    write_timeline(result, path)
+    events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+    launches = [e for e in events if e["ph"] == "X" and e["pid"] == 1]
+    blocks = [e for e in events if e["ph"] == "X" and e["pid"] == 2]
+    assert len(launches) == 2 and len(blocks) == 2 * launch.launch.blocks
+    assert sum(e["dur"] for e in launches) == pytest.approx(result.time_us, abs=1e-3)
+    end = launches[-1]["ts"] + launches[-1]["dur"]
+    assert all(0 <= e["ts"] and e["ts"] + e["dur"] <= end + 1e-3 for e in blocks)
+    assert {e["name"] for e in events if e["ph"] == "C"} == {"DRAM GB/s", "L2 GB/s", "warps by state"}
+
+
+def test_a_timeline_keeps_to_its_budget_and_says_so():
+    result = simulate(trace(blocks=60), GPU)
+    events = list(timeline_events(result, most_blocks=40))
+    assert 0 < sum(e["ph"] == "X" and e["pid"] == 2 for e in events) <= 40
+    assert any("too many" in str(e.get("args")) for e in events)
+
+
+def test_rates_over_time_integrate_to_the_totals(run):
+    _, result, _ = run
+    launch = result.launches[0]
+    ns = 1e9 / result.clock_hz
+    rates = sample_rates(launch, ns)
+    lengths = [*rates["cycle"][1:].tolist(), launch.cycles] - rates["cycle"]
+    moved = float((rates["dram_read_gb_per_s"] * lengths).sum() * ns)
+    before = float(launch.samples[0, 4])
+    assert moved + before == pytest.approx(launch.counters["dram__bytes_read.sum"])
+    warps = sum(float((rates[f"warps.{name}"] * lengths).sum()) for name in launch.stalls)
+    assert warps + float(launch.samples[0, 6:].sum()) == pytest.approx(launch.counters["sm__warps_active.sum"])
+
+
+def test_a_sampler_stays_within_its_room():
+    clock = [0]
+    sampler = Sampler(0, lambda: [clock[0]] * 17, most_rows=16)
+    for cycle in range(0, 100_000, 7):
+        clock[0] = cycle
+        sampler(cycle * TICKS_PER_CYCLE)
+    table = sampler.table()
+    assert 4 <= len(table) <= 16 and (table[:, 0] == table[:, 1]).all()
+    assert table[-1, 0] > 80_000
+
+
+def test_operations_are_counted_by_opcode_and_the_point_lies_under_its_roofs(run):
+    launch, result, _ = run
+    lanes = 2 * launch.launch.blocks * 128
+    assert operations(result.launches) == {"FP32": 2 * lanes, "FP64": lanes}
+    assert (opcode("@!P0 FFMA.FTZ R0, R1"), opcode("EXIT ;"), opcode("")) == ("FFMA", "EXIT", "")
+    data = roofline(result.launches, GPU, traffic(result.launches))
+    assert data["roofs"]["FP32"] == pytest.approx(2 * 128 * 2 * GPU.clock_hz / 1e9)
+    for point in data["points"]:
+        slope = data["slopes"][point["level"]]
+        assert point["g_operations_per_s"] <= min(sum(data["roofs"].values()), slope * point["operations_per_byte"])
+
+
+def test_the_shell_writes_all_three(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code = cli.run(["simulate", "saxpy", "--small", "--save", "r.json", "--timeline", "t.json.gz", "--format", "csv"])
+    assert code == 0, capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["r.json", "t.json.gz"]
+    assert load_result(tmp_path / "r.json")["kernel"] == "saxpy"
+    assert cli.run(["simulate", "saxpy", "--save", "no/such/r.json"]) == 2
