@@ -10,7 +10,7 @@ import gpusim.capture.launch
 from gpusim.capture import layout as at
 from gpusim.capture.launch import capture
 from gpusim.capture.memory import DeviceMemory
-from gpusim.capture.residents import Residents, _release_grid
+from gpusim.capture.residents import Piece, Residents, _release_grid
 from gpusim.suite import find_kernel
 
 #: Warp instructions of a turn: few enough that every block is interrupted many times.
@@ -22,10 +22,9 @@ def shuffled(seed):
     rng = np.random.default_rng(seed)
 
     class Shuffled(Residents):
-        def run(self, first, end):
-            self._last.states[0].used[:] = 0
-            slots = [self.first, *(self._open() for _ in range(end - first - 1))]
-            for slot, block in zip(slots, rng.permutation(np.arange(first, end)), strict=True):
+        def run(self, blocks, piece_blocks):
+            slots = [self.first, *(self._open() for _ in range(blocks - 1))]
+            for slot, block in zip(slots, rng.permutation(blocks), strict=True):
                 slot.block, slot.states[0].slice = int(block), TURN
             waiting = []
             while slots or waiting:
@@ -34,16 +33,16 @@ def shuffled(seed):
                         _release_grid(slot.states[0])
                     slots, waiting = waiting, []
                 slot = slots[rng.integers(len(slots))]
-                status, _ = self._step(slot, first, slot.block, slot.block + 1)
+                status, _ = self._step(slot, slot.block, slot.block + 1)
                 if status == at.PREEMPTED:
                     continue
                 slots.remove(slot)
                 if status == at.GRID_WAIT:
                     waiting.append(slot)
                 elif status != at.DONE:
-                    self.failed = slot
-                    return status
-            return at.DONE
+                    self._fail(slot, status)
+                    return
+            yield Piece(0, blocks)
 
     return Shuffled
 
