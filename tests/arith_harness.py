@@ -17,8 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 from numba import config
 
-from gpusim.capture.families import FAMILY_ENDS, call_family, entry_addresses
-from gpusim.capture import layout as at
+from gpusim.capture.encode import body_for_all
+from gpusim.capture.families import FAMILY_ENDS, MASKS, WIDE_FAMILY, call_family, entry_addresses
+from gpusim.capture.layout import ROW
 from gpusim.capture.tensor_rules import tensor_rules
 from gpusim.sass import double, floating, half, integer, tensor
 from gpusim.sass.decode import parse_instruction
@@ -26,7 +27,7 @@ from gpusim.sass.form import Kind, MicroOp, Operand, Source
 
 LANES = 32
 ALL = 0xFFFFFFFF
-_ENTRY = ctypes.CFUNCTYPE(None, *[ctypes.c_int32] * 5, *[ctypes.c_uint32] * 2, ctypes.c_int64)
+_ENTRY = ctypes.CFUNCTYPE(None, *[ctypes.c_int32] * 5, *[ctypes.c_int64] * 6)
 ROWS: dict[str, list] = {}
 for _row in [*integer.ROWS, *floating.ROWS, *double.ROWS, *half.ROWS, *tensor.ROWS]:
     ROWS.setdefault(_row.mnemonic, []).append(_row)
@@ -68,33 +69,33 @@ def execute(text: str, state: dict[str, object], capability: tuple[int, int] = (
     to tensor cores alone."""
     micro = lower(text)
     assert micro is not None, f"no row accepts {text}"
-    # four source and result areas of four rows each, then q; filled with leftovers of an earlier
+    # three source areas and one result area of four rows each, filled with leftovers of an earlier
     # instruction, which a body must not read
-    words = 4 * 4 * LANES
-    memory = np.full(words + 2 + at.TENSOR_RULES + at.TENSOR_WORK_WORDS, 0x5A5A1234, np.int32)
-    memory[words + 2 : words + 2 + at.TENSOR_RULES] = tensor_rules(capability)
-    scratch = memory[:words].reshape(4, 4, LANES)
-    for rows, source in zip(scratch, micro.sources):
+    areas = np.full((4, 4, ROW), 0x5A5A1234, np.int32)
+    for rows, source in zip(areas, micro.sources):
         if source is not None:
-            rows[: source.words] = _fetch(source, state).view(np.int32)
-    masks = [_mask(o, state) for o in micro.predicate_sources] + [0, 0, 0]
-    q = memory[words : words + 2].view(np.uint32)
-    q[0] = masks[2]
-    before = scratch[:3].copy()
-    _call(micro.op, (tuple(int(f) for f in micro.flags) + (0, 0, 0, 0))[:4], masks, memory)
-    assert (before == scratch[:3]).all(), "a body wrote into its sources"
+            rows[: source.words, :LANES] = _fetch(source, state).view(np.int32)
+    read = [_mask(o, state) for o in micro.predicate_sources] + [0, 0, 0]
+    masks = np.full(1, 0x5A5A1234, np.uint32).repeat(MASKS.itemsize // 4).view(MASKS)
+    masks["p0"][0, 0], masks["p1"][0, 0], masks["q"][0, 0, 0] = read[:3]
+    masks["rules"][0] = tensor_rules(capability)
+    before = areas[:3].copy()
+    flags = (tuple(int(f) for f in micro.flags) + (0, 0, 0, 0))[:4]
+    writes = any(o is not None and o.index != 7 for o in micro.predicate_destinations)
+    _call(micro.op, body_for_all(micro.op, micro.flags, writes), flags, areas, masks)
+    assert (before == areas[:3]).all(), "a body wrote into its sources"
     predicates = {
         _name(operand): int(value)
-        for operand, value in zip(micro.predicate_destinations, q)
+        for operand, value in zip(micro.predicate_destinations, masks["q"][0, 0])
         if operand is not None
     }
-    return Outcome(scratch[3].view(np.uint32)[: micro.words].copy(), predicates, micro)
+    return Outcome(areas[3].view(np.uint32)[: micro.words, :LANES].copy(), predicates, micro)
 
 
-def _call(op: int, flags, masks, scratch: np.ndarray) -> None:
-    """Run body ``op`` through its family's entry point, as the interpreter does."""
-    arguments = (op, *flags, masks[0], masks[1], scratch.ctypes.data)
-    family = [op < end for end in FAMILY_ENDS].index(True)
+def _call(op: int, wide: int, flags, areas: np.ndarray, masks: np.ndarray) -> None:
+    """Run body ``op``, or its wide one, through its family's entry point, as the interpreter does."""
+    family = WIDE_FAMILY if wide else [op < end for end in FAMILY_ENDS].index(True)
+    arguments = (wide or op, *flags, *(area.ctypes.data for area in areas), masks.ctypes.data, 1)
     address = entry_addresses(np.array([op]))[family]
     if config.DISABLE_JIT:
         with np.errstate(all="ignore"):

@@ -1,9 +1,11 @@
-"""Memory instructions: lane addresses, bounds, the bytes themselves, and their record in the trace.
+"""Memory instructions: bounds of their addresses, and the bytes themselves.
 
 Mental model: compute 32 addresses; find the one allocation that holds all of them (nearly always the one
-that this instruction used last); check alignment; move bytes between the user's arrays and the scratch
-rows. Only if the lanes do not share an allocation is each looked up alone. Nothing is moved before every
-executing lane has been checked.
+that this instruction used last); check alignment; move bytes between the user's arrays and the registers.
+Addresses that form an affine sequence over a whole warp, the common case, are checked by their two ends and
+moved as one stretch. Only if the lanes do not share an allocation is each looked up alone. Nothing is moved
+before every executing lane has been checked. Operands are places in the register file, as in
+:mod:`gpusim.capture.lane_bodies`.
 """
 
 from __future__ import annotations
@@ -11,9 +13,10 @@ from __future__ import annotations
 import numpy as np
 
 from gpusim.capture import layout as at
+from gpusim.capture.addresses import AFFINE_NONE, affine_stride, lane_addresses, record, second_addresses
 from gpusim.capture.atomics import atomic_lane
 from gpusim.capture.flow import first_lane, signed32
-from gpusim.capture.jit import inner
+from gpusim.capture.jit import inlined, inner
 from gpusim.capture.pointers import (
     copy_bytes,
     load8,
@@ -24,101 +27,11 @@ from gpusim.capture.pointers import (
     store32,
 )
 from gpusim.sass import system_ops as ops
-from gpusim.trace.record import SCATTERED, Space
+from gpusim.trace.record import Space
 
 GLOBAL, SHARED, LOCAL, GENERIC = int(Space.GLOBAL), int(Space.SHARED), int(Space.LOCAL), int(Space.GENERIC)
 CONSTANT = int(Space.CONSTANT)
-AFFINE_NONE = int(SCATTERED)
-
-
-@inner
-def lane_addresses(state, matrix, registers, index, own_base):
-    """Fill ``state.address`` with the addresses that instruction ``index`` names, all 32 lanes."""
-    row, address = matrix[index], state.address
-    base = np.uint64(row[at.BASE_OFFSET] + (row[at.BASE_OWN] & own_base))
-    high = base + np.uint64(at.LANES)
-    uniform = row[at.UNIFORM_OFFSET] + (row[at.UNIFORM_OWN] & own_base)
-    offset = np.int64(row[at.ADDRESS_OFFSET])
-    if row[at.UNIFORM_WORDS] == 2:
-        offset += (np.int64(registers[uniform]) & at.FULL) | (np.int64(registers[uniform + at.LANES]) << 32)
-    else:
-        offset += np.int64(registers[uniform])
-    if row[at.BASE_WORDS] == 2:
-        for lane in range(np.uint64(at.LANES)):
-            low = np.int64(registers[base + lane]) & at.FULL
-            address[lane] = offset + (low | (np.int64(registers[high + lane]) << 32))
-    elif row[at.BASE_SIGNED]:
-        for lane in range(np.uint64(at.LANES)):
-            address[lane] = offset + np.int64(registers[base + lane])
-    else:
-        shift = row[at.BASE_SHIFT]
-        for lane in range(np.uint64(at.LANES)):
-            address[lane] = offset + ((np.int64(registers[base + lane]) & at.FULL) << shift)
-    if row[at.SPACE] == SHARED or row[at.SPACE] == LOCAL:
-        for lane in range(at.LANES):
-            address[lane] &= at.FULL
-
-
-@inner
-def second_addresses(state, matrix, registers, index, own_base):
-    """Shared-memory destinations of an asynchronous copy."""
-    row, address = matrix[index], state.address
-    base = row[at.SECOND] + (row[at.SECOND + 1] & own_base)
-    uniform = row[at.SECOND + 4] + (row[at.SECOND + 5] & own_base)
-    offset = np.int64(row[at.SECOND + 6]) + np.int64(registers[uniform])
-    for lane in range(at.LANES):
-        value = (np.int64(registers[base + lane]) & at.FULL) << row[at.SECOND + 3]
-        address[lane] = (offset + value) & at.FULL
-
-
-@inner
-def affine_stride(address, mask):
-    """Bytes between neighbouring lanes of ``mask`` if the addresses are an affine sequence, else
-    AFFINE_NONE; 0 for one lane."""
-    if mask == at.FULL:
-        first, stride = address[0], address[1] - address[0]
-        if stride > 0x7FFFFFFF or stride <= AFFINE_NONE:
-            return np.int64(AFFINE_NONE)
-        odd = np.int64(0)
-        for lane in range(at.LANES):
-            odd |= address[lane] ^ (first + stride * lane)
-        return stride if odd == 0 else np.int64(AFFINE_NONE)
-    low = first_lane(mask)
-    rest = mask & (mask - 1)
-    if rest == 0:
-        return np.int64(0)
-    second = first_lane(rest)
-    span = address[second] - address[low]
-    stride = span // (second - low)
-    if stride * (second - low) != span or stride > 0x7FFFFFFF or stride <= AFFINE_NONE:
-        return np.int64(AFFINE_NONE)
-    for lane in range(second, at.LANES):
-        if (mask >> lane) & 1 and address[lane] != address[low] + stride * (lane - low):
-            return np.int64(AFFINE_NONE)
-    return stride
-
-
-@inner
-def record(state, accesses, scattered, warp, mask, stride):
-    """Append one ACCESS record of ``state.address`` (the caller has made sure that there is room)."""
-    n = state.used[at.ACCESSES]
-    state.used[at.ACCESSES] = n + 1
-    address = state.address
-    accesses[n, at.ACCESS_WARP] = warp
-    if mask == 0:
-        accesses[n, at.ACCESS_ADDRESS] = 0
-        accesses[n, at.ACCESS_PATTERN] = 0
-    elif stride != AFFINE_NONE:
-        low = first_lane(mask)
-        accesses[n, at.ACCESS_ADDRESS] = address[low] - stride * low
-        accesses[n, at.ACCESS_PATTERN] = (stride << 32) | mask
-    else:
-        s = state.used[at.SCATTERED_ROWS]
-        state.used[at.SCATTERED_ROWS] = s + 1
-        for lane in range(at.LANES):
-            scattered[s, lane] = np.uint64(address[lane]) if (mask >> lane) & 1 else np.uint64(0)
-        accesses[n, at.ACCESS_ADDRESS] = s
-        accesses[n, at.ACCESS_PATTERN] = (stride << 32) | mask
+NOWHERE = -(1 << 62)
 
 
 @inner
@@ -264,69 +177,157 @@ def word_step(state, space, lane_virtual):
 
 
 @inner
-def load_lanes(state, mask, size, signed, step, stride):
-    """Move bytes from host addresses to state.w. ``step``: bytes between words of one lane (all lanes);
-    ``stride``: bytes between lanes where known."""
-    address, w = state.address, state.w
+def load_lanes(state, registers, d, mask, size, signed, step):
+    """Move bytes from host addresses to the registers at ``d``. ``step``: bytes between words of one lane."""
+    address = state.address
     if size == 4:
-        if stride == 4 and mask == at.FULL:
-            copy_bytes(state.result_host, address[0], np.int64(4 * at.LANES))
-        else:
-            for lane in range(at.LANES):
-                if (mask >> lane) & 1:
-                    w[0, lane] = load32(address[lane])
-    elif size == 8 and step == 4:
         for lane in range(at.LANES):
             if (mask >> lane) & 1:
-                w[0, lane] = load32(address[lane])
-                w[1, lane] = load32(address[lane] + 4)
+                registers[d + lane] = load32(address[lane])
     elif size >= 8:
         for word in range(size >> 2):
             for lane in range(at.LANES):
                 if (mask >> lane) & 1:
-                    w[word, lane] = load32(address[lane] + word * step)
+                    registers[d + word * at.ROW + lane] = load32(address[lane] + word * step)
     elif size == 1:
         for lane in range(at.LANES):
             if (mask >> lane) & 1:
                 value = load8(address[lane])
-                w[0, lane] = value - ((value & 0x80) << 1) if signed else value
+                registers[d + lane] = value - ((value & 0x80) << 1) if signed else value
     else:
         for lane in range(at.LANES):
             if (mask >> lane) & 1:
                 value = load16(address[lane])
-                w[0, lane] = value - ((value & 0x8000) << 1) if signed else value
+                registers[d + lane] = value - ((value & 0x8000) << 1) if signed else value
 
 
 @inner
-def store_lanes(state, mask, size, step):
-    """Move bytes from state.x to host addresses, lane by lane, so that the highest lane wins."""
-    address, x = state.address, state.x
+def store_lanes(state, registers, x, mask, size, step):
+    """Move bytes from the registers at ``x`` to host addresses, lane by lane, so that the highest lane wins."""
+    address = state.address
     if size == 4:
         for lane in range(at.LANES):
             if (mask >> lane) & 1:
-                store32(address[lane], x[0, lane])
+                store32(address[lane], registers[x + lane])
     elif size >= 8:
         for lane in range(at.LANES):
             if (mask >> lane) & 1:
                 for word in range(size >> 2):
-                    store32(address[lane] + word * step, x[word, lane])
+                    store32(address[lane] + word * step, registers[x + word * at.ROW + lane])
     elif size == 1:
         for lane in range(at.LANES):
             if (mask >> lane) & 1:
-                store8(address[lane], x[0, lane])
+                store8(address[lane], registers[x + lane])
     else:
         for lane in range(at.LANES):
             if (mask >> lane) & 1:
-                store16(address[lane], x[0, lane])
+                store16(address[lane], registers[x + lane])
 
 
-@inner
+@inlined
+def stretch(state, allocations, hint, index, low, size, space):
+    """Host minus device address of the ``size`` bytes from ``low`` if one allocation, or the block's shared
+    memory, holds them all; else NOWHERE."""
+    if space == SHARED:
+        base = state.shared_base
+        if low >= base and low + size <= base + state.shared_bytes:
+            return state.shared_host - base
+        return np.int64(NOWHERE)
+    found = find_allocation(allocations, hint, index, low, size) if low >= 0 else np.int64(-1)
+    if found < 0:
+        return np.int64(NOWHERE)
+    return allocations[found, 2] - allocations[found, 0]
+
+
+@inlined
+def load_affine(state, registers, d, host, stride, size, signed):
+    """Load all 32 lanes from ``host``, ``stride`` bytes apart."""
+    start, lanes = np.uint64(d), np.uint64(at.LANES)
+    if size == 4:
+        if stride == 4:
+            copy_bytes(state.registers_host + 4 * d, host, np.int64(4 * at.LANES))
+        elif stride == 0:
+            value = load32(host)
+            for lane in range(lanes):
+                registers[start + lane] = value
+        else:
+            for lane in range(lanes):
+                registers[start + lane] = load32(host + stride * np.int64(lane))
+    elif size >= 8:
+        for word in range(size >> 2):
+            start = np.uint64(d + word * at.ROW)
+            for lane in range(lanes):
+                registers[start + lane] = load32(host + 4 * word + stride * np.int64(lane))
+    elif size == 1:
+        for lane in range(lanes):
+            value = load8(host + stride * np.int64(lane))
+            registers[start + lane] = value - ((value & 0x80) << 1) if signed else value
+    else:
+        for lane in range(lanes):
+            value = load16(host + stride * np.int64(lane))
+            registers[start + lane] = value - ((value & 0x8000) << 1) if signed else value
+
+
+@inlined
+def store_affine(state, registers, x, host, stride, size):
+    """Store all 32 lanes to ``host``, ``stride`` bytes apart, in their order."""
+    if size == 4 and stride == 4:
+        copy_bytes(host, state.registers_host + 4 * x, np.int64(4 * at.LANES))
+        return
+    start = np.uint64(x)
+    for lane in range(np.uint64(at.LANES)):
+        place = host + stride * np.int64(lane)
+        if size == 1:
+            store8(place, registers[start + lane])
+        elif size == 2:
+            store16(place, registers[start + lane])
+        else:
+            for word in range(np.uint64(size >> 2)):
+                store32(place + 4 * np.int64(word), registers[start + word * np.uint64(at.ROW) + lane])
+
+
+@inlined
+def load_each(registers, address, d, move, size, signed):
+    """Load all 32 lanes, each from its ``address`` plus ``move``."""
+    start, lanes = np.uint64(d), np.uint64(at.LANES)
+    if size >= 4:
+        for word in range(size >> 2):
+            start = np.uint64(d + word * at.ROW)
+            for lane in range(lanes):
+                registers[start + lane] = load32(address[lane] + (move + 4 * word))
+    elif size == 1:
+        for lane in range(lanes):
+            value = load8(address[lane] + move)
+            registers[start + lane] = value - ((value & 0x80) << 1) if signed else value
+    else:
+        for lane in range(lanes):
+            value = load16(address[lane] + move)
+            registers[start + lane] = value - ((value & 0x8000) << 1) if signed else value
+
+
+@inlined
+def store_each(registers, address, x, move, size):
+    """Store all 32 lanes in their order, each at its ``address`` plus ``move``."""
+    start = np.uint64(x)
+    for lane in range(np.uint64(at.LANES)):
+        place = address[lane] + move
+        if size == 1:
+            store8(place, registers[start + lane])
+        elif size == 2:
+            store16(place, registers[start + lane])
+        else:
+            for word in range(np.uint64(size >> 2)):
+                store32(place + 4 * np.int64(word), registers[start + word * np.uint64(at.ROW) + lane])
+
+
+@inlined
 def execute_memory(
-    state, matrix, registers, allocations, hint, accesses, scattered, index, warp, own_base, global_warp, mask
+    state, matrix, registers, allocations, hint, accesses, scattered, index, warp, own_base, global_warp, mask, x, y, d, q
 ):
     """Execute the memory instruction ``index`` for the lanes of ``mask``; returns DONE or what is wrong.
 
-    Stored values stand in state.x (and y); loaded ones come to state.w.
+    Stored values lie at ``x`` (and ``y``) among the registers, loaded ones go to ``d``; ``q`` takes the
+    predicate of an atomic.
     """
     row = matrix[index]
     op, size, space = row[at.OP], np.int64(row[at.BYTES]), np.int64(row[at.SPACE])
@@ -338,28 +339,50 @@ def execute_memory(
     address = state.address
     stride = affine_stride(address, mask)
     record(state, accesses, scattered, global_warp, mask, stride)
-    if op == ops.ATOMIC:
-        state.q[0] = 0
-        if row[at.F2] != ops.SERVED_ALL:
-            # The unit serves some spaces only and says which lanes it has served.
-            mask = served_lanes(state, mask, row[at.F2] == ops.SERVED_GLOBAL_SHARED)
-            state.q[0] = np.uint32(mask)
-            if mask == 0:
+    if op == ops.ATOMIC and row[at.F2] != ops.SERVED_ALL:
+        # The unit serves some spaces only and says which lanes it has served.
+        mask = served_lanes(state, mask, row[at.F2] == ops.SERVED_GLOBAL_SHARED)
+        q[0] = np.uint32(mask)
+        if mask == 0:
+            return np.int64(at.DONE)
+    if mask == at.FULL and op <= ops.STORE and space != LOCAL:
+        low, high, odd = address[0], address[0] + 31 * stride, address[0] | stride
+        if stride == AFFINE_NONE:
+            high, odd = low, low
+            for lane in range(at.LANES):
+                low = min(low, address[lane])
+                high = max(high, address[lane])
+                odd |= address[lane]
+        elif stride < 0:
+            low, high = high, low
+        if odd & (size - 1) == 0:
+            move = stretch(state, allocations, hint, index, low, high - low + size, space)
+            if move != NOWHERE:
+                if stride == AFFINE_NONE and op == ops.LOAD:
+                    load_each(registers, address, d, move, size, np.int64(row[at.F0]))
+                elif stride == AFFINE_NONE:
+                    store_each(registers, address, x, move, size)
+                elif op == ops.LOAD:
+                    load_affine(state, registers, d, address[0] + move, stride, size, np.int64(row[at.F0]))
+                else:
+                    store_affine(state, registers, x, address[0] + move, stride, size)
                 return np.int64(at.DONE)
     step = word_step(state, space, address[first_lane(mask)])
     if space == GENERIC and size > 4 and stride == AFFINE_NONE:
-        return _mixed_wide(state, matrix, registers, allocations, hint, index, warp, own_base, mask, size)
+        return _mixed_wide(
+            state, matrix, registers, allocations, hint, index, warp, own_base, mask, size, x, y, d, q
+        )
     status = resolve(state, allocations, hint, index, warp, mask, size, space)
     if status != at.DONE:
         return status
     if op == ops.LOAD:
-        load_lanes(state, mask, size, np.int64(row[at.F0]), step, stride)
+        load_lanes(state, registers, d, mask, size, np.int64(row[at.F0]), step)
     elif op == ops.STORE:
-        store_lanes(state, mask, size, step)
+        store_lanes(state, registers, x, mask, size, step)
     elif op == ops.ATOMIC:
         for lane in range(at.LANES):
             if (mask >> lane) & 1:
-                atomic_lane(state, lane, row[at.F0], row[at.F1], address[lane])
+                atomic_lane(registers, x + lane, y + lane, d + lane, q, lane, row[at.F0], row[at.F1], address[lane])
     elif op == ops.ASYNC_COPY:
         return _async_copy(
             state, matrix, registers, allocations, hint, accesses, scattered, index, warp, own_base, global_warp, mask
@@ -368,7 +391,7 @@ def execute_memory(
 
 
 @inner
-def _mixed_wide(state, matrix, registers, allocations, hint, index, warp, own_base, mask, size):
+def _mixed_wide(state, matrix, registers, allocations, hint, index, warp, own_base, mask, size, x, y, d, q):
     """A wide generic access whose lanes may lie in different spaces: lane by lane."""
     row = matrix[index]
     for lane in range(at.LANES):
@@ -379,11 +402,12 @@ def _mixed_wide(state, matrix, registers, allocations, hint, index, warp, own_ba
             if status != at.DONE:
                 return status
             if row[at.OP] == ops.LOAD:
-                load_lanes(state, only, size, np.int64(row[at.F0]), step, np.int64(0))
+                load_lanes(state, registers, d, only, size, np.int64(row[at.F0]), step)
             elif row[at.OP] == ops.STORE:
-                store_lanes(state, only, size, step)
+                store_lanes(state, registers, x, only, size, step)
             else:
-                atomic_lane(state, lane, row[at.F0], row[at.F1], state.address[lane])
+                place = state.address[lane]
+                atomic_lane(registers, x + lane, y + lane, d + lane, q, lane, row[at.F0], row[at.F1], place)
             # resolving moved all lanes: start the next one from its device address
             lane_addresses(state, matrix, registers, index, own_base)
     return np.int64(at.DONE)
@@ -409,24 +433,26 @@ def _async_copy(
 
 
 @inner
-def load_constant(state, matrix, registers, constants, index, warp, own_base, mask):
-    """An indexed load from a constant bank into state.w; returns DONE or BAD_CONSTANT."""
+def load_constant(state, matrix, registers, constants, index, warp, own_base, mask, d):
+    """An indexed load from a constant bank to the registers at ``d``; returns DONE or BAD_CONSTANT."""
     row = matrix[index]
     size = np.int64(row[at.BYTES])
     lane_addresses(state, matrix, registers, index, own_base)
     start, limit = np.int64(row[at.F0]), np.int64(row[at.F1])
     for lane in range(at.LANES):
+        offset = signed32(state.address[lane])
+        if (mask >> lane) & 1 and (offset < 0 or offset + size > limit):
+            fail(state, index, warp, lane, offset, size, CONSTANT)
+            return np.int64(at.BAD_CONSTANT)
+    for lane in range(at.LANES):
         if not (mask >> lane) & 1:
             continue
         offset = signed32(state.address[lane])
-        if offset < 0 or offset + size > limit:
-            fail(state, index, warp, lane, offset, size, CONSTANT)
-            return np.int64(at.BAD_CONSTANT)
         for word in range((size + 3) >> 2):
             value = np.int64(0)
             for byte in range(min(size, 4)):
                 value |= np.int64(constants[start + offset + 4 * word + byte]) << (8 * byte)
             if row[at.F2] and size < 4 and value >> (8 * size - 1):
                 value -= np.int64(1) << (8 * size)
-            state.w[word, lane] = signed32(value)
+            registers[d + word * at.ROW + lane] = signed32(value)
     return np.int64(at.DONE)

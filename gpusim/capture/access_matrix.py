@@ -12,7 +12,9 @@ from __future__ import annotations
 import numpy as np
 
 from gpusim.capture import layout as at
-from gpusim.capture.access import affine_stride, lane_addresses, record, resolve, second_addresses
+from gpusim.capture.access import resolve
+from gpusim.capture.addresses import affine_stride, lane_addresses, record, second_addresses
+from gpusim.capture.flow import first_predicate
 from gpusim.capture.jit import inner
 from gpusim.capture.pointers import copy_bytes, load16, load32, store8, store16, store32
 from gpusim.sass import system_ops as ops
@@ -24,10 +26,10 @@ ROW_BYTES = 16
 
 @inner
 def execute_matrix_access(
-    state, matrix, registers, allocations, hint, accesses, scattered, index, warp, own_base, global_warp, mask
+    state, matrix, registers, allocations, hint, accesses, scattered, index, warp, own_base, global_warp, mask, x, w
 ):
-    """Execute the LDSM, STSM or filling LDGSTS ``index``; values stand in state.x, loaded ones come to state.w. Returns as
-    :func:`gpusim.capture.access.execute_memory` does."""
+    """Execute the LDSM, STSM or filling LDGSTS ``index``; stored values lie at ``x`` among the registers, loaded ones
+    come to ``w`` for all lanes. Returns as :func:`gpusim.capture.access.execute_memory` does."""
     row = matrix[index]
     if row[at.OP] == ops.ASYNC_FILL:
         return _filled_copy(
@@ -46,35 +48,35 @@ def execute_matrix_access(
     for i in range(count):
         if (mask >> (8 * i)) & 0xFF == 0xFF:
             if row[at.OP] == ops.MATRIX_LOAD:
-                _load(state, i, transposed)
+                _load(state, registers, w + i * at.ROW, i, transposed)
             else:
-                _store(state, i, transposed)
+                _store(state, registers, x + i * at.ROW, i, transposed)
     return np.int64(at.DONE)
 
 
 @inner
-def _load(state, i, transposed):
-    address, w = state.address, state.w
+def _load(state, registers, w, i, transposed):
+    address = state.address
     for lane in range(at.LANES):
         g, t = lane >> 2, lane & 3
         if transposed:
             low = load16(address[8 * i + 2 * t] + 2 * g)
             high = load16(address[8 * i + 2 * t + 1] + 2 * g)
-            w[i, lane] = np.int32(np.int64(high) << 16 | np.int64(low) & 0xFFFF)
+            registers[w + lane] = np.int32(np.int64(high) << 16 | np.int64(low) & 0xFFFF)
         else:
-            w[i, lane] = load32(address[8 * i + g] + 4 * t)
+            registers[w + lane] = load32(address[8 * i + g] + 4 * t)
 
 
 @inner
-def _store(state, i, transposed):
-    address, x = state.address, state.x
+def _store(state, registers, x, i, transposed):
+    address = state.address
     for lane in range(at.LANES):
         g, t = lane >> 2, lane & 3
         if transposed:
-            store16(address[8 * i + 2 * t] + 2 * g, x[i, lane])
-            store16(address[8 * i + 2 * t + 1] + 2 * g, x[i, lane] >> 16)
+            store16(address[8 * i + 2 * t] + 2 * g, registers[x + lane])
+            store16(address[8 * i + 2 * t + 1] + 2 * g, registers[x + lane] >> 16)
         else:
-            store32(address[8 * i + g] + 4 * t, x[i, lane])
+            store32(address[8 * i + g] + 4 * t, registers[x + lane])
 
 
 @inner
@@ -85,7 +87,7 @@ def _filled_copy(
     ZFILL the low bits of the address are the bytes of zeros behind what is copied."""
     row, address = matrix[index], state.address
     size = np.int64(row[at.BYTES])
-    holds = state.predicates[warp * at.PREDICATE_SLOTS + row[at.P0]] ^ np.int64(row[at.P0_FLIP])
+    holds = state.predicates[first_predicate(warp) + row[at.P0] * at.GROUP_WARPS] ^ np.int64(row[at.P0_FLIP])
     reading = mask & holds
     lane_addresses(state, matrix, registers, index, own_base)
     for lane in range(at.LANES):

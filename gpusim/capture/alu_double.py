@@ -26,7 +26,7 @@ from gpusim.capture.alu_scalar import (
     fma64,
     sum_error,
 )
-from gpusim.capture.jit import inner
+from gpusim.capture.jit import inlined, inner
 from gpusim.sass import double_ops as ops
 from gpusim.sass import integer_ops
 
@@ -34,29 +34,14 @@ LANES = 32
 LOW = 0xFFFFFFFF
 
 
-@inner
+@inlined
 def execute_double(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, q):
     """Execute the FP64 body ``op``; see the module docstring for shapes."""
     op, f0, f1 = np.int64(op), np.int64(f0), np.int64(f1)
     f2, f3 = np.int64(f2), np.int64(f3)
-    if op <= ops.FUSED and f0 != NEAREST:
+    if op <= ops.FUSED:
         for l in range(LANES):
             _put(wi, l, _directed(op, _get(xi, l), _get(yi, l), _get(zi, l), f0))
-    elif op == ops.FUSED:
-        for l in range(LANES):
-            x, y, z = _get(xi, l), _get(yi, l), _get(zi, l)
-            r = fma64(x, y, z)
-            _put(wi, l, r if r == r else _nan(x, y, z))
-    elif op == ops.ADD:
-        for l in range(LANES):
-            x, y = _get(xi, l), _get(yi, l)
-            r = x + y
-            _put(wi, l, r if r == r else _nan(x, y, x))
-    elif op == ops.MULTIPLY:
-        for l in range(LANES):
-            x, y = _get(xi, l), _get(yi, l)
-            r = x * y
-            _put(wi, l, r if r == r else _nan(x, y, x))
     elif op == ops.COMPARE:
         _compare(f0, f1, p0, xi, yi, q)
     elif op == ops.ORDER:
@@ -65,6 +50,27 @@ def execute_double(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, q
         least = np.int64(p0)
         for l in range(LANES):
             _put(wi, l, _minmax(least >> l & 1, _get(xi, l), _get(yi, l)))
+
+
+@inner
+def sum_double(x, y):
+    """x + y to nearest, with the GPU's NaN."""
+    r = x + y
+    return r if r == r else _nan(x, y, x)
+
+
+@inner
+def product_double(x, y):
+    """x * y to nearest, with the GPU's NaN."""
+    r = x * y
+    return r if r == r else _nan(x, y, x)
+
+
+@inner
+def fused_double(x, y, z):
+    """x * y + z to nearest, with the GPU's NaN."""
+    r = fma64(x, y, z)
+    return r if r == r else _nan(x, y, z)
 
 
 @inner

@@ -21,11 +21,10 @@ from gpusim.capture.alu_scalar import (
     bits_of,
     float_of,
     flush32,
-    fma32,
     narrow32,
     sum_error,
 )
-from gpusim.capture.jit import inner
+from gpusim.capture.jit import inlined, inner
 from gpusim.sass import float_ops as ops
 from gpusim.sass import integer_ops
 
@@ -34,7 +33,7 @@ LOW = 0xFFFFFFFF
 SIGN = 0x80000000
 
 
-@inner
+@inlined
 def execute_float(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, q):
     """Execute the FP32, MUFU or conversion body ``op``; see the module docstring for shapes."""
     op, f0, f1 = np.int64(op), np.int64(f0), np.int64(f1)
@@ -43,20 +42,6 @@ def execute_float(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, q)
         execute_convert(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, q)
     elif op >= ops.MUFU_BASE:
         execute_mufu(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, q)
-    elif op == ops.FUSED and f0 == 0:
-        for l in range(LANES):
-            r = fma32(xf[0, l], yf[0, l], zf[0, l])
-            wi[0, l] = np.int32(NAN32 if r != r else bits_of(r))
-    elif op == ops.ADD and f0 == 0:
-        for l in range(LANES):
-            r = xf[0, l] + yf[0, l]
-            wi[0, l] = np.int32(NAN32 if r != r else bits_of(r))
-    elif op == ops.MULTIPLY and f0 == 0:
-        for l in range(LANES):
-            r = xf[0, l] * yf[0, l]
-            wi[0, l] = np.int32(NAN32 if r != r else bits_of(r))
-    elif op <= ops.FUSED and f0 == ops.FLUSH:
-        _flushed(op, xi, yi, zi, wi)
     elif op <= ops.FUSED:
         for l in range(LANES):
             wi[0, l] = np.int32(_rounded(op, f0, np.int64(xi[0, l]), np.int64(yi[0, l]), np.int64(zi[0, l])))
@@ -87,22 +72,6 @@ def execute_float(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, q)
             for l in range(LANES):
                 x, y, z = np.int64(xi[w, l]), np.int64(yi[w, l]), np.int64(zi[w, l])
                 wi[w, l] = np.int32(_rounded(op - ops.ADD_PAIR + ops.ADD, f0, x, y, z))
-
-
-@inner
-def _flushed(op, xi, yi, zi, wi):
-    """Add, multiply or fused multiply-add to nearest with denormals flushed on both sides."""
-    for l in range(LANES):
-        x = float_of(flush32(np.int64(xi[0, l])))
-        y = float_of(flush32(np.int64(yi[0, l])))
-        z = float_of(flush32(np.int64(zi[0, l])))
-        if op == ops.FUSED:
-            r = fma32(x, y, z)
-        elif op == ops.ADD:
-            r = x + y
-        else:
-            r = x * y
-        wi[0, l] = np.int32(NAN32 if r != r else flush32(np.int64(bits_of(r))))
 
 
 @inner

@@ -15,7 +15,7 @@ import numpy as np
 
 from gpusim.capture.alu_scalar import DOWN, NAN32, bits_of, float_of, narrow32, sum_error
 from gpusim.capture.alu_small import decode_half, encode_half, encode_small
-from gpusim.capture.jit import inner
+from gpusim.capture.jit import inlined, inner
 from gpusim.sass import half_ops as ops
 from gpusim.sass import float_ops, integer_ops
 
@@ -23,7 +23,7 @@ LANES = 32
 LOW = 0xFFFFFFFF
 
 
-@inner
+@inlined
 def execute_half(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, q):
     """Execute the half-precision body ``op``; ``f0`` is ``how``, ``f1`` the swizzles."""
     op, f0, f1 = np.int64(op), np.int64(f0), np.int64(f1)

@@ -9,15 +9,14 @@ import numpy as np
 
 from gpusim.capture.jit import inner
 
-LANES = 32
 LOW = 0xFFFFFFFF
 
 
 @inner
-def permute_bytes(mode, xi, yi, zi, wi):
+def permute_bytes(mode, xi, yi, zi, wi, lanes):
     """w = bytes of {z:x} chosen by the nibbles of y, or by ``mode`` (integer_ops.PERMUTE_MODES) and
-    the two lowest bits of y."""
-    for l in range(LANES):
+    the two lowest bits of y, for the first ``lanes`` lanes."""
+    for l in range(lanes):
         selector = np.int64(yi[0, l]) & LOW
         value = (np.int64(zi[0, l]) << 32) | (np.int64(xi[0, l]) & LOW)
         if mode != 0:

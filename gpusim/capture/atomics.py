@@ -1,4 +1,4 @@
-"""Atomic read-modify-write of one lane: old value to state.w, new value to memory.
+"""Atomic read-modify-write of one lane: old value to a register, new value to memory.
 
 Mental model: blocks run one after another and lanes in order, so an atomic is an ordinary update. Types and
 operations are those of PTX's atom and red; ``inc`` and ``dec`` wrap at the operand; floating minimum and
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpusim.capture import layout as at
 from gpusim.capture.alu_scalar import bits64_of, bits_of, double_of, float_of, flush32
 from gpusim.capture.flow import signed32
 from gpusim.capture.jit import inner
@@ -20,18 +21,19 @@ LOW = 0xFFFFFFFF
 
 
 @inner
-def atomic_lane(state, lane, operation, kind, address):
-    """Apply ``operation`` of ``kind`` at host ``address`` with the operands in state.x (and state.y)."""
+def atomic_lane(registers, x, y, w, q, lane, operation, kind, address):
+    """Apply ``operation`` of ``kind`` at host ``address``; ``x``, ``y`` and ``w`` are where the lane's operands
+    and result lie among the registers."""
     if kind == ops.U64 or kind == ops.S64 or kind == ops.F64:
-        _wide(state, lane, operation, kind, address)
+        _wide(registers, x, y, w, q, lane, operation, kind, address)
     else:
-        _narrow(state, lane, operation, kind, address)
+        _narrow(registers, x, y, w, q, lane, operation, kind, address)
 
 
 @inner
-def _narrow(state, lane, operation, kind, address):
-    old, operand = load32(address), state.x[0, lane]
-    state.w[0, lane] = old
+def _narrow(registers, x, y, w, q, lane, operation, kind, address):
+    old, operand = load32(address), registers[x]
+    registers[w] = old
     if kind == ops.F32 or kind == ops.F32_FTZ:
         store32(address, signed32(_add_float(old, operand, kind == ops.F32_FTZ)))
         return
@@ -42,9 +44,9 @@ def _narrow(state, lane, operation, kind, address):
         store32(address, signed32(np.int64(old) + 1))
     elif operation == ops.CAS or operation == ops.CAST:
         if old == operand:
-            store32(address, state.y[0, lane])
+            store32(address, registers[y])
         if operation == ops.CAST:
-            _note_outcome(state, lane, old == operand)
+            _note_outcome(registers, w, q, lane, old == operand)
     else:
         first, second = np.int64(old), np.int64(operand)
         if kind == ops.U32:
@@ -54,31 +56,31 @@ def _narrow(state, lane, operation, kind, address):
 
 
 @inner
-def _note_outcome(state, lane, swapped):
+def _note_outcome(registers, w, q, lane, swapped):
     """What CAST returns: 1 or 0 in a register (pair), or a predicate."""
-    state.w[0, lane] = 1 if swapped else 0
-    state.w[1, lane] = 0
+    registers[w] = 1 if swapped else 0
+    registers[w + at.ROW] = 0
     if swapped:
-        state.q[0] |= np.uint32(np.int64(1) << lane)
+        q[0] |= np.uint32(np.int64(1) << lane)
 
 
 @inner
-def _wide(state, lane, operation, kind, address):
+def _wide(registers, x, y, w, q, lane, operation, kind, address):
     old = load64(address)
-    operand = (np.int64(state.x[0, lane]) & LOW) | (np.int64(state.x[1, lane]) << 32)
-    state.w[0, lane] = signed32(old)
-    state.w[1, lane] = old >> 32
+    operand = (np.int64(registers[x]) & LOW) | (np.int64(registers[x + at.ROW]) << 32)
+    registers[w] = signed32(old)
+    registers[w + at.ROW] = old >> 32
     if kind == ops.F64:
         store64(address, bits64_of(double_of(old) + double_of(operand)))
         return
     if operation == ops.CAS or operation == ops.CAST:
         if old == operand:
-            store64(address, (np.int64(state.y[0, lane]) & LOW) | (np.int64(state.y[1, lane]) << 32))
+            store64(address, (np.int64(registers[y]) & LOW) | (np.int64(registers[y + at.ROW]) << 32))
         if operation == ops.CAST:
-            _note_outcome(state, lane, old == operand)
+            _note_outcome(registers, w, q, lane, old == operand)
         return
     if operation == ops.ARRIVE or operation == ops.PHASE:
-        _barrier_object(state, lane, operation, address, old)
+        _barrier_object(registers, x, q, lane, operation, address, old)
         return
     new = old
     if kind == ops.U64 and (operation == ops.MIN or operation == ops.MAX):
@@ -94,15 +96,15 @@ def _wide(state, lane, operation, kind, address):
 
 
 @inner
-def _barrier_object(state, lane, operation, address, old):
+def _barrier_object(registers, x, q, lane, operation, address, old):
     """An mbarrier's 64-bit word, as the code around SYNCS lays it out: bits 1..20 are 2 ** 20 less the threads that a
     phase expects, bits 43..62 the same less those still to come, so that the last one to arrive carries into bit 63,
     the parity of the phase."""
     if operation == ops.PHASE:
-        if (old >> 63) & 1 != (np.int64(state.x[0, lane]) >> 31) & 1:
-            state.q[0] |= np.uint32(np.int64(1) << lane)
+        if (old >> 63) & 1 != (np.int64(registers[x]) >> 31) & 1:
+            q[0] |= np.uint32(np.int64(1) << lane)
         return
-    new = old + (np.int64(state.x[0, lane]) << 43)
+    new = old + (np.int64(registers[x]) << 43)
     if (old ^ new) >> 63 & 1:
         new = (new & ~(np.int64(0xFFFFF) << 43)) | (((old >> 1) & 0xFFFFF) << 43)
     store64(address, new)

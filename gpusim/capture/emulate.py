@@ -1,10 +1,15 @@
 """The interpreter: decoded SASS in, registers, memory and a log of what each warp did out.
 
-Mental model: a loop over the instructions of one warp fragment. Every step fetches a row of the code
-matrix, makes the execution mask from the fragment's mask and the guard, and then either copies sources to
-scratch, runs a body and writes back under the mask (arithmetic and lane-crossing), moves memory, or decides
-where the fragment goes next. Straight-line code touches no bookkeeping: runs are logged, limits and other
-fragments looked at only where control flow turns.
+Mental model: a loop over the instructions of a *team*: warps of one group that stand at the same instruction,
+often all of them, at worst one. Every step fetches a row of the code matrix, makes each warp's execution mask
+from its active mask and the guard, and then runs an arithmetic body over the lanes of all members at once,
+moves memory warp by warp, or decides where each warp goes next. A team does only what all members do alike:
+when they part, or one of them meets anything unusual (an address that is out of bounds, an atomic whose order
+shows), it is dissolved *before* that instruction, and :mod:`gpusim.capture.teams` makes new ones. So results,
+traces and errors are those of warps run one by one.
+
+Straight-line code touches no bookkeeping: runs are logged, limits and other fragments looked at only where
+control flow turns.
 """
 
 from __future__ import annotations
@@ -13,233 +18,327 @@ import numpy as np
 
 from gpusim.capture import layout as at
 from gpusim.capture.access import execute_memory, load_constant
+from gpusim.capture.alu_masked import FIRST_MASKED
 from gpusim.capture.access_matrix import execute_matrix_access
-from gpusim.capture.families import call_family
-from gpusim.capture.flow import pick, push, release_crossed_waits, signed32
-from gpusim.capture.jit import compiled, inner
+from gpusim.capture.families import WIDE_FAMILY, call_family
+from gpusim.capture.flow import push, signed32
+from gpusim.capture.jit import inner
 from gpusim.capture.lane_bodies import execute_lanes
-from gpusim.capture.turns import JUMPED, STOPPED, STRAIGHT, log_run, turn
+from gpusim.capture.turns import GONE, JUMPED, STOPPED, STRAIGHT, log_run, turn
 from gpusim.sass import system_ops as ops
 from gpusim.sass.opcodes import DOUBLE_BASE, FLOAT_BASE, HALF_BASE, INTEGER_BASE, LANES_BASE, MEMORY_BASE, TENSOR_BASE
 
-#: Instructions after which a fragment gives way to another ready one of its warp, at a jump.
-FRAGMENT_QUANTUM = 256
+_NEVER = 1 << 62
+_X, _Y, _Z, _W = at.X_ROW * at.ROW, at.Y_ROW * at.ROW, at.Z_ROW * at.ROW, at.W_ROW * at.ROW
 
 
 @inner
-def read_source(registers, row, column, own_base, scratch):
-    """Copy one source operand to ``scratch`` int32[4, 32], with its sign changes."""
-    words = row[column + at.SOURCE_WORDS]
-    if words == 0:
-        return
-    start = np.uint64(row[column + at.SOURCE_OFFSET] + (row[column + at.SOURCE_OWN] & own_base))
+def fetch(registers, row, column, base, scratch, lanes):
+    """Where the team's lanes of a source operand begin among the registers: in the operand's own row, or
+    at ``scratch`` if sign changes have to be made first."""
+    start = np.int64(row[column + at.SOURCE_OFFSET]) + (np.int64(row[column + at.SOURCE_OWN]) & base)
     mode = row[column + at.SOURCE_MODE]
-    for word in range(words - 1):
-        begin = start + np.uint64(word * at.LANES)
-        for lane in range(np.uint64(at.LANES)):
-            scratch[word, lane] = registers[begin + lane]
-    last = words - 1
-    start = start + np.uint64(last * at.LANES)
     if mode == at.MODE_PLAIN:
-        for lane in range(np.uint64(at.LANES)):
-            scratch[last, lane] = registers[start + lane]
-        return
+        return start
+    last = row[column + at.SOURCE_WORDS] - 1
+    source, target = np.uint64(start), np.uint64(scratch)
+    for _ in range(last):
+        for lane in range(lanes):
+            registers[target + lane] = registers[source + lane]
+        source += np.uint64(at.ROW)
+        target += np.uint64(at.ROW)
     keep, flip = row[column + at.SOURCE_KEEP], row[column + at.SOURCE_FLIP]
-    for lane in range(np.uint64(at.LANES)):
-        scratch[last, lane] = (registers[start + lane] & keep) ^ flip
+    for lane in range(lanes):
+        registers[target + lane] = (registers[source + lane] & keep) ^ flip
     if mode == at.MODE_NEGATE:
-        if words == 1:
-            for lane in range(at.LANES):
-                scratch[0, lane] = signed32(-np.int64(scratch[0, lane]))
+        low = np.uint64(scratch)
+        if last == 0:
+            for lane in range(lanes):
+                registers[low + lane] = signed32(-np.int64(registers[low + lane]))
         else:
-            for lane in range(at.LANES):
-                low = np.int64(scratch[0, lane]) & at.FULL
-                scratch[1, lane] = signed32(-np.int64(scratch[1, lane]) - (1 if low else 0))
-                scratch[0, lane] = signed32(-low)
+            for lane in range(lanes):
+                word = np.int64(registers[low + lane]) & at.FULL
+                registers[target + lane] = signed32(-np.int64(registers[target + lane]) - (1 if word else 0))
+                registers[low + lane] = signed32(-word)
+    return np.int64(scratch)
 
 
 @inner
-def write_back(registers, row, own_base, scratch, executing):
-    """Copy ``scratch`` to the destination registers of the executing lanes."""
-    start = np.uint64(row[at.D_OFFSET] + (row[at.D_OWN] & own_base))
-    words = row[at.D_WORDS]
-    if executing == at.FULL:
-        for word in range(words):
-            begin = start + np.uint64(word * at.LANES)
-            for lane in range(np.uint64(at.LANES)):
-                registers[begin + lane] = scratch[word, lane]
-        return
-    for word in range(words):
-        begin = start + np.uint64(word * at.LANES)
-        for lane in range(np.uint64(at.LANES)):
-            if (executing >> np.int64(lane)) & 1:
-                registers[begin + lane] = scratch[word, lane]
+def write_back(state, registers, d, words, lost, count):
+    """Copy results from scratch to the registers at ``d``, for the executing lanes (all if ``lost`` is 0)."""
+    source, target = np.uint64(_W), np.uint64(d)
+    for _ in range(words):
+        if lost == 0:
+            for lane in range(np.uint64(count * at.LANES)):
+                registers[target + lane] = registers[source + lane]
+        else:
+            for i in range(count):
+                executing = state.executing[i]
+                if executing == 0:
+                    continue
+                begin, result = target + np.uint64(i * at.LANES), source + np.uint64(i * at.LANES)
+                for lane in range(np.uint64(at.LANES)):
+                    old, new = registers[begin + lane], registers[result + lane]
+                    registers[begin + lane] = new if (executing >> np.int64(lane)) & 1 else old
+        source += np.uint64(at.ROW)
+        target += np.uint64(at.ROW)
 
 
 @inner
-def write_predicates(state, row, first, executing):
+def write_predicates(state, row, slots):
     """Write state.q to the destination predicates of the executing lanes."""
-    for i in range(2):
-        slot = first + row[at.Q0 + i]
-        state.predicates[slot] = (state.predicates[slot] & ~executing) | (np.int64(state.q[i]) & executing)
+    for n in range(2):
+        slot = slots + row[at.Q0 + n] * at.GROUP_WARPS
+        for i in range(at.GROUP_WARPS):
+            executing = state.executing[i]
+            state.predicates[slot + i] = (state.predicates[slot + i] & ~executing) | (np.int64(state.q[i, n]) & executing)
 
 
 @inner
-def predicate(state, row, first, column):
-    """Lane mask of a predicate operand."""
-    return (state.predicates[first + row[column]] ^ np.int64(row[column + 1])) & at.FULL
+def read_predicates(state, row, slots):
+    """Bring the predicate operands to state.p0, p1 and q."""
+    first, second, third = (
+        slots + row[at.P0] * at.GROUP_WARPS,
+        slots + row[at.P1] * at.GROUP_WARPS,
+        slots + row[at.P2] * at.GROUP_WARPS,
+    )
+    flip0, flip1, flip2 = np.int64(row[at.P0_FLIP]), np.int64(row[at.P1_FLIP]), np.int64(row[at.P2_FLIP])
+    for i in range(at.GROUP_WARPS):
+        state.p0[i] = np.uint32((state.predicates[first + i] ^ flip0) & at.FULL)
+        state.p1[i] = np.uint32((state.predicates[second + i] ^ flip1) & at.FULL)
+        state.q[i, 0] = np.uint32((state.predicates[third + i] ^ flip2) & at.FULL)
+
+
+@inner
+def lost_lanes(state):
+    """Not 0 if a lane of the team's warps does not execute."""
+    lost = np.int64(0)
+    for i in range(at.GROUP_WARPS):
+        lost |= state.missing[i] & ~state.executing[i]
+    return lost
 
 
 @inner
 def room(state, runs, accesses, scattered):
-    """Whether one more instruction of any kind can be logged."""
+    """Whether a team can log one more instruction of any kind, and each warp of the block its run so far."""
     return (
-        state.used[at.RUNS] + 2 < runs.shape[0]
-        and state.used[at.ACCESSES] + 2 < accesses.shape[0]
-        and state.used[at.SCATTERED_ROWS] + 2 < scattered.shape[0]
+        state.used[at.RUNS] + at.GROUP_WARPS + at.MAX_WARPS < runs.shape[0]
+        and state.used[at.ACCESSES] + 2 * at.GROUP_WARPS < accesses.shape[0]
+        and state.used[at.SCATTERED_ROWS] + 2 * at.GROUP_WARPS < scattered.shape[0]
     )
 
 
 @inner
-def start_block(state, registers, linear):
-    """Load block number ``linear``: cleared registers, all warps ready at instruction 0."""
-    state.linear = linear
-    state.block_index[0] = linear % state.grid_dim[0]
-    state.block_index[1] = (linear // state.grid_dim[0]) % state.grid_dim[1]
-    state.block_index[2] = linear // (state.grid_dim[0] * state.grid_dim[1])
-    state.started = 1
-    state.next_warp = 0
-    state.at_barrier = 0
-    for i in range(np.uint64(state.own_base), np.uint64(registers.shape[0])):
-        registers[i] = 0
-    for warp in range(state.warps):
-        first = warp * at.PREDICATE_SLOTS
-        for i in range(at.PREDICATE_SLOTS):
-            state.predicates[first + i] = 0
-        state.predicates[first + at.TRUE_PREDICATE] = at.FULL
-        state.predicates[first + at.TRUE_UNIFORM_PREDICATE] = at.FULL
-        for f in range(at.LANES):
-            state.fragment[warp, f] = at.FREE
-        state.live[warp] = state.exists[warp]
-        state.pc[warp, 0] = 0
-        state.mask[warp, 0] = state.exists[warp]
-        state.fragment[warp, 0] = at.READY
-        state.stamp[warp, 0] = 0
-        state.ready[warp] = 1
-        state.result[warp] = 0
-    for barrier in range(at.BLOCK_BARRIERS):
-        for warp in range(state.warps):
-            state.arrived[barrier, warp] = 0
-            state.vote[barrier, warp] = 0
+def hold(state, warp, pc, mask, jumped):
+    """Keep a fragment that was running until its warp goes on. At a jump its time may be over: then it gives
+    way to another fragment of the warp, or its warp to others."""
+    if jumped:
+        if state.held_left[warp] <= 0 and state.ready[warp] > 0:
+            state.held[warp] = 0
+            push(state, warp, pc, mask, at.READY, np.int64(0))
+            return
+        state.held_first[warp] = pc
+        if state.turn_left[warp] <= 0:
+            state.spent[warp] = 1
+    state.held_pc[warp], state.held_mask[warp] = pc, mask
 
 
 @inner
-def run_warp(state, machine, warp, global_warp):
-    """Run the ready fragments of ``warp`` until none is left or the warp has had its turn.
+def leave(state, first_warp, count, members, steps, pc, jumped):
+    """The team ends before instruction ``pc``, after ``steps`` instructions."""
+    state.executed += steps * members
+    for i in range(count):
+        if state.team[i]:
+            warp = first_warp + i
+            state.turn_left[warp] -= steps
+            state.held_left[warp] -= steps
+            hold(state, warp, pc, state.team[i], jumped)
 
-    Returns DONE (nothing of this warp can run now), PREEMPTED (its turn is over), or why it stopped.
+
+@inner
+def leave_between(state, first_warp, count, members, steps, pc, done):
+    """The team ends in the middle of instruction ``pc``: its members before number ``done`` have executed it
+    (state.outcome, goal and team say how they go on), the others have not."""
+    state.executed += steps * members
+    for i in range(count):
+        if state.team[i]:
+            warp = first_warp + i
+            own = steps if i < done else steps - 1
+            state.executed -= steps - own
+            state.turn_left[warp] -= own
+            state.held_left[warp] -= own
+            if i >= done:
+                hold(state, warp, pc, state.team[i], False)
+            elif state.outcome[i] == GONE:
+                state.held[warp] = 0
+            else:
+                hold(state, warp, state.goal[i], state.team[i], state.outcome[i] == JUMPED)
+
+
+@inner
+def steps_left(state, first_warp, count):
+    """Instructions after which, at a jump, a member of the team may have to give way."""
+    least = np.int64(_NEVER)
+    for i in range(count):
+        if state.team[i]:
+            warp = first_warp + i
+            least = min(least, state.turn_left[warp])
+            if state.ready[warp] > 0:
+                least = min(least, state.held_left[warp])
+    return least
+
+
+@inner
+def run_team(state, machine, first_warp, count, meet, chunk_warp):
+    """Run the team state.team, warps ``first_warp`` to ``first_warp + count - 1`` of one group where the mask
+    is not 0, from where they stand, until they part, stop, or reach instruction ``meet``, where others wait.
+
+    Returns SPLIT (the warps' fragments are held, in the table, or have ended), LOG_FULL (held too), or why
+    its only warp stopped for good.
     """
     matrix, registers, index_of, allocations, hint, constants, runs, accesses, scattered = machine
-    own_base = state.own_base + warp * state.own_stride
-    first = warp * at.PREDICATE_SLOTS
-    predicates = state.predicates
-    x, y, z, w = state.x, state.y, state.z, state.w
-    executed = state.executed
-    turn_end = executed + state.quantum
+    group = first_warp // at.GROUP_WARPS
+    place = first_warp - group * at.GROUP_WARPS
+    base = state.own_base + group * state.own_stride + place * at.LANES
+    slots = group * (at.PREDICATE_SLOTS * at.GROUP_WARPS) + place
+    lanes = np.uint64(count * at.LANES)
+    host = state.registers_host
+    predicates, team, executing = state.predicates, state.team, state.executing
     size = matrix.shape[0]
-
-    chosen = pick(state, warp)
-    if chosen < 0:
-        return np.int64(at.DONE)
-    pc, mask = np.int64(state.pc[warp, chosen]), state.mask[warp, chosen]
-    run_start = pc
-    fragment_end = executed + FRAGMENT_QUANTUM
+    members, leader = np.int64(0), np.int64(0)
+    for i in range(count):
+        if team[i]:
+            members += 1
+            leader = first_warp + i
+    # Only where warps run in their order may one meet an error or an instruction whose order shows.
+    alone = state.teams == 0 or state.solo != 0 or state.warps == 1
+    pc = state.held_pc[leader]
+    steps = np.int64(0)
+    most = steps_left(state, first_warp, count)
 
     while True:
+        if pc == meet:
+            leave(state, first_warp, count, members, steps, pc, False)
+            return np.int64(at.SPLIT)
         if pc >= size:
-            state.executed = executed
-            state.fault_index, state.fault_warp = pc - 1, warp
+            state.fault_index, state.fault_warp = pc - 1, leader
             return np.int64(at.BAD_TARGET)
         row = matrix[pc]
         op = row[at.OP]
-        executing = mask & (predicates[first + row[at.GUARD]] ^ np.int64(row[at.GUARD_FLIP]))
-        executed += 1
+        guard, flip = slots + row[at.GUARD] * at.GROUP_WARPS, np.int64(row[at.GUARD_FLIP])
+        some, lost = np.int64(0), np.int64(0)
+        for i in range(at.GROUP_WARPS):
+            mask = team[i] & (predicates[guard + i] ^ flip)
+            executing[i] = mask
+            some |= mask
+            lost |= state.missing[i] & ~mask
+        steps += 1
 
         # ---- arithmetic and lane-crossing ----------------------------------------------------
         if op >= LANES_BASE:
-            if executing != 0:
-                if row[at.SCOPE] == at.UNIFORM:
-                    executing = np.int64(at.FULL)
-                read_source(registers, row, at.A, own_base, x)
-                read_source(registers, row, at.B, own_base, y)
-                read_source(registers, row, at.C, own_base, z)
-                in0 = predicate(state, row, first, at.P0)
-                if op >= INTEGER_BASE:
-                    in1 = predicate(state, row, first, at.P1)
-                    state.q[0] = np.uint32(predicate(state, row, first, at.P2))
-                    if op < FLOAT_BASE:
-                        family = state.family[0]
-                    elif op < DOUBLE_BASE:
-                        family = state.family[1]
-                    elif op < HALF_BASE:
-                        family = state.family[2]
-                    elif op < TENSOR_BASE:
-                        family = state.family[3]
-                    else:
-                        family = state.family[4]
-                    call_family(
-                        family,
-                        op,
-                        row[at.F0],
-                        row[at.F1],
-                        row[at.F2],
-                        row[at.F3],
-                        np.uint32(in0),
-                        np.uint32(in1),
-                        state.scratch_host,
-                    )
-                else:
-                    state.executed = executed
-                    execute_lanes(state, warp, op, row[at.F0], row[at.F1], in0, executing, mask)
-                    if row[at.SCOPE] == at.WARP_WIDE:
-                        executing = np.int64(at.FULL)
-                write_back(registers, row, own_base, w, executing)
-                if row[at.PREDICATES_OUT]:
-                    write_predicates(state, row, first, executing)
             pc += 1
+            if some == 0:
+                continue
+            if row[at.SCOPE] == at.UNIFORM:
+                for i in range(at.GROUP_WARPS):
+                    executing[i] = at.FULL if executing[i] else 0
+                lost = lost_lanes(state)
+            x = fetch(registers, row, at.A, base, _X, lanes)
+            y = fetch(registers, row, at.B, base, _Y, lanes)
+            z = fetch(registers, row, at.C, base, _Z, lanes)
+            d = np.int64(row[at.D_OFFSET]) + (np.int64(row[at.D_OWN]) & base)
+            w = np.int64(_W)
+            f0, f1, f2, f3 = row[at.F0], row[at.F1], row[at.F2], row[at.F3]
+            if row[at.WIDE]:
+                op, family = row[at.WIDE], state.family[WIDE_FAMILY]
+                if op >= FIRST_MASKED:
+                    read_predicates(state, row, slots)
+                elif lost == 0 and row[at.APART]:
+                    w = d
+            elif op >= INTEGER_BASE:
+                read_predicates(state, row, slots)
+                if op < FLOAT_BASE:
+                    family = state.family[0]
+                elif op < DOUBLE_BASE:
+                    family = state.family[1]
+                elif op < HALF_BASE:
+                    family = state.family[2]
+                elif op < TENSOR_BASE:
+                    family = state.family[3]
+                else:
+                    family = state.family[4]
+            else:
+                read_predicates(state, row, slots)
+                for i in range(count):
+                    if executing[i]:
+                        execute_lanes(
+                            state, registers, first_warp + i, op, f0, f1, x + i * at.LANES, y + i * at.LANES,
+                            z + i * at.LANES, w + i * at.LANES, state.q[i], np.int64(state.p0[i]), executing[i], team[i],
+                        )  # fmt: skip
+                        if row[at.SCOPE] == at.WARP_WIDE:
+                            executing[i] = at.FULL
+                if row[at.SCOPE] == at.WARP_WIDE:
+                    lost = lost_lanes(state)
+                family = np.int64(0)
+            if op >= INTEGER_BASE or row[at.WIDE]:
+                call_family(
+                    family, op, f0, f1, f2, f3, host + 4 * x, host + 4 * y, host + 4 * z, host + 4 * w, state.masks_host,
+                    count,
+                )  # fmt: skip
+            if w != d:
+                write_back(state, registers, d, row[at.D_WORDS], lost, count)
+            if row[at.PREDICATES_OUT]:
+                write_predicates(state, row, slots)
             continue
 
         # ---- memory ----------------------------------------------------------------------------
         if op >= MEMORY_BASE:
-            if not room(state, runs, accesses, scattered):
-                log_run(state, runs, global_warp, run_start, pc, mask)
-                push(state, warp, pc, mask, at.READY, np.int64(0))
-                state.executed = executed - 1
-                return np.int64(at.LOG_FULL)
-            if op == ops.CONSTANT_LOAD:
-                if row[at.SCOPE] == at.UNIFORM and executing != 0:
-                    executing = np.int64(at.FULL)
-                status = load_constant(state, matrix, registers, constants, pc, warp, own_base, executing)
-            else:
-                read_source(registers, row, at.A, own_base, x)
-                read_source(registers, row, at.B, own_base, y)
-                if op >= ops.MATRIX_LOAD:
+            full = not room(state, runs, accesses, scattered)
+            if full or (row[at.ORDERED] and not alone):
+                leave(state, first_warp, count, members, steps - 1, pc, False)
+                if full:
+                    return np.int64(at.LOG_FULL)
+                state.solo = 1
+                return np.int64(at.SPLIT)
+            x = fetch(registers, row, at.A, base, _X, lanes)
+            y = fetch(registers, row, at.B, base, _Y, lanes)
+            d = np.int64(row[at.D_OFFSET]) + (np.int64(row[at.D_OWN]) & base)
+            through_scratch = op == ops.ATOMIC or op >= ops.MATRIX_LOAD
+            w = np.int64(_W) if through_scratch else d
+            uniform = row[at.SCOPE] == at.UNIFORM
+            for i in range(count):
+                if team[i] == 0:
+                    continue
+                warp, shift = first_warp + i, i * at.LANES
+                if op == ops.CONSTANT_LOAD:
+                    mask = np.int64(at.FULL) if uniform and executing[i] else executing[i]
+                    status = load_constant(
+                        state, matrix, registers, constants, pc, warp, base + shift, mask, w + shift
+                    )
+                elif op >= ops.MATRIX_LOAD:
                     status = execute_matrix_access(
-                        state, matrix, registers, allocations, hint, accesses, scattered, pc, warp, own_base,
-                        global_warp, executing,
+                        state, matrix, registers, allocations, hint, accesses, scattered, pc, warp, base + shift,
+                        chunk_warp + warp, executing[i], x + shift, w + shift,
                     )  # fmt: skip
                 else:
+                    state.q[i, 0] = 0
                     status = execute_memory(
-                        state, matrix, registers, allocations, hint, accesses, scattered, pc, warp, own_base,
-                        global_warp, executing,
+                        state, matrix, registers, allocations, hint, accesses, scattered, pc, warp, base + shift,
+                        chunk_warp + warp, executing[i], x + shift, y + shift, w + shift, state.q[i],
                     )  # fmt: skip
-            if status != at.DONE:
-                state.executed = executed
-                return status
-            if executing != 0:
-                write_back(registers, row, own_base, w, executing)
+                if status != at.DONE:
+                    if alone:
+                        state.executed += steps
+                        return status
+                    for done in range(i):
+                        state.outcome[done], state.goal[done] = STRAIGHT, pc + 1
+                    leave_between(state, first_warp, count, members, steps, pc, i)
+                    state.solo = 1
+                    return np.int64(at.SPLIT)
+            if through_scratch and some:
+                write_back(state, registers, d, row[at.D_WORDS], lost, count)
                 if row[at.PREDICATES_OUT]:
-                    write_predicates(state, row, first, executing)
+                    write_predicates(state, row, slots)
             pc += 1
             continue
 
@@ -247,104 +346,68 @@ def run_warp(state, machine, warp, global_warp):
         if op == ops.NOP:
             pc += 1
             continue
-        read_source(registers, row, at.A, own_base, x)
-        read_source(registers, row, at.B, own_base, y)
-        condition = predicate(state, row, first, at.P0)
-        state.executed = executed
-        outcome, pc, mask = turn(
-            state, registers, row, index_of, runs, warp, global_warp, own_base, run_start, pc, mask, executing, condition
-        )
-        if outcome == STRAIGHT:
+        holds, flip = slots + row[at.P0] * at.GROUP_WARPS, np.int64(row[at.P0_FLIP])
+        taken, parted = np.int64(0), np.int64(0)
+        for i in range(at.GROUP_WARPS):
+            mask = predicates[holds + i] ^ flip
+            state.condition[i] = mask & at.FULL
+            taken |= mask & executing[i]
+            parted |= team[i] ^ (mask & executing[i])
+        leaves = op == ops.BRANCH or op == ops.EXIT
+        if (leaves and taken == 0) or (some == 0 and op != ops.CONVERGE_SET):
+            pc += 1
             continue
-        if outcome == STOPPED:
-            return pc
-        if outcome == JUMPED:
-            run_start = pc
-            more = executed < turn_end and (executed < fragment_end or state.ready[warp] == 0)
-            if more and room(state, runs, accesses, scattered):
+        full = not room(state, runs, accesses, scattered)
+        if full or (row[at.ORDERED] and not alone):
+            leave(state, first_warp, count, members, steps - 1, pc, False)
+            if full:
+                return np.int64(at.LOG_FULL)
+            state.solo = 1
+            return np.int64(at.SPLIT)
+        if op == ops.BRANCH and parted == 0 and row[at.TARGET] >= 0:
+            goal = np.int64(row[at.TARGET])
+            for i in range(count):
+                if team[i]:
+                    warp = first_warp + i
+                    log_run(state, runs, chunk_warp + warp, state.held_first[warp], pc + 1, team[i])
+                    state.held_first[warp] = goal
+            pc = goal
+        else:
+            x = fetch(registers, row, at.A, base, _X, lanes)
+            y = fetch(registers, row, at.B, base, _Y, lanes)
+            kind, goal, alike = np.int64(-1), np.int64(0), True
+            for i in range(count):
+                if team[i] == 0:
+                    continue
+                warp, shift = first_warp + i, i * at.LANES
+                outcome, next_pc, mask = turn(
+                    state, registers, row, index_of, runs, warp, chunk_warp + warp, base + shift, x + shift, y + shift,
+                    state.held_first[warp], pc, team[i], executing[i], state.condition[i],
+                )  # fmt: skip
+                if outcome == STOPPED:
+                    if alone:
+                        state.executed += steps
+                        state.turn_left[warp] -= steps
+                        return next_pc
+                    leave_between(state, first_warp, count, members, steps, pc, i)
+                    state.solo = 1
+                    return np.int64(at.SPLIT)
+                state.outcome[i], state.goal[i] = outcome, next_pc
+                if outcome != GONE:
+                    team[i] = mask
+                if kind < 0:
+                    kind, goal = np.int64(outcome), np.int64(next_pc)
+                alike &= outcome == kind and next_pc == goal
+            if not alike or kind == GONE:
+                leave_between(state, first_warp, count, members, steps, pc, np.int64(count))
+                return np.int64(at.SPLIT)
+            most = steps_left(state, first_warp, count)
+            pc = goal
+            if kind == STRAIGHT:
                 continue
-            push(state, warp, pc, mask, at.READY, np.int64(0))
-        if executed >= state.limit:
-            return np.int64(at.LIMIT)
-        if not room(state, runs, accesses, scattered):
-            return np.int64(at.LOG_FULL)
-        if executed >= turn_end:
-            return np.int64(at.PREEMPTED)
-        chosen = pick(state, warp)
-        if chosen < 0:
-            return np.int64(at.DONE)
-        pc, mask = np.int64(state.pc[warp, chosen]), state.mask[warp, chosen]
-        run_start = pc
-        fragment_end = executed + FRAGMENT_QUANTUM
-
-
-@inner
-def outcome_of(state):
-    """What a block is whose warps cannot run: DONE, GRID_WAIT or DEADLOCK."""
-    stuck = False
-    for warp in range(state.warps):
-        if state.live[warp]:
-            stuck = True
-            for f in range(at.LANES):
-                if state.fragment[warp, f] == at.AT_GRID:
-                    return np.int64(at.GRID_WAIT)
-    return np.int64(at.DEADLOCK) if stuck else np.int64(at.DONE)
-
-
-@inner
-def filled(state, machine):
-    """Whether the log is so full that it had better be emptied between two blocks."""
-    return (
-        4 * state.used[at.RUNS] > 3 * machine.runs.shape[0]
-        or 4 * state.used[at.ACCESSES] > 3 * machine.accesses.shape[0]
-        or 4 * state.used[at.SCATTERED_ROWS] > 3 * machine.scattered.shape[0]
-    )
-
-
-@compiled
-def run_blocks(states, slot, machine, first_block, next_block, end_block):
-    """Run blocks ``next_block`` to ``end_block - 1`` one after another in ``states[slot]``.
-
-    Warps of a block run in turn until none can go on. Returns (status, the block to go on with): DONE, or
-    PREEMPTED when a block's slice of instructions is used up, GRID_WAIT when it waits for other blocks (both
-    leave a started block behind: call again with the returned number), LOG_FULL (with a started block or
-    between two), DEADLOCK when warps are left and none can run, or the reason why one stopped.
-    """
-    state = states[slot]
-    warps = state.warps
-    linear = next_block
-    while linear < end_block:
-        if not state.started:
-            start_block(state, machine.registers, linear)
-            state.slice_end = 0
-        chunk_warp = (linear - first_block) * warps
-        if state.slice_end == 0:
-            state.slice_end = state.executed + state.slice
-        elif state.executed >= state.slice_end:  # the log was full before the end of the turn was seen
-            state.slice_end = 0
-            return np.int64(at.PREEMPTED), linear
-        idle = np.int64(0)
-        while idle <= warps:
-            warp = state.next_warp
-            if state.ready[warp] > 0:
-                idle = np.int64(0)
-                status = run_warp(state, machine, warp, chunk_warp + warp)
-                if status != at.DONE and status != at.PREEMPTED:
-                    return status, linear
-            else:
-                idle += 1
-            state.next_warp = warp + 1 if warp + 1 < warps else 0
-            if state.executed >= state.slice_end and state.ready[warp] > 0:
-                state.slice_end = 0
-                return np.int64(at.PREEMPTED), linear
-        status = outcome_of(state)
-        if status == at.DEADLOCK and release_crossed_waits(state):
-            continue
-        if status != at.DONE:
-            state.slice_end = 0
-            return status, linear
-        state.started = 0
-        linear += 1
-        if linear < end_block and filled(state, machine):
-            return np.int64(at.LOG_FULL), linear
-    return np.int64(at.DONE), linear
+            for i in range(count):
+                if team[i]:
+                    state.held_first[first_warp + i] = goal
+        if steps >= most or pc >= meet:
+            leave(state, first_warp, count, members, steps, pc, True)
+            return np.int64(at.SPLIT)

@@ -12,15 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpusim.capture import layout as at
+from gpusim.capture.alu_masked import FIRST_MASKED, masked_number
+from gpusim.capture.alu_wide import wide_number
 from gpusim.sass import system_ops as ops
 from gpusim.sass.cubin import INSTRUCTION_BYTES, KernelImage
 from gpusim.sass.externals import CALLS
 from gpusim.sass.form import Instruction, Kind, MicroOp, Operand, Source
 from gpusim.trace.record import MemoryKind
 
-ZERO_ROW = 0  # four rows of zeros
-SINK_ROW = 4  # four rows that nobody reads
-FIRST_POOL_ROW = 8
 NO_REGISTER = 255
 _RESULT_REGISTER, _RETURN_REGISTER = 4, 20  # see gpusim.sass.externals
 
@@ -47,7 +46,7 @@ class _Rows:
     """Gives out shared rows for constants and immediates, each once."""
 
     def __init__(self) -> None:
-        self.next = FIRST_POOL_ROW
+        self.next = at.FIRST_POOL_ROW
         self.known: dict[tuple, int] = {}
         self.immediates: list[tuple[int, int]] = []
         self.constants: list[tuple[int, int, int]] = []
@@ -99,6 +98,7 @@ def encode(
         matrix[n + i, at.F0] = i
         # Calling convention of the driver's functions: arguments from R4 on, result in R4, return to R20:R21.
         matrix[n + i, at.F1] = CALLS[image.externals[address]]
+        matrix[n + i, at.ORDERED] = CALLS[image.externals[address]] == ops.CALL_HOST
         matrix[n + i, at.A + at.SOURCE_OFFSET] = _RETURN_REGISTER
         matrix[n + i, at.A + at.SOURCE_OWN] = -1
         matrix[n + i, at.A + at.SOURCE_WORDS] = 2
@@ -115,7 +115,7 @@ def encode(
     shared = rows.next
     own_columns = [at.A + at.SOURCE_OFFSET, at.B + at.SOURCE_OFFSET, at.C + at.SOURCE_OFFSET]
     own_columns += [at.D_OFFSET, at.BASE_OFFSET, at.UNIFORM_OFFSET, at.SECOND, at.SECOND + 4, at.CONVERGENCE]
-    matrix[:, own_columns] *= at.LANES
+    matrix[:, own_columns] *= at.ROW
     return Encoded(
         matrix=matrix,
         index_of=index_of,
@@ -186,8 +186,13 @@ class _Encoder:
                 true = slot in (at.TRUE_PREDICATE, at.TRUE_UNIFORM_PREDICATE)
                 row[column] = at.SINK_PREDICATE if true else slot
                 row[at.PREDICATES_OUT] |= not true
+        row[at.WIDE] = body_for_all(micro.op, micro.flags, bool(row[at.PREDICATES_OUT]))
+        row[at.APART] = row[at.WIDE] < FIRST_MASKED and _apart(row)
+        row[at.ORDERED] = _ordered(micro)
         for i, flag in enumerate(micro.flags):
             row[at.F0 + i] = np.uint32(int(flag) & 0xFFFFFFFF).astype(np.int32)
+        if micro.op == ops.COPY:
+            row[at.F0] = micro.words
         row[at.SCOPE] = (
             at.UNIFORM if micro.uniform else at.WARP_WIDE if micro.extra.get("warp_wide") else at.LANE_WISE
         )
@@ -232,14 +237,14 @@ class _Encoder:
         return int(self.index_of[slot]) if not odd and 0 <= slot < len(self.index_of) else -1
 
     def _register(self, index: int) -> tuple[int, int]:
-        return (ZERO_ROW, 0) if index == NO_REGISTER else (index, -1)
+        return (at.ZERO_ROW, 0) if index == NO_REGISTER else (index, -1)
 
     def _uniform(self, index: int) -> tuple[int, int]:
-        return (ZERO_ROW, 0) if index == NO_REGISTER else (self.registers + index, -1)
+        return (at.ZERO_ROW, 0) if index == NO_REGISTER else (self.registers + index, -1)
 
     def _destination(self, operand: Operand) -> tuple[int, int]:
         if operand.index == NO_REGISTER:
-            return SINK_ROW, 0
+            return at.SINK_ROW, 0
         return self._register(operand.index) if operand.kind == Kind.REGISTER else self._uniform(operand.index)
 
     def _predicate(self, operand: Operand | None) -> tuple[int, int]:
@@ -266,6 +271,38 @@ class _Encoder:
         row[column + at.SOURCE_MODE] = at.MODE_NEGATE if source.negate else at.MODE_MASK if masked else at.MODE_PLAIN
         row[column + at.SOURCE_KEEP] = np.uint32(source.keep).astype(np.int32)
         row[column + at.SOURCE_FLIP] = np.uint32(source.flip).astype(np.int32)
+
+
+def body_for_all(op: int, flags: tuple[int, ...], predicates_out: bool) -> int:
+    """Number of the body of a micro-op that takes several warps at once, 0 if it has none."""
+    return wide_number(op, flags, predicates_out) or masked_number(op, flags)
+
+
+def _apart(row: np.ndarray) -> bool:
+    """Whether no row of a source is one of the destination (rows count in whole rows here)."""
+    first, own, words = int(row[at.D_OFFSET]), int(row[at.D_OWN]), int(row[at.D_WORDS])
+    for column in (at.A, at.B, at.C):
+        start, count = int(row[column + at.SOURCE_OFFSET]), int(row[column + at.SOURCE_WORDS])
+        same_part = int(row[column + at.SOURCE_OWN]) == own
+        if count and same_part and start < first + words and first < start + count:
+            return False
+    return True
+
+
+def _ordered(micro: MicroOp) -> bool:
+    """Whether the order of warps shows: an atomic whose old value is kept, or that does not commute."""
+    if micro.op != ops.ATOMIC:
+        return False
+    operation, kind = micro.flags[:2]
+    integer = kind in (ops.U32, ops.S32, ops.U64, ops.S64)
+    commutes = operation in (ops.ADD, ops.MIN, ops.MAX, ops.AND, ops.OR, ops.XOR, ops.SAFEADD)
+    return micro.memory_kind == MemoryKind.ATOMIC or not (integer and commutes)
+
+
+def reads_clock(matrix: np.ndarray) -> bool:
+    """Whether an encoded kernel reads the clock, which counts the instructions executed so far."""
+    special = matrix[matrix[:, at.OP] == ops.SPECIAL, at.F0]
+    return bool(np.isin(special, (ops.SR_CLOCK, ops.SR_CLOCK_HIGH, ops.SR_CLOCK_64)).any())
 
 
 def records_of(micro: MicroOp) -> int:

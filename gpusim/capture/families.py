@@ -1,9 +1,9 @@
 """The arithmetic families behind entry points that the interpreter calls by address.
 
-Mental model: a family's body takes a dozen arrays; the interpreter has one pointer to the scratch record.
-Each entry point rebuilds the arrays from that pointer and calls the family. Calling by address keeps the
-families out of the interpreter's own compilation: each is compiled once, not once more for every function
-that reaches it.
+Mental model: the interpreter names operands by host addresses, rows of the register file or of its scratch.
+Each entry point rebuilds arrays from those and calls the family's body, once for each warp of a team (the
+wide family: once for all of them). Calling by address keeps the families out of the interpreter's own
+compilation: each is compiled once, not once more for every function that reaches it.
 """
 
 from __future__ import annotations
@@ -23,99 +23,153 @@ from gpusim.capture.alu_double import execute_double
 from gpusim.capture.alu_float import execute_float
 from gpusim.capture.alu_half import execute_half
 from gpusim.capture.alu_integer import execute_integer
+from gpusim.capture.alu_masked import FIRST_MASKED, execute_masked
 from gpusim.capture.alu_tensor import execute_tensor
+from gpusim.capture.alu_wide import execute_wide
 from gpusim.capture.jit import SOURCES
 from gpusim.jit_cache import stamped
 from gpusim.sass.opcodes import DOUBLE_BASE, END, FLOAT_BASE, HALF_BASE, INTEGER_BASE, TENSOR_BASE
 
 #: First op number behind each family's range, in the order of State.family.
 FAMILY_ENDS = (FLOAT_BASE, DOUBLE_BASE, HALF_BASE, TENSOR_BASE, END)
-_WORDS = at.SCRATCH_BYTES
-_ENTRY = types.void(
-    types.int32, types.int32, types.int32, types.int32, types.int32, types.uint32, types.uint32, types.int64
-)
+_TENSOR_FAMILY = len(FAMILY_ENDS) - 1
+#: The family of the wide bodies, which have numbers of their own.
+WIDE_FAMILY = len(FAMILY_ENDS)
+_WORD, _PLACE = types.int32, types.int64
+_ENTRY = types.void(_WORD, _WORD, _WORD, _WORD, _WORD, _PLACE, _PLACE, _PLACE, _PLACE, _PLACE, _PLACE)
 
-
-#: The scratch fields of STATE with float views of the same bytes.
-_SCRATCH = np.dtype(
+#: Four rows of an operand, as integers and as floats.
+_OPERAND = np.dtype(
     {
-        "names": ["x", "y", "z", "w", "xf", "yf", "zf", "wf", "q"],
-        "formats": [("<i4", (4, at.LANES))] * 4 + [("<f4", (4, at.LANES))] * 4 + [("<u4", (2,))],
-        "offsets": [0, _WORDS, 2 * _WORDS, 3 * _WORDS] * 2 + [4 * _WORDS],
-        "itemsize": 4 * _WORDS + 8,
+        "names": ["i", "f"],
+        "formats": [("<i4", (4, at.ROW)), ("<f4", (4, at.ROW))],
+        "offsets": [0, 0],
+        "itemsize": 16 * at.ROW,
     }
 )
-#: The same for the tensor family, which has room to work behind it.
-_TENSOR_SCRATCH = np.dtype(
-    {
-        "names": ["x", "y", "z", "w", "rules", "work"],
-        "formats": [("<i4", (4, at.LANES))] * 4 + [("<i4", (at.TENSOR_RULES,)), ("<i4", (at.TENSOR_WORK_WORDS,))],
-        "offsets": [0, _WORDS, 2 * _WORDS, 3 * _WORDS, 4 * _WORDS + 8, 4 * _WORDS + 8 + 4 * at.TENSOR_RULES],
-        "itemsize": 4 * _WORDS + 8 + 4 * (at.TENSOR_RULES + at.TENSOR_WORK_WORDS),
-    }
+#: The last fields of STATE: predicates as lane masks by warp; what this generation's tensor cores do, and
+#: room for them to work.
+MASKS = np.dtype(
+    [
+        ("p0", "<u4", (at.GROUP_WARPS,)),
+        ("p1", "<u4", (at.GROUP_WARPS,)),
+        ("q", "<u4", (at.GROUP_WARPS, 2)),
+        ("rules", "<i4", (at.TENSOR_RULES,)),
+        ("work", "<i4", (at.TENSOR_WORK_WORDS,)),
+    ]
 )
-_SCRATCH_TYPE, _TENSOR_SCRATCH_TYPE = from_dtype(_SCRATCH), from_dtype(_TENSOR_SCRATCH)
+_OPERAND_TYPE, _MASKS_TYPE = from_dtype(_OPERAND), from_dtype(MASKS)
+_WARP_BYTES = 4 * at.LANES
 
 
 def _record_at(record_type):
-    @intrinsic
-    def at_address(typing_context, address):
-        """The record at an int64 address (a record is a pointer to Numba)."""
+    """The record at an int64 address (a record is a pointer to Numba)."""
 
+    @intrinsic
+    def record(typing_context, address):
         def generate(context, builder, signature, arguments):
             return builder.inttoptr(arguments[0], context.get_value_type(record_type))
 
         return record_type(types.int64), generate
 
-    return at_address
+    return record
 
 
-_scratch_at, _tensor_scratch_at = _record_at(_SCRATCH_TYPE), _record_at(_TENSOR_SCRATCH_TYPE)
+_operand_at, _masks_at = _record_at(_OPERAND_TYPE), _record_at(_MASKS_TYPE)
 
 
-def _integer(op, f0, f1, f2, f3, p0, p1, scratch):
-    s = _scratch_at(scratch)
-    execute_integer(op, f0, f1, f2, f3, p0, p1, s.x, s.y, s.z, s.w, s.xf, s.yf, s.zf, s.wf, s.q)
+def _integer(op, f0, f1, f2, f3, x, y, z, w, masks, warps):
+    m = _masks_at(masks)
+    for warp in range(warps):
+        at_x, at_y = _operand_at(x + warp * _WARP_BYTES), _operand_at(y + warp * _WARP_BYTES)
+        at_z, at_w = _operand_at(z + warp * _WARP_BYTES), _operand_at(w + warp * _WARP_BYTES)
+        execute_integer(
+            op, f0, f1, f2, f3, m.p0[warp], m.p1[warp], at_x.i, at_y.i, at_z.i, at_w.i, at_x.f, at_y.f, at_z.f, at_w.f,
+            m.q[warp],
+        )  # fmt: skip
 
 
-def _float(op, f0, f1, f2, f3, p0, p1, scratch):
-    s = _scratch_at(scratch)
-    execute_float(op, f0, f1, f2, f3, p0, p1, s.x, s.y, s.z, s.w, s.xf, s.yf, s.zf, s.wf, s.q)
+def _float(op, f0, f1, f2, f3, x, y, z, w, masks, warps):
+    m = _masks_at(masks)
+    for warp in range(warps):
+        at_x, at_y = _operand_at(x + warp * _WARP_BYTES), _operand_at(y + warp * _WARP_BYTES)
+        at_z, at_w = _operand_at(z + warp * _WARP_BYTES), _operand_at(w + warp * _WARP_BYTES)
+        execute_float(
+            op, f0, f1, f2, f3, m.p0[warp], m.p1[warp], at_x.i, at_y.i, at_z.i, at_w.i, at_x.f, at_y.f, at_z.f, at_w.f,
+            m.q[warp],
+        )  # fmt: skip
 
 
-def _double(op, f0, f1, f2, f3, p0, p1, scratch):
-    s = _scratch_at(scratch)
-    execute_double(op, f0, f1, f2, f3, p0, p1, s.x, s.y, s.z, s.w, s.xf, s.yf, s.zf, s.wf, s.q)
+def _double(op, f0, f1, f2, f3, x, y, z, w, masks, warps):
+    m = _masks_at(masks)
+    for warp in range(warps):
+        at_x, at_y = _operand_at(x + warp * _WARP_BYTES), _operand_at(y + warp * _WARP_BYTES)
+        at_z, at_w = _operand_at(z + warp * _WARP_BYTES), _operand_at(w + warp * _WARP_BYTES)
+        execute_double(
+            op, f0, f1, f2, f3, m.p0[warp], m.p1[warp], at_x.i, at_y.i, at_z.i, at_w.i, at_x.f, at_y.f, at_z.f, at_w.f,
+            m.q[warp],
+        )  # fmt: skip
 
 
-def _half(op, f0, f1, f2, f3, p0, p1, scratch):
-    s = _scratch_at(scratch)
-    execute_half(op, f0, f1, f2, f3, p0, p1, s.x, s.y, s.z, s.w, s.xf, s.yf, s.zf, s.wf, s.q)
+def _half(op, f0, f1, f2, f3, x, y, z, w, masks, warps):
+    m = _masks_at(masks)
+    for warp in range(warps):
+        at_x, at_y = _operand_at(x + warp * _WARP_BYTES), _operand_at(y + warp * _WARP_BYTES)
+        at_z, at_w = _operand_at(z + warp * _WARP_BYTES), _operand_at(w + warp * _WARP_BYTES)
+        execute_half(
+            op, f0, f1, f2, f3, m.p0[warp], m.p1[warp], at_x.i, at_y.i, at_z.i, at_w.i, at_x.f, at_y.f, at_z.f, at_w.f,
+            m.q[warp],
+        )  # fmt: skip
 
 
-def _tensor(op, f0, f1, f2, f3, p0, p1, scratch):
-    s = _tensor_scratch_at(scratch)
-    execute_tensor(op, f0, f1, f2, f3, s.x, s.y, s.z, s.w, s.rules, s.work)
+def _tensor(op, f0, f1, f2, f3, x, y, z, w, masks, warps):
+    m = _masks_at(masks)
+    for warp in range(warps):
+        at_x, at_y = _operand_at(x + warp * _WARP_BYTES), _operand_at(y + warp * _WARP_BYTES)
+        at_z, at_w = _operand_at(z + warp * _WARP_BYTES), _operand_at(w + warp * _WARP_BYTES)
+        execute_tensor(op, f0, f1, f2, f3, at_x.i, at_y.i, at_z.i, at_w.i, m.rules, m.work)
 
 
-_SOURCES = (_integer, _float, _double, _half, _tensor)
+def _wide(number, f0, f1, f2, f3, x, y, z, w, masks, warps):
+    at_x, at_y, at_z, wi = _operand_at(x), _operand_at(y), _operand_at(z), _operand_at(w).i
+    if number >= FIRST_MASKED:
+        m = _masks_at(masks)
+        execute_masked(
+            number, f0, f1, f2, f3, at_x.i, at_y.i, at_z.i, wi, at_x.f, at_y.f, m.p0, m.p1, m.q, w, warps
+        )  # fmt: skip
+    else:
+        lanes = np.uint64(warps) * np.uint64(at.LANES)
+        execute_wide(number, f0, f1, f2, f3, at_x.i, at_y.i, at_z.i, wi, at_x.f, at_y.f, at_z.f, lanes)
+
+
+_SOURCES = (_integer, _float, _double, _half, _tensor, _wide)
 
 if config.DISABLE_JIT:
-    _BODIES = (execute_integer, execute_float, execute_double, execute_half, execute_tensor)
-    _TENSOR = len(_BODIES) - 1
+    _BODIES = (execute_integer, execute_float, execute_double, execute_half)
 
     def entry_addresses(op_numbers: np.ndarray) -> tuple[int, ...]:
         """Stand-ins for the entry points' addresses: the families' numbers."""
-        return tuple(range(len(_BODIES)))
+        return tuple(range(len(_SOURCES)))
 
-    def call_family(address, op, f0, f1, f2, f3, p0, p1, scratch):
-        """Run body ``op`` of a family on the scratch record at host address ``scratch``."""
-        record = _TENSOR_SCRATCH if int(address) == _TENSOR else _SCRATCH
-        buffer = (ctypes.c_uint8 * record.itemsize).from_address(int(scratch))
-        s = np.frombuffer(buffer, record)[0]
-        arrays = [s[name] for name in record.names]
-        predicates = () if int(address) == _TENSOR else (p0, p1)
-        _BODIES[int(address)](int(op), int(f0), int(f1), int(f2), int(f3), *predicates, *arrays)
+    def _plain(dtype, address):
+        buffer = (ctypes.c_uint8 * dtype.itemsize).from_address(int(address))
+        return np.frombuffer(buffer, dtype)[0]
+
+    def call_family(address, op, f0, f1, f2, f3, x, y, z, w, masks, warps):
+        """Run body ``op`` of a family on operands at host addresses, for ``warps`` warps."""
+        m, flags = _plain(MASKS, masks), (int(f0), int(f1), int(f2), int(f3))
+        wide = int(address) == WIDE_FAMILY
+        for warp in range(1 if wide else int(warps)):
+            areas = [_plain(_OPERAND, int(a) + warp * _WARP_BYTES) for a in (x, y, z, w)]
+            words, floats = [a["i"] for a in areas], [a["f"] for a in areas]
+            if wide and op >= FIRST_MASKED:
+                execute_masked(int(op), *flags, *words, *floats[:2], m["p0"], m["p1"], m["q"], int(w), int(warps))
+            elif wide:
+                execute_wide(int(op), *flags, *words, *floats[:3], int(warps) * at.LANES)
+            elif int(address) == _TENSOR_FAMILY:
+                execute_tensor(int(op), *flags, *words, m["rules"], m["work"])
+            else:
+                _BODIES[int(address)](int(op), *flags, m["p0"][warp], m["p1"][warp], *words, *floats, m["q"][warp])
 
 else:
 
@@ -131,22 +185,25 @@ else:
         return entry
 
     def entry_addresses(op_numbers: np.ndarray) -> tuple[int, ...]:
-        """Host addresses of the families' entry points in the order of FAMILY_ENDS; 0 for a family that
-        none of the op numbers belongs to."""
+        """Host addresses of the families' entry points in the order of FAMILY_ENDS, 0 for a family that
+        none of the op numbers belongs to; then that of the wide family."""
         starts = (INTEGER_BASE, *FAMILY_ENDS[:-1])
-        return tuple(
-            _entry(i).address if ((op_numbers >= start) & (op_numbers < end)).any() else 0
-            for i, (start, end) in enumerate(zip(starts, FAMILY_ENDS, strict=True))
+        return (
+            *(
+                _entry(i).address if ((op_numbers >= start) & (op_numbers < end)).any() else 0
+                for i, (start, end) in enumerate(zip(starts, FAMILY_ENDS, strict=True))
+            ),
+            _entry(WIDE_FAMILY).address,
         )
 
     @intrinsic
-    def call_family(typing_context, address, op, f0, f1, f2, f3, p0, p1, scratch):
-        """Run body ``op`` of a family on the scratch record at host address ``scratch``."""
+    def call_family(typing_context, address, op, f0, f1, f2, f3, x, y, z, w, masks, warps):
+        """Run body ``op`` of a family on operands at host addresses, for ``warps`` warps."""
         signature = types.void(types.int64, *_ENTRY.args)
 
         def generate(context, builder, signature, arguments):
             word, wide = ir.IntType(32), ir.IntType(64)
-            kind = ir.FunctionType(ir.VoidType(), [word] * 7 + [wide])
+            kind = ir.FunctionType(ir.VoidType(), [word] * 5 + [wide] * 6)
             builder.call(builder.inttoptr(arguments[0], ir.PointerType(kind)), arguments[1:])
             return context.get_dummy_value()
 

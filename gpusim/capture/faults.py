@@ -126,11 +126,12 @@ def _standing(state: np.record, program: Program) -> str:
         if not state.live[warp]:
             exited.append(str(warp))
             continue
-        for f in range(at.LANES):
-            status = int(state.fragment[warp, f])
+        fragments = zip(state.fragment[warp], state.mask[warp], state.wait[warp], state.pc[warp], strict=True)
+        held = [(at.READY, state.held_mask[warp], 0, state.held_pc[warp])] if state.held[warp] else []
+        for fragment in [*held, *fragments]:
+            status, mask, wait, pc = (int(value) for value in fragment)
             if status == at.FREE:
                 continue
-            mask, wait, pc = int(state.mask[warp, f]), int(state.wait[warp, f]), int(state.pc[warp, f])
             lanes = "" if mask == int(state.exists[warp]) else f" lanes 0x{mask:08x}"
             what = f"{place_of(program, pc)}{_awaited(state, warp, status, wait, mask)}"
             groups.setdefault(("run" if status == at.READY else "wait", what), []).append(f"{warp}{lanes}")

@@ -1,7 +1,7 @@
 """Fragments of a warp, and what they wait for: convergence, the warp, the state.
 
-Mental model: a warp is a set of fragments, each some lanes at one instruction. The one that runs lives in
-the interpreter's local variables; the others lie in the table ``State.pc/mask/fragment/wait``. A fragment that
+Mental model: a warp is a set of fragments, each some lanes at one instruction. The one that runs is held in
+``State.held*``; the others lie in the table ``State.pc/mask/fragment/wait``. A fragment that
 reaches a barrier is put into the table; whoever completes the barrier (by arriving, leaving or exiting)
 makes the waiting ones ready again, merged where they stand at the same instruction. The fragment that has
 waited longest runs next, so that lanes which spin for each other all make progress.
@@ -20,6 +20,13 @@ from gpusim.sass import system_ops as ops
 def signed32(value):
     """The low 32 bits of ``value`` as a signed number, in range for an int32 whether compiled or not."""
     return ((value & 0xFFFFFFFF) ^ 0x80000000) - 0x80000000
+
+
+@inner
+def first_predicate(warp):
+    """Where slot 0 of a warp lies among State.predicates; slots are GROUP_WARPS apart."""
+    group = warp // at.GROUP_WARPS
+    return group * (at.PREDICATE_SLOTS * at.GROUP_WARPS) + warp - group * at.GROUP_WARPS
 
 
 @inner
@@ -44,12 +51,13 @@ def count_lanes(mask):
 def push(state, warp, pc, mask, status, wait):
     """Put a fragment into the warp's table; one that is ready joins a ready one at the same place."""
     if status == at.READY:
-        for f in range(at.LANES):
+        for f in range(state.fragments[warp]):
             if state.fragment[warp, f] == at.READY and state.pc[warp, f] == pc:
                 state.mask[warp, f] |= mask
                 return
     for f in range(at.LANES):
         if state.fragment[warp, f] == at.FREE:
+            state.fragments[warp] = max(state.fragments[warp], np.int64(f + 1))
             state.pc[warp, f] = pc
             state.mask[warp, f] = mask
             state.fragment[warp, f] = status
@@ -66,8 +74,8 @@ def push(state, warp, pc, mask, status, wait):
 @inner
 def pick(state, warp):
     """Index of the ready fragment that has waited longest, or -1; it leaves the table."""
-    best = -1
-    for f in range(at.LANES):
+    best = np.int64(-1)
+    for f in range(state.fragments[warp]):
         if state.fragment[warp, f] == at.READY:
             if best < 0 or state.stamp[warp, f] < state.stamp[warp, best]:
                 best = f
@@ -86,18 +94,18 @@ def participants(registers, own_base, row, mask):
 @inner
 def release_converged(state, registers, warp, own_base):
     """Make ready what waits in BSYNC for nobody any more."""
-    for f in range(at.LANES):
+    for f in range(state.fragments[warp]):
         if state.fragment[warp, f] != at.AT_CONVERGENCE:
             continue
         row, pc, arrived = state.wait[warp, f], state.pc[warp, f], np.int64(0)
-        for g in range(at.LANES):
+        for g in range(state.fragments[warp]):
             if state.fragment[warp, g] == at.AT_CONVERGENCE and state.wait[warp, g] == row and state.pc[warp, g] == pc:
                 arrived |= state.mask[warp, g]
         wanted = participants(registers, own_base, row, state.mask[warp, f]) & state.live[warp]
         if wanted & ~arrived:
             continue
         together = np.int64(0)
-        for g in range(at.LANES):
+        for g in range(state.fragments[warp]):
             same = state.fragment[warp, g] == at.AT_CONVERGENCE and state.wait[warp, g] == row
             if same and state.pc[warp, g] == pc and (g == f or state.mask[warp, g] & wanted):
                 together |= state.mask[warp, g]
@@ -113,16 +121,18 @@ def spins(state, registers, warp, own_base, pc, mask):
     convergence barrier, neither would ever go on.
     """
     waiting = False
-    for f in range(at.LANES):
+    for f in range(state.fragments[warp]):
         waiting |= state.fragment[warp, f] == at.AT_CONVERGENCE
     if not waiting:
         return False
     value = mask
-    for i in range(own_base, own_base + state.own_stride):
-        value = (value ^ registers[i]) * np.int64(0x9E3779B97F4A7C1)
-        value ^= (value >> 32) & 0xFFFFFFFF
-    for i in range(warp * at.PREDICATE_SLOTS, (warp + 1) * at.PREDICATE_SLOTS):
-        value = (value ^ state.predicates[i]) * np.int64(0x9E3779B97F4A7C1)
+    for row in range(0, state.own_stride, at.ROW):
+        for i in range(own_base + row, own_base + row + at.LANES):
+            value = (value ^ registers[i]) * np.int64(0x9E3779B97F4A7C1)
+            value ^= (value >> 32) & 0xFFFFFFFF
+    first = first_predicate(warp)
+    for slot in range(at.PREDICATE_SLOTS):
+        value = (value ^ state.predicates[first + slot * at.GROUP_WARPS]) * np.int64(0x9E3779B97F4A7C1)
     same = state.spin_pc[warp] == pc and state.spin_hash[warp] == value
     state.spin_pc[warp], state.spin_hash[warp] = pc, value
     return same
@@ -135,13 +145,13 @@ def release_without(state, registers, warp, own_base, yielding):
     This is how a YIELD lets the others of a divergent warp make progress (US patent application
     2016/0019066): the lanes released no longer take part in the barrier, the spinning ones meet there later.
     """
-    for f in range(at.LANES):
+    for f in range(state.fragments[warp]):
         if state.fragment[warp, f] != at.AT_CONVERGENCE:
             continue
         row = state.wait[warp, f]
         wanted = participants(registers, own_base, row, state.mask[warp, f]) & state.live[warp]
         arrived = np.int64(0)
-        for g in range(at.LANES):
+        for g in range(state.fragments[warp]):
             if state.fragment[warp, g] == at.AT_CONVERGENCE and state.wait[warp, g] == row:
                 arrived |= state.mask[warp, g]
         if wanted & ~arrived & ~yielding:
@@ -159,16 +169,16 @@ def release_without(state, registers, warp, own_base, yielding):
 def release_warp_wait(state, warp):
     """Make ready what waits in WARPSYNC for nobody any more."""
     arrived = np.int64(0)
-    for f in range(at.LANES):
+    for f in range(state.fragments[warp]):
         if state.fragment[warp, f] == at.AT_WARP_WAIT:
             arrived |= state.mask[warp, f]
-    for f in range(at.LANES):
+    for f in range(state.fragments[warp]):
         if state.fragment[warp, f] != at.AT_WARP_WAIT:
             continue
         wanted = state.wait[warp, f] & state.live[warp]
         if wanted & ~arrived:
             continue
-        for g in range(at.LANES):
+        for g in range(state.fragments[warp]):
             if state.fragment[warp, g] == at.AT_WARP_WAIT and state.mask[warp, g] & wanted:
                 state.fragment[warp, g] = at.FREE
                 push(state, warp, state.pc[warp, g] + 1, state.mask[warp, g], at.READY, 0)
@@ -184,7 +194,7 @@ def release_crossed_waits(state):
     released = False
     for warp in range(state.warps):
         waiting, arrived, converging = False, np.int64(0), np.int64(0)
-        for f in range(at.LANES):
+        for f in range(state.fragments[warp]):
             if state.fragment[warp, f] == at.AT_WARP_WAIT:
                 waiting = True
                 arrived |= state.mask[warp, f]
@@ -192,7 +202,7 @@ def release_crossed_waits(state):
                 converging |= state.mask[warp, f]
         if not waiting:
             continue
-        for f in range(at.LANES):
+        for f in range(state.fragments[warp]):
             if state.fragment[warp, f] == at.AT_WARP_WAIT:
                 missing = state.wait[warp, f] & state.live[warp] & ~arrived
                 if missing & ~converging == 0:
@@ -219,7 +229,7 @@ def retire(state, registers, warp, own_base, mask):
     """EXIT of ``mask``: whoever waited for these lanes waits no more."""
     state.live[warp] &= ~mask
     waiting = False
-    for f in range(at.LANES):
+    for f in range(state.fragments[warp]):
         waiting |= state.fragment[warp, f] == at.AT_CONVERGENCE or state.fragment[warp, f] == at.AT_WARP_WAIT
     if waiting:
         release_converged(state, registers, warp, own_base)
@@ -240,7 +250,8 @@ def arrive(state, warp, mask, barrier, threads, reduction, vote):
 
 @inner
 def complete_barrier(state, barrier):
-    """If everybody expected has arrived, make the waiting fragments ready; True if so.
+    """If everybody expected has arrived, make the waiting fragments ready; True if so. From here on warps
+    may run together again.
 
     Hardware counts warps times 32, and lanes that have exited count as arrived.
     """
@@ -259,6 +270,7 @@ def complete_barrier(state, barrier):
             threads += at.LANES
     if not somebody or threads < state.expected[barrier]:
         return False
+    state.solo = 0
     total = np.int64(0)
     every = True
     for warp in range(warps):
@@ -275,7 +287,7 @@ def complete_barrier(state, barrier):
             state.result[warp] = signed32(value)
         state.arrived[barrier, warp] = 0
         state.vote[barrier, warp] = 0
-        for f in range(at.LANES):
+        for f in range(state.fragments[warp]):
             if state.fragment[warp, f] == at.AT_BARRIER and state.wait[warp, f] == barrier:
                 state.fragment[warp, f] = at.FREE
                 state.at_barrier -= 1

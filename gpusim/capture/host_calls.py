@@ -33,11 +33,12 @@ class Lane:
     def __init__(self, state: np.record, registers: np.ndarray, allocations: np.ndarray, lane: int):
         self.state, self.registers, self.allocations, self.lane = state, registers, allocations, lane
         self.warp = int(state.fault_warp)
-        self.base = int(state.own_base) + self.warp * int(state.own_stride) + lane
+        group, place = divmod(self.warp, at.GROUP_WARPS)
+        self.base = int(state.own_base) + group * int(state.own_stride) + place * at.LANES + lane
 
     def word(self, register: int) -> int:
         """32-bit register ``register``, unsigned."""
-        return int(self.registers[self.base + register * at.LANES]) & at.FULL
+        return int(self.registers[self.base + register * at.ROW]) & at.FULL
 
     def pair(self, register: int) -> int:
         """64 bits of a register pair, unsigned."""
@@ -47,7 +48,7 @@ class Lane:
         """Write the result of the call."""
         for i in range(words):
             word = value >> 32 * i & at.FULL
-            self.registers[self.base + (FIRST_REGISTER + i) * at.LANES] = np.uint32(word).astype(np.int32)
+            self.registers[self.base + (FIRST_REGISTER + i) * at.ROW] = np.uint32(word).astype(np.int32)
 
     def read(self, address: int, size: int) -> bytes:
         """``size`` bytes at a generic address; raises AddressError."""

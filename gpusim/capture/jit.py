@@ -39,6 +39,15 @@ def inner(function: Callable) -> Callable:
     return stamped(njit(cache=True, error_model="numpy", _nrt=False, **wrappers)(function), SOURCES)
 
 
+def inlined(function: Callable) -> Callable:
+    """For inner functions that take many arrays and are called from one or two places: passing an array costs
+    nine words, more than many an instruction that is emulated."""
+    wrappers = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return stamped(
+        njit(cache=True, error_model="numpy", _nrt=False, forceinline=True, **wrappers)(function), SOURCES
+    )
+
+
 def allocating(function: Callable) -> Callable:
     """For functions that Python calls and that make new arrays."""
     return stamped(njit(cache=True)(function), SOURCES)

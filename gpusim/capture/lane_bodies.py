@@ -1,7 +1,8 @@
 """Bodies of the instructions that look across lanes: shuffle, vote, match, reduce, special registers.
 
 Mental model: as for arithmetic, one call executes one instruction; unlike arithmetic, lanes that do not
-execute (``executing`` bit 0) must not be looked at, or are seen as the PTX ISA says. Semantics: PTX ISA 8,
+execute (``executing`` bit 0) must not be looked at, or are seen as the PTX ISA says. Operands are places in
+the register file: where the first of a warp's 32 lanes lies; further words follow ROW apart. Semantics: PTX ISA 8,
 shfl.sync, vote.sync, match.sync, redux.sync; register names as in its special-register chapter.
 """
 
@@ -10,23 +11,18 @@ from __future__ import annotations
 import numpy as np
 
 from gpusim.capture import layout as at
-from gpusim.capture.flow import first_lane, signed32
+from gpusim.capture.flow import first_lane, first_predicate, signed32
 from gpusim.capture.jit import inner
 from gpusim.sass import system_ops as ops
 
 
 @inner
-def execute_lanes(state, warp, op, f0, f1, vote_in, executing, active):
-    """Execute lane-crossing body ``op``: reads state.x, y, z; writes state.w and state.q."""
-    x, w, q = state.x, state.w, state.q
-    if op == ops.COPY:
-        for word in range(4):
-            for lane in range(at.LANES):
-                w[word, lane] = x[word, lane]
-    elif op == ops.SPECIAL:
-        _special(state, warp, f0, executing, active)
+def execute_lanes(state, registers, warp, op, f0, f1, x, y, z, w, q, vote_in, executing, active):
+    """Execute lane-crossing body ``op`` for one warp: reads registers at x, y, z; writes at w, and q."""
+    if op == ops.SPECIAL:
+        _special(state, registers, warp, f0, w, executing, active)
     elif op == ops.SHUFFLE:
-        _shuffle(state, f0, executing)
+        _shuffle(registers, f0, x, y, z, w, q, executing)
     elif op == ops.VOTE:
         ballot = vote_in & executing
         if f0 == ops.VOTE_ANY:
@@ -37,53 +33,52 @@ def execute_lanes(state, warp, op, f0, f1, vote_in, executing, active):
             holds = ballot == executing or ballot == 0
         q[0] = at.FULL if holds else 0
         for lane in range(at.LANES):
-            w[0, lane] = signed32(ballot)
+            registers[w + lane] = signed32(ballot)
     elif op == ops.MATCH:
-        _match(state, f0, f1, executing)
+        _match(registers, f0, f1, x, w, q, executing)
     elif op == ops.REDUCE:
-        _reduce(state, f0, f1, executing)
+        _reduce(registers, f0, f1, x, w, executing)
     elif op == ops.FIRST_LANE:
-        value = x[0, first_lane(executing) & 31]
+        value = registers[x + (first_lane(executing) & 31)]
         for lane in range(at.LANES):
-            w[0, lane] = value
+            registers[w + lane] = value
     elif op == ops.PACK_PREDICATES:
-        _pack(state, warp, f0, f1)
+        _pack(state, registers, warp, f0, f1, x, y, w)
     elif op == ops.UNPACK_PREDICATES:
-        _unpack(state, warp, f0, f1, executing)
+        _unpack(state, registers, warp, f0, f1, x, y, executing)
     elif op == ops.BARRIER_RESULT:
         for lane in range(at.LANES):
-            w[0, lane] = state.result[warp]
+            registers[w + lane] = state.result[warp]
         q[0] = at.FULL if state.result[warp] != 0 else 0
     elif op == ops.ELECT:
         chosen = first_lane(executing) & 31
         q[0] = np.uint32(np.int64(1) << chosen)
         for lane in range(at.LANES):
-            w[0, lane] = chosen
+            registers[w + lane] = chosen
     elif op == ops.CODE_ADDRESS:
         for lane in range(at.LANES):
-            w[0, lane] = f0
-            w[1, lane] = 0
+            registers[w + lane] = f0
+            registers[w + at.ROW + lane] = 0
     elif op == ops.QUERY_SPACE:
         holds = np.int64(0)
         for lane in range(at.LANES):
-            high = np.int64(x[1, lane])
+            high = np.int64(registers[x + at.ROW + lane])
             space = 0
             if high == state.shared_window >> 32:
                 space = 1
             elif high == state.local_window >> 32:
                 space = 2
-            w[0, lane] = 1 if space == f0 else 0
+            registers[w + lane] = 1 if space == f0 else 0
             holds |= np.int64(1 if space == f0 else 0) << lane
         q[0] = np.uint32(holds)
 
 
 @inner
-def _special(state, warp, number, executing, active):
-    w = state.w
+def _special(state, registers, warp, number, w, executing, active):
     value = np.int64(0)
     if ops.SR_TID_X <= number <= ops.SR_TID_Z:
         for lane in range(at.LANES):
-            w[0, lane] = state.thread[warp, number - ops.SR_TID_X, lane]
+            registers[w + lane] = state.thread[warp, number - ops.SR_TID_X, lane]
         return
     if number == ops.SR_LANE or ops.SR_EQ_MASK <= number <= ops.SR_GE_MASK or number == ops.SR_TID_PACKED:
         for lane in range(at.LANES):
@@ -106,7 +101,7 @@ def _special(state, warp, number, executing, active):
                     | np.int64(state.thread[warp, 1, lane]) << 16
                     | np.int64(state.thread[warp, 2, lane]) << 26
                 )
-            w[0, lane] = signed32(value)
+            registers[w + lane] = signed32(value)
         return
     if ops.SR_CTAID_X <= number <= ops.SR_CTAID_Z:
         value = state.block_index[number - ops.SR_CTAID_X]
@@ -135,18 +130,17 @@ def _special(state, warp, number, executing, active):
     elif number == ops.SR_ONE:
         value = np.int64(1)
     for lane in range(at.LANES):
-        w[0, lane] = signed32(value)
-        w[1, lane] = signed32(value >> 32) if number == ops.SR_CLOCK_64 else 0
+        registers[w + lane] = signed32(value)
+        registers[w + at.ROW + lane] = signed32(value >> 32) if number == ops.SR_CLOCK_64 else 0
 
 
 @inner
-def _shuffle(state, mode, executing):
+def _shuffle(registers, mode, x, y, z, w, q, executing):
     """Lane and clamp as PTX's shfl: clamp bits 0..4 bound the lane, bits 8..12 split the warp."""
-    x, y, z, w = state.x, state.y, state.z, state.w
     inside = np.int64(0)
     for lane in range(at.LANES):
-        step = np.int64(y[0, lane]) & 31
-        clamp = np.int64(z[0, lane])
+        step = np.int64(registers[y + lane]) & 31
+        clamp = np.int64(registers[z + lane])
         bound, segment = clamp & 31, (clamp >> 8) & 31
         highest = (lane & segment) | (bound & ~segment)
         lowest = lane & segment
@@ -167,38 +161,36 @@ def _shuffle(state, mode, executing):
         # A lane that does not take part has no defined value: its own register is what hardware shows.
         if valid:
             inside |= np.int64(1) << lane
-        w[0, lane] = x[0, source & 31]
-    state.q[0] = np.uint32(inside)
+        registers[w + lane] = registers[x + (source & 31)]
+    q[0] = np.uint32(inside)
 
 
 @inner
-def _match(state, mode, words, executing):
-    x, w = state.x, state.w
+def _match(registers, mode, words, x, w, q, executing):
     holds = np.int64(1)
     leader = first_lane(executing) & 31
     for lane in range(at.LANES):
         equal = np.int64(0)
         for other in range(at.LANES):
-            same = x[0, lane] == x[0, other] and (words == 1 or x[1, lane] == x[1, other])
+            same = registers[x + lane] == registers[x + other] and (words == 1 or registers[x + at.ROW + lane] == registers[x + at.ROW + other])
             equal |= np.int64(1 if same else 0) << other
         equal &= executing
         if lane == leader and equal != executing:
             holds = np.int64(0)
-        w[0, lane] = signed32(equal)
+        registers[w + lane] = signed32(equal)
     if mode == ops.MATCH_ALL:
         for lane in range(at.LANES):
-            w[0, lane] = signed32(executing) if holds else 0
-    state.q[0] = at.FULL if holds else 0
+            registers[w + lane] = signed32(executing) if holds else 0
+    q[0] = at.FULL if holds else 0
 
 
 @inner
-def _reduce(state, operation, signed, executing):
-    x = state.x
+def _reduce(registers, operation, signed, x, w, executing):
     total, started = np.int64(0), False
     for lane in range(at.LANES):
         if not (executing >> lane) & 1:
             continue
-        value = np.int64(x[0, lane])
+        value = np.int64(registers[x + lane])
         if not signed:
             value &= at.FULL
         if not started:
@@ -216,32 +208,30 @@ def _reduce(state, operation, signed, executing):
         else:
             total ^= value
     for lane in range(at.LANES):
-        state.w[0, lane] = signed32(total)
+        registers[w + lane] = signed32(total)
 
 
 @inner
-def _pack(state, warp, byte, uniform):
-    x, y, w = state.x, state.y, state.w
-    first = warp * at.PREDICATE_SLOTS + (at.UNIFORM_PREDICATES if uniform else 0)
+def _pack(state, registers, warp, byte, uniform, x, y, w):
+    first = first_predicate(warp) + (at.UNIFORM_PREDICATES * at.GROUP_WARPS if uniform else 0)
     for lane in range(at.LANES):
         bits = np.int64(0)
         for i in range(7):
-            bits |= ((state.predicates[first + i] >> lane) & 1) << i
-        mask = np.int64(y[0, lane]) & 0x7F
+            bits |= ((state.predicates[first + i * at.GROUP_WARPS] >> lane) & 1) << i
+        mask = np.int64(registers[y + lane]) & 0x7F
         shift = 8 * byte
-        value = np.int64(x[0, lane]) & ~(mask << shift)
-        w[0, lane] = signed32(value | (bits & mask) << shift)
+        value = np.int64(registers[x + lane]) & ~(mask << shift)
+        registers[w + lane] = signed32(value | (bits & mask) << shift)
 
 
 @inner
-def _unpack(state, warp, byte, uniform, executing):
-    x, y = state.x, state.y
-    first = warp * at.PREDICATE_SLOTS + (at.UNIFORM_PREDICATES if uniform else 0)
+def _unpack(state, registers, warp, byte, uniform, x, y, executing):
+    first = first_predicate(warp) + (at.UNIFORM_PREDICATES * at.GROUP_WARPS if uniform else 0)
     for i in range(7):
         bits, chosen = np.int64(0), np.int64(0)
         for lane in range(at.LANES):
-            bits |= ((np.int64(x[0, lane]) >> (8 * byte + i)) & 1) << lane
-            chosen |= ((np.int64(y[0, lane]) >> i) & 1) << lane
+            bits |= ((np.int64(registers[x + lane]) >> (8 * byte + i)) & 1) << lane
+            chosen |= ((np.int64(registers[y + lane]) >> i) & 1) << lane
         chosen &= executing
-        state.predicates[first + i] = (state.predicates[first + i] & ~chosen) | (bits & chosen)
+        state.predicates[first + i * at.GROUP_WARPS] = (state.predicates[first + i * at.GROUP_WARPS] & ~chosen) | (bits & chosen)
 

@@ -26,7 +26,7 @@ from gpusim.capture.host_calls import HostCalls
 from gpusim.capture.memory import LOCAL_WINDOW, SHARED_WINDOW, Allocation, DeviceMemory
 from gpusim.capture.prepare import Prepared, prepare
 from gpusim.capture.residents import Residents, Slot
-from gpusim.capture.state import make_machine, make_state, toolchain
+from gpusim.capture.state import another_file, make_machine, make_state, toolchain
 from gpusim.capture.target import Target, check_launch, make_target, shape
 from gpusim.errors import UsageError
 from gpusim.gpus.spec import GpuSpec
@@ -193,7 +193,7 @@ class PackedLaunch:
 
         def open_slot(registers: np.ndarray | None = None) -> Slot:
             states, backing = make_state(prepared, target, grid, block, dynamic_shared, instruction_limit)
-            return Slot(states, machine.registers.copy() if registers is None else registers, backing)
+            return Slot(states, another_file(machine.registers) if registers is None else registers, backing)
 
         self.residents = Residents(open_slot(machine.registers), machine, open_slot, self.host)
 

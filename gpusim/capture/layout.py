@@ -1,9 +1,11 @@
 """How a kernel looks to the interpreter: the columns of its code matrix and the state of a block.
 
 Mental model: :mod:`gpusim.capture.encode` turns micro-ops into one int32 row each; the interpreter reads
-nothing else. Registers are rows of 32 lanes in one flat int32 array: first the rows that all warps share
-(zeros, a sink, constants, immediates), then each warp's own. An operand is an offset plus a mask that is
--1 for a warp's own rows (add the warp's base) and 0 for shared ones.
+nothing else. Eight warps of a block are a group, and a register is one row of the group: 8 x 32 lanes side
+by side, so that warps in step are executed by one loop over them all. All rows lie in one flat int32 array:
+first those that all groups share (zeros, a sink, scratch, constants, immediates; the same value in each lane),
+then each group's own. An operand is an offset plus a mask that is -1 for a group's own rows (add the group's
+base) and 0 for shared ones; a warp's lanes of an own row begin at 32 times its place in the group.
 """
 
 from __future__ import annotations
@@ -14,6 +16,10 @@ import numpy as np
 
 LANES = 32
 FULL = 0xFFFFFFFF
+GROUP_WARPS = 8
+#: Lanes from one row of the register file to the next; the last 16 are unused, so that the rows of a
+#: group with few warps do not all fall into the same sets of the host's L1 cache.
+ROW = GROUP_WARPS * LANES + 16
 
 # ---- columns of the code matrix ------------------------------------------------------------------
 OP = 0
@@ -39,12 +45,15 @@ UNIFORM_OFFSET, UNIFORM_OWN, UNIFORM_WORDS = range(48, 51)
 ADDRESS_OFFSET = 51
 SECOND = 52  # second address recipe (LDGSTS): base offset, own, words, shift, uniform offset, own, offset
 KIND = 59  # MemoryKind
+WIDE = 60  # number of a body that takes all lanes of a team at once (alu_wide, alu_masked), 0 for none
+APART = 61  # 1: no source row is a destination row, so a wide body may write its result in place
+ORDERED = 62  # 1: the order in which warps execute it shows in the result
 COLUMNS = 64
 
 MODE_PLAIN, MODE_MASK, MODE_NEGATE = range(3)
 LANE_WISE, UNIFORM, WARP_WIDE = range(3)
 
-# ---- predicate slots of a warp -------------------------------------------------------------------
+# ---- predicate slots of a group, each GROUP_WARPS lane masks -------------------------------------
 TRUE_PREDICATE = 7
 UNIFORM_PREDICATES = 8  # UP0..UP6, UPT at 15
 TRUE_UNIFORM_PREDICATE = 15
@@ -57,6 +66,11 @@ BLOCK_BARRIERS = 16
 
 # ---- fragment states -----------------------------------------------------------------------------
 FREE, READY, AT_CONVERGENCE, AT_WARP_WAIT, AT_BARRIER, AT_GRID = range(6)
+
+# ---- rows that all groups share ------------------------------------------------------------------
+# Where operand areas of four rows begin: zeros, one that nobody reads, and scratch for sources x, y, z with
+# sign changes and for results.
+ZERO_ROW, SINK_ROW, X_ROW, Y_ROW, Z_ROW, W_ROW, FIRST_POOL_ROW = range(0, 28, 4)
 
 # ---- what run functions answer -------------------------------------------------------------------
 (
@@ -72,14 +86,15 @@ FREE, READY, AT_CONVERGENCE, AT_WARP_WAIT, AT_BARRIER, AT_GRID = range(6)
     DEADLOCK,
     HOST_CALL,  # Python must serve a driver function
     GRID_WAIT,
-) = range(12)
+    SPLIT,
+) = range(13)
 
 
 class Machine(NamedTuple):
     """The arrays of a launch whose sizes differ from launch to launch."""
 
     matrix: np.ndarray  # int32[n, COLUMNS]: the encoded kernel
-    registers: np.ndarray  # int32: shared rows, then each warp's own
+    registers: np.ndarray  # int32, 64-byte aligned: shared rows, then each group's own
     index_of: np.ndarray  # int32[code_bytes / 16]: instruction index at that address, -1 for none
     allocations: np.ndarray  # int64[a, 3]: device address (ascending), bytes, host address
     hint: np.ndarray  # int64[n]: allocation that an instruction last touched
@@ -98,6 +113,8 @@ MAX_WARPS = 32
 TENSOR_RULES = 4
 TENSOR_WORK_WORDS = 1536
 _LANES64 = ("<i8", (LANES,))
+_WARPS64 = ("<i8", (MAX_WARPS,))
+_GROUP64 = ("<i8", (GROUP_WARPS,))
 _FRAGMENTS32 = ("<i4", (MAX_WARPS, LANES))
 _FRAGMENTS64 = ("<i8", (MAX_WARPS, LANES))
 
@@ -109,8 +126,8 @@ STATE = np.dtype(
         ("grid_dim", "<i8", (3,)),
         ("block_dim", "<i8", (3,)),
         ("warps", "<i8"),
-        ("own_base", "<i8"),  # offset of warp 0's rows among the registers
-        ("own_stride", "<i8"),
+        ("own_base", "<i8"),  # offset of group 0's rows among the registers
+        ("own_stride", "<i8"),  # from group to group
         ("shared_base", "<i8"),  # first shared address of the kernel
         ("shared_bytes", "<i8"),
         ("local_bytes", "<i8"),  # of one thread
@@ -123,16 +140,19 @@ STATE = np.dtype(
         ("slice_end", "<i8"),  # of State.executed: end of the block's turn, 0 between two
         ("shared_host", "<i8"),  # host addresses
         ("local_host", "<i8"),  # [warp][word][lane][4 bytes]
-        ("result_host", "<i8"),  # of field w
-        ("scratch_host", "<i8"),  # of fields x, y, z, w, q
-        ("family", "<i8", (5,)),  # entry points of the arithmetic families
+        ("registers_host", "<i8"),
+        ("masks_host", "<i8"),  # of field p0 and those behind it
+        ("teams", "<i8"),  # 1: warps in step are executed together
+        ("family", "<i8", (6,)),  # entry points of the arithmetic families
         ("exists", "<i8", (MAX_WARPS,)),  # lanes that the launch gives each warp
         ("thread", "<i4", (MAX_WARPS, 3, LANES)),  # threadIdx of each lane
         # the block
         ("linear", "<i8"),
         ("block_index", "<i8", (3,)),
         ("started", "<i8"),
-        ("next_warp", "<i8"),
+        ("next_group", "<i8"),
+        ("in_turn", "<i8"),  # the next group's turn has begun
+        ("solo", "<i8"),  # warps run one by one until the next block barrier
         ("executed", "<i8"),  # warp instructions of the launch so far
         ("now", "<i8"),  # counts fragments that stopped, for fairness
         ("at_barrier", "<i8"),  # fragments waiting at block barriers
@@ -143,8 +163,17 @@ STATE = np.dtype(
         ("result", "<i4", (MAX_WARPS,)),  # of the last BAR.RED
         ("spin_pc", "<i8", (MAX_WARPS,)),  # last YIELD with nobody to yield to, and
         ("spin_hash", "<i8", (MAX_WARPS,)),  # a hash of the registers then
-        ("predicates", "<i8", (MAX_WARPS * PREDICATE_SLOTS,)),  # lane masks
-        # their fragments
+        ("predicates", "<i8", (MAX_WARPS * PREDICATE_SLOTS,)),  # lane masks [group][slot][warp]
+        ("turn_left", *_WARPS64),  # instructions until the warp's turn is over, at a jump
+        ("spent", *_WARPS64),  # 1: it is over for the fragment held
+        # the fragment of each warp that runs, or was stopped in the middle
+        ("held", *_WARPS64),  # 1: there is one
+        ("held_pc", *_WARPS64),
+        ("held_mask", *_WARPS64),
+        ("held_first", *_WARPS64),  # instruction at which its run began
+        ("held_left", *_WARPS64),  # instructions until it gives way to another fragment of the warp
+        ("fragments", *_WARPS64),  # entries of the table below that have been used
+        # their other fragments
         ("pc", *_FRAGMENTS32),
         ("fragment", *_FRAGMENTS32),  # FREE, READY, ...
         ("mask", *_FRAGMENTS64),
@@ -162,18 +191,22 @@ STATE = np.dtype(
         ("fault_address", "<i8"),
         ("fault_bytes", "<i8"),
         ("fault_space", "<i8"),
+        # the warps that run together
+        ("team", *_GROUP64),  # their active masks; 0 for warps of the group that are elsewhere
+        ("missing", *_GROUP64),  # all lanes of the warps that a wide write would reach
+        ("executing", *_GROUP64),  # lanes that execute the instruction
+        ("condition", *_GROUP64),  # lanes where the first predicate operand holds
+        ("outcome", *_GROUP64),  # of a control-flow instruction: kind and instruction to go on with
+        ("goal", *_GROUP64),
         # scratch of one instruction
         ("address", *_LANES64),
         ("second", *_LANES64),
         ("fill", *_LANES64),
-        ("x", "<i4", (4, LANES)),
-        ("y", "<i4", (4, LANES)),
-        ("z", "<i4", (4, LANES)),
-        ("w", "<i4", (4, LANES)),
-        ("q", "<u4", (2,)),
+        ("p0", "<u4", (GROUP_WARPS,)),
+        ("p1", "<u4", (GROUP_WARPS,)),
+        ("q", "<u4", (GROUP_WARPS, 2)),
         # of the tensor family: what this generation does (tensor_rules.py), and room for two decoded matrices
         ("rules", "<i4", (TENSOR_RULES,)),
         ("work", "<i4", (TENSOR_WORK_WORDS,)),
     ]
 )
-SCRATCH_BYTES = 4 * LANES * 4  # of each of x, y, z, w, which follow one another, q behind them

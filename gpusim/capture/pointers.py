@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 
+import numpy as np
 from llvmlite import ir
 from numba import config, types
 from numba.extending import intrinsic
@@ -61,6 +62,45 @@ def _compiled_copy():
     return copy
 
 
+def _compiled_spread():
+    @intrinsic
+    def spread(typing_context, address, mask):
+        def generate(context, builder, signature, arguments):
+            lanes = ir.VectorType(ir.IntType(32), 32)
+            pointer = builder.inttoptr(arguments[0], ir.PointerType(lanes))
+            bits = builder.bitcast(arguments[1], ir.VectorType(ir.IntType(1), 32))
+            builder.store(builder.zext(bits, lanes), pointer, align=4)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.uint32), generate
+
+    return spread
+
+
+def _compiled_gather():
+    @intrinsic
+    def gather(typing_context, address):
+        def generate(context, builder, signature, arguments):
+            lanes = ir.VectorType(ir.IntType(32), 32)
+            words = builder.load(builder.inttoptr(arguments[0], ir.PointerType(lanes)), align=4)
+            return builder.bitcast(builder.icmp_unsigned("!=", words, ir.Constant(lanes, None)), ir.IntType(32))
+
+        return types.uint32(types.int64), generate
+
+    return gather
+
+
+def _plain_spread(address, mask):
+    words = (ctypes.c_int32 * 32).from_address(int(address))
+    for lane in range(32):
+        words[lane] = (int(mask) >> lane) & 1
+
+
+def _plain_gather(address):
+    words = (ctypes.c_int32 * 32).from_address(int(address))
+    return np.uint32(sum((words[lane] != 0) << lane for lane in range(32)))
+
+
 def _plain_load(kind):
     def load(address):
         return kind.from_address(int(address)).value
@@ -89,6 +129,7 @@ if config.DISABLE_JIT:
     store32 = _plain_store(ctypes.c_int32)
     store64 = _plain_store(ctypes.c_int64)
     copy_bytes = _plain_copy
+    spread_mask, gather_mask = _plain_spread, _plain_gather
 else:
     #: loadN(address int64): N bits; 8 and 16 zero-extended to int32, 32 as int32, 64 as int64
     load8 = _compiled_load(8, types.int32)
@@ -102,3 +143,7 @@ else:
     store64 = _compiled_store(64, types.int64)
     #: copy_bytes(target, source, count): as memmove
     copy_bytes = _compiled_copy()
+    #: spread_mask(address, mask): 32 words, 1 where the lane mask has a bit, else 0
+    spread_mask = _compiled_spread()
+    #: gather_mask(address): the lane mask of the 32 words that are not 0
+    gather_mask = _compiled_gather()

@@ -17,9 +17,9 @@ import numpy as np
 
 from gpusim.capture import layout as at
 from gpusim.capture.chunks import grown, lanes_of
-from gpusim.capture.emulate import run_blocks
 from gpusim.capture.host_calls import HostCalls
 from gpusim.capture.standstill import Standstill
+from gpusim.capture.teams import run_blocks
 
 #: Counters that belong to the launch, not to a slot.
 _SHARED_FIELDS = ("used", "executed", "now")
@@ -40,6 +40,9 @@ class Slot:
     registers: np.ndarray
     backing: list[np.ndarray]
     block: int = -1
+
+    def __post_init__(self) -> None:
+        self.states[0].registers_host = self.registers.ctypes.data
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,8 @@ class Residents:
                     return
             elif status == at.LOG_FULL:
                 open_blocks = int(self.first.states[0].started)
+                self.first.block = current
+                self._close_runs([self.first] if open_blocks else [])
                 yield self._piece(current + open_blocks, open_blocks)
                 self._empty_log()
             elif status != at.DONE:
@@ -104,6 +109,21 @@ class Residents:
         piece = Piece(self._base, end - self._base, open_blocks)
         self._base = end - open_blocks
         return piece
+
+    def _close_runs(self, slots: list[Slot]) -> None:
+        """Log what the warps of open blocks have done of runs that are not at their end."""
+        used = self._last.states[0].used
+        for slot in slots:
+            state = slot.states[0]
+            first_warp = (slot.block - self._base) * int(state.warps)
+            for warp in np.flatnonzero((state.held != 0) & (state.held_pc > state.held_first)):
+                if used[at.RUNS] == len(self.machine.runs):
+                    runs = np.concatenate([self.machine.runs, np.empty_like(self.machine.runs)])
+                    self.machine = self.machine._replace(runs=runs)
+                first, end = state.held_first[warp], state.held_pc[warp]
+                self.machine.runs[used[at.RUNS]] = first_warp + warp, first, end - first, state.held_mask[warp]
+                used[at.RUNS] += 1
+                state.held_first[warp] = end
 
     def _empty_log(self) -> None:
         self._last.states[0].used[:] = 0
@@ -169,6 +189,7 @@ class Residents:
                     status, _ = self._step(slot, slot.block, slot.block + 1)
                     if status != at.LOG_FULL:
                         break
+                    self._close_runs(resident)
                     yield self._piece(pending, pending - min(other.block for other in resident))
                     self._empty_log()
                 if status == at.DONE:

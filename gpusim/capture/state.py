@@ -13,6 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 import numpy as np
 
 from gpusim.capture import layout as at
+from gpusim.capture.encode import reads_clock
 from gpusim.capture.families import entry_addresses
 from gpusim.capture.memory import LOCAL_WINDOW, SHARED_WINDOW, DeviceMemory
 from gpusim.capture.prepare import Prepared
@@ -34,18 +35,20 @@ def make_state(
     block: tuple[int, int, int],
     dynamic_shared: int,
     instruction_limit: int,
+    teams: bool = True,
 ) -> tuple[np.recarray, list[np.ndarray]]:
-    """A slot for one resident block: (STATE[1], the shared and local memory that it points to)."""
+    """A slot for one resident block: (STATE[1], the shared and local memory that it points to); the
+    address of its register file is still to be set. ``teams``: warps in step may run together."""
     image, encoded = prepared.image, prepared.encoded
     threads = block[0] * block[1] * block[2]
     warps = -(-threads // at.LANES)
-    states = np.zeros(1, at.STATE).view(np.recarray)
+    states = _aligned(1, at.STATE).view(np.recarray)
     state = states[0]
     state.grid_dim[:] = grid
     state.block_dim[:] = block
     state.warps = warps
-    state.own_base = encoded.shared_rows * at.LANES
-    state.own_stride = encoded.own_rows * at.LANES
+    state.own_base = encoded.shared_rows * at.ROW
+    state.own_stride = encoded.own_rows * at.ROW
     state.shared_base = image.shared_base
     state.shared_bytes = image.shared_bytes + dynamic_shared
     state.local_bytes = stack_bytes(prepared)
@@ -67,9 +70,23 @@ def make_state(
     local = np.zeros(max(1, int(state.local_bytes) * warps * at.LANES), np.uint8)
     base = states.ctypes.data
     state.shared_host, state.local_host = shared.ctypes.data, local.ctypes.data
-    state.scratch_host = base + at.STATE.fields["x"][1]
-    state.result_host = base + at.STATE.fields["w"][1]
+    state.masks_host = base + at.STATE.fields["p0"][1]
+    state.teams = teams and not reads_clock(encoded.matrix)
     return states, [shared, local]
+
+
+def another_file(registers: np.ndarray) -> np.ndarray:
+    """A register file of its own for a further slot, with the same shared rows."""
+    copy = _aligned(registers.size, registers.dtype)
+    copy[:] = registers
+    return copy
+
+
+def _aligned(count: int, dtype: np.dtype) -> np.ndarray:
+    """Zeros that begin at a 64-byte boundary, as wide loads like it."""
+    raw = np.zeros(count * dtype.itemsize + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    return raw[start : start + count * dtype.itemsize].view(dtype)
 
 
 def stack_bytes(prepared: Prepared) -> int:
@@ -90,7 +107,9 @@ def make_machine(
     encoded = prepared.encoded
     constants = _constants(prepared, grid, block, dynamic_shared, parameters)
     warps = -(-block[0] * block[1] * block[2] // at.LANES)
-    registers = np.zeros((encoded.shared_rows + warps * encoded.own_rows, at.LANES), np.int32)
+    groups = -(-warps // at.GROUP_WARPS)
+    # Bodies may look at four rows of an operand wherever it begins: three spare ones at the end.
+    registers = _aligned((encoded.shared_rows + groups * encoded.own_rows + 3) * at.ROW, np.dtype(np.int32)).reshape(-1, at.ROW)
     for row, value in encoded.immediates:
         registers[row] = np.uint32(value).view(np.int32)
     for row, bank, offset in encoded.constants:

@@ -50,12 +50,14 @@ def stop(state, warp, pc, lane, address):
 
 
 @inner
-def turn(state, registers, row, index_of, runs, warp, global_warp, own_base, run_start, pc, mask, executing, condition):
+def turn(
+    state, registers, row, index_of, runs, warp, global_warp, own_base, x, y, run_start, pc, mask, executing, condition
+):
     """Execute the control-flow instruction ``row`` at ``pc`` for the fragment ``mask``.
 
     ``executing``: lanes of the fragment whose guard holds; ``condition``: lanes where its predicate operand
-    holds. Sources stand in state.x and state.y. Returns (STRAIGHT | JUMPED | GONE, pc, mask), or
-    (STOPPED, status, 0).
+    holds; ``x`` and ``y``: where the warp's lanes of the sources begin among the registers. Returns (STRAIGHT |
+    JUMPED | GONE, pc, mask), or (STOPPED, status, 0).
     """
     op = row[at.OP]
     if op == ops.CONVERGE_SET:
@@ -72,7 +74,7 @@ def turn(state, registers, row, index_of, runs, warp, global_warp, own_base, run
     if op == ops.BRANCH or op == ops.BRANCH_DIVERGENT:
         taken = executing & condition
         if op == ops.BRANCH_DIVERGENT:
-            required = np.int64(state.x[0, first_lane(mask) & 31]) & state.live[warp]
+            required = np.int64(registers[x + (first_lane(mask) & 31)]) & state.live[warp]
             elsewhere = required & ~mask != 0
             taken = executing if elsewhere == (row[at.F0] == 0) else np.int64(0)
         if taken == 0:
@@ -108,7 +110,9 @@ def turn(state, registers, row, index_of, runs, warp, global_warp, own_base, run
         return GONE, pc, mask
 
     if op == ops.BRANCH_INDEXED:
-        return _branch_indexed(state, row, index_of, runs, warp, global_warp, run_start, pc, mask, executing)
+        return _branch_indexed(
+            state, registers, row, index_of, runs, warp, global_warp, x, run_start, pc, mask, executing
+        )
 
     if op == ops.CONVERGE_LEAVE:
         leaving = executing & condition
@@ -130,11 +134,11 @@ def turn(state, registers, row, index_of, runs, warp, global_warp, own_base, run
         start = own_base + row[at.CONVERGENCE]
         for lane in range(at.LANES):
             if (executing >> lane) & 1:
-                registers[start + lane] = state.x[0, lane]
+                registers[start + lane] = registers[x + lane]
         return STRAIGHT, pc + 1, mask
 
     if op == ops.WARP_WAIT:
-        wanted = np.int64(state.x[0, first_lane(executing)]) & at.FULL
+        wanted = np.int64(registers[x + first_lane(executing)]) & at.FULL
         if executing == mask and wanted & state.live[warp] & ~mask == 0:
             return STRAIGHT, pc + 1, mask
         log_run(state, runs, global_warp, run_start, pc + 1, mask)
@@ -145,8 +149,8 @@ def turn(state, registers, row, index_of, runs, warp, global_warp, own_base, run
 
     if op == ops.BARRIER_WAIT or op == ops.BARRIER_ARRIVE:
         low = first_lane(executing)
-        barrier = np.int64(state.x[0, low]) & 15
-        threads = np.int64(state.y[0, low]) if row[at.F0] else np.int64(0)
+        barrier = np.int64(registers[x + low]) & 15
+        threads = np.int64(registers[y + low]) if row[at.F0] else np.int64(0)
         # The fragment arrives and waits as one, lanes whose guard is off included: hardware counts warps,
         # and the compiler relies on their staying together (uniform registers are the warp's).
         arrive(state, warp, mask, barrier, threads, np.int64(row[at.F1]), condition & executing)
@@ -170,10 +174,11 @@ def turn(state, registers, row, index_of, runs, warp, global_warp, own_base, run
     if op == ops.EXTERNAL and row[at.F1] == ops.CALL_HOST:
         # Python serves the call: the lanes stand behind it already when the interpreter stops.
         outcome, target, back = _branch_indexed(
-            state, row, index_of, runs, warp, global_warp, run_start, pc, mask, executing
+            state, registers, row, index_of, runs, warp, global_warp, x, run_start, pc, mask, executing
         )
         if outcome != JUMPED:
             return outcome, target, back
+        state.held[warp] = 0
         push(state, warp, target, back, at.READY, np.int64(0))
         stop(state, warp, pc, first_lane(executing), executing)
         return STOPPED, np.int64(at.HOST_CALL), np.int64(0)
@@ -186,9 +191,9 @@ def turn(state, registers, row, index_of, runs, warp, global_warp, own_base, run
             if (executing >> lane) & 1:
                 registers[result + lane] = value
                 if value:
-                    registers[result + at.LANES + lane] = 0
+                    registers[result + at.ROW + lane] = 0
         outcome, target, back = _branch_indexed(
-            state, row, index_of, runs, warp, global_warp, run_start, pc, mask, executing
+            state, registers, row, index_of, runs, warp, global_warp, x, run_start, pc, mask, executing
         )
         if outcome == JUMPED and value == 0:
             push(state, warp, target, back, at.AT_GRID, np.int64(0))
@@ -207,9 +212,9 @@ def _leave_rest(state, warp, pc, rest):
 
 
 @inner
-def _branch_indexed(state, row, index_of, runs, warp, global_warp, run_start, pc, mask, executing):
+def _branch_indexed(state, registers, row, index_of, runs, warp, global_warp, x, run_start, pc, mask, executing):
     """A branch to a register pair plus an offset: one fragment for each target that lanes name."""
-    x = state.x
+    y = x + at.ROW
     low = first_lane(executing)
     rest, first_target, first_mask = executing, np.int64(-1), np.int64(0)
     whole = executing == mask
@@ -218,10 +223,10 @@ def _branch_indexed(state, row, index_of, runs, warp, global_warp, run_start, pc
             continue
         same = np.int64(0)
         for other in range(lane, at.LANES):
-            if (rest >> other) & 1 and x[0, other] == x[0, lane] and x[1, other] == x[1, lane]:
+            if (rest >> other) & 1 and registers[x + other] == registers[x + lane] and registers[y + other] == registers[y + lane]:
                 same |= np.int64(1) << other
         rest &= ~same
-        address = (np.int64(x[0, lane]) & at.FULL) | (np.int64(x[1, lane]) << 32)
+        address = (np.int64(registers[x + lane]) & at.FULL) | (np.int64(registers[y + lane]) << 32)
         goal = address + np.int64(row[at.TARGET])
         slot = goal >> 4
         found = np.int64(-1)
