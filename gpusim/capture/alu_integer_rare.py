@@ -50,7 +50,7 @@ def execute_integer_rare(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf,
             value = min(a, b, c) if (least >> l) & 1 else max(a, b, c)
             wi[0, l] = np.int32(max(value, np.int64(0)) if f1 else value)
     elif op == ops.MINMAX_HALVES or op == ops.MINMAX3_HALVES or op == ops.ADD_MINMAX_HALVES:
-        _minmax_halves(op, f0, f1, p0, xi, yi, zi, wi)
+        _minmax_halves(op, f0, f1, p0, xi, yi, zi, wi, q)
     elif op == ops.ADD_HALVES:
         for l in range(LANES):
             x, y = np.int64(xi[0, l]), np.int64(yi[0, l])
@@ -185,9 +185,11 @@ def _half_order(value, unsigned):
 
 
 @inner
-def _minmax_halves(op, unsigned, relu, p0, xi, yi, zi, wi):
-    """The two 16-bit halves of a word on their own; the predicate chooses minimum for both."""
+def _minmax_halves(op, unsigned, relu, p0, xi, yi, zi, wi, q):
+    """The two 16-bit halves of a word on their own; the predicate chooses minimum for both. q[0] (low half) and q[1]
+    (high half): the result is the first source, equal ones included."""
     least = np.int64(p0)
+    low, high = np.int64(0), np.int64(0)
     for l in range(LANES):
         result = np.int64(0)
         for shift in (0, 16):
@@ -201,10 +203,16 @@ def _minmax_halves(op, unsigned, relu, p0, xi, yi, zi, wi):
             if op == ops.MINMAX3_HALVES:
                 small, large = min(small, z), max(large, z)
             value = small if (least >> l) & 1 else large
+            if shift:
+                high |= np.int64(value == a) << l
+            else:
+                low |= np.int64(value == a) << l
             if relu:
                 value = max(value, np.int64(0))
             result |= (value & 0xFFFF) << shift
         wi[0, l] = np.int32(result)
+    q[0] = np.uint32(low)
+    q[1] = np.uint32(high)
 
 
 @inner

@@ -118,7 +118,9 @@ def lower_minmax(instruction: Instruction) -> MicroOp | None:
     if len(roles.sources) != count or not roles.predicate_sources:
         return None
     if any(d is not None for d in known_destinations(roles.predicate_destinations)):
-        return None
+        # Which source the low and the high result are: known of two halves (DPX, since Hopper).
+        if count != 2 or kind >> 1 != 2 or len(roles.predicate_destinations) != 2 or relu:
+            return None
     if not all(is_false(p) for p in roles.predicate_sources[1:]):
         return None
     form = kind >> 1
