@@ -24,7 +24,7 @@ from gpusim.sass.elf import (
     Symbol,
     parse_elf,
 )
-from gpusim.sass.lines import line_rows
+from gpusim.sass.lines import carry_over, line_rows
 
 INSTRUCTION_BYTES = 16
 FUNCTION_ALIGNMENT = 128
@@ -402,7 +402,7 @@ def _lines(elf: Elf, image: KernelImage) -> dict[int, tuple[str, int]]:
 
 
 def _lines_of_twin(data: bytes, image: KernelImage) -> dict[int, tuple[str, int]]:
-    """Lines of the build with line information, if its code is byte for byte the same."""
+    """Lines by the build with line information, as far as its code is the same."""
     try:
         elf = parse_elf(data)
         names = kernels_of(elf)
@@ -410,7 +410,7 @@ def _lines_of_twin(data: bytes, image: KernelImage) -> dict[int, tuple[str, int]
         twin = _Loader(elf, twins[0], elf.named(f".text.{twins[0]}")).image()
     except (CompileError, IndexError, AttributeError):
         return {}
-    return _lines(elf, twin) if twin.code == image.code else {}
+    return carry_over(image.code, twin.code, _lines(elf, twin))
 
 
 def _base_name(mangled: str) -> str:

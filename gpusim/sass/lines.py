@@ -8,11 +8,21 @@ and line". One sequence covers one code section; a relocation names which. The f
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import TypeVar
 
 from gpusim.sass.elf import Elf
 
 MAX_ROWS = 1_000_000
+INSTRUCTION_BYTES = 16
+#: An instruction word's opcode field.
+_OPCODE_MASK = 0xFFF
+#: Codes are compared where that is quick, carried over where they are alike, and there only in runs of some length.
+_MOST_PAIRS, _LEAST_RATIO, _LEAST_RUN = 16_000_000, 0.6, 4
+
+Line = TypeVar("Line")
 
 
 @dataclass(frozen=True)
@@ -65,6 +75,37 @@ class _Reader:
         text = self.data[self.at : stop].decode("utf-8", "replace")
         self.at = stop + 1
         return text
+
+
+def carry_over(code: bytes, twin: bytes, lines: Mapping[int, Line]) -> dict[int, Line]:
+    """Lines of ``code`` from those of ``twin`` (byte address -> line), the same kernel built with line information.
+
+    Line information may move registers and instructions about. Where the two differ, runs of the same opcodes in
+    the same order are taken for the same source; what lies between them gets no line, and two codes that are
+    too unlike share none.
+    """
+    if code == twin:
+        return dict(lines)
+    own, other = _opcodes(code), _opcodes(twin)
+    if len(own) * len(other) > _MOST_PAIRS:
+        return {}
+    matcher = SequenceMatcher(None, own, other, autojunk=False)
+    if matcher.ratio() < _LEAST_RATIO:
+        return {}
+    carried = {}
+    for block in matcher.get_matching_blocks():
+        if block.size >= _LEAST_RUN:
+            for i in range(block.size):
+                line = lines.get((block.b + i) * INSTRUCTION_BYTES)
+                if line is not None:
+                    carried[(block.a + i) * INSTRUCTION_BYTES] = line
+    return carried
+
+
+def _opcodes(code: bytes) -> list[int]:
+    """The opcode field of each instruction."""
+    starts = range(0, len(code) - INSTRUCTION_BYTES + 1, INSTRUCTION_BYTES)
+    return [int.from_bytes(code[at : at + 2], "little") & _OPCODE_MASK for at in starts]
 
 
 def line_rows(elf: Elf) -> tuple[LineRow, ...]:

@@ -1,0 +1,39 @@
+"""Are source lines carried over from the build that has them, and only as far as the two builds agree?"""
+
+from __future__ import annotations
+
+from gpusim.sass.lines import carry_over
+
+
+def code(*opcodes: int, registers: int = 0) -> bytes:
+    """Instruction words with these opcodes; ``registers`` fills the operand fields."""
+    return b"".join((opcode | registers << 16).to_bytes(8, "little") + bytes(8) for opcode in opcodes)
+
+
+def lines(count: int) -> dict[int, int]:
+    """Instruction i lies on line 10 + i."""
+    return {16 * i: 10 + i for i in range(count)}
+
+
+def test_the_same_code_has_the_same_lines():
+    assert carry_over(code(1, 2), code(1, 2), lines(2)) == lines(2)
+
+
+def test_other_registers_do_not_matter():
+    kernel, twin = code(1, 2, 3, 4, 5), code(1, 2, 3, 4, 5, registers=7)
+    assert carry_over(kernel, twin, lines(5)) == lines(5)
+
+
+def test_what_only_one_build_has_gets_no_line_and_shifts_the_rest():
+    kernel, twin = code(1, 2, 3, 4, 99, 5, 6, 7, 8), code(1, 2, 3, 4, 5, 6, 7, 8)
+    carried = carry_over(kernel, twin, lines(8))
+    assert carried == {0: 10, 16: 11, 32: 12, 48: 13, 80: 14, 96: 15, 112: 16, 128: 17}
+
+
+def test_short_runs_are_chance():
+    kernel, twin = code(1, 2, 3, 4, 50, 5, 51), code(1, 2, 3, 4, 60, 5, 61)
+    assert carry_over(kernel, twin, lines(7)) == {0: 10, 16: 11, 32: 12, 48: 13}
+
+
+def test_codes_that_are_unlike_share_nothing():
+    assert carry_over(code(1, 2, 3, 4, 5, 6, 7, 8, 9), code(1, 2, 3, 4, 11, 12, 13, 14, 15), lines(9)) == {}
