@@ -92,10 +92,10 @@ def _filled_copy(
     lane_addresses(state, matrix, registers, index, own_base)
     for lane in range(at.LANES):
         if row[at.F0]:
-            state.fill[lane] = address[lane] & (size - 1)
-            address[lane] -= state.fill[lane]
+            state.skipped[lane] = address[lane] & (size - 1)
+            address[lane] -= state.skipped[lane]
         else:
-            state.fill[lane] = 0
+            state.skipped[lane] = 0
     record(state, accesses, scattered, global_warp, reading, affine_stride(address, reading) if reading else np.int64(0))
     if reading:
         status = resolve(state, allocations, hint, index, warp, reading, size, np.int64(GLOBAL))
@@ -112,7 +112,7 @@ def _filled_copy(
         return status
     for lane in range(at.LANES):
         if (mask >> lane) & 1:
-            copied = size - state.fill[lane] if (reading >> lane) & 1 else np.int64(0)
+            copied = size - state.skipped[lane] if (reading >> lane) & 1 else np.int64(0)
             copy_bytes(address[lane], state.second[lane], copied)
             for byte in range(copied, size):
                 store8(address[lane] + byte, np.int32(0))

@@ -201,7 +201,7 @@ STATE = np.dtype(
         # scratch of one instruction
         ("address", *_LANES64),
         ("second", *_LANES64),
-        ("fill", *_LANES64),
+        ("skipped", *_LANES64),
         ("p0", "<u4", (GROUP_WARPS,)),
         ("p1", "<u4", (GROUP_WARPS,)),
         ("q", "<u4", (GROUP_WARPS, 2)),
