@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -89,7 +90,7 @@ def _of_suite(
         cases.append((name, make_case(name, shape, small=True)))
     steps = [(name, case, sm) for name, case in cases for sm in capabilities]
     with click.progressbar(
-        steps, label="compiling", file=click.get_text_stream("stderr"), item_show_func=lambda s: s and f"{s[0]} {s[2]}"
+        steps, label="compiling", file=sys.stderr, item_show_func=lambda s: s and f"{s[0]} {s[2]}"
     ) as shown:
         for name, case, architecture in shown:
             seen = set()
