@@ -18,6 +18,7 @@ from gpusim.capture.pointers import load32, load64, store32, store64
 from gpusim.sass import system_ops as ops
 
 LOW = 0xFFFFFFFF
+_SIGN = np.int64(-(2**63))
 
 
 @inner
@@ -65,6 +66,12 @@ def _note_outcome(registers, w, q, lane, swapped):
 
 
 @inner
+def _below(first, second):
+    """Whether ``first`` is less than ``second`` as unsigned 64-bit numbers, whether compiled or not."""
+    return (first ^ _SIGN) < (second ^ _SIGN)
+
+
+@inner
 def _wide(registers, x, y, w, q, lane, operation, kind, address):
     old = load64(address)
     operand = (np.int64(registers[x]) & LOW) | (np.int64(registers[x + at.ROW]) << 32)
@@ -84,12 +91,12 @@ def _wide(registers, x, y, w, q, lane, operation, kind, address):
         return
     new = old
     if kind == ops.U64 and (operation == ops.MIN or operation == ops.MAX):
-        below = np.uint64(old) < np.uint64(operand)
+        below = _below(old, operand)
         new = old if below == (operation == ops.MIN) else operand
     elif operation == ops.INC:
-        new = np.int64(0) if np.uint64(old) >= np.uint64(operand) else old + 1
+        new = old + 1 if _below(old, operand) else np.int64(0)
     elif operation == ops.DEC:
-        new = operand if old == 0 or np.uint64(old) > np.uint64(operand) else old - 1
+        new = operand if old == 0 or _below(operand, old) else old - 1
     else:
         new = _combine(operation, old, operand)
     store64(address, new)
