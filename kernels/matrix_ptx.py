@@ -1,9 +1,10 @@
 """Tensor cores from Numba: ldmatrix and mma.sync as device functions, through inline PTX.
 
-Mental model: tiles go to shared memory 16 bytes at a time (:func:`load_four`, :func:`store_four`). A warp's fragments are tuples of registers (32-bit words, or the accumulator's type).
-:func:`load_matrices` reads 8 x 8 matrices of 16-bit elements from shared memory, lane 8 i + r naming row r
-of matrix i; :func:`multiply` makes the function that adds one product to an accumulator. Which lane holds
-which element is in the PTX ISA, "Matrix Fragments for mma". All 32 lanes must call them together.
+Mental model: tiles go to shared memory 16 bytes at a time (:func:`load_four`, :func:`store_four`). A warp's
+fragments are tuples of registers (32-bit words, or the accumulator's type). :func:`load_matrices` reads 8 x 8
+matrices of 16-bit elements from shared memory, lane 8 i + r naming row r of matrix i; :func:`multiply` makes the
+function that adds one product to an accumulator. Which lane holds which element is in the PTX ISA, "Matrix
+Fragments for mma". All 32 lanes must call them together.
 """
 
 from __future__ import annotations

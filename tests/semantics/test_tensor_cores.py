@@ -128,7 +128,8 @@ INTEGER_FORMS = [
 def test_integer_products(shape, rows, depth, bits, a_sign, b_sign, seed, saturate):
     rng = np.random.default_rng(seed)
     steps = depth * bits // 128
-    a, b = (rng.choice([*INTEGER_EDGES, *rng.integers(0, 2**32, 99)], (n, 32)).tolist() for n in (rows // 8 * steps, steps))
+    counts = (rows // 8 * steps, steps)
+    a, b = (rng.choice([*INTEGER_EDGES, *rng.integers(0, 2**32, 99)], (n, 32)).tolist() for n in counts)
     c = rng.choice([*INTEGER_EDGES, *rng.integers(0, 2**32, 9)], (rows // 4, 32)).tolist()
     option = ".SAT" if saturate else ""
     got = run(f"IMMA.{shape}.{a_sign}{bits}.{b_sign}{bits}{option} R12, R0.ROW, R4.COL, R8", (a, b, c), (9, 0))
@@ -150,7 +151,8 @@ def test_integer_products(shape, rows, depth, bits, a_sign, b_sign, seed, satura
 def test_bit_products(shape, rows, depth, operation, seed):
     rng = np.random.default_rng(seed)
     steps = depth // 128
-    a, b, c = (rng.choice([*INTEGER_EDGES, *rng.integers(0, 2**32, 99)], (n, 32)).tolist() for n in (rows // 8 * steps, steps, rows // 4))
+    counts = (rows // 8 * steps, steps, rows // 4)
+    a, b, c = (rng.choice([*INTEGER_EDGES, *rng.integers(0, 2**32, 99)], (n, 32)).tolist() for n in counts)
     got = unpack_result(run(f"BMMA.{shape}.{operation}.POPC R12, R0.ROW, R4.COL, R8", (a, b, c), (8, 0)), 32)
     left, right = unpack(a, rows, 1), unpack(b, 8, 1)
     for (row, column), code in unpack_result(c, 32).items():
