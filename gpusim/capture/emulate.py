@@ -310,6 +310,7 @@ def run_team(state, machine, first_warp, count, meet, chunk_warp):
                 if team[i] == 0:
                     continue
                 warp, shift = first_warp + i, i * at.LANES
+                logged, rows = state.used[at.ACCESSES], state.used[at.SCATTERED_ROWS]
                 if op == ops.CONSTANT_LOAD:
                     mask = np.int64(at.FULL) if uniform and executing[i] else executing[i]
                     status = load_constant(
@@ -333,6 +334,7 @@ def run_team(state, machine, first_warp, count, meet, chunk_warp):
                     for done in range(i):
                         state.outcome[done], state.goal[done] = STRAIGHT, pc + 1
                     leave_between(state, first_warp, count, members, steps, pc, i)
+                    state.used[at.ACCESSES], state.used[at.SCATTERED_ROWS] = logged, rows  # it will be made again
                     state.solo = 1
                     return np.int64(at.SPLIT)
             if through_scratch and some:

@@ -38,7 +38,7 @@ DEFAULT_INSTRUCTION_LIMIT = 10_000_000_000
 #: A chunk of the trace holds about this many warps.
 CHUNK_WARPS = 1 << 16
 #: The log starts with room for so many records and grows as it must.
-_LOG_RECORDS = 1 << 19
+_LOG_RECORDS = 1 << 18
 
 _toolchain = lru_cache(maxsize=1)(toolchain)
 

@@ -28,8 +28,8 @@ _MAX_SLOW = 64
 #: Instructions of a block's turn once blocks run side by side: short, so that a stretch of the log holds a
 #: stretch of time of all of them.
 _SLICE_TOGETHER = 1 << 16
-#: Records of the log (runs, accesses, scattered rows) beyond which it does not grow: 8, 12 and 32 MiB.
-LOG_LIMITS = (1 << 19, 1 << 19, 1 << 17)
+#: Records of the log (runs, accesses, scattered rows) beyond which it does not grow: 4, 6 and 16 MiB.
+LOG_LIMITS = (1 << 18, 1 << 18, 1 << 16)
 
 
 @dataclass

@@ -73,7 +73,9 @@ class _Table:
 class _Live:
     """A chunk in the arena: where its parts lie and how many of its blocks have not finished."""
 
-    chunk: Chunk
+    first_block: int
+    blocks: int
+    rows: tuple[int, ...]  # in each table, in the order of Tables
     warps: int
     paths: int
     runs: int
@@ -120,12 +122,14 @@ class Arena:
         warps[:, 0] = chunk.warps["path"]
         warps[:, 1] = chunk.warps["access_start"].astype(np.int64)
         live = _Live(
-            chunk,
+            chunk.first_block,
+            chunk.blocks,
+            (len(chunk.warps), len(paths), len(runs), len(accesses), len(chunk.scattered)),
             self._warps.place(warps),
             self._paths.place(paths + run_base),
             run_base,
             self._accesses.place(accesses),
-            self._scattered.place(np.asarray(chunk.scattered).astype(np.int64).reshape(-1, 32)),
+            self._scattered.place(np.ascontiguousarray(chunk.scattered).view(np.int64).reshape(-1, 32)),
             chunk.blocks,
         )
         self._live[chunk.first_block] = live
@@ -140,10 +144,8 @@ class Arena:
         live.blocks_left -= 1
         if live.blocks_left:
             return
-        chunk = live.chunk
-        del self._live[chunk.first_block]
-        self._warps.free(live.warps, len(chunk.warps))
-        self._paths.free(live.paths, len(chunk.path_start) - 1)
-        self._runs.free(live.runs, len(chunk.runs))
-        self._accesses.free(live.accesses, len(chunk.accesses))
-        self._scattered.free(live.scattered, len(chunk.scattered))
+        del self._live[live.first_block]
+        starts = (live.warps, live.paths, live.runs, live.accesses, live.scattered)
+        tables = (self._warps, self._paths, self._runs, self._accesses, self._scattered)
+        for table, start, rows in zip(tables, starts, live.rows, strict=True):
+            table.free(start, rows)

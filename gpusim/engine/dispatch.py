@@ -94,7 +94,7 @@ class Dispatcher:
         block = self.next_block
         self.next_block += 1
         live = self._live
-        if live is None or block >= live.chunk.first_block + live.chunk.blocks:
+        if live is None or block >= live.first_block + live.blocks:
             chunk = next(self._chunks, None)
             if chunk is None or chunk.first_block != block:
                 raise TraceFormatError(
@@ -103,7 +103,7 @@ class Dispatcher:
             live = self._live = self.arena.add(chunk)
         self._live_of[block] = live
         self.block_times[block] = cycle, 0, sm, slot
-        warp_row = live.warps + (block - live.chunk.first_block) * self._per_block
+        warp_row = live.warps + (block - live.first_block) * self._per_block
         return (cycle, sm, slot, block, warp_row, live.paths, live.accesses, live.scattered)
 
     def waiting_for(self) -> str:

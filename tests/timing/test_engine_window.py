@@ -129,7 +129,7 @@ def test_arena_keeps_live_chunks_while_it_grows():
         asm.load(lambda b, w, i=i: ((1 << 30) + b * 65536 + i * 128, 4), barrier=7)
     trace = build(asm.exit(), blocks=30, blocks_per_chunk=3)
     arena = Arena()
-    live = [arena.add(chunk) for chunk in trace.chunks()]
-    for place in live:
-        rows = arena.tables.accesses[place.accesses : place.accesses + len(place.chunk.accesses)]
-        np.testing.assert_array_equal(rows[:, 0], place.chunk.accesses["address"].astype(np.int64))
+    live = [(chunk, arena.add(chunk)) for chunk in trace.chunks()]
+    for chunk, place in live:
+        rows = arena.tables.accesses[place.accesses : place.accesses + len(chunk.accesses)]
+        np.testing.assert_array_equal(rows[:, 0], chunk.accesses["address"].astype(np.int64))
