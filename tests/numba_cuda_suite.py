@@ -14,6 +14,8 @@ import unittest
 import warnings
 from pathlib import Path
 
+from numba import cuda
+
 
 class Outcomes(unittest.TestResult):
     """Notes each test's outcome with the last line of what it says."""
@@ -31,6 +33,8 @@ class Outcomes(unittest.TestResult):
     def stopTest(self, test):
         seconds = time.perf_counter() - self.started
         outcome = self.of[test.id()]
+        if outcome[0] == "failed":
+            cuda.close()  # a launch that failed breaks the context for the tests behind it
         print(f"{outcome[0]:8} {seconds:6.2f} s  {test.id()}  {outcome[1][:300]}", flush=True)
 
     def _failed(self, test, error):

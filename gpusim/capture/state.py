@@ -51,6 +51,10 @@ def make_state(
     state.own_stride = encoded.own_rows * at.ROW
     state.shared_base = image.shared_base
     state.shared_bytes = image.shared_bytes + dynamic_shared
+    if dynamic_shared:
+        # The compiler does not know the end of dynamic shared memory, and may read up to the next 16-byte
+        # boundary when it merges loads: on a GPU that is always there, memory comes in larger units.
+        state.shared_bytes = -(-state.shared_bytes // 16) * 16
     state.local_bytes = stack_bytes(prepared)
     state.shared_window = SHARED_WINDOW
     state.local_window = LOCAL_WINDOW

@@ -164,11 +164,13 @@ class Launches:
             if isinstance(error, LaunchError) and "registers" in str(error):
                 code = LAUNCH_OUT_OF_RESOURCES
             self.refusal = Failure(code, error)
+            self._ledger.say(str(error))
             raise DriverError(code, str(error)) from None
         try:
             self._ledger.add(packed)
         except GpusimError as error:
             self.failure = Failure(_code_of(error), error)
+            self._ledger.say(str(error))  # a CUresult is all that the program itself can see
             raise DriverError(self.failure.code, str(error)) from None
 
     def _check_shape(

@@ -62,7 +62,7 @@ class Ledger:
     def __init__(self, folder: Path | None = None, clock: Clock | None = None, say: Say = lambda line: None):
         self.rows: list[Row] = []
         self.launches = 0
-        self._folder, self._clock, self._say = folder, clock, say
+        self._folder, self._clock, self.say = folder, clock, say
         self._files: list[dict[str, Any]] = []
         self._last_code = ""
 
@@ -75,7 +75,7 @@ class Ledger:
         """Run a launch to its end; raises what the emulation raises."""
         self.launches += 1
         number, facts, started = self.launches, packed.facts, time.perf_counter()
-        count = _Counter(packed, number, self._say)
+        count = _Counter(packed, number, self.say)
         chunks = count.chunks()
         trace = Trace(packed.prepared.program, facts, chunks)
         cycles = time_us = None
@@ -114,7 +114,7 @@ class Ledger:
     def _say_if_long(self, what: str, since: float) -> None:
         seconds = time.perf_counter() - since
         if seconds > PROGRESS_SECONDS:
-            self._say(f"{what} in {seconds:.1f} s")
+            self.say(f"{what} in {seconds:.1f} s")
 
     def records(self) -> list[dict[str, Any]]:
         """One dict a row, in launch order."""
