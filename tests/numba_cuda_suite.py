@@ -8,7 +8,9 @@ OUTCOMES.json: test id -> [outcome, reason], outcome one of passed, skipped, fai
 from __future__ import annotations
 
 import json
+import os
 import sys
+import tempfile
 import time
 import unittest
 import warnings
@@ -63,11 +65,33 @@ class Outcomes(unittest.TestResult):
         self.of[test.id()] = ["failed", "unexpected success"]
 
 
+def give_children_a_device(folder: str) -> None:
+    """Tests that start ``sys.executable -c CODE`` start it under ``gpusim run`` instead."""
+    wrapper = Path(folder, "python")
+    wrapper.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{Path(__file__).resolve()}" --child "{folder}" "$@"\n')
+    wrapper.chmod(0o755)
+    sys.executable = str(wrapper)
+
+
+def run_child(folder: str, arguments: list[str]) -> None:
+    """Become the program that ``python ARGUMENTS`` would have been, with the emulated device."""
+    if arguments[0] == "-c":
+        handle, script = tempfile.mkstemp(suffix=".py", dir=folder)
+        os.write(handle, arguments[1].encode())
+        os.close(handle)
+        arguments = ["-m", "gpusim.cli", "run", "-o", f"{script}.launches", script, *arguments[2:]]
+    os.execv(sys.executable, [sys.executable, *arguments])
+
+
 def main() -> None:
+    if sys.argv[1] == "--child":
+        run_child(sys.argv[2], sys.argv[3:])
     path, names = Path(sys.argv[1]), sys.argv[2:]
     warnings.simplefilter("ignore")
     outcomes = Outcomes()
-    unittest.defaultTestLoader.loadTestsFromNames(names).run(outcomes)
+    with tempfile.TemporaryDirectory(prefix="gpusim-") as folder:
+        give_children_a_device(folder)
+        unittest.defaultTestLoader.loadTestsFromNames(names).run(outcomes)
     path.write_text(json.dumps(outcomes.of, indent=1))
 
 

@@ -42,7 +42,7 @@ from gpusim.script.contexts import Contexts
 from gpusim.script.ledger import Ledger
 from gpusim.script.memory import Memory
 from gpusim.script.modules import Kernel, Modules
-from gpusim.script.occupancy import MAX_DYNAMIC_SHARED, KernelFacts
+from gpusim.script.occupancy import MAX_DYNAMIC_SHARED, MAX_THREADS, KernelFacts
 from gpusim.script.streams import Streams
 
 _COOPERATIVE, _CLUSTER = 2, 4  # CUlaunchAttributeID
@@ -178,6 +178,9 @@ class Launches:
     ) -> None:
         if min(grid) < 1 or min(block) < 1:
             raise LaunchError(f"{kernel.name}: grid {grid} and block {block} must be positive")
+        threads, most = block[0] * block[1] * block[2], self._facts.attribute(kernel, MAX_THREADS)
+        if 0 < kernel.image.max_threads < threads:
+            raise LaunchError(f"{kernel.name}: a block of {threads} threads, its launch bounds allow {most}")
         limit = self._facts.attribute(kernel, MAX_DYNAMIC_SHARED)
         if shared > limit:
             raise LaunchError(
@@ -185,7 +188,7 @@ class Launches:
                 f" without asking (CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)"
             )
         if cooperative:
-            threads, blocks = block[0] * block[1] * block[2], grid[0] * grid[1] * grid[2]
+            blocks = grid[0] * grid[1] * grid[2]
             room = self._facts.blocks_per_sm(kernel, threads, shared) * self._target.sm_count
             if blocks > room:
                 detail = f"{kernel.name}: a cooperative launch of {blocks} blocks, the GPU holds {room} at once"

@@ -20,7 +20,7 @@ from gpusim.trace.record import Launch
 DEFAULT_SHARED_BYTES = 48 << 10
 # CUfunction_attribute
 (
-    _MAX_THREADS, _SHARED_BYTES, _CONSTANT_BYTES, _LOCAL_BYTES, _REGISTERS, _PTX_VERSION, _BINARY_VERSION, _CACHE_CA,
+    MAX_THREADS, _SHARED_BYTES, _CONSTANT_BYTES, _LOCAL_BYTES, _REGISTERS, _PTX_VERSION, _BINARY_VERSION, _CACHE_CA,
     MAX_DYNAMIC_SHARED, _CARVEOUT,
 ) = range(10)  # fmt: skip
 _SHARED_OF_BLOCK = ctypes.CFUNCTYPE(c_size_t, c_int)
@@ -46,7 +46,7 @@ class KernelFacts:
         """The value of a CUfunction_attribute."""
         image, sm = kernel.image, self._device.spec.sm
         version = 10 * self._device.spec.capability[0] + self._device.spec.capability[1]
-        if attribute == _MAX_THREADS:
+        if attribute == MAX_THREADS:
             unit = sm.register_allocation_unit
             per_warp = -(-max(1, image.registers_per_thread) * 32 // unit) * unit
             by_registers = sm.registers // per_warp // sm.sub_cores * sm.sub_cores * 32
@@ -104,7 +104,7 @@ class KernelFacts:
     def blocks_per_sm(self, kernel: Kernel, threads: int, dynamic_shared: int) -> int:
         """Blocks of ``threads`` threads that an SM holds at once; 0 if not even one fits."""
         image, spec = kernel.image, self._device.spec
-        if not 0 < threads <= self.attribute(kernel, _MAX_THREADS):
+        if not 0 < threads <= self.attribute(kernel, MAX_THREADS):
             return 0
         facts = Launch(
             kernel=kernel.name,
@@ -133,7 +133,7 @@ class KernelFacts:
     @entry("cuOccupancyMaxPotentialBlockSize", arguments=(INT_OUT, INT_OUT, WORD, HOST, c_size_t, c_int))
     def best_block(self, grid_out, block_out, handle: int, shared_of: int, dynamic_shared: int, limit: int) -> None:
         kernel = self._modules.kernel(handle)
-        most = self.attribute(kernel, _MAX_THREADS)
+        most = self.attribute(kernel, MAX_THREADS)
         most = min(most, limit) if limit > 0 else most
         best = (0, 0, 0)
         for threads in dict.fromkeys((most, *range(most // 32 * 32, 0, -32))):
