@@ -51,33 +51,42 @@ def multiply_add(out, scale, rounds):
 
 @dataclass(frozen=True)
 class Captured:
-    """What one capture of a workload gave: traces to simulate, and all warp instructions emulated."""
+    """What one capture of a workload gave: the traces to simulate, and those of all its launches."""
 
     timed: tuple
-    emulated: int
+    launches: tuple
 
 
-def alu(spec) -> Captured:
+def alu(spec) -> Callable[[], Captured]:
     out = np.zeros(1024 * 256, np.float32)
-    trace = gpusim.capture(multiply_add, 1024, 256, (out, np.float32(0.5), 32), gpu=spec)
-    return Captured((trace,), trace.warp_instructions)
+
+    def run() -> Captured:
+        trace = gpusim.capture(multiply_add, 1024, 256, (out, np.float32(0.5), 32), gpu=spec)
+        return Captured((trace,), (trace,))
+
+    return run
 
 
 def from_suite(name: str, **shape) -> Callable:
     """Capture of a suite kernel; its preparation launches are captured and, as the caches are to be
-    cold here, not simulated."""
+    cold here, not simulated. Making the arrays is not part of it."""
 
-    def capture(spec) -> Captured:
-        launches = capture_case(make_case(name, shape, spec), spec)
-        return Captured(
-            tuple(launch.trace for launch in launches if launch.timed),
-            sum(launch.trace.warp_instructions for launch in launches),
-        )
+    def prepare(spec) -> Callable[[], Captured]:
+        case = make_case(name, shape, spec)
 
-    return capture
+        def run() -> Captured:
+            launches = capture_case(case, spec)
+            return Captured(
+                tuple(launch.trace for launch in launches if launch.timed),
+                tuple(launch.trace for launch in launches),
+            )
+
+        return run
+
+    return prepare
 
 
-#: Workload -> how it is captured. The first three are the ones of the design's table.
+#: Workload -> what prepares its capture. The first three are the ones of the design's table.
 WORKLOADS = {
     "ALU-bound, 1024 blocks x 8 warps": alu,
     "stream_triad, 50 MB": from_suite("stream_triad", n=50_000_000 // 32, block_threads=256),
@@ -87,10 +96,12 @@ WORKLOADS = {
 }
 
 
-def best(action: Callable[[], object], repeat: int) -> tuple[object, float, float]:
-    """(last result, seconds of the first run, best seconds of ``repeat`` further runs)."""
+def best(prepare: Callable[[], Callable[[], object]], repeat: int) -> tuple[object, float, float]:
+    """(last result, seconds of the first run, best seconds of ``repeat`` further runs); ``prepare`` makes a run
+    and is not timed."""
     times = []
     for _ in range(repeat + 1):
+        action = prepare()
         start = time.perf_counter()
         result = action()
         times.append(time.perf_counter() - start)
@@ -99,13 +110,16 @@ def best(action: Callable[[], object], repeat: int) -> tuple[object, float, floa
 
 def measure(name: str, make: Callable, spec, repeat: int) -> dict:
     captured, capture_first, capture_s = best(lambda: make(spec), repeat)
+    emulated = sum(trace.warp_instructions for trace in captured.launches)
     instructions = sum(trace.warp_instructions for trace in captured.timed)
-    result, simulate_first, simulate_s = best(lambda: gpusim.simulate(list(captured.timed), spec), repeat)
+    result, simulate_first, simulate_s = best(
+        lambda: lambda: gpusim.simulate(list(captured.timed), spec), repeat
+    )
     return {
         "workload": name,
         "warp_instructions": instructions,
         "capture_ms": 1e3 * capture_s,
-        "emulated_million_per_s": captured.emulated / capture_s / 1e6,
+        "emulated_million_per_s": emulated / capture_s / 1e6,
         "simulate_ms": 1e3 * simulate_s,
         "simulated_million_per_s": instructions / simulate_s / 1e6,
         "cycles": int(result.cycles),

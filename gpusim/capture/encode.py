@@ -8,12 +8,14 @@ only fills those rows from its parameters.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from gpusim.capture import layout as at
 from gpusim.capture.alu_masked import FIRST_MASKED, masked_number
 from gpusim.capture.alu_wide import wide_number
+from gpusim.capture.families import entry_addresses
 from gpusim.sass import system_ops as ops
 from gpusim.sass.cubin import INSTRUCTION_BYTES, KernelImage
 from gpusim.sass.externals import CALLS
@@ -40,6 +42,36 @@ class Encoded:
     barrier_row: int
     bank_start: dict[int, int]
     bank_bytes: dict[int, int]
+
+    @cached_property
+    def entries(self) -> tuple[int, ...]:
+        """Entry points of the arithmetic families that the kernel needs (State.family)."""
+        return entry_addresses(self.matrix[:, at.OP])
+
+    @cached_property
+    def reads_clock(self) -> bool:
+        """Whether the kernel reads the clock, which counts the instructions executed so far."""
+        special = self.matrix[self.matrix[:, at.OP] == ops.SPECIAL, at.F0]
+        return bool(np.isin(special, (ops.SR_CLOCK, ops.SR_CLOCK_HIGH, ops.SR_CLOCK_64)).any())
+
+    @cached_property
+    def immediate_rows(self) -> tuple[np.ndarray, np.ndarray]:
+        """(rows int64[i], their values int32[i, 1])."""
+        rows = np.array([row for row, _ in self.immediates], np.int64)
+        values = np.array([value for _, value in self.immediates], np.uint32)
+        return rows, values.view(np.int32).reshape(-1, 1)
+
+    @cached_property
+    def constant_rows(self) -> tuple[np.ndarray, np.ndarray]:
+        """(rows int64[c], where their four bytes lie among all banks int64[c, 4]); a row whose constant lies
+        outside its bank stays 0."""
+        inside = [
+            (row, self.bank_start[bank] + offset)
+            for row, bank, offset in self.constants
+            if 0 <= offset and offset + 4 <= self.bank_bytes.get(bank, 0)
+        ]
+        places = np.array([place for _, place in inside], np.int64).reshape(-1, 1)
+        return np.array([row for row, _ in inside], np.int64), places + np.arange(4)
 
 
 class _Rows:
@@ -297,12 +329,6 @@ def _ordered(micro: MicroOp) -> bool:
     integer = kind in (ops.U32, ops.S32, ops.U64, ops.S64)
     commutes = operation in (ops.ADD, ops.MIN, ops.MAX, ops.AND, ops.OR, ops.XOR, ops.SAFEADD)
     return micro.memory_kind == MemoryKind.ATOMIC or not (integer and commutes)
-
-
-def reads_clock(matrix: np.ndarray) -> bool:
-    """Whether an encoded kernel reads the clock, which counts the instructions executed so far."""
-    special = matrix[matrix[:, at.OP] == ops.SPECIAL, at.F0]
-    return bool(np.isin(special, (ops.SR_CLOCK, ops.SR_CLOCK_HIGH, ops.SR_CLOCK_64)).any())
 
 
 def records_of(micro: MicroOp) -> int:

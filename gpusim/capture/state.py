@@ -13,8 +13,6 @@ from importlib.metadata import PackageNotFoundError, version
 import numpy as np
 
 from gpusim.capture import layout as at
-from gpusim.capture.encode import reads_clock
-from gpusim.capture.families import entry_addresses
 from gpusim.capture.memory import LOCAL_WINDOW, SHARED_WINDOW, DeviceMemory
 from gpusim.capture.prepare import Prepared
 from gpusim.capture.target import Target, bank_layout
@@ -42,41 +40,41 @@ def make_state(
     image, encoded = prepared.image, prepared.encoded
     threads = block[0] * block[1] * block[2]
     warps = -(-threads // at.LANES)
-    states = _aligned(1, at.STATE).view(np.recarray)
+    states = _aligned(1, at.STATE)
     state = states[0]
-    state.grid_dim[:] = grid
-    state.block_dim[:] = block
-    state.warps = warps
-    state.own_base = encoded.shared_rows * at.ROW
-    state.own_stride = encoded.own_rows * at.ROW
-    state.shared_base = image.shared_base
-    state.shared_bytes = image.shared_bytes + dynamic_shared
+    state["grid_dim"][:] = grid
+    state["block_dim"][:] = block
+    state["warps"] = warps
+    state["own_base"] = encoded.shared_rows * at.ROW
+    state["own_stride"] = encoded.own_rows * at.ROW
+    state["shared_base"] = image.shared_base
+    state["shared_bytes"] = image.shared_bytes + dynamic_shared
     if dynamic_shared:
         # The compiler does not know the end of dynamic shared memory, and may read up to the next 16-byte
         # boundary when it merges loads: on a GPU that is always there, memory comes in larger units.
-        state.shared_bytes = -(-state.shared_bytes // 16) * 16
-    state.local_bytes = stack_bytes(prepared)
-    state.shared_window = SHARED_WINDOW
-    state.local_window = LOCAL_WINDOW
-    state.sm_count = target.sm_count
-    state.quantum = WARP_QUANTUM
-    state.limit = instruction_limit
-    state.slice = BLOCK_SLICE
-    state.family[:] = entry_addresses(encoded.matrix[:, at.OP])
-    state.rules[:] = tensor_rules(prepared.built.capability)
+        state["shared_bytes"] = -(-state["shared_bytes"] // 16) * 16
+    state["local_bytes"] = stack_bytes(prepared)
+    state["shared_window"] = SHARED_WINDOW
+    state["local_window"] = LOCAL_WINDOW
+    state["sm_count"] = target.sm_count
+    state["quantum"] = WARP_QUANTUM
+    state["limit"] = instruction_limit
+    state["slice"] = BLOCK_SLICE
+    state["family"][:] = encoded.entries
+    state["rules"][:] = tensor_rules(prepared.built.capability)
     lane = np.arange(warps * at.LANES)
     weights = np.left_shift(np.int64(1), np.arange(at.LANES, dtype=np.int64))
-    state.exists[:warps] = (lane < threads).reshape(warps, at.LANES) @ weights
-    state.thread[:warps, 0] = (lane % block[0]).reshape(warps, at.LANES)
-    state.thread[:warps, 1] = (lane // block[0] % block[1]).reshape(warps, at.LANES)
-    state.thread[:warps, 2] = (lane // (block[0] * block[1])).reshape(warps, at.LANES)
-    shared = np.zeros(max(1, int(state.shared_bytes)), np.uint8)
-    local = np.zeros(max(1, int(state.local_bytes) * warps * at.LANES), np.uint8)
+    state["exists"][:warps] = (lane < threads).reshape(warps, at.LANES) @ weights
+    state["thread"][:warps, 0] = (lane % block[0]).reshape(warps, at.LANES)
+    state["thread"][:warps, 1] = (lane // block[0] % block[1]).reshape(warps, at.LANES)
+    state["thread"][:warps, 2] = (lane // (block[0] * block[1])).reshape(warps, at.LANES)
+    shared = np.zeros(max(1, int(state["shared_bytes"])), np.uint8)
+    local = np.zeros(max(1, int(state["local_bytes"]) * warps * at.LANES), np.uint8)
     base = states.ctypes.data
-    state.shared_host, state.local_host = shared.ctypes.data, local.ctypes.data
-    state.masks_host = base + at.STATE.fields["p0"][1]
-    state.teams = teams and not reads_clock(encoded.matrix)
-    return states, [shared, local]
+    state["shared_host"], state["local_host"] = shared.ctypes.data, local.ctypes.data
+    state["masks_host"] = base + at.STATE.fields["p0"][1]
+    state["teams"] = teams and not encoded.reads_clock
+    return states.view(np.recarray), [shared, local]
 
 
 def another_file(registers: np.ndarray) -> np.ndarray:
@@ -114,12 +112,10 @@ def make_machine(
     groups = -(-warps // at.GROUP_WARPS)
     # Bodies may look at four rows of an operand wherever it begins: three spare ones at the end.
     registers = _aligned((encoded.shared_rows + groups * encoded.own_rows + 3) * at.ROW, np.dtype(np.int32)).reshape(-1, at.ROW)
-    for row, value in encoded.immediates:
-        registers[row] = np.uint32(value).view(np.int32)
-    for row, bank, offset in encoded.constants:
-        place = encoded.bank_start.get(bank, 0) + offset
-        if 0 <= offset and offset + 4 <= encoded.bank_bytes.get(bank, 0):
-            registers[row] = constants[place : place + 4].view(np.int32)[0]
+    rows, values = encoded.immediate_rows
+    registers[rows] = values
+    rows, places = encoded.constant_rows
+    registers[rows] = constants[places].view(np.int32)
     allocations = memory.sorted()
     table = np.array([(a.base, a.size, a.host) for a in allocations], np.int64).reshape(len(allocations), 3)
     return at.Machine(
