@@ -62,7 +62,7 @@ ODD_SHAPES = {
     "bfs": {"vertices": 90, "mean_degree": 2, "skew": 0.0, "block_threads": 32},
     "jacobi_grid_sync": {"rows": 3, "columns": 70, "sweeps": 2, "block_threads": 64, "blocks": 4},
     "atomic_contention": {"form": "float32_add", "addresses": 33, "updates": 3, "blocks": 1},
-    "hgemm_tensor": {"m": 17, "n": 136, "k": 8, "depth": 16},
+    "hgemm_tensor": {"m": 17, "n": 136, "k": 8, "depth": 8},
     "igemm_int8": {"m": 33, "n": 7, "k": 144},
     "row_sums_linked": {"rows": 41, "block_threads": 64},
     "pipe_latency": {"op": "mufu_sin", "rounds": 1},

@@ -11,18 +11,21 @@ from gpusim.suite import capture_case, make_case
 from gpusim.theory.bounds import lower_bounds
 from gpusim.trace.record import MatrixType, PipeClass
 
-#: kernel -> (format, multiply-adds of a padded 80 x 72 problem in whole tiles)
-PRODUCTS = {
-    "hgemm_tensor": (MatrixType.F16, 128 * 128 * 64),
-    "igemm_int8": (MatrixType.INT8, 128 * 128 * 128),
-}
+#: Kernel, shape, format, multiply-adds of a padded 80 x 72 problem in whole tiles.
+PRODUCTS = [
+    ("hgemm_tensor", {}, MatrixType.F16, 128 * 128 * 64),
+    ("hgemm_tensor", {"depth": 16}, MatrixType.F16, 128 * 128 * 64),  # m16n8k16: not on Turing
+    ("igemm_int8", {}, MatrixType.INT8, 128 * 128 * 128),
+]
 
 
-@pytest.mark.parametrize("name", PRODUCTS)
-def test_all_multiply_adds_are_tensor_core_products(name):
+@pytest.mark.parametrize(("name", "shape", "kind", "macs"), PRODUCTS)
+def test_all_multiply_adds_are_tensor_core_products(name, shape, kind, macs):
     gpu = load_gpu("a100_80gb")
-    (launch,) = capture_case(make_case(name, {}, gpu, small=True), gpu)
-    trace, (kind, macs) = launch.trace, PRODUCTS[name]
+    case = make_case(name, shape, gpu, small=True)
+    (launch,) = capture_case(case, gpu)
+    case.check()
+    trace = launch.trace
     code = trace.program.instructions
     done = 0
     for chunk in trace.chunks():
