@@ -1,7 +1,9 @@
 """Packing pairs of narrow numbers and unpacking them: F2FP and F2IP.
 
 Mental model and shapes as in :mod:`gpusim.capture.alu_convert`; x is packed above y. Source: PTX ISA,
-``cvt`` with two sources (.satfinite, .relu: negatives become +0, NaN stays), and e4m3x2, e5m2x2, tf32.
+``cvt`` with two sources (.satfinite, .relu: negatives become +0, NaN stays), and e4m3x2, e5m2x2, tf32,
+ue8m0x2: a scale, the power of two ``2 ** (code - 127)``, with 255 for NaN (OCP microscaling formats). That a
+negative number's scale is its magnitude's is a guess.
 """
 
 from __future__ import annotations
@@ -19,8 +21,16 @@ LANES = 32
 @inner
 def execute_pack(op, f0, f1, f2, f3, xi, yi, zi, wi):
     """Execute the packing body ``op``."""
-    if op == ops.PACK:
+    if op == ops.PACK and f0 == ops.E8M0:
+        for l in range(LANES):
+            codes = _scale_of(np.int64(xi[0, l]), f1) << 8 | _scale_of(np.int64(yi[0, l]), f1)
+            wi[0, l] = np.int32(np.int64(zi[0, l]) << 16 | codes)
+    elif op == ops.PACK:
         _pack(f0, f1, f2, f3, xi, yi, zi, wi)
+    elif op == ops.UNPACK and f0 == ops.E8M0:
+        for l in range(LANES):
+            word = np.int64(xi[0, l]) >> f2
+            wi[0, l] = np.int32(_bfloat16_of_scale(word >> 8 & 255) << 16 | _bfloat16_of_scale(word & 255))
     elif op == ops.UNPACK:
         for l in range(LANES):
             word = np.int64(xi[0, l]) >> f2
@@ -39,6 +49,27 @@ def execute_pack(op, f0, f1, f2, f3, xi, yi, zi, wi):
             upper = _small_integer(np.float64(float_of(np.int64(xi[0, l]))), bits, signed, f1)
             lower = _small_integer(np.float64(float_of(np.int64(yi[0, l]))), bits, signed, f1)
             wi[0, l] = np.int32(np.int64(zi[0, l]) << (2 * bits) | (upper & mask) << bits | lower & mask)
+
+
+@inner
+def _scale_of(bits, mode):
+    """The scale of the FP32 number ``bits``, rounded up (ROUNDINGS: RP) or towards zero, at most finite."""
+    magnitude = bits & 0x7FFFFFFF
+    if magnitude > 0x7F800000:
+        return np.int64(255)
+    exponent, fraction = magnitude >> 23, magnitude & 0x7FFFFF
+    beyond = fraction > 0x400000 if exponent == 0 else fraction != 0  # 2 ** -127 is itself a denormal
+    if mode == 2 and beyond:
+        exponent += 1
+    return min(exponent, np.int64(254))
+
+
+@inner
+def _bfloat16_of_scale(code):
+    """A scale's bfloat16 code; 2 ** -127 is a denormal of it."""
+    if code == 255:
+        return np.int64(0x7FFF)
+    return code << 7 if code else np.int64(0x40)
 
 
 @inner

@@ -87,8 +87,34 @@ def pick(state, warp):
 
 @inner
 def participants(registers, own_base, row, mask):
-    """Lanes that set out together, as the convergence barrier ``row`` of a fragment's lanes says."""
+    """Lanes that set out together, as the convergence barrier ``row`` of the first lane of ``mask`` says."""
     return np.int64(registers[own_base + row + first_lane(mask)]) & at.FULL
+
+
+@inner
+def all_participants(registers, own_base, row, mask):
+    """Lanes that set out together with any lane of ``mask``: lanes that met on the way, in a function called
+    from two places, may have set out in different company."""
+    union = np.int64(0)
+    for lane in range(at.LANES):
+        if (mask >> lane) & 1:
+            union |= np.int64(registers[own_base + row + lane])
+    return union & at.FULL
+
+
+@inner
+def wait_converged(state, registers, warp, own_base, row, pc, mask):
+    """Lanes ``mask`` wait in the BSYNC at ``pc``: a fragment for each company that set out together."""
+    rest = mask
+    while rest:
+        company = registers[own_base + row + first_lane(rest)]
+        same = np.int64(0)
+        for lane in range(at.LANES):
+            if (rest >> lane) & 1 and registers[own_base + row + lane] == company:
+                same |= np.int64(1) << lane
+        rest &= ~same
+        push(state, warp, pc, same, at.AT_CONVERGENCE, row)
+    release_converged(state, registers, warp, own_base)
 
 
 @inner
@@ -215,7 +241,7 @@ def release_crossed_waits(state):
 @inner
 def leave_convergence(state, registers, warp, own_base, row, leaving):
     """BREAK: nobody waits for the lanes ``leaving`` at this convergence barrier any more."""
-    wanted = participants(registers, own_base, row, leaving)
+    wanted = all_participants(registers, own_base, row, leaving)
     for lane in range(at.LANES):
         if (wanted >> lane) & 1:
             registers[own_base + row + lane] = signed32(

@@ -12,18 +12,18 @@ import numpy as np
 
 from gpusim.capture import layout as at
 from gpusim.capture.flow import (
+    all_participants,
     arrive,
     complete_barrier,
     first_lane,
     leave_convergence,
-    participants,
     push,
-    release_converged,
     release_warp_wait,
     release_without,
     retire,
     signed32,
     spins,
+    wait_converged,
 )
 from gpusim.capture.jit import inner
 from gpusim.sass import system_ops as ops
@@ -100,13 +100,12 @@ def turn(
         return (JUMPED, pc + 1, rest) if rest else (GONE, pc, rest)
 
     if op == ops.CONVERGE_WAIT:
-        wanted = participants(registers, own_base, row_of_barrier, executing) & state.live[warp]
+        wanted = all_participants(registers, own_base, row_of_barrier, executing) & state.live[warp]
         if executing == mask and wanted & ~mask == 0:
             return STRAIGHT, pc + 1, mask
         log_run(state, runs, global_warp, run_start, pc + 1, mask)
         _leave_rest(state, warp, pc, mask & ~executing)
-        push(state, warp, pc, executing, at.AT_CONVERGENCE, row_of_barrier)
-        release_converged(state, registers, warp, own_base)
+        wait_converged(state, registers, warp, own_base, row_of_barrier, pc, executing)
         return GONE, pc, mask
 
     if op == ops.BRANCH_INDEXED:

@@ -12,7 +12,7 @@ from gpusim.sass.lowering import Modifiers, Roles, bare, micro, split, twins
 from gpusim.trace.record import PipeClass
 
 CONVERT, ALU = PipeClass.CONVERT, PipeClass.ALU
-NARROW = {"F16": ops.F16, "BF16": ops.BF16, "E4M3": ops.E4M3, "E5M2": ops.E5M2, "TF32": ops.TF32}
+NARROW = {"F16": ops.F16, "BF16": ops.BF16, "E4M3": ops.E4M3, "E5M2": ops.E5M2, "TF32": ops.TF32, "E8": ops.E8M0}
 FLOATS = {"F32": ops.F32, "F64": ops.F64, "F16": ops.F16, "BF16": ops.BF16}
 #: Where a byte or half selector finds its bits.
 SELECTORS = {(): 0, ("B0",): 0, ("B1",): 8, ("B2",): 16, ("B3",): 24, ("H0",): 0, ("H1",): 16}
@@ -140,7 +140,9 @@ def lower_pack(instruction: Instruction) -> MicroOp | None:
     if modifiers.take("MERGE_C"):
         return _lower_merge(instruction, modifiers, roles, (style, mode, how, 0))
     form = modifiers.choose({"PACK_AB": 0, "PACK_AB_MERGE_C": 1})
-    eight = style in (ops.E4M3, ops.E5M2)
+    eight = style in (ops.E4M3, ops.E5M2, ops.E8M0)
+    if style == ops.E8M0 and (mode not in (ops.ROUNDINGS["RZ"], ops.ROUNDINGS["RP"]) or how & 2):
+        return None
     if modifiers.left or form is None or form != eight or (eight and not how & 1):
         return None
     if len(roles.sources) != 2 + form:
@@ -166,8 +168,8 @@ def _lower_unpack(
     instruction: Instruction, modifiers: Modifiers, roles: Roles, target: int, how: int
 ) -> MicroOp | None:
     """F2FP.F16.E4M3.UNPACK_B: two 8-bit floats to half precision."""
-    style = modifiers.choose({"E4M3": ops.E4M3, "E5M2": ops.E5M2})
-    if style is None or target != ops.F16 or modifiers.left or len(roles.sources) != 1:
+    style = modifiers.choose({"E4M3": ops.E4M3, "E5M2": ops.E5M2, "E8": ops.E8M0})
+    if style is None or target != (ops.BF16 if style == ops.E8M0 else ops.F16) or modifiers.left or len(roles.sources) != 1:
         return None
     place = {(): 0, ("H0",): 0, ("H1",): 16}.get(roles.sources[0].modifiers)
     if place is None or how & 1:

@@ -254,3 +254,35 @@ def test_every_eight_bit_float_unpacks_exactly_and_packs_again(text, f, relu):
         assert repacked.word == [
             (v << 16 | back(w >> 16) << 8 | back(w & 0xFFFF)) & M32 for v, w in zip(values, expected)
         ]
+
+
+@pytest.mark.parametrize("mode", ["RP", "RZ"])
+@given(codes(F32), codes(F32), st.lists(st.integers(0, M32), min_size=32, max_size=32))
+@quick
+def test_packing_scales_rounds_to_a_finite_power_of_two(mode, a, b, c):
+    def one(code):
+        magnitude = code & 0x7FFFFFFF
+        if F32.is_nan(code):
+            return 255
+        if F32.is_infinite(code):
+            return 254
+        real = F32.value(magnitude)
+        below = [n for n in range(255) if Fraction(2) ** (n - 127) <= real]
+        at_most = below[-1] if below else 0
+        exact = not below or Fraction(2) ** (at_most - 127) == real
+        return at_most if exact or mode == "RZ" else min(at_most + 1, 254)
+
+    text = f"F2FP.SATFINITE.E8.F32.PACK_AB_MERGE_C.{mode} R0, R1, R2, R3"
+    pair = [one(x) << 8 | one(y) for x, y in zip(a, b)]
+    assert execute(text, {"R1": a, "R2": b, "R3": c}).word == [(z << 16 | p) & M32 for z, p in zip(c, pair)]
+
+
+def test_every_scale_unpacks_to_its_power_of_two():
+    def bfloat(code):
+        return BF16.nan if code == 255 else BF16.round(Fraction(2) ** (code - 127), "RN", False)
+
+    every = [(255 - c) << 8 | c for c in range(256)]
+    for start in range(0, 256, 32):
+        values = every[start : start + 32]
+        expected = [bfloat(v >> 8) << 16 | bfloat(v & 255) for v in values]
+        assert execute("F2FP.BF16.E8.UNPACK_B R0, R2", {"R2": values}).word == expected

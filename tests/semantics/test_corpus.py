@@ -19,10 +19,7 @@ EVERY = 15
 NEEDS_MORE = {"numba.cuda.tests.cudapy.test_cupy_bfloat16_interop"}
 #: Opcodes that are refused still -> (what they belong to, where they occur for sure). A gap that closes must
 #: leave this list.
-KNOWN_GAPS = {
-    "F2FP.SATFINITE.E8": ("conversion to exponent-only bytes (ue8m0, of fp8 bindings)", {"sm_120"}),
-    "F2FP.BF16.E8": ("conversion from exponent-only bytes (ue8m0, of fp8 bindings)", {"sm_120"}),
-}
+KNOWN_GAPS: dict[str, tuple[str, set[str]]] = {}
 #: What cannot be compiled or linked: tests about just that, and 16-bit floats that Turing lacks.
 FAILURES = 12
 FAILURES_OF_BFLOAT16 = {"sm_75": 60}
