@@ -62,12 +62,12 @@ def affine_stride(address, mask):
     """Bytes between neighbouring lanes of ``mask`` if the addresses are an affine sequence, else
     AFFINE_NONE; 0 for one lane."""
     if mask == at.FULL:
-        first, stride = address[0], address[1] - address[0]
+        stride = address[1] - address[0]
         if stride > 0x7FFFFFFF or stride <= AFFINE_NONE:
             return np.int64(AFFINE_NONE)
         odd = np.int64(0)
-        for lane in range(at.LANES):
-            odd |= address[lane] ^ (first + stride * lane)
+        for lane in range(np.uint64(at.LANES - 1)):
+            odd |= (address[lane + np.uint64(1)] - address[lane]) ^ stride
         return stride if odd == 0 else np.int64(AFFINE_NONE)
     low = first_lane(mask)
     rest = mask & (mask - 1)

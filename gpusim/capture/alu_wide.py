@@ -66,6 +66,8 @@ _INTEGER = {
     integer_ops.FUNNEL: FUNNEL,
     integer_ops.PERMUTE: PERMUTE,
 }
+#: LOP3's table of ``x & y``, by far the most frequent one.
+TABLE_AND = 0xC0
 _FLOAT = {float_ops.ADD: FLOAT_ADD, float_ops.MULTIPLY: FLOAT_MULTIPLY, float_ops.FUSED: FLOAT_FUSED}
 _FLUSHED = {float_ops.ADD: FLUSHED_ADD, float_ops.MULTIPLY: FLUSHED_MULTIPLY, float_ops.FUSED: FLUSHED_FUSED}
 _DOUBLE = {double_ops.ADD: DOUBLE_ADD, double_ops.MULTIPLY: DOUBLE_MULTIPLY, double_ops.FUSED: DOUBLE_FUSED}
@@ -121,6 +123,9 @@ def execute_wide(number, f0, f1, f2, f3, xi, yi, zi, wi, xf, yf, zf, lanes):
             wi[0, l] = np.int32(np.int64(xi[0, l]) * np.int64(yi[0, l]) + np.int64(zi[0, l]))
     elif number == MAD_WIDE or number == MAD_HIGH:
         _multiply_wide(number == MAD_HIGH, f0, xi, yi, zi, wi, lanes)
+    elif number == LOP3 and f0 == TABLE_AND:
+        for l in range(lanes):
+            wi[0, l] = xi[0, l] & yi[0, l]
     elif number == LOP3:
         for l in range(lanes):
             wi[0, l] = np.int32(table3(f0, np.int64(xi[0, l]), np.int64(yi[0, l]), np.int64(zi[0, l])))

@@ -95,8 +95,9 @@ def close_chunk(
     entries of runs, accesses, scattered); the log can be emptied afterwards."""
     warps = blocks * warps_per_block
     runs, accesses = machine.runs[: used[at.RUNS]], machine.accesses[: used[at.ACCESSES]]
-    order, run_start = sort_by_warp(runs[:, at.RUN_WARP].astype(np.int64), len(runs), warps)
-    ordered = runs[order]
+    keys = runs[:, at.RUN_WARP].astype(np.int64)
+    order, run_start = sort_by_warp(keys, len(runs), warps)
+    ordered = runs if (keys[1:] >= keys[:-1]).all() else runs[order]
     first, count, mask = ordered[:, at.RUN_FIRST], ordered[:, at.RUN_COUNT], ordered[:, at.RUN_MASK]
     path, leaders = intern_paths(ordered, run_start)
     lengths = run_start[leaders + 1] - run_start[leaders]
@@ -109,8 +110,7 @@ def close_chunk(
     sorted_accesses = np.empty(len(accesses), ACCESS)
     rows = machine.scattered[: used[at.SCATTERED_ROWS]]
     scattered = np.empty_like(rows)
-    pack_accesses(accesses, order, sorted_accesses, rows, scattered)
-    scattered = scattered[: int((sorted_accesses["stride"] == SCATTERED).sum())]
+    scattered = scattered[: pack_accesses(accesses, order, sorted_accesses, rows, scattered)]
     table = np.empty(warps, WARP)
     table["path"] = path
     table["access_start"] = access_start[:-1]
@@ -120,9 +120,8 @@ def close_chunk(
 
 @allocating
 def pack_accesses(accesses, order, out, rows, sorted_rows):
-    """Write log rows in ``order`` as ACCESS records, and the scattered ``rows`` in the order of their use.
-
-    The interpreter gives each scattered access a row of its own."""
+    """Write log rows in ``order`` as ACCESS records, and the scattered ``rows`` in the order of their use;
+    returns how many those are. The interpreter gives each scattered access a row of its own."""
     used = 0
     for i in range(order.shape[0]):
         row = order[i]
@@ -137,6 +136,7 @@ def pack_accesses(accesses, order, out, rows, sorted_rows):
         out[i]["address"] = place
         out[i]["stride"] = stride
         out[i]["mask"] = pattern & 0xFFFFFFFF
+    return used
 
 
 def new_log(runs: int, accesses: int, scattered: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

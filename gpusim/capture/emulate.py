@@ -215,6 +215,7 @@ def run_team(state, machine, first_warp, count, meet, chunk_warp):
     pc = state.held_pc[leader]
     steps = np.int64(0)
     most = steps_left(state, first_warp, count)
+    whole, team_lost = False, np.int64(0)  # state.executing is the team; lanes of its warps that are not in it
 
     while True:
         if pc == meet:
@@ -225,13 +226,19 @@ def run_team(state, machine, first_warp, count, meet, chunk_warp):
             return np.int64(at.BAD_TARGET)
         row = matrix[pc]
         op = row[at.OP]
-        guard, flip = slots + row[at.GUARD] * at.GROUP_WARPS, np.int64(row[at.GUARD_FLIP])
-        some, lost = np.int64(0), np.int64(0)
-        for i in range(at.GROUP_WARPS):
-            mask = team[i] & (predicates[guard + i] ^ flip)
-            executing[i] = mask
-            some |= mask
-            lost |= state.missing[i] & ~mask
+        guard, flip = np.int64(row[at.GUARD]), np.int64(row[at.GUARD_FLIP])
+        always = flip == 0 and (guard == at.TRUE_PREDICATE or guard == at.TRUE_UNIFORM_PREDICATE)
+        if always and whole:
+            some, lost = np.int64(1), team_lost
+        else:
+            some, lost = np.int64(0), np.int64(0)
+            guard = slots + guard * at.GROUP_WARPS
+            for i in range(at.GROUP_WARPS):
+                mask = team[i] & (predicates[guard + i] ^ flip)
+                executing[i] = mask
+                some |= mask
+                lost |= state.missing[i] & ~mask
+            whole, team_lost = always, lost
         steps += 1
 
         # ---- arithmetic and lane-crossing ----------------------------------------------------
@@ -239,10 +246,10 @@ def run_team(state, machine, first_warp, count, meet, chunk_warp):
             pc += 1
             if some == 0:
                 continue
-            if row[at.SCOPE] == at.UNIFORM:
+            if row[at.SCOPE] == at.UNIFORM and lost != 0:
                 for i in range(at.GROUP_WARPS):
                     executing[i] = at.FULL if executing[i] else 0
-                lost = lost_lanes(state)
+                lost, whole = lost_lanes(state), False
             x = fetch(registers, row, at.A, base, _X, lanes)
             y = fetch(registers, row, at.B, base, _Y, lanes)
             z = fetch(registers, row, at.C, base, _Z, lanes)
@@ -277,8 +284,8 @@ def run_team(state, machine, first_warp, count, meet, chunk_warp):
                         )  # fmt: skip
                         if row[at.SCOPE] == at.WARP_WIDE:
                             executing[i] = at.FULL
-                if row[at.SCOPE] == at.WARP_WIDE:
-                    lost = lost_lanes(state)
+                if row[at.SCOPE] == at.WARP_WIDE and lost != 0:
+                    lost, whole = lost_lanes(state), False
                 family = np.int64(0)
             if op >= INTEGER_BASE or row[at.WIDE]:
                 call_family(
@@ -377,7 +384,7 @@ def run_team(state, machine, first_warp, count, meet, chunk_warp):
         else:
             x = fetch(registers, row, at.A, base, _X, lanes)
             y = fetch(registers, row, at.B, base, _Y, lanes)
-            kind, goal, alike = np.int64(-1), np.int64(0), True
+            kind, goal, alike, whole = np.int64(-1), np.int64(0), True, False
             for i in range(count):
                 if team[i] == 0:
                     continue

@@ -268,6 +268,7 @@ def retire(state, registers, warp, own_base, mask):
 @inner
 def arrive(state, warp, mask, barrier, threads, reduction, vote):
     """Lanes ``mask`` arrive at a block barrier that expects ``threads`` (0: all of the block)."""
+    state.arrivals = 1
     state.arrived[barrier, warp] |= mask
     state.vote[barrier, warp] |= vote & mask
     state.expected[barrier] = threads

@@ -182,6 +182,7 @@ STATE = np.dtype(
         # block barriers
         ("arrived", "<i8", (BLOCK_BARRIERS, MAX_WARPS)),  # lane masks
         ("vote", "<i8", (BLOCK_BARRIERS, MAX_WARPS)),  # predicate lanes of BAR.RED
+        ("arrivals", "<i8"),  # 1: some warp of the block has arrived at one
         ("expected", "<i8", (BLOCK_BARRIERS,)),  # threads, 0 = all of the block
         ("reduction", "<i8", (BLOCK_BARRIERS,)),
         # where an instruction went wrong

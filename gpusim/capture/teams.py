@@ -42,10 +42,11 @@ def start_block(state, registers, linear):
         for lane in range(lanes):
             registers[start + lane] = 0
         start += np.uint64(at.ROW)
-    for i in range(groups * at.PREDICATE_SLOTS * at.GROUP_WARPS):
-        slot = (i // at.GROUP_WARPS) % at.PREDICATE_SLOTS
-        always = slot == at.TRUE_PREDICATE or slot == at.TRUE_UNIFORM_PREDICATE
-        state.predicates[i] = at.FULL if always else 0
+    for slot in range(groups * at.PREDICATE_SLOTS):
+        number = slot % at.PREDICATE_SLOTS
+        value = at.FULL if number == at.TRUE_PREDICATE or number == at.TRUE_UNIFORM_PREDICATE else 0
+        for i in range(at.GROUP_WARPS):
+            state.predicates[slot * at.GROUP_WARPS + i] = value
     for warp in range(state.warps):
         for f in range(state.fragments[warp]):
             state.fragment[warp, f] = at.FREE
@@ -58,10 +59,12 @@ def start_block(state, registers, linear):
         state.stamp[warp, 0] = 0
         state.ready[warp] = 1
         state.result[warp] = 0
-    for barrier in range(at.BLOCK_BARRIERS):
-        for warp in range(state.warps):
-            state.arrived[barrier, warp] = 0
-            state.vote[barrier, warp] = 0
+    if state.arrivals:
+        state.arrivals = 0
+        for barrier in range(at.BLOCK_BARRIERS):
+            for warp in range(state.warps):
+                state.arrived[barrier, warp] = 0
+                state.vote[barrier, warp] = 0
 
 
 @inner
