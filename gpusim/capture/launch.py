@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from gpusim.capture import layout as at
 from gpusim.capture.arguments import Arguments
 from gpusim.capture.check import Finding, OrderCheck, parse_checks
 from gpusim.capture.check_memory import MemoryCheck
