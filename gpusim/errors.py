@@ -45,6 +45,10 @@ class ResultFileError(UsageError):
     """A saved result that is damaged, of another version, or not a result at all."""
 
 
+class MeasurementFormatError(UsageError):
+    """A measurement, or a file of them, that is damaged or claims what cannot be."""
+
+
 class ToolchainError(GpusimError):
     """Capture needs a package (NVVM, nvJitLink, nvdisasm) that is not installed here."""
 
