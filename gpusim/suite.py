@@ -67,9 +67,9 @@ def parse_request(text: str) -> tuple[str, dict[str, str]]:
     return name.strip(), shape
 
 
-def make_case(name: str, shape: dict[str, Any], gpu: GpuSpec | None = None, *, small: bool = False) -> Any:
-    """The case of entry ``name`` at ``shape`` (axis -> value or its text), completed from the entry's
-    default (or ``small``) shape and, for machine axes, from ``gpu`` if there is one."""
+def complete_shape(name: str, shape: dict[str, Any], gpu: GpuSpec | None = None, *, small: bool = False) -> dict[str, Any]:
+    """Every axis of entry ``name`` with its value, in the entry's order: ``shape`` (axis -> value or its text),
+    completed from the entry's default (or ``small``) shape and, for machine axes, from ``gpu`` if there is one."""
     entry = find_kernel(name)
     base = dict(entry.small if small else entry.default)
     for axis, read in MACHINE_AXES.items():
@@ -79,8 +79,19 @@ def make_case(name: str, shape: dict[str, Any], gpu: GpuSpec | None = None, *, s
         if axis not in base:
             raise UsageError(f"kernel {name} has no axis {axis!r}; it has {', '.join(base)}")
         base[axis] = _parse_value(name, axis, value, entry.default[axis])
+    return base
+
+
+def shape_text(shape: dict[str, Any]) -> str:
+    """A complete shape as the one text by which measured and simulated launches find each other: ``m=64,n=128``."""
+    return ",".join(f"{axis}={value}" for axis, value in shape.items())
+
+
+def make_case(name: str, shape: dict[str, Any], gpu: GpuSpec | None = None, *, small: bool = False) -> Any:
+    """The case of entry ``name`` at ``shape``, completed as by :func:`complete_shape`."""
+    base = complete_shape(name, shape, gpu, small=small)
     try:
-        return entry.make(**base)
+        return find_kernel(name).make(**base)
     except ValueError as error:
         raise UsageError(f"kernel {name}: {error}") from None
     except MemoryError:
