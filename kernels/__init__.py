@@ -88,6 +88,8 @@ _MODULES = {
     "shuffle": "shuffle",
     "barrier": "barrier",
     "bank_conflicts": "bank_conflicts",
+    "shared_chase": "shared_chase",
+    "tensor_pipe": "tensor_pipe",
     "shared_atomics": "shared_atomics",
     "coalescing": "coalescing",
     "l2_atomics": "l2_atomics",
