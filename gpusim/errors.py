@@ -49,6 +49,20 @@ class MeasurementFormatError(UsageError):
     """A measurement, or a file of them, that is damaged or claims what cannot be."""
 
 
+class StoreFormatError(UsageError):
+    """A store of runs that is damaged, of a newer version, or another program's database."""
+
+
+class UnknownRunError(UsageError):
+    """A run's name or number that the store does not hold."""
+
+
+class StoreError(GpusimError):
+    """The store of runs could not be read or written: a full disk, no permission, a server that is not there."""
+
+    exit_code = 3
+
+
 class ToolchainError(GpusimError):
     """Capture needs a package (NVVM, nvJitLink, nvdisasm) that is not installed here."""
 

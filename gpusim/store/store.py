@@ -1,0 +1,255 @@
+"""The store: runs kept, found again, compared with, and thrown away.
+
+Mental model: a run is opened, gets its rows one transaction at a time, and is marked finished at the end; each
+``add_*`` that has returned is there for good, whatever happens to the process. A name may be saved again: it stands
+for the newest finished run of that name, the older ones stay until they are deleted. A store that does not exist yet
+reads as empty; only writing creates it.
+
+Raises StoreError, StoreFormatError (see :mod:`gpusim.store.connection`) and UnknownRunError.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from sqlalchemy import Connection, delete, func, select, text
+
+from gpusim import __version__
+from gpusim.errors import StoreError, UnknownRunError
+from gpusim.silicon.row import SiliconRow
+from gpusim.store.connection import may_write, open_engine, transaction, translating
+from gpusim.store.environment import environment, host_hash
+from gpusim.store.hashes import model_hash
+from gpusim.store.launch import SimulatedLaunch
+from gpusim.store.location import VARIABLE, store_name, store_url
+from gpusim.store.migrations import migrate, refuse_old, stored_version
+from gpusim.store.run import (
+    RunInfo,
+    StoredRun,
+    checked_name,
+    read_info,
+    read_launch,
+    read_measurement,
+    write_launch,
+    write_measurement,
+)
+from gpusim.store.schema import launches, measurements, runs
+
+OPEN, FINISHED, FAILED = "open", "finished", "failed"
+
+
+def open_store(where: str | os.PathLike[str] | None = None) -> Store:
+    """The store at ``where`` (a path or a ``postgresql://`` URL), by default of ``GPUSIM_STORE``, else the user's own."""
+    return Store(where)
+
+
+class RunWriter:
+    """An open run. Each ``add_*`` is a transaction of its own; leaving the ``with`` block marks the run finished, or
+    failed if by an exception."""
+
+    def __init__(self, store: Store, run_id: int) -> None:
+        self.id = run_id
+        self._store = store
+
+    def add_launches(self, rows: Iterable[SimulatedLaunch]) -> None:
+        """Keep simulated launches, all or none of them."""
+        self._add(launches, [write_launch(self.id, row) for row in rows])
+
+    def add_measurements(self, rows: Iterable[SiliconRow]) -> None:
+        """Keep measurements, all or none of them."""
+        self._add(measurements, [write_measurement(self.id, row) for row in rows])
+
+    def _add(self, table: Any, rows: list[dict[str, Any]]) -> None:
+        if rows:
+            with self._store.writing() as connection:
+                connection.execute(table.insert(), rows)
+
+    def finish(self, state: str = FINISHED) -> None:
+        """Mark the run, so that its name stands for it."""
+        with self._store.writing() as connection:
+            connection.execute(runs.update().where(runs.c.id == self.id).values(state=state, finished=_now()))
+
+    def __enter__(self) -> RunWriter:
+        return self
+
+    def __exit__(self, kind: type | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        if kind is None:
+            self.finish()
+        else:
+            with contextlib.suppress(StoreError):  # what made the run fail is the news
+                self.finish(FAILED)
+
+
+class Store:
+    """A store, not connected until it is used; see :func:`open_store`."""
+
+    def __init__(self, where: str | os.PathLike[str] | None = None) -> None:
+        self.url = store_url(where)
+        self.name = store_name(self.url)
+        self._engine = open_engine(self.url)
+        self._path = Path(str(self.url.database)) if self.url.get_backend_name() == "sqlite" else None
+        self._ready = False
+
+    def new_run(self, name: str = "", *, command: str, arguments: Sequence[str] = ()) -> RunWriter:
+        """Begin a run of ``command`` with ``arguments``, called ``name`` unless that is empty."""
+        values = {
+            "name": checked_name(name) if name else "",
+            "state": OPEN,
+            "command": command,
+            "arguments": json.dumps([str(argument) for argument in arguments]),
+            "started": _now(),
+            "finished": "",
+            "gpusim_version": __version__,
+            "model_hash": model_hash(),
+            "host_hash": host_hash(),
+            "environment": json.dumps(environment()),
+        }
+        with self.writing() as connection:
+            key = connection.execute(runs.insert().values(values)).inserted_primary_key
+        return RunWriter(self, int(key[0]))
+
+    def list_runs(self, name: str | None = None) -> list[RunInfo]:
+        """All runs, or those called ``name``, oldest first."""
+        with self.reading() as connection:
+            if connection is None:
+                return []
+            return _infos(connection, [] if name is None else [runs.c.name == name])
+
+    def find_run(self, key: str | int) -> RunInfo:
+        """The run of that number, or the newest finished run of that name. Raises UnknownRunError."""
+        with self.reading() as connection:
+            return self._find(connection, str(key))
+
+    def load_run(self, key: str | int) -> StoredRun:
+        """The run that :meth:`find_run` finds, with its rows."""
+        with self.reading() as connection:
+            info = self._find(connection, str(key))
+            return StoredRun(
+                info,
+                tuple(map(read_launch, _rows(connection, launches, info.id))),
+                tuple(map(read_measurement, _rows(connection, measurements, info.id))),
+            )
+
+    def delete_runs(self, numbers: Iterable[int]) -> int:
+        """Delete runs by number, with their rows; returns how many there were."""
+        wanted = list(numbers)
+        with self.writing() as connection:
+            return connection.execute(delete(runs).where(runs.c.id.in_(wanted))).rowcount
+
+    def compact(self) -> None:
+        """Give the room of deleted runs back to the file system (SQLite; a server does so by itself)."""
+        if self._path is not None and self._path.exists():
+            with translating(self.url), self._engine.connect() as connection:
+                raw = connection.connection.driver_connection
+                raw.execute("VACUUM")  # type: ignore[union-attr]
+                raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # type: ignore[union-attr]
+
+    def damage(self) -> str:
+        """What SQLite's own check finds wrong with the file; empty where nothing is, or on a server."""
+        if self._path is None or not self._path.exists():
+            return ""
+        with self.reading() as connection:
+            found = connection.execute(text("PRAGMA integrity_check")).scalars().all()
+        return "" if found == ["ok"] else "; ".join(map(str, found))
+
+    def close(self) -> None:
+        """Close the connections; the store may be used again."""
+        self._engine.dispose()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[Connection | None]:
+        """A transaction that sees one state of the store; None where there is no store yet."""
+        if self._path is not None and not self._path.exists():
+            yield None
+            return
+        if not self._ready:
+            with transaction(self._engine, self.url, write=False) as connection:
+                version = stored_version(connection, self.name)
+            if version == 0:
+                yield None
+                return
+            self._prepare(version)
+        with transaction(self._engine, self.url, write=False) as connection:
+            yield connection
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A transaction that holds the write lock, in a store that is created or migrated if need be."""
+        self._make_folder()
+        if not self._ready:
+            self._prepare(None)
+        with transaction(self._engine, self.url, write=True) as connection:
+            yield connection
+
+    def _prepare(self, version: int | None) -> None:
+        """Bring the schema up to date; ``version`` is the stored one where it is known."""
+        if version is not None and self._path is not None and not may_write(self._path):
+            refuse_old(version, self.name)
+        else:
+            with transaction(self._engine, self.url, write=True) as connection:
+                migrate(connection, self.name)
+        self._ready = True
+
+    def _make_folder(self) -> None:
+        if self._path is None:
+            return
+        advice = f"; mend it, or set {VARIABLE} to another file"
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"{self.name}: its folder cannot be made ({error.strerror or error}){advice}") from None
+        if not may_write(self._path):
+            raise StoreError(f"{self.name}: this file or its folder may not be written by this user{advice}")
+
+    def _find(self, connection: Connection | None, key: str) -> RunInfo:
+        if connection is None:
+            raise UnknownRunError(f"no run {key!r}: nothing has been kept in {self.name} yet")
+        if key.isdecimal():
+            found = _infos(connection, [runs.c.id == int(key)]) if len(key) < 19 else []
+            if not found:
+                raise UnknownRunError(f"{self.name} holds no run {key}; see gpusim runs list")
+            return found[0]
+        named = _infos(connection, [runs.c.name == key])
+        finished = [info for info in named if info.state == FINISHED]
+        if finished:
+            return finished[-1]
+        if named:
+            raise UnknownRunError(
+                f"no run {key!r} was finished; what was kept of it before it broke off: gpusim runs show {named[-1].id}"
+            )
+        names = sorted(set(connection.execute(select(runs.c.name).where(runs.c.name != "")).scalars()))
+        close = difflib.get_close_matches(key, names, n=1, cutoff=0.5)
+        hint = f"; did you mean {close[0]}?" if close else "; see gpusim runs list"
+        raise UnknownRunError(f"{self.name} holds no run {key!r}{hint}")
+
+
+def _infos(connection: Connection, conditions: list[Any]) -> list[RunInfo]:
+    counts = [
+        select(func.count()).select_from(table).where(table.c.run_id == runs.c.id).scalar_subquery()
+        for table in (launches, measurements)
+    ]
+    query = select(runs, counts[0].label("n_launches"), counts[1].label("n_measurements"))
+    rows = connection.execute(query.where(*conditions).order_by(runs.c.id)).mappings()
+    return [read_info(row, row["n_launches"], row["n_measurements"]) for row in rows]
+
+
+def _rows(connection: Connection, table: Any, run_id: int) -> Any:
+    return connection.execute(select(table).where(table.c.run_id == run_id).order_by(table.c.id)).mappings()
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,252 @@
+"""Is the store whole after kills, full disks and damage, and is each refusal one line with its exit code?"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from store_examples import example_launch, example_row
+from store_writers import LAUNCHES_AT_ONCE
+
+from gpusim.errors import StoreError, StoreFormatError
+from gpusim.store import open_store
+from gpusim.store import store as store_module
+from gpusim.store.schema import VERSION
+
+ROOT = Path(__file__).parents[2]
+KILLS, WRITERS = 100, 3
+NOBODY = 65534
+
+
+def filled(path: Path) -> Path:
+    """A store of one finished run, its log folded in."""
+    with open_store(path) as store, store.new_run("base", command="test") as run:
+        run.add_launches([example_launch(index) for index in range(20)])
+        run.add_measurements([example_row()])
+    return path
+
+
+def as_a_program(code: str, *arguments: object, **options) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}, capture_output=True, text=True, **options,
+    )  # fmt: skip
+
+
+def test_a_hundred_kills_lose_no_committed_row(tmp_path):
+    """SIGKILL at random moments, of writers that begin with creating the store; a row that was acknowledged stays."""
+    path = tmp_path / "store.sqlite"
+    program = [sys.executable, ROOT / "tests" / "store_writers.py", "kill", path, str(KILLS), str(WRITERS), "1"]
+    ran = subprocess.run(program, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    promised = {int(run): rows for run, rows in json.loads(ran.stdout).items()}
+    assert len(promised) >= 20 and sum(promised.values()) > KILLS, "the writers wrote too little to be a test"
+    with open_store(path) as store:
+        infos = store.list_runs()
+        torn = [info for info in infos if info.launches % LAUNCHES_AT_ONCE]
+        assert not torn
+        kept = {info.id: info.launches // LAUNCHES_AT_ONCE + info.measurements for info in infos}
+        lost = {run: rows for run, rows in promised.items() if kept.get(run, 0) < rows}
+        assert not lost
+        assert store.damage() == ""
+        for run in promised:
+            store.load_run(run)
+        with store.new_run("after", command="test") as run:
+            run.add_launches([example_launch()])
+        assert store.load_run("after").launches == (example_launch(),)
+
+
+def test_a_killed_creation_leaves_an_empty_store(tmp_path, monkeypatch):
+    """Nothing of the schema is there before all of it is."""
+
+    def killed(connection, name):
+        migrate(connection, name)
+        raise KeyboardInterrupt
+
+    migrate = store_module.migrate
+    monkeypatch.setattr(store_module, "migrate", killed)
+    with open_store(tmp_path / "s.sqlite") as store, pytest.raises(KeyboardInterrupt):
+        store.new_run(command="test")
+    with open_store(tmp_path / "s.sqlite") as store:
+        assert store.list_runs() == []
+    monkeypatch.undo()
+    filled(tmp_path / "s.sqlite")
+
+
+def test_a_full_disk_is_one_line_and_the_store_stays(tmp_path):
+    """A file that may not grow stands for a disk that is full."""
+    path = filled(tmp_path / "s.sqlite")
+    code = (
+        "import resource, sys\n"
+        "from store_examples import example_launch\n"
+        "from gpusim.errors import StoreError\n"
+        "from gpusim.store import open_store\n"
+        "with open_store(sys.argv[1]) as store:\n"
+        "    run = store.new_run('big', command='test')\n"
+        "    resource.setrlimit(resource.RLIMIT_FSIZE, (64 << 10, 64 << 10))\n"
+        "    try:\n"
+        "        run.add_launches([example_launch(i) for i in range(500)])\n"
+        "    except StoreError as error:\n"
+        "        print(error.exit_code, error)\n"
+    )
+    ran = as_a_program(code, path)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.startswith("3 ") and ran.stdout.count("\n") == 1
+    assert str(path) in ran.stdout and "GPUSIM_STORE" in ran.stdout
+    with open_store(path) as store:
+        assert store.damage() == ""
+        assert len(store.load_run("base").launches) == 20
+        assert [info.launches for info in store.list_runs("big")] == [0]
+
+
+def test_a_full_file_system_says_so(tmp_path):
+    mounted = tmp_path / "small"
+    mounted.mkdir()
+    if os.geteuid() or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "none", mounted]).returncode:
+        pytest.skip("a file system of its own needs the right to mount one")
+    try:
+        with open_store(mounted / "s.sqlite") as store:
+            run = store.new_run("big", command="test")
+            with pytest.raises(StoreError, match="disk is full") as caught:
+                for _ in range(100):
+                    run.add_launches([example_launch(i) for i in range(100)])
+            assert "\n" not in str(caught.value)
+            assert store.damage() == ""
+            store.load_run(run.id)
+    finally:
+        subprocess.run(["umount", mounted], check=True)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_damaged_file_is_refused_or_read_but_never_a_crash(tmp_path, seed):
+    path = filled(tmp_path / "s.sqlite")
+    data = bytearray(path.read_bytes())
+    chance = random.Random(seed)
+    if seed == 0:
+        data[:] = b"not a database, though long enough to be one" * 100
+    elif seed == 1:
+        del data[len(data) // 2 :]
+    else:
+        for _ in range(40):
+            data[chance.randrange(100, len(data))] = chance.randrange(256)
+    path.write_bytes(data)
+    before = path.read_bytes()
+    with open_store(path) as store:
+        try:
+            store.load_run("base")
+        except (StoreFormatError, StoreError) as error:
+            assert str(path) in str(error) or "run 1" in str(error)
+            assert "\n" not in str(error)
+        else:
+            assert seed > 1
+    assert path.read_bytes() == before, "reading changes nothing"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("UPDATE launches SET cycles=-1", "-1 cycles"),
+        ("UPDATE launches SET instructions=x'00'", "instructions are damaged"),
+        ("UPDATE launches SET stalls='{\"wait\": \"x\"}'", "wait='x'"),
+        ("UPDATE launches SET counters='[1'", "counters"),
+        ("UPDATE launches SET facts='{}'", "grid"),
+        ("UPDATE runs SET arguments='7'", "arguments"),
+        ("UPDATE measurements SET row='{}'", "names no kernel"),
+        ("UPDATE gpusim_store SET version=0", "its version is"),
+        ("DELETE FROM gpusim_store", "its version is"),
+        (f"UPDATE gpusim_store SET version={VERSION + 1}", "newer gpusim"),
+    ],
+)
+def test_a_store_from_elsewhere_is_checked(tmp_path, change, words):
+    path = filled(tmp_path / "s.sqlite")
+    with sqlite3.connect(path) as connection:
+        connection.execute(change)
+    with open_store(path) as store, pytest.raises(StoreFormatError, match=words) as caught:
+        store.load_run("base")
+    assert caught.value.exit_code == 2
+    if "gpusim_store" in change:
+        with open_store(path) as store, pytest.raises(StoreFormatError, match=words):
+            store.new_run(command="test")
+
+
+def test_another_programs_database_is_left_alone(tmp_path):
+    path = tmp_path / "bookmarks.sqlite"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE bookmarks (url TEXT)")
+    with open_store(path) as store:
+        with pytest.raises(StoreFormatError, match="another program"):
+            store.new_run(command="test")
+        with pytest.raises(StoreFormatError, match="another program"):
+            store.list_runs()
+    with sqlite3.connect(path) as connection:
+        assert [row[0] for row in connection.execute("SELECT name FROM sqlite_master")] == ["bookmarks"]
+
+
+def as_another_user(work: Callable[[], str]) -> str:
+    """What ``work`` returns in a process that is not root, to whom everything is permitted."""
+    heard, told = os.pipe()
+    number = os.fork()
+    if number == 0:
+        try:
+            if os.geteuid() == 0:
+                os.setgroups([])
+                os.setresgid(NOBODY, NOBODY, NOBODY)
+                os.setresuid(NOBODY, NOBODY, NOBODY)
+            os.write(told, work().encode())
+        except BaseException as error:
+            os.write(told, repr(error).encode())
+        finally:
+            os._exit(0)
+    os.close(told)
+    os.waitpid(number, 0)
+    with os.fdopen(heard) as stream:
+        return stream.read()
+
+
+@pytest.mark.parametrize("what", ["file", "folder"])
+def test_a_store_that_may_only_be_read_is_read(what):
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))  # pytest's own is closed to other users
+    path = filled(folder / "s.sqlite")
+    path.chmod(0o444)
+    folder.chmod(0o555 if what == "folder" else 0o777)
+
+    def read_then_write() -> str:
+        with open_store(path) as store:
+            rows = len(store.load_run("base").launches)
+            with pytest.raises(StoreError) as caught:
+                store.new_run(command="test")
+        return f"{rows}\n{caught.value.exit_code} {caught.value}"
+
+    try:
+        rows, *refusal = as_another_user(read_then_write).splitlines()
+    finally:
+        folder.chmod(0o755)
+        shutil.rmtree(folder)
+    assert rows == "20"
+    assert len(refusal) == 1 and refusal[0].startswith("3 ")
+    assert str(path) in refusal[0] and "GPUSIM_STORE" in refusal[0]
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    with open_store(tmp_path / "file" / "s.sqlite") as store:
+        assert store.list_runs() == []
+        with pytest.raises(StoreError, match="folder cannot be made.*GPUSIM_STORE"):
+            store.new_run(command="test")
+
+
+def test_a_server_that_is_not_there_is_one_line():
+    pytest.importorskip("psycopg")
+    with open_store("postgresql://me:secret@127.0.0.1:1/db") as store, pytest.raises(StoreError) as caught:
+        store.list_runs()
+    assert "secret" not in str(caught.value) and "\n" not in str(caught.value)
+    assert "me:***@127.0.0.1" in str(caught.value) and caught.value.exit_code == 3

@@ -1,0 +1,102 @@
+"""A program that tests run: processes that write to one store at once, or that are killed while they write.
+
+    store_writers.py many WHERE WRITERS RUNS          every writer keeps so many runs, each of three launches and a row
+    store_writers.py kill WHERE KILLS WRITERS SEED    kills; prints as JSON what the dead had been told was kept
+
+The children are forked, so that a kill costs milliseconds; none has used the store before it forks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import struct
+import sys
+import time
+from contextlib import suppress
+
+from store_examples import example_launch, example_row
+
+from gpusim.store import open_store
+
+ACKNOWLEDGEMENT = struct.Struct("<qq")  # number of the run, rows of it that have been committed
+MOST_SECONDS_TO_LIVE = 0.04
+#: One transaction of so many launches spans many pages of the file: a torn one would show.
+LAUNCHES_AT_ONCE = 100
+
+
+def child(work) -> int:
+    """Fork a process that does ``work`` and nothing else; its number."""
+    number = os.fork()
+    if number == 0:
+        code = 1
+        try:
+            work()
+            code = 0
+        finally:
+            os._exit(code)
+    return number
+
+
+def write_runs(where: str, writer: int, runs: int) -> None:
+    with open_store(where) as store:
+        for number in range(runs):
+            with store.new_run(f"writer-{writer}", command="test", arguments=[str(number)]) as run:
+                run.add_launches([example_launch(index) for index in range(3)])
+                run.add_measurements([example_row()])
+
+
+def many(where: str, writers: int, runs: int) -> int:
+    numbers = [child(lambda w=writer: write_runs(where, w, runs)) for writer in range(writers)]
+    return sum(os.waitpid(number, 0)[1] != 0 for number in numbers)
+
+
+def write_until_killed(where: str, told: int) -> None:
+    """Keep runs of ever more rows; say of each committed transaction, in one write, that it is there."""
+    with open_store(where) as store:
+        while True:
+            with store.new_run("killed", command="test") as run:
+                for rows in range(1, 6):
+                    if rows % 2:
+                        run.add_launches([example_launch(i) for i in range(LAUNCHES_AT_ONCE)])
+                    else:
+                        run.add_measurements([example_row(rows)])
+                    os.write(told, ACKNOWLEDGEMENT.pack(run.id, rows))
+
+
+def kill(where: str, kills: int, writers: int, seed: int) -> dict[int, int]:
+    """Rows by run that were acknowledged before the writers died, each of SIGKILL at a random moment."""
+    chance = random.Random(seed)
+    heard, told = os.pipe()
+    os.set_blocking(heard, False)
+    alive: list[int] = []
+    promised: dict[int, int] = {}
+    for _ in range(kills):
+        while len(alive) < writers:
+            alive.append(child(lambda: write_until_killed(where, told)))
+        time.sleep(chance.uniform(0.0, MOST_SECONDS_TO_LIVE))
+        victim = alive.pop(chance.randrange(len(alive)))
+        os.kill(victim, signal.SIGKILL)
+        os.waitpid(victim, 0)
+        _listen(heard, promised)
+    for victim in alive:
+        os.kill(victim, signal.SIGKILL)
+        os.waitpid(victim, 0)
+    _listen(heard, promised)
+    return promised
+
+
+def _listen(heard: int, promised: dict[int, int]) -> None:
+    with suppress(BlockingIOError):
+        while data := os.read(heard, 256 * ACKNOWLEDGEMENT.size):
+            for run, rows in ACKNOWLEDGEMENT.iter_unpack(data):
+                promised[run] = rows
+
+
+if __name__ == "__main__":
+    mode, where, *numbers = sys.argv[1:]
+    if mode == "many":
+        sys.exit(many(where, *map(int, numbers)))
+    print(json.dumps(kill(where, *map(int, numbers))))
