@@ -188,6 +188,10 @@ TF32 = Format(8, 10, 0x3FFFF)
 F64 = Format(11, 52, 0xFFF8000000000000)
 E4M3 = Format(4, 3, 0x7F, has_infinity=False, largest=0x7E)
 E5M2 = Format(5, 2, 0x7F)
+#: Without infinity and NaN: ``nan`` is what a NaN becomes.
+E2M1 = Format(2, 1, 0x7, has_infinity=False, largest=0x7)
+E2M3 = Format(2, 3, 0x1F, has_infinity=False, largest=0x1F)
+E3M2 = Format(3, 2, 0x1F, has_infinity=False, largest=0x1F)
 
 
 def fused(f: Format, a: int, b: int, c: int, mode: str = NEAREST, out: Format | None = None) -> int:

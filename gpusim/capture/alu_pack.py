@@ -2,8 +2,9 @@
 
 Mental model and shapes as in :mod:`gpusim.capture.alu_convert`; x is packed above y. Source: PTX ISA,
 ``cvt`` with two sources (.satfinite, .relu: negatives become +0, NaN stays), and e4m3x2, e5m2x2, tf32,
-ue8m0x2: a scale, the power of two ``2 ** (code - 127)``, with 255 for NaN (OCP microscaling formats). That a
-negative number's scale is its magnitude's is a guess.
+ue8m0x2: a scale, the power of two ``2 ** (code - 127)``, with 255 for NaN (OCP microscaling formats); a negative
+number's scale is its magnitude's (what the CUDA toolkit's cuda_fp8.hpp computes where no instruction does). Floats of
+4 and 6 bits (e2m1x2, e2m3x2, e3m2x2) have no NaN: it becomes the largest number.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ def execute_pack(op, f0, f1, f2, f3, xi, yi, zi, wi):
     """Execute the packing body ``op``."""
     if op == ops.PACK and f0 == ops.E8M0:
         for l in range(LANES):
-            codes = _scale_of(np.int64(xi[0, l]), f1) << 8 | _scale_of(np.int64(yi[0, l]), f1)
-            wi[0, l] = np.int32(np.int64(zi[0, l]) << 16 | codes)
+            high, low, rest = np.int64(xi[0, l]), np.int64(yi[0, l]), np.int64(zi[0, l])
+            if f3 == 2:  # two bfloat16 numbers in x, above y
+                high, low, rest = high & 0xFFFF0000, high << 16, low
+            wi[0, l] = np.int32(rest << 16 | _scale_of(high, f1, f2) << 8 | _scale_of(low, f1, f2))
     elif op == ops.PACK:
         _pack(f0, f1, f2, f3, xi, yi, zi, wi)
     elif op == ops.UNPACK and f0 == ops.E8M0:
@@ -34,8 +37,9 @@ def execute_pack(op, f0, f1, f2, f3, xi, yi, zi, wi):
     elif op == ops.UNPACK:
         for l in range(LANES):
             word = np.int64(xi[0, l]) >> f2
-            low = _limited(decode_small(word & 255, f0), f3)
-            high = _limited(decode_small(word >> 8 & 255, f0), f3)
+            bits = 4 if f0 == ops.E2M1 else 8
+            low = _limited(decode_small(word & (1 << bits) - 1, f0), f3)
+            high = _limited(decode_small(word >> bits & (1 << bits) - 1, f0), f3)
             codes = encode_small(high, np.float64(0.0), f1, 0, False) << 16
             wi[0, l] = np.int32(codes | encode_small(low, np.float64(0.0), f1, 0, False))
     elif op == ops.TO_TF32:
@@ -52,16 +56,17 @@ def execute_pack(op, f0, f1, f2, f3, xi, yi, zi, wi):
 
 
 @inner
-def _scale_of(bits, mode):
-    """The scale of the FP32 number ``bits``, rounded up (ROUNDINGS: RP) or towards zero, at most finite."""
+def _scale_of(bits, mode, finite):
+    """The scale of the FP32 number ``bits``, rounded up (ROUNDINGS: RP) or towards zero; what is too large, or
+    infinite, becomes NaN or, if ``finite``, the largest scale."""
     magnitude = bits & 0x7FFFFFFF
     if magnitude > 0x7F800000:
         return np.int64(255)
     exponent, fraction = magnitude >> 23, magnitude & 0x7FFFFF
     beyond = fraction > 0x400000 if exponent == 0 else fraction != 0  # 2 ** -127 is itself a denormal
-    if mode == 2 and beyond:
+    if mode == 2 and beyond and exponent < 255:
         exponent += 1
-    return min(exponent, np.int64(254))
+    return min(exponent, np.int64(254)) if finite else exponent
 
 
 @inner
@@ -83,7 +88,7 @@ def _pack(style, mode, how, form, xi, yi, zi, wi):
     """Two numbers into a pair of a narrow format; ``how`` bit 0 saturates to finite, bit 1 is RELU.
     ``form`` 0: FP32 x above y; 1: the same below z; 2: the halves of x (half precision), below z's
     lower half, which stays above them."""
-    width = 16 if style == ops.F16 or style == ops.BF16 else 8
+    width = 16 if style == ops.F16 or style == ops.BF16 else 4 if style == ops.E2M1 else 8
     for l in range(LANES):
         codes = np.int64(0)
         for i in range(2):

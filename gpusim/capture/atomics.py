@@ -3,7 +3,7 @@
 Mental model: blocks run one after another and lanes in order, so an atomic is an ordinary update. Types and
 operations are those of PTX's atom and red; ``inc`` and ``dec`` wrap at the operand; floating minimum and
 maximum do not exist there (Numba builds them from compare-and-swap). ``F32_FTZ`` flushes denormals, as the
-hardware's float adder at L2 and the FTZ suffix in SASS say.
+hardware's float adder at L2 and the FTZ suffix in SASS say; 16-bit floats keep them (``.noftz``).
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from __future__ import annotations
 import numpy as np
 
 from gpusim.capture import layout as at
-from gpusim.capture.alu_scalar import bits64_of, bits_of, double_of, float_of, flush32
+from gpusim.capture.alu_scalar import bits64_of, bits_of, double_of, float_of, flush32, sum_error
+from gpusim.capture.alu_small import decode_half, encode_half
 from gpusim.capture.flow import signed32
 from gpusim.capture.jit import inner
 from gpusim.capture.pointers import load32, load64, store32, store64
-from gpusim.sass import system_ops as ops
+from gpusim.sass import float_ops, system_ops as ops
 
 LOW = 0xFFFFFFFF
 _SIGN = np.int64(-(2**63))
@@ -25,7 +26,9 @@ _SIGN = np.int64(-(2**63))
 def atomic_lane(registers, x, y, w, q, lane, operation, kind, address):
     """Apply ``operation`` of ``kind`` at host ``address``; ``x``, ``y`` and ``w`` are where the lane's operands
     and result lie among the registers."""
-    if kind == ops.U64 or kind == ops.S64 or kind == ops.F64:
+    if kind == ops.B128:
+        _widest(registers, x, y, w, lane, operation, address)
+    elif kind == ops.U64 or kind == ops.S64 or kind == ops.F64 or kind == ops.F32X2_FTZ:
         _wide(registers, x, y, w, q, lane, operation, kind, address)
     else:
         _narrow(registers, x, y, w, q, lane, operation, kind, address)
@@ -38,8 +41,8 @@ def _narrow(registers, x, y, w, q, lane, operation, kind, address):
     if kind == ops.F32 or kind == ops.F32_FTZ:
         store32(address, signed32(_add_float(old, operand, kind == ops.F32_FTZ)))
         return
-    if kind == ops.F16X2:
-        store32(address, _add_halves(old, operand))
+    if kind == ops.F16X2 or kind == ops.BF16X2:
+        store32(address, _add_halves(old, operand, float_ops.F16 if kind == ops.F16X2 else float_ops.BF16))
         return
     if operation == ops.SAFEADD:
         store32(address, signed32(np.int64(old) + 1))
@@ -80,6 +83,10 @@ def _wide(registers, x, y, w, q, lane, operation, kind, address):
     if kind == ops.F64:
         store64(address, bits64_of(double_of(old) + double_of(operand)))
         return
+    if kind == ops.F32X2_FTZ:
+        store32(address, signed32(_add_float(signed32(old), signed32(operand), True)))
+        store32(address + 4, signed32(_add_float(np.int32(old >> 32), np.int32(operand >> 32), True)))
+        return
     if operation == ops.CAS or operation == ops.CAST:
         if old == operand:
             store64(address, (np.int64(registers[y]) & LOW) | (np.int64(registers[y + at.ROW]) << 32))
@@ -100,6 +107,20 @@ def _wide(registers, x, y, w, q, lane, operation, kind, address):
     else:
         new = _combine(operation, old, operand)
     store64(address, new)
+
+
+@inner
+def _widest(registers, x, y, w, lane, operation, address):
+    """EXCH and CAS of 16 bytes."""
+    same = True
+    for word in range(4):
+        old = load32(address + 4 * word)
+        registers[w + word * at.ROW] = old
+        same &= old == registers[x + word * at.ROW]
+    if operation == ops.EXCH or same:
+        fresh = x if operation == ops.EXCH else y
+        for word in range(4):
+            store32(address + 4 * word, registers[fresh + word * at.ROW])
 
 
 @inner
@@ -148,43 +169,12 @@ def _add_float(old, operand, flush):
 
 
 @inner
-def _half_to_float(half):
-    sign, exponent, fraction = half >> 15, (half >> 10) & 31, half & 1023
-    if exponent == 31:
-        value = np.inf if fraction == 0 else np.nan
-    elif exponent == 0:
-        value = fraction * 2.0**-24
-    else:
-        value = (1024 + fraction) * 2.0 ** (exponent - 25)
-    return -value if sign else value
-
-
-@inner
-def _float_to_half(value):
-    """Round to nearest even; ``value`` is exact in double precision."""
-    if value != value:
-        return np.int64(0x7FFF)
-    sign = np.int64(0x8000) if value < 0 or (value == 0 and 1.0 / value < 0) else np.int64(0)
-    size = abs(value)
-    if size >= 65520.0:
-        return sign | 0x7C00
-    if size < 2.0**-14:
-        return sign | np.int64(np.rint(size * 2.0**24))
-    exponent = 0
-    while size >= 2.0:
-        size *= 0.5
-        exponent += 1
-    while size < 1.0:
-        size *= 2.0
-        exponent -= 1
-    return sign | (((exponent + 15) << 10) + np.int64(np.rint((size - 1.0) * 1024.0)))
-
-
-@inner
-def _add_halves(old, operand):
+def _add_halves(old, operand, style):
+    """Sums of both halves, each rounded once."""
     total = np.int64(0)
     for part in range(2):
-        first = _half_to_float((np.int64(old) >> (16 * part)) & 0xFFFF)
-        second = _half_to_float((np.int64(operand) >> (16 * part)) & 0xFFFF)
-        total |= _float_to_half(first + second) << (16 * part)
+        first = np.float64(decode_half((np.int64(old) >> (16 * part)) & 0xFFFF, style))
+        second = np.float64(decode_half((np.int64(operand) >> (16 * part)) & 0xFFFF, style))
+        value = first + second
+        total |= encode_half(value, sum_error(first, second, value), style) << (16 * part)
     return signed32(total)

@@ -276,6 +276,7 @@ def run_team(state, machine, first_warp, count, meet, chunk_warp):
                     family = state.family[4]
             else:
                 read_predicates(state, row, slots)
+                state.clock = state.executed + steps
                 for i in range(count):
                     if executing[i]:
                         execute_lanes(

@@ -112,9 +112,9 @@ def _special(state, registers, warp, number, w, executing, active):
     elif number == ops.SR_WARP:
         value = np.int64(warp)
     elif number == ops.SR_CLOCK or number == ops.SR_CLOCK_64:
-        value = state.executed
+        value = state.clock
     elif number == ops.SR_CLOCK_HIGH:
-        value = state.executed >> 32
+        value = state.clock >> 32
     elif number == ops.SR_ACTIVE_MASK:
         value = active
     elif number == ops.SR_SM:
@@ -185,8 +185,14 @@ def _match(registers, mode, words, x, w, q, executing):
 
 
 @inner
-def _reduce(registers, operation, signed, x, w, executing):
+def _reduce(registers, operation, how, x, w, executing):
     total, started = np.int64(0), False
+    if how & ops.REDUCE_FLOAT:
+        total = _reduce_floats(registers, operation, how, x, executing)
+        for lane in range(at.LANES):
+            registers[w + lane] = signed32(total)
+        return
+    signed = how & ops.REDUCE_SIGNED
     for lane in range(at.LANES):
         if not (executing >> lane) & 1:
             continue
@@ -209,6 +215,25 @@ def _reduce(registers, operation, signed, x, w, executing):
             total ^= value
     for lane in range(at.LANES):
         registers[w + lane] = signed32(total)
+
+
+@inner
+def _reduce_floats(registers, operation, how, x, executing):
+    """Least or greatest FP32 number (-0 below +0); NaNs do not count, unless there is nothing else or REDUCE_NAN says so."""
+    best, found, spoilt = np.int64(0), False, False
+    for lane in range(at.LANES):
+        if not (executing >> lane) & 1:
+            continue
+        code = np.int64(registers[x + lane]) & (0x7FFFFFFF if how & ops.REDUCE_ABSOLUTE else at.FULL)
+        if code & 0x7FFFFFFF > 0x7F800000:
+            spoilt = True
+            continue
+        key = -(code & 0x7FFFFFFF) - 1 if code >> 31 else code
+        if not found or (key < best if operation == ops.MIN else key > best):
+            best, found = key, True
+    if not found or (spoilt and how & ops.REDUCE_NAN):
+        return np.int64(0x7FFFFFFF)
+    return (-best - 1) | 0x80000000 if best < 0 else best
 
 
 @inner

@@ -153,7 +153,8 @@ STATE = np.dtype(
         ("next_group", "<i8"),
         ("in_turn", "<i8"),  # the next group's turn has begun
         ("solo", "<i8"),  # warps run one by one until the next block barrier
-        ("executed", "<i8"),  # warp instructions of the launch so far
+        ("executed", "<i8"),  # warp instructions of the launch before this turn
+        ("clock", "<i8"),  # the same up to the instruction that reads the clock
         ("now", "<i8"),  # counts fragments that stopped, for fairness
         ("at_barrier", "<i8"),  # fragments waiting at block barriers
         ("used", "<i8", (3,)),  # log entries

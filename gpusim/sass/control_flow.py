@@ -276,7 +276,7 @@ def lower_block_barrier(instruction: Instruction) -> MicroOp | None:
     )
 
 
-_NOPS = ("NOP", "ERRBAR", "CCTLL", "CCTLT", "PMTRIG", "ACQBULK", "PREEXIT", "WARPGROUP", "BMSYNC", "CGAERRBAR", "ENDCOLLECTIVE")
+_NOPS = ("NOP", "ERRBAR", "CCTLL", "CCTLT", "PMTRIG", "ACQBULK", "PREEXIT", "WARPGROUP", "CGAERRBAR", "ENDCOLLECTIVE")
 
 ROWS = [
     *(Row(mnemonic, lower_nop, "no effect on values") for mnemonic in _NOPS),
@@ -304,5 +304,4 @@ ROWS = [
     Row("RPCMOV", lower_return_address_move, "move to or from a lane's return address"),
     Row("BAR", lower_block_barrier, "block barrier"),
     Row("BPT", lower_trap, "trap"),
-    Row("KILL", lower_trap, "trap"),
 ]

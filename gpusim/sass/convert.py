@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from gpusim.sass import float_ops as ops
 from gpusim.sass.form import Instruction, Kind, MicroOp, Operand, Row, Source, float_source
-from gpusim.sass.lowering import Modifiers, Roles, bare, micro, split, twins
+from gpusim.sass.lowering import Modifiers, Roles, bare, is_zero, micro, split, twins
 from gpusim.trace.record import PipeClass
 
 CONVERT, ALU = PipeClass.CONVERT, PipeClass.ALU
 NARROW = {"F16": ops.F16, "BF16": ops.BF16, "E4M3": ops.E4M3, "E5M2": ops.E5M2, "TF32": ops.TF32, "E8": ops.E8M0}
+#: Formats without infinity and NaN, of 4 and 6 bits (sm_100).
+TINY = {"E2M1": ops.E2M1, "E2M3": ops.E2M3, "E3M2": ops.E3M2}
 FLOATS = {"F32": ops.F32, "F64": ops.F64, "F16": ops.F16, "BF16": ops.BF16}
 #: Where a byte or half selector finds its bits.
 SELECTORS = {(): 0, ("B0",): 0, ("B1",): 8, ("B2",): 16, ("B3",): 24, ("H0",): 0, ("H1",): 16}
@@ -124,11 +126,14 @@ def lower_pack(instruction: Instruction) -> MicroOp | None:
         return None
     mode = modifiers.choose(ops.ROUNDINGS, 0)
     how = int(modifiers.take("SATFINITE")) | int(modifiers.take("RELU")) << 1
+    tiny = modifiers.choose(TINY)
+    if tiny is not None:
+        return _lower_tiny(instruction, modifiers, roles, tiny, mode, how)
     style = modifiers.choose(NARROW, ops.F16)
     if modifiers.take("UNPACK_B"):
         return _lower_unpack(instruction, modifiers, roles, style, how)
     if modifiers.take("UNPACK_B_MERGE_C"):
-        return _lower_repack(instruction, modifiers, roles, style, how)
+        return _lower_repack(instruction, modifiers, roles, style, mode, how)
     modifiers.take("F32")
     if any(o.modifiers for o in roles.sources):
         return None
@@ -141,9 +146,9 @@ def lower_pack(instruction: Instruction) -> MicroOp | None:
         return _lower_merge(instruction, modifiers, roles, (style, mode, how, 0))
     form = modifiers.choose({"PACK_AB": 0, "PACK_AB_MERGE_C": 1})
     eight = style in (ops.E4M3, ops.E5M2, ops.E8M0)
-    if style == ops.E8M0 and (mode not in (ops.ROUNDINGS["RZ"], ops.ROUNDINGS["RP"]) or how & 2):
+    if style == ops.E8M0 and not _is_scaling(mode, how):
         return None
-    if modifiers.left or form is None or form != eight or (eight and not how & 1):
+    if modifiers.left or form is None or form != eight or (eight and style != ops.E8M0 and not how & 1):
         return None
     if len(roles.sources) != 2 + form:
         return None
@@ -178,16 +183,45 @@ def _lower_unpack(
     return micro(ops.UNPACK, ALU, instruction, roles, (bare(roles.sources[0]),), flags=flags)
 
 
+def _is_scaling(mode: int, how: int) -> bool:
+    """Whether numbers can become scales so: rounded up or towards zero, and not limited to positive ones."""
+    return mode in (ops.ROUNDINGS["RZ"], ops.ROUNDINGS["RP"]) and not how & 2
+
+
 def _lower_repack(
-    instruction: Instruction, modifiers: Modifiers, roles: Roles, style: int, how: int
+    instruction: Instruction, modifiers: Modifiers, roles: Roles, style: int, mode: int, how: int
 ) -> MicroOp | None:
-    """F2FP.SATFINITE.E4M3.F16.UNPACK_B_MERGE_C: two halves to 8-bit floats, below y."""
-    if not modifiers.take("F16") or modifiers.left or style not in (ops.E4M3, ops.E5M2) or not how & 1:
-        return None
+    """F2FP.SATFINITE.E4M3.F16.UNPACK_B_MERGE_C: two halves to 8-bit floats, below y; F2FP.E8.BF16: two bfloat16 numbers
+    to scales."""
     if len(roles.sources) != 2 or any(o.modifiers or o.negated or o.absolute for o in roles.sources):
         return None
+    if style == ops.E8M0:
+        # BF16 names the source here, and E8 has been taken for the style before it.
+        known = modifiers.take("BF16") and _is_scaling(mode, how)
+    else:
+        known = modifiers.take("F16") and style in (ops.E4M3, ops.E5M2) and how & 1 and mode == 0
+    if not known or modifiers.left:
+        return None
     sources = tuple(map(bare, roles.sources))
-    return micro(ops.PACK, ALU, instruction, roles, sources, flags=(style, 0, how, 2))
+    return micro(ops.PACK, ALU, instruction, roles, sources, flags=(style, mode, how, 2))
+
+
+def _lower_tiny(
+    instruction: Instruction, modifiers: Modifiers, roles: Roles, style: int, mode: int, how: int
+) -> MicroOp | None:
+    """F2FP.SATFINITE.E2M1.F32.PACK_AB_MERGE_C above nothing, and F2FP.F16.E2M1.UNPACK_B."""
+    if mode or any(o.modifiers for o in roles.sources):
+        return None
+    if modifiers.take("UNPACK_B"):
+        if not modifiers.take("F16") or modifiers.left or len(roles.sources) != 1 or how & 1:
+            return None
+        return micro(ops.UNPACK, ALU, instruction, roles, (bare(roles.sources[0]),), flags=(style, ops.F16, 0, how))
+    if not modifiers.take("F32") or not modifiers.take("PACK_AB_MERGE_C") or modifiers.left or not how & 1:
+        return None
+    if len(roles.sources) != 3 or not is_zero(roles.sources[2]):
+        return None
+    sources = (*map(float_source, roles.sources[:2]), bare(roles.sources[2]))
+    return micro(ops.PACK, ALU, instruction, roles, sources, flags=(style, mode, how, 1))
 
 
 def lower_pack_integer(instruction: Instruction) -> MicroOp | None:

@@ -98,18 +98,28 @@ def lower_match(instruction: Instruction) -> MicroOp | None:
 
 
 _REDUCTIONS = {"SUM": ops.ADD, "ADD": ops.ADD, "MIN": ops.MIN, "MAX": ops.MAX, "AND": ops.AND, "OR": ops.OR, "XOR": ops.XOR}
+_ABSOLUTE_REDUCTIONS = {"MINABS": ops.MIN, "MAXABS": ops.MAX}
+_REDUCTION_TYPES = {"S32": ops.REDUCE_SIGNED, "F32": ops.REDUCE_FLOAT, "NAN": ops.REDUCE_NAN}
 
 
 def lower_reduce(instruction: Instruction) -> MicroOp | None:
-    """``REDUX[.op][.S32] URd, Ra`` and CREDUX: one value over the executing lanes."""
-    operation, signed = ops.AND, False
+    """``REDUX[.op][.S32] URd, Ra`` and CREDUX: one value over the executing lanes; ``CREDUX.MAXABS.F32.NAN`` and its like
+    (sm_100) the least or greatest FP32 number."""
+    operation, how = ops.AND, 0
     for modifier in instruction.modifiers:
         if modifier in _REDUCTIONS:
             operation = _REDUCTIONS[modifier]
-        elif modifier == "S32":
-            signed = True
-        elif modifier not in ("U32", "FTZ"):
+        elif modifier in _ABSOLUTE_REDUCTIONS:
+            operation = _ABSOLUTE_REDUCTIONS[modifier]
+            how |= ops.REDUCE_ABSOLUTE
+        elif modifier in _REDUCTION_TYPES:
+            how |= _REDUCTION_TYPES[modifier]
+        elif modifier != "U32":
             return None
+    if how & ops.REDUCE_FLOAT and (operation not in (ops.MIN, ops.MAX) or instruction.mnemonic != "CREDUX"):
+        return None
+    if how & (ops.REDUCE_ABSOLUTE | ops.REDUCE_NAN) and not how & ops.REDUCE_FLOAT:
+        return None
     operands = instruction.operands
     if len(operands) != 2 or operands[0].kind not in REGISTERS:
         return None
@@ -121,7 +131,7 @@ def lower_reduce(instruction: Instruction) -> MicroOp | None:
         PipeClass.VOTE,
         sources=(source, None, None),
         destination=operands[0],
-        flags=(operation, int(signed)),
+        flags=(operation, how),
         extra={"warp_wide": True},
     )
 

@@ -44,9 +44,10 @@ OPERATIONS = {
 }  # fmt: skip
 TYPES = {
     "S32": ops.S32, "U32": ops.U32, "64": ops.U64, "U64": ops.U64, "S64": ops.S64, "F32": ops.F32,
-    "F64": ops.F64, "F16x2": ops.F16X2, "BF16x2": ops.BF16X2, "BF16_V2": ops.BF16X2,
+    "F64": ops.F64, "F16x2": ops.F16X2, "BF16x2": ops.BF16X2, "BF16_V2": ops.BF16X2, "F32x2": ops.F32X2_FTZ, "128": ops.B128,
 }  # fmt: skip
-TYPE_WORDS = {ops.U64: 2, ops.S64: 2, ops.F64: 2}
+TYPE_WORDS = {ops.U64: 2, ops.S64: 2, ops.F64: 2, ops.F32X2_FTZ: 2, ops.B128: 4}
+FLOATING = (ops.F32, ops.F32_FTZ, ops.F64, ops.F16X2, ops.BF16X2, ops.F32X2_FTZ)
 
 
 def address_recipe(operand: Operand, wide: bool) -> dict | None:
@@ -181,7 +182,12 @@ def _atomic_form(modifiers: tuple[str, ...]) -> tuple[int, int] | None:
         return None
     if kind == ops.F32 and "FTZ" in modifiers:
         kind = ops.F32_FTZ
-    return OPERATIONS[operation], kind
+    if kind == ops.F32X2_FTZ and "FTZ" not in modifiers:
+        return None
+    found = OPERATIONS[operation]
+    if kind in FLOATING and found != ops.ADD or kind == ops.B128 and found not in (ops.EXCH, ops.CAS):
+        return None
+    return found, kind
 
 
 def _served(operation: int, kind: int) -> int:

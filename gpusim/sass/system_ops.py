@@ -48,14 +48,14 @@ ADD, MIN, MAX, AND, OR, XOR, EXCH, INC, DEC, CAS, CAST, SAFEADD, ARRIVE, PHASE =
 # Spaces in which an atomic on a generic address is done (flags[2] of ATOMIC).
 SERVED_ALL, SERVED_GLOBAL, SERVED_GLOBAL_SHARED = range(3)
 # Atomic operand types.
-U32, S32, U64, S64, F32, F64, F16X2, BF16X2, B128, F32_FTZ = range(10)
+U32, S32, U64, S64, F32, F64, F16X2, BF16X2, B128, F32_FTZ, F32X2_FTZ = range(11)
 
 # ---- lanes ---------------------------------------------------------------------------------------
 COPY = LANES_BASE + 0  # W = X, any number of words
 SHUFFLE = LANES_BASE + 1  # flags: mode
 VOTE = LANES_BASE + 2  # flags: mode
 MATCH = LANES_BASE + 3  # flags: mode, words
-REDUCE = LANES_BASE + 4  # flags: operation, signed
+REDUCE = LANES_BASE + 4  # flags: operation, how
 SPECIAL = LANES_BASE + 5  # flags: register
 FIRST_LANE = LANES_BASE + 6  # R2UR: the value of the lowest executing lane in all lanes
 PACK_PREDICATES = LANES_BASE + 7  # P2R; flags: byte, uniform file
@@ -68,6 +68,8 @@ QUERY_SPACE = LANES_BASE + 12  # QSPC; flags: space
 SHUFFLE_INDEX, SHUFFLE_UP, SHUFFLE_DOWN, SHUFFLE_BUTTERFLY = range(4)
 VOTE_ANY, VOTE_ALL, VOTE_EQUAL = range(3)
 MATCH_ANY, MATCH_ALL = range(2)
+# How REDUCE reads its operands (flags[1]), as bits.
+REDUCE_SIGNED, REDUCE_FLOAT, REDUCE_ABSOLUTE, REDUCE_NAN = 1, 2, 4, 8
 
 # Special registers (flags[0] of SPECIAL).
 (

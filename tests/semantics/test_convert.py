@@ -8,6 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles_arith import (
     BF16,
+    E2M1,
+    E2M3,
+    E3M2,
     E4M3,
     E5M2,
     F16,
@@ -256,25 +259,57 @@ def test_every_eight_bit_float_unpacks_exactly_and_packs_again(text, f, relu):
         ]
 
 
+@pytest.mark.parametrize("limit,suffix", [(254, ".SATFINITE"), (255, "")])
 @pytest.mark.parametrize("mode", ["RP", "RZ"])
 @given(codes(F32), codes(F32), st.lists(st.integers(0, M32), min_size=32, max_size=32))
 @quick
-def test_packing_scales_rounds_to_a_finite_power_of_two(mode, a, b, c):
+def test_packing_scales_rounds_to_a_power_of_two(limit, suffix, mode, a, b, c):
     def one(code):
         magnitude = code & 0x7FFFFFFF
         if F32.is_nan(code):
             return 255
         if F32.is_infinite(code):
-            return 254
+            return limit
         real = F32.value(magnitude)
         below = [n for n in range(255) if Fraction(2) ** (n - 127) <= real]
         at_most = below[-1] if below else 0
         exact = not below or Fraction(2) ** (at_most - 127) == real
-        return at_most if exact or mode == "RZ" else min(at_most + 1, 254)
+        return at_most if exact or mode == "RZ" else min(at_most + 1, limit)
 
-    text = f"F2FP.SATFINITE.E8.F32.PACK_AB_MERGE_C.{mode} R0, R1, R2, R3"
+    text = f"F2FP{suffix}.E8.F32.PACK_AB_MERGE_C.{mode} R0, R1, R2, R3"
     pair = [one(x) << 8 | one(y) for x, y in zip(a, b)]
     assert execute(text, {"R1": a, "R2": b, "R3": c}).word == [(z << 16 | p) & M32 for z, p in zip(c, pair)]
+    # Two bfloat16 numbers are FP32 ones whose lower bits are zero.
+    text = f"F2FP{suffix}.E8.BF16.UNPACK_B_MERGE_C.{mode} R0, R1, R3"
+    pair = [one(x & 0xFFFF0000) << 8 | one(x << 16 & M32) for x in a]
+    assert execute(text, {"R1": a, "R3": c}).word == [(z << 16 | p) & M32 for z, p in zip(c, pair)]
+
+
+@pytest.mark.parametrize("text,f,place", [("E2M1", E2M1, 4), ("E2M3", E2M3, 8), ("E3M2", E3M2, 8)])
+@pytest.mark.parametrize("relu", [False, True])
+@given(codes(F32), codes(F32))
+@quick
+def test_floats_of_four_and_six_bits_pack_and_unpack(text, f, place, relu, a, b):
+    """PTX ISA, cvt: always to nearest and to finite; a NaN becomes the largest number, .relu makes negatives +0."""
+
+    def one(code):
+        if F32.is_nan(code):
+            return f.top
+        if F32.is_negative(code) and relu:
+            return 0
+        sign = f.sign if F32.is_negative(code) else 0
+        magnitude = f.top if F32.is_infinite(code) else f.round(abs(F32.value(code)))
+        return sign | min(magnitude, f.top)
+
+    def half(code):
+        return 0 if relu and code & f.sign else F16.round(f.value(code), "RN", f.is_negative(code))
+
+    option = ".RELU" if relu else ""
+    packed = [one(x) << place | one(y) for x, y in zip(a, b)]
+    assert execute(f"F2FP.SATFINITE{option}.{text}.F32.PACK_AB_MERGE_C R0, R1, R2, RZ", {"R1": a, "R2": b}).word == packed
+    every = [(i * 2 + 1) % (2 * f.sign) << place | (i * 2) % (2 * f.sign) for i in range(32)]
+    expected = [half(v >> place) << 16 | half(v & (1 << place) - 1) for v in every]
+    assert execute(f"F2FP{option}.F16.{text}.UNPACK_B R0, R1", {"R1": every}).word == expected
 
 
 def test_every_scale_unpacks_to_its_power_of_two():

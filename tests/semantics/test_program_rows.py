@@ -1,0 +1,97 @@
+"""Does each row that is no plain arithmetic (lanes, predicates, control, memory) do what plain Python says?
+
+One short SASS program a row runs in the interpreter (:mod:`sass_harness`), forms that no compiler emits included; each
+leaves rows of words that the oracle beside it computes. And: no row of the table is without such a test.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from oracles_arith import INTEGER_EDGES, M32
+
+pytest.importorskip("numba.cuda", reason="needs the CUDA wheels")
+
+from ptx_harness import run as run_ptx  # noqa: E402
+from row_cases_arithmetic import ARITHMETIC  # noqa: E402
+from row_cases_programs import PROGRAMS, Program  # noqa: E402
+from sass_harness import run  # noqa: E402
+
+from gpusim.errors import ExecutionError  # noqa: E402
+from gpusim.sass.table import TABLE  # noqa: E402
+from gpusim.sass.tensor import REFUSED  # noqa: E402
+
+#: Rows with whole test files of their own, by compiled code -> the file.
+ELSEWHERE = {
+    **dict.fromkeys(("HMMA", "IMMA", "BMMA", "DMMA", "QMMA", "MOVM"), "test_tensor_cores.py"),
+    "LDSM": "test_tensor_ptx.py",
+    "STSM": "test_tensor_ptx.py",
+    "SYNCS": "test_asynchronous_copies.py",
+}
+#: What compiled code calls them there.
+PTX_NAMES = {"LDSM": "ldmatrix", "STSM": "stmatrix", "SYNCS": "mbarrier"}
+HERE = {"BPT"}
+words = st.one_of(st.sampled_from(INTEGER_EDGES), st.integers(0, M32))
+
+
+def check(program: Program, x: list[list[int]]) -> None:
+    ran = run(
+        program.lines, np.array(x, np.uint32), program.outputs, program.capability,
+        local_bytes=program.local_bytes, shared_bytes=program.shared_bytes,
+    )  # fmt: skip
+    assert set(program.covers) <= ran.executed
+    for register, mine, expected in zip(program.outputs, ran.words, program.oracle(x), strict=True):
+        assert mine.tolist() == expected, register
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: "-".join(program.covers))
+@example(None)
+@given(data=st.data())
+@settings(max_examples=6)
+def test_the_program_leaves_what_python_says(program, data):
+    if data is None:
+        for turn in range(4):
+            every = range(program.threads)
+            pool = [INTEGER_EDGES[(i * (5, 1, 0, 7)[turn] + turn) % len(INTEGER_EDGES)] for i in every]
+            check(program, [pool, *([INTEGER_EDGES[(i * 3 + k) % len(INTEGER_EDGES)] for i in every] for k in range(1, program.inputs))])
+        return
+    row = st.lists(words, min_size=program.threads, max_size=program.threads)
+    check(program, [data.draw(row) for _ in range(program.inputs)])
+
+
+def test_a_trap_ends_the_launch():
+    with pytest.raises(ExecutionError, match="trap"):
+        run(["BPT.TRAP 0x1"], np.zeros((1, 32), np.uint32), ["R8"])
+
+
+SWITCH = """.reg .b32 %i; and.b32 %i, {a}, 3; t: .branchtargets L0, L1, L2, L3; brx.idx %i, t;
+L0: add.u32 {d}, {a}, 5; bra.uni E; L1: mul.lo.u32 {d}, {a}, 7; bra.uni E; L2: xor.b32 {d}, {a}, 99; bra.uni E; L3: not.b32 {d}, {a};
+E: add.u32 {d}, {d}, 1"""
+
+
+@pytest.mark.parametrize("capability", [(7, 5), (8, 0), (9, 0), (10, 0), (12, 0)])
+def test_a_compiled_switch_goes_where_its_table_says(monkeypatch, capability):
+    operands = np.random.default_rng(5).integers(0, 2**32, (1, 64), dtype=np.uint64)
+    out = run_ptx(monkeypatch, [(SWITCH, "b32", ("b32",))], operands, capability)[0] & M32
+    expected = [((v + 5, v * 7, v ^ 99, ~v)[v & 3] + 1) & M32 for v in operands[0].tolist()]
+    assert out.tolist() == expected
+
+
+def test_no_row_of_the_table_is_without_a_test():
+    covered = {mnemonic for program in PROGRAMS for mnemonic in program.covers} | HERE | set(ELSEWHERE)
+    for case in ARITHMETIC:
+        covered.add(case.mnemonic)
+        if case.text.startswith("{u}"):
+            covered.add(f"U{case.mnemonic}")
+    assert covered == set(TABLE) - set(REFUSED)
+
+
+def test_the_files_that_test_rows_elsewhere_do_so():
+    for mnemonic, file in ELSEWHERE.items():
+        text = (Path(__file__).parent / file).read_text()
+        assert re.search(rf"\b{PTX_NAMES.get(mnemonic, mnemonic)}\b", text), f"{file} does not name {mnemonic}"
