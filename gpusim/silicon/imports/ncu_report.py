@@ -1,0 +1,89 @@
+"""Nsight Compute's ``.ncu-rep`` files, as rows: through its own Python module, or else through ``ncu`` itself.
+
+Mental model: the format belongs to NVIDIA, so NVIDIA's code reads it: the module ``ncu_report`` that comes with Nsight
+Compute (folder ``extras/python``; Python Report Interface manual), or ``ncu --import FILE --csv --page raw`` where only
+the program is there. With neither, MeasurementFormatError says how to print the file as CSV elsewhere.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from gpusim.errors import MeasurementFormatError
+from gpusim.silicon.imports import ncu_csv
+from gpusim.silicon.imports.numbers import base_factor
+from gpusim.silicon.imports.profile import Profile, rows_of
+from gpusim.silicon.row import SiliconRow
+
+try:
+    import ncu_report as interface
+except ImportError:  # optional: comes with Nsight Compute
+    interface = None
+
+MAX_LAUNCHES = 1_000_000
+NCU_TIMEOUT_SECONDS = 600
+_GRID = tuple(f"launch__grid_dim_{axis}" for axis in "xyz")
+_BLOCK = tuple(f"launch__block_dim_{axis}" for axis in "xyz")
+
+
+def read(path: Path) -> list[SiliconRow]:
+    """Rows of every launch in the report at ``path``."""
+    if interface is not None:
+        return rows_of(_profiles(path), str(path))
+    ncu = shutil.which("ncu")
+    if ncu is None:
+        raise MeasurementFormatError(
+            f"{path}: a .ncu-rep is read by Nsight Compute's own module ncu_report, which is not here: put its folder"
+            f" extras/python on PYTHONPATH, or print the file with ncu --import {path.name} --csv --page raw"
+        )
+    return _through_program(ncu, path)
+
+
+def _through_program(ncu: str, path: Path) -> list[SiliconRow]:
+    command = [ncu, "--import", str(path), "--csv", "--page", "raw", "--print-units", "base"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=NCU_TIMEOUT_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise MeasurementFormatError(f"{path}: {ncu} cannot print it ({error})") from None
+    if done.returncode:
+        why = " ".join((done.stderr or done.stdout).split())[:300]
+        raise MeasurementFormatError(f"{path}: ncu cannot read it: {why}")
+    return ncu_csv.parse(done.stdout, str(path))
+
+
+def _profiles(path: Path) -> list[Profile]:
+    try:
+        report = interface.load_report(str(path))
+        profiles = []
+        for i in range(report.num_ranges()):
+            actions = report.range_by_idx(i)
+            for j in range(actions.num_actions()):
+                profiles.append(_profile(actions.action_by_idx(j)))
+                if len(profiles) > MAX_LAUNCHES:
+                    raise MeasurementFormatError(f"{path}: more than {MAX_LAUNCHES} launches are refused")
+        return profiles
+    except MeasurementFormatError:
+        raise
+    except Exception as error:  # the module raises what its C++ raised
+        raise MeasurementFormatError(f"{path}: ncu_report cannot read it: {' '.join(str(error).split())[:300]}") from None
+
+
+def _profile(action: Any) -> Profile:
+    profile = Profile(str(action.name()))
+    for name in action.metric_names():
+        metric = action.metric_by_name(name)
+        value = None if metric is None else metric.value()
+        if name == ncu_csv.DEVICE_NAME and isinstance(value, str):
+            profile.device_name = value
+        elif isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < float("inf"):
+            profile.metrics[name] = float(value) * base_factor(metric.unit() or "")
+    profile.grid, profile.block = _dimensions(profile, _GRID), _dimensions(profile, _BLOCK)
+    return profile
+
+
+def _dimensions(profile: Profile, names: tuple[str, ...]) -> tuple[int, int, int] | None:
+    found = tuple(int(profile.metrics[name]) for name in names if name in profile.metrics)
+    return found if len(found) == 3 else None

@@ -1,0 +1,131 @@
+"""nvbench's ``--json`` report, as rows: one a state and way of measuring.
+
+Mental model: a report holds benchmarks, a benchmark holds states (points of its axes), a state holds summaries found by
+their tag, whose values are text. The "cold" measurement, which flushes L2 before each launch, becomes a cold row, the
+"batch" measurement, launches back to back, a warm one. Raw samples stand in a file of float32 seconds beside the report
+if it was written with ``--jsonbin``; then median and interval come from them, else from mean and standard deviation.
+Format: NVIDIA/nvbench, nvbench/json_printer.cu, and its tags.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpusim.errors import MeasurementFormatError
+from gpusim.silicon.estimate import median_estimate
+from gpusim.silicon.names import gpu_of_device
+from gpusim.silicon.row import MAX_SAMPLES, Estimate, SiliconRow
+
+COLD, BATCH = "nv/cold/", "nv/batch/"
+SAMPLES = "nv/json/bin:nv/cold/sample_times"
+SM_CLOCK_HZ = "nv/cold/sm_clock_rate/mean"
+#: Two-sided 95 % of the normal distribution.
+_NORMAL_95 = 1.96
+_DAMAGE = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError)
+
+
+def read(path: Path) -> list[SiliconRow]:
+    """Rows of every state that was measured. Raises MeasurementFormatError with the state that is damaged."""
+    try:
+        report = json.loads(path.read_text("utf-8"))
+        benchmarks, devices = report["benchmarks"], report.get("devices") or []
+        names = {int(device["id"]): str(device["name"]) for device in devices}
+        version = str(((report.get("meta") or {}).get("version") or {}).get("nvbench", {}).get("string", ""))
+    except (*_DAMAGE, UnicodeDecodeError, RecursionError) as error:
+        raise MeasurementFormatError(f"{path}: no report of nvbench ({type(error).__name__}: {error})") from None
+    if not isinstance(benchmarks, list):
+        raise MeasurementFormatError(f"{path}: no report of nvbench: its benchmarks are no list")
+    rows = []
+    for benchmark in benchmarks:
+        place = f"{path}"
+        try:
+            for state in benchmark["states"]:
+                place = f"{path}, benchmark {benchmark['name']!r}, state {state.get('name')!r}"
+                rows += _state(path, str(benchmark["name"]), state, names, f"nvbench {version}".strip())
+        except MeasurementFormatError as error:
+            raise MeasurementFormatError(f"{place}: {error}") from None
+        except _DAMAGE as error:
+            raise MeasurementFormatError(f"{place}: damaged ({type(error).__name__}: {error})") from None
+    return rows
+
+
+def _state(path: Path, kernel: str, state: dict[str, Any], names: dict[int, str], toolchain: str) -> list[SiliconRow]:
+    if state.get("is_skipped") or not state.get("summaries"):
+        return []
+    values = {summary["tag"]: _value(summary) for summary in state["summaries"]}
+    samples = _samples(path, state["summaries"])
+    axes = state.get("axis_values") or []
+    device = names.get(int(state.get("device") or 0), "")
+    clock = values.get(SM_CLOCK_HZ)
+    facts = dict(
+        kernel=kernel,
+        shape=",".join(f"{axis['name']}={axis.get('input_string') or axis['value']}" for axis in axes),
+        device_name=device,
+        gpu=gpu_of_device(device) if device else "",
+        sm_clock_mhz=clock / 1e6 if isinstance(clock, float) and clock > 0 else None,
+        toolchain=toolchain,
+        method="imported",
+        source=str(path),
+    )
+    rows = []
+    cold = median_estimate(samples) if samples else _estimate(values, COLD)
+    if cold is not None:
+        count = values.get(COLD + "time/gpu/sample_size", values.get(COLD + "sample_size", 1.0))
+        rows.append(SiliconRow(**facts, cache="cold", n=max(1, int(count)), time_us=cold, samples_us=tuple(samples)))
+    batch = _estimate(values, BATCH)
+    if batch is not None:
+        count = values.get(BATCH + "time/gpu/sample_size", values.get(BATCH + "sample_size", 1.0))
+        rows.append(SiliconRow(**facts, cache="warm", n=max(1, int(count)), time_us=batch))
+    return rows
+
+
+def _value(summary: dict[str, Any]) -> float | None:
+    """The summary's number; None where it holds none (nvbench writes null for what it could not compute)."""
+    for item in summary["data"] or ():
+        if item["name"] == "value":
+            if item["value"] is None or item["type"] not in ("int64", "float64"):
+                return None
+            value = float(item["value"])
+            return value if math.isfinite(value) else None
+    return None
+
+
+def _estimate(values: dict[str, float | None], family: str) -> Estimate | None:
+    """Median (else mean) in microseconds, with the interval of a mean."""
+    mean, median = values.get(family + "time/gpu/mean"), values.get(family + "time/gpu/median")
+    middle = mean if median is None else median
+    if middle is None or middle < 0:
+        return None
+    deviation = values.get(family + "time/gpu/stdev/absolute")
+    if deviation is None:
+        deviation = (values.get(family + "time/gpu/stdev/relative") or 0.0) * middle
+    count = values.get(family + "time/gpu/sample_size") or values.get(family + "sample_size") or 1.0
+    half = _NORMAL_95 * abs(deviation) / math.sqrt(max(1.0, count))
+    return Estimate(1e6 * middle, 1e6 * max(0.0, middle - half), 1e6 * (middle + half))
+
+
+def _samples(path: Path, summaries: list[dict[str, Any]]) -> list[float]:
+    """Raw samples in microseconds from the file that the report names, if it lies beside the report."""
+    for summary in summaries:
+        if summary["tag"] != SAMPLES:
+            continue
+        data = {item["name"]: item["value"] for item in summary["data"]}
+        size, name = int(data["size"]), str(data["filename"])
+        if not 0 < size <= MAX_SAMPLES:
+            raise MeasurementFormatError(f"{size} samples are out of range")
+        folder = path.resolve().parent
+        file = (folder / Path(name).parent.name / Path(name).name).resolve()  # where --jsonbin puts it, wherever it ran
+        if not file.is_relative_to(folder) or not file.is_file():
+            return []
+        if file.stat().st_size != 4 * size:
+            raise MeasurementFormatError(f"{file.name} holds {file.stat().st_size} bytes, {size} samples need {4 * size}")
+        samples = np.fromfile(file, "<f4").astype(np.float64)
+        if not np.isfinite(samples).all() or (samples < 0).any():
+            raise MeasurementFormatError(f"{file.name} holds times that cannot be")
+        return [float(sample) * 1e6 for sample in samples]
+    return []

@@ -1,0 +1,45 @@
+"""Which of gpusim's descriptions a GPU is, by the name that its driver gives it.
+
+Mental model: a product line has variants (form factor, memory) that differ in clock and bandwidth, so a name maps to
+a description only where that very variant is described; an unknown one maps to nothing rather than to a cousin.
+The names are those that ``nvidia-smi -L`` prints.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from gpusim.gpus.load import list_gpus, load_gpu
+
+#: Pattern of the whole name, without "NVIDIA " and in lower case -> name of the description.
+_PATTERNS = (
+    (r"(tesla )?t4", "t4"),
+    (r"a100-(sxm4|pcie)-40gb", "a100_40gb"),
+    (r"a100-sxm4-80gb|a100-sxm-80gb", "a100_80gb"),
+    (r"a40", "a40"),
+    (r"(geforce )?rtx 3090", "rtx3090"),
+    (r"l4", "l4"),
+    (r"l40", "l40"),
+    (r"(geforce )?rtx 4090", "rtx4090"),
+    (r"h100( sxm5)?( 80gb hbm3)?", "h100"),
+    (r"h100 pcie", "h100_pcie"),
+    (r"h200", "h200"),
+    (r"gh200( 480gb)?( 96gb)?( hbm3)?", "gh200"),
+    (r"b200", "b200"),
+    (r"(geforce )?rtx 5090", "rtx5090"),
+)
+
+
+def gpu_of_device(device_name: str) -> str:
+    """The description of the GPU called ``device_name``, or "" if none is of that very variant."""
+    text = " ".join(device_name.lower().split()).removeprefix("nvidia ")
+    for pattern, name in _PATTERNS:
+        if re.fullmatch(pattern, text):
+            return name
+    return _titles().get(device_name, "")  # an emulated device bears its description's title
+
+
+@lru_cache(maxsize=1)
+def _titles() -> dict[str, str]:
+    return {load_gpu(name).title: name for name in list_gpus()}

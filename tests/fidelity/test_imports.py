@@ -1,0 +1,271 @@
+"""Are other tools' measurements read as they were printed: units, locales, several launches, both of ncu's pages?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpusim.errors import MeasurementFormatError
+from gpusim.silicon.estimate import median_estimate
+from gpusim.silicon.imports import ncu_report, read_rows
+from gpusim.silicon.imports.numbers import base_factor, decimal_mark, number
+from gpusim.silicon.names import gpu_of_device
+from gpusim.silicon.row import SiliconRow
+from gpusim.silicon.rows import append_rows, read_rows_file
+
+# Written after the Nsight Compute CLI manual, section "Output Pages": a units line, one line a launch.
+RAW = '''==PROF== Connected to process 4711 (/usr/bin/python3)
+the program says, "hello"
+==PROF== Profiling "saxpy": 0%....50%....100% - 1 pass
+==PROF== Disconnected from process 4711
+"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size","Device","CC",\
+"device__attribute_display_name","dram__bytes_read.sum","gpu__time_duration.sum","sm__cycles_elapsed.max","sm__warps_active.avg"
+"","","","","","","","","","","","","Mbyte","us","cycle","warp"
+"0","4711","python3","127.0.0.1","saxpy(float, Array<float, 1>)","1","7","(256, 1, 1)","(4096, 1, 1)","0","9.0",\
+"NVIDIA H200","8.39","6.02","11,912","41.5"
+"1","4711","python3","127.0.0.1","saxpy(float, Array<float, 1>)","1","7","(256, 1, 1)","(4096, 1, 1)","0","9.0",\
+"NVIDIA H200","0","4.5","8,901","n/a"
+"2","4711","python3","127.0.0.1","other, ""quoted""","1","7","(16, 16, 1)","(2, 3, 4)","0","9.0",\
+"NVIDIA H200","1.00","1,004.25","1,987,654","1"
+'''
+DETAILS = """"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size","Device",\
+"CC","Section Name","Metric Name","Metric Unit","Metric Value"
+"0","9","p","h","copy","1","7","(128, 1, 1)","(10, 1, 1)","0","8.0","GPU Speed Of Light Throughput","Elapsed Cycles","cycle","12,345"
+"0","9","p","h","copy","1","7","(128, 1, 1)","(10, 1, 1)","0","8.0","GPU Speed Of Light Throughput","Duration","us","10.02"
+"0","9","p","h","copy","1","7","(128, 1, 1)","(10, 1, 1)","0","8.0","GPU Speed Of Light Throughput","SM Frequency","Ghz","1.23"
+"0","9","p","h","copy","1","7","(128, 1, 1)","(10, 1, 1)","0","8.0","Command line profiler metrics","dram__bytes.sum","Gbyte","1.5"
+"1","9","p","h","copy","1","7","(128, 1, 1)","(10, 1, 1)","0","8.0","GPU Speed Of Light Throughput","Duration","ms","2.5"
+"""
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    (folder / name).write_text(text)
+    return folder / name
+
+
+def test_ncus_raw_page(tmp_path: Path) -> None:
+    rows = read_rows(write(tmp_path, "raw.csv", RAW))
+    assert [(row.kernel, row.launch) for row in rows] == [
+        ("saxpy(float, Array<float, 1>)", 0),
+        ("saxpy(float, Array<float, 1>)", 1),
+        ('other, "quoted"', 0),
+    ]
+    first, second, third = rows
+    assert (first.grid, first.block, third.grid, third.block) == ((4096, 1, 1), (256, 1, 1), (2, 3, 4), (16, 16, 1))
+    assert (first.method, first.cache, first.gpu, first.device_name) == ("ncu", "", "h200", "NVIDIA H200")
+    assert first.cycles.median == 11912 and first.time_us.median == pytest.approx(6.02)
+    assert first.sm_clock_mhz == pytest.approx(11912 / 6.02)
+    assert first.counters["dram__bytes_read.sum"] == pytest.approx(8.39e6)
+    assert first.counters["gpu__time_duration.sum"] == pytest.approx(6020)  # base unit: nanoseconds
+    assert "sm__warps_active.avg" not in second.counters and second.counters["dram__bytes_read.sum"] == 0
+    assert third.cycles.median == 1_987_654 and third.time_us.median == pytest.approx(1004.25)
+
+
+def test_the_same_table_under_a_locale_with_decimal_commas(tmp_path: Path) -> None:
+    german = RAW
+    for plain, local in (("8.39", "8,39"), ("6.02", "6,02"), ("11,912", "11.912"), ("41.5", "41,5"), ('"4.5"', '"4,5"'),
+                         ("8,901", "8.901"), ('"1.00"', '"1,00"'), ("1,004.25", "1.004,25"), ("1,987,654", "1.987.654")):
+        german = german.replace(plain, local)
+    here, there = read_rows(write(tmp_path, "c.csv", RAW)), read_rows(write(tmp_path, "de.csv", german))
+    assert [(r.cycles, r.time_us, dict(r.counters)) for r in here] == [(r.cycles, r.time_us, dict(r.counters)) for r in there]
+
+
+def test_ncus_details_page_joins_the_lines_of_a_launch(tmp_path: Path) -> None:
+    first, second = read_rows(write(tmp_path, "details.csv", DETAILS))
+    assert first.cycles.median == 12345 and first.time_us.median == pytest.approx(10.02)
+    assert first.sm_clock_mhz == pytest.approx(1230) and dict(first.counters) == {"dram__bytes.sum": 1.5e9}
+    assert (second.launch, second.cycles) == (1, None) and second.time_us.median == pytest.approx(2500)
+
+
+NVBENCH = {
+    "meta": {"argv": ["bench"], "version": {"json": {"string": "1.0.0"}, "nvbench": {"string": "0.1.0"}}},
+    "devices": [{"id": 0, "name": "NVIDIA A100-SXM4-80GB", "sm_version": 800}],
+    "benchmarks": [
+        {
+            "name": "copy",
+            "index": 0,
+            "states": [
+                {
+                    "name": "Device=0 Elements=2^20",
+                    "device": 0,
+                    "axis_values": [{"name": "Elements", "type": "int64", "input_string": "2^20", "value": "1048576"}],
+                    "summaries": [
+                        {"tag": "nv/cold/sample_size", "data": [{"name": "value", "type": "int64", "value": "100"}]},
+                        {"tag": "nv/cold/time/gpu/mean", "data": [{"name": "value", "type": "float64", "value": "1.25e-05"}]},
+                        {"tag": "nv/cold/time/gpu/stdev/relative", "data": [{"name": "value", "type": "float64", "value": "0.02"}]},
+                        {"tag": "nv/cold/sm_clock_rate/mean", "data": [{"name": "value", "type": "float64", "value": "1.41e9"}]},
+                        {"tag": "nv/batch/sample_size", "data": [{"name": "value", "type": "int64", "value": "5000"}]},
+                        {"tag": "nv/batch/time/gpu/mean", "data": [{"name": "value", "type": "float64", "value": "9e-06"}]},
+                        {"tag": "nv/cold/time/gpu/stdev/absolute", "data": [{"name": "value", "type": "float64", "value": None}]},
+                    ],
+                    "is_skipped": False,
+                },
+                {"name": "Device=0 Elements=2^30", "device": 0, "axis_values": [], "summaries": None, "is_skipped": True},
+            ],
+        }
+    ],
+}
+
+
+def test_nvbenchs_report(tmp_path: Path) -> None:
+    cold, warm = read_rows(write(tmp_path, "report.json", json.dumps(NVBENCH)))
+    assert (cold.kernel, cold.shape, cold.gpu, cold.cache, cold.n) == ("copy", "Elements=2^20", "a100_80gb", "cold", 100)
+    assert cold.time_us.median == pytest.approx(12.5) and cold.sm_clock_mhz == pytest.approx(1410)
+    assert cold.time_us.high - cold.time_us.median == pytest.approx(1.96 * 0.02 * 12.5 / 10)
+    assert (warm.cache, warm.n) == ("warm", 5000) and warm.time_us.median == pytest.approx(9)
+
+
+def test_nvbenchs_raw_samples_beside_the_report(tmp_path: Path) -> None:
+    report = json.loads(json.dumps(NVBENCH))
+    data = [{"name": "filename", "type": "string", "value": "/elsewhere/report.json-bin/0.bin"}, {"name": "size", "type": "int64", "value": "7"}]
+    report["benchmarks"][0]["states"][0]["summaries"].append({"tag": "nv/json/bin:nv/cold/sample_times", "data": data})
+    path = write(tmp_path, "report.json", json.dumps(report))
+    (tmp_path / "report.json-bin").mkdir()
+    samples = np.array([12, 11, 13, 12, 12, 99, 12], "<f4") / 1e6
+    samples.tofile(tmp_path / "report.json-bin" / "0.bin")
+    cold, _ = read_rows(path)
+    assert cold.time_us.median == pytest.approx(12) and max(cold.samples_us) == pytest.approx(99)
+    data[1]["value"] = "8"
+    path.write_text(json.dumps(report))
+    with pytest.raises(MeasurementFormatError, match="report.json, benchmark 'copy'.*28 bytes, 8 samples need 32"):
+        read_rows(path)
+
+
+def test_a_plain_table(tmp_path: Path) -> None:
+    text = """kernel;shape;time_us;time_us_low;time_us_high;cache;grid;sm_clock_mhz;device_name;dram__bytes_read.sum;samples_us;launch
+saxpy;n=1024,block_threads=256;3,25;3,1;3,5;warm;16x8;1.980,0;NVIDIA H200;4096;;1
+softmax;;;;;cold;7;;;;4,5 4,75 9,25;0
+"""
+    first, second = read_rows(write(tmp_path, "mine.csv", text))
+    assert (first.shape, first.cache, first.grid, first.gpu, first.launch) == ("n=1024,block_threads=256", "warm", (16, 8, 1), "h200", 1)
+    assert (first.time_us.low, first.time_us.median, first.time_us.high) == (3.1, 3.25, 3.5) and first.sm_clock_mhz == 1980
+    assert dict(first.counters) == {"dram__bytes_read.sum": 4096}
+    assert second.time_us.median == 4.75 and second.n == 3 and second.grid == (7, 1, 1)
+
+
+class Metric:
+    def __init__(self, value, unit):
+        self.value, self.unit = lambda: value, lambda: unit
+
+
+def test_a_report_file_through_nsights_own_module(tmp_path: Path, monkeypatch) -> None:
+    metrics = {
+        "sm__cycles_elapsed.max": Metric(5000, "cycle"), "gpu__time_duration.sum": Metric(2500.0, "ns"),
+        "device__attribute_display_name": Metric("NVIDIA H200", ""), "launch__grid_dim_x": Metric(3, ""),
+        "launch__grid_dim_y": Metric(1, ""), "launch__grid_dim_z": Metric(1, ""), "source": Metric("text", ""),
+    }  # fmt: skip
+    action = SimpleNamespace(name=lambda: "copy", metric_names=lambda: list(metrics), metric_by_name=metrics.get)
+    range_ = SimpleNamespace(num_actions=lambda: 2, action_by_idx=lambda i: action)
+    report = SimpleNamespace(num_ranges=lambda: 1, range_by_idx=lambda i: range_)
+    path = tmp_path / "a.ncu-rep"
+    path.write_bytes(b"NVR\0")
+    monkeypatch.setattr(ncu_report, "interface", SimpleNamespace(load_report=lambda name: report))
+    first, second = read_rows(path)
+    assert (first.launch, second.launch, first.gpu, first.grid, first.block) == (0, 1, "h200", (3, 1, 1), None)
+    assert first.cycles.median == 5000 and first.time_us.median == 2.5 and first.sm_clock_mhz == pytest.approx(2000)
+    monkeypatch.setattr(ncu_report, "interface", None)
+    monkeypatch.setattr(ncu_report.shutil, "which", lambda name: None)
+    with pytest.raises(MeasurementFormatError, match="a.ncu-rep.*extras/python.*ncu --import a.ncu-rep --csv"):
+        read_rows(path)
+
+
+def test_a_report_file_through_the_program(tmp_path: Path, monkeypatch) -> None:
+    path = tmp_path / "a.ncu-rep"
+    path.write_bytes(b"NVR\0")
+    (tmp_path / "table.csv").write_text(RAW)
+    ncu = tmp_path / "ncu"
+    ncu.write_text(f"#!/bin/sh\ntest \"$1 $2\" = '--import {path}' && cat {tmp_path}/table.csv\n")
+    ncu.chmod(0o755)
+    monkeypatch.setattr(ncu_report, "interface", None)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    assert [row.source for row in read_rows(path)] == [str(path)] * 3
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "complaint"),
+    [
+        ("x.csv", "a,b\n1,2\n", "x.csv, line 1: no column 'kernel'"),
+        ("x.csv", "kernel,time_us,colour\ns,1,red\n", "line 1: unknown column 'colour'"),
+        ("x.csv", "kernel,time_us\ns,fast\n", "line 2: time_us is 'fast', not a number"),
+        ("x.csv", "kernel,time_us\ns,1\nt\n", "line 3: 1 cells, the header has 2"),
+        ("x.csv", "kernel,time_us\ns,\n", "line 2: neither cycles nor time_us"),
+        ("x.csv", "kernel,time_us,time_us_low\ns,1,2\n", "line 2: an estimate's interval"),
+        ("x.csv", "kernel,time_us\n", "holds no measurement"),
+        ("x.csv", "kernel,time_us\na,\"1.234,5\"\nb,\"1,234.5\"\n", "decimal comma, others a decimal point"),
+        ("x.csv", RAW.replace('"8,901"', '"8,901","9"'), "line 8: 17 cells, the header has 16"),
+        ("x.csv", RAW.replace('"saxpy(float, Array<float, 1>)"', '""', 1), "line 7: the kernel has no name"),
+        ("x.csv", "\x00\x01", "x.csv: a .ncu-rep is read by"),
+        ("x.json", "{", "no report of nvbench"),
+        ("x.json", '{"benchmarks": 3}', "its benchmarks are no list"),
+        ("x.json", '{"benchmarks": [{"name": "a", "states": [{"name": "s", "summaries": [3]}]}]}', "benchmark 'a', state 's': damaged"),
+        ("x.jsonl", '{"kernel": "a", "samples_us": [1]}\n{"kernel": 3}\n', "x.jsonl, line 2: .*kernel cannot be 3"),
+        ("x.jsonl", "[" * 100_000, "x.jsonl"),
+        ("x.json", '{"a":' * 100_000, "x.json"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, monkeypatch, name: str, text: str, complaint: str) -> None:
+    monkeypatch.setattr(ncu_report, "interface", None)
+    monkeypatch.setattr(ncu_report.shutil, "which", lambda name: None)
+    with pytest.raises(MeasurementFormatError, match=complaint) as caught:
+        read_rows(write(tmp_path, name, text))
+    assert "\n" not in str(caught.value)
+
+
+@given(st.floats(0, 1e12), st.sampled_from([".", ","]), st.booleans())
+def test_a_number_printed_under_any_locale_is_read_back(value: float, mark: str, grouped: bool) -> None:
+    text = f"{value:,.4f}" if grouped else f"{value:.4f}"
+    if mark == ",":
+        text = text.translate(str.maketrans(",.", ".,"))
+    assert decimal_mark([text]) == mark
+    assert number(text, mark) == float(f"{value:.4f}")
+
+
+@pytest.mark.parametrize(
+    ("unit", "factor"),
+    [("ns", 1), ("nsecond", 1), ("us", 1e3), ("usecond", 1e3), ("msecond", 1e6), ("s", 1e9), ("Kbyte", 1e3), ("Gbyte", 1e9),
+     ("byte", 1), ("Ghz", 1e9), ("cycle/nsecond", 1e9), ("cycle/usecond", 1e6), ("Gbyte/second", 1e9), ("%", 1), ("", 1), ("inst", 1)],
+)  # fmt: skip
+def test_units_are_scaled_to_ncus_base_units(unit: str, factor: float) -> None:
+    assert base_factor(unit) == factor
+
+
+@pytest.mark.parametrize(
+    ("name", "gpu"),
+    [("NVIDIA H200", "h200"), ("NVIDIA GH200 480GB", "gh200"), ("NVIDIA A100-SXM4-80GB", "a100_80gb"), ("Tesla T4", "t4"),
+     ("NVIDIA A100-SXM4-40GB", "a100_40gb"), ("NVIDIA H100 80GB HBM3", "h100"), ("NVIDIA H100 PCIe", "h100_pcie"), ("NVIDIA L4", "l4"),
+     ("NVIDIA GeForce RTX 4090", "rtx4090"), ("NVIDIA L40S", ""), ("NVIDIA H200 NVL", ""), ("NVIDIA GH200 144G HBM3e", "")],
+)  # fmt: skip
+def test_a_gpu_is_named_only_if_that_very_variant_is_described(name: str, gpu: str) -> None:
+    assert gpu_of_device(name) == gpu
+
+
+def test_a_torn_last_line_loses_that_row_alone(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    rows = [SiliconRow(kernel=f"k{i}", samples_us=(1.0,)) for i in range(3)]
+    append_rows(path, rows)
+    whole = path.read_bytes()
+    ends = [i + 1 for i, byte in enumerate(whole) if byte == 10]
+    near_ends = {end + by for end in ends for by in (-2, -1, 0, 1)}
+    for cut in sorted({*range(1, len(whole), 101), *near_ends} & set(range(1, len(whole)))):
+        path.write_bytes(whole[:cut])
+        if cut < ends[0] - 1:
+            with pytest.raises(MeasurementFormatError):
+                read_rows_file(path)
+        else:
+            assert len(read_rows_file(path)) == sum(end - 1 <= cut for end in ends)
+        append_rows(path, [SiliconRow(kernel="new")])
+        kept = sum(end <= cut for end in ends)
+        assert [row.kernel for row in read_rows_file(path)] == [f"k{i}" for i in range(kept)] + ["new"]
+
+
+def test_the_medians_interval_covers_it_as_often_as_it_says() -> None:
+    draw = np.random.default_rng(5)
+    for n in (6, 15, 40, 1200):
+        inside = [e.low <= np.log(2) <= e.high for e in (median_estimate(draw.exponential(size=n)) for _ in range(700))]
+        assert 0.94 <= np.mean(inside) <= 0.995
