@@ -27,6 +27,8 @@ _HOMES = {
     "UsageError": "gpusim.errors",
     "UnknownKernelError": "gpusim.errors",
     "LaunchError": "gpusim.errors",
+    "SiliconError": "gpusim.errors",
+    "MeasurementFormatError": "gpusim.errors",
     "SpecError": "gpusim.errors",
     "TraceFormatError": "gpusim.errors",
     "ResultFileError": "gpusim.errors",

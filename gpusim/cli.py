@@ -21,6 +21,7 @@ from gpusim.errors import GpusimError, ToolchainError, UsageError
 COMMANDS = {
     "compare": ("compare", "Simulate published points and print them beside measured silicon."),
     "simulate": ("simulate", "Predict the cycles of a kernel or of captured trace files."),
+    "measure": ("measure", "Measure kernels on the GPU of this machine, by events or Nsight Compute."),
     "report": ("report", "Write one HTML page about a result that simulate --save has kept."),
     "capture": ("capture", "Run a kernel's machine code on the CPU and write its trace."),
     "trace": ("trace", "Show what trace files hold: launch, warp instructions, bytes."),

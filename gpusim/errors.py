@@ -105,6 +105,12 @@ class UnknownGpuError(GpusimError):
     exit_code = 5
 
 
+class SiliconError(GpusimError):
+    """A real GPU could not be measured: there is none, its driver refused a call, a profiler did not run."""
+
+    exit_code = 3
+
+
 class NoDataError(GpusimError):
     """A comparison with no row to compare: zero rows is never success."""
 

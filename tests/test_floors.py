@@ -26,6 +26,7 @@ FLOORS = {
     "suite": 4,
     "store": 4,
     "compare": 5,
+    "measure": 5,
     "explore": 5,
     "why": 5,
     "report": 6,

@@ -1,0 +1,157 @@
+"""``gpusim measure``: launch the suite's kernels on the GPU of this machine and say how long they take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from gpusim.commands.options import HELP, format_option
+from gpusim.errors import NoDataError, SiliconError, UsageError
+from gpusim.measure.cuda_driver import CudaDriver
+from gpusim.measure.driver import Driver
+from gpusim.measure.ncu import find_ncu, profile_cases, profiled_child
+from gpusim.measure.passes import COLD, WARM
+from gpusim.measure.rounds import Precision
+from gpusim.measure.run import Options, Request, measure_cases
+from gpusim.measure.session import Recorder, Replay
+from gpusim.report.tables import format_records
+from gpusim.silicon.row import SiliconRow
+from gpusim.silicon.rows import append_rows
+from gpusim.suite import parse_request
+
+#: The GPU's result is not NumPy's.
+WRONG_RESULT = 1
+_CACHES = {"cold": (COLD,), "warm": (WARM,), "both": (COLD, WARM)}
+
+
+@click.command(context_settings=HELP)
+@click.argument("kernels", nargs=-1, required=True, metavar="KERNEL...")
+@click.option("--gpu", default="", metavar="NAME", help="Description whose machine axes are used.  [default: by the GPU's name]")
+@click.option("--device", default=0, show_default=True, type=click.IntRange(min=0), help="Which GPU of this machine.")
+@click.option("--small", is_flag=True, help="Start from each kernel's small shape instead of its default.")
+@click.option(
+    "--cache", type=click.Choice(list(_CACHES)), default="both", show_default=True, help="State of L2 before each timed run."
+)
+@click.option(
+    "--method",
+    type=click.Choice(["auto", "events", "ncu", "all"]),
+    default="auto",
+    show_default=True,
+    help="CUDA events, Nsight Compute's counters, both; auto: both where counters are permitted, else events.",
+)
+@click.option("--budget", type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True, help="Seconds in all.")
+@click.option(
+    "--precision",
+    type=click.FloatRange(min=0),
+    default=0.5,
+    show_default=True,
+    help="Percent: half-width of the median's 95 % interval at which a kernel is done.",
+)
+@click.option("--seed", default=0, show_default=True, help="Of the order in which the kernels take turns.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Append the rows to this file (JSON lines).")
+@click.option(
+    "--record-session", type=click.Path(dir_okay=False, path_type=Path), help="Keep every call of the driver with its answer."
+)
+@click.option(
+    "--replay-session",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Take the driver's answers from such a file: needs no GPU.",
+)
+@format_option()
+def measure(
+    kernels: tuple[str, ...],
+    gpu: str,
+    device: int,
+    small: bool,
+    cache: str,
+    method: str,
+    budget: float,
+    precision: float,
+    seed: int,
+    output: Path | None,
+    record_session: Path | None,
+    replay_session: Path | None,
+    form: str,
+) -> int:
+    """Measure KERNEL[:axis=value,...] on the GPU of this machine: the very machine code that `gpusim simulate` runs.
+
+    Each kernel's result is compared with NumPy first; one that computes wrongly has no time (exit code 1). Times are
+    medians of interleaved runs, less that of an empty launch timed the same way, with the SM clock that was held. The
+    clock is measured, never set. Rows go to -o as they come, so an interrupted run loses none.
+
+    \b
+    Examples:
+      gpusim measure saxpy reduce_sum:n=1048576 -o rows.jsonl
+      gpusim measure matmul_tiled --cache cold --method events --budget 20
+      gpusim measure softmax --small --record-session softmax.session
+      gpusim compare softmax --against rows.jsonl --gpu h200
+    """
+    for path in (output, record_session):
+        if path is not None and not path.resolve().parent.is_dir():
+            raise UsageError(f"there is no folder {path.parent} to write {path.name} into")
+    requests = [Request(*parse_request(text), small=small) for text in kernels]
+    caches = _CACHES[cache]
+    options = Options(budget, caches, Precision(relative_half_width=precision / 100), seed, gpu)
+    if replay_session is not None and (record_session is not None or method in ("ncu", "all")):
+        raise UsageError("--replay-session answers for CUDA events alone: leave out --record-session and --method")
+    plan = profiled_child()
+    if plan is not None:  # this process is the one that Nsight Compute looks at
+        with CudaDriver(device) as driver:
+            return plan.run(driver, requests, options)
+
+    def say(line: str) -> None:
+        click.echo(line, err=True)
+
+    rows: list[SiliconRow] = []
+
+    def keep(row: SiliconRow) -> None:
+        rows.append(row)
+        if output is not None:
+            append_rows(output, [row])
+
+    if method in ("auto", "events", "all"):
+        driver = _open(device, record_session, replay_session)
+        try:
+            for row in measure_cases(driver, requests, options, say):
+                keep(row)
+        finally:
+            driver.close()
+    if method in ("ncu", "all") or (method == "auto" and replay_session is None and find_ncu() is not None):
+        try:
+            for row in profile_cases(kernels, options, device, small, say):
+                keep(row)
+        except SiliconError as error:
+            if method != "auto":
+                raise
+            say(f"no counters: {error}")
+    if not rows:
+        raise NoDataError("nothing was measured: give --budget more seconds")
+    click.echo(format_records([_record(row) for row in rows], form))
+    return WRONG_RESULT if any("wrong_result" in row.flags for row in rows) else 0
+
+
+def _open(device: int, record: Path | None, replay: Path | None) -> Driver:
+    if replay is not None:
+        return Replay(replay)
+    driver = CudaDriver(device)
+    return driver if record is None else Recorder(driver, record)
+
+
+def _record(row: SiliconRow) -> dict:
+    """A row as the table shows it; the file of -o holds everything."""
+    nan = float("nan")
+    return {
+        "kernel": row.kernel,
+        "shape": row.shape,
+        "launch": row.launch,
+        "method": row.method,
+        "cache": row.cache,
+        "n": row.n,
+        "cycles": row.cycles.median if row.cycles else nan,
+        "time_us": row.time_us.median if row.time_us else nan,
+        "low_us": row.time_us.low if row.time_us else nan,
+        "high_us": row.time_us.high if row.time_us else nan,
+        "sm_mhz": row.sm_clock_mhz or nan,
+        "flags": " ".join(row.flags),
+    }

@@ -1,0 +1,152 @@
+"""The kernels that stand around a timed launch: one that does nothing, one that waits, one that reads the clock,
+one that fills L2.
+
+Mental model: they are compiled as every other kernel here, and loaded once a run (:class:`Helpers`).
+
+- ``empty``, one block of one warp: what an event pair sees of a launch that does nothing. Timed the same way in the
+  same run, it is what is taken off a kernel's time.
+- ``spin`` holds the stream until the host has enqueued what follows, so that no gap of the host's stands between a
+  start event and its kernel.
+- ``clock`` counts SM cycles (%clock64) between two steps of the nanosecond timer (%globaltimer): the SM clock that
+  is really held. Both ends wait for the timer to step, so its resolution (32 ns to 1 us) does not matter.
+- ``sweep`` reads a buffer of SWEEP_FACTOR times L2. Afterwards L2 holds clean lines of it and nothing else: what was
+  written before has gone to memory, so that the next kernel does not pay for its write-back, as it would after a
+  flush that writes.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+from llvmlite import ir
+from numba import cuda, types
+from numba.cuda.extending import intrinsic
+
+from gpusim.capture.build import BuiltKernel, argument_types, build
+from gpusim.measure.driver import BoundLaunch, DeviceFacts, Driver
+from gpusim.sass.cubin import load_kernel
+
+CLOCK_NS = 200_000
+#: L2 is not strictly least-recently-used, and the H200's is in two halves that may both hold a line.
+SWEEP_FACTOR = 3
+SWEEP_BLOCK, SWEEP_BLOCKS_PER_SM = 1024, 2
+
+
+def _special(register: str):
+    @intrinsic
+    def read(typingctx):
+        def lower(context, builder, signature, args):
+            kind = ir.FunctionType(ir.IntType(64), [])
+            return builder.asm(kind, f"mov.u64 $0, %{register};", "=l", [], side_effect=True)
+
+        return types.int64(), lower
+
+    return read
+
+
+_clock64, _globaltimer = _special("clock64"), _special("globaltimer")
+
+
+@cuda.jit
+def empty():
+    pass
+
+
+@cuda.jit
+def spin(ns):
+    start = _globaltimer()
+    while _globaltimer() - start < ns:
+        pass
+
+
+@cuda.jit
+def clock(out, ns):
+    before = _globaltimer()
+    start = before
+    while start == before:
+        start = _globaltimer()
+    first = _clock64()
+    end = start
+    while end - start < ns:
+        end = _globaltimer()
+    last = _clock64()
+    out[0], out[1] = end - start, last - first
+
+
+@cuda.jit
+def sweep(buffer, sink):
+    total = np.int64(0)
+    for i in range(cuda.grid(1), buffer.size, cuda.gridsize(1)):
+        total += buffer[i]
+    if total == -1:  # never: the buffer is full of zeros
+        sink[0] = total
+
+
+class Helpers:
+    """The helper kernels on one GPU, and what they need there."""
+
+    def __init__(self, driver: Driver, facts: DeviceFacts):
+        self._driver, self._facts = driver, facts
+        words = np.zeros(1, np.int64)
+        self._out = driver.allocate(16)
+        size = max(1 << 20, SWEEP_FACTOR * facts.l2_bytes) // 8
+        self._buffer = driver.allocate(8 * size)
+        driver.fill(self._buffer, 0, 2 * size)
+        self._empty = self._bind(empty, (), [], 1, 32)
+        self._spins: dict[int, int] = {}
+        out, buffer = _array(self._out, 2), _array(self._buffer, size)
+        self._clock = self._bind(clock, (words, CLOCK_NS), [*out, _word(CLOCK_NS)], 1, 1)
+        blocks = SWEEP_BLOCKS_PER_SM * facts.sm_count
+        self._sweep = self._bind(sweep, (words, words), [*buffer, *out], blocks, SWEEP_BLOCK)
+
+    def _bind(self, kernel, args: tuple, values: list[bytes], blocks: int, threads: int) -> int:
+        built = build(kernel, argument_types(kernel, args), self._facts.capability, lines=False)
+        image = load_kernel(built.cubin, built.entry_name)
+        bank = bytearray(image.parameter_bytes)
+        for parameter, value in zip(image.parameters, values, strict=True):
+            bank[parameter.offset : parameter.offset + len(value)] = value
+        return self._driver.bind(
+            BoundLaunch(
+                function=self._load(built),
+                grid=(blocks, 1, 1),
+                block=(threads, 1, 1),
+                shared_bytes=0,
+                bank=bytes(bank),
+                offsets=tuple(parameter.offset for parameter in image.parameters),
+                cooperative=False,
+            )
+        )
+
+    def _load(self, built: BuiltKernel) -> int:
+        return self._driver.load(built.cubin, built.entry_name, 0)
+
+    def empty(self) -> None:
+        """Enqueue the kernel that does nothing."""
+        self._driver.launch(self._empty)
+
+    def spin(self, ns: int) -> None:
+        """Enqueue waiting for ``ns`` nanoseconds (rounded up to a power of two)."""
+        ns = 1 << (ns - 1).bit_length()
+        if ns not in self._spins:
+            self._spins[ns] = self._bind(spin, (ns,), [_word(ns)], 1, 1)
+        self._driver.launch(self._spins[ns])
+
+    def sweep(self) -> None:
+        """Enqueue filling L2 with clean lines of a buffer of our own."""
+        self._driver.launch(self._sweep)
+
+    def clock_mhz(self) -> float:
+        """The SM clock at this moment, after everything enqueued."""
+        self._driver.launch(self._clock)
+        ns, cycles = self._driver.download(self._out, 16).view(np.int64)
+        return float(cycles) / float(ns) * 1e3
+
+
+def _word(value: int) -> bytes:
+    return struct.pack("<q", value)
+
+
+def _array(address: int, length: int) -> list[bytes]:
+    """A one-dimensional int64 array as Numba flattens it: two null pointers, size, item size, data, shape, strides."""
+    return [_word(n) for n in (0, 0, length, 8, address, length, 8)]

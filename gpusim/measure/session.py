@@ -1,0 +1,161 @@
+"""A conversation with a GPU as a file: recorded where there is one, played back where there is none.
+
+Mental model: a session is the list of calls that a measurement made, each with its answer. :class:`Recorder`
+stands before any driver and writes the list; :class:`Replay` is a driver that gives the recorded answers and
+refuses a call that the recording does not have next. So the same code measures on silicon and in a test.
+
+One JSON value a line: a header, then ``[method, arguments, answer]``. Bytes that go to the GPU are kept as size
+and SHA-256, bytes that come back as base64 of deflated data. Raises MeasurementFormatError with the line for a
+damaged file, SiliconError for a run that leaves the recording.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import dataclasses
+import hashlib
+import json
+import zlib
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+
+from gpusim.errors import MeasurementFormatError, SiliconError
+from gpusim.measure.driver import BoundLaunch, DeviceFacts, Driver
+
+FORMAT, VERSION = "gpusim-driver-session", 1
+MAX_FILE_BYTES = 512 << 20
+MAX_ARRAY_BYTES = 256 << 20
+#: Everything that a Driver does, but for close().
+METHODS = (
+    "facts", "now_seconds", "allocate", "free", "upload", "download", "copy", "fill", "load", "bind", "launch",
+    "event", "record", "has_passed", "elapsed_us", "synchronize", "throttle_reasons", "profile",
+)  # fmt: skip
+
+
+class Recorder:
+    """A Driver that passes every call on to ``driver`` and writes it down; ``close`` ends both."""
+
+    def __init__(self, driver: Driver, path: Path):
+        self._driver = driver
+        self._stream: TextIO = open(path, "w", encoding="utf-8")  # noqa: SIM115 (closed in close)
+        self._write({"format": FORMAT, "version": VERSION})
+        for name in METHODS:
+            setattr(self, name, self._recording(name))
+
+    def _recording(self, name: str) -> Any:
+        method = getattr(self._driver, name)
+
+        def call(*arguments: Any) -> Any:
+            answer = method(*arguments)
+            self._write([name, [_given(value) for value in arguments], _answered(answer)])
+            return answer
+
+        return call
+
+    def _write(self, value: Any) -> None:
+        self._stream.write(json.dumps(value) + "\n")
+
+    def close(self) -> None:
+        self._stream.close()
+        self._driver.close()
+
+
+class Replay:
+    """A Driver that answers as the session in ``path`` did."""
+
+    def __init__(self, path: Path):
+        self._path, self._next = path, 0
+        self._calls = _read(path)
+        for name in METHODS:
+            setattr(self, name, self._answering(name))
+
+    def _answering(self, name: str) -> Any:
+        def call(*arguments: Any) -> Any:
+            given = json.loads(json.dumps([_given(value) for value in arguments]))
+            place = f"{self._path}, call {self._next + 1}"
+            if self._next == len(self._calls):
+                raise SiliconError(f"{place}: the session ends before {name}: record it again with --record-session")
+            expected, arguments_then, answer = self._calls[self._next]
+            self._next += 1
+            if expected != name or arguments_then != given:
+                now, then = f"{name}{_brief(given)}", f"{expected}{_brief(arguments_then)}"
+                raise SiliconError(f"{place}: this run calls {now}, the session has {then}: record it again")
+            try:
+                return _restored(name, answer)
+            except (TypeError, ValueError, KeyError, zlib.error, binascii.Error):
+                raise MeasurementFormatError(f"{place}: the answer to {name} is damaged") from None
+
+        return call
+
+    def close(self) -> None:
+        """Nothing to free."""
+
+    @property
+    def calls_left(self) -> int:
+        """How many recorded calls have not been made yet."""
+        return len(self._calls) - self._next
+
+
+def _given(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        value = value.tobytes()
+    if isinstance(value, (bytes, bytearray)):
+        return {"bytes": len(value), "sha256": hashlib.sha256(value).hexdigest()}
+    if isinstance(value, BoundLaunch):
+        return {key: _given(item) for key, item in dataclasses.asdict(value).items()}
+    if isinstance(value, tuple):
+        return list(value)
+    return value
+
+
+def _answered(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return {"bytes": value.nbytes, "zlib": base64.b64encode(zlib.compress(value.tobytes(), 6)).decode()}
+    return dataclasses.asdict(value) if isinstance(value, DeviceFacts) else value
+
+
+def _restored(name: str, answer: Any) -> Any:
+    if name == "download":
+        size = int(answer["bytes"])
+        if not 0 <= size <= MAX_ARRAY_BYTES:
+            raise ValueError(size)
+        data = zlib.decompressobj().decompress(base64.b64decode(answer["zlib"], validate=True), size + 1)
+        if len(data) != size:
+            raise ValueError(size)
+        return np.frombuffer(data, np.uint8).copy()
+    if name == "facts":
+        return DeviceFacts(**{**answer, "capability": tuple(map(int, answer["capability"]))})
+    return answer
+
+
+def _brief(arguments: list) -> str:
+    text = ", ".join(json.dumps(value) for value in arguments)
+    return f"({text if len(text) <= 200 else text[:197] + '...'})"
+
+
+def _read(path: Path) -> list[tuple[str, list, Any]]:
+    if path.stat().st_size > MAX_FILE_BYTES:
+        raise MeasurementFormatError(f"{path}: more than {MAX_FILE_BYTES} bytes are no session")
+    calls = []
+    with path.open(encoding="utf-8", errors="strict") as stream:
+        try:
+            for number, line in enumerate(stream, start=1):
+                value = json.loads(line)
+                if number == 1:
+                    if not isinstance(value, dict) or value.get("format") != FORMAT:
+                        raise MeasurementFormatError(f"{path}: not a recorded driver session")
+                    if value.get("version") != VERSION:
+                        raise MeasurementFormatError(f"{path}: session of version {value.get('version')!r}, not {VERSION}")
+                    continue
+                name, arguments, answer = value
+                if name not in METHODS or not isinstance(arguments, list):
+                    raise ValueError(name)
+                calls.append((name, arguments, answer))
+        except (ValueError, TypeError, RecursionError):
+            raise MeasurementFormatError(f"{path}, line {len(calls) + 2}: damaged session") from None
+    if not calls:
+        raise MeasurementFormatError(f"{path}: an empty session")
+    return calls

@@ -1,0 +1,203 @@
+"""A case of the suite on a real GPU: its arrays in device memory, its launches bound.
+
+Mental model: :class:`Workload` does what Numba's dispatcher does at a launch, once: compile, load the cubin (the very
+bytes that capture emulates, hence the same hash), give each array a device allocation, pack the parameters with the
+same code as capture. An array keeps its address over all launches of the case. :meth:`run` then enqueues the
+launches in order, as often as is wanted; :meth:`restore` puts back what they changed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpusim.capture.arguments import Arguments
+from gpusim.capture.build import BuiltKernel, argument_types, build, check_kernel
+from gpusim.capture.memory import Allocation, DeviceMemory
+from gpusim.capture.target import check_launch, make_target, shape
+from gpusim.errors import SiliconError, UsageError
+from gpusim.gpus.spec import GpuSpec
+from gpusim.measure.driver import BoundLaunch, DeviceFacts, Driver
+from gpusim.sass.cubin import KernelImage, load_kernel
+from gpusim.suite import complete_shape, make_case, shape_text
+
+
+class CheckFailed(Exception):
+    """The GPU's results are not NumPy's; the message is the first difference."""
+
+
+class _RealMemory(DeviceMemory):
+    """Device memory that is really on a device, at the addresses that its driver gives."""
+
+    def __init__(self, driver: Driver):
+        super().__init__()
+        self._driver = driver
+        self.taken: list[Allocation] = []
+
+    def add(self, host: int, size: int, label: str, owner: object) -> Allocation:
+        for other in self.taken:
+            if host < other.host + other.size and other.host < host + size:
+                raise UsageError(f"{label} overlaps {other.label}: a GPU would hold two copies; pass one array, or copies")
+        allocation = Allocation(self._driver.allocate(size), size, host, label, owner)
+        self.taken.append(allocation)
+        return allocation
+
+
+@dataclass(frozen=True)
+class DeviceLaunch:
+    """One launch of a workload. ``index``: among the timed launches of the case, or None for preparation."""
+
+    bound: int
+    index: int | None
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    cubin_hash: str
+
+
+class Workload:
+    """One kernel of the suite at one shape, ready to be launched. Raises what building and allocating raise."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        facts: DeviceFacts,
+        name: str,
+        shape_: dict[str, Any],
+        spec: GpuSpec | None,
+        small: bool = False,
+    ):
+        self._driver, self._facts = driver, facts
+        self.name = name
+        self.shape = shape_text(complete_shape(name, shape_, spec, small=small))
+        self.case = make_case(name, shape_, spec, small=small)
+        self._target = make_target(spec if spec is not None else facts.capability)
+        self._memory = _RealMemory(driver)
+        self._functions: dict[tuple[str, str], int] = {}
+        self._arguments: list[Arguments] = []
+        self._pristine: list[tuple[Allocation, int]] = []
+        self.launches: list[DeviceLaunch] = []
+        try:
+            timed = 0
+            for launch in self.case.launches:
+                self.launches.append(self._bind(launch, timed if launch.timed else None))
+                timed += launch.timed
+            for allocation in self._memory.taken:
+                driver.upload(allocation.base, _host_bytes(allocation))
+        except BaseException:
+            self.free()
+            raise
+
+    @property
+    def label(self) -> str:
+        """The request that makes this workload."""
+        return f"{self.name}:{self.shape}" if self.shape else self.name
+
+    def _bind(self, launch: Any, index: int | None) -> DeviceLaunch:
+        dispatcher = check_kernel(launch.kernel)
+        args = tuple(launch.args)
+        built = build(dispatcher, argument_types(dispatcher, args), self._facts.capability, lines=False)
+        image = load_kernel(built.cubin, built.entry_name)
+        grid, block = shape(launch.grid, "grid"), shape(launch.block, "block")
+        check_launch(
+            self._target, built.name, grid, block, image.registers_per_thread, image.shared_bytes, launch.shared_bytes
+        )
+        arguments = Arguments(self._memory, private=False, kernel=built.name)
+        arguments.add(built.argument_types, args, built.extensions)
+        self._arguments.append(arguments)
+        bound = self._driver.bind(
+            BoundLaunch(
+                function=self._load(built, image, launch.shared_bytes),
+                grid=grid,
+                block=block,
+                shared_bytes=launch.shared_bytes,
+                bank=arguments.pack(image),
+                offsets=tuple(parameter.offset for parameter in image.parameters),
+                cooperative=built.cooperative,
+            )
+        )
+        return DeviceLaunch(bound, index, built.name, grid, block, image.sha256)
+
+    def _load(self, built: BuiltKernel, image: KernelImage, shared_bytes: int) -> int:
+        # A module's global variables live as long as it does: one module a kernel, as in Numba.
+        key = image.sha256, built.entry_name
+        if key not in self._functions:
+            most = max(launch.shared_bytes for launch in self.case.launches)
+            room = max(0, self._target.shared_bytes - image.shared_bytes)
+            self._functions[key] = self._driver.load(built.cubin, built.entry_name, max(shared_bytes, min(most, room)))
+        return self._functions[key]
+
+    def verify(self) -> None:
+        """Run the case once and compare with NumPy; afterwards :meth:`restore` knows what launches change.
+
+        Raises CheckFailed where the results differ, SiliconError for a launch that fails.
+        """
+        self.run(lambda launch: self._driver.launch(launch.bound))
+        changed = []
+        for allocation in self._memory.taken:
+            host = _host_bytes(allocation)
+            found = self._driver.download(allocation.base, allocation.size)
+            if not np.array_equal(found, host):
+                changed.append((allocation, host.copy()))
+                if allocation.owner.flags.writeable:
+                    host[:] = found
+                else:
+                    raise CheckFailed(f"{allocation.label} is read-only and was written")
+        for arguments in self._arguments:
+            arguments.succeed()
+        try:
+            self.case.check()
+        except AssertionError as error:
+            raise CheckFailed(" ".join(str(error).split())[:300]) from None
+        for allocation, before in changed:
+            copy = self._driver.allocate(allocation.size)
+            self._pristine.append((allocation, copy))
+            self._driver.upload(copy, before)
+
+    def restore(self) -> None:
+        """Enqueue putting every array that the launches change back to what it was."""
+        for allocation, copy in self._pristine:
+            self._driver.copy(allocation.base, copy, allocation.size)
+
+    def run(self, enqueue: Callable[[DeviceLaunch], None]) -> None:
+        """Hand every launch of the case to ``enqueue``, in order."""
+        for launch in self.launches:
+            enqueue(launch)
+
+    @property
+    def timed(self) -> list[DeviceLaunch]:
+        """The launches that are measured."""
+        return [launch for launch in self.launches if launch.index is not None]
+
+    def free(self) -> None:
+        """Give the device memory back."""
+        for allocation in self._memory.taken:
+            self._driver.free(allocation.base)
+        for _, copy in self._pristine:
+            self._driver.free(copy)
+        self._memory.taken.clear()
+        self._pristine.clear()
+
+
+def _host_bytes(allocation: Allocation) -> np.ndarray:
+    """The host memory behind an allocation, as uint8 that shares it."""
+    if not allocation.size:
+        return np.empty(0, np.uint8)
+    return np.ctypeslib.as_array((ctypes.c_uint8 * allocation.size).from_address(allocation.host))
+
+
+def make_workload(
+    driver: Driver, facts: DeviceFacts, name: str, shape_: dict[str, Any], spec: GpuSpec | None, small: bool
+) -> Workload:
+    """A workload that has been run once and found right; raises CheckFailed, with nothing left behind."""
+    workload = Workload(driver, facts, name, shape_, spec, small)
+    try:
+        workload.verify()
+    except (CheckFailed, SiliconError):
+        workload.free()
+        raise
+    return workload
