@@ -69,9 +69,9 @@ class _Table:
         self.holes = merged
 
 
-@dataclass
-class _Live:
-    """A chunk in the arena: where its parts lie and how many of its blocks have not finished."""
+@dataclass(frozen=True)
+class LiveChunk:
+    """A chunk in the arena: where its parts lie."""
 
     first_block: int
     blocks: int
@@ -81,7 +81,6 @@ class _Live:
     runs: int
     accesses: int
     scattered: int
-    blocks_left: int
 
 
 class Arena:
@@ -93,7 +92,6 @@ class Arena:
         self._runs = _Table(3, 256)
         self._accesses = _Table(3, 1024)
         self._scattered = _Table(32, 16)
-        self._live: dict[int, _Live] = {}
         self.tables = self._snapshot()
         #: rises whenever ``tables`` was replaced
         self.version = 0
@@ -102,7 +100,7 @@ class Arena:
         parts = (self._warps, self._paths, self._runs, self._accesses, self._scattered)
         return Tables(*(part.rows for part in parts))
 
-    def add(self, chunk: Chunk) -> _Live:
+    def add(self, chunk: Chunk) -> LiveChunk:
         """Copy a chunk in; raises TraceFormatError for a path that executes nothing, on which a warp
         would never end."""
         if (np.diff(chunk.path_start) < 1).any() or (chunk.runs["count"] < 1).any():
@@ -121,7 +119,7 @@ class Arena:
         warps = np.empty((len(chunk.warps), 2), np.int64)
         warps[:, 0] = chunk.warps["path"]
         warps[:, 1] = chunk.warps["access_start"].astype(np.int64)
-        live = _Live(
+        live = LiveChunk(
             chunk.first_block,
             chunk.blocks,
             (len(chunk.warps), len(paths), len(runs), len(accesses), len(chunk.scattered)),
@@ -130,21 +128,15 @@ class Arena:
             run_base,
             self._accesses.place(accesses),
             self._scattered.place(np.ascontiguousarray(chunk.scattered).view(np.int64).reshape(-1, 32)),
-            chunk.blocks,
         )
-        self._live[chunk.first_block] = live
         tables = self._snapshot()
         if any(new is not old for new, old in zip(tables, self.tables, strict=True)):
             self.tables = tables
             self.version += 1
         return live
 
-    def finish_block(self, live: _Live) -> None:
-        """One block of the chunk is done; with the last one the chunk's place is free."""
-        live.blocks_left -= 1
-        if live.blocks_left:
-            return
-        del self._live[live.first_block]
+    def free(self, live: LiveChunk) -> None:
+        """All blocks of the chunk are done: give its place back."""
         starts = (live.warps, live.paths, live.runs, live.accesses, live.scattered)
         tables = (self._warps, self._paths, self._runs, self._accesses, self._scattered)
         for table, start, rows in zip(tables, starts, live.rows, strict=True):

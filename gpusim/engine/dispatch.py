@@ -8,21 +8,39 @@ turnaround later. Trace chunks are pulled as their first block is served and dro
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterator
 
 import numpy as np
 
-from gpusim.engine.arena import Arena
+from gpusim.engine.arena import Arena, LiveChunk
 from gpusim.engine.sm import START
 from gpusim.engine.sm_advance import E_BLOCK, E_CYCLE, E_SLOT, E_SM
-from gpusim.errors import TraceFormatError
+from gpusim.errors import SpecError, TraceFormatError
 from gpusim.gpus.spec import GpuSpec
+from gpusim.model.arrivals import pop, push
+from gpusim.model.compiled import compiled
 from gpusim.model.messages import NEVER, TICKS_PER_CYCLE
 from gpusim.trace.record import Chunk, Trace
 
 #: Columns of ``block_times``.
 BLOCK_TIMES = ("start_cycle", "end_cycle", "sm", "slot")
+#: A slot in line is one key: the cycle at which it joined, its SM, its slot.
+_SLOT_BITS, _SM_BITS = 8, 12
+_PLACE_BITS = _SLOT_BITS + _SM_BITS
+
+# columns of ``desk`` int64[1, DESK_COLUMNS]: where the dispatcher stands
+(
+    IN_LINE,  # slots that have joined the line again
+    FRESH,  # slots of the launch's first line that have been served
+    SLOTS,  # length of the first line
+    DECISION,  # cycle of the next decision at the earliest
+    NEXT_BLOCK,
+    BLOCKS,
+    FINISHED,
+    DESK_COLUMNS,
+) = range(8)
+# columns of ``live`` int64[chunks, LIVE_COLUMNS]: a chunk with blocks that have not ended
+(L_FIRST, L_END, L_ENDED, L_WARPS, L_PATHS, L_ACCESSES, L_SCATTERED, LIVE_COLUMNS) = range(8)
 
 
 def turnaround_halves(spec: GpuSpec) -> tuple[int, int]:
@@ -32,6 +50,72 @@ def turnaround_halves(spec: GpuSpec) -> tuple[int, int]:
     return first, max(1, spec.launch.block_turnaround_cycles - first)
 
 
+@compiled
+def _next_decision(line, desk):
+    """Cycle at which the next slot is served; NEVER if none is in line or no block is left."""
+    if desk[0, NEXT_BLOCK] == desk[0, BLOCKS]:
+        return NEVER
+    if desk[0, FRESH] < desk[0, SLOTS]:
+        return desk[0, DECISION]
+    if desk[0, IN_LINE] == 0:
+        return NEVER
+    return max(line[0, 0] >> _PLACE_BITS, desk[0, DECISION])
+
+
+@compiled
+def _serve(line, desk, live, times, starts, sm_count, per_block, interval, to_sm, until):
+    """Give blocks of the last live chunk to the slots whose turn comes before cycle ``until``; the number of
+    rows of ``starts`` (START's columns) written."""
+    n = 0
+    last = live.shape[0] - 1
+    while desk[0, NEXT_BLOCK] < live[last, L_END]:
+        decision = _next_decision(line, desk)
+        if decision >= until:
+            break
+        if desk[0, FRESH] < desk[0, SLOTS]:
+            sm, slot = desk[0, FRESH] % sm_count, desk[0, FRESH] // sm_count
+            desk[0, FRESH] += 1
+        else:
+            key = pop(line, 0, desk, IN_LINE)
+            sm, slot = key >> _SLOT_BITS & ((1 << _SM_BITS) - 1), key & ((1 << _SLOT_BITS) - 1)
+        desk[0, DECISION] = decision + interval
+        block = desk[0, NEXT_BLOCK]
+        desk[0, NEXT_BLOCK] = block + 1
+        cycle = decision + to_sm
+        times[block, 0] = cycle
+        times[block, 2] = sm
+        times[block, 3] = slot
+        starts[n, 0] = cycle
+        starts[n, 1] = sm
+        starts[n, 2] = slot
+        starts[n, 3] = block
+        starts[n, 4] = live[last, L_WARPS] + (block - live[last, L_FIRST]) * per_block
+        starts[n, 5] = live[last, L_PATHS]
+        starts[n, 6] = live[last, L_ACCESSES]
+        starts[n, 7] = live[last, L_SCATTERED]
+        n += 1
+    return n
+
+
+@compiled
+def _end(line, desk, live, times, exits, to_dispatcher):
+    """Note block ends; their slots join the line while blocks are left. True if a chunk has no block left."""
+    emptied = False
+    for i in range(exits.shape[0]):
+        block, cycle = exits[i, E_BLOCK], exits[i, E_CYCLE]
+        times[block, 1] = cycle
+        desk[0, FINISHED] += 1
+        for chunk in range(live.shape[0]):
+            if live[chunk, L_FIRST] <= block < live[chunk, L_END]:
+                live[chunk, L_ENDED] += 1
+                emptied |= live[chunk, L_ENDED] == live[chunk, L_END] - live[chunk, L_FIRST]
+                break
+        if desk[0, NEXT_BLOCK] < desk[0, BLOCKS]:
+            place = exits[i, E_SM] << _SLOT_BITS | exits[i, E_SLOT]
+            push(line, 0, desk, IN_LINE, (cycle + to_dispatcher) << _PLACE_BITS | place)
+    return emptied
+
+
 class Dispatcher:
     """Dispatches one launch; see the module's docstring. ``block_times`` int64[blocks, 4]: start and end,
     from the machine's cycle 0, SM and slot."""
@@ -39,21 +123,33 @@ class Dispatcher:
     name = "dispatcher"
 
     def __init__(self, trace: Trace, spec: GpuSpec, blocks_per_sm: int, launch_cycle: int, arena: Arena) -> None:
+        if spec.sm_count >= 1 << _SM_BITS or blocks_per_sm > 1 << _SLOT_BITS:
+            raise SpecError(
+                f"{spec.name}: sm_count = {spec.sm_count} with {blocks_per_sm} blocks an SM is too many; "
+                f"at most {(1 << _SM_BITS) - 1} SMs of {1 << _SLOT_BITS} blocks"
+            )
         self.blocks = trace.launch.blocks
         self.kernel = trace.launch.kernel
-        self.next_block = 0
-        self.finished = 0
         self.arena = arena
         self.block_times = np.zeros((self.blocks, len(BLOCK_TIMES)), np.int64)
+        self._sm_count = spec.sm_count
         self._per_block = trace.launch.warps_per_block
         self._to_dispatcher, self._to_sm = turnaround_halves(spec)
         self._interval = max(1, spec.launch.dispatch_interval_cycles)
-        self._next_decision = launch_cycle + max(spec.launch.start_cycles, self._to_sm) - self._to_sm
         slots = min(self.blocks, blocks_per_sm * spec.sm_count)
-        self._line = [(0, i, i % spec.sm_count, i // spec.sm_count) for i in range(slots)]  # a heap: sorted
+        self._line = np.zeros((1, slots), np.int64)
+        self._starts = np.zeros((slots, len(START.names)), np.int64)
+        self._desk = np.zeros((1, DESK_COLUMNS), np.int64)
+        self._desk[0, SLOTS], self._desk[0, BLOCKS] = slots, self.blocks
+        self._desk[0, DECISION] = launch_cycle + max(spec.launch.start_cycles, self._to_sm) - self._to_sm
         self._chunks: Iterator[Chunk] = trace.chunks()
-        self._live = None
-        self._live_of: dict[int, object] = {}
+        self._live = np.zeros((0, LIVE_COLUMNS), np.int64)
+        self._places: list[LiveChunk] = []  # of the rows of _live
+
+    @property
+    def finished(self) -> int:
+        """Blocks that have ended."""
+        return int(self._desk[0, FINISHED])
 
     @property
     def done(self) -> bool:
@@ -62,55 +158,56 @@ class Dispatcher:
 
     def next_tick(self) -> int:
         """When the next slot is served; NEVER if none is in line or no block is left."""
-        if not self._line or self.next_block == self.blocks:
-            return NEVER
-        return max(self._line[0][0], self._next_decision) * TICKS_PER_CYCLE
+        cycle = _next_decision(self._line, self._desk)
+        return NEVER if cycle == NEVER else cycle * TICKS_PER_CYCLE
 
     def deliver(self, exits: np.ndarray) -> None:
         """Take notes of block ends (int64[n, EXIT_COLUMNS])."""
-        for row in exits.tolist():
-            block = row[E_BLOCK]
-            self.block_times[block, 1] = row[E_CYCLE]
-            self.finished += 1
-            self.arena.finish_block(self._live_of.pop(block))
-            if self.next_block < self.blocks:
-                heapq.heappush(self._line, (row[E_CYCLE] + self._to_dispatcher, row[E_SM], row[E_SM], row[E_SLOT]))
+        if not _end(self._line, self._desk, self._live, self.block_times, exits, self._to_dispatcher):
+            return
+        kept = []
+        for row, place in enumerate(self._places):
+            if self._live[row, L_ENDED] == place.blocks:
+                self.arena.free(place)
+            else:
+                kept.append(row)
+        self._live = self._live[kept]
+        self._places = [self._places[row] for row in kept]
 
     def advance(self, until_tick: int) -> list[tuple[str, np.ndarray]]:
         """Serve the slots whose turn comes before ``until_tick``; START batches to "starts"."""
         outgoing = []
         until = until_tick // TICKS_PER_CYCLE
-        while self._line and self.next_block < self.blocks:
-            decision = max(self._line[0][0], self._next_decision)
-            if decision >= until:
-                break
-            _, _, sm, slot = heapq.heappop(self._line)
-            self._next_decision = decision + self._interval
-            outgoing.append(self._start(decision + self._to_sm, sm, slot))
-        return [("starts", np.array(outgoing, dtype=START))] if outgoing else []
+        while _next_decision(self._line, self._desk) < until:
+            if not len(self._live) or self._desk[0, NEXT_BLOCK] >= self._live[-1, L_END]:
+                self._pull()
+            count = _serve(
+                self._line, self._desk, self._live, self.block_times, self._starts, self._sm_count, self._per_block,
+                self._interval, self._to_sm, until,
+            )  # fmt: skip
+            outgoing.append(("starts", self._starts[:count].copy().view(START)[:, 0]))
+        return outgoing
 
-    def _start(self, cycle: int, sm: int, slot: int) -> tuple:
-        """The START record of the next block."""
-        block = self.next_block
-        self.next_block += 1
-        live = self._live
-        if live is None or block >= live.first_block + live.blocks:
-            chunk = next(self._chunks, None)
-            if chunk is None or chunk.first_block != block:
-                raise TraceFormatError(
-                    f"{self.kernel}: the trace has no chunk that begins with block {block} of {self.blocks}"
-                )
-            live = self._live = self.arena.add(chunk)
-        self._live_of[block] = live
-        self.block_times[block] = cycle, 0, sm, slot
-        warp_row = live.warps + (block - live.first_block) * self._per_block
-        return (cycle, sm, slot, block, warp_row, live.paths, live.accesses, live.scattered)
+    def _pull(self) -> None:
+        """Bring the chunk of the next block into the arena."""
+        block = int(self._desk[0, NEXT_BLOCK])
+        chunk = next(self._chunks, None)
+        if chunk is None or chunk.first_block != block:
+            raise TraceFormatError(
+                f"{self.kernel}: the trace has no chunk that begins with block {block} of {self.blocks}"
+            )
+        place = self.arena.add(chunk)
+        end = chunk.first_block + chunk.blocks
+        row = (chunk.first_block, end, 0, place.warps, place.paths, place.accesses, place.scattered)
+        self._live = np.concatenate((self._live, np.array([row], np.int64)))
+        self._places.append(place)
 
     def waiting_for(self) -> str:
         """Blocks that have not ended, empty if all have."""
         if self.done:
             return ""
+        started = int(self._desk[0, NEXT_BLOCK])
         return (
-            f"{self.kernel}: {self.finished} of {self.blocks} blocks ended, {self.next_block - self.finished} on SMs, "
-            f"{self.blocks - self.next_block} not started"
+            f"{self.kernel}: {self.finished} of {self.blocks} blocks ended, {started - self.finished} on SMs, "
+            f"{self.blocks - started} not started"
         )

@@ -150,7 +150,7 @@ class Machine:
         for group in self.groups:
             group.begin_launch(trace.program, trace.launch, fit, arena, keep_l1)
         memory_before = {**self.l2.counters(), **self.hbm.counters()}
-        parts = [dispatcher, *self.groups, self.l2, self.hbm]
+        parts = [self.l2, *self.groups, self.hbm, dispatcher]
         if self._random is not None:
             self._random.shuffle(parts)
         routes = {

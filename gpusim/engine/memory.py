@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpusim.engine.inbox import Inbox
 from gpusim.errors import DeadlockError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model import hbm, l2, l2_state
@@ -37,60 +38,8 @@ def build_memory(spec: GpuSpec) -> tuple[L2Part, HbmPart]:
     return L2Part(spec), HbmPart(spec)
 
 
-class _Inbox:
-    """Batches of one dtype (of whole 8-byte words), kept in the total order of time, then of
-    ``rank``: bits of the fields named there, most significant first, below 32 bits in all."""
-
-    def __init__(self, dtype: np.dtype, rank: tuple[tuple[str, int], ...]) -> None:
-        self._dtype = dtype
-        self._rank = rank
-        self._fresh: list[np.ndarray] = []
-        self._sorted = np.empty(0, dtype)
-
-    def add(self, batch: np.ndarray) -> None:
-        if len(batch):
-            self._fresh.append(batch)
-
-    def next_tick(self) -> int:
-        earliest = int(self._sorted["time"][0]) if len(self._sorted) else NEVER
-        for batch in self._fresh:
-            earliest = min(earliest, int(batch["time"].min()))
-        return earliest
-
-    def ordered(self) -> np.ndarray:
-        if self._fresh:
-            words = self._dtype.itemsize // 8
-            parts = [self._sorted, *self._fresh] if len(self._sorted) else self._fresh
-            rows = [np.ascontiguousarray(part).view(np.int64).reshape(-1, words) for part in parts]
-            block = np.concatenate(rows) if len(rows) > 1 else rows[0]
-            if len(block) > 1:
-                block = block[np.argsort(self._keys(block.view(self._dtype)[:, 0]), kind="stable")]
-            self._sorted = block.view(self._dtype)[:, 0]
-            self._fresh = []
-        return self._sorted
-
-    def _keys(self, batch: np.ndarray) -> np.ndarray:
-        time = batch["time"]
-        keys = time - time.min()
-        for field, bits in self._rank:
-            keys = (keys << bits) | (batch[field].astype(np.int64) & ((1 << bits) - 1))
-        return keys
-
-    def drop(self, count: int) -> None:
-        self._sorted = self._sorted[count:]
-
-    def __len__(self) -> int:
-        return len(self._sorted) + sum(len(batch) for batch in self._fresh)
-
-
-def _link_free(nodes: np.ndarray, next_column: int, first: int) -> None:
-    """Chain rows ``first`` .. end into a free list."""
-    nodes[first:, next_column] = np.arange(first + 1, len(nodes) + 1)
-    nodes[-1, next_column] = -1
-
-
 def _grown(array: np.ndarray, size: int) -> np.ndarray:
-    bigger = np.zeros((max(size, 4 * len(array)), *array.shape[1:]), array.dtype)
+    bigger = np.zeros((max(size, 2 * len(array)), *array.shape[1:]), array.dtype)
     bigger[: len(array)] = array
     return bigger
 
@@ -151,13 +100,13 @@ class L2Part:
         )
         self._state.servers[:, l2_state.WRITE_ROOM] = room
         self._state.servers[:, l2_state.FIRST_BLOCKED] = -1
-        _link_free(self._state.nodes, l2_state.NEXT, 0)
+        self._state.scalars[l2_state.FREE_NODE] = -1
         kept = min(room, spec.dram.write_high_entries * max(1, spec.dram.channels // chip.slices))
         #: Dirty lines that warming has evicted last, by slice, and their number.
         self._evicted = np.zeros((chip.slices, kept), np.int64)
         self._evictions = np.zeros(chip.slices, np.int64)
-        self._requests = _Inbox(REQUEST, (("sm", 12), ("sequence", 20)))
-        self._fills = _Inbox(DRAM_RESPONSE, (("sequence", 30),))
+        self._requests = Inbox(REQUEST, (("sm", 12), ("sequence", 20)))
+        self._fills = Inbox(DRAM_RESPONSE, (("sequence", 30),))
 
     @property
     def minimum_latency_ticks(self) -> int:
@@ -206,11 +155,7 @@ class L2Part:
         nodes = _NODES_PER_REQUEST * (outstanding + requests) + 64
         events = 2 * outstanding + fills + int(state.scalars[l2_state.HEAP_SIZE])
         if len(state.nodes) < nodes:
-            first = len(state.nodes)
             bigger = _grown(state.nodes, nodes)
-            _link_free(bigger, l2_state.NEXT, first)
-            bigger[-1, l2_state.NEXT] = state.scalars[l2_state.FREE_NODE]
-            state.scalars[l2_state.FREE_NODE] = first
             heap = np.zeros((2, len(bigger)), np.int64)
             heap[:, : state.heap.shape[1]] = state.heap
             state = state._replace(nodes=bigger, heap=heap)
@@ -330,8 +275,8 @@ class HbmPart:
             responses=np.zeros(256, DRAM_RESPONSE),
         )
         self._state.scalars[hbm.NEXT_DECISION] = NEVER
-        _link_free(self._state.nodes, hbm.NEXT, 0)
-        self._requests = _Inbox(DRAM_REQUEST, (("sequence", 30),))
+        self._state.scalars[hbm.FREE_NODE] = -1
+        self._requests = Inbox(DRAM_REQUEST, (("sequence", 30),))
 
     @property
     def minimum_latency_ticks(self) -> int:
@@ -357,12 +302,7 @@ class HbmPart:
         state = self._state
         queued = int(state.scalars[hbm.QUEUED]) + len(requests)
         if len(state.nodes) < queued + 1:
-            first = len(state.nodes)
-            bigger = _grown(state.nodes, queued + 1)
-            _link_free(bigger, hbm.NEXT, first)
-            bigger[-1, hbm.NEXT] = state.scalars[hbm.FREE_NODE]
-            state.scalars[hbm.FREE_NODE] = first
-            state = state._replace(nodes=bigger)
+            state = state._replace(nodes=_grown(state.nodes, queued + 1))
         if len(state.responses) < queued:
             state = state._replace(responses=np.zeros(2 * queued, DRAM_RESPONSE))
         self._state = state

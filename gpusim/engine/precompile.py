@@ -57,9 +57,10 @@ def one_load(capability: tuple[int, int]) -> Trace:
 
 
 def precompile(gpu: str = "h200") -> None:
-    """Run :func:`one_load` once, warmed and timed."""
+    """Run :func:`one_load` from cold caches, so that it goes all the way to DRAM, and warm an L2 with it."""
     spec = load_gpu(gpu)
     trace = one_load(spec.capability)
+    simulate(trace, spec)
     simulate(trace, spec, warm=trace)
 
 

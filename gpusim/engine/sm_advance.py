@@ -8,13 +8,16 @@ memory path, then the sub-cores in order. Idle SMs cost one comparison, idle cyc
 from __future__ import annotations
 
 from gpusim.engine.issue import issue, leave_block
+from gpusim.model import cache
 from gpusim.model import counters as count
-from gpusim.model.arrivals import TAG_BITS, pop
+from gpusim.model.arrivals import TAG_BITS, TAG_MASK, pop
 from gpusim.model.compiled import compiled, inner
 from gpusim.model.l1_access import close_path, enter, has_room
 from gpusim.model.l1_response import receive
 from gpusim.model.memory_io import dequeue, next_request_cycle, take_request
 from gpusim.model.messages import NEVER, TICKS_PER_CYCLE
+from gpusim.model.miss_table import CONTENT, LINE, SECTOR_BITS, SENDER, WAITERS, WANTED, content_parts, sender_parts
+from gpusim.model.prefetch import prefetch
 from gpusim.model.residency import (
     ARRIVED,
     BARRIERS,
@@ -23,6 +26,7 @@ from gpusim.model.residency import (
     LIVE,
     QUEUED,
     WAITING,
+    WARP_COLUMNS,
     start_warp,
     wake,
     warp_index,
@@ -43,6 +47,8 @@ from gpusim.model.sm_columns import (
 )
 from gpusim.model.timing import (
     FIRST_SM,
+    L1_SETS,
+    L1_WAYS,
     LOCAL_BYTES_PER_WARP,
     MAX_BLOCKS,
     SUB_CORES,
@@ -121,6 +127,44 @@ def end_block(state, sm, block, now):
 
 
 @inner
+def hint_arrivals(state, sm, until):
+    """Ask the host's memory for what the responses before cycle ``until`` will touch: level by level, so that
+    all loads of a level are under way at once."""
+    heap, requests, misses, waiters = state.heap, state.requests, state.misses, state.waiters
+    sets, ways = state.timing[L1_SETS], state.timing[L1_WAYS]
+    limit = (until * TICKS_PER_CYCLE) << TAG_BITS
+    size = state.sms[sm, ARRIVALS]
+    for i in range(size):
+        if heap[sm, i] < limit:
+            prefetch(requests, (sm, heap[sm, i] & TAG_MASK, 0))
+    for i in range(size):
+        if heap[sm, i] < limit:
+            tag = heap[sm, i] & TAG_MASK
+            _, _, miss, flight = content_parts(requests[sm, tag, CONTENT])
+            warp, _ = sender_parts(requests[sm, tag, SENDER])
+            prefetch(misses, (sm, miss, 0))
+            prefetch(state.flights, (sm, flight, 0))
+            prefetch(state.slots, (warp, 0))
+            prefetch(state.board, (warp, 0))
+            for column in range(0, WARP_COLUMNS, 8):
+                prefetch(state.warps, (warp, column))
+    for i in range(size):
+        if heap[sm, i] < limit:
+            _, _, miss, _ = content_parts(requests[sm, heap[sm, i] & TAG_MASK, CONTENT])
+            if miss:
+                prefetch(waiters, (sm, misses[sm, miss, WAITERS], 0))
+                if sets:
+                    line = misses[sm, miss, LINE]
+                    for way in range(0, 2 * ways, 8):
+                        prefetch(state.l1, (sm, cache.set_of(line, sets), way))
+    for i in range(size):
+        if heap[sm, i] < limit:
+            _, _, miss, _ = content_parts(requests[sm, heap[sm, i] & TAG_MASK, CONTENT])
+            if miss:
+                prefetch(state.flights, (sm, waiters[sm, misses[sm, miss, WAITERS], WANTED] >> SECTOR_BITS, 0))
+
+
+@inner
 def advance_sm(state, tables, sm, until):
     """Run one SM from its next event up to, not including, cycle ``until``."""
     timing, sms, hand, subs, subs_next = state.timing, state.sms, state.hand, state.subs, state.subs_next
@@ -131,6 +175,7 @@ def advance_sm(state, tables, sm, until):
     n_subs = timing[SUB_CORES]
     per_sub = timing[WARPS_PER_SUB_CORE]
     now = sms[sm, NEXT]
+    hint_arrivals(state, sm, until)
     while now < until:
         limit = (now * TICKS_PER_CYCLE + 1) << TAG_BITS
         while sms[sm, ARRIVALS] and heap[sm, 0] < limit:

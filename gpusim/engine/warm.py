@@ -138,8 +138,7 @@ def warm_machine(trace: Trace, spec: GpuSpec, groups: list[SmGroup], l2: L2Part,
                     _flush(l2, out[:filled])
                     filled = 0
         _flush(l2, out[:filled])
-        for _ in range(chunk.blocks):
-            arena.finish_block(live)
+        arena.free(live)
 
 
 def _flush(l2: L2Part, rows: np.ndarray) -> None:

@@ -11,7 +11,7 @@ is deadlocked, which the caller can tell.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol
 
 import numpy as np
@@ -43,10 +43,12 @@ class _Seat:
         self.part = part
         self.asleep: simpy.Event | None = None
         self.alarm: int | None = None
+        self.outgoing: Future | None = None
 
 
 class Conductor:
-    """Runs parts window by window. ``routes`` maps a destination's name to the parts that take its
+    """Runs parts window by window, those of a window in the order of ``parts`` where threads take them
+    (the longest should begin first). ``routes`` maps a destination's name to the parts that take its
     messages and the function that gives one of them a batch. ``pool``: run parts of a window in threads.
     ``on_window(until_tick)`` is called after each part's turn; ``on_boundary(tick)`` once before a window's
     first turn, when all parts have done everything before ``tick`` and nothing after it."""
@@ -68,6 +70,7 @@ class Conductor:
         self._on_window = on_window
         self._on_boundary = on_boundary
         self._last_boundary = -1
+        self._awake: list[_Seat] = []
         self._seats = {id(part): _Seat(part) for part in parts}
         self._routes = {
             name: [(self._seats[id(part)], deliver) for part, deliver in takers] for name, takers in routes.items()
@@ -120,9 +123,11 @@ class Conductor:
             else:
                 # Everybody who wakes in this window starts before anybody waits, and nobody's
                 # messages are delivered before everybody has come to the window's end.
-                future = self._pool.submit(part.advance, until)
+                self._awake.append(seat)
                 yield environment.timeout(0)
-                outgoing = future.result()
+                if self._awake:
+                    self._start(until)
+                outgoing = seat.outgoing.result()
                 yield environment.timeout(0)
             self.windows += 1
             for name, batch in outgoing:
@@ -131,3 +136,10 @@ class Conductor:
                     self._set_alarm(taker)
             if self._on_window is not None:
                 self._on_window(until)
+
+    def _start(self, until: int) -> None:
+        """Give all parts that are awake to the threads."""
+        for seat in self._seats.values():
+            if seat in self._awake:
+                seat.outgoing = self._pool.submit(seat.part.advance, until)
+        self._awake.clear()

@@ -22,6 +22,7 @@ import numpy as np
 from gpusim.model.address_hash import bank_of, row_of
 from gpusim.model.compiled import compiled, inner
 from gpusim.model.messages import NEVER, READ, WRITE
+from gpusim.model.prefetch import prefetch
 from gpusim.model.sector_mask import popcount
 
 WINDOW = 16
@@ -50,8 +51,9 @@ CHANNEL_COLUMNS = 10
 OPEN_ROW, OPEN_SINCE, ACTIVATED, LAST_USE = range(4)
 BANK_COLUMNS = 4
 
-FREE_NODE, RESPONSES, LAST_TICK, QUEUED, NEXT_DECISION = range(5)
-SCALARS = 5
+# NODES_USED: nodes that have ever been taken; the free list begins empty.
+FREE_NODE, RESPONSES, LAST_TICK, QUEUED, NEXT_DECISION, NODES_USED = range(6)
+SCALARS = 6
 
 BYTES_READ, BYTES_WRITTEN, ROW_HITS, ROW_MISSES, TURNAROUNDS = range(5)
 COUNTERS = 5
@@ -104,7 +106,14 @@ def _enqueue(p: DramRates, d: DramState, request: np.void) -> None:
     row = row_of(line, p.slices, p.channels, p.row_lines)
     count = popcount(np.int64(request["sectors"]))
     node = d.scalars[FREE_NODE]
-    d.scalars[FREE_NODE] = d.nodes[node, NEXT]
+    if node < 0:
+        node = d.scalars[NODES_USED]
+        d.scalars[NODES_USED] = node + 1
+    else:
+        following = d.nodes[node, NEXT]
+        d.scalars[FREE_NODE] = following
+        if following >= 0:
+            prefetch(d.nodes, (following, 0))
     d.scalars[QUEUED] += 1
     d.nodes[node, TIME] = request["time"]
     d.nodes[node, BANK] = bank_of(row, p.banks)

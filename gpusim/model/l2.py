@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpusim.model.address_hash import set_of, slice_of
 from gpusim.model.compiled import compiled, inner
 from gpusim.model.crossbar import partition_of_sm
 from gpusim.model.event_heap import pop, time_of
@@ -40,6 +41,7 @@ from gpusim.model.l2_state import (
     NEAR,
     NEAR_FILL,
     NEXT,
+    NODE_COLUMNS,
     OPERATIONS,
     OUTSTANDING,
     READ_COST,
@@ -77,6 +79,7 @@ from gpusim.model.l2_tags import (
     NO_ROOM,
     NO_SLOT,
     PENDING,
+    STAMP,
     VALID,
     WAITER,
     find,
@@ -96,6 +99,7 @@ from gpusim.model.l2_traffic import (
     respond,
 )
 from gpusim.model.messages import ATOMIC, NEVER, READ, REDUCTION, WRITE
+from gpusim.model.prefetch import prefetch
 from gpusim.model.sector_mask import popcount, whole_groups
 
 @inner
@@ -385,6 +389,65 @@ def _resume(p: L2Rates, s: L2State, time: int, node: int) -> None:
         fill(p, s, time, slot, sectors)
 
 
+#: How many events ahead the rows that they will read are asked for.
+_AHEAD = 8
+
+
+@inner
+def _hint_set(s: L2State, first: int, ways: int) -> None:
+    """Ask for the tags of a set, whose host cache lines are eight columns long."""
+    for slot in range(first, first + ways, 8):
+        prefetch(s.tags.slots, (HELD, slot))
+        prefetch(s.tags.slots, (STAMP, slot))
+        prefetch(s.tags.masks, (slot, 0))
+
+
+@inner
+def _hint_request(p: L2Rates, s: L2State, request: np.void) -> None:
+    """Ask for the set that a request will look up first."""
+    line = np.int64(request["line"]) // p.line_bytes
+    local = slice_of(line, p.slices) // p.partitions
+    near = partition_of_sm(np.int64(request["sm"]), p.partitions)
+    set_index = set_of(line, p.slices, p.sets)
+    _hint_set(s, first_slot(p, near * p.slices_per_partition + local, set_index), p.ways)
+
+
+@inner
+def _hint_fill(s: L2State, fills: np.ndarray, taken: int) -> None:
+    """Ask for the slot that a fill some events ahead is for, and for the waiter of a nearer one."""
+    if taken + _AHEAD < len(fills):
+        slot = np.int64(fills[taken + _AHEAD]["handle"])
+        if slot >= 0:
+            prefetch(s.tags.masks, (slot, 0))
+            prefetch(s.tags.slots, (WAITER, slot))
+    if taken + _AHEAD // 2 < len(fills):
+        slot = np.int64(fills[taken + _AHEAD // 2]["handle"])
+        if slot >= 0 and s.tags.slots[WAITER, slot] >= 0:
+            _hint_node(s, s.tags.slots[WAITER, slot])
+
+
+@inner
+def _hint_node(s: L2State, node: int) -> None:
+    prefetch(s.nodes, (node, 0))
+    prefetch(s.nodes, (node, NODE_COLUMNS - 1))
+
+
+@inner
+def _hint_events(p: L2Rates, s: L2State) -> None:
+    """Ask for what the next internal event reads, and for the nodes of those of which one follows it."""
+    size = s.scalars[HEAP_SIZE]
+    for i in range(1, min(5, size)):
+        _hint_node(s, s.heap[1, i])
+    if size:
+        node = s.heap[1, 0]
+        if s.nodes[node, STAGE] == NEAR_FILL:
+            slot = s.nodes[node, SLOT]
+            prefetch(s.tags.masks, (slot, 0))
+            prefetch(s.tags.slots, (WAITER, slot))
+        else:
+            _hint_set(s, first_slot(p, s.nodes[node, HOME], s.nodes[node, SET]), p.ways)
+
+
 @compiled
 def handle_until(
     p: L2Rates, s: L2State, requests: np.ndarray, fills: np.ndarray, until: int
@@ -417,10 +480,12 @@ def handle_until(
         if source == 0:
             node = s.heap[1, 0]
             s.scalars[HEAP_SIZE] = pop(s.heap, s.scalars[HEAP_SIZE])
+            _hint_events(p, s)
             _resume(p, s, time, node)
         elif source == 1:
             handle = np.int64(fills[taken_fills]["handle"])
             sectors = np.int64(fills[taken_fills]["sectors"])
+            _hint_fill(s, fills, taken_fills)
             taken_fills += 1
             if handle >= 0:
                 fill(p, s, time, handle, sectors)
@@ -428,5 +493,7 @@ def handle_until(
                 s.servers[ROOM_OF_SLICE_0 - handle, WRITE_ROOM] += 1
                 unblock(s, ROOM_OF_SLICE_0 - handle, time)
         else:
+            if taken_requests + _AHEAD < len(requests):
+                _hint_request(p, s, requests[taken_requests + _AHEAD])
             taken_requests += 1
             _accept(p, s, time, requests[taken_requests - 1])

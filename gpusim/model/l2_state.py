@@ -16,6 +16,7 @@ from gpusim.model.address_hash import set_of, slice_of
 from gpusim.model.compiled import inner
 from gpusim.model.event_heap import make_key, push
 from gpusim.model.l2_tags import Tags, drop_sectors
+from gpusim.model.prefetch import prefetch
 
 # Columns of a node: one request, or one internal event, on its way through the L2.
 (
@@ -57,7 +58,9 @@ FREE_NODE, HEAP_SIZE, BIRTHS, LAST_TICK, RESPONSES, DRAM_REQUESTS, OUTSTANDING, 
     BUSY_TICKS,
     EVICTED_SECTORS,
 ) = range(8, 20)
-SCALARS = 20
+#: Nodes that have ever been taken: the free list begins empty, so that only nodes in use are ever touched.
+NODES_USED = 20
+SCALARS = 21
 
 # Columns of a slice's servers: the tick at which each is free, and who waits for what.
 (
@@ -133,7 +136,14 @@ def place(p: L2Rates, s: L2State, node: int, line: int, near: int) -> None:
 def new_node(s: L2State) -> int:
     """Take a node from the free list (the caller of ``handle_until`` made room)."""
     node = s.scalars[FREE_NODE]
-    s.scalars[FREE_NODE] = s.nodes[node, NEXT]
+    if node < 0:
+        node = s.scalars[NODES_USED]
+        s.scalars[NODES_USED] = node + 1
+        return node
+    following = s.nodes[node, NEXT]
+    s.scalars[FREE_NODE] = following
+    if following >= 0:
+        prefetch(s.nodes, (following, NEXT))
     return node
 
 

@@ -19,6 +19,7 @@ live in the SM's row of ``sms`` (FREE_x: head of the free list, USED_x: records 
 from __future__ import annotations
 
 from gpusim.model.compiled import inner
+from gpusim.model.prefetch import prefetch
 
 # ``flights`` int64[sms, n, 4], an instruction in flight: lines it wants; owner (below); its warp's age;
 # cycle at which its latest part was there
@@ -82,7 +83,9 @@ def take(pool, sm, heads, free, used):
     """A free record's index; ``heads[sm, free]`` and ``heads[sm, used]`` are the pool's state."""
     index = heads[sm, free]
     if index:
-        heads[sm, free] = pool[sm, index, 0]
+        following = pool[sm, index, 0]
+        heads[sm, free] = following
+        prefetch(pool, (sm, following, 0))
         return index
     heads[sm, used] += 1
     return heads[sm, used]

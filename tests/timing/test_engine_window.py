@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hand_traces import Asm, build, small_gpu
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gpusim.engine.arena import Arena
 from gpusim.engine.gpu import simulate
+from gpusim.engine.inbox import Inbox
 from gpusim.engine.memory import L2Part
 from gpusim.engine.window import Conductor
 from gpusim.errors import DeadlockError, LaunchError, TraceFormatError, UsageError
@@ -108,6 +111,38 @@ def test_a_path_without_instructions_is_refused():
         simulate(trace, small_gpu())
 
 
+def test_a_block_may_outlive_the_chunks_behind_its_own():
+    asm = Asm()
+    for i in range(12):
+        asm.load(lambda b, w, i=i: ((1 << 30) + (i << 20) * (b == 0), 4), wait_mask=1)
+    trace = build(asm.exit(wait_mask=1), blocks=30, blocks_per_chunk=2, shared_bytes=200 * 1024)
+    starts, ends = simulate(trace, small_gpu(sm_count=2)).launches[0].block_times.T[:2]
+    assert ends[0] > ends[8] and (ends > starts).all()
+
+
+MESSAGE = np.dtype([("time", "<i8"), ("sequence", "<i4"), ("sm", "<i2"), ("kind", "<i2")])
+
+
+@given(st.lists(st.lists(st.tuples(st.integers(0, 9000), st.integers(0, 3)), max_size=30), max_size=6), st.data())
+def test_an_inbox_merges_what_comes_in_the_total_order(batches, data):
+    inbox, held, sequence = Inbox(MESSAGE, (("sm", 12), ("sequence", 20))), [], 0
+    for batch in batches:
+        rows = np.zeros(len(batch), MESSAGE)
+        for row, (time, sm) in zip(rows, batch, strict=True):
+            row["time"], row["sm"], row["sequence"], sequence = time, sm, sequence, sequence + 1
+        inbox.add(rows)
+        held += rows.tolist()
+        held.sort(key=lambda row: (row[0], row[2], row[1]))
+        assert inbox.next_tick() == (held[0][0] if held else NEVER)
+        if data.draw(st.booleans()):
+            assert inbox.ordered().tolist() == held
+            taken = data.draw(st.integers(0, len(held)))
+            inbox.drop(taken)
+            del held[:taken]
+        assert len(inbox) == len(held)
+    assert inbox.ordered().tolist() == held
+
+
 def test_arena_reuses_the_place_of_finished_chunks():
     asm = Asm().load(lambda b, w: ((1 << 30) + b * 128, 4)).exit(wait_mask=1)
     trace = build(asm, blocks=400, blocks_per_chunk=10)
@@ -117,8 +152,7 @@ def test_arena_reuses_the_place_of_finished_chunks():
         live = arena.add(chunk)
         rows = arena.tables.accesses[live.accesses : live.accesses + len(chunk.accesses)]
         np.testing.assert_array_equal(rows[:, 0], chunk.accesses["address"].astype(np.int64))
-        for _ in range(chunk.blocks):
-            arena.finish_block(live)
+        arena.free(live)
         sizes.add(tuple(len(table) for table in arena.tables))
     assert len(sizes) == 1
 
