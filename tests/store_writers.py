@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import select
 import signal
 import struct
 import sys
@@ -22,9 +23,9 @@ from store_examples import example_launch, example_row
 from gpusim.store import open_store
 
 ACKNOWLEDGEMENT = struct.Struct("<qq")  # number of the run, rows of it that have been committed
-MOST_SECONDS_TO_LIVE = 0.04
+MOST_SECONDS_TO_LIVE = 0.03
 #: One transaction of so many launches spans many pages of the file: a torn one would show.
-LAUNCHES_AT_ONCE = 100
+LAUNCHES_AT_ONCE = 40
 
 
 def child(work) -> int:
@@ -73,9 +74,11 @@ def kill(where: str, kills: int, writers: int, seed: int) -> dict[int, int]:
     os.set_blocking(heard, False)
     alive: list[int] = []
     promised: dict[int, int] = {}
-    for _ in range(kills):
+    for number in range(kills):
         while len(alive) < writers:
             alive.append(child(lambda: write_until_killed(where, told)))
+        if number % 2:  # however slow the machine, half of the kills come after something was kept
+            select.select([heard], [], [])
         time.sleep(chance.uniform(0.0, MOST_SECONDS_TO_LIVE))
         victim = alive.pop(chance.randrange(len(alive)))
         os.kill(victim, signal.SIGKILL)

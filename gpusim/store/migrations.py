@@ -12,10 +12,17 @@ from collections.abc import Callable
 from sqlalchemy import Connection, inspect, text
 
 from gpusim.errors import StoreError, StoreFormatError
-from gpusim.store.schema import APPLICATION_ID, VERSION, gpusim_store, metadata
+from gpusim.store.schema import APPLICATION_ID, VERSION, documents, gpus, gpusim_store, metadata
+
+
+
+def _add_gpus_and_documents(connection: Connection) -> None:
+    """1 to 2: runs gain documents, and the figures of GPUs are kept."""
+    metadata.create_all(connection, tables=[gpus, documents])
+
 
 #: Version -> the step that leads from it to the next one.
-STEPS: dict[int, Callable[[Connection], None]] = {}
+STEPS: dict[int, Callable[[Connection], None]] = {1: _add_gpus_and_documents}
 _VERSION_TABLE = gpusim_store.name
 
 

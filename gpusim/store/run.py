@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,11 +45,14 @@ class RunInfo:
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A run with its rows: ``launches`` simulated, ``measurements`` of silicon, in the order of saving."""
+    """A run with its rows: ``launches`` simulated, ``measurements`` of silicon, in the order of saving; ``documents``
+    kind -> the newest of that kind; ``gpus`` a launch's ``gpu_hash`` -> the machine's figures by dotted key."""
 
     info: RunInfo
     launches: tuple[SimulatedLaunch, ...] = field(repr=False)
     measurements: tuple[SiliconRow, ...] = field(repr=False)
+    documents: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    gpus: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
 
 
 def checked_name(name: str) -> str:
@@ -141,12 +144,27 @@ def read_measurement(row: RowMapping) -> SiliconRow:
         raise StoreFormatError(f"run {row['run_id']}, measurement {row['id']}: {error}") from None
 
 
+def read_documents(rows: Iterable[RowMapping]) -> dict[str, Any]:
+    """Kind -> content of the rows of ``documents`` of one run; later ones stand for earlier ones."""
+    found = {}
+    for row in rows:
+        where = f"run {row['run_id']}, document {row['id']}"
+        found[_text(where, "kind", row["kind"])] = _json(where, "content", row["content"], object)
+    return found
+
+
+def read_gpu(row: RowMapping) -> dict[str, Any]:
+    """The figures of a row of ``gpus``, by dotted key."""
+    return _json(f"GPU {row['hash']}", "figures", row["figures"], dict)
+
+
 def _json(where: str, column: str, text: object, kind: type) -> Any:
     try:
         value = json.loads(text)  # type: ignore[arg-type]
+        fits = isinstance(value, kind)
     except (TypeError, ValueError, RecursionError):
-        value = None
-    if not isinstance(value, kind):
+        fits = False
+    if not fits:
         raise StoreFormatError(f"{where}: damaged: its {column} are {text!r:.60}")
     return value
 

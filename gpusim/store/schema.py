@@ -1,6 +1,7 @@
 """The tables of the store, as they are in the version of the schema that this gpusim writes.
 
-Mental model: a run has launches (simulated) and measurements (of silicon). What is looked for or sorted by is a
+Mental model: a run has launches (simulated), measurements (of silicon) and documents (what a command wants to find
+again, such as the verdicts of a comparison); the figures of each GPU stand once, under their hash. What is looked for or sorted by is a
 column; the rest is JSON text, so that a new counter needs no new schema; the attribution to instructions, the only
 large thing, is a compressed blob. :mod:`gpusim.store.migrations` brings an older store here.
 """
@@ -11,7 +12,7 @@ from sqlalchemy import BigInteger, Column, Float, ForeignKey, Integer, LargeBina
 
 #: SQLite's application_id of a gpusim store ("gpsm"), so that no other program's database is taken for one.
 APPLICATION_ID = 0x6770736D
-VERSION = 1
+VERSION = 2
 
 metadata = MetaData()
 # SQLite keeps an integer primary key in 64 bits already, and only INTEGER may count up by itself.
@@ -75,4 +76,22 @@ measurements = Table(
     Column("cubin_hash", Text, nullable=False, index=True),
     Column("method", Text, nullable=False),
     Column("row", Text, nullable=False),  # JSON of gpusim.silicon.row.SiliconRow
+)
+
+#: Since version 2. The figures of every GPU that a launch names, so that two runs' machines can be laid side by side.
+gpus = Table(
+    "gpus",
+    metadata,
+    Column("hash", Text, primary_key=True),
+    Column("figures", Text, nullable=False),  # JSON: {dotted key: value}
+)
+
+#: Since version 2.
+documents = Table(
+    "documents",
+    metadata,
+    Column("id", _KEY, primary_key=True, autoincrement=True),
+    _parent(),
+    Column("kind", Text, nullable=False),
+    Column("content", Text, nullable=False),  # JSON
 )

@@ -21,13 +21,15 @@ from types import TracebackType
 from typing import Any
 
 from sqlalchemy import Connection, delete, func, select, text
+from sqlalchemy.dialects import postgresql, sqlite
 
 from gpusim import __version__
 from gpusim.errors import StoreError, UnknownRunError
+from gpusim.gpus.spec import GpuSpec
 from gpusim.silicon.row import SiliconRow
 from gpusim.store.connection import may_write, open_engine, transaction, translating
 from gpusim.store.environment import environment, host_hash
-from gpusim.store.hashes import model_hash
+from gpusim.store.hashes import gpu_hash, gpu_values, model_hash
 from gpusim.store.launch import SimulatedLaunch
 from gpusim.store.location import VARIABLE, store_name, store_url
 from gpusim.store.migrations import migrate, refuse_old, stored_version
@@ -35,13 +37,15 @@ from gpusim.store.run import (
     RunInfo,
     StoredRun,
     checked_name,
+    read_documents,
+    read_gpu,
     read_info,
     read_launch,
     read_measurement,
     write_launch,
     write_measurement,
 )
-from gpusim.store.schema import launches, measurements, runs
+from gpusim.store.schema import documents, gpus, launches, measurements, runs
 
 OPEN, FINISHED, FAILED = "open", "finished", "failed"
 
@@ -66,6 +70,17 @@ class RunWriter:
     def add_measurements(self, rows: Iterable[SiliconRow]) -> None:
         """Keep measurements, all or none of them."""
         self._add(measurements, [write_measurement(self.id, row) for row in rows])
+
+    def add_document(self, kind: str, content: Any) -> None:
+        """Keep a value that JSON can hold, to be found again as ``documents[kind]`` of the loaded run."""
+        self._add(documents, [{"run_id": self.id, "kind": kind, "content": json.dumps(content, allow_nan=False)}])
+
+    def add_gpu(self, spec: GpuSpec) -> None:
+        """Keep the figures of a machine that launches of this run name by its hash."""
+        row = {"hash": gpu_hash(spec), "figures": json.dumps(gpu_values(spec))}
+        with self._store.writing() as connection:
+            insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+            connection.execute(insert(gpus).values(row).on_conflict_do_nothing())
 
     def _add(self, table: Any, rows: list[dict[str, Any]]) -> None:
         if rows:
@@ -132,10 +147,14 @@ class Store:
         """The run that :meth:`find_run` finds, with its rows."""
         with self.reading() as connection:
             info = self._find(connection, str(key))
+            rows = tuple(map(read_launch, _rows(connection, launches, info.id)))
+            machines = select(gpus).where(gpus.c.hash.in_({row.gpu_hash for row in rows}))
             return StoredRun(
                 info,
-                tuple(map(read_launch, _rows(connection, launches, info.id))),
+                rows,
                 tuple(map(read_measurement, _rows(connection, measurements, info.id))),
+                read_documents(_rows(connection, documents, info.id)),
+                {row["hash"]: read_gpu(row) for row in connection.execute(machines).mappings()},
             )
 
     def delete_runs(self, numbers: Iterable[int]) -> int:

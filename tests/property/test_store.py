@@ -51,8 +51,14 @@ def test_a_run_comes_back_as_it_was(store):
         run.add_launches(launches[:1])
         run.add_launches(launches[1:])
         run.add_measurements(rows)
+        run.add_document("comparison", {"old": 1})
+        run.add_document("comparison", [{"verdict": "SAME", "percent": 0.25}, None])
+        run.add_gpu(load_gpu("h200"))
+        run.add_gpu(replace(load_gpu("h200"), name="again"))
     kept = store.load_run("base")
     assert kept == store.load_run(run.id)
+    assert kept.documents == {"comparison": [{"verdict": "SAME", "percent": 0.25}, None]}
+    assert kept.gpus == {}, "only of the machines that its launches ran on"
     assert list(kept.launches) == launches and list(kept.measurements) == rows
     info = kept.info
     assert (info.name, info.state, info.command, info.arguments) == (
@@ -62,6 +68,17 @@ def test_a_run_comes_back_as_it_was(store):
     assert info.environment["numba"] and info.gpusim_version and len(info.model_hash) == 64
     assert info.started <= info.finished
     assert store.list_runs() == [info] and store.damage() == ""
+
+
+def test_the_figures_of_a_machine_come_back_by_its_hash(store):
+    spec = load_gpu("h200")
+    with store.new_run("base", command="simulate") as run:
+        run.add_gpu(spec)
+        run.add_launches([replace(example_launch(), gpu_hash=gpu_hash(spec))])
+    figures = store.load_run("base").gpus[gpu_hash(spec)]
+    assert figures["l2.hit_latency_ns"] == spec.l2.hit_latency_ns
+    assert figures["pipes.fma.interval_cycles"] == spec.pipes["fma"].interval_cycles
+    assert figures["capability"] == [9, 0] and "name" not in figures
 
 
 def test_a_name_stands_for_its_newest_finished_run(store):
