@@ -37,6 +37,14 @@ def pytest_configure():
         row_counter.install(Path(folder).resolve())
 
 
+@pytest.fixture(autouse=True, scope="session")
+def own_store(tmp_path_factory):
+    """No test finds, or writes into, the runs that the user has kept."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GPUSIM_STORE", str(tmp_path_factory.mktemp("store") / "store.sqlite"))
+        yield
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes():
     """Before the workers of ``pytest -n`` start: compile emulator and engine side by side, once, through

@@ -20,7 +20,8 @@ from contextlib import suppress
 
 from store_examples import example_launch, example_row
 
-from gpusim.store import open_store
+from gpusim.store import model_hash, open_store
+from gpusim.store.environment import environment
 
 ACKNOWLEDGEMENT = struct.Struct("<qq")  # number of the run, rows of it that have been committed
 MOST_SECONDS_TO_LIVE = 0.03
@@ -99,6 +100,7 @@ def _listen(heard: int, promised: dict[int, int]) -> None:
 
 
 if __name__ == "__main__":
+    environment(), model_hash()  # looked up once, not by every child
     mode, where, *numbers = sys.argv[1:]
     if mode == "many":
         sys.exit(many(where, *map(int, numbers)))

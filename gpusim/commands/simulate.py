@@ -15,13 +15,15 @@ from gpusim.engine.result import Result
 from gpusim.errors import UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
-from gpusim.gpus.spec import GpuSpec
+from gpusim.regress.again import REQUEST, simulation_request
 from gpusim.report import summary
 from gpusim.report.attribution import Share, by_instruction, by_line
 from gpusim.report.saved import result_document, save_result
 from gpusim.report.tables import format_records
 from gpusim.report.timeline import write_timeline
-from gpusim.suite import capture_case, make_case, parse_request
+from gpusim.source import NamedTrace, launch_records, open_source
+from gpusim.store import open_store
+from gpusim.store.run import checked_name
 from gpusim.trace.record import Trace
 from gpusim.why.explain import Explanation, explain, least_cycles
 
@@ -60,6 +62,11 @@ ATTRIBUTIONS = {"instruction": by_instruction, "line": by_line}
     type=click.Path(dir_okay=False, path_type=Path),
     help="Keep the result as JSON, for `gpusim report`.",
 )
+@click.option(
+    "--save-run",
+    metavar="NAME",
+    help="Keep the run in the store under NAME, for `gpusim regress` and `gpusim runs`.",
+)
 @format_option()
 def simulate(
     sources: tuple[str, ...],
@@ -72,6 +79,7 @@ def simulate(
     why: bool,
     timeline: Path | None,
     save: Path | None,
+    save_run: str | None,
     form: str,
 ) -> None:
     """Predict the cycles of SOURCEs: trace files, or kernels of the suite as NAME[:axis=value,...].
@@ -86,17 +94,22 @@ def simulate(
       gpusim simulate saxpy --gpu h200 --set l2.hit_latency_ns=60
       gpusim simulate transpose --by line
       gpusim simulate matmul_tiled --why --save result.json --timeline timeline.json.gz
+      gpusim simulate softmax gelu --save-run before && gpusim regress before now
     """
     for path in (timeline, save):
         if path is not None and not path.parent.is_dir():  # before the work, not after it
             raise UsageError(f"there is no folder {path.parent} to write {path.name} into")
+    if save_run is not None:
+        checked_name(save_run)
     spec = override_gpu(load_gpu(gpu), settings)
     compiling = start_compiling_engine()
-    timed, before = [], [Trace.load(path) for path in warm]
-    for source in sources:
-        traces, preparation = _traces(source, spec, small)
-        timed += traces
-        before += preparation
+    named: list[NamedTrace] = []
+    before = [Trace.load(path) for path in warm]
+    for text in sources:
+        source = open_source(text, spec, small=small)
+        named += source.timed
+        before += source.warm
+    timed = [launch.trace for launch in named]
     if compiling is not None:
         compiling.wait()
     result = simulate_traces(timed, spec, warm=tuple(before), samples=bool(timeline or save))
@@ -107,6 +120,8 @@ def simulate(
         least = explanation.least_cycles
     else:
         least = least_cycles(timed, spec, cold=not before) if bounds or save else {}
+    if save_run is not None:
+        _keep(save_run, result, named, simulation_request(sources, gpu, settings, warm, small))
     if timeline is not None:
         write_timeline(result, timeline)
     if save is not None:
@@ -114,19 +129,14 @@ def simulate(
     _print(result, least if bounds or why else {}, shares, explanation, form)
 
 
-def _traces(source: str, spec: GpuSpec, small: bool) -> tuple[list[Trace], list[Trace]]:
-    """(timed traces, warming traces) of a trace file or a suite kernel."""
-    path = Path(source)
-    if path.is_file():
-        return [Trace.load(path)], []
-    if path.suffix or path.parent != Path("."):
-        raise UsageError(f"there is no trace file {source}")
-    name, shape = parse_request(source)
-    launches = capture_case(make_case(name, shape, spec, small=small), spec)
-    return (
-        [launch.trace for launch in launches if launch.timed],
-        [launch.trace for launch in launches if not launch.timed],
-    )
+def _keep(name: str, result: Result, timed: list[NamedTrace], request: dict[str, Any]) -> None:
+    """Keep the run in the store, with what it takes to simulate it again."""
+    arguments = [*request["sources"], "--gpu", request["gpu"], *(f"--set={text}" for text in request["settings"])]
+    with open_store() as store, store.new_run(name, command="simulate", arguments=arguments) as run:
+        run.add_gpu(result.spec)
+        run.add_launches(launch_records(result, timed))
+        run.add_document(REQUEST, request)
+    click.echo(f"kept as run {run.id}, {name}, in {store.name}", err=True)
 
 
 def _print(

@@ -9,6 +9,7 @@ import hashlib
 import importlib.metadata
 import os
 import platform
+from functools import lru_cache
 
 #: Packages whose version can move a capture or a simulation.
 PACKAGES = ("numba", "numpy", "llvmlite", "simpy", "numba-cuda", "nvidia-nvjitlink", "nvidia-cuda-nvdisasm")
@@ -20,6 +21,7 @@ def host_hash() -> str:
     return hashlib.sha256(platform.node().encode()).hexdigest()[:HOST_HASH_DIGITS]
 
 
+@lru_cache(maxsize=1)
 def environment() -> dict[str, str]:
     """Name -> version of Python, of the packages that matter and are there, of the platform; and its cores."""
     facts = {"python": platform.python_version(), "system": platform.system(), "machine": platform.machine()}

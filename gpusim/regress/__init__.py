@@ -1,0 +1,1 @@
+"""Old against new: the same launches twice, and where their difference comes from."""

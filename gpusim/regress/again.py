@@ -1,0 +1,58 @@
+"""A kept run simulated once more, exactly as it was asked for: yesterday's gpusim against today's.
+
+Mental model: ``simulate --save-run`` keeps beside the results what was asked (sources, shapes, GPU); this file writes
+that request down and carries it out again. Trace files are read again from where they lay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from gpusim.errors import StoreFormatError, UsageError
+from gpusim.gpus.load import load_gpu
+from gpusim.gpus.override import override_gpu
+from gpusim.gpus.spec import GpuSpec
+from gpusim.regress.side import Side, simulated
+from gpusim.source import open_source
+from gpusim.store.run import StoredRun
+from gpusim.trace.record import Trace
+
+#: The kind of document that a request is kept as.
+REQUEST = "simulate"
+_TEXTS = ("sources", "settings", "warm")
+
+
+def simulation_request(
+    sources: Sequence[str], gpu: str, settings: Sequence[str], warm: Sequence[Path], small: bool
+) -> dict[str, Any]:
+    """What ``gpusim simulate`` was asked, as JSON can hold it."""
+    return {
+        "sources": list(sources),
+        "gpu": gpu,
+        "settings": list(settings),
+        "warm": [str(path) for path in warm],
+        "small": small,
+    }
+
+
+def run_again(run: StoredRun, gpu: str | None, settings: Sequence[str]) -> Side:
+    """What ``run`` asked for, simulated now; on ``gpu`` and with ``settings`` where they are given."""
+    where = f"run {run.info.id}"
+    request = run.documents.get(REQUEST)
+    if request is None:
+        raise UsageError(f"{where} was kept by `gpusim {run.info.command}`, not by simulate: it cannot be run again")
+    if not isinstance(request, dict) or not all(_is_texts(request.get(name)) for name in _TEXTS):
+        raise StoreFormatError(f"{where}: damaged: its request is {request!r:.60}")
+    if gpu is None:
+        gpu, settings = str(request.get("gpu")), [*request["settings"], *settings]
+    spec = override_gpu(load_gpu(gpu), settings)
+    sources = [open_source(text, spec, small=request.get("small") is True) for text in request["sources"]]
+    named = [launch for source in sources for launch in source.timed]
+    warm = [Trace.load(path) for path in request["warm"]] + [trace for source in sources for trace in source.warm]
+    return Side("now", simulated(named, warm, spec))
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(text, str) for text in value)

@@ -1,0 +1,96 @@
+"""Which figures of the GPU changed, and what each of them is worth, found by simulating.
+
+Mental model: the old machine is turned into the new one a figure at a time, in the order of the GPU's description, and
+the launches are simulated after each step; a step's cycles are its worth, given the steps before it, and the steps
+add up to the whole difference exactly. Another order would split an interaction of two figures differently. Where more
+than :data:`MOST_STEPS` figures differ, they go section by section (all of ``l2`` at once).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from gpusim.engine.gpu import simulate
+from gpusim.errors import GpusimError
+from gpusim.gpus.spec import GpuSpec
+from gpusim.regress.side import Experiment
+
+MOST_STEPS = 12
+
+
+@dataclass(frozen=True)
+class FigureChange:
+    """A figure of the GPU that differs; a side that has no such figure has None."""
+
+    key: str
+    base: Any
+    head: Any
+
+
+@dataclass(frozen=True)
+class Step:
+    """What came of changing the figures of ``what`` (a key, or a section of them), after the steps before it."""
+
+    what: str
+    changes: tuple[FigureChange, ...]
+    cycles: int
+
+
+def differing(base: Mapping[str, Any], head: Mapping[str, Any]) -> tuple[FigureChange, ...]:
+    """The figures that differ, in the order of the description; none where a side's are not known."""
+    if not base or not head:
+        return ()
+    keys = {**base, **head}
+    return tuple(FigureChange(key, base.get(key), head.get(key)) for key in keys if base.get(key) != head.get(key))
+
+
+def steps(
+    old: GpuSpec, experiment: Experiment, base_cycles: int, changes: tuple[FigureChange, ...],
+    progress: Callable[[str], None],
+) -> tuple[Step, ...]:  # fmt: skip
+    """The launch of ``experiment`` (on the new machine) simulated on the way there from the ``old`` one, on which it
+    takes ``base_cycles``. Empty where a machine on the way cannot run the launch."""
+    groups = _groups(changes)
+    done, spec, cycles = [], old, base_cycles
+    for number, (what, group) in enumerate(groups, 1):
+        spec = _with(spec, experiment.spec, group)
+        try:
+            after = cycles_on(replace(experiment, spec=spec))
+        except GpusimError:
+            return ()
+        progress(f"[{number}/{len(groups)}] {what}: {after} cycles")
+        done.append(Step(what, tuple(group), after - cycles))
+        cycles = after
+    return tuple(done)
+
+
+def cycles_on(experiment: Experiment) -> int:
+    """Cycles of the experiment's launch on its machine."""
+    result = simulate(experiment.traces, experiment.spec, warm=experiment.warm)
+    return int(result.launches[experiment.index].cycles)
+
+
+def _groups(changes: tuple[FigureChange, ...]) -> list[tuple[str, list[FigureChange]]]:
+    by: dict[str, list[FigureChange]] = {}
+    for change in changes:
+        by.setdefault(change.key if len(changes) <= MOST_STEPS else change.key.partition(".")[0], []).append(change)
+    return list(by.items())
+
+
+def _with(spec: GpuSpec, target: GpuSpec, changes: list[FigureChange]) -> GpuSpec:
+    """``spec`` with those figures of ``target``."""
+    for change in changes:
+        section, _, rest = change.key.partition(".")
+        if not rest:
+            spec = replace(spec, **{section: getattr(target, section)})
+        elif isinstance(getattr(spec, section), dict):
+            name, _, field = rest.partition(".")
+            pipes = dict(getattr(spec, section))
+            pipes[name] = replace(pipes[name], **{field: asdict(getattr(target, section)[name])[field]})
+            spec = replace(spec, **{section: pipes})
+        else:
+            value = getattr(getattr(target, section), rest)
+            spec = replace(spec, **{section: replace(getattr(spec, section), **{rest: value})})
+    return spec

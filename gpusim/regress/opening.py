@@ -1,0 +1,131 @@
+"""What the command line calls BASE and HEAD, made into a :class:`Side`.
+
+Mental model: a text names, in this order, what lies there (a result file, a trace, a folder of traces), a kept run, or
+a kernel of the suite; ``run:NAME`` and ``kernel:NAME`` say which where both exist, and ``now`` is the other side's
+run simulated again. Traces of a folder are simulated each on a machine of its own, so that one that changed does not
+move the others; a kernel's launches follow each other on one machine, as ``gpusim simulate`` has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gpusim.errors import NoDataError, UsageError
+from gpusim.gpus.load import load_gpu
+from gpusim.gpus.override import override_gpu
+from gpusim.gpus.spec import GpuSpec
+from gpusim.regress.again import run_again
+from gpusim.regress.result_file import read_result
+from gpusim.regress.side import Item, Side, simulated
+from gpusim.source import NamedTrace, open_source
+from gpusim.store import Store, StoredRun
+from gpusim.suite import kernel_names
+from gpusim.trace.record import Trace
+
+NOW = "now"
+DEFAULT_GPU = "h200"
+_RUN, _KERNEL = "run:", "kernel:"
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The GPU of a side as the command line has it: a name or file (None: not said), and settings."""
+
+    gpu: str | None = None
+    settings: tuple[str, ...] = ()
+
+    def spec(self) -> GpuSpec:
+        """The GPU, DEFAULT_GPU if none was said."""
+        return override_gpu(load_gpu(self.gpu or DEFAULT_GPU), self.settings)
+
+    @property
+    def said(self) -> bool:
+        return self.gpu is not None or bool(self.settings)
+
+
+def open_sides(
+    base: str, head: str, machines: tuple[Machine, Machine], store: Store, progress: Progress, *, small: bool = False
+) -> tuple[Side, Side]:
+    """BASE and HEAD; either may be ``now`` if the other is a kept run. Raises UsageError for what names nothing, and
+    as capturing and simulating do."""
+    if base == NOW and head == NOW:
+        raise UsageError("now against now compares nothing: name a kept run on one side")
+    if base == NOW:
+        second = _open(head, machines[1], store, progress, small)
+        return _again(head, machines[0], store, progress), second
+    first = _open(base, machines[0], store, progress, small)
+    if head == NOW:
+        return first, _again(base, machines[1], store, progress)
+    return first, _open(head, machines[1], store, progress, small)
+
+
+def _again(text: str, machine: Machine, store: Store, progress: Progress) -> Side:
+    if _kind(text, store) != "run":
+        raise UsageError(f"{NOW} simulates a kept run again, but {text} is none; see gpusim runs list")
+    progress(f"simulating again what {text} has")
+    return run_again(store.load_run(text.removeprefix(_RUN)), machine.gpu, machine.settings)
+
+
+def _open(text: str, machine: Machine, store: Store, progress: Progress, small: bool) -> Side:
+    kind = _kind(text, store)
+    if kind in ("run", "result") and machine.said:
+        raise UsageError(f"{text} is a kept result: its GPU is what it was simulated on; leave out --gpu and --set for it")
+    if kind == "run":
+        return _kept(text, store.load_run(text.removeprefix(_RUN)))
+    if kind == "result":
+        return Side(text, read_result(Path(text)))
+    if kind == "folder":
+        return _folder(Path(text), machine.spec(), progress)
+    progress(f"simulating {text}")
+    spec = machine.spec()
+    source = open_source(text.removeprefix(_KERNEL), spec, small=small)
+    return Side(text, simulated(source.timed, source.warm, spec))
+
+
+def _kind(text: str, store: Store) -> str:
+    """run, result, folder, trace or kernel."""
+    if text.startswith(_RUN):
+        return "run"
+    if text.startswith(_KERNEL):
+        return "kernel"
+    path = Path(text)
+    if path.is_dir():
+        return "folder"
+    if path.is_file():
+        return "result" if path.suffix == ".json" else "trace"
+    is_kernel = text.partition(":")[0] in kernel_names()
+    is_run = text.isdecimal() or any(info.name == text for info in store.list_runs())
+    if is_run and is_kernel:
+        raise UsageError(f"{text} is both a kept run and a kernel of the suite: write {_RUN}{text} or {_KERNEL}{text}")
+    if is_run:
+        return "run"
+    if is_kernel or ":" in text:
+        return "kernel"
+    raise UsageError(
+        f"{text} is no file, no folder of traces, no run in {store.name} and no kernel of the suite "
+        "(see gpusim runs list, gpusim kernels list)"
+    )
+
+
+def _kept(text: str, run: StoredRun) -> Side:
+    items = tuple(
+        Item(record, "", run.gpus.get(record.gpu_hash, {}), run.info.model_hash) for record in run.launches
+    )
+    return Side(text, items, run.measurements)
+
+
+def _folder(path: Path, spec: GpuSpec, progress: Progress) -> Side:
+    files = sorted(path.rglob("*.trace"))
+    if not files:
+        raise NoDataError(f"{path}: no file in this folder ends in .trace")
+    items = []
+    for number, file in enumerate(files, 1):
+        name = file.relative_to(path).as_posix()
+        progress(f"[{number}/{len(files)}] simulating {file}")
+        trace = Trace.load(file)
+        (item,) = simulated((NamedTrace(trace, trace.launch.kernel),), (), spec)
+        items.append(replace(item, file=name))
+    return Side(str(path), tuple(items), folder=True)

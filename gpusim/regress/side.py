@@ -1,0 +1,69 @@
+"""One side of a comparison of old and new: launches with their results and, where they are at hand, their traces.
+
+Mental model: BASE and HEAD may be a kept run, a result file, a folder of traces, a trace or a kernel of the suite;
+each becomes a list of items of one form. What was simulated here and now carries traces, so that more can be asked of
+it (what would it have cost on the other GPU?); what was kept carries its result alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpusim.engine.gpu import simulate
+from gpusim.gpus.spec import GpuSpec
+from gpusim.silicon.row import SiliconRow
+from gpusim.source import NamedTrace, launch_records
+from gpusim.store.hashes import gpu_values, model_hash
+from gpusim.store.launch import SimulatedLaunch
+from gpusim.trace.record import Trace
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What it takes to simulate an item again on a changed machine: the launches of its machine in order, which of
+    them it is, and the launches that warm the caches."""
+
+    traces: tuple[Trace, ...]
+    index: int
+    warm: tuple[Trace, ...]
+    spec: GpuSpec
+
+
+@dataclass(frozen=True)
+class Item:
+    """A launch of a side. ``file``: the trace's file name within a folder, else empty. ``figures``: the GPU's, by
+    dotted key, where they are known. ``model``: hash of the gpusim that simulated it, where known."""
+
+    record: SimulatedLaunch
+    file: str = ""
+    figures: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    model: str = ""
+    experiment: Experiment | None = field(default=None, repr=False)
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """What pairs it with a launch of the other side."""
+        return self.record.kernel, self.record.shape, self.record.launch
+
+
+@dataclass(frozen=True)
+class Side:
+    """``label`` is what the command line called it. ``measurements`` are a kept run's."""
+
+    label: str
+    items: tuple[Item, ...]
+    measurements: tuple[SiliconRow, ...] = ()
+    folder: bool = False
+
+
+def simulated(named: Sequence[NamedTrace], warm: Sequence[Trace], spec: GpuSpec) -> tuple[Item, ...]:
+    """The items of ``named``, simulated by this gpusim in this order, after ``warm``, on one machine."""
+    traces = tuple(launch.trace for launch in named)
+    result = simulate(traces, spec, warm=tuple(warm))
+    figures = gpu_values(spec)
+    return tuple(
+        Item(record, "", figures, model_hash(), Experiment(traces, index, tuple(warm), spec))
+        for index, record in enumerate(launch_records(result, named))
+    )

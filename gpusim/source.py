@@ -1,0 +1,82 @@
+"""What a command line calls SOURCE: a trace file, or a kernel of the suite as NAME[:axis=value,...].
+
+Mental model: a source gives launches to time, each with the name, shape and index by which its result is found again
+(in the store, in another run, among measurements), and launches that only warm the caches before them. A trace file
+knows no shape: it goes by its function's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpusim.engine.result import Result
+from gpusim.errors import UsageError
+from gpusim.gpus.spec import GpuSpec
+from gpusim.store.hashes import trace_hash
+from gpusim.store.launch import SimulatedLaunch, launch_record
+from gpusim.suite import capture_case, complete_shape, make_case, parse_request, shape_text
+from gpusim.trace.record import Trace
+
+
+@dataclass(frozen=True)
+class NamedTrace:
+    """A launch to time: ``kernel`` and ``shape`` as :class:`gpusim.silicon.row.SiliconRow` has them, and its index
+    among the timed launches of its source that are called so."""
+
+    trace: Trace
+    kernel: str
+    shape: str = ""
+    launch: int = 0
+
+
+@dataclass(frozen=True)
+class Source:
+    """``timed`` launches in order, and the ``warm`` ones that come before them."""
+
+    timed: tuple[NamedTrace, ...]
+    warm: tuple[Trace, ...] = ()
+
+
+def open_source(text: str, spec: GpuSpec, *, small: bool = False) -> Source:
+    """The launches of ``text``; a kernel of the suite is captured for ``spec``, from its ``small`` shape if asked to."""
+    path = Path(text)
+    if path.is_file():
+        trace = Trace.load(path)
+        return Source((NamedTrace(trace, trace.launch.kernel),))
+    if path.suffix or path.parent != Path("."):
+        raise UsageError(f"there is no trace file {text}")
+    name, shape = parse_request(text)
+    whole = shape_text(complete_shape(name, shape, spec, small=small))
+    launches = capture_case(make_case(name, shape, spec, small=small), spec)
+    timed = [launch.trace for launch in launches if launch.timed]
+    return Source(
+        tuple(NamedTrace(trace, name, whole, index) for index, trace in enumerate(timed)),
+        tuple(launch.trace for launch in launches if not launch.timed),
+    )
+
+
+def launch_records(
+    result: Result, named: Sequence[NamedTrace], least_cycles: Iterable[dict[str, float]] = ()
+) -> list[SimulatedLaunch]:
+    """What a store keeps of ``result``, the simulation of ``named`` in this order. Launches of equal names are
+    numbered on. ``least_cycles``: lower bounds, launch by launch."""
+    bounds = list(least_cycles) or [{}] * len(named)
+    seen: dict[tuple[str, str], int] = {}
+    records = []
+    for launch, what, least in zip(result.launches, named, bounds, strict=True):
+        key = (what.kernel, what.shape)
+        number = seen[key] = seen.get(key, -1) + 1
+        records.append(
+            launch_record(
+                launch,
+                result.spec,
+                kernel=what.kernel,
+                shape=what.shape,
+                launch=number,
+                trace_hash=trace_hash(what.trace),
+                least_cycles=least,
+            )
+        )
+    return records

@@ -1,0 +1,194 @@
+"""Is a planted regression found, and laid at the door of the instruction, line, unit or figure that has it?"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from numba import cuda, float32
+
+import gpusim
+from gpusim import cli
+
+N = 32
+
+
+def transpose_kernel(pitch: int):
+    """A block transposes a tile through shared memory whose rows lie ``pitch`` words apart."""
+
+    @cuda.jit
+    def transpose(a, out):
+        tile = cuda.shared.array((N, pitch), float32)
+        x, y = cuda.threadIdx.x, cuda.threadIdx.y
+        for row in range(y, N, 8):
+            tile[row, x] = a[row, x]
+        cuda.syncthreads()
+        for row in range(y, N, 8):
+            out[row, x] = tile[x, row]
+
+    return transpose
+
+
+TILE_READ = "out[row, x] = tile[x, row]"
+
+
+@pytest.fixture
+def shell(capsys, tmp_path, monkeypatch):
+    """Run a command in an empty folder with a store of its own: (exit code, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GPUSIM_STORE", str(tmp_path / "store.sqlite"))
+
+    def run(*arguments: str):
+        code = cli.run(arguments)
+        out = capsys.readouterr()
+        return code, out.out, out.err
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def builds(tmp_path_factory) -> Path:
+    """Two folders of traces: ``old`` without bank conflicts, ``new`` with 32 lanes on a bank; one file stays."""
+    folder = tmp_path_factory.mktemp("builds")
+    a = np.arange(N * N, dtype=np.float32).reshape(N, N)
+    for name, pitch in (("old", N + 1), ("new", N)):
+        (folder / name).mkdir()
+        out = np.zeros_like(a)
+        gpusim.capture(transpose_kernel(pitch), 1, (N, 8), (a, out), to=folder / name / "transpose.trace")
+        assert (out == a.T).all()
+        gpusim.capture(transpose_kernel(N + 1), 1, (N, 8), (a, out), to=folder / name / "same.trace")
+    return folder
+
+
+def test_a_bank_conflict_is_found_at_its_line(shell, builds):
+    code, out, err = shell("regress", str(builds / "old"), str(builds / "new"), "--format", "json")
+    assert code == 1, err
+    same, slower = json.loads(out)
+    assert (same["verdict"], same["change_percent"]) == ("SAME", 0)
+    assert slower["verdict"] == "SLOWER" and "machine code" in slower["changed"]
+    difference = slower["head"] - slower["base"]
+    assert sum(term["cycles"] for term in slower["by_stall"]) == difference
+    in_flight = next(term["cycles"] for term in slower["by_stall"] if term["stall"] == "warps in flight")
+    assert sum(term["cycles"] for term in slower["by_line"]) + in_flight == difference
+    assert slower["by_stall"][0]["stall"] in ("short_scoreboard", "mio_throttle")
+    assert slower["by_line"][0]["code"] == TILE_READ and TILE_READ in slower["sentence"]
+    conflicts = [c for c in slower["counters"] if "bank_conflicts" in c["counter"]]
+    assert conflicts and conflicts[0]["head"] > conflicts[0]["base"]
+
+
+def test_the_other_way_round_it_is_faster_and_no_failure(shell, builds, tmp_path):
+    code, out, _ = shell(
+        "regress", str(builds / "new"), str(builds / "old"), "--junit", "j.xml", "--markdown", "c.md"
+    )  # fmt: skip
+    assert code == 0 and "FASTER" in out and "1 SAME, 1 FASTER" in out
+    suite = ElementTree.parse(tmp_path / "j.xml").getroot()[0]
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("2", "0", "0")
+    comment = (tmp_path / "c.md").read_text()
+    assert comment.startswith("## gpusim regress") and "FASTER" in comment and "<details>" in comment
+
+
+def test_a_spilled_register_is_found_among_the_instructions(shell):
+    shape = "live_values=40,rounds=8,block_threads=64,blocks=2"
+    code, out, err = shell(
+        "regress", f"local_memory_spill:{shape},max_registers=0", f"local_memory_spill:{shape},max_registers=24",
+        "--format", "json", "--small",
+    )  # fmt: skip
+    assert code == 1, err
+    (outcome,) = json.loads(out)
+    assert "machine code" in outcome["changed"] and "registers" in outcome["changed"]
+    added = [term for term in outcome["by_instruction"] if term["change"] == "added"]
+    spills = [term for term in added if term["head_sass"].partition(" ")[0].startswith(("STL", "LDL"))]
+    assert spills and len(added) > 20
+    assert any("local" in counter["counter"] for counter in outcome["counters"])
+    in_flight = next(term["cycles"] for term in outcome["by_stall"] if term["stall"] == "warps in flight")
+    total = outcome["head"] - outcome["base"]
+    assert sum(term["cycles"] for term in outcome["by_instruction"]) + in_flight == total
+
+
+def test_a_gpu_with_twice_the_l2_latency_is_named_by_its_figure(shell):
+    """With two other figures changed that this kernel does not feel as much; the figures add up to the difference."""
+    code, out, err = shell(
+        "regress", "saxpy", "saxpy", "--small", "--head-set", "l2.hit_latency_ns=90", "--head-set",
+        "l1.hit_latency_cycles=33", "--head-set", "dram.efficiency=0.8", "--format", "json",
+    )  # fmt: skip
+    assert code == 1, err
+    (outcome,) = json.loads(out)
+    assert outcome["changed"] == "GPU"
+    figures = {figure["changed"]: figure for figure in outcome["gpu_figures"]}
+    assert set(figures) == {"l2.hit_latency_ns", "l1.hit_latency_cycles", "dram.efficiency"}
+    assert sum(figure["cycles"] for figure in figures.values()) == outcome["head"] - outcome["base"]
+    assert max(figures.values(), key=lambda figure: figure["cycles"]) is figures["l2.hit_latency_ns"]
+    assert "l2.hit_latency_ns" in outcome["sentence"]
+    assert outcome["by_stall"][0]["stall"] == "long_scoreboard"
+
+
+def test_a_kept_run_against_now_is_silent(shell):
+    """Two kernels in a row on one machine: what was asked is done again, and nothing differs."""
+    code, _, err = shell("simulate", "saxpy", "softmax", "--small", "--set", "l2.hit_latency_ns=50", "--save-run", "a")
+    assert code == 0 and "kept as run 1" in err
+    code, out, err = shell("regress", "a", "now", "--strict", "--tolerance", "0", "--format", "json")
+    assert code == 0, err
+    outcomes = json.loads(out)
+    assert [(o["verdict"], o["changed"], o["reason"]) for o in outcomes] == [("SAME", "", "equal")] * 2
+    assert not any(o["counters"] for o in outcomes)
+
+
+def test_an_older_gpusim_is_named_as_the_cause(shell, tmp_path):
+    shell("simulate", "saxpy", "--small", "--save-run", "old")
+    with sqlite3.connect(tmp_path / "store.sqlite") as store:
+        store.execute("UPDATE runs SET model_hash='older'")
+        store.execute("UPDATE launches SET cycles=cycles/2")
+    code, out, _ = shell("regress", "old", "now", "--format", "json")
+    (outcome,) = json.loads(out)
+    assert (code, outcome["verdict"], outcome["changed"]) == (1, "SLOWER", "gpusim's model")
+    assert shell("regress", "now", "old")[0] == 0
+    assert shell("regress", "old", "now", "--tolerance", "150")[0] == 0
+    assert shell("regress", "old", "now", "--tolerance-cycles", "100000")[0] == 0
+
+
+def test_a_result_file_is_a_side_too(shell):
+    shell("simulate", "saxpy", "--small", "--save", "r.json")
+    code, out, err = shell("regress", "r.json", "kernel:saxpy", "--small", "--format", "json")
+    assert code == 0, err
+    (outcome,) = json.loads(out)
+    assert outcome["change_percent"] == 0 and not any(term["cycles"] for term in outcome["by_stall"])
+
+
+def test_other_work_is_ambiguous(shell):
+    code, out, _ = shell("regress", "saxpy:n=1000", "saxpy:n=8000", "--small", "--strict", "--format", "csv")
+    assert code == 4 and "AMBIGUOUS" in out and "may not do the same work" in out
+    assert shell("regress", "saxpy:n=1000", "saxpy:n=8000", "--small")[0] == 0
+
+
+def test_a_launch_that_is_gone_is_no_success(shell):
+    shell("simulate", "saxpy", "softmax", "--small", "--save-run", "both")
+    code, out, err = shell("regress", "both", "saxpy", "--small")
+    assert code == 3 and "NO-DATA" in out and "1 of 2" in err
+    code, out, _ = shell("regress", "both", "saxpy", "--small", "--kernel", "saxpy")
+    assert code == 0 and "1 SAME" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["nothing", "saxpy"], 2, "no kernel of the suite"),
+        (["now", "now"], 2, "compares nothing"),
+        (["saxpy", "now"], 2, "gpusim runs list"),
+        (["run:none", "saxpy"], 2, "nothing has been kept"),
+        (["saxpy", "saxpy", "--head-gpu", "h2000"], 5, "h2000"),
+        (["saxpy", "saxpy", "--junit", "no/j.xml"], 2, "no folder"),
+        (["empty", "saxpy"], 3, "no file in this folder"),
+        (["bad.json", "saxpy"], 2, "bad.json"),
+        (["saxpy", "saxpy", "--small", "--kernel", "gelu"], 3, "nothing to compare"),
+    ],
+)
+def test_a_side_that_is_none_is_one_line(shell, tmp_path, arguments, code, words):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "bad.json").write_text("{}")
+    got, out, err = shell("regress", *arguments)
+    assert (got, out) == (code, "")
+    assert words in err.splitlines()[-1] and err.splitlines()[-1].startswith("error: ")

@@ -1,0 +1,155 @@
+"""Do the parts of a difference add up to it, whatever the two launches, and is a verdict fair both ways round?"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from xml.etree import ElementTree
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpusim.compare.error import Verdict
+from gpusim.gpus.load import load_gpu
+from gpusim.gpus.override import override_gpu
+from gpusim.model.stall_reasons import STALL_NAMES
+from gpusim.regress.align import Change, align, normal
+from gpusim.regress.attribution import apportion, attribute
+from gpusim.regress.judge import Thresholds, judge
+from gpusim.regress.machine import _with, differing
+from gpusim.regress.side import Item, Side
+from gpusim.report.junit import Case, junit_xml
+from gpusim.report.markdown import markdown_comment
+from gpusim.silicon.row import Estimate, SiliconRow
+from gpusim.store import Instruction, SimulatedLaunch
+from gpusim.store.hashes import gpu_values
+
+TEXTS = ("FADD R1, R2, R3", "FADD R7, R2, R9", "LDG.E R2, [R4.64]", "LDS R2, [R4]", "BRA 0x1f0", "EXIT")
+MIRRORED = {Verdict.SLOWER: Verdict.FASTER, Verdict.FASTER: Verdict.SLOWER}
+
+instructions = st.builds(
+    Instruction,
+    st.integers(0, 4096),
+    st.sampled_from(["", "k.py"]),
+    st.integers(0, 3),
+    st.sampled_from(TEXTS),
+    st.dictionaries(st.sampled_from(STALL_NAMES[:5]), st.integers(0, 10**7), max_size=3),
+    st.just({}),
+)
+
+
+@st.composite
+def launches(draw, cycles=None) -> SimulatedLaunch:
+    """A launch whose stalls are the sums of its instructions'."""
+    program = tuple(draw(st.lists(instructions, max_size=7)))
+    stalls: dict[str, int] = {}
+    for instruction in program:
+        for reason, count in instruction.stalls.items():
+            stalls[reason] = stalls.get(reason, 0) + count
+    length = draw(st.integers(1, 10**8)) if cycles is None else cycles
+    return SimulatedLaunch("k", "gpu", length, 1e9, shape="n=1", stalls=stalls, instructions=program)
+
+
+@given(launches(), launches())
+def test_every_split_adds_up_to_the_difference(base, head):
+    parts, difference = attribute(base, head), head.cycles - base.cycles
+    assert sum(term.cycles for term in parts.stalls) == difference
+    if parts.instructions:
+        assert sum(term.cycles for term in parts.instructions) + parts.in_flight_cycles == difference
+        assert sum(term.cycles for term in parts.lines) + parts.in_flight_cycles == difference
+
+
+@given(launches())
+def test_a_launch_against_itself_has_no_terms(launch):
+    parts = attribute(launch, launch)
+    assert not any(term.cycles for term in (*parts.stalls, *parts.instructions, *parts.lines))
+    assert not parts.changed
+
+
+@given(st.dictionaries(st.integers(), st.floats(-1e9, 1e9), min_size=1, max_size=30))
+def test_shares_are_whole_and_near(exact):
+    total = round(sum(exact.values()))
+    shares = apportion(exact, total)
+    assert sum(shares.values()) == total
+    assert all(abs(shares[key] - value) <= 1.5 for key, value in exact.items())
+
+
+@given(st.lists(instructions, max_size=9), st.lists(instructions, max_size=9))
+def test_an_alignment_has_every_instruction_once_in_order(base, head):
+    pairs = align(base, head)
+    assert [pair.base for pair in pairs if pair.base] == base
+    assert [pair.head for pair in pairs if pair.head] == head
+    for pair in pairs:
+        if pair.change is Change.SAME:
+            assert normal(pair.base.text) == normal(pair.head.text)
+
+
+def test_renumbered_registers_and_moved_targets_are_no_change():
+    assert normal("@!P0 FADD R12, -R2, UR4 ;") == normal("@!P3 FADD R1, -R44, UR5")
+    assert normal("BRA 0x1f0") == normal("BRA 0x20") == normal("BRA `(.L_x_3)").replace("`", "")
+    assert normal("MOV R1, c[0x0][0x28]") != normal("MOV R1, c[0x0][0x160]")
+    assert normal("IADD3 R1, R2, 0x10, RZ") != normal("IADD3 R1, R2, 0x20, RZ")
+    assert normal("LDG.E R2, [R4.64]") != normal("LDG.E.64 R2, [R4.64]")
+
+
+@given(st.integers(1, 10**6), st.integers(1, 10**6), st.integers(0, 50), st.integers(0, 1000))
+def test_a_verdict_says_the_same_both_ways_round(before, after, percent, cycles):
+    def side(length: int) -> Side:
+        return Side("", (Item(SimulatedLaunch("k", "gpu", length, 1e9, shape="n=1")),))
+
+    thresholds = Thresholds(percent, cycles)
+    (there,) = judge(side(before), side(after), thresholds)
+    (back,) = judge(side(after), side(before), thresholds)
+    if Verdict.SAME not in (there.verdict, back.verdict):  # a share of the smaller is less than of the larger
+        assert back.verdict == MIRRORED[there.verdict]
+    assert (there.verdict == Verdict.SAME) == (abs(after - before) <= max(percent * before / 100, cycles))
+
+
+def measured(low: float, median: float, high: float) -> Side:
+    row = SiliconRow("k", "n=1", gpu="h200", time_us=Estimate(median, low, high))
+    return Side("", (), (row,))
+
+
+def test_measurements_are_judged_by_their_intervals():
+    def verdict(head: Side, base: Side = measured(99, 100, 101), percent: float = 3.0) -> Verdict:
+        (outcome,) = judge(base, head, Thresholds(percent))
+        assert outcome.unit == "us" and outcome.name == "measured k:n=1"
+        return outcome.verdict
+
+    assert verdict(measured(98, 100.5, 103)) == Verdict.SAME
+    assert verdict(measured(109, 110, 111)) == Verdict.SLOWER
+    assert verdict(measured(89, 90, 91)) == Verdict.FASTER
+    assert verdict(measured(101.5, 104, 106)) == Verdict.AMBIGUOUS
+    assert verdict(measured(80, 100, 120)) == Verdict.SAME, "nothing says that it differs"
+    assert verdict(measured(101.5, 102.5, 109)) == Verdict.AMBIGUOUS, "it does differ, and perhaps by too much"
+
+
+def test_a_machine_turns_into_another_figure_by_figure():
+    old, new = load_gpu("a100_80gb"), load_gpu("rtx4090")
+    changes = differing(gpu_values(old), gpu_values(new))
+    assert len(changes) > 20
+    assert replace(_with(old, new, list(changes)), name=new.name, title=new.title) == new
+    one = override_gpu(old, ["pipes.fma.latency_cycles=9"])
+    assert [change.key for change in differing(gpu_values(old), gpu_values(one))] == ["pipes.fma.latency_cycles"]
+
+
+nasty = st.text(st.characters(codec="utf-8"), max_size=30)
+
+
+@given(st.lists(st.tuples(nasty, nasty, st.sampled_from([str(v) for v in Verdict]), nasty), max_size=5))
+def test_any_text_makes_readable_xml_with_the_right_counts(rows):
+    cases = [Case(name, name, verdict, message, detail) for name, detail, verdict, message in rows]
+    root = ElementTree.fromstring(junit_xml("suite", cases))
+    assert root.get("tests") == str(len(rows)) == str(len(root.findall(".//testcase")))
+    for tag, verdicts in (("failure", {"SLOWER"}), ("error", {"NO-DATA", "UNSUPPORTED"}), ("skipped", {"AMBIGUOUS"})):
+        assert len(root.findall(f".//{tag}")) == sum(row[2] in verdicts for row in rows)
+
+
+def test_a_comment_escapes_what_comes_from_outside_and_stays_short():
+    evil = "a|b <script> ![x](http://x) @team `code`\nline"
+    text = markdown_comment(evil, evil, [("Verdicts", [{"launch": evil}]), (evil, [{"code": evil}])])
+    assert "<script>" not in text
+    read_as_markdown = [line for line in text.splitlines() if not line.startswith("<details>")]  # that is HTML
+    assert not re.search(r"(?<!\\)(!\[|\|b)", "\n".join(read_as_markdown))
+    many = [(f"table {i}", [{"code": "x" * 1000}]) for i in range(1000)]
+    assert len(markdown_comment("t", "s", many)) < 65_536 and "do not fit" in markdown_comment("t", "s", many)
