@@ -28,8 +28,10 @@ COMMANDS = {
     "capture": ("capture", "Run a kernel's machine code on the CPU and write its trace."),
     "trace": ("trace", "Show what trace files hold: launch, warp instructions, bytes."),
     "run": ("run", "Run an unmodified Numba CUDA program on an emulated GPU."),
+    "cover": ("cover", "Which behaviours a set of workloads has exercised, and which it has not."),
     "gpus": ("gpus", "List the described GPUs; show every value with its source."),
     "kernels": ("kernels", "List the kernel suite; show an entry and its shape axes."),
+    "workloads": ("workloads", "What real networks launch: kernels of the suite with their shapes."),
     "sass": ("sass", "A kernel's machine code with its control fields; survey its instruction forms."),
 }
 INTERNAL_ERROR = 70

@@ -63,6 +63,10 @@ class StoreError(GpusimError):
     exit_code = 3
 
 
+class CoverageFileError(UsageError):
+    """A coverage file that is damaged, of another version, or none at all."""
+
+
 class ToolchainError(GpusimError):
     """Capture needs a package (NVVM, nvJitLink, nvdisasm) that is not installed here."""
 

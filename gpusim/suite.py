@@ -10,9 +10,6 @@ Raises :class:`UnknownKernelError` for a name, :class:`UsageError` for a shape t
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,9 +20,9 @@ from gpusim import capture
 from gpusim.capture.memory import DeviceMemory
 from gpusim.errors import ToolchainError, UnknownKernelError, UsageError
 from gpusim.gpus.spec import GpuSpec
+from gpusim.sibling import load_sibling
 from gpusim.trace.record import Trace
 
-SUITE = "gpusim.kernels"
 #: Shape axes that describe the machine rather than the work, and where their value is found.
 MACHINE_AXES = {"shared_bytes_per_sm": lambda gpu: gpu.sm.shared_max_bytes}
 
@@ -129,20 +126,8 @@ def capture_case(
 
 
 def _suite() -> ModuleType:
-    """The suite's package: installed as gpusim.kernels, or ``kernels/`` beside a source tree."""
-    try:
-        return importlib.import_module(SUITE)
-    except ModuleNotFoundError as error:
-        if error.name != SUITE:
-            raise
-    start = Path(__file__).parents[1] / "kernels" / "__init__.py"
-    spec = importlib.util.spec_from_file_location(SUITE, start, submodule_search_locations=[str(start.parent)])
-    if not start.exists() or spec is None or spec.loader is None:
-        raise ToolchainError(f"the kernel suite ({SUITE}) is not installed: pip install gpusim")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[SUITE] = module
-    spec.loader.exec_module(module)
-    return module
+    """The suite's package."""
+    return load_sibling("kernels", "the kernel suite")
 
 
 _NO_CUDA = (

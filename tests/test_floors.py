@@ -14,6 +14,8 @@ ROOT = Path(__file__).parents[1]
 FLOORS = {
     "errors": 0,
     "jit_cache": 0,
+    "whole_file": 0,
+    "sibling": 1,
     "gpus": 1,
     "trace": 1,
     "sass": 2,
@@ -24,6 +26,7 @@ FLOORS = {
     "silicon": 3,
     "script": 4,
     "suite": 4,
+    "networks": 4,
     "store": 4,
     "compare": 5,
     "measure": 5,

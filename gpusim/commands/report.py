@@ -11,7 +11,7 @@ from gpusim.errors import UsageError
 from gpusim.report.html import render_page
 from gpusim.report.saved import load_result
 from gpusim.report.tables import format_records
-from gpusim.report.timeline import write_whole
+from gpusim.whole_file import write_whole
 
 
 @click.command(context_settings=HELP)

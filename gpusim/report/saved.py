@@ -22,8 +22,9 @@ from gpusim.model.stall_reasons import STALL_NAMES
 from gpusim.report.attribution import by_instruction, by_line
 from gpusim.report.roofline import roofline
 from gpusim.report.summary import share_document, summary_document
-from gpusim.report.timeline import sample_rates, write_whole
+from gpusim.report.timeline import sample_rates
 from gpusim.report.utilisation import traffic
+from gpusim.whole_file import write_whole
 from gpusim.why.explain import Explanation
 
 RESULT_VERSION = 1

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +20,7 @@ import numpy as np
 from gpusim.engine.result import LaunchResult, Result
 from gpusim.engine.samples import COLUMNS
 from gpusim.model.stall_reasons import STALL_NAMES
+from gpusim.whole_file import write_whole
 
 #: Bars drawn at most: about 100 bytes each before compression.
 MOST_BLOCKS = 40_000
@@ -54,19 +53,6 @@ def write_timeline(result: Result, path: Path) -> None:
     if path.suffix == ".gz":
         data = gzip.compress(data, mtime=0)
     write_whole(path, data)
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file by way of a temporary one beside it, so that nothing half-written is left."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
 
 
 class _Clock:

@@ -1,0 +1,75 @@
+"""``gpusim workloads``: what real networks launch, as kernels of the suite with their shapes."""
+
+from __future__ import annotations
+
+import click
+
+from gpusim.commands.options import HELP, format_option
+from gpusim.networks import network_launches, networks
+from gpusim.report.tables import format_records
+from gpusim.suite import shape_text
+
+
+@click.group(context_settings=HELP)
+def workloads() -> None:
+    """Networks whose forward pass is known, and the kernels that it launches.
+
+    \b
+    Examples:
+      gpusim workloads list
+      gpusim workloads show llama3_70b --phase decode --batch 8 --sequence 4096 --tensor-parallel 8
+    """
+
+
+@workloads.command("list")
+@format_option()
+def list_(form: str) -> None:
+    """List the networks, with where their sizes were published.
+
+    \b
+    Example:
+      gpusim workloads list --format md
+    """
+    records = [{"network": n.name, "kind": n.kind, "layers": n.layers, "source": n.source} for n in networks()]
+    click.echo(format_records(records, form))
+
+
+@workloads.command("show")
+@click.argument("network")
+@click.option("--phase", default="prefill", show_default=True, help="prefill: whole sequences; decode: the next token.")
+@click.option("--batch", type=click.IntRange(min=1), default=1, show_default=True, help="Sequences or images.")
+@click.option(
+    "--sequence", type=click.IntRange(min=0), default=0, show_default="the network's usual",
+    help="Tokens of a sequence; in a decode, those in its cache.",
+)
+@click.option(
+    "--tensor-parallel", type=click.IntRange(min=1), default=1, show_default=True, help="GPUs that share each layer."
+)
+@click.option("--precision", default="float16", show_default=True, help="float16, float32, int8 or w4a16.")
+@format_option()
+def show(
+    network: str, phase: str, batch: int, sequence: int, tensor_parallel: int, precision: str, form: str
+) -> None:
+    """Print the launches of one forward pass of NETWORK on one GPU: kernel of the suite, shape, how often.
+
+    Each `workload` can be handed to gpusim simulate; large ones take their time.
+
+    \b
+    Examples:
+      gpusim workloads show llama3_8b --phase decode --batch 8 --sequence 2048
+      gpusim workloads show resnet50 --batch 32 --precision float32 --format csv
+    """
+    launches = network_launches(
+        network, phase=phase, batch=batch, sequence=sequence, tensor_parallel=tensor_parallel, precision=precision
+    )
+    records = [
+        {
+            "layer": launch.layer,
+            "operator": launch.operator,
+            "count": launch.count,
+            "workload": f"{launch.kernel}:{shape_text(launch.shape)}",
+            "note": launch.note,
+        }
+        for launch in launches
+    ]
+    click.echo(format_records(records, form))
