@@ -31,6 +31,7 @@ COMMANDS = {
     "cover": ("cover", "Which behaviours a set of workloads has exercised, and which it has not."),
     "gpus": ("gpus", "List the described GPUs; show every value with its source."),
     "kernels": ("kernels", "List the kernel suite; show an entry and its shape axes."),
+    "suite": ("suite", "Pick few pinned shapes that keep the coverage of many; show a suite."),
     "workloads": ("workloads", "What real networks launch: kernels of the suite with their shapes."),
     "sass": ("sass", "A kernel's machine code with its control fields; survey its instruction forms."),
 }

@@ -1,0 +1,79 @@
+"""``gpusim suite``: few workloads that keep the coverage of many."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from gpusim.commands.options import HELP, format_option
+from gpusim.errors import UsageError
+from gpusim.explore.choose import choose, load_suite, read_histogram, save_suite
+from gpusim.explore.coverage import Coverage
+from gpusim.networks import pinned_suites
+from gpusim.report.tables import format_records
+from gpusim.suite import shape_text
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.group(context_settings=HELP)
+def suite() -> None:
+    """Suites of pinned shapes, for runs on silicon and for CI.
+
+    \b
+    Examples:
+      gpusim suite make week.coverage.json --budget 20 -o ci.suite.json
+      gpusim suite show ci.suite.json
+      gpusim suite show machine
+    """
+
+
+@suite.command("make")
+@click.argument("coverage", nargs=-1, required=True, type=_FILE, metavar="COVERAGE...")
+@click.option("--budget", type=click.IntRange(min=1), default=20, show_default=True, help="Workloads at most.")
+@click.option(
+    "--histogram", type=_FILE, metavar="CSV", help="Columns workload,count: what production launches weighs more."
+)
+@click.option(
+    "-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path), help="Suite file to write."
+)
+@format_option()
+def make(coverage: tuple[Path, ...], budget: int, histogram: Path | None, output: Path, form: str) -> None:
+    """Pick the workloads that keep most of what the COVERAGE files have hit.
+
+    \b
+    Examples:
+      gpusim suite make week.coverage.json --budget 20 -o ci.suite.json
+      gpusim suite make week.coverage.json --histogram production.csv -o ci.suite.json
+    """
+    total = Coverage().merge(*(Coverage.load(path) for path in coverage))
+    choices = choose(total, budget, read_histogram(histogram) if histogram else None)
+    kept = sum(choice.new_bins for choice in choices)
+    save_suite(output, choices, kept=kept, bins=len(total.hits))
+    click.echo(format_records([_record(choice) for choice in choices], form))
+    click.echo(f"{len(choices)} workloads keep {kept} of {len(total.hits)} bins", err=True)
+
+
+@suite.command("show")
+@click.argument("name")
+@format_option()
+def show(name: str, form: str) -> None:
+    """Print the workloads of a suite file or of a pinned suite.
+
+    \b
+    Examples:
+      gpusim suite show ci.suite.json
+      gpusim suite show llama_decode --format csv
+    """
+    if Path(name).is_file():
+        records = [_record(choice) for choice in load_suite(Path(name))]
+    elif name in pinned_suites():
+        records = [{"workload": f"{kernel}:{shape_text(shape)}"} for kernel, shape in pinned_suites()[name]]
+    else:
+        raise UsageError(f"no file and no pinned suite is called {name!r}; there are {', '.join(pinned_suites())}")
+    click.echo(format_records(records, form))
+
+
+def _record(choice: object) -> dict:
+    return {"workload": choice.workload, "new_bins": choice.new_bins, "adds_percent": choice.adds_percent}

@@ -1,0 +1,162 @@
+"""Choosing few workloads that keep the coverage of many: a weighted set cover, solved greedily.
+
+Mental model: every bin of a coverage names workloads that fall into it, so a coverage file is a set-cover instance:
+take the workload that adds most weight, again and again, until the budget is spent or nothing is left to add. The
+greedy choice keeps at least 1 - 1/e of the weight that the best choice of so many workloads could (Nemhauser, Wolsey and
+Fisher, 1978). A production histogram makes bins that production visits heavier.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpusim.errors import NoDataError, UsageError
+from gpusim.explore.coverage import Coverage
+from gpusim.explore.points import Bin
+from gpusim.suite import parse_request
+from gpusim.whole_file import write_whole
+
+SUITE_VERSION = 1
+MOST_BYTES = 16 << 20
+MOST_WORKLOADS = 100_000
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A workload chosen, the bins that only it added when it was taken, and its share of all weight in percent."""
+
+    workload: str
+    new_bins: int
+    adds_percent: float
+
+
+def choose(coverage: Coverage, budget: int, histogram: Mapping[str, float] | None = None) -> list[Choice]:
+    """At most ``budget`` workloads among the coverage's examples, the one that adds most first.
+
+    ``histogram``: workload -> how often production launches it (any unit); workloads are matched by kernel and the
+    axes that the histogram names. Ties go to the cheaper name (shorter, then alphabetical), so that the same file
+    gives the same suite. Raises NoDataError for a coverage without a launch, UsageError for a budget below 1.
+    """
+    if budget < 1:
+        raise UsageError(f"a suite needs a budget of at least one workload, not {budget}")
+    covers = _incidence(coverage)
+    if not covers:
+        raise NoDataError("the coverage has no launch to choose from")
+    weights = _weights(covers, histogram or {})
+    total = sum(weights.values())
+    missing, chosen = set(weights), []
+    while missing and len(chosen) < budget:
+        best = min(covers, key=lambda each: (-_gain(covers[each], missing, weights), len(each), each))
+        gain = _gain(covers[best], missing, weights)
+        if gain <= 0:
+            break
+        chosen.append(Choice(best, len(covers[best] & missing), 100.0 * gain / total))
+        missing -= covers.pop(best)
+    return chosen
+
+
+def _gain(bins: set[Bin], missing: set[Bin], weights: Mapping[Bin, float]) -> float:
+    return sum(weights[each] for each in bins & missing)
+
+
+def _incidence(coverage: Coverage) -> dict[str, set[Bin]]:
+    """Workload -> the bins that name it as an example."""
+    covers: dict[str, set[Bin]] = {}
+    for each, hits in coverage.hits.items():
+        for workload in hits.examples:
+            covers.setdefault(workload, set()).add(each)
+    return covers
+
+
+def _weights(covers: Mapping[str, set[Bin]], histogram: Mapping[str, float]) -> dict[Bin, float]:
+    """Weight of each bin: one, and with a histogram as much again as all bins together have, shared out by how much of
+    production falls into each."""
+    weights = {each: 1.0 for bins in covers.values() for each in bins}
+    production: dict[Bin, float] = dict.fromkeys(weights, 0.0)
+    wanted = [(parse_request(text), amount) for text, amount in histogram.items()]
+    for workload, bins in covers.items():
+        name, shape = parse_request(workload.split(" @ ")[0])
+        amount = sum(
+            amount
+            for (kernel, axes), amount in wanted
+            if kernel == name and all(shape.get(axis) == value for axis, value in axes.items())
+        )
+        for each in bins:
+            production[each] += amount
+    total = sum(production.values())
+    if total:
+        weights = {each: 1.0 + len(weights) * production[each] / total for each in weights}
+    return weights
+
+
+def read_histogram(path: Path) -> dict[str, float]:
+    """Read a CSV of ``workload,count`` (header required; a workload is KERNEL[:axis=value,...], quoted where it has
+    commas). Raises UsageError, naming the line, for anything else."""
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise UsageError(f"{path}: larger than {MOST_BYTES} bytes, no histogram")
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: cannot be read as a histogram: {error}") from None
+    reader = csv.DictReader(io.StringIO(text))
+    if not {"workload", "count"} <= set(reader.fieldnames or ()):
+        raise UsageError(f"{path}: a histogram is a CSV with the columns workload and count")
+    found: dict[str, float] = {}
+    for row in reader:
+        where = f"{path} line {reader.line_num}"
+        try:
+            count = float(row["count"])
+        except (TypeError, ValueError):
+            raise UsageError(f"{where}: count {row['count']!r} is no number") from None
+        if not 0 <= count < float("inf"):
+            raise UsageError(f"{where}: count {row['count']} must be zero or more")
+        parse_request(row["workload"] or "")
+        found[row["workload"]] = found.get(row["workload"], 0.0) + count
+    if not found:
+        raise NoDataError(f"{path}: the histogram has no workload")
+    return found
+
+
+def save_suite(path: Path, choices: Iterable[Choice], *, kept: int, bins: int) -> None:
+    """Write the chosen workloads as a suite file; ``kept`` of ``bins`` bins are covered."""
+    document = {
+        "gpusim_suite": SUITE_VERSION,
+        "kept_bins": kept,
+        "bins": bins,
+        "workloads": [
+            {"workload": c.workload, "new_bins": c.new_bins, "adds_percent": round(c.adds_percent, 3)} for c in choices
+        ],
+    }
+    write_whole(path, (json.dumps(document, indent=1, allow_nan=False) + "\n").encode())
+
+
+def load_suite(path: Path) -> list[Choice]:
+    """Read a file of :func:`save_suite`; UsageError, naming file and place, for any other."""
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise UsageError(f"{path}: larger than {MOST_BYTES} bytes, no suite")
+        document = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise UsageError(f"{path}: cannot be read as a suite: {error}") from None
+    if not isinstance(document, dict) or document.get("gpusim_suite") != SUITE_VERSION:
+        raise UsageError(f"{path}: no suite of this version ({SUITE_VERSION}); make it with `gpusim suite make`")
+    rows = document.get("workloads")
+    if not isinstance(rows, list) or len(rows) > MOST_WORKLOADS:
+        raise UsageError(f"{path}: workloads must be a list of at most {MOST_WORKLOADS}")
+    return [_choice(f"{path}: workloads[{index}]", row) for index, row in enumerate(rows)]
+
+
+def _choice(where: str, row: Any) -> Choice:
+    if not isinstance(row, dict) or not isinstance(row.get("workload"), str):
+        raise UsageError(f"{where} names no workload")
+    new_bins, adds = row.get("new_bins", 0), row.get("adds_percent", 0.0)
+    if not isinstance(new_bins, int) or not isinstance(adds, (int, float)) or isinstance(adds, bool):
+        raise UsageError(f"{where}: new_bins and adds_percent must be numbers")
+    parse_request(row["workload"].split(" @ ")[0])
+    return Choice(row["workload"], new_bins, float(adds))
