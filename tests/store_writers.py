@@ -1,21 +1,17 @@
-"""A program that tests run: processes that write to one store at once, or that are killed while they write.
+"""Processes that write to one store at once, or that are killed while they write.
 
-    store_writers.py many WHERE WRITERS RUNS          every writer keeps so many runs, each of three launches and a row
-    store_writers.py kill WHERE KILLS WRITERS SEED    kills; prints as JSON what the dead had been told was kept
-
-The children are forked, so that a kill costs milliseconds; none has used the store before it forks.
+They are forked, so that a process costs milliseconds; each opens the store anew, and does nothing else.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import select
 import signal
 import struct
-import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 
 from store_examples import example_launch, example_row
@@ -24,13 +20,14 @@ from gpusim.store import model_hash, open_store
 from gpusim.store.environment import environment
 
 ACKNOWLEDGEMENT = struct.Struct("<qq")  # number of the run, rows of it that have been committed
-MOST_SECONDS_TO_LIVE = 0.03
+MOST_SECONDS_TO_LIVE = 0.015
 #: One transaction of so many launches spans many pages of the file: a torn one would show.
-LAUNCHES_AT_ONCE = 40
+LAUNCHES_AT_ONCE = 10
 
 
-def child(work) -> int:
+def child(work: Callable[[], object]) -> int:
     """Fork a process that does ``work`` and nothing else; its number."""
+    environment(), model_hash()  # looked up once, not by every child
     number = os.fork()
     if number == 0:
         code = 1
@@ -51,6 +48,7 @@ def write_runs(where: str, writer: int, runs: int) -> None:
 
 
 def many(where: str, writers: int, runs: int) -> int:
+    """``writers`` processes keep ``runs`` runs each, of three launches and a row; how many of them failed."""
     numbers = [child(lambda w=writer: write_runs(where, w, runs)) for writer in range(writers)]
     return sum(os.waitpid(number, 0)[1] != 0 for number in numbers)
 
@@ -69,7 +67,7 @@ def write_until_killed(where: str, told: int) -> None:
 
 
 def kill(where: str, kills: int, writers: int, seed: int) -> dict[int, int]:
-    """Rows by run that were acknowledged before the writers died, each of SIGKILL at a random moment."""
+    """Transactions by run that were acknowledged before the writers died, each of SIGKILL at a random moment."""
     chance = random.Random(seed)
     heard, told = os.pipe()
     os.set_blocking(heard, False)
@@ -97,11 +95,3 @@ def _listen(heard: int, promised: dict[int, int]) -> None:
         while data := os.read(heard, 256 * ACKNOWLEDGEMENT.size):
             for run, rows in ACKNOWLEDGEMENT.iter_unpack(data):
                 promised[run] = rows
-
-
-if __name__ == "__main__":
-    environment(), model_hash()  # looked up once, not by every child
-    mode, where, *numbers = sys.argv[1:]
-    if mode == "many":
-        sys.exit(many(where, *map(int, numbers)))
-    print(json.dumps(kill(where, *map(int, numbers))))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from gpusim.gpus.load import load_gpu
 from gpusim.gpus.spec import GpuSpec
 from gpusim.report.tables import format_records
 from gpusim.suite import CapturedLaunch, capture_case, make_case, parse_request
+from gpusim.whole_file import is_special
 
 #: Exit codes: the result is not NumPy's; a check has found something.
 WRONG_RESULT = FINDINGS = 1
@@ -58,7 +60,8 @@ def capture(kernel: str, gpu: str, output: Path | None, small: bool, checks: str
     if output is None:
         launches = capture_case(case, spec, check=chosen)
         return _verdict(name, case, spec, launches, bool(checks), form)
-    with tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent) as folder:
+    beside = None if is_special(output) else output.parent
+    with tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=beside) as folder:
         launches = capture_case(case, spec, folder=Path(folder), check=chosen)
         code = _verdict(name, case, spec, launches, bool(checks), form)
         if code:
@@ -99,7 +102,13 @@ def _keep(folder: Path, output: Path, index: int, launches: list[CapturedLaunch]
     path = output
     if len(launches) > 1:
         path = output.with_name(f"{output.stem}.{index}{output.suffix or '.trace'}")
-    os.replace(folder / f"{index}.trace", path)
+    captured = folder / f"{index}.trace"
+    size = captured.stat().st_size
+    if is_special(path):
+        with captured.open("rb") as source, path.open("wb") as target:
+            shutil.copyfileobj(source, target)
+    else:
+        os.replace(captured, path)
     trace = launches[index].trace
     return {
         "file": str(path),
@@ -107,5 +116,5 @@ def _keep(folder: Path, output: Path, index: int, launches: list[CapturedLaunch]
         "timed": launches[index].timed,
         "blocks": trace.launch.blocks,
         "warp_instructions": trace.warp_instructions,
-        "bytes": path.stat().st_size,
+        "bytes": size,
     }

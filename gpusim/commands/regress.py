@@ -20,7 +20,7 @@ from gpusim.report.junit import Case, junit_xml
 from gpusim.report.markdown import markdown_comment
 from gpusim.report.tables import format_records
 from gpusim.store import open_store
-from gpusim.trace.file import replacing
+from gpusim.whole_file import write_whole
 
 REGRESSION, AMBIGUOUS = 1, 4
 MOST_ROWS = 8
@@ -98,11 +98,11 @@ def regress(
     explained = [o for o in outcomes if o.verdict in _DECIDED]
     if junit is not None:
         cases = [Case(o.name, f"{base} to {head}.{o.gpu}", str(o.verdict), o.reason, _text(o)) for o in outcomes]
-        _write(junit, junit_xml("gpusim regress", cases))
+        write_whole(junit, junit_xml("gpusim regress", cases))
     if markdown is not None:
         tables = [("Verdicts", records.short_records(outcomes))]
         tables += [(f"{o.name}: {h}", r) for o in explained for h, r in _tables(o)]
-        _write(markdown, markdown_comment(f"gpusim regress {base} {head}", _overall(outcomes), tables).encode())
+        write_whole(markdown, markdown_comment(f"gpusim regress {base} {head}", _overall(outcomes), tables).encode())
     return _exit_code(outcomes, strict)
 
 
@@ -158,8 +158,3 @@ def _exit_code(outcomes: Sequence[Outcome], strict: bool) -> int:
         missing = [o.name for o in outcomes if o.verdict == Verdict.NO_DATA]
         raise NoDataError(f"{len(missing)} of {len(outcomes)} launches could not be compared: {', '.join(missing[:3])}")
     return AMBIGUOUS if strict and Verdict.AMBIGUOUS in verdicts else 0
-
-
-def _write(path: Path, data: bytes) -> None:
-    with replacing(path) as stream:
-        stream.write(data)

@@ -13,7 +13,7 @@ from gpusim.errors import UsageError
 from gpusim.report.tables import FORMATS, format_records
 from gpusim.script.device import make_device
 from gpusim.script.run import run_program
-from gpusim.trace.file import replacing
+from gpusim.whole_file import replacing
 
 
 @click.command(context_settings={**HELP, "ignore_unknown_options": True, "allow_interspersed_args": False})

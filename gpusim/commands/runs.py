@@ -15,10 +15,11 @@ import click
 from gpusim.commands.options import HELP, format_option
 from gpusim.errors import NoDataError, ToolchainError, UsageError
 from gpusim.report.tables import format_records
+from gpusim.silicon.imports import read_rows
 from gpusim.store import RunInfo, Store, StoredRun, open_store
 from gpusim.store.flat import TABLES
 from gpusim.store.store import FINISHED
-from gpusim.trace.file import replacing
+from gpusim.whole_file import replacing
 
 EXPORTS = ("csv", "json", "parquet")
 #: An unfinished run may be one that is still being written; after so many days it is not.
@@ -120,6 +121,28 @@ def export(names: tuple[str, ...], what: str, form: str, output: Path | None) ->
         with replacing(output) as stream:
             stream.write(format_records(records, form).encode() + b"\n")
     click.echo(f"{len(records)} {what} in {output}", err=True)
+
+
+@runs.command("import")
+@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--name", default="", help="What the run is to be called.")
+@format_option()
+def import_(files: tuple[Path, ...], name: str, form: str) -> None:
+    """Keep the measurements of FILEs as one run: JSON lines of gpusim measure, Nsight Compute's CSV (ncu --csv) and
+    .ncu-rep, nvbench's JSON, plain CSV; told apart by their content.
+
+    \b
+    Example:
+      gpusim runs import profile.csv bench.json --name h200-driver-580
+    """
+    rows = [(path, read_rows(path)) for path in files]
+    empty = [str(path) for path, found in rows if not found]
+    if empty:
+        raise NoDataError(f"{', '.join(empty)}: no measurement in it")
+    with open_store() as store, store.new_run(name, command="import", arguments=[str(path) for path in files]) as run:
+        run.add_measurements([row for _, found in rows for row in found])
+    records = [{"run": run.id, "name": name, "file": str(path), "measurements": len(found)} for path, found in rows]
+    click.echo(format_records(records, form))
 
 
 @runs.command()

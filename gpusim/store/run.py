@@ -21,6 +21,7 @@ from gpusim.store.coding import pack, unpack
 from gpusim.store.launch import SimulatedLaunch
 
 #: What a run may be called: no number (that is a run's id), and nothing that a shell or a path would trip over.
+RESERVED = ("now",)  # what `gpusim regress` calls a run simulated again
 NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+/-]{0,99}")
 
 
@@ -57,10 +58,10 @@ class StoredRun:
 
 def checked_name(name: str) -> str:
     """``name`` if a run may be called so; UsageError otherwise."""
-    if not NAME_PATTERN.fullmatch(name) or name.isdecimal():
+    if not NAME_PATTERN.fullmatch(name) or name.isdecimal() or name in RESERVED:
         raise UsageError(
-            f"a run cannot be called {name!r}: up to 100 letters, digits and ._+/- that begin with a letter or digit "
-            "and are no number"
+            f"a run cannot be called {name!r}: up to 100 letters, digits and ._+/- that begin with a letter or digit, "
+            f"no number, and not {', '.join(RESERVED)}"
         )
     return name
 

@@ -22,7 +22,6 @@ import io
 import json
 import os
 import struct
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
@@ -35,6 +34,7 @@ from gpusim.errors import TraceFormatError
 from gpusim.trace.coding import decode_chunk, encode_chunk
 from gpusim.trace.layout import INSTRUCTION, TRACE_VERSION, Chunk, Launch, Program
 from gpusim.trace.validate import check_chunk, check_launch, check_program, refuse
+from gpusim.whole_file import replacing
 
 MAGIC = "gpusim-trace"
 HEADER = "header.json"
@@ -184,29 +184,6 @@ def naming(path: Path) -> Iterator[None]:
         raise TraceFormatError(f"{path}: not a readable trace file ({detail})") from None
     except MemoryError:
         raise TraceFormatError(f"{path}: asks for more memory than there is") from None
-
-
-@contextlib.contextmanager
-def replacing(target: Path) -> Iterator[io.BufferedWriter]:
-    """A stream whose bytes replace ``target`` when the block ends well; else nothing changes."""
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
-    except OSError as error:  # name the file that was asked for, not the temporary one
-        raise type(error)(error.errno, error.strerror, str(target)) from None
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        # mkstemp makes the file private; a trace gets the permissions that open() would have given.
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(name, 0o666 & ~mask)
-        os.replace(name, target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        raise
 
 
 def _member(index: int) -> str:

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
+import resource
 import shutil
 import sqlite3
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from store_examples import example_launch, example_row
-from store_writers import LAUNCHES_AT_ONCE
+from store_writers import LAUNCHES_AT_ONCE, kill
 
 from gpusim.errors import StoreError, StoreFormatError
 from gpusim.store import migrations, open_store
 from gpusim.store import store as store_module
 from gpusim.store.schema import VERSION
 
-ROOT = Path(__file__).parents[2]
-KILLS, WRITERS = 100, 3
+KILLS, WRITERS = 100, 2
 NOBODY = 65534
 
 
@@ -35,20 +33,31 @@ def filled(path: Path) -> Path:
     return path
 
 
-def as_a_program(code: str, *arguments: object, **options) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}, capture_output=True, text=True, **options,
-    )  # fmt: skip
+def as_another_process(work: Callable[[], str], *, as_nobody: bool = False) -> str:
+    """What ``work`` returns in a process of its own; ``as_nobody``: one that is not root, who may write everything."""
+    heard, told = os.pipe()
+    number = os.fork()
+    if number == 0:
+        try:
+            if as_nobody and os.geteuid() == 0:
+                os.setgroups([])
+                os.setresgid(NOBODY, NOBODY, NOBODY)
+                os.setresuid(NOBODY, NOBODY, NOBODY)
+            os.write(told, work().encode())
+        except BaseException as error:
+            os.write(told, repr(error).encode())
+        finally:
+            os._exit(0)
+    os.close(told)
+    os.waitpid(number, 0)
+    with os.fdopen(heard) as stream:
+        return stream.read()
 
 
 def test_a_hundred_kills_lose_no_committed_row(tmp_path):
     """SIGKILL at random moments, of writers that begin with creating the store; a row that was acknowledged stays."""
     path = tmp_path / "store.sqlite"
-    program = [sys.executable, ROOT / "tests" / "store_writers.py", "kill", path, str(KILLS), str(WRITERS), "1"]
-    ran = subprocess.run(program, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stderr
-    promised = {int(run): rows for run, rows in json.loads(ran.stdout).items()}
+    promised = kill(str(path), KILLS, WRITERS, seed=1)
     assert sum(promised.values()) >= KILLS // 2
     with open_store(path) as store:
         infos = store.list_runs()
@@ -85,23 +94,18 @@ def test_a_killed_creation_leaves_an_empty_store(tmp_path, monkeypatch):
 def test_a_full_disk_is_one_line_and_the_store_stays(tmp_path):
     """A file that may not grow stands for a disk that is full."""
     path = filled(tmp_path / "s.sqlite")
-    code = (
-        "import resource, sys\n"
-        "from store_examples import example_launch\n"
-        "from gpusim.errors import StoreError\n"
-        "from gpusim.store import open_store\n"
-        "with open_store(sys.argv[1]) as store:\n"
-        "    run = store.new_run('big', command='test')\n"
-        "    resource.setrlimit(resource.RLIMIT_FSIZE, (64 << 10, 64 << 10))\n"
-        "    try:\n"
-        "        run.add_launches([example_launch(i) for i in range(500)])\n"
-        "    except StoreError as error:\n"
-        "        print(error.exit_code, error)\n"
-    )
-    ran = as_a_program(code, path)
-    assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.startswith("3 ") and ran.stdout.count("\n") == 1
-    assert str(path) in ran.stdout and "GPUSIM_STORE" in ran.stdout
+
+    def write_much() -> str:
+        with open_store(path) as store:
+            run = store.new_run("big", command="test")
+            resource.setrlimit(resource.RLIMIT_FSIZE, (64 << 10, 64 << 10))
+            with pytest.raises(StoreError) as caught:
+                run.add_launches([example_launch(index) for index in range(500)])
+        return f"{caught.value.exit_code} {caught.value}"
+
+    refusal = as_another_process(write_much)
+    assert refusal.startswith("3 ") and "\n" not in refusal
+    assert str(path) in refusal and "GPUSIM_STORE" in refusal
     with open_store(path) as store:
         assert store.damage() == ""
         assert len(store.load_run("base").launches) == 20
@@ -245,27 +249,6 @@ def test_another_programs_database_is_left_alone(tmp_path):
         assert [row[0] for row in connection.execute("SELECT name FROM sqlite_master")] == ["bookmarks"]
 
 
-def as_another_user(work: Callable[[], str]) -> str:
-    """What ``work`` returns in a process that is not root, to whom everything is permitted."""
-    heard, told = os.pipe()
-    number = os.fork()
-    if number == 0:
-        try:
-            if os.geteuid() == 0:
-                os.setgroups([])
-                os.setresgid(NOBODY, NOBODY, NOBODY)
-                os.setresuid(NOBODY, NOBODY, NOBODY)
-            os.write(told, work().encode())
-        except BaseException as error:
-            os.write(told, repr(error).encode())
-        finally:
-            os._exit(0)
-    os.close(told)
-    os.waitpid(number, 0)
-    with os.fdopen(heard) as stream:
-        return stream.read()
-
-
 @pytest.mark.parametrize("what", ["file", "folder"])
 def test_a_store_that_may_only_be_read_is_read(what):
     folder = Path(tempfile.mkdtemp(dir="/tmp"))  # pytest's own is closed to other users
@@ -281,7 +264,7 @@ def test_a_store_that_may_only_be_read_is_read(what):
         return f"{rows}\n{caught.value.exit_code} {caught.value}"
 
     try:
-        rows, *refusal = as_another_user(read_then_write).splitlines()
+        rows, *refusal = as_another_process(read_then_write, as_nobody=True).splitlines()
     finally:
         folder.chmod(0o755)
         shutil.rmtree(folder)

@@ -7,10 +7,13 @@ import hashlib
 import io
 import json
 import os
+import pty
 import signal
+import stat
 import subprocess
 import sys
 import textwrap
+import tty
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,6 +26,7 @@ from hypothesis import strategies as st
 
 from gpusim.errors import TraceFormatError
 from gpusim.trace import coding, file
+from gpusim.whole_file import replacing
 from gpusim.trace.record import Chunk, Trace
 from gpusim.trace.validate import check_chunk
 from tests.trace_examples import assert_same_trace, example_trace
@@ -325,3 +329,19 @@ def test_a_missing_file_is_an_ordinary_missing_file(tmp_path: Path) -> None:
 def test_writing_into_a_folder_that_is_not_there_names_the_file(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="t.trace"):
         TRACE.save(tmp_path / "no" / "t.trace")
+
+
+def test_a_device_is_written_to_and_never_replaced():
+    """What a superuser who asks for /dev/null as the output would otherwise do to the machine."""
+    reader, writer = pty.openpty()
+    tty.setraw(writer)
+    device = Path(os.ttyname(writer))
+    try:
+        with replacing(device) as stream:
+            stream.write(b"whole")
+        assert stat.S_ISCHR(device.stat().st_mode)
+        assert os.read(reader, 100) == b"whole"
+        assert not list(device.parent.glob(f".{device.name}.*"))
+    finally:
+        os.close(reader)
+        os.close(writer)

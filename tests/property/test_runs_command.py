@@ -75,6 +75,21 @@ def test_an_export_says_all_of_a_launch(shell):
     assert (instruction["line"], instruction["warp_cycles"]) == (7, 94)
 
 
+def test_measurements_of_files_are_imported_all_or_none(shell, tmp_path):
+    (tmp_path / "a.jsonl").write_text(example_row(0).to_json() + "\n" + example_row(1).to_json() + "\n")
+    (tmp_path / "b.jsonl").write_text(example_row(2).to_json() + "\n")
+    code, out, err = shell("import", "a.jsonl", "b.jsonl", "--name", "silicon", "--format", "json")
+    assert code == 0, err
+    assert [row["measurements"] for row in json.loads(out)] == [2, 1]
+    with open_store() as store:
+        assert store.load_run("silicon").measurements == tuple(example_row(index) for index in range(3))
+    (tmp_path / "bad.jsonl").write_text("no rows at all\n")
+    code, out, err = shell("import", "a.jsonl", "bad.jsonl", "--name", "silicon")
+    assert code == 2 and "bad.jsonl" in err and err.count("\n") == 1
+    with open_store() as store:
+        assert len(store.list_runs("silicon")) == 1
+
+
 def test_deleting_and_pruning_leave_what_a_name_stands_for(shell, tmp_path):
     code, out, _ = shell("prune", "--keep", "1", "--dry-run")
     assert code == 0 and out.splitlines()[-1].split()[:2] == ["1", "base"]
