@@ -34,11 +34,12 @@ WARM_UP_RUNS = 2
 @dataclass(frozen=True)
 class Precision:
     """When a case is known well enough: ``relative_half_width`` of each median's 95 % interval, from at least
-    ``least_samples``; never more than ``most_samples``."""
+    ``least_samples``; never more than ``most_samples``. The defaults are what verdicts of ``gpusim compare`` need
+    to see 3 % and to keep still where nothing changed (tools/verdict_power.py)."""
 
     relative_half_width: float = 0.005
-    least_samples: int = 15
-    most_samples: int = 300
+    least_samples: int = 100
+    most_samples: int = 400
 
 
 @dataclass
@@ -59,7 +60,7 @@ class _Case:
         if len(self.raw_us) >= precision.most_samples:
             return True
         return all(
-            relative_half_width(median_estimate(_net(samples, overhead_us))) <= precision.relative_half_width
+            relative_half_width(_net(samples, overhead_us)) <= precision.relative_half_width
             for samples in zip(*self.raw_us, strict=True)
         )
 

@@ -4,8 +4,8 @@ Mental model: a session is the list of calls that a measurement made, each with 
 stands before any driver and writes the list; :class:`Replay` is a driver that gives the recorded answers and
 refuses a call that the recording does not have next. So the same code measures on silicon and in a test.
 
-One JSON value a line: a header, then ``[method, arguments, answer]``. Bytes that go to the GPU are kept as size
-and SHA-256, bytes that come back as base64 of deflated data. Raises MeasurementFormatError with the line for a
+One JSON value a line: a header, then ``[method, arguments, answer]``. Machine code is kept as its hash, other bytes that
+go to the GPU as size and SHA-256, bytes that come back as base64 of deflated data. Raises MeasurementFormatError with the line for a
 damaged file, SiliconError for a run that leaves the recording.
 """
 
@@ -24,6 +24,7 @@ import numpy as np
 
 from gpusim.errors import MeasurementFormatError, SiliconError
 from gpusim.measure.driver import BoundLaunch, DeviceFacts, Driver
+from gpusim.sass.cubin import load_kernel
 
 FORMAT, VERSION = "gpusim-driver-session", 1
 MAX_FILE_BYTES = 512 << 20
@@ -50,7 +51,7 @@ class Recorder:
 
         def call(*arguments: Any) -> Any:
             answer = method(*arguments)
-            self._write([name, [_given(value) for value in arguments], _answered(answer)])
+            self._write([name, _noted(name, arguments), _answered(answer)])
             return answer
 
         return call
@@ -74,7 +75,7 @@ class Replay:
 
     def _answering(self, name: str) -> Any:
         def call(*arguments: Any) -> Any:
-            given = json.loads(json.dumps([_given(value) for value in arguments]))
+            given = json.loads(json.dumps(_noted(name, arguments)))
             place = f"{self._path}, call {self._next + 1}"
             if self._next == len(self._calls):
                 raise SiliconError(f"{place}: the session ends before {name}: record it again with --record-session")
@@ -97,6 +98,14 @@ class Replay:
     def calls_left(self) -> int:
         """How many recorded calls have not been made yet."""
         return len(self._calls) - self._next
+
+
+def _noted(name: str, arguments: tuple) -> list:
+    if name == "load":
+        # Numba numbers a kernel's symbol by the order of compilation: what is loaded is told by its code.
+        cubin, entry, dynamic_shared_bytes = arguments
+        return [load_kernel(cubin, entry).sha256, dynamic_shared_bytes]
+    return [_given(value) for value in arguments]
 
 
 def _given(value: Any) -> Any:

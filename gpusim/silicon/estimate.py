@@ -8,6 +8,7 @@ its interval runs between two of the samples themselves: the number of samples b
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from statistics import NormalDist
 
@@ -43,6 +44,25 @@ def _rank(n: int, confidence: float) -> int:
     return rank
 
 
-def relative_half_width(estimate: Estimate) -> float:
-    """Half the interval over the median; infinite for a median of 0."""
-    return (estimate.high - estimate.low) / 2 / estimate.median if estimate.median else math.inf
+def relative_half_width(samples: Sequence[float]) -> float:
+    """Half the interval of the samples' median over the median; infinite for a median of 0.
+
+    Samples in the order in which they were taken: where neighbours resemble each other (a clock that hops, a drift), there are
+    fewer independent ones than samples, and the interval is widened by the variance inflation of a first-order
+    autoregression, sqrt((1 + r) / (1 - r)) with the lag-1 correlation r (Wilks, Statistical Methods, 5.2.4)."""
+    estimate = median_estimate(samples)
+    if not estimate.median:
+        return math.inf
+    correlation = min(0.95, max(0.0, _lag_1(samples)))
+    widening = math.sqrt((1 + correlation) / (1 - correlation))
+    return widening * (estimate.high - estimate.low) / 2 / estimate.median
+
+
+def _lag_1(samples: Sequence[float]) -> float:
+    """Correlation of neighbours, by ranks so that one outlier does not decide it."""
+    if len(samples) < 3 or min(samples) == max(samples):
+        return 0.0
+    ordered = sorted(samples)
+    rank = [(bisect_left(ordered, sample) + bisect_right(ordered, sample)) / 2 - len(samples) / 2 for sample in samples]
+    power = sum(value * value for value in rank)
+    return sum(a * b for a, b in zip(rank, rank[1:], strict=False)) / power

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusim.errors import MeasurementFormatError
-from gpusim.silicon.estimate import median_estimate
+from gpusim.silicon.estimate import median_estimate, relative_half_width
 from gpusim.silicon.imports import ncu_report, read_rows
 from gpusim.silicon.imports.numbers import base_factor, decimal_mark, number
 from gpusim.silicon.names import gpu_of_device
@@ -269,3 +269,11 @@ def test_the_medians_interval_covers_it_as_often_as_it_says() -> None:
     for n in (6, 15, 40, 1200):
         inside = [e.low <= np.log(2) <= e.high for e in (median_estimate(draw.exponential(size=n)) for _ in range(700))]
         assert 0.94 <= np.mean(inside) <= 0.995
+
+
+def test_neighbours_that_resemble_each_other_count_for_less() -> None:
+    draw = np.random.default_rng(6)
+    apart = list(100 + draw.normal(size=200))
+    sorted_halves = sorted(apart)
+    assert relative_half_width(sorted_halves) > 3 * relative_half_width(apart)
+    assert relative_half_width([5.0] * 10) == 0 and relative_half_width([0.0] * 10) == float("inf")

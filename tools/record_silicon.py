@@ -1,0 +1,245 @@
+"""Record the pinned suites on the GPU of this machine, as rows that go under traces/silicon.
+
+Mental model: one file of rows and a manifest a GPU. The suites' points are measured in groups, cold and warm, by CUDA
+events and, where counters are permitted, by Nsight Compute; every row is on disk before the next group begins. Run it again
+and it goes on where it stopped: a point whose rows are there (same machine code, shape, cache state, method) is left
+out. So a machine that is lent for ten minutes at a time is used in calls of ten minutes.
+
+    python tools/record_silicon.py --out traces/silicon --budget 500
+
+It runs in the repository's root with gpusim imported from the tree, and needs numba, numba-cuda (with cuda-bindings),
+numpy and click; nvidia-ml-py, if it is there, adds throttling reasons. With no GPU it says so and ends with code 3.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import importlib
+import importlib.util
+import json
+import os
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+NEEDED = {"numpy": "numpy", "click": "click", "numba": "numba", "numba.cuda": "numba-cuda[cu13]", "cuda.bindings": "cuda-bindings"}
+COULD_NOT_MEASURE = 3
+
+
+def _missing() -> list[str]:
+    """Distributions without which nothing can be measured."""
+    found = []
+    for module, distribution in NEEDED.items():
+        try:
+            present = importlib.util.find_spec(module) is not None
+        except ImportError:
+            present = False
+        if not present:
+            found.append(distribution)
+    return found
+
+
+sys.path.insert(0, str(ROOT))
+if _missing():
+    print(f"error: measuring needs {', '.join(_missing())}: pip install {' '.join(map(repr, _missing()))}", file=sys.stderr)
+    sys.exit(COULD_NOT_MEASURE)
+
+import click  # noqa: E402 (what is missing is said first)
+
+from gpusim.errors import GpusimError, SiliconError  # noqa: E402
+from gpusim.measure.cuda_driver import CudaDriver  # noqa: E402
+from gpusim.measure.ncu import find_ncu, profile_cases  # noqa: E402
+from gpusim.measure.passes import COLD, WARM  # noqa: E402
+from gpusim.measure.run import Options, Request, described, measure_cases  # noqa: E402
+from gpusim.silicon.names import gpu_of_device  # noqa: E402
+from gpusim.silicon.row import SiliconRow  # noqa: E402
+from gpusim.silicon.rows import append_rows, read_rows_file  # noqa: E402
+from gpusim.suite import complete_shape, shape_text  # noqa: E402
+from workloads.pinned import SUITES  # noqa: E402
+
+MANIFEST = "manifest.json"
+#: Points measured side by side before their rows are written.
+GROUP = 8
+#: Seconds that one kernel needs at most under ncu: start, load, five passes of all counters.
+NCU_SECONDS_A_POINT = 12
+#: Key of a point: kernel, complete shape, cache state, method.
+Key = tuple[str, str, str, str]
+
+
+def points(suites: Iterable[str], spec: object) -> list[tuple[Request, str]]:
+    """Every point of the suites once, with its complete shape."""
+    found: dict[tuple[str, str], Request] = {}
+    for suite in suites:
+        for name, shape in SUITES[suite]:
+            text = shape_text(complete_shape(name, dict(shape), spec))
+            found.setdefault((name, text), Request(name, dict(shape)))
+    return [(request, text) for (_, text), request in found.items()]
+
+
+def have(rows: Iterable[SiliconRow], cubins: dict[Key, str] | None = None) -> set[Key]:
+    """What is measured already, or found to compute wrongly; rows that a budget cut short are measured again."""
+    done = set()
+    for row in rows:
+        if "wrong_result" in row.flags:
+            done |= {(row.kernel, row.shape, cache, method) for cache in (COLD, WARM) for method in ("events", "ncu")}
+        elif "budget_ended" not in row.flags:
+            done.add((row.kernel, row.shape, row.cache, row.method))
+    return done
+
+
+def write_manifest(folder: Path) -> None:
+    """Say what lies in ``folder``: each file's rows and hash, and what it was measured with."""
+    entries = []
+    for path in sorted(folder.glob("*.jsonl")):
+        rows = read_rows_file(path)
+        entries.append(
+            {
+                "file": path.name,
+                "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+                "rows": len(rows),
+                "gpu": sorted({row.gpu for row in rows}),
+                "device": sorted({row.device_name for row in rows}),
+                "driver": sorted({row.driver for row in rows}),
+                "toolchain": sorted({row.toolchain for row in rows}),
+                "methods": sorted({row.method for row in rows}),
+                "sm_clock_mhz": [f(row.sm_clock_mhz for row in rows if row.sm_clock_mhz) for f in (min, max)]
+                if any(row.sm_clock_mhz for row in rows)
+                else [],
+                "dates": [min(row.date for row in rows), max(row.date for row in rows)] if rows else [],
+            }
+        )
+    document = {
+        "about": "Rows measured on silicon by tools/record_silicon.py; one JSON line a launch, cache state and method.",
+        "written": datetime.date.today().isoformat(),
+        "files": entries,
+    }
+    part = folder / f".{MANIFEST}.part"
+    part.write_text(json.dumps(document, indent=2) + "\n")
+    os.replace(part, folder / MANIFEST)
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=ROOT / "traces" / "silicon",
+    help="Folder that gets one folder a GPU.  [default: traces/silicon]",
+)
+@click.option("--budget", type=click.FloatRange(min=1), default=500.0, show_default=True, help="Seconds in all.")
+@click.option("--suite", "suites", multiple=True, type=click.Choice(list(SUITES)), help="Which suites.  [default: all]")
+@click.option("--method", type=click.Choice(["all", "events", "ncu"]), default="all", show_default=True)
+@click.option("--device", default=0, show_default=True, help="Which GPU of this machine.")
+@click.option("--list", "only_list", is_flag=True, help="Print the points and how many are still to do, and measure nothing.")
+def main(out: Path, budget: float, suites: tuple[str, ...], method: str, device: int, only_list: bool) -> int:
+    """Record the pinned suites on this machine's GPU within a budget, going on where the last run stopped.
+
+    Writes OUT/<gpu>/suite.jsonl (one row a launch, cache state and method) and OUT/<gpu>/manifest.json. Clocks are measured,
+    never set. First all points by CUDA events, then, in the time that is left, by Nsight Compute.
+
+    \b
+    Examples:
+      python tools/record_silicon.py --budget 500
+      python tools/record_silicon.py --out $OUT --suite quick --method events
+      python tools/record_silicon.py --list
+
+    \b
+    Exit codes: 0 everything is recorded; 3 no GPU, or the budget ended first (run it again); 1 a kernel computes wrongly.
+    """
+    started = time.monotonic()
+    with CudaDriver(device) as driver:
+        facts = driver.facts()
+        name = gpu_of_device(facts.name)
+        folder = out / (name or "".join(c if c.isalnum() else "_" for c in facts.name.lower()))
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / "suite.jsonl"
+        every = points(suites or SUITES, described(facts, ""))
+        _say(f"{facts.name}, driver {facts.driver}: {len(every)} points into {path}")
+        if only_list:
+            return _list(every, path, method)
+        if method in ("all", "events"):
+            for cache in (COLD, WARM):
+                _by_events(driver, every, path, cache, budget - (time.monotonic() - started))
+    if method in ("all", "ncu"):
+        _by_ncu(every, path, budget - (time.monotonic() - started), device)
+    return _finish(every, path, method)
+
+
+def _say(line: str) -> None:
+    click.echo(line, err=True)
+
+
+def _todo(every: list[tuple[Request, str]], path: Path, cache: str, method: str) -> list[tuple[Request, str]]:
+    done = have(read_rows_file(path)) if path.exists() else set()
+    return [(request, text) for request, text in every if (request.name, text, cache, method) not in done]
+
+
+def _list(every: list[tuple[Request, str]], path: Path, method: str) -> int:
+    for used in ("events", "ncu") if method == "all" else (method,):
+        for cache in (COLD, WARM):
+            for request, text in _todo(every, path, cache, used):
+                click.echo(f"{used} {cache} {request.name}:{text}")
+    return 0
+
+
+def _by_events(driver: CudaDriver, every: list[tuple[Request, str]], path: Path, cache: str, seconds: float) -> None:
+    todo = _todo(every, path, cache, "events")
+    end = driver.now_seconds() + seconds
+    for start in range(0, len(todo), GROUP):
+        left = end - driver.now_seconds()
+        if left < 1:
+            return
+        group = [request for request, _ in todo[start : start + GROUP]]
+        # A group may take twice its share; what it leaves goes to the others.
+        share = min(left, 2 * left * len(group) / (len(todo) - start))
+        append_rows(path, measure_cases(driver, group, Options(share, (cache,)), _say))
+
+
+def _by_ncu(every: list[tuple[Request, str]], path: Path, seconds: float, device: int) -> None:
+    if find_ncu() is None:
+        return _say("no counters: ncu is not on PATH")
+    end = time.monotonic() + seconds
+    for cache in (COLD, WARM):
+        todo = _todo(every, path, cache, "ncu")
+        for start in range(0, len(todo), GROUP):
+            group = [f"{request.name}:{text}" for request, text in todo[start : start + GROUP]]
+            needed = NCU_SECONDS_A_POINT * len(group)
+            if end - time.monotonic() < needed:
+                return _say(f"the budget is spent: {len(todo) - start} points by ncu, {cache}, are left")
+            try:
+                append_rows(path, profile_cases(group, Options(needed, (cache,)), device, False, _say))
+            except SiliconError as error:
+                if "ERR_NVGPUCTRPERM" in str(error):
+                    return _say(f"no counters: {error}")
+                _say(f"ncu, {cache}: {error}")
+
+
+def _finish(every: list[tuple[Request, str]], path: Path, method: str) -> int:
+    rows = read_rows_file(path) if path.exists() else []
+    write_manifest(path.parent)
+    used = ["events"] if method == "events" or (method == "all" and find_ncu() is None) else ["events", "ncu"]
+    used = ["ncu"] if method == "ncu" else used
+    left = sum(len(_todo(every, path, cache, each)) for cache in (COLD, WARM) for each in used)
+    wrong = sorted({f"{row.kernel}:{row.shape}" for row in rows if "wrong_result" in row.flags})
+    _say(f"{len(rows)} rows in {path}; {left} measurements are left" + (": run it again" if left else ""))
+    if wrong:
+        _say(f"computes wrongly: {', '.join(wrong)}")
+        return 1
+    return COULD_NOT_MEASURE if left else 0
+
+
+if __name__ == "__main__":
+    try:
+        code = main.main(standalone_mode=False)
+    except GpusimError as error:
+        print(f"error: {error}", file=sys.stderr)
+        code = error.exit_code
+    except click.ClickException as error:
+        error.show()
+        code = 2
+    except (KeyboardInterrupt, click.Abort):
+        print("error: interrupted; the rows so far are kept", file=sys.stderr)
+        code = 130
+    sys.exit(code if isinstance(code, int) else 0)
