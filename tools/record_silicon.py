@@ -21,7 +21,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -50,14 +50,16 @@ if _missing():
 import click  # noqa: E402 (what is missing is said first)
 
 from gpusim.errors import GpusimError, SiliconError  # noqa: E402
+from gpusim.gpus.spec import GpuSpec  # noqa: E402
 from gpusim.measure.cuda_driver import CudaDriver  # noqa: E402
 from gpusim.measure.ncu import find_ncu, profile_cases  # noqa: E402
 from gpusim.measure.passes import COLD, WARM  # noqa: E402
 from gpusim.measure.run import Options, Request, described, measure_cases  # noqa: E402
+from gpusim.measure.workload import code_hash  # noqa: E402
 from gpusim.silicon.names import gpu_of_device  # noqa: E402
 from gpusim.silicon.row import SiliconRow  # noqa: E402
 from gpusim.silicon.rows import append_rows, read_rows_file  # noqa: E402
-from gpusim.suite import complete_shape, shape_text  # noqa: E402
+from gpusim.suite import complete_shape, make_case, shape_text  # noqa: E402
 from workloads.pinned import SUITES  # noqa: E402
 
 MANIFEST = "manifest.json"
@@ -67,9 +69,10 @@ GROUP = 8
 NCU_SECONDS_A_POINT = 12
 #: Key of a point: kernel, complete shape, cache state, method.
 Key = tuple[str, str, str, str]
+METHODS = ("events", "ncu")
 
 
-def points(suites: Iterable[str], spec: object) -> list[tuple[Request, str]]:
+def points(suites: Iterable[str], spec: GpuSpec | None) -> list[tuple[Request, str]]:
     """Every point of the suites once, with its complete shape."""
     found: dict[tuple[str, str], Request] = {}
     for suite in suites:
@@ -79,15 +82,58 @@ def points(suites: Iterable[str], spec: object) -> list[tuple[Request, str]]:
     return [(request, text) for (_, text), request in found.items()]
 
 
-def have(rows: Iterable[SiliconRow], cubins: dict[Key, str] | None = None) -> set[Key]:
-    """What is measured already, or found to compute wrongly; rows that a budget cut short are measured again."""
+def have(rows: Iterable[SiliconRow], current: Callable[[SiliconRow], bool]) -> set[Key]:
+    """What is measured already, or found to compute wrongly. Rows that a budget cut short, and rows of other machine code
+    than ``current`` says a kernel has now, are measured again."""
     done = set()
     for row in rows:
         if "wrong_result" in row.flags:
-            done |= {(row.kernel, row.shape, cache, method) for cache in (COLD, WARM) for method in ("events", "ncu")}
-        elif "budget_ended" not in row.flags:
+            done |= {(row.kernel, row.shape, cache, method) for cache in (COLD, WARM) for method in METHODS}
+        elif "budget_ended" not in row.flags and current(row):
             done.add((row.kernel, row.shape, row.cache, row.method))
     return done
+
+
+class MachineCode:
+    """Whether a row's machine code is what its kernel compiles to today; a kernel is built once, when first asked about."""
+
+    def __init__(self, every: list[tuple[Request, str]], spec: GpuSpec | None, capability: tuple[int, int]):
+        self._requests = {(request.name, text): request for request, text in every}
+        self._spec, self._capability = spec, capability
+        self._hashes: dict[tuple[str, str], list[str]] = {}
+
+    def is_current(self, row: SiliconRow) -> bool:
+        """Rows of points that are in no suite (any more) count as current: nothing here would replace them."""
+        key = row.kernel, row.shape
+        request = self._requests.get(key)
+        if request is None:
+            return True
+        if key not in self._hashes:
+            case = make_case(request.name, request.shape, self._spec)
+            self._hashes[key] = [code_hash(launch, self._capability) for launch in case.launches if launch.timed]
+        return row.launch < len(self._hashes[key]) and self._hashes[key][row.launch] == row.cubin_hash
+
+
+def drop_superseded(path: Path) -> None:
+    """Keep the newest row of each launch, cache state and method; the file is replaced whole."""
+    rows = {(row.kernel, row.shape, row.launch, row.cache, row.method): row for row in read_rows_file(path)}
+    part = path.with_suffix(".part")
+    part.unlink(missing_ok=True)
+    append_rows(part, rows.values())
+    os.replace(part, path)
+
+
+class Plan:
+    """The points of a GPU and the file ``path`` of their rows."""
+
+    def __init__(self, every: list[tuple[Request, str]], path: Path, spec: GpuSpec | None, capability: tuple[int, int]):
+        self.every, self.path = every, path
+        self._code = MachineCode(every, spec, capability)
+
+    def todo(self, cache: str, method: str) -> list[tuple[Request, str]]:
+        """Points without rows in that cache state by that method."""
+        done = have(read_rows_file(self.path), self._code.is_current) if self.path.exists() else set()
+        return [(request, text) for request, text in self.every if (request.name, text, cache, method) not in done]
 
 
 def write_manifest(folder: Path) -> None:
@@ -154,38 +200,33 @@ def main(out: Path, budget: float, suites: tuple[str, ...], method: str, device:
         name = gpu_of_device(facts.name)
         folder = out / (name or "".join(c if c.isalnum() else "_" for c in facts.name.lower()))
         folder.mkdir(parents=True, exist_ok=True)
-        path = folder / "suite.jsonl"
-        every = points(suites or SUITES, described(facts, ""))
-        _say(f"{facts.name}, driver {facts.driver}: {len(every)} points into {path}")
+        spec = described(facts, "")
+        plan = Plan(points(suites or SUITES, spec), folder / "suite.jsonl", spec, facts.capability)
+        _say(f"{facts.name}, driver {facts.driver}: {len(plan.every)} points into {plan.path}")
         if only_list:
-            return _list(every, path, method)
+            return _list(plan, method)
         if method in ("all", "events"):
             for cache in (COLD, WARM):
-                _by_events(driver, every, path, cache, budget - (time.monotonic() - started))
+                _by_events(driver, plan, cache, budget - (time.monotonic() - started))
     if method in ("all", "ncu"):
-        _by_ncu(every, path, budget - (time.monotonic() - started), device)
-    return _finish(every, path, method)
+        _by_ncu(plan, budget - (time.monotonic() - started), device)
+    return _finish(plan, method)
 
 
 def _say(line: str) -> None:
     click.echo(line, err=True)
 
 
-def _todo(every: list[tuple[Request, str]], path: Path, cache: str, method: str) -> list[tuple[Request, str]]:
-    done = have(read_rows_file(path)) if path.exists() else set()
-    return [(request, text) for request, text in every if (request.name, text, cache, method) not in done]
-
-
-def _list(every: list[tuple[Request, str]], path: Path, method: str) -> int:
+def _list(plan: Plan, method: str) -> int:
     for used in ("events", "ncu") if method == "all" else (method,):
         for cache in (COLD, WARM):
-            for request, text in _todo(every, path, cache, used):
+            for request, text in plan.todo(cache, used):
                 click.echo(f"{used} {cache} {request.name}:{text}")
     return 0
 
 
-def _by_events(driver: CudaDriver, every: list[tuple[Request, str]], path: Path, cache: str, seconds: float) -> None:
-    todo = _todo(every, path, cache, "events")
+def _by_events(driver: CudaDriver, plan: Plan, cache: str, seconds: float) -> None:
+    todo = plan.todo(cache, "events")
     end = driver.now_seconds() + seconds
     for start in range(0, len(todo), GROUP):
         left = end - driver.now_seconds()
@@ -194,36 +235,37 @@ def _by_events(driver: CudaDriver, every: list[tuple[Request, str]], path: Path,
         group = [request for request, _ in todo[start : start + GROUP]]
         # A group may take twice its share; what it leaves goes to the others.
         share = min(left, 2 * left * len(group) / (len(todo) - start))
-        append_rows(path, measure_cases(driver, group, Options(share, (cache,)), _say))
+        append_rows(plan.path, measure_cases(driver, group, Options(share, (cache,)), _say))
 
 
-def _by_ncu(every: list[tuple[Request, str]], path: Path, seconds: float, device: int) -> None:
+def _by_ncu(plan: Plan, seconds: float, device: int) -> None:
     if find_ncu() is None:
         return _say("no counters: ncu is not on PATH")
     end = time.monotonic() + seconds
     for cache in (COLD, WARM):
-        todo = _todo(every, path, cache, "ncu")
+        todo = plan.todo(cache, "ncu")
         for start in range(0, len(todo), GROUP):
             group = [f"{request.name}:{text}" for request, text in todo[start : start + GROUP]]
             needed = NCU_SECONDS_A_POINT * len(group)
             if end - time.monotonic() < needed:
                 return _say(f"the budget is spent: {len(todo) - start} points by ncu, {cache}, are left")
             try:
-                append_rows(path, profile_cases(group, Options(needed, (cache,)), device, False, _say))
+                append_rows(plan.path, profile_cases(group, Options(needed, (cache,)), device, False, _say))
             except SiliconError as error:
                 if "ERR_NVGPUCTRPERM" in str(error):
                     return _say(f"no counters: {error}")
                 _say(f"ncu, {cache}: {error}")
 
 
-def _finish(every: list[tuple[Request, str]], path: Path, method: str) -> int:
-    rows = read_rows_file(path) if path.exists() else []
-    write_manifest(path.parent)
-    used = ["events"] if method == "events" or (method == "all" and find_ncu() is None) else ["events", "ncu"]
-    used = ["ncu"] if method == "ncu" else used
-    left = sum(len(_todo(every, path, cache, each)) for cache in (COLD, WARM) for each in used)
+def _finish(plan: Plan, method: str) -> int:
+    if plan.path.exists():
+        drop_superseded(plan.path)
+    rows = read_rows_file(plan.path) if plan.path.exists() else []
+    write_manifest(plan.path.parent)
+    used = METHODS if method == "all" and find_ncu() is not None else ("events",) if method == "all" else (method,)
+    left = sum(len(plan.todo(cache, each)) for cache in (COLD, WARM) for each in used)
     wrong = sorted({f"{row.kernel}:{row.shape}" for row in rows if "wrong_result" in row.flags})
-    _say(f"{len(rows)} rows in {path}; {left} measurements are left" + (": run it again" if left else ""))
+    _say(f"{len(rows)} rows in {plan.path}; {left} measurements are left" + (": run it again" if left else ""))
     if wrong:
         _say(f"computes wrongly: {', '.join(wrong)}")
         return 1

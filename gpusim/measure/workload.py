@@ -190,6 +190,13 @@ def _host_bytes(allocation: Allocation) -> np.ndarray:
     return np.ctypeslib.as_array((ctypes.c_uint8 * allocation.size).from_address(allocation.host))
 
 
+def code_hash(launch: Any, capability: tuple[int, int]) -> str:
+    """Hash of the machine code that a launch of a case runs on a GPU of ``capability``; needs no GPU."""
+    dispatcher = check_kernel(launch.kernel)
+    built = build(dispatcher, argument_types(dispatcher, tuple(launch.args)), capability, lines=False)
+    return load_kernel(built.cubin, built.entry_name).sha256
+
+
 def make_workload(
     driver: Driver, facts: DeviceFacts, name: str, shape_: dict[str, Any], spec: GpuSpec | None, small: bool
 ) -> Workload:
