@@ -30,6 +30,7 @@ COMMANDS = {
     "run": ("run", "Run an unmodified Numba CUDA program on an emulated GPU."),
     "cover": ("cover", "Which behaviours a set of workloads has exercised, and which it has not."),
     "gpus": ("gpus", "List the described GPUs; show every value with its source."),
+    "doctor": ("doctor", "Say what works on this machine, what does not, and what would mend it."),
     "kernels": ("kernels", "List the kernel suite; show an entry and its shape axes."),
     "suite": ("suite", "Pick few pinned shapes that keep the coverage of many; show a suite."),
     "workloads": ("workloads", "What real networks launch: kernels of the suite with their shapes."),

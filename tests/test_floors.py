@@ -34,6 +34,7 @@ FLOORS = {
     "source": 5,
     "why": 5,
     "report": 6,
+    "doctor": 6,
     "regress": 7,
     "commands": 8,
     "cli": 9,
