@@ -1,0 +1,108 @@
+"""Suite cases captured once, and simulated as often as a comparison needs: other clocks, cache states and prices.
+
+Mental model: the casebook keeps the traces of each case in files of a folder, so that a whole suite takes bounded memory, and
+answers one question: what does this launch cost, with the caches in this state, at this clock, on a machine whose units charge so
+much. Equal questions are simulated once.
+
+States, as measurements leave them: ``alone``: empty caches before this very launch (a profiler that flushes before each
+kernel). ``cold``: the case's preparation, then its timed launches in order, once. ``warm``: the timed launches run
+twice, and the second time counts, so that L2 holds what the case leaves in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from gpusim.compare.join import LaunchFacts
+from gpusim.compare.unit_costs import program_with_costs, with_costs
+from gpusim.engine.gpu import simulate
+from gpusim.engine.result import LaunchResult
+from gpusim.gpus.spec import GpuSpec
+from gpusim.silicon.row import SiliconRow
+from gpusim.suite import capture_case, complete_shape, make_case, shape_text
+from gpusim.trace.record import Trace
+
+#: Units and what they charge, times the description's price: ``(("L2 latency", 1.5), ...)``.
+Costs = tuple[tuple[str, float], ...]
+#: Where a measuring program says what it has taken off each time (gpusim measure, method "events").
+EMPTY_LAUNCH = "gpusim__empty_launch_us"
+
+
+def cache_state(row: SiliconRow) -> tuple[str, str]:
+    """(state to simulate, note on what was assumed) of a row."""
+    if row.method == "ncu" and row.cache in ("cold", ""):
+        return "alone", "" if row.cache else "no cache state was recorded: Nsight Compute flushes before each kernel"
+    if row.cache:
+        return row.cache, ""
+    return "warm", "no cache state was recorded: warm taken, as repeats leave it"
+
+
+@dataclass
+class _Case:
+    preparation: list[Trace]
+    timed: list[Trace]
+
+
+class CaseBook:
+    """See the module's docstring. ``spec`` is the GPU as described, ``folder`` holds the traces."""
+
+    def __init__(self, spec: GpuSpec, folder: Path) -> None:
+        self.spec = spec
+        self._folder = folder
+        self._cases: dict[tuple[str, str], _Case] = {}
+        self._answers: dict[tuple, list[LaunchResult]] = {}
+
+    def add(self, kernel: str, shape: dict[str, Any]) -> list[LaunchFacts]:
+        """Capture a case; its timed launches. Raises as :func:`gpusim.suite.make_case` and capture do."""
+        text = shape_text(complete_shape(kernel, shape, self.spec))
+        key = (kernel, text)
+        if key not in self._cases:
+            folder = self._folder / str(len(self._cases))
+            folder.mkdir()
+            launches = capture_case(make_case(kernel, shape, self.spec), self.spec, folder=folder)
+            self._cases[key] = _Case(
+                [launch.trace for launch in launches if not launch.timed],
+                [launch.trace for launch in launches if launch.timed],
+            )
+        timed = self._cases[key].timed
+        return [
+            LaunchFacts(
+                kernel, text, index, trace.launch.kernel, tuple(trace.launch.grid), tuple(trace.launch.block),
+                trace.launch.cubin_sha256, alone=len(timed) == 1,
+            )
+            for index, trace in enumerate(timed)
+        ]
+
+    def trace(self, launch: LaunchFacts) -> Trace:
+        """The launch's trace."""
+        return self._cases[launch.kernel, launch.shape].timed[launch.index]
+
+    def machine(self, clock_hz: float, costs: Costs = ()) -> GpuSpec:
+        """The GPU at that clock, its units charging ``costs`` times their prices."""
+        return with_costs(replace(self.spec, clock_hz=clock_hz), costs)
+
+    def simulate(self, launch: LaunchFacts, state: str, clock_hz: float, costs: Costs = ()) -> LaunchResult:
+        """The launch's result; all launches of its case that run with it are kept too."""
+        position = launch.index if state != "alone" else 0
+        key = (launch.kernel, launch.shape, state, clock_hz, costs, launch.index if state == "alone" else None)
+        if key not in self._answers:
+            self._answers[key] = self._run(launch, state, clock_hz, costs)
+        return self._answers[key][position]
+
+    def _run(self, launch: LaunchFacts, state: str, clock_hz: float, costs: Costs) -> list[LaunchResult]:
+        case = self._cases[launch.kernel, launch.shape]
+        timed = [case.timed[launch.index]] if state == "alone" else case.timed
+        changed = [replace(trace, program=program_with_costs(trace.program, costs)) for trace in timed]
+        before = case.preparation if state != "alone" else []
+        runs = 2 * changed if state == "warm" else changed
+        return list(simulate(runs, self.machine(clock_hz, costs), warm=before).launches[-len(timed) :])
+
+    def cycles(self, row: SiliconRow, launch: LaunchFacts, clock_hz: float, costs: Costs = ()) -> float:
+        """Simulated cycles as ``row`` counts them: without the launch overhead where an empty launch was taken off."""
+        result = self.simulate(launch, cache_state(row)[0], clock_hz, costs)
+        if EMPTY_LAUNCH not in row.counters:
+            return float(result.cycles)
+        overhead = self.machine(clock_hz, costs).launch
+        return max(1.0, float(result.cycles - overhead.start_cycles - overhead.end_cycles))

@@ -1,0 +1,63 @@
+"""Rows that were recorded on real GPUs and ship with the package, under ``traces/silicon``.
+
+Mental model: a folder a GPU, each with a manifest that names its files of rows (JSON lines) with their sha256 and number of rows; a
+file that differs from what its manifest says is refused. No folder, no rows: that is an empty list, not an error.
+
+Raises MeasurementFormatError for a damaged manifest or file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from gpusim.errors import MeasurementFormatError
+from gpusim.silicon.row import SiliconRow
+
+MANIFEST = "manifest.json"
+
+
+def recorded_folder() -> Traversable:
+    """The folder of the recorded rows: inside the installed package, or at the top of a checkout."""
+    try:
+        return files("gpusim.traces") / "silicon"
+    except ModuleNotFoundError:  # not installed: running from the source tree
+        return Path(__file__).parents[2] / "traces" / "silicon"
+
+
+def load_recorded(folder: Traversable | None = None) -> list[SiliconRow]:
+    """Every recorded row of every GPU, in the order of the folders' names."""
+    folder = recorded_folder() if folder is None else folder
+    if not folder.is_dir():
+        return []
+    rows = []
+    for part in sorted((p for p in folder.iterdir() if p.is_dir()), key=lambda p: p.name):
+        if (part / MANIFEST).is_file():
+            rows += _read_folder(part)
+    return rows
+
+
+def _read_folder(folder: Traversable) -> list[SiliconRow]:
+    try:
+        entries = json.loads((folder / MANIFEST).read_text("utf-8"))["files"]
+        named = [(str(entry["file"]), str(entry["sha256"]), int(entry["rows"])) for entry in entries]
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise MeasurementFormatError(f"{folder}/{MANIFEST} cannot be read: {error}") from None
+    rows: list[SiliconRow] = []
+    for name, sha256, count in named:
+        if Path(name).name != name:
+            raise MeasurementFormatError(f"{folder}/{MANIFEST} names a file outside its folder: {name}")
+        try:
+            data = (folder / name).read_bytes()
+        except OSError as error:
+            raise MeasurementFormatError(f"{folder}/{name} cannot be read: {error.strerror}") from None
+        if hashlib.sha256(data).hexdigest() != sha256:
+            raise MeasurementFormatError(f"{folder}/{name} is not the file that {MANIFEST} names: its sha256 differs")
+        read = [SiliconRow.from_json(line) for line in data.decode("utf-8").splitlines() if line.strip()]
+        if len(read) != count:
+            raise MeasurementFormatError(f"{folder}/{name} has {len(read)} rows, {MANIFEST} says {count}")
+        rows += read
+    return rows

@@ -1,0 +1,41 @@
+"""Record what the model misses by: simulate the published series and write traces/published/model_error.json.
+
+Run ``python tools/record_model_error.py`` after the GPU descriptions or the model have changed; a few minutes.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from gpusim.compare.known_error import FILE, error_document, write_document
+from gpusim.compare.run import compare
+from gpusim.errors import GpusimError
+
+PUBLISHED = Path(__file__).parents[1] / "traces" / "published"
+
+
+@click.command()
+@click.option("--gpu", "gpus", multiple=True, default=("a100_80gb", "gh200", "h200"), show_default=True)
+@click.option("--all-points", is_flag=True, help="Every published point instead of a spread of them.")
+@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), default=PUBLISHED / FILE, show_default=True)
+def main(gpus: tuple[str, ...], all_points: bool, jobs: int, out: Path) -> None:
+    """Simulate the published series of the GPUs and write their mean absolute errors."""
+    compared = compare((), gpus, all_points=all_points, jobs=jobs, progress=lambda line: click.echo(line, err=True))
+    for (gpu, series), (_, message) in compared.failures.items():
+        click.echo(f"left out: {gpu} {series}: {message}", err=True)
+    which = "all published points" if all_points else "the default points of gpusim compare"
+    write_document(error_document(compared.summaries, f"gpusim compare --against published over {which}"), out)
+
+
+if __name__ == "__main__":
+    try:
+        main(standalone_mode=True)
+    except GpusimError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(error.exit_code)
