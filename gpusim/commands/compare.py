@@ -1,33 +1,33 @@
-"""``gpusim compare``: simulated beside measured, point by point, and a verdict on each series."""
+"""``gpusim compare``: simulated beside measured, launch by launch or point by point, and a verdict on each."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import click
 
+from gpusim.commands import compare_measured, compare_published
+from gpusim.commands.compare_options import Wanted
 from gpusim.commands.options import HELP, format_option, set_option
-from gpusim.compare.error import DEFAULT_TOLERANCE_PERCENT, Summary, Verdict
-from gpusim.compare.run import Comparison
-from gpusim.compare.run import compare as compare_published
-from gpusim.errors import NoDataError
-from gpusim.report.tables import format_records
-
-DIVERGENCE, AMBIGUOUS = 1, 4
+from gpusim.compare.error import DEFAULT_TOLERANCE_PERCENT
+from gpusim.compare.judge import DEFAULT_TOLERANCE_CYCLES
+from gpusim.errors import UsageError
 
 
 @click.command(context_settings=HELP)
-@click.argument("kernels", nargs=-1, metavar="[KERNEL]...")
+@click.argument("kernels", nargs=-1, metavar="[SUITE|KERNEL[:SHAPE]]...")
 @click.option(
     "--gpu", "gpus", multiple=True, default=("h200",), show_default=True, metavar="NAME",
     help="A GPU's name or TOML file; may be repeated.",
 )
 @click.option(
     "--against",
-    type=click.Choice(["published"]),
     default="published",
     show_default=True,
-    help="Which measurements to lay beside the simulation.",
+    metavar="published|recorded|silicon|FILE|RUN",
+    help="Which measurements to lay beside the simulation: curves that others published; rows that were recorded on real "
+    "GPUs; a GPU of this machine, measured now; a file of rows, or a profiler's; a run of the store.",
 )
 @set_option()
 @click.option("--all-points", is_flag=True, help="Every published point instead of a spread of them.")
@@ -36,16 +36,29 @@ DIVERGENCE, AMBIGUOUS = 1, 4
     type=click.FloatRange(min=0),
     default=DEFAULT_TOLERANCE_PERCENT,
     show_default=True,
-    help="Mean absolute error in percent up to which a series counts as SAME.",
+    help="Error in percent up to which a launch (or, in the mean, a series) counts as SAME.",
 )
-@click.option("--check", is_flag=True, help="Exit 1 if a series is FASTER or SLOWER than silicon.")
-@click.option("--strict", is_flag=True, help="Like --check, and exit 4 if a series is AMBIGUOUS.")
+@click.option(
+    "--tolerance-cycles",
+    type=click.FloatRange(min=0),
+    default=DEFAULT_TOLERANCE_CYCLES,
+    show_default=True,
+    help="Error in cycles that is none, whatever it is in percent (not for published series).",
+)
+@click.option("--why", is_flag=True, help="Decompose the gaps: which unit's price explains them (simulates many times).")
+@click.option("--check", is_flag=True, help="Exit 1 if anything is FASTER or SLOWER than silicon (with --baseline: newly so).")
+@click.option("--strict", is_flag=True, help="Like --check, and exit 4 if anything is AMBIGUOUS.")
+@click.option("--save", metavar="NAME", default="", help="Keep the comparison in the store under this name.")
+@click.option("--baseline", metavar="NAME", default="", help="Lay it beside the comparison kept under this name.")
+@click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), help="Also write a JUnit XML file for CI.")
+@click.option("--markdown", type=click.Path(dir_okay=False, path_type=Path), help="Also write Markdown, for a CI comment.")
+@click.option("--html", "page", type=click.Path(dir_okay=False, path_type=Path), help="Also write one self-contained page.")
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
     default=os.cpu_count() or 1,
     show_default="number of cores",
-    help="Worker processes.",
+    help="Worker processes, for published points.",
 )
 @format_option()
 def compare(
@@ -55,61 +68,47 @@ def compare(
     settings: tuple[str, ...],
     all_points: bool,
     tolerance: float,
+    tolerance_cycles: float,
+    why: bool,
     check: bool,
     strict: bool,
+    save: str,
+    baseline: str,
+    junit: Path | None,
+    markdown: Path | None,
+    page: Path | None,
     jobs: int,
     form: str,
 ) -> int:
-    """Simulate published points of KERNELs (all by default) and print the error of each.
+    """Simulate launches that real silicon has run, and print the error of each with a verdict.
 
-    JSON and CSV hold the rows (gpu, series, point, unit, simulated, measured, error_percent);
-    table and md add the mean absolute percentage error and the verdict of each series. A GPU's TOML file, or
-    one changed by --set, is laid beside the measurements of the built-in GPU that it starts from.
+    SUITE is a pinned suite (quick, networks, machine ...); KERNEL alone stands for every measured shape of it; nothing for
+    all that was measured. Each row is simulated at its own SM clock and cache state. SAME means that the whole interval
+    of the measurement lies within the tolerance, or within what the model is known to miss on this GPU. A GPU's TOML file,
+    or one changed by --set, is laid beside the measurements of the built-in GPU that it starts from.
 
     \b
     Examples:
       gpusim compare --gpu gh200 --against published
       gpusim compare pointer_chase stream_triad --gpu a100_80gb --format json
-      gpusim compare l1_stride --gpu h200 --check --tolerance 5
-      gpusim compare l2_read --gpu h200 --set l2.hit_latency_ns=60
+      gpusim compare quick --gpu h200 --against silicon --save today
+      gpusim compare --against rows.jsonl --why --html compare.html
+      gpusim compare saxpy matmul_tiled --against profile.csv --junit compare.xml
+      gpusim compare --against rows.jsonl --set l2.hit_latency_ns=60 --baseline today --check
     """
-    comparison = compare_published(
-        kernels,
-        gpus,
-        all_points=all_points,
-        settings=settings,
-        jobs=jobs,
-        tolerance_percent=tolerance,
-        progress=lambda line: click.echo(line, err=True),
+    wanted = Wanted(
+        kernels, gpus, against, settings, tolerance, tolerance_cycles, why, check or strict, strict, save, baseline, junit,
+        markdown, page, form,
     )
-    if comparison.rows or form in ("table", "md"):
-        click.echo(format_records([row.record() for row in comparison.rows], form))
-    if form in ("table", "md"):
-        click.echo()
-        click.echo(format_records([_record(s) for s in comparison.summaries], form))
-    return _exit_code(comparison, check or strict, strict)
-
-
-def _record(summary: Summary) -> dict:
-    return {
-        "gpu": summary.gpu,
-        "series": summary.series,
-        "points": summary.points,
-        "mape_percent": summary.mape_percent,
-        "bias_percent": summary.bias_percent,
-        "verdict": str(summary.verdict),
-        "reason": summary.reason,
-    }
-
-
-def _exit_code(comparison: Comparison, check: bool, strict: bool) -> int:
-    for (gpu, series), (code, message) in comparison.failures.items():
-        click.echo(f"error: {gpu} {series}: {' '.join(message.split())}", err=True)
-    if comparison.failures:
-        return max(code for code, _ in comparison.failures.values())
-    if not comparison.rows:
-        raise NoDataError("nothing was compared")
-    verdicts = {summary.verdict for summary in comparison.summaries}
-    if check and verdicts & {Verdict.FASTER, Verdict.SLOWER}:
-        return DIVERGENCE
-    return AMBIGUOUS if strict and Verdict.AMBIGUOUS in verdicts else 0
+    for path in (junit, markdown, page):
+        if path is not None and not path.parent.is_dir():  # before the work, not after it
+            raise UsageError(f"there is no folder {path.parent} to write {path.name} into")
+    if against == "published":
+        if page is not None:
+            raise UsageError("--html is of launches: published curves are rates and latencies of whole series")
+        if why:
+            raise UsageError("--why needs rows of launches: published curves are rates and latencies of whole series")
+        return compare_published.run(wanted, all_points, jobs)
+    if all_points:
+        raise UsageError("--all-points belongs to --against published")
+    return compare_measured.run(wanted)

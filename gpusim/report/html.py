@@ -11,6 +11,7 @@ from typing import Any
 
 from gpusim.errors import ToolchainError
 from gpusim.report.charts import bandwidth_chart, roofline_chart, stall_chart, unit_chart, warp_chart
+from gpusim.report.hot import hot_rows
 
 try:
     from jinja2 import Environment, StrictUndefined
@@ -35,8 +36,8 @@ def render_page(document: dict[str, Any]) -> str:
         for launch in document["launches"]
     ]
     shares = [
-        ("Hot source lines", _rows(document["by_line"], TOP_LINES), False),
-        ("Hot instructions", _rows(document["by_instruction"], TOP_INSTRUCTIONS), True),
+        ("Hot source lines", hot_rows(document["by_line"], TOP_LINES), False),
+        ("Hot instructions", hot_rows(document["by_instruction"], TOP_INSTRUCTIONS), True),
     ]
     return template.render(
         d={"why": None, **document},
@@ -74,34 +75,3 @@ def _numbers(document: dict[str, Any]) -> list[tuple[str, str]]:
         if isinstance(traffic.get(name), int | float):
             numbers.append((label, pattern.format(traffic[name])))
     return numbers
-
-
-def _rows(shares: list[dict[str, Any]], most: int) -> list[dict[str, Any]]:
-    total = sum(share["warp_cycles"] for share in shares) or 1
-    ranked = sorted(shares, key=lambda share: -share["warp_cycles"])[:most]
-    return [
-        {
-            "place": _place(share),
-            "percent": 100.0 * share["warp_cycles"] / total,
-            "top_stall": _top_stall(share),
-            "issues": share["issues"],
-            "sectors": share.get("sectors", 0),
-            "l1_hits": share.get("l1_hit_sectors", 0),
-            "conflicts": share.get("bank_conflicts", 0),
-            "code": share["code"],
-        }
-        for share in ranked
-        if share["warp_cycles"]
-    ]
-
-
-def _place(share: dict[str, Any]) -> str:
-    line = f"{share['file'].rsplit('/', 1)[-1]}:{share['line']}" if share["line"] else "no line"
-    return f"{share['address']:04x} ({line})" if "address" in share else line
-
-
-def _top_stall(share: dict[str, Any]) -> str:
-    waits = {name.removeprefix("stall."): c for name, c in share.items() if name.startswith("stall.")}
-    waits.pop("selected", None)
-    reason = max(waits, key=waits.__getitem__, default="")
-    return reason if waits.get(reason) else "-"

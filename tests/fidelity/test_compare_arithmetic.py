@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusim.commands.compare import _exit_code
+from gpusim.commands.compare_options import Wanted, verdict_code
+from gpusim.commands.compare_published import _failure_code
+from gpusim.compare.baseline import Change
 from gpusim.compare.error import Row, Verdict, summarise
 from gpusim.compare.replay import steady_cycles_per_block
 from gpusim.compare.run import Comparison, select
@@ -121,13 +123,23 @@ def test_all_points_selects_the_whole_curve() -> None:
     ],
 )
 def test_exit_codes_follow_the_contract(verdict, check, strict, code) -> None:
-    comparison = Comparison(rows(1.0), [SimpleNamespace(verdict=verdict)], {})
-    assert _exit_code(comparison, check, strict) == code
+    assert verdict_code(wanted(check, strict), [Verdict.SAME, verdict], None) == code
+
+
+def wanted(check: bool, strict: bool) -> Wanted:
+    return Wanted((), (), "", (), 10.0, 0.0, False, check or strict, strict, "", "", None, None, None, "table")
+
+
+def test_with_a_baseline_only_what_has_become_worse_counts() -> None:
+    known, new = (Change("k", None, None, worse, "") for worse in (False, True))
+    assert verdict_code(wanted(True, False), [Verdict.SLOWER], [known]) == 0
+    assert verdict_code(wanted(True, False), [Verdict.SLOWER], [known, new]) == 1
+    assert verdict_code(wanted(False, False), [Verdict.SLOWER], [known, new]) == 0
 
 
 def test_a_series_that_failed_is_never_success(capsys) -> None:
-    comparison = Comparison(rows(1.0), [], {("g", "s"): (5, "unsupported")})
-    assert _exit_code(comparison, False, False) == 5
+    assert _failure_code(Comparison(rows(1.0), [], {("g", "s"): (5, "unsupported")})) == 5
     assert "unsupported" in capsys.readouterr().err
+    assert _failure_code(Comparison(rows(1.0), [], {})) == 0
     with pytest.raises(NoDataError):
-        _exit_code(Comparison([], [], {}), False, False)
+        _failure_code(Comparison([], [], {}))

@@ -1,0 +1,179 @@
+"""``gpusim compare --against recorded|silicon|FILE|RUN``: rows of measured launches, simulated one by one."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from gpusim.commands.compare_options import (
+    Wanted,
+    baseline_changes,
+    keep,
+    print_changes,
+    progress,
+    verdict_code,
+    write_reports,
+)
+from gpusim.compare.error import Verdict
+from gpusim.compare.judge import Tolerance
+from gpusim.compare.known_error import known_errors
+from gpusim.compare.measured import MeasuredComparison, Request, compare_rows, parse_requests
+from gpusim.errors import NoDataError, UsageError
+from gpusim.gpus.load import built_in_of, load_gpu
+from gpusim.gpus.override import override_gpu
+from gpusim.measure.cuda_driver import CudaDriver
+from gpusim.measure.run import Options, measure_cases
+from gpusim.measure.run import Request as MeasureRequest
+from gpusim.networks import pinned_suites
+from gpusim.report import comparison as report
+from gpusim.report.junit import Case
+from gpusim.report.tables import format_records
+from gpusim.report.timeline import write_whole
+from gpusim.silicon.imports import read_rows
+from gpusim.silicon.recorded import load_recorded
+from gpusim.silicon.row import SiliconRow
+from gpusim.store import open_store
+from gpusim.suite import find_kernel
+
+#: Time to measure each launch in, cold and warm.
+MEASURE_SECONDS_EACH = 5.0
+
+
+def run(wanted: Wanted) -> int:
+    """Compare, print, keep; the exit code."""
+    suites = pinned_suites() if wanted.kernels else {}
+    requests = parse_requests(wanted.kernels, suites)
+    for kernel, _ in requests:
+        find_kernel(kernel)  # a slip of the pen is found before anything runs
+    specs = [(override_gpu(load_gpu(gpu), wanted.settings), built_in_of(gpu)) for gpu in wanted.gpus]
+    rows = measured_rows(wanted, requests, [name for _, name in specs])
+    comparisons = []
+    for spec, name in specs:
+        comparisons.append(
+            compare_rows(
+                requests,
+                rows,
+                spec,
+                measured_as=name,
+                keeps_clock=spec.clock_hz == load_gpu(name).clock_hz,
+                tolerance=Tolerance(wanted.tolerance, wanted.tolerance_cycles),
+                known_error=known_errors(name),
+                why=wanted.why,
+                progress=progress,
+            )
+        )
+    lines = [line for comparison in comparisons for line in report.comparison_lines(comparison)]
+    changes = baseline_changes(wanted, lines)
+    _print(wanted, comparisons)
+    print_changes(wanted, changes)
+    _write(wanted, comparisons)
+    _write_page(wanted, comparisons)
+    for comparison in comparisons:
+        for missing in comparison.uncompared:
+            if missing.exit_code:
+                click.echo(f"error: {missing.gpu} {missing.name}: {missing.reason}", err=True)
+    if not any(comparison.judged for comparison in comparisons):
+        raise NoDataError(_nothing(comparisons))
+    keep(wanted, lines, rows, {"comparisons": [report.comparison_document(c) for c in comparisons]})
+    failed = max((m.exit_code for c in comparisons for m in c.uncompared), default=0)
+    verdicts = [e.verdict for c in comparisons for e in c.entries]
+    return failed or verdict_code(wanted, verdicts, changes)
+
+
+def measured_rows(wanted: Wanted, requests: Sequence[Request], gpus: Sequence[str]) -> list[SiliconRow]:
+    """The rows that ``--against`` names. Raises NoDataError where there are none."""
+    if wanted.against == "recorded":
+        rows = load_recorded()
+        if not rows:
+            raise NoDataError("no rows of real GPUs have been recorded yet: record some with tools/record_silicon.py on one")
+        return rows
+    if wanted.against == "silicon":
+        return _measure(wanted, requests, gpus)
+    path = Path(wanted.against)
+    if path.is_file():
+        rows = read_rows(path)
+    elif path.suffix or path.parent != Path("."):
+        raise NoDataError(f"there is no file {wanted.against}")
+    else:
+        with open_store() as store:
+            rows = list(store.load_run(wanted.against).measurements)
+    if not rows:
+        raise NoDataError(f"{wanted.against} holds no measured row")
+    return rows
+
+
+def _measure(wanted: Wanted, requests: Sequence[Request], gpus: Sequence[str]) -> list[SiliconRow]:
+    """Time the launches on the GPU of this machine, now."""
+    if len(gpus) > 1:
+        raise UsageError(f"--against silicon measures one GPU, the one here: give one --gpu, not {len(gpus)}")
+    if not requests:
+        raise UsageError("--against silicon needs to know what to measure: name suites or kernels")
+    work = [MeasureRequest(kernel, dict(shape or {})) for kernel, shape in requests]
+    options = Options(budget_seconds=MEASURE_SECONDS_EACH * len(work), gpu=gpus[0])
+    with CudaDriver() as driver:
+        rows = list(measure_cases(driver, work, options, progress))
+    if not rows:
+        raise NoDataError("nothing could be measured within its time; measure with `gpusim measure --budget` and compare the file")
+    return rows
+
+
+def _print(wanted: Wanted, comparisons: Sequence[MeasuredComparison]) -> None:
+    if wanted.form == "json":
+        documents = [report.comparison_document(c) for c in comparisons]
+        click.echo(json.dumps({"against": wanted.against, "comparisons": documents}, indent=2, allow_nan=False))
+        return
+    if wanted.form == "csv":
+        click.echo(format_records([report.entry_record(e) for c in comparisons for e in c.entries], "csv"))
+        return
+    shown = [records for _, records in _tables(comparisons) if records]
+    sentences = [c.gap.sentence for c in comparisons if c.gap is not None]
+    click.echo("\n\n".join([*(format_records(records, wanted.form) for records in shown), *sentences]))
+
+
+def _tables(comparisons: Sequence[MeasuredComparison]) -> list[tuple[str, list[dict]]]:
+    tables = [("Overall", report.overall_records(comparisons))]
+    for c in comparisons:
+        tables += [
+            (f"Launches on {c.gpu}", report.launch_records(c)),
+            (f"Furthest off on {c.gpu}", report.worst_records(c)),
+            (f"Where the cycles of {c.gpu} go astray", report.term_records(c)),
+            (f"Counters that differ on {c.gpu}", report.counter_records(c)),
+            (f"Findings on {c.gpu}", report.finding_records(c)),
+            (f"Not compared on {c.gpu}", report.uncompared_records(c)),
+        ]
+    return tables
+
+
+def _write(wanted: Wanted, comparisons: Sequence[MeasuredComparison]) -> None:
+    cases = [
+        Case(f"{e.name} ({e.cache}, {e.method})", f"gpusim.compare.{e.gpu}", e.verdict, e.judgement.reason, "\n".join(filter(None, (e.finding, e.note))))
+        for c in comparisons
+        for e in c.entries
+    ]
+    cases += [
+        Case(u.name, f"gpusim.compare.{u.gpu}", u.verdict, u.reason, "") for c in comparisons for u in c.uncompared
+    ]
+    summary = "; ".join(
+        f"{c.gpu}: {report.verdict_counts(c)}; mean error {c.overall.mape_percent:.1f} %, rank correlation {c.overall.spearman:.3f}"
+        + (f". {c.gap.sentence}" if c.gap is not None else "")
+        for c in comparisons
+    )
+    write_reports(wanted, cases, summary, [table for table in _tables(comparisons) if table[1]])
+
+
+def _write_page(wanted: Wanted, comparisons: Sequence[MeasuredComparison]) -> None:
+    if wanted.page is not None:
+        # Imported by name: drawing needs an extra, and Matplotlib takes half a second, both only of who asks for a page.
+        page = importlib.import_module("gpusim.report.comparison_page")
+        documents = [report.comparison_document(c) for c in comparisons]
+        write_whole(wanted.page, page.render_comparison(documents, wanted.against).encode())
+
+
+def _nothing(comparisons: Sequence[MeasuredComparison]) -> str:
+    reasons = [f"{u.name}: {u.reason}" for c in comparisons for u in c.uncompared]
+    reasons += [f"{e.name}: {e.judgement.reason}" for c in comparisons for e in c.entries if e.verdict == Verdict.NO_DATA]
+    return "nothing could be compared: " + ("; ".join(reasons[:3]) or "no row was asked for")

@@ -1,0 +1,104 @@
+"""What was asked of ``gpusim compare``, and what both of its halves do at the end: baseline, reports, exit code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gpusim.compare.baseline import Change, Line, against_baseline, lines_document, read_lines
+from gpusim.compare.error import Verdict
+from gpusim.errors import NoDataError
+from gpusim.report.comparison import change_records
+from gpusim.report.junit import Case, junit_xml
+from gpusim.report.markdown import markdown_comment
+from gpusim.report.tables import format_records
+from gpusim.report.timeline import write_whole
+from gpusim.silicon.row import SiliconRow
+from gpusim.store import open_store
+
+DIVERGENCE, AMBIGUOUS = 1, 4
+DOCUMENT = "comparison"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The options, checked and named as on the command line."""
+
+    kernels: tuple[str, ...]
+    gpus: tuple[str, ...]
+    against: str
+    settings: tuple[str, ...]
+    tolerance: float
+    tolerance_cycles: float
+    why: bool
+    check: bool
+    strict: bool
+    save: str
+    baseline: str
+    junit: Path | None
+    markdown: Path | None
+    page: Path | None
+    form: str
+
+
+def progress(line: str) -> None:
+    """To stderr: stdout is for data."""
+    click.echo(line, err=True)
+
+
+def baseline_changes(wanted: Wanted, lines: Sequence[Line]) -> list[Change] | None:
+    """Today's lines against those of the named run; None without ``--baseline``."""
+    if not wanted.baseline:
+        return None
+    with open_store() as store:
+        kept = store.load_run(wanted.baseline)
+    if DOCUMENT not in kept.documents:
+        raise NoDataError(f"run {wanted.baseline!r} holds no comparison; make one with gpusim compare --save {wanted.baseline}")
+    before = read_lines(kept.documents[DOCUMENT].get("lines"), f"run {wanted.baseline!r}")
+    return against_baseline(lines, before)
+
+
+def keep(wanted: Wanted, lines: Sequence[Line], rows: Sequence[SiliconRow], document: dict[str, Any]) -> None:
+    """Keep the comparison, and the measurements that it is of, under ``--save``."""
+    if not wanted.save:
+        return
+    with open_store() as store, store.new_run(wanted.save, command="compare", arguments=sys.argv[1:]) as run:
+        run.add_measurements(rows)
+        run.add_document(DOCUMENT, {"lines": lines_document(lines), **document})
+    click.echo(f"kept as run {wanted.save!r}", err=True)
+
+
+def write_reports(
+    wanted: Wanted,
+    cases: Sequence[Case],
+    summary: str,
+    tables: Sequence[tuple[str, list[dict[str, Any]]]],
+) -> None:
+    """``--junit`` and ``--markdown``, each whole or not at all."""
+    if wanted.junit is not None:
+        write_whole(wanted.junit, junit_xml("gpusim compare", cases, fail_on=frozenset({Verdict.FASTER})))
+    if wanted.markdown is not None:
+        text = markdown_comment(f"gpusim compare: {', '.join(wanted.gpus)} against {wanted.against}", summary, tables)
+        write_whole(wanted.markdown, text.encode())
+
+
+def print_changes(wanted: Wanted, changes: Sequence[Change] | None) -> None:
+    """The table of changes, where data is for the eye."""
+    if changes and wanted.form in ("table", "md"):
+        click.echo("\n" + format_records(change_records(changes), wanted.form))
+
+
+def verdict_code(wanted: Wanted, verdicts: Sequence[Verdict], changes: Sequence[Change] | None) -> int:
+    """0, 1 or 4, as ``--check``, ``--strict`` and ``--baseline`` say."""
+    if changes is not None:
+        diverged = any(change.worse for change in changes)
+    else:
+        diverged = any(verdict in (Verdict.FASTER, Verdict.SLOWER) for verdict in verdicts)
+    if wanted.check and diverged:
+        return DIVERGENCE
+    return AMBIGUOUS if wanted.strict and Verdict.AMBIGUOUS in verdicts else 0

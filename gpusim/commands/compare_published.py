@@ -1,0 +1,77 @@
+"""``gpusim compare --against published``: curves that others measured, replayed point by point."""
+
+from __future__ import annotations
+
+import click
+
+from gpusim.commands.compare_options import (
+    Wanted,
+    baseline_changes,
+    keep,
+    print_changes,
+    progress,
+    verdict_code,
+    write_reports,
+)
+from gpusim.compare.baseline import Line
+from gpusim.compare.error import Summary
+from gpusim.compare.run import Comparison
+from gpusim.compare.run import compare as compare_published
+from gpusim.errors import NoDataError
+from gpusim.report.junit import Case
+from gpusim.report.tables import format_records
+
+
+def run(wanted: Wanted, all_points: bool, jobs: int) -> int:
+    """Compare, print, keep; the exit code."""
+    comparison = compare_published(
+        wanted.kernels,
+        wanted.gpus,
+        all_points=all_points,
+        settings=wanted.settings,
+        jobs=jobs,
+        tolerance_percent=wanted.tolerance,
+        progress=progress,
+    )
+    points, series = [row.record() for row in comparison.rows], [_record(s) for s in comparison.summaries]
+    lines = [Line(f"{s.gpu} {s.series}", s.verdict, s.mape_percent) for s in comparison.summaries]
+    changes = baseline_changes(wanted, lines)
+    if comparison.rows or wanted.form in ("table", "md"):
+        click.echo(format_records(points, wanted.form))
+    if wanted.form in ("table", "md"):
+        click.echo("\n" + format_records(series, wanted.form))
+    print_changes(wanted, changes)
+    write_reports(
+        wanted,
+        [Case(s.series, f"gpusim.compare.{s.gpu}", s.verdict, s.reason, "") for s in comparison.summaries],
+        f"{len(points)} points in {len(series)} series",
+        [("Series", series), ("Points", points)],
+    )
+    code = _failure_code(comparison)
+    if code:
+        return code
+    keep(wanted, lines, (), {"points": points})
+    return verdict_code(wanted, [s.verdict for s in comparison.summaries], changes)
+
+
+def _record(summary: Summary) -> dict:
+    return {
+        "gpu": summary.gpu,
+        "series": summary.series,
+        "points": summary.points,
+        "mape_percent": summary.mape_percent,
+        "bias_percent": summary.bias_percent,
+        "verdict": str(summary.verdict),
+        "reason": summary.reason,
+    }
+
+
+def _failure_code(comparison: Comparison) -> int:
+    """The exit code of what could not be simulated, 0 where all was; NoDataError for an empty comparison."""
+    for (gpu, series), (_, message) in comparison.failures.items():
+        click.echo(f"error: {gpu} {series}: {' '.join(message.split())}", err=True)
+    if comparison.failures:
+        return max(code for code, _ in comparison.failures.values())
+    if not comparison.rows:
+        raise NoDataError("nothing was compared")
+    return 0
