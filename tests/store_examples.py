@@ -81,7 +81,7 @@ def postgres_server() -> Iterator[str]:
             capture_output=True, text=True, env=environment, cwd=home, **account,
         )  # fmt: skip
         if made.returncode:
-            pytest.skip(f"initdb does not work here: {made.stderr.strip().splitlines()[-1:]}")
+            pytest.skip(f"initdb does not work here: {' '.join(made.stderr.split())[:300]}")
         with open(home / "log", "w") as log:
             server = subprocess.Popen(
                 [programs["postgres"], "-D", data, "-k", home, "-h", "", "-F"],

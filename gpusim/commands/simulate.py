@@ -101,6 +101,8 @@ def simulate(
             raise UsageError(f"there is no folder {path.parent} to write {path.name} into")
     if save_run is not None:
         checked_name(save_run)
+        with open_store() as store:
+            store.prepare()
     spec = override_gpu(load_gpu(gpu), settings)
     compiling = start_compiling_engine()
     named: list[NamedTrace] = []
@@ -120,13 +122,13 @@ def simulate(
         least = explanation.least_cycles
     else:
         least = least_cycles(timed, spec, cold=not before) if bounds or save else {}
-    if save_run is not None:
-        _keep(save_run, result, named, simulation_request(sources, gpu, settings, warm, small))
     if timeline is not None:
         write_timeline(result, timeline)
     if save is not None:
         save_result(result_document(result, least, explanation), save)
     _print(result, least if bounds or why else {}, shares, explanation, form)
+    if save_run is not None:
+        _keep(save_run, result, named, simulation_request(sources, gpu, settings, warm, small))
 
 
 def _keep(name: str, result: Result, timed: list[NamedTrace], request: dict[str, Any]) -> None:

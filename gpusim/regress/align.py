@@ -2,7 +2,8 @@
 
 Mental model: the compiler renumbers registers and moves branch targets whenever anything changes, so instructions are
 matched (difflib) on their text with both taken out; immediates, constant-bank offsets and modifiers stay in. What is
-matched is the same instruction; what differs between two matches was changed, added or removed.
+matched is the same instruction; what differs between two matches was changed, added or removed. difflib's time grows
+with how often a text recurs, so in long programs stretches of instructions are matched first, and then what lies between.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from enum import StrEnum
 
 from gpusim.store.launch import Instruction
 
-#: Above so many instructions difflib leaves out what occurs very often, which keeps it from quadratic time.
-MOST_EXACT = 8000
+#: Programs of more instructions than this are matched by stretches of STRETCH instructions first.
+MOST_EXACT = 1000
+STRETCH = 16
 _REGISTER = re.compile(r"\b(U?[RPB])\d+\b")
 _LABEL = re.compile(r"`\([^)]*\)")
 _JUMP = re.compile(r"\b(BRA|BRX|BSSY|BSYNC|CALL|JMP|JMX|RET|WARPSYNC|BREAK|SSY|PBK|SYNC)\b")
@@ -63,13 +65,47 @@ def normal(text: str) -> str:
 def align(base: Sequence[Instruction], head: Sequence[Instruction]) -> list[Pair]:
     """Every instruction of both builds once, in program order."""
     old, new = [normal(i.text) for i in base], [normal(i.text) for i in head]
-    matcher = difflib.SequenceMatcher(None, old, new, autojunk=max(len(old), len(new)) > MOST_EXACT)
-    pairs = []
-    for kind, old_from, old_to, new_from, new_to in matcher.get_opcodes():
-        both = min(old_to - old_from, new_to - new_from)
-        change = Change.SAME if kind == "equal" else Change.CHANGED
+    pairs: list[Pair] = []
+    at_old = at_new = 0
+    for old_from, new_from, length in [*_matches(old, new), (len(old), len(new), 0)]:
+        both = min(old_from - at_old, new_from - at_new)
         for index in range(both):
-            pairs.append(Pair(change, base[old_from + index], head[new_from + index]))
-        pairs += [Pair(Change.REMOVED, instruction, None) for instruction in base[old_from + both : old_to]]
-        pairs += [Pair(Change.ADDED, None, instruction) for instruction in head[new_from + both : new_to]]
+            pairs.append(Pair(Change.CHANGED, base[at_old + index], head[at_new + index]))
+        pairs += [Pair(Change.REMOVED, instruction, None) for instruction in base[at_old + both : old_from]]
+        pairs += [Pair(Change.ADDED, None, instruction) for instruction in head[at_new + both : new_from]]
+        for index in range(length):
+            pairs.append(Pair(Change.SAME, base[old_from + index], head[new_from + index]))
+        at_old, at_new = old_from + length, new_from + length
     return pairs
+
+
+def _matches(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int, int]]:
+    """(start in ``old``, start in ``new``, length) of equal stretches, in order."""
+    if max(len(old), len(new)) <= MOST_EXACT:
+        return _blocks(old, new)
+    found: list[tuple[int, int, int]] = []
+    at_old = at_new = 0
+    stretches = _blocks(_stretches(old), _stretches(new))
+    for old_from, new_from, length in [*stretches, (len(old), len(new), 0)]:
+        # Stretches overlap: what of this one has been matched already is taken off its start.
+        whole = length + STRETCH - 1 if length else 0
+        taken = max(0, at_old - old_from, at_new - new_from) if length else 0
+        if taken and taken >= whole:
+            continue
+        old_from, new_from, whole = old_from + taken, new_from + taken, whole - taken
+        gap = old[at_old:old_from], new[at_new:new_from]
+        if max(map(len, gap)) <= MOST_EXACT:  # a longer one has nothing in common that is worth the time
+            found += [(at_old + i, at_new + j, size) for i, j, size in _blocks(*gap)]
+        found.append((old_from, new_from, whole))
+        at_old, at_new = old_from + whole, new_from + whole
+    return found
+
+
+def _blocks(old: Sequence, new: Sequence) -> list[tuple[int, int, int]]:
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    return [tuple(block) for block in matcher.get_matching_blocks() if block.size]
+
+
+def _stretches(texts: Sequence[str]) -> list[tuple[str, ...]]:
+    """Every STRETCH texts in a row."""
+    return [tuple(texts[index : index + STRETCH]) for index in range(len(texts) - STRETCH + 1)]

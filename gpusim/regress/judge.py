@@ -108,7 +108,7 @@ def _simulated(pair: tuple[Item | None, Item | None], thresholds: Thresholds) ->
         verdict, reason = Verdict.AMBIGUOUS, f"{reason}, but {other_work}"
     figures = differing(old.figures, new.figures)
     attribution = attribute(old.record, new.record)
-    causes = tuple(_causes(old, new, attribution))
+    causes = tuple(_causes(old, new, attribution, figures))
     return Outcome(*facts, before, after, verdict, reason, causes, (old, new), attribution, figures)
 
 
@@ -133,17 +133,22 @@ def _other_work(old: Item, new: Item) -> str:
     return ""
 
 
-def _causes(old: Item, new: Item, attribution: Attribution) -> Iterator[str]:
+def _causes(
+    old: Item, new: Item, attribution: Attribution, figures: tuple[FigureChange, ...]
+) -> Iterator[str]:
     """What differs between the two sides, as far as either knows."""
     a, b = old.record, new.record
     if attribution.changed:
         yield f"machine code ({len(attribution.changed)} instructions)"
     elif a.cubin_hash and b.cubin_hash and a.cubin_hash != b.cubin_hash:
         yield "cubin, not its instructions"
-    if a.gpu_hash and b.gpu_hash:
-        if a.gpu_hash != b.gpu_hash:
-            yield "GPU"
-    elif a.gpu != b.gpu:
+    if old.figures and new.figures:
+        other_gpu = bool(figures)
+    elif a.gpu_hash and b.gpu_hash:
+        other_gpu = a.gpu_hash != b.gpu_hash
+    else:
+        other_gpu = a.gpu != b.gpu
+    if other_gpu:
         yield "GPU"
     if (a.grid, a.block, a.shared_bytes) != (b.grid, b.block, b.shared_bytes):
         yield "launch"

@@ -22,7 +22,7 @@ MOST_STEPS = 12
 
 @dataclass(frozen=True)
 class FigureChange:
-    """A figure of the GPU that differs; a side that has no such figure has None."""
+    """A figure of the GPU that differs."""
 
     key: str
     base: Any
@@ -39,11 +39,10 @@ class Step:
 
 
 def differing(base: Mapping[str, Any], head: Mapping[str, Any]) -> tuple[FigureChange, ...]:
-    """The figures that differ, in the order of the description; none where a side's are not known."""
-    if not base or not head:
-        return ()
-    keys = {**base, **head}
-    return tuple(FigureChange(key, base.get(key), head.get(key)) for key in keys if base.get(key) != head.get(key))
+    """The figures that differ, in the order of the description; none where a side's are not known. A figure that only
+    one side has is one that its gpusim's model lacks or gained: the machine is the same."""
+    shared = [key for key in base if key in head]
+    return tuple(FigureChange(key, base[key], head[key]) for key in shared if base[key] != head[key])
 
 
 def steps(

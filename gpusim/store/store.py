@@ -113,6 +113,12 @@ class Store:
         self._path = Path(str(self.url.database)) if self.url.get_backend_name() == "sqlite" else None
         self._ready = False
 
+    def prepare(self) -> None:
+        """Create or migrate the store if need be and take its write lock once: what cannot be kept later fails now,
+        before hours of work."""
+        with self.writing():
+            pass
+
     def new_run(self, name: str = "", *, command: str, arguments: Sequence[str] = ()) -> RunWriter:
         """Begin a run of ``command`` with ``arguments``, called ``name`` unless that is empty."""
         values = {

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from xml.etree import ElementTree
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ from gpusim.compare.error import Verdict
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.model.stall_reasons import STALL_NAMES
+from gpusim.regress import align as align_module
 from gpusim.regress.align import Change, align, normal
 from gpusim.regress.attribution import apportion, attribute
 from gpusim.regress.judge import Thresholds, judge
@@ -84,6 +86,28 @@ def test_an_alignment_has_every_instruction_once_in_order(base, head):
             assert normal(pair.base.text) == normal(pair.head.text)
 
 
+@given(st.lists(st.sampled_from("abc"), max_size=80), st.lists(st.integers(0, 79), max_size=6), st.integers(0, 3))
+def test_a_long_program_is_aligned_as_well(texts, edits, kind):
+    """By stretches: every instruction once, in order, matched only with its like, and an edit costs its surroundings
+    at most."""
+    base = [Instruction(16 * index, "", 0, text, {}, {}) for index, text in enumerate(texts)]
+    head = list(base)
+    for edit in edits:
+        if edit < len(head):
+            head[edit : edit + (kind > 1)] = [Instruction(0, "", 0, "d", {}, {})] * (kind % 2 + 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(align_module, "MOST_EXACT", 20)
+        patch.setattr(align_module, "STRETCH", 4)
+        pairs = align(base, head)
+    assert [pair.base for pair in pairs if pair.base] == base
+    assert [pair.head for pair in pairs if pair.head] == head
+    same = [pair for pair in pairs if pair.change is Change.SAME]
+    assert all(pair.base.text == pair.head.text for pair in same)
+    if len(texts) > 20:
+        untouched = len(texts) - 12 * len(edits)
+        assert len(same) >= untouched or len(set(texts)) < 3
+
+
 def test_renumbered_registers_and_moved_targets_are_no_change():
     assert normal("@!P0 FADD R12, -R2, UR4 ;") == normal("@!P3 FADD R1, -R44, UR5")
     assert normal("BRA 0x1f0") == normal("BRA 0x20") == normal("BRA `(.L_x_3)").replace("`", "")
@@ -131,6 +155,17 @@ def test_a_machine_turns_into_another_figure_by_figure():
     assert replace(_with(old, new, list(changes)), name=new.name, title=new.title) == new
     one = override_gpu(old, ["pipes.fma.latency_cycles=9"])
     assert [change.key for change in differing(gpu_values(old), gpu_values(one))] == ["pipes.fma.latency_cycles"]
+
+
+def test_a_figure_that_the_model_gained_is_no_change_of_the_machine():
+    def side(figures: dict, model: str, digest: str) -> Side:
+        launch = SimulatedLaunch("k", "h200", 100, 1e9, shape="n=1", gpu_hash=digest)
+        return Side("", (Item(launch, "", figures, model),))
+
+    (outcome,) = judge(side({"l2.ways": 16}, "old", "a"), side({"l2.ways": 16, "l0.bytes": 1}, "new", "b"), Thresholds())
+    assert (outcome.causes, outcome.figures) == (("gpusim's model",), ())
+    (outcome,) = judge(side({"l2.ways": 16}, "old", "a"), side({"l2.ways": 8}, "old", "b"), Thresholds())
+    assert outcome.causes == ("GPU",) and outcome.figures[0].head == 8
 
 
 nasty = st.text(st.characters(codec="utf-8"), max_size=30)

@@ -15,8 +15,9 @@ from gpusim.engine.gpu import simulate
 from gpusim.errors import UnknownRunError, UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
-from gpusim.store import Instruction, gpu_hash, launch_record, open_store, trace_hash
+from gpusim.store import Instruction, gpu_hash, launch_record, open_store, schema, trace_hash
 from gpusim.store.coding import pack, unpack
+from gpusim.store.connection import open_engine
 from gpusim.store.location import default_path, store_url
 from gpusim.trace.record import Trace
 from tests.trace_examples import example_trace
@@ -75,6 +76,23 @@ def test_the_figures_of_a_machine_come_back_by_its_hash(store):
     assert figures["l2.hit_latency_ns"] == spec.l2.hit_latency_ns
     assert figures["pipes.fma.interval_cycles"] == spec.pipes["fma"].interval_cycles
     assert figures["capability"] == [9, 0] and "name" not in figures
+
+
+def test_a_server_of_version_1_is_migrated(server):
+    engine = open_engine(store_url(server))
+    old = [schema.gpusim_store, schema.runs, schema.launches, schema.measurements]
+    with engine.begin() as connection:
+        schema.metadata.drop_all(connection)
+        schema.metadata.create_all(connection, tables=old)
+        connection.execute(schema.gpusim_store.insert().values(version=1))
+    engine.dispose()
+    with open_store(server) as store:
+        with store.new_run("new", command="test") as run:
+            run.add_document("comparison", 7)
+        assert store.load_run("new").documents == {"comparison": 7}
+    with engine.begin() as connection:
+        assert connection.execute(schema.gpusim_store.select()).scalars().all() == [schema.VERSION]
+    engine.dispose()
 
 
 def test_a_name_stands_for_its_newest_finished_run(store):
