@@ -125,7 +125,7 @@ def _print(outcomes: Sequence[Outcome], form: str, details: bool) -> None:
 def _tables(outcome: Outcome) -> list[tuple[str, list[dict]]]:
     """(heading, records) of what explains an outcome, without empty ones."""
     tables = [
-        ("cycles by figure of the GPU", records.step_records(outcome)),
+        ("cycles by figure of the GPU", records.step_table(outcome, MOST_ROWS)),
         ("cycles by stall reason", records.stall_records(outcome)),
         ("cycles by source line", records.line_records(outcome, MOST_ROWS)),
         ("cycles by instruction", records.instruction_records(outcome, MOST_ROWS)),

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from gpusim.errors import GpusimError
 from gpusim.regress.attribution import IN_FLIGHT, InstructionTerm, LineTerm, StallTerm
-from gpusim.regress.judge import SIMULATED, Outcome
+from gpusim.regress.judge import Outcome
 from gpusim.regress.machine import Step, cycles_on, steps
 from gpusim.report.attribution import source_text
 
@@ -48,11 +48,14 @@ def with_steps(outcome: Outcome, progress: Callable[[str], None]) -> Outcome:
 
 def sentence(outcome: Outcome) -> str:
     """The outcome for a reader in a hurry: how much, since what changed, and where most of it is."""
-    if outcome.kind != SIMULATED or outcome.attribution is None or outcome.base is None or outcome.head is None:
+    if outcome.items is None or outcome.attribution is None:
         return f"{outcome.name}: {outcome.verdict}: {outcome.reason}."
-    difference = int(outcome.head - outcome.base)
-    text = f"{outcome.name} on {outcome.gpu}: {outcome.verdict}, {int(outcome.base)} to {int(outcome.head)} cycles "
-    text += f"({outcome.change_percent:+.2f} %)"
+    old, new = (item.record for item in outcome.items)
+    difference = new.cycles - old.cycles
+    text = f"{outcome.name} on {outcome.gpu}: {outcome.verdict}, {old.cycles} to {new.cycles} cycles"
+    if outcome.unit == "us":
+        text += f", {old.time_us:.5g} to {new.time_us:.5g} us at {old.clock_hz / 1e6:.0f} and {new.clock_hz / 1e6:.0f} MHz"
+    text += f" ({outcome.change_percent:+.2f} %)"
     if outcome.causes:
         text += f"; changed: {', '.join(outcome.causes)}"
     if not difference:

@@ -2,7 +2,7 @@
 
 Mental model: launches pair by kernel, shape and index (traces of two folders by file name; two single kernels by
 position). A simulation repeats exactly, so a difference is real; whether it matters is the threshold's question: it
-must exceed a share of the old cycles and a number of cycles, both. AMBIGUOUS is a pair of launches that do not visibly
+must exceed a share of the old cycles and a number of cycles, both (of the time, where the clocks differ). AMBIGUOUS is a pair of launches that do not visibly
 do the same work, or two measurements whose confidence intervals do not settle the question. A launch that only one
 side has is NO-DATA.
 """
@@ -37,8 +37,8 @@ class Thresholds:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A launch in both runs, or in one (then ``base`` or ``head`` is None). ``kind``: simulated or measured; ``unit``:
-    cycles or us. ``causes``: what is not the same on both sides (machine code, GPU, gpusim's model, launch).
+    """A launch in both runs, or in one (then ``base`` or ``head`` is None). ``kind``: simulated or measured; ``gpu``: one
+    name, or ``OLD to NEW``; ``unit``: cycles or us. ``causes``: what is not the same on both sides (machine code, GPU, gpusim's model, launch).
     ``attribution``, ``figures`` and ``steps`` say where the difference comes from; measurements have none."""
 
     kind: str
@@ -63,6 +63,11 @@ class Outcome:
         text = f"{self.kernel}:{self.shape}" if self.shape else self.kernel
         text += f"#{self.launch}" if self.launch else ""
         return text if self.kind == SIMULATED else f"{self.kind} {text}"
+
+    @property
+    def cycles_grown(self) -> int | None:
+        """Cycles that a simulated HEAD has more, which every split adds up to."""
+        return None if self.items is None else self.items[1].record.cycles - self.items[0].record.cycles
 
     @property
     def change_percent(self) -> float | None:
@@ -96,13 +101,19 @@ def _simulated(pair: tuple[Item | None, Item | None], thresholds: Thresholds) ->
     old, new = pair
     known = new or old
     assert known is not None
-    facts = (SIMULATED, known.record.kernel, known.record.shape, known.record.launch, known.record.gpu, "cycles")
+    # Cycles of different clocks are different lengths: such launches are judged by their time.
+    unit = "cycles" if len({item.record.clock_hz for item in pair if item}) == 1 else "us"
+    gpu = " to ".join(dict.fromkeys(item.record.gpu for item in pair if item))
+    facts = (SIMULATED, known.record.kernel, known.record.shape, known.record.launch, gpu, unit)
     if old is None or new is None:
         side = "BASE" if old is None else "HEAD"
         values = (old.record.cycles if old else None, new.record.cycles if new else None)
         return Outcome(*facts, *values, Verdict.NO_DATA, f"{side} has no such launch")
-    before, after = old.record.cycles, new.record.cycles
-    verdict, reason = _threshold(before, after, thresholds, "cycles")
+    if unit == "cycles":
+        before, after = old.record.cycles, new.record.cycles
+    else:
+        before, after = old.record.time_us, new.record.time_us
+    verdict, reason = _threshold(before, after, thresholds, unit)
     other_work = _other_work(old, new)
     if other_work and verdict != Verdict.SAME:
         verdict, reason = Verdict.AMBIGUOUS, f"{reason}, but {other_work}"

@@ -110,7 +110,19 @@ def step_records(outcome: Outcome) -> list[dict[str, Any]]:
             {"changed": step.what, "cycles": step.cycles, "from": _values(step, "base"), "to": _values(step, "head")}
             for step in outcome.steps
         ]
-    return [{"changed": f.key, "cycles": "unknown", "from": f.base, "to": f.head} for f in outcome.figures]
+    return [{"changed": f.key, "cycles": None, "from": f.base, "to": f.head} for f in outcome.figures]
+
+
+def step_table(outcome: Outcome, most: int) -> list[dict[str, Any]]:
+    """:func:`step_records` for the eye: more than ``most`` figures of unknown worth go by section."""
+    records = [{**record, "cycles": _shown(record["cycles"], "unknown")} for record in step_records(outcome)]
+    if outcome.steps or len(records) <= most:
+        return records
+    sections: dict[str, int] = {}
+    for figure in outcome.figures:
+        section = figure.key.partition(".")[0]
+        sections[section] = sections.get(section, 0) + 1
+    return [{"changed": section, "figures": count, "cycles": "unknown"} for section, count in sections.items()]
 
 
 def counter_records(outcome: Outcome, least_percent: float = 0.0, most: int | None = None) -> list[dict[str, Any]]:
@@ -133,6 +145,7 @@ def document(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
     return [
         {
             **headline,
+            "cycles_grown": outcome.cycles_grown,
             "sentence": sentence(outcome),
             "by_stall": stall_records(outcome),
             "by_line": line_records(outcome),

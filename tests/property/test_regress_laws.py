@@ -17,6 +17,7 @@ from gpusim.model.stall_reasons import STALL_NAMES
 from gpusim.regress import align as align_module
 from gpusim.regress.align import Change, align, normal
 from gpusim.regress.attribution import apportion, attribute
+from gpusim.regress.explain import sentence
 from gpusim.regress.judge import Thresholds, judge
 from gpusim.regress.machine import _with, differing
 from gpusim.regress.side import Item, Side
@@ -127,6 +128,14 @@ def test_a_verdict_says_the_same_both_ways_round(before, after, percent, cycles)
     if Verdict.SAME not in (there.verdict, back.verdict):  # a share of the smaller is less than of the larger
         assert back.verdict == MIRRORED[there.verdict]
     assert (there.verdict == Verdict.SAME) == (abs(after - before) <= max(percent * before / 100, cycles))
+
+
+def test_launches_at_different_clocks_are_judged_by_time():
+    """More cycles, but shorter ones."""
+    slow, fast = (SimulatedLaunch("k", "g", cycles, hz, shape="n=1") for cycles, hz in ((1000, 1e9), (1500, 2e9)))
+    (outcome,) = judge(Side("", (Item(slow),)), Side("", (Item(fast),)), Thresholds())
+    assert (outcome.verdict, outcome.unit, outcome.cycles_grown) == (Verdict.FASTER, "us", 500)
+    assert "1000 to 1500 cycles, 1 to 0.75 us" in sentence(outcome)
 
 
 def measured(low: float, median: float, high: float) -> Side:
