@@ -19,7 +19,7 @@ from gpusim.errors import GpusimError, ToolchainError, UsageError
 
 #: Command -> (module in gpusim.commands that defines it under this name, one line of help).
 COMMANDS = {
-    "compare": ("compare", "Simulate published points and print them beside measured silicon."),
+    "compare": ("compare", "Simulate what real GPUs have run, beside the measurements, with a verdict."),
     "simulate": ("simulate", "Predict the cycles of a kernel or of captured trace files."),
     "measure": ("measure", "Measure kernels on the GPU of this machine, by events or Nsight Compute."),
     "regress": ("regress", "Lay a new build, GPU or gpusim beside an old one, and say where they differ."),

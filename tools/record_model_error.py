@@ -1,10 +1,12 @@
 """Record what the model misses by: simulate the published series and write traces/published/model_error.json.
 
-Run ``python tools/record_model_error.py`` after the GPU descriptions or the model have changed; a few minutes.
+Run ``python tools/record_model_error.py`` after the GPU descriptions or the model have changed; a few minutes. With
+``--rows FILE`` it takes what ``gpusim compare --against published --format json`` has printed instead of simulating again.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import click
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from gpusim.compare.error import Row, summarise
 from gpusim.compare.known_error import FILE, error_document, write_document
 from gpusim.compare.run import compare
 from gpusim.errors import GpusimError
@@ -23,9 +26,19 @@ PUBLISHED = Path(__file__).parents[1] / "traces" / "published"
 @click.option("--gpu", "gpus", multiple=True, default=("a100_80gb", "gh200", "h200"), show_default=True)
 @click.option("--all-points", is_flag=True, help="Every published point instead of a spread of them.")
 @click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option("--rows", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Rows printed by gpusim compare.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), default=PUBLISHED / FILE, show_default=True)
-def main(gpus: tuple[str, ...], all_points: bool, jobs: int, out: Path) -> None:
+def main(gpus: tuple[str, ...], all_points: bool, jobs: int, rows: Path | None, out: Path) -> None:
     """Simulate the published series of the GPUs and write their mean absolute errors."""
+    if rows is not None:
+        groups: dict[tuple[str, str], list[Row]] = {}
+        for record in json.loads(rows.read_text("utf-8")):
+            record.pop("error_percent")
+            groups.setdefault((record["gpu"], record["series"]), []).append(Row(**record))
+        summaries = [summarise(gpu, series, points) for (gpu, series), points in groups.items()]
+        count = sum(map(len, groups.values()))
+        write_document(error_document(summaries, f"gpusim compare --against published over {count} points"), out)
+        return
     compared = compare((), gpus, all_points=all_points, jobs=jobs, progress=lambda line: click.echo(line, err=True))
     for (gpu, series), (_, message) in compared.failures.items():
         click.echo(f"left out: {gpu} {series}: {message}", err=True)

@@ -32,12 +32,12 @@ from gpusim.networks import pinned_suites
 from gpusim.report import comparison as report
 from gpusim.report.junit import Case
 from gpusim.report.tables import format_records
-from gpusim.report.timeline import write_whole
 from gpusim.silicon.imports import read_rows
 from gpusim.silicon.recorded import load_recorded
 from gpusim.silicon.row import SiliconRow
 from gpusim.store import open_store
 from gpusim.suite import find_kernel
+from gpusim.whole_file import write_whole
 
 #: Time to measure each launch in, cold and warm.
 MEASURE_SECONDS_EACH = 5.0

@@ -17,9 +17,9 @@ from gpusim.report.comparison import change_records
 from gpusim.report.junit import Case, junit_xml
 from gpusim.report.markdown import markdown_comment
 from gpusim.report.tables import format_records
-from gpusim.report.timeline import write_whole
 from gpusim.silicon.row import SiliconRow
 from gpusim.store import open_store
+from gpusim.whole_file import write_whole
 
 DIVERGENCE, AMBIGUOUS = 1, 4
 DOCUMENT = "comparison"

@@ -20,6 +20,7 @@ from gpusim.compare.error import Summary
 from gpusim.compare.judge import KnownError
 from gpusim.errors import UsageError
 from gpusim.silicon.published import published_folder
+from gpusim.whole_file import write_whole
 
 FILE = "model_error.json"
 
@@ -57,6 +58,4 @@ def error_document(summaries: Sequence[Summary], method: str) -> dict:
 
 def write_document(document: dict, path: Path) -> None:
     """Write the file whole or not at all."""
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(json.dumps(document, indent=2) + "\n", "utf-8")
-    temporary.replace(path)
+    write_whole(path, (json.dumps(document, indent=2) + "\n").encode())

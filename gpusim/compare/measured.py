@@ -129,7 +129,9 @@ def compare_rows(
     if not mine:
         elsewhere = f"; there are {others} rows of {', '.join(sorted({r.gpu or r.device_name for r in rows}))}" if others else ""
         raise NoDataError(f"no measured row is of {measured_as or spec.name}{elsewhere}")
-    wanted, uncompared = _shapes(requests, mine, spec)
+    mine, uncompared = _completed(mine, spec)
+    wanted, missing = _shapes(requests, mine, spec)
+    uncompared += missing
     with tempfile.TemporaryDirectory(prefix="gpusim-compare-") as folder:
         book = CaseBook(spec, Path(folder))
         launches, failed = _capture(book, wanted, progress)
@@ -168,6 +170,23 @@ def compare_rows(
         (tolerance or Tolerance()).percent,
     )
     return MeasuredComparison(spec.name, tuple(entries), tuple(uncompared), overall, gap, others)
+
+
+def _completed(rows: Sequence[SiliconRow], spec: GpuSpec) -> tuple[list[SiliconRow], list[Uncompared]]:
+    """The rows with every axis in their shapes, as the suite writes them, and those whose shapes the suite refuses."""
+    known = set(kernel_names())
+    completed, refused = [], []
+    for row in rows:
+        if row.shape and row.kernel in known:
+            try:
+                shape = parse_request(f"{row.kernel}:{row.shape}")[1]
+                row = replace(row, shape=shape_text(complete_shape(row.kernel, shape, spec)))
+            except UsageError as error:
+                reason = f"the row's shape is not the suite's: {error}"
+                refused.append(Uncompared(spec.name, _name(row.kernel, row.shape), Verdict.NO_DATA, reason))
+                continue
+        completed.append(row)
+    return completed, refused
 
 
 def _shapes(

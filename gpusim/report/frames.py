@@ -7,14 +7,21 @@ from __future__ import annotations
 
 import pandas as pd
 
+from gpusim.compare.measured import MeasuredComparison
 from gpusim.compare.run import Comparison
 from gpusim.engine.result import Result
+from gpusim.report.comparison import entry_record
 
 
 def comparison_frame(comparison: Comparison) -> pd.DataFrame:
     """One row a point: gpu, series, point, unit, simulated, measured, error_percent."""
     columns = ["gpu", "series", "point", "unit", "simulated", "measured", "error_percent"]
     return pd.DataFrame([row.record() for row in comparison.rows], columns=columns)
+
+
+def measured_frame(comparison: MeasuredComparison) -> pd.DataFrame:
+    """One row a measured launch: what `gpusim compare --against FILE --format csv` prints."""
+    return pd.DataFrame([entry_record(entry) for entry in comparison.entries])
 
 
 def launches_frame(result: Result) -> pd.DataFrame:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from fake_gpu import FakeGpu
 
 from gpusim import cli
+from gpusim.commands import compare_measured
+from gpusim.compare import casebook
+from gpusim.measure import rounds
 from gpusim.silicon.row import SiliconRow
 from gpusim.silicon.rows import append_rows
 
@@ -51,6 +58,29 @@ def test_a_file_of_rows_becomes_verdicts_in_every_format(rows_file, tmp_path, ca
     assert [float(r["error_percent"]) for r in records] == [x["error_percent"] for x in document["launches"]]
 
 
+def test_the_page_stands_alone_and_escapes_what_comes_from_outside(secret_rows, tmp_path, capsys) -> None:
+    (row,) = [row for row in secret_rows if row.kernel == ARITHMETIC]
+    bad = replace(row, flags=("<script>alert(1)</script>",), counters={"smsp__inst_executed.sum": 1.0})
+    rows, page = tmp_path / "rows.jsonl", tmp_path / "page.html"
+    append_rows(rows, [bad, replace(bad, kernel="<b>mine</b>", cubin_hash="", shape="")])
+    assert compare(capsys, "--against", rows, "--html", page)[0] == 0
+    text = page.read_text()
+    assert text.count("<svg") == 3 and "alert(1)" in text and "<script>alert" not in text and "<b>mine" not in text
+    assert not re.findall(r'(?:src|href)="(?!#)', re.sub(r"<svg.*?</svg>", "", text, flags=re.S))
+    assert "right for the wrong reason" in text and 'id="hot-0-0"' in text and "table.sort" in text
+
+
+def test_the_gpu_of_this_machine_is_measured_and_compared(monkeypatch, capsys) -> None:
+    gpu = FakeGpu(cold_us=2.0, warm_us=1.5)
+    monkeypatch.setattr(compare_measured, "CudaDriver", lambda: contextlib.nullcontext(gpu))
+    assert casebook.EMPTY_LAUNCH == rounds.EMPTY_LAUNCH
+    code, out, _ = compare(capsys, "saxpy:n=2000", "--against", "silicon", "--format", "json")
+    launches = json.loads(out)["comparisons"][0]["launches"]
+    assert code == 0 and [launch["cache"] for launch in launches] == ["cold", "warm"]
+    assert all(launch["joined_by"] == "cubin" and launch["sm_clock_mhz"] == 1980 for launch in launches)
+    assert launches[1]["measured_cycles"] == pytest.approx(1980 * 1.5, rel=0.05)
+
+
 def test_exit_codes_tell_divergence_from_its_absence(rows_file, capsys) -> None:
     assert compare(capsys, "--against", rows_file, "--check")[0] == 1
     assert compare(capsys, ARITHMETIC, "--against", rows_file, "--strict")[0] == 0
@@ -81,6 +111,19 @@ def test_what_cannot_be_compared_is_said_and_is_no_success(rows_file, tmp_path, 
     append_rows(wrong, [SiliconRow(ARITHMETIC, gpu="h200", flags=("wrong_result",))])
     code, _, err = compare(capsys, "--against", wrong)
     assert code == 3 and "wrong result" in err
+    odd = tmp_path / "odd.jsonl"
+    append_rows(odd, [SiliconRow(ARITHMETIC, shape="speed=9", gpu="h200")])
+    code, _, err = compare(capsys, "--against", odd)
+    assert code == 3 and "no axis 'speed'" in err
+
+
+def test_a_row_may_leave_out_the_axes_that_are_as_by_default(secret_rows, tmp_path, capsys) -> None:
+    (row,) = [row for row in secret_rows if row.kernel == "saxpy"]
+    path = tmp_path / "rows.jsonl"
+    append_rows(path, [replace(row, shape="n=4096", cubin_hash="")])
+    code, out, _ = compare(capsys, "saxpy:n=4096", "--against", path, "--format", "csv")
+    (record,) = csv.DictReader(io.StringIO(out))
+    assert code == 0 and record["joined_by"] == "shape" and record["shape"] == "n=4096,block_threads=256"
 
 
 @pytest.mark.parametrize(
