@@ -50,16 +50,19 @@ if _missing():
 import click  # noqa: E402 (what is missing is said first)
 
 from gpusim.errors import GpusimError, SiliconError  # noqa: E402
+from gpusim.gpus.load import load_gpu  # noqa: E402
 from gpusim.gpus.spec import GpuSpec  # noqa: E402
+from gpusim.measure.builds import Builder, Compiler, Pack, launch_key, write_pack  # noqa: E402
 from gpusim.measure.cuda_driver import CudaDriver  # noqa: E402
 from gpusim.measure.ncu import find_ncu, profile_cases  # noqa: E402
 from gpusim.measure.passes import COLD, WARM  # noqa: E402
-from gpusim.measure.run import Options, Request, described, measure_cases  # noqa: E402
+from gpusim.measure.run import Options, Request, described, measure_cases, toolchain  # noqa: E402
 from gpusim.measure.workload import code_hash  # noqa: E402
 from gpusim.silicon.names import gpu_of_device  # noqa: E402
 from gpusim.silicon.row import SiliconRow  # noqa: E402
 from gpusim.silicon.rows import append_rows, read_rows_file  # noqa: E402
 from gpusim.suite import complete_shape, make_case, shape_text  # noqa: E402
+from workloads.curves import CURVES  # noqa: E402
 from workloads.pinned import SUITES  # noqa: E402
 
 MANIFEST = "manifest.json"
@@ -76,7 +79,7 @@ def points(suites: Iterable[str], spec: GpuSpec | None) -> list[tuple[Request, s
     """Every point of the suites once, with its complete shape."""
     found: dict[tuple[str, str], Request] = {}
     for suite in suites:
-        for name, shape in SUITES[suite]:
+        for name, shape in (SUITES[suite] if suite in SUITES else CURVES[suite]):
             text = shape_text(complete_shape(name, dict(shape), spec))
             found.setdefault((name, text), Request(name, dict(shape)))
     return [(request, text) for (_, text), request in found.items()]
@@ -97,7 +100,10 @@ def have(rows: Iterable[SiliconRow], current: Callable[[SiliconRow], bool]) -> s
 class MachineCode:
     """Whether a row's machine code is what its kernel compiles to today; a kernel is built once, when first asked about."""
 
-    def __init__(self, every: list[tuple[Request, str]], spec: GpuSpec | None, capability: tuple[int, int]):
+    def __init__(
+        self, every: list[tuple[Request, str]], spec: GpuSpec | None, capability: tuple[int, int], builder: Builder
+    ):
+        self._builder = builder
         self._requests = {(request.name, text): request for request, text in every}
         self._spec, self._capability = spec, capability
         self._hashes: dict[tuple[str, str], list[str]] = {}
@@ -110,7 +116,11 @@ class MachineCode:
             return True
         if key not in self._hashes:
             case = make_case(request.name, request.shape, self._spec)
-            self._hashes[key] = [code_hash(launch, self._capability) for launch in case.launches if launch.timed]
+            self._hashes[key] = [
+                code_hash(launch, self._capability, self._builder, launch_key(*key, index))
+                for index, launch in enumerate(case.launches)
+                if launch.timed
+            ]
         return row.launch < len(self._hashes[key]) and self._hashes[key][row.launch] == row.cubin_hash
 
 
@@ -126,9 +136,16 @@ def drop_superseded(path: Path) -> None:
 class Plan:
     """The points of a GPU and the file ``path`` of their rows."""
 
-    def __init__(self, every: list[tuple[Request, str]], path: Path, spec: GpuSpec | None, capability: tuple[int, int]):
-        self.every, self.path = every, path
-        self._code = MachineCode(every, spec, capability)
+    def __init__(
+        self,
+        every: list[tuple[Request, str]],
+        path: Path,
+        spec: GpuSpec | None,
+        capability: tuple[int, int],
+        builder: Builder,
+    ):
+        self.every, self.path, self.builder = every, path, builder
+        self._code = MachineCode(every, spec, capability, builder)
 
     def todo(self, cache: str, method: str) -> list[tuple[Request, str]]:
         """Points without rows in that cache state by that method."""
@@ -175,12 +192,34 @@ def write_manifest(folder: Path) -> None:
     help="Folder that gets one folder a GPU.  [default: traces/silicon]",
 )
 @click.option("--budget", type=click.FloatRange(min=1), default=500.0, show_default=True, help="Seconds in all.")
-@click.option("--suite", "suites", multiple=True, type=click.Choice(list(SUITES)), help="Which suites.  [default: all]")
+@click.option(
+    "--suite", "suites", multiple=True, type=click.Choice([*SUITES, *CURVES]), help="Which pinned suites or curves.  [default: all pinned suites]",
+)
 @click.option("--method", type=click.Choice(["all", "events", "ncu"]), default="all", show_default=True)
 @click.option("--device", default=0, show_default=True, help="Which GPU of this machine.")
+@click.option(
+    "--pack",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Measure nothing: compile every point for --gpu into this folder, to carry to a machine with other compilers.",
+)
+@click.option("--gpu", default="h200", show_default=True, metavar="NAME", help="The GPU that --pack compiles for.")
+@click.option("--cubins", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Measure the machine code of such a folder.")
 @click.option("--list", "only_list", is_flag=True, help="Print the points and how many are still to do, and measure nothing.")
-def main(out: Path, budget: float, suites: tuple[str, ...], method: str, device: int, only_list: bool) -> int:
+def main(
+    out: Path,
+    budget: float,
+    suites: tuple[str, ...],
+    method: str,
+    device: int,
+    pack: Path | None,
+    gpu: str,
+    cubins: Path | None,
+    only_list: bool,
+) -> int:
     """Record the pinned suites on this machine's GPU within a budget, going on where the last run stopped.
+
+    The pinned suites are what `gpusim compare` is judged on; the curves (latency, pipes, sm, bandwidth, dispatch) isolate
+    one parameter of the machine each, for its description.
 
     Writes OUT/<gpu>/suite.jsonl (one row a launch, cache state and method) and OUT/<gpu>/manifest.json. Clocks are measured,
     never set. First all points by CUDA events, then, in the time that is left, by Nsight Compute.
@@ -190,10 +229,14 @@ def main(out: Path, budget: float, suites: tuple[str, ...], method: str, device:
       python tools/record_silicon.py --budget 500
       python tools/record_silicon.py --out $OUT --suite quick --method events
       python tools/record_silicon.py --list
+      python tools/record_silicon.py --pack cubins --gpu h200 && python tools/record_silicon.py --cubins cubins
 
     \b
     Exit codes: 0 everything is recorded; 3 no GPU, or the budget ended first (run it again); 1 a kernel computes wrongly.
     """
+    if pack is not None:
+        return _pack(pack, suites or SUITES, load_gpu(gpu))
+    builder = Compiler() if cubins is None else Pack(cubins)
     started = time.monotonic()
     with CudaDriver(device) as driver:
         facts = driver.facts()
@@ -201,7 +244,7 @@ def main(out: Path, budget: float, suites: tuple[str, ...], method: str, device:
         folder = out / (name or "".join(c if c.isalnum() else "_" for c in facts.name.lower()))
         folder.mkdir(parents=True, exist_ok=True)
         spec = described(facts, "")
-        plan = Plan(points(suites or SUITES, spec), folder / "suite.jsonl", spec, facts.capability)
+        plan = Plan(points(suites or SUITES, spec), folder / "suite.jsonl", spec, facts.capability, builder)
         _say(f"{facts.name}, driver {facts.driver}: {len(plan.every)} points into {plan.path}")
         if only_list:
             return _list(plan, method)
@@ -211,6 +254,14 @@ def main(out: Path, budget: float, suites: tuple[str, ...], method: str, device:
     if method in ("all", "ncu"):
         _by_ncu(plan, budget - (time.monotonic() - started), device)
     return _finish(plan, method)
+
+
+def _pack(folder: Path, suites: Iterable[str], spec: GpuSpec) -> int:
+    every = points(suites, spec)
+    cases = ((request.name, text, make_case(request.name, request.shape, spec)) for request, text in every)
+    count = write_pack(folder, cases, spec.capability, toolchain())
+    _say(f"{count} kernels of {len(every)} points for {spec.name} in {folder}")
+    return 0
 
 
 def _say(line: str) -> None:
@@ -235,7 +286,7 @@ def _by_events(driver: CudaDriver, plan: Plan, cache: str, seconds: float) -> No
         group = [request for request, _ in todo[start : start + GROUP]]
         # A group may take twice its share; what it leaves goes to the others.
         share = min(left, 2 * left * len(group) / (len(todo) - start))
-        append_rows(plan.path, measure_cases(driver, group, Options(share, (cache,)), _say))
+        append_rows(plan.path, measure_cases(driver, group, Options(share, (cache,), builder=plan.builder), _say))
 
 
 def _by_ncu(plan: Plan, seconds: float, device: int) -> None:
@@ -250,7 +301,7 @@ def _by_ncu(plan: Plan, seconds: float, device: int) -> None:
             if end - time.monotonic() < needed:
                 return _say(f"the budget is spent: {len(todo) - start} points by ncu, {cache}, are left")
             try:
-                append_rows(plan.path, profile_cases(group, Options(needed, (cache,)), device, False, _say))
+                append_rows(plan.path, profile_cases(group, Options(needed, (cache,), builder=plan.builder), device, False, _say))
             except SiliconError as error:
                 if "ERR_NVGPUCTRPERM" in str(error):
                     return _say(f"no counters: {error}")

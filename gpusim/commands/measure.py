@@ -8,6 +8,7 @@ import click
 
 from gpusim.commands.options import HELP, format_option
 from gpusim.errors import NoDataError, SiliconError, UsageError
+from gpusim.measure.builds import Compiler, Pack
 from gpusim.measure.cuda_driver import CudaDriver
 from gpusim.measure.driver import Driver
 from gpusim.measure.ncu import find_ncu, profile_cases, profiled_child
@@ -58,6 +59,11 @@ _CACHES = {"cold": (COLD,), "warm": (WARM,), "both": (COLD, WARM)}
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Take the driver's answers from such a file: needs no GPU.",
 )
+@click.option(
+    "--cubins",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Take the machine code from this pack (tools/record_silicon.py --pack) instead of compiling it here.",
+)
 @format_option()
 def measure(
     kernels: tuple[str, ...],
@@ -72,6 +78,7 @@ def measure(
     output: Path | None,
     record_session: Path | None,
     replay_session: Path | None,
+    cubins: Path | None,
     form: str,
 ) -> int:
     """Measure KERNEL[:axis=value,...] on the GPU of this machine: the very machine code that `gpusim simulate` runs.
@@ -92,7 +99,8 @@ def measure(
             raise UsageError(f"there is no folder {path.parent} to write {path.name} into")
     requests = [Request(*parse_request(text), small=small) for text in kernels]
     caches = _CACHES[cache]
-    options = Options(budget, caches, Precision(relative_half_width=precision / 100), seed, gpu)
+    builder = Compiler() if cubins is None else Pack(cubins)
+    options = Options(budget, caches, Precision(relative_half_width=precision / 100), seed, gpu, builder)
     if replay_session is not None and (record_session is not None or method in ("ncu", "all")):
         raise UsageError("--replay-session answers for CUDA events alone: leave out --record-session and --method")
     plan = profiled_child()

@@ -17,13 +17,14 @@ Mental model: they are compiled as every other kernel here, and loaded once a ru
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 
 import numpy as np
 from llvmlite import ir
 from numba import cuda, types
 from numba.cuda.extending import intrinsic
 
-from gpusim.capture.build import BuiltKernel, argument_types, build
+from gpusim.capture.build import BuiltKernel
 from gpusim.measure.driver import BoundLaunch, DeviceFacts, Driver
 from gpusim.sass.cubin import load_kernel
 
@@ -83,25 +84,36 @@ def sweep(buffer, sink):
         sink[0] = total
 
 
-class Helpers:
-    """The helper kernels on one GPU, and what they need there."""
+_WORDS = np.zeros(1, np.int64)
+#: Name -> the kernel and arguments of the types that it is built for.
+HELPERS = {
+    "empty": (empty, ()),
+    "spin": (spin, (CLOCK_NS,)),
+    "clock": (clock, (_WORDS, CLOCK_NS)),
+    "sweep": (sweep, (_WORDS, _WORDS)),
+}
 
-    def __init__(self, driver: Driver, facts: DeviceFacts):
-        self._driver, self._facts = driver, facts
-        words = np.zeros(1, np.int64)
+
+class Helpers:
+    """The helper kernels on one GPU, and what they need there. ``build(kernel, args, capability, key)`` gives their machine
+    code."""
+
+    def __init__(self, driver: Driver, facts: DeviceFacts, build: Callable[..., BuiltKernel]):
+        self._driver, self._facts, self._build = driver, facts, build
         self._out = driver.allocate(16)
         size = max(1 << 20, SWEEP_FACTOR * facts.l2_bytes) // 8
         self._buffer = driver.allocate(8 * size)
         driver.fill(self._buffer, 0, 2 * size)
-        self._empty = self._bind(empty, (), [], 1, 32)
+        self._empty = self._bind("empty", [], 1, 32)
         self._spins: dict[int, int] = {}
         out, buffer = _array(self._out, 2), _array(self._buffer, size)
-        self._clock = self._bind(clock, (words, CLOCK_NS), [*out, _word(CLOCK_NS)], 1, 1)
+        self._clock = self._bind("clock", [*out, _word(CLOCK_NS)], 1, 1)
         blocks = SWEEP_BLOCKS_PER_SM * facts.sm_count
-        self._sweep = self._bind(sweep, (words, words), [*buffer, *out], blocks, SWEEP_BLOCK)
+        self._sweep = self._bind("sweep", [*buffer, *out], blocks, SWEEP_BLOCK)
 
-    def _bind(self, kernel, args: tuple, values: list[bytes], blocks: int, threads: int) -> int:
-        built = build(kernel, argument_types(kernel, args), self._facts.capability, lines=False)
+    def _bind(self, name: str, values: list[bytes], blocks: int, threads: int) -> int:
+        kernel, args = HELPERS[name]
+        built = self._build(kernel, args, self._facts.capability, f"helper:{name}")
         image = load_kernel(built.cubin, built.entry_name)
         bank = bytearray(image.parameter_bytes)
         for parameter, value in zip(image.parameters, values, strict=True):
@@ -129,7 +141,7 @@ class Helpers:
         """Enqueue waiting for ``ns`` nanoseconds (rounded up to a power of two)."""
         ns = 1 << (ns - 1).bit_length()
         if ns not in self._spins:
-            self._spins[ns] = self._bind(spin, (ns,), [_word(ns)], 1, 1)
+            self._spins[ns] = self._bind("spin", [_word(ns)], 1, 1)
         self._driver.launch(self._spins[ns])
 
     def sweep(self) -> None:

@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpusim.errors import SiliconError
+from gpusim.measure.builds import Pack
 from gpusim.measure.driver import Driver
 from gpusim.measure.passes import COLD, WARM
 from gpusim.measure.rounds import base_row
@@ -85,11 +86,11 @@ class ProfiledChild:
 
     def run(self, driver: Driver, requests: Sequence[Request], options: Options) -> int:
         """Launch what is to be profiled and write the plan; returns the exit code."""
-        facts, tools = driver.facts(), toolchain()
+        facts, tools = driver.facts(), options.builder.toolchain() or toolchain()
         spec = described(facts, options.gpu)
         profiled = []
         for number, request in enumerate(requests):
-            workload = load_case(driver, facts, request, spec, tools)
+            workload = load_case(driver, facts, request, spec, tools, options.builder)
             if not isinstance(workload, Workload):
                 continue
             for _ in range(REPEATS):
@@ -170,6 +171,7 @@ def _profile(
     child = [sys.executable, "-m", "gpusim.cli", "measure", *kernels, "--device", str(device), "--method", "events"]
     child += ["--gpu", options.gpu] if options.gpu else []
     child += ["--small"] if small else []
+    child += ["--cubins", str(options.builder.folder)] if isinstance(options.builder, Pack) else []
     with tempfile.TemporaryDirectory(prefix="gpusim-ncu-") as folder:
         table, plan = Path(folder) / "table.csv", Path(folder) / "plan.json"
         root = str(Path(__file__).parents[2])

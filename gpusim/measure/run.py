@@ -16,6 +16,7 @@ from typing import Any
 from gpusim.errors import LaunchError, SiliconError
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.spec import GpuSpec
+from gpusim.measure.builds import Builder, Compiler
 from gpusim.measure.driver import DeviceFacts, Driver
 from gpusim.measure.helpers import Helpers
 from gpusim.measure.passes import COLD, WARM
@@ -42,13 +43,15 @@ class Request:
 @dataclass(frozen=True)
 class Options:
     """``budget_seconds`` for everything; ``caches`` of COLD, WARM; ``precision`` at which a case is done; ``seed`` of the
-    order of visits; ``gpu``: the description whose machine axes are used, by default that of the GPU found."""
+    order of visits; ``gpu``: the description whose machine axes are used, by default that of the GPU found; ``builder``: where
+    the machine code comes from."""
 
     budget_seconds: float = 60.0
     caches: tuple[str, ...] = (COLD, WARM)
     precision: Precision = Precision()
     seed: int = 0
     gpu: str = ""
+    builder: Builder = field(default_factory=Compiler)
 
 
 def described(facts: DeviceFacts, gpu: str) -> GpuSpec | None:
@@ -85,11 +88,11 @@ def measure_cases(
     its group of GROUP), and SiliconError where the GPU refuses."""
     if not requests:
         raise SiliconError("nothing to measure: name a kernel of `gpusim kernels list`")
-    facts, tools = driver.facts(), toolchain()
+    facts, tools = driver.facts(), options.builder.toolchain() or toolchain()
     spec = described(facts, options.gpu)
     for request in requests:  # a wrong name or axis shows before anything runs
         complete_shape(request.name, request.shape, spec, small=request.small)
-    helpers = Helpers(driver, facts)
+    helpers = Helpers(driver, facts, options.builder.build)
     end = deadline(driver, options.budget_seconds)
     for start in range(0, len(requests), GROUP):
         group = requests[start : start + GROUP]
@@ -100,7 +103,7 @@ def measure_cases(
         loaded: list[Workload] = []
         try:
             for request in group:
-                found = load_case(driver, facts, request, spec, tools)
+                found = load_case(driver, facts, request, spec, tools, options.builder)
                 if isinstance(found, SiliconRow):
                     say(f"{request.name}: {found.source}")
                     yield found
@@ -125,11 +128,11 @@ def measure_cases(
 
 
 def load_case(
-    driver: Driver, facts: DeviceFacts, request: Request, spec: GpuSpec | None, tools: str
+    driver: Driver, facts: DeviceFacts, request: Request, spec: GpuSpec | None, tools: str, builder: Builder
 ) -> Workload | SiliconRow:
     """The request on the GPU, run once and found right; or the row that says that it computes wrongly."""
     try:
-        return make_workload(driver, facts, request.name, request.shape, spec, request.small)
+        return make_workload(driver, facts, request.name, request.shape, spec, request.small, builder)
     except CheckFailed as error:
         shape = shape_text(complete_shape(request.name, request.shape, spec, small=request.small))
         return wrong_row(facts, request.name, shape, f"the result differs from NumPy's: {error}", tools)

@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 
 from gpusim.capture.arguments import Arguments
-from gpusim.capture.build import BuiltKernel, argument_types, build, check_kernel
+from gpusim.capture.build import BuiltKernel
 from gpusim.capture.memory import Allocation, DeviceMemory
 from gpusim.capture.target import check_launch, make_target, shape
 from gpusim.errors import SiliconError, UsageError
 from gpusim.gpus.spec import GpuSpec
+from gpusim.measure.builds import Builder, launch_key
 from gpusim.measure.driver import BoundLaunch, DeviceFacts, Driver
 from gpusim.sass.cubin import KernelImage, load_kernel
 from gpusim.suite import complete_shape, make_case, shape_text
@@ -69,9 +70,10 @@ class Workload:
         name: str,
         shape_: dict[str, Any],
         spec: GpuSpec | None,
-        small: bool = False,
+        small: bool,
+        builder: Builder,
     ):
-        self._driver, self._facts = driver, facts
+        self._driver, self._facts, self._builder = driver, facts, builder
         self.name = name
         self.shape = shape_text(complete_shape(name, shape_, spec, small=small))
         self.case = make_case(name, shape_, spec, small=small)
@@ -98,9 +100,9 @@ class Workload:
         return f"{self.name}:{self.shape}" if self.shape else self.name
 
     def _bind(self, launch: Any, index: int | None) -> DeviceLaunch:
-        dispatcher = check_kernel(launch.kernel)
         args = tuple(launch.args)
-        built = build(dispatcher, argument_types(dispatcher, args), self._facts.capability, lines=False)
+        key = launch_key(self.name, self.shape, len(self.launches))
+        built = self._builder.build(launch.kernel, args, self._facts.capability, key)
         image = load_kernel(built.cubin, built.entry_name)
         grid, block = shape(launch.grid, "grid"), shape(launch.block, "block")
         check_launch(
@@ -190,18 +192,23 @@ def _host_bytes(allocation: Allocation) -> np.ndarray:
     return np.ctypeslib.as_array((ctypes.c_uint8 * allocation.size).from_address(allocation.host))
 
 
-def code_hash(launch: Any, capability: tuple[int, int]) -> str:
+def code_hash(launch: Any, capability: tuple[int, int], builder: Builder, key: str) -> str:
     """Hash of the machine code that a launch of a case runs on a GPU of ``capability``; needs no GPU."""
-    dispatcher = check_kernel(launch.kernel)
-    built = build(dispatcher, argument_types(dispatcher, tuple(launch.args)), capability, lines=False)
+    built = builder.build(launch.kernel, tuple(launch.args), capability, key)
     return load_kernel(built.cubin, built.entry_name).sha256
 
 
 def make_workload(
-    driver: Driver, facts: DeviceFacts, name: str, shape_: dict[str, Any], spec: GpuSpec | None, small: bool
+    driver: Driver,
+    facts: DeviceFacts,
+    name: str,
+    shape_: dict[str, Any],
+    spec: GpuSpec | None,
+    small: bool,
+    builder: Builder,
 ) -> Workload:
     """A workload that has been run once and found right; raises CheckFailed, with nothing left behind."""
-    workload = Workload(driver, facts, name, shape_, spec, small)
+    workload = Workload(driver, facts, name, shape_, spec, small, builder)
     try:
         workload.verify()
     except (CheckFailed, SiliconError):

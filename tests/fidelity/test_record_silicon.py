@@ -5,13 +5,18 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import runpy
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from fake_gpu import FakeGpu
 
+from gpusim.errors import MeasurementFormatError, SiliconError
+from gpusim.gpus.load import load_gpu
+from gpusim.measure import builds
 from gpusim.silicon.rows import append_rows, read_rows_file
+from gpusim.suite import complete_shape, shape_text
 
 ROOT = Path(__file__).parents[2]
 
@@ -35,8 +40,10 @@ def tool(monkeypatch):
     return module
 
 
-def run(tool, out: Path, budget: float = 60.0) -> int:
-    return tool.main.callback(out=out, budget=budget, suites=(), method="all", device=0, only_list=False)
+def run(tool, out: Path, budget: float = 60.0, pack: Path | None = None, cubins: Path | None = None) -> int:
+    return tool.main.callback(
+        out=out, budget=budget, suites=(), method="all", device=0, pack=pack, gpu="h200", cubins=cubins, only_list=False
+    )
 
 
 def test_the_suite_is_recorded_once_and_resumed(tool, tmp_path: Path, capsys) -> None:
@@ -81,3 +88,41 @@ def test_a_kernel_that_computes_wrongly_is_recorded_as_such(tool, tmp_path: Path
 class FakeGpuThatErrs(Gpu):
     def __init__(self):
         super().__init__(wrong=True)
+
+
+def test_a_pack_carries_the_machine_code_to_a_machine_that_cannot_compile(tool, tmp_path: Path, monkeypatch) -> None:
+    assert run(tool, tmp_path, pack=tmp_path / "cubins") == 0
+    assert run(tool, tmp_path / "compiled") == 0
+
+    def cannot(*_arguments, **_options):
+        raise AssertionError("compiles")
+
+    monkeypatch.setattr(builds, "build", cannot)
+    assert run(tool, tmp_path / "carried", cubins=tmp_path / "cubins") == 0
+    compiled, carried = (
+        {(row.shape, row.cubin_hash, row.toolchain) for row in read_rows_file(tmp_path / name / "h200" / "suite.jsonl")}
+        for name in ("compiled", "carried")
+    )
+    assert compiled == carried
+
+
+def test_a_damaged_pack_is_refused(tool, tmp_path: Path) -> None:
+    assert run(tool, tmp_path, pack=tmp_path / "cubins") == 0
+    with pytest.raises(SiliconError, match="holds machine code for compute capability 9.0, this GPU is 8.0"):
+        builds.Pack(tmp_path / "cubins").build(None, (), (8, 0), "x")
+    with pytest.raises(SiliconError, match="x is not in .*make the pack again"):
+        builds.Pack(tmp_path / "cubins").build(None, (), (9, 0), "x")
+    for cubin in (tmp_path / "cubins").glob("*.cubin"):
+        cubin.write_bytes(cubin.read_bytes()[:-1] + b"x")
+    with pytest.raises(MeasurementFormatError, match="its content is not what its name says"):
+        run(tool, tmp_path / "rows", cubins=tmp_path / "cubins")
+    (tmp_path / "cubins" / "index.json").write_text('{"format": "gpusim-cubins", "version": 1}')
+    with pytest.raises(MeasurementFormatError, match="damaged index"):
+        builds.Pack(tmp_path / "cubins")
+
+
+def test_every_point_of_the_curves_is_a_shape_of_the_suite() -> None:
+    gpu = load_gpu("h200")
+    curves = runpy.run_path(str(ROOT / "workloads" / "curves.py"))["CURVES"]
+    for name, shape in (point for points in curves.values() for point in points):
+        assert shape_text(complete_shape(name, shape, gpu))

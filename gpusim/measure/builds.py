@@ -1,0 +1,143 @@
+"""Where the machine code of a measured kernel comes from: compiled here, or brought along as files.
+
+Mental model: what is measured must be what is simulated, to the byte. A machine with a GPU may have other compilers than the
+one that simulates, so the cubins can be made there and carried: a *pack* is a folder with one file a cubin, named by its
+SHA-256, and an index that says which launch of which case at which shape runs which. :func:`write_pack` makes one (it needs no
+GPU), :class:`Pack` reads it; :class:`Compiler`, the default, compiles. Raises MeasurementFormatError for a damaged pack,
+SiliconError for a case that is not in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Protocol
+
+from gpusim.capture.build import BuiltKernel, argument_types, build, check_kernel
+from gpusim.errors import MeasurementFormatError, SiliconError
+from gpusim.measure.helpers import HELPERS
+
+INDEX, FORMAT, VERSION = "index.json", "gpusim-cubins", 1
+MAX_INDEX_BYTES = 64 << 20
+MAX_CUBIN_BYTES = 256 << 20
+
+
+class Builder(Protocol):
+    """Gives the machine code of a kernel. ``key`` names the launch: ``saxpy:n=1000,block_threads=256#0``, ``helper:spin``."""
+
+    def build(self, kernel: Any, args: tuple, capability: tuple[int, int], key: str) -> BuiltKernel:
+        """The built kernel for these arguments."""
+
+    def toolchain(self) -> str:
+        """Versions of what compiled it; empty if it is what is installed here."""
+
+
+class Compiler:
+    """Compiles with what is installed here."""
+
+    def build(self, kernel: Any, args: tuple, capability: tuple[int, int], key: str) -> BuiltKernel:
+        dispatcher = check_kernel(kernel)
+        return build(dispatcher, argument_types(dispatcher, args), capability, lines=False)
+
+    def toolchain(self) -> str:
+        return ""
+
+
+class Pack:
+    """Machine code from a folder that :func:`write_pack` made."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        path = folder / INDEX
+        try:
+            if path.stat().st_size > MAX_INDEX_BYTES:
+                raise MeasurementFormatError(f"{path}: more than {MAX_INDEX_BYTES} bytes are no index")
+            index = json.loads(path.read_text("utf-8"))
+            if index["format"] != FORMAT or index["version"] != VERSION:
+                raise MeasurementFormatError(f"{path}: not an index of cubins of version {VERSION}")
+            self._capability = tuple(int(part) for part in index["capability"])
+            self._toolchain = str(index["toolchain"])
+            self._kernels = {str(key): dict(value) for key, value in index["kernels"].items()}
+        except OSError as error:
+            raise MeasurementFormatError(f"{path}: {error.strerror}: make a pack with tools/record_silicon.py --pack") from None
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise MeasurementFormatError(f"{path}: damaged index ({type(error).__name__})") from None
+
+    def toolchain(self) -> str:
+        return self._toolchain
+
+    def build(self, kernel: Any, args: tuple, capability: tuple[int, int], key: str) -> BuiltKernel:
+        if tuple(capability) != self._capability:
+            have, want = (".".join(map(str, c)) for c in (self._capability, capability))
+            raise SiliconError(f"{self.folder} holds machine code for compute capability {have}, this GPU is {want}")
+        if key not in self._kernels:
+            raise SiliconError(f"{key} is not in {self.folder}: make the pack again, or measure without it")
+        entry = self._kernels[key]
+        dispatcher = check_kernel(kernel)
+        try:
+            digest, symbol, name = str(entry["sha256"]), str(entry["entry"]), str(entry["name"])
+            cooperative = bool(entry["cooperative"])
+        except KeyError as error:
+            raise MeasurementFormatError(f"{self.folder / INDEX}: {key} has no {error.args[0]}") from None
+        return BuiltKernel(
+            cubin=self._cubin(digest),
+            line_cubin=b"",
+            entry_name=symbol,
+            name=name,
+            capability=self._capability,
+            argument_types=argument_types(dispatcher, args),
+            cooperative=cooperative,
+            extensions=tuple(dispatcher.extensions),
+        )
+
+    def _cubin(self, digest: str) -> bytes:
+        if len(digest) != 64 or not set(digest) <= set("0123456789abcdef"):
+            raise MeasurementFormatError(f"{self.folder / INDEX}: {digest[:80]!r} is no SHA-256")
+        path = self.folder / f"{digest}.cubin"
+        try:
+            if path.stat().st_size > MAX_CUBIN_BYTES:
+                raise MeasurementFormatError(f"{path}: more than {MAX_CUBIN_BYTES} bytes are refused")
+            data = path.read_bytes()
+        except OSError as error:
+            raise MeasurementFormatError(f"{path}: {error.strerror}: make the pack again") from None
+        if hashlib.sha256(data).hexdigest() != digest:
+            raise MeasurementFormatError(f"{path}: its content is not what its name says: make the pack again")
+        return data
+
+
+def launch_key(name: str, shape: str, index: int) -> str:
+    """The key of launch ``index`` (among all launches of the case) of a case."""
+    return f"{name}:{shape}#{index}"
+
+
+def write_pack(
+    folder: Path, cases: Iterable[tuple[str, str, Any]], capability: tuple[int, int], toolchain: str
+) -> int:
+    """Compile the launches of ``cases`` (name, complete shape as text, case) and the helpers into ``folder``; how many
+    kernels. The index is written last, so an unfinished pack is none."""
+    folder.mkdir(parents=True, exist_ok=True)
+    compiler, kernels = Compiler(), {}
+
+    def add(key: str, kernel: Any, args: tuple) -> None:
+        built = compiler.build(kernel, args, capability, key)
+        digest = hashlib.sha256(built.cubin).hexdigest()
+        _replace(folder / f"{digest}.cubin", built.cubin)
+        kernels[key] = {"sha256": digest, "entry": built.entry_name, "name": built.name, "cooperative": built.cooperative}
+
+    for name, (kernel, args) in HELPERS.items():
+        add(f"helper:{name}", kernel, args)
+    for name, shape, case in cases:
+        for index, launch in enumerate(case.launches):
+            add(launch_key(name, shape, index), launch.kernel, tuple(launch.args))
+    document = {"format": FORMAT, "version": VERSION, "capability": capability, "toolchain": toolchain, "kernels": kernels}
+    _replace(folder / INDEX, json.dumps(document, indent=1).encode())
+    return len(kernels)
+
+
+def _replace(path: Path, data: bytes) -> None:
+    part = path.with_name(f".{path.name}.part")
+    part.write_bytes(data)
+    os.replace(part, path)
