@@ -13,6 +13,7 @@ from gpusim.commands.compare_options import (
     Wanted,
     baseline_changes,
     keep,
+    lasting_names,
     print_changes,
     progress,
     verdict_code,
@@ -66,7 +67,8 @@ def run(wanted: Wanted) -> int:
                 progress=progress,
             )
         )
-    lines = [line for comparison in comparisons for line in report.comparison_lines(comparison)]
+    names = lasting_names([(spec.name, name) for spec, name in specs])
+    lines = [line for c in comparisons for line in report.comparison_lines(c, names[c.gpu])]
     changes = baseline_changes(wanted, lines)
     _print(wanted, comparisons)
     print_changes(wanted, changes)

@@ -51,6 +51,13 @@ def progress(line: str) -> None:
     click.echo(line, err=True)
 
 
+def lasting_names(machines: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """What a baseline calls each machine, of (name, built-in GPU that it starts from): the built-in GPU, so that a changed
+    description meets the old one's lines; its own name where several start from the same."""
+    built_in = [name for _, name in machines]
+    return {own: name if built_in.count(name) == 1 else own for own, name in machines}
+
+
 def baseline_changes(wanted: Wanted, lines: Sequence[Line]) -> list[Change] | None:
     """Today's lines against those of the named run; None without ``--baseline``."""
     if not wanted.baseline:

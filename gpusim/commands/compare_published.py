@@ -8,6 +8,7 @@ from gpusim.commands.compare_options import (
     Wanted,
     baseline_changes,
     keep,
+    lasting_names,
     print_changes,
     progress,
     verdict_code,
@@ -18,6 +19,8 @@ from gpusim.compare.error import Summary
 from gpusim.compare.run import Comparison
 from gpusim.compare.run import compare as compare_published
 from gpusim.errors import NoDataError
+from gpusim.gpus.load import built_in_of, load_gpu
+from gpusim.gpus.override import override_gpu
 from gpusim.report.junit import Case
 from gpusim.report.tables import format_records
 
@@ -34,7 +37,9 @@ def run(wanted: Wanted, all_points: bool, jobs: int) -> int:
         progress=progress,
     )
     points, series = [row.record() for row in comparison.rows], [_record(s) for s in comparison.summaries]
-    lines = [Line(f"{s.gpu} {s.series}", s.verdict, s.mape_percent) for s in comparison.summaries]
+    machines = [(override_gpu(load_gpu(gpu), wanted.settings).name, built_in_of(gpu)) for gpu in wanted.gpus]
+    names = lasting_names(machines)
+    lines = [Line(f"{names[s.gpu]} {s.series}", s.verdict, s.mape_percent) for s in comparison.summaries]
     changes = baseline_changes(wanted, lines)
     if comparison.rows or wanted.form in ("table", "md"):
         click.echo(format_records(points, wanted.form))

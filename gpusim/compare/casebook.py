@@ -53,6 +53,7 @@ class CaseBook:
         self._folder = folder
         self._cases: dict[tuple[str, str], _Case] = {}
         self._answers: dict[tuple, list[LaunchResult]] = {}
+        self._cycles: dict[tuple, list[int]] = {}  # at other prices: results in full would be many
 
     def add(self, kernel: str, shape: dict[str, Any]) -> list[LaunchFacts]:
         """Capture a case; its timed launches. Raises as :func:`gpusim.suite.make_case` and capture do."""
@@ -83,13 +84,27 @@ class CaseBook:
         """The GPU at that clock, its units charging ``costs`` times their prices."""
         return with_costs(replace(self.spec, clock_hz=clock_hz), costs)
 
-    def simulate(self, launch: LaunchFacts, state: str, clock_hz: float, costs: Costs = ()) -> LaunchResult:
+    def simulate(self, launch: LaunchFacts, state: str, clock_hz: float) -> LaunchResult:
         """The launch's result; all launches of its case that run with it are kept too."""
-        position = launch.index if state != "alone" else 0
-        key = (launch.kernel, launch.shape, state, clock_hz, costs, launch.index if state == "alone" else None)
-        if key not in self._answers:
-            self._answers[key] = self._run(launch, state, clock_hz, costs)
-        return self._answers[key][position]
+        key, position = self._place(launch, state)
+        if (*key, clock_hz) not in self._answers:
+            self._answers[*key, clock_hz] = self._run(launch, state, clock_hz, ())
+        return self._answers[*key, clock_hz][position]
+
+    def _simulated_cycles(self, launch: LaunchFacts, state: str, clock_hz: float, costs: Costs) -> int:
+        if not costs:
+            return self.simulate(launch, state, clock_hz).cycles
+        key, position = self._place(launch, state)
+        if (*key, clock_hz, costs) not in self._cycles:
+            results = self._run(launch, state, clock_hz, costs)
+            self._cycles[*key, clock_hz, costs] = [result.cycles for result in results]
+        return self._cycles[*key, clock_hz, costs][position]
+
+    @staticmethod
+    def _place(launch: LaunchFacts, state: str) -> tuple[tuple, int]:
+        """What runs together with the launch, and its place there."""
+        alone = state == "alone"
+        return (launch.kernel, launch.shape, state, launch.index if alone else None), 0 if alone else launch.index
 
     def _run(self, launch: LaunchFacts, state: str, clock_hz: float, costs: Costs) -> list[LaunchResult]:
         case = self._cases[launch.kernel, launch.shape]
@@ -101,8 +116,8 @@ class CaseBook:
 
     def cycles(self, row: SiliconRow, launch: LaunchFacts, clock_hz: float, costs: Costs = ()) -> float:
         """Simulated cycles as ``row`` counts them: without the launch overhead where an empty launch was taken off."""
-        result = self.simulate(launch, cache_state(row)[0], clock_hz, costs)
+        cycles = self._simulated_cycles(launch, cache_state(row)[0], clock_hz, costs)
         if EMPTY_LAUNCH not in row.counters:
-            return float(result.cycles)
+            return float(cycles)
         overhead = self.machine(clock_hz, costs).launch
-        return max(1.0, float(result.cycles - overhead.start_cycles - overhead.end_cycles))
+        return max(1.0, float(cycles - overhead.start_cycles - overhead.end_cycles))

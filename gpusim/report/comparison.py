@@ -166,10 +166,10 @@ def _moved(change: Change) -> float:
     return 100.0 * (change.now.simulated / change.before.simulated - 1)
 
 
-def comparison_lines(comparison: MeasuredComparison) -> list[Line]:
-    """The launches by the keys that a baseline finds them again by."""
+def comparison_lines(comparison: MeasuredComparison, gpu: str) -> list[Line]:
+    """The launches by the keys that a baseline finds them again by; ``gpu`` stands for the machine in them."""
     return [
-        Line(f"{e.gpu} {e.name} ({e.cache}, {e.method})", e.verdict, e.judgement.error_percent, e.simulated_cycles)
+        Line(f"{gpu} {e.name} ({e.cache}, {e.method})", e.verdict, e.judgement.error_percent, e.simulated_cycles)
         for e in comparison.entries
     ]
 

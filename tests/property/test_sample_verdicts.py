@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import runpy
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.stats
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +26,8 @@ from gpusim.compare.statistics import (
     oddities,
 )
 from gpusim.errors import NoDataError
+from gpusim.silicon.row import SiliconRow
+from gpusim.silicon.rows import append_rows
 
 OPPOSITE = {Verdict.SLOWER: Verdict.FASTER, Verdict.FASTER: Verdict.SLOWER}
 times = st.lists(st.floats(1, 1e4), min_size=LEAST_SAMPLES, max_size=60)
@@ -155,3 +161,13 @@ def test_a_uniformly_biased_model_has_that_bias_in_all_figures(measured, factor)
     assert overall.bias_percent == pytest.approx(100 * (factor - 1), abs=1e-9)
     assert overall.mape_percent == pytest.approx(abs(100 * (factor - 1)), abs=1e-9)
     assert np.isnan(summarise_pairs([], [], 10.0).mape_percent)
+
+
+def test_the_tool_prints_how_often_each_verdict_is_given(tmp_path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    append_rows(rows, [SiliconRow("saxpy", samples_us=tuple(normal(seed, 64))) for seed in (1, 2)])
+    main = runpy.run_path(str(Path(__file__).parents[2] / "tools" / "verdict_power.py"))["main"]
+    printed = CliRunner().invoke(main, ["--rows", str(rows), "--count", "4", "--slowdown", "0", "--slowdown", "9", "--format", "json"])
+    figures = {(r["measured"], r["slowdown_percent"]): r for r in json.loads(printed.output)}
+    assert len(figures) == 4 and {r["noise"] for r in figures.values()} == {"recorded"}
+    assert all(r["slower_percent"] == (100 if slowdown else 0) for (_, slowdown), r in figures.items())
