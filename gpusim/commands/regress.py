@@ -14,8 +14,9 @@ from gpusim.compare.error import Verdict
 from gpusim.errors import NoDataError, UsageError
 from gpusim.regress import records
 from gpusim.regress.explain import sentence, with_steps
-from gpusim.regress.judge import Outcome, Thresholds, judge
+from gpusim.regress.judge import judge
 from gpusim.regress.opening import DEFAULT_GPU, Machine, open_sides
+from gpusim.regress.outcome import Outcome, Thresholds
 from gpusim.report.junit import Case, junit_xml
 from gpusim.report.markdown import markdown_comment
 from gpusim.report.tables import format_records
@@ -126,8 +127,8 @@ def _tables(outcome: Outcome) -> list[tuple[str, list[dict]]]:
     """(heading, records) of what explains an outcome, without empty ones."""
     tables = [
         ("cycles by figure of the GPU", records.step_table(outcome, MOST_ROWS)),
-        ("cycles by stall reason", records.stall_records(outcome)),
-        ("cycles by source line", records.line_records(outcome, MOST_ROWS)),
+        ("cycles by stall reason", [r for r in records.stall_records(outcome) if r["cycles"]]),
+        ("cycles by source line", records.line_table(outcome, MOST_ROWS)),
         ("cycles by instruction", records.instruction_records(outcome, MOST_ROWS)),
         ("counters", records.counter_records(outcome, records.COUNTER_PERCENT, MOST_ROWS)),
     ]

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from gpusim.errors import GpusimError
 from gpusim.regress.attribution import IN_FLIGHT, InstructionTerm, LineTerm, StallTerm
-from gpusim.regress.judge import Outcome
+from gpusim.regress.outcome import Outcome
 from gpusim.regress.machine import Step, cycles_on, steps
 from gpusim.report.attribution import source_text
 

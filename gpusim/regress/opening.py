@@ -53,24 +53,28 @@ def open_sides(
     as capturing and simulating do."""
     if base == NOW and head == NOW:
         raise UsageError("now against now compares nothing: name a kept run on one side")
+    # What cannot be is said before anything is simulated.
+    specs = [machine.spec() for machine in machines]
+    kinds = [None if text == NOW else _kind(text, store) for text in (base, head)]
+    if NOW in (base, head) and "run" not in kinds:
+        other = head if base == NOW else base
+        raise UsageError(f"{NOW} simulates a kept run again, but {other} is none; see gpusim runs list")
     if base == NOW:
-        second = _open(head, machines[1], store, progress, small)
-        return _again(head, machines[0], store, progress), second
-    first = _open(base, machines[0], store, progress, small)
+        return _again(head, machines[0], store, progress), _open(head, "run", machines[1], specs[1], store, progress, small)
+    first = _open(base, kinds[0], machines[0], specs[0], store, progress, small)
     if head == NOW:
         return first, _again(base, machines[1], store, progress)
-    return first, _open(head, machines[1], store, progress, small)
+    return first, _open(head, kinds[1], machines[1], specs[1], store, progress, small)
 
 
 def _again(text: str, machine: Machine, store: Store, progress: Progress) -> Side:
-    if _kind(text, store) != "run":
-        raise UsageError(f"{NOW} simulates a kept run again, but {text} is none; see gpusim runs list")
     progress(f"simulating again what {text} has")
     return run_again(store.load_run(text.removeprefix(_RUN)), machine.gpu, machine.settings)
 
 
-def _open(text: str, machine: Machine, store: Store, progress: Progress, small: bool) -> Side:
-    kind = _kind(text, store)
+def _open(
+    text: str, kind: str | None, machine: Machine, spec: GpuSpec, store: Store, progress: Progress, small: bool
+) -> Side:
     if kind in ("run", "result") and machine.said:
         raise UsageError(f"{text} is a kept result: its GPU is what it was simulated on; leave out --gpu and --set for it")
     if kind == "run":
@@ -78,9 +82,8 @@ def _open(text: str, machine: Machine, store: Store, progress: Progress, small: 
     if kind == "result":
         return Side(text, read_result(Path(text)))
     if kind == "folder":
-        return _folder(Path(text), machine.spec(), progress)
+        return _folder(Path(text), spec, progress)
     progress(f"simulating {text}")
-    spec = machine.spec()
     source = open_source(text.removeprefix(_KERNEL), spec, small=small)
     return Side(text, simulated(source.timed, source.warm, spec))
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from gpusim.regress.align import Change
 from gpusim.regress.explain import sentence
-from gpusim.regress.judge import Outcome
+from gpusim.regress.outcome import Outcome
 from gpusim.report.attribution import source_text
 
 #: A counter that moved by less than this is not shown in tables.
@@ -82,6 +82,19 @@ def line_records(outcome: Outcome, most: int | None = None) -> list[dict[str, An
             "code": source_text(term.file, term.line),
         }
         for term in terms[:most]
+    ]
+
+
+def line_table(outcome: Outcome, most: int) -> list[dict[str, Any]]:
+    """:func:`line_records` for the eye."""
+    return [
+        {
+            "line": f"{record['file'].rsplit('/', 1)[-1]}:{record['line']}" if record["line"] else "no line",
+            "cycles": record["cycles"],
+            "changed_instructions": record["changed_instructions"],
+            "code": record["code"],
+        }
+        for record in line_records(outcome, most)
     ]
 
 

@@ -13,6 +13,7 @@ from numba import cuda, float32
 
 import gpusim
 from gpusim import cli
+from gpusim.silicon.row import Estimate, SiliconRow
 
 N = 32
 
@@ -155,6 +156,28 @@ def test_an_older_gpusim_is_named_as_the_cause(shell, tmp_path):
     assert shell("regress", "now", "old")[0] == 0
     assert shell("regress", "old", "now", "--tolerance", "150")[0] == 0
     assert shell("regress", "old", "now", "--tolerance-cycles", "100000")[0] == 0
+
+
+def test_measured_runs_are_compared_as_well(shell, tmp_path):
+    """Imported from files; the same measurement twice is silent, one that is a tenth slower is found."""
+    chance = np.random.default_rng(1)
+
+    def write(name: str, factor: float) -> None:
+        samples = tuple((50.0 * factor * np.exp(chance.normal(0, 0.004, 40))).tolist())
+        low, median, high = np.quantile(samples, (0.4, 0.5, 0.6)).tolist()
+        row = SiliconRow("saxpy", "n=1000", gpu="h200", method="events", cache="warm", n=40,
+                         time_us=Estimate(median, low, high), samples_us=samples)  # fmt: skip
+        (tmp_path / f"{name}.jsonl").write_text(row.to_json() + "\n")
+        assert shell("runs", "import", f"{name}.jsonl", "--name", name)[0] == 0
+
+    write("driver-1", 1.0)
+    write("driver-2", 1.0)
+    write("driver-3", 1.1)
+    code, out, err = shell("regress", "driver-1", "driver-2", "--strict")
+    assert code == 0 and "1 SAME" in out, err
+    code, out, err = shell("regress", "driver-1", "driver-3", "--format", "json")
+    (outcome,) = json.loads(out)
+    assert (code, outcome["kind"], outcome["unit"], outcome["verdict"]) == (1, "measured", "us", "SLOWER"), err
 
 
 def test_a_result_file_is_a_side_too(shell):

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,8 +19,9 @@ from gpusim.regress import align as align_module
 from gpusim.regress.align import Change, align, normal
 from gpusim.regress.attribution import apportion, attribute
 from gpusim.regress.explain import sentence
-from gpusim.regress.judge import Thresholds, judge
+from gpusim.regress.judge import judge
 from gpusim.regress.machine import _with, differing
+from gpusim.regress.outcome import Thresholds
 from gpusim.regress.side import Item, Side
 from gpusim.report.junit import Case, junit_xml
 from gpusim.report.markdown import markdown_comment
@@ -155,6 +157,26 @@ def test_measurements_are_judged_by_their_intervals():
     assert verdict(measured(101.5, 104, 106)) == Verdict.AMBIGUOUS
     assert verdict(measured(80, 100, 120)) == Verdict.SAME, "nothing says that it differs"
     assert verdict(measured(101.5, 102.5, 109)) == Verdict.AMBIGUOUS, "it does differ, and perhaps by too much"
+
+
+def test_samples_are_judged_by_their_distribution():
+    """A tail does not make a kernel slower; a shift of all of it does; a wrong result has no time."""
+    chance = np.random.default_rng(0)
+
+    def side(factor: float, tail: float = 0.0, flags: tuple = ()) -> Side:
+        samples = 100.0 * factor * np.exp(chance.normal(0, 0.004, 60))
+        samples[::7] *= 1 + tail
+        low, median, high = np.quantile(samples, (0.4, 0.5, 0.6))
+        estimate = Estimate(float(median), float(low), float(high))
+        return Side("", (), (SiliconRow("k", gpu="h200", time_us=estimate, samples_us=tuple(samples), flags=flags),))
+
+    for _ in range(5):
+        base = side(1.0)
+        verdicts = [judge(base, head, Thresholds())[0].verdict for head in (side(1.0), side(1.0, tail=0.5), side(1.05))]
+        assert verdicts[0] == Verdict.SAME and verdicts[1] in (Verdict.SAME, Verdict.AMBIGUOUS)
+        assert verdicts[2] == Verdict.SLOWER
+    (outcome,) = judge(base, side(1.0, flags=("wrong_result",)), Thresholds())
+    assert outcome.verdict == Verdict.NO_DATA and "HEAD computed a wrong result" in outcome.reason
 
 
 def test_a_machine_turns_into_another_figure_by_figure():

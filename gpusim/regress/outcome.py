@@ -1,0 +1,79 @@
+"""What a comparison of old and new says of one launch, and when a difference counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpusim.compare.error import Verdict
+from gpusim.regress.attribution import Attribution
+from gpusim.regress.machine import FigureChange, Step
+from gpusim.regress.side import Item
+
+MEASURED = "measured"
+SIMULATED = "simulated"
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """A difference counts when it exceeds ``percent`` of the old value and, for cycles, ``cycles``."""
+
+    percent: float = 1.0
+    cycles: int = 0
+
+    def room(self, base: float, unit: str) -> float:
+        """How far from ``base`` a value may be and still be the same."""
+        share = self.percent / 100.0 * base
+        return max(share, float(self.cycles)) if unit == "cycles" else share
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A launch in both runs, or in one (then ``base`` or ``head`` is None). ``kind``: simulated or measured; ``gpu``: one
+    name, or ``OLD to NEW``; ``unit``: cycles or us. ``causes``: what is not the same on both sides (machine code, GPU, gpusim's model, launch).
+    ``attribution``, ``figures`` and ``steps`` say where the difference comes from; measurements have none."""
+
+    kind: str
+    kernel: str
+    shape: str
+    launch: int
+    gpu: str
+    unit: str
+    base: float | None
+    head: float | None
+    verdict: Verdict
+    reason: str
+    causes: tuple[str, ...] = ()
+    items: tuple[Item, Item] | None = None
+    attribution: Attribution | None = None
+    figures: tuple[FigureChange, ...] = ()
+    steps: tuple[Step, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The launch in one text: ``kernel:shape[#index]``, with ``measured`` before it if it is."""
+        text = f"{self.kernel}:{self.shape}" if self.shape else self.kernel
+        text += f"#{self.launch}" if self.launch else ""
+        return text if self.kind == SIMULATED else f"{self.kind} {text}"
+
+    @property
+    def cycles_grown(self) -> int | None:
+        """Cycles that a simulated HEAD has more, which every split adds up to."""
+        return None if self.items is None else self.items[1].record.cycles - self.items[0].record.cycles
+
+    @property
+    def change_percent(self) -> float | None:
+        """Signed change; positive is slower."""
+        if self.base is None or self.head is None:
+            return None
+        return 100.0 * (self.head - self.base) / self.base if self.base else 0.0
+
+
+def against(before: float, after: float, thresholds: Thresholds, unit: str) -> tuple[Verdict, str]:
+    """Verdict and reason of two values that are exact."""
+    change = after - before
+    room = thresholds.room(before, unit)
+    percent = f"{100.0 * change / before:+.2f} %" if before else "no time before"
+    if abs(change) <= room:
+        return Verdict.SAME, "equal" if not change else f"{percent}, within {room:.6g} {unit}"
+    verdict = Verdict.SLOWER if change > 0 else Verdict.FASTER
+    return verdict, f"{percent}, beyond {room:.6g} {unit}"
