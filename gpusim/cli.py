@@ -32,6 +32,8 @@ COMMANDS = {
     "gpus": ("gpus", "List the described GPUs; show every value with its source."),
     "doctor": ("doctor", "Say what works on this machine, what does not, and what would mend it."),
     "kernels": ("kernels", "List the kernel suite; show an entry and its shape axes."),
+    "explore": ("explore", "Let Hypothesis make workloads and look for divergences; keep each as a small case."),
+    "replay": ("explore", "Run a finding of explore again, to the digit."),
     "suite": ("suite", "Pick few pinned shapes that keep the coverage of many; show a suite."),
     "workloads": ("workloads", "What real networks launch: kernels of the suite with their shapes."),
     "sass": ("sass", "A kernel's machine code with its control fields; survey its instruction forms."),

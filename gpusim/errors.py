@@ -67,6 +67,10 @@ class CoverageFileError(UsageError):
     """A coverage file that is damaged, of another version, or none at all."""
 
 
+class FindingFileError(UsageError):
+    """A finding's file that is damaged, of another version, or none at all."""
+
+
 class ToolchainError(GpusimError):
     """Capture needs a package (NVVM, nvJitLink, nvdisasm) that is not installed here."""
 

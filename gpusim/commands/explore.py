@@ -1,0 +1,172 @@
+"""``gpusim explore`` and ``gpusim replay``: search for divergences, and run one again."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gpusim.commands.options import HELP, format_option, gpu_option, set_option
+from gpusim.errors import NoDataError
+from gpusim.explore.choices import make_property, property_names
+from gpusim.explore.finding import Finding
+from gpusim.explore.session import Plan
+from gpusim.explore.session import explore as run_search
+from gpusim.gpus.load import load_gpu
+from gpusim.gpus.override import override_gpu
+from gpusim.report.tables import format_records
+from gpusim.suite import find_kernel, kernel_names, shape_text
+
+DIVERGENCE = 1
+#: Kernels that a search without names takes: small ones of every kind that compile quickly.
+DEFAULT_KERNELS = (
+    "saxpy", "transpose", "matmul_tiled", "softmax", "layernorm", "histogram", "spmv_csr", "reduce_sum", "stencil3",
+    "coalescing", "bank_conflicts", "shared_atomics", "atomic_contention", "divergence", "compaction", "bfs",
+)  # fmt: skip
+
+
+@click.command(context_settings=HELP)
+@click.argument("kernels", nargs=-1, metavar="[KERNEL]...")
+@click.option(
+    "--property", "name", type=click.Choice(property_names()), default="bounds", show_default=True,
+    help="What to look for.",
+)
+@gpu_option()
+@set_option()
+@click.option("--other-gpu", metavar="NAME", help="For --property gpus: the description to compare with.")
+@click.option("--other-set", multiple=True, metavar="KEY=VALUE", help="For --property gpus: what differs there.")
+@click.option("--other-kernel", metavar="KERNEL", help="For --property builds: the kernel to compare with.")
+@click.option(
+    "--threshold", type=click.FloatRange(min=0), metavar="SHARE", help="A divergence is a finding beyond it (0.05: 5 %)."
+)
+@click.option(
+    "--max-examples", type=click.IntRange(min=1), default=100, show_default=True, help="Workloads to try in all."
+)
+@click.option("--max-time", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop trying after so long.")
+@click.option(
+    "--seed", type=int, default=0, show_default=True, help="The same seed, jobs and examples give the same search."
+)
+@click.option(
+    "--growth", type=click.FloatRange(min=1), default=16.0, show_default=True,
+    help="Most work of a workload, as a multiple of the kernel's small shape.",
+)
+@click.option("--no-steer", is_flag=True, help="Draw blindly: no target(), kernels in turn.")
+@click.option("--resume", is_flag=True, help="Go on from the runs in the folder.")
+@click.option(
+    "--jobs", type=click.IntRange(min=1), default=os.cpu_count() or 1, show_default="number of cores",
+    help="Worker processes.",
+)
+@click.option(
+    "-o", "--output", type=click.Path(file_okay=False, path_type=Path), default=Path("explore"), show_default=True,
+    help="Folder for runs, coverage and findings.",
+)
+@format_option()
+def explore(
+    kernels: tuple[str, ...],
+    name: str,
+    gpu: str,
+    settings: tuple[str, ...],
+    other_gpu: str | None,
+    other_set: tuple[str, ...],
+    other_kernel: str | None,
+    threshold: float | None,
+    max_examples: int,
+    max_time: float | None,
+    seed: int,
+    growth: float,
+    no_steer: bool,
+    resume: bool,
+    jobs: int,
+    output: Path,
+    form: str,
+) -> int:
+    """Let Hypothesis make workloads of KERNELs (`all` for the whole suite) and look for divergences.
+
+    Each finding is kept as its worst case, its smallest case and the region they stand for, in a file that
+    `gpusim replay` runs again. Exit 0 without a finding, 1 with one or more.
+
+    \b
+    Properties: bounds (speed of light, and not absurdly above), analytic (an estimate),
+    gpus (two descriptions), builds (two kernels), metamorphic (more bandwidth is never
+    slower ...), invariance (windows, order, threads), numpy (results).
+
+    \b
+    Examples:
+      gpusim explore saxpy transpose --property metamorphic --max-examples 200
+      gpusim explore --property gpus --other-gpu my_gpu.toml --threshold 0.1
+      gpusim explore spmv_csr --property builds --other-kernel spmv_csr_vector
+      gpusim explore --resume --max-examples 1000
+    """
+    chosen = tuple(kernel_names()) if kernels == ("all",) else kernels or DEFAULT_KERNELS
+    for kernel in chosen:
+        find_kernel(kernel)
+    given = {
+        "other_gpu": other_gpu, "other_set": " ".join(other_set), "other_kernel": other_kernel, "threshold": threshold,
+    }  # fmt: skip
+    options = {key: value for key, value in given.items() if value not in (None, "")}
+    plan = Plan(
+        chosen, name, options, gpu, settings, seed, growth, max_examples,
+        float("inf") if max_time is None else max_time, not no_steer,
+    )  # fmt: skip
+    make_property(name, plan.spec, options)  # refuses what cannot be, before any work
+    search, findings = run_search(
+        plan, output, jobs=jobs, resume=resume, progress=lambda line: click.echo(line, err=True)
+    )
+    if not search.tried:
+        raise NoDataError(f"no workload could be run: {search.refused} shapes were refused; raise --growth or --max-time")
+    click.echo(
+        f"{len(search.tried)} workloads, {len(search.coverage.hits)} bins covered, {len(findings)} findings in {output}",
+        err=True,
+    )
+    if findings:
+        click.echo(format_records([_record(finding, output) for finding in findings], form))
+    return DIVERGENCE if findings else 0
+
+
+def _record(finding: Finding, folder: Path) -> dict[str, Any]:
+    return {
+        "kernel": finding.kernel,
+        "region": finding.rule,
+        "explains": finding.explains,
+        "worst_percent": 100 * finding.worst.divergence,
+        "worst": shape_text(dict(finding.worst.shape)),
+        "minimal": shape_text(dict(finding.minimal.shape)),
+        "detail": finding.minimal.detail,
+        "file": str(folder / f"{finding.name}.finding.json"),
+    }
+
+
+@click.command(context_settings=HELP)
+@click.argument("finding", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--worst", is_flag=True, help="Run the worst case instead of the smallest.")
+@format_option()
+def replay(finding: Path, worst: bool, form: str) -> int:
+    """Run the smallest case of FINDING again, and lay what it says now beside what it said.
+
+    Exit 1 while the divergence lasts, 0 once it is gone.
+
+    \b
+    Examples:
+      gpusim replay explore/bounds-saxpy-1a2b3c4d.finding.json
+      gpusim replay --worst explore/gpus-transpose-5e6f7a8b.finding.json --format json
+    """
+    kept = Finding.load(finding)
+    spec = override_gpu(load_gpu(kept.gpu), kept.settings)
+    prop = make_property(kept.property, spec, kept.options)
+    case = kept.worst if worst else kept.minimal
+    outcome = prop.measure(kept.kernel, case.shape)
+    lasts = prop.fails(outcome)
+    record = {
+        "kernel": kept.kernel,
+        "shape": shape_text(dict(case.shape)),
+        "divergence_then": case.divergence,
+        "divergence_now": outcome.divergence,
+        "same_digits": outcome.divergence == case.divergence,
+        "lasts": lasts,
+        "then": case.detail,
+        "now": outcome.detail,
+    }
+    click.echo(format_records([record], form))
+    return DIVERGENCE if lasts else 0

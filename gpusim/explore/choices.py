@@ -1,0 +1,73 @@
+"""Properties by name, with the options that the command line, a finding's file and a test give them.
+
+Mental model: an options mapping of plain texts and numbers is all that a property is made from, so that a finding's file
+can make the same one again. A team's own property is registered with :func:`register`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gpusim.errors import UsageError
+from gpusim.explore.laws import Metamorphic
+from gpusim.explore.properties import Analytic, Bounds, Builds, Gpus, Invariance, Numpy, Property
+from gpusim.gpus.load import load_gpu
+from gpusim.gpus.override import override_gpu
+from gpusim.gpus.spec import GpuSpec
+from gpusim.suite import find_kernel, make_case
+
+Maker = Callable[[GpuSpec, Mapping[str, Any]], Property]
+
+
+def _gpus(gpu: GpuSpec, options: Mapping[str, Any]) -> Property:
+    if not options.get("other_gpu") and not options.get("other_set"):
+        raise UsageError("property gpus compares two descriptions: give --other-gpu NAME or --other-set KEY=VALUE")
+    base = load_gpu(options["other_gpu"]) if options.get("other_gpu") else gpu
+    return Gpus(gpu, override_gpu(base, str(options.get("other_set", "")).split()))
+
+
+def _builds(gpu: GpuSpec, options: Mapping[str, Any]) -> Property:
+    other = options.get("other_kernel")
+    if not other:
+        raise UsageError("property builds compares two kernels of the same axes: give --other-kernel NAME")
+    axes = find_kernel(str(other)).axes
+
+    def build_b(_kernel: str, shape: Mapping[str, Any]) -> Any:
+        return make_case(str(other), {axis: value for axis, value in shape.items() if axis in axes}, gpu)
+
+    return Builds(gpu, build_b)
+
+
+_MAKERS: dict[str, Maker] = {
+    "bounds": lambda gpu, _options: Bounds(gpu),
+    "analytic": lambda gpu, _options: Analytic(gpu),
+    "gpus": _gpus,
+    "builds": _builds,
+    "metamorphic": lambda gpu, _options: Metamorphic(gpu),
+    "invariance": lambda gpu, _options: Invariance(gpu),
+    "numpy": lambda gpu, _options: Numpy(gpu),
+}
+
+
+def register(name: str, make: Maker) -> None:
+    """Add a property under ``name``; ``make(gpu, options)`` returns it. UsageError for a name that is taken."""
+    if name in _MAKERS:
+        raise UsageError(f"a property called {name} exists already")
+    _MAKERS[name] = make
+
+
+def property_names() -> list[str]:
+    """The registered properties."""
+    return list(_MAKERS)
+
+
+def make_property(name: str, gpu: GpuSpec, options: Mapping[str, Any]) -> Property:
+    """The property called ``name`` on ``gpu``. ``options``: ``threshold`` (a share) for any; ``other_gpu`` and ``other_set``
+    (settings separated by blanks) for gpus; ``other_kernel`` for builds. Raises UsageError and what loading a GPU raises."""
+    if name not in _MAKERS:
+        raise UsageError(f"no property is called {name!r}; there are {', '.join(_MAKERS)}")
+    made = _MAKERS[name](gpu, options)
+    if options.get("threshold") is not None:
+        made.threshold = float(options["threshold"])
+    return made

@@ -1,0 +1,116 @@
+"""Metamorphic laws: how a launch's time must change when the machine or the workload changes in a known direction.
+
+Mental model: nobody knows the right cycle count of an arbitrary launch, but everybody knows that more bandwidth does not
+make it slower, nor twice the work faster. Each law changes one thing and says which of two times may not be
+longer; the excess beyond the law's slack is the divergence. Slack exists because timing anomalies are real: a faster
+memory reorders requests, and a wave that fits a little better can cost a row buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gpusim.engine.gpu import simulate
+from gpusim.errors import GpusimError
+from gpusim.explore.measure import Covered, cover
+from gpusim.explore.properties import Outcome, Property
+from gpusim.gpus.spec import GpuSpec
+
+#: More of everything: rates that are multiplied, and latencies that are divided, by this.
+FACTOR = 2.0
+
+
+@dataclass(frozen=True)
+class Law:
+    """``name`` in the words of what may not happen; ``times(covered, kernel, shape, gpu)``: (time that may not be longer, the
+    other time) in cycles, None where the law says nothing of the workload; ``slack``: the excess that anomalies may cause."""
+
+    name: str
+    slack: float
+    times: Callable[[Covered, str, Mapping[str, Any], GpuSpec], tuple[float, float] | None]
+
+
+def _with_gpu(change: Callable[[GpuSpec], GpuSpec]) -> Callable:
+    """Times of the same launches on a machine that is better in one way, and on the described one."""
+
+    def times(covered: Covered, _kernel: str, _shape: Mapping[str, Any], gpu: GpuSpec) -> tuple[float, float]:
+        better = simulate(covered.traces, change(gpu), warm=covered.warm)
+        return better.cycles, covered.result.cycles
+
+    return times
+
+
+def _dram_faster(gpu: GpuSpec) -> GpuSpec:
+    return replace(gpu, dram=replace(gpu.dram, peak_bytes_per_ns=FACTOR * gpu.dram.peak_bytes_per_ns))
+
+
+def _dram_nearer(gpu: GpuSpec) -> GpuSpec:
+    return replace(gpu, dram=replace(gpu.dram, miss_latency_ns=gpu.dram.miss_latency_ns / FACTOR))
+
+
+def _l2_faster(gpu: GpuSpec) -> GpuSpec:
+    rates = ("slice_bytes_per_ns", "slice_write_bytes_per_ns", "partition_link_bytes_per_ns")
+    return replace(gpu, l2=replace(gpu.l2, **{name: FACTOR * getattr(gpu.l2, name) for name in rates}))
+
+
+def _l2_nearer(gpu: GpuSpec) -> GpuSpec:
+    return replace(gpu, l2=replace(gpu.l2, hit_latency_ns=gpu.l2.hit_latency_ns / FACTOR))
+
+
+#: Axes of which twice as much is twice the work, in the order of preference.
+_WORK_AXES = ("n", "rows", "m", "tokens", "batch", "batches", "sequences", "planes", "vertices")
+
+
+def _twice_the_work(
+    covered: Covered, kernel: str, shape: Mapping[str, Any], gpu: GpuSpec
+) -> tuple[float, float] | None:
+    axis = next((name for name in _WORK_AXES if isinstance(shape.get(name), int)), None)
+    if axis is None:
+        return None
+    try:
+        more = cover(kernel, {**shape, axis: 2 * shape[axis]}, gpu)
+    except GpusimError:
+        return None  # a shape that the kernel or the machine refuses: the law says nothing
+    return covered.result.cycles, more.result.cycles
+
+
+def _aligned(covered: Covered, kernel: str, shape: Mapping[str, Any], gpu: GpuSpec) -> tuple[float, float] | None:
+    """For kernels that take an offset: the same accesses moved to a line's beginning."""
+    if shape.get("pattern") != "offset":
+        return None
+    aligned = cover(kernel, {**shape, "amount": 32}, gpu)
+    return aligned.result.cycles, covered.result.cycles
+
+
+LAWS: tuple[Law, ...] = (
+    Law("faster DRAM made it slower", 0.03, _with_gpu(_dram_faster)),
+    Law("nearer DRAM made it slower", 0.03, _with_gpu(_dram_nearer)),
+    Law("faster L2 made it slower", 0.03, _with_gpu(_l2_faster)),
+    Law("nearer L2 made it slower", 0.03, _with_gpu(_l2_nearer)),
+    Law("twice the work took less time", 0.05, _twice_the_work),
+    Law("aligned accesses took longer", 0.03, _aligned),
+)
+
+
+class Metamorphic(Property):
+    """All laws; the divergence is the largest excess over a law's slack."""
+
+    name = "metamorphic"
+    asks = "does time change in the right direction when machine or work does?"
+
+    def __init__(self, gpu: GpuSpec, laws: tuple[Law, ...] = LAWS) -> None:
+        self.gpu, self.laws = gpu, laws
+
+    def measure(self, kernel: str, shape: Mapping[str, Any]) -> Outcome:
+        covered = cover(kernel, shape, self.gpu)
+        worst, detail = 0.0, f"{covered.result.cycles} cycles, no law broken"
+        for law in self.laws:
+            times = law.times(covered, kernel, shape, self.gpu)
+            if times is None:
+                continue
+            excess = times[0] / times[1] - 1.0 - law.slack
+            if excess > worst:
+                worst, detail = excess, f"{law.name}: {times[0]:.0f} against {times[1]:.0f} cycles"
+        return Outcome(worst, detail, covered.coverage)

@@ -1,0 +1,155 @@
+"""The region that a divergence stands for: a short rule over the axes, with witnesses inside and outside.
+
+Mental model: runs are points in the space of shapes, some of which diverge. A rule is a conjunction of simple
+statements about axes (``n % 32 != 0``, ``rows < 64``, ``dtype == 'float16'``). It is grown greedily: each step takes
+the statement that leaves out most of the runs that do not diverge while keeping the case it must explain, as long as that
+helps. It is a description learnt from samples, not a proof: its precision and reach are counted on the runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Shape = Mapping[str, Any]
+#: Divisors that remainders are looked at for: vectors, warps, lines, tiles.
+DIVISORS = (2, 4, 8, 16, 32, 64, 128, 256)
+MOST_STATEMENTS = 3
+WITNESSES = 3
+
+
+@dataclass(frozen=True)
+class Statement:
+    """``axis op value``; ``op``: ``<``, ``>=``, ``==``, ``!=``, ``%==``, ``%!=`` (a multiple of ``value``, or none)."""
+
+    axis: str
+    op: str
+    value: Any
+
+    def holds(self, shape: Shape) -> bool:
+        """Whether it is true of ``shape``."""
+        value = shape[self.axis]
+        if self.op == "<":
+            return value < self.value
+        if self.op == ">=":
+            return value >= self.value
+        if self.op == "==":
+            return value == self.value
+        if self.op == "!=":
+            return value != self.value
+        return (value % self.value == 0) == (self.op == "%==")
+
+    def __str__(self) -> str:
+        if self.op.startswith("%"):
+            return f"{self.axis} % {self.value} {self.op[1:]} 0"
+        return f"{self.axis} {self.op} {self.value!r}"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A shape that was run, its divergence, and whether that is one."""
+
+    shape: Shape
+    divergence: float
+    fails: bool
+
+
+@dataclass(frozen=True)
+class Region:
+    """A rule and what the runs say of it: ``inside`` diverge with it, ``misses`` satisfy it without diverging,
+    ``escapes`` diverge outside it; divergences inside lie from ``low`` to ``high``."""
+
+    statements: tuple[Statement, ...]
+    low: float
+    high: float
+    inside: int
+    misses: int
+    escapes: int
+    witnesses_inside: tuple[Shape, ...]
+    witnesses_outside: tuple[Shape, ...]
+
+    def holds(self, shape: Shape) -> bool:
+        """Whether ``shape`` lies in the region."""
+        return all(statement.holds(shape) for statement in self.statements)
+
+    def __str__(self) -> str:
+        rule = " and ".join(map(str, self.statements)) or "every shape"
+        return f"{rule}: {100 * self.low:+.3g} % to {100 * self.high:+.3g} %"
+
+
+def learn(runs: Sequence[Run], case: Shape) -> Region:
+    """The region around ``case`` (a shape that diverges) that ``runs`` suggest; ``case`` always lies in it.
+
+    Only divergences of the case's sign count as such. Never raises for runs that hold the case.
+    """
+    sign = next(run.divergence for run in runs if dict(run.shape) == dict(case)) >= 0
+    failing = [run for run in runs if run.fails and (run.divergence >= 0) == sign]
+    passing = [run for run in runs if not run.fails]
+    statements: list[Statement] = []
+    candidates = [each for each in _candidates(runs, case) if each.holds(case)]
+    while passing_in(passing, statements) and len(statements) < MOST_STATEMENTS:
+        kept = [run for run in failing if all(s.holds(run.shape) for s in statements)]
+        wrong = passing_in(passing, statements)
+        best = max(candidates, key=lambda each: _score(each, kept, wrong), default=None)
+        if best is None or _score(best, kept, wrong) <= _score(None, kept, wrong):
+            break
+        statements.append(best)
+    return _region(tuple(statements), failing, passing)
+
+
+def passing_in(passing: Iterable[Run], statements: Sequence[Statement]) -> list[Run]:
+    """The runs of ``passing`` that satisfy all ``statements``."""
+    return [run for run in passing if all(statement.holds(run.shape) for statement in statements)]
+
+
+def _score(statement: Statement | None, failing: Sequence[Run], passing: Sequence[Run]) -> float:
+    """How well a statement tells the runs apart: the F-measure of what it keeps, a little less for odd ones."""
+    kept = sum(1 for run in failing if statement is None or statement.holds(run.shape))
+    wrong = sum(1 for run in passing if statement is None or statement.holds(run.shape))
+    measure = 2.0 * kept / (len(failing) + kept + wrong) if kept else 0.0
+    return measure - (1e-6 if statement is not None and statement.op == "!=" else 0.0)
+
+
+def _candidates(runs: Sequence[Run], case: Shape) -> list[Statement]:
+    """Statements worth trying: remainders, thresholds between the values seen, and equality of choices."""
+    found: list[Statement] = []
+    for axis, example in case.items():
+        values = {run.shape[axis] for run in runs}
+        if len(values) < 2:
+            continue
+        if isinstance(example, (int, float)) and not isinstance(example, bool):
+            numbers = sorted(values)
+            found += [Statement(axis, op, high) for high in numbers[1:] for op in ("<", ">=")]
+            if all(isinstance(value, int) for value in numbers):
+                found += [Statement(axis, op, divisor) for divisor in DIVISORS for op in ("%==", "%!=")]
+            # A number left out would only name the run that did not diverge.
+            found.append(Statement(axis, "==", example))
+            continue
+        found.append(Statement(axis, "==", example))
+        found += [Statement(axis, "!=", value) for value in sorted(values, key=str) if value != example]
+    return found
+
+
+def _region(statements: tuple[Statement, ...], failing: Sequence[Run], passing: Sequence[Run]) -> Region:
+    inside = [run for run in failing if all(s.holds(run.shape) for s in statements)]
+    misses = passing_in(passing, statements)
+    outside = [run for run in passing if run not in misses]
+    return Region(
+        statements=statements,
+        low=min(run.divergence for run in inside),
+        high=max(run.divergence for run in inside),
+        inside=len(inside),
+        misses=len(misses),
+        escapes=len(failing) - len(inside),
+        witnesses_inside=tuple(dict(run.shape) for run in _spread(inside)),
+        witnesses_outside=tuple(dict(run.shape) for run in _spread(outside)),
+    )
+
+
+def _spread(runs: Sequence[Run]) -> list[Run]:
+    """A few runs from the least divergence to the greatest."""
+    ordered = sorted(runs, key=lambda run: (run.divergence, str(run.shape)))
+    if len(ordered) <= WITNESSES:
+        return ordered
+    return [ordered[index * (len(ordered) - 1) // (WITNESSES - 1)] for index in range(WITNESSES)]

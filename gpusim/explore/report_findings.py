@@ -1,0 +1,155 @@
+"""From the runs of a search to findings: worst case, minimal case, region; what a region explains is folded into it.
+
+Mental model: the divergences of a kernel are worked off from the worst down. For the worst that no region explains yet the
+smallest diverging shape is looked for, a region is learnt around it from all runs, and sharpened by a few more runs
+drawn beside it; every divergence inside is then explained. What is left over starts the next finding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gpusim.explore.finding import Finding, Witness
+from gpusim.explore.region import Region, Run, learn
+from gpusim.explore.search import Search, Tried
+from gpusim.explore.shrink import shrink
+from gpusim.suite import find_kernel
+
+#: Findings of one kernel at most: after so many regions the rest is noise about the same cause.
+MOST_FINDINGS = 4
+#: Runs spent on making one case small, and on the neighbours that tell a region's borders.
+SHRINK_TRIES, NEIGHBOURS = 48, 24
+
+
+def findings_of(
+    search: Search,
+    *,
+    options: Mapping[str, Any],
+    gpu: str,
+    settings: tuple[str, ...] = (),
+    progress: Callable[[str], None] = lambda line: None,
+    keep: Callable[[Tried], None] = lambda tried: None,
+) -> list[Finding]:
+    """The findings of a search, worst first within each kernel."""
+    found: list[Finding] = []
+    for kernel in dict.fromkeys(tried.kernel for tried in search.tried):
+        explained: list[Region] = []
+        of_kernel: list[tuple[Region, Finding]] = []
+        looked_at: list[Tried] = []
+        while len(explained) < MOST_FINDINGS:
+            open_cases = [
+                tried
+                for tried in search.tried
+                if tried.kernel == kernel
+                and search.prop.fails(tried.outcome)
+                and not any(tried is each for each in looked_at)
+                and not any(_explains(region, tried) for region in explained)
+            ]
+            if not open_cases:
+                break
+            worst = max(open_cases, key=lambda tried: abs(tried.outcome.divergence))
+            looked_at.append(worst)
+            progress(f"{kernel}: making the worst of {len(open_cases)} divergences small")
+            minimal = _minimal(search, worst, keep)
+            _look_around(search, kernel, minimal, keep)
+            runs = [
+                Run(t.shape, t.outcome.divergence, search.prop.fails(t.outcome)) for t in search.tried if t.kernel == kernel
+            ]
+            region = learn(runs, minimal)
+            if any(region.statements == other.statements for other in explained):
+                continue  # the same region, from another of its cases
+            explained.append(region)
+            of_kernel.append((region, _finding(search, kernel, worst, minimal, region, options, gpu, settings)))
+        found += _fold(of_kernel)
+    return found
+
+
+def _fold(findings: list[tuple[Region, Finding]]) -> list[Finding]:
+    """Leave out what a finding that explains more explains too: its region holds the other's worst and smallest case."""
+    kept: list[tuple[Region, Finding]] = []
+    for region, finding in sorted(findings, key=lambda each: -each[1].explains):
+        cases = (finding.worst, finding.minimal)
+        if not any(
+            all(wider.holds(case.shape) and (wider.low <= 0) == (case.divergence <= 0) for case in cases)
+            for wider, _ in kept
+        ):
+            kept.append((region, finding))
+    return [finding for _, finding in kept]
+
+
+def _explains(region: Region, tried: Tried) -> bool:
+    """Whether a divergence lies in a region, with its sign."""
+    return region.holds(tried.shape) and (region.low <= 0) == (tried.outcome.divergence <= 0)
+
+
+def _minimal(search: Search, worst: Tried, keep: Callable[[Tried], None]) -> dict[str, Any]:
+    entry = find_kernel(worst.kernel)
+    sign = worst.outcome.divergence >= 0
+
+    def diverges(shape: dict[str, Any]) -> bool:
+        outcome = search.measure(worst.kernel, shape, keep)
+        return outcome is not None and search.prop.fails(outcome) and (outcome.divergence >= 0) == sign
+
+    free = {axis: values for axis, values in entry.axes.items() if axis not in search.machine_axes}
+    small = {axis: value for axis, value in entry.small.items() if axis in free}
+    fixed = {axis: value for axis, value in worst.shape.items() if axis not in free}
+    shape = {axis: value for axis, value in worst.shape.items() if axis in free}
+    least = shrink(shape, lambda each: diverges(_whole(each, fixed, worst.shape)), free, small, most_tries=SHRINK_TRIES)
+    return _whole(least, fixed, worst.shape)
+
+
+def _whole(part: Mapping[str, Any], fixed: Mapping[str, Any], order: Mapping[str, Any]) -> dict[str, Any]:
+    """All axes in their order."""
+    return {axis: part.get(axis, fixed.get(axis)) for axis in order}
+
+
+def _look_around(search: Search, kernel: str, case: Mapping[str, Any], keep: Callable[[Tried], None]) -> None:
+    """Run neighbours of a case, one axis changed at a time, so that a region has borders that were looked at."""
+    entry = find_kernel(kernel)
+    left = NEIGHBOURS
+    for axis, value in case.items():
+        if axis in search.machine_axes:
+            continue
+        if isinstance(value, int) and not isinstance(value, bool):
+            near = (value + 1, 2 * value, value - 1, 4 * value, value + 32)
+        else:
+            near = tuple(each for each in entry.axes[axis] if each != value)
+        for each in near[: max(1, NEIGHBOURS // len(case))]:
+            if left > 0 and not (isinstance(each, int) and not isinstance(each, bool) and each < 1):
+                left -= 1
+                search.measure(kernel, {**case, axis: each}, keep)
+
+
+def _finding(
+    search: Search,
+    kernel: str,
+    worst: Tried,
+    minimal: Mapping[str, Any],
+    region: Region,
+    options: Mapping[str, Any],
+    gpu: str,
+    settings: tuple[str, ...],
+) -> Finding:
+    least = next(tried for tried in search.tried if tried.kernel == kernel and dict(tried.shape) == dict(minimal))
+    # Shrinking and looking around may have met a worse case than the search had.
+    inside = [
+        t for t in search.tried if t.kernel == kernel and search.prop.fails(t.outcome) and _explains(region, t)
+    ]
+    top = max([worst, *inside], key=lambda tried: abs(tried.outcome.divergence))
+    return Finding(
+        property=search.prop.name,
+        options=options,
+        gpu=gpu,
+        settings=settings,
+        kernel=kernel,
+        worst=Witness(top.shape, top.outcome.divergence, top.outcome.detail),
+        minimal=Witness(least.shape, least.outcome.divergence, least.outcome.detail),
+        rule=str(region),
+        inside=region.inside,
+        misses=region.misses,
+        escapes=region.escapes,
+        witnesses_inside=region.witnesses_inside,
+        witnesses_outside=region.witnesses_outside,
+        explains=len(inside),
+    )

@@ -1,0 +1,225 @@
+"""The search and what it makes of divergences: small cases, regions, files that run again, exit codes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpusim.cli import run
+from gpusim.errors import FindingFileError, UsageError
+from gpusim.explore.choices import make_property, property_names, register
+from gpusim.explore.coverage import Coverage
+from gpusim.explore.finding import Finding, Witness
+from gpusim.explore.properties import Outcome, Property
+from gpusim.explore.region import Run, learn
+from gpusim.explore.report_findings import findings_of
+from gpusim.explore.search import Search
+from gpusim.explore.session import Plan, explore, new_search, read_runs
+from gpusim.explore.shrink import shrink
+from gpusim.gpus.load import load_gpu
+from gpusim.suite import find_kernel
+
+H200 = load_gpu("h200")
+AXES = {"n": (64, 1000, 4096), "rows": (1, 16), "dtype": ("float32", "float16")}
+SMALL = {"n": 100, "rows": 3, "dtype": "float16"}
+shapes = st.fixed_dictionaries(
+    {"n": st.integers(1, 5000), "rows": st.integers(1, 64), "dtype": st.sampled_from(AXES["dtype"])}
+)
+
+
+class Planted(Property):
+    """Diverges by a half where ``rule`` says so; needs no simulation."""
+
+    name, threshold = "planted", 0.1
+
+    def __init__(self, rule) -> None:
+        self.rule, self.runs = rule, 0
+
+    def measure(self, kernel: str, shape: dict) -> Outcome:
+        self.runs += 1
+        if shape.get("n", 0) > 60_000:
+            raise UsageError("too large")
+        return Outcome(0.5 if self.rule(shape) else 0.0, "planted", Coverage.of([("waves", "one")], kernel))
+
+
+@given(shapes, st.integers(1, 3000), st.sampled_from((1, 2, 32)))
+def test_shrinking_ends_at_a_shape_that_still_diverges_and_cannot_lose_an_axis(shape, least, divisor):
+    def diverges(each):
+        return each["n"] >= least and each["n"] % divisor == 0
+
+    if not diverges(shape):
+        shape = {**shape, "n": least * divisor}
+    found = shrink(shape, diverges, AXES, SMALL, most_tries=200)
+    assert diverges(found)
+    assert found["rows"] == 1 and found["dtype"] == "float16"
+    assert found["n"] <= shape["n"]
+    if divisor == 1:
+        assert found["n"] == least
+
+
+def test_shrinking_spends_no_more_runs_than_it_may():
+    tries = []
+    shrink({"n": 5000, "rows": 64, "dtype": "float32"}, lambda s: tries.append(s) or True, AXES, SMALL, most_tries=7)
+    assert len(tries) <= 7
+
+
+@given(st.lists(shapes, min_size=30, max_size=80), st.sampled_from(("tail", "small", "type", "both")))
+def test_a_region_holds_its_case_and_counts_what_it_misses(drawn, kind):
+    rule = {
+        "tail": lambda s: s["n"] % 32 != 0,
+        "small": lambda s: s["n"] < 900,
+        "type": lambda s: s["dtype"] == "float32",
+        "both": lambda s: s["n"] % 32 != 0 and s["rows"] >= 10,
+    }[kind]
+    runs = [Run(shape, 0.5 if rule(shape) else 0.0, rule(shape)) for shape in drawn]
+    case = next((r.shape for r in runs if r.fails), None)
+    if case is None:
+        return
+    region = learn(runs, case)
+    assert region.holds(case)
+    assert region.inside + region.escapes == sum(r.fails for r in runs)
+    assert region.misses == sum(1 for r in runs if not r.fails and region.holds(r.shape))
+    assert all(region.holds(each) for each in region.witnesses_inside)
+    assert not any(region.holds(each) for each in region.witnesses_outside)
+    assert region.low == region.high == 0.5
+
+
+def test_a_region_finds_the_rule_that_was_planted():
+    runs = [
+        Run({"n": n, "rows": rows, "dtype": "float16"}, 0.4 if n % 32 and rows < 8 else 0.0, bool(n % 32 and rows < 8))
+        for n in (31, 32, 33, 48, 64, 100, 128, 160, 1000, 1024)
+        for rows in (1, 4, 7, 8, 16)
+    ]
+    region = learn(runs, {"n": 33, "rows": 4, "dtype": "float16"})
+    assert str(region) == "n % 32 != 0 and rows < 8: +40 % to +40 %"
+    assert (region.misses, region.escapes) == (0, 0)
+
+
+def _search(rule, **changes) -> Search:
+    return dataclasses.replace(new_search(Plan(("saxpy", "transpose"), "bounds")), prop=Planted(rule), **changes)
+
+
+@pytest.mark.parametrize("steer", [True, False])
+def test_a_search_is_the_same_for_the_same_seed_and_runs_nothing_twice(steer):
+    first, second = (_search(lambda s: s.get("n", 0) > 3000, steer=steer) for _ in range(2))
+    for search in (first, second):
+        search.run(max_examples=40)
+    assert [(t.kernel, t.shape) for t in first.tried] == [(t.kernel, t.shape) for t in second.tried]
+    assert len(first.tried) == first.prop.runs - first.refused == 40
+    assert len({(t.kernel, str(t.shape)) for t in first.tried}) == 40
+
+
+def test_a_finding_is_worst_minimal_and_region_and_explains_its_like():
+    search = _search(lambda s: s.get("n", 0) > 300)
+    search.run(max_examples=60)
+    (finding,) = findings_of(search, options={}, gpu="h200")
+    assert finding.kernel == "saxpy" and finding.minimal.shape["n"] == 301
+    assert finding.rule.startswith("n >= 30")
+    assert finding.escapes == 0 and finding.explains >= 1 and finding.witnesses_outside
+    assert findings_of(_search(lambda s: False), options={}, gpu="h200") == []
+
+
+def test_the_seed_of_a_search_matters():
+    runs = []
+    for seed in (1, 2):
+        search = _search(lambda s: False, seed=seed)
+        search.run(max_examples=10)
+        runs.append([t.shape for t in search.tried])
+    assert runs[0] != runs[1]
+
+
+FINDING = Finding(
+    "gpus", {"other_set": "l2.hit_latency_ns=300"}, "h200", (), "saxpy",
+    Witness({"n": 9, "block_threads": 32}, 0.5, "x"), Witness({"n": 1, "block_threads": 32}, 0.25, "y"),
+    "n < 32: +25 % to +50 %", 3, 0, 0, ({"n": 1, "block_threads": 32},), (), 3,
+)  # fmt: skip
+
+
+def test_a_finding_s_file_holds_it(tmp_path):
+    assert Finding.load(FINDING.save(tmp_path)) == FINDING
+    assert FINDING.name == dataclasses.replace(FINDING, explains=9).name
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"gpusim_finding": 2}, "version"),
+        ({"worst": {"shape": {}, "divergence": "much", "detail": ""}}, "divergence"),
+        ({"minimal": {"shape": {"n": [1]}, "divergence": 0.1, "detail": ""}}, "shape.n"),
+        ({"inside": True}, "inside"),
+        ({"surprise": 1}, "surprise"),
+        ({"settings": "x=1"}, "settings"),
+    ],
+)
+def test_a_file_that_is_no_finding_is_refused(tmp_path, change, named):
+    path = FINDING.save(tmp_path)
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(FindingFileError, match=named):
+        Finding.load(path)
+
+
+def test_runs_survive_a_kill_in_the_middle_of_a_line(tmp_path):
+    plan = Plan(("saxpy",), "numpy", max_examples=3)
+    explore(plan, tmp_path)
+    path = tmp_path / "runs-0.jsonl"
+    whole = [t.shape for _, t in read_runs(path)]
+    assert len(whole) == 3
+    path.write_bytes(path.read_bytes()[:-20])
+    assert [t.shape for _, t in read_runs(path)] == whole[:2]
+    search, _ = explore(dataclasses.replace(plan, max_examples=4), tmp_path, resume=True)
+    assert len(search.tried) >= 4
+    path.write_text("{}\n")
+    with pytest.raises(FindingFileError, match="line 1"):
+        list(read_runs(path))
+
+
+def test_explore_finds_a_planted_fault_and_replay_runs_it_to_the_digit(tmp_path, capsys):
+    arguments = ["--property", "gpus", "--other-set", "l1.bank_count=16", "--max-examples", "12", "--jobs", "1"]
+    assert run(["explore", "bank_conflicts", *arguments, "-o", str(tmp_path), "--format", "json"]) == 1
+    records = json.loads(capsys.readouterr().out)
+    assert len(records) == 1 and records[0]["worst_percent"] > 5
+    assert run(["replay", records[0]["file"], "--format", "json"]) == 1
+    (again,) = json.loads(capsys.readouterr().out)
+    assert again["same_digits"] and again["lasts"]
+    # Without the fault the same finding is gone.
+    kept = json.loads(Path(records[0]["file"]).read_text())
+    kept["options"] = {"other_gpu": "h200"}
+    Path(records[0]["file"]).write_text(json.dumps(kept))
+    assert run(["replay", records[0]["file"]]) == 0
+
+
+def test_explore_without_a_finding_exits_with_0(tmp_path, capsys):
+    assert run(["explore", "saxpy", "--max-examples", "4", "--jobs", "2", "-o", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == ""
+    assert Coverage.load(tmp_path / "coverage.json").launches == 4
+    assert run(["explore", "saxpy", "--property", "gpus", "-o", str(tmp_path)]) == 2
+    assert "--other-gpu" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["bounds", "analytic", "metamorphic", "invariance", "numpy"])
+def test_a_property_holds_for_a_plain_kernel(name):
+    prop = make_property(name, H200, {})
+    outcome = prop.measure("saxpy", find_kernel("saxpy").small)
+    assert not prop.fails(outcome), outcome.detail
+    assert outcome.detail
+
+
+def test_two_kernels_are_compared_as_builds():
+    options = {"other_kernel": "spmv_csr_vector"}
+    outcome = make_property("builds", H200, options).measure("spmv_csr", find_kernel("spmv_csr").small)
+    assert outcome.divergence != 0 and "other build" in outcome.detail
+
+
+def test_a_team_can_add_a_property_of_its_own():
+    assert "planted" not in property_names()
+    register("planted", lambda gpu, options: Planted(lambda shape: True))
+    assert make_property("planted", H200, {"threshold": 0.7}).threshold == 0.7
+    with pytest.raises(UsageError, match="exists already"):
+        register("planted", lambda gpu, options: Planted(lambda shape: True))
+    with pytest.raises(UsageError, match="bounds"):
+        make_property("luck", H200, {})
