@@ -31,8 +31,8 @@ def networks() -> list[Network]:
 
 
 def network_launches(name: str, **step: Any) -> list[Any]:
-    """The launches of one forward pass of ``name``: layer, operator, kernel, shape, count, note. ``step``: phase, batch,
-    sequence, tensor_parallel, precision. Raises UsageError for what does not exist."""
+    """The launches of one forward pass of ``name``: layer, operator, kernel, shape, count, note. ``step``: phase,
+    batch, sequence, tensor_parallel, precision. Raises UsageError for what does not exist."""
     try:
         return list(_package().launches(name, **step))
     except ValueError as error:

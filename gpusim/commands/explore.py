@@ -39,7 +39,7 @@ DEFAULT_KERNELS = (
 @click.option("--other-set", multiple=True, metavar="KEY=VALUE", help="For --property gpus: what differs there.")
 @click.option("--other-kernel", metavar="KERNEL", help="For --property builds: the kernel to compare with.")
 @click.option(
-    "--threshold", type=click.FloatRange(min=0), metavar="SHARE", help="A divergence is a finding beyond it (0.05: 5 %)."
+    "--threshold", type=click.FloatRange(min=0), metavar="SHARE", help="A finding is a divergence beyond it (0.05: 5 %)."
 )
 @click.option(
     "--max-examples", type=click.IntRange(min=1), default=100, show_default=True, help="Workloads to try in all."
@@ -115,9 +115,10 @@ def explore(
         plan, output, jobs=jobs, resume=resume, progress=lambda line: click.echo(line, err=True)
     )
     if not search.tried:
-        raise NoDataError(f"no workload could be run: {search.refused} shapes were refused; raise --growth or --max-time")
+        refused = search.refused
+        raise NoDataError(f"no workload could be run, {refused} shapes were refused; raise --growth or --max-time")
     click.echo(
-        f"{len(search.tried)} workloads, {len(search.coverage.hits)} bins covered, {len(findings)} findings in {output}",
+        f"{len(search.tried)} workloads, {len(search.coverage.hits)} bins, {len(findings)} findings in {output}",
         err=True,
     )
     if findings:

@@ -1,7 +1,7 @@
 """Properties by name, with the options that the command line, a finding's file and a test give them.
 
-Mental model: an options mapping of plain texts and numbers is all that a property is made from, so that a finding's file
-can make the same one again. A team's own property is registered with :func:`register`.
+Mental model: an options mapping of plain texts and numbers is all that a property is made from, so that a finding's
+file can make the same one again. A team's own property is registered with :func:`register`.
 """
 
 from __future__ import annotations
@@ -63,8 +63,9 @@ def property_names() -> list[str]:
 
 
 def make_property(name: str, gpu: GpuSpec, options: Mapping[str, Any]) -> Property:
-    """The property called ``name`` on ``gpu``. ``options``: ``threshold`` (a share) for any; ``other_gpu`` and ``other_set``
-    (settings separated by blanks) for gpus; ``other_kernel`` for builds. Raises UsageError and what loading a GPU raises."""
+    """The property called ``name`` on ``gpu``. ``options``: ``threshold`` (a share) for any; ``other_gpu`` and
+    ``other_set`` (settings separated by blanks) for gpus; ``other_kernel`` for builds. Raises UsageError and what
+    loading a GPU raises."""
     if name not in _MAKERS:
         raise UsageError(f"no property is called {name!r}; there are {', '.join(_MAKERS)}")
     made = _MAKERS[name](gpu, options)

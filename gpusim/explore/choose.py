@@ -2,8 +2,8 @@
 
 Mental model: every bin of a coverage names workloads that fall into it, so a coverage file is a set-cover instance:
 take the workload that adds most weight, again and again, until the budget is spent or nothing is left to add. The
-greedy choice keeps at least 1 - 1/e of the weight that the best choice of so many workloads could (Nemhauser, Wolsey and
-Fisher, 1978). A production histogram makes bins that production visits heavier.
+greedy choice keeps at least 1 - 1/e of the weight that the best choice of so many workloads could (Nemhauser, Wolsey
+and Fisher, 1978). A production histogram makes bins that production visits heavier.
 """
 
 from __future__ import annotations

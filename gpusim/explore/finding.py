@@ -1,7 +1,7 @@
 """A finding: the worst case, the smallest case and the region that they stand for, as a file that runs again.
 
-Mental model: a divergence is kept as three shapes of one fact. The file says all that is needed to rerun it: property and
-its options, GPU with its settings, kernel, shapes, and what was measured, to the last digit.
+Mental model: a divergence is kept as three shapes of one fact. The file says all that is needed to rerun it: property
+and its options, GPU with its settings, kernel, shapes, and what was measured, to the last digit.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ class Finding:
     @property
     def name(self) -> str:
         """A file name that is the same for the same minimal case: ``bounds-saxpy-1a2b3c4d``."""
-        key = json.dumps([self.property, dict(self.options), self.gpu, self.settings, self.kernel, dict(self.minimal.shape)])
+        what = [self.property, dict(self.options), self.gpu, self.settings, self.kernel, dict(self.minimal.shape)]
+        key = json.dumps(what)
         return f"{self.property}-{self.kernel}-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
 
     def save(self, folder: Path) -> Path:
@@ -75,7 +76,9 @@ class Finding:
         except (OSError, ValueError, RecursionError) as error:
             raise FindingFileError(f"{path}: cannot be read as a finding: {error}") from None
         if not isinstance(document, dict) or document.pop("gpusim_finding", None) != FINDING_VERSION:
-            raise FindingFileError(f"{path}: no finding of this version ({FINDING_VERSION}); make it with gpusim explore")
+            raise FindingFileError(
+                f"{path}: no finding of this version ({FINDING_VERSION}); make it with gpusim explore"
+            )
         try:
             return _read(document)
         except (KeyError, TypeError, ValueError) as error:
@@ -91,9 +94,11 @@ def _read(document: dict[str, Any]) -> Finding:
     for name in ("worst", "minimal"):
         fields[name] = _witness(name, document[name])
     for name in ("witnesses_inside", "witnesses_outside"):
-        fields[name] = tuple(_shape(f"{name}[{i}]", each) for i, each in enumerate(_checked(name, document[name], list)))
+        witnesses = enumerate(_checked(name, document[name], list))
+        fields[name] = tuple(_shape(f"{name}[{i}]", each) for i, each in witnesses)
     fields["options"] = _shape("options", document["options"])
-    fields["settings"] = tuple(_checked("settings", each, str) for each in _checked("settings", document["settings"], list))
+    settings = _checked("settings", document["settings"], list)
+    fields["settings"] = tuple(_checked("settings", each, str) for each in settings)
     return Finding(**fields)
 
 

@@ -22,13 +22,14 @@ def point_records(coverage: Coverage) -> list[dict[str, Any]]:
     records = []
     for name, bins in by_point.items():
         missing = [label for _, label in bins if (name, label) not in coverage]
+        few = len(missing) <= 4
         records.append(
             {
                 "point": name,
                 "bins": len(bins),
                 "hit": len(bins) - len(missing),
                 "percent": 100.0 * (len(bins) - len(missing)) / len(bins),
-                "holes": ", ".join(missing) if len(missing) <= 4 else f"{', '.join(missing[:3])} and {len(missing) - 3} more",
+                "holes": ", ".join(missing if few else missing[:3]) + ("" if few else f" and {len(missing) - 3} more"),
             }
         )
     return records

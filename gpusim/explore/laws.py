@@ -1,7 +1,7 @@
 """Metamorphic laws: how a launch's time must change when the machine or the workload changes in a known direction.
 
-Mental model: nobody knows the right cycle count of an arbitrary launch, but everybody knows that more bandwidth does not
-make it slower, nor twice the work faster. Each law changes one thing and says which of two times may not be
+Mental model: nobody knows the right cycle count of an arbitrary launch, but everybody knows that more bandwidth does
+not make it slower, nor twice the work faster. Each law changes one thing and says which of two times may not be
 longer; the excess beyond the law's slack is the divergence. Slack exists because timing anomalies are real: a faster
 memory reorders requests, and a wave that fits a little better can cost a row buffer.
 """
@@ -24,8 +24,9 @@ FACTOR = 2.0
 
 @dataclass(frozen=True)
 class Law:
-    """``name`` in the words of what may not happen; ``times(covered, kernel, shape, gpu)``: (time that may not be longer, the
-    other time) in cycles, None where the law says nothing of the workload; ``slack``: the excess that anomalies may cause."""
+    """``name`` in the words of what may not happen; ``times(covered, kernel, shape, gpu)``: (time that may not be
+    longer, the other time) in cycles, None where the law says nothing of the workload; ``slack``: the excess that
+    anomalies may cause."""
 
     name: str
     slack: float

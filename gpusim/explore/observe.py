@@ -181,7 +181,8 @@ def _size_of(value: int, exact: tuple[int, ...], bins: tuple[str, ...]) -> str:
 def _degrees(ratios: np.ndarray) -> set[str]:
     """Bins of powers of two for each ratio of 1 and more; ``none`` where there is nothing."""
     bins = POINTS["bank_conflicts"].bins
-    return {_upto(round(ratio, 3), (0, 1.499, 2.499, 4.499, 8.499, 16.499), bins) for ratio in ratios.tolist()} or {NONE}
+    limits = (0, 1.499, 2.499, 4.499, 8.499, 16.499)
+    return {_upto(round(ratio, 3), limits, bins) for ratio in ratios.tolist()} or {NONE}
 
 
 def _share(part: int, whole: int) -> str:

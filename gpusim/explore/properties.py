@@ -25,8 +25,8 @@ from gpusim.trace.record import Trace
 
 @dataclass(frozen=True)
 class Outcome:
-    """``divergence``: signed share of what should be zero; ``detail``: the numbers behind it, one line; ``coverage``: what
-    the workload exercised, empty where nothing was simulated."""
+    """``divergence``: signed share of what should be zero; ``detail``: the numbers behind it, one line; ``coverage``:
+    what the workload exercised, empty where nothing was simulated."""
 
     divergence: float
     detail: str
@@ -107,7 +107,9 @@ class Gpus(Property):
 
     def measure(self, kernel: str, shape: Mapping[str, Any]) -> Outcome:
         covered = cover(kernel, shape, self.gpu)
-        if self.other.capability == self.gpu.capability and self.other.sm.shared_max_bytes == self.gpu.sm.shared_max_bytes:
+        # The same machine code with the same launch serves both.
+        alike = self.other.sm.shared_max_bytes == self.gpu.sm.shared_max_bytes
+        if self.other.capability == self.gpu.capability and alike:
             other = simulate(covered.traces, self.other, warm=covered.warm)
         else:
             other = cover(kernel, shape, self.other).result

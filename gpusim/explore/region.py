@@ -2,8 +2,8 @@
 
 Mental model: runs are points in the space of shapes, some of which diverge. A rule is a conjunction of simple
 statements about axes (``n % 32 != 0``, ``rows < 64``, ``dtype == 'float16'``). It is grown greedily: each step takes
-the statement that leaves out most of the runs that do not diverge while keeping the case it must explain, as long as that
-helps. It is a description learnt from samples, not a proof: its precision and reach are counted on the runs.
+the statement that leaves out most of the runs that do not diverge while keeping the case it must explain, as long as
+that helps. It is a description learnt from samples, not a proof: its precision and reach are counted on the runs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """From the runs of a search to findings: worst case, minimal case, region; what a region explains is folded into it.
 
-Mental model: the divergences of a kernel are worked off from the worst down. For the worst that no region explains yet the
-smallest diverging shape is looked for, a region is learnt around it from all runs, and sharpened by a few more runs
-drawn beside it; every divergence inside is then explained. What is left over starts the next finding.
+Mental model: the divergences of a kernel are worked off from the worst down. For the worst that no region explains
+yet the smallest diverging shape is looked for, a region is learnt around it from all runs, and sharpened by a few
+more runs drawn beside it; every divergence inside is then explained. What is left over starts the next finding.
 """
 
 from __future__ import annotations
@@ -53,9 +53,8 @@ def findings_of(
             progress(f"{kernel}: making the worst of {len(open_cases)} divergences small")
             minimal = _minimal(search, worst, keep)
             _look_around(search, kernel, minimal, keep)
-            runs = [
-                Run(t.shape, t.outcome.divergence, search.prop.fails(t.outcome)) for t in search.tried if t.kernel == kernel
-            ]
+            of_this = [tried for tried in search.tried if tried.kernel == kernel]
+            runs = [Run(t.shape, t.outcome.divergence, search.prop.fails(t.outcome)) for t in of_this]
             region = learn(runs, minimal)
             if any(region.statements == other.statements for other in explained):
                 continue  # the same region, from another of its cases
@@ -66,7 +65,7 @@ def findings_of(
 
 
 def _fold(findings: list[tuple[Region, Finding]]) -> list[Finding]:
-    """Leave out what a finding that explains more explains too: its region holds the other's worst and smallest case."""
+    """Leave out what a finding that explains more explains too: its region holds the other's worst and least case."""
     kept: list[tuple[Region, Finding]] = []
     for region, finding in sorted(findings, key=lambda each: -each[1].explains):
         cases = (finding.worst, finding.minimal)

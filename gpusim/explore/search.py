@@ -1,10 +1,11 @@
 """The search: Hypothesis draws workloads in rounds, steered to divergence and to what no workload has exercised.
 
-Mental model: a search is many short rounds. A round belongs to one kernel and sometimes holds on to axes of a shape that
-was worth it before (it opened new bins or diverged most); within it Hypothesis draws shapes, and ``target()`` pulls towards
-divergence and new bins. Kernels earn their rounds by the new bins that their last examples brought and by the
-holes that recorded coverage says they can fill. Every run is kept, so that nothing is run twice and a search that was
-stopped goes on where it stopped; findings are made from the runs afterwards (:mod:`gpusim.explore.report_findings`).
+Mental model: a search is many short rounds. A round belongs to one kernel and sometimes holds on to axes of a shape
+that was worth it before (it opened new bins or diverged most); within it Hypothesis draws shapes, and ``target()``
+pulls towards divergence and new bins. Kernels earn their rounds by the new bins that their last examples brought and
+by the holes that recorded coverage says they can fill. Every run is kept, so that nothing is run twice and a search
+that was stopped goes on where it stopped; findings are made from the runs afterwards
+(:mod:`gpusim.explore.report_findings`).
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ class Tried:
 class Search:
     """The state of a search over ``kernels`` for divergences of ``prop``; :meth:`run` goes on from it.
 
-    ``shapes(axes, small, growth=, marks=, fixed=)``: strategy of shapes (:mod:`gpusim.workloads.strategies`); ``known``: recorded
-    coverage, by which kernels are chosen for holes; ``steer=False`` draws kernels in turn and shapes from the plain
-    strategy, which is what the benchmark compares with.
+    ``shapes(axes, small, growth=, marks=, fixed=)``: strategy of shapes (:mod:`gpusim.workloads.strategies`);
+    ``known``: recorded coverage, by which kernels are chosen for holes; ``steer=False`` draws kernels in turn and
+    shapes from the plain strategy, which is what the benchmark compares with.
     """
 
     kernels: Sequence[str]
@@ -75,8 +76,8 @@ class Search:
         progress: Callable[[str], None] = lambda line: None,
         keep: Callable[[Tried], None] = lambda tried: None,
     ) -> None:
-        """Try up to ``max_examples`` in all (those of before count) or until ``max_seconds`` have passed. ``keep`` is called
-        with every run as soon as it is known; raises what a property raises beyond a refused shape."""
+        """Try up to ``max_examples`` in all (those of before count) or until ``max_seconds`` have passed. ``keep`` is
+        called with every run as soon as it is known; raises what a property raises beyond a refused shape."""
         end = time.monotonic() + max_seconds
         barren = 0
         while len(self.tried) < max_examples and time.monotonic() < end and barren < 8 * len(self.kernels):

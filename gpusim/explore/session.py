@@ -78,8 +78,8 @@ def explore(
 ) -> tuple[Search, list[Finding]]:
     """Run ``plan``, keep runs, coverage and findings in ``folder``, and return the whole search and its findings.
 
-    ``resume``: runs in the folder count and are not run again. Raises what properties raise, FindingFileError for a folder
-    that holds something else, OSError from the file system.
+    ``resume``: runs in the folder count and are not run again. Raises what properties raise, FindingFileError for a
+    folder that holds something else, OSError from the file system.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if not resume:

@@ -2,8 +2,8 @@
 
 Mental model: a launch takes as long as its busiest unit, or as its longest chain of warps that wait, whichever is
 longer, plus the fixed cost of a launch. A warp alone takes its own stall counts and, each time that it waits on a
-dependence counter, the latency of what it waits for; an SM runs as many such warps one after another as the
-launch has waves (the form of Hong and Kim, "An analytical model for a GPU architecture", ISCA 2009, with waits read from the
+dependence counter, the latency of what it waits for; an SM runs as many such warps one after another as the launch
+has waves (the form of Hong and Kim, "An analytical model for a GPU architecture", ISCA 2009, with waits read from the
 control fields instead of guessed). Loads that touch a line for the first time cost DRAM's latency, others L1's.
 """
 
