@@ -30,7 +30,7 @@ FLOORS = {
     "store": 4,
     "compare": 5,
     "measure": 5,
-    "explore": 5,
+    "explore": 6,
     "source": 5,
     "why": 5,
     "report": 6,

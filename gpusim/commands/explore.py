@@ -14,7 +14,7 @@ from gpusim.explore.choices import make_property, property_names
 from gpusim.explore.finding import Finding
 from gpusim.explore.session import Plan
 from gpusim.explore.session import explore as run_search
-from gpusim.gpus.load import load_gpu
+from gpusim.gpus.load import built_in_of, load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.report.tables import format_records
 from gpusim.suite import find_kernel, kernel_names, shape_text
@@ -39,7 +39,11 @@ DEFAULT_KERNELS = (
 @click.option("--other-set", multiple=True, metavar="KEY=VALUE", help="For --property gpus: what differs there.")
 @click.option("--other-kernel", metavar="KERNEL", help="For --property builds: the kernel to compare with.")
 @click.option(
-    "--threshold", type=click.FloatRange(min=0), metavar="SHARE", help="A finding is a divergence beyond it (0.05: 5 %)."
+    "--rows", multiple=True, type=click.Path(exists=True, dir_okay=False), metavar="FILE",
+    help="For --property silicon: measured rows; without it those that are recorded here.",
+)
+@click.option(
+    "--threshold", type=click.FloatRange(min=0), metavar="SHARE", help="How large a divergence is a finding (0.05: 5 %)."
 )
 @click.option(
     "--max-examples", type=click.IntRange(min=1), default=100, show_default=True, help="Workloads to try in all."
@@ -71,6 +75,7 @@ def explore(
     other_gpu: str | None,
     other_set: tuple[str, ...],
     other_kernel: str | None,
+    rows: tuple[str, ...],
     threshold: float | None,
     max_examples: int,
     max_time: float | None,
@@ -90,7 +95,7 @@ def explore(
     \b
     Properties: bounds (speed of light, and not absurdly above), analytic (an estimate),
     gpus (two descriptions), builds (two kernels), metamorphic (more bandwidth is never
-    slower ...), invariance (windows, order, threads), numpy (results).
+    slower ...), invariance (windows, order, threads), numpy (results), silicon (measured rows).
 
     \b
     Examples:
@@ -105,6 +110,8 @@ def explore(
     given = {
         "other_gpu": other_gpu, "other_set": " ".join(other_set), "other_kernel": other_kernel, "threshold": threshold,
     }  # fmt: skip
+    if name == "silicon":
+        given |= {"rows": "\n".join(rows), "measured_as": built_in_of(gpu)}
     options = {key: value for key, value in given.items() if value not in (None, "")}
     plan = Plan(
         chosen, name, options, gpu, settings, seed, growth, max_examples,

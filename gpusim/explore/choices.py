@@ -7,14 +7,18 @@ file can make the same one again. A team's own property is registered with :func
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from gpusim.errors import UsageError
+from gpusim.explore.against_rows import Silicon
 from gpusim.explore.laws import Metamorphic
 from gpusim.explore.properties import Analytic, Bounds, Builds, Gpus, Invariance, Numpy, Property
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.gpus.spec import GpuSpec
+from gpusim.silicon.imports import read_rows
+from gpusim.silicon.recorded import load_recorded
 from gpusim.suite import find_kernel, make_case
 
 Maker = Callable[[GpuSpec, Mapping[str, Any]], Property]
@@ -39,6 +43,12 @@ def _builds(gpu: GpuSpec, options: Mapping[str, Any]) -> Property:
     return Builds(gpu, build_b)
 
 
+def _silicon(gpu: GpuSpec, options: Mapping[str, Any]) -> Property:
+    files = str(options.get("rows", "")).split("\n") if options.get("rows") else []
+    rows = [row for file in files for row in read_rows(Path(file))] if files else load_recorded()
+    return Silicon(gpu, str(options.get("measured_as", gpu.name)), rows)
+
+
 _MAKERS: dict[str, Maker] = {
     "bounds": lambda gpu, _options: Bounds(gpu),
     "analytic": lambda gpu, _options: Analytic(gpu),
@@ -47,6 +57,7 @@ _MAKERS: dict[str, Maker] = {
     "metamorphic": lambda gpu, _options: Metamorphic(gpu),
     "invariance": lambda gpu, _options: Invariance(gpu),
     "numpy": lambda gpu, _options: Numpy(gpu),
+    "silicon": _silicon,
 }
 
 
@@ -64,7 +75,7 @@ def property_names() -> list[str]:
 
 def make_property(name: str, gpu: GpuSpec, options: Mapping[str, Any]) -> Property:
     """The property called ``name`` on ``gpu``. ``options``: ``threshold`` (a share) for any; ``other_gpu`` and
-    ``other_set`` (settings separated by blanks) for gpus; ``other_kernel`` for builds. Raises UsageError and what
+    ``other_set`` (settings separated by blanks) for gpus; ``other_kernel`` for builds; ``rows`` (files, a line each) and ``measured_as`` for silicon. Raises UsageError and what
     loading a GPU raises."""
     if name not in _MAKERS:
         raise UsageError(f"no property is called {name!r}; there are {', '.join(_MAKERS)}")

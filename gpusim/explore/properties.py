@@ -44,6 +44,10 @@ class Property:
         """Run ``kernel`` at ``shape`` (complete). Raises UsageError for a shape that the kernel refuses."""
         raise NotImplementedError
 
+    def shapes(self, kernel: str) -> list[dict[str, Any]] | None:
+        """The only shapes of ``kernel`` that can be measured; None when any can."""
+        return None
+
     def fails(self, outcome: Outcome) -> bool:
         """Whether the outcome is a divergence."""
         return abs(outcome.divergence) > self.threshold

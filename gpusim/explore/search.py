@@ -125,7 +125,14 @@ class Search:
         fixed = {axis: value for axis, value in self.machine_axes.items() if axis in entry.axes}
         if self.steer:
             fixed = {**self._held(kernel, rng), **fixed}
-        strategy = self.shapes(entry.axes, entry.small, growth=self.growth, marks=self.marks, fixed=fixed)
+        only = self.prop.shapes(kernel)
+        if only is not None and not only:
+            return
+        strategy = (
+            self.shapes(entry.axes, entry.small, growth=self.growth, marks=self.marks, fixed=fixed)
+            if only is None
+            else st.sampled_from(only)
+        )
 
         @with_seed(rng.getrandbits(64))
         @settings(

@@ -14,6 +14,7 @@ from gpusim.cli import run
 from gpusim.errors import FindingFileError, UsageError
 from gpusim.explore.choices import make_property, property_names, register
 from gpusim.explore.coverage import Coverage
+from gpusim.explore.measure import cover
 from gpusim.explore.finding import Finding, Witness
 from gpusim.explore.properties import Outcome, Property
 from gpusim.explore.region import Run, learn
@@ -22,6 +23,8 @@ from gpusim.explore.search import Search
 from gpusim.explore.session import Plan, explore, new_search, read_runs
 from gpusim.explore.shrink import shrink
 from gpusim.gpus.load import load_gpu
+from gpusim.silicon.row import Estimate, SiliconRow
+from gpusim.silicon.rows import append_rows
 from gpusim.suite import find_kernel
 
 H200 = load_gpu("h200")
@@ -207,6 +210,22 @@ def test_a_property_holds_for_a_plain_kernel(name):
     outcome = prop.measure("saxpy", find_kernel("saxpy").small)
     assert not prop.fails(outcome), outcome.detail
     assert outcome.detail
+
+
+def test_measured_rows_are_searched_over_their_own_shapes(tmp_path, capsys):
+    rows = []
+    for n, off in ((1000, 1.0), (2000, 1.0), (3000, 2.0)):
+        cycles = cover("saxpy", {"n": n, "block_threads": 128}, H200).result.cycles / off
+        times = Estimate(cycles, 0.99 * cycles, 1.01 * cycles)
+        shape = f"n={n},block_threads=128"
+        rows.append(SiliconRow("saxpy", shape, gpu="h200", method="ncu", cache="cold", cycles=times, sm_clock_mhz=1980.0))
+    path = tmp_path / "rows.jsonl"
+    append_rows(path, rows)
+    arguments = ["explore", "saxpy", "--property", "silicon", "--rows", str(path), "--jobs", "1", "--format", "json"]
+    assert run([*arguments, "--max-examples", "9", "-o", str(tmp_path / "out")]) == 1
+    (record,) = json.loads(capsys.readouterr().out)
+    assert record["minimal"] == "n=3000,block_threads=128" and record["worst_percent"] == pytest.approx(100, abs=0.1)
+    assert run(["explore", "saxpy", "--property", "silicon", "--gpu", "t4", "-o", str(tmp_path / "none")]) == 3
 
 
 def test_two_kernels_are_compared_as_builds():

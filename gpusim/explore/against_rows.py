@@ -1,0 +1,57 @@
+"""The property ``silicon``: simulated time against measured rows, over the shapes that were measured.
+
+Mental model: what was measured cannot be drawn freely, so the search walks over the rows' own shapes; the divergence of a
+shape is that of all its launches together, as :mod:`gpusim.compare.measured` joins and simulates them (same
+clock, same cache state).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gpusim.compare.measured import compare_rows, rows_of_gpu
+from gpusim.errors import NoDataError, UsageError
+from gpusim.explore.measure import cover
+from gpusim.explore.properties import Outcome, Property
+from gpusim.gpus.spec import GpuSpec
+from gpusim.silicon.row import SiliconRow
+from gpusim.suite import complete_shape, parse_request
+
+
+class Silicon(Property):
+    """Simulated cycles above or below the measured ones, beyond the threshold (a share)."""
+
+    name = "silicon"
+    asks = "is the time what was measured on silicon?"
+    threshold = 0.25
+
+    def __init__(self, gpu: GpuSpec, measured_as: str, rows: Sequence[SiliconRow]) -> None:
+        self.gpu, self.measured_as = gpu, measured_as
+        self.rows, others = rows_of_gpu(rows, (gpu.name, measured_as))
+        if not self.rows:
+            raise NoDataError(f"no measured row is of {measured_as}; {others} rows are of other GPUs")
+
+    def shapes(self, kernel: str) -> list[dict[str, Any]]:
+        """The complete shapes of ``kernel`` that rows measured; shapes that the suite refuses are left out."""
+        found: dict[str, dict[str, Any]] = {}
+        for row in self.rows:
+            if row.kernel == kernel and row.shape:
+                try:
+                    shape = parse_request(f"{kernel}:{row.shape}")[1]
+                    found.setdefault(row.shape, complete_shape(kernel, shape, self.gpu))
+                except UsageError:
+                    continue
+        return list(found.values())
+
+    def measure(self, kernel: str, shape: Mapping[str, Any]) -> Outcome:
+        if dict(shape) not in self.shapes(kernel):
+            raise UsageError(f"{kernel}: no row measured this shape")
+        compared = compare_rows([(kernel, dict(shape))], self.rows, self.gpu, measured_as=self.measured_as)
+        judged = compared.judged
+        if not judged:
+            raise UsageError(f"{kernel}: no row of this shape has a time that can be compared")
+        simulated = sum(entry.simulated_cycles for entry in judged)
+        measured = sum(entry.measured.median for entry in judged)
+        detail = f"{simulated:.0f} cycles simulated, {measured:.0f} measured in {len(judged)} rows"
+        return Outcome(simulated / measured - 1.0, detail, cover(kernel, shape, self.gpu).coverage)
