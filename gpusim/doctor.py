@@ -24,11 +24,14 @@ from gpusim import __version__
 from gpusim.errors import GpusimError, SiliconError
 from gpusim.gpus.load import list_gpus, load_gpu
 from gpusim.measure.driver import DeviceFacts
-from gpusim.measure.ncu import find_ncu
 from gpusim.silicon.names import gpu_of_device
 from gpusim.silicon.published import load_published
-from gpusim.store import open_store
-from gpusim.store.location import store_name, store_url
+
+try:
+    from gpusim.store import open_store
+    from gpusim.store.location import store_name, store_url
+except ImportError:  # without sqlalchemy nothing can be kept
+    open_store = store_name = store_url = None
 
 try:
     from gpusim.capture.build import INSTALL_HINT
@@ -182,6 +185,8 @@ def _cache() -> Check:
 
 
 def _store() -> Check:
+    if open_store is None:
+        return Check("store", MISSING, "runs cannot be kept without sqlalchemy", "pip install sqlalchemy")
     try:
         url = store_url()
         if url.get_backend_name() == "sqlite" and not Path(url.database or "").exists():
@@ -243,7 +248,7 @@ def _counters() -> Check:
 def _programs() -> list[Check]:
     checks = []
     for name, path, purpose in (
-        ("ncu", find_ncu(), "gpusim measure --method ncu and .ncu-rep files"),
+        ("ncu", shutil.which("ncu"), "gpusim measure --method ncu and .ncu-rep files"),
         ("nvidia-smi", shutil.which("nvidia-smi"), "a look at the GPU by hand"),
     ):
         if path is None:

@@ -120,7 +120,7 @@ class FakeGpu:
             self.swept = True
         elif name == "clock":
             self._work(200.0)
-            cycles = 200 * self.clock_mhz(self.stream_us)
+            cycles = 200 * self.clock_mhz(self.stream_us)  # of the nanoseconds that %globaltimer counts
             self.memory[words[4]][:16] = struct.pack("<qq", 200_000, round(cycles))
         else:
             self._work(self.launch_us)

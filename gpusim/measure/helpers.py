@@ -32,6 +32,8 @@ CLOCK_NS = 200_000
 #: L2 is not strictly least-recently-used, and the H200's is in two halves that may both hold a line.
 SWEEP_FACTOR = 3
 SWEEP_BLOCK, SWEEP_BLOCKS_PER_SM = 1024, 2
+#: An idle GPU runs at a fraction of its clock (345 of 1980 MHz on an H200) and takes some tenths of a second to come up.
+WAKE_SECONDS, LONGEST_WAKE_SECONDS, WAKE_SWEEPS, SAME_CLOCK = 0.2, 3.0, 4, 0.005
 
 
 def _special(register: str):
@@ -147,6 +149,18 @@ class Helpers:
     def sweep(self) -> None:
         """Enqueue filling L2 with clean lines of a buffer of our own."""
         self._driver.launch(self._sweep)
+
+    def wake(self) -> None:
+        """Keep the GPU busy until its clock has come up from idle: two readings WAKE_SECONDS apart agree."""
+        start = self._driver.now_seconds()
+        before, now = 0.0, self.clock_mhz()
+        while abs(now - before) > SAME_CLOCK * now and self._driver.now_seconds() - start < LONGEST_WAKE_SECONDS:
+            until = self._driver.now_seconds() + WAKE_SECONDS
+            while self._driver.now_seconds() < until:
+                for _ in range(WAKE_SWEEPS):
+                    self.sweep()
+                self._driver.synchronize()
+            before, now = now, self.clock_mhz()
 
     def clock_mhz(self) -> float:
         """The SM clock at this moment, after everything enqueued."""

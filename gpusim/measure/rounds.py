@@ -27,7 +27,7 @@ EMPTY_LAUNCH = "gpusim__empty_launch_us"
 #: Spread of the clock's readings over a case from which it is said to drift.
 DRIFT = 0.01
 RUNS_A_ROUND = 3
-#: Runs of a case that are not kept: its code and the GPU's clock come up to speed.
+#: Runs of a case that are not kept: the first ones load its code.
 WARM_UP_RUNS = 2
 
 
@@ -83,6 +83,7 @@ def measure_rounds(
     watch = Stopwatch(driver, helpers)
     open_cases = [_Case(workload, cache) for workload in workloads for cache in caches]
     order, empties = random.Random(seed), []
+    helpers.wake()
     for case in open_cases:
         for _ in range(WARM_UP_RUNS):
             watch.case(case.workload, case.cache)

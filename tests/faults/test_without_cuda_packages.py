@@ -58,3 +58,10 @@ def test_capturing_says_in_one_line_what_is_missing(command: list[str]) -> None:
     last = run.stderr.splitlines()[-1]
     assert last.startswith("error: ") and "numba-cuda" in last, run.stderr
     assert "Traceback" not in run.stderr
+
+
+def test_the_doctor_says_what_is_missing() -> None:
+    run = without_cuda("doctor", "--format", "json")
+    found = {finding["check"]: finding for finding in json.loads(run.stdout)}
+    assert run.returncode == (3 if sys.platform == "linux" else 0), run.stderr
+    assert "numba-cuda" in found["CUDA packages"]["remedy"] and found["packages"]["state"] == "ok"

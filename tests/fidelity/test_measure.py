@@ -7,6 +7,7 @@ real bindings on the emulated driver of `gpusim run`, and a session recorded the
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -83,11 +84,18 @@ def test_runs_go_on_until_the_median_is_known_or_the_budget_ends() -> None:
 
 def test_a_drifting_clock_and_throttling_are_noticed_and_cycles_stay_right() -> None:
     gpu = FakeGpu()
-    gpu.clock_mhz = lambda us: 1980.0 - us / 100
+    gpu.clock_mhz = lambda us: 1900.0 + 60.0 * math.sin(us / 5000.0)
     gpu.reasons = 0x4 | 0x1
     row = measured(gpu, caches=(COLD,))[COLD]
     assert {"clock_drift", "throttled", "throttled_power_cap"} == set(row.flags)
-    assert row.sm_clock_mhz < 1979
+    assert 1840 < row.sm_clock_mhz < 1960
+
+
+def test_an_idle_gpu_is_woken_before_anything_is_timed() -> None:
+    gpu = FakeGpu()
+    gpu.clock_mhz = lambda us: min(1980.0, 345.0 + us / 400)  # up after two thirds of a second
+    row = measured(gpu, caches=(COLD,))[COLD]
+    assert not row.flags and row.sm_clock_mhz == pytest.approx(1980)
 
 
 def test_a_kernel_that_computes_wrongly_has_no_time() -> None:
