@@ -23,12 +23,9 @@ from gpusim.compare.error import Verdict
 from gpusim.compare.judge import Tolerance
 from gpusim.compare.known_error import known_errors
 from gpusim.compare.measured import MeasuredComparison, Request, compare_rows, parse_requests
-from gpusim.errors import NoDataError, UsageError
+from gpusim.errors import NoDataError, ToolchainError, UsageError
 from gpusim.gpus.load import built_in_of, load_gpu
 from gpusim.gpus.override import override_gpu
-from gpusim.measure.cuda_driver import CudaDriver
-from gpusim.measure.run import Options, measure_cases
-from gpusim.measure.run import Request as MeasureRequest
 from gpusim.networks import pinned_suites
 from gpusim.report import comparison as report
 from gpusim.report.junit import Case
@@ -39,6 +36,13 @@ from gpusim.silicon.row import SiliconRow
 from gpusim.store import open_store
 from gpusim.suite import find_kernel
 from gpusim.whole_file import write_whole
+
+try:
+    from gpusim.measure.cuda_driver import CudaDriver
+    from gpusim.measure.run import Options, measure_cases
+    from gpusim.measure.run import Request as MeasureRequest
+except ImportError:  # no CUDA packages (macOS): traces and recorded rows are compared all the same
+    CudaDriver = None
 
 #: Time to measure each launch in, cold and warm.
 MEASURE_SECONDS_EACH = 5.0
@@ -110,6 +114,8 @@ def measured_rows(wanted: Wanted, requests: Sequence[Request], gpus: Sequence[st
 
 def _measure(wanted: Wanted, requests: Sequence[Request], gpus: Sequence[str]) -> list[SiliconRow]:
     """Time the launches on the GPU of this machine, now."""
+    if CudaDriver is None:
+        raise ToolchainError("measuring a GPU needs Numba's CUDA target: pip install 'numba-cuda[cu13]' (Linux)")
     if len(gpus) > 1:
         raise UsageError(f"--against silicon measures one GPU, the one here: give one --gpu, not {len(gpus)}")
     if not requests:
