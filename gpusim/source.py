@@ -1,4 +1,5 @@
-"""What a command line calls SOURCE: a trace file, or a kernel of the suite as NAME[:axis=value,...].
+"""What a command line calls SOURCE: a trace file, a kernel of the suite as NAME[:axis=value,...], or a case in a file of
+the user's own as FILE.py:FUNCTION[:parameter=value,...].
 
 Mental model: a source gives launches to time, each with the name, shape and index by which its result is found again
 (in the store, in another run, among measurements), and launches that only warm the caches before them. A trace file
@@ -7,7 +8,7 @@ knows no shape: it goes by its function's name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from gpusim.store.hashes import trace_hash
 from gpusim.store.launch import SimulatedLaunch, launch_record
 from gpusim.suite import capture_case, complete_shape, make_case, parse_request, shape_text
 from gpusim.trace.record import Trace
+from gpusim.user_kernels import is_reference
 
 
 @dataclass(frozen=True)
@@ -39,17 +41,20 @@ class Source:
     warm: tuple[Trace, ...] = ()
 
 
-def open_source(text: str, spec: GpuSpec, *, small: bool = False) -> Source:
-    """The launches of ``text``; a kernel of the suite is captured for ``spec``, from its ``small`` shape if asked to."""
+def open_source(
+    text: str, spec: GpuSpec, *, small: bool = False, progress: Callable[[str, int, int, int], None] | None = None
+) -> Source:
+    """The launches of ``text``; a kernel of the suite is captured for ``spec``, from its ``small`` shape if asked to,
+    with ``progress`` as in :func:`gpusim.capture.launch.capture`."""
     path = Path(text)
     if path.is_file():
         trace = Trace.load(path)
         return Source((NamedTrace(trace, trace.launch.kernel),))
-    if path.suffix or path.parent != Path("."):
-        raise UsageError(f"there is no trace file {text}")
     name, shape = parse_request(text)
+    if not is_reference(name) and (path.suffix or path.parent != Path(".")):
+        raise UsageError(f"there is no trace file {text}")
     whole = shape_text(complete_shape(name, shape, spec, small=small))
-    launches = capture_case(make_case(name, shape, spec, small=small), spec)
+    launches = capture_case(make_case(name, shape, spec, small=small), spec, progress=progress)
     timed = [launch.trace for launch in launches if launch.timed]
     return Source(
         tuple(NamedTrace(trace, name, whole, index) for index, trace in enumerate(timed)),

@@ -3,14 +3,15 @@
 Mental model: ``stream_triad:block_threads=256,blocks_per_sm=2`` names an entry of the suite and one
 point of its shape axes; what is not said comes from the entry's default shape and, where an axis
 describes the machine (``shared_bytes_per_sm``), from the GPU. The suite is a package of its own that
-gpusim loads by name; gpusim knows of a case only that it has launches, a check and a work count.
+gpusim loads by name; gpusim knows of a case only that it has launches, a check and a work count. ``my.py:case:n=8``
+names a case in a file of the user's (:mod:`gpusim.user_kernels`) and is taken wherever an entry's name is.
 
 Raises :class:`UnknownKernelError` for a name, :class:`UsageError` for a shape that makes no sense.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -22,6 +23,7 @@ from gpusim.errors import ToolchainError, UnknownKernelError, UsageError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.sibling import load_sibling
 from gpusim.trace.record import Trace
+from gpusim.user_kernels import is_reference, make_user_case
 
 #: Shape axes that describe the machine rather than the work, and where their value is found.
 MACHINE_AXES = {"shared_bytes_per_sm": lambda gpu: gpu.sm.shared_max_bytes}
@@ -51,8 +53,12 @@ def find_kernel(name: str) -> Any:
 
 
 def parse_request(text: str) -> tuple[str, dict[str, str]]:
-    """Split ``name:axis=value,axis=value`` into the name and the axes as written."""
+    """Split ``name:axis=value,axis=value`` into the name and the axes as written; the name may be ``file.py:function``."""
     name, colon, rest = text.partition(":")
+    file, found, after = text.partition(".py:")
+    if found:
+        function, colon, rest = after.partition(":")
+        name = f"{file}{found}{function}"
     shape = {}
     for item in rest.split(",") if colon else ():
         axis, equals, value = item.partition("=")
@@ -67,6 +73,8 @@ def parse_request(text: str) -> tuple[str, dict[str, str]]:
 def complete_shape(name: str, shape: dict[str, Any], gpu: GpuSpec | None = None, *, small: bool = False) -> dict[str, Any]:
     """Every axis of entry ``name`` with its value, in the entry's order: ``shape`` (axis -> value or its text),
     completed from the entry's default (or ``small``) shape and, for machine axes, from ``gpu`` if there is one."""
+    if is_reference(name):
+        return dict(shape)
     entry = find_kernel(name)
     base = dict(entry.small if small else entry.default)
     for axis, read in MACHINE_AXES.items():
@@ -87,6 +95,8 @@ def shape_text(shape: dict[str, Any]) -> str:
 def make_case(name: str, shape: dict[str, Any], gpu: GpuSpec | None = None, *, small: bool = False) -> Any:
     """The case of entry ``name`` at ``shape``, completed as by :func:`complete_shape`."""
     base = complete_shape(name, shape, gpu, small=small)
+    if is_reference(name):
+        return make_user_case(name, base, small=small)
     try:
         return find_kernel(name).make(**base)
     except ValueError as error:
@@ -101,10 +111,11 @@ def capture_case(
     memory: DeviceMemory | None = None,
     folder: Path | None = None,
     check: Iterable[str] = (),
+    progress: Callable[[str, int, int, int], None] | None = None,
 ) -> list[CapturedLaunch]:
     """Capture all launches of a case in order, on one device memory (a new one by default). With ``folder``
     each is written there as it runs (``0.trace``, ``1.trace`` ...), in bounded memory, and read from there.
-    ``check`` as in :func:`gpusim.capture.launch.capture`."""
+    ``check`` and ``progress`` as in :func:`gpusim.capture.launch.capture`."""
     memory = DeviceMemory() if memory is None else memory
     return [
         CapturedLaunch(
@@ -118,6 +129,7 @@ def capture_case(
                 memory=memory,
                 to=None if folder is None else folder / f"{index}.trace",
                 check=check,
+                progress=progress,
             ),
             launch.timed,
         )

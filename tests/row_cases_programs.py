@@ -158,6 +158,19 @@ def from_first_lane(x: Rows) -> Rows:
 program("R2UR", [*P0_OR_LAST_LANE, "@P0 R2UR UR4, R9", "MOV R20, UR4"], from_first_lane, inputs=2)
 
 
+def first_and_whether_all(x: Rows) -> Rows:
+    here = [lane for lane in range(32) if x[0][lane] & 1 or lane == 31]
+    return [[x[1][here[0]]] * 32, [int(lane in here and any(x[1][o] != x[1][here[0]] for o in here)) for lane in range(32)]]
+
+
+program(
+    "R2UR",
+    ["MOV R7, 0x1", *P0_OR_LAST_LANE, "PLOP3.LUT P1, PT, PT, PT, PT, 0x0, 0x0", "@P0 R2UR P1, UR4, R9", "MOV R20, UR4",
+     "SEL R21, R7, RZ, P1"],
+    first_and_whether_all, outputs=("R20", "R21"), inputs=2,
+)  # fmt: skip
+
+
 def elected(x: Rows) -> Rows:
     first = next(lane for lane in range(32) if x[0][lane] & 1 or lane == 31)
     return [[first] * 32, [int(lane == first) for lane in range(32)]]
@@ -243,6 +256,20 @@ program(
     [*P0_FROM_R8, "BSSY B0, {join}", "@P0 JMP {other}", "IADD3 R20, R8, 0x5, RZ", "JMP {join}", "other:",
      "IMAD R20, R8, 0x3, RZ", "join:", "BSYNC B0", TOGETHER],
     parted(lambda v: v * 3 if odd(v) else v + 5), outputs=("R20", "R21"),
+)  # fmt: skip
+#: All lanes go the slow way (adding 3) if a lane of the mask is elsewhere, or disagrees (P0); else the fast one.
+program(
+    "BRA",
+    [*P0_FROM_R8, "MOV R20, R8", "BSSY B0, {join}", "@!P0 BRA.DIV ~URZ, {slow}", "IADD3 R20, R20, 0x5, RZ", "BRA {join}",
+     "slow:", "IADD3 R20, R20, 0x3, RZ", "join:", "BSYNC B0", TOGETHER],
+    lambda x: [same([v + (3 if any(map(odd, x[0])) else 5) for v in x[0]]), [ALL] * 32], outputs=("R20", "R21"), capability=(8, 0),
+)  # fmt: skip
+program(
+    "BRA",
+    [*P0_FROM_R8, "MOV R20, R8", "MOV R16, 0xffffffff", "BSSY B0, {join}", "@P0 BRA {join}", "BRA.DIV R16, {slow}",
+     "IADD3 R20, R20, 0x5, RZ", "BRA {join}", "slow:", "IADD3 R20, R20, 0x3, RZ", "join:", "BSYNC B0", TOGETHER],
+    lambda x: [same([v if odd(v) else v + (3 if any(map(odd, x[0])) else 5) for v in x[0]]), [ALL] * 32],
+    outputs=("R20", "R21"), capability=(8, 0),
 )  # fmt: skip
 #: Three lines of code, one of which each lane jumps to.
 _CASES = ("zero:", "IADD3 R20, R8, 0x5, RZ", "BRA {join}", "one:", "IMAD R20, R8, 0x3, RZ", "BRA {join}", "two:",
@@ -476,6 +503,17 @@ program(
     inputs=2, shared_bytes=128,
 )  # fmt: skip
 program("REDS", [*_SHARED_PLACE, "REDS.MAX [R17], R9", "LDS R20, [R16]"], last_of_each, inputs=2, shared_bytes=128)
+#: An mbarrier of 64 threads as Ampere's compiler makes it: who comes finds 64, 63, ... still expected; then its parity
+#: has changed, and it expects 64 again.
+program(
+    "ATOMS",
+    ["MOV R16, 0x3fffffc0", "MOV R17, 0x7fffffc0", "STS.64 [RZ], R16", "BAR.SYNC.DEFER_BLOCKING 0x0", "ATOMS.ARRIVE.64 R18, [RZ]",
+     "LOP3.LUT R20, R19, 0x7fffffff, RZ, 0xc0, !PT", "IADD3 R20, -R20, -0x80000000, RZ", "wait:", "LDS R22, [0x4]", "YIELD",
+     "LOP3.LUT P0, RZ, R22, 0x80000000, R19, 0x48, !PT", "@!P0 BRA {wait}", "LOP3.LUT R21, R22, 0x7fffffff, RZ, 0xc0, !PT",
+     "LOP3.LUT R22, R22, R19, RZ, 0x3c, !PT", "SHF.R.U32.HI R22, RZ, 0x1f, R22"],
+    lambda x: [[64 - t for t in range(64)], [0x7FFFFFC0] * 64, [1] * 64],
+    outputs=("R20", "R21", "R22"), threads=64, shared_bytes=64, capability=(8, 0),
+)  # fmt: skip
 #: Words copied past the registers, in reverse order of lanes.
 program(
     "LDGSTS",

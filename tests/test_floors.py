@@ -24,6 +24,7 @@ FLOORS = {
     "engine": 3,
     "theory": 3,
     "silicon": 3,
+    "user_kernels": 3,
     "script": 4,
     "suite": 4,
     "networks": 4,

@@ -93,6 +93,9 @@ def _wide(registers, x, y, w, q, lane, operation, kind, address):
         if operation == ops.CAST:
             _note_outcome(registers, w, q, lane, old == operand)
         return
+    if operation == ops.ARRIVE_AMPERE:
+        store64(address, _arrived(old))
+        return
     if operation == ops.ARRIVE or operation == ops.PHASE:
         _barrier_object(registers, x, q, lane, operation, address, old)
         return
@@ -121,6 +124,18 @@ def _widest(registers, x, y, w, lane, operation, address):
         fresh = x if operation == ops.EXCH else y
         for word in range(4):
             store32(address + 4 * word, registers[fresh + word * at.ROW])
+
+
+@inner
+def _arrived(old):
+    """Ampere's mbarrier after one more arrival: the low word is 2 ** 30 less the threads that a phase expects, bits 32..62
+    are 2 ** 31 less those still to come, and bit 63, into which the last one carries, is the parity of the phase (read off
+    the code that initialises, tests and counts it)."""
+    new = old + (np.int64(1) << 32)
+    if (old ^ new) >> 63 & 1:
+        expected = (np.int64(0x40000000) + (old & LOW)) & 0x7FFFFFFF
+        new = (new & ~(np.int64(0x7FFFFFFF) << 32)) | (expected << 32)
+    return new
 
 
 @inner

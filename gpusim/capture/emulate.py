@@ -364,7 +364,7 @@ def run_team(state, machine, first_warp, count, meet, chunk_warp):
             taken |= mask & executing[i]
             parted |= team[i] ^ (mask & executing[i])
         leaves = op == ops.BRANCH or op == ops.EXIT
-        if (leaves and taken == 0) or (some == 0 and op != ops.CONVERGE_SET):
+        if (leaves and taken == 0) or (some == 0 and op != ops.CONVERGE_SET and op != ops.BRANCH_DIVERGENT):
             pc += 1
             continue
         full = not room(state, runs, accesses, scattered)

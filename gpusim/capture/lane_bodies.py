@@ -40,8 +40,12 @@ def execute_lanes(state, registers, warp, op, f0, f1, x, y, z, w, q, vote_in, ex
         _reduce(registers, f0, f1, x, w, executing)
     elif op == ops.FIRST_LANE:
         value = registers[x + (first_lane(executing) & 31)]
+        differs = False
+        for lane in range(at.LANES):
+            differs |= (executing >> lane) & 1 != 0 and registers[x + lane] != value
         for lane in range(at.LANES):
             registers[w + lane] = value
+        q[0] = at.FULL if differs else 0
     elif op == ops.PACK_PREDICATES:
         _pack(state, registers, warp, f0, f1, x, y, w)
     elif op == ops.UNPACK_PREDICATES:

@@ -54,6 +54,7 @@ def capture(
     instruction_limit: int | None = None,
     to: str | os.PathLike[str] | None = None,
     check: Iterable[str] = (),
+    progress: Callable[[str, int, int, int], None] | None = None,
 ) -> Trace:
     """Launch ``kernel[grid, block](*args)`` on the emulator and return its trace.
 
@@ -63,7 +64,8 @@ def capture(
     warp instructions. ``to`` is a trace file to write while the launch runs, in bounded memory; the returned
     trace then reads from it. Without it the trace stays in memory, coded once it is large. ``check``: any of
     "memory" and "race" (:mod:`gpusim.capture.check`); what they find is the trace's ``findings``, and an invalid
-    access then ends its block, whose warps have no path in the trace, rather than the launch.
+    access then ends its block, whose warps have no path in the trace, rather than the launch. ``progress`` is told now
+    and then (kernel, blocks done, blocks in all, warp instructions so far).
 
     Raises UsageError, CompileError, ToolchainError, UnsupportedOpcodeError, LaunchError, AddressError,
     DeadlockError, InstructionLimitError, and OSError where ``to`` cannot be written; the arrays are then as
@@ -76,12 +78,23 @@ def capture(
     if checks:
         checked = CheckedLaunch(launch.packed, checks)
         chunks = checked.watch(chunks)
+    if progress is not None:
+        chunks = _told(chunks, facts, progress)
     if to is None:
         trace = Trace.collect(program, facts, chunks)
     else:
         Trace(program, facts, chunks).save(to)
         trace = Trace.load(to)
     return replace(trace, findings=checked.findings()) if checks else trace
+
+
+def _told(chunks: Iterable[Chunk], facts: Launch, progress: Callable[[str, int, int, int], None]) -> Iterator[Chunk]:
+    """The chunks, after each of which ``progress`` hears how far the launch is."""
+    instructions = 0
+    for chunk in chunks:
+        instructions += chunk.warp_instructions
+        progress(facts.kernel, min(facts.blocks, chunk.first_block + chunk.blocks), facts.blocks, instructions)
+        yield chunk
 
 
 class _Launch:

@@ -39,8 +39,14 @@ def disassemble(
 ) -> tuple[BuiltKernel, KernelImage, tuple[Instruction, ...]]:
     """Build ``kernel`` for ``args`` and decode it, without asking whether each instruction is supported;
     without ``lines`` in half the time."""
-    dispatcher = check_kernel(kernel)
-    built = build(dispatcher, argument_types(dispatcher, args), capability, lines)
+    return disassemble_types(kernel, argument_types(check_kernel(kernel), args), capability, lines)
+
+
+def disassemble_types(
+    kernel: Any, types: tuple, capability: tuple[int, int], lines: bool = True
+) -> tuple[BuiltKernel, KernelImage, tuple[Instruction, ...]]:
+    """As :func:`disassemble`, for arguments of the Numba types ``types``."""
+    built = build(check_kernel(kernel), types, capability, lines)
     image = load_kernel(built.cubin, built.entry_name, built.line_cubin)
     return built, image, decode(image, built.cubin)
 

@@ -67,7 +67,7 @@ def turn(
             if (mask >> lane) & 1:
                 registers[start + lane] = value
         return STRAIGHT, pc + 1, mask
-    if executing == 0:
+    if executing == 0 and op != ops.BRANCH_DIVERGENT:
         return STRAIGHT, pc + 1, mask
     row_of_barrier = np.int64(row[at.CONVERGENCE])
 
@@ -75,8 +75,10 @@ def turn(
         taken = executing & condition
         if op == ops.BRANCH_DIVERGENT:
             required = np.int64(registers[x + (first_lane(mask) & 31)]) & state.live[warp]
-            elsewhere = required & ~mask != 0
-            taken = executing if elsewhere == (row[at.F0] == 0) else np.int64(0)
+            if row[at.F0] == 0:  # BRA.DIV: the guard says who counts as present, not who jumps
+                taken = mask if required & ~executing != 0 else np.int64(0)
+            else:
+                taken = executing if required & ~mask == 0 else np.int64(0)
         if taken == 0:
             return STRAIGHT, pc + 1, mask
         target = np.int64(row[at.TARGET])

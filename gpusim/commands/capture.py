@@ -1,4 +1,4 @@
-"""``gpusim capture``: run a kernel of the suite on the CPU and keep its trace."""
+"""``gpusim capture``: run a kernel of the suite, or of the user's own, on the CPU and keep its trace."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from typing import Any
 import click
 
 from gpusim.capture.check import parse_checks
+from gpusim.commands.cold_start import is_cold
 from gpusim.commands.options import HELP, format_option, gpu_option
+from gpusim.commands.progress import CaptureProgress
 from gpusim.errors import UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.spec import GpuSpec
@@ -40,7 +42,9 @@ WRONG_RESULT = FINDINGS = 1
 def capture(kernel: str, gpu: str, output: Path | None, small: bool, checks: str | None, form: str) -> int:
     """Capture KERNEL[:axis=value,...] for a GPU, check its result against NumPy, write its trace.
 
-    A kernel of several launches writes one file each: OUT.0.trace, OUT.1.trace and so on. With --check the
+    KERNEL is an entry of `gpusim kernels list`, or FILE.py:FUNCTION for a function of your own that returns
+    (kernel, grid, block, arguments), a list of such, or an object with launches and check; its parameters are the
+    axes. A kernel of several launches writes one file each: OUT.0.trace, OUT.1.trace and so on. With --check the
     findings are printed, and no trace is written if there are any (exit code 1).
 
     \b
@@ -48,6 +52,7 @@ def capture(kernel: str, gpu: str, output: Path | None, small: bool, checks: str
       gpusim capture saxpy:n=65536 --gpu h200 -o saxpy.trace
       gpusim capture pointer_chase --small -o chase.trace
       gpusim capture reduce_sum --small --check memory,race
+      gpusim capture my.py:saxpy_case:n=4096 -o saxpy.trace
     """
     if output is None and checks is None:
         raise UsageError("give --output FILE to write the trace to, or --check")
@@ -57,12 +62,16 @@ def capture(kernel: str, gpu: str, output: Path | None, small: bool, checks: str
     name, shape = parse_request(kernel)
     spec = load_gpu(gpu)
     case = make_case(name, shape, spec, small=small)
+    if is_cold("capture"):
+        click.echo("compiling gpusim for this machine, once: about a minute", err=True)
     if output is None:
-        launches = capture_case(case, spec, check=chosen)
+        with CaptureProgress() as progress:
+            launches = capture_case(case, spec, check=chosen, progress=progress)
         return _verdict(name, case, spec, launches, bool(checks), form)
     beside = None if is_special(output) else output.parent
     with tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=beside) as folder:
-        launches = capture_case(case, spec, folder=Path(folder), check=chosen)
+        with CaptureProgress() as progress:
+            launches = capture_case(case, spec, folder=Path(folder), check=chosen, progress=progress)
         code = _verdict(name, case, spec, launches, bool(checks), form)
         if code:
             return code

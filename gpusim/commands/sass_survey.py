@@ -10,13 +10,14 @@ from typing import Any
 
 import click
 
-from gpusim.capture.prepare import disassemble
+from gpusim.capture.prepare import disassemble, disassemble_types
 from gpusim.capture.target import make_target
 from gpusim.commands.options import HELP, format_option
 from gpusim.errors import CompileError, UnsupportedOpcodeError, UsageError
 from gpusim.report.tables import format_records
 from gpusim.sass.survey import Survey, survey as survey_code, survey_cubin
 from gpusim.suite import kernel_names, make_case, parse_request
+from gpusim.user_kernels import is_kernel, is_reference, load_object, types_of
 
 #: What ``--arch all``, and naming none, stands for: every generation from Turing to Blackwell.
 ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
@@ -34,12 +35,18 @@ MAX_CUBIN_BYTES = 1 << 28
     metavar="SM",
     help="Survey for this architecture (sm_90), or for all; may be repeated. Without --gpu and --arch: all.",
 )
+@click.option(
+    "--signature", metavar="TYPES", help='Argument types of a kernel of your own, as Numba writes them: "float32, float32[:]".'
+)
 @format_option()
-def survey(kernels: tuple[str, ...], gpus: tuple[str, ...], architectures: tuple[str, ...], form: str) -> int:
+def survey(
+    kernels: tuple[str, ...], gpus: tuple[str, ...], architectures: tuple[str, ...], signature: str | None, form: str
+) -> int:
     """Count the instruction forms of KERNELs and say which are supported.
 
-    KERNEL is a kernel of the suite as NAME[:axis=value,...], "all" for the whole suite, or the path of a cubin
-    (which has its architecture already). Counts are static: how often a form stands in the code. The exit
+    KERNEL is a kernel of the suite as NAME[:axis=value,...], "all" for the whole suite, the path of a cubin
+    (which has its architecture already), or FILE.py:FUNCTION: a @cuda.jit kernel, whose argument types --signature
+    says, or a case (see `gpusim capture --help`). Counts are static: how often a form stands in the code. The exit
     code is 5 if any form is unsupported.
 
     \b
@@ -48,15 +55,28 @@ def survey(kernels: tuple[str, ...], gpus: tuple[str, ...], architectures: tuple
       gpusim sass survey matmul_tiled softmax --arch sm_75 --arch sm_120
       gpusim sass survey all --format csv
       gpusim sass survey kernel.cubin
+      gpusim sass survey my.py:saxpy --signature "float32, float32[:], float32[:]" --arch all
     """
     paths = [Path(k) for k in kernels if _is_path(k)]
-    names = [k for k in kernels if not _is_path(k)]
+    others = [k for k in kernels if not _is_path(k)]
+    bare = {k: load_object(k) for k in others if is_reference(k)}
+    bare = {k: value for k, value in bare.items() if is_kernel(value)}
+    names = [k for k in others if k not in bare]
+    if bare and signature is None:
+        raise UsageError(f'{next(iter(bare))} is a kernel: say its argument types, such as --signature "float32, float32[:]"')
+    if signature is not None and not bare:
+        raise UsageError("--signature says the argument types of a kernel FILE.py:NAME, and none is named")
     found: dict[str, Survey] = {}
     for path in paths:
         for architecture, one in _of_cubin(path):
             found.setdefault(architecture, Survey()).add(one)
     for architecture, one in _of_suite(names, _capabilities(gpus, architectures)) if names else ():
         found.setdefault(architecture, Survey()).add(one)
+    types = types_of(signature) if signature is not None else ()
+    for architecture, capability in (_capabilities(gpus, architectures) if bare else {}).items():
+        for name, kernel in bare.items():
+            built, image, instructions = disassemble_types(kernel, types, capability)
+            found.setdefault(architecture, Survey()).add(survey_code(image, instructions, f"{name} ({built.name})"))
     click.echo(_text(found, form))
     refused = [(architecture, one) for architecture, one in found.items() if one.refused()]
     for architecture, one in refused:
@@ -66,6 +86,8 @@ def survey(kernels: tuple[str, ...], gpus: tuple[str, ...], architectures: tuple
 
 
 def _is_path(kernel: str) -> bool:
+    if is_reference(parse_request(kernel)[0]):
+        return False
     path = Path(kernel)
     return path.is_file() or path.suffix == ".cubin" or path.parent != Path(".")
 

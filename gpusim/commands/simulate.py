@@ -10,6 +10,7 @@ import click
 
 from gpusim.commands.cold_start import start_compiling_engine
 from gpusim.commands.options import HELP, format_option, gpu_option, set_option
+from gpusim.commands.progress import CaptureProgress
 from gpusim.engine.gpu import simulate as simulate_traces
 from gpusim.engine.result import Result
 from gpusim.errors import UsageError
@@ -82,7 +83,8 @@ def simulate(
     save_run: str | None,
     form: str,
 ) -> None:
-    """Predict the cycles of SOURCEs: trace files, or kernels of the suite as NAME[:axis=value,...].
+    """Predict the cycles of SOURCEs: trace files, kernels of the suite as NAME[:axis=value,...], or a case of your own
+    as FILE.py:FUNCTION[:parameter=value,...] (see `gpusim capture --help`).
 
     Several sources run one after another on the same machine, so later ones find warm caches. The
     preparation launches of a suite kernel warm the caches and are not timed.
@@ -93,6 +95,7 @@ def simulate(
       gpusim simulate first.trace second.trace --gpu a100_80gb --format json
       gpusim simulate saxpy --gpu h200 --set l2.hit_latency_ns=60
       gpusim simulate transpose --by line
+      gpusim simulate my.py:saxpy_case:n=4096 --gpu h200 --by line
       gpusim simulate matmul_tiled --why --save result.json --timeline timeline.json.gz
       gpusim simulate softmax gelu --save-run before && gpusim regress before now
     """
@@ -108,7 +111,8 @@ def simulate(
     named: list[NamedTrace] = []
     before = [Trace.load(path) for path in warm]
     for text in sources:
-        source = open_source(text, spec, small=small)
+        with CaptureProgress() as progress:
+            source = open_source(text, spec, small=small, progress=progress)
         named += source.timed
         before += source.warm
     timed = [launch.trace for launch in named]

@@ -64,7 +64,9 @@ def lower_exit(instruction: Instruction) -> MicroOp | None:
 
 def lower_branch(instruction: Instruction) -> MicroOp | None:
     """BRA, JMP and CALL: jump where the guard and an optional second predicate hold. A CALL through a
-    register counts from the function that its label names, as RET does."""
+    register counts from the function that its label names, as RET does. BRA.DIV takes all lanes along if one that its
+    mask names is elsewhere, or if the guard does not hold there: code of Ampere that guards it (``@!P0 BRA.DIV``, P0
+    where lanes disagree on the mask of a vote) has no other way to its slow path."""
     if not _only(instruction, "U", "ANY", "DIV", "CONV", "INC", "DEC", "REL", "ABS", "NOINC", "UNIFORM"):
         return None
     operands = list(instruction.operands)

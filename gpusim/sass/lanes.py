@@ -198,10 +198,14 @@ def lower_special(instruction: Instruction) -> MicroOp | None:
 
 
 def lower_first_lane(instruction: Instruction) -> MicroOp | None:
-    """``R2UR [P,] URd, Ra``: the compiler promises that the executing lanes agree."""
+    """``R2UR [P,] URd, Ra``: the value of the lowest executing lane; P (Ampere, before a vote whose mask is no constant)
+    says that another one's differs. That it is not the contrary follows from the code around it, which takes its fast
+    way only where P is false and the lanes of the mask are all there (``@!P BRA.DIV``)."""
     operands = [o for o in instruction.operands if o.kind not in PREDICATES]
-    others = [o for o in instruction.operands if o.kind in PREDICATES]
-    if len(operands) != 2 or any(o.index != 7 for o in others) or set(instruction.modifiers) - {"FILL", "BROADCAST"}:
+    others = tuple(o for o in instruction.operands if o.kind in PREDICATES)
+    if len(operands) != 2 or len(others) > 1 or set(instruction.modifiers) - {"FILL", "BROADCAST"}:
+        return None
+    if others and (others[0].kind != Kind.PREDICATE or others[0].inverted or instruction.operands[0] is not others[0]):
         return None
     if operands[0].kind != Kind.UNIFORM:
         return None
@@ -213,6 +217,7 @@ def lower_first_lane(instruction: Instruction) -> MicroOp | None:
         PipeClass.SPECIAL,
         sources=(source, None, None),
         destination=operands[0],
+        predicate_destinations=others,
         extra={"warp_wide": True},
     )
 

@@ -201,6 +201,8 @@ def lower_atomic(instruction: Instruction) -> MicroOp | None:
     """ATOM, ATOMG, ATOMS: ``[P,] Rd, [address], Ra[, Rb]``; RED: ``[address], Ra``; ATOMS.CAST since
     Blackwell: ``P, [address], Ra, Rb`` with the outcome in the predicate. ``ATOM P0, ...`` on a generic address
     says in P0 which lanes it has served; the code behind it does the others' by loops (QSPC tells the space)."""
+    if instruction.mnemonic == "ATOMS" and "ARRIVE" in instruction.modifiers:
+        return lower_arrival(instruction)
     found, space = _memory_operand(instruction), SPACES[instruction.mnemonic]
     form, wide = _atomic_form(instruction.modifiers), _wide(space, instruction.modifiers)
     if found is None or form is None or wide is None:
@@ -252,6 +254,27 @@ def lower_atomic(instruction: Instruction) -> MicroOp | None:
         space=space,
         access_bytes=4 * words,
         trace_flags=int(Flag.BYPASS_L1) if space != Space.SHARED else 0,
+        extra={"address": recipe},
+    )
+
+
+def lower_arrival(instruction: Instruction) -> MicroOp | None:
+    """``ATOMS.ARRIVE.64 Rd, [address]`` (Ampere): one thread arrives at the mbarrier; its state before goes to Rd."""
+    if set(instruction.modifiers) != {"ARRIVE", "64"} or len(instruction.operands) != 2:
+        return None
+    destination, memory = instruction.operands
+    recipe = address_recipe(memory, False)
+    if destination.kind != Kind.REGISTER or recipe is None:
+        return None
+    return MicroOp(
+        ops.ATOMIC,
+        PipeClass.LSU,
+        destination=destination,
+        words=2,
+        flags=(ops.ARRIVE_AMPERE, ops.U64, ops.SERVED_ALL),
+        memory_kind=MemoryKind.ATOMIC,
+        space=Space.SHARED,
+        access_bytes=8,
         extra={"address": recipe},
     )
 

@@ -43,8 +43,9 @@ MATRIX_STORE = MEMORY_BASE + 6
 ASYNC_FILL = MEMORY_BASE + 7  # LDGSTS that writes zeros where its predicate does not hold; flags: ZFILL
 
 # Atomic operations.
-# CAST is a CAS that returns 1 or 0: swapped or not. ARRIVE and PHASE are those of an mbarrier.
-ADD, MIN, MAX, AND, OR, XOR, EXCH, INC, DEC, CAS, CAST, SAFEADD, ARRIVE, PHASE = range(14)
+# CAST is a CAS that returns 1 or 0: swapped or not. ARRIVE and PHASE are those of an mbarrier, ARRIVE_AMPERE is
+# that of Ampere's, which lays out its word otherwise.
+ADD, MIN, MAX, AND, OR, XOR, EXCH, INC, DEC, CAS, CAST, SAFEADD, ARRIVE, PHASE, ARRIVE_AMPERE = range(15)
 # Spaces in which an atomic on a generic address is done (flags[2] of ATOMIC).
 SERVED_ALL, SERVED_GLOBAL, SERVED_GLOBAL_SHARED = range(3)
 # Atomic operand types.
