@@ -26,7 +26,10 @@ def _kernel(rounds: int, block_threads: int):
     turns, rest = divmod(rounds, unrolled)
     laps_unrolled = max(1, SHORT_LAPS_ROUNDS // rounds)
 
-    @cuda.jit
+    # Without a bound sm_120's compiler takes 130 registers, more than an SM has for 512 threads.
+    bound = {"launch_bounds": block_threads} if block_threads > 256 else {}
+
+    @cuda.jit(**bound)
     def sum_products(values, half, laps, zero, sums):
         first = np.uint64(cuda.threadIdx.x % half)
         other = np.uint64(half)

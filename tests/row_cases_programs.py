@@ -160,12 +160,13 @@ program("R2UR", [*P0_OR_LAST_LANE, "@P0 R2UR UR4, R9", "MOV R20, UR4"], from_fir
 
 def first_and_whether_all(x: Rows) -> Rows:
     here = [lane for lane in range(32) if x[0][lane] & 1 or lane == 31]
-    return [[x[1][here[0]]] * 32, [int(lane in here and any(x[1][o] != x[1][here[0]] for o in here)) for lane in range(32)]]
+    differ = any(x[1][o] != x[1][here[0]] for o in here)
+    return [[x[1][here[0]]] * 32, [int(differ if lane in here else lane <= 15) for lane in range(32)]]
 
 
 program(
     "R2UR",
-    ["MOV R7, 0x1", *P0_OR_LAST_LANE, "PLOP3.LUT P1, PT, PT, PT, PT, 0x0, 0x0", "@P0 R2UR P1, UR4, R9", "MOV R20, UR4",
+    ["MOV R7, 0x1", *P0_OR_LAST_LANE, "ISETP.LE.U32.AND P1, PT, R0, 0xf, PT", "@P0 R2UR P1, UR4, R9", "MOV R20, UR4",
      "SEL R21, R7, RZ, P1"],
     first_and_whether_all, outputs=("R20", "R21"), inputs=2,
 )  # fmt: skip
@@ -173,12 +174,13 @@ program(
 
 def elected(x: Rows) -> Rows:
     first = next(lane for lane in range(32) if x[0][lane] & 1 or lane == 31)
-    return [[first] * 32, [int(lane == first) for lane in range(32)]]
+    rest = [lane for lane in range(32) if not x[0][lane] & 1 and lane != 31]
+    return [[first] * 32, [int(lane == first or lane in rest and lane <= 15) for lane in range(32)]]
 
 
 program(
     "ELECT",
-    ["MOV R7, 0x1", *P0_OR_LAST_LANE, "PLOP3.LUT P1, PT, PT, PT, PT, 0x0, 0x0", "@P0 ELECT P1, UR4, PT", "MOV R20, UR4",
+    ["MOV R7, 0x1", *P0_OR_LAST_LANE, "ISETP.LE.U32.AND P1, PT, R0, 0xf, PT", "@P0 ELECT P1, UR4, PT", "MOV R20, UR4",
      "SEL R21, R7, RZ, P1"],
     elected, outputs=("R20", "R21"),
 )  # fmt: skip

@@ -45,7 +45,7 @@ def execute_lanes(state, registers, warp, op, f0, f1, x, y, z, w, q, vote_in, ex
             differs |= (executing >> lane) & 1 != 0 and registers[x + lane] != value
         for lane in range(at.LANES):
             registers[w + lane] = value
-        q[0] = at.FULL if differs else 0
+        q[0] = np.uint32((executing if differs else 0) | vote_in & ~executing & at.FULL)
     elif op == ops.PACK_PREDICATES:
         _pack(state, registers, warp, f0, f1, x, y, w)
     elif op == ops.UNPACK_PREDICATES:
@@ -56,7 +56,7 @@ def execute_lanes(state, registers, warp, op, f0, f1, x, y, z, w, q, vote_in, ex
         q[0] = at.FULL if state.result[warp] != 0 else 0
     elif op == ops.ELECT:
         chosen = first_lane(executing) & 31
-        q[0] = np.uint32(np.int64(1) << chosen)
+        q[0] = np.uint32(np.int64(1) << chosen | vote_in & ~executing & at.FULL)
         for lane in range(at.LANES):
             registers[w + lane] = chosen
     elif op == ops.CODE_ADDRESS:

@@ -217,6 +217,7 @@ def lower_first_lane(instruction: Instruction) -> MicroOp | None:
         PipeClass.SPECIAL,
         sources=(source, None, None),
         destination=operands[0],
+        predicate_sources=others,  # what the lanes that do not execute keep
         predicate_destinations=others,
         extra={"warp_wide": True},
     )
@@ -297,6 +298,7 @@ def lower_elect(instruction: Instruction) -> MicroOp | None:
         ops.ELECT,
         PipeClass.VOTE,
         destination=operands[1],
+        predicate_sources=(operands[0],),  # what the lanes that do not execute keep
         predicate_destinations=(operands[0],),
         extra={"warp_wide": True},
     )
