@@ -19,6 +19,8 @@ pytest.importorskip("numba.cuda", reason="needs the CUDA wheels")
 
 from ptx_harness import run as run_ptx  # noqa: E402
 from row_cases_arithmetic import ARITHMETIC  # noqa: E402
+import row_cases_control  # noqa: E402, F401 - adds its programs
+import row_cases_memory  # noqa: E402, F401 - adds its programs
 from row_cases_programs import PROGRAMS, Program  # noqa: E402
 from sass_harness import run  # noqa: E402
 
