@@ -19,6 +19,7 @@ _HOMES = {
     "simulate": "gpusim.engine.gpu",
     "Result": "gpusim.engine.result",
     "explain": "gpusim.why.explain",
+    "workload": "gpusim.explore.workload",
     "Trace": "gpusim.trace.record",
     "load_gpu": "gpusim.gpus.load",
     "list_gpus": "gpusim.gpus.load",

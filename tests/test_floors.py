@@ -35,6 +35,7 @@ FLOORS = {
     "source": 5,
     "why": 5,
     "report": 6,
+    "pytest_plugin": 7,
     "doctor": 6,
     "regress": 7,
     "commands": 8,

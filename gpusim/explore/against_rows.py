@@ -1,7 +1,7 @@
 """The property ``silicon``: simulated time against measured rows, over the shapes that were measured.
 
-Mental model: what was measured cannot be drawn freely, so the search walks over the rows' own shapes; the divergence of a
-shape is that of all its launches together, as :mod:`gpusim.compare.measured` joins and simulates them (same
+Mental model: what was measured cannot be drawn freely, so the search walks over the rows' own shapes; the divergence
+of a shape is that of all its launches together, as :mod:`gpusim.compare.measured` joins and simulates them (same
 clock, same cache state).
 """
 

@@ -1,0 +1,165 @@
+"""Property tests on cycles in a kernel team's own repository: a decorator that draws shapes and runs each.
+
+Mental model: ``@gpusim.workload(kernel)`` turns a function of one :class:`Run` into a Hypothesis test; each example
+is a shape of the kernel, captured and simulated when the test first asks for a figure. Shapes that the kernel refuses
+are drawn again. The profile ``ci`` draws the same few examples every time, ``nightly`` many and new ones.
+
+@gpusim.workload("saxpy", gpu="h200") def test_saxpy_stays_near_its_bound(run): assert run.cycles < 4000 + 3 *
+run.least_cycles
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from hypothesis import HealthCheck, given, reject, settings
+from hypothesis import strategies as st
+
+from gpusim.engine.gpu import simulate
+from gpusim.engine.result import Result
+from gpusim.errors import LaunchError, UsageError
+from gpusim.explore.coverage import Coverage
+from gpusim.explore.observe import observe
+from gpusim.gpus.load import load_gpu
+from gpusim.gpus.spec import GpuSpec
+from gpusim.sibling import load_sibling
+from gpusim.suite import MACHINE_AXES, CapturedLaunch, capture_case, find_kernel, shape_text
+from gpusim.theory.bounds import lower_bounds
+
+_QUIET = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
+#: Examples as Hypothesis settings; what a test's own ``@settings`` says comes on top.
+PROFILES = {
+    "ci": settings(max_examples=20, derandomize=True, database=None, deadline=None, suppress_health_check=_QUIET),
+    "nightly": settings(max_examples=500, deadline=None, suppress_health_check=_QUIET),
+}
+
+
+class Defaults:
+    """What a session has chosen (the pytest plugin sets it): GPU, profile, and the coverage of all runs so far."""
+
+    gpu = "h200"
+    profile = "ci"
+    coverage = Coverage()
+
+
+class Run:
+    """One shape of a kernel on one GPU. Figures are computed when first asked for, and once.
+
+    ``shape``: axis -> value; ``case``: what the kernel's ``make`` returned; ``gpu``: the description.
+    """
+
+    def __init__(self, name: str, shape: Mapping[str, Any], case: Any, gpu: GpuSpec) -> None:
+        self.name, self.shape, self.case, self.gpu = name, dict(shape), case, gpu
+
+    @functools.cached_property
+    def launches(self) -> list[CapturedLaunch]:
+        """All launches, captured in order; the case's arrays then hold the kernel's results."""
+        return capture_case(self.case, self.gpu)
+
+    @functools.cached_property
+    def result(self) -> Result:
+        """The timed launches on ``gpu``, after the preparation has warmed the caches."""
+        found = self.on(self.gpu)
+        traces = [launch.trace for launch in self.launches if launch.timed]
+        seen = (
+            Coverage.of(observe(trace, launch, self.gpu), str(self))
+            for trace, launch in zip(traces, found.launches, strict=True)
+        )
+        Defaults.coverage = Defaults.coverage.merge(*seen)
+        return found
+
+    def on(self, gpu: str | GpuSpec) -> Result:
+        """The same launches on another description of the same architecture."""
+        timed = [launch.trace for launch in self.launches if launch.timed]
+        return simulate(timed, gpu, warm=tuple(launch.trace for launch in self.launches if not launch.timed))
+
+    @property
+    def cycles(self) -> int:
+        """SM cycles of the timed launches."""
+        return self.result.cycles
+
+    @property
+    def time_us(self) -> float:
+        """Their time in microseconds."""
+        return self.result.time_us
+
+    @property
+    def counters(self) -> dict[str, float]:
+        """Counters by Nsight Compute's names."""
+        return self.result.counters
+
+    @functools.cached_property
+    def least_cycles(self) -> float:
+        """The highest lower bound of each timed launch, summed."""
+        cold = all(launch.timed for launch in self.launches)
+        timed = [launch.trace for launch in self.launches if launch.timed]
+        return sum(lower_bounds(t, self.gpu, cold=cold and i == 0).least_cycles for i, t in enumerate(timed))
+
+    def check(self) -> None:
+        """AssertionError unless the arrays hold what the case's own check expects (NumPy's result)."""
+        _ = self.launches
+        self.case.check()
+
+    def __str__(self) -> str:
+        return f"{self.name}:{shape_text(self.shape)} @ {self.gpu.name}"
+
+    __repr__ = __str__
+
+
+def workload(
+    kernel: str | Any,
+    *,
+    gpu: str | GpuSpec | None = None,
+    axes: Mapping[str, Sequence[Any]] | None = None,
+    small: Mapping[str, Any] | None = None,
+    fixed: Mapping[str, Any] | None = None,
+    growth: float = 16.0,
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a test of a function of one :class:`Run` (and any pytest fixtures after it).
+
+    ``kernel``: a name of the suite, an object with ``name``, ``axes``, ``small`` and ``make`` as the suite's entries
+    have, or a function ``make(**shape)`` that returns a case (``launches``, ``check``), with ``axes`` (axis -> values
+    worth trying) and ``small`` (the simplest shape) given here. ``fixed``: axes that keep a value; ``growth``: most
+    work as a multiple of the small shape's. ``make`` refuses a shape by ValueError. Raises UsageError for a kernel
+    that is none of these.
+    """
+    name, axes, small, make = _entry(kernel, axes, small)
+    load_sibling("workloads", "the workloads")
+    shapes = importlib.import_module("gpusim.workloads.strategies").shapes
+
+    def decorate(test: Callable[..., None]) -> Callable[..., None]:
+        spec = gpu if isinstance(gpu, GpuSpec) else load_gpu(gpu or Defaults.gpu)
+        machine = {axis: read(spec) for axis, read in MACHINE_AXES.items() if axis in axes}
+        drawn = shapes(axes, small, growth=growth, fixed={**machine, **(fixed or {})})
+
+        def run_of(shape: dict[str, Any]) -> Run:
+            try:
+                return Run(name, shape, make(**shape), spec)
+            except (ValueError, UsageError, LaunchError):
+                return reject()
+
+        example = st.builds(run_of, drawn)
+        # By name: what stands to the right of the run are pytest's fixtures.
+        first = next(iter(inspect.signature(test).parameters), None)
+        if first is None:
+            raise UsageError(f"{test.__name__} must take the run as its first parameter")
+        return PROFILES[Defaults.profile](given(**{first: example})(test))
+
+    return decorate
+
+
+def _entry(
+    kernel: str | Any, axes: Mapping[str, Sequence[Any]] | None, small: Mapping[str, Any] | None
+) -> tuple[str, Mapping[str, Sequence[Any]], Mapping[str, Any], Callable[..., Any]]:
+    entry = find_kernel(kernel) if isinstance(kernel, str) else kernel
+    if all(hasattr(entry, name) for name in ("name", "axes", "small", "make")):
+        return entry.name, axes or entry.axes, small or entry.small, entry.make
+    if callable(entry) and axes and small:
+        return getattr(entry, "__name__", "workload"), axes, small, entry
+    raise UsageError(
+        f"workload({kernel!r}): give a kernel of the suite, an entry like those, or a function with axes= and small="
+    )
