@@ -149,6 +149,7 @@ def _tables(comparisons: Sequence[MeasuredComparison]) -> list[tuple[str, list[d
             (f"Launches on {c.gpu}", report.launch_records(c)),
             (f"Furthest off on {c.gpu}", report.worst_records(c)),
             (f"Where the cycles of {c.gpu} go astray", report.term_records(c)),
+            (f"Gaps on {c.gpu} by what warps wait for", report.stall_gap_records(c)),
             (f"Counters that differ on {c.gpu}", report.counter_records(c)),
             (f"Findings on {c.gpu}", report.finding_records(c)),
             (f"Not compared on {c.gpu}", report.uncompared_records(c)),

@@ -11,6 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from gpusim.compare.stalls import stall_metrics
+from gpusim.model.stall_reasons import STALL_NAMES
+
 #: Counter -> allowed difference in percent. The exact ones leave room for what the profiler itself adds.
 EXACT_PERCENT, CACHED_PERCENT = 0.5, 10.0
 _EXACT = (
@@ -48,7 +51,15 @@ _CACHED = (
     "dram__bytes_read.sum",
     "dram__bytes_write.sum",
 )
-ALLOWED_PERCENT = {**dict.fromkeys(_EXACT, EXACT_PERCENT), **dict.fromkeys(_CACHED, CACHED_PERCENT)}
+#: Stall reasons are sampled on silicon and follow from timing: they may scatter most. A guess.
+STALL_PERCENT = 25.0
+ALLOWED_PERCENT = {
+    **dict.fromkeys(_EXACT, EXACT_PERCENT),
+    **dict.fromkeys(_CACHED, CACHED_PERCENT),
+    **dict.fromkeys(stall_metrics(dict.fromkeys(STALL_NAMES, 1)), STALL_PERCENT),
+}
+#: Warps an issue that wait for a reason: differences up to this are sampling noise. A guess.
+NEGLIGIBLE_WARPS = 0.2
 #: Differences up to so many counts (of bytes: times 32) mean nothing: the profiler and the driver touch memory too. A guess.
 NEGLIGIBLE_COUNTS = 512
 _BYTES_PER_COUNT = 32
@@ -83,6 +94,8 @@ def _difference(name: str, simulated: float, measured: float, allowed_percent: f
     negligible = NEGLIGIBLE_COUNTS * (_BYTES_PER_COUNT if "bytes" in name else 1)
     if allowed_percent == EXACT_PERCENT:
         negligible = 0
+    elif allowed_percent == STALL_PERCENT:
+        negligible = NEGLIGIBLE_WARPS
     agrees = abs(error) <= allowed_percent or abs(difference) <= negligible
     return CounterDifference(name, simulated, measured, error, agrees)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from gpusim.compare.gap import Decomposition, GapCase, Term, decompose
 from gpusim.compare.join import LaunchFacts, Pair, join
 from gpusim.compare.judge import Judgement, KnownError, Tolerance, judge, measured_cycles
 from gpusim.compare.overall import Overall, summarise_pairs
+from gpusim.compare.stalls import stall_metrics, stall_split
 from gpusim.engine.result import LaunchResult
 from gpusim.errors import GpusimError, NoDataError, ToolchainError, UnsupportedOpcodeError, UsageError
 from gpusim.gpus.spec import GpuSpec
@@ -34,7 +35,8 @@ Request = tuple[str, Mapping[str, Any] | None]
 @dataclass(frozen=True)
 class Entry:
     """One measured launch beside the simulated one. ``measured`` None and verdict NO-DATA where the row has no time;
-    ``note`` says what was assumed, ``finding`` what is odd; ``terms`` of the gap are there with ``why``."""
+    ``note`` says what was assumed, ``finding`` what is odd; ``terms`` of the gap are there with ``why``,
+    ``stall_gap`` where the stall reasons were measured (:mod:`gpusim.compare.stalls`)."""
 
     gpu: str
     name: str
@@ -54,6 +56,7 @@ class Entry:
     note: str
     cubin_hash: str = ""
     terms: tuple[Term, ...] = ()
+    stall_gap: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def verdict(self) -> Verdict:
@@ -274,7 +277,8 @@ def _entry(
         judgement = Judgement(Verdict.NO_DATA, time_note, float("nan"), tolerance.percent)
     else:
         judgement = judge(cycles, measured, tolerance, known_error(launch.kernel), row.flags)
-    differences = tuple(compare_counters(result.counters, row.counters))
+    differences = tuple(compare_counters({**result.counters, **stall_metrics(result.stalls)}, row.counters))
+    split = stall_split(cycles, result.stalls, measured.median, row.counters) if measured else {}
     finding = wrong_reason(list(differences)) if judgement.verdict == Verdict.SAME else ""
     unnamed = "" if row.gpu else "the row names no GPU"
     return Entry(
@@ -282,6 +286,7 @@ def _entry(
         cycles, measured, judgement, differences, result, finding,
         "; ".join(filter(None, (pair.note, state_note, time_note if measured else "", unnamed, *row.flags))),
         launch.cubin_hash,
+        stall_gap=split,
     )
 
 

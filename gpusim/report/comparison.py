@@ -130,6 +130,21 @@ def term_records(comparison: MeasuredComparison) -> Records:
     return records
 
 
+def stall_gap_records(comparison: MeasuredComparison) -> Records:
+    """The gap of each profiled launch by what its warps wait for, one column a reason, which add up to it."""
+    profiled = [e for e in comparison.judged if e.stall_gap]
+    reasons = list(dict.fromkeys(reason for e in profiled for reason, cycles in e.stall_gap.items() if cycles))
+    return [
+        {
+            "launch": e.name,
+            "cache": e.cache,
+            "gap": e.simulated_cycles - e.measured.median,
+            **{reason: e.stall_gap.get(reason, 0.0) for reason in reasons},
+        }
+        for e in profiled
+    ]
+
+
 def _label(term: Any) -> str:
     return f"{term.name} (traffic)" if term.kind == "traffic" else term.name
 
@@ -189,6 +204,7 @@ def comparison_document(comparison: MeasuredComparison) -> dict[str, Any]:
                 ],
                 "stalls": dict(e.result.stalls),
                 "hot_lines": hot_rows([share_document(share) for share in by_line([e.result])], HOT_LINES),
+                "stall_gap": dict(e.stall_gap),
                 "gap": [{"name": t.name, "kind": t.kind, "cycles": t.cycles} for t in e.terms],
             }
             for e in comparison.entries

@@ -16,6 +16,7 @@ from gpusim.compare.gap import LEAST_FACTOR, MOST_FACTOR, GapCase, decompose, la
 from gpusim.compare.join import LaunchFacts
 from gpusim.compare.measured import compare_rows, parse_requests
 from gpusim.compare.unit_costs import UNIT_COSTS, program_with_costs, with_costs
+from gpusim.engine.gpu import simulate
 from gpusim.errors import NoDataError
 from gpusim.gpus.consistency import check_consistency
 from gpusim.gpus.load import list_gpus, load_gpu
@@ -202,3 +203,14 @@ def test_a_time_net_of_an_empty_launch_is_compared_without_launch_overhead(secre
     net = replace(row, counters={EMPTY_LAUNCH: 2.0})
     overhead = book.spec.launch.start_cycles + book.spec.launch.end_cycles
     assert book.cycles(row, launch, 1e9) - book.cycles(net, launch, 1e9) == overhead > 0
+
+
+def test_caches_are_in_the_state_that_the_row_states(tmp_path) -> None:
+    book, clock = CaseBook(load_gpu("h200"), tmp_path), 1e9
+    (launch,) = book.add("saxpy", {"n": 4096})
+    once, again = (r.cycles for r in simulate([book.trace(launch)] * 2, book.machine(clock)).launches)
+    assert again < once
+    assert [book.simulate(launch, state, clock).cycles for state in ("alone", "cold", "warm")] == [once, once, again]
+    (chase,) = book.add("pointer_chase", {"buffer_kib": 1024, "loads": 192})
+    alone, cold = (book.simulate(chase, state, clock).cycles for state in ("alone", "cold"))
+    assert cold < 0.7 * alone  # its preparation has walked the buffer before

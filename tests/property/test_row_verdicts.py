@@ -12,6 +12,7 @@ from gpusim.compare.counters import compare_counters, wrong_reason
 from gpusim.compare.error import Summary, Verdict
 from gpusim.compare.judge import ASSUMED_INTERVAL_PERCENT, KnownError, Tolerance, judge, measured_cycles
 from gpusim.compare.known_error import error_document, known_errors, write_document
+from gpusim.compare.stalls import stall_metrics, stall_split
 from gpusim.errors import UsageError
 from gpusim.silicon.row import Estimate, SiliconRow
 
@@ -107,6 +108,29 @@ def test_right_for_the_wrong_reason_is_a_finding() -> None:
     assert few.agrees
     (exact,) = compare_counters({"smsp__inst_executed.sum": 10}, {"smsp__inst_executed.sum": 11})
     assert not exact.agrees
+
+
+METRIC = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
+stall_counts = st.fixed_dictionaries({"selected": st.integers(1, 10**6)}, optional={r: st.integers(0, 10**6) for r in ("wait", "barrier")})
+
+
+@given(cycles, stall_counts, cycles, st.dictionaries(st.sampled_from(["wait", "barrier", "drain"]), st.floats(0, 50)))
+def test_a_gap_splits_over_stall_reasons_exactly_or_not_at_all(simulated, stalls, measured, ratios) -> None:
+    counters = {METRIC.format(reason): ratio for reason, ratio in ratios.items()}
+    split = stall_split(simulated, stalls, measured, counters)
+    needed = {r for r, n in stalls.items() if n >= 0.02 * sum(stalls.values())}
+    assert bool(split) == bool(ratios and needed <= {*ratios, "selected"})
+    if split:
+        assert sum(split.values()) == pytest.approx(simulated - measured, abs=1e-6 * (simulated + measured))
+
+
+def test_equal_waiting_leaves_only_the_difference_of_issuing() -> None:
+    stalls = {"selected": 100, "long_scoreboard": 300}
+    counters = {METRIC.format("long_scoreboard"): 3.0, METRIC.format("long_scoreboard_not_issued"): 9.0}
+    assert stall_metrics(stalls)[METRIC.format("long_scoreboard")] == 3.0
+    assert stall_split(1000, stalls, 800, counters) == {"selected": 50, "long_scoreboard": 150}
+    (difference,) = compare_counters(stall_metrics(stalls), counters)
+    assert difference.agrees and not compare_counters(stall_metrics(stalls), {METRIC.format("long_scoreboard"): 5.0})[0].agrees
 
 
 SAME, SLOWER = Verdict.SAME, Verdict.SLOWER
