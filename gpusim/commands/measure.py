@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import click
 
 from gpusim.commands.options import HELP, format_option
-from gpusim.errors import NoDataError, SiliconError, UsageError
+from gpusim.errors import NoDataError, SiliconError, ToolchainError, UsageError
 from gpusim.measure.builds import Compiler, Pack
 from gpusim.measure.cuda_driver import CudaDriver
 from gpusim.measure.driver import Driver
@@ -16,10 +20,16 @@ from gpusim.measure.passes import COLD, WARM
 from gpusim.measure.rounds import Precision
 from gpusim.measure.run import Options, Request, measure_cases
 from gpusim.measure.session import Recorder, Replay
+from gpusim.networks import pinned_suites
 from gpusim.report.tables import format_records
 from gpusim.silicon.row import SiliconRow
 from gpusim.silicon.rows import append_rows
-from gpusim.suite import parse_request
+from gpusim.suite import kernel_names, parse_request, shape_text
+
+try:
+    from gpusim.store import open_store
+except ImportError:  # a bare machine with a GPU: rows go into a file
+    open_store = None
 
 #: The GPU's result is not NumPy's.
 WRONG_RESULT = 1
@@ -27,7 +37,7 @@ _CACHES = {"cold": (COLD,), "warm": (WARM,), "both": (COLD, WARM)}
 
 
 @click.command(context_settings=HELP)
-@click.argument("kernels", nargs=-1, required=True, metavar="KERNEL...")
+@click.argument("kernels", nargs=-1, required=True, metavar="[SUITE|KERNEL[:SHAPE]]...")
 @click.option("--gpu", default="", metavar="NAME", help="Description whose machine axes are used.  [default: by the GPU's name]")
 @click.option("--device", default=0, show_default=True, type=click.IntRange(min=0), help="Which GPU of this machine.")
 @click.option("--small", is_flag=True, help="Start from each kernel's small shape instead of its default.")
@@ -51,6 +61,7 @@ _CACHES = {"cold": (COLD,), "warm": (WARM,), "both": (COLD, WARM)}
 )
 @click.option("--seed", default=0, show_default=True, help="Of the order in which the kernels take turns.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Append the rows to this file (JSON lines).")
+@click.option("--save", metavar="NAME", default="", help="Also keep the rows in the store, as a run of this name.")
 @click.option(
     "--record-session", type=click.Path(dir_okay=False, path_type=Path), help="Keep every call of the driver with its answer."
 )
@@ -76,12 +87,13 @@ def measure(
     precision: float,
     seed: int,
     output: Path | None,
+    save: str,
     record_session: Path | None,
     replay_session: Path | None,
     cubins: Path | None,
     form: str,
 ) -> int:
-    """Measure KERNEL[:axis=value,...] on the GPU of this machine: the very machine code that `gpusim simulate` runs.
+    """Measure KERNEL[:axis=value,...] or a suite on the GPU of this machine: the machine code that `gpusim simulate` runs.
 
     Each kernel's result is compared with NumPy first; one that computes wrongly has no time (exit code 1). Times are
     medians of interleaved runs, less that of an empty launch timed the same way, with the SM clock that was held. The
@@ -97,6 +109,7 @@ def measure(
     for path in (output, record_session):
         if path is not None and not path.resolve().parent.is_dir():
             raise UsageError(f"there is no folder {path.parent} to write {path.name} into")
+    kernels = _without_suites(kernels)
     requests = [Request(*parse_request(text), small=small) for text in kernels]
     caches = _CACHES[cache]
     builder = Compiler() if cubins is None else Pack(cubins)
@@ -111,13 +124,37 @@ def measure(
     def say(line: str) -> None:
         click.echo(line, err=True)
 
-    rows: list[SiliconRow] = []
+    with ExitStack() as stack:
+        kept = _open_run(save, stack) if save else None
+        rows: list[SiliconRow] = []
 
-    def keep(row: SiliconRow) -> None:
-        rows.append(row)
-        if output is not None:
-            append_rows(output, [row])
+        def keep(row: SiliconRow) -> None:
+            rows.append(row)
+            if output is not None:
+                append_rows(output, [row])
+            if kept is not None:
+                kept.add_measurements([row])
 
+        _measure(kernels, requests, options, method, device, small, record_session, replay_session, keep, say)
+    if not rows:
+        raise NoDataError("nothing was measured: give --budget more seconds")
+    click.echo(format_records([_record(row) for row in rows], form))
+    return WRONG_RESULT if any("wrong_result" in row.flags for row in rows) else 0
+
+
+def _measure(
+    kernels: Sequence[str],
+    requests: Sequence[Request],
+    options: Options,
+    method: str,
+    device: int,
+    small: bool,
+    record_session: Path | None,
+    replay_session: Path | None,
+    keep: Callable[[SiliconRow], None],
+    say: Callable[[str], None],
+) -> None:
+    """Measure by every method that was asked for; ``keep`` gets each row as it comes."""
     if method in ("auto", "events", "all"):
         driver = _open(device, record_session, replay_session)
         try:
@@ -133,10 +170,26 @@ def measure(
             if method != "auto":
                 raise
             say(f"no counters: {error}")
-    if not rows:
-        raise NoDataError("nothing was measured: give --budget more seconds")
-    click.echo(format_records([_record(row) for row in rows], form))
-    return WRONG_RESULT if any("wrong_result" in row.flags for row in rows) else 0
+
+
+def _without_suites(texts: Sequence[str]) -> list[str]:
+    """The requests with each pinned suite replaced by its points."""
+    suites = pinned_suites() if any(":" not in text for text in texts) else {}
+    found: list[str] = []
+    for text in texts:
+        if text in suites and text not in kernel_names():
+            found += [f"{name}:{shape_text(dict(shape))}" if shape else name for name, shape in suites[text]]
+        else:
+            found.append(text)
+    return found
+
+
+def _open_run(name: str, stack: ExitStack) -> Any:
+    """A run of the store that rows can be added to, closed by ``stack``."""
+    if open_store is None:
+        raise ToolchainError("--save needs sqlalchemy: pip install sqlalchemy, or keep the rows in a file with -o")
+    store = stack.enter_context(open_store())
+    return stack.enter_context(store.new_run(name=name, command="measure", arguments=sys.argv[1:]))
 
 
 def _open(device: int, record: Path | None, replay: Path | None) -> Driver:

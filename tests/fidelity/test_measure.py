@@ -28,6 +28,7 @@ from gpusim.measure.run import Options, Request, measure_cases
 from gpusim.measure.session import Replay
 from gpusim.silicon.imports import read_rows
 from gpusim.silicon.row import SiliconRow
+from gpusim.store import open_store
 from gpusim.suite import capture_case, make_case
 
 ROOT = Path(__file__).parents[2]
@@ -203,6 +204,17 @@ def test_the_command_says_that_a_result_is_wrong(tmp_path: Path, monkeypatch, ca
     assert cli.run(["measure", "saxpy:n=2000", "--method", "events", "--format", "json", "-o", str(rows)]) == 1
     assert json.loads(capsys.readouterr().out)[0]["flags"] == "wrong_result"
     assert read_rows(rows)[0].flags == ("wrong_result",)
+
+
+def test_the_command_measures_a_suite_and_keeps_the_run(tmp_path: Path, monkeypatch, capsys) -> None:
+    monkeypatch.setattr("gpusim.commands.measure.CudaDriver", lambda device: FakeGpu())
+    monkeypatch.setattr("gpusim.commands.measure.pinned_suites", lambda: {"two": [("saxpy", {"n": 1000}), ("saxpy", {"n": 2000})]})
+    monkeypatch.setenv("GPUSIM_STORE", str(tmp_path / "store.sqlite"))
+    assert cli.run(["measure", "two", "--method", "events", "--cache", "warm", "--save", "mine"]) == 0
+    with open_store() as store:
+        kept = store.load_run("mine").measurements
+    assert {(row.shape, row.cache) for row in kept} == {(f"n={n},block_threads=256", "warm") for n in (1000, 2000)}
+    assert "n=1000,block_threads=256" in capsys.readouterr().out
 
 
 def test_without_a_gpu_the_command_says_so(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from fake_gpu import FakeGpu
 from gpusim.errors import MeasurementFormatError, SiliconError
 from gpusim.gpus.load import load_gpu
 from gpusim.measure import builds
+from gpusim.silicon.recorded import load_recorded
 from gpusim.silicon.rows import append_rows, read_rows_file
 from gpusim.suite import complete_shape, shape_text
 
@@ -57,6 +58,7 @@ def test_the_suite_is_recorded_once_and_resumed(tool, tmp_path: Path, capsys) ->
     (entry,) = manifest["files"]
     assert entry["rows"] == len(rows) == 4 and entry["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
     assert (entry["gpu"], entry["methods"]) == (["h200"], ["events"])
+    assert load_recorded(tmp_path) == rows, "gpusim compare --against recorded reads what is written"
     before = path.read_bytes()
     assert run(tool, tmp_path) == 0 and path.read_bytes() == before, "nothing is measured twice"
 
