@@ -21,15 +21,20 @@ FOLDERS = ("core", "cudadrv", "cudapy", "doc_examples", "nocuda", "nrt")
 
 BEYOND = "the test reads or writes beyond its array, which a GPU does not notice and gpusim reports"
 CHILD = "the test starts a Python of its own, which has no GPU"
-MISSING = "the test needs a Python package that is no dependency of gpusim"
+OLD_PTX = "the test's PTX text is for sm_20, which a driver still compiles and nvJitLink does not"
+GRAPHS = "there are no CUDA graphs"
 #: Start of a test's id (behind PACKAGE) -> why it fails.
 REFUSED = {
+    "cudadrv.test_cuda_driver.TestAcceleratedArchitecture.test_device_arch_specific": BEYOND,
+    "cudadrv.test_cuda_driver.TestCudaDriver.test_cuda_core_graph_builder_launch_user_facing": GRAPHS,
+    "cudadrv.test_cuda_driver.TestCudaDriver.test_cuda_core_stream_operations": OLD_PTX,
+    "cudadrv.test_cuda_driver.TestCudaDriver.test_cuda_driver_basic": OLD_PTX,
+    "cudadrv.test_cuda_driver.TestCudaDriver.test_cuda_driver_occupancy": OLD_PTX,
+    "cudadrv.test_cuda_driver.TestCudaDriver.test_cuda_driver_stream_operations": OLD_PTX,
     "cudadrv.test_init.TestInit.test_init_failure_error": CHILD,
     "cudadrv.test_init.TestInit.test_init_failure_raising": CHILD,
     "cudapy.test_dispatcher.TestDispatcher.test_dispatcher_cpointer_arguments": BEYOND,
     "cudapy.test_localmem.TestCudaLocalMem.test_struct_model_type_arr": BEYOND,
-    "cudapy.test_cooperative_groups": MISSING,
-    "cudadrv.test_cuda_driver": MISSING,
 }
 #: Modules that are not run at all.
 LEFT_OUT = {
