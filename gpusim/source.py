@@ -8,7 +8,7 @@ knows no shape: it goes by its function's name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from gpusim.gpus.spec import GpuSpec
 from gpusim.store.hashes import trace_hash
 from gpusim.store.launch import SimulatedLaunch, launch_record
 from gpusim.suite import capture_case, complete_shape, make_case, parse_request, shape_text
+from gpusim.theory.bounds import lower_bounds
 from gpusim.trace.record import Trace
 from gpusim.user_kernels import is_reference
 
@@ -62,12 +63,18 @@ def open_source(
     )
 
 
+def least_cycles(traces: Sequence[Trace], index: int, spec: GpuSpec, *, warmed: bool) -> dict[str, float]:
+    """Lower bounds by unit of launch ``index`` of ``traces``; only a first launch that nothing has ``warmed`` must
+    read DRAM."""
+    return lower_bounds(traces[index], spec, cold=index == 0 and not warmed).cycles
+
+
 def launch_records(
-    result: Result, named: Sequence[NamedTrace], least_cycles: Iterable[dict[str, float]] = ()
+    result: Result, named: Sequence[NamedTrace], bounds: Sequence[dict[str, float]] | None = None
 ) -> list[SimulatedLaunch]:
     """What a store keeps of ``result``, the simulation of ``named`` in this order. Launches of equal names are
-    numbered on. ``least_cycles``: lower bounds, launch by launch."""
-    bounds = list(least_cycles) or [{}] * len(named)
+    numbered on. ``bounds``: lower bounds by unit, launch by launch."""
+    bounds = [{}] * len(named) if bounds is None else bounds
     seen: dict[tuple[str, str], int] = {}
     records = []
     for launch, what, least in zip(result.launches, named, bounds, strict=True):

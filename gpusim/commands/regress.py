@@ -17,6 +17,7 @@ from gpusim.regress.explain import sentence, with_steps
 from gpusim.regress.judge import judge
 from gpusim.regress.opening import DEFAULT_GPU, Machine, open_sides
 from gpusim.regress.outcome import Outcome, Thresholds
+from gpusim.regress.units import with_units
 from gpusim.report.junit import Case, junit_xml
 from gpusim.report.markdown import markdown_comment
 from gpusim.report.tables import format_records
@@ -94,7 +95,7 @@ def regress(
     outcomes = [o for o in judge(*sides, Thresholds(tolerance, tolerance_cycles)) if not kernels or o.kernel in kernels]
     if not outcomes:
         raise NoDataError(f"nothing to compare: {base} and {head} have no launch" + (" of that kernel" if kernels else ""))
-    outcomes = [with_steps(o, progress) if details or o.verdict in _DECIDED else o for o in outcomes]
+    outcomes = [with_units(with_steps(o, progress)) if details or o.verdict in _DECIDED else o for o in outcomes]
     _print(outcomes, form, details)
     explained = [o for o in outcomes if o.verdict in _DECIDED]
     if junit is not None:
@@ -130,6 +131,7 @@ def _tables(outcome: Outcome) -> list[tuple[str, list[dict]]]:
         ("cycles by stall reason", [r for r in records.stall_records(outcome) if r["cycles"]]),
         ("cycles by source line", records.line_table(outcome, MOST_ROWS)),
         ("cycles by instruction", records.instruction_records(outcome, MOST_ROWS)),
+        ("least cycles by unit", records.unit_records(outcome)),
         ("counters", records.counter_records(outcome, records.COUNTER_PERCENT, MOST_ROWS)),
     ]
     return [(heading, table) for heading, table in tables if table]

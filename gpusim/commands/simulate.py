@@ -23,6 +23,7 @@ from gpusim.report.saved import result_document, save_result
 from gpusim.report.tables import format_records
 from gpusim.report.timeline import write_timeline
 from gpusim.source import NamedTrace, launch_records, open_source
+from gpusim.source import least_cycles as bounds_of
 from gpusim.store import open_store
 from gpusim.store.run import checked_name
 from gpusim.trace.record import Trace
@@ -132,15 +133,17 @@ def simulate(
         save_result(result_document(result, least, explanation), save)
     _print(result, least if bounds or why else {}, shares, explanation, form)
     if save_run is not None:
-        _keep(save_run, result, named, simulation_request(sources, gpu, settings, warm, small))
+        _keep(save_run, result, named, bool(before), simulation_request(sources, gpu, settings, warm, small))
 
 
-def _keep(name: str, result: Result, timed: list[NamedTrace], request: dict[str, Any]) -> None:
+def _keep(name: str, result: Result, timed: list[NamedTrace], warmed: bool, request: dict[str, Any]) -> None:
     """Keep the run in the store, with what it takes to simulate it again."""
     arguments = [*request["sources"], "--gpu", request["gpu"], *(f"--set={text}" for text in request["settings"])]
+    traces = [launch.trace for launch in timed]
+    bounds = [bounds_of(traces, index, result.spec, warmed=warmed) for index in range(len(traces))]
     with open_store() as store, store.new_run(name, command="simulate", arguments=arguments) as run:
         run.add_gpu(result.spec)
-        run.add_launches(launch_records(result, timed))
+        run.add_launches(launch_records(result, timed, bounds))
         run.add_document(REQUEST, request)
     click.echo(f"kept as run {run.id}, {name}, in {store.name}", err=True)
 

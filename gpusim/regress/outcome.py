@@ -27,10 +27,19 @@ class Thresholds:
 
 
 @dataclass(frozen=True)
+class UnitChange:
+    """The least cycles that ``unit`` needs, old and new."""
+
+    unit: str
+    base: float
+    head: float
+
+
+@dataclass(frozen=True)
 class Outcome:
     """A launch in both runs, or in one (then ``base`` or ``head`` is None). ``kind``: simulated or measured; ``gpu``: one
     name, or ``OLD to NEW``; ``unit``: cycles or us. ``causes``: what is not the same on both sides (machine code, GPU, gpusim's model, launch).
-    ``attribution``, ``figures`` and ``steps`` say where the difference comes from; measurements have none."""
+    ``attribution``, ``figures``, ``steps`` and ``units`` say where the difference comes from; measurements have none."""
 
     kind: str
     kernel: str
@@ -47,6 +56,7 @@ class Outcome:
     attribution: Attribution | None = None
     figures: tuple[FigureChange, ...] = ()
     steps: tuple[Step, ...] = ()
+    units: tuple[UnitChange, ...] = ()
 
     @property
     def name(self) -> str:

@@ -138,6 +138,14 @@ def step_table(outcome: Outcome, most: int) -> list[dict[str, Any]]:
     return [{"changed": section, "figures": count, "cycles": "unknown"} for section, count in sections.items()]
 
 
+def unit_records(outcome: Outcome) -> list[dict[str, Any]]:
+    """Units whose least cycles differ."""
+    return [
+        {"unit": c.unit, "base_least_cycles": c.base, "head_least_cycles": c.head, "grown": c.head - c.base}
+        for c in outcome.units
+    ]
+
+
 def counter_records(outcome: Outcome, least_percent: float = 0.0, most: int | None = None) -> list[dict[str, Any]]:
     """Counters that moved, by how much of themselves."""
     if outcome.items is None:
@@ -164,6 +172,7 @@ def document(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
             "by_line": line_records(outcome),
             "by_instruction": instruction_records(outcome),
             "gpu_figures": step_records(outcome),
+            "by_unit": unit_records(outcome),
             "counters": counter_records(outcome),
         }
         for headline, outcome in zip(headline_records(outcomes), outcomes, strict=True)

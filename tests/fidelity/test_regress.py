@@ -105,6 +105,8 @@ def test_a_spilled_register_is_found_among_the_instructions(shell):
     spills = [term for term in added if term["head_sass"].partition(" ")[0].startswith(("STL", "LDL"))]
     assert spills and len(added) > 20
     assert any("local" in counter["counter"] for counter in outcome["counters"])
+    grown = {unit["unit"]: unit["grown"] for unit in outcome["by_unit"]}
+    assert grown["issue"] > 0 and grown["warp"] > 0, "every spill is an instruction more"
     in_flight = next(term["cycles"] for term in outcome["by_stall"] if term["stall"] == "warps in flight")
     total = outcome["head"] - outcome["base"]
     assert sum(term["cycles"] for term in outcome["by_instruction"]) + in_flight == total
@@ -125,6 +127,18 @@ def test_a_gpu_with_twice_the_l2_latency_is_named_by_its_figure(shell):
     assert max(figures.values(), key=lambda figure: figure["cycles"]) is figures["l2.hit_latency_ns"]
     assert "l2.hit_latency_ns" in outcome["sentence"]
     assert outcome["by_stall"][0]["stall"] == "long_scoreboard"
+    assert not outcome["by_unit"], "a latency is no unit's demand"
+
+
+def test_a_gpu_with_half_the_dram_bandwidth_has_its_unit_named(shell):
+    code, _, err = shell("simulate", "saxpy:n=300000", "--save-run", "full")
+    assert code == 0, err
+    code, out, err = shell("regress", "full", "now", "--head-set", "dram.peak_bytes_per_ns=2400", "--format", "json")
+    assert code == 1, err
+    (outcome,) = json.loads(out)
+    assert [figure["changed"] for figure in outcome["gpu_figures"]] == ["dram.peak_bytes_per_ns"]
+    (unit,) = outcome["by_unit"]
+    assert unit["unit"] == "dram" and unit["head_least_cycles"] == pytest.approx(2 * unit["base_least_cycles"])
 
 
 def test_a_kept_run_against_now_is_silent(shell):
