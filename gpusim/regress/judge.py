@@ -1,7 +1,7 @@
 """Old against new: pairs of launches, a verdict on each, and why.
 
-Mental model: launches pair by kernel, shape and index (traces of two folders by file name; two single kernels by
-position). A simulation repeats exactly, so a difference is real; whether it matters is the threshold's question: it
+Mental model: launches pair by kernel, shape and index (traces of two folders by file name or number; two
+single kernels by position). A simulation repeats exactly, so a difference is real; whether it matters is the threshold's question: it
 must exceed a share of the old cycles and a number of cycles, both (of the time, where the clocks differ). AMBIGUOUS is a pair of launches that do not visibly
 do the same work (or measurements that do not settle the question: :mod:`gpusim.regress.measured`). A launch that only
 one side has is NO-DATA.
@@ -9,6 +9,7 @@ one side has is NO-DATA.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from gpusim.compare.error import Verdict
@@ -18,6 +19,7 @@ from gpusim.regress.measured import judge_rows
 from gpusim.regress.outcome import SIMULATED, Outcome, Thresholds, against
 from gpusim.regress.side import Item, Side
 
+_NUMBER = re.compile(r"\d+(?=\.)")
 
 def judge(base: Side, head: Side, thresholds: Thresholds) -> list[Outcome]:
     """An outcome for each launch of either side, in the order of ``base``, then what only ``head`` has."""
@@ -28,15 +30,19 @@ def judge(base: Side, head: Side, thresholds: Thresholds) -> list[Outcome]:
 def pair_items(base: Side, head: Side) -> list[tuple[Item | None, Item | None]]:
     """Launches of both sides that belong together."""
 
-    def key(item: Item) -> tuple:
-        return (item.file,) if base.folder and head.folder else item.key
-
-    old, new = ({key(item): item for item in side.items} for side in (base, head))
-    shared = old.keys() & new.keys()
-    if not shared and len(base.items) == len(head.items):
+    folders = base.folder and head.folder
+    old, new = ({(item.file,) if folders else item.key: item for item in side.items} for side in (base, head))
+    if not old.keys() & new.keys() and len(base.items) == len(head.items):
         return list(zip(base.items, head.items, strict=True))
-    pairs: list[tuple[Item | None, Item | None]] = [(item, new.get(name)) for name, item in old.items()]
-    return pairs + [(None, item) for name, item in new.items() if name not in shared]
+    found = {name: new.pop(name, None) for name in old}
+    if folders:  # a program's traces are numbered: a kernel that was renamed keeps its number
+        numbered = {_NUMBER.match(item.file)[0]: name for name, item in new.items() if _NUMBER.match(item.file)}
+        for name, item in old.items():
+            number = _NUMBER.match(item.file)
+            if found[name] is None and number and number[0] in numbered:
+                found[name] = new.pop(numbered.pop(number[0]))
+    pairs: list[tuple[Item | None, Item | None]] = [(item, found[name]) for name, item in old.items()]
+    return pairs + [(None, item) for item in new.values()]
 
 
 def _simulated(pair: tuple[Item | None, Item | None], thresholds: Thresholds) -> Outcome:
@@ -56,6 +62,8 @@ def _simulated(pair: tuple[Item | None, Item | None], thresholds: Thresholds) ->
     else:
         before, after = old.record.time_us, new.record.time_us
     verdict, reason = against(before, after, thresholds, unit)
+    if (old.record.kernel, old.record.shape) != (new.record.kernel, new.record.shape):
+        reason += f", BASE is {':'.join(filter(None, (old.record.kernel, old.record.shape)))}"
     other_work = _other_work(old, new)
     if other_work and verdict != Verdict.SAME:
         verdict, reason = Verdict.AMBIGUOUS, f"{reason}, but {other_work}"

@@ -19,7 +19,7 @@ from gpusim.regress import align as align_module
 from gpusim.regress.align import Change, align, normal
 from gpusim.regress.attribution import apportion, attribute
 from gpusim.regress.explain import sentence
-from gpusim.regress.judge import judge
+from gpusim.regress.judge import judge, pair_items
 from gpusim.regress.machine import _with, differing
 from gpusim.regress.outcome import Thresholds
 from gpusim.regress.side import Item, Side
@@ -130,6 +130,22 @@ def test_a_verdict_says_the_same_both_ways_round(before, after, percent, cycles)
     if Verdict.SAME not in (there.verdict, back.verdict):  # a share of the smaller is less than of the larger
         assert back.verdict == MIRRORED[there.verdict]
     assert (there.verdict == Verdict.SAME) == (abs(after - before) <= max(percent * before / 100, cycles))
+
+
+def test_a_kernel_renamed_between_two_folders_keeps_its_number():
+    def folder(*files: str) -> Side:
+        items = [Item(SimulatedLaunch(file.split(".")[1], "g", 100, 1e9), file) for file in files]
+        return Side("", tuple(items), folder=True)
+
+    base, head = folder("1.a.trace", "2.b.trace", "3.c.trace"), folder("1.a.trace", "2.bb.trace", "4.d.trace")
+    outcomes = judge(base, head, Thresholds())
+    assert [(o.kernel, o.verdict) for o in outcomes] == [
+        ("a", Verdict.SAME), ("bb", Verdict.SAME), ("c", Verdict.NO_DATA), ("d", Verdict.NO_DATA),
+    ]  # fmt: skip
+    assert "BASE is b" in outcomes[1].reason
+    assert [pair for pair in pair_items(head, base) if None not in pair] == [
+        (b, a) for a, b in zip(base.items[:2], head.items[:2], strict=True)
+    ]
 
 
 def test_launches_at_different_clocks_are_judged_by_time():
