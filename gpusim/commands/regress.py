@@ -63,8 +63,8 @@ def regress(
     """Compare HEAD with BASE and say where the difference comes from.
 
     Each is a run kept with --save-run (its name or number), a result file of simulate --save, a trace, a
-    folder of traces, or a kernel of the suite as NAME[:axis=value,...]; `now` simulates the other side's run
-    again. So an old kernel build is laid beside a new one, an old GPU description beside a new one, and an
+    folder of traces, a kernel of the suite as NAME[:axis=value,...], or a case in a file of your own as
+    FILE.py:FUNCTION[:parameter=value,...]; `now` simulates the other side's run again. So an old kernel build is laid beside a new one, an old GPU description beside a new one, and an
     older gpusim beside this one.
 
     Cycles of the difference are split over stall reasons, source lines and instructions (aligned between the
@@ -78,6 +78,7 @@ def regress(
       gpusim simulate softmax gelu --save-run before
       gpusim regress before now
       gpusim regress old.trace new.trace --gpu a100_80gb
+      gpusim regress old/kernel.py:case new/kernel.py:case
       gpusim regress traces/main traces/branch --junit regress.xml --markdown comment.md
       gpusim regress saxpy saxpy --gpu h200 --head-set l2.hit_latency_ns=200
       gpusim regress transpose transpose --base-gpu a100_80gb --head-gpu h200

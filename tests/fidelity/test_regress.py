@@ -112,6 +112,32 @@ def test_a_spilled_register_is_found_among_the_instructions(shell):
     assert sum(term["cycles"] for term in outcome["by_instruction"]) + in_flight == total
 
 
+USERS_FILE = """
+import numpy as np
+from numba import cuda
+
+@cuda.jit
+def scale(x):
+    i = cuda.grid(1)
+    if i < x.size:
+        x[i] = {expression}
+
+def case(n=2000):
+    return scale, -(-n // 128), 128, (np.ones(n, np.float32),)
+"""
+
+
+def test_two_versions_of_a_users_file_are_compared(shell, tmp_path):
+    for name, expression in (("old", "x[i] * 3"), ("new", "3 / (x[i] + 2)")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "mine.py").write_text(USERS_FILE.format(expression=expression))
+    code, out, err = shell("regress", "old/mine.py:case", "new/mine.py:case", "--format", "json")
+    assert code == 1, err
+    (outcome,) = json.loads(out)
+    assert "machine code" in outcome["changed"] and outcome["by_line"][0]["code"].startswith("x[i] = ")
+    assert outcome["by_line"][0]["changed_instructions"] > 3
+
+
 def test_a_gpu_with_twice_the_l2_latency_is_named_by_its_figure(shell):
     """With two other figures changed that this kernel does not feel as much; the figures add up to the difference."""
     code, out, err = shell(
