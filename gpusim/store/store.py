@@ -24,7 +24,7 @@ from sqlalchemy import Connection, delete, func, select, text
 from sqlalchemy.dialects import postgresql, sqlite
 
 from gpusim import __version__
-from gpusim.errors import StoreError, UnknownRunError
+from gpusim.errors import GpusimError, StoreError, UnknownRunError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.silicon.row import SiliconRow
 from gpusim.store.connection import may_write, open_engine, transaction, translating
@@ -99,7 +99,7 @@ class RunWriter:
         if kind is None:
             self.finish()
         else:
-            with contextlib.suppress(StoreError):  # what made the run fail is the news
+            with contextlib.suppress(GpusimError):  # what made the run fail is the news
                 self.finish(FAILED)
 
 
