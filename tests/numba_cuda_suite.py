@@ -1,8 +1,8 @@
 """Runs numba-cuda's own installed test modules and writes each test's outcome: started by ``gpusim run``.
 
-    gpusim run tests/numba_cuda_suite.py OUTCOMES.json MODULE...
+    gpusim run tests/numba_cuda_suite.py OUTCOMES.json MODULE... [without TEST...]
 
-OUTCOMES.json: test id -> [outcome, reason], outcome one of passed, skipped, failed.
+OUTCOMES.json: test id -> [outcome, reason], outcome one of passed, skipped, failed. Tests named behind ``without`` are not run.
 """
 
 from __future__ import annotations
@@ -83,15 +83,30 @@ def run_child(folder: str, arguments: list[str]) -> None:
     os.execv(sys.executable, [sys.executable, *arguments])
 
 
+def chosen(names: list[str], without: list[str]) -> unittest.TestSuite:
+    """The tests of the modules ``names``, except those of the ids ``without``."""
+    suite, todo = unittest.TestSuite(), [unittest.defaultTestLoader.loadTestsFromNames(names)]
+    while todo:
+        for item in todo.pop(0):
+            if isinstance(item, unittest.TestSuite):
+                todo.append(item)
+            elif item.id() not in without:
+                suite.addTest(item)
+    return suite
+
+
 def main() -> None:
     if sys.argv[1] == "--child":
         run_child(sys.argv[2], sys.argv[3:])
-    path, names = Path(sys.argv[1]), sys.argv[2:]
+    path, names, without = Path(sys.argv[1]), sys.argv[2:], []
+    if "without" in names:
+        without = names[names.index("without") + 1 :]
+        names = names[: names.index("without")]
     warnings.simplefilter("ignore")
     outcomes = Outcomes()
     with tempfile.TemporaryDirectory(prefix="gpusim-") as folder:
         give_children_a_device(folder)
-        unittest.defaultTestLoader.loadTestsFromNames(names).run(outcomes)
+        chosen(names, without).run(outcomes)
     path.write_text(json.dumps(outcomes.of, indent=1))
 
 
