@@ -122,10 +122,10 @@ def build(
 
 
 def small_gpu(sm_count: int = 3, **changes: object) -> GpuSpec:
-    """An H200 with few SMs and no launch overhead. ``changes`` are sections' fields as ``l1__ways=2``, or a
+    """An H200 with few SMs, no launch overhead and no TLB misses. ``changes`` are sections' fields as ``l1__ways=2``, or a
     pipe's as ``fma__interval_cycles=2``."""
     spec = load_gpu("h200")
-    sections: dict[str, dict] = {"launch": {"start_cycles": 200, "end_cycles": 0}}
+    sections: dict[str, dict] = {"launch": {"start_cycles": 200, "end_cycles": 0}, "tlb": {"miss_ns": 0.0}}
     pipes = dict(spec.pipes)
     for name, value in changes.items():
         section, key = name.split("__", 1)

@@ -17,6 +17,7 @@ def small_gpu(**changes) -> GpuSpec:
     """Two partitions of two slices of four sets of two ways; keys are ``section__field``."""
     base = load_gpu("a100_80gb")
     sections = {
+        "tlb": {"entries": 4, "ways": 2, "page_bytes": 4096, "miss_ns": 0.0},  # off unless a test asks for it
         "crossbar": {"request_latency_ns": 20.0, "response_latency_ns": 30.0},
         "l2": {
             "slices": 4,

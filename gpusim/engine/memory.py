@@ -21,6 +21,7 @@ from gpusim.model.l2_tags import make_tags
 from gpusim.model.l2_traffic import ROOM_OF_SLICE_0
 from gpusim.model.l2_warm import warm_lines
 from gpusim.model.messages import DRAM_REQUEST, DRAM_RESPONSE, NEVER, REQUEST, RESPONSE, WRITE
+from gpusim.model.tlb import make_pages, page_shift
 
 #: What one request may cause at most: nodes that it holds, DRAM messages on its way.
 _NODES_PER_REQUEST = 2
@@ -82,9 +83,12 @@ class L2Part:
             to_dram=ticks(spec, spec.dram.miss_latency_ns * _WAY_SHARE),
             atomic=ticks(spec, chip.atomic_interval_ns),
             retry=16 * max(1, ticks(spec, chip.tag_interval_ns)),
+            page_shift=page_shift(spec.tlb),
+            tlb_miss=ticks(spec, spec.tlb.miss_ns),
         )
         self._state = l2_state.L2State(
             tags=make_tags(chip.slices * sets * chip.ways, sectors),
+            pages=make_pages(spec.tlb, spec.sm_count),
             costs=np.array(
                 [
                     port_ticks(rate)
@@ -232,6 +236,7 @@ class L2Part:
             "lts__t_sectors_lookup_miss.sum": int(c[l2_state.MISS_SECTORS]),
             "l2__partition_link_sectors.sum": int(c[l2_state.FAR_SECTORS]),
             "l2__evicted_dirty_sectors.sum": int(c[l2_state.EVICTED_SECTORS]),
+            "tlb__misses.sum": int(c[l2_state.TLB_MISSES]),
             "l2__set_stalls.sum": int(c[l2_state.SET_STALLS]),
             "l2__write_stalls.sum": int(c[l2_state.WRITE_STALLS]),
             "l2__slice_busy_ticks.sum": int(c[l2_state.BUSY_TICKS]),

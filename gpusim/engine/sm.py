@@ -33,6 +33,7 @@ from gpusim.gpus.spec import GpuSpec
 from gpusim.model import counters as count
 from gpusim.model import timing as at
 from gpusim.model.arrivals import TAG_BITS, push
+from gpusim.model.cache import sets_in
 from gpusim.model.coalescer import LINE_COLUMNS
 from gpusim.model.compiled import compiled
 from gpusim.model.dispatch import Occupancy
@@ -200,7 +201,7 @@ class SmGroup:
         """Load a program into an idle group; ``keep_l1`` leaves the L1 as it is (it is emptied at a
         kernel's start)."""
         spec, timing = self.spec, self.state.timing
-        sets = occupancy.l1_bytes // spec.l1.line_bytes // spec.l1.ways
+        sets = sets_in(spec.l1, occupancy.l1_bytes)
         if not keep_l1 or timing[at.L1_SETS] != sets:
             self.state.l1[:] = 0
         timing[at.L1_SETS] = sets

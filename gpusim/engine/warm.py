@@ -109,7 +109,7 @@ def warm_machine(trace: Trace, spec: GpuSpec, groups: list[SmGroup], l2: L2Part,
     timing = at.sm_timing(spec)
     timing[at.SHARED_WINDOW] = launch.shared_window >> 24 if launch.shared_window else -1
     timing[at.LOCAL_WINDOW] = launch.local_window >> 24 if launch.local_window else -1
-    sets = l1_bytes // spec.l1.line_bytes // spec.l1.ways
+    sets = cache.sets_in(spec.l1, l1_bytes)
     for group in groups:
         if group.state.timing[at.L1_SETS] != sets:
             group.state.l1[:] = 0

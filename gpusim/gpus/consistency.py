@@ -15,6 +15,7 @@ _MAX_SMS = 4096
 _MAX_SECTORS = 8
 _MAX_WARPS = 1024
 _MAX_CACHE_LINES = 1 << 26
+_MAX_TLB_ENTRIES = 1 << 16
 
 
 def check_consistency(spec: GpuSpec, where: str) -> None:
@@ -71,6 +72,14 @@ def check_consistency(spec: GpuSpec, where: str) -> None:
         )
     require(l1.line_bytes == l2.line_bytes, "l2.line_bytes", "differs from l1.line_bytes")
     require(l1.sector_bytes == l2.sector_bytes, "l2.sector_bytes", "differs from l1.sector_bytes")
+    tlb = spec.tlb
+    require(tlb.entries <= _MAX_TLB_ENTRIES, "tlb.entries", f"are above {_MAX_TLB_ENTRIES}")
+    require(tlb.entries % tlb.ways == 0, "tlb.ways", "do not divide tlb.entries")
+    require(
+        tlb.page_bytes & (tlb.page_bytes - 1) == 0 and tlb.page_bytes >= 4096,
+        "tlb.page_bytes",
+        "must be a power of two from 4096 on",
+    )
     require(l2.partitions in (1, 2), "l2.partitions", "must be 1 or 2")
     require(l2.slices <= 1024, "l2.slices", "is above 1024")
     require(l2.slices % l2.partitions == 0, "l2.slices", "do not divide over l2.partitions")

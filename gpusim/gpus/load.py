@@ -245,7 +245,7 @@ def checked(where: str, key: str, hint: object, value: object) -> object:
 
 def _may_be_zero(key: str) -> bool:
     """Latencies and what is set aside may be nothing; sizes, counts, rates and intervals may not."""
-    if key.endswith("_reserved_bytes"):
+    if key.endswith("reserved_bytes"):
         return True
     return key.endswith(("_cycles", "_ns")) and "interval" not in key and "per_ns" not in key
 

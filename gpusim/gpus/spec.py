@@ -105,6 +105,7 @@ class L1Spec:
     ``miss_entries``: outstanding 128-byte line requests of loads that an SM can hold;
     ``store_entries``: the same for writes. ``bank_conflicts`` is true of every GPU; a what-if may set it
     false, and every access takes the least passes over the banks that its bytes need.
+    ``reserved_bytes`` of what the shared carve-out leaves hold no lines (at most half of it).
     """
 
     total_bytes: int
@@ -127,6 +128,7 @@ class L1Spec:
     store_bytes_per_cycle: int  # SM output port of the crossbar
     store_entries: int = 64  # writes and reductions of an SM that may be unacknowledged
     bank_conflicts: bool = True
+    reserved_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -135,6 +137,17 @@ class CrossbarSpec:
 
     request_latency_ns: float
     response_latency_ns: float
+
+
+@dataclass(frozen=True)
+class TlbSpec:
+    """Translation of addresses on the way from an SM to L2: each SM remembers ``entries`` pages of
+    ``page_bytes``, ``ways`` a set; a request to another page comes ``miss_ns`` later, and delays no other."""
+
+    entries: int
+    ways: int
+    page_bytes: int
+    miss_ns: float
 
 
 @dataclass(frozen=True)
@@ -215,6 +228,7 @@ class GpuSpec:
     instruction_cache: InstructionCacheSpec
     l1: L1Spec
     crossbar: CrossbarSpec
+    tlb: TlbSpec
     l2: L2Spec
     dram: DramSpec
     launch: LaunchSpec

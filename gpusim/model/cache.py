@@ -6,25 +6,36 @@ line that is there and never bring one in.
 
 ``sets_of`` is int64[sms, sets, 2 * ways]: first the ways' entries, ``(line number + 1) << 4 | sectors held``
 (0 = empty), then the cycle of each way's last touch; four ways fill one cache line of the host. The
-number of sets in use is the launch's: shared memory takes the rest of the array.
+number of sets in use is the launch's (:func:`sets_in`): shared memory takes the rest of the array.
 """
 
 from __future__ import annotations
 
+from gpusim.gpus.spec import L1Spec
 from gpusim.model.compiled import compiled
 
 LINE_SHIFT = 7
 SECTOR_BITS = 4
 SECTORS = (1 << SECTOR_BITS) - 1
-#: Consecutive runs of ``sets`` lines are rotated against each other by so many sets, so that a large
+#: Two neighbouring lines lie in the same set. With four ways a buffer that outgrows the cache then loses six
+#: lines for each two that it has too many, and all of them at 1.5 times the capacity, as the pointer chases of
+#: A100 (149 to 223 KiB) and GH200 (213 to 320 KiB) do.
+INDEX_SHIFT = LINE_SHIFT + 1
+#: Consecutive runs of ``sets`` pairs are rotated against each other by so many sets, so that a large
 #: power-of-two stride does not fall on one set; a contiguous buffer still fills all sets evenly.
-ROTATION = 7
+ROTATION = 1
+
+
+def sets_in(l1: L1Spec, l1_bytes: int) -> int:
+    """Sets of the cache when the shared carve-out leaves ``l1_bytes``: less what the SM keeps for itself, though
+    at least half of it."""
+    return max(l1_bytes - l1.reserved_bytes, l1_bytes // 2) // l1.line_bytes // l1.ways
 
 
 @compiled
 def set_of(address, sets):
     """Set of the line at byte ``address``."""
-    number = address >> LINE_SHIFT
+    number = address >> INDEX_SHIFT
     return (number + (number // sets) * ROTATION) % sets
 
 

@@ -23,7 +23,6 @@ from gpusim.model.crossbar import partition_of_sm
 from gpusim.model.event_heap import pop, time_of
 from gpusim.model.l2_state import (
     ARRIVED,
-    ATOMIC_SECTORS,
     BYTES,
     DRAM_REQUESTS,
     EVICTED_SECTORS,
@@ -43,11 +42,7 @@ from gpusim.model.l2_state import (
     NEXT,
     NODE_COLUMNS,
     OPERATIONS,
-    OUTSTANDING,
     READ_COST,
-    READ_SECTORS,
-    REDUCTION_SECTORS,
-    REQUESTS,
     RESPONSES,
     SECTORS,
     SET,
@@ -55,12 +50,11 @@ from gpusim.model.l2_state import (
     SLOT,
     SM,
     STAGE,
-    TAG,
+    TRANSLATED,
     UNIT_FREE,
     USES,
     WRITE_COST,
     WRITE_ROOM,
-    WRITE_SECTORS,
     WRITE_STALLS,
     L2Rates,
     L2State,
@@ -68,7 +62,6 @@ from gpusim.model.l2_state import (
     drop_node,
     first_slot,
     new_node,
-    place,
     schedule,
     spoil_copies,
     unblock,
@@ -91,11 +84,13 @@ from gpusim.model.l2_tags import (
 from gpusim.model.l2_traffic import (
     NOBODY,
     ROOM_OF_SLICE_0,
+    admit,
     ask_dram,
     cross,
     look_up,
     look_up_and_move,
     move,
+    page_known,
     respond,
 )
 from gpusim.model.messages import ATOMIC, NEVER, READ, REDUCTION, WRITE
@@ -344,31 +339,22 @@ def fill(p: L2Rates, s: L2State, time: int, slot: int, sectors: int) -> None:
 @inner
 def _accept(p: L2Rates, s: L2State, time: int, request: np.void) -> None:
     """A request from an SM at its near slice's input."""
-    node = new_node(s)
-    kind, sectors = np.int64(request["kind"]), np.int64(request["sectors"])
-    near = partition_of_sm(np.int64(request["sm"]), p.partitions)
-    place(p, s, node, np.int64(request["line"]) // p.line_bytes, near)
-    s.nodes[node, SM] = request["sm"]
-    s.nodes[node, TAG] = request["tag"]
-    s.nodes[node, KIND] = kind
-    s.nodes[node, SECTORS] = sectors
-    s.nodes[node, BYTES] = request["bytes"]
-    s.nodes[node, OPERATIONS] = request["operations"]
-    s.nodes[node, STAGE] = ARRIVED
-    s.scalars[REQUESTS] += 1
-    s.scalars[OUTSTANDING] += 1
-    count = popcount(sectors)
-    if kind == READ:
-        s.scalars[READ_SECTORS] += count
-        _read(p, s, time, node)
-        return
-    if kind == WRITE:
-        s.scalars[WRITE_SECTORS] += count
-    elif kind == ATOMIC:
-        s.scalars[ATOMIC_SECTORS] += count
+    node = admit(p, s, request)
+    if page_known(p, s, node):
+        _begin(p, s, time, node)
     else:
-        s.scalars[REDUCTION_SECTORS] += count
-    _to_home(p, s, time, node)
+        s.nodes[node, STAGE] = TRANSLATED
+        schedule(s, time + p.tlb_miss, node)
+
+
+@inner
+def _begin(p: L2Rates, s: L2State, time: int, node: int) -> None:
+    """A request whose address is known comes to its near slice."""
+    s.nodes[node, STAGE] = ARRIVED
+    if s.nodes[node, KIND] == READ:
+        _read(p, s, time, node)
+    else:
+        _to_home(p, s, time, node)
 
 
 @inner
@@ -377,6 +363,8 @@ def _resume(p: L2Rates, s: L2State, time: int, node: int) -> None:
     stage = s.nodes[node, STAGE]
     if stage == ARRIVED:
         _read(p, s, time, node)
+    elif stage == TRANSLATED:
+        _begin(p, s, time, node)
     elif stage == FAR_READ:
         _far_read(p, s, time, node)
     elif stage == FAR_WRITE:

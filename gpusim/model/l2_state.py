@@ -38,7 +38,7 @@ from gpusim.model.prefetch import prefetch
 NODE_COLUMNS = 14
 
 # Stages: where in its life a node is when its event comes up.
-ARRIVED, FAR_READ, FAR_WRITE, FAR_ATOMIC, NEAR_FILL = range(5)
+ARRIVED, FAR_READ, FAR_WRITE, FAR_ATOMIC, NEAR_FILL, TRANSLATED = range(6)
 
 # Scalars of the state.
 FREE_NODE, HEAP_SIZE, BIRTHS, LAST_TICK, RESPONSES, DRAM_REQUESTS, OUTSTANDING, USES = range(8)
@@ -57,10 +57,12 @@ FREE_NODE, HEAP_SIZE, BIRTHS, LAST_TICK, RESPONSES, DRAM_REQUESTS, OUTSTANDING, 
     WRITE_STALLS,
     BUSY_TICKS,
     EVICTED_SECTORS,
-) = range(8, 20)
+    TLB_MISSES,
+    TRANSLATIONS,  # warming ones too: the clock of the TLBs
+) = range(8, 22)
 #: Nodes that have ever been taken: the free list begins empty, so that only nodes in use are ever touched.
-NODES_USED = 20
-SCALARS = 21
+NODES_USED = 22
+SCALARS = 23
 
 # Columns of a slice's servers: the tick at which each is free, and who waits for what.
 (
@@ -100,12 +102,15 @@ class L2Rates(NamedTuple):
     to_dram: int  # slice to channel
     atomic: int  # one operation on one word
     retry: int  # a set whose every way waits is tried again after
+    page_shift: int  # log2 of a page's bytes
+    tlb_miss: int  # added to a request whose page the SM does not remember; 0 = no TLB
 
 
 class L2State(NamedTuple):
     """Everything that changes: tags, the slices' servers, nodes and events, outgoing messages."""
 
     tags: Tags
+    pages: np.ndarray  # int64[sms, sets, 2 * ways], see gpusim.model.tlb
     costs: np.ndarray  # int64[3, sectors + 1]
     servers: np.ndarray  # int64[slices, SERVERS]: partition-major
     nodes: np.ndarray  # int64[n, NODE_COLUMNS]

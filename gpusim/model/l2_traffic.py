@@ -1,39 +1,95 @@
-"""What leaves an L2 slice, and what its stages cost: answers, DRAM requests, lookups, data, the link.
+"""What enters and leaves an L2 slice, and what its stages cost: answers, DRAM requests, lookups, data, the link.
 
 Mental model: each function books one resource in the order in which it is called (a tag stage, a data
-port, a lane of the link) or writes one outgoing message; it decides nothing. The decisions are in
-:mod:`gpusim.model.l2`.
+port, a lane of the link), notes one incoming message or writes one outgoing; it decides nothing. The
+decisions are in :mod:`gpusim.model.l2`.
 """
 
 from __future__ import annotations
 
+import numpy as np
+
 from gpusim.model.address_hash import channel_of
 from gpusim.model.compiled import inner
+from gpusim.model.crossbar import partition_of_sm
 from gpusim.model.l2_state import (
+    ATOMIC_SECTORS,
     BIRTHS,
     BUSY_TICKS,
+    BYTES,
     DRAM_REQUESTS,
     FAR_SECTORS,
     KIND,
     LANE_COST,
     LANE_FREE,
+    LINE,
+    OPERATIONS,
     OUTSTANDING,
     PORT_FREE,
+    READ_SECTORS,
+    REDUCTION_SECTORS,
+    REQUESTS,
     RESPONSES,
     SECTORS,
     SM,
     TAG,
     TAG_FREE,
+    TLB_MISSES,
+    TRANSLATIONS,
+    WRITE_SECTORS,
     L2Rates,
     L2State,
+    new_node,
+    place,
 )
-from gpusim.model.messages import READ, WRITE
+from gpusim.model.messages import ATOMIC, READ, WRITE
 from gpusim.model.sector_mask import popcount
+from gpusim.model.tlb import translate
 
 #: Handles of DRAM requests that are no slot: data that nobody waits for, and (downwards, one a
 #: slice) the room of a slice's write.
 NOBODY = -1
 ROOM_OF_SLICE_0 = -2
+
+
+@inner
+def admit(p: L2Rates, s: L2State, request: np.void) -> int:
+    """Note and count a request that has come in; its node."""
+    node = new_node(s)
+    kind, sectors = np.int64(request["kind"]), np.int64(request["sectors"])
+    near = partition_of_sm(np.int64(request["sm"]), p.partitions)
+    place(p, s, node, np.int64(request["line"]) // p.line_bytes, near)
+    s.nodes[node, SM] = request["sm"]
+    s.nodes[node, TAG] = request["tag"]
+    s.nodes[node, KIND] = kind
+    s.nodes[node, SECTORS] = sectors
+    s.nodes[node, BYTES] = request["bytes"]
+    s.nodes[node, OPERATIONS] = request["operations"]
+    s.scalars[REQUESTS] += 1
+    s.scalars[OUTSTANDING] += 1
+    count = popcount(sectors)
+    if kind == READ:
+        s.scalars[READ_SECTORS] += count
+    elif kind == WRITE:
+        s.scalars[WRITE_SECTORS] += count
+    elif kind == ATOMIC:
+        s.scalars[ATOMIC_SECTORS] += count
+    else:
+        s.scalars[REDUCTION_SECTORS] += count
+    return node
+
+
+@inner
+def page_known(p: L2Rates, s: L2State, node: int) -> bool:
+    """Whether the SM of the node's request remembers its page; it does from now on."""
+    if p.tlb_miss == 0:
+        return True
+    s.scalars[TRANSLATIONS] += 1
+    address = s.nodes[node, LINE] * p.line_bytes
+    if translate(s.pages, s.nodes[node, SM], address, p.page_shift, s.scalars[TRANSLATIONS]):
+        return True
+    s.scalars[TLB_MISSES] += 1
+    return False
 
 
 @inner

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusim.model.compiled import compiled, inner
 from gpusim.model.address_hash import set_of, slice_of
 from gpusim.model.compiled import compiled, inner
 from gpusim.model.crossbar import partition_of_sm
-from gpusim.model.l2_state import USES, L2Rates, L2State, first_slot, spoil_copies
+from gpusim.model.l2_state import TRANSLATIONS, USES, L2Rates, L2State, first_slot, spoil_copies
 from gpusim.model.l2_tags import DIRTY, HELD, NO_SLOT, VALID, find, install, touch, victim
+from gpusim.model.tlb import translate
 
 
 @inner
@@ -64,6 +64,9 @@ def warm_lines(
     for i in range(len(addresses)):
         line = np.int64(addresses[i]) // p.line_bytes
         wanted = np.int64(sectors[i])
+        if p.tlb_miss:
+            s.scalars[TRANSLATIONS] += 1
+            translate(s.pages, np.int64(sms[i]), np.int64(addresses[i]), p.page_shift, s.scalars[TRANSLATIONS])
         home = slice_of(line, p.slices)
         local = home // p.partitions
         home = (home - local * p.partitions) * p.slices_per_partition + local

@@ -72,7 +72,7 @@ def _l2_latency(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
         response_latency_ns=min(gpu.crossbar.response_latency_ns, way_ns),
     )
     l2 = replace(gpu.l2, hit_latency_ns=0.0, far_hit_extra_ns=0.0, far_miss_extra_ns=0.0)
-    return replace(gpu, crossbar=crossbar, l2=l2)
+    return replace(gpu, crossbar=crossbar, tlb=replace(gpu.tlb, miss_ns=0.0), l2=l2)
 
 
 def _l2_bandwidth(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
@@ -181,7 +181,7 @@ EXPERIMENTS = (
     Experiment("DRAM latency", f"{4 * SHORTEST_CYCLES} cycles in all", _counts(_DRAM[0]), _dram_latency),
     Experiment("L2 bandwidth", "infinite, partition link too", _counts("lts__t_requests.sum"), _l2_bandwidth),
     Experiment(
-        "L2 latency", f"{2 * SHORTEST_CYCLES} cycles, crossbar included", _counts("lts__t_requests.sum"), _l2_latency
+        "L2 latency", f"{2 * SHORTEST_CYCLES} cycles, crossbar and TLB included", _counts("lts__t_requests.sum"), _l2_latency
     ),
     Experiment("L2 atomics", "no time an operation", _has_atomics, _atomics),
     Experiment("crossbar ports", "infinite width at the SM", _counts("lts__t_requests.sum"), _crossbar_ports),

@@ -21,14 +21,14 @@ FOLDER = Path(__file__).parents[2] / "traces" / "recorded"
 MANIFEST = json.loads((FOLDER / "manifest.json").read_text())["traces"]
 
 CYCLES = {
-    "saxpy-a100_80gb.trace": 1849,
-    "softmax-a100_80gb.trace": 7804,
-    "histogram-a100_80gb.trace": 6382,
-    "matmul_tiled-a100_80gb.trace": 5744,
-    "saxpy-h200.trace": 2284,
-    "softmax-h200.trace": 9101,
-    "histogram-h200.trace": 7489,
-    "matmul_tiled-h200.trace": 6683,
+    "saxpy-a100_80gb.trace": 1871,
+    "softmax-a100_80gb.trace": 7871,
+    "histogram-a100_80gb.trace": 6368,
+    "matmul_tiled-a100_80gb.trace": 5732,
+    "saxpy-h200.trace": 2340,
+    "softmax-h200.trace": 9118,
+    "histogram-h200.trace": 7370,
+    "matmul_tiled-h200.trace": 6687,
 }
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from oracles_sm import LruSets, bank_passes, lines_and_sectors, most_lanes_on_a_word
 
 from gpusim.engine.gpu import simulate
+from gpusim.gpus.load import load_gpu
 from gpusim.model import cache
 from gpusim.model.coalescer import (
     ADDRESS,
@@ -104,6 +105,37 @@ def test_cache_is_least_recently_used_in_each_set(numbers, shape):
         found = cache.look_up(lines, 0, address, sets, ways, now)
         assert (found == 15) == oracle.touch(index, number)
         cache.fill(lines, 0, address, 15, sets, ways, now)
+
+
+@pytest.mark.parametrize("base_line", [0, 1 << 20, 12_345_678])
+def test_a_lap_that_outgrows_l1_loses_three_lines_for_each_that_it_has_too_many(base_line):
+    """The knee of the published chases: none lost up to the capacity, all from half as much again on."""
+    sets, ways = 50, 4
+    lines = np.zeros((1, sets, 2 * ways), np.int64)
+
+    def lost_in_a_lap(count: int) -> int:
+        order = np.random.default_rng(1).permutation(count)
+        lines[:] = 0
+        for now in range(3 * count):
+            address = int(base_line + order[now % count]) * 128
+            if now == 2 * count:
+                missed = 0
+            if not cache.look_up(lines, 0, address, sets, ways, now + 1):
+                missed = missed + 1 if now >= 2 * count else 0
+                cache.fill(lines, 0, address, 15, sets, ways, now + 1)
+        return missed
+
+    slack = 12  # a lap across a rotation of the sets, or with half a pair, finds a set or two fuller than the rest
+    assert lost_in_a_lap(196) <= slack
+    for extra in (20, 50, 80):
+        assert lost_in_a_lap(200 + extra) == pytest.approx(3 * extra, abs=slack)
+    assert lost_in_a_lap(304) >= 304 - slack
+
+
+def test_lines_of_l1_are_what_the_carve_out_and_the_reserve_leave_but_half_at_least():
+    l1 = load_gpu("h200").l1
+    assert cache.sets_in(l1, 248 * 1024) == (248 * 1024 - l1.reserved_bytes) // 512
+    assert cache.sets_in(l1, 28 * 1024) == 28
 
 
 def chase_cycles(repeats: int, gpu=GPU, bypass: bool = False) -> int:
