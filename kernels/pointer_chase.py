@@ -82,19 +82,30 @@ def chase(buffer, order, rounds, ends):
     ends[1] = pointer - base
 
 
-def make(*, buffer_kib: float, loads: int, seed: int = 0) -> Case:
+def make(*, buffer_kib: float, loads: int, visited_lines: int, seed: int = 0) -> Case:
     """A random cyclic order of the 128-byte lines of a ``buffer_kib`` KiB buffer, chased ``loads``
-    times (rounded up to whole rounds of 32) after a warm-up run of at least one lap."""
+    times (rounded up to whole rounds of 32) after a warm-up run of at least one lap.
+
+    ``visited_lines`` of the lines, drawn at random, are in the chain (0: all); the others are never
+    touched, so that a chain through gigabytes needs no more memory than it has lines.
+    """
     if buffer_kib * 1024 < LINE_BYTES:
         raise ValueError(f"buffer_kib must hold at least one line of {LINE_BYTES} bytes")
     require_positive(loads=loads)
-    lines = int(buffer_kib * 1024) // LINE_BYTES
+    buffer_lines = int(buffer_kib * 1024) // LINE_BYTES
+    lines = visited_lines or buffer_lines
+    if not 0 < lines <= buffer_lines:
+        raise ValueError(f"visited_lines must be between 0 and the buffer's {buffer_lines}, not {visited_lines}")
     rounds = -(-loads // UNROLL)
     warm_rounds = -(-lines // UNROLL)
     longest = max(rounds, warm_rounds) * UNROLL
     laps = min(POINTERS_PER_LINE, -(-longest // lines))
-    order = np.random.default_rng(seed).permutation(lines).astype(np.int64)
-    buffer = np.zeros(lines * POINTERS_PER_LINE, np.uint64)
+    random = np.random.default_rng(seed)
+    if lines == buffer_lines:
+        order = random.permutation(lines).astype(np.int64)
+    else:
+        order = random.choice(buffer_lines, lines, replace=False).astype(np.int64)
+    buffer = np.zeros(buffer_lines * POINTERS_PER_LINE, np.uint64)
     warm_ends, ends = np.zeros(2, np.uint64), np.zeros(2, np.uint64)
 
     def offset_after(steps: int) -> int:
@@ -123,9 +134,10 @@ KERNELS = {
         axes={
             "buffer_kib": (16, 64, 128, 256, 1024, 8192, 16384, 32768, 65536, 131072, 262144),
             "loads": (1024, 16384, 131072),
+            "visited_lines": (0, 8192),
         },
-        default={"buffer_kib": 64, "loads": 16384},
-        small={"buffer_kib": 3, "loads": 200},
+        default={"buffer_kib": 64, "loads": 16384, "visited_lines": 0},
+        small={"buffer_kib": 3, "loads": 200, "visited_lines": 0},
         make=make,
     )
 }

@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, replace
 
+from gpusim.compare.bench import Bench
 from gpusim.compare.error import DEFAULT_TOLERANCE_PERCENT, Row, Summary, Verdict, summarise
 from gpusim.compare.points import default_points
-from gpusim.compare.replay import REPLAYS, TIMED_REPLAYS, Bench
+from gpusim.compare.replay import REPLAYS, TIMED_REPLAYS
 from gpusim.engine.precompile import precompile
 from gpusim.errors import (
     GpusimError,

@@ -10,7 +10,8 @@ import pytest
 
 from gpusim.compare.error import Row
 from gpusim.compare.points import default_points
-from gpusim.compare.replay import REPLAYS, Bench
+from gpusim.compare.bench import Bench
+from gpusim.compare.replay import REPLAYS
 from gpusim.gpus.load import load_gpu
 from gpusim.silicon.published import load_published
 
@@ -41,6 +42,12 @@ def test_a_plateau_of_the_pointer_chase_is_within_ten_percent(gpu: str, buffer_k
     assert abs(row.error_percent) < 10, f"{level}: {row}"
 
 
+@pytest.mark.parametrize(("gpu", "buffer_kib"), [("a100_80gb", 177.4), ("a100_80gb", 199.0), ("gh200", 277.0)])
+def test_the_knee_of_the_pointer_chase_at_l1_is_within_a_fifth(gpu: str, buffer_kib: float) -> None:
+    (row,) = replay(gpu, "pointer_chase", buffer_kib=buffer_kib)
+    assert abs(row.error_percent) < 20, row
+
+
 @pytest.mark.parametrize("gpu", ["a100_80gb", "gh200"])
 @pytest.mark.parametrize("series", ["stream_read", "stream_triad"])
 def test_streams_at_eight_warps_or_more_are_within_twenty_percent_on_average(gpu: str, series: str) -> None:
@@ -59,8 +66,8 @@ def test_reads_of_one_block_an_sm_are_within_ten_percent_in_l1_and_in_l2(footpri
 
 
 @pytest.mark.nightly
-@pytest.mark.xfail(strict=True, reason="warps that hit run ahead and keep their lines: more hits than on silicon")
-@pytest.mark.parametrize("footprint_kib", [204, 236])
+@pytest.mark.xfail(strict=True, reason="warps of silicon drift apart by laps and find more than in step")
+@pytest.mark.parametrize("footprint_kib", [236, 280])
 def test_reads_at_the_edge_of_l1_are_within_a_fifth(footprint_kib: int) -> None:
     (row,) = replay("a100_80gb", "l1_read", footprint_kib=footprint_kib)
     assert abs(row.error_percent) < 20, row

@@ -1,0 +1,106 @@
+"""Replaying one point of the read-bandwidth curves, l1_read and l2_read, on a fraction of the published work.
+
+Mental model: a rate is the difference of two times over the difference of two amounts of work, so that
+neither a launch nor its ramp counts. Footprints that L1 may hold are read for many laps, since warps drift
+apart and then find more than in step; larger ones for a stretch of a lap. A footprint well beyond L2 is
+never found again: one simulation serves all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gpusim.capture.memory import DeviceMemory
+from gpusim.compare.bench import Bench, part_of
+from gpusim.engine.result import Result
+from gpusim.errors import NoDataError
+from gpusim.silicon.published import Measurement
+from gpusim.suite import capture_case, make_case
+
+#: Blocks of the L2 kernel read a quarter of what the published ones read: the footprint, which is what
+#: the point is about, stays. Blocks run in step there, so whole waves are timed: of so many, those after
+#: the first two.
+L2_WAVES, L2_FIRST_WAVES, L2_BLOCK_SHARE = 5, 2, 4
+#: Beyond this many times L2's size a footprint is never found in it again.
+L2_COLD_FOOTPRINT = 2.5
+#: Laps of one block an SM. Where L1 holds a part of the footprint warps drift apart for many laps. A large
+#: footprint is not read whole, since every part of a lap is like every other there.
+READ_LAPS, READ_LAPS_AT_EDGE, READ_WINDOWS_KIB = (2, 6), (4, 12), (512, 1024)
+#: The edge: footprints between these shares of the L1 array.
+READ_EDGE = (0.7, 2.0)
+#: Footprints below this take as many laps more as fit in it: short laps are unrolled together.
+READ_LEAST_KIB = 256
+
+
+def l2_read(bench: Bench, point: Measurement) -> float:
+    """GB/s that SMs read from a footprint that other blocks have read before."""
+    gpu = bench.gpu
+    footprint = point.axis("footprint_kib")
+    per_block = point.axis("bytes_per_block_kib") // L2_BLOCK_SHARE
+    resident = gpu.sm_count * (gpu.sm.max_warps // 32)
+    blocks = L2_WAVES * resident
+    reused = footprint * 1024 <= L2_COLD_FOOTPRINT * gpu.l2.total_bytes
+    if not reused:
+        # No block meets another's data: the same for every footprint that all blocks fill but once.
+        footprint = min(footprint, blocks * per_block)
+    key = ("l2_read", gpu, footprint)
+    if key not in bench.kept:
+        case = make_case(
+            "l2_read", {"footprint_kib": footprint, "bytes_per_block_kib": per_block, "blocks": blocks}, gpu
+        )
+        memory = DeviceMemory()
+        # Launches over the same arrays; the first reads every stretch once, as the blocks before did.
+        grids = [footprint // per_block] * reused + [blocks]
+        *warm, timed = (
+            capture_case(replace(case, launches=(replace(case.launches[-1], grid=(grid,)),)), gpu, memory)[0].trace
+            for grid in grids
+        )
+        cycles = _cycles_after(bench.run([timed], warm), resident, L2_FIRST_WAVES)
+        bench.kept[key] = case.work["bytes_read"] * (L2_WAVES - L2_FIRST_WAVES) / L2_WAVES / gpu.ns(cycles)
+    return bench.kept[key]
+
+
+def _cycles_after(result: Result, resident: int, waves: int) -> float:
+    """From the end of the first ``waves`` waves of ``resident`` blocks to the end of the last block."""
+    ends = np.sort(result.block_end_cycles)
+    if len(ends) <= waves * resident:
+        raise NoDataError(f"{len(ends)} blocks are no more than {waves} waves of {resident}")
+    return float(ends[-1] - ends[waves * resident - 1])
+
+
+def l1_read(bench: Bench, point: Measurement) -> float:
+    """GB/s that SMs read together, one block an SM, all from the same footprint, lap after lap."""
+    footprint = point.axis("footprint_kib")
+    if footprint > max(READ_WINDOWS_KIB):
+        return _read_window(bench, footprint)
+    return _read_laps(bench, footprint)
+
+
+def _read_laps(bench: Bench, footprint_kib: float) -> float:
+    """Whole laps, in L1s that earlier laps have filled, on a part of the GPU."""
+    gpu, parts = part_of(bench.gpu)
+    low, high = (share * gpu.l1.total_bytes / 1024 for share in READ_EDGE)
+    laps = READ_LAPS_AT_EDGE if low < footprint_kib < high else READ_LAPS
+    more = max(1, int(READ_LEAST_KIB / footprint_kib))
+    shapes = [{"footprint_kib": footprint_kib, "laps": count * more} for count in laps]
+    return parts * _read_rate(replace(bench, gpu=gpu), shapes, earlier=-1)
+
+
+def _read_window(bench: Bench, footprint_kib: float) -> float:
+    """A stretch of a lap, in L2 slices that have seen all of it."""
+    windows = [{"footprint_kib": footprint_kib, "window_kib": kib, "laps": 1} for kib in READ_WINDOWS_KIB]
+    return _read_rate(bench, windows, earlier=0)
+
+
+def _read_rate(bench: Bench, shapes: list[dict[str, Any]], earlier: int) -> float:
+    """GB/s of what the second shape reads more than the first, each after launch ``earlier`` of its case."""
+    cycles, counted = [], []
+    for shape in shapes:
+        case = make_case("l1_read", {**shape, "blocks": bench.gpu.sm_count}, bench.gpu)
+        traces = [launch.trace for launch in capture_case(case, bench.gpu)]
+        cycles.append(bench.run([traces[-1]], [traces[earlier]]).cycles)
+        counted.append(case.work["bytes_read"])
+    return (counted[1] - counted[0]) / bench.gpu.ns(cycles[1] - cycles[0])
