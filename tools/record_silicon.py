@@ -49,21 +49,26 @@ if _missing():
 
 import click  # noqa: E402 (what is missing is said first)
 
-from gpusim.errors import GpusimError, SiliconError  # noqa: E402
-from gpusim.gpus.load import load_gpu  # noqa: E402
-from gpusim.gpus.spec import GpuSpec  # noqa: E402
-from gpusim.measure.builds import Builder, Compiler, Pack, launch_key, write_pack  # noqa: E402
-from gpusim.measure.cuda_driver import CudaDriver  # noqa: E402
-from gpusim.measure.ncu import find_ncu, profile_cases  # noqa: E402
-from gpusim.measure.passes import COLD, WARM  # noqa: E402
-from gpusim.measure.run import Options, Request, described, measure_cases, toolchain  # noqa: E402
-from gpusim.measure.workload import code_hash  # noqa: E402
-from gpusim.silicon.names import gpu_of_device  # noqa: E402
-from gpusim.silicon.row import SiliconRow  # noqa: E402
-from gpusim.silicon.rows import append_rows, read_rows_file  # noqa: E402
-from gpusim.suite import complete_shape, make_case, shape_text  # noqa: E402
-from workloads.curves import CURVES  # noqa: E402
-from workloads.pinned import SUITES  # noqa: E402
+try:
+    from gpusim.capture.state import toolchain
+    from gpusim.errors import GpusimError, SiliconError
+    from gpusim.gpus.load import load_gpu
+    from gpusim.gpus.spec import GpuSpec
+    from gpusim.measure.builds import Builder, Compiler, Pack, launch_key, write_pack
+    from gpusim.measure.cuda_driver import CudaDriver
+    from gpusim.measure.ncu import find_ncu, profile_cases
+    from gpusim.measure.passes import COLD, WARM
+    from gpusim.measure.run import Options, Request, described, measure_cases
+    from gpusim.measure.workload import code_hash
+    from gpusim.silicon.names import gpu_of_device
+    from gpusim.silicon.row import SiliconRow
+    from gpusim.silicon.rows import append_rows, read_rows_file
+    from gpusim.suite import complete_shape, make_case, shape_text
+    from workloads.curves import CURVES
+    from workloads.pinned import SUITES
+except ImportError as error:  # another version than pyproject.toml asks for
+    print(f"error: {error}: measuring needs the versions in pyproject.toml: pip install 'numba-cuda[cu13]>=0.30,<0.31'", file=sys.stderr)
+    sys.exit(COULD_NOT_MEASURE)
 
 MANIFEST = "manifest.json"
 #: Points measured side by side before their rows are written.

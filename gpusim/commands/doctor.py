@@ -11,11 +11,7 @@ from gpusim.commands.cold_start import PACKAGE, is_cold
 from gpusim.commands.options import HELP, format_option
 from gpusim.doctor import FAILED, Check, examine, failed
 from gpusim.errors import ToolchainError
-
-try:
-    from gpusim.report.tables import format_records
-except ImportError:  # without tabulate: that is one of the things to say
-    format_records = None
+from gpusim.report.tables import format_records
 
 
 @click.command(context_settings=HELP)
@@ -32,8 +28,7 @@ def doctor(quick: bool, form: str) -> int:
       gpusim doctor --quick --format json
     """
     checks = [*examine(compile_kernel=not quick), *_compiled()]
-    plain = form == "table" or format_records is None
-    click.echo(_text(checks) if plain else format_records([check.record() for check in checks], form))
+    click.echo(_text(checks) if form == "table" else format_records([check.record() for check in checks], form))
     bad = [check for check in checks if check.state == FAILED]
     click.echo(f"{len(bad)} failed" if bad else "the simulator works here", err=True)
     return ToolchainError.exit_code if failed(checks) else 0

@@ -22,12 +22,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from gpusim.capture.state import toolchain
 from gpusim.errors import SiliconError
 from gpusim.measure.builds import Pack
 from gpusim.measure.driver import Driver
 from gpusim.measure.passes import COLD, WARM
 from gpusim.measure.rounds import base_row
-from gpusim.measure.run import Options, Request, described, load_case, toolchain
+from gpusim.measure.run import Options, Request, described, load_case
 from gpusim.measure.workload import Workload
 from gpusim.silicon.estimate import median_estimate
 from gpusim.silicon.imports import ncu_csv

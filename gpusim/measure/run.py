@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from gpusim.capture.state import toolchain
 from gpusim.errors import LaunchError, SiliconError
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.spec import GpuSpec
@@ -28,7 +28,6 @@ from gpusim.suite import complete_shape, shape_text
 
 #: Cases on the GPU at a time.
 GROUP = 8
-_TOOLS = ("numba", "numba-cuda", "nvidia-nvvm", "nvidia-nvjitlink", "nvidia-cuda-nvrtc")
 
 
 @dataclass(frozen=True)
@@ -65,17 +64,6 @@ def described(facts: DeviceFacts, gpu: str) -> GpuSpec | None:
         have, want = (".".join(map(str, c)) for c in (facts.capability, spec.capability))
         raise LaunchError(f"{facts.name} has compute capability {have}, {spec.name} is {want}: give another --gpu")
     return spec
-
-
-def toolchain() -> str:
-    """Versions of what compiles the kernels here."""
-    parts = []
-    for name in _TOOLS:
-        try:
-            parts.append(f"{name} {version(name)}")
-        except PackageNotFoundError:
-            continue
-    return ", ".join(parts)
 
 
 def measure_cases(

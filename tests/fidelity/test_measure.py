@@ -27,7 +27,7 @@ from gpusim.measure.rounds import EMPTY_LAUNCH, Precision
 from gpusim.measure.run import Options, Request, measure_cases
 from gpusim.measure.session import Replay
 from gpusim.silicon.imports import read_rows
-from gpusim.silicon.row import SiliconRow
+from gpusim.silicon.row import Estimate, SiliconRow
 from gpusim.store import open_store
 from gpusim.suite import capture_case, make_case
 
@@ -249,21 +249,40 @@ with open(options["--log-file"], "w") as table:
 """
 
 
-def test_ncu_profiles_a_child_and_its_lines_are_joined(tmp_path: Path) -> None:
-    (tmp_path / "mini.toml").write_text(MINI_GPU)
-    ncu = tmp_path / "ncu"
-    ncu.write_text(FAKE_NCU.format(python=sys.executable, gpu=str(tmp_path / "mini.toml")))
+NCU = ("measure", "saxpy:n=2000", "--method", "ncu", "--cache", "cold", "-o", "rows.jsonl")
+
+
+def fake_ncu(folder: Path) -> str:
+    """PATH with an ncu that launches its child on the emulated GPU and prints made-up counts."""
+    (folder / "mini.toml").write_text(MINI_GPU)
+    ncu = folder / "ncu"
+    ncu.write_text(FAKE_NCU.format(python=sys.executable, gpu=str(folder / "mini.toml")))
     ncu.chmod(0o755)
-    path = f"{tmp_path}:{os.environ['PATH']}"
-    arguments = ("measure", "saxpy:n=2000", "--method", "ncu", "--cache", "cold", "-o", "rows.jsonl")
-    done = emulated(*arguments, cwd=tmp_path, PATH=path)
+    return f"{folder}:{os.environ['PATH']}"
+
+
+@pytest.mark.nightly
+def test_ncu_profiles_a_child_and_its_lines_are_joined(tmp_path: Path) -> None:
+    done = emulated(*NCU, cwd=tmp_path, PATH=fake_ncu(tmp_path))
     assert done.returncode == 0, done.stderr
     (row,) = read_rows(tmp_path / "rows.jsonl")
     assert (row.kernel, row.shape, row.method, row.cache, row.n) == ("saxpy", "n=2000,block_threads=256", "ncu", "cold", 5)
     assert row.cycles.median == 1002 and row.time_us.median == pytest.approx(1.002)
     assert set(row.counters) == {"sm__cycles_elapsed.max", "gpu__time_duration.sum", "smsp__inst_executed.sum"}
-    denied = emulated(*arguments, cwd=tmp_path, PATH=path, DENIED="1")
+
+
+def test_counters_that_may_not_be_read_are_explained(tmp_path: Path) -> None:
+    denied = emulated(*NCU, cwd=tmp_path, PATH=fake_ncu(tmp_path), DENIED="1")
     assert denied.returncode == 3 and "ERR_NVGPUCTRPERM" in denied.stderr and "NVreg_RestrictProfilingToAdminUsers=0" in denied.stderr
+
+
+def test_a_launchs_repeats_are_joined_in_the_order_of_the_plan() -> None:
+    plan = [{"request": 0, "kernel": "k", "row": {"kernel": "saxpy", "launch": i % 2}} for i in range(6)]
+    found = [SiliconRow(kernel="k", cycles=Estimate(c, c, c), counters={"a__b.sum": c, **({"c__d.sum": c} if c else {})}) for c in range(6)]
+    first, second = join(plan, found, WARM)
+    assert (first.launch, first.n, first.cycles.median, first.method, first.cache) == (0, 3, 2, "ncu", "warm")
+    assert second.cycles == Estimate(3, 1, 5) and dict(second.counters) == {"a__b.sum": 3, "c__d.sum": 3}
+    assert dict(first.counters) == {"a__b.sum": 2}, "what was not read each time is left out"
 
 
 def test_lines_that_do_not_match_the_plan_are_refused() -> None:
