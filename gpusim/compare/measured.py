@@ -100,7 +100,7 @@ def parse_requests(texts: Sequence[str], suites: Mapping[str, Sequence[Request]]
         if name in suites and not shape:
             requests += suites[name]
         else:
-            requests.append((name, shape if ":" in text else None))
+            requests.append((name, shape or None))
     return requests
 
 

@@ -18,11 +18,27 @@ from gpusim import cli
 from gpusim.commands import compare_measured
 from gpusim.compare import casebook
 from gpusim.measure import rounds
-from gpusim.silicon.row import SiliconRow
+from gpusim.silicon.row import Estimate, SiliconRow
 from gpusim.silicon.rows import append_rows
 
 #: One launch that the secret machine (slower L2) shares with the described one, and one that it does not.
 ARITHMETIC, LATENCY = "pipe_latency", "pointer_chase"
+
+OWN_KERNEL = """
+import numpy as np
+from numba import cuda
+
+
+@cuda.jit
+def scale(x):
+    i = cuda.grid(1)
+    if i < x.size:
+        x[i] *= 2
+
+
+def case(n=256):
+    return scale, -(-n // 128), 128, (np.ones(n, np.float32),)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +95,16 @@ def test_the_gpu_of_this_machine_is_measured_and_compared(monkeypatch, capsys) -
     assert code == 0 and [launch["cache"] for launch in launches] == ["cold", "warm"]
     assert all(launch["joined_by"] == "cubin" and launch["sm_clock_mhz"] == 1980 for launch in launches)
     assert launches[1]["measured_cycles"] == pytest.approx(1980 * 1.5, rel=0.05)
+
+
+def test_a_kernel_of_a_users_own_file_is_compared_too(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(OWN_KERNEL)
+    row = SiliconRow("mine.py:case", gpu="h200", cache="cold", cycles=Estimate(2000, 1900, 2100), sm_clock_mhz=1980.0)
+    append_rows(Path("rows.jsonl"), [row])
+    code, out, _ = compare(capsys, "mine.py:case", "--against", "rows.jsonl", "--format", "csv")
+    (record,) = csv.DictReader(io.StringIO(out))
+    assert code == 0 and (record["kernel"], record["joined_by"]) == ("mine.py:case", "shape")
 
 
 def test_exit_codes_tell_divergence_from_its_absence(rows_file, capsys) -> None:
