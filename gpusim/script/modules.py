@@ -217,7 +217,8 @@ class Modules:
     @entry("cuModuleGetGlobal", "cuLibraryGetGlobal", "cuLibraryGetManaged", arguments=(WORD_OUT, WORD_OUT, WORD, c_char_p))
     def find_variable(self, out, size_out, handle: int, name: bytes) -> None:
         module = self._handles.get(handle)
-        images = [self._enter(module, symbol).image for symbol in module.names[:1]]
+        # Any function's image has the module's variables; a module may hold but a kernel without parameters.
+        images = [self._enter(module, symbol).image for symbol in (*module.names, *sorted(module.functions))[:1]]
         for known, offset, size in images[0].variables if images else ():
             if known == name.decode():
                 self.globals_of(module, images[0])

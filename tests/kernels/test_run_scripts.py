@@ -49,6 +49,17 @@ def finished(process: subprocess.CompletedProcess) -> str:
     return process.stdout
 
 
+def test_a_debug_kernel_without_parameters_finds_its_error_code(run) -> None:
+    process = run("""
+        @cuda.jit(debug=True, opt=False)
+        def idle():
+            pass
+        idle[1, 1]()
+        print("idle")
+    """)
+    assert finished(process) == "idle\n"
+
+
 def test_arrays_slices_streams_and_events(run) -> None:
     process = run("""
         x = np.arange(1000, dtype=np.float32)
