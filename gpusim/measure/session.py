@@ -16,6 +16,7 @@ import binascii
 import dataclasses
 import hashlib
 import json
+import os
 import zlib
 from pathlib import Path
 from typing import Any, TextIO
@@ -40,8 +41,9 @@ class Recorder:
     """A Driver that passes every call on to ``driver`` and writes it down; ``close`` ends both."""
 
     def __init__(self, driver: Driver, path: Path):
-        self._driver = driver
-        self._stream: TextIO = open(path, "w", encoding="utf-8")  # noqa: SIM115 (closed in close)
+        self._driver, self._path = driver, path
+        self._part = path.with_name(f".{path.name}.part")  # takes the name when the session is whole
+        self._stream: TextIO = open(self._part, "w", encoding="utf-8")  # noqa: SIM115 (closed in close)
         self._write({"format": FORMAT, "version": VERSION})
         for name in METHODS:
             setattr(self, name, self._recording(name))
@@ -61,6 +63,7 @@ class Recorder:
 
     def close(self) -> None:
         self._stream.close()
+        os.replace(self._part, self._path)
         self._driver.close()
 
 
