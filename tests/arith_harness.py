@@ -1,8 +1,8 @@
 """Run one SASS instruction, given as text, on lanes of register values: no kernel, no interpreter.
 
 Mental model: the text is decoded and lowered by the table's rows, then this file does in plain Python
-what a MicroOp asks of the emulator (fetch sources with keep, flip, negate; call the family's body;
-return results), so a row and its body are tested together and nothing else is.
+what a MicroOp asks of the emulator of its sources (keep, flip, negate) and has a straight run of this one
+instruction executed for one warp, so a row and its body are tested together and nothing else is.
 
 ``execute("IADD3 R0, P0, PT, R2, -R3, RZ", {"R2": values, "R3": values})`` takes 32 lane values a
 register as Python ints (bit patterns), predicates as lane masks, and answers with ``Outcome.words``
@@ -11,15 +11,15 @@ register as Python ints (bit patterns), predicates as lane masks, and answers wi
 
 from __future__ import annotations
 
-import ctypes
 from dataclasses import dataclass
 
 import numpy as np
-from numba import config
 
+from gpusim.capture import layout as at
 from gpusim.capture.encode import body_for_all
-from gpusim.capture.families import FAMILY_ENDS, MASKS, WIDE_FAMILY, call_family, entry_addresses
-from gpusim.capture.layout import ROW
+from gpusim.capture.families import entry_addresses
+from gpusim.capture.jit import compiled
+from gpusim.capture.straight import straight, straight_address
 from gpusim.capture.tensor_rules import tensor_rules
 from gpusim.sass import double, floating, half, integer, tensor
 from gpusim.sass.decode import parse_instruction
@@ -27,7 +27,8 @@ from gpusim.sass.form import Kind, MicroOp, Operand, Source
 
 LANES = 32
 ALL = 0xFFFFFFFF
-_ENTRY = ctypes.CFUNCTYPE(None, *[ctypes.c_int32] * 5, *[ctypes.c_int64] * 6)
+_SOURCES, _RESULT = (24, 28, 32), 36  # rows of the register file, behind the ones with a meaning of their own
+_READ, _WRITTEN = (0, 1, 2), (4, 5)  # predicate slots
 ROWS: dict[str, list] = {}
 for _row in [*integer.ROWS, *floating.ROWS, *double.ROWS, *half.ROWS, *tensor.ROWS]:
     ROWS.setdefault(_row.mnemonic, []).append(_row)
@@ -69,39 +70,56 @@ def execute(text: str, state: dict[str, object], capability: tuple[int, int] = (
     to tensor cores alone."""
     micro = lower(text)
     assert micro is not None, f"no row accepts {text}"
-    # three source areas and one result area of four rows each, filled with leftovers of an earlier
-    # instruction, which a body must not read
-    areas = np.full((4, 4, ROW), 0x5A5A1234, np.int32)
-    for rows, source in zip(areas, micro.sources):
+    # a register file filled with leftovers of an earlier instruction, which a body must not read
+    registers = np.full((_RESULT + 8, at.ROW), 0x5A5A1234, np.int32)
+    registers[at.ZERO_ROW : at.ZERO_ROW + 4] = 0
+    for rows, source in zip(_SOURCES, micro.sources):
         if source is not None:
-            rows[: source.words, :LANES] = _fetch(source, state).view(np.int32)
-    read = [_mask(o, state) for o in micro.predicate_sources] + [0, 0, 0]
-    masks = np.full(1, 0x5A5A1234, np.uint32).repeat(MASKS.itemsize // 4).view(MASKS)
-    masks["p0"][0, 0], masks["p1"][0, 0], masks["q"][0, 0, 0] = read[:3]
-    masks["rules"][0] = tensor_rules(capability)
-    before = areas[:3].copy()
-    flags = (tuple(int(f) for f in micro.flags) + (0, 0, 0, 0))[:4]
-    writes = any(o is not None and o.index != 7 for o in micro.predicate_destinations)
-    _call(micro.op, body_for_all(micro.op, micro.flags, writes), flags, areas, masks)
-    assert (before == areas[:3]).all(), "a body wrote into its sources"
+            registers[rows : rows + source.words, :LANES] = _fetch(source, state).view(np.int32)
+    masks = [_mask(o, state) for o in micro.predicate_sources] + [0, 0, 0]
+    before = registers[_SOURCES[0] : _RESULT].copy()
+    written = _run(micro, registers, masks[:3], capability)
+    assert (before == registers[_SOURCES[0] : _RESULT]).all(), "a body wrote into its sources"
     predicates = {
         _name(operand): int(value)
-        for operand, value in zip(micro.predicate_destinations, masks["q"][0, 0])
+        for operand, value in zip(micro.predicate_destinations, written)
         if operand is not None
     }
-    return Outcome(areas[3].view(np.uint32)[: micro.words, :LANES].copy(), predicates, micro)
+    words = registers[_RESULT : _RESULT + micro.words, :LANES].view(np.uint32)
+    return Outcome(words.copy(), predicates, micro)
 
 
-def _call(op: int, wide: int, flags, areas: np.ndarray, masks: np.ndarray) -> None:
-    """Run body ``op``, or its wide one, through its family's entry point, as the interpreter does."""
-    family = WIDE_FAMILY if wide else [op < end for end in FAMILY_ENDS].index(True)
-    arguments = (wide or op, *flags, *(area.ctypes.data for area in areas), masks.ctypes.data, 1)
-    address = entry_addresses(np.array([op]))[family]
-    if config.DISABLE_JIT:
-        with np.errstate(all="ignore"):
-            call_family(address, *arguments)
-    else:
-        _ENTRY(address)(*arguments)
+def _run(micro: MicroOp, registers: np.ndarray, masks: list[int], capability: tuple[int, int]) -> list[int]:
+    """Execute ``micro`` on sources that lie ready in the register file; returns the predicates written."""
+    matrix = np.zeros((1, at.COLUMNS), np.int32)
+    row = matrix[0]
+    writes = any(o is not None and o.index != 7 for o in micro.predicate_destinations)
+    row[at.OP], row[at.GUARD], row[at.PLAIN] = micro.op, at.TRUE_PREDICATE, 1
+    row[at.WIDE] = body_for_all(micro.op, micro.flags, micro.words, writes)
+    row[[at.A, at.B, at.C]] = np.array(_SOURCES) * at.ROW
+    row[at.D_OFFSET], row[at.D_WORDS] = _RESULT * at.ROW, micro.words
+    row[[at.P0, at.P1, at.P2]], row[[at.Q0, at.Q1]] = _READ, _WRITTEN
+    row[at.PREDICATES_OUT] = 1
+    flags = [int(flag) & ALL for flag in micro.flags[:4]]
+    row[at.F0 : at.F0 + len(flags)] = np.array(flags, np.uint32).view(np.int32)
+    states = np.zeros(1, at.STATE).view(np.recarray)
+    state = states[0]
+    state.team[0] = state.missing[0] = ALL
+    slots = state.predicates.reshape(-1, at.PREDICATE_SLOTS, at.GROUP_WARPS)[0, :, 0]
+    slots[at.TRUE_PREDICATE] = ALL
+    slots[list(_READ)] = masks
+    state.rules[:] = tensor_rules(capability)
+    state.family[:] = entry_addresses(matrix[:, at.OP], matrix[:, at.WIDE])
+    state.straight, state.state_host = straight_address(), states.ctypes.data
+    state.matrix_host, state.registers_host = matrix.ctypes.data, registers.ctypes.data
+    with np.errstate(all="ignore"):
+        _execute(states, matrix, registers.reshape(-1))
+    return [int(value) for value in slots[list(_WRITTEN)]]
+
+
+@compiled
+def _execute(states, matrix, registers):
+    straight(states[0], matrix, registers, 0, 1, 0, 0, 0, 1)
 
 
 def _name(operand: Operand) -> str:

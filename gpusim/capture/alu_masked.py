@@ -1,25 +1,40 @@
-"""The commonest arithmetic bodies that read or write predicates, over all lanes of several warps.
+"""The commonest arithmetic bodies that read or write predicates, for all warps of a team in one call.
 
-Mental model: as the bodies of ``alu_wide.py``, but predicates are lane masks, one a warp. A mask that is read is
-first spread to a row of zeros and ones on scratch; a mask that is written is gathered from such a row. In between
-there are only plain loops over 32-bit lanes, which the compiler can make vector instructions of.
+Mental model: as the bodies of ``alu_wide.py``; a predicate is a lane mask, one a warp, and a comparison of two
+warp values gives such a mask at once. Carries are comparisons too: a sum has overflowed where it is below one of
+its terms.
 
-Shapes: as in ``alu_wide.py``; ``p0, p1`` uint32[8] predicates read and ``q`` uint32[8, 2] written, by warp; the
-result area ``wi`` is always on scratch at host address ``w``, and its rows 1 to 3 are used on the way where the
-result has one word. Semantics: see ``alu_integer.py`` and ``alu_float.py``.
+Shapes: as in ``alu_wide.py``. ``predicates`` int64: masks as they lie in State.predicates; ``row`` names the slots
+read and written, ``slots`` is the first warp's slot 0. Semantics: see ``alu_integer.py`` and ``alu_float.py``.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from gpusim.capture import layout as at
+from gpusim.capture.alu_wide import ROW_BYTES, WARP_BYTES, put
 from gpusim.capture.jit import inlined
-from gpusim.capture.layout import LANES, ROW
-from gpusim.capture.pointers import gather_mask, spread_mask
+from gpusim.capture.warp_value import (
+    add,
+    below,
+    choose,
+    differ,
+    either,
+    equal,
+    float_equal,
+    float_greater,
+    float_less,
+    left,
+    less,
+    load,
+    multiply,
+    ones,
+    right_signs,
+    right_zeros,
+    splat,
+)
 from gpusim.sass import float_ops, integer_ops
-
-LOW = 0xFFFFFFFF
-_ROW_BYTES, _WARP_BYTES = 4 * ROW, 4 * LANES
 
 #: Numbers of these bodies; they follow those of ``alu_wide.py``.
 FIRST_MASKED = 32
@@ -32,7 +47,8 @@ FIRST_MASKED = 32
     SELECT,
     MINMAX,
     FLOAT_COMPARE,
-) = range(FIRST_MASKED, FIRST_MASKED + 8)
+    END_MASKED,
+) = range(FIRST_MASKED, FIRST_MASKED + 9)
 
 _INTEGER = {
     integer_ops.ADD3_CARRY: ADD3_CARRY,
@@ -55,12 +71,6 @@ def masked_number(op: int, flags: tuple[int, ...]) -> int:
 
 
 @inlined
-def below(a, b):
-    """1 if the 32-bit word a is less than b as unsigned numbers."""
-    return np.int32((np.int64(a) & LOW) < (np.int64(b) & LOW))
-
-
-@inlined
 def joined(hits, predicate, join):
     """A comparison's mask joined with its predicate input."""
     if join == integer_ops.JOIN_AND:
@@ -71,101 +81,80 @@ def joined(hits, predicate, join):
 
 
 @inlined
-def execute_masked(number, f0, f1, f2, f3, xi, yi, zi, wi, xf, yf, p0, p1, q, w, warps):
-    """Execute body ``number`` for ``warps`` warps."""
+def mark(predicates, place, hits, executing):
+    """Write a predicate of one warp, for the executing lanes."""
+    predicates[place] = (predicates[place] & ~executing) | (hits & executing)
+
+
+@inlined
+def execute_masked(number, row, predicates, slots, f0, f1, f2, f3, x, y, z, w, sx, sy, sz, executing, lost, count):
+    """Execute body ``number`` for ``count`` warps."""
     f0, f1, f2, f3 = np.int64(f0), np.int64(f1), np.int64(f2), np.int64(f3)
-    lanes = np.uint64(warps) * np.uint64(LANES)
-    for warp in range(warps):
-        place = w + warp * _WARP_BYTES
-        spread_mask(place + _ROW_BYTES, p0[warp])
-        if number == ADD3_CARRY:
-            spread_mask(place + 2 * _ROW_BYTES, p1[warp])
-    if number == ADD3_CARRY:
-        for l in range(lanes):
-            one = np.int32(np.int64(xi[0, l]) + np.int64(yi[0, l]))
-            two = np.int32(np.int64(one) + np.int64(zi[0, l]))
-            total = np.int32(np.int64(two) + np.int64(wi[1, l]) + np.int64(wi[2, l]) + f0)
-            wi[0, l] = total
-            carry = below(one, xi[0, l]) + below(two, one) + below(total, two)
-            wi[1, l] = np.int32(carry)
-            wi[2, l] = np.int32(carry > 1)
+    first, flip = slots + row[at.P0] * at.GROUP_WARPS, np.int64(row[at.P0_FLIP])
+    second, second_flip = slots + row[at.P1] * at.GROUP_WARPS, np.int64(row[at.P1_FLIP])
+    out, other_out = slots + row[at.Q0] * at.GROUP_WARPS, slots + row[at.Q1] * at.GROUP_WARPS
+    if number == COMPARE:
+        for i in range(count):
+            a, b = load(x + i * sx), load(y + i * sy)
+            lower = below(a, b) if f1 else less(a, b)
+            ties = equal(a, b)
+            greater = at.FULL & ~(lower | ties)
+            predicate = (predicates[first + i] ^ flip) & at.FULL
+            # f3: the words are the high ones; where they are equal the verdict on the low ones decides.
+            low = predicates[second + i] ^ second_flip if f3 else -(f0 >> 1 & 1)
+            hits = lower & -(f0 & 1) | greater & -(f0 >> 2 & 1) | ties & low
+            mark(predicates, out + i, joined(hits, predicate, f2), executing[i])
+            mark(predicates, other_out + i, joined(hits ^ at.FULL, predicate, f2), executing[i])
+    elif number == ADD3_CARRY:
+        for i in range(count):
+            a = load(x + i * sx)
+            one = add(a, load(y + i * sy))
+            two = add(one, load(z + i * sz))
+            carries = add(ones(predicates[first + i] ^ flip), ones(predicates[second + i] ^ second_flip))
+            total = add(two, add(carries, splat(f0)))
+            c0, c1, c2 = below(one, a), below(two, one), below(total, two)
+            put(w + i * WARP_BYTES, total, lost, executing[i])
+            mark(predicates, out + i, c0 | c1 | c2, executing[i])
+            mark(predicates, other_out + i, c0 & c1 | c2 & (c0 | c1), executing[i])
     elif number == MAD_CARRY:
-        for l in range(lanes):
-            wi[0, l] = np.int32(np.int64(xi[0, l]) * np.int64(yi[0, l]) + np.int64(zi[0, l]) + np.int64(wi[1, l]))
+        for i in range(count):
+            total = add(multiply(load(x + i * sx), load(y + i * sy)), load(z + i * sz))
+            put(w + i * WARP_BYTES, add(total, ones(predicates[first + i] ^ flip)), lost, executing[i])
     elif number == LEA_CARRY:
-        for l in range(lanes):
-            shifted = np.int32((np.int64(xi[0, l]) << f0) ^ -f1)
-            one = np.int32(np.int64(shifted) + np.int64(yi[0, l]))
-            total = np.int32(np.int64(one) + f2)
-            wi[0, l] = total
-            wi[1, l] = np.int32(below(one, shifted) + below(total, one))
+        shift, inverted, extra = splat(f0), splat(-f1), splat(f2)
+        for i in range(count):
+            shifted = differ(left(load(x + i * sx), shift), inverted)
+            one = add(shifted, load(y + i * sy))
+            total = add(one, extra)
+            put(w + i * WARP_BYTES, total, lost, executing[i])
+            mark(predicates, out + i, below(one, shifted) | below(total, one), executing[i])
     elif number == LEA_HIGH:
-        _lea_high(f0, f1, f2, xi, yi, zi, wi, lanes)
-    elif number == COMPARE:
-        if f1:
-            for l in range(lanes):
-                wi[1, l] = below(xi[0, l], yi[0, l])
-                wi[2, l] = np.int32(xi[0, l] == yi[0, l])
-        else:
-            for l in range(lanes):
-                wi[1, l] = np.int32(xi[0, l] < yi[0, l])
-                wi[2, l] = np.int32(xi[0, l] == yi[0, l])
+        shift, rest, extra = splat(f0), splat(32 - f0), splat(f2)
+        for i in range(count):
+            low = load(x + i * sx)
+            # Upper word of {z:x} << f0, where z is x's sign when f1.
+            high = right_signs(low, splat(31)) if f1 else load(z + i * sz)
+            upper = either(left(high, shift), right_zeros(low, rest))
+            one = add(upper, load(y + i * sy))
+            total = add(one, add(ones(predicates[first + i] ^ flip), extra))
+            put(w + i * WARP_BYTES, total, lost, executing[i])
+            mark(predicates, out + i, below(one, upper) | below(total, one), executing[i])
     elif number == SELECT:
-        for l in range(lanes):
-            wi[0, l] = xi[0, l] if wi[1, l] else yi[0, l]
+        for i in range(count):
+            chosen = choose(predicates[first + i] ^ flip, load(x + i * sx), load(y + i * sy))
+            put(w + i * WARP_BYTES, chosen, lost, executing[i])
     elif number == MINMAX:
-        if f0:
-            for l in range(lanes):
-                wi[0, l] = xi[0, l] if below(xi[0, l], yi[0, l]) == wi[1, l] else yi[0, l]
-        else:
-            for l in range(lanes):
-                wi[0, l] = xi[0, l] if np.int32(xi[0, l] < yi[0, l]) == wi[1, l] else yi[0, l]
+        for i in range(count):
+            a, b = load(x + i * sx), load(y + i * sy)
+            # The predicate chooses the minimum.
+            takes = (below(a, b) if f0 else less(a, b)) ^ predicates[first + i] ^ flip
+            put(w + i * WARP_BYTES, choose(takes, b, a), lost, executing[i])
     elif number == FLOAT_COMPARE:
-        for l in range(lanes):
-            wi[1, l] = np.int32(xf[0, l] < yf[0, l])
-            wi[2, l] = np.int32(xf[0, l] == yf[0, l])
-            wi[3, l] = np.int32(xf[0, l] > yf[0, l])
-    if number == COMPARE or number == FLOAT_COMPARE:
-        _verdicts(number, f0, f2 if number == COMPARE else f1, f3 if number == COMPARE else np.int64(0), p0, p1, q, w, warps)
-    elif number <= LEA_HIGH and number != MAD_CARRY:
-        for warp in range(warps):
-            place = w + warp * _WARP_BYTES
-            q[warp, 0] = gather_mask(place + _ROW_BYTES)
-            q[warp, 1] = gather_mask(place + 2 * _ROW_BYTES)
-
-
-@inlined
-def _lea_high(shift, signed, extra, xi, yi, zi, wi, lanes):
-    """Upper word of {z:x} << shift (z is x's sign when ``signed``), plus y, carry-in and ``extra``."""
-    for l in range(lanes):
-        low = np.int64(xi[0, l]) & LOW
-        high = np.int64(xi[0, l]) >> 32 if signed else np.int64(zi[0, l])
-        upper = np.int32((high << shift) | (low >> (32 - shift)))
-        one = np.int32(np.int64(upper) + np.int64(yi[0, l]))
-        total = np.int32(np.int64(one) + np.int64(wi[1, l]) + extra)
-        wi[0, l] = total
-        wi[1, l] = np.int32(below(one, upper) + below(total, one))
-
-
-@inlined
-def _verdicts(number, code, join, extended, p0, p1, q, w, warps):
-    """From rows less, equal (and greater) to q: the comparison and its complement, each joined with p0.
-    ``extended``: the words are the high ones and p1 is the verdict on the low ones, which decides where they are
-    equal."""
-    for warp in range(warps):
-        place = w + warp * _WARP_BYTES
-        less = np.int64(gather_mask(place + _ROW_BYTES))
-        ties = np.int64(gather_mask(place + 2 * _ROW_BYTES))
-        greater = LOW & ~(less | ties)
-        unordered = np.int64(0)
-        if number == FLOAT_COMPARE:
-            greater = np.int64(gather_mask(place + 3 * _ROW_BYTES))
-            unordered = LOW & ~(less | ties | greater)
-        hits = less & -(code & 1) | greater & -(code >> 2 & 1) | unordered & -(code >> 3 & 1)
-        if extended:
-            hits |= ties & np.int64(p1[warp])
-        else:
-            hits |= ties & -(code >> 1 & 1)
-        predicate = np.int64(p0[warp])
-        q[warp, 0] = np.uint32(joined(hits, predicate, join) & LOW)
-        q[warp, 1] = np.uint32(joined(hits ^ LOW, predicate, join) & LOW)
+        for i in range(count):
+            a, b = load(x + i * sx), load(y + i * sy)
+            lower, ties, greater = float_less(a, b), float_equal(a, b), float_greater(a, b)
+            unordered = at.FULL & ~(lower | ties | greater)
+            predicate = (predicates[first + i] ^ flip) & at.FULL
+            hits = lower & -(f0 & 1) | ties & -(f0 >> 1 & 1) | greater & -(f0 >> 2 & 1) | unordered & -(f0 >> 3 & 1)
+            mark(predicates, out + i, joined(hits, predicate, f1), executing[i])
+            mark(predicates, other_out + i, joined(hits ^ at.FULL, predicate, f1), executing[i])

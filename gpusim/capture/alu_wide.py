@@ -1,39 +1,61 @@
-"""The commonest arithmetic bodies, over all lanes of several warps in one loop.
+"""The commonest arithmetic bodies that touch no predicate, for all warps of a team in one call.
 
-Mental model: a *wide* body is the whole meaning of an instruction form that neither reads nor writes
-predicates. It runs over 32 lanes for one warp and over up to 256 for warps in step, straight from source
-rows to the result row, so that the compiler can make one vector loop of it. The commonest forms with
-predicates are in ``alu_masked.py``; all others have a body in ``alu_integer.py`` and its like, which is
-called once a warp.
+Mental model: a *wide* body is the whole meaning of an instruction form, written once with whole warps as values
+(``warp_value.py``). It takes warp after warp, loads the sources, computes, and writes the result for the lanes
+that execute. The commonest forms with predicates are in ``alu_masked.py``; the seldom ones that are loops over
+lanes in ``alu_loops.py``; all others have a body in ``alu_integer.py`` and its like.
 
-Shapes: ``xi, yi, zi`` int32[4, ROW] are the source words by lane, ``wi`` the result words, ``xf, yf, zf``
-float32 views of the sources; only the first ``lanes`` lanes count. The result may lie on scratch or in a row
-that is no source (column APART of the code matrix). Semantics: see ``alu_integer.py``, ``alu_float.py`` and
-``alu_double.py``, whose conventions these bodies share.
+``x, y, z, w``: host addresses of the first warp's lanes of the operands, further words ROW words apart;
+``sx, sy, sz``: bytes from one warp's lanes to the next one's, 0 for rows that hold the same in each lane.
+``lost``: not 0 if some lane of the ``count`` warps does not execute; then ``executing`` (int64[GROUP_WARPS] lane
+masks) says which do. Semantics: see ``alu_integer.py`` and ``alu_float.py``.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from gpusim.capture.alu_double import fused_double, product_double, sum_double
-from gpusim.capture.alu_integer import table3
-from gpusim.capture.alu_permute import permute_bytes
-from gpusim.capture.alu_scalar import NAN32, bits64_of, bits_of, double_of, float_of, flush32, fma32
-from gpusim.capture.jit import inlined, inner
-from gpusim.sass import double_ops, float_ops, integer_ops, system_ops
+from gpusim.capture.jit import inlined
+from gpusim.capture.layout import LANES, ROW
+from gpusim.capture.warp_value import (
+    add,
+    below,
+    both,
+    choose,
+    differ,
+    either,
+    float_add,
+    float_fused,
+    float_multiply,
+    flush,
+    high_signed,
+    high_unsigned,
+    left,
+    load,
+    multiply,
+    ones,
+    right_signs,
+    right_zeros,
+    splat,
+    store,
+)
+from gpusim.sass import float_ops, integer_ops, system_ops
 
-LOW = 0xFFFFFFFF
+WARP_BYTES, ROW_BYTES = 4 * LANES, 4 * ROW
 
 #: Numbers of the wide bodies; 0 says that a form has none.
 (
     NONE,
     MOV,
+    COPY_PAIR,
     ADD,
     ADD3,
     MAD,
     MAD_WIDE,
     MAD_HIGH,
+    AND,
+    OR,
+    XOR,
     LOP3,
     SHIFT_LEFT,
     SHIFT_RIGHT,
@@ -44,13 +66,8 @@ LOW = 0xFFFFFFFF
     FLUSHED_ADD,
     FLUSHED_MULTIPLY,
     FLUSHED_FUSED,
-    DOUBLE_ADD,
-    DOUBLE_MULTIPLY,
-    DOUBLE_FUSED,
-    FUNNEL,
-    PERMUTE,
-    COPY,
-) = range(23)
+    END_WIDE,
+) = range(22)
 
 _INTEGER = {
     integer_ops.MOV: MOV,
@@ -63,167 +80,137 @@ _INTEGER = {
     integer_ops.SHIFT_LEFT: SHIFT_LEFT,
     integer_ops.SHIFT_RIGHT: SHIFT_RIGHT,
     integer_ops.LEA: LEA,
-    integer_ops.FUNNEL: FUNNEL,
-    integer_ops.PERMUTE: PERMUTE,
 }
-#: LOP3's table of ``x & y``, by far the most frequent one.
-TABLE_AND = 0xC0
+#: Truth tables of LOP3 with a body of their own: x & y, x | y, x ^ y.
+_TABLES = {0xC0: AND, 0xFC: OR, 0x3C: XOR}
 _FLOAT = {float_ops.ADD: FLOAT_ADD, float_ops.MULTIPLY: FLOAT_MULTIPLY, float_ops.FUSED: FLOAT_FUSED}
 _FLUSHED = {float_ops.ADD: FLUSHED_ADD, float_ops.MULTIPLY: FLUSHED_MULTIPLY, float_ops.FUSED: FLUSHED_FUSED}
-_DOUBLE = {double_ops.ADD: DOUBLE_ADD, double_ops.MULTIPLY: DOUBLE_MULTIPLY, double_ops.FUSED: DOUBLE_FUSED}
 
 
-def wide_number(op: int, flags: tuple[int, ...], predicates_out: bool) -> int:
-    """The wide body of a micro-op (its number, flags, and whether it writes predicates), or NONE."""
-    if predicates_out:
-        return NONE
-    if op == system_ops.COPY:
-        return COPY
+def wide_number(op: int, flags: tuple[int, ...], words: int) -> int:
+    """The wide body of a micro-op that writes no predicate (its number, flags, and the words of its result), or
+    NONE."""
     how = flags[0] if flags else 0
+    if op == system_ops.COPY:
+        return {1: MOV, 2: COPY_PAIR}.get(words, NONE)
+    if op == integer_ops.LOP3:
+        return _TABLES.get(how, LOP3)
     if op in _INTEGER:
         return _INTEGER[op]
-    if op in _DOUBLE and how == 0:
-        return _DOUBLE[op]
     if how == 0:
         return _FLOAT.get(op, NONE)
     return _FLUSHED.get(op, NONE) if how == float_ops.FLUSH else NONE
 
 
 @inlined
-def execute_wide(number, f0, f1, f2, f3, xi, yi, zi, wi, xf, yf, zf, lanes):
-    """Execute wide body ``number`` for the first ``lanes`` (uint64) lanes."""
-    f0, f1, f2, f3 = np.int64(f0), np.int64(f1), np.int64(f2), np.int64(f3)
-    if number == FLOAT_FUSED:
-        for l in range(lanes):
-            r = fma32(xf[0, l], yf[0, l], zf[0, l])
-            wi[0, l] = np.int32(NAN32 if r != r else bits_of(r))
-    elif number == FLOAT_ADD:
-        for l in range(lanes):
-            r = xf[0, l] + yf[0, l]
-            wi[0, l] = np.int32(NAN32 if r != r else bits_of(r))
-    elif number == FLOAT_MULTIPLY:
-        for l in range(lanes):
-            r = xf[0, l] * yf[0, l]
-            wi[0, l] = np.int32(NAN32 if r != r else bits_of(r))
-    elif number == MOV:
-        for l in range(lanes):
-            wi[0, l] = xi[0, l]
-    elif number == COPY:
-        for word in range(f0):
-            for l in range(lanes):
-                wi[word, l] = xi[word, l]
+def put(w, value, lost, executing):
+    """Write one warp's result, where some lanes are ``lost`` for the executing ones alone."""
+    if lost:
+        store(w, choose(executing, value, load(w)))
+    else:
+        store(w, value)
+
+
+@inlined
+def _mux(chooser, one, zero):
+    """Bit by bit: ``one`` where the chooser has a 1, ``zero`` where it has a 0."""
+    return differ(both(differ(one, zero), chooser), zero)
+
+
+@inlined
+def execute_wide(number, f0, f1, f2, x, y, z, w, sx, sy, sz, executing, lost, count):
+    """Execute wide body ``number`` for ``count`` warps."""
+    f0, f1, f2 = np.int64(f0), np.int64(f1), np.int64(f2)
+    if number == MOV:
+        for i in range(count):
+            put(w + i * WARP_BYTES, load(x + i * sx), lost, executing[i])
+    elif number == COPY_PAIR:
+        for i in range(count):
+            low, high = load(x + i * sx), load(x + ROW_BYTES + i * sx)
+            put(w + i * WARP_BYTES, low, lost, executing[i])
+            put(w + ROW_BYTES + i * WARP_BYTES, high, lost, executing[i])
     elif number == ADD:
-        for l in range(lanes):
-            wi[0, l] = np.int32(np.int64(xi[0, l]) + np.int64(yi[0, l]))
+        for i in range(count):
+            put(w + i * WARP_BYTES, add(load(x + i * sx), load(y + i * sy)), lost, executing[i])
     elif number == ADD3:
-        for l in range(lanes):
-            wi[0, l] = np.int32(np.int64(xi[0, l]) + np.int64(yi[0, l]) + np.int64(zi[0, l]))
+        for i in range(count):
+            total = add(add(load(x + i * sx), load(y + i * sy)), load(z + i * sz))
+            put(w + i * WARP_BYTES, total, lost, executing[i])
     elif number == MAD:
-        for l in range(lanes):
-            wi[0, l] = np.int32(np.int64(xi[0, l]) * np.int64(yi[0, l]) + np.int64(zi[0, l]))
-    elif number == MAD_WIDE or number == MAD_HIGH:
-        _multiply_wide(number == MAD_HIGH, f0, xi, yi, zi, wi, lanes)
-    elif number == LOP3 and f0 == TABLE_AND:
-        for l in range(lanes):
-            wi[0, l] = xi[0, l] & yi[0, l]
+        for i in range(count):
+            total = add(multiply(load(x + i * sx), load(y + i * sy)), load(z + i * sz))
+            put(w + i * WARP_BYTES, total, lost, executing[i])
+    elif number == MAD_WIDE:
+        for i in range(count):
+            a, b, c = load(x + i * sx), load(y + i * sy), load(z + i * sz)
+            low = add(multiply(a, b), c)
+            high = add(high_signed(a, b) if f0 else high_unsigned(a, b), load(z + ROW_BYTES + i * sz))
+            put(w + i * WARP_BYTES, low, lost, executing[i])
+            put(w + ROW_BYTES + i * WARP_BYTES, add(high, ones(below(low, c))), lost, executing[i])
+    elif number == MAD_HIGH:
+        for i in range(count):
+            a, b, c = load(x + i * sx), load(y + i * sy), load(z + i * sz)
+            low = add(multiply(a, b), c)
+            high = add(high_signed(a, b) if f0 else high_unsigned(a, b), load(z + ROW_BYTES + i * sz))
+            put(w + i * WARP_BYTES, add(high, ones(below(low, c))), lost, executing[i])
+    elif number == AND:
+        for i in range(count):
+            put(w + i * WARP_BYTES, both(load(x + i * sx), load(y + i * sy)), lost, executing[i])
+    elif number == OR:
+        for i in range(count):
+            put(w + i * WARP_BYTES, either(load(x + i * sx), load(y + i * sy)), lost, executing[i])
+    elif number == XOR:
+        for i in range(count):
+            put(w + i * WARP_BYTES, differ(load(x + i * sx), load(y + i * sy)), lost, executing[i])
     elif number == LOP3:
-        for l in range(lanes):
-            wi[0, l] = np.int32(table3(f0, np.int64(xi[0, l]), np.int64(yi[0, l]), np.int64(zi[0, l])))
+        _lookup(f0, x, y, z, w, sx, sy, sz, executing, lost, count)
     elif number == SHIFT_LEFT:
-        for l in range(lanes):
-            amount = np.int64(yi[0, l]) & LOW
-            if f0:
-                amount &= 31
-            wi[0, l] = np.int32((np.int64(xi[0, l]) << (amount & 31)) if amount < 32 else np.int64(0))
+        keep = splat(31 if f0 else -1)
+        for i in range(count):
+            put(w + i * WARP_BYTES, left(load(x + i * sx), both(load(y + i * sy), keep)), lost, executing[i])
     elif number == SHIFT_RIGHT:
-        for l in range(lanes):
-            amount = np.int64(yi[0, l]) & LOW
-            amount = amount & 31 if f0 else min(amount, np.int64(32))
-            value = np.int64(zi[0, l])
-            if not f1:
-                value &= LOW
-            wi[0, l] = np.int32(value >> amount)
+        keep = splat(31 if f0 else -1)
+        for i in range(count):
+            value, amount = load(z + i * sz), both(load(y + i * sy), keep)
+            shifted = right_signs(value, amount) if f1 else right_zeros(value, amount)
+            put(w + i * WARP_BYTES, shifted, lost, executing[i])
     elif number == LEA:
-        for l in range(lanes):
-            shifted = (np.int64(xi[0, l]) << f0) ^ -f1
-            wi[0, l] = np.int32(shifted + np.int64(yi[0, l]) + f2)
-    elif number <= FLUSHED_FUSED:
-        _flushed(number, xi, yi, zi, wi, lanes)
-    elif number <= DOUBLE_FUSED:
-        _double(number, xi, yi, zi, wi, lanes)
-    elif number == FUNNEL:
-        _funnel(f0, f1, f2, f3, xi, yi, zi, wi, lanes)
-    else:
-        permute_bytes(f0, xi, yi, zi, wi, lanes)
+        shift, flip, extra = splat(f0), splat(-f1), splat(f2)
+        for i in range(count):
+            shifted = differ(left(load(x + i * sx), shift), flip)
+            put(w + i * WARP_BYTES, add(add(shifted, load(y + i * sy)), extra), lost, executing[i])
+    elif number == FLOAT_ADD:
+        for i in range(count):
+            put(w + i * WARP_BYTES, float_add(load(x + i * sx), load(y + i * sy)), lost, executing[i])
+    elif number == FLOAT_MULTIPLY:
+        for i in range(count):
+            put(w + i * WARP_BYTES, float_multiply(load(x + i * sx), load(y + i * sy)), lost, executing[i])
+    elif number == FLOAT_FUSED:
+        for i in range(count):
+            total = float_fused(load(x + i * sx), load(y + i * sy), load(z + i * sz))
+            put(w + i * WARP_BYTES, total, lost, executing[i])
+    elif number == FLUSHED_ADD:
+        for i in range(count):
+            total = flush(float_add(flush(load(x + i * sx)), flush(load(y + i * sy))))
+            put(w + i * WARP_BYTES, total, lost, executing[i])
+    elif number == FLUSHED_MULTIPLY:
+        for i in range(count):
+            product = flush(float_multiply(flush(load(x + i * sx)), flush(load(y + i * sy))))
+            put(w + i * WARP_BYTES, product, lost, executing[i])
+    elif number == FLUSHED_FUSED:
+        for i in range(count):
+            total = float_fused(flush(load(x + i * sx)), flush(load(y + i * sy)), flush(load(z + i * sz)))
+            put(w + i * WARP_BYTES, flush(total), lost, executing[i])
 
 
-@inner
-def _multiply_wide(high, signed, xi, yi, zi, wi, lanes):
-    """x * y + {z1:z0} over 64 bits, or its ``high`` word alone."""
-    mask = np.int64(-1) if signed else np.int64(LOW)
-    if high:
-        for l in range(lanes):
-            total = (np.int64(xi[0, l]) & mask) * (np.int64(yi[0, l]) & mask)
-            total += (np.int64(zi[1, l]) << 32) | (np.int64(zi[0, l]) & LOW)
-            wi[0, l] = np.int32(total >> 32)
-    else:
-        for l in range(lanes):
-            total = (np.int64(xi[0, l]) & mask) * (np.int64(yi[0, l]) & mask)
-            total += (np.int64(zi[1, l]) << 32) | (np.int64(zi[0, l]) & LOW)
-            wi[0, l] = np.int32(total)
-            wi[1, l] = np.int32(total >> 32)
-
-
-@inner
-def _flushed(number, xi, yi, zi, wi, lanes):
-    """Add, multiply or fused multiply-add to nearest with denormals flushed on both sides."""
-    for l in range(lanes):
-        x = float_of(flush32(np.int64(xi[0, l])))
-        y = float_of(flush32(np.int64(yi[0, l])))
-        z = float_of(flush32(np.int64(zi[0, l])))
-        if number == FLUSHED_FUSED:
-            r = fma32(x, y, z)
-        elif number == FLUSHED_ADD:
-            r = x + y
-        else:
-            r = x * y
-        wi[0, l] = np.int32(NAN32 if r != r else flush32(np.int64(bits_of(r))))
-
-
-@inner
-def _double(number, xi, yi, zi, wi, lanes):
-    """FP64 arithmetic to nearest."""
-    for l in range(lanes):
-        x = double_of(np.int64(xi[1, l]) << 32 | np.int64(xi[0, l]) & LOW)
-        y = double_of(np.int64(yi[1, l]) << 32 | np.int64(yi[0, l]) & LOW)
-        if number == DOUBLE_FUSED:
-            r = fused_double(x, y, double_of(np.int64(zi[1, l]) << 32 | np.int64(zi[0, l]) & LOW))
-        elif number == DOUBLE_ADD:
-            r = sum_double(x, y)
-        else:
-            r = product_double(x, y)
-        bits = bits64_of(r)
-        wi[0, l] = np.int32(bits)
-        wi[1, l] = np.int32(bits >> 32)
-
-
-@inner
-def _funnel(right, high, signed, modulus, xi, yi, zi, wi, lanes):
-    """{z:x} shifted by y, low or ``high`` word. ``modulus`` 32 or 64: amounts saturate there; -32 or
-    -64: they wrap."""
-    for l in range(lanes):
-        amount = np.int64(yi[0, l]) & LOW
-        amount = amount & (-modulus - 1) if modulus < 0 else min(amount, np.int64(modulus))
-        near = min(amount, np.int64(63))
-        low = np.int64(xi[0, l]) & LOW
-        value = (np.int64(zi[0, l]) << 32) | low
-        if right:
-            shifted = value >> near
-            if not signed:
-                # clear the copies of the sign that the arithmetic shift brought in
-                shifted &= ~(np.int64(-2) << (63 - near))
-            if amount == 64:
-                shifted = shifted >> 63 if signed else np.int64(0)
-        else:
-            shifted = value << near if amount < 64 else np.int64(0)
-        wi[0, l] = np.int32(shifted >> 32 if high else shifted)
+@inlined
+def _lookup(table, x, y, z, w, sx, sy, sz, executing, lost, count):
+    """LOP3: bit ``4 a + 2 b + c`` of ``table`` for the bits a, b, c of x, y, z."""
+    t0, t1, t2, t3 = splat(-(table & 1)), splat(-(table >> 1 & 1)), splat(-(table >> 2 & 1)), splat(-(table >> 3 & 1))
+    t4, t5, t6 = splat(-(table >> 4 & 1)), splat(-(table >> 5 & 1)), splat(-(table >> 6 & 1))
+    t7 = splat(-(table >> 7 & 1))
+    for i in range(count):
+        a, b, c = load(x + i * sx), load(y + i * sy), load(z + i * sz)
+        on = _mux(b, _mux(c, t7, t6), _mux(c, t5, t4))
+        off = _mux(b, _mux(c, t3, t2), _mux(c, t1, t0))
+        put(w + i * WARP_BYTES, _mux(a, on, off), lost, executing[i])

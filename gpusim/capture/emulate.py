@@ -1,9 +1,9 @@
 """The interpreter: decoded SASS in, registers, memory and a log of what each warp did out.
 
 Mental model: a loop over the instructions of a *team*: warps of one group that stand at the same instruction,
-often all of them, at worst one. Every step fetches a row of the code matrix, makes each warp's execution mask
-from its active mask and the guard, and then runs an arithmetic body over the lanes of all members at once,
-moves memory warp by warp, or decides where each warp goes next. A team does only what all members do alike:
+often all of them, at worst one. Every step hands a run of arithmetic to :mod:`gpusim.capture.straight`, or fetches
+a row of the code matrix, makes each warp's execution mask from its active mask and the guard, and moves memory
+warp by warp or decides where each warp goes next. A team does only what all members do alike:
 when they part, or one of them meets anything unusual (an address that is out of bounds, an atomic whose order
 shows), it is dissolved *before* that instruction, and :mod:`gpusim.capture.teams` makes new ones. So results,
 traces and errors are those of warps run one by one.
@@ -17,105 +17,18 @@ from __future__ import annotations
 import numpy as np
 
 from gpusim.capture import layout as at
-from gpusim.capture.access import execute_memory, load_constant
-from gpusim.capture.alu_masked import FIRST_MASKED
+from gpusim.capture.access import LOCAL, execute_memory, load_constant
+from gpusim.capture.access_affine import affine_access, scattered_access
 from gpusim.capture.access_matrix import execute_matrix_access
-from gpusim.capture.families import WIDE_FAMILY, call_family
-from gpusim.capture.flow import push, signed32
+from gpusim.capture.flow import push, retire
 from gpusim.capture.jit import inner
-from gpusim.capture.lane_bodies import execute_lanes
+from gpusim.capture.straight import fetch, straight, write_back, write_predicates
 from gpusim.capture.turns import GONE, JUMPED, STOPPED, STRAIGHT, log_run, turn
 from gpusim.sass import system_ops as ops
-from gpusim.sass.opcodes import DOUBLE_BASE, FLOAT_BASE, HALF_BASE, INTEGER_BASE, LANES_BASE, MEMORY_BASE, TENSOR_BASE
+from gpusim.sass.opcodes import MEMORY_BASE
 
 _NEVER = 1 << 62
-_X, _Y, _Z, _W = at.X_ROW * at.ROW, at.Y_ROW * at.ROW, at.Z_ROW * at.ROW, at.W_ROW * at.ROW
-
-
-@inner
-def fetch(registers, row, column, base, scratch, lanes):
-    """Where the team's lanes of a source operand begin among the registers: in the operand's own row, or
-    at ``scratch`` if sign changes have to be made first."""
-    start = np.int64(row[column + at.SOURCE_OFFSET]) + (np.int64(row[column + at.SOURCE_OWN]) & base)
-    mode = row[column + at.SOURCE_MODE]
-    if mode == at.MODE_PLAIN:
-        return start
-    last = row[column + at.SOURCE_WORDS] - 1
-    source, target = np.uint64(start), np.uint64(scratch)
-    for _ in range(last):
-        for lane in range(lanes):
-            registers[target + lane] = registers[source + lane]
-        source += np.uint64(at.ROW)
-        target += np.uint64(at.ROW)
-    keep, flip = row[column + at.SOURCE_KEEP], row[column + at.SOURCE_FLIP]
-    for lane in range(lanes):
-        registers[target + lane] = (registers[source + lane] & keep) ^ flip
-    if mode == at.MODE_NEGATE:
-        low = np.uint64(scratch)
-        if last == 0:
-            for lane in range(lanes):
-                registers[low + lane] = signed32(-np.int64(registers[low + lane]))
-        else:
-            for lane in range(lanes):
-                word = np.int64(registers[low + lane]) & at.FULL
-                registers[target + lane] = signed32(-np.int64(registers[target + lane]) - (1 if word else 0))
-                registers[low + lane] = signed32(-word)
-    return np.int64(scratch)
-
-
-@inner
-def write_back(state, registers, d, words, lost, count):
-    """Copy results from scratch to the registers at ``d``, for the executing lanes (all if ``lost`` is 0)."""
-    source, target = np.uint64(_W), np.uint64(d)
-    for _ in range(words):
-        if lost == 0:
-            for lane in range(np.uint64(count * at.LANES)):
-                registers[target + lane] = registers[source + lane]
-        else:
-            for i in range(count):
-                executing = state.executing[i]
-                if executing == 0:
-                    continue
-                begin, result = target + np.uint64(i * at.LANES), source + np.uint64(i * at.LANES)
-                for lane in range(np.uint64(at.LANES)):
-                    old, new = registers[begin + lane], registers[result + lane]
-                    registers[begin + lane] = new if (executing >> np.int64(lane)) & 1 else old
-        source += np.uint64(at.ROW)
-        target += np.uint64(at.ROW)
-
-
-@inner
-def write_predicates(state, row, slots):
-    """Write state.q to the destination predicates of the executing lanes."""
-    for n in range(2):
-        slot = slots + row[at.Q0 + n] * at.GROUP_WARPS
-        for i in range(at.GROUP_WARPS):
-            executing = state.executing[i]
-            state.predicates[slot + i] = (state.predicates[slot + i] & ~executing) | (np.int64(state.q[i, n]) & executing)
-
-
-@inner
-def read_predicates(state, row, slots):
-    """Bring the predicate operands to state.p0, p1 and q."""
-    first, second, third = (
-        slots + row[at.P0] * at.GROUP_WARPS,
-        slots + row[at.P1] * at.GROUP_WARPS,
-        slots + row[at.P2] * at.GROUP_WARPS,
-    )
-    flip0, flip1, flip2 = np.int64(row[at.P0_FLIP]), np.int64(row[at.P1_FLIP]), np.int64(row[at.P2_FLIP])
-    for i in range(at.GROUP_WARPS):
-        state.p0[i] = np.uint32((state.predicates[first + i] ^ flip0) & at.FULL)
-        state.p1[i] = np.uint32((state.predicates[second + i] ^ flip1) & at.FULL)
-        state.q[i, 0] = np.uint32((state.predicates[third + i] ^ flip2) & at.FULL)
-
-
-@inner
-def lost_lanes(state):
-    """Not 0 if a lane of the team's warps does not execute."""
-    lost = np.int64(0)
-    for i in range(at.GROUP_WARPS):
-        lost |= state.missing[i] & ~state.executing[i]
-    return lost
+_X, _Y, _W = at.X_ROW * at.ROW, at.Y_ROW * at.ROW, at.W_ROW * at.ROW
 
 
 @inner
@@ -202,7 +115,6 @@ def run_team(state, machine, first_warp, count, meet, chunk_warp):
     base = state.own_base + group * state.own_stride + place * at.LANES
     slots = group * (at.PREDICATE_SLOTS * at.GROUP_WARPS) + place
     lanes = np.uint64(count * at.LANES)
-    host = state.registers_host
     predicates, team, executing = state.predicates, state.team, state.executing
     size = matrix.shape[0]
     members, leader = np.int64(0), np.int64(0)
@@ -225,6 +137,16 @@ def run_team(state, machine, first_warp, count, meet, chunk_warp):
             state.fault_index, state.fault_warp = pc - 1, leader
             return np.int64(at.BAD_TARGET)
         row = matrix[pc]
+        run = np.int64(row[at.STRAIGHT])
+        if run:
+            stop = pc + run
+            if pc < meet < stop:
+                stop = meet
+            state.clock = state.executed + steps
+            straight(state, matrix, registers, pc, stop, base, slots, first_warp, count)
+            steps += stop - pc
+            pc, whole = stop, False
+            continue
         op = row[at.OP]
         guard, flip = np.int64(row[at.GUARD]), np.int64(row[at.GUARD_FLIP])
         always = flip == 0 and (guard == at.TRUE_PREDICATE or guard == at.TRUE_UNIFORM_PREDICATE)
@@ -241,64 +163,6 @@ def run_team(state, machine, first_warp, count, meet, chunk_warp):
             whole, team_lost = always, lost
         steps += 1
 
-        # ---- arithmetic and lane-crossing ----------------------------------------------------
-        if op >= LANES_BASE:
-            pc += 1
-            if some == 0:
-                continue
-            if row[at.SCOPE] == at.UNIFORM and lost != 0:
-                for i in range(at.GROUP_WARPS):
-                    executing[i] = at.FULL if executing[i] else 0
-                lost, whole = lost_lanes(state), False
-            x = fetch(registers, row, at.A, base, _X, lanes)
-            y = fetch(registers, row, at.B, base, _Y, lanes)
-            z = fetch(registers, row, at.C, base, _Z, lanes)
-            d = np.int64(row[at.D_OFFSET]) + (np.int64(row[at.D_OWN]) & base)
-            w = np.int64(_W)
-            f0, f1, f2, f3 = row[at.F0], row[at.F1], row[at.F2], row[at.F3]
-            if row[at.WIDE]:
-                op, family = row[at.WIDE], state.family[WIDE_FAMILY]
-                if op >= FIRST_MASKED:
-                    read_predicates(state, row, slots)
-                elif lost == 0 and row[at.APART]:
-                    w = d
-            elif op >= INTEGER_BASE:
-                read_predicates(state, row, slots)
-                if op < FLOAT_BASE:
-                    family = state.family[0]
-                elif op < DOUBLE_BASE:
-                    family = state.family[1]
-                elif op < HALF_BASE:
-                    family = state.family[2]
-                elif op < TENSOR_BASE:
-                    family = state.family[3]
-                else:
-                    family = state.family[4]
-            else:
-                read_predicates(state, row, slots)
-                state.clock = state.executed + steps
-                for i in range(count):
-                    if executing[i]:
-                        execute_lanes(
-                            state, registers, first_warp + i, op, f0, f1, x + i * at.LANES, y + i * at.LANES,
-                            z + i * at.LANES, w + i * at.LANES, state.q[i], np.int64(state.p0[i]), executing[i], team[i],
-                        )  # fmt: skip
-                        if row[at.SCOPE] == at.WARP_WIDE:
-                            executing[i] = at.FULL
-                if row[at.SCOPE] == at.WARP_WIDE and lost != 0:
-                    lost, whole = lost_lanes(state), False
-                family = np.int64(0)
-            if op >= INTEGER_BASE or row[at.WIDE]:
-                call_family(
-                    family, op, f0, f1, f2, f3, host + 4 * x, host + 4 * y, host + 4 * z, host + 4 * w, state.masks_host,
-                    count,
-                )  # fmt: skip
-            if w != d:
-                write_back(state, registers, d, row[at.D_WORDS], lost, count)
-            if row[at.PREDICATES_OUT]:
-                write_predicates(state, row, slots)
-            continue
-
         # ---- memory ----------------------------------------------------------------------------
         if op >= MEMORY_BASE:
             full = not room(state, runs, accesses, scattered)
@@ -314,10 +178,22 @@ def run_team(state, machine, first_warp, count, meet, chunk_warp):
             through_scratch = op == ops.ATOMIC or op >= ops.MATRIX_LOAD
             w = np.int64(_W) if through_scratch else d
             uniform = row[at.SCOPE] == at.UNIFORM
+            regular = op <= ops.STORE and row[at.SPACE] != LOCAL
+            value = d if op == ops.LOAD else x
             for i in range(count):
                 if team[i] == 0:
                     continue
                 warp, shift = first_warp + i, i * at.LANES
+                if regular and executing[i] == at.FULL and affine_access(
+                    state, row, registers, allocations, hint, accesses, pc, base + shift, chunk_warp + warp,
+                    value + shift,
+                ):  # fmt: skip
+                    continue
+                if regular and executing[i] == at.FULL and scattered_access(
+                    state, row, registers, allocations, hint, accesses, scattered, pc, base + shift, chunk_warp + warp,
+                    value + shift,
+                ):  # fmt: skip
+                    continue
                 logged, rows = state.used[at.ACCESSES], state.used[at.SCATTERED_ROWS]
                 if op == ops.CONSTANT_LOAD:
                     mask = np.int64(at.FULL) if uniform and executing[i] else executing[i]
@@ -382,6 +258,15 @@ def run_team(state, machine, first_warp, count, meet, chunk_warp):
                     log_run(state, runs, chunk_warp + warp, state.held_first[warp], pc + 1, team[i])
                     state.held_first[warp] = goal
             pc = goal
+        elif op == ops.EXIT and parted == 0:
+            for i in range(count):
+                if team[i]:
+                    warp = first_warp + i
+                    log_run(state, runs, chunk_warp + warp, state.held_first[warp], pc + 1, team[i])
+                    retire(state, registers, warp, base + i * at.LANES, team[i])
+                    state.outcome[i] = GONE
+            leave_between(state, first_warp, count, members, steps, pc, np.int64(count))
+            return np.int64(at.SPLIT)
         else:
             x = fetch(registers, row, at.A, base, _X, lanes)
             y = fetch(registers, row, at.B, base, _Y, lanes)

@@ -13,13 +13,16 @@ from functools import cached_property
 import numpy as np
 
 from gpusim.capture import layout as at
-from gpusim.capture.alu_masked import FIRST_MASKED, masked_number
+from gpusim.capture.alu_launch import FIRST_LAUNCH, launch_number
+from gpusim.capture.alu_loops import FIRST_LOOP, loop_number
+from gpusim.capture.alu_masked import masked_number
 from gpusim.capture.alu_wide import wide_number
 from gpusim.capture.families import entry_addresses
 from gpusim.sass import system_ops as ops
 from gpusim.sass.cubin import INSTRUCTION_BYTES, KernelImage
 from gpusim.sass.externals import CALLS
 from gpusim.sass.form import Instruction, Kind, MicroOp, Operand, Source
+from gpusim.sass.opcodes import LANES_BASE
 from gpusim.trace.record import MemoryKind
 
 NO_REGISTER = 255
@@ -46,7 +49,7 @@ class Encoded:
     @cached_property
     def entries(self) -> tuple[int, ...]:
         """Entry points of the arithmetic families that the kernel needs (State.family)."""
-        return entry_addresses(self.matrix[:, at.OP])
+        return entry_addresses(self.matrix[:, at.OP], self.matrix[:, at.WIDE])
 
     @cached_property
     def reads_clock(self) -> bool:
@@ -107,12 +110,14 @@ def encode(
 ) -> Encoded:
     """Encode ``micros`` (one for each of ``instructions``) for the interpreter."""
     rows = _Rows()
-    registers, uniforms = _counts(image, micros)
+    registers, uniforms = _counts(micros)
     n = len(micros)
     extra = len(image.externals)
     if extra:
         registers = max(registers, _RETURN_REGISTER + 2)
-    own = registers + uniforms + at.CONVERGENCE_BARRIERS + at.RETURN_ADDRESS_ROWS
+    # Convergence barriers, and behind them what CALL keeps in Rpc.LO and Rpc.HI.
+    barriers = max((micro.extra["convergence"] + 1 for micro in micros if "convergence" in micro.extra), default=0)
+    own = registers + uniforms + barriers
     matrix = np.zeros((n + extra, at.COLUMNS), np.int32)
     address_of = np.zeros(n + extra, np.int32)
     last = max((i.address for i in instructions), default=0)
@@ -148,6 +153,7 @@ def encode(
     own_columns = [at.A + at.SOURCE_OFFSET, at.B + at.SOURCE_OFFSET, at.C + at.SOURCE_OFFSET]
     own_columns += [at.D_OFFSET, at.BASE_OFFSET, at.UNIFORM_OFFSET, at.SECOND, at.SECOND + 4, at.CONVERGENCE]
     matrix[:, own_columns] *= at.ROW
+    _straight(matrix)
     return Encoded(
         matrix=matrix,
         index_of=index_of,
@@ -162,9 +168,9 @@ def encode(
     )
 
 
-def _counts(image: KernelImage, micros: tuple[MicroOp, ...]) -> tuple[int, int]:
-    """Vector and uniform registers that the code names (a cubin's own count may be rounded up)."""
-    vector, uniform = image.registers_per_thread, 0
+def _counts(micros: tuple[MicroOp, ...]) -> tuple[int, int]:
+    """Vector and uniform registers that the code names (a cubin's own count is rounded up)."""
+    vector, uniform = 0, 0
     for micro in micros:
         named: list[tuple[Operand | None, int]] = [(micro.destination, micro.words)]
         named += [(source.operand, source.words) for source in micro.sources if source is not None]
@@ -218,8 +224,9 @@ class _Encoder:
                 true = slot in (at.TRUE_PREDICATE, at.TRUE_UNIFORM_PREDICATE)
                 row[column] = at.SINK_PREDICATE if true else slot
                 row[at.PREDICATES_OUT] |= not true
-        row[at.WIDE] = body_for_all(micro.op, micro.flags, bool(row[at.PREDICATES_OUT]))
-        row[at.APART] = row[at.WIDE] < FIRST_MASKED and _apart(row)
+        row[at.WIDE] = body_for_all(micro.op, micro.flags, micro.words, bool(row[at.PREDICATES_OUT]))
+        row[at.APART] = FIRST_LOOP <= row[at.WIDE] < FIRST_LAUNCH and _apart(row)
+        row[at.PLAIN] = all(row[column + at.SOURCE_MODE] == at.MODE_PLAIN for column in (at.A, at.B, at.C))
         row[at.ORDERED] = _ordered(micro)
         for i, flag in enumerate(micro.flags):
             row[at.F0 + i] = np.uint32(int(flag) & 0xFFFFFFFF).astype(np.int32)
@@ -228,7 +235,6 @@ class _Encoder:
         row[at.SCOPE] = (
             at.UNIFORM if micro.uniform else at.WARP_WIDE if micro.extra.get("warp_wide") else at.LANE_WISE
         )
-        row[at.KIND] = micro.memory_kind
         row[at.SPACE] = micro.space
         row[at.BYTES] = micro.access_bytes
         row[at.RECORDS] = records_of(micro)
@@ -305,9 +311,21 @@ class _Encoder:
         row[column + at.SOURCE_FLIP] = np.uint32(source.flip).astype(np.int32)
 
 
-def body_for_all(op: int, flags: tuple[int, ...], predicates_out: bool) -> int:
+def body_for_all(op: int, flags: tuple[int, ...], words: int, predicates_out: bool) -> int:
     """Number of the body of a micro-op that takes several warps at once, 0 if it has none."""
-    return wide_number(op, flags, predicates_out) or masked_number(op, flags)
+    if not predicates_out:
+        number = wide_number(op, flags, words) or loop_number(op, flags) or launch_number(op, flags)
+        if number:
+            return number
+    return masked_number(op, flags)
+
+
+def _straight(matrix: np.ndarray) -> None:
+    """Fill the column STRAIGHT."""
+    behind = 0
+    for row in matrix[::-1]:
+        behind = behind + 1 if row[at.OP] >= LANES_BASE else 0
+        row[at.STRAIGHT] = behind
 
 
 def _apart(row: np.ndarray) -> bool:

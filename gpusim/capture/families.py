@@ -2,20 +2,16 @@
 
 Mental model: the interpreter names operands by host addresses, rows of the register file or of its scratch.
 Each entry point rebuilds arrays from those and calls the family's body, once for each warp of a team (the
-wide family: once for all of them). Calling by address keeps the families out of the interpreter's own
+loops of ``alu_loops.py``: once for all of them). Calling by address keeps the families out of the interpreter's own
 compilation: each is compiled once, not once more for every function that reaches it.
 """
 
 from __future__ import annotations
 
 import ctypes
-from functools import lru_cache
-
 import numpy as np
 from llvmlite import ir
 from numba import config, from_dtype, types
-from numba.core import sigutils
-from numba.core.ccallback import CFunc
 from numba.extending import intrinsic
 
 from gpusim.capture import layout as at
@@ -23,18 +19,16 @@ from gpusim.capture.alu_double import execute_double
 from gpusim.capture.alu_float import execute_float
 from gpusim.capture.alu_half import execute_half
 from gpusim.capture.alu_integer import execute_integer
-from gpusim.capture.alu_masked import FIRST_MASKED, execute_masked
+from gpusim.capture.alu_loops import FIRST_LOOP, execute_loop
 from gpusim.capture.alu_tensor import execute_tensor
-from gpusim.capture.alu_wide import execute_wide
-from gpusim.capture.jit import SOURCES
-from gpusim.jit_cache import stamped
+from gpusim.capture.jit import entry
 from gpusim.sass.opcodes import DOUBLE_BASE, END, FLOAT_BASE, HALF_BASE, INTEGER_BASE, TENSOR_BASE
 
 #: First op number behind each family's range, in the order of State.family.
 FAMILY_ENDS = (FLOAT_BASE, DOUBLE_BASE, HALF_BASE, TENSOR_BASE, END)
 _TENSOR_FAMILY = len(FAMILY_ENDS) - 1
-#: The family of the wide bodies, which have numbers of their own.
-WIDE_FAMILY = len(FAMILY_ENDS)
+#: The family of the loops over several warps, whose bodies have numbers of their own.
+LOOP_FAMILY = len(FAMILY_ENDS)
 _WORD, _PLACE = types.int32, types.int64
 _ENTRY = types.void(_WORD, _WORD, _WORD, _WORD, _WORD, _PLACE, _PLACE, _PLACE, _PLACE, _PLACE, _PLACE)
 
@@ -62,7 +56,7 @@ _OPERAND_TYPE, _MASKS_TYPE = from_dtype(_OPERAND), from_dtype(MASKS)
 _WARP_BYTES = 4 * at.LANES
 
 
-def _record_at(record_type):
+def record_at(record_type):
     """The record at an int64 address (a record is a pointer to Numba)."""
 
     @intrinsic
@@ -75,7 +69,7 @@ def _record_at(record_type):
     return record
 
 
-_operand_at, _masks_at = _record_at(_OPERAND_TYPE), _record_at(_MASKS_TYPE)
+_operand_at, _masks_at = record_at(_OPERAND_TYPE), record_at(_MASKS_TYPE)
 
 
 def _integer(op, f0, f1, f2, f3, x, y, z, w, masks, warps):
@@ -130,24 +124,17 @@ def _tensor(op, f0, f1, f2, f3, x, y, z, w, masks, warps):
         execute_tensor(op, f0, f1, f2, f3, at_x.i, at_y.i, at_z.i, at_w.i, m.rules, m.work)
 
 
-def _wide(number, f0, f1, f2, f3, x, y, z, w, masks, warps):
-    at_x, at_y, at_z, wi = _operand_at(x), _operand_at(y), _operand_at(z), _operand_at(w).i
-    if number >= FIRST_MASKED:
-        m = _masks_at(masks)
-        execute_masked(
-            number, f0, f1, f2, f3, at_x.i, at_y.i, at_z.i, wi, at_x.f, at_y.f, m.p0, m.p1, m.q, w, warps
-        )  # fmt: skip
-    else:
-        lanes = np.uint64(warps) * np.uint64(at.LANES)
-        execute_wide(number, f0, f1, f2, f3, at_x.i, at_y.i, at_z.i, wi, at_x.f, at_y.f, at_z.f, lanes)
+def _loop(number, f0, f1, f2, f3, x, y, z, w, masks, warps):
+    lanes = np.uint64(warps) * np.uint64(at.LANES)
+    execute_loop(number, f0, f1, f2, f3, _operand_at(x).i, _operand_at(y).i, _operand_at(z).i, _operand_at(w).i, lanes)
 
 
-_SOURCES = (_integer, _float, _double, _half, _tensor, _wide)
+_SOURCES = (_integer, _float, _double, _half, _tensor, _loop)
 
 if config.DISABLE_JIT:
     _BODIES = (execute_integer, execute_float, execute_double, execute_half)
 
-    def entry_addresses(op_numbers: np.ndarray) -> tuple[int, ...]:
+    def entry_addresses(op_numbers: np.ndarray, wide_numbers: np.ndarray) -> tuple[int, ...]:
         """Stand-ins for the entry points' addresses: the families' numbers."""
         return tuple(range(len(_SOURCES)))
 
@@ -158,14 +145,12 @@ if config.DISABLE_JIT:
     def call_family(address, op, f0, f1, f2, f3, x, y, z, w, masks, warps):
         """Run body ``op`` of a family on operands at host addresses, for ``warps`` warps."""
         m, flags = _plain(MASKS, masks), (int(f0), int(f1), int(f2), int(f3))
-        wide = int(address) == WIDE_FAMILY
-        for warp in range(1 if wide else int(warps)):
+        loop = int(address) == LOOP_FAMILY
+        for warp in range(1 if loop else int(warps)):
             areas = [_plain(_OPERAND, int(a) + warp * _WARP_BYTES) for a in (x, y, z, w)]
             words, floats = [a["i"] for a in areas], [a["f"] for a in areas]
-            if wide and op >= FIRST_MASKED:
-                execute_masked(int(op), *flags, *words, *floats[:2], m["p0"], m["p1"], m["q"], int(w), int(warps))
-            elif wide:
-                execute_wide(int(op), *flags, *words, *floats[:3], int(warps) * at.LANES)
+            if loop:
+                execute_loop(int(op), *flags, *words, int(warps) * at.LANES)
             elif int(address) == _TENSOR_FAMILY:
                 execute_tensor(int(op), *flags, *words, m["rules"], m["work"])
             else:
@@ -173,28 +158,14 @@ if config.DISABLE_JIT:
 
 else:
 
-    @lru_cache(maxsize=None)
-    def _entry(family: int) -> object:
-        """A compiled entry point; made when the first kernel needs it."""
-        # What numba.cfunc does, with the cache stamped before it is looked at.
-        options = {"error_model": "numpy", "_nrt": False}
-        entry = CFunc(_SOURCES[family], sigutils.normalize_signature(_ENTRY), locals={}, options=options)
-        entry.enable_caching()
-        stamped(entry, SOURCES)
-        entry.compile()
-        return entry
-
-    def entry_addresses(op_numbers: np.ndarray) -> tuple[int, ...]:
-        """Host addresses of the families' entry points in the order of FAMILY_ENDS, 0 for a family that
-        none of the op numbers belongs to; then that of the wide family."""
+    def entry_addresses(op_numbers: np.ndarray, wide_numbers: np.ndarray) -> tuple[int, ...]:
+        """Host addresses of the families' entry points in the order of FAMILY_ENDS, and that of the loops; 0 for a
+        family that none of the numbers (columns OP and WIDE of the code matrix) belongs to."""
         starts = (INTEGER_BASE, *FAMILY_ENDS[:-1])
-        return (
-            *(
-                _entry(i).address if ((op_numbers >= start) & (op_numbers < end)).any() else 0
-                for i, (start, end) in enumerate(zip(starts, FAMILY_ENDS, strict=True))
-            ),
-            _entry(WIDE_FAMILY).address,
-        )
+        apart = op_numbers[wide_numbers == 0]
+        needed = [((apart >= start) & (apart < end)).any() for start, end in zip(starts, FAMILY_ENDS, strict=True)]
+        needed.append((wide_numbers >= FIRST_LOOP).any())
+        return tuple(entry(_SOURCES[i], _ENTRY).address if asked else 0 for i, asked in enumerate(needed))
 
     @intrinsic
     def call_family(typing_context, address, op, f0, f1, f2, f3, x, y, z, w, masks, warps):

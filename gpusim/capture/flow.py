@@ -254,6 +254,8 @@ def leave_convergence(state, registers, warp, own_base, row, leaving):
 def retire(state, registers, warp, own_base, mask):
     """EXIT of ``mask``: whoever waited for these lanes waits no more."""
     state.live[warp] &= ~mask
+    if state.live[warp] == 0:
+        state.alive -= 1
     waiting = False
     for f in range(state.fragments[warp]):
         waiting |= state.fragment[warp, f] == at.AT_CONVERGENCE or state.fragment[warp, f] == at.AT_WARP_WAIT

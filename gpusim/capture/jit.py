@@ -9,9 +9,12 @@ machine gives (``error_model``), compiled code is kept on disk.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 
 from numba import njit
+from numba.core import sigutils
+from numba.core.ccallback import CFunc
 
 from gpusim.jit_cache import stamp_of, stamped
 
@@ -46,6 +49,18 @@ def inlined(function: Callable) -> Callable:
     return stamped(
         njit(cache=True, error_model="numpy", _nrt=False, forceinline=True, **wrappers)(function), SOURCES
     )
+
+
+@lru_cache(maxsize=None)
+def entry(function: Callable, signature: object) -> CFunc:
+    """``function`` compiled to be called at ``.address``, when it is first asked for."""
+    # What numba.cfunc does, with the cache stamped before it is looked at.
+    options = {"error_model": "numpy", "_nrt": False}
+    made = CFunc(function, sigutils.normalize_signature(signature), locals={}, options=options)
+    made.enable_caching()
+    stamped(made, SOURCES)
+    made.compile()
+    return made
 
 
 def allocating(function: Callable) -> Callable:

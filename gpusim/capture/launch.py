@@ -25,7 +25,7 @@ from gpusim.capture.host_calls import HostCalls
 from gpusim.capture.memory import LOCAL_WINDOW, SHARED_WINDOW, Allocation, DeviceMemory
 from gpusim.capture.prepare import Prepared, prepare
 from gpusim.capture.residents import Residents, Slot
-from gpusim.capture.state import another_file, make_machine, make_state, toolchain
+from gpusim.capture.state import another_file, make_machine, make_state, release, toolchain
 from gpusim.capture.target import Target, check_launch, make_target, shape
 from gpusim.errors import UsageError
 from gpusim.gpus.spec import GpuSpec
@@ -232,6 +232,8 @@ class PackedLaunch:
         """Run all blocks; yields chunks in block order. Memory is final when it is exhausted."""
         try:
             yield from self._chunks()
+            slot = self.residents.first
+            release(self.prepared, slot.states, slot.backing[-1], slot.registers)
         finally:
             self.host.flush()
             self.memory.remove(self.own)

@@ -35,19 +35,20 @@ Q0, Q1 = 30, 31  # predicate outputs, SINK_PREDICATE for none
 F0, F1, F2, F3 = 32, 33, 34, 35
 SCOPE = 36  # LANE_WISE, UNIFORM or WARP_WIDE
 PREDICATES_OUT = 37  # 1: predicates are written
-TARGET = 38  # instruction index, or byte offset of an indexed branch
-CONVERGENCE = 39  # offset of the convergence barrier's row among the warp's rows
-RECORDS = 40
-BYTES = 41
-SPACE = 42
-BASE_OFFSET, BASE_OWN, BASE_WORDS, BASE_SIGNED, BASE_SHIFT = range(43, 48)
-UNIFORM_OFFSET, UNIFORM_OWN, UNIFORM_WORDS = range(48, 51)
-ADDRESS_OFFSET = 51
-SECOND = 52  # second address recipe (LDGSTS): base offset, own, words, shift, uniform offset, own, offset
-KIND = 59  # MemoryKind
-WIDE = 60  # number of a body that takes all lanes of a team at once (alu_wide, alu_masked), 0 for none
-APART = 61  # 1: no source row is a destination row, so a wide body may write its result in place
-ORDERED = 62  # 1: the order in which warps execute it shows in the result
+WIDE = 38  # number of a body that takes all warps of a team (alu_wide, alu_masked, alu_loops), 0 for none
+APART = 39  # 1: no source row is a destination row, so a loop may write its result in place
+PLAIN = 40  # 1: no source needs a sign change
+STRAIGHT = 41  # arithmetic instructions from here on, up to the next one of another kind
+TARGET = 42  # instruction index, or byte offset of an indexed branch
+CONVERGENCE = 43  # offset of the convergence barrier's row among the warp's rows
+RECORDS = 44
+BYTES = 45
+SPACE = 46
+BASE_OFFSET, BASE_OWN, BASE_WORDS, BASE_SIGNED, BASE_SHIFT = range(47, 52)
+UNIFORM_OFFSET, UNIFORM_OWN, UNIFORM_WORDS = range(52, 55)
+ADDRESS_OFFSET = 55
+SECOND = 56  # second address recipe (LDGSTS): base offset, own, words, shift, uniform offset, own, offset
+ORDERED = 63  # 1: the order in which warps execute it shows in the result
 COLUMNS = 64
 
 MODE_PLAIN, MODE_MASK, MODE_NEGATE = range(3)
@@ -60,8 +61,6 @@ TRUE_UNIFORM_PREDICATE = 15
 SINK_PREDICATE = 16
 PREDICATE_SLOTS = 20
 
-CONVERGENCE_BARRIERS = 16
-RETURN_ADDRESS_ROWS = 2  # Rpc.LO and Rpc.HI, kept behind the convergence barriers
 BLOCK_BARRIERS = 16
 
 # ---- fragment states -----------------------------------------------------------------------------
@@ -140,8 +139,10 @@ STATE = np.dtype(
         ("slice_end", "<i8"),  # of State.executed: end of the block's turn, 0 between two
         ("shared_host", "<i8"),  # host addresses
         ("local_host", "<i8"),  # [warp][word][lane][4 bytes]
+        ("state_host", "<i8"),  # of this record
         ("registers_host", "<i8"),
-        ("masks_host", "<i8"),  # of field p0 and those behind it
+        ("matrix_host", "<i8"),
+        ("straight", "<i8"),  # entry point of straight.py
         ("teams", "<i8"),  # 1: warps in step are executed together
         ("family", "<i8", (6,)),  # entry points of the arithmetic families
         ("exists", "<i8", (MAX_WARPS,)),  # lanes that the launch gives each warp
@@ -159,6 +160,7 @@ STATE = np.dtype(
         ("at_barrier", "<i8"),  # fragments waiting at block barriers
         ("used", "<i8", (3,)),  # log entries
         # its warps
+        ("alive", "<i8"),  # warps with lanes that have not ended
         ("live", "<i8", (MAX_WARPS,)),
         ("ready", "<i8", (MAX_WARPS,)),  # fragments that can run
         ("result", "<i4", (MAX_WARPS,)),  # of the last BAR.RED

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
+from gpusim.capture.alu_loops import FIRST_LOOP
 from gpusim.capture.families import FAMILY_ENDS, entry_addresses
 from gpusim.capture.launch import capture
 
@@ -23,7 +24,8 @@ def _one_store(out):
 def precompile(capability: tuple[int, int] = (9, 0)) -> None:
     """Run one thread, then make every family's entry point."""
     capture(_one_store, 1, 1, (np.zeros(1, np.int32),), gpu=capability)
-    entry_addresses(np.array(FAMILY_ENDS) - 1)
+    numbers = np.array([*FAMILY_ENDS, 0]) - 1
+    entry_addresses(numbers, np.array([0] * len(FAMILY_ENDS) + [FIRST_LOOP]))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ Mental model: everything that depends on the cubin and not on the launch, done o
 from __future__ import annotations
 
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from gpusim.capture.build import BuiltKernel, argument_types, build, check_kernel
@@ -22,13 +22,15 @@ from gpusim.trace.record import Program
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A kernel ready for launches of any shape."""
+    """A kernel ready for launches of any shape. ``spare`` keeps what a launch can take over from an earlier one
+    (:mod:`gpusim.capture.state`)."""
 
     built: BuiltKernel
     image: KernelImage
     instructions: tuple[Instruction, ...]
     encoded: Encoded
     program: Program
+    spare: dict[tuple, Any] = field(default_factory=dict)
 
 
 _prepared: weakref.WeakKeyDictionary[BuiltKernel, Prepared] = weakref.WeakKeyDictionary()

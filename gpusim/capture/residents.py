@@ -42,7 +42,7 @@ class Slot:
     block: int = -1
 
     def __post_init__(self) -> None:
-        self.states[0].registers_host = self.registers.ctypes.data
+        self.states[0]["registers_host"] = self.registers.ctypes.data
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Residents:
 
     def used(self) -> tuple[int, int, int]:
         """Entries of the log that are filled: runs, accesses, scattered rows."""
-        return tuple(int(n) for n in self._last.states[0].used)
+        return tuple(self._last.states[0]["used"].tolist())
 
     def run(self, blocks: int, piece_blocks: int) -> Iterator[Piece]:
         """Run blocks 0 to ``blocks - 1``, in pieces of at most ``piece_blocks`` where they end one by one. The
@@ -162,7 +162,9 @@ class Residents:
                 state[name] = self._last.states[0][name]
             self._last = slot
         while True:
-            machine = self.machine._replace(registers=slot.registers)
+            machine = self.machine
+            if machine.registers is not slot.registers:
+                machine = machine._replace(registers=slot.registers)
             status, block = run_blocks(slot.states, 0, machine, self._base, block, end)
             if status == at.HOST_CALL:
                 self.host.serve(state, slot.registers, self.machine)

@@ -15,6 +15,7 @@ import numpy as np
 from gpusim.capture import layout as at
 from gpusim.capture.memory import LOCAL_WINDOW, SHARED_WINDOW, DeviceMemory
 from gpusim.capture.prepare import Prepared
+from gpusim.capture.straight import straight_address
 from gpusim.capture.target import Target, bank_layout
 from gpusim.capture.tensor_rules import tensor_rules
 from gpusim.sass.cubin import CONSTANTS_ADDRESS
@@ -23,6 +24,11 @@ from gpusim.sass.cubin import CONSTANTS_ADDRESS
 WARP_QUANTUM = 4096
 #: Instructions of a block before other blocks may run beside it (it may wait for them).
 BLOCK_SLICE = 1 << 22
+#: Shapes of blocks of which a kernel keeps the first state or a register file.
+_SPARE_SHAPES = 8
+#: Record arrays of launches that are over, with their bytes: their views cost more than their contents.
+_FREE_STATES = 4
+_free_states: list[tuple[np.recarray, np.ndarray]] = []
 _TOOLS = ("numba-cuda", "nvidia-nvvm", "nvidia-nvjitlink", "nvidia-cuda-nvdisasm")
 
 
@@ -37,12 +43,50 @@ def make_state(
 ) -> tuple[np.recarray, list[np.ndarray]]:
     """A slot for one resident block: (STATE[1], the shared and local memory that it points to); the
     address of its register file is still to be set. ``teams``: warps in step may run together."""
+    key = ("state", target.sm_count, block, dynamic_shared, teams)
+    image = prepared.spare.get(key)
+    if image is None:
+        _make_room(prepared)
+        image = prepared.spare[key] = _blank(prepared, target, block, dynamic_shared, teams)
+    if _free_states:
+        states, raw = _free_states.pop()
+    else:
+        raw = _aligned(at.STATE.itemsize, np.dtype(np.uint8))
+        states = raw.view(at.STATE).view(np.recarray)
+    raw[:] = image
+    state = states[0]
+    state["grid_dim"] = grid
+    state["limit"] = instruction_limit
+    warps = int(state["warps"])
+    shared = np.zeros(max(1, int(state["shared_bytes"])), np.uint8)
+    local = np.zeros(max(1, int(state["local_bytes"]) * warps * at.LANES), np.uint8)
+    state["shared_host"], state["local_host"] = shared.ctypes.data, local.ctypes.data
+    state["state_host"] = raw.ctypes.data
+    return states, [shared, local, raw]
+
+
+def release(prepared: Prepared, states: np.recarray, raw: np.ndarray, registers: np.ndarray) -> None:
+    """Let later launches have the record array of a slot, with its bytes, and its register file."""
+    if len(_free_states) < _FREE_STATES:
+        _free_states.append((states, raw))
+    prepared.spare["file", len(registers)] = registers
+
+
+def _make_room(prepared: Prepared) -> None:
+    """Keep no more than a few shapes of blocks."""
+    while len(prepared.spare) >= _SPARE_SHAPES:
+        del prepared.spare[next(iter(prepared.spare))]
+
+
+def _blank(
+    prepared: Prepared, target: Target, block: tuple[int, int, int], dynamic_shared: int, teams: bool
+) -> np.ndarray:
+    """The bytes of a state before its launch begins, but for the grid, the instruction limit and host addresses."""
     image, encoded = prepared.image, prepared.encoded
     threads = block[0] * block[1] * block[2]
     warps = -(-threads // at.LANES)
-    states = _aligned(1, at.STATE)
+    states = np.zeros(1, at.STATE)
     state = states[0]
-    state["grid_dim"][:] = grid
     state["block_dim"][:] = block
     state["warps"] = warps
     state["own_base"] = encoded.shared_rows * at.ROW
@@ -58,9 +102,10 @@ def make_state(
     state["local_window"] = LOCAL_WINDOW
     state["sm_count"] = target.sm_count
     state["quantum"] = WARP_QUANTUM
-    state["limit"] = instruction_limit
     state["slice"] = BLOCK_SLICE
     state["family"][:] = encoded.entries
+    state["straight"] = straight_address()
+    state["matrix_host"] = encoded.matrix.ctypes.data
     state["rules"][:] = tensor_rules(prepared.built.capability)
     lane = np.arange(warps * at.LANES)
     weights = np.left_shift(np.int64(1), np.arange(at.LANES, dtype=np.int64))
@@ -68,13 +113,8 @@ def make_state(
     state["thread"][:warps, 0] = (lane % block[0]).reshape(warps, at.LANES)
     state["thread"][:warps, 1] = (lane // block[0] % block[1]).reshape(warps, at.LANES)
     state["thread"][:warps, 2] = (lane // (block[0] * block[1])).reshape(warps, at.LANES)
-    shared = np.zeros(max(1, int(state["shared_bytes"])), np.uint8)
-    local = np.zeros(max(1, int(state["local_bytes"]) * warps * at.LANES), np.uint8)
-    base = states.ctypes.data
-    state["shared_host"], state["local_host"] = shared.ctypes.data, local.ctypes.data
-    state["masks_host"] = base + at.STATE.fields["p0"][1]
     state["teams"] = teams and not encoded.reads_clock
-    return states.view(np.recarray), [shared, local]
+    return states.view(np.uint8)
 
 
 def another_file(registers: np.ndarray) -> np.ndarray:
@@ -111,16 +151,20 @@ def make_machine(
     warps = -(-block[0] * block[1] * block[2] // at.LANES)
     groups = -(-warps // at.GROUP_WARPS)
     # Bodies may look at four rows of an operand wherever it begins: three spare ones at the end.
-    registers = _aligned((encoded.shared_rows + groups * encoded.own_rows + 3) * at.ROW, np.dtype(np.int32)).reshape(-1, at.ROW)
-    rows, values = encoded.immediate_rows
-    registers[rows] = values
+    words = (encoded.shared_rows + groups * encoded.own_rows + 3) * at.ROW
+    registers = prepared.spare.pop(("file", words), None)
+    if registers is None:
+        _make_room(prepared)
+        registers = _aligned(words, np.dtype(np.int32))
+        rows, values = encoded.immediate_rows
+        registers.reshape(-1, at.ROW)[rows] = values
     rows, places = encoded.constant_rows
-    registers[rows] = constants[places].view(np.int32)
+    registers.reshape(-1, at.ROW)[rows] = constants[places].view(np.int32)
     allocations = memory.sorted()
     table = np.array([(a.base, a.size, a.host) for a in allocations], np.int64).reshape(len(allocations), 3)
     return at.Machine(
         matrix=encoded.matrix,
-        registers=registers.reshape(-1),
+        registers=registers,
         index_of=encoded.index_of,
         allocations=table,
         hint=np.zeros(len(encoded.matrix), np.int64),

@@ -47,6 +47,7 @@ def start_block(state, registers, linear):
         value = at.FULL if number == at.TRUE_PREDICATE or number == at.TRUE_UNIFORM_PREDICATE else 0
         for i in range(at.GROUP_WARPS):
             state.predicates[slot * at.GROUP_WARPS + i] = value
+    state.alive = state.warps
     for warp in range(state.warps):
         for f in range(state.fragments[warp]):
             state.fragment[warp, f] = at.FREE
@@ -194,12 +195,14 @@ def run_blocks(states, slot, machine, first_block, next_block, end_block):
             status = run_group(state, machine, state.next_group, chunk_warp)
             if status != at.DONE:
                 return status, linear
+            if state.alive == 0:
+                break
             idle = idle + 1 if state.executed == before else np.int64(0)
             state.next_group = state.next_group + 1 if state.next_group + 1 < groups else 0
             if state.executed >= state.slice_end and idle == 0:
                 state.slice_end = 0
                 return np.int64(at.PREEMPTED), linear
-        status = outcome_of(state)
+        status = outcome_of(state) if state.alive else np.int64(at.DONE)
         if status == at.DEADLOCK and release_crossed_waits(state):
             continue
         if status != at.DONE:
