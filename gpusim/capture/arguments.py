@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,10 @@ from numba.cuda.args import ArgHint, In
 from gpusim.capture.memory import Allocation, DeviceMemory, extent
 from gpusim.errors import UsageError
 from gpusim.sass.cubin import KernelImage
+
+
+#: Name of a dtype for messages; NumPy takes longer to make it than the rest of an argument.
+_name_of = lru_cache(maxsize=256)(str)
 
 
 class Arguments:
@@ -86,14 +90,13 @@ class Arguments:
         if self.private and read_only:
             array = array.copy(order="K")
         address = self._map(array, label, read_only) if array.size else 0
-        self.values += [struct.pack("<q", 0)] * 2
-        self.values += [struct.pack("<q", array.size), struct.pack("<q", array.itemsize), struct.pack("<Q", address)]
-        self.values += [struct.pack("<q", n) for n in (*array.shape, *array.strides)]
+        words = (0, 0, array.size, array.itemsize, address, *array.shape, *array.strides)
+        self.values += [word.to_bytes(8, "little", signed=True) for word in words]
 
     def _map(self, array: np.ndarray, label: str, read_only: bool) -> int:
         """Device address of ``array``'s first element."""
         low, size = extent(array)
-        text = f"{label} ({array.dtype}{list(array.shape)})"
+        text = f"{label} ({_name_of(array.dtype)}{list(array.shape)})"
         if not self.private:
             allocation = self.memory.keep(low, size, text, array)
             return allocation.base + array.ctypes.data - low

@@ -15,6 +15,7 @@ import weakref
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from numba.cuda.core import errors as numba_errors
 from numba.cuda.cudadrv import devices
 from numba.cuda.dispatcher import CUDADispatcher, _Kernel
@@ -26,6 +27,7 @@ ARCH_SPECIFIC_FROM = (9, 0)
 INSTALL_HINT = 'pip install "numba-cuda[cu13]" nvidia-cuda-nvdisasm'
 
 _lock = threading.RLock()
+_types: dict[Any, Any] = {}
 _builds: weakref.WeakKeyDictionary[CUDADispatcher, dict] = weakref.WeakKeyDictionary()
 _device_overloads: weakref.WeakKeyDictionary[CUDADispatcher, dict] = weakref.WeakKeyDictionary()
 
@@ -127,13 +129,29 @@ def argument_types(kernel: CUDADispatcher, args: tuple) -> tuple[Any, ...]:
     types = []
     for position, value in enumerate(args):
         try:
-            types.append(kernel.typeof_pyval(value))
+            types.append(_type_of(kernel, value))
         except (ValueError, TypeError, numba_errors.NumbaError) as error:
             raise UsageError(
                 f"argument {position} of {kernel.py_func.__name__}: Numba cannot pass a"
                 f" {type(value).__name__} to a kernel ({_one_line(error)})"
             ) from error
     return tuple(types)
+
+
+def _type_of(kernel: CUDADispatcher, value: Any) -> Any:
+    """What ``kernel.typeof_pyval`` answers, kept for plain arrays and NumPy's own scalars: theirs depends on the
+    layout and the flags alone, and Numba takes longer to tell it than a small launch to run."""
+    if type(value) is np.ndarray:
+        flags = value.flags
+        key = (value.dtype, value.ndim, flags.c_contiguous, flags.f_contiguous, flags.aligned, flags.writeable)
+    elif type(value) in (np.float32, np.float64, np.int32, np.int64):
+        key = type(value)
+    else:
+        return kernel.typeof_pyval(value)
+    known = _types.get(key)
+    if known is None:
+        known = _types[key] = kernel.typeof_pyval(value)
+    return known
 
 
 def build(
@@ -146,13 +164,12 @@ def build(
     Raises CompileError (one line, first cause) and ToolchainError (with the pip command).
     """
     capability = (int(capability[0]), int(capability[1]))
-    options = dict(kernel.targetoptions)
-    key = (types, capability, lines, repr(sorted(options.items(), key=lambda item: item[0])))
+    key = (types, capability, lines, repr(kernel.targetoptions))
     with _lock:
         known = _builds.setdefault(kernel, {})
         built = known.get(key)
         if built is None:
-            built = known[key] = _compile(kernel, types, capability, options, lines)
+            built = known[key] = _compile(kernel, types, capability, dict(kernel.targetoptions), lines)
     return built
 
 

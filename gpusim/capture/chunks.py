@@ -16,25 +16,20 @@ _SCATTERED = int(SCATTERED)
 
 
 @allocating
-def sort_by_warp(keys, count, warps):
-    """Stable order of ``keys[:count]`` by value: (order int64[count], start int64[warps + 1])."""
+def starts(keys, warps):
+    """Where each warp's records begin once those of lower warps stand before them, int64[warps + 1]; ``keys``: the
+    warp of each."""
     start = np.zeros(warps + 1, np.int64)
-    for i in range(count):
+    for i in range(len(keys)):
         start[keys[i] + 1] += 1
     for warp in range(warps):
         start[warp + 1] += start[warp]
-    place = start[:-1].copy()
-    order = np.empty(count, np.int64)
-    for i in range(count):
-        key = keys[i]
-        order[place[key]] = i
-        place[key] += 1
-    return order, start
+    return start
 
 
 @allocating
 def intern_paths(runs, start):
-    """Give equal run sequences (rows of ``runs`` sorted by warp) one number.
+    """Give equal run sequences (``runs`` uint32[r, 3]: first, count, mask, sorted by warp) one number.
 
     Returns (path of each warp uint32[w], the warp that first showed each path int64[p]).
     """
@@ -50,7 +45,7 @@ def intern_paths(runs, start):
     for warp in range(warps):
         value = 0
         for i in range(start[warp], start[warp + 1]):
-            for column in range(at.RUN_FIRST, at.RUN_MASK + 1):
+            for column in range(3):
                 # 31 bits times 31 bits: no overflow, so that interpreted runs need no wrap-around
                 value = ((value ^ int(runs[i, column])) & 0x7FFFFFFF) * 0x5BD1E995
                 value ^= value >> 29
@@ -77,7 +72,7 @@ def _same(runs, start, one, other):
         return False
     for i in range(n):
         a, b = start[one] + i, start[other] + i
-        for column in range(at.RUN_FIRST, at.RUN_MASK + 1):
+        for column in range(3):
             if runs[a, column] != runs[b, column]:
                 return False
     return True
@@ -93,49 +88,68 @@ def close_chunk(
 ) -> Chunk:
     """Make the Chunk of ``blocks`` blocks, of which the last ``open_blocks`` go on, from the log (``used``
     entries of runs, accesses, scattered); the log can be emptied afterwards."""
-    warps = blocks * warps_per_block
     runs, accesses = machine.runs[: used[at.RUNS]], machine.accesses[: used[at.ACCESSES]]
-    keys = runs[:, at.RUN_WARP].astype(np.int64)
-    order, run_start = sort_by_warp(keys, len(runs), warps)
-    ordered = runs if (keys[1:] >= keys[:-1]).all() else runs[order]
-    first, count, mask = ordered[:, at.RUN_FIRST], ordered[:, at.RUN_COUNT], ordered[:, at.RUN_MASK]
-    path, leaders = intern_paths(ordered, run_start)
-    lengths = run_start[leaders + 1] - run_start[leaders]
-    path_start = np.zeros(len(leaders) + 1, np.int64)
-    np.cumsum(lengths, out=path_start[1:])
-    kept = np.repeat(run_start[leaders] - path_start[:-1], lengths) + np.arange(path_start[-1])
-    interned = np.empty(len(kept), RUN)
-    interned["first"], interned["count"], interned["mask"] = first[kept], count[kept], mask[kept]
-    order, access_start = sort_by_warp(accesses[:, at.ACCESS_WARP], len(accesses), warps)
-    sorted_accesses = np.empty(len(accesses), ACCESS)
     rows = machine.scattered[: used[at.SCATTERED_ROWS]]
-    scattered = np.empty_like(rows)
-    scattered = scattered[: pack_accesses(accesses, order, sorted_accesses, rows, scattered)]
-    table = np.empty(warps, WARP)
-    table["path"] = path
-    table["access_start"] = access_start[:-1]
-    table["access_count"] = np.diff(access_start)
-    return Chunk(first_block, blocks, table, interned, path_start, sorted_accesses, scattered, open_blocks)
+    table, out, scattered = np.empty(blocks * warps_per_block, WARP), np.empty(len(accesses), ACCESS), np.empty_like(rows)
+    interned, path_start, scattered_rows = fold_log(runs, accesses, rows, table, out, scattered)
+    return Chunk(
+        first_block, blocks, table, interned.view(RUN)[:, 0], path_start, out, scattered[:scattered_rows], open_blocks
+    )
 
 
 @allocating
-def pack_accesses(accesses, order, out, rows, sorted_rows):
-    """Write log rows in ``order`` as ACCESS records, and the scattered ``rows`` in the order of their use;
-    returns how many those are. The interpreter gives each scattered access a row of its own."""
-    used = 0
-    for i in range(order.shape[0]):
-        row = order[i]
-        pattern = accesses[row, at.ACCESS_PATTERN]
-        stride = pattern >> 32
-        place = accesses[row, at.ACCESS_ADDRESS]
-        if stride == _SCATTERED:
-            for lane in range(at.LANES):
-                sorted_rows[used, lane] = rows[place, lane]
-            place = used
-            used += 1
-        out[i]["address"] = place
-        out[i]["stride"] = stride
-        out[i]["mask"] = pattern & 0xFFFFFFFF
+def fold_log(runs, accesses, rows, table, out, scattered):
+    """Fill the WARP ``table``, the ACCESS records ``out`` and the ``scattered`` rows from the log.
+
+    Returns (the runs of each different path uint32[r, 3], where each path begins int64[p + 1], scattered rows).
+    """
+    warps = len(table)
+    run_start = starts(runs[:, at.RUN_WARP], warps)
+    ordered, place = np.empty((len(runs), 3), np.uint32), run_start[:-1].copy()
+    for i in range(len(runs)):
+        warp = runs[i, at.RUN_WARP]
+        for column in range(3):
+            ordered[place[warp], column] = runs[i, at.RUN_FIRST + column]
+        place[warp] += 1
+    path, leaders = intern_paths(ordered, run_start)
+    path_start = np.zeros(len(leaders) + 1, np.int64)
+    for p in range(len(leaders)):
+        path_start[p + 1] = path_start[p] + run_start[leaders[p] + 1] - run_start[leaders[p]]
+    interned = np.empty((path_start[-1], 3), np.uint32)
+    for p in range(len(leaders)):
+        for i in range(path_start[p + 1] - path_start[p]):
+            for column in range(3):
+                interned[path_start[p] + i, column] = ordered[run_start[leaders[p]] + i, column]
+    access_start = starts(accesses[:, at.ACCESS_WARP], warps)
+    for warp in range(warps):
+        table[warp]["path"] = path[warp]
+        table[warp]["access_start"] = access_start[warp]
+        table[warp]["access_count"] = access_start[warp + 1] - access_start[warp]
+    return interned, path_start, place_accesses(accesses, access_start[:-1].copy(), out, rows, scattered)
+
+
+@allocating
+def place_accesses(accesses, place, out, rows, sorted_rows):
+    """Write log rows as ACCESS records, each warp's in their order from ``place[warp]`` on, and the scattered ``rows``
+    in the order of their use; returns how many those are. The interpreter gives each scattered access a row of its
+    own."""
+    used = len(rows)
+    for i in range(len(accesses)):
+        record = out[place[accesses[i, at.ACCESS_WARP]]]
+        place[accesses[i, at.ACCESS_WARP]] += 1
+        pattern = accesses[i, at.ACCESS_PATTERN]
+        record["address"] = accesses[i, at.ACCESS_ADDRESS]
+        record["stride"] = pattern >> 32
+        record["mask"] = pattern & at.FULL
+    if used:
+        used = 0
+        for i in range(len(out)):
+            record = out[i]
+            if record["stride"] == _SCATTERED:
+                for lane in range(at.LANES):
+                    sorted_rows[used, lane] = rows[record["address"], lane]
+                record["address"] = used
+                used += 1
     return used
 
 

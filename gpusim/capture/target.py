@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from gpusim.errors import LaunchError, UnknownGpuError
 from gpusim.gpus.load import load_gpu
@@ -52,6 +53,7 @@ class BankLayout:
     constants_pointer: int
 
 
+@lru_cache(maxsize=None)
 def bank_layout(capability: tuple[int, int]) -> BankLayout:
     """Where bank 0 of this generation holds launch facts."""
     if capability >= (10, 0):

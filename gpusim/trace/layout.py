@@ -209,10 +209,10 @@ class Chunk:
     @property
     def warp_instructions(self) -> int:
         """Warp instructions that the chunk's warps execute."""
-        per_path = np.add.reduceat(
-            np.append(self.runs["count"].astype(np.int64), 0), self.path_start[:-1]
-        ) * (np.diff(self.path_start) > 0)
-        return int(per_path[self.warps["path"]].sum())
+        before = np.zeros(len(self.runs) + 1, np.int64)
+        np.cumsum(self.runs["count"], out=before[1:])
+        per_path = np.diff(before[self.path_start])
+        return int(np.bincount(self.warps["path"], minlength=len(per_path)) @ per_path)
 
     @property
     def nbytes(self) -> int:
