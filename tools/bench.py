@@ -1,11 +1,13 @@
 """How fast gpusim is here: emulated and simulated warp instructions a second, as a table.
 
-    python tools/bench.py [--gpu h200] [--repeat 3] [--format table|json|csv|md] [--numba-simulator]
+    python tools/bench.py [--gpu h200] [--repeat 3] [--format table|json|csv|md] [--no-simulate]
+    python tools/bench.py --numba-simulator [--rounds 5]
 
 Each workload runs once to compile (that time is the column ``first_s``), then ``--repeat`` times; the
-best time counts. ``--numba-simulator`` adds Numba's own CUDA simulator on saxpy, measured on few
-threads and scaled, since it needs minutes for a million. Nothing here is a test: the figures depend
-on the machine, which is printed with them on stderr.
+best time counts. ``--numba-simulator`` instead compares the capture of saxpy with Numba's own CUDA simulator running
+the same kernel over as many threads: in each round one after the other, so that both meet the same machine, and the
+ratio is taken within the round. Nothing here is a test: the figures depend on the machine, which is printed with
+them on stderr.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import argparse
 import importlib.metadata
 import os
 import platform
+import statistics
 import subprocess
 import sys
 import textwrap
@@ -30,7 +33,11 @@ from gpusim.suite import capture_case, make_case
 
 #: A small launch, of which a third is the fixed cost of a launch, and one that is mostly emulation.
 SAXPY_THREADS = (65_536, 1_048_576)
-SIMULATOR_THREADS = 2048
+#: Threads that Numba's simulator runs in a round; for the larger launch its time is scaled from the most of these,
+#: and the others show that its time is proportional to the threads.
+SIMULATOR_THREADS = (8_192, 65_536)
+#: Captures of a round, of which the median counts.
+CAPTURES = {65_536: 25, 1_048_576: 5}
 PACKAGES = ("numpy", "numba", "numba-cuda", "simpy", "nvidia-nvjitlink", "nvidia-cuda-nvdisasm")
 
 
@@ -109,18 +116,23 @@ def best(prepare: Callable[[], Callable[[], object]], repeat: int) -> tuple[obje
     return result, times[0], min(times[1:])
 
 
-def measure(name: str, make: Callable, spec, repeat: int) -> dict:
+def measure(name: str, make: Callable, spec, repeat: int, simulate: bool) -> dict:
     captured, capture_first, capture_s = best(lambda: make(spec), repeat)
     emulated = sum(trace.warp_instructions for trace in captured.launches)
     instructions = sum(trace.warp_instructions for trace in captured.timed)
-    result, simulate_first, simulate_s = best(
-        lambda: lambda: gpusim.simulate(list(captured.timed), spec), repeat
-    )
-    return {
+    record = {
         "workload": name,
         "warp_instructions": instructions,
         "capture_ms": 1e3 * capture_s,
         "emulated_million_per_s": emulated / capture_s / 1e6,
+    }
+    if not simulate:
+        return {**record, "first_s": capture_first}
+    result, simulate_first, simulate_s = best(
+        lambda: lambda: gpusim.simulate(list(captured.timed), spec), repeat
+    )
+    return {
+        **record,
         "simulate_ms": 1e3 * simulate_s,
         "simulated_million_per_s": instructions / simulate_s / 1e6,
         "cycles": int(result.cycles),
@@ -128,29 +140,99 @@ def measure(name: str, make: Callable, spec, repeat: int) -> dict:
     }
 
 
-def numba_simulator_seconds() -> float:
-    """Seconds that Numba's own CUDA simulator needs for one thread of saxpy, measured over SIMULATOR_THREADS."""
-    script = f"""
+class NumbaSimulator:
+    """Numba's CUDA simulator in a process of its own (an environment variable switches it on for all of Numba)."""
+
+    SCRIPT = """
+        import sys
         import time
         import numpy as np
         from numba import cuda
 
         @cuda.jit
-        def saxpy(n, a, x, y):
+        def saxpy(a, x, y, out):
             i = cuda.grid(1)
-            if i < n:
-                y[i] = a * x[i] + y[i]
+            if i < out.size:
+                out[i] = a * x[i] + y[i]
 
-        x = y = np.ones({SIMULATOR_THREADS}, np.float32)
-        start = time.perf_counter()
-        saxpy[{SIMULATOR_THREADS // 256}, 256]({SIMULATOR_THREADS}, np.float32(2), x, y)
-        print(time.perf_counter() - start)
+        for line in sys.stdin:
+            n = int(line)
+            x, y, out = np.ones(n, np.float32), np.ones(n, np.float32), np.zeros(n, np.float32)
+            start = time.perf_counter()
+            saxpy[n // 256, 256](np.float32(2.5), x, y, out)
+            seconds = time.perf_counter() - start
+            assert (out == 3.5).all()
+            print(seconds, flush=True)
     """
-    environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}
-    run = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)], env=environment, capture_output=True, text=True, check=True
-    )
-    return float(run.stdout) / SIMULATOR_THREADS
+
+    def __enter__(self) -> NumbaSimulator:
+        environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(self.SCRIPT)],
+            env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        return self
+
+    def __exit__(self, *exc_info) -> None:
+        self._process.stdin.close()
+        self._process.wait()
+
+    def seconds(self, threads: int) -> float:
+        """Seconds of one saxpy over ``threads`` threads, arrays made beforehand."""
+        self._process.stdin.write(f"{threads}\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        if not answer:
+            raise SystemExit("error: Numba's simulator ended without an answer; see its message above")
+        return float(answer)
+
+
+def capture_seconds(threads: int, spec) -> float:
+    """Median seconds of a capture of the suite's saxpy, arrays made beforehand."""
+    times = []
+    for _ in range(CAPTURES[threads]):
+        case = make_case("saxpy", {"n": threads}, spec)
+        start = time.perf_counter()
+        capture_case(case, spec)
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def against_numba(spec, rounds: int) -> list[dict]:
+    """One record for each size of saxpy: medians over the rounds, and the ratio with its lowest and highest."""
+    ours: dict[int, list[float]] = {n: [] for n in SAXPY_THREADS}
+    theirs: dict[int, list[float]] = {n: [] for n in SIMULATOR_THREADS}
+    for threads in SAXPY_THREADS:
+        capture_seconds(threads, spec)  # compiles
+    most = max(SIMULATOR_THREADS)
+    with NumbaSimulator() as simulator:
+        simulator.seconds(256)
+        for number in range(rounds):
+            for threads in SAXPY_THREADS:
+                ours[threads].append(capture_seconds(threads, spec))
+            for threads in SIMULATOR_THREADS:
+                theirs[threads].append(simulator.seconds(threads))
+            print(f"round {number + 1} of {rounds}: done", file=sys.stderr)
+    for threads in SIMULATOR_THREADS:
+        each_us = 1e6 * statistics.median(theirs[threads]) / threads
+        print(f"numba's simulator over {threads} threads: {each_us:.1f} us a thread", file=sys.stderr)
+    records = []
+    for threads in SAXPY_THREADS:
+        scale = max(1.0, threads / most)
+        sources = theirs[threads if threads in theirs else most]
+        ratios = [scale * theirs_s / ours_s for theirs_s, ours_s in zip(sources, ours[threads], strict=True)]
+        records.append(
+            {
+                "threads": threads,
+                "capture_ms": 1e3 * statistics.median(ours[threads]),
+                "numba_simulator_ms": 1e3 * scale * statistics.median(sources),
+                "numba_simulator_is": "measured" if threads in theirs else f"{most} threads, scaled",
+                "times_as_fast": statistics.median(ratios),
+                "lowest": min(ratios),
+                "highest": max(ratios),
+            }
+        )
+    return records
 
 
 def machine() -> str:
@@ -174,25 +256,20 @@ def main() -> None:
     parser.add_argument("--gpu", default="h200")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--format", dest="form", choices=FORMATS, default="table")
-    parser.add_argument("--numba-simulator", action="store_true")
+    parser.add_argument("--no-simulate", action="store_true", help="captures alone")
+    parser.add_argument("--numba-simulator", action="store_true", help="saxpy against Numba's own simulator")
+    parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     print(machine(), file=sys.stderr)
     spec = gpusim.load_gpu(options.gpu)
+    if options.numba_simulator:
+        print(format_records(against_numba(spec, max(1, options.rounds)), options.form))
+        return
     records = []
     for name, make in WORKLOADS.items():
-        records.append(measure(name, make, spec, max(1, options.repeat)))
+        records.append(measure(name, make, spec, max(1, options.repeat), not options.no_simulate))
         print(f"{name}: done", file=sys.stderr)
     print(format_records(records, options.form))
-    if options.numba_simulator:
-        seconds_per_thread = numba_simulator_seconds()
-        for threads in SAXPY_THREADS:
-            ours_ms = next(r["capture_ms"] for r in records if r["workload"] == f"saxpy, {threads} threads")
-            seconds = seconds_per_thread * threads
-            print(
-                f"numba's CUDA simulator: {seconds:.1f} s for saxpy over {threads} threads (scaled from "
-                f"{SIMULATOR_THREADS}), {1e3 * seconds / ours_ms:,.0f} times gpusim's capture",
-                file=sys.stderr,
-            )
 
 
 if __name__ == "__main__":
