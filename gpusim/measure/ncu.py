@@ -38,6 +38,11 @@ from gpusim.silicon.row import Estimate, SiliconRow
 PROFILED_VARIABLE = "GPUSIM_PROFILED"
 REPEATS = 5
 PERMISSION = "ERR_NVGPUCTRPERM"
+#: Nsight Compute's names of what a warp waits for; available() drops those that a GPU has not.
+STALL_REASONS = (
+    "wait", "branch_resolving", "long_scoreboard", "short_scoreboard", "imc_miss", "barrier", "membar", "math_pipe_throttle",
+    "lg_throttle", "mio_throttle", "tex_throttle", "not_selected", "no_instruction", "dispatch_stall", "drain", "sleeping", "misc",
+)  # fmt: skip
 #: What is collected: cycles, time, and counters that the model has too, by the same names.
 METRICS = (
     "sm__cycles_elapsed.max",
@@ -71,7 +76,7 @@ METRICS = (
     "lts__t_sectors_op_write_lookup_hit.sum",
     "dram__bytes_read.sum",
     "dram__bytes_write.sum",
-    "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio",
+    *(f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio" for reason in STALL_REASONS),
 )
 _QUERY_SECONDS = 120
 #: Time for the child's start and compilation on top of the budget.
