@@ -55,6 +55,11 @@ ATTRIBUTIONS = {"instruction": by_instruction, "line": by_line}
 )
 @click.option("--why", is_flag=True, help="Name what limits it, and simulate again with each unit made free.")
 @click.option(
+    "--sample",
+    is_flag=True,
+    help="Leave out the middle of launches of many blocks once their throughput is steady, and say with what error.",
+)
+@click.option(
     "--timeline",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write blocks, warp states and bandwidth over time as a Chrome trace (ui.perfetto.dev); .gz compresses.",
@@ -79,6 +84,7 @@ def simulate(
     bounds: bool,
     by: str | None,
     why: bool,
+    sample: bool,
     timeline: Path | None,
     save: Path | None,
     save_run: str | None,
@@ -97,12 +103,15 @@ def simulate(
       gpusim simulate saxpy --gpu h200 --set l2.hit_latency_ns=60
       gpusim simulate transpose --by line
       gpusim simulate my.py:saxpy_case:n=4096 --gpu h200 --by line
+      gpusim simulate saxpy:n=16777216 --sample
       gpusim simulate matmul_tiled --why --save result.json --timeline timeline.json.gz
       gpusim simulate softmax gelu --save-run before && gpusim regress before now
     """
     for path in (timeline, save):
         if path is not None and not path.parent.is_dir():  # before the work, not after it
             raise UsageError(f"there is no folder {path.parent} to write {path.name} into")
+    if sample and (timeline or save or save_run):
+        raise UsageError("--sample leaves blocks out: there is no whole run to keep; drop --timeline, --save, --save-run")
     if save_run is not None:
         checked_name(save_run)
         with open_store() as store:
@@ -119,11 +128,13 @@ def simulate(
     timed = [launch.trace for launch in named]
     if compiling is not None:
         compiling.wait()
-    result = simulate_traces(timed, spec, warm=tuple(before), samples=bool(timeline or save))
+    result = simulate_traces(timed, spec, warm=tuple(before), samples=bool(timeline or save), sample=sample)
     shares = ATTRIBUTIONS[by](result.launches) if by else []
     explanation = None
     if why:
-        explanation = explain(timed, spec, result, warm=before, progress=lambda line: click.echo(line, err=True))
+        explanation = explain(
+            timed, spec, result, warm=before, sample=sample, progress=lambda line: click.echo(line, err=True)
+        )
         least = explanation.least_cycles
     else:
         least = least_cycles(timed, spec, cold=not before) if bounds or save else {}

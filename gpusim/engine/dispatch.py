@@ -116,6 +116,16 @@ def _end(line, desk, live, times, exits, to_dispatcher):
     return emptied
 
 
+def count_executions(chunk: Chunk, first: int, end: int, executions: np.ndarray) -> None:
+    """Add to ``executions`` int64[instructions] how often each issues for the chunk's blocks ``first`` to ``end - 1``."""
+    per_block = len(chunk.warps) // chunk.blocks
+    paths = np.bincount(chunk.warps["path"][first * per_block : end * per_block], minlength=len(chunk.path_start) - 1)
+    times = np.repeat(paths, np.diff(chunk.path_start))
+    begin, size = chunk.runs["first"].astype(np.int64), len(executions) + 1
+    rises = np.bincount(begin, times, size) - np.bincount(begin + chunk.runs["count"], times, size)
+    executions += np.rint(np.cumsum(rises)[:-1]).astype(np.int64)
+
+
 class Dispatcher:
     """Dispatches one launch; see the module's docstring. ``block_times`` int64[blocks, 4]: start and end,
     from the machine's cycle 0, SM and slot."""
@@ -145,11 +155,19 @@ class Dispatcher:
         self._chunks: Iterator[Chunk] = trace.chunks()
         self._live = np.zeros((0, LIVE_COLUMNS), np.int64)
         self._places: list[LiveChunk] = []  # of the rows of _live
+        self._instructions = len(trace.program.instructions)
+        self._chunk: Chunk | None = None  # the one that was read last, and whether it lies in the arena
+        self._in_arena = False
 
     @property
     def finished(self) -> int:
         """Blocks that have ended."""
         return int(self._desk[0, FINISHED])
+
+    @property
+    def next_block(self) -> int:
+        """The block that is served next."""
+        return int(self._desk[0, NEXT_BLOCK])
 
     @property
     def done(self) -> bool:
@@ -165,6 +183,10 @@ class Dispatcher:
         """Take notes of block ends (int64[n, EXIT_COLUMNS])."""
         if not _end(self._line, self._desk, self._live, self.block_times, exits, self._to_dispatcher):
             return
+        self._drop_ended()
+
+    def _drop_ended(self) -> None:
+        """Free the chunks whose blocks have all ended."""
         kept = []
         for row, place in enumerate(self._places):
             if self._live[row, L_ENDED] == place.blocks:
@@ -188,14 +210,45 @@ class Dispatcher:
             outgoing.append(("starts", self._starts[:count].copy().view(START)[:, 0]))
         return outgoing
 
-    def _pull(self) -> None:
-        """Bring the chunk of the next block into the arena."""
-        block = int(self._desk[0, NEXT_BLOCK])
+    def skip(self, target: int) -> np.ndarray:
+        """Leave out the blocks from the next one to ``target - 1``, as if they had ended (their ``block_times`` are -1);
+        how often each instruction would have issued for them, int64[instructions]."""
+        block = self.next_block
+        executions = np.zeros(self._instructions, np.int64)
+        self.block_times[block:target] = -1
+        self._desk[0, FINISHED] += target - block
+        while block < target:
+            if self._chunk is None or block >= self._chunk.first_block + self._chunk.blocks:
+                self._chunk = self._next_chunk(block)
+                self._in_arena = False
+            chunk = self._chunk
+            end = chunk.first_block + chunk.blocks
+            until = min(target, end)
+            count_executions(chunk, block - chunk.first_block, until - chunk.first_block, executions)
+            if not self._in_arena and until < end:
+                self._place(chunk)
+            if self._in_arena:
+                self._live[-1, L_ENDED] += until - block
+            block = until
+        self._desk[0, NEXT_BLOCK] = target
+        self._drop_ended()
+        return executions
+
+    def _next_chunk(self, block: int) -> Chunk:
         chunk = next(self._chunks, None)
         if chunk is None or chunk.first_block != block:
             raise TraceFormatError(
                 f"{self.kernel}: the trace has no chunk that begins with block {block} of {self.blocks}"
             )
+        return chunk
+
+    def _pull(self) -> None:
+        """Bring the chunk of the next block into the arena."""
+        self._chunk = self._next_chunk(self.next_block)
+        self._place(self._chunk)
+
+    def _place(self, chunk: Chunk) -> None:
+        self._in_arena = True
         place = self.arena.add(chunk)
         end = chunk.first_block + chunk.blocks
         row = (chunk.first_block, end, 0, place.warps, place.paths, place.accesses, place.scattered)

@@ -19,6 +19,7 @@ from gpusim.engine.dispatch import Dispatcher, turnaround_halves
 from gpusim.engine.memory import build_memory
 from gpusim.engine.result import LaunchResult, Result
 from gpusim.engine.samples import Sampler
+from gpusim.engine.sampling import Reading, Sampling, WaveReader
 from gpusim.engine.sm import SmGroup
 from gpusim.engine.warm import warm_machine
 from gpusim.engine.window import Conductor
@@ -47,6 +48,7 @@ def simulate(
     threads: int | None = None,
     order_seed: int | None = None,
     samples: bool = False,
+    sample: bool = False,
     progress: Progress | None = None,
 ) -> Result:
     """Predict what the launches of ``traces`` cost, one after another on one machine.
@@ -55,7 +57,8 @@ def simulate(
     ``window_cycles``: length of the engine's windows, at most :func:`window_limit_cycles`; ``threads``:
     SM groups run in parallel (default: the cores, fewer for small grids); ``order_seed``: visit parts and
     SMs in a shuffled order. None of the three changes the result. ``samples``: keep readings over time (see
-    :mod:`gpusim.engine.samples`). ``progress(done, blocks)`` is called now
+    :mod:`gpusim.engine.samples`). ``sample``: leave out the middle of large launches and extrapolate
+    (:mod:`gpusim.engine.sampling`; each launch's ``sampling`` says what was done). ``progress(done, blocks)`` is called now
     and then. Raises UsageError, LaunchError, UnknownGpuError, SpecError, TraceFormatError and DeadlockError.
     """
     launches = [traces] if isinstance(traces, Trace) else list(traces)
@@ -69,10 +72,12 @@ def simulate(
     with machine:
         if before:
             machine.warm(before, launches[0])
-        results = [
-            machine.launch(trace, progress, keep_l1=bool(before) and i == 0, samples=samples)
-            for i, trace in enumerate(launches)
-        ]
+        results = []
+        for i, trace in enumerate(launches):
+            result = machine.launch(trace, progress, keep_l1=bool(before) and i == 0, samples=samples, sample=sample)
+            results.append(result)
+            if result.sampling and result.sampling.skipped_blocks and i + 1 < len(launches):
+                machine.warm([trace], launches[i + 1])  # as the blocks left out would have left the L2
     return _summary(spec, results, machine.windows)
 
 
@@ -141,7 +146,12 @@ class Machine:
             warm_machine(trace, self.spec, self.groups, self.l2, l1_bytes)
 
     def launch(
-        self, trace: Trace, progress: Progress | None = None, keep_l1: bool = False, samples: bool = False
+        self,
+        trace: Trace,
+        progress: Progress | None = None,
+        keep_l1: bool = False,
+        samples: bool = False,
+        sample: bool = False,
     ) -> LaunchResult:
         """Run one launch to its end on the machine as it stands."""
         fit = occupancy(trace.launch, self.spec)
@@ -150,6 +160,16 @@ class Machine:
         for group in self.groups:
             group.begin_launch(trace.program, trace.launch, fit, arena, keep_l1)
         memory_before = {**self.l2.counters(), **self.hbm.counters()}
+
+        def read(cycle: int) -> Reading:
+            memory = {**self.l2.counters(), **self.hbm.counters()}
+            memory = {name: value - memory_before.get(name, 0) for name, value in memory.items()}
+            stalls = sum(group.state.stalls for group in self.groups)
+            work = sum(group.state.work for group in self.groups)
+            totals = sum(group.state.counters for group in self.groups)
+            issued = int(stalls[:, SELECTED].sum())
+            return Reading(cycle - self.cycle, issued, self.l2.filled, stalls, work, totals, memory)
+
         parts = [self.l2, *self.groups, self.hbm, dispatcher]
         if self._random is not None:
             self._random.shuffle(parts)
@@ -165,21 +185,36 @@ class Machine:
             on_window = _Ticker(progress, dispatcher)
         start_tick = self.cycle * TICKS_PER_CYCLE
         sampler = Sampler(self.cycle, lambda: self._totals(dispatcher)) if samples else None
-        conductor = Conductor(parts, routes, self.window_ticks, start_tick, self._pool, on_window, sampler)
+        waves = None
+        if sample:
+            wave_blocks = min(trace.launch.blocks, fit.blocks_per_sm * self.spec.sm_count)
+            waves = WaveReader(trace, dispatcher, wave_blocks, read)
+        watchers = [watcher for watcher in (sampler, waves) if watcher is not None]
+
+        def on_boundary(tick: int) -> None:
+            for watcher in watchers:
+                watcher(tick)
+
+        on_boundary = on_boundary if watchers else None
+        conductor = Conductor(parts, routes, self.window_ticks, start_tick, self._pool, on_window, on_boundary)
         conductor.run()
         self.windows += conductor.windows
         if not dispatcher.done:
             raise DeadlockError(f"{trace.launch.kernel}: nothing can move any more; " + "; ".join(conductor.waiting()))
         end = max(group.last_tick for group in self.groups) // TICKS_PER_CYCLE
         cycles = end + self.spec.launch.end_cycles - self.cycle
-        memory = {**self.l2.counters(), **self.hbm.counters()}
-        memory = {name: value - memory_before.get(name, 0) for name, value in memory.items()}
+        reading = read(self.cycle + cycles)
         if sampler is not None:
             sampler.take(self.cycle + cycles)
         times = dispatcher.block_times
-        times[:, :2] -= self.cycle
+        times[times[:, 2] >= 0, :2] -= self.cycle
         table = sampler.table() if sampler is not None else None
-        result = self._launch_result(trace, fit, cycles, memory, times, table)
+        sampling = None
+        total_cycles = cycles
+        if waves is not None:
+            sampling, total_cycles = waves.sampling(), cycles + waves.skipped_cycles
+            reading = waves.complete(reading)
+        result = self._launch_result(trace, fit, total_cycles, reading, times, table, sampling)
         quiet = max(self.l2.last_tick, self.hbm.last_tick)
         self.cycle = max(self.cycle + cycles, -(-quiet // TICKS_PER_CYCLE))
         return result
@@ -199,17 +234,22 @@ class Machine:
         ]
 
     def _launch_result(
-        self, trace: Trace, fit: Occupancy, cycles: int, memory: dict, times: np.ndarray, samples: np.ndarray | None
+        self,
+        trace: Trace,
+        fit: Occupancy,
+        cycles: int,
+        reading: Reading,
+        times: np.ndarray,
+        samples: np.ndarray | None,
+        sampling: Sampling | None,
     ) -> LaunchResult:
         spec = self.spec
-        totals = sum(group.state.counters for group in self.groups)
-        stalls = sum(group.state.stalls for group in self.groups)
-        work = sum(group.state.work for group in self.groups)
+        totals, stalls, work = reading.totals, reading.stalls, reading.work
         counters: dict[str, float] = {"sm__cycles_elapsed.max": cycles}
         counters["smsp__inst_executed.sum"] = int(stalls[:, SELECTED].sum())
         counters.update(zip(count.WORK_NAMES, work.sum(axis=0).tolist(), strict=True))
         counters.update(zip(count.COUNTER_NAMES, totals.tolist(), strict=True))
-        counters.update(memory)
+        counters.update(reading.memory)
         active = 100.0 * int(totals[count.WARP_CYCLES]) / (cycles * spec.sm_count * spec.sm.max_warps)
         counters["sm__warps_active.avg.pct_of_peak_sustained_active"] = active
         counters.update({f"launch__occupancy_limit_{name}": limit for name, limit in fit.limits.items()})
@@ -224,6 +264,7 @@ class Machine:
             launch=trace.launch,
             block_times=times,
             samples=samples,
+            sampling=sampling,
             blocks_per_sm=fit.blocks_per_sm,
             occupancy_limits=dict(fit.limits),
             occupancy_limiter=fit.limiter,

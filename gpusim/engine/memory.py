@@ -13,7 +13,7 @@ import numpy as np
 from gpusim.engine.inbox import Inbox
 from gpusim.errors import DeadlockError
 from gpusim.gpus.spec import GpuSpec
-from gpusim.model import hbm, l2, l2_state
+from gpusim.model import hbm, l2, l2_state, l2_tags
 from gpusim.model.address_hash import channel_of, fold
 from gpusim.model.crossbar import response_latency_ticks, ticks
 from gpusim.model.event_heap import time_of
@@ -121,6 +121,12 @@ class L2Part:
     def last_tick(self) -> int:
         """Tick of the latest event handled."""
         return int(self._state.scalars[l2_state.LAST_TICK])
+
+    @property
+    def filled(self) -> float:
+        """Share of all lines that hold something."""
+        held = self._state.tags.slots[l2_tags.HELD]
+        return 1.0 - np.count_nonzero(held == l2_tags.EMPTY) / len(held)
 
     def deliver(self, batch: np.ndarray) -> None:
         """Take a batch whose times are not before any tick already advanced to."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from gpusim.engine.sampling import Sampling
 from gpusim.gpus.spec import GpuSpec
 from gpusim.trace.record import Launch, Program
 
@@ -21,7 +22,9 @@ class LaunchResult:
     ``work_by_instruction`` int64[instructions, columns] of :mod:`gpusim.model.counters`, whose column sums are
     the counters of those names; ``program`` and ``launch`` are the trace's;
     ``block_times`` int64[blocks, 4]: start and end since the launch's start, SM, slot; occupancy as launched;
-    ``samples`` int64[rows, columns] of :mod:`gpusim.engine.samples`, None unless asked for."""
+    ``samples`` int64[rows, columns] of :mod:`gpusim.engine.samples`, None unless asked for;
+    ``sampling`` says what part of a sampled launch was simulated (its cycles and counters are then extrapolated, but
+    for the issues; ``block_times`` of the blocks left out are -1), None unless asked for."""
 
     kernel: str
     cycles: int
@@ -36,6 +39,7 @@ class LaunchResult:
     program: Program = field(repr=False)
     launch: Launch = field(repr=False)
     samples: np.ndarray | None = field(default=None, repr=False)
+    sampling: Sampling | None = None
 
     @property
     def block_end_cycles(self) -> np.ndarray:
@@ -56,6 +60,19 @@ class Result:
     launches: tuple[LaunchResult, ...]
     spec: GpuSpec = field(repr=False)
     windows: int = 0
+
+    @property
+    def error_cycles(self) -> float | None:
+        """95 % half-width of the cycles of sampled launches; None unless sampling was asked for."""
+        sampled = [launch.sampling for launch in self.launches if launch.sampling is not None]
+        return sum(sampling.error_cycles for sampling in sampled) if sampled else None
+
+    @property
+    def simulated_percent(self) -> float:
+        """Share of the warp instructions that was simulated: 100 unless sampling left blocks out."""
+        weights = [float(launch.counters["smsp__inst_executed.sum"]) for launch in self.launches]
+        shares = [launch.sampling.simulated_percent if launch.sampling else 100.0 for launch in self.launches]
+        return sum(w * s for w, s in zip(weights, shares, strict=True)) / max(1.0, sum(weights))
 
     @property
     def time_us(self) -> float:

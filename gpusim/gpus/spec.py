@@ -104,7 +104,8 @@ class L1Spec:
     ``tag_banks``: 128-byte lines looked up a cycle; ``bank_count`` x ``bank_bytes`` a cycle from data.
     ``miss_entries``: outstanding 128-byte line requests of loads that an SM can hold;
     ``store_entries``: the same for writes. ``bank_conflicts`` is true of every GPU; a what-if may set it
-    false, and every access takes the least passes over the banks that its bytes need.
+    false, and every access takes the least passes over the banks that its bytes need. ``tag_conflicts``
+    likewise: false, and all lines of an access are looked up in one cycle.
     ``reserved_bytes`` of what the shared carve-out leaves hold no lines (at most half of it).
     """
 
@@ -129,6 +130,7 @@ class L1Spec:
     store_entries: int = 64  # writes and reductions of an SM that may be unacknowledged
     bank_conflicts: bool = True
     reserved_bytes: int = 0
+    tag_conflicts: bool = True
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,7 @@ from gpusim.model.timing import (
     CONFLICT_FREE,
     DATA_BANKS,
     LOCAL_WINDOW,
+    ONE_LOOKUP,
     QUEUE_ENTRIES,
     SHARED_WINDOW,
     SUB_CORES,
@@ -128,6 +129,8 @@ def take_request(hand, lines, program, warps, accesses, scattered, timing, scrat
     if timing[CONFLICT_FREE]:
         least = max(1, program[hand[sm, H_PC], op.BYTES] // 4)
         hand[sm, H_DATA_CYCLES] = min(hand[sm, H_DATA_CYCLES], least)
+    if timing[ONE_LOOKUP]:
+        hand[sm, H_TAG_CYCLES] = min(hand[sm, H_TAG_CYCLES], 1)
 
 
 @inner

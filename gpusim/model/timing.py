@@ -42,8 +42,9 @@ from gpusim.model.messages import TICKS_PER_CYCLE
     LOCAL_WINDOW,
     FIRST_SM,  # global number of the group's first SM
     CONFLICT_FREE,  # 1: every access takes the least passes over the banks
+    ONE_LOOKUP,  # 1: every access takes one cycle of the tag stage
     SIZE,
-) = range(26)
+) = range(27)
 
 #: Lines of one instruction at most: 32 lanes of 32 bytes in local memory, where each word has its own
 #: line. One instruction may exceed a limit that is otherwise kept; tables have so much slack.
@@ -77,6 +78,7 @@ def sm_timing(spec: GpuSpec) -> np.ndarray:
     timing[TAG_BANKS] = l1.tag_banks
     timing[DATA_BANKS] = l1.bank_count
     timing[CONFLICT_FREE] = not l1.bank_conflicts
+    timing[ONE_LOOKUP] = not l1.tag_conflicts
     timing[L1_WAYS] = l1.ways
     timing[READ_LIMIT] = l1.miss_entries
     timing[WRITE_LIMIT] = l1.store_entries

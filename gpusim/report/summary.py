@@ -17,14 +17,19 @@ from gpusim.why.explain import Explanation
 
 
 def headline(result: Result) -> dict[str, Any]:
-    """GPU, kernel, cycles, time and warp instructions of a run."""
-    return {
+    """GPU, kernel, cycles, time and warp instructions of a run; of a sampled one also the share of the instructions
+    that was simulated and the 95 % half-width of the cycles."""
+    values = {
         "gpu": result.gpu,
         "kernel": result.kernel,
         "cycles": int(result.cycles),
         "time_us": float(result.time_us),
         "warp_instructions": int(result.counters["smsp__inst_executed.sum"]),
     }
+    if result.error_cycles is not None:
+        values["error_cycles"] = round(result.error_cycles)
+        values["simulated_percent"] = result.simulated_percent
+    return values
 
 
 def stall_records(result: Result, most: int | None = None) -> list[dict[str, Any]]:
@@ -62,8 +67,9 @@ def bound_records(result: Result, least: dict[str, float]) -> list[dict[str, Any
 
 
 def counter_records(result: Result) -> list[dict[str, Any]]:
-    """All counters."""
-    return [{"counter": name, "value": number(value)} for name, value in result.counters.items()]
+    """All counters; ``extrapolated`` in place of ``value`` where sampling left blocks out."""
+    column = "value" if result.simulated_percent == 100.0 else "extrapolated"
+    return [{"counter": name, column: number(value)} for name, value in result.counters.items()]
 
 
 def share_records(shares: Sequence[Share], most: int | None = None) -> list[dict[str, Any]]:

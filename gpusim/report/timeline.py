@@ -70,7 +70,8 @@ class _Clock:
 
 def _blocks(launch: LaunchResult, clock: _Clock, budget: int) -> Iterator[dict[str, Any]]:
     times = launch.block_times
-    sms = np.unique(times[:, 2])
+    simulated = times[:, 2] >= 0  # a sampled launch leaves blocks out
+    sms = np.unique(times[simulated, 2])
     drawn = sms
     if len(times) > budget:
         per_sm = np.cumsum([int((times[:, 2] == sm).sum()) for sm in sms])

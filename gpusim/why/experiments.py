@@ -16,6 +16,7 @@ import numpy as np
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model.dispatch import occupancy
 from gpusim.trace.record import Flag, Launch, MemoryKind, PipeClass, Program, Trace
+from gpusim.why.first_blocks import FirstBlocks
 
 #: Parts of the engine must be at least 4 cycles apart (gpusim.gpus.consistency); twice that keeps windows long
 #: enough to be quick.
@@ -27,7 +28,8 @@ _MANY = 1000
 @dataclass(frozen=True)
 class Experiment:
     """``unit`` made free in the words of ``how``; ``gpu`` changes the machine, ``program`` the program,
-    ``launch`` what a block takes of an SM; ``applies`` says whether the launches use the unit at all."""
+    ``launch`` what a block takes of an SM, ``trace`` the grid; ``cycles`` makes of the cycles that a changed launch took
+    those that count. ``applies`` says whether the launches use the unit at all."""
 
     unit: str
     how: str
@@ -35,10 +37,13 @@ class Experiment:
     gpu: Callable[[GpuSpec, Sequence[Trace]], GpuSpec] = lambda spec, _traces: spec
     program: Callable[[Program], Program] = lambda program: program
     launch: Callable[[Launch], Launch] = lambda launch: launch
+    trace: Callable[[Trace, GpuSpec], Trace] = lambda trace, _spec: trace
+    cycles: Callable[[int, Trace, Trace, GpuSpec], int] = lambda cycles, _old, _new, _spec: cycles
 
-    def traces(self, traces: Sequence[Trace]) -> list[Trace]:
-        """The launches with the changed program and weight."""
-        return [replace(t, program=self.program(t.program), launch=self.launch(t.launch)) for t in traces]
+    def traces(self, traces: Sequence[Trace], spec: GpuSpec) -> list[Trace]:
+        """The launches with the changed program, weight and grid."""
+        changed = (replace(t, program=self.program(t.program), launch=self.launch(t.launch)) for t in traces)
+        return [self.trace(trace, spec) for trace in changed]
 
 
 def _counts(*names: str) -> Callable[[dict[str, float], Sequence[Trace]], bool]:
@@ -103,6 +108,10 @@ def _bank_conflicts(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
     return replace(gpu, l1=replace(gpu.l1, bank_conflicts=False))
 
 
+def _tag_stage(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
+    return replace(gpu, l1=replace(gpu.l1, tag_conflicts=False))
+
+
 def _miss_entries(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
     l1 = gpu.l1
     return replace(gpu, l1=replace(l1, miss_entries=16 * l1.miss_entries, store_entries=16 * l1.store_entries))
@@ -138,6 +147,26 @@ def _weightless(launch: Launch) -> Launch:
     return replace(launch, registers_per_thread=1, shared_bytes=0)
 
 
+def _whole_waves(trace: Trace, gpu: GpuSpec) -> Trace:
+    """The launch without the blocks of its last, partial wave; as it is if it has none, or nothing else."""
+    launch = trace.launch
+    if launch.cooperative:
+        return trace
+    wave = occupancy(launch, gpu).blocks_per_sm * gpu.sm_count
+    whole = launch.blocks // wave * wave
+    if whole in (0, launch.blocks):
+        return trace
+    return Trace(trace.program, replace(launch, grid=(whole, 1, 1)), FirstBlocks(trace, whole))
+
+
+def _spread_tail(cycles: int, old: Trace, new: Trace, gpu: GpuSpec) -> int:
+    """What all blocks would take at the whole waves' pace."""
+    if old.launch.blocks == new.launch.blocks:
+        return cycles
+    overhead = min(cycles, gpu.launch.start_cycles + gpu.launch.end_cycles)
+    return overhead + round((cycles - overhead) * old.launch.blocks / new.launch.blocks)
+
+
 def _launch(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
     return replace(gpu, launch=replace(gpu.launch, start_cycles=0, end_cycles=0))
 
@@ -157,6 +186,7 @@ def _no_barriers(program: Program) -> Program:
 
 _L1_SPACES = ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum")
 _SHARED = ("smsp__inst_executed_op_shared_ld.sum", "smsp__inst_executed_op_shared_st.sum")
+_GLOBAL_LINES = (*_L1_SPACES, "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum")
 _DRAM = ("dram__bytes_read.sum", "dram__bytes_write.sum")
 
 
@@ -188,11 +218,13 @@ EXPERIMENTS = (
     Experiment("L1 miss entries", "16 times as many", _counts("lts__t_requests.sum"), _miss_entries),
     Experiment("L1 and shared latency", "2 cycles", _counts(*_L1_SPACES, *_SHARED), _l1_latency),
     Experiment("bank conflicts", "none, in shared memory and L1", _counts(*_L1_SPACES, *_SHARED), _bank_conflicts),
+    Experiment("L1 tag stage", "one lookup an instruction", _counts(*_GLOBAL_LINES), _tag_stage),
     Experiment("memory queue", "16 times as long", _uses(PipeClass.LSU, PipeClass.SHUFFLE), _memory_queue),
     Experiment("execution pipes", "one warp instruction a cycle each", _always, _pipes),
     Experiment("issue slots", "twice as many sub-cores", _always, _issue),
     Experiment("fixed latencies", "no stall counts", _always, program=_no_stall_counts),
     Experiment("barriers", "nobody waits", _has_barriers, program=_no_barriers),
     Experiment("occupancy", "no limit by registers, shared memory or blocks", _held_back, _residency, launch=_weightless),
+    Experiment("tail wave", "the last wave's blocks spread over all", _always, trace=_whole_waves, cycles=_spread_tail),
     Experiment("launch overhead", "no time to start and to end", _always, _launch),
 )

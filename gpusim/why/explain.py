@@ -50,9 +50,10 @@ def explain(
     result: Result,
     *,
     warm: Sequence[Trace] = (),
+    sample: bool = False,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Explanation:
-    """Explain ``result``, which is ``simulate(traces, spec, warm=warm)``.
+    """Explain ``result``, which is ``simulate(traces, spec, warm=warm, sample=sample)``.
 
     Each experiment costs one more simulation; ``progress`` gets a line for each. Raises as
     :func:`gpusim.engine.gpu.simulate` does.
@@ -60,7 +61,7 @@ def explain(
     chosen = [e for e in EXPERIMENTS if e.applies(result.counters, traces)]
     findings = []
     for number, experiment in enumerate(chosen, 1):
-        finding = _try(experiment, traces, spec, result, warm)
+        finding = _try(experiment, traces, spec, result, warm, sample)
         if finding is not None:
             findings.append(finding)
             progress(f"[{number:>2}/{len(chosen)}] {finding.unit}: {finding.cycles} cycles")
@@ -79,17 +80,26 @@ def least_cycles(traces: Sequence[Trace], spec: GpuSpec, cold: bool) -> dict[str
 
 
 def _try(
-    experiment: Experiment, traces: Sequence[Trace], spec: GpuSpec, result: Result, warm: Sequence[Trace]
+    experiment: Experiment,
+    traces: Sequence[Trace],
+    spec: GpuSpec,
+    result: Result,
+    warm: Sequence[Trace],
+    sample: bool,
 ) -> Finding | None:
     """What the experiment saves; None where the machine has nothing to change."""
-    freed, changed = experiment.gpu(spec, traces), experiment.traces(traces)
+    freed, changed = experiment.gpu(spec, traces), experiment.traces(traces, spec)
     same = all(a.program is b.program and a.launch == b.launch for a, b in zip(changed, traces, strict=True))
     if freed == spec and same:
         return None
     try:
-        cycles = simulate(changed, freed, warm=warm).cycles
+        launches = simulate(changed, freed, warm=warm, sample=sample).launches
     except LaunchError:
         return None  # the changed machine could not hold the launch (a cooperative grid, for one)
+    cycles = sum(
+        experiment.cycles(launch.cycles, old, new, spec)
+        for launch, old, new in zip(launches, traces, changed, strict=True)
+    )
     saved = result.cycles - cycles
     return Finding(experiment.unit, experiment.how, cycles, saved, 100.0 * saved / result.cycles)
 

@@ -112,6 +112,24 @@ def test_experiments_leave_the_machine_and_the_launch_as_they_were():
     before = simulate(trace, GPU)
     for experiment in EXPERIMENTS:
         experiment.gpu(GPU, [trace])
-        experiment.traces([trace])
+        experiment.traces([trace], GPU)
     assert simulate(trace, GPU).cycles == before.cycles
     assert GPU == replace(GPU)
+
+
+def test_a_tail_wave_saves_what_its_blocks_spread_over_all_would():
+    trace = build(dependent_arithmetic(), blocks=5, shared_bytes=100 * 1024)  # two fit on an SM: waves of 4 and 1
+    explanation = explain([trace], GPU, simulate(trace, GPU))
+    tail = next(f for f in explanation.findings if f.unit == "tail wave")
+    assert tail.saved_percent == pytest.approx(100 * (2 - 5 / 4) / 2, abs=4)
+    whole = build(dependent_arithmetic(), blocks=8, shared_bytes=100 * 1024)
+    assert "tail wave" not in [f.unit for f in explain([whole], GPU, simulate(whole, GPU)).findings]
+
+
+def test_lanes_on_lines_of_their_own_are_limited_by_the_tag_stage():
+    asm = Asm()
+    for i in range(60):
+        asm.load(lambda b, w: (1 << 30, 132), barrier=i % 6)  # 32 lines, 32 banks
+    trace = build(asm.exit(wait_mask=63), threads=512)
+    explanation = explain([trace], GPU, simulate(trace, GPU, warm=trace), warm=[trace])
+    assert explanation.findings[0].unit == "L1 tag stage"

@@ -1,0 +1,94 @@
+"""What ``--sample`` gets right: predicted against full simulation, claimed against real error, as a table.
+
+    python tools/sampling.py [--gpu t4] [--sms 8] [--format table|json|csv|md] [KERNEL:axis=value,... ...]
+
+Mental model: a launch is sampled and then simulated in full on the same machine. ``--sms`` cuts the GPU down to so many
+SMs, so that a launch of some thousand blocks has many waves. ``held`` says whether the full result lies within the
+claimed error. Sampling is worth its name where ``simulated_percent`` is small.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+import click
+
+import gpusim
+from gpusim.report.tables import FORMATS, format_records
+from gpusim.suite import capture_case, make_case, parse_request
+
+#: Streams, tiles, irregular rows and gathers, atomics, divergence, tails.
+CASES = (
+    "saxpy:n=1048576",
+    "saxpy:n=1000000,block_threads=64",
+    "stream_triad:n=1048578,block_threads=256",
+    "transpose:rows=1024,columns=1024,padding=0",
+    "matmul_tiled:m=512,n=512,k=64",
+    "matmul_naive:m=256,n=256,k=64",
+    "softmax:rows=4096,columns=500,block_threads=128",
+    "layernorm:rows=4096,columns=500,block_threads=128",
+    "spmv_csr:rows=131072,mean_row_length=4",
+    "spmv_csr:rows=131072,mean_row_length=16,skew=0.5",
+    "spmv_csr_vector:rows=16384,mean_row_length=16",
+    "spmv_ell:rows=131072,mean_row_length=4,skew=0.5",
+    "histogram:n=1048576,blocks=528",
+    "bfs:vertices=131072,mean_degree=8",
+    "compaction:n=1048576",
+    "embedding_gather:tokens=4096,columns=256",
+    "scatter_add:tokens=4096,columns=256,dtype=float32",
+    "mandelbrot:rows=512,columns=512,limit=128",
+    "gelu:n=1048576,blocks=1048576",
+    "conv2d_direct:batch=4,channels=3,height=112,width=112,filters=32",
+    "maxpool2d",
+    "sgemm_batched:batch=384,m=50,n=50,k=50,tile=32",
+    "reduce_sum:n=1048576,blocks=1056",
+    "stencil2d",
+)
+
+
+def measure(request: str, gpu: gpusim.GpuSpec, sms: int | None) -> dict[str, object]:
+    """One row of the table."""
+    name, shape = parse_request(request)
+    launches = capture_case(make_case(name, shape, gpu), gpu)
+    timed = [launch.trace for launch in launches if launch.timed]
+    before = [launch.trace for launch in launches if not launch.timed]
+    machine = gpu if sms is None else replace(gpu, sm_count=sms)
+    seconds = [time.process_time()]
+    sampled = gpusim.simulate(timed, machine, warm=before, sample=True)
+    seconds.append(time.process_time())
+    full = gpusim.simulate(timed, machine, warm=before)
+    seconds.append(time.process_time())
+    off = [abs(sampled.counters[key] / value - 1) for key, value in full.counters.items() if value > 1000]
+    return {
+        "launch": request,
+        "cycles": full.cycles,
+        "predicted": sampled.cycles,
+        "real_percent": 100.0 * (sampled.cycles - full.cycles) / full.cycles,
+        "claimed_percent": 100.0 * sampled.error_cycles / sampled.cycles,
+        "held": "yes" if abs(sampled.cycles - full.cycles) <= sampled.error_cycles else "no",
+        "simulated_percent": sampled.simulated_percent,
+        "worst_counter_percent": 100.0 * max(off),
+        "times_faster": (seconds[2] - seconds[1]) / (seconds[1] - seconds[0]),
+    }
+
+
+@click.command()
+@click.argument("requests", nargs=-1, metavar="[KERNEL[:axis=value,...]]...")
+@click.option("--gpu", default="t4", show_default=True)
+@click.option("--sms", type=int, default=8, show_default=True, help="SMs of the cut-down GPU; 0 leaves it whole.")
+@click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
+def main(requests: Sequence[str], gpu: str, sms: int, form: str) -> None:
+    """Sample REQUESTS (by default a list of regular and irregular ones) and compare with full simulation."""
+    spec = gpusim.load_gpu(gpu)
+    records = []
+    for request in requests or CASES:
+        records.append(measure(request, spec, sms or None))
+        print(f"{request}: {records[-1]['real_percent']:.2f} % ({records[-1]['claimed_percent']:.2f} %)", file=sys.stderr)
+    click.echo(format_records(records, form))
+
+
+if __name__ == "__main__":
+    main()
