@@ -124,6 +124,10 @@ def _l2_atomics(gpu: GpuSpec, factor: float) -> GpuSpec:
     return replace(gpu, l2=_times(gpu.l2, factor, "atomic_interval_ns"))
 
 
+def _translation(gpu: GpuSpec, factor: float) -> GpuSpec:
+    return replace(gpu, tlb=_times(gpu.tlb, factor, "miss_ns"))
+
+
 def _dram_latency(gpu: GpuSpec, factor: float) -> GpuSpec:
     shortest_ns = 4 * gpu.ns(_SHORTEST_CYCLES)
     longer = max(shortest_ns, gpu.dram.miss_latency_ns * factor)
@@ -175,6 +179,7 @@ UNIT_COSTS = (
         traffic=(_L2_READS, _L2_WRITES),
     ),
     UnitCost("L2 atomics", 0.25, _counts(*_L2_ATOMICS), gpu=_l2_atomics, traffic=_L2_ATOMICS),
+    UnitCost("address translation", 0.5, _counts("lts__t_requests.sum"), gpu=_translation),
     UnitCost("DRAM latency", 0.25, _counts(_DRAM[0]), gpu=_dram_latency),
     UnitCost("DRAM bandwidth", 0.25, _counts(*_DRAM), gpu=_dram_bandwidth, traffic=_DRAM),
 )
