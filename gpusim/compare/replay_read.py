@@ -21,8 +21,8 @@ from gpusim.silicon.published import Measurement
 from gpusim.suite import capture_case, make_case
 
 #: Blocks of the L2 kernel read a quarter of what the published ones read: the footprint, which is what
-#: the point is about, stays. Blocks run in step there, so whole waves are timed: of so many, those after
-#: the first two.
+#: the point is about, stays. Blocks run in step there, so whole waves are timed: of so many, those between
+#: the first two and the last, in whose course SMs fall idle.
 L2_WAVES, L2_FIRST_WAVES, L2_BLOCK_SHARE = 5, 2, 4
 #: Beyond this many times L2's size a footprint is never found in it again.
 L2_COLD_FOOTPRINT = 2.5
@@ -46,7 +46,7 @@ def l2_read(bench: Bench, point: Measurement) -> float:
     if not reused:
         # No block meets another's data: the same for every footprint that all blocks fill but once.
         footprint = min(footprint, blocks * per_block)
-    key = ("l2_read", gpu, footprint)
+    key = ("l2_read", gpu.clock_hz, footprint)  # a bench changes nothing else of its GPU
     if key not in bench.kept:
         case = make_case(
             "l2_read", {"footprint_kib": footprint, "bytes_per_block_kib": per_block, "blocks": blocks}, gpu
@@ -58,17 +58,18 @@ def l2_read(bench: Bench, point: Measurement) -> float:
             capture_case(replace(case, launches=(replace(case.launches[-1], grid=(grid,)),)), gpu, memory)[0].trace
             for grid in grids
         )
-        cycles = _cycles_after(bench.run([timed], warm), resident, L2_FIRST_WAVES)
-        bench.kept[key] = case.work["bytes_read"] * (L2_WAVES - L2_FIRST_WAVES) / L2_WAVES / gpu.ns(cycles)
+        waves = L2_WAVES - 1 - L2_FIRST_WAVES
+        cycles = _cycles_between(bench.run([timed], warm), resident, L2_FIRST_WAVES, L2_FIRST_WAVES + waves)
+        bench.kept[key] = case.work["bytes_read"] * waves / L2_WAVES / gpu.ns(cycles)
     return bench.kept[key]
 
 
-def _cycles_after(result: Result, resident: int, waves: int) -> float:
-    """From the end of the first ``waves`` waves of ``resident`` blocks to the end of the last block."""
+def _cycles_between(result: Result, resident: int, first: int, last: int) -> float:
+    """From the end of wave ``first`` of ``resident`` blocks to the end of wave ``last``."""
     ends = np.sort(result.block_end_cycles)
-    if len(ends) <= waves * resident:
-        raise NoDataError(f"{len(ends)} blocks are no more than {waves} waves of {resident}")
-    return float(ends[-1] - ends[waves * resident - 1])
+    if len(ends) < last * resident:
+        raise NoDataError(f"{len(ends)} blocks are fewer than {last} waves of {resident}")
+    return float(ends[last * resident - 1] - ends[first * resident - 1])
 
 
 def l1_read(bench: Bench, point: Measurement) -> float:

@@ -65,6 +65,14 @@ def test_reads_of_one_block_an_sm_are_within_ten_percent_in_l1_and_in_l2(footpri
     assert abs(row.error_percent) < 10, row
 
 
+def test_footprints_well_beyond_l2_are_simulated_once_and_within_fifteen_percent() -> None:
+    bench = Bench(load_gpu("a100_80gb"))
+    points = [m for m in load_published() if (m.gpu, m.series) == ("a100_80gb", "l2_read")][-2:]
+    for m in points:
+        assert REPLAYS["l2_read"](bench, m) == pytest.approx(m.value, rel=0.15)
+    assert len(bench.kept) == 1
+
+
 @pytest.mark.nightly
 @pytest.mark.xfail(strict=True, reason="warps of silicon drift apart by laps and find more than in step")
 @pytest.mark.parametrize("footprint_kib", [236, 280])
