@@ -87,7 +87,7 @@ def build(
     for i, row in enumerate(asm.rows):
         instructions[i]["address"] = 16 * i
         for name_, value in row.items():
-            instructions[i][name_] = int(value)
+            instructions[i][name_] = value if isinstance(value, tuple) else int(value)
     program = Program(instructions, tuple(f"instruction {i}" for i in range(len(asm.rows))))
     launch = Launch(
         kernel=name, capability=capability, grid=(blocks, 1, 1), block=(threads, 1, 1), registers_per_thread=registers,
@@ -122,10 +122,15 @@ def build(
 
 
 def small_gpu(sm_count: int = 3, **changes: object) -> GpuSpec:
-    """An H200 with few SMs, no launch overhead and no TLB misses. ``changes`` are sections' fields as ``l1__ways=2``, or a
-    pipe's as ``fma__interval_cycles=2``."""
+    """An H200 with few SMs, no launch overhead, no TLB misses, and caches that never lack code or constants. ``changes`` are
+    sections' fields as ``l1__ways=2``, or a pipe's as ``fma__interval_cycles=2``."""
     spec = load_gpu("h200")
-    sections: dict[str, dict] = {"launch": {"start_cycles": 200, "end_cycles": 0}, "tlb": {"miss_ns": 0.0}}
+    sections: dict[str, dict] = {
+        "launch": {"start_cycles": 200, "end_cycles": 0},
+        "instruction_cache": {"l0_miss_cycles": 0, "l1_miss_cycles": 0, "l1_interval_cycles": 0},
+        "constant_cache": {"miss_cycles": 0},
+        "tlb": {"miss_ns": 0.0},
+    }
     pipes = dict(spec.pipes)
     for name, value in changes.items():
         section, key = name.split("__", 1)

@@ -53,3 +53,42 @@ class LruSets:
             entries.pop(0)
         entries.append(line)
         return hit
+
+
+class OperandReads:
+    """The two stages before operand read of one sub-core, cycle by cycle: who reads which register in which cycle."""
+
+    WINDOW = 3
+
+    def __init__(self) -> None:
+        self.taken: set[tuple[int, int]] = set()  # (bank, cycle) in which the bank's port reads
+        self.kept: dict[tuple[int, int], tuple[int, int]] = {}  # (slot, bank) -> (warp, register)
+        self.left = 0  # cycle from which the stage that reserves ports is empty
+
+    def issue(self, now: int, warp: int, sources: list[int], words: tuple[int, ...], reuse: int) -> int:
+        """Issue in cycle ``now``; the first cycle in which the next instruction may."""
+        wanted: dict[int, int] = {0: 0, 1: 0}
+        for slot, (first, count) in enumerate(zip(sources, words, strict=True)):
+            for register in range(first, first + count) if first >= 0 else ():
+                place = slot, register % 2
+                if self.kept.pop(place, None) != (warp, register):
+                    wanted[register % 2] += 1
+                if reuse >> slot & 1:
+                    self.kept[place] = warp, register
+        arrives = max(now, self.left)
+        start = arrives
+        while not all(self._fits(bank, start, count) for bank, count in wanted.items()):
+            start += 1
+        for bank, count in wanted.items():
+            self._reserve(bank, arrives, count)
+        self.left = start + 1
+        return arrives + 1
+
+    def _free(self, bank: int, start: int, end: int) -> list[int]:
+        return [cycle for cycle in range(start, end) if (bank, cycle) not in self.taken]
+
+    def _fits(self, bank: int, start: int, count: int) -> bool:
+        return len(self._free(bank, start, start + self.WINDOW)) >= count
+
+    def _reserve(self, bank: int, start: int, count: int) -> None:
+        self.taken |= {(bank, cycle) for cycle in self._free(bank, start, start + 1000)[:count]}

@@ -433,10 +433,16 @@ def _async_copy(
 
 
 @inner
-def load_constant(state, matrix, registers, constants, index, warp, own_base, mask, d):
-    """An indexed load from a constant bank to the registers at ``d``; returns DONE or BAD_CONSTANT."""
+def load_constant(
+    state, matrix, registers, constants, accesses, scattered, index, warp, own_base, global_warp, mask, d
+):
+    """An indexed load from a constant bank to the registers at ``d``, recorded by its offsets in the bank; returns
+    DONE or BAD_CONSTANT."""
     row = matrix[index]
     size = np.int64(row[at.BYTES])
+    if mask == 0:
+        record(state, accesses, scattered, global_warp, mask, np.int64(0))
+        return np.int64(at.DONE)
     lane_addresses(state, matrix, registers, index, own_base)
     start, limit = np.int64(row[at.F0]), np.int64(row[at.F1])
     for lane in range(at.LANES):
@@ -444,6 +450,8 @@ def load_constant(state, matrix, registers, constants, index, warp, own_base, ma
         if (mask >> lane) & 1 and (offset < 0 or offset + size > limit):
             fail(state, index, warp, lane, offset, size, CONSTANT)
             return np.int64(at.BAD_CONSTANT)
+        state.address[lane] = offset
+    record(state, accesses, scattered, global_warp, mask, affine_stride(state.address, mask))
     for lane in range(at.LANES):
         if not (mask >> lane) & 1:
             continue

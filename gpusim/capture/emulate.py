@@ -198,8 +198,9 @@ def run_team(state, machine, first_warp, count, meet, chunk_warp):
                 if op == ops.CONSTANT_LOAD:
                     mask = np.int64(at.FULL) if uniform and executing[i] else executing[i]
                     status = load_constant(
-                        state, matrix, registers, constants, pc, warp, base + shift, mask, w + shift
-                    )
+                        state, matrix, registers, constants, accesses, scattered, pc, warp, base + shift,
+                        chunk_warp + warp, mask, w + shift,
+                    )  # fmt: skip
                 elif op >= ops.MATRIX_LOAD:
                     status = execute_matrix_access(
                         state, matrix, registers, allocations, hint, accesses, scattered, pc, warp, base + shift,

@@ -352,5 +352,5 @@ def _ordered(micro: MicroOp) -> bool:
 def records_of(micro: MicroOp) -> int:
     """ACCESS records that one execution of ``micro`` writes to the trace."""
     if micro.memory_kind == MemoryKind.NONE:
-        return 0
+        return int(micro.op == ops.CONSTANT_LOAD)
     return 2 if micro.memory_kind == MemoryKind.ASYNC_COPY else 1

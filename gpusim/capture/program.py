@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from gpusim.capture.encode import records_of
+from gpusim.capture.operands import fixed_constant, register_slots
 from gpusim.sass.form import Instruction, Kind, MicroOp
-from gpusim.trace.record import INSTRUCTION, PipeClass, Program
+from gpusim.trace.record import INSTRUCTION, MemoryKind, PipeClass, Program
 
 NO_REGISTER = 255
 
@@ -46,6 +47,7 @@ def make_program(
         record["depbar_index"] = micro.extra.get("depbar_index", 0)
         record["depbar_level"] = micro.extra.get("depbar_level", 0)
         record["barrier_id"] = micro.extra.get("barrier_id", 0)
+        record["barrier_threads"] = micro.extra.get("barrier_threads", 0)
         record["line"] = instruction.line
         record["file"] = instruction.file
         record["matrix_type"], record["matrix_macs"] = micro.extra.get("matrix", (0, 0))
@@ -53,8 +55,15 @@ def make_program(
         if destination is not None and destination.kind == Kind.REGISTER and destination.index != NO_REGISTER:
             record["destination"] = destination.index
             record["destination_count"] = micro.words
-        for i, register in enumerate(_sources(micro)[:3]):
-            record["sources"][i] = register
+        if micro.memory_kind == MemoryKind.NONE:
+            slots = register_slots(instruction, micro)
+        else:
+            slots = [(register, 1) for register in _sources(micro)[:3]]
+        for i, (register, words) in enumerate(slots):
+            record["sources"][i], record["source_words"][i] = register, words
+        record["constant_bytes"], record["constant_bank"], record["constant_offset"] = fixed_constant(
+            instruction, micro
+        )
     for i, address in enumerate(sorted(externals)):
         table[len(instructions) + i]["address"] = address
         table[len(instructions) + i]["pipe"] = PipeClass.BRANCH

@@ -11,7 +11,9 @@ from gpusim.model import counters as count
 from gpusim.model import program as op
 from gpusim.model import stall_reasons as stall
 from gpusim.model.coalescer import bits
-from gpusim.model.compiled import inner
+from gpusim.model.compiled import inlined, inner
+from gpusim.model.constants import indexed_load, line_ready
+from gpusim.model.fetch import fetch
 from gpusim.model.memory_io import GENERIC, GLOBAL, LOCAL, enqueue
 from gpusim.model.messages import NEVER
 from gpusim.model.residency import (
@@ -24,10 +26,14 @@ from gpusim.model.residency import (
     COPIES_DONE,
     COPIES_OPEN,
     COPY_GROUPS,
+    EXPECTED,
     FENCED,
     GROUP,
+    HEAD_READY,
+    HELD,
     ISSUED,
     LEFT,
+    LINE_READY,
     LIVE,
     MASK,
     PC,
@@ -37,24 +43,33 @@ from gpusim.model.residency import (
     STALL_END,
     WAIT_REASON,
     WAITING,
+    delay_head,
     earliest_issue,
     load_run,
     release_barrier,
 )
+from gpusim.model.register_file import PORTS, allocate
 from gpusim.model.scheduler import AGE, PASSED, PORT, READY
 from gpusim.model.scoreboard import raise_counter, release_at
-from gpusim.model.sm_columns import LAST_WARP
-from gpusim.model.timing import BARRIER_LATENCY, OPERAND_READ, SUB_CORES
+from gpusim.model.sm_columns import HELD_FROM, HOLD, LAST_WARP
+from gpusim.model.timing import (
+    BARRIER_LATENCY,
+    CODE_AHEAD,
+    DECODE_CYCLES,
+    OPERAND_READ,
+    SUB_CORES,
+    WARPS_PER_SUB_CORE,
+)
 from gpusim.trace.record import NO_BARRIER, Flag, MemoryKind, PipeClass
 
 BARRIER_WAIT, FENCE, COPY_GROUP = int(Flag.BARRIER_WAIT), int(Flag.FENCE), int(Flag.COPY_GROUP)
 BRANCH = int(Flag.BRANCH)
-BARRIER_PORT = int(PipeClass.BARRIER)
+BARRIER_PORT, CONSTANT_PORT = int(PipeClass.BARRIER), int(PipeClass.CONSTANT)
 ASYNC_COPY = int(MemoryKind.ASYNC_COPY)
 
 
 
-@inner
+@inlined
 def account(stalls, warps, slots, program, warp, pc, now):
     """Charge the cycles since the warp's last issue to reasons, at the instruction that waited."""
     stall_end = warps[warp, STALL_END]
@@ -73,6 +88,10 @@ def account(stalls, warps, slots, program, warp, pc, now):
         passed = slots[warp, PASSED]
         stalls[pc, stall.NOT_SELECTED] += passed
         slots[warp, PASSED] = 0
+        if warps[warp, HELD]:
+            stalls[pc, stall.DISPATCH_STALL] += warps[warp, HELD]
+            passed += warps[warp, HELD]
+            warps[warp, HELD] = 0
         if rest > passed:
             if slots[warp, PORT] != op.QUEUE_PORT:
                 reason = stall.MATH_PIPE_THROTTLE
@@ -84,9 +103,31 @@ def account(stalls, warps, slots, program, warp, pc, now):
 
 
 @inner
+def enter_code(program, warps, code_l0, code_l1, streams, sms, timing, sm, sub, warp, pc, now):
+    """The warp's path jumps to ``pc``: ask for its line, and for the next one if the warp is near the line's end.
+    Returns the cycle from which the instruction is in the sub-core's cache."""
+    there = max(now, fetch(code_l0, code_l1, streams, sms, timing, sm, sub, program[pc, op.LINE], now))
+    if program[pc, op.LINE_LEFT] < timing[CODE_AHEAD]:
+        line = program[pc, op.LINE] + 1
+        following = fetch(code_l0, code_l1, streams, sms, timing, sm, sub, line, now)
+        warps[warp, LINE_READY] = following + timing[DECODE_CYCLES]
+    return there
+
+
+@inner
+def read_constant(program, warps, constants, timing, sub, warp, pc, cycle):
+    """Look the constant operand of the warp's next instruction up, which may issue in ``cycle`` for all else."""
+    line = program[pc, op.CONSTANT_LINE]
+    if line:
+        ready = line_ready(constants, 2 * sub, line, timing, cycle)
+        if ready > cycle:
+            delay_head(warps, warp, ready, stall.IMC_MISS)
+
+
+@inlined
 def issue(
-    program, runs, warps, slots, board, blocks, port_free, subs, subs_next, queue, sms, stalls, work, timing,
-    sm, sub, warp, now,
+    program, tables, warps, slots, board, blocks, port_free, subs, subs_next, queue, sms, stalls, work, timing,
+    front, scratch, sm, sub, warp, now,
 ):  # fmt: skip
     """Issue the next instruction of ``warp`` in cycle ``now``; True if it was the warp's last one."""
     pc = warps[warp, PC]
@@ -110,22 +151,36 @@ def issue(
             queue, subs, port_free, sms, timing, sm, sub, warp, pc, warps[warp, ACCESS], warps[warp, MASK], group, now
         )
     else:
-        free = now + program[pc, op.INTERVAL]
+        interval, latency = program[pc, op.INTERVAL], program[pc, op.LATENCY]
+        if port == CONSTANT_PORT:
+            addresses, late = indexed_load(
+                front.constants, program, tables, warps, timing, scratch, sub, warp, pc, now
+            )
+            interval *= addresses
+            latency += interval - program[pc, op.INTERVAL] + late
+        free = now + interval
         if program[pc, op.SHARED_BY_SM]:
             for other in range(sm * timing[SUB_CORES], (sm + 1) * timing[SUB_CORES]):
                 port_free[other, port] = free
         else:
             port_free[sub, port] = free
         if writer != NO_BARRIER:
-            release_at(board, warp, writer, now + program[pc, op.LATENCY], program[pc, op.REASON])
+            release_at(board, warp, writer, now + latency, program[pc, op.REASON])
         if reader != NO_BARRIER:
             release_at(board, warp, reader, now + timing[OPERAND_READ], stall.SHORT_SCOREBOARD)
+        if front.operands[pc, PORTS]:
+            place = warp - sub * timing[WARPS_PER_SUB_CORE]
+            clear = allocate(front.registers, front.operands, sub, place, pc, now)
+            if clear > now + 1:
+                subs[sub, HOLD] = clear
+                subs[sub, HELD_FROM] = now + 1
     warps[warp, ACCESS] += program[pc, op.RECORDS]
     subs[sub, LAST_WARP] = -1 if program[pc, op.YIELD] else warp
     warps[warp, ISSUED] = now
     wait = program[pc, op.STALL]
     left = warps[warp, LEFT] - 1
     warps[warp, BRANCHED] = 0
+    jumps = False
     if left:
         warps[warp, LEFT] = left
         warps[warp, PC] = pc + 1
@@ -138,12 +193,32 @@ def issue(
             if port == BARRIER_PORT:
                 arrive(warps, slots, board, blocks, program, subs_next, timing, sm, warp, pc, False, now)
             return True
-        load_run(warps, runs, warp)
-        if warps[warp, PC] != pc + 1 and flags & BRANCH:
+        load_run(warps, tables.runs, warp)
+        jumps = warps[warp, PC] != pc + 1
+        if jumps and flags & BRANCH:
             warps[warp, BRANCHED] = 1
             wait = max(wait, program[pc, op.LATENCY])
-    warps[warp, STALL_END] = now + wait
-    slots[warp, PORT] = program[warps[warp, PC], op.PORT]
+    stall_end = now + wait
+    warps[warp, STALL_END] = stall_end
+    following = warps[warp, PC]
+    slots[warp, PORT] = program[following, op.PORT]
+    code = program[pc, op.FETCH]
+    if jumps:
+        there = enter_code(
+            program, warps, front.code_l0, front.code_l1, front.streams, sms, timing, sm, sub, warp, following, now
+        )
+        if there > now:
+            delay_head(warps, warp, stall_end + there - now, stall.NO_INSTRUCTION)
+    elif code:
+        if code > 1:
+            line = (code >> 1) - 1
+            there = fetch(front.code_l0, front.code_l1, front.streams, sms, timing, sm, sub, line, now)
+            warps[warp, LINE_READY] = there + timing[DECODE_CYCLES]
+        if code & 1 and warps[warp, LINE_READY] > stall_end:
+            delay_head(warps, warp, warps[warp, LINE_READY], stall.NO_INSTRUCTION)
+    if program[following, op.CONSTANT_LINE]:
+        ready = max(stall_end, warps[warp, HEAD_READY])
+        read_constant(program, warps, front.constants, timing, sub, warp, following, ready)
     if flags & (FENCE | COPY_GROUP):
         if flags & COPY_GROUP:
             close_group(warps, warp)
@@ -174,12 +249,20 @@ def arrive(warps, slots, board, blocks, program, subs_next, timing, sm, warp, pc
     block = warps[warp, BLOCK]
     number = program[pc, op.BARRIER_ID]
     blocks[block, ARRIVED + number] += 1
+    blocks[block, EXPECTED + number] = program[pc, op.BARRIER_WARPS]
     if waits:
         warps[warp, AT_BARRIER] = number + 1
         blocks[block, WAITING] += 1
-    if blocks[block, ARRIVED + number] >= blocks[block, LIVE]:
+    if blocks[block, ARRIVED + number] >= expected_warps(blocks, block, number):
         end = now + timing[BARRIER_LATENCY]
         release_barrier(warps, slots, board, blocks, program, subs_next, timing, sm, block, number, end, now)
+
+
+@inner
+def expected_warps(blocks, block, number):
+    """How many warps open barrier ``number``: as many as its instruction says, else all that live."""
+    named = blocks[block, EXPECTED + number]
+    return named if named else blocks[block, LIVE]
 
 
 @inner
@@ -189,7 +272,8 @@ def leave_block(warps, slots, board, blocks, program, subs_next, timing, sm, blo
     live = blocks[block, LIVE]
     if live and blocks[block, WAITING]:
         for number in range(BARRIERS):
-            if blocks[block, ARRIVED + number] and blocks[block, ARRIVED + number] >= live:
+            arrived = blocks[block, ARRIVED + number]
+            if arrived and arrived >= expected_warps(blocks, block, number):
                 end = now + timing[BARRIER_LATENCY]
                 release_barrier(warps, slots, board, blocks, program, subs_next, timing, sm, block, number, end, now)
     return live

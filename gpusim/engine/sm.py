@@ -38,15 +38,22 @@ from gpusim.model.coalescer import LINE_COLUMNS
 from gpusim.model.compiled import compiled
 from gpusim.model.dispatch import Occupancy
 from gpusim.model.l1_access import FLIGHT_LIMIT, WAITER_LIMIT
+from gpusim.model.fetch import STREAM_ENTRIES
+from gpusim.model.line_cache import READY as READY_FROM
+from gpusim.model.line_cache import USED, line_cache
 from gpusim.model.messages import NEVER, REQUEST, TICKS_PER_CYCLE
 from gpusim.model.miss_table import FLIGHT_COLUMNS, MISS_COLUMNS, REQUEST_COLUMNS, WAITER_COLUMNS
-from gpusim.model.program import PORTS, program_table
+from gpusim.model.program import LINE, PORTS, program_table
+from gpusim.model.register_file import OPERAND_COLUMNS, REGISTER_COLUMNS, operand_table
 from gpusim.model.residency import BLOCK_COLUMNS, WARP_COLUMNS
 from gpusim.model.scheduler import READY, SLOT_COLUMNS
 from gpusim.model.scoreboard import WIDTH
 from gpusim.model.sm_columns import (
     ARRIVALS,
+    CODE_PORT_FREE,
     HAND_COLUMNS,
+    HELD_FROM,
+    HOLD,
     LAST_WARP,
     NEXT,
     QUEUE_COLUMNS,
@@ -66,6 +73,17 @@ from gpusim.trace.record import Launch, Program
 START = np.dtype(
     [(name, "<i8") for name in ("cycle", "sm", "slot", "block", "warp_row", "path_base", "access_base", "scatter_base")]
 )
+
+
+class FrontState(NamedTuple):
+    """Fetch, constants and operand reads: what stands before the pipes. See ``fetch``, ``constants``, ``register_file``."""
+
+    code_l0: np.ndarray
+    code_l1: np.ndarray
+    streams: np.ndarray
+    constants: np.ndarray
+    operands: np.ndarray
+    registers: np.ndarray
 
 
 class SmState(NamedTuple):
@@ -100,6 +118,7 @@ class SmState(NamedTuple):
     work: np.ndarray
     scratch: np.ndarray
     order: np.ndarray
+    front: FrontState
 
 
 @compiled
@@ -139,6 +158,31 @@ def _deliver_starts(state, batch):
         sms[sm, START_NEXT] = min(sms[sm, START_NEXT], cycle)
         sms[sm, NEXT] = min(sms[sm, NEXT], cycle)
         state.report[R_NEXT_CYCLE] = min(state.report[R_NEXT_CYCLE], cycle)
+
+
+def _front(spec: GpuSpec, sms: int, subs: int) -> FrontState:
+    """Empty caches and ports of ``sms`` SMs with ``subs`` sub-cores in all."""
+    code, constant = spec.instruction_cache, spec.constant_cache
+    return FrontState(
+        code_l0=line_cache(subs, code.l0_bytes, code.line_bytes, code.l0_ways),
+        code_l1=line_cache(sms, code.l1_bytes, code.line_bytes, code.l1_ways),
+        streams=np.zeros((subs, STREAM_ENTRIES + code.stream_entries), np.int64),
+        constants=line_cache(2 * subs, constant.bytes, constant.line_bytes, constant.ways),
+        operands=np.zeros((1, OPERAND_COLUMNS), np.int64),
+        registers=np.zeros((subs, REGISTER_COLUMNS), np.int64),
+    )
+
+
+def _empty(front: FrontState, keep_code: bool) -> None:
+    """As a launch finds them: constants are new, and so is code unless the launch before ran the same program."""
+    front.constants[:] = 0
+    front.registers[:] = 0
+    if keep_code:  # the launch's clock may start anew
+        for lines in (front.code_l0, front.code_l1):
+            lines[..., READY_FROM] = lines[..., USED] = 0
+    else:
+        front.code_l0[:] = front.code_l1[:] = 0
+    front.streams[:] = 0
 
 
 class SmGroup:
@@ -189,6 +233,7 @@ class SmGroup:
             work=table(1, count.WORK_COLUMNS),
             scratch=table(5, at.LINES_MAX),
             order=np.arange(count_, dtype=np.int64),
+            front=_front(spec, count_, subs),
         )
         self.state.sms[:, (NEXT, START_NEXT, QUEUE_NEXT)] = NEVER
         self.state.report[R_NEXT_CYCLE] = NEVER
@@ -196,6 +241,7 @@ class SmGroup:
         self.state.slots[:, READY] = NEVER
         self.state.subs[:, LAST_WARP] = -1
         self.arena = Arena()
+        self._code = 0  # hash of the program whose lines the instruction caches hold
 
     def begin_launch(self, program: Program, launch: Launch, occupancy: Occupancy, arena: Arena, keep_l1: bool) -> None:
         """Load a program into an idle group; ``keep_l1`` leaves the L1 as it is (it is emptied at a
@@ -210,12 +256,19 @@ class SmGroup:
         timing[at.SHARED_WINDOW] = launch.shared_window >> 24 if launch.shared_window else -1
         timing[at.LOCAL_WINDOW] = launch.local_window >> 24 if launch.local_window else -1
         table = program_table(program, spec)
+        timing[at.CODE_LINES] = table[:, LINE].max() + 1
+        code = hash((program.instructions.tobytes(), program.texts))
+        _empty(self.state.front, keep_code=code == self._code)
+        self._code = code
         self.state = self.state._replace(
             program=table,
             stalls=np.zeros((len(table), len(STALL_NAMES)), np.int64),
             work=np.zeros((len(table), count.WORK_COLUMNS), np.int64),
             counters=np.zeros(count.COUNT, np.int64),
+            front=self.state.front._replace(operands=operand_table(program, spec.register_file)),
         )
+        self.state.subs[:, (HOLD, HELD_FROM)] = 0
+        self.state.sms[:, CODE_PORT_FREE] = 0
         self.state.port_free[:] = 0
         self.state.report[R_LAST_CYCLE] = 0
         self.arena = arena

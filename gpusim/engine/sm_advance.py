@@ -7,7 +7,7 @@ memory path, then the sub-cores in order. Idle SMs cost one comparison, idle cyc
 
 from __future__ import annotations
 
-from gpusim.engine.issue import issue, leave_block
+from gpusim.engine.issue import enter_code, issue, leave_block, read_constant
 from gpusim.model import cache
 from gpusim.model import counters as count
 from gpusim.model.arrivals import TAG_BITS, TAG_MASK, pop
@@ -23,10 +23,15 @@ from gpusim.model.residency import (
     BARRIERS,
     BLOCK,
     BLOCK_NUMBER,
+    HEAD_READY,
     LIVE,
+    PC,
     QUEUED,
     WAITING,
     WARP_COLUMNS,
+    charge_held,
+    delay_head,
+    earliest_issue,
     start_warp,
     wake,
     warp_index,
@@ -38,6 +43,8 @@ from gpusim.model.sm_columns import (
     BLOCKED,
     BUSY,
     H_WARP,
+    HELD_FROM,
+    HOLD,
     LAST,
     LAST_WARP,
     NEXT,
@@ -45,7 +52,9 @@ from gpusim.model.sm_columns import (
     RESIDENT_BLOCKS,
     START_NEXT,
 )
+from gpusim.model.stall_reasons import NO_INSTRUCTION
 from gpusim.model.timing import (
+    DECODE_CYCLES,
     FIRST_SM,
     L1_SETS,
     L1_WAYS,
@@ -108,7 +117,20 @@ def start_blocks(state, tables, sm, now):
             )  # fmt: skip
             state.counters[count.WARP_CYCLES] -= now - 1
             sub = warp // timing[WARPS_PER_SUB_CORE]
-            state.subs_next[sub] = min(state.subs_next[sub], now)
+            pc = state.warps[warp, PC]
+            front = state.front
+            there = enter_code(
+                state.program, state.warps, front.code_l0, front.code_l1, front.streams, sms, timing, sm, sub, warp,
+                pc, now,
+            )  # fmt: skip
+            if there > now:
+                delay_head(state.warps, warp, there + timing[DECODE_CYCLES], NO_INSTRUCTION)
+            read_constant(
+                state.program, state.warps, front.constants, timing, sub, warp, pc,
+                max(now, state.warps[warp, HEAD_READY]),
+            )  # fmt: skip
+            state.slots[warp, READY] = earliest_issue(state.warps, state.board, state.program, warp)
+            state.subs_next[sub] = min(state.subs_next[sub], state.slots[warp, READY])
     sms[sm, START_NEXT] = following
 
 
@@ -170,7 +192,7 @@ def advance_sm(state, tables, sm, until):
     timing, sms, hand, subs, subs_next = state.timing, state.sms, state.hand, state.subs, state.subs_next
     program, warps, slots, board, blocks = state.program, state.warps, state.slots, state.board, state.blocks
     port_free, queue, heap, counters, stalls = state.port_free, state.queue, state.heap, state.counters, state.stalls
-    work = state.work
+    work, front = state.work, state.front
     report = state.report
     n_subs = timing[SUB_CORES]
     per_sub = timing[WARPS_PER_SUB_CORE]
@@ -212,13 +234,20 @@ def advance_sm(state, tables, sm, until):
         for sub in range(sm * n_subs, (sm + 1) * n_subs):
             if subs_next[sub] > now:
                 continue
+            hold = subs[sub, HOLD]
+            if hold:
+                if hold > now:
+                    subs_next[sub] = hold
+                    continue
+                charge_held(warps, slots, sub * per_sub, per_sub, subs[sub, HELD_FROM], hold)
+                subs[sub, HOLD] = 0
             subs_next[sub] = NEVER
             warp, later = pick_warp(slots, port_free, sub, sub * per_sub, per_sub, subs[sub, LAST_WARP], now)
             if warp >= 0:
                 block = warps[warp, BLOCK]
                 finished = issue(
-                    program, tables.runs, warps, slots, board, blocks, port_free, subs, subs_next, queue, sms,
-                    stalls, work, timing, sm, sub, warp, now,
+                    program, tables, warps, slots, board, blocks, port_free, subs, subs_next, queue, sms,
+                    stalls, work, timing, front, state.scratch, sm, sub, warp, now,
                 )  # fmt: skip
                 if finished:
                     counters[count.WARP_CYCLES] += now

@@ -70,6 +70,24 @@ def check_consistency(spec: GpuSpec, where: str) -> None:
             f"{key}.total_bytes",
             f"exceeds {_MAX_CACHE_LINES} lines",
         )
+    code, constant = spec.instruction_cache, spec.constant_cache
+    require(code.line_bytes in (64, 128, 256), "instruction_cache.line_bytes", "must be 64, 128 or 256")
+    require(constant.line_bytes == 64, "constant_cache.line_bytes", "must be 64")
+    for key, ways in (
+        ("instruction_cache.l0_ways", code.l0_ways),
+        ("instruction_cache.l1_ways", code.l1_ways),
+        ("constant_cache.ways", constant.ways),
+        ("register_file.reads_per_bank", spec.register_file.reads_per_bank),
+        ("instruction_cache.buffer_entries", code.buffer_entries),
+    ):
+        require(1 <= ways <= 64, key, "must lie from 1 to 64")
+    require(code.stream_entries <= 64, "instruction_cache.stream_entries", "is above 64")
+    for key, size in (
+        ("instruction_cache.l0_bytes", code.l0_bytes),
+        ("instruction_cache.l1_bytes", code.l1_bytes),
+        ("constant_cache.bytes", constant.bytes),
+    ):
+        require(size <= 1 << 24, key, "exceeds 16 MiB")
     require(l1.line_bytes == l2.line_bytes, "l2.line_bytes", "differs from l1.line_bytes")
     require(l1.sector_bytes == l2.sector_bytes, "l2.sector_bytes", "differs from l1.sector_bytes")
     tlb = spec.tlb

@@ -86,12 +86,46 @@ class SmSpec:
 
 @dataclass(frozen=True)
 class InstructionCacheSpec:
-    """Fetch path: L0 per sub-core, L1 per SM; misses beyond go to the L1.5/L2 constant path."""
+    """Fetch path: L0 of each sub-core with a stream buffer of ``stream_entries`` lines, L1 of the SM, then L2.
+
+    ``l0_miss_cycles``: what a line that the L1 holds takes to the sub-core, ``l1_miss_cycles`` one that it does not hold;
+    the L1 answers one request each ``l1_interval_cycles``. ``buffer_entries``: instructions that a warp has fetched
+    ahead of its issue; ``decode_cycles``: fetched to ready for issue."""
 
     l0_bytes: int
     l1_bytes: int
     l0_miss_cycles: int
     l1_miss_cycles: int
+    line_bytes: int
+    l0_ways: int
+    l1_ways: int
+    l1_interval_cycles: int
+    stream_entries: int
+    buffer_entries: int
+    decode_cycles: int
+
+
+@dataclass(frozen=True)
+class ConstantCacheSpec:
+    """The two small constant caches of a sub-core, one for operands of fixed-latency instructions and one for constant
+    loads, ``bytes`` each. A line that is not there comes ``miss_cycles`` later, from the cache that all constants fit in.
+    ``immediate_latency_cycles``: a constant load whose place the instruction names (LDC of a parameter), issue to
+    dependent issue; where a register gives the place, ``l1.constant_latency_cycles``."""
+
+    bytes: int
+    line_bytes: int
+    ways: int
+    miss_cycles: int
+    immediate_latency_cycles: int
+
+
+@dataclass(frozen=True)
+class RegisterFileSpec:
+    """Two banks a sub-core, by register number, each with ``reads_per_bank`` 1024-bit reads a cycle. ``bank_conflicts`` is
+    true of every GPU; a what-if may set it false, and operands never wait."""
+
+    reads_per_bank: int
+    bank_conflicts: bool = True
 
 
 @dataclass(frozen=True)
@@ -228,6 +262,8 @@ class GpuSpec:
     pipes: dict[str, PipeSpec]  # PipeClass name in lower case -> pipe
     tensor: TensorSpec
     instruction_cache: InstructionCacheSpec
+    constant_cache: ConstantCacheSpec
+    register_file: RegisterFileSpec
     l1: L1Spec
     crossbar: CrossbarSpec
     tlb: TlbSpec

@@ -33,3 +33,10 @@ def inner(function: F) -> F:
     let Python call them, which take longer to compile than the functions themselves."""
     options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     return stamped(njit(cache=True, nogil=True, _nrt=False, **options)(function), SOURCES)
+
+
+def inlined(function: F) -> F:
+    """As :func:`inner`, for functions that take many arrays and are called from one place: passing an array costs
+    nine words, and an issue would pass thirty of them."""
+    options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
+    return stamped(njit(cache=True, nogil=True, _nrt=False, **options)(function), SOURCES)

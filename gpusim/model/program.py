@@ -13,7 +13,7 @@ from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model.stall_reasons import IMC_MISS, LONG_SCOREBOARD, SHORT_SCOREBOARD
 from gpusim.model.tensor import tensor_timing
-from gpusim.trace.record import NO_BARRIER, MemoryKind, PipeClass, Program, Space
+from gpusim.trace.record import NO_BARRIER, WARP_LANES, MemoryKind, PipeClass, Program, Space
 
 (
     PORT,  # which port of the sub-core it needs; QUEUE_PORT for the memory path
@@ -35,8 +35,14 @@ from gpusim.trace.record import NO_BARRIER, MemoryKind, PipeClass, Program, Spac
     REASON,  # what a warp that waits for its result is charged with
     SHARED_BY_SM,  # the port is one of the SM, not of the sub-core
     IS_SHUFFLE,
+    FETCH,  # 2 * (1 + line of code to ask for when it issues) + whether it is its line's last instruction
+    CONSTANT_LINE,  # 1 + line of constant memory that it reads as an operand, 0 = none
+    LINE,  # its line of code
+    LINE_LEFT,  # instructions to the next line's first one
+    BARRIER_WARPS,  # warps that meet at its barrier, 0 = all of the block
+    LOADED_LINE,  # 1 + line of constant memory that it loads from (an indexed load: its bank's first), 0 = none
     COLUMNS,
-) = range(20)
+) = range(26)
 
 QUEUE_PORT = len(PipeClass)
 PORTS = QUEUE_PORT + 1
@@ -50,6 +56,9 @@ _PORT_OF = {
 }
 _QUEUED = (PipeClass.LSU, PipeClass.SHUFFLE)
 _L1TEX_SPACES = (Space.GLOBAL, Space.LOCAL, Space.GENERIC)
+
+#: Of a constant bank, CUDA C++ Programming Guide.
+CONSTANT_BANK_BYTES = 1 << 16
 
 #: A stall count above this is only honoured together with the yield bit (microbenchmarks.md, section 2:
 #: Huerta et al., MICRO 2025); without it the warp is ready again after SHORT_STALL cycles.
@@ -85,7 +94,10 @@ def program_table(program: Program, spec: GpuSpec) -> np.ndarray:
         space = Space(int(row["space"]))
         out[PORT] = QUEUE_PORT if pipe_class in _QUEUED else _PORT_OF.get(pipe_class, pipe_class)
         out[INTERVAL] = pipe.interval_cycles
-        out[LATENCY] = spec.l1.constant_latency_cycles if pipe_class == PipeClass.CONSTANT else pipe.latency_cycles
+        out[LATENCY] = pipe.latency_cycles
+        if pipe_class == PipeClass.CONSTANT:
+            fixed = row["constant_bytes"] > 0
+            out[LATENCY] = spec.constant_cache.immediate_latency_cycles if fixed else spec.l1.constant_latency_cycles
         if pipe_class == PipeClass.TENSOR:
             out[INTERVAL], out[LATENCY] = tensor_timing(row["matrix_type"], int(row["matrix_macs"]), spec)
         out[STALL] = effective_stall(int(row["stall_cycles"]), int(row["yield_hint"]))
@@ -101,6 +113,7 @@ def program_table(program: Program, spec: GpuSpec) -> np.ndarray:
         out[DEPBAR_INDEX] = row["depbar_index"]
         out[DEPBAR_LEVEL] = row["depbar_level"]
         out[BARRIER_ID] = min(int(row["barrier_id"]), 15)
+        out[BARRIER_WARPS] = -(-int(row["barrier_threads"]) // WARP_LANES)
         out[SHARED_BY_SM] = pipe.shared_by_sm
         out[IS_SHUFFLE] = pipe_class == PipeClass.SHUFFLE
         if pipe_class == PipeClass.LSU and space in _L1TEX_SPACES and row["memory_kind"] != MemoryKind.NONE:
@@ -109,4 +122,36 @@ def program_table(program: Program, spec: GpuSpec) -> np.ndarray:
             out[REASON] = IMC_MISS
         else:
             out[REASON] = SHORT_SCOREBOARD
+    _lines_of_constants(table, code, spec)
+    _lines_of_code(table, code, spec)
     return table
+
+
+def _lines_of_constants(table: np.ndarray, code: np.ndarray, spec: GpuSpec) -> None:
+    """Number the lines of constant memory that the program names, bank after bank."""
+    line = code["constant_offset"].astype(np.int64) // spec.constant_cache.line_bytes
+    line += code["constant_bank"].astype(np.int64) * (CONSTANT_BANK_BYTES // spec.constant_cache.line_bytes)
+    loads = code["pipe"] == PipeClass.CONSTANT
+    named = np.where((code["constant_bytes"] > 0) | (loads & (code["records"] > 0)), line + 1, 0)
+    table[:, CONSTANT_LINE] = np.where(loads, 0, named)
+    table[:, LOADED_LINE] = np.where(loads, named, 0)
+
+
+def _lines_of_code(table: np.ndarray, code: np.ndarray, spec: GpuSpec) -> None:
+    """Say where lines begin and end, and which instruction's issue asks for which line.
+
+    A line is asked for ``buffer_entries`` instructions ahead of its first one, but not before the line that
+    precedes it in the program begins.
+    """
+    n = len(code)
+    ahead = spec.instruction_cache.buffer_entries
+    line = code["address"].astype(np.int64) // spec.instruction_cache.line_bytes
+    firsts = [i for i in range(1, n) if line[i] != line[i - 1]]
+    table[:, LINE] = line
+    start = 0
+    for first in [*firsts, n]:
+        table[start:first, LINE_LEFT] = first - np.arange(start, first)
+        if first < n:
+            table[max(start, first - ahead), FETCH] = 2 * (1 + line[first])
+            table[first - 1, FETCH] |= 1
+        start = first

@@ -43,16 +43,22 @@ COPY_GROUPS = 8
     BARRIER_END,
     LOCAL_BASE,
     GROUP,  # asynchronous-copy groups closed so far
-) = range(19)
-COPIES_OPEN = 19
+    LINE_READY,  # first cycle at which the next line's first instruction can issue
+    HEAD_READY,  # the same of the next instruction, as far as fetch and constants go ...
+    HEAD_REASON,  # ... and what it is charged with until then
+    HELD,  # cycles in which it could have issued but for operand reads
+) = range(23)
+COPIES_OPEN = 23
 COPIES_DONE = COPIES_OPEN + COPY_GROUPS
 WARP_COLUMNS = COPIES_DONE + COPY_GROUPS
 
 #: LIVE: warps that have not ended; WAITING: warps at a barrier; QUEUED: memory instructions that the memory
-#: path has not taken yet (registers are in use until then); ARRIVED: 16 columns, one a named barrier
+#: path has not taken yet (registers are in use until then); ARRIVED: 16 columns, one a named barrier; EXPECTED: as
+#: many, the warps that the last to arrive there said will meet, 0 = all that live
 BLOCK_NUMBER, LIVE, WAITING, QUEUED, ARRIVED = range(5)
 BARRIERS = 16
-BLOCK_COLUMNS = ARRIVED + BARRIERS
+EXPECTED = ARRIVED + BARRIERS
+BLOCK_COLUMNS = EXPECTED + BARRIERS
 
 FLAG_DEPBAR = int(Flag.DEPBAR)
 
@@ -68,6 +74,9 @@ def earliest_issue(warps, board, program, warp):
         return NEVER
     pc = warps[warp, PC]
     cycle = warps[warp, STALL_END]
+    if warps[warp, HEAD_READY] > cycle:
+        cycle = warps[warp, HEAD_READY]
+        warps[warp, WAIT_REASON] = warps[warp, HEAD_REASON]
     if warps[warp, BARRIER_END] > cycle:
         cycle = warps[warp, BARRIER_END]
         warps[warp, WAIT_REASON] = BARRIER
@@ -126,6 +135,23 @@ def wake(warps, slots, board, program, subs_next, timing, warp, now):
         sub = warp // timing[WARPS_PER_SUB_CORE]
         if cycle < subs_next[sub]:
             subs_next[sub] = cycle
+
+
+@inner
+def delay_head(warps, warp, cycle, reason):
+    """The warp's next instruction is not there, or lacks a constant, before ``cycle``."""
+    if cycle > warps[warp, HEAD_READY]:
+        warps[warp, HEAD_READY] = cycle
+        warps[warp, HEAD_REASON] = reason
+
+
+@inner
+def charge_held(warps, slots, first, count, start, end):
+    """Operand reads kept a sub-core from issuing from ``start`` up to ``end``: note it for those that could have."""
+    for warp in range(first, first + count):
+        ready = max(slots[warp, READY], start)
+        if ready < end:
+            warps[warp, HELD] += end - ready
 
 
 @inner

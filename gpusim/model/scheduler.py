@@ -10,13 +10,13 @@ have issued and another was taken: Nsight's ``not_selected``).
 
 from __future__ import annotations
 
-from gpusim.model.compiled import inner
+from gpusim.model.compiled import inlined
 from gpusim.model.messages import NEVER
 
 READY, PORT, AGE, PASSED, SLOT_COLUMNS = range(5)
 
 
-@inner
+@inlined
 def pick_warp(slots, port_free, sub, first, count, last, now):
     """The warp to issue in cycle ``now`` among ``first .. first + count - 1``, or -1.
 

@@ -34,8 +34,9 @@ from __future__ import annotations
     FREE_REQUEST,
     USED_REQUEST,
     RESIDENT_BLOCKS,
+    CODE_PORT_FREE,  # the L1 instruction cache
     SM_COLUMNS,
-) = range(28)
+) = range(29)
 
 # columns of ``hand`` int64[sms, HAND_COLUMNS]: the request that the memory path holds
 (
@@ -56,4 +57,5 @@ from __future__ import annotations
 (Q_WARP, Q_PC, Q_ACCESS, Q_MASK, Q_GROUP, QUEUE_COLUMNS) = range(6)
 
 # columns of ``subs`` int64[sub-cores, SUB_COLUMNS]
-(LAST_WARP, QUEUE_HEAD, QUEUE_COUNT, SUB_COLUMNS) = range(4)
+# HOLD: cycle until which operand reads keep the sub-core from issuing (0: none do), HELD_FROM: since when
+(LAST_WARP, QUEUE_HEAD, QUEUE_COUNT, HOLD, HELD_FROM, SUB_COLUMNS) = range(6)

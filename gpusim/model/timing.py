@@ -43,8 +43,15 @@ from gpusim.model.messages import TICKS_PER_CYCLE
     FIRST_SM,  # global number of the group's first SM
     CONFLICT_FREE,  # 1: every access takes the least passes over the banks
     ONE_LOOKUP,  # 1: every access takes one cycle of the tag stage
+    CODE_L0_MISS,
+    CODE_L1_MISS,
+    CODE_L1_INTERVAL,
+    CODE_LINES,  # of the program
+    CODE_AHEAD,  # instructions that a warp has fetched ahead
+    DECODE_CYCLES,
+    CONSTANT_MISS,
     SIZE,
-) = range(27)
+) = range(34)
 
 #: Lines of one instruction at most: 32 lanes of 32 bytes in local memory, where each word has its own
 #: line. One instruction may exceed a limit that is otherwise kept; tables have so much slack.
@@ -85,6 +92,12 @@ def sm_timing(spec: GpuSpec) -> np.ndarray:
     timing[FILL_TICKS_PER_SECTOR] = math.ceil(l1.sector_bytes * TICKS_PER_CYCLE / l1.fill_bytes_per_cycle)
     timing[STORE_TICKS_PER_SECTOR] = math.ceil(l1.sector_bytes * TICKS_PER_CYCLE / l1.store_bytes_per_cycle)
     timing[REQUEST_LATENCY_TICKS] = request_latency_ticks(spec)
+    timing[CODE_L0_MISS] = spec.instruction_cache.l0_miss_cycles
+    timing[CODE_L1_MISS] = spec.instruction_cache.l1_miss_cycles
+    timing[CODE_L1_INTERVAL] = spec.instruction_cache.l1_interval_cycles
+    timing[CODE_AHEAD] = spec.instruction_cache.buffer_entries
+    timing[DECODE_CYCLES] = spec.instruction_cache.decode_cycles
+    timing[CONSTANT_MISS] = spec.constant_cache.miss_cycles
     timing[SHARED_WINDOW] = timing[LOCAL_WINDOW] = -1
     return timing
 

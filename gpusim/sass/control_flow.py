@@ -267,6 +267,8 @@ def lower_block_barrier(instruction: Instruction) -> MicroOp | None:
         Source(o, immediate=o.value if o.kind == Kind.IMMEDIATE else None) for o in values
     ) + (None,) * (3 - len(values))
     waits = kind != "ARV"
+    # A number of threads that only a register knows is taken for the whole block's.
+    meeting = values[1].value if len(values) == 2 and values[1].kind == Kind.IMMEDIATE else 0
     return MicroOp(
         ops.BARRIER_WAIT if waits else ops.BARRIER_ARRIVE,
         PipeClass.BARRIER,
@@ -274,7 +276,10 @@ def lower_block_barrier(instruction: Instruction) -> MicroOp | None:
         predicate_sources=conditions,
         flags=(len(values) == 2, reduction),
         trace_flags=int(Flag.BARRIER_WAIT) if waits else 0,
-        extra={"barrier_id": values[0].value & 15 if values[0].kind == Kind.IMMEDIATE else 0},
+        extra={
+            "barrier_id": values[0].value & 15 if values[0].kind == Kind.IMMEDIATE else 0,
+            "barrier_threads": meeting if meeting <= 1024 else 0,
+        },
     )
 
 

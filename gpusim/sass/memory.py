@@ -345,6 +345,8 @@ def lower_constant_load(instruction: Instruction) -> MicroOp | None:
     return MicroOp(
         ops.CONSTANT_LOAD,
         pipe,
+        space=Space.CONSTANT,
+        access_bytes=size,
         destination=destination,
         words=words,
         flags=(size, int(signed)),

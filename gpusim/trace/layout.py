@@ -22,7 +22,7 @@ from enum import IntEnum
 
 import numpy as np
 
-TRACE_VERSION = 3
+TRACE_VERSION = 4
 WARP_LANES = 32
 #: ``stride`` of an access whose lane addresses are no affine sequence (see ``Chunk.scattered``).
 SCATTERED = -(2**31)
@@ -118,13 +118,18 @@ INSTRUCTION = np.dtype(
         ("write_barrier", "u1"),  # counter released when the result is written; 7 = none
         ("read_barrier", "u1"),  # counter released when the operands were read; 7 = none
         ("wait_mask", "u1"),  # counters that must be zero before issue, bit i = counter i
-        ("reuse_mask", "u1"),  # operand slots kept in the reuse cache
+        ("reuse_mask", "u1"),  # operand slots kept in the reuse cache, bit i = slot i
         ("depbar_index", "u1"),
         ("depbar_level", "u1"),
         ("barrier_id", "u1"),  # named barrier of BAR, 0..15
+        ("barrier_threads", "<u2"),  # threads that meet at it, 0 = all of the block
         ("destination", "<i2"),  # first destination register, -1 = none
         ("destination_count", "u1"),
-        ("sources", "<i2", (3,)),  # vector registers read, -1 = none
+        ("sources", "<i2", (3,)),  # first vector register read in each operand slot, -1 = none; memory: address first
+        ("source_words", "u1", (3,)),  # registers read from there on (an even one and its successor: 2)
+        ("constant_bytes", "u1"),  # read from constant memory at a fixed place, 0 = none
+        ("constant_bank", "u1"),
+        ("constant_offset", "<u4"),
         ("line", "<i4"),  # source line, 0 = unknown
         ("file", "<i2"),  # index into Program.files, -1 = unknown
         ("matrix_type", "u1"),  # MatrixType

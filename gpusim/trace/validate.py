@@ -37,6 +37,9 @@ MAX_GRID = (2**31 - 1, 65535, 65535)
 MAX_BLOCK = (1024, 1024, 64)
 MAX_BLOCK_THREADS = 1024
 MAX_REGISTERS = 255
+#: Registers that one operand of a tensor-core instruction takes at most.
+MAX_OPERAND_WORDS = 32
+MAX_CONSTANT_BYTES = 1 << 16
 #: Far above every GPU's limits; only absurd values are to be refused here.
 MAX_SHARED_BYTES = 1 << 20
 MAX_LOCAL_BYTES = 1 << 24
@@ -110,6 +113,9 @@ def check_program(program: Program) -> None:
         "depbar_index": (0, 7),
         "depbar_level": (0, 63),
         "barrier_id": (0, 255),
+        "barrier_threads": (0, MAX_BLOCK_THREADS),
+        "constant_bytes": (0, 16),
+        "constant_offset": (0, MAX_CONSTANT_BYTES),
         "destination": (-1, MAX_REGISTERS),
         "file": (-1, len(program.files) - 1),
         "line": (0, 2**31 - 1),
@@ -121,6 +127,7 @@ def check_program(program: Program) -> None:
     _check_rows("flags", code["flags"], (code["flags"].astype(np.int64) & ~int(flags)) == 0)
     sources = code["sources"]
     _check_rows("sources", sources, ((sources >= -1) & (sources <= MAX_REGISTERS)).all(axis=1))
+    _check_rows("source_words", code["source_words"], (code["source_words"] <= MAX_OPERAND_WORDS).all(axis=1))
     loads = (code["records"] > 0) & (code["access_bytes"] == 0)
     _check_rows("access_bytes", code["access_bytes"], ~loads)
 

@@ -121,6 +121,25 @@ def _memory_queue(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
     return replace(gpu, l1=replace(gpu.l1, queue_entries=16 * gpu.l1.queue_entries))
 
 
+def _instruction_caches(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
+    free = {"l0_miss_cycles": 0, "l1_miss_cycles": 0, "l1_interval_cycles": 0}
+    return replace(gpu, instruction_cache=replace(gpu.instruction_cache, **free))
+
+
+def _constant_caches(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
+    return replace(gpu, constant_cache=replace(gpu.constant_cache, miss_cycles=0))
+
+
+def _register_banks(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
+    return replace(gpu, register_file=replace(gpu.register_file, bank_conflicts=False))
+
+
+def _reads_constants(_counters: dict[str, float], traces: Sequence[Trace]) -> bool:
+    return any(
+        (t.program.instructions["constant_bytes"] > 0).any() or _uses(PipeClass.CONSTANT)({}, [t]) for t in traces
+    )
+
+
 def _pipes(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
     free = {name: replace(pipe, interval_cycles=1, shared_by_sm=False) for name, pipe in gpu.pipes.items()}
     rates = {item.name: getattr(gpu.tensor, item.name) for item in fields(gpu.tensor)}
@@ -220,6 +239,9 @@ EXPERIMENTS = (
     Experiment("bank conflicts", "none, in shared memory and L1", _counts(*_L1_SPACES, *_SHARED), _bank_conflicts),
     Experiment("L1 tag stage", "one lookup an instruction", _counts(*_GLOBAL_LINES), _tag_stage),
     Experiment("memory queue", "16 times as long", _uses(PipeClass.LSU, PipeClass.SHUFFLE), _memory_queue),
+    Experiment("constant caches", "nothing missing", _reads_constants, _constant_caches),
+    Experiment("instruction caches", "nothing missing", _always, _instruction_caches),
+    Experiment("register-file ports", "no operand waits", _always, _register_banks),
     Experiment("execution pipes", "one warp instruction a cycle each", _always, _pipes),
     Experiment("issue slots", "twice as many sub-cores", _always, _issue),
     Experiment("fixed latencies", "no stall counts", _always, program=_no_stall_counts),

@@ -7,6 +7,7 @@ import pytest
 from hand_traces import Asm, build, run_cycles, small_gpu
 
 from gpusim.engine.gpu import simulate
+from gpusim.errors import DeadlockError
 from gpusim.model.program import LONGEST_PLAIN_STALL, SHORT_STALL, STAND_ASIDE_CYCLES, effective_stall
 from gpusim.trace.record import Flag, MemoryKind, PipeClass, Space
 
@@ -168,3 +169,23 @@ def test_shared_store_to_many_words_of_a_bank_is_slower():
         return cycles(asm.op(PipeClass.FMA, 1, wait_mask=1), shared_bytes=4096)
 
     assert cost(128) - cost(4) == 20 * 31
+
+
+def meeting(warps: int, threads: int, waits: bool = True) -> Asm:
+    flags = int(Flag.BARRIER_WAIT) if waits else 0
+    return Asm().op(PipeClass.BARRIER, 1, flags=flags, barrier_id=3, barrier_threads=32 * warps).op(PipeClass.FMA, 1)
+
+
+def test_a_barrier_of_some_warps_opens_when_so_many_have_come():
+    latency = GPU.l1.barrier_latency_cycles
+    # Four warps on four sub-cores come at once, two at a time meet.
+    assert cycles(meeting(2, 128), threads=128) == 1 + latency
+    # With eight warps on four sub-cores the second four come an interval later; of four that meet none waits for them.
+    interval = GPU.pipes["barrier"].interval_cycles
+    assert cycles(meeting(4, 256), threads=256) == 1 + interval + latency
+    assert cycles(meeting(8, 256), threads=256) == 1 + interval + latency + 1
+
+
+def test_a_barrier_that_expects_more_warps_than_come_is_a_deadlock():
+    with pytest.raises(DeadlockError):
+        simulate(build(meeting(3, 64), threads=64), GPU)

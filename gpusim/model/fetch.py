@@ -1,0 +1,60 @@
+"""Instruction fetch: L0 cache and stream buffer of a sub-core, L1 cache of the SM, and what lies behind.
+
+Mental model: a warp's instruction buffer runs ``buffer_entries`` instructions ahead of its issue, so a new line of code
+is asked for that many instructions before its first one can issue, and at once where the path jumps. A line that the L0
+lacks comes from the stream buffer, which has asked for the lines behind the last miss, or from the SM's L1, whose port
+gives one line each ``l1_interval_cycles``; what the L1 lacks takes ``l1_miss_cycles`` more or less as an L2 hit does. All
+of it is known when the line is asked for, so nothing here needs an event. Source: Huerta et al., MICRO 2025, sections
+5.2 and 7.3. Fetch itself is not limited: a sub-core fetches an instruction a cycle, and issues no more.
+
+``streams`` int64[sub-cores, 2 + entries]: the line that the buffer's first entry holds, how many entries are in use,
+and the cycle of each line's arrival, by line number modulo the entries.
+"""
+
+from __future__ import annotations
+
+from gpusim.model.compiled import inner
+from gpusim.model.line_cache import arrival, install
+from gpusim.model.messages import NEVER
+from gpusim.model.sm_columns import CODE_PORT_FREE
+from gpusim.model.timing import CODE_L0_MISS, CODE_L1_INTERVAL, CODE_L1_MISS, CODE_LINES
+
+STREAM_FIRST, STREAM_COUNT, STREAM_ENTRIES = range(3)
+
+
+@inner
+def _from_l1(code_l1, sms, timing, sm, line, now):
+    """Cycle at which a line asked for in cycle ``now`` comes to the sub-core from the SM's L1 or from behind it."""
+    start = max(now, sms[sm, CODE_PORT_FREE])
+    sms[sm, CODE_PORT_FREE] = start + timing[CODE_L1_INTERVAL]
+    there = arrival(code_l1, sm, line, now)
+    if there == NEVER:
+        ready = start + timing[CODE_L1_MISS]
+        install(code_l1, sm, line, ready, now)
+        return ready
+    return max(start, there) + timing[CODE_L0_MISS]
+
+
+@inner
+def fetch(code_l0, code_l1, streams, sms, timing, sm, sub, line, now):
+    """Cycle from which the sub-core has ``line``, asked for in cycle ``now``."""
+    there = arrival(code_l0, sub, line, now)
+    if there != NEVER:
+        return there
+    stream = streams[sub]
+    entries = stream.shape[0] - STREAM_ENTRIES
+    first, count = stream[STREAM_FIRST], stream[STREAM_COUNT]
+    if first <= line < first + count:
+        ready = max(now, stream[STREAM_ENTRIES + line % entries])
+        count -= line + 1 - first
+    else:
+        ready = _from_l1(code_l1, sms, timing, sm, line, now)
+        count = 0
+    first = line + 1
+    while count < entries and first + count < timing[CODE_LINES]:
+        following = first + count
+        stream[STREAM_ENTRIES + following % entries] = _from_l1(code_l1, sms, timing, sm, following, now)
+        count += 1
+    stream[STREAM_FIRST], stream[STREAM_COUNT] = first, count
+    install(code_l0, sub, line, ready, now)
+    return ready

@@ -1,0 +1,51 @@
+"""A small read-only cache of lines whose arrival is known when they are asked for: instructions, constants.
+
+Mental model: sets of ways, least recently used, as rows of (line number + 1, cycle from which the line is there, cycle
+of the last use). A line is installed when it is requested, with the cycle of its arrival, so that a second request
+waits for the first one's line. Line numbers count from the start of what is cached (a kernel's code, its constant
+banks); consecutive ones fall into consecutive sets.
+
+``lines`` is int64[caches, sets, ways, LINE_COLUMNS].
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpusim.model.compiled import compiled
+from gpusim.model.messages import NEVER
+
+TAG, READY, USED, LINE_COLUMNS = range(4)
+
+
+def line_cache(caches: int, total_bytes: int, line_bytes: int, ways: int) -> np.ndarray:
+    """Empty caches of ``total_bytes`` each; a size that is no multiple of a set's is rounded down, to one set at least."""
+    sets = max(1, total_bytes // line_bytes // ways)
+    return np.zeros((caches, sets, ways, LINE_COLUMNS), np.int64)
+
+
+@compiled
+def arrival(lines, cache, line, now):
+    """Cycle from which ``line`` is there (NEVER: not asked for); it becomes its set's latest used."""
+    row = lines[cache, line % lines.shape[1]]
+    for way in range(row.shape[0]):
+        if row[way, TAG] == line + 1:
+            row[way, USED] = now
+            return row[way, READY]
+    return np.int64(NEVER)
+
+
+@compiled
+def install(lines, cache, line, ready, now):
+    """Put ``line``, which comes at cycle ``ready``, in place of its set's least recently used one."""
+    row = lines[cache, line % lines.shape[1]]
+    victim = 0
+    for way in range(row.shape[0]):
+        if row[way, TAG] == 0:
+            victim = way
+            break
+        if row[way, USED] < row[victim, USED]:
+            victim = way
+    row[victim, TAG] = line + 1
+    row[victim, READY] = ready
+    row[victim, USED] = now

@@ -1,0 +1,106 @@
+"""Register-file banks of a sub-core, their read ports, and the reuse cache that the compiler controls.
+
+Mental model: a register lies in bank ``number % 2``; a bank reads ``reads_per_bank`` registers a cycle. A fixed-latency
+instruction passes two stages between issue and reading: it waits in the second one (Allocate) until all its operands can
+be read within the next ``WINDOW_CYCLES`` cycles, and whatever is behind it waits too: the sub-core issues one instruction
+more, into the first stage, and then none until there is room again. An operand whose reuse bit is set stays in the reuse
+cache, one entry an operand slot and bank, until the next instruction of the sub-core that reads that slot in that bank; if
+that is the same register of the same warp, it is not read again. Source: Huerta et al., MICRO 2025, sections 5.1 and 5.3.
+
+Cycles are counted as those of issue; the constant distance to the stages themselves cancels out.
+
+``operands`` int64[instructions, OPERAND_COLUMNS] says what each instruction reads: the ports of a bank (0: none of this
+concerns the instruction), and for each bank the slots that read there (bit 16 s for slot s), their register numbers (16
+bits a slot), the slots to keep, and how many reads these are.
+``registers`` int64[sub-cores, REGISTER_COLUMNS].
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpusim.gpus.spec import RegisterFileSpec
+from gpusim.model.compiled import inlined
+from gpusim.trace.record import NO_BARRIER, PipeClass, Program
+
+BANKS = 2
+SLOTS = 3
+#: Cycles in which an instruction reads its operands, however many they are.
+WINDOW_CYCLES = 3
+(PORTS, SLOTS_0, NUMBERS_0, KEEP_0, READS_0, SLOTS_1, NUMBERS_1, KEEP_1, READS_1, OPERAND_COLUMNS) = range(10)
+BANK_COLUMNS = SLOTS_1 - SLOTS_0
+
+#: cycle at which each bank's port is free, what the reuse cache holds of each bank (16 bits a slot: warp and
+#: register), first cycle at which Allocate is free
+(FREE_0, FREE_1, CACHE_0, CACHE_1, ALLOCATE_FREE, REGISTER_COLUMNS) = range(6)
+
+_SLOT_BITS = 16
+_SLOT_MASK = (1 << _SLOT_BITS) - 1
+#: Of a slot's 16 bits the low ones are the register's number, the others 1 + the warp's place in its sub-core.
+_WARP_SHIFT = 8
+#: Classes whose operands are read elsewhere: by the memory path, or over many cycles in which the unit takes nothing
+#: else (tensor cores).
+_ELSEWHERE = (PipeClass.LSU, PipeClass.SHUFFLE, PipeClass.CONSTANT, PipeClass.TENSOR, PipeClass.BARRIER)
+
+
+def operand_table(program: Program, spec: RegisterFileSpec) -> np.ndarray:
+    """int64[instructions, OPERAND_COLUMNS]; all zero where ports never conflict (``bank_conflicts`` is false)."""
+    code = program.instructions
+    table = np.zeros((len(code), OPERAND_COLUMNS), np.int64)
+    if not spec.bank_conflicts:
+        return table
+    # What raises a counter has no fixed latency, and waits for its operands in a queue of its own.
+    reads_here = ~np.isin(code["pipe"], [int(p) for p in _ELSEWHERE]) & (code["write_barrier"] == NO_BARRIER)
+    for slot in range(SLOTS):
+        register = code["sources"][:, slot].astype(np.int64)
+        words = np.maximum(code["source_words"][:, slot].astype(np.int64), 1)
+        kept = (code["reuse_mask"].astype(np.int64) >> slot) & 1
+        for bank in range(BANKS):
+            first = register + (register & 1 != bank)  # the operand's first register in this bank
+            used = (reads_here & (register >= 0) & (first < register + words)).astype(np.int64)
+            column = SLOTS_0 + bank * BANK_COLUMNS
+            table[:, column] |= used << (_SLOT_BITS * slot)
+            table[:, column + 1] |= (used * first) << (_SLOT_BITS * slot)
+            table[:, column + 2] |= (used * kept) << (_SLOT_BITS * slot)
+            table[:, column + 3] += used
+    table[:, PORTS] = reads_here * spec.reads_per_bank
+    return table
+
+
+@inlined
+def _reads(registers, operands, sub, place, pc, bank):
+    """Cycles for which the instruction keeps the bank's port; the reuse cache takes note of it."""
+    column = SLOTS_0 + bank * BANK_COLUMNS
+    slots = operands[pc, column]
+    reads = operands[pc, column + 3]
+    ports = operands[pc, PORTS]
+    cached = registers[sub, CACHE_0 + bank]
+    keep = operands[pc, column + 2]
+    mask = slots * _SLOT_MASK
+    if cached & mask == 0 and keep == 0:
+        return (reads + ports - 1) // ports if ports > 1 else reads
+    wanted = operands[pc, column + 1] | slots * ((place + 1) << _WARP_SHIFT)
+    for slot in range(SLOTS):
+        field = _SLOT_MASK << (_SLOT_BITS * slot)
+        if mask & field and (cached ^ wanted) & field == 0:
+            reads -= 1
+    registers[sub, CACHE_0 + bank] = cached & ~mask | wanted & (keep * _SLOT_MASK)
+    return (reads + ports - 1) // ports
+
+
+@inlined
+def allocate(registers, operands, sub, place, pc, now):
+    """Book the operand reads of an instruction of the sub-core's warp ``place`` that issues in cycle ``now``.
+
+    Returns the first cycle at which the sub-core can issue again, as far as the stages behind issue go.
+    """
+    enters = max(now, registers[sub, ALLOCATE_FREE])
+    latest = enters
+    for bank in range(BANKS):
+        if operands[pc, SLOTS_0 + bank * BANK_COLUMNS]:
+            cycles = _reads(registers, operands, sub, place, pc, bank)
+            free = max(enters, registers[sub, FREE_0 + bank]) + cycles
+            registers[sub, FREE_0 + bank] = free
+            latest = max(latest, free)
+    registers[sub, ALLOCATE_FREE] = enters + 1 + max(0, latest - enters - WINDOW_CYCLES)
+    return enters + 1
