@@ -37,7 +37,10 @@ def programs(draw, steps: int = 14) -> Asm:
         where = _addresses(step, width, draw(st.sampled_from(_FOOTPRINTS)), draw(st.booleans()))
         mask = draw(st.sampled_from([FULL, FULL, 0, 1, 0x0F0F00FF]))
         if what == "plain":
-            asm.op(draw(st.sampled_from(_PLAIN)), stall, **common)
+            registers = tuple(draw(st.lists(st.integers(-1, 6), min_size=3, max_size=3)))
+            operands = {"sources": registers, "source_words": (1, 1, 2), "reuse_mask": draw(st.integers(0, 7))}
+            constant = draw(st.sampled_from([{}, {}, {"constant_bytes": 4, "constant_offset": 64 * step}]))
+            asm.op(draw(st.sampled_from(_PLAIN)), stall, **operands, **constant, **common)
         elif what == "variable":
             asm.op(draw(st.sampled_from(_VARIABLE)), stall, write_barrier=draw(st.integers(0, 5)), **common)
         elif what == "load":

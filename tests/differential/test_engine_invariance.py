@@ -22,6 +22,11 @@ from gpusim.errors import UsageError
 MACHINES = {
     "two_sms": small_gpu(sm_count=2),
     "five_tight_sms": small_gpu(sm_count=5, l1__miss_entries=6, l1__queue_entries=1, launch__block_turnaround_cycles=90),
+    "two_cold_sms": small_gpu(
+        sm_count=2, instruction_cache__line_bytes=64, instruction_cache__l0_bytes=128, instruction_cache__l0_ways=1,
+        instruction_cache__l0_miss_cycles=21, instruction_cache__l1_miss_cycles=90, instruction_cache__l1_interval_cycles=3,
+        instruction_cache__stream_entries=2, constant_cache__miss_cycles=40, constant_cache__bytes=128,
+    ),  # fmt: skip
 }
 
 
@@ -48,9 +53,10 @@ def test_window_order_and_threads_do_not_show(machine, trace, other, data):
     assert facts(simulate([trace, other], spec, window_cycles=window, order_seed=seed, threads=threads)) == want
 
 
+@pytest.mark.parametrize("machine", ["two_sms", "two_cold_sms"])
 @given(trace=launches())
-def test_stalls_add_up_and_requests_are_answered(trace):
-    result = simulate(trace, MACHINES["two_sms"])
+def test_stalls_add_up_and_requests_are_answered(machine, trace):
+    result = simulate(trace, MACHINES[machine])
     counters = result.counters
     assert sum(result.stalls.values()) == counters["sm__warps_active.sum"]
     assert result.stalls["selected"] == counters["smsp__inst_executed.sum"] == trace.warp_instructions

@@ -12,7 +12,7 @@ from hand_traces import Asm, build, small_gpu
 
 from gpusim import cli
 from gpusim.engine.gpu import simulate
-from gpusim.engine.samples import Sampler
+from gpusim.engine.samples import COLUMNS, Sampler
 from gpusim.errors import ResultFileError
 from gpusim.model.messages import TICKS_PER_CYCLE
 from gpusim.report.roofline import opcode, operations, roofline
@@ -140,7 +140,7 @@ def test_rates_over_time_integrate_to_the_totals(run):
 
 def test_a_sampler_stays_within_its_room():
     clock = [0]
-    sampler = Sampler(0, lambda: [clock[0]] * 17, most_rows=16)
+    sampler = Sampler(0, lambda: [clock[0]] * (len(COLUMNS) - 1), most_rows=16)
     for cycle in range(0, 100_000, 7):
         clock[0] = cycle
         sampler(cycle * TICKS_PER_CYCLE)
