@@ -128,8 +128,10 @@ def explore(
         f"{len(search.tried)} workloads, {len(search.coverage.hits)} bins, {len(findings)} findings in {output}",
         err=True,
     )
-    if findings:
+    if findings or form in ("json", "csv"):
         click.echo(format_records([_record(finding, output) for finding in findings], form))
+    else:
+        click.echo(f"no finding of {name} in {len(search.tried)} workloads")
     return DIVERGENCE if findings else 0
 
 

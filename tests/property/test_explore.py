@@ -198,7 +198,7 @@ def test_explore_finds_a_planted_fault_and_replay_runs_it_to_the_digit(tmp_path,
 
 def test_explore_without_a_finding_exits_with_0(tmp_path, capsys):
     assert run(["explore", "saxpy", "--max-examples", "4", "--jobs", "2", "-o", str(tmp_path)]) == 0
-    assert capsys.readouterr().out == ""
+    assert capsys.readouterr().out == "no finding of bounds in 4 workloads\n"
     assert Coverage.load(tmp_path / "coverage.json").launches == 4
     assert run(["explore", "saxpy", "--property", "gpus", "-o", str(tmp_path)]) == 2
     assert "--other-gpu" in capsys.readouterr().err
