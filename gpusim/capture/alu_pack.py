@@ -86,19 +86,19 @@ def _limited(value, how):
 @inner
 def _pack(style, mode, how, form, xi, yi, zi, wi):
     """Two numbers into a pair of a narrow format; ``how`` bit 0 saturates to finite, bit 1 is RELU.
-    ``form`` 0: FP32 x above y; 1: the same below z; 2: the halves of x (half precision), below z's
-    lower half, which stays above them."""
+    ``form`` 0: FP32 x above y; 1: the same below z; 2: the halves of x (half precision), below y's
+    lower half, which stays above them; 3: FP32 y alone, below z's lower half."""
     width = 16 if style == ops.F16 or style == ops.BF16 else 4 if style == ops.E2M1 else 8
     for l in range(LANES):
         codes = np.int64(0)
-        for i in range(2):
+        for i in range(1 if form == 3 else 2):
             if form == 2:
                 value = np.float64(decode_half(np.int64(xi[0, l]) >> 16 * i & 0xFFFF, ops.F16))
             else:
                 value = np.float64(float_of(np.int64(xi[0, l]) if i else np.int64(yi[0, l])))
             code = encode_small(_limited(value, how), np.float64(0.0), style, mode, how & 1 != 0)
             codes |= code << (width * i)
-        if form == 1:
+        if form == 1 or form == 3:
             codes |= np.int64(zi[0, l]) << 16
         elif form == 2:
             codes |= np.int64(yi[0, l]) << 16

@@ -143,7 +143,7 @@ def lower_pack(instruction: Instruction) -> MicroOp | None:
         source = float_source(roles.sources[0])
         return micro(ops.TO_TF32, ALU, instruction, roles, (source,), flags=(mode, how))
     if modifiers.take("MERGE_C"):
-        return _lower_merge(instruction, modifiers, roles, (style, mode, how, 0))
+        return _lower_merge(instruction, modifiers, roles, (style, mode, how, 3))
     form = modifiers.choose({"PACK_AB": 0, "PACK_AB_MERGE_C": 1})
     eight = style in (ops.E4M3, ops.E5M2, ops.E8M0)
     if style == ops.E8M0 and not _is_scaling(mode, how):
@@ -160,13 +160,17 @@ def lower_pack(instruction: Instruction) -> MicroOp | None:
 def _lower_merge(
     instruction: Instruction, modifiers: Modifiers, roles: Roles, flags: tuple[int, ...]
 ) -> MicroOp | None:
-    """F2FP.F16.F32.MERGE_C R0, R2, RZ: one number to 16 bits below zeros; other pairs are not known."""
+    """F2FP.BF16.MERGE_C.RZ R3, 3, R3: one number to 16 bits, below the lower half of the second operand.
+
+    Read off code for sm_86 whose results are known: 4 is merged with RZ, 3 with that, and then the upper half is
+    stored where 4 belongs (bfloat16's ceiling of 3.14) and the lower half where 3 does."""
     if modifiers.left or flags[0] not in (ops.F16, ops.BF16) or len(roles.sources) != 2:
         return None
-    x, zero = roles.sources
-    if zero.kind != Kind.REGISTER or zero.index != 255:
+    x, above = roles.sources
+    if above.negated or above.absolute:
         return None
-    return micro(ops.PACK, ALU, instruction, roles, (bare(zero), float_source(x)), flags=flags)
+    sources = (float_source(x), float_source(x), bare(above))
+    return micro(ops.PACK, ALU, instruction, roles, sources, flags=flags)
 
 
 def _lower_unpack(

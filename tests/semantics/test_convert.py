@@ -174,6 +174,8 @@ def test_packing_two_floats(text, f, mode, relu, a, b):
     assert out.word == [one(x) << 16 | one(y) for x, y in zip(a, b)]
     out = execute(f"F2FP{suffix}.{text}.MERGE_C R0, R2, RZ", {"R2": b})
     assert out.word == [one(y) for y in b]
+    out = execute(f"F2FP{suffix}.{text}.MERGE_C R0, R2, R1", {"R1": a, "R2": b})
+    assert out.word == [(x & 0xFFFF) << 16 | one(y) for x, y in zip(a, b)]
 
 
 @pytest.mark.parametrize("text,f", [("E4M3", E4M3), ("E5M2", E5M2)])
