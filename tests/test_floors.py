@@ -15,6 +15,7 @@ FLOORS = {
     "errors": 0,
     "jit_cache": 0,
     "whole_file": 0,
+    "document": 1,
     "sibling": 1,
     "gpus": 1,
     "trace": 1,

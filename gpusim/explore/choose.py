@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpusim.document import read_document
 from gpusim.errors import NoDataError, UsageError
 from gpusim.explore.coverage import Coverage
 from gpusim.explore.points import Bin
@@ -138,14 +139,10 @@ def save_suite(path: Path, choices: Iterable[Choice], *, kept: int, bins: int) -
 
 def load_suite(path: Path) -> list[Choice]:
     """Read a file of :func:`save_suite`; UsageError, naming file and place, for any other."""
-    try:
-        if path.stat().st_size > MOST_BYTES:
-            raise UsageError(f"{path}: larger than {MOST_BYTES} bytes, no suite")
-        document = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
-        raise UsageError(f"{path}: cannot be read as a suite: {error}") from None
-    if not isinstance(document, dict) or document.get("gpusim_suite") != SUITE_VERSION:
-        raise UsageError(f"{path}: no suite of this version ({SUITE_VERSION}); make it with `gpusim suite make`")
+    document = read_document(
+        path, "gpusim_suite", SUITE_VERSION, most_bytes=MOST_BYTES, what="suite", made_by="gpusim suite make",
+        error=UsageError,
+    )
     rows = document.get("workloads")
     if not isinstance(rows, list) or len(rows) > MOST_WORKLOADS:
         raise UsageError(f"{path}: workloads must be a list of at most {MOST_WORKLOADS}")

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gpusim.document import read_document
 from gpusim.errors import CoverageFileError
 from gpusim.explore.points import Bin, all_bins
 from gpusim.whole_file import write_whole
@@ -82,16 +83,10 @@ class Coverage:
     @classmethod
     def load(cls, path: Path) -> Coverage:
         """Read a file of :meth:`save`. Raises CoverageFileError, naming file and place, for any other."""
-        try:
-            if path.stat().st_size > MOST_BYTES:
-                raise CoverageFileError(f"{path}: larger than {MOST_BYTES} bytes, no coverage of gpusim")
-            document = json.loads(path.read_bytes())
-        except (OSError, ValueError, RecursionError) as error:
-            raise CoverageFileError(f"{path}: cannot be read as coverage: {error}") from None
-        if not isinstance(document, dict) or document.get("gpusim_coverage") != COVERAGE_VERSION:
-            raise CoverageFileError(
-                f"{path}: no coverage of this version ({COVERAGE_VERSION}); make it with `gpusim cover run`"
-            )
+        document = read_document(
+            path, "gpusim_coverage", COVERAGE_VERSION, most_bytes=MOST_BYTES, what="coverage file",
+            made_by="gpusim cover run", error=CoverageFileError,
+        )
         launches, rows = document.get("launches"), document.get("hits")
         if not _is_count(launches) or not isinstance(rows, list):
             raise CoverageFileError(f"{path}: launches must be a whole number and hits a list")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gpusim import __version__
+from gpusim.document import read_document
 from gpusim.errors import FindingFileError
 from gpusim.whole_file import write_whole
 
@@ -69,16 +70,11 @@ class Finding:
     @classmethod
     def load(cls, path: Path) -> Finding:
         """Read a file of :meth:`save`; FindingFileError, naming file and place, for any other."""
-        try:
-            if path.stat().st_size > MOST_BYTES:
-                raise FindingFileError(f"{path}: larger than {MOST_BYTES} bytes, no finding")
-            document = json.loads(path.read_bytes())
-        except (OSError, ValueError, RecursionError) as error:
-            raise FindingFileError(f"{path}: cannot be read as a finding: {error}") from None
-        if not isinstance(document, dict) or document.pop("gpusim_finding", None) != FINDING_VERSION:
-            raise FindingFileError(
-                f"{path}: no finding of this version ({FINDING_VERSION}); make it with gpusim explore"
-            )
+        document = read_document(
+            path, "gpusim_finding", FINDING_VERSION, most_bytes=MOST_BYTES, what="finding",
+            made_by="gpusim explore", error=FindingFileError,
+        )
+        del document["gpusim_finding"]
         try:
             return _read(document)
         except (KeyError, TypeError, ValueError) as error:

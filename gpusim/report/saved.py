@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gpusim import __version__
+from gpusim.document import read_document
 from gpusim.engine.result import LaunchResult, Result
 from gpusim.errors import ResultFileError
 from gpusim.model.stall_reasons import STALL_NAMES
@@ -81,16 +82,10 @@ def save_result(document: dict[str, Any], path: Path) -> None:
 
 def load_result(path: Path) -> dict[str, Any]:
     """Read a document; raises ResultFileError, naming file and place, where it is not one."""
-    try:
-        if path.stat().st_size > MOST_BYTES:
-            raise ResultFileError(f"{path}: larger than {MOST_BYTES} bytes, not a result of gpusim simulate --save")
-        document = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
-        raise ResultFileError(f"{path}: cannot be read as a saved result: {error}") from error
-    if not isinstance(document, dict) or document.get("gpusim_result") != RESULT_VERSION:
-        raise ResultFileError(
-            f"{path}: no result of this version ({RESULT_VERSION}); make it with gpusim simulate --save {path.name}"
-        )
+    document = read_document(
+        path, "gpusim_result", RESULT_VERSION, most_bytes=MOST_BYTES, what="result",
+        made_by=f"gpusim simulate --save {path.name}", error=ResultFileError,
+    )
     _check(path, "", SHAPE, document)
     for launch in document["launches"]:
         if len({len(values) for values in launch.get("over_time", {}).values()}) > 1:
