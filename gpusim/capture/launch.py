@@ -204,8 +204,8 @@ class PackedLaunch:
         machine = make_machine(prepared, grid, block, dynamic_shared, parameters, memory, log)
 
         def open_slot(registers: np.ndarray | None = None) -> Slot:
-            states, backing = make_state(prepared, target, grid, block, dynamic_shared, instruction_limit)
-            return Slot(states, another_file(machine.registers) if registers is None else registers, backing)
+            states, raw, backing = make_state(prepared, target, grid, block, dynamic_shared, instruction_limit)
+            return Slot(states, another_file(machine.registers) if registers is None else registers, raw, backing)
 
         self.residents = Residents(open_slot(machine.registers), machine, open_slot, self.host)
 
@@ -233,7 +233,7 @@ class PackedLaunch:
         try:
             yield from self._chunks()
             slot = self.residents.first
-            release(self.prepared, slot.states, slot.backing[-1], slot.registers)
+            release(self.prepared, slot.states, slot.raw, slot.registers)
         finally:
             self.host.flush()
             self.memory.remove(self.own)

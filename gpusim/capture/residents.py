@@ -38,6 +38,7 @@ class Slot:
 
     states: np.recarray
     registers: np.ndarray
+    raw: np.ndarray  # the bytes of ``states``, counters of what was executed among them
     backing: list[np.ndarray]
     block: int = -1
 

@@ -40,8 +40,8 @@ def make_state(
     dynamic_shared: int,
     instruction_limit: int,
     teams: bool = True,
-) -> tuple[np.recarray, list[np.ndarray]]:
-    """A slot for one resident block: (STATE[1], the shared and local memory that it points to); the
+) -> tuple[np.recarray, np.ndarray, list[np.ndarray]]:
+    """A slot for one resident block: (STATE[1], its bytes, the shared and local memory that it points to); the
     address of its register file is still to be set. ``teams``: warps in step may run together."""
     key = ("state", target.sm_count, block, dynamic_shared, teams)
     image = prepared.spare.get(key)
@@ -62,7 +62,7 @@ def make_state(
     local = np.zeros(max(1, int(state["local_bytes"]) * warps * at.LANES), np.uint8)
     state["shared_host"], state["local_host"] = shared.ctypes.data, local.ctypes.data
     state["state_host"] = raw.ctypes.data
-    return states, [shared, local, raw]
+    return states, raw, [shared, local]
 
 
 def release(prepared: Prepared, states: np.recarray, raw: np.ndarray, registers: np.ndarray) -> None:
