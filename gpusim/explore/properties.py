@@ -7,6 +7,7 @@ beyond its threshold that is a divergence. Each is a small class with :meth:`Pro
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,16 +34,16 @@ class Outcome:
     coverage: Coverage = field(default_factory=Coverage)
 
 
-class Property:
+class Property(ABC):
     """The base of all properties: ``name``, ``asks``, and the ``threshold`` beyond which a divergence is a finding."""
 
     name = ""
     asks = ""
     threshold = 0.0
 
+    @abstractmethod
     def measure(self, kernel: str, shape: Mapping[str, Any]) -> Outcome:
         """Run ``kernel`` at ``shape`` (complete). Raises UsageError for a shape that the kernel refuses."""
-        raise NotImplementedError
 
     def shapes(self, kernel: str) -> list[dict[str, Any]] | None:
         """The only shapes of ``kernel`` that can be measured; None when any can."""
