@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from types import ModuleType
 
@@ -31,3 +33,12 @@ def load_sibling(name: str, what: str) -> ModuleType:
     sys.modules[full] = module
     spec.loader.exec_module(module)
     return module
+
+
+def traces_folder(name: str) -> Traversable:
+    """The folder ``name`` of the data that ships with gpusim: inside the installed package, or at the top of a
+    source tree."""
+    try:
+        return files("gpusim.traces") / name
+    except ModuleNotFoundError:  # not installed: running from the source tree
+        return Path(__file__).parents[1] / "traces" / name

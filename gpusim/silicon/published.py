@@ -15,11 +15,10 @@ import hashlib
 import io
 import json
 from dataclasses import dataclass
-from importlib.resources import files
 from importlib.resources.abc import Traversable
-from pathlib import Path
 
 from gpusim.errors import UsageError
+from gpusim.sibling import traces_folder
 
 MANIFEST = "manifest.json"
 #: Columns of a table that are not axes of the point.
@@ -60,10 +59,7 @@ class Measurement:
 
 def published_folder() -> Traversable:
     """The folder of the tables: inside the installed package, or at the top of a checkout."""
-    try:
-        return files("gpusim.traces") / "published"
-    except ModuleNotFoundError:  # not installed: running from the source tree
-        return Path(__file__).parents[2] / "traces" / "published"
+    return traces_folder("published")
 
 
 def load_published(folder: Traversable | None = None) -> list[Measurement]:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from gpusim.errors import MeasurementFormatError
+from gpusim.sibling import traces_folder
 from gpusim.silicon.row import SiliconRow
 
 MANIFEST = "manifest.json"
@@ -22,10 +22,7 @@ MANIFEST = "manifest.json"
 
 def recorded_folder() -> Traversable:
     """The folder of the recorded rows: inside the installed package, or at the top of a checkout."""
-    try:
-        return files("gpusim.traces") / "silicon"
-    except ModuleNotFoundError:  # not installed: running from the source tree
-        return Path(__file__).parents[2] / "traces" / "silicon"
+    return traces_folder("silicon")
 
 
 def load_recorded(folder: Traversable | None = None) -> list[SiliconRow]:
