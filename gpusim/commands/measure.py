@@ -55,7 +55,7 @@ _CACHES = {"cold": (COLD,), "warm": (WARM,), "both": (COLD, WARM)}
 @click.option(
     "--precision",
     type=click.FloatRange(min=0),
-    default=0.5,
+    default=100 * Precision.relative_half_width,
     show_default=True,
     help="Percent: half-width of the median's 95 % interval at which a kernel is done.",
 )

@@ -14,12 +14,13 @@ Clock states differ by steps of 15 MHz, 0.9 % at 1.7 GHz; power-limited kernels 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from gpusim.compare.statistics import enough
 from gpusim.errors import NoDataError
+from gpusim.silicon.row import SiliconRow
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,8 @@ class Noise:
     ``jitter``: standard deviation of independent log-normal noise. ``tail_share``: share (0 to 1) of samples with an
     interruption, of exponential length ``tail``. ``drift``: largest sag of the clock from the first to the last sample of a run.
     ``hop``: distance of two clock states, which last ``hop_samples`` samples in the mean; the share of time in either is
-    drawn anew for each run. ``run``: standard deviation of a run's level.
+    drawn anew for each run. ``run``: standard deviation of a run's level, which is not the clock's. ``follows``: share of a change
+    of the clock that the kernel's time follows (1: it computes, 0: it waits for memory).
     """
 
     name: str
@@ -40,20 +42,22 @@ class Noise:
     hop: float = 0.0
     hop_samples: int = 12
     run: float = 0.3
+    follows: float = 1.0
 
-    def draw_run(self, random: np.random.Generator, n: int) -> np.ndarray:
-        """Times of one run's samples relative to the kernel's own, float64[n]."""
-        return self.levels(random, n) * self._jitter(random, n)
+    def draw_run(self, random: np.random.Generator, n: int) -> Drawn:
+        """One run of ``n`` samples."""
+        period = self.period(random, n)
+        level = np.exp(random.normal(0, self.run / 100)) * period**self.follows
+        return Drawn(level * self._jitter(random, n), _read_clock(random, period))
 
-    def draw_pair(self, random: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
+    def draw_pair(self, random: np.random.Generator, n: int) -> tuple[Drawn, Drawn]:
         """Two samples taken in turns in one run: the clock's course is common to both."""
-        course = self.levels(random, 2 * n) * self._jitter(random, 2 * n)
-        return course[0::2], course[1::2]
+        both = self.draw_run(random, 2 * n)
+        return tuple(Drawn(both.times[side::2], both.clocks_mhz[side::2]) for side in (0, 1))
 
-    def levels(self, random: np.random.Generator, n: int) -> np.ndarray:
-        """The course of a run without jitter and interruptions, float64[n]."""
-        time = np.linspace(0, 1, n)
-        level = np.exp(random.normal(0, self.run / 100)) * (1 + random.uniform(0, self.drift / 100) * time)
+    def period(self, random: np.random.Generator, n: int) -> np.ndarray:
+        """The course of the clock's period over a run, relative to its shortest, float64[n]."""
+        level = 1 + random.uniform(0, self.drift / 100) * np.linspace(0, 1, n)
         if self.hop:
             share = random.uniform(0.15, 0.85)
             state = random.random() < share
@@ -70,41 +74,81 @@ class Noise:
         return np.exp(random.normal(0, self.jitter / 100, n)) * (1 + struck * random.exponential(self.tail / 100, n))
 
 
+@dataclass(frozen=True)
+class Drawn:
+    """A run: ``times`` relative to the kernel's own, float64[n]; ``clocks_mhz`` read beside them, None where nobody did."""
+
+    times: np.ndarray
+    clocks_mhz: np.ndarray | None
+
+    def first(self, n: int) -> Drawn:
+        """The first ``n`` samples."""
+        return Drawn(self.times[:n], None if self.clocks_mhz is None else self.clocks_mhz[:n])
+
+
+def _read_clock(random: np.random.Generator, period: np.ndarray) -> np.ndarray:
+    """What ``gpusim measure`` notes of the clock: read before and after each burst of samples, a burst's samples all
+    get the mean of the two."""
+    n = len(period)
+    bursts = -(-n // BURST)
+    at = np.minimum(np.arange(bursts + 1) * BURST, n - 1)
+    readings = TOP_MHZ / period[at] * np.exp(random.normal(0, CLOCK_READING / 100, bursts + 1))
+    return np.repeat((readings[:-1] + readings[1:]) / 2, BURST)[:n]
+
+
+#: Samples between two readings of the clock (RUNS_A_ROUND of gpusim/measure/rounds.py), and the boost clock of an H200.
+BURST, TOP_MHZ = 3, 1980.0
+#: Standard deviation of a reading, percent: 200 us between two steps of a timer of 32 ns or more, found by polling. A guess.
+CLOCK_READING = 0.05
+#: Tuning looks at the first seed alone, tests at the second; whoever changes a rule draws a new second one afterwards.
+TUNING_SEED, HELD_OUT_SEED = 1000, 20261
 #: A measurement's stopping rule: half the width of the median's 95 % interval, and the least and most samples.
-TARGET_PERCENT, FIRST_SAMPLES, MOST_SAMPLES = 0.5, 100, 400
+TARGET_PERCENT, FIRST_SAMPLES, MOST_SAMPLES = 0.35, 100, 800
 #: From a locked clock to a GPU at its power limit.
 REGIMES = (
     Noise("locked clock", jitter=0.5),
     Noise("free clock", jitter=1.0, drift=1.5),
     Noise("hopping clock", jitter=0.7, hop=1.8),
+    Noise("hopping clock, memory-bound", jitter=0.7, hop=1.8, follows=0.0),
+    Noise("power limit", jitter=1.0, drift=1.0, hop=4.5, hop_samples=40, follows=0.8),
     Noise("short kernel", jitter=3.0, tail_share=0.05, tail=10.0),
 )
 
 
 @dataclass(frozen=True)
 class RecordedNoise:
-    """Noise as measured: stretches of recorded samples, each run from one recording, start drawn at random."""
+    """Noise as measured: stretches of recorded runs, start drawn at random."""
 
     name: str
-    recordings: tuple[np.ndarray, ...]
+    recordings: tuple[Drawn, ...]
 
     @classmethod
-    def of(cls, samples: Sequence[Sequence[float]], name: str = "recorded") -> RecordedNoise:
-        """From the raw samples of several rows; those of fewer than 16 say nothing about noise."""
-        kept = tuple(np.asarray(s, float) / np.median(s) for s in samples if len(s) >= 16)
+    def of(cls, rows: Sequence[SiliconRow], name: str = "recorded") -> RecordedNoise:
+        """From the raw samples of several rows, with their clocks where they have them; those of fewer than 16 samples say
+        nothing about noise."""
+        kept = tuple(
+            Drawn(
+                np.asarray(row.samples_us, float) / np.median(row.samples_us),
+                np.asarray(row.samples_mhz, float) if row.samples_mhz else None,
+            )
+            for row in rows
+            if len(row.samples_us) >= 16
+        )
         if not kept:
             raise NoDataError("no row holds 16 samples or more: there is no recorded noise to draw from")
         return cls(name, kept)
 
-    def draw_run(self, random: np.random.Generator, n: int) -> np.ndarray:
+    def draw_run(self, random: np.random.Generator, n: int) -> Drawn:
         """As :meth:`Noise.draw_run`; recordings shorter than ``n`` go round."""
         recording = self.recordings[random.integers(len(self.recordings))]
-        return recording[(random.integers(len(recording)) + np.arange(n)) % len(recording)]
+        at = (random.integers(len(recording.times)) + np.arange(n)) % len(recording.times)
+        return Drawn(recording.times[at], None if recording.clocks_mhz is None else recording.clocks_mhz[at])
 
-    def draw_pair(self, random: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
+    def draw_pair(self, random: np.random.Generator, n: int) -> tuple[Drawn, Drawn]:
         """As :meth:`Noise.draw_pair`."""
-        course = self.draw_run(random, 2 * n)
-        return course[0::2], course[1::2]
+        both = self.draw_run(random, 2 * n)
+        clocks = both.clocks_mhz
+        return tuple(Drawn(both.times[side::2], None if clocks is None else clocks[side::2]) for side in (0, 1))
 
 
 @dataclass(frozen=True)
@@ -116,6 +160,11 @@ class Trial:
     interleaved: bool
     base_us: np.ndarray
     head_us: np.ndarray
+    clocks_mhz: tuple[np.ndarray, np.ndarray] | None
+
+    def without_clocks(self) -> Trial:
+        """The same, as who reads no clock measures it."""
+        return replace(self, clocks_mhz=None)
 
 
 def trials(
@@ -135,11 +184,12 @@ def trials(
             base, head = noise.draw_pair(random, MOST_SAMPLES)
         else:
             base, head = noise.draw_run(random, MOST_SAMPLES), noise.draw_run(random, MOST_SAMPLES)
-        n = max(_enough(base), _enough(head))
-        base, head = base[:n], head[:n]
+        n = max(_enough(base.times), _enough(head.times))
+        base, head = base.first(n), head.first(n)
         kernel_us = 5.0 * 1000 ** random.random()
         slower = kernel_us * (1 + slowdown_percent / 100)
-        yield Trial(noise.name, slowdown_percent, interleaved, kernel_us * base, slower * head)
+        clocks = None if base.clocks_mhz is None or head.clocks_mhz is None else (base.clocks_mhz, head.clocks_mhz)
+        yield Trial(noise.name, slowdown_percent, interleaved, kernel_us * base.times, slower * head.times, clocks)
 
 
 

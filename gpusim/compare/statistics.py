@@ -6,6 +6,8 @@ quantiles 10, 25, 50 and 75 %, and none if they disagree about its sign, a movin
 slow changes of state together, gives its interval, widened by what two runs of the same program are known to differ by.
 Two thresholds turn intervals into a verdict. A change is confirmed when the interval of the *least* shift lies beyond
 ``least_percent``; SAME when that of the *median* holds no change of ``missed_percent`` or more; AMBIGUOUS otherwise.
+Where the clock was read beside each sample, times are first brought to one clock (:mod:`gpusim.compare.clocks`); where
+how far to bring them is not sure, the interval holds all that it may be.
 
 Swapping the samples swaps FASTER and SLOWER and nothing else. What the rules achieve, with which noise, is
 measured by ``tools/verdict_power.py``.
@@ -16,10 +18,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import NormalDist
 
 import numpy as np
 
+from gpusim.compare.clocks import at_common_clock
 from gpusim.compare.error import Verdict
 from gpusim.errors import NoDataError
 
@@ -69,30 +73,62 @@ class SampleComparison:
 
 
 def compare_samples(
-    base: Sequence[float], head: Sequence[float], thresholds: Thresholds | None = None, *, interleaved: bool = False
+    base: Sequence[float],
+    head: Sequence[float],
+    thresholds: Thresholds | None = None,
+    *,
+    interleaved: bool = False,
+    clocks_mhz: tuple[Sequence[float], Sequence[float]] | None = None,
 ) -> SampleComparison:
     """Compare timings (microseconds, in order of measurement) of two builds of a kernel.
 
-    ``interleaved``: the two were measured in turns, so that what the machine did meets both alike. Raises NoDataError
-    for an empty sample or one with values that are no times.
+    ``interleaved``: the two were measured in turns, so that what the machine did meets both alike. ``clocks_mhz``: of base
+    and head, the SM clock read beside each sample. Raises NoDataError for an empty sample, one with values that are no
+    times, or clocks that are none.
     """
     rules = thresholds or Thresholds()
     a, b = (_checked(name, sample) for name, sample in (("base", base), ("head", head)))
-    ratio = float(np.median(b) / np.median(a))
     notes = (*(f"base: {n}" for n in oddities(a)), *(f"head: {n}" for n in oddities(b)))
     p_value = mann_whitney_p(a, b)
     if min(len(a), len(b)) < LEAST_SAMPLES:
         reason = f"{len(a)} and {len(b)} samples: fewer than {LEAST_SAMPLES} a side decide nothing; measure more"
+        ratio = float(np.median(b) / np.median(a))
         return SampleComparison(Verdict.AMBIGUOUS, reason, ratio, 0.0, math.inf, p_value, notes)
+    pairs = [(a, b)]
+    if clocks_mhz is not None:
+        pairs = at_common_clock(a, _clock("base", clocks_mhz[0], a), b, _clock("head", clocks_mhz[1], b))
+    spread = 0.0 if interleaved else math.sqrt(2) * rules.run_spread_percent / 100
+    if clocks_mhz is None and not interleaved:
+        # What wandered within a run, and nobody saw the clock, may have stood elsewhere in the other.
+        spread = math.hypot(spread, _wander(a), _wander(b))
+    between = NormalDist().inv_cdf(rules.confidence) * spread
+    wholes, middles, effects, moved_us = zip(*(_intervals(*pair, between, rules.confidence) for pair in pairs), strict=True)
+    whole, middle = ((min(i[0] for i in found), max(i[1] for i in found)) for found in (wholes, middles))
+    effect = sum(effects) / len(effects)
+    verdict, reason = _decide(whole, middle, min(moved_us), effect, rules)
+    if clocks_mhz is not None:
+        reason += "; at one clock"
+    return SampleComparison(verdict, reason, math.exp(effect), math.exp(middle[0]), math.exp(middle[1]), p_value, notes)
+
+
+def _intervals(
+    a: np.ndarray, b: np.ndarray, between: float, confidence: float
+) -> tuple[tuple[float, float], tuple[float, float], float, float]:
+    """Of two samples: the intervals of the least shift and of the median's, the median's shift in logarithms and in
+    microseconds."""
     shifts = _log_quantiles(b[None]) - _log_quantiles(a[None])
     sticky = max(_stickiness(a), _stickiness(b)) > STICKY
-    resampled = _log_quantiles(_resample(b, sticky)) - _log_quantiles(_resample(a, sticky))
-    spread = 0.0 if interleaved else math.sqrt(2) * rules.run_spread_percent / 100
-    between = NormalDist().inv_cdf(rules.confidence) * spread
-    whole = _interval(_least_shift(shifts), _least_shift(resampled), between, rules.confidence)
-    middle = _interval(shifts[:, MEDIAN], resampled[:, MEDIAN], between, rules.confidence)
-    verdict, reason = _decide(whole, middle, abs(float(np.median(b) - np.median(a))), math.log(ratio), rules)
-    return SampleComparison(verdict, reason, ratio, math.exp(middle[0]), math.exp(middle[1]), p_value, notes)
+    resampled = _resampled(b, sticky) - _resampled(a, sticky)
+    whole = _interval(_least_shift(shifts), _least_shift(resampled), between, confidence)
+    middle = _interval(shifts[:, MEDIAN], resampled[:, MEDIAN], between, confidence)
+    return whole, middle, float(shifts[0, MEDIAN]), abs(float(np.median(b) - np.median(a)))
+
+
+def _clock(name: str, clocks: Sequence[float], sample: np.ndarray) -> np.ndarray:
+    values = np.asarray(clocks, float)
+    if values.shape != sample.shape or not (np.isfinite(values).all() and (values > 0).all()):
+        raise NoDataError(f"the {name} sample's clocks are not one positive figure a sample")
+    return values
 
 
 def _checked(name: str, sample: Sequence[float]) -> np.ndarray:
@@ -130,6 +166,17 @@ def _stickiness(sample: np.ndarray) -> float:
     return float(np.corrcoef(ranks[:-1], ranks[1:])[0, 1])
 
 
+def _wander(sample: np.ndarray) -> float:
+    """Standard deviation, in logarithms, of the course of a sample whose neighbours are alike; 0 for others."""
+    return float(np.std(np.log(_course(sample)))) if len(sample) >= LEAST_OF_STATES and _stickiness(sample) > STICKY else 0.0
+
+
+def _course(sample: np.ndarray) -> np.ndarray:
+    """The running median of STATE_WINDOW neighbours, float64[n]."""
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(sample, STATE_WINDOW // 2, mode="edge"), STATE_WINDOW)
+    return np.median(windows, axis=1)
+
+
 def enough(sample: Sequence[float], target_percent: float, confidence: float = 0.95) -> bool:
     """Whether the median is known to ``target_percent``, half the width of its interval, when neighbours that are alike
     count as fewer samples than they are: the rule by which a measurement may stop."""
@@ -142,18 +189,31 @@ def enough(sample: Sequence[float], target_percent: float, confidence: float = 0
     return width <= target_percent / 100 * median
 
 
-def _resample(sample: np.ndarray, sticky: bool) -> np.ndarray:
-    """float64[RESAMPLES, n]: random blocks of neighbours, of a length that grows as the root of n; of a quarter of
-    the sample where neighbours are alike, for then so long a stretch is hardly more than one observation.
+def _resampled(sample: np.ndarray, sticky: bool) -> np.ndarray:
+    """log of the QUANTILES of RESAMPLES samples drawn from this one in blocks of neighbours, float64[RESAMPLES, quantiles].
 
-    The seed depends on n alone: samples of equal length get the same indices, so that what happened to both at the same
-    time stays together, and swapping them changes no figure.
+    Blocks grow as the root of n; where neighbours are alike they are a quarter of the sample, for then so long a stretch is
+    hardly more than one observation. Ranks are drawn instead of values: they sort several times as fast.
     """
     n = len(sample)
-    length = max(1, n // 4 if sticky else round(math.sqrt(n)))
+    order = np.argsort(sample, kind="stable")
+    ranks = np.empty(n, np.int16 if n < 1 << 15 else np.int32)
+    ranks[order] = np.arange(n)
+    drawn = np.sort(ranks[_indices(n, max(1, n // 4 if sticky else round(math.sqrt(n))))], axis=1)
+    place = np.array(QUANTILES) * (n - 1)
+    below = place.astype(np.intp)
+    ordered = sample[order]
+    low, high = ordered[drawn[:, below]], ordered[drawn[:, np.minimum(below + 1, n - 1)]]
+    return np.log(low + (place - below) * (high - low))
+
+
+@lru_cache(maxsize=8)
+def _indices(n: int, length: int) -> np.ndarray:
+    """int32[RESAMPLES, n]: random blocks of ``length`` neighbours. The seed depends on n alone: samples of equal length get
+    the same indices, so that what happened to both at the same time stays together, and swapping them changes no figure."""
     starts = np.random.default_rng(n).integers(0, n, (RESAMPLES, -(-n // length)))
     indices = (starts[:, :, None] + np.arange(length)) % n
-    return sample[indices.reshape(RESAMPLES, -1)[:, :n]]
+    return indices.reshape(RESAMPLES, -1)[:, :n].astype(np.int32)
 
 
 def _decide(
@@ -183,9 +243,7 @@ def _without_states(sample: np.ndarray) -> tuple[np.ndarray, float | None]:
     """
     if len(sample) < LEAST_OF_STATES or _stickiness(sample) <= STICKY:
         return sample, None
-    reach = STATE_WINDOW // 2
-    windows = np.lib.stride_tricks.sliding_window_view(np.pad(sample, reach, mode="edge"), STATE_WINDOW)
-    course = np.median(windows, axis=1)
+    course = _course(sample)
     threshold = _split(np.sort(course), STATES_LEAVE)
     if threshold is None:
         return sample, None

@@ -37,9 +37,9 @@ class Precision:
     ``least_samples``; never more than ``most_samples``. The defaults are what verdicts of ``gpusim compare`` need
     to see 3 % and to keep still where nothing changed (tools/verdict_power.py)."""
 
-    relative_half_width: float = 0.005
+    relative_half_width: float = 0.0035
     least_samples: int = 100
-    most_samples: int = 400
+    most_samples: int = 800
 
 
 @dataclass
@@ -144,6 +144,7 @@ def _rows(
                 cycles=_rounded(median_estimate(cycles)),
                 time_us=_rounded(median_estimate(net)),
                 samples_us=tuple(round(us, 4) for us in net),
+                samples_mhz=tuple(round(mhz, 3) for mhz in clocks),
                 counters={EMPTY_LAUNCH: round(overhead_us, 4)},
                 flags=tuple(flags if _middle(net) > 0 else [*flags, "below_overhead"]),
             )

@@ -1,8 +1,8 @@
 """Measurements of old and new, launch by launch.
 
 Mental model: two measured rows belong together if they are of the same launch on the same GPU in the same state of the
-caches. Where both kept enough samples, their distributions are compared (:mod:`gpusim.compare.statistics`); otherwise
-their confidence intervals must settle the question, else it is AMBIGUOUS. A row that computed a wrong result has no
+caches. Where both kept enough samples, their distributions are compared (:mod:`gpusim.compare.statistics`), at one clock if
+the clock was read; otherwise their confidence intervals must settle the question, else it is AMBIGUOUS. A row that computed a wrong result has no
 time.
 """
 
@@ -55,12 +55,14 @@ def _measured(old: SiliconRow | None, new: SiliconRow | None, thresholds: Thresh
         return Outcome(*facts, *values, Verdict.NO_DATA, reason)
     causes = ("cubin",) if old and new and old.cubin_hash and new.cubin_hash and old.cubin_hash != new.cubin_hash else ()
     assert old is not None and new is not None
-    if unit == "us" and min(len(old.samples_us), len(new.samples_us)) >= LEAST_SAMPLES:
+    clocks = _clocks(old), _clocks(new)
+    read = None if None in clocks else clocks
+    if (unit == "us" or read) and min(len(old.samples_us), len(new.samples_us)) >= LEAST_SAMPLES:
         rules = SampleThresholds()
         rules = replace(
             rules, least_percent=thresholds.percent, missed_percent=max(rules.missed_percent, thresholds.percent)
         )
-        found = compare_samples(old.samples_us, new.samples_us, rules)
+        found = compare_samples(old.samples_us, new.samples_us, rules, clocks_mhz=read)
         return Outcome(*facts, *values, found.verdict, "; ".join((found.reason, *found.notes)), causes)
     room = thresholds.room(before.median, unit)
     least, most = after.low - before.high, after.high - before.low
@@ -73,6 +75,13 @@ def _measured(old: SiliconRow | None, new: SiliconRow | None, thresholds: Thresh
         verdict = Verdict.AMBIGUOUS
         reason += f", but the confidence intervals allow from {least:+.6g} to {most:+.6g} {unit}"
     return Outcome(*facts, *values, verdict, reason, causes)
+
+
+def _clocks(row: SiliconRow) -> Sequence[float] | None:
+    """The clock of each sample: as read, else the one clock that the row states for all, else None."""
+    if row.samples_mhz:
+        return row.samples_mhz
+    return [row.sm_clock_mhz] * len(row.samples_us) if row.sm_clock_mhz else None
 
 
 def _estimates(

@@ -48,7 +48,8 @@ class SiliconRow:
     ``kernel``: the suite's name where it is one, else the profiler's. ``shape``: the axes as ``m=64,n=128`` in the
     suite's order, empty where unknown. ``launch``: index among the launches of that kernel and shape. ``gpu``: the
     name of gpusim's description, empty where none fits. ``samples_us``: every repeat in order of measurement,
-    outliers included; ``cycles`` and ``time_us`` sum them up. ``counters``: Nsight Compute's name -> value.
+    outliers included; ``cycles`` and ``time_us`` sum them up. ``samples_mhz``: the SM clock read beside each of them, empty where
+    nobody did. ``counters``: Nsight Compute's name -> value.
     ``flags``: what was noticed (``throttled``, ``clock_drift``, ``budget_ended``, ``wrong_result`` ...).
     ``source``: the file or program that it comes from. Raises MeasurementFormatError for values that cannot be.
     """
@@ -72,6 +73,7 @@ class SiliconRow:
     cycles: Estimate | None = None
     time_us: Estimate | None = None
     samples_us: tuple[float, ...] = ()
+    samples_mhz: tuple[float, ...] = ()
     counters: Mapping[str, float] = field(default_factory=dict)
     flags: tuple[str, ...] = ()
     date: str = ""
@@ -89,7 +91,13 @@ class SiliconRow:
             raise MeasurementFormatError(
                 f"{where}: n={self.n}, launch={self.launch}, {len(self.samples_us)} samples are out of range"
             )
-        numbers = [*self.samples_us, *self.counters.values()]
+        if self.samples_mhz and len(self.samples_mhz) != len(self.samples_us):
+            raise MeasurementFormatError(
+                f"{where}: {len(self.samples_mhz)} clocks beside {len(self.samples_us)} samples: give one a sample, or none"
+            )
+        if not all(mhz > 0 for mhz in self.samples_mhz):
+            raise MeasurementFormatError(f"{where}: a clock of a sample is not positive")
+        numbers = [*self.samples_us, *self.samples_mhz, *self.counters.values()]
         numbers += [v for v in (self.sm_clock_mhz, self.memory_clock_mhz) if v is not None]
         if not all(math.isfinite(v) for v in numbers):
             raise MeasurementFormatError(f"{where}: a sample, clock or counter is not a finite number")
@@ -182,6 +190,7 @@ _READERS: dict[str, Any] = {
     **dict.fromkeys(("sm_clock_mhz", "memory_clock_mhz"), _maybe(_number)),
     **dict.fromkeys(("cycles", "time_us"), _maybe(_estimate)),
     "samples_us": _items(_number),
+    "samples_mhz": _items(_number),
     "flags": _items(_text),
     "counters": _counters,
 }

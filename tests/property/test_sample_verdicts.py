@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusim.compare.error import Verdict
-from gpusim.compare.noise import REGIMES, RecordedNoise, trials
+from gpusim.compare.noise import HELD_OUT_SEED, REGIMES, RecordedNoise, trials
 from gpusim.compare.overall import spearman, summarise_pairs
 from gpusim.compare.statistics import (
     LEAST_SAMPLES,
@@ -32,6 +32,7 @@ from gpusim.silicon.rows import append_rows
 OPPOSITE = {Verdict.SLOWER: Verdict.FASTER, Verdict.FASTER: Verdict.SLOWER}
 times = st.lists(st.floats(1, 1e4), min_size=LEAST_SAMPLES, max_size=60)
 seeds = st.integers(0, 2**32 - 1)
+COUNT = 200
 
 
 def normal(seed: int, n: int = 60, level: float = 100.0, jitter: float = 0.01) -> np.ndarray:
@@ -85,35 +86,70 @@ def test_what_is_no_sample_of_times_is_refused(bad) -> None:
         compare_samples([1.0, 2.0], bad)
 
 
+def counted(slowdown: float, *, interleaved: bool, clocks: bool) -> Counter:
+    drawn = trials(REGIMES, COUNT, slowdown_percent=slowdown, interleaved=interleaved, seed=HELD_OUT_SEED)
+    seen = (t if clocks else t.without_clocks() for t in drawn)
+    return Counter(
+        compare_samples(t.base_us, t.head_us, interleaved=interleaved, clocks_mhz=t.clocks_mhz).verdict for t in seen
+    )
+
+
 def test_a_and_a_is_silent_and_three_percent_are_found(capsys) -> None:
-    figures = {}
-    for interleaved in (False, True):
-        for slowdown in (0.0, 3.0):
-            drawn = trials(REGIMES, 200, slowdown_percent=slowdown, interleaved=interleaved, seed=7)
-            figures[interleaved, slowdown] = Counter(
-                compare_samples(t.base_us, t.head_us, interleaved=t.interleaved).verdict for t in drawn
-            )
-    alarms = {i: 200 - figures[i, 0.0][Verdict.SAME] - figures[i, 0.0][Verdict.AMBIGUOUS] for i in (False, True)}
-    found = {i: figures[i, 3.0][Verdict.SLOWER] for i in (False, True)}
+    """On a seed that no rule was tuned on (gpusim/compare/noise.py)."""
+    lines = []
+    for how, interleaved, clocks in (("in two runs", False, True), ("in turns", True, True), ("without clocks", False, False)):
+        same, slower = (counted(percent, interleaved=interleaved, clocks=clocks) for percent in (0.0, 3.0))
+        alarms = COUNT - same[Verdict.SAME] - same[Verdict.AMBIGUOUS]
+        found = slower[Verdict.SLOWER]
+        lines.append(
+            f"measured {how}: {100 * alarms / COUNT:.1f} % false alarms of {COUNT} A/A comparisons, "
+            f"{100 * found / COUNT:.1f} % of {COUNT} slowdowns of 3 % found"
+        )
+        assert alarms <= COUNT // (100 if clocks else 50)
+        assert slower[Verdict.FASTER] == 0
+        assert found >= 0.95 * COUNT or not clocks  # unseen, a clock that hops as far as that hides them, and may raise an alarm
     with capsys.disabled():
-        for interleaved, how in ((False, "in two runs"), (True, "in turns")):
-            print(
-                f"\nmeasured {how}: {alarms[interleaved] / 2:.1f} % false alarms of 200 A/A comparisons, "
-                f"{found[interleaved] / 2:.1f} % of 200 slowdowns of 3 % found"
-            )
-    assert max(alarms.values()) <= 2 and min(found.values()) >= 190
-    assert figures[False, 3.0][Verdict.FASTER] == figures[True, 3.0][Verdict.FASTER] == 0
+        print("\n" + "\n".join(lines))
+
+
+@given(seeds, st.floats(0.97, 1.03))
+def test_a_clock_that_is_read_is_divided_out_as_far_as_the_kernel_follows_it(seed, other_clock) -> None:
+    random = np.random.default_rng(seed)
+    clocks = [np.where(np.arange(120) // 10 % 2, 1980.0, 1900.0), np.where(np.arange(120) // 10 % 3, 1980.0, 1900.0) * other_clock]
+    for share in (1.0, 0.0):
+        base, head = (100 * np.exp(random.normal(0, 0.003, 120)) * (clock / 1980) ** -share for clock in clocks)
+        found = compare_samples(base, head, clocks_mhz=tuple(clocks))
+        assert found.verdict == Verdict.SAME and found.ratio == pytest.approx(1, abs=0.004)
+        assert compare_samples(base, 1.03 * head, clocks_mhz=tuple(clocks)).verdict == Verdict.SLOWER
+
+
+def test_two_steady_clocks_that_differ_leave_the_question_open() -> None:
+    """Nothing shows whether the kernel follows its clock: slower by as much as the clock is may be the clock alone."""
+    base, head = normal(1, 100, jitter=0.003), 1.04 * normal(2, 100, jitter=0.003)
+    steady = [np.full(100, 1980.0), np.full(100, 1980.0 / 1.04)]
+    assert compare_samples(base, head, clocks_mhz=tuple(steady)).verdict == Verdict.AMBIGUOUS
+    assert compare_samples(base, head, clocks_mhz=(steady[0], steady[0])).verdict == Verdict.SLOWER
+    assert compare_samples(base, 1.1 * head, clocks_mhz=tuple(steady)).verdict == Verdict.SLOWER
+
+
+@pytest.mark.parametrize("clocks", [[1980.0] * 9, [0.0] * 10, [float("nan")] * 10])
+def test_clocks_that_are_none_are_refused(clocks) -> None:
+    with pytest.raises(NoDataError, match="base sample's clocks"):
+        compare_samples([1.0] * 10, [1.0] * 10, clocks_mhz=(clocks, [1980.0] * 10))
 
 
 def test_recorded_noise_takes_the_place_of_the_assumed_one() -> None:
     recording = normal(3, 200, level=7.0)
-    noise = RecordedNoise.of([recording, [1.0] * 4])
+    read = 1980.0 * recording / recording[0]
+    rows = [SiliconRow("k", samples_us=tuple(recording), samples_mhz=tuple(read)), SiliconRow("k", samples_us=(1.0,) * 4)]
+    noise = RecordedNoise.of(rows)
     (trial,) = trials([noise], 1, slowdown_percent=5.0)
     base = trial.base_us / np.median(trial.base_us)
     assert np.isin(np.round(base / base[0], 9), np.round(np.divide.outer(recording, recording), 9)).all()
+    assert trial.clocks_mhz[0] / trial.clocks_mhz[0][0] == pytest.approx(base / base[0])
     assert np.median(trial.head_us) / np.median(trial.base_us) == pytest.approx(1.05, abs=0.02)
     with pytest.raises(NoDataError):
-        RecordedNoise.of([[1.0] * 4])
+        RecordedNoise.of(rows[1:])
 
 
 def test_what_is_odd_about_a_sample_is_said() -> None:
