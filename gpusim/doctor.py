@@ -17,15 +17,21 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-
-from numba import config as numba_config
+from typing import TYPE_CHECKING
 
 from gpusim import __version__
 from gpusim.errors import GpusimError, SiliconError
 from gpusim.gpus.load import list_gpus, load_gpu
-from gpusim.measure.driver import DeviceFacts
 from gpusim.silicon.names import gpu_of_device
 from gpusim.silicon.published import load_published
+
+if TYPE_CHECKING:
+    from gpusim.measure.driver import DeviceFacts
+
+try:
+    from numba import config as numba_config
+except ImportError:  # the doctor is who says so
+    numba_config = None
 
 try:
     from gpusim.store import open_store
@@ -172,6 +178,8 @@ def _writable(folder: Path) -> str | None:
 
 
 def _cache() -> Check:
+    if numba_config is None:
+        return Check("compile cache", NOTE, "nothing is compiled without numba")
     package = Path(__file__).parent
     folder = Path(numba_config.CACHE_DIR) if numba_config.CACHE_DIR else package
     problem = _writable(folder)

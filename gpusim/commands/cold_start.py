@@ -14,7 +14,11 @@ import sys
 from pathlib import Path
 
 import click
-from numba import config
+
+try:
+    from numba import config
+except ImportError:  # nothing will be compiled; `gpusim doctor` says why
+    config = None
 
 PACKAGE = Path(__file__).parents[1]
 PRECOMPILE = "gpusim.engine.precompile"
@@ -23,7 +27,7 @@ PRECOMPILE = "gpusim.engine.precompile"
 def is_cold(half: str) -> bool:
     """Whether ``half`` ("capture" or "engine") has certainly not been compiled yet."""
     cache = PACKAGE / half / "__pycache__"
-    if config.DISABLE_JIT or config.CACHE_DIR or not os.access(cache if cache.exists() else PACKAGE, os.W_OK):
+    if config is None or config.DISABLE_JIT or config.CACHE_DIR or not os.access(cache if cache.exists() else PACKAGE, os.W_OK):
         return False
     return not any(cache.glob("*.nbi"))
 

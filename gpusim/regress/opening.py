@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gpusim.errors import NoDataError, UsageError
+from gpusim.errors import NoDataError, StoreError, StoreFormatError, UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.gpus.spec import GpuSpec
@@ -55,7 +55,7 @@ def open_sides(
         raise UsageError("now against now compares nothing: name a kept run on one side")
     # What cannot be is said before anything is simulated.
     specs = [machine.spec() for machine in machines]
-    kinds = [None if text == NOW else _kind(text, store) for text in (base, head)]
+    kinds = [None if text == NOW else _kind(text, store, progress) for text in (base, head)]
     if NOW in (base, head) and "run" not in kinds:
         other = head if base == NOW else base
         raise UsageError(f"{NOW} simulates a kept run again, but {other} is none; see gpusim runs list")
@@ -88,7 +88,7 @@ def _open(
     return Side(text, simulated(source.timed, source.warm, spec))
 
 
-def _kind(text: str, store: Store) -> str:
+def _kind(text: str, store: Store, progress: Progress) -> str:
     """run, result, folder, trace or kernel."""
     if text.startswith(_RUN):
         return "run"
@@ -100,7 +100,7 @@ def _kind(text: str, store: Store) -> str:
     if path.is_file():
         return "result" if path.suffix == ".json" else "trace"
     is_kernel = text.partition(":")[0] in kernel_names()
-    is_run = text.isdecimal() or any(info.name == text for info in store.list_runs())
+    is_run = text.isdecimal() or _is_kept(text, store, is_kernel or ":" in text, progress)
     if is_run and is_kernel:
         raise UsageError(f"{text} is both a kept run and a kernel of the suite: write {_RUN}{text} or {_KERNEL}{text}")
     if is_run:
@@ -111,6 +111,17 @@ def _kind(text: str, store: Store) -> str:
         f"{text} is no file, no folder of traces, no run in {store.name} and no kernel of the suite "
         "(see gpusim runs list, gpusim kernels list)"
     )
+
+
+def _is_kept(text: str, store: Store, is_kernel: bool, progress: Progress) -> bool:
+    """Whether a run is called so. A store that cannot be read holds up no kernel: that needs none."""
+    try:
+        return any(info.name == text for info in store.list_runs())
+    except (StoreError, StoreFormatError) as error:
+        if not is_kernel:
+            raise
+        progress(f"note: {error}; {text} is taken as a kernel")
+        return False
 
 
 def _kept(text: str, run: StoredRun) -> Side:

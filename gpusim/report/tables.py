@@ -14,7 +14,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tabulate import tabulate
+from gpusim.errors import ToolchainError
+
+try:
+    from tabulate import tabulate
+except ImportError:  # JSON and CSV need none
+    tabulate = None
 
 FORMATS = ("table", "json", "csv", "md")
 SIGNIFICANT_DIGITS = 5
@@ -35,6 +40,8 @@ def format_records(records: Sequence[dict[str, Any]], form: str) -> str:
         writer.writeheader()
         writer.writerows(records)
         return text.getvalue().rstrip("\n")
+    if tabulate is None:
+        raise ToolchainError("tables need the package tabulate: pip install tabulate, or give --format json")
     cells = [[_cell(record[column]) for column in columns] for record in records]
     numeric = [all(isinstance(r[c], (int, float)) for r in records) for c in columns]
     return tabulate(

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -96,6 +99,38 @@ def test_nowhere_to_keep_compiled_code(look, monkeypatch) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", "/proc/nowhere")
     found = look()[1]["compile cache"]
     assert found["state"] == "note" and "NUMBA_CACHE_DIR" in found["remedy"]
+
+
+@pytest.mark.parametrize(
+    "missing", [("numba", "llvmlite"), ("tabulate",), ("sqlalchemy",), ("numpy", "pandas", "numba", "tabulate", "sqlalchemy", "simpy")]
+)
+def test_it_runs_without_what_it_looks_for(missing, tmp_path: Path) -> None:
+    """Packages that are not there are named with what installs them, by a doctor that does without them."""
+    block = f"""
+import importlib.metadata, sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {set(missing)!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+class Unlisted(importlib.metadata.DistributionFinder):
+    def find_distributions(self, context):
+        if context.name and context.name.lower() in {set(missing)!r}:
+            raise importlib.metadata.PackageNotFoundError(context.name)
+        return iter(())
+
+sys.meta_path[:0] = [Absent(), Unlisted()]
+from gpusim import cli
+sys.exit(cli.run(["doctor", "--quick", *sys.argv[1:]]))
+"""
+    environment = {**os.environ, "GPUSIM_STORE": str(tmp_path / "s.sqlite"), "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run([sys.executable, "-c", block], capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 3 and "Traceback" not in done.stderr, done.stderr
+    (line,) = [line for line in done.stdout.replace("\n" + " " * 10, " ").splitlines() if line.startswith("failed   packages")]
+    for name in set(missing) - {"llvmlite"}:
+        assert name in line
+    assert "-> pip install" in " ".join(done.stdout.split())
 
 
 def test_the_text_fits_a_terminal(look, monkeypatch, capsys) -> None:

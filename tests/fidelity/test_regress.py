@@ -263,3 +263,34 @@ def test_a_side_that_is_none_is_one_line(shell, tmp_path, arguments, code, words
     got, out, err = shell("regress", *arguments)
     assert (got, out) == (code, "")
     assert words in err.splitlines()[-1] and err.splitlines()[-1].startswith("error: ")
+
+
+def test_a_damaged_store_holds_up_no_comparison_that_needs_none(shell, tmp_path) -> None:
+    (tmp_path / "store.sqlite").write_bytes(b"no database at all" * 100)
+    code, out, err = shell("regress", "saxpy:n=1024", "saxpy:n=1024")
+    assert code == 0 and "1 SAME" in out and "is taken as a kernel" in err and "GPUSIM_STORE" in err
+    code, out, err = shell("regress", "before", "now")
+    assert code == 2 and "damaged" in err and not out
+
+
+def test_a_clock_that_sagged_is_no_regression_of_the_kernel(shell, tmp_path) -> None:
+    chance = np.random.default_rng(3)
+
+    def write(name: str, factor: float, clock_mhz: float) -> None:
+        clocks = np.where(np.arange(80) // 10 % 2, clock_mhz, 1.03 * clock_mhz)
+        samples = 50.0 * factor * np.exp(chance.normal(0, 0.004, 80)) * 1980 / clocks
+        low, median, high = np.quantile(samples, (0.4, 0.5, 0.6)).tolist()
+        cycles = Estimate(*(1980.0 * us * clock_mhz / 1980 for us in (median, low, high)))
+        row = SiliconRow("saxpy", "n=1000", gpu="h200", method="events", cache="warm", n=80, cycles=cycles,
+                         time_us=Estimate(median, low, high), samples_us=tuple(samples.tolist()),
+                         samples_mhz=tuple(clocks.tolist()))  # fmt: skip
+        (tmp_path / f"{name}.jsonl").write_text(row.to_json() + "\n")
+        assert shell("runs", "import", f"{name}.jsonl", "--name", name)[0] == 0
+
+    write("cool", 1.0, 1980.0)
+    write("hot", 1.0, 1860.0)
+    write("slower", 1.03, 1860.0)
+    code, out, err = shell("regress", "cool", "hot", "--strict", "--format", "json")
+    (same,) = json.loads(out)
+    assert (code, same["verdict"]) == (0, "SAME") and "at one clock" in same["reason"], err
+    assert shell("regress", "cool", "slower")[0] == 1
