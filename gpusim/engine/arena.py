@@ -3,9 +3,10 @@
 Mental model: blocks of several chunks run at once, but a jitted loop wants one array. So each chunk is
 copied into shared tables at an offset, used by ``table[base + i]``, and freed when its last block has
 finished; its place is then given to a later chunk. Memory follows the blocks in flight, not the launch.
+A block that goes on in later chunks has a row for each warp in each of them; :mod:`gpusim.engine.supply` links them.
 
-Tables (int64): ``warps`` [n, 2] path and first access; ``paths`` [n, 2] first and end run (absolute);
-``runs`` [n, 3] first, count, mask; ``accesses`` [n, 3] address, stride, mask; ``scattered`` [n, 32].
+Tables (int64): ``warps`` [n, WARP_ROW_COLUMNS]; ``runs`` [n, 3] first, count, mask; ``accesses`` [n, 3] address
+(of a scattered one: its row), stride, mask; ``scattered`` [n, 32]. All positions are the tables' own.
 """
 
 from __future__ import annotations
@@ -16,14 +17,19 @@ from typing import NamedTuple
 import numpy as np
 
 from gpusim.errors import TraceFormatError
-from gpusim.trace.record import Chunk
+from gpusim.trace.record import SCATTERED, Chunk
+
+
+# columns of ``warps``: a warp's runs and first access in one chunk, the chunk's number, and the row to go on with
+(W_RUN, W_RUN_END, W_ACCESS, W_PART, W_NEXT, WARP_ROW_COLUMNS) = range(6)
+#: W_NEXT where there is no row: the warp ends here; it goes on in a chunk that is not here yet; nobody knows yet.
+ENDS, NOT_HERE, UNKNOWN = -1, -2, -3
 
 
 class Tables(NamedTuple):
     """The tables as the jitted loops see them."""
 
     warps: np.ndarray
-    paths: np.ndarray
     runs: np.ndarray
     accesses: np.ndarray
     scattered: np.ndarray
@@ -77,7 +83,6 @@ class LiveChunk:
     blocks: int
     rows: tuple[int, ...]  # in each table, in the order of Tables
     warps: int
-    paths: int
     runs: int
     accesses: int
     scattered: int
@@ -87,8 +92,7 @@ class Arena:
     """Live chunks of one launch; see the module's docstring."""
 
     def __init__(self) -> None:
-        self._warps = _Table(2, 256)
-        self._paths = _Table(2, 64)
+        self._warps = _Table(WARP_ROW_COLUMNS, 256)
         self._runs = _Table(3, 256)
         self._accesses = _Table(3, 1024)
         self._scattered = _Table(32, 16)
@@ -97,37 +101,40 @@ class Arena:
         self.version = 0
 
     def _snapshot(self) -> Tables:
-        parts = (self._warps, self._paths, self._runs, self._accesses, self._scattered)
+        parts = (self._warps, self._runs, self._accesses, self._scattered)
         return Tables(*(part.rows for part in parts))
 
-    def add(self, chunk: Chunk) -> LiveChunk:
-        """Copy a chunk in; raises TraceFormatError for a path that executes nothing, on which a warp
-        would never end."""
-        if (np.diff(chunk.path_start) < 1).any() or (chunk.runs["count"] < 1).any():
-            raise TraceFormatError(f"chunk at block {chunk.first_block}: a path or run without instructions")
+    def add(self, chunk: Chunk, number: int = 0) -> LiveChunk:
+        """Copy chunk ``number`` in, each warp ending with it; raises TraceFormatError for a run without instructions."""
+        if (chunk.runs["count"] < 1).any():
+            raise TraceFormatError(f"chunk at block {chunk.first_block}: a run without instructions")
         runs = np.empty((len(chunk.runs), 3), np.int64)
         for column, name in enumerate(("first", "count", "mask")):
             runs[:, column] = chunk.runs[name]
         run_base = self._runs.place(runs)
-        paths = np.empty((len(chunk.path_start) - 1, 2), np.int64)
-        paths[:, 0] = chunk.path_start[:-1]
-        paths[:, 1] = chunk.path_start[1:]
+        scatter_base = self._scattered.place(np.ascontiguousarray(chunk.scattered).view(np.int64).reshape(-1, 32))
         accesses = np.empty((len(chunk.accesses), 3), np.int64)
         accesses[:, 0] = chunk.accesses["address"].astype(np.int64)
         accesses[:, 1] = chunk.accesses["stride"]
         accesses[:, 2] = chunk.accesses["mask"]
-        warps = np.empty((len(chunk.warps), 2), np.int64)
-        warps[:, 0] = chunk.warps["path"]
-        warps[:, 1] = chunk.warps["access_start"].astype(np.int64)
+        if scatter_base and len(chunk.scattered):
+            accesses[accesses[:, 1] == SCATTERED, 0] += scatter_base
+        access_base = self._accesses.place(accesses)
+        warps = np.empty((len(chunk.warps), WARP_ROW_COLUMNS), np.int64)
+        path = chunk.warps["path"]
+        warps[:, W_RUN] = chunk.path_start[path]
+        warps[:, W_RUN_END] = chunk.path_start[path + np.uint32(1)]
+        warps[:, (W_RUN, W_RUN_END)] += run_base
+        warps[:, W_ACCESS] = chunk.warps["access_start"].astype(np.int64) + access_base
+        warps[:, W_PART], warps[:, W_NEXT] = number, ENDS
         live = LiveChunk(
             chunk.first_block,
             chunk.blocks,
-            (len(chunk.warps), len(paths), len(runs), len(accesses), len(chunk.scattered)),
+            (len(warps), len(runs), len(accesses), len(chunk.scattered)),
             self._warps.place(warps),
-            self._paths.place(paths + run_base),
             run_base,
-            self._accesses.place(accesses),
-            self._scattered.place(np.ascontiguousarray(chunk.scattered).view(np.int64).reshape(-1, 32)),
+            access_base,
+            scatter_base,
         )
         tables = self._snapshot()
         if any(new is not old for new, old in zip(tables, self.tables, strict=True)):
@@ -137,7 +144,7 @@ class Arena:
 
     def free(self, live: LiveChunk) -> None:
         """All blocks of the chunk are done: give its place back."""
-        starts = (live.warps, live.paths, live.runs, live.accesses, live.scattered)
-        tables = (self._warps, self._paths, self._runs, self._accesses, self._scattered)
+        starts = (live.warps, live.runs, live.accesses, live.scattered)
+        tables = (self._warps, self._runs, self._accesses, self._scattered)
         for table, start, rows in zip(tables, starts, live.rows, strict=True):
             table.free(start, rows)

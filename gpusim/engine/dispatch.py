@@ -3,19 +3,18 @@
 Mental model: slots queue up for blocks. At the launch all slots of all SMs stand in line, round-robin
 over the SMs; later a slot joins when its block has ended, half the turnaround after the exit. The
 dispatcher serves one slot each ``dispatch_interval_cycles``; the block starts the other half of the
-turnaround later. Trace chunks are pulled as their first block is served and dropped with their last.
+turnaround later. The trace comes from :mod:`gpusim.engine.supply`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from gpusim.engine.arena import Arena, LiveChunk
-from gpusim.engine.sm import START
+from gpusim.engine.arena import Arena
+from gpusim.engine.sm import START, SmGroup
 from gpusim.engine.sm_advance import E_BLOCK, E_CYCLE, E_SLOT, E_SM
-from gpusim.errors import SpecError, TraceFormatError
+from gpusim.engine.supply import L_END, L_ENDED, L_FIRST, L_WARPS, Supply
+from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model.arrivals import pop, push
 from gpusim.model.compiled import compiled
@@ -39,8 +38,6 @@ _PLACE_BITS = _SLOT_BITS + _SM_BITS
     FINISHED,
     DESK_COLUMNS,
 ) = range(8)
-# columns of ``live`` int64[chunks, LIVE_COLUMNS]: a chunk with blocks that have not ended
-(L_FIRST, L_END, L_ENDED, L_WARPS, L_PATHS, L_ACCESSES, L_SCATTERED, LIVE_COLUMNS) = range(8)
 
 
 def turnaround_halves(spec: GpuSpec) -> tuple[int, int]:
@@ -63,12 +60,11 @@ def _next_decision(line, desk):
 
 
 @compiled
-def _serve(line, desk, live, times, starts, sm_count, per_block, interval, to_sm, until):
-    """Give blocks of the last live chunk to the slots whose turn comes before cycle ``until``; the number of
+def _serve(line, desk, live, row, times, starts, sm_count, per_block, interval, to_sm, until):
+    """Give blocks of live chunk ``row`` to the slots whose turn comes before cycle ``until``; the number of
     rows of ``starts`` (START's columns) written."""
     n = 0
-    last = live.shape[0] - 1
-    while desk[0, NEXT_BLOCK] < live[last, L_END]:
+    while desk[0, NEXT_BLOCK] < live[row, L_END]:
         decision = _next_decision(line, desk)
         if decision >= until:
             break
@@ -89,10 +85,7 @@ def _serve(line, desk, live, times, starts, sm_count, per_block, interval, to_sm
         starts[n, 1] = sm
         starts[n, 2] = slot
         starts[n, 3] = block
-        starts[n, 4] = live[last, L_WARPS] + (block - live[last, L_FIRST]) * per_block
-        starts[n, 5] = live[last, L_PATHS]
-        starts[n, 6] = live[last, L_ACCESSES]
-        starts[n, 7] = live[last, L_SCATTERED]
+        starts[n, 4] = live[row, L_WARPS] + (block - live[row, L_FIRST]) * per_block
         n += 1
     return n
 
@@ -117,9 +110,12 @@ def _end(line, desk, live, times, exits, to_dispatcher):
 
 
 def count_executions(chunk: Chunk, first: int, end: int, executions: np.ndarray) -> None:
-    """Add to ``executions`` int64[instructions] how often each issues for the chunk's blocks ``first`` to ``end - 1``."""
+    """Add to ``executions`` int64[instructions] how often each issues in the chunk for blocks ``first`` to ``end - 1``."""
     per_block = len(chunk.warps) // chunk.blocks
-    paths = np.bincount(chunk.warps["path"][first * per_block : end * per_block], minlength=len(chunk.path_start) - 1)
+    first, end = (min(max(block - chunk.first_block, 0), chunk.blocks) * per_block for block in (first, end))
+    if first == end:
+        return
+    paths = np.bincount(chunk.warps["path"][first:end], minlength=len(chunk.path_start) - 1)
     times = np.repeat(paths, np.diff(chunk.path_start))
     begin, size = chunk.runs["first"].astype(np.int64), len(executions) + 1
     rises = np.bincount(begin, times, size) - np.bincount(begin + chunk.runs["count"], times, size)
@@ -132,7 +128,9 @@ class Dispatcher:
 
     name = "dispatcher"
 
-    def __init__(self, trace: Trace, spec: GpuSpec, blocks_per_sm: int, launch_cycle: int, arena: Arena) -> None:
+    def __init__(
+        self, trace: Trace, spec: GpuSpec, blocks_per_sm: int, launch_cycle: int, arena: Arena, reach: int
+    ) -> None:
         if spec.sm_count >= 1 << _SM_BITS or blocks_per_sm > 1 << _SLOT_BITS:
             raise SpecError(
                 f"{spec.name}: sm_count = {spec.sm_count} with {blocks_per_sm} blocks an SM is too many; "
@@ -140,7 +138,6 @@ class Dispatcher:
             )
         self.blocks = trace.launch.blocks
         self.kernel = trace.launch.kernel
-        self.arena = arena
         self.block_times = np.zeros((self.blocks, len(BLOCK_TIMES)), np.int64)
         self._sm_count = spec.sm_count
         self._per_block = trace.launch.warps_per_block
@@ -152,12 +149,8 @@ class Dispatcher:
         self._desk = np.zeros((1, DESK_COLUMNS), np.int64)
         self._desk[0, SLOTS], self._desk[0, BLOCKS] = slots, self.blocks
         self._desk[0, DECISION] = launch_cycle + max(spec.launch.start_cycles, self._to_sm) - self._to_sm
-        self._chunks: Iterator[Chunk] = trace.chunks()
-        self._live = np.zeros((0, LIVE_COLUMNS), np.int64)
-        self._places: list[LiveChunk] = []  # of the rows of _live
+        self._supply = Supply(trace, arena, reach)
         self._instructions = len(trace.program.instructions)
-        self._chunk: Chunk | None = None  # the one that was read last, and whether it lies in the arena
-        self._in_arena = False
 
     @property
     def finished(self) -> int:
@@ -181,31 +174,22 @@ class Dispatcher:
 
     def deliver(self, exits: np.ndarray) -> None:
         """Take notes of block ends (int64[n, EXIT_COLUMNS])."""
-        if not _end(self._line, self._desk, self._live, self.block_times, exits, self._to_dispatcher):
-            return
-        self._drop_ended()
+        if _end(self._line, self._desk, self._supply.live, self.block_times, exits, self._to_dispatcher):
+            self._supply.drop_ended()
 
-    def _drop_ended(self) -> None:
-        """Free the chunks whose blocks have all ended."""
-        kept = []
-        for row, place in enumerate(self._places):
-            if self._live[row, L_ENDED] == place.blocks:
-                self.arena.free(place)
-            else:
-                kept.append(row)
-        self._live = self._live[kept]
-        self._places = [self._places[row] for row in kept]
+    def feed(self, groups: list[SmGroup]) -> None:
+        """At a window's begin: see that the warps on ``groups`` have all that they can issue in it."""
+        self._supply.feed(groups, self.next_block)
 
     def advance(self, until_tick: int) -> list[tuple[str, np.ndarray]]:
         """Serve the slots whose turn comes before ``until_tick``; START batches to "starts"."""
         outgoing = []
         until = until_tick // TICKS_PER_CYCLE
         while _next_decision(self._line, self._desk) < until:
-            if not len(self._live) or self._desk[0, NEXT_BLOCK] >= self._live[-1, L_END]:
-                self._pull()
+            row = self._supply.serving(self.next_block)
             count = _serve(
-                self._line, self._desk, self._live, self.block_times, self._starts, self._sm_count, self._per_block,
-                self._interval, self._to_sm, until,
+                self._line, self._desk, self._supply.live, row, self.block_times, self._starts, self._sm_count,
+                self._per_block, self._interval, self._to_sm, until,
             )  # fmt: skip
             outgoing.append(("starts", self._starts[:count].copy().view(START)[:, 0]))
         return outgoing
@@ -213,47 +197,14 @@ class Dispatcher:
     def skip(self, target: int) -> np.ndarray:
         """Leave out the blocks from the next one to ``target - 1``, as if they had ended (their ``block_times`` are -1);
         how often each instruction would have issued for them, int64[instructions]."""
-        block = self.next_block
+        first = self.next_block
         executions = np.zeros(self._instructions, np.int64)
-        self.block_times[block:target] = -1
-        self._desk[0, FINISHED] += target - block
-        while block < target:
-            if self._chunk is None or block >= self._chunk.first_block + self._chunk.blocks:
-                self._chunk = self._next_chunk(block)
-                self._in_arena = False
-            chunk = self._chunk
-            end = chunk.first_block + chunk.blocks
-            until = min(target, end)
-            count_executions(chunk, block - chunk.first_block, until - chunk.first_block, executions)
-            if not self._in_arena and until < end:
-                self._place(chunk)
-            if self._in_arena:
-                self._live[-1, L_ENDED] += until - block
-            block = until
+        self.block_times[first:target] = -1
+        self._desk[0, FINISHED] += target - first
+        for chunk in self._supply.skip(first, target):
+            count_executions(chunk, first, target, executions)
         self._desk[0, NEXT_BLOCK] = target
-        self._drop_ended()
         return executions
-
-    def _next_chunk(self, block: int) -> Chunk:
-        chunk = next(self._chunks, None)
-        if chunk is None or chunk.first_block != block:
-            raise TraceFormatError(
-                f"{self.kernel}: the trace has no chunk that begins with block {block} of {self.blocks}"
-            )
-        return chunk
-
-    def _pull(self) -> None:
-        """Bring the chunk of the next block into the arena."""
-        self._chunk = self._next_chunk(self.next_block)
-        self._place(self._chunk)
-
-    def _place(self, chunk: Chunk) -> None:
-        self._in_arena = True
-        place = self.arena.add(chunk)
-        end = chunk.first_block + chunk.blocks
-        row = (chunk.first_block, end, 0, place.warps, place.paths, place.accesses, place.scattered)
-        self._live = np.concatenate((self._live, np.array([row], np.int64)))
-        self._places.append(place)
 
     def waiting_for(self) -> str:
         """Blocks that have not ended, empty if all have."""

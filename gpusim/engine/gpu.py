@@ -156,7 +156,8 @@ class Machine:
         """Run one launch to its end on the machine as it stands."""
         fit = occupancy(trace.launch, self.spec)
         arena = Arena()
-        dispatcher = Dispatcher(trace, self.spec, fit.blocks_per_sm, self.cycle, arena)
+        reach = self.window_ticks // TICKS_PER_CYCLE
+        dispatcher = Dispatcher(trace, self.spec, fit.blocks_per_sm, self.cycle, arena, reach)
         for group in self.groups:
             group.begin_launch(trace.program, trace.launch, fit, arena, keep_l1)
         memory_before = {**self.l2.counters(), **self.hbm.counters()}
@@ -192,10 +193,10 @@ class Machine:
         watchers = [watcher for watcher in (sampler, waves) if watcher is not None]
 
         def on_boundary(tick: int) -> None:
+            dispatcher.feed(self.groups)
             for watcher in watchers:
                 watcher(tick)
 
-        on_boundary = on_boundary if watchers else None
         conductor = Conductor(parts, routes, self.window_ticks, start_tick, self._pool, on_window, on_boundary)
         conductor.run()
         self.windows += conductor.windows

@@ -7,6 +7,7 @@ raised or given their release, and the warp's next instruction gets its earliest
 
 from __future__ import annotations
 
+from gpusim.engine.arena import W_ACCESS, W_NEXT, W_RUN, W_RUN_END
 from gpusim.model import counters as count
 from gpusim.model import program as op
 from gpusim.model import stall_reasons as stall
@@ -38,6 +39,7 @@ from gpusim.model.residency import (
     MASK,
     PC,
     QUEUED,
+    ROW,
     RUN,
     RUN_END,
     STALL_END,
@@ -125,6 +127,19 @@ def read_constant(program, warps, constants, timing, sub, warp, pc, cycle):
 
 
 @inlined
+def go_on(tables, warps, warp):
+    """The warp's part of the trace is used up: point its cursor at the next one. False if that was the last."""
+    row = tables.warps[warps[warp, ROW], W_NEXT]
+    if row < 0:  # ENDS: the supply has seen to it that nothing else is met here
+        return False
+    warps[warp, ROW] = row
+    warps[warp, RUN] = tables.warps[row, W_RUN]
+    warps[warp, RUN_END] = tables.warps[row, W_RUN_END]
+    warps[warp, ACCESS] = tables.warps[row, W_ACCESS]
+    return True
+
+
+@inlined
 def issue(
     program, tables, warps, slots, board, blocks, port_free, subs, subs_next, queue, sms, stalls, work, timing,
     front, scratch, sm, sub, warp, now,
@@ -186,7 +201,7 @@ def issue(
         warps[warp, PC] = pc + 1
     else:
         warps[warp, RUN] += 1
-        if warps[warp, RUN] == warps[warp, RUN_END]:
+        if warps[warp, RUN] == warps[warp, RUN_END] and not go_on(tables, warps, warp):
             slots[warp, READY] = NEVER
             slots[warp, AGE] = 0
             subs[sub, LAST_WARP] = -1

@@ -108,13 +108,12 @@ def steady_cost(cycles: Sequence[int], issued: Sequence[int], earliest: int = 0)
 
 def block_work(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
     """Warp instructions and access records of each block, int64[blocks] each."""
-    per_block = trace.launch.warps_per_block
-    instructions, accesses = [], []
-    for chunk in trace.chunks():
-        lengths = _path_lengths(chunk)[chunk.warps["path"]]
-        instructions.append(lengths.reshape(-1, per_block).sum(axis=1))
-        accesses.append(chunk.warps["access_count"].astype(np.int64).reshape(-1, per_block).sum(axis=1))
-    return np.concatenate(instructions), np.concatenate(accesses)
+    instructions, accesses = np.zeros((2, trace.launch.blocks), np.int64)
+    for chunk in trace.chunk_list:
+        mine = slice(chunk.first_block, chunk.first_block + chunk.blocks)
+        instructions[mine] += _path_lengths(chunk)[chunk.warps["path"]].reshape(chunk.blocks, -1).sum(axis=1)
+        accesses[mine] += chunk.warps["access_count"].astype(np.int64).reshape(chunk.blocks, -1).sum(axis=1)
+    return instructions, accesses
 
 
 def _path_lengths(chunk: Chunk) -> np.ndarray:

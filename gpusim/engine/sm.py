@@ -20,11 +20,8 @@ from gpusim.engine.sm_advance import (
     R_NEXT_CYCLE,
     R_REQUESTS,
     REPORT_SIZE,
-    S_ACCESS_BASE,
     S_BLOCK,
     S_CYCLE,
-    S_PATH_BASE,
-    S_SCATTER_BASE,
     S_WARP_ROW,
     START_COLUMNS,
     advance_group,
@@ -68,11 +65,8 @@ from gpusim.model.sm_columns import (
 from gpusim.model.stall_reasons import STALL_NAMES
 from gpusim.trace.record import Launch, Program
 
-#: A block start for an SM: cycle, global SM, slot, block, and where its warps, paths, accesses and
-#: scattered rows begin in the arena's tables.
-START = np.dtype(
-    [(name, "<i8") for name in ("cycle", "sm", "slot", "block", "warp_row", "path_base", "access_base", "scatter_base")]
-)
+#: A block start for an SM: cycle, global SM, slot, block, and where its warps begin in the arena's table.
+START = np.dtype([(name, "<i8") for name in ("cycle", "sm", "slot", "block", "warp_row")])
 
 
 class FrontState(NamedTuple):
@@ -152,9 +146,6 @@ def _deliver_starts(state, batch):
         state.starts[row, S_CYCLE] = cycle
         state.starts[row, S_BLOCK] = batch[i]["block"]
         state.starts[row, S_WARP_ROW] = batch[i]["warp_row"]
-        state.starts[row, S_PATH_BASE] = batch[i]["path_base"]
-        state.starts[row, S_ACCESS_BASE] = batch[i]["access_base"]
-        state.starts[row, S_SCATTER_BASE] = batch[i]["scatter_base"]
         sms[sm, START_NEXT] = min(sms[sm, START_NEXT], cycle)
         sms[sm, NEXT] = min(sms[sm, NEXT], cycle)
         state.report[R_NEXT_CYCLE] = min(state.report[R_NEXT_CYCLE], cycle)

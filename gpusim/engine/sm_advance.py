@@ -7,6 +7,7 @@ memory path, then the sub-cores in order. Idle SMs cost one comparison, idle cyc
 
 from __future__ import annotations
 
+from gpusim.engine.arena import W_ACCESS, W_NEXT, W_RUN, W_RUN_END
 from gpusim.engine.issue import enter_code, issue, leave_block, read_constant
 from gpusim.model import cache
 from gpusim.model import counters as count
@@ -66,7 +67,7 @@ from gpusim.model.timing import (
 )
 
 # columns of ``starts`` int64[sms * max_blocks, START_COLUMNS]: a block that is to start in a slot
-(S_CYCLE, S_BLOCK, S_WARP_ROW, S_PATH_BASE, S_ACCESS_BASE, S_SCATTER_BASE, START_COLUMNS) = range(7)
+(S_CYCLE, S_BLOCK, S_WARP_ROW, START_COLUMNS) = range(4)
 # columns of ``exits`` int64[.., EXIT_COLUMNS]
 (E_CYCLE, E_SM, E_SLOT, E_BLOCK, EXIT_COLUMNS) = range(5)
 # ``report`` int64[REPORT_SIZE]: what an advance hands back
@@ -101,12 +102,13 @@ def start_blocks(state, tables, sm, now):
         for i in range(per_block):
             warp = warp_index(timing, sm, slot * per_block + i)
             source = starts[row, S_WARP_ROW] + i
-            path = starts[row, S_PATH_BASE] + tables.warps[source, 0]
+            while tables.warps[source, W_RUN] == tables.warps[source, W_RUN_END]:  # begins in a later part of its block
+                source = tables.warps[source, W_NEXT]
             cursor = (
-                tables.paths[path, 0],
-                tables.paths[path, 1],
-                starts[row, S_ACCESS_BASE] + tables.warps[source, 1],
-                starts[row, S_SCATTER_BASE],
+                tables.warps[source, W_RUN],
+                tables.warps[source, W_RUN_END],
+                tables.warps[source, W_ACCESS],
+                source,
             )
             sms[sm, AGE_COUNT] += 1
             hardware_warp = (sm + timing[FIRST_SM]) * warps_per_sm + slot * per_block + i

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusim.engine.arena import Arena
+from gpusim.engine.arena import W_ACCESS, W_RUN, W_RUN_END, Arena
 from gpusim.engine.memory import L2Part
 from gpusim.engine.sm import SmGroup
 from gpusim.gpus.spec import GpuSpec
@@ -36,18 +36,17 @@ BATCH = 1 << 16
 def _warm_block(tables, program, l1, timing, sets, sm, place, cursor, lines, addresses, out, clock):
     """Walk one block's memory accesses through ``l1[sm]``, from ``cursor`` on, while ``out`` has room.
 
-    ``place`` is (global SM, first warp row, warps, path base, access base, scatter base). What the L2 sees
+    ``place`` is (global SM, first warp row, warps). What the L2 sees
     goes to ``out`` int64[n, 4] (line, sectors, is write, SM). Returns (rows written, clock); the block is
     done when ``cursor[C_WARP] == warps``.
     """
-    global_sm, warp_row, warps, path_base, access_base, scatter_base = place
+    global_sm, warp_row, warps = place
     n_out = 0
     ways = timing[at.L1_WAYS]
     while cursor[C_WARP] < warps:
         warp = warp_row + cursor[C_WARP]
-        path = path_base + tables.warps[warp, 0]
-        run = tables.paths[path, 0] + cursor[C_RUN]
-        if run == tables.paths[path, 1]:
+        run = tables.warps[warp, W_RUN] + cursor[C_RUN]
+        if run == tables.warps[warp, W_RUN_END]:
             cursor[C_WARP] += 1
             cursor[C_RUN] = 0
             cursor[C_ACCESS] = 0
@@ -63,9 +62,9 @@ def _warm_block(tables, program, l1, timing, sets, sm, place, cursor, lines, add
         records = program[pc, op.RECORDS]
         if records == 0:
             continue
-        access = access_base + tables.warps[warp, 1] + cursor[C_ACCESS]
+        access = tables.warps[warp, W_ACCESS] + cursor[C_ACCESS]
         cursor[C_ACCESS] += records
-        n = _lines_of(tables, program, pc, access, scatter_base, tables.runs[run, 2], timing, lines, addresses)
+        n = _lines_of(tables, program, pc, access, tables.runs[run, 2], timing, lines, addresses)
         kind = program[pc, op.KIND]
         writes = kind == STORE or kind == ATOMIC or kind == REDUCTION
         cached = not writes and program[pc, op.FLAGS] & BYPASS == 0
@@ -88,9 +87,9 @@ def _warm_block(tables, program, l1, timing, sets, sm, place, cursor, lines, add
 
 
 @inner
-def _lines_of(tables, program, pc, access, scatter_base, mask, timing, lines, addresses):
+def _lines_of(tables, program, pc, access, mask, timing, lines, addresses):
     """Lines of one access if it goes to global memory, into ``lines[0]``; returns how many."""
-    lanes = lane_addresses(tables.accesses, access, tables.scattered, scatter_base, mask, addresses)
+    lanes = lane_addresses(tables.accesses, access, tables.scattered, mask, addresses)
     if program[pc, op.KIND] == 0 or lanes == 0:
         return 0
     if resolve_space(program[pc, op.SPACE], addresses, lanes, timing) != GLOBAL:
@@ -126,7 +125,7 @@ def warm_machine(trace: Trace, spec: GpuSpec, groups: list[SmGroup], l2: L2Part,
         for block in range(chunk.blocks):
             sm = (chunk.first_block + block) % spec.sm_count
             group = next(g for g in groups if g.first <= sm < g.first + g.count)
-            place = (sm, live.warps + block * per_block, per_block, live.paths, live.accesses, live.scattered)
+            place = (sm, live.warps + block * per_block, per_block)
             cursor[:] = 0
             while cursor[C_WARP] < per_block:
                 count, clock = _warm_block(

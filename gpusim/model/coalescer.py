@@ -29,7 +29,7 @@ BANK_MASK_2 = 0x3333_3333_330C
 
 
 @compiled
-def lane_addresses(accesses, index, scattered, scatter_base, mask, out):
+def lane_addresses(accesses, index, scattered, mask, out):
     """Byte address of every lane of one access record, int64[32] ``out``.
 
     ``accesses`` int64[.., 3] (address, stride, mask); lanes that are off get an address too, which is
@@ -38,9 +38,8 @@ def lane_addresses(accesses, index, scattered, scatter_base, mask, out):
     address = accesses[index, 0]
     stride = accesses[index, 1]
     if stride == SCATTERED:
-        row = address + scatter_base
         for lane in range(LANES):
-            out[lane] = scattered[row, lane]
+            out[lane] = scattered[address, lane]
     else:
         for lane in range(LANES):
             out[lane] = address + lane * stride

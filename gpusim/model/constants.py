@@ -12,7 +12,7 @@ from gpusim.model.coalescer import lane_addresses
 from gpusim.model.compiled import inner
 from gpusim.model.line_cache import arrival, install
 from gpusim.model.messages import NEVER
-from gpusim.model.residency import ACCESS, MASK, SCATTER
+from gpusim.model.residency import ACCESS, MASK
 from gpusim.model.timing import CONSTANT_MISS
 
 LANES = 32
@@ -43,7 +43,7 @@ def indexed_load(constants, program, tables, warps, timing, scratch, sub, warp, 
     access = warps[warp, ACCESS]
     mask = tables.accesses[access, 2] & warps[warp, MASK]
     addresses = scratch[0]
-    lane_addresses(tables.accesses, access, tables.scattered, warps[warp, SCATTER], ALL_LANES, addresses)
+    lane_addresses(tables.accesses, access, tables.scattered, ALL_LANES, addresses)
     count = 0
     ready = now
     for lane in range(LANES):

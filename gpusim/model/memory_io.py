@@ -13,7 +13,7 @@ from gpusim.model import program as op
 from gpusim.model.coalescer import coalesce_lanes, coalesce_span, count_operations, lane_addresses, tag_wavefronts
 from gpusim.model.compiled import inner
 from gpusim.model.messages import NEVER
-from gpusim.model.residency import LOCAL_BASE, SCATTER
+from gpusim.model.residency import LOCAL_BASE
 from gpusim.model.shared_memory import atomic_wavefronts, data_wavefronts
 from gpusim.model.sm_columns import (
     BLOCKED,
@@ -168,7 +168,7 @@ def _work_out(hand, lines, program, warps, accesses, scattered, timing, scratch,
         hand[sm, H_DATA_CYCLES] = max(1, width // 4)
         hand[sm, H_TAG_CYCLES] = tag_wavefronts(lines, sm, n, timing[TAG_BANKS], scratch[4])
         return
-    lane_addresses(accesses, access, scattered, warps[warp, SCATTER], ALL_LANES, addresses)
+    lane_addresses(accesses, access, scattered, ALL_LANES, addresses)
     space = resolve_space(space, addresses, mask, timing)
     hand[sm, H_SPACE] = space
     banks = timing[DATA_BANKS]
@@ -190,7 +190,7 @@ def _work_out(hand, lines, program, warps, accesses, scattered, timing, scratch,
     hand[sm, H_TAG_CYCLES] = tag_wavefronts(lines, sm, n, timing[TAG_BANKS], scratch[4])
     if kind == ASYNC_COPY and records > 1:
         mask = accesses[access + 1, 2] & mask
-        lane_addresses(accesses, access + 1, scattered, warps[warp, SCATTER], ALL_LANES, addresses)
+        lane_addresses(accesses, access + 1, scattered, ALL_LANES, addresses)
         hand[sm, H_DATA_CYCLES] = data_wavefronts(addresses, mask, width, banks, scratch[1], scratch[3], scratch[2])
 
 

@@ -30,7 +30,7 @@ COPY_GROUPS = 8
     LEFT,  # instructions left in the run, the next one included
     MASK,
     ACCESS,
-    SCATTER,  # what to add to a scattered access's row number
+    ROW,  # of the warp's current part in the trace's tables
     BLOCK,
     ISSUED,  # cycle of the last issue
     STALL_END,
@@ -172,14 +172,14 @@ def load_run(warps, runs, warp):
 
 @inner
 def start_warp(warps, slots, board, program, runs, warp, cursor, block, age, local_base, now):
-    """Make a warp resident: ``cursor`` is (first run, end run, first access, scatter base)."""
+    """Make a warp resident: ``cursor`` is (first run, end run, first access, row of the trace's warps)."""
     for i in range(WARP_COLUMNS):
         warps[warp, i] = 0
     clear(board, warp)
     warps[warp, RUN] = cursor[0]
     warps[warp, RUN_END] = cursor[1]
     warps[warp, ACCESS] = cursor[2]
-    warps[warp, SCATTER] = cursor[3]
+    warps[warp, ROW] = cursor[3]
     warps[warp, BLOCK] = block
     warps[warp, ISSUED] = now - 1
     warps[warp, STALL_END] = now

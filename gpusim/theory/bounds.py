@@ -75,10 +75,15 @@ def lower_bounds(trace: Trace, gpu: GpuSpec, *, cold: bool = True) -> Bounds:
     longest_warp = 0
     per_pipe = {pipe: 0 for pipe in PipeClass}
     busy = {pipe: _port_cycles(table, pipe, gpu) for pipe in PipeClass}
-    for chunk in trace.chunks():
+    per_block = trace.launch.warps_per_block
+    carried = np.zeros(0, np.int64)  # what the warps of blocks that go on in the next chunk have taken so far
+    for chunk in trace.chunk_list:
         population = np.bincount(chunk.warps["path"], minlength=chunk.path_start.size - 1)
         issued += int((_path_sums(chunk, ones) * population).sum())
-        longest_warp = max(longest_warp, int(_path_sums(chunk, least_gap).max(initial=0)))
+        by_warp = _path_sums(chunk, least_gap)[chunk.warps["path"]]
+        by_warp[: carried.size] += carried
+        longest_warp = max(longest_warp, int(by_warp.max(initial=0)))
+        carried = by_warp[(chunk.blocks - chunk.open_blocks) * per_block :]
         for pipe in PipeClass:
             if busy[pipe].any():
                 per_pipe[pipe] += int((_path_sums(chunk, busy[pipe]) * population).sum())

@@ -126,7 +126,7 @@ def footprint(trace: Trace, *, sector_bytes: int = 32, line_bytes: int = 128) ->
     known = np.empty(0, np.int64)
     known_bits = np.empty(0, np.int64)
     lookups = 0
-    for chunk in trace.chunks():
+    for chunk in trace.chunk_list:
         sectors, bits, found = _chunk_sectors(chunk, records, use, width, sector_bytes, line_bytes, lo, hi)
         lookups += found
         known, inverse = np.unique(np.concatenate((known, sectors)), return_inverse=True)

@@ -10,18 +10,18 @@ from gpusim.trace.record import Chunk, Trace
 
 @dataclass(frozen=True)
 class FirstBlocks:
-    """The whole-block chunks of ``trace`` up to block ``blocks`` (excluded); may be read again and again."""
+    """The chunks of ``trace`` up to block ``blocks`` (excluded); may be read again and again."""
 
     trace: Trace
     blocks: int
 
     def __iter__(self) -> Iterator[Chunk]:
-        for chunk in self.trace.chunks():
-            left = self.blocks - chunk.first_block
-            if left >= chunk.blocks:
-                yield chunk
-            elif left > 0:
-                warps = left * self.trace.launch.warps_per_block
-                yield replace(chunk, blocks=left, warps=chunk.warps[:warps])
-            if left <= chunk.blocks:
+        for chunk in self.trace.chunk_list:
+            beyond = max(0, chunk.first_block + chunk.blocks - self.blocks)
+            if beyond:
+                kept = chunk.blocks - beyond
+                warps = chunk.warps[: kept * self.trace.launch.warps_per_block]
+                chunk = replace(chunk, blocks=kept, warps=warps, open_blocks=max(0, chunk.open_blocks - beyond))
+            yield chunk
+            if chunk.first_block + chunk.blocks - chunk.open_blocks >= self.blocks:
                 return
