@@ -145,7 +145,7 @@ FIGURES = (
     Figure("h100", "shared bytes", shared_rate(4), 127.5, "JMS", PER_CLOCK),
     Figure("h100", "mma m16n8k16 f16", product("m16n8k16_f16"), 24.1, "LUO, H800"),
     Figure("h100", "mma m16n8k32 s8", product("m16n8k32_s8"), 24.0, "LUO, H800"),
-    Figure("h100", "mma m16n8k16 f16 rate", product_rate("m16n8k16_f16", _F16), _H800_SM_FLOP, "LUO, H800", PER_CLOCK, gap="whole cycles"),
+    Figure("h100", "mma m16n8k16 f16 rate", product_rate("m16n8k16_f16", _F16), _H800_SM_FLOP, "LUO, H800", PER_CLOCK),
     Figure("gh200", "L1 hit", CHASE_L1, 32.2, "RRZE"),
     *_each("b200", "fadd fmul ffma", 8.55, "SIL", doubt=_SUSPECT),
     *_each("b200", "iadd imad lop3", 4.20, "SIL"),
@@ -160,7 +160,7 @@ FIGURES = (
     Figure("a40", "shared load, 4 bytes", shared(4), 24.0, "UPC"),
     Figure("a40", "shared load, 8 bytes", shared(8), 24.0, "UPC"),
     Figure("a40", "shared load, 16 bytes", shared(16), 26.0, "UPC"),
-    Figure("a40", "global load, 8 bytes, L1 hit", CHASE_L1, 34.0, "UPC", gap="loads of any width take as long"),
+    Figure("a40", "global load, 8 bytes, L1 hit", CHASE_L1, 34.0, "UPC"),
 )
 
 

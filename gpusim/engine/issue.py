@@ -16,7 +16,7 @@ from gpusim.model.compiled import inlined, inner
 from gpusim.model.constants import indexed_load, line_ready
 from gpusim.model.fetch import fetch
 from gpusim.model.memory_io import GENERIC, GLOBAL, LOCAL, enqueue
-from gpusim.model.messages import NEVER
+from gpusim.model.messages import NEVER, TICKS_PER_CYCLE
 from gpusim.model.residency import (
     ACCESS,
     ARRIVED,
@@ -27,10 +27,11 @@ from gpusim.model.residency import (
     COPIES_DONE,
     COPIES_OPEN,
     COPY_GROUPS,
+    CONSTANT_READY,
     EXPECTED,
     FENCED,
+    FETCHED,
     GROUP,
-    HEAD_READY,
     HELD,
     ISSUED,
     LEFT,
@@ -43,9 +44,9 @@ from gpusim.model.residency import (
     RUN,
     RUN_END,
     STALL_END,
+    STORES,
     WAIT_REASON,
     WAITING,
-    delay_head,
     earliest_issue,
     load_run,
     release_barrier,
@@ -53,7 +54,7 @@ from gpusim.model.residency import (
 from gpusim.model.register_file import PORTS, allocate
 from gpusim.model.scheduler import AGE, PASSED, PORT, READY
 from gpusim.model.scoreboard import raise_counter, release_at
-from gpusim.model.sm_columns import HELD_FROM, HOLD, LAST_WARP
+from gpusim.model.sm_columns import HELD_FROM, HOLD, LAST_WARP, TENSOR_FREE_TICK
 from gpusim.model.timing import (
     BARRIER_LATENCY,
     CODE_AHEAD,
@@ -68,6 +69,7 @@ BARRIER_WAIT, FENCE, COPY_GROUP = int(Flag.BARRIER_WAIT), int(Flag.FENCE), int(F
 BRANCH = int(Flag.BRANCH)
 BARRIER_PORT, CONSTANT_PORT = int(PipeClass.BARRIER), int(PipeClass.CONSTANT)
 ASYNC_COPY = int(MemoryKind.ASYNC_COPY)
+STORE, REDUCTION = int(MemoryKind.STORE), int(MemoryKind.REDUCTION)
 
 
 
@@ -84,6 +86,10 @@ def account(stalls, warps, slots, program, warp, pc, now):
         else:
             stalls[pc, stall.WAIT] += fixed
     if ready > stall_end:
+        fetched = min(warps[warp, FETCHED], ready)
+        if fetched > stall_end:
+            stalls[pc, stall.NO_INSTRUCTION] += fetched - stall_end
+            stall_end = fetched
         stalls[pc, warps[warp, WAIT_REASON]] += ready - stall_end
     rest = now - ready
     if rest > 0:
@@ -123,7 +129,7 @@ def read_constant(program, warps, constants, timing, sub, warp, pc, cycle):
     if line:
         ready = line_ready(constants, 2 * sub, line, timing, cycle)
         if ready > cycle:
-            delay_head(warps, warp, ready, stall.IMC_MISS)
+            warps[warp, CONSTANT_READY] = ready
 
 
 @inlined
@@ -158,6 +164,8 @@ def issue(
         if reader != NO_BARRIER:
             raise_counter(board, warp, reader, stall.SHORT_SCOREBOARD)
         blocks[warps[warp, BLOCK], QUEUED] += 1
+        if program[pc, op.KIND] == STORE or program[pc, op.KIND] == REDUCTION:
+            warps[warp, STORES] += 1  # itself, until it has been taken and its lines count
         group = 0
         if program[pc, op.KIND] == ASYNC_COPY:
             group = warps[warp, GROUP] % COPY_GROUPS + 1
@@ -174,6 +182,11 @@ def issue(
             interval *= addresses
             latency += interval - program[pc, op.INTERVAL] + late
         free = now + interval
+        if program[pc, op.TICKS]:
+            # The port frees in the cycle in which the core does; the next product enters the core up to a cycle later.
+            tick = max(now * TICKS_PER_CYCLE, subs[sub, TENSOR_FREE_TICK]) + program[pc, op.TICKS]
+            subs[sub, TENSOR_FREE_TICK] = tick
+            free = tick // TICKS_PER_CYCLE
         if program[pc, op.SHARED_BY_SM]:
             for other in range(sm * timing[SUB_CORES], (sm + 1) * timing[SUB_CORES]):
                 port_free[other, port] = free
@@ -223,16 +236,16 @@ def issue(
             program, warps, front.code_l0, front.code_l1, front.streams, sms, timing, sm, sub, warp, following, now
         )
         if there > now:
-            delay_head(warps, warp, stall_end + there - now, stall.NO_INSTRUCTION)
+            warps[warp, FETCHED] = stall_end + there - now
     elif code:
         if code > 1:
             line = (code >> 1) - 1
             there = fetch(front.code_l0, front.code_l1, front.streams, sms, timing, sm, sub, line, now)
             warps[warp, LINE_READY] = there + timing[DECODE_CYCLES]
-        if code & 1 and warps[warp, LINE_READY] > stall_end:
-            delay_head(warps, warp, warps[warp, LINE_READY], stall.NO_INSTRUCTION)
+        if code & 1:
+            warps[warp, FETCHED] = warps[warp, LINE_READY]
     if program[following, op.CONSTANT_LINE]:
-        ready = max(stall_end, warps[warp, HEAD_READY])
+        ready = max(stall_end, warps[warp, FETCHED])
         read_constant(program, warps, front.constants, timing, sub, warp, following, ready)
     if flags & (FENCE | COPY_GROUP):
         if flags & COPY_GROUP:

@@ -37,7 +37,7 @@ from gpusim.model.dispatch import Occupancy
 from gpusim.model.l1_access import FLIGHT_LIMIT, WAITER_LIMIT
 from gpusim.model.fetch import STREAM_ENTRIES
 from gpusim.model.line_cache import READY as READY_FROM
-from gpusim.model.line_cache import USED, line_cache
+from gpusim.model.line_cache import line_cache
 from gpusim.model.messages import NEVER, REQUEST, TICKS_PER_CYCLE
 from gpusim.model.miss_table import FLIGHT_COLUMNS, MISS_COLUMNS, REQUEST_COLUMNS, WAITER_COLUMNS
 from gpusim.model.program import LINE, PORTS, program_table
@@ -164,15 +164,12 @@ def _front(spec: GpuSpec, sms: int, subs: int) -> FrontState:
     )
 
 
-def _empty(front: FrontState, keep_code: bool) -> None:
-    """As a launch finds them: constants are new, and so is code unless the launch before ran the same program."""
+def _renew(front: FrontState) -> None:
+    """As a launch finds them: constants are new; code that earlier launches have left is there at once."""
     front.constants[:] = 0
     front.registers[:] = 0
-    if keep_code:  # the launch's clock may start anew
-        for lines in (front.code_l0, front.code_l1):
-            lines[..., READY_FROM] = lines[..., USED] = 0
-    else:
-        front.code_l0[:] = front.code_l1[:] = 0
+    for lines in (front.code_l0, front.code_l1):
+        lines[..., READY_FROM] = 0
     front.streams[:] = 0
 
 
@@ -232,7 +229,9 @@ class SmGroup:
         self.state.slots[:, READY] = NEVER
         self.state.subs[:, LAST_WARP] = -1
         self.arena = Arena()
-        self._code = 0  # hash of the program whose lines the instruction caches hold
+        # Programs lie one after another in memory, in the order of their first launch: line of code by the program's hash.
+        self._code_lines: dict[int, int] = {}
+        self._next_line = 0
 
     def begin_launch(self, program: Program, launch: Launch, occupancy: Occupancy, arena: Arena, keep_l1: bool) -> None:
         """Load a program into an idle group; ``keep_l1`` leaves the L1 as it is (it is emptied at a
@@ -246,11 +245,11 @@ class SmGroup:
         timing[at.LOCAL_BYTES_PER_WARP] = -(-max(launch.local_bytes, 1) // 128) * 128 * 32
         timing[at.SHARED_WINDOW] = launch.shared_window >> 24 if launch.shared_window else -1
         timing[at.LOCAL_WINDOW] = launch.local_window >> 24 if launch.local_window else -1
-        table = program_table(program, spec)
-        timing[at.CODE_LINES] = table[:, LINE].max() + 1
         code = hash((program.instructions.tobytes(), program.texts))
-        _empty(self.state.front, keep_code=code == self._code)
-        self._code = code
+        table = program_table(program, spec, self._code_lines.setdefault(code, self._next_line))
+        timing[at.CODE_LINES] = table[:, LINE].max() + 1
+        self._next_line = max(self._next_line, int(timing[at.CODE_LINES]))
+        _renew(self.state.front)
         self.state = self.state._replace(
             program=table,
             stalls=np.zeros((len(table), len(STALL_NAMES)), np.int64),

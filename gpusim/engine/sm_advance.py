@@ -11,6 +11,7 @@ from gpusim.engine.arena import W_ACCESS, W_NEXT, W_RUN, W_RUN_END
 from gpusim.engine.issue import enter_code, issue, leave_block, read_constant
 from gpusim.model import cache
 from gpusim.model import counters as count
+from gpusim.model import program as op
 from gpusim.model.arrivals import TAG_BITS, TAG_MASK, pop
 from gpusim.model.compiled import compiled, inner
 from gpusim.model.l1_access import close_path, enter, has_room
@@ -24,14 +25,15 @@ from gpusim.model.residency import (
     BARRIERS,
     BLOCK,
     BLOCK_NUMBER,
-    HEAD_READY,
+    FETCHED,
+    LAST_ACK,
     LIVE,
     PC,
     QUEUED,
+    STORES,
     WAITING,
     WARP_COLUMNS,
     charge_held,
-    delay_head,
     earliest_issue,
     start_warp,
     wake,
@@ -43,6 +45,7 @@ from gpusim.model.sm_columns import (
     ARRIVALS,
     BLOCKED,
     BUSY,
+    H_PC,
     H_WARP,
     HELD_FROM,
     HOLD,
@@ -53,7 +56,6 @@ from gpusim.model.sm_columns import (
     RESIDENT_BLOCKS,
     START_NEXT,
 )
-from gpusim.model.stall_reasons import NO_INSTRUCTION
 from gpusim.model.timing import (
     DECODE_CYCLES,
     FIRST_SM,
@@ -65,7 +67,9 @@ from gpusim.model.timing import (
     WARPS_PER_BLOCK,
     WARPS_PER_SUB_CORE,
 )
+from gpusim.trace.record import MemoryKind
 
+STORE, REDUCTION = int(MemoryKind.STORE), int(MemoryKind.REDUCTION)
 # columns of ``starts`` int64[sms * max_blocks, START_COLUMNS]: a block that is to start in a slot
 (S_CYCLE, S_BLOCK, S_WARP_ROW, START_COLUMNS) = range(4)
 # columns of ``exits`` int64[.., EXIT_COLUMNS]
@@ -126,10 +130,10 @@ def start_blocks(state, tables, sm, now):
                 pc, now,
             )  # fmt: skip
             if there > now:
-                delay_head(state.warps, warp, there + timing[DECODE_CYCLES], NO_INSTRUCTION)
+                state.warps[warp, FETCHED] = there + timing[DECODE_CYCLES]
             read_constant(
                 state.program, state.warps, front.constants, timing, sub, warp, pc,
-                max(now, state.warps[warp, HEAD_READY]),
+                max(now, state.warps[warp, FETCHED]),
             )  # fmt: skip
             state.slots[warp, READY] = earliest_issue(state.warps, state.board, state.program, warp)
             state.subs_next[sub] = min(state.subs_next[sub], state.slots[warp, READY])
@@ -219,18 +223,27 @@ def advance_sm(state, tables, sm, until):
                 take_request(
                     hand, state.lines, program, warps, tables.accesses, tables.scattered, timing, state.scratch, sm
                 )
-            if has_room(sms, hand, program, timing, sm):
+            if not hand[sm, BUSY]:
+                sms[sm, QUEUE_NEXT] = next_request_cycle(queue, subs, sms, timing, sm)
+            elif has_room(sms, hand, program, timing, sm):
                 warp = enter(
                     state.out, report, state.lines, state.l1, state.misses, state.miss_index, state.waiters,
                     state.flights, state.requests, sms, hand, program, warps, slots, board, work, timing, sm, now,
                 )  # fmt: skip
+                taken = hand[sm, H_WARP]
+                kind = program[hand[sm, H_PC], op.KIND]
+                if kind == STORE or kind == REDUCTION:
+                    warps[taken, STORES] -= 1
+                    if warps[taken, STORES] == 0:
+                        warps[taken, LAST_ACK] = max(warps[taken, LAST_ACK], now)
+                        warp = taken
                 if warp >= 0:
                     wake(warps, slots, board, program, subs_next, timing, warp, now)
-                block = warps[hand[sm, H_WARP], BLOCK]
+                block = warps[taken, BLOCK]
                 blocks[block, QUEUED] -= 1
                 if blocks[block, LIVE] == 0 and blocks[block, QUEUED] == 0:
                     end_block(state, sm, block, now)
-                sms[sm, QUEUE_NEXT] = next_request_cycle(subs, sms, timing, sm)
+                sms[sm, QUEUE_NEXT] = next_request_cycle(queue, subs, sms, timing, sm)
             else:
                 close_path(sms, sm)
         for sub in range(sm * n_subs, (sm + 1) * n_subs):

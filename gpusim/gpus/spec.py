@@ -133,9 +133,12 @@ class L1Spec:
     """The SM's unified L1/shared memory and the memory-IO path in front of it.
 
     ``queue_entries``: memory instructions a sub-core may have waiting; ``accept_interval_cycles``:
-    the shared back end takes one request each so many cycles; ``hit_latency_cycles``: LDG issue to
-    dependent issue, one warp, one sector; ``shared_latency_cycles``: the same for LDS;
-    ``tag_banks``: 128-byte lines looked up a cycle; ``bank_count`` x ``bank_bytes`` a cycle from data.
+    the shared back end takes one request each so many cycles, a sub-core's first one ``address_latency_cycles`` after
+    its issue and each further one ``address_interval_cycles`` later; ``hit_latency_cycles``: LDG.64 issue to
+    dependent issue, one warp, one sector (words more or fewer change it by what it takes to write them to the
+    registers, ``write_back_bytes_per_cycle``); ``shared_latency_cycles``: the same for LDS;
+    ``tag_banks``: 128-byte lines looked up a cycle; ``bank_count`` x ``bank_bytes`` a cycle from data, whose passes
+    may fall ``tag_lead_cycles`` behind the lookups before the back end takes no more.
     ``miss_entries``: outstanding 128-byte line requests of loads that an SM can hold;
     ``store_entries``: the same for writes. ``bank_conflicts`` is true of every GPU; a what-if may set it
     false, and every access takes the least passes over the banks that its bytes need. ``tag_conflicts``
@@ -165,6 +168,10 @@ class L1Spec:
     bank_conflicts: bool = True
     reserved_bytes: int = 0
     tag_conflicts: bool = True
+    address_latency_cycles: int = 11
+    address_interval_cycles: int = 1
+    write_back_bytes_per_cycle: int = 64
+    tag_lead_cycles: int = 2
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,7 @@ from gpusim.model.sm_columns import (
 )
 from gpusim.model.stall_reasons import LONG_SCOREBOARD, SHORT_SCOREBOARD
 from gpusim.model.timing import (
+    ADDRESS_LATENCY,
     FIRST_SM,
     HIT_LATENCY,
     L1_SETS,
@@ -62,6 +63,7 @@ from gpusim.model.timing import (
     SHARED_LATENCY,
     SHUFFLE_LATENCY,
     STORE_TICKS_PER_SECTOR,
+    WRITE_BACK_CYCLES,
     WRITE_LIMIT,
 )
 from gpusim.trace.record import NO_BARRIER, Flag, MemoryKind
@@ -139,19 +141,23 @@ def enter(
     tag_start, data_end = occupy_stages(sms, hand, timing, sm, now)
     counter = program[pc, op.WRITE_BARRIER]
     reader = program[pc, op.READ_BARRIER]
+    issued = now - timing[ADDRESS_LATENCY]  # as far as latencies go: what waited in the queue counts from its turn
     if reader != NO_BARRIER:
-        resolve(board, warp, reader, tag_start + timing[OPERAND_READ] - 1, SHORT_SCOREBOARD)
+        resolve(board, warp, reader, max(now, issued + timing[OPERAND_READ]), SHORT_SCOREBOARD)
     row[count.DATA_WAVEFRONTS] += hand[sm, H_DATA_CYCLES]
     row[count.TAG_WAVEFRONTS] += hand[sm, H_TAG_CYCLES]
     reason = LONG_SCOREBOARD
-    done = data_end + timing[HIT_LATENCY] - 1
+    # The latency of a hit is that of a pointer, two words a lane; each word more is written to its registers behind them.
+    beyond = timing[WRITE_BACK_CYCLES] * (max(1, program[pc, op.BYTES] // 4) - 2)
+    done = max(data_end - timing[ADDRESS_LATENCY] + min(beyond, 0), tag_start - timing[ADDRESS_LATENCY] + beyond)
+    done += timing[HIT_LATENCY]
     if program[pc, op.IS_SHUFFLE]:
         reason = SHORT_SCOREBOARD
-        done = data_end + timing[SHUFFLE_LATENCY] - 1
+        done = data_end - timing[ADDRESS_LATENCY] + timing[SHUFFLE_LATENCY]
         row[count.SHUFFLES] += 1
     elif space == SHARED:
         reason = SHORT_SCOREBOARD
-        done = data_end + timing[SHARED_LATENCY] - 1
+        done = data_end - timing[ADDRESS_LATENCY] + timing[SHARED_LATENCY]
         row[count.SHARED_WAVEFRONTS] += hand[sm, H_DATA_CYCLES]
         row[count.SHARED_CONFLICTS] += max(0, hand[sm, H_DATA_CYCLES] - max(1, program[pc, op.BYTES] // 4))
         if kind == STORE:
@@ -159,7 +165,7 @@ def enter(
         else:
             row[count.SHARED_LOADS] += 1
     elif n and kind != 0:
-        leave = (tag_start + timing[HIT_LATENCY] // 2 - 1) * TICKS
+        leave = (tag_start - timing[ADDRESS_LATENCY] + timing[HIT_LATENCY] // 2) * TICKS
         flight = 0
         if kind == STORE or kind == REDUCTION:
             _write(

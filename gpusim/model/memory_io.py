@@ -1,7 +1,8 @@
 """The memory path's front: queues of the sub-cores, and what one request costs in tags and data.
 
-Mental model: each sub-core queues its memory instructions; one back end an SM takes one request each
-``accept_interval`` cycles, sub-cores in turn, and turns it into lines (tag stage, ``tag_banks`` lookups a
+Mental model: each sub-core queues its memory instructions and works out the addresses of one each
+``address_interval`` cycles; one back end an SM takes one request each ``accept_interval`` cycles, sub-cores in turn,
+``address_latency`` cycles after it issued or later, and turns it into lines (tag stage, ``tag_banks`` lookups a
 cycle) and passes over the banks (data stage). It takes the next one when both stages have room, so a
 stream of equal requests runs at the slower stage's rate. :func:`take_request` does this up to the point
 where the cache or the crossbar are needed (:mod:`gpusim.model.l1_access`).
@@ -16,6 +17,7 @@ from gpusim.model.messages import NEVER
 from gpusim.model.residency import LOCAL_BASE
 from gpusim.model.shared_memory import atomic_wavefronts, data_wavefronts
 from gpusim.model.sm_columns import (
+    ADDRESS_FREE,
     BLOCKED,
     BUSY,
     DATA_FREE,
@@ -32,6 +34,7 @@ from gpusim.model.sm_columns import (
     Q_GROUP,
     Q_MASK,
     Q_PC,
+    Q_READY,
     Q_WARP,
     QUEUE_COUNT,
     QUEUE_FREE,
@@ -42,6 +45,8 @@ from gpusim.model.sm_columns import (
 )
 from gpusim.model.timing import (
     ACCEPT_INTERVAL,
+    ADDRESS_INTERVAL,
+    ADDRESS_LATENCY,
     CONFLICT_FREE,
     DATA_BANKS,
     LOCAL_WINDOW,
@@ -50,6 +55,7 @@ from gpusim.model.timing import (
     SHARED_WINDOW,
     SUB_CORES,
     TAG_BANKS,
+    TAG_LEAD,
 )
 from gpusim.trace.record import MemoryKind, Space
 
@@ -57,14 +63,12 @@ ATOMIC, REDUCTION, ASYNC_COPY = int(MemoryKind.ATOMIC), int(MemoryKind.REDUCTION
 GLOBAL, SHARED, LOCAL, GENERIC = int(Space.GLOBAL), int(Space.SHARED), int(Space.LOCAL), int(Space.GENERIC)
 WINDOW_SHIFT = 24  # generic windows are 16 MiB
 ALL_LANES = 0xFFFFFFFF
-#: Passes that may wait between tag and data stage before the back end stops taking requests.
-DATA_SLACK = 2
 
 
 @inner
 def enqueue(queue, subs, port_free, sms, timing, sm, sub, warp, pc, access, mask, group, now):
-    """Put a memory instruction issued in cycle ``now`` into its sub-core's queue; the back end sees it
-    one cycle later. A queue that is full closes the sub-core's queue port."""
+    """Put a memory instruction issued in cycle ``now`` into its sub-core's queue; the back end sees it when its
+    registers are read and its addresses known. A queue that is full closes the sub-core's queue port."""
     count = subs[sub, QUEUE_COUNT]
     entry = (subs[sub, QUEUE_HEAD] + count) % timing[QUEUE_ENTRIES]
     queue[sub, entry, Q_WARP] = warp
@@ -72,16 +76,17 @@ def enqueue(queue, subs, port_free, sms, timing, sm, sub, warp, pc, access, mask
     queue[sub, entry, Q_ACCESS] = access
     queue[sub, entry, Q_MASK] = mask
     queue[sub, entry, Q_GROUP] = group
+    queue[sub, entry, Q_READY] = now + timing[ADDRESS_LATENCY]
     subs[sub, QUEUE_COUNT] = count + 1
     port_free[sub, op.QUEUE_PORT] = NEVER if count + 1 == timing[QUEUE_ENTRIES] else now + 1
-    earliest = max(now + 1, sms[sm, QUEUE_FREE])
+    earliest = max(now + timing[ADDRESS_LATENCY], sms[sm, QUEUE_FREE])
     if not sms[sm, BLOCKED] and earliest < sms[sm, QUEUE_NEXT]:
         sms[sm, QUEUE_NEXT] = earliest
 
 
 @inner
 def dequeue(queue, subs, subs_next, port_free, sms, hand, timing, sm, now):
-    """Take the next sub-core's oldest request in hand; False if all queues are empty."""
+    """Take the next sub-core's oldest request in hand; False if none is ready."""
     n = timing[SUB_CORES]
     for i in range(n):
         turn = (sms[sm, QUEUE_TURN] + i) % n
@@ -89,6 +94,9 @@ def dequeue(queue, subs, subs_next, port_free, sms, hand, timing, sm, now):
         if subs[sub, QUEUE_COUNT] == 0:
             continue
         entry = subs[sub, QUEUE_HEAD]
+        if queue[sub, entry, Q_READY] > now or subs[sub, ADDRESS_FREE] > now:
+            continue
+        subs[sub, ADDRESS_FREE] = now + timing[ADDRESS_INTERVAL]
         hand[sm, BUSY] = 1
         hand[sm, H_WARP] = queue[sub, entry, Q_WARP]
         hand[sm, H_PC] = queue[sub, entry, Q_PC]
@@ -232,14 +240,15 @@ def occupy_stages(sms, hand, timing, sm, now):
         data_start = max(tag_start, sms[sm, DATA_FREE])
         sms[sm, DATA_FREE] = data_start + data_cycles
         data_end = data_start + data_cycles - 1
-    sms[sm, QUEUE_FREE] = max(now + timing[ACCEPT_INTERVAL], max(sms[sm, TAG_FREE], sms[sm, DATA_FREE] - DATA_SLACK))
+    sms[sm, QUEUE_FREE] = max(now + timing[ACCEPT_INTERVAL], max(sms[sm, TAG_FREE], sms[sm, DATA_FREE] - timing[TAG_LEAD]))
     return tag_start, data_end
 
 
 @inner
-def next_request_cycle(subs, sms, timing, sm):
+def next_request_cycle(queue, subs, sms, timing, sm):
     """When the back end can take the next waiting request; NEVER if none waits."""
+    first = NEVER
     for sub in range(sm * timing[SUB_CORES], (sm + 1) * timing[SUB_CORES]):
         if subs[sub, QUEUE_COUNT]:
-            return sms[sm, QUEUE_FREE]
-    return NEVER
+            first = min(first, max(queue[sub, subs[sub, QUEUE_HEAD], Q_READY], subs[sub, ADDRESS_FREE]))
+    return first if first == NEVER else max(first, sms[sm, QUEUE_FREE])

@@ -7,10 +7,13 @@ instruction is reading one row. Columns are named below; cycles are SM cycles.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
+from gpusim.model.messages import TICKS_PER_CYCLE
 from gpusim.model.stall_reasons import IMC_MISS, LONG_SCOREBOARD, SHORT_SCOREBOARD
 from gpusim.model.tensor import tensor_timing
 from gpusim.trace.record import NO_BARRIER, WARP_LANES, MemoryKind, PipeClass, Program, Space
@@ -41,8 +44,9 @@ from gpusim.trace.record import NO_BARRIER, WARP_LANES, MemoryKind, PipeClass, P
     LINE_LEFT,  # instructions to the next line's first one
     BARRIER_WARPS,  # warps that meet at its barrier, 0 = all of the block
     LOADED_LINE,  # 1 + line of constant memory that it loads from (an indexed load: its bank's first), 0 = none
+    TICKS,  # the interval of a tensor-core instruction, whose rate is no whole number of cycles; else 0
     COLUMNS,
-) = range(26)
+) = range(27)
 
 QUEUE_PORT = len(PipeClass)
 PORTS = QUEUE_PORT + 1
@@ -77,8 +81,8 @@ def effective_stall(stall_cycles: int, yield_hint: int) -> int:
     return stall_cycles
 
 
-def program_table(program: Program, spec: GpuSpec) -> np.ndarray:
-    """int64[instructions, COLUMNS]; raises SpecError for a pipe class that the GPU does not describe."""
+def program_table(program: Program, spec: GpuSpec, first_line: int = 0) -> np.ndarray:
+    """int64[instructions, COLUMNS], with the program's lines of code numbered from ``first_line``; raises SpecError for a pipe class that the GPU does not describe."""
     code = program.instructions
     table = np.zeros((len(code), COLUMNS), np.int64)
     pipes = {}
@@ -99,7 +103,8 @@ def program_table(program: Program, spec: GpuSpec) -> np.ndarray:
             fixed = row["constant_bytes"] > 0
             out[LATENCY] = spec.constant_cache.immediate_latency_cycles if fixed else spec.l1.constant_latency_cycles
         if pipe_class == PipeClass.TENSOR:
-            out[INTERVAL], out[LATENCY] = tensor_timing(row["matrix_type"], int(row["matrix_macs"]), spec)
+            interval, out[LATENCY] = tensor_timing(row["matrix_type"], int(row["matrix_macs"]), spec)
+            out[INTERVAL], out[TICKS] = math.ceil(interval), round(interval * TICKS_PER_CYCLE)
         out[STALL] = effective_stall(int(row["stall_cycles"]), int(row["yield_hint"]))
         out[YIELD] = row["yield_hint"]
         out[WRITE_BARRIER] = min(int(row["write_barrier"]), NO_BARRIER)
@@ -123,7 +128,7 @@ def program_table(program: Program, spec: GpuSpec) -> np.ndarray:
         else:
             out[REASON] = SHORT_SCOREBOARD
     _lines_of_constants(table, code, spec)
-    _lines_of_code(table, code, spec)
+    _lines_of_code(table, code, spec, first_line)
     return table
 
 
@@ -137,7 +142,7 @@ def _lines_of_constants(table: np.ndarray, code: np.ndarray, spec: GpuSpec) -> N
     table[:, LOADED_LINE] = np.where(loads, named, 0)
 
 
-def _lines_of_code(table: np.ndarray, code: np.ndarray, spec: GpuSpec) -> None:
+def _lines_of_code(table: np.ndarray, code: np.ndarray, spec: GpuSpec, first_line: int) -> None:
     """Say where lines begin and end, and which instruction's issue asks for which line.
 
     A line is asked for ``buffer_entries`` instructions ahead of its first one, but not before the line that
@@ -145,7 +150,7 @@ def _lines_of_code(table: np.ndarray, code: np.ndarray, spec: GpuSpec) -> None:
     """
     n = len(code)
     ahead = spec.instruction_cache.buffer_entries
-    line = code["address"].astype(np.int64) // spec.instruction_cache.line_bytes
+    line = first_line + code["address"].astype(np.int64) // spec.instruction_cache.line_bytes
     firsts = [i for i in range(1, n) if line[i] != line[i - 1]]
     table[:, LINE] = line
     start = 0

@@ -16,7 +16,14 @@ from gpusim.model.compiled import inner
 from gpusim.model.messages import NEVER
 from gpusim.model.scheduler import AGE, PASSED, PORT, READY
 from gpusim.model.scoreboard import clear, pending, reason_of, zero_from
-from gpusim.model.stall_reasons import BARRIER, LONG_SCOREBOARD, MEMBAR, SHORT_SCOREBOARD
+from gpusim.model.stall_reasons import (
+    BARRIER,
+    IMC_MISS,
+    LONG_SCOREBOARD,
+    MEMBAR,
+    NO_INSTRUCTION,
+    SHORT_SCOREBOARD,
+)
 from gpusim.model.timing import MAX_BLOCKS, SUB_CORES, WARPS_PER_BLOCK, WARPS_PER_SUB_CORE
 from gpusim.trace.record import Flag
 
@@ -44,8 +51,8 @@ COPY_GROUPS = 8
     LOCAL_BASE,
     GROUP,  # asynchronous-copy groups closed so far
     LINE_READY,  # first cycle at which the next line's first instruction can issue
-    HEAD_READY,  # the same of the next instruction, as far as fetch and constants go ...
-    HEAD_REASON,  # ... and what it is charged with until then
+    FETCHED,  # the same of the next instruction, as far as fetch goes
+    CONSTANT_READY,  # and as far as its constant operand goes
     HELD,  # cycles in which it could have issued but for operand reads
 ) = range(23)
 COPIES_OPEN = 23
@@ -74,9 +81,12 @@ def earliest_issue(warps, board, program, warp):
         return NEVER
     pc = warps[warp, PC]
     cycle = warps[warp, STALL_END]
-    if warps[warp, HEAD_READY] > cycle:
-        cycle = warps[warp, HEAD_READY]
-        warps[warp, WAIT_REASON] = warps[warp, HEAD_REASON]
+    if warps[warp, FETCHED] > cycle:
+        cycle = warps[warp, FETCHED]
+        warps[warp, WAIT_REASON] = NO_INSTRUCTION
+    if warps[warp, CONSTANT_READY] > cycle:
+        cycle = warps[warp, CONSTANT_READY]
+        warps[warp, WAIT_REASON] = IMC_MISS
     if warps[warp, BARRIER_END] > cycle:
         cycle = warps[warp, BARRIER_END]
         warps[warp, WAIT_REASON] = BARRIER
@@ -135,14 +145,6 @@ def wake(warps, slots, board, program, subs_next, timing, warp, now):
         sub = warp // timing[WARPS_PER_SUB_CORE]
         if cycle < subs_next[sub]:
             subs_next[sub] = cycle
-
-
-@inner
-def delay_head(warps, warp, cycle, reason):
-    """The warp's next instruction is not there, or lacks a constant, before ``cycle``."""
-    if cycle > warps[warp, HEAD_READY]:
-        warps[warp, HEAD_READY] = cycle
-        warps[warp, HEAD_REASON] = reason
 
 
 @inner

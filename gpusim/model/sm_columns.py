@@ -54,8 +54,9 @@ from __future__ import annotations
 ) = range(11)
 
 # columns of ``queue`` int64[sub-cores, entries, QUEUE_COLUMNS]
-(Q_WARP, Q_PC, Q_ACCESS, Q_MASK, Q_GROUP, QUEUE_COLUMNS) = range(6)
+(Q_WARP, Q_PC, Q_ACCESS, Q_MASK, Q_GROUP, Q_READY, QUEUE_COLUMNS) = range(7)
 
 # columns of ``subs`` int64[sub-cores, SUB_COLUMNS]
-# HOLD: cycle until which operand reads keep the sub-core from issuing (0: none do), HELD_FROM: since when
-(LAST_WARP, QUEUE_HEAD, QUEUE_COUNT, HOLD, HELD_FROM, SUB_COLUMNS) = range(6)
+# ADDRESS_FREE: cycle from which the sub-core works out another memory instruction's addresses; TENSOR_FREE_TICK: the
+# same of its tensor core. HOLD: cycle until which operand reads keep the sub-core from issuing (0: none do), HELD_FROM: since when
+(LAST_WARP, QUEUE_HEAD, QUEUE_COUNT, HOLD, HELD_FROM, ADDRESS_FREE, TENSOR_FREE_TICK, SUB_COLUMNS) = range(8)

@@ -10,6 +10,7 @@ import math
 
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
+from gpusim.model.messages import TICKS_PER_CYCLE
 from gpusim.trace.record import MatrixType
 
 #: Multiply-adds of a product of 16 rows, 8 columns and 128 bits of depth.
@@ -25,8 +26,8 @@ STEP_MACS = {
 }
 
 
-def tensor_timing(matrix_type: int, macs: int, spec: GpuSpec) -> tuple[int, int]:
-    """(interval, latency) in cycles of a product of ``macs`` multiply-adds: whole cycles, never faster than the rate.
+def tensor_timing(matrix_type: int, macs: int, spec: GpuSpec) -> tuple[float, int]:
+    """(interval, latency) in cycles of a product of ``macs`` multiply-adds; the interval to a tick, a cycle at least.
 
     A trace that does not say what is multiplied (``MatrixType.NONE``) gets the tensor pipe's own figures. Raises
     SpecError for a product that the GPU does not have.
@@ -38,8 +39,8 @@ def tensor_timing(matrix_type: int, macs: int, spec: GpuSpec) -> tuple[int, int]
     rate = getattr(spec.tensor, f"{kind.name.lower()}_macs_per_cycle")
     if not rate:
         raise SpecError(f"{spec.name}: no tensor.{kind.name.lower()}_macs_per_cycle; the program needs it")
-    interval = max(1, math.ceil(macs / rate))
+    interval = max(1.0, round(macs / rate * TICKS_PER_CYCLE) / TICKS_PER_CYCLE)
     if kind == MatrixType.F64:
-        return interval, max(interval, spec.tensor.f64_latency_cycles)
+        return interval, max(math.ceil(interval), spec.tensor.f64_latency_cycles)
     further = -(-macs // STEP_MACS[kind]) - 1
-    return interval, max(interval, spec.tensor.latency_cycles + further * spec.tensor.step_latency_cycles)
+    return interval, max(math.ceil(interval), spec.tensor.latency_cycles + further * spec.tensor.step_latency_cycles)

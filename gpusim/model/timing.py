@@ -50,8 +50,12 @@ from gpusim.model.messages import TICKS_PER_CYCLE
     CODE_AHEAD,  # instructions that a warp has fetched ahead
     DECODE_CYCLES,
     CONSTANT_MISS,
+    ADDRESS_LATENCY,  # issue to the first cycle in which the back end can take the instruction
+    ADDRESS_INTERVAL,
+    WRITE_BACK_CYCLES,  # to write one register of a warp with loaded data
+    TAG_LEAD,  # passes over the banks that may wait between tag and data stage
     SIZE,
-) = range(34)
+) = range(38)
 
 #: Lines of one instruction at most: 32 lanes of 32 bytes in local memory, where each word has its own
 #: line. One instruction may exceed a limit that is otherwise kept; tables have so much slack.
@@ -92,6 +96,12 @@ def sm_timing(spec: GpuSpec) -> np.ndarray:
     timing[FILL_TICKS_PER_SECTOR] = math.ceil(l1.sector_bytes * TICKS_PER_CYCLE / l1.fill_bytes_per_cycle)
     timing[STORE_TICKS_PER_SECTOR] = math.ceil(l1.sector_bytes * TICKS_PER_CYCLE / l1.store_bytes_per_cycle)
     timing[REQUEST_LATENCY_TICKS] = request_latency_ticks(spec)
+    # Latencies count from issue; those of a what-if may be shorter than the way to the back end.
+    shortest = min(l1.hit_latency_cycles // 2, l1.shared_latency_cycles, l1.shuffle_latency_cycles)
+    timing[ADDRESS_LATENCY] = max(1, min(l1.address_latency_cycles, shortest - 1))
+    timing[ADDRESS_INTERVAL] = l1.address_interval_cycles
+    timing[WRITE_BACK_CYCLES] = math.ceil(l1.line_bytes / l1.write_back_bytes_per_cycle)
+    timing[TAG_LEAD] = l1.tag_lead_cycles
     timing[CODE_L0_MISS] = spec.instruction_cache.l0_miss_cycles
     timing[CODE_L1_MISS] = spec.instruction_cache.l1_miss_cycles
     timing[CODE_L1_INTERVAL] = spec.instruction_cache.l1_interval_cycles

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
+
 from gpusim.engine.result import LaunchResult
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model import program as op
@@ -112,7 +114,8 @@ def _pipes(launch: LaunchResult, spec: GpuSpec, sm_cycles: int) -> list[Unit]:
             busy = int(issues[own].sum()) * spec.l1.accept_interval_cycles
             copies = 1
         else:
-            busy = int((issues[own] * table[own, op.INTERVAL]).sum())
+            ticks = np.where(table[own, op.TICKS], table[own, op.TICKS], table[own, op.INTERVAL] * TICKS_PER_CYCLE)
+            busy = int((issues[own] * ticks).sum()) // TICKS_PER_CYCLE
             copies = 1 if table[own, op.SHARED_BY_SM].any() else spec.sm.sub_cores
         name = PipeClass(port).name.lower() if port != op.QUEUE_PORT else ""
         label, metric = _PIPES.get(port, (f"{name} pipe", f"sm__inst_executed_pipe_{name}"))

@@ -34,7 +34,7 @@ class Bounds:
 
 def _run_sums(runs: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Sum of ``weights`` over the instructions of each run."""
-    prefix = np.concatenate(([0], np.cumsum(weights, dtype=np.int64)))
+    prefix = np.concatenate(([0], np.cumsum(weights, dtype=np.float64)))
     first = runs["first"].astype(np.int64)
     return prefix[first + runs["count"]] - prefix[first]
 
@@ -54,7 +54,7 @@ def _port_cycles(table: np.ndarray, pipe: PipeClass, gpu: GpuSpec) -> np.ndarray
     if pipe != PipeClass.TENSOR:
         return used * np.int64(spec.interval_cycles)
     rows = zip(used, table["matrix_type"], table["matrix_macs"], strict=True)
-    return np.array([tensor_timing(int(t), int(macs), gpu)[0] if on else 0 for on, t, macs in rows], np.int64)
+    return np.array([tensor_timing(int(t), int(macs), gpu)[0] if on else 0 for on, t, macs in rows], np.float64)
 
 
 def lower_bounds(trace: Trace, gpu: GpuSpec, *, cold: bool = True) -> Bounds:
@@ -73,7 +73,7 @@ def lower_bounds(trace: Trace, gpu: GpuSpec, *, cold: bool = True) -> Bounds:
     least_gap = np.where(stall > 11, 1, np.maximum(stall, 1))
     issued = 0
     longest_warp = 0
-    per_pipe = {pipe: 0 for pipe in PipeClass}
+    per_pipe = {pipe: 0.0 for pipe in PipeClass}
     busy = {pipe: _port_cycles(table, pipe, gpu) for pipe in PipeClass}
     per_block = trace.launch.warps_per_block
     carried = np.zeros(0, np.int64)  # what the warps of blocks that go on in the next chunk have taken so far
@@ -86,7 +86,7 @@ def lower_bounds(trace: Trace, gpu: GpuSpec, *, cold: bool = True) -> Bounds:
         carried = by_warp[(chunk.blocks - chunk.open_blocks) * per_block :]
         for pipe in PipeClass:
             if busy[pipe].any():
-                per_pipe[pipe] += int((_path_sums(chunk, busy[pipe]) * population).sum())
+                per_pipe[pipe] += float((_path_sums(chunk, busy[pipe]) * population).sum())
     sub_cores = gpu.sm_count * gpu.sm.sub_cores
     cycles = {"issue": issued / sub_cores, "warp": float(longest_warp)}
     for pipe, port_cycles in per_pipe.items():

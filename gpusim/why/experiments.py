@@ -118,7 +118,7 @@ def _miss_entries(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
 
 
 def _memory_queue(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
-    return replace(gpu, l1=replace(gpu.l1, queue_entries=16 * gpu.l1.queue_entries))
+    return replace(gpu, l1=replace(gpu.l1, queue_entries=16 * gpu.l1.queue_entries, address_interval_cycles=1))
 
 
 def _instruction_caches(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
@@ -238,7 +238,9 @@ EXPERIMENTS = (
     Experiment("L1 and shared latency", "2 cycles", _counts(*_L1_SPACES, *_SHARED), _l1_latency),
     Experiment("bank conflicts", "none, in shared memory and L1", _counts(*_L1_SPACES, *_SHARED), _bank_conflicts),
     Experiment("L1 tag stage", "one lookup an instruction", _counts(*_GLOBAL_LINES), _tag_stage),
-    Experiment("memory queue", "16 times as long", _uses(PipeClass.LSU, PipeClass.SHUFFLE), _memory_queue),
+    Experiment(
+        "memory queue", "16 times as long, addresses at once", _uses(PipeClass.LSU, PipeClass.SHUFFLE), _memory_queue
+    ),
     Experiment("constant caches", "nothing missing", _reads_constants, _constant_caches),
     Experiment("instruction caches", "nothing missing", _always, _instruction_caches),
     Experiment("register-file ports", "no operand waits", _always, _register_banks),

@@ -23,14 +23,14 @@ FOLDER = Path(__file__).parents[2] / "traces" / "recorded"
 MANIFEST = json.loads((FOLDER / "manifest.json").read_text())["traces"]
 
 CYCLES = {
-    "saxpy-a100_80gb.trace": 2416,
-    "softmax-a100_80gb.trace": 8571,
-    "histogram-a100_80gb.trace": 7125,
-    "matmul_tiled-a100_80gb.trace": 6337,
-    "saxpy-h200.trace": 2960,
-    "softmax-h200.trace": 10213,
-    "histogram-h200.trace": 8368,
-    "matmul_tiled-h200.trace": 7419,
+    "saxpy-a100_80gb.trace": 2516,
+    "softmax-a100_80gb.trace": 8669,
+    "histogram-a100_80gb.trace": 7225,
+    "matmul_tiled-a100_80gb.trace": 6435,
+    "saxpy-h200.trace": 3350,
+    "softmax-h200.trace": 10601,
+    "histogram-h200.trace": 8758,
+    "matmul_tiled-h200.trace": 7807,
 }
 
 

@@ -141,6 +141,14 @@ def test_the_same_program_again_finds_its_code():
     assert other.stalls["no_instruction"] > 0
 
 
+@pytest.mark.parametrize(("l1_lines", "kept"), [(8, True), (4, False)])
+def test_programs_launched_in_turn_find_their_code_as_far_as_it_fits(l1_lines, kept):
+    one, other = build(straight(4 * LINE, 2)), build(straight(4 * LINE, 3))
+    small = gpu(**{f"instruction_cache__{level}_bytes": l1_lines * LINE * 16 for level in ("l0", "l1")})
+    first, _, again, _ = simulate([one, other] * 2, small).launches
+    assert again.stalls["no_instruction"] == (0 if kept else first.stalls["no_instruction"])
+
+
 def test_stall_reasons_add_up_with_cold_caches():
     result = simulate(build(straight(100, 2), blocks=5, threads=320), gpu(instruction_cache__stream_entries=3))
     assert result.stalls["no_instruction"] > 0

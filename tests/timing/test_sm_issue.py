@@ -135,6 +135,38 @@ def test_scheduler_is_greedy_and_then_takes_the_youngest():
     assert run_cycles(shared) == run_cycles(result)
 
 
+@pytest.mark.parametrize(
+    ("sub_cores", "issues"),
+    [
+        (1, [2, 3, 4, 5, 6, 13, 17, 21]),
+        (2, [2 * 2, 2 * 3, 2 * 4, 2 * 5, 2 * 6, 13 + 15, 17 + 19, 21 + 23]),
+        (3, [3 * 2, 3 * 3, 3 * 4, 3 * 5, 3 * 6, 13 + 15 + 17, 19 + 21 + 23, 25 + 27 + 29]),
+        (4, [4 * 2, 4 * 3, 4 * 4, 4 * 5, 4 * 6, 13 + 15 + 17 + 19, 21 + 23 + 25 + 27, 29 + 31 + 33 + 35]),
+    ],
+)
+def test_back_to_back_memory_instructions_issue_when_they_do_on_silicon(sub_cores, issues):
+    """Table 1 of Huerta et al., MICRO 2025 (RTX A6000): the cycles of issue, summed over the active sub-cores."""
+    asm = Asm()
+    for _ in issues:
+        asm.memory(MemoryKind.LOAD, Space.SHARED, 4, lambda b, w: (0, 4), write_barrier=7)
+    gpu = small_gpu(l1__accept_interval_cycles=2, l1__address_latency_cycles=11, l1__address_interval_cycles=4)
+    (launch,) = simulate(build(asm, threads=32 * sub_cores, shared_bytes=4096), gpu).launches
+    late = np.cumsum(launch.stalls_by_instruction[:, list(launch.stalls).index("mio_throttle")])
+    unhindered = sub_cores * np.arange(2, 2 + len(issues))
+    assert (unhindered + late).tolist() == issues
+
+
+@pytest.mark.parametrize(("width", "later"), [(4, -2), (8, 0), (16, 4)])
+def test_a_wider_load_takes_as_much_longer_as_its_registers_take_to_write(width, later):
+    asm = Asm().load(lambda b, w: (1 << 30, 0), width, barrier=0, stall=2)
+    asm.load(lambda b, w: (1 << 30, 0), width, barrier=1, stall=2, wait_mask=1).op(PipeClass.FMA, 1, wait_mask=2)
+    missed, hit = (simulate(build(asm, mask=1), small_gpu(1, l1__hit_latency_cycles=h)).cycles for h in (32, 42))
+    assert hit - missed == 20  # of both the miss and the hit
+    launch = simulate(build(asm, mask=1), small_gpu(1)).launches[0]
+    waited = launch.stalls_by_instruction[2, list(launch.stalls).index("long_scoreboard")]
+    assert waited + 2 == GPU.l1.hit_latency_cycles + later
+
+
 def test_memory_queue_holds_its_entries_and_the_latch():
     # loads of 32 lines each: the back end is slow, so that the queue fills
     def stalls(loads: int) -> dict[str, int]:
@@ -168,7 +200,8 @@ def test_shared_store_to_many_words_of_a_bank_is_slower():
             asm.memory(MemoryKind.LOAD, Space.SHARED, 4, lambda b, w: (0, stride), write_barrier=0)
         return cycles(asm.op(PipeClass.FMA, 1, wait_mask=1), shared_bytes=4096)
 
-    assert cost(128) - cost(4) == 20 * 31
+    # One sub-core works out an address each few cycles, and the data stage takes 32 for as many words of a bank.
+    assert cost(128) - cost(4) == 19 * (32 - GPU.l1.address_interval_cycles) + 31
 
 
 def meeting(warps: int, threads: int, waits: bool = True) -> Asm:
