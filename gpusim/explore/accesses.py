@@ -52,28 +52,40 @@ def access_facts(trace: Trace) -> AccessFacts:
         facts.alignments |= _alignments(chunk, owner, live & on_global[owner], table)
         chosen = np.flatnonzero(live & is_atomic[owner])[:room_atomics]
         room_atomics -= chosen.size
-        for index in chosen.tolist():
-            addresses = lane_addresses(chunk, index)
-            facts.atomic_lanes.add(int(np.unique(addresses, return_counts=True)[1].max()))
-            if on_global[owner[index]]:
-                atomics.append(addresses)
+        addresses = np.zeros((chosen.size, WARP_LANES), np.int64)
+        meeting = np.zeros(chosen.size, np.int64)
+        _meet(chunk.accesses, chunk.scattered, chosen, addresses, meeting)
+        facts.atomic_lanes |= set(np.unique(meeting).tolist())
+        active = (chunk.accesses["mask"][chosen, None] >> np.arange(WARP_LANES)) & 1 == 1
+        atomics.append(addresses[active & on_global[owner[chosen], None]])
         chosen = np.flatnonzero(live & on_global[owner])[:room_lines]
         room_lines -= chosen.size
         lines.append(_first_lines(chunk, chosen))
-    if atomics:
+    if any(each.size for each in atomics):
         counts = np.unique(np.concatenate(atomics), return_counts=True)[1]
         facts.operations_per_address = {int(counts.min()), int(counts.max())}
     facts.reuse_distances = _distances(np.concatenate(lines) if lines else np.empty(0, np.int64))
     return facts
 
 
-def lane_addresses(chunk: Chunk, index: int) -> np.ndarray:
-    """Addresses of the active lanes of access ``index``, int64[active lanes]."""
-    access = chunk.accesses[index]
-    lanes = np.flatnonzero((int(access["mask"]) >> np.arange(WARP_LANES)) & 1)
-    if access["stride"] == SCATTERED:
-        return chunk.scattered[int(access["address"])][lanes].astype(np.int64)
-    return np.int64(access["address"]) + lanes * np.int64(access["stride"])
+@njit(cache=True)
+def _meet(accesses, scattered, chosen, addresses, meeting):  # pragma: no cover - jitted
+    """Addresses of the active lanes of each chosen access, and the most lanes that share one."""
+    for k in range(chosen.shape[0]):
+        access = accesses[chosen[k]]
+        for lane in range(WARP_LANES):
+            if not (np.int64(access["mask"]) >> lane) & 1:
+                continue
+            if access["stride"] == SCATTERED:
+                address = np.int64(scattered[np.int64(access["address"]), lane])
+            else:
+                address = np.int64(access["address"]) + lane * np.int64(access["stride"])
+            addresses[k, lane] = address
+            alike = 1
+            for other in range(lane):
+                if (np.int64(access["mask"]) >> other) & 1 and addresses[k, other] == address:
+                    alike += 1
+            meeting[k] = max(meeting[k], alike)
 
 
 @njit(cache=True)

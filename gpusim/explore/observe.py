@@ -7,7 +7,6 @@ that come near). Each becomes bins of :data:`gpusim.explore.points.POINTS`; cros
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable
 from itertools import product
 
@@ -15,6 +14,7 @@ import numpy as np
 
 from gpusim.engine.result import LaunchResult
 from gpusim.explore.accesses import access_facts
+from gpusim.explore.launch_points import launch_answers, upto
 from gpusim.explore.points import CROSS, CROSSES, NONE, POINTS, Bin, cross_name, impossible
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model import counters as count
@@ -62,29 +62,10 @@ def _bins(answers: Answers) -> Iterable[Bin]:
 
 def _shape(launch: LaunchResult, gpu: GpuSpec, answers: Answers) -> None:
     facts = launch.launch
-    threads, blocks = facts.block_threads, facts.blocks
-    answers["block_threads"] = {_size_of(threads, (32, 128, 256, 512, 1024), POINTS["block_threads"].bins)}
-    answers["block_tail"] = {"partial" if threads % 32 else "full"}
-    answers["grid_blocks"] = {_upto(blocks, (1, 31, 255, 4095), POINTS["grid_blocks"].bins)}
-    sides = zip(facts.grid, facts.block, strict=True)
-    answers["dimensions"] = {str(max([1] + [axis + 1 for axis, pair in enumerate(sides) if max(pair) > 1]))}
-    answers["registers"] = {_upto(facts.registers_per_thread, (32, 64, 128), POINTS["registers"].bins)}
-    limits = (0, 16 * 1024 - 1, 48 * 1024)
-    answers["shared_bytes"] = {_upto(facts.shared_bytes, limits, POINTS["shared_bytes"].bins)}
-    warps = launch.blocks_per_sm * facts.warps_per_block
-    percent = 100 * warps / gpu.sm.max_warps
-    answers["occupancy"] = {_upto(percent, (12.5, 25, 50, 75, 99.999), POINTS["occupancy"].bins)}
-    answers["occupancy_limiter"] = {launch.occupancy_limiter}
-    wave = launch.blocks_per_sm * gpu.sm_count
-    waves, rest = blocks / wave, blocks % wave
-    if blocks < gpu.sm_count:
-        answers["waves"] = {"below one block an SM"}
-    elif blocks == wave:
-        answers["waves"] = {"one"}
-    else:
-        answers["waves"] = {"below one" if waves < 1 else _upto(waves, (2, 8), ("1-2", "2-8", "above 8"))}
-    full = 100 * rest / wave
-    answers["tail"] = {"full" if not rest else _upto(full, (25, 75), ("1-25 %", "26-75 %", "76-99 %"))}
+    answers |= launch_answers(
+        facts.grid, facts.block, facts.registers_per_thread, facts.shared_bytes, launch.blocks_per_sm,
+        launch.occupancy_limiter, gpu,
+    )
 
 
 def _instructions(launch: LaunchResult, answers: Answers) -> None:
@@ -104,10 +85,10 @@ def _instructions(launch: LaunchResult, answers: Answers) -> None:
     answers["access_bytes"] = widths & set(POINTS["access_bytes"].bins)
     executed = int(issues.sum())
     lanes = launch.counters["smsp__thread_inst_executed.sum"] / max(1, executed)
-    answers["divergence"] = {_upto(lanes, (8, 16, 24, 31.999), POINTS["divergence"].bins)}
+    answers["divergence"] = {upto(lanes, (8, 16, 24, 31.999), POINTS["divergence"].bins)}
     barriers = int(issues[launch.program.instructions["pipe"] == PipeClass.BARRIER].sum())
     density = 1000 * barriers / max(1, executed)
-    answers["barriers"] = {_upto(density, (0, 0.999, 10, 50), POINTS["barriers"].bins)}
+    answers["barriers"] = {upto(density, (0, 0.999, 10, 50), POINTS["barriers"].bins)}
 
 
 def _access_kinds(table: np.ndarray) -> Iterable[str]:
@@ -142,7 +123,7 @@ def _memory(trace: Trace, launch: LaunchResult, gpu: GpuSpec, answers: Answers) 
     touched = footprint(trace, sector_bytes=gpu.l1.sector_bytes, line_bytes=gpu.l1.line_bytes)
     size = touched.sectors * touched.sector_bytes
     limits = (0, gpu.l1.total_bytes, gpu.l2.total_bytes // 2, gpu.l2.total_bytes)
-    answers["footprint"] = {_upto(size, limits, POINTS["footprint"].bins)}
+    answers["footprint"] = {upto(size, limits, POINTS["footprint"].bins)}
 
 
 def _accesses(trace: Trace, answers: Answers) -> None:
@@ -151,7 +132,7 @@ def _accesses(trace: Trace, answers: Answers) -> None:
     answers["alignment"] = facts.alignments or {NONE}
     answers["atomic_lanes"] = _degrees(np.array(sorted(facts.atomic_lanes), float))
     bins = POINTS["atomic_addresses"].bins
-    answers["atomic_addresses"] = {_upto(n, (0, 1, 31, 1023), bins) for n in facts.operations_per_address} or {NONE}
+    answers["atomic_addresses"] = {upto(n, (0, 1, 31, 1023), bins) for n in facts.operations_per_address} or {NONE}
     distances = facts.reuse_distances
     bins = POINTS["reuse"].bins
     edges = np.searchsorted((64, 1024, 16_384), np.unique(distances), side="right")
@@ -166,23 +147,11 @@ def _time(trace: Trace, launch: LaunchResult, gpu: GpuSpec, answers: Answers) ->
     answers["stall"] = {max(waits, key=waits.__getitem__)}
 
 
-def _upto(value: float, limits: tuple[float, ...], bins: tuple[str, ...]) -> str:
-    """The bin of the first limit that ``value`` does not exceed, else the last bin."""
-    return bins[bisect_left(limits, value)]
-
-
-def _size_of(value: int, exact: tuple[int, ...], bins: tuple[str, ...]) -> str:
-    """Bins that alternate between a range and the exact value above it."""
-    place = bisect_left(exact, value)
-    on_it = place < len(exact) and exact[place] == value
-    return bins[2 * place + (1 if on_it else 0)]
-
-
 def _degrees(ratios: np.ndarray) -> set[str]:
     """Bins of powers of two for each ratio of 1 and more; ``none`` where there is nothing."""
     bins = POINTS["bank_conflicts"].bins
     limits = (0, 1.499, 2.499, 4.499, 8.499, 16.499)
-    return {_upto(round(ratio, 3), limits, bins) for ratio in ratios.tolist()} or {NONE}
+    return {upto(round(ratio, 3), limits, bins) for ratio in ratios.tolist()} or {NONE}
 
 
 def _share(part: int, whole: int) -> str:
@@ -190,4 +159,4 @@ def _share(part: int, whole: int) -> str:
         return NONE
     if part in (0, whole):
         return "0 %" if part == 0 else "100 %"
-    return _upto(100 * part / whole, (25, 50, 75), ("1-25 %", "26-50 %", "51-75 %", "76-99 %"))
+    return upto(100 * part / whole, (25, 50, 75), ("1-25 %", "26-50 %", "51-75 %", "76-99 %"))

@@ -1,11 +1,12 @@
-"""The search: Hypothesis draws workloads in rounds, steered to divergence and to what no workload has exercised.
+"""The search: Hypothesis draws workloads, steered to divergence and to what no workload has exercised.
 
-Mental model: a search is many short rounds. A round belongs to one kernel and sometimes holds on to axes of a shape
-that was worth it before (it opened new bins or diverged most); within it Hypothesis draws shapes, and ``target()``
-pulls towards divergence and new bins. Kernels earn their rounds by the new bins that their last examples brought and
-by the holes that recorded coverage says they can fill. Every run is kept, so that nothing is run twice and a search
-that was stopped goes on where it stopped; findings are made from the runs afterwards
-(:mod:`gpusim.explore.report_findings`).
+Mental model: a search is many short rounds. In a round Hypothesis draws a pool of shapes of a few kernels, some of them
+holding on to axes of a shape that was worth it before; ``target()`` pulls the draws towards shapes of which
+:mod:`gpusim.explore.predict` foretells most new bins or a divergence, which takes a fraction of a millisecond a shape. The
+best of the pool are run, one after the other, and so is one that is taken blindly: what nobody foretells is found
+so. Kernels earn their rounds by the new bins and the divergences of their last examples and by the holes that recorded
+coverage says they can fill. Every run is kept, so that nothing is run twice and a search that was stopped goes on where it
+stopped; findings are made from the runs afterwards (:mod:`gpusim.explore.report_findings`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from hypothesis import HealthCheck, Phase, given, settings, target
 from hypothesis import seed as with_seed
 from hypothesis import strategies as st
@@ -23,11 +25,18 @@ from hypothesis import strategies as st
 from gpusim.errors import LaunchError, UsageError
 from gpusim.explore.coverage import Coverage
 from gpusim.explore.holes import kernel_of
+from gpusim.explore.points import all_bins
+from gpusim.explore.predict import FARTHEST, Guess, Predictor
 from gpusim.explore.properties import Outcome, Property
+from gpusim.gpus.spec import GpuSpec
 from gpusim.suite import find_kernel, shape_text
 
-#: Examples of a round: enough for target() to climb a step, few enough for kernels to take turns.
-ROUND_EXAMPLES = 6
+#: Kernels of a round, shapes drawn for it, and how many of them are run: the best, and one taken blindly.
+ROUND_KERNELS, ROUND_DRAWS, ROUND_BEST = 4, 48, 3
+#: What a kernel that has not run yet is worth, in bins: its first runs open more than any later one.
+UNTRIED = 20.0
+#: What a shape like the worst divergence of its kernel is worth, in bins, while few of the last runs diverged.
+DIVERGENCE = 2.0
 #: A kernel's last examples that its chance of another round depends on.
 MEMORY = 12
 
@@ -45,17 +54,28 @@ class Tried:
 
 
 @dataclass
+class _Candidate:
+    """A shape that could be run, and what is foretold of it."""
+
+    kernel: str
+    shape: dict[str, Any]
+    guess: Guess
+
+
+@dataclass
 class Search:
     """The state of a search over ``kernels`` for divergences of ``prop``; :meth:`run` goes on from it.
 
     ``shapes(axes, small, growth=, marks=, fixed=)``: strategy of shapes (:mod:`gpusim.workloads.strategies`);
-    ``known``: recorded coverage, by which kernels are chosen for holes; ``steer=False`` draws kernels in turn and
-    shapes from the plain strategy, which is what the benchmark compares with.
+    ``known``: recorded coverage, by which kernels are chosen for holes; ``gpu``: what shapes are foretold for;
+    ``steer=False`` draws kernel and shape from the plain strategies in one run of Hypothesis, which is what the
+    benchmark (``tools/explore_bench.py``) compares with.
     """
 
     kernels: Sequence[str]
     prop: Property
     shapes: Strategy
+    gpu: GpuSpec
     seed: int = 0
     growth: float = 16.0
     marks: Sequence[int] = ()
@@ -67,6 +87,10 @@ class Search:
     refused: int = 0
     rounds: int = 0
     _seen: dict[tuple[str, str], Outcome] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._predictor = Predictor(self.gpu)
+        self._missing = np.array([each not in self.coverage for each in all_bins()])
 
     def run(
         self,
@@ -84,24 +108,29 @@ class Search:
             before = len(self.tried)
             # A round's choices follow from the seed and its number alone, so that the same seed gives the same search.
             rng = random.Random(f"{self.seed}/{self.rounds}")
-            kernel = self._choose_kernel(rng)
-            self._round(kernel, rng, max_examples, end, keep)
+            (self._round if self.steer else self._plain_round)(rng, max_examples, end, keep)
             self.rounds += 1
             barren = barren + 1 if len(self.tried) == before else 0
-            worst = max((abs(t.outcome.divergence) for t in self.tried), default=0.0)
-            progress(
-                f"[{len(self.tried):>4}/{max_examples}] {kernel}: {len(self.coverage.hits)} bins, "
-                f"{sum(1 for t in self.tried if self.prop.fails(t.outcome))} divergences, worst {100 * worst:.3g} %"
-            )
+            self._tell(progress, max_examples)
+
+    def _tell(self, progress: Callable[[str], None], max_examples: int) -> None:
+        worst = max((abs(t.outcome.divergence) for t in self.tried), default=0.0)
+        last = self.tried[-1].kernel if self.tried else "nothing"
+        progress(
+            f"[{len(self.tried):>4}/{max_examples}] {last}: {len(self.coverage.hits)} bins, "
+            f"{sum(1 for t in self.tried if self.prop.fails(t.outcome))} divergences, worst {100 * worst:.3g} %"
+        )
 
     def restore(self, tried: Tried) -> None:
         """Take up a run of an earlier search."""
-        self.tried.append(tried)
-        self.coverage = self.coverage.merge(tried.outcome.coverage)
         self._seen[tried.kernel, shape_text(dict(tried.shape))] = tried.outcome
+        self._take(tried)
 
-    def measure(self, kernel: str, shape: Mapping[str, Any], keep: Callable[[Tried], None]) -> Outcome | None:
-        """The outcome of a shape, run now or remembered; None for one that kernel or machine refuses."""
+    def measure(
+        self, kernel: str, shape: Mapping[str, Any], keep: Callable[[Tried], None], chance: np.ndarray | None = None
+    ) -> Outcome | None:
+        """The outcome of a shape, run now or remembered; None for one that kernel or machine refuses. ``chance``:
+        what was foretold of it."""
         key = kernel, shape_text(dict(shape))
         if key in self._seen:
             return self._seen[key]
@@ -111,61 +140,117 @@ class Search:
             self.refused += 1
             return None
         self._seen[key] = outcome
-        new = len(self.coverage.only_in(outcome.coverage))
-        self.coverage = self.coverage.merge(outcome.coverage)
-        tried = Tried(kernel, dict(shape), outcome, new)
-        self.tried.append(tried)
+        tried = Tried(kernel, dict(shape), outcome, len(self.coverage.only_in(outcome.coverage)))
+        self._take(tried, chance)
+        if self.steer and ("registers" in {point for point, _ in outcome.coverage.hits}):
+            self._predictor.remember_resources(kernel, shape)
         keep(tried)
         return outcome
 
-    def _round(
-        self, kernel: str, rng: random.Random, most: int, end: float, keep: Callable[[Tried], None]
-    ) -> None:
+    def _take(self, tried: Tried, chance: np.ndarray | None = None) -> None:
+        self.tried.append(tried)
+        self.coverage = self.coverage.merge(tried.outcome.coverage)
+        self._missing = np.array([each not in self.coverage for each in all_bins()])
+        self._predictor.learn(tried.kernel, tried.shape, tried.outcome.coverage, tried.outcome.divergence, chance)
+
+    def _strategy(self, kernel: str, held: Mapping[str, Any]) -> st.SearchStrategy[dict[str, Any]] | None:
+        """Shapes of ``kernel``, those axes held; None where the property can measure none."""
+        only = self.prop.shapes(kernel)
+        if only is not None:
+            return st.sampled_from(only) if only else None
         entry = find_kernel(kernel)
         fixed = {axis: value for axis, value in self.machine_axes.items() if axis in entry.axes}
-        if self.steer:
-            fixed = {**self._held(kernel, rng), **fixed}
-        only = self.prop.shapes(kernel)
-        if only is not None and not only:
+        return self.shapes(entry.axes, entry.small, growth=self.growth, marks=self.marks, fixed={**held, **fixed})
+
+    def _draw(
+        self, kernels: Sequence[str], held: Mapping[str, Mapping[str, Any]], rng: random.Random, draws: int,
+        see: Callable[[str, dict[str, Any]], None],
+    ) -> None:
+        """Let Hypothesis draw ``draws`` shapes of ``kernels`` and show each to ``see``."""
+        strategies = {}
+        for kernel in kernels:
+            free = self._strategy(kernel, {})
+            if free is not None:
+                strategies[kernel] = free | self._strategy(kernel, held[kernel]) if held.get(kernel) else free
+        if not strategies:
             return
-        strategy = (
-            self.shapes(entry.axes, entry.small, growth=self.growth, marks=self.marks, fixed=fixed)
-            if only is None
-            else st.sampled_from(only)
-        )
 
         @with_seed(rng.getrandbits(64))
         @settings(
-            max_examples=ROUND_EXAMPLES,
+            max_examples=draws,
             database=None,
             deadline=None,
             phases=(Phase.generate, Phase.target),
             suppress_health_check=list(HealthCheck),
         )
-        @given(strategy)
-        def draw(shape: dict[str, Any]) -> None:
-            if len(self.tried) >= most or time.monotonic() > end:
-                return
-            known = len(self.coverage.hits)
-            outcome = self.measure(kernel, shape, keep)
-            if outcome is not None and self.steer:
-                target(abs(outcome.divergence), label="divergence")
-                target(float(len(self.coverage.hits) - known), label="new bins")
+        @given(st.sampled_from(list(strategies)).flatmap(lambda k: st.tuples(st.just(k), strategies[k])))
+        def draw(drawn: tuple[str, dict[str, Any]]) -> None:
+            see(*drawn)
 
         draw()
 
-    def _choose_kernel(self, rng: random.Random) -> str:
-        if not self.steer:
-            return self.kernels[self.rounds % len(self.kernels)]
+    def _plain_round(
+        self, rng: random.Random, most: int, end: float, keep: Callable[[Tried], None]
+    ) -> None:
+        def see(kernel: str, shape: dict[str, Any]) -> None:
+            if len(self.tried) < most and time.monotonic() < end:
+                self.measure(kernel, shape, keep)
+
+        # Some more than are left to run: Hypothesis draws a shape again now and then.
+        self._draw(self.kernels, {}, rng, max(ROUND_DRAWS, most - len(self.tried)), see)
+
+    def _round(self, rng: random.Random, most: int, end: float, keep: Callable[[Tried], None]) -> None:
+        kernels = self._choose_kernels(rng)
+        pool: dict[tuple[str, str], _Candidate] = {}
+
+        def see(kernel: str, shape: dict[str, Any]) -> None:
+            key = kernel, shape_text(shape)
+            if key in self._seen or key in pool:
+                return
+            found = self._predictor.guess(kernel, shape)
+            if found is None:
+                self.refused += 1
+                return
+            pool[key] = _Candidate(kernel, shape, found)
+            target(self._value(pool[key]), label="foretold")
+
+        self._draw(kernels, {kernel: self._held(kernel, rng) for kernel in kernels}, rng, ROUND_DRAWS, see)
+        for turn in range(ROUND_BEST + 1):
+            if not pool or len(self.tried) >= most or time.monotonic() > end:
+                return
+            key = rng.choice(list(pool)) if turn == ROUND_BEST else max(pool, key=lambda each: self._value(pool[each]))
+            chosen = pool.pop(key)
+            self.measure(chosen.kernel, chosen.shape, keep, chosen.guess.chance)
+
+    def _value(self, candidate: _Candidate) -> float:
+        """New bins that a shape can be hoped to hit, and a little for being unlike all others or like a divergence."""
+        kernel = candidate.kernel
+        if not self._predictor.knows(kernel):
+            return UNTRIED
+        last = [tried for tried in self.tried if tried.kernel == kernel][-MEMORY:]
+        luck = (1.0 + sum(t.new_bins for t in last)) / (2.0 + len(last))
+        gain = float(candidate.guess.chance[self._missing].sum())
+        far = min(1.0, candidate.guess.distance / FARTHEST)
+        failed = sum(1 for t in last if self.prop.fails(t.outcome))
+        worst = max((abs(t.outcome.divergence) for t in last), default=0.0)
+        like = candidate.guess.divergence / worst if failed else 0.0
+        return gain + luck * far + DIVERGENCE * like / (1.0 + failed)
+
+    def _choose_kernels(self, rng: random.Random) -> list[str]:
+        """A few kernels for a round, those more likely that promise more."""
         promise = self._promise()
-        weights = []
+        weights = {}
         for kernel in self.kernels:
             last = [tried for tried in self.tried if tried.kernel == kernel][-MEMORY:]
             earned = (1.0 + sum(t.new_bins for t in last)) / (1.0 + len(last))
             diverging = sum(1 for t in last if self.prop.fails(t.outcome)) / (1.0 + len(last))
-            untried = 0.0 if last else 4.0
-            weights.append(earned + diverging + untried + promise.get(kernel, 0))
-        return rng.choices(list(self.kernels), weights)[0]
+            untried = 0.0 if last else UNTRIED
+            weights[kernel] = earned + diverging + untried + promise.get(kernel, 0)
+        chosen: list[str] = []
+        while weights and len(chosen) < ROUND_KERNELS:
+            chosen += rng.choices(list(weights), list(weights.values()))
+            del weights[chosen[-1]]
+        return chosen
 
     def _promise(self) -> dict[str, float]:
         """For each kernel, the holes that recorded coverage says it can fill, one point in ten."""

@@ -64,6 +64,7 @@ def new_search(plan: Plan, seed: int | None = None) -> Search:
         plan.kernels,
         make_property(plan.property, spec, plan.options),
         strategies.shapes,
+        spec,
         seed=plan.seed if seed is None else seed,
         growth=plan.growth,
         marks=strategies.wave_marks(spec.sm_count),

@@ -1,0 +1,172 @@
+"""How many examples steering saves: a stated set of bins, reached with and without it, and examples a second.
+
+    python tools/explore_bench.py [--seeds 10] [--budget 600] [--kernels saxpy ...] [--memo FILE] [--format table|...]
+    python tools/explore_bench.py --throughput [--examples 1000] [--jobs 2]
+
+The set is stated before the searches are compared: the bins that *unsteered* searches of seeds of their own (the
+pilot) hit at least ``--least-hits`` times among all their examples, so that nothing is in it that only steering finds.
+Unsteered is one run of Hypothesis over ``sampled_from(kernels)`` and the same strategies, with no target() and no choice
+of ours; steered is what ``gpusim explore`` does, without the recorded coverage of the suite, which would tell it the
+answers (``--record`` adds a row with it). Both stop at the budget; an example is a workload that was simulated, and
+shapes that are only looked at do not count. A search that has not reached the set by then counts as budget + 1.
+``--memo`` keeps outcomes between runs: a simulation says the same each time, so only time is saved.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from gpusim.commands.explore import DEFAULT_KERNELS
+from gpusim.errors import LaunchError, UsageError
+from gpusim.explore.coverage import Coverage
+from gpusim.explore.measure import cover
+from gpusim.explore.points import Bin
+from gpusim.explore.properties import Outcome, Property
+from gpusim.explore.search import Search
+from gpusim.explore.session import Plan, explore, new_search
+from gpusim.explore.suite_coverage import suite_coverage
+from gpusim.gpus.load import load_gpu
+from gpusim.report.tables import FORMATS, format_records
+from gpusim.suite import shape_text
+
+PILOT_SEEDS = (1_000, 1_001)
+SHARES = (0.8, 0.9, 0.95, 1.0)
+
+
+class Covering(Property):
+    """Nothing diverges: a search for it is one for coverage alone. Outcomes are remembered, on file if asked."""
+
+    name, asks, threshold = "covering", "what does it cover?", 1.0
+
+    def __init__(self, gpu_name: str, memo: Path | None) -> None:
+        self.gpu, self.known, self.memo = load_gpu(gpu_name), {}, memo
+        for line in memo.read_text().splitlines() if memo is not None and memo.exists() else ():
+            row = json.loads(line)
+            self.known[row["kernel"], row["shape"]] = row["bins"] and [tuple(each) for each in row["bins"]]
+
+    def measure(self, kernel: str, shape: Mapping[str, Any]) -> Outcome:
+        key = kernel, shape_text(dict(shape))
+        if key not in self.known:
+            try:
+                bins = list(cover(kernel, shape, self.gpu).coverage.hits)
+            except (UsageError, LaunchError):
+                bins = None
+            self.known[key] = bins
+            if self.memo is not None:
+                with self.memo.open("a") as file:
+                    file.write(json.dumps({"kernel": kernel, "shape": key[1], "bins": bins}) + "\n")
+        if self.known[key] is None:
+            raise UsageError(f"{kernel}: refused")
+        return Outcome(0.0, "", Coverage.of(self.known[key], kernel))
+
+
+def search_of(prop: Covering, kernels: tuple[str, ...], seed: int, *, steer: bool, record: bool = False) -> Search:
+    """A search for coverage that has not run yet."""
+    search = new_search(Plan(kernels, "bounds", gpu=prop.gpu.name, seed=seed, steer=steer))
+    search.prop, search.known = prop, suite_coverage() if record else Coverage()
+    return search
+
+
+def reached_after(search: Search, wanted: set[Bin], budget: int) -> list[int]:
+    """Examples until each of SHARES of ``wanted`` was hit; budget + 1 where that did not come."""
+    hit: set[Bin] = set()
+    after = [budget + 1] * len(SHARES)
+    for count, tried in enumerate(search.tried[:budget], start=1):
+        hit |= wanted & set(tried.outcome.coverage.hits)
+        for place, share in enumerate(SHARES):
+            if len(hit) >= share * len(wanted):
+                after[place] = min(after[place], count)
+    return after
+
+
+def pilot(prop: Covering, kernels: tuple[str, ...], budget: int, least_hits: int) -> set[Bin]:
+    """The stated set."""
+    hits: Counter[Bin] = Counter()
+    for seed in PILOT_SEEDS:
+        search = search_of(prop, kernels, seed, steer=False)
+        run(search, budget, f"pilot, seed {seed}")
+        hits.update(each for tried in search.tried for each in tried.outcome.coverage.hits)
+    return {each for each, count in hits.items() if count >= least_hits}
+
+
+def run(search: Search, budget: int, what: str) -> None:
+    """Run with a line of progress."""
+    started = time.monotonic()
+    search.run(max_examples=budget)
+    print(f"{what}: {len(search.tried)} examples, {len(search.coverage.hits)} bins, "
+          f"{time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)  # fmt: skip
+
+
+def table(found: Mapping[str, list[list[int]]], budget: int) -> Iterable[dict[str, Any]]:
+    """One row a share: medians over the seeds, and the ratio to unsteered."""
+    for place, share in enumerate(SHARES):
+        row: dict[str, Any] = {"of_the_set_percent": 100 * share}
+        for how, runs in found.items():
+            counts = [run[place] for run in runs]
+            row[how] = statistics.median(counts)
+            row[f"{how} not_reached"] = sum(1 for count in counts if count > budget)
+        for how in list(found)[1:]:
+            row[f"{how} / unsteered"] = row[how] / row["unsteered"]
+        yield row
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kernels", nargs="+", default=list(DEFAULT_KERNELS))
+    parser.add_argument("--gpu", default="h200")
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--budget", type=int, default=600)
+    parser.add_argument("--pilot-budget", type=int, default=1000, help="examples of each pilot search")
+    parser.add_argument("--least-hits", type=int, default=8, help="of all pilot examples, for a bin of the set")
+    parser.add_argument("--memo", type=Path)
+    parser.add_argument("--record", action="store_true", help="also steered with the suite's recorded coverage")
+    parser.add_argument("--throughput", action="store_true", help="time `gpusim explore` instead")
+    parser.add_argument("--examples", type=int, default=1000)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--format", choices=FORMATS, default="table", dest="form")
+    chosen = parser.parse_args()
+    kernels = tuple(chosen.kernels)
+    if chosen.throughput:
+        print(format_records([throughput(kernels, chosen)], chosen.form))
+        return
+    prop = Covering(chosen.gpu, chosen.memo)
+    wanted = pilot(prop, kernels, chosen.pilot_budget, chosen.least_hits)
+    print(f"the set: {len(wanted)} bins that the pilot's unsteered {len(PILOT_SEEDS)} x {chosen.pilot_budget} examples "
+          f"hit at least {chosen.least_hits} times; {len(kernels)} kernels", file=sys.stderr)  # fmt: skip
+    ways = {"unsteered": {"steer": False}, "steered": {"steer": True}}
+    if chosen.record:
+        ways["with_record"] = {"steer": True, "record": True}
+    found: dict[str, list[list[int]]] = {how: [] for how in ways}
+    for seed in range(chosen.seeds):
+        for how, options in ways.items():
+            search = search_of(prop, kernels, seed, **options)
+            run(search, chosen.budget, f"{how}, seed {seed}")
+            found[how].append(reached_after(search, wanted, chosen.budget))
+            print(f"  examples to {SHARES}: {found[how][-1]}", file=sys.stderr, flush=True)
+    print(format_records(list(table(found, chosen.budget)), chosen.form))
+
+
+def throughput(kernels: tuple[str, ...], chosen: argparse.Namespace) -> dict[str, Any]:
+    """Wall-clock time of a search as the command runs it, processes, compilation of the kernels and files included."""
+    with tempfile.TemporaryDirectory() as folder:
+        plan = Plan(kernels, "bounds", gpu=chosen.gpu, max_examples=chosen.examples)
+        started = time.monotonic()
+        search, findings = explore(plan, Path(folder), jobs=chosen.jobs)
+        seconds = time.monotonic() - started
+    return {
+        "examples": len(search.tried), "jobs": chosen.jobs, "seconds": seconds,
+        "examples_per_s": len(search.tried) / seconds, "bins": len(search.coverage.hits), "findings": len(findings),
+    }  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
