@@ -99,16 +99,25 @@ class Search:
         max_seconds: float = float("inf"),
         progress: Callable[[str], None] = lambda line: None,
         keep: Callable[[Tried], None] = lambda tried: None,
+        enough: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Try up to ``max_examples`` in all (those of before count) or until ``max_seconds`` have passed. ``keep`` is
-        called with every run as soon as it is known; raises what a property raises beyond a refused shape."""
+        """Try up to ``max_examples`` in all (those of before count), until ``max_seconds`` have passed or there is
+        ``enough``. ``keep`` is called with every run as soon as it is known; raises what a property raises beyond a
+        refused shape."""
         end = time.monotonic() + max_seconds
         barren = 0
-        while len(self.tried) < max_examples and time.monotonic() < end and barren < 8 * len(self.kernels):
+
+        def done() -> bool:
+            return len(self.tried) >= max_examples or time.monotonic() > end or enough()
+
+        while not done() and barren < 8 * len(self.kernels):
             before = len(self.tried)
             # A round's choices follow from the seed and its number alone, so that the same seed gives the same search.
             rng = random.Random(f"{self.seed}/{self.rounds}")
-            (self._round if self.steer else self._plain_round)(rng, max_examples, end, keep)
+            if self.steer:
+                self._round(rng, done, keep)
+            else:
+                self._plain_round(rng, max(ROUND_DRAWS, max_examples - before), done, keep)
             self.rounds += 1
             barren = barren + 1 if len(self.tried) == before else 0
             self._tell(progress, max_examples)
@@ -190,16 +199,15 @@ class Search:
         draw()
 
     def _plain_round(
-        self, rng: random.Random, most: int, end: float, keep: Callable[[Tried], None]
+        self, rng: random.Random, draws: int, done: Callable[[], bool], keep: Callable[[Tried], None]
     ) -> None:
         def see(kernel: str, shape: dict[str, Any]) -> None:
-            if len(self.tried) < most and time.monotonic() < end:
+            if not done():
                 self.measure(kernel, shape, keep)
 
-        # Some more than are left to run: Hypothesis draws a shape again now and then.
-        self._draw(self.kernels, {}, rng, max(ROUND_DRAWS, most - len(self.tried)), see)
+        self._draw(self.kernels, {}, rng, draws, see)
 
-    def _round(self, rng: random.Random, most: int, end: float, keep: Callable[[Tried], None]) -> None:
+    def _round(self, rng: random.Random, done: Callable[[], bool], keep: Callable[[Tried], None]) -> None:
         kernels = self._choose_kernels(rng)
         pool: dict[tuple[str, str], _Candidate] = {}
 
@@ -216,7 +224,7 @@ class Search:
 
         self._draw(kernels, {kernel: self._held(kernel, rng) for kernel in kernels}, rng, ROUND_DRAWS, see)
         for turn in range(ROUND_BEST + 1):
-            if not pool or len(self.tried) >= most or time.monotonic() > end:
+            if not pool or done():
                 return
             key = rng.choice(list(pool)) if turn == ROUND_BEST else max(pool, key=lambda each: self._value(pool[each]))
             chosen = pool.pop(key)
