@@ -21,6 +21,7 @@ def small_gpu(**changes) -> GpuSpec:
         "crossbar": {"request_latency_ns": 20.0, "response_latency_ns": 30.0},
         "l2": {
             "slices": 4,
+            "partition_piece_bytes": 256,
             "ways": 2,
             "total_bytes": 4 * 4 * 2 * 128,
             "hit_latency_ns": 10.0,

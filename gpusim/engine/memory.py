@@ -14,7 +14,7 @@ from gpusim.engine.inbox import Inbox
 from gpusim.errors import DeadlockError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model import hbm, l2, l2_state, l2_tags
-from gpusim.model.address_hash import channel_of, fold
+from gpusim.model.address_hash import channel_of, fold, layout_of
 from gpusim.model.crossbar import response_latency_ticks, ticks
 from gpusim.model.event_heap import time_of
 from gpusim.model.l2_tags import make_tags
@@ -64,8 +64,8 @@ class L2Part:
         room = max(1, spec.dram.write_queue_entries * spec.dram.channels // chip.slices)
         lane = chip.partition_link_bytes_per_ns * chip.partitions / chip.slices
         self._rates = l2_state.L2Rates(
+            layout=layout_of(chip),
             partitions=chip.partitions,
-            slices=chip.slices,
             slices_per_partition=chip.slices // chip.partitions,
             sets=sets,
             ways=chip.ways,
@@ -217,7 +217,7 @@ class L2Part:
             request["line"] = line * rates.line_bytes
             request["sequence"] = state.scalars[l2_state.BIRTHS]
             request["handle"] = ROOM_OF_SLICE_0 - index
-            request["channel"] = channel_of(line, rates.slices, rates.channels)
+            request["channel"] = channel_of(line, rates.layout, rates.channels)
             request["kind"], request["sectors"] = WRITE, (1 << rates.line_sectors) - 1
         return batch
 
@@ -266,7 +266,7 @@ class HbmPart:
             row_lines=chip.row_bytes // spec.l2.line_bytes,
             line_bytes=spec.l2.line_bytes,
             sector_bytes=spec.l2.sector_bytes,
-            slices=spec.l2.slices,
+            layout=layout_of(spec.l2),
             burst=burst,
             row_change=row_change,
             row_cycle=ticks(spec, chip.row_cycle_ns),

@@ -99,6 +99,12 @@ def check_consistency(spec: GpuSpec, where: str) -> None:
         "must be a power of two from 4096 on",
     )
     require(l2.partitions in (1, 2), "l2.partitions", "must be 1 or 2")
+    piece = l2.partition_piece_bytes
+    require(
+        piece & (piece - 1) == 0 and 256 <= piece <= 1 << 21,
+        "l2.partition_piece_bytes",
+        "must be a power of two from 256 to 2097152",
+    )
     require(l2.slices <= 1024, "l2.slices", "is above 1024")
     require(l2.slices % l2.partitions == 0, "l2.slices", "do not divide over l2.partitions")
     require(

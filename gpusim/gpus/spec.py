@@ -196,7 +196,8 @@ class TlbSpec:
 @dataclass(frozen=True)
 class L2Spec:
     """``partitions`` halves of ``slices`` / partitions slices each. Each half caches what its own
-    SMs access; a line's home half owns the DRAM channel behind it. ``hit_latency_ns`` is the time
+    SMs access; a line's home half owns the DRAM channel behind it. The halves take turns at pieces of
+    ``partition_piece_bytes``. ``hit_latency_ns`` is the time
     inside the near slice; ``far_hit_extra_ns`` / ``far_miss_extra_ns`` add for a line whose home
     is the other half. ``fetch_bytes``: what a missing sector brings along from DRAM (an aligned
     group of that size). ``tag_interval_ns``: a slice looks up one request each so many ns."""
@@ -216,6 +217,7 @@ class L2Spec:
     sector_bytes: int = 32
     fetch_bytes: int = 64
     tag_interval_ns: float = 0.5
+    partition_piece_bytes: int = 4096
 
 
 @dataclass(frozen=True)

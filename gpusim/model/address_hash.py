@@ -1,20 +1,40 @@
 """Where an address lives: home partition, slice, set, DRAM channel, bank and row of a line.
 
-Mental model: consecutive chunks of 256 bytes are dealt out over all slices like cards, one round of ``slices``
-chunks after the other, each round starting at another player: a contiguous buffer loads every slice, set and
-channel evenly, and no power-of-two stride can stay on one of them. The start of a round comes from
-folding the round's number; the real hash functions are not public, only their evenness is. (256 bytes are
-the width of a memory partition that NVIDIA documents from the GT200 on.)
+Mental model: the partitions take turns at pieces of a few KiB (4 KiB on Hopper and Blackwell). What a partition
+gets it deals out over its slices like cards, in chunks of 256 bytes, one round of chunks after the other, each
+round starting at another player: a contiguous buffer loads every partition, slice, set and channel evenly, and no
+power-of-two stride can stay on one of them. Who is first in a turn or round comes from folding its number; of
+the real hash functions little more than the sizes of the pieces and their evenness is public. (256 bytes are the
+width of a memory partition that NVIDIA documents from the GT200 on.)
+
+A :class:`Layout` says how many of each there are.
 
 All arguments and results are plain int64; line numbers are byte addresses over 128.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+from gpusim.gpus.spec import L2Spec
 from gpusim.model.compiled import compiled
 
 #: Neighbouring lines that have the same home: 1 << CHUNK_SHIFT.
 CHUNK_SHIFT = 1
+
+
+class Layout(NamedTuple):
+    """How many partitions and slices (of all partitions) there are, and log2 of the lines that neighbour one
+    another in a partition."""
+
+    slices: int
+    partitions: int
+    piece_shift: int
+
+
+def layout_of(l2: L2Spec) -> Layout:
+    """The layout of a GPU's L2."""
+    return Layout(l2.slices, l2.partitions, (l2.partition_piece_bytes // l2.line_bytes).bit_length() - 1)
 
 
 @compiled
@@ -27,45 +47,67 @@ def fold(number: int) -> int:
 
 
 @compiled
-def slice_of(line: int, slices: int) -> int:
+def partition_of(line: int, on: Layout) -> int:
+    """The home partition of a line."""
+    piece = line >> on.piece_shift
+    turn = piece // on.partitions
+    return (piece - turn * on.partitions + fold(turn)) % on.partitions
+
+
+@compiled
+def _order_in_partition(line: int, on: Layout) -> int:
+    """How many lines of its partition lie before a line."""
+    turn = (line >> on.piece_shift) // on.partitions
+    return (turn << on.piece_shift) + (line & ((1 << on.piece_shift) - 1))
+
+
+@compiled
+def local_slice_of(line: int, on: Layout) -> int:
+    """The slice of a line, counted within its home partition (or within another that keeps a copy)."""
+    players = on.slices // on.partitions
+    chunk = _order_in_partition(line, on) >> CHUNK_SHIFT
+    deal = chunk // players
+    return (chunk - deal * players + fold(deal)) % players
+
+
+@compiled
+def slice_of(line: int, on: Layout) -> int:
     """The home slice of a line, 0 .. slices - 1; its home partition is ``slice % partitions``."""
-    chunk = line >> CHUNK_SHIFT
-    deal = chunk // slices
-    return (chunk - deal * slices + fold(deal)) % slices
+    return local_slice_of(line, on) * on.partitions + partition_of(line, on)
 
 
 @compiled
-def _order_in_slice(line: int, slices: int) -> int:
-    """How many lines of its slice lie before a line."""
-    return ((line >> CHUNK_SHIFT) // slices << CHUNK_SHIFT) + (line & ((1 << CHUNK_SHIFT) - 1))
+def _deal_of(line: int, on: Layout) -> int:
+    """The round in which the line's slice got it."""
+    return (_order_in_partition(line, on) >> CHUNK_SHIFT) // (on.slices // on.partitions)
 
 
 @compiled
-def set_of(line: int, slices: int, sets: int) -> int:
+def set_of(line: int, on: Layout, sets: int) -> int:
     """The set of a line inside its slice (the same in every partition)."""
-    order = _order_in_slice(line, slices)
+    order = (_deal_of(line, on) << CHUNK_SHIFT) + (line & ((1 << CHUNK_SHIFT) - 1))
     return (order + fold(order // sets + 0x51ED)) % sets
 
 
 @compiled
-def channel_of(line: int, slices: int, channels: int) -> int:
+def channel_of(line: int, on: Layout, channels: int) -> int:
     """The DRAM channel of a line: a slice owns channels / slices of them, or slices share one."""
-    home = slice_of(line, slices)
-    if channels >= slices:
-        share = channels // slices
-        return home * share + (line >> CHUNK_SHIFT) // slices % share
-    return home // (slices // channels)
+    home = slice_of(line, on)
+    if channels >= on.slices:
+        share = channels // on.slices
+        return home * share + _deal_of(line, on) % share
+    return home // (on.slices // channels)
 
 
 @compiled
-def row_of(line: int, slices: int, channels: int, row_lines: int) -> int:
+def row_of(line: int, on: Layout, channels: int, row_lines: int) -> int:
     """The DRAM row of a line within its channel, counted over all banks."""
-    deal = (line >> CHUNK_SHIFT) // slices
-    if channels >= slices:
-        chunk = deal // (channels // slices)
+    deal = _deal_of(line, on)
+    if channels >= on.slices:
+        chunk = deal // (channels // on.slices)
     else:
-        share = slices // channels
-        chunk = deal * share + slice_of(line, slices) % share
+        share = on.slices // channels
+        chunk = deal * share + slice_of(line, on) % share
     return ((chunk << CHUNK_SHIFT) + (line & ((1 << CHUNK_SHIFT) - 1))) // row_lines
 
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpusim.model.address_hash import bank_of, row_of
+from gpusim.model.address_hash import Layout, bank_of, row_of
 from gpusim.model.compiled import compiled, inner
 from gpusim.model.messages import NEVER, READ, WRITE
 from gpusim.model.prefetch import prefetch
@@ -67,7 +67,7 @@ class DramRates(NamedTuple):
     row_lines: int
     line_bytes: int
     sector_bytes: int
-    slices: int  # of the address hash
+    layout: Layout  # where lines live
     burst: int  # a sector on the bus
     row_change: int  # precharge and activate
     row_cycle: int  # one activation of a bank to its next
@@ -103,7 +103,7 @@ def make_channels(channels: int, banks: int) -> tuple[np.ndarray, np.ndarray]:
 def _enqueue(p: DramRates, d: DramState, request: np.void) -> None:
     line = np.int64(request["line"]) // p.line_bytes
     channel = np.int64(request["channel"])
-    row = row_of(line, p.slices, p.channels, p.row_lines)
+    row = row_of(line, p.layout, p.channels, p.row_lines)
     count = popcount(np.int64(request["sectors"]))
     node = d.scalars[FREE_NODE]
     if node < 0:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusim.model.address_hash import set_of, slice_of
+from gpusim.model.address_hash import local_slice_of, set_of
 from gpusim.model.compiled import compiled, inner
 from gpusim.model.crossbar import partition_of_sm
 from gpusim.model.event_heap import pop, time_of
@@ -394,9 +394,9 @@ def _hint_set(s: L2State, first: int, ways: int) -> None:
 def _hint_request(p: L2Rates, s: L2State, request: np.void) -> None:
     """Ask for the set that a request will look up first."""
     line = np.int64(request["line"]) // p.line_bytes
-    local = slice_of(line, p.slices) // p.partitions
+    local = local_slice_of(line, p.layout)
     near = partition_of_sm(np.int64(request["sm"]), p.partitions)
-    set_index = set_of(line, p.slices, p.sets)
+    set_index = set_of(line, p.layout, p.sets)
     _hint_set(s, first_slot(p, near * p.slices_per_partition + local, set_index), p.ways)
 
 

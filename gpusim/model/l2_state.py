@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpusim.model.address_hash import set_of, slice_of
+from gpusim.model.address_hash import Layout, local_slice_of, partition_of, set_of
 from gpusim.model.compiled import inner
 from gpusim.model.event_heap import make_key, push
 from gpusim.model.l2_tags import Tags, drop_sectors
@@ -83,8 +83,8 @@ READ_COST, WRITE_COST, LANE_COST = range(3)
 class L2Rates(NamedTuple):
     """Frozen scalars of the L2: counts, and times in ticks."""
 
+    layout: Layout  # where lines live
     partitions: int
-    slices: int  # of all partitions
     slices_per_partition: int
     sets: int  # of a slice
     ways: int
@@ -129,12 +129,11 @@ def first_slot(p: L2Rates, slice_index: int, set_index: int) -> int:
 @inner
 def place(p: L2Rates, s: L2State, node: int, line: int, near: int) -> None:
     """Note in the node where its line lives, seen from partition ``near``."""
-    home = slice_of(line, p.slices)
-    local = home // p.partitions
+    local = local_slice_of(line, p.layout)
     s.nodes[node, LINE] = line
-    s.nodes[node, SET] = set_of(line, p.slices, p.sets)
+    s.nodes[node, SET] = set_of(line, p.layout, p.sets)
     s.nodes[node, NEAR] = near * p.slices_per_partition + local
-    s.nodes[node, HOME] = (home - local * p.partitions) * p.slices_per_partition + local
+    s.nodes[node, HOME] = partition_of(line, p.layout) * p.slices_per_partition + local
 
 
 @inner

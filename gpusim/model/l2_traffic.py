@@ -117,7 +117,7 @@ def ask_dram(
     s.dram[at]["line"] = line * p.line_bytes
     s.dram[at]["sequence"] = s.scalars[BIRTHS]
     s.dram[at]["handle"] = handle
-    s.dram[at]["channel"] = channel_of(line, p.slices, p.channels)
+    s.dram[at]["channel"] = channel_of(line, p.layout, p.channels)
     s.dram[at]["kind"] = WRITE if handle <= ROOM_OF_SLICE_0 else READ
     s.dram[at]["sectors"] = sectors
     s.scalars[DRAM_REQUESTS] = at + 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusim.model.address_hash import set_of, slice_of
+from gpusim.model.address_hash import local_slice_of, partition_of, set_of
 from gpusim.model.compiled import compiled, inner
 from gpusim.model.crossbar import partition_of_sm
 from gpusim.model.l2_state import TRANSLATIONS, USES, L2Rates, L2State, first_slot, spoil_copies
@@ -67,11 +67,10 @@ def warm_lines(
         if p.tlb_miss:
             s.scalars[TRANSLATIONS] += 1
             translate(s.pages, np.int64(sms[i]), np.int64(addresses[i]), p.page_shift, s.scalars[TRANSLATIONS])
-        home = slice_of(line, p.slices)
-        local = home // p.partitions
-        home = (home - local * p.partitions) * p.slices_per_partition + local
+        local = local_slice_of(line, p.layout)
+        home = partition_of(line, p.layout) * p.slices_per_partition + local
         near = partition_of_sm(np.int64(sms[i]), p.partitions) * p.slices_per_partition + local
-        set_index = set_of(line, p.slices, p.sets)
+        set_index = set_of(line, p.layout, p.sets)
         if not is_write[i]:
             slot = _warm_slot(p, s, near, set_index, line, evicted, evictions)
             if slot == NO_SLOT:

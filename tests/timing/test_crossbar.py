@@ -10,29 +10,61 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusim.gpus import list_gpus, load_gpu
-from gpusim.model.address_hash import bank_of, channel_of, fold, row_of, set_of, slice_of
+from gpusim.model.address_hash import (
+    Layout,
+    bank_of,
+    channel_of,
+    fold,
+    layout_of,
+    local_slice_of,
+    partition_of,
+    row_of,
+    set_of,
+    slice_of,
+)
 from gpusim.model.crossbar import partition_of_sm, request_latency_ticks, response_latency_ticks
 
+A100 = layout_of(load_gpu("a100_80gb").l2)
 
-@pytest.mark.parametrize(("slices", "sets"), [(80, 256), (96, 320), (4, 3)])
-def test_a_contiguous_buffer_fills_every_set_of_every_slice_alike(slices, sets):
-    count = Counter((slice_of(i, slices), set_of(i, slices, sets)) for i in range(slices * sets * 2))
-    assert len(count) == slices * sets
+
+@pytest.mark.parametrize(
+    ("layout", "sets"),
+    [(Layout(80, 2, 5), 256), (Layout(96, 2, 5), 320), (Layout(4, 1, 5), 3), (Layout(96, 2, 1), 10)],
+)
+def test_a_contiguous_buffer_fills_every_set_of_every_slice_alike(layout, sets):
+    lines = layout.slices * sets * 2
+    count = Counter((slice_of(i, layout), set_of(i, layout, sets)) for i in range(lines))
+    assert len(count) == layout.slices * sets
     assert set(count.values()) == {2}
+    # A partition that keeps copies of the other's lines fills as evenly.
+    copies = Counter((local_slice_of(i, layout), set_of(i, layout, sets)) for i in range(lines))
+    assert set(copies.values()) == {2 * layout.partitions}
 
 
 @pytest.mark.parametrize("stride", [2**k for k in range(0, 16)] + [80, 96, 80 * 256, 3000])
 def test_no_stride_stays_on_few_slices(stride):
-    count = Counter(slice_of(i * stride, 80) for i in range(8000))
+    count = Counter(slice_of(i * stride, A100) for i in range(8000))
     assert len(count) >= 76
     assert max(count.values()) <= 3 * 100
 
 
+@pytest.mark.parametrize("piece_shift", [1, 5, 14])
+def test_neighbours_share_their_partition_as_far_as_the_piece_reaches(piece_shift):
+    layout, lines = Layout(80, 2, piece_shift), 1 << piece_shift
+    pieces = [{partition_of(i, layout) for i in range(n * lines, (n + 1) * lines)} for n in range(64)]
+    assert all(len(piece) == 1 for piece in pieces)
+    # Each pair of pieces has one in each partition.
+    assert all(pieces[n] != pieces[n + 1] for n in range(0, 64, 2))
+    assert {pieces[n] == pieces[n + 1] for n in range(1, 63, 2)} == {True, False}
+
+
 @pytest.mark.parametrize(("slices", "channels"), [(80, 80), (96, 192), (80, 40)])
 def test_a_slice_and_its_channels_go_together(slices, channels):
+    layout = Layout(slices, 2, 5)
     owner = {}
-    for line in range(20_000):
-        channel, home = channel_of(line, slices, channels), slice_of(line, slices)
+    for line in range(40_000):
+        channel, home = channel_of(line, layout, channels), slice_of(line, layout)
+        assert home % 2 == partition_of(line, layout)
         assert 0 <= channel < channels
         if channels >= slices:
             assert owner.setdefault(channel, home) == home
@@ -43,9 +75,9 @@ def test_a_slice_and_its_channels_go_together(slices, channels):
 
 @pytest.mark.parametrize(("slices", "channels"), [(80, 80), (96, 192), (80, 40)])
 def test_a_row_holds_row_lines_lines_of_one_channel(slices, channels):
-    lines = max(slices, channels) * 8 * 16
+    lines, layout = max(slices, channels) * 8 * 16, Layout(slices, 2, 5)
     count = Counter(
-        (channel_of(i, slices, channels), row_of(i, slices, channels, 8)) for i in range(lines)
+        (channel_of(i, layout, channels), row_of(i, layout, channels, 8)) for i in range(lines)
     )
     assert set(count.values()) == {8}
 

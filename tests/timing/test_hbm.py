@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from oracles_memory import channel_schedule
 from small_memory import NS, fresh, small_gpu
 
-from gpusim.model.address_hash import bank_of, channel_of, row_of
+from gpusim.model.address_hash import Layout, bank_of, channel_of, row_of
 from gpusim.model.hbm import PATIENCE, WINDOW
 from gpusim.model.messages import DRAM_REQUEST, NEVER, READ, WRITE
 
 SLICES, CHANNELS, BANKS, ROW_LINES = 4, 4, 2, 2
+LAYOUT = Layout(SLICES, partitions=2, piece_shift=1)
 BURST, ROW_CHANGE, ROW_CYCLE, TURNAROUND = 2 * NS, 15 * NS, 50 * NS, 8 * NS
 
 
@@ -21,9 +22,9 @@ def line_at(bank, row, channel=0):
     """A line of channel 0 in this bank and the ``row``-th row of that bank."""
     seen = []
     for line in range(20_000):
-        if channel_of(line, SLICES, CHANNELS) != channel:
+        if channel_of(line, LAYOUT, CHANNELS) != channel:
             continue
-        where = row_of(line, SLICES, CHANNELS, ROW_LINES)
+        where = row_of(line, LAYOUT, CHANNELS, ROW_LINES)
         if bank_of(where, BANKS) == bank and where not in seen:
             seen.append(where)
             if len(seen) > row:

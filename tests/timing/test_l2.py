@@ -10,17 +10,18 @@ from oracles_memory import LruSet
 from small_memory import NS, answer_ns, fresh, request, run, small_gpu
 
 from gpusim.errors import DeadlockError
-from gpusim.model.address_hash import set_of, slice_of
+from gpusim.model.address_hash import Layout, set_of, slice_of
 from gpusim.model.messages import ATOMIC, READ, REDUCTION, WRITE
 
 SLICES, SETS, WAYS = 4, 4, 2
+LAYOUT = Layout(SLICES, partitions=2, piece_shift=1)
 # Near hit of one sector: port 1 + hit 10 + response 30.
 HIT = 41.0
 DRAM = 100.0
 
 
 def home(line):
-    return slice_of(line, SLICES) % 2
+    return slice_of(line, LAYOUT) % 2
 
 
 def lines_of(partition, count, same_set_as=None):
@@ -30,8 +31,8 @@ def lines_of(partition, count, same_set_as=None):
         if home(line) != partition:
             continue
         if same_set_as is not None and (
-            slice_of(line, SLICES) != slice_of(same_set_as, SLICES)
-            or set_of(line, SLICES, SETS) != set_of(same_set_as, SLICES, SETS)
+            slice_of(line, LAYOUT) != slice_of(same_set_as, LAYOUT)
+            or set_of(line, LAYOUT, SETS) != set_of(same_set_as, LAYOUT, SETS)
         ):
             continue
         found.append(line)
@@ -124,7 +125,7 @@ def test_a_port_serves_one_request_after_the_other():
 
 def test_two_slices_serve_at_once():
     parts = fresh()
-    other = next(i for i in lines_of(0, 20) if slice_of(i, SLICES) != slice_of(NEAR, SLICES))
+    other = next(i for i in lines_of(0, 20) if slice_of(i, LAYOUT) != slice_of(NEAR, LAYOUT))
     answer_ns(parts, request(0, NEAR), request(0, other, tag=1))
     a, b = answer_ns(parts, request(5000, NEAR), request(5000, other, tag=1))
     assert a == b
@@ -313,7 +314,7 @@ def test_hits_are_those_of_an_lru_cache(accesses):
     missed = 0
     rows = []
     for tag, (line, sectors) in enumerate(accesses):
-        key = (slice_of(line, SLICES), set_of(line, SLICES, SETS))
+        key = (slice_of(line, LAYOUT), set_of(line, LAYOUT, SETS))
         wanted = {i for i in range(4) if sectors >> i & 1}
         missed += len(sets.setdefault(key, LruSet(WAYS)).access(line, wanted)[0])
         rows.append(request(1000 * tag, line, sectors=sectors, tag=tag))
