@@ -1,8 +1,9 @@
 """L1 and L2 read bandwidth of one block an SM: every block sums products over the same footprint.
 
-The published curve's kernel (RRZE-HPC/gpu-benches, gpu-cache): a block of 512 threads walks two halves
-of ``footprint_kib`` of floats together, lap after lap, and all blocks walk the same data. So the
-footprint leaves L1 at its size, and beyond that all SMs ask L2 for the same lines at about the same time.
+The published curve's kernel (RRZE-HPC/gpu-benches, gpu-cache): a block of 512 threads (fewer, where its
+halves are not whole rounds of so many) walks two halves of ``footprint_kib`` of floats together, lap after
+lap, and all blocks walk the same data. After each lap the sum is multiplied by a number. So the footprint leaves
+L1 at its size, and beyond that all SMs ask L2 for the same lines at about the same time.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from .case import Case, Kernel, Launch, require_block, require_positive
 #: Products that are unrolled within a lap, and in laps so short that several are unrolled together. The
 #: original unrolls up to 63 and 32; from 32 on Numba's compiler keeps the loop, with a larger body.
 LAP_ROUNDS, SHORT_LAPS_ROUNDS = 16, 32
+#: Blocks of the launch that reads everything once.
+FIRST_BLOCKS = 2
 
 
 @functools.cache
@@ -30,8 +33,8 @@ def _kernel(rounds: int, block_threads: int):
     bound = {"launch_bounds": block_threads} if block_threads > 256 else {}
 
     @cuda.jit(**bound)
-    def sum_products(values, half, laps, zero, sums):
-        first = np.uint64(cuda.threadIdx.x % half)
+    def sum_products(values, half, laps, zero, one, apart, sums):
+        first = np.uint64(cuda.blockIdx.x * apart + cuda.threadIdx.x % half)
         other = np.uint64(half)
         step = np.uint64(zero)  # unknown to be zero: each lap loads again
         total = np.float32(0)
@@ -47,11 +50,13 @@ def _kernel(rounds: int, block_threads: int):
                 for k in range(rest):
                     at = j + np.uint64(k * block_threads)
                     total += values[at] * values[at + other]
+                total *= one
                 i += step
         for _ in range(laps % laps_unrolled):
             for k in range(rounds):
                 at = i + np.uint64(k * block_threads)
                 total += values[at] * values[at + other]
+            total *= one
             i += step
         sums[cuda.grid(1)] = total
 
@@ -59,11 +64,19 @@ def _kernel(rounds: int, block_threads: int):
 
 
 def make(
-    *, footprint_kib: float, window_kib: float, laps: int, blocks: int, block_threads: int, seed: int = 0
+    *,
+    footprint_kib: float,
+    window_kib: float,
+    laps: int,
+    blocks: int,
+    block_threads: int,
+    rounds_apart: int,
+    seed: int = 0,
 ) -> Case:
-    """``window_kib`` of the footprint is read in each lap (0: all of it), from its beginning; a first,
-    untimed launch of one block reads all of it once. Both must be whole rounds of the block, 8 bytes a
-    thread, except that a footprint smaller than a round is read by several warps at once."""
+    """``window_kib`` of the footprint is read in each lap (0: all of it), from its beginning by block 0, by
+    each other one from ``rounds_apart`` rounds after where the block before it begins. A first, untimed launch of two blocks, which are at home in different halves of L2, reads all of it once. Both
+    must be whole rounds of the block, 8 bytes a thread, except that a footprint smaller than a round is read by
+    several warps at once."""
     require_block(block_threads, multiple=32)
     require_positive(laps=laps, blocks=blocks)
     window_kib = window_kib or footprint_kib
@@ -78,28 +91,34 @@ def make(
         if rest and half >= block_threads:
             raise ValueError(f"{name} ({kib}) must be whole rounds of {8 * block_threads} bytes")
         rounds[name] = max(1, rounds[name])
+    apart = rounds_apart * block_threads
+    if rounds_apart < 0 or (blocks - 1) * rounds_apart + rounds["window_kib"] > max(rounds["footprint_kib"], 1):
+        raise ValueError(
+            f"{blocks} blocks that begin {rounds_apart} rounds apart leave the footprint of "
+            f"{rounds['footprint_kib']} rounds"
+        )
     # Zeros and ones: sums stay exact in any order.
     values = np.random.default_rng(seed).integers(0, 2, 2 * half).astype(np.float32)
     products = np.resize(values[:half] * values[half:], (max(half, block_threads),))
-    arrays = {"footprint_kib": np.zeros(block_threads, np.float32)}
-    arrays["window_kib"] = np.zeros(blocks * block_threads, np.float32)
+    plan = {"footprint_kib": (FIRST_BLOCKS, 1, 0), "window_kib": (blocks, laps, apart)}
+    arrays = {name: np.zeros(grid * block_threads, np.float32) for name, (grid, _, _) in plan.items()}
 
-    def launch(name: str, blocks: int, laps: int, timed: bool) -> Launch:
-        args = (values, np.int32(half), np.int32(laps), np.int32(0), arrays[name])
+    def launch(name: str, timed: bool) -> Launch:
+        blocks, laps, apart = plan[name]
+        args = (values, np.int32(half), np.int32(laps), np.int32(0), np.float32(1), np.int32(apart), arrays[name])
         kernel = _kernel(rounds[name], block_threads)
         return Launch(kernel, (blocks,), (block_threads,), args, timed=timed)
 
     def check() -> None:
-        for name, times, copies in (("footprint_kib", 1, 1), ("window_kib", laps, blocks)):
-            read = products[: rounds[name] * block_threads].reshape(rounds[name], block_threads)
-            np.testing.assert_array_equal(arrays[name], np.tile(times * read.sum(axis=0), copies))
+        for name, (blocks, laps, apart) in plan.items():
+            for block in range(blocks):
+                read = products[block * apart :][: rounds[name] * block_threads].reshape(-1, block_threads)
+                sums = arrays[name][block * block_threads :][:block_threads]
+                np.testing.assert_array_equal(sums, laps * read.sum(axis=0))
 
     loads = 2.0 * rounds["window_kib"] * laps * blocks * block_threads
     return Case(
-        launches=(
-            launch("footprint_kib", 1, 1, False),
-            launch("window_kib", blocks, laps, True),
-        ),
+        launches=(launch("footprint_kib", False), launch("window_kib", True)),
         check=check,
         work={"bytes_read": 4 * loads, "loads": loads, "flops": loads},
     )
@@ -115,9 +134,10 @@ KERNELS = {
             "laps": (1, 2, 8),
             "blocks": (1, 108, 132),
             "block_threads": (256, 512, 1024),
+            "rounds_apart": (0, 1),
         },
-        default={"footprint_kib": 64, "window_kib": 0, "laps": 4, "blocks": 132, "block_threads": 512},
-        small={"footprint_kib": 8, "window_kib": 4, "laps": 3, "blocks": 2, "block_threads": 128},
+        default={"footprint_kib": 64, "window_kib": 0, "laps": 4, "blocks": 132, "block_threads": 512, "rounds_apart": 0},
+        small={"footprint_kib": 8, "window_kib": 4, "laps": 3, "blocks": 2, "block_threads": 128, "rounds_apart": 1},
         make=make,
     )
 }

@@ -9,6 +9,7 @@ never found again: one simulation serves all of them.
 from __future__ import annotations
 
 from dataclasses import replace
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,11 @@ L2_WAVES, L2_FIRST_WAVES, L2_BLOCK_SHARE = 5, 2, 4
 L2_COLD_FOOTPRINT = 2.5
 #: Laps of one block an SM. Where L1 holds a part of the footprint warps drift apart for many laps. A large
 #: footprint is not read whole, since every part of a lap is like every other there.
-READ_LAPS, READ_LAPS_AT_EDGE, READ_WINDOWS_KIB = (2, 6), (4, 12), (512, 1024)
+READ_LAPS, READ_LAPS_AT_EDGE, READ_WINDOWS_KIB = (2, 6), (4, 12), (256, 512)
+#: Footprints above this are read in stretches, at which neighbouring SMs are so many rounds of a block apart.
+READ_LEAST_WINDOWED_KIB, READ_ROUNDS_APART = 1024, 1
+#: Threads of a block; footprints whose halves are not whole rounds of so many are read by fewer.
+READ_THREADS = 512
 #: The edge: footprints between these shares of the L1 array.
 READ_EDGE = (0.7, 2.0)
 #: Footprints below this take as many laps more as fit in it: short laps are unrolled together.
@@ -38,14 +43,17 @@ READ_LEAST_KIB = 256
 def l2_read(bench: Bench, point: Measurement) -> float:
     """GB/s that SMs read from a footprint that other blocks have read before."""
     gpu = bench.gpu
-    footprint = point.axis("footprint_kib")
     per_block = point.axis("bytes_per_block_kib") // L2_BLOCK_SHARE
     resident = gpu.sm_count * (gpu.sm.max_warps // 32)
     blocks = L2_WAVES * resident
-    reused = footprint * 1024 <= L2_COLD_FOOTPRINT * gpu.l2.total_bytes
-    if not reused:
+    stretches = point.axis("footprint_kib") // per_block
+    reused = stretches * per_block * 1024 <= L2_COLD_FOOTPRINT * gpu.l2.total_bytes
+    if reused:
+        stretches = _out_of_step(stretches, gpu.sm_count)
+    else:
         # No block meets another's data: the same for every footprint that all blocks fill but once.
-        footprint = min(footprint, blocks * per_block)
+        stretches = min(stretches, blocks)
+    footprint = stretches * per_block
     key = ("l2_read", gpu.clock_hz, footprint)  # a bench changes nothing else of its GPU
     if key not in bench.kept:
         case = make_case(
@@ -53,7 +61,7 @@ def l2_read(bench: Bench, point: Measurement) -> float:
         )
         memory = DeviceMemory()
         # Launches over the same arrays; the first reads every stretch once, as the blocks before did.
-        grids = [footprint // per_block] * reused + [blocks]
+        grids = [stretches] * reused + [blocks]
         *warm, timed = (
             capture_case(replace(case, launches=(replace(case.launches[-1], grid=(grid,)),)), gpu, memory)[0].trace
             for grid in grids
@@ -62,6 +70,20 @@ def l2_read(bench: Bench, point: Measurement) -> float:
         cycles = _cycles_between(bench.run([timed], warm), resident, L2_FIRST_WAVES, L2_FIRST_WAVES + waves)
         bench.kept[key] = case.work["bytes_read"] * waves / L2_WAVES / gpu.ns(cycles)
     return bench.kept[key]
+
+
+def _out_of_step(stretches: int, sm_count: int) -> int:
+    """The count of stretches nearest to ``stretches`` that shares no factor with the SMs.
+
+    The published launch has 200,000 blocks, whose order over the SMs has long been shuffled when the median
+    is reached. Here the first waves are dealt out in turn, and with a common factor each SM would meet the
+    same few stretches again, and find them in its L1.
+    """
+    for away in range(stretches):
+        for count in (stretches - away, stretches + away):
+            if gcd(count, sm_count) == 1:
+                return count
+    return stretches
 
 
 def _cycles_between(result: Result, resident: int, first: int, last: int) -> float:
@@ -75,7 +97,7 @@ def _cycles_between(result: Result, resident: int, first: int, last: int) -> flo
 def l1_read(bench: Bench, point: Measurement) -> float:
     """GB/s that SMs read together, one block an SM, all from the same footprint, lap after lap."""
     footprint = point.axis("footprint_kib")
-    if footprint > max(READ_WINDOWS_KIB):
+    if footprint > READ_LEAST_WINDOWED_KIB:
         return _read_window(bench, footprint)
     return _read_laps(bench, footprint)
 
@@ -86,13 +108,28 @@ def _read_laps(bench: Bench, footprint_kib: float) -> float:
     low, high = (share * gpu.l1.total_bytes / 1024 for share in READ_EDGE)
     laps = READ_LAPS_AT_EDGE if low < footprint_kib < high else READ_LAPS
     more = max(1, int(READ_LEAST_KIB / footprint_kib))
-    shapes = [{"footprint_kib": footprint_kib, "laps": count * more} for count in laps]
+    threads = _whole_rounds(footprint_kib)
+    shapes = [
+        {"footprint_kib": footprint_kib, "laps": count * more, "block_threads": threads} for count in laps
+    ]
     return parts * _read_rate(replace(bench, gpu=gpu), shapes, earlier=-1)
 
 
+def _whole_rounds(footprint_kib: float) -> int:
+    """The largest block that reads both halves of the footprint in whole rounds of 4 bytes a thread."""
+    half, threads = int(footprint_kib * 128), READ_THREADS
+    while threads > 32 and half % threads:
+        threads //= 2
+    return threads
+
+
 def _read_window(bench: Bench, footprint_kib: float) -> float:
-    """A stretch of a lap, in L2 slices that have seen all of it."""
-    windows = [{"footprint_kib": footprint_kib, "window_kib": kib, "laps": 1} for kib in READ_WINDOWS_KIB]
+    """A stretch of a lap, in L2 slices that have seen all of it; another stretch for each SM, since those of
+    silicon have drifted apart in the course of some thousand laps."""
+    windows = [
+        {"footprint_kib": footprint_kib, "window_kib": kib, "laps": 1, "rounds_apart": READ_ROUNDS_APART}
+        for kib in READ_WINDOWS_KIB
+    ]
     return _read_rate(bench, windows, earlier=0)
 
 

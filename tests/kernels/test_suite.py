@@ -32,7 +32,7 @@ ODD_SHAPES = {
         "block_threads": 1024,
         "iterations": 6,
     },
-    "l1_read": {"footprint_kib": 0.5, "window_kib": 0, "laps": 2, "blocks": 3, "block_threads": 512},
+    "l1_read": {"footprint_kib": 0.5, "window_kib": 0, "laps": 2, "blocks": 3, "block_threads": 512, "rounds_apart": 0},
     "l2_read": {"footprint_kib": 96, "bytes_per_block_kib": 48, "blocks": 5, "block_threads": 1024},
     "saxpy": {"n": 1, "block_threads": 32},
     "reduce_sum": {"n": 333, "block_threads": 1, "blocks": 3},
