@@ -15,7 +15,7 @@ import numpy as np
 from numba import types
 
 LANES = 32
-_SINGLE, _DOUBLE, _WORD = types.float32, types.float64, types.uint32
+_SINGLE, _DOUBLE, _WORD, _LONG = types.float32, types.float64, types.uint32, types.uint64
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class Op:
         """Start values of as many chains: any words, or numbers from 0.5 to 9.5 (halves: 0 to 1)."""
         if self.halves:
             return rng.random((*shape[:-1], 2 * shape[-1]), np.float32).astype(np.float16).view(np.uint32)
-        if self.kind is _WORD:
-            return rng.integers(1, 2**32, shape, dtype=np.uint32)
+        if self.kind is _WORD or self.kind is _LONG:
+            return rng.integers(1, np.iinfo(self.dtype).max, shape, self.dtype, endpoint=True)
         return (0.5 + 9 * rng.random(shape)).astype(self.dtype)
 
     def advance(self, x: np.ndarray, steps: int) -> np.ndarray:
@@ -125,6 +125,14 @@ OPS = {
     ),
     "iadd": Op("add.s32 $0, $1, $2;", ("IADD3", "IMAD.IADD"), _WORD, _words(lambda x, older, a, b: x + older), 77, 0),
     "imad": Op("mad.lo.s32 $0, $1, $3, $4;", ("IMAD",), _WORD, _words(lambda x, older, a, b: x * a + b), 1664525, 11),
+    "imad64": Op(
+        "mad.lo.u64 $0, $1, $3, $4;",
+        ("IMAD.WIDE.U32",),
+        _LONG,
+        lambda x, older, a, b: x * a + b,
+        6364136223846793005,
+        1442695040888963407,
+    ),
     "lop3": Op(
         "lop3.b32 $0, $1, $2, $3, 0x78;",  # x ^ (older & a)
         ("LOP3.LUT",),
@@ -146,6 +154,9 @@ OPS = {
         halves=True,
     ),
     "dadd": Op("add.rn.f64 $0, $1, $3;", ("DADD",), _DOUBLE, lambda x, older, a, b: x + a, 0.25, 0, 1e-13),
+    "dmul": Op(
+        "mul.rn.f64 $0, $1, $3;", ("DMUL",), _DOUBLE, lambda x, older, a, b: x * a, 1 - 2**-40, 0, 1e-12
+    ),
     "dfma": Op("fma.rn.f64 $0, $1, $3, $4;", ("DFMA",), _DOUBLE, lambda x, older, a, b: x * a + b, 0.75, 0.5, 1e-14),
     "mufu_rsq": Op(
         "rsqrt.approx.ftz.f32 $0, $1;", ("MUFU.RSQ",), _SINGLE, _singles(lambda x, a, b: x**-0.5), 0, 0, 1e-5

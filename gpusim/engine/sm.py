@@ -40,12 +40,13 @@ from gpusim.model.line_cache import READY as READY_FROM
 from gpusim.model.line_cache import line_cache
 from gpusim.model.messages import NEVER, REQUEST, TICKS_PER_CYCLE
 from gpusim.model.miss_table import FLIGHT_COLUMNS, MISS_COLUMNS, REQUEST_COLUMNS, WAITER_COLUMNS
-from gpusim.model.program import LINE, PORTS, program_table
+from gpusim.model.program import LINE, PORTS, counts_down, program_table
 from gpusim.model.register_file import OPERAND_COLUMNS, REGISTER_COLUMNS, operand_table
 from gpusim.model.residency import BLOCK_COLUMNS, WARP_COLUMNS
 from gpusim.model.scheduler import READY, SLOT_COLUMNS
-from gpusim.model.scoreboard import WIDTH
+from gpusim.model.scoreboard import DEEP_WIDTH, WIDTH
 from gpusim.model.sm_columns import (
+    ADDRESS_FREE,
     ARRIVALS,
     CODE_PORT_FREE,
     HAND_COLUMNS,
@@ -60,6 +61,7 @@ from gpusim.model.sm_columns import (
     SM_COLUMNS,
     START_NEXT,
     SUB_COLUMNS,
+    TENSOR_FREE_TICK,
     WRITES_OUT,
 )
 from gpusim.model.stall_reasons import STALL_NAMES
@@ -250,14 +252,16 @@ class SmGroup:
         timing[at.CODE_LINES] = table[:, LINE].max() + 1
         self._next_line = max(self._next_line, int(timing[at.CODE_LINES]))
         _renew(self.state.front)
+        width = DEEP_WIDTH if counts_down(table) else WIDTH
         self.state = self.state._replace(
             program=table,
+            board=np.zeros((len(self.state.board), width), np.int64),
             stalls=np.zeros((len(table), len(STALL_NAMES)), np.int64),
             work=np.zeros((len(table), count.WORK_COLUMNS), np.int64),
             counters=np.zeros(count.COUNT, np.int64),
             front=self.state.front._replace(operands=operand_table(program, spec.register_file)),
         )
-        self.state.subs[:, (HOLD, HELD_FROM)] = 0
+        self.state.subs[:, (HOLD, HELD_FROM, ADDRESS_FREE, TENSOR_FREE_TICK)] = 0
         self.state.sms[:, CODE_PORT_FREE] = 0
         self.state.port_free[:] = 0
         self.state.report[R_LAST_CYCLE] = 0

@@ -14,9 +14,10 @@ import numpy as np
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model.messages import TICKS_PER_CYCLE
+from gpusim.model.scoreboard import COUNTERS
 from gpusim.model.stall_reasons import IMC_MISS, LONG_SCOREBOARD, SHORT_SCOREBOARD
 from gpusim.model.tensor import tensor_timing
-from gpusim.trace.record import NO_BARRIER, WARP_LANES, MemoryKind, PipeClass, Program, Space
+from gpusim.trace.record import NO_BARRIER, WARP_LANES, Flag, MemoryKind, PipeClass, Program, Space
 
 (
     PORT,  # which port of the sub-core it needs; QUEUE_PORT for the memory path
@@ -130,6 +131,12 @@ def program_table(program: Program, spec: GpuSpec, first_line: int = 0) -> np.nd
     _lines_of_constants(table, code, spec)
     _lines_of_code(table, code, spec, first_line)
     return table
+
+
+def counts_down(table: np.ndarray) -> bool:
+    """Whether an instruction of a :func:`program_table` waits for a counter to be at most some number above zero."""
+    depbar = (table[:, FLAGS] & int(Flag.DEPBAR)) != 0
+    return bool((depbar & (table[:, DEPBAR_INDEX] < COUNTERS) & (table[:, DEPBAR_LEVEL] > 0)).any())
 
 
 def _lines_of_constants(table: np.ndarray, code: np.ndarray, spec: GpuSpec) -> None:

@@ -15,7 +15,7 @@ from gpusim.model import program as op
 from gpusim.model.compiled import inner
 from gpusim.model.messages import NEVER
 from gpusim.model.scheduler import AGE, PASSED, PORT, READY
-from gpusim.model.scoreboard import clear, pending, reason_of, zero_from
+from gpusim.model.scoreboard import clear, few_from, pending, reason_of, zero_from
 from gpusim.model.stall_reasons import (
     BARRIER,
     IMC_MISS,
@@ -111,15 +111,16 @@ def earliest_issue(warps, board, program, warp):
 
 @inner
 def _depbar_end(warps, board, warp, counter, level, cycle):
-    """When counter ``counter`` is at most ``level``: copy groups complete in order, so all but the last
-    ``level`` of them must be done; ordinary falls are only waited for where ``level`` is zero or as
-    many are still unknown."""
+    """When counter ``counter`` is at most ``level``: of its falls as many may still be to come, the unknown ones last.
+    Copy groups complete in order, so all but the last ``level`` of them must be done."""
     if counter < 6:
-        if pending(board, warp, counter) > level:
+        unknown = pending(board, warp, counter)
+        if unknown > level:
             warps[warp, WAIT_REASON] = reason_of(board, warp, counter)
             return NEVER
-        if level == 0 and board[warp, counter] > cycle:
-            cycle = board[warp, counter]
+        fallen = few_from(board, warp, counter, level - unknown) if level else board[warp, counter]
+        if fallen > cycle:
+            cycle = fallen
             warps[warp, WAIT_REASON] = reason_of(board, warp, counter)
     closed = warps[warp, GROUP]
     for group in range(max(0, closed - COPY_GROUPS + 1), closed - level):

@@ -7,7 +7,9 @@ counter is a number of pending falls of unknown time and one cycle, the latest k
 from that cycle on if nothing is pending. A stall reason goes with it, for the account.
 
 ``board`` is int64[warps, WIDTH]: one column a counter for its latest known fall, then PENDING with eight
-bits a counter and REASONS with eight bits a counter.
+bits a counter and REASONS with eight bits a counter. A program that waits for a counter to be at most some number
+above zero (DEPBAR.LE) needs more than the latest fall: its board is int64[warps, DEEP_WIDTH], with the FALLS latest
+known ones of each counter behind those columns, in any order.
 """
 
 from __future__ import annotations
@@ -17,13 +19,15 @@ from gpusim.model.messages import NEVER
 
 COUNTERS = 6
 PENDING, REASONS, WIDTH = COUNTERS, COUNTERS + 1, COUNTERS + 2
+FALLS = 16
+DEEP_WIDTH = WIDTH + COUNTERS * FALLS
 _FIELD = 0xFF
 
 
 @inner
 def clear(board, warp):
     """Make all counters of a fresh warp zero."""
-    for i in range(WIDTH):
+    for i in range(board.shape[1]):
         board[warp, i] = 0
 
 
@@ -57,6 +61,47 @@ def release_at(board, warp, counter, cycle, reason):
     if cycle >= board[warp, counter]:
         board[warp, counter] = cycle
         _set_reason(board, warp, counter, reason)
+    if board.shape[1] > WIDTH:
+        _note_fall(board, warp, counter, cycle)
+
+
+@inner
+def _note_fall(board, warp, counter, cycle):
+    """Keep a fall in place of the earliest one that is kept."""
+    first = WIDTH + counter * FALLS
+    earliest = first
+    for i in range(first + 1, first + FALLS):
+        if board[warp, i] < board[warp, earliest]:
+            earliest = i
+    board[warp, earliest] = max(board[warp, earliest], cycle)
+
+
+@inner
+def few_from(board, warp, counter, level):
+    """First cycle at which at most ``level`` of the counter's known falls are still to come.
+
+    Each pass lowers the cycle to the latest fall before it: that of the last pass has ``level`` falls behind it. Of
+    more falls than are kept, the first ones are taken to be past.
+    """
+    first = WIDTH + counter * FALLS
+    cycle = NEVER
+    behind = 0
+    while behind <= level:
+        latest = 0
+        equal = 0
+        for i in range(first, first + FALLS):
+            if board[warp, i] >= cycle:
+                continue
+            if board[warp, i] > latest:
+                latest = board[warp, i]
+                equal = 1
+            elif board[warp, i] == latest:
+                equal += 1
+        cycle = latest
+        if latest == 0:
+            break
+        behind += equal
+    return cycle
 
 
 @inner

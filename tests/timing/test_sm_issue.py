@@ -5,10 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hand_traces import Asm, build, run_cycles, small_gpu
+from hypothesis import given
+from hypothesis import strategies as st
+from numba import njit
 
 from gpusim.engine.gpu import simulate
 from gpusim.errors import DeadlockError
 from gpusim.model.program import LONGEST_PLAIN_STALL, SHORT_STALL, STAND_ASIDE_CYCLES, effective_stall
+from gpusim.model.scoreboard import DEEP_WIDTH, FALLS, few_from, release_at
 from gpusim.trace.record import Flag, MemoryKind, PipeClass, Space
 
 GPU = small_gpu()
@@ -86,6 +90,34 @@ def test_depbar_waits_only_down_to_its_level():
 
     assert chase(2) == 0
     assert chase(0) >= chase(1) > 100
+
+
+@njit
+def note_and_ask(board, falls, level):
+    for fall in falls:
+        release_at(board, 0, 3, fall, 1)
+    return few_from(board, 0, 3, level)
+
+
+@given(falls=st.lists(st.integers(1, 60), max_size=2 * FALLS), level=st.integers(0, FALLS - 1))
+def test_a_counter_is_at_most_a_level_once_as_few_of_its_falls_are_to_come(falls, level):
+    board = np.zeros((1, DEEP_WIDTH), np.int64)
+    cycle = note_and_ask(board, np.array(falls, np.int64), level)
+    assert sum(fall > cycle for fall in falls) <= level
+    assert cycle == 0 or sum(fall > cycle - 1 for fall in falls) > level
+
+
+@pytest.mark.parametrize("level", [0, 1, 2, 3])
+def test_depbar_waits_for_hits_too_until_as_few_are_under_way(level):
+    """Shared loads of one, two, four and eight words of a bank, which the data stage reads one after another."""
+    asm = Asm()
+    for words in (1, 2, 4, 8):
+        lanes = 2**words - 1
+        asm.memory(MemoryKind.LOAD, Space.SHARED, 4, lambda b, w: (0, 128), lanes, write_barrier=0)
+    asm.op(PipeClass.NONE, 4, flags=int(Flag.DEPBAR), depbar_index=0, depbar_level=level)
+    result = simulate(build(asm, shared_bytes=4096), GPU)
+    read = sum((1, 2, 4, 8)[: 4 - level])
+    assert result.stalls["short_scoreboard"] + 4 == GPU.l1.shared_latency_cycles + read - 1
 
 
 def test_warps_of_a_block_leave_a_barrier_together():
