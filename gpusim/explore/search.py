@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 
 from gpusim.errors import LaunchError, UsageError
 from gpusim.explore.coverage import Coverage
+from gpusim.explore.examples import Tried
 from gpusim.explore.holes import kernel_of
 from gpusim.explore.points import all_bins
 from gpusim.explore.predict import FARTHEST, Guess, Predictor
@@ -43,16 +44,6 @@ MEMORY = 12
 Strategy = Callable[..., st.SearchStrategy[dict[str, Any]]]
 
 
-@dataclass(frozen=True)
-class Tried:
-    """One run: kernel, complete shape, what was measured, and how many bins it was the first to hit."""
-
-    kernel: str
-    shape: Mapping[str, Any]
-    outcome: Outcome
-    new_bins: int
-
-
 @dataclass
 class _Candidate:
     """A shape that could be run, and what is foretold of it."""
@@ -67,7 +58,8 @@ class Search:
     """The state of a search over ``kernels`` for divergences of ``prop``; :meth:`run` goes on from it.
 
     ``shapes(axes, small, growth=, marks=, fixed=)``: strategy of shapes (:mod:`gpusim.workloads.strategies`);
-    ``known``: recorded coverage, by which kernels are chosen for holes; ``gpu``: what shapes are foretold for;
+    ``known``: recorded coverage, by which kernels are chosen for holes; ``recall``: the outcome of a shape that another
+    search has run, None where none has; ``gpu``: what shapes are foretold for;
     ``steer=False`` draws kernel and shape from the plain strategies in one run of Hypothesis, which is what the
     benchmark (``tools/explore_bench.py``) compares with.
     """
@@ -82,6 +74,7 @@ class Search:
     machine_axes: Mapping[str, Any] = field(default_factory=dict)
     known: Coverage = field(default_factory=Coverage)
     steer: bool = True
+    recall: Callable[[str, Mapping[str, Any]], Outcome | None] = lambda kernel, shape: None
     tried: list[Tried] = field(default_factory=list)
     coverage: Coverage = field(default_factory=Coverage)
     refused: int = 0
@@ -132,7 +125,7 @@ class Search:
 
     def restore(self, tried: Tried) -> None:
         """Take up a run of an earlier search."""
-        self._seen[tried.kernel, shape_text(dict(tried.shape))] = tried.outcome
+        self._seen[tried.key] = tried.outcome
         self._take(tried)
 
     def measure(
@@ -144,7 +137,7 @@ class Search:
         if key in self._seen:
             return self._seen[key]
         try:
-            outcome = self.prop.measure(kernel, shape)
+            outcome = self.recall(kernel, shape) or self.prop.measure(kernel, shape)
         except (UsageError, LaunchError):
             self.refused += 1
             return None

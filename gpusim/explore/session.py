@@ -1,35 +1,45 @@
-"""A search as the command runs it: over processes, kept in a folder, resumed from it.
+"""A search as the command runs it: over processes, kept in a folder that others may use too, resumed from it.
 
 Mental model: each worker runs a :class:`gpusim.explore.search.Search` of its own seed and its share of the examples and
-appends every run to a file that only it writes; a line is whole or, after a kill, ignored. The parent puts the runs
-together, makes findings of them and writes coverage and findings whole. The same seed, workers and examples
-give the same runs.
+keeps its runs in the example database (:mod:`gpusim.explore.examples`), from which it also takes what others have run
+already. The parent puts the runs of its workers together, makes findings of them and writes coverage and findings
+whole. The same seed, workers and examples give the same runs, whoever simulated them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
-import json
 import multiprocessing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from gpusim.errors import FindingFileError
+from gpusim import errors as errors_module
+from gpusim.errors import ExecutionError
 from gpusim.explore.choices import make_property
-from gpusim.explore.coverage import Coverage, Hits
+from gpusim.explore.coverage import Coverage
+from gpusim.explore.examples import Examples, Tried, new_session
 from gpusim.explore.finding import Finding
-from gpusim.explore.properties import Outcome
 from gpusim.explore.report_findings import findings_of
-from gpusim.explore.search import Search, Tried
+from gpusim.explore.search import Search
 from gpusim.explore.suite_coverage import suite_coverage
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.gpus.spec import GpuSpec
+from gpusim.jit_cache import stamp_of
 from gpusim.sibling import load_sibling
 from gpusim.suite import MACHINE_AXES
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
 
 Progress = Callable[[str], None]
 
@@ -79,94 +89,110 @@ def explore(
 ) -> tuple[Search, list[Finding]]:
     """Run ``plan``, keep runs, coverage and findings in ``folder``, and return the whole search and its findings.
 
-    ``resume``: runs in the folder count and are not run again. Raises what properties raise, FindingFileError for a
-    folder that holds something else, OSError from the file system.
+    Several calls, in any processes, may share the folder: a shape that one has run is not simulated by another.
+    ``resume``: runs of the same question in the folder count as runs of this search; ``max_examples`` includes them.
+    Raises what properties raise, FindingFileError for a folder that holds something else, OSError from the file
+    system, ExecutionError where a worker has died.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    if not resume:
-        for old in folder.glob("runs-*.jsonl"):
-            old.unlink()
+    examples = Examples(folder, question(plan), new_session())
+    examples.refresh()
     whole = new_search(plan)
-    shares = [plan.max_examples // jobs + (worker < plan.max_examples % jobs) for worker in range(jobs)]
+    earlier = list(examples.runs.values()) if resume else []
+    left = max(0, plan.max_examples - len(earlier))
+    shares = [left // jobs + (worker < left % jobs) for worker in range(jobs)]
     if jobs == 1:
-        _work(plan, folder, 0, shares[0], progress)
+        _work(plan, folder, examples.session, 0, shares[0], resume, progress)
     else:
         # spawn, not fork: a fork would copy locks of threads that do not exist in the child.
         with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-            futures = [pool.submit(_work, plan, folder, worker, share) for worker, share in enumerate(shares)]
-            for worker, future in enumerate(futures):
-                future.result()
-                progress(f"worker {worker + 1} of {jobs} is done")
-    for path in sorted(folder.glob("runs-*.jsonl")):
-        for _, tried in read_runs(path):
-            whole.restore(tried)
-    findings = []
-    with (folder / "runs-findings.jsonl").open("a", encoding="utf-8") as file:
+            work = (plan, folder, examples.session)
+            futures = [pool.submit(_work, *work, worker, share, resume) for worker, share in enumerate(shares)]
+            try:
+                for worker, future in enumerate(futures):
+                    future.result()
+                    progress(f"worker {worker + 1} of {jobs} is done")
+            except BrokenProcessPool:
+                raise ExecutionError(
+                    f"a worker of the search died (killed, or out of memory); its runs are in {folder}: "
+                    "go on with --resume, perhaps with fewer --jobs"
+                ) from None
+    for tried in {each.key: each for each in (*earlier, *examples.of_session())}.values():
+        whole.restore(tried)
+    whole.recall = examples.find
+    try:
         findings = findings_of(
             whole,
             options=plan.options,
             gpu=plan.gpu,
             settings=plan.settings,
             progress=progress,
-            keep=lambda tried: _append(file, 0, tried),
+            keep=lambda tried: examples.add(0, tried),
         )
-    whole.coverage.save(folder / "coverage.json")
+    finally:
+        examples.close()
+    with _alone(folder):
+        # Of all that was run here, by whichever command: the last one to end must not undo what another has written.
+        examples.refresh()
+        Coverage().merge(*(tried.outcome.coverage for tried in examples.runs.values())).save(folder / "coverage.json")
     for finding in findings:
         finding.save(folder)
     return whole, findings
 
 
-def _work(plan: Plan, folder: Path, worker: int, share: int, progress: Progress | None = None) -> None:
+def question(plan: Plan) -> str:
+    """What the runs of ``plan`` answer, as a text that is the same for runs that may be mixed: property and options,
+    the files that they name, GPUs in full, and the sources of this gpusim."""
+    named = [load_gpu(str(plan.options["other_gpu"]))] if plan.options.get("other_gpu") else []
+    texts = [text for value in plan.options.values() for text in str(value).split("\n")]
+    contents = [stamp_of([Path(text)]) for text in texts if text and Path(text).is_file()]
+    contents += [stamp_of((Path(text) / "gpusim").rglob("*.py")) for text in texts if text and Path(text).is_dir()]
+    return repr((plan.property, sorted(plan.options.items()), plan.spec, named, contents, _sources()))
+
+
+@lru_cache(maxsize=1)
+def _sources() -> str:
+    """Of gpusim and of the kernels: what runs said before either changed counts no more."""
+    package = Path(str(errors_module.__file__)).parent
+    kernels = Path(str(load_sibling("kernels", "the kernel suite").__file__)).parent
+    return stamp_of(path for folder in (package, kernels) for path in folder.rglob("*.py"))
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Hold the folder's lock, which the system releases when a process ends, however it ends. Without locks of files
+    (Windows) nothing is held."""
+    if fcntl is None:
+        yield
+        return
+    with (folder / ".lock").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _work(
+    plan: Plan, folder: Path, session: str, worker: int, share: int, resume: bool, progress: Progress | None = None
+) -> None:
     """One worker's part: its runs go to its own file."""
+    examples = Examples(folder, question(plan), session)
     search = new_search(plan, plan.seed + 1_000_003 * worker)
-    path = folder / f"runs-{worker}.jsonl"
-    if path.exists():
-        for round_number, tried in read_runs(path):
+    search.recall = examples.find
+    if resume:
+        examples.refresh()
+        for tried in list(examples.runs.values()):
             search.restore(tried)
-            search.rounds = max(search.rounds, round_number + 1)
-        _drop_torn_line(path)
-    with path.open("a", encoding="utf-8") as file:
-        search.run(
-            max_examples=share,
-            max_seconds=plan.max_seconds,
-            progress=progress or (lambda line: None),
-            keep=lambda tried: _append(file, search.rounds, tried),
-        )
+        search.rounds = examples.rounds
+    parent = os.getppid()
 
+    def keep(tried: Tried) -> None:
+        examples.add(search.rounds, tried)
+        if progress is None and os.getppid() != parent:
+            raise ExecutionError("the search that this worker belongs to has ended")
 
-def _drop_torn_line(path: Path) -> None:
-    """Cut off what a kill left after the last whole line, so that the next line begins a line."""
-    data = path.read_bytes()
-    if data and not data.endswith(b"\n"):
-        with path.open("r+b") as file:
-            file.truncate(data.rfind(b"\n") + 1)
-
-
-def _append(file: Any, round_number: int, tried: Tried) -> None:
-    outcome = tried.outcome
-    line = {
-        "round": round_number,
-        "kernel": tried.kernel,
-        "shape": dict(tried.shape),
-        "divergence": outcome.divergence,
-        "detail": outcome.detail,
-        "launches": outcome.coverage.launches,
-        "new_bins": tried.new_bins,
-        "bins": [[*each, hits.count, *hits.examples[:1]] for each, hits in outcome.coverage.hits.items()],
-    }
-    file.write(json.dumps(line, allow_nan=False) + "\n")
-    file.flush()
-
-
-def read_runs(path: Path) -> Iterator[tuple[int, Tried]]:
-    """(round, run) of every whole line; a last line that a kill cut short is left out, any other that is no run
-    raises FindingFileError with its number."""
-    lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
-    for number, line in enumerate(lines[:-1], start=1):
-        try:
-            row = json.loads(line)
-            hits = {(str(b[0]), str(b[1])): Hits(int(b[2]), tuple(map(str, b[3:4]))) for b in row["bins"]}
-            outcome = Outcome(float(row["divergence"]), str(row["detail"]), Coverage(hits, int(row["launches"])))
-            yield int(row["round"]), Tried(str(row["kernel"]), dict(row["shape"]), outcome, int(row["new_bins"]))
-        except (ValueError, KeyError, TypeError, IndexError) as error:
-            raise FindingFileError(f"{path} line {number} is no run of a search: {error}") from None
+    search.run(
+        max_examples=len(search.tried) + share,
+        max_seconds=plan.max_seconds,
+        progress=progress or (lambda line: None),
+        keep=keep,
+    )
+    examples.close()

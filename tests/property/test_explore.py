@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
+import os
+import random
+import signal
+import struct
+import time
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from store_writers import child
 
 from gpusim.cli import run
 from gpusim.errors import FindingFileError, UsageError
 from gpusim.explore.choices import make_property, property_names, register
 from gpusim.explore.coverage import Coverage
 from gpusim.explore.measure import cover
+from gpusim.explore.examples import Examples, Tried
 from gpusim.explore.finding import Finding, Witness
-from gpusim.explore.properties import Outcome, Property
+from gpusim.explore.properties import Numpy, Outcome, Property
 from gpusim.explore.region import Run, learn
 from gpusim.explore.report_findings import findings_of
 from gpusim.explore.search import Search
-from gpusim.explore.session import Plan, explore, new_search, read_runs
+from gpusim.explore.session import Plan, explore, new_search, question
 from gpusim.explore.shrink import shrink
 from gpusim.gpus.load import load_gpu
 from gpusim.silicon.row import Estimate, SiliconRow
@@ -169,16 +177,85 @@ def test_a_file_that_is_no_finding_is_refused(tmp_path, change, named):
 def test_runs_survive_a_kill_in_the_middle_of_a_line(tmp_path):
     plan = Plan(("saxpy",), "numpy", max_examples=3)
     explore(plan, tmp_path)
-    path = tmp_path / "runs-0.jsonl"
-    whole = [t.shape for _, t in read_runs(path)]
+    (path,) = tmp_path.glob("runs-*.jsonl")
+    examples = Examples(tmp_path, question(plan), "another")
+    examples.refresh()
+    whole = list(examples.runs)
     assert len(whole) == 3
     path.write_bytes(path.read_bytes()[:-20])
-    assert [t.shape for _, t in read_runs(path)] == whole[:2]
+    examples = Examples(tmp_path, question(plan), "another")
+    examples.refresh()
+    assert list(examples.runs) == whole[:2]
     search, _ = explore(dataclasses.replace(plan, max_examples=4), tmp_path, resume=True)
-    assert len(search.tried) >= 4
-    path.write_text("{}\n")
-    with pytest.raises(FindingFileError, match="line 1"):
-        list(read_runs(path))
+    assert [t.key for t in search.tried][:2] == whole[:2] and len(search.tried) == 4
+    path.write_bytes(path.read_bytes().replace(b'"round"', b'"square"', 1))
+    with pytest.raises(FindingFileError, match="line 2 is no run"):
+        explore(plan, tmp_path)
+
+
+def _run(number: int) -> Tried:
+    return Tried("saxpy", {"n": number}, Outcome(0.25, "x" * (number % 500), Coverage.of([("waves", "one")], "saxpy")), 1)
+
+
+def test_what_one_process_has_run_no_other_loses_whoever_is_killed(tmp_path):
+    heard, told = os.pipe()
+
+    def add_until_killed(writer: int) -> None:
+        examples = Examples(tmp_path, "q", f"session{writer % 2}")
+        for number in itertools.count():
+            examples.add(0, _run(1000 * writer + number))
+            os.write(told, struct.pack("<q", 1000 * writer + number))
+            if number == 999:
+                return
+
+    chance, alive, promised = random.Random(7), [], set()
+    for writer in range(12):
+        alive.append(child(lambda writer=writer: add_until_killed(writer)))
+        if len(alive) < 4:
+            continue
+        for _ in range(3):  # so many are acknowledged before a kill, however slow the machine
+            promised.add(struct.unpack("<q", os.read(heard, 8))[0])
+        time.sleep(chance.random() * 0.01)
+        killed = alive.pop(chance.randrange(len(alive)))
+        os.kill(killed, signal.SIGKILL)
+        reader = Examples(tmp_path, "q", "reader")
+        reader.refresh()  # while the others write
+        assert {number for _, number in _keys(reader)} >= promised
+        os.waitpid(killed, 0)
+    for number in alive:
+        os.kill(number, signal.SIGKILL)
+        os.waitpid(number, 0)
+    os.close(told)
+    while acknowledged := os.read(heard, 8):
+        promised.add(struct.unpack("<q", acknowledged)[0])
+    reader = Examples(tmp_path, "q", "reader")
+    reader.refresh()
+    assert {number for _, number in _keys(reader)} >= promised and len(promised) >= 27
+    assert all(reader.find("saxpy", {"n": number}).detail == "x" * (number % 500) for number in promised)
+
+
+def _keys(examples: Examples) -> list[tuple[str, int]]:
+    return [(kernel, int(text.removeprefix("n="))) for kernel, text in examples.runs]
+
+
+def test_runs_of_another_question_are_left_alone(tmp_path):
+    for question_, number in (("one", 1), ("other", 2)):
+        examples = Examples(tmp_path, question_, "session")
+        examples.add(4, _run(number))
+    examples = Examples(tmp_path, "other", "session")
+    assert examples.find("saxpy", {"n": 1}) is None and examples.find("saxpy", {"n": 2}) is not None
+    assert examples.rounds == 5 and [tried.shape["n"] for tried in examples.of_session()] == [2]
+
+
+def test_a_second_search_in_a_folder_simulates_nothing_again_and_says_the_same(tmp_path, monkeypatch):
+    plan = Plan(("saxpy",), "numpy", max_examples=5)
+    first, _ = explore(plan, tmp_path)
+    measured = []
+    monkeypatch.setattr(Numpy, "measure", lambda self, kernel, shape: measured.append(shape) or Outcome(0.0, "new"))
+    second, _ = explore(plan, tmp_path)
+    assert [t.key for t in second.tried] == [t.key for t in first.tried] and not measured
+    third, _ = explore(dataclasses.replace(plan, options={"threshold": 0.5}), tmp_path)
+    assert len(measured) == len(third.tried) == 5
 
 
 def test_explore_finds_a_planted_fault_and_replay_runs_it_to_the_digit(tmp_path, capsys):

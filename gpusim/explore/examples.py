@@ -1,0 +1,174 @@
+"""The example database: what searches have run, in a folder that any number of processes share.
+
+Mental model: each process appends to a file that it alone has made, one line a run, in one write; everybody reads
+everybody's. So there is nothing to lock: a process that is killed leaves at most a torn last line in its own file, which
+readers pass over, and two commands in one folder cannot lose each other's runs. A file's first line says what its runs
+are runs of; those of another property, GPU or gpusim are left alone, since they would say something else today.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpusim.errors import FindingFileError
+from gpusim.explore.coverage import Coverage, Hits
+from gpusim.explore.properties import Outcome
+from gpusim.suite import shape_text
+
+EXAMPLES_VERSION = 1
+PATTERN = "runs-*.jsonl"
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One run: kernel, complete shape, what was measured, and how many bins it was the first to hit."""
+
+    kernel: str
+    shape: Mapping[str, Any]
+    outcome: Outcome
+    new_bins: int
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What makes two runs the same."""
+        return self.kernel, shape_text(dict(self.shape))
+
+
+class Examples:
+    """The runs in ``folder`` that answer ``question`` (anything that is equal for runs that may be mixed).
+
+    Opening reads nothing; :meth:`refresh` takes up what has been added since, by this process and others.
+    """
+
+    def __init__(self, folder: Path, question: str, session: str) -> None:
+        self.folder, self.session = folder, session
+        self.key = hashlib.sha256(question.encode()).hexdigest()[:16]
+        self.runs: dict[tuple[str, str], Tried] = {}
+        self.rounds = 0
+        self._read: dict[Path, _Reader] = {}
+        self._file: int | None = None
+
+    def refresh(self) -> None:
+        """Read what is new. Raises FindingFileError, naming file and line, for a whole line that is no run."""
+        for path in sorted(self.folder.glob(PATTERN)):
+            reader = self._read.setdefault(path, _Reader(path))
+            for round_number, tried in reader.new_runs(self.key):
+                self.runs.setdefault(tried.key, tried)
+                self.rounds = max(self.rounds, round_number + 1)
+
+    def find(self, kernel: str, shape: Mapping[str, Any]) -> Outcome | None:
+        """The outcome of a shape that anybody has run."""
+        self.refresh()
+        found = self.runs.get((kernel, shape_text(dict(shape))))
+        return None if found is None else found.outcome
+
+    def add(self, round_number: int, tried: Tried) -> None:
+        """Keep a run. Once this returns it survives a kill of this process. Raises OSError from the file system."""
+        if self._file is None:
+            self._file = self._own_file()
+        _append(self._file, _row(round_number, tried))
+
+    def of_session(self) -> Iterator[Tried]:
+        """The runs of this session, of all its processes, file after file."""
+        for path in sorted(self.folder.glob(f"runs-{self.session}-*.jsonl")):
+            yield from (tried for _, tried in _Reader(path).new_runs(self.key))
+
+    def close(self) -> None:
+        """Let go of the file; runs can be added again, to another."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _own_file(self) -> int:
+        # The number of files so far first: files of one session are read in the order in which they were begun.
+        begun = sum(1 for _ in self.folder.glob(f"runs-{self.session}-*.jsonl"))
+        name = f"runs-{self.session}-{begun:03}-{os.getpid()}-{secrets.token_hex(2)}.jsonl"
+        file = os.open(self.folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o666)
+        _append(file, {"gpusim_runs": EXAMPLES_VERSION, "key": self.key, "session": self.session})
+        return file
+
+
+class _Reader:
+    """Where the reading of one file stands."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.place, self.line = path, 0, 0
+        self.key: str | None = None
+
+    def new_runs(self, key: str) -> Iterator[tuple[int, Tried]]:
+        """(round, run) of the whole lines that have not been read; none of a file that answers another question."""
+        if self.key not in (None, key) or self.path.stat().st_size == self.place:
+            return
+        with self.path.open("rb") as file:
+            file.seek(self.place)
+            for data in file:
+                if not data.endswith(b"\n"):
+                    return  # being written, or torn by a kill
+                self.place += len(data)
+                self.line += 1
+                row = self._row(data)
+                if self.line == 1:
+                    self.key = self._checked_key(row)
+                    if self.key != key:
+                        return
+                else:
+                    yield self._run(row)
+
+    def _row(self, data: bytes) -> dict[str, Any]:
+        try:
+            row = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise self._refusal(str(error)) from None
+        if not isinstance(row, dict):
+            raise self._refusal("no object")
+        return row
+
+    def _checked_key(self, row: dict[str, Any]) -> str:
+        if row.get("gpusim_runs") != EXAMPLES_VERSION or not isinstance(row.get("key"), str):
+            raise self._refusal(f"it does not begin as a file of version {EXAMPLES_VERSION} does")
+        return row["key"]
+
+    def _run(self, row: dict[str, Any]) -> tuple[int, Tried]:
+        try:
+            hits = {(str(b[0]), str(b[1])): Hits(int(b[2]), tuple(map(str, b[3:4]))) for b in row["bins"]}
+            outcome = Outcome(float(row["divergence"]), str(row["detail"]), Coverage(hits, int(row["launches"])))
+            return int(row["round"]), Tried(str(row["kernel"]), dict(row["shape"]), outcome, int(row["new_bins"]))
+        except (ValueError, KeyError, TypeError, IndexError) as error:
+            raise self._refusal(f"{type(error).__name__} {error}") from None
+
+    def _refusal(self, why: str) -> FindingFileError:
+        return FindingFileError(
+            f"{self.path} line {self.line} is no run of a search ({why}); move the file away to go on without it"
+        )
+
+
+def _row(round_number: int, tried: Tried) -> dict[str, Any]:
+    outcome = tried.outcome
+    return {
+        "round": round_number,
+        "kernel": tried.kernel,
+        "shape": dict(tried.shape),
+        "divergence": outcome.divergence,
+        "detail": outcome.detail,
+        "launches": outcome.coverage.launches,
+        "new_bins": tried.new_bins,
+        "bins": [[*each, hits.count, *hits.examples[:1]] for each, hits in outcome.coverage.hits.items()],
+    }
+
+
+def _append(file: int, row: dict[str, Any]) -> None:
+    data = (json.dumps(row, allow_nan=False) + "\n").encode()
+    while data:
+        data = data[os.write(file, data) :]
+
+
+def new_session() -> str:
+    """A name that no other search has."""
+    return secrets.token_hex(4)
