@@ -13,7 +13,7 @@ import importlib
 import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -42,6 +42,8 @@ except ImportError:  # Windows
     fcntl = None
 
 Progress = Callable[[str], None]
+#: How often the parent of several workers says how far they are.
+TELL_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -108,10 +110,13 @@ def explore(
         with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
             work = (plan, folder, examples.session)
             futures = [pool.submit(_work, *work, worker, share, resume) for worker, share in enumerate(shares)]
+            before = len(examples.runs)
             try:
-                for worker, future in enumerate(futures):
+                while wait(futures, TELL_SECONDS, FIRST_EXCEPTION).not_done and not any(map(_failed, futures)):
+                    examples.refresh()
+                    progress(f"[{len(examples.runs) - before + len(earlier):>4}/{plan.max_examples}] in {jobs} processes")
+                for future in futures:
                     future.result()
-                    progress(f"worker {worker + 1} of {jobs} is done")
             except BrokenProcessPool:
                 raise ExecutionError(
                     f"a worker of the search died (killed, or out of memory); its runs are in {folder}: "
@@ -138,6 +143,10 @@ def explore(
     for finding in findings:
         finding.save(folder)
     return whole, findings
+
+
+def _failed(future: Future) -> bool:
+    return future.done() and future.exception() is not None
 
 
 def question(plan: Plan) -> str:
