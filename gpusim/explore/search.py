@@ -59,7 +59,8 @@ class Search:
 
     ``shapes(axes, small, growth=, marks=, fixed=)``: strategy of shapes (:mod:`gpusim.workloads.strategies`);
     ``known``: recorded coverage, by which kernels are chosen for holes; ``recall``: the outcome of a shape that another
-    search has run, None where none has; ``gpu``: what shapes are foretold for;
+    search has run, None where none has; ``mine``: whether a kernel and the text of a shape are for this search or for
+    one beside it; ``gpu``: what shapes are foretold for;
     ``steer=False`` draws kernel and shape from the plain strategies in one run of Hypothesis, which is what the
     benchmark (``tools/explore_bench.py``) compares with.
     """
@@ -75,6 +76,7 @@ class Search:
     known: Coverage = field(default_factory=Coverage)
     steer: bool = True
     recall: Callable[[str, Mapping[str, Any]], Outcome | None] = lambda kernel, shape: None
+    mine: Callable[[str, str], bool] = lambda kernel, shape: True
     tried: list[Tried] = field(default_factory=list)
     coverage: Coverage = field(default_factory=Coverage)
     refused: int = 0
@@ -195,7 +197,7 @@ class Search:
         self, rng: random.Random, draws: int, done: Callable[[], bool], keep: Callable[[Tried], None]
     ) -> None:
         def see(kernel: str, shape: dict[str, Any]) -> None:
-            if not done():
+            if not done() and self.mine(kernel, shape_text(shape)):
                 self.measure(kernel, shape, keep)
 
         self._draw(self.kernels, {}, rng, draws, see)
@@ -206,7 +208,7 @@ class Search:
 
         def see(kernel: str, shape: dict[str, Any]) -> None:
             key = kernel, shape_text(shape)
-            if key in self._seen or key in pool:
+            if key in self._seen or key in pool or not self.mine(*key):
                 return
             found = self._predictor.guess(kernel, shape)
             if found is None:
@@ -219,7 +221,10 @@ class Search:
         for turn in range(ROUND_BEST + 1):
             if not pool or done():
                 return
-            key = rng.choice(list(pool)) if turn == ROUND_BEST else max(pool, key=lambda each: self._value(pool[each]))
+            key = rng.choice(list(pool))
+            if turn < ROUND_BEST:  # among equals (nothing has run yet) not the simplest, which is drawn first
+                best = {each: self._value(candidate) for each, candidate in pool.items()}
+                key = rng.choice([each for each, value in best.items() if value == max(best.values())])
             chosen = pool.pop(key)
             self.measure(chosen.kernel, chosen.shape, keep, chosen.guess.chance)
 

@@ -12,6 +12,7 @@ import contextlib
 import importlib
 import multiprocessing
 import os
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -104,12 +105,12 @@ def explore(
     left = max(0, plan.max_examples - len(earlier))
     shares = [left // jobs + (worker < left % jobs) for worker in range(jobs)]
     if jobs == 1:
-        _work(plan, folder, examples.session, 0, shares[0], resume, progress)
+        _work(plan, folder, examples.session, (0, 1), shares[0], resume, progress)
     else:
         # spawn, not fork: a fork would copy locks of threads that do not exist in the child.
         with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
             work = (plan, folder, examples.session)
-            futures = [pool.submit(_work, *work, worker, share, resume) for worker, share in enumerate(shares)]
+            futures = [pool.submit(_work, *work, (worker, jobs), share, resume) for worker, share in enumerate(shares)]
             before = len(examples.runs)
             try:
                 while wait(futures, TELL_SECONDS, FIRST_EXCEPTION).not_done and not any(map(_failed, futures)):
@@ -180,11 +181,14 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _work(
-    plan: Plan, folder: Path, session: str, worker: int, share: int, resume: bool, progress: Progress | None = None
+    plan: Plan, folder: Path, session: str, worker: tuple[int, int], share: int, resume: bool,
+    progress: Progress | None = None,
 ) -> None:
-    """One worker's part: its runs go to its own file."""
+    """The part of ``worker`` (number, of how many): its runs go to its own file, and each shape is for one worker."""
+    number, workers = worker
     examples = Examples(folder, question(plan), session)
-    search = new_search(plan, plan.seed + 1_000_003 * worker)
+    search = new_search(plan, plan.seed + 1_000_003 * number)
+    search.mine = lambda kernel, shape: zlib.crc32(f"{kernel}:{shape}".encode()) % workers == number
     search.recall = examples.find
     if resume:
         examples.refresh()
