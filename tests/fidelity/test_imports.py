@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ncu_rep_files import Launch, report
 
 from gpusim.errors import MeasurementFormatError
 from gpusim.silicon.estimate import median_estimate, relative_half_width
@@ -149,29 +149,59 @@ softmax;;;;;cold;7;;;;4,5 4,75 9,25;0
     assert second.time_us.median == 4.75 and second.n == 3 and second.grid == (7, 1, 1)
 
 
-class Metric:
-    def __init__(self, value, unit):
-        self.value, self.unit = lambda: value, lambda: unit
+def test_nvbenchs_clocks_of_each_sample_and_a_state_without_axes(tmp_path: Path) -> None:
+    """As NVIDIA/nvbench writes them: python/scripts/test_ref.json (no axes: null) and its readers of both binary files."""
+    report = json.loads(json.dumps(NVBENCH))
+    state = report["benchmarks"][0]["states"][0]
+    state["axis_values"] = None
+    for tag, folder, values in (
+        ("nv/json/bin:nv/cold/sample_times", "report.json-bin", np.array([12, 11, 13], "<f4") / 1e6),
+        ("nv/json/freqs-bin:nv/cold/sample_freqs", "report.json-freqs-bin", np.array([1.41e9, 1.4e9, 1.395e9], "<f4")),
+    ):
+        (tmp_path / folder).mkdir()
+        values.astype("<f4").tofile(tmp_path / folder / "0.bin")
+        data = [{"name": "filename", "type": "string", "value": f"{folder}/0.bin"}, {"name": "size", "type": "int64", "value": "3"}]
+        state["summaries"].append({"tag": tag, "name": "Samples", "hint": "file/sample_times", "hide": "Not needed in table.", "data": data})
+    path = write(tmp_path, "report.json", json.dumps(report))
+    cold, warm = read_rows(path)
+    assert cold.shape == "" and cold.samples_us == pytest.approx((12, 11, 13))
+    assert cold.samples_mhz == pytest.approx((1410, 1400, 1395)) and warm.samples_mhz == ()
+    (tmp_path / "report.json-freqs-bin" / "0.bin").unlink()
+    state["device"] = None
+    path.write_text(json.dumps(report))
+    host = read_rows(path)[0]
+    assert host.samples_mhz == () and (host.gpu, host.device_name) == ("", "")
 
 
-def test_a_report_file_through_nsights_own_module(tmp_path: Path, monkeypatch) -> None:
-    metrics = {
-        "sm__cycles_elapsed.max": Metric(5000, "cycle"), "gpu__time_duration.sum": Metric(2500.0, "ns"),
-        "device__attribute_display_name": Metric("NVIDIA H200", ""), "launch__grid_dim_x": Metric(3, ""),
-        "launch__grid_dim_y": Metric(1, ""), "launch__grid_dim_z": Metric(1, ""), "source": Metric("text", ""),
-    }  # fmt: skip
-    action = SimpleNamespace(name=lambda: "copy", metric_names=lambda: list(metrics), metric_by_name=metrics.get)
-    range_ = SimpleNamespace(num_actions=lambda: 2, action_by_idx=lambda i: action)
-    report = SimpleNamespace(num_ranges=lambda: 1, range_by_idx=lambda i: range_)
+METRICS = {
+    "sm__cycles_elapsed.max": 5000, "gpu__time_duration.sum": 2500.0, "device__attribute_display_name": "NVIDIA H200",
+    "launch__grid_dim_x": 3, "launch__grid_dim_y": 1, "launch__grid_dim_z": 1, "dram__bytes_read.sum": 4096,
+}  # fmt: skip
+
+
+def test_a_report_file_through_nvidias_own_module(tmp_path: Path, monkeypatch) -> None:
+    pytest.importorskip("ncu_report", reason="NVIDIA's reader of .ncu-rep: pip install 'gpusim[ncu]'")
     path = tmp_path / "a.ncu-rep"
-    path.write_bytes(b"NVR\0")
-    monkeypatch.setattr(ncu_report, "interface", SimpleNamespace(load_report=lambda name: report))
-    first, second = read_rows(path)
-    assert (first.launch, second.launch, first.gpu, first.grid, first.block) == (0, 1, "h200", (3, 1, 1), None)
+    path.write_bytes(report([Launch("copy", metrics=METRICS), Launch("other"), Launch("copy", metrics={"gpu__time_duration.sum": 7000})]))
+    first, other, second = read_rows(path)
+    assert (first.kernel, first.launch, first.gpu, first.grid, first.block) == ("copy", 0, "h200", (3, 1, 1), None)
     assert first.cycles.median == 5000 and first.time_us.median == 2.5 and first.sm_clock_mhz == pytest.approx(2000)
+    assert dict(first.counters)["dram__bytes_read.sum"] == 4096 and not any("display_name" in name for name in first.counters)
+    assert (other.kernel, other.time_us) == ("other", None)
+    assert (second.launch, second.cycles, second.time_us.median) == (1, None, 7.0)
+    whole = path.read_bytes()
+    for broken in (b"NVR\0", whole[: len(whole) // 2], b"\0" * 100):
+        path.write_bytes(broken)
+        with pytest.raises(MeasurementFormatError, match="a.ncu-rep: no kernel in it|cannot read it"):
+            read_rows(path)
+
+
+def test_a_report_file_without_a_reader_says_where_to_get_one(tmp_path: Path, monkeypatch) -> None:
+    path = tmp_path / "a.ncu-rep"
+    path.write_bytes(report([Launch("copy")]))
     monkeypatch.setattr(ncu_report, "interface", None)
     monkeypatch.setattr(ncu_report.shutil, "which", lambda name: None)
-    with pytest.raises(MeasurementFormatError, match="a.ncu-rep.*extras/python.*ncu --import a.ncu-rep --csv"):
+    with pytest.raises(MeasurementFormatError, match="a.ncu-rep.*pip install ncu-report.*extras/python.*ncu --import a.ncu-rep --csv"):
         read_rows(path)
 
 

@@ -29,7 +29,7 @@ def read_rows(path: Path) -> list[SiliconRow]:
         raise MeasurementFormatError(f"{path}: {size} bytes, more than {MAX_FILE_BYTES} are refused")
     with path.open("rb") as stream:
         head = stream.read(_HEAD_BYTES)
-    if path.suffix == ".ncu-rep" or b"\0" in head:
+    if path.suffix in (".ncu-rep", ".ncu-repz") or b"\0" in head:
         rows = ncu_report.read(path)
     elif head.lstrip().startswith(b"{"):
         rows = read_rows_file(path) if _is_row(head) else nvbench.read(path)

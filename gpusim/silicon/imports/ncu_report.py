@@ -1,7 +1,7 @@
 """Nsight Compute's ``.ncu-rep`` files, as rows: through its own Python module, or else through ``ncu`` itself.
 
-Mental model: the format belongs to NVIDIA, so NVIDIA's code reads it: the module ``ncu_report`` that comes with Nsight
-Compute (folder ``extras/python``; Python Report Interface manual), or ``ncu --import FILE --csv --page raw`` where only
+Mental model: the format belongs to NVIDIA, so NVIDIA's code reads it: the module ``ncu_report`` (package ncu-report, or Nsight
+Compute's folder ``extras/python``; Python Report Interface manual), or ``ncu --import FILE --csv --page raw`` where only
 the program is there. With neither, MeasurementFormatError says how to print the file as CSV elsewhere.
 """
 
@@ -20,7 +20,7 @@ from gpusim.silicon.row import SiliconRow
 
 try:
     import ncu_report as interface
-except ImportError:  # optional: comes with Nsight Compute
+except ImportError:  # optional: pip install 'gpusim[ncu]'
     interface = None
 
 MAX_LAUNCHES = 1_000_000
@@ -32,12 +32,15 @@ _BLOCK = tuple(f"launch__block_dim_{axis}" for axis in "xyz")
 def read(path: Path) -> list[SiliconRow]:
     """Rows of every launch in the report at ``path``."""
     if interface is not None:
-        return rows_of(_profiles(path), str(path))
+        profiles = _profiles(path)
+        if not profiles:  # the module reads a damaged file as an empty one
+            raise MeasurementFormatError(f"{path}: no kernel in it: an empty report, a damaged one, or none of Nsight Compute")
+        return rows_of(profiles, str(path))
     ncu = shutil.which("ncu")
     if ncu is None:
         raise MeasurementFormatError(
-            f"{path}: a .ncu-rep is read by Nsight Compute's own module ncu_report, which is not here: put its folder"
-            f" extras/python on PYTHONPATH, or print the file with ncu --import {path.name} --csv --page raw"
+            f"{path}: a .ncu-rep is read by NVIDIA's own module ncu_report, which is not here: pip install ncu-report,"
+            f" or put Nsight Compute's folder extras/python on PYTHONPATH, or print the file with ncu --import {path.name} --csv --page raw"
         )
     return _through_program(ncu, path)
 
@@ -61,7 +64,10 @@ def _profiles(path: Path) -> list[Profile]:
         for i in range(report.num_ranges()):
             actions = report.range_by_idx(i)
             for j in range(actions.num_actions()):
-                profiles.append(_profile(actions.action_by_idx(j)))
+                action = actions.action_by_idx(j)
+                if action.workload_type() != interface.IAction.WorkloadType_KERNEL:
+                    continue  # a graph or a range: many kernels under one name
+                profiles.append(_profile(action))
                 if len(profiles) > MAX_LAUNCHES:
                     raise MeasurementFormatError(f"{path}: more than {MAX_LAUNCHES} launches are refused")
         return profiles

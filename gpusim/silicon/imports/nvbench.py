@@ -3,7 +3,8 @@
 Mental model: a report holds benchmarks, a benchmark holds states (points of its axes), a state holds summaries found by
 their tag, whose values are text. The "cold" measurement, which flushes L2 before each launch, becomes a cold row, the
 "batch" measurement, launches back to back, a warm one. Raw samples stand in a file of float32 seconds beside the report
-if it was written with ``--jsonbin``; then median and interval come from them, else from mean and standard deviation.
+if it was written with ``--jsonbin``, the SM clock of each in another; then median and interval come from them, else from mean
+and standard deviation.
 Format: NVIDIA/nvbench, nvbench/json_printer.cu, and its tags.
 """
 
@@ -23,6 +24,7 @@ from gpusim.silicon.row import MAX_SAMPLES, Estimate, SiliconRow
 
 COLD, BATCH = "nv/cold/", "nv/batch/"
 SAMPLES = "nv/json/bin:nv/cold/sample_times"
+FREQUENCIES = "nv/json/freqs-bin:nv/cold/sample_freqs"
 SM_CLOCK_HZ = "nv/cold/sm_clock_rate/mean"
 #: Two-sided 95 % of the normal distribution.
 _NORMAL_95 = 1.96
@@ -58,9 +60,13 @@ def _state(path: Path, kernel: str, state: dict[str, Any], names: dict[int, str]
     if state.get("is_skipped") or not state.get("summaries"):
         return []
     values = {summary["tag"]: _value(summary) for summary in state["summaries"]}
-    samples = _samples(path, state["summaries"])
+    samples = [1e6 * seconds for seconds in _binary(path, state["summaries"], SAMPLES)]
+    clocks = [hertz / 1e6 for hertz in _binary(path, state["summaries"], FREQUENCIES)]
+    if len(clocks) != len(samples) or not all(clocks):
+        clocks = []
     axes = state.get("axis_values") or []
-    device = names.get(int(state.get("device") or 0), "")
+    number = state.get("device")  # null: a benchmark of the host
+    device = "" if number is None else names.get(int(number), "")
     clock = values.get(SM_CLOCK_HZ)
     facts = dict(
         kernel=kernel,
@@ -76,7 +82,7 @@ def _state(path: Path, kernel: str, state: dict[str, Any], names: dict[int, str]
     cold = median_estimate(samples) if samples else _estimate(values, COLD)
     if cold is not None:
         count = values.get(COLD + "time/gpu/sample_size", values.get(COLD + "sample_size", 1.0))
-        rows.append(SiliconRow(**facts, cache="cold", n=max(1, int(count)), time_us=cold, samples_us=tuple(samples)))
+        rows.append(SiliconRow(**facts, cache="cold", n=max(1, int(count)), time_us=cold, samples_us=tuple(samples), samples_mhz=tuple(clocks)))
     batch = _estimate(values, BATCH)
     if batch is not None:
         count = values.get(BATCH + "time/gpu/sample_size", values.get(BATCH + "sample_size", 1.0))
@@ -109,10 +115,10 @@ def _estimate(values: dict[str, float | None], family: str) -> Estimate | None:
     return Estimate(1e6 * middle, 1e6 * max(0.0, middle - half), 1e6 * (middle + half))
 
 
-def _samples(path: Path, summaries: list[dict[str, Any]]) -> list[float]:
-    """Raw samples in microseconds from the file that the report names, if it lies beside the report."""
+def _binary(path: Path, summaries: list[dict[str, Any]], tag: str) -> list[float]:
+    """One figure a sample, in base units, from the file that the report names under ``tag``, if it lies beside the report."""
     for summary in summaries:
-        if summary["tag"] != SAMPLES:
+        if summary["tag"] != tag:
             continue
         data = {item["name"]: item["value"] for item in summary["data"]}
         size, name = int(data["size"]), str(data["filename"])
@@ -126,6 +132,6 @@ def _samples(path: Path, summaries: list[dict[str, Any]]) -> list[float]:
             raise MeasurementFormatError(f"{file.name} holds {file.stat().st_size} bytes, {size} samples need {4 * size}")
         samples = np.fromfile(file, "<f4").astype(np.float64)
         if not np.isfinite(samples).all() or (samples < 0).any():
-            raise MeasurementFormatError(f"{file.name} holds times that cannot be")
-        return [float(sample) * 1e6 for sample in samples]
+            raise MeasurementFormatError(f"{file.name} holds figures that cannot be")
+        return [float(sample) for sample in samples]
     return []
