@@ -42,11 +42,13 @@ except ImportError:  # without sqlalchemy nothing can be kept
 try:
     from gpusim.capture.build import INSTALL_HINT
     from gpusim.measure.cuda_driver import CudaDriver
+    from gpusim.measure.cupti import find_library
     from gpusim.measure.proof import prove_toolchain
 
     _NO_CUDA = ""
 except ImportError as error:  # no CUDA packages (macOS): traces can still be simulated
     INSTALL_HINT, CudaDriver, prove_toolchain = 'pip install "numba-cuda[cu13]" nvidia-cuda-nvdisasm', None, None
+    find_library = None
     _NO_CUDA = str(error)
 
 OK, FAILED, MISSING, NOTE = "ok", "failed", "missing", "note"
@@ -92,7 +94,7 @@ def examine(compile_kernel: bool = True) -> list[Check]:
     checks += [_cuda_packages()]
     if compile_kernel and prove_toolchain is not None:
         checks.append(_toolchain())
-    return [*checks, *_optional(), *_gpu(), _counters(), *_programs()]
+    return [*checks, *_optional(), *_gpu(), _cupti(), _counters(), *_programs()]
 
 
 def _python() -> Check:
@@ -239,6 +241,16 @@ def _gpu_found(facts: DeviceFacts) -> Check:
     if not name:
         return Check("GPU", NOTE, f"{found}; not among the described GPUs", "describe it in a TOML file that inherits one, and give --gpu FILE")
     return Check("GPU", OK, f"{found}; described as {name}")
+
+
+def _cupti() -> Check:
+    if find_library is None:
+        return Check("CUPTI", MISSING, "no CUDA packages", INSTALL_HINT)
+    try:
+        return Check("CUPTI", OK, find_library()._name)
+    except SiliconError as error:
+        found = f"{_line(error).split(':')[0]}; gpusim measure takes times by CUDA events then"
+        return Check("CUPTI", MISSING, found, "pip install nvidia-cuda-cupti, or set GPUSIM_CUPTI to the path of libcupti.so")
 
 
 def _counters() -> Check:

@@ -25,6 +25,7 @@ class FakeGpu:
         self.clock_mhz = lambda us: 1980.0
         self.reasons: int | None = None
         self.host_us = self.stream_us = 0.0
+        self.cupti_problem, self.tracing, self.records = "", False, []
         self.swept = False
         self.memory: dict[int, bytearray] = {}
         self.launched: list[str] = []
@@ -110,6 +111,7 @@ class FakeGpu:
         launch = self._bound[bound - 1]
         name = next(n for n in ("saxpy", "spin", "sweep", "clock", "empty") if n in self._entries[launch.function])
         self.launched.append(name)
+        before = max(self.stream_us, self.host_us + self.call_us)
         words = [struct.unpack_from("<q", launch.bank, at)[0] if at + 8 <= len(launch.bank) else 0 for at in launch.offsets]
         if name == "saxpy":
             self._saxpy(launch, words)
@@ -124,6 +126,10 @@ class FakeGpu:
             self.memory[words[4]][:16] = struct.pack("<qq", 200_000, round(cycles))
         else:
             self._work(self.launch_us)
+        if self.tracing:  # a kernel begins when half of what a launch takes has passed, and ends when it has ended
+            start, end = before + (self.launch_us / 2 if name in ("saxpy", "empty") else 0), self.stream_us
+            end -= self.launch_us / 2 if name in ("saxpy", "empty") else 0
+            self.records.append([round(1e3 * start) + 1, round(1e3 * end) + 1, *launch.grid, *launch.block])
 
     def _saxpy(self, launch: BoundLaunch, words: list[int]) -> None:
         (a,) = struct.unpack_from("<f", launch.bank, launch.offsets[0])
@@ -135,6 +141,17 @@ class FakeGpu:
         us *= 1 + self.noise * self._random.expovariate(1.0) + (1.0 if self.noise and self._random.random() < 0.02 else 0.0)
         self._work(self.launch_us + us)
         self.swept = False
+
+    def trace(self, on: bool) -> str:
+        if not self.cupti_problem:
+            self.tracing, self.records = on, []
+        return self.cupti_problem
+
+    def traced(self, least: int) -> list[list[int]]:
+        assert self.tracing, "nobody traces"
+        self.synchronize()
+        found, self.records = self.records, []
+        return found
 
     def profile(self, on: bool) -> None:
         self.launched.append("profile on" if on else "profile off")

@@ -1,7 +1,7 @@
 """Record the pinned suites on the GPU of this machine, as rows that go under traces/silicon.
 
-Mental model: one file of rows and a manifest a GPU. The suites' points are measured in groups, cold and warm, by CUDA
-events and, where counters are permitted, by Nsight Compute; every row is on disk before the next group begins. Run it again
+Mental model: one file of rows and a manifest a GPU. The suites' points are measured in groups, cold and warm, by CUPTI's
+records (or else CUDA events) and, where counters are permitted, by Nsight Compute; every row is on disk before the next group begins. Run it again
 and it goes on where it stopped: a point whose rows are there (same machine code, shape, cache state, method) is left
 out. So a machine that is lent for ten minutes at a time is used in calls of ten minutes.
 
@@ -56,8 +56,8 @@ try:
     from gpusim.gpus.spec import GpuSpec
     from gpusim.measure.builds import Builder, Compiler, Pack, launch_key, write_pack
     from gpusim.measure.cuda_driver import CudaDriver
-    from gpusim.measure.ncu import find_ncu, profile_cases
-    from gpusim.measure.passes import COLD, WARM
+    from gpusim.measure.ncu import PERMISSION, find_ncu, profile_cases
+    from gpusim.measure.passes import COLD, CUPTI, EVENTS, WARM
     from gpusim.measure.run import Options, Request, described, measure_cases
     from gpusim.measure.workload import code_hash
     from gpusim.silicon.names import gpu_of_device
@@ -77,7 +77,8 @@ GROUP = 8
 NCU_SECONDS_A_POINT = 12
 #: Key of a point: kernel, complete shape, cache state, method.
 Key = tuple[str, str, str, str]
-METHODS = ("events", "ncu")
+NCU = "ncu"
+METHODS = (CUPTI, EVENTS, NCU)
 
 
 def points(suites: Iterable[str], spec: GpuSpec | None) -> list[tuple[Request, str]]:
@@ -200,7 +201,7 @@ def write_manifest(folder: Path) -> None:
 @click.option(
     "--suite", "suites", multiple=True, type=click.Choice([*SUITES, *CURVES]), help="Which pinned suites or curves.  [default: all pinned suites]",
 )
-@click.option("--method", type=click.Choice(["all", "events", "ncu"]), default="all", show_default=True)
+@click.option("--method", type=click.Choice(["all", *METHODS]), default="all", show_default=True)
 @click.option("--device", default=0, show_default=True, help="Which GPU of this machine.")
 @click.option(
     "--pack",
@@ -227,7 +228,8 @@ def main(
     one parameter of the machine each, for its description.
 
     Writes OUT/<gpu>/suite.jsonl (one row a launch, cache state and method) and OUT/<gpu>/manifest.json. Clocks are measured,
-    never set. First all points by CUDA events, then, in the time that is left, by Nsight Compute.
+    never set. First all points by CUPTI's records of kernels (by CUDA events where they cannot be had), then, in the time that is
+    left, by Nsight Compute.
 
     \b
     Examples:
@@ -251,14 +253,28 @@ def main(
         spec = described(facts, "")
         plan = Plan(points(suites or SUITES, spec), folder / "suite.jsonl", spec, facts.capability, builder)
         _say(f"{facts.name}, driver {facts.driver}: {len(plan.every)} points into {plan.path}")
+        used = _methods(driver, method)
         if only_list:
-            return _list(plan, method)
-        if method in ("all", "events"):
+            return _list(plan, used)
+        for timed in (each for each in used if each != NCU):
             for cache in (COLD, WARM):
-                _by_events(driver, plan, cache, budget - (time.monotonic() - started))
-    if method in ("all", "ncu"):
-        _by_ncu(plan, budget - (time.monotonic() - started), device)
-    return _finish(plan, method)
+                _by_times(driver, plan, cache, timed, budget - (time.monotonic() - started))
+    if NCU in used and not _by_ncu(plan, budget - (time.monotonic() - started), device) and method == "all":
+        used = tuple(each for each in used if each != NCU)
+    return _finish(plan, used)
+
+
+def _methods(driver: CudaDriver, wanted: str) -> tuple[str, ...]:
+    """What is measured by here: ``all`` is times by CUPTI or else events, and counters where there is an ncu."""
+    if wanted != "all":
+        return (wanted,)
+    problem = driver.trace(True)
+    driver.trace(False)
+    if problem:
+        _say(f"times by CUDA events, for kernels cannot be traced: {problem}")
+    if find_ncu() is None:
+        _say("no counters: ncu is not on PATH")
+    return (EVENTS if problem else CUPTI, *((NCU,) if find_ncu() is not None else ()))
 
 
 def _pack(folder: Path, suites: Iterable[str], spec: GpuSpec) -> int:
@@ -273,16 +289,16 @@ def _say(line: str) -> None:
     click.echo(line, err=True)
 
 
-def _list(plan: Plan, method: str) -> int:
-    for used in ("events", "ncu") if method == "all" else (method,):
+def _list(plan: Plan, methods: Iterable[str]) -> int:
+    for used in methods:
         for cache in (COLD, WARM):
             for request, text in plan.todo(cache, used):
                 click.echo(f"{used} {cache} {request.name}:{text}")
     return 0
 
 
-def _by_events(driver: CudaDriver, plan: Plan, cache: str, seconds: float) -> None:
-    todo = plan.todo(cache, "events")
+def _by_times(driver: CudaDriver, plan: Plan, cache: str, method: str, seconds: float) -> None:
+    todo = plan.todo(cache, method)
     end = driver.now_seconds() + seconds
     for start in range(0, len(todo), GROUP):
         left = end - driver.now_seconds()
@@ -291,34 +307,35 @@ def _by_events(driver: CudaDriver, plan: Plan, cache: str, seconds: float) -> No
         group = [request for request, _ in todo[start : start + GROUP]]
         # A group may take twice its share; what it leaves goes to the others.
         share = min(left, 2 * left * len(group) / (len(todo) - start))
-        append_rows(plan.path, measure_cases(driver, group, Options(share, (cache,), builder=plan.builder), _say))
+        append_rows(plan.path, measure_cases(driver, group, Options(share, (cache,), builder=plan.builder, method=method), _say))
 
 
-def _by_ncu(plan: Plan, seconds: float, device: int) -> None:
-    if find_ncu() is None:
-        return _say("no counters: ncu is not on PATH")
+def _by_ncu(plan: Plan, seconds: float, device: int) -> bool:
+    """Measure the counters; whether they may be read here at all."""
     end = time.monotonic() + seconds
     for cache in (COLD, WARM):
-        todo = plan.todo(cache, "ncu")
+        todo = plan.todo(cache, NCU)
         for start in range(0, len(todo), GROUP):
             group = [f"{request.name}:{text}" for request, text in todo[start : start + GROUP]]
             needed = NCU_SECONDS_A_POINT * len(group)
             if end - time.monotonic() < needed:
-                return _say(f"the budget is spent: {len(todo) - start} points by ncu, {cache}, are left")
+                _say(f"the budget is spent: {len(todo) - start} points by ncu, {cache}, are left")
+                return True
             try:
                 append_rows(plan.path, profile_cases(group, Options(needed, (cache,), builder=plan.builder), device, False, _say))
             except SiliconError as error:
-                if "ERR_NVGPUCTRPERM" in str(error):
-                    return _say(f"no counters: {error}")
+                if PERMISSION in str(error):
+                    _say(f"no counters: {error}")
+                    return False
                 _say(f"ncu, {cache}: {error}")
+    return True
 
 
-def _finish(plan: Plan, method: str) -> int:
+def _finish(plan: Plan, used: Iterable[str]) -> int:
     if plan.path.exists():
         drop_superseded(plan.path)
     rows = read_rows_file(plan.path) if plan.path.exists() else []
     write_manifest(plan.path.parent)
-    used = METHODS if method == "all" and find_ncu() is not None else ("events",) if method == "all" else (method,)
     left = sum(len(plan.todo(cache, each)) for cache in (COLD, WARM) for each in used)
     wrong = sorted({f"{row.kernel}:{row.shape}" for row in rows if "wrong_result" in row.flags})
     _say(f"{len(rows)} rows in {plan.path}; {left} measurements are left" + (": run it again" if left else ""))

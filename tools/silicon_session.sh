@@ -3,7 +3,8 @@
 #
 #   tools/silicon_session.sh PART OUT [CUBINS]
 #
-# PART   look     what works there: gpusim doctor, one kernel by both methods
+# PART   look     what works there: gpusim doctor, some kernels by every method
+#        cupti    the pinned suites by CUPTI's records of kernels, cold and warm
 #        events   the pinned suites by CUDA events, cold and warm
 #        ncu      the pinned suites by Nsight Compute: cycles and counters
 #        curves   the curves that isolate one parameter of the machine each, by CUDA events
@@ -12,7 +13,7 @@
 #
 # Run from the repository's root. No setting of the GPU is changed. Copy OUT/<gpu>/ to traces/silicon/<gpu>/ afterwards.
 set -u
-part=${1:?give a part: look, events, ncu or curves}
+part=${1:?give a part: look, cupti, events, ncu or curves}
 out=${2:?give the folder for the rows}
 cubins=${3:+--cubins $3}
 python=${PYTHON:-python3}
@@ -29,13 +30,14 @@ look)
         --budget 30 --method all $cubins -o "$out/look.jsonl" --record-session "$out/look.session"
     $record --list | wc -l
     ;;
+cupti) $record --method cupti ;;
 events) $record --method events ;;
 ncu) $record --method ncu ;;
 curves)
     $record --method events --suite latency --suite pipes --suite sm --suite bandwidth --suite dispatch
     ;;
 *)
-    echo "error: there is no part $part: look, events, ncu or curves" >&2
+    echo "error: there is no part $part: look, cupti, events, ncu or curves" >&2
     exit 2
     ;;
 esac

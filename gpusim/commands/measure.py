@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,9 @@ from gpusim.measure.builds import Compiler, Pack
 from gpusim.measure.cuda_driver import CudaDriver
 from gpusim.measure.driver import Driver
 from gpusim.measure.ncu import find_ncu, profile_cases, profiled_child
-from gpusim.measure.passes import COLD, WARM
+from gpusim.measure.passes import COLD, CUPTI, EVENTS, WARM
 from gpusim.measure.rounds import Precision
-from gpusim.measure.run import Options, Request, measure_cases
+from gpusim.measure.run import AUTO, Options, Request, measure_cases
 from gpusim.measure.session import Recorder, Replay
 from gpusim.networks import pinned_suites
 from gpusim.report.tables import format_records
@@ -46,10 +47,11 @@ _CACHES = {"cold": (COLD,), "warm": (WARM,), "both": (COLD, WARM)}
 )
 @click.option(
     "--method",
-    type=click.Choice(["auto", "events", "ncu", "all"]),
+    type=click.Choice(["auto", "cupti", "events", "ncu", "all"]),
     default="auto",
     show_default=True,
-    help="CUDA events, Nsight Compute's counters, both; auto: both where counters are permitted, else events.",
+    help="CUPTI's records of kernels, CUDA events, or Nsight Compute's counters; all: times and counters. auto: times by CUPTI "
+    "where it can be had, else by events, and counters where they are permitted.",
 )
 @click.option("--budget", type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True, help="Seconds in all.")
 @click.option(
@@ -113,9 +115,10 @@ def measure(
     requests = [Request(*parse_request(text), small=small) for text in kernels]
     caches = _CACHES[cache]
     builder = Compiler() if cubins is None else Pack(cubins)
-    options = Options(budget, caches, Precision(relative_half_width=precision / 100), seed, gpu, builder)
+    times = method if method in (CUPTI, EVENTS) else AUTO
+    options = Options(budget, caches, Precision(relative_half_width=precision / 100), seed, gpu, builder, times)
     if replay_session is not None and (record_session is not None or method in ("ncu", "all")):
-        raise UsageError("--replay-session answers for CUDA events alone: leave out --record-session and --method")
+        raise UsageError("--replay-session answers for the driver alone, not for ncu: leave out --record-session and --method")
     plan = profiled_child()
     if plan is not None:  # this process is the one that Nsight Compute looks at
         with CudaDriver(device) as driver:
@@ -155,14 +158,16 @@ def _measure(
     say: Callable[[str], None],
 ) -> None:
     """Measure by every method that was asked for; ``keep`` gets each row as it comes."""
-    if method in ("auto", "events", "all"):
+    if method != "ncu":
         driver = _open(device, record_session, replay_session)
+        if method == "auto" and isinstance(driver, Replay) and not driver.has_traces:
+            options = replace(options, method=EVENTS)
         try:
             for row in measure_cases(driver, requests, options, say):
                 keep(row)
         finally:
             driver.close()
-    if method in ("ncu", "all") or (method == "auto" and replay_session is None and find_ncu() is not None):
+    if method in ("ncu", "all") or (method == "auto" and replay_session is None):
         try:
             for row in profile_cases(kernels, options, device, small, say):
                 keep(row)

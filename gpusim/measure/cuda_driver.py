@@ -16,6 +16,7 @@ import numpy as np
 from cuda.bindings import driver as cuda
 
 from gpusim.errors import SiliconError
+from gpusim.measure.cupti import Activity, open_activity
 from gpusim.measure.driver import BoundLaunch, DeviceFacts
 
 try:
@@ -37,6 +38,7 @@ class CudaDriver:
         self._events: list[object] = []
         self._allocated: set[int] = set()
         self._functions: dict[int, object] = {}
+        self._activity: Activity | None = None
         try:
             (result, *_) = cuda.cuInit(0)
         except RuntimeError as error:  # cuda.bindings found no libcuda
@@ -204,12 +206,31 @@ class CudaDriver:
     def synchronize(self) -> None:
         self._call(cuda.cuStreamSynchronize, self._stream)
 
+    def trace(self, on: bool) -> str:
+        try:
+            if on:
+                self._activity = open_activity()
+                self._activity.start()
+            elif self._activity is not None:
+                activity, self._activity = self._activity, None
+                activity.stop()
+        except SiliconError as error:
+            return str(error)
+        return ""
+
+    def traced(self, least: int) -> list[list[int]]:
+        if self._activity is None:
+            raise SiliconError("kernels are not being traced: trace(True) comes first")
+        self.synchronize()
+        return [[r.start_ns, r.end_ns, *r.grid, *r.block] for r in self._activity.records(least)]
+
     def profile(self, on: bool) -> None:
         self.synchronize()
         self._call(cuda.cuProfilerStart if on else cuda.cuProfilerStop)
 
     def close(self) -> None:
         """Release what this object made; errors of a context that a kernel has broken are of no use here."""
+        self.trace(False)
         for address in self._allocated:
             cuda.cuMemFree(address)
         for event in self._events:

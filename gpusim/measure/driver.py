@@ -113,5 +113,12 @@ class Driver(Protocol):
     def profile(self, on: bool) -> None:
         """Tell a profiler that is attached to start or stop looking."""
 
+    def trace(self, on: bool) -> str:
+        """Begin or end noting each kernel's start and end on the GPU (CUPTI activity); why that cannot be, or ""."""
+
+    def traced(self, least: int) -> list[list[int]]:
+        """Wait for the stream; the kernels since the last call, in order of their start, each as [start ns, end ns, grid x, y,
+        z, block x, y, z]. ``least``: how many there must be at least."""
+
     def close(self) -> None:
         """Free everything."""

@@ -1,9 +1,11 @@
-"""One timed run through a case, by CUDA events, from caches in a stated state.
+"""One timed run through a case, by CUDA events or by the driver's records, from caches in a stated state.
 
 Mental model: everything is enqueued before any of it is timed. First the arrays are put back and the caches brought
 to their state, then ``spin`` holds the stream while the host enqueues the launches with an event before and after each
 timed one; so the GPU never waits for the host between an event and its kernel. Whether that was so is checked: if the
-first event has passed before the last launch was enqueued, the run does not count, and the next one waits longer.
+first event has passed before the last launch was enqueued, the run does not count, and the next one waits longer. Records of
+kernels (CUPTI activity) hold nothing of the host, so that with them no run is repeated; which record is whose is
+known by their order, and checked by grid and block.
 
 - cold: L2 holds clean lines of another buffer, and so does nothing of the case. Then all launches in order, preparation
   too: what preparation leaves in the caches, the timed launches find, as in ``gpusim simulate``.
@@ -14,11 +16,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gpusim.errors import SiliconError
 from gpusim.measure.driver import Driver
 from gpusim.measure.helpers import Helpers
 from gpusim.measure.workload import DeviceLaunch, Workload
 
 COLD, WARM = "cold", "warm"
+EVENTS, CUPTI = "events", "cupti"
 #: First guess of what enqueuing one thing costs the host, doubled as long as it is too little.
 ENQUEUE_NS = 12_000
 LONGEST_SPIN_NS = 1 << 25
@@ -37,8 +41,8 @@ class Timed:
 class Stopwatch:
     """Times runs of workloads on one GPU; keeps what it learned about the host's speed."""
 
-    def __init__(self, driver: Driver, helpers: Helpers):
-        self._driver, self._helpers = driver, helpers
+    def __init__(self, driver: Driver, helpers: Helpers, method: str = EVENTS):
+        self._driver, self._helpers, self._method = driver, helpers, method
         self._events: list[int] = []
         self._enqueue_ns = ENQUEUE_NS
         self._tries, self._has_waited = MOST_TRIES, False
@@ -54,7 +58,23 @@ class Stopwatch:
                 workload.run(lambda launch: self._driver.launch(launch.bound))
                 workload.restore()
 
+        if self._method == CUPTI:
+            return self._trace(prepare, workload.launches)
         return self._time(prepare, workload.launches)
+
+    def _trace(self, prepare, launches: list[DeviceLaunch]) -> Timed:
+        prepare()
+        self._driver.traced(0)  # of what prepared the run
+        for launch in launches:
+            self._driver.launch(launch.bound)
+        found = self._driver.traced(len(launches))
+        expected = [[*launch.grid, *launch.block] for launch in launches]
+        if [record[2:] for record in found] != expected:
+            raise SiliconError(
+                f"CUPTI's records of {len(found)} kernels are not those of the {len(expected)} that were launched: give --method events"
+            )
+        times = [(r[1] - r[0]) / 1e3 for r, launch in zip(found, launches, strict=True) if launch.index is not None]
+        return Timed(tuple(times), False)
 
     def empty(self) -> float:
         """Microseconds between the events around a launch that does nothing."""

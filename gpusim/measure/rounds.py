@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from gpusim.errors import SiliconError
 from gpusim.measure.driver import THROTTLE_REASONS, DeviceFacts, Driver
 from gpusim.measure.helpers import Helpers
-from gpusim.measure.passes import Stopwatch
+from gpusim.measure.passes import EVENTS, Stopwatch
 from gpusim.measure.workload import Workload
 from gpusim.silicon.estimate import median_estimate, relative_half_width
 from gpusim.silicon.names import gpu_of_device
@@ -76,11 +76,13 @@ def measure_rounds(
     precision: Precision = Precision(),
     seed: int = 0,
     toolchain: str = "",
+    method: str = EVENTS,
     say: Callable[[str], None] = lambda line: None,
 ) -> Iterator[SiliconRow]:
     """Rows of every workload in every cache state, each case's as soon as it is finished; when the host's clock
-    passes ``until_seconds`` (:meth:`Driver.now_seconds`) the rest come out as they stand, flagged ``budget_ended``."""
-    watch = Stopwatch(driver, helpers)
+    passes ``until_seconds`` (:meth:`Driver.now_seconds`) the rest come out as they stand, flagged ``budget_ended``.
+    ``method``: EVENTS, or CUPTI where kernels are being traced; only times by events have an empty launch to be net of."""
+    watch = Stopwatch(driver, helpers, method)
     open_cases = [_Case(workload, cache) for workload in workloads for cache in caches]
     order, empties = random.Random(seed), []
     helpers.wake()
@@ -92,7 +94,7 @@ def measure_rounds(
         order.shuffle(open_cases)
         for case in list(open_cases):
             runs = [watch.case(case.workload, case.cache) for _ in range(RUNS_A_ROUND)]
-            empties += [watch.empty() for _ in range(RUNS_A_ROUND)]
+            empties += [watch.empty() if method == EVENTS else 0.0 for _ in range(RUNS_A_ROUND)]
             clock = helpers.clock_mhz()
             case.raw_us += [run.times_us for run in runs]
             case.clocks_mhz += [(clock_before + clock) / 2] * len(runs)
@@ -102,7 +104,7 @@ def measure_rounds(
             over = driver.now_seconds() > until_seconds
             if over or case.finished(precision, _middle(empties)):
                 open_cases.remove(case)
-                rows = _rows(case, facts, _middle(empties), precision, over, toolchain)
+                rows = _rows(case, facts, _middle(empties), precision, over, toolchain, method)
                 say(f"{case.workload.label} {case.cache}: {len(case.raw_us)} runs")
                 yield from rows
 
@@ -116,7 +118,7 @@ def _net(samples: Iterable[float], overhead_us: float) -> list[float]:
 
 
 def _rows(
-    case: _Case, facts: DeviceFacts, overhead_us: float, precision: Precision, over: bool, toolchain: str
+    case: _Case, facts: DeviceFacts, overhead_us: float, precision: Precision, over: bool, toolchain: str, method: str
 ) -> list[SiliconRow]:
     clocks = case.clocks_mhz
     flags = []
@@ -138,14 +140,14 @@ def _rows(
             replace(
                 row,
                 sm_clock_mhz=_middle(clocks),
-                method="events",
+                method=method,
                 cache=case.cache,
                 n=len(net),
                 cycles=_rounded(median_estimate(cycles)),
                 time_us=_rounded(median_estimate(net)),
                 samples_us=tuple(round(us, 4) for us in net),
                 samples_mhz=tuple(round(mhz, 3) for mhz in clocks),
-                counters={EMPTY_LAUNCH: round(overhead_us, 4)},
+                counters={EMPTY_LAUNCH: round(overhead_us, 4)} if method == EVENTS else {},
                 flags=tuple(flags if _middle(net) > 0 else [*flags, "below_overhead"]),
             )
         )

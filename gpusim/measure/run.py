@@ -19,7 +19,7 @@ from gpusim.gpus.spec import GpuSpec
 from gpusim.measure.builds import Builder, Compiler
 from gpusim.measure.driver import DeviceFacts, Driver
 from gpusim.measure.helpers import Helpers
-from gpusim.measure.passes import COLD, WARM
+from gpusim.measure.passes import COLD, CUPTI, EVENTS, WARM
 from gpusim.measure.rounds import Precision, deadline, measure_rounds, wrong_row
 from gpusim.measure.workload import CheckFailed, Workload, make_workload
 from gpusim.silicon.names import gpu_of_device
@@ -28,6 +28,7 @@ from gpusim.suite import complete_shape, shape_text
 
 #: Cases on the GPU at a time.
 GROUP = 8
+AUTO = "auto"
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Request:
 class Options:
     """``budget_seconds`` for everything; ``caches`` of COLD, WARM; ``precision`` at which a case is done; ``seed`` of the
     order of visits; ``gpu``: the description whose machine axes are used, by default that of the GPU found; ``builder``: where
-    the machine code comes from."""
+    the machine code comes from. ``method``: CUPTI, EVENTS, or AUTO, which is CUPTI's records where they can be had."""
 
     budget_seconds: float = 60.0
     caches: tuple[str, ...] = (COLD, WARM)
@@ -51,6 +52,7 @@ class Options:
     seed: int = 0
     gpu: str = ""
     builder: Builder = field(default_factory=Compiler)
+    method: str = EVENTS
 
 
 def described(facts: DeviceFacts, gpu: str) -> GpuSpec | None:
@@ -72,7 +74,7 @@ def measure_cases(
     options: Options = Options(),
     say: Callable[[str], None] = lambda line: None,
 ) -> Iterator[SiliconRow]:
-    """Rows by CUDA events, each as soon as it is known. Raises what building a case raises (before any is timed, within
+    """Rows of times, each as soon as it is known, by CUPTI's records or CUDA events as ``options.method`` says. Raises what building a case raises (before any is timed, within
     its group of GROUP), and SiliconError where the GPU refuses."""
     if not requests:
         raise SiliconError("nothing to measure: name a kernel of `gpusim kernels list`")
@@ -80,6 +82,37 @@ def measure_cases(
     spec = described(facts, options.gpu)
     for request in requests:  # a wrong name or axis shows before anything runs
         complete_shape(request.name, request.shape, spec, small=request.small)
+    method = _begin(driver, options.method, say)
+    try:
+        yield from _measure(driver, requests, options, facts, spec, tools, method, say)
+    finally:
+        if method == CUPTI:
+            driver.trace(False)
+
+
+def _begin(driver: Driver, wanted: str, say: Callable[[str], None]) -> str:
+    """The method that times are taken by; kernels are being traced if it is CUPTI."""
+    if wanted == EVENTS:
+        return EVENTS
+    problem = driver.trace(True)
+    if not problem:
+        return CUPTI
+    if wanted == CUPTI:
+        raise SiliconError(f"kernels cannot be traced: {problem}; CUDA events need nothing of it (--method events)")
+    say(f"times by CUDA events, for kernels cannot be traced: {problem}")
+    return EVENTS
+
+
+def _measure(
+    driver: Driver,
+    requests: Sequence[Request],
+    options: Options,
+    facts: DeviceFacts,
+    spec: GpuSpec | None,
+    tools: str,
+    method: str,
+    say: Callable[[str], None],
+) -> Iterator[SiliconRow]:
     helpers = Helpers(driver, facts, options.builder.build)
     end = deadline(driver, options.budget_seconds)
     for start in range(0, len(requests), GROUP):
@@ -108,6 +141,7 @@ def measure_cases(
                     precision=options.precision,
                     seed=options.seed,
                     toolchain=tools,
+                    method=method,
                     say=say,
                 )
         finally:

@@ -27,13 +27,13 @@ from gpusim.errors import MeasurementFormatError, SiliconError
 from gpusim.measure.driver import BoundLaunch, DeviceFacts, Driver
 from gpusim.sass.cubin import load_kernel
 
-FORMAT, VERSION = "gpusim-driver-session", 1
+FORMAT, VERSION = "gpusim-driver-session", 2
 MAX_FILE_BYTES = 512 << 20
 MAX_ARRAY_BYTES = 256 << 20
 #: Everything that a Driver does, but for close().
 METHODS = (
     "facts", "now_seconds", "allocate", "free", "upload", "download", "copy", "fill", "load", "bind", "launch",
-    "event", "record", "has_passed", "elapsed_us", "synchronize", "throttle_reasons", "profile",
+    "event", "record", "has_passed", "elapsed_us", "synchronize", "throttle_reasons", "profile", "trace", "traced",
 )  # fmt: skip
 
 
@@ -96,6 +96,11 @@ class Replay:
 
     def close(self) -> None:
         """Nothing to free."""
+
+    @property
+    def has_traces(self) -> bool:
+        """Whether the recorded run asked for the driver's records of kernels."""
+        return any(name == "trace" for name, _, _ in self._calls)
 
     @property
     def calls_left(self) -> int:

@@ -35,7 +35,7 @@ def _pair_rows(
 
 
 def _row_key(row: SiliconRow) -> tuple:
-    return row.kernel, row.shape, row.launch, row.gpu or row.device_name, row.cache
+    return row.kernel, row.shape, row.launch, row.gpu or row.device_name, row.cache, row.method
 
 
 def _measured(old: SiliconRow | None, new: SiliconRow | None, thresholds: Thresholds) -> Outcome:

@@ -41,9 +41,9 @@ def tool(monkeypatch):
     return module
 
 
-def run(tool, out: Path, budget: float = 60.0, pack: Path | None = None, cubins: Path | None = None) -> int:
+def run(tool, out: Path, budget: float = 60.0, pack: Path | None = None, cubins: Path | None = None, method: str = "events") -> int:
     return tool.main.callback(
-        out=out, budget=budget, suites=(), method="all", device=0, pack=pack, gpu="h200", cubins=cubins, only_list=False
+        out=out, budget=budget, suites=(), method=method, device=0, pack=pack, gpu="h200", cubins=cubins, only_list=False
     )
 
 
@@ -128,3 +128,54 @@ def test_every_point_of_the_curves_is_a_shape_of_the_suite() -> None:
     curves = runpy.run_path(str(ROOT / "workloads" / "curves.py"))["CURVES"]
     for name, shape in (point for points in curves.values() for point in points):
         assert shape_text(complete_shape(name, shape, gpu))
+
+
+def test_all_is_by_cupti_or_else_by_events_and_what_cannot_be_had_is_not_waited_for(tool, tmp_path: Path, monkeypatch, capsys) -> None:
+    assert run(tool, tmp_path / "traced", method="all") == 0
+    assert {row.method for row in read_rows_file(tmp_path / "traced" / "h200" / "suite.jsonl")} == {"cupti"}
+
+    class Untraced(Gpu):
+        def trace(self, on: bool) -> str:
+            return "there is no libcupti here"
+
+    monkeypatch.setattr(tool, "CudaDriver", lambda device: Untraced())
+    monkeypatch.setattr(tool, "find_ncu", lambda: "/usr/bin/ncu")
+
+    def denied(*_arguments):
+        raise SiliconError("ncu may not read the GPU's counters (ERR_NVGPUCTRPERM): run as root")
+
+    monkeypatch.setattr(tool, "profile_cases", denied)
+    assert run(tool, tmp_path / "plain", budget=500.0, method="all") == 0, "nothing is left that could be measured here"
+    assert {row.method for row in read_rows_file(tmp_path / "plain" / "h200" / "suite.jsonl")} == {"events"}
+    told = capsys.readouterr().err
+    assert "there is no libcupti here" in told and "ERR_NVGPUCTRPERM" in told
+
+
+@pytest.mark.parametrize("after", [1, 2, 3])
+def test_a_recording_that_is_interrupted_goes_on_where_it_stopped(tool, tmp_path: Path, monkeypatch, after: int) -> None:
+    """Ctrl-C, or a GPU that falls off the bus, after so many rows; and a last line that was cut while it was written."""
+    monkeypatch.setattr(tool, "GROUP", 1)
+    path, written = tmp_path / "h200" / "suite.jsonl", 0
+    measure = tool.measure_cases
+
+    def breaks_off(*arguments):
+        nonlocal written
+        for row in measure(*arguments):
+            if written == after:
+                raise (KeyboardInterrupt, SiliconError("cuLaunchKernel failed: CUDA_ERROR_ECC_UNCORRECTABLE"))[after % 2]
+            written += 1
+            yield row
+
+    monkeypatch.setattr(tool, "measure_cases", breaks_off)
+    with pytest.raises((KeyboardInterrupt, SiliconError)):
+        run(tool, tmp_path)
+    kept = read_rows_file(path)
+    assert len(kept) == after
+    with path.open("a") as stream:
+        stream.write(kept[0].to_json()[:100])
+    monkeypatch.setattr(tool, "measure_cases", measure)
+    assert run(tool, tmp_path) == 0
+    rows = read_rows_file(path)
+    assert len(rows) == 4 and all(row in rows for row in kept), "what was measured stays"
+    (entry,) = json.loads((path.parent / "manifest.json").read_text())["files"]
+    assert entry["rows"] == 4
