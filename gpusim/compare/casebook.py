@@ -5,12 +5,14 @@ answers one question: what does this launch cost, with the caches in this state,
 much. Equal questions are simulated once.
 
 States, as measurements leave them: ``alone``: empty caches before this very launch (a profiler that flushes before each
-kernel). ``cold``: the case's preparation, then its timed launches in order, once. ``warm``: the timed launches run
+kernel). ``cold``: the case's preparation, then its timed launches in order, once; their code is in the instruction caches, as a
+repeat finds it. ``warm``: the timed launches run
 twice, and the second time counts, so that L2 holds what the case leaves in it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,7 @@ from gpusim.engine.result import LaunchResult
 from gpusim.gpus.spec import GpuSpec
 from gpusim.silicon.row import SiliconRow
 from gpusim.suite import capture_case, complete_shape, make_case, shape_text
-from gpusim.trace.record import Trace
+from gpusim.trace.record import Program, Trace
 
 #: Units and what they charge, times the description's price: ``(("L2 latency", 1.5), ...)``.
 Costs = tuple[tuple[str, float], ...]
@@ -76,6 +78,15 @@ class CaseBook:
             for index, trace in enumerate(timed)
         ]
 
+    def on(self, spec: GpuSpec, program: Callable[[Program], Program] = lambda program: program) -> CaseBook:
+        """The same captured launches on another machine of the same architecture, ``program`` changed for it."""
+        other = CaseBook(spec, self._folder)
+        other._cases = {
+            key: _Case(*([replace(trace, program=program(trace.program)) for trace in part] for part in (case.preparation, case.timed)))
+            for key, case in self._cases.items()
+        }
+        return other
+
     def trace(self, launch: LaunchFacts) -> Trace:
         """The launch's trace."""
         return self._cases[launch.kernel, launch.shape].timed[launch.index]
@@ -112,7 +123,9 @@ class CaseBook:
         changed = [replace(trace, program=program_with_costs(trace.program, costs)) for trace in timed]
         before = case.preparation if state != "alone" else []
         runs = 2 * changed if state == "warm" else changed
-        return list(simulate(runs, self.machine(clock_hz, costs), warm=before).launches[-len(timed) :])
+        # A repeat finds its code in the SMs, though its data were swept out of L2.
+        code = changed if state == "cold" else ()
+        return list(simulate(runs, self.machine(clock_hz, costs), warm=before, code=code).launches[-len(timed) :])
 
     def cycles(self, row: SiliconRow, launch: LaunchFacts, clock_hz: float, costs: Costs = ()) -> float:
         """Simulated cycles as ``row`` counts them: without the launch overhead where an empty launch was taken off."""

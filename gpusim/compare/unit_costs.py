@@ -75,6 +75,15 @@ def _stalls(program: Program, factor: float) -> Program:
     return replace(program, instructions=code)
 
 
+def _instruction_caches(gpu: GpuSpec, factor: float) -> GpuSpec:
+    names = ("l0_miss_cycles", "l1_miss_cycles", "l1_interval_cycles")
+    return replace(gpu, instruction_cache=_times(gpu.instruction_cache, factor, *names))
+
+
+def _constant_caches(gpu: GpuSpec, factor: float) -> GpuSpec:
+    return replace(gpu, constant_cache=_times(gpu.constant_cache, factor, "miss_cycles"))
+
+
 def _pipes(gpu: GpuSpec, factor: float) -> GpuSpec:
     pipes = {name: _times(pipe, factor, "interval_cycles", "latency_cycles") for name, pipe in gpu.pipes.items()}
     rates = [name for name in vars(gpu.tensor) if name.endswith("_macs_per_cycle")]
@@ -92,7 +101,8 @@ def _l1_latency(gpu: GpuSpec, factor: float) -> GpuSpec:
 
 
 def _l1_throughput(gpu: GpuSpec, factor: float) -> GpuSpec:
-    return replace(gpu, l1=_times(gpu.l1, factor, "accept_interval_cycles"))
+    l1 = _times(gpu.l1, factor, "accept_interval_cycles", "address_interval_cycles")
+    return replace(gpu, l1=_times(l1, 1 / factor, "write_back_bytes_per_cycle"))
 
 
 def _ports(gpu: GpuSpec, factor: float) -> GpuSpec:
@@ -164,6 +174,8 @@ UNIT_COSTS = (
     UnitCost("launch overhead", 1.0, _always, gpu=_launch),
     UnitCost("block start", 1.0, _counts("sm__ctas_launched.sum"), gpu=_blocks),
     UnitCost("issue", 1.0, _always, program=_stalls),
+    UnitCost("instruction caches", 0.5, _always, gpu=_instruction_caches),
+    UnitCost("constant caches", 0.5, _always, gpu=_constant_caches),
     UnitCost("execution pipes", 1.0, _always, gpu=_pipes),
     UnitCost("barriers", 1.0, _waits_at_barriers, gpu=_barriers),
     UnitCost("L1 and shared latency", 0.25, _has(*_MEMORY_PIPES), gpu=_l1_latency),

@@ -44,6 +44,7 @@ def simulate(
     gpu: str | GpuSpec = "h200",
     *,
     warm: Trace | Iterable[Trace] = (),
+    code: Trace | Iterable[Trace] = (),
     window_cycles: int | None = None,
     threads: int | None = None,
     order_seed: int | None = None,
@@ -53,7 +54,8 @@ def simulate(
 ) -> Result:
     """Predict what the launches of ``traces`` cost, one after another on one machine.
 
-    ``warm``: launches whose footprint the caches (L1 too) hold beforehand; they take no time.
+    ``warm``: launches whose footprint the caches (L1 too) hold beforehand; they take no time. ``code``: launches that ran
+    before, of which only their machine code is left, in the instruction caches: all data have been swept out since.
     ``window_cycles``: length of the engine's windows, at most :func:`window_limit_cycles`; ``threads``:
     SM groups run in parallel (default: the cores, fewer for small grids); ``order_seed``: visit parts and
     SMs in a shuffled order. None of the three changes the result. ``samples``: keep readings over time (see
@@ -65,11 +67,16 @@ def simulate(
     if not launches:
         raise UsageError("simulate() needs at least one trace")
     before = [warm] if isinstance(warm, Trace) else list(warm)
+    ran = [code] if isinstance(code, Trace) else list(code)
     spec = load_gpu(gpu) if isinstance(gpu, str) else gpu
-    for trace in (*before, *launches):
+    for trace in (*before, *ran, *launches):
         check_architecture(trace, spec)
     machine = Machine(spec, _thread_count(threads, launches, spec), window_cycles, order_seed)
     with machine:
+        for trace in ran:
+            machine.launch(trace)
+        if ran:
+            machine.sweep_data()
         if before:
             machine.warm(before, launches[0])
         results = []
@@ -144,6 +151,11 @@ class Machine:
         l1_bytes = occupancy(next_trace.launch, self.spec).l1_bytes
         for trace in traces:
             warm_machine(trace, self.spec, self.groups, self.l2, l1_bytes)
+
+    def sweep_data(self) -> None:
+        """Empty L2 and what lies behind it, as a kernel that reads much else does; a launch empties the L1 itself, and code stays
+        in the instruction caches."""
+        self.l2, self.hbm = build_memory(self.spec)
 
     def launch(
         self,

@@ -209,9 +209,14 @@ def test_a_time_net_of_an_empty_launch_is_compared_without_launch_overhead(secre
 def test_caches_are_in_the_state_that_the_row_states(tmp_path) -> None:
     book, clock = CaseBook(load_gpu("h200"), tmp_path), 1e9
     (launch,) = book.add("saxpy", {"n": 4096})
-    once, again = (r.cycles for r in simulate([book.trace(launch)] * 2, book.machine(clock)).launches)
-    assert again < once
-    assert [book.simulate(launch, state, clock).cycles for state in ("alone", "cold", "warm")] == [once, once, again]
+    once, again = simulate([book.trace(launch)] * 2, book.machine(clock)).launches
+    assert again.cycles < once.cycles
+    assert [book.simulate(launch, state, clock).cycles for state in ("alone", "warm")] == [once.cycles, again.cycles]
+    swept = book.simulate(launch, "cold", clock)  # its code is there, its data are not
+    assert again.cycles < swept.cycles < once.cycles
+    assert swept.counters["dram__bytes_read.sum"] == once.counters["dram__bytes_read.sum"]
+    fetched = {name: (once.stalls.get(name, 0), swept.stalls.get(name, 0)) for name in ("no_instruction", "long_scoreboard")}
+    assert fetched["no_instruction"][1] < 0.2 * fetched["no_instruction"][0]
     (chase,) = book.add("pointer_chase", {"buffer_kib": 1024, "loads": 192})
     alone, cold = (book.simulate(chase, state, clock).cycles for state in ("alone", "cold"))
     assert cold < 0.7 * alone  # its preparation has walked the buffer before
