@@ -7,6 +7,9 @@ curves this kernel stands. Numba has no pointers, so three intrinsics say what i
 
 from __future__ import annotations
 
+import contextlib
+import mmap
+
 import numpy as np
 from llvmlite import ir
 from numba import cuda, types
@@ -82,6 +85,16 @@ def chase(buffer, order, rounds, ends):
     ends[1] = pointer - base
 
 
+def _sparse_zeros(words: int) -> np.ndarray:
+    """Zeros of which few are touched, in small pages: NumPy asks for pages of 2 MiB, each of which is memory as a whole
+    as soon as one word of it is written."""
+    room = mmap.mmap(-1, 8 * words)
+    if hasattr(mmap, "MADV_NOHUGEPAGE"):
+        with contextlib.suppress(OSError):  # a kernel without such pages
+            room.madvise(mmap.MADV_NOHUGEPAGE)
+    return np.frombuffer(room, np.uint64)
+
+
 def make(*, buffer_kib: float, loads: int, visited_lines: int, seed: int = 0) -> Case:
     """A random cyclic order of the 128-byte lines of a ``buffer_kib`` KiB buffer, chased ``loads``
     times (rounded up to whole rounds of 32) after a warm-up run of at least one lap.
@@ -105,7 +118,8 @@ def make(*, buffer_kib: float, loads: int, visited_lines: int, seed: int = 0) ->
         order = random.permutation(lines).astype(np.int64)
     else:
         order = random.choice(buffer_lines, lines, replace=False).astype(np.int64)
-    buffer = np.zeros(buffer_lines * POINTERS_PER_LINE, np.uint64)
+    words = buffer_lines * POINTERS_PER_LINE
+    buffer = np.zeros(words, np.uint64) if lines == buffer_lines else _sparse_zeros(words)
     warm_ends, ends = np.zeros(2, np.uint64), np.zeros(2, np.uint64)
 
     def offset_after(steps: int) -> int:

@@ -119,7 +119,7 @@ def measure(workload: str, gpu_name: str, through_file: bool) -> dict[str, objec
 def measure_compare(arguments: list[str], gpu: str) -> dict[str, object]:
     """Run ``gpusim compare`` and say what its largest process peaked at."""
     start = time.perf_counter()
-    command = [sys.executable, "-m", "gpusim", "compare", *arguments, "--gpu", gpu, "--against", "published"]
+    command = [sys.executable, "-m", "gpusim.cli", "compare", *arguments, "--gpu", gpu, "--against", "published"]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     unit = 1 if sys.platform == "darwin" else 1024
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * unit / 2**20

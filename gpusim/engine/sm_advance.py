@@ -13,7 +13,7 @@ from gpusim.model import cache
 from gpusim.model import counters as count
 from gpusim.model import program as op
 from gpusim.model.arrivals import TAG_BITS, TAG_MASK, pop
-from gpusim.model.compiled import compiled, inner
+from gpusim.model.compiled import compiled, inlined, inner
 from gpusim.model.l1_access import close_path, enter, has_room
 from gpusim.model.l1_response import receive
 from gpusim.model.memory_io import dequeue, next_request_cycle, take_request
@@ -154,7 +154,7 @@ def end_block(state, sm, block, now):
     report[R_EXITS] = i + 1
 
 
-@inner
+@inlined
 def hint_arrivals(state, sm, until):
     """Ask the host's memory for what the responses before cycle ``until`` will touch: level by level, so that
     all loads of a level are under way at once."""

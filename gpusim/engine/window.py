@@ -75,14 +75,20 @@ class Conductor:
         self._routes = {
             name: [(self._seats[id(part)], deliver) for part, deliver in takers] for name, takers in routes.items()
         }
-        for seat in self._seats.values():
-            self._environment.process(self._perform(seat))
+        self._performances = [self._perform(seat) for seat in self._seats.values()]
+        for performance in self._performances:
+            self._environment.process(performance)
 
     def run(self) -> None:
         """Run until nothing has anything to do any more; messages may have been put in by hand before."""
         for seat in self._seats.values():
             self._set_alarm(seat)
-        self._environment.run()
+        try:
+            self._environment.run()
+        finally:
+            # A process that sleeps for good would hold the conductor and with it all parts until Python looks for cycles.
+            for performance in self._performances:
+                performance.close()
 
     def waiting(self) -> list[str]:
         """What every part waits for, for a deadlock's message."""

@@ -36,7 +36,7 @@ def inner(function: F) -> F:
 
 
 def inlined(function: F) -> F:
-    """As :func:`inner`, for functions that take many arrays and are called from one place: passing an array costs
+    """As :func:`inner`, for functions that take many arrays and are called from few places: passing an array costs
     nine words, and an issue would pass thirty of them."""
     options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
     return stamped(njit(cache=True, nogil=True, _nrt=False, **options)(function), SOURCES)

@@ -18,7 +18,7 @@ from gpusim.model import messages as message
 from gpusim.model import miss_table as table
 from gpusim.model import program as op
 from gpusim.model.coalescer import ADDRESS, LANE_BYTES, LINE_BYTES, OPERATIONS, SECTORS, bits
-from gpusim.model.compiled import inner
+from gpusim.model.compiled import inlined, inner
 from gpusim.model.memory_io import LOCAL, SHARED, occupy_stages
 from gpusim.model.messages import NEVER
 from gpusim.model.residency import COPIES_DONE, COPIES_OPEN, STORES
@@ -122,7 +122,7 @@ def send(
     sms[sm, SEQUENCE] += 1
 
 
-@inner
+@inlined
 def enter(
     out, fill, lines, l1, misses, miss_index, waiters, flights, requests, sms, hand, program, warps, slots,
     board, work, timing, sm, now,
@@ -192,7 +192,7 @@ def enter(
     return warp if reader != NO_BARRIER else -1
 
 
-@inner
+@inlined
 def _write(
     out, fill, lines, l1, requests, sms, warps, slots, row, timing, sm, warp, kind, space, n, leave, now
 ):
@@ -226,7 +226,7 @@ def _write(
         row[count.STORE_REQUESTS if kind == STORE else count.ATOMIC_REQUESTS] += 1
 
 
-@inner
+@inlined
 def _read(
     out, fill, lines, l1, misses, miss_index, waiters, flights, requests, sms, slots, row, timing,
     sm, warp, kind, space, n, bypass, done, leave, now,

@@ -13,7 +13,7 @@ from gpusim.model import messages as message
 from gpusim.model import miss_table as table
 from gpusim.model.arrivals import TAG_BITS, TAG_MASK
 from gpusim.model.coalescer import bits
-from gpusim.model.compiled import inner
+from gpusim.model.compiled import inlined, inner
 from gpusim.model.residency import COPIES_DONE, COPIES_OPEN, LAST_ACK, STORES, wake
 from gpusim.model.scheduler import AGE
 from gpusim.model.scoreboard import resolve
@@ -35,7 +35,7 @@ from gpusim.trace.record import NO_BARRIER
 TICKS = message.TICKS_PER_CYCLE
 
 
-@inner
+@inlined
 def receive(
     key, l1, misses, miss_index, waiters, flights, requests, sms, program, warps, slots, board, subs_next,
     counters, timing, sm, now,

@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpusim.model.address_hash import local_slice_of, set_of
-from gpusim.model.compiled import compiled, inner
+from gpusim.model.compiled import compiled, inlined, inner
 from gpusim.model.crossbar import partition_of_sm
 from gpusim.model.event_heap import pop, time_of
 from gpusim.model.l2_state import (
@@ -97,7 +97,7 @@ from gpusim.model.messages import ATOMIC, NEVER, READ, REDUCTION, WRITE
 from gpusim.model.prefetch import prefetch
 from gpusim.model.sector_mask import popcount, whole_groups
 
-@inner
+@inlined
 def _claim(p: L2Rates, s: L2State, slice_index: int, node: int, now: int, data_at: int) -> int:
     """The slot of the node's line in this slice, made by evicting another line if need be; NO_SLOT
     when the whole set waits, NO_ROOM when the victim's dirty sectors must."""
@@ -146,7 +146,7 @@ def _hold(
         block(s, slice_index, node)
 
 
-@inner
+@inlined
 def _wait_for(p: L2Rates, s: L2State, slot: int, node: int, missing: int, group: int) -> int:
     """Queue the node at the slot until ``missing`` has arrived; the sectors to ask for, in whole
     groups of ``group``."""
@@ -160,7 +160,7 @@ def _wait_for(p: L2Rates, s: L2State, slot: int, node: int, missing: int, group:
     return wanted
 
 
-@inner
+@inlined
 def _read(p: L2Rates, s: L2State, time: int, node: int) -> None:
     """An SM's read at its near slice."""
     sectors, here = s.nodes[node, SECTORS], s.nodes[node, NEAR]
@@ -198,7 +198,7 @@ def _read(p: L2Rates, s: L2State, time: int, node: int) -> None:
         schedule(s, end + p.hit + p.far, child)
 
 
-@inner
+@inlined
 def _far_read(p: L2Rates, s: L2State, time: int, node: int) -> None:
     """The far partition's read of a line at its home slice."""
     sectors, here = s.nodes[node, SECTORS], s.nodes[node, HOME]
@@ -279,7 +279,7 @@ def _operate(p: L2Rates, s: L2State, time: int, node: int, slot: int) -> None:
     drop_node(s, node)
 
 
-@inner
+@inlined
 def _to_home(p: L2Rates, s: L2State, time: int, node: int) -> None:
     """A write or atomic at its near slice: on to home, over the link where home is far."""
     sectors, home = s.nodes[node, SECTORS], s.nodes[node, HOME]
@@ -336,18 +336,18 @@ def fill(p: L2Rates, s: L2State, time: int, slot: int, sectors: int) -> None:
         node = following
 
 
-@inner
-def _accept(p: L2Rates, s: L2State, time: int, request: np.void) -> None:
-    """A request from an SM at its near slice's input."""
+@inlined
+def _accept(p: L2Rates, s: L2State, time: int, request: np.void) -> int:
+    """A request from an SM at its near slice's input: its node if it may begin, -1 if its page is looked up first."""
     node = admit(p, s, request)
     if page_known(p, s, node):
-        _begin(p, s, time, node)
-    else:
-        s.nodes[node, STAGE] = TRANSLATED
-        schedule(s, time + p.tlb_miss, node)
+        return node
+    s.nodes[node, STAGE] = TRANSLATED
+    schedule(s, time + p.tlb_miss, node)
+    return -1
 
 
-@inner
+@inlined
 def _begin(p: L2Rates, s: L2State, time: int, node: int) -> None:
     """A request whose address is known comes to its near slice."""
     s.nodes[node, STAGE] = ARRIVED
@@ -357,15 +357,13 @@ def _begin(p: L2Rates, s: L2State, time: int, node: int) -> None:
         _to_home(p, s, time, node)
 
 
-@inner
-def _resume(p: L2Rates, s: L2State, time: int, node: int) -> None:
-    """An internal event comes up."""
+@inlined
+def _resume(p: L2Rates, s: L2State, time: int, node: int) -> int:
+    """An internal event comes up; the node if it is one that begins at its near slice, else -1."""
     stage = s.nodes[node, STAGE]
-    if stage == ARRIVED:
-        _read(p, s, time, node)
-    elif stage == TRANSLATED:
-        _begin(p, s, time, node)
-    elif stage == FAR_READ:
+    if stage == ARRIVED or stage == TRANSLATED:
+        return node
+    if stage == FAR_READ:
         _far_read(p, s, time, node)
     elif stage == FAR_WRITE:
         _write(p, s, time, node)
@@ -375,13 +373,14 @@ def _resume(p: L2Rates, s: L2State, time: int, node: int) -> None:
         slot, sectors = s.nodes[node, SLOT], s.nodes[node, SECTORS]
         drop_node(s, node)
         fill(p, s, time, slot, sectors)
+    return -1
 
 
 #: How many events ahead the rows that they will read are asked for.
 _AHEAD = 8
 
 
-@inner
+@inlined
 def _hint_set(s: L2State, first: int, ways: int) -> None:
     """Ask for the tags of a set, whose host cache lines are eight columns long."""
     for slot in range(first, first + ways, 8):
@@ -390,7 +389,7 @@ def _hint_set(s: L2State, first: int, ways: int) -> None:
         prefetch(s.tags.masks, (slot, 0))
 
 
-@inner
+@inlined
 def _hint_request(p: L2Rates, s: L2State, request: np.void) -> None:
     """Ask for the set that a request will look up first."""
     line = np.int64(request["line"]) // p.line_bytes
@@ -400,7 +399,7 @@ def _hint_request(p: L2Rates, s: L2State, request: np.void) -> None:
     _hint_set(s, first_slot(p, near * p.slices_per_partition + local, set_index), p.ways)
 
 
-@inner
+@inlined
 def _hint_fill(s: L2State, fills: np.ndarray, taken: int) -> None:
     """Ask for the slot that a fill some events ahead is for, and for the waiter of a nearer one."""
     if taken + _AHEAD < len(fills):
@@ -414,13 +413,13 @@ def _hint_fill(s: L2State, fills: np.ndarray, taken: int) -> None:
             _hint_node(s, s.tags.slots[WAITER, slot])
 
 
-@inner
+@inlined
 def _hint_node(s: L2State, node: int) -> None:
     prefetch(s.nodes, (node, 0))
     prefetch(s.nodes, (node, NODE_COLUMNS - 1))
 
 
-@inner
+@inlined
 def _hint_events(p: L2Rates, s: L2State) -> None:
     """Ask for what the next internal event reads, and for the nodes of those of which one follows it."""
     size = s.scalars[HEAP_SIZE]
@@ -465,11 +464,12 @@ def handle_until(
         if time >= until:
             return taken_requests, taken_fills
         s.scalars[LAST_TICK] = time
+        beginning = -1
         if source == 0:
             node = s.heap[1, 0]
             s.scalars[HEAP_SIZE] = pop(s.heap, s.scalars[HEAP_SIZE])
             _hint_events(p, s)
-            _resume(p, s, time, node)
+            beginning = _resume(p, s, time, node)
         elif source == 1:
             handle = np.int64(fills[taken_fills]["handle"])
             sectors = np.int64(fills[taken_fills]["sectors"])
@@ -484,4 +484,6 @@ def handle_until(
             if taken_requests + _AHEAD < len(requests):
                 _hint_request(p, s, requests[taken_requests + _AHEAD])
             taken_requests += 1
-            _accept(p, s, time, requests[taken_requests - 1])
+            beginning = _accept(p, s, time, requests[taken_requests - 1])
+        if beginning >= 0:
+            _begin(p, s, time, beginning)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpusim.model.address_hash import channel_of
-from gpusim.model.compiled import inner
+from gpusim.model.compiled import inlined, inner
 from gpusim.model.crossbar import partition_of_sm
 from gpusim.model.l2_state import (
     ATOMIC_SECTORS,
@@ -52,7 +52,7 @@ NOBODY = -1
 ROOM_OF_SLICE_0 = -2
 
 
-@inner
+@inlined
 def admit(p: L2Rates, s: L2State, request: np.void) -> int:
     """Note and count a request that has come in; its node."""
     node = new_node(s)
@@ -79,7 +79,7 @@ def admit(p: L2Rates, s: L2State, request: np.void) -> int:
     return node
 
 
-@inner
+@inlined
 def page_known(p: L2Rates, s: L2State, node: int) -> bool:
     """Whether the SM of the node's request remembers its page; it does from now on."""
     if p.tlb_miss == 0:
@@ -92,7 +92,7 @@ def page_known(p: L2Rates, s: L2State, node: int) -> bool:
     return False
 
 
-@inner
+@inlined
 def respond(s: L2State, time: int, node: int) -> None:
     """Answer a request at an SM's port; the node stays the caller's."""
     at = s.scalars[RESPONSES]
@@ -123,7 +123,7 @@ def ask_dram(
     s.scalars[DRAM_REQUESTS] = at + 1
 
 
-@inner
+@inlined
 def look_up(p: L2Rates, s: L2State, slice_index: int, time: int) -> int:
     """Take a slice's tag stage at ``time`` or as soon as it is free; the end of the lookup."""
     end = max(time, s.servers[slice_index, TAG_FREE]) + p.tag
@@ -131,7 +131,7 @@ def look_up(p: L2Rates, s: L2State, slice_index: int, time: int) -> int:
     return end
 
 
-@inner
+@inlined
 def move(s: L2State, slice_index: int, time: int, cost: int) -> int:
     """Move sectors through a slice's data port, from ``time`` or as soon as it is free; the end."""
     end = max(time, s.servers[slice_index, PORT_FREE]) + cost
@@ -140,14 +140,14 @@ def move(s: L2State, slice_index: int, time: int, cost: int) -> int:
     return end
 
 
-@inner
+@inlined
 def look_up_and_move(p: L2Rates, s: L2State, slice_index: int, time: int, cost: int) -> int:
     """A lookup whose data move at once; the end of the later of the two."""
     known = look_up(p, s, slice_index, time)
     return max(known, move(s, slice_index, known - p.tag, cost))
 
 
-@inner
+@inlined
 def cross(p: L2Rates, s: L2State, lane: int, time: int, sectors: int) -> int:
     """Send sectors over the lane into slice ``lane`` of the other partition; the arrival."""
     count = popcount(sectors)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from gpusim.model import program as op
 from gpusim.model.coalescer import coalesce_lanes, coalesce_span, count_operations, lane_addresses, tag_wavefronts
-from gpusim.model.compiled import inner
+from gpusim.model.compiled import inlined, inner
 from gpusim.model.messages import NEVER
 from gpusim.model.residency import LOCAL_BASE
 from gpusim.model.shared_memory import atomic_wavefronts, data_wavefronts
@@ -84,7 +84,7 @@ def enqueue(queue, subs, port_free, sms, timing, sm, sub, warp, pc, access, mask
         sms[sm, QUEUE_NEXT] = earliest
 
 
-@inner
+@inlined
 def dequeue(queue, subs, subs_next, port_free, sms, hand, timing, sm, now):
     """Take the next sub-core's oldest request in hand; False if none is ready."""
     n = timing[SUB_CORES]
@@ -130,7 +130,7 @@ def resolve_space(space, addresses, mask, timing):
     return GLOBAL
 
 
-@inner
+@inlined
 def take_request(hand, lines, program, warps, accesses, scattered, timing, scratch, sm):
     """Work out space, lines, tag cycles and data cycles of the request in hand (see ``_work_out``)."""
     _work_out(hand, lines, program, warps, accesses, scattered, timing, scratch, sm)
@@ -141,7 +141,7 @@ def take_request(hand, lines, program, warps, accesses, scattered, timing, scrat
         hand[sm, H_TAG_CYCLES] = min(hand[sm, H_TAG_CYCLES], 1)
 
 
-@inner
+@inlined
 def _work_out(hand, lines, program, warps, accesses, scattered, timing, scratch, sm):
     """Space, lines, tag cycles and data cycles of the request in hand, bank conflicts included.
 

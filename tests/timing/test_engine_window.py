@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 from hand_traces import Asm, build, small_gpu
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpusim.engine import gpu as gpu_engine
 from gpusim.engine.arena import Arena
 from gpusim.engine.gpu import simulate
 from gpusim.engine.inbox import Inbox
 from gpusim.engine.memory import L2Part
+from gpusim.engine.sm import SmGroup
 from gpusim.engine.window import Conductor
 from gpusim.errors import DeadlockError, LaunchError, TraceFormatError, UsageError
 from gpusim.model.messages import NEVER
@@ -167,3 +172,15 @@ def test_arena_keeps_live_chunks_while_it_grows():
     for chunk, place in live:
         rows = arena.tables.accesses[place.accesses : place.accesses + len(chunk.accesses)]
         np.testing.assert_array_equal(rows[:, 0], chunk.accesses["address"].astype(np.int64))
+
+
+def test_a_finished_launch_leaves_nothing_to_the_garbage_collector(monkeypatch):
+    kept = []
+    monkeypatch.setattr(gpu_engine, "SmGroup", lambda *spec: kept.append(weakref.ref(group := SmGroup(*spec))) or group)
+    gc.collect()
+    gc.disable()
+    try:
+        simulate(build(Asm().exit(), blocks=3), small_gpu(2), threads=2)
+        assert len(kept) == 2 and not any(group() for group in kept)
+    finally:
+        gc.enable()
