@@ -177,9 +177,9 @@ class Dispatcher:
         if _end(self._line, self._desk, self._supply.live, self.block_times, exits, self._to_dispatcher):
             self._supply.drop_ended()
 
-    def feed(self, groups: list[SmGroup]) -> None:
-        """At a window's begin: see that the warps on ``groups`` have all that they can issue in it."""
-        self._supply.feed(groups, self.next_block)
+    def feed(self, groups: list[SmGroup], cycle: int) -> None:
+        """At the begin of a window, ``cycle``: see that the warps on ``groups`` have all that they can issue in it."""
+        self._supply.feed(groups, self.next_block, cycle)
 
     def advance(self, until_tick: int) -> list[tuple[str, np.ndarray]]:
         """Serve the slots whose turn comes before ``until_tick``; START batches to "starts"."""

@@ -205,7 +205,7 @@ class Machine:
         watchers = [watcher for watcher in (sampler, waves) if watcher is not None]
 
         def on_boundary(tick: int) -> None:
-            dispatcher.feed(self.groups)
+            dispatcher.feed(self.groups, tick // TICKS_PER_CYCLE)
             for watcher in watchers:
                 watcher(tick)
 

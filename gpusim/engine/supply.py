@@ -3,7 +3,8 @@
 Mental model: a conveyor. Chunks lie in the arena from when their first block is served, or a warp of a block that goes
 on in them is within a window's reach, until their blocks have ended or moved on. A warp's rows of one chunk after
 another are linked; at each window's begin every resident warp has as many instructions before it as it can issue in
-the window, or all that it has left. So a block of any length needs what lies between its first and its last warp.
+the window, or all that it has left (looked at every few windows, that many windows ahead). So a block of any length
+needs what lies between its first and its last warp.
 
 Whether a warp whose part ends with EXIT goes on (other lanes may) shows only in later chunks: the next one is looked at,
 and beyond it a :class:`Scout` reads ahead once, keeping one bit a warp.
@@ -148,12 +149,18 @@ class Place:
     outline: Chunk
 
 
+#: Windows that one look at the resident warps is good for.
+_WINDOWS = 32
+
+
 class Supply:
     """The conveyor of one launch; ``reach`` is the most instructions that a warp can issue in a window."""
 
     def __init__(self, trace: Trace, arena: Arena, reach: int) -> None:
         self._trace, self._arena = trace, arena
-        self._need = reach + 1  # and the one behind them, which an issue looks at
+        self._good_for = (_WINDOWS - 1) * reach  # cycles
+        self._need = _WINDOWS * reach + 1  # and the one behind them, which an issue looks at
+        self._next_look = 0
         self._per_block = trace.launch.warps_per_block
         self._exits = trace.program.instructions["flags"] & Flag.EXIT != 0
         self._source: Iterator[Chunk] = iter(trace.chunk_list)
@@ -184,10 +191,11 @@ class Supply:
                 self._supply(what)
         return row
 
-    def feed(self, groups: list[SmGroup], next_block: int) -> None:
+    def feed(self, groups: list[SmGroup], next_block: int, cycle: int) -> None:
         """At a window's begin: bring in what resident warps will need in it, and drop what they have left behind."""
-        if not self.chained:
+        if cycle < self._next_look or not self.chained:
             return
+        self._next_look = cycle + self._good_for
         for group in groups:
             while what := resident_lack(group.state, self._arena.tables, self._need):
                 self._supply(what)
