@@ -98,7 +98,7 @@ def test_a_long_block_is_never_held_as_a_whole(monkeypatch):
         return chunk
 
     monkeypatch.setattr(supply.Supply, "pull", counted)
-    parts = outcome(trace)
+    parts = outcome(trace, window_cycles=1)  # what lies ahead of a warp is counted in windows
     assert len(held) == len(trace.chunk_list) == 21
     assert max(held) <= 4
     monkeypatch.undo()
@@ -115,10 +115,10 @@ def test_a_warp_that_ends_early_is_found_by_reading_ahead_once(monkeypatch):
         return number, chunk
 
     monkeypatch.setattr(supply.Scout, "_read", counted)
-    outcome(one_part_a_turn(looping(2, (2000, 0, 1500, 2000)), 100))
+    outcome(one_part_a_turn(looping(2, (2000, 0, 1500, 2000)), 100), window_cycles=1)
     assert reads == sorted(set(reads)) and len(reads) <= 21
     reads.clear()
-    outcome(one_part_a_turn(looping(2, (150, 130, 120, 140)), 100))
+    outcome(one_part_a_turn(looping(2, (150, 130, 120, 140)), 100), window_cycles=1)
     assert not reads
 
 
