@@ -131,7 +131,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--budget", type=int, default=600)
     parser.add_argument("--pilot-budget", type=int, default=500, help="examples of each pilot search")
-    parser.add_argument("--least-hits", type=int, default=5, help="of all pilot examples, for a bin of the set")
+    parser.add_argument("--least-hits", type=int, default=10, help="of all pilot examples, for a bin of the set")
     parser.add_argument("--memo", type=Path)
     parser.add_argument("--record", action="store_true", help="also steered with the suite's recorded coverage")
     parser.add_argument("--throughput", action="store_true", help="time `gpusim explore` instead")

@@ -4,13 +4,16 @@ Mental model: a guess a bin, from sure to vague. A launch's grid and block are k
 registers and shared memory that the same compiled kernel had in an earlier run so are all points of
 :mod:`gpusim.explore.launch_points`. For the rest the nearest runs of the same kernel answer; a cross is as likely as its
 halves together, and a bin of an ordered point a little likely beside one that is near. What was foretold of a kernel
-and did not come counts against its being foretold again.
+and did not come counts against its being foretold again. Beside the guesses stands how new a shape is, as combinatorial
+testing counts it: which of its axes' values, and pairs of them, no run of the kernel has had.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from functools import cache
+from itertools import combinations
 from math import log2
 from typing import Any, NamedTuple
 
@@ -33,15 +36,18 @@ NEAREST = 4
 BESIDE, TOGETHER = 0.15, 0.5
 #: Factors of two between sizes beyond which two runs are no more apart.
 FARTHEST = 4.0
+#: What a value that no run has had counts for, where a pair of values counts for one.
+SINGLE = 2.0
 Shape = Mapping[str, Any]
 
 
 class Guess(NamedTuple):
-    """``chance`` of each bin, float[bins] in the order of :func:`gpusim.explore.points.all_bins`; ``distance`` from the
-    nearest run of the kernel, up to :data:`FARTHEST` and more; ``divergence``: the size of it that is expected."""
+    """``chance`` of each bin, float[bins] in the order of :func:`gpusim.explore.points.all_bins`; ``novelty``: the share
+    of the shape's values and pairs of values that no run of the kernel has had, from 0 to 1; ``divergence``: the size
+    of it that is expected."""
 
     chance: np.ndarray
-    distance: float
+    novelty: float
     divergence: float
 
 
@@ -112,7 +118,7 @@ class Predictor:
         except (UsageError, LaunchError):
             return None
         if kernel not in self._runs:
-            near = Guess(np.zeros(sure.size), FARTHEST, 0.0)
+            near = Guess(np.zeros(sure.size), 1.0, 0.0)
         else:
             near = self._nearest(kernel, shape)
         chance = near.chance
@@ -170,6 +176,7 @@ class _Table:
         self.logs, self.whole, self.chosen = (np.array(column) for column in zip(*rows, strict=True))
         self.hit = np.array([hit for _, hit, _ in runs])
         self.divergence = np.array([divergence for *_, divergence in runs])
+        self.had = Counter(each for shape, *_ in runs for kind in _values(shape) for each in kind)
 
     def nearest(self, shape: Shape) -> Guess:
         """The mean of the nearest runs, nearer ones more."""
@@ -180,7 +187,12 @@ class _Table:
         order = np.argsort(distance, kind="stable")[:NEAREST]
         weights = 1.0 / (0.2 + distance[order])
         weights /= weights.sum()
-        return Guess(weights @ self.hit[order], float(distance[order[0]]), float(weights @ self.divergence[order]))
+        return Guess(weights @ self.hit[order], self._novelty(shape), float(weights @ self.divergence[order]))
+
+    def _novelty(self, shape: Shape) -> float:
+        singles, pairs = _values(shape)
+        new = SINGLE * sum(_rare(self.had[each]) for each in singles) + sum(_rare(self.had[each]) for each in pairs)
+        return new / (SINGLE * len(singles) + len(pairs))
 
     def _row(self, shape: Shape) -> tuple[list[float], list[bool], list[int]]:
         sizes = [shape[axis] for axis in self.sizes]
@@ -189,6 +201,20 @@ class _Table:
             [size % 32 == 0 for size in sizes],
             [self.codes.setdefault((axis, shape[axis]), len(self.codes)) for axis in self.choices],
         )
+
+
+def _values(shape: Shape) -> tuple[list[tuple], list[tuple]]:
+    """A shape's values and their pairs, as combinatorial testing counts them: sizes by power of two and whole warps."""
+    singles = [
+        (axis, int(log2(value)) if value >= 1 else -1, value % 32 == 0) if _is_number(value) else (axis, value)
+        for axis, value in shape.items()
+    ]
+    return singles, list(combinations(singles, 2))
+
+
+def _rare(times: int) -> float:
+    """What a value is worth that was had so often."""
+    return 1.0 / (1 + times) ** 2
 
 
 def _is_number(value: Any) -> bool:

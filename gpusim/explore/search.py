@@ -27,7 +27,7 @@ from gpusim.explore.coverage import Coverage
 from gpusim.explore.examples import Tried
 from gpusim.explore.holes import kernel_of
 from gpusim.explore.points import all_bins
-from gpusim.explore.predict import FARTHEST, Guess, Predictor
+from gpusim.explore.predict import Guess, Predictor
 from gpusim.explore.properties import Outcome, Property
 from gpusim.gpus.spec import GpuSpec
 from gpusim.suite import find_kernel, shape_text
@@ -36,6 +36,8 @@ from gpusim.suite import find_kernel, shape_text
 ROUND_KERNELS, ROUND_DRAWS, ROUND_BEST = 4, 48, 3
 #: What a kernel that has not run yet is worth, in bins: its first runs open more than any later one.
 UNTRIED = 20.0
+#: New bins that a kernel's next shape is credited with for being new in every value, however barren the last were.
+LEAST_LUCK = 0.3
 #: What a shape like the worst divergence of its kernel is worth, in bins, while few of the last runs diverged.
 DIVERGENCE = 2.0
 #: A kernel's last examples that its chance of another round depends on.
@@ -229,18 +231,17 @@ class Search:
             self.measure(chosen.kernel, chosen.shape, keep, chosen.guess.chance)
 
     def _value(self, candidate: _Candidate) -> float:
-        """New bins that a shape can be hoped to hit, and a little for being unlike all others or like a divergence."""
+        """New bins that a shape can be hoped to hit, and a little for being new itself or like a divergence."""
         kernel = candidate.kernel
         if not self._predictor.knows(kernel):
             return UNTRIED
         last = [tried for tried in self.tried if tried.kernel == kernel][-MEMORY:]
-        luck = (1.0 + sum(t.new_bins for t in last)) / (2.0 + len(last))
         gain = float(candidate.guess.chance[self._missing].sum())
-        far = min(1.0, candidate.guess.distance / FARTHEST)
+        luck = max(LEAST_LUCK, (1.0 + sum(t.new_bins for t in last)) / (2.0 + len(last)))
         failed = sum(1 for t in last if self.prop.fails(t.outcome))
         worst = max((abs(t.outcome.divergence) for t in last), default=0.0)
         like = candidate.guess.divergence / worst if failed else 0.0
-        return gain + luck * far + DIVERGENCE * like / (1.0 + failed)
+        return gain + luck * candidate.guess.novelty + DIVERGENCE * like / (1.0 + failed)
 
     def _choose_kernels(self, rng: random.Random) -> list[str]:
         """A few kernels for a round, those more likely that promise more."""
