@@ -2,8 +2,8 @@
 
 Mental model: slots queue up for blocks. At the launch all slots of all SMs stand in line, round-robin
 over the SMs; later a slot joins when its block has ended, half the turnaround after the exit. The
-dispatcher serves one slot each ``dispatch_interval_cycles``; the block starts the other half of the
-turnaround later. The trace comes from :mod:`gpusim.engine.supply`.
+dispatcher serves one slot each ``dispatch_interval_cycles``, the first one of an SM in
+``first_dispatch_interval_cycles``; the block starts the other half of the turnaround later. The trace comes from :mod:`gpusim.engine.supply`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _next_decision(line, desk):
 
 
 @compiled
-def _serve(line, desk, live, row, times, starts, sm_count, per_block, interval, to_sm, until):
+def _serve(line, desk, live, row, times, starts, sm_count, per_block, intervals, to_sm, until):
     """Give blocks of live chunk ``row`` to the slots whose turn comes before cycle ``until``; the number of
     rows of ``starts`` (START's columns) written."""
     n = 0
@@ -68,7 +68,10 @@ def _serve(line, desk, live, row, times, starts, sm_count, per_block, interval, 
         decision = _next_decision(line, desk)
         if decision >= until:
             break
+        interval = intervals[1]
         if desk[0, FRESH] < desk[0, SLOTS]:
+            if desk[0, FRESH] < sm_count:
+                interval = intervals[0]
             sm, slot = desk[0, FRESH] % sm_count, desk[0, FRESH] // sm_count
             desk[0, FRESH] += 1
         else:
@@ -142,7 +145,8 @@ class Dispatcher:
         self._sm_count = spec.sm_count
         self._per_block = trace.launch.warps_per_block
         self._to_dispatcher, self._to_sm = turnaround_halves(spec)
-        self._interval = max(1, spec.launch.dispatch_interval_cycles)
+        interval = max(1, spec.launch.dispatch_interval_cycles)
+        self._intervals = max(interval, spec.launch.first_dispatch_interval_cycles), interval
         slots = min(self.blocks, blocks_per_sm * spec.sm_count)
         self._line = np.zeros((1, slots), np.int64)
         self._starts = np.zeros((slots, len(START.names)), np.int64)
@@ -189,7 +193,7 @@ class Dispatcher:
             row = self._supply.serving(self.next_block)
             count = _serve(
                 self._line, self._desk, self._supply.live, row, self.block_times, self._starts, self._sm_count,
-                self._per_block, self._interval, self._to_sm, until,
+                self._per_block, self._intervals, self._to_sm, until,
             )  # fmt: skip
             outgoing.append(("starts", self._starts[:count].copy().view(START)[:, 0]))
         return outgoing

@@ -250,13 +250,15 @@ class DramSpec:
 @dataclass(frozen=True)
 class LaunchSpec:
     """``start_cycles``: launch to the first block's first issue; ``end_cycles``: last exit to the
-    kernel's end; ``dispatch_interval_cycles``: the dispatcher starts one block each so many cycles;
+    kernel's end; ``dispatch_interval_cycles``: the dispatcher starts one block each so many cycles,
+    and the launch's first one on an SM takes it ``first_dispatch_interval_cycles``;
     ``block_turnaround_cycles``: a block's exit to its successor's first issue on that SM."""
 
     start_cycles: int
     end_cycles: int
     dispatch_interval_cycles: int
     block_turnaround_cycles: int
+    first_dispatch_interval_cycles: int = 1
 
 
 @dataclass(frozen=True)

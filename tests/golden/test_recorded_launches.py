@@ -23,14 +23,14 @@ FOLDER = Path(__file__).parents[2] / "traces" / "recorded"
 MANIFEST = json.loads((FOLDER / "manifest.json").read_text())["traces"]
 
 CYCLES = {
-    "saxpy-a100_80gb.trace": 2515,
-    "softmax-a100_80gb.trace": 8269,
-    "histogram-a100_80gb.trace": 7146,
-    "matmul_tiled-a100_80gb.trace": 6164,
-    "saxpy-h200.trace": 3346,
-    "softmax-h200.trace": 10357,
-    "histogram-h200.trace": 8840,
-    "matmul_tiled-h200.trace": 7546,
+    "saxpy-a100_80gb.trace": 2519,
+    "softmax-a100_80gb.trace": 8271,
+    "histogram-a100_80gb.trace": 7147,
+    "matmul_tiled-a100_80gb.trace": 6168,
+    "saxpy-h200.trace": 3350,
+    "softmax-h200.trace": 10359,
+    "histogram-h200.trace": 8841,
+    "matmul_tiled-h200.trace": 7550,
 }
 
 
