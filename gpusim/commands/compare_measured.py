@@ -14,6 +14,7 @@ from gpusim.commands.compare_options import (
     baseline_changes,
     keep,
     lasting_names,
+    open_kept,
     print_changes,
     progress,
     verdict_code,
@@ -58,6 +59,7 @@ def run(wanted: Wanted) -> int:
             find_kernel(kernel)  # a slip of the pen is found before anything runs
     specs = [(override_gpu(load_gpu(gpu), wanted.settings), built_in_of(gpu)) for gpu in wanted.gpus]
     rows = measured_rows(wanted, requests, [name for _, name in specs])
+    before = open_kept(wanted)
     comparisons = []
     for spec, name in specs:
         comparisons.append(
@@ -75,7 +77,7 @@ def run(wanted: Wanted) -> int:
         )
     names = lasting_names([(spec.name, name) for spec, name in specs])
     lines = [line for c in comparisons for line in report.comparison_lines(c, names[c.gpu])]
-    changes = baseline_changes(wanted, lines)
+    changes = baseline_changes(before, lines)
     _print(wanted, comparisons)
     print_changes(wanted, changes)
     _write(wanted, comparisons)
@@ -105,7 +107,7 @@ def measured_rows(wanted: Wanted, requests: Sequence[Request], gpus: Sequence[st
     if path.is_file():
         rows = read_rows(path)
     elif path.suffix or path.parent != Path("."):
-        raise NoDataError(f"there is no file {wanted.against}")
+        raise UsageError(f"there is no file {wanted.against}")
     else:
         with open_store() as store:
             rows = list(store.load_run(wanted.against).measurements)

@@ -58,16 +58,23 @@ def lasting_names(machines: Sequence[tuple[str, str]]) -> dict[str, str]:
     return {own: name if built_in.count(name) == 1 else own for own, name in machines}
 
 
-def baseline_changes(wanted: Wanted, lines: Sequence[Line]) -> list[Change] | None:
-    """Today's lines against those of the named run; None without ``--baseline``."""
+def open_kept(wanted: Wanted) -> list[Line] | None:
+    """The lines of ``--baseline``, None without; a store that ``--save`` could not write to fails here too, before the work."""
+    if wanted.save:
+        with open_store() as store:
+            store.prepare()
     if not wanted.baseline:
         return None
     with open_store() as store:
         kept = store.load_run(wanted.baseline)
     if DOCUMENT not in kept.documents:
         raise NoDataError(f"run {wanted.baseline!r} holds no comparison; make one with gpusim compare --save {wanted.baseline}")
-    before = read_lines(kept.documents[DOCUMENT].get("lines"), f"run {wanted.baseline!r}")
-    return against_baseline(lines, before)
+    return read_lines(kept.documents[DOCUMENT].get("lines"), f"run {wanted.baseline!r}")
+
+
+def baseline_changes(before: Sequence[Line] | None, lines: Sequence[Line]) -> list[Change] | None:
+    """Today's lines against those that :func:`open_kept` gave; None without ``--baseline``."""
+    return None if before is None else against_baseline(lines, before)
 
 
 def keep(wanted: Wanted, lines: Sequence[Line], rows: Sequence[SiliconRow], document: dict[str, Any]) -> None:

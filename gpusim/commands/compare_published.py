@@ -9,6 +9,7 @@ from gpusim.commands.compare_options import (
     baseline_changes,
     keep,
     lasting_names,
+    open_kept,
     print_changes,
     progress,
     verdict_code,
@@ -27,6 +28,7 @@ from gpusim.report.tables import format_records
 
 def run(wanted: Wanted, all_points: bool, jobs: int) -> int:
     """Compare, print, keep; the exit code."""
+    before = open_kept(wanted)
     comparison = compare_published(
         wanted.kernels,
         wanted.gpus,
@@ -40,7 +42,7 @@ def run(wanted: Wanted, all_points: bool, jobs: int) -> int:
     machines = [(override_gpu(load_gpu(gpu), wanted.settings).name, built_in_of(gpu)) for gpu in wanted.gpus]
     names = lasting_names(machines)
     lines = [Line(f"{names[s.gpu]} {s.series}", s.verdict, s.mape_percent) for s in comparison.summaries]
-    changes = baseline_changes(wanted, lines)
+    changes = baseline_changes(before, lines)
     if comparison.rows or wanted.form in ("table", "md"):
         click.echo(format_records(points, wanted.form))
     if wanted.form in ("table", "md"):

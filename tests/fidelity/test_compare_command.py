@@ -159,7 +159,7 @@ def test_a_row_may_leave_out_the_axes_that_are_as_by_default(secret_rows, tmp_pa
         (("saxpy", "--against", "silicon"), 3, "doctor"),
         (("--against", "silicon"), 2, "what to measure"),
         (("saxpy", "--against", "silicon", "--gpu", "h200", "--gpu", "a40"), 2, "one --gpu"),
-        (("--against", "gone.jsonl"), 3, "gone.jsonl"),
+        (("--against", "gone.jsonl"), 2, "gone.jsonl"),
         (("--against", "published", "--why"), 2, "--why"),
         (("--against", "recorded", "--all-points"), 2, "--all-points"),
         (("--against", "recorded", "--junit", "nowhere/at/all.xml"), 2, "nowhere"),
@@ -170,3 +170,16 @@ def test_what_cannot_be_done_is_refused_in_a_line(capsys, monkeypatch, tmp_path,
     monkeypatch.chdir(tmp_path)
     found, _, err = compare(capsys, *arguments)
     assert found == code and named in err.splitlines()[-1] and err.splitlines()[-1].startswith("error: ")
+
+
+def test_what_cannot_end_well_fails_before_anything_is_simulated(secret_rows, tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.setenv("GPUSIM_STORE", str(tmp_path / "store.sqlite"))
+    monkeypatch.setattr("gpusim.commands.compare_measured.compare_rows", lambda *_a, **_k: pytest.fail("simulates"))
+    rows = tmp_path / "rows.jsonl"
+    append_rows(rows, secret_rows)
+    assert cli.run(["compare", "--gpu", "h200", "--against", str(rows), "--baseline", "monday"]) == 2
+    assert "no run 'monday'" in capsys.readouterr().err
+    (tmp_path / "store.sqlite").write_bytes(b"no database at all" * 100)
+    assert cli.run(["compare", "--gpu", "h200", "--against", str(rows), "--save", "monday"]) == 2
+    assert "damaged" in capsys.readouterr().err
+    assert cli.run(["compare", "--gpu", "h200", "--against", str(tmp_path / "none.jsonl")]) == 2
