@@ -53,6 +53,14 @@ def triad(a, b, c, d):
         a[i] = b[i] * d[i] + c[i]
 
 
+@cuda.jit
+def scaled_sum(a, b, c, scalar):
+    thread = cuda.grid(1)
+    if thread < a.size:
+        i = np.uint64(thread)
+        a[i] = b[i] * scalar + c[i]
+
+
 AXES = {
     "n": (2**20 + 2, 2**22 + 2, 2**24 + 2, 2**28 + 2),
     "block_threads": (16, 32, 64, 128, 256, 512, 1024),
@@ -75,13 +83,13 @@ def padded_launch(
 
 
 def _maker(build: Callable) -> Callable[..., Case]:
-    """``build(n, rng) -> kernel, args, output, expected, work, probes`` with its launch and check."""
+    """``build(n, rng, **more axes) -> kernel, args, output, expected, work, probes`` with its launch and check."""
 
     def make(
-        *, n: int, block_threads: int, blocks_per_sm: int, shared_bytes_per_sm: int, seed: int = 0
+        *, n: int, block_threads: int, blocks_per_sm: int, shared_bytes_per_sm: int, seed: int = 0, **more: int
     ) -> Case:
         require_positive(n=n)
-        kernel, args, output, expected, work, probes = build(n, np.random.default_rng(seed))
+        kernel, args, output, expected, work, probes = build(n, np.random.default_rng(seed), **more)
         return Case(
             launches=(
                 *probes,
@@ -123,18 +131,27 @@ def _scale(n, rng):
     return scale, (a, b, SCALAR), a, lambda: b * SCALAR, work, ()
 
 
-def _triad(n, rng):
-    a, b, c, d = np.zeros(n), rng.random(n), rng.random(n), rng.random(n)
-    work = {"bytes_read": 24.0 * n, "bytes_written": 8.0 * n, "flops": 2.0 * n}
+def _triad(n, rng, loads=3):
+    if loads not in (2, 3):
+        raise ValueError(f"loads must be 2 or 3, not {loads}")
+    a, b, c = np.zeros(n), rng.random(n), rng.random(n)
+    work = {"bytes_read": 8.0 * loads * n, "bytes_written": 8.0 * n, "flops": 2.0 * n}
+    if loads == 2:
+        return scaled_sum, (a, b, c, SCALAR), a, lambda: b * SCALAR + c, work, ()
+    d = rng.random(n)
     return triad, (a, b, c, d), a, lambda: b * d + c, work, ()
 
 
 KERNELS = {
-    name: Kernel(name, purpose, AXES, DEFAULT, SMALL, _maker(build))
-    for name, purpose, build in (
-        ("stream_init", "pure store bandwidth against occupancy: A[i] = c", _init),
-        ("stream_read", "pure load bandwidth against occupancy: B[i] read, compared, dropped", _read),
-        ("stream_scale", "one load, one store: A[i] = B[i] * c", _scale),
-        ("stream_triad", "three loads, one store: A[i] = B[i] * D[i] + C[i]", _triad),
+    name: Kernel(name, purpose, AXES | more, DEFAULT | last, SMALL | last, _maker(build))
+    for name, purpose, build, more, last in (
+        ("stream_init", "pure store bandwidth against occupancy: A[i] = c", _init, {}, {}),
+        ("stream_read", "pure load bandwidth against occupancy: B[i] read, compared, dropped", _read, {}, {}),
+        ("stream_scale", "one load, one store: A[i] = B[i] * c", _scale, {}, {}),
+        (
+            "stream_triad",
+            "three loads, one store: A[i] = B[i] * D[i] + C[i]; with two loads STREAM's: A[i] = B[i] * c + C[i]",
+            _triad, {"loads": (2, 3)}, {"loads": 3},
+        ),
     )
-}
+}  # fmt: skip

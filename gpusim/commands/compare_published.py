@@ -16,7 +16,7 @@ from gpusim.commands.compare_options import (
     write_reports,
 )
 from gpusim.compare.baseline import Line
-from gpusim.compare.error import Summary
+from gpusim.compare.error import Evidence, Summary, by_evidence
 from gpusim.compare.run import Comparison
 from gpusim.compare.run import compare as compare_published
 from gpusim.errors import NoDataError
@@ -24,6 +24,9 @@ from gpusim.gpus.load import built_in_of, load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.report.junit import Case
 from gpusim.report.tables import format_records
+
+#: What a series is to the GPU's description: set from it, or never looked at when it was set.
+EVIDENCE = {True: "fitted", False: "held out"}
 
 
 def run(wanted: Wanted, all_points: bool, jobs: int) -> int:
@@ -47,6 +50,7 @@ def run(wanted: Wanted, all_points: bool, jobs: int) -> int:
         click.echo(format_records(points, wanted.form))
     if wanted.form in ("table", "md"):
         click.echo("\n" + format_records(series, wanted.form))
+        click.echo("\n" + format_records([_evidence(part) for part in by_evidence(comparison.rows)], wanted.form))
     print_changes(wanted, changes)
     write_reports(
         wanted,
@@ -68,8 +72,18 @@ def _record(summary: Summary) -> dict:
         "points": summary.points,
         "mape_percent": summary.mape_percent,
         "bias_percent": summary.bias_percent,
+        "evidence": EVIDENCE[summary.fitted],
         "verdict": str(summary.verdict),
         "reason": summary.reason,
+    }
+
+
+def _evidence(part: Evidence) -> dict:
+    return {
+        "evidence": EVIDENCE[part.fitted],
+        "series": part.series,
+        "points": part.points,
+        "mape_percent": part.mape_percent,
     }
 
 

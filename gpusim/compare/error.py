@@ -30,7 +30,8 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Row:
-    """One point of one series on one GPU; ``error_percent`` is signed."""
+    """One point of one series on one GPU; ``error_percent`` is signed. ``fitted``: the GPU's description was set from
+    this series on this GPU; else the point is held out."""
 
     gpu: str
     series: str
@@ -38,6 +39,7 @@ class Row:
     unit: str
     simulated: float
     measured: float
+    fitted: bool = True
 
     @property
     def error_percent(self) -> float:
@@ -53,12 +55,14 @@ class Row:
             "simulated": self.simulated,
             "measured": self.measured,
             "error_percent": self.error_percent,
+            "fitted": self.fitted,
         }
 
 
 @dataclass(frozen=True)
 class Summary:
-    """One series on one GPU: how many points, both mean errors in percent, verdict and its reason."""
+    """One series on one GPU: how many points, both mean errors in percent, verdict and its reason; whether the GPU's
+    description was set from it."""
 
     gpu: str
     series: str
@@ -67,6 +71,29 @@ class Summary:
     bias_percent: float
     verdict: Verdict
     reason: str
+    fitted: bool = True
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All rows that GPU descriptions were set from (``fitted``), or all others: how many, of how many series, and the mean
+    of their absolute errors in percent. Only the error of what was held out says how well the model predicts."""
+
+    fitted: bool
+    series: int
+    points: int
+    mape_percent: float
+
+
+def by_evidence(rows: Sequence[Row]) -> list[Evidence]:
+    """Fitted and held-out rows apart, each mean over points; a kind of which there is none is left out."""
+    found = []
+    for fitted in (True, False):
+        some = [row for row in rows if row.fitted == fitted]
+        if some:
+            mape = sum(abs(row.error_percent) for row in some) / len(some)
+            found.append(Evidence(fitted, len({(row.gpu, row.series) for row in some}), len(some), mape))
+    return found
 
 
 def higher_is_faster(unit: str) -> bool:
@@ -79,9 +106,10 @@ def summarise(
 ) -> Summary:
     """Mean errors and verdict of the rows of one series on one GPU (all of one unit)."""
     errors = [row.error_percent for row in rows]
+    fitted = any(row.fitted for row in rows)  # one fitted point and the series is no prediction any more
     if not errors:
         reason = "no point of this series was simulated"
-        return Summary(gpu, series, 0, math.nan, math.nan, Verdict.NO_DATA, reason)
+        return Summary(gpu, series, 0, math.nan, math.nan, Verdict.NO_DATA, reason, fitted)
     mape = sum(abs(e) for e in errors) / len(errors)
     bias = sum(errors) / len(errors)
     if mape <= tolerance_percent:
@@ -94,4 +122,4 @@ def summarise(
         faster = (bias > 0) == higher_is_faster(rows[0].unit)
         verdict = Verdict.FASTER if faster else Verdict.SLOWER
         reason = f"simulated is {'faster' if faster else 'slower'} than silicon by {abs(bias):.1f} % in the mean"
-    return Summary(gpu, series, len(errors), mape, bias, verdict, reason)
+    return Summary(gpu, series, len(errors), mape, bias, verdict, reason, fitted)

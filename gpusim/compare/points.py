@@ -15,8 +15,9 @@ from gpusim.silicon.published import Measurement
 
 #: L1, its knee, near L2, both L2 halves, the edge of L2, DRAM.
 CHASE_BUFFER_KIB = (16, 64, 128, 200, 512, 4096, 16384, 25000, 32768, 49152, 65536, 110000)
-#: 1, 2, 4, 8, 16, 32 and 64 warps an SM.
+#: 1, 2, 4, 8, 16, 32 and 64 warps an SM. Series with two blocks an SM only: 4, 16, and as many as fit.
 STREAM_OCCUPANCIES = ((32, 1), (64, 1), (64, 2), (128, 2), (256, 2), (512, 2), (1024, 2))
+TWO_BLOCK_OCCUPANCIES = ((64, 2), (256, 2))
 #: Few loads a lap, L1, its edge, one and both L2 halves.
 L1_FOOTPRINT_KIB = (4, 16, 64, 148, 204, 1152, 8872, 36456)
 #: Within L2, at its edge, beyond it.
@@ -42,11 +43,11 @@ def default_points(measurements: Sequence[Measurement]) -> list[Measurement]:
     if series.startswith("l1_stride"):
         return [m for m in measurements if (m.axis("shape"), m.axis("stride")) in L1_STRIDES]
     if {"block_threads", "blocks_per_sm"} <= dict(measurements[0].axes).keys():
-        return [
-            m
-            for m in measurements
-            if (m.axis("block_threads"), m.axis("blocks_per_sm")) in STREAM_OCCUPANCIES
-        ]
+        places = [(m.axis("block_threads"), m.axis("blocks_per_sm")) for m in measurements]
+        wanted = STREAM_OCCUPANCIES
+        if all(blocks == 2 for _, blocks in places):
+            wanted = (*TWO_BLOCK_OCCUPANCIES, max(places))
+        return [m for m, place in zip(measurements, places, strict=True) if place in wanted]
     return list(measurements)
 
 

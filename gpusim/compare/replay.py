@@ -14,6 +14,7 @@ scattered over all of it, and a footprint well beyond L2 is read once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -32,6 +33,9 @@ from gpusim.trace.record import Trace
 #: Waves of blocks of a stream, of which the first ones find the memory side idle and do not count; few-warp launches
 #: are cheap, and take more.
 STREAM_WAVES, STREAM_WAVES_FEW_WARPS, FEW_WARPS, STREAM_FIRST_WAVES = 7, 12, 8, 3
+#: Where so few waves keep DRAM busy to this share of its pin rate, as many more are run as move this share of L2's
+#: size, and they alone count: lines that must be written back come in long runs, as pages that were written do.
+STREAM_BUSY, STREAM_L2_SHARE = 0.75, 1 / 4
 #: A streaming predecessor leaves L2 full of its own lines; it touches this many times L2's size.
 WARM_FOOTPRINT = 1.5
 STRIDE_ITERATIONS = (8, 40)
@@ -39,29 +43,46 @@ STRIDE_ITERATIONS = (8, 40)
 
 def stream(bench: Bench, point: Measurement) -> float:
     """GB/s of a kernel that streams one element a thread, at the point's occupancy."""
+    few = -(-point.axis("block_threads") // 32) * point.axis("blocks_per_sm") < FEW_WARPS
+    waves = STREAM_WAVES_FEW_WARPS if few else STREAM_WAVES
+    rate = _stream_rate(bench, point, waves, STREAM_FIRST_WAVES)
+    gpu = bench.gpu
+    busy = rate / gpu.dram.peak_bytes_per_ns
+    if busy > STREAM_BUSY:
+        threads = gpu.sm_count * point.axis("blocks_per_sm") * point.axis("block_threads")
+        moved_a_wave = threads * _bytes_per_element(make_case(point.series, {**dict(point.axes), "n": 4096}, gpu), 4096)
+        counted = math.ceil(STREAM_L2_SHARE * gpu.l2.total_bytes / moved_a_wave)
+        if busy > 1:  # not steady yet: stores still fill the queues on their way
+            counted = max(counted, 2 * waves)
+        if counted > waves - STREAM_FIRST_WAVES:
+            rate = _stream_rate(bench, point, waves + counted, waves)
+    return rate
+
+
+def _stream_rate(bench: Bench, point: Measurement, waves: int, first_waves: int) -> float:
+    """GB/s of so many waves of blocks, of which the first do not count."""
     threads, blocks = point.axis("block_threads"), point.axis("blocks_per_sm")
-    warps_per_sm = -(-threads // 32) * blocks
-    waves = STREAM_WAVES_FEW_WARPS if warps_per_sm < FEW_WARPS else STREAM_WAVES
     resident = bench.gpu.sm_count * blocks
     # The grid is n // block_threads + 1 blocks: exactly `waves` full waves.
     elements = resident * waves * threads - 1
-    memory, warm = _streamed(bench, point.series)
-    shape = {"n": elements, "block_threads": threads, "blocks_per_sm": blocks}
-    case = make_case(point.series, shape, bench.gpu)
+    memory, warm = _streamed(bench, point)
+    case = make_case(point.series, {"n": elements, **dict(point.axes)}, bench.gpu)
     timed = [launch.trace for launch in capture_case(case, bench.gpu, memory)]
-    cycles_per_block = steady_cycles_per_block(bench.run(timed, [warm]), resident)
+    cycles_per_block = steady_cycles_per_block(bench.run(timed, [warm]), resident, first_waves)
     return _bytes_per_element(case, elements) * threads / bench.gpu.ns(cycles_per_block)
 
 
-def _streamed(bench: Bench, kernel: str) -> tuple[DeviceMemory, Trace]:
-    """A device memory and the trace of a launch of ``kernel`` that fills L2 with its lines."""
-    if ("stream", kernel) not in bench.kept:
+def _streamed(bench: Bench, point: Measurement) -> tuple[DeviceMemory, Trace]:
+    """A device memory and the trace of a launch of the point's kernel that fills L2 with its lines."""
+    variant = {name: value for name, value in point.axes if name not in ("block_threads", "blocks_per_sm")}
+    key = ("stream", point.series, *variant.items())
+    if key not in bench.kept:
         memory = DeviceMemory()
-        per_element = _bytes_per_element(make_case(kernel, {"n": 4096}, bench.gpu), 4096)
+        per_element = _bytes_per_element(make_case(point.series, {"n": 4096, **variant}, bench.gpu), 4096)
         elements = int(WARM_FOOTPRINT * bench.gpu.l2.total_bytes / per_element)
-        case = make_case(kernel, {"n": elements, "block_threads": 1024}, bench.gpu)
-        bench.kept["stream", kernel] = memory, capture_case(case, bench.gpu, memory)[-1].trace
-    return bench.kept["stream", kernel]
+        case = make_case(point.series, {"n": elements, "block_threads": 1024, **variant}, bench.gpu)
+        bench.kept[key] = memory, capture_case(case, bench.gpu, memory)[-1].trace
+    return bench.kept[key]
 
 
 def l1_stride(bench: Bench, point: Measurement) -> float:
@@ -94,11 +115,11 @@ def _stride_run(bench: Bench, point: Measurement, iterations: int) -> tuple[Resu
     return result, case.work["warp_loads"]
 
 
-def steady_cycles_per_block(result: Result, resident: int) -> float:
+def steady_cycles_per_block(result: Result, resident: int, first_waves: int = STREAM_FIRST_WAVES) -> float:
     """SM cycles from one block's completion to the next, all SMs together, between the end of wave
-    :data:`STREAM_FIRST_WAVES` of ``resident`` blocks (of the first, if there are few) and the beginning of the last."""
+    ``first_waves`` of ``resident`` blocks (of the first, if there are few) and the beginning of the last."""
     ends = np.sort(result.block_end_cycles)
-    skipped = min(STREAM_FIRST_WAVES, max(1, len(ends) // resident - 2))
+    skipped = min(first_waves, max(1, len(ends) // resident - 2))
     first = skipped * resident - 1
     waves = len(ends) // resident - 1 - skipped
     last = first + resident * max(waves, 1)

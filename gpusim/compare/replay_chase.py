@@ -25,21 +25,21 @@ CHASE_LOADS, CHASE_L2_SIZES, CHASE_FIRST_LOADS = 4096, 3, 2048
 
 def chase(bench: Bench, point: Measurement) -> float:
     """Cycles a dependent load takes in a buffer that earlier laps have walked."""
-    gpu, size = bench.gpu, point.axis("buffer_kib")
+    gpu, size, shape = bench.gpu, point.axis("buffer_kib"), dict(point.axes)
     if size * 1024 <= CHASE_L1_SIZES * gpu.l1.total_bytes:
-        return _chase_in_l1(bench, size)
+        return _chase_in_l1(bench, shape)
     if size * 1024 >= CHASE_L2_SIZES * gpu.l2.total_bytes:
-        return _chase_beyond_l2(bench, size)
-    case = make_case("pointer_chase", {"buffer_kib": size, "loads": CHASE_LOADS}, gpu)
+        return _chase_beyond_l2(bench, shape)
+    case = make_case("pointer_chase", {**shape, "loads": CHASE_LOADS}, gpu)
     *before, timed = (launch.trace for launch in capture_case(case, gpu))
     return _chase_cycles(bench, bench.run([timed], before)) / case.work["loads"]
 
 
-def _chase_in_l1(bench: Bench, buffer_kib: float) -> float:
+def _chase_in_l1(bench: Bench, shape: dict) -> float:
     """A run that begins with an empty L1 and a full L2 and TLB, from two stretches of it."""
-    lines = int(buffer_kib * 8)
+    lines = int(shape["buffer_kib"] * 1024 / shape.get("step_bytes", 128))
     loads = CHASE_LAPS * lines * max(1, CHASE_LEAST_LOADS // (CHASE_LAPS * lines))
-    case = make_case("pointer_chase", {"buffer_kib": buffer_kib, "loads": loads}, bench.gpu)
+    case = make_case("pointer_chase", {**shape, "loads": loads}, bench.gpu)
     *before, timed = (launch.trace for launch in capture_case(case, bench.gpu))
     steady, first = bench.run([timed, timed], [*before, timed]).launches  # the second finds its L1 empty
     loads = case.work["loads"]
@@ -48,13 +48,12 @@ def _chase_in_l1(bench: Bench, buffer_kib: float) -> float:
     return cycles / CHASE_PUBLISHED_LOADS
 
 
-def _chase_beyond_l2(bench: Bench, buffer_kib: float) -> float:
+def _chase_beyond_l2(bench: Bench, shape: dict) -> float:
     """Loads of lines that no cache holds, all over the buffer."""
     cycles, loads = [], []
     longest = CHASE_FIRST_LOADS + CHASE_LOADS
     for wanted in (CHASE_FIRST_LOADS, longest):
-        shape = {"buffer_kib": buffer_kib, "loads": wanted, "visited_lines": longest}
-        case = make_case("pointer_chase", shape, bench.gpu)
+        case = make_case("pointer_chase", {**shape, "loads": wanted, "visited_lines": longest}, bench.gpu)
         cycles.append(bench.run([capture_case(case, bench.gpu)[-1].trace]).cycles)
         loads.append(case.work["loads"])
     return (cycles[1] - cycles[0]) / (loads[1] - loads[0])

@@ -96,22 +96,21 @@ def _cycles_between(result: Result, resident: int, first: int, last: int) -> flo
 
 def l1_read(bench: Bench, point: Measurement) -> float:
     """GB/s that SMs read together, one block an SM, all from the same footprint, lap after lap."""
-    footprint = point.axis("footprint_kib")
-    if footprint > READ_LEAST_WINDOWED_KIB:
-        return _read_window(bench, footprint)
-    return _read_laps(bench, footprint)
+    shape = dict(point.axes)
+    if shape["footprint_kib"] > READ_LEAST_WINDOWED_KIB:
+        return _read_window(bench, shape)
+    return _read_laps(bench, shape)
 
 
-def _read_laps(bench: Bench, footprint_kib: float) -> float:
+def _read_laps(bench: Bench, shape: dict[str, Any]) -> float:
     """Whole laps, in L1s that earlier laps have filled, on a part of the GPU."""
     gpu, parts = part_of(bench.gpu)
+    footprint_kib = shape["footprint_kib"]
     low, high = (share * gpu.l1.total_bytes / 1024 for share in READ_EDGE)
     laps = READ_LAPS_AT_EDGE if low < footprint_kib < high else READ_LAPS
     more = max(1, int(READ_LEAST_KIB / footprint_kib))
     threads = _whole_rounds(footprint_kib)
-    shapes = [
-        {"footprint_kib": footprint_kib, "laps": count * more, "block_threads": threads} for count in laps
-    ]
+    shapes = [{"block_threads": threads, **shape, "laps": count * more} for count in laps]
     return parts * _read_rate(replace(bench, gpu=gpu), shapes, earlier=-1)
 
 
@@ -123,12 +122,11 @@ def _whole_rounds(footprint_kib: float) -> int:
     return threads
 
 
-def _read_window(bench: Bench, footprint_kib: float) -> float:
+def _read_window(bench: Bench, shape: dict[str, Any]) -> float:
     """A stretch of a lap, in L2 slices that have seen all of it; another stretch for each SM, since those of
     silicon have drifted apart in the course of some thousand laps."""
     windows = [
-        {"footprint_kib": footprint_kib, "window_kib": kib, "laps": 1, "rounds_apart": READ_ROUNDS_APART}
-        for kib in READ_WINDOWS_KIB
+        {**shape, "window_kib": kib, "laps": 1, "rounds_apart": READ_ROUNDS_APART} for kib in READ_WINDOWS_KIB
     ]
     return _read_rate(bench, windows, earlier=0)
 

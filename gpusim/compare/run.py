@@ -241,4 +241,4 @@ def replay_group(candidate: Candidate, points: Iterable[Measurement]) -> Iterato
         except GpusimError as error:
             yield error.exit_code, f"{m.point}: {error}"
             return
-        yield Row(spec.name, m.series, m.point, m.unit, simulated, m.value)
+        yield Row(spec.name, m.series, m.point, m.unit, simulated, m.value, m.fitted)

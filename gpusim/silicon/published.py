@@ -37,7 +37,8 @@ class Source:
 
 @dataclass(frozen=True)
 class Measurement:
-    """One measured value. ``axes`` maps axis name to int, float or str, in the table's order."""
+    """One measured value. ``axes`` maps axis name to int, float or str, in the table's order. ``fitted``: the GPU's
+    description was set from this series, so that an error says how well the model can follow it; else it is held out."""
 
     gpu: str
     series: str
@@ -46,6 +47,7 @@ class Measurement:
     value: float
     sm_clock_mhz: float
     source: Source
+    fitted: bool = True
 
     @property
     def point(self) -> str:
@@ -77,14 +79,26 @@ def _read_table(folder: Traversable, table: dict) -> list[Measurement]:
     data = (folder / name).read_bytes()
     if hashlib.sha256(data).hexdigest() != table["sha256"]:
         raise UsageError(f"{name} is not the table that {MANIFEST} names: its sha256 differs")
-    source = Source(method=table["method"], **table["source"])
+    # A GPU's own figures may come from another commit than the table's.
+    sources = {
+        gpu: Source(method=table["method"], **table["source"] | {k: v for k, v in entry.items() if k == "commit"})
+        for gpu, entry in table["gpus"].items()
+    }
     measurements = []
     for row in csv.DictReader(io.StringIO(data.decode("utf-8"))):
-        axes = tuple((key, _axis(text)) for key, text in row.items() if key not in FIXED)
-        clock = table["gpus"][row["gpu"]]["sm_clock_mhz"]
+        # A kernel that has no such axis leaves the cell empty.
+        axes = tuple((key, _axis(text)) for key, text in row.items() if key not in FIXED and text)
+        entry = table["gpus"][row["gpu"]]
         measurements.append(
             Measurement(
-                row["gpu"], row["series"], axes, row["unit"], float(row["value"]), clock, source
+                row["gpu"],
+                row["series"],
+                axes,
+                row["unit"],
+                float(row["value"]),
+                entry["sm_clock_mhz"],
+                sources[row["gpu"]],
+                row["series"].removesuffix("_data_wavefronts").removesuffix("_tag_wavefronts") in entry["fitted"],
             )
         )
     if len(measurements) != table["rows"]:

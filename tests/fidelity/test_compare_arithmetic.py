@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gpusim.commands.compare_options import Wanted, verdict_code
 from gpusim.commands.compare_published import _failure_code
 from gpusim.compare.baseline import Change
-from gpusim.compare.error import Row, Verdict, summarise
+from gpusim.compare.error import Evidence, Row, Verdict, by_evidence, summarise
 from gpusim.compare.replay import steady_cycles_per_block
 from gpusim.compare.run import Comparison, select
 from gpusim.errors import NoDataError, UnknownKernelError
@@ -36,6 +36,7 @@ def test_a_record_has_exactly_the_promised_keys() -> None:
         "simulated",
         "measured",
         "error_percent",
+        "fitted",
     ]
 
 
@@ -62,6 +63,17 @@ def test_means_are_means() -> None:
     summary = summarise("g", "s", rows(10, -20, 60))
     assert (summary.mape_percent, summary.bias_percent) == (pytest.approx(30), pytest.approx(50 / 3))
     assert math.isnan(summarise("g", "s", []).mape_percent)
+
+
+def test_what_was_fitted_and_what_was_held_out_are_summed_up_apart() -> None:
+    held = [Row("g", "t", f"i={i}", "GB/s", 100.0 + e, 100.0, fitted=False) for i, e in enumerate((30, -10))]
+    assert by_evidence([*rows(4), *held]) == [
+        Evidence(True, 1, 1, pytest.approx(4)),
+        Evidence(False, 1, 2, pytest.approx(20)),
+    ]
+    assert [part.fitted for part in by_evidence(held)] == [False]
+    assert (summarise("g", "s", rows(4)).fitted, summarise("g", "t", held).fitted) == (True, False)
+    assert summarise("g", "s", [*rows(4), *held]).fitted, "one fitted point, and the series predicts nothing"
 
 
 @given(

@@ -12,6 +12,7 @@ import pytest
 
 from gpusim.compare.points import default_points
 from gpusim.errors import UsageError
+from gpusim.gpus.load import load_gpu
 from gpusim.silicon.published import load_published
 
 FOLDER = Path(__file__).parents[2] / "traces" / "published"
@@ -34,6 +35,7 @@ def test_every_table_has_rows_hash_clock_and_source() -> None:
         assert len(data.splitlines()) - 1 == table["rows"]
         assert table["source"]["commit"] and table["method"]
         assert all(gpu["sm_clock_mhz"] > 1000 for gpu in table["gpus"].values())
+        assert all(set(gpu["fitted"]) <= set(table["kernels"]) for gpu in table["gpus"].values())
 
 
 def test_no_point_is_there_twice() -> None:
@@ -82,4 +84,19 @@ def test_the_default_points_are_few_and_spread(gpu: str, series: str) -> None:
         assert max(m.value for m in chosen) - min(m.value for m in chosen) > 0.6 * (high - low)
     elif series.startswith(("stream", "stencil")):
         warps = [-(-m.axis("block_threads") // 32) * m.axis("blocks_per_sm") for m in chosen]
-        assert (min(warps), max(warps)) == (1, 64)
+        assert min(warps) <= 4 and max(warps) == load_gpu(gpu).sm.max_warps
+
+
+def test_a_gpu_may_have_series_that_its_description_was_set_from_and_others_held_out() -> None:
+    fitted = {m.series: m.fitted for m in load_published() if m.gpu == "h200"}
+    assert fitted["l2_read"] and fitted["l1_stride_tag_wavefronts"] and not fitted["stream_triad"]
+
+
+def test_an_axis_that_only_one_kernel_of_a_table_has_is_left_out_of_the_others() -> None:
+    axes = {m.series: dict(m.axes).keys() for m in load_published() if m.gpu == "h200"}
+    assert "loads" in axes["stream_triad"] and "loads" not in axes["stream_scale"]
+
+
+def test_figures_of_a_gpu_name_their_own_commit() -> None:
+    commits = {m.gpu: m.source.commit for m in load_published() if m.series == "pointer_chase"}
+    assert commits["l40"] != commits["h100_pcie"]

@@ -156,6 +156,21 @@ def test_odd_shape_equals_numpy(name):
     run(name, find_kernel(name).small | ODD_SHAPES[name], everyday(name)[1])
 
 
+#: What the published programs ran before 2025, where that was another kernel.
+EARLIER_PROGRAMS = [
+    ("pointer_chase", {"step_bytes": 64, "block_threads": 64, "buffer_kib": 2.6}),
+    ("pointer_chase", {"step_bytes": 64, "block_threads": 64, "buffer_kib": 4096, "visited_lines": 90}),
+    ("stream_triad", {"loads": 2}),
+    ("l1_read", {"operands": 1, "block_threads": 256, "window_kib": 0}),
+    ("l1_read", {"operands": 1, "block_threads": 64, "footprint_kib": 40, "window_kib": 20, "dtype": "float64"}),
+]
+
+
+@pytest.mark.parametrize(("name", "variant"), EARLIER_PROGRAMS)
+def test_earlier_published_programs_equal_numpy(name, variant):
+    run(name, find_kernel(name).small | variant, everyday(name)[0])
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("gpu", EVERYDAY + FURTHER)
 @pytest.mark.parametrize("name", kernel_names())
@@ -207,6 +222,9 @@ def test_an_unknown_kernel_is_refused_with_close_names():
         ("l1_stride", {"dtype": "int8"}),
         ("histogram", {"spread": 0.0}),
         ("pointer_chase", {"buffer_kib": 0}),
+        ("pointer_chase", {"step_bytes": 48}),
+        ("stream_triad", {"loads": 4}),
+        ("l1_read", {"dtype": "float64"}),
         ("hgemm_tensor", {"k": 12}),
         ("igemm_int8", {"k": 8}),
         ("scan_lookback", {"block_threads": 48}),
