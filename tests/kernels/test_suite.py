@@ -161,7 +161,7 @@ EARLIER_PROGRAMS = [
     ("pointer_chase", {"step_bytes": 64, "block_threads": 64, "buffer_kib": 2.6}),
     ("pointer_chase", {"step_bytes": 64, "block_threads": 64, "buffer_kib": 4096, "visited_lines": 90}),
     ("stream_triad", {"loads": 2}),
-    ("l1_read", {"operands": 1, "block_threads": 256, "window_kib": 0}),
+    ("l1_read", {"operands": 1, "block_threads": 256, "window_kib": 0, "rounds_apart": 0}),
     ("l1_read", {"operands": 1, "block_threads": 64, "footprint_kib": 40, "window_kib": 20, "dtype": "float64"}),
 ]
 
