@@ -3,8 +3,8 @@
     python tools/bench.py [--gpu h200] [--repeat 3] [--format table|json|csv|md] [--no-simulate]
     python tools/bench.py --numba-simulator [--rounds 5]
 
-Each workload runs once to compile (that time is the column ``first_s``), then ``--repeat`` times; the
-best time counts. ``--numba-simulator`` instead compares the capture of saxpy with Numba's own CUDA simulator running
+Each workload runs in a process of its own (``peak_mib``: the most memory that it had), once to compile (that time is the
+column ``first_s``), then ``--repeat`` times; the best time counts. ``--numba-simulator`` instead compares the capture of saxpy with Numba's own CUDA simulator running
 the same kernel over as many threads: in each round one after the other, so that both meet the same machine, and the
 ratio is taken within the round. There both are measured in CPU time of their processes: what else the machine does
 would otherwise hit the one that runs for seconds more than the one that runs for a millisecond. Nothing here is a test: the figures depend on the machine, which is printed with
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import json
 import os
 import platform
 import statistics
@@ -26,6 +27,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from capture_memory import peak_mib
 from numba import cuda
 
 import gpusim
@@ -260,15 +262,24 @@ def main() -> None:
     parser.add_argument("--no-simulate", action="store_true", help="captures alone")
     parser.add_argument("--numba-simulator", action="store_true", help="saxpy against Numba's own simulator")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", choices=WORKLOADS, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    print(machine(), file=sys.stderr)
+    if not options.only:
+        print(machine(), file=sys.stderr)
     spec = gpusim.load_gpu(options.gpu)
     if options.numba_simulator:
         print(format_records(against_numba(spec, max(1, options.rounds)), options.form))
         return
+    if options.only:
+        record = measure(options.only, WORKLOADS[options.only], spec, max(1, options.repeat), not options.no_simulate)
+        print(json.dumps(record | {"peak_mib": peak_mib()}))
+        return
     records = []
-    for name, make in WORKLOADS.items():
-        records.append(measure(name, make, spec, max(1, options.repeat), not options.no_simulate))
+    for name in WORKLOADS:
+        command = [sys.executable, __file__, "--only", name, "--gpu", options.gpu, "--repeat", str(options.repeat)]
+        command += ["--no-simulate"] * options.no_simulate
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+        records.append(json.loads(done.stdout))
         print(f"{name}: done", file=sys.stderr)
     print(format_records(records, options.form))
 

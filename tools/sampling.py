@@ -1,6 +1,6 @@
 """What ``--sample`` gets right: predicted against full simulation, claimed against real error, as a table.
 
-    python tools/sampling.py [--gpu t4] [--sms 8] [--format table|json|csv|md] [KERNEL:axis=value,... ...]
+    python tools/sampling.py [--gpu t4] [--sms 8] [--behind] [--format table|json|csv|md] [KERNEL:axis=value,... ...]
 
 Mental model: a launch is sampled and then simulated in full on the same machine. ``--sms`` cuts the GPU down to so many
 SMs, so that a launch of some thousand blocks has many waves. ``held`` says whether the full result lies within the
@@ -49,27 +49,32 @@ CASES = (
 )
 
 
-def measure(request: str, gpu: gpusim.GpuSpec, sms: int | None) -> dict[str, object]:
-    """One row of the table."""
+def measure(request: str, gpu: gpusim.GpuSpec, sms: int | None, behind: bool) -> dict[str, object]:
+    """One row of the table; ``behind``: of the same launches once more, behind the sampled ones."""
     name, shape = parse_request(request)
     launches = capture_case(make_case(name, shape, gpu), gpu)
     timed = [launch.trace for launch in launches if launch.timed]
     before = [launch.trace for launch in launches if not launch.timed]
+    timed *= 2 if behind else 1
     machine = gpu if sms is None else replace(gpu, sm_count=sms)
     seconds = [time.process_time()]
     sampled = gpusim.simulate(timed, machine, warm=before, sample=True)
     seconds.append(time.process_time())
     full = gpusim.simulate(timed, machine, warm=before)
     seconds.append(time.process_time())
+    if behind:
+        sampled, full = sampled.launches[-1], full.launches[-1]
+    said = sampled.sampling if behind else sampled
+    error_cycles, simulated_percent = said.error_cycles, said.simulated_percent
     off = [abs(sampled.counters[key] / value - 1) for key, value in full.counters.items() if value > 1000]
     return {
         "launch": request,
         "cycles": full.cycles,
         "predicted": sampled.cycles,
         "real_percent": 100.0 * (sampled.cycles - full.cycles) / full.cycles,
-        "claimed_percent": 100.0 * sampled.error_cycles / sampled.cycles,
-        "held": "yes" if abs(sampled.cycles - full.cycles) <= sampled.error_cycles else "no",
-        "simulated_percent": sampled.simulated_percent,
+        "claimed_percent": 100.0 * error_cycles / sampled.cycles,
+        "held": "yes" if abs(sampled.cycles - full.cycles) <= error_cycles else "no",
+        "simulated_percent": simulated_percent,
         "worst_counter_percent": 100.0 * max(off),
         "times_faster": (seconds[2] - seconds[1]) / (seconds[1] - seconds[0]),
     }
@@ -79,13 +84,14 @@ def measure(request: str, gpu: gpusim.GpuSpec, sms: int | None) -> dict[str, obj
 @click.argument("requests", nargs=-1, metavar="[KERNEL[:axis=value,...]]...")
 @click.option("--gpu", default="t4", show_default=True)
 @click.option("--sms", type=int, default=8, show_default=True, help="SMs of the cut-down GPU; 0 leaves it whole.")
+@click.option("--behind", is_flag=True, help="Of each launch's second run, on the caches that the sampled first one left.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
-def main(requests: Sequence[str], gpu: str, sms: int, form: str) -> None:
+def main(requests: Sequence[str], gpu: str, sms: int, behind: bool, form: str) -> None:
     """Sample REQUESTS (by default a list of regular and irregular ones) and compare with full simulation."""
     spec = gpusim.load_gpu(gpu)
     records = []
     for request in requests or CASES:
-        records.append(measure(request, spec, sms or None))
+        records.append(measure(request, spec, sms or None, behind))
         print(f"{request}: {records[-1]['real_percent']:.2f} % ({records[-1]['claimed_percent']:.2f} %)", file=sys.stderr)
     click.echo(format_records(records, form))
 

@@ -11,6 +11,7 @@ import os
 import random
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from gpusim.engine.dispatch import Dispatcher, turnaround_halves
 from gpusim.engine.memory import build_memory
 from gpusim.engine.result import LaunchResult, Result
 from gpusim.engine.samples import Sampler
-from gpusim.engine.sampling import Reading, Sampling, WaveReader
+from gpusim.engine.sampling import Reading, Sampling, WaveReader, behind_sampled
 from gpusim.engine.sm import SmGroup
 from gpusim.engine.warm import warm_machine
 from gpusim.engine.window import Conductor
@@ -82,6 +83,8 @@ def simulate(
         results = []
         for i, trace in enumerate(launches):
             result = machine.launch(trace, progress, keep_l1=bool(before) and i == 0, samples=samples, sample=sample)
+            if result.sampling and any(earlier.sampling.skipped_blocks for earlier in results):
+                result = replace(result, sampling=behind_sampled(result.sampling, result.cycles))
             results.append(result)
             if result.sampling and result.sampling.skipped_blocks and i + 1 < len(launches):
                 machine.warm([trace], launches[i + 1])  # as the blocks left out would have left the L2

@@ -14,15 +14,15 @@ end either), since write-backs begin only then. A launch that never passes is si
 The error estimate is for 95 %: the interval's half-width and the drift, on what was left out; the mix of memory
 accesses and instructions of the blocks left out where it differs from that of the blocks simulated; the waves' own
 scatter at the seam and at the end; and :data:`SEAM_SHARE` for caches that miss what the left-out blocks would have
-left there. It covers the launch on the caches that it finds: behind a sampled launch the L2 is as functional warming
-leaves it (:mod:`gpusim.engine.warm`).
+left there. A launch behind a sampled one finds the L2 as functional warming leaves it (:mod:`gpusim.engine.warm`), not
+as the blocks left out would have: its error is larger by :data:`BEHIND_SHARE`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -44,6 +44,9 @@ TOLERANCE = 0.02
 #: Relative error that remains when all waves were alike: fitted, with a margin, to what ``tools/sampling.py`` prints
 #: without it (1.3 % at most: a matrix product whose waves hit the L2 a little more often from one to the next).
 SEAM_SHARE = 0.02
+#: Relative error of a launch on the caches that a sampled one left: fitted, with a margin, to what
+#: ``tools/sampling.py --behind`` prints (12 % at most, a launch that fits in L2 about once).
+BEHIND_SHARE = 0.15
 #: The L2 counts as full from this share of its lines on.
 L2_FULL = 0.98
 #: Batches of waves, as many as there are waves up to this: few, so that a batch outlasts what neighbouring waves share.
@@ -63,6 +66,11 @@ class Sampling:
     steady_waves: int
     error_cycles: float
     why_full: str = ""
+
+
+def behind_sampled(sampling: Sampling, cycles: int) -> Sampling:
+    """The same for a launch of ``cycles`` that ran on the caches that a sampled one left."""
+    return replace(sampling, error_cycles=sampling.error_cycles + BEHIND_SHARE * cycles)
 
 
 @dataclass(frozen=True)
