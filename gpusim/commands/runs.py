@@ -89,11 +89,11 @@ def show(run: str, form: str) -> None:
 @runs.command()
 @click.argument("names", nargs=-1, required=True, metavar="RUN...")
 @click.option(
-    "--what", type=click.Choice(list(TABLES)), default="launches", show_default=True, help="Which rows of the runs."
+    "--what", type=click.Choice(list(TABLES)), help="Which rows of the runs.  [default: launches, measurements where there are none]"
 )
-@click.option("--format", "form", type=click.Choice(EXPORTS), default="csv", show_default=True, help="Of the export.")
+@click.option("--format", "form", type=click.Choice(EXPORTS), help="Of the export.  [default: by the ending of -o, else csv]")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write; else stdout.")
-def export(names: tuple[str, ...], what: str, form: str, output: Path | None) -> None:
+def export(names: tuple[str, ...], what: str | None, form: str | None, output: Path | None) -> None:
     """Write the rows of RUNs (names or numbers) as one flat table.
 
     Parquet needs pip install 'gpusim[parquet]', and -o.
@@ -103,14 +103,20 @@ def export(names: tuple[str, ...], what: str, form: str, output: Path | None) ->
       gpusim runs export before --what instructions > instructions.csv
       gpusim runs export 3 4 5 --what measurements --format parquet -o rows.parquet
     """
+    if form is None:
+        ending = output.suffix.removeprefix(".") if output is not None else ""
+        form = ending if ending in EXPORTS else "csv"
     if form == "parquet" and output is None:
         raise UsageError("Parquet is no text: say which file to write with -o FILE.parquet")
     if output is not None and not output.resolve().parent.is_dir():
         raise UsageError(f"there is no folder {output.parent} to write {output.name} into")
     with open_store() as store:
-        records = TABLES[what](store.load_run(name) for name in names)
+        loaded = [store.load_run(name) for name in names]
+    if what is None:
+        what = "measurements" if not any(run.launches for run in loaded) and any(run.measurements for run in loaded) else "launches"
+    records = TABLES[what](loaded)
     if not records:
-        raise NoDataError(f"{', '.join(names)}: no {what} in {'this run' if len(names) == 1 else 'these runs'}")
+        raise NoDataError(f"{', '.join(names)}: no {what} in {'this run' if len(names) == 1 else 'these runs'}; see gpusim runs show")
     if form == "parquet":
         assert output is not None
         write_parquet(records, output)

@@ -22,7 +22,13 @@ WRONG_RESULT = "wrong_result"
 
 def judge_rows(base: Sequence[SiliconRow], head: Sequence[SiliconRow], thresholds: Thresholds) -> list[Outcome]:
     """An outcome for each measured launch of either side, in the order of ``base``, then what only ``head`` has."""
-    return [_measured(*pair, thresholds) for pair in _pair_rows(base, head)]
+    found = []
+    for pair in _pair_rows(base, head):
+        known = pair[0] or pair[1]
+        assert known is not None
+        state = ", ".join(filter(None, (known.cache, known.method)))
+        found.append(replace(_measured(*pair, thresholds), state=state))
+    return found
 
 
 def _pair_rows(

@@ -39,7 +39,8 @@ class UnitChange:
 class Outcome:
     """A launch in both runs, or in one (then ``base`` or ``head`` is None). ``kind``: simulated or measured; ``gpu``: one
     name, or ``OLD to NEW``; ``unit``: cycles or us. ``causes``: what is not the same on both sides (machine code, GPU, gpusim's model, launch).
-    ``attribution``, ``figures``, ``steps`` and ``units`` say where the difference comes from; measurements have none."""
+    ``attribution``, ``figures``, ``steps`` and ``units`` say where the difference comes from; measurements have none. ``state``: of a measurement, the caches' and
+    the method."""
 
     kind: str
     kernel: str
@@ -57,13 +58,16 @@ class Outcome:
     figures: tuple[FigureChange, ...] = ()
     steps: tuple[Step, ...] = ()
     units: tuple[UnitChange, ...] = ()
+    state: str = ""
 
     @property
     def name(self) -> str:
-        """The launch in one text: ``kernel:shape[#index]``, with ``measured`` before it if it is."""
+        """The launch in one text: ``kernel:shape[#index]``; if measured, with that before it and how behind it."""
         text = f"{self.kernel}:{self.shape}" if self.shape else self.kernel
         text += f"#{self.launch}" if self.launch else ""
-        return text if self.kind == SIMULATED else f"{self.kind} {text}"
+        if self.kind == SIMULATED:
+            return text
+        return f"{self.kind} {text} ({self.state})" if self.state else f"{self.kind} {text}"
 
     @property
     def cycles_grown(self) -> int | None:

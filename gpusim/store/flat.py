@@ -39,7 +39,7 @@ def launch_records(runs: Iterable[StoredRun]) -> list[dict[str, Any]]:
 
 
 def measurement_records(runs: Iterable[StoredRun]) -> list[dict[str, Any]]:
-    """A record a measurement; its samples as one text, in order of measurement."""
+    """A record a measurement; its samples, and the clock beside each, as one text in order of measurement."""
     plain = ("kernel", "shape", "launch", "gpu", "device_name", "device_uuid_hash", "driver", "toolchain", "method", "cache")
     records = []
     for run in runs:
@@ -51,7 +51,7 @@ def measurement_records(runs: Iterable[StoredRun]) -> list[dict[str, Any]]:
                     record[f"{name}.{part}"] = None if estimate is None else getattr(estimate, part)
             record |= {name: getattr(row, name) for name in ("sm_clock_mhz", "memory_clock_mhz", "cubin_hash")}
             record |= {"flags": " ".join(row.flags), "date": row.date, "source": row.source}
-            record["samples_us"] = " ".join(map(repr, row.samples_us))
+            record |= {name: " ".join(map(repr, getattr(row, name))) for name in ("samples_us", "samples_mhz")}
             records.append(record | dict(row.counters))
     return even(records)
 

@@ -138,14 +138,15 @@ def test_nvbenchs_raw_samples_beside_the_report(tmp_path: Path) -> None:
 
 
 def test_a_plain_table(tmp_path: Path) -> None:
-    text = """kernel;shape;time_us;time_us_low;time_us_high;cache;grid;sm_clock_mhz;device_name;dram__bytes_read.sum;samples_us;launch
-saxpy;n=1024,block_threads=256;3,25;3,1;3,5;warm;16x8;1.980,0;NVIDIA H200;4096;;1
-softmax;;;;;cold;7;;;;4,5 4,75 9,25;0
+    text = """kernel;shape;time_us;time_us_low;time_us_high;cache;grid;sm_clock_mhz;device_name;dram__bytes_read.sum;samples_us;launch;samples_mhz
+saxpy;n=1024,block_threads=256;3,25;3,1;3,5;warm;16x8;1.980,0;NVIDIA H200;4096;;1;
+softmax;;;;;cold;7;;;;4,5 4,75 9,25;0;1980 1975,5 1980
 """
     first, second = read_rows(write(tmp_path, "mine.csv", text))
     assert (first.shape, first.cache, first.grid, first.gpu, first.launch) == ("n=1024,block_threads=256", "warm", (16, 8, 1), "h200", 1)
     assert (first.time_us.low, first.time_us.median, first.time_us.high) == (3.1, 3.25, 3.5) and first.sm_clock_mhz == 1980
     assert dict(first.counters) == {"dram__bytes_read.sum": 4096}
+    assert second.samples_mhz == (1980, 1975.5, 1980) and first.samples_mhz == ()
     assert second.time_us.median == 4.75 and second.n == 3 and second.grid == (7, 1, 1)
 
 

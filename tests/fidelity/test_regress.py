@@ -215,7 +215,11 @@ def test_measured_runs_are_compared_as_well(shell, tmp_path):
     write("driver-2", 1.0)
     write("driver-3", 1.1)
     code, out, err = shell("regress", "driver-1", "driver-2", "--strict")
-    assert code == 0 and "1 SAME" in out, err
+    assert code == 0 and "1 SAME" in out and "measured saxpy:n=1000 (warm, events)" in out, err
+    code, out, err = shell("runs", "export", "driver-1")
+    assert code == 0 and out.count("\n") == 2 and "samples_us" in out, "a run of measurements alone is exported as such"
+    assert shell("runs", "export", "driver-1", "-o", "driver-1.json")[0] == 0
+    assert json.loads((tmp_path / "driver-1.json").read_text())[0]["kernel"] == "saxpy"
     code, out, err = shell("regress", "driver-1", "driver-3", "--format", "json")
     (outcome,) = json.loads(out)
     assert (code, outcome["kind"], outcome["unit"], outcome["verdict"]) == (1, "measured", "us", "SLOWER"), err

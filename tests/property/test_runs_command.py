@@ -108,7 +108,7 @@ def test_deleting_and_pruning_leave_what_a_name_stands_for(shell, tmp_path):
     [
         (["show", "bases"], 2, "did you mean base"),
         (["show", "77"], 2, "no run 77"),
-        (["export", "rows"], 3, "no launches"),
+        (["export", "rows", "--what", "launches"], 3, "no launches"),
         (["export", "base", "--format", "parquet"], 2, "-o FILE.parquet"),
         (["export", "base", "-o", "no/x.csv"], 2, "no folder"),
         (["delete", "none"], 2, "none"),

@@ -12,6 +12,7 @@ and ``time_us`` are needed. Separated by comma, semicolon or tab; decimal comma 
 | cache | ``cold``, ``warm`` or empty |
 | cycles, time_us | medians; ``_low`` and ``_high`` added to either name hold its interval |
 | samples_us | raw samples, separated by spaces; the median is theirs if ``time_us`` is empty |
+| samples_mhz | the SM clock read beside each of them |
 | flags | words, separated by spaces |
 | a name with ``__`` in it | that counter, by Nsight Compute's name |
 """
@@ -34,7 +35,7 @@ _WHOLE = ("launch", "n")
 _NUMBERS = ("sm_clock_mhz", "memory_clock_mhz")
 _ESTIMATES = ("cycles", "time_us")
 _BOUNDS = tuple(f"{name}_{end}" for name in _ESTIMATES for end in ("low", "high"))
-_OTHER = ("grid", "block", "samples_us", "flags")
+_OTHER = ("grid", "block", "samples_us", "samples_mhz", "flags")
 COLUMNS = (*_TEXT, *_WHOLE, *_NUMBERS, *_ESTIMATES, *_BOUNDS, *_OTHER)
 MAX_ROWS = 1_000_000
 MAX_CELL_CHARACTERS = 16 << 20
@@ -93,6 +94,7 @@ def _row(row: dict[str, str], mark: str, source: str) -> SiliconRow:
     values |= {name: _number(name, row[name], mark) for name in _NUMBERS if row.get(name)}
     values |= {name: _dimensions(name, row[name]) for name in ("grid", "block") if row.get(name)}
     samples = tuple(_number("samples_us", text, mark) for text in row.get("samples_us", "").split())
+    clocks = tuple(_number("samples_mhz", text, mark) for text in row.get("samples_mhz", "").split())
     for name in _ESTIMATES:
         values[name] = _estimate(row, name, mark)
     if values["time_us"] is None and samples:
@@ -104,7 +106,7 @@ def _row(row: dict[str, str], mark: str, source: str) -> SiliconRow:
     counters = {name: _number(name, cell, mark) for name, cell in row.items() if "__" in name and cell}
     values.setdefault("n", max(1, len(samples)))
     flags = tuple(row.get("flags", "").split())
-    return SiliconRow(**values, samples_us=samples, counters=counters, flags=flags, source=source)
+    return SiliconRow(**values, samples_us=samples, samples_mhz=clocks, counters=counters, flags=flags, source=source)
 
 
 def _estimate(row: dict[str, str], name: str, mark: str) -> Estimate | None:
