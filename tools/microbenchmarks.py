@@ -10,7 +10,8 @@ Exit code 1 if a figure that counts is missed and is not a known gap; a known ga
 
 Sources: A100RE is an A100-SXM4-40GB SASS-patching record (CUDA 12.4); JMS is Johnsonms/NVIDIA-Hopper-Benchmark (H100 SXM,
 CUDA 12.9); SIL is silencelamb/NVIDIA-BlackWell-Benchmark (B200, CUDA 12.8); LUO is arXiv 2402.13499 and 2501.12084; RRZE is
-RRZE-HPC/gpu-benches; UPC is Huerta et al., MICRO 2025, table 2 and section 5.4 (RTX A6000).
+RRZE-HPC/gpu-benches; UPC is Huerta et al., MICRO 2025, table 2 and section 5.4 (RTX A6000);
+JAR is arXiv 2507.10789 (RTX 5080); SJF is sjfeng1999/gpu-arch-microbenchmark (RTX 2070).
 """
 
 from __future__ import annotations
@@ -129,7 +130,7 @@ CHASE_L2 = Experiment("pointer_chase", {"buffer_kib": 4096}, (32768, 40960), "lo
 SHARED_CHASE = Experiment("shared_chase", {}, (4, 12))
 CONSTANT_MISS = Difference(constants(8192), constants(1024))
 L1_BYTES = Experiment(
-    "l1_stride", {"pattern": "stride", "width_or_stride": 1, "dtype": "float32"}, (8, 40), "warp_loads", 128.0, "iterations"
+    "l1_stride", {"pattern": "stride", "width_or_stride": 1, "dtype": "float32"}, (40, 160), "warp_loads", 128.0, "iterations"
 )
 
 
@@ -217,9 +218,13 @@ FIGURES = (
     Figure("a40", "global load, 8 bytes, L1 hit", CHASE_L1, 34.0, "UPC"),
     Figure("a40", "constant line missed", CONSTANT_MISS, 79.0, "UPC"),
     Figure("a40", "L1 bytes", L1_BYTES, 64.0, "RRZE", PER_CLOCK),
+    Figure("t4", "L1 hit", CHASE_L1, 32.0, "SJF, RTX 2070"),
+    Figure("t4", "shared load, 4 bytes", shared(4), 23.0, "SJF, RTX 2070"),
     Figure("l40", "L1 hit", CHASE_L1, 34.1, "RRZE"),
     Figure("l40", "L1 bytes", L1_BYTES, 64.0, "RRZE", PER_CLOCK),
     Figure("l40", "L2 hit", CHASE_L2, 273.6, "RRZE"),
+    *_each("rtx5090", "ffma iadd", 4.0, "JAR, RTX 5080"),
+    *_each("rtx5090", "dfma", 63.57, "JAR, RTX 5080"),
     *(
         Figure(gpu, f"launch of {elements:,} elements", SmallKernel(elements), elements * 16 / rate, "RRZE", NS, gap=gap)
         for gpu, rows in _GRAPH_GB_PER_S.items()

@@ -51,6 +51,12 @@ def test_first_blocks_go_round_the_sms_one_each_interval():
     assert (ends[1:] - ends[:-1] == 10).all()
 
 
+def test_an_sms_first_block_takes_the_dispatcher_longer_than_those_after_it():
+    gpu = small_gpu(sm_count=3, launch__dispatch_interval_cycles=2, launch__first_dispatch_interval_cycles=5)
+    ends = simulate(build(Asm().op(PipeClass.FMA, 4).exit(), blocks=7, threads=32), gpu).block_end_cycles
+    assert (ends[1:] - ends[:-1]).tolist() == [5, 5, 5, 2, 2, 2]
+
+
 def test_a_freed_slot_is_refilled_after_the_turnaround():
     turnaround = 300
     gpu = small_gpu(sm_count=1, launch__block_turnaround_cycles=turnaround, sm__max_blocks=1)
