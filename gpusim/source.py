@@ -52,7 +52,9 @@ def open_source(
         trace = Trace.load(path)
         return Source((NamedTrace(trace, trace.launch.kernel),))
     name, shape = parse_request(text)
-    if not is_reference(name) and (path.suffix or path.parent != Path(".")):
+    # A shape may hold a point (spread=1.0) that is no file's suffix.
+    file = Path(name)
+    if not is_reference(name) and (file.suffix or file.parent != Path(".")):
         raise UsageError(f"there is no trace file {text}")
     whole = shape_text(complete_shape(name, shape, spec, small=small))
     launches = capture_case(make_case(name, shape, spec, small=small), spec, progress=progress)

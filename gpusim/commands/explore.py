@@ -37,7 +37,14 @@ DEFAULT_KERNELS = (
 @set_option()
 @click.option("--other-gpu", metavar="NAME", help="For --property gpus: the description to compare with.")
 @click.option("--other-set", multiple=True, metavar="KEY=VALUE", help="For --property gpus: what differs there.")
-@click.option("--other-kernel", metavar="KERNEL", help="For --property builds: the kernel to compare with.")
+@click.option(
+    "--other-kernel", metavar="KERNEL",
+    help="For --property builds: the kernel to compare with, of the suite or FILE.py:FUNCTION with the same axes.",
+)
+@click.option(
+    "--other-gpusim", type=click.Path(exists=True, resolve_path=True), metavar="PATH",
+    help="For --property versions: another gpusim's top folder, or a Python that has one.",
+)
 @click.option(
     "--rows", multiple=True, type=click.Path(exists=True, dir_okay=False), metavar="FILE",
     help="For --property silicon: measured rows; without it those that are recorded here.",
@@ -57,6 +64,7 @@ DEFAULT_KERNELS = (
     help="Most work of a workload, as a multiple of the kernel's small shape.",
 )
 @click.option("--no-steer", is_flag=True, help="Draw blindly: no target(), kernels in turn.")
+@click.option("--first", is_flag=True, help="Stop drawing once something has diverged; it is still made small.")
 @click.option("--resume", is_flag=True, help="Go on from the runs in the folder.")
 @click.option(
     "--jobs", type=click.IntRange(min=1), default=os.cpu_count() or 1, show_default="number of cores",
@@ -75,6 +83,7 @@ def explore(
     other_gpu: str | None,
     other_set: tuple[str, ...],
     other_kernel: str | None,
+    other_gpusim: str | None,
     rows: tuple[str, ...],
     threshold: float | None,
     max_examples: int,
@@ -82,6 +91,7 @@ def explore(
     seed: int,
     growth: float,
     no_steer: bool,
+    first: bool,
     resume: bool,
     jobs: int,
     output: Path,
@@ -95,13 +105,15 @@ def explore(
     \b
     Properties: bounds (speed of light, and not absurdly above), analytic (an estimate),
     gpus (two descriptions), builds (two kernels), metamorphic (more bandwidth is never
-    slower ...), invariance (windows, order, threads), numpy (results), silicon (measured rows).
+    slower ...), invariance (windows, order, threads), numpy (results), silicon (measured rows),
+    counts (counters that the trace alone decides), versions (another gpusim).
 
     \b
     Examples:
       gpusim explore saxpy transpose --property metamorphic --max-examples 200
       gpusim explore --property gpus --other-gpu my_gpu.toml --threshold 0.1
       gpusim explore spmv_csr --property builds --other-kernel spmv_csr_vector
+      gpusim explore --property versions --other-gpusim ../gpusim-of-last-week
       gpusim explore --resume --max-examples 1000
     """
     chosen = tuple(kernel_names()) if kernels == ("all",) else kernels or DEFAULT_KERNELS
@@ -110,12 +122,14 @@ def explore(
     given = {
         "other_gpu": other_gpu, "other_set": " ".join(other_set), "other_kernel": other_kernel, "threshold": threshold,
     }  # fmt: skip
+    if name == "versions":
+        given |= {"other_gpusim": other_gpusim, "gpu": gpu, "settings": "\n".join(settings)}
     if name == "silicon":
         given |= {"rows": "\n".join(rows), "measured_as": built_in_of(gpu)}
     options = {key: value for key, value in given.items() if value not in (None, "")}
     plan = Plan(
         chosen, name, options, gpu, settings, seed, growth, max_examples,
-        float("inf") if max_time is None else max_time, not no_steer,
+        float("inf") if max_time is None else max_time, not no_steer, first,
     )  # fmt: skip
     make_property(name, plan.spec, options)  # refuses what cannot be, before any work
     search, findings = run_search(
@@ -166,7 +180,7 @@ def replay(finding: Path, worst: bool, form: str) -> int:
     spec = override_gpu(load_gpu(kept.gpu), kept.settings)
     prop = make_property(kept.property, spec, kept.options)
     case = kept.worst if worst else kept.minimal
-    outcome = prop.measure(kept.kernel, case.shape)
+    outcome = prop.judge(kept.kernel, case.shape)
     lasts = prop.fails(outcome)
     record = {
         "kernel": kept.kernel,

@@ -12,14 +12,17 @@ from typing import Any
 
 from gpusim.errors import UsageError
 from gpusim.explore.against_rows import Silicon
+from gpusim.explore.counts import Counts
 from gpusim.explore.laws import Metamorphic
 from gpusim.explore.properties import Analytic, Bounds, Builds, Gpus, Invariance, Numpy, Property
+from gpusim.explore.versions import OtherGpusim, Versions
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.gpus.spec import GpuSpec
 from gpusim.silicon.imports import read_rows
 from gpusim.silicon.recorded import load_recorded
 from gpusim.suite import find_kernel, make_case
+from gpusim.user_kernels import is_reference, make_user_case
 
 Maker = Callable[[GpuSpec, Mapping[str, Any]], Property]
 
@@ -34,7 +37,11 @@ def _gpus(gpu: GpuSpec, options: Mapping[str, Any]) -> Property:
 def _builds(gpu: GpuSpec, options: Mapping[str, Any]) -> Property:
     other = options.get("other_kernel")
     if not other:
-        raise UsageError("property builds compares two kernels of the same axes: give --other-kernel NAME")
+        raise UsageError(
+            "property builds compares two kernels of the same axes: give --other-kernel NAME or FILE.py:FUNCTION"
+        )
+    if is_reference(str(other)):
+        return Builds(gpu, lambda _kernel, shape: make_user_case(str(other), dict(shape)))
     axes = find_kernel(str(other)).axes
 
     def build_b(_kernel: str, shape: Mapping[str, Any]) -> Any:
@@ -49,6 +56,13 @@ def _silicon(gpu: GpuSpec, options: Mapping[str, Any]) -> Property:
     return Silicon(gpu, str(options.get("measured_as", gpu.name)), rows)
 
 
+def _versions(gpu: GpuSpec, options: Mapping[str, Any]) -> Property:
+    if not options.get("other_gpusim"):
+        raise UsageError("property versions compares with another gpusim: give --other-gpusim FOLDER or PYTHON")
+    settings = [text for text in str(options.get("settings", "")).split("\n") if text]
+    return Versions(gpu, str(options.get("gpu", gpu.name)), settings, OtherGpusim(str(options["other_gpusim"])))
+
+
 _MAKERS: dict[str, Maker] = {
     "bounds": lambda gpu, _options: Bounds(gpu),
     "analytic": lambda gpu, _options: Analytic(gpu),
@@ -57,6 +71,8 @@ _MAKERS: dict[str, Maker] = {
     "metamorphic": lambda gpu, _options: Metamorphic(gpu),
     "invariance": lambda gpu, _options: Invariance(gpu),
     "numpy": lambda gpu, _options: Numpy(gpu),
+    "counts": lambda gpu, _options: Counts(gpu),
+    "versions": _versions,
     "silicon": _silicon,
 }
 
@@ -75,8 +91,8 @@ def property_names() -> list[str]:
 
 def make_property(name: str, gpu: GpuSpec, options: Mapping[str, Any]) -> Property:
     """The property called ``name`` on ``gpu``. ``options``: ``threshold`` (a share) for any; ``other_gpu`` and
-    ``other_set`` (settings separated by blanks) for gpus; ``other_kernel`` for builds; ``rows`` (files, a line each)
-    and ``measured_as`` for silicon. Raises UsageError and what loading a GPU raises."""
+    ``other_set`` (settings separated by blanks) for gpus; ``other_kernel`` (a name, or ``file.py:function``) for builds;
+    ``other_gpusim``, ``gpu`` and ``settings`` (a line each) for versions; ``rows`` (files, a line each) and ``measured_as`` for silicon. Raises UsageError and what loading a GPU raises."""
     if name not in _MAKERS:
         raise UsageError(f"no property is called {name!r}; there are {', '.join(_MAKERS)}")
     made = _MAKERS[name](gpu, options)

@@ -14,7 +14,7 @@ from typing import Any
 
 from gpusim.engine.gpu import simulate
 from gpusim.engine.result import Result
-from gpusim.errors import UsageError
+from gpusim.errors import ExecutionError, UsageError
 from gpusim.explore.coverage import Coverage
 from gpusim.explore.measure import Covered, cover
 from gpusim.gpus.spec import GpuSpec
@@ -34,6 +34,10 @@ class Outcome:
     coverage: Coverage = field(default_factory=Coverage)
 
 
+#: The divergence of a workload that did not run to its end.
+DIED = 10.0
+
+
 class Property(ABC):
     """The base of all properties: ``name``, ``asks``, and the ``threshold`` beyond which a divergence is a finding."""
 
@@ -44,6 +48,14 @@ class Property(ABC):
     @abstractmethod
     def measure(self, kernel: str, shape: Mapping[str, Any]) -> Outcome:
         """Run ``kernel`` at ``shape`` (complete). Raises UsageError for a shape that the kernel refuses."""
+
+    def judge(self, kernel: str, shape: Mapping[str, Any]) -> Outcome:
+        """As :meth:`measure`; a workload that cannot be run to its end (a deadlock, an address outside every allocation)
+        is a divergence of :data:`DIED` whatever the property asks. Raises UsageError for a shape that is refused."""
+        try:
+            return self.measure(kernel, shape)
+        except ExecutionError as error:
+            return Outcome(max(DIED, 2.0 * self.threshold), f"{type(error).__name__}: {error}")
 
     def shapes(self, kernel: str) -> list[dict[str, Any]] | None:
         """The only shapes of ``kernel`` that can be measured; None when any can."""

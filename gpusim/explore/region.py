@@ -58,7 +58,8 @@ class Run:
 @dataclass(frozen=True)
 class Region:
     """A rule and what the runs say of it: ``inside`` diverge with it, ``misses`` satisfy it without diverging,
-    ``escapes`` diverge outside it; divergences inside lie from ``low`` to ``high``."""
+    ``escapes`` diverge outside it; divergences inside lie from ``low`` to ``high``. ``others``: conjunctions that overlap with ``statements``
+    and stand for the same divergences (:func:`join`)."""
 
     statements: tuple[Statement, ...]
     low: float
@@ -68,13 +69,19 @@ class Region:
     escapes: int
     witnesses_inside: tuple[Shape, ...]
     witnesses_outside: tuple[Shape, ...]
+    others: tuple[tuple[Statement, ...], ...] = ()
+
+    @property
+    def rules(self) -> tuple[tuple[Statement, ...], ...]:
+        """The conjunctions of which one must hold."""
+        return (self.statements, *self.others)
 
     def holds(self, shape: Shape) -> bool:
         """Whether ``shape`` lies in the region."""
-        return all(statement.holds(shape) for statement in self.statements)
+        return any(all(statement.holds(shape) for statement in rule) for rule in self.rules)
 
     def __str__(self) -> str:
-        rule = " and ".join(map(str, self.statements)) or "every shape"
+        rule = " or ".join(" and ".join(map(str, rule)) or "every shape" for rule in self.rules)
         return f"{rule}: {100 * self.low:+.3g} % to {100 * self.high:+.3g} %"
 
 
@@ -96,6 +103,32 @@ def learn(runs: Sequence[Run], case: Shape) -> Region:
             break
         statements.append(best)
     return _region(tuple(statements), failing, passing)
+
+
+def join(region: Region, other: Region, runs: Sequence[Run]) -> Region | None:
+    """The one region of two that overlap: at least half of what diverges in the smaller also lies in the larger, with
+    the same sign. A conjunction learnt from all their divergences together if it tells the runs apart at least as well
+    as both side by side, else both side by side; None for two that are about different things."""
+    positive = region.high > 0
+    failing = [run for run in runs if run.fails and (run.divergence > 0) == positive]
+    passing = [run for run in runs if not run.fails]
+    mine = [run for run in failing if region.holds(run.shape)]
+    its = [run for run in failing if other.holds(run.shape)]
+    both = [run for run in mine if other.holds(run.shape)]
+    if (other.high > 0) != positive or 2 * len(both) < min(len(mine), len(its)):
+        return None
+    either = mine + [run for run in its if not region.holds(run.shape)]
+    beside = tuple(dict.fromkeys((*region.others, *other.rules)))
+    candidates = [learn([*either, *passing], run.shape).statements for run in (mine[0], its[0])]
+    found = [_region(statements, failing, passing) for statements in candidates]
+    found = [each for each in found if all(each.holds(run.shape) for run in either)]
+    side_by_side = _region(region.statements, failing, passing, beside)
+    return max([*found, side_by_side], key=lambda each: (_measure(each), -len(each.others)))
+
+
+def _measure(region: Region) -> float:
+    """The F-measure of a region: 1 if it holds all that diverges and nothing else."""
+    return 2.0 * region.inside / (2.0 * region.inside + region.escapes + region.misses)
 
 
 def passing_in(passing: Iterable[Run], statements: Sequence[Statement]) -> list[Run]:
@@ -131,9 +164,15 @@ def _candidates(runs: Sequence[Run], case: Shape) -> list[Statement]:
     return found
 
 
-def _region(statements: tuple[Statement, ...], failing: Sequence[Run], passing: Sequence[Run]) -> Region:
-    inside = [run for run in failing if all(s.holds(run.shape) for s in statements)]
-    misses = passing_in(passing, statements)
+def _region(
+    statements: tuple[Statement, ...],
+    failing: Sequence[Run],
+    passing: Sequence[Run],
+    others: tuple[tuple[Statement, ...], ...] = (),
+) -> Region:
+    rules = (statements, *others)
+    inside = [run for run in failing if any(all(s.holds(run.shape) for s in rule) for rule in rules)]
+    misses = [run for run in passing if any(all(s.holds(run.shape) for s in rule) for rule in rules)]
     outside = [run for run in passing if run not in misses]
     return Region(
         statements=statements,
@@ -144,6 +183,7 @@ def _region(statements: tuple[Statement, ...], failing: Sequence[Run], passing: 
         escapes=len(failing) - len(inside),
         witnesses_inside=tuple(dict(run.shape) for run in _spread(inside)),
         witnesses_outside=tuple(dict(run.shape) for run in _spread(outside)),
+        others=others,
     )
 
 

@@ -7,14 +7,16 @@ more runs drawn beside it; every divergence inside is then explained. What is le
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from gpusim.errors import UsageError
 from gpusim.explore.finding import Finding, Witness
-from gpusim.explore.region import Region, Run, learn
+from gpusim.explore.region import Region, Run, join, learn
 from gpusim.explore.search import Search, Tried
 from gpusim.explore.shrink import shrink
-from gpusim.suite import find_kernel
+from gpusim.suite import find_kernel, make_case
 
 #: Findings of one kernel at most: after so many regions the rest is noise about the same cause.
 MOST_FINDINGS = 4
@@ -35,7 +37,7 @@ def findings_of(
     found: list[Finding] = []
     for kernel in dict.fromkeys(tried.kernel for tried in search.tried):
         explained: list[Region] = []
-        of_kernel: list[tuple[Region, Finding]] = []
+        of_kernel: list[tuple[Region, Tried, dict[str, Any]]] = []
         looked_at: list[Tried] = []
         while len(explained) < MOST_FINDINGS:
             open_cases = [
@@ -53,15 +55,37 @@ def findings_of(
             progress(f"{kernel}: making the worst of {len(open_cases)} divergences small")
             minimal = _minimal(search, worst, keep)
             _look_around(search, kernel, minimal, keep)
-            of_this = [tried for tried in search.tried if tried.kernel == kernel]
-            runs = [Run(t.shape, t.outcome.divergence, search.prop.fails(t.outcome)) for t in of_this]
-            region = learn(runs, minimal)
+            region = learn(_runs(search, kernel), minimal)
             if any(region.statements == other.statements for other in explained):
                 continue  # the same region, from another of its cases
             explained.append(region)
-            of_kernel.append((region, _finding(search, kernel, worst, minimal, region, options, gpu, settings)))
-        found += _fold(of_kernel)
+            of_kernel.append((region, worst, minimal))
+        whole = _joined(of_kernel, _runs(search, kernel))
+        found += _fold([(each[0], _finding(search, kernel, *each[1:], each[0], options, gpu, settings)) for each in whole])
     return found
+
+
+def _runs(search: Search, kernel: str) -> list[Run]:
+    return [
+        Run(t.shape, t.outcome.divergence, search.prop.fails(t.outcome)) for t in search.tried if t.kernel == kernel
+    ]
+
+
+def _joined(
+    regions: list[tuple[Region, Tried, dict[str, Any]]], runs: list[Run]
+) -> list[tuple[Region, Tried, dict[str, Any]]]:
+    """One region for those that overlap: a fault that a greedy rule did not grasp at once gives several. The worst case
+    and the smallest one are those of the first, which was learnt around the worst."""
+    kept: list[tuple[Region, Tried, dict[str, Any]]] = []
+    for region, worst, minimal in regions:
+        for place, (before, its_worst, its_minimal) in enumerate(kept):
+            together = join(before, region, runs)
+            if together is not None:
+                kept[place] = (together, its_worst, its_minimal)
+                break
+        else:
+            kept.append((region, worst, minimal))
+    return kept
 
 
 def _fold(findings: list[tuple[Region, Finding]]) -> list[Finding]:
@@ -94,8 +118,24 @@ def _minimal(search: Search, worst: Tried, keep: Callable[[Tried], None]) -> dic
     small = {axis: value for axis, value in entry.small.items() if axis in free}
     fixed = {axis: value for axis, value in worst.shape.items() if axis not in free}
     shape = {axis: value for axis, value in worst.shape.items() if axis in free}
-    least = shrink(shape, lambda each: diverges(_whole(each, fixed, worst.shape)), free, small, most_tries=SHRINK_TRIES)
+    least = shrink(
+        shape, lambda each: diverges(_whole(each, fixed, worst.shape)), free, small, most_tries=SHRINK_TRIES,
+        size=lambda each: _blocks(worst.kernel, _whole(each, fixed, worst.shape)),
+    )  # fmt: skip
     return _whole(least, fixed, worst.shape)
+
+
+def _blocks(kernel: str, shape: Mapping[str, Any]) -> float:
+    """Blocks that the workload's timed launches have together; infinitely many of a shape that the kernel refuses."""
+    try:
+        launches = make_case(kernel, dict(shape)).launches
+    except UsageError:
+        return math.inf
+    return sum(math.prod(_sides(launch.grid)) for launch in launches if launch.timed)
+
+
+def _sides(grid: Any) -> tuple[int, ...]:
+    return (grid,) if isinstance(grid, int) else tuple(grid)
 
 
 def _whole(part: Mapping[str, Any], fixed: Mapping[str, Any], order: Mapping[str, Any]) -> dict[str, Any]:

@@ -141,7 +141,7 @@ class Search:
         if key in self._seen:
             return self._seen[key]
         try:
-            outcome = self.recall(kernel, shape) or self.prop.measure(kernel, shape)
+            outcome = self.recall(kernel, shape) or self.prop.judge(kernel, shape)
         except (UsageError, LaunchError):
             self.refused += 1
             return None

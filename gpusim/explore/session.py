@@ -49,7 +49,8 @@ TELL_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Plan:
-    """What to search: ``property`` with ``options``, on ``gpu`` with ``settings``, over ``kernels``."""
+    """What to search: ``property`` with ``options``, on ``gpu`` with ``settings``, over ``kernels``; with ``first`` each
+    worker stops at its first divergence."""
 
     kernels: tuple[str, ...]
     property: str
@@ -61,6 +62,7 @@ class Plan:
     max_examples: int = 100
     max_seconds: float = float("inf")
     steer: bool = True
+    first: bool = False
 
     @property
     def spec(self) -> GpuSpec:
@@ -207,5 +209,6 @@ def _work(
         max_seconds=plan.max_seconds,
         progress=progress or (lambda line: None),
         keep=keep,
+        enough=lambda: plan.first and any(search.prop.fails(tried.outcome) for tried in search.tried[-1:]),
     )
     examples.close()

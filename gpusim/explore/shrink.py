@@ -20,10 +20,12 @@ def shrink(
     small: Mapping[str, Any],
     *,
     most_tries: int = 60,
+    size: Callable[[Shape], float] = lambda shape: 0.0,
 ) -> Shape:
     """The smallest shape found, in at most ``most_tries`` runs of ``diverges`` (True while the divergence lasts; False
     also for shapes that the kernel refuses). ``axes``: values worth trying of each axis; ``small``: the kernel's small
-    shape, whose choices count as the simplest."""
+    shape, whose choices count as the simplest; ``size``: what no step may make larger, such as the number of blocks,
+    which grows when a block's threads become fewer."""
     best = dict(shape)
     tried: set[tuple] = {_key(best)}
     left = most_tries
@@ -34,6 +36,8 @@ def shrink(
         if key in tried or left <= 0:
             return False
         tried.add(key)
+        if size(candidate) > size(best):
+            return False
         left -= 1
         return diverges(candidate)
 

@@ -27,7 +27,8 @@ _COUNTERS = 6
 @dataclass(frozen=True)
 class Estimate:
     """SM cycles: ``expected`` as the model above has it; ``ceiling`` with every wait as long as a DRAM access under
-    load, and all units one after another: a launch above it is not explained by its own work."""
+    load, all units one after another, and every line of code and constants fetched once, one after another: a launch
+    above it is not explained by its own work."""
 
     expected: float
     ceiling: float
@@ -52,8 +53,18 @@ def estimate(trace: Trace, gpu: GpuSpec, *, cold: bool = True) -> Estimate:
     slow = _longest_chain(trace, _latencies(trace.program, gpu, miss + WARP_LANES, worst=True))
     return Estimate(
         expected=fixed + max(bounds.least_cycles, waves * chain),
-        ceiling=fixed + sum(bounds.cycles.values()) + waves * fits.warps_per_sm * slow,
+        ceiling=fixed + _front(trace.program, gpu) + sum(bounds.cycles.values()) + waves * fits.warps_per_sm * slow,
     )
+
+
+def _front(program: Program, gpu: GpuSpec) -> float:
+    """Cycles in which all lines of the program's code and of the constants that it names come to an SM, none beside
+    another. The caches are filled once a launch: every warp after the first finds them."""
+    table, code, constants = program.instructions, gpu.instruction_cache, gpu.constant_cache
+    lines = np.unique(table["address"] // code.line_bytes).size
+    named = table[table["constant_bytes"] > 0]
+    places = np.unique(np.stack([named["constant_bank"], named["constant_offset"] // constants.line_bytes]), axis=1)
+    return lines * (code.l1_miss_cycles + code.decode_cycles) + 2 * places.shape[1] * constants.miss_cycles
 
 
 def _latencies(program: Program, gpu: GpuSpec, global_cycles: float, *, worst: bool = False) -> np.ndarray:

@@ -1,0 +1,128 @@
+"""The property ``versions``: this gpusim against another one, on shapes that are drawn and not recorded beforehand.
+
+Mental model: what a new gpusim, model or GPU file changes is found by asking an old one the same question. The other
+installation (a checkout, or the Python of another environment) runs as a process of its own, is asked on stdin by
+the command line that all versions have in common, ``gpusim simulate ... --format json``, and stays warm between
+questions. The same cycles with another counter are a divergence too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gpusim.errors import ExecutionError, UsageError
+from gpusim.explore.measure import cover
+from gpusim.explore.properties import Outcome, Property
+from gpusim.gpus.spec import GpuSpec
+from gpusim.suite import shape_text
+
+#: What the other Python runs: a JSON list of arguments a line in; exit code, stdout and stderr a JSON line out.
+_ANSWER = """
+import contextlib, io, json, sys
+from gpusim.cli import run
+answers = sys.stdout
+for line in sys.stdin:
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = run(json.loads(line))
+    answers.write(json.dumps({"code": code, "out": out.getvalue(), "err": err.getvalue()}) + "\\n")
+    answers.flush()
+"""
+
+
+class OtherGpusim:
+    """Another installation: a folder that holds the package ``gpusim``, or a Python interpreter that can import it.
+
+    Starts with the first question and ends with the object. Raises UsageError for a path that is neither.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = Path(path)
+        if not (self.path / "gpusim" / "__init__.py").is_file() and not os.access(self.path, os.X_OK):
+            raise UsageError(f"{path} is no other gpusim: give a folder that holds the package gpusim, or a Python")
+        if self.path.is_dir() and not (self.path / "gpusim" / "__init__.py").is_file():
+            raise UsageError(f"{path} holds no package gpusim: give a checkout's top folder, or a Python")
+        self._process: subprocess.Popen[str] | None = None
+
+    def ask(self, arguments: Sequence[str]) -> dict[str, Any]:
+        """``code``, ``out`` and ``err`` of one command line. ExecutionError when the other Python dies."""
+        if self._process is None:
+            self._process = self._start()
+        assert self._process.stdin is not None and self._process.stdout is not None
+        try:
+            self._process.stdin.write(json.dumps(list(arguments)) + "\n")
+            self._process.stdin.flush()
+            return json.loads(self._process.stdout.readline())
+        except (OSError, ValueError):
+            said = self._end()
+            raise ExecutionError(
+                f"{self.path}: the other gpusim died at `gpusim {' '.join(arguments)}`: {said}; try that there"
+            ) from None
+
+    def _start(self) -> subprocess.Popen[str]:
+        is_folder = self.path.is_dir()
+        environment = dict(os.environ)
+        environment.pop("PYTHONPATH", None)
+        if is_folder:
+            environment["PYTHONPATH"] = str(self.path.resolve())
+        return subprocess.Popen(
+            # -P: nothing is imported from the folder that this one happens to run in.
+            [sys.executable if is_folder else str(self.path), "-P", "-c", _ANSWER],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+        )  # fmt: skip
+
+    def _end(self) -> str:
+        """End the process; the last line of what it said on stderr."""
+        process, self._process = self._process, None
+        if process is None:
+            return ""
+        process.kill()
+        said = process.communicate()[1].strip().splitlines()
+        return said[-1] if said else "it said nothing"
+
+    def __del__(self) -> None:
+        if getattr(self, "_process", None) is not None:
+            self._end()
+
+
+class Versions(Property):
+    """Cycles here against cycles of another gpusim; where they agree, the counter that is furthest off.
+
+    ``gpu`` is the description with its ``settings`` here; the other gpusim is given the same name (or file) and
+    settings, and reads its own description of it.
+    """
+
+    name = "versions"
+    asks = "does another gpusim say the same?"
+    threshold = 0.01
+
+    def __init__(self, gpu: GpuSpec, gpu_text: str, settings: Sequence[str], other: OtherGpusim) -> None:
+        self.gpu, self.other = gpu, other
+        self._arguments = ["--gpu", gpu_text, *(f"--set={text}" for text in settings), "--format", "json"]
+
+    def measure(self, kernel: str, shape: Mapping[str, Any]) -> Outcome:
+        covered = cover(kernel, shape, self.gpu)
+        answer = self.other.ask(["simulate", f"{kernel}:{shape_text(dict(shape))}", *self._arguments])
+        if answer["code"] == UsageError.exit_code:
+            raise UsageError(f"{kernel}: the other gpusim refuses it: {' '.join(answer['err'].split())[-160:]}")
+        if answer["code"]:
+            # What this gpusim runs and the other tries and cannot is as much a difference as another time.
+            return Outcome(1.0, f"the other says: {' '.join(answer['err'].split())[-160:]}", covered.coverage)
+        said = json.loads(answer["out"])
+        cycles, before = covered.result.cycles, said["cycles"]
+        worst, detail = cycles / before - 1.0, f"{cycles} cycles, {before} the other gpusim"
+        if not abs(worst) > self.threshold:
+            for name, counted in covered.result.counters.items():
+                there = said["counters"].get(name)
+                if there is None:
+                    continue
+                off = counted / there - 1.0 if there else float(counted != 0)
+                if abs(off) > abs(worst):
+                    worst, detail = off, f"{name} is {counted:.6g}, {there:.6g} in the other gpusim ({cycles} cycles)"
+        return Outcome(worst, detail, covered.coverage)
