@@ -6,6 +6,7 @@ file can make the same one again. A team's own property is registered with :func
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -56,11 +57,15 @@ def _silicon(gpu: GpuSpec, options: Mapping[str, Any]) -> Property:
     return Silicon(gpu, str(options.get("measured_as", gpu.name)), rows)
 
 
+#: One process a path, whatever is asked of it: it has compiled its kernels.
+_other_gpusim = functools.cache(OtherGpusim)
+
+
 def _versions(gpu: GpuSpec, options: Mapping[str, Any]) -> Property:
     if not options.get("other_gpusim"):
         raise UsageError("property versions compares with another gpusim: give --other-gpusim FOLDER or PYTHON")
     settings = [text for text in str(options.get("settings", "")).split("\n") if text]
-    return Versions(gpu, str(options.get("gpu", gpu.name)), settings, OtherGpusim(str(options["other_gpusim"])))
+    return Versions(gpu, str(options.get("gpu", gpu.name)), settings, _other_gpusim(str(options["other_gpusim"])))
 
 
 _MAKERS: dict[str, Maker] = {

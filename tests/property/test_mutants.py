@@ -1,0 +1,80 @@
+"""Does the search find faults that were planted in gpusim, in a GPU's description, in a kernel's build?
+
+``tools/mutants.py`` prints the table; here all of it is a nightly test, and a few faults that need no second compiled
+gpusim are looked for every time.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+from mutant_copy import plant
+from mutant_list import BUILDS, CODE, GPUS, BuildMutant, CodeMutant, GpuMutant
+from mutants import FEW_BLOCKS, TO_THE_DIGIT, Servers, look_for, table
+
+from gpusim.cli import run
+
+
+class Here:
+    """Runs command lines in this process, with nothing planted."""
+
+    def run(self, number: int, arguments: Sequence[str]) -> tuple[int, str, str]:
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = run(arguments)
+        return code, out.getvalue(), err.getvalue()
+
+
+def _named(name: str) -> GpuMutant | BuildMutant:
+    return next(mutant for mutant in (*GPUS, *BUILDS) if mutant.name == name)
+
+
+@pytest.mark.parametrize("name", ["description: half the banks", "build: a spilled register", "build: padding forgotten"])
+def test_a_fault_of_a_description_or_build_is_found_made_small_and_replayed(name, tmp_path):
+    row = look_for(_named(name), 0, Servers(Here(), Here()), tmp_path, 0, lambda line: None)
+    assert row.caught_by in ("gpus", "builds"), row.problem
+    assert 0 < row.blocks <= FEW_BLOCKS and row.replays == TO_THE_DIGIT and row.region
+
+
+def test_a_build_that_differs_in_nothing_is_no_finding(tmp_path):
+    same = BuildMutant("the same", "transpose", "transpose.py", "pitch = TILE + padding", "pitch = TILE + padding")
+    row = look_for(same, 0, Servers(Here(), Here()), tmp_path, 0, lambda line: None)
+    assert (row.caught_by, row.problem, row.examples) == ("", "", 100)
+
+
+def test_every_fault_can_be_planted_beside_all_others():
+    texts: dict[str, str] = {}
+    for number, mutant in enumerate(CODE, start=1):
+        before = texts.get(mutant.file) or (ROOT / "gpusim" / mutant.file).read_text()
+        texts[mutant.file] = plant(before, mutant, number)
+        assert f"if planted({number}):" in texts[mutant.file]
+    for text in texts.values():
+        ast.parse(text)
+    names = [mutant.name for mutant in (*CODE, *GPUS, *BUILDS)]
+    assert len(set(names)) == len(names) >= 18
+
+
+def test_a_fault_whose_lines_are_not_there_once_is_refused():
+    mutant = CodeMutant("m", "f.py", "a = 1\n    b = 2", "c = 3")
+    assert plant("if x:\n    a = 1\n        b = 2\n", mutant, 4).count("planted(4)") == 1
+    for text in ("a = 1\n", "a = 1\n    b = 2\na = 1\n    b = 2\n"):
+        with pytest.raises(ValueError, match="times"):
+            plant(text, mutant, 1)
+
+
+@pytest.mark.nightly
+def test_all_but_one_of_the_planted_faults_are_found_and_the_control_is_clean(tmp_path):
+    control, *faults = table("", tmp_path)
+    assert (control.caught_by, control.problem) == ("", "")
+    good = [row for row in faults if row.caught_by and row.blocks <= FEW_BLOCKS and row.replays == TO_THE_DIGIT]
+    assert len(faults) - len(good) <= 1, [vars(row) for row in faults if row not in good]

@@ -1,0 +1,258 @@
+"""The planted faults: named small changes of gpusim's own code, of a GPU's description, and of a kernel's source.
+
+Mental model: a mutant is what somebody could get wrong in an afternoon. ``CODE`` replaces whole lines of a function of
+gpusim by other lines; ``GPUS`` are settings that a GPU file would have wrong; ``BUILDS`` replace lines of a kernel of the
+suite. None says how it could be noticed: which property is searched follows from the folder alone (``PROPERTIES``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+#: Folder of gpusim that was changed -> properties that are searched, in this order, until one finds something.
+PROPERTIES = {
+    "capture": ("numpy", "versions"),
+    "model": ("counts", "bounds", "metamorphic", "versions"),
+    "engine": ("counts", "invariance", "bounds", "metamorphic", "versions"),
+    "": ("numpy", "counts", "bounds", "invariance", "metamorphic"),  # nothing was changed: the control
+}
+
+
+@dataclass(frozen=True)
+class CodeMutant:
+    """``file`` under gpusim/; ``old``: whole lines that stand there once, ``new``: what stands there instead. Both
+    without the indentation of the first line."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
+class GpuMutant:
+    """``setting``: KEY=VALUE that differs from the GPU's file."""
+
+    name: str
+    setting: str
+
+
+@dataclass(frozen=True)
+class BuildMutant:
+    """``kernel`` of the suite, from ``file`` under kernels/; ``old`` -> ``new`` in its text; ``make``: the file's
+    function that makes a case."""
+
+    name: str
+    kernel: str
+    file: str
+    old: str
+    new: str
+    make: str = "make"
+
+
+CODE = (
+    CodeMutant(
+        "coalescer: off by one sector",
+        "model/coalescer.py",
+        "last = min(end - 1, LINE_BYTES - 1) >> SECTOR_SHIFT",
+        "last = min(end, LINE_BYTES - 1) >> SECTOR_SHIFT",
+    ),
+    CodeMutant(
+        "coalescer: the last lane is left out",
+        "model/coalescer.py",
+        "address = addresses[lane]\nline = address & ~(LINE_BYTES - 1)\noffset = address - line",
+        "address = addresses[lane - lane // 31]\nline = address & ~(LINE_BYTES - 1)\noffset = address - line",
+    ),
+    CodeMutant(
+        "banks: one conflict too few",
+        "model/shared_memory.py",
+        "depth = 1",
+        "depth = 0",
+    ),
+    CodeMutant(
+        "banks: atomics on one word share it",
+        "model/shared_memory.py",
+        "first_of_bank[bank] += 1",
+        "first_of_bank[bank] = 1",
+    ),
+    CodeMutant(
+        "L1 tags: a line keeps only its newest sectors",
+        "model/cache.py",
+        "sets_of[sm, row, way] = entry | sectors",
+        "sets_of[sm, row, way] = tag << SECTOR_BITS | sectors",
+    ),
+    CodeMutant(
+        "L1: hit latency doubled",
+        "model/l1_access.py",
+        "done = data_end + timing[HIT_LATENCY] - 1",
+        "done = data_end + 2 * timing[HIT_LATENCY] - 1",
+    ),
+    CodeMutant(
+        "L2 hash: a stride of eight slices",
+        "model/address_hash.py",
+        "return (chunk - deal * slices + fold(deal)) % slices",
+        "return (8 * chunk) % slices",
+    ),
+    CodeMutant(
+        "L2: the far half costs nothing",
+        "model/l2.py",
+        "schedule(s, end + p.hit + p.far, child)",
+        "schedule(s, end + p.hit, child)",
+    ),
+    CodeMutant(
+        "L2: every read asks for whole lines",
+        "model/l2.py",
+        "wanted = _wait_for(p, s, slot, node, missing, p.fetch_sectors)\nif wanted:\n"
+        "    ask_dram(p, s, end + p.hit, s.nodes[node, LINE], slot, wanted)",
+        "wanted = _wait_for(p, s, slot, node, missing, p.line_sectors)\nif wanted:\n"
+        "    ask_dram(p, s, end + p.hit, s.nodes[node, LINE], slot, wanted)",
+    ),
+    CodeMutant(
+        "DRAM: a row change takes four times as long",
+        "model/hbm.py",
+        "return begin + p.row_change",
+        "return begin + 4 * p.row_change",
+    ),
+    CodeMutant(
+        "atomics: contention is free",
+        "model/l2.py",
+        "turns = max(s.nodes[node, OPERATIONS], popcount(sectors))",
+        "turns = popcount(sectors)",
+    ),
+    CodeMutant(
+        "scheduler: the oldest instead of the youngest",
+        "model/scheduler.py",
+        "if chosen < 0 or warp == last or (age > chosen_age and chosen != last):\n    chosen = warp\n    chosen_age = age",
+        "if chosen < 0 or age < chosen_age:\n    chosen = warp\n    chosen_age = age",
+    ),
+    CodeMutant(
+        "scoreboard: nobody waits for counter 0",
+        "model/scoreboard.py",
+        "for counter in range(COUNTERS):\n"
+        "    if (wait_mask >> counter) & 1:\n"
+        "        if pending(board, warp, counter) > 0:\n"
+        "            return NEVER, counter\n"
+        "        if board[warp, counter] > cycle:\n"
+        "            cycle = board[warp, counter]\n"
+        "            last = counter",
+        "for counter in range(1, COUNTERS):\n"
+        "    if (wait_mask >> counter) & 1:\n"
+        "        if pending(board, warp, counter) > 0:\n"
+        "            return NEVER, counter\n"
+        "        if board[warp, counter] > cycle:\n"
+        "            cycle = board[warp, counter]\n"
+        "            last = counter",
+    ),
+    CodeMutant(
+        "occupancy: registers do not count",
+        "model/dispatch.py",
+        "limiter = min(limits, key=limits.__getitem__)",
+        'limiter = min(("warps", "blocks", "shared_mem"), key=limits.__getitem__)',
+    ),
+    CodeMutant(
+        "occupancy: half the blocks",
+        "model/dispatch.py",
+        "blocks = limits[limiter]",
+        "blocks = -(-limits[limiter] // 2)",
+    ),
+    CodeMutant(
+        "barrier: opens one warp early",
+        "engine/issue.py",
+        "return named if named else blocks[block, LIVE]",
+        "return max(1, (named if named else blocks[block, LIVE]) - 1)",
+    ),
+    CodeMutant(
+        "accounting: stall counts are charged to nothing",
+        "engine/issue.py",
+        "stalls[pc, stall.WAIT] += fixed",
+        "stalls[pc, stall.WAIT] += 0",
+    ),
+    CodeMutant(
+        "dispatch: one SM is filled before the next",
+        "engine/dispatch.py",
+        "sm, slot = desk[0, FRESH] % sm_count, desk[0, FRESH] // sm_count",
+        "each = (desk[0, SLOTS] + sm_count - 1) // sm_count\nsm, slot = desk[0, FRESH] // each, desk[0, FRESH] % each",
+    ),
+    CodeMutant(
+        "engine: windows twice as long as the least latency",
+        "engine/gpu.py",
+        "return min(ticks // TICKS_PER_CYCLE, *turnaround_halves(spec))",
+        "return 2 * min(ticks // TICKS_PER_CYCLE, *turnaround_halves(spec))",
+    ),
+    CodeMutant(
+        "reconvergence: nobody waits at BSYNC",
+        "capture/turns.py",
+        "if executing == mask and wanted & ~mask == 0:\n    return STRAIGHT, pc + 1, mask",
+        "if executing == mask:\n    return STRAIGHT, pc + 1, mask",
+    ),
+    CodeMutant(
+        "predicates: lanes that are off are written too",
+        "capture/alu_masked.py",
+        "predicates[place] = (predicates[place] & ~executing) | (hits & executing)",
+        "predicates[place] = hits & at.FULL",
+    ),
+    CodeMutant(
+        "rounding: a fused multiply-add rounds twice",
+        "capture/alu_wide.py",
+        "total = float_fused(load(x + i * sx), load(y + i * sy), load(z + i * sz))",
+        "total = float_add(float_multiply(load(x + i * sx), load(y + i * sy)), load(z + i * sz))",
+    ),
+    CodeMutant(
+        "atomics: the new value is returned",
+        "capture/atomics.py",
+        "registers[w] = old\nif kind == ops.F32 or kind == ops.F32_FTZ:\n"
+        "    store32(address, signed32(_add_float(old, operand, kind == ops.F32_FTZ)))\n"
+        "    return",
+        "registers[w] = signed32(old + operand)\nif kind == ops.F32 or kind == ops.F32_FTZ:\n"
+        "    store32(address, signed32(_add_float(old, operand, kind == ops.F32_FTZ)))\n"
+        "    return",
+    ),
+    CodeMutant(
+        "shuffle: the highest lane gives nothing",
+        "capture/lane_bodies.py",
+        "source = lane + step\nvalid = source <= highest",
+        "source = lane + step\nvalid = source < highest",
+    ),
+    CodeMutant(
+        "launch: gridDim one too small",
+        "capture/alu_launch.py",
+        "value = state.grid_dim[register - ops.SR_NCTAID_X]",
+        "value = max(1, state.grid_dim[register - ops.SR_NCTAID_X] - 1)",
+    ),
+    CodeMutant(
+        "comparison: ties go wrong",
+        "capture/alu_masked.py",
+        "hits = lower & -(f0 & 1) | greater & -(f0 >> 2 & 1) | ties & low",
+        "hits = lower & -(f0 & 1) | greater & -(f0 >> 2 & 1) | ties & ~low",
+    ),
+)
+
+GPUS = (
+    GpuMutant("description: L2 latency doubled", "l2.hit_latency_ns=90.0"),
+    GpuMutant("description: half the warps an SM", "sm.max_warps=32"),
+    GpuMutant("description: half the banks", "l1.bank_count=16"),
+)
+
+BUILDS = (
+    BuildMutant(
+        "build: a spilled register", "matmul_tiled", "matmul.py",
+        "    @cuda.jit\n    def matmul_tiled", "    @cuda.jit(max_registers=16)\n    def matmul_tiled", "make_tiled",
+    ),
+    BuildMutant(
+        "build: an inner loop not unrolled", "matmul_tiled", "matmul.py",
+        "for k in range(tile):", "for k in range(min(tile, 64 * a.shape[1])):", "make_tiled",
+    ),
+    BuildMutant(
+        "build: a barrier in the loop", "transpose", "transpose.py",
+        "        for j in range(0, TILE, rows_per_block):\n            if x < target",
+        "        for j in range(0, TILE, rows_per_block):\n            cuda.syncthreads()\n            if x < target",
+    ),
+    BuildMutant(
+        "build: padding forgotten", "transpose", "transpose.py",
+        "pitch = TILE + padding", "pitch = TILE",
+    ),
+    BuildMutant(
+        "build: scalar instead of vector access", "gelu", "gelu.py",
+        "width = vector_width(dtype, n)", "width = 1",
+    ),
+)
