@@ -14,7 +14,7 @@ PROPERTIES = {
     "capture": ("numpy", "versions"),
     "model": ("counts", "bounds", "metamorphic", "versions"),
     "engine": ("counts", "invariance", "bounds", "metamorphic", "versions"),
-    "": ("numpy", "counts", "bounds", "invariance", "metamorphic"),  # nothing was changed: the control
+    "": ("numpy", "counts", "bounds", "invariance", "metamorphic", "versions"),  # nothing was changed: the control
 }
 
 
@@ -84,8 +84,8 @@ CODE = (
     CodeMutant(
         "L1: hit latency doubled",
         "model/l1_access.py",
-        "done = data_end + timing[HIT_LATENCY] - 1",
-        "done = data_end + 2 * timing[HIT_LATENCY] - 1",
+        "done += timing[HIT_LATENCY]",
+        "done += 2 * timing[HIT_LATENCY]",
     ),
     CodeMutant(
         "L2 hash: a stride of eight slices",

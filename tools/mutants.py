@@ -3,9 +3,9 @@
 Mental model: each mutant of ``tools/mutant_list.py`` is searched as a user would who changed that file and knows no more:
 ``gpusim explore`` with its default kernels, examples and thresholds, one property after the other until one finds
 something. Faults in gpusim's code run in a copy of the package (``tools/mutant_copy.py``), and the property
-``versions`` may ask the installation that this file belongs to; a GPU's description is compared with the
+``versions`` asks that copy with nothing planted; a GPU's description is compared with the
 right one, a kernel's build with the suite's. Each finding is replayed, with the fault and without it. The control is
-the same search with nothing planted::
+the same searches, whole, with nothing planted, ``versions`` asking the package that this file belongs to::
 
     python tools/mutants.py                        # all of them: about a quarter of an hour on two cores
     python tools/mutants.py --only description     # those with that word in the name
@@ -78,7 +78,7 @@ class Servers:
     plain: Server
 
 
-def searches(mutant: Mutant | None, folder: Path) -> list[tuple[str, list[str]]]:
+def searches(mutant: Mutant | None, folder: Path, copy: Path) -> list[tuple[str, list[str]]]:
     """(property, arguments) of the searches for ``mutant`` (None: nothing is planted), in their order."""
     if isinstance(mutant, GpuMutant):
         return [("gpus", [*MACHINE, "--other-set", mutant.setting])]
@@ -90,7 +90,8 @@ def searches(mutant: Mutant | None, folder: Path) -> list[tuple[str, list[str]]]
         path.write_text(text.replace(mutant.old, mutant.new).replace("from .", "from gpusim.kernels."))
         return [("builds", [mutant.kernel, *MACHINE, "--other-kernel", f"{path}:{mutant.make}"])]
     part = mutant.file.partition("/")[0] if mutant else ""
-    more = {"versions": ["--other-gpusim", str(ROOT)]}
+    # A process of the copy in which nothing was switched on is the right gpusim; that it is, the control finds out.
+    more = {"versions": ["--other-gpusim", str(copy if mutant else ROOT)]}
     return [(name, [*MACHINE, *more.get(name, [])]) for name in PROPERTIES[part]]
 
 
@@ -103,7 +104,7 @@ def look_for(
     start = time.monotonic()
     in_code = mutant is None or isinstance(mutant, CodeMutant)
     server = servers.copy if in_code else servers.plain
-    for name, more in searches(mutant, folder):
+    for name, more in searches(mutant, folder, servers.copy.folder):
         out = folder / name
         arguments = ["explore", *more, "--property", name, *(["--first"] if mutant else []), "--seed", str(seed)]
         code, said, errors = server.run(number, [*arguments, "--jobs", "1", "-o", str(out), "--format", "json"])
