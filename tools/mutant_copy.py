@@ -81,9 +81,9 @@ def plant(text: str, mutant: CodeMutant, number: int) -> str:
     return "\n".join(lines)
 
 
-def make_copy(folder: Path, mutants: Sequence[CodeMutant]) -> None:
+def make_copy(folder: Path, mutants: Sequence[CodeMutant]) -> dict[str, str]:
     """Write the copy into ``folder``; mutant ``i`` of the sequence has number ``i + 1``. What is there already and the
-    same stays, with its compiled code."""
+    same stays, with its compiled code. Returns name -> why of the mutants that cannot be planted any more."""
     package = folder / "gpusim"
     written = {package / "planted.py": _SWITCH}
     for source in (ROOT / "gpusim").rglob("*"):
@@ -93,9 +93,14 @@ def make_copy(folder: Path, mutants: Sequence[CodeMutant]) -> None:
             shutil.copy2(source, target)
     for source in (ROOT / "gpusim").rglob("*.py"):
         written[package / source.relative_to(ROOT / "gpusim")] = source.read_text()
+    outdated = {}
     for number, mutant in enumerate(mutants, start=1):
         path = package / mutant.file
-        text = plant(written[path], mutant, number)
+        try:
+            text = plant(written[path], mutant, number)
+        except ValueError as error:
+            outdated[mutant.name] = str(error)
+            continue
         line = "from gpusim.planted import planted\n"
         if line not in text:
             text = text.replace("from __future__ import annotations\n", f"from __future__ import annotations\n\n{line}", 1)
@@ -107,6 +112,7 @@ def make_copy(folder: Path, mutants: Sequence[CodeMutant]) -> None:
     for name in BESIDE:
         if not (folder / name).exists():
             (folder / name).symlink_to(ROOT / name)
+    return outdated
 
 
 def environment(folder: Path) -> dict[str, str]:

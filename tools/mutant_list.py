@@ -90,8 +90,8 @@ CODE = (
     CodeMutant(
         "L2 hash: a stride of eight slices",
         "model/address_hash.py",
-        "return (chunk - deal * slices + fold(deal)) % slices",
-        "return (8 * chunk) % slices",
+        "return local_slice_of(line, on) * on.partitions + partition_of(line, on)",
+        "return local_slice_of(line, on) // 8 * 8 * on.partitions + partition_of(line, on)",
     ),
     CodeMutant(
         "L2: the far half costs nothing",

@@ -158,9 +158,10 @@ def table(
     """Look for all mutants with ``only`` in their names, ``jobs`` at a time; the control comes first."""
     chosen: list[tuple[int, Mutant | None]] = [(0, None)] if control else []
     chosen += [(number, mutant) for number, mutant in enumerate((*CODE, *GPUS, *BUILDS), 1) if only in mutant.name]
+    outdated: dict[str, str] = {}
     if any(mutant is None or isinstance(mutant, CodeMutant) for _, mutant in chosen):
         start = time.monotonic()
-        make_copy(folder / "copy", CODE)
+        outdated = make_copy(folder / "copy", CODE)
         compile_copy(folder / "copy")
         say(f"a copy with {len(CODE)} faults is compiled ({time.monotonic() - start:.0f} s)")
     free: queue.SimpleQueue[Servers] = queue.SimpleQueue()
@@ -169,6 +170,8 @@ def table(
         free.put(worker)
 
     def work(number: int, mutant: Mutant | None) -> Row:
+        if mutant and mutant.name in outdated:
+            return Row(mutant.name, problem=outdated[mutant.name])
         servers = free.get()
         try:
             return look_for(mutant, number, servers, folder / f"search-{number}", seed, say)
