@@ -90,8 +90,8 @@ CODE = (
     CodeMutant(
         "L2 hash: a stride of eight slices",
         "model/address_hash.py",
-        "return local_slice_of(line, on) * on.partitions + partition_of(line, on)",
-        "return local_slice_of(line, on) // 8 * 8 * on.partitions + partition_of(line, on)",
+        "return (chunk - deal * players + fold(deal)) % players",
+        "return (8 * chunk) % players",
     ),
     CodeMutant(
         "L2: the far half costs nothing",
