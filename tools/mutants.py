@@ -21,6 +21,7 @@ import json
 import math
 import os
 import queue
+import shutil
 import sys
 import tempfile
 import time
@@ -100,7 +101,8 @@ def look_for(
 ) -> Row:
     """Search until one property has found something, and replay what it found."""
     row = Row(mutant.name if mutant else "control: nothing is planted")
-    folder.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
     start = time.monotonic()
     in_code = mutant is None or isinstance(mutant, CodeMutant)
     server = servers.copy if in_code else servers.plain
@@ -130,7 +132,9 @@ def look_for(
 
 def _examples(folder: Path, threshold: float) -> tuple[int, int]:
     """(examples that were drawn, the first of them that diverged, 0 if none did)."""
-    lines = [json.loads(line) for line in (folder / "runs-0.jsonl").read_text().splitlines()]
+    # The first file of the session is the worker's; what was run to make findings small lies in the next one.
+    (path,) = folder.glob("runs-*-000-*.jsonl")
+    lines = [json.loads(line) for line in path.read_text().splitlines()[1:]]
     diverged = (place for place, line in enumerate(lines, start=1) if abs(line["divergence"]) > threshold)
     return len(lines), next(diverged, 0)
 
