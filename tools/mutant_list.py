@@ -12,8 +12,8 @@ from dataclasses import dataclass
 #: Folder of gpusim that was changed -> properties that are searched, in this order, until one finds something.
 PROPERTIES = {
     "capture": ("numpy", "versions"),
-    "model": ("counts", "bounds", "metamorphic", "versions"),
-    "engine": ("counts", "invariance", "bounds", "metamorphic", "versions"),
+    "model": ("counts", "versions", "bounds", "metamorphic"),
+    "engine": ("counts", "invariance", "versions", "bounds", "metamorphic"),
     "": ("numpy", "counts", "bounds", "invariance", "metamorphic", "versions"),  # nothing was changed: the control
 }
 
