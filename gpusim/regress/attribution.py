@@ -14,11 +14,12 @@ many cycles does not say that removing it would save as many. Terms are whole cy
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpusim.regress.align import Change, Pair, align
-from gpusim.store.launch import SimulatedLaunch
+from gpusim.store.launch import Instruction, SimulatedLaunch
 
 IN_FLIGHT = "warps in flight"
 #: Stall reason -> the part of the machine that makes a warp wait so.
@@ -137,13 +138,25 @@ def _by_instruction(pairs: Sequence[Pair], cost: float, total: int) -> list[Inst
     return sorted(terms, key=lambda term: -abs(term.cycles))
 
 
+def _place(instruction: Instruction) -> tuple[str, int]:
+    return (instruction.file if instruction.line else "", instruction.line)
+
+
 def _by_line(terms: Sequence[InstructionTerm]) -> list[LineTerm]:
-    """Terms by the line of the new build; removed instructions go by the line that they had."""
+    """Terms by the line of the new build; removed instructions go by the line that became of theirs, else by their own."""
+    became: dict[tuple[str, int], Counter] = {}
+    for term in terms:
+        old, new = term.pair.base, term.pair.head
+        if old is not None and new is not None and old.line and new.line:
+            became.setdefault(_place(old), Counter())[_place(new)] += 1
     sums: dict[tuple[str, int], list[int]] = {}
     for term in terms:
         instruction = term.pair.head or term.pair.base
         assert instruction is not None
-        entry = sums.setdefault((instruction.file if instruction.line else "", instruction.line), [0, 0])
+        place = _place(instruction)
+        if term.pair.head is None and place in became:
+            place = became[place].most_common(1)[0][0]
+        entry = sums.setdefault(place, [0, 0])
         entry[0] += term.cycles
         entry[1] += term.pair.change != Change.SAME
     lines = [LineTerm(file, line, cycles, changed) for (file, line), (cycles, changed) in sums.items()]

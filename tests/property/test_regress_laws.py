@@ -235,3 +235,17 @@ def test_a_comment_escapes_what_comes_from_outside_and_stays_short():
     assert not re.search(r"(?<!\\)(!\[|\|b)", "\n".join(read_as_markdown))
     many = [(f"table {i}", [{"code": "x" * 1000}]) for i in range(1000)]
     assert len(markdown_comment("t", "s", many)) < 65_536 and "do not fit" in markdown_comment("t", "s", many)
+
+
+def test_removed_instructions_go_by_the_line_that_theirs_became():
+    """A build in a file of another name, or a line further down, is one line and not two."""
+
+    def side(file: str, line: int, texts: tuple[str, ...]) -> SimulatedLaunch:
+        code = tuple(Instruction(16 * i, file, line, text, {"selected": 10}, {}) for i, text in enumerate(texts))
+        total = 10 * len(texts)
+        return SimulatedLaunch("k", "h200", total, 1e9, stalls={"selected": total}, instructions=code)
+
+    old = side("old.py", 7, ("LDG R0, [R2]", "FADD R1, R0, R0", "FADD R3, R1, R1", "EXIT"))
+    new = side("new.py", 8, ("LDG R0, [R2]", "FADD R3, R1, R1", "EXIT"))
+    (line,) = attribute(old, new).lines
+    assert (line.file, line.line, line.cycles, line.changed) == ("new.py", 8, -10, 1)
