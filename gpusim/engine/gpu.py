@@ -228,7 +228,8 @@ class Machine:
         sampling = None
         total_cycles = cycles
         if waves is not None:
-            sampling, total_cycles = waves.sampling(), cycles + waves.skipped_cycles
+            total_cycles = cycles + waves.skipped_cycles
+            sampling = waves.sampling(total_cycles)
             reading = waves.complete(reading)
         result = self._launch_result(trace, fit, total_cycles, reading, times, table, sampling)
         quiet = max(self.l2.last_tick, self.hbm.last_tick)

@@ -14,7 +14,7 @@ end either), since write-backs begin only then. A launch that never passes is si
 The error estimate is for 95 %: the interval's half-width and the drift, on what was left out; the mix of memory
 accesses and instructions of the blocks left out where it differs from that of the blocks simulated; the waves' own
 scatter at the seam and at the end; and :data:`SEAM_SHARE` for caches that miss what the left-out blocks would have
-left there. A launch behind a sampled one finds the L2 as functional warming leaves it (:mod:`gpusim.engine.warm`), not
+left there; :data:`LEAST_SHARE` of the whole at least. A launch behind a sampled one finds the L2 as functional warming leaves it (:mod:`gpusim.engine.warm`), not
 as the blocks left out would have: its error is larger by :data:`BEHIND_SHARE`.
 """
 
@@ -44,6 +44,9 @@ TOLERANCE = 0.02
 #: Relative error that remains when all waves were alike: fitted, with a margin, to what ``tools/sampling.py`` prints
 #: without it (1.3 % at most: a matrix product whose waves hit the L2 a little more often from one to the next).
 SEAM_SHARE = 0.02
+#: Least relative error that is claimed where anything was left out, however little: the seam costs its time but once
+#: (fitted, with a margin: 0.75 % in ``tools/sampling.py --behind``, a saxpy of which 8 % were left out).
+LEAST_SHARE = 0.01
 #: Relative error of a launch on the caches that a sampled one left: fitted, with a margin, to what
 #: ``tools/sampling.py --behind`` prints (12 % at most, a launch that fits in L2 about once).
 BEHIND_SHARE = 0.15
@@ -198,8 +201,8 @@ class WaveReader:
         """What the blocks left out would have taken."""
         return round(self._skipped_work * self._cost.cycles) if self._cost else 0
 
-    def sampling(self) -> Sampling:
-        """How the launch was sampled, once it has ended."""
+    def sampling(self, cycles: int) -> Sampling:
+        """How the launch was sampled, once it has ended after ``cycles``, those of the blocks left out included."""
         cost = self._cost
         if cost is None:
             why = "no stationary stretch" if self._readings else f"fewer than {LEAST_WAVES_OF_A_LAUNCH} waves of blocks"
@@ -208,6 +211,7 @@ class WaveReader:
         wave_cycles = (waves[-1].cycle - waves[0].cycle) / (len(waves) - 1)
         error = self.skipped_cycles * (math.hypot(cost.half_width, cost.drift, self._mix) + SEAM_SHARE)
         error += 2.0 * cost.scatter * wave_cycles
+        error = max(error, LEAST_SHARE * cycles)
         total = int(self._instructions.sum())
         return Sampling(self._skipped, 100.0 * (1 - self._skipped_work / total), len(waves) - 1, error)
 

@@ -78,19 +78,22 @@ def roofline_chart(document: dict[str, Any]) -> str:
     places = [point["operations_per_byte"] for point in data["points"]]
     ridges = [top / slope for slope in data["slopes"].values()]
     low, high = min(places + ridges) / 4, max(places + ridges) * 4
-    for (level, slope), colour in zip(data["slopes"].items(), (_GREEN, _ORANGE, _BLUE), strict=False):
+    # Levels of equal traffic share a place: their names stand one below the other.
+    for number, ((level, slope), colour) in enumerate(zip(data["slopes"].items(), (_GREEN, _ORANGE, _BLUE), strict=False)):
         ridge = top / slope
         axes.plot([low, ridge], [low * slope, top], color=colour, linewidth=1.2, label=f"{level} {slope:,.0f} GB/s")
         for point in data["points"]:
             if point["level"] == level:
                 place = point["operations_per_byte"], point["g_operations_per_s"]
                 axes.plot(*place, "o", color=colour, markersize=6)
-                axes.annotate(level, place, textcoords="offset points", xytext=(6, -3), fontsize=8)
+                axes.annotate(level, place, textcoords="offset points", xytext=(6, 6 - 9 * number), fontsize=8)
     for kind, roof in data["roofs"].items():
         axes.plot([low, high], [roof, roof], color=_GREY, linewidth=1.2)
         axes.annotate(f"{kind} {roof:,.0f} Gop/s", (high, roof), ha="right", va="bottom", fontsize=8)
     axes.set(xscale="log", yscale="log", xlim=(low, high), xlabel="operations per byte", ylabel="G operations / s")
-    axes.legend(fontsize=8, frameon=False, loc="lower right")
+    axes.set_ylim(bottom=min(point["g_operations_per_s"] for point in data["points"]) / 4)  # points clear of the axis
+    # Above the axes: a point may lie anywhere under the roofs.
+    axes.legend(fontsize=8, frameon=False, loc="lower left", bbox_to_anchor=(0.0, 1.05), ncol=len(data["slopes"]))
     return _svg(figure)
 
 
