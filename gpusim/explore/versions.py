@@ -12,11 +12,12 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpusim.errors import ExecutionError, UsageError
+from gpusim.errors import NoDataError, UsageError
 from gpusim.explore.measure import cover
 from gpusim.explore.properties import Outcome, Property
 from gpusim.gpus.spec import GpuSpec
@@ -44,14 +45,14 @@ class OtherGpusim:
 
     def __init__(self, path: str) -> None:
         self.path = Path(path)
-        if not (self.path / "gpusim" / "__init__.py").is_file() and not os.access(self.path, os.X_OK):
+        holds_it = (self.path / "gpusim" / "__init__.py").is_file()
+        if not holds_it and (self.path.is_dir() or not os.access(self.path, os.X_OK)):
             raise UsageError(f"{path} is no other gpusim: give a folder that holds the package gpusim, or a Python")
-        if self.path.is_dir() and not (self.path / "gpusim" / "__init__.py").is_file():
-            raise UsageError(f"{path} holds no package gpusim: give a checkout's top folder, or a Python")
+        self._said = tempfile.TemporaryFile("w+")  # a pipe that nobody reads would fill
         self._process: subprocess.Popen[str] | None = None
 
     def ask(self, arguments: Sequence[str]) -> dict[str, Any]:
-        """``code``, ``out`` and ``err`` of one command line. ExecutionError when the other Python dies."""
+        """``code``, ``out`` and ``err`` of one command line. NoDataError when the other Python dies."""
         if self._process is None:
             self._process = self._start()
         assert self._process.stdin is not None and self._process.stdout is not None
@@ -61,7 +62,7 @@ class OtherGpusim:
             return json.loads(self._process.stdout.readline())
         except (OSError, ValueError):
             said = self._end()
-            raise ExecutionError(
+            raise NoDataError(
                 f"{self.path}: the other gpusim died at `gpusim {' '.join(arguments)}`: {said}; try that there"
             ) from None
 
@@ -74,7 +75,7 @@ class OtherGpusim:
         return subprocess.Popen(
             # -P: nothing is imported from the folder that this one happens to run in.
             [sys.executable if is_folder else str(self.path), "-P", "-c", _ANSWER],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said, text=True, env=environment,
         )  # fmt: skip
 
     def _end(self) -> str:
@@ -83,7 +84,9 @@ class OtherGpusim:
         if process is None:
             return ""
         process.kill()
-        said = process.communicate()[1].strip().splitlines()
+        process.communicate()
+        self._said.seek(0)
+        said = self._said.read().strip().splitlines()
         return said[-1] if said else "it said nothing"
 
     def __del__(self) -> None:

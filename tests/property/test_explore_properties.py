@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusim.errors import DeadlockError, ExecutionError, UsageError
+from gpusim.errors import DeadlockError, NoDataError, UsageError
 from gpusim.explore import counted, counts
 from gpusim.explore.choices import make_property
 from gpusim.explore.laws import LAWS, reversed_blocks
@@ -142,7 +142,7 @@ def test_another_gpusim_is_asked_and_its_answer_compared(tmp_path):
     slower = {"other_gpusim": str(ROOT), "gpu": "h200", "settings": "dram.miss_latency_ns=900.0"}
     outcome = make_property("versions", H200, slower).measure("saxpy", find_kernel("saxpy").small)
     assert outcome.divergence < -0.05 and "other gpusim" in outcome.detail
-    with pytest.raises(UsageError, match="no package"):
+    with pytest.raises(UsageError, match="no other gpusim"):
         make_property("versions", H200, {"other_gpusim": str(tmp_path)})
 
 
@@ -151,7 +151,7 @@ def test_another_gpusim_is_asked_and_its_answer_compared(tmp_path):
     [
         ("print('error: no such axis', file=sys.stderr); return 2", UsageError),
         ("print('error: internal', file=sys.stderr); return 70", "the other says: error: internal"),
-        ("sys.exit(9)", ExecutionError),
+        ("print('no room', file=sys.__stderr__); sys.exit(9)", NoDataError),
     ],
 )
 def test_another_gpusim_that_refuses_fails_or_dies(body, found, tmp_path):
@@ -166,7 +166,7 @@ def test_another_gpusim_that_refuses_fails_or_dies(body, found, tmp_path):
         assert prop.fails(outcome) and outcome.detail == found
     else:
         with pytest.raises(found):
-            prop.measure("saxpy", shape)
+            prop.judge("saxpy", shape)
 
 
 def test_the_order_of_blocks_may_not_matter_where_all_fit(monkeypatch):
