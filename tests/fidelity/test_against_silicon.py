@@ -88,12 +88,22 @@ def test_footprints_well_beyond_l2_are_simulated_once_and_within_fifteen_percent
     assert len(bench.kept) == 1
 
 
+#: Known gaps: (gpu, series, where, percent that the model misses by or more, why). A test of these fails when one closes.
+GAPS = [
+    ("a100_80gb", "l1_read", {"footprint_kib": 236}, 20, "warps of silicon drift apart by laps, and who hits runs ahead"),
+    ("a100_80gb", "l1_read", {"footprint_kib": 280}, 20, "warps of silicon drift apart by laps, and who hits runs ahead"),
+    ("a100_80gb", "l2_read", {"footprint_kib": 1536}, 20, "three stretches for 216 blocks: slices that all ask are slower"),
+    ("a100_80gb", "stream_read", {"block_threads": 896, "blocks_per_sm": 2}, 10, "latency just below saturation is too low"),
+    ("a100_80gb", "pointer_chase", {"buffer_kib": 152.1}, 20, "silicon loses its first lines 16 KiB at a time"),
+    ("gh200", "pointer_chase", {"buffer_kib": 100988.1}, 7, "something of 97 to 121 MB is found again in an L2 of 60 MB"),
+]
+
+
 @pytest.mark.nightly
-@pytest.mark.xfail(strict=True, reason="warps of silicon drift apart by laps and find more than in step")
-@pytest.mark.parametrize("footprint_kib", [236, 280])
-def test_reads_at_the_edge_of_l1_are_within_a_fifth(footprint_kib: int) -> None:
-    (row,) = replay("a100_80gb", "l1_read", footprint_kib=footprint_kib)
-    assert abs(row.error_percent) < 20, row
+@pytest.mark.parametrize(("gpu", "series", "where", "percent", "why"), GAPS)
+def test_known_gaps_are_still_open(gpu: str, series: str, where: dict, percent: float, why: str) -> None:
+    (row,) = replay(gpu, series, **where)
+    assert abs(row.error_percent) > percent, f"closed, take it off the list ({why}): {row}"
 
 
 @pytest.mark.parametrize("gpu", ["a100_80gb", "h200"])
