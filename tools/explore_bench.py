@@ -1,6 +1,7 @@
 """How many examples steering saves: a stated set of bins, reached with and without it, and examples a second.
 
     python tools/explore_bench.py [--seeds 10] [--budget 600] [--kernels saxpy ...] [--memo FILE] [--format table|...]
+    python tools/explore_bench.py --memo FILE --only-memo ...
     python tools/explore_bench.py --throughput [--examples 1000] [--jobs 2]
 
 The set is stated before the searches are compared: the bins that *unsteered* searches of seeds of their own (the
@@ -9,7 +10,8 @@ Unsteered is one run of Hypothesis over ``sampled_from(kernels)`` and the same s
 of ours; steered is what ``gpusim explore`` does, without the recorded coverage of the suite, which would tell it the
 answers (``--record`` adds a row with it). Both stop at the budget; an example is a workload that was simulated, and
 shapes that are only looked at do not count. A search that has not reached the set by then counts as budget + 1.
-``--memo`` keeps outcomes between runs: a simulation says the same each time, so only time is saved.
+``--memo`` keeps outcomes between runs: a simulation says the same each time, so only time is saved. With ``--only-memo``
+nothing is simulated at all: both kinds of search draw from the shapes whose outcomes the file holds.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from gpusim.explore.session import Plan, explore, new_search
 from gpusim.explore.suite_coverage import suite_coverage
 from gpusim.gpus.load import load_gpu
 from gpusim.report.tables import FORMATS, format_records
-from gpusim.suite import shape_text
+from gpusim.suite import complete_shape, parse_request, shape_text
 
 PILOT_SEEDS = (1_000, 1_001)
 #: Kernels of the comparison: small ones that between them reach most points, so that a run takes minutes.
@@ -52,11 +54,18 @@ class Covering(Property):
 
     name, asks, threshold = "covering", "what does it cover?", 1.0
 
-    def __init__(self, gpu_name: str, memo: Path | None) -> None:
+    def __init__(self, gpu_name: str, memo: Path | None, only_memo: bool = False) -> None:
         self.gpu, self.known, self.memo = load_gpu(gpu_name), {}, memo
+        self.only: dict[str, list[dict[str, Any]]] = {}
         for line in memo.read_text().splitlines() if memo is not None and memo.exists() else ():
             row = json.loads(line)
             self.known[row["kernel"], row["shape"]] = row["bins"] and [tuple(each) for each in row["bins"]]
+            if only_memo and row["bins"]:
+                shape = parse_request(f"{row['kernel']}:{row['shape']}")[1]
+                self.only.setdefault(row["kernel"], []).append(complete_shape(row["kernel"], shape, self.gpu))
+
+    def shapes(self, kernel: str) -> list[dict[str, Any]] | None:
+        return self.only.get(kernel)
 
     def measure(self, kernel: str, shape: Mapping[str, Any]) -> Outcome:
         key = kernel, shape_text(dict(shape))
@@ -133,6 +142,7 @@ def main() -> None:
     parser.add_argument("--pilot-budget", type=int, default=500, help="examples of each pilot search")
     parser.add_argument("--least-hits", type=int, default=10, help="of all pilot examples, for a bin of the set")
     parser.add_argument("--memo", type=Path)
+    parser.add_argument("--only-memo", action="store_true", help="simulate nothing: draw from the memo's shapes")
     parser.add_argument("--record", action="store_true", help="also steered with the suite's recorded coverage")
     parser.add_argument("--throughput", action="store_true", help="time `gpusim explore` instead")
     parser.add_argument("--examples", type=int, default=1000)
@@ -143,7 +153,7 @@ def main() -> None:
     if chosen.throughput:
         print(format_records([throughput(kernels, chosen)], chosen.form))
         return
-    prop = Covering(chosen.gpu, chosen.memo)
+    prop = Covering(chosen.gpu, chosen.memo, chosen.only_memo)
     wanted = pilot(prop, kernels, chosen.pilot_budget, chosen.least_hits)
     print(f"the set: {len(wanted)} bins that the pilot's unsteered {len(PILOT_SEEDS)} x {chosen.pilot_budget} examples "
           f"hit at least {chosen.least_hits} times; {len(kernels)} kernels", file=sys.stderr)  # fmt: skip

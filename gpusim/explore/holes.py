@@ -36,15 +36,21 @@ def point_records(coverage: Coverage) -> list[dict[str, Any]]:
 
 
 def hole_records(coverage: Coverage, known: Coverage, *, crosses: bool = True) -> list[dict[str, Any]]:
-    """One row a hole: the workload most likely to fill it, and why that one. ``known``: coverage of a suite that
-    suggestions are taken from, beside what ``coverage`` itself has seen."""
+    """One row a hole: the workload most likely to fill it, why that one, and how many holes it is known to fill in all.
+    ``known``: coverage of a suite that suggestions are taken from, beside what ``coverage`` itself has seen."""
     together = known.merge(coverage)
+    holes = [each for each in coverage.holes() if crosses or CROSS not in each[0]]
+    fills = Counter(example for each in holes if each in known for example in known.hits[each].examples)
     records = []
-    for each in coverage.holes():
-        if CROSS in each[0] and not crosses:
-            continue
-        workload, reason = suggest(together, each)
-        records.append({"point": each[0], "bin": each[1], "try": workload, "because": reason})
+    for each in holes:
+        if each in known:
+            workload = max(known.hits[each].examples, key=lambda example: (fills[example], example), default="")
+            reason = "falls into it"
+        else:
+            workload, reason = suggest(together, each)
+        records.append(
+            {"point": each[0], "bin": each[1], "try": workload, "because": reason, "fills": fills.get(workload, 0)}
+        )
     return records
 
 
@@ -63,7 +69,7 @@ def suggest(known: Coverage, hole: Bin) -> tuple[str, str]:
     distance, other = near[0]
     if POINTS[name].ordered:
         return most_frequent(known, (name, bins[other])), f"{distance} bin{'s' * (distance > 1)} away, at {bins[other]}"
-    return "", "no kernel of the suite does this yet"
+    return "", "no recorded workload does this yet"
 
 
 def _suggest_for_cross(coverage: Coverage, name: str, label: str) -> tuple[str, str]:

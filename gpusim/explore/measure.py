@@ -6,7 +6,7 @@ machine, after its preparation has warmed the caches, and each is observed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from gpusim.engine.result import Result
 from gpusim.explore.coverage import Coverage
 from gpusim.explore.observe import observe
 from gpusim.gpus.spec import GpuSpec
-from gpusim.suite import capture_case, complete_shape, make_case, shape_text
+from gpusim.suite import CapturedLaunch, capture_case, complete_shape, make_case, shape_text
 from gpusim.trace.record import Trace
 
 
@@ -42,10 +42,16 @@ def cover(kernel: str, shape: Mapping[str, Any], gpu: GpuSpec, *, threads: int |
     """
     full = complete_shape(kernel, dict(shape), gpu)
     launches = capture_case(make_case(kernel, full, gpu), gpu)
+    return cover_captured(workload_name(kernel, full, gpu), launches, gpu, threads=threads)
+
+
+def cover_captured(
+    name: str, launches: Sequence[CapturedLaunch], gpu: GpuSpec, *, threads: int | None = None
+) -> Covered:
+    """The same for launches that have been captured already, under the workload's ``name``."""
     timed = tuple(launch.trace for launch in launches if launch.timed)
     warm = tuple(launch.trace for launch in launches if not launch.timed)
     result = simulate(timed, gpu, warm=warm, threads=threads)
-    name = workload_name(kernel, full, gpu)
     observed = (
         Coverage.of(observe(trace, launch, gpu), name) for trace, launch in zip(timed, result.launches, strict=True)
     )

@@ -3,8 +3,8 @@
 Mental model: a search is many short rounds. In a round Hypothesis draws a pool of shapes of a few kernels, some of them
 holding on to axes of a shape that was worth it before; ``target()`` pulls the draws towards shapes of which
 :mod:`gpusim.explore.predict` foretells most new bins or a divergence, which takes a fraction of a millisecond a shape. The
-best of the pool are run, one after the other, and so is one that is taken blindly: what nobody foretells is found
-so. Kernels earn their rounds by the new bins and the divergences of their last examples and by the holes that recorded
+best of the pool are run, one after the other, and so is one of the kernel that has run least, now and then blindly: what
+nobody foretells is found so. Kernels earn their rounds by the new bins and the divergences of their last examples and by the holes that recorded
 coverage says they can fill. Every run is kept, so that nothing is run twice and a search that was stopped goes on where it
 stopped; findings are made from the runs afterwards (:mod:`gpusim.explore.report_findings`).
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,8 +33,9 @@ from gpusim.explore.properties import Outcome, Property
 from gpusim.gpus.spec import GpuSpec
 from gpusim.suite import find_kernel, shape_text
 
-#: Kernels of a round, shapes drawn for it, and how many of them are run: the best, and one taken blindly.
-ROUND_KERNELS, ROUND_DRAWS, ROUND_BEST = 4, 48, 3
+#: Kernels of a round, shapes drawn for it, and how many of them are run: the best, and one of the kernel that has run
+#: least, which is taken blindly so often.
+ROUND_KERNELS, ROUND_DRAWS, ROUND_BEST, BLIND = 4, 48, 3, 0.5
 #: What a kernel that has not run yet is worth, in bins: its first runs open more than any later one.
 UNTRIED = 20.0
 #: New bins that a kernel's next shape is credited with for being new in every value, however barren the last were.
@@ -223,10 +225,13 @@ class Search:
         for turn in range(ROUND_BEST + 1):
             if not pool or done():
                 return
-            key = rng.choice(list(pool))
-            if turn < ROUND_BEST:  # among equals (nothing has run yet) not the simplest, which is drawn first
-                best = {each: self._value(candidate) for each, candidate in pool.items()}
-                key = rng.choice([each for each, value in best.items() if value == max(best.values())])
+            values = {each: self._value(candidate) for each, candidate in pool.items()}
+            if turn == ROUND_BEST:  # the turn of the kernel that has had fewest, now by what promises most, now blindly
+                values = {each: value for each, value in values.items() if each[0] == kernels[0]} or values
+                if rng.random() < BLIND:
+                    values = dict.fromkeys(values, 0.0)
+            # Among equals (nothing has run yet) not the simplest, which is drawn first.
+            key = rng.choice([each for each, value in values.items() if value == max(values.values())])
             chosen = pool.pop(key)
             self.measure(chosen.kernel, chosen.shape, keep, chosen.guess.chance)
 
@@ -244,7 +249,7 @@ class Search:
         return gain + luck * candidate.guess.novelty + DIVERGENCE * like / (1.0 + failed)
 
     def _choose_kernels(self, rng: random.Random) -> list[str]:
-        """A few kernels for a round, those more likely that promise more."""
+        """A few kernels for a round: the one that has run least, and others, those more likely that promise more."""
         promise = self._promise()
         weights = {}
         for kernel in self.kernels:
@@ -253,7 +258,9 @@ class Search:
             diverging = sum(1 for t in last if self.prop.fails(t.outcome)) / (1.0 + len(last))
             untried = 0.0 if last else UNTRIED
             weights[kernel] = earned + diverging + untried + promise.get(kernel, 0)
-        chosen: list[str] = []
+        runs = Counter(tried.kernel for tried in self.tried)
+        chosen = [min(rng.sample(list(self.kernels), len(self.kernels)), key=runs.__getitem__)]
+        del weights[chosen[0]]
         while weights and len(chosen) < ROUND_KERNELS:
             chosen += rng.choices(list(weights), list(weights.values()))
             del weights[chosen[-1]]

@@ -1,7 +1,8 @@
 """What the suite's kernels are known to cover: recorded with gpusim, read to name who fills a hole.
 
-Mental model: one coverage file that ships beside the recorded traces, made by ``gpusim cover run`` over the suite;
-each of its bins names workloads that fall into it, ready to be run.
+Mental model: coverage files that ship beside the recorded traces: ``suite-GPU`` of the whole suite at its small shapes, and
+``suite-searched-GPU`` of a search over the kernels that searches begin with. ``tools/record_coverage.py`` records the
+first; each bin names workloads that fall into it, ready to be run.
 """
 
 from __future__ import annotations
@@ -11,9 +12,8 @@ from pathlib import Path
 from gpusim.explore.coverage import Coverage
 from gpusim.sibling import traces_folder
 
-FILE_NAME = "suite-h200.json"
-
 
 def suite_coverage() -> Coverage:
-    """The recorded coverage of the suite on ``h200``."""
-    return Coverage.load(Path(str(traces_folder("coverage"))) / FILE_NAME)
+    """The recorded coverage of the suite on all GPUs that it was recorded on."""
+    files = sorted(Path(str(traces_folder("coverage"))).glob("suite-*.json"))
+    return Coverage().merge(*map(Coverage.load, files))

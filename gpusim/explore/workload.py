@@ -49,11 +49,13 @@ class Defaults:
 class Run:
     """One shape of a kernel on one GPU. Figures are computed when first asked for, and once.
 
-    ``shape``: axis -> value; ``case``: what the kernel's ``make`` returned; ``gpu``: the description.
+    ``shape``: axis -> value; ``case``: what the kernel's ``make`` returned; ``gpu``: the description;
+    ``in_suite``: whether the command line knows the kernel by this name.
     """
 
-    def __init__(self, name: str, shape: Mapping[str, Any], case: Any, gpu: GpuSpec) -> None:
+    def __init__(self, name: str, shape: Mapping[str, Any], case: Any, gpu: GpuSpec, in_suite: bool = False) -> None:
         self.name, self.shape, self.case, self.gpu = name, dict(shape), case, gpu
+        self.in_suite = in_suite
 
     @functools.cached_property
     def launches(self) -> list[CapturedLaunch]:
@@ -104,6 +106,22 @@ class Run:
         _ = self.launches
         self.case.check()
 
+    def story(self) -> str:
+        """What is known of the run so far, for whoever reads a failed test; simulates nothing."""
+        lines = [str(self)]
+        if "result" in self.__dict__:
+            found = self.result
+            total = max(1, sum(found.stalls.values()))
+            waits = sorted(((c, n) for n, c in found.stalls.items() if n != "selected"), reverse=True)[:2]
+            most = ", ".join(f"{name} {100 * cycles / total:.0f} %" for cycles, name in waits)
+            lines.append(
+                f"{found.cycles} cycles ({found.time_us:.4g} us), at least {self.least_cycles:.0f}; "
+                f"of their time resident warps wait for {most}"
+            )
+        if self.in_suite:
+            lines.append(f"look closer: gpusim simulate {str(self).replace(' @ ', ' --gpu ')} --why")
+        return "\n".join(lines)
+
     def __str__(self) -> str:
         return f"{self.name}:{shape_text(self.shape)} @ {self.gpu.name}"
 
@@ -138,7 +156,7 @@ def workload(
 
         def run_of(shape: dict[str, Any]) -> Run:
             try:
-                return Run(name, shape, make(**shape), spec)
+                return Run(name, shape, make(**shape), spec, isinstance(kernel, str))
             except (ValueError, UsageError, LaunchError):
                 return reject()
 
@@ -147,7 +165,17 @@ def workload(
         first = next(iter(inspect.signature(test).parameters), None)
         if first is None:
             raise UsageError(f"{test.__name__} must take the run as its first parameter")
-        return PROFILES[Defaults.profile](given(**{first: example})(test))
+
+        @functools.wraps(test)
+        def told(*args: Any, **kwargs: Any) -> None:
+            __tracebackhide__ = True  # pytest shows the test, not this
+            try:
+                test(*args, **kwargs)
+            except AssertionError as error:
+                error.add_note(kwargs[first].story())
+                raise
+
+        return PROFILES[Defaults.profile](given(**{first: example})(told))
 
     return decorate
 

@@ -136,6 +136,10 @@ def test_holes_name_a_workload_that_falls_into_them() -> None:
     assert workload and reason
     records = hole_records(Coverage(), known)
     assert len(records) == len(all_bins())
+    # Of the workloads that fall into a hole the one that fills most holes is named, with their number.
+    two = Coverage.of([("waves", "one")], "a").merge(Coverage.of([("waves", "one"), ("tail", "full")], "b"))
+    named = {(r["point"], r["bin"]): (r["try"], r["fills"]) for r in hole_records(Coverage(), two)}
+    assert named["waves", "one"] == named["tail", "full"] == ("b", 2)
     # The nearest neighbour answers where nobody falls into the bin itself.
     near = Coverage.of([("registers", "65-128")], "nbody:n=64 @ h200")
     assert suggest(near, ("registers", "129-255")) == ("nbody", "1 bin away, at 65-128")

@@ -67,7 +67,7 @@ def test_a_kernel_of_our_own(run, tmp_path_factory):
 
 @gpusim.workload("saxpy", fixed={"block_threads": 128})
 def test_that_fails(run):
-    assert run.shape["n"] < 300
+    assert run.cycles and run.shape["n"] < 300
 
 
 def test_fixtures(gpusim_simulate, gpusim_gpu):
@@ -86,6 +86,8 @@ def test_a_team_s_tests_run_shrink_and_keep_their_coverage(tmp_path: Path) -> No
     )  # fmt: skip
     assert "1 failed, 4 passed" in done.stdout, done.stdout + done.stderr
     assert "saxpy:n=300,block_threads=128 @ a100_80gb" in done.stdout
+    assert "cycles (" in done.stdout and "resident warps wait for" in done.stdout
+    assert "gpusim simulate saxpy:n=300,block_threads=128 --gpu a100_80gb --why" in done.stdout
     covered = Coverage.load(tmp_path / "covered.json")
     assert covered.launches >= 20 and ("block_threads", "128") not in covered.holes()
 

@@ -1,0 +1,84 @@
+"""What a search foretells of a shape: exact where the launch decides, less after it did not come, newer for what is new."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gpusim.explore.coverage import Coverage
+from gpusim.explore.launch_points import LAUNCH_POINTS
+from gpusim.explore.measure import cover
+from gpusim.explore.points import CROSS, all_bins
+from gpusim.explore.predict import Predictor
+from gpusim.gpus.load import load_gpu
+from gpusim.suite import complete_shape
+
+H200 = load_gpu("h200")
+BINS = all_bins()
+SURE = {each for each in BINS if set(each[0].split(CROSS)) <= set(LAUNCH_POINTS)}
+
+
+@pytest.mark.parametrize(
+    ("kernel", "run", "foretold"),
+    [
+        ("saxpy", {"block_threads": 128}, {"n": 132 * 1024 * 2, "block_threads": 1024}),
+        ("matmul_tiled", {"tile": 16}, {"m": 70, "tile": 16}),
+        ("bfs", {}, {"vertices": 300}),
+    ],
+)
+def test_what_the_launch_decides_is_foretold_exactly(kernel: str, run: dict, foretold: dict) -> None:
+    predictor = Predictor(H200)
+    run, foretold = (complete_shape(kernel, shape, H200, small=True) for shape in (run, foretold))
+    predictor.learn(kernel, run, cover(kernel, run, H200).coverage, 0.0)
+    predictor.remember_resources(kernel, run)
+    chance = predictor.guess(kernel, foretold).chance
+    sure = {each for each, likely in zip(BINS, chance, strict=True) if likely == 1.0 and each in SURE}
+    possible = {each for each, likely in zip(BINS, chance, strict=True) if likely > 0.0 and each in SURE}
+    came = SURE & cover(kernel, foretold, H200).coverage.hits.keys()
+    assert sure == possible
+    if kernel != "bfs":  # how many levels there are, and so how large their launches, depends on the run
+        assert sure == came
+
+
+def _learnt(shapes: list[dict], label: str = "one L1") -> Predictor:
+    predictor = Predictor(H200)
+    for shape in shapes:
+        predictor.learn("saxpy", shape, Coverage.of([("footprint", label), ("sectors_per_load", "1")], "saxpy"), 0.5)
+    return predictor
+
+
+def _chance(predictor: Predictor, shape: dict, each: tuple[str, str]) -> float:
+    return float(predictor.guess("saxpy", shape).chance[BINS.index(each)])
+
+
+NEAR, FAR = {"n": 1000, "block_threads": 128}, {"n": 100_000, "block_threads": 512}
+
+
+def test_runs_near_by_say_what_to_expect_and_neighbours_of_it_are_possible() -> None:
+    predictor = _learnt([NEAR])
+    assert _chance(predictor, FAR, ("footprint", "one L1")) == 1.0
+    assert 0.0 < _chance(predictor, FAR, ("footprint", "half L2")) < 0.5
+    assert 0.0 < _chance(predictor, FAR, ("footprint x sectors_per_load", "one L1 x 1"))
+    assert _chance(predictor, FAR, ("footprint", "beyond L2")) == 0.0
+    assert predictor.guess("saxpy", FAR).divergence == 0.5
+    assert predictor.guess("saxpy", {"n": -1, "block_threads": 128}) is None
+
+
+def test_what_did_not_come_is_foretold_less() -> None:
+    predictor = _learnt([NEAR])
+    hole = ("footprint", "half L2")
+    before = _chance(predictor, FAR, hole)
+    for _ in range(3):
+        found = predictor.guess("saxpy", FAR)
+        predictor.learn("saxpy", NEAR, Coverage.of([("footprint", "one L1")], "saxpy"), 0.0, np.full(len(BINS), 1.0))
+        assert found is not None
+    assert _chance(predictor, FAR, hole) == pytest.approx(before / 4)
+
+
+def test_a_shape_is_new_by_its_values_and_their_pairs() -> None:
+    predictor = _learnt([NEAR, FAR])
+    novelty = [
+        predictor.guess("saxpy", {"n": n, "block_threads": block}).novelty
+        for n, block in ((1000, 128), (1000, 512), (1000, 64), (7, 64))
+    ]
+    assert novelty == sorted(novelty) and len(set(novelty)) == 4 and novelty[-1] == 1.0
