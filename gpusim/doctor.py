@@ -59,6 +59,7 @@ OPTIONAL = {
     "matplotlib": "gpusim report (pip install 'gpusim[report]')",
     "jinja2": "gpusim report (pip install 'gpusim[report]')",
     "nvidia-ml-py": "throttling reasons in gpusim measure (pip install nvidia-ml-py)",
+    "ncu-report": ".ncu-rep files (pip install 'gpusim[ncu]')",
     "pyarrow": "gpusim runs export to Parquet (pip install pyarrow)",
     "psycopg": "a store in PostgreSQL (pip install 'gpusim[postgres]')",
 }
