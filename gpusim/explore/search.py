@@ -234,6 +234,10 @@ class Search:
             key = rng.choice([each for each, value in values.items() if value == max(values.values())])
             chosen = pool.pop(key)
             self.measure(chosen.kernel, chosen.shape, keep, chosen.guess.chance)
+            # What has just run says more of the rest of its kernel: else the best would be alike.
+            for candidate in pool.values():
+                if candidate.kernel == chosen.kernel:
+                    candidate.guess = self._predictor.guess(candidate.kernel, candidate.shape) or candidate.guess
 
     def _value(self, candidate: _Candidate) -> float:
         """New bins that a shape can be hoped to hit, and a little for being new itself or like a divergence."""
