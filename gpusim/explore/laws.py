@@ -25,8 +25,10 @@ FACTOR = 2.0
 #: out differently, and the tail may grow although nothing became slower (Graham, "Bounds on multiprocessing timing
 #: anomalies", SIAM J. Appl. Math. 1969; his bound is 2 - 1/m, which would excuse anything).
 WAVES_SLACK = 0.10
-#: What the order of blocks may change: which of them share an SM, its L1 and the near half of L2.
-ORDER_SLACK = 0.15
+#: What the place of data may change: whether a line lies in the half of L2 that is near to the SM which asks for it. The far
+#: half adds about a fifth to a miss that goes to DRAM, and a small launch may be one chain of them. Another order of
+#: blocks, or arrays of another size and so at other addresses, deal this out anew.
+PLACE_SLACK = 0.25
 
 
 @dataclass(frozen=True)
@@ -67,8 +69,9 @@ def _l2_nearer(gpu: GpuSpec) -> GpuSpec:
     return replace(gpu, l2=replace(gpu.l2, hit_latency_ns=gpu.l2.hit_latency_ns / FACTOR))
 
 
-#: Axes of which twice as much is twice the work, in the order of preference.
-_WORK_AXES = ("n", "rows", "m", "tokens", "batch", "batches", "sequences", "planes", "vertices")
+#: Axes of which twice as much is twice the work, in the order of preference. Not the vertices of a graph: another graph
+#: may have fewer levels.
+_WORK_AXES = ("n", "rows", "m", "tokens", "batch", "batches", "sequences", "planes")
 
 
 def _twice_the_work(
@@ -125,9 +128,9 @@ LAWS: tuple[Law, ...] = (
     Law("nearer DRAM made it slower", 0.03, _with_gpu(_dram_nearer)),
     Law("faster L2 made it slower", 0.03, _with_gpu(_l2_faster)),
     Law("nearer L2 made it slower", 0.03, _with_gpu(_l2_nearer)),
-    Law("twice the work took less time", 0.05, _twice_the_work),
+    Law("twice the work took less time", PLACE_SLACK, _twice_the_work),
     Law("aligned accesses took longer", 0.03, _aligned),
-    Law("another order of blocks took longer", ORDER_SLACK, _other_order),
+    Law("another order of blocks took longer", PLACE_SLACK, _other_order),
 )
 
 
