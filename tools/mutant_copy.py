@@ -14,12 +14,15 @@ import shutil
 import subprocess
 import sys
 import textwrap
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
 from mutant_list import CodeMutant
 
 ROOT = Path(__file__).parents[1]
+#: A search that takes so long goes round for ever.
+LIMIT_SECONDS = 1800
 VARIABLE = "GPUSIM_PLANTED"
 #: What lies beside the package in a source tree and is found there by name.
 BESIDE = ("kernels", "workloads", "traces")
@@ -160,12 +163,15 @@ class Server:
         self._process: subprocess.Popen[str] | None = None
 
     def run(self, number: int, arguments: Sequence[str]) -> tuple[int, str, str]:
-        """(exit code, stdout, stderr) of ``gpusim`` with fault ``number`` on; exit code -1 if the process died."""
+        """(exit code, stdout, stderr) of ``gpusim`` with fault ``number`` on; exit code -1 if the process died, or was
+        killed because a fault made it go round for ever."""
         if self._process is None:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-c", _SERVE], env=environment(self.folder),
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             )  # fmt: skip
+        limit = threading.Timer(LIMIT_SECONDS, self._process.kill)
+        limit.start()
         try:
             self._process.stdin.write(json.dumps([number, list(arguments)]) + "\n")
             self._process.stdin.flush()
@@ -174,6 +180,8 @@ class Server:
             code = self._process.wait()
             self._process = None
             return -1, "", f"the process died with {code}"
+        finally:
+            limit.cancel()
 
     def close(self) -> None:
         """End the process."""

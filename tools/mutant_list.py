@@ -156,10 +156,11 @@ CODE = (
         "blocks = -(-limits[limiter] // 2)",
     ),
     CodeMutant(
-        "barrier: opens one warp early",
+        "barrier: opens without its latency",
         "engine/issue.py",
-        "return named if named else blocks[block, LIVE]",
-        "return max(1, (named if named else blocks[block, LIVE]) - 1)",
+        "if blocks[block, ARRIVED + number] >= expected_warps(blocks, block, number):\n"
+        "    end = now + timing[BARRIER_LATENCY]",
+        "if blocks[block, ARRIVED + number] >= expected_warps(blocks, block, number):\n    end = now + 1",
     ),
     CodeMutant(
         "accounting: stall counts are charged to nothing",
