@@ -26,7 +26,7 @@ _COUNTERS = 6
 
 @dataclass(frozen=True)
 class Estimate:
-    """SM cycles: ``expected`` as the model above has it; ``ceiling`` with every wait as long as a DRAM access under
+    """SM cycles: ``expected`` as the model above has it; ``ceiling`` with every wait as long as a far DRAM access under
     load, all units one after another, and every line of code and constants fetched once, one after another: a launch
     above it is not explained by its own work."""
 
@@ -47,10 +47,13 @@ def estimate(trace: Trace, gpu: GpuSpec, *, cold: bool = True) -> Estimate:
     usual = first * miss + (1.0 - first) * hit
     fits = occupancy(trace.launch, gpu)
     waves = -(-trace.launch.blocks // (fits.blocks_per_sm * gpu.sm_count))
-    fixed = gpu.launch.start_cycles + gpu.launch.end_cycles
+    # Every wave but the first starts behind blocks that have ended.
+    fixed = gpu.launch.start_cycles + gpu.launch.end_cycles + (waves - 1) * gpu.launch.block_turnaround_cycles
     chain = _longest_chain(trace, _latencies(trace.program, gpu, usual))
-    # Under load a request waits behind those of all other lanes of its warp, at one sector a cycle.
-    slow = _longest_chain(trace, _latencies(trace.program, gpu, miss + WARP_LANES, worst=True))
+    # Under load a request waits behind those of all other lanes of its warp, at one sector a cycle, and its data may
+    # lie in the far half of L2.
+    worst = miss + gpu.cycles(max(gpu.l2.far_hit_extra_ns, gpu.l2.far_miss_extra_ns)) + WARP_LANES
+    slow = _longest_chain(trace, _latencies(trace.program, gpu, worst, worst=True))
     return Estimate(
         expected=fixed + max(bounds.least_cycles, waves * chain),
         ceiling=fixed + _front(trace.program, gpu) + sum(bounds.cycles.values()) + waves * fits.warps_per_sm * slow,
