@@ -14,8 +14,8 @@ from gpusim.report.comparison import entry_record
 
 
 def comparison_frame(comparison: Comparison) -> pd.DataFrame:
-    """One row a point: gpu, series, point, unit, simulated, measured, error_percent."""
-    columns = ["gpu", "series", "point", "unit", "simulated", "measured", "error_percent"]
+    """One row a point: gpu, series, point, unit, simulated, measured, error_percent, fitted."""
+    columns = ["gpu", "series", "point", "unit", "simulated", "measured", "error_percent", "fitted"]
     return pd.DataFrame([row.record() for row in comparison.rows], columns=columns)
 
 

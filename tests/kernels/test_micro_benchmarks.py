@@ -101,7 +101,8 @@ def test_one_chain_shows_the_latency_and_many_the_interval_of_the_pipe(op, pipe)
     latency = cycles_a_step("pipe_latency", 4, op=op, block_threads=32)
     assert latency == pytest.approx(unit.latency_cycles, rel=0.03)
     warps_a_sub_core = 4
-    interval = cycles_a_step("pipe_throughput", 2, op=op, block_threads=512) / warps_a_sub_core
+    # Rounds enough that it does not matter in which half of L2 the two launches find their operands.
+    interval = cycles_a_step("pipe_throughput", 8, op=op, block_threads=512) / warps_a_sub_core
     assert interval == pytest.approx(unit.interval_cycles, rel=0.1)
 
 
