@@ -27,10 +27,10 @@ CYCLES = {
     "softmax-a100_80gb.trace": 8271,
     "histogram-a100_80gb.trace": 7147,
     "matmul_tiled-a100_80gb.trace": 6168,
-    "saxpy-h200.trace": 3350,
-    "softmax-h200.trace": 10359,
-    "histogram-h200.trace": 8841,
-    "matmul_tiled-h200.trace": 7550,
+    "saxpy-h200.trace": 3352,
+    "softmax-h200.trace": 10363,
+    "histogram-h200.trace": 8842,
+    "matmul_tiled-h200.trace": 7558,
 }
 
 
