@@ -8,6 +8,7 @@ stands in no run's answers is a hole. The definitions are data; :mod:`gpusim.exp
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 
 from gpusim.model.stall_reasons import STALL_NAMES
@@ -169,7 +170,8 @@ def cross_name(pair: tuple[str, str]) -> str:
     return CROSS.join(pair)
 
 
-def all_bins() -> list[Bin]:
+@cache
+def all_bins() -> tuple[Bin, ...]:
     """Every bin of every point and cross that can be reached, in the order of definition."""
     bins = [(point.name, name) for point in POINTS.values() for name in point.bins]
     for pair in CROSSES:
@@ -179,4 +181,4 @@ def all_bins() -> list[Bin]:
             for first, second in product(firsts, seconds)
             if not impossible(first, second)
         ]
-    return bins
+    return tuple(bins)

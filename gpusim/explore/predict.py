@@ -2,19 +2,17 @@
 
 Mental model: a guess a bin, from sure to vague. A launch's grid and block are known before it runs, and with the
 registers and shared memory that the same compiled kernel had in an earlier run so are all points of
-:mod:`gpusim.explore.launch_points`. For the rest the nearest runs of the same kernel answer; a cross is as likely as its
-halves together, and a bin of an ordered point a little likely beside one that is near. What was foretold of a kernel
-and did not come counts against its being foretold again. Beside the guesses stands how new a shape is, as combinatorial
-testing counts it: which of its axes' values, and pairs of them, no run of the kernel has had.
+:mod:`gpusim.explore.launch_points`. For the rest the nearest runs of the same kernel answer, nearest by the distance of
+that point (:mod:`gpusim.explore.likeness`); a cross is as likely as its halves together, and a bin of an ordered point
+a little likely beside one that is near. What was foretold of a kernel and did not come counts against its being
+foretold again. Bins that no run has hit can mostly not be foretold at all: for them stands how new a shape is to each
+point, times the new bins that the kernel's last runs brought for being so new.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
-from itertools import combinations
-from math import log2
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,37 +22,60 @@ from gpusim.capture.target import shape as three_sides
 from gpusim.errors import LaunchError, UsageError
 from gpusim.explore.coverage import Coverage
 from gpusim.explore.launch_points import LAUNCH_POINTS, launch_answers
+from gpusim.explore.likeness import Likeness, bin_points
 from gpusim.explore.points import CROSS, CROSSES, POINTS, all_bins, cross_name
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model.dispatch import occupancy
 from gpusim.suite import make_case
 from gpusim.trace.record import Launch
 
-#: Runs that a shape is compared with.
-NEAREST = 4
+#: Runs that a shape is compared with, and what is added to a distance before its square divides a run's weight.
+NEAREST, BLUR = 4, 0.1
 #: Chance of a bin beside one that is as good as sure, and of a cross whose halves are: both are mere hints.
 BESIDE, TOGETHER = 0.15, 0.5
-#: Factors of two between sizes beyond which two runs are no more apart.
-FARTHEST = 4.0
-#: What a value that no run has had counts for, where a pair of values counts for one.
-SINGLE = 2.0
+#: New bins of a point for a wholly new shape before runs say otherwise, as a share of those that miss; how much novelty
+#: outweighs that; and what each run leaves of what was learnt before: what a kernel brought at first it brings no more.
+#: guess (chosen over searches of seeds that no benchmark reports)
+FIRST_RATE, FIRST_NOVELTY, KEPT = 1.0, 0.5, 0.9
+#: Of the points that a launch decides, those that need not even its registers.
+PLAIN_POINTS = ("block_threads", "block_tail", "grid_blocks", "dimensions")
 Shape = Mapping[str, Any]
 
 
 class Guess(NamedTuple):
-    """``chance`` of each bin, float[bins] in the order of :func:`gpusim.explore.points.all_bins`; ``novelty``: the share
-    of the shape's values and pairs of values that no run of the kernel has had, from 0 to 1; ``divergence``: the size
-    of it that is expected."""
+    """``chance`` of each bin, float[bins] in the order of :func:`gpusim.explore.points.all_bins`; ``novelty``:
+    float[points], how far the nearest run of the kernel is from it, from 0 to 1; ``divergence``: the size of it that
+    is expected."""
 
     chance: np.ndarray
-    novelty: float
+    novelty: np.ndarray
     divergence: float
 
 
+class Look(NamedTuple):
+    """What a shape says before it runs: ``hit`` bool[bins]; ``decided`` bool[bins], those that ``hit`` is right about;
+    ``work``: blocks of its largest launch, bytes of its arguments; ``whole``: nothing more will be known before."""
+
+    hit: np.ndarray
+    decided: np.ndarray
+    work: tuple[float, float]
+    whole: bool
+
+
+class _Layout(NamedTuple):
+    """Bin -> column; int64[pairs, 3] (cross, half, half); int64[pairs, 2] (bin, the next of an ordered point); bool[bins]
+    of those that follow from the launch, and from its grid and block alone; bool[points] of the former."""
+
+    columns: dict
+    crosses: np.ndarray
+    beside: np.ndarray
+    sure: np.ndarray
+    plain: np.ndarray
+    sure_points: np.ndarray
+
+
 @cache
-def _layout() -> tuple[dict, np.ndarray, np.ndarray, np.ndarray]:
-    """Bin -> column; int64[pairs, 3] (cross, half, half); int64[pairs, 2] (bin, its neighbour); bool[bins] of those
-    that follow from the launch alone."""
+def _layout() -> _Layout:
     columns = {each: column for column, each in enumerate(all_bins())}
     crosses, beside = [], []
     for pair in CROSSES:
@@ -66,36 +87,88 @@ def _layout() -> tuple[dict, np.ndarray, np.ndarray, np.ndarray]:
     for point in POINTS.values():
         if point.ordered and point.name not in LAUNCH_POINTS:
             for low, high in zip(point.bins, point.bins[1:], strict=False):
-                one, other = columns[point.name, low], columns[point.name, high]
-                beside += [(one, other), (other, one)]
+                beside.append((columns[point.name, low], columns[point.name, high]))
     sure = np.array([set(name.split(CROSS)) <= set(LAUNCH_POINTS) for name, _ in columns])
-    return columns, np.array(crosses), np.array(beside), sure
+    plain = np.array([name in PLAIN_POINTS for name, _ in columns])
+    return _Layout(columns, np.array(crosses), np.array(beside), sure, plain, sure @ bin_points()[1] > 0.0)
+
+
+@cache
+def _columns_of_points() -> tuple[slice, ...]:
+    ends = np.cumsum(bin_points()[1].sum(0)).astype(int).tolist()
+    return tuple(slice(start, end) for start, end in zip([0, *ends], ends, strict=False))
+
+
+class _Kernel:
+    """What the runs of one kernel have taught."""
+
+    def __init__(self, shape: Shape) -> None:
+        bins, points = bin_points()[1].shape
+        self.likeness = Likeness(shape)
+        self.vain = np.zeros(bins)
+        self.novelty, self.new = np.zeros(points), np.zeros(points)
+        self.runs = 0
+
+    def take(
+        self, row: np.ndarray, hit: np.ndarray, divergence: float, new: np.ndarray, chance: np.ndarray | None
+    ) -> None:
+        """Take up a run, of whose bins those of ``new`` had not been hit before."""
+        if self.runs:
+            self.novelty = KEPT * self.novelty + self.likeness.apart(row[None]).min(2)[:, 0]
+            self.new = KEPT * self.new + new @ bin_points()[1]
+        if chance is not None:
+            self.vain += chance * ~hit
+        self.likeness.learn(row, hit, divergence)
+        self.runs += 1
+
+    def nearest(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """For each row chance, novelty and divergence: the mean of the nearest runs, nearer ones more."""
+        hits = self.likeness.hits
+        apart = self.likeness.apart(rows)
+        weights = 1.0 / (BLUR + apart) ** 2
+        if apart.shape[2] > NEAREST:
+            least = np.partition(apart, NEAREST - 1, axis=2)[:, :, NEAREST - 1 : NEAREST]
+            weights *= apart <= least
+        weights /= weights.sum(2, keepdims=True)
+        chance = np.zeros((len(rows), hits.shape[1]))
+        for point, columns in enumerate(_columns_of_points()):
+            chance[:, columns] = weights[point] @ hits[:, columns]
+        return chance, apart.min(2).T.copy(), weights.mean(0) @ self.likeness.divergences
+
+    def rate(self, missing: np.ndarray) -> np.ndarray:
+        """float[points]: new bins that a wholly new shape brings."""
+        belongs = bin_points()[1]
+        left = missing @ belongs
+        first = FIRST_NOVELTY * FIRST_RATE * left / belongs.sum(0)
+        return np.where(left > 0, (first + self.new) / (FIRST_NOVELTY + self.novelty), 0.0)
 
 
 class Predictor:
-    """Guesses for shapes on ``gpu``, learnt run by run."""
+    """Guesses for shapes on ``gpu``, learnt run by run. ``missing``: bool[bins], those that no run has hit."""
 
     def __init__(self, gpu: GpuSpec) -> None:
         self.gpu = gpu
-        self._runs: dict[str, list[tuple[Shape, np.ndarray, float]]] = {}
-        self._tables: dict[str, _Table] = {}
+        self.missing = np.ones(len(_layout().columns), bool)
+        self._kernels: dict[str, _Kernel] = {}
         self._resources: dict[tuple, tuple[int, int, bool]] = {}
-        self._vain: dict[str, np.ndarray] = {}
 
     def learn(
         self, kernel: str, shape: Shape, coverage: Coverage, divergence: float, chance: np.ndarray | None = None
     ) -> None:
         """Take up what a run covered and by how much it diverged; ``chance``: what had been foretold of it."""
-        columns = _layout()[0]
-        hit = np.zeros(len(columns))
-        for each in coverage.hits:
-            if each in columns:
-                hit[columns[each]] = 1.0
-        self._runs.setdefault(kernel, []).append((dict(shape), hit, abs(divergence)))
-        self._tables.pop(kernel, None)
-        if chance is not None:
-            vain = self._vain.setdefault(kernel, np.zeros(len(columns)))
-            vain += chance * (1.0 - hit)
+        columns = _layout().columns
+        hit = np.zeros(len(columns), bool)
+        hit[[columns[each] for each in coverage.hits if each in columns]] = True
+        learnt = self._kernels.get(kernel)
+        if learnt is None:
+            learnt = self._kernels[kernel] = _Kernel(shape)
+        try:
+            work = self.look(kernel, shape).work
+        except (UsageError, LaunchError):  # it ran, but for another machine
+            work = 0.0, 0.0
+        row = learnt.likeness.row(shape, work)
+        learnt.take(row, hit, abs(divergence), hit & self.missing, chance)
+        self.missing &= ~hit
 
     def remember_resources(self, kernel: str, shape: Shape) -> None:
         """Note registers and shared memory of the kernels that this process has just compiled and run."""
@@ -108,43 +181,23 @@ class Predictor:
 
     def knows(self, kernel: str) -> bool:
         """Whether a run of ``kernel`` has been learnt."""
-        return kernel in self._runs
+        return kernel in self._kernels
 
-    def guess(self, kernel: str, shape: Shape) -> Guess | None:
-        """What to expect of a shape; None for one that kernel or machine refuses. Zeros where nothing is known."""
-        _, crosses, beside, sure = _layout()
-        try:
-            known = self._known(kernel, shape)
-        except (UsageError, LaunchError):
-            return None
-        if kernel not in self._runs:
-            near = Guess(np.zeros(sure.size), 1.0, 0.0)
-        else:
-            near = self._nearest(kernel, shape)
-        chance = near.chance
-        if known is not None:
-            chance[sure] = known[sure]
-        np.maximum.at(chance, beside[:, 0], BESIDE * chance[beside[:, 1]])
-        together = chance[crosses[:, 1]] * chance[crosses[:, 2]]
-        both_sure = sure[crosses[:, 0]]
-        chance[crosses[:, 0]] = np.where(
-            both_sure, together, np.maximum(chance[crosses[:, 0]], TOGETHER * together)
-        )
-        vain = self._vain.get(kernel)
-        return near if vain is None else near._replace(chance=chance / (1.0 + vain))
-
-    def _known(self, kernel: str, shape: Shape) -> np.ndarray | None:
-        """Bins of the launches of a case; None where their resources are not known yet."""
-        columns, *_ = _layout()
-        found = np.zeros(len(columns))
+    def look(self, kernel: str, shape: Shape) -> Look:
+        """What a shape says before it runs. Raises UsageError or LaunchError for one that is refused."""
+        layout = _layout()
+        found, decided = np.zeros(len(layout.columns), bool), layout.sure
+        blocks = size_bytes = 0
         for launch in make_case(kernel, dict(shape), self.gpu).launches:
             if not launch.timed:
                 continue
             grid, block = three_sides(launch.grid, "grid"), three_sides(launch.block, "block")
+            blocks = max(blocks, grid[0] * grid[1] * grid[2])
+            size_bytes = max(size_bytes, sum(arg.nbytes for arg in launch.args if isinstance(arg, np.ndarray)))
             resources = self._resources.get(_compiled_key(launch))
             if resources is None:
-                return None
-            registers, shared, cooperative = resources
+                decided = layout.plain
+            registers, shared, cooperative = resources or (32, 0, False)
             shared += launch.shared_bytes
             facts = Launch(
                 kernel, tuple(self.gpu.capability), grid, block, registers, shared, local_bytes=0, cubin_sha256="",
@@ -154,71 +207,46 @@ class Predictor:
             answers = launch_answers(grid, block, registers, shared, fits.blocks_per_sm, fits.limiter, self.gpu)
             for name, labels in answers.items():
                 for label in labels:
-                    found[columns[name, label]] = 1.0
-        return found
+                    found[layout.columns[name, label]] = True
+        return Look(found, decided, (float(blocks), float(size_bytes)), decided is layout.sure)
 
-    def _nearest(self, kernel: str, shape: Shape) -> Guess:
-        table = self._tables.get(kernel)
-        if table is None:
-            table = self._tables[kernel] = _Table(self._runs[kernel])
-        return table.nearest(shape)
+    def guess(self, kernel: str, shape: Shape) -> Guess | None:
+        """What to expect of a shape; None for one that kernel or machine refuses. Zeros where nothing is known."""
+        try:
+            look = self.look(kernel, shape)
+        except (UsageError, LaunchError):
+            return None
+        return self.guesses(kernel, [shape], [look])[0]
 
+    def guesses(self, kernel: str, shapes: list[Shape], looks: list[Look]) -> list[Guess]:
+        """What to expect of shapes of one kernel, of which :meth:`look` has said what it can."""
+        layout = _layout()
+        learnt = self._kernels.get(kernel)
+        found, decided = (np.array([look[place] for look in looks]) for place in (0, 1))
+        if learnt is None:
+            chance = np.zeros(found.shape)
+            novelty, divergence = np.ones((len(shapes), layout.sure_points.size)), np.zeros(len(shapes))
+        else:
+            rows = [learnt.likeness.row(shape, look.work) for shape, look in zip(shapes, looks, strict=True)]
+            chance, novelty, divergence = learnt.nearest(np.array(rows))
+        chance = np.where(decided, found, chance)
+        low, high = layout.beside.T
+        hints = BESIDE * chance
+        chance[:, low] = np.maximum(chance[:, low], hints[:, high])
+        chance[:, high] = np.maximum(chance[:, high], hints[:, low])
+        cross, one, other = layout.crosses.T
+        together = chance[:, one] * chance[:, other]
+        chance[:, cross] = np.where(layout.sure[cross], together, np.maximum(chance[:, cross], TOGETHER * together))
+        if learnt is not None:
+            chance /= 1.0 + learnt.vain
+        novelty[:, layout.sure_points] = 0.0
+        return [Guess(*each) for each in zip(chance, novelty, map(float, divergence), strict=True)]
 
-class _Table:
-    """Runs of one kernel as arrays: sizes as powers of two, whether they are whole warps, choices as numbers."""
-
-    def __init__(self, runs: list[tuple[Shape, np.ndarray, float]]) -> None:
-        first = runs[0][0]
-        self.sizes = [axis for axis, value in first.items() if _is_number(value)]
-        self.choices = [axis for axis in first if axis not in self.sizes]
-        self.codes: dict[tuple[str, Any], int] = {}
-        rows = [self._row(shape) for shape, *_ in runs]
-        self.logs, self.whole, self.chosen = (np.array(column) for column in zip(*rows, strict=True))
-        self.hit = np.array([hit for _, hit, _ in runs])
-        self.divergence = np.array([divergence for *_, divergence in runs])
-        self.had = Counter(each for shape, *_ in runs for kind in _values(shape) for each in kind)
-
-    def nearest(self, shape: Shape) -> Guess:
-        """The mean of the nearest runs, nearer ones more."""
-        logs, whole, chosen = (np.array(each) for each in self._row(shape))
-        apart = np.abs(self.logs - logs)
-        distance = np.minimum(apart, FARTHEST).sum(1) + 0.1 * (apart > 0).sum(1)
-        distance += 0.25 * (self.whole != whole).sum(1) + (self.chosen != chosen).sum(1)
-        order = np.argsort(distance, kind="stable")[:NEAREST]
-        weights = 1.0 / (0.2 + distance[order])
-        weights /= weights.sum()
-        return Guess(weights @ self.hit[order], self._novelty(shape), float(weights @ self.divergence[order]))
-
-    def _novelty(self, shape: Shape) -> float:
-        singles, pairs = _values(shape)
-        new = SINGLE * sum(_rare(self.had[each]) for each in singles) + sum(_rare(self.had[each]) for each in pairs)
-        return new / (SINGLE * len(singles) + len(pairs))
-
-    def _row(self, shape: Shape) -> tuple[list[float], list[bool], list[int]]:
-        sizes = [shape[axis] for axis in self.sizes]
-        return (
-            [log2(max(size, 0.25)) for size in sizes],
-            [size % 32 == 0 for size in sizes],
-            [self.codes.setdefault((axis, shape[axis]), len(self.codes)) for axis in self.choices],
-        )
-
-
-def _values(shape: Shape) -> tuple[list[tuple], list[tuple]]:
-    """A shape's values and their pairs, as combinatorial testing counts them: sizes by power of two and whole warps."""
-    singles = [
-        (axis, int(log2(value)) if value >= 1 else -1, value % 32 == 0) if _is_number(value) else (axis, value)
-        for axis, value in shape.items()
-    ]
-    return singles, list(combinations(singles, 2))
-
-
-def _rare(times: int) -> float:
-    """What a value is worth that was had so often."""
-    return 1.0 / (1 + times) ** 2
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    def new_bins(self, kernel: str) -> Callable[[Guess], float]:
+        """How many bins that no run has hit a shape of ``kernel`` is hoped to hit, of which that was foretold."""
+        missing, learnt = self.missing.astype(float), self._kernels.get(kernel)
+        rate = np.zeros(_layout().sure_points.size) if learnt is None else learnt.rate(self.missing)
+        return lambda guess: float(guess.chance @ missing + guess.novelty @ rate)
 
 
 def _compiled_key(launch: Any) -> tuple:

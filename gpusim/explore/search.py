@@ -1,16 +1,18 @@
 """The search: Hypothesis draws workloads, steered to divergence and to what no workload has exercised.
 
-Mental model: a search is many short rounds. In a round Hypothesis draws a pool of shapes of a few kernels, some of them
-holding on to axes of a shape that was worth it before; ``target()`` pulls the draws towards shapes of which
-:mod:`gpusim.explore.predict` foretells most new bins or a divergence, which takes a fraction of a millisecond a shape. The
-best of the pool are run, one after the other, and so is one of the kernel that has run least, now and then blindly: what
-nobody foretells is found so. Kernels earn their rounds by the new bins and the divergences of their last examples and by the holes that recorded
-coverage says they can fill. Every run is kept, so that nothing is run twice and a search that was stopped goes on where it
-stopped; findings are made from the runs afterwards (:mod:`gpusim.explore.report_findings`).
+Mental model: the search keeps a pool of shapes of all kernels that could be run next. In a round Hypothesis draws more,
+some of them holding on to axes of a shape that was worth it before; ``target()`` pulls the draws towards shapes of which
+:mod:`gpusim.explore.predict` hopes for most new bins or a divergence, which takes a fraction of a millisecond a shape.
+Then the best of the pool is run, and after each run the rest is judged anew; now and then it is one of the kernel
+that has run least, blindly: what nobody foretells is found so. Kernels compete by what their shapes promise, so that one
+of which nothing new comes any more gives way to others; holes that recorded coverage says it can fill speak for it. Every
+run is kept, so that nothing is run twice and a search that was stopped goes on where it stopped; findings are made from
+the runs afterwards (:mod:`gpusim.explore.report_findings`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
 from collections import Counter
@@ -18,7 +20,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 from hypothesis import HealthCheck, Phase, given, settings, target
 from hypothesis import seed as with_seed
 from hypothesis import strategies as st
@@ -27,22 +28,22 @@ from gpusim.errors import LaunchError, UsageError
 from gpusim.explore.coverage import Coverage
 from gpusim.explore.examples import Tried
 from gpusim.explore.holes import kernel_of
-from gpusim.explore.points import all_bins
-from gpusim.explore.predict import Guess, Predictor
+from gpusim.explore.predict import Guess, Look, Predictor
 from gpusim.explore.properties import Outcome, Property
 from gpusim.gpus.spec import GpuSpec
 from gpusim.suite import find_kernel, shape_text
 
-#: Kernels of a round, shapes drawn for it, and how many of them are run: the best, and one of the kernel that has run
-#: least, which is taken blindly so often.
-ROUND_KERNELS, ROUND_DRAWS, ROUND_BEST, BLIND = 4, 48, 3, 0.5
+#: Shapes drawn for each kernel before the first run and kept in the pool at most; drawn for a round; and run in it.
+POOL, ROUND_DRAWS, ROUND_RUNS = 40, 48, 4
+#: How often a run is one of the kernel that has run least, whatever is foretold.
+BLIND = 1 / 16
 #: What a kernel that has not run yet is worth, in bins: its first runs open more than any later one.
 UNTRIED = 20.0
-#: New bins that a kernel's next shape is credited with for being new in every value, however barren the last were.
-LEAST_LUCK = 0.3
+#: What a hole that recorded coverage says a kernel can fill is worth, in bins, shared among the kernel's runs.
+HOLE = 0.1
 #: What a shape like the worst divergence of its kernel is worth, in bins, while few of the last runs diverged.
 DIVERGENCE = 2.0
-#: A kernel's last examples that its chance of another round depends on.
+#: A kernel's last examples that decide what its next divergence is worth.
 MEMORY = 12
 
 Strategy = Callable[..., st.SearchStrategy[dict[str, Any]]]
@@ -50,10 +51,11 @@ Strategy = Callable[..., st.SearchStrategy[dict[str, Any]]]
 
 @dataclass
 class _Candidate:
-    """A shape that could be run, and what is foretold of it."""
+    """A shape that could be run, what it says by itself, and what is foretold of it."""
 
     kernel: str
     shape: dict[str, Any]
+    look: Look
     guess: Guess
 
 
@@ -86,10 +88,13 @@ class Search:
     refused: int = 0
     rounds: int = 0
     _seen: dict[tuple[str, str], Outcome] = field(default_factory=dict)
+    _pool: dict[tuple[str, str], _Candidate] = field(default_factory=dict)
+    _stale: set[str] = field(default_factory=set)
+    _refusals: Counter[str] = field(default_factory=Counter)
+    _drawn: bool = False
 
     def __post_init__(self) -> None:
         self._predictor = Predictor(self.gpu)
-        self._missing = np.array([each not in self.coverage for each in all_bins()])
 
     def run(
         self,
@@ -135,9 +140,9 @@ class Search:
         self._take(tried)
 
     def measure(
-        self, kernel: str, shape: Mapping[str, Any], keep: Callable[[Tried], None], chance: np.ndarray | None = None
+        self, kernel: str, shape: Mapping[str, Any], keep: Callable[[Tried], None], guess: Guess | None = None
     ) -> Outcome | None:
-        """The outcome of a shape, run now or remembered; None for one that kernel or machine refuses. ``chance``:
+        """The outcome of a shape, run now or remembered; None for one that kernel or machine refuses. ``guess``:
         what was foretold of it."""
         key = kernel, shape_text(dict(shape))
         if key in self._seen:
@@ -146,20 +151,23 @@ class Search:
             outcome = self.recall(kernel, shape) or self.prop.judge(kernel, shape)
         except (UsageError, LaunchError):
             self.refused += 1
+            self._refusals[kernel] += 1
             return None
         self._seen[key] = outcome
         tried = Tried(kernel, dict(shape), outcome, len(self.coverage.only_in(outcome.coverage)))
-        self._take(tried, chance)
+        self._take(tried, guess)
         if self.steer and ("registers" in {point for point, _ in outcome.coverage.hits}):
             self._predictor.remember_resources(kernel, shape)
         keep(tried)
         return outcome
 
-    def _take(self, tried: Tried, chance: np.ndarray | None = None) -> None:
+    def _take(self, tried: Tried, guess: Guess | None = None) -> None:
         self.tried.append(tried)
         self.coverage = self.coverage.merge(tried.outcome.coverage)
-        self._missing = np.array([each not in self.coverage for each in all_bins()])
-        self._predictor.learn(tried.kernel, tried.shape, tried.outcome.coverage, tried.outcome.divergence, chance)
+        if self.steer:
+            self._stale.add(tried.kernel)
+            chance = None if guess is None else guess.chance
+            self._predictor.learn(tried.kernel, tried.shape, tried.outcome.coverage, tried.outcome.divergence, chance)
 
     def _strategy(self, kernel: str, held: Mapping[str, Any]) -> st.SearchStrategy[dict[str, Any]] | None:
         """Shapes of ``kernel``, those axes held; None where the property can measure none."""
@@ -207,76 +215,94 @@ class Search:
         self._draw(self.kernels, {}, rng, draws, see)
 
     def _round(self, rng: random.Random, done: Callable[[], bool], keep: Callable[[Tried], None]) -> None:
-        kernels = self._choose_kernels(rng)
-        pool: dict[tuple[str, str], _Candidate] = {}
+        worth = self._worth()
 
         def see(kernel: str, shape: dict[str, Any]) -> None:
             key = kernel, shape_text(shape)
-            if key in self._seen or key in pool or not self.mine(*key):
+            if key in self._seen or key in self._pool or not self.mine(*key):
                 return
-            found = self._predictor.guess(kernel, shape)
-            if found is None:
+            try:
+                look = self._predictor.look(kernel, shape)
+            except (UsageError, LaunchError):
                 self.refused += 1
                 return
-            pool[key] = _Candidate(kernel, shape, found)
-            target(self._value(pool[key]), label="foretold")
+            guess = self._predictor.guesses(kernel, [shape], [look])[0]
+            self._pool[key] = _Candidate(kernel, shape, look, guess)
+            target(worth[kernel](guess), label="foretold")
 
-        self._draw(kernels, {kernel: self._held(kernel, rng) for kernel in kernels}, rng, ROUND_DRAWS, see)
-        for turn in range(ROUND_BEST + 1):
-            if not pool or done():
+        draws = ROUND_DRAWS if self._drawn else POOL * len(self.kernels)
+        self._drawn = True
+        self._draw(self.kernels, {kernel: self._held(kernel, rng) for kernel in self.kernels}, rng, draws, see)
+        self._thin(rng)
+        for _ in range(ROUND_RUNS):
+            if not self._pool or done():
                 return
-            values = {each: self._value(candidate) for each, candidate in pool.items()}
-            if turn == ROUND_BEST:  # the turn of the kernel that has had fewest, now by what promises most, now blindly
-                values = {each: value for each, value in values.items() if each[0] == kernels[0]} or values
-                if rng.random() < BLIND:
-                    values = dict.fromkeys(values, 0.0)
-            # Among equals (nothing has run yet) not the simplest, which is drawn first.
-            key = rng.choice([each for each, value in values.items() if value == max(values.values())])
-            chosen = pool.pop(key)
-            self.measure(chosen.kernel, chosen.shape, keep, chosen.guess.chance)
-            # What has just run says more of the rest of its kernel: else the best would be alike.
-            for candidate in pool.values():
-                if candidate.kernel == chosen.kernel:
-                    candidate.guess = self._predictor.guess(candidate.kernel, candidate.shape) or candidate.guess
+            chosen = self._pool.pop(self._choose(rng))
+            self.measure(chosen.kernel, chosen.shape, keep, chosen.guess)
 
-    def _value(self, candidate: _Candidate) -> float:
-        """New bins that a shape can be hoped to hit, and a little for being new itself or like a divergence."""
-        kernel = candidate.kernel
-        if not self._predictor.knows(kernel):
-            return UNTRIED
-        last = [tried for tried in self.tried if tried.kernel == kernel][-MEMORY:]
-        gain = float(candidate.guess.chance[self._missing].sum())
-        luck = max(LEAST_LUCK, (1.0 + sum(t.new_bins for t in last)) / (2.0 + len(last)))
-        failed = sum(1 for t in last if self.prop.fails(t.outcome))
-        worst = max((abs(t.outcome.divergence) for t in last), default=0.0)
-        like = candidate.guess.divergence / worst if failed else 0.0
-        return gain + luck * candidate.guess.novelty + DIVERGENCE * like / (1.0 + failed)
-
-    def _choose_kernels(self, rng: random.Random) -> list[str]:
-        """A few kernels for a round: the one that has run least, and others, those more likely that promise more."""
-        promise = self._promise()
-        weights = {}
+    def _thin(self, rng: random.Random) -> None:
+        """Let go of shapes of kernels of which the pool has too many."""
         for kernel in self.kernels:
-            last = [tried for tried in self.tried if tried.kernel == kernel][-MEMORY:]
-            earned = (1.0 + sum(t.new_bins for t in last)) / (1.0 + len(last))
-            diverging = sum(1 for t in last if self.prop.fails(t.outcome)) / (1.0 + len(last))
-            untried = 0.0 if last else UNTRIED
-            weights[kernel] = earned + diverging + untried + promise.get(kernel, 0)
-        runs = Counter(tried.kernel for tried in self.tried)
-        chosen = [min(rng.sample(list(self.kernels), len(self.kernels)), key=runs.__getitem__)]
-        del weights[chosen[0]]
-        while weights and len(chosen) < ROUND_KERNELS:
-            chosen += rng.choices(list(weights), list(weights.values()))
-            del weights[chosen[-1]]
-        return chosen
+            keys = [key for key in self._pool if key[0] == kernel]
+            for key in rng.sample(keys, max(0, len(keys) - POOL)):
+                del self._pool[key]
+
+    def _choose(self, rng: random.Random) -> tuple[str, str]:
+        """The shape of the pool to run next."""
+        if rng.random() < BLIND and self.tried:
+            runs = self._refusals + Counter(tried.kernel for tried in self.tried)
+            least = min(sorted({kernel for kernel, _ in self._pool}), key=runs.__getitem__)
+            return rng.choice([key for key in self._pool if key[0] == least])
+        for kernel in sorted(self._stale):
+            self._judge_anew([each for each in self._pool.values() if each.kernel == kernel])
+        self._stale.clear()
+        worth = self._worth()
+        values = {key: worth[each.kernel](each.guess) for key, each in self._pool.items()}
+        # Among equals (nothing has run yet) not the simplest, which is drawn first.
+        most = max(values.values())
+        return rng.choice([key for key, value in values.items() if value == most])
+
+    def _judge_anew(self, candidates: Sequence[_Candidate]) -> None:
+        """Foretell shapes of one kernel again after it has run."""
+        if not candidates:
+            return
+        kernel = candidates[0].kernel
+        for each in candidates:
+            # What the machine refuses now that the kernel's registers are known, it refuses when its turn comes.
+            with contextlib.suppress(UsageError, LaunchError):
+                each.look = each.look if each.look.whole else self._predictor.look(kernel, each.shape)
+        found = self._predictor.guesses(kernel, [e.shape for e in candidates], [e.look for e in candidates])
+        for each, guess in zip(candidates, found, strict=True):
+            each.guess = guess
+
+    def _worth(self) -> dict[str, Callable[[Guess], float]]:
+        """For each kernel, what a shape is worth running of which that is foretold: new bins that it can be hoped to hit,
+        and a little for being like a divergence."""
+        promise = self._promise()
+        of_kernel: dict[str, list[Tried]] = {kernel: [] for kernel in self.kernels}
+        for tried in self.tried:
+            of_kernel.setdefault(tried.kernel, []).append(tried)
+
+        def worth(kernel: str) -> Callable[[Guess], float]:
+            runs = of_kernel[kernel]
+            untried = 0.0 if runs else UNTRIED / (1 + self._refusals[kernel]) ** 2
+            extra = untried + promise.get(kernel, 0.0) / (1 + len(runs) + self._refusals[kernel])
+            last = runs[-MEMORY:]
+            failed = sum(1 for t in last if self.prop.fails(t.outcome))
+            worst = max((abs(t.outcome.divergence) for t in last), default=0.0)
+            like = DIVERGENCE / (1.0 + failed) / worst if failed and worst else 0.0
+            new_bins = self._predictor.new_bins(kernel)
+            return lambda guess: extra + new_bins(guess) + like * guess.divergence
+
+        return {kernel: worth(kernel) for kernel in self.kernels}
 
     def _promise(self) -> dict[str, float]:
-        """For each kernel, the holes that recorded coverage says it can fill, one point in ten."""
+        """For each kernel, the holes that recorded coverage says it can fill, in bins."""
         promise: dict[str, float] = {}
         for each, hits in self.known.hits.items():
             if each not in self.coverage:
                 for kernel in {kernel_of(example) for example in hits.examples}:
-                    promise[kernel] = promise.get(kernel, 0.0) + 0.1
+                    promise[kernel] = promise.get(kernel, 0.0) + HOLE
         return promise
 
     def _held(self, kernel: str, rng: random.Random) -> dict[str, Any]:

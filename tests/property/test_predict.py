@@ -7,6 +7,7 @@ import pytest
 
 from gpusim.explore.coverage import Coverage
 from gpusim.explore.launch_points import LAUNCH_POINTS
+from gpusim.explore.likeness import bin_points
 from gpusim.explore.measure import cover
 from gpusim.explore.points import CROSS, all_bins
 from gpusim.explore.predict import Predictor
@@ -51,6 +52,7 @@ def _chance(predictor: Predictor, shape: dict, each: tuple[str, str]) -> float:
     return float(predictor.guess("saxpy", shape).chance[BINS.index(each)])
 
 
+FARTHER = 1_000_000, 1024
 NEAR, FAR = {"n": 1000, "block_threads": 128}, {"n": 100_000, "block_threads": 512}
 
 
@@ -75,10 +77,39 @@ def test_what_did_not_come_is_foretold_less() -> None:
     assert _chance(predictor, FAR, hole) == pytest.approx(before / 4)
 
 
-def test_a_shape_is_new_by_its_values_and_their_pairs() -> None:
-    predictor = _learnt([NEAR, FAR])
-    novelty = [
-        predictor.guess("saxpy", {"n": n, "block_threads": block}).novelty
-        for n, block in ((1000, 128), (1000, 512), (1000, 64), (7, 64))
-    ]
-    assert novelty == sorted(novelty) and len(set(novelty)) == 4 and novelty[-1] == 1.0
+def _novelty(predictor: Predictor, shape: dict, point: str) -> float:
+    return float(predictor.guess("saxpy", shape).novelty[bin_points()[0].index(point)])
+
+
+def test_a_shape_is_the_newer_the_farther_it_is_from_what_ran() -> None:
+    predictor = _learnt([NEAR])
+    novelty = [_novelty(predictor, {"n": n, "block_threads": b}, "stall") for n, b in ((1000, 128), (2000, 128), FARTHER)]
+    assert novelty[0] == 0.0 and novelty == sorted(novelty) and len(set(novelty)) == 3
+
+
+def test_an_axis_that_moves_nothing_stops_counting_as_new() -> None:
+    predictor = Predictor(H200)
+    for n in (1000, 1_000_000):
+        for block in (32, 64, 256, 512):
+            label = "one L1" if n == 1000 else "L2"
+            predictor.learn("saxpy", {"n": n, "block_threads": block}, Coverage.of([("footprint", label)], "saxpy"), 0.0)
+    assert _novelty(predictor, {"n": 1000, "block_threads": 1024}, "footprint") < 0.1
+    assert _novelty(predictor, {"n": 30_000, "block_threads": 64}, "footprint") > 0.2
+    # The nearest by block has another n: who asks of the footprint is answered by n.
+    assert _chance(predictor, {"n": 1001, "block_threads": 1024}, ("footprint", "one L1")) > 0.8
+
+
+def test_what_brought_nothing_new_is_hoped_of_less() -> None:
+    predictor = _learnt([NEAR])
+    guess = predictor.guess("saxpy", FAR)
+    before = predictor.new_bins("saxpy")(guess)
+    for n in (2000, 5000, 20_000):
+        predictor.learn("saxpy", {**NEAR, "n": n}, Coverage.of([("footprint", "one L1")], "saxpy"), 0.0)
+    assert predictor.new_bins("saxpy")(guess) < before
+
+
+def test_blocks_are_foretold_of_a_kernel_that_has_not_run() -> None:
+    chance = Predictor(H200).guess("saxpy", {"n": 1000, "block_threads": 128}).chance
+    assert {BINS[column] for column in np.flatnonzero(chance)} == {
+        ("block_threads", "128"), ("block_tail", "full"), ("grid_blocks", "2-31"), ("dimensions", "1"),
+    }  # fmt: skip
