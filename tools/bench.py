@@ -4,11 +4,11 @@
     python tools/bench.py --numba-simulator [--rounds 5]
 
 Each workload runs in a process of its own (``peak_mib``: the most memory that it had), once to compile (that time is the
-column ``first_s``), then ``--repeat`` times; the best time counts. ``--numba-simulator`` instead compares the capture of saxpy with Numba's own CUDA simulator running
-the same kernel over as many threads: in each round one after the other, so that both meet the same machine, and the
-ratio is taken within the round. There both are measured in CPU time of their processes: what else the machine does
-would otherwise hit the one that runs for seconds more than the one that runs for a millisecond. Nothing here is a test: the figures depend on the machine, which is printed with
-them on stderr.
+column ``first_s``), then ``--repeat`` times; the best time counts. ``--numba-simulator`` instead compares the capture
+of saxpy with Numba's own CUDA simulator running the same kernel over as many threads: in each round one after the other,
+so that both meet the same machine, and the ratio is taken within the round. There both are measured in CPU time of their
+processes: what else the machine does would otherwise hit the one that runs for seconds more than the one that runs for a
+millisecond. Nothing here is a test: the figures depend on the machine, which is printed with them on stderr.
 """
 
 from __future__ import annotations

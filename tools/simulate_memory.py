@@ -22,6 +22,7 @@ from pathlib import Path
 
 import click
 import numpy as np
+from bench import multiply_add
 from capture_memory import peak_mib, persistent_affine, persistent_gathered
 from numba import cuda
 
@@ -43,32 +44,16 @@ def one_each(out):
     out[cuda.grid(1) & 0xFFFF] = cuda.blockIdx.x
 
 
-@cuda.jit
-def arithmetic(out, scale, rounds):
-    """Eight independent FMA chains a thread: nothing but arithmetic."""
-    a = b = c = d = e = f = g = h = scale
-    for _ in range(rounds):
-        a = a * scale + a
-        b = b * scale + b
-        c = c * scale + c
-        d = d * scale + d
-        e = e * scale + e
-        f = f * scale + f
-        g = g * scale + g
-        h = h * scale + h
-    out[cuda.grid(1)] = a + b + c + d + e + f + g + h
-
-
 def _own(name: str):
     """(kernel, grid, block, arguments, arguments of a small launch) of a workload of this file."""
     values, out = np.ones(1 << 20, np.float32), np.zeros(1024 * 256, np.float32)
     half = np.float32(0.5)
     return {
-        "alu_bound": (arithmetic, 1024, 256, (out, half, 32), (out, half, 1)),
+        "alu_bound": (multiply_add, 1024, 256, (out, half, 32), (out, half, 1)),
         "million_blocks": (one_each, 1_000_000, 32, (np.zeros(1 << 16, np.int32),), None),
         "long_block:affine": (persistent_affine, 1, 128, (values, out, AFFINE_TURNS), (values, out, 3)),
         "long_block:gathered": (persistent_gathered, 1, 128, (values, out, GATHERED_TURNS), (values, out, 3)),
-        "long_block:arithmetic": (arithmetic, 1, 128, (out, half, ARITHMETIC_ROUNDS), (out, half, 1)),
+        "long_block:arithmetic": (multiply_add, 1, 128, (out, half, ARITHMETIC_ROUNDS), (out, half, 1)),
     }[name]
 
 
