@@ -83,7 +83,8 @@ def _latencies(program: Program, gpu: GpuSpec, global_cycles: float, *, worst: b
     found[table["pipe"] == PipeClass.BARRIER] = gpu.l1.barrier_latency_cycles
     moves = table["memory_kind"] != MemoryKind.NONE
     far = moves & np.isin(table["space"], (Space.GLOBAL, Space.GENERIC, Space.LOCAL))
-    found[moves & (table["space"] == Space.SHARED)] = gpu.l1.shared_latency_cycles + (WARP_LANES if worst else 0)
+    # At worst every lane's words, at most four, pass one after another.
+    found[moves & (table["space"] == Space.SHARED)] = gpu.l1.shared_latency_cycles + (4 * WARP_LANES if worst else 0)
     found[far] = global_cycles
     return found
 
