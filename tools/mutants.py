@@ -65,6 +65,7 @@ class Row:
     minimal: str = ""
     blocks: int = 0
     region: str = ""
+    behaviour: str = ""
     findings: int = 0
     replays: str = ""
     seconds: float = 0.0
@@ -119,6 +120,7 @@ def look_for(
             record = max(json.loads(said), key=lambda each: abs(each["worst_percent"]))
             row.caught_by, row.findings = name, len(json.loads(said))
             row.kernel, row.minimal, row.region = record["kernel"], record["minimal"], record["region"]
+            row.behaviour = record["behaviour"]
             row.worst_percent = round(record["worst_percent"], 2)
             row.blocks = _blocks(row.kernel, row.minimal)
             row.replays = _replays(record["file"], number if in_code else None, server)

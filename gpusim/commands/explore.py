@@ -153,6 +153,7 @@ def _record(finding: Finding, folder: Path) -> dict[str, Any]:
     return {
         "kernel": finding.kernel,
         "region": finding.rule,
+        "behaviour": finding.behaviour,
         "explains": finding.explains,
         "worst_percent": 100 * finding.worst.divergence,
         "worst": shape_text(dict(finding.worst.shape)),

@@ -35,7 +35,8 @@ class Witness:
 @dataclass(frozen=True)
 class Finding:
     """``property`` with its ``options`` (as the command line takes them), ``gpu`` with ``settings``; ``worst`` and
-    ``minimal``; the region's ``rule`` with the counts behind it; ``explains``: runs of the search that lie in it."""
+    ``minimal``; the region's ``rule`` with the counts behind it; ``explains``: runs of the search that lie in it;
+    ``behaviour``: what it has in common with the search's other divergences (:mod:`gpusim.explore.common`), or empty."""
 
     property: str
     options: Mapping[str, Any]
@@ -51,6 +52,7 @@ class Finding:
     witnesses_inside: tuple[Mapping[str, Any], ...] = ()
     witnesses_outside: tuple[Mapping[str, Any], ...] = ()
     explains: int = 1
+    behaviour: str = ""
     gpusim_version: str = field(default=__version__)
 
     @property
@@ -85,6 +87,7 @@ def _read(document: dict[str, Any]) -> Finding:
     fields = dict(document)
     for name in ("property", "gpu", "kernel", "rule", "gpusim_version"):
         fields[name] = _checked(name, document[name], str)
+    fields["behaviour"] = _checked("behaviour", document.get("behaviour", ""), str)
     for name in ("inside", "misses", "escapes", "explains"):
         fields[name] = _checked(name, document[name], int)
     for name in ("worst", "minimal"):

@@ -2,16 +2,19 @@
 
 Mental model: the divergences of a kernel are worked off from the worst down. For the worst that no region explains
 yet the smallest diverging shape is looked for, a region is learnt around it from all runs, and sharpened by a few
-more runs drawn beside it; every divergence inside is then explained. What is left over starts the next finding.
+more runs drawn beside it; every divergence inside is then explained. What is left over starts the next finding. In
+the end the divergences of all kernels are asked what behaviour they have in common.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from gpusim.errors import UsageError
+from gpusim.explore.common import behaviour_of
 from gpusim.explore.finding import Finding, Witness
 from gpusim.explore.region import Region, Run, join, learn
 from gpusim.explore.search import Search, Tried
@@ -62,7 +65,21 @@ def findings_of(
             of_kernel.append((region, worst, minimal))
         whole = _joined(of_kernel, _runs(search, kernel))
         found += _fold([(each[0], _finding(search, kernel, *each[1:], each[0], options, gpu, settings)) for each in whole])
-    return found
+    return _with_behaviour(search, found)
+
+
+def _with_behaviour(search: Search, findings: list[Finding]) -> list[Finding]:
+    """The findings with what the divergences of their sign have in common, whatever the kernel."""
+    passing = [tried.outcome.coverage for tried in search.tried if not search.prop.fails(tried.outcome)]
+    common = {}
+    for above in (False, True):
+        failing = [
+            tried.outcome.coverage
+            for tried in search.tried
+            if search.prop.fails(tried.outcome) and (tried.outcome.divergence > 0) == above
+        ]
+        common[above] = behaviour_of(failing, passing)
+    return [replace(each, behaviour=str(common[each.worst.divergence > 0] or "")) for each in findings]
 
 
 def _runs(search: Search, kernel: str) -> list[Run]:

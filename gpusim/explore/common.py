@@ -1,0 +1,95 @@
+"""What divergences of all kernels have in common: a statement about cover points instead of axes.
+
+Mental model: a region says where in one kernel's shapes it diverges; the same cause in other kernels has other axes but
+the same behaviour (conflicts, a cache regime, a kind of access). Each run's coverage says how it behaved, so the cover
+bins are searched for the ones that tell the runs that diverge from those that do not. Learnt from the runs of one
+search, like a region: a description with its counts, not a proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from gpusim.explore.coverage import Coverage
+from gpusim.explore.points import NONE, POINTS, Bin
+
+#: Cover points in one statement at most, and by how much the F-measure must grow for one more.
+MOST_PARTS, WORTH = 2, 0.03
+#: Fewer divergences than this have everything in common; below this F-measure nothing tells them from the rest.
+#: guess (what a reader would still call a description)
+LEAST_DIVERGENCES, LEAST_MEASURE = 3, 0.6
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """``parts``: (point, bins of it), of each of which a run hits one; ``inside`` of ``inside + escapes`` divergences do,
+    and ``misses`` of ``others`` runs without one."""
+
+    parts: tuple[tuple[str, frozenset[Bin]], ...]
+    inside: int
+    escapes: int
+    misses: int
+    others: int
+
+    def __str__(self) -> str:
+        said = " and ".join(_said(point, bins) for point, bins in self.parts)
+        return f"{said} ({self.inside} of {self.inside + self.escapes} divergences, {self.misses} of {self.others} others)"
+
+
+def behaviour_of(diverging: Sequence[Coverage], others: Sequence[Coverage]) -> Behaviour | None:
+    """What ``diverging`` runs have in common that ``others`` lack; None where no cover point tells them apart better
+    than chance, or there are too few."""
+    failing = [frozenset(coverage.hits) for coverage in diverging if coverage.hits]
+    passing = [frozenset(coverage.hits) for coverage in others if coverage.hits]
+    if len(failing) < LEAST_DIVERGENCES or not passing:
+        return None
+    parts: list[tuple[str, frozenset[Bin]]] = []
+    best = _measure(failing, passing, len(failing))
+    kept, wrong = failing, passing
+    while len(parts) < MOST_PARTS and wrong:
+        tries = [(_measure(*_hit(bins, kept, wrong), len(failing)), point, bins) for point, bins in _candidates()]
+        # Among equals the shortest list of bins, then the model's order.
+        measure, point, bins = max(tries, key=lambda each: (each[0], -len(each[2])))
+        if measure < best + WORTH:
+            break
+        parts.append((point, bins))
+        best, (kept, wrong) = measure, _hit(bins, kept, wrong)
+    if not parts or best < LEAST_MEASURE:
+        return None
+    return Behaviour(tuple(parts), len(kept), len(failing) - len(kept), len(wrong), len(passing))
+
+
+def _hit(
+    bins: frozenset[Bin], failing: Sequence[frozenset[Bin]], passing: Sequence[frozenset[Bin]]
+) -> tuple[list[frozenset[Bin]], list[frozenset[Bin]]]:
+    """Those runs that hit one of ``bins``."""
+    return [run for run in failing if run & bins], [run for run in passing if run & bins]
+
+
+def _measure(kept: Sequence[object], wrong: Sequence[object], all_failing: int) -> float:
+    """F-measure of a statement that holds for ``kept`` of the divergences and ``wrong`` of the other runs."""
+    return 2.0 * len(kept) / (all_failing + len(kept) + len(wrong))
+
+
+def _candidates() -> Iterator[tuple[str, frozenset[Bin]]]:
+    """Each bin; of an ordered point also all from a bin to either end."""
+    for point in POINTS.values():
+        labels = [(point.name, label) for label in point.bins]
+        for at, each in enumerate(labels):
+            yield point.name, frozenset([each])
+            if point.ordered and 0 < at < len(labels) - 1:
+                yield point.name, frozenset(labels[at:])
+                yield point.name, frozenset(labels[: at + 1])
+
+
+def _said(point: str, bins: frozenset[Bin]) -> str:
+    """``bank_conflicts 3-4 to 17-32``."""
+    labels = [label for label in POINTS[point].bins if (point, label) in bins]
+    if len(labels) == 1:
+        return f"{point} {labels[0]}"
+    some = [label for label in POINTS[point].bins if label != NONE]
+    return f"some {point}" if labels == some else f"{point} {labels[0]} to {labels[-1]}"
+
+
+__all__ = ["Behaviour", "behaviour_of"]
