@@ -15,6 +15,7 @@ import numpy as np
 from gpusim.engine.result import LaunchResult
 from gpusim.explore.accesses import access_facts
 from gpusim.explore.launch_points import launch_answers, upto
+from gpusim.explore.opcode_classes import opcode_class
 from gpusim.explore.points import CROSS, CROSSES, NONE, POINTS, Bin, cross_name, impossible
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model import counters as count
@@ -74,6 +75,7 @@ def _instructions(launch: LaunchResult, answers: Answers) -> None:
     table = launch.program.instructions[issues > 0]
     pipes = {PipeClass(int(pipe)) for pipe in np.unique(table["pipe"])} - {PipeClass.NONE}
     answers["pipe"] = {pipe.name.lower() for pipe in pipes}
+    answers["opcode"] = {opcode_class(launch.program.texts[place]) for place in np.flatnonzero(issues > 0).tolist()}
     types = {name for pipe, name in _FLOATS.items() if pipe in pipes}
     if pipes & set(_INTEGERS):
         types.add("integer")

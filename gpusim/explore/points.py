@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import product
 
+from gpusim.explore.opcode_classes import CLASSES
 from gpusim.model.stall_reasons import STALL_NAMES
 from gpusim.trace.record import MatrixType, PipeClass
 
@@ -46,6 +47,7 @@ POINTS: dict[str, Point] = {
     point.name: point
     for point in (
         Point("pipe", "which kinds of unit execute an instruction?", _PIPES, False, False),
+        Point("opcode", "which classes of instruction are executed?", tuple(CLASSES), False, False),
         Point(
             "dtype", "which types does it compute with?",
             ("integer", "float16", "float32", "float64", *_MATRIX), False, False,

@@ -15,9 +15,12 @@ from gpusim.errors import CoverageFileError
 from gpusim.explore.coverage import Coverage, Hits
 from gpusim.explore.holes import hole_records, point_records, suggest
 from gpusim.explore.measure import cover
+from gpusim.explore.opcode_classes import CLASSES, OTHER, opcode_class
 from gpusim.explore.points import CROSS, POINTS, all_bins
 from gpusim.explore.suite_coverage import suite_coverage
 from gpusim.gpus.load import load_gpu
+from gpusim.sass.table import TABLE
+from gpusim.sass.tensor import REFUSED
 from gpusim.suite import find_kernel
 
 H200 = load_gpu("h200")
@@ -170,3 +173,18 @@ def test_commands_run_report_merge_and_diff(tmp_path: Path, capsys: pytest.Captu
     assert "atomic_lanes,1," in capsys.readouterr().out
     Coverage().save(Path(one))
     assert run(["cover", "report", one]) == 3
+
+
+def test_every_instruction_that_is_emulated_has_one_opcode_class():
+    rows = [mnemonic for mnemonic in TABLE if mnemonic not in REFUSED and mnemonic != "SHFL"]
+    nameless = ("NOP", "PMTRIG", "ACQBULK", "PREEXIT", "WARPGROUP", "ENDCOLLECTIVE")
+    assert [each for each in rows if opcode_class(each) == OTHER and each not in nameless] == []
+    known = [mnemonic for mnemonics in CLASSES.values() for mnemonic in mnemonics]
+    assert len(set(known)) == len(known)
+
+
+def test_opcode_classes_look_past_guard_datapath_and_modifiers():
+    assert opcode_class("@!P0 SHFL.DOWN PT, R3, R2, 0x10, 0x1f") == "shuffle.down"
+    assert opcode_class("UIADD3 UR4, UR4, 0x1, URZ") == opcode_class("IADD3.X R1, R2, R3, RZ") == "integer add"
+    assert opcode_class("HMMA.16816.F32 R4, R8, R6, R4") == "matrix multiply"
+    assert opcode_class("") == opcode_class("@P0") == opcode_class("SHFL") == opcode_class("FROB.X R1") == OTHER
