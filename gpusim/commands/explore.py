@@ -20,10 +20,12 @@ from gpusim.report.tables import format_records
 from gpusim.suite import find_kernel, kernel_names, shape_text
 
 DIVERGENCE = 1
-#: Kernels that a search without names takes: small ones of every kind that compile quickly.
+#: Kernels that a search without names takes: small ones that compile quickly, and that between them execute every class of
+#: instruction and every kind of access, datatype and unit that the suite's kernels do at their small shapes.
 DEFAULT_KERNELS = (
     "saxpy", "transpose", "matmul_tiled", "softmax", "layernorm", "histogram", "spmv_csr", "reduce_sum", "stencil3",
     "coalescing", "bank_conflicts", "shared_atomics", "atomic_contention", "divergence", "compaction", "bfs",
+    "stream_read", "reduce_last_block", "radix_sort_step", "jacobi_grid_sync", "dequant_int4", "tensor_pipe", "igemm_int8",
 )  # fmt: skip
 
 

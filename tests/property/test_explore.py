@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from store_writers import child
 
 from gpusim.cli import run
+from gpusim.commands.explore import DEFAULT_KERNELS
 from gpusim.errors import FindingFileError, UsageError
 from gpusim.explore.choices import make_property, property_names, register
 from gpusim.explore.coverage import Coverage
@@ -33,7 +34,7 @@ from gpusim.explore.shrink import shrink
 from gpusim.gpus.load import load_gpu
 from gpusim.silicon.row import Estimate, SiliconRow
 from gpusim.silicon.rows import append_rows
-from gpusim.suite import find_kernel
+from gpusim.suite import find_kernel, kernel_names
 
 H200 = load_gpu("h200")
 AXES = {"n": (64, 1000, 4096), "rows": (1, 16), "dtype": ("float32", "float16")}
@@ -318,3 +319,14 @@ def test_a_team_can_add_a_property_of_its_own():
         register("planted", lambda gpu, options: Planted(lambda shape: True))
     with pytest.raises(UsageError, match="bounds"):
         make_property("luck", H200, {})
+
+
+@pytest.mark.nightly
+def test_the_default_kernels_execute_every_class_of_instruction_of_the_suite():
+    points = ("opcode", "pipe", "dtype", "access", "access_bytes")
+    bins = {
+        name: {each for each in cover(name, find_kernel(name).small, H200).coverage.hits if each[0] in points}
+        for name in kernel_names()
+    }
+    lacking = set().union(*bins.values()) - set().union(*(bins[name] for name in DEFAULT_KERNELS))
+    assert not lacking
