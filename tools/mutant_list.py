@@ -2,18 +2,20 @@
 
 Mental model: a mutant is what somebody could get wrong in an afternoon. ``CODE`` replaces whole lines of a function of
 gpusim by other lines; ``GPUS`` are settings that a GPU file would have wrong; ``BUILDS`` replace lines of a kernel of the
-suite. None says how it could be noticed: which property is searched follows from the folder alone (``PROPERTIES``).
+suite. None says how it could be noticed: which property is searched follows from the folder alone (``PROPERTIES``). A
+fault must be in lines that kernels of the suite execute on the machine of the searches: none else could show it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: Folder of gpusim that was changed -> properties that are searched, in this order, until one finds something.
+#: Folder of gpusim that was changed -> properties that are searched, in this order, until one finds something:
+#: ``versions`` last, since a gpusim without the fault is more than somebody may have at hand.
 PROPERTIES = {
     "capture": ("numpy", "versions"),
-    "model": ("counts", "versions", "bounds", "metamorphic"),
-    "engine": ("counts", "invariance", "versions", "bounds", "metamorphic"),
+    "model": ("counts", "bounds", "metamorphic", "versions"),
+    "engine": ("counts", "invariance", "bounds", "metamorphic", "versions"),
     "": ("numpy", "counts", "bounds", "invariance", "metamorphic", "versions"),  # nothing was changed: the control
 }
 
@@ -216,9 +218,9 @@ CODE = (
     ),
     CodeMutant(
         "launch: gridDim one too small",
-        "capture/alu_launch.py",
-        "value = state.grid_dim[register - ops.SR_NCTAID_X]",
-        "value = max(1, state.grid_dim[register - ops.SR_NCTAID_X] - 1)",
+        "capture/state.py",
+        'put(layout.grid_shape, "<3I", *grid)',
+        'put(layout.grid_shape, "<3I", *(max(1, side - 1) for side in grid))',
     ),
     CodeMutant(
         "comparison: ties go wrong",
