@@ -1,11 +1,13 @@
 """Record what the kernel suite covers into traces/coverage: who can fill which hole, for reports and for the search.
 
     python tools/record_coverage.py [--gpu h200] [--minutes 30] [--kernels saxpy ...] [-o traces/coverage/suite-h200.json]
+    python tools/record_coverage.py --searched FOLDER/coverage.json ... [-o traces/coverage/suite-searched-h200.json]
 
 For each kernel: its small shape, its default shape, and its small shape with each listed value of each axis that is no
 size, on one GPU. A workload whose trace is longer than ``--most-instructions`` is left out, and so is what kernel or GPU
 refuses. The file is written whole after each kernel, so that a run that is stopped has recorded what it got to; it keeps
-``--examples`` workloads a bin, those that hit most bins, and so stays small.
+``--examples`` workloads a bin, those that hit most bins, and so stays small. ``--searched`` runs nothing: it does the
+same with coverage files that `gpusim explore` wrote.
 """
 
 from __future__ import annotations
@@ -59,11 +61,16 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=float("inf"))
     parser.add_argument("--most-instructions", type=int, default=2_000_000)
     parser.add_argument("--examples", type=int, default=4)
+    parser.add_argument("--searched", nargs="+", type=Path, help="coverage files of searches on that GPU")
     parser.add_argument("-o", "--output", type=Path)
     chosen = parser.parse_args()
     gpu, end = load_gpu(chosen.gpu), time.monotonic() + 60 * chosen.minutes
-    output = chosen.output or Path(__file__).parents[1] / "traces" / "coverage" / f"suite-{gpu.name}.json"
-    total = Coverage()
+    what = "suite-searched" if chosen.searched else "suite"
+    output = chosen.output or Path(__file__).parents[1] / "traces" / "coverage" / f"{what}-{gpu.name}.json"
+    total = Coverage().merge(*map(Coverage.load, chosen.searched or ()))
+    if chosen.searched:
+        trimmed(total, chosen.examples).save(output)
+        return
     for name in chosen.kernels:
         for shape in shapes_of(name, gpu):
             if time.monotonic() > end:
