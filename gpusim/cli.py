@@ -7,8 +7,10 @@ live in :mod:`gpusim.commands` and are imported when called, so that ``--help`` 
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -16,6 +18,8 @@ import click
 
 from gpusim import __version__
 from gpusim.errors import GpusimError, ToolchainError, UsageError
+from gpusim.nearest import hint
+from gpusim.stdout import open_closed_streams, patient
 
 #: Command -> (module in gpusim.commands that defines it under this name, one line of help).
 COMMANDS = {
@@ -39,7 +43,9 @@ COMMANDS = {
     "sass": ("sass", "A kernel's machine code with its control fields; survey its instruction forms."),
 }
 INTERNAL_ERROR = 70
-INTERRUPTED = 130
+#: As a shell says it: 128 and the signal's number.
+INTERRUPTED, TERMINATED = 130, 143
+RUN = "run"
 COULD_NOT_RUN = ToolchainError.exit_code
 DEBUG_VARIABLE = "GPUSIM_DEBUG"
 
@@ -55,6 +61,11 @@ class LazyGroup(click.Group):
             return None
         module = importlib.import_module(f"gpusim.commands.{COMMANDS[name][0]}")
         return getattr(module, name)
+
+    def resolve_command(self, context: click.Context, arguments: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        if arguments[0] not in COMMANDS and not arguments[0].startswith("-"):
+            raise UsageError(f"there is no command {arguments[0]!r}; {hint(arguments[0], COMMANDS, 'gpusim --help names them')}")
+        return super().resolve_command(context, arguments)
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -82,7 +93,20 @@ def gpusim() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the console script: runs a command and exits with its code."""
-    sys.exit(run(arguments))
+    open_closed_streams()
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if given[:1] != [RUN]:  # its stdout and its signals are those of the user's program
+        sys.stdout = patient(sys.stdout, "standard output")
+        signal.signal(signal.SIGTERM, _terminate)
+    sys.exit(run(given))
+
+
+class _Terminated(BaseException):
+    """Somebody ended this process with SIGTERM; raised so that temporary files go with it."""
+
+
+def _terminate(number: int, frame: object) -> None:
+    raise _Terminated
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -97,6 +121,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return 0
     except (KeyboardInterrupt, click.Abort):
         return _fail("interrupted", INTERRUPTED)
+    except _Terminated:
+        return _fail("terminated", TERMINATED)
     except click.exceptions.Exit as exit_:
         return exit_.exit_code
     except click.exceptions.NoArgsIsHelpError as error:
@@ -125,7 +151,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _fail(message: str, code: int) -> int:
-    print("error: " + " ".join(message.split()), file=sys.stderr)
+    with contextlib.suppress(OSError):  # a full disk under the log hides the line, not the code
+        print("error: " + " ".join(message.split()), file=sys.stderr, flush=True)
     return code
 
 

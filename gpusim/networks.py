@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpusim.errors import UsageError
+from gpusim.nearest import hint
 from gpusim.sibling import load_sibling
 
 
@@ -33,8 +34,11 @@ def networks() -> list[Network]:
 def network_launches(name: str, **step: Any) -> list[Any]:
     """The launches of one forward pass of ``name``: layer, operator, kernel, shape, count, note. ``step``: phase,
     batch, sequence, tensor_parallel, precision. Raises UsageError for what does not exist."""
+    package = _package()
+    if name not in package.CONFIGS:
+        raise UsageError(f"no network is called {name!r}; {hint(name, package.CONFIGS)}")
     try:
-        return list(_package().launches(name, **step))
+        return list(package.launches(name, **step))
     except ValueError as error:
         raise UsageError(str(error)) from None
 

@@ -49,11 +49,15 @@ def open_source(
     with ``progress`` as in :func:`gpusim.capture.launch.capture`."""
     path = Path(text)
     if path.is_file():
+        if path.suffix == ".py":
+            raise UsageError(f"{text} is a Python file: name a function in it that makes a launch, {text}:FUNCTION")
         trace = Trace.load(path)
         return Source((NamedTrace(trace, trace.launch.kernel),))
     name, shape = parse_request(text)
     # A shape may hold a point (spread=1.0) that is no file's suffix.
     file = Path(name)
+    if path.is_dir():
+        raise UsageError(f"{text} is a folder; name its trace files one by one")
     if not is_reference(name) and (file.suffix or file.parent != Path(".")):
         raise UsageError(f"there is no trace file {text}")
     whole = shape_text(complete_shape(name, shape, spec, small=small))

@@ -11,6 +11,7 @@ Raises :class:`UnknownKernelError` for a name, :class:`UsageError` for a shape t
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +19,11 @@ from types import ModuleType
 from typing import Any
 
 from gpusim import capture
+from gpusim.capture.exceptions import raise_pending
 from gpusim.capture.memory import DeviceMemory
-from gpusim.errors import ToolchainError, UnknownKernelError, UsageError
+from gpusim.errors import ExecutionError, GpusimError, ToolchainError, UnknownKernelError, UsageError
 from gpusim.gpus.spec import GpuSpec
+from gpusim.nearest import hint
 from gpusim.sibling import load_sibling
 from gpusim.trace.record import Trace
 from gpusim.user_kernels import is_reference, make_user_case
@@ -47,7 +50,8 @@ def find_kernel(name: str) -> Any:
     try:
         return _suite().get(name)
     except KeyError as error:
-        raise UnknownKernelError(str(error.args[0])) from None
+        names = kernel_names()
+        raise UnknownKernelError(f"{error.args[0]}; {hint(name, names, f'`gpusim kernels list` names all {len(names)}')}") from None
     except ImportError as error:
         raise ToolchainError(f"{_NO_CUDA}; {error.msg}") from None
 
@@ -119,7 +123,8 @@ def capture_case(
     memory = DeviceMemory() if memory is None else memory
     return [
         CapturedLaunch(
-            capture(
+            _naming_what_threads_raise(
+                capture,
                 launch.kernel,
                 launch.grid,
                 launch.block,
@@ -135,6 +140,20 @@ def capture_case(
         )
         for index, launch in enumerate(case.launches)
     ]
+
+
+def _naming_what_threads_raise(call: Callable[..., Trace], *args: Any, **options: Any) -> Trace:
+    """``call(...)``, a capture; an exception that a thread of a debug kernel raised becomes an ExecutionError. (In Python
+    a capture raises the class that the kernel's author wrote, as Numba does; a command line wants what, where and a code.)
+    """
+    try:
+        return call(*args, **options)
+    except GpusimError:
+        raise
+    except Exception as error:
+        if traceback.extract_tb(error.__traceback__)[-1].name != raise_pending.__name__:
+            raise
+        raise ExecutionError(f"a thread of the kernel raised {type(error).__name__}: {error}") from error
 
 
 def _suite() -> ModuleType:

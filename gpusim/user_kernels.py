@@ -29,6 +29,7 @@ from types import ModuleType
 from typing import Any
 
 from gpusim.errors import GpusimError, UnknownKernelError, UsageError
+from gpusim.nearest import hint
 
 _REFERENCE = re.compile(r"^(?P<path>.+\.py):(?P<name>[^\W\d]\w*)$")
 _EXAMPLE = "def {name}_case(n=1000): ...; return {name}, grid, block, (its arguments,)"
@@ -67,8 +68,8 @@ def load_object(reference: str) -> Any:
     path, name = Path(match["path"]), match["name"]
     module = _import(path)
     if not hasattr(module, name):
-        found = ", ".join(n for n, value in vars(module).items() if _is_own(value, module)) or "no function"
-        raise UnknownKernelError(f"{path} has no {name}; it has {found}")
+        found = [n for n, value in vars(module).items() if _is_own(value, module)]
+        raise UnknownKernelError(f"{path} has no {name}; {hint(name, found) if found else 'it has no function'}")
     return getattr(module, name)
 
 
@@ -103,7 +104,8 @@ def make_user_case(reference: str, shape: dict[str, Any], *, small: bool = False
     launches = tuple(_launch(reference, one) for one in _launches_of(made))
     if not launches:
         raise UsageError(f"{reference} returned no launch")
-    return UserCase(launches, getattr(made, "check", None) or (lambda: None))
+    check = getattr(made, "check", None)
+    return UserCase(launches, (lambda: _checked(reference, check)) if check else (lambda: None))
 
 
 def types_of(signature: str) -> tuple:
@@ -142,11 +144,11 @@ def _import(path: Path) -> ModuleType:
     return module
 
 
-def _guarded(where: str, call: Callable[[], Any]) -> Any:
-    """What ``call`` returns; an error of the user's code as one line that says where."""
+def _guarded(where: str, call: Callable[[], Any], through: tuple[type[Exception], ...] = (GpusimError,)) -> Any:
+    """What ``call`` returns; an error of the user's code, other than those let ``through``, as one line that says where."""
     try:
         return call()
-    except GpusimError:
+    except through:
         raise
     except SystemExit as error:
         raise UsageError(f'{where} ends the program ({error.code!r}): put that under if __name__ == "__main__"') from None
@@ -159,6 +161,11 @@ def _guarded(where: str, call: Callable[[], Any]) -> Any:
         if type(error).__name__ in ("CudaSupportError", "CudaAPIError", "CudaDriverError"):
             advice = "; a case gives NumPy arrays and launches nothing itself: for a whole program use `gpusim run`"
         raise UsageError(f"{where}{place}: {type(error).__name__}: {text}{advice}") from error
+
+
+def _checked(reference: str, check: Callable[[], None]) -> None:
+    """Run a case's own check: AssertionError says that the result is wrong, anything else that the check is."""
+    _guarded(f"the check of {reference}", check, (GpusimError, AssertionError))
 
 
 def _is_own(value: Any, module: ModuleType) -> bool:

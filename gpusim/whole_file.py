@@ -25,8 +25,12 @@ def replacing(target: Path) -> Iterator[io.BufferedWriter]:
     """A stream whose bytes replace ``target`` when the block ends well; else nothing changes. What is no regular file
     (a terminal, ``/dev/null``) is written to as it stands."""
     if is_special(target):
-        with target.open("wb") as stream:
-            yield stream
+        try:
+            with target.open("wb") as stream:
+                yield stream
+        except OSError as error:
+            _name_file(error, target)
+            raise
         return
     try:
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
@@ -42,10 +46,17 @@ def replacing(target: Path) -> Iterator[io.BufferedWriter]:
         os.umask(mask)
         os.chmod(name, 0o666 & ~mask)
         os.replace(name, target)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(name)
+        _name_file(error, target)
         raise
+
+
+def _name_file(error: BaseException, target: Path) -> None:
+    """A write that fails (a full disk) does not say to which file: say it."""
+    if isinstance(error, OSError) and error.filename in (None, error.errno):
+        error.filename = str(target)
 
 
 def is_special(target: Path) -> bool:

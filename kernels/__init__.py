@@ -10,7 +10,6 @@ imports the one module that holds the entry and returns its :class:`~.case.Kerne
 
 from __future__ import annotations
 
-import difflib
 import importlib
 
 #: entry -> module of this package that defines it (in a dict ``KERNELS``), in reading order.
@@ -107,11 +106,9 @@ def names() -> list[str]:
 
 
 def get(name: str):
-    """The :class:`~.case.Kernel` called ``name``; KeyError with the closest names otherwise."""
+    """The :class:`~.case.Kernel` called ``name``; KeyError where there is none."""
     try:
         module = _MODULES[name]
     except KeyError:
-        close = difflib.get_close_matches(str(name), _MODULES, n=3, cutoff=0.5)
-        hint = f"did you mean {', '.join(close)}?" if close else f"there are {', '.join(_MODULES)}"
-        raise KeyError(f"no kernel called {name!r} in the suite; {hint}") from None
+        raise KeyError(f"no kernel called {name!r} in the suite") from None
     return importlib.import_module(f".{module}", __name__).KERNELS[name]

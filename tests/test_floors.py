@@ -14,9 +14,12 @@ ROOT = Path(__file__).parents[1]
 FLOORS = {
     "errors": 0,
     "jit_cache": 0,
+    "nearest": 0,
+    "stdout": 0,
     "whole_file": 0,
     "document": 1,
     "sibling": 1,
+    "workers": 1,
     "gpus": 1,
     "trace": 1,
     "sass": 2,

@@ -69,13 +69,16 @@ def capture(kernel: str, gpu: str, output: Path | None, small: bool, checks: str
             launches = capture_case(case, spec, check=chosen, progress=progress)
         return _verdict(name, case, spec, launches, bool(checks), form)
     beside = None if is_special(output) else output.parent
-    with tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=beside) as folder:
-        with CaptureProgress() as progress:
-            launches = capture_case(case, spec, folder=Path(folder), check=chosen, progress=progress)
-        code = _verdict(name, case, spec, launches, bool(checks), form)
-        if code:
-            return code
-        records = [_keep(Path(folder), output, index, launches) for index in range(len(launches))]
+    try:
+        with tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=beside) as folder:
+            with CaptureProgress() as progress:
+                launches = capture_case(case, spec, folder=Path(folder), check=chosen, progress=progress)
+            code = _verdict(name, case, spec, launches, bool(checks), form)
+            if code:
+                return code
+            records = [_keep(Path(folder), output, index, launches) for index in range(len(launches))]
+    except OSError as error:  # name the file that was asked for, not the temporary one
+        raise type(error)(error.errno, error.strerror, str(output)) from None
     if not checks:
         click.echo(format_records(records, form))
     return 0

@@ -25,7 +25,7 @@ from gpusim.networks import pinned_suites
 from gpusim.report.tables import format_records
 from gpusim.silicon.row import SiliconRow
 from gpusim.silicon.rows import append_rows
-from gpusim.suite import kernel_names, parse_request, shape_text
+from gpusim.suite import complete_shape, kernel_names, parse_request, shape_text
 
 try:
     from gpusim.store import open_store
@@ -113,6 +113,8 @@ def measure(
             raise UsageError(f"there is no folder {path.parent} to write {path.name} into")
     kernels = _without_suites(kernels)
     requests = [Request(*parse_request(text), small=small) for text in kernels]
+    for request in requests:
+        complete_shape(request.name, request.shape)  # a slip of the pen is found before anything runs
     caches = _CACHES[cache]
     builder = Compiler() if cubins is None else Pack(cubins)
     times = method if method in (CUPTI, EVENTS) else AUTO

@@ -10,6 +10,7 @@ from gpusim.commands.options import HELP, format_option
 from gpusim.errors import UsageError
 from gpusim.explore.choose import choose, load_suite, read_histogram, save_suite
 from gpusim.explore.coverage import Coverage
+from gpusim.nearest import hint
 from gpusim.networks import pinned_suites
 from gpusim.report.tables import format_records
 from gpusim.suite import shape_text
@@ -71,7 +72,7 @@ def show(name: str, form: str) -> None:
     elif name in pinned_suites():
         records = [{"workload": f"{kernel}:{shape_text(shape)}"} for kernel, shape in pinned_suites()[name]]
     else:
-        raise UsageError(f"no file and no pinned suite is called {name!r}; there are {', '.join(pinned_suites())}")
+        raise UsageError(f"no file and no pinned suite is called {name!r}; {hint(name, pinned_suites())}")
     click.echo(format_records(records, form))
 
 

@@ -114,7 +114,7 @@ def _why_not(row: SiliconRow, launches: Sequence[LaunchFacts]) -> str:
     of_kernel = [lau for lau in launches if lau.kernel == row.kernel]
     if not of_kernel:
         hash_ = f", nor one with its cubin hash {row.cubin_hash[:12]}" if row.cubin_hash else ""
-        return f"no launch asked for is of kernel {row.kernel!r}{hash_}"
+        return f"fits no launch that was asked for: none is of kernel {row.kernel!r}{hash_}"
     of_shape = [lau for lau in of_kernel if _same_shape(row, lau)]
     if not of_shape:
         shapes = "; ".join(sorted({lau.shape for lau in of_kernel})[:3])

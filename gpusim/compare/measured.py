@@ -25,9 +25,11 @@ from gpusim.compare.stalls import stall_metrics, stall_split
 from gpusim.engine.result import LaunchResult
 from gpusim.errors import GpusimError, NoDataError, ToolchainError, UnsupportedOpcodeError, UsageError
 from gpusim.gpus.spec import GpuSpec
+from gpusim.nearest import hint
 from gpusim.silicon.row import Estimate, SiliconRow
 from gpusim.suite import complete_shape, kernel_names, parse_request, shape_text
 
+_LIST = "`gpusim kernels list` names the kernels"
 #: (kernel, its shape axis by axis or None for every shape that was measured).
 Request = tuple[str, Mapping[str, Any] | None]
 
@@ -135,6 +137,7 @@ def compare_rows(
     mine, uncompared = _completed(mine, spec)
     wanted, missing = _shapes(requests, mine, spec)
     uncompared += missing
+    nameless = set() if wanted else {each.name for each in missing}
     with tempfile.TemporaryDirectory(prefix="gpusim-compare-") as folder:
         book = CaseBook(spec, Path(folder))
         launches, failed = _capture(book, wanted, progress)
@@ -144,7 +147,7 @@ def compare_rows(
         uncompared += [
             Uncompared(spec.name, _name(row.kernel, row.shape), Verdict.NO_DATA, f"the row {reason}")
             for row, reason in joined.unmatched
-            if (row.kernel, row.shape) not in bad
+            if (row.kernel, row.shape) not in bad and row.kernel not in nameless
         ]
         uncompared += [
             Uncompared(spec.name, launch.name, Verdict.NO_DATA, "no measured row fits this launch")
@@ -212,9 +215,9 @@ def _shapes(
             wanted.setdefault((kernel, shape_text(complete)), complete)
     if not requests:
         missing += [
-            Uncompared(spec.name, row.kernel, Verdict.NO_DATA, "the row names no kernel of the suite: name launches to join it to")
-            for row in rows
-            if row.kernel not in known and not wanted
+            Uncompared(spec.name, name, Verdict.NO_DATA, f"no kernel of the suite: name launches to join it to, or {hint(name, kernel_names(), _LIST)}")
+            for name in sorted({row.kernel for row in rows} - known)
+            if not wanted
         ]
     return [(kernel, shape) for (kernel, _), shape in wanted.items()], missing
 

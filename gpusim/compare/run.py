@@ -11,7 +11,7 @@ from __future__ import annotations
 import multiprocessing
 import queue
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 
 from gpusim.compare.bench import Bench
@@ -25,12 +25,16 @@ from gpusim.errors import (
     ToolchainError,
     UnknownKernelError,
     UnsupportedOpcodeError,
+    UsageError,
 )
 from gpusim.gpus.load import built_in_of, load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.gpus.spec import GpuSpec
+from gpusim.nearest import hint
+from gpusim.networks import pinned_suites
 from gpusim.silicon.published import Measurement, load_published
-from gpusim.suite import capture_case, kernel_names, make_case
+from gpusim.suite import capture_case, kernel_names, make_case, parse_request
+from gpusim.workers import worker_pool
 
 #: A point that failed: (exit code, message).
 Failure = tuple[int, str]
@@ -73,10 +77,7 @@ def select(
     known = {m.series for m in published}
     for kernel in kernels:
         if kernel not in known:
-            what = f"nothing is published for {kernel}; there are measurements of {', '.join(sorted(known))}"
-            if kernel in kernel_names():
-                raise NoDataError(what)
-            raise UnknownKernelError(f"no kernel and no published series is called {kernel!r}; {what}")
+            raise _unpublished(kernel, sorted(known))
         if kernel not in REPLAYS:
             raise NoDataError(
                 f"{kernel} is published but cannot be simulated yet; these can: {', '.join(REPLAYS)}"
@@ -100,6 +101,21 @@ def select(
     return [
         (candidate, points if all_points else default_points(points)) for candidate, points in groups.values()
     ]
+
+
+def _unpublished(kernel: str, series: Sequence[str]) -> GpusimError:
+    """Why ``kernel``, as it was asked for, has no published series."""
+    name, shape = parse_request(kernel)
+    if name in series:  # and a shape behind it
+        points = "--all-points takes every point" if shape else "write its name alone"
+        return UsageError(f"{kernel}: the published series {name} is compared as a whole; {points}")
+    if name in (*kernel_names(), *pinned_suites()):
+        return NoDataError(
+            f"nothing is published for {name}; there are measurements of {', '.join(series)};"
+            " other kernels, shapes and suites are compared with rows: --against FILE, RUN, recorded or silicon"
+        )
+    near = hint(name, [*series, *kernel_names()], f"there are measurements of {', '.join(series)}")
+    return UnknownKernelError(f"no kernel and no published series is called {name!r}; {near}")
 
 
 def compare(
@@ -174,12 +190,8 @@ def _run_all(
             for outcome in replay_group(*group):
                 yield index, outcome
         return
-    # spawn, not fork: a fork would copy locks of threads that do not exist in the child.
-    context = multiprocessing.get_context("spawn")
-    finished = context.Queue()
-    with ProcessPoolExecutor(
-        min(jobs, len(work)), mp_context=context, initializer=_adopt, initargs=(finished,)
-    ) as pool:
+    finished = multiprocessing.get_context("spawn").Queue()
+    with worker_pool(min(jobs, len(work)), _adopt, (finished,)) as pool:
         ahead = [pool.submit(compile_ahead, half, work[0][1][0].measured_as) for half in ("emulator", "engine")]
         for future in ahead:
             future.result()

@@ -20,6 +20,7 @@ from gpusim.explore.versions import OtherGpusim, Versions
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.gpus.spec import GpuSpec
+from gpusim.nearest import hint
 from gpusim.silicon.imports import read_rows
 from gpusim.silicon.recorded import load_recorded
 from gpusim.suite import find_kernel, make_case
@@ -99,7 +100,7 @@ def make_property(name: str, gpu: GpuSpec, options: Mapping[str, Any]) -> Proper
     ``other_set`` (settings separated by blanks) for gpus; ``other_kernel`` (a name, or ``file.py:function``) for builds;
     ``other_gpusim``, ``gpu`` and ``settings`` (a line each) for versions; ``rows`` (files, a line each) and ``measured_as`` for silicon. Raises UsageError and what loading a GPU raises."""
     if name not in _MAKERS:
-        raise UsageError(f"no property is called {name!r}; there are {', '.join(_MAKERS)}")
+        raise UsageError(f"no property is called {name!r}; {hint(name, _MAKERS)}")
     made = _MAKERS[name](gpu, options)
     if options.get("threshold") is not None:
         made.threshold = float(options["threshold"])

@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import multiprocessing
-import os
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -36,6 +34,7 @@ from gpusim.gpus.spec import GpuSpec
 from gpusim.jit_cache import stamp_of
 from gpusim.sibling import load_sibling
 from gpusim.suite import MACHINE_AXES
+from gpusim.workers import worker_pool
 
 try:
     import fcntl
@@ -109,8 +108,7 @@ def explore(
     if jobs == 1:
         _work(plan, folder, examples.session, (0, 1), shares[0], resume, progress)
     else:
-        # spawn, not fork: a fork would copy locks of threads that do not exist in the child.
-        with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        with worker_pool(jobs) as pool:
             work = (plan, folder, examples.session)
             futures = [pool.submit(_work, *work, (worker, jobs), share, resume) for worker, share in enumerate(shares)]
             before = len(examples.runs)
@@ -197,18 +195,11 @@ def _work(
         for tried in list(examples.runs.values()):
             search.restore(tried)
         search.rounds = examples.rounds
-    parent = os.getppid()
-
-    def keep(tried: Tried) -> None:
-        examples.add(search.rounds, tried)
-        if progress is None and os.getppid() != parent:
-            raise ExecutionError("the search that this worker belongs to has ended")
-
     search.run(
         max_examples=len(search.tried) + share,
         max_seconds=plan.max_seconds,
         progress=progress or (lambda line: None),
-        keep=keep,
+        keep=lambda tried: examples.add(search.rounds, tried),
         enough=lambda: plan.first and any(search.prop.fails(tried.outcome) for tried in search.tried[-1:]),
     )
     examples.close()

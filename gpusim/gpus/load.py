@@ -12,7 +12,6 @@ built in nor a file raises :class:`UnknownGpuError`.
 
 from __future__ import annotations
 
-import difflib
 import math
 import tomllib
 import typing
@@ -22,12 +21,14 @@ from pathlib import Path
 from gpusim.errors import SpecError, UnknownGpuError
 from gpusim.gpus.consistency import check_consistency
 from gpusim.gpus.spec import PIPE_NAMES, GpuSpec, PipeSpec
+from gpusim.nearest import hint
 
 KINDS = ("datasheet", "measured", "paper", "fitted", "guess")
 _FOLDER = Path(__file__).parent
 _MAX_FILE_BYTES = 1 << 20
 _MAX_INHERITANCE = 8
 PIPE_SECTION = "pipes"
+ALL_KEYS = "`gpusim gpus show h200` lists all keys"
 _MAX_INTEGER = 1 << 40
 
 
@@ -83,11 +84,9 @@ def locate(name_or_path: str | Path) -> Path:
             return path
     except (OSError, ValueError):
         pass  # a name no file system accepts is an unknown GPU, not a crash
-    close = difflib.get_close_matches(text.lower(), known, n=3, cutoff=0.5)
-    hint = f"; did you mean {' or '.join(close)}?" if close else "."
-    raise UnknownGpuError(
-        f"unknown GPU {text!r}{hint} Known: {', '.join(known)}; or give the path of a .toml file"
-    )
+    if path.suffix == ".toml":
+        raise UnknownGpuError(f"there is no GPU file {text}; `gpusim gpus list` names the GPUs that need none")
+    raise UnknownGpuError(f"unknown GPU {text!r}; {hint(text, known)} (or give the path of a .toml file)")
 
 
 def _parse(path: Path) -> dict[str, object]:
@@ -122,9 +121,7 @@ def claims_of(path: Path, heirs: tuple[Path, ...] = ()) -> dict[str, Claim]:
     known = known_keys()
     for key, claim in _flatten(path, table):
         if key not in known:
-            close = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
-            hint = f"; did you mean {close[0]}?" if close else ""
-            raise SpecError(f"{path}: unknown key {key}{hint}")
+            raise SpecError(f"{path}: unknown key {key}; {hint(key, known, ALL_KEYS)}")
         claims[key] = claim
     return claims
 

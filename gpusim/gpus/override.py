@@ -6,7 +6,6 @@ result's name tells the difference, so that no output of a what-if can be taken 
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 import typing
 from collections.abc import Iterable
@@ -14,8 +13,9 @@ from dataclasses import replace
 
 from gpusim.errors import SpecError
 from gpusim.gpus.consistency import check_consistency
-from gpusim.gpus.load import checked, known_keys
+from gpusim.gpus.load import ALL_KEYS, checked, known_keys
 from gpusim.gpus.spec import GpuSpec
+from gpusim.nearest import hint
 
 
 def override_gpu(spec: GpuSpec, settings: Iterable[str]) -> GpuSpec:
@@ -33,8 +33,7 @@ def override_gpu(spec: GpuSpec, settings: Iterable[str]) -> GpuSpec:
             raise SpecError(f"{where}: write key=value, e.g. l2.hit_latency_ns=60")
         known = known_keys()
         if key not in known:
-            close = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
-            raise SpecError(f"{where}: unknown key{f'; did you mean {close[0]}?' if close else ''}")
+            raise SpecError(f"{where}: unknown key; {hint(key, known, ALL_KEYS)}")
         try:
             value = tomllib.loads(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError as error:

@@ -16,6 +16,7 @@ from gpusim.errors import NoDataError, StoreError, StoreFormatError, UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.gpus.spec import GpuSpec
+from gpusim.nearest import hint
 from gpusim.regress.again import run_again
 from gpusim.regress.result_file import read_result
 from gpusim.regress.side import Item, Side, simulated
@@ -107,9 +108,10 @@ def _kind(text: str, store: Store, progress: Progress) -> str:
         return "run"
     if is_kernel or ":" in text:
         return "kernel"
+    names = sorted({info.name for info in store.list_runs() if info.name}) + kernel_names()
     raise UsageError(
-        f"{text} is no file, no folder of traces, no run in {store.name} and no kernel of the suite "
-        "(see gpusim runs list, gpusim kernels list)"
+        f"{text} is no file, no folder of traces, no run in {store.name} and no kernel of the suite; "
+        + hint(text, names, "see gpusim runs list, gpusim kernels list")
     )
 
 

@@ -11,7 +11,6 @@ Raises StoreError, StoreFormatError (see :mod:`gpusim.store.connection`) and Unk
 from __future__ import annotations
 
 import contextlib
-import difflib
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,6 +25,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from gpusim import __version__
 from gpusim.errors import GpusimError, StoreError, UnknownRunError
 from gpusim.gpus.spec import GpuSpec
+from gpusim.nearest import hint
 from gpusim.silicon.row import SiliconRow
 from gpusim.store.connection import may_write, open_engine, transaction, translating
 from gpusim.store.environment import environment, host_hash
@@ -257,9 +257,7 @@ class Store:
                 f"no run {key!r} was finished; what was kept of it before it broke off: gpusim runs show {named[-1].id}"
             )
         names = sorted(set(connection.execute(select(runs.c.name).where(runs.c.name != "")).scalars()))
-        close = difflib.get_close_matches(key, names, n=1, cutoff=0.5)
-        hint = f"; did you mean {close[0]}?" if close else "; see gpusim runs list"
-        raise UnknownRunError(f"{self.name} holds no run {key!r}{hint}")
+        raise UnknownRunError(f"{self.name} holds no run {key!r}; {hint(key, names, 'gpusim runs list names them')}")
 
 
 def _infos(connection: Connection, conditions: list[Any]) -> list[RunInfo]:

@@ -1,0 +1,63 @@
+"""Worker processes that never outlive the command that started them.
+
+Mental model: parent and workers hold the two ends of a pipe through which nothing is ever sent. However the parent
+ends (its work done, an error, Ctrl-C, SIGKILL), the system closes its end, a thread of each worker sees that, and the
+worker exits. The same road ends the workers of a command that fails: nobody waits for work that nobody will read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.connection import Connection
+from typing import Any
+
+from gpusim.errors import ExecutionError
+
+#: Exit code of a worker whose parent has gone. Nobody reads it.
+ORPHANED = 1
+
+
+@contextlib.contextmanager
+def worker_pool(
+    jobs: int, initializer: Callable[..., None] | None = None, initargs: tuple[Any, ...] = ()
+) -> Iterator[ProcessPoolExecutor]:
+    """A pool of ``jobs`` spawned processes; each calls ``initializer(*initargs)`` first.
+
+    When the block ends well, so do the workers, after all that was submitted; when it raises, they are ended at once and
+    what waited is dropped. Raises ExecutionError where a worker has died by itself (killed, out of memory).
+    """
+    # spawn, not fork: a fork would copy locks of threads that do not exist in the child.
+    context = multiprocessing.get_context("spawn")
+    theirs, ours = context.Pipe(duplex=False)
+    pool = ProcessPoolExecutor(jobs, context, _begin, (theirs, initializer, initargs))
+    try:
+        yield pool
+        pool.shutdown()
+    except BrokenProcessPool:
+        raise ExecutionError("a worker process died (killed, or out of memory); try again, perhaps with fewer --jobs") from None
+    finally:
+        ours.close()
+        pool.shutdown(cancel_futures=True)
+        theirs.close()
+
+
+def _begin(lifeline: Connection, initializer: Callable[..., None] | None, initargs: tuple[Any, ...]) -> None:
+    """In a worker: from now on live as long as the parent, and leave Ctrl-C, which reaches both, to it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(lifeline,), name="lifeline", daemon=True).start()
+    if initializer is not None:
+        initializer(*initargs)
+
+
+def _end_with(lifeline: Connection) -> None:
+    with contextlib.suppress(EOFError, OSError):
+        lifeline.recv_bytes()
+    # Not sys.exit: the main thread may be in the middle of minutes of work.
+    os._exit(ORPHANED)

@@ -1,0 +1,86 @@
+"""Standard streams that are closed, full or unread: the exit code stays true and files are written whole."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.trace_examples import example_trace
+
+ROOT = Path(__file__).parents[2]
+needs_full_disk = pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+
+
+def shell(command: str, folder: Path) -> subprocess.CompletedProcess:
+    """``command`` in bash, in ``folder``; ``gpusim`` in it is this checkout's."""
+    full = "set -o pipefail; " + command.replace("gpusim ", f"{sys.executable} -m gpusim.cli ")
+    return subprocess.run(
+        ["bash", "-c", full], capture_output=True, text=True, cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+
+
+def test_a_result_is_kept_although_its_reader_has_gone(tmp_path: Path) -> None:
+    example_trace().save(tmp_path / "t.trace")
+    run = shell("gpusim simulate t.trace --by instruction --save kept.json | head -1", tmp_path)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert (tmp_path / "kept.json").stat().st_size > 0
+
+
+def test_the_exit_code_outlives_the_reader(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("kernel,shape,cycles\nsaxpy,n=256,1\n")
+    run = shell("gpusim compare saxpy:n=256 --against rows.csv --check | true", tmp_path)
+    assert run.returncode == 1, run.stderr
+
+
+@pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
+def test_a_closed_stream_is_one_that_nobody_reads(tmp_path: Path, closed: str) -> None:
+    example_trace().save(tmp_path / "t.trace")
+    run = shell(f"gpusim simulate t.trace --save kept.json {closed}", tmp_path)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert (tmp_path / "kept.json").stat().st_size > 0
+
+
+@needs_full_disk
+def test_a_full_standard_output_is_named(tmp_path: Path) -> None:
+    run = shell("gpusim --help > /dev/full", tmp_path)
+    assert run.returncode == 3
+    assert "standard output" in run.stderr and run.stderr.count("\n") == 1
+
+
+@needs_full_disk
+@pytest.mark.parametrize("arguments", ["simulate t.trace --timeline", "capture saxpy:n=32 -o"])
+def test_a_full_disk_under_a_file_is_named(tmp_path: Path, arguments: str) -> None:
+    example_trace().save(tmp_path / "t.trace")
+    run = shell(f"gpusim {arguments} /dev/full", tmp_path)
+    assert run.returncode == 3
+    assert "/dev/full" in run.stderr and run.stderr.count("\n") == 1
+
+
+@needs_full_disk
+def test_a_full_log_does_not_change_the_exit_code(tmp_path: Path) -> None:
+    assert shell("gpusim simulate nothing 2> /dev/full", tmp_path).returncode == 2
+
+
+def test_a_terminated_capture_leaves_nothing_behind(tmp_path: Path) -> None:
+    # A kernel without end, so that the signal meets it at work, however slow the machine.
+    (tmp_path / "endless.py").write_text(
+        "import sys\nimport numpy as np\nfrom numba import cuda\n"
+        "@cuda.jit\ndef wait(x):\n    while x[0] == 0:\n        cuda.threadfence()\n"
+        "def case():\n    sys.stderr.write('begun\\n')\n    return wait, 1, 32, (np.zeros(32, np.float32),)\n"
+    )
+    before = sorted(tmp_path.iterdir())
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gpusim.cli", "capture", "endless.py:case", "-o", "x.trace"],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stderr.readline() == "begun\n"
+    process.send_signal(signal.SIGTERM)
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 143
+    assert said.splitlines()[-1] == "error: terminated"
+    assert sorted(p for p in tmp_path.iterdir() if p.suffix != ".nbi") == before
