@@ -58,6 +58,16 @@ def shell(command: str) -> subprocess.CompletedProcess:
         (["compare", "--gpu", "nope"], 5, "nope"),
         (["compare", "pointer_chase", "--gpu", "h100"], 3, "h100"),
         (["compare", "--against", "wishes"], 2, "wishes"),
+        (["compare", "quick"], 3, "--against FILE"),
+        (["compare", "pointer_chase:buffer_kib=16"], 2, "as a whole"),
+        (["simulat"], 2, "did you mean simulate"),
+        (["simulate", "."], 2, "folder"),
+        (["measure", "saxpi"], 2, "saxpy"),
+        (["measure", "saxpy:colour=3"], 2, "colour"),
+        (["regress", "saxpi", "now"], 2, "saxpy"),
+        (["gpus", "show", "mine.toml"], 5, "no GPU file mine.toml"),
+        (["workloads", "show", "lama3"], 2, "llama3_8b"),
+        (["kernels", "show", "zzz"], 2, "gpusim kernels list"),
     ],
 )
 def test_a_mistake_is_one_line_with_its_exit_code(capsys, arguments, code, words, tmp_path, monkeypatch) -> None:
@@ -68,6 +78,29 @@ def test_a_mistake_is_one_line_with_its_exit_code(capsys, arguments, code, words
     assert err.startswith("error: ") and err.count("\n") == 1, err
     assert words in err
     assert not list(tmp_path.iterdir()), "nothing may be left behind"
+
+
+def test_what_threads_of_a_debug_kernel_raise_is_not_an_internal_error(capsys, tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "import numpy as np\nfrom numba import cuda\n"
+        "@cuda.jit(debug=True, opt=False)\ndef k(x):\n"
+        "    if cuda.grid(1) == 3:\n        raise ValueError('bad luck')\n    x[cuda.grid(1)] = 1\n"
+        "def case():\n    return k, 1, 32, (np.zeros(32, np.float32),)\n"
+        "class Checked:\n    launches = [case()]\n    def check(self):\n        return 1 // 0\n"
+        "def wrong_check():\n    c = Checked()\n    c.launches = [(cuda.jit(lambda x: None), 1, 32, (np.zeros(4, np.float32),))]\n    return c\n"
+    )
+    code, out, err = gpusim(capsys, "simulate", f"{path}:case")
+    last = err.splitlines()[-1]  # on a busy machine behind a line of progress
+    assert (code, out) == (3, "")
+    assert last.startswith("error: ") and "ValueError" in last and "line 6" in last and "bad luck" in last
+    code, out, err = gpusim(capsys, "capture", f"{path}:wrong_check", "-o", str(tmp_path / "x.trace"))
+    last = err.splitlines()[-1]
+    assert (code, out) == (2, "")
+    assert last.startswith("error: ") and "check" in last and "ZeroDivisionError" in last
+    assert not (tmp_path / "x.trace").exists()
+    code, out, err = gpusim(capsys, "simulate", str(path))
+    assert (code, out) == (2, "") and ":FUNCTION" in err
 
 
 def test_a_damaged_trace_file_is_named(capsys, tmp_path: Path) -> None:
