@@ -2,12 +2,13 @@
 
 Mental model: compiling gpusim takes minutes, a search seconds. So the copy is made and compiled once ("mutant schemata",
 Untch, Offutt and Harrold, ISSTA 1993): where mutant 7 differs, the copy says ``if planted(7): <its lines> else: <the
-lines that stood there>``, and ``planted`` reads one number of the process, which GPUSIM_PLANTED sets. Compiled code
+lines that stood there>``, which is checked to be the same program where nothing is on, and ``planted`` reads one number of the process, which GPUSIM_PLANTED sets. Compiled code
 reads it from an external symbol, so that Numba's cache serves all mutants. Number 0 is the control.
 """
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import shutil
@@ -84,6 +85,23 @@ def plant(text: str, mutant: CodeMutant, number: int) -> str:
     return "\n".join(lines)
 
 
+class _Unplanted(ast.NodeTransformer):
+    """Puts what stands under ``else`` in the place of each planted fault."""
+
+    def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
+        self.generic_visit(node)
+        return node.orelse if ast.unparse(node.test).startswith("planted(") else node
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST | None:
+        return None if node.module == "gpusim.planted" else node
+
+
+def is_control(text: str, original: str) -> bool:
+    """Whether planted ``text`` with nothing switched on is the program ``original``."""
+    kept = ast.unparse(_Unplanted().visit(ast.parse(text)))
+    return kept == ast.unparse(ast.parse(original))
+
+
 def make_copy(folder: Path, mutants: Sequence[CodeMutant]) -> dict[str, str]:
     """Write the copy into ``folder``; mutant ``i`` of the sequence has number ``i + 1``. What is there already and the
     same stays, with its compiled code. Returns name -> why of the mutants that cannot be planted any more."""
@@ -96,11 +114,13 @@ def make_copy(folder: Path, mutants: Sequence[CodeMutant]) -> dict[str, str]:
             shutil.copy2(source, target)
     for source in (ROOT / "gpusim").rglob("*.py"):
         written[package / source.relative_to(ROOT / "gpusim")] = source.read_text()
-    outdated = {}
+    outdated, sources = {}, dict(written)
     for number, mutant in enumerate(mutants, start=1):
         path = package / mutant.file
         try:
             text = plant(written[path], mutant, number)
+            if not is_control(text, sources[path]):
+                raise ValueError(f"{mutant.name}: its lines are no whole statements in {mutant.file}")
         except ValueError as error:
             outdated[mutant.name] = str(error)
             continue

@@ -11,11 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 #: Folder of gpusim that was changed -> properties that are searched, in this order, until one finds something:
-#: ``versions`` last, since a gpusim without the fault is more than somebody may have at hand.
+#: ``versions`` late, since a gpusim without the fault is more than somebody may have at hand.
 PROPERTIES = {
     "capture": ("numpy", "versions"),
-    "model": ("counts", "bounds", "metamorphic", "versions"),
-    "engine": ("counts", "invariance", "bounds", "metamorphic", "versions"),
+    "model": ("counts", "bounds", "versions", "metamorphic"),
+    "engine": ("counts", "invariance", "bounds", "versions", "metamorphic"),
     "": ("numpy", "counts", "bounds", "invariance", "metamorphic", "versions"),  # nothing was changed: the control
 }
 
@@ -161,8 +161,10 @@ CODE = (
         "barrier: opens without its latency",
         "engine/issue.py",
         "if blocks[block, ARRIVED + number] >= expected_warps(blocks, block, number):\n"
-        "    end = now + timing[BARRIER_LATENCY]",
-        "if blocks[block, ARRIVED + number] >= expected_warps(blocks, block, number):\n    end = now + 1",
+        "    end = now + timing[BARRIER_LATENCY]\n"
+        "    release_barrier(warps, slots, board, blocks, program, subs_next, timing, sm, block, number, end, now)",
+        "if blocks[block, ARRIVED + number] >= expected_warps(blocks, block, number):\n"
+        "    release_barrier(warps, slots, board, blocks, program, subs_next, timing, sm, block, number, now + 1, now)",
     ),
     CodeMutant(
         "accounting: stall counts are charged to nothing",

@@ -18,7 +18,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
-from mutant_copy import make_copy, plant
+from mutant_copy import is_control, make_copy, plant
 from mutant_list import BUILDS, CODE, GPUS, BuildMutant, CodeMutant, GpuMutant
 from mutants import FEW_BLOCKS, TO_THE_DIGIT, Servers, look_for, table
 
@@ -75,6 +75,15 @@ def test_a_fault_whose_lines_are_not_there_once_is_refused():
     for text in ("a = 1\n", "a = 1\n    b = 2\na = 1\n    b = 2\n"):
         with pytest.raises(ValueError, match="times"):
             plant(text, mutant, 1)
+
+
+def test_a_copy_with_nothing_planted_is_the_same_program():
+    """Lines after half a statement would run where they should not, also without a fault."""
+    text = "if a:\n    b = 1\n    c = 2\nd = 3"
+    whole = CodeMutant("whole", "f.py", "b = 1", "b = 2")
+    half = CodeMutant("half", "f.py", "if a:\n    b = 1", "if not a:\n    b = 1")
+    assert is_control(plant(text, whole, 1), text)
+    assert not is_control(plant(text, half, 1), text)
 
 
 @pytest.mark.nightly
