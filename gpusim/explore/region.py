@@ -16,6 +16,10 @@ Shape = Mapping[str, Any]
 #: Divisors that remainders are looked at for: vectors, warps, lines, tiles.
 DIVISORS = (2, 4, 8, 16, 32, 64, 128, 256)
 MOST_STATEMENTS = 3
+#: How much better a second conjunction must tell the runs apart, in F-measure, to be worth reading. guess
+WORTH = 0.03
+#: Share of two regions' divergences that the one region in their place may leave out. guess
+LOST = 0.05
 WITNESSES = 3
 
 
@@ -57,9 +61,9 @@ class Run:
 
 @dataclass(frozen=True)
 class Region:
-    """A rule and what the runs say of it: ``inside`` diverge with it, ``misses`` satisfy it without diverging,
-    ``escapes`` diverge outside it; divergences inside lie from ``low`` to ``high``. ``others``: conjunctions that overlap with ``statements``
-    and stand for the same divergences (:func:`join`)."""
+    """A rule and what the runs say of it: ``inside`` diverge with it, ``misses`` satisfy it without
+    diverging, ``escapes`` diverge outside it; divergences inside lie from ``low`` to ``high``. ``others``: conjunctions
+    that overlap with ``statements`` and stand for the same divergences (:func:`join`)."""
 
     statements: tuple[Statement, ...]
     low: float
@@ -102,28 +106,55 @@ def learn(runs: Sequence[Run], case: Shape) -> Region:
         if best is None or _score(best, kept, wrong) <= _score(None, kept, wrong):
             break
         statements.append(best)
-    return _region(tuple(statements), failing, passing)
+    return _region(_needed(statements, [*failing, *passing]), failing, passing)
+
+
+def _needed(statements: Sequence[Statement], runs: Sequence[Run]) -> tuple[Statement, ...]:
+    """The statements without those that a later, narrower one made superfluous."""
+    kept = list(statements)
+    for each in statements:
+        rest = [other for other in kept if other is not each]
+        if len(passing_in(runs, rest)) == len(passing_in(runs, kept)):
+            kept = rest
+    return tuple(kept)
 
 
 def join(region: Region, other: Region, runs: Sequence[Run]) -> Region | None:
-    """The one region of two that overlap: at least half of what diverges in the smaller also lies in the larger, with
-    the same sign. A conjunction learnt from all their divergences together if it tells the runs apart at least as well
-    as both side by side, else both side by side; None for two that are about different things."""
+    """The one region of two that are about the same divergences: at least half of those in the smaller also lie in the
+    larger, or the worst of both is the same one; None for two that are not, or that differ in sign. One conjunction if
+    it tells the runs apart about as well as both side by side, else both side by side."""
     positive = region.high > 0
     failing = [run for run in runs if run.fails and (run.divergence > 0) == positive]
     passing = [run for run in runs if not run.fails]
     mine = [run for run in failing if region.holds(run.shape)]
     its = [run for run in failing if other.holds(run.shape)]
     both = [run for run in mine if other.holds(run.shape)]
-    if (other.high > 0) != positive or 2 * len(both) < min(len(mine), len(its)):
+    if (other.high > 0) != positive or not (2 * len(both) >= min(len(mine), len(its)) or _worst(mine) is _worst(its)):
         return None
     either = mine + [run for run in its if not region.holds(run.shape)]
-    beside = tuple(dict.fromkeys((*region.others, *other.rules)))
-    candidates = [learn([*either, *passing], run.shape).statements for run in (mine[0], its[0])]
-    found = [_region(statements, failing, passing) for statements in candidates]
-    found = [each for each in found if all(each.holds(run.shape) for run in either)]
-    side_by_side = _region(region.statements, failing, passing, beside)
-    return max([*found, side_by_side], key=lambda each: (_measure(each), -len(each.others)))
+    together = list(dict.fromkeys((*region.rules, *other.rules)))
+    tries = [list(learn([*either, *passing], run.shape).rules) for run in (mine[0], its[0])] + [together]
+    while len(together) > 1:  # each time without the conjunction that is missed least
+        rest = [[rule for rule in together if rule is not left] for left in together]
+        together = max(rest, key=lambda rules: _worth(_of(rules, failing, passing)))
+        tries.append(together)
+    # What is lost would come again, as a finding of its own.
+    least = (1.0 - LOST) * len(either)
+    found = [_of(rules, failing, passing) for rules in tries]
+    return max((each for each in found if sum(each.holds(run.shape) for run in either) >= least), key=_worth)
+
+
+def _of(rules: Sequence[tuple[Statement, ...]], failing: Sequence[Run], passing: Sequence[Run]) -> Region:
+    return _region(rules[0], failing, passing, tuple(rules[1:]))
+
+
+def _worth(region: Region) -> float:
+    """How well it tells the runs apart, less what its length costs a reader."""
+    return _measure(region) - WORTH * len(region.others)
+
+
+def _worst(runs: Sequence[Run]) -> Run | None:
+    return max(runs, key=lambda run: abs(run.divergence), default=None)
 
 
 def _measure(region: Region) -> float:

@@ -91,14 +91,14 @@ def _runs(search: Search, kernel: str) -> list[Run]:
 def _joined(
     regions: list[tuple[Region, Tried, dict[str, Any]]], runs: list[Run]
 ) -> list[tuple[Region, Tried, dict[str, Any]]]:
-    """One region for those that overlap: a fault that a greedy rule did not grasp at once gives several. The worst case
-    and the smallest one are those of the first, which was learnt around the worst."""
+    """One region for those about the same divergences: a fault that a greedy rule did not grasp at once gives several.
+    Worst and smallest case are those of the first, which was learnt around the worst, if the joined region holds them."""
     kept: list[tuple[Region, Tried, dict[str, Any]]] = []
     for region, worst, minimal in regions:
         for place, (before, its_worst, its_minimal) in enumerate(kept):
             together = join(before, region, runs)
             if together is not None:
-                kept[place] = (together, its_worst, its_minimal)
+                kept[place] = (together, its_worst, its_minimal if together.holds(its_minimal) else minimal)
                 break
         else:
             kept.append((region, worst, minimal))
