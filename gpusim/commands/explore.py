@@ -16,7 +16,7 @@ from gpusim.explore.session import Plan
 from gpusim.explore.session import explore as run_search
 from gpusim.gpus.load import built_in_of, load_gpu
 from gpusim.gpus.override import override_gpu
-from gpusim.report.tables import format_records
+from gpusim.report.tables import format_cards
 from gpusim.suite import find_kernel, kernel_names, shape_text
 
 DIVERGENCE = 1
@@ -145,7 +145,7 @@ def explore(
         err=True,
     )
     if findings or form in ("json", "csv"):
-        click.echo(format_records([_record(finding, output) for finding in findings], form))
+        click.echo(format_cards([_record(finding, output) for finding in findings], form))
     else:
         click.echo(f"no finding of {name} in {len(search.tried)} workloads")
     return DIVERGENCE if findings else 0
@@ -195,5 +195,5 @@ def replay(finding: Path, worst: bool, form: str) -> int:
         "then": case.detail,
         "now": outcome.detail,
     }
-    click.echo(format_records([record], form))
+    click.echo(format_cards([record], form))
     return DIVERGENCE if lasts else 0

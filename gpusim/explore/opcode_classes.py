@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from gpusim.sass.text import opcode_parts
+
 OTHER = "other"
 _SHUFFLE = "shuffle"
 
@@ -62,10 +64,7 @@ _CLASS_OF = {mnemonic: name for name, mnemonics in CLASSES.items() for mnemonic 
 def opcode_class(text: str) -> str:
     """The class of an instruction by its SASS text (``@!P0 SHFL.DOWN PT, R3, ...``); ``other`` for a mnemonic that has
     none."""
-    words = text.split()
-    if words and words[0].startswith("@"):
-        words = words[1:]
-    mnemonic, *modifiers = words[0].split(".") if words else [""]
+    mnemonic, *modifiers = opcode_parts(text)
     if mnemonic == "SHFL":
         how = f"{_SHUFFLE}.{modifiers[0].lower()}" if modifiers else OTHER
         return how if how in CLASSES else OTHER

@@ -18,6 +18,7 @@ from gpusim.gpus.spec import GpuSpec
 from gpusim.model import counters as count
 from gpusim.model import program as op
 from gpusim.model.stall_reasons import SELECTED
+from gpusim.sass.text import opcode_parts
 from gpusim.trace.record import PipeClass
 
 #: Base opcode -> (kind of arithmetic, floating-point operations a lane).
@@ -29,14 +30,6 @@ OPERATIONS = {
 _PIPE_OF = {"FP32": ("fma", 2), "FP64": ("fp64", 2), "FP16": ("half", 4)}  # pipe, operations a lane at best
 
 
-def opcode(text: str) -> str:
-    """The base opcode of a SASS text: no guard predicate, no suffixes."""
-    words = text.split()
-    if words and words[0].startswith("@"):
-        words = words[1:]
-    return words[0].split(".")[0].rstrip(";") if words else ""
-
-
 def operations(launches: Sequence[LaunchResult]) -> dict[str, int]:
     """Operations by kind of arithmetic, summed over the launches; tensor-core multiply-adds count two."""
     total: dict[str, int] = {}
@@ -45,7 +38,7 @@ def operations(launches: Sequence[LaunchResult]) -> dict[str, int]:
         lanes = launch.work_by_instruction[:, count.THREAD_INSTRUCTIONS]
         issues = launch.stalls_by_instruction[:, SELECTED]
         for index, text in enumerate(launch.program.texts):
-            kind, each = OPERATIONS.get(opcode(text), ("", 0))
+            kind, each = OPERATIONS.get(opcode_parts(text)[0], ("", 0))
             if each and lanes[index]:
                 total[kind] = total.get(kind, 0) + each * int(lanes[index])
         macs = int((issues * code["matrix_macs"].astype(np.int64) * (code["pipe"] == PipeClass.TENSOR)).sum())

@@ -53,6 +53,15 @@ def format_records(records: Sequence[dict[str, Any]], form: str) -> str:
     )
 
 
+def format_cards(records: Sequence[dict[str, Any]], form: str) -> str:
+    """As :func:`format_records`, but a table is a paragraph a record with a line a column: for few records whose texts
+    are too long to stand beside each other. Lines without a value are left out."""
+    if form != "table" or tabulate is None:
+        return format_records(records, form)
+    cards = ([(name, _cell(value)) for name, value in record.items() if value != ""] for record in records)
+    return "\n\n".join(tabulate(card, tablefmt="plain", disable_numparse=True) for card in cards)
+
+
 def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 

@@ -15,10 +15,12 @@ from gpusim.engine.gpu import simulate
 from gpusim.engine.samples import COLUMNS, Sampler
 from gpusim.errors import ResultFileError
 from gpusim.model.messages import TICKS_PER_CYCLE
-from gpusim.report.roofline import opcode, operations, roofline
+from gpusim.report.roofline import operations, roofline
 from gpusim.report.saved import load_result, result_document, save_result
+from gpusim.report.tables import format_cards
 from gpusim.report.timeline import sample_rates, timeline_events, write_timeline
 from gpusim.report.utilisation import traffic
+from gpusim.sass.text import opcode_parts
 from gpusim.trace.record import PipeClass
 from gpusim.why.explain import explain
 
@@ -153,7 +155,8 @@ def test_operations_are_counted_by_opcode_and_the_point_lies_under_its_roofs(run
     launch, result, _ = run
     lanes = 2 * launch.launch.blocks * 128
     assert operations(result.launches) == {"FP32": 2 * lanes, "FP64": lanes}
-    assert (opcode("@!P0 FFMA.FTZ R0, R1"), opcode("EXIT ;"), opcode("")) == ("FFMA", "EXIT", "")
+    texts = ("@!P0 FFMA.FTZ R0, R1", "EXIT ;", "")
+    assert [opcode_parts(text) for text in texts] == [("FFMA", "FTZ"), ("EXIT",), ("",)]
     data = roofline(result.launches, GPU, traffic(result.launches))
     assert data["roofs"]["FP32"] == pytest.approx(2 * 128 * 2 * GPU.clock_hz / 1e9)
     for point in data["points"]:
@@ -168,3 +171,12 @@ def test_the_shell_writes_all_three(tmp_path, capsys, monkeypatch):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["r.json", "t.json.gz"]
     assert load_result(tmp_path / "r.json")["kernel"] == "saxpy"
     assert cli.run(["simulate", "saxpy", "--save", "no/such/r.json"]) == 2
+
+
+def test_cards_have_a_line_a_value_and_pipe_like_tables():
+    records = [{"kernel": "saxpy", "behaviour": "", "worst_percent": 12.3456}, {"kernel": "bfs", "behaviour": "b", "worst_percent": 1}]
+    first, second = format_cards(records, "table").split("\n\n")
+    assert first.splitlines() == ["kernel         saxpy", "worst_percent  12.346"]
+    assert [line.split() for line in second.splitlines()] == [["kernel", "bfs"], ["behaviour", "b"], ["worst_percent", "1"]]
+    assert json.loads(format_cards(records, "json")) == records
+    assert format_cards([], "table") == ""
