@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpusim.engine.gpu import simulate
 from gpusim.errors import DeadlockError, NoDataError, UsageError
 from gpusim.explore import counted, counts
 from gpusim.explore.choices import make_property
@@ -167,6 +168,29 @@ def test_another_gpusim_that_refuses_fails_or_dies(body, found, tmp_path):
     else:
         with pytest.raises(found):
             prop.judge("saxpy", shape)
+
+
+def test_a_better_machine_may_let_warps_drift_apart_but_not_slow_them_down():
+    """Nearer DRAM lets the youngest warps of this histogram run ahead, and the oldest end alone: later, although all
+    warps together waited less. A machine that is really worse is told."""
+    gpu = override_gpu(H200, ["sm_count=2"])
+    shape = {"n": 33772, "spread": 1.0, "block_threads": 449, "blocks": 3}
+    covered = cover("histogram", shape, gpu)
+    nearer = dataclasses.replace(gpu, dram=dataclasses.replace(gpu.dram, miss_latency_ns=gpu.dram.miss_latency_ns / 2))
+    drifted = simulate(covered.traces, nearer)
+    assert drifted.cycles > 1.04 * covered.result.cycles
+    assert sum(drifted.stalls.values()) < sum(covered.result.stalls.values())
+    law = next(law for law in LAWS if "nearer DRAM" in law.name)
+    assert law.times(covered, "histogram", shape, gpu) is None
+    # As if the far machine were the near one's better: a fault that the law must see.
+    longer, shorter = law.times(dataclasses.replace(covered, result=halved(covered.result)), "histogram", shape, gpu)
+    assert longer > (1 + law.slack) * shorter
+
+
+def halved(result):
+    """The result of a machine on which everything took half as long."""
+    stalls = {name: cycles // 2 for name, cycles in result.stalls.items()}
+    return dataclasses.replace(result, cycles=result.cycles // 2, stalls=stalls)
 
 
 def test_the_order_of_blocks_may_not_matter_where_all_fit(monkeypatch):
