@@ -26,6 +26,7 @@ from gpusim.gpus.spec import GpuSpec
 from gpusim.nearest import hint
 from gpusim.sibling import load_sibling
 from gpusim.trace.record import Trace
+from gpusim.user_entries import user_entry
 from gpusim.user_kernels import is_reference, make_user_case
 
 #: Shape axes that describe the machine rather than the work, and where their value is found.
@@ -46,7 +47,10 @@ def kernel_names() -> list[str]:
 
 
 def find_kernel(name: str) -> Any:
-    """The suite's entry called ``name``: name, purpose, axes, default, small, make."""
+    """The suite's entry called ``name``, or that of a function in a file of the user's: name, purpose, axes, default,
+    small, make."""
+    if is_reference(name):
+        return user_entry(name)
     try:
         return _suite().get(name)
     except KeyError as error:
@@ -89,6 +93,13 @@ def complete_shape(name: str, shape: dict[str, Any], gpu: GpuSpec | None = None,
             raise UsageError(f"kernel {name} has no axis {axis!r}; it has {', '.join(base)}")
         base[axis] = _parse_value(name, axis, value, entry.default[axis])
     return base
+
+
+def split_workload(text: str) -> tuple[str, str, str]:
+    """(kernel, shape as written, GPU or empty) of a workload's full name, ``kernel:axis=value,... @ gpu``."""
+    workload, _, gpu = text.partition(" @ ")
+    kernel, shape = parse_request(workload)
+    return kernel, shape_text(shape), gpu
 
 
 def shape_text(shape: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from gpusim.commands.options import HELP, format_option, gpu_option, set_option
-from gpusim.errors import NoDataError
+from gpusim.errors import GpusimError, NoDataError, UsageError
 from gpusim.explore.choices import make_property, property_names
 from gpusim.explore.finding import Finding
 from gpusim.explore.session import Plan
@@ -101,6 +101,8 @@ def explore(
 ) -> int:
     """Let Hypothesis make workloads of KERNELs (`all` for the whole suite) and look for divergences.
 
+    A KERNEL may be FILE.py:FUNCTION of your own: its parameters are the axes, their defaults (or Literal[...]) the values.
+
     Each finding is kept as its worst case, its smallest case and the region they stand for, in a file that
     `gpusim replay` runs again. Exit 0 without a finding, 1 with one or more.
 
@@ -113,6 +115,7 @@ def explore(
     \b
     Examples:
       gpusim explore saxpy transpose --property metamorphic --max-examples 200
+      gpusim explore my.py:saxpy_case --property builds --other-kernel my.py:saxpy_before
       gpusim explore --property gpus --other-gpu my_gpu.toml --threshold 0.1
       gpusim explore spmv_csr --property builds --other-kernel spmv_csr_vector
       gpusim explore --property versions --other-gpusim ../gpusim-of-last-week
@@ -121,6 +124,12 @@ def explore(
     chosen = tuple(kernel_names()) if kernels == ("all",) else kernels or DEFAULT_KERNELS
     for kernel in chosen:
         find_kernel(kernel)
+    for option, (value, wanted) in {
+        "--other-gpu": (other_gpu, "gpus"), "--other-set": (other_set, "gpus"), "--other-kernel": (other_kernel, "builds"),
+        "--other-gpusim": (other_gpusim, "versions"), "--rows": (rows, "silicon"),
+    }.items():  # fmt: skip
+        if value and name != wanted:
+            raise UsageError(f"{option} is for --property {wanted}, not {name}")
     given = {
         "other_gpu": other_gpu, "other_set": " ".join(other_set), "other_kernel": other_kernel, "threshold": threshold,
     }  # fmt: skip
@@ -138,8 +147,9 @@ def explore(
         plan, output, jobs=jobs, resume=resume, progress=lambda line: click.echo(line, err=True)
     )
     if not search.tried:
-        refused = search.refused
-        raise NoDataError(f"no workload could be run, {refused} shapes were refused; raise --growth or --max-time")
+        if search.refusal:
+            raise NoDataError(f"no workload could be run: {search.refused} shapes were refused, the last since {search.refusal}")
+        raise NoDataError("no workload could be run: raise --growth or --max-time")
     click.echo(
         f"{len(search.tried)} workloads, {len(search.coverage.hits)} bins, {len(findings)} findings in {output}",
         err=True,
@@ -180,10 +190,13 @@ def replay(finding: Path, worst: bool, form: str) -> int:
       gpusim replay --worst explore/gpus-transpose-5e6f7a8b.finding.json --format json
     """
     kept = Finding.load(finding)
-    spec = override_gpu(load_gpu(kept.gpu), kept.settings)
-    prop = make_property(kept.property, spec, kept.options)
     case = kept.worst if worst else kept.minimal
-    outcome = prop.judge(kept.kernel, case.shape)
+    try:
+        spec = override_gpu(load_gpu(kept.gpu), kept.settings)
+        prop = make_property(kept.property, spec, kept.options)
+        outcome = prop.judge(kept.kernel, case.shape)
+    except GpusimError as error:
+        raise type(error)(f"{finding} cannot be run again: {error}") from None
     lasts = prop.fails(outcome)
     record = {
         "kernel": kept.kernel,

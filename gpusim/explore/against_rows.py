@@ -30,7 +30,9 @@ class Silicon(Property):
         self.gpu, self.measured_as = gpu, measured_as
         self.rows, others = rows_of_gpu(rows, (gpu.name, measured_as))
         if not self.rows:
-            raise NoDataError(f"no measured row is of {measured_as}; {others} rows are of other GPUs")
+            raise NoDataError(
+                f"no measured row is of {measured_as} ({others} are of other GPUs): give --rows FILE, which gpusim measure writes"
+            )
 
     def shapes(self, kernel: str) -> list[dict[str, Any]]:
         """The complete shapes of ``kernel`` that rows measured; shapes that the suite refuses are left out."""

@@ -7,6 +7,7 @@ file can make the same one again. A team's own property is registered with :func
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.gpus.spec import GpuSpec
 from gpusim.nearest import hint
+from gpusim.sibling import load_sibling
 from gpusim.silicon.imports import read_rows
 from gpusim.silicon.recorded import load_recorded
 from gpusim.suite import find_kernel, make_case
@@ -43,10 +45,16 @@ def _builds(gpu: GpuSpec, options: Mapping[str, Any]) -> Property:
             "property builds compares two kernels of the same axes: give --other-kernel NAME or FILE.py:FUNCTION"
         )
     if is_reference(str(other)):
+        find_kernel(str(other))  # refuses a file or function that is not there
         return Builds(gpu, lambda _kernel, shape: make_user_case(str(other), dict(shape)))
     axes = find_kernel(str(other)).axes
+    load_sibling("workloads", "the workloads")
+    sizes = importlib.import_module("gpusim.workloads.strategies").SIZES
 
-    def build_b(_kernel: str, shape: Mapping[str, Any]) -> Any:
+    def build_b(kernel: str, shape: Mapping[str, Any]) -> Any:
+        lacking = [axis for axis in shape if axis in sizes and axis not in axes]
+        if lacking:
+            raise UsageError(f"kernel {other} has no axis {', '.join(lacking)}, which {kernel} has: they do different work")
         return make_case(str(other), {axis: value for axis, value in shape.items() if axis in axes}, gpu)
 
     return Builds(gpu, build_b)

@@ -44,11 +44,12 @@ class Tried:
 class Examples:
     """The runs in ``folder`` that answer ``question`` (anything that is equal for runs that may be mixed).
 
-    Opening reads nothing; :meth:`refresh` takes up what has been added since, by this process and others.
+    Opening reads nothing; :meth:`refresh` takes up what has been added since, by this process and others. ``number``
+    of this writer among those of ``session`` that write at the same time: files are read in its order.
     """
 
-    def __init__(self, folder: Path, question: str, session: str) -> None:
-        self.folder, self.session = folder, session
+    def __init__(self, folder: Path, question: str, session: str, number: int | None = None) -> None:
+        self.folder, self.session, self.number = folder, session, number
         self.key = hashlib.sha256(question.encode()).hexdigest()[:16]
         self.runs: dict[tuple[str, str], Tried] = {}
         self.rounds = 0
@@ -87,9 +88,10 @@ class Examples:
             self._file = None
 
     def _own_file(self) -> int:
-        # The number of files so far first: files of one session are read in the order in which they were begun.
+        # A number first, of files so far where the writer has none: files of one session are read in that order.
         begun = sum(1 for _ in self.folder.glob(f"runs-{self.session}-*.jsonl"))
-        name = f"runs-{self.session}-{begun:03}-{os.getpid()}-{secrets.token_hex(2)}.jsonl"
+        number = begun if self.number is None else self.number
+        name = f"runs-{self.session}-{number:03}-{os.getpid()}-{secrets.token_hex(2)}.jsonl"
         file = os.open(self.folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o666)
         _append(file, {"gpusim_runs": EXAMPLES_VERSION, "key": self.key, "session": self.session})
         return file

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -60,7 +61,8 @@ class Finding:
         """A file name that is the same for the same minimal case: ``bounds-saxpy-1a2b3c4d``."""
         what = [self.property, dict(self.options), self.gpu, self.settings, self.kernel, dict(self.minimal.shape)]
         key = json.dumps(what)
-        return f"{self.property}-{self.kernel}-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
+        kernel = re.sub(r"[^\w.]+", "_", self.kernel.rpartition("/")[2])  # of a user's file without its folder
+        return f"{self.property}-{kernel}-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
 
     def save(self, folder: Path) -> Path:
         """Write the finding into ``folder``, whole or not at all; returns its path."""

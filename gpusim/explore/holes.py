@@ -8,10 +8,12 @@ hit, the point itself names the kernels of the suite written to walk through it.
 from __future__ import annotations
 
 from collections import Counter
+from functools import lru_cache
 from typing import Any
 
 from gpusim.explore.coverage import Coverage
 from gpusim.explore.points import CROSS, CROSSES, POINTS, Bin, all_bins, cross_name
+from gpusim.suite import split_workload
 
 
 def point_records(coverage: Coverage) -> list[dict[str, Any]]:
@@ -36,7 +38,8 @@ def point_records(coverage: Coverage) -> list[dict[str, Any]]:
 
 
 def hole_records(coverage: Coverage, known: Coverage, *, crosses: bool = True) -> list[dict[str, Any]]:
-    """One row a hole: the workload most likely to fill it, why that one, and how many holes it is known to fill in all.
+    """One row a hole: the workload most likely to fill it (as `gpusim cover run` takes it), why that one, and how many
+    holes it is known to fill in all.
     ``known``: coverage of a suite that suggestions are taken from, beside what ``coverage`` itself has seen."""
     together = known.merge(coverage)
     holes = [each for each in coverage.holes() if crosses or CROSS not in each[0]]
@@ -49,7 +52,10 @@ def hole_records(coverage: Coverage, known: Coverage, *, crosses: bool = True) -
         else:
             workload, reason = suggest(together, each)
         records.append(
-            {"point": each[0], "bin": each[1], "try": workload, "because": reason, "fills": fills.get(workload, 0)}
+            {
+                "point": each[0], "bin": each[1], "try": workload.partition(" @ ")[0], "because": reason,
+                "fills": fills.get(workload, 0),
+            }
         )
     return records
 
@@ -100,6 +106,7 @@ def most_frequent(coverage: Coverage, each: Bin) -> str:
     return max(sorted(found), key=found.__getitem__) if found else ""
 
 
+@lru_cache(maxsize=1 << 16)
 def kernel_of(workload: str) -> str:
     """The kernel's name in ``kernel:shape @ gpu``."""
-    return workload.split(" @ ")[0].split(":")[0]
+    return split_workload(workload)[0]

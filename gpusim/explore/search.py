@@ -86,6 +86,7 @@ class Search:
     tried: list[Tried] = field(default_factory=list)
     coverage: Coverage = field(default_factory=Coverage)
     refused: int = 0
+    refusal: str = ""
     rounds: int = 0
     _seen: dict[tuple[str, str], Outcome] = field(default_factory=dict)
     _pool: dict[tuple[str, str], _Candidate] = field(default_factory=dict)
@@ -149,8 +150,9 @@ class Search:
             return self._seen[key]
         try:
             outcome = self.recall(kernel, shape) or self.prop.judge(kernel, shape)
-        except (UsageError, LaunchError):
+        except (UsageError, LaunchError) as error:
             self.refused += 1
+            self.refusal = str(error)
             self._refusals[kernel] += 1
             return None
         self._seen[key] = outcome
@@ -223,8 +225,9 @@ class Search:
                 return
             try:
                 look = self._predictor.look(kernel, shape)
-            except (UsageError, LaunchError):
+            except (UsageError, LaunchError) as error:
                 self.refused += 1
+                self.refusal = str(error)
                 return
             guess = self._predictor.guesses(kernel, [shape], [look])[0]
             self._pool[key] = _Candidate(kernel, shape, look, guess)

@@ -34,6 +34,7 @@ from gpusim.gpus.spec import GpuSpec
 from gpusim.jit_cache import stamp_of
 from gpusim.sibling import load_sibling
 from gpusim.suite import MACHINE_AXES
+from gpusim.user_kernels import is_reference
 from gpusim.workers import worker_pool
 
 try:
@@ -106,7 +107,7 @@ def explore(
     left = max(0, plan.max_examples - len(earlier))
     shares = [left // jobs + (worker < left % jobs) for worker in range(jobs)]
     if jobs == 1:
-        _work(plan, folder, examples.session, (0, 1), shares[0], resume, progress)
+        refusals = [_work(plan, folder, examples.session, (0, 1), shares[0], resume, progress)]
     else:
         with worker_pool(jobs) as pool:
             work = (plan, folder, examples.session)
@@ -116,8 +117,7 @@ def explore(
                 while wait(futures, TELL_SECONDS, FIRST_EXCEPTION).not_done and not any(map(_failed, futures)):
                     examples.refresh()
                     progress(f"[{len(examples.runs) - before + len(earlier):>4}/{plan.max_examples}] in {jobs} processes")
-                for future in futures:
-                    future.result()
+                refusals = [future.result() for future in futures]
             except BrokenProcessPool:
                 raise ExecutionError(
                     f"a worker of the search died (killed, or out of memory); its runs are in {folder}: "
@@ -125,6 +125,8 @@ def explore(
                 ) from None
     for tried in {each.key: each for each in (*earlier, *examples.of_session())}.values():
         whole.restore(tried)
+    whole.refused = sum(count for count, _ in refusals)
+    whole.refusal = next((why for _, why in refusals if why), "")
     whole.recall = examples.find
     try:
         findings = findings_of(
@@ -139,8 +141,10 @@ def explore(
         examples.close()
     with _alone(folder):
         # Of all that was run here, by whichever command: the last one to end must not undo what another has written.
-        examples.refresh()
-        Coverage().merge(*(tried.outcome.coverage for tried in examples.runs.values())).save(folder / "coverage.json")
+        # Read anew, file after file: in the order in which runs came in, the same search would name other examples.
+        everything = Examples(folder, question(plan), examples.session)
+        everything.refresh()
+        Coverage().merge(*(tried.outcome.coverage for tried in everything.runs.values())).save(folder / "coverage.json")
     for finding in findings:
         finding.save(folder)
     return whole, findings
@@ -156,6 +160,9 @@ def question(plan: Plan) -> str:
     named = [load_gpu(str(plan.options["other_gpu"]))] if plan.options.get("other_gpu") else []
     texts = [text for value in plan.options.values() for text in str(value).split("\n")]
     contents = [stamp_of([Path(text)]) for text in texts if text and Path(text).is_file()]
+    # A user's kernel may import its neighbours.
+    own = [Path(kernel.rpartition(":")[0]) for kernel in plan.kernels if is_reference(kernel)]
+    contents += [stamp_of(file.resolve().parent.glob("*.py")) for file in own]
     contents += [stamp_of((Path(text) / "gpusim").rglob("*.py")) for text in texts if text and Path(text).is_dir()]
     return repr((plan.property, sorted(plan.options.items()), plan.spec, named, contents, _sources()))
 
@@ -183,10 +190,11 @@ def _alone(folder: Path) -> Iterator[None]:
 def _work(
     plan: Plan, folder: Path, session: str, worker: tuple[int, int], share: int, resume: bool,
     progress: Progress | None = None,
-) -> None:
-    """The part of ``worker`` (number, of how many): its runs go to its own file, and each shape is for one worker."""
+) -> tuple[int, str]:
+    """The part of ``worker`` (number, of how many): its runs go to its own file, and each shape is for one worker.
+    Returns how many shapes were refused, and why the last of them was."""
     number, workers = worker
-    examples = Examples(folder, question(plan), session)
+    examples = Examples(folder, question(plan), session, number)
     search = new_search(plan, plan.seed + 1_000_003 * number)
     search.mine = lambda kernel, shape: zlib.crc32(f"{kernel}:{shape}".encode()) % workers == number
     search.recall = examples.find
@@ -203,3 +211,4 @@ def _work(
         enough=lambda: plan.first and any(search.prop.fails(tried.outcome) for tried in search.tried[-1:]),
     )
     examples.close()
+    return search.refused, search.refusal

@@ -1,0 +1,115 @@
+"""What somebody with kernels of their own meets: their files are searched, refusals say why, searches can be repeated."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpusim.cli import run
+from gpusim.errors import UsageError
+from gpusim.explore.coverage import Coverage
+from gpusim.explore.holes import kernel_of
+from gpusim.suite import find_kernel
+
+MACHINE = ["--gpu", "h200", "--set", "sm_count=2"]
+FILE = '''
+from typing import Literal
+
+import numpy as np
+from numba import cuda
+
+
+@cuda.jit
+def scale(x, stride):
+    i = cuda.grid(1) * stride
+    if i < x.size:
+        x[i] *= 2
+
+
+def case(n=1 << 20, stride: Literal[1, 8] = 1, block=256, half=False, name="a", grain=12):
+    """Every stride-th element twice.
+
+    More."""
+    return scale, -(-n // block), block, (np.ones(n * stride, np.float16 if half else np.float32), stride)
+
+
+def plain(n=1 << 20, block=256):
+    return scale, -(-n // block), block, (np.ones(n, np.float32), 1)
+
+
+def slower_above_500(n=1 << 20, block=256):
+    stride = 16 if n > 500 else 1
+    return scale, -(-n // block), block, (np.ones(n * stride, np.float32), stride)
+
+
+def needs(n):
+    return None
+'''
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> str:
+    (tmp_path / "mine.py").write_text(FILE)
+    return str(tmp_path / "mine.py")
+
+
+def test_a_function_s_parameters_are_its_axes(mine: str) -> None:
+    entry = find_kernel(f"{mine}:case")
+    assert entry.axes == {
+        "n": (1 << 20,), "stride": (1, 8), "block": (32, 64, 128, 256, 512, 1024), "half": (False, True), "name": ("a",),
+        "grain": (6, 11, 12, 13, 24),
+    }
+    assert entry.small == {**entry.default, "n": 1000} and entry.purpose == "Every stride-th element twice."
+    with pytest.raises(UsageError, match="needs a default of n, or"):
+        find_kernel(f"{mine}:needs")
+    with pytest.raises(UsageError, match="is a kernel"):
+        find_kernel(f"{mine}:scale")
+    assert kernel_of(f"{mine}:case:n=4 @ h200") == f"{mine}:case" and kernel_of("saxpy:n=4 @ h200") == "saxpy"
+
+
+def test_two_builds_in_a_file_of_one_s_own_are_told_apart(mine: str, tmp_path: Path, capsys) -> None:
+    folder = tmp_path / "found"
+    arguments = [f"{mine}:plain", "--property", "builds", "--other-kernel", f"{mine}:slower_above_500", *MACHINE]
+    assert run(["explore", *arguments, "--max-examples", "10", "--jobs", "1", "-o", str(folder), "--format", "json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert any("n >= 501" in finding["region"] for finding in found)
+    assert run(["replay", found[0]["file"], "--format", "json"]) == 1
+    assert json.loads(capsys.readouterr().out)[0]["same_digits"]
+    Path(mine).write_text(FILE.replace("def plain", "def renamed"))
+    # Another process, as a user's: a file is imported once in each.
+    again = subprocess.run(
+        [sys.executable, "-m", "gpusim.cli", "replay", found[0]["file"]], capture_output=True, text=True, check=False
+    )
+    assert again.returncode == 2 and "has no plain; it has" in again.stderr and found[0]["file"] in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (["saxpy", "--property", "builds", "--other-kernel", "softmax"], 3, "softmax has no axis n, which saxpy has"),
+        (["saxpy", "--property", "builds", "--other-kernel", "none.py:f"], 2, "there is no file none.py"),
+        (["saxpy", "--other-gpu", "a100_80gb"], 2, "--other-gpu is for --property gpus, not bounds"),
+        (["saxpy", "--property", "gpus", "--rows", __file__], 2, "--rows is for --property silicon, not gpus"),
+        (["saxpy", "--property", "silicon"], 3, "give --rows FILE"),
+        (["none.py:f"], 2, "there is no file none.py"),
+    ],
+)
+def test_what_cannot_be_searched_says_why(arguments: list[str], code: int, told: str, tmp_path: Path, capsys) -> None:
+    common = [*MACHINE, "--max-examples", "2", "--jobs", "1", "-o", str(tmp_path)]
+    assert run(["explore", *arguments, *common]) == code
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith("error: ") and told in last
+
+
+@pytest.mark.nightly
+def test_the_same_search_in_two_processes_names_the_same_workloads(tmp_path: Path) -> None:
+    found = []
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        arguments = ["saxpy", "divergence", *MACHINE, "--property", "bounds", "--max-examples", "12", "--jobs", "2"]
+        assert run(["explore", *arguments, "-o", str(folder)]) == 0
+        found.append(Coverage.load(folder / "coverage.json"))
+    assert found[0] == found[1]
