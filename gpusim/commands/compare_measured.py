@@ -27,7 +27,7 @@ from gpusim.compare.measured import MeasuredComparison, Request, compare_rows, p
 from gpusim.errors import NoDataError, ToolchainError, UsageError
 from gpusim.gpus.load import built_in_of, load_gpu
 from gpusim.gpus.override import override_gpu
-from gpusim.networks import pinned_suites
+from gpusim.explore.named_suites import expand_suites
 from gpusim.report import comparison as report
 from gpusim.report.junit import Case
 from gpusim.report.tables import format_records
@@ -52,8 +52,7 @@ MEASURE_SECONDS_EACH = 5.0
 
 def run(wanted: Wanted) -> int:
     """Compare, print, keep; the exit code."""
-    suites = pinned_suites() if wanted.kernels else {}
-    requests = parse_requests(wanted.kernels, suites)
+    requests = parse_requests(expand_suites(wanted.kernels), {})
     for kernel, _ in requests:
         if not is_reference(kernel):
             find_kernel(kernel)  # a slip of the pen is found before anything runs

@@ -7,10 +7,11 @@ from pathlib import Path
 import click
 
 from gpusim.commands.options import HELP, format_option, gpu_option, set_option
-from gpusim.errors import NoDataError
+from gpusim.errors import NoDataError, UsageError
 from gpusim.explore.coverage import Coverage
 from gpusim.explore.holes import hole_records, point_records
 from gpusim.explore.measure import cover as cover_workload
+from gpusim.explore.named_suites import expand_suites
 from gpusim.explore.points import CROSS, POINTS
 from gpusim.explore.suite_coverage import suite_coverage
 from gpusim.gpus.load import load_gpu
@@ -38,7 +39,7 @@ def cover() -> None:
 
 
 @cover.command("run")
-@click.argument("workloads", nargs=-1, metavar="[KERNEL[:AXIS=VALUE,...]]...")
+@click.argument("workloads", nargs=-1, metavar="[KERNEL[:AXIS=VALUE,...]|SUITE]...")
 @gpu_option()
 @set_option()
 @click.option("--small", is_flag=True, help="Start from each kernel's small shape instead of its default.")
@@ -51,13 +52,18 @@ def run(
 ) -> None:
     """Simulate WORKLOADS (all kernels of the suite by default) and keep what they cover.
 
+    A SUITE is a pinned one by its name, or a file of `gpusim suite make`.
+
     \b
     Examples:
       gpusim cover run --small -o suite.coverage.json
       gpusim cover run spmv_csr:rows=4096 histogram --gpu a100_80gb -o mine.json
+      gpusim cover run ci.suite.json -o ci.coverage.json
     """
+    if not output.resolve().parent.is_dir():
+        raise UsageError(f"there is no folder {output.parent} to write {output.name} into")
     spec = override_gpu(load_gpu(gpu), settings)
-    requests = [parse_request(text) for text in workloads or kernel_names()]
+    requests = [parse_request(text) for text in expand_suites(workloads) or kernel_names()]
     shapes = [(name, complete_shape(name, shape, spec, small=small)) for name, shape in requests]
     total = Coverage()
     for index, (name, shape) in enumerate(shapes, start=1):

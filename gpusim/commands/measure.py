@@ -13,6 +13,7 @@ import click
 
 from gpusim.commands.options import HELP, format_option
 from gpusim.errors import NoDataError, SiliconError, ToolchainError, UsageError
+from gpusim.explore.named_suites import expand_suites
 from gpusim.measure.builds import Compiler, Pack
 from gpusim.measure.cuda_driver import CudaDriver
 from gpusim.measure.driver import Driver
@@ -21,11 +22,10 @@ from gpusim.measure.passes import COLD, CUPTI, EVENTS, WARM
 from gpusim.measure.rounds import Precision
 from gpusim.measure.run import AUTO, Options, Request, measure_cases
 from gpusim.measure.session import Recorder, Replay
-from gpusim.networks import pinned_suites
 from gpusim.report.tables import format_records
 from gpusim.silicon.row import SiliconRow
 from gpusim.silicon.rows import append_rows
-from gpusim.suite import complete_shape, kernel_names, parse_request, shape_text
+from gpusim.suite import complete_shape, parse_request
 
 try:
     from gpusim.store import open_store
@@ -95,7 +95,7 @@ def measure(
     cubins: Path | None,
     form: str,
 ) -> int:
-    """Measure KERNEL[:axis=value,...] or a suite on the GPU of this machine: the machine code that `gpusim simulate` runs.
+    """Measure KERNEL[:axis=value,...] or a SUITE (its name, or a file of `gpusim suite make`) on the GPU of this machine: the machine code that `gpusim simulate` runs.
 
     Each kernel's result is compared with NumPy first; one that computes wrongly has no time (exit code 1). Times are
     medians of interleaved runs, less that of an empty launch timed the same way, with the SM clock that was held. The
@@ -111,8 +111,7 @@ def measure(
     for path in (output, record_session):
         if path is not None and not path.resolve().parent.is_dir():
             raise UsageError(f"there is no folder {path.parent} to write {path.name} into")
-    kernels = _without_suites(kernels)
-    requests = [Request(*parse_request(text), small=small) for text in kernels]
+    requests = [Request(*parse_request(text), small=small) for text in expand_suites(kernels)]
     for request in requests:
         complete_shape(request.name, request.shape)  # a slip of the pen is found before anything runs
     caches = _CACHES[cache]
@@ -177,18 +176,6 @@ def _measure(
             if method != "auto":
                 raise
             say(f"no counters: {error}")
-
-
-def _without_suites(texts: Sequence[str]) -> list[str]:
-    """The requests with each pinned suite replaced by its points."""
-    suites = pinned_suites() if any(":" not in text for text in texts) else {}
-    found: list[str] = []
-    for text in texts:
-        if text in suites and text not in kernel_names():
-            found += [f"{name}:{shape_text(dict(shape))}" if shape else name for name, shape in suites[text]]
-        else:
-            found.append(text)
-    return found
 
 
 def _open_run(name: str, stack: ExitStack) -> Any:

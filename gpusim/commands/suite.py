@@ -7,13 +7,13 @@ from pathlib import Path
 import click
 
 from gpusim.commands.options import HELP, format_option
-from gpusim.errors import UsageError
-from gpusim.explore.choose import choose, load_suite, read_histogram, save_suite
+from gpusim.errors import NoDataError, UsageError
+from gpusim.explore.choose import Choice, choose, load_suite, not_covered, read_histogram, save_suite
 from gpusim.explore.coverage import Coverage
 from gpusim.nearest import hint
 from gpusim.networks import pinned_suites
 from gpusim.report.tables import format_records
-from gpusim.suite import shape_text
+from gpusim.suite import shape_text, split_workload
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -27,6 +27,8 @@ def suite() -> None:
       gpusim suite make week.coverage.json --budget 20 -o ci.suite.json
       gpusim suite show ci.suite.json
       gpusim suite show machine
+      gpusim measure ci.suite.json -o rows.jsonl
+      gpusim cover run ci.suite.json -o ci.coverage.json
     """
 
 
@@ -49,7 +51,16 @@ def make(coverage: tuple[Path, ...], budget: int, histogram: Path | None, output
       gpusim suite make week.coverage.json --histogram production.csv -o ci.suite.json
     """
     total = Coverage().merge(*(Coverage.load(path) for path in coverage))
-    choices = choose(total, budget, read_histogram(histogram) if histogram else None)
+    production = read_histogram(histogram) if histogram else {}
+    unknown = not_covered(total, production)
+    if unknown:
+        share = 100.0 * sum(production[text] for text in unknown) / sum(production.values())
+        remedy = f"run them with gpusim cover run '{unknown[0]}' ... -o production.json and give that file too"
+        text = f"{len(unknown)} of {len(production)} workloads of {histogram} ({share:.3g} % of its launches) are in no coverage file"
+        if len(unknown) == len(production):
+            raise NoDataError(f"{text}: {remedy}")
+        click.echo(f"{text} and weigh nothing: {remedy}", err=True)
+    choices = choose(total, budget, production)
     kept = sum(choice.new_bins for choice in choices)
     save_suite(output, choices, kept=kept, bins=len(total.hits))
     click.echo(format_records([_record(choice) for choice in choices], form))
@@ -76,5 +87,6 @@ def show(name: str, form: str) -> None:
     click.echo(format_records(records, form))
 
 
-def _record(choice: object) -> dict:
-    return {"workload": choice.workload, "new_bins": choice.new_bins, "adds_percent": choice.adds_percent}
+def _record(choice: Choice) -> dict:
+    kernel, shape, gpu = split_workload(choice.workload)
+    return {"workload": f"{kernel}:{shape}" if shape else kernel, "gpu": gpu, "new_bins": choice.new_bins, "adds_percent": choice.adds_percent}

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from gpusim.document import read_document
-from gpusim.errors import NoDataError, UsageError
+from gpusim.errors import NoDataError, UnknownKernelError, UsageError
 from gpusim.explore.coverage import Coverage
 from gpusim.explore.points import Bin
-from gpusim.suite import parse_request
+from gpusim.suite import find_kernel, parse_request
 from gpusim.whole_file import write_whole
 
 SUITE_VERSION = 1
@@ -82,18 +82,28 @@ def _weights(covers: Mapping[str, set[Bin]], histogram: Mapping[str, float]) -> 
     production: dict[Bin, float] = dict.fromkeys(weights, 0.0)
     wanted = [(parse_request(text), amount) for text, amount in histogram.items()]
     for workload, bins in covers.items():
-        name, shape = parse_request(workload.split(" @ ")[0])
-        amount = sum(
-            amount
-            for (kernel, axes), amount in wanted
-            if kernel == name and all(shape.get(axis) == value for axis, value in axes.items())
-        )
+        amount = sum(amount for request, amount in wanted if _asks_for(request, workload))
         for each in bins:
             production[each] += amount
     total = sum(production.values())
     if total:
         weights = {each: 1.0 + len(weights) * production[each] / total for each in weights}
     return weights
+
+
+def not_covered(coverage: Coverage, histogram: Mapping[str, float]) -> list[str]:
+    """The histogram's workloads that match none of the coverage's, most launched first: what they visit is not known,
+    and they weigh nothing."""
+    covers = _incidence(coverage)
+    missing = [text for text in histogram if not any(_asks_for(parse_request(text), each) for each in covers)]
+    return sorted(missing, key=lambda text: -histogram[text])
+
+
+def _asks_for(request: tuple[str, Mapping[str, str]], workload: str) -> bool:
+    """Whether a workload is of the kernel that a request names, with the values of the axes that it names."""
+    kernel, axes = request
+    name, shape = parse_request(workload.split(" @ ")[0])
+    return kernel == name and all(shape.get(axis) == value for axis, value in axes.items())
 
 
 def read_histogram(path: Path) -> dict[str, float]:
@@ -117,10 +127,13 @@ def read_histogram(path: Path) -> dict[str, float]:
             raise UsageError(f"{where}: count {row['count']!r} is no number") from None
         if not 0 <= count < float("inf"):
             raise UsageError(f"{where}: count {row['count']} must be zero or more")
-        parse_request(row["workload"] or "")
+        try:
+            find_kernel(parse_request(row["workload"] or "")[0])
+        except UnknownKernelError as error:
+            raise UsageError(f"{where}: {error}") from None
         found[row["workload"]] = found.get(row["workload"], 0.0) + count
-    if not found:
-        raise NoDataError(f"{path}: the histogram has no workload")
+    if not any(found.values()):
+        raise NoDataError(f"{path}: the histogram has no workload that is launched")
     return found
 
 

@@ -14,6 +14,7 @@ from gpusim.cli import run
 from gpusim.errors import NoDataError, UsageError
 from gpusim.explore.choose import choose, load_suite, read_histogram, save_suite
 from gpusim.explore.coverage import Coverage, Hits
+from gpusim.explore.named_suites import expand_suites, portable
 from gpusim.explore.points import all_bins
 
 BINS = all_bins()
@@ -72,6 +73,9 @@ def test_nothing_to_choose_from_is_no_success() -> None:
         ("workload,count\nsaxpy,-1\n", "zero or more"),
         ("workload,count\nsaxpy:n,1\n", "axis=value"),
         ("workload,count\n", "no workload"),
+        ("workload,count\nsaxpy,0\n", "no workload"),
+        ("workload,count\nnosuch,3\n", "line 2: no kernel called 'nosuch'"),
+        ("workload,count\n,3\n", "line 2: no kernel called ''"),
     ],
 )
 def test_a_histogram_that_is_none_is_refused(tmp_path: Path, text: str, named: str) -> None:
@@ -92,6 +96,37 @@ def test_a_suite_file_that_is_none_is_refused(tmp_path: Path, document: object) 
         load_suite(path)
 
 
+def test_production_that_no_coverage_knows_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    coverage, suite, histogram = tmp_path / "c.json", tmp_path / "s.json", tmp_path / "p.csv"
+    coverage_of({BINS[0]: WORKLOADS[:2]}).save(coverage)
+    make = ["suite", "make", str(coverage), "--histogram", str(histogram), "-o", str(suite)]
+    histogram.write_text(f'workload,count\n"{WORKLOADS[0].partition(" @ ")[0]}",1\n"saxpy:n=77",3\n')
+    assert run(make) == 0
+    assert "1 of 2 workloads" in (told := capsys.readouterr().err) and "75 %" in told and "'saxpy:n=77'" in told
+    histogram.write_text('workload,count\n"saxpy:n=77",3\n')
+    suite.unlink()
+    assert run(make) == 3
+    assert not suite.exists()
+
+
+def test_a_suite_stands_for_its_workloads_on_any_gpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Made of a run's coverage, the suite run again covers as much as it says that it keeps."""
+    first, again, suite = (tmp_path / name for name in ("c.json", "again.json", "s.json"))
+    machine = ["--gpu", "h200", "--set", "sm_count=2"]
+    assert run(["cover", "run", "saxpy:n=99", "saxpy:n=5000", "stencil3:n=300", "transpose:rows=9", *machine, "-o", str(first)]) == 0
+    assert run(["suite", "make", str(first), "--budget", "2", "-o", str(suite)]) == 0
+    kept = sum(choice.new_bins for choice in load_suite(suite))
+    assert 0 < kept < len(Coverage.load(first).hits)
+    assert run(["cover", "run", str(suite), *machine, "-o", str(again)]) == 0
+    assert len(Coverage.load(again).hits) == kept
+    assert portable("stencil3:n=5,shared_bytes_per_sm=1 @ h200") == "stencil3:n=5"
+    assert expand_suites(["saxpy", "saxpy"]) == ["saxpy"] and len(expand_suites(["machine"])) > 20
+    capsys.readouterr()
+    assert run(["cover", "run", str(first), "-o", str(again)]) == 2
+    assert "no suite of this version" in capsys.readouterr().err
+    assert run(["cover", "run", "saxpy", "-o", str(tmp_path / "none" / "c.json")]) == 2
+
+
 def test_commands_make_and_show_a_suite(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     coverage, suite, histogram = tmp_path / "c.json", tmp_path / "s.json", tmp_path / "p.csv"
     coverage_of({BINS[0]: WORKLOADS[:2], BINS[1]: WORKLOADS[1:3], BINS[2]: WORKLOADS[3:4]}).save(coverage)
@@ -100,8 +135,9 @@ def test_commands_make_and_show_a_suite(tmp_path: Path, capsys: pytest.CaptureFi
     capsys.readouterr()
     assert run(["suite", "show", str(suite), "--format", "json"]) == 0
     shown = json.loads(capsys.readouterr().out)
-    assert {record["workload"] for record in shown} == {WORKLOADS[1], WORKLOADS[3]}
-    assert [choice.workload for choice in load_suite(suite)] == [record["workload"] for record in shown]
+    chosen = [f"{record['workload']} @ {record['gpu']}" for record in shown]
+    assert set(chosen) == {WORKLOADS[1], WORKLOADS[3]}
+    assert [choice.workload for choice in load_suite(suite)] == chosen
     assert run(["suite", "show", "llama_decode"]) == 0
     assert "paged_attention_decode:" in capsys.readouterr().out
     assert run(["suite", "show", "nothing"]) == 2
