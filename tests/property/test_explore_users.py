@@ -84,7 +84,7 @@ def test_two_builds_in_a_file_of_one_s_own_are_told_apart(mine: str, tmp_path: P
     again = subprocess.run(
         [sys.executable, "-m", "gpusim.cli", "replay", found[0]["file"]], capture_output=True, text=True, check=False
     )
-    assert again.returncode == 2 and "has no plain; it has" in again.stderr and found[0]["file"] in again.stderr
+    assert again.returncode == 2 and "has no plain; there are scale" in again.stderr and found[0]["file"] in again.stderr
 
 
 @pytest.mark.parametrize(
