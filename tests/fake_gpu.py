@@ -135,7 +135,8 @@ class FakeGpu:
         (a,) = struct.unpack_from("<f", launch.bank, launch.offsets[0])
         x, y, out = (np.frombuffer(self.memory[words[i]], np.float32) for i in (5, 12, 19))
         assert not out.any(), "the output was not put back before the launch"
-        out[: len(out) - self.wrong] = (a * x + y)[: len(out) - self.wrong]
+        fused = a * x.astype(np.float64) + y  # rounded once, as the GPU does
+        out[: len(out) - self.wrong] = fused[: len(out) - self.wrong]
         us = self.cold_us if self.swept else self.warm_us
         # A long right tail, as kernel times have.
         us *= 1 + self.noise * self._random.expovariate(1.0) + (1.0 if self.noise and self._random.random() < 0.02 else 0.0)

@@ -36,14 +36,16 @@ from gpusim.errors import UsageError
     type=click.FloatRange(min=0),
     default=DEFAULT_TOLERANCE_PERCENT,
     show_default=True,
-    help="Error in percent up to which a launch (or, in the mean, a series) counts as SAME.",
+    metavar="PERCENT",
+    help="Error up to which a launch (or, in the mean, a series) counts as SAME.",
 )
 @click.option(
     "--tolerance-cycles",
     type=click.FloatRange(min=0),
     default=DEFAULT_TOLERANCE_CYCLES,
     show_default=True,
-    help="Error in cycles that is none, whatever it is in percent (not for published series).",
+    metavar="CYCLES",
+    help="Error that is none, whatever it is in percent (not for published series).",
 )
 @click.option("--why", is_flag=True, help="Decompose the gaps: which unit's price explains them (simulates many times).")
 @click.option("--check", is_flag=True, help="Exit 1 if anything is FASTER or SLOWER than silicon (with --baseline: newly so).")
@@ -58,6 +60,7 @@ from gpusim.errors import UsageError
     type=click.IntRange(min=1),
     default=os.cpu_count() or 1,
     show_default="number of cores",
+    metavar="N",
     help="Worker processes, for published points.",
 )
 @format_option()

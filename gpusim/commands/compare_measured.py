@@ -140,9 +140,10 @@ def _print(wanted: Wanted, comparisons: Sequence[MeasuredComparison]) -> None:
     if wanted.form == "csv":
         click.echo(format_records([report.entry_record(e) for c in comparisons for e in c.entries], "csv"))
         return
-    shown = [records for _, records in _tables(comparisons) if records]
+    mark = "### " if wanted.form == "md" else ""
+    shown = [f"{mark}{title}\n\n{format_records(records, wanted.form)}" for title, records in _tables(comparisons) if records]
     sentences = [c.gap.sentence for c in comparisons if c.gap is not None]
-    click.echo("\n\n".join([*(format_records(records, wanted.form) for records in shown), *sentences]))
+    click.echo("\n\n".join([*shown, *sentences]))
 
 
 def _tables(comparisons: Sequence[MeasuredComparison]) -> list[tuple[str, list[dict]]]:

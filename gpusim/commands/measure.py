@@ -53,13 +53,14 @@ _CACHES = {"cold": (COLD,), "warm": (WARM,), "both": (COLD, WARM)}
     help="CUPTI's records of kernels, CUDA events, or Nsight Compute's counters; all: times and counters. auto: times by CUPTI "
     "where it can be had, else by events, and counters where they are permitted.",
 )
-@click.option("--budget", type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True, help="Seconds in all.")
+@click.option("--budget", type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True, metavar="SECONDS", help="Time to measure in, in all.")
 @click.option(
     "--precision",
     type=click.FloatRange(min=0),
     default=100 * Precision.relative_half_width,
-    show_default=True,
-    help="Percent: half-width of the median's 95 % interval at which a kernel is done.",
+    show_default=f"{100 * Precision.relative_half_width:g}",
+    metavar="PERCENT",
+    help="Half-width of the median's 95 % interval at which a kernel is done.",
 )
 @click.option("--seed", default=0, show_default=True, help="Of the order in which the kernels take turns.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Append the rows to this file (JSON lines).")

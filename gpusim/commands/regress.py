@@ -41,12 +41,12 @@ _DECIDED = (Verdict.FASTER, Verdict.SLOWER, Verdict.AMBIGUOUS)
 @click.option("--small", is_flag=True, help="Start from a kernel's small shape instead of its default.")
 @click.option("--kernel", "kernels", multiple=True, metavar="NAME", help="Compare only launches of this kernel.")
 @click.option(
-    "--tolerance", type=click.FloatRange(min=0), default=Thresholds.percent, show_default=True,
-    help="Percent of BASE up to which a difference is none.",
+    "--tolerance", type=click.FloatRange(min=0), default=Thresholds.percent, show_default=True, metavar="PERCENT",
+    help="Share of BASE up to which a difference is none.",
 )
 @click.option(
-    "--tolerance-cycles", type=click.IntRange(min=0), default=Thresholds.cycles, show_default=True,
-    help="Cycles up to which a difference is none, however large in percent.",
+    "--tolerance-cycles", type=click.IntRange(min=0), default=Thresholds.cycles, show_default=True, metavar="CYCLES",
+    help="Difference that is none, however large in percent.",
 )
 @click.option("--strict", is_flag=True, help="Exit 4 if a launch is AMBIGUOUS.")
 @click.option("--details", is_flag=True, help="Explain launches that are SAME, too.")
@@ -64,8 +64,8 @@ def regress(
 
     Each is a run kept with --save-run (its name or number), a result file of simulate --save, a trace, a
     folder of traces, a kernel of the suite as NAME[:axis=value,...], or a case in a file of your own as
-    FILE.py:FUNCTION[:parameter=value,...]; `now` simulates the other side's run again. So an old kernel build is laid beside a new one, an old GPU description beside a new one, and an
-    older gpusim beside this one.
+    FILE.py:FUNCTION[:parameter=value,...]; `now` simulates the other side's run again. So an old kernel build is laid
+    beside a new one, an old GPU description beside a new one, and an older gpusim beside this one.
 
     Cycles of the difference are split over stall reasons, source lines and instructions (aligned between the
     two builds) and, where the GPU changed, over its figures; each split adds up to the difference.

@@ -172,6 +172,8 @@ def _print(
         click.echo(format_records(records, form))
         return
     click.echo(format_records([summary.headline(result)], form))
+    if len(result.launches) > 1:
+        click.echo("\n" + format_records(summary.launch_records(result), form))
     if explanation:
         click.echo("\n" + explanation.sentence)
     tables = [
@@ -194,6 +196,8 @@ def _flat(document: dict[str, Any]) -> list[dict[str, Any]]:
     for name, value in document.items():
         if name == "units":
             records += [{"name": unit["metric"], "value": unit["busy_percent"]} for unit in value]
+        elif name == "launches":
+            records += [{"name": f"launch.{launch['launch']}.cycles", "value": launch["cycles"]} for launch in value]
         elif name == "why":
             records += [{"name": f"why.{f['made_free']}", "value": f["cycles"]} for f in value["made_free"]]
         elif isinstance(value, dict):

@@ -35,8 +35,8 @@ def entry_record(entry: Entry) -> dict[str, Any]:
         "sm_clock_mhz": entry.clock_mhz,
         "simulated_cycles": entry.simulated_cycles,
         "measured_cycles": measured.median if measured else math.nan,
-        "measured_low": measured.low if measured else math.nan,
-        "measured_high": measured.high if measured else math.nan,
+        "measured_low_cycles": measured.low if measured else math.nan,
+        "measured_high_cycles": measured.high if measured else math.nan,
         "error_percent": entry.judgement.error_percent,
         "allowed_percent": entry.judgement.allowed_percent,
         "verdict": str(entry.verdict),
@@ -54,9 +54,9 @@ def launch_records(comparison: MeasuredComparison) -> Records:
             "gpu": e.gpu,
             "launch": e.name,
             "cache": e.cache,
-            "simulated": e.simulated_cycles,
-            "measured": e.measured.median if e.measured else math.nan,
-            "plus_minus": (e.measured.high - e.measured.low) / 2 if e.measured else math.nan,
+            "simulated_cycles": e.simulated_cycles,
+            "measured_cycles": e.measured.median if e.measured else math.nan,
+            "plus_minus_cycles": (e.measured.high - e.measured.low) / 2 if e.measured else math.nan,
             "error_percent": e.judgement.error_percent,
             "allowed_percent": e.judgement.allowed_percent,
             "verdict": str(e.verdict),
@@ -126,7 +126,7 @@ def term_records(comparison: MeasuredComparison) -> Records:
             continue
         terms = {_label(term): term.cycles for term in e.terms}
         gap = e.simulated_cycles - e.measured.median
-        records.append({"launch": e.name, "cache": e.cache, "gap": gap, **{name: terms.get(name, 0.0) for name in names}})
+        records.append({"launch": e.name, "cache": e.cache, "gap_cycles": gap, **{name: terms.get(name, 0.0) for name in names}})
     return records
 
 
@@ -138,7 +138,7 @@ def stall_gap_records(comparison: MeasuredComparison) -> Records:
         {
             "launch": e.name,
             "cache": e.cache,
-            "gap": e.simulated_cycles - e.measured.median,
+            "gap_cycles": e.simulated_cycles - e.measured.median,
             **{reason: e.stall_gap.get(reason, 0.0) for reason in reasons},
         }
         for e in profiled

@@ -42,8 +42,8 @@ def scatter_chart(document: dict[str, Any]) -> str:
             continue
         x = [launch["measured_cycles"] for launch in mine]
         reach = [
-            [launch["measured_cycles"] - launch["measured_low"] for launch in mine],
-            [launch["measured_high"] - launch["measured_cycles"] for launch in mine],
+            [launch["measured_cycles"] - launch["measured_low_cycles"] for launch in mine],
+            [launch["measured_high_cycles"] - launch["measured_cycles"] for launch in mine],
         ]
         y = [launch["simulated_cycles"] for launch in mine]
         axes.errorbar(x, y, xerr=reach, fmt="o", markersize=4.5, color=colour, elinewidth=0.9, label=f"{verdict} ({len(mine)})")
@@ -57,7 +57,7 @@ def error_chart(document: dict[str, Any]) -> str:
     launches = sorted(judged(document), key=lambda launch: abs(launch["error_percent"]))[-MOST_BARS:]
     figure, axes = _figure(0.7 + 0.21 * len(launches))
     for place, launch in enumerate(launches):
-        low, high = (100 * (launch["simulated_cycles"] / launch[end] - 1) for end in ("measured_high", "measured_low"))
+        low, high = (100 * (launch["simulated_cycles"] / launch[end] - 1) for end in ("measured_high_cycles", "measured_low_cycles"))
         middle = launch["error_percent"]
         colour = _COLOURS.get(launch["verdict"], _GREY)
         axes.barh(place, middle, color=colour, height=0.7)

@@ -13,15 +13,15 @@ from typing import Any
 from gpusim.engine.result import Result
 from gpusim.report.attribution import Share
 from gpusim.report.utilisation import occupancy, traffic, utilisation
-from gpusim.why.explain import Explanation
+from gpusim.why.explain import Explanation, kernels_text
 
 
 def headline(result: Result) -> dict[str, Any]:
-    """GPU, kernel, cycles, time and warp instructions of a run; of a sampled one also the share of the instructions
-    that was simulated and the 95 % half-width of the cycles."""
+    """GPU, kernels, and over all launches cycles, time and warp instructions of a run; of a sampled one also the share of
+    the instructions that was simulated and the 95 % half-width of the cycles."""
     values = {
         "gpu": result.gpu,
-        "kernel": result.kernel,
+        "kernel": kernels_text(result),
         "cycles": int(result.cycles),
         "time_us": float(result.time_us),
         "warp_instructions": int(result.counters["smsp__inst_executed.sum"]),
@@ -30,6 +30,20 @@ def headline(result: Result) -> dict[str, Any]:
         values["error_cycles"] = round(result.error_cycles)
         values["simulated_percent"] = result.simulated_percent
     return values
+
+
+def launch_records(result: Result) -> list[dict[str, Any]]:
+    """Each launch alone, in order: what it took on the machine as those before it had left it."""
+    return [
+        {
+            "launch": index,
+            "kernel": launch.kernel,
+            "cycles": int(launch.cycles),
+            "time_us": 1e6 * launch.cycles / result.clock_hz,
+            "warp_instructions": int(launch.counters["smsp__inst_executed.sum"]),
+        }
+        for index, launch in enumerate(result.launches)
+    ]
 
 
 def stall_records(result: Result, most: int | None = None) -> list[dict[str, Any]]:
@@ -134,6 +148,7 @@ def summary_document(
     """The run as one value for JSON: the headline's keys, and one key a table that was asked for."""
     document = {
         **headline(result),
+        "launches": launch_records(result),
         "stalls": {reason: int(cycles) for reason, cycles in result.stalls.items()},
         "counters": {name: number(value) for name, value in result.counters.items()},
         "units": unit_records(result),

@@ -7,6 +7,7 @@ bounds waits for latencies.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,8 @@ from gpusim.why.experiments import EXPERIMENTS, Experiment
 
 #: Below this share of the time, a saving is not called a limiter.
 LIMITER_PERCENT = 2.0
+#: Kernels of a run that are named.
+MOST_NAMED = 4
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,14 @@ def explain(
     return Explanation(result.cycles, tuple(findings), least, _sentence(result, findings, least))
 
 
+def kernels_text(result: Result) -> str:
+    """The kernels of a run in order, each once with how often: ``softmax, saxpy x 2``; the first few of many."""
+    counts = Counter(launch.kernel for launch in result.launches)
+    texts = [name if count == 1 else f"{name} x {count}" for name, count in counts.items()]
+    more = [f"{len(texts) - MOST_NAMED} more"] if len(texts) > MOST_NAMED else []
+    return ", ".join([*texts[:MOST_NAMED], *more])
+
+
 def least_cycles(traces: Sequence[Trace], spec: GpuSpec, cold: bool) -> dict[str, float]:
     """Lower bounds by unit, added up over the launches; only a first cold launch must read DRAM."""
     least: dict[str, float] = {}
@@ -105,15 +116,16 @@ def _try(
 
 
 def _sentence(result: Result, findings: Sequence[Finding], least: dict[str, float]) -> str:
+    kernels, (is_, its) = kernels_text(result), ("is", "its") if len(result.launches) == 1 else ("are", "their")
     unit, bound = next(iter(least.items()))
     room = f"the highest lower bound ({unit}, {bound:.0f} cycles) is {100.0 * bound / result.cycles:.0f} % of it"
     best = findings[0] if findings else None
     if best is None or best.saved_percent < LIMITER_PERCENT:
         most = f"{best.unit} would save {max(0.0, best.saved_percent):.1f} %" if best else "nothing could be made free"
-        return f"{result.kernel} on {result.gpu}: no single unit limits its {result.cycles} cycles ({most}); {room}."
+        return f"{kernels} on {result.gpu}: no single unit limits {its} {result.cycles} cycles ({most}); {room}."
     text = (
-        f"{result.kernel} on {result.gpu} is limited most by {best.unit}: with it free ({best.how}), "
-        f"its {result.cycles} cycles would be {best.cycles}, {best.saved_percent:.1f} % less"
+        f"{kernels} on {result.gpu} {is_} limited most by {best.unit}: with it free ({best.how}), "
+        f"{its} {result.cycles} cycles would be {best.cycles}, {best.saved_percent:.1f} % less"
     )
     second = next((f for f in findings[1:] if f.saved_percent >= max(LIMITER_PERCENT, best.saved_percent / 2)), None)
     if second is not None:

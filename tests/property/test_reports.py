@@ -17,6 +17,7 @@ from gpusim.errors import ResultFileError
 from gpusim.model.messages import TICKS_PER_CYCLE
 from gpusim.report.roofline import operations, roofline
 from gpusim.report.saved import load_result, result_document, save_result
+from gpusim.report.summary import summary_document
 from gpusim.report.tables import format_cards
 from gpusim.report.timeline import sample_rates, timeline_events, write_timeline
 from gpusim.report.utilisation import traffic
@@ -162,6 +163,17 @@ def test_operations_are_counted_by_opcode_and_the_point_lies_under_its_roofs(run
     for point in data["points"]:
         slope = data["slopes"][point["level"]]
         assert point["g_operations_per_s"] <= min(sum(data["roofs"].values()), slope * point["operations_per_byte"])
+
+
+def test_each_launch_of_a_run_is_told_apart(run):
+    _, result, why = run
+    document = summary_document(result)
+    cold, warm = document["launches"]
+    assert cold["cycles"] + warm["cycles"] == document["cycles"] and warm["cycles"] < cold["cycles"]
+    assert sum(launch["warp_instructions"] for launch in document["launches"]) == document["warp_instructions"]
+    kernel = result.launches[0].kernel
+    assert document["kernel"] == f"{kernel} x 2"
+    assert why.sentence.startswith(f"{kernel} x 2 on {result.gpu} are limited") or "their" in why.sentence
 
 
 def test_the_shell_writes_all_three(tmp_path, capsys, monkeypatch):
