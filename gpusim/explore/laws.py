@@ -102,7 +102,14 @@ def _twice_the_work(
         more = cover(kernel, {**shape, axis: 2 * shape[axis]}, gpu)
     except GpusimError:
         return None  # a shape that the kernel or the machine refuses: the law says nothing
+    if _codes(more) != _codes(covered):
+        return None  # another kernel: a library picks wider loads, and fewer steps, for sizes that allow them
     return covered.result.cycles, more.result.cycles
+
+
+def _codes(covered: Covered) -> set[str]:
+    """The machine codes that were launched."""
+    return {trace.launch.cubin_sha256 for trace in covered.traces}
 
 
 def _aligned(covered: Covered, kernel: str, shape: Mapping[str, Any], gpu: GpuSpec) -> tuple[float, float] | None:

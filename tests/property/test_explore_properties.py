@@ -187,6 +187,15 @@ def test_a_better_machine_may_let_warps_drift_apart_but_not_slow_them_down():
     assert longer > (1 + law.slack) * shorter
 
 
+def test_twice_the_work_is_that_of_the_same_kernel():
+    """A batched product takes wider loads of two columns than of one: another machine code, of which nothing is known."""
+    law = next(law for law in LAWS if "twice" in law.name)
+    shape = {**find_kernel("sgemm_batched").small, "n": 1}
+    assert law.times(cover("sgemm_batched", shape, H200), "sgemm_batched", shape, H200) is None
+    shape["n"] = 4
+    assert law.times(cover("sgemm_batched", shape, H200), "sgemm_batched", shape, H200) is not None
+
+
 def halved(result):
     """The result of a machine on which everything took half as long."""
     stalls = {name: cycles // 2 for name, cycles in result.stalls.items()}
