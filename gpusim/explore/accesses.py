@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numba import njit
 
+from gpusim.trace.compiled import reading
+from gpusim.trace.lanes import lane_address
 from gpusim.trace.record import SCATTERED, WARP_LANES, Chunk, MemoryKind, Space, Trace
 
 LINE_BYTES, SECTOR_BYTES = 128, 32
@@ -68,7 +70,7 @@ def access_facts(trace: Trace) -> AccessFacts:
     return facts
 
 
-@njit(cache=True)
+@reading
 def _meet(accesses, scattered, chosen, addresses, meeting):  # pragma: no cover - jitted
     """Addresses of the active lanes of each chosen access, and the most lanes that share one."""
     for k in range(chosen.shape[0]):
@@ -76,10 +78,7 @@ def _meet(accesses, scattered, chosen, addresses, meeting):  # pragma: no cover 
         for lane in range(WARP_LANES):
             if not (np.int64(access["mask"]) >> lane) & 1:
                 continue
-            if access["stride"] == SCATTERED:
-                address = np.int64(scattered[np.int64(access["address"]), lane])
-            else:
-                address = np.int64(access["address"]) + lane * np.int64(access["stride"])
+            address = lane_address(access, scattered, lane)
             addresses[k, lane] = address
             alike = 1
             for other in range(lane):

@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
-from gpusim.trace.record import SCATTERED, Chunk, Launch, MemoryKind, Program, Space, Trace
+from gpusim.trace.compiled import reading
+from gpusim.trace.lanes import lane_address
+from gpusim.trace.record import Chunk, Launch, MemoryKind, Program, Space, Trace
 
 READ_BIT, WRITE_BIT = 1, 2
 
@@ -31,7 +32,7 @@ class Footprint:
     sector_bytes: int
 
 
-@njit(cache=True)
+@reading
 def _warp_access_instructions(warp, runs, path_start, records, out):  # pragma: no cover - jitted
     """Instruction index of each ACCESS record of one warp, in order; returns how many."""
     n = 0
@@ -44,7 +45,7 @@ def _warp_access_instructions(warp, runs, path_start, records, out):  # pragma: 
     return n
 
 
-@njit(cache=True)
+@reading
 def _collect(
     warps, runs, path_start, accesses, scattered, records, use, width, sector_bytes, line_bytes,
     lo, hi, sectors, bits,
@@ -71,10 +72,7 @@ def _collect(
             for lane in range(32):
                 if not (np.int64(access["mask"]) >> lane) & 1:
                     continue
-                if access["stride"] == SCATTERED:
-                    address = np.int64(scattered[np.int64(access["address"]), lane])
-                else:
-                    address = np.int64(access["address"]) + lane * np.int64(access["stride"])
+                address = lane_address(access, scattered, lane)
                 if address < lo or address >= hi:
                     continue
                 for sector in range(address // sector_bytes, (address + width[i] - 1) // sector_bytes + 1):

@@ -19,3 +19,9 @@ SOURCES = stamp_of(Path(__file__).parent.glob("*.py"))
 def compiled(function: Callable) -> Callable:
     """Compile a function that works in its caller's arrays and allocates none."""
     return stamped(njit(cache=True, nogil=True, _nrt=False)(function), SOURCES)
+
+
+def reading(function: Callable) -> Callable:
+    """Compile a function that walks through a trace, of this package or of one above that calls this package's: compiled
+    anew when any source here changes. It may allocate."""
+    return stamped(njit(cache=True)(function), SOURCES)
