@@ -13,10 +13,11 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from hypothesis import HealthCheck, given, reject, settings
+from hypothesis import HealthCheck, Phase, given, reject, settings
 from hypothesis import strategies as st
 
 from gpusim.engine.gpu import simulate
@@ -31,10 +32,12 @@ from gpusim.suite import MACHINE_AXES, CapturedLaunch, capture_case, find_kernel
 from gpusim.theory.bounds import lower_bounds
 
 _QUIET = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
+#: Not the phase that explains: it names lines of gpusim, and the shape says more.
+_PHASES = (Phase.explicit, Phase.reuse, Phase.generate, Phase.target, Phase.shrink)
 #: Examples as Hypothesis settings; what a test's own ``@settings`` says comes on top.
 PROFILES = {
-    "ci": settings(max_examples=20, derandomize=True, database=None, deadline=None, suppress_health_check=_QUIET),
-    "nightly": settings(max_examples=500, deadline=None, suppress_health_check=_QUIET),
+    "ci": settings(max_examples=20, derandomize=True, database=None, phases=_PHASES, deadline=None, suppress_health_check=_QUIET),
+    "nightly": settings(max_examples=500, phases=_PHASES, deadline=None, suppress_health_check=_QUIET),
 }
 
 
@@ -50,12 +53,12 @@ class Run:
     """One shape of a kernel on one GPU. Figures are computed when first asked for, and once.
 
     ``shape``: axis -> value; ``case``: what the kernel's ``make`` returned; ``gpu``: the description;
-    ``in_suite``: whether the command line knows the kernel by this name.
+    ``reference``: by which the command line knows the kernel, empty if it does not.
     """
 
-    def __init__(self, name: str, shape: Mapping[str, Any], case: Any, gpu: GpuSpec, in_suite: bool = False) -> None:
+    def __init__(self, name: str, shape: Mapping[str, Any], case: Any, gpu: GpuSpec, reference: str = "") -> None:
         self.name, self.shape, self.case, self.gpu = name, dict(shape), case, gpu
-        self.in_suite = in_suite
+        self.reference = reference
 
     @functools.cached_property
     def launches(self) -> list[CapturedLaunch]:
@@ -118,8 +121,9 @@ class Run:
                 f"{found.cycles} cycles ({found.time_us:.4g} us), at least {self.least_cycles:.0f}; "
                 f"of their time resident warps wait for {most}"
             )
-        if self.in_suite:
-            lines.append(f"look closer: gpusim simulate {str(self).replace(' @ ', ' --gpu ')} --why")
+        if self.reference:
+            gpu = self.gpu.name.replace("[", " --set ").replace("]", "")
+            lines.append(f"look closer: gpusim simulate {self.reference}:{shape_text(self.shape)} --gpu {gpu} --why")
         return "\n".join(lines)
 
     def __str__(self) -> str:
@@ -146,6 +150,7 @@ def workload(
     that is none of these.
     """
     name, axes, small, make = _entry(kernel, axes, small)
+    reference = _reference(kernel)
     load_sibling("workloads", "the workloads")
     shapes = importlib.import_module("gpusim.workloads.strategies").shapes
 
@@ -156,7 +161,7 @@ def workload(
 
         def run_of(shape: dict[str, Any]) -> Run:
             try:
-                return Run(name, shape, make(**shape), spec, isinstance(kernel, str))
+                return Run(name, shape, make(**shape), spec, reference)
             except (ValueError, UsageError, LaunchError):
                 return reject()
 
@@ -175,9 +180,22 @@ def workload(
                 error.add_note(kwargs[first].story())
                 raise
 
+        # Hypothesis shows what it wraps as the place of a failure: that is the test.
+        code = getattr(test, "__code__", None)
+        if code is not None:
+            told.__code__ = told.__code__.replace(co_filename=code.co_filename, co_firstlineno=code.co_firstlineno)
         return PROFILES[Defaults.profile](given(**{first: example})(told))
 
     return decorate
+
+
+def _reference(kernel: Any) -> str:
+    """What the command line calls ``kernel``: a name of the suite, or a function of a file of the user's."""
+    if isinstance(kernel, str):
+        return kernel
+    if not inspect.isfunction(kernel) or kernel.__qualname__ != kernel.__name__:
+        return ""
+    return f"{os.path.relpath(inspect.getsourcefile(kernel))}:{kernel.__name__}"
 
 
 def _entry(

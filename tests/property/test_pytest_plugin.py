@@ -65,6 +65,15 @@ def test_a_kernel_of_our_own(run, tmp_path_factory):
     run.check()
 
 
+def doubled(n=50):
+    return double, 1, n, (np.ones(n, np.float32),)
+
+
+@gpusim.workload(doubled, axes={"n": (100, 1000)}, small={"n": 50})
+def test_a_plain_case_of_our_own_fails(run):
+    assert run.shape["n"] < 40
+
+
 @gpusim.workload("saxpy", fixed={"block_threads": 128})
 def test_that_fails(run):
     assert run.cycles and run.shape["n"] < 300
@@ -84,10 +93,13 @@ def test_a_team_s_tests_run_shrink_and_keep_their_coverage(tmp_path: Path) -> No
          "--gpusim-coverage", "covered.json", "test_team.py"],
         cwd=tmp_path, env={**os.environ, "PYTHONPATH": ""}, capture_output=True, text=True, timeout=600,
     )  # fmt: skip
-    assert "1 failed, 4 passed" in done.stdout, done.stdout + done.stderr
+    assert "2 failed, 4 passed" in done.stdout, done.stdout + done.stderr
     assert "saxpy:n=300,block_threads=128 @ a100_80gb" in done.stdout
     assert "cycles (" in done.stdout and "resident warps wait for" in done.stdout
     assert "gpusim simulate saxpy:n=300,block_threads=128 --gpu a100_80gb --why" in done.stdout
+    assert "gpusim simulate test_team.py:doubled:n=40 --gpu a100_80gb --why" in done.stdout
+    # A failure is shown in the team's file, with nothing of ours between.
+    assert "explore/workload.py" not in done.stdout and "def told" not in done.stdout
     covered = Coverage.load(tmp_path / "covered.json")
     assert covered.launches >= 20 and ("block_threads", "128") not in covered.holes()
 
