@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -16,10 +18,12 @@ from gpusim.commands.compare_options import (
     lasting_names,
     open_kept,
     print_changes,
+    titled,
     progress,
     verdict_code,
     write_reports,
 )
+from gpusim.compare.baseline import Change, Line
 from gpusim.compare.error import Verdict
 from gpusim.compare.judge import Tolerance
 from gpusim.compare.known_error import known_errors
@@ -77,9 +81,9 @@ def run(wanted: Wanted) -> int:
     names = lasting_names([(spec.name, name) for spec, name in specs])
     lines = [line for c in comparisons for line in report.comparison_lines(c, names[c.gpu])]
     changes = baseline_changes(before, lines)
-    _print(wanted, comparisons)
+    _print(wanted, comparisons, changes)
     print_changes(wanted, changes)
-    _write(wanted, comparisons)
+    _write(wanted, comparisons, lines, changes)
     _write_page(wanted, comparisons)
     for comparison in comparisons:
         for missing in comparison.uncompared:
@@ -132,16 +136,17 @@ def _measure(wanted: Wanted, requests: Sequence[Request], gpus: Sequence[str]) -
     return rows
 
 
-def _print(wanted: Wanted, comparisons: Sequence[MeasuredComparison]) -> None:
+def _print(wanted: Wanted, comparisons: Sequence[MeasuredComparison], changes: Sequence[Change] | None) -> None:
     if wanted.form == "json":
-        documents = [report.comparison_document(c) for c in comparisons]
-        click.echo(json.dumps({"against": wanted.against, "comparisons": documents}, indent=2, allow_nan=False))
+        document: dict[str, Any] = {"against": wanted.against, "comparisons": [report.comparison_document(c) for c in comparisons]}
+        if changes is not None:
+            document.update(baseline=wanted.baseline, changes=report.change_documents(changes))
+        click.echo(json.dumps(document, indent=2, allow_nan=False))
         return
     if wanted.form == "csv":
         click.echo(format_records([report.entry_record(e) for c in comparisons for e in c.entries], "csv"))
         return
-    mark = "### " if wanted.form == "md" else ""
-    shown = [f"{mark}{title}\n\n{format_records(records, wanted.form)}" for title, records in _tables(comparisons) if records]
+    shown = [titled(title, records, wanted.form) for title, records in _tables(comparisons) if records]
     sentences = [c.gap.sentence for c in comparisons if c.gap is not None]
     click.echo("\n\n".join([*shown, *sentences]))
 
@@ -161,7 +166,9 @@ def _tables(comparisons: Sequence[MeasuredComparison]) -> list[tuple[str, list[d
     return tables
 
 
-def _write(wanted: Wanted, comparisons: Sequence[MeasuredComparison]) -> None:
+def _write(
+    wanted: Wanted, comparisons: Sequence[MeasuredComparison], lines: Sequence[Line], changes: Sequence[Change] | None
+) -> None:
     cases = [
         Case(f"{e.name} ({e.cache}, {e.method})", f"gpusim.compare.{e.gpu}", e.verdict, e.judgement.reason, "\n".join(filter(None, (e.finding, e.note))))
         for c in comparisons
@@ -171,11 +178,13 @@ def _write(wanted: Wanted, comparisons: Sequence[MeasuredComparison]) -> None:
         Case(u.name, f"gpusim.compare.{u.gpu}", u.verdict, u.reason, "") for c in comparisons for u in c.uncompared
     ]
     summary = "; ".join(
-        f"{c.gpu}: {report.verdict_counts(c)}; mean error {c.overall.mape_percent:.1f} %, rank correlation {c.overall.spearman:.3f}"
+        f"{c.gpu}: {report.verdict_counts(c)}"
+        + (f"; mean error {c.overall.mape_percent:.1f} %" if c.judged else "")
+        + (f", rank correlation {c.overall.spearman:.3f}" if math.isfinite(c.overall.spearman) else "")
         + (f". {c.gap.sentence}" if c.gap is not None else "")
         for c in comparisons
     )
-    write_reports(wanted, cases, summary, [table for table in _tables(comparisons) if table[1]])
+    write_reports(wanted, cases, summary, [table for table in _tables(comparisons) if table[1]], lines, changes)
 
 
 def _write_page(wanted: Wanted, comparisons: Sequence[MeasuredComparison]) -> None:

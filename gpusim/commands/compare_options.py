@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from gpusim.report.markdown import markdown_comment
 from gpusim.report.tables import format_records
 from gpusim.silicon.row import SiliconRow
 from gpusim.store import open_store
+from gpusim.store.run import checked_name
 from gpusim.whole_file import write_whole
 
 DIVERGENCE, AMBIGUOUS = 1, 4
@@ -61,6 +62,7 @@ def lasting_names(machines: Sequence[tuple[str, str]]) -> dict[str, str]:
 def open_kept(wanted: Wanted) -> list[Line] | None:
     """The lines of ``--baseline``, None without; a store that ``--save`` could not write to fails here too, before the work."""
     if wanted.save:
+        checked_name(wanted.save)
         with open_store() as store:
             store.prepare()
     if not wanted.baseline:
@@ -92,8 +94,17 @@ def write_reports(
     cases: Sequence[Case],
     summary: str,
     tables: Sequence[tuple[str, list[dict[str, Any]]]],
+    lines: Sequence[Line],
+    changes: Sequence[Change] | None,
 ) -> None:
-    """``--junit`` and ``--markdown``, each whole or not at all."""
+    """``--junit`` and ``--markdown``, each whole or not at all. The first ``cases`` are those of ``lines``, in their order;
+    with a baseline a case fails only if it is worse than there, as the exit code has it."""
+    if changes is not None:
+        told = {change.key: change for change in changes}
+        of_lines = [_against(case, told[line.key]) for case, line in zip(cases, lines, strict=False)]
+        cases = [*of_lines, *cases[len(lines) :]]
+        summary += f"; {sum(change.worse for change in changes)} worse than the baseline {wanted.baseline}"
+        tables = [(_changes_title(wanted), change_records(changes)), *tables]
     if wanted.junit is not None:
         write_whole(wanted.junit, junit_xml("gpusim compare", cases, fail_on=frozenset({Verdict.FASTER})))
     if wanted.markdown is not None:
@@ -101,10 +112,23 @@ def write_reports(
         write_whole(wanted.markdown, text.encode())
 
 
+def _against(case: Case, change: Change) -> Case:
+    return replace(case, known=not change.worse, message=f"{case.message}; against the baseline: {change.reason}")
+
+
+def _changes_title(wanted: Wanted) -> str:
+    return f"Against the baseline {wanted.baseline}"
+
+
 def print_changes(wanted: Wanted, changes: Sequence[Change] | None) -> None:
     """The table of changes, where data is for the eye."""
     if changes and wanted.form in ("table", "md"):
-        click.echo("\n" + format_records(change_records(changes), wanted.form))
+        click.echo(f"\n{titled(_changes_title(wanted), change_records(changes), wanted.form)}")
+
+
+def titled(title: str, records: list[dict[str, Any]], form: str) -> str:
+    """A table (or Markdown) under its title."""
+    return f"{'### ' if form == 'md' else ''}{title}\n\n{format_records(records, form)}"
 
 
 def verdict_code(wanted: Wanted, verdicts: Sequence[Verdict], changes: Sequence[Change] | None) -> int:

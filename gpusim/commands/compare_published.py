@@ -57,6 +57,8 @@ def run(wanted: Wanted, all_points: bool, jobs: int) -> int:
         [Case(s.series, f"gpusim.compare.{s.gpu}", s.verdict, s.reason, "") for s in comparison.summaries],
         f"{len(points)} points in {len(series)} series",
         [("Series", series), ("Points", points)],
+        lines,
+        changes,
     )
     code = _failure_code(comparison)
     if code:

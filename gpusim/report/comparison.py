@@ -175,6 +175,11 @@ def change_records(changes: Sequence[Change]) -> Records:
     ]
 
 
+def change_documents(changes: Sequence[Change]) -> Records:
+    """The same as JSON values; numbers that are none are null."""
+    return [_finite(record) for record in change_records(changes)]
+
+
 def _moved(change: Change) -> float:
     if change.now is None or change.before is None or not change.before.simulated > 0:
         return math.nan

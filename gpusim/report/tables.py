@@ -23,6 +23,8 @@ except ImportError:  # JSON and CSV need none
 
 FORMATS = ("table", "json", "csv", "md")
 SIGNIFICANT_DIGITS = 5
+#: Larger figures are written with an exponent.
+MOST_DIGITS = 15
 
 
 def format_records(records: Sequence[dict[str, Any]], form: str) -> str:
@@ -68,5 +70,9 @@ def _finite(value: Any) -> Any:
 
 def _cell(value: Any) -> str:
     if isinstance(value, float):
-        return "-" if math.isnan(value) else f"{value:.{SIGNIFICANT_DIGITS}g}"
+        if math.isnan(value):
+            return "-"
+        # A million cycles are read as 1170687, not as 1.1707e+06.
+        whole = 10**SIGNIFICANT_DIGITS <= abs(value) < 10**MOST_DIGITS
+        return f"{value:.0f}" if whole else f"{value:.{SIGNIFICANT_DIGITS}g}"
     return str(value)

@@ -113,12 +113,24 @@ def test_exit_codes_tell_divergence_from_its_absence(rows_file, capsys) -> None:
     assert compare(capsys, LATENCY, "--against", rows_file, "--check", "--tolerance", 60)[0] == 0
 
 
-def test_a_kept_comparison_is_the_baseline_of_the_next(rows_file, capsys) -> None:
+def test_a_kept_comparison_is_the_baseline_of_the_next(rows_file, tmp_path, capsys) -> None:
     code, _, err = compare(capsys, "--against", rows_file, "--save", "first", "--check")
     assert code == 1 and "kept as run 'first'" in err
     code, out, _ = compare(capsys, "--against", "first", "--baseline", "first", "--check")
     assert code == 0 and "as before" in out  # known divergences are known
     slower = ("--set", "l1.hit_latency_cycles=200")
+    junit, markdown = tmp_path / "kept.xml", tmp_path / "kept.md"
+    reports = ("--junit", junit, "--markdown", markdown, "--format", "json")
+    for changed, expected in (((), 0), (slower, 1)):
+        code, out, _ = compare(capsys, "--against", "first", "--baseline", "first", "--check", *changed, *reports)
+        document = json.loads(out)
+        worse = [change["what"] for change in document["changes"] if change["worse"]]
+        assert code == expected == bool(worse) and document["baseline"] == "first"
+        # What CI shows fails where the exit code says so, and nowhere else.
+        assert ElementTree.fromstring(junit.read_bytes()).get("failures") == str(len(worse))
+        assert f"{len(worse)} worse than the baseline first" in markdown.read_text()
+    code, _, err = compare(capsys, "--against", rows_file, "--save", "no name!")
+    assert code == 2 and err.count("\n") == 1, "a name is checked before the work"
     code, out, _ = compare(capsys, "--against", "first", "--baseline", "first", "--check", *slower)
     assert code == 1 and "True" in out and ("was SAME, is SLOWER" in out or "was FASTER, is SLOWER" in out or "error grew" in out)
     code, _, err = compare(capsys, "--against", rows_file, "--baseline", "nobody")

@@ -18,7 +18,7 @@ from gpusim.model.messages import TICKS_PER_CYCLE
 from gpusim.report.roofline import operations, roofline
 from gpusim.report.saved import load_result, result_document, save_result
 from gpusim.report.summary import summary_document
-from gpusim.report.tables import format_cards
+from gpusim.report.tables import format_cards, format_records
 from gpusim.report.timeline import sample_rates, timeline_events, write_timeline
 from gpusim.report.utilisation import traffic
 from gpusim.sass.text import opcode_parts
@@ -192,3 +192,8 @@ def test_cards_have_a_line_a_value_and_pipe_like_tables():
     assert [line.split() for line in second.splitlines()] == [["kernel", "bfs"], ["behaviour", "b"], ["worst_percent", "1"]]
     assert json.loads(format_cards(records, "json")) == records
     assert format_cards([], "table") == ""
+
+
+def test_large_figures_are_read_as_they_are():
+    (line,) = format_records([{"cycles": 1170687.0, "ratio": 1.23456789, "huge": 1e20, "none": float("nan")}], "table").splitlines()[2:]
+    assert line.split() == ["1170687", "1.2346", "1e+20", "-"]
