@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import click
 
+from gpusim.capture.build import build
+from gpusim.capture.prepare import prepare, prepare_built
 from gpusim.commands.options import HELP, format_option, gpu_option
-from gpusim.commands.sass_survey import survey
+from gpusim.commands.sass_survey import signature_option, survey
+from gpusim.errors import UsageError
 from gpusim.gpus.load import load_gpu
+from gpusim.gpus.spec import GpuSpec
 from gpusim.report.tables import format_records
-from gpusim.suite import capture_case, make_case, parse_request
+from gpusim.suite import make_case, parse_request
 from gpusim.trace.layout import NO_BARRIER, PipeClass
+from gpusim.trace.record import Program
+from gpusim.user_kernels import is_kernel, is_reference, load_object, types_of
 
 
 class _ShowByDefault(click.Group):
@@ -36,20 +42,21 @@ def sass() -> None:
 @sass.command(context_settings=HELP)
 @click.argument("kernel")
 @gpu_option()
+@signature_option()
 @format_option()
-def show(kernel: str, gpu: str, form: str) -> None:
+def show(kernel: str, gpu: str, signature: str | None, form: str) -> None:
     """Print the machine code of KERNEL[:axis=value,...] as compiled for a GPU ("show" may be left out).
 
-    Of a kernel of several launches the last one is shown. Columns: stall count, yield, write and
-    read barrier, barriers waited for, pipe class, source line.
+    KERNEL is an entry of `gpusim kernels list`, or FILE.py:FUNCTION: a case (see `gpusim capture --help`), or a @cuda.jit
+    kernel whose argument types --signature says. Nothing is run. Of a case of several launches the last one is shown.
+    Columns: stall count, yield, write and read barrier, barriers waited for, pipe class, source line.
 
     \b
-    Example:
+    Examples:
       gpusim sass saxpy --gpu a100_80gb
+      gpusim sass my.py:saxpy --signature "float32, float32[:], float32[:]"
     """
-    name, shape = parse_request(kernel)
-    spec = load_gpu(gpu)
-    program = capture_case(make_case(name, shape, spec, small=True), spec)[-1].trace.program
+    program = _program(kernel, signature, load_gpu(gpu))
     records = [
         {
             "address": f"{row['address']:04x}",
@@ -65,6 +72,19 @@ def show(kernel: str, gpu: str, form: str) -> None:
         for row, text in zip(program.instructions, program.texts, strict=True)
     ]
     click.echo(format_records(records, form))
+
+
+def _program(kernel: str, signature: str | None, spec: GpuSpec) -> Program:
+    name, shape = parse_request(kernel)
+    function = load_object(name) if is_reference(name) and not shape else None
+    if signature is None:
+        if is_kernel(function):
+            raise UsageError(f'{name} is a kernel: say its argument types, such as --signature "float32, float32[:]"')
+        launch = make_case(name, shape, spec, small=True).launches[-1]
+        return prepare(launch.kernel, launch.args, spec.capability).program
+    if not is_kernel(function):
+        raise UsageError(f"--signature says the argument types of a kernel FILE.py:NAME, and {kernel} is none")
+    return prepare_built(build(function, types_of(signature), spec.capability)).program
 
 
 def _barrier(index: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,13 @@ ALL = "all"
 MAX_CUBIN_BYTES = 1 << 28
 
 
+def signature_option() -> Callable:
+    """``--signature TYPES``: what a kernel of the user's own is compiled for."""
+    return click.option(
+        "--signature", metavar="TYPES", help='Argument types of a kernel of your own, as Numba writes them: "float32, float32[:]".'
+    )
+
+
 @click.command(context_settings=HELP)
 @click.argument("kernels", nargs=-1, required=True, metavar="KERNEL...")
 @click.option("--gpu", "gpus", multiple=True, metavar="NAME", help="Survey for this GPU's architecture; may be repeated.")
@@ -35,9 +42,7 @@ MAX_CUBIN_BYTES = 1 << 28
     metavar="SM",
     help="Survey for this architecture (sm_90), or for all; may be repeated. Without --gpu and --arch: all.",
 )
-@click.option(
-    "--signature", metavar="TYPES", help='Argument types of a kernel of your own, as Numba writes them: "float32, float32[:]".'
-)
+@signature_option()
 @format_option()
 def survey(
     kernels: tuple[str, ...], gpus: tuple[str, ...], architectures: tuple[str, ...], signature: str | None, form: str

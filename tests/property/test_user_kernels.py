@@ -112,7 +112,22 @@ def test_a_kernel_is_surveyed_by_its_signature(gpusim, signature):
     assert gpusim("sass", "survey", "my.py:scale_case", "--arch", "sm_90")[0] == 0
 
 
+def test_machine_code_is_shown_of_what_cannot_run(gpusim, tmp_path):
+    (tmp_path / "wild.py").write_text(
+        "import numpy as np\nfrom numba import cuda\n"
+        "@cuda.jit\ndef wild(x):\n    x[cuda.grid(1) + 10**9] = 1\n"
+        "def case():\n    return wild, 1, 32, (np.zeros(32, np.float32),)\n"
+    )
+    assert gpusim("simulate", "wild.py:case")[0] == 3
+    code, out, err = gpusim("sass", "wild.py:case", "--format", "json")
+    assert (code, err) == (0, "")
+    assert any(row["sass"].startswith("STG") and row["line"] == 5 for row in json.loads(out))
+    assert gpusim("sass", "wild.py:wild", "--signature", "float32[::1]", "--format", "json")[1] == out
+
+
 @pytest.mark.parametrize(("arguments", "words"), [
+    (["sass", "my.py:scale"], ["--signature"]),
+    (["sass", "my.py:scale_case", "--signature", "float32"], ["my.py:scale_case is none"]),
     (["capture", "my.py:scale", "-o", "s.trace"], ["is a kernel", "scale_case", "gpusim run"]),
     (["simulate", "my.py:scale"], ["is a kernel"]),
     (["sass", "survey", "my.py:scale"], ["--signature"]),
