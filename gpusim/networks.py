@@ -56,4 +56,5 @@ def _package() -> Any:
 
 def _layers(config: Any) -> int:
     stages = getattr(config, "stages", ())
-    return sum(stage.blocks for stage in stages) if stages else config.layers
+    # Of a residual network those with weights: three convolutions a block, the stem and the classifier.
+    return 3 * sum(stage.blocks for stage in stages) + 2 if stages else config.layers

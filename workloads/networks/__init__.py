@@ -10,9 +10,10 @@ Imports neither gpusim nor a kernel: a launch names its kernel.
 from __future__ import annotations
 
 from .configs import CONFIGS, Decoder, Residual
+from .encoder import PAST, encoder_launches
 from .operators import PRECISIONS, NetworkLaunch
 from .residual import residual_launches
-from .transformer import PHASES, Step, decoder_launches, encoder_launches
+from .transformer import PHASES, Step, decoder_launches
 
 __all__ = ["CONFIGS", "PHASES", "PRECISIONS", "NetworkLaunch", "launches"]
 
@@ -29,7 +30,7 @@ def launches(
     """The launches of one forward pass in order, equal ones of equal layers as one with its ``count``.
 
     ``sequence``: tokens of each sequence (0: the network's usual length, 2,048 for a decoder); in a decode, those in
-    the cache. Encoders and convolutional networks have no decode of their own. Raises ValueError for a network,
+    the cache. Encoders without a decoder and convolutional networks have no decode. Raises ValueError for a network,
     phase, precision or split that does not exist.
     """
     if network not in CONFIGS:
@@ -45,6 +46,5 @@ def launches(
         return tuple(residual_launches(config, batch, precision))
     if isinstance(config, Decoder):
         return tuple(decoder_launches(config, Step(phase, batch, sequence or 2048, tensor_parallel, precision)))
-    if phase != "prefill":
-        raise ValueError(f"{network} has no decode phase of its own")
-    return tuple(encoder_launches(config, Step(phase, batch, sequence or config.tokens, tensor_parallel, precision)))
+    usual = PAST if phase == "decode" else config.tokens
+    return tuple(encoder_launches(config, Step(phase, batch, sequence or usual, tensor_parallel, precision)))

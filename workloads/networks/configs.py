@@ -58,7 +58,11 @@ class Decoder:
 class Encoder:
     """Bidirectional transformer layers with layer normalisation and GELU; ``tokens`` is the usual length.
     ``modulated``: each layer's normalisation is shifted and scaled by a projection of a condition. A network of
-    ``decoder_layers`` has as many layers beside that attend to their own past and to the encoder's output."""
+    ``decoder_layers`` has as many layers beside that attend to their own past and to the encoder's output.
+
+    What comes before and after the layers, where there is such a thing: tables of ``positions`` and ``segments`` beside
+    that of tokens; a ``pooled`` first token; a stem over ``mel_bins``; patches of ``patch_values`` with a time step of
+    ``frequencies`` and a table of ``classes``."""
 
     name: str
     source: str
@@ -71,6 +75,13 @@ class Encoder:
     vocabulary: int = 0
     modulated: bool = False
     decoder_layers: int = 0
+    positions: int = 0
+    segments: int = 0
+    pooled: bool = False
+    mel_bins: int = 0
+    patch_values: int = 0
+    frequencies: int = 0
+    classes: int = 0
 
 
 @dataclass(frozen=True)
@@ -133,21 +144,21 @@ CONFIGS: dict[str, Decoder | Encoder | Residual] = {
         ),
         Encoder(
             "bert_base", "Devlin et al., BERT (2019), section 3; vocabulary of 30,522",
-            12, 768, 12, 64, 3072, tokens=512, vocabulary=30_522,
+            12, 768, 12, 64, 3072, tokens=512, vocabulary=30_522, positions=512, segments=2, pooled=True,
         ),
         Encoder(
             "bert_large", "Devlin et al., BERT (2019), section 3; vocabulary of 30,522",
-            24, 1024, 16, 64, 4096, tokens=512, vocabulary=30_522,
+            24, 1024, 16, 64, 4096, tokens=512, vocabulary=30_522, positions=512, segments=2, pooled=True,
         ),
         Encoder(
             "dit_xl2_256", "Peebles and Xie, Scalable Diffusion Models with Transformers (2023), table 1: patches of "
-            "2 x 2 on a 32 x 32 latent",
-            28, 1152, 16, 72, 4608, tokens=256, modulated=True,
+            "2 x 2 on a 32 x 32 latent of 4 channels; appendix A: 256 frequencies; 1,000 classes and none",
+            28, 1152, 16, 72, 4608, tokens=256, modulated=True, patch_values=16, frequencies=256, classes=1001,
         ),
         Encoder(
             "whisper_large_v3", "Radford et al., Robust Speech Recognition (2022), table 1, and whisper-large-v3's "
-            "config.json: 1,500 audio positions, vocabulary of 51,866",
-            32, 1280, 20, 64, 5120, tokens=1500, vocabulary=51_866, decoder_layers=32,
+            "config.json: 128 mel bins, 1,500 audio positions, vocabulary of 51,866",
+            32, 1280, 20, 64, 5120, tokens=1500, vocabulary=51_866, decoder_layers=32, mel_bins=128,
         ),
         Residual(
             "resnet50", "He et al., Deep Residual Learning for Image Recognition (2016), table 1; stride in the 3 x 3 "

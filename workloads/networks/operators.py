@@ -49,8 +49,15 @@ def activations(precision: str) -> str:
     return "float32" if precision == "float32" else "float16"
 
 
-def matmul(layer: str, operator: str, m: int, n: int, k: int, precision: str, count: int = 1) -> NetworkLaunch:
+def matmul(
+    layer: str, operator: str, m: int, n: int, k: int, precision: str, count: int = 1, note: str = ""
+) -> NetworkLaunch:
     """``m`` rows of activations of width ``k`` times weights of ``n`` outputs."""
+    launch = _product(layer, operator, m, n, k, precision, count)
+    return replace(launch, note="; ".join(filter(None, (note, launch.note))))
+
+
+def _product(layer: str, operator: str, m: int, n: int, k: int, precision: str, count: int) -> NetworkLaunch:
     if precision not in PRECISIONS:
         raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, not {precision!r}")
     if m == 1 and precision == "w4a16":
@@ -114,7 +121,10 @@ def unfused_attention(
     """Scores, softmax and weighted values as three kernels: for heads that no fused kernel of the suite takes."""
     return (
         replace(matmul(layer, "scores", queries, keys, key_dim, precision, groups), note=note),
-        NetworkLaunch(layer, "softmax", "softmax", {"rows": groups * queries, "columns": keys}, 1, note),
+        NetworkLaunch(
+            layer, "softmax", "softmax", {"rows": groups * queries, "columns": keys}, 1,
+            "; ".join(filter(None, (note, in_float32(precision)))),
+        ),
         replace(matmul(layer, "weighted values", queries, value_dim, keys, precision, groups), note=note),
     )
 
@@ -125,9 +135,15 @@ def rmsnorm(layer: str, rows: int, columns: int, precision: str, *, residual: bo
     return NetworkLaunch(layer, "normalisation", "rmsnorm", shape)
 
 
-def layernorm(layer: str, rows: int, columns: int) -> NetworkLaunch:
-    """Layer normalisation (in float32, as the suite has it)."""
-    return NetworkLaunch(layer, "normalisation", "layernorm", {"rows": rows, "columns": columns})
+def layernorm(layer: str, rows: int, columns: int, precision: str) -> NetworkLaunch:
+    """Layer normalisation, in float32 as the suite has it."""
+    shape = {"rows": rows, "columns": columns}
+    return NetworkLaunch(layer, "normalisation", "layernorm", shape, 1, in_float32(precision))
+
+
+def in_float32(precision: str) -> str:
+    """The note of a kernel that the suite has in float32 only."""
+    return "" if precision == "float32" else "in float32: the suite has no other"
 
 
 def gelu(layer: str, rows: int, columns: int, precision: str, approximation: str) -> NetworkLaunch:
@@ -136,9 +152,11 @@ def gelu(layer: str, rows: int, columns: int, precision: str, approximation: str
     return NetworkLaunch(layer, "activation", "gelu", shape)
 
 
-def embedding(layer: str, tokens: int, vocabulary: int, columns: int, precision: str) -> NetworkLaunch:
-    """Rows of the table of tokens, popular ones more often (Zipf's law)."""
+def embedding(
+    layer: str, tokens: int, vocabulary: int, columns: int, precision: str, *, operator: str = "embedding", skew: float = 1.0
+) -> NetworkLaunch:
+    """Rows of a table; ``skew`` 1: popular ones more often, as words are (Zipf's law)."""
     shape = {
-        "tokens": tokens, "vocabulary": vocabulary, "columns": columns, "skew": 1.0, "dtype": activations(precision),
+        "tokens": tokens, "vocabulary": vocabulary, "columns": columns, "skew": skew, "dtype": activations(precision),
     }
-    return NetworkLaunch(layer, "embedding", "embedding_gather", shape)
+    return NetworkLaunch(layer, operator, "embedding_gather", shape)

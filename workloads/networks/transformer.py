@@ -1,4 +1,4 @@
-"""What the layers of a transformer launch on one of ``tensor_parallel`` GPUs.
+"""What the layers of a decoder launch on one of ``tensor_parallel`` GPUs.
 
 Mental model: tokens flow through equal layers; a layer is a list of operators whose sizes follow from the
 configuration, the batch and the length. Tensor parallelism splits heads, feed-forward width, experts' width and
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from . import operators as op
-from .configs import Decoder, Encoder, Experts, LatentAttention
+from .configs import Decoder, Experts, LatentAttention
 from .operators import NetworkLaunch
 
 PHASES = ("prefill", "decode")
@@ -189,50 +189,3 @@ def _head(hidden: int, vocabulary: int, step: Step) -> Iterator[NetworkLaunch]:
     share = -(-vocabulary // step.tensor_parallel)
     yield op.matmul("head", "logits", step.batch, share, hidden, op.activations(step.precision))
     yield NetworkLaunch("head", "sampling", "sample_gumbel", {"rows": step.batch, "vocabulary": vocabulary})
-
-
-def encoder_launches(config: Encoder, step: Step) -> Iterator[NetworkLaunch]:
-    """Launches of an encoder's forward pass over ``step.rows`` tokens (its phase is always a prefill), and for a
-    network with a decoder beside it those of one decoding step for each sequence."""
-    if config.vocabulary and not config.decoder_layers:
-        yield op.embedding("embedding", step.rows, config.vocabulary, config.hidden, step.precision)
-    for launch in _encoder_layer("encoder", config, step):
-        yield launch.times(config.layers)
-    if config.decoder_layers:
-        inner = step.share("heads", config.heads) * config.head_dim
-        audio = op.matmul("decoder", "audio keys, values", step.rows, 2 * inner, config.hidden, step.precision)
-        yield audio.times(config.decoder_layers)
-        for launch in _cross_layer(config, step):
-            yield launch.times(config.decoder_layers)
-        yield op.layernorm("head", step.batch, config.hidden)
-        yield op.matmul("head", "logits", step.batch, config.vocabulary, config.hidden, step.precision)
-
-
-def _encoder_layer(layer: str, config: Encoder, step: Step) -> Iterator[NetworkLaunch]:
-    heads, rows, precision = step.share("heads", config.heads), step.rows, step.precision
-    width = step.share("feed-forward columns", config.feed_forward)
-    if config.modulated:
-        yield op.matmul(layer, "modulation", step.batch, 6 * config.hidden, config.hidden, precision)
-    yield op.layernorm(layer, rows, config.hidden)
-    yield op.matmul(layer, "queries, keys, values", rows, 3 * heads * config.head_dim, config.hidden, precision)
-    yield op.prefill_attention(layer, step.batch, heads, step.sequence, config.head_dim, precision, causal=False)
-    yield op.matmul(layer, "output", rows, config.hidden, heads * config.head_dim, precision)
-    yield op.layernorm(layer, rows, config.hidden)
-    yield op.matmul(layer, "up", rows, width, config.hidden, precision)
-    yield op.gelu(layer, rows, width, precision, "tanh" if config.modulated else "none")
-    yield op.matmul(layer, "down", rows, config.hidden, width, precision)
-
-
-def _cross_layer(config: Encoder, step: Step) -> Iterator[NetworkLaunch]:
-    """One decoding step of a layer that attends to its own past and to the encoder's output."""
-    heads, rows, precision, hidden = step.share("heads", config.heads), step.batch, step.precision, config.hidden
-    inner, width = heads * config.head_dim, step.share("feed-forward columns", config.feed_forward)
-    for operator, columns, context in (("own past", 3 * inner, 224), ("audio", inner, step.sequence)):
-        yield op.layernorm("decoder", rows, hidden)
-        yield op.matmul("decoder", f"queries ({operator})", rows, columns, hidden, precision)
-        yield op.decode_attention("decoder", rows, context, heads, heads, config.head_dim, precision, note=operator)
-        yield op.matmul("decoder", f"output ({operator})", rows, hidden, inner, precision)
-    yield op.layernorm("decoder", rows, hidden)
-    yield op.matmul("decoder", "up", rows, width, hidden, precision)
-    yield op.gelu("decoder", rows, width, precision, "none")
-    yield op.matmul("decoder", "down", rows, hidden, width, precision)
