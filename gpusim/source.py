@@ -54,11 +54,9 @@ def open_source(
         trace = Trace.load(path)
         return Source((NamedTrace(trace, trace.launch.kernel),))
     name, shape = parse_request(text)
-    # A shape may hold a point (spread=1.0) that is no file's suffix.
-    file = Path(name)
     if path.is_dir():
         raise UsageError(f"{text} is a folder; name its trace files one by one")
-    if not is_reference(name) and (file.suffix or file.parent != Path(".")):
+    if _is_path(name):
         raise UsageError(f"there is no trace file {text}")
     whole = shape_text(complete_shape(name, shape, spec, small=small))
     launches = capture_case(make_case(name, shape, spec, small=small), spec, progress=progress)
@@ -67,6 +65,21 @@ def open_source(
         tuple(NamedTrace(trace, name, whole, index) for index, trace in enumerate(timed)),
         tuple(launch.trace for launch in launches if not launch.timed),
     )
+
+
+def refuse_mistakes(texts: Sequence[str], spec: GpuSpec, *, small: bool = False) -> None:
+    """Raise for what :func:`open_source` would refuse by its name or shape, before any of ``texts`` costs time."""
+    for text in texts:
+        if not Path(text).exists():
+            name, shape = parse_request(text)
+            if _is_path(name):
+                raise UsageError(f"there is no trace file {text}")
+            complete_shape(name, shape, spec, small=small)
+
+
+def _is_path(name: str) -> bool:
+    # A shape may hold a point (spread=1.0) that is no file's suffix.
+    return not is_reference(name) and (Path(name).suffix != "" or Path(name).parent != Path("."))
 
 
 def least_cycles(traces: Sequence[Trace], index: int, spec: GpuSpec, *, warmed: bool) -> dict[str, float]:

@@ -241,6 +241,14 @@ def test_a_gpu_file_that_is_not_there_is_named(name):
         load_gpu(name)
 
 
+def test_a_file_that_cannot_be_simulated_is_not_shown_either(tmp_path):
+    path = tmp_path / "huge.toml"
+    path.write_text('inherits = "h200"\nsm_count = { value = 5000, kind = "guess", source = "what if" }\n')
+    for read in (load_gpu, describe_gpu):
+        with pytest.raises(SpecError, match=r"sm_count is above 4096 \(it is 5000\)"):
+            read(path)
+
+
 def test_a_setting_changes_one_value_and_shows_in_the_name():
     base = load_gpu("h200")
     changed = override_gpu(base, ["l2.hit_latency_ns=60", "pipes.fma.interval_cycles = 3"])

@@ -9,7 +9,7 @@ import click
 
 from gpusim.commands import compare_measured, compare_published
 from gpusim.commands.compare_options import Wanted
-from gpusim.commands.options import HELP, format_option, set_option
+from gpusim.commands.options import HELP, Figure, format_option, set_option
 from gpusim.compare.error import DEFAULT_TOLERANCE_PERCENT
 from gpusim.compare.judge import DEFAULT_TOLERANCE_CYCLES
 from gpusim.errors import UsageError
@@ -33,7 +33,7 @@ from gpusim.errors import UsageError
 @click.option("--all-points", is_flag=True, help="Every published point instead of a spread of them.")
 @click.option(
     "--tolerance",
-    type=click.FloatRange(min=0),
+    type=Figure(min=0),
     default=DEFAULT_TOLERANCE_PERCENT,
     show_default=True,
     metavar="PERCENT",
@@ -41,7 +41,7 @@ from gpusim.errors import UsageError
 )
 @click.option(
     "--tolerance-cycles",
-    type=click.FloatRange(min=0),
+    type=Figure(min=0),
     default=DEFAULT_TOLERANCE_CYCLES,
     show_default=True,
     metavar="CYCLES",

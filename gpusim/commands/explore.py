@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from gpusim.commands.options import HELP, format_option, gpu_option, set_option
+from gpusim.commands.options import HELP, Figure, format_option, gpu_option, set_option
 from gpusim.errors import GpusimError, NoDataError, UsageError
 from gpusim.explore.choices import make_property, property_names
 from gpusim.explore.finding import Finding
@@ -52,17 +52,17 @@ DEFAULT_KERNELS = (
     help="For --property silicon: measured rows; without it those that are recorded here.",
 )
 @click.option(
-    "--threshold", type=click.FloatRange(min=0), metavar="SHARE", help="How large a divergence is a finding (0.05: 5 %)."
+    "--threshold", type=Figure(min=0), metavar="SHARE", help="How large a divergence is a finding (0.05: 5 %)."
 )
 @click.option(
     "--max-examples", type=click.IntRange(min=1), default=100, show_default=True, help="Workloads to try in all."
 )
-@click.option("--max-time", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop trying after so long.")
+@click.option("--max-time", type=Figure(min=0), metavar="SECONDS", help="Stop trying after so long.")
 @click.option(
     "--seed", type=int, default=0, show_default=True, help="The same seed, jobs and examples give the same search."
 )
 @click.option(
-    "--growth", type=click.FloatRange(min=1), default=16.0, show_default=True,
+    "--growth", type=Figure(min=1), default=16.0, show_default=True,
     help="Most work of a workload, as a multiple of the kernel's small shape.",
 )
 @click.option("--no-steer", is_flag=True, help="Draw blindly: no target(), kernels in turn.")

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from gpusim.commands.options import HELP, format_option
+from gpusim.commands.options import HELP, Figure, format_option
 from gpusim.errors import NoDataError, SiliconError, ToolchainError, UsageError
 from gpusim.explore.named_suites import expand_suites
 from gpusim.measure.builds import Compiler, Pack
@@ -53,10 +53,10 @@ _CACHES = {"cold": (COLD,), "warm": (WARM,), "both": (COLD, WARM)}
     help="CUPTI's records of kernels, CUDA events, or Nsight Compute's counters; all: times and counters. auto: times by CUPTI "
     "where it can be had, else by events, and counters where they are permitted.",
 )
-@click.option("--budget", type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True, metavar="SECONDS", help="Time to measure in, in all.")
+@click.option("--budget", type=Figure(min=0, min_open=True), default=60.0, show_default=True, metavar="SECONDS", help="Time to measure in, in all.")
 @click.option(
     "--precision",
-    type=click.FloatRange(min=0),
+    type=Figure(min=0),
     default=100 * Precision.relative_half_width,
     show_default=f"{100 * Precision.relative_half_width:g}",
     metavar="PERCENT",

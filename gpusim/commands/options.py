@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from typing import Any
 
 import click
 
 from gpusim.report.tables import FORMATS
 
 HELP = {"help_option_names": ["-h", "--help"]}
+
+
+class Figure(click.FloatRange):
+    """A number within a range: NaN, which no comparison refuses, and infinity are none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
 
 
 def gpu_option(default: str = "h200") -> Callable:

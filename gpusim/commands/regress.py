@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from gpusim.commands.options import HELP, format_option
+from gpusim.commands.options import HELP, Figure, format_option
 from gpusim.compare.error import Verdict
 from gpusim.errors import NoDataError, UsageError
 from gpusim.regress import records
@@ -41,7 +41,7 @@ _DECIDED = (Verdict.FASTER, Verdict.SLOWER, Verdict.AMBIGUOUS)
 @click.option("--small", is_flag=True, help="Start from a kernel's small shape instead of its default.")
 @click.option("--kernel", "kernels", multiple=True, metavar="NAME", help="Compare only launches of this kernel.")
 @click.option(
-    "--tolerance", type=click.FloatRange(min=0), default=Thresholds.percent, show_default=True, metavar="PERCENT",
+    "--tolerance", type=Figure(min=0), default=Thresholds.percent, show_default=True, metavar="PERCENT",
     help="Share of BASE up to which a difference is none.",
 )
 @click.option(
@@ -90,7 +90,7 @@ def regress(
     def progress(line: str) -> None:
         click.echo(line, err=True)
 
-    machines = Machine(base_gpu or gpu, (*settings, *base_set)), Machine(head_gpu or gpu, (*settings, *head_set))
+    machines = Machine(base_gpu or gpu, _over(settings, base_set)), Machine(head_gpu or gpu, _over(settings, head_set))
     with open_store() as store:
         sides = open_sides(base, head, machines, store, progress, small=small)
     outcomes = [o for o in judge(*sides, Thresholds(tolerance, tolerance_cycles)) if not kernels or o.kernel in kernels]
@@ -162,3 +162,9 @@ def _exit_code(outcomes: Sequence[Outcome], strict: bool) -> int:
         missing = [o.name for o in outcomes if o.verdict == Verdict.NO_DATA]
         raise NoDataError(f"{len(missing)} of {len(outcomes)} launches could not be compared: {', '.join(missing[:3])}")
     return AMBIGUOUS if strict and Verdict.AMBIGUOUS in verdicts else 0
+
+
+def _over(both: tuple[str, ...], own: tuple[str, ...]) -> tuple[str, ...]:
+    """The settings of both sides, with a side's own in place of those that set the same key."""
+    keys = {setting.partition("=")[0].strip() for setting in own}
+    return (*(setting for setting in both if setting.partition("=")[0].strip() not in keys), *own)

@@ -22,7 +22,7 @@ from gpusim.report.attribution import Share, by_instruction, by_line
 from gpusim.report.saved import result_document, save_result
 from gpusim.report.tables import format_records
 from gpusim.report.timeline import write_timeline
-from gpusim.source import NamedTrace, launch_records, open_source
+from gpusim.source import NamedTrace, launch_records, open_source, refuse_mistakes
 from gpusim.source import least_cycles as bounds_of
 from gpusim.store import open_store
 from gpusim.store.run import checked_name
@@ -117,6 +117,7 @@ def simulate(
         with open_store() as store:
             store.prepare()
     spec = override_gpu(load_gpu(gpu), settings)
+    refuse_mistakes(sources, spec, small=small)
     compiling = start_compiling_engine()
     named: list[NamedTrace] = []
     before = [Trace.load(path) for path in warm]

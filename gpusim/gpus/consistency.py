@@ -23,11 +23,11 @@ def check_consistency(spec: GpuSpec, where: str) -> None:
 
     def require(holds: bool, key: str, reason: str) -> None:
         if not holds:
-            raise SpecError(f"{where}: {key} {reason}")
+            raise SpecError(f"{where}: {key} {reason} (it is {_value(spec, key)})")
 
     sm, l1, l2, dram = spec.sm, spec.l1, spec.l2, spec.dram
     require(spec.sm_count <= _MAX_SMS, "sm_count", f"is above {_MAX_SMS}")
-    require(spec.clock_hz >= 1e6, "clock_hz", f"is {spec.clock_hz} Hz; give it in hertz")
+    require(spec.clock_hz >= 1e6, "clock_hz", "is below a megahertz; give it in hertz")
     require(sm.max_warps <= _MAX_WARPS, "sm.max_warps", f"is above {_MAX_WARPS}")
     require(sm.sub_cores <= 16, "sm.sub_cores", "is above 16")
     require(sm.max_warps % sm.sub_cores == 0, "sm.max_warps", "does not divide over sm.sub_cores")
@@ -151,3 +151,10 @@ def check_consistency(spec: GpuSpec, where: str) -> None:
         require(
             spec.cycles(latency_ns) >= 4, key, "is too short: parts must be at least 4 cycles apart"
         )
+
+
+def _value(spec: GpuSpec, key: str) -> object:
+    value: object = spec
+    for part in key.split("."):
+        value = value[part] if isinstance(value, dict) else getattr(value, part)
+    return value

@@ -11,6 +11,7 @@ from dataclasses import MISSING
 from pathlib import Path
 from typing import NamedTuple
 
+from gpusim.gpus.consistency import check_consistency
 from gpusim.gpus.load import PIPE_SECTION, build, claims_of, known_keys, locate
 
 
@@ -32,7 +33,7 @@ def describe_gpu(name_or_path: str | Path) -> list[GpuValue]:
     """
     path = locate(name_or_path)
     claims = claims_of(path)
-    build(path, claims)
+    check_consistency(build(path, claims), str(path))
     rows = []
     for key, default in known_keys().items():
         if key in claims:

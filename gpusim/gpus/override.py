@@ -23,12 +23,16 @@ def override_gpu(spec: GpuSpec, settings: Iterable[str]) -> GpuSpec:
     and TOML values, e.g. ``l2.hit_latency_ns=60``.
 
     The name tells the difference (``h200[l2.hit_latency_ns=60]``). Raises :class:`SpecError` as
-    :func:`load_gpu` does, and for a text that is no setting.
+    :func:`load_gpu` does, and for a text that is no setting or sets what another has set.
     """
+    seen = set()
     for setting in settings:
         key, equals, text = setting.partition("=")
         key = key.strip()
         where = f"setting {setting!r}"
+        if key in seen:
+            raise SpecError(f"{where}: {key} is set twice")
+        seen.add(key)
         if not equals:
             raise SpecError(f"{where}: write key=value, e.g. l2.hit_latency_ns=60")
         known = known_keys()
