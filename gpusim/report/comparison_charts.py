@@ -6,6 +6,7 @@ to ``<svg>``; the same document gives the same text.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from gpusim.report.charts import _BLUE, _GREEN, _GREY, _ORANGE, _figure, _svg
@@ -14,6 +15,8 @@ _COLOURS = {"SAME": _GREEN, "AMBIGUOUS": _GREY, "FASTER": _BLUE, "SLOWER": _ORAN
 _PALETTE = ("#3b6ea5", "#d1772b", "#4b8f4b", "#8e5ea2", "#b8a13a", "#4aa3a2", "#a0522d", "#6c7a89")
 #: More launches than this make a bar chart unreadable: the ones furthest off are drawn.
 MOST_BARS = 40
+#: Letters of a shape beside a bar.
+LONGEST_SHAPE = 28
 
 
 def judged(document: dict[str, Any]) -> list[dict[str, Any]]:
@@ -21,10 +24,21 @@ def judged(document: dict[str, Any]) -> list[dict[str, Any]]:
     return [launch for launch in document["launches"] if launch["measured_cycles"]]
 
 
-def label(launch: dict[str, Any]) -> str:
-    """A short name of a launch: the kernel, the beginning of its shape, the caches."""
-    shape = launch["shape"]
-    return f"{launch['kernel']} {shape if len(shape) < 28 else shape[:26] + '..'} ({launch['cache']})"
+def labels(launches: Sequence[dict[str, Any]]) -> list[str]:
+    """Short names of launches: the kernel, its shape, the caches. Of a long shape those axes come first in which the
+    launches of its kernel differ, so that no two of them read alike."""
+    values: dict[tuple[str, str], set[str]] = {}
+    for launch in launches:
+        for axis in launch["shape"].split(","):
+            values.setdefault((launch["kernel"], axis.partition("=")[0]), set()).add(axis)
+    names = []
+    for launch in launches:
+        shape = launch["shape"]
+        if len(shape) > LONGEST_SHAPE:
+            axes = sorted(shape.split(","), key=lambda axis: len(values[launch["kernel"], axis.partition("=")[0]]) == 1)
+            shape = ",".join(axes)[:LONGEST_SHAPE] + ".."
+        names.append(f"{launch['kernel']} {shape} ({launch['cache']})")
+    return names
 
 
 def scatter_chart(document: dict[str, Any]) -> str:
@@ -62,7 +76,7 @@ def error_chart(document: dict[str, Any]) -> str:
         colour = _COLOURS.get(launch["verdict"], _GREY)
         axes.barh(place, middle, color=colour, height=0.7)
         axes.errorbar(middle, place, xerr=[[middle - low], [high - middle]], color="#333333", elinewidth=0.9, capsize=2)
-    axes.set_yticks(range(len(launches)), [label(launch) for launch in launches], fontsize=7.5)
+    axes.set_yticks(range(len(launches)), labels(launches), fontsize=7.5)
     axes.set_ylim(-0.6, len(launches) - 0.4)
     axes.axvline(0, color="#444444", linewidth=0.8)
     axes.set_xlabel("error of the simulated cycles in percent, with the measurement's interval")
@@ -89,7 +103,7 @@ def gap_chart(document: dict[str, Any]) -> str:
         for i, width in enumerate(widths):
             right[i] += max(width, 0)
             left[i] += min(width, 0)
-    axes.set_yticks(range(len(launches)), [label(launch) for launch in launches], fontsize=7.5)
+    axes.set_yticks(range(len(launches)), labels(launches), fontsize=7.5)
     axes.set_ylim(-0.6, len(launches) - 0.4)
     axes.axvline(0, color="#444444", linewidth=0.8)
     axes.set_xlabel("simulated - measured, in percent of the measured cycles, by what explains it")
@@ -122,7 +136,7 @@ def stall_chart(document: dict[str, Any]) -> str:
         colour = "#cccccc" if reason == "others" else _PALETTE[number % len(_PALETTE)]
         axes.barh(range(len(launches)), widths, left=starts, color=colour, height=0.7, label=reason)
         starts = [start + width for start, width in zip(starts, widths, strict=True)]
-    axes.set_yticks(range(len(launches)), [label(launch) for launch in launches], fontsize=7.5)
+    axes.set_yticks(range(len(launches)), labels(launches), fontsize=7.5)
     axes.set(xlim=(0, 100), ylim=(-0.6, len(launches) - 0.4), xlabel="percent of resident warp-cycles (simulated)")
     axes.legend(frameon=False, fontsize=8, ncols=4, loc="lower center", bbox_to_anchor=(0.4, 1.0))
     return _svg(figure)

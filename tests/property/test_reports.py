@@ -15,6 +15,7 @@ from gpusim.engine.gpu import simulate
 from gpusim.engine.samples import COLUMNS, Sampler
 from gpusim.errors import ResultFileError
 from gpusim.model.messages import TICKS_PER_CYCLE
+from gpusim.report.comparison_charts import labels
 from gpusim.report.roofline import operations, roofline
 from gpusim.report.saved import load_result, result_document, save_result
 from gpusim.report.summary import summary_document
@@ -197,3 +198,11 @@ def test_cards_have_a_line_a_value_and_pipe_like_tables():
 def test_large_figures_are_read_as_they_are():
     (line,) = format_records([{"cycles": 1170687.0, "ratio": 1.23456789, "huge": 1e20, "none": float("nan")}], "table").splitlines()[2:]
     assert line.split() == ["1170687", "1.2346", "1e+20", "-"]
+
+
+def test_launches_of_one_kernel_are_told_apart_in_a_chart():
+    shapes = [f"rows=1024,columns=1024,{'padding=1,' * 3}tile={tile}" for tile in (8, 16)]
+    launches = [{"kernel": "transpose", "shape": shape, "cache": "cold"} for shape in (*shapes, "n=1")]
+    first, second, short = labels(launches)
+    assert first.startswith("transpose tile=8,") and second.startswith("transpose tile=16,")
+    assert max(map(len, (first, second))) < 60 and short == "transpose n=1 (cold)"
