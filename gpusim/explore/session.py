@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, wait
@@ -43,7 +44,7 @@ except ImportError:  # Windows
     fcntl = None
 
 Progress = Callable[[str], None]
-#: How often the parent of several workers says how far they are.
+#: How often a search says how far it is.
 TELL_SECONDS = 5.0
 
 
@@ -107,7 +108,7 @@ def explore(
     left = max(0, plan.max_examples - len(earlier))
     shares = [left // jobs + (worker < left % jobs) for worker in range(jobs)]
     if jobs == 1:
-        refusals = [_work(plan, folder, examples.session, (0, 1), shares[0], resume, progress)]
+        refusals = [_work(plan, folder, examples.session, (0, 1), shares[0], resume, _seldom(progress))]
     else:
         with worker_pool(jobs) as pool:
             work = (plan, folder, examples.session)
@@ -148,6 +149,19 @@ def explore(
     for finding in findings:
         finding.save(folder)
     return whole, findings
+
+
+def _seldom(progress: Progress) -> Progress:
+    """``progress``, called at most every TELL_SECONDS."""
+    told = time.monotonic() - TELL_SECONDS
+
+    def tell(line: str) -> None:
+        nonlocal told
+        if time.monotonic() - told >= TELL_SECONDS:
+            told = time.monotonic()
+            progress(line)
+
+    return tell
 
 
 def _failed(future: Future) -> bool:
