@@ -86,6 +86,46 @@ def shapes(
     return shape
 
 
+@st.composite
+def beside(
+    draw: st.DrawFn,
+    known: Sequence[Mapping[str, Any]],
+    axes: Mapping[str, Sequence[Any]],
+    small: Mapping[str, Any],
+    *,
+    growth: float = GROWTH,
+    fixed: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """A shape of ``known`` (what a network launches; axes that it leaves out are choices) or one near it: sizes one more
+    or less, half or twice, or beside a boundary, as the next model, batch or split has them. A neighbour whose work is
+    more than ``growth`` times that of ``small`` is given up for the known shape itself."""
+    start = {axis: value for axis, value in draw(st.sampled_from(list(known))).items() if axis in axes}
+    counted = [axis for axis, value in start.items() if _is_size(axis, value)]
+    moved = draw(st.sets(st.sampled_from(counted), max_size=2)) if counted else set()
+    start |= {axis: draw(_choice(axis, axes[axis], small[axis], 1.0)) for axis in axes if axis not in start}
+    start |= dict(fixed or {})
+    near = {axis: draw(_near(value)) if axis in moved else value for axis, value in start.items()}
+    near |= dict(fixed or {})
+    chosen = near if work(near, small) <= growth else start
+    return {axis: chosen[axis] for axis in axes}
+
+
+def _near(value: int) -> st.SearchStrategy[int]:
+    beside_boundary = st.sampled_from(BOUNDARIES).map(lambda boundary: max(1, value // boundary * boundary))
+    steps = st.sampled_from((value - 1, value + 1, value // 2, 2 * value)).map(lambda each: max(1, each))
+    return steps | beside_boundary
+
+
+def work(shape: Mapping[str, Any], small: Mapping[str, Any]) -> float:
+    """Work of a shape as a multiple of the small one's: the product of all numbers that add to it."""
+    ratios = (
+        value / small[axis]
+        for axis, value in shape.items()
+        if _is_number(value) and _is_number(small.get(axis)) and small[axis] > 0 and not _divides(axis)
+    )
+    return math.prod(max(1.0, ratio) for ratio in ratios)
+
+
 def grained(value: int, known: Sequence[int]) -> int:
     """``value`` made as round as the values ``known`` to work: a power of two where all of them are, else a multiple
     of their greatest common divisor; rounded down, but never below the least of its kind."""
@@ -104,14 +144,18 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def _divides(axis: str) -> bool:
+    """Whether more of it is no more work."""
+    return axis.startswith("block_") or axis == "tile"
+
+
 def _choice(axis: str, values: Sequence[Any], small: Any, left: float) -> st.SearchStrategy[Any]:
     """One of the values that the kernel lists, or its small one, first so that shrinking ends there. Numbers beyond
     what is left of the work are out, except for the block's size, which divides work instead of adding to it."""
-    divides = axis.startswith("block_") or axis == "tile"
     kept = [
         value
         for value in values
-        if divides or not _is_number(value) or not _is_number(small) or value <= max(1, small) * max(1.0, left)
+        if _divides(axis) or not _is_number(value) or not _is_number(small) or value <= max(1, small) * max(1.0, left)
     ]
     return st.sampled_from(list(dict.fromkeys([small, *kept])))
 

@@ -13,7 +13,7 @@ from gpusim.explore.holes import hole_records, point_records
 from gpusim.explore.measure import cover as cover_workload
 from gpusim.explore.named_suites import expand_suites
 from gpusim.explore.points import CROSS, POINTS
-from gpusim.explore.suite_coverage import suite_coverage
+from gpusim.explore.suite_coverage import recorded_coverage
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.report.tables import format_records
@@ -91,7 +91,7 @@ def report(files: tuple[Path, ...], holes: bool, crosses: bool, form: str) -> No
     total = _load(files)
     if not total.launches:
         raise NoDataError("no launch was covered: " + ", ".join(map(str, files)))
-    records = hole_records(total, suite_coverage(), crosses=crosses) if holes else point_records(total)
+    records = hole_records(total, recorded_coverage(), crosses=crosses) if holes else point_records(total)
     click.echo(format_records([r for r in records if crosses or CROSS not in r["point"]], form))
     if not holes and form in ("table", "md"):
         bins, hit = (sum(record[key] for record in records) for key in ("bins", "hit"))
@@ -130,7 +130,7 @@ def diff(before: Path, after: Path, form: str) -> None:
         for change, lacking, where in (("lost", second, first), ("gained", first, second))
         for each in lacking.only_in(where)
     ]
-    click.echo(format_records(records, form) if records or form != "table" else "no difference")
+    click.echo(format_records(records, form) if records or form in ("json", "csv") else "no difference")
 
 
 @cover.command("points")

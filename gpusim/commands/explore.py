@@ -10,6 +10,7 @@ import click
 
 from gpusim.commands.options import HELP, Figure, format_option, gpu_option, set_option
 from gpusim.errors import GpusimError, NoDataError, UsageError
+from gpusim.explore.around import shapes_around
 from gpusim.explore.choices import make_property, property_names
 from gpusim.explore.finding import Finding
 from gpusim.explore.session import Plan
@@ -65,6 +66,10 @@ DEFAULT_KERNELS = (
     "--growth", type=Figure(min=1), default=16.0, show_default=True,
     help="Most work of a workload, as a multiple of the kernel's small shape.",
 )
+@click.option(
+    "--around", multiple=True, metavar="NETWORK[:phase=decode,batch=8,...]",
+    help="Draw half of the shapes at and beside those that this forward pass launches (gpusim workloads).",
+)
 @click.option("--no-steer", is_flag=True, help="Draw blindly: no target(), kernels in turn.")
 @click.option("--first", is_flag=True, help="Stop drawing once something has diverged; it is still made small.")
 @click.option("--resume", is_flag=True, help="Go on from the runs in the folder.")
@@ -92,6 +97,7 @@ def explore(
     max_time: float | None,
     seed: int,
     growth: float,
+    around: tuple[str, ...],
     no_steer: bool,
     first: bool,
     resume: bool,
@@ -119,9 +125,13 @@ def explore(
       gpusim explore --property gpus --other-gpu my_gpu.toml --threshold 0.1
       gpusim explore spmv_csr --property builds --other-kernel spmv_csr_vector
       gpusim explore --property versions --other-gpusim ../gpusim-of-last-week
+      gpusim explore --around llama3_8b:phase=decode,batch=8,tensor_parallel=8 --growth 64
       gpusim explore --resume --max-examples 1000
     """
-    chosen = tuple(kernel_names()) if kernels == ("all",) else kernels or DEFAULT_KERNELS
+    of_networks = tuple(shapes_around(around, growth))
+    chosen = tuple(kernel_names()) if kernels == ("all",) else kernels or of_networks or DEFAULT_KERNELS
+    if around and not set(chosen) & set(of_networks):
+        raise UsageError(f"none of {', '.join(chosen)} is launched within --growth {growth:g}; there are {', '.join(of_networks)}")
     for kernel in chosen:
         find_kernel(kernel)
     for option, (value, wanted) in {
@@ -140,7 +150,7 @@ def explore(
     options = {key: value for key, value in given.items() if value not in (None, "")}
     plan = Plan(
         chosen, name, options, gpu, settings, seed, growth, max_examples,
-        float("inf") if max_time is None else max_time, not no_steer, first,
+        float("inf") if max_time is None else max_time, not no_steer, first, around,
     )  # fmt: skip
     make_property(name, plan.spec, options)  # refuses what cannot be, before any work
     search, findings = run_search(

@@ -66,7 +66,8 @@ class Search:
     ``shapes(axes, small, growth=, marks=, fixed=)``: strategy of shapes (:mod:`gpusim.workloads.strategies`);
     ``known``: recorded coverage, by which kernels are chosen for holes; ``recall``: the outcome of a shape that another
     search has run, None where none has; ``mine``: whether a kernel and the text of a shape are for this search or for
-    one beside it; ``gpu``: what shapes are foretold for;
+    one beside it; ``around``: kernel -> shapes, at and beside which (``beside``, a strategy like ``shapes`` that takes them
+    first) half of its shapes are drawn; ``gpu``: what shapes are foretold for;
     ``steer=False`` draws kernel and shape from the plain strategies in one run of Hypothesis, which is what the
     benchmark (``tools/explore_bench.py``) compares with.
     """
@@ -83,6 +84,8 @@ class Search:
     steer: bool = True
     recall: Callable[[str, Mapping[str, Any]], Outcome | None] = lambda kernel, shape: None
     mine: Callable[[str, str], bool] = lambda kernel, shape: True
+    around: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    beside: Strategy | None = None
     tried: list[Tried] = field(default_factory=list)
     coverage: Coverage = field(default_factory=Coverage)
     refused: int = 0
@@ -178,7 +181,12 @@ class Search:
             return st.sampled_from(only) if only else None
         entry = find_kernel(kernel)
         fixed = {axis: value for axis, value in self.machine_axes.items() if axis in entry.axes}
-        return self.shapes(entry.axes, entry.small, growth=self.growth, marks=self.marks, fixed={**held, **fixed})
+        fixed = {**held, **fixed}
+        free = self.shapes(entry.axes, entry.small, growth=self.growth, marks=self.marks, fixed=fixed)
+        known = self.around.get(kernel)
+        if not known or self.beside is None:
+            return free
+        return free | self.beside(known, entry.axes, entry.small, growth=self.growth, fixed=fixed)
 
     def _draw(
         self, kernels: Sequence[str], held: Mapping[str, Mapping[str, Any]], rng: random.Random, draws: int,

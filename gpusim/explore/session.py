@@ -22,6 +22,7 @@ from typing import Any
 
 from gpusim import errors as errors_module
 from gpusim.errors import ExecutionError
+from gpusim.explore.around import shapes_around
 from gpusim.explore.choices import make_property
 from gpusim.explore.coverage import Coverage
 from gpusim.explore.examples import Examples, Tried, new_session
@@ -51,7 +52,7 @@ TELL_SECONDS = 5.0
 @dataclass(frozen=True)
 class Plan:
     """What to search: ``property`` with ``options``, on ``gpu`` with ``settings``, over ``kernels``; with ``first`` each
-    worker stops at its first divergence."""
+    worker stops at its first divergence; ``around``: passes of networks (:mod:`gpusim.explore.around`)."""
 
     kernels: tuple[str, ...]
     property: str
@@ -64,6 +65,7 @@ class Plan:
     max_seconds: float = float("inf")
     steer: bool = True
     first: bool = False
+    around: tuple[str, ...] = ()
 
     @property
     def spec(self) -> GpuSpec:
@@ -87,6 +89,8 @@ def new_search(plan: Plan, seed: int | None = None) -> Search:
         machine_axes={axis: read(spec) for axis, read in MACHINE_AXES.items()},
         known=suite_coverage(),
         steer=plan.steer,
+        around=shapes_around(plan.around, plan.growth),
+        beside=strategies.beside,
     )
 
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
 
 from gpusim.cli import run
 from gpusim.errors import UsageError
+from gpusim.explore.around import shapes_around
 from gpusim.explore.coverage import Coverage
 from gpusim.explore.holes import kernel_of
+from gpusim.sibling import load_sibling
 from gpusim.suite import find_kernel
 
 MACHINE = ["--gpu", "h200", "--set", "sm_count=2"]
@@ -113,3 +117,45 @@ def test_the_same_search_in_two_processes_names_the_same_workloads(tmp_path: Pat
         assert run(["explore", *arguments, "-o", str(folder)]) == 0
         found.append(Coverage.load(folder / "coverage.json"))
     assert found[0] == found[1]
+
+
+def test_shapes_beside_a_network_s_keep_near_it_and_within_the_work() -> None:
+    load_sibling("workloads", "the workloads")
+    strategies = importlib.import_module("gpusim.workloads.strategies")
+    entry, growth = find_kernel("silu_mul"), 200.0
+    known = shapes_around(["llama3_8b:phase=decode,batch=8,tensor-parallel=8"], growth)["silu_mul"]
+    assert known == [{"rows": 8, "columns": 1792, "dtype": "float16"}]
+    drawn: list[dict] = []
+
+    @settings(max_examples=150, database=None, derandomize=True)
+    @given(strategies.beside(known, entry.axes, entry.small, growth=growth, fixed={"block_threads": 256}))
+    def draw(shape: dict) -> None:
+        drawn.append(shape)
+        assert list(shape) == list(entry.axes) and shape["block_threads"] == 256 and shape["dtype"] == "float16"
+        assert strategies.work(shape, entry.small) <= growth
+        assert 4 <= shape["rows"] <= 16 or shape["rows"] == 1
+
+    draw()
+    sizes = {(shape["rows"], shape["columns"]) for shape in drawn}
+    assert {(8, 1792), (8, 1791), (8, 1793), (8, 896), (7, 1792), (9, 1792)} <= sizes
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("nope", "no network is called 'nope'"),
+        ("llama3_8b:foo=1", "a pass has no foo"),
+        ("llama3_8b:batch=x", "batch=x is no whole number"),
+        ("resnet50", "no launch is within --growth 16; the smallest needs 2"),
+    ],
+)
+def test_a_pass_that_cannot_be_searched_around_is_refused(text: str, told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        shapes_around([text], 16.0)
+
+
+def test_a_search_around_a_network_runs_its_kernels(tmp_path: Path) -> None:
+    arguments = ["--around", "llama3_8b:phase=decode,batch=1", *MACHINE, "--growth", "64", "--max-examples", "4"]
+    assert run(["explore", *arguments, "--property", "numpy", "--jobs", "1", "-o", str(tmp_path)]) == 0
+    rows = [json.loads(line) for file in tmp_path.glob("runs-*.jsonl") for line in file.read_text().splitlines()]
+    assert {row["kernel"] for row in rows if "kernel" in row} <= {"rmsnorm", "silu_mul"}
