@@ -13,7 +13,7 @@ import click
 from gpusim.capture.prepare import disassemble, disassemble_types
 from gpusim.capture.target import make_target
 from gpusim.commands.options import HELP, format_option
-from gpusim.errors import CompileError, UnsupportedOpcodeError, UsageError
+from gpusim.errors import CompileError, ToolchainError, UnsupportedOpcodeError, UsageError
 from gpusim.report.tables import format_records
 from gpusim.sass.survey import Survey, survey as survey_code, survey_cubin
 from gpusim.suite import kernel_names, make_case, parse_request
@@ -140,6 +140,8 @@ def _of_cubin(path: Path) -> Iterator[tuple[str, Survey]]:
         architecture, surveys = survey_cubin(data)
     except CompileError as error:
         raise UsageError(f"{path}: {error}") from error
+    except ToolchainError as error:  # nvdisasm is not here, or cannot read this
+        raise ToolchainError(f"{path}: {error}") from error
     for one in surveys.values():
         yield f"sm_{architecture}", one
 

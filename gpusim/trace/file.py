@@ -17,6 +17,7 @@ Raises :class:`TraceFormatError`, one line that names the file and what is wrong
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import io
 import json
@@ -182,6 +183,10 @@ def naming(path: Path) -> Iterator[None]:
     except DAMAGE as error:
         detail = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise TraceFormatError(f"{path}: not a readable trace file ({detail})") from None
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # the disk's own trouble
+            raise
+        raise TraceFormatError(f"{path}: not a readable trace file (it leads outside of itself)") from None
     except MemoryError:
         raise TraceFormatError(f"{path}: asks for more memory than there is") from None
 

@@ -60,6 +60,14 @@ def test_every_truncation_is_refused(saved: bytes, tmp_path: Path) -> None:
         assert loads_equal_or_refuses(path), f"cut at {length} of {len(saved)} bytes"
 
 
+def test_every_missing_piece_is_refused(saved: bytes, tmp_path: Path) -> None:
+    # The directory at the end then says that members begin elsewhere, before the file even.
+    path = tmp_path / "t.trace"
+    for start in range(0, len(saved) - 25, 97):
+        path.write_bytes(saved[:start] + saved[start + 25 :])
+        assert loads_equal_or_refuses(path), f"without bytes {start} to {start + 25} of {len(saved)}"
+
+
 @given(data=st.data())
 def test_a_flipped_bit_is_refused_or_harmless(data, saved: bytes, tmp_path_factory) -> None:
     bits = data.draw(st.lists(st.integers(0, len(saved) * 8 - 1), min_size=1, max_size=8))
