@@ -240,7 +240,8 @@ def _gpu_found(facts: DeviceFacts) -> Check:
     found = f"{facts.name}, compute capability {capability}, driver {facts.driver}"
     name = gpu_of_device(facts.name)
     if not name:
-        return Check("GPU", NOTE, f"{found}; not among the described GPUs", "describe it in a TOML file that inherits one, and give --gpu FILE")
+        remedy = "describe it in a TOML file that inherits one, and give --gpu FILE"
+        return Check("GPU", NOTE, f"{found}; not among the described GPUs", remedy)
     return Check("GPU", OK, f"{found}; described as {name}")
 
 

@@ -85,8 +85,8 @@ def compare(
 ) -> int:
     """Simulate launches that real silicon has run, and print the error of each with a verdict.
 
-    SUITE is a pinned suite (quick, networks, machine ...) or a file of `gpusim suite make`; KERNEL alone stands for every measured shape of it; nothing for
-    all that was measured. Each row is simulated at its own SM clock and cache state. SAME means that the whole interval
+    SUITE is a pinned suite (quick, networks, machine ...) or a file of `gpusim suite make`; KERNEL alone stands for every
+    measured shape of it; nothing for all that was measured. Published curves are compared as whole series: KERNEL alone. Each row is simulated at its own SM clock and cache state. SAME means that the whole interval
     of the measurement lies within the tolerance, or within what the model is known to miss on this GPU. A GPU's TOML file,
     or one changed by --set, is laid beside the measurements of the built-in GPU that it starts from.
 

@@ -170,7 +170,10 @@ def _write(
     wanted: Wanted, comparisons: Sequence[MeasuredComparison], lines: Sequence[Line], changes: Sequence[Change] | None
 ) -> None:
     cases = [
-        Case(f"{e.name} ({e.cache}, {e.method})", f"gpusim.compare.{e.gpu}", e.verdict, e.judgement.reason, "\n".join(filter(None, (e.finding, e.note))))
+        Case(
+            f"{e.name} ({e.cache}, {e.method})", f"gpusim.compare.{e.gpu}", e.verdict, e.judgement.reason,
+            "\n".join(filter(None, (e.finding, e.note))),
+        )
         for c in comparisons
         for e in c.entries
     ]

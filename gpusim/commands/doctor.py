@@ -44,7 +44,9 @@ def _text(checks: list[Check]) -> str:
         lines += textwrap.wrap(check.found, columns, initial_indent=start, subsequent_indent=" " * len(start))
         if check.remedy:
             indent = " " * len(start)
-            lines += textwrap.wrap(f"-> {check.remedy}", columns, initial_indent=indent, subsequent_indent=indent + "   ", break_on_hyphens=False)
+            lines += textwrap.wrap(
+                f"-> {check.remedy}", columns, initial_indent=indent, subsequent_indent=indent + "   ", break_on_hyphens=False
+            )
     return "\n".join(lines)
 
 

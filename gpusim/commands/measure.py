@@ -53,7 +53,10 @@ _CACHES = {"cold": (COLD,), "warm": (WARM,), "both": (COLD, WARM)}
     help="CUPTI's records of kernels, CUDA events, or Nsight Compute's counters; all: times and counters. auto: times by CUPTI "
     "where it can be had, else by events, and counters where they are permitted.",
 )
-@click.option("--budget", type=Figure(min=0, min_open=True), default=60.0, show_default=True, metavar="SECONDS", help="Time to measure in, in all.")
+@click.option(
+    "--budget", type=Figure(min=0, min_open=True), default=60.0, show_default=True, metavar="SECONDS",
+    help="Time to measure in, in all.",
+)
 @click.option(
     "--precision",
     type=Figure(min=0),
@@ -96,9 +99,9 @@ def measure(
     cubins: Path | None,
     form: str,
 ) -> int:
-    """Measure KERNEL[:axis=value,...] or a SUITE (its name, or a file of `gpusim suite make`) on the GPU of this machine: the machine code that `gpusim simulate` runs.
+    """Measure KERNEL[:axis=value,...] or a SUITE on the GPU of this machine: the machine code that `gpusim simulate` runs.
 
-    Each kernel's result is compared with NumPy first; one that computes wrongly has no time (exit code 1). Times are
+    SUITE is the name of a pinned suite, or a file of `gpusim suite make`. Each kernel's result is compared with NumPy first; one that computes wrongly has no time (exit code 1). Times are
     medians of interleaved runs, less that of an empty launch timed the same way, with the SM clock that was held. The
     clock is measured, never set. Rows go to -o as they come, so an interrupted run loses none.
 

@@ -8,8 +8,8 @@ What is known, and what is attribution:
 
 - *Known*: each ``cost`` term is a difference of two simulations, one with the unit's price as described and one with the price found;
   they are taken one after another (the units in the machine's order), so nothing is counted twice.
-- *Attribution*: that the prices found are silicon's. They are the sparsest explanation (a lasso, then two Gauss-Newton steps on the units that
-  it names); ``alternatives`` lists units that would explain the gaps nearly as well, and with one or two launches there always are some.
+- *Attribution*: that the prices found are silicon's. They are the sparsest explanation (a lasso, then two Gauss-Newton steps on the
+  units that it names); ``alternatives`` lists units that would explain the gaps nearly as well, and with one or two launches there always are some.
 - ``traffic`` terms are attribution too: where a counter was measured, its relative difference, at what the simulation says the unit costs.
 - ``residual`` is the gap less all terms: what no price explains. Terms and residual add up to the gap exactly.
 """

@@ -215,7 +215,10 @@ def _shapes(
             wanted.setdefault((kernel, shape_text(complete)), complete)
     if not requests:
         missing += [
-            Uncompared(spec.name, name, Verdict.NO_DATA, f"no kernel of the suite: name launches to join it to, or {hint(name, kernel_names(), _LIST)}")
+            Uncompared(
+                spec.name, name, Verdict.NO_DATA,
+                f"no kernel of the suite: name launches to join it to, or {hint(name, kernel_names(), _LIST)}",
+            )
             for name in sorted({row.kernel for row in rows} - known)
             if not wanted
         ]

@@ -106,7 +106,8 @@ def property_names() -> list[str]:
 def make_property(name: str, gpu: GpuSpec, options: Mapping[str, Any]) -> Property:
     """The property called ``name`` on ``gpu``. ``options``: ``threshold`` (a share) for any; ``other_gpu`` and
     ``other_set`` (settings separated by blanks) for gpus; ``other_kernel`` (a name, or ``file.py:function``) for builds;
-    ``other_gpusim``, ``gpu`` and ``settings`` (a line each) for versions; ``rows`` (files, a line each) and ``measured_as`` for silicon. Raises UsageError and what loading a GPU raises."""
+    ``other_gpusim``, ``gpu`` and ``settings`` (a line each) for versions; ``rows`` (files, a line each) and
+    ``measured_as`` for silicon. Raises UsageError and what loading a GPU raises."""
     if name not in _MAKERS:
         raise UsageError(f"no property is called {name!r}; {hint(name, _MAKERS)}")
     made = _MAKERS[name](gpu, options)

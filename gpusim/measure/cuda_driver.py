@@ -41,8 +41,8 @@ class CudaDriver:
         self._activity: Activity | None = None
         try:
             (result, *_) = cuda.cuInit(0)
-        except RuntimeError as error:  # cuda.bindings found no libcuda
-            raise SiliconError(f"there is no CUDA driver here ({_short(error)}): {NO_GPU}") from None
+        except RuntimeError:  # of cuda.bindings, in words of its own
+            raise SiliconError(f"there is no CUDA driver here (no libcuda could be loaded): {NO_GPU}") from None
         if result != cuda.CUresult.CUDA_SUCCESS:
             raise SiliconError(f"the CUDA driver cannot start ({_name(result)}): {NO_GPU}")
         count = self._call(cuda.cuDeviceGetCount)

@@ -7,7 +7,8 @@ nothing of the launch, and unlike Nsight Compute's counters they need no permiss
 A record's layout has grown with CUPTI (CUpti_ActivityKernel4 to 13), always at its end; what is read here has stood in the same
 place since CUDA 9: checked with ``offsetof`` against cupti_activity.h of the PyPI wheels nvidia-cuda-cupti-cu11 11.8.87,
 -cu12 12.1.105 and 12.9.79, and read in that of nvidia-cuda-cupti 13.5.25. The real libraries of 11.8, 12.1, 12.9 and 13.0, which
-need no GPU for it, step through a buffer of such records as :func:`parse` does. Older ones than 11.8 (API version 18) are refused. Every record must lie within its buffer.
+need no GPU for it, step through a buffer of such records as :func:`parse` does. Older ones than 11.8 (API version 18) are refused.
+Every record must lie within its buffer.
 
 Raises SiliconError, naming the call, for whatever CUPTI refuses.
 """

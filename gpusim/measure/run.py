@@ -74,8 +74,10 @@ def measure_cases(
     options: Options = Options(),
     say: Callable[[str], None] = lambda line: None,
 ) -> Iterator[SiliconRow]:
-    """Rows of times, each as soon as it is known, by CUPTI's records or CUDA events as ``options.method`` says. Raises what building a case raises (before any is timed, within
-    its group of GROUP), and SiliconError where the GPU refuses."""
+    """Rows of times, each as soon as it is known, by CUPTI's records or CUDA events as ``options.method`` says.
+
+    Raises what building a case raises (before any is timed, within its group of GROUP), and SiliconError where the GPU
+    refuses."""
     if not requests:
         raise SiliconError("nothing to measure: name a kernel of `gpusim kernels list`")
     facts, tools = driver.facts(), options.builder.toolchain() or toolchain()

@@ -1,10 +1,10 @@
 """Old against new: pairs of launches, a verdict on each, and why.
 
 Mental model: launches pair by kernel, shape and index (traces of two folders by file name or number; two
-single kernels by position). A simulation repeats exactly, so a difference is real; whether it matters is the threshold's question: it
-must exceed a share of the old cycles and a number of cycles, both (of the time, where the clocks differ). AMBIGUOUS is a pair of launches that do not visibly
-do the same work (or measurements that do not settle the question: :mod:`gpusim.regress.measured`). A launch that only
-one side has is NO-DATA.
+single kernels by position). A simulation repeats exactly, so a difference is real; whether it matters is the
+threshold's question: it must exceed a share of the old cycles and a number of cycles, both (of the time, where the
+clocks differ). AMBIGUOUS is a pair of launches that do not visibly do the same work (or measurements that do not settle
+the question: :mod:`gpusim.regress.measured`). A launch that only one side has is NO-DATA.
 """
 
 from __future__ import annotations

@@ -87,7 +87,13 @@ def worst_records(comparison: MeasuredComparison) -> Records:
     """The launches that are furthest off, with the reason of their verdict."""
     ranked = sorted(comparison.judged, key=lambda e: -abs(math.log(e.simulated_cycles / e.measured.median)))
     return [
-        {"launch": e.name, "cache": e.cache, "error_percent": e.judgement.error_percent, "verdict": str(e.verdict), "reason": e.judgement.reason}
+        {
+            "launch": e.name,
+            "cache": e.cache,
+            "error_percent": e.judgement.error_percent,
+            "verdict": str(e.verdict),
+            "reason": e.judgement.reason,
+        }
         for e in ranked[:WORST]
     ]
 
@@ -204,7 +210,15 @@ def comparison_document(comparison: MeasuredComparison) -> dict[str, Any]:
                 **_finite(entry_record(e)),
                 "cubin_hash": e.cubin_hash,
                 "counters": [
-                    _finite({"counter": d.counter, "simulated": d.simulated, "measured": d.measured, "error_percent": d.error_percent, "agrees": d.agrees})
+                    _finite(
+                        {
+                            "counter": d.counter,
+                            "simulated": d.simulated,
+                            "measured": d.measured,
+                            "error_percent": d.error_percent,
+                            "agrees": d.agrees,
+                        }
+                    )
                     for d in e.counters
                 ],
                 "stalls": dict(e.result.stalls),

@@ -51,8 +51,8 @@ _MAX_IMAGE_BYTES = 1 << 30
 
 @dataclass(eq=False)
 class Module:
-    """A loaded cubin: ``names`` of its kernels, ``functions`` of all its code. ``globals_`` uint8 array of its variables, once something asks for them, at device
-    address ``globals_address``."""
+    """A loaded cubin: ``names`` of its kernels, ``functions`` of all its code. ``globals_`` uint8 array of its variables, once
+    something asks for them, at device address ``globals_address``."""
 
     cubin: bytes
     names: tuple[str, ...]

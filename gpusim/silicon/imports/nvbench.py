@@ -82,7 +82,12 @@ def _state(path: Path, kernel: str, state: dict[str, Any], names: dict[int, str]
     cold = median_estimate(samples) if samples else _estimate(values, COLD)
     if cold is not None:
         count = values.get(COLD + "time/gpu/sample_size", values.get(COLD + "sample_size", 1.0))
-        rows.append(SiliconRow(**facts, cache="cold", n=max(1, int(count)), time_us=cold, samples_us=tuple(samples), samples_mhz=tuple(clocks)))
+        rows.append(
+            SiliconRow(
+                **facts, cache="cold", n=max(1, int(count)), time_us=cold,
+                samples_us=tuple(samples), samples_mhz=tuple(clocks),
+            )
+        )
     batch = _estimate(values, BATCH)
     if batch is not None:
         count = values.get(BATCH + "time/gpu/sample_size", values.get(BATCH + "sample_size", 1.0))
