@@ -209,7 +209,7 @@ def test_the_command_says_that_a_result_is_wrong(tmp_path: Path, monkeypatch, ca
 
 def test_the_command_measures_a_suite_and_keeps_the_run(tmp_path: Path, monkeypatch, capsys) -> None:
     monkeypatch.setattr("gpusim.commands.measure.CudaDriver", lambda device: FakeGpu())
-    monkeypatch.setattr("gpusim.commands.measure.pinned_suites", lambda: {"two": [("saxpy", {"n": 1000}), ("saxpy", {"n": 2000})]})
+    monkeypatch.setattr("gpusim.explore.named_suites.pinned_suites", lambda: {"two": [("saxpy", {"n": 1000}), ("saxpy", {"n": 2000})]})
     monkeypatch.setenv("GPUSIM_STORE", str(tmp_path / "store.sqlite"))
     assert cli.run(["measure", "two", "--method", "events", "--cache", "warm", "--save", "mine"]) == 0
     with open_store() as store:
