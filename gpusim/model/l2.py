@@ -243,8 +243,19 @@ def _write(p: L2Rates, s: L2State, time: int, node: int) -> None:
 
 
 @inner
+def _take_turns(p: L2Rates, s: L2State, time: int, node: int) -> int:
+    """The arithmetic of an atomic at its slice: one word, or one sector, after the other; returns its end."""
+    sectors, here = s.nodes[node, SECTORS], s.nodes[node, HOME]
+    turns = max(s.nodes[node, OPERATIONS], popcount(sectors))
+    end = max(time, s.servers[here, UNIT_FREE]) + turns * p.atomic
+    s.servers[here, UNIT_FREE] = end
+    return end
+
+
+@inner
 def _atomic(p: L2Rates, s: L2State, time: int, node: int) -> None:
-    """An atomic or reduction at its line's home slice: it needs the old data there."""
+    """An atomic or reduction at its line's home slice: it needs the old data there. A reduction is posted: acknowledged
+    when the slice has taken its operations, whether or not the data have come."""
     sectors, here = s.nodes[node, SECTORS], s.nodes[node, HOME]
     s.nodes[node, STAGE] = FAR_ATOMIC
     slot = _claim(p, s, here, node, time, time)
@@ -254,7 +265,7 @@ def _atomic(p: L2Rates, s: L2State, time: int, node: int) -> None:
     end = look_up_and_move(p, s, here, time, s.costs[READ_COST, popcount(sectors)]) + p.hit
     spoil_copies(p, s, here, s.nodes[node, SET], s.nodes[node, LINE], sectors)
     if s.nodes[node, KIND] == REDUCTION:
-        respond(s, end + _way_back(p, s, node) + p.response, node)
+        respond(s, _take_turns(p, s, end, node) + _way_back(p, s, node) + p.response, node)
     missing = sectors & ~np.int64(s.tags.masks[slot, VALID])
     if missing == 0:
         _operate(p, s, end, node, slot)
@@ -266,13 +277,11 @@ def _atomic(p: L2Rates, s: L2State, time: int, node: int) -> None:
 
 @inner
 def _operate(p: L2Rates, s: L2State, time: int, node: int, slot: int) -> None:
-    """The arithmetic of an atomic at its slice: one word, or one sector, after the other."""
+    """The old data of an atomic or reduction are at its slice; an atomic's turn comes and takes them back."""
     sectors, here = s.nodes[node, SECTORS], s.nodes[node, HOME]
-    turns = max(s.nodes[node, OPERATIONS], popcount(sectors))
-    end = max(time, s.servers[here, UNIT_FREE]) + turns * p.atomic
-    s.servers[here, UNIT_FREE] = end
     s.tags.masks[slot, DIRTY] = s.tags.masks[slot, DIRTY] | sectors
     if s.nodes[node, KIND] == ATOMIC:
+        end = _take_turns(p, s, time, node)
         if s.nodes[node, NEAR] != here:
             end = cross(p, s, s.nodes[node, NEAR], end, sectors)
         respond(s, end + p.response, node)

@@ -205,8 +205,19 @@ def test_atomics_on_one_word_are_served_one_after_the_other():
 def test_a_reduction_is_acknowledged_before_its_data_come_and_an_atomic_after():
     (red,) = answer_ns(fresh(), request(0, NEAR, kind=REDUCTION, sectors=1))
     (atomic,) = answer_ns(fresh(), request(0, NEAR, kind=ATOMIC, sectors=1))
-    assert red == pytest.approx(HIT)
+    assert red == pytest.approx(HIT + 2.0)  # one operation
     assert atomic > HIT + DRAM
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_reductions_on_one_word_are_acknowledged_one_after_the_other(known):
+    """Whether or not the line is there: otherwise a launch would end before its additions do."""
+    parts = fresh()
+    if known:
+        answer_ns(parts, request(0, NEAR))
+    rows = [request(5000, NEAR, kind=REDUCTION, sectors=1, operations=5, tag=i) for i in range(3)]
+    answers = np.diff(answer_ns(parts, *rows))
+    assert answers == pytest.approx([10.0, 10.0])  # five operations of 2 ns
 
 
 def test_a_set_whose_lines_all_wait_makes_the_next_line_wait():
