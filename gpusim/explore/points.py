@@ -59,7 +59,7 @@ POINTS: dict[str, Point] = {
         ),
         Point(
             "limiter", "which unit's lower bound comes within 60 % of the cycles, or else: latency?",
-            ("latency", "issue", "pipe", "l1.tags", "l2", "dram", "warp"), False, True,
+            ("latency", "issue", "pipe", "l1.tags", "l2", "l2.atomics", "dram", "warp"), False, True,
         ),
         Point("stall", "what do resident warps wait for most?", _STALLS, False, True),
         Point(

@@ -7,12 +7,15 @@ engine is wrong wherever it is faster.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from gpusim.gpus.spec import GpuSpec
+from gpusim.model.messages import TICKS_PER_CYCLE
 from gpusim.model.tensor import tensor_timing
+from gpusim.theory.contention import most_operations_on_a_word
 from gpusim.theory.footprint import footprint
 from gpusim.trace.record import PipeClass, Trace
 
@@ -62,7 +65,8 @@ def lower_bounds(trace: Trace, gpu: GpuSpec, *, cold: bool = True) -> Bounds:
 
     ``issue``: one warp instruction a sub-core a cycle. ``pipe.<class>``: port occupancy. ``warp``: the
     longest warp, issuing back to back with its own stall counts. ``l1.tags`` / ``l2`` / ``dram``: line
-    lookups, and distinct sectors at the peak rates. ``cold=False`` drops the DRAM bound, since a
+    lookups, and distinct sectors at the peak rates. ``l2.atomics``: the operations on the word that most atomics go to, one
+    after another. ``cold=False`` drops the DRAM bound, since a
     launch that finds its data in L2 needs none. Raises nothing beyond what reading the trace does.
     """
     table = trace.program.instructions
@@ -97,6 +101,10 @@ def lower_bounds(trace: Trace, gpu: GpuSpec, *, cold: bool = True) -> Bounds:
     cycles["l1.tags"] = touched.line_lookups / (gpu.l1.tag_banks * gpu.sm_count)
     l2_rate = gpu.l2.slices * max(gpu.l2.slice_bytes_per_ns, gpu.l2.slice_write_bytes_per_ns)
     cycles["l2"] = gpu.cycles(touched.sectors * touched.sector_bytes / l2_rate)
+    if operations := most_operations_on_a_word(trace):
+        # The engine's clock of ticks may round the interval down.
+        ticks = math.floor(gpu.cycles(gpu.l2.atomic_interval_ns) * TICKS_PER_CYCLE)
+        cycles["l2.atomics"] = operations * ticks / TICKS_PER_CYCLE
     if cold:
         read_bytes = touched.sectors_read_only * touched.sector_bytes
         cycles["dram"] = gpu.cycles(read_bytes / gpu.dram.peak_bytes_per_ns)

@@ -104,7 +104,7 @@ def _use_bits(program: Program) -> np.ndarray:
     return (on_global * (reads * READ_BIT + writes * WRITE_BIT)).astype(np.int64)
 
 
-def _global_range(launch: Launch) -> tuple[int, int]:
+def global_range(launch: Launch) -> tuple[int, int]:
     """Byte range that the launch's global allocations span; everything where none is recorded."""
     if not launch.allocations:
         return 0, 2**62
@@ -120,7 +120,7 @@ def footprint(trace: Trace, *, sector_bytes: int = 32, line_bytes: int = 128) ->
     use = _use_bits(trace.program)
     records = table["records"].astype(np.int64)
     width = np.maximum(table["access_bytes"].astype(np.int64), 1)
-    lo, hi = _global_range(trace.launch)
+    lo, hi = global_range(trace.launch)
     known = np.empty(0, np.int64)
     known_bits = np.empty(0, np.int64)
     lookups = 0

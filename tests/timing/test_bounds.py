@@ -7,6 +7,7 @@ from gpusim.engine.gpu import simulate
 from gpusim.gpus.load import load_gpu
 from gpusim.suite import capture_case, make_case
 from gpusim.theory.bounds import lower_bounds
+from gpusim.theory.contention import most_operations_on_a_word
 from gpusim.theory.footprint import footprint
 from gpusim.trace.record import (
     ACCESS,
@@ -53,6 +54,28 @@ def test_two_warps_on_the_same_line_touch_its_four_sectors_once():
     trace = two_warp_trace([(4096, 4, 0xFFFFFFFF), (4096, 4, 0xFFFFFFFF)])
     found = footprint(trace)
     assert (found.sectors, found.sectors_read_only, found.line_lookups) == (4, 4, 2)
+
+
+def test_atomics_of_all_warps_on_one_word_are_counted_together():
+    one_word = (4096, 0, 0xFFFFFFFF)
+    for kind in (MemoryKind.ATOMIC, MemoryKind.REDUCTION):
+        assert most_operations_on_a_word(two_warp_trace([one_word, one_word], kind=kind)) == 64
+        assert most_operations_on_a_word(two_warp_trace([one_word, (4100, 4, 0xFF)], kind=kind)) == 32
+        assert most_operations_on_a_word(two_warp_trace([(4096, 4, 0xF), (4096, 4, 0x3)], kind=kind)) == 2
+    assert most_operations_on_a_word(two_warp_trace([one_word, one_word])) == 0
+
+
+@pytest.mark.parametrize("form", ["int32_add", "int32_cas"])
+def test_additions_to_one_word_last_as_long_as_its_slice_needs(form):
+    """Whether or not anybody waits for their results: the launch ends when they are done."""
+    gpu = load_gpu("h200")
+    shape = {"form": form, "addresses": 1, "updates": 4, "block_threads": 256, "blocks": 8}
+    (launch,) = capture_case(make_case("atomic_contention", shape, gpu), gpu)
+    bounds = lower_bounds(launch.trace, gpu)
+    assert bounds.limiter == "l2.atomics"
+    assert bounds.cycles["l2.atomics"] >= 4 * 256 * 8 * gpu.cycles(gpu.l2.atomic_interval_ns) * 0.98
+    cycles = simulate(launch.trace, gpu).cycles
+    assert bounds.least_cycles <= cycles <= bounds.least_cycles + 12_000
 
 
 def test_lanes_that_are_off_touch_nothing():
