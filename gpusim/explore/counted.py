@@ -2,8 +2,8 @@
 
 Mental model: how many sectors a load touches, and how many passes over the banks it needs, follows from its lane
 addresses and not from time. Here they are counted a second time, in whole arrays and by sorting, as far from how the
-model does it lane by lane as can be. Counted are plain loads and stores of global and shared memory; generic addresses,
-local memory, atomics, matrix loads and asynchronous copies are left to the model.
+model does it lane by lane as can be. Counted are plain loads, stores and atomics of global and shared memory; generic
+addresses, local memory, matrix loads and asynchronous copies are left to the model.
 """
 
 from __future__ import annotations
@@ -21,10 +21,18 @@ RECORDS_AT_ONCE = 16_384
 SECTOR_BYTES, WORD_BYTES = 32, 4
 #: Columns of the counts beside those of the model's ``work``: how often an instruction issued.
 ISSUES = -1
+_ATOMICS = (MemoryKind.ATOMIC, MemoryKind.REDUCTION)
 #: (requests, sectors) of plain accesses to global memory.
 _GLOBAL = {
     MemoryKind.LOAD: (count.LOAD_REQUESTS, count.LOAD_SECTORS),
     MemoryKind.STORE: (count.STORE_REQUESTS, count.STORE_SECTORS),
+    **{kind: (count.ATOMIC_REQUESTS, count.ATOMIC_SECTORS) for kind in _ATOMICS},
+}
+#: The instructions on shared memory; an atomic reads before it writes.
+_SHARED = {
+    MemoryKind.LOAD: count.SHARED_LOADS,
+    MemoryKind.STORE: count.SHARED_STORES,
+    **{kind: count.SHARED_LOADS for kind in _ATOMICS},
 }
 
 
@@ -37,8 +45,7 @@ def count_trace(trace: Trace, bank_count: int) -> dict[int, np.ndarray]:
     kinds = {}
     for kind, space, columns in (
         *((kind, Space.GLOBAL, columns) for kind, columns in _GLOBAL.items()),
-        (MemoryKind.LOAD, Space.SHARED, (count.SHARED_LOADS, count.SHARED_WAVEFRONTS)),
-        (MemoryKind.STORE, Space.SHARED, (count.SHARED_STORES, count.SHARED_WAVEFRONTS)),
+        *((kind, Space.SHARED, (column, count.SHARED_WAVEFRONTS)) for kind, column in _SHARED.items()),
     ):
         chosen = (table["memory_kind"] == kind) & (table["space"] == space) & (table["records"] == 1)
         kinds[space, kind] = chosen
@@ -55,14 +62,15 @@ def count_trace(trace: Trace, bank_count: int) -> dict[int, np.ndarray]:
                 lanes = _lanes(active[part] & chunk.accesses["mask"][part].astype(np.int64))
                 addresses = _addresses(chunk, part)
                 if space == Space.SHARED:
-                    passes = _wavefronts(addresses, lanes, table["access_bytes"][owner[part]], bank_count)
+                    passes_of = _atomic_wavefronts if kind in _ATOMICS else _wavefronts
+                    passes = passes_of(addresses, lanes, table["access_bytes"][owner[part]], bank_count)
                     np.add.at(totals[count.SHARED_WAVEFRONTS], owner[part], passes)
                     continue
                 requests, sectors = _GLOBAL[kind]
                 np.add.at(totals[requests], owner[part], 1)
                 np.add.at(totals[sectors], owner[part], _sectors(addresses, lanes))
     # An instruction on shared memory counts whether or not any lane is on.
-    for column, kind in ((count.SHARED_LOADS, MemoryKind.LOAD), (count.SHARED_STORES, MemoryKind.STORE)):
+    for kind, column in _SHARED.items():
         chosen = kinds[Space.SHARED, kind]
         totals[column][chosen] = executed[0][chosen]
     return totals
@@ -118,6 +126,15 @@ def _wavefronts(addresses: np.ndarray, lanes: np.ndarray, widths: np.ndarray, ba
         np.add.at(load, (np.nonzero(fresh)[0], ordered[fresh] % banks), 1)
         passes[rows] = load.max(axis=1).reshape(len(rows), words).sum(axis=1)
     return passes
+
+
+def _atomic_wavefronts(addresses: np.ndarray, lanes: np.ndarray, widths: np.ndarray, banks: int) -> np.ndarray:
+    """Passes that each record's atomics need, int64[records]: the lanes of a bank one after the other, those on one word
+    too, and each word of a lane by itself."""
+    row, lane = np.nonzero(lanes)
+    load = np.zeros((len(addresses), banks), np.int64)
+    np.add.at(load, (row, addresses[row, lane] // WORD_BYTES % banks), 1)
+    return load.max(axis=1) * np.maximum(1, widths // WORD_BYTES)
 
 
 @njit(cache=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -93,7 +94,7 @@ def test_a_search_for_the_first_divergence_stops_there(tmp_path):
     assert [abs(row["divergence"]) > 0.05 for row in rows] == [False] * (len(rows) - 1) + [True]
 
 
-@pytest.mark.parametrize("kernel", ["transpose", "softmax", "coalescing"])
+@pytest.mark.parametrize("kernel", ["transpose", "softmax", "coalescing", "histogram", "histogram_privatised"])
 def test_counts_agree_with_the_trace_and_notice_one_sector(kernel, monkeypatch):
     prop = make_property("counts", H200, {})
     shape = find_kernel(kernel).small
@@ -133,6 +134,9 @@ def test_counting_by_sorting_agrees_with_counting_by_hand(places, mask, width):
                     banks.setdefault(word % 32, set()).add(word)
         passes += max((len(words) for words in banks.values()), default=0)
     assert counted._wavefronts(addresses, lanes, np.array([width]), 32)[0] == passes
+    busy = Counter(places[lane] * width // 4 % 32 for lane in on)
+    turns = max(busy.values(), default=0) * max(1, width // 4)
+    assert counted._atomic_wavefronts(addresses, lanes, np.array([width]), 32)[0] == turns
 
 
 def test_another_gpusim_is_asked_and_its_answer_compared(tmp_path):
