@@ -156,9 +156,11 @@ class Machine:
             warm_machine(trace, self.spec, self.groups, self.l2, l1_bytes)
 
     def sweep_data(self) -> None:
-        """Empty L2 and what lies behind it, as a kernel that reads much else does; a launch empties the L1 itself, and code stays
-        in the instruction caches."""
+        """Empty L1, L2 and what lies behind it, as a kernel that reads much else does; code stays in the instruction
+        caches."""
         self.l2, self.hbm = build_memory(self.spec)
+        for group in self.groups:
+            group.state.l1[:] = 0
 
     def launch(
         self,

@@ -170,6 +170,16 @@ def test_what_is_measured_on_the_emulated_gpu_is_what_the_engine_says(recorded: 
     assert whole_us[WARM] == pytest.approx(gpu.ns(warm.cycles) / 1e3, rel=0.05) and whole_us[WARM] < 0.95 * whole_us[COLD]
 
 
+def test_code_that_ran_before_leaves_no_data_behind() -> None:
+    """A launch of which only the machine code is left must not have filled the L1 of the one that is warmed and timed."""
+    gpu = load_gpu("h200")
+    (chase,) = (each.trace for each in capture_case(make_case("pointer_chase", {}, gpu, small=True), gpu) if each.timed)
+    (other,) = capture_case(make_case("saxpy", {}, gpu, small=True), gpu)
+    behind = gpusim.simulate(chase, gpu, warm=other.trace, code=chase)
+    fresh = gpusim.simulate(chase, gpu, warm=other.trace)
+    assert behind.counters["lts__t_requests.sum"] == fresh.counters["lts__t_requests.sum"] > 0
+
+
 def test_a_run_that_leaves_its_session_or_a_damaged_session_is_refused(recorded: Path, tmp_path: Path) -> None:
     lines = (recorded / "saxpy.session").read_text().splitlines()
     with pytest.raises(SiliconError, match=r"call \d+: this run calls .*, the session has "):
