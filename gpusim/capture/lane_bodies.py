@@ -176,7 +176,9 @@ def _match(registers, mode, words, x, w, q, executing):
     for lane in range(at.LANES):
         equal = np.int64(0)
         for other in range(at.LANES):
-            same = registers[x + lane] == registers[x + other] and (words == 1 or registers[x + at.ROW + lane] == registers[x + at.ROW + other])
+            same = registers[x + lane] == registers[x + other] and (
+                words == 1 or registers[x + at.ROW + lane] == registers[x + at.ROW + other]
+            )
             equal |= np.int64(1 if same else 0) << other
         equal &= executing
         if lane == leader and equal != executing:

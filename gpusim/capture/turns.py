@@ -224,7 +224,8 @@ def _branch_indexed(state, registers, row, index_of, runs, warp, global_warp, x,
             continue
         same = np.int64(0)
         for other in range(lane, at.LANES):
-            if (rest >> other) & 1 and registers[x + other] == registers[x + lane] and registers[y + other] == registers[y + lane]:
+            alike = registers[x + other] == registers[x + lane] and registers[y + other] == registers[y + lane]
+            if (rest >> other) & 1 and alike:
                 same |= np.int64(1) << other
         rest &= ~same
         address = (np.int64(registers[x + lane]) & at.FULL) | (np.int64(registers[y + lane]) << 32)

@@ -3,7 +3,8 @@
 Mental model: slots queue up for blocks. At the launch all slots of all SMs stand in line, round-robin
 over the SMs; later a slot joins when its block has ended, half the turnaround after the exit. The
 dispatcher serves one slot each ``dispatch_interval_cycles``, the first one of an SM in
-``first_dispatch_interval_cycles``; the block starts the other half of the turnaround later. The trace comes from :mod:`gpusim.engine.supply`.
+``first_dispatch_interval_cycles``; the block starts the other half of the turnaround later. The trace comes
+from :mod:`gpusim.engine.supply`.
 """
 
 from __future__ import annotations

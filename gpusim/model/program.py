@@ -83,7 +83,8 @@ def effective_stall(stall_cycles: int, yield_hint: int) -> int:
 
 
 def program_table(program: Program, spec: GpuSpec, first_line: int = 0) -> np.ndarray:
-    """int64[instructions, COLUMNS], with the program's lines of code numbered from ``first_line``; raises SpecError for a pipe class that the GPU does not describe."""
+    """int64[instructions, COLUMNS], with the program's lines of code numbered from ``first_line``; raises SpecError for a
+    pipe class that the GPU does not describe."""
     code = program.instructions
     table = np.zeros((len(code), COLUMNS), np.int64)
     pipes = {}

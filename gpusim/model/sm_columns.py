@@ -58,5 +58,6 @@ from __future__ import annotations
 
 # columns of ``subs`` int64[sub-cores, SUB_COLUMNS]
 # ADDRESS_FREE: cycle from which the sub-core works out another memory instruction's addresses; TENSOR_FREE_TICK: the
-# same of its tensor core. HOLD: cycle until which operand reads keep the sub-core from issuing (0: none do), HELD_FROM: since when
+# same of its tensor core. HOLD: cycle until which operand reads keep the sub-core from issuing (0: none do),
+# HELD_FROM: since when
 (LAST_WARP, QUEUE_HEAD, QUEUE_COUNT, HOLD, HELD_FROM, ADDRESS_FREE, TENSOR_FREE_TICK, SUB_COLUMNS) = range(8)

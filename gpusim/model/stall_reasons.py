@@ -3,7 +3,8 @@
 Mental model: between two issues of a warp lie cycles of, in this order, its own stall count
 (``wait``, or ``branch_resolving`` after a taken branch), the dependence, instruction or constant that it waits
 for, and the competition for a port (throttles), for operand reads (``dispatch_stall``) or for the issue slot
-(``not_selected``). The cycle in which it issues is ``selected``. So the reasons of a launch add up to its resident warp-cycles exactly.
+(``not_selected``). The cycle in which it issues is ``selected``. So the reasons of a launch add up to its resident
+warp-cycles exactly.
 """
 
 from __future__ import annotations
