@@ -37,7 +37,8 @@ from gpusim.errors import UsageError
     default=DEFAULT_TOLERANCE_PERCENT,
     show_default=True,
     metavar="PERCENT",
-    help="Error up to which a launch (or, in the mean, a series) counts as SAME.",
+    help="Error up to which a launch (or, in the mean, a series) counts as SAME. Of a "
+    "launch it is a factor either way: with 10 up to 1.1 times too slow, or too fast.",
 )
 @click.option(
     "--tolerance-cycles",

@@ -94,8 +94,11 @@ def judge(
     floor = min(simulated / factor, simulated - tolerance.cycles)
     ceiling = max(simulated * factor, simulated + tolerance.cycles)
     text = f"{error:+.1f} % off the measured {measured.median:.0f} ({measured.low:.0f} to {measured.high:.0f}) cycles"
-    limits = f"{allowed:.1f} %" + (f" ({why})" if why else "")
+    # Said as the factor that it is: 10 % too slow is a factor of 1.1, but 9.1 % too fast is one, too.
+    limits = f"a factor of {factor:.3f}" + (f" ({why})" if why else "")
     if floor <= measured.low and measured.high <= ceiling:
+        if measured.low * factor < simulated or simulated * factor < measured.high:
+            limits = f"{tolerance.cycles:g} cycles"
         return Judgement(Verdict.SAME, f"{text}: within {limits}", error, allowed)
     if floor <= measured.high and measured.low <= ceiling:
         return Judgement(Verdict.AMBIGUOUS, f"{text}: the interval reaches across {limits}", error, allowed)

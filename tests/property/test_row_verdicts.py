@@ -59,7 +59,11 @@ def test_a_known_error_a_small_launch_and_a_spoilt_clock_are_no_divergence() -> 
     assert judge(1200, measured, STRICT).verdict == Verdict.SLOWER
     known = judge(1200, measured, STRICT, KnownError(30.0, "of published x"))
     assert known.verdict == Verdict.SAME and "of published x" in known.reason and known.allowed_percent == 30
-    assert judge(1200, measured, Tolerance(10.0, 250.0)).verdict == Verdict.SAME
+    small = judge(1200, measured, Tolerance(10.0, 250.0))
+    assert small.verdict == Verdict.SAME and small.reason.endswith("within 250 cycles")
+    # 9.5 % too fast is more than a factor of 1.1, and is not called beyond 10 %.
+    fast = judge(905, Estimate(1000, 1000, 1000), STRICT)
+    assert fast.verdict == Verdict.FASTER and fast.reason.endswith("all of it beyond a factor of 1.100")
     spoilt = judge(1200, measured, STRICT, flags=("throttled",))
     assert spoilt.verdict == Verdict.AMBIGUOUS and "throttled" in spoilt.reason
 
