@@ -197,6 +197,8 @@ def test_a_uniformly_biased_model_has_that_bias_in_all_figures(measured, factor)
     assert overall.bias_percent == pytest.approx(100 * (factor - 1), abs=1e-9)
     assert overall.mape_percent == pytest.approx(abs(100 * (factor - 1)), abs=1e-9)
     assert np.isnan(summarise_pairs([], [], 10.0).mape_percent)
+    # A factor of 1.1 is 10 % slower, and 9.1 % faster.
+    assert summarise_pairs([905.0, 915.0, 1095.0, 1105.0], [1000.0] * 4, 10.0).within_tolerance_percent == 50.0
 
 
 def test_the_tool_prints_how_often_each_verdict_is_given(tmp_path) -> None:
