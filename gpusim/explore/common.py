@@ -19,6 +19,8 @@ MOST_PARTS, WORTH = 2, 0.03
 #: Fewer divergences than this have everything in common; below this F-measure nothing tells them from the rest.
 #: guess (what a reader would still call a description)
 LEAST_DIVERGENCES, LEAST_MEASURE = 3, 0.6
+#: How much more often divergences must behave so than other runs. guess
+LEAST_LIFT = 3.0
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,8 @@ def behaviour_of(diverging: Sequence[Coverage], others: Sequence[Coverage]) -> B
             break
         parts.append((point, bins))
         best, (kept, wrong) = measure, _hit(bins, kept, wrong)
-    if not parts or best < LEAST_MEASURE:
+    common = len(kept) * len(passing) >= LEAST_LIFT * len(wrong) * len(failing)
+    if not parts or best < LEAST_MEASURE or not common:
         return None
     return Behaviour(tuple(parts), len(kept), len(failing) - len(kept), len(wrong), len(passing))
 

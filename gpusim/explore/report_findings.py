@@ -9,7 +9,7 @@ the end the divergences of all kernels are asked what behaviour they have in com
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +25,8 @@ from gpusim.suite import find_kernel, make_case
 MOST_FINDINGS = 4
 #: Runs spent on making one case small, and on the neighbours that tell a region's borders.
 SHRINK_TRIES, NEIGHBOURS = 48, 24
+#: A case of so many blocks is small enough to be read.
+FEW_BLOCKS = 4
 
 
 def findings_of(
@@ -56,7 +58,7 @@ def findings_of(
             worst = max(open_cases, key=lambda tried: abs(tried.outcome.divergence))
             looked_at.append(worst)
             progress(f"{kernel}: making the worst of {len(open_cases)} divergences small")
-            minimal = _minimal(search, worst, keep)
+            minimal = _smallest(search, worst, open_cases, keep)
             _look_around(search, kernel, minimal, keep)
             region = learn(_runs(search, kernel), minimal)
             if any(region.statements == other.statements for other in explained):
@@ -121,6 +123,24 @@ def _fold(findings: list[tuple[Region, Finding]]) -> list[Finding]:
 def _explains(region: Region, tried: Tried) -> bool:
     """Whether a divergence lies in a region, with its sign."""
     return region.holds(tried.shape) and (region.low <= 0) == (tried.outcome.divergence <= 0)
+
+
+def _smallest(
+    search: Search, worst: Tried, open_cases: Sequence[Tried], keep: Callable[[Tried], None]
+) -> dict[str, Any]:
+    """The smallest case that ``worst`` leads to; or, where that has many blocks still, the one that the open case with
+    fewest blocks leads to, if its region holds ``worst``: fewer blocks may need larger ones, which no step towards
+    smaller axes comes to."""
+    minimal = _minimal(search, worst, keep)
+    blocks = _blocks(worst.kernel, minimal)
+    sign = worst.outcome.divergence > 0
+    alike = [each for each in open_cases if (each.outcome.divergence > 0) == sign]
+    few = min(alike, key=lambda each: _blocks(each.kernel, each.shape))
+    if blocks <= FEW_BLOCKS or _blocks(few.kernel, few.shape) >= blocks:
+        return minimal
+    other = _minimal(search, few, keep)
+    fewer = _blocks(worst.kernel, other) < blocks
+    return other if fewer and learn(_runs(search, worst.kernel), other).holds(worst.shape) else minimal
 
 
 def _minimal(search: Search, worst: Tried, keep: Callable[[Tried], None]) -> dict[str, Any]:

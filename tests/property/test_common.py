@@ -60,4 +60,5 @@ def test_its_counts_are_those_of_the_runs(failing, passing):
 
     assert (found.inside, found.escapes) == (sum(map(has, failing)), sum(not has(run) for run in failing))
     assert (found.misses, found.others) == (sum(map(has, passing)), len(passing))
+    assert found.inside * len(passing) >= 3 * found.misses * len(failing)
     assert 2 * found.inside >= 0.6 * (len(failing) + found.inside + found.misses)
