@@ -164,7 +164,8 @@ def explore(
         f"{len(search.tried)} workloads, {len(search.coverage.hits)} bins, {len(findings)} findings in {output}",
         err=True,
     )
-    click.echo(f"what they did not try: gpusim cover report {output / 'coverage.json'} --holes", err=True)
+    if search.coverage.launches:
+        click.echo(f"what they did not try: gpusim cover report {output / 'coverage.json'} --holes", err=True)
     if findings:
         click.echo(f"one again: gpusim replay {output / findings[0].name}.finding.json", err=True)
     if findings or form in ("json", "csv"):
