@@ -34,7 +34,7 @@ from gpusim.theory.bounds import lower_bounds
 _QUIET = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
 #: Not the phase that explains: it names lines of gpusim, and the shape says more.
 _PHASES = (Phase.explicit, Phase.reuse, Phase.generate, Phase.target, Phase.shrink)
-#: Examples as Hypothesis settings; what a test's own ``@settings`` says comes on top.
+#: Examples as Hypothesis settings; a test's own ``max_examples`` comes on top.
 PROFILES = {
     "ci": settings(max_examples=20, derandomize=True, database=None, phases=_PHASES, deadline=None, suppress_health_check=_QUIET),
     "nightly": settings(max_examples=500, phases=_PHASES, deadline=None, suppress_health_check=_QUIET),
@@ -140,13 +140,15 @@ def workload(
     small: Mapping[str, Any] | None = None,
     fixed: Mapping[str, Any] | None = None,
     growth: float = 16.0,
+    max_examples: int | None = None,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a test of a function of one :class:`Run` (and any pytest fixtures after it).
 
     ``kernel``: a name of the suite, an object with ``name``, ``axes``, ``small`` and ``make`` as the suite's entries
     have, or a function ``make(**shape)`` that returns a case (``launches``, ``check``), with ``axes`` (axis -> values
     worth trying) and ``small`` (the simplest shape) given here. ``fixed``: axes that keep a value; ``growth``: most
-    work as a multiple of the small shape's. ``make`` refuses a shape by ValueError. Raises UsageError for a kernel
+    work as a multiple of the small shape's; ``max_examples``: of this test, whatever the profile says (Hypothesis takes
+    no ``@settings`` beside). ``make`` refuses a shape by ValueError. Raises UsageError for a kernel
     that is none of these.
     """
     name, axes, small, make = _entry(kernel, axes, small)
@@ -167,7 +169,8 @@ def workload(
 
         example = st.builds(run_of, drawn)
         # By name: what stands to the right of the run are pytest's fixtures.
-        first = next(iter(inspect.signature(test).parameters), None)
+        names = [name for name in inspect.signature(test).parameters if name != "self"]
+        first = names[0] if names else None
         if first is None:
             raise UsageError(f"{test.__name__} must take the run as its first parameter")
 
@@ -184,7 +187,9 @@ def workload(
         code = getattr(test, "__code__", None)
         if code is not None:
             told.__code__ = told.__code__.replace(co_filename=code.co_filename, co_firstlineno=code.co_firstlineno)
-        return PROFILES[Defaults.profile](given(**{first: example})(told))
+        profile = PROFILES[Defaults.profile]
+        chosen = profile if max_examples is None else settings(profile, max_examples=max_examples)
+        return chosen(given(**{first: example})(told))
 
     return decorate
 

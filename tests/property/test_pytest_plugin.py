@@ -65,6 +65,18 @@ def test_a_kernel_of_our_own(run, tmp_path_factory):
     run.check()
 
 
+class TestOfAClass:
+    shapes = []
+
+    @gpusim.workload(Case, axes={"n": (100,)}, small={"n": 50}, max_examples=3)
+    def test_takes_a_run_as_well(self, run, tmp_path_factory):
+        assert run.cycles > 0 and tmp_path_factory
+        self.shapes.append(run.shape)
+
+    def test_as_often_as_asked_for(self):
+        assert len(self.shapes) == 3
+
+
 def doubled(n=50):
     return double, 1, n, (np.ones(n, np.float32),)
 
@@ -93,7 +105,7 @@ def test_a_team_s_tests_run_shrink_and_keep_their_coverage(tmp_path: Path) -> No
          "--gpusim-coverage", "covered.json", "test_team.py"],
         cwd=tmp_path, env={**os.environ, "PYTHONPATH": ""}, capture_output=True, text=True, timeout=600,
     )  # fmt: skip
-    assert "2 failed, 4 passed" in done.stdout, done.stdout + done.stderr
+    assert "2 failed, 6 passed" in done.stdout, done.stdout + done.stderr
     assert "saxpy:n=300,block_threads=128 @ a100_80gb" in done.stdout
     assert "cycles (" in done.stdout and "resident warps wait for" in done.stdout
     assert "gpusim simulate saxpy:n=300,block_threads=128 --gpu a100_80gb --why" in done.stdout
