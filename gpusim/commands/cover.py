@@ -52,7 +52,7 @@ def run(
 ) -> None:
     """Simulate WORKLOADS (all kernels of the suite by default) and keep what they cover.
 
-    A SUITE is a pinned one by its name, or a file of `gpusim suite make`.
+    A SUITE is a pinned one by its name, or a file of `gpusim suite make`. FILE is written after each workload.
 
     \b
     Examples:
@@ -70,8 +70,8 @@ def run(
         covered = cover_workload(name, shape, spec)
         new = len(total.only_in(covered.coverage))
         total = total.merge(covered.coverage)
+        total.save(output)  # what has run is kept, should the next one be refused or the machine be needed
         click.echo(f"[{index:>3}/{len(shapes)}] {covered.workload}: {new} new bins", err=True)
-    total.save(output)
     click.echo(format_records(point_records(total), form))
 
 

@@ -125,6 +125,9 @@ def test_a_suite_stands_for_its_workloads_on_any_gpu(tmp_path: Path, capsys: pyt
     assert run(["cover", "run", str(first), "-o", str(again)]) == 2
     assert "no suite of this version" in capsys.readouterr().err
     assert run(["cover", "run", "saxpy", "-o", str(tmp_path / "none" / "c.json")]) == 2
+    # What ran before one that is refused is kept.
+    assert run(["cover", "run", "saxpy:n=99", "reduce_sum:block_threads=48", *machine, "-o", str(tmp_path / "part.json")]) == 2
+    assert Coverage.load(tmp_path / "part.json").launches == 1
 
 
 def test_commands_make_and_show_a_suite(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
