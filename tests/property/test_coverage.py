@@ -17,7 +17,7 @@ from gpusim.explore.holes import hole_records, point_records, suggest
 from gpusim.explore.measure import cover
 from gpusim.explore.opcode_classes import CLASSES, OTHER, opcode_class
 from gpusim.explore.points import CROSS, POINTS, all_bins
-from gpusim.explore.suite_coverage import suite_coverage
+from gpusim.explore.suite_coverage import recorded_coverage, suite_coverage
 from gpusim.gpus.load import load_gpu
 from gpusim.sass.table import TABLE
 from gpusim.sass.tensor import REFUSED
@@ -137,6 +137,9 @@ def test_holes_name_a_workload_that_falls_into_them() -> None:
     assert known.launches > 70
     workload, reason = suggest(known, ("bank_conflicts", "5-8"))
     assert workload and reason
+    # What needs long launches is named in reports, and not hoped for by searches.
+    long = [("limiter", "pipe"), ("limiter", "dram"), ("footprint", "beyond L2"), ("grid_blocks", "4096 or more")]
+    assert all(each in recorded_coverage() for each in long) and known.only_in(recorded_coverage())
     records = hole_records(Coverage(), known)
     assert len(records) == len(all_bins())
     # Of the workloads that fall into a hole the one that fills most holes is named, with their number.
