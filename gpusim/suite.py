@@ -23,6 +23,7 @@ from gpusim.capture.exceptions import raise_pending
 from gpusim.capture.memory import DeviceMemory
 from gpusim.errors import ExecutionError, GpusimError, ToolchainError, UnknownKernelError, UsageError
 from gpusim.gpus.spec import GpuSpec
+from gpusim.memory_limit import limited_memory
 from gpusim.nearest import hint
 from gpusim.sibling import load_sibling
 from gpusim.trace.record import Trace
@@ -110,14 +111,13 @@ def shape_text(shape: dict[str, Any]) -> str:
 def make_case(name: str, shape: dict[str, Any], gpu: GpuSpec | None = None, *, small: bool = False) -> Any:
     """The case of entry ``name`` at ``shape``, completed as by :func:`complete_shape`."""
     base = complete_shape(name, shape, gpu, small=small)
-    if is_reference(name):
-        return make_user_case(name, base, small=small)
     try:
-        return find_kernel(name).make(**base)
+        with limited_memory():
+            return make_user_case(name, base, small=small) if is_reference(name) else find_kernel(name).make(**base)
     except ValueError as error:
         raise UsageError(f"kernel {name}: {error}") from None
     except MemoryError:
-        raise UsageError(f"kernel {name}: the arrays of this shape do not fit in memory") from None
+        raise UsageError(f"kernel {name}: {_TOO_LARGE}") from None
 
 
 def capture_case(
@@ -132,6 +132,21 @@ def capture_case(
     each is written there as it runs (``0.trace``, ``1.trace`` ...), in bounded memory, and read from there.
     ``check`` and ``progress`` as in :func:`gpusim.capture.launch.capture`."""
     memory = DeviceMemory() if memory is None else memory
+    try:
+        with limited_memory():
+            return _capture_all(case, gpu, memory, folder, check, progress)
+    except MemoryError:
+        raise UsageError(f"{case.launches[0].kernel.__name__}: {_TOO_LARGE} and run there") from None
+
+
+def _capture_all(
+    case: Any,
+    gpu: GpuSpec,
+    memory: DeviceMemory,
+    folder: Path | None,
+    check: Iterable[str],
+    progress: Callable[[str, int, int, int], None] | None,
+) -> list[CapturedLaunch]:
     return [
         CapturedLaunch(
             _naming_what_threads_raise(
@@ -172,6 +187,7 @@ def _suite() -> ModuleType:
     return load_sibling("kernels", "the kernel suite")
 
 
+_TOO_LARGE = "the arrays of this shape do not fit in the memory of this machine"
 _NO_CUDA = (
     "capturing a kernel needs Numba's CUDA target: pip install 'numba-cuda[cu13]' "
     "(Linux; elsewhere simulate from trace files)"

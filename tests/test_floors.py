@@ -15,6 +15,7 @@ FLOORS = {
     "errors": 0,
     "jit_cache": 0,
     "nearest": 0,
+    "memory_limit": 0,
     "stdout": 0,
     "whole_file": 0,
     "document": 1,

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-from pathlib import Path
 
 import numpy as np
 
@@ -25,17 +24,6 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_uint64
 _libc.mmap.argtypes = [ctypes.c_uint64, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
 _libc.munmap.argtypes = [ctypes.c_uint64, ctypes.c_size_t]
-
-
-def machine_bytes() -> int:
-    """Memory of this machine, or of the control group that the process runs in if that is less."""
-    sizes = [os.sysconf("SC_PHYS_PAGES") * _PAGE_BYTES]
-    for limit in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        try:
-            sizes.append(int(Path(limit).read_text()))
-        except (OSError, ValueError):  # no such group, or "max"
-            continue
-    return min(sizes)
 
 
 class SharedPages:

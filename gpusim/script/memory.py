@@ -17,6 +17,7 @@ import numpy as np
 
 from gpusim.capture.memory import Allocation, DeviceMemory
 from gpusim.errors import UsageError
+from gpusim.memory_limit import machine_bytes
 from gpusim.script.abi import (
     HOST,
     HOST_MEMORY_ALREADY_REGISTERED,
@@ -31,7 +32,7 @@ from gpusim.script.abi import (
     put,
 )
 from gpusim.script.contexts import PRIMARY
-from gpusim.script.host_memory import SharedPages, machine_bytes
+from gpusim.script.host_memory import SharedPages
 
 # Packages whose frames do not count as the place where a program allocates.
 _LIBRARIES = ("numba", "numba_cuda", "cuda", "gpusim", "weakref", "contextlib", "functools")
