@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +25,10 @@ _CONTROL_GROUPS = (
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
     ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
 )
+
+_lock = threading.Lock()
+#: The limits that blocks have found, the process's own first: a limit is for all threads, and the last block to end lifts it.
+_limits: list[tuple[int, int]] = []
 
 
 def machine_bytes() -> int:
@@ -64,11 +69,16 @@ def limited_memory() -> Iterator[None]:
     if resource is None or free is None:
         yield
         return
-    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    taken = int(Path("/proc/self/statm").read_text().split()[5]) * os.sysconf("SC_PAGE_SIZE")
-    wanted = min([taken + int(USABLE_SHARE * free), *(limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY)])
-    resource.setrlimit(resource.RLIMIT_DATA, (wanted, hard))
+    with _lock:
+        _limits.append(resource.getrlimit(resource.RLIMIT_DATA))
+        soft, hard = _limits[0]
+        taken = int(Path("/proc/self/statm").read_text().split()[5]) * os.sysconf("SC_PAGE_SIZE")
+        wanted = [taken + int(USABLE_SHARE * free), *(limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY)]
+        resource.setrlimit(resource.RLIMIT_DATA, (min(wanted), hard))
     try:
         yield
     finally:
-        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+        with _lock:
+            _limits.pop()
+            if not _limits:
+                resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))

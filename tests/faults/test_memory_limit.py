@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import resource
+
 import numpy as np
 import pytest
 
@@ -24,6 +26,17 @@ def test_more_than_is_free_cannot_be_taken_and_afterwards_it_can(monkeypatch) ->
         with pytest.raises(MemoryError):
             np.zeros(400 * MIB, np.uint8)
     np.zeros(400 * MIB, np.uint8)
+
+
+def test_blocks_that_overlap_leave_the_limit_that_was() -> None:
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    first, second = memory_limit.limited_memory(), memory_limit.limited_memory()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)  # as when two threads capture
+    assert resource.getrlimit(resource.RLIMIT_DATA) != before
+    second.__exit__(None, None, None)
+    assert resource.getrlimit(resource.RLIMIT_DATA) == before
 
 
 def test_a_shape_that_is_too_large_is_refused_by_name(monkeypatch) -> None:
