@@ -24,6 +24,11 @@ def shell(command: str, folder: Path) -> subprocess.CompletedProcess:
     )
 
 
+def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
+    run = shell("gpusim gpus show h200 | head -1", tmp_path)
+    assert (run.returncode, run.stderr, run.stdout.count("\n")) == (0, "", 1)
+
+
 def test_a_result_is_kept_although_its_reader_has_gone(tmp_path: Path) -> None:
     example_trace().save(tmp_path / "t.trace")
     run = shell("gpusim simulate t.trace --by instruction --save kept.json | head -1", tmp_path)
