@@ -122,7 +122,9 @@ def translating(url: URL) -> Iterator[None]:
 def _of_sqlite(error: sqlite3.Error, store: str) -> StoreError | StoreFormatError:
     name = getattr(error, "sqlite_errorname", None) or ""
     elsewhere = f"or set {VARIABLE} to another file"
-    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")) or not name and isinstance(error, sqlite3.DatabaseError):
+    # SQLITE_ERROR: the statement does not fit the tables, which are then not those that this version has made.
+    unfit = name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")) or name == "SQLITE_ERROR"
+    if unfit or not name and isinstance(error, sqlite3.DatabaseError):
         return StoreFormatError(f"{store}: damaged, or not a gpusim store ({error}); move it away, {elsewhere}")
     if name.startswith("SQLITE_FULL"):
         return StoreError(f"{store}: the disk is full, this was not kept; free some space, {elsewhere}")
@@ -132,4 +134,4 @@ def _of_sqlite(error: sqlite3.Error, store: str) -> StoreError | StoreFormatErro
         return StoreError(f"{store}: other processes have kept it locked for {BUSY_SECONDS:g} s; try again, {elsewhere}")
     if name.startswith("SQLITE_IOERR"):
         return StoreError(f"{store}: the file system failed ({error}), this was not kept; check the disk, {elsewhere}")
-    return StoreError(f"{store}: {error}")
+    return StoreError(f"{store}: {error}; check the disk, {elsewhere}")

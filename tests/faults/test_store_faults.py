@@ -165,6 +165,8 @@ def test_a_damaged_file_is_refused_or_read_but_never_a_crash(tmp_path, seed):
         ("UPDATE launches SET facts='{}'", "grid"),
         ("UPDATE runs SET arguments='7'", "arguments"),
         ("UPDATE measurements SET row='{}'", "names no kernel"),
+        ("ALTER TABLE launches RENAME COLUMN stalls TO stills", "damaged, or not a gpusim store"),
+        ("ALTER TABLE measurements RENAME TO measures", "damaged, or not a gpusim store"),
         ("UPDATE gpusim_store SET version=0", "its version is"),
         ("DELETE FROM gpusim_store", "its version is"),
         (f"UPDATE gpusim_store SET version={VERSION + 1}", "newer gpusim"),
