@@ -154,6 +154,7 @@ def test_a_pass_that_cannot_be_searched_around_is_refused(text: str, told: str) 
         shapes_around([text], 16.0)
 
 
+@pytest.mark.nightly
 def test_a_search_around_a_network_runs_its_kernels(tmp_path: Path) -> None:
     arguments = ["--around", "llama3_8b:phase=decode,batch=1", *MACHINE, "--growth", "64", "--max-examples", "4"]
     assert run(["explore", *arguments, "--property", "numpy", "--jobs", "1", "-o", str(tmp_path)]) == 0
