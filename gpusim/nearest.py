@@ -43,4 +43,4 @@ def hint(name: str, known: Iterable[str], otherwise: str = "") -> str:
     if otherwise and not 0 < len(names) <= MOST_LISTED:
         return otherwise
     more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
-    return f"there are {', '.join(names[:MOST_LISTED]) or 'none'}{more}"
+    return f"there {'is' if len(names) == 1 else 'are'} {', '.join(names[:MOST_LISTED]) or 'none'}{more}"

@@ -56,6 +56,8 @@ def find_kernel(name: str) -> Any:
         return _suite().get(name)
     except KeyError as error:
         names = kernel_names()
+        if Path(name).suffix in (".json", ".py", ".trace", ".csv", ".jsonl"):
+            raise UnknownKernelError(f"{name} is neither a file here nor a kernel of the suite") from None
         raise UnknownKernelError(f"{error.args[0]}; {hint(name, names, f'`gpusim kernels list` names all {len(names)}')}") from None
     except ImportError as error:
         raise ToolchainError(f"{_NO_CUDA}; {error.msg}") from None

@@ -217,7 +217,7 @@ def _shapes(
         missing += [
             Uncompared(
                 spec.name, name, Verdict.NO_DATA,
-                f"no kernel of the suite: name launches to join it to, or {hint(name, kernel_names(), _LIST)}",
+                f"no kernel of the suite ({hint(name, kernel_names(), _LIST)}): name the launches to join it to",
             )
             for name in sorted({row.kernel for row in rows} - known)
             if not wanted

@@ -13,6 +13,7 @@ import queue
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from gpusim.compare.bench import Bench
 from gpusim.compare.error import DEFAULT_TOLERANCE_PERCENT, Row, Summary, Verdict, summarise
@@ -114,6 +115,8 @@ def _unpublished(kernel: str, series: Sequence[str]) -> GpusimError:
             f"nothing is published for {name}; there are measurements of {', '.join(series)};"
             " other kernels, shapes and suites are compared with rows: --against FILE, RUN, recorded or silicon"
         )
+    if Path(kernel).is_file():
+        return UsageError(f"{kernel} is a file: rows are given with --against {kernel}; a suite's file needs rows to be compared with")
     near = hint(name, [*series, *kernel_names()], f"there are measurements of {', '.join(series)}")
     return UnknownKernelError(f"no kernel and no published series is called {name!r}; {near}")
 

@@ -56,6 +56,8 @@ def gpusim(capsys, *arguments: str) -> tuple[int, str, str]:
         (["simulate", "saxpy", "--set", "sm_count=5", "--set", "sm_count=6"], 2, "set twice"),
         (["simulate", "stream_triad", "saxpi"], 2, "saxpy"),
         (["simulate", "stream_triad", "saxpy:colour=3"], 2, "colour"),
+        (["compare", "mine.suite.json"], 2, "mine.suite.json"),
+        (["compare", "mine.suite.json", "--against", "rows.csv"], 2, "neither a file here"),
         (["simulat"], 2, "did you mean simulate"),
         (["simulate", "."], 2, "folder"),
         (["measure", "saxpi"], 2, "saxpy"),
@@ -74,6 +76,13 @@ def test_a_mistake_is_one_line_with_its_exit_code(capsys, arguments, code, words
     assert err.startswith("error: ") and err.count("\n") == 1, err
     assert words in err
     assert not list(tmp_path.iterdir()), "nothing may be left behind"
+
+
+def test_rows_in_the_place_of_a_kernel_are_told_where_they_go(capsys, tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("kernel,cycles\nsaxpy,5\n")
+    code, out, err = gpusim(capsys, "compare", str(path))
+    assert (code, out) == (2, "") and f"--against {path}" in err
 
 
 def test_what_threads_of_a_debug_kernel_raise_is_not_an_internal_error(capsys, tmp_path: Path) -> None:
