@@ -96,7 +96,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     open_closed_streams()
     given = sys.argv[1:] if arguments is None else list(arguments)
     if given[:1] != [RUN]:  # its stdout and its signals are those of the user's program
-        sys.stdout = patient(sys.stdout, "standard output")
+        if not sys.stdout.isatty():
+            sys.stdout = patient(sys.stdout, "standard output")
         signal.signal(signal.SIGTERM, _terminate)
     sys.exit(run(given))
 

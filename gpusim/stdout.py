@@ -35,9 +35,9 @@ class PatientFile(io.FileIO):
 
 
 def patient(stream: TextIO, called: str) -> TextIO:
-    """A text stream to where ``stream`` leads, through a :class:`PatientFile`."""
+    """A text stream to where ``stream`` (no terminal) leads, through a :class:`PatientFile`."""
     file = io.BufferedWriter(PatientFile(stream.fileno(), called))
-    return io.TextIOWrapper(file, stream.encoding, stream.errors, line_buffering=stream.isatty())
+    return io.TextIOWrapper(file, stream.encoding, stream.errors)
 
 
 def open_closed_streams() -> None:
