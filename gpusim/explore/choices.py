@@ -26,7 +26,7 @@ from gpusim.sibling import load_sibling
 from gpusim.silicon.imports import read_rows
 from gpusim.silicon.recorded import load_recorded
 from gpusim.suite import find_kernel, make_case
-from gpusim.user_kernels import is_reference, make_user_case
+from gpusim.user_kernels import is_reference, load_object, make_user_case
 
 Maker = Callable[[GpuSpec, Mapping[str, Any]], Property]
 
@@ -45,7 +45,7 @@ def _builds(gpu: GpuSpec, options: Mapping[str, Any]) -> Property:
             "property builds compares two kernels of the same axes: give --other-kernel NAME or FILE.py:FUNCTION"
         )
     if is_reference(str(other)):
-        find_kernel(str(other))  # refuses a file or function that is not there
+        load_object(str(other))  # refuses a file or function that is not there; its axes are the first one's
         return Builds(gpu, lambda _kernel, shape: make_user_case(str(other), dict(shape)))
     axes = find_kernel(str(other)).axes
     load_sibling("workloads", "the workloads")
