@@ -3,8 +3,8 @@
 Mental model: the search keeps a pool of shapes of all kernels that could be run next. In a round Hypothesis draws more,
 some of them holding on to axes of a shape that was worth it before; ``target()`` pulls the draws towards shapes of which
 :mod:`gpusim.explore.predict` hopes for most new bins or a divergence, which takes a fraction of a millisecond a shape.
-Then the best of the pool is run, and after each run the rest is judged anew; now and then it is one of the kernel
-that has run least, blindly: what nobody foretells is found so. Kernels compete by what their shapes promise, so that one
+Then the best of the pool is run, and after each run the rest is judged anew; now and then, and the more the longer
+nothing new has come, any other is, blindly: what nobody foretells is found so. Kernels compete by what their shapes promise, so that one
 of which nothing new comes any more gives way to others; holes that recorded coverage says it can fill speak for it. Every
 run is kept, so that nothing is run twice and a search that was stopped goes on where it stopped; findings are made from
 the runs afterwards (:mod:`gpusim.explore.report_findings`).
@@ -35,8 +35,9 @@ from gpusim.suite import find_kernel, shape_text
 
 #: Shapes drawn for each kernel before the first run and kept in the pool at most; drawn for a round; and run in it.
 POOL, ROUND_DRAWS, ROUND_RUNS = 40, 48, 4
-#: How often a run is one of the kernel that has run least, whatever is foretold.
-BLIND = 1 / 16
+#: How often a run is any shape of any kernel, whatever is foretold: at least, and at most when nothing new has come for
+#: far more runs than PATIENCE. guess (chosen over searches of seeds that no benchmark reports)
+BLIND, MOST_BLIND, PATIENCE = 1 / 16, 0.8, 6
 #: What a kernel that has not run yet is worth, in bins: its first runs open more than any later one.
 UNTRIED = 20.0
 #: What a hole that recorded coverage says a kernel can fill is worth, in bins, shared among the kernel's runs.
@@ -260,10 +261,9 @@ class Search:
 
     def _choose(self, rng: random.Random) -> tuple[str, str]:
         """The shape of the pool to run next."""
-        if rng.random() < BLIND and self.tried:
-            runs = self._refusals + Counter(tried.kernel for tried in self.tried)
-            least = min(sorted({kernel for kernel, _ in self._pool}), key=runs.__getitem__)
-            return rng.choice([key for key in self._pool if key[0] == least])
+        if self.tried and rng.random() < self._blind():
+            kernel = rng.choice(sorted({kernel for kernel, _ in self._pool}))
+            return rng.choice([key for key in self._pool if key[0] == kernel])
         for kernel in sorted(self._stale):
             self._judge_anew([each for each in self._pool.values() if each.kernel == kernel])
         self._stale.clear()
@@ -272,6 +272,11 @@ class Search:
         # Among equals (nothing has run yet) not the simplest, which is drawn first.
         most = max(values.values())
         return rng.choice([key for key, value in values.items() if value == most])
+
+    def _blind(self) -> float:
+        """How often a shape is taken that nothing was foretold of: the more, the longer nothing new has come."""
+        barren = next((n for n, t in enumerate(reversed(self.tried)) if t.new_bins), len(self.tried))
+        return max(BLIND, MOST_BLIND * (1.0 - PATIENCE / max(PATIENCE, barren)))
 
     def _judge_anew(self, candidates: Sequence[_Candidate]) -> None:
         """Foretell shapes of one kernel again after it has run."""
