@@ -19,7 +19,6 @@ from types import ModuleType
 from typing import Any
 
 from gpusim import capture
-from gpusim.capture.exceptions import raise_pending
 from gpusim.capture.memory import DeviceMemory
 from gpusim.errors import ExecutionError, GpusimError, ToolchainError, UnknownKernelError, UsageError
 from gpusim.gpus.spec import GpuSpec
@@ -30,6 +29,9 @@ from gpusim.trace.record import Trace
 from gpusim.user_entries import user_entry
 from gpusim.user_kernels import is_reference, make_user_case
 
+#: The function of gpusim.capture.exceptions that raises what a kernel raised; by name, since importing it needs the CUDA
+#: packages, which a machine that only simulates trace files does not have.
+_RAISES = "raise_pending"
 #: Shape axes that describe the machine rather than the work, and where their value is found.
 MACHINE_AXES = {"shared_bytes_per_sm": lambda gpu: gpu.sm.shared_max_bytes}
 
@@ -179,7 +181,7 @@ def _naming_what_threads_raise(call: Callable[..., Trace], *args: Any, **options
     except GpusimError:
         raise
     except Exception as error:
-        if traceback.extract_tb(error.__traceback__)[-1].name != raise_pending.__name__:
+        if traceback.extract_tb(error.__traceback__)[-1].name != _RAISES:
             raise
         raise ExecutionError(f"a thread of the kernel raised {type(error).__name__}: {error}") from error
 

@@ -208,11 +208,13 @@ def _finding(
     settings: tuple[str, ...],
 ) -> Finding:
     least = next(tried for tried in search.tried if tried.kernel == kernel and dict(tried.shape) == dict(minimal))
-    # Shrinking and looking around may have met a worse case than the search had.
+    # Shrinking and looking around may have met a worse case than the search had, and one of fewer blocks.
     inside = [
         t for t in search.tried if t.kernel == kernel and search.prop.fails(t.outcome) and _explains(region, t)
     ]
     top = max([worst, *inside], key=lambda tried: abs(tried.outcome.divergence))
+    if _blocks(kernel, least.shape) > FEW_BLOCKS:
+        least = min([least, *inside], key=lambda tried: _blocks(kernel, tried.shape))
     return Finding(
         property=search.prop.name,
         options=options,

@@ -4,10 +4,10 @@ Mental model: the search keeps a pool of shapes of all kernels that could be run
 some of them holding on to axes of a shape that was worth it before; ``target()`` pulls the draws towards shapes of which
 :mod:`gpusim.explore.predict` hopes for most new bins or a divergence, which takes a fraction of a millisecond a shape.
 Then the best of the pool is run, and after each run the rest is judged anew; now and then, and the more the longer
-nothing new has come, any other is, blindly: what nobody foretells is found so. Kernels compete by what their shapes promise, so that one
-of which nothing new comes any more gives way to others; holes that recorded coverage says it can fill speak for it. Every
-run is kept, so that nothing is run twice and a search that was stopped goes on where it stopped; findings are made from
-the runs afterwards (:mod:`gpusim.explore.report_findings`).
+nothing new has come, any other is, blindly: what nobody foretells is found so. Kernels compete by what their shapes
+promise, so that one of which nothing new comes any more gives way to others; holes that recorded coverage says it can
+fill speak for it. Every run is kept, so that nothing is run twice and a search that was stopped goes on where it stopped;
+findings are made from the runs afterwards (:mod:`gpusim.explore.report_findings`).
 """
 
 from __future__ import annotations

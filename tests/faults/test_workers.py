@@ -22,8 +22,9 @@ PATIENCE_SECONDS = 60.0
 #: Longer than any patience: who waits for it fails.
 WORK_SECONDS = 10 * PATIENCE_SECONDS
 PARENT = f"""
-import os, time
+import os, signal, time
 from gpusim.workers import worker_pool
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored below a shell that runs the tests behind it
 with worker_pool(2) as pool:
     for _ in range(2):
         pool.submit(os.getpid).result()
