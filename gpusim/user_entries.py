@@ -54,7 +54,7 @@ def user_entry(reference: str) -> UserEntry:
             raise UsageError(f"{reference}: a search needs a default of {name}, or values of it as Literal[...]")
         default[name] = choices[0] if parameter.default is parameter.empty else parameter.default
         axes[name] = choices or _values(name, default[name])
-    sizes = _sizes()
+    sizes = axes_of_work()
     small = {
         name: min(value, SMALL_SIZE) if name in sizes and _is_number(value) and not _literal(hints.get(name)) else value
         for name, value in default.items()
@@ -66,7 +66,7 @@ def user_entry(reference: str) -> UserEntry:
 def _values(name: str, default: Any) -> tuple[Any, ...]:
     if isinstance(default, bool):
         return (False, True)
-    if not _is_number(default) or name in _sizes():
+    if not _is_number(default) or name in axes_of_work():
         return (default,)
     if name.startswith(("block", "threads")):
         return tuple(sorted({*BLOCK_SIZES, default}))
@@ -81,6 +81,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _sizes() -> frozenset[str]:
+def axes_of_work() -> frozenset[str]:
+    """Names of axes that count work, in the suite as in a user's file."""
     load_sibling("workloads", "the workloads")
     return importlib.import_module("gpusim.workloads.strategies").SIZES

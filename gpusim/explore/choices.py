@@ -7,7 +7,6 @@ file can make the same one again. A team's own property is registered with :func
 from __future__ import annotations
 
 import functools
-import importlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,10 +21,10 @@ from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.gpus.spec import GpuSpec
 from gpusim.nearest import hint
-from gpusim.sibling import load_sibling
 from gpusim.silicon.imports import read_rows
 from gpusim.silicon.recorded import load_recorded
 from gpusim.suite import find_kernel, make_case
+from gpusim.user_entries import axes_of_work
 from gpusim.user_kernels import is_reference, load_object, make_user_case
 
 Maker = Callable[[GpuSpec, Mapping[str, Any]], Property]
@@ -48,8 +47,7 @@ def _builds(gpu: GpuSpec, options: Mapping[str, Any]) -> Property:
         load_object(str(other))  # refuses a file or function that is not there; its axes are the first one's
         return Builds(gpu, lambda _kernel, shape: make_user_case(str(other), dict(shape)))
     axes = find_kernel(str(other)).axes
-    load_sibling("workloads", "the workloads")
-    sizes = importlib.import_module("gpusim.workloads.strategies").SIZES
+    sizes = axes_of_work()
 
     def build_b(kernel: str, shape: Mapping[str, Any]) -> Any:
         lacking = [axis for axis in shape if axis in sizes and axis not in axes]
