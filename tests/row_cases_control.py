@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from oracles_arith import mask_of
+import numpy as np
+from oracles_arith import M32, mask_of, signed
 from row_cases_programs import ALL, P0_FROM_R8, TOGETHER, Rows, each, odd, parted, program, same
 
 program(
@@ -17,6 +18,20 @@ program(
      "IMAD R20, R8, 0x3, RZ", "join:", "BSYNC B0", TOGETHER],
     parted(lambda v: v * 3 if odd(v) else v + 5), outputs=("R20", "R21"),
 )  # fmt: skip
+#: Lanes that are elsewhere keep their predicate while others find theirs anew.
+for _anew, _holds in (
+    ("ISETP.GE.U32.AND P2, PT, R8, 0x40, PT", lambda v: v >= 0x40),
+    ("ISETP.LT.AND P2, PT, R8, 0x40, PT", lambda v: signed(v) < 0x40),
+    ("FSETP.GT.AND P2, PT, R8, RZ, PT", lambda v: np.uint32(v).view(np.float32) > 0),
+    ("IADD3 R22, P2, R8, R8, RZ", lambda v: 2 * v > M32),
+    ("LOP3.LUT P2, R22, R8, 0x4, RZ, 0xc0, !PT", lambda v: bool(v & 4)),
+):
+    program(
+        _anew.replace(".", " ").split()[0],
+        [*P0_FROM_R8, "ISETP.EQ.U32.AND P2, PT, R8, R8, PT", "BSSY B0, {join}", "@P0 BRA {join}", _anew, "join:",
+         "BSYNC B0", "SEL R20, R8, RZ, P2", TOGETHER],
+        parted(lambda v, holds=_holds: v if odd(v) or holds(v) else 0), outputs=("R20", "R21"),
+    )  # fmt: skip
 #: All lanes go the slow way (adding 3) if a lane of the mask is elsewhere, or disagrees (P0); else the fast one.
 program(
     "BRA",
