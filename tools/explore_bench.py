@@ -1,11 +1,12 @@
 """How many examples steering saves: a stated set of bins, reached with and without it, and examples a second.
 
-    python tools/explore_bench.py [--seeds 10] [--budget 600] [--kernels saxpy ...] [--memo FILE] [--format table|...]
+    python tools/explore_bench.py [--seeds 10] [--budget 1500] [--kernels saxpy ...] [--memo FILE] [--format table|...]
     python tools/explore_bench.py --memo FILE --only-memo ...
     python tools/explore_bench.py --throughput [--examples 1000] [--jobs 2]
 
 The set is stated before the searches are compared: the bins that *unsteered* searches of seeds of their own (the
-pilot) hit at least ``--least-hits`` times among all their examples, so that nothing is in it that only steering finds.
+pilot) hit in at least one of ``--one-in`` examples, so that nothing is in it that only steering finds. Of several such
+numbers each is a set, and one run prints all: the rarer its bins may be, the longer it takes to reach the last of them.
 Unsteered is one run of Hypothesis over ``sampled_from(kernels)`` and the same strategies, with no target() and no choice
 of ours; steered is what ``gpusim explore`` does, without the recorded coverage of the suite, which would tell it the
 answers (``--record`` adds a row with it). Both stop at the budget; an example is a workload that was simulated, and
@@ -23,7 +24,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ from gpusim.gpus.load import load_gpu
 from gpusim.report.tables import FORMATS, format_records
 from gpusim.suite import complete_shape, parse_request, shape_text
 
-PILOT_SEEDS = (1_000, 1_001)
+PILOT_SEEDS = (1_000, 1_001, 1_002, 1_003)
 #: Kernels of the comparison: small ones that between them reach most points, so that a run takes minutes.
 KERNELS = (
     "saxpy", "stencil3", "transpose", "reduce_sum", "coalescing", "bank_conflicts", "shared_atomics",
@@ -102,14 +103,16 @@ def reached_after(search: Search, wanted: frozenset[Bin], budget: int) -> list[i
     return after
 
 
-def pilot(prop: Covering, kernels: tuple[str, ...], budget: int, least_hits: int) -> frozenset[Bin]:
-    """The stated set."""
+def pilot(prop: Covering, kernels: tuple[str, ...], budget: int, one_in: Sequence[int]) -> dict[int, frozenset[Bin]]:
+    """The stated sets: for each number, the bins that at least one of so many examples hits."""
     hits: Counter[Bin] = Counter()
+    examples = 0
     for seed in PILOT_SEEDS:
         search = search_of(prop, kernels, seed, steer=False)
         run(search, budget, f"pilot, seed {seed}")
+        examples += len(search.tried)
         hits.update(each for tried in search.tried for each in tried.outcome.coverage.hits)
-    return frozenset(each for each, count in hits.items() if count >= least_hits)
+    return {rare: frozenset(each for each, count in hits.items() if count * rare >= examples) for rare in one_in}
 
 
 def run(search: Search, budget: int, what: str, wanted: frozenset[Bin] = frozenset()) -> None:
@@ -120,10 +123,10 @@ def run(search: Search, budget: int, what: str, wanted: frozenset[Bin] = frozens
           f"{time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)  # fmt: skip
 
 
-def table(found: Mapping[str, list[list[int]]], budget: int) -> Iterable[dict[str, Any]]:
-    """One row a share: medians over the seeds, and the ratio to unsteered."""
+def table(found: Mapping[str, list[list[int]]], bins: int, rare: int, budget: int) -> Iterable[dict[str, Any]]:
+    """One row a share of a set: medians over the seeds, and the ratio to unsteered."""
     for place, share in enumerate(SHARES):
-        row: dict[str, Any] = {"of_the_set_percent": 100 * share}
+        row: dict[str, Any] = {"bins": bins, "one_in": rare, "of_the_set_percent": 100 * share}
         for how, runs in found.items():
             counts = [run[place] for run in runs]
             row[how] = statistics.median(counts)
@@ -138,9 +141,9 @@ def main() -> None:
     parser.add_argument("--kernels", nargs="+", help="default: ten small ones; with --throughput those of explore")
     parser.add_argument("--gpu", default="h200")
     parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--budget", type=int, default=1000)
-    parser.add_argument("--pilot-budget", type=int, default=500, help="examples of each pilot search")
-    parser.add_argument("--least-hits", type=int, default=5, help="of all pilot examples, for a bin of the set")
+    parser.add_argument("--budget", type=int, default=1500)
+    parser.add_argument("--pilot-budget", type=int, default=1000, help="examples of each pilot search")
+    parser.add_argument("--one-in", type=int, nargs="+", default=[400, 200], help="pilot examples, for a bin of a set")
     parser.add_argument("--memo", type=Path)
     parser.add_argument("--only-memo", action="store_true", help="simulate nothing: draw from the memo's shapes")
     parser.add_argument("--record", action="store_true", help="also steered with the suite's recorded coverage")
@@ -154,20 +157,24 @@ def main() -> None:
         print(format_records([throughput(kernels, chosen)], chosen.form))
         return
     prop = Covering(chosen.gpu, chosen.memo, chosen.only_memo)
-    wanted = pilot(prop, kernels, chosen.pilot_budget, chosen.least_hits)
-    print(f"the set: {len(wanted)} bins that the pilot's unsteered {len(PILOT_SEEDS)} x {chosen.pilot_budget} examples "
-          f"hit at least {chosen.least_hits} times; {len(kernels)} kernels", file=sys.stderr)  # fmt: skip
+    sets = pilot(prop, kernels, chosen.pilot_budget, chosen.one_in)
+    for rare, wanted in sets.items():
+        print(f"a set: {len(wanted)} bins that one in {rare} of the pilot's unsteered {len(PILOT_SEEDS)} x "
+              f"{chosen.pilot_budget} examples hits; {len(kernels)} kernels", file=sys.stderr)  # fmt: skip
+    everything = frozenset().union(*sets.values())
     ways = {"unsteered": {"steer": False}, "steered": {"steer": True}}
     if chosen.record:
         ways["with_record"] = {"steer": True, "record": True}
-    found: dict[str, list[list[int]]] = {how: [] for how in ways}
+    found: dict[int, dict[str, list[list[int]]]] = {rare: {how: [] for how in ways} for rare in sets}
     for seed in range(chosen.seeds):
         for how, options in ways.items():
             search = search_of(prop, kernels, seed, **options)
-            run(search, chosen.budget, f"{how}, seed {seed}", wanted)
-            found[how].append(reached_after(search, wanted, chosen.budget))
-            print(f"  examples to {SHARES}: {found[how][-1]}", file=sys.stderr, flush=True)
-    print(format_records(list(table(found, chosen.budget)), chosen.form))
+            run(search, chosen.budget, f"{how}, seed {seed}", everything)
+            for rare, wanted in sets.items():
+                found[rare][how].append(reached_after(search, wanted, chosen.budget))
+            print(f"  examples to {SHARES}: {[found[rare][how][-1] for rare in sets]}", file=sys.stderr, flush=True)
+    rows = [row for rare, ways in found.items() for row in table(ways, len(sets[rare]), rare, chosen.budget)]
+    print(format_records(rows, chosen.form))
 
 
 def throughput(kernels: tuple[str, ...], chosen: argparse.Namespace) -> dict[str, Any]:

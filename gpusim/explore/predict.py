@@ -238,7 +238,7 @@ class Predictor:
         together = chance[:, one] * chance[:, other]
         chance[:, cross] = np.where(layout.sure[cross], together, np.maximum(chance[:, cross], TOGETHER * together))
         if learnt is not None:
-            chance /= 1.0 + learnt.vain
+            chance /= (1.0 + learnt.vain) ** 2
         novelty[:, layout.sure_points] = 0.0
         return [Guess(*each) for each in zip(chance, novelty, map(float, divergence), strict=True)]
 

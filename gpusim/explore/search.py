@@ -34,7 +34,7 @@ from gpusim.gpus.spec import GpuSpec
 from gpusim.suite import find_kernel, shape_text
 
 #: Shapes drawn for each kernel before the first run and kept in the pool at most; drawn for a round; and run in it.
-POOL, ROUND_DRAWS, ROUND_RUNS = 40, 48, 4
+POOL, ROUND_DRAWS, ROUND_RUNS = 40, 48, 2
 #: How often a run is any shape of any kernel, whatever is foretold: at least, and at most when nothing new has come for
 #: far more runs than PATIENCE. guess (chosen over searches of seeds that no benchmark reports)
 BLIND, MOST_BLIND, PATIENCE = 1 / 16, 0.8, 6
@@ -47,7 +47,15 @@ DIVERGENCE = 2.0
 #: A kernel's last examples that decide what its next divergence is worth.
 MEMORY = 12
 
+#: Draws that Hypothesis may begin for each that was asked for: its climb towards a target begins, and gives up, thousands
+#: where none nearby is better, and counts none of them.
+MOST_BEGUN = 2
+
 Strategy = Callable[..., st.SearchStrategy[dict[str, Any]]]
+
+
+class _EnoughDrawn(KeyboardInterrupt):
+    """Ends Hypothesis's drawing early, as somebody at the keyboard would: anything else it takes for a finding."""
 
 
 @dataclass
@@ -202,6 +210,15 @@ class Search:
         if not strategies:
             return
 
+        begun = 0
+
+        def begin(kernel: str) -> st.SearchStrategy[tuple[str, dict[str, Any]]]:
+            nonlocal begun
+            begun += 1
+            if self.steer and begun > MOST_BEGUN * draws:
+                raise _EnoughDrawn(f"{begun} draws were begun for {draws}")
+            return st.tuples(st.just(kernel), strategies[kernel])
+
         @with_seed(rng.getrandbits(64))
         @settings(
             max_examples=draws,
@@ -210,11 +227,12 @@ class Search:
             phases=(Phase.generate, Phase.target),
             suppress_health_check=list(HealthCheck),
         )
-        @given(st.sampled_from(list(strategies)).flatmap(lambda k: st.tuples(st.just(k), strategies[k])))
+        @given(st.sampled_from(list(strategies)).flatmap(begin))
         def draw(drawn: tuple[str, dict[str, Any]]) -> None:
             see(*drawn)
 
-        draw()
+        with contextlib.suppress(_EnoughDrawn):
+            draw()
 
     def _plain_round(
         self, rng: random.Random, draws: int, done: Callable[[], bool], keep: Callable[[Tried], None]

@@ -74,7 +74,7 @@ def test_what_did_not_come_is_foretold_less() -> None:
         found = predictor.guess("saxpy", FAR)
         predictor.learn("saxpy", NEAR, Coverage.of([("footprint", "one L1")], "saxpy"), 0.0, np.full(len(BINS), 1.0))
         assert found is not None
-    assert _chance(predictor, FAR, hole) == pytest.approx(before / 4)
+    assert _chance(predictor, FAR, hole) == pytest.approx(before / 4**2)
 
 
 def _novelty(predictor: Predictor, shape: dict, point: str) -> float:
