@@ -141,6 +141,7 @@ def main() -> None:
     parser.add_argument("--kernels", nargs="+", help="default: ten small ones; with --throughput those of explore")
     parser.add_argument("--gpu", default="h200")
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--budget", type=int, default=1500)
     parser.add_argument("--pilot-budget", type=int, default=1000, help="examples of each pilot search")
     parser.add_argument("--one-in", type=int, nargs="+", default=[400, 200], help="pilot examples, for a bin of a set")
@@ -166,7 +167,7 @@ def main() -> None:
     if chosen.record:
         ways["with_record"] = {"steer": True, "record": True}
     found: dict[int, dict[str, list[list[int]]]] = {rare: {how: [] for how in ways} for rare in sets}
-    for seed in range(chosen.seeds):
+    for seed in range(chosen.first_seed, chosen.first_seed + chosen.seeds):
         for how, options in ways.items():
             search = search_of(prop, kernels, seed, **options)
             run(search, chosen.budget, f"{how}, seed {seed}", everything)

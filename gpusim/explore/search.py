@@ -33,7 +33,8 @@ from gpusim.explore.properties import Outcome, Property
 from gpusim.gpus.spec import GpuSpec
 from gpusim.suite import find_kernel, shape_text
 
-#: Shapes drawn for each kernel before the first run and kept in the pool at most; drawn for a round; and run in it.
+#: Shapes drawn for each kernel before the first run and kept in the pool at most (half as many more that were climbed
+#: to); drawn for a round; and run in it.
 POOL, ROUND_DRAWS, ROUND_RUNS = 40, 48, 2
 #: How often a run is any shape of any kernel, whatever is foretold: at least, and at most when nothing new has come for
 #: far more runs than PATIENCE. guess (chosen over searches of seeds that no benchmark reports)
@@ -60,12 +61,14 @@ class _EnoughDrawn(KeyboardInterrupt):
 
 @dataclass
 class _Candidate:
-    """A shape that could be run, what it says by itself, and what is foretold of it."""
+    """A shape that could be run, what it says by itself, and what is foretold of it; ``climbed``: whether it may have
+    been drawn because one like it promised much."""
 
     kernel: str
     shape: dict[str, Any]
     look: Look
     guess: Guess
+    climbed: bool
 
 
 @dataclass
@@ -245,8 +248,12 @@ class Search:
 
     def _round(self, rng: random.Random, done: Callable[[], bool], keep: Callable[[Tried], None]) -> None:
         worth = self._worth()
+        draws, drawn = ROUND_DRAWS if self._drawn else POOL * len(self.kernels), 0
+        self._drawn = True
 
         def see(kernel: str, shape: dict[str, Any]) -> None:
+            nonlocal drawn
+            drawn += 1
             key = kernel, shape_text(shape)
             if key in self._seen or key in self._pool or not self.mine(*key):
                 return
@@ -257,11 +264,10 @@ class Search:
                 self.refusal = str(error)
                 return
             guess = self._predictor.guesses(kernel, [shape], [look])[0]
-            self._pool[key] = _Candidate(kernel, shape, look, guess)
+            # Hypothesis climbs towards the target from half way on.
+            self._pool[key] = _Candidate(kernel, shape, look, guess, climbed=drawn > draws // 2)
             target(worth[kernel](guess), label="foretold")
 
-        draws = ROUND_DRAWS if self._drawn else POOL * len(self.kernels)
-        self._drawn = True
         self._draw(self.kernels, {kernel: self._held(kernel, rng) for kernel in self.kernels}, rng, draws, see)
         self._thin(rng)
         for _ in range(ROUND_RUNS):
@@ -271,17 +277,19 @@ class Search:
             self.measure(chosen.kernel, chosen.shape, keep, chosen.guess)
 
     def _thin(self, rng: random.Random) -> None:
-        """Let go of shapes of kernels of which the pool has too many."""
+        """Let go of shapes of kernels of which the pool has too many; those that were climbed to do not push out others."""
         for kernel in self.kernels:
-            keys = [key for key in self._pool if key[0] == kernel]
-            for key in rng.sample(keys, max(0, len(keys) - POOL)):
-                del self._pool[key]
+            for climbed, most in ((False, POOL), (True, POOL // 2)):
+                keys = [key for key, each in self._pool.items() if key[0] == kernel and each.climbed is climbed]
+                for key in rng.sample(keys, max(0, len(keys) - most)):
+                    del self._pool[key]
 
     def _choose(self, rng: random.Random) -> tuple[str, str]:
         """The shape of the pool to run next."""
         if self.tried and rng.random() < self._blind():
-            kernel = rng.choice(sorted({kernel for kernel, _ in self._pool}))
-            return rng.choice([key for key in self._pool if key[0] == kernel])
+            free = [key for key, each in self._pool.items() if not each.climbed] or list(self._pool)
+            kernel = rng.choice(sorted({kernel for kernel, _ in free}))
+            return rng.choice([key for key in free if key[0] == kernel])
         for kernel in sorted(self._stale):
             self._judge_anew([each for each in self._pool.values() if each.kernel == kernel])
         self._stale.clear()
