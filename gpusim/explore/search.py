@@ -20,12 +20,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hypothesis import HealthCheck, Phase, given, settings, target
-from hypothesis import seed as with_seed
 from hypothesis import strategies as st
+from hypothesis import target
 
 from gpusim.errors import LaunchError, UsageError
 from gpusim.explore.coverage import Coverage
+from gpusim.explore.draw import draw_shapes
 from gpusim.explore.examples import Tried
 from gpusim.explore.holes import kernel_of
 from gpusim.explore.predict import Guess, Look, Predictor
@@ -36,6 +36,8 @@ from gpusim.suite import find_kernel, shape_text
 #: Shapes drawn for each kernel before the first run and kept in the pool at most (half as many more that were climbed
 #: to); drawn for a round; and run in it.
 POOL, ROUND_DRAWS, ROUND_RUNS = 40, 48, 2
+#: Draws that Hypothesis may begin for each that a round asks for.
+MOST_BEGUN = 2
 #: How often a run is any shape of any kernel, whatever is foretold: at least, and at most when nothing new has come for
 #: far more runs than PATIENCE. guess (chosen over searches of seeds that no benchmark reports)
 BLIND, MOST_BLIND, PATIENCE = 1 / 16, 0.8, 6
@@ -48,15 +50,7 @@ DIVERGENCE = 2.0
 #: A kernel's last examples that decide what its next divergence is worth.
 MEMORY = 12
 
-#: Draws that Hypothesis may begin for each that was asked for: its climb towards a target begins, and gives up, thousands
-#: where none nearby is better, and counts none of them.
-MOST_BEGUN = 2
-
 Strategy = Callable[..., st.SearchStrategy[dict[str, Any]]]
-
-
-class _EnoughDrawn(KeyboardInterrupt):
-    """Ends Hypothesis's drawing early, as somebody at the keyboard would: anything else it takes for a finding."""
 
 
 @dataclass
@@ -210,32 +204,8 @@ class Search:
             free = self._strategy(kernel, {})
             if free is not None:
                 strategies[kernel] = free | self._strategy(kernel, held[kernel]) if held.get(kernel) else free
-        if not strategies:
-            return
-
-        begun = 0
-
-        def begin(kernel: str) -> st.SearchStrategy[tuple[str, dict[str, Any]]]:
-            nonlocal begun
-            begun += 1
-            if self.steer and begun > MOST_BEGUN * draws:
-                raise _EnoughDrawn(f"{begun} draws were begun for {draws}")
-            return st.tuples(st.just(kernel), strategies[kernel])
-
-        @with_seed(rng.getrandbits(64))
-        @settings(
-            max_examples=draws,
-            database=None,
-            deadline=None,
-            phases=(Phase.generate, Phase.target),
-            suppress_health_check=list(HealthCheck),
-        )
-        @given(st.sampled_from(list(strategies)).flatmap(begin))
-        def draw(drawn: tuple[str, dict[str, Any]]) -> None:
-            see(*drawn)
-
-        with contextlib.suppress(_EnoughDrawn):
-            draw()
+        if strategies:
+            draw_shapes(strategies, rng.getrandbits(64), draws, see, most_begun=MOST_BEGUN * draws if self.steer else None)
 
     def _plain_round(
         self, rng: random.Random, draws: int, done: Callable[[], bool], keep: Callable[[Tried], None]
