@@ -86,7 +86,7 @@ class Region:
 
     def __str__(self) -> str:
         rule = " or ".join(" and ".join(map(str, rule)) or "every shape" for rule in self.rules)
-        return f"{rule}: {100 * self.low:+.3g} % to {100 * self.high:+.3g} %"
+        return f"{rule}: {_percent(self.low)} to {_percent(self.high)}"
 
 
 def learn(runs: Sequence[Run], case: Shape) -> Region:
@@ -224,3 +224,8 @@ def _spread(runs: Sequence[Run]) -> list[Run]:
     if len(ordered) <= WITNESSES:
         return ordered
     return [ordered[index * (len(ordered) - 1) // (WITNESSES - 1)] for index in range(WITNESSES)]
+
+
+def _percent(share: float) -> str:
+    """Three digits, and all of them that stand before the point."""
+    return f"{100 * share:+.0f} %" if abs(share) >= 10.0 else f"{100 * share:+.3g} %"

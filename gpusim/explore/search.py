@@ -141,7 +141,7 @@ class Search:
         last = self.tried[-1].kernel if self.tried else "nothing"
         progress(
             f"[{len(self.tried):>4}/{max_examples}] {last}: {len(self.coverage.hits)} bins, "
-            f"{sum(1 for t in self.tried if self.prop.fails(t.outcome))} divergences, worst {100 * worst:.3g} %"
+            f"{sum(1 for t in self.tried if self.prop.fails(t.outcome))} divergences, worst {100 * worst:.4g} %"
         )
 
     def restore(self, tried: Tried) -> None:

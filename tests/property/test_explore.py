@@ -110,6 +110,7 @@ def test_a_region_finds_the_rule_that_was_planted():
     region = learn(runs, {"n": 33, "rows": 4, "dtype": "float16"})
     assert str(region) == "n % 32 != 0 and rows < 8: +40 % to +40 %"
     assert (region.misses, region.escapes) == (0, 0)
+    assert str(dataclasses.replace(region, low=9.994, high=12.5)).endswith(": +999 % to +1250 %")
 
 
 def _search(rule, **changes) -> Search:
