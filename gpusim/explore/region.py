@@ -132,16 +132,18 @@ def join(region: Region, other: Region, runs: Sequence[Run]) -> Region | None:
     if (other.high > 0) != positive or not (2 * len(both) >= min(len(mine), len(its)) or _worst(mine) is _worst(its)):
         return None
     either = mine + [run for run in its if not region.holds(run.shape)]
+
+    def worth(each: Region) -> tuple[bool, float]:
+        # What is lost would come again, as a finding of its own.
+        return sum(each.holds(run.shape) for run in either) >= (1.0 - LOST) * len(either), _worth(each)
+
     together = list(dict.fromkeys((*region.rules, *other.rules)))
     tries = [list(learn([*either, *passing], run.shape).rules) for run in (mine[0], its[0])] + [together]
     while len(together) > 1:  # each time without the conjunction that is missed least
         rest = [[rule for rule in together if rule is not left] for left in together]
-        together = max(rest, key=lambda rules: _worth(_of(rules, failing, passing)))
+        together = max(rest, key=lambda rules: worth(_of(rules, failing, passing)))
         tries.append(together)
-    # What is lost would come again, as a finding of its own.
-    least = (1.0 - LOST) * len(either)
-    found = [_of(rules, failing, passing) for rules in tries]
-    return max((each for each in found if sum(each.holds(run.shape) for run in either) >= least), key=_worth)
+    return max((_of(rules, failing, passing) for rules in tries), key=worth)
 
 
 def _of(rules: Sequence[tuple[Statement, ...]], failing: Sequence[Run], passing: Sequence[Run]) -> Region:

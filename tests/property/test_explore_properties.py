@@ -52,6 +52,9 @@ def test_two_regions_of_one_fault_are_joined():
     inner = Region((Statement("n", ">=", 150),), 0.4, 0.4, 12, 0, 15, (), ())
     whole = join(inner, wide, [run for run in runs if run.shape["rows"] >= 4])
     assert whole is not None and str(whole).startswith("n >= 100:")
+    for once in (inner, Region((Statement("n", ">=", 150), Statement("rows", "<", 8)), 0.4, 0.4, 8, 0, 19, (), ())):
+        again = join(joined, once, runs)
+        assert again is not None and again.rules == joined.rules
     apart = Region((Statement("rows", ">=", 16),), 0.4, 0.4, 3, 5, 24, (), ())
     small = Region((Statement("rows", "<", 2),), 0.4, 0.4, 3, 5, 24, (), ())
     assert join(apart, small, runs) is None
