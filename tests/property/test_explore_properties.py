@@ -55,6 +55,12 @@ def test_two_regions_of_one_fault_are_joined():
     for once in (inner, Region((Statement("n", ">=", 150), Statement("rows", "<", 8)), 0.4, 0.4, 8, 0, 19, (), ())):
         again = join(joined, once, runs)
         assert again is not None and again.rules == joined.rules
+    ends = [Run({"n": n}, 0.4, n >= 20 or n in (1, 4, 6, 8)) for n in range(40)]
+    ends = [run if run.fails else dataclasses.replace(run, divergence=0.0) for run in ends]
+    low, high = (Statement("n", "<", 10),), (Statement("n", ">=", 30),)
+    more = Region((Statement("n", ">=", 20),), 0.4, 0.4, 20, 0, 4, (), ())
+    both = join(Region(low, 0.4, 0.4, 14, 6, 10, (), (), (high,)), more, ends)
+    assert both is not None and set(both.rules) == {low, more.statements}  # not the third, which one of these implies
     apart = Region((Statement("rows", ">=", 16),), 0.4, 0.4, 3, 5, 24, (), ())
     small = Region((Statement("rows", "<", 2),), 0.4, 0.4, 3, 5, 24, (), ())
     assert join(apart, small, runs) is None
