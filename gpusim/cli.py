@@ -18,8 +18,8 @@ import click
 
 from gpusim import __version__
 from gpusim.errors import GpusimError, ToolchainError, UsageError
-from gpusim.nearest import hint
-from gpusim.stdout import open_closed_streams, patient
+from gpusim.io.nearest import hint
+from gpusim.io.stdout import open_closed_streams, patient
 
 #: Command -> (module in gpusim.commands that defines it under this name, one line of help).
 COMMANDS = {
@@ -62,9 +62,13 @@ class LazyGroup(click.Group):
         module = importlib.import_module(f"gpusim.commands.{COMMANDS[name][0]}")
         return getattr(module, name)
 
-    def resolve_command(self, context: click.Context, arguments: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(
+        self, context: click.Context, arguments: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         if arguments[0] not in COMMANDS and not arguments[0].startswith("-"):
-            raise UsageError(f"there is no command {arguments[0]!r}; {hint(arguments[0], COMMANDS, 'gpusim --help names them')}")
+            raise UsageError(
+                f"there is no command {arguments[0]!r}; {hint(arguments[0], COMMANDS, 'gpusim --help names them')}"
+            )
         return super().resolve_command(context, arguments)
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
@@ -159,7 +163,7 @@ def _fail(message: str, code: int) -> int:
 
 def _reraise_for_debugging() -> None:
     if os.environ.get(DEBUG_VARIABLE):
-        raise  # noqa: PLE0704 (called from an except clause)
+        raise
 
 
 if __name__ == "__main__":

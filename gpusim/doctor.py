@@ -40,7 +40,7 @@ except ImportError:  # without sqlalchemy nothing can be kept
     open_store = store_name = store_url = None
 
 try:
-    from gpusim.capture.build import INSTALL_HINT
+    from gpusim.frontend.numba.build import INSTALL_HINT
     from gpusim.measure.cuda_driver import CudaDriver
     from gpusim.measure.cupti import find_library
     from gpusim.measure.proof import prove_toolchain
@@ -53,7 +53,14 @@ except ImportError as error:  # no CUDA packages (macOS): traces can still be si
 
 OK, FAILED, MISSING, NOTE = "ok", "failed", "missing", "note"
 REQUIRED = ("numpy", "numba", "simpy", "pandas", "click", "tabulate", "hypothesis", "sqlalchemy")
-CUDA_PACKAGES = ("numba-cuda", "cuda-bindings", "nvidia-nvvm", "nvidia-nvjitlink", "nvidia-cuda-nvrtc", "nvidia-cuda-nvdisasm")
+CUDA_PACKAGES = (
+    "numba-cuda",
+    "cuda-bindings",
+    "nvidia-nvvm",
+    "nvidia-nvjitlink",
+    "nvidia-cuda-nvrtc",
+    "nvidia-cuda-nvdisasm",
+)
 #: Optional distribution -> what it is for.
 OPTIONAL = {
     "matplotlib": "gpusim report (pip install 'gpusim[report]')",
@@ -163,7 +170,9 @@ def _machine() -> list[Check]:
         free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
         found = f"{total / 2**30:.1f} GiB, {free / 2**30:.1f} GiB of it free"
         tight = total < COMFORTABLE_BYTES
-        checks.append(Check("memory", NOTE if tight else OK, found, "capture with --output, in bounded memory" if tight else ""))
+        checks.append(
+            Check("memory", NOTE if tight else OK, found, "capture with --output, in bounded memory" if tight else "")
+        )
     except (ValueError, OSError):
         pass  # a system that does not say
     return checks
@@ -203,12 +212,16 @@ def _store() -> Check:
         if url.get_backend_name() == "sqlite" and not Path(url.database or "").exists():
             problem = _writable(Path(url.database or "").parent)
             if problem:
-                return Check("store", MISSING, f"cannot be made: {problem}", "set GPUSIM_STORE to a file that can be written")
+                return Check(
+                    "store", MISSING, f"cannot be made: {problem}", "set GPUSIM_STORE to a file that can be written"
+                )
             return Check("store", OK, f"{store_name(url)} will be made by the first run that is saved")
         with open_store() as store:
             damage = store.damage()
             if damage:
-                return Check("store", MISSING, f"{store_name(url)}: damaged: {damage}", "move the file away, or restore a copy")
+                return Check(
+                    "store", MISSING, f"{store_name(url)}: damaged: {damage}", "move the file away, or restore a copy"
+                )
             return Check("store", OK, f"{store_name(url)}: {len(store.list_runs())} runs")
     except GpusimError as error:
         return Check("store", MISSING, _line(error), "set GPUSIM_STORE to a file that can be written")
@@ -219,7 +232,9 @@ def _optional() -> list[Check]:
     for name, purpose in OPTIONAL.items():
         found = _version(name)
         what, _, remedy = purpose.partition(" (")
-        checks.append(Check(name, OK, found) if found else Check(name, MISSING, f"not needed but for {what}", remedy.rstrip(")")))
+        checks.append(
+            Check(name, OK, found) if found else Check(name, MISSING, f"not needed but for {what}", remedy.rstrip(")"))
+        )
     return checks
 
 
@@ -231,7 +246,14 @@ def _gpu() -> list[Check]:
             facts = driver.facts()
     except SiliconError as error:
         text = _line(error).split(": `gpusim doctor`")[0]
-        return [Check("GPU", MISSING, f"{text}; needed for gpusim measure alone", "install NVIDIA's driver on a machine with a GPU")]
+        return [
+            Check(
+                "GPU",
+                MISSING,
+                f"{text}; needed for gpusim measure alone",
+                "install NVIDIA's driver on a machine with a GPU",
+            )
+        ]
     return [_gpu_found(facts)]
 
 
@@ -252,7 +274,9 @@ def _cupti() -> Check:
         return Check("CUPTI", OK, find_library()._name)
     except SiliconError as error:
         found = f"{_line(error).split(':')[0]}; gpusim measure takes times by CUDA events then"
-        return Check("CUPTI", MISSING, found, "pip install nvidia-cuda-cupti, or set GPUSIM_CUPTI to the path of libcupti.so")
+        return Check(
+            "CUPTI", MISSING, found, "pip install nvidia-cuda-cupti, or set GPUSIM_CUPTI to the path of libcupti.so"
+        )
 
 
 def _counters() -> Check:
@@ -260,7 +284,9 @@ def _counters() -> Check:
         text = _PARAMETERS.read_text()
     except OSError:
         return Check("counters", MISSING, "no NVIDIA kernel module here; needed for --method ncu alone")
-    restricted = any(line.split(":")[0] == "RmProfilingAdminOnly" and line.rstrip().endswith("1") for line in text.splitlines())
+    restricted = any(
+        line.split(":")[0] == "RmProfilingAdminOnly" and line.rstrip().endswith("1") for line in text.splitlines()
+    )
     if restricted and hasattr(os, "geteuid") and os.geteuid() != 0:
         remedy = "run as root, or: echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' > /etc/modprobe.d/profiling.conf, reload"
         return Check("counters", MISSING, "the driver lets only root read them", remedy)
@@ -274,13 +300,21 @@ def _programs() -> list[Check]:
         ("nvidia-smi", shutil.which("nvidia-smi"), "a look at the GPU by hand"),
     ):
         if path is None:
-            checks.append(Check(name, MISSING, f"not on PATH; needed for {purpose} alone", f"put the folder of {name} on PATH"))
+            checks.append(
+                Check(name, MISSING, f"not on PATH; needed for {purpose} alone", f"put the folder of {name} on PATH")
+            )
             continue
         try:
             option = "--version" if name == "ncu" else "-L"
             done = subprocess.run([path, option], capture_output=True, text=True, timeout=_PROGRAM_SECONDS, check=False)
             lines = [line for line in done.stdout.splitlines() if line.strip()]
-            checks.append(Check(name, OK if done.returncode == 0 else NOTE, f"{path}: {lines[-1].strip() if lines else done.returncode}"))
+            checks.append(
+                Check(
+                    name,
+                    OK if done.returncode == 0 else NOTE,
+                    f"{path}: {lines[-1].strip() if lines else done.returncode}",
+                )
+            )
         except (OSError, subprocess.TimeoutExpired) as error:
             checks.append(Check(name, NOTE, f"{path} cannot be run: {_line(error)}", "reinstall it"))
     return checks

@@ -22,7 +22,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("gpusim", "simulated GPU kernels")
     group.addoption("--gpusim-gpu", default=None, metavar="NAME", help="GPU that tests simulate (default: h200)")
     group.addoption(
-        "--gpusim-profile", choices=("ci", "nightly"), default=None,
+        "--gpusim-profile",
+        choices=("ci", "nightly"),
+        default=None,
         help="ci: few examples, the same every time (default); nightly: many, new ones",
     )
     group.addoption("--gpusim-coverage", default=None, metavar="FILE", help="write what the workloads exercised")
@@ -58,7 +60,7 @@ def gpusim_gpu(pytestconfig: pytest.Config) -> Any:
 def gpusim_simulate(gpusim_gpu: Any) -> Any:
     """``gpusim_simulate(kernel, grid, block, args, shared_bytes=0) -> Result``: one launch of a Numba kernel,
     captured and simulated on the session's GPU. The arrays in ``args`` hold the kernel's results afterwards."""
-    capture = importlib.import_module("gpusim.capture.launch").capture
+    capture = importlib.import_module("gpusim.capturing").capture
     simulate = importlib.import_module("gpusim.engine.gpu").simulate
 
     def run(kernel: Any, grid: Any, block: Any, args: tuple, shared_bytes: int = 0) -> Any:

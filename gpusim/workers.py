@@ -41,7 +41,9 @@ def worker_pool(
         yield pool
         pool.shutdown()
     except BrokenProcessPool:
-        raise ExecutionError("a worker process died (killed, or out of memory); try again, perhaps with fewer --jobs") from None
+        raise ExecutionError(
+            "a worker process died (killed, or out of memory); try again, perhaps with fewer --jobs"
+        ) from None
     finally:
         ours.close()
         pool.shutdown(cancel_futures=True)

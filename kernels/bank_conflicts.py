@@ -7,7 +7,7 @@ same cells and show the rate.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 from llvmlite import ir
@@ -49,7 +49,7 @@ def _shared_address(typingctx, array):
     return types.uint32(array), lower
 
 
-@lru_cache(maxsize=None)
+@cache
 def _kernel(access: str, width_bytes: int):
     steps = chain(_STATEMENTS[access, width_bytes], types.uint32, UNROLL)
 
@@ -76,9 +76,7 @@ def _kernel(access: str, width_bytes: int):
     return bank_conflicts
 
 
-def make(
-    *, access: str, stride: int, width_bytes: int, rounds: int, block_threads: int, seed: int = 0
-) -> Case:
+def make(*, access: str, stride: int, width_bytes: int, rounds: int, block_threads: int, seed: int = 0) -> Case:
     """``stride``: elements of ``width_bytes`` from lane to lane, 0 to 32."""
     require_positive(rounds=rounds)
     require_block(block_threads)

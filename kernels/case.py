@@ -85,9 +85,7 @@ def require_block(block_threads: int, multiple: int = 1) -> None:
         raise ValueError(f"block_threads must be {rule}, not {block_threads}")
 
 
-def shared_padding_bytes(
-    blocks_per_sm: int, shared_bytes_per_sm: int, reserved_bytes: int = 1024
-) -> int:
+def shared_padding_bytes(blocks_per_sm: int, shared_bytes_per_sm: int, reserved_bytes: int = 1024) -> int:
     """Dynamic shared bytes a block so that exactly ``blocks_per_sm`` blocks fit on an SM.
 
     It is the largest amount with which they still fit: the SM's ``shared_bytes_per_sm`` divided by

@@ -6,7 +6,7 @@ size walks through the constant caches.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 from numba import cuda
@@ -27,7 +27,7 @@ def _table(table_bytes: int) -> np.ndarray:
     return ((np.arange(words) + STEP_BYTES // WORD_BYTES) % words).astype(np.int32)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _kernel(table_bytes: int):
     # The table is part of the compiled module, as constant memory is in Numba.
     contents = _table(table_bytes)

@@ -41,7 +41,7 @@ def _kernel(filter_size: int, stride: int):
         for channel in range(channels):
             for i in range(thread, pixels, threads):
                 y, x = top + i // reach, left + i % reach
-                inside = 0 <= y and y < height and 0 <= x and x < width
+                inside = y >= 0 and y < height and x >= 0 and x < width
                 patch[i] = image[batch, channel, y, x] if inside else float32(0)
             for i in range(thread, weights_at_once, threads):
                 f = i // taps

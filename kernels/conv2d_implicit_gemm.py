@@ -34,7 +34,7 @@ def _fetch_pixels(filter_size: int, stride: int, padding: int, width: int):
         y = out_y * stride - padding + tap_y
         x = out_x * stride - padding + tap_x
         inside = batch < image.shape[0] and k < k_end
-        if inside and 0 <= y and y < height and 0 <= x and x < columns:
+        if inside and y >= 0 and y < height and x >= 0 and x < columns:
             start = ((batch * height + y) * columns + x) * channels + channel
             load_vector(values, 0, image, start, width)
         else:
@@ -78,9 +78,7 @@ def make(
     tile: int,
     seed: int = 0,
 ) -> Case:
-    require_positive(
-        batch=batch, channels=channels, size=size, filters=filters, filter_size=filter_size, stride=stride
-    )
+    require_positive(batch=batch, channels=channels, size=size, filters=filters, filter_size=filter_size, stride=stride)
     require_choice("tile", tile, TILES)
     if not 0 <= padding < filter_size or size + 2 * padding < filter_size:
         raise ValueError(f"a filter of {filter_size} does not fit {size} pixels padded by {padding}")
@@ -97,9 +95,7 @@ def make(
         padded = np.pad(image.astype(np.float64), around)
         windows = np.lib.stride_tricks.sliding_window_view(padded, (filter_size, filter_size), axis=(1, 2))
         expected = np.einsum("nyxcij,kijc->nyxk", windows[:, ::stride, ::stride], weights, optimize=True)
-        np.testing.assert_allclose(
-            out.reshape(expected.shape), expected, rtol=1e-4, atol=3e-6 * k**0.5
-        )
+        np.testing.assert_allclose(out.reshape(expected.shape), expected, rtol=1e-4, atol=3e-6 * k**0.5)
 
     kernel = _kernel(
         tile,

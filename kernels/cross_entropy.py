@@ -80,9 +80,7 @@ def make(*, rows: int, vocabulary: int, dtype: str, block_threads: int, seed: in
         expected[chosen] -= 1
         # Halves below 2^-14 are denormal: their rounding error is absolute, at most 2^-25.
         smallest = 2.0**-25 if dtype == "float16" else 1e-7 / rows
-        np.testing.assert_allclose(
-            gradients, expected / rows, rtol=tolerance(dtype, 2e-5), atol=1.01 * smallest
-        )
+        np.testing.assert_allclose(gradients, expected / rows, rtol=tolerance(dtype, 2e-5), atol=1.01 * smallest)
 
     kernel = _kernel(dtype, vector_width(dtype, vocabulary))
     return Case(

@@ -64,9 +64,7 @@ def _kernel(activation: str, dtype: str, width: int):
     return elementwise_fused
 
 
-def make(
-    *, rows: int, columns: int, activation: str, dtype: str, block_threads: int, seed: int = 0
-) -> Case:
+def make(*, rows: int, columns: int, activation: str, dtype: str, block_threads: int, seed: int = 0) -> Case:
     require_positive(rows=rows, columns=columns)
     require_block(block_threads)
     require_choice("activation", activation, ACTIVATIONS)

@@ -169,9 +169,7 @@ def _kernel(dtype: str, head_dim: int, causal: bool):
     return flash_attention
 
 
-def make(
-    *, batch: int, heads: int, tokens: int, head_dim: int, causal: bool, dtype: str, seed: int = 0
-) -> Case:
+def make(*, batch: int, heads: int, tokens: int, head_dim: int, causal: bool, dtype: str, seed: int = 0) -> Case:
     require_positive(batch=batch, heads=heads, tokens=tokens, head_dim=head_dim)
     require_choice("dtype", dtype, HEAD_DIMS)
     require_choice(f"head_dim for {dtype}", head_dim, HEAD_DIMS[dtype])

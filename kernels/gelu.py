@@ -54,9 +54,7 @@ def _kernel(approximation: str, dtype: str, width: int):
     return gelu
 
 
-def make(
-    *, n: int, approximation: str, dtype: str, block_threads: int, blocks: int, seed: int = 0
-) -> Case:
+def make(*, n: int, approximation: str, dtype: str, block_threads: int, blocks: int, seed: int = 0) -> Case:
     """``blocks`` limits the grid: the kernel strides over what is left."""
     require_positive(n=n, blocks=blocks)
     require_block(block_threads)

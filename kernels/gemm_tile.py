@@ -22,7 +22,6 @@ QUAD = 4  # float32 elements of a 16-byte shared-memory access
 PADDING = 4
 
 
-
 @dataclass(frozen=True)
 class Tile:
     """m x n sums a block, k elements a slice, thread_m x thread_n sums a thread (multiples of 4)."""

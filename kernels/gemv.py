@@ -69,9 +69,7 @@ def make(*, rows: int, columns: int, dtype: str, block_threads: int, seed: int =
 
     kernel = _kernel(dtype, vector_width(dtype, columns))
     return Case(
-        launches=(
-            Launch(kernel, (blocks_for(rows * WARP, block_threads),), (block_threads,), (matrix, vector, out)),
-        ),
+        launches=(Launch(kernel, (blocks_for(rows * WARP, block_threads),), (block_threads,), (matrix, vector, out)),),
         check=check,
         work={
             "bytes_read": float((rows + 1) * columns * matrix.itemsize),

@@ -41,9 +41,7 @@ def _kernel(depth: int):
         b_to = b_tile + uint32(B_BYTES * b_y + 2 * b_x)
         # Lane 8 i + r names row r of matrix i: rows 0 and 8 of A, then the same 8 columns on; rows of k of B.
         matrix, inside = lane >> 3, lane & 7
-        a_at = a_tile + uint32(
-            A_BYTES * (warp_row + inside + 8 * (matrix & 1)) + 16 * ((matrix >> 1) & (depth // 16))
-        )
+        a_at = a_tile + uint32(A_BYTES * (warp_row + inside + 8 * (matrix & 1)) + 16 * ((matrix >> 1) & (depth // 16)))
         b_at = b_tile + uint32(B_BYTES * (lane & (depth - 1)) + 2 * warp_column)
         none = (uint32(0), uint32(0), uint32(0), uint32(0))
         zero = (float32(0), float32(0), float32(0), float32(0))

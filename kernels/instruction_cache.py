@@ -6,7 +6,7 @@ missing is fetch.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 from numba import cuda
@@ -21,7 +21,7 @@ MAX_INSTRUCTIONS = 65_536
 OP = OPS["ffma"]
 
 
-@lru_cache(maxsize=None)
+@cache
 def _kernel(body_instructions: int):
     body = chain(OP.ptx, OP.kind, body_instructions // CHAINS, CHAINS)
 

@@ -118,7 +118,9 @@ def make(
     require_block(block_threads, multiple=32)
     require_positive(laps=laps, blocks=blocks)
     if (operands, dtype) not in ((2, "float32"), (1, "float32"), (1, "float64")):
-        raise ValueError(f"operands and dtype must be 2 and float32, or 1 and float32 or float64, not {operands} and {dtype}")
+        raise ValueError(
+            f"operands and dtype must be 2 and float32, or 1 and float32 or float64, not {operands} and {dtype}"
+        )
     window_kib = window_kib or footprint_kib
     if not 0 < window_kib <= footprint_kib:
         raise ValueError(f"window_kib must lie in the footprint of {footprint_kib} KiB, not {window_kib}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 from numba import cuda
@@ -15,7 +15,7 @@ DTYPES = ("int32", "int64", "float32", "float64")
 PLACES = 4
 
 
-@lru_cache(maxsize=None)
+@cache
 def _kernel(returning: bool):
     @cuda.jit
     def l2_atomics(cells, span, stride, rounds, negatives):

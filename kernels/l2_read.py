@@ -39,9 +39,7 @@ def _kernel(rounds: int, block_threads: int):
     return sum_pairs
 
 
-def make(
-    *, footprint_kib: int, bytes_per_block_kib: int, blocks: int, block_threads: int, seed: int = 0
-) -> Case:
+def make(*, footprint_kib: int, bytes_per_block_kib: int, blocks: int, block_threads: int, seed: int = 0) -> Case:
     """``footprint_kib`` must be a multiple of ``bytes_per_block_kib``, and that of one round's
     16 bytes a thread. As in the original the timed launch stores nothing, its sums equal no sentinel;
     an untimed block before it looks for one sum that does occur, which shows that they are right."""
@@ -49,14 +47,11 @@ def make(
     require_positive(footprint_kib=footprint_kib, bytes_per_block_kib=bytes_per_block_kib, blocks=blocks)
     if footprint_kib % bytes_per_block_kib:
         raise ValueError(
-            f"footprint_kib ({footprint_kib}) must be a multiple of "
-            f"bytes_per_block_kib ({bytes_per_block_kib})"
+            f"footprint_kib ({footprint_kib}) must be a multiple of bytes_per_block_kib ({bytes_per_block_kib})"
         )
     round_bytes = 16 * block_threads
     if bytes_per_block_kib * 1024 % round_bytes:
-        raise ValueError(
-            f"bytes_per_block_kib ({bytes_per_block_kib}) must be whole rounds of {round_bytes} bytes"
-        )
+        raise ValueError(f"bytes_per_block_kib ({bytes_per_block_kib}) must be whole rounds of {round_bytes} bytes")
     different_blocks = footprint_kib // bytes_per_block_kib
     kernel = _kernel(bytes_per_block_kib * 1024 // round_bytes, block_threads)
     # Small whole numbers: sums are exact in any order.

@@ -90,9 +90,7 @@ def make(*, rows: int, columns: int, block_threads: int, seed: int = 0) -> Case:
     return Case(
         launches=(
             Launch(layernorm_backward_input, (rows,), (block_threads,), (x, dy, gain, mean, rstd, dx)),
-            Launch(
-                layernorm_backward_weights, weights_grid, weights_block, (x, dy, mean, rstd, d_gain, d_bias)
-            ),
+            Launch(layernorm_backward_weights, weights_grid, weights_block, (x, dy, mean, rstd, d_gain, d_bias)),
         ),
         check=check,
         work={

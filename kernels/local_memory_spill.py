@@ -6,7 +6,7 @@ that, ptxas stores and reloads the difference (STL, LDL), which L1 serves.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 from numba import cuda, types
@@ -56,7 +56,7 @@ def _total(width: int):
     return run
 
 
-@lru_cache(maxsize=None)
+@cache
 def _kernel(live_values: int, max_registers: int):
     fan_out, total = _fan_out(live_values), _total(live_values)
     body = chain(OP.ptx, OP.kind, 1, live_values)
@@ -74,9 +74,7 @@ def _kernel(live_values: int, max_registers: int):
     return local_memory_spill
 
 
-def make(
-    *, live_values: int, max_registers: int, rounds: int, block_threads: int, blocks: int, seed: int = 0
-) -> Case:
+def make(*, live_values: int, max_registers: int, rounds: int, block_threads: int, blocks: int, seed: int = 0) -> Case:
     """``max_registers``: the compiler's limit a thread; 0 leaves it to the compiler, which then spills nothing."""
     require_positive(live_values=live_values, rounds=rounds, blocks=blocks)
     require_block(block_threads)

@@ -9,7 +9,7 @@ Fragments for mma". All 32 lanes must call them together.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 from llvmlite import ir
 from numba import types
@@ -51,7 +51,9 @@ def _call(builder, text: str, kind, count: int, values, constraints: list[str]):
     result = llvm if count == 1 else ir.LiteralStructType([llvm] * count)
     function = ir.FunctionType(result, [value.type for value in values])
     # "memory": shared memory must be written before and may be written again behind it
-    code = ir.InlineAsm(function, text, ",".join([f"={letter}"] * count + constraints + ["~{memory}"]), side_effect=True)
+    code = ir.InlineAsm(
+        function, text, ",".join([f"={letter}"] * count + constraints + ["~{memory}"]), side_effect=True
+    )
     got = builder.call(code, values)
     out = ir.Constant(ir.ArrayType(llvm, count), ir.Undefined)
     for i in range(count):
@@ -88,7 +90,7 @@ def store_four(typingctx, address, words):
     return types.void(types.uint32, FOUR_WORDS), lower
 
 
-@lru_cache(maxsize=None)
+@cache
 def load_matrices(count: int, transposed: bool = False):
     """``load(address)``: ``count`` (1, 2, 4) matrices, a word of each a lane, as a tuple; 16-byte aligned rows."""
     option = ".trans" if transposed else ""
@@ -104,7 +106,7 @@ def load_matrices(count: int, transposed: bool = False):
     return load
 
 
-@lru_cache(maxsize=None)
+@cache
 def multiply(product: str):
     """``mma(c, a, b)`` for an entry of :data:`PRODUCTS`: the tuple c + a x b."""
     kind, of_c, of_a, of_b = PRODUCTS[product]

@@ -117,16 +117,12 @@ def _gather(width: int):
     return moe_gather
 
 
-def make(
-    *, tokens: int, experts: int, per_token: int, columns: int, skew: float, dtype: str, seed: int = 0
-) -> Case:
+def make(*, tokens: int, experts: int, per_token: int, columns: int, skew: float, dtype: str, seed: int = 0) -> Case:
     """Each token goes to ``per_token`` different experts; popularity falls as rank^-skew (0: uniform)."""
     require_positive(tokens=tokens, experts=experts, per_token=per_token, columns=columns)
     stored_type(dtype)
     if experts > MAX_EXPERTS or per_token > experts:
-        raise ValueError(
-            f"experts must be at most {MAX_EXPERTS} and at least per_token: {experts}, {per_token}"
-        )
+        raise ValueError(f"experts must be at most {MAX_EXPERTS} and at least per_token: {experts}, {per_token}")
     if not 0 <= skew <= 4:
         raise ValueError(f"skew must lie in [0, 4], not {skew!r}")
     rng = np.random.default_rng(seed)

@@ -11,7 +11,7 @@ machines agree on it, no check looks at it.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 from numba import cuda
@@ -25,7 +25,7 @@ LATENCY_STEPS, THROUGHPUT_STEPS = 32, 128
 CHAINS = 4
 
 
-@lru_cache(maxsize=None)
+@cache
 def _one_chain(ptx: str, kind):
     steps = chain(ptx, kind, LATENCY_STEPS)
 
@@ -43,7 +43,7 @@ def _one_chain(ptx: str, kind):
     return pipe_latency
 
 
-@lru_cache(maxsize=None)
+@cache
 def _four_chains(ptx: str, kind):
     steps = chain(ptx, kind, THROUGHPUT_STEPS // CHAINS, CHAINS)
 

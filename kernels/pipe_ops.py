@@ -120,9 +120,7 @@ def _next_lane(x, older, a, b):
 OPS = {
     "fadd": Op("add.rn.f32 $0, $1, $3;", ("FADD",), _SINGLE, _singles(lambda x, a, b: x + a), 0.25, 0, 1e-5),
     "fmul": Op("mul.rn.f32 $0, $1, $3;", ("FMUL",), _SINGLE, _singles(lambda x, a, b: x * a), 1 - 2**-20, 0, 1e-4),
-    "ffma": Op(
-        "fma.rn.f32 $0, $1, $3, $4;", ("FFMA",), _SINGLE, _singles(lambda x, a, b: x * a + b), 0.75, 0.5, 1e-6
-    ),
+    "ffma": Op("fma.rn.f32 $0, $1, $3, $4;", ("FFMA",), _SINGLE, _singles(lambda x, a, b: x * a + b), 0.75, 0.5, 1e-6),
     "iadd": Op("add.s32 $0, $1, $2;", ("IADD3", "IMAD.IADD"), _WORD, _words(lambda x, older, a, b: x + older), 77, 0),
     "imad": Op("mad.lo.s32 $0, $1, $3, $4;", ("IMAD",), _WORD, _words(lambda x, older, a, b: x * a + b), 1664525, 11),
     "imad64": Op(
@@ -154,9 +152,7 @@ OPS = {
         halves=True,
     ),
     "dadd": Op("add.rn.f64 $0, $1, $3;", ("DADD",), _DOUBLE, lambda x, older, a, b: x + a, 0.25, 0, 1e-13),
-    "dmul": Op(
-        "mul.rn.f64 $0, $1, $3;", ("DMUL",), _DOUBLE, lambda x, older, a, b: x * a, 1 - 2**-40, 0, 1e-12
-    ),
+    "dmul": Op("mul.rn.f64 $0, $1, $3;", ("DMUL",), _DOUBLE, lambda x, older, a, b: x * a, 1 - 2**-40, 0, 1e-12),
     "dfma": Op("fma.rn.f64 $0, $1, $3, $4;", ("DFMA",), _DOUBLE, lambda x, older, a, b: x * a + b, 0.75, 0.5, 1e-14),
     "mufu_rsq": Op(
         "rsqrt.approx.ftz.f32 $0, $1;", ("MUFU.RSQ",), _SINGLE, _singles(lambda x, a, b: x**-0.5), 0, 0, 1e-5

@@ -26,7 +26,7 @@ def _maximum(window: int, stride: int):
         for dy in range(window):
             for dx in range(window):
                 row, column = y * stride - padding + dy, x * stride - padding + dx
-                if 0 <= row and row < height and 0 <= column and column < width:
+                if row >= 0 and row < height and column >= 0 and column < width:
                     value = image[plane, row, column]
                     if value > best or place < 0:
                         best, place = value, int32(row * width + column)
@@ -50,7 +50,7 @@ def _mean(window: int, stride: int):
         for dy in range(window):
             for dx in range(window):
                 row, column = y * stride - padding + dy, x * stride - padding + dx
-                if 0 <= row and row < height and 0 <= column and column < width:
+                if row >= 0 and row < height and column >= 0 and column < width:
                     total += image[plane, row, column]
         top, left = y * stride - padding, x * stride - padding
         rows = min(top + window, height) - max(top, 0)
@@ -64,9 +64,7 @@ def _windows(image: np.ndarray, window: int, stride: int, padding: int, filler: 
     """[plane, y, x, window, window], the padding filled with ``filler``."""
     around = ((0, 0), (padding, padding), (padding, padding))
     padded = np.pad(image, around, constant_values=filler)
-    return np.lib.stride_tricks.sliding_window_view(padded, (window, window), axis=(1, 2))[
-        :, ::stride, ::stride
-    ]
+    return np.lib.stride_tricks.sliding_window_view(padded, (window, window), axis=(1, 2))[:, ::stride, ::stride]
 
 
 def _make(

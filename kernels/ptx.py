@@ -10,7 +10,7 @@ Operands of a statement, in LLVM's notation: ``$0`` is the result; see :func:`ch
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 from llvmlite import ir
 from numba import types
@@ -36,7 +36,7 @@ def _assembly(text: str, result, arguments) -> ir.InlineAsm:
     return ir.InlineAsm(function, text, constraints, side_effect=True)
 
 
-@lru_cache(maxsize=None)
+@cache
 def statement(text: str, result, *arguments):
     """A device function of ``arguments`` (Numba types) that runs ``text``; ``$1``, ``$2`` ... are they."""
 
@@ -61,7 +61,7 @@ def statement(text: str, result, *arguments):
     return run
 
 
-@lru_cache(maxsize=None)
+@cache
 def chain(text: str, kind, length: int, width: int = 1):
     """``run(values, a, b)``: ``width`` values, each through ``length`` dependent copies of ``text``.
 

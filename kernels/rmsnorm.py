@@ -58,9 +58,7 @@ def _kernel(residual_too: bool, dtype: str, width: int):
     return rmsnorm
 
 
-def make(
-    *, rows: int, columns: int, residual: bool, dtype: str, block_threads: int, seed: int = 0
-) -> Case:
+def make(*, rows: int, columns: int, residual: bool, dtype: str, block_threads: int, seed: int = 0) -> Case:
     require_positive(rows=rows, columns=columns)
     require_block(block_threads, multiple=WARP)
     stored_type(dtype)
@@ -80,9 +78,7 @@ def make(
     kernel = _kernel(bool(residual), dtype, vector_width(dtype, columns))
     size = float(rows * columns) * x.itemsize
     return Case(
-        launches=(
-            Launch(kernel, (rows,), (block_threads,), (x, skipped, gain, np.float32(EPSILON), out)),
-        ),
+        launches=(Launch(kernel, (rows,), (block_threads,), (x, skipped, gain, np.float32(EPSILON), out)),),
         check=check,
         work={
             "bytes_read": (2 if residual else 1) * size,

@@ -86,9 +86,7 @@ def make(
 
     turned = float(tokens * (heads + kv_heads) * head_dim)
     return Case(
-        launches=(
-            Launch(_kernel(pairing, dtype), (tokens,), (block_threads,), (positions, queries, keys, table)),
-        ),
+        launches=(Launch(_kernel(pairing, dtype), (tokens,), (block_threads,), (positions, queries, keys, table)),),
         check=check,
         work={
             "bytes_read": turned * queries.itemsize + 4.0 * tokens * head_dim,

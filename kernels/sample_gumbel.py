@@ -111,9 +111,7 @@ def _philox(columns: np.ndarray, rows: np.ndarray, key: int) -> np.ndarray:
     return np.choose(columns[None, :] % QUAD, counter)
 
 
-def make(
-    *, rows: int, vocabulary: int, temperature: float, block_threads: int, seed: int = 0
-) -> Case:
+def make(*, rows: int, vocabulary: int, temperature: float, block_threads: int, seed: int = 0) -> Case:
     """``temperature`` 0 is greedy: no noise."""
     require_positive(rows=rows, vocabulary=vocabulary)
     require_block(block_threads, multiple=WARP)

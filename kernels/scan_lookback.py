@@ -106,9 +106,7 @@ def make(*, n: int, block_threads: int, seed: int = 0) -> Case:
     ticket, states = np.zeros(1, np.int32), np.zeros(tiles, np.uint64)
     args = (values, sums, ticket, states)
     return Case(
-        launches=(
-            Launch(scan_lookback, (tiles,), (block_threads,), args, shared_bytes=4 * ITEMS * block_threads),
-        ),
+        launches=(Launch(scan_lookback, (tiles,), (block_threads,), args, shared_bytes=4 * ITEMS * block_threads),),
         check=lambda: np.testing.assert_array_equal(sums, np.cumsum(values, dtype=np.int32)),
         work={"bytes_read": 4.0 * n, "bytes_written": 4.0 * n, "elements": float(n)},
     )

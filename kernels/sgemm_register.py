@@ -17,9 +17,7 @@ from .vector import vector_width
 @functools.cache
 def _kernel(width_of_tile: int, a_width: int, b_width: int):
     tile = TILES[width_of_tile]
-    accumulate = accumulator(
-        tile, fetch_across(a_width), True, a_width, fetch_down(b_width), False, b_width
-    )
+    accumulate = accumulator(tile, fetch_across(a_width), True, a_width, fetch_down(b_width), False, b_width)
     write = write_tile(tile, b_width)
     tile_m, tile_n, own = tile.m, tile.n, tile.thread_m * tile.thread_n
 

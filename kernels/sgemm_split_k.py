@@ -22,9 +22,7 @@ REDUCE_THREADS = 128
 @functools.cache
 def _kernel(width_of_tile: int, meeting: str, k_width: int, n_width: int):
     tile = TILES[width_of_tile]
-    accumulate = accumulator(
-        tile, fetch_across(k_width), True, k_width, fetch_down(n_width), False, n_width
-    )
+    accumulate = accumulator(tile, fetch_across(k_width), True, k_width, fetch_down(n_width), False, n_width)
     write = write_tile(tile, n_width)
     row_stride, column_stride = tile.row_stride, tile.column_stride
     tile_m, tile_n, threads_n = tile.m, tile.n, tile.threads_n

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 from numba import cuda, float32, float64, int32, int64
@@ -15,7 +15,7 @@ UNROLL = 8
 _TYPES = {"int32": int32, "int64": int64, "float32": float32, "float64": float64}
 
 
-@lru_cache(maxsize=None)
+@cache
 def _kernel(dtype: str):
     kind = _TYPES[dtype]
 

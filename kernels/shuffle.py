@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 from numba import cuda, types
@@ -28,7 +28,7 @@ def _partners(mode: str, amount: int) -> np.ndarray:
     return np.where((wanted[mode] >= 0) & (wanted[mode] < WARP_THREADS), wanted[mode], lane)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _kernel(mode: str, chains: int):
     # A source lane common to all would make every shuffle but the first idempotent, and ptxas drops those.
     rotate = mode == "idx"
@@ -56,9 +56,7 @@ def _kernel(mode: str, chains: int):
     return shuffle
 
 
-def make(
-    *, mode: str, amount: int, chains: int, rounds: int, block_threads: int, blocks: int, seed: int = 0
-) -> Case:
+def make(*, mode: str, amount: int, chains: int, rounds: int, block_threads: int, blocks: int, seed: int = 0) -> Case:
     """``amount``: the distance (idx, around the warp; up; down) or the mask (xor), 0 to 31; ``chains``: 1 for latency,
     4 for throughput. 32 shuffles a warp and round."""
     require_positive(rounds=rounds, blocks=blocks)

@@ -39,16 +39,12 @@ def _expected5(b: np.ndarray) -> np.ndarray:
 
 
 def _maker(kernel, points: int, expected):
-    def make(
-        *, n: int, block_threads: int, blocks_per_sm: int, shared_bytes_per_sm: int, seed: int = 0
-    ) -> Case:
+    def make(*, n: int, block_threads: int, blocks_per_sm: int, shared_bytes_per_sm: int, seed: int = 0) -> Case:
         if n < points:
             raise ValueError(f"n must be at least the stencil's {points} points, not {n}")
         a, b = np.zeros(n), np.random.default_rng(seed).random(n)
         return Case(
-            launches=(
-                padded_launch(kernel, (a, b), n, block_threads, blocks_per_sm, shared_bytes_per_sm),
-            ),
+            launches=(padded_launch(kernel, (a, b), n, block_threads, blocks_per_sm, shared_bytes_per_sm),),
             # The sum cancels: absolute error in units of the largest term (1.0).
             check=lambda: np.testing.assert_allclose(a, expected(b), rtol=0, atol=1e-15),
             work={"bytes_read": 8.0 * n, "bytes_written": 8.0 * n, "flops": (2.0 * points - 2) * n},

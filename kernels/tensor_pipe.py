@@ -6,7 +6,7 @@ issue; several chains a warp and many warps show how long a product keeps the te
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 from numba import cuda
@@ -26,7 +26,7 @@ SHAPES = {
 }
 
 
-@lru_cache(maxsize=None)
+@cache
 def _kernel(product: str, chains: int):
     """Sums of products of a matrix ``ones`` with itself; the sums of the first chain are kept."""
     _, sums, rows, columns = PRODUCTS[product]

@@ -135,9 +135,7 @@ def _kernel(capacity: int):
     return topk
 
 
-def make(
-    *, rows: int, columns: int, k: int, distribution: str, block_threads: int, seed: int = 0
-) -> Case:
+def make(*, rows: int, columns: int, k: int, distribution: str, block_threads: int, seed: int = 0) -> Case:
     """``distribution``: "normal", or "ties" (many equal values, so that atomics collide on few bins)."""
     require_positive(rows=rows, columns=columns, k=k)
     require_block(block_threads, multiple=WARP)

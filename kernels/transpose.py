@@ -44,9 +44,7 @@ def make(*, rows: int, columns: int, rows_per_block: int, padding: int, seed: in
     target = np.zeros((columns, rows), np.float32)
     grid = (blocks_for(columns, TILE), blocks_for(rows, TILE))
     return Case(
-        launches=(
-            Launch(_kernel(rows_per_block, padding), grid, (TILE, rows_per_block), (source, target)),
-        ),
+        launches=(Launch(_kernel(rows_per_block, padding), grid, (TILE, rows_per_block), (source, target)),),
         check=lambda: np.testing.assert_array_equal(target, source.T),
         work={"bytes_read": 4.0 * source.size, "bytes_written": 4.0 * source.size},
     )

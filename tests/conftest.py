@@ -27,7 +27,7 @@ settings.register_profile("nightly", max_examples=1000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 #: The two halves that Numba compiles; each as a process of its own.
-PRECOMPILE = ("gpusim.engine.precompile", "gpusim.capture.precompile")
+PRECOMPILE = ("gpusim.engine.precompile", "gpusim.commands.precompile_emulator")
 
 
 def pytest_configure():

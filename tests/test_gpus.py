@@ -6,12 +6,12 @@ import dataclasses
 
 import pytest
 
-from gpusim.errors import SpecError, UnknownGpuError
+from gpusim.cases.suite import capture_case, kernel_names, make_case
 from gpusim.engine.gpu import simulate
+from gpusim.errors import SpecError, UnknownGpuError
 from gpusim.gpus import built_in_of, describe_gpu, diff_gpus, list_gpus, load_gpu, override_gpu
 from gpusim.gpus.load import KINDS
 from gpusim.gpus.spec import PIPE_NAMES
-from gpusim.suite import capture_case, kernel_names, make_case
 from gpusim.trace.record import PipeClass
 
 
@@ -26,7 +26,7 @@ def claim(value, kind="guess", source="test"):
 
 
 def test_pipe_names_are_those_of_the_trace():
-    assert PIPE_NAMES == tuple(p.name.lower() for p in PipeClass)
+    assert tuple(p.name.lower() for p in PipeClass) == PIPE_NAMES
 
 
 def test_gpus_from_turing_to_blackwell_are_built_in():
@@ -255,9 +255,7 @@ def test_a_setting_changes_one_value_and_shows_in_the_name():
     assert (changed.l2.hit_latency_ns, changed.pipes["fma"].interval_cycles) == (60.0, 3)
     assert changed.name == "h200[l2.hit_latency_ns=60][pipes.fma.interval_cycles=3]"
     was = (base.l2.hit_latency_ns, base.pipes["fma"].interval_cycles)
-    back = override_gpu(
-        changed, [f"l2.hit_latency_ns={was[0]}", f"pipes.fma.interval_cycles={was[1]}"]
-    )
+    back = override_gpu(changed, [f"l2.hit_latency_ns={was[0]}", f"pipes.fma.interval_cycles={was[1]}"])
     assert dataclasses.replace(back, name="h200") == base
     assert override_gpu(base, ["sm_count=4"]).sm_count == 4
 

@@ -73,9 +73,7 @@ def test_the_python_example_runs(example: str, tmp_path: Path) -> None:
     script = tmp_path / "example.py"
     script.write_text(example)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    run = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, cwd=tmp_path, env=environment
-    )
+    run = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, cwd=tmp_path, env=environment)
     assert run.returncode == 0, run.stderr
     assert run.stdout.strip()
 

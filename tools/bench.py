@@ -31,8 +31,8 @@ from capture_memory import peak_mib
 from numba import cuda
 
 import gpusim
+from gpusim.cases.suite import capture_case, make_case
 from gpusim.report.tables import FORMATS, format_records
-from gpusim.suite import capture_case, make_case
 
 #: A small launch, of which a third is the fixed cost of a launch, and one that is mostly emulation.
 SAXPY_THREADS = (65_536, 1_048_576)
@@ -131,9 +131,7 @@ def measure(name: str, make: Callable, spec, repeat: int, simulate: bool) -> dic
     }
     if not simulate:
         return {**record, "first_s": capture_first}
-    result, simulate_first, simulate_s = best(
-        lambda: lambda: gpusim.simulate(list(captured.timed), spec), repeat
-    )
+    result, simulate_first, simulate_s = best(lambda: lambda: gpusim.simulate(list(captured.timed), spec), repeat)
     return {
         **record,
         "simulate_ms": 1e3 * simulate_s,

@@ -95,9 +95,7 @@ EXPERIMENTS = (
         ("l2_read",),
         _footprint(4000, 20000),
     ),
-    Experiment(
-        "l2_link", ("l2.partition_link_bytes_per_ns",), ("l2_read",), _footprint(24000, 60000)
-    ),
+    Experiment("l2_link", ("l2.partition_link_bytes_per_ns",), ("l2_read",), _footprint(24000, 60000)),
     Experiment("l2_dram", ("dram.efficiency",), ("l2_read",), _footprint(100000, 400000)),
     Experiment(
         "l1_stride",
@@ -111,11 +109,7 @@ EXPERIMENTS = (
 def run_experiment(experiment: Experiment, gpu: str, every: int, settings: list[str]) -> None:
     """Replay the experiment's points on one GPU and print them as they finish."""
     spec = override_gpu(load_gpu(gpu), settings)
-    points = [
-        m
-        for m in load_published()
-        if m.gpu == gpu and m.series in experiment.series and experiment.where(m)
-    ]
+    points = [m for m in load_published() if m.gpu == gpu and m.series in experiment.series and experiment.where(m)]
     if not points:
         return
     print(f"\n{experiment.name} on {spec.name}: {', '.join(experiment.parameters)}")

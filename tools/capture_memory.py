@@ -23,9 +23,9 @@ import numpy as np
 from numba import cuda
 
 import gpusim
+from gpusim.cases.suite import capture_case, make_case, parse_request
 from gpusim.gpus.load import load_gpu
 from gpusim.report.tables import format_records
-from gpusim.suite import capture_case, make_case, parse_request
 from gpusim.trace.record import Trace
 
 #: A grid that streams, one that tiles through shared memory, one that reads L2 over and over, and two of few

@@ -37,18 +37,18 @@ from unittest import mock
 #: Set before Numba is imported: what the tests ask to be cached must not land in the installed package.
 os.environ["NUMBA_CACHE_DIR"] = tempfile.mkdtemp(prefix="gpusim-corpus-")
 
-import numpy as np  # noqa: E402
-from _pytest import outcomes  # noqa: E402
-from numba import cuda  # noqa: E402
-from numba.cuda import api, dispatcher  # noqa: E402
-from numba.cuda.cudadrv import devices  # noqa: E402
+import numpy as np
+from _pytest import outcomes
+from numba import cuda
+from numba.cuda import api, dispatcher
+from numba.cuda.cudadrv import devices
 
-from gpusim.capture.build import ARCH_SPECIFIC_FROM, argument_types, build  # noqa: E402
-from gpusim.capture.target import make_target  # noqa: E402
-from gpusim.sass import decode_batch  # noqa: E402
-from gpusim.sass.cubin import KernelImage, load_kernel  # noqa: E402
-from gpusim.sass.survey import survey  # noqa: E402
-from gpusim.suite import kernel_names, make_case  # noqa: E402
+from gpusim.cases.suite import kernel_names, make_case
+from gpusim.frontend.numba.build import ARCH_SPECIFIC_FROM, argument_types, build
+from gpusim.isa.binary import decode_batch
+from gpusim.isa.binary.cubin import KernelImage, load_kernel
+from gpusim.isa.survey import survey
+from gpusim.isa.target import make_target
 
 #: A test method that takes more (of the processor's time, of the clock's) is left.
 METHOD_CPU_SECONDS, METHOD_SECONDS = 120, 900
@@ -332,7 +332,13 @@ def main() -> None:
     kernel.bind = lambda self: None
     kernel.launch = lambda self, *args, **kwargs: None
     kernel.max_cooperative_grid_blocks = lambda self, *args, **kwargs: 8
-    for name in ("regs_per_thread", "const_mem_size", "shared_mem_per_block", "max_threads_per_block", "local_mem_per_thread"):
+    for name in (
+        "regs_per_thread",
+        "const_mem_size",
+        "shared_mem_per_block",
+        "max_threads_per_block",
+        "local_mem_per_thread",
+    ):
         setattr(kernel, name, 32)
     dispatcher.ForAll._compute_thread_per_block = lambda self, dispatcher: 128
     for name in [n for n in dir(np.testing) if n.startswith("assert")]:

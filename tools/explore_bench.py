@@ -28,6 +28,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from gpusim.cases.suite import complete_shape, parse_request, shape_text
 from gpusim.commands.explore import DEFAULT_KERNELS
 from gpusim.errors import LaunchError, UsageError
 from gpusim.explore.coverage import Coverage
@@ -39,7 +40,6 @@ from gpusim.explore.session import Plan, explore, new_search
 from gpusim.explore.suite_coverage import suite_coverage
 from gpusim.gpus.load import load_gpu
 from gpusim.report.tables import FORMATS, format_records
-from gpusim.suite import complete_shape, parse_request, shape_text
 
 PILOT_SEEDS = (1_000, 1_001, 1_002, 1_003)
 #: Kernels of the comparison: small ones that between them reach most points, so that a run takes minutes.

@@ -23,14 +23,14 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from gpusim.capture.state import toolchain
+from gpusim.cases.suite import parse_request
 from gpusim.compare.casebook import CaseBook
 from gpusim.compare.gap import Decomposition, GapCase, decompose
+from gpusim.emulator.state import toolchain
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.spec import GpuSpec
 from gpusim.report.tables import FORMATS, format_records
 from gpusim.silicon.row import SiliconRow
-from gpusim.suite import parse_request
 
 #: Each kind of behaviour once or twice; some ten thousand warp instructions each.
 KERNELS = (
@@ -100,7 +100,9 @@ def _pipe_figures(**factors: float) -> Callable[[GpuSpec], GpuSpec]:
         pipes = dict(spec.pipes)
         for name in ("fma", "alu"):
             old = pipes[name]
-            pipes[name] = replace(old, **{figure: round(getattr(old, figure) * factor) for figure, factor in factors.items()})
+            pipes[name] = replace(
+                old, **{figure: round(getattr(old, figure) * factor) for figure, factor in factors.items()}
+            )
         return replace(spec, pipes=pipes)
 
     return change
@@ -171,7 +173,9 @@ def cut_down(spec: GpuSpec, sms: int) -> GpuSpec:
     return replace(spec, sm_count=sms, l2=l2, dram=dram)
 
 
-def check(injection: Injection, book: CaseBook, launches: list, noise_percent: float, seed: int) -> tuple[dict, Decomposition]:
+def check(
+    injection: Injection, book: CaseBook, launches: list, noise_percent: float, seed: int
+) -> tuple[dict, Decomposition]:
     """One row of the table, and the decomposition that it is of."""
     secret = book.on(injection.gpu(book.spec), injection.program)
     random = np.random.default_rng(seed)
@@ -180,10 +184,20 @@ def check(injection: Injection, book: CaseBook, launches: list, noise_percent: f
         row = SiliconRow(launch.kernel, launch.shape, method="ncu", cache="cold")  # all caches empty, instructions' too
         measured = secret.cycles(row, launch, book.spec.clock_hz)
         moved.append(100 * abs(measured / book.cycles(row, launch, book.spec.clock_hz) - 1))
-        cases.append(GapCase(row, launch, measured * float(np.exp(random.normal(0, noise_percent / 100))), book.spec.clock_hz))
+        cases.append(
+            GapCase(row, launch, measured * float(np.exp(random.normal(0, noise_percent / 100))), book.spec.clock_hz)
+        )
     found = decompose(cases, book)
     named = [finding.unit for finding in found.findings]
-    weight = {unit: sum(abs(t.cycles) / c.measured for terms, c in zip(found.terms, cases, strict=True) for t in terms if t.name == unit) for unit in named}
+    weight = {
+        unit: sum(
+            abs(t.cycles) / c.measured
+            for terms, c in zip(found.terms, cases, strict=True)
+            for t in terms
+            if t.name == unit
+        )
+        for unit in named
+    }
     order = sorted(named, key=lambda unit: -weight[unit])
     beside = {name for finding in found.findings for name in finding.alternatives}
     if not injection.expected:
@@ -201,7 +215,8 @@ def check(injection: Injection, book: CaseBook, launches: list, noise_percent: f
         "moves_percent": float(np.mean(moved)),
         "expected": ", ".join(injection.expected) or "-",
         "verdict": verdict,
-        "named": ", ".join(f"{f.unit} x {f.factor:.2f}" for f in sorted(found.findings, key=lambda f: -weight[f.unit])) or "-",
+        "named": ", ".join(f"{f.unit} x {f.factor:.2f}" for f in sorted(found.findings, key=lambda f: -weight[f.unit]))
+        or "-",
         "error_before_percent": found.mape_before_percent,
         "error_after_percent": found.mape_after_percent,
     }

@@ -18,15 +18,15 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from gpusim.cases.suite import capture_case, make_case
 from gpusim.engine.gpu import simulate
 from gpusim.errors import GpusimError
 from gpusim.gpus import load_gpu, override_gpu
 from gpusim.gpus.spec import GpuSpec
 from gpusim.report.tables import FORMATS, format_records
-from gpusim.suite import capture_case, make_case
 
 TOLERANCE_CYCLES, TOLERANCE_PERCENT = 1.0, 3.0
 CYCLES, PER_CLOCK, NS = "cycles", "a clock and SM", "ns"
@@ -53,7 +53,9 @@ class Experiment:
             case.check()
             timed = [launch.trace for launch in launches if launch.timed]
             warm = tuple(launch.trace for launch in launches if not launch.timed)
-            again = simulate(timed + timed, gpu, warm=warm).launches[len(timed) :]  # which find their code in the caches
+            again = simulate(timed + timed, gpu, warm=warm).launches[
+                len(timed) :
+            ]  # which find their code in the caches
             cycles.append(sum(launch.cycles for launch in again))
             work.append(case.work[self.work])
         each = (cycles[1] - cycles[0]) / (work[1] - work[0])
@@ -130,7 +132,12 @@ CHASE_L2 = Experiment("pointer_chase", {"buffer_kib": 4096}, (32768, 40960), "lo
 SHARED_CHASE = Experiment("shared_chase", {}, (4, 12))
 CONSTANT_MISS = Difference(constants(8192), constants(1024))
 L1_BYTES = Experiment(
-    "l1_stride", {"pattern": "stride", "width_or_stride": 1, "dtype": "float32"}, (40, 160), "warp_loads", 128.0, "iterations"
+    "l1_stride",
+    {"pattern": "stride", "width_or_stride": 1, "dtype": "float32"},
+    (40, 160),
+    "warp_loads",
+    128.0,
+    "iterations",
 )
 
 
@@ -182,13 +189,22 @@ FIGURES = (
     Figure("a100_80gb", "near L2 hit", CHASE_L2, 205.6, "RRZE"),
     Figure("a100_80gb", "shared load, indexed", SHARED_CHASE, 29.0, "LUO"),
     Figure("a100_80gb", "mma m16n8k16 f16", product("m16n8k16_f16"), 24.6, "LUO"),
-    Figure("a100_80gb", "mma m16n8k32 s8", product("m16n8k32_s8"), 26.0, "LUO", gap="the compiler waits 24 cycles, and the result is there by then"),
+    Figure(
+        "a100_80gb",
+        "mma m16n8k32 s8",
+        product("m16n8k32_s8"),
+        26.0,
+        "LUO",
+        gap="the compiler waits 24 cycles, and the result is there by then",
+    ),
     Figure("a100_80gb", "mma m16n8k16 f16 rate", product_rate("m16n8k16_f16", _F16), _A100_SM_FLOP, "LUO", PER_CLOCK),
     *_each("h100", "fadd fmul ffma", 4.07, "JMS"),
     *_each("h100", "iadd imad lop3", 4.12, "JMS"),
     *_each("h100", "hfma2", 8.52, "JMS", doubt="the suite's chain of halves, not HFMA2 alone"),
     *_each("h100", "dadd dmul dfma", 8.04, "JMS"),
-    *_each("h100", "imad64", 10.06, "JMS", doubt="a chain of additions and multiplications of which it does not say more"),
+    *_each(
+        "h100", "imad64", 10.06, "JMS", doubt="a chain of additions and multiplications of which it does not say more"
+    ),
     Figure("h100", "shared load, indexed", SHARED_CHASE, 29.015, "JMS"),
     Figure("h100", "FP32 flop", rate("ffma", 64), 248.3, "JMS", PER_CLOCK),
     Figure("h100", "FP64 flop", rate("dfma", 64), 126.25, "JMS", PER_CLOCK),
@@ -226,7 +242,9 @@ FIGURES = (
     *_each("rtx5090", "ffma iadd", 4.0, "JAR, RTX 5080"),
     *_each("rtx5090", "dfma", 63.57, "JAR, RTX 5080"),
     *(
-        Figure(gpu, f"launch of {elements:,} elements", SmallKernel(elements), elements * 16 / rate, "RRZE", NS, gap=gap)
+        Figure(
+            gpu, f"launch of {elements:,} elements", SmallKernel(elements), elements * 16 / rate, "RRZE", NS, gap=gap
+        )
         for gpu, rows in _GRAPH_GB_PER_S.items()
         for elements, rate, gap in rows
     ),
@@ -259,9 +277,7 @@ def main() -> int:
     parser.add_argument("--set", dest="settings", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--format", choices=FORMATS, default="table")
     options = parser.parse_args()
-    chosen = tuple(
-        f for f in FIGURES if (not options.gpu or f.gpu in options.gpu) and (options.only or "") in f.name
-    )
+    chosen = tuple(f for f in FIGURES if (not options.gpu or f.gpu in options.gpu) and (options.only or "") in f.name)
     if not chosen:
         print(f"no figure of {options.gpu or 'any GPU'} is called {options.only!r}", file=sys.stderr)
         return 2

@@ -28,7 +28,7 @@ LIMIT_SECONDS = 1800
 VARIABLE = "GPUSIM_PLANTED"
 #: What lies beside the package in a source tree and is found there by name.
 BESIDE = ("kernels", "workloads", "traces")
-PRECOMPILE = ("gpusim.engine.precompile", "gpusim.capture.precompile")
+PRECOMPILE = ("gpusim.engine.precompile", "gpusim.commands.precompile_emulator")
 
 _SWITCH = f'''"""Which planted fault is on in this process: see tools/mutant_copy.py."""
 
@@ -127,7 +127,9 @@ def make_copy(folder: Path, mutants: Sequence[CodeMutant]) -> dict[str, str]:
             continue
         line = "from gpusim.planted import planted\n"
         if line not in text:
-            text = text.replace("from __future__ import annotations\n", f"from __future__ import annotations\n\n{line}", 1)
+            text = text.replace(
+                "from __future__ import annotations\n", f"from __future__ import annotations\n\n{line}", 1
+            )
         written[path] = text
     for path, text in written.items():
         path.parent.mkdir(parents=True, exist_ok=True)

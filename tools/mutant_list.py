@@ -186,25 +186,25 @@ CODE = (
     ),
     CodeMutant(
         "reconvergence: nobody waits at BSYNC",
-        "capture/turns.py",
+        "emulator/control_flow.py",
         "if executing == mask and wanted & ~mask == 0:\n    return STRAIGHT, pc + 1, mask",
         "if executing == mask:\n    return STRAIGHT, pc + 1, mask",
     ),
     CodeMutant(
         "predicates: lanes that are off are written too",
-        "capture/alu_masked.py",
+        "isa/bodies/masked.py",
         "predicates[place] = (predicates[place] & ~executing) | (hits & executing)",
         "predicates[place] = hits & at.FULL",
     ),
     CodeMutant(
         "rounding: a fused multiply-add rounds twice",
-        "capture/alu_wide.py",
+        "isa/bodies/wide.py",
         "total = float_fused(load(x + i * sx), load(y + i * sy), load(z + i * sz))",
         "total = float_add(float_multiply(load(x + i * sx), load(y + i * sy)), load(z + i * sz))",
     ),
     CodeMutant(
         "atomics: the new value is returned",
-        "capture/atomics.py",
+        "emulator/atomics.py",
         "registers[w] = old\nif kind == ops.F32 or kind == ops.F32_FTZ:\n"
         "    store32(address, signed32(_add_float(old, operand, kind == ops.F32_FTZ)))\n"
         "    return",
@@ -214,19 +214,19 @@ CODE = (
     ),
     CodeMutant(
         "shuffle: the highest lane gives nothing",
-        "capture/lane_bodies.py",
+        "isa/bodies/lanes.py",
         "source = lane + step\nvalid = source <= highest",
         "source = lane + step\nvalid = source < highest",
     ),
     CodeMutant(
         "launch: gridDim one too small",
-        "capture/state.py",
+        "emulator/state.py",
         'put(layout.grid_shape, "<3I", *grid)',
         'put(layout.grid_shape, "<3I", *(max(1, side - 1) for side in grid))',
     ),
     CodeMutant(
         "comparison: ties go wrong",
-        "capture/alu_masked.py",
+        "isa/bodies/masked.py",
         "hits = lower & -(f0 & 1) | greater & -(f0 >> 2 & 1) | ties & low",
         "hits = lower & -(f0 & 1) | greater & -(f0 >> 2 & 1) | ties & ~low",
     ),
@@ -240,24 +240,40 @@ GPUS = (
 
 BUILDS = (
     BuildMutant(
-        "build: a spilled register", "matmul_tiled", "matmul.py",
-        "    @cuda.jit\n    def matmul_tiled", "    @cuda.jit(max_registers=16)\n    def matmul_tiled", "make_tiled",
+        "build: a spilled register",
+        "matmul_tiled",
+        "matmul.py",
+        "    @cuda.jit\n    def matmul_tiled",
+        "    @cuda.jit(max_registers=16)\n    def matmul_tiled",
+        "make_tiled",
     ),
     BuildMutant(
-        "build: an inner loop not unrolled", "matmul_tiled", "matmul.py",
-        "for k in range(tile):", "for k in range(min(tile, 64 * a.shape[1])):", "make_tiled",
+        "build: an inner loop not unrolled",
+        "matmul_tiled",
+        "matmul.py",
+        "for k in range(tile):",
+        "for k in range(min(tile, 64 * a.shape[1])):",
+        "make_tiled",
     ),
     BuildMutant(
-        "build: a barrier in the loop", "transpose", "transpose.py",
+        "build: a barrier in the loop",
+        "transpose",
+        "transpose.py",
         "        for j in range(0, TILE, rows_per_block):\n            if x < target",
         "        for j in range(0, TILE, rows_per_block):\n            cuda.syncthreads()\n            if x < target",
     ),
     BuildMutant(
-        "build: padding forgotten", "transpose", "transpose.py",
-        "pitch = TILE + padding", "pitch = TILE",
+        "build: padding forgotten",
+        "transpose",
+        "transpose.py",
+        "pitch = TILE + padding",
+        "pitch = TILE",
     ),
     BuildMutant(
-        "build: scalar instead of vector access", "gelu", "gelu.py",
-        "width = vector_width(dtype, n)", "width = 1",
+        "build: scalar instead of vector access",
+        "gelu",
+        "gelu.py",
+        "width = vector_width(dtype, n)",
+        "width = 1",
     ),
 )

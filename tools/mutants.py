@@ -38,9 +38,9 @@ sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
 from mutant_copy import Server, compile_copy, make_copy
 from mutant_list import BUILDS, CODE, GPUS, PROPERTIES, BuildMutant, CodeMutant, GpuMutant
 
+from gpusim.cases.suite import make_case, parse_request
 from gpusim.explore.choices import Property
 from gpusim.report.tables import FORMATS, format_records
-from gpusim.suite import make_case, parse_request
 
 Mutant = CodeMutant | GpuMutant | BuildMutant
 

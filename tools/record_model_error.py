@@ -26,7 +26,9 @@ PUBLISHED = Path(__file__).parents[1] / "traces" / "published"
 @click.option("--gpu", "gpus", multiple=True, default=("a100_80gb", "gh200", "h200"), show_default=True)
 @click.option("--all-points", is_flag=True, help="Every published point instead of a spread of them.")
 @click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True)
-@click.option("--rows", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Rows printed by gpusim compare.")
+@click.option(
+    "--rows", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Rows printed by gpusim compare."
+)
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), default=PUBLISHED / FILE, show_default=True)
 def main(gpus: tuple[str, ...], all_points: bool, jobs: int, rows: Path | None, out: Path) -> None:
     """Simulate the published series of the GPUs and write their mean absolute errors."""

@@ -25,7 +25,13 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-NEEDED = {"numpy": "numpy", "click": "click", "numba": "numba", "numba.cuda": "numba-cuda[cu13]", "cuda.bindings": "cuda-bindings"}
+NEEDED = {
+    "numpy": "numpy",
+    "click": "click",
+    "numba": "numba",
+    "numba.cuda": "numba-cuda[cu13]",
+    "cuda.bindings": "cuda-bindings",
+}
 COULD_NOT_MEASURE = 3
 
 
@@ -44,13 +50,17 @@ def _missing() -> list[str]:
 
 sys.path.insert(0, str(ROOT))
 if _missing():
-    print(f"error: measuring needs {', '.join(_missing())}: pip install {' '.join(map(repr, _missing()))}", file=sys.stderr)
+    print(
+        f"error: measuring needs {', '.join(_missing())}: pip install {' '.join(map(repr, _missing()))}",
+        file=sys.stderr,
+    )
     sys.exit(COULD_NOT_MEASURE)
 
-import click  # noqa: E402 (what is missing is said first)
+import click
 
 try:
-    from gpusim.capture.state import toolchain
+    from gpusim.cases.suite import complete_shape, make_case, shape_text
+    from gpusim.emulator.state import toolchain
     from gpusim.errors import GpusimError, SiliconError
     from gpusim.gpus.load import load_gpu
     from gpusim.gpus.spec import GpuSpec
@@ -63,11 +73,13 @@ try:
     from gpusim.silicon.names import gpu_of_device
     from gpusim.silicon.row import SiliconRow
     from gpusim.silicon.rows import append_rows, read_rows_file
-    from gpusim.suite import complete_shape, make_case, shape_text
     from workloads.curves import CURVES
     from workloads.pinned import SUITES
 except ImportError as error:  # another version than pyproject.toml asks for
-    print(f"error: {error}: measuring needs the versions in pyproject.toml: pip install 'numba-cuda[cu13]>=0.30,<0.31'", file=sys.stderr)
+    print(
+        f"error: {error}: measuring needs the versions in pyproject.toml: pip install 'numba-cuda[cu13]>=0.30,<0.31'",
+        file=sys.stderr,
+    )
     sys.exit(COULD_NOT_MEASURE)
 
 MANIFEST = "manifest.json"
@@ -85,7 +97,7 @@ def points(suites: Iterable[str], spec: GpuSpec | None) -> list[tuple[Request, s
     """Every point of the suites once, with its complete shape."""
     found: dict[tuple[str, str], Request] = {}
     for suite in suites:
-        for name, shape in (SUITES[suite] if suite in SUITES else CURVES[suite]):
+        for name, shape in SUITES[suite] if suite in SUITES else CURVES[suite]:
             text = shape_text(complete_shape(name, dict(shape), spec))
             found.setdefault((name, text), Request(name, dict(shape)))
     return [(request, text) for (_, text), request in found.items()]
@@ -199,7 +211,11 @@ def write_manifest(folder: Path) -> None:
 )
 @click.option("--budget", type=click.FloatRange(min=1), default=500.0, show_default=True, help="Seconds in all.")
 @click.option(
-    "--suite", "suites", multiple=True, type=click.Choice([*SUITES, *CURVES]), help="Which pinned suites or curves.  [default: all pinned suites]",
+    "--suite",
+    "suites",
+    multiple=True,
+    type=click.Choice([*SUITES, *CURVES]),
+    help="Which pinned suites or curves.  [default: all pinned suites]",
 )
 @click.option("--method", type=click.Choice(["all", *METHODS]), default="all", show_default=True)
 @click.option("--device", default=0, show_default=True, help="Which GPU of this machine.")
@@ -209,8 +225,14 @@ def write_manifest(folder: Path) -> None:
     help="Measure nothing: compile every point for --gpu into this folder, to carry to a machine with other compilers.",
 )
 @click.option("--gpu", default="h200", show_default=True, metavar="NAME", help="The GPU that --pack compiles for.")
-@click.option("--cubins", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Measure the machine code of such a folder.")
-@click.option("--list", "only_list", is_flag=True, help="Print the points and how many are still to do, and measure nothing.")
+@click.option(
+    "--cubins",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Measure the machine code of such a folder.",
+)
+@click.option(
+    "--list", "only_list", is_flag=True, help="Print the points and how many are still to do, and measure nothing."
+)
 def main(
     out: Path,
     budget: float,
@@ -307,7 +329,9 @@ def _by_times(driver: CudaDriver, plan: Plan, cache: str, method: str, seconds: 
         group = [request for request, _ in todo[start : start + GROUP]]
         # A group may take twice its share; what it leaves goes to the others.
         share = min(left, 2 * left * len(group) / (len(todo) - start))
-        append_rows(plan.path, measure_cases(driver, group, Options(share, (cache,), builder=plan.builder, method=method), _say))
+        append_rows(
+            plan.path, measure_cases(driver, group, Options(share, (cache,), builder=plan.builder, method=method), _say)
+        )
 
 
 def _by_ncu(plan: Plan, seconds: float, device: int) -> bool:
@@ -322,7 +346,10 @@ def _by_ncu(plan: Plan, seconds: float, device: int) -> bool:
                 _say(f"the budget is spent: {len(todo) - start} points by ncu, {cache}, are left")
                 return True
             try:
-                append_rows(plan.path, profile_cases(group, Options(needed, (cache,), builder=plan.builder), device, False, _say))
+                append_rows(
+                    plan.path,
+                    profile_cases(group, Options(needed, (cache,), builder=plan.builder), device, False, _say),
+                )
             except SiliconError as error:
                 if PERMISSION in str(error):
                     _say(f"no counters: {error}")

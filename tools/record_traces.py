@@ -17,8 +17,8 @@ from pathlib import Path
 
 import click
 
+from gpusim.cases.suite import capture_case, make_case
 from gpusim.gpus.load import load_gpu
-from gpusim.suite import capture_case, make_case
 from gpusim.trace.record import Trace
 
 ROOT = Path(__file__).parents[1]

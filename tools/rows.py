@@ -14,9 +14,9 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from gpusim.isa.forms.tensor import REFUSED
+from gpusim.isa.table import TABLE
 from gpusim.report.tables import FORMATS, format_records
-from gpusim.sass.table import TABLE
-from gpusim.sass.tensor import REFUSED
 
 
 def counted(folder: Path) -> Counter[str]:

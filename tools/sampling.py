@@ -17,8 +17,8 @@ from dataclasses import replace
 import click
 
 import gpusim
+from gpusim.cases.suite import capture_case, make_case, parse_request
 from gpusim.report.tables import FORMATS, format_records
-from gpusim.suite import capture_case, make_case, parse_request
 
 #: Streams, tiles, irregular rows and gathers, atomics, divergence, tails.
 CASES = (
@@ -84,7 +84,9 @@ def measure(request: str, gpu: gpusim.GpuSpec, sms: int | None, behind: bool) ->
 @click.argument("requests", nargs=-1, metavar="[KERNEL[:axis=value,...]]...")
 @click.option("--gpu", default="t4", show_default=True)
 @click.option("--sms", type=int, default=8, show_default=True, help="SMs of the cut-down GPU; 0 leaves it whole.")
-@click.option("--behind", is_flag=True, help="Of each launch's second run, on the caches that the sampled first one left.")
+@click.option(
+    "--behind", is_flag=True, help="Of each launch's second run, on the caches that the sampled first one left."
+)
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
 def main(requests: Sequence[str], gpu: str, sms: int, behind: bool, form: str) -> None:
     """Sample REQUESTS (by default a list of regular and irregular ones) and compare with full simulation."""
@@ -92,7 +94,9 @@ def main(requests: Sequence[str], gpu: str, sms: int, behind: bool, form: str) -
     records = []
     for request in requests or CASES:
         records.append(measure(request, spec, sms or None, behind))
-        print(f"{request}: {records[-1]['real_percent']:.2f} % ({records[-1]['claimed_percent']:.2f} %)", file=sys.stderr)
+        print(
+            f"{request}: {records[-1]['real_percent']:.2f} % ({records[-1]['claimed_percent']:.2f} %)", file=sys.stderr
+        )
     click.echo(format_records(records, form))
 
 

@@ -27,9 +27,9 @@ from capture_memory import peak_mib, persistent_affine, persistent_gathered
 from numba import cuda
 
 import gpusim
+from gpusim.cases.suite import capture_case, make_case, parse_request
 from gpusim.gpus.load import load_gpu
 from gpusim.report.tables import FORMATS, format_records
-from gpusim.suite import capture_case, make_case, parse_request
 from gpusim.trace.record import Trace
 
 #: The target that `over` is held against.

@@ -16,11 +16,11 @@ from collections.abc import Iterator, Sequence
 import click
 
 import gpusim
+from gpusim.cases.suite import capture_case, kernel_names, make_case
 from gpusim.engine.result import LaunchResult
 from gpusim.errors import GpusimError
 from gpusim.report.tables import FORMATS, format_records
 from gpusim.report.utilisation import utilisation
-from gpusim.suite import capture_case, kernel_names, make_case
 from gpusim.trace.record import Trace
 from gpusim.why.explain import explain, least_cycles
 
@@ -96,7 +96,9 @@ def main(kernels: Sequence[str], gpus: Sequence[str], why: bool, form: str) -> N
                 found, failed = [f"{type(error).__name__}: {error}"], True
             records += [{"gpu": gpu, "kernel": name, "what": what} for what in found]
             print(f"[{gpu} {number}/{len(names)}] {name}: {'; '.join(found) or 'fine'}", file=sys.stderr, flush=True)
-    click.echo(format_records(records, form) if records else f"{len(names)} kernels on {', '.join(gpus)}: all laws hold")
+    click.echo(
+        format_records(records, form) if records else f"{len(names)} kernels on {', '.join(gpus)}: all laws hold"
+    )
     sys.exit(3 if failed else bool(records))
 
 

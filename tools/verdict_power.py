@@ -27,7 +27,10 @@ from gpusim.silicon.row import SiliconRow
 @click.option("--slowdown", "slowdowns", multiple=True, default=(0.0, 1.0, 2.0, 3.0, 5.0), help="Percent; 0 is A/A.")
 @click.option("--rows", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Rows with raw samples.")
 @click.option(
-    "--seed", default=HELD_OUT_SEED, show_default=True, help=f"Rules were tuned on {TUNING_SEED} alone; this one was held out."
+    "--seed",
+    default=HELD_OUT_SEED,
+    show_default=True,
+    help=f"Rules were tuned on {TUNING_SEED} alone; this one was held out.",
 )
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
 def main(count: int, slowdowns: tuple[float, ...], rows: Path | None, seed: int, form: str) -> None:

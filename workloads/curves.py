@@ -14,8 +14,12 @@ _OPS = (
     "mufu_sin", "frnd", "f2i_i2f", "shfl",
 )  # fmt: skip
 #: KiB by steps of the square root of two, from within L1 to four times a large L2.
-_BUFFERS_KIB = tuple(sorted({round(8 * 2 ** (step / 2)) for step in range(31)} | {160, 192, 208, 224, 25600, 28672, 38912, 51200}))
-_FOOTPRINTS_KIB = tuple(sorted({512 * round(2 ** (step / 2)) for step in range(2, 17)} | {28672, 40960, 45056, 53248, 57344, 61440}))
+_BUFFERS_KIB = tuple(
+    sorted({round(8 * 2 ** (step / 2)) for step in range(31)} | {160, 192, 208, 224, 25600, 28672, 38912, 51200})
+)
+_FOOTPRINTS_KIB = tuple(
+    sorted({512 * round(2 ** (step / 2)) for step in range(2, 17)} | {28672, 40960, 45056, 53248, 57344, 61440})
+)
 
 CURVES = {
     # Latency of L1, near and far L2, DRAM, and the knees between them.
@@ -29,18 +33,38 @@ CURVES = {
     ),
     # Shared memory, shuffles, barriers, atomics, divergence.
     "sm": (
-        *(("bank_conflicts", {"stride": stride, "rounds": rounds}) for stride in (1, 2, 4, 8, 16, 32) for rounds in (16, 64)),
+        *(
+            ("bank_conflicts", {"stride": stride, "rounds": rounds})
+            for stride in (1, 2, 4, 8, 16, 32)
+            for rounds in (16, 64)
+        ),
         *(("bank_conflicts", {"stride": 1, "width_bytes": width, "block_threads": 1024}) for width in (4, 8, 16)),
         *(("shared_atomics", {"addresses": n, "rounds": rounds}) for n in (1, 4, 32, 1024) for rounds in (4, 16)),
-        *(("barrier", {"block_threads": threads, "rounds": rounds}) for threads in (32, 64, 256, 1024) for rounds in (16, 64)),
+        *(
+            ("barrier", {"block_threads": threads, "rounds": rounds})
+            for threads in (32, 64, 256, 1024)
+            for rounds in (16, 64)
+        ),
         *(("shuffle", {"mode": mode, "rounds": rounds}) for mode in ("idx", "xor") for rounds in (64, 256)),
         *(("divergence", {"paths": paths}) for paths in (1, 2, 8, 32)),
-        *(("constant_cache", {"table_bytes": size, "rounds": rounds}) for size in (1024, 2048, 8192, 65536) for rounds in (16, 64)),
-        *(("instruction_cache", {"body_instructions": n, "rounds": rounds}) for n in (512, 2048, 4096, 8192, 16384) for rounds in (2, 8)),
+        *(
+            ("constant_cache", {"table_bytes": size, "rounds": rounds})
+            for size in (1024, 2048, 8192, 65536)
+            for rounds in (16, 64)
+        ),
+        *(
+            ("instruction_cache", {"body_instructions": n, "rounds": rounds})
+            for n in (512, 2048, 4096, 8192, 16384)
+            for rounds in (2, 8)
+        ),
     ),
     # L1's data and tag rate by stride; bandwidth of L2 and DRAM by footprint and by warps in flight.
     "bandwidth": (
-        *(("l1_stride", {"width_or_stride": stride, "iterations": n}) for stride in (0, 1, 2, 4, 8, 16, 32) for n in (64, 256)),
+        *(
+            ("l1_stride", {"width_or_stride": stride, "iterations": n})
+            for stride in (0, 1, 2, 4, 8, 16, 32)
+            for n in (64, 256)
+        ),
         *(("l1_read", {"footprint_kib": kib}) for kib in (16, 64, 128, 172, 204, 280, 1152, 8872)),
         *(("l2_read", {"footprint_kib": kib}) for kib in _FOOTPRINTS_KIB),
         *(

@@ -19,8 +19,35 @@ from hypothesis import strategies as st
 
 #: Axes that count work: any positive whole number makes sense.
 SIZES = frozenset(
-    "n m k rows columns tokens vocabulary sequences context batch batches height width size channels filters planes "
-    "vertices experts mean_row_length mean_degree distinct addresses draws limit footprint_kib buffer_kib".split()
+    [
+        "n",
+        "m",
+        "k",
+        "rows",
+        "columns",
+        "tokens",
+        "vocabulary",
+        "sequences",
+        "context",
+        "batch",
+        "batches",
+        "height",
+        "width",
+        "size",
+        "channels",
+        "filters",
+        "planes",
+        "vertices",
+        "experts",
+        "mean_row_length",
+        "mean_degree",
+        "distinct",
+        "addresses",
+        "draws",
+        "limit",
+        "footprint_kib",
+        "buffer_kib",
+    ]
 )
 #: What boundaries are multiples of: lanes of a warp, tiles, lines of 4-byte words, usual blocks, pages of a cache.
 BOUNDARIES = (8, 16, 32, 64, 128, 256, 1024)
@@ -160,6 +187,8 @@ def _choice(axis: str, values: Sequence[Any], small: Any, left: float) -> st.Sea
     return st.sampled_from(list(dict.fromkeys([small, *kept])))
 
 
-def wave_marks(sm_count: int, blocks_per_sm: Sequence[int] = (1, 2, 8), block_threads: Sequence[int] = (128, 256)) -> list[int]:
+def wave_marks(
+    sm_count: int, blocks_per_sm: Sequence[int] = (1, 2, 8), block_threads: Sequence[int] = (128, 256)
+) -> list[int]:
     """Element counts at which blocks of usual sizes fill a machine of ``sm_count`` SMs exactly."""
     return sorted({sm_count * blocks * threads for blocks in blocks_per_sm for threads in block_threads})

@@ -10,16 +10,16 @@ from typing import Any
 
 import click
 
-from gpusim.capture.check import parse_checks
+from gpusim.cases.suite import CapturedLaunch, capture_case, make_case, parse_request
 from gpusim.commands.cold_start import is_cold
 from gpusim.commands.options import HELP, format_option, gpu_option
 from gpusim.commands.progress import CaptureProgress
 from gpusim.errors import UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.spec import GpuSpec
+from gpusim.io.whole_file import is_special
 from gpusim.report.tables import format_records
-from gpusim.suite import CapturedLaunch, capture_case, make_case, parse_request
-from gpusim.whole_file import is_special
+from gpusim.sanitizer.findings import parse_checks
 
 #: Exit codes: the result is not NumPy's; a check has found something.
 WRONG_RESULT = FINDINGS = 1
@@ -29,7 +29,10 @@ WRONG_RESULT = FINDINGS = 1
 @click.argument("kernel")
 @gpu_option()
 @click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Trace file to write; needed without --check."
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Trace file to write; needed without --check.",
 )
 @click.option("--small", is_flag=True, help="Start from the kernel's small shape instead of its default.")
 @click.option(
@@ -62,7 +65,7 @@ def capture(kernel: str, gpu: str, output: Path | None, small: bool, checks: str
     name, shape = parse_request(kernel)
     spec = load_gpu(gpu)
     case = make_case(name, shape, spec, small=small)
-    if is_cold("capture"):
+    if is_cold("emulator"):
         click.echo("compiling gpusim for this machine, once: about a minute", err=True)
     if output is None:
         with CaptureProgress() as progress:
@@ -84,9 +87,7 @@ def capture(kernel: str, gpu: str, output: Path | None, small: bool, checks: str
     return 0
 
 
-def _verdict(
-    name: str, case: Any, spec: GpuSpec, launches: list[CapturedLaunch], checked: bool, form: str
-) -> int:
+def _verdict(name: str, case: Any, spec: GpuSpec, launches: list[CapturedLaunch], checked: bool, form: str) -> int:
     """Exit code of what was captured; prints the findings of a checked capture, none too."""
     findings = [
         {"launch": index, "kernel": launch.trace.launch.kernel, **finding.as_record()}

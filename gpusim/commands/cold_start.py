@@ -25,9 +25,14 @@ PRECOMPILE = "gpusim.engine.precompile"
 
 
 def is_cold(half: str) -> bool:
-    """Whether ``half`` ("capture" or "engine") has certainly not been compiled yet."""
+    """Whether ``half`` ("emulator" or "engine") has certainly not been compiled yet."""
     cache = PACKAGE / half / "__pycache__"
-    if config is None or config.DISABLE_JIT or config.CACHE_DIR or not os.access(cache if cache.exists() else PACKAGE, os.W_OK):
+    if (
+        config is None
+        or config.DISABLE_JIT
+        or config.CACHE_DIR
+        or not os.access(cache if cache.exists() else PACKAGE, os.W_OK)
+    ):
         return False
     return not any(cache.glob("*.nbi"))
 
@@ -35,11 +40,9 @@ def is_cold(half: str) -> bool:
 def start_compiling_engine() -> subprocess.Popen | None:
     """Announce what is compiled for the first time; if both halves are, start on the engine's and return
     the process to wait for."""
-    if not (is_cold("capture") or is_cold("engine")):
+    if not (is_cold("emulator") or is_cold("engine")):
         return None
     click.echo("compiling gpusim for this machine, once: about a minute", err=True)
-    if not (is_cold("capture") and is_cold("engine")):
+    if not (is_cold("emulator") and is_cold("engine")):
         return None
-    return subprocess.Popen(
-        [sys.executable, "-m", PRECOMPILE], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    return subprocess.Popen([sys.executable, "-m", PRECOMPILE], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

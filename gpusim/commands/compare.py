@@ -18,7 +18,12 @@ from gpusim.errors import UsageError
 @click.command(context_settings=HELP)
 @click.argument("kernels", nargs=-1, metavar="[SUITE|KERNEL[:SHAPE]]...")
 @click.option(
-    "--gpu", "gpus", multiple=True, default=("h200",), show_default=True, metavar="NAME",
+    "--gpu",
+    "gpus",
+    multiple=True,
+    default=("h200",),
+    show_default=True,
+    metavar="NAME",
     help="A GPU's name or TOML file; may be repeated.",
 )
 @click.option(
@@ -48,14 +53,22 @@ from gpusim.errors import UsageError
     metavar="CYCLES",
     help="Error that is none, whatever it is in percent (not for published series).",
 )
-@click.option("--why", is_flag=True, help="Decompose the gaps: which unit's price explains them (simulates many times).")
-@click.option("--check", is_flag=True, help="Exit 1 if anything is FASTER or SLOWER than silicon (with --baseline: newly so).")
+@click.option(
+    "--why", is_flag=True, help="Decompose the gaps: which unit's price explains them (simulates many times)."
+)
+@click.option(
+    "--check", is_flag=True, help="Exit 1 if anything is FASTER or SLOWER than silicon (with --baseline: newly so)."
+)
 @click.option("--strict", is_flag=True, help="Like --check, and exit 4 if anything is AMBIGUOUS.")
 @click.option("--save", metavar="NAME", default="", help="Keep the comparison in the store under this name.")
 @click.option("--baseline", metavar="NAME", default="", help="Lay it beside the comparison kept under this name.")
 @click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), help="Also write a JUnit XML file for CI.")
-@click.option("--markdown", type=click.Path(dir_okay=False, path_type=Path), help="Also write Markdown, for a CI comment.")
-@click.option("--html", "page", type=click.Path(dir_okay=False, path_type=Path), help="Also write one self-contained page.")
+@click.option(
+    "--markdown", type=click.Path(dir_okay=False, path_type=Path), help="Also write Markdown, for a CI comment."
+)
+@click.option(
+    "--html", "page", type=click.Path(dir_okay=False, path_type=Path), help="Also write one self-contained page."
+)
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
@@ -101,8 +114,21 @@ def compare(
       gpusim compare --against rows.jsonl --set l2.hit_latency_ns=60 --baseline today --check
     """
     wanted = Wanted(
-        kernels, gpus, against, settings, tolerance, tolerance_cycles, why, check or strict, strict, save, baseline, junit,
-        markdown, page, form,
+        kernels,
+        gpus,
+        against,
+        settings,
+        tolerance,
+        tolerance_cycles,
+        why,
+        check or strict,
+        strict,
+        save,
+        baseline,
+        junit,
+        markdown,
+        page,
+        form,
     )
     for path in (junit, markdown, page):
         if path is not None and not path.parent.is_dir():  # before the work, not after it

@@ -11,6 +11,8 @@ from typing import Any
 
 import click
 
+from gpusim.cases.suite import find_kernel
+from gpusim.cases.user_kernels import is_reference
 from gpusim.commands.compare_options import (
     Wanted,
     baseline_changes,
@@ -18,8 +20,8 @@ from gpusim.commands.compare_options import (
     lasting_names,
     open_kept,
     print_changes,
-    titled,
     progress,
+    titled,
     verdict_code,
     write_reports,
 )
@@ -29,9 +31,10 @@ from gpusim.compare.judge import Tolerance
 from gpusim.compare.known_error import known_errors
 from gpusim.compare.measured import MeasuredComparison, Request, compare_rows, parse_requests
 from gpusim.errors import NoDataError, ToolchainError, UsageError
+from gpusim.explore.named_suites import expand_suites
 from gpusim.gpus.load import built_in_of, load_gpu
 from gpusim.gpus.override import override_gpu
-from gpusim.explore.named_suites import expand_suites
+from gpusim.io.whole_file import write_whole
 from gpusim.report import comparison as report
 from gpusim.report.junit import Case
 from gpusim.report.tables import format_records
@@ -39,9 +42,6 @@ from gpusim.silicon.imports import read_rows
 from gpusim.silicon.recorded import load_recorded
 from gpusim.silicon.row import SiliconRow
 from gpusim.store import open_store
-from gpusim.suite import find_kernel
-from gpusim.user_kernels import is_reference
-from gpusim.whole_file import write_whole
 
 try:
     from gpusim.measure.cuda_driver import CudaDriver
@@ -102,7 +102,9 @@ def measured_rows(wanted: Wanted, requests: Sequence[Request], gpus: Sequence[st
     if wanted.against == "recorded":
         rows = load_recorded()
         if not rows:
-            raise NoDataError("no rows of real GPUs have been recorded yet: record some with tools/record_silicon.py on one")
+            raise NoDataError(
+                "no rows of real GPUs have been recorded yet: record some with tools/record_silicon.py on one"
+            )
         return rows
     if wanted.against == "silicon":
         return _measure(wanted, requests, gpus)
@@ -132,13 +134,18 @@ def _measure(wanted: Wanted, requests: Sequence[Request], gpus: Sequence[str]) -
     with CudaDriver() as driver:
         rows = list(measure_cases(driver, work, options, progress))
     if not rows:
-        raise NoDataError("nothing could be measured within its time; measure with `gpusim measure --budget` and compare the file")
+        raise NoDataError(
+            "nothing could be measured within its time; measure with `gpusim measure --budget` and compare the file"
+        )
     return rows
 
 
 def _print(wanted: Wanted, comparisons: Sequence[MeasuredComparison], changes: Sequence[Change] | None) -> None:
     if wanted.form == "json":
-        document: dict[str, Any] = {"against": wanted.against, "comparisons": [report.comparison_document(c) for c in comparisons]}
+        document: dict[str, Any] = {
+            "against": wanted.against,
+            "comparisons": [report.comparison_document(c) for c in comparisons],
+        }
         if changes is not None:
             document.update(baseline=wanted.baseline, changes=report.change_documents(changes))
         click.echo(json.dumps(document, indent=2, allow_nan=False))
@@ -171,7 +178,10 @@ def _write(
 ) -> None:
     cases = [
         Case(
-            f"{e.name} ({e.cache}, {e.method})", f"gpusim.compare.{e.gpu}", e.verdict, e.judgement.reason,
+            f"{e.name} ({e.cache}, {e.method})",
+            f"gpusim.compare.{e.gpu}",
+            e.verdict,
+            e.judgement.reason,
             "\n".join(filter(None, (e.finding, e.note))),
         )
         for c in comparisons
@@ -200,5 +210,7 @@ def _write_page(wanted: Wanted, comparisons: Sequence[MeasuredComparison]) -> No
 
 def _nothing(comparisons: Sequence[MeasuredComparison]) -> str:
     reasons = [f"{u.name}: {u.reason}" for c in comparisons for u in c.uncompared]
-    reasons += [f"{e.name}: {e.judgement.reason}" for c in comparisons for e in c.entries if e.verdict == Verdict.NO_DATA]
+    reasons += [
+        f"{e.name}: {e.judgement.reason}" for c in comparisons for e in c.entries if e.verdict == Verdict.NO_DATA
+    ]
     return "nothing could be compared: " + ("; ".join(reasons[:3]) or "no row was asked for")

@@ -13,6 +13,7 @@ import click
 from gpusim.compare.baseline import Change, Line, against_baseline, lines_document, read_lines
 from gpusim.compare.error import Verdict
 from gpusim.errors import NoDataError
+from gpusim.io.whole_file import write_whole
 from gpusim.report.comparison import change_records
 from gpusim.report.junit import Case, junit_xml
 from gpusim.report.markdown import markdown_comment
@@ -20,7 +21,6 @@ from gpusim.report.tables import format_records
 from gpusim.silicon.row import SiliconRow
 from gpusim.store import open_store
 from gpusim.store.run import checked_name
-from gpusim.whole_file import write_whole
 
 DIVERGENCE, AMBIGUOUS = 1, 4
 DOCUMENT = "comparison"
@@ -70,7 +70,9 @@ def open_kept(wanted: Wanted) -> list[Line] | None:
     with open_store() as store:
         kept = store.load_run(wanted.baseline)
     if DOCUMENT not in kept.documents:
-        raise NoDataError(f"run {wanted.baseline!r} holds no comparison; make one with gpusim compare --save {wanted.baseline}")
+        raise NoDataError(
+            f"run {wanted.baseline!r} holds no comparison; make one with gpusim compare --save {wanted.baseline}"
+        )
     return read_lines(kept.documents[DOCUMENT].get("lines"), f"run {wanted.baseline!r}")
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from gpusim.cases.suite import complete_shape, kernel_names, parse_request
 from gpusim.commands.options import HELP, format_option, gpu_option, set_option
 from gpusim.errors import NoDataError, UsageError
 from gpusim.explore.coverage import Coverage
@@ -17,7 +18,6 @@ from gpusim.explore.suite_coverage import recorded_coverage
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.report.tables import format_records
-from gpusim.suite import complete_shape, kernel_names, parse_request
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -47,9 +47,7 @@ def cover() -> None:
     "-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path), help="Coverage file to write."
 )
 @format_option()
-def run(
-    workloads: tuple[str, ...], gpu: str, settings: tuple[str, ...], small: bool, output: Path, form: str
-) -> None:
+def run(workloads: tuple[str, ...], gpu: str, settings: tuple[str, ...], small: bool, output: Path, form: str) -> None:
     """Simulate WORKLOADS (all kernels of the suite by default) and keep what they cover.
 
     A SUITE is a pinned one by its name, or a file of `gpusim suite make`. FILE is written after each workload.
@@ -143,9 +141,7 @@ def points(form: str) -> None:
       gpusim cover points --format md
     """
     click.echo(
-        format_records(
-            [{"point": p.name, "asks": p.asks, "bins": ", ".join(p.bins)} for p in POINTS.values()], form
-        )
+        format_records([{"point": p.name, "asks": p.asks, "bins": ", ".join(p.bins)} for p in POINTS.values()], form)
     )
 
 

@@ -45,7 +45,11 @@ def _text(checks: list[Check]) -> str:
         if check.remedy:
             indent = " " * len(start)
             lines += textwrap.wrap(
-                f"-> {check.remedy}", columns, initial_indent=indent, subsequent_indent=indent + "   ", break_on_hyphens=False
+                f"-> {check.remedy}",
+                columns,
+                initial_indent=indent,
+                subsequent_indent=indent + "   ",
+                break_on_hyphens=False,
             )
     return "\n".join(lines)
 
@@ -53,9 +57,16 @@ def _text(checks: list[Check]) -> str:
 def _compiled() -> list[Check]:
     """Whether the emulator and the engine have been compiled on this machine."""
     found = []
-    for half in ("capture", "engine"):
+    for half in ("emulator", "engine"):
         if is_cold(half):
-            found.append(Check(f"compiled {half}", "note", f"not yet in {PACKAGE / half}", "the first run compiles it: about a minute"))
+            found.append(
+                Check(
+                    f"compiled {half}",
+                    "note",
+                    f"not yet in {PACKAGE / half}",
+                    "the first run compiles it: about a minute",
+                )
+            )
         else:
             found.append(Check(f"compiled {half}", "ok", "compiled, or kept where Numba was told to"))
     return found

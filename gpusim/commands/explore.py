@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from gpusim.cases.suite import find_kernel, kernel_names, shape_text
 from gpusim.commands.options import HELP, Figure, format_option, gpu_option, set_option
 from gpusim.errors import GpusimError, NoDataError, UsageError
 from gpusim.explore.around import shapes_around
@@ -18,7 +19,6 @@ from gpusim.explore.session import explore as run_search
 from gpusim.gpus.load import built_in_of, load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.report.tables import format_cards
-from gpusim.suite import find_kernel, kernel_names, shape_text
 
 DIVERGENCE = 1
 #: Kernels that a search without names takes: small ones that compile quickly, and that between them execute every class of
@@ -33,7 +33,11 @@ DEFAULT_KERNELS = (
 @click.command(context_settings=HELP)
 @click.argument("kernels", nargs=-1, metavar="[KERNEL]...")
 @click.option(
-    "--property", "name", type=click.Choice(property_names()), default="bounds", show_default=True,
+    "--property",
+    "name",
+    type=click.Choice(property_names()),
+    default="bounds",
+    show_default=True,
     help="What to look for.",
 )
 @gpu_option()
@@ -41,15 +45,21 @@ DEFAULT_KERNELS = (
 @click.option("--other-gpu", metavar="NAME", help="For --property gpus: the description to compare with.")
 @click.option("--other-set", multiple=True, metavar="KEY=VALUE", help="For --property gpus: what differs there.")
 @click.option(
-    "--other-kernel", metavar="KERNEL",
+    "--other-kernel",
+    metavar="KERNEL",
     help="For --property builds: the kernel to compare with, of the suite or FILE.py:FUNCTION with the same axes.",
 )
 @click.option(
-    "--other-gpusim", type=click.Path(exists=True, resolve_path=True), metavar="PATH",
+    "--other-gpusim",
+    type=click.Path(exists=True, resolve_path=True),
+    metavar="PATH",
     help="For --property versions: another gpusim's top folder, or a Python that has one.",
 )
 @click.option(
-    "--rows", multiple=True, type=click.Path(exists=True, dir_okay=False), metavar="FILE",
+    "--rows",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
     help="For --property silicon: measured rows; without it those that are recorded here.",
 )
 @click.option(
@@ -63,22 +73,34 @@ DEFAULT_KERNELS = (
     "--seed", type=int, default=0, show_default=True, help="The same seed, jobs and examples give the same search."
 )
 @click.option(
-    "--growth", type=Figure(min=1), default=16.0, show_default=True,
+    "--growth",
+    type=Figure(min=1),
+    default=16.0,
+    show_default=True,
     help="Most work of a workload, as a multiple of the kernel's small shape.",
 )
 @click.option(
-    "--around", multiple=True, metavar="NETWORK[:phase=decode,batch=8,...]",
+    "--around",
+    multiple=True,
+    metavar="NETWORK[:phase=decode,batch=8,...]",
     help="Draw half of the shapes at and beside those that this forward pass launches (gpusim workloads).",
 )
 @click.option("--no-steer", is_flag=True, help="Draw blindly: no target(), kernels in turn.")
 @click.option("--first", is_flag=True, help="Stop drawing once something has diverged; it is still made small.")
 @click.option("--resume", is_flag=True, help="Go on from the runs in the folder.")
 @click.option(
-    "--jobs", type=click.IntRange(min=1), default=os.cpu_count() or 1, show_default="number of cores",
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=os.cpu_count() or 1,
+    show_default="number of cores",
     help="Worker processes.",
 )
 @click.option(
-    "-o", "--output", type=click.Path(file_okay=False, path_type=Path), default=Path("explore"), show_default=True,
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("explore"),
+    show_default=True,
     help="Folder for runs, coverage and findings.",
 )
 @format_option()
@@ -131,7 +153,9 @@ def explore(
     of_networks = tuple(shapes_around(around, growth))
     chosen = tuple(kernel_names()) if kernels == ("all",) else kernels or of_networks or DEFAULT_KERNELS
     if around and not set(chosen) & set(of_networks):
-        raise UsageError(f"none of {', '.join(chosen)} is launched within --growth {growth:g}; there are {', '.join(of_networks)}")
+        raise UsageError(
+            f"none of {', '.join(chosen)} is launched within --growth {growth:g}; there are {', '.join(of_networks)}"
+        )
     for kernel in chosen:
         find_kernel(kernel)
     for option, (value, wanted) in {
@@ -158,7 +182,9 @@ def explore(
     )
     if not search.tried:
         if search.refusal:
-            raise NoDataError(f"no workload could be run: {search.refused} shapes were refused, the last since {search.refusal}")
+            raise NoDataError(
+                f"no workload could be run: {search.refused} shapes were refused, the last since {search.refusal}"
+            )
         raise NoDataError("no workload could be run: raise --growth or --max-time")
     click.echo(
         f"{len(search.tried)} workloads, {len(search.coverage.hits)} bins, {len(findings)} findings in {output}",

@@ -60,10 +60,7 @@ def show(name: str, form: str) -> None:
       gpusim gpus show a100_80gb
       gpusim gpus show my_gpu.toml --format md
     """
-    records = [
-        {**row._asdict(), "value": _plain(row.value)}
-        for row in describe_gpu(name)
-    ]
+    records = [{**row._asdict(), "value": _plain(row.value)} for row in describe_gpu(name)]
     click.echo(format_records(records, form))
 
 

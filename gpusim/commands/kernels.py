@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
+from gpusim.cases.suite import find_kernel, kernel_names
 from gpusim.commands.options import HELP, format_option
 from gpusim.report.tables import format_records
-from gpusim.suite import find_kernel, kernel_names
 
 
 @click.group(context_settings=HELP)

@@ -11,13 +11,14 @@ from typing import Any
 
 import click
 
+from gpusim.cases.suite import complete_shape, parse_request
 from gpusim.commands.options import HELP, Figure, format_option
 from gpusim.errors import NoDataError, SiliconError, ToolchainError, UsageError
 from gpusim.explore.named_suites import expand_suites
 from gpusim.measure.builds import Compiler, Pack
 from gpusim.measure.cuda_driver import CudaDriver
 from gpusim.measure.driver import Driver
-from gpusim.measure.ncu import find_ncu, profile_cases, profiled_child
+from gpusim.measure.ncu import profile_cases, profiled_child
 from gpusim.measure.passes import COLD, CUPTI, EVENTS, WARM
 from gpusim.measure.rounds import Precision
 from gpusim.measure.run import AUTO, Options, Request, measure_cases
@@ -25,7 +26,6 @@ from gpusim.measure.session import Recorder, Replay
 from gpusim.report.tables import format_records
 from gpusim.silicon.row import SiliconRow
 from gpusim.silicon.rows import append_rows
-from gpusim.suite import complete_shape, parse_request
 
 try:
     from gpusim.store import open_store
@@ -39,11 +39,17 @@ _CACHES = {"cold": (COLD,), "warm": (WARM,), "both": (COLD, WARM)}
 
 @click.command(context_settings=HELP)
 @click.argument("kernels", nargs=-1, required=True, metavar="[SUITE|KERNEL[:SHAPE]]...")
-@click.option("--gpu", default="", metavar="NAME", help="Description whose machine axes are used.  [default: by the GPU's name]")
+@click.option(
+    "--gpu", default="", metavar="NAME", help="Description whose machine axes are used.  [default: by the GPU's name]"
+)
 @click.option("--device", default=0, show_default=True, type=click.IntRange(min=0), help="Which GPU of this machine.")
 @click.option("--small", is_flag=True, help="Start from each kernel's small shape instead of its default.")
 @click.option(
-    "--cache", type=click.Choice(list(_CACHES)), default="both", show_default=True, help="State of L2 before each timed run."
+    "--cache",
+    type=click.Choice(list(_CACHES)),
+    default="both",
+    show_default=True,
+    help="State of L2 before each timed run.",
 )
 @click.option(
     "--method",
@@ -54,7 +60,11 @@ _CACHES = {"cold": (COLD,), "warm": (WARM,), "both": (COLD, WARM)}
     "where it can be had, else by events, and counters where they are permitted.",
 )
 @click.option(
-    "--budget", type=Figure(min=0, min_open=True), default=60.0, show_default=True, metavar="SECONDS",
+    "--budget",
+    type=Figure(min=0, min_open=True),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
     help="Time to measure in, in all.",
 )
 @click.option(
@@ -66,10 +76,14 @@ _CACHES = {"cold": (COLD,), "warm": (WARM,), "both": (COLD, WARM)}
     help="Half-width of the median's 95 % interval at which a kernel is done.",
 )
 @click.option("--seed", default=0, show_default=True, help="Of the order in which the kernels take turns.")
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Append the rows to this file (JSON lines).")
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Append the rows to this file (JSON lines)."
+)
 @click.option("--save", metavar="NAME", default="", help="Also keep the rows in the store, as a run of this name.")
 @click.option(
-    "--record-session", type=click.Path(dir_okay=False, path_type=Path), help="Keep every call of the driver with its answer."
+    "--record-session",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Keep every call of the driver with its answer.",
 )
 @click.option(
     "--replay-session",
@@ -123,7 +137,9 @@ def measure(
     times = method if method in (CUPTI, EVENTS) else AUTO
     options = Options(budget, caches, Precision(relative_half_width=precision / 100), seed, gpu, builder, times)
     if replay_session is not None and (record_session is not None or method in ("ncu", "all")):
-        raise UsageError("--replay-session answers for the driver alone, not for ncu: leave out --record-session and --method")
+        raise UsageError(
+            "--replay-session answers for the driver alone, not for ncu: leave out --record-session and --method"
+        )
     plan = profiled_child()
     if plan is not None:  # this process is the one that Nsight Compute looks at
         with CudaDriver(device) as driver:

@@ -12,6 +12,7 @@ import click
 from gpusim.commands.options import HELP, Figure, format_option
 from gpusim.compare.error import Verdict
 from gpusim.errors import NoDataError, UsageError
+from gpusim.io.whole_file import write_whole
 from gpusim.regress import records
 from gpusim.regress.explain import sentence, with_steps
 from gpusim.regress.judge import judge
@@ -22,7 +23,6 @@ from gpusim.report.junit import Case, junit_xml
 from gpusim.report.markdown import markdown_comment
 from gpusim.report.tables import format_records
 from gpusim.store import open_store
-from gpusim.whole_file import write_whole
 
 REGRESSION, AMBIGUOUS = 1, 4
 MOST_ROWS = 8
@@ -41,11 +41,19 @@ _DECIDED = (Verdict.FASTER, Verdict.SLOWER, Verdict.AMBIGUOUS)
 @click.option("--small", is_flag=True, help="Start from a kernel's small shape instead of its default.")
 @click.option("--kernel", "kernels", multiple=True, metavar="NAME", help="Compare only launches of this kernel.")
 @click.option(
-    "--tolerance", type=Figure(min=0), default=Thresholds.percent, show_default=True, metavar="PERCENT",
+    "--tolerance",
+    type=Figure(min=0),
+    default=Thresholds.percent,
+    show_default=True,
+    metavar="PERCENT",
     help="Share of BASE up to which a difference is none.",
 )
 @click.option(
-    "--tolerance-cycles", type=click.IntRange(min=0), default=Thresholds.cycles, show_default=True, metavar="CYCLES",
+    "--tolerance-cycles",
+    type=click.IntRange(min=0),
+    default=Thresholds.cycles,
+    show_default=True,
+    metavar="CYCLES",
     help="Difference that is none, however large in percent.",
 )
 @click.option("--strict", is_flag=True, help="Exit 4 if a launch is AMBIGUOUS.")
@@ -95,7 +103,9 @@ def regress(
         sides = open_sides(base, head, machines, store, progress, small=small)
     outcomes = [o for o in judge(*sides, Thresholds(tolerance, tolerance_cycles)) if not kernels or o.kernel in kernels]
     if not outcomes:
-        raise NoDataError(f"nothing to compare: {base} and {head} have no launch" + (" of that kernel" if kernels else ""))
+        raise NoDataError(
+            f"nothing to compare: {base} and {head} have no launch" + (" of that kernel" if kernels else "")
+        )
     outcomes = [with_units(with_steps(o, progress)) if details or o.verdict in _DECIDED else o for o in outcomes]
     _print(outcomes, form, details)
     explained = [o for o in outcomes if o.verdict in _DECIDED]

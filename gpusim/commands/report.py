@@ -8,10 +8,10 @@ import click
 
 from gpusim.commands.options import HELP, format_option
 from gpusim.errors import UsageError
+from gpusim.io.whole_file import write_whole
 from gpusim.report.html import render_page
 from gpusim.report.saved import load_result
 from gpusim.report.tables import format_records
-from gpusim.whole_file import write_whole
 
 
 @click.command(context_settings=HELP)

@@ -9,11 +9,11 @@ import click
 
 from gpusim.commands.cold_start import is_cold, start_compiling_engine
 from gpusim.commands.options import HELP
+from gpusim.driver.device import make_device
+from gpusim.driver.run import run_program
 from gpusim.errors import UsageError
+from gpusim.io.whole_file import replacing
 from gpusim.report.tables import FORMATS, format_records
-from gpusim.script.device import make_device
-from gpusim.script.run import run_program
-from gpusim.whole_file import replacing
 
 
 @click.command(context_settings={**HELP, "ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -67,7 +67,7 @@ def run(
     compiling = start_compiling_engine() if simulate else None
     if compiling is not None:
         compiling.wait()
-    elif is_cold("capture"):
+    elif is_cold("emulator"):
         click.echo("compiling gpusim for this machine, once: about a minute", err=True)
     ending, ledger = run_program(
         program,

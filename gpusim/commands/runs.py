@@ -14,12 +14,12 @@ import click
 
 from gpusim.commands.options import HELP, format_option
 from gpusim.errors import NoDataError, ToolchainError, UsageError
+from gpusim.io.whole_file import replacing
 from gpusim.report.tables import format_records
 from gpusim.silicon.imports import read_rows
 from gpusim.store import RunInfo, Store, StoredRun, open_store
 from gpusim.store.flat import TABLES
 from gpusim.store.store import FINISHED
-from gpusim.whole_file import replacing
 
 EXPORTS = ("csv", "json", "parquet")
 #: An unfinished run may be one that is still being written; after so many days it is not.
@@ -89,9 +89,13 @@ def show(run: str, form: str) -> None:
 @runs.command()
 @click.argument("names", nargs=-1, required=True, metavar="RUN...")
 @click.option(
-    "--what", type=click.Choice(list(TABLES)), help="Which rows of the runs.  [default: launches, measurements where there are none]"
+    "--what",
+    type=click.Choice(list(TABLES)),
+    help="Which rows of the runs.  [default: launches, measurements where there are none]",
 )
-@click.option("--format", "form", type=click.Choice(EXPORTS), help="Of the export.  [default: by the ending of -o, else csv]")
+@click.option(
+    "--format", "form", type=click.Choice(EXPORTS), help="Of the export.  [default: by the ending of -o, else csv]"
+)
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write; else stdout.")
 def export(names: tuple[str, ...], what: str | None, form: str | None, output: Path | None) -> None:
     """Write the rows of RUNs (names or numbers) as one flat table.
@@ -113,10 +117,16 @@ def export(names: tuple[str, ...], what: str | None, form: str | None, output: P
     with open_store() as store:
         loaded = [store.load_run(name) for name in names]
     if what is None:
-        what = "measurements" if not any(run.launches for run in loaded) and any(run.measurements for run in loaded) else "launches"
+        what = (
+            "measurements"
+            if not any(run.launches for run in loaded) and any(run.measurements for run in loaded)
+            else "launches"
+        )
     records = TABLES[what](loaded)
     if not records:
-        raise NoDataError(f"{', '.join(names)}: no {what} in {'this run' if len(names) == 1 else 'these runs'}; see gpusim runs show")
+        raise NoDataError(
+            f"{', '.join(names)}: no {what} in {'this run' if len(names) == 1 else 'these runs'}; see gpusim runs show"
+        )
     if form == "parquet":
         assert output is not None
         write_parquet(records, output)
@@ -166,7 +176,9 @@ def delete(names: tuple[str, ...]) -> None:
 
 
 @runs.command()
-@click.option("--keep", type=click.IntRange(min=1), default=10, show_default=True, help="Finished runs to keep of each name.")
+@click.option(
+    "--keep", type=click.IntRange(min=1), default=10, show_default=True, help="Finished runs to keep of each name."
+)
 @click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
 def prune(keep: int, dry_run: bool) -> None:
     """Delete what no name stands for any more: older runs of each name, older unnamed runs, runs that broke off
@@ -228,7 +240,12 @@ def _headline(info: RunInfo) -> dict[str, Any]:
 
 
 def _facts(info: RunInfo) -> dict[str, Any]:
-    facts = {**_headline(info), "finished": info.finished, "arguments": " ".join(info.arguments), "host": info.host_hash}
+    facts = {
+        **_headline(info),
+        "finished": info.finished,
+        "arguments": " ".join(info.arguments),
+        "host": info.host_hash,
+    }
     return {**facts, **info.environment}
 
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import click
 
-from gpusim.capture.build import build
-from gpusim.capture.prepare import prepare, prepare_built
+from gpusim.cases.suite import make_case, parse_request
+from gpusim.cases.user_kernels import is_kernel, is_reference, load_object, types_of
 from gpusim.commands.options import HELP, format_option, gpu_option
 from gpusim.commands.sass_survey import signature_option, survey
+from gpusim.emulator.prepare import prepare, prepare_built
 from gpusim.errors import UsageError
+from gpusim.frontend.numba.build import build
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.spec import GpuSpec
 from gpusim.report.tables import format_records
-from gpusim.suite import make_case, parse_request
 from gpusim.trace.layout import NO_BARRIER, PipeClass
 from gpusim.trace.record import Program
-from gpusim.user_kernels import is_kernel, is_reference, load_object, types_of
 
 
 class _ShowByDefault(click.Group):

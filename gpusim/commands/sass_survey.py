@@ -10,14 +10,15 @@ from typing import Any
 
 import click
 
-from gpusim.capture.prepare import disassemble, disassemble_types
-from gpusim.capture.target import make_target
+from gpusim.cases.suite import kernel_names, make_case, parse_request
+from gpusim.cases.user_kernels import is_kernel, is_reference, load_object, types_of
 from gpusim.commands.options import HELP, format_option
+from gpusim.emulator.prepare import disassemble, disassemble_types
 from gpusim.errors import CompileError, ToolchainError, UnsupportedOpcodeError, UsageError
+from gpusim.isa.survey import Survey, survey_cubin
+from gpusim.isa.survey import survey as survey_code
+from gpusim.isa.target import make_target
 from gpusim.report.tables import format_records
-from gpusim.sass.survey import Survey, survey as survey_code, survey_cubin
-from gpusim.suite import kernel_names, make_case, parse_request
-from gpusim.user_kernels import is_kernel, is_reference, load_object, types_of
 
 #: What ``--arch all``, and naming none, stands for: every generation from Turing to Blackwell.
 ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
@@ -28,13 +29,17 @@ MAX_CUBIN_BYTES = 1 << 28
 def signature_option() -> Callable:
     """``--signature TYPES``: what a kernel of the user's own is compiled for."""
     return click.option(
-        "--signature", metavar="TYPES", help='Argument types of a kernel of your own, as Numba writes them: "float32, float32[:]".'
+        "--signature",
+        metavar="TYPES",
+        help='Argument types of a kernel of your own, as Numba writes them: "float32, float32[:]".',
     )
 
 
 @click.command(context_settings=HELP)
 @click.argument("kernels", nargs=-1, required=True, metavar="KERNEL...")
-@click.option("--gpu", "gpus", multiple=True, metavar="NAME", help="Survey for this GPU's architecture; may be repeated.")
+@click.option(
+    "--gpu", "gpus", multiple=True, metavar="NAME", help="Survey for this GPU's architecture; may be repeated."
+)
 @click.option(
     "--arch",
     "architectures",
@@ -68,7 +73,9 @@ def survey(
     bare = {k: value for k, value in bare.items() if is_kernel(value)}
     names = [k for k in others if k not in bare]
     if bare and signature is None:
-        raise UsageError(f'{next(iter(bare))} is a kernel: say its argument types, such as --signature "float32, float32[:]"')
+        raise UsageError(
+            f'{next(iter(bare))} is a kernel: say its argument types, such as --signature "float32, float32[:]"'
+        )
     if signature is not None and not bare:
         raise UsageError("--signature says the argument types of a kernel FILE.py:NAME, and none is named")
     found: dict[str, Survey] = {}
@@ -106,9 +113,7 @@ def _capabilities(gpus: tuple[str, ...], architectures: tuple[str, ...]) -> dict
     return {"sm_{}{}".format(*target.capability): target.capability for target in targets}
 
 
-def _of_suite(
-    requests: list[str], capabilities: dict[str, tuple[int, int]]
-) -> Iterator[tuple[str, Survey]]:
+def _of_suite(requests: list[str], capabilities: dict[str, tuple[int, int]]) -> Iterator[tuple[str, Survey]]:
     """The survey of each kernel that the requested entries launch, on each architecture."""
     requests = kernel_names() if ALL in requests else requests
     cases = []

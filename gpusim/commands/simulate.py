@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from gpusim.cases.source import NamedTrace, launch_records, open_source, refuse_mistakes
+from gpusim.cases.source import least_cycles as bounds_of
 from gpusim.commands.cold_start import start_compiling_engine
 from gpusim.commands.options import HELP, format_option, gpu_option, set_option
 from gpusim.commands.progress import CaptureProgress
@@ -22,8 +24,6 @@ from gpusim.report.attribution import Share, by_instruction, by_line
 from gpusim.report.saved import result_document, save_result
 from gpusim.report.tables import format_records
 from gpusim.report.timeline import write_timeline
-from gpusim.source import NamedTrace, launch_records, open_source, refuse_mistakes
-from gpusim.source import least_cycles as bounds_of
 from gpusim.store import open_store
 from gpusim.store.run import checked_name
 from gpusim.trace.record import Trace
@@ -45,9 +45,7 @@ ATTRIBUTIONS = {"instruction": by_instruction, "line": by_line}
     help="Trace file whose effect on the caches precedes the simulation; may be repeated.",
 )
 @click.option("--small", is_flag=True, help="Start from a kernel's small shape instead of its default.")
-@click.option(
-    "--bounds", is_flag=True, help="Also print the least cycles that each unit needs (the speed of light)."
-)
+@click.option("--bounds", is_flag=True, help="Also print the least cycles that each unit needs (the speed of light).")
 @click.option(
     "--by",
     type=click.Choice(list(ATTRIBUTIONS)),
@@ -111,7 +109,9 @@ def simulate(
         if path is not None and not path.parent.is_dir():  # before the work, not after it
             raise UsageError(f"there is no folder {path.parent} to write {path.name} into")
     if sample and (timeline or save or save_run):
-        raise UsageError("--sample leaves blocks out: there is no whole run to keep; drop --timeline, --save, --save-run")
+        raise UsageError(
+            "--sample leaves blocks out: there is no whole run to keep; drop --timeline, --save, --save-run"
+        )
     if save_run is not None:
         checked_name(save_run)
         with open_store() as store:

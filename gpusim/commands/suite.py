@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
+from gpusim.cases.networks import pinned_suites
+from gpusim.cases.suite import shape_text, split_workload
 from gpusim.commands.options import HELP, format_option
 from gpusim.errors import NoDataError, UsageError
 from gpusim.explore.choose import Choice, choose, load_suite, not_covered, read_histogram, save_suite
 from gpusim.explore.coverage import Coverage
-from gpusim.nearest import hint
-from gpusim.networks import pinned_suites
+from gpusim.io.nearest import hint
 from gpusim.report.tables import format_records
-from gpusim.suite import shape_text, split_workload
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -89,4 +89,9 @@ def show(name: str, form: str) -> None:
 
 def _record(choice: Choice) -> dict:
     kernel, shape, gpu = split_workload(choice.workload)
-    return {"workload": f"{kernel}:{shape}" if shape else kernel, "gpu": gpu, "new_bins": choice.new_bins, "adds_percent": choice.adds_percent}
+    return {
+        "workload": f"{kernel}:{shape}" if shape else kernel,
+        "gpu": gpu,
+        "new_bins": choice.new_bins,
+        "adds_percent": choice.adds_percent,
+    }

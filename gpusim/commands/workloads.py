@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
+from gpusim.cases.networks import network_launches, networks
+from gpusim.cases.suite import shape_text
 from gpusim.commands.options import HELP, format_option
-from gpusim.networks import network_launches, networks
 from gpusim.report.tables import format_records
-from gpusim.suite import shape_text
 
 
 @click.group(context_settings=HELP)
@@ -39,7 +39,10 @@ def list_(form: str) -> None:
 @click.option("--phase", default="prefill", show_default=True, help="prefill: whole sequences; decode: the next token.")
 @click.option("--batch", type=click.IntRange(min=1), default=1, show_default=True, help="Sequences or images.")
 @click.option(
-    "--sequence", type=click.IntRange(min=0), default=0, show_default="the network's usual",
+    "--sequence",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default="the network's usual",
     help="Tokens of a sequence; in a decode, those in its cache.",
 )
 @click.option(
@@ -47,9 +50,7 @@ def list_(form: str) -> None:
 )
 @click.option("--precision", default="float16", show_default=True, help="float16, float32, int8 or w4a16.")
 @format_option()
-def show(
-    network: str, phase: str, batch: int, sequence: int, tensor_parallel: int, precision: str, form: str
-) -> None:
+def show(network: str, phase: str, batch: int, sequence: int, tensor_parallel: int, precision: str, form: str) -> None:
     """Print the launches of one forward pass of NETWORK on one GPU: kernel of the suite, shape, how often.
 
     Each `workload` can be handed to gpusim simulate; large ones take their time.

@@ -59,7 +59,9 @@ def _change(now: Line, before: Line | None) -> Change:
         return Change(now.key, now, before, True, f"was {before.verdict}, is {now.verdict}")
     grown = abs(now.error_percent) - abs(before.error_percent)
     if diverges and grown > WORSE_POINTS:
-        return Change(now.key, now, before, True, f"error grew from {before.error_percent:+.1f} to {now.error_percent:+.1f} %")
+        return Change(
+            now.key, now, before, True, f"error grew from {before.error_percent:+.1f} to {now.error_percent:+.1f} %"
+        )
     moved = now.verdict != before.verdict
     return Change(now.key, now, before, False, f"was {before.verdict}, is {now.verdict}" if moved else "as before")
 

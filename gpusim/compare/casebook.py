@@ -17,13 +17,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from gpusim.cases.suite import capture_case, complete_shape, make_case, shape_text
 from gpusim.compare.join import LaunchFacts
 from gpusim.compare.unit_costs import program_with_costs, with_costs
 from gpusim.engine.gpu import simulate
 from gpusim.engine.result import LaunchResult
 from gpusim.gpus.spec import GpuSpec
 from gpusim.silicon.row import SiliconRow
-from gpusim.suite import capture_case, complete_shape, make_case, shape_text
 from gpusim.trace.record import Program, Trace
 
 #: Units and what they charge, times the description's price: ``(("L2 latency", 1.5), ...)``.
@@ -58,7 +58,7 @@ class CaseBook:
         self._cycles: dict[tuple, list[int]] = {}  # at other prices: results in full would be many
 
     def add(self, kernel: str, shape: dict[str, Any]) -> list[LaunchFacts]:
-        """Capture a case; its timed launches. Raises as :func:`gpusim.suite.make_case` and capture do."""
+        """Capture a case; its timed launches. Raises as :func:`gpusim.cases.suite.make_case` and capture do."""
         text = shape_text(complete_shape(kernel, shape, self.spec))
         key = (kernel, text)
         if key not in self._cases:
@@ -72,8 +72,14 @@ class CaseBook:
         timed = self._cases[key].timed
         return [
             LaunchFacts(
-                kernel, text, index, trace.launch.kernel, tuple(trace.launch.grid), tuple(trace.launch.block),
-                trace.launch.cubin_sha256, alone=len(timed) == 1,
+                kernel,
+                text,
+                index,
+                trace.launch.kernel,
+                tuple(trace.launch.grid),
+                tuple(trace.launch.block),
+                trace.launch.cubin_sha256,
+                alone=len(timed) == 1,
             )
             for index, trace in enumerate(timed)
         ]
@@ -82,7 +88,12 @@ class CaseBook:
         """The same captured launches on another machine of the same architecture, ``program`` changed for it."""
         other = CaseBook(spec, self._folder)
         other._cases = {
-            key: _Case(*([replace(trace, program=program(trace.program)) for trace in part] for part in (case.preparation, case.timed)))
+            key: _Case(
+                *(
+                    [replace(trace, program=program(trace.program)) for trace in part]
+                    for part in (case.preparation, case.timed)
+                )
+            )
             for key, case in self._cases.items()
         }
         return other

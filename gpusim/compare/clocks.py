@@ -53,7 +53,9 @@ def follows(log_times: list[np.ndarray], log_clocks: list[np.ndarray]) -> tuple[
         return 0.0, 1.0
     power = float(x @ x)
     # The slope is sought where residuals are tight, so that neither interruptions nor the other clock state count as outliers.
-    guess = min(_GUESSES, key=lambda slope: sum(_spread(t + slope * c) for t, c in zip(log_times, log_clocks, strict=True)))
+    guess = min(
+        _GUESSES, key=lambda slope: sum(_spread(t + slope * c) for t, c in zip(log_times, log_clocks, strict=True))
+    )
     for _ in range(_STEPS):
         left = np.concatenate([_winsorised(t + guess * c) for t, c in zip(log_times, log_clocks, strict=True)])
         guess -= float(x @ left) / power

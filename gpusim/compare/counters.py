@@ -77,9 +77,7 @@ class CounterDifference:
     agrees: bool
 
 
-def compare_counters(
-    simulated: Mapping[str, float], measured: Mapping[str, float]
-) -> list[CounterDifference]:
+def compare_counters(simulated: Mapping[str, float], measured: Mapping[str, float]) -> list[CounterDifference]:
     """Every counter with a known tolerance that both sides have, in the order of the machine."""
     return [
         _difference(name, simulated[name], measured[name], allowed)

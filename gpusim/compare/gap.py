@@ -188,7 +188,11 @@ def lasso(slopes: np.ndarray, target: np.ndarray, penalty: float) -> np.ndarray:
 
 
 def _refine(
-    cases: Sequence[GapCase], book: CaseBook, chosen: Sequence[int], factors: np.ndarray, target: np.ndarray,
+    cases: Sequence[GapCase],
+    book: CaseBook,
+    chosen: Sequence[int],
+    factors: np.ndarray,
+    target: np.ndarray,
     measured: np.ndarray,
 ) -> np.ndarray:
     """Gauss-Newton on the chosen units with real simulations: latencies hide, so costs are no straight lines."""
@@ -229,9 +233,7 @@ def _telescope(
     stages = [base] + [_cycles(cases, book, costs[: k + 1]) for k in range(len(costs))]
     terms = []
     for i, case in enumerate(cases):
-        of_case = [
-            Term(unit, "cost", float(stages[k][i] - stages[k + 1][i])) for k, (unit, _) in enumerate(costs)
-        ]
+        of_case = [Term(unit, "cost", float(stages[k][i] - stages[k + 1][i])) for k, (unit, _) in enumerate(costs)]
         of_case += [Term(unit, "traffic", -cycles) for unit, cycles in traffic[i].items()]
         gap = float(base[i] - case.measured)
         of_case.append(Term("residual", "residual", gap - sum(term.cycles for term in of_case)))

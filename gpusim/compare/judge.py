@@ -89,7 +89,11 @@ def judge(
     """The verdict on positive ``simulated`` cycles against ``measured`` ones."""
     error = 100.0 * (simulated - measured.median) / measured.median
     allowed = max(tolerance.percent, known.percent if known else 0.0)
-    why = f"{known.percent:.1f} % is the model's known error, {known.source}" if known and known.percent > tolerance.percent else ""
+    why = (
+        f"{known.percent:.1f} % is the model's known error, {known.source}"
+        if known and known.percent > tolerance.percent
+        else ""
+    )
     factor = 1 + allowed / 100
     floor = min(simulated / factor, simulated - tolerance.cycles)
     ceiling = max(simulated * factor, simulated + tolerance.cycles)

@@ -19,8 +19,8 @@ from pathlib import Path
 from gpusim.compare.error import Summary
 from gpusim.compare.judge import KnownError
 from gpusim.errors import UsageError
+from gpusim.io.whole_file import write_whole
 from gpusim.silicon.published import published_folder
-from gpusim.whole_file import write_whole
 
 FILE = "model_error.json"
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from gpusim.cases.suite import complete_shape, kernel_names, parse_request, shape_text
 from gpusim.compare.casebook import CaseBook, cache_state
 from gpusim.compare.counters import CounterDifference, compare_counters, wrong_reason
 from gpusim.compare.error import Verdict
@@ -25,9 +26,8 @@ from gpusim.compare.stalls import stall_metrics, stall_split
 from gpusim.engine.result import LaunchResult
 from gpusim.errors import GpusimError, NoDataError, ToolchainError, UnsupportedOpcodeError, UsageError
 from gpusim.gpus.spec import GpuSpec
-from gpusim.nearest import hint
+from gpusim.io.nearest import hint
 from gpusim.silicon.row import Estimate, SiliconRow
-from gpusim.suite import complete_shape, kernel_names, parse_request, shape_text
 
 _LIST = "`gpusim kernels list` names the kernels"
 #: (kernel, its shape axis by axis or None for every shape that was measured).
@@ -132,7 +132,11 @@ def compare_rows(
     """
     mine, others = rows_of_gpu(rows, (spec.name, measured_as))
     if not mine:
-        elsewhere = f"; there are {others} rows of {', '.join(sorted({r.gpu or r.device_name for r in rows}))}" if others else ""
+        elsewhere = (
+            f"; there are {others} rows of {', '.join(sorted({r.gpu or r.device_name for r in rows}))}"
+            if others
+            else ""
+        )
         raise NoDataError(f"no measured row is of {measured_as or spec.name}{elsewhere}")
     mine, uncompared = _completed(mine, spec)
     wanted, missing = _shapes(requests, mine, spec)
@@ -205,7 +209,9 @@ def _shapes(
     missing: list[Uncompared] = []
     for kernel, shape in requests or [(name, None) for name in sorted({r.kernel for r in rows} & known)]:
         of_kernel = [row for row in rows if row.kernel == kernel]
-        shapes = [dict(shape)] if shape is not None else [_parsed(row) for row in of_kernel] or ([{}] if foreign else [])
+        shapes = (
+            [dict(shape)] if shape is not None else [_parsed(row) for row in of_kernel] or ([{}] if foreign else [])
+        )
         if not of_kernel and not foreign:
             name = _name(kernel, shape_text(complete_shape(kernel, dict(shape or {}), spec)))
             missing.append(Uncompared(spec.name, name, Verdict.NO_DATA, "nobody has measured this kernel here"))
@@ -216,7 +222,9 @@ def _shapes(
     if not requests:
         missing += [
             Uncompared(
-                spec.name, name, Verdict.NO_DATA,
+                spec.name,
+                name,
+                Verdict.NO_DATA,
                 f"no kernel of the suite ({hint(name, kernel_names(), _LIST)}): name the launches to join it to",
             )
             for name in sorted({row.kernel for row in rows} - known)
@@ -288,8 +296,21 @@ def _entry(
     finding = wrong_reason(list(differences)) if judgement.verdict == Verdict.SAME else ""
     unnamed = "" if row.gpu else "the row names no GPU"
     return Entry(
-        book.spec.name, launch.name, launch.kernel, launch.shape, launch.index, state, row.method, pair.how, clock_mhz,
-        cycles, measured, judgement, differences, result, finding,
+        book.spec.name,
+        launch.name,
+        launch.kernel,
+        launch.shape,
+        launch.index,
+        state,
+        row.method,
+        pair.how,
+        clock_mhz,
+        cycles,
+        measured,
+        judgement,
+        differences,
+        result,
+        finding,
         "; ".join(filter(None, (pair.note, state_note, time_note if measured else "", unnamed, *row.flags))),
         launch.cubin_hash,
         stall_gap=split,

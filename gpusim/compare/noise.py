@@ -192,7 +192,6 @@ def trials(
         yield Trial(noise.name, slowdown_percent, interleaved, kernel_us * base.times, slower * head.times, clocks)
 
 
-
 def _enough(samples: np.ndarray) -> int:
     """How many of the samples a measurement takes that looks at its interval after each FIRST_SAMPLES of them."""
     for n in range(FIRST_SAMPLES, len(samples), FIRST_SAMPLES):

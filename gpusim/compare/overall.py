@@ -57,4 +57,3 @@ def spearman(a: Sequence[float], b: Sequence[float]) -> float:
     if any(np.ptp(r) == 0 for r in ranks):
         return math.nan
     return float(np.corrcoef(*ranks)[0, 1])
-

@@ -51,9 +51,7 @@ def default_points(measurements: Sequence[Measurement]) -> list[Measurement]:
     return list(measurements)
 
 
-def _nearest(
-    measurements: Sequence[Measurement], axis: str, wanted: Iterable[float]
-) -> list[Measurement]:
+def _nearest(measurements: Sequence[Measurement], axis: str, wanted: Iterable[float]) -> list[Measurement]:
     """The measurements whose positive ``axis`` is nearest, as a ratio, to one of the wanted values."""
     chosen = {
         min(range(len(measurements)), key=lambda i: abs(math.log(measurements[i].axis(axis) / value)))

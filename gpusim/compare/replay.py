@@ -20,14 +20,14 @@ from typing import Any
 
 import numpy as np
 
-from gpusim.capture.memory import DeviceMemory
+from gpusim.cases.suite import capture_case, make_case
 from gpusim.compare.bench import Bench
 from gpusim.compare.replay_chase import chase
 from gpusim.compare.replay_read import l1_read, l2_read
+from gpusim.emulator.memory import DeviceMemory
 from gpusim.engine.result import Result
 from gpusim.errors import NoDataError
 from gpusim.silicon.published import Measurement
-from gpusim.suite import capture_case, make_case
 from gpusim.trace.record import Trace
 
 #: Waves of blocks of a stream, of which the first ones find the memory side idle and do not count; few-warp launches

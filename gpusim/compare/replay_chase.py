@@ -7,10 +7,10 @@ lines that no cache can hold, scattered over the whole buffer, of which the rest
 
 from __future__ import annotations
 
+from gpusim.cases.suite import capture_case, make_case
 from gpusim.compare.bench import Bench
 from gpusim.engine.result import LaunchResult, Result
 from gpusim.silicon.published import Measurement
-from gpusim.suite import capture_case, make_case
 
 #: Laps that visit every element of a line once, and the loads that a published run makes in all: each run begins
 #: with an empty L1, which shows as a slow rise with the buffer (A100 0.8 cycles at 146 KiB, GH200 1.6 at 213 KiB, as

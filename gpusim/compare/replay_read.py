@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from gpusim.capture.memory import DeviceMemory
+from gpusim.cases.suite import capture_case, make_case
 from gpusim.compare.bench import Bench, part_of
+from gpusim.emulator.memory import DeviceMemory
 from gpusim.engine.result import Result
 from gpusim.errors import NoDataError
 from gpusim.silicon.published import Measurement
-from gpusim.suite import capture_case, make_case
 
 #: Blocks of the L2 kernel read a quarter of what the published ones read: the footprint, which is what
 #: the point is about, stays. Blocks run in step there, so whole waves are timed: of so many, those between
@@ -125,9 +125,7 @@ def _whole_rounds(footprint_kib: float) -> int:
 def _read_window(bench: Bench, shape: dict[str, Any]) -> float:
     """A stretch of a lap, in L2 slices that have seen all of it; another stretch for each SM, since those of
     silicon have drifted apart in the course of some thousand laps."""
-    windows = [
-        {**shape, "window_kib": kib, "laps": 1, "rounds_apart": READ_ROUNDS_APART} for kib in READ_WINDOWS_KIB
-    ]
+    windows = [{**shape, "window_kib": kib, "laps": 1, "rounds_apart": READ_ROUNDS_APART} for kib in READ_WINDOWS_KIB]
     return _read_rate(bench, windows, earlier=0)
 
 

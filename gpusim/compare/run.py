@@ -15,6 +15,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from gpusim.cases.networks import pinned_suites
+from gpusim.cases.suite import capture_case, kernel_names, make_case, parse_request
 from gpusim.compare.bench import Bench
 from gpusim.compare.error import DEFAULT_TOLERANCE_PERCENT, Row, Summary, Verdict, summarise
 from gpusim.compare.points import default_points
@@ -31,10 +33,8 @@ from gpusim.errors import (
 from gpusim.gpus.load import built_in_of, load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.gpus.spec import GpuSpec
-from gpusim.nearest import hint
-from gpusim.networks import pinned_suites
+from gpusim.io.nearest import hint
 from gpusim.silicon.published import Measurement, load_published
-from gpusim.suite import capture_case, kernel_names, make_case, parse_request
 from gpusim.workers import worker_pool
 
 #: A point that failed: (exit code, message).
@@ -80,9 +80,7 @@ def select(
         if kernel not in known:
             raise _unpublished(kernel, sorted(known))
         if kernel not in REPLAYS:
-            raise NoDataError(
-                f"{kernel} is published but cannot be simulated yet; these can: {', '.join(REPLAYS)}"
-            )
+            raise NoDataError(f"{kernel} is published but cannot be simulated yet; these can: {', '.join(REPLAYS)}")
     candidates = {
         candidate.spec.name: candidate
         for candidate in (Candidate(override_gpu(load_gpu(gpu), settings), built_in_of(gpu)) for gpu in gpus)
@@ -99,9 +97,7 @@ def select(
         raise NoDataError(
             f"nothing is published for {what} on {', '.join(sorted(candidates))}; there is {'; '.join(pairs)}"
         )
-    return [
-        (candidate, points if all_points else default_points(points)) for candidate, points in groups.values()
-    ]
+    return [(candidate, points if all_points else default_points(points)) for candidate, points in groups.values()]
 
 
 def _unpublished(kernel: str, series: Sequence[str]) -> GpusimError:
@@ -116,7 +112,9 @@ def _unpublished(kernel: str, series: Sequence[str]) -> GpusimError:
             " other kernels, shapes and suites are compared with rows: --against FILE, RUN, recorded or silicon"
         )
     if Path(kernel).is_file():
-        return UsageError(f"{kernel} is a file: rows are given with --against {kernel}; a suite's file needs rows to be compared with")
+        return UsageError(
+            f"{kernel} is a file: rows are given with --against {kernel}; a suite's file needs rows to be compared with"
+        )
     near = hint(name, [*series, *kernel_names()], f"there are measurements of {', '.join(series)}")
     return UnknownKernelError(f"no kernel and no published series is called {name!r}; {near}")
 
@@ -184,9 +182,7 @@ def _summarise(
     return replace(summary, verdict=verdict, reason=failure[1])
 
 
-def _run_all(
-    work: Sequence[tuple[int, Group]], jobs: int
-) -> Iterator[tuple[int, Row | Failure]]:
+def _run_all(work: Sequence[tuple[int, Group]], jobs: int) -> Iterator[tuple[int, Row | Failure]]:
     """(group index, row or failure) of every point, as they finish."""
     if jobs <= 1 or len(work) == 1:
         for index, group in work:

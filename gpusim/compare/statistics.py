@@ -102,7 +102,9 @@ def compare_samples(
         # What wandered within a run, and nobody saw the clock, may have stood elsewhere in the other.
         spread = math.hypot(spread, _wander(a), _wander(b))
     between = NormalDist().inv_cdf(rules.confidence) * spread
-    wholes, middles, effects, moved_us = zip(*(_intervals(*pair, between, rules.confidence) for pair in pairs), strict=True)
+    wholes, middles, effects, moved_us = zip(
+        *(_intervals(*pair, between, rules.confidence) for pair in pairs), strict=True
+    )
     whole, middle = ((min(i[0] for i in found), max(i[1] for i in found)) for found in (wholes, middles))
     effect = sum(effects) / len(effects)
     verdict, reason = _decide(whole, middle, min(moved_us), effect, rules)
@@ -168,7 +170,11 @@ def _stickiness(sample: np.ndarray) -> float:
 
 def _wander(sample: np.ndarray) -> float:
     """Standard deviation, in logarithms, of the course of a sample whose neighbours are alike; 0 for others."""
-    return float(np.std(np.log(_course(sample)))) if len(sample) >= LEAST_OF_STATES and _stickiness(sample) > STICKY else 0.0
+    return (
+        float(np.std(np.log(_course(sample))))
+        if len(sample) >= LEAST_OF_STATES and _stickiness(sample) > STICKY
+        else 0.0
+    )
 
 
 def _course(sample: np.ndarray) -> np.ndarray:

@@ -19,7 +19,6 @@ import numpy as np
 from gpusim.errors import TraceFormatError
 from gpusim.trace.record import SCATTERED, Chunk
 
-
 # columns of ``warps``: a warp's runs and first access in one chunk, the chunk's number, and the row to go on with
 (W_RUN, W_RUN_END, W_ACCESS, W_PART, W_NEXT, WARP_ROW_COLUMNS) = range(6)
 #: W_NEXT where there is no row: the warp ends here; it goes on in a chunk that is not here yet; nobody knows yet.

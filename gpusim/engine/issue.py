@@ -17,6 +17,7 @@ from gpusim.model.constants import indexed_load, line_ready
 from gpusim.model.fetch import fetch
 from gpusim.model.memory_io import GENERIC, GLOBAL, LOCAL, enqueue
 from gpusim.model.messages import NEVER, TICKS_PER_CYCLE
+from gpusim.model.register_file import PORTS, allocate
 from gpusim.model.residency import (
     ACCESS,
     ARRIVED,
@@ -24,10 +25,10 @@ from gpusim.model.residency import (
     BARRIERS,
     BLOCK,
     BRANCHED,
+    CONSTANT_READY,
     COPIES_DONE,
     COPIES_OPEN,
     COPY_GROUPS,
-    CONSTANT_READY,
     EXPECTED,
     FENCED,
     FETCHED,
@@ -51,7 +52,6 @@ from gpusim.model.residency import (
     load_run,
     release_barrier,
 )
-from gpusim.model.register_file import PORTS, allocate
 from gpusim.model.scheduler import AGE, PASSED, PORT, READY
 from gpusim.model.scoreboard import raise_counter, release_at
 from gpusim.model.sm_columns import HELD_FROM, HOLD, LAST_WARP, TENSOR_FREE_TICK
@@ -70,7 +70,6 @@ BRANCH = int(Flag.BRANCH)
 BARRIER_PORT, CONSTANT_PORT = int(PipeClass.BARRIER), int(PipeClass.CONSTANT)
 ASYNC_COPY = int(MemoryKind.ASYNC_COPY)
 STORE, REDUCTION = int(MemoryKind.STORE), int(MemoryKind.REDUCTION)
-
 
 
 @inlined
@@ -176,9 +175,7 @@ def issue(
     else:
         interval, latency = program[pc, op.INTERVAL], program[pc, op.LATENCY]
         if port == CONSTANT_PORT:
-            addresses, late = indexed_load(
-                front.constants, program, tables, warps, timing, scratch, sub, warp, pc, now
-            )
+            addresses, late = indexed_load(front.constants, program, tables, warps, timing, scratch, sub, warp, pc, now)
             interval *= addresses
             latency += interval - program[pc, op.INTERVAL] + late
         free = now + interval

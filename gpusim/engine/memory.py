@@ -57,9 +57,7 @@ class L2Part:
         counts = np.arange(sectors + 1)
 
         def port_ticks(bytes_per_ns: float) -> np.ndarray:
-            return np.array(
-                [ticks(spec, n * chip.sector_bytes / bytes_per_ns) for n in counts], np.int64
-            )
+            return np.array([ticks(spec, n * chip.sector_bytes / bytes_per_ns) for n in counts], np.int64)
 
         room = max(1, spec.dram.write_queue_entries * spec.dram.channels // chip.slices)
         lane = chip.partition_link_bytes_per_ns * chip.partitions / chip.slices
@@ -90,10 +88,7 @@ class L2Part:
             tags=make_tags(chip.slices * sets * chip.ways, sectors),
             pages=make_pages(spec.tlb, spec.sm_count),
             costs=np.array(
-                [
-                    port_ticks(rate)
-                    for rate in (chip.slice_bytes_per_ns, chip.slice_write_bytes_per_ns, lane)
-                ]
+                [port_ticks(rate) for rate in (chip.slice_bytes_per_ns, chip.slice_write_bytes_per_ns, lane)]
             ),
             servers=np.zeros((chip.slices, l2_state.SERVERS), np.int64),
             nodes=np.zeros((_FIRST_NODES, l2_state.NODE_COLUMNS), np.int64),
@@ -175,9 +170,7 @@ class L2Part:
             state = state._replace(dram=np.zeros(2 * _DRAM_PER_EVENT * events, DRAM_REQUEST))
         self._state = state
 
-    def warm(
-        self, lines: np.ndarray, sectors: np.ndarray, is_write: np.ndarray, sms: np.ndarray
-    ) -> None:
+    def warm(self, lines: np.ndarray, sectors: np.ndarray, is_write: np.ndarray, sms: np.ndarray) -> None:
         """Install the state that these accesses leave, in order, in no time; the dirty lines that they
         evict last go to DRAM's write queues with the first event to come.
 
@@ -323,10 +316,7 @@ class HbmPart:
 
     def waiting_for(self) -> str:
         """One line: what is under way here."""
-        return (
-            f"hbm: {int(self._state.scalars[hbm.QUEUED])} requests queued, "
-            f"{len(self._requests)} not yet arrived"
-        )
+        return f"hbm: {int(self._state.scalars[hbm.QUEUED])} requests queued, {len(self._requests)} not yet arrived"
 
     def counters(self) -> dict[str, int]:
         """Cumulative counters; Nsight Compute's names where they mean the same."""

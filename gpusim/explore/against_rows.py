@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gpusim.cases.suite import complete_shape, parse_request
 from gpusim.compare.measured import compare_rows, rows_of_gpu
 from gpusim.errors import NoDataError, UsageError
 from gpusim.explore.measure import cover
 from gpusim.explore.properties import Outcome, Property
 from gpusim.gpus.spec import GpuSpec
 from gpusim.silicon.row import SiliconRow
-from gpusim.suite import complete_shape, parse_request
 
 
 class Silicon(Property):

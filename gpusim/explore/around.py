@@ -10,10 +10,10 @@ import importlib
 from collections.abc import Sequence
 from typing import Any
 
+from gpusim.cases.networks import network_launches
+from gpusim.cases.suite import find_kernel, parse_request
 from gpusim.errors import UsageError
-from gpusim.networks import network_launches
-from gpusim.sibling import load_sibling
-from gpusim.suite import find_kernel, parse_request
+from gpusim.io.sibling import load_sibling
 
 #: Parts of a step that are numbers, and those that are names.
 NUMBERS, NAMES = ("batch", "sequence", "tensor_parallel"), ("phase", "precision")

@@ -11,6 +11,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from gpusim.cases.suite import find_kernel, make_case
+from gpusim.cases.user_entries import axes_of_work
+from gpusim.cases.user_kernels import is_reference, load_object, make_user_case
 from gpusim.errors import UsageError
 from gpusim.explore.against_rows import Silicon
 from gpusim.explore.counts import Counts
@@ -20,12 +23,9 @@ from gpusim.explore.versions import OtherGpusim, Versions
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.gpus.spec import GpuSpec
-from gpusim.nearest import hint
+from gpusim.io.nearest import hint
 from gpusim.silicon.imports import read_rows
 from gpusim.silicon.recorded import load_recorded
-from gpusim.suite import find_kernel, make_case
-from gpusim.user_entries import axes_of_work
-from gpusim.user_kernels import is_reference, load_object, make_user_case
 
 Maker = Callable[[GpuSpec, Mapping[str, Any]], Property]
 
@@ -52,7 +52,9 @@ def _builds(gpu: GpuSpec, options: Mapping[str, Any]) -> Property:
     def build_b(kernel: str, shape: Mapping[str, Any]) -> Any:
         lacking = [axis for axis in shape if axis in sizes and axis not in axes]
         if lacking:
-            raise UsageError(f"kernel {other} has no axis {', '.join(lacking)}, which {kernel} has: they do different work")
+            raise UsageError(
+                f"kernel {other} has no axis {', '.join(lacking)}, which {kernel} has: they do different work"
+            )
         return make_case(str(other), {axis: value for axis, value in shape.items() if axis in axes}, gpu)
 
     return Builds(gpu, build_b)

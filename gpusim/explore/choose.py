@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpusim.document import read_document
+from gpusim.cases.suite import find_kernel, parse_request
 from gpusim.errors import NoDataError, UnknownKernelError, UsageError
 from gpusim.explore.coverage import Coverage
 from gpusim.explore.points import Bin
-from gpusim.suite import find_kernel, parse_request
-from gpusim.whole_file import write_whole
+from gpusim.io.document import read_document
+from gpusim.io.whole_file import write_whole
 
 SUITE_VERSION = 1
 MOST_BYTES = 16 << 20
@@ -153,7 +153,12 @@ def save_suite(path: Path, choices: Iterable[Choice], *, kept: int, bins: int) -
 def load_suite(path: Path) -> list[Choice]:
     """Read a file of :func:`save_suite`; UsageError, naming file and place, for any other."""
     document = read_document(
-        path, "gpusim_suite", SUITE_VERSION, most_bytes=MOST_BYTES, what="suite", made_by="gpusim suite make",
+        path,
+        "gpusim_suite",
+        SUITE_VERSION,
+        most_bytes=MOST_BYTES,
+        what="suite",
+        made_by="gpusim suite make",
         error=UsageError,
     )
     rows = document.get("workloads")

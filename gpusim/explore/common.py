@@ -36,7 +36,9 @@ class Behaviour:
 
     def __str__(self) -> str:
         said = " and ".join(_said(point, bins) for point, bins in self.parts)
-        return f"{said} ({self.inside} of {self.inside + self.escapes} divergences, {self.misses} of {self.others} others)"
+        return (
+            f"{said} ({self.inside} of {self.inside + self.escapes} divergences, {self.misses} of {self.others} others)"
+        )
 
 
 def behaviour_of(diverging: Sequence[Coverage], others: Sequence[Coverage]) -> Behaviour | None:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gpusim.document import read_document
 from gpusim.errors import CoverageFileError
 from gpusim.explore.points import Bin, all_bins
-from gpusim.whole_file import write_whole
+from gpusim.io.document import read_document
+from gpusim.io.whole_file import write_whole
 
 COVERAGE_VERSION = 1
 MOST_BYTES = 64 << 20
@@ -84,8 +84,13 @@ class Coverage:
     def load(cls, path: Path) -> Coverage:
         """Read a file of :meth:`save`. Raises CoverageFileError, naming file and place, for any other."""
         document = read_document(
-            path, "gpusim_coverage", COVERAGE_VERSION, most_bytes=MOST_BYTES, what="coverage file",
-            made_by="gpusim cover run", error=CoverageFileError,
+            path,
+            "gpusim_coverage",
+            COVERAGE_VERSION,
+            most_bytes=MOST_BYTES,
+            what="coverage file",
+            made_by="gpusim cover run",
+            error=CoverageFileError,
         )
         launches, rows = document.get("launches"), document.get("hits")
         if not _is_count(launches) or not isinstance(rows, list):

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpusim.cases.suite import shape_text
 from gpusim.errors import FindingFileError
 from gpusim.explore.coverage import Coverage, Hits
 from gpusim.explore.properties import Outcome
-from gpusim.suite import shape_text
 
 EXAMPLES_VERSION = 1
 PATTERN = "runs-*.jsonl"

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from gpusim import __version__
-from gpusim.document import read_document
 from gpusim.errors import FindingFileError
-from gpusim.whole_file import write_whole
+from gpusim.io.document import read_document
+from gpusim.io.whole_file import write_whole
 
 FINDING_VERSION = 1
 MOST_BYTES = 4 << 20
@@ -75,8 +75,13 @@ class Finding:
     def load(cls, path: Path) -> Finding:
         """Read a file of :meth:`save`; FindingFileError, naming file and place, for any other."""
         document = read_document(
-            path, "gpusim_finding", FINDING_VERSION, most_bytes=MOST_BYTES, what="finding",
-            made_by="gpusim explore", error=FindingFileError,
+            path,
+            "gpusim_finding",
+            FINDING_VERSION,
+            most_bytes=MOST_BYTES,
+            what="finding",
+            made_by="gpusim explore",
+            error=FindingFileError,
         )
         del document["gpusim_finding"]
         try:

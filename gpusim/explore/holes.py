@@ -11,9 +11,9 @@ from collections import Counter
 from functools import lru_cache
 from typing import Any
 
+from gpusim.cases.suite import split_workload
 from gpusim.explore.coverage import Coverage
 from gpusim.explore.points import CROSS, CROSSES, POINTS, Bin, all_bins, cross_name
-from gpusim.suite import split_workload
 
 
 def point_records(coverage: Coverage) -> list[dict[str, Any]]:
@@ -53,7 +53,10 @@ def hole_records(coverage: Coverage, known: Coverage, *, crosses: bool = True) -
             workload, reason = suggest(together, each)
         records.append(
             {
-                "point": each[0], "bin": each[1], "try": workload.partition(" @ ")[0], "because": reason,
+                "point": each[0],
+                "bin": each[1],
+                "try": workload.partition(" @ ")[0],
+                "because": reason,
                 "fills": fills.get(workload, 0),
             }
         )

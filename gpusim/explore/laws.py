@@ -54,9 +54,7 @@ def _with_gpu(change: Callable[[GpuSpec], GpuSpec]) -> Callable:
     have also become slower in all; what they wait for each other at barriers does not count.
     """
 
-    def times(
-        covered: Covered, _kernel: str, _shape: Mapping[str, Any], gpu: GpuSpec
-    ) -> tuple[float, float] | None:
+    def times(covered: Covered, _kernel: str, _shape: Mapping[str, Any], gpu: GpuSpec) -> tuple[float, float] | None:
         better = simulate(covered.traces, change(gpu), warm=covered.warm)
         if _warp_cycles(better) <= (1.0 + MACHINE_SLACK) * _warp_cycles(covered.result):
             return None
@@ -136,9 +134,7 @@ def _has_waves(covered: Covered, gpu: GpuSpec) -> bool:
     return any(trace.launch.blocks > launch.blocks_per_sm * gpu.sm_count for trace, launch in launches)
 
 
-def _other_order(
-    covered: Covered, _kernel: str, _shape: Mapping[str, Any], gpu: GpuSpec
-) -> tuple[float, float] | None:
+def _other_order(covered: Covered, _kernel: str, _shape: Mapping[str, Any], gpu: GpuSpec) -> tuple[float, float] | None:
     """Nobody promises in which order blocks start. What all fit on the machine at once takes as long either way; beyond
     one wave a long block at the end makes a longer tail, and the law says nothing."""
     if _has_waves(covered, gpu):

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gpusim.cases.suite import CapturedLaunch, capture_case, complete_shape, make_case, shape_text
 from gpusim.engine.gpu import simulate
 from gpusim.engine.result import Result
 from gpusim.explore.coverage import Coverage
 from gpusim.explore.observe import observe
 from gpusim.gpus.spec import GpuSpec
-from gpusim.suite import CapturedLaunch, capture_case, complete_shape, make_case, shape_text
 from gpusim.trace.record import Trace
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from gpusim.cases.networks import pinned_suites
+from gpusim.cases.suite import MACHINE_AXES, kernel_names, parse_request, shape_text, split_workload
 from gpusim.explore.choose import load_suite
-from gpusim.networks import pinned_suites
-from gpusim.suite import MACHINE_AXES, kernel_names, parse_request, shape_text, split_workload
 
 
 def expand_suites(texts: Sequence[str]) -> list[str]:

@@ -29,8 +29,11 @@ from gpusim.trace.record import MatrixType, MemoryKind, PipeClass, Space, Trace
 LIMITING_SHARE = 0.6
 _SPACES = {Space.GLOBAL: "global", Space.GENERIC: "global", Space.SHARED: "shared", Space.LOCAL: "local"}
 _KINDS = {
-    MemoryKind.LOAD: "load", MemoryKind.STORE: "store", MemoryKind.ATOMIC: "atomic",
-    MemoryKind.REDUCTION: "reduction", MemoryKind.MATRIX_LOAD: "matrix_load",
+    MemoryKind.LOAD: "load",
+    MemoryKind.STORE: "store",
+    MemoryKind.ATOMIC: "atomic",
+    MemoryKind.REDUCTION: "reduction",
+    MemoryKind.MATRIX_LOAD: "matrix_load",
 }
 _FLOATS = {PipeClass.HALF: "float16", PipeClass.FMA: "float32", PipeClass.FP64: "float64"}
 _INTEGERS = (PipeClass.ALU, PipeClass.IMAD, PipeClass.IMAD_WIDE)
@@ -64,8 +67,13 @@ def _bins(answers: Answers) -> Iterable[Bin]:
 def _shape(launch: LaunchResult, gpu: GpuSpec, answers: Answers) -> None:
     facts = launch.launch
     answers |= launch_answers(
-        facts.grid, facts.block, facts.registers_per_thread, facts.shared_bytes, launch.blocks_per_sm,
-        launch.occupancy_limiter, gpu,
+        facts.grid,
+        facts.block,
+        facts.registers_per_thread,
+        facts.shared_bytes,
+        launch.blocks_per_sm,
+        launch.occupancy_limiter,
+        gpu,
     )
 
 

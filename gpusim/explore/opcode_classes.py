@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from gpusim.sass.text import opcode_parts
+from gpusim.isa.binary.text import opcode_parts
 
 OTHER = "other"
 _SHUFFLE = "shuffle"

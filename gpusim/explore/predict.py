@@ -17,16 +17,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpusim.capture.prepare import prepare
-from gpusim.capture.target import shape as three_sides
+from gpusim.cases.suite import make_case
+from gpusim.emulator.prepare import prepare
 from gpusim.errors import LaunchError, UsageError
 from gpusim.explore.coverage import Coverage
 from gpusim.explore.launch_points import LAUNCH_POINTS, launch_answers
 from gpusim.explore.likeness import Likeness, bin_points
 from gpusim.explore.points import CROSS, CROSSES, POINTS, all_bins, cross_name
 from gpusim.gpus.spec import GpuSpec
+from gpusim.isa.target import shape as three_sides
 from gpusim.model.dispatch import occupancy
-from gpusim.suite import make_case
 from gpusim.trace.record import Launch
 
 #: Runs that a shape is compared with, and what is added to a distance before its square divides a run's weight.

@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpusim.cases.suite import capture_case, make_case
 from gpusim.engine.gpu import simulate
 from gpusim.engine.result import Result
 from gpusim.errors import ExecutionError, UsageError
 from gpusim.explore.coverage import Coverage
 from gpusim.explore.measure import Covered, cover
 from gpusim.gpus.spec import GpuSpec
-from gpusim.suite import capture_case, make_case
 from gpusim.theory.bounds import lower_bounds
 from gpusim.theory.estimate import estimate
 from gpusim.trace.record import Trace
@@ -107,7 +107,8 @@ class Analytic(Property):
             estimate(trace, self.gpu, cold=cold and index == 0).expected for index, trace in enumerate(covered.traces)
         )
         return Outcome(
-            _off(covered.result.cycles, expected), f"{covered.result.cycles} cycles, {expected:.0f} estimated",
+            _off(covered.result.cycles, expected),
+            f"{covered.result.cycles} cycles, {expected:.0f} estimated",
             covered.coverage,
         )
 

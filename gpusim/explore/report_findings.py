@@ -13,13 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from gpusim.cases.suite import find_kernel, make_case
 from gpusim.errors import UsageError
 from gpusim.explore.common import behaviour_of
 from gpusim.explore.finding import Finding, Witness
 from gpusim.explore.region import Region, Run, join, learn
 from gpusim.explore.search import Search, Tried
 from gpusim.explore.shrink import shrink
-from gpusim.suite import find_kernel, make_case
 
 #: Findings of one kernel at most: after so many regions the rest is noise about the same cause.
 MOST_FINDINGS = 4
@@ -66,7 +66,9 @@ def findings_of(
             explained.append(region)
             of_kernel.append((region, worst, minimal))
         whole = _joined(of_kernel, _runs(search, kernel))
-        found += _fold([(each[0], _finding(search, kernel, *each[1:], each[0], options, gpu, settings)) for each in whole])
+        found += _fold(
+            [(each[0], _finding(search, kernel, *each[1:], each[0], options, gpu, settings)) for each in whole]
+        )
     return _with_behaviour(search, found)
 
 
@@ -209,9 +211,7 @@ def _finding(
 ) -> Finding:
     least = next(tried for tried in search.tried if tried.kernel == kernel and dict(tried.shape) == dict(minimal))
     # Shrinking and looking around may have met a worse case than the search had, and one of fewer blocks.
-    inside = [
-        t for t in search.tried if t.kernel == kernel and search.prop.fails(t.outcome) and _explains(region, t)
-    ]
+    inside = [t for t in search.tried if t.kernel == kernel and search.prop.fails(t.outcome) and _explains(region, t)]
     top = max([worst, *inside], key=lambda tried: abs(tried.outcome.divergence))
     if _blocks(kernel, least.shape) > FEW_BLOCKS:
         least = min([least, *inside], key=lambda tried: _blocks(kernel, tried.shape))

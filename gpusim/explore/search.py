@@ -23,6 +23,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis import target
 
+from gpusim.cases.suite import find_kernel, shape_text
 from gpusim.errors import LaunchError, UsageError
 from gpusim.explore.coverage import Coverage
 from gpusim.explore.draw import draw_shapes
@@ -31,7 +32,6 @@ from gpusim.explore.holes import kernel_of
 from gpusim.explore.predict import Guess, Look, Predictor
 from gpusim.explore.properties import Outcome, Property
 from gpusim.gpus.spec import GpuSpec
-from gpusim.suite import find_kernel, shape_text
 
 #: Shapes drawn for each kernel before the first run and kept in the pool at most (half as many more that were climbed
 #: to); drawn for a round; and run in it.
@@ -195,7 +195,11 @@ class Search:
         return free | self.beside(known, entry.axes, entry.small, growth=self.growth, fixed=fixed)
 
     def _draw(
-        self, kernels: Sequence[str], held: Mapping[str, Mapping[str, Any]], rng: random.Random, draws: int,
+        self,
+        kernels: Sequence[str],
+        held: Mapping[str, Mapping[str, Any]],
+        rng: random.Random,
+        draws: int,
         see: Callable[[str, dict[str, Any]], None],
     ) -> None:
         """Let Hypothesis draw ``draws`` shapes of ``kernels`` and show each to ``see``."""
@@ -205,7 +209,9 @@ class Search:
             if free is not None:
                 strategies[kernel] = free | self._strategy(kernel, held[kernel]) if held.get(kernel) else free
         if strategies:
-            draw_shapes(strategies, rng.getrandbits(64), draws, see, most_begun=MOST_BEGUN * draws if self.steer else None)
+            draw_shapes(
+                strategies, rng.getrandbits(64), draws, see, most_begun=MOST_BEGUN * draws if self.steer else None
+            )
 
     def _plain_round(
         self, rng: random.Random, draws: int, done: Callable[[], bool], keep: Callable[[Tried], None]

@@ -21,11 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from gpusim import errors as errors_module
+from gpusim.cases.suite import MACHINE_AXES
+from gpusim.cases.user_kernels import is_reference
 from gpusim.errors import ExecutionError
 from gpusim.explore.around import shapes_around
 from gpusim.explore.choices import make_property
 from gpusim.explore.coverage import Coverage
-from gpusim.explore.examples import Examples, Tried, new_session
+from gpusim.explore.examples import Examples, new_session
 from gpusim.explore.finding import Finding
 from gpusim.explore.report_findings import findings_of
 from gpusim.explore.search import Search
@@ -33,10 +35,8 @@ from gpusim.explore.suite_coverage import suite_coverage
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.gpus.spec import GpuSpec
-from gpusim.jit_cache import stamp_of
-from gpusim.sibling import load_sibling
-from gpusim.suite import MACHINE_AXES
-from gpusim.user_kernels import is_reference
+from gpusim.io.jit_cache import stamp_of
+from gpusim.io.sibling import load_sibling
 from gpusim.workers import worker_pool
 
 try:
@@ -121,7 +121,9 @@ def explore(
             try:
                 while wait(futures, TELL_SECONDS, FIRST_EXCEPTION).not_done and not any(map(_failed, futures)):
                     examples.refresh()
-                    progress(f"[{len(examples.runs) - before + len(earlier):>4}/{plan.max_examples}] in {jobs} processes")
+                    progress(
+                        f"[{len(examples.runs) - before + len(earlier):>4}/{plan.max_examples}] in {jobs} processes"
+                    )
                 refusals = [future.result() for future in futures]
             except BrokenProcessPool:
                 raise ExecutionError(
@@ -206,7 +208,12 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _work(
-    plan: Plan, folder: Path, session: str, worker: tuple[int, int], share: int, resume: bool,
+    plan: Plan,
+    folder: Path,
+    session: str,
+    worker: tuple[int, int],
+    share: int,
+    resume: bool,
     progress: Progress | None = None,
 ) -> tuple[int, str]:
     """The part of ``worker`` (number, of how many): its runs go to its own file, and each shape is for one worker.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gpusim.explore.coverage import Coverage
-from gpusim.sibling import traces_folder
+from gpusim.io.sibling import traces_folder
 
 
 def suite_coverage() -> Coverage:

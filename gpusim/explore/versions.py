@@ -17,11 +17,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from gpusim.cases.suite import shape_text
 from gpusim.errors import NoDataError, UsageError
 from gpusim.explore.measure import cover
 from gpusim.explore.properties import Outcome, Property
 from gpusim.gpus.spec import GpuSpec
-from gpusim.suite import shape_text
 
 #: What the other Python runs: a JSON list of arguments a line in; exit code, stdout and stderr a JSON line out.
 _ANSWER = """

@@ -20,6 +20,7 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, given, reject, settings
 from hypothesis import strategies as st
 
+from gpusim.cases.suite import MACHINE_AXES, CapturedLaunch, capture_case, find_kernel, shape_text
 from gpusim.engine.gpu import simulate
 from gpusim.engine.result import Result
 from gpusim.errors import LaunchError, UsageError
@@ -27,8 +28,7 @@ from gpusim.explore.coverage import Coverage
 from gpusim.explore.observe import observe
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.spec import GpuSpec
-from gpusim.sibling import load_sibling
-from gpusim.suite import MACHINE_AXES, CapturedLaunch, capture_case, find_kernel, shape_text
+from gpusim.io.sibling import load_sibling
 from gpusim.theory.bounds import lower_bounds
 
 _QUIET = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
@@ -36,7 +36,9 @@ _QUIET = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_t
 _PHASES = (Phase.explicit, Phase.reuse, Phase.generate, Phase.target, Phase.shrink)
 #: Examples as Hypothesis settings; a test's own ``max_examples`` comes on top.
 PROFILES = {
-    "ci": settings(max_examples=20, derandomize=True, database=None, phases=_PHASES, deadline=None, suppress_health_check=_QUIET),
+    "ci": settings(
+        max_examples=20, derandomize=True, database=None, phases=_PHASES, deadline=None, suppress_health_check=_QUIET
+    ),
     "nightly": settings(max_examples=500, phases=_PHASES, deadline=None, suppress_health_check=_QUIET),
 }
 

@@ -60,8 +60,7 @@ def check_consistency(spec: GpuSpec, where: str) -> None:
             "must be a power of two up to 1024",
         )
         require(
-            cache.line_bytes % cache.sector_bytes == 0
-            and cache.line_bytes // cache.sector_bytes <= _MAX_SECTORS,
+            cache.line_bytes % cache.sector_bytes == 0 and cache.line_bytes // cache.sector_bytes <= _MAX_SECTORS,
             f"{key}.sector_bytes",
             f"must divide the line into at most {_MAX_SECTORS} sectors",
         )
@@ -124,9 +123,7 @@ def check_consistency(spec: GpuSpec, where: str) -> None:
         "must be a multiple of l2.slices or divide them",
     )
     require(dram.banks_per_channel <= 256, "dram.banks_per_channel", "is above 256")
-    require(
-        dram.row_bytes % l2.line_bytes == 0, "dram.row_bytes", "is not a whole number of lines"
-    )
+    require(dram.row_bytes % l2.line_bytes == 0, "dram.row_bytes", "is not a whole number of lines")
     require(dram.efficiency <= 1.0, "dram.efficiency", "is a share and cannot exceed 1")
     require(
         dram.row_miss_extra_ns < dram.miss_latency_ns,
@@ -148,9 +145,7 @@ def check_consistency(spec: GpuSpec, where: str) -> None:
         ("crossbar.response_latency_ns", spec.crossbar.response_latency_ns),
         ("dram.miss_latency_ns", dram.miss_latency_ns / 4),
     ):
-        require(
-            spec.cycles(latency_ns) >= 4, key, "is too short: parts must be at least 4 cycles apart"
-        )
+        require(spec.cycles(latency_ns) >= 4, key, "is too short: parts must be at least 4 cycles apart")
 
 
 def _value(spec: GpuSpec, key: str) -> object:

@@ -21,7 +21,7 @@ from pathlib import Path
 from gpusim.errors import SpecError, UnknownGpuError
 from gpusim.gpus.consistency import check_consistency
 from gpusim.gpus.spec import PIPE_NAMES, GpuSpec, PipeSpec
-from gpusim.nearest import hint
+from gpusim.io.nearest import hint
 
 KINDS = ("datasheet", "measured", "paper", "fitted", "guess")
 _FOLDER = Path(__file__).parent
@@ -189,9 +189,7 @@ def build(path: Path, claims: dict[str, Claim]) -> GpuSpec:
         if item.name == "name":
             continue
         if item.name == PIPE_SECTION:
-            values[item.name] = {
-                pipe: _section(path, f"pipes.{pipe}", PipeSpec, claims) for pipe in PIPE_NAMES
-            }
+            values[item.name] = {pipe: _section(path, f"pipes.{pipe}", PipeSpec, claims) for pipe in PIPE_NAMES}
         elif is_dataclass(hints[item.name]):
             values[item.name] = _section(path, item.name, hints[item.name], claims)
         else:

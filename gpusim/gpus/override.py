@@ -15,7 +15,7 @@ from gpusim.errors import SpecError
 from gpusim.gpus.consistency import check_consistency
 from gpusim.gpus.load import ALL_KEYS, checked, known_keys
 from gpusim.gpus.spec import GpuSpec
-from gpusim.nearest import hint
+from gpusim.io.nearest import hint
 
 
 def override_gpu(spec: GpuSpec, settings: Iterable[str]) -> GpuSpec:

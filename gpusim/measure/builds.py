@@ -16,8 +16,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Protocol
 
-from gpusim.capture.build import BuiltKernel, argument_types, build, check_kernel
 from gpusim.errors import MeasurementFormatError, SiliconError
+from gpusim.frontend.numba.build import BuiltKernel, argument_types, build, check_kernel
 from gpusim.measure.helpers import HELPERS
 
 INDEX, FORMAT, VERSION = "index.json", "gpusim-cubins", 1
@@ -62,7 +62,9 @@ class Pack:
             self._toolchain = str(index["toolchain"])
             self._kernels = {str(key): dict(value) for key, value in index["kernels"].items()}
         except OSError as error:
-            raise MeasurementFormatError(f"{path}: {error.strerror}: make a pack with tools/record_silicon.py --pack") from None
+            raise MeasurementFormatError(
+                f"{path}: {error.strerror}: make a pack with tools/record_silicon.py --pack"
+            ) from None
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise MeasurementFormatError(f"{path}: damaged index ({type(error).__name__})") from None
 
@@ -113,9 +115,7 @@ def launch_key(name: str, shape: str, index: int) -> str:
     return f"{name}:{shape}#{index}"
 
 
-def write_pack(
-    folder: Path, cases: Iterable[tuple[str, str, Any]], capability: tuple[int, int], toolchain: str
-) -> int:
+def write_pack(folder: Path, cases: Iterable[tuple[str, str, Any]], capability: tuple[int, int], toolchain: str) -> int:
     """Compile the launches of ``cases`` (name, complete shape as text, case) and the helpers into ``folder``; how many
     kernels. The index is written last, so an unfinished pack is none."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -125,14 +125,25 @@ def write_pack(
         built = compiler.build(kernel, args, capability, key)
         digest = hashlib.sha256(built.cubin).hexdigest()
         _replace(folder / f"{digest}.cubin", built.cubin)
-        kernels[key] = {"sha256": digest, "entry": built.entry_name, "name": built.name, "cooperative": built.cooperative}
+        kernels[key] = {
+            "sha256": digest,
+            "entry": built.entry_name,
+            "name": built.name,
+            "cooperative": built.cooperative,
+        }
 
     for name, (kernel, args) in HELPERS.items():
         add(f"helper:{name}", kernel, args)
     for name, shape, case in cases:
         for index, launch in enumerate(case.launches):
             add(launch_key(name, shape, index), launch.kernel, tuple(launch.args))
-    document = {"format": FORMAT, "version": VERSION, "capability": capability, "toolchain": toolchain, "kernels": kernels}
+    document = {
+        "format": FORMAT,
+        "version": VERSION,
+        "capability": capability,
+        "toolchain": toolchain,
+        "kernels": kernels,
+    }
     _replace(folder / INDEX, json.dumps(document, indent=1).encode())
     return len(kernels)
 

@@ -127,7 +127,9 @@ class CudaDriver:
         try:
             address = int(self._call(cuda.cuMemAlloc, max(1, size)))
         except SiliconError as error:
-            raise SiliconError(f"no room for {size} bytes on the GPU ({error}): measure fewer kernels at a time") from None
+            raise SiliconError(
+                f"no room for {size} bytes on the GPU ({error}): measure fewer kernels at a time"
+            ) from None
         self._allocated.add(address)
         return address
 
@@ -172,7 +174,14 @@ class CudaDriver:
         start = ctypes.addressof(bank)
         pointers = (ctypes.c_void_p * max(1, len(launch.offsets)))(*(start + offset for offset in launch.offsets))
         function = self._functions[launch.function]
-        arguments = (function, *launch.grid, *launch.block, launch.shared_bytes, self._stream, ctypes.addressof(pointers))
+        arguments = (
+            function,
+            *launch.grid,
+            *launch.block,
+            launch.shared_bytes,
+            self._stream,
+            ctypes.addressof(pointers),
+        )
         call = cuda.cuLaunchCooperativeKernel if launch.cooperative else cuda.cuLaunchKernel
         if not launch.cooperative:
             arguments += (0,)

@@ -106,7 +106,9 @@ class Activity:
         version = ctypes.c_uint32()
         self._call("cuptiGetVersion", ctypes.byref(version))
         if version.value < LEAST_API_VERSION:
-            raise SiliconError(f"CUPTI's API version {version.value} is older than {LEAST_API_VERSION} (CUDA 11.8): install a newer one")
+            raise SiliconError(
+                f"CUPTI's API version {version.value} is older than {LEAST_API_VERSION} (CUDA 11.8): install a newer one"
+            )
         # CUPTI calls these from threads of its own as long as the process lives.
         self._callbacks = _REQUEST(self._requested), _COMPLETE(self._completed)
         self._call("cuptiActivityRegisterCallbacks", *self._callbacks)

@@ -24,9 +24,9 @@ from llvmlite import ir
 from numba import cuda, types
 from numba.cuda.extending import intrinsic
 
-from gpusim.capture.build import BuiltKernel
+from gpusim.frontend.numba.build import BuiltKernel
+from gpusim.isa.binary.cubin import load_kernel
 from gpusim.measure.driver import BoundLaunch, DeviceFacts, Driver
-from gpusim.sass.cubin import load_kernel
 
 CLOCK_NS = 200_000
 #: L2 is not strictly least-recently-used, and the H200's is in two halves that may both hold a line.

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gpusim.capture.state import toolchain
+from gpusim.emulator.state import toolchain
 from gpusim.errors import SiliconError
 from gpusim.measure.builds import Pack
 from gpusim.measure.driver import Driver
@@ -154,7 +154,9 @@ def profile_cases(
 def available(ncu: str, metrics: Sequence[str]) -> list[str]:
     """Those of ``metrics`` that ncu says this GPU has (by their base names); all of them where it does not say."""
     try:
-        done = subprocess.run([ncu, "--query-metrics"], capture_output=True, text=True, timeout=_QUERY_SECONDS, check=False)
+        done = subprocess.run(
+            [ncu, "--query-metrics"], capture_output=True, text=True, timeout=_QUERY_SECONDS, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return list(metrics)
     known = {line.split()[0] for line in done.stdout.splitlines() if line.split()}
@@ -189,9 +191,13 @@ def _profile(
         command = command_line(ncu, table, metrics, cache, child)
         seconds = options.budget_seconds + _GRACE_SECONDS
         try:
-            done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=seconds, check=False)
+            done = subprocess.run(
+                command, env=environment, capture_output=True, text=True, timeout=seconds, check=False
+            )
         except subprocess.TimeoutExpired:
-            raise SiliconError(f"ncu did not end within {seconds:.0f} s: name fewer kernels or give --budget more") from None
+            raise SiliconError(
+                f"ncu did not end within {seconds:.0f} s: name fewer kernels or give --budget more"
+            ) from None
         except OSError as error:
             raise SiliconError(f"ncu cannot be started: {error}") from None
         printed = table.read_text("utf-8", "replace") if table.exists() else ""

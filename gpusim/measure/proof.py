@@ -6,7 +6,7 @@ reader of cubins and nvdisasm. Whatever is missing or broken raises what it woul
 
 from __future__ import annotations
 
-from gpusim.capture.prepare import disassemble
+from gpusim.emulator.prepare import disassemble
 from gpusim.measure.helpers import empty
 
 CAPABILITY = (9, 0)

@@ -175,7 +175,7 @@ def base_row(facts: DeviceFacts, workload: Workload, index: int, toolchain: str)
         driver=facts.driver,
         toolchain=toolchain,
         memory_clock_mhz=memory_mhz or None,
-        date=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         source="gpusim measure",
     )
 
@@ -192,7 +192,7 @@ def wrong_row(facts: DeviceFacts, name: str, shape: str, reason: str, toolchain:
         toolchain=toolchain,
         method="events",
         flags=("wrong_result",),
-        date=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         source=f"gpusim measure: {reason}",
     )
 

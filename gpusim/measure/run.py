@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpusim.capture.state import toolchain
+from gpusim.cases.suite import complete_shape, shape_text
+from gpusim.emulator.state import toolchain
 from gpusim.errors import LaunchError, SiliconError
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.spec import GpuSpec
@@ -24,7 +25,6 @@ from gpusim.measure.rounds import Precision, deadline, measure_rounds, wrong_row
 from gpusim.measure.workload import CheckFailed, Workload, make_workload
 from gpusim.silicon.names import gpu_of_device
 from gpusim.silicon.row import SiliconRow
-from gpusim.suite import complete_shape, shape_text
 
 #: Cases on the GPU at a time.
 GROUP = 8

@@ -24,8 +24,8 @@ from typing import Any, TextIO
 import numpy as np
 
 from gpusim.errors import MeasurementFormatError, SiliconError
+from gpusim.isa.binary.cubin import load_kernel
 from gpusim.measure.driver import BoundLaunch, DeviceFacts, Driver
-from gpusim.sass.cubin import load_kernel
 
 FORMAT, VERSION = "gpusim-driver-session", 2
 MAX_FILE_BYTES = 512 << 20
@@ -43,7 +43,7 @@ class Recorder:
     def __init__(self, driver: Driver, path: Path):
         self._driver, self._path = driver, path
         self._part = path.with_name(f".{path.name}.part")  # takes the name when the session is whole
-        self._stream: TextIO = open(self._part, "w", encoding="utf-8")  # noqa: SIM115 (closed in close)
+        self._stream: TextIO = open(self._part, "w", encoding="utf-8")
         self._write({"format": FORMAT, "version": VERSION})
         for name in METHODS:
             setattr(self, name, self._recording(name))
@@ -165,7 +165,9 @@ def _read(path: Path) -> list[tuple[str, list, Any]]:
                     if not isinstance(value, dict) or value.get("format") != FORMAT:
                         raise MeasurementFormatError(f"{path}: not a recorded driver session")
                     if value.get("version") != VERSION:
-                        raise MeasurementFormatError(f"{path}: session of version {value.get('version')!r}, not {VERSION}")
+                        raise MeasurementFormatError(
+                            f"{path}: session of version {value.get('version')!r}, not {VERSION}"
+                        )
                     continue
                 name, arguments, answer = value
                 if name not in METHODS or not isinstance(arguments, list):

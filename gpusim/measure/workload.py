@@ -15,16 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from gpusim.capture.arguments import Arguments
-from gpusim.capture.build import BuiltKernel
-from gpusim.capture.memory import Allocation, DeviceMemory
-from gpusim.capture.target import check_launch, make_target, shape
+from gpusim.cases.suite import complete_shape, make_case, shape_text
+from gpusim.emulator.memory import Allocation, DeviceMemory
 from gpusim.errors import SiliconError, UsageError
+from gpusim.frontend.numba.arguments import Arguments
+from gpusim.frontend.numba.build import BuiltKernel
 from gpusim.gpus.spec import GpuSpec
+from gpusim.isa.binary.cubin import KernelImage, load_kernel
+from gpusim.isa.target import check_launch, make_target, shape
 from gpusim.measure.builds import Builder, launch_key
 from gpusim.measure.driver import BoundLaunch, DeviceFacts, Driver
-from gpusim.sass.cubin import KernelImage, load_kernel
-from gpusim.suite import complete_shape, make_case, shape_text
 
 
 class CheckFailed(Exception):
@@ -42,7 +42,9 @@ class _RealMemory(DeviceMemory):
     def add(self, host: int, size: int, label: str, owner: object) -> Allocation:
         for other in self.taken:
             if host < other.host + other.size and other.host < host + size:
-                raise UsageError(f"{label} overlaps {other.label}: a GPU would hold two copies; pass one array, or copies")
+                raise UsageError(
+                    f"{label} overlaps {other.label}: a GPU would hold two copies; pass one array, or copies"
+                )
         allocation = Allocation(self._driver.allocate(size), size, host, label, owner)
         self.taken.append(allocation)
         return allocation

@@ -8,7 +8,6 @@ halves, which the L2 models.
 
 from __future__ import annotations
 
-
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model.compiled import compiled
 from gpusim.model.messages import TICKS_PER_CYCLE

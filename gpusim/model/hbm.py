@@ -149,9 +149,7 @@ def _data_ready(p: DramRates, d: DramState, channel: int, node: int) -> int:
 
 
 @inner
-def _pick(
-    p: DramRates, d: DramState, channel: int, queue: int, now: int, bus: int
-) -> tuple[int, int, int, int]:
+def _pick(p: DramRates, d: DramState, channel: int, queue: int, now: int, bus: int) -> tuple[int, int, int, int]:
     """Among the queue's entries that have arrived by ``now``: (the one that starts first, its start,
     the entry before it, the arrival of the first entry that has not arrived)."""
     best = -1
@@ -291,4 +289,3 @@ def handle_until(p: DramRates, d: DramState, requests: np.ndarray, until: int) -
                 following = min(following, _advance_channel(p, d, channel, until))
     d.scalars[NEXT_DECISION] = following
     return taken
-

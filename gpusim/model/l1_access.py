@@ -193,9 +193,7 @@ def enter(
 
 
 @inlined
-def _write(
-    out, fill, lines, l1, requests, sms, warps, slots, row, timing, sm, warp, kind, space, n, leave, now
-):
+def _write(out, fill, lines, l1, requests, sms, warps, slots, row, timing, sm, warp, kind, space, n, leave, now):
     """Send a store or reduction to L2, line by line; a line in L1 is updated (store) or dropped."""
     to = message.WRITE if kind == STORE else message.REDUCTION
     age = slots[warp, AGE]

@@ -48,7 +48,6 @@ from gpusim.model.l2_state import (
     SET,
     SET_STALLS,
     SLOT,
-    SM,
     STAGE,
     TRANSLATED,
     UNIT_FREE,
@@ -97,6 +96,7 @@ from gpusim.model.messages import ATOMIC, NEVER, READ, REDUCTION, WRITE
 from gpusim.model.prefetch import prefetch
 from gpusim.model.sector_mask import popcount, whole_groups
 
+
 @inlined
 def _claim(p: L2Rates, s: L2State, slice_index: int, node: int, now: int, data_at: int) -> int:
     """The slot of the node's line in this slice, made by evicting another line if need be; NO_SLOT
@@ -136,9 +136,7 @@ def _evict(p: L2Rates, s: L2State, slice_index: int, slot: int, dirty: int, time
 
 
 @inner
-def _hold(
-    p: L2Rates, s: L2State, time: int, slice_index: int, node: int, why: int
-) -> None:
+def _hold(p: L2Rates, s: L2State, time: int, slice_index: int, node: int, why: int) -> None:
     """A node that could not claim a slot tries again: later, or when there is room to evict."""
     if why == NO_SLOT:
         schedule(s, time + p.retry, node)
@@ -445,9 +443,7 @@ def _hint_events(p: L2Rates, s: L2State) -> None:
 
 
 @compiled
-def handle_until(
-    p: L2Rates, s: L2State, requests: np.ndarray, fills: np.ndarray, until: int
-) -> tuple[int, int]:
+def handle_until(p: L2Rates, s: L2State, requests: np.ndarray, fills: np.ndarray, until: int) -> tuple[int, int]:
     """Handle all events strictly before tick ``until``.
 
     ``requests`` REQUEST[...] sorted by (time, sm, sequence); ``fills`` DRAM_RESPONSE[...] sorted by

@@ -106,9 +106,7 @@ def respond(s: L2State, time: int, node: int) -> None:
 
 
 @inner
-def ask_dram(
-    p: L2Rates, s: L2State, time: int, line: int, handle: int, sectors: int
-) -> None:
+def ask_dram(p: L2Rates, s: L2State, time: int, line: int, handle: int, sectors: int) -> None:
     """Read sectors into slot ``handle`` (NOBODY: only occupy the channel), or write them and get the
     room back (``handle`` at or below ROOM_OF_SLICE_0)."""
     at = s.scalars[DRAM_REQUESTS]

@@ -240,7 +240,9 @@ def occupy_stages(sms, hand, timing, sm, now):
         data_start = max(tag_start, sms[sm, DATA_FREE])
         sms[sm, DATA_FREE] = data_start + data_cycles
         data_end = data_start + data_cycles - 1
-    sms[sm, QUEUE_FREE] = max(now + timing[ACCEPT_INTERVAL], max(sms[sm, TAG_FREE], sms[sm, DATA_FREE] - timing[TAG_LEAD]))
+    sms[sm, QUEUE_FREE] = max(
+        now + timing[ACCEPT_INTERVAL], max(sms[sm, TAG_FREE], sms[sm, DATA_FREE] - timing[TAG_LEAD])
+    )
     return tag_start, data_end
 
 

@@ -58,6 +58,4 @@ DRAM_REQUEST = np.dtype(
 )
 
 #: Data of a DRAM READ, or the room that a WRITE has left; ``time`` is its arrival at the L2 slice, ticks.
-DRAM_RESPONSE = np.dtype(
-    [("time", "<i8"), ("sequence", "<i8"), ("handle", "<i4"), ("sectors", "<i4")]
-)
+DRAM_RESPONSE = np.dtype([("time", "<i8"), ("sequence", "<i8"), ("handle", "<i4"), ("sectors", "<i4")])

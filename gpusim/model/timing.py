@@ -110,4 +110,3 @@ def sm_timing(spec: GpuSpec) -> np.ndarray:
     timing[CONSTANT_MISS] = spec.constant_cache.miss_cycles
     timing[SHARED_WINDOW] = timing[LOCAL_WINDOW] = -1
     return timing
-

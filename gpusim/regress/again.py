@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from gpusim.cases.source import open_source
 from gpusim.errors import StoreFormatError, UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
-from gpusim.gpus.spec import GpuSpec
 from gpusim.regress.side import Side, simulated
-from gpusim.source import open_source
 from gpusim.store.run import StoredRun
 from gpusim.trace.record import Trace
 

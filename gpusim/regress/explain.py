@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from gpusim.errors import GpusimError
 from gpusim.regress.attribution import IN_FLIGHT, InstructionTerm, LineTerm, StallTerm
-from gpusim.regress.outcome import Outcome
 from gpusim.regress.machine import Step, cycles_on, steps
+from gpusim.regress.outcome import Outcome
 from gpusim.report.attribution import source_text
 
 PROGRAM = "launch and machine code"
@@ -54,7 +54,9 @@ def sentence(outcome: Outcome) -> str:
     difference = new.cycles - old.cycles
     text = f"{outcome.name} on {outcome.gpu}: {outcome.verdict}, {old.cycles} to {new.cycles} cycles"
     if outcome.unit == "us":
-        text += f", {old.time_us:.5g} to {new.time_us:.5g} us at {old.clock_hz / 1e6:.0f} and {new.clock_hz / 1e6:.0f} MHz"
+        text += (
+            f", {old.time_us:.5g} to {new.time_us:.5g} us at {old.clock_hz / 1e6:.0f} and {new.clock_hz / 1e6:.0f} MHz"
+        )
     text += f" ({outcome.change_percent:+.2f} %)"
     if outcome.causes:
         text += f"; changed: {', '.join(outcome.causes)}"

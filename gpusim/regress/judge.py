@@ -21,6 +21,7 @@ from gpusim.regress.side import Item, Side
 
 _NUMBER = re.compile(r"\d+(?=\.)")
 
+
 def judge(base: Side, head: Side, thresholds: Thresholds) -> list[Outcome]:
     """An outcome for each launch of either side, in the order of ``base``, then what only ``head`` has."""
     outcomes = [_simulated(pair, thresholds) for pair in pair_items(base, head)]
@@ -84,9 +85,7 @@ def _other_work(old: Item, new: Item) -> str:
     return ""
 
 
-def _causes(
-    old: Item, new: Item, attribution: Attribution, figures: tuple[FigureChange, ...]
-) -> Iterator[str]:
+def _causes(old: Item, new: Item, attribution: Attribution, figures: tuple[FigureChange, ...]) -> Iterator[str]:
     """What differs between the two sides, as far as either knows."""
     a, b = old.record, new.record
     if attribution.changed:

@@ -57,9 +57,13 @@ def _measured(old: SiliconRow | None, new: SiliconRow | None, thresholds: Thresh
         return Outcome(*facts, *values, Verdict.NO_DATA, reason)
     if before is None or after is None:
         side = "BASE" if old is None else "HEAD"
-        reason = f"{side} has no such measurement" if old is None or new is None else "no unit is measured on both sides"
+        reason = (
+            f"{side} has no such measurement" if old is None or new is None else "no unit is measured on both sides"
+        )
         return Outcome(*facts, *values, Verdict.NO_DATA, reason)
-    causes = ("cubin",) if old and new and old.cubin_hash and new.cubin_hash and old.cubin_hash != new.cubin_hash else ()
+    causes = (
+        ("cubin",) if old and new and old.cubin_hash and new.cubin_hash and old.cubin_hash != new.cubin_hash else ()
+    )
     assert old is not None and new is not None
     clocks = _clocks(old), _clocks(new)
     read = None if None in clocks else clocks
@@ -90,9 +94,7 @@ def _clocks(row: SiliconRow) -> Sequence[float] | None:
     return [row.sm_clock_mhz] * len(row.samples_us) if row.sm_clock_mhz else None
 
 
-def _estimates(
-    old: SiliconRow | None, new: SiliconRow | None
-) -> tuple[tuple[Estimate | None, Estimate | None], str]:
+def _estimates(old: SiliconRow | None, new: SiliconRow | None) -> tuple[tuple[Estimate | None, Estimate | None], str]:
     """The estimates of both in a unit that both have: cycles before time, since clocks move."""
     for unit, name in (("cycles", "cycles"), ("us", "time_us")):
         pair = tuple(getattr(row, name) if row else None for row in (old, new))

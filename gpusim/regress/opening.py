@@ -12,17 +12,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from gpusim.cases.source import NamedTrace, open_source
+from gpusim.cases.suite import kernel_names
 from gpusim.errors import NoDataError, StoreError, StoreFormatError, UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.gpus.spec import GpuSpec
-from gpusim.nearest import hint
+from gpusim.io.nearest import hint
 from gpusim.regress.again import run_again
 from gpusim.regress.result_file import read_result
 from gpusim.regress.side import Item, Side, simulated
-from gpusim.source import NamedTrace, open_source
 from gpusim.store import Store, StoredRun
-from gpusim.suite import kernel_names
 from gpusim.trace.record import Trace
 
 NOW = "now"
@@ -61,7 +61,9 @@ def open_sides(
         other = head if base == NOW else base
         raise UsageError(f"{NOW} simulates a kept run again, but {other} is none; see gpusim runs list")
     if base == NOW:
-        return _again(head, machines[0], store, progress), _open(head, "run", machines[1], specs[1], store, progress, small)
+        return _again(head, machines[0], store, progress), _open(
+            head, "run", machines[1], specs[1], store, progress, small
+        )
     first = _open(base, kinds[0], machines[0], specs[0], store, progress, small)
     if head == NOW:
         return first, _again(base, machines[1], store, progress)
@@ -77,7 +79,9 @@ def _open(
     text: str, kind: str | None, machine: Machine, spec: GpuSpec, store: Store, progress: Progress, small: bool
 ) -> Side:
     if kind in ("run", "result") and machine.said:
-        raise UsageError(f"{text} is a kept result: its GPU is what it was simulated on; leave out --gpu and --set for it")
+        raise UsageError(
+            f"{text} is a kept result: its GPU is what it was simulated on; leave out --gpu and --set for it"
+        )
     if kind == "run":
         return _kept(text, store.load_run(text.removeprefix(_RUN)))
     if kind == "result":
@@ -127,9 +131,7 @@ def _is_kept(text: str, store: Store, is_kernel: bool, progress: Progress) -> bo
 
 
 def _kept(text: str, run: StoredRun) -> Side:
-    items = tuple(
-        Item(record, "", run.gpus.get(record.gpu_hash, {}), run.info.model_hash) for record in run.launches
-    )
+    items = tuple(Item(record, "", run.gpus.get(record.gpu_hash, {}), run.info.model_hash) for record in run.launches)
     return Side(text, items, run.measurements)
 
 

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpusim.cases.source import NamedTrace, launch_records
 from gpusim.engine.gpu import simulate
 from gpusim.gpus.spec import GpuSpec
 from gpusim.silicon.row import SiliconRow
-from gpusim.source import NamedTrace, launch_records
 from gpusim.store.hashes import gpu_values, model_hash
 from gpusim.store.launch import SimulatedLaunch
 from gpusim.trace.record import Trace

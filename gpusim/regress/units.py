@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from gpusim.cases.source import least_cycles
 from gpusim.regress.outcome import Outcome, UnitChange
 from gpusim.regress.side import Item
-from gpusim.source import least_cycles
 
 
 def with_units(outcome: Outcome) -> Outcome:

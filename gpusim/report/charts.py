@@ -79,7 +79,9 @@ def roofline_chart(document: dict[str, Any]) -> str:
     ridges = [top / slope for slope in data["slopes"].values()]
     low, high = min(places + ridges) / 4, max(places + ridges) * 4
     # Levels of equal traffic share a place: their names stand one below the other.
-    for number, ((level, slope), colour) in enumerate(zip(data["slopes"].items(), (_GREEN, _ORANGE, _BLUE), strict=False)):
+    for number, ((level, slope), colour) in enumerate(
+        zip(data["slopes"].items(), (_GREEN, _ORANGE, _BLUE), strict=False)
+    ):
         ridge = top / slope
         axes.plot([low, ridge], [low * slope, top], color=colour, linewidth=1.2, label=f"{level} {slope:,.0f} GB/s")
         for point in data["points"]:

@@ -132,7 +132,9 @@ def term_records(comparison: MeasuredComparison) -> Records:
             continue
         terms = {_label(term): term.cycles for term in e.terms}
         gap = e.simulated_cycles - e.measured.median
-        records.append({"launch": e.name, "cache": e.cache, "gap_cycles": gap, **{name: terms.get(name, 0.0) for name in names}})
+        records.append(
+            {"launch": e.name, "cache": e.cache, "gap_cycles": gap, **{name: terms.get(name, 0.0) for name in names}}
+        )
     return records
 
 
@@ -237,7 +239,8 @@ def comparison_document(comparison: MeasuredComparison) -> dict[str, Any]:
             "mape_before_percent": comparison.gap.mape_before_percent,
             "mape_after_percent": comparison.gap.mape_after_percent,
             "findings": [
-                {"unit": f.unit, "factor": f.factor, "alternatives": list(f.alternatives)} for f in comparison.gap.findings
+                {"unit": f.unit, "factor": f.factor, "alternatives": list(f.alternatives)}
+                for f in comparison.gap.findings
             ],
         }
     return document

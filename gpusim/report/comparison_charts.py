@@ -49,7 +49,9 @@ def scatter_chart(document: dict[str, Any]) -> str:
     low, high = min(cycles) / 1.6, max(cycles) * 1.6
     axes.plot([low, high], [low, high], color="#444444", linewidth=1)
     for factor, shade in ((1.5, "#f3f3f3"), (1.1, "#e4ebf3")):
-        axes.fill_between([low, high], [low / factor, high / factor], [low * factor, high * factor], color=shade, linewidth=0)
+        axes.fill_between(
+            [low, high], [low / factor, high / factor], [low * factor, high * factor], color=shade, linewidth=0
+        )
     for verdict, colour in _COLOURS.items():
         mine = [launch for launch in launches if launch["verdict"] == verdict]
         if not mine:
@@ -60,8 +62,17 @@ def scatter_chart(document: dict[str, Any]) -> str:
             [launch["measured_high_cycles"] - launch["measured_cycles"] for launch in mine],
         ]
         y = [launch["simulated_cycles"] for launch in mine]
-        axes.errorbar(x, y, xerr=reach, fmt="o", markersize=4.5, color=colour, elinewidth=0.9, label=f"{verdict} ({len(mine)})")
-    axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high), xlabel="measured cycles", ylabel="simulated cycles")
+        axes.errorbar(
+            x, y, xerr=reach, fmt="o", markersize=4.5, color=colour, elinewidth=0.9, label=f"{verdict} ({len(mine)})"
+        )
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlim=(low, high),
+        ylim=(low, high),
+        xlabel="measured cycles",
+        ylabel="simulated cycles",
+    )
     axes.legend(frameon=False, loc="upper left", fontsize=8)
     return _svg(figure)
 
@@ -71,7 +82,10 @@ def error_chart(document: dict[str, Any]) -> str:
     launches = sorted(judged(document), key=lambda launch: abs(launch["error_percent"]))[-MOST_BARS:]
     figure, axes = _figure(0.7 + 0.21 * len(launches))
     for place, launch in enumerate(launches):
-        low, high = (100 * (launch["simulated_cycles"] / launch[end] - 1) for end in ("measured_high_cycles", "measured_low_cycles"))
+        low, high = (
+            100 * (launch["simulated_cycles"] / launch[end] - 1)
+            for end in ("measured_high_cycles", "measured_low_cycles")
+        )
         middle = launch["error_percent"]
         colour = _COLOURS.get(launch["verdict"], _GREY)
         axes.barh(place, middle, color=colour, height=0.7)
@@ -95,7 +109,8 @@ def gap_chart(document: dict[str, Any]) -> str:
     left, right = [0.0] * len(launches), [0.0] * len(launches)
     for number, name in enumerate(names):
         widths = [
-            100 * sum(t["cycles"] for t in launch["gap"] if _term(t) == name) / launch["measured_cycles"] for launch in launches
+            100 * sum(t["cycles"] for t in launch["gap"] if _term(t) == name) / launch["measured_cycles"]
+            for launch in launches
         ]
         starts = [right[i] if width >= 0 else left[i] for i, width in enumerate(widths)]
         colour = "#cccccc" if name == "residual" else _PALETTE[number % len(_PALETTE)]
@@ -131,7 +146,9 @@ def stall_chart(document: dict[str, Any]) -> str:
         widths = []
         for launch in launches:
             whole = sum(launch["stalls"].values()) or 1
-            part = sum(launch["stalls"].get(r, 0) for r in rest) if reason == "others" else launch["stalls"].get(reason, 0)
+            part = (
+                sum(launch["stalls"].get(r, 0) for r in rest) if reason == "others" else launch["stalls"].get(reason, 0)
+            )
             widths.append(100 * part / whole)
         colour = "#cccccc" if reason == "others" else _PALETTE[number % len(_PALETTE)]
         axes.barh(range(len(launches)), widths, left=starts, color=colour, height=0.7, label=reason)

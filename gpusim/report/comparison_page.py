@@ -31,10 +31,17 @@ def render_comparison(documents: Sequence[dict[str, Any]], against: str) -> str:
             "d": document,
             "numbers": _numbers(document),
             "launches": judged(document),
-            "differing": [(launch, c) for launch in document["launches"] for c in launch["counters"] if not c["agrees"]],
+            "differing": [
+                (launch, c) for launch in document["launches"] for c in launch["counters"] if not c["agrees"]
+            ],
             "charts": {
                 name: Markup(chart(document)) if judged(document) else ""
-                for name, chart in (("scatter", scatter_chart), ("error", error_chart), ("gap", gap_chart), ("stall", stall_chart))
+                for name, chart in (
+                    ("scatter", scatter_chart),
+                    ("error", error_chart),
+                    ("gap", gap_chart),
+                    ("stall", stall_chart),
+                )
             },
         }
         for document in documents

@@ -34,7 +34,9 @@ class Case:
 def junit_xml(suite: str, cases: Sequence[Case], *, fail_on: frozenset[str] = frozenset()) -> bytes:
     """The XML of a test suite called ``suite``. ``fail_on``: verdicts that fail besides SLOWER."""
     outcomes = ["failure" if case.verdict in fail_on else OUTCOMES.get(case.verdict, "") for case in cases]
-    outcomes = ["" if case.known and outcome == "failure" else outcome for case, outcome in zip(cases, outcomes, strict=True)]
+    outcomes = [
+        "" if case.known and outcome == "failure" else outcome for case, outcome in zip(cases, outcomes, strict=True)
+    ]
     counts = {
         "tests": len(cases),
         "failures": outcomes.count("failure"),
@@ -55,7 +57,9 @@ def junit_xml(suite: str, cases: Sequence[Case], *, fail_on: frozenset[str] = fr
                 inner.set("type", case.verdict)
             inner.text = _clean(case.detail) or None
         else:
-            ElementTree.SubElement(element, "system-out").text = _clean(f"{case.verdict}: {case.message}\n{case.detail}")
+            ElementTree.SubElement(element, "system-out").text = _clean(
+                f"{case.verdict}: {case.message}\n{case.detail}"
+            )
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n"
 

@@ -15,10 +15,10 @@ import numpy as np
 
 from gpusim.engine.result import LaunchResult
 from gpusim.gpus.spec import GpuSpec
+from gpusim.isa.binary.text import opcode_parts
 from gpusim.model import counters as count
 from gpusim.model import program as op
 from gpusim.model.stall_reasons import SELECTED
-from gpusim.sass.text import opcode_parts
 from gpusim.trace.record import PipeClass
 
 #: Base opcode -> (kind of arithmetic, floating-point operations a lane).

@@ -16,16 +16,16 @@ from typing import Any
 import numpy as np
 
 from gpusim import __version__
-from gpusim.document import read_document
 from gpusim.engine.result import LaunchResult, Result
 from gpusim.errors import ResultFileError
+from gpusim.io.document import read_document
+from gpusim.io.whole_file import write_whole
 from gpusim.model.stall_reasons import STALL_NAMES
 from gpusim.report.attribution import by_instruction, by_line
 from gpusim.report.roofline import roofline
 from gpusim.report.summary import share_document, summary_document
 from gpusim.report.timeline import sample_rates
 from gpusim.report.utilisation import traffic
-from gpusim.whole_file import write_whole
 from gpusim.why.explain import Explanation
 
 RESULT_VERSION = 1
@@ -83,8 +83,13 @@ def save_result(document: dict[str, Any], path: Path) -> None:
 def load_result(path: Path) -> dict[str, Any]:
     """Read a document; raises ResultFileError, naming file and place, where it is not one."""
     document = read_document(
-        path, "gpusim_result", RESULT_VERSION, most_bytes=MOST_BYTES, what="result",
-        made_by=f"gpusim simulate --save {path.name}", error=ResultFileError,
+        path,
+        "gpusim_result",
+        RESULT_VERSION,
+        most_bytes=MOST_BYTES,
+        what="result",
+        made_by=f"gpusim simulate --save {path.name}",
+        error=ResultFileError,
     )
     _check(path, "", SHAPE, document)
     for launch in document["launches"]:

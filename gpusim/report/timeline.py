@@ -19,8 +19,8 @@ import numpy as np
 
 from gpusim.engine.result import LaunchResult, Result
 from gpusim.engine.samples import COLUMNS
+from gpusim.io.whole_file import write_whole
 from gpusim.model.stall_reasons import STALL_NAMES
-from gpusim.whole_file import write_whole
 
 #: Bars drawn at most: about 100 bytes each before compression.
 MOST_BLOCKS = 40_000

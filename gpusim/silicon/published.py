@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from importlib.resources.abc import Traversable
 
 from gpusim.errors import UsageError
-from gpusim.sibling import traces_folder
+from gpusim.io.sibling import traces_folder
 
 MANIFEST = "manifest.json"
 #: Columns of a table that are not axes of the point.

@@ -14,7 +14,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from gpusim.errors import MeasurementFormatError
-from gpusim.sibling import traces_folder
+from gpusim.io.sibling import traces_folder
 from gpusim.silicon.row import SiliconRow
 
 MANIFEST = "manifest.json"

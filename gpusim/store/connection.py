@@ -131,7 +131,9 @@ def _of_sqlite(error: sqlite3.Error, store: str) -> StoreError | StoreFormatErro
     if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH")):
         return StoreError(f"{store}: cannot be written here ({error}); mend its permissions, {elsewhere}")
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-        return StoreError(f"{store}: other processes have kept it locked for {BUSY_SECONDS:g} s; try again, {elsewhere}")
+        return StoreError(
+            f"{store}: other processes have kept it locked for {BUSY_SECONDS:g} s; try again, {elsewhere}"
+        )
     if name.startswith("SQLITE_IOERR"):
         return StoreError(f"{store}: the file system failed ({error}), this was not kept; check the disk, {elsewhere}")
     return StoreError(f"{store}: {error}; check the disk, {elsewhere}")

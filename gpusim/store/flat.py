@@ -40,7 +40,18 @@ def launch_records(runs: Iterable[StoredRun]) -> list[dict[str, Any]]:
 
 def measurement_records(runs: Iterable[StoredRun]) -> list[dict[str, Any]]:
     """A record a measurement; its samples, and the clock beside each, as one text in order of measurement."""
-    plain = ("kernel", "shape", "launch", "gpu", "device_name", "device_uuid_hash", "driver", "toolchain", "method", "cache")
+    plain = (
+        "kernel",
+        "shape",
+        "launch",
+        "gpu",
+        "device_name",
+        "device_uuid_hash",
+        "driver",
+        "toolchain",
+        "method",
+        "cache",
+    )
     records = []
     for run in runs:
         for row in run.measurements:

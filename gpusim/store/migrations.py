@@ -15,7 +15,6 @@ from gpusim.errors import StoreError, StoreFormatError
 from gpusim.store.schema import APPLICATION_ID, VERSION, documents, gpus, gpusim_store, metadata
 
 
-
 def _add_gpus_and_documents(connection: Connection) -> None:
     """1 to 2: runs gain documents, and the figures of GPUs are kept."""
     metadata.create_all(connection, tables=[gpus, documents])
@@ -32,7 +31,9 @@ def stored_version(connection: Connection, name: str) -> int:
     tables = inspect(connection).get_table_names()
     if _VERSION_TABLE not in tables:
         if tables and connection.dialect.name == "sqlite":
-            raise StoreFormatError(f"{name}: a database of another program (it holds {tables[0]!r}), not a gpusim store")
+            raise StoreFormatError(
+                f"{name}: a database of another program (it holds {tables[0]!r}), not a gpusim store"
+            )
         return 0  # on a server other tables may lie beside ours
     versions = connection.execute(text(f"SELECT version FROM {_VERSION_TABLE}")).scalars().all()
     if len(versions) != 1 or not isinstance(versions[0], int) or versions[0] < 1:

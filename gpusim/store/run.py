@@ -90,7 +90,18 @@ def write_launch(run_id: int, launch: SimulatedLaunch) -> dict[str, Any]:
         "registers_per_thread": launch.registers_per_thread,
         "shared_bytes": launch.shared_bytes,
     }
-    plain = ("kernel", "shape", "launch", "function", "gpu", "gpu_hash", "cubin_hash", "trace_hash", "cycles", "clock_hz")
+    plain = (
+        "kernel",
+        "shape",
+        "launch",
+        "function",
+        "gpu",
+        "gpu_hash",
+        "cubin_hash",
+        "trace_hash",
+        "cycles",
+        "clock_hz",
+    )
     return {
         "run_id": run_id,
         **{column: getattr(launch, column) for column in plain},

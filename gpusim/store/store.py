@@ -25,7 +25,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from gpusim import __version__
 from gpusim.errors import GpusimError, StoreError, UnknownRunError
 from gpusim.gpus.spec import GpuSpec
-from gpusim.nearest import hint
+from gpusim.io.nearest import hint
 from gpusim.silicon.row import SiliconRow
 from gpusim.store.connection import may_write, open_engine, transaction, translating
 from gpusim.store.environment import environment, host_hash

@@ -31,7 +31,16 @@ def most_operations_on_a_word(trace: Trace) -> int:
         room = WARP_LANES * _count(chunk.warps, chunk.runs, chunk.path_start, records, chosen)
         found = np.empty(room, np.int64)
         used = _words(
-            chunk.warps, chunk.runs, chunk.path_start, chunk.accesses, chunk.scattered, records, chosen, low, high, found
+            chunk.warps,
+            chunk.runs,
+            chunk.path_start,
+            chunk.accesses,
+            chunk.scattered,
+            records,
+            chosen,
+            low,
+            high,
+            found,
         )
         fresh, counts = np.unique(found[:used], return_counts=True)
         words, place = np.unique(np.concatenate((words, fresh)), return_inverse=True)

@@ -47,8 +47,20 @@ def _warp_access_instructions(warp, runs, path_start, records, out):  # pragma: 
 
 @reading
 def _collect(
-    warps, runs, path_start, accesses, scattered, records, use, width, sector_bytes, line_bytes,
-    lo, hi, sectors, bits,
+    warps,
+    runs,
+    path_start,
+    accesses,
+    scattered,
+    records,
+    use,
+    width,
+    sector_bytes,
+    line_bytes,
+    lo,
+    hi,
+    sectors,
+    bits,
 ):  # pragma: no cover - jitted
     """Append (sector, READ/WRITE bit) of every access whose instruction has ``use`` != 0.
 
@@ -142,8 +154,20 @@ def _chunk_sectors(chunk: Chunk, records, use, width, sector_bytes, line_bytes, 
     sectors = np.empty(room, np.int64)
     bits = np.empty(room, np.int64)
     n, lookups = _collect(
-        chunk.warps, chunk.runs, chunk.path_start, chunk.accesses, chunk.scattered, records, use, width,
-        sector_bytes, line_bytes, lo, hi, sectors, bits,
+        chunk.warps,
+        chunk.runs,
+        chunk.path_start,
+        chunk.accesses,
+        chunk.scattered,
+        records,
+        use,
+        width,
+        sector_bytes,
+        line_bytes,
+        lo,
+        hi,
+        sectors,
+        bits,
     )
     distinct, inverse = np.unique(sectors[:n], return_inverse=True)
     merged = np.zeros(distinct.size, np.int64)

@@ -203,9 +203,7 @@ def _accesses(
     errors = tuple(columns[name] for name in ("mask", "stride", "place", "row", "pattern"))
     # Only rows named in order may be filled by the walk: it must not reach the late ones.
     early = slice(0, rows - late)
-    status, in_order_rows = _walk(
-        True, program, paths, path_start, runs, fields, base[early], pattern[early], errors
-    )
+    status, in_order_rows = _walk(True, program, paths, path_start, runs, fields, base[early], pattern[early], errors)
     if status != FINE or in_order_rows != rows - late:
         raise refuse("the scattered accesses of a chunk do not match its rows")
     base[rows - late :], pattern[rows - late :] = np.cumsum(columns["late_base"]), columns["late_pattern"]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from numba import njit
 
-from gpusim.jit_cache import stamp_of, stamped
+from gpusim.io.jit_cache import stamp_of, stamped
 
 SOURCES = stamp_of(Path(__file__).parent.glob("*.py"))
 

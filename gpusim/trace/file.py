@@ -32,10 +32,10 @@ from pathlib import Path
 import numpy as np
 
 from gpusim.errors import TraceFormatError
+from gpusim.io.whole_file import replacing
 from gpusim.trace.coding import decode_chunk, encode_chunk
 from gpusim.trace.layout import INSTRUCTION, TRACE_VERSION, Chunk, Launch, Program
 from gpusim.trace.validate import check_chunk, check_launch, check_program, refuse
-from gpusim.whole_file import replacing
 
 MAGIC = "gpusim-trace"
 HEADER = "header.json"
@@ -137,9 +137,7 @@ class StoredChunks:
     starts over.
     """
 
-    def __init__(
-        self, path: Path, archive: zipfile.ZipFile, program: Program, launch: Launch, header: dict
-    ) -> None:
+    def __init__(self, path: Path, archive: zipfile.ZipFile, program: Program, launch: Launch, header: dict) -> None:
         self._path, self._archive, self._program, self._launch = path, archive, program, launch
         self._members = header["members"]
         self._table = [_table_row(row) for row in header["chunks"]]

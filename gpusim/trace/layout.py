@@ -221,6 +221,4 @@ class Chunk:
 
     @property
     def nbytes(self) -> int:
-        return sum(
-            a.nbytes for a in (self.warps, self.runs, self.path_start, self.accesses, self.scattered)
-        )
+        return sum(a.nbytes for a in (self.warps, self.runs, self.path_start, self.accesses, self.scattered))

@@ -61,7 +61,7 @@ class Trace:
     ``chunk_list`` holds the chunks as they were recorded, parts of long blocks included: a list, a
     :class:`gpusim.trace.kept.KeptChunks`, or for a trace opened from a file a
     :class:`gpusim.trace.file.StoredChunks`, which reads and checks them one by one. ``findings`` is what a checked
-    capture found wrong (:class:`gpusim.capture.check.Finding`); no file holds it.
+    capture found wrong (:class:`gpusim.sanitizer.findings.Finding`); no file holds it.
     """
 
     program: Program

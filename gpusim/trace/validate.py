@@ -132,9 +132,7 @@ def check_program(program: Program) -> None:
     _check_rows("access_bytes", code["access_bytes"], ~loads)
 
 
-def check_chunk(
-    chunk: Chunk, launch: Launch, program: Program, expected_block: int, open_before: int = 0
-) -> None:
+def check_chunk(chunk: Chunk, launch: Launch, program: Program, expected_block: int, open_before: int = 0) -> None:
     """The chunk starts at ``expected_block``, has the ``open_before`` blocks that the one before left open,
     stays inside the grid, and all its indices are valid."""
     where = f"chunk at block {chunk.first_block}"

@@ -230,7 +230,10 @@ EXPERIMENTS = (
     Experiment("DRAM latency", f"{4 * SHORTEST_CYCLES} cycles in all", _counts(_DRAM[0]), _dram_latency),
     Experiment("L2 bandwidth", "infinite, partition link too", _counts("lts__t_requests.sum"), _l2_bandwidth),
     Experiment(
-        "L2 latency", f"{2 * SHORTEST_CYCLES} cycles, crossbar and TLB included", _counts("lts__t_requests.sum"), _l2_latency
+        "L2 latency",
+        f"{2 * SHORTEST_CYCLES} cycles, crossbar and TLB included",
+        _counts("lts__t_requests.sum"),
+        _l2_latency,
     ),
     Experiment("L2 atomics", "no time an operation", _has_atomics, _atomics),
     Experiment("crossbar ports", "infinite width at the SM", _counts("lts__t_requests.sum"), _crossbar_ports),
@@ -248,7 +251,9 @@ EXPERIMENTS = (
     Experiment("issue slots", "twice as many sub-cores", _always, _issue),
     Experiment("fixed latencies", "no stall counts", _always, program=_no_stall_counts),
     Experiment("barriers", "nobody waits", _has_barriers, program=_no_barriers),
-    Experiment("occupancy", "no limit by registers, shared memory or blocks", _held_back, _residency, launch=_weightless),
+    Experiment(
+        "occupancy", "no limit by registers, shared memory or blocks", _held_back, _residency, launch=_weightless
+    ),
     Experiment("tail wave", "the last wave's blocks spread over all", _always, trace=_whole_waves, cycles=_spread_tail),
     Experiment("launch overhead", "no time to start and to end", _always, _launch),
 )

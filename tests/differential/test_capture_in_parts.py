@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from numba import cuda, float32
 
-from gpusim.capture import launch, residents
-from gpusim.capture.launch import capture
+from gpusim import capturing as launch
+from gpusim.capturing import capture
+from gpusim.emulator import block_scheduler as residents
 from gpusim.engine.gpu import simulate
 from gpusim.errors import AddressError
 from gpusim.trace.record import SCATTERED, Trace
@@ -105,7 +106,7 @@ def small_log(monkeypatch):
 
 @pytest.mark.parametrize("run", [run_gathered, run_swept, run_handed_on])
 def test_parts_make_the_same_launch(run, small_log, monkeypatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("gpusim.capture.state.BLOCK_SLICE", 3000)
+    monkeypatch.setattr("gpusim.emulator.state.BLOCK_SLICE", 3000)
     path = tmp_path / "t.trace"
     streamed, out_streamed = run(to=path)
     parts, out = run()

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 from numba import cuda, float32, int32
 
-from gpusim.capture.launch import capture
+from gpusim.capturing import capture
 from gpusim.trace.coding import decode_chunk, encode_chunk
 
 

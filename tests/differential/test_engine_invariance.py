@@ -21,11 +21,20 @@ from gpusim.errors import UsageError
 
 MACHINES = {
     "two_sms": small_gpu(sm_count=2),
-    "five_tight_sms": small_gpu(sm_count=5, l1__miss_entries=6, l1__queue_entries=1, launch__block_turnaround_cycles=90),
+    "five_tight_sms": small_gpu(
+        sm_count=5, l1__miss_entries=6, l1__queue_entries=1, launch__block_turnaround_cycles=90
+    ),
     "two_cold_sms": small_gpu(
-        sm_count=2, instruction_cache__line_bytes=64, instruction_cache__l0_bytes=128, instruction_cache__l0_ways=1,
-        instruction_cache__l0_miss_cycles=21, instruction_cache__l1_miss_cycles=90, instruction_cache__l1_interval_cycles=3,
-        instruction_cache__stream_entries=2, constant_cache__miss_cycles=40, constant_cache__bytes=128,
+        sm_count=2,
+        instruction_cache__line_bytes=64,
+        instruction_cache__l0_bytes=128,
+        instruction_cache__l0_ways=1,
+        instruction_cache__l0_miss_cycles=21,
+        instruction_cache__l1_miss_cycles=90,
+        instruction_cache__l1_interval_cycles=3,
+        instruction_cache__stream_entries=2,
+        constant_cache__miss_cycles=40,
+        constant_cache__bytes=128,
     ),  # fmt: skip
 }
 
@@ -61,7 +70,10 @@ def test_stalls_add_up_and_requests_are_answered(machine, trace):
     assert sum(result.stalls.values()) == counters["sm__warps_active.sum"]
     assert result.stalls["selected"] == counters["smsp__inst_executed.sum"] == trace.warp_instructions
     assert counters["sm__ctas_launched.sum"] == trace.launch.blocks
-    assert counters["l1tex__m_xbar2l1tex_read_sectors.sum"] == counters["lts__t_sectors_op_read.sum"] + counters["lts__t_sectors_op_atom.sum"]
+    assert (
+        counters["l1tex__m_xbar2l1tex_read_sectors.sum"]
+        == counters["lts__t_sectors_op_read.sum"] + counters["lts__t_sectors_op_atom.sum"]
+    )
     ends = result.block_end_cycles
     assert len(ends) == trace.launch.blocks and ends.min() > 0 and ends.max() <= result.cycles
     by_instruction = result.launches[0].stalls_by_instruction
@@ -109,7 +121,10 @@ def test_plain_python_gives_what_the_compiled_code_gives():
     for disable in ("0", "1"):
         environment = os.environ | {"NUMBA_DISABLE_JIT": disable, "PYTHONPATH": f"{root}:{root / 'tests'}"}
         done = subprocess.run(
-            [sys.executable, "-W", "error::RuntimeWarning", "-c", _CASE], env=environment, capture_output=True, text=True
+            [sys.executable, "-W", "error::RuntimeWarning", "-c", _CASE],
+            env=environment,
+            capture_output=True,
+            text=True,
         )
         assert done.returncode == 0, done.stderr[-2000:]
         answers.append(json.loads(done.stdout))

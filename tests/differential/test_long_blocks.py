@@ -47,7 +47,12 @@ def looping(blocks: int = 9, turns: tuple[int, ...] = (TURNS, 1, 2 * TURNS, 0)) 
 
 def outcome(trace: Trace, **options):
     result = simulate(trace, small_gpu(2), **options)
-    return result.cycles, result.stalls, {k: v for k, v in result.counters.items()}, result.launches[0].block_times.tolist()
+    return (
+        result.cycles,
+        result.stalls,
+        {k: v for k, v in result.counters.items()},
+        result.launches[0].block_times.tolist(),
+    )
 
 
 @pytest.mark.parametrize("seed", range(6))

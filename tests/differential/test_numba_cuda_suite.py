@@ -23,7 +23,9 @@ BEYOND = "the test reads or writes beyond its array, which a GPU does not notice
 CHILD = "the test starts a Python of its own, which has no GPU"
 OLD_PTX = "the test's PTX text is for sm_20, which a driver still compiles and nvJitLink does not"
 GRAPHS = "there are no CUDA graphs"
-STAMPS = "Numba marks its cache by a hash of the source, numba-cuda by its time and size: each discards the other's index"
+STAMPS = (
+    "Numba marks its cache by a hash of the source, numba-cuda by its time and size: each discards the other's index"
+)
 #: Start of a test's id (behind PACKAGE) -> why it fails.
 REFUSED = {
     "cudadrv.test_cuda_driver.TestAcceleratedArchitecture.test_device_arch_specific": BEYOND,
@@ -77,7 +79,11 @@ def modules() -> list[str]:
 def run(tmp_path: Path, names: tuple[str, ...]) -> dict[str, list[str]]:
     """Outcomes of the modules' tests by id behind PACKAGE."""
     outcomes = tmp_path / "outcomes.json"
-    program = [str(ROOT / "tests" / "numba_cuda_suite.py"), str(outcomes), *(f"{PACKAGE}.{name}" for name in names)]
+    program = [
+        str(ROOT / "tests" / "support" / "numba_cuda_suite.py"),
+        str(outcomes),
+        *(f"{PACKAGE}.{name}" for name in names),
+    ]
     program += ["without", *(f"{PACKAGE}.{name}" for name in ENDLESS)]
     command = [sys.executable, "-m", "gpusim.cli", "run", "-o", str(tmp_path / "launches.txt"), *program]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numba import cuda, int8, int16, int32, int64, uint8, uint16, uint32, uint64
 
-from gpusim.capture.launch import capture
+from gpusim.capturing import capture
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
 VARIABLES = ("a", "b", "c", "d")
@@ -83,7 +83,31 @@ IN_PYTHON = {
     "popc": lambda x: (x & _MASK).bit_count(), "clz": lambda x: 64 - (x & _MASK).bit_length(),
 }  # fmt: skip
 
-CONSTANTS = st.sampled_from([0, 1, 2, 3, 5, 7, 10, 31, 32, 100, 255, 65535, 2**31 - 1, 2**31, 2**32, 2**40 + 1, -1, -2, -128, -(2**31), -(2**63) + 1])
+CONSTANTS = st.sampled_from(
+    [
+        0,
+        1,
+        2,
+        3,
+        5,
+        7,
+        10,
+        31,
+        32,
+        100,
+        255,
+        65535,
+        2**31 - 1,
+        2**31,
+        2**32,
+        2**40 + 1,
+        -1,
+        -2,
+        -128,
+        -(2**31),
+        -(2**63) + 1,
+    ]
+)
 LEAVES = st.one_of(st.sampled_from(VARIABLES), CONSTANTS.map(lambda v: f"({v})"), st.just("t"))
 
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from numba import cuda, float32, int32
 
-import gpusim.capture.launch as launch
-from gpusim.capture.memory import DeviceMemory
+import gpusim.capturing as launch
+from gpusim.cases.suite import find_kernel, kernel_names
+from gpusim.emulator.memory import DeviceMemory
 from gpusim.errors import GpusimError
-from gpusim.suite import find_kernel, kernel_names
 from gpusim.trace.record import SCATTERED
 
 SHARED = 256
@@ -184,7 +184,9 @@ def _reaches_out(out, limits):
         out[i + k * 256] = k
 
 
-@pytest.mark.parametrize("limits", [(1, 1, 1, 9, 1, 1, 7, 1), (1, 1, 1, 6, 1, 1, 9, 1), (9,) * 8, (1, 5, 4, 7, 1, 1, 1, 1)])
+@pytest.mark.parametrize(
+    "limits", [(1, 1, 1, 9, 1, 1, 7, 1), (1, 1, 1, 6, 1, 1, 9, 1), (9,) * 8, (1, 5, 4, 7, 1, 1, 1, 1)]
+)
 def test_the_same_access_is_out_of_bounds(limits, monkeypatch):
     trace = _agree(monkeypatch, _reaches_out, 1, 256, (np.zeros(1000, np.int32), np.array(limits, np.int32)))
     assert trace is None

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hand_traces import Asm, build
 from numba import cuda, float32, int32
 
 from gpusim import cli
-from gpusim.capture.check import OrderCheck
-from gpusim.capture.launch import capture
+from gpusim.capturing import capture
 from gpusim.errors import UsageError
+from gpusim.sanitizer.findings import OrderCheck
 from gpusim.trace.record import MemoryKind, Space
-from hand_traces import Asm, build
 
 BOTH = ("memory", "race")
 

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba import cuda
 
-from gpusim.capture.build import argument_types, build
 from gpusim.errors import CompileError
-from gpusim.sass.cubin import kernels_of, load_kernel
-from gpusim.sass.elf import parse_elf
+from gpusim.frontend.numba.build import argument_types, build
+from gpusim.isa.binary.cubin import kernels_of, load_kernel
+from gpusim.isa.binary.elf import parse_elf
 
 
 @cuda.jit

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numba import cuda, float32
 
-from gpusim.capture.launch import capture
+from gpusim.capturing import capture
 from gpusim.errors import (
     AddressError,
     CompileError,
@@ -17,8 +17,8 @@ from gpusim.errors import (
     UnsupportedOpcodeError,
     UsageError,
 )
-from gpusim.sass.decode import parse_instruction
-from gpusim.sass.table import lower
+from gpusim.isa.binary.decode import parse_instruction
+from gpusim.isa.table import lower
 
 
 @cuda.jit
@@ -187,7 +187,7 @@ def test_what_is_no_kernel_is_refused_with_the_remedy():
 def test_a_kernel_that_does_not_compile_is_a_one_line_error():
     @cuda.jit
     def wrong(values):
-        values[0] = no_such_name  # noqa: F821
+        values[0] = no_such_name
 
     with pytest.raises(CompileError) as caught:
         capture(wrong, 1, 32, (np.ones(32),), gpu="sm_90")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numba import cuda, int32
 
-from gpusim.capture import residents
-from gpusim.capture.launch import capture
+from gpusim.capturing import capture
+from gpusim.emulator import block_scheduler as residents
 from gpusim.errors import DeadlockError, InstructionLimitError
 
 
@@ -15,7 +15,7 @@ from gpusim.errors import DeadlockError, InstructionLimitError
 def short_turns(monkeypatch):
     """Blocks take turns early, so that nobody has to spin for millions of instructions."""
     monkeypatch.setattr(residents, "_SLICE_TOGETHER", 2000)
-    monkeypatch.setattr("gpusim.capture.state.BLOCK_SLICE", 20_000)
+    monkeypatch.setattr("gpusim.emulator.state.BLOCK_SLICE", 20_000)
 
 
 def line(kernel, offset: int) -> str:
@@ -118,9 +118,7 @@ def counting_spin(flag):
 
 
 def test_a_spin_that_counts_meets_the_limit_which_says_where_it_spins(short_turns):
-    text = message(
-        InstructionLimitError, counting_spin, np.zeros(2, np.int32), block=32, instruction_limit=300_000
-    )
+    text = message(InstructionLimitError, counting_spin, np.zeros(2, np.int32), block=32, instruction_limit=300_000)
     assert "300000 warp instructions" in text and "raise instruction_limit" in text
     assert "warp 0" in text and line(counting_spin, 3) in text
 

@@ -102,7 +102,13 @@ def test_nowhere_to_keep_compiled_code(look, monkeypatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "missing", [("numba", "llvmlite"), ("tabulate",), ("sqlalchemy",), ("numpy", "pandas", "numba", "tabulate", "sqlalchemy", "simpy")]
+    "missing",
+    [
+        ("numba", "llvmlite"),
+        ("tabulate",),
+        ("sqlalchemy",),
+        ("numpy", "pandas", "numba", "tabulate", "sqlalchemy", "simpy"),
+    ],
 )
 def test_it_runs_without_what_it_looks_for(missing, tmp_path: Path) -> None:
     """Packages that are not there are named with what installs them, by a doctor that does without them."""
@@ -124,10 +130,16 @@ sys.meta_path[:0] = [Absent(), Unlisted()]
 from gpusim import cli
 sys.exit(cli.run(["doctor", "--quick", *sys.argv[1:]]))
 """
-    environment = {**os.environ, "GPUSIM_STORE": str(tmp_path / "s.sqlite"), "PYTHONPATH": str(Path(__file__).parents[2])}
+    environment = {
+        **os.environ,
+        "GPUSIM_STORE": str(tmp_path / "s.sqlite"),
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+    }
     done = subprocess.run([sys.executable, "-c", block], capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 3 and "Traceback" not in done.stderr, done.stderr
-    (line,) = [line for line in done.stdout.replace("\n" + " " * 10, " ").splitlines() if line.startswith("failed   packages")]
+    (line,) = [
+        line for line in done.stdout.replace("\n" + " " * 10, " ").splitlines() if line.startswith("failed   packages")
+    ]
     for name in set(missing) - {"llvmlite"}:
         assert name in line
     assert "-> pip install" in " ".join(done.stdout.split())
@@ -136,4 +148,6 @@ sys.exit(cli.run(["doctor", "--quick", *sys.argv[1:]]))
 def test_the_text_fits_a_terminal(look, monkeypatch, capsys) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     assert cli.run(["doctor", "--quick"]) == 0
-    assert all(len(line) <= 80 for line in capsys.readouterr().out.splitlines() if "http" not in line and "/" not in line)
+    assert all(
+        len(line) <= 80 for line in capsys.readouterr().out.splitlines() if "http" not in line and "/" not in line
+    )

@@ -7,9 +7,10 @@ import resource
 import numpy as np
 import pytest
 
-from gpusim import memory_limit, suite
+from gpusim.cases import suite
 from gpusim.errors import UsageError
 from gpusim.gpus.load import load_gpu
+from gpusim.io import memory_limit
 
 MIB = 1 << 20
 pytestmark = pytest.mark.skipif(memory_limit.free_bytes() is None, reason="this system does not say what is free")

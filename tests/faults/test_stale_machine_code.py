@@ -3,9 +3,9 @@
 import numba
 import pytest
 
-from gpusim.capture import jit
 from gpusim.engine.sm_advance import advance_group
-from gpusim.jit_cache import stamp_of
+from gpusim.io.jit_cache import stamp_of
+from gpusim.isa import jit
 from gpusim.model import compiled
 from gpusim.model.memory_io import enqueue
 

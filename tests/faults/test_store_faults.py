@@ -160,7 +160,7 @@ def test_a_damaged_file_is_refused_or_read_but_never_a_crash(tmp_path, seed):
     [
         ("UPDATE launches SET cycles=-1", "-1 cycles"),
         ("UPDATE launches SET instructions=x'00'", "instructions are damaged"),
-        ("UPDATE launches SET stalls='{\"wait\": \"x\"}'", "wait='x'"),
+        ('UPDATE launches SET stalls=\'{"wait": "x"}\'', "wait='x'"),
         ("UPDATE launches SET counters='[1'", "counters"),
         ("UPDATE launches SET facts='{}'", "grid"),
         ("UPDATE runs SET arguments='7'", "arguments"),

@@ -48,7 +48,10 @@ def test_a_hundred_losses_of_power_lose_no_committed_row(tmp_path) -> None:
 
 @pytest.mark.parametrize(
     ("pragma", "seen"),
-    [("synchronous=OFF", {"lost", "damaged", "unreadable", "the store is gone"}), ("journal_mode=OFF", {"lost", "half a transaction", "damaged"})],
+    [
+        ("synchronous=OFF", {"lost", "damaged", "unreadable", "the store is gone"}),
+        ("journal_mode=OFF", {"lost", "half a transaction", "damaged"}),
+    ],
 )
 def test_a_store_that_asks_for_less_is_caught(tmp_path, pragma, seen) -> None:
     found, _ = crash_everywhere(tmp_path, pragma)

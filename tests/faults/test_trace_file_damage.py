@@ -25,8 +25,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusim.errors import TraceFormatError
+from gpusim.io.whole_file import replacing
 from gpusim.trace import coding, file
-from gpusim.whole_file import replacing
 from gpusim.trace.record import Chunk, Trace
 from gpusim.trace.validate import check_chunk
 from tests.trace_examples import assert_same_trace, example_trace

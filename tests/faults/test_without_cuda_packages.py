@@ -50,7 +50,9 @@ def test_gpus_are_listed() -> None:
     assert "h200" in without_cuda("gpus", "list").stdout
 
 
-@pytest.mark.parametrize("command", [["simulate", "saxpy"], ["capture", "saxpy", "-o", "x.trace"], ["compare", "--jobs", "1"]])
+@pytest.mark.parametrize(
+    "command", [["simulate", "saxpy"], ["capture", "saxpy", "-o", "x.trace"], ["compare", "--jobs", "1"]]
+)
 def test_capturing_says_in_one_line_what_is_missing(command: list[str]) -> None:
     run = without_cuda(*command)
     assert run.returncode == 3, run.stderr

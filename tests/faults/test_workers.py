@@ -37,7 +37,11 @@ with worker_pool(2) as pool:
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_workers_end_with_a_parent_that_is_killed(number: signal.Signals) -> None:
     parent = subprocess.Popen(
-        [sys.executable, "-c", PARENT], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT, start_new_session=True
+        [sys.executable, "-c", PARENT],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        cwd=ROOT,
+        start_new_session=True,
     )
     try:
         assert parent.stdout.readline() == b"begun\n"

@@ -33,8 +33,17 @@ def secret_rows(tmp_path_factory) -> list[SiliconRow]:
             result = book.simulate(launch, "warm", secret.clock_hz)
             rows.append(
                 SiliconRow(
-                    kernel, launch.shape, launch.index, launch.grid, launch.block, launch.cubin_hash, gpu="h200",
-                    sm_clock_mhz=secret.clock_hz / 1e6, method="events", cache="warm", n=50,
+                    kernel,
+                    launch.shape,
+                    launch.index,
+                    launch.grid,
+                    launch.block,
+                    launch.cubin_hash,
+                    gpu="h200",
+                    sm_clock_mhz=secret.clock_hz / 1e6,
+                    method="events",
+                    cache="warm",
+                    n=50,
                     cycles=Estimate(result.cycles, 0.99 * result.cycles, 1.01 * result.cycles),
                     counters=result.counters,
                 )

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pytest
 
+from gpusim.compare.bench import Bench
 from gpusim.compare.error import Row
 from gpusim.compare.points import default_points
-from gpusim.compare.bench import Bench
 from gpusim.compare.replay import REPLAYS
 from gpusim.gpus.load import load_gpu
 from gpusim.silicon.published import load_published
@@ -51,11 +51,7 @@ def test_the_knee_of_the_pointer_chase_at_l1_is_within_a_fifth(gpu: str, buffer_
 @pytest.mark.parametrize("gpu", ["a100_80gb", "gh200"])
 @pytest.mark.parametrize("series", ["stream_read", "stream_triad"])
 def test_streams_at_eight_warps_or_more_are_within_twenty_percent_on_average(gpu: str, series: str) -> None:
-    rows = [
-        row
-        for threads in (128, 512, 1024)
-        for row in replay(gpu, series, block_threads=threads, blocks_per_sm=2)
-    ]
+    rows = [row for threads in (128, 512, 1024) for row in replay(gpu, series, block_threads=threads, blocks_per_sm=2)]
     assert sum(abs(row.error_percent) for row in rows) / len(rows) < 20, rows
 
 
@@ -90,12 +86,42 @@ def test_footprints_well_beyond_l2_are_simulated_once_and_within_fifteen_percent
 
 #: Known gaps: (gpu, series, where, percent that the model misses by or more, why). A test of these fails when one closes.
 GAPS = [
-    ("a100_80gb", "l1_read", {"footprint_kib": 236}, 20, "warps of silicon drift apart by laps, and who hits runs ahead"),
-    ("a100_80gb", "l1_read", {"footprint_kib": 280}, 20, "warps of silicon drift apart by laps, and who hits runs ahead"),
-    ("a100_80gb", "l2_read", {"footprint_kib": 1536}, 20, "three stretches for 216 blocks: slices that all ask are slower"),
-    ("a100_80gb", "stream_read", {"block_threads": 896, "blocks_per_sm": 2}, 10, "latency just below saturation is too low"),
+    (
+        "a100_80gb",
+        "l1_read",
+        {"footprint_kib": 236},
+        20,
+        "warps of silicon drift apart by laps, and who hits runs ahead",
+    ),
+    (
+        "a100_80gb",
+        "l1_read",
+        {"footprint_kib": 280},
+        20,
+        "warps of silicon drift apart by laps, and who hits runs ahead",
+    ),
+    (
+        "a100_80gb",
+        "l2_read",
+        {"footprint_kib": 1536},
+        20,
+        "three stretches for 216 blocks: slices that all ask are slower",
+    ),
+    (
+        "a100_80gb",
+        "stream_read",
+        {"block_threads": 896, "blocks_per_sm": 2},
+        10,
+        "latency just below saturation is too low",
+    ),
     ("a100_80gb", "pointer_chase", {"buffer_kib": 152.1}, 20, "silicon loses its first lines 16 KiB at a time"),
-    ("gh200", "pointer_chase", {"buffer_kib": 100988.1}, 7, "something of 97 to 121 MB is found again in an L2 of 60 MB"),
+    (
+        "gh200",
+        "pointer_chase",
+        {"buffer_kib": 100988.1},
+        7,
+        "something of 97 to 121 MB is found again in an L2 of 60 MB",
+    ),
 ]
 
 
@@ -137,7 +163,9 @@ def test_no_default_point_is_off_by_more_than_half(gpu: str) -> None:
         ("a100_40gb", "stream_scale", {"block_threads": 256}, 8),
     ],
 )
-def test_a_point_of_an_earlier_program_on_another_gpu_is_near(gpu: str, series: str, place: dict, limit_percent: float) -> None:
+def test_a_point_of_an_earlier_program_on_another_gpu_is_near(
+    gpu: str, series: str, place: dict, limit_percent: float
+) -> None:
     (row,) = replay(gpu, series, **place)
     assert abs(row.error_percent) < limit_percent, row
 
@@ -146,14 +174,18 @@ def test_a_point_of_an_earlier_program_on_another_gpu_is_near(gpu: str, series: 
 @pytest.mark.parametrize("gpu", ["a100_40gb", "h100_pcie", "h200"])
 def test_streams_that_no_description_was_set_from_are_within_twelve_percent_on_average(gpu: str) -> None:
     series = {m.series for m in load_published() if m.gpu == gpu and not m.fitted and "block_threads" in dict(m.axes)}
-    rows = [row for name in sorted(series - {"pointer_chase", "l1_read"}) for row in replay(gpu, name, block_threads=256)]
+    rows = [
+        row for name in sorted(series - {"pointer_chase", "l1_read"}) for row in replay(gpu, name, block_threads=256)
+    ]
     assert len(rows) >= 5 and not any(row.fitted for row in rows)
     assert sum(abs(row.error_percent) for row in rows) / len(rows) < 12, rows
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(("buffer_kib", "limit_percent"), [(95, 10), (107, 12), (127, 5), (101378, 5), (185030, 5)])
-def test_the_knees_of_the_chase_on_l40_are_those_of_caches_that_evict_the_oldest_line(buffer_kib, limit_percent) -> None:
+def test_the_knees_of_the_chase_on_l40_are_those_of_caches_that_evict_the_oldest_line(
+    buffer_kib, limit_percent
+) -> None:
     (row,) = replay("l40", "pointer_chase", buffer_kib=buffer_kib)
     assert abs(row.error_percent) < limit_percent, row
 
@@ -167,7 +199,9 @@ def test_sums_over_footprints_beyond_l1_are_within_a_fifth(gpu: str, footprint_k
 
 
 @pytest.mark.nightly
-@pytest.mark.xfail(strict=True, reason="SMs of H100 that ask for the same line at about the same time share one request to L2")
+@pytest.mark.xfail(
+    strict=True, reason="SMs of H100 that ask for the same line at about the same time share one request to L2"
+)
 def test_sms_that_read_the_same_lines_get_more_than_l2_delivers() -> None:
     (row,) = replay("h100_pcie", "l1_read", footprint_kib=8872)
     assert abs(row.error_percent) < 10, row

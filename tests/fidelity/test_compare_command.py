@@ -132,7 +132,11 @@ def test_a_kept_comparison_is_the_baseline_of_the_next(rows_file, tmp_path, caps
     code, _, err = compare(capsys, "--against", rows_file, "--save", "no name!")
     assert code == 2 and err.count("\n") == 1, "a name is checked before the work"
     code, out, _ = compare(capsys, "--against", "first", "--baseline", "first", "--check", *slower)
-    assert code == 1 and "True" in out and ("was SAME, is SLOWER" in out or "was FASTER, is SLOWER" in out or "error grew" in out)
+    assert (
+        code == 1
+        and "True" in out
+        and ("was SAME, is SLOWER" in out or "was FASTER, is SLOWER" in out or "error grew" in out)
+    )
     code, _, err = compare(capsys, "--against", rows_file, "--baseline", "nobody")
     assert code == 2 and "nobody" in err
 

@@ -1,6 +1,6 @@
 """Are CUPTI's records of kernels read rightly whatever their version, refused where they cannot be right, and fallen back from?
 
-No GPU and no CUPTI are here: a library of the same calls is compiled (tests/fake_cupti.c).
+No GPU and no CUPTI are here: a library of the same calls is compiled (tests/support/fake_cupti.c).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gpusim.measure.session import Recorder, Replay
 from gpusim.silicon.imports import read_rows
 
 COMPILER = shutil.which("cc") or shutil.which("gcc")
-SOURCE = Path(__file__).parents[1] / "fake_cupti.c"
+SOURCE = Path(__file__).parents[1] / "support" / "fake_cupti.c"
 #: CUPTI_API_VERSION -> bytes of its kernel record (sizeof CUpti_ActivityKernel8, 9, 10 and 13 in NVIDIA's headers).
 LAYOUTS = {18: 200, 28: 208, 130000: 216, 130500: 240}
 SAXPY = Request("saxpy", {"n": 2000})
@@ -76,7 +76,11 @@ def test_what_cannot_be_right_is_refused_and_then_forgotten(build) -> None:
     library = ctypes.CDLL(str(build(28)))
     activity = Activity(library)
     fault = ctypes.c_int.in_dll(library, "fake_fault")
-    for number, words in ((1, "outside its buffer"), (2, "outside its buffer"), (3, "GetNextRecord failed: result 999")):
+    for number, words in (
+        (1, "outside its buffer"),
+        (2, "outside its buffer"),
+        (3, "GetNextRecord failed: result 999"),
+    ):
         kernel(library, 1, 2)
         fault.value = number
         with pytest.raises(SiliconError, match=words):
@@ -115,7 +119,7 @@ def test_a_library_that_cannot_be_used_says_why(build, tmp_path, monkeypatch) ->
         cupti.find_library()
 
 
-# ---- measuring by them: on a stream with clocks of its own (tests/fake_gpu.py) ----
+# ---- measuring by them: on a stream with clocks of its own (tests/support/fake_gpu.py) ----
 
 
 def test_times_are_the_kernels_own() -> None:

@@ -66,9 +66,7 @@ def case(index: int, measured: float, counters=()) -> GapCase:
 
 
 uses = st.integers(1, 6).flatmap(
-    lambda n: st.lists(
-        st.lists(st.floats(0, 1000), min_size=len(UNITS), max_size=len(UNITS)), min_size=n, max_size=n
-    )
+    lambda n: st.lists(st.lists(st.floats(0, 1000), min_size=len(UNITS), max_size=len(UNITS)), min_size=n, max_size=n)
 )
 
 
@@ -173,7 +171,9 @@ def test_the_same_machine_has_no_gap_and_other_counters_are_a_finding(secret_row
     honest = load_gpu("h200")
     secret = replace(honest, l2=replace(honest.l2, hit_latency_ns=2 * honest.l2.hit_latency_ns))
     (row,) = [row for row in secret_rows if row.kernel == "saxpy"]
-    lying = replace(row, counters={**row.counters, "smsp__inst_executed.sum": 2 * row.counters["smsp__inst_executed.sum"]})
+    lying = replace(
+        row, counters={**row.counters, "smsp__inst_executed.sum": 2 * row.counters["smsp__inst_executed.sum"]}
+    )
     clocked = replace(row, sm_clock_mhz=row.sm_clock_mhz / 2)
     compared = compare_rows([("saxpy", None)], [row, lying, clocked], secret, measured_as="h200")
     same, odd, slow = compared.entries
@@ -215,7 +215,9 @@ def test_caches_are_in_the_state_that_the_row_states(tmp_path) -> None:
     swept = book.simulate(launch, "cold", clock)  # its code is there, its data are not
     assert again.cycles < swept.cycles < once.cycles
     assert swept.counters["dram__bytes_read.sum"] == once.counters["dram__bytes_read.sum"]
-    fetched = {name: (once.stalls.get(name, 0), swept.stalls.get(name, 0)) for name in ("no_instruction", "long_scoreboard")}
+    fetched = {
+        name: (once.stalls.get(name, 0), swept.stalls.get(name, 0)) for name in ("no_instruction", "long_scoreboard")
+    }
     assert fetched["no_instruction"][1] < 0.2 * fetched["no_instruction"][0]
     (chase,) = book.add("pointer_chase", {"buffer_kib": 1024, "loads": 192})
     alone, cold = (book.simulate(chase, state, clock).cycles for state in ("alone", "cold"))

@@ -69,11 +69,22 @@ def test_ncus_raw_page(tmp_path: Path) -> None:
 
 def test_the_same_table_under_a_locale_with_decimal_commas(tmp_path: Path) -> None:
     german = RAW
-    for plain, local in (("8.39", "8,39"), ("6.02", "6,02"), ("11,912", "11.912"), ("41.5", "41,5"), ('"4.5"', '"4,5"'),
-                         ("8,901", "8.901"), ('"1.00"', '"1,00"'), ("1,004.25", "1.004,25"), ("1,987,654", "1.987.654")):
+    for plain, local in (
+        ("8.39", "8,39"),
+        ("6.02", "6,02"),
+        ("11,912", "11.912"),
+        ("41.5", "41,5"),
+        ('"4.5"', '"4,5"'),
+        ("8,901", "8.901"),
+        ('"1.00"', '"1,00"'),
+        ("1,004.25", "1.004,25"),
+        ("1,987,654", "1.987.654"),
+    ):
         german = german.replace(plain, local)
     here, there = read_rows(write(tmp_path, "c.csv", RAW)), read_rows(write(tmp_path, "de.csv", german))
-    assert [(r.cycles, r.time_us, dict(r.counters)) for r in here] == [(r.cycles, r.time_us, dict(r.counters)) for r in there]
+    assert [(r.cycles, r.time_us, dict(r.counters)) for r in here] == [
+        (r.cycles, r.time_us, dict(r.counters)) for r in there
+    ]
 
 
 def test_ncus_details_page_joins_the_lines_of_a_launch(tmp_path: Path) -> None:
@@ -97,16 +108,37 @@ NVBENCH = {
                     "axis_values": [{"name": "Elements", "type": "int64", "input_string": "2^20", "value": "1048576"}],
                     "summaries": [
                         {"tag": "nv/cold/sample_size", "data": [{"name": "value", "type": "int64", "value": "100"}]},
-                        {"tag": "nv/cold/time/gpu/mean", "data": [{"name": "value", "type": "float64", "value": "1.25e-05"}]},
-                        {"tag": "nv/cold/time/gpu/stdev/relative", "data": [{"name": "value", "type": "float64", "value": "0.02"}]},
-                        {"tag": "nv/cold/sm_clock_rate/mean", "data": [{"name": "value", "type": "float64", "value": "1.41e9"}]},
+                        {
+                            "tag": "nv/cold/time/gpu/mean",
+                            "data": [{"name": "value", "type": "float64", "value": "1.25e-05"}],
+                        },
+                        {
+                            "tag": "nv/cold/time/gpu/stdev/relative",
+                            "data": [{"name": "value", "type": "float64", "value": "0.02"}],
+                        },
+                        {
+                            "tag": "nv/cold/sm_clock_rate/mean",
+                            "data": [{"name": "value", "type": "float64", "value": "1.41e9"}],
+                        },
                         {"tag": "nv/batch/sample_size", "data": [{"name": "value", "type": "int64", "value": "5000"}]},
-                        {"tag": "nv/batch/time/gpu/mean", "data": [{"name": "value", "type": "float64", "value": "9e-06"}]},
-                        {"tag": "nv/cold/time/gpu/stdev/absolute", "data": [{"name": "value", "type": "float64", "value": None}]},
+                        {
+                            "tag": "nv/batch/time/gpu/mean",
+                            "data": [{"name": "value", "type": "float64", "value": "9e-06"}],
+                        },
+                        {
+                            "tag": "nv/cold/time/gpu/stdev/absolute",
+                            "data": [{"name": "value", "type": "float64", "value": None}],
+                        },
                     ],
                     "is_skipped": False,
                 },
-                {"name": "Device=0 Elements=2^30", "device": 0, "axis_values": [], "summaries": None, "is_skipped": True},
+                {
+                    "name": "Device=0 Elements=2^30",
+                    "device": 0,
+                    "axis_values": [],
+                    "summaries": None,
+                    "is_skipped": True,
+                },
             ],
         }
     ],
@@ -115,7 +147,13 @@ NVBENCH = {
 
 def test_nvbenchs_report(tmp_path: Path) -> None:
     cold, warm = read_rows(write(tmp_path, "report.json", json.dumps(NVBENCH)))
-    assert (cold.kernel, cold.shape, cold.gpu, cold.cache, cold.n) == ("copy", "Elements=2^20", "a100_80gb", "cold", 100)
+    assert (cold.kernel, cold.shape, cold.gpu, cold.cache, cold.n) == (
+        "copy",
+        "Elements=2^20",
+        "a100_80gb",
+        "cold",
+        100,
+    )
     assert cold.time_us.median == pytest.approx(12.5) and cold.sm_clock_mhz == pytest.approx(1410)
     assert cold.time_us.high - cold.time_us.median == pytest.approx(1.96 * 0.02 * 12.5 / 10)
     assert (warm.cache, warm.n) == ("warm", 5000) and warm.time_us.median == pytest.approx(9)
@@ -123,7 +161,10 @@ def test_nvbenchs_report(tmp_path: Path) -> None:
 
 def test_nvbenchs_raw_samples_beside_the_report(tmp_path: Path) -> None:
     report = json.loads(json.dumps(NVBENCH))
-    data = [{"name": "filename", "type": "string", "value": "/elsewhere/report.json-bin/0.bin"}, {"name": "size", "type": "int64", "value": "7"}]
+    data = [
+        {"name": "filename", "type": "string", "value": "/elsewhere/report.json-bin/0.bin"},
+        {"name": "size", "type": "int64", "value": "7"},
+    ]
     report["benchmarks"][0]["states"][0]["summaries"].append({"tag": "nv/json/bin:nv/cold/sample_times", "data": data})
     path = write(tmp_path, "report.json", json.dumps(report))
     (tmp_path / "report.json-bin").mkdir()
@@ -143,8 +184,18 @@ saxpy;n=1024,block_threads=256;3,25;3,1;3,5;warm;16x8;1.980,0;NVIDIA H200;4096;;
 softmax;;;;;cold;7;;;;4,5 4,75 9,25;0;1980 1975,5 1980
 """
     first, second = read_rows(write(tmp_path, "mine.csv", text))
-    assert (first.shape, first.cache, first.grid, first.gpu, first.launch) == ("n=1024,block_threads=256", "warm", (16, 8, 1), "h200", 1)
-    assert (first.time_us.low, first.time_us.median, first.time_us.high) == (3.1, 3.25, 3.5) and first.sm_clock_mhz == 1980
+    assert (first.shape, first.cache, first.grid, first.gpu, first.launch) == (
+        "n=1024,block_threads=256",
+        "warm",
+        (16, 8, 1),
+        "h200",
+        1,
+    )
+    assert (first.time_us.low, first.time_us.median, first.time_us.high) == (
+        3.1,
+        3.25,
+        3.5,
+    ) and first.sm_clock_mhz == 1980
     assert dict(first.counters) == {"dram__bytes_read.sum": 4096}
     assert second.samples_mhz == (1980, 1975.5, 1980) and first.samples_mhz == ()
     assert second.time_us.median == 4.75 and second.n == 3 and second.grid == (7, 1, 1)
@@ -161,8 +212,13 @@ def test_nvbenchs_clocks_of_each_sample_and_a_state_without_axes(tmp_path: Path)
     ):
         (tmp_path / folder).mkdir()
         values.astype("<f4").tofile(tmp_path / folder / "0.bin")
-        data = [{"name": "filename", "type": "string", "value": f"{folder}/0.bin"}, {"name": "size", "type": "int64", "value": "3"}]
-        state["summaries"].append({"tag": tag, "name": "Samples", "hint": "file/sample_times", "hide": "Not needed in table.", "data": data})
+        data = [
+            {"name": "filename", "type": "string", "value": f"{folder}/0.bin"},
+            {"name": "size", "type": "int64", "value": "3"},
+        ]
+        state["summaries"].append(
+            {"tag": tag, "name": "Samples", "hint": "file/sample_times", "hide": "Not needed in table.", "data": data}
+        )
     path = write(tmp_path, "report.json", json.dumps(report))
     cold, warm = read_rows(path)
     assert cold.shape == "" and cold.samples_us == pytest.approx((12, 11, 13))
@@ -183,11 +239,17 @@ METRICS = {
 def test_a_report_file_through_nvidias_own_module(tmp_path: Path, monkeypatch) -> None:
     pytest.importorskip("ncu_report", reason="NVIDIA's reader of .ncu-rep: pip install 'gpusim[ncu]'")
     path = tmp_path / "a.ncu-rep"
-    path.write_bytes(report([Launch("copy", metrics=METRICS), Launch("other"), Launch("copy", metrics={"gpu__time_duration.sum": 7000})]))
+    path.write_bytes(
+        report(
+            [Launch("copy", metrics=METRICS), Launch("other"), Launch("copy", metrics={"gpu__time_duration.sum": 7000})]
+        )
+    )
     first, other, second = read_rows(path)
     assert (first.kernel, first.launch, first.gpu, first.grid, first.block) == ("copy", 0, "h200", (3, 1, 1), None)
     assert first.cycles.median == 5000 and first.time_us.median == 2.5 and first.sm_clock_mhz == pytest.approx(2000)
-    assert dict(first.counters)["dram__bytes_read.sum"] == 4096 and not any("display_name" in name for name in first.counters)
+    assert dict(first.counters)["dram__bytes_read.sum"] == 4096 and not any(
+        "display_name" in name for name in first.counters
+    )
     assert (other.kernel, other.time_us) == ("other", None)
     assert (second.launch, second.cycles, second.time_us.median) == (1, None, 7.0)
     whole = path.read_bytes()
@@ -202,7 +264,9 @@ def test_a_report_file_without_a_reader_says_where_to_get_one(tmp_path: Path, mo
     path.write_bytes(report([Launch("copy")]))
     monkeypatch.setattr(ncu_report, "interface", None)
     monkeypatch.setattr(ncu_report.shutil, "which", lambda name: None)
-    with pytest.raises(MeasurementFormatError, match="a.ncu-rep.*pip install ncu-report.*extras/python.*ncu --import a.ncu-rep --csv"):
+    with pytest.raises(
+        MeasurementFormatError, match="a.ncu-rep.*pip install ncu-report.*extras/python.*ncu --import a.ncu-rep --csv"
+    ):
         read_rows(path)
 
 
@@ -240,7 +304,9 @@ def test_a_report_file_through_the_program(tmp_path: Path, monkeypatch) -> None:
         ("x.json", '{"a":' * 100_000, "x.json"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, monkeypatch, name: str, text: str, complaint: str) -> None:
+def test_what_is_wrong_is_said_with_its_place(
+    tmp_path: Path, monkeypatch, name: str, text: str, complaint: str
+) -> None:
     monkeypatch.setattr(ncu_report, "interface", None)
     monkeypatch.setattr(ncu_report.shutil, "which", lambda name: None)
     with pytest.raises(MeasurementFormatError, match=complaint) as caught:

@@ -1,6 +1,6 @@
 """Does `gpusim measure` time what it says: cold and warm, net of the launch, at the clock held, until known well enough?
 
-No GPU is here. The rules are tested on a stream with clocks of its own (tests/fake_gpu.py), the calls themselves through the
+No GPU is here. The rules are tested on a stream with clocks of its own (tests/support/fake_gpu.py), the calls themselves through the
 real bindings on the emulated driver of `gpusim run`, and a session recorded there is played back.
 """
 
@@ -19,6 +19,7 @@ from fake_gpu import FakeGpu
 
 import gpusim
 from gpusim import cli
+from gpusim.cases.suite import capture_case, make_case
 from gpusim.errors import MeasurementFormatError, SiliconError, UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.measure.ncu import _why, join
@@ -29,7 +30,6 @@ from gpusim.measure.session import Replay
 from gpusim.silicon.imports import read_rows
 from gpusim.silicon.row import Estimate, SiliconRow
 from gpusim.store import open_store
-from gpusim.suite import capture_case, make_case
 
 ROOT = Path(__file__).parents[2]
 SAXPY = Request("saxpy", {"n": 2000})
@@ -129,7 +129,12 @@ def emulated(*arguments: str, cwd: Path, **environment: str) -> subprocess.Compl
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     command_line = [sys.executable, "-m", "gpusim.cli", *arguments]
     return subprocess.run(
-        command_line, cwd=cwd, env={**os.environ, "PYTHONPATH": path, **environment}, capture_output=True, text=True, timeout=600
+        command_line,
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": path, **environment},
+        capture_output=True,
+        text=True,
+        timeout=600,
     )
 
 
@@ -167,7 +172,9 @@ def test_what_is_measured_on_the_emulated_gpu_is_what_the_engine_says(recorded: 
     rows = {row.cache: row for row in read_rows(recorded / "rows.jsonl")}
     whole_us = {cache: row.time_us.median + row.counters[EMPTY_LAUNCH] for cache, row in rows.items()}
     assert whole_us[COLD] == pytest.approx(gpu.ns(cold.cycles) / 1e3, rel=0.05)
-    assert whole_us[WARM] == pytest.approx(gpu.ns(warm.cycles) / 1e3, rel=0.05) and whole_us[WARM] < 0.95 * whole_us[COLD]
+    assert (
+        whole_us[WARM] == pytest.approx(gpu.ns(warm.cycles) / 1e3, rel=0.05) and whole_us[WARM] < 0.95 * whole_us[COLD]
+    )
 
 
 def test_code_that_ran_before_leaves_no_data_behind() -> None:
@@ -204,9 +211,13 @@ def test_a_run_that_leaves_its_session_or_a_damaged_session_is_refused(recorded:
 
 def test_the_command_replays_a_session_and_needs_no_gpu(recorded: Path, tmp_path: Path) -> None:
     session = str(recorded / "saxpy.session")
-    done = emulated("measure", "saxpy:n=2000", "--budget", "0.01", "--replay-session", session, "--format", "json", cwd=tmp_path)
+    done = emulated(
+        "measure", "saxpy:n=2000", "--budget", "0.01", "--replay-session", session, "--format", "json", cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr
-    assert [row["cache"] for row in json.loads(done.stdout)] == [row.cache for row in read_rows(recorded / "rows.jsonl")]
+    assert [row["cache"] for row in json.loads(done.stdout)] == [
+        row.cache for row in read_rows(recorded / "rows.jsonl")
+    ]
 
 
 def test_the_command_says_that_a_result_is_wrong(tmp_path: Path, monkeypatch, capsys) -> None:
@@ -219,7 +230,9 @@ def test_the_command_says_that_a_result_is_wrong(tmp_path: Path, monkeypatch, ca
 
 def test_the_command_measures_a_suite_and_keeps_the_run(tmp_path: Path, monkeypatch, capsys) -> None:
     monkeypatch.setattr("gpusim.commands.measure.CudaDriver", lambda device: FakeGpu())
-    monkeypatch.setattr("gpusim.explore.named_suites.pinned_suites", lambda: {"two": [("saxpy", {"n": 1000}), ("saxpy", {"n": 2000})]})
+    monkeypatch.setattr(
+        "gpusim.explore.named_suites.pinned_suites", lambda: {"two": [("saxpy", {"n": 1000}), ("saxpy", {"n": 2000})]}
+    )
     monkeypatch.setenv("GPUSIM_STORE", str(tmp_path / "store.sqlite"))
     assert cli.run(["measure", "two", "--method", "events", "--cache", "warm", "--save", "mine"]) == 0
     with open_store() as store:
@@ -277,19 +290,32 @@ def test_ncu_profiles_a_child_and_its_lines_are_joined(tmp_path: Path) -> None:
     done = emulated(*NCU, cwd=tmp_path, PATH=fake_ncu(tmp_path))
     assert done.returncode == 0, done.stderr
     (row,) = read_rows(tmp_path / "rows.jsonl")
-    assert (row.kernel, row.shape, row.method, row.cache, row.n) == ("saxpy", "n=2000,block_threads=256", "ncu", "cold", 5)
+    assert (row.kernel, row.shape, row.method, row.cache, row.n) == (
+        "saxpy",
+        "n=2000,block_threads=256",
+        "ncu",
+        "cold",
+        5,
+    )
     assert row.cycles.median == 1002 and row.time_us.median == pytest.approx(1.002)
     assert set(row.counters) == {"sm__cycles_elapsed.max", "gpu__time_duration.sum", "smsp__inst_executed.sum"}
 
 
 def test_counters_that_may_not_be_read_are_explained(tmp_path: Path) -> None:
     denied = emulated(*NCU, cwd=tmp_path, PATH=fake_ncu(tmp_path), DENIED="1")
-    assert denied.returncode == 3 and "ERR_NVGPUCTRPERM" in denied.stderr and "NVreg_RestrictProfilingToAdminUsers=0" in denied.stderr
+    assert (
+        denied.returncode == 3
+        and "ERR_NVGPUCTRPERM" in denied.stderr
+        and "NVreg_RestrictProfilingToAdminUsers=0" in denied.stderr
+    )
 
 
 def test_a_launchs_repeats_are_joined_in_the_order_of_the_plan() -> None:
     plan = [{"request": 0, "kernel": "k", "row": {"kernel": "saxpy", "launch": i % 2}} for i in range(6)]
-    found = [SiliconRow(kernel="k", cycles=Estimate(c, c, c), counters={"a__b.sum": c, **({"c__d.sum": c} if c else {})}) for c in range(6)]
+    found = [
+        SiliconRow(kernel="k", cycles=Estimate(c, c, c), counters={"a__b.sum": c, **({"c__d.sum": c} if c else {})})
+        for c in range(6)
+    ]
     first, second = join(plan, found, WARM)
     assert (first.launch, first.n, first.cycles.median, first.method, first.cache) == (0, 3, 2, "ncu", "warm")
     assert second.cycles == Estimate(3, 1, 5) and dict(second.counters) == {"a__b.sum": 3, "c__d.sum": 3}
@@ -301,5 +327,3 @@ def test_lines_that_do_not_match_the_plan_are_refused() -> None:
         join([], [SiliconRow(kernel="a")], COLD)
     done = subprocess.CompletedProcess([], 9, "", "==WARNING== odd\n==ERROR== the end\n")
     assert _why(done, "") == "ncu ended with code 9: ==ERROR== the end"
-
-

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from fake_gpu import FakeGpu
 
+from gpusim.cases.suite import complete_shape, shape_text
 from gpusim.errors import MeasurementFormatError, SiliconError
 from gpusim.gpus.load import load_gpu
 from gpusim.measure import builds
 from gpusim.silicon.recorded import load_recorded
 from gpusim.silicon.rows import append_rows, read_rows_file
-from gpusim.suite import complete_shape, shape_text
 
 ROOT = Path(__file__).parents[2]
 
@@ -35,15 +35,27 @@ def tool(monkeypatch):
     spec = importlib.util.spec_from_file_location("record_silicon", ROOT / "tools" / "record_silicon.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    monkeypatch.setattr(module, "SUITES", {"two": (("saxpy", {"n": 2000}), ("saxpy", {"n": 1000}), ("saxpy", {"n": "2000"}))})
+    monkeypatch.setattr(
+        module, "SUITES", {"two": (("saxpy", {"n": 2000}), ("saxpy", {"n": 1000}), ("saxpy", {"n": "2000"}))}
+    )
     monkeypatch.setattr(module, "CudaDriver", lambda device: Gpu())
     monkeypatch.setattr(module, "find_ncu", lambda: None)
     return module
 
 
-def run(tool, out: Path, budget: float = 60.0, pack: Path | None = None, cubins: Path | None = None, method: str = "events") -> int:
+def run(
+    tool, out: Path, budget: float = 60.0, pack: Path | None = None, cubins: Path | None = None, method: str = "events"
+) -> int:
     return tool.main.callback(
-        out=out, budget=budget, suites=(), method=method, device=0, pack=pack, gpu="h200", cubins=cubins, only_list=False
+        out=out,
+        budget=budget,
+        suites=(),
+        method=method,
+        device=0,
+        pack=pack,
+        gpu="h200",
+        cubins=cubins,
+        only_list=False,
     )
 
 
@@ -130,7 +142,9 @@ def test_every_point_of_the_curves_is_a_shape_of_the_suite() -> None:
         assert shape_text(complete_shape(name, shape, gpu))
 
 
-def test_all_is_by_cupti_or_else_by_events_and_what_cannot_be_had_is_not_waited_for(tool, tmp_path: Path, monkeypatch, capsys) -> None:
+def test_all_is_by_cupti_or_else_by_events_and_what_cannot_be_had_is_not_waited_for(
+    tool, tmp_path: Path, monkeypatch, capsys
+) -> None:
     assert run(tool, tmp_path / "traced", method="all") == 0
     assert {row.method for row in read_rows_file(tmp_path / "traced" / "h200" / "suite.jsonl")} == {"cupti"}
 
@@ -152,7 +166,9 @@ def test_all_is_by_cupti_or_else_by_events_and_what_cannot_be_had_is_not_waited_
 
 
 @pytest.mark.parametrize("after", [1, 2, 3])
-def test_a_recording_that_is_interrupted_goes_on_where_it_stopped(tool, tmp_path: Path, monkeypatch, after: int) -> None:
+def test_a_recording_that_is_interrupted_goes_on_where_it_stopped(
+    tool, tmp_path: Path, monkeypatch, after: int
+) -> None:
     """Ctrl-C, or a GPU that falls off the bus, after so many rows; and a last line that was cut while it was written."""
     monkeypatch.setattr(tool, "GROUP", 1)
     path, written = tmp_path / "h200" / "suite.jsonl", 0
@@ -162,7 +178,9 @@ def test_a_recording_that_is_interrupted_goes_on_where_it_stopped(tool, tmp_path
         nonlocal written
         for row in measure(*arguments):
             if written == after:
-                raise (KeyboardInterrupt, SiliconError("cuLaunchKernel failed: CUDA_ERROR_ECC_UNCORRECTABLE"))[after % 2]
+                raise (KeyboardInterrupt, SiliconError("cuLaunchKernel failed: CUDA_ERROR_ECC_UNCORRECTABLE"))[
+                    after % 2
+                ]
             written += 1
             yield row
 

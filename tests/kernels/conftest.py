@@ -49,7 +49,7 @@ def launch(request):
 
         return on_device
 
-    capture = pytest.importorskip("gpusim.capture.launch").capture
+    capture = pytest.importorskip("gpusim.capturing").capture
 
     def by_capture(kernel, grid, block, *args, shared_bytes=0):
         trace = capture(

@@ -12,7 +12,6 @@ from numba import cuda, float32, float64, int32, int64
 from numba.cuda import libdevice
 
 
-
 class Mode(enum.IntEnum):
     ADD = 1
     MULTIPLY = 2

@@ -387,9 +387,7 @@ def black_scholes(spot, strike, years, rate, volatility, call, put):
     i = cuda.grid(1)
     if i < spot.size:
         root = math.sqrt(years[i])
-        d1 = (math.log(spot[i] / strike[i]) + (rate + 0.5 * volatility * volatility) * years[i]) / (
-            volatility * root
-        )
+        d1 = (math.log(spot[i] / strike[i]) + (rate + 0.5 * volatility * volatility) * years[i]) / (volatility * root)
         d2 = d1 - volatility * root
         n1 = 0.5 * math.erfc(-d1 * 0.7071067811865476)
         n2 = 0.5 * math.erfc(-d2 * 0.7071067811865476)

@@ -391,7 +391,7 @@ def test_an_empty_array_is_a_fine_argument(launch):
 @cuda.jit
 def four_dimensions(a, out):
     i = cuda.grid(1)
-    n, c, h, w = a.shape
+    _n, c, h, w = a.shape
     if i < a.size:
         x = i % w
         y = i // w % h

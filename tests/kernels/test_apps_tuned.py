@@ -32,9 +32,7 @@ def sgemm_register_blocked(a, b, c):
             r, k = e // 8, e % 8
             a_tile[k, r] = a[row0 + r, start + k] if row0 + r < m and start + k < k_total else float32(0)
             k2, col = e // 64, e % 64
-            b_tile[k2, col] = (
-                b[start + k2, column0 + col] if start + k2 < k_total and column0 + col < n else float32(0)
-            )
+            b_tile[k2, col] = b[start + k2, column0 + col] if start + k2 < k_total and column0 + col < n else float32(0)
         cuda.syncthreads()
         for k in range(8):
             for i in range(4):
@@ -262,9 +260,7 @@ def stencil_3d(u, v):
         below, here = u[x, y, 0], u[x, y, 1]
         for z in range(1, nz - 1):
             above = u[x, y, z + 1]
-            v[x, y, z] = (
-                u[x - 1, y, z] + u[x + 1, y, z] + u[x, y - 1, z] + u[x, y + 1, z] + below + above - 6.0 * here
-            )
+            v[x, y, z] = u[x - 1, y, z] + u[x + 1, y, z] + u[x, y - 1, z] + u[x, y + 1, z] + below + above - 6.0 * here
             below, here = here, above
 
 

@@ -61,9 +61,7 @@ def shuffles(values, out):
     out[4, t] = cuda.shfl_xor_sync(ALL, v, 21)
 
 
-@pytest.mark.parametrize(
-    "dtype", [np.int32, np.int64, np.float32, np.float64], ids=lambda t: t.__name__
-)
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.float32, np.float64], ids=lambda t: t.__name__)
 def test_every_shuffle_of_every_width(launch, dtype):
     values = (np.random.default_rng(2).standard_normal(32) * 1e6).astype(dtype)
     out = np.zeros((5, 32), dtype)

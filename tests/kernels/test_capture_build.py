@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from numba import cuda, float32
 
-from gpusim.capture.build import argument_types, build
-from gpusim.capture.launch import capture
-from gpusim.capture.prepare import disassemble
-from gpusim.sass.cubin import load_kernel
-from gpusim.sass.decode import decode
-from gpusim.sass.elf import parse_elf
-from gpusim.sass.form import Kind
+from gpusim.capturing import capture
+from gpusim.emulator.prepare import disassemble
+from gpusim.frontend.numba.build import argument_types, build
+from gpusim.isa.binary.cubin import load_kernel
+from gpusim.isa.binary.decode import decode
+from gpusim.isa.binary.elf import parse_elf
+from gpusim.isa.form import Kind
 
 ARCHITECTURES = [(7, 5), (8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (12, 0)]
 
@@ -44,7 +44,7 @@ ARGUMENTS = (np.ones(8, np.float32), np.ones(8, np.float32))
 
 @pytest.mark.parametrize("capability", ARCHITECTURES)
 def test_every_architecture_compiles_and_decodes(capability):
-    built, image, instructions = disassemble(apply, ARGUMENTS, capability)
+    _built, image, instructions = disassemble(apply, ARGUMENTS, capability)
     assert image.architecture == capability[0] * 10 + capability[1]
     assert image.registers_per_thread > 0 and len(image.parameters) == 14
     assert sum(p.size for p in image.parameters) <= image.parameter_bytes
@@ -104,7 +104,7 @@ def test_the_disassembly_cache_is_used_and_survives_damage(tmp_path, monkeypatch
     image = load_kernel(built.cubin)
     first = decode(image, built.cubin)
     (stored,) = tmp_path.glob("sass/*.json")
-    monkeypatch.setattr("gpusim.sass.decode.find_nvdisasm", lambda: "/nowhere/nvdisasm")
+    monkeypatch.setattr("gpusim.isa.binary.decode.find_nvdisasm", lambda: "/nowhere/nvdisasm")
     assert decode(image, built.cubin) == first
     monkeypatch.undo()
     monkeypatch.setenv("GPUSIM_CACHE_DIR", str(tmp_path))

@@ -10,10 +10,11 @@ import cmath
 import itertools
 import math
 
-import gpusim
 import numpy as np
 import pytest
 from numba import cuda
+
+import gpusim
 
 PARTS = [0.0, -0.0, 1.0, -3.5, math.inf, -math.inf, math.nan, 1e-300, -1e300, math.pi, 1e-4]
 

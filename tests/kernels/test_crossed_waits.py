@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import gpusim
 import numpy as np
 import pytest
 from numba import cuda
+
+import gpusim
 
 
 @cuda.jit

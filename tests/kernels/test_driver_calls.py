@@ -130,6 +130,8 @@ def test_giving_back_twice_is_named(launch):
 
 def test_a_failed_assertion_names_condition_thread_and_place(launch):
     out = np.zeros(64, np.int32)
-    with pytest.raises(ExecutionError, match=r"block \(1, 0, 0\), thread \(8, 0, 0\).*x < 40.*must_be_small \(driver_calls"):
+    with pytest.raises(
+        ExecutionError, match=r"block \(1, 0, 0\), thread \(8, 0, 0\).*x < 40.*must_be_small \(driver_calls"
+    ):
         launch(asserts, 2, 32, out)
     assert (out == 0).all()

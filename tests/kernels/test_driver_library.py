@@ -7,9 +7,10 @@ import platform
 import struct
 
 import pytest
+
+from gpusim.driver import shared_library
+from gpusim.driver.shared_library import library_bytes, open_library
 from gpusim.errors import ToolchainError
-from gpusim.script import shared_library
-from gpusim.script.shared_library import library_bytes, open_library
 
 NAMES = [f"function_{i}" for i in range(300)]
 

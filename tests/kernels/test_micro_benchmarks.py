@@ -9,10 +9,10 @@ from functools import cache
 import numpy as np
 import pytest
 
-from gpusim.capture.launch import capture
+from gpusim.capturing import capture
+from gpusim.cases.suite import capture_case, find_kernel, make_case
 from gpusim.engine.gpu import simulate
 from gpusim.gpus.load import load_gpu
-from gpusim.suite import capture_case, find_kernel, make_case
 from gpusim.trace.record import PipeClass
 
 find_kernel("pipe_latency")
@@ -29,7 +29,10 @@ def everyday(values, chosen):
 def with_code_and_operands_at_hand(spec):
     """The GPU without what its pipes do not answer for: caches that short launches find cold, operand reads."""
     code = replace(spec.instruction_cache, l0_miss_cycles=0, l1_miss_cycles=0, l1_interval_cycles=0)
-    constants, registers = replace(spec.constant_cache, miss_cycles=0), replace(spec.register_file, bank_conflicts=False)
+    constants, registers = (
+        replace(spec.constant_cache, miss_cycles=0),
+        replace(spec.register_file, bank_conflicts=False),
+    )
     return replace(spec, instruction_cache=code, constant_cache=constants, register_file=registers)
 
 

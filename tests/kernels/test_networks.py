@@ -52,9 +52,7 @@ def steps(name: str):
         for precision in networks.PRECISIONS:
             for batch, split in ((1, 1), (8, 1), (64, 4)):
                 try:
-                    yield networks.launches(
-                        name, phase=phase, precision=precision, batch=batch, tensor_parallel=split
-                    )
+                    yield networks.launches(name, phase=phase, precision=precision, batch=batch, tensor_parallel=split)
                 except ValueError as error:
                     assert "no decode" in str(error) or "split" in str(error), (name, phase, error)
 

@@ -10,6 +10,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+
 from gpusim.trace.record import Trace
 
 HEAD = """
@@ -30,7 +31,9 @@ def double(x):
 def run(tmp_path):
     """``run(text, *arguments, options=[...])``: run a script and return the finished process."""
 
-    def call(text: str, *arguments: str, options=(), head: str = HEAD, **environment: str) -> subprocess.CompletedProcess:
+    def call(
+        text: str, *arguments: str, options=(), head: str = HEAD, **environment: str
+    ) -> subprocess.CompletedProcess:
         (tmp_path / "script.py").write_text(head + textwrap.dedent(text))
         return gpusim(*options, str(tmp_path / "script.py"), *arguments, cwd=tmp_path, **environment)
 
@@ -257,7 +260,8 @@ def test_a_module_runs_as_with_python_m(tmp_path) -> None:
     (tmp_path / "pack").mkdir()
     (tmp_path / "pack" / "__init__.py").write_text("")
     (tmp_path / "pack" / "tool.py").write_text(
-        HEAD + "from . import __name__ as n\nx = np.ones(3, np.float32); double[1, 32](x)\nprint(n, __name__, sys.argv[1:], x)\n"
+        HEAD
+        + "from . import __name__ as n\nx = np.ones(3, np.float32); double[1, 32](x)\nprint(n, __name__, sys.argv[1:], x)\n"
     )
     process = gpusim("-m", "pack.tool", "-x", cwd=tmp_path)
     assert finished(process) == "pack __main__ ['-x'] [2. 2. 2.]\n"

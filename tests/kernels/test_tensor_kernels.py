@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gpusim.cases.suite import capture_case, make_case
 from gpusim.engine.gpu import simulate
 from gpusim.gpus.load import load_gpu
-from gpusim.suite import capture_case, make_case
 from gpusim.theory.bounds import lower_bounds
 from gpusim.trace.record import MatrixType, PipeClass
 

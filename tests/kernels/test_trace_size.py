@@ -6,8 +6,8 @@ import pytest
 
 pytest.importorskip("numba.cuda", reason="needs the CUDA wheels")
 
-from gpusim.gpus.load import load_gpu  # noqa: E402
-from gpusim.suite import capture_case, make_case  # noqa: E402
+from gpusim.cases.suite import capture_case, make_case
+from gpusim.gpus.load import load_gpu
 
 #: Kernels whose lanes and warps go alike, at shapes of over a hundred thousand warp instructions: programs and headers count.
 REGULAR = {

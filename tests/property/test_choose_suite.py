@@ -113,7 +113,22 @@ def test_a_suite_stands_for_its_workloads_on_any_gpu(tmp_path: Path, capsys: pyt
     """Made of a run's coverage, the suite run again covers as much as it says that it keeps."""
     first, again, suite = (tmp_path / name for name in ("c.json", "again.json", "s.json"))
     machine = ["--gpu", "h200", "--set", "sm_count=2"]
-    assert run(["cover", "run", "saxpy:n=99", "saxpy:n=5000", "stencil3:n=300", "transpose:rows=9", *machine, "-o", str(first)]) == 0
+    assert (
+        run(
+            [
+                "cover",
+                "run",
+                "saxpy:n=99",
+                "saxpy:n=5000",
+                "stencil3:n=300",
+                "transpose:rows=9",
+                *machine,
+                "-o",
+                str(first),
+            ]
+        )
+        == 0
+    )
     assert run(["suite", "make", str(first), "--budget", "2", "-o", str(suite)]) == 0
     kept = sum(choice.new_bins for choice in load_suite(suite))
     assert 0 < kept < len(Coverage.load(first).hits)
@@ -126,7 +141,10 @@ def test_a_suite_stands_for_its_workloads_on_any_gpu(tmp_path: Path, capsys: pyt
     assert "no suite of this version" in capsys.readouterr().err
     assert run(["cover", "run", "saxpy", "-o", str(tmp_path / "none" / "c.json")]) == 2
     # What ran before one that is refused is kept.
-    assert run(["cover", "run", "saxpy:n=99", "reduce_sum:block_threads=48", *machine, "-o", str(tmp_path / "part.json")]) == 2
+    assert (
+        run(["cover", "run", "saxpy:n=99", "reduce_sum:block_threads=48", *machine, "-o", str(tmp_path / "part.json")])
+        == 2
+    )
     assert Coverage.load(tmp_path / "part.json").launches == 1
 
 

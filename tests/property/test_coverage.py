@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpusim.cases.suite import find_kernel
 from gpusim.cli import run
 from gpusim.errors import CoverageFileError
 from gpusim.explore.coverage import Coverage, Hits
@@ -19,9 +20,8 @@ from gpusim.explore.opcode_classes import CLASSES, OTHER, opcode_class
 from gpusim.explore.points import CROSS, POINTS, all_bins
 from gpusim.explore.suite_coverage import recorded_coverage, suite_coverage
 from gpusim.gpus.load import load_gpu
-from gpusim.sass.table import TABLE
-from gpusim.sass.tensor import REFUSED
-from gpusim.suite import find_kernel
+from gpusim.isa.forms.tensor import REFUSED
+from gpusim.isa.table import TABLE
 
 H200 = load_gpu("h200")
 
@@ -85,7 +85,9 @@ def test_every_answer_is_a_bin_and_single_points_have_one(kernel: str) -> None:
 some_bins = st.sampled_from(all_bins())
 coverages = st.builds(
     Coverage,
-    st.dictionaries(some_bins, st.builds(Hits, st.integers(1, 9), st.lists(st.text(), max_size=8, unique=True).map(tuple))),
+    st.dictionaries(
+        some_bins, st.builds(Hits, st.integers(1, 9), st.lists(st.text(), max_size=8, unique=True).map(tuple))
+    ),
     st.integers(0, 99),
 )
 

@@ -17,14 +17,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from store_writers import child
 
+from gpusim.cases.suite import find_kernel, kernel_names
 from gpusim.cli import run
 from gpusim.commands.explore import DEFAULT_KERNELS
 from gpusim.errors import FindingFileError, UsageError
 from gpusim.explore.choices import make_property, property_names, register
 from gpusim.explore.coverage import Coverage
-from gpusim.explore.measure import cover
 from gpusim.explore.examples import Examples, Tried
 from gpusim.explore.finding import Finding, Witness
+from gpusim.explore.measure import cover
 from gpusim.explore.properties import Numpy, Outcome, Property
 from gpusim.explore.region import Run, learn
 from gpusim.explore.report_findings import findings_of
@@ -34,7 +35,6 @@ from gpusim.explore.shrink import shrink
 from gpusim.gpus.load import load_gpu
 from gpusim.silicon.row import Estimate, SiliconRow
 from gpusim.silicon.rows import append_rows
-from gpusim.suite import find_kernel, kernel_names
 
 H200 = load_gpu("h200")
 AXES = {"n": (64, 1000, 4096), "rows": (1, 16), "dtype": ("float32", "float16")}
@@ -196,7 +196,9 @@ def test_runs_survive_a_kill_in_the_middle_of_a_line(tmp_path):
 
 
 def _run(number: int) -> Tried:
-    return Tried("saxpy", {"n": number}, Outcome(0.25, "x" * (number % 500), Coverage.of([("waves", "one")], "saxpy")), 1)
+    return Tried(
+        "saxpy", {"n": number}, Outcome(0.25, "x" * (number % 500), Coverage.of([("waves", "one")], "saxpy")), 1
+    )
 
 
 def test_what_one_process_has_run_no_other_loses_whoever_is_killed(tmp_path):
@@ -296,7 +298,9 @@ def test_measured_rows_are_searched_over_their_own_shapes(tmp_path, capsys):
         cycles = cover("saxpy", {"n": n, "block_threads": 128}, H200).result.cycles / off
         times = Estimate(cycles, 0.99 * cycles, 1.01 * cycles)
         shape = f"n={n},block_threads=128"
-        rows.append(SiliconRow("saxpy", shape, gpu="h200", method="ncu", cache="cold", cycles=times, sm_clock_mhz=1980.0))
+        rows.append(
+            SiliconRow("saxpy", shape, gpu="h200", method="ncu", cache="cold", cycles=times, sm_clock_mhz=1980.0)
+        )
     path = tmp_path / "rows.jsonl"
     append_rows(path, rows)
     arguments = ["explore", "saxpy", "--property", "silicon", "--rows", str(path), "--jobs", "1", "--format", "json"]

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpusim.cases.suite import find_kernel
 from gpusim.engine.gpu import simulate
 from gpusim.errors import DeadlockError, NoDataError, UsageError
 from gpusim.explore import counted, counts
@@ -26,7 +27,6 @@ from gpusim.explore.shrink import shrink
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.model import counters as count
-from gpusim.suite import find_kernel
 
 ROOT = Path(__file__).parents[2]
 H200 = load_gpu("h200")

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
+from gpusim.cases.suite import find_kernel
 from gpusim.cli import run
 from gpusim.errors import UsageError
 from gpusim.explore.around import shapes_around
 from gpusim.explore.coverage import Coverage
 from gpusim.explore.holes import kernel_of
-from gpusim.sibling import load_sibling
-from gpusim.suite import find_kernel
+from gpusim.io.sibling import load_sibling
 
 MACHINE = ["--gpu", "h200", "--set", "sm_count=2"]
 FILE = '''
@@ -64,7 +64,11 @@ def mine(tmp_path: Path) -> str:
 def test_a_function_s_parameters_are_its_axes(mine: str) -> None:
     entry = find_kernel(f"{mine}:case")
     assert entry.axes == {
-        "n": (1 << 20,), "stride": (1, 8), "block": (32, 64, 128, 256, 512, 1024), "half": (False, True), "name": ("a",),
+        "n": (1 << 20,),
+        "stride": (1, 8),
+        "block": (32, 64, 128, 256, 512, 1024),
+        "half": (False, True),
+        "name": ("a",),
         "grain": (6, 11, 12, 13, 24),
     }
     assert entry.small == {**entry.default, "n": 1000} and entry.purpose == "Every stride-th element twice."
@@ -78,7 +82,9 @@ def test_a_function_s_parameters_are_its_axes(mine: str) -> None:
 def test_two_builds_in_a_file_of_one_s_own_are_told_apart(mine: str, tmp_path: Path, capsys) -> None:
     folder = tmp_path / "found"
     arguments = [f"{mine}:plain", "--property", "builds", "--other-kernel", f"{mine}:slower_above_500", *MACHINE]
-    assert run(["explore", *arguments, "--max-examples", "10", "--jobs", "1", "-o", str(folder), "--format", "json"]) == 1
+    assert (
+        run(["explore", *arguments, "--max-examples", "10", "--jobs", "1", "-o", str(folder), "--format", "json"]) == 1
+    )
     found = json.loads(capsys.readouterr().out)
     assert any("n >= 501" in finding["region"] for finding in found)
     assert run(["replay", found[0]["file"], "--format", "json"]) == 1
@@ -88,7 +94,9 @@ def test_two_builds_in_a_file_of_one_s_own_are_told_apart(mine: str, tmp_path: P
     again = subprocess.run(
         [sys.executable, "-m", "gpusim.cli", "replay", found[0]["file"]], capture_output=True, text=True, check=False
     )
-    assert again.returncode == 2 and "has no plain; there are scale" in again.stderr and found[0]["file"] in again.stderr
+    assert (
+        again.returncode == 2 and "has no plain; there are scale" in again.stderr and found[0]["file"] in again.stderr
+    )
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def test_a_row_without_a_shape_joins_where_only_one_launch_fits() -> None:
     one, two = launches_of("saxpy", 1, 1)[0], launches_of("saxpy", 2, 1)[0]
     bare = SiliconRow("saxpy", cubin_hash="saxpy-code")
     assert [p.launch for p in join([bare], [one]).pairs] == [one]
-    (_, reason), = join([bare], [one, two]).unmatched
+    ((_, reason),) = join([bare], [one, two]).unmatched
     assert "fits 2 launches" in reason
 
 

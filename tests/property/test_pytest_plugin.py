@@ -13,7 +13,7 @@ from gpusim.errors import UsageError
 from gpusim.explore.coverage import Coverage
 from gpusim.explore.workload import workload
 
-TEAM_TESTS = '''
+TEAM_TESTS = """
 import numpy as np
 from numba import cuda
 
@@ -95,7 +95,7 @@ def test_fixtures(gpusim_simulate, gpusim_gpu):
     x = np.ones(100, np.float32)
     result = gpusim_simulate(double, 1, 128, (x,))
     assert (x == 2).all() and result.gpu == gpusim_gpu.name == "a100_80gb"
-'''
+"""
 
 
 def test_a_team_s_tests_run_shrink_and_keep_their_coverage(tmp_path: Path) -> None:

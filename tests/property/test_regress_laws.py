@@ -209,7 +209,9 @@ def test_a_figure_that_the_model_gained_is_no_change_of_the_machine():
         launch = SimulatedLaunch("k", "h200", 100, 1e9, shape="n=1", gpu_hash=digest)
         return Side("", (Item(launch, "", figures, model),))
 
-    (outcome,) = judge(side({"l2.ways": 16}, "old", "a"), side({"l2.ways": 16, "l0.bytes": 1}, "new", "b"), Thresholds())
+    (outcome,) = judge(
+        side({"l2.ways": 16}, "old", "a"), side({"l2.ways": 16, "l0.bytes": 1}, "new", "b"), Thresholds()
+    )
     assert (outcome.causes, outcome.figures) == (("gpusim's model",), ())
     (outcome,) = judge(side({"l2.ways": 16}, "old", "a"), side({"l2.ways": 8}, "old", "b"), Thresholds())
     assert outcome.causes == ("GPU",) and outcome.figures[0].head == 8

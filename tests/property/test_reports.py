@@ -14,6 +14,7 @@ from gpusim import cli
 from gpusim.engine.gpu import simulate
 from gpusim.engine.samples import COLUMNS, Sampler
 from gpusim.errors import ResultFileError
+from gpusim.isa.binary.text import opcode_parts
 from gpusim.model.messages import TICKS_PER_CYCLE
 from gpusim.report.comparison_charts import labels
 from gpusim.report.roofline import operations, roofline
@@ -22,7 +23,6 @@ from gpusim.report.summary import summary_document
 from gpusim.report.tables import format_cards, format_records
 from gpusim.report.timeline import sample_rates, timeline_events, write_timeline
 from gpusim.report.utilisation import traffic
-from gpusim.sass.text import opcode_parts
 from gpusim.trace.record import PipeClass
 from gpusim.why.explain import explain
 
@@ -118,7 +118,7 @@ def test_a_timeline_holds_every_block_within_its_launch(run, tmp_path):
     assert len(launches) == 2 and len(blocks) == 2 * launch.launch.blocks
     assert sum(e["dur"] for e in launches) == pytest.approx(result.time_us, abs=1e-3)
     end = launches[-1]["ts"] + launches[-1]["dur"]
-    assert all(0 <= e["ts"] and e["ts"] + e["dur"] <= end + 1e-3 for e in blocks)
+    assert all(e["ts"] >= 0 and e["ts"] + e["dur"] <= end + 1e-3 for e in blocks)
     assert {e["name"] for e in events if e["ph"] == "C"} == {"DRAM GB/s", "L2 GB/s", "warps by state"}
 
 
@@ -187,16 +187,25 @@ def test_the_shell_writes_all_three(tmp_path, capsys, monkeypatch):
 
 
 def test_cards_have_a_line_a_value_and_pipe_like_tables():
-    records = [{"kernel": "saxpy", "behaviour": "", "worst_percent": 12.3456}, {"kernel": "bfs", "behaviour": "b", "worst_percent": 1}]
+    records = [
+        {"kernel": "saxpy", "behaviour": "", "worst_percent": 12.3456},
+        {"kernel": "bfs", "behaviour": "b", "worst_percent": 1},
+    ]
     first, second = format_cards(records, "table").split("\n\n")
     assert first.splitlines() == ["kernel         saxpy", "worst_percent  12.346"]
-    assert [line.split() for line in second.splitlines()] == [["kernel", "bfs"], ["behaviour", "b"], ["worst_percent", "1"]]
+    assert [line.split() for line in second.splitlines()] == [
+        ["kernel", "bfs"],
+        ["behaviour", "b"],
+        ["worst_percent", "1"],
+    ]
     assert json.loads(format_cards(records, "json")) == records
     assert format_cards([], "table") == ""
 
 
 def test_large_figures_are_read_as_they_are():
-    (line,) = format_records([{"cycles": 1170687.0, "ratio": 1.23456789, "huge": 1e20, "none": float("nan")}], "table").splitlines()[2:]
+    (line,) = format_records(
+        [{"cycles": 1170687.0, "ratio": 1.23456789, "huge": 1e20, "none": float("nan")}], "table"
+    ).splitlines()[2:]
     assert line.split() == ["1170687", "1.2346", "1e+20", "-"]
 
 

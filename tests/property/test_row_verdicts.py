@@ -46,7 +46,13 @@ def test_confirmed_only_if_the_whole_interval_says_so(measured, half, factor) ->
 
 @pytest.mark.parametrize(
     ("simulated", "verdict"),
-    [(1000, Verdict.SAME), (1070, Verdict.SAME), (1120, Verdict.AMBIGUOUS), (1200, Verdict.SLOWER), (800, Verdict.FASTER)],
+    [
+        (1000, Verdict.SAME),
+        (1070, Verdict.SAME),
+        (1120, Verdict.AMBIGUOUS),
+        (1200, Verdict.SLOWER),
+        (800, Verdict.FASTER),
+    ],
 )
 def test_verdicts_by_example(simulated, verdict) -> None:
     judgement = judge(simulated, Estimate(1000, 980, 1030), STRICT)
@@ -100,8 +106,18 @@ def test_the_cache_state_is_the_rows_and_what_is_assumed_is_said(method, cache, 
 
 
 def test_right_for_the_wrong_reason_is_a_finding() -> None:
-    simulated = {"smsp__inst_executed.sum": 1000, "dram__bytes_read.sum": 1e6, "lts__t_sectors_op_read.sum": 50000, "mine": 1}
-    measured = {"smsp__inst_executed.sum": 1004, "dram__bytes_read.sum": 2e6, "lts__t_sectors_op_read.sum": 50400, "theirs": 1}
+    simulated = {
+        "smsp__inst_executed.sum": 1000,
+        "dram__bytes_read.sum": 1e6,
+        "lts__t_sectors_op_read.sum": 50000,
+        "mine": 1,
+    }
+    measured = {
+        "smsp__inst_executed.sum": 1004,
+        "dram__bytes_read.sum": 2e6,
+        "lts__t_sectors_op_read.sum": 50400,
+        "theirs": 1,
+    }
     differences = {d.counter: d for d in compare_counters(simulated, measured)}
     assert set(differences) == set(simulated) & set(measured)
     assert [d.agrees for d in differences.values()] == [True, True, False]
@@ -115,7 +131,9 @@ def test_right_for_the_wrong_reason_is_a_finding() -> None:
 
 
 METRIC = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
-stall_counts = st.fixed_dictionaries({"selected": st.integers(1, 10**6)}, optional={r: st.integers(0, 10**6) for r in ("wait", "barrier")})
+stall_counts = st.fixed_dictionaries(
+    {"selected": st.integers(1, 10**6)}, optional={r: st.integers(0, 10**6) for r in ("wait", "barrier")}
+)
 
 
 @given(cycles, stall_counts, cycles, st.dictionaries(st.sampled_from(["wait", "barrier", "drain"]), st.floats(0, 50)))
@@ -134,7 +152,10 @@ def test_equal_waiting_leaves_only_the_difference_of_issuing() -> None:
     assert stall_metrics(stalls)[METRIC.format("long_scoreboard")] == 3.0
     assert stall_split(1000, stalls, 800, counters) == {"selected": 50, "long_scoreboard": 150}
     (difference,) = compare_counters(stall_metrics(stalls), counters)
-    assert difference.agrees and not compare_counters(stall_metrics(stalls), {METRIC.format("long_scoreboard"): 5.0})[0].agrees
+    assert (
+        difference.agrees
+        and not compare_counters(stall_metrics(stalls), {METRIC.format("long_scoreboard"): 5.0})[0].agrees
+    )
 
 
 SAME, SLOWER = Verdict.SAME, Verdict.SLOWER
@@ -158,12 +179,27 @@ def test_only_new_and_grown_divergences_are_worse_than_the_baseline(before, now,
     assert not against_baseline([], [before])[0].worse
 
 
-@given(st.lists(st.builds(Line, st.text(max_size=9), st.sampled_from(list(Verdict)), st.floats(allow_infinity=False)), max_size=4))
+@given(
+    st.lists(
+        st.builds(Line, st.text(max_size=9), st.sampled_from(list(Verdict)), st.floats(allow_infinity=False)),
+        max_size=4,
+    )
+)
 def test_lines_survive_their_json_form(lines) -> None:
     assert list(map(repr, read_lines(lines_document(lines), "here"))) == list(map(repr, lines))
 
 
-@pytest.mark.parametrize("bad", [None, 3, [3], [{}], [{"key": 1, "verdict": "SAME", "error_percent": 1, "simulated": 1}], [{"key": "k", "verdict": "GREAT", "error_percent": 1, "simulated": 1}]])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        None,
+        3,
+        [3],
+        [{}],
+        [{"key": 1, "verdict": "SAME", "error_percent": 1, "simulated": 1}],
+        [{"key": "k", "verdict": "GREAT", "error_percent": 1, "simulated": 1}],
+    ],
+)
 def test_a_document_that_is_no_comparison_is_refused(bad) -> None:
     with pytest.raises(UsageError, match="run 'x'"):
         read_lines(bad, "run 'x'")
@@ -171,7 +207,10 @@ def test_a_document_that_is_no_comparison_is_refused(bad) -> None:
 
 def test_the_known_error_is_the_kernels_own_or_the_worst_of_its_gpu(tmp_path) -> None:
     summaries = [Summary("g", name, 3, mape, 0.0, SAME, "") for name, mape in (("saxpy", 4.0), ("l1_read", 12.0))]
-    write_document(error_document([*summaries, Summary("g", "none", 0, float("nan"), 0.0, SAME, "")], "test"), tmp_path / "model_error.json")
+    write_document(
+        error_document([*summaries, Summary("g", "none", 0, float("nan"), 0.0, SAME, "")], "test"),
+        tmp_path / "model_error.json",
+    )
     known = known_errors("g", tmp_path)
     assert (known("saxpy").percent, known("softmax").percent) == (4.0, 12.0)
     assert "l1_read" in known("softmax").source and known_errors("other", tmp_path)("saxpy") is None

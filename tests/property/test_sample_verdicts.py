@@ -97,7 +97,11 @@ def counted(slowdown: float, *, interleaved: bool, clocks: bool) -> Counter:
 def test_a_and_a_is_silent_and_three_percent_are_found(capsys) -> None:
     """On a seed that no rule was tuned on (gpusim/compare/noise.py)."""
     lines = []
-    for how, interleaved, clocks in (("in two runs", False, True), ("in turns", True, True), ("without clocks", False, False)):
+    for how, interleaved, clocks in (
+        ("in two runs", False, True),
+        ("in turns", True, True),
+        ("without clocks", False, False),
+    ):
         same, slower = (counted(percent, interleaved=interleaved, clocks=clocks) for percent in (0.0, 3.0))
         alarms = COUNT - same[Verdict.SAME] - same[Verdict.AMBIGUOUS]
         found = slower[Verdict.SLOWER]
@@ -107,7 +111,9 @@ def test_a_and_a_is_silent_and_three_percent_are_found(capsys) -> None:
         )
         assert alarms <= COUNT // (100 if clocks else 50)
         assert slower[Verdict.FASTER] == 0
-        assert found >= 0.95 * COUNT or not clocks  # unseen, a clock that hops as far as that hides them, and may raise an alarm
+        assert (
+            found >= 0.95 * COUNT or not clocks
+        )  # unseen, a clock that hops as far as that hides them, and may raise an alarm
     with capsys.disabled():
         print("\n" + "\n".join(lines))
 
@@ -115,7 +121,10 @@ def test_a_and_a_is_silent_and_three_percent_are_found(capsys) -> None:
 @given(seeds, st.floats(0.97, 1.03))
 def test_a_clock_that_is_read_is_divided_out_as_far_as_the_kernel_follows_it(seed, other_clock) -> None:
     random = np.random.default_rng(seed)
-    clocks = [np.where(np.arange(120) // 10 % 2, 1980.0, 1900.0), np.where(np.arange(120) // 10 % 3, 1980.0, 1900.0) * other_clock]
+    clocks = [
+        np.where(np.arange(120) // 10 % 2, 1980.0, 1900.0),
+        np.where(np.arange(120) // 10 % 3, 1980.0, 1900.0) * other_clock,
+    ]
     for share in (1.0, 0.0):
         base, head = (100 * np.exp(random.normal(0, 0.003, 120)) * (clock / 1980) ** -share for clock in clocks)
         found = compare_samples(base, head, clocks_mhz=tuple(clocks))
@@ -141,7 +150,10 @@ def test_clocks_that_are_none_are_refused(clocks) -> None:
 def test_recorded_noise_takes_the_place_of_the_assumed_one() -> None:
     recording = normal(3, 200, level=7.0)
     read = 1980.0 * recording / recording[0]
-    rows = [SiliconRow("k", samples_us=tuple(recording), samples_mhz=tuple(read)), SiliconRow("k", samples_us=(1.0,) * 4)]
+    rows = [
+        SiliconRow("k", samples_us=tuple(recording), samples_mhz=tuple(read)),
+        SiliconRow("k", samples_us=(1.0,) * 4),
+    ]
     noise = RecordedNoise.of(rows)
     (trial,) = trials([noise], 1, slowdown_percent=5.0)
     base = trial.base_us / np.median(trial.base_us)
@@ -205,7 +217,9 @@ def test_the_tool_prints_how_often_each_verdict_is_given(tmp_path) -> None:
     rows = tmp_path / "rows.jsonl"
     append_rows(rows, [SiliconRow("saxpy", samples_us=tuple(normal(seed, 64))) for seed in (1, 2)])
     main = runpy.run_path(str(Path(__file__).parents[2] / "tools" / "verdict_power.py"))["main"]
-    printed = CliRunner().invoke(main, ["--rows", str(rows), "--count", "4", "--slowdown", "0", "--slowdown", "9", "--format", "json"])
+    printed = CliRunner().invoke(
+        main, ["--rows", str(rows), "--count", "4", "--slowdown", "0", "--slowdown", "9", "--format", "json"]
+    )
     figures = {(r["measured"], r["slowdown_percent"]): r for r in json.loads(printed.output)}
     assert len(figures) == 4 and {r["noise"] for r in figures.values()} == {"recorded"}
     assert all(r["slower_percent"] == (100 if slowdown else 0) for (_, slowdown), r in figures.items())

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hand_traces import Asm, build, small_gpu
 
+from gpusim.cases.suite import capture_case, make_case, parse_request
 from gpusim.engine.gpu import simulate
 from gpusim.engine.sampling import BEHIND_SHARE, LEAST_CYCLES, LEAST_WAVES, TOLERANCE, steady_cost
 from gpusim.gpus.load import load_gpu
-from gpusim.suite import capture_case, make_case, parse_request
 from gpusim.trace.record import PipeClass
 
 #: Regular ones, irregular ones, one whose last wave is mostly empty.
@@ -79,7 +79,9 @@ def test_a_launch_behind_a_sampled_one_finds_what_the_whole_one_would_have_left(
     trace = build(asm.exit(wait_mask=63), blocks=1500, shared_bytes=50 * 1024)
     sampled, full = simulate([trace, trace], gpu, sample=True), simulate([trace, trace], gpu)
     assert sampled.launches[0].sampling.skipped_blocks
-    assert full.launches[1].counters["dram__bytes_read.sum"] == sampled.launches[1].counters["dram__bytes_read.sum"] == 0
+    assert (
+        full.launches[1].counters["dram__bytes_read.sum"] == sampled.launches[1].counters["dram__bytes_read.sum"] == 0
+    )
     alone = simulate(trace, gpu, sample=True).launches[0].sampling.error_cycles
     second = sampled.launches[1]
     assert sampled.launches[0].sampling.error_cycles == alone

@@ -24,6 +24,7 @@ from tests.trace_examples import example_trace
 
 WRITERS, ROUNDS = 4, 10
 
+
 @pytest.fixture(scope="module")
 def server():
     with postgres_server() as url:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from gpusim.cases.suite import capture_case, make_case
 from gpusim.engine.gpu import simulate
 from gpusim.gpus.load import load_gpu
-from gpusim.suite import capture_case, make_case
 from tools.sweep import GPUS, broken_laws
 
 TOOLS = Path(__file__).parents[2] / "tools"

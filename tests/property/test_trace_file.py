@@ -67,7 +67,9 @@ def test_reading_holds_one_chunk_at_a_time(tmp_path: Path) -> None:
 
 def test_regular_accesses_cost_almost_nothing_on_file(tmp_path: Path) -> None:
     """Three streams, each warp 256 bytes further on: what a kernel over arrays records."""
-    trace = example_trace(blocks=2000, block_threads=256, blocks_per_chunk=1000, paths=1, instructions=4, loads=range(4))
+    trace = example_trace(
+        blocks=2000, block_threads=256, blocks_per_chunk=1000, paths=1, instructions=4, loads=range(4)
+    )
     assert sum(len(chunk.accesses) for chunk in trace.chunks()) >= 8000
     bases = np.array([0x7F0000000000, 0x7F0010000000, 0x7F0020000000], np.uint64)
     for chunk in trace.chunks():

@@ -8,10 +8,10 @@ import pytest
 
 pytest.importorskip("numba.cuda", reason="needs the CUDA wheels")
 
-from gpusim import cli  # noqa: E402
-from gpusim.commands import progress  # noqa: E402
+from gpusim import cli
+from gpusim.commands import progress
 
-FILE = '''
+FILE = """
 import numpy as np
 from numba import cuda, float32
 
@@ -66,7 +66,7 @@ def on_device():
 number = 7
 if __name__ == "__main__":
     raise RuntimeError("imported, not run")
-'''
+"""
 
 
 @pytest.fixture
@@ -92,7 +92,12 @@ def test_a_case_of_ones_own_is_captured_and_simulated_at_the_shape_asked_for(gpu
     assert row["kernel"] == "scale" and row["blocks"] == 64
     direct = json.loads(gpusim("simulate", "my.py:scale_case:n=4096,block=64", "--format", "json")[1])
     assert direct == json.loads(gpusim("simulate", "s.trace", "--format", "json")[1])
-    assert json.loads(gpusim("capture", "my.py:scale_case", "--small", "-o", "t.trace", "--format", "json")[1])[0]["blocks"] == 8
+    assert (
+        json.loads(gpusim("capture", "my.py:scale_case", "--small", "-o", "t.trace", "--format", "json")[1])[0][
+            "blocks"
+        ]
+        == 8
+    )
     code, out, err = gpusim("capture", "my.py:two_launches", "-o", "u.trace", "--format", "json")
     assert code == 0 and len(json.loads(out)) == 2, err
 
@@ -105,7 +110,9 @@ def test_its_check_decides(gpusim):
 
 @pytest.mark.parametrize("signature", ["float32[:], float32", "void(float32[::1], float64)"])
 def test_a_kernel_is_surveyed_by_its_signature(gpusim, signature):
-    code, out, err = gpusim("sass", "survey", "my.py:scale", "--signature", signature, "--arch", "sm_90", "--format", "json")
+    code, out, err = gpusim(
+        "sass", "survey", "my.py:scale", "--signature", signature, "--arch", "sm_90", "--format", "json"
+    )
     assert code == 0, err
     (total,) = json.loads(out)["totals"]
     assert total["architecture"] == "sm_90" and total["kernels"] == 1 and total["supported"] == total["forms"] > 8

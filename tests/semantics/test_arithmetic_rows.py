@@ -14,10 +14,10 @@ from oracles_arith import F16, F32, F64, INTEGER_EDGES, M32, edges
 
 pytest.importorskip("numba.cuda", reason="needs the CUDA wheels")
 
-from row_cases_arithmetic import ARITHMETIC, ArithmeticCase, far_from_the_ends  # noqa: E402
-from sass_harness import run  # noqa: E402
+from row_cases_arithmetic import ARITHMETIC, ArithmeticCase, far_from_the_ends
+from sass_harness import run
 
-from gpusim.sass.table import TABLE  # noqa: E402
+from gpusim.isa.table import TABLE
 
 LANES = 32
 _F16, _F32 = edges(F16), edges(F32)

@@ -32,9 +32,7 @@ def test_what_is_not_copied_is_zero(monkeypatch, capability):
     body = COPIES.format(
         marks=" ".join(f"st.shared.u32 [%row+{4 * i}], %mark;" for i in range(24)),
         size_at=8 * LANES * 12,
-        stores=" ".join(
-            f"ld.shared.u32 %v0, [%row+{4 * i}]; st.global.u32 [%out+{256 * i}], %v0;" for i in range(24)
-        ),
+        stores=" ".join(f"ld.shared.u32 %v0, [%row+{4 * i}]; st.global.u32 [%out+{256 * i}], %v0;" for i in range(24)),
     )
     text = ptx_harness.grouped_text([], ptx_harness.architecture_of(capability), body)
     rng = np.random.default_rng(2)
@@ -82,6 +80,7 @@ def test_a_barrier_object_holds_all_threads_of_its_phase(monkeypatch, capability
     text = ptx_harness.grouped_text([], ptx_harness.architecture_of(capability), BARRIER)
     out = ptx_harness.run_text(monkeypatch, text, 1, np.zeros((1, 64), np.uint64), capability)
     assert (out[0] == 2000 + (np.arange(64) ^ 63)).all()
+
 
 POLICY = """
 { .reg .b64 %policy; .reg .b32 %v;

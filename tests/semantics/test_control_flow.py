@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba import cuda, int32
 
-from gpusim.capture.launch import capture
-from gpusim.sass.control import decode_control
-from gpusim.sass.decode import parse_instruction
+from gpusim.capturing import capture
+from gpusim.isa.binary.control import decode_control
+from gpusim.isa.binary.decode import parse_instruction
 from gpusim.trace.record import Flag
 
 

@@ -32,9 +32,7 @@ quick = settings(max_examples=5, deadline=None)
 
 
 def codes(f):
-    return st.lists(
-        st.one_of(st.sampled_from(edges(f)), st.integers(0, 2 * f.sign - 1)), min_size=32, max_size=32
-    )
+    return st.lists(st.one_of(st.sampled_from(edges(f)), st.integers(0, 2 * f.sign - 1)), min_size=32, max_size=32)
 
 
 def state_of(values):
@@ -93,9 +91,7 @@ def test_integer_to_float(target, source, mode, values):
     parts = ["I2F", target, source, "" if mode == "RN" else mode]
     out = execute(".".join(p for p in parts if p) + " R0, R2", state_of(values))
     mask = (1 << bits) - 1
-    expected = [
-        f.round(Fraction(signed(v, bits) if is_signed else v & mask), mode) for v in values
-    ]
+    expected = [f.round(Fraction(signed(v, bits) if is_signed else v & mask), mode) for v in values]
     assert (out.pair if f is F64 else out.word) == expected
 
 
@@ -308,7 +304,9 @@ def test_floats_of_four_and_six_bits_pack_and_unpack(text, f, place, relu, a, b)
 
     option = ".RELU" if relu else ""
     packed = [one(x) << place | one(y) for x, y in zip(a, b)]
-    assert execute(f"F2FP.SATFINITE{option}.{text}.F32.PACK_AB_MERGE_C R0, R1, R2, RZ", {"R1": a, "R2": b}).word == packed
+    assert (
+        execute(f"F2FP.SATFINITE{option}.{text}.F32.PACK_AB_MERGE_C R0, R1, R2, RZ", {"R1": a, "R2": b}).word == packed
+    )
     every = [(i * 2 + 1) % (2 * f.sign) << place | (i * 2) % (2 * f.sign) for i in range(32)]
     expected = [half(v >> place) << 16 | half(v & (1 << place) - 1) for v in every]
     assert execute(f"F2FP{option}.F16.{text}.UNPACK_B R0, R1", {"R1": every}).word == expected

@@ -42,9 +42,7 @@ def test_add_multiply_and_fused_round_once(mode, a, b, c):
     suffix = "" if mode == "RN" else "." + mode
     state = pairs(R2=a, R4=b, R6=c)
     assert same(execute(f"DADD{suffix} R0, R2, R4", state).pair, [add(F64, x, y, mode) for x, y in zip(a, b)])
-    assert same(
-        execute(f"DMUL{suffix} R0, R2, R4", state).pair, [multiply(F64, x, y, mode) for x, y in zip(a, b)]
-    )
+    assert same(execute(f"DMUL{suffix} R0, R2, R4", state).pair, [multiply(F64, x, y, mode) for x, y in zip(a, b)])
     assert same(
         execute(f"DFMA{suffix} R0, R2, R4, R6", state).pair,
         [fused(F64, x, y, z, mode) for x, y, z in zip(a, b, c)],
@@ -80,7 +78,9 @@ def test_a_nan_is_passed_on_quiet_and_an_invalid_operation_gives_the_default_one
     assert execute("DFMA.RP R0, R2, R4, RZ", state).pair[:3] == kept
 
 
-@pytest.mark.parametrize("name", "LT EQ LE GT NE GE NUM NAN LTU EQU LEU GTU NEU GEU".split())
+@pytest.mark.parametrize(
+    "name", ["LT", "EQ", "LE", "GT", "NE", "GE", "NUM", "NAN", "LTU", "EQU", "LEU", "GTU", "NEU", "GEU"]
+)
 @given(LANES, LANES, MASK, st.sampled_from(["AND", "OR", "XOR"]))
 @settings(max_examples=6, deadline=None)
 def test_comparisons(name, a, b, p, joint):

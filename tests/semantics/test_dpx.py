@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numba import cuda
 
-from gpusim.capture.launch import capture
+from gpusim.capturing import capture
 
 _SOURCE = r"""
 #define DPX(name, body) extern "C" __device__ int name(int *r, int a, int b) { bool p, q; (void)p; (void)q; body; return 0; }

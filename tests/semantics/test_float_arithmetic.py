@@ -82,7 +82,7 @@ def test_pairs_are_two_lanes_of_their_own(a, b, c, d, e, f):
     assert out[1] == [add(F32, x, y) for x, y in zip(b, d)]
 
 
-COMPARISONS = "F LT EQ LE GT NE GE NUM NAN LTU EQU LEU GTU NEU GEU T".split()
+COMPARISONS = ["F", "LT", "EQ", "LE", "GT", "NE", "GE", "NUM", "NAN", "LTU", "EQU", "LEU", "GTU", "NEU", "GEU", "T"]
 
 
 @pytest.mark.parametrize("name", COMPARISONS)
@@ -111,9 +111,7 @@ def test_minimum_and_maximum(a, b, c, p):
     least = [bool(lane(p, i)) for i in range(32)]
     rows = list(zip(a, b, c, least))
     assert execute("FMNMX R0, R1, R2, P0", state).word == [minmax(F32, k, x, y) for x, y, _, k in rows]
-    assert execute("FMNMX.NAN R0, R1, R2, P0", state).word == [
-        minmax(F32, k, x, y, nan=True) for x, y, _, k in rows
-    ]
+    assert execute("FMNMX.NAN R0, R1, R2, P0", state).word == [minmax(F32, k, x, y, nan=True) for x, y, _, k in rows]
     assert execute("FMNMX.FTZ R0, R1, R2, P0", state).word == [
         minmax(F32, k, F32.flush(x), F32.flush(y)) for x, y, _, k in rows
     ]
@@ -131,9 +129,7 @@ def test_selection_keeps_every_bit(a, b, p):
     assert execute("FSEL R0, -R1, |R2|, !P0", state).word == [
         y & 0x7FFFFFFF if k else x ^ 0x80000000 for x, y, k in zip(a, b, pick)
     ]
-    assert execute("FSEL.FTZ R0, R1, R2, P0", state).word == [
-        F32.flush(x if k else y) for x, y, k in zip(a, b, pick)
-    ]
+    assert execute("FSEL.FTZ R0, R1, R2, P0", state).word == [F32.flush(x if k else y) for x, y, k in zip(a, b, pick)]
 
 
 def test_what_no_row_understands_is_refused():

@@ -68,10 +68,7 @@ def text(operation: str, bits: int, architecture: str) -> str:
     if bits == 32:
         body = f"{narrow} {atom} mov.b32 %wo, %old32; cvt.u64.u32 %old, %wo;"
     elif kind == "f64":
-        body = (
-            ".reg .f64 %fa, %fo; mov.b64 %fa, %a; "
-            f"atom.{operation} %fo, [%slot], %fa; mov.b64 %old, %fo;"
-        )
+        body = f".reg .f64 %fa, %fo; mov.b64 %fa, %a; atom.{operation} %fo, [%slot], %fa; mov.b64 %old, %fo;"
     else:
         body = atom
     return f"""

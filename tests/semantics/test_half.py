@@ -73,9 +73,7 @@ def test_signs_selectors_and_immediates(a, b, c):
 def test_widening_to_single_precision(a, b):
     state = {"R1": a, "R2": b}
     one = 0x8000
-    assert execute("HADD2.F32 R0, -RZ, R1.H0_H0", state).word == [
-        add(F16, one, x & 0xFFFF, out=F32) for x in a
-    ]
+    assert execute("HADD2.F32 R0, -RZ, R1.H0_H0", state).word == [add(F16, one, x & 0xFFFF, out=F32) for x in a]
     assert execute("HADD2.F32 R0, -RZ, -R1.H1_H1", state).word == [
         add(F16, one, (x >> 16) ^ 0x8000, out=F32) for x in a
     ]
@@ -106,7 +104,9 @@ def test_a_constant_beside_a_positive_zero_product_loses_the_sign_of_its_zeros()
 
 
 @pytest.mark.parametrize("suffix,f", STYLES)
-@pytest.mark.parametrize("name", "LT EQ LE GT NE GE NUM NAN LTU EQU LEU GTU NEU GEU".split())
+@pytest.mark.parametrize(
+    "name", ["LT", "EQ", "LE", "GT", "NE", "GE", "NUM", "NAN", "LTU", "EQU", "LEU", "GTU", "NEU", "GEU"]
+)
 @given(st.data())
 @settings(max_examples=4, deadline=None)
 def test_comparisons(suffix, f, name, data):

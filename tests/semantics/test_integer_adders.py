@@ -98,9 +98,7 @@ def test_multiply_add_low_wide_and_high(a, b, c, d):
 @few
 def test_multiply_add_carries_in_and_out(a, b, c, d, carry):
     state = {"R2": a, "R3": b, "R4": c, "R5": d, "P0": carry}
-    rows = [
-        (x, y, z | w << 32, lane(carry, i)) for i, (x, y, z, w) in enumerate(zip(a, b, c, d))
-    ]
+    rows = [(x, y, z | w << 32, lane(carry, i)) for i, (x, y, z, w) in enumerate(zip(a, b, c, d))]
     out = execute("IMAD.WIDE.U32 R8, P1, R2, R3, R4", state)
     totals = [x * y + z for x, y, z, _ in rows]
     assert out.pair == [t & M64 for t in totals]
@@ -112,9 +110,7 @@ def test_multiply_add_carries_in_and_out(a, b, c, d, carry):
     totals = [x * y + z + p for x, y, z, p in rows]
     assert out.pair == [t & M64 for t in totals]
     assert out.predicates["P1"] == mask_of(t >> 64 for t in totals)
-    assert execute("IMAD.X R8, R2, R3, ~R4, P0", state).word == [
-        (x * y + (~z & M32) + p) & M32 for x, y, z, p in rows
-    ]
+    assert execute("IMAD.X R8, R2, R3, ~R4, P0", state).word == [(x * y + (~z & M32) + p) & M32 for x, y, z, p in rows]
 
 
 @given(LANES, LANES, st.integers(0, 31))
@@ -135,9 +131,7 @@ def test_lea_pairs_compute_64_bit_addresses(a0, a1, b0, b1, s):
     state = {"R2": a0, "R3": a1, "UR4": b0, "UR5": b1}
     low = execute(f"LEA R6, P0, R2, UR4, {s:#x}", state)
     high = execute(f"LEA.HI.X R7, R2, UR5, R3, {s:#x}, P0", state | low.predicates)
-    expected = [
-        (((x1 << 32 | x0) << s) + (y1 << 32 | y0)) & M64 for x0, x1, y0, y1 in zip(a0, a1, b0, b1)
-    ]
+    expected = [(((x1 << 32 | x0) << s) + (y1 << 32 | y0)) & M64 for x0, x1, y0, y1 in zip(a0, a1, b0, b1)]
     assert [h << 32 | lo for lo, h in zip(low.word, high.word)] == expected
     high = execute(f"LEA.HI.X.SX32 R7, R2, UR5, {s:#x}, P0", state | low.predicates)
     expected = [((signed(x0) << s) + (y1 << 32 | y0)) & M64 for x0, y0, y1 in zip(a0, b0, b1)]

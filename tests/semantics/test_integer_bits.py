@@ -56,10 +56,7 @@ def _field(word, index, bits, is_signed):
 def test_dot_products(left, right, a, b, c):
     state = {"R1": a, "R2": b, "R3": c}
     one, two = left[0] == "S", right[0] == "S"
-    four = [
-        z + sum(_field(x, i, 8, one) * _field(y, i, 8, two) for i in range(4)) & M32
-        for x, y, z in zip(a, b, c)
-    ]
+    four = [z + sum(_field(x, i, 8, one) * _field(y, i, 8, two) for i in range(4)) & M32 for x, y, z in zip(a, b, c)]
     assert execute(f"IDP.4A.{left}.{right} R0, R1, R2, R3", state).word == four
     wide = left.replace("8", "16")
     for part, first in (("LO", 0), ("HI", 2)):
@@ -75,17 +72,13 @@ def test_dot_products(left, right, a, b, c):
 def test_absolute_differences(a, b, c):
     state = {"R1": a, "R2": b, "R3": c}
     rows = list(zip(a, b, c))
-    assert execute("VABSDIFF R0, R1, R2, R3", state).word == [
-        abs(signed(x) - signed(y)) + z & M32 for x, y, z in rows
-    ]
+    assert execute("VABSDIFF R0, R1, R2, R3", state).word == [abs(signed(x) - signed(y)) + z & M32 for x, y, z in rows]
     assert execute("VABSDIFF.U32 R0, R1, R2, R3", state).word == [abs(x - y) + z & M32 for x, y, z in rows]
     gaps = [[abs(_field(x, i, 8, False) - _field(y, i, 8, False)) for i in range(4)] for x, y, _ in rows]
     assert execute("VABSDIFF4.U8 R0, R1, R2, RZ", state).word == [
         sum(g << 8 * i for i, g in enumerate(gap)) for gap in gaps
     ]
-    assert execute("VABSDIFF4.U8.ACC R0, R1, R2, R3", state).word == [
-        sum(gap) + z & M32 for gap, z in zip(gaps, c)
-    ]
+    assert execute("VABSDIFF4.U8.ACC R0, R1, R2, R3", state).word == [sum(gap) + z & M32 for gap, z in zip(gaps, c)]
 
 
 @pytest.mark.parametrize("target", ["S8", "U8", "S16", "U16"])
@@ -111,9 +104,7 @@ def test_narrowing_and_packing(target, a, b, c):
 @given(LANES, LANES, LANES, st.integers(0, 255), st.integers(0, 255))
 @few
 def test_logic_on_signs(a, b, c, first, second):
-    out = execute(
-        f"PLOP3.LUT P0, P1, R1.SIGN, R2.SIGN, R3.SIGN, {first:#x}, {second:#x}", {"R1": a, "R2": b, "R3": c}
-    )
+    out = execute(f"PLOP3.LUT P0, P1, R1.SIGN, R2.SIGN, R3.SIGN, {first:#x}, {second:#x}", {"R1": a, "R2": b, "R3": c})
     index = [(x >> 31) * 4 + (y >> 31) * 2 + (z >> 31) for x, y, z in zip(a, b, c)]
     assert out.predicates == {
         "P0": mask_of(first >> i & 1 for i in index),
@@ -129,8 +120,7 @@ def test_saturating_and_packed_adds(a, b):
         saturate(signed(x) - signed(y), 32, True) & M32 for x, y in zip(a, b)
     ]
     assert execute("VIADD.U8x4 R0, R1, -R2", state).word == [
-        sum((_field(x, i, 8, False) - _field(y, i, 8, False) & 255) << 8 * i for i in range(4))
-        for x, y in zip(a, b)
+        sum((_field(x, i, 8, False) - _field(y, i, 8, False) & 255) << 8 * i for i in range(4)) for x, y in zip(a, b)
     ]
     assert execute("VIADD.U16x2 R0, R1, R2", state).word == [
         sum((_field(x, i, 16, False) + _field(y, i, 16, False) & 0xFFFF) << 16 * i for i in range(2))
@@ -139,8 +129,7 @@ def test_saturating_and_packed_adds(a, b):
     for kind in ("U8x4", "S8x4"):
         assert execute(f"VIMNMX.{kind} R0, R1, R2, PT", state).word == [
             sum(
-                (min(_field(x, i, 8, kind[0] == "S"), _field(y, i, 8, kind[0] == "S")) & 255) << 8 * i
-                for i in range(4)
+                (min(_field(x, i, 8, kind[0] == "S"), _field(y, i, 8, kind[0] == "S")) & 255) << 8 * i for i in range(4)
             )
             for x, y in zip(a, b)
         ]

@@ -101,10 +101,7 @@ def test_64_bit_comparisons_in_two_steps_or_one(name, kind, a0, a1, b0, b1):
     low = execute(f"ISETP.{name}.U32.AND P0, PT, R2, R4, PT", state)
     high = execute(f"ISETP.{name}{kind}.AND.EX P1, PT, R3, R5, PT, P0", state | low.predicates)
     read = int if kind else lambda v: signed(v, 64)
-    hits = [
-        relation(name, read(x1 << 32 | x0), read(y1 << 32 | y0))
-        for x0, x1, y0, y1 in zip(a0, a1, b0, b1)
-    ]
+    hits = [relation(name, read(x1 << 32 | x0), read(y1 << 32 | y0)) for x0, x1, y0, y1 in zip(a0, a1, b0, b1)]
     assert high.predicates["P1"] == mask_of(hits)
     wide = ".U64" if kind else ".S64"
     assert execute(f"ISETP.{name}{wide}.AND P1, PT, R2, R4, PT", state).predicates["P1"] == mask_of(hits)
@@ -116,9 +113,7 @@ def test_selection_and_moves(a, b, c, p):
     state = {"R2": a, "R3": c, "R4": b, "R5": a, "P0": p}
     pick = [bool(lane(p, i)) for i in range(32)]
     assert execute("SEL R0, R2, R4, P0", state).word == [x if k else y for x, y, k in zip(a, b, pick)]
-    assert execute("SEL R0, R2, 0x63400000, !P0", state).word == [
-        0x63400000 if k else x for x, k in zip(a, pick)
-    ]
+    assert execute("SEL R0, R2, 0x63400000, !P0", state).word == [0x63400000 if k else x for x, k in zip(a, pick)]
     assert execute("SEL.64 R0, R2, R4, P0", state).pair == [
         (z << 32 | x) if k else (x << 32 | y) for x, y, z, k in zip(a, b, c, pick)
     ]
@@ -145,15 +140,9 @@ def test_minimum_and_maximum(a, b, c, p):
             return (min if small else max)(values, key=read) & M32
 
         for name in ("IMNMX", "VIMNMX"):
-            assert execute(f"{name}{kind} R0, R2, R4, P0", state).word == [
-                choose(k, x, y) for x, y, _, k in rows
-            ]
-        assert execute(f"VIMNMX{kind} R0, PT, PT, R2, 0x116, !PT", state).word == [
-            choose(False, x, 0x116) for x in a
-        ]
-        assert execute(f"VIMNMX3{kind} R0, R2, R4, R5, P0", state).word == [
-            choose(k, x, y, z) for x, y, z, k in rows
-        ]
+            assert execute(f"{name}{kind} R0, R2, R4, P0", state).word == [choose(k, x, y) for x, y, _, k in rows]
+        assert execute(f"VIMNMX{kind} R0, PT, PT, R2, 0x116, !PT", state).word == [choose(False, x, 0x116) for x in a]
+        assert execute(f"VIMNMX3{kind} R0, R2, R4, R5, P0", state).word == [choose(k, x, y, z) for x, y, z, k in rows]
         assert execute(f"VIADDMNMX{kind} R0, R2, R4, R5, P0", state).word == [
             choose(k, x + y & M32, z) for x, y, z, k in rows
         ]
@@ -164,9 +153,7 @@ def test_minimum_and_maximum(a, b, c, p):
         max(0, min(signed(x), signed(y)) if k else max(signed(x), signed(y))) for x, y, _, k in rows
     ]
     for kind, read in (("S64", lambda v: signed(v, 64)), ("U64", int)):
-        expected = [
-            (min if k else max)(y << 32 | x, z << 32 | y, key=read) for x, y, z, k in rows
-        ]
+        expected = [(min if k else max)(y << 32 | x, z << 32 | y, key=read) for x, y, z, k in rows]
         assert execute(f"IMNMX.{kind} PT, PT, R10, R2, R4, P0, !PT", state).pair == expected
 
 
@@ -182,9 +169,7 @@ def test_minimum_and_maximum_of_halves(a, b, c, p):
             return high << 16 | low
 
         least = [bool(lane(p, i)) for i in range(32)]
-        assert execute(f"VIMNMX.{kind} R0, R2, R3, P0", state).word == [
-            packed(k, x, y) for x, y, k in zip(a, b, least)
-        ]
+        assert execute(f"VIMNMX.{kind} R0, R2, R3, P0", state).word == [packed(k, x, y) for x, y, k in zip(a, b, least)]
         assert execute(f"VIMNMX3.{kind} R0, R2, R3, R4, P0", state).word == [
             packed(k, x, y, z) for x, y, z, k in zip(a, b, c, least)
         ]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba import cuda
 
-from gpusim.capture.launch import capture
+from gpusim.capturing import capture
 
 lanes_lists = st.lists(st.integers(-(2**31), 2**31 - 1), min_size=32, max_size=32)
 
@@ -105,5 +105,3 @@ def test_positions_in_three_dimensions(gpu):
     assert (out[:, 2] == 5 + 400 + 30000).all() and (out[:, 3] == 3 + 200 + 20000).all()
     linear = x % 5 + 5 * (y % 4) + 20 * (z % 3)
     np.testing.assert_array_equal(out[:, 4], linear % 32)
-
-

@@ -17,16 +17,14 @@ from oracles_arith import INTEGER_EDGES, M32
 
 pytest.importorskip("numba.cuda", reason="needs the CUDA wheels")
 
-from ptx_harness import run as run_ptx  # noqa: E402
-from row_cases_arithmetic import ARITHMETIC  # noqa: E402
-import row_cases_control  # noqa: E402, F401 - adds its programs
-import row_cases_memory  # noqa: E402, F401 - adds its programs
-from row_cases_programs import PROGRAMS, Program  # noqa: E402
-from sass_harness import run  # noqa: E402
+from ptx_harness import run as run_ptx
+from row_cases_arithmetic import ARITHMETIC
+from row_cases_programs import PROGRAMS, Program
+from sass_harness import run
 
-from gpusim.errors import ExecutionError  # noqa: E402
-from gpusim.sass.table import TABLE  # noqa: E402
-from gpusim.sass.tensor import REFUSED  # noqa: E402
+from gpusim.errors import ExecutionError
+from gpusim.isa.forms.tensor import REFUSED
+from gpusim.isa.table import TABLE
 
 #: Rows with whole test files of their own, by compiled code -> the file.
 ELSEWHERE = {
@@ -60,7 +58,16 @@ def test_the_program_leaves_what_python_says(program, data):
         for turn in range(4):
             every = range(program.threads)
             pool = [INTEGER_EDGES[(i * (5, 1, 0, 7)[turn] + turn) % len(INTEGER_EDGES)] for i in every]
-            check(program, [pool, *([INTEGER_EDGES[(i * 3 + k) % len(INTEGER_EDGES)] for i in every] for k in range(1, program.inputs))])
+            check(
+                program,
+                [
+                    pool,
+                    *(
+                        [INTEGER_EDGES[(i * 3 + k) % len(INTEGER_EDGES)] for i in every]
+                        for k in range(1, program.inputs)
+                    ),
+                ],
+            )
         return
     row = st.lists(words, min_size=program.threads, max_size=program.threads)
     check(program, [data.draw(row) for _ in range(program.inputs)])

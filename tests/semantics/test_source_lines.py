@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpusim.sass.lines import carry_over
+from gpusim.isa.binary.lines import carry_over
 
 
 def code(*opcodes: int, registers: int = 0) -> bytes:

@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from numba import cuda
 
 from gpusim import cli
-from gpusim.capture.build import argument_types, build
-from gpusim.capture.launch import capture
+from gpusim.capturing import capture
 from gpusim.errors import CompileError, ToolchainError, UnsupportedOpcodeError
-from gpusim.sass.cubin import load_kernel
-from gpusim.sass.decode import decode, parse_instruction
-from gpusim.sass.decode_batch import decode_codes
-from gpusim.sass.externals import CALLS
-from gpusim.sass.survey import Survey, form_of, survey, survey_cubin
-from gpusim.sass.table import TABLE
+from gpusim.frontend.numba.build import argument_types, build
+from gpusim.isa.binary.cubin import load_kernel
+from gpusim.isa.binary.decode import decode, parse_instruction
+from gpusim.isa.binary.decode_batch import decode_codes
+from gpusim.isa.binary.externals import CALLS
+from gpusim.isa.survey import Survey, form_of, survey, survey_cubin
+from gpusim.isa.table import TABLE
 
 
 @cuda.jit

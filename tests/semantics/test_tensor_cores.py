@@ -40,10 +40,7 @@ def registers(f, bits, count, rng, special):
     """``count`` registers of 32 words, each full of elements."""
     drop = 13 if f is TF32 else 0
     return [
-        [
-            sum((int(random_codes(f, rng, special)) << drop) << bits * i for i in range(32 // bits))
-            for _ in range(32)
-        ]
+        [sum((int(random_codes(f, rng, special)) << drop) << bits * i for i in range(32 // bits)) for _ in range(32)]
         for _ in range(count)
     ]
 

@@ -164,6 +164,7 @@ def test_matrices_move_between_shared_memory_and_registers(monkeypatch, capabili
         assert (out[15, :16] == first_words).all()
         assert (out[15, 16:] == out[11, 16:]).all()
 
+
 WMMA = """
 {{ .reg .b64 %first, %last; .reg .b32 %a<8>, %b<8>, %stride; .reg .f32 %c<8>;
 mul.wide.u32 %step, %thread, 8; sub.u64 %first, %in, %step; sub.u64 %last, %out, %step; mov.u32 %stride, 16;

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from gpusim.cases.suite import capture_case, make_case
 from gpusim.engine.gpu import simulate
 from gpusim.gpus.load import load_gpu
-from gpusim.suite import capture_case, make_case
 from gpusim.theory.bounds import lower_bounds
 from gpusim.theory.contention import most_operations_on_a_word
 from gpusim.theory.footprint import footprint

@@ -76,9 +76,7 @@ def test_a_slice_and_its_channels_go_together(slices, channels):
 @pytest.mark.parametrize(("slices", "channels"), [(80, 80), (96, 192), (80, 40)])
 def test_a_row_holds_row_lines_lines_of_one_channel(slices, channels):
     lines, layout = max(slices, channels) * 8 * 16, Layout(slices, 2, 5)
-    count = Counter(
-        (channel_of(i, layout, channels), row_of(i, layout, channels, 8)) for i in range(lines)
-    )
+    count = Counter((channel_of(i, layout, channels), row_of(i, layout, channels, 8)) for i in range(lines))
     assert set(count.values()) == {8}
 
 

@@ -92,9 +92,7 @@ def test_the_bus_carries_one_burst_at_a_time():
 
 
 def test_an_open_row_goes_before_an_older_request_for_another():
-    begins, _ = bursts(
-        ask(0, sectors=15), ask(1, row=1, sequence=1), ask(2, sequence=2), ask(3, sequence=3)
-    )
+    begins, _ = bursts(ask(0, sectors=15), ask(1, row=1, sequence=1), ask(2, sequence=2), ask(3, sequence=3))
     assert begins[0] < begins[2] < begins[3] < begins[1]
 
 
@@ -176,9 +174,7 @@ def test_the_schedule_is_that_of_a_channel_walked_tick_by_tick(drawn, window):
 def test_a_saturated_channel_reaches_its_rate():
     gpu = small_gpu()
     count = 400
-    sequential = [
-        ask(0, bank=i // 20 % 2, row=i // 40 % 3, sectors=15, sequence=i) for i in range(count)
-    ]
+    sequential = [ask(0, bank=i // 20 % 2, row=i // 40 % 3, sectors=15, sequence=i) for i in range(count)]
     begins, part = bursts(*sequential)
     span_ns = (max(begins.values()) + 4 * BURST) / NS
     rate = count * 128 / span_ns

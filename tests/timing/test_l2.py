@@ -60,11 +60,7 @@ def rows_of(accesses):
     for tag, (line, kind, sm, sectors, payload, gap) in enumerate(accesses):
         time += gap
         whole = 32 * bin(sectors).count("1")
-        rows.append(
-            request(
-                time, line, kind=kind, sm=sm, sectors=sectors, payload=min(payload, whole), tag=tag
-            )
-        )
+        rows.append(request(time, line, kind=kind, sm=sm, sectors=sectors, payload=min(payload, whole), tag=tag))
     return rows
 
 

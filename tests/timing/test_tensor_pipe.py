@@ -66,7 +66,9 @@ def test_every_gpu_multiplies_halves_and_bytes(gpu):
     assert byte <= half
 
 
-@pytest.mark.parametrize(("matrix", "macs"), [(MatrixType.F16, M16N8K16), (MatrixType.TF32, 512), (MatrixType.F64, 256)])
+@pytest.mark.parametrize(
+    ("matrix", "macs"), [(MatrixType.F16, M16N8K16), (MatrixType.TF32, 512), (MatrixType.F64, 256)]
+)
 def test_independent_products_reach_the_rate_and_no_more(matrix, macs):
     interval, _ = tensor_timing(matrix, macs, GPU)
     trace = build(products(40, matrix=matrix, macs=macs), threads=32 * 32)

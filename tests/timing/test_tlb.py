@@ -17,7 +17,9 @@ PAGE_LINES = 4096 // 128
 TWO_WAYS = {"tlb__miss_ns": MISS, "tlb__entries": 2, "tlb__ways": 2}
 
 
-@given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 40)), max_size=200), st.sampled_from([(1, 4), (2, 2), (4, 1)]))
+@given(
+    st.lists(st.tuples(st.integers(0, 1), st.integers(0, 40)), max_size=200), st.sampled_from([(1, 4), (2, 2), (4, 1)])
+)
 def test_pages_are_least_recently_used_in_each_set_of_each_sm(touches, shape):
     sets, ways = shape
     pages = np.zeros((2, sets, 2 * ways), np.int64)

@@ -18,7 +18,7 @@ GPU = small_gpu(sm_count=2)
 def conflicts(banks_apart: int) -> Asm:
     asm = Asm()
     for i in range(60):
-        address = lambda b, w: (0, 4 * banks_apart)  # noqa: E731
+        address = lambda b, w: (0, 4 * banks_apart)
         asm.memory(MemoryKind.LOAD, Space.SHARED, 4, address, write_barrier=i % 6)
     return asm.exit(wait_mask=63)
 
@@ -88,7 +88,14 @@ def test_a_unit_that_is_not_used_is_not_tried_and_one_that_is_idle_saves_nothing
     trace = build(dependent_arithmetic())
     found = explain([trace], GPU, simulate(trace, GPU))
     tried = {finding.unit: finding.saved_cycles for finding in found.findings}
-    assert not tried.keys() & {"DRAM bandwidth", "DRAM latency", "L2 bandwidth", "bank conflicts", "barriers", "L2 atomics"}
+    assert not tried.keys() & {
+        "DRAM bandwidth",
+        "DRAM latency",
+        "L2 bandwidth",
+        "bank conflicts",
+        "barriers",
+        "L2 atomics",
+    }
     assert tried["execution pipes"] == 0
 
 
@@ -114,7 +121,7 @@ def test_experiments_leave_the_machine_and_the_launch_as_they_were():
         experiment.gpu(GPU, [trace])
         experiment.traces([trace], GPU)
     assert simulate(trace, GPU).cycles == before.cycles
-    assert GPU == replace(GPU)
+    assert replace(GPU) == GPU
 
 
 def test_a_tail_wave_saves_what_its_blocks_spread_over_all_would():

@@ -65,9 +65,7 @@ def _product(layer: str, operator: str, m: int, n: int, k: int, precision: str, 
         shape = {"rows": n, "columns": columns, "group": WEIGHT_GROUP}
         return NetworkLaunch(layer, operator, "gemv_w4a16", shape, count, _padded("k", k, columns))
     if m == 1 and precision != "int8":
-        return NetworkLaunch(
-            layer, operator, "gemv", {"rows": n, "columns": k, "dtype": activations(precision)}, count
-        )
+        return NetworkLaunch(layer, operator, "gemv", {"rows": n, "columns": k, "dtype": activations(precision)}, count)
     if precision == "float32":
         return NetworkLaunch(layer, operator, "sgemm_register", {"m": m, "n": n, "k": k}, count)
     if precision == "int8":
@@ -108,8 +106,13 @@ def decode_attention(
     padded = 64 if head_dim <= 64 else 128
     splits = max(1, min(16, context // SPLIT_TOKENS))
     shape = {
-        "sequences": sequences, "context": context, "heads": heads, "kv_heads": kv_heads, "head_dim": padded,
-        "splits": splits, "dtype": activations(precision),
+        "sequences": sequences,
+        "context": context,
+        "heads": heads,
+        "kv_heads": kv_heads,
+        "head_dim": padded,
+        "splits": splits,
+        "dtype": activations(precision),
     }
     note = "; ".join(filter(None, (note, _padded("head_dim", head_dim, padded))))
     return NetworkLaunch(layer, "attention", "paged_attention_decode", shape, 1, note)
@@ -122,7 +125,11 @@ def unfused_attention(
     return (
         replace(matmul(layer, "scores", queries, keys, key_dim, precision, groups), note=note),
         NetworkLaunch(
-            layer, "softmax", "softmax", {"rows": groups * queries, "columns": keys}, 1,
+            layer,
+            "softmax",
+            "softmax",
+            {"rows": groups * queries, "columns": keys},
+            1,
             "; ".join(filter(None, (note, in_float32(precision)))),
         ),
         replace(matmul(layer, "weighted values", queries, value_dim, keys, precision, groups), note=note),
@@ -153,10 +160,21 @@ def gelu(layer: str, rows: int, columns: int, precision: str, approximation: str
 
 
 def embedding(
-    layer: str, tokens: int, vocabulary: int, columns: int, precision: str, *, operator: str = "embedding", skew: float = 1.0
+    layer: str,
+    tokens: int,
+    vocabulary: int,
+    columns: int,
+    precision: str,
+    *,
+    operator: str = "embedding",
+    skew: float = 1.0,
 ) -> NetworkLaunch:
     """Rows of a table; ``skew`` 1: popular ones more often, as words are (Zipf's law)."""
     shape = {
-        "tokens": tokens, "vocabulary": vocabulary, "columns": columns, "skew": skew, "dtype": activations(precision),
+        "tokens": tokens,
+        "vocabulary": vocabulary,
+        "columns": columns,
+        "skew": skew,
+        "dtype": activations(precision),
     }
     return NetworkLaunch(layer, operator, "embedding_gather", shape)

@@ -31,24 +31,44 @@ def residual_launches(config: Residual, batch: int, precision: str) -> Iterator[
 def _stage(layer: str, batch: int, channels: int, stage: Stage, precision: str) -> Iterator[NetworkLaunch]:
     before = stage.size * stage.stride
     yield _convolution(layer, batch, channels, before, stage.inner, 1, precision=precision)
-    yield _convolution(layer, batch, stage.inner, before, stage.inner, 3, stride=stage.stride, padding=1, precision=precision)
+    yield _convolution(
+        layer, batch, stage.inner, before, stage.inner, 3, stride=stage.stride, padding=1, precision=precision
+    )
     yield _convolution(layer, batch, stage.inner, stage.size, stage.outer, 1, precision=precision)
-    yield _convolution(layer, batch, channels, before, stage.outer, 1, stride=stage.stride, operator="shortcut", precision=precision)
+    yield _convolution(
+        layer, batch, channels, before, stage.outer, 1, stride=stage.stride, operator="shortcut", precision=precision
+    )
     rest = stage.blocks - 1
     yield _convolution(layer, batch, stage.outer, stage.size, stage.inner, 1, precision=precision).times(rest)
-    yield _convolution(layer, batch, stage.inner, stage.size, stage.inner, 3, padding=1, precision=precision).times(rest)
+    yield _convolution(layer, batch, stage.inner, stage.size, stage.inner, 3, padding=1, precision=precision).times(
+        rest
+    )
     yield _convolution(layer, batch, stage.inner, stage.size, stage.outer, 1, precision=precision).times(rest)
     shape = {"rows": batch * stage.outer, "columns": stage.size**2, "activation": "relu", "dtype": "float32"}
     yield NetworkLaunch(layer, "sum and ReLU", "elementwise_fused", shape, stage.blocks)
 
 
 def _convolution(
-    layer: str, batch: int, channels: int, size: int, filters: int, filter_size: int,
-    *, precision: str, stride: int = 1, padding: int = 0, operator: str = "",
+    layer: str,
+    batch: int,
+    channels: int,
+    size: int,
+    filters: int,
+    filter_size: int,
+    *,
+    precision: str,
+    stride: int = 1,
+    padding: int = 0,
+    operator: str = "",
 ) -> NetworkLaunch:
     shape = {
-        "batch": batch, "channels": channels, "size": size, "filters": filters,
-        "filter_size": filter_size, "stride": stride, "padding": padding,
+        "batch": batch,
+        "channels": channels,
+        "size": size,
+        "filters": filters,
+        "filter_size": filter_size,
+        "stride": stride,
+        "padding": padding,
     }
     name = operator or f"convolution {filter_size} x {filter_size}"
     return NetworkLaunch(layer, name, "conv2d_implicit_gemm", shape, 1, in_float32(precision))

@@ -127,8 +127,12 @@ def _latent_attention(config: Decoder, latent: LatentAttention, step: Step) -> I
     yield op.matmul("attention", "key latent", rows, latent.key_rank + latent.rotary_dim, config.hidden, precision)
     yield op.rmsnorm("attention", rows, latent.key_rank, precision, residual=False)
     rope = {
-        "tokens": rows, "heads": heads, "kv_heads": 1, "head_dim": latent.rotary_dim,
-        "pairing": "interleaved", "dtype": op.activations(precision),
+        "tokens": rows,
+        "heads": heads,
+        "kv_heads": 1,
+        "head_dim": latent.rotary_dim,
+        "pairing": "interleaved",
+        "dtype": op.activations(precision),
     }
     yield NetworkLaunch("attention", "rotary positions", "rope", rope)
     if step.phase == "prefill":
@@ -142,8 +146,14 @@ def _latent_attention(config: Decoder, latent: LatentAttention, step: Step) -> I
         yield op.matmul("attention", "queries to latent", rows, latent.key_rank, latent.plain_dim, precision, heads)
         note = "unfused: one latent key for all heads"
         yield from op.unfused_attention(
-            "attention", step.batch, heads, step.sequence, latent.key_rank + latent.rotary_dim, latent.key_rank,
-            precision, note,
+            "attention",
+            step.batch,
+            heads,
+            step.sequence,
+            latent.key_rank + latent.rotary_dim,
+            latent.key_rank,
+            precision,
+            note,
         )
         yield op.matmul("attention", "values from latent", rows, latent.value_dim, latent.key_rank, precision, heads)
     yield op.matmul("attention", "output", rows, config.hidden, heads * latent.value_dim, precision)
@@ -167,8 +177,12 @@ def _experts(config: Decoder, experts: Experts, step: Step) -> Iterator[NetworkL
     yield op.matmul("experts", "router", rows, experts.routed, hidden, op.activations(precision))
     yield NetworkLaunch("experts", "choice", "topk", {"rows": rows, "columns": experts.routed, "k": experts.per_token})
     permute = {
-        "tokens": rows, "experts": experts.routed, "per_token": experts.per_token, "columns": hidden,
-        "skew": 0.0, "dtype": op.activations(precision),
+        "tokens": rows,
+        "experts": experts.routed,
+        "per_token": experts.per_token,
+        "columns": hidden,
+        "skew": 0.0,
+        "dtype": op.activations(precision),
     }
     yield NetworkLaunch("experts", "permutation", "moe_permute", permute)
     assigned = rows * experts.per_token

@@ -48,7 +48,9 @@ def parse(text: str, source: str) -> list[SiliconRow]:
     lines = _lines(text[start:], source, first_line)
     _, header = next(lines)
     if len(header) > MAX_COLUMNS or len(set(header)) != len(header):
-        raise MeasurementFormatError(f"{source}, line {first_line}: {len(header)} columns, too many or with the same name")
+        raise MeasurementFormatError(
+            f"{source}, line {first_line}: {len(header)} columns, too many or with the same name"
+        )
     table = []
     for line, cells in lines:
         if len(cells) != len(header):

@@ -34,7 +34,9 @@ def read(path: Path) -> list[SiliconRow]:
     if interface is not None:
         profiles = _profiles(path)
         if not profiles:  # the module reads a damaged file as an empty one
-            raise MeasurementFormatError(f"{path}: no kernel in it: an empty report, a damaged one, or none of Nsight Compute")
+            raise MeasurementFormatError(
+                f"{path}: no kernel in it: an empty report, a damaged one, or none of Nsight Compute"
+            )
         return rows_of(profiles, str(path))
     ncu = shutil.which("ncu")
     if ncu is None:
@@ -74,7 +76,9 @@ def _profiles(path: Path) -> list[Profile]:
     except MeasurementFormatError:
         raise
     except Exception as error:  # the module raises what its C++ raised
-        raise MeasurementFormatError(f"{path}: ncu_report cannot read it: {' '.join(str(error).split())[:300]}") from None
+        raise MeasurementFormatError(
+            f"{path}: ncu_report cannot read it: {' '.join(str(error).split())[:300]}"
+        ) from None
 
 
 def _profile(action: Any) -> Profile:

@@ -25,7 +25,7 @@ _RATE = re.compile(r"^(K|k|M|G|T|)(byte|cycle|inst)s?/(n|u|m|)(?:second|s)$")
 
 
 def decimal_mark(cells: Iterable[str]) -> str:
-    """"." or ",": what separates the fraction in these cells. Raises MeasurementFormatError if they contradict."""
+    """ "." or ",": what separates the fraction in these cells. Raises MeasurementFormatError if they contradict."""
     votes: set[str] = set()
     for cell in cells:
         text = cell.strip().translate(_GROUPING)
@@ -44,7 +44,9 @@ def _vote(text: str) -> set[str]:
     for mark, other, count in ((".", ",", points), (",", ".", commas)):
         if count > 1:
             return {other}  # it groups
-        if count == 1 and (len(mantissa.partition(mark)[2]) != 3 or mantissa.lstrip("+-").startswith(("0" + mark, mark))):
+        if count == 1 and (
+            len(mantissa.partition(mark)[2]) != 3 or mantissa.lstrip("+-").startswith(("0" + mark, mark))
+        ):
             return {mark}
     return set()
 

@@ -84,8 +84,12 @@ def _state(path: Path, kernel: str, state: dict[str, Any], names: dict[int, str]
         count = values.get(COLD + "time/gpu/sample_size", values.get(COLD + "sample_size", 1.0))
         rows.append(
             SiliconRow(
-                **facts, cache="cold", n=max(1, int(count)), time_us=cold,
-                samples_us=tuple(samples), samples_mhz=tuple(clocks),
+                **facts,
+                cache="cold",
+                n=max(1, int(count)),
+                time_us=cold,
+                samples_us=tuple(samples),
+                samples_mhz=tuple(clocks),
             )
         )
     batch = _estimate(values, BATCH)
@@ -134,7 +138,9 @@ def _binary(path: Path, summaries: list[dict[str, Any]], tag: str) -> list[float
         if not file.is_relative_to(folder) or not file.is_file():
             return []
         if file.stat().st_size != 4 * size:
-            raise MeasurementFormatError(f"{file.name} holds {file.stat().st_size} bytes, {size} samples need {4 * size}")
+            raise MeasurementFormatError(
+                f"{file.name} holds {file.stat().st_size} bytes, {size} samples need {4 * size}"
+            )
         samples = np.fromfile(file, "<f4").astype(np.float64)
         if not np.isfinite(samples).all() or (samples < 0).any():
             raise MeasurementFormatError(f"{file.name} holds figures that cannot be")

@@ -17,7 +17,12 @@ from gpusim.silicon.row import Estimate, SiliconRow
 #: First of these that was collected. The second is the "Elapsed Cycles" of section SpeedOfLight.
 CYCLES = ("sm__cycles_elapsed.max", "gpc__cycles_elapsed.max", "sm__cycles_elapsed.avg", "Elapsed Cycles")
 TIME_NS = ("gpu__time_duration.sum", "gpu__time_duration.max", "gpu__time_duration.avg", "Duration")
-SM_HZ = ("gpc__cycles_elapsed.avg.per_second", "sm__cycles_elapsed.avg.per_second", "smsp__cycles_elapsed.avg.per_second", "SM Frequency")
+SM_HZ = (
+    "gpc__cycles_elapsed.avg.per_second",
+    "sm__cycles_elapsed.avg.per_second",
+    "smsp__cycles_elapsed.avg.per_second",
+    "SM Frequency",
+)
 DRAM_HZ = ("dram__cycles_elapsed.avg.per_second", "DRAM Frequency")
 #: Clocks outside this cannot be (MHz): a figure in a unit that was misread.
 _CLOCK_RANGE_MHZ = (10.0, 20_000.0)

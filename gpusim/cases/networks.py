@@ -1,0 +1,60 @@
+"""Launches of real networks by name: the workloads package as values that commands can print and run.
+
+Mental model: ``workloads/networks`` holds the sizes and unrolls forward passes; it is reached by name only (see
+:mod:`gpusim.io.sibling`), and what it refuses becomes a UsageError.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import Any
+
+from gpusim.errors import UsageError
+from gpusim.io.nearest import hint
+from gpusim.io.sibling import load_sibling
+
+
+@dataclass(frozen=True)
+class Network:
+    """``kind``: decoder, encoder or residual; ``source``: where its sizes were published."""
+
+    name: str
+    kind: str
+    layers: int
+    source: str
+
+
+def networks() -> list[Network]:
+    """The networks whose sizes are known, in reading order."""
+    found = _package().CONFIGS.values()
+    return [Network(c.name, type(c).__name__.lower(), _layers(c), c.source) for c in found]
+
+
+def network_launches(name: str, **step: Any) -> list[Any]:
+    """The launches of one forward pass of ``name``: layer, operator, kernel, shape, count, note. ``step``: phase,
+    batch, sequence, tensor_parallel, precision. Raises UsageError for what does not exist."""
+    package = _package()
+    if name not in package.CONFIGS:
+        raise UsageError(f"no network is called {name!r}; {hint(name, package.CONFIGS)}")
+    try:
+        return list(package.launches(name, **step))
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def pinned_suites() -> dict[str, tuple[tuple[str, dict[str, Any]], ...]]:
+    """The pinned suites: name -> (kernel, shape) pairs."""
+    load_sibling("workloads", "the workloads")
+    return importlib.import_module("gpusim.workloads.pinned").SUITES
+
+
+def _package() -> Any:
+    load_sibling("workloads", "the workloads")
+    return importlib.import_module("gpusim.workloads.networks")
+
+
+def _layers(config: Any) -> int:
+    stages = getattr(config, "stages", ())
+    # Of a residual network those with weights: three convolutions a block, the stem and the classifier.
+    return 3 * sum(stage.blocks for stage in stages) + 2 if stages else config.layers

@@ -1,0 +1,227 @@
+"""How a kernel's name becomes launches: the suite that ships with gpusim, reached by name only.
+
+Mental model: ``stream_triad:block_threads=256,blocks_per_sm=2`` names an entry of the suite and one
+point of its shape axes; what is not said comes from the entry's default shape and, where an axis
+describes the machine (``shared_bytes_per_sm``), from the GPU. The suite is a package of its own that
+gpusim loads by name; gpusim knows of a case only that it has launches, a check and a work count. ``my.py:case:n=8``
+names a case in a file of the user's (:mod:`gpusim.cases.user_kernels`) and is taken wherever an entry's name is.
+
+Raises :class:`UnknownKernelError` for a name, :class:`UsageError` for a shape that makes no sense.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from gpusim import capture
+from gpusim.cases.user_entries import user_entry
+from gpusim.cases.user_kernels import is_reference, make_user_case
+from gpusim.emulator.memory import DeviceMemory
+from gpusim.errors import ExecutionError, GpusimError, ToolchainError, UnknownKernelError, UsageError
+from gpusim.gpus.spec import GpuSpec
+from gpusim.io.memory_limit import limited_memory
+from gpusim.io.nearest import hint
+from gpusim.io.sibling import load_sibling
+from gpusim.trace.record import Trace
+
+#: The function of gpusim.frontend.numba.exceptions that raises what a kernel raised; by name, since importing it needs the CUDA
+#: packages, which a machine that only simulates trace files does not have.
+_RAISES = "raise_pending"
+#: Shape axes that describe the machine rather than the work, and where their value is found.
+MACHINE_AXES = {"shared_bytes_per_sm": lambda gpu: gpu.sm.shared_max_bytes}
+
+
+@dataclass(frozen=True)
+class CapturedLaunch:
+    """A launch's trace; ``timed`` is False for preparation (filling data, warming caches)."""
+
+    trace: Trace
+    timed: bool
+
+
+def kernel_names() -> list[str]:
+    """The names of the suite's entries, in reading order."""
+    return _suite().names()
+
+
+def find_kernel(name: str) -> Any:
+    """The suite's entry called ``name``, or that of a function in a file of the user's: name, purpose, axes, default,
+    small, make."""
+    if is_reference(name):
+        return user_entry(name)
+    try:
+        return _suite().get(name)
+    except KeyError as error:
+        names = kernel_names()
+        if Path(name).suffix in (".json", ".py", ".trace", ".csv", ".jsonl"):
+            raise UnknownKernelError(f"{name} is neither a file here nor a kernel of the suite") from None
+        raise UnknownKernelError(
+            f"{error.args[0]}; {hint(name, names, f'`gpusim kernels list` names all {len(names)}')}"
+        ) from None
+    except ImportError as error:
+        raise ToolchainError(f"{_NO_CUDA}; {error.msg}") from None
+
+
+def parse_request(text: str) -> tuple[str, dict[str, str]]:
+    """Split ``name:axis=value,axis=value`` into the name and the axes as written; the name may be ``file.py:function``."""
+    name, colon, rest = text.partition(":")
+    file, found, after = text.partition(".py:")
+    if found:
+        function, colon, rest = after.partition(":")
+        name = f"{file}{found}{function}"
+    shape = {}
+    for item in rest.split(",") if colon else ():
+        axis, equals, value = item.partition("=")
+        if not equals or not axis.strip() or not value.strip():
+            raise UsageError(f"{text!r}: expected KERNEL:axis=value,axis=value, got {item!r}")
+        if axis.strip() in shape:
+            raise UsageError(f"{text!r}: axis {axis.strip()} is given twice")
+        shape[axis.strip()] = value.strip()
+    return name.strip(), shape
+
+
+def complete_shape(
+    name: str, shape: dict[str, Any], gpu: GpuSpec | None = None, *, small: bool = False
+) -> dict[str, Any]:
+    """Every axis of entry ``name`` with its value, in the entry's order: ``shape`` (axis -> value or its text),
+    completed from the entry's default (or ``small``) shape and, for machine axes, from ``gpu`` if there is one."""
+    if is_reference(name):
+        return dict(shape)
+    entry = find_kernel(name)
+    base = dict(entry.small if small else entry.default)
+    for axis, read in MACHINE_AXES.items():
+        if axis in base and gpu is not None:
+            base[axis] = read(gpu)
+    for axis, value in shape.items():
+        if axis not in base:
+            raise UsageError(f"kernel {name} has no axis {axis!r}; it has {', '.join(base)}")
+        base[axis] = _parse_value(name, axis, value, entry.default[axis])
+    return base
+
+
+def split_workload(text: str) -> tuple[str, str, str]:
+    """(kernel, shape as written, GPU or empty) of a workload's full name, ``kernel:axis=value,... @ gpu``."""
+    workload, _, gpu = text.partition(" @ ")
+    kernel, shape = parse_request(workload)
+    return kernel, shape_text(shape), gpu
+
+
+def shape_text(shape: dict[str, Any]) -> str:
+    """A complete shape as the one text by which measured and simulated launches find each other: ``m=64,n=128``."""
+    return ",".join(f"{axis}={value}" for axis, value in shape.items())
+
+
+def make_case(name: str, shape: dict[str, Any], gpu: GpuSpec | None = None, *, small: bool = False) -> Any:
+    """The case of entry ``name`` at ``shape``, completed as by :func:`complete_shape`."""
+    base = complete_shape(name, shape, gpu, small=small)
+    try:
+        with limited_memory():
+            return make_user_case(name, base, small=small) if is_reference(name) else find_kernel(name).make(**base)
+    except ValueError as error:
+        raise UsageError(f"kernel {name}: {error}") from None
+    except MemoryError:
+        raise UsageError(f"kernel {name}: {_TOO_LARGE}") from None
+
+
+def capture_case(
+    case: Any,
+    gpu: GpuSpec,
+    memory: DeviceMemory | None = None,
+    folder: Path | None = None,
+    check: Iterable[str] = (),
+    progress: Callable[[str, int, int, int], None] | None = None,
+) -> list[CapturedLaunch]:
+    """Capture all launches of a case in order, on one device memory (a new one by default). With ``folder``
+    each is written there as it runs (``0.trace``, ``1.trace`` ...), in bounded memory, and read from there.
+    ``check`` and ``progress`` as in :func:`gpusim.capturing.capture`."""
+    memory = DeviceMemory() if memory is None else memory
+    try:
+        with limited_memory():
+            return _capture_all(case, gpu, memory, folder, check, progress)
+    except MemoryError:
+        raise UsageError(f"{case.launches[0].kernel.__name__}: {_TOO_LARGE} and run there") from None
+
+
+def _capture_all(
+    case: Any,
+    gpu: GpuSpec,
+    memory: DeviceMemory,
+    folder: Path | None,
+    check: Iterable[str],
+    progress: Callable[[str, int, int, int], None] | None,
+) -> list[CapturedLaunch]:
+    return [
+        CapturedLaunch(
+            _naming_what_threads_raise(
+                capture,
+                launch.kernel,
+                launch.grid,
+                launch.block,
+                launch.args,
+                gpu=gpu,
+                shared_bytes=launch.shared_bytes,
+                memory=memory,
+                to=None if folder is None else folder / f"{index}.trace",
+                check=check,
+                progress=progress,
+            ),
+            launch.timed,
+        )
+        for index, launch in enumerate(case.launches)
+    ]
+
+
+def _naming_what_threads_raise(call: Callable[..., Trace], *args: Any, **options: Any) -> Trace:
+    """``call(...)``, a capture; an exception that a thread of a debug kernel raised becomes an ExecutionError. (In Python
+    a capture raises the class that the kernel's author wrote, as Numba does; a command line wants what, where and a code.)
+    """
+    try:
+        return call(*args, **options)
+    except GpusimError:
+        raise
+    except Exception as error:
+        if traceback.extract_tb(error.__traceback__)[-1].name != _RAISES:
+            raise
+        raise ExecutionError(f"a thread of the kernel raised {type(error).__name__}: {error}") from error
+
+
+def _suite() -> ModuleType:
+    """The suite's package."""
+    return load_sibling("kernels", "the kernel suite")
+
+
+_TOO_LARGE = "the arrays of this shape do not fit in the memory of this machine"
+_NO_CUDA = (
+    "capturing a kernel needs Numba's CUDA target: pip install 'numba-cuda[cu13]' "
+    "(Linux; elsewhere simulate from trace files)"
+)
+
+
+def _parse_value(name: str, axis: str, value: Any, like: Any) -> Any:
+    """``value`` as the type of the axis' default; a default of None takes whatever it looks like."""
+    if not isinstance(value, str) or isinstance(like, str):
+        return value
+    kinds = {bool: _boolean, int: _integer, float: float}
+    try:
+        return kinds.get(type(like), _integer)(value)
+    except ValueError:
+        raise UsageError(f"kernel {name}: {axis}={value} is not a valid {type(like).__name__}") from None
+
+
+def _integer(text: str) -> int | float:
+    """A whole number; axes such as a size in KiB also take a fraction, which the kernel may refuse."""
+    try:
+        return int(text, 0)
+    except ValueError:
+        return float(text)
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in ("true", "false", "1", "0"):
+        raise ValueError(text)
+    return text.lower() in ("true", "1")

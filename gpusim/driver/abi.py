@@ -1,0 +1,133 @@
+"""How Python methods become C functions of the driver library.
+
+Mental model: an entry point is a method with the C name and argument types of the function it stands for.
+It writes its results through the pointers that it is given and returns nothing when all is well; a
+:class:`DriverError` becomes the ``CUresult`` that the caller sees. Names, signatures and numbers are those
+of NVIDIA's cuda.h (CUDA Driver API, version 13).
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from ctypes import POINTER, c_char_p, c_int, c_uint, c_uint64
+from dataclasses import dataclass
+from typing import Any
+
+INT_OUT, UINT_OUT, WORD_OUT, TEXT_OUT = POINTER(c_int), POINTER(c_uint), POINTER(c_uint64), POINTER(c_char_p)
+#: A handle, device pointer, host address or size: 64 bits, zero when absent.
+WORD = c_uint64
+HOST = c_uint64
+
+# CUresult
+SUCCESS = 0
+INVALID_VALUE = 1
+OUT_OF_MEMORY = 2
+NOT_INITIALIZED = 3
+INVALID_DEVICE = 101
+INVALID_IMAGE = 200
+INVALID_CONTEXT = 201
+INVALID_PTX = 218
+NO_BINARY_FOR_GPU = 209
+FILE_NOT_FOUND = 301
+INVALID_HANDLE = 400
+NOT_FOUND = 500
+NOT_READY = 600
+ILLEGAL_ADDRESS = 700
+LAUNCH_OUT_OF_RESOURCES = 701
+LAUNCH_TIMEOUT = 702
+PEER_ACCESS_UNSUPPORTED = 217
+HOST_MEMORY_ALREADY_REGISTERED = 712
+HOST_MEMORY_NOT_REGISTERED = 713
+MISALIGNED_ADDRESS = 716
+LAUNCH_FAILED = 719
+COOPERATIVE_LAUNCH_TOO_LARGE = 720
+NOT_SUPPORTED = 801
+UNKNOWN = 999
+
+
+class DriverError(Exception):
+    """``code``: the CUresult to return; ``detail``: one line for whoever reads the failed script's output."""
+
+    def __init__(self, code: int, detail: str = ""):
+        super().__init__(code, detail)
+        self.code, self.detail = code, detail
+
+
+@dataclass(frozen=True)
+class Signature:
+    """``name`` as cuGetProcAddress knows it; ``since`` the CUDA version (1000 * major + 10 * minor) from
+    which the function has these arguments."""
+
+    name: str
+    arguments: tuple[Any, ...]
+    since: int = 0
+
+    @property
+    def symbol(self) -> str:
+        return f"{self.name}_since_{self.since}" if self.since else self.name
+
+
+def entry(*names: str, arguments: tuple[Any, ...] = (), since: int = 0) -> Callable:
+    """Mark a method as the C functions ``names``, which take ``arguments``."""
+
+    def mark(method: Callable) -> Callable:
+        method.signatures = [Signature(name, arguments, since) for name in names]
+        return method
+
+    return mark
+
+
+def entries_of(component: object) -> list[tuple[Signature, Callable]]:
+    """(signature, bound method) of every entry point of ``component``."""
+    found = []
+    for name in dir(type(component)):
+        method = getattr(type(component), name)
+        for signature in getattr(method, "signatures", ()):
+            found.append((signature, getattr(component, name)))
+    return found
+
+
+def put(out: Any, value: int) -> None:
+    """Write a result through a pointer; raises DriverError for a null one."""
+    if not out:
+        raise DriverError(INVALID_VALUE, "a pointer for a result is null")
+    out[0] = value
+
+
+class Handles:
+    """Gives objects the opaque numbers by which C code speaks of them."""
+
+    def __init__(self, first: int):
+        self._next, self._objects = first, {}
+
+    def new(self, thing: object) -> int:
+        handle = self._next
+        self._next += 0x10
+        self._objects[handle] = thing
+        return handle
+
+    def get(self, handle: int) -> Any:
+        """The object of ``handle``; raises DriverError for one that is unknown or gone."""
+        try:
+            return self._objects[handle]
+        except KeyError:
+            raise DriverError(INVALID_HANDLE, f"0x{handle or 0:x} is no handle of this device") from None
+
+    def remove(self, handle: int) -> Any:
+        thing = self.get(handle)
+        del self._objects[handle]
+        return thing
+
+    def clear(self) -> None:
+        self._objects.clear()
+
+
+def text_at(address: int, limit: int = 1 << 12) -> str:
+    """The C string at ``address``."""
+    return ctypes.string_at(address)[:limit].decode(errors="replace")
+
+
+def words_at(address: int, count: int) -> list[int]:
+    """``count`` 64-bit words at ``address``; none for a null pointer."""
+    return list((c_uint64 * count).from_address(address)) if address else []

@@ -1,0 +1,238 @@
+"""The emulated driver of one process: its parts joined, and its functions put behind ``libcuda.so.1``.
+
+Mental model: once :func:`install` has run, whatever opens the CUDA driver in this process (Numba, cuda.core,
+cuda.bindings) finds one device with the described GPU's name and limits. Calls arrive in the parts' entry
+points; a failure leaves a sentence in ``details`` beside the CUresult, which alone can pass through C.
+"""
+
+from __future__ import annotations
+
+import _thread
+import atexit
+import ctypes
+import functools
+import os
+import sys
+import threading
+from collections.abc import Callable
+from ctypes import c_char_p, c_int, c_uint64
+from types import TracebackType
+
+from cuda.bindings import driver as binding
+from numba.cuda.cudadrv import driver as numba_driver
+
+from gpusim.driver.abi import (
+    INT_OUT,
+    INVALID_VALUE,
+    NOT_FOUND,
+    NOT_SUPPORTED,
+    SUCCESS,
+    TEXT_OUT,
+    UNKNOWN,
+    WORD_OUT,
+    DriverError,
+    Signature,
+    entries_of,
+    entry,
+    put,
+)
+from gpusim.driver.contexts import Contexts
+from gpusim.driver.copies import Copies
+from gpusim.driver.device import Device
+from gpusim.driver.launches import Launches
+from gpusim.driver.ledger import Ledger
+from gpusim.driver.lines import LineSource
+from gpusim.driver.memory import Memory
+from gpusim.driver.modules import Modules
+from gpusim.driver.occupancy import KernelFacts
+from gpusim.driver.refused import PackageRefusal, sentence
+from gpusim.driver.shared_library import SlotLibrary, open_library
+from gpusim.driver.streams import Streams
+from gpusim.errors import GpusimError, UsageError
+
+SONAME = "libcuda.so.1"
+_PROC_ADDRESS_FOUND, _PROC_ADDRESS_NOT_FOUND = 0, 1
+_installed: Driver | None = None
+
+
+class Driver:
+    """All parts of the emulated driver; use it through :func:`install`."""
+
+    def __init__(self, device: Device, ledger: Ledger):
+        self.device, self.ledger = device, ledger
+        self.lines = LineSource()
+        self.contexts = Contexts(device, self.reset)
+        self.memory = Memory(device.spec.dram.total_bytes)
+        self.modules = Modules(device, self.memory, self.lines)
+        self.facts = KernelFacts(device, self.modules)
+        self.launches = Launches(device.target, self.contexts, self.memory, self.modules, self.facts, ledger)
+        self.streams = Streams(self.contexts, self.launches.check_alive)
+        self.launches.streams = self.streams
+        self.details: list[str] = []
+        self.library: SlotLibrary | None = None
+        self._callbacks: list[object] = []
+        self._versions: dict[str, list[Signature]] = {}
+        self._names: dict[int, ctypes.Array] = {}
+        self._packages = PackageRefusal()
+        # Calls may come from several threads; a host callback may call the driver again.
+        self._lock = threading.RLock()
+
+    def reset(self) -> None:
+        """What cuDevicePrimaryCtxReset does."""
+        self.modules.reset()
+        self.streams.reset()
+        self.memory.reset()
+        self.launches.failure = None
+
+    # ---- the library ------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Put the entry points behind the driver's name in this process."""
+        copies = Copies(self.memory)
+        parts = (self, self.contexts, self.memory, copies, self.streams, self.modules, self.facts, self.launches)
+        found: dict[str, tuple[Signature, Callable]] = {}
+        for part in parts:
+            for signature, method in entries_of(part):
+                found[signature.symbol] = signature, self._guarded(signature.name, method)
+                self._versions.setdefault(signature.name, []).append(signature)
+        for name in _all_names():
+            if name not in self._versions:
+                signature = Signature(name, ())
+                found[name] = signature, functools.partial(self._refuse, name)
+                self._versions[name] = [signature]
+        self.library = open_library(SONAME, list(found))
+        for slot, (signature, call) in enumerate(found.values()):
+            callback = ctypes.CFUNCTYPE(c_int, *signature.arguments)(call)
+            self._callbacks.append(callback)
+            self.library.table[slot] = ctypes.cast(callback, ctypes.c_void_p).value
+        # C++ destructors call the driver after Python has gone: they must not come here.
+        atexit.register(self.library.close)
+        if numba_driver.driver.initialization_error is not None:
+            numba_driver.driver.__init__()  # it looked for a driver before there was one
+        self.lines.install()
+        sys.meta_path.insert(0, self._packages)
+
+    def close(self) -> None:
+        """Stop answering: later calls get CUDA_ERROR_DEINITIALIZED."""
+        self.lines.remove()
+        if self._packages in sys.meta_path:
+            sys.meta_path.remove(self._packages)
+
+    def _guarded(self, name: str, method: Callable) -> Callable[..., int]:
+        def call(*arguments: object) -> int:
+            try:
+                with self._lock:
+                    method(*arguments)
+                return SUCCESS
+            except DriverError as error:
+                if error.detail:
+                    self._note(error.detail)
+                return error.code
+            except GpusimError as error:
+                self._note(str(error))
+                return NOT_SUPPORTED
+            except KeyboardInterrupt:
+                _thread.interrupt_main()  # no exception can pass through C: raise it again outside
+                return UNKNOWN
+            except Exception as error:
+                self._note(f"internal error in {name}: {type(error).__name__}: {error}")
+                if os.environ.get("GPUSIM_DEBUG"):
+                    sys.excepthook(type(error), error, error.__traceback__)
+                return UNKNOWN
+
+        return call
+
+    def _refuse(self, name: str) -> int:
+        self._note(sentence(name))
+        return NOT_SUPPORTED
+
+    def _note(self, detail: str) -> None:
+        self.details.append(detail)
+        del self.details[:-8]
+
+    # ---- errors and addresses ---------------------------------------------------------------
+
+    def _text(self, number: int) -> bytes:
+        try:
+            return binding.CUresult(number).name.encode()
+        except ValueError:
+            raise DriverError(INVALID_VALUE) from None
+
+    @entry("cuGetErrorName", arguments=(c_int, TEXT_OUT))
+    def error_name(self, number: int, out) -> None:
+        text = self._names.setdefault(number, ctypes.create_string_buffer(self._text(number)))
+        out[0] = ctypes.cast(text, c_char_p)
+
+    @entry("cuGetErrorString", arguments=(c_int, TEXT_OUT))
+    def error_string(self, number: int, out) -> None:
+        words = self._text(number).decode().removeprefix("CUDA_ERROR_").replace("_", " ").lower()
+        text = self._names.setdefault(-1 - number, ctypes.create_string_buffer(words.encode()))
+        out[0] = ctypes.cast(text, c_char_p)
+
+    @entry("cuGetProcAddress", arguments=(c_char_p, WORD_OUT, c_int, c_uint64))
+    def proc_address(self, name: bytes, out, version: int, flags: int) -> None:
+        self._find(name, out, version, None)
+
+    @entry(
+        "cuGetProcAddress", "cuGetProcAddress_v2", arguments=(c_char_p, WORD_OUT, c_int, c_uint64, INT_OUT), since=12000
+    )
+    def proc_address_with_status(self, name: bytes, out, version: int, flags: int, status) -> None:
+        self._find(name, out, version, status)
+
+    @entry("cuGetProcAddress_v2", arguments=(c_char_p, WORD_OUT, c_int, c_uint64, INT_OUT))
+    def exported_proc_address(self, name: bytes, out, version: int, flags: int, status) -> None:
+        self._find(name, out, version, status)
+
+    def _find(self, name: bytes, out, version: int, status) -> None:
+        forms = [form for form in self._versions.get(name.decode(), ()) if form.since <= version]
+        if status:
+            status[0] = _PROC_ADDRESS_FOUND if forms else _PROC_ADDRESS_NOT_FOUND
+        if not forms:
+            put(out, 0)
+            raise DriverError(NOT_FOUND)
+        newest = max(forms, key=lambda form: form.since)
+        put(out, self.library.address_of(newest.symbol))
+
+    def explain(self, error: BaseException) -> str | None:
+        """What the emulated driver knows about an exception that a program died of; None if nothing."""
+        seen: BaseException | None = error
+        while seen is not None:
+            package = type(seen).__module__.split(".")[0]
+            if package in ("cuda", "numba") and type(seen).__name__ in (
+                "CUDAError",
+                "CudaAPIError",
+                "CudaSupportError",
+            ):
+                return self.details[-1] if self.details else None
+            seen = seen.__cause__ or seen.__context__
+        return None
+
+
+def _all_names() -> list[str]:
+    """Every driver function that the installed bindings know."""
+    return [
+        name
+        for name in dir(binding)
+        if name.startswith("cu") and name[2:3].isupper() and callable(getattr(binding, name))
+    ]
+
+
+class installed:
+    """``with installed(device, ledger) as driver``: the device is there while the block runs."""
+
+    def __init__(self, device: Device, ledger: Ledger):
+        self._driver = Driver(device, ledger)
+
+    def __enter__(self) -> Driver:
+        global _installed
+        if _installed is not None:
+            raise UsageError("an emulated driver is already installed in this process: use one process a run")
+        self._driver.open()
+        _installed = self._driver
+        return self._driver
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        # The library stays open and in use: what the program left behind is freed when the process ends.
+        self._driver.close()

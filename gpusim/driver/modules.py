@@ -1,0 +1,300 @@
+"""Loaded machine code as the driver API has it: modules, the kernels in them, and their variables.
+
+Mental model: a program hands over a cubin (or PTX, which is assembled first); a kernel in it is known by its
+name. What a launch needs is made at the first launch and kept with the kernel; the module's global
+variables live in device memory for as long as the module is loaded.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from ctypes import c_char_p, c_uint
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from cuda.bindings import nvjitlink
+
+from gpusim.driver.abi import (
+    FILE_NOT_FOUND,
+    HOST,
+    INVALID_IMAGE,
+    INVALID_PTX,
+    INVALID_VALUE,
+    NO_BINARY_FOR_GPU,
+    NOT_FOUND,
+    TEXT_OUT,
+    UINT_OUT,
+    WORD,
+    WORD_OUT,
+    DriverError,
+    Handles,
+    entry,
+    put,
+)
+from gpusim.driver.device import Device
+from gpusim.driver.lines import LineSource, readable_name
+from gpusim.driver.memory import Memory
+from gpusim.emulator.prepare import Prepared, prepare_built
+from gpusim.errors import CompileError
+from gpusim.frontend.numba.build import ARCH_SPECIFIC_FROM, BuiltKernel
+from gpusim.isa.binary.cubin import KernelImage, kernels_of, load_kernel
+from gpusim.isa.binary.elf import parse_elf
+from gpusim.trace.record import Program
+
+_ELF_MAGIC = b"\x7fELF"
+_FAT_BINARY_MAGICS = (b"\x50\xed\x55\xba", b"\xb1\x43\x62\x46")
+_ELF_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+_MAX_IMAGE_BYTES = 1 << 30
+
+
+@dataclass(eq=False)
+class Module:
+    """A loaded cubin: ``names`` of its kernels, ``functions`` of all its code. ``globals_`` uint8 array of its variables, once
+    something asks for them, at device address ``globals_address``."""
+
+    cubin: bytes
+    names: tuple[str, ...]
+    functions: frozenset[str]
+    handle: int = 0
+    kernels: dict[str, Kernel] = field(default_factory=dict)
+    globals_: np.ndarray | None = None
+    globals_address: int = 0
+
+
+@dataclass(eq=False)
+class Kernel:
+    """A kernel of a loaded module; ``prepared`` by whether the launch is cooperative."""
+
+    module: Module
+    symbol: str
+    name: str
+    image: KernelImage
+    handle: int = 0
+    settings: dict[int, int] = field(default_factory=dict)
+    prepared: dict[bool, Prepared] = field(default_factory=dict)
+    text: ctypes.Array | None = None
+    line_cubin: bytes | None = None
+
+
+class Modules:
+    """Entry points cuModule* and cuLibrary*, and those that name kernels."""
+
+    def __init__(self, device: Device, memory: Memory, lines: LineSource):
+        self._device, self._memory, self._lines = device, memory, lines
+        self._handles = Handles(0xE0_0000)
+
+    def reset(self) -> None:
+        """Unload everything."""
+        self._handles.clear()
+
+    def kernel(self, handle: int) -> Kernel:
+        """The kernel of a CUkernel or CUfunction; raises DriverError."""
+        kernel = self._handles.get(handle)
+        if not isinstance(kernel, Kernel):
+            raise DriverError(INVALID_VALUE, f"0x{handle:x} is no kernel")
+        return kernel
+
+    # ---- loading -----------------------------------------------------------------------------
+
+    def _load(self, out, data: bytes) -> None:
+        if data.startswith(_FAT_BINARY_MAGICS):
+            raise DriverError(
+                NO_BINARY_FOR_GPU, "a program's own CUDA C++ fat binary cannot be loaded: link it into a Numba kernel"
+            )
+        cubin = data if data.startswith(_ELF_MAGIC) else self._assemble(data)
+        try:
+            elf = parse_elf(cubin)
+        except CompileError as error:
+            raise DriverError(INVALID_IMAGE, str(error)) from None
+        major, minor = divmod(elf.architecture, 10)
+        have = self._device.spec.capability
+        if major != have[0] or minor > have[1]:
+            raise DriverError(
+                NO_BINARY_FOR_GPU,
+                f"machine code for sm_{elf.architecture} does not run on {self._device.spec.name} (sm_{have[0]}{have[1]})",
+            )
+        # A kernel without parameters is listed nowhere: by name it is found like any function.
+        functions = frozenset(section.name.removeprefix(".text.") for section in elf.starting(".text."))
+        module = Module(cubin, tuple(kernels_of(elf)), functions)
+        module.handle = self._handles.new(module)
+        put(out, module.handle)
+
+    def _assemble(self, text: bytes) -> bytes:
+        major, minor = self._device.spec.capability
+        suffix = "a" if (major, minor) >= ARCH_SPECIFIC_FROM else ""
+        text = text.rstrip(b"\0")
+        handle = nvjitlink.create(1, [f"-arch=sm_{major}{minor}{suffix}"])
+        try:
+            nvjitlink.add_data(handle, nvjitlink.InputType.PTX, text, len(text), "module")
+            nvjitlink.complete(handle)
+            cubin = bytearray(nvjitlink.get_linked_cubin_size(handle))
+            nvjitlink.get_linked_cubin(handle, cubin)
+            return bytes(cubin)
+        except nvjitlink.nvJitLinkError as error:
+            raise DriverError(INVALID_PTX, f"the module is not PTX that assembles ({error})") from None
+        finally:
+            nvjitlink.destroy(handle)
+
+    @entry("cuModuleLoadData", arguments=(WORD_OUT, HOST))
+    def load_module(self, out, image: int) -> None:
+        self._load(out, image_bytes(image))
+
+    @entry("cuModuleLoadDataEx", arguments=(WORD_OUT, HOST, c_uint, HOST, HOST))
+    def load_module_with_options(self, out, image: int, count: int, options: int, values: int) -> None:
+        self._load(out, image_bytes(image))
+
+    @entry("cuLibraryLoadData", arguments=(WORD_OUT, HOST, HOST, HOST, c_uint, HOST, HOST, c_uint))
+    def load_library(self, out, image: int, *_options: int) -> None:
+        self._load(out, image_bytes(image))
+
+    @entry("cuModuleLoad", "cuLibraryLoadFromFile", arguments=(WORD_OUT, c_char_p))
+    def load_file(self, out, path: bytes) -> None:
+        try:
+            self._load(out, Path(path.decode()).read_bytes())
+        except OSError as error:
+            raise DriverError(FILE_NOT_FOUND, f"{path.decode()}: {error.strerror}") from None
+
+    @entry("cuModuleUnload", "cuLibraryUnload", arguments=(WORD,))
+    def unload(self, handle: int) -> None:
+        module = self._handles.remove(handle)
+        for kernel in module.kernels.values():
+            self._handles.remove(kernel.handle)
+        if module.globals_address:
+            self._memory.free(module.globals_address)
+
+    @entry("cuLibraryGetModule", arguments=(WORD_OUT, WORD))
+    def library_module(self, out, handle: int) -> None:
+        self._handles.get(handle)
+        put(out, handle)
+
+    # ---- names -------------------------------------------------------------------------------
+
+    @entry("cuModuleGetFunction", "cuLibraryGetKernel", arguments=(WORD_OUT, WORD, c_char_p))
+    def find_kernel(self, out, handle: int, name: bytes) -> None:
+        module, symbol = self._handles.get(handle), name.decode()
+        if symbol not in module.functions:
+            raise DriverError(
+                NOT_FOUND, f"the module has no kernel {symbol}; it has {', '.join(module.names) or 'none'}"
+            )
+        put(out, self._enter(module, symbol).handle)
+
+    def _enter(self, module: Module, symbol: str) -> Kernel:
+        kernel = module.kernels.get(symbol)
+        if kernel is None:
+            try:
+                image = load_kernel(module.cubin, symbol)
+            except CompileError as error:
+                raise DriverError(INVALID_IMAGE, str(error)) from None
+            name = self._lines.name_of(symbol) or readable_name(symbol)
+            kernel = module.kernels[symbol] = Kernel(module, symbol, name, image)
+            kernel.handle = self._handles.new(kernel)
+        return kernel
+
+    @entry("cuModuleGetFunctionCount", "cuLibraryGetKernelCount", arguments=(UINT_OUT, WORD))
+    def kernel_count(self, out, handle: int) -> None:
+        put(out, len(self._handles.get(handle).names))
+
+    @entry("cuModuleEnumerateFunctions", "cuLibraryEnumerateKernels", arguments=(WORD_OUT, c_uint, WORD))
+    def kernel_list(self, out, count: int, handle: int) -> None:
+        module = self._handles.get(handle)
+        for i, symbol in enumerate(module.names[:count]):
+            out[i] = self._enter(module, symbol).handle
+
+    @entry("cuKernelGetFunction", arguments=(WORD_OUT, WORD))
+    def function_of(self, out, handle: int) -> None:
+        put(out, self.kernel(handle).handle)
+
+    @entry("cuKernelGetLibrary", "cuFuncGetModule", arguments=(WORD_OUT, WORD))
+    def module_of(self, out, handle: int) -> None:
+        put(out, self.kernel(handle).module.handle)
+
+    @entry("cuKernelGetName", "cuFuncGetName", arguments=(TEXT_OUT, WORD))
+    def name_of(self, out, handle: int) -> None:
+        kernel = self.kernel(handle)
+        kernel.text = ctypes.create_string_buffer(kernel.symbol.encode())  # C code keeps the pointer
+        out[0] = ctypes.cast(kernel.text, c_char_p)
+
+    @entry(
+        "cuModuleGetGlobal", "cuLibraryGetGlobal", "cuLibraryGetManaged", arguments=(WORD_OUT, WORD_OUT, WORD, c_char_p)
+    )
+    def find_variable(self, out, size_out, handle: int, name: bytes) -> None:
+        module = self._handles.get(handle)
+        # Any function's image has the module's variables; a module may hold but a kernel without parameters.
+        images = [self._enter(module, symbol).image for symbol in (*module.names, *sorted(module.functions))[:1]]
+        for known, offset, size in images[0].variables if images else ():
+            if known == name.decode():
+                self.globals_of(module, images[0])
+                if out:
+                    out[0] = module.globals_address + offset
+                if size_out:
+                    size_out[0] = size
+                return
+        raise DriverError(NOT_FOUND, f"the module has no global variable {name.decode()}")
+
+    def globals_of(self, module: Module, image: KernelImage) -> np.ndarray | None:
+        """The module's variables, in device memory from now on; None if it has none."""
+        if image.global_bytes and module.globals_ is None:
+            block = self._memory.allocate(image.global_bytes, "the module's global variables")
+            block.pages[:] = np.frombuffer(image.global_data, np.uint8)
+            module.globals_, module.globals_address = block.pages, block.allocation.base
+        return module.globals_
+
+    # ---- what a launch needs -----------------------------------------------------------------
+
+    def prepared(self, kernel: Kernel, cooperative: bool) -> Prepared:
+        """The kernel made ready for the emulator; raises UnsupportedOpcodeError and CompileError."""
+        known = kernel.prepared.get(cooperative)
+        if known is None:
+            known = kernel.prepared[cooperative] = prepare_built(
+                self._built(kernel, cooperative, kernel.line_cubin or b"")
+            )
+        return known
+
+    def add_lines(self, kernel: Kernel) -> None:
+        """Have the kernel's next preparation include source lines."""
+        if kernel.line_cubin is None and not kernel.image.lines:
+            kernel.line_cubin = self._lines.build(kernel.symbol)
+
+    def program_with_lines(self, kernel: Kernel, cooperative: bool) -> Program:
+        """The kernel's program with source lines where they can be had."""
+        if kernel.line_cubin is None and not kernel.image.lines:
+            self.add_lines(kernel)
+            if kernel.line_cubin:
+                kernel.prepared.pop(cooperative, None)
+        return self.prepared(kernel, cooperative).program
+
+    def _built(self, kernel: Kernel, cooperative: bool, line_cubin: bytes) -> BuiltKernel:
+        return BuiltKernel(
+            cubin=kernel.module.cubin,
+            line_cubin=line_cubin,
+            entry_name=kernel.symbol,
+            name=kernel.name,
+            capability=tuple(self._device.spec.capability),
+            argument_types=(),
+            cooperative=cooperative,
+            extensions=(),
+        )
+
+
+def image_bytes(address: int) -> bytes:
+    """The module image at a host address: an ELF file by its own tables, anything else up to its end."""
+    if not address:
+        raise DriverError(INVALID_VALUE, "the module image is a null pointer")
+    start = ctypes.string_at(address, 4)
+    if start in _FAT_BINARY_MAGICS:
+        return start
+    if start != _ELF_MAGIC:
+        return ctypes.string_at(address)
+    header = _ELF_HEADER.unpack(ctypes.string_at(address, _ELF_HEADER.size))
+    _, _, _, _, _, programs_at, sections_at, _, _, program_size, programs, section_size, sections, _ = header
+    end = max(sections_at + section_size * sections, programs_at + program_size * programs)
+    if section_size == 64 and end < _MAX_IMAGE_BYTES:
+        for i in range(sections):
+            entry_ = struct.unpack("<IIQQQQIIQQ", ctypes.string_at(address + sections_at + 64 * i, 64))
+            if entry_[1] != 8:  # a section without bytes
+                end = max(end, entry_[4] + entry_[5])
+    if end >= _MAX_IMAGE_BYTES:
+        raise DriverError(INVALID_IMAGE, f"the module image claims to have {end} bytes")
+    return ctypes.string_at(address, end)

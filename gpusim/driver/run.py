@@ -1,0 +1,136 @@
+"""Runs a program as ``python`` would, on the emulated device.
+
+Mental model: the script is the main module, ``sys.argv`` and ``sys.path[0]`` are what it expects, and its
+exceptions, exits and exit code are its own. Around it stands the driver; behind it comes the account of its
+launches, whichever way it ended.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from concurrent.futures.thread import _worker as executor_worker
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from gpusim.driver.device import Device
+from gpusim.driver.driver import Driver, installed
+from gpusim.driver.ledger import Ledger, open_folder
+from gpusim.driver.timing import SimulatedClock
+from gpusim.errors import GpusimError, UsageError
+
+SCRIPT_FAILED = 1
+INTERRUPTED = 130
+_MACHINERY = ("<frozen runpy>", runpy.__file__)
+_PACKAGE = str(Path(__file__).parents[1])
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a program ended: ``exit_code``, and what the driver has to say about it, or None."""
+
+    exit_code: int
+    explanation: str | None = None
+
+
+def run_program(
+    program: str,
+    arguments: Sequence[str],
+    device: Device,
+    *,
+    as_module: bool = False,
+    simulate: bool = False,
+    record: Path | None = None,
+    force: bool = False,
+    say: Callable[[str], None] = lambda line: None,
+) -> tuple[Ending, Ledger]:
+    """Run the script ``program`` (a module's name if ``as_module``) with ``arguments`` on ``device``.
+
+    ``simulate``: predict each launch's cycles, and let events tell predicted time. ``record``: keep the
+    traces in that folder. The script's own output goes where it sends it; its traceback goes to stderr.
+    Raises UsageError for a script that does not exist and for settings under which it cannot run.
+    """
+    if not as_module and not Path(program).exists():
+        raise UsageError(f"there is no script {program}")
+    folder = open_folder(record, force) if record is not None else None
+    clock = SimulatedClock(device) if simulate else None
+    ledger = Ledger(folder, clock, say)
+    try:
+        with installed(device, ledger) as driver:
+            if clock is not None:
+                driver.streams.now_ns = clock.now_ns
+            ending = _run(program, arguments, as_module, driver)
+            _join_threads()
+    finally:
+        if clock is not None:
+            clock.close()
+        ledger.close(device.spec.name)
+    return ending, ledger
+
+
+def _run(program: str, arguments: Sequence[str], as_module: bool, driver: Driver) -> Ending:
+    before = list(sys.argv), list(sys.path)
+    sys.argv[:] = [program, *arguments]
+    # ``gpusim`` itself was started by a script of its own, whose folder is no business of the program.
+    sys.path[0] = os.getcwd() if as_module else str(Path(program).resolve().parent)
+    try:
+        if as_module:
+            runpy.run_module(program, run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(program, run_name="__main__")
+        return Ending(0)
+    except SystemExit as exit_:
+        return Ending(_exit_code(exit_))
+    except KeyboardInterrupt:
+        return Ending(INTERRUPTED, "interrupted")
+    except BaseException as error:
+        explanation = driver.explain(error)
+        _show(error)
+        failure = driver.launches.failure or driver.launches.refusal
+        if isinstance(error, GpusimError):
+            return Ending(error.exit_code)
+        if explanation is not None and failure is not None and str(failure.error) == explanation:
+            return Ending(failure.error.exit_code, explanation)
+        return Ending(SCRIPT_FAILED, explanation)
+    finally:
+        sys.argv[:], sys.path[:] = before
+
+
+def _exit_code(exit_: SystemExit) -> int:
+    if exit_.code is None:
+        return 0
+    if isinstance(exit_.code, int):
+        return exit_.code & 0xFF
+    print(exit_.code, file=sys.stderr)
+    return SCRIPT_FAILED
+
+
+def _show(error: BaseException) -> None:
+    """Print the traceback as Python would, without the frames of what runs the program."""
+    error.__traceback__ = _own_frames(error.__traceback__)
+    if sys.excepthook is sys.__excepthook__:
+        traceback.print_exception(error)
+    else:
+        sys.excepthook(type(error), error, error.__traceback__)
+
+
+def _own_frames(start: TracebackType | None) -> TracebackType | None:
+    while start is not None:
+        name = start.tb_frame.f_code.co_filename
+        if name not in _MACHINERY and not name.startswith(_PACKAGE):
+            return start
+        start = start.tb_next
+    return None
+
+
+def _join_threads() -> None:
+    """Wait for the program's threads, which may still launch; those of executors wait for work for ever."""
+    for thread in threading.enumerate():
+        idle_worker = getattr(thread, "_target", None) is executor_worker
+        if thread is not threading.current_thread() and not thread.daemon and not idle_worker:
+            thread.join()

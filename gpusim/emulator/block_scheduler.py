@@ -1,0 +1,242 @@
+"""Runs blocks: one after another while that works, side by side when blocks wait for each other.
+
+Mental model: nearly every block ends without looking at another, so one slot serves them in turn. A block
+that uses up its slice of instructions may be spinning for a later one, and a grid-wide barrier needs all
+blocks at once: then further slots are opened and run round robin, as blocks are resident together on a GPU.
+The log is one; slots hand its fill level and the instruction count on to each other. It grows up to
+:data:`LOG_LIMITS`; when it is full the caller gets what it holds as a :class:`Piece` and it starts anew, if
+need be in the middle of blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpusim.emulator.chunks import grown, lanes_of
+from gpusim.emulator.host_calls import HostCalls
+from gpusim.emulator.livelock import Standstill
+from gpusim.emulator.lockstep import run_blocks
+from gpusim.isa import warp as at
+
+#: Counters that belong to the launch, not to a slot.
+_SHARED_FIELDS = ("used", "executed", "now")
+#: Blocks that run side by side because one of them is slow; a grid-wide barrier opens as many as it needs.
+_MAX_SLOW = 64
+#: Instructions of a block's turn once blocks run side by side: short, so that a stretch of the log holds a
+#: stretch of time of all of them.
+_SLICE_TOGETHER = 1 << 16
+#: Records of the log (runs, accesses, scattered rows) beyond which it does not grow: 4, 6 and 16 MiB.
+LOG_LIMITS = (1 << 18, 1 << 18, 1 << 16)
+
+
+@dataclass
+class Slot:
+    """Room for one resident block: its STATE[1] record array, registers, and the memory behind its pointers."""
+
+    states: np.recarray
+    registers: np.ndarray
+    raw: np.ndarray  # the bytes of ``states``, counters of what was executed among them
+    backing: list[np.ndarray]
+    block: int = -1
+
+    def __post_init__(self) -> None:
+        self.states[0]["registers_host"] = self.registers.ctypes.data
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What the log holds: ``blocks`` blocks from ``first_block`` on, of which the last ``open_blocks`` go on."""
+
+    first_block: int
+    blocks: int
+    open_blocks: int = 0
+
+
+class Residents:
+    """The slots of a launch; ``machine`` holds the log, whose arrays grow when they must; ``host`` serves
+    what blocks call."""
+
+    def __init__(self, slot: Slot, machine: at.Machine, open_slot: Callable[[], Slot], host: HostCalls):
+        self.first, self.machine, self._open, self.host = slot, machine, open_slot, host
+        self._last = slot
+        self._base = 0  # block from which the log counts its warps
+        #: the slot whose block could not go on, and why
+        self.failed: Slot | None = None
+        self.status = at.DONE
+        #: blocks that ran side by side when one failed, how many had ended before, whether the rest only spin
+        self.resident: list[Slot] = []
+        self.ended = 0
+        self.spinning = False
+        #: of a checked launch: (status, state, lane addresses, lane mask) -> whether to go on without the block
+        self.on_fault: Callable[[int, np.record, np.ndarray, int], bool] | None = None
+
+    def used(self) -> tuple[int, int, int]:
+        """Entries of the log that are filled: runs, accesses, scattered rows."""
+        return tuple(self._last.states[0]["used"].tolist())
+
+    def run(self, blocks: int, piece_blocks: int) -> Iterator[Piece]:
+        """Run blocks 0 to ``blocks - 1``, in pieces of at most ``piece_blocks`` where they end one by one. The
+        log holds a piece until the next is asked for. Ends early, with ``failed`` and ``status`` set, when a
+        block cannot go on."""
+        current = 0
+        while current < blocks:
+            end = min(self._base + piece_blocks, blocks)
+            status, current = self._step(self.first, current, end)
+            if status in (at.PREEMPTED, at.GRID_WAIT):
+                current = yield from self._together(current, blocks)
+                if self.failed is not None:
+                    return
+            elif status == at.LOG_FULL:
+                open_blocks = int(self.first.states[0].started)
+                self.first.block = current
+                self._close_runs([self.first] if open_blocks else [])
+                yield self._piece(current + open_blocks, open_blocks)
+                self._empty_log()
+            elif status != at.DONE:
+                if not self._given_up(self.first, status, current):
+                    self._fail(self.first, status)
+                    return
+                current += 1
+            if current < blocks and current >= self._base + piece_blocks:
+                yield self._piece(current, 0)
+                self._empty_log()
+        yield Piece(self._base, blocks - self._base)
+
+    def _piece(self, end: int, open_blocks: int) -> Piece:
+        """The log as blocks up to ``end``; what is logged from now on counts from the first open block."""
+        piece = Piece(self._base, end - self._base, open_blocks)
+        self._base = end - open_blocks
+        return piece
+
+    def _close_runs(self, slots: list[Slot]) -> None:
+        """Log what the warps of open blocks have done of runs that are not at their end."""
+        used = self._last.states[0].used
+        for slot in slots:
+            state = slot.states[0]
+            first_warp = (slot.block - self._base) * int(state.warps)
+            for warp in np.flatnonzero((state.held != 0) & (state.held_pc > state.held_first)):
+                if used[at.RUNS] == len(self.machine.runs):
+                    runs = np.concatenate([self.machine.runs, np.empty_like(self.machine.runs)])
+                    self.machine = self.machine._replace(runs=runs)
+                first, end = state.held_first[warp], state.held_pc[warp]
+                self.machine.runs[used[at.RUNS]] = first_warp + warp, first, end - first, state.held_mask[warp]
+                used[at.RUNS] += 1
+                state.held_first[warp] = end
+
+    def _empty_log(self) -> None:
+        self._last.states[0].used[:] = 0
+
+    def _given_up(self, slot: Slot, status: int, block: int) -> bool:
+        """Whether ``on_fault`` takes the fault of ``block``, which is then as if it had never run, its stores
+        excepted."""
+        state, warps = slot.states[0], int(slot.states[0].warps)
+        if self.on_fault is None:
+            return False
+        used = [int(n) for n in state.used]
+        first = (block - self._base) * warps
+        last = self.machine.accesses[max(0, used[at.ACCESSES] - 1)]
+        address, mask = np.full(at.LANES, int(state.fault_address)), 1 << int(state.fault_lane)
+        if used[at.ACCESSES] and last[at.ACCESS_WARP] == first + int(state.fault_warp):
+            address, mask = lanes_of(self.machine, last)
+        if not self.on_fault(status, state, address, mask):
+            return False
+        for part, column, rows in ((at.RUNS, at.RUN_WARP, "runs"), (at.ACCESSES, at.ACCESS_WARP, "accesses")):
+            log = getattr(self.machine, rows)
+            keys = log[: used[part], column].astype(np.int64)
+            kept = (keys < first) | (keys >= first + warps)
+            state.used[part] = kept.sum()
+            log[: int(kept.sum())] = log[: used[part]][kept]
+        state.started = 0
+        return True
+
+    def _fail(self, slot: Slot, status: int) -> None:
+        self.failed, self.status = slot, status
+
+    def _step(self, slot: Slot, block: int, end: int) -> tuple[int, int]:
+        """Run ``slot`` from ``block`` on, growing the log as needed and possible."""
+        state = slot.states[0]
+        if slot is not self._last:
+            for name in _SHARED_FIELDS:
+                state[name] = self._last.states[0][name]
+            self._last = slot
+        while True:
+            machine = self.machine
+            if machine.registers is not slot.registers:
+                machine = machine._replace(registers=slot.registers)
+            status, block = run_blocks(slot.states, 0, machine, self._base, block, end)
+            if status == at.HOST_CALL:
+                self.host.serve(state, slot.registers, self.machine)
+                continue
+            if status != at.LOG_FULL:
+                return status, block
+            larger = grown(self.machine, self.used(), LOG_LIMITS)
+            if larger is self.machine:
+                return status, block
+            self.machine = larger
+
+    def _together(self, current: int, end: int) -> Generator[Piece, None, int]:
+        """Run the started block ``current`` and those behind it side by side, until all that were started have
+        ended; returns the block to go on with."""
+        self.first.block = current
+        alone = int(self.first.states[0].slice)
+        standstill = Standstill()
+        resident, free, pending = [self.first], [], current + 1
+        while resident:
+            moved, slow, ended = False, False, False
+            for slot in list(resident):
+                slot.states[0].slice = _SLICE_TOGETHER
+                while True:
+                    status, _ = self._step(slot, slot.block, slot.block + 1)
+                    if status != at.LOG_FULL:
+                        break
+                    self._close_runs(resident)
+                    yield self._piece(pending, pending - min(other.block for other in resident))
+                    self._empty_log()
+                if status == at.DONE:
+                    resident.remove(slot)
+                    free.append(slot)
+                    moved = ended = True
+                    standstill.progress()
+                elif status == at.PREEMPTED:
+                    moved = slow = True
+                elif status != at.GRID_WAIT:
+                    if not self._given_up(slot, status, slot.block):
+                        self._fail(slot, status)
+                        return pending
+                    resident.remove(slot)
+                    free.append(slot)
+                    moved = ended = True
+                    standstill.progress()
+            self.resident, self.ended = resident, pending - len(resident)
+            crowded = len(resident) >= _MAX_SLOW
+            stuck = slow and not ended and standstill.reached(resident, self.machine.allocations)
+            if pending < end and resident and (slow and not crowded or not moved or stuck):
+                slot = free.pop() if free else self._open()
+                slot.block = pending
+                pending += 1
+                resident.append(slot)
+                standstill.progress()
+            elif stuck:
+                self.spinning = True
+                self._fail(resident[0], at.DEADLOCK)
+                return pending
+            elif not moved and resident and self.ended and self.on_fault is None:
+                waiting = next(slot for slot in resident if slot.states[0].fragment.max() == at.AT_GRID)
+                self._fail(waiting, at.DEADLOCK)
+                return pending
+            elif not moved:
+                for slot in resident:
+                    _release_grid(slot.states[0])
+        self.first.states[0].slice = alone
+        self.resident, self.ended = [], 0
+        return pending
+
+
+def _release_grid(state: np.record) -> None:
+    """Everybody has arrived at the grid's barrier: let this block's fragments go on."""
+    waiting = state.fragment == at.AT_GRID
+    state.fragment[waiting] = at.READY
+    state.ready[:] += waiting.sum(axis=1)

@@ -1,0 +1,247 @@
+"""Control-flow instructions: where a fragment of a warp goes next.
+
+Mental model: :func:`turn` executes one control-flow instruction for the fragment (pc, mask) and answers
+with what becomes of it: it goes STRAIGHT on, it has JUMPED (its run so far is logged), or it is GONE (it
+waits, or has ended, and the interpreter must pick another one). Other fragments that arise go into the
+warp's table.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpusim.emulator.convergence import (
+    all_participants,
+    arrive,
+    complete_barrier,
+    first_lane,
+    leave_convergence,
+    push,
+    release_warp_wait,
+    release_without,
+    retire,
+    signed32,
+    spins,
+    wait_converged,
+)
+from gpusim.isa import system_ops as ops
+from gpusim.isa import warp as at
+from gpusim.isa.jit import inner
+
+STRAIGHT, JUMPED, GONE, STOPPED = range(4)
+
+
+@inner
+def log_run(state, runs, warp, first, stop, mask):
+    """Append the run of instructions ``first`` to ``stop - 1``."""
+    if stop > first:
+        n = state.used[at.RUNS]
+        state.used[at.RUNS] = n + 1
+        runs[n, at.RUN_WARP] = warp
+        runs[n, at.RUN_FIRST] = first
+        runs[n, at.RUN_COUNT] = stop - first
+        runs[n, at.RUN_MASK] = mask
+
+
+@inner
+def stop(state, warp, pc, lane, address):
+    """Note an instruction that ends the emulation."""
+    state.fault_warp, state.fault_index, state.fault_lane, state.fault_address = warp, pc, lane, address
+
+
+@inner
+def turn(
+    state, registers, row, index_of, runs, warp, global_warp, own_base, x, y, run_start, pc, mask, executing, condition
+):
+    """Execute the control-flow instruction ``row`` at ``pc`` for the fragment ``mask``.
+
+    ``executing``: lanes of the fragment whose guard holds; ``condition``: lanes where its predicate operand
+    holds; ``x`` and ``y``: where the warp's lanes of the sources begin among the registers. Returns (STRAIGHT |
+    JUMPED | GONE, pc, mask), or (STOPPED, status, 0).
+    """
+    op = row[at.OP]
+    if op == ops.CONVERGE_SET:
+        start = own_base + row[at.CONVERGENCE]
+        value = signed32(mask)
+        for lane in range(at.LANES):
+            if (mask >> lane) & 1:
+                registers[start + lane] = value
+        return STRAIGHT, pc + 1, mask
+    if executing == 0 and op != ops.BRANCH_DIVERGENT:
+        return STRAIGHT, pc + 1, mask
+    row_of_barrier = np.int64(row[at.CONVERGENCE])
+
+    if op == ops.BRANCH or op == ops.BRANCH_DIVERGENT:
+        taken = executing & condition
+        if op == ops.BRANCH_DIVERGENT:
+            required = np.int64(registers[x + (first_lane(mask) & 31)]) & state.live[warp]
+            if row[at.F0] == 0:  # BRA.DIV: the guard says who counts as present, not who jumps
+                taken = mask if required & ~executing != 0 else np.int64(0)
+            else:
+                taken = executing if required & ~mask == 0 else np.int64(0)
+        if taken == 0:
+            return STRAIGHT, pc + 1, mask
+        target = np.int64(row[at.TARGET])
+        if target < 0:
+            stop(state, warp, pc, first_lane(taken), np.int64(-1))
+            return STOPPED, np.int64(at.BAD_TARGET), np.int64(0)
+        log_run(state, runs, global_warp, run_start, pc + 1, mask)
+        if taken == mask:
+            return JUMPED, target, mask
+        # The lanes that fall through go on first; the others wait for their turn.
+        push(state, warp, target, taken, at.READY, np.int64(0))
+        return JUMPED, pc + 1, mask & ~taken
+
+    if op == ops.EXIT:
+        leaving = executing & condition
+        if leaving == 0:
+            return STRAIGHT, pc + 1, mask
+        log_run(state, runs, global_warp, run_start, pc + 1, mask)
+        retire(state, registers, warp, own_base, leaving)
+        rest = mask & ~leaving
+        return (JUMPED, pc + 1, rest) if rest else (GONE, pc, rest)
+
+    if op == ops.CONVERGE_WAIT:
+        wanted = all_participants(registers, own_base, row_of_barrier, executing) & state.live[warp]
+        if executing == mask and wanted & ~mask == 0:
+            return STRAIGHT, pc + 1, mask
+        log_run(state, runs, global_warp, run_start, pc + 1, mask)
+        _leave_rest(state, warp, pc, mask & ~executing)
+        wait_converged(state, registers, warp, own_base, row_of_barrier, pc, executing)
+        return GONE, pc, mask
+
+    if op == ops.BRANCH_INDEXED:
+        return _branch_indexed(
+            state, registers, row, index_of, runs, warp, global_warp, x, run_start, pc, mask, executing
+        )
+
+    if op == ops.CONVERGE_LEAVE:
+        leaving = executing & condition
+        if leaving:
+            leave_convergence(state, registers, warp, own_base, row_of_barrier, leaving)
+        return STRAIGHT, pc + 1, mask
+
+    if op == ops.CONVERGE_READ:
+        start = own_base + row[at.CONVERGENCE]
+        target = row[at.D_OFFSET] + (row[at.D_OWN] & own_base)
+        for lane in range(at.LANES):
+            if (executing >> lane) & 1:
+                registers[target + lane] = registers[start + lane]
+                if row[at.F0]:
+                    registers[start + lane] = 0
+        return STRAIGHT, pc + 1, mask
+
+    if op == ops.CONVERGE_WRITE:
+        start = own_base + row[at.CONVERGENCE]
+        for lane in range(at.LANES):
+            if (executing >> lane) & 1:
+                registers[start + lane] = registers[x + lane]
+        return STRAIGHT, pc + 1, mask
+
+    if op == ops.WARP_WAIT:
+        wanted = np.int64(registers[x + first_lane(executing)]) & at.FULL
+        if executing == mask and wanted & state.live[warp] & ~mask == 0:
+            return STRAIGHT, pc + 1, mask
+        log_run(state, runs, global_warp, run_start, pc + 1, mask)
+        _leave_rest(state, warp, pc, mask & ~executing)
+        push(state, warp, pc, executing, at.AT_WARP_WAIT, wanted)
+        release_warp_wait(state, warp)
+        return GONE, pc, mask
+
+    if op == ops.BARRIER_WAIT or op == ops.BARRIER_ARRIVE:
+        low = first_lane(executing)
+        barrier = np.int64(registers[x + low]) & 15
+        threads = np.int64(registers[y + low]) if row[at.F0] else np.int64(0)
+        # The fragment arrives and waits as one, lanes whose guard is off included: hardware counts warps,
+        # and the compiler relies on their staying together (uniform registers are the warp's).
+        arrive(state, warp, mask, barrier, threads, np.int64(row[at.F1]), condition & executing)
+        if op == ops.BARRIER_ARRIVE:
+            complete_barrier(state, barrier)
+            return STRAIGHT, pc + 1, mask
+        log_run(state, runs, global_warp, run_start, pc + 1, mask)
+        push(state, warp, pc, mask, at.AT_BARRIER, barrier)
+        complete_barrier(state, barrier)
+        return GONE, pc, mask
+
+    if op == ops.GIVE_WAY:
+        if state.ready[warp] == 0 and spins(state, registers, warp, own_base, pc, mask):
+            release_without(state, registers, warp, own_base, mask)
+        if state.ready[warp] == 0:
+            return STRAIGHT, pc + 1, mask
+        log_run(state, runs, global_warp, run_start, pc + 1, mask)
+        push(state, warp, pc + 1, mask, at.READY, np.int64(0))
+        return GONE, pc, mask
+
+    if op == ops.EXTERNAL and row[at.F1] == ops.CALL_HOST:
+        # Python serves the call: the lanes stand behind it already when the interpreter stops.
+        outcome, target, back = _branch_indexed(
+            state, registers, row, index_of, runs, warp, global_warp, x, run_start, pc, mask, executing
+        )
+        if outcome != JUMPED:
+            return outcome, target, back
+        state.held[warp] = 0
+        push(state, warp, target, back, at.READY, np.int64(0))
+        stop(state, warp, pc, first_lane(executing), executing)
+        return STOPPED, np.int64(at.HOST_CALL), np.int64(0)
+
+    if op == ops.EXTERNAL:
+        # The handle of the grid is 1; the barrier's result 0 says that all is well. Then it returns.
+        value = 1 if row[at.F1] == ops.CALL_GRID_HANDLE else 0
+        result = own_base + row[at.D_OFFSET]
+        for lane in range(at.LANES):
+            if (executing >> lane) & 1:
+                registers[result + lane] = value
+                if value:
+                    registers[result + at.ROW + lane] = 0
+        outcome, target, back = _branch_indexed(
+            state, registers, row, index_of, runs, warp, global_warp, x, run_start, pc, mask, executing
+        )
+        if outcome == JUMPED and value == 0:
+            push(state, warp, target, back, at.AT_GRID, np.int64(0))
+            return GONE, target, back
+        return outcome, target, back
+
+    stop(state, warp, pc, first_lane(executing), np.int64(row[at.F0]))
+    return STOPPED, np.int64(at.TRAPPED), np.int64(0)
+
+
+@inner
+def _leave_rest(state, warp, pc, rest):
+    """Lanes whose guard is off do not wait: they go on behind the instruction."""
+    if rest:
+        push(state, warp, pc + 1, rest, at.READY, np.int64(0))
+
+
+@inner
+def _branch_indexed(state, registers, row, index_of, runs, warp, global_warp, x, run_start, pc, mask, executing):
+    """A branch to a register pair plus an offset: one fragment for each target that lanes name."""
+    y = x + at.ROW
+    low = first_lane(executing)
+    rest, first_target, first_mask = executing, np.int64(-1), np.int64(0)
+    whole = executing == mask
+    for lane in range(low, at.LANES):
+        if not (rest >> lane) & 1:
+            continue
+        same = np.int64(0)
+        for other in range(lane, at.LANES):
+            alike = registers[x + other] == registers[x + lane] and registers[y + other] == registers[y + lane]
+            if (rest >> other) & 1 and alike:
+                same |= np.int64(1) << other
+        rest &= ~same
+        address = (np.int64(registers[x + lane]) & at.FULL) | (np.int64(registers[y + lane]) << 32)
+        goal = address + np.int64(row[at.TARGET])
+        slot = goal >> 4
+        found = np.int64(-1)
+        if goal >= 0 and goal & 15 == 0 and slot < index_of.shape[0]:
+            found = np.int64(index_of[slot])
+        if found < 0:
+            stop(state, warp, pc, lane, goal)
+            return STOPPED, np.int64(at.BAD_TARGET), np.int64(0)
+        if first_target < 0:
+            first_target, first_mask = found, same
+        else:
+            push(state, warp, found, same, at.READY, np.int64(0))
+    log_run(state, runs, global_warp, run_start, pc + 1, mask)
+    if not whole:
+        push(state, warp, pc + 1, mask & ~executing, at.READY, np.int64(0))
+    return JUMPED, first_target, first_mask

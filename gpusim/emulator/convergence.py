@@ -1,0 +1,322 @@
+"""Fragments of a warp, and what they wait for: convergence, the warp, the state.
+
+Mental model: a warp is a set of fragments, each some lanes at one instruction. The one that runs is held in
+``State.held*``; the others lie in the table ``State.pc/mask/fragment/wait``. A fragment that
+reaches a barrier is put into the table; whoever completes the barrier (by arriving, leaving or exiting)
+makes the waiting ones ready again, merged where they stand at the same instruction. The fragment that has
+waited longest runs next, so that lanes which spin for each other all make progress.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpusim.isa import system_ops as ops
+from gpusim.isa import warp as at
+from gpusim.isa.jit import inner
+
+
+@inner
+def signed32(value):
+    """The low 32 bits of ``value`` as a signed number, in range for an int32 whether compiled or not."""
+    return ((value & 0xFFFFFFFF) ^ 0x80000000) - 0x80000000
+
+
+@inner
+def first_predicate(warp):
+    """Where slot 0 of a warp lies among State.predicates; slots are GROUP_WARPS apart."""
+    group = warp // at.GROUP_WARPS
+    return group * (at.PREDICATE_SLOTS * at.GROUP_WARPS) + warp - group * at.GROUP_WARPS
+
+
+@inner
+def first_lane(mask):
+    """Lowest set bit of a lane mask (32 for none)."""
+    lane = 0
+    while lane < 32 and not (mask >> lane) & 1:
+        lane += 1
+    return lane
+
+
+@inner
+def count_lanes(mask):
+    """Set bits of a lane mask."""
+    mask = mask - ((mask >> 1) & 0x55555555)
+    mask = (mask & 0x33333333) + ((mask >> 2) & 0x33333333)
+    mask = (mask + (mask >> 4)) & 0x0F0F0F0F
+    return ((mask * 0x01010101) & 0xFFFFFFFF) >> 24
+
+
+@inner
+def push(state, warp, pc, mask, status, wait):
+    """Put a fragment into the warp's table; one that is ready joins a ready one at the same place."""
+    if status == at.READY:
+        for f in range(state.fragments[warp]):
+            if state.fragment[warp, f] == at.READY and state.pc[warp, f] == pc:
+                state.mask[warp, f] |= mask
+                return
+    for f in range(at.LANES):
+        if state.fragment[warp, f] == at.FREE:
+            state.fragments[warp] = max(state.fragments[warp], np.int64(f + 1))
+            state.pc[warp, f] = pc
+            state.mask[warp, f] = mask
+            state.fragment[warp, f] = status
+            state.wait[warp, f] = wait
+            state.now += 1
+            state.stamp[warp, f] = state.now
+            if status == at.READY:
+                state.ready[warp] += 1
+            elif status == at.AT_BARRIER:
+                state.at_barrier += 1
+            return
+
+
+@inner
+def pick(state, warp):
+    """Index of the ready fragment that has waited longest, or -1; it leaves the table."""
+    best = np.int64(-1)
+    for f in range(state.fragments[warp]):
+        if state.fragment[warp, f] == at.READY:
+            if best < 0 or state.stamp[warp, f] < state.stamp[warp, best]:
+                best = f
+    if best >= 0:
+        state.fragment[warp, best] = at.FREE
+        state.ready[warp] -= 1
+    return best
+
+
+@inner
+def participants(registers, own_base, row, mask):
+    """Lanes that set out together, as the convergence barrier ``row`` of the first lane of ``mask`` says."""
+    return np.int64(registers[own_base + row + first_lane(mask)]) & at.FULL
+
+
+@inner
+def all_participants(registers, own_base, row, mask):
+    """Lanes that set out together with any lane of ``mask``: lanes that met on the way, in a function called
+    from two places, may have set out in different company."""
+    union = np.int64(0)
+    for lane in range(at.LANES):
+        if (mask >> lane) & 1:
+            union |= np.int64(registers[own_base + row + lane])
+    return union & at.FULL
+
+
+@inner
+def wait_converged(state, registers, warp, own_base, row, pc, mask):
+    """Lanes ``mask`` wait in the BSYNC at ``pc``: a fragment for each company that set out together."""
+    rest = mask
+    while rest:
+        company = registers[own_base + row + first_lane(rest)]
+        same = np.int64(0)
+        for lane in range(at.LANES):
+            if (rest >> lane) & 1 and registers[own_base + row + lane] == company:
+                same |= np.int64(1) << lane
+        rest &= ~same
+        push(state, warp, pc, same, at.AT_CONVERGENCE, row)
+    release_converged(state, registers, warp, own_base)
+
+
+@inner
+def release_converged(state, registers, warp, own_base):
+    """Make ready what waits in BSYNC for nobody any more."""
+    for f in range(state.fragments[warp]):
+        if state.fragment[warp, f] != at.AT_CONVERGENCE:
+            continue
+        row, pc, arrived = state.wait[warp, f], state.pc[warp, f], np.int64(0)
+        for g in range(state.fragments[warp]):
+            if state.fragment[warp, g] == at.AT_CONVERGENCE and state.wait[warp, g] == row and state.pc[warp, g] == pc:
+                arrived |= state.mask[warp, g]
+        wanted = participants(registers, own_base, row, state.mask[warp, f]) & state.live[warp]
+        if wanted & ~arrived:
+            continue
+        together = np.int64(0)
+        for g in range(state.fragments[warp]):
+            same = state.fragment[warp, g] == at.AT_CONVERGENCE and state.wait[warp, g] == row
+            if same and state.pc[warp, g] == pc and (g == f or state.mask[warp, g] & wanted):
+                together |= state.mask[warp, g]
+                state.fragment[warp, g] = at.FREE
+        push(state, warp, pc + 1, together, at.READY, 0)
+
+
+@inner
+def spins(state, registers, warp, own_base, pc, mask):
+    """Whether the fragment at YIELD ``pc`` spins: no register has changed since its last time here.
+
+    Such a loop waits for memory that another lane must write; if that lane waits for this one at a
+    convergence barrier, neither would ever go on.
+    """
+    waiting = False
+    for f in range(state.fragments[warp]):
+        waiting |= state.fragment[warp, f] == at.AT_CONVERGENCE
+    if not waiting:
+        return False
+    value = mask
+    for row in range(0, state.own_stride, at.ROW):
+        for i in range(own_base + row, own_base + row + at.LANES):
+            value = (value ^ registers[i]) * np.int64(0x9E3779B97F4A7C1)
+            value ^= (value >> 32) & 0xFFFFFFFF
+    first = first_predicate(warp)
+    for slot in range(at.PREDICATE_SLOTS):
+        value = (value ^ state.predicates[first + slot * at.GROUP_WARPS]) * np.int64(0x9E3779B97F4A7C1)
+    same = state.spin_pc[warp] == pc and state.spin_hash[warp] == value
+    state.spin_pc[warp], state.spin_hash[warp] = pc, value
+    return same
+
+
+@inner
+def release_without(state, registers, warp, own_base, yielding):
+    """Make ready what waits in BSYNC for nobody but the lanes ``yielding``, which spin.
+
+    This is how a YIELD lets the others of a divergent warp make progress (US patent application
+    2016/0019066): the lanes released no longer take part in the barrier, the spinning ones meet there later.
+    """
+    for f in range(state.fragments[warp]):
+        if state.fragment[warp, f] != at.AT_CONVERGENCE:
+            continue
+        row = state.wait[warp, f]
+        wanted = participants(registers, own_base, row, state.mask[warp, f]) & state.live[warp]
+        arrived = np.int64(0)
+        for g in range(state.fragments[warp]):
+            if state.fragment[warp, g] == at.AT_CONVERGENCE and state.wait[warp, g] == row:
+                arrived |= state.mask[warp, g]
+        if wanted & ~arrived & ~yielding:
+            continue
+        released = state.mask[warp, f]
+        for lane in range(at.LANES):
+            if (wanted >> lane) & 1:
+                kept = np.int64(registers[own_base + row + lane]) & ~released
+                registers[own_base + row + lane] = signed32(kept)
+        state.fragment[warp, f] = at.FREE
+        push(state, warp, state.pc[warp, f] + 1, released, at.READY, 0)
+
+
+@inner
+def release_warp_wait(state, warp):
+    """Make ready what waits in WARPSYNC for nobody any more."""
+    arrived = np.int64(0)
+    for f in range(state.fragments[warp]):
+        if state.fragment[warp, f] == at.AT_WARP_WAIT:
+            arrived |= state.mask[warp, f]
+    for f in range(state.fragments[warp]):
+        if state.fragment[warp, f] != at.AT_WARP_WAIT:
+            continue
+        wanted = state.wait[warp, f] & state.live[warp]
+        if wanted & ~arrived:
+            continue
+        for g in range(state.fragments[warp]):
+            if state.fragment[warp, g] == at.AT_WARP_WAIT and state.mask[warp, g] & wanted:
+                state.fragment[warp, g] = at.FREE
+                push(state, warp, state.pc[warp, g] + 1, state.mask[warp, g], at.READY, 0)
+
+
+@inner
+def release_crossed_waits(state):
+    """Make ready what waits in WARPSYNC for lanes that wait at a convergence barrier; True if anything did.
+
+    A full-mask ``syncwarp`` inside a divergent branch is undefined in CUDA, yet every GPU since Volta gets past
+    it, and Numba's own reduction relies on that. Called when nothing else in the block can move.
+    """
+    released = False
+    for warp in range(state.warps):
+        waiting, arrived, converging = False, np.int64(0), np.int64(0)
+        for f in range(state.fragments[warp]):
+            if state.fragment[warp, f] == at.AT_WARP_WAIT:
+                waiting = True
+                arrived |= state.mask[warp, f]
+            elif state.fragment[warp, f] == at.AT_CONVERGENCE:
+                converging |= state.mask[warp, f]
+        if not waiting:
+            continue
+        for f in range(state.fragments[warp]):
+            if state.fragment[warp, f] == at.AT_WARP_WAIT:
+                missing = state.wait[warp, f] & state.live[warp] & ~arrived
+                if missing & ~converging == 0:
+                    state.fragment[warp, f] = at.FREE
+                    push(state, warp, state.pc[warp, f] + 1, state.mask[warp, f], at.READY, 0)
+                    released = True
+    return released
+
+
+@inner
+def leave_convergence(state, registers, warp, own_base, row, leaving):
+    """BREAK: nobody waits for the lanes ``leaving`` at this convergence barrier any more."""
+    wanted = all_participants(registers, own_base, row, leaving)
+    for lane in range(at.LANES):
+        if (wanted >> lane) & 1:
+            registers[own_base + row + lane] = signed32(np.int64(registers[own_base + row + lane]) & ~leaving)
+    release_converged(state, registers, warp, own_base)
+
+
+@inner
+def retire(state, registers, warp, own_base, mask):
+    """EXIT of ``mask``: whoever waited for these lanes waits no more."""
+    state.live[warp] &= ~mask
+    if state.live[warp] == 0:
+        state.alive -= 1
+    waiting = False
+    for f in range(state.fragments[warp]):
+        waiting |= state.fragment[warp, f] == at.AT_CONVERGENCE or state.fragment[warp, f] == at.AT_WARP_WAIT
+    if waiting:
+        release_converged(state, registers, warp, own_base)
+        release_warp_wait(state, warp)
+    if state.at_barrier > 0:
+        for barrier in range(at.BLOCK_BARRIERS):
+            complete_barrier(state, barrier)
+
+
+@inner
+def arrive(state, warp, mask, barrier, threads, reduction, vote):
+    """Lanes ``mask`` arrive at a block barrier that expects ``threads`` (0: all of the block)."""
+    state.arrivals = 1
+    state.arrived[barrier, warp] |= mask
+    state.vote[barrier, warp] |= vote & mask
+    state.expected[barrier] = threads
+    state.reduction[barrier] = reduction
+
+
+@inner
+def complete_barrier(state, barrier):
+    """If everybody expected has arrived, make the waiting fragments ready; True if so. From here on warps
+    may run together again.
+
+    Hardware counts warps times 32, and lanes that have exited count as arrived.
+    """
+    warps = state.warps
+    threads, somebody = np.int64(0), False
+    for warp in range(warps):
+        arrived = state.arrived[barrier, warp]
+        complete = (state.live[warp] & ~arrived) == 0
+        somebody |= arrived != 0
+        if state.expected[barrier] == 0:
+            if not complete:
+                return False
+        elif arrived:
+            if not complete:
+                return False
+            threads += at.LANES
+    if not somebody or threads < state.expected[barrier]:
+        return False
+    state.solo = 0
+    total = np.int64(0)
+    every = True
+    for warp in range(warps):
+        total += count_lanes(state.vote[barrier, warp] & state.arrived[barrier, warp])
+        every &= (state.arrived[barrier, warp] & ~state.vote[barrier, warp]) == 0
+    kind = state.reduction[barrier]
+    value = total
+    if kind == ops.RED_AND:
+        value = np.int64(-1) if every else np.int64(0)
+    elif kind == ops.RED_OR:
+        value = np.int64(-1) if total > 0 else np.int64(0)
+    for warp in range(warps):
+        if kind != ops.RED_NONE and state.arrived[barrier, warp]:
+            state.result[warp] = signed32(value)
+        state.arrived[barrier, warp] = 0
+        state.vote[barrier, warp] = 0
+        for f in range(state.fragments[warp]):
+            if state.fragment[warp, f] == at.AT_BARRIER and state.wait[warp, f] == barrier:
+                state.fragment[warp, f] = at.FREE
+                state.at_barrier -= 1
+                push(state, warp, state.pc[warp, f] + 1, state.mask[warp, f], at.READY, 0)
+    return True

@@ -1,0 +1,176 @@
+"""Driver functions that Python serves for a kernel: ``print`` (vprintf), ``malloc`` and ``free``, ``assert``.
+
+Mental model: at such a call the interpreter stops with the lanes that made it already standing behind it; what
+they passed is in their registers and memory. :class:`HostCalls` does what was asked for, lane by lane, writes the
+result where the caller looks for it, and the interpreter goes on. What is printed comes out in block order when
+the launch has ended, so that the same launch prints the same text on every run.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+
+import numpy as np
+
+from gpusim.emulator.memory import Allocation, DeviceMemory
+from gpusim.emulator.printf import format_printf
+from gpusim.errors import AddressError, ExecutionError
+from gpusim.isa import warp as at
+
+#: Where arguments and results of a driver function lie, see :mod:`gpusim.isa.binary.externals`.
+FIRST_REGISTER = 4
+#: The device heap that ``malloc`` serves: CUDA's default size (cudaLimitMallocHeapSize).
+HEAP_ADDRESS = 0x7D00_0000_0000
+HEAP_BYTES = 8 << 20
+HEAP_ALIGNMENT = 16
+MAX_STRING_BYTES = 1 << 16
+
+
+class Lane:
+    """One lane of a stopped slot: its registers, and memory as it sees it."""
+
+    def __init__(self, state: np.record, registers: np.ndarray, allocations: np.ndarray, lane: int):
+        self.state, self.registers, self.allocations, self.lane = state, registers, allocations, lane
+        self.warp = int(state.fault_warp)
+        group, place = divmod(self.warp, at.GROUP_WARPS)
+        self.base = int(state.own_base) + group * int(state.own_stride) + place * at.LANES + lane
+
+    def word(self, register: int) -> int:
+        """32-bit register ``register``, unsigned."""
+        return int(self.registers[self.base + register * at.ROW]) & at.FULL
+
+    def pair(self, register: int) -> int:
+        """64 bits of a register pair, unsigned."""
+        return self.word(register) | self.word(register + 1) << 32
+
+    def answer(self, value: int, words: int) -> None:
+        """Write the result of the call."""
+        for i in range(words):
+            word = value >> 32 * i & at.FULL
+            self.registers[self.base + (FIRST_REGISTER + i) * at.ROW] = np.uint32(word).astype(np.int32)
+
+    def read(self, address: int, size: int) -> bytes:
+        """``size`` bytes at a generic address; raises AddressError."""
+        state = self.state
+        if address >> 32 == int(state.local_window) >> 32:
+            offset = address & at.FULL
+            if offset + size <= int(state.local_bytes):
+                start = int(state.local_host) + self.warp * at.LANES * int(state.local_bytes) + 4 * self.lane
+                places = (start + (o >> 2) * 4 * at.LANES + (o & 3) for o in range(offset, offset + size))
+                return b"".join(ctypes.string_at(place, 1) for place in places)
+        elif address >> 32 == int(state.shared_window) >> 32:
+            offset = (address & 0xFFFFFF) - int(state.shared_base)
+            if offset >= 0 and offset + size <= int(state.shared_bytes):
+                return ctypes.string_at(int(state.shared_host) + offset, size)
+        else:
+            found = int(np.searchsorted(self.allocations[:, 0], address, side="right")) - 1
+            if found >= 0:
+                base, length, host = (int(n) for n in self.allocations[found])
+                if address + size <= base + length:
+                    return ctypes.string_at(host + address - base, size)
+        raise AddressError(
+            f"{self.who()}: 0x{address:x} ({size} bytes), passed to a driver function, is no valid address"
+        )
+
+    def read_string(self, address: int) -> str:
+        """The zero-terminated string at ``address``."""
+        text = bytearray()
+        while len(text) < MAX_STRING_BYTES and (byte := self.read(address + len(text), 1)) != b"\0":
+            text += byte
+        return text.decode("utf-8", "replace")
+
+    def who(self) -> str:
+        block = tuple(int(i) for i in self.state.block_index)
+        thread = tuple(int(self.state.thread[self.warp, axis, self.lane]) for axis in range(3))
+        return f"block {block}, thread {thread}"
+
+
+class Heap:
+    """Device memory that kernels allocate: first the end of the heap, then what has been freed in that size."""
+
+    def __init__(self) -> None:
+        self.next = HEAP_ADDRESS
+        self.sizes: dict[int, int] = {}
+        self.freed: dict[int, list[int]] = {}
+
+    def malloc(self, size: int) -> int:
+        """Address of ``size`` bytes, 0 when the heap is full."""
+        size = max(HEAP_ALIGNMENT, -(-size // HEAP_ALIGNMENT) * HEAP_ALIGNMENT)
+        if self.freed.get(size):
+            address = self.freed[size].pop()
+        elif self.next + size <= HEAP_ADDRESS + HEAP_BYTES:
+            address, self.next = self.next, self.next + size
+        else:
+            return 0
+        self.sizes[address] = size
+        return address
+
+    def free(self, address: int) -> bool:
+        """Give ``address`` back; False if it is not allocated."""
+        if address and address not in self.sizes:
+            return False
+        if address:
+            self.freed.setdefault(self.sizes.pop(address), []).append(address)
+        return True
+
+
+class HostCalls:
+    """The driver functions of one launch. ``externals`` as in :class:`gpusim.isa.binary.cubin.KernelImage`."""
+
+    def __init__(self, kernel: str, externals: dict[int, str]):
+        self.kernel = kernel
+        self.names = [externals[address] for address in sorted(externals)]
+        self.heap = Heap()
+        self.printed: list[tuple[int, str]] = []
+        self._bodies = {
+            "vprintf": self._print,
+            "malloc": self._malloc,
+            "free": self._free,
+            "__assertfail": self._assert,
+        }
+
+    def map_heap(self, memory: DeviceMemory) -> list[Allocation]:
+        """Map the heap if the kernel allocates."""
+        if "malloc" not in self.names:
+            return []
+        return [memory.add_at(HEAP_ADDRESS, np.zeros(HEAP_BYTES, np.uint8), "device heap")]
+
+    def serve(self, state: np.record, registers: np.ndarray, machine: at.Machine) -> None:
+        """Do what the lanes noted in the fault fields have called; raises what ends the launch."""
+        body = self._bodies[self.names[machine.matrix[int(state.fault_index), at.F0]]]
+        mask = int(state.fault_address)
+        for number in range(at.LANES):
+            if mask >> number & 1:
+                body(Lane(state, registers, machine.allocations, number))
+
+    def flush(self) -> None:
+        """Write to stdout what the launch has printed, in block order."""
+        for _, text in sorted(self.printed, key=lambda item: item[0]):
+            sys.stdout.write(text)
+        self.printed.clear()
+
+    def _print(self, lane: Lane) -> None:
+        form, buffer = lane.pair(FIRST_REGISTER), lane.pair(FIRST_REGISTER + 2)
+        if form == 0:
+            lane.answer(-1, 1)
+            return
+        text, count = format_printf(
+            lane.read_string(form), lambda offset, size: lane.read(buffer + offset, size), lane.read_string
+        )
+        self.printed.append((int(lane.state.linear), text))
+        lane.answer(count, 1)
+
+    def _malloc(self, lane: Lane) -> None:
+        lane.answer(self.heap.malloc(lane.pair(FIRST_REGISTER)), 2)
+
+    def _free(self, lane: Lane) -> None:
+        address = lane.pair(FIRST_REGISTER)
+        if not self.heap.free(address):
+            raise AddressError(f"{self.kernel}: {lane.who()}: free(0x{address:x}) of what is not allocated")
+
+    def _assert(self, lane: Lane) -> None:
+        # __assertfail(const char *message, const char *file, unsigned line, const char *function, size_t)
+        message, file = (lane.read_string(lane.pair(FIRST_REGISTER + i)) for i in (0, 2))
+        line, function = lane.word(FIRST_REGISTER + 4), lane.read_string(lane.pair(FIRST_REGISTER + 6))
+        raise ExecutionError(f"{self.kernel}: {lane.who()}: assertion `{message}' failed in {function} ({file}:{line})")

@@ -1,0 +1,272 @@
+"""Straight-line arithmetic: a run of instructions that neither branch nor touch memory, for a team of warps.
+
+Mental model: between two loads, stores or branches nothing can part the warps of a team, fail or end. So the
+interpreter hands such a run over as a whole, and all that is left of an instruction is here: which lanes execute,
+where the operands lie, which body computes. Forms with a body for all warps (column WIDE) read and write registers
+where they are; the others go through scratch rows, once a warp.
+
+The run is called by address, as the families are: it is compiled apart from the interpreter.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+from numba import config, from_dtype, types
+from numba.extending import intrinsic
+
+from gpusim.emulator.convergence import signed32
+from gpusim.isa import warp as at
+from gpusim.isa.bodies.lanes import execute_lanes
+from gpusim.isa.bodies.launch import FIRST_LAUNCH, execute_launch
+from gpusim.isa.bodies.loops import FIRST_LOOP
+from gpusim.isa.bodies.masked import END_MASKED, FIRST_MASKED, execute_masked
+from gpusim.isa.bodies.wide import END_WIDE, WARP_BYTES, execute_wide
+from gpusim.isa.dispatch import LOOP_FAMILY, call_family, record_at
+from gpusim.isa.jit import entry, inlined, inner
+from gpusim.isa.opcodes import DOUBLE_BASE, FLOAT_BASE, HALF_BASE, INTEGER_BASE, TENSOR_BASE
+
+_X, _Y, _Z, _W = at.X_ROW * at.ROW, at.Y_ROW * at.ROW, at.Z_ROW * at.ROW, at.W_ROW * at.ROW
+_MASKS_OFFSET = at.STATE.fields["p0"][1]
+
+
+@inner
+def adjusted(registers, row, column, start, scratch, lanes):
+    """Bring the team's lanes of a source operand at ``start`` to ``scratch``, with the sign changes that the
+    instruction asks for; returns where they then begin."""
+    mode = row[column + at.SOURCE_MODE]
+    if mode == at.MODE_PLAIN:
+        return start
+    last = row[column + at.SOURCE_WORDS] - 1
+    source, target = np.uint64(start), np.uint64(scratch)
+    for _ in range(last):
+        for lane in range(lanes):
+            registers[target + lane] = registers[source + lane]
+        source += np.uint64(at.ROW)
+        target += np.uint64(at.ROW)
+    keep, flip = row[column + at.SOURCE_KEEP], row[column + at.SOURCE_FLIP]
+    for lane in range(lanes):
+        registers[target + lane] = (registers[source + lane] & keep) ^ flip
+    if mode == at.MODE_NEGATE:
+        low = np.uint64(scratch)
+        if last == 0:
+            for lane in range(lanes):
+                registers[low + lane] = signed32(-np.int64(registers[low + lane]))
+        else:
+            for lane in range(lanes):
+                word = np.int64(registers[low + lane]) & at.FULL
+                registers[target + lane] = signed32(-np.int64(registers[target + lane]) - (1 if word else 0))
+                registers[low + lane] = signed32(-word)
+    return np.int64(scratch)
+
+
+@inlined
+def fetch(registers, row, column, base, scratch, lanes):
+    """Where the team's lanes of a source operand begin among the registers: in the operand's own row, or
+    at ``scratch`` if sign changes have to be made first."""
+    start = np.int64(row[column + at.SOURCE_OFFSET]) + (np.int64(row[column + at.SOURCE_OWN]) & base)
+    return start if row[at.PLAIN] else adjusted(registers, row, column, start, scratch, lanes)
+
+
+@inlined
+def _step(row, column):
+    """Bytes from one warp's lanes of a source operand to the next one's: none in rows that all groups share."""
+    if row[column + at.SOURCE_MODE] != at.MODE_PLAIN:
+        return np.int64(WARP_BYTES)
+    return np.int64(row[column + at.SOURCE_OWN]) & np.int64(WARP_BYTES)
+
+
+@inner
+def write_back(state, registers, d, words, lost, count):
+    """Copy results from scratch to the registers at ``d``, for the executing lanes (all if ``lost`` is 0)."""
+    source, target = np.uint64(_W), np.uint64(d)
+    for _ in range(words):
+        if lost == 0:
+            for lane in range(np.uint64(count * at.LANES)):
+                registers[target + lane] = registers[source + lane]
+        else:
+            for i in range(count):
+                executing = state.executing[i]
+                if executing == 0:
+                    continue
+                begin, result = target + np.uint64(i * at.LANES), source + np.uint64(i * at.LANES)
+                for lane in range(np.uint64(at.LANES)):
+                    old, new = registers[begin + lane], registers[result + lane]
+                    registers[begin + lane] = new if (executing >> np.int64(lane)) & 1 else old
+        source += np.uint64(at.ROW)
+        target += np.uint64(at.ROW)
+
+
+@inner
+def write_predicates(state, row, slots):
+    """Write state.q to the destination predicates of the executing lanes."""
+    for n in range(2):
+        slot = slots + row[at.Q0 + n] * at.GROUP_WARPS
+        for i in range(at.GROUP_WARPS):
+            executing = state.executing[i]
+            state.predicates[slot + i] = (state.predicates[slot + i] & ~executing) | (
+                np.int64(state.q[i, n]) & executing
+            )
+
+
+@inner
+def read_predicates(state, row, slots):
+    """Bring the predicate operands to state.p0, p1 and q."""
+    first, second, third = (
+        slots + row[at.P0] * at.GROUP_WARPS,
+        slots + row[at.P1] * at.GROUP_WARPS,
+        slots + row[at.P2] * at.GROUP_WARPS,
+    )
+    flip0, flip1, flip2 = np.int64(row[at.P0_FLIP]), np.int64(row[at.P1_FLIP]), np.int64(row[at.P2_FLIP])
+    for i in range(at.GROUP_WARPS):
+        state.p0[i] = np.uint32((state.predicates[first + i] ^ flip0) & at.FULL)
+        state.p1[i] = np.uint32((state.predicates[second + i] ^ flip1) & at.FULL)
+        state.q[i, 0] = np.uint32((state.predicates[third + i] ^ flip2) & at.FULL)
+
+
+@inlined
+def lost_lanes(state):
+    """Not 0 if a lane of the team's warps does not execute."""
+    lost = np.int64(0)
+    for i in range(at.GROUP_WARPS):
+        lost |= state.missing[i] & ~state.executing[i]
+    return lost
+
+
+@inlined
+def run_straight(state, matrix, registers, first, stop, base, slots, first_warp, count):
+    """Execute the arithmetic instructions ``first`` to ``stop - 1`` for the team state.team; afterwards
+    state.executing is used up. state.clock: instructions of the launch before ``first``.
+
+    ``base``: where the first warp's lanes of a group's own rows begin, ``slots``: of its predicates; ``first_warp``
+    its number in the block; ``count``: warps from the first to the last of the team.
+    """
+    host = state.registers_host
+    predicates, team, executing = state.predicates, state.team, state.executing
+    lanes = np.uint64(count * at.LANES)
+    whole, team_lost = False, np.int64(0)  # state.executing is the team; lanes of its warps that are not in it
+    clock = state.clock
+    for pc in range(first, stop):
+        row = matrix[pc]
+        guard, flip = np.int64(row[at.GUARD]), np.int64(row[at.GUARD_FLIP])
+        always = flip == 0 and (guard == at.TRUE_PREDICATE or guard == at.TRUE_UNIFORM_PREDICATE)
+        if always and whole:
+            lost = team_lost
+        else:
+            some, lost = np.int64(0), np.int64(0)
+            guard = slots + guard * at.GROUP_WARPS
+            for i in range(at.GROUP_WARPS):
+                mask = team[i] & (predicates[guard + i] ^ flip)
+                executing[i] = mask
+                some |= mask
+                lost |= state.missing[i] & ~mask
+            whole, team_lost = always, lost
+            if some == 0:
+                continue
+        if row[at.SCOPE] == at.UNIFORM and lost != 0:
+            for i in range(at.GROUP_WARPS):
+                executing[i] = at.FULL if executing[i] else 0
+            lost, whole = lost_lanes(state), False
+        x = fetch(registers, row, at.A, base, _X, lanes)
+        y = fetch(registers, row, at.B, base, _Y, lanes)
+        z = fetch(registers, row, at.C, base, _Z, lanes)
+        d = np.int64(row[at.D_OFFSET]) + (np.int64(row[at.D_OWN]) & base)
+        f0, f1, f2, f3 = row[at.F0], row[at.F1], row[at.F2], row[at.F3]
+        number = np.int64(row[at.WIDE])
+        if number and number < FIRST_LOOP:
+            sx, sy, sz = _step(row, at.A), _step(row, at.B), _step(row, at.C)
+            if number < END_WIDE:
+                execute_wide(
+                    number, f0, f1, f2, host + 4 * x, host + 4 * y, host + 4 * z, host + 4 * d, sx, sy, sz, executing,
+                    lost, count,
+                )  # fmt: skip
+            else:
+                execute_masked(
+                    number, row, predicates, slots, f0, f1, f2, f3, host + 4 * x, host + 4 * y, host + 4 * z,
+                    host + 4 * d, sx, sy, sz, executing, lost, count,
+                )  # fmt: skip
+            continue
+        if number >= FIRST_LAUNCH:
+            execute_launch(number, np.int64(f0), state, host + 4 * d, executing, lost, first_warp, count)
+            continue
+        op, w = row[at.OP], np.int64(_W)
+        family = np.int64(-1)
+        if number:
+            family, op = state.family[LOOP_FAMILY], row[at.WIDE]
+            if lost == 0 and row[at.APART]:
+                w = d
+        else:
+            read_predicates(state, row, slots)
+            if op < INTEGER_BASE:
+                state.clock = clock + (pc - first) + 1
+                for i in range(count):
+                    if executing[i]:
+                        execute_lanes(
+                            state, registers, first_warp + i, op, f0, f1, x + i * at.LANES, y + i * at.LANES,
+                            z + i * at.LANES, w + i * at.LANES, state.q[i], np.int64(state.p0[i]), executing[i], team[i],
+                        )  # fmt: skip
+                        if row[at.SCOPE] == at.WARP_WIDE:
+                            executing[i] = at.FULL
+                if row[at.SCOPE] == at.WARP_WIDE and lost != 0:
+                    lost, whole = lost_lanes(state), False
+            elif op < FLOAT_BASE:
+                family = state.family[0]
+            elif op < DOUBLE_BASE:
+                family = state.family[1]
+            elif op < HALF_BASE:
+                family = state.family[2]
+            elif op < TENSOR_BASE:
+                family = state.family[3]
+            else:
+                family = state.family[4]
+        if family >= 0:
+            call_family(
+                family, op, f0, f1, f2, f3, host + 4 * x, host + 4 * y, host + 4 * z, host + 4 * w,
+                state.state_host + _MASKS_OFFSET, count,
+            )  # fmt: skip
+        if w != d:
+            write_back(state, registers, d, row[at.D_WORDS], lost, count)
+        if row[at.PREDICATES_OUT]:
+            write_predicates(state, row, slots)
+
+
+assert END_WIDE <= FIRST_MASKED and END_MASKED <= FIRST_LOOP
+
+if config.DISABLE_JIT:
+    straight = run_straight
+
+    def straight_address() -> int:
+        """No entry point: the interpreter calls the function itself."""
+        return 0
+
+else:
+    _state_at = record_at(from_dtype(at.STATE))
+
+    # Arrays of a nominal size: their bounds are not looked at.
+    _matrix_at = record_at(from_dtype(np.dtype([("rows", "<i4", (1 << 20, at.COLUMNS))])))
+    _file_at = record_at(from_dtype(np.dtype([("words", "<i4", (1 << 26,))])))
+
+    def _run(state_host, first, stop, base, slots, first_warp, count):
+        state = _state_at(state_host)
+        matrix, registers = _matrix_at(state.matrix_host).rows, _file_at(state.registers_host).words
+        run_straight(state, matrix, registers, first, stop, base, slots, first_warp, count)
+
+    _ENTRY = types.void(*[types.int64] * 7)
+
+    def straight_address() -> int:
+        """Host address of the entry point, compiled when it is first asked for."""
+        return entry(_run, _ENTRY).address
+
+    @intrinsic
+    def _call(typing_context, address, state_host, first, stop, base, slots, first_warp, count):
+        def generate(context, builder, signature, arguments):
+            kind = ir.FunctionType(ir.VoidType(), [ir.IntType(64)] * 7)
+            builder.call(builder.inttoptr(arguments[0], ir.PointerType(kind)), arguments[1:])
+            return context.get_dummy_value()
+
+        return types.void(*[types.int64] * 8), generate
+
+    @inlined
+    def straight(state, matrix, registers, first, stop, base, slots, first_warp, count):
+        """As :func:`run_straight`, by address."""
+        _call(state.straight, state.state_host, first, stop, base, slots, first_warp, count)

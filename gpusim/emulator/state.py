@@ -1,0 +1,220 @@
+"""Allocates what the interpreter needs for a launch: its arrays, and the state of a resident block.
+
+Mental model: :func:`make_state` writes grid, block and windows into the one-record state of a block slot;
+:func:`make_machine` gathers the launch's arrays, among them the register file whose first rows hold
+constants, parameters and immediates.
+"""
+
+from __future__ import annotations
+
+import struct
+from importlib.metadata import PackageNotFoundError, version
+
+import numpy as np
+
+from gpusim.emulator.memory import LOCAL_WINDOW, SHARED_WINDOW, DeviceMemory
+from gpusim.emulator.prepare import Prepared
+from gpusim.emulator.runs import straight_address
+from gpusim.isa import warp as at
+from gpusim.isa.binary.cubin import CONSTANTS_ADDRESS
+from gpusim.isa.bodies.tensor_rules import tensor_rules
+from gpusim.isa.target import Target, bank_layout
+
+#: Instructions of a warp's turn before the next warp of the block runs, at a jump.
+WARP_QUANTUM = 4096
+#: Instructions of a block before other blocks may run beside it (it may wait for them).
+BLOCK_SLICE = 1 << 22
+#: Shapes of blocks of which a kernel keeps the first state or a register file.
+_SPARE_SHAPES = 8
+#: Record arrays of launches that are over, with their bytes: their views cost more than their contents.
+_FREE_STATES = 4
+_free_states: list[tuple[np.recarray, np.ndarray]] = []
+_TOOLS = ("numba-cuda", "nvidia-nvvm", "nvidia-nvjitlink", "nvidia-cuda-nvdisasm")
+
+
+def make_state(
+    prepared: Prepared,
+    target: Target,
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    dynamic_shared: int,
+    instruction_limit: int,
+    teams: bool = True,
+) -> tuple[np.recarray, np.ndarray, list[np.ndarray]]:
+    """A slot for one resident block: (STATE[1], its bytes, the shared and local memory that it points to); the
+    address of its register file is still to be set. ``teams``: warps in step may run together."""
+    key = ("state", target.sm_count, block, dynamic_shared, teams)
+    image = prepared.spare.get(key)
+    if image is None:
+        _make_room(prepared)
+        image = prepared.spare[key] = _blank(prepared, target, block, dynamic_shared, teams)
+    if _free_states:
+        states, raw = _free_states.pop()
+    else:
+        raw = _aligned(at.STATE.itemsize, np.dtype(np.uint8))
+        states = raw.view(at.STATE).view(np.recarray)
+    raw[:] = image
+    state = states[0]
+    state["grid_dim"] = grid
+    state["limit"] = instruction_limit
+    warps = int(state["warps"])
+    shared = np.zeros(max(1, int(state["shared_bytes"])), np.uint8)
+    local = np.zeros(max(1, int(state["local_bytes"]) * warps * at.LANES), np.uint8)
+    state["shared_host"], state["local_host"] = shared.ctypes.data, local.ctypes.data
+    state["state_host"] = raw.ctypes.data
+    return states, raw, [shared, local]
+
+
+def release(prepared: Prepared, states: np.recarray, raw: np.ndarray, registers: np.ndarray) -> None:
+    """Let later launches have the record array of a slot, with its bytes, and its register file."""
+    if len(_free_states) < _FREE_STATES:
+        _free_states.append((states, raw))
+    prepared.spare["file", len(registers)] = registers
+
+
+def _make_room(prepared: Prepared) -> None:
+    """Keep no more than a few shapes of blocks."""
+    while len(prepared.spare) >= _SPARE_SHAPES:
+        del prepared.spare[next(iter(prepared.spare))]
+
+
+def _blank(
+    prepared: Prepared, target: Target, block: tuple[int, int, int], dynamic_shared: int, teams: bool
+) -> np.ndarray:
+    """The bytes of a state before its launch begins, but for the grid, the instruction limit and host addresses."""
+    image, encoded = prepared.image, prepared.encoded
+    threads = block[0] * block[1] * block[2]
+    warps = -(-threads // at.LANES)
+    states = np.zeros(1, at.STATE)
+    state = states[0]
+    state["block_dim"][:] = block
+    state["warps"] = warps
+    state["own_base"] = encoded.shared_rows * at.ROW
+    state["own_stride"] = encoded.own_rows * at.ROW
+    state["shared_base"] = image.shared_base
+    state["shared_bytes"] = image.shared_bytes + dynamic_shared
+    if dynamic_shared:
+        # The compiler does not know the end of dynamic shared memory, and may read up to the next 16-byte
+        # boundary when it merges loads: on a GPU that is always there, memory comes in larger units.
+        state["shared_bytes"] = -(-state["shared_bytes"] // 16) * 16
+    state["local_bytes"] = stack_bytes(prepared)
+    state["shared_window"] = SHARED_WINDOW
+    state["local_window"] = LOCAL_WINDOW
+    state["sm_count"] = target.sm_count
+    state["quantum"] = WARP_QUANTUM
+    state["slice"] = BLOCK_SLICE
+    state["family"][:] = encoded.entries
+    state["straight"] = straight_address()
+    state["matrix_host"] = encoded.matrix.ctypes.data
+    state["rules"][:] = tensor_rules(prepared.built.capability)
+    lane = np.arange(warps * at.LANES)
+    weights = np.left_shift(np.int64(1), np.arange(at.LANES, dtype=np.int64))
+    state["exists"][:warps] = (lane < threads).reshape(warps, at.LANES) @ weights
+    state["thread"][:warps, 0] = (lane % block[0]).reshape(warps, at.LANES)
+    state["thread"][:warps, 1] = (lane // block[0] % block[1]).reshape(warps, at.LANES)
+    state["thread"][:warps, 2] = (lane // (block[0] * block[1])).reshape(warps, at.LANES)
+    state["teams"] = teams and not encoded.reads_clock
+    return states.view(np.uint8)
+
+
+def another_file(registers: np.ndarray) -> np.ndarray:
+    """A register file of its own for a further slot, with the same shared rows."""
+    copy = _aligned(registers.size, registers.dtype)
+    copy[:] = registers
+    return copy
+
+
+def _aligned(count: int, dtype: np.dtype) -> np.ndarray:
+    """Zeros that begin at a 64-byte boundary, as wide loads like it."""
+    raw = np.zeros(count * dtype.itemsize + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    return raw[start : start + count * dtype.itemsize].view(dtype)
+
+
+def stack_bytes(prepared: Prepared) -> int:
+    """Bytes of local memory a thread has: what the compiler asks for, in whole 16-byte units."""
+    return -(-prepared.image.local_bytes // 16) * 16
+
+
+def make_machine(
+    prepared: Prepared,
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    dynamic_shared: int,
+    parameters: bytes,
+    memory: DeviceMemory,
+    log: tuple[np.ndarray, np.ndarray, np.ndarray],
+) -> at.Machine:
+    """The arrays of a launch, with a register file for one resident block."""
+    encoded = prepared.encoded
+    constants = _constants(prepared, grid, block, dynamic_shared, parameters)
+    warps = -(-block[0] * block[1] * block[2] // at.LANES)
+    groups = -(-warps // at.GROUP_WARPS)
+    # Bodies may look at four rows of an operand wherever it begins: three spare ones at the end.
+    words = (encoded.shared_rows + groups * encoded.own_rows + 3) * at.ROW
+    registers = prepared.spare.pop(("file", words), None)
+    if registers is None:
+        _make_room(prepared)
+        registers = _aligned(words, np.dtype(np.int32))
+        rows, values = encoded.immediate_rows
+        registers.reshape(-1, at.ROW)[rows] = values
+    rows, places = encoded.constant_rows
+    registers.reshape(-1, at.ROW)[rows] = constants[places].view(np.int32)
+    allocations = memory.sorted()
+    table = np.array([(a.base, a.size, a.host) for a in allocations], np.int64).reshape(len(allocations), 3)
+    return at.Machine(
+        matrix=encoded.matrix,
+        registers=registers,
+        index_of=encoded.index_of,
+        allocations=table,
+        hint=np.zeros(len(encoded.matrix), np.int64),
+        constants=constants,
+        runs=log[0],
+        accesses=log[1],
+        scattered=log[2],
+    )
+
+
+def _constants(
+    prepared: Prepared,
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    dynamic_shared: int,
+    parameters: bytes,
+) -> np.ndarray:
+    """All constant banks one after another, bank 0 filled as the driver fills it."""
+    image, encoded = prepared.image, prepared.encoded
+    end = max((encoded.bank_start[b] + -(-encoded.bank_bytes[b] // 16) * 16 for b in encoded.bank_start), default=0)
+    constants = bytearray(end)
+    for bank, content in image.constants.items():
+        start = encoded.bank_start[bank]
+        constants[start : start + len(content)] = content
+    start, size = encoded.bank_start.get(0, 0), encoded.bank_bytes.get(0, 0)
+    layout = bank_layout(prepared.built.capability)
+
+    def put(offset: int, kind: str, *values: int) -> None:
+        if offset >= 0 and offset + struct.calcsize(kind) <= size:
+            struct.pack_into(kind, constants, start + offset, *values)
+
+    put(layout.block_shape, "<3I", *block)
+    put(layout.grid_shape, "<3I", *grid)
+    put(layout.shared_window, "<Q", SHARED_WINDOW)
+    put(layout.local_window, "<Q", LOCAL_WINDOW)
+    put(layout.stack, "<I", stack_bytes(prepared))
+    for offset in layout.dynamic_shared:
+        put(offset, "<I", dynamic_shared)
+    put(layout.constants_pointer, "<Q", CONSTANTS_ADDRESS)
+    base = start + image.parameter_base
+    constants[base : base + len(parameters)] = parameters
+    return np.frombuffer(constants, np.uint8)
+
+
+def toolchain() -> str:
+    """Versions of the tools that made the machine code, for the trace."""
+    parts = []
+    for name in _TOOLS:
+        try:
+            parts.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            continue
+    return ", ".join(parts)

@@ -1,0 +1,50 @@
+"""The standard streams of a command, made safe: a reader that has gone, a stream that is closed, a full disk.
+
+Mental model: ``gpusim compare ... --junit out.xml | head -1`` must write its JUnit file and exit with its verdict, so
+output that nobody reads is dropped and the command goes on. A stream that the shell has closed (``>&-``) is one that
+nobody reads. Where output is lost although somebody wants it (a full disk), the OSError names the stream.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from typing import TextIO
+
+
+class PatientFile(io.FileIO):
+    """A file by its descriptor that drops what is written once its reader has gone. ``called``: its name in an error."""
+
+    def __init__(self, descriptor: int, called: str) -> None:
+        super().__init__(descriptor, "w", closefd=False)
+        self.called = called
+
+    def write(self, data: bytes) -> int | None:
+        """As of a raw file; OSError names it."""
+        try:
+            return super().write(data)
+        except OSError as error:
+            # From now on it leads nowhere, so that neither the next write nor Python's exit fails again.
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.fileno())
+            os.close(nowhere)
+            if not isinstance(error, BrokenPipeError):
+                raise type(error)(error.errno, error.strerror, self.called) from None
+            return len(data)
+
+
+def patient(stream: TextIO, called: str) -> TextIO:
+    """A text stream to where ``stream`` (no terminal) leads, through a :class:`PatientFile`."""
+    file = io.BufferedWriter(PatientFile(stream.fileno(), called))
+    return io.TextIOWrapper(file, stream.encoding, stream.errors)
+
+
+def open_closed_streams() -> None:
+    """Let stdin, stdout and stderr that the shell has closed lead nowhere. In this order: each takes the lowest
+    free descriptor, so that no file opened later becomes what others take for a standard stream."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            stream = open(os.devnull, mode)
+            setattr(sys, name, stream)
+            setattr(sys, f"__{name}__", stream)

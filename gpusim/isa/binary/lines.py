@@ -1,0 +1,205 @@
+"""Source lines of machine code: the DWARF line program of a cubin, run to a table.
+
+Mental model: ``.debug_line`` is a little program whose rows say "from this code address on, this file
+and line". One sequence covers one code section; a relocation names which. The format is DWARF's
+(versions 2 to 4, section 6.2 of the standard).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import TypeVar
+
+from gpusim.isa.binary.elf import Elf
+
+MAX_ROWS = 1_000_000
+INSTRUCTION_BYTES = 16
+#: An instruction word's opcode field.
+_OPCODE_MASK = 0xFFF
+#: Codes are compared where that is quick, carried over where they are alike, and there only in runs of some length.
+_MOST_PAIRS, _LEAST_RATIO, _LEAST_RUN = 16_000_000, 0.6, 4
+
+Line = TypeVar("Line")
+
+
+@dataclass(frozen=True)
+class LineRow:
+    """From byte ``address`` of code section ``section`` on: ``line`` of file ``file``."""
+
+    section: int
+    address: int
+    file: str
+    line: int
+
+
+class _Reader:
+    def __init__(self, data: bytes, at: int, end: int):
+        self.data, self.at, self.end = data, at, end
+
+    def byte(self) -> int:
+        if self.at >= self.end:
+            raise ValueError("line program ends early")
+        self.at += 1
+        return self.data[self.at - 1]
+
+    def unsigned(self, size: int) -> int:
+        value = int.from_bytes(self.data[self.at : self.at + size], "little")
+        self.at += size
+        if self.at > self.end:
+            raise ValueError("line program ends early")
+        return value
+
+    def uleb(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self.byte()
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80 or shift > 63:
+                return value
+
+    def sleb(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self.byte()
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80 or shift > 63:
+                return value - (1 << shift) if byte & 0x40 else value
+
+    def string(self) -> str:
+        stop = self.data.index(b"\0", self.at, self.end)
+        text = self.data[self.at : stop].decode("utf-8", "replace")
+        self.at = stop + 1
+        return text
+
+
+def carry_over(code: bytes, twin: bytes, lines: Mapping[int, Line]) -> dict[int, Line]:
+    """Lines of ``code`` from those of ``twin`` (byte address -> line), the same kernel built with line information.
+
+    Line information may move registers and instructions about. Where the two differ, runs of the same opcodes in
+    the same order are taken for the same source; what lies between them gets no line, and two codes that are
+    too unlike share none.
+    """
+    if code == twin:
+        return dict(lines)
+    own, other = _opcodes(code), _opcodes(twin)
+    if len(own) * len(other) > _MOST_PAIRS:
+        return {}
+    matcher = SequenceMatcher(None, own, other, autojunk=False)
+    if matcher.ratio() < _LEAST_RATIO:
+        return {}
+    carried = {}
+    for block in matcher.get_matching_blocks():
+        if block.size >= _LEAST_RUN:
+            for i in range(block.size):
+                line = lines.get((block.b + i) * INSTRUCTION_BYTES)
+                if line is not None:
+                    carried[(block.a + i) * INSTRUCTION_BYTES] = line
+    return carried
+
+
+def _opcodes(code: bytes) -> list[int]:
+    """The opcode field of each instruction."""
+    starts = range(0, len(code) - INSTRUCTION_BYTES + 1, INSTRUCTION_BYTES)
+    return [int.from_bytes(code[at : at + 2], "little") & _OPCODE_MASK for at in starts]
+
+
+def line_rows(elf: Elf) -> tuple[LineRow, ...]:
+    """All rows of ``.debug_line`` in program order; empty when there is none or it cannot be read
+    (lines are a convenience: a damaged table loses them and nothing else)."""
+    section = elf.named(".debug_line")
+    if section is None:
+        return ()
+    targets = {}
+    for relocation in elf.relocations.get(section.index, ()):
+        if relocation.symbol < len(elf.symbols):
+            symbol = elf.symbols[relocation.symbol]
+            targets[relocation.offset] = (symbol.section, symbol.value + relocation.addend)
+    rows: list[LineRow] = []
+    at = 0
+    try:
+        while at + 4 <= len(section.data):
+            at = _unit(section.data, at, targets, rows)
+    except (ValueError, IndexError, struct.error):
+        return ()
+    return tuple(rows)
+
+
+def _unit(data: bytes, at: int, targets: dict, rows: list[LineRow]) -> int:
+    length = int.from_bytes(data[at : at + 4], "little")
+    end = at + 4 + length
+    if length == 0 or end > len(data):
+        raise ValueError("bad unit length")
+    reader = _Reader(data, at + 4, end)
+    version = reader.unsigned(2)
+    if not 2 <= version <= 4:
+        return end
+    header_end = reader.unsigned(4)
+    header_end += reader.at
+    minimum = reader.byte()
+    if version >= 4:
+        reader.byte()
+    reader.byte()
+    line_base = struct.unpack("b", bytes([reader.byte()]))[0]
+    line_range, opcode_base = reader.byte(), reader.byte()
+    lengths = [reader.byte() for _ in range(opcode_base - 1)]
+    directories = [""]
+    while True:
+        text = reader.string()
+        if not text:
+            break
+        directories.append(text)
+    files = [""]
+    while True:
+        text = reader.string()
+        if not text:
+            break
+        directory = reader.uleb()
+        reader.uleb()
+        reader.uleb()
+        inside = directories[directory] if directory < len(directories) else ""
+        files.append(text if not inside or text.startswith("/") else f"{inside}/{text}")
+    reader.at = header_end
+    section, address, file, line = -1, 0, 1, 1
+
+    def emit() -> None:
+        if len(rows) >= MAX_ROWS:
+            raise ValueError("too many rows")
+        rows.append(LineRow(section, address, files[file] if 0 < file < len(files) else "", line))
+
+    while reader.at < end:
+        opcode = reader.byte()
+        if opcode >= opcode_base:
+            step = opcode - opcode_base
+            address += step // line_range * minimum
+            line += line_base + step % line_range
+            emit()
+        elif opcode == 0:
+            size = reader.uleb()
+            stop = reader.at + size
+            extended = reader.byte()
+            if extended == 1:
+                section, address, file, line = -1, 0, 1, 1
+            elif extended == 2:
+                section, address = targets.get(reader.at, (-1, reader.unsigned(8)))
+            reader.at = stop
+        elif opcode == 1:
+            emit()
+        elif opcode == 2:
+            address += reader.uleb() * minimum
+        elif opcode == 3:
+            line += reader.sleb()
+        elif opcode == 4:
+            file = reader.uleb()
+        elif opcode == 8:
+            address += (255 - opcode_base) // line_range * minimum
+        elif opcode == 9:
+            address += reader.unsigned(2)
+        else:
+            for _ in range(lengths[opcode - 1]):
+                reader.uleb()
+    return end

@@ -1,0 +1,122 @@
+"""Packing pairs of narrow numbers and unpacking them: F2FP and F2IP.
+
+Mental model and shapes as in :mod:`gpusim.isa.bodies.convert`; x is packed above y. Source: PTX ISA,
+``cvt`` with two sources (.satfinite, .relu: negatives become +0, NaN stays), and e4m3x2, e5m2x2, tf32,
+ue8m0x2: a scale, the power of two ``2 ** (code - 127)``, with 255 for NaN (OCP microscaling formats); a negative
+number's scale is its magnitude's (what the CUDA toolkit's cuda_fp8.hpp computes where no instruction does). Floats of
+4 and 6 bits (e2m1x2, e2m3x2, e3m2x2) have no NaN: it becomes the largest number.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpusim.isa import float_ops as ops
+from gpusim.isa.bodies.scalar import float_of
+from gpusim.isa.bodies.small import decode_half, decode_small, encode_small
+from gpusim.isa.jit import inner
+
+LANES = 32
+
+
+@inner
+def execute_pack(op, f0, f1, f2, f3, xi, yi, zi, wi):
+    """Execute the packing body ``op``."""
+    if op == ops.PACK and f0 == ops.E8M0:
+        for l in range(LANES):
+            high, low, rest = np.int64(xi[0, l]), np.int64(yi[0, l]), np.int64(zi[0, l])
+            if f3 == 2:  # two bfloat16 numbers in x, above y
+                high, low, rest = high & 0xFFFF0000, high << 16, low
+            wi[0, l] = np.int32(rest << 16 | _scale_of(high, f1, f2) << 8 | _scale_of(low, f1, f2))
+    elif op == ops.PACK:
+        _pack(f0, f1, f2, f3, xi, yi, zi, wi)
+    elif op == ops.UNPACK and f0 == ops.E8M0:
+        for l in range(LANES):
+            word = np.int64(xi[0, l]) >> f2
+            wi[0, l] = np.int32(_bfloat16_of_scale(word >> 8 & 255) << 16 | _bfloat16_of_scale(word & 255))
+    elif op == ops.UNPACK:
+        for l in range(LANES):
+            word = np.int64(xi[0, l]) >> f2
+            bits = 4 if f0 == ops.E2M1 else 8
+            low = _limited(decode_small(word & (1 << bits) - 1, f0), f3)
+            high = _limited(decode_small(word >> bits & (1 << bits) - 1, f0), f3)
+            codes = encode_small(high, np.float64(0.0), f1, 0, False) << 16
+            wi[0, l] = np.int32(codes | encode_small(low, np.float64(0.0), f1, 0, False))
+    elif op == ops.TO_TF32:
+        for l in range(LANES):
+            value = np.float64(float_of(np.int64(xi[0, l])))
+            wi[0, l] = np.int32(encode_small(value, np.float64(0.0), ops.TF32, f0, f1 & 1 != 0) << 13)
+    elif op == ops.PACK_INTEGER:
+        bits, signed = f0 >> 1, f0 & 1
+        for l in range(LANES):
+            mask = (np.int64(1) << bits) - 1
+            upper = _small_integer(np.float64(float_of(np.int64(xi[0, l]))), bits, signed, f1)
+            lower = _small_integer(np.float64(float_of(np.int64(yi[0, l]))), bits, signed, f1)
+            wi[0, l] = np.int32(np.int64(zi[0, l]) << (2 * bits) | (upper & mask) << bits | lower & mask)
+
+
+@inner
+def _scale_of(bits, mode, finite):
+    """The scale of the FP32 number ``bits``, rounded up (ROUNDINGS: RP) or towards zero; what is too large, or
+    infinite, becomes NaN or, if ``finite``, the largest scale."""
+    magnitude = bits & 0x7FFFFFFF
+    if magnitude > 0x7F800000:
+        return np.int64(255)
+    exponent, fraction = magnitude >> 23, magnitude & 0x7FFFFF
+    beyond = fraction > 0x400000 if exponent == 0 else fraction != 0  # 2 ** -127 is itself a denormal
+    if mode == 2 and beyond and exponent < 255:
+        exponent += 1
+    return min(exponent, np.int64(254)) if finite else exponent
+
+
+@inner
+def _bfloat16_of_scale(code):
+    """A scale's bfloat16 code; 2 ** -127 is a denormal of it."""
+    if code == 255:
+        return np.int64(0x7FFF)
+    return code << 7 if code else np.int64(0x40)
+
+
+@inner
+def _limited(value, how):
+    """.RELU: what is not above zero becomes +0."""
+    return np.float64(0.0) if how & 2 and value <= 0.0 else value
+
+
+@inner
+def _pack(style, mode, how, form, xi, yi, zi, wi):
+    """Two numbers into a pair of a narrow format; ``how`` bit 0 saturates to finite, bit 1 is RELU.
+    ``form`` 0: FP32 x above y; 1: the same below z; 2: the halves of x (half precision), below y's
+    lower half, which stays above them; 3: FP32 y alone, below z's lower half."""
+    width = 16 if style == ops.F16 or style == ops.BF16 else 4 if style == ops.E2M1 else 8
+    for l in range(LANES):
+        codes = np.int64(0)
+        for i in range(1 if form == 3 else 2):
+            if form == 2:
+                value = np.float64(decode_half(np.int64(xi[0, l]) >> 16 * i & 0xFFFF, ops.F16))
+            else:
+                value = np.float64(float_of(np.int64(xi[0, l]) if i else np.int64(yi[0, l])))
+            code = encode_small(_limited(value, how), np.float64(0.0), style, mode, how & 1 != 0)
+            codes |= code << (width * i)
+        if form == 1 or form == 3:
+            codes |= np.int64(zi[0, l]) << 16
+        elif form == 2:
+            codes |= np.int64(yi[0, l]) << 16
+        wi[0, l] = np.int32(codes)
+
+
+@inner
+def _small_integer(value, bits, signed, mode):
+    """Rounded and saturated to at most 16 bits; NaN becomes 0."""
+    if value != value:
+        return np.int64(0)
+    top = np.float64((np.int64(1) << (bits - signed)) - 1)
+    bottom = -top - 1.0 if signed else np.float64(0.0)
+    bounded = min(max(value, bottom), top)
+    if mode == 0:
+        return np.int64(np.rint(bounded))
+    if mode == 1:
+        return np.int64(np.floor(bounded))
+    if mode == 2:
+        return np.int64(np.ceil(bounded))
+    return np.int64(np.trunc(bounded))

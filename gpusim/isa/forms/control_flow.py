@@ -1,0 +1,310 @@
+"""Rows of control flow: branches, convergence barriers, block barriers, and what only time cares about.
+
+Mental model: since Volta a warp's lanes may stand at different instructions; ``BSSY`` notes in a
+convergence barrier which lanes set out together, ``BSYNC`` waits until they are together again, and
+``BREAK`` takes lanes out of the bargain. Calls keep the return address in registers, so a call is a
+branch and a return an indexed one. Waits on scoreboards, fences and hints change nothing that the
+emulator could see; they are NOPs with the flags that the timing model needs.
+"""
+
+from __future__ import annotations
+
+from gpusim.isa import system_ops as ops
+from gpusim.isa.form import Instruction, Kind, MicroOp, Operand, Row, Source
+from gpusim.trace.record import Flag, PipeClass
+
+PREDICATES = (Kind.PREDICATE, Kind.UNIFORM_PREDICATE)
+
+
+def _only(instruction: Instruction, *allowed: str) -> bool:
+    return set(instruction.modifiers) <= set(allowed)
+
+
+def _nop(instruction: Instruction, flags: int = 0, pipe: PipeClass = PipeClass.NONE) -> MicroOp:
+    return MicroOp(ops.NOP, pipe, trace_flags=flags)
+
+
+def lower_nop(instruction: Instruction) -> MicroOp | None:
+    return _nop(instruction)
+
+
+def lower_fence(instruction: Instruction) -> MicroOp | None:
+    """MEMBAR and its kin: the emulator's memory is always in order."""
+    return _nop(instruction, int(Flag.FENCE))
+
+
+def lower_depbar(instruction: Instruction) -> MicroOp | None:
+    """``DEPBAR.LE SB0, 0x1`` waits for a counter; ``DEPBAR {3,2}`` for a set of them."""
+    micro = _nop(instruction, int(Flag.DEPBAR))
+    index, level = 0, 0
+    for operand in instruction.operands:
+        if operand.kind == Kind.SCOREBOARD:
+            index = operand.index
+        elif operand.kind == Kind.IMMEDIATE:
+            level = operand.value
+    micro.extra = {"depbar_index": index, "depbar_level": level}
+    return micro
+
+
+def lower_copy_group(instruction: Instruction) -> MicroOp | None:
+    """LDGDEPBAR closes a group of asynchronous copies (the emulator has done them already)."""
+    return _nop(instruction, int(Flag.COPY_GROUP), PipeClass.LSU)
+
+
+def lower_exit(instruction: Instruction) -> MicroOp | None:
+    if not _only(instruction, "KEEPREFCOUNT", "PREEMPTED") or len(instruction.operands) > 1:
+        return None
+    conditions = tuple(o for o in instruction.operands if o.kind in PREDICATES)
+    if len(conditions) != len(instruction.operands):
+        return None
+    return MicroOp(ops.EXIT, PipeClass.BRANCH, predicate_sources=conditions, trace_flags=int(Flag.EXIT | Flag.BRANCH))
+
+
+def lower_branch(instruction: Instruction) -> MicroOp | None:
+    """BRA, JMP and CALL: jump where the guard and an optional second predicate hold. A CALL through a
+    register counts from the function that its label names, as RET does. BRA.DIV takes all lanes along if one that its
+    mask names is elsewhere, or if the guard does not hold there: code of Ampere that guards it (``@!P0 BRA.DIV``, P0
+    where lanes disagree on the mask of a vote) has no other way to its slow path."""
+    if not _only(instruction, "U", "ANY", "DIV", "CONV", "INC", "DEC", "REL", "ABS", "NOINC", "UNIFORM"):
+        return None
+    operands = list(instruction.operands)
+    if not operands:
+        return None
+    if operands[-1].kind in (Kind.REGISTER, Kind.UNIFORM) and len(operands) == 1:
+        return _indexed(operands[0], 0, instruction)
+    if operands[-1].kind != Kind.LABEL:
+        return None
+    if instruction.mnemonic == "CALL" and len(operands) == 2 and operands[0].kind in (Kind.REGISTER, Kind.UNIFORM):
+        return _indexed(operands[0], operands[1].value, instruction)
+    target = operands.pop().value
+    if "DIV" in instruction.modifiers or "CONV" in instruction.modifiers:
+        # Turing names no mask: all lanes of the warp.
+        named = operands[0] if operands else Operand(Kind.IMMEDIATE, value=0xFFFFFFFF)
+        if len(operands) > 1 or named.kind not in (Kind.UNIFORM, Kind.REGISTER, Kind.IMMEDIATE):
+            return None
+        mask = Source(named, flip=0xFFFFFFFF if named.inverted else 0)
+        return MicroOp(
+            ops.BRANCH_DIVERGENT,
+            PipeClass.BRANCH,
+            sources=(mask, None, None),
+            flags=(int("CONV" in instruction.modifiers),),
+            trace_flags=int(Flag.BRANCH),
+            extra={"target": target},
+        )
+    if any(o.kind not in PREDICATES for o in operands) or len(operands) > 1:
+        return None
+    if "ANY" in instruction.modifiers and [o.kind for o in operands] != [Kind.UNIFORM_PREDICATE]:
+        return None  # taken if any lane's predicate holds: here all lanes have the same
+    return MicroOp(
+        ops.BRANCH,
+        PipeClass.BRANCH,
+        predicate_sources=tuple(operands),
+        trace_flags=int(Flag.BRANCH),
+        extra={"target": target},
+    )
+
+
+def lower_branch_indexed(instruction: Instruction) -> MicroOp | None:
+    """BRX, JMX and RET: the target is a register pair plus a label."""
+    if not _only(instruction, "REL", "ABS", "NODEC", "U", "INC", "NOINC"):
+        return None
+    operands = [o for o in instruction.operands if o.kind not in PREDICATES]
+    if len(operands) != len(instruction.operands) or not 1 <= len(operands) <= 2:
+        return None
+    base, offset = operands[0], 0
+    if base.kind not in (Kind.REGISTER, Kind.UNIFORM):
+        return None
+    if len(operands) == 2:
+        if operands[1].kind not in (Kind.LABEL, Kind.IMMEDIATE):
+            return None
+        offset = operands[1].value
+    if instruction.mnemonic in ("BRX", "BRXU") and len(operands) == 2:
+        # relative to the next instruction: the register holds an offset from the function's start
+        offset = instruction.address + 16 + int(operands[1].text, 16)
+    elif "ABS" in instruction.modifiers:
+        offset = int(operands[1].text, 16) if len(operands) == 2 and operands[1].text.startswith("0x") else offset
+    return _indexed(base, offset, instruction)
+
+
+def _indexed(base: Operand, offset: int, instruction: Instruction) -> MicroOp:
+    return MicroOp(
+        ops.BRANCH_INDEXED,
+        PipeClass.BRANCH,
+        sources=(Source(base, words=2), None, None),
+        trace_flags=int(Flag.BRANCH),
+        extra={"target": offset},
+    )
+
+
+def lower_converge_set(instruction: Instruction) -> MicroOp | None:
+    """``BSSY B0, target``. The target is where the wait stands; the wait itself knows enough."""
+    if not _only(instruction, "RECONVERGENT", "RELIABLE") or len(instruction.operands) != 2:
+        return None
+    barrier = instruction.operands[0]
+    if barrier.kind != Kind.BARRIER:
+        return None
+    return MicroOp(ops.CONVERGE_SET, PipeClass.BRANCH, extra={"convergence": barrier.index})
+
+
+def lower_converge_wait(instruction: Instruction) -> MicroOp | None:
+    if not _only(instruction, "RECONVERGENT", "RELIABLE") or len(instruction.operands) != 1:
+        return None
+    if instruction.operands[0].kind != Kind.BARRIER:
+        return None
+    return MicroOp(ops.CONVERGE_WAIT, PipeClass.BRANCH, extra={"convergence": instruction.operands[0].index})
+
+
+def lower_converge_leave(instruction: Instruction) -> MicroOp | None:
+    if not _only(instruction, "RECONVERGENT", "RELIABLE"):
+        return None
+    barriers = [o for o in instruction.operands if o.kind == Kind.BARRIER]
+    conditions = tuple(o for o in instruction.operands if o.kind in PREDICATES)
+    if len(barriers) != 1 or len(conditions) + 1 != len(instruction.operands) or len(conditions) > 1:
+        return None
+    return MicroOp(
+        ops.CONVERGE_LEAVE,
+        PipeClass.BRANCH,
+        predicate_sources=conditions,
+        extra={"convergence": barriers[0].index},
+    )
+
+
+def lower_warp_wait(instruction: Instruction) -> MicroOp | None:
+    """WARPSYNC mask, WARPSYNC.ALL, WARPSYNC.COLLECTIVE mask, target, WARPSYNC.EXCLUSIVE mask."""
+    values = [o for o in instruction.operands if o.kind in (Kind.REGISTER, Kind.IMMEDIATE, Kind.UNIFORM)]
+    modifiers = instruction.modifiers
+    if modifiers == ("ALL",) and not instruction.operands:
+        mask = Operand(Kind.IMMEDIATE, value=0xFFFFFFFF)
+    elif modifiers in ((), ("EXCLUSIVE",)) and len(values) == 1 == len(instruction.operands):
+        mask = values[0]
+    elif modifiers == ("COLLECTIVE",) and len(values) == 2 == len(instruction.operands):
+        # The second operand names where the collective code ends; the lanes go on together right here.
+        mask = values[0]
+    else:
+        return None
+    return MicroOp(
+        ops.WARP_WAIT,
+        PipeClass.BRANCH,
+        sources=(Source(mask, immediate=mask.value if mask.kind == Kind.IMMEDIATE else None), None, None),
+    )
+
+
+def lower_give_way(instruction: Instruction) -> MicroOp | None:
+    return MicroOp(ops.GIVE_WAY, PipeClass.NONE)
+
+
+def lower_trap(instruction: Instruction) -> MicroOp | None:
+    return MicroOp(ops.TRAP, PipeClass.BRANCH, trace_flags=int(Flag.BRANCH))
+
+
+def lower_converge_move(instruction: Instruction) -> MicroOp | None:
+    """BMOV saves a convergence barrier in a register over a call, or restores it."""
+    if not _only(instruction, "32", "CLEAR", "PQUAD") or len(instruction.operands) != 2:
+        return None
+    first, second = instruction.operands
+    if first.kind == Kind.REGISTER and second.kind == Kind.BARRIER:
+        return MicroOp(
+            ops.CONVERGE_READ,
+            PipeClass.SPECIAL,
+            destination=first,
+            extra={"convergence": second.index, "clear": "CLEAR" in instruction.modifiers},
+        )
+    if first.kind == Kind.BARRIER and second.kind in (Kind.REGISTER, Kind.UNIFORM):
+        return MicroOp(
+            ops.CONVERGE_WRITE,
+            PipeClass.SPECIAL,
+            sources=(Source(second), None, None),
+            extra={"convergence": first.index},
+        )
+    return None
+
+
+#: The two halves of a lane's return-address register, behind the convergence barriers.
+_RETURN_ADDRESS = {"Rpc.LO": 16, "Rpc.HI": 17}
+
+
+def lower_return_address_move(instruction: Instruction) -> MicroOp | None:
+    """``RPCMOV.32 Rpc.LO, R0`` and back: the compiler parks a register in a lane's return address."""
+    if instruction.modifiers != ("32",) or len(instruction.operands) != 2:
+        return None
+    first, second = instruction.operands
+    if first.kind == Kind.REGISTER and second.text in _RETURN_ADDRESS and not first.modifiers:
+        place = {"convergence": _RETURN_ADDRESS[second.text], "clear": False}
+        return MicroOp(ops.CONVERGE_READ, PipeClass.SPECIAL, destination=first, extra=place)
+    if first.text in _RETURN_ADDRESS and second.kind == Kind.REGISTER and not second.modifiers:
+        place = {"convergence": _RETURN_ADDRESS[first.text]}
+        return MicroOp(ops.CONVERGE_WRITE, PipeClass.SPECIAL, sources=(Source(second), None, None), extra=place)
+    return None
+
+
+_BARRIER_REDUCTIONS = {"POPC": ops.RED_POPC, "AND": ops.RED_AND, "OR": ops.RED_OR}
+
+
+def lower_block_barrier(instruction: Instruction) -> MicroOp | None:
+    """``BAR.SYNC id[, threads]``, ``BAR.ARV id, threads``, ``BAR.RED.op id[, threads], P``."""
+    modifiers = [m for m in instruction.modifiers if m not in ("DEFER_BLOCKING", "SYNC_ALL", "PARTIAL")]
+    if not modifiers:
+        return None
+    kind, rest = modifiers[0], modifiers[1:]
+    values = [o for o in instruction.operands if o.kind in (Kind.IMMEDIATE, Kind.REGISTER, Kind.UNIFORM)]
+    conditions = tuple(o for o in instruction.operands if o.kind in PREDICATES)
+    if len(values) + len(conditions) != len(instruction.operands) or not 1 <= len(values) <= 2:
+        return None
+    reduction = ops.RED_NONE
+    if kind == "RED" and len(rest) == 1 and rest[0] in _BARRIER_REDUCTIONS and len(conditions) == 1:
+        reduction = _BARRIER_REDUCTIONS[rest[0]]
+    elif kind == "SYNC" and not rest and not conditions:
+        pass
+    elif kind == "ARV" and not rest and not conditions and len(values) == 2:
+        pass
+    else:
+        return None
+    sources = tuple(Source(o, immediate=o.value if o.kind == Kind.IMMEDIATE else None) for o in values) + (None,) * (
+        3 - len(values)
+    )
+    waits = kind != "ARV"
+    # A number of threads that only a register knows is taken for the whole block's.
+    meeting = values[1].value if len(values) == 2 and values[1].kind == Kind.IMMEDIATE else 0
+    return MicroOp(
+        ops.BARRIER_WAIT if waits else ops.BARRIER_ARRIVE,
+        PipeClass.BARRIER,
+        sources=sources,
+        predicate_sources=conditions,
+        flags=(len(values) == 2, reduction),
+        trace_flags=int(Flag.BARRIER_WAIT) if waits else 0,
+        extra={
+            "barrier_id": values[0].value & 15 if values[0].kind == Kind.IMMEDIATE else 0,
+            "barrier_threads": meeting if meeting <= 1024 else 0,
+        },
+    )
+
+
+_NOPS = ("NOP", "ERRBAR", "CCTLL", "CCTLT", "PMTRIG", "ACQBULK", "PREEXIT", "WARPGROUP", "CGAERRBAR", "ENDCOLLECTIVE")
+
+ROWS = [
+    *(Row(mnemonic, lower_nop, "no effect on values") for mnemonic in _NOPS),
+    Row("CCTL", lower_nop, "cache control"),
+    Row("MEMBAR", lower_fence, "memory fence"),
+    Row("FENCE", lower_fence, "memory fence between views"),
+    Row("DEPBAR", lower_depbar, "wait for a scoreboard"),
+    Row("LDGDEPBAR", lower_copy_group, "close a group of asynchronous copies"),
+    Row("EXIT", lower_exit, "end lanes"),
+    Row("BRA", lower_branch, "branch"),
+    Row("JMP", lower_branch, "jump"),
+    Row("CALL", lower_branch, "call: the return address is already in registers"),
+    Row("BRX", lower_branch_indexed, "branch to register"),
+    Row("BRXU", lower_branch_indexed, "branch to uniform register"),
+    Row("JMX", lower_branch_indexed, "jump to register"),
+    Row("JMXU", lower_branch_indexed, "jump to uniform register"),
+    Row("RET", lower_branch_indexed, "return"),
+    Row("BSSY", lower_converge_set, "note which lanes set out together"),
+    Row("BSYNC", lower_converge_wait, "wait for them"),
+    Row("BREAK", lower_converge_leave, "leave the group"),
+    Row("WARPSYNC", lower_warp_wait, "wait for lanes of the warp"),
+    Row("YIELD", lower_give_way, "let other lanes run"),
+    Row("NANOSLEEP", lower_give_way, "let other lanes and warps run"),
+    Row("BMOV", lower_converge_move, "save or restore a convergence barrier"),
+    Row("RPCMOV", lower_return_address_move, "move to or from a lane's return address"),
+    Row("BAR", lower_block_barrier, "block barrier"),
+    Row("BPT", lower_trap, "trap"),
+]

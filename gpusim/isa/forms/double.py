@@ -1,0 +1,65 @@
+"""Rows of the FP64 instructions. Bodies: :mod:`gpusim.isa.bodies.double`."""
+
+from __future__ import annotations
+
+from gpusim.isa import double_ops as ops
+from gpusim.isa import float_ops, integer_ops
+from gpusim.isa.form import Instruction, MicroOp, Row, float_source
+from gpusim.isa.lowering import Modifiers, micro, plain, split
+from gpusim.trace.record import PipeClass
+
+FP64 = PipeClass.FP64
+_ARITHMETIC = {"DADD": (ops.ADD, 2), "DMUL": (ops.MULTIPLY, 2), "DFMA": (ops.FUSED, 3)}
+
+
+def _doubles(operands):
+    return tuple(float_source(operand, 2) for operand in operands)
+
+
+def lower_arithmetic(instruction: Instruction) -> MicroOp | None:
+    """DADD, DMUL, DFMA with any rounding."""
+    modifiers, roles = Modifiers(instruction), split(instruction)
+    mode = modifiers.choose(float_ops.ROUNDINGS, 0)
+    op, count = _ARITHMETIC[instruction.mnemonic]
+    if modifiers.left or roles is None or len(roles.sources) != count or not plain(roles.sources):
+        return None
+    if roles.predicate_sources or roles.predicate_destinations:
+        return None
+    return micro(op, FP64, instruction, roles, _doubles(roles.sources), words=2, flags=(mode,))
+
+
+def lower_compare(instruction: Instruction) -> MicroOp | None:
+    """DSETP: comparisons into predicates; .MIN and .MAX say which operand a minimum or maximum takes."""
+    modifiers = Modifiers(instruction)
+    roles = split(instruction, writes_register=False)
+    order = modifiers.choose({"MAX": 0, "MIN": 1})
+    code = modifiers.choose(integer_ops.COMPARISONS) if order is None else 0
+    join = modifiers.choose(integer_ops.JOINS, integer_ops.JOIN_AND)
+    if code is None or modifiers.left or roles is None or len(roles.sources) != 2:
+        return None
+    if not plain(roles.sources) or len(roles.predicate_sources) != 1:
+        return None
+    if order is not None:
+        if join != integer_ops.JOIN_AND:
+            return None
+        return micro(ops.ORDER, FP64, instruction, roles, _doubles(roles.sources), flags=(order, join))
+    return micro(ops.COMPARE, FP64, instruction, roles, _doubles(roles.sources), flags=(code, join))
+
+
+def lower_minmax(instruction: Instruction) -> MicroOp | None:
+    """DMNMX: minimum where the predicate holds, else maximum."""
+    modifiers, roles = Modifiers(instruction), split(instruction)
+    if modifiers.left or roles is None or len(roles.sources) != 2 or not plain(roles.sources):
+        return None
+    if len(roles.predicate_sources) != 1 or roles.predicate_destinations:
+        return None
+    return micro(ops.MINMAX, FP64, instruction, roles, _doubles(roles.sources), words=2)
+
+
+ROWS: list[Row] = [
+    Row("DADD", lower_arithmetic, "add FP64"),
+    Row("DMUL", lower_arithmetic, "multiply FP64"),
+    Row("DFMA", lower_arithmetic, "fused multiply-add FP64"),
+    Row("DSETP", lower_compare, "compare FP64"),
+    Row("DMNMX", lower_minmax, "minimum or maximum FP64"),
+]

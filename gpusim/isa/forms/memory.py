@@ -1,0 +1,412 @@
+"""Rows of loads, stores, atomics and constant loads.
+
+Mental model: a memory instruction is an address recipe (vector base, uniform base, offset), a space, a
+width and what to do there. ``.E`` addresses are 64 bits wide: a register pair (written ``R2.64`` since
+Ampere, ``R2`` on Turing), or a 32-bit register beside a 64-bit uniform base. Shared and local addresses
+are 32 bits. Cache and scope hints do not change values; ``STRONG`` and scopes beyond the block bypass L1.
+Constant loads with a fixed offset become moves, since constants are rows of the register file.
+"""
+
+from __future__ import annotations
+
+from gpusim.isa import system_ops as ops
+from gpusim.isa.form import Instruction, Kind, MicroOp, Operand, Row, Source
+from gpusim.trace.record import Flag, MemoryKind, PipeClass, Space
+
+NO_REGISTER = 255
+REGISTERS = (Kind.REGISTER, Kind.UNIFORM)
+
+#: width modifier -> (bytes, sign-extended)
+WIDTHS = {
+    "U8": (1, False),
+    "S8": (1, True),
+    "U16": (2, False),
+    "S16": (2, True),
+    "32": (4, False),
+    "64": (8, False),
+    "128": (16, False),
+}
+#: modifiers that change timing or nothing, never the value
+HINTS = {
+    "E", "CONSTANT", "SYS", "GPU", "CTA", "SM", "VC", "STRONG", "WEAK", "MMIO", "CONST", "TENSOR",
+    "EF", "EL", "LU", "EU", "NA", "EN", "LTC64B", "LTC128B", "LTC256B", "PRIVATE", "U", "BYPASS", "ACCESS",
+}  # fmt: skip
+SPACES = {
+    "LDG": Space.GLOBAL, "STG": Space.GLOBAL, "LD": Space.GENERIC, "ST": Space.GENERIC,
+    "LDS": Space.SHARED, "STS": Space.SHARED, "LDL": Space.LOCAL, "STL": Space.LOCAL,
+    "ATOM": Space.GENERIC, "ATOMG": Space.GLOBAL, "ATOMS": Space.SHARED,
+    "RED": Space.GLOBAL, "REDG": Space.GLOBAL, "REDS": Space.SHARED,
+    "LDSM": Space.SHARED, "STSM": Space.SHARED,
+}  # fmt: skip
+OPERATIONS = {
+    "ADD": ops.ADD, "MIN": ops.MIN, "MAX": ops.MAX, "AND": ops.AND, "OR": ops.OR, "XOR": ops.XOR,
+    "EXCH": ops.EXCH, "INC": ops.INC, "DEC": ops.DEC, "CAS": ops.CAS, "CAST": ops.CAST,
+}  # fmt: skip
+TYPES = {
+    "S32": ops.S32, "U32": ops.U32, "64": ops.U64, "U64": ops.U64, "S64": ops.S64, "F32": ops.F32,
+    "F64": ops.F64, "F16x2": ops.F16X2, "BF16x2": ops.BF16X2, "BF16_V2": ops.BF16X2, "F32x2": ops.F32X2_FTZ, "128": ops.B128,
+}  # fmt: skip
+TYPE_WORDS = {ops.U64: 2, ops.S64: 2, ops.F64: 2, ops.F32X2_FTZ: 2, ops.B128: 4}
+FLOATING = (ops.F32, ops.F32_FTZ, ops.F64, ops.F16X2, ops.BF16X2, ops.F32X2_FTZ)
+
+
+def address_recipe(operand: Operand, wide: bool) -> dict | None:
+    """How to compute an address: registers, their widths, the scale of the base, the offset.
+
+    ``wide``: a 64-bit address (global or generic). Returns None for a form that is not known.
+    """
+    if operand.kind != Kind.MEMORY or operand.negated or operand.inverted or operand.absolute:
+        return None
+    base_words = 2 if wide else 1
+    uniform_words = 2 if wide else 1
+    signed, shift = False, 0
+    has_uniform = operand.uniform_index != NO_REGISTER
+    if wide and has_uniform and operand.index != NO_REGISTER:
+        base_words = 1
+        signed = True
+    for modifier in operand.modifiers:
+        if modifier == "64":
+            base_words = 2
+        elif modifier in ("U32", "S32"):
+            base_words, signed = 1, modifier == "S32"
+        elif modifier in ("X4", "X8", "X16"):
+            shift = {"X4": 2, "X8": 3, "X16": 4}[modifier]
+        elif modifier == "UR.64":
+            uniform_words = 2
+        elif modifier in ("UR.U32", "UR.S32"):
+            uniform_words = 1
+        else:
+            return None
+    if not wide and base_words == 2:
+        return None
+    return {
+        "base": operand.index,
+        "base_words": base_words,
+        "base_signed": signed,
+        "shift": shift,
+        "uniform": operand.uniform_index,
+        "uniform_words": uniform_words,
+        "offset": operand.value,
+    }
+
+
+def _widths(modifiers: tuple[str, ...]) -> tuple[int, bool] | None:
+    found = [m for m in modifiers if m in WIDTHS]
+    if len(found) > 1 or any(m not in WIDTHS and m not in HINTS for m in modifiers):
+        return None
+    return WIDTHS[found[0]] if found else (4, False)
+
+
+def _flags(modifiers: tuple[str, ...]) -> int:
+    flags = 0
+    if "CONSTANT" in modifiers:
+        flags |= Flag.READ_ONLY
+    if "STRONG" in modifiers and not {"CTA", "SM"} & set(modifiers) or "MMIO" in modifiers:
+        flags |= Flag.BYPASS_L1
+    return int(flags)
+
+
+def _memory_operand(instruction: Instruction) -> tuple[Operand, list[Operand]] | None:
+    memory = [o for o in instruction.operands if o.kind == Kind.MEMORY]
+    rest = [o for o in instruction.operands if o.kind != Kind.MEMORY]
+    return (memory[0], rest) if len(memory) == 1 else None
+
+
+def _wide(space: Space, modifiers: tuple[str, ...]) -> bool | None:
+    """64-bit addressing; None if a global access lacks ``.E`` (32-bit global space is not known)."""
+    if space in (Space.SHARED, Space.LOCAL):
+        return False
+    return True if "E" in modifiers else None
+
+
+def lower_load(instruction: Instruction) -> MicroOp | None:
+    found, space = _memory_operand(instruction), SPACES[instruction.mnemonic]
+    width, wide = _widths(instruction.modifiers), _wide(space, instruction.modifiers)
+    if found is None or width is None or wide is None:
+        return None
+    recipe, rest = address_recipe(found[0], wide), found[1]
+    if recipe is None or len(rest) != 1 or rest[0].kind != Kind.REGISTER or rest[0].modifiers:
+        return None
+    return MicroOp(
+        ops.LOAD,
+        PipeClass.LSU,
+        destination=rest[0],
+        words=max(1, width[0] // 4),
+        flags=(int(width[1]),),
+        memory_kind=MemoryKind.LOAD,
+        space=space,
+        access_bytes=width[0],
+        trace_flags=_flags(instruction.modifiers),
+        extra={"address": recipe},
+    )
+
+
+def lower_store(instruction: Instruction) -> MicroOp | None:
+    found, space = _memory_operand(instruction), SPACES[instruction.mnemonic]
+    width, wide = _widths(instruction.modifiers), _wide(space, instruction.modifiers)
+    if found is None or width is None or wide is None:
+        return None
+    recipe, rest = address_recipe(found[0], wide), found[1]
+    if recipe is None or len(rest) != 1 or rest[0].kind not in REGISTERS or rest[0].modifiers:
+        return None
+    return MicroOp(
+        ops.STORE,
+        PipeClass.LSU,
+        sources=(Source(rest[0], words=max(1, width[0] // 4)), None, None),
+        memory_kind=MemoryKind.STORE,
+        space=space,
+        access_bytes=width[0],
+        trace_flags=_flags(instruction.modifiers),
+        extra={"address": recipe},
+    )
+
+
+def _atomic_form(modifiers: tuple[str, ...]) -> tuple[int, int] | None:
+    """(operation, type) of an atomic's modifiers, or None."""
+    operation, kind = None, ops.U32
+    for modifier in modifiers:
+        if modifier in OPERATIONS:
+            if operation is not None and not (operation == "POPC" and modifier == "INC"):
+                return None
+            operation = modifier
+        elif modifier == "POPC":
+            operation = "POPC"
+        elif modifier in TYPES:
+            kind = TYPES[modifier]
+        elif modifier not in HINTS and modifier not in ("FTZ", "RN", "32", "SPIN"):
+            return None
+    if "POPC" in modifiers:
+        # POPC.INC.32: every lane adds one (the unit sums lanes with equal addresses).
+        return (ops.SAFEADD, ops.U32) if operation == "INC" else None
+    if operation is None:
+        return None
+    if kind == ops.F32 and "FTZ" in modifiers:
+        kind = ops.F32_FTZ
+    if kind == ops.F32X2_FTZ and "FTZ" not in modifiers:
+        return None
+    found = OPERATIONS[operation]
+    if kind in FLOATING and found != ops.ADD or kind == ops.B128 and found not in (ops.EXCH, ops.CAS):
+        return None
+    return found, kind
+
+
+def _served(operation: int, kind: int) -> int:
+    """Spaces in which the unit does a generic atomic itself: shared memory has the 32-bit integer operations
+    and compare-and-swap (the forms of ATOMS), local memory has none."""
+    shared = kind in (ops.U32, ops.S32) or operation == ops.CAS
+    return ops.SERVED_GLOBAL_SHARED if shared else ops.SERVED_GLOBAL
+
+
+def lower_atomic(instruction: Instruction) -> MicroOp | None:
+    """ATOM, ATOMG, ATOMS: ``[P,] Rd, [address], Ra[, Rb]``; RED: ``[address], Ra``; ATOMS.CAST since
+    Blackwell: ``P, [address], Ra, Rb`` with the outcome in the predicate. ``ATOM P0, ...`` on a generic address
+    says in P0 which lanes it has served; the code behind it does the others' by loops (QSPC tells the space)."""
+    if instruction.mnemonic == "ATOMS" and "ARRIVE" in instruction.modifiers:
+        return lower_arrival(instruction)
+    found, space = _memory_operand(instruction), SPACES[instruction.mnemonic]
+    form, wide = _atomic_form(instruction.modifiers), _wide(space, instruction.modifiers)
+    if found is None or form is None or wide is None:
+        return None
+    recipe = address_recipe(found[0], wide)
+    if recipe is None:
+        return None
+    operation, kind = form
+    words = TYPE_WORDS.get(kind, 1)
+    returns = instruction.mnemonic.startswith("ATOM")
+    operands = list(instruction.operands)
+    predicates = []
+    while operands and operands[0].kind == Kind.PREDICATE:
+        predicates.append(operands.pop(0))
+    tested = operation == ops.CAST and len(predicates) == 1 and operands[:1] == [found[0]]
+    # Where the code asks with a predicate whether the unit has done it, it has a way for when not.
+    asked = any(p.index != 7 for p in predicates) and not tested
+    if asked and (instruction.mnemonic != "ATOM" or len(predicates) != 1 or operation == ops.CAST):
+        return None
+    destination = None
+    if returns and not tested:
+        destination = operands.pop(0)
+        if destination.kind != Kind.REGISTER:
+            return None
+    if not operands or operands.pop(0) is not found[0]:
+        return None
+    if operation == ops.SAFEADD and not operands:
+        operands = []
+    sources: list[Source | None] = []
+    for operand in operands:
+        if operand.kind not in REGISTERS or operand.modifiers:
+            return None
+        sources.append(Source(operand, words=words))
+    expected = {ops.CAS: 2, ops.CAST: 2, ops.SAFEADD: (0, 1)}.get(operation, 1)
+    if len(sources) not in (expected if isinstance(expected, tuple) else (expected,)):
+        return None
+    if not returns and operation in (ops.CAS, ops.CAST, ops.EXCH):
+        return None
+    returned = returns and destination is not None and destination.index != NO_REGISTER
+    return MicroOp(
+        ops.ATOMIC,
+        PipeClass.LSU,
+        sources=tuple(sources + [None] * (3 - len(sources))),
+        destination=destination,
+        words=words,
+        predicate_destinations=tuple(predicates) if tested or asked else (),
+        flags=(operation, kind, _served(operation, kind) if asked else ops.SERVED_ALL),
+        memory_kind=MemoryKind.ATOMIC
+        if returned or operation in (ops.CAS, ops.CAST, ops.EXCH)
+        else MemoryKind.REDUCTION,
+        space=space,
+        access_bytes=4 * words,
+        trace_flags=int(Flag.BYPASS_L1) if space != Space.SHARED else 0,
+        extra={"address": recipe},
+    )
+
+
+def lower_arrival(instruction: Instruction) -> MicroOp | None:
+    """``ATOMS.ARRIVE.64 Rd, [address]`` (Ampere): one thread arrives at the mbarrier; its state before goes to Rd."""
+    if set(instruction.modifiers) != {"ARRIVE", "64"} or len(instruction.operands) != 2:
+        return None
+    destination, memory = instruction.operands
+    recipe = address_recipe(memory, False)
+    if destination.kind != Kind.REGISTER or recipe is None:
+        return None
+    return MicroOp(
+        ops.ATOMIC,
+        PipeClass.LSU,
+        destination=destination,
+        words=2,
+        flags=(ops.ARRIVE_AMPERE, ops.U64, ops.SERVED_ALL),
+        memory_kind=MemoryKind.ATOMIC,
+        space=Space.SHARED,
+        access_bytes=8,
+        extra={"address": recipe},
+    )
+
+
+def lower_async_copy(instruction: Instruction) -> MicroOp | None:
+    """``LDGSTS.E[.BYPASS][.LTC128B][.64|.128][.ZFILL] [shared], [global][, P]``: zeros where P does not hold; with
+    .ZFILL the address is that many bytes too high as are to be zeros behind the copied ones."""
+    memory = [o for o in instruction.operands if o.kind == Kind.MEMORY]
+    width = _widths(tuple(m for m in instruction.modifiers if m != "ZFILL"))
+    if len(memory) != 2 or width is None or "E" not in instruction.modifiers:
+        return None
+    others = [o for o in instruction.operands if o.kind != Kind.MEMORY]
+    if any(o.kind != Kind.PREDICATE for o in others) or len(others) > 1:
+        return None
+    fills = "ZFILL" in instruction.modifiers
+    always = not others or (others[0].index == 7 and not others[0].inverted)
+    shared, source = address_recipe(memory[0], False), address_recipe(memory[1], True)
+    if shared is None or source is None:
+        return None
+    return MicroOp(
+        ops.ASYNC_COPY if always and not fills else ops.ASYNC_FILL,
+        PipeClass.LSU,
+        predicate_sources=() if always else tuple(others),
+        flags=(int(fills),),
+        memory_kind=MemoryKind.ASYNC_COPY,
+        space=Space.GLOBAL,
+        access_bytes=width[0],
+        trace_flags=int(Flag.BYPASS_L1) if "BYPASS" in instruction.modifiers else 0,
+        extra={"address": source, "shared_address": shared},
+    )
+
+
+def lower_constant_load(instruction: Instruction) -> MicroOp | None:
+    """LDC, ULDC, LDCU: a move when the offset is fixed, an indexed load otherwise."""
+    operands = instruction.operands
+    modifiers = tuple(m for m in instruction.modifiers if m not in ("IL", "IS", "ISL"))
+    width = _widths(modifiers)
+    if width is None or len(operands) != 2 or operands[0].kind not in REGISTERS:
+        return None
+    destination, constant = operands
+    if constant.kind != Kind.CONSTANT or constant.descriptor != -1 or constant.negated or constant.absolute:
+        return None
+    size, signed = width
+    words = max(1, size // 4)
+    uniform = instruction.mnemonic in ("ULDC", "LDCU")
+    pipe = PipeClass.UNIFORM if instruction.mnemonic == "ULDC" else PipeClass.CONSTANT
+    fixed = constant.index == NO_REGISTER and constant.uniform_index == NO_REGISTER
+    if fixed and size >= 4:
+        return MicroOp(
+            ops.COPY,
+            pipe,
+            sources=(Source(constant, words=words), None, None),
+            destination=destination,
+            words=words,
+            uniform=uniform,
+        )
+    if constant.modifiers or instruction.modifiers != modifiers:
+        return None
+    recipe = {
+        "base": constant.index,
+        "base_words": 1,
+        "base_signed": False,
+        "shift": 0,
+        "uniform": constant.uniform_index,
+        "uniform_words": 1,
+        "offset": constant.value,
+    }
+    return MicroOp(
+        ops.CONSTANT_LOAD,
+        pipe,
+        space=Space.CONSTANT,
+        access_bytes=size,
+        destination=destination,
+        words=words,
+        flags=(size, int(signed)),
+        uniform=uniform,
+        extra={"address": recipe, "bank": constant.bank},
+    )
+
+
+_BARRIER_FORMS = {
+    ("EXCH", "64"): (ops.EXCH, 2),
+    ("ARRIVE", "TRANS64", "A1T0"): (ops.ARRIVE, 1),
+    ("ARRIVE", "TRANS64", "ART0"): (ops.ARRIVE, 1),
+    ("PHASECHK", "TRANS64"): (ops.PHASE, 1),
+    ("PHASECHK", "TRANS64", "TRYWAIT"): (ops.PHASE, 1),
+}
+
+
+def lower_shared_barrier(instruction: Instruction) -> MicroOp | None:
+    """``SYNCS``: an mbarrier's word in shared memory (since Hopper). EXCH initialises it; ARRIVE counts one thread
+    (A1) or as many as the register says (AR) and returns the state before; PHASECHK asks whether the phase of a
+    state (its high word) is over. Counts of bytes (transactions) are not known and refused."""
+    if instruction.modifiers == ("CCTL", "IV"):
+        return MicroOp(ops.NOP, PipeClass.LSU)
+    form, found = _BARRIER_FORMS.get(instruction.modifiers), _memory_operand(instruction)
+    if form is None or found is None:
+        return None
+    recipe, rest = address_recipe(found[0], False), found[1]
+    if recipe is None or len(rest) != 2 or rest[1].kind not in REGISTERS or rest[1].modifiers:
+        return None
+    asks = form[0] == ops.PHASE
+    if rest[0].kind != (Kind.PREDICATE if asks else Kind.REGISTER) and rest[0].index != NO_REGISTER:
+        return None
+    source = Source(rest[1], words=form[1])
+    if instruction.modifiers[-1] == "A1T0":
+        if rest[1].index != NO_REGISTER:
+            return None
+        source = Source(Operand(Kind.IMMEDIATE, value=1), immediate=1)
+    return MicroOp(
+        ops.ATOMIC,
+        PipeClass.LSU,
+        sources=(source, None, None),
+        destination=None if asks else rest[0],
+        words=2,
+        predicate_destinations=(rest[0],) if asks else (),
+        flags=(form[0], ops.U64),
+        memory_kind=MemoryKind.ATOMIC,
+        space=Space.SHARED,
+        access_bytes=8,
+        extra={"address": recipe},
+    )
+
+
+ROWS = [
+    Row("SYNCS", lower_shared_barrier, "barrier object in shared memory"),
+    *(Row(m, lower_load, "load") for m in ("LDG", "LD", "LDS", "LDL")),
+    *(Row(m, lower_store, "store") for m in ("STG", "ST", "STS", "STL")),
+    *(Row(m, lower_atomic, "atomic") for m in ("ATOM", "ATOMG", "ATOMS")),
+    *(Row(m, lower_atomic, "reduction") for m in ("RED", "REDG", "REDS")),
+    Row("LDGSTS", lower_async_copy, "asynchronous copy to shared memory"),
+    *(Row(m, lower_constant_load, "constant load") for m in ("LDC", "ULDC", "LDCU")),
+]

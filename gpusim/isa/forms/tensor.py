@@ -1,0 +1,319 @@
+"""Rows of the tensor cores: HMMA, QMMA, IMMA, BMMA, DMMA, and the matrix moves LDSM, STSM and MOVM.
+
+Mental model: one instruction multiplies small matrices that lie spread over the registers of a warp. Its name
+gives the shape (``16816`` is 16 x 8 x 16), then the formats. A register holds 32 bits of one row of A (or one
+column of B), so a shape is a number of 8-row tiles and a number of register steps along k; which lane holds
+what is the body's business (:mod:`gpusim.isa.bodies.tensor`, after the PTX ISA's fragment figures).
+
+Hopper's and Blackwell's asynchronous tensor instructions work on shared or tensor memory and are refused by
+name: see :data:`REFUSED`. So are sparse products (``.SP``) and Hopper's FP64 shapes above 8 x 8 x 4.
+"""
+
+from __future__ import annotations
+
+from gpusim.isa import float_ops, system_ops
+from gpusim.isa import tensor_ops as ops
+from gpusim.isa.form import Instruction, Kind, MicroOp, Operand, Row, Source
+from gpusim.isa.forms.memory import address_recipe
+from gpusim.isa.lowering import Modifiers
+from gpusim.trace.record import MatrixType, MemoryKind, PipeClass, Space
+
+#: Shapes as SASS writes them: rows of A, columns of B, depth.
+SHAPES = {
+    "884": (8, 8, 4),
+    "8x8x4": (8, 8, 4),
+    "1684": (16, 8, 4),
+    "1688": (16, 8, 8),
+    "16816": (16, 8, 16),
+    "16832": (16, 8, 32),
+    "16864": (16, 8, 64),
+    "8816": (8, 8, 16),
+    "8832": (8, 8, 32),
+    "88128": (8, 8, 128),
+    "168128": (16, 8, 128),
+    "168256": (16, 8, 256),
+}
+EIGHT_BIT = {"E4M3": float_ops.E4M3, "E5M2": float_ops.E5M2}
+INTEGERS = {"S8": (8, True), "U8": (8, False), "S4": (4, True), "U4": (4, False)}
+ROUNDINGS = {"RM": 1, "RP": 2, "RZ": 3}
+#: Bits of a row that all four lanes of a row hold in one register.
+STEP_BITS = 128
+
+REFUSED = {
+    "HGMMA": "asynchronous warp-group product (wgmma)",
+    "IGMMA": "asynchronous warp-group product (wgmma)",
+    "BGMMA": "asynchronous warp-group product (wgmma)",
+    "QGMMA": "asynchronous warp-group product (wgmma)",
+    "UTCHMMA": "tensor-memory product (tcgen05)",
+    "UTCQMMA": "tensor-memory product (tcgen05)",
+    "UTCIMMA": "tensor-memory product (tcgen05)",
+    "UTCOMMA": "tensor-memory product (tcgen05)",
+    "UTCBAR": "barrier of tensor-memory products (tcgen05)",
+    "UTCATOMSWS": "allocation of tensor memory (tcgen05)",
+    "LDTM": "load from tensor memory (tcgen05)",
+    "STTM": "store to tensor memory (tcgen05)",
+    "OMMA": "block-scaled product",
+    "UTMALDG": "bulk copy by the tensor memory accelerator",
+    "UTMASTG": "bulk copy by the tensor memory accelerator",
+    "UTMAREDG": "bulk reduction by the tensor memory accelerator",
+    "UBLKCP": "bulk copy by the tensor memory accelerator",
+    "UBLKRED": "bulk reduction by the tensor memory accelerator",
+}
+
+
+def _fragment(operand: Operand, words: int, allowed: tuple[tuple[str, ...], ...] = ((),)) -> Source | None:
+    """A source of ``words`` registers without sign, or None."""
+    if operand.kind != Kind.REGISTER or operand.modifiers not in allowed:
+        return None
+    if operand.negated or operand.inverted or operand.absolute:
+        return None
+    return Source(operand, words)
+
+
+def _product(
+    instruction: Instruction,
+    op: int,
+    shape: tuple[int, int, int],
+    element_bits: int,
+    accumulator_words: int,
+    matrix: MatrixType,
+    flags: tuple[int, ...],
+    layouts: tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, ...], ...]] = (((),), ((),)),
+) -> MicroOp | None:
+    """The micro-op of ``D = A x B + C``; ``flags`` may hold None where the tiles and steps are to stand."""
+    rows, columns, depth = shape
+    steps, odd = divmod(depth * element_bits, STEP_BITS)
+    if odd or steps not in (1, 2) or len(instruction.operands) != 4:
+        return None
+    destination, a, b, c = instruction.operands
+    tiles = rows // 8
+    sources = (
+        _fragment(a, tiles * steps, layouts[0]),
+        _fragment(b, steps, layouts[1]),
+        _fragment(c, accumulator_words),
+    )
+    if None in sources or destination.kind != Kind.REGISTER or destination.modifiers:
+        return None
+    return MicroOp(
+        op,
+        PipeClass.TENSOR,
+        sources=sources,
+        destination=destination,
+        words=accumulator_words,
+        flags=tuple(tiles | steps << 4 if flag is None else flag for flag in flags),
+        extra={"matrix": (matrix, rows * columns * depth)},
+    )
+
+
+def _shape(modifiers: Modifiers) -> tuple[int, int, int] | None:
+    found = modifiers.left[0] if modifiers.left else ""
+    if found not in SHAPES:
+        return None
+    modifiers.left.pop(0)
+    return SHAPES[found]
+
+
+def lower_half(instruction: Instruction) -> MicroOp | None:
+    """``HMMA.16816.F32[.BF16|.TF32] Rd, Ra, Rb, Rc``, ``HMMA.1688.F16``; and ``HMMA.884.*.STEPn`` of Turing."""
+    modifiers = Modifiers(instruction)
+    shape = _shape(modifiers)
+    if shape is None:
+        return None
+    if shape[0] == 8:
+        return _lower_quad(instruction, modifiers)
+    accumulator = modifiers.choose({"F32": ops.ACCUMULATE_F32, "F16": ops.ACCUMULATE_F16})
+    style = modifiers.choose({"BF16": float_ops.BF16, "TF32": float_ops.TF32}, float_ops.F16)
+    if accumulator is None or modifiers.left:
+        return None
+    wide = accumulator == ops.ACCUMULATE_F32
+    if not wide and style != float_ops.F16:
+        return None
+    matrix = MatrixType.TF32 if style == float_ops.TF32 else MatrixType.F16 if wide else MatrixType.F16_F16
+    bits = 32 if style == float_ops.TF32 else 16
+    flags = (style | style << 8, None, accumulator)
+    return _product(instruction, ops.FLOAT, shape, bits, 4 if wide else 2, matrix, flags)
+
+
+def _lower_quad(instruction: Instruction, modifiers: Modifiers) -> MicroOp | None:
+    """``HMMA.884.F32.F16.STEP2 Rd, Ra.ROW, Rb.COL, Rc``: two registers of D, of one 8 x 8 x 4 product for each
+    quarter of the warp."""
+    step = modifiers.choose({f"STEP{i}": i for i in range(4)})
+    formats = {"F32": ops.ACCUMULATE_F32, "F16": ops.ACCUMULATE_F16}
+    if step is None or len(modifiers.left) != 2 or len(instruction.operands) != 4:
+        return None
+    to, of = (formats.get(name) for name in modifiers.left)
+    destination, a, b, c = instruction.operands
+    sources = (_fragment(a, 2, (("ROW",), ("COL",))), _fragment(b, 2, (("ROW",), ("COL",))), _fragment(c, 2))
+    if to is None or of is None or None in sources or (to and not of) or (to and step > 1):
+        return None
+    if destination.kind != Kind.REGISTER or destination.modifiers:
+        return None
+    order = (ops.A_BY_COLUMNS if a.modifiers == ("COL",) else 0) | (ops.B_BY_ROWS if b.modifiers == ("ROW",) else 0)
+    matrix = MatrixType.F16_F16 if to else MatrixType.F16
+    return MicroOp(
+        ops.QUAD,
+        PipeClass.TENSOR,
+        sources=sources,
+        destination=destination,
+        words=2,
+        flags=(step, order, to, of),
+        extra={"matrix": (matrix, 512 if to else 256)},
+    )
+
+
+def lower_eight_bit(instruction: Instruction) -> MicroOp | None:
+    """``QMMA.16832.F32.E4M3.E5M2 Rd, Ra, Rb, Rc``."""
+    modifiers = Modifiers(instruction)
+    shape = _shape(modifiers)
+    accumulator = modifiers.choose({"F32": ops.ACCUMULATE_F32, "F16": ops.ACCUMULATE_F16})
+    if shape is None or accumulator is None or len(modifiers.left) != 2:
+        return None
+    a, b = (EIGHT_BIT.get(name) for name in modifiers.left)
+    if a is None or b is None:
+        return None
+    wide = accumulator == ops.ACCUMULATE_F32
+    matrix = MatrixType.FP8 if wide else MatrixType.FP8_F16
+    layouts = (((), ("ROW",)), ((), ("COL",)))
+    flags = (a | b << 8, None, accumulator)
+    return _product(instruction, ops.FLOAT, shape, 8, 4 if wide else 2, matrix, flags, layouts)
+
+
+def lower_integer(instruction: Instruction) -> MicroOp | None:
+    """``IMMA.16832.S8.U8[.SAT] Rd, Ra.ROW, Rb.COL, Rc``."""
+    modifiers = Modifiers(instruction)
+    shape, saturate = _shape(modifiers), modifiers.take("SAT")
+    if shape is None or len(modifiers.left) != 2 or any(name not in INTEGERS for name in modifiers.left):
+        return None
+    (bits, a_signed), (b_bits, b_signed) = (INTEGERS[name] for name in modifiers.left)
+    if bits != b_bits:
+        return None
+    matrix = MatrixType.INT8 if bits == 8 else MatrixType.INT4
+    signs = (ops.A_SIGNED if a_signed else 0) | (ops.B_SIGNED if b_signed else 0)
+    flags = (bits | signs << 8, None, int(saturate))
+    return _product(instruction, ops.INTEGER, shape, bits, shape[0] // 4, matrix, flags, ((("ROW",),), (("COL",),)))
+
+
+def lower_bit(instruction: Instruction) -> MicroOp | None:
+    """``BMMA.168256.XOR.POPC Rd, Ra.ROW, Rb.COL, Rc``: bits in common, or differing, counted."""
+    modifiers = Modifiers(instruction)
+    shape = _shape(modifiers)
+    operation = modifiers.choose({"AND": ops.BIT_AND, "XOR": ops.BIT_XOR})
+    if shape is None or operation is None or not modifiers.take("POPC") or modifiers.left:
+        return None
+    flags = (operation, None)
+    return _product(instruction, ops.BIT, shape, 1, shape[0] // 4, MatrixType.BIT, flags, ((("ROW",),), (("COL",),)))
+
+
+def lower_double(instruction: Instruction) -> MicroOp | None:
+    """``DMMA.884[.RZ] Rd, Ra, Rb, Rc`` (``DMMA.8x8x4`` since Hopper): one element of A and B a lane."""
+    modifiers = Modifiers(instruction)
+    shape, mode = _shape(modifiers), modifiers.choose(ROUNDINGS, 0)
+    if shape != (8, 8, 4) or modifiers.left or len(instruction.operands) != 4:
+        return None
+    destination, a, b, c = instruction.operands
+    sources = (_fragment(a, 2), _fragment(b, 2), _fragment(c, 4))
+    if None in sources or destination.kind != Kind.REGISTER or destination.modifiers:
+        return None
+    return MicroOp(
+        ops.DOUBLE,
+        PipeClass.TENSOR,
+        sources=sources,
+        destination=destination,
+        words=4,
+        flags=(mode,),
+        extra={"matrix": (MatrixType.F64, 256)},
+    )
+
+
+def lower_move(instruction: Instruction) -> MicroOp | None:
+    """``MOVM.16.MT88 Rd, Ra``: the matrix transposed; ``MOVM.U4TO8.M832 Rd, Ra``: two registers of bytes."""
+    forms = {("16", "MT88"): (ops.TRANSPOSE, 1), ("U4TO8", "M832"): (ops.WIDEN, 2)}
+    found = forms.get(instruction.modifiers)
+    if found is None or len(instruction.operands) != 2:
+        return None
+    destination, source = instruction.operands[0], _fragment(instruction.operands[1], 1)
+    if source is None or destination.kind != Kind.REGISTER or destination.modifiers:
+        return None
+    return MicroOp(
+        found[0],
+        PipeClass.SHUFFLE,  # crosses lanes; no published measurement says through which unit
+        sources=(source, None, None),
+        destination=destination,
+        words=found[1],
+    )
+
+
+_TRANSPOSED = {"M88": 0, "MT88": 1}
+_COUNTS = {"2": 2, "4": 4}
+
+
+def _matrices(instruction: Instruction) -> tuple[int, int] | None:
+    """(matrices, transposed) of ``.16.M88[.2|.4]``."""
+    modifiers = Modifiers(instruction)
+    transposed = modifiers.choose(_TRANSPOSED)
+    count = modifiers.choose(_COUNTS, 1)
+    if transposed is None or not modifiers.take("16") or modifiers.left or len(instruction.operands) != 2:
+        return None
+    return count, transposed
+
+
+def lower_matrix_load(instruction: Instruction) -> MicroOp | None:
+    """``LDSM.16.M88.4 Rd, [address]``: lane 8 i + r gives the address of row r of matrix i; transposed with
+    ``.MT88``."""
+    found = _matrices(instruction)
+    if found is None:
+        return None
+    destination, memory = instruction.operands
+    recipe = address_recipe(memory, False)
+    if recipe is None or destination.kind != Kind.REGISTER or destination.modifiers:
+        return None
+    return MicroOp(
+        system_ops.MATRIX_LOAD,
+        PipeClass.LSU,
+        destination=destination,
+        words=found[0],
+        flags=found,
+        memory_kind=MemoryKind.MATRIX_LOAD,
+        space=Space.SHARED,
+        access_bytes=16,
+        extra={"address": recipe},
+    )
+
+
+def lower_matrix_store(instruction: Instruction) -> MicroOp | None:
+    """``STSM.16.M88.4 [address], Ra``: LDSM the other way."""
+    found = _matrices(instruction)
+    if found is None:
+        return None
+    memory, values = instruction.operands
+    recipe, source = address_recipe(memory, False), _fragment(values, found[0])
+    if recipe is None or source is None:
+        return None
+    return MicroOp(
+        system_ops.MATRIX_STORE,
+        PipeClass.LSU,
+        sources=(source, None, None),
+        flags=found,
+        memory_kind=MemoryKind.STORE,
+        space=Space.SHARED,
+        access_bytes=16,
+        extra={"address": recipe},
+    )
+
+
+def lower_refused(instruction: Instruction) -> MicroOp | None:
+    """No form is accepted; the row is there for its summary."""
+    return None
+
+
+ROWS: list[Row] = [
+    Row("HMMA", lower_half, "matrix product of half, bfloat16 or TF32"),
+    Row("QMMA", lower_eight_bit, "matrix product of 8-bit floats"),
+    Row("IMMA", lower_integer, "matrix product of 8-bit or 4-bit integers"),
+    Row("BMMA", lower_bit, "matrix product of bits"),
+    Row("DMMA", lower_double, "matrix product of FP64"),
+    Row("MOVM", lower_move, "move a matrix within the warp"),
+    Row("LDSM", lower_matrix_load, "load matrices from shared memory"),
+    Row("STSM", lower_matrix_store, "store matrices to shared memory"),
+    *(Row(name, lower_refused, f"{why}: not emulated") for name, why in REFUSED.items()),
+]

@@ -1,0 +1,82 @@
+"""Numbers of the integer bodies (``capture/alu_integer*.py``) and the codes of their flags."""
+
+from __future__ import annotations
+
+from gpusim.isa.opcodes import INTEGER_BASE
+
+# Adders and logic: alu_integer.py
+MOV = INTEGER_BASE + 0
+ADD3 = INTEGER_BASE + 1
+ADD3_CARRY = INTEGER_BASE + 2
+MAD = INTEGER_BASE + 3
+MAD_CARRY = INTEGER_BASE + 4
+MAD_WIDE = INTEGER_BASE + 5
+MAD_HIGH = INTEGER_BASE + 6
+LEA = INTEGER_BASE + 7
+LEA_HIGH = INTEGER_BASE + 8
+LOP3 = INTEGER_BASE + 9
+SHIFT_LEFT = INTEGER_BASE + 10
+SHIFT_RIGHT = INTEGER_BASE + 11
+COMPARE = INTEGER_BASE + 12
+SELECT = INTEGER_BASE + 13
+MINMAX = INTEGER_BASE + 14
+ADD_MINMAX = INTEGER_BASE + 15
+PERMUTE = INTEGER_BASE + 16
+PREDICATE_LOGIC = INTEGER_BASE + 17
+ADD = INTEGER_BASE + 18
+MAD_WIDE_CARRY = INTEGER_BASE + 19
+MAD_HIGH_CARRY = INTEGER_BASE + 20
+FUNNEL = INTEGER_BASE + 21
+
+# Bit tricks, 64-bit and packed forms: alu_integer_rare.py
+RARE_BASE = INTEGER_BASE + 60
+POPCOUNT = RARE_BASE + 0
+FIND_LEADING = RARE_BASE + 1
+BIT_REVERSE = RARE_BASE + 2
+ABSOLUTE = RARE_BASE + 3
+BIT_MASK = RARE_BASE + 4
+SIGN_EXTEND = RARE_BASE + 5
+MINMAX3 = RARE_BASE + 6
+MINMAX_HALVES = RARE_BASE + 7
+MINMAX3_HALVES = RARE_BASE + 8
+ADD64 = RARE_BASE + 9
+MOV64 = RARE_BASE + 10
+SELECT64 = RARE_BASE + 11
+COMPARE64 = RARE_BASE + 12
+MINMAX64 = RARE_BASE + 13
+DOT = RARE_BASE + 14
+ABSOLUTE_DIFFERENCE = RARE_BASE + 15
+NARROW = RARE_BASE + 16
+PACK = RARE_BASE + 17
+ADD_HALVES = RARE_BASE + 18
+ADD_MINMAX_HALVES = RARE_BASE + 19
+SIGN_LOGIC = RARE_BASE + 20
+ABSOLUTE_DIFFERENCE4 = RARE_BASE + 21
+ADD_SATURATE = RARE_BASE + 22
+ADD_BYTES = RARE_BASE + 23
+MINMAX_BYTES = RARE_BASE + 24
+
+#: Comparison codes: bit 0 less, bit 1 equal, bit 2 greater, bit 3 unordered.
+COMPARISONS = {
+    "F": 0,
+    "LT": 1,
+    "EQ": 2,
+    "LE": 3,
+    "GT": 4,
+    "NE": 5,
+    "GE": 6,
+    "NUM": 7,
+    "NAN": 8,
+    "LTU": 9,
+    "EQU": 10,
+    "LEU": 11,
+    "GTU": 12,
+    "NEU": 13,
+    "GEU": 14,
+    "T": 15,
+}
+#: How a comparison joins its predicate input.
+JOIN_AND, JOIN_OR, JOIN_XOR = 0, 1, 2
+JOINS = {"AND": JOIN_AND, "OR": JOIN_OR, "XOR": JOIN_XOR}
+#: Byte-permute modes.
+PERMUTE_MODES = {"": 0, "F4E": 1, "B4E": 2, "RC8": 3, "ECL": 4, "ECR": 5, "RC16": 6}

@@ -1,0 +1,66 @@
+"""The decorators of the interpreter's compiled functions.
+
+Mental model: these functions only read and write arrays that their callers own, so Numba's reference
+counting is switched off (``_nrt=False``): it would cost more than the instructions that are emulated, and
+twice the compile time. The price: nothing compiled with it may allocate. Division by zero gives what the
+machine gives (``error_model``), compiled code is kept on disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+from numba import njit
+from numba.core import sigutils
+from numba.core.ccallback import CFunc
+
+from gpusim.io.jit_cache import stamp_of, stamped
+
+_GPUSIM = Path(__file__).parents[1]
+#: All sources that compiled functions of this package may contain.
+SOURCES = stamp_of(
+    [
+        *(_GPUSIM / "isa").rglob("*.py"),
+        *(_GPUSIM / "emulator").glob("*.py"),
+        _GPUSIM / "sanitizer" / "racecheck.py",
+        _GPUSIM / "trace" / "layout.py",
+    ]
+)
+
+
+def compiled(function: Callable) -> Callable:
+    """For functions that Python calls."""
+    return stamped(njit(cache=True, error_model="numpy", _nrt=False)(function), SOURCES)
+
+
+def inner(function: Callable) -> Callable:
+    """For functions that only compiled functions call: without the wrapper that lets Python call them,
+    which takes longer to compile than the function itself."""
+    wrappers = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return stamped(njit(cache=True, error_model="numpy", _nrt=False, **wrappers)(function), SOURCES)
+
+
+def inlined(function: Callable) -> Callable:
+    """For inner functions that take many arrays and are called from one or two places: passing an array costs
+    nine words, more than many an instruction that is emulated."""
+    wrappers = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return stamped(njit(cache=True, error_model="numpy", _nrt=False, forceinline=True, **wrappers)(function), SOURCES)
+
+
+@cache
+def entry(function: Callable, signature: object) -> CFunc:
+    """``function`` compiled to be called at ``.address``, when it is first asked for."""
+    # What numba.cfunc does, with the cache stamped before it is looked at.
+    options = {"error_model": "numpy", "_nrt": False}
+    made = CFunc(function, sigutils.normalize_signature(signature), locals={}, options=options)
+    made.enable_caching()
+    stamped(made, SOURCES)
+    made.compile()
+    return made
+
+
+def allocating(function: Callable) -> Callable:
+    """For functions that Python calls and that make new arrays."""
+    return stamped(njit(cache=True)(function), SOURCES)

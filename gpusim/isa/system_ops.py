@@ -1,0 +1,108 @@
+"""Numbers of the emulator's control-flow, memory and lane-crossing bodies.
+
+Mental model: the shared vocabulary of the rows (which choose a number) and of the interpreter (which
+runs it). Ranges come from :mod:`gpusim.isa.opcodes`.
+"""
+
+from __future__ import annotations
+
+from gpusim.isa.opcodes import CONTROL_BASE, LANES_BASE, MEMORY_BASE
+
+# ---- control flow --------------------------------------------------------------------------------
+NOP = CONTROL_BASE + 0
+EXIT = CONTROL_BASE + 1
+BRANCH = CONTROL_BASE + 2
+BRANCH_INDEXED = CONTROL_BASE + 3  # target = label + 64-bit register, may differ by lane
+BRANCH_DIVERGENT = CONTROL_BASE + 4  # taken when lanes of a mask are elsewhere
+CONVERGE_SET = CONTROL_BASE + 5  # BSSY
+CONVERGE_WAIT = CONTROL_BASE + 6  # BSYNC
+CONVERGE_LEAVE = CONTROL_BASE + 7  # BREAK
+WARP_WAIT = CONTROL_BASE + 8  # WARPSYNC
+GIVE_WAY = CONTROL_BASE + 9  # YIELD, NANOSLEEP
+BARRIER_WAIT = CONTROL_BASE + 10  # BAR.SYNC, BAR.RED
+BARRIER_ARRIVE = CONTROL_BASE + 11
+CONVERGE_READ = CONTROL_BASE + 12  # BMOV R, B
+CONVERGE_WRITE = CONTROL_BASE + 13  # BMOV B, R
+TRAP = CONTROL_BASE + 14
+EXTERNAL = CONTROL_BASE + 15  # stub of a driver function behind the code
+
+# What a stub does (flags[1] of EXTERNAL).
+CALL_HOST, CALL_GRID_HANDLE, CALL_GRID_SYNC = range(3)
+
+# Reductions of BAR.RED (flags[1] of BARRIER_WAIT).
+RED_NONE, RED_POPC, RED_AND, RED_OR = range(4)
+
+# ---- memory --------------------------------------------------------------------------------------
+LOAD = MEMORY_BASE + 0  # flags: sign-extend
+STORE = MEMORY_BASE + 1
+ATOMIC = MEMORY_BASE + 2  # flags: operation, type
+ASYNC_COPY = MEMORY_BASE + 3  # LDGSTS; flags: bypass
+CONSTANT_LOAD = MEMORY_BASE + 4  # flags: bank start, bank bytes, bytes, sign-extend
+MATRIX_LOAD = MEMORY_BASE + 5  # LDSM; flags: matrices, transposed
+MATRIX_STORE = MEMORY_BASE + 6
+ASYNC_FILL = MEMORY_BASE + 7  # LDGSTS that writes zeros where its predicate does not hold; flags: ZFILL
+
+# Atomic operations.
+# CAST is a CAS that returns 1 or 0: swapped or not. ARRIVE and PHASE are those of an mbarrier, ARRIVE_AMPERE is
+# that of Ampere's, which lays out its word otherwise.
+ADD, MIN, MAX, AND, OR, XOR, EXCH, INC, DEC, CAS, CAST, SAFEADD, ARRIVE, PHASE, ARRIVE_AMPERE = range(15)
+# Spaces in which an atomic on a generic address is done (flags[2] of ATOMIC).
+SERVED_ALL, SERVED_GLOBAL, SERVED_GLOBAL_SHARED = range(3)
+# Atomic operand types.
+U32, S32, U64, S64, F32, F64, F16X2, BF16X2, B128, F32_FTZ, F32X2_FTZ = range(11)
+
+# ---- lanes ---------------------------------------------------------------------------------------
+COPY = LANES_BASE + 0  # W = X, any number of words
+SHUFFLE = LANES_BASE + 1  # flags: mode
+VOTE = LANES_BASE + 2  # flags: mode
+MATCH = LANES_BASE + 3  # flags: mode, words
+REDUCE = LANES_BASE + 4  # flags: operation, how
+SPECIAL = LANES_BASE + 5  # flags: register
+FIRST_LANE = LANES_BASE + 6  # R2UR: the value of the lowest executing lane in all lanes
+PACK_PREDICATES = LANES_BASE + 7  # P2R; flags: byte, uniform file
+UNPACK_PREDICATES = LANES_BASE + 8  # R2P
+BARRIER_RESULT = LANES_BASE + 9  # B2R.RESULT
+ELECT = LANES_BASE + 10
+CODE_ADDRESS = LANES_BASE + 11  # LEPC; flags: address
+QUERY_SPACE = LANES_BASE + 12  # QSPC; flags: space
+
+SHUFFLE_INDEX, SHUFFLE_UP, SHUFFLE_DOWN, SHUFFLE_BUTTERFLY = range(4)
+VOTE_ANY, VOTE_ALL, VOTE_EQUAL = range(3)
+MATCH_ANY, MATCH_ALL = range(2)
+# How REDUCE reads its operands (flags[1]), as bits.
+REDUCE_SIGNED, REDUCE_FLOAT, REDUCE_ABSOLUTE, REDUCE_NAN = 1, 2, 4, 8
+
+# Special registers (flags[0] of SPECIAL).
+(
+    SR_ZERO,
+    SR_TID_X,
+    SR_TID_Y,
+    SR_TID_Z,
+    SR_CTAID_X,
+    SR_CTAID_Y,
+    SR_CTAID_Z,
+    SR_NTID_X,
+    SR_NTID_Y,
+    SR_NTID_Z,
+    SR_NCTAID_X,
+    SR_NCTAID_Y,
+    SR_NCTAID_Z,
+    SR_LANE,
+    SR_WARP,
+    SR_EQ_MASK,
+    SR_LT_MASK,
+    SR_LE_MASK,
+    SR_GT_MASK,
+    SR_GE_MASK,
+    SR_CLOCK,
+    SR_CLOCK_HIGH,
+    SR_CLOCK_64,
+    SR_ACTIVE_MASK,
+    SR_SM,
+    SR_SM_COUNT,
+    SR_SHARED_WINDOW_HIGH,
+    SR_ONE,
+    SR_SHARED_BYTES,
+    SR_TID_PACKED,
+    SR_WARP_COUNT,
+) = range(31)
