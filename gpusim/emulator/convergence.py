@@ -94,7 +94,7 @@ def participants(registers, own_base, row, mask):
 @inner
 def all_participants(registers, own_base, row, mask):
     """Lanes that set out together with any lane of ``mask``: lanes that met on the way, in a function called
-    from two places, may have set out in different company."""
+    from two places, may be participants of different barriers."""
     union = np.int64(0)
     for lane in range(at.LANES):
         if (mask >> lane) & 1:
@@ -104,13 +104,13 @@ def all_participants(registers, own_base, row, mask):
 
 @inner
 def wait_converged(state, registers, warp, own_base, row, pc, mask):
-    """Lanes ``mask`` wait in the BSYNC at ``pc``: a fragment for each company that set out together."""
+    """Lanes ``mask`` wait in the BSYNC at ``pc``: a fragment for each set of participants."""
     rest = mask
     while rest:
-        company = registers[own_base + row + first_lane(rest)]
+        members = registers[own_base + row + first_lane(rest)]
         same = np.int64(0)
         for lane in range(at.LANES):
-            if (rest >> lane) & 1 and registers[own_base + row + lane] == company:
+            if (rest >> lane) & 1 and registers[own_base + row + lane] == members:
                 same |= np.int64(1) << lane
         rest &= ~same
         push(state, warp, pc, same, at.AT_CONVERGENCE, row)
@@ -297,7 +297,7 @@ def complete_barrier(state, barrier):
             threads += at.LANES
     if not somebody or threads < state.expected[barrier]:
         return False
-    state.solo = 0
+    state.one_by_one = 0
     total = np.int64(0)
     every = True
     for warp in range(warps):

@@ -49,7 +49,7 @@ class Encoded:
     @cached_property
     def entries(self) -> tuple[int, ...]:
         """Entry points of the arithmetic families that the kernel needs (State.family)."""
-        return entry_addresses(self.matrix[:, at.OP], self.matrix[:, at.WIDE])
+        return entry_addresses(self.matrix[:, at.OP], self.matrix[:, at.VECTOR_BODY])
 
     @cached_property
     def reads_clock(self) -> bool:
@@ -151,7 +151,7 @@ def encode(image: KernelImage, instructions: tuple[Instruction, ...], micros: tu
     own_columns = [at.A + at.SOURCE_OFFSET, at.B + at.SOURCE_OFFSET, at.C + at.SOURCE_OFFSET]
     own_columns += [at.D_OFFSET, at.BASE_OFFSET, at.UNIFORM_OFFSET, at.SECOND, at.SECOND + 4, at.CONVERGENCE]
     matrix[:, own_columns] *= at.ROW
-    _straight(matrix)
+    _arithmetic_runs(matrix)
     return Encoded(
         matrix=matrix,
         index_of=index_of,
@@ -222,8 +222,8 @@ class _Encoder:
                 true = slot in (at.TRUE_PREDICATE, at.TRUE_UNIFORM_PREDICATE)
                 row[column] = at.SINK_PREDICATE if true else slot
                 row[at.PREDICATES_OUT] |= not true
-        row[at.WIDE] = body_for_all(micro.op, micro.flags, micro.words, bool(row[at.PREDICATES_OUT]))
-        row[at.APART] = FIRST_LOOP <= row[at.WIDE] < FIRST_LAUNCH and _apart(row)
+        row[at.VECTOR_BODY] = body_for_all(micro.op, micro.flags, micro.words, bool(row[at.PREDICATES_OUT]))
+        row[at.APART] = FIRST_LOOP <= row[at.VECTOR_BODY] < FIRST_LAUNCH and _apart(row)
         row[at.PLAIN] = all(row[column + at.SOURCE_MODE] == at.MODE_PLAIN for column in (at.A, at.B, at.C))
         row[at.ORDERED] = _ordered(micro)
         for i, flag in enumerate(micro.flags):
@@ -316,12 +316,12 @@ def body_for_all(op: int, flags: tuple[int, ...], words: int, predicates_out: bo
     return masked_number(op, flags)
 
 
-def _straight(matrix: np.ndarray) -> None:
-    """Fill the column STRAIGHT."""
+def _arithmetic_runs(matrix: np.ndarray) -> None:
+    """Fill the column ARITHMETIC_RUN."""
     behind = 0
     for row in matrix[::-1]:
         behind = behind + 1 if row[at.OP] >= LANES_BASE else 0
-        row[at.STRAIGHT] = behind
+        row[at.ARITHMETIC_RUN] = behind
 
 
 def _apart(row: np.ndarray) -> bool:

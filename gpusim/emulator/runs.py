@@ -1,8 +1,8 @@
-"""Straight-line arithmetic: a run of instructions that neither branch nor touch memory, for a team of warps.
+"""Straight-line arithmetic: a run of instructions that neither branch nor touch memory, for warps in lockstep.
 
-Mental model: between two loads, stores or branches nothing can part the warps of a team, fail or end. So the
+Mental model: between two loads, stores or branches nothing can part warps in lockstep, fail or end. So the
 interpreter hands such a run over as a whole, and all that is left of an instruction is here: which lanes execute,
-where the operands lie, which body computes. Forms with a body for all warps (column WIDE) read and write registers
+where the operands lie, which body computes. Forms with a body for all warps (column VECTOR_BODY) read and write registers
 where they are; the others go through scratch rows, once a warp.
 
 The run is called by address, as the families are: it is compiled apart from the interpreter.
@@ -32,7 +32,7 @@ _MASKS_OFFSET = at.STATE.fields["p0"][1]
 
 @inner
 def adjusted(registers, row, column, start, scratch, lanes):
-    """Bring the team's lanes of a source operand at ``start`` to ``scratch``, with the sign changes that the
+    """Bring the lanes of a source operand at ``start`` to ``scratch``, with the sign changes that the
     instruction asks for; returns where they then begin."""
     mode = row[column + at.SOURCE_MODE]
     if mode == at.MODE_PLAIN:
@@ -62,7 +62,7 @@ def adjusted(registers, row, column, start, scratch, lanes):
 
 @inlined
 def fetch(registers, row, column, base, scratch, lanes):
-    """Where the team's lanes of a source operand begin among the registers: in the operand's own row, or
+    """Where the lanes of a source operand begin among the registers: in the operand's own row, or
     at ``scratch`` if sign changes have to be made first."""
     start = np.int64(row[column + at.SOURCE_OFFSET]) + (np.int64(row[column + at.SOURCE_OWN]) & base)
     return start if row[at.PLAIN] else adjusted(registers, row, column, start, scratch, lanes)
@@ -126,41 +126,41 @@ def read_predicates(state, row, slots):
 
 @inlined
 def lost_lanes(state):
-    """Not 0 if a lane of the team's warps does not execute."""
+    """Not 0 if a lane of the span does not execute."""
     lost = np.int64(0)
     for i in range(at.GROUP_WARPS):
-        lost |= state.missing[i] & ~state.executing[i]
+        lost |= state.span[i] & ~state.executing[i]
     return lost
 
 
 @inlined
-def run_straight(state, matrix, registers, first, stop, base, slots, first_warp, count):
-    """Execute the arithmetic instructions ``first`` to ``stop - 1`` for the team state.team; afterwards
+def run_arithmetic(state, matrix, registers, first, stop, base, slots, first_warp, count):
+    """Execute the arithmetic instructions ``first`` to ``stop - 1`` for the lanes state.active; afterwards
     state.executing is used up. state.clock: instructions of the launch before ``first``.
 
     ``base``: where the first warp's lanes of a group's own rows begin, ``slots``: of its predicates; ``first_warp``
-    its number in the block; ``count``: warps from the first to the last of the team.
+    its number in the block; ``count``: warps from the first to the last in lockstep.
     """
     host = state.registers_host
-    predicates, team, executing = state.predicates, state.team, state.executing
+    predicates, active, executing = state.predicates, state.active, state.executing
     lanes = np.uint64(count * at.LANES)
-    whole, team_lost = False, np.int64(0)  # state.executing is the team; lanes of its warps that are not in it
+    whole, active_lost = False, np.int64(0)  # state.executing is state.active; lanes of the span that are not
     clock = state.clock
     for pc in range(first, stop):
         row = matrix[pc]
         guard, flip = np.int64(row[at.GUARD]), np.int64(row[at.GUARD_FLIP])
         always = flip == 0 and (guard == at.TRUE_PREDICATE or guard == at.TRUE_UNIFORM_PREDICATE)
         if always and whole:
-            lost = team_lost
+            lost = active_lost
         else:
             some, lost = np.int64(0), np.int64(0)
             guard = slots + guard * at.GROUP_WARPS
             for i in range(at.GROUP_WARPS):
-                mask = team[i] & (predicates[guard + i] ^ flip)
+                mask = active[i] & (predicates[guard + i] ^ flip)
                 executing[i] = mask
                 some |= mask
-                lost |= state.missing[i] & ~mask
-            whole, team_lost = always, lost
+                lost |= state.span[i] & ~mask
+            whole, active_lost = always, lost
             if some == 0:
                 continue
         if row[at.SCOPE] == at.UNIFORM and lost != 0:
@@ -172,7 +172,7 @@ def run_straight(state, matrix, registers, first, stop, base, slots, first_warp,
         z = fetch(registers, row, at.C, base, _Z, lanes)
         d = np.int64(row[at.D_OFFSET]) + (np.int64(row[at.D_OWN]) & base)
         f0, f1, f2, f3 = row[at.F0], row[at.F1], row[at.F2], row[at.F3]
-        number = np.int64(row[at.WIDE])
+        number = np.int64(row[at.VECTOR_BODY])
         if number and number < FIRST_LOOP:
             sx, sy, sz = _step(row, at.A), _step(row, at.B), _step(row, at.C)
             if number < END_WIDE:
@@ -192,7 +192,7 @@ def run_straight(state, matrix, registers, first, stop, base, slots, first_warp,
         op, w = row[at.OP], np.int64(_W)
         family = np.int64(-1)
         if number:
-            family, op = state.family[LOOP_FAMILY], row[at.WIDE]
+            family, op = state.family[LOOP_FAMILY], row[at.VECTOR_BODY]
             if lost == 0 and row[at.APART]:
                 w = d
         else:
@@ -203,7 +203,7 @@ def run_straight(state, matrix, registers, first, stop, base, slots, first_warp,
                     if executing[i]:
                         execute_lanes(
                             state, registers, first_warp + i, op, f0, f1, x + i * at.LANES, y + i * at.LANES,
-                            z + i * at.LANES, w + i * at.LANES, state.q[i], np.int64(state.p0[i]), executing[i], team[i],
+                            z + i * at.LANES, w + i * at.LANES, state.q[i], np.int64(state.p0[i]), executing[i], active[i],
                         )  # fmt: skip
                         if row[at.SCOPE] == at.WARP_WIDE:
                             executing[i] = at.FULL
@@ -233,9 +233,9 @@ def run_straight(state, matrix, registers, first, stop, base, slots, first_warp,
 assert END_WIDE <= FIRST_MASKED and END_MASKED <= FIRST_LOOP
 
 if config.DISABLE_JIT:
-    straight = run_straight
+    execute_arithmetic = run_arithmetic
 
-    def straight_address() -> int:
+    def arithmetic_entry_address() -> int:
         """No entry point: the interpreter calls the function itself."""
         return 0
 
@@ -249,11 +249,11 @@ else:
     def _run(state_host, first, stop, base, slots, first_warp, count):
         state = _state_at(state_host)
         matrix, registers = _matrix_at(state.matrix_host).rows, _file_at(state.registers_host).words
-        run_straight(state, matrix, registers, first, stop, base, slots, first_warp, count)
+        run_arithmetic(state, matrix, registers, first, stop, base, slots, first_warp, count)
 
     _ENTRY = types.void(*[types.int64] * 7)
 
-    def straight_address() -> int:
+    def arithmetic_entry_address() -> int:
         """Host address of the entry point, compiled when it is first asked for."""
         return entry(_run, _ENTRY).address
 
@@ -267,6 +267,6 @@ else:
         return types.void(*[types.int64] * 8), generate
 
     @inlined
-    def straight(state, matrix, registers, first, stop, base, slots, first_warp, count):
-        """As :func:`run_straight`, by address."""
-        _call(state.straight, state.state_host, first, stop, base, slots, first_warp, count)
+    def execute_arithmetic(state, matrix, registers, first, stop, base, slots, first_warp, count):
+        """As :func:`run_arithmetic`, by address."""
+        _call(state.arithmetic_entry, state.state_host, first, stop, base, slots, first_warp, count)
