@@ -5,7 +5,7 @@ interpreter hands such a run over as a whole, and all that is left of an instruc
 where the operands lie, which body computes. Forms with a body for all warps (column VECTOR_BODY) read and write registers
 where they are; the others go through scratch rows, once a warp.
 
-The run is called by address, as the families are: it is compiled apart from the interpreter.
+The run is called by address, as bodies with entry points are: it is compiled apart from the interpreter.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from numba.extending import intrinsic
 from gpusim.isa import warp as at
 from gpusim.isa.bodies.lanes import execute_lanes
 from gpusim.isa.bodies.launch import FIRST_LAUNCH, execute_launch
-from gpusim.isa.bodies.loops import FIRST_LOOP
 from gpusim.isa.bodies.masked import END_MASKED, FIRST_MASKED, execute_masked
 from gpusim.isa.bodies.wide import END_WIDE, WARP_BYTES, execute_wide
-from gpusim.isa.dispatch import LOOP_FAMILY, call_family, record_at
+from gpusim.isa.body import LANES_AT_ONCE
+from gpusim.isa.dispatch import call_body, record_at
 from gpusim.isa.jit import entry, inlined, inner
 from gpusim.isa.lane_masks import signed32
-from gpusim.isa.opcodes import DOUBLE_BASE, FLOAT_BASE, HALF_BASE, INTEGER_BASE, TENSOR_BASE
+from gpusim.isa.opcodes import FIRST_BODY
 
 _X, _Y, _Z, _W = at.X_ROW * at.ROW, at.Y_ROW * at.ROW, at.Z_ROW * at.ROW, at.W_ROW * at.ROW
 _MASKS_OFFSET = at.STATE.fields["p0"][1]
@@ -173,7 +173,7 @@ def run_arithmetic(state, matrix, registers, first, stop, base, slots, first_war
         d = np.int64(row[at.D_OFFSET]) + (np.int64(row[at.D_OWN]) & base)
         f0, f1, f2, f3 = row[at.F0], row[at.F1], row[at.F2], row[at.F3]
         number = np.int64(row[at.VECTOR_BODY])
-        if number and number < FIRST_LOOP:
+        if number and number < LANES_AT_ONCE:
             sx, sy, sz = _step(row, at.A), _step(row, at.B), _step(row, at.C)
             if number < END_WIDE:
                 execute_wide(
@@ -190,47 +190,35 @@ def run_arithmetic(state, matrix, registers, first, stop, base, slots, first_war
             execute_launch(number, np.int64(f0), state, host + 4 * d, executing, lost, first_warp, count)
             continue
         op, w = row[at.OP], np.int64(_W)
-        family = np.int64(-1)
-        if number:
-            family, op = state.family[LOOP_FAMILY], row[at.VECTOR_BODY]
+        if number == LANES_AT_ONCE:
             if lost == 0 and row[at.APART]:
                 w = d
         else:
             read_predicates(state, row, slots)
-            if op < INTEGER_BASE:
-                state.clock = clock + (pc - first) + 1
-                for i in range(count):
-                    if executing[i]:
-                        execute_lanes(
-                            state, registers, first_warp + i, op, f0, f1, x + i * at.LANES, y + i * at.LANES,
-                            z + i * at.LANES, w + i * at.LANES, state.q[i], np.int64(state.p0[i]), executing[i], active[i],
-                        )  # fmt: skip
-                        if row[at.SCOPE] == at.WARP_WIDE:
-                            executing[i] = at.FULL
-                if row[at.SCOPE] == at.WARP_WIDE and lost != 0:
-                    lost, whole = lost_lanes(state), False
-            elif op < FLOAT_BASE:
-                family = state.family[0]
-            elif op < DOUBLE_BASE:
-                family = state.family[1]
-            elif op < HALF_BASE:
-                family = state.family[2]
-            elif op < TENSOR_BASE:
-                family = state.family[3]
-            else:
-                family = state.family[4]
-        if family >= 0:
-            call_family(
-                family, op, f0, f1, f2, f3, host + 4 * x, host + 4 * y, host + 4 * z, host + 4 * w,
+        if op >= FIRST_BODY:
+            call_body(
+                state.entries[op - FIRST_BODY], f0, f1, f2, f3, host + 4 * x, host + 4 * y, host + 4 * z, host + 4 * w,
                 state.state_host + _MASKS_OFFSET, count,
             )  # fmt: skip
+        else:
+            state.clock = clock + (pc - first) + 1
+            for i in range(count):
+                if executing[i]:
+                    execute_lanes(
+                        state, registers, first_warp + i, op, f0, f1, x + i * at.LANES, y + i * at.LANES,
+                        z + i * at.LANES, w + i * at.LANES, state.q[i], np.int64(state.p0[i]), executing[i], active[i],
+                    )  # fmt: skip
+                    if row[at.SCOPE] == at.WARP_WIDE:
+                        executing[i] = at.FULL
+            if row[at.SCOPE] == at.WARP_WIDE and lost != 0:
+                lost, whole = lost_lanes(state), False
         if w != d:
             write_back(state, registers, d, row[at.D_WORDS], lost, count)
         if row[at.PREDICATES_OUT]:
             write_predicates(state, row, slots)
 
 
-assert END_WIDE <= FIRST_MASKED and END_MASKED <= FIRST_LOOP
+assert END_WIDE <= FIRST_MASKED and END_MASKED <= LANES_AT_ONCE < FIRST_LAUNCH
 
 if config.DISABLE_JIT:
     execute_arithmetic = run_arithmetic

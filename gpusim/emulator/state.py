@@ -103,7 +103,7 @@ def _blank(
     state["sm_count"] = target.sm_count
     state["quantum"] = WARP_QUANTUM
     state["slice"] = BLOCK_SLICE
-    state["family"][:] = encoded.entries
+    state["entries"][:] = encoded.entries
     state["arithmetic_entry"] = arithmetic_entry_address()
     state["matrix_host"] = encoded.matrix.ctypes.data
     state["rules"][:] = tensor_rules(prepared.built.capability)

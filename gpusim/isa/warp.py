@@ -111,6 +111,8 @@ RUNS, ACCESSES, SCATTERED_ROWS = range(3)  # entries of State.used
 MAX_WARPS = 32
 TENSOR_RULES = 4
 TENSOR_WORK_WORDS = 1536
+#: Room for the entry points of all bodies.
+ENTRY_POINTS = 160
 _LANES64 = ("<i8", (LANES,))
 _WARPS64 = ("<i8", (MAX_WARPS,))
 _GROUP64 = ("<i8", (GROUP_WARPS,))
@@ -144,7 +146,7 @@ STATE = np.dtype(
         ("matrix_host", "<i8"),
         ("arithmetic_entry", "<i8"),  # entry point of emulator/runs.py
         ("lockstep", "<i8"),  # 1: warps at the same instruction are executed together
-        ("family", "<i8", (6,)),  # entry points of the arithmetic families
+        ("entries", "<i8", (ENTRY_POINTS,)),  # of the bodies, by number (body.py); 0: not needed here
         ("exists", "<i8", (MAX_WARPS,)),  # lanes that the launch gives each warp
         ("thread", "<i4", (MAX_WARPS, 3, LANES)),  # threadIdx of each lane
         # the block
