@@ -17,8 +17,9 @@ from gpusim.emulator.prepare import Prepared
 from gpusim.emulator.runs import arithmetic_entry_address
 from gpusim.isa import warp as at
 from gpusim.isa.binary.cubin import CONSTANTS_ADDRESS
+from gpusim.isa.architectures import nearest
 from gpusim.isa.bodies.tensor_rules import tensor_rules
-from gpusim.isa.target import Target, bank_layout
+from gpusim.isa.target import Target
 
 #: Instructions of a warp before the next warp of the block runs, at a jump.
 WARP_QUANTUM = 4096
@@ -190,7 +191,7 @@ def _constants(
         start = encoded.bank_start[bank]
         constants[start : start + len(content)] = content
     start, size = encoded.bank_start.get(0, 0), encoded.bank_bytes.get(0, 0)
-    layout = bank_layout(prepared.built.capability)
+    layout = nearest(prepared.built.capability).bank
 
     def put(offset: int, kind: str, *values: int) -> None:
         if offset >= 0 and offset + struct.calcsize(kind) <= size:

@@ -318,7 +318,7 @@ def lower_constant_load(instruction: Instruction) -> MicroOp | None:
     fixed = constant.index == NO_REGISTER and constant.uniform_index == NO_REGISTER
     if fixed and size >= 4:
         return MicroOp(
-            ops.COPY,
+            loops.copy.number,
             sources=(Source(constant, words=words), None, None),
             destination=destination,
             words=words,
