@@ -14,7 +14,7 @@ written as a zero (:data:`NO_FLOPS`), never assumed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from gpusim.isa.body import Body
 from gpusim.isa.form import Instruction, Lower, MicroOp
@@ -75,8 +75,8 @@ class Opcode:
     """
 
     mnemonic: str
-    summary: str
-    lowering: Lower = field(default=lambda instruction: None)
+    summary: str = ""
+    lowering: Lower | None = None
     bodies: tuple[Body | int, ...] | None = None
     pipe: PipeClass | None = None
     other_pipes: tuple[PipeClass, ...] = ()
@@ -91,7 +91,7 @@ class Opcode:
     def __post_init__(self) -> None:
         if self.refused:
             return
-        for fact in ("summary", "bodies", "pipe", "coverage", "flops"):
+        for fact in ("summary", "lowering", "bodies", "pipe", "coverage", "flops"):
             if getattr(self, fact) in (None, "", (), {}):
                 raise ValueError(f"opcode {self.mnemonic} is declared without {fact}")
         classes = [self.coverage] if isinstance(self.coverage, str) else self.coverage.values()
@@ -110,7 +110,7 @@ class Opcode:
     def lower(self, instruction: Instruction) -> MicroOp | None:
         """The micro-op of a form of this opcode, or None for one that is not emulated. Raises ValueError when the
         lowering contradicts the declaration."""
-        micro = self.lowering(instruction)
+        micro = None if self.refused else self.lowering(instruction)
         if micro is None:
             return None
         if micro.op not in self.numbers:

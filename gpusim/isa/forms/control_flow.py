@@ -26,6 +26,7 @@ def _nop(flags: int = 0) -> MicroOp:
 
 
 def lower_nop(instruction: Instruction) -> MicroOp | None:
+    """Every form: nothing that the emulator could see changes."""
     return _nop()
 
 
@@ -53,6 +54,7 @@ def lower_copy_group(instruction: Instruction) -> MicroOp | None:
 
 
 def lower_exit(instruction: Instruction) -> MicroOp | None:
+    """EXIT and ``EXIT P``: the lanes where guard and predicate hold end."""
     if not _only(instruction, "KEEPREFCOUNT", "PREEMPTED") or len(instruction.operands) > 1:
         return None
     conditions = tuple(o for o in instruction.operands if o.kind in PREDICATES)
@@ -145,6 +147,7 @@ def lower_converge_set(instruction: Instruction) -> MicroOp | None:
 
 
 def lower_converge_wait(instruction: Instruction) -> MicroOp | None:
+    """``BSYNC B0``: until the lanes that B0 names are here or have left."""
     if not _only(instruction, "RECONVERGENT", "RELIABLE") or len(instruction.operands) != 1:
         return None
     if instruction.operands[0].kind != Kind.BARRIER:
@@ -153,6 +156,7 @@ def lower_converge_wait(instruction: Instruction) -> MicroOp | None:
 
 
 def lower_converge_leave(instruction: Instruction) -> MicroOp | None:
+    """``BREAK [P,] B0``: nobody waits any longer for the lanes where the predicate holds."""
     if not _only(instruction, "RECONVERGENT", "RELIABLE"):
         return None
     barriers = [o for o in instruction.operands if o.kind == Kind.BARRIER]
@@ -186,10 +190,12 @@ def lower_warp_wait(instruction: Instruction) -> MicroOp | None:
 
 
 def lower_give_way(instruction: Instruction) -> MicroOp | None:
+    """Every form; how long a sleep lasts is not modelled."""
     return MicroOp(ops.GIVE_WAY)
 
 
 def lower_trap(instruction: Instruction) -> MicroOp | None:
+    """Every form ends the launch with an error."""
     return MicroOp(ops.TRAP, trace_flags=int(Flag.BRANCH))
 
 

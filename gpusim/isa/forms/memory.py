@@ -118,6 +118,7 @@ def _wide(space: Space, modifiers: tuple[str, ...]) -> bool | None:
 
 
 def lower_load(space: Space, instruction: Instruction) -> MicroOp | None:
+    """``LDG.E[.width] Rd, [address]``: registers from ``space``; narrow values are extended by zeros or their sign."""
     found = _memory_operand(instruction)
     width, wide = _widths(instruction.modifiers), _wide(space, instruction.modifiers)
     if found is None or width is None or wide is None:
@@ -139,6 +140,7 @@ def lower_load(space: Space, instruction: Instruction) -> MicroOp | None:
 
 
 def lower_store(space: Space, instruction: Instruction) -> MicroOp | None:
+    """``STG.E[.width] [address], Ra``: registers to ``space``."""
     found = _memory_operand(instruction)
     width, wide = _widths(instruction.modifiers), _wide(space, instruction.modifiers)
     if found is None or width is None or wide is None:
