@@ -30,7 +30,6 @@ ADD, MULTIPLY, FUSED = range(3)
 @inner
 def _rounded(op, how, x, y, z):
     """Bits of x op y (op z) with any rounding, flushing and saturation."""
-    mode = how & 3
     if how & ops.FLUSH:
         x, y, z = flush32(x), flush32(y), flush32(z)
     a, b = np.float64(float_of(x)), np.float64(float_of(y))
@@ -48,6 +47,13 @@ def _rounded(op, how, x, y, z):
         total = product + c
         lost = sum_error(product, c, total)
         negative = (x ^ y | z) & SIGN
+    return finished(total, lost, negative, how)
+
+
+@inner
+def finished(total, lost, negative, how):
+    """FP32 bits of the real number total + lost (FP64) as ``how`` says; ``negative``: a zero rounded down is -0."""
+    mode = how & 3
     if total != total:
         return np.int64(0) if how & ops.SATURATE else np.int64(NAN32)
     r = narrow32(total, lost, mode)
