@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from gpusim.emulator.block_scheduler import Residents, Slot
+from gpusim.emulator.block_scheduler import BlockScheduler, Slot
 from gpusim.emulator.chunks import close_chunk, new_log
-from gpusim.emulator.faults import Company, explain
+from gpusim.emulator.faults import ResidentBlocks, explain
 from gpusim.emulator.host_calls import HostCalls
 from gpusim.emulator.memory import LOCAL_WINDOW, SHARED_WINDOW, Allocation, DeviceMemory
 from gpusim.emulator.prepare import Prepared, prepare
@@ -207,7 +207,7 @@ class PackedLaunch:
             states, raw, backing = make_state(prepared, target, grid, block, dynamic_shared, instruction_limit)
             return Slot(states, another_file(machine.registers) if registers is None else registers, raw, backing)
 
-        self.residents = Residents(open_slot(machine.registers), machine, open_slot, self.host)
+        self.residents = BlockScheduler(open_slot(machine.registers), machine, open_slot, self.host)
 
     def _chunk_blocks(self) -> int:
         if self.facts.cooperative:
@@ -255,8 +255,8 @@ class PackedLaunch:
             if self._program_with_lines is not None:
                 program = self._program_with_lines()
             states = [slot.states[0] for slot in residents.resident]
-            company = Company(states, residents.ended, residents.spinning) if states else None
-            raise explain(residents.status, state, program, self.memory, facts.kernel, company)
+            resident = ResidentBlocks(states, residents.ended, residents.spinning) if states else None
+            raise explain(residents.status, state, program, self.memory, facts.kernel, resident)
 
 
 class CheckedLaunch:

@@ -25,9 +25,10 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
+from gpusim.isa.architectures import SURVEYED
 from gpusim.report.tables import format_records
 
-ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
+ARCHITECTURES = tuple(row.name for row in SURVEYED)
 COMPILE = Path(__file__).with_name("corpus_compile.py")
 #: Stands for the suite among the names of test modules.
 SUITE = "suite"

@@ -44,10 +44,11 @@ from numba.cuda import api, dispatcher
 from numba.cuda.cudadrv import devices
 
 from gpusim.cases.suite import kernel_names, make_case
-from gpusim.frontend.numba.build import ARCH_SPECIFIC_FROM, argument_types, build
+from gpusim.frontend.numba.build import argument_types, build
 from gpusim.isa.binary import decode_batch
 from gpusim.isa.binary.cubin import KernelImage, load_kernel
 from gpusim.isa.survey import survey
+from gpusim.isa.architectures import nearest
 from gpusim.isa.target import make_target
 
 #: A test method that takes more (of the processor's time, of the clock's) is left.
@@ -207,7 +208,7 @@ class Collector:
 
     def __init__(self, capability: tuple[int, int], out: Any):
         self.out, self.capability, self.test = out, capability, ""
-        self.link = (*capability, "a" if capability >= ARCH_SPECIFIC_FROM else "")
+        self.link = (*capability, nearest(capability).suffix)
         self.seen: set[str] = set()
         self.waiting: list[tuple[str, str, KernelImage]] = []
         self._compile = dispatcher._Kernel.__init__

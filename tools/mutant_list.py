@@ -187,8 +187,8 @@ CODE = (
     CodeMutant(
         "reconvergence: nobody waits at BSYNC",
         "emulator/control_flow.py",
-        "if executing == mask and wanted & ~mask == 0:\n    return STRAIGHT, pc + 1, mask",
-        "if executing == mask:\n    return STRAIGHT, pc + 1, mask",
+        "if executing == mask and wanted & ~mask == 0:\n    return FALLS_THROUGH, pc + 1, mask",
+        "if executing == mask:\n    return FALLS_THROUGH, pc + 1, mask",
     ),
     CodeMutant(
         "predicates: lanes that are off are written too",

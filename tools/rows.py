@@ -1,4 +1,4 @@
-"""List the rows of the instruction table that no test has run.
+"""List the opcodes of the instruction table that no test has run.
 
     GPUSIM_COUNT_ROWS=counts make test
     python tools/rows.py counts
@@ -14,7 +14,6 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from gpusim.isa.forms.tensor import REFUSED
 from gpusim.isa.table import TABLE
 from gpusim.report.tables import FORMATS, format_records
 
@@ -37,10 +36,10 @@ def rows(counts: Counter[str]) -> list[dict]:
             "row": mnemonic,
             "forms_run": len(forms.get(mnemonic, ())),
             "executions": sum(counts[form] for form in forms.get(mnemonic, ())),
-            "summary": row.summary,
+            "summary": opcode.summary,
         }
-        for mnemonic, row in TABLE.items()
-        if mnemonic not in REFUSED
+        for mnemonic, opcode in TABLE.items()
+        if not opcode.refused
     ]
     return sorted(records, key=lambda record: (record["executions"], record["row"]))
 

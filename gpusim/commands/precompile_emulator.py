@@ -1,7 +1,7 @@
 """Compile the interpreter ahead of its first use, for instance beside the engine on another core.
 
 Mental model: the interpreter is compiled for types, not for kernels, so one thread that runs anything at all
-makes Numba compile, and cache on disk, all but the arithmetic families; those are asked for by name::
+makes Numba compile, and cache on disk, all but the bodies with entry points; those are asked for one by one::
 
     python -m gpusim.commands.precompile_emulator
 """
@@ -12,8 +12,8 @@ import numpy as np
 from numba import cuda
 
 from gpusim.capturing import capture
-from gpusim.isa.bodies.loops import FIRST_LOOP
-from gpusim.isa.dispatch import FAMILY_ENDS, entry_addresses
+from gpusim.isa.body import BODIES
+from gpusim.isa.dispatch import entry_addresses
 
 
 @cuda.jit
@@ -22,10 +22,9 @@ def _one_store(out):
 
 
 def precompile(capability: tuple[int, int] = (9, 0)) -> None:
-    """Run one thread, then make every family's entry point."""
+    """Run one thread, then make every body's entry point."""
     capture(_one_store, 1, 1, (np.zeros(1, np.int32),), gpu=capability)
-    numbers = np.array([*FAMILY_ENDS, 0]) - 1
-    entry_addresses(numbers, np.array([0] * len(FAMILY_ENDS) + [FIRST_LOOP]))
+    entry_addresses([body for body in BODIES if body.function is not None])
 
 
 if __name__ == "__main__":

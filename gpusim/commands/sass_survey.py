@@ -15,13 +15,12 @@ from gpusim.cases.user_kernels import is_kernel, is_reference, load_object, type
 from gpusim.commands.options import HELP, format_option
 from gpusim.emulator.prepare import disassemble, disassemble_types
 from gpusim.errors import CompileError, ToolchainError, UnsupportedOpcodeError, UsageError
+from gpusim.isa.architectures import SURVEYED
 from gpusim.isa.survey import Survey, survey_cubin
 from gpusim.isa.survey import survey as survey_code
 from gpusim.isa.target import make_target
 from gpusim.report.tables import format_records
 
-#: What ``--arch all``, and naming none, stands for: every generation from Turing to Blackwell.
-ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
 ALL = "all"
 MAX_CUBIN_BYTES = 1 << 28
 
@@ -108,7 +107,7 @@ def _capabilities(gpus: tuple[str, ...], architectures: tuple[str, ...]) -> dict
     """Architecture -> capability of all that is asked for, each once."""
     asked = [name for name in architectures if name != ALL]
     if ALL in architectures or not gpus and not architectures:
-        asked = list(ARCHITECTURES)
+        asked = [row.name for row in SURVEYED]
     targets = [make_target(name) for name in (*gpus, *asked)]
     return {"sm_{}{}".format(*target.capability): target.capability for target in targets}
 

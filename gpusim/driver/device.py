@@ -3,8 +3,8 @@
 Mental model: a described GPU (:class:`~gpusim.gpus.spec.GpuSpec`) answers the same questions as a real one.
 A bare capability such as ``sm_86`` gives a device with that architecture's limits and no timing. What a
 description does not hold (texture limits, clock of the memory) is answered with what every GPU of
-compute capability 7.5 to 12 has, or 0. Numbers of the attributes: ``CUdevice_attribute`` in cuda.h; limits by
-capability: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
+compute capability 7.5 to 12 has, or 0. Numbers of the attributes: ``CUdevice_attribute`` in cuda.h.
+Limits by capability: :mod:`gpusim.isa.architectures`.
 """
 
 from __future__ import annotations
@@ -14,22 +14,9 @@ from dataclasses import dataclass, replace
 
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.spec import GpuSpec
-from gpusim.isa.target import BLOCK_LIMITS, GRID_LIMITS, Target, make_target
+from gpusim.isa.architectures import BLOCK_LIMITS, GRID_LIMITS, architecture
+from gpusim.isa.target import Target, make_target
 
-#: Capability -> (warps, blocks, bytes of shared memory) of an SM.
-_SM_LIMITS = {
-    (7, 5): (32, 16, 64 << 10),
-    (8, 0): (64, 32, 164 << 10),
-    (8, 6): (48, 16, 100 << 10),
-    (8, 7): (48, 16, 164 << 10),
-    (8, 9): (48, 24, 100 << 10),
-    (9, 0): (64, 32, 228 << 10),
-    (10, 0): (64, 32, 228 << 10),
-    (10, 3): (64, 32, 228 << 10),
-    (11, 0): (48, 24, 228 << 10),
-    (12, 0): (48, 24, 100 << 10),
-    (12, 1): (48, 24, 100 << 10),
-}
 #: SM count and memory of a device that is no product: enough for any program, small enough to be plausible.
 _BARE_SM_COUNT = 16
 _BARE_MEMORY_BYTES = 16 << 30
@@ -104,14 +91,14 @@ def make_device(gpu: str | GpuSpec) -> Device:
 
 def _bare_spec(target: Target) -> GpuSpec:
     base = load_gpu("h200")
-    warps, blocks, shared = _SM_LIMITS.get(target.capability, _SM_LIMITS[9, 0])
+    row = architecture(target.capability)
     sm = replace(
         base.sm,
-        max_warps=warps,
-        max_blocks=blocks,
-        shared_max_bytes=shared,
+        max_warps=row.sm_warps,
+        max_blocks=row.sm_blocks,
+        shared_max_bytes=row.sm_shared_bytes,
         shared_per_block_max_bytes=target.shared_bytes,
-        shared_reserved_bytes=1024 if target.capability >= (8, 0) else 0,
+        shared_reserved_bytes=row.reserved_shared_bytes,
     )
     return replace(
         base,

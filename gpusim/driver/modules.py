@@ -38,7 +38,8 @@ from gpusim.driver.lines import LineSource, readable_name
 from gpusim.driver.memory import Memory
 from gpusim.emulator.prepare import Prepared, prepare_built
 from gpusim.errors import CompileError
-from gpusim.frontend.numba.build import ARCH_SPECIFIC_FROM, BuiltKernel
+from gpusim.frontend.numba.build import BuiltKernel
+from gpusim.isa.architectures import nearest
 from gpusim.isa.binary.cubin import KernelImage, kernels_of, load_kernel
 from gpusim.isa.binary.elf import parse_elf
 from gpusim.trace.record import Program
@@ -122,10 +123,8 @@ class Modules:
         put(out, module.handle)
 
     def _assemble(self, text: bytes) -> bytes:
-        major, minor = self._device.spec.capability
-        suffix = "a" if (major, minor) >= ARCH_SPECIFIC_FROM else ""
         text = text.rstrip(b"\0")
-        handle = nvjitlink.create(1, [f"-arch=sm_{major}{minor}{suffix}"])
+        handle = nvjitlink.create(1, [f"-arch={nearest(self._device.spec.capability).target}"])
         try:
             nvjitlink.add_data(handle, nvjitlink.InputType.PTX, text, len(text), "module")
             nvjitlink.complete(handle)

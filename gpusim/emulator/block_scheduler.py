@@ -1,10 +1,10 @@
 """Runs blocks: one after another while that works, side by side when blocks wait for each other.
 
-Mental model: nearly every block ends without looking at another, so one slot serves them in turn. A block
+Mental model: nearly every block ends without looking at another, so one slot serves them one after another. A block
 that uses up its slice of instructions may be spinning for a later one, and a grid-wide barrier needs all
 blocks at once: then further slots are opened and run round robin, as blocks are resident together on a GPU.
 The log is one; slots hand its fill level and the instruction count on to each other. It grows up to
-:data:`LOG_LIMITS`; when it is full the caller gets what it holds as a :class:`Piece` and it starts anew, if
+:data:`LOG_LIMITS`; when it is full the caller gets what it holds as a :class:`LoggedBlocks` and it starts anew, if
 need be in the middle of blocks.
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from gpusim.emulator.chunks import grown, lanes_of
 from gpusim.emulator.host_calls import HostCalls
-from gpusim.emulator.livelock import Standstill
+from gpusim.emulator.livelock import LivelockDetector
 from gpusim.emulator.lockstep import run_blocks
 from gpusim.isa import warp as at
 
@@ -25,7 +25,7 @@ from gpusim.isa import warp as at
 _SHARED_FIELDS = ("used", "executed", "now")
 #: Blocks that run side by side because one of them is slow; a grid-wide barrier opens as many as it needs.
 _MAX_SLOW = 64
-#: Instructions of a block's turn once blocks run side by side: short, so that a stretch of the log holds a
+#: Instructions of a block's slice once blocks run side by side: short, so that a stretch of the log holds a
 #: stretch of time of all of them.
 _SLICE_TOGETHER = 1 << 16
 #: Records of the log (runs, accesses, scattered rows) beyond which it does not grow: 4, 6 and 16 MiB.
@@ -47,7 +47,7 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class Piece:
+class LoggedBlocks:
     """What the log holds: ``blocks`` blocks from ``first_block`` on, of which the last ``open_blocks`` go on."""
 
     first_block: int
@@ -55,7 +55,7 @@ class Piece:
     open_blocks: int = 0
 
 
-class Residents:
+class BlockScheduler:
     """The slots of a launch; ``machine`` holds the log, whose arrays grow when they must; ``host`` serves
     what blocks call."""
 
@@ -77,7 +77,7 @@ class Residents:
         """Entries of the log that are filled: runs, accesses, scattered rows."""
         return tuple(self._last.states[0]["used"].tolist())
 
-    def run(self, blocks: int, piece_blocks: int) -> Iterator[Piece]:
+    def run(self, blocks: int, piece_blocks: int) -> Iterator[LoggedBlocks]:
         """Run blocks 0 to ``blocks - 1``, in pieces of at most ``piece_blocks`` where they end one by one. The
         log holds a piece until the next is asked for. Ends early, with ``failed`` and ``status`` set, when a
         block cannot go on."""
@@ -103,11 +103,11 @@ class Residents:
             if current < blocks and current >= self._base + piece_blocks:
                 yield self._piece(current, 0)
                 self._empty_log()
-        yield Piece(self._base, blocks - self._base)
+        yield LoggedBlocks(self._base, blocks - self._base)
 
-    def _piece(self, end: int, open_blocks: int) -> Piece:
+    def _piece(self, end: int, open_blocks: int) -> LoggedBlocks:
         """The log as blocks up to ``end``; what is logged from now on counts from the first open block."""
-        piece = Piece(self._base, end - self._base, open_blocks)
+        piece = LoggedBlocks(self._base, end - self._base, open_blocks)
         self._base = end - open_blocks
         return piece
 
@@ -177,12 +177,12 @@ class Residents:
                 return status, block
             self.machine = larger
 
-    def _together(self, current: int, end: int) -> Generator[Piece, None, int]:
+    def _together(self, current: int, end: int) -> Generator[LoggedBlocks, None, int]:
         """Run the started block ``current`` and those behind it side by side, until all that were started have
         ended; returns the block to go on with."""
         self.first.block = current
         alone = int(self.first.states[0].slice)
-        standstill = Standstill()
+        livelock = LivelockDetector()
         resident, free, pending = [self.first], [], current + 1
         while resident:
             moved, slow, ended = False, False, False
@@ -199,7 +199,7 @@ class Residents:
                     resident.remove(slot)
                     free.append(slot)
                     moved = ended = True
-                    standstill.progress()
+                    livelock.progress()
                 elif status == at.PREEMPTED:
                     moved = slow = True
                 elif status != at.GRID_WAIT:
@@ -209,16 +209,16 @@ class Residents:
                     resident.remove(slot)
                     free.append(slot)
                     moved = ended = True
-                    standstill.progress()
+                    livelock.progress()
             self.resident, self.ended = resident, pending - len(resident)
             crowded = len(resident) >= _MAX_SLOW
-            stuck = slow and not ended and standstill.reached(resident, self.machine.allocations)
+            stuck = slow and not ended and livelock.reached(resident, self.machine.allocations)
             if pending < end and resident and (slow and not crowded or not moved or stuck):
                 slot = free.pop() if free else self._open()
                 slot.block = pending
                 pending += 1
                 resident.append(slot)
-                standstill.progress()
+                livelock.progress()
             elif stuck:
                 self.spinning = True
                 self._fail(resident[0], at.DEADLOCK)

@@ -1,7 +1,7 @@
 """Control-flow instructions: where a fragment of a warp goes next.
 
-Mental model: :func:`turn` executes one control-flow instruction for the fragment (pc, mask) and answers
-with what becomes of it: it goes STRAIGHT on, it has JUMPED (its run so far is logged), or it is GONE (it
+Mental model: :func:`execute_control_flow` executes one control-flow instruction for the fragment (pc, mask) and answers
+with what becomes of it: it FALLS_THROUGH to the next instruction, it has JUMPED (its run so far is logged), or it is GONE (it
 waits, or has ended, and the interpreter must pick another one). Other fragments that arise go into the
 warp's table.
 """
@@ -14,21 +14,20 @@ from gpusim.emulator.convergence import (
     all_participants,
     arrive,
     complete_barrier,
-    first_lane,
     leave_convergence,
     push,
     release_warp_wait,
     release_without,
     retire,
-    signed32,
     spins,
     wait_converged,
 )
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
 from gpusim.isa.jit import inner
+from gpusim.isa.lane_masks import first_lane, signed32
 
-STRAIGHT, JUMPED, GONE, STOPPED = range(4)
+FALLS_THROUGH, JUMPED, GONE, STOPPED = range(4)
 
 
 @inner
@@ -50,13 +49,13 @@ def stop(state, warp, pc, lane, address):
 
 
 @inner
-def turn(
+def execute_control_flow(
     state, registers, row, index_of, runs, warp, global_warp, own_base, x, y, run_start, pc, mask, executing, condition
 ):
     """Execute the control-flow instruction ``row`` at ``pc`` for the fragment ``mask``.
 
     ``executing``: lanes of the fragment whose guard holds; ``condition``: lanes where its predicate operand
-    holds; ``x`` and ``y``: where the warp's lanes of the sources begin among the registers. Returns (STRAIGHT |
+    holds; ``x`` and ``y``: where the warp's lanes of the sources begin among the registers. Returns (FALLS_THROUGH |
     JUMPED | GONE, pc, mask), or (STOPPED, status, 0).
     """
     op = row[at.OP]
@@ -66,9 +65,9 @@ def turn(
         for lane in range(at.LANES):
             if (mask >> lane) & 1:
                 registers[start + lane] = value
-        return STRAIGHT, pc + 1, mask
+        return FALLS_THROUGH, pc + 1, mask
     if executing == 0 and op != ops.BRANCH_DIVERGENT:
-        return STRAIGHT, pc + 1, mask
+        return FALLS_THROUGH, pc + 1, mask
     row_of_barrier = np.int64(row[at.CONVERGENCE])
 
     if op == ops.BRANCH or op == ops.BRANCH_DIVERGENT:
@@ -80,7 +79,7 @@ def turn(
             else:
                 taken = executing if required & ~mask == 0 else np.int64(0)
         if taken == 0:
-            return STRAIGHT, pc + 1, mask
+            return FALLS_THROUGH, pc + 1, mask
         target = np.int64(row[at.TARGET])
         if target < 0:
             stop(state, warp, pc, first_lane(taken), np.int64(-1))
@@ -88,14 +87,14 @@ def turn(
         log_run(state, runs, global_warp, run_start, pc + 1, mask)
         if taken == mask:
             return JUMPED, target, mask
-        # The lanes that fall through go on first; the others wait for their turn.
+        # The lanes that fall through go on first; the others wait.
         push(state, warp, target, taken, at.READY, np.int64(0))
         return JUMPED, pc + 1, mask & ~taken
 
     if op == ops.EXIT:
         leaving = executing & condition
         if leaving == 0:
-            return STRAIGHT, pc + 1, mask
+            return FALLS_THROUGH, pc + 1, mask
         log_run(state, runs, global_warp, run_start, pc + 1, mask)
         retire(state, registers, warp, own_base, leaving)
         rest = mask & ~leaving
@@ -104,7 +103,7 @@ def turn(
     if op == ops.CONVERGE_WAIT:
         wanted = all_participants(registers, own_base, row_of_barrier, executing) & state.live[warp]
         if executing == mask and wanted & ~mask == 0:
-            return STRAIGHT, pc + 1, mask
+            return FALLS_THROUGH, pc + 1, mask
         log_run(state, runs, global_warp, run_start, pc + 1, mask)
         _leave_rest(state, warp, pc, mask & ~executing)
         wait_converged(state, registers, warp, own_base, row_of_barrier, pc, executing)
@@ -119,7 +118,7 @@ def turn(
         leaving = executing & condition
         if leaving:
             leave_convergence(state, registers, warp, own_base, row_of_barrier, leaving)
-        return STRAIGHT, pc + 1, mask
+        return FALLS_THROUGH, pc + 1, mask
 
     if op == ops.CONVERGE_READ:
         start = own_base + row[at.CONVERGENCE]
@@ -129,19 +128,19 @@ def turn(
                 registers[target + lane] = registers[start + lane]
                 if row[at.F0]:
                     registers[start + lane] = 0
-        return STRAIGHT, pc + 1, mask
+        return FALLS_THROUGH, pc + 1, mask
 
     if op == ops.CONVERGE_WRITE:
         start = own_base + row[at.CONVERGENCE]
         for lane in range(at.LANES):
             if (executing >> lane) & 1:
                 registers[start + lane] = registers[x + lane]
-        return STRAIGHT, pc + 1, mask
+        return FALLS_THROUGH, pc + 1, mask
 
     if op == ops.WARP_WAIT:
         wanted = np.int64(registers[x + first_lane(executing)]) & at.FULL
         if executing == mask and wanted & state.live[warp] & ~mask == 0:
-            return STRAIGHT, pc + 1, mask
+            return FALLS_THROUGH, pc + 1, mask
         log_run(state, runs, global_warp, run_start, pc + 1, mask)
         _leave_rest(state, warp, pc, mask & ~executing)
         push(state, warp, pc, executing, at.AT_WARP_WAIT, wanted)
@@ -157,7 +156,7 @@ def turn(
         arrive(state, warp, mask, barrier, threads, np.int64(row[at.F1]), condition & executing)
         if op == ops.BARRIER_ARRIVE:
             complete_barrier(state, barrier)
-            return STRAIGHT, pc + 1, mask
+            return FALLS_THROUGH, pc + 1, mask
         log_run(state, runs, global_warp, run_start, pc + 1, mask)
         push(state, warp, pc, mask, at.AT_BARRIER, barrier)
         complete_barrier(state, barrier)
@@ -167,7 +166,7 @@ def turn(
         if state.ready[warp] == 0 and spins(state, registers, warp, own_base, pc, mask):
             release_without(state, registers, warp, own_base, mask)
         if state.ready[warp] == 0:
-            return STRAIGHT, pc + 1, mask
+            return FALLS_THROUGH, pc + 1, mask
         log_run(state, runs, global_warp, run_start, pc + 1, mask)
         push(state, warp, pc + 1, mask, at.READY, np.int64(0))
         return GONE, pc, mask

@@ -14,37 +14,7 @@ import numpy as np
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
 from gpusim.isa.jit import inner
-
-
-@inner
-def signed32(value):
-    """The low 32 bits of ``value`` as a signed number, in range for an int32 whether compiled or not."""
-    return ((value & 0xFFFFFFFF) ^ 0x80000000) - 0x80000000
-
-
-@inner
-def first_predicate(warp):
-    """Where slot 0 of a warp lies among State.predicates; slots are GROUP_WARPS apart."""
-    group = warp // at.GROUP_WARPS
-    return group * (at.PREDICATE_SLOTS * at.GROUP_WARPS) + warp - group * at.GROUP_WARPS
-
-
-@inner
-def first_lane(mask):
-    """Lowest set bit of a lane mask (32 for none)."""
-    lane = 0
-    while lane < 32 and not (mask >> lane) & 1:
-        lane += 1
-    return lane
-
-
-@inner
-def count_lanes(mask):
-    """Set bits of a lane mask."""
-    mask = mask - ((mask >> 1) & 0x55555555)
-    mask = (mask & 0x33333333) + ((mask >> 2) & 0x33333333)
-    mask = (mask + (mask >> 4)) & 0x0F0F0F0F
-    return ((mask * 0x01010101) & 0xFFFFFFFF) >> 24
+from gpusim.isa.lane_masks import count_lanes, first_lane, first_predicate, signed32
 
 
 @inner
@@ -94,7 +64,7 @@ def participants(registers, own_base, row, mask):
 @inner
 def all_participants(registers, own_base, row, mask):
     """Lanes that set out together with any lane of ``mask``: lanes that met on the way, in a function called
-    from two places, may have set out in different company."""
+    from two places, may be participants of different barriers."""
     union = np.int64(0)
     for lane in range(at.LANES):
         if (mask >> lane) & 1:
@@ -104,13 +74,13 @@ def all_participants(registers, own_base, row, mask):
 
 @inner
 def wait_converged(state, registers, warp, own_base, row, pc, mask):
-    """Lanes ``mask`` wait in the BSYNC at ``pc``: a fragment for each company that set out together."""
+    """Lanes ``mask`` wait in the BSYNC at ``pc``: a fragment for each set of participants."""
     rest = mask
     while rest:
-        company = registers[own_base + row + first_lane(rest)]
+        members = registers[own_base + row + first_lane(rest)]
         same = np.int64(0)
         for lane in range(at.LANES):
-            if (rest >> lane) & 1 and registers[own_base + row + lane] == company:
+            if (rest >> lane) & 1 and registers[own_base + row + lane] == members:
                 same |= np.int64(1) << lane
         rest &= ~same
         push(state, warp, pc, same, at.AT_CONVERGENCE, row)
@@ -297,7 +267,7 @@ def complete_barrier(state, barrier):
             threads += at.LANES
     if not somebody or threads < state.expected[barrier]:
         return False
-    state.solo = 0
+    state.one_by_one = 0
     total = np.int64(0)
     every = True
     for warp in range(warps):

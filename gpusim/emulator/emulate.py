@@ -1,15 +1,16 @@
 """The interpreter: decoded SASS in, registers, memory and a log of what each warp did out.
 
-Mental model: a loop over the instructions of a *team*: warps of one group that stand at the same instruction,
-often all of them, at worst one. Every step hands a run of arithmetic to :mod:`gpusim.emulator.runs`, or fetches
+Mental model: a loop over the instructions of warps in *lockstep*: those of one group that stand at the same
+instruction, often all of them, at worst one. Every step hands a run of arithmetic to :mod:`gpusim.emulator.runs`, or fetches
 a row of the code matrix, makes each warp's execution mask from its active mask and the guard, and moves memory
-warp by warp or decides where each warp goes next. A team does only what all members do alike:
-when they part, or one of them meets anything unusual (an address that is out of bounds, an atomic whose order
-shows), it is dissolved *before* that instruction, and :mod:`gpusim.emulator.lockstep` makes new ones. So results,
+warp by warp or decides where each warp goes next. Warps in lockstep do only what all of them do alike:
+when they diverge, or one of them meets anything unusual (an address that is out of bounds, an atomic whose order
+shows), lockstep ends *before* that instruction, and :mod:`gpusim.emulator.lockstep` chooses
+anew. So results,
 traces and errors are those of warps run one by one.
 
 Straight-line code touches no bookkeeping: runs are logged, limits and other fragments looked at only where
-control flow turns.
+control flow may change course.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ import numpy as np
 from gpusim.emulator.access import LOCAL, execute_memory, load_constant
 from gpusim.emulator.access_affine import affine_access, scattered_access
 from gpusim.emulator.access_matrix import execute_matrix_access
-from gpusim.emulator.control_flow import GONE, JUMPED, STOPPED, STRAIGHT, log_run, turn
+from gpusim.emulator.control_flow import FALLS_THROUGH, GONE, JUMPED, STOPPED, execute_control_flow, log_run
 from gpusim.emulator.convergence import push, retire
-from gpusim.emulator.runs import fetch, straight, write_back, write_predicates
+from gpusim.emulator.runs import execute_arithmetic, fetch, write_back, write_predicates
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
 from gpusim.isa.jit import inner
@@ -33,7 +34,7 @@ _X, _Y, _W = at.X_ROW * at.ROW, at.Y_ROW * at.ROW, at.W_ROW * at.ROW
 
 @inner
 def room(state, runs, accesses, scattered):
-    """Whether a team can log one more instruction of any kind, and each warp of the block its run so far."""
+    """Whether warps in lockstep can log one more instruction of any kind, and each warp of the block its run so far."""
     return (
         state.used[at.RUNS] + at.GROUP_WARPS + at.MAX_WARPS < runs.shape[0]
         and state.used[at.ACCESSES] + 2 * at.GROUP_WARPS < accesses.shape[0]
@@ -51,60 +52,60 @@ def hold(state, warp, pc, mask, jumped):
             push(state, warp, pc, mask, at.READY, np.int64(0))
             return
         state.held_first[warp] = pc
-        if state.turn_left[warp] <= 0:
-            state.spent[warp] = 1
+        if state.quantum_left[warp] <= 0:
+            state.quantum_spent[warp] = 1
     state.held_pc[warp], state.held_mask[warp] = pc, mask
 
 
 @inner
 def leave(state, first_warp, count, members, steps, pc, jumped):
-    """The team ends before instruction ``pc``, after ``steps`` instructions."""
+    """Lockstep ends before instruction ``pc``, after ``steps`` instructions."""
     state.executed += steps * members
     for i in range(count):
-        if state.team[i]:
+        if state.active[i]:
             warp = first_warp + i
-            state.turn_left[warp] -= steps
+            state.quantum_left[warp] -= steps
             state.held_left[warp] -= steps
-            hold(state, warp, pc, state.team[i], jumped)
+            hold(state, warp, pc, state.active[i], jumped)
 
 
 @inner
 def leave_between(state, first_warp, count, members, steps, pc, done):
-    """The team ends in the middle of instruction ``pc``: its members before number ``done`` have executed it
-    (state.outcome, goal and team say how they go on), the others have not."""
+    """Lockstep ends in the middle of instruction ``pc``: its warps before number ``done`` have executed it
+    (state.outcome, goal and active say how they go on), the others have not."""
     state.executed += steps * members
     for i in range(count):
-        if state.team[i]:
+        if state.active[i]:
             warp = first_warp + i
             own = steps if i < done else steps - 1
             state.executed -= steps - own
-            state.turn_left[warp] -= own
+            state.quantum_left[warp] -= own
             state.held_left[warp] -= own
             if i >= done:
-                hold(state, warp, pc, state.team[i], False)
+                hold(state, warp, pc, state.active[i], False)
             elif state.outcome[i] == GONE:
                 state.held[warp] = 0
             else:
-                hold(state, warp, state.goal[i], state.team[i], state.outcome[i] == JUMPED)
+                hold(state, warp, state.goal[i], state.active[i], state.outcome[i] == JUMPED)
 
 
 @inner
 def steps_left(state, first_warp, count):
-    """Instructions after which, at a jump, a member of the team may have to give way."""
+    """Instructions after which, at a jump, one of the warps in lockstep may have to give way."""
     least = np.int64(_NEVER)
     for i in range(count):
-        if state.team[i]:
+        if state.active[i]:
             warp = first_warp + i
-            least = min(least, state.turn_left[warp])
+            least = min(least, state.quantum_left[warp])
             if state.ready[warp] > 0:
                 least = min(least, state.held_left[warp])
     return least
 
 
 @inner
-def run_team(state, machine, first_warp, count, meet, chunk_warp):
-    """Run the team state.team, warps ``first_warp`` to ``first_warp + count - 1`` of one group where the mask
-    is not 0, from where they stand, until they part, stop, or reach instruction ``meet``, where others wait.
+def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
+    """Run warps in lockstep: ``first_warp`` to ``first_warp + count - 1`` of one group where state.active
+    is not 0, from where they stand, until they diverge, stop, or reach instruction ``meet``, where others wait.
 
     Returns SPLIT (the warps' fragments are held, in the table, or have ended), LOG_FULL (held too), or why
     its only warp stopped for good.
@@ -115,19 +116,19 @@ def run_team(state, machine, first_warp, count, meet, chunk_warp):
     base = state.own_base + group * state.own_stride + place * at.LANES
     slots = group * (at.PREDICATE_SLOTS * at.GROUP_WARPS) + place
     lanes = np.uint64(count * at.LANES)
-    predicates, team, executing = state.predicates, state.team, state.executing
+    predicates, active, executing = state.predicates, state.active, state.executing
     size = matrix.shape[0]
     members, leader = np.int64(0), np.int64(0)
     for i in range(count):
-        if team[i]:
+        if active[i]:
             members += 1
             leader = first_warp + i
     # Only where warps run in their order may one meet an error or an instruction whose order shows.
-    alone = state.teams == 0 or state.solo != 0 or state.warps == 1
+    alone = state.lockstep == 0 or state.one_by_one != 0 or state.warps == 1
     pc = state.held_pc[leader]
     steps = np.int64(0)
     most = steps_left(state, first_warp, count)
-    whole, team_lost = False, np.int64(0)  # state.executing is the team; lanes of its warps that are not in it
+    whole, active_lost = False, np.int64(0)  # state.executing is state.active; lanes of the span that are not
 
     while True:
         if pc == meet:
@@ -137,13 +138,13 @@ def run_team(state, machine, first_warp, count, meet, chunk_warp):
             state.fault_index, state.fault_warp = pc - 1, leader
             return np.int64(at.BAD_TARGET)
         row = matrix[pc]
-        run = np.int64(row[at.STRAIGHT])
+        run = np.int64(row[at.ARITHMETIC_RUN])
         if run:
             stop = pc + run
             if pc < meet < stop:
                 stop = meet
             state.clock = state.executed + steps
-            straight(state, matrix, registers, pc, stop, base, slots, first_warp, count)
+            execute_arithmetic(state, matrix, registers, pc, stop, base, slots, first_warp, count)
             steps += stop - pc
             pc, whole = stop, False
             continue
@@ -151,16 +152,16 @@ def run_team(state, machine, first_warp, count, meet, chunk_warp):
         guard, flip = np.int64(row[at.GUARD]), np.int64(row[at.GUARD_FLIP])
         always = flip == 0 and (guard == at.TRUE_PREDICATE or guard == at.TRUE_UNIFORM_PREDICATE)
         if always and whole:
-            some, lost = np.int64(1), team_lost
+            some, lost = np.int64(1), active_lost
         else:
             some, lost = np.int64(0), np.int64(0)
             guard = slots + guard * at.GROUP_WARPS
             for i in range(at.GROUP_WARPS):
-                mask = team[i] & (predicates[guard + i] ^ flip)
+                mask = active[i] & (predicates[guard + i] ^ flip)
                 executing[i] = mask
                 some |= mask
-                lost |= state.missing[i] & ~mask
-            whole, team_lost = always, lost
+                lost |= state.span[i] & ~mask
+            whole, active_lost = always, lost
         steps += 1
 
         # ---- memory ----------------------------------------------------------------------------
@@ -170,7 +171,7 @@ def run_team(state, machine, first_warp, count, meet, chunk_warp):
                 leave(state, first_warp, count, members, steps - 1, pc, False)
                 if full:
                     return np.int64(at.LOG_FULL)
-                state.solo = 1
+                state.one_by_one = 1
                 return np.int64(at.SPLIT)
             x = fetch(registers, row, at.A, base, _X, lanes)
             y = fetch(registers, row, at.B, base, _Y, lanes)
@@ -181,7 +182,7 @@ def run_team(state, machine, first_warp, count, meet, chunk_warp):
             regular = op <= ops.STORE and row[at.SPACE] != LOCAL
             value = d if op == ops.LOAD else x
             for i in range(count):
-                if team[i] == 0:
+                if active[i] == 0:
                     continue
                 warp, shift = first_warp + i, i * at.LANES
                 if regular and executing[i] == at.FULL and affine_access(
@@ -217,10 +218,10 @@ def run_team(state, machine, first_warp, count, meet, chunk_warp):
                         state.executed += steps
                         return status
                     for done in range(i):
-                        state.outcome[done], state.goal[done] = STRAIGHT, pc + 1
+                        state.outcome[done], state.goal[done] = FALLS_THROUGH, pc + 1
                     leave_between(state, first_warp, count, members, steps, pc, i)
                     state.used[at.ACCESSES], state.used[at.SCATTERED_ROWS] = logged, rows  # it will be made again
-                    state.solo = 1
+                    state.one_by_one = 1
                     return np.int64(at.SPLIT)
             if through_scratch and some:
                 write_back(state, registers, d, row[at.D_WORDS], lost, count)
@@ -239,7 +240,7 @@ def run_team(state, machine, first_warp, count, meet, chunk_warp):
             mask = predicates[holds + i] ^ flip
             state.condition[i] = mask & at.FULL
             taken |= mask & executing[i]
-            parted |= team[i] ^ (mask & executing[i])
+            parted |= active[i] ^ (mask & executing[i])
         leaves = op == ops.BRANCH or op == ops.EXIT
         if (leaves and taken == 0) or (some == 0 and op != ops.CONVERGE_SET and op != ops.BRANCH_DIVERGENT):
             pc += 1
@@ -249,22 +250,22 @@ def run_team(state, machine, first_warp, count, meet, chunk_warp):
             leave(state, first_warp, count, members, steps - 1, pc, False)
             if full:
                 return np.int64(at.LOG_FULL)
-            state.solo = 1
+            state.one_by_one = 1
             return np.int64(at.SPLIT)
         if op == ops.BRANCH and parted == 0 and row[at.TARGET] >= 0:
             goal = np.int64(row[at.TARGET])
             for i in range(count):
-                if team[i]:
+                if active[i]:
                     warp = first_warp + i
-                    log_run(state, runs, chunk_warp + warp, state.held_first[warp], pc + 1, team[i])
+                    log_run(state, runs, chunk_warp + warp, state.held_first[warp], pc + 1, active[i])
                     state.held_first[warp] = goal
             pc = goal
         elif op == ops.EXIT and parted == 0:
             for i in range(count):
-                if team[i]:
+                if active[i]:
                     warp = first_warp + i
-                    log_run(state, runs, chunk_warp + warp, state.held_first[warp], pc + 1, team[i])
-                    retire(state, registers, warp, base + i * at.LANES, team[i])
+                    log_run(state, runs, chunk_warp + warp, state.held_first[warp], pc + 1, active[i])
+                    retire(state, registers, warp, base + i * at.LANES, active[i])
                     state.outcome[i] = GONE
             leave_between(state, first_warp, count, members, steps, pc, np.int64(count))
             return np.int64(at.SPLIT)
@@ -273,24 +274,24 @@ def run_team(state, machine, first_warp, count, meet, chunk_warp):
             y = fetch(registers, row, at.B, base, _Y, lanes)
             kind, goal, alike, whole = np.int64(-1), np.int64(0), True, False
             for i in range(count):
-                if team[i] == 0:
+                if active[i] == 0:
                     continue
                 warp, shift = first_warp + i, i * at.LANES
-                outcome, next_pc, mask = turn(
+                outcome, next_pc, mask = execute_control_flow(
                     state, registers, row, index_of, runs, warp, chunk_warp + warp, base + shift, x + shift, y + shift,
-                    state.held_first[warp], pc, team[i], executing[i], state.condition[i],
+                    state.held_first[warp], pc, active[i], executing[i], state.condition[i],
                 )  # fmt: skip
                 if outcome == STOPPED:
                     if alone:
                         state.executed += steps
-                        state.turn_left[warp] -= steps
+                        state.quantum_left[warp] -= steps
                         return next_pc
                     leave_between(state, first_warp, count, members, steps, pc, i)
-                    state.solo = 1
+                    state.one_by_one = 1
                     return np.int64(at.SPLIT)
                 state.outcome[i], state.goal[i] = outcome, next_pc
                 if outcome != GONE:
-                    team[i] = mask
+                    active[i] = mask
                 if kind < 0:
                     kind, goal = np.int64(outcome), np.int64(next_pc)
                 alike &= outcome == kind and next_pc == goal
@@ -299,10 +300,10 @@ def run_team(state, machine, first_warp, count, meet, chunk_warp):
                 return np.int64(at.SPLIT)
             most = steps_left(state, first_warp, count)
             pc = goal
-            if kind == STRAIGHT:
+            if kind == FALLS_THROUGH:
                 continue
             for i in range(count):
-                if team[i]:
+                if active[i]:
                     state.held_first[first_warp + i] = goal
         if steps >= most or pc >= meet:
             leave(state, first_warp, count, members, steps, pc, True)

@@ -16,11 +16,9 @@ from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
 from gpusim.isa.binary.cubin import INSTRUCTION_BYTES, KernelImage
 from gpusim.isa.binary.externals import CALLS
-from gpusim.isa.bodies.launch import FIRST_LAUNCH, launch_number
-from gpusim.isa.bodies.loops import FIRST_LOOP, loop_number
-from gpusim.isa.bodies.masked import masked_number
-from gpusim.isa.bodies.wide import wide_number
-from gpusim.isa.dispatch import entry_addresses
+from gpusim.isa.bodies.launch import launch_number
+from gpusim.isa.body import LANES_AT_ONCE, execution
+from gpusim.isa.dispatch import entry_addresses, needed
 from gpusim.isa.form import Instruction, Kind, MicroOp, Operand, Source
 from gpusim.isa.opcodes import LANES_BASE
 from gpusim.trace.record import MemoryKind
@@ -47,9 +45,9 @@ class Encoded:
     bank_bytes: dict[int, int]
 
     @cached_property
-    def entries(self) -> tuple[int, ...]:
-        """Entry points of the arithmetic families that the kernel needs (State.family)."""
-        return entry_addresses(self.matrix[:, at.OP], self.matrix[:, at.WIDE])
+    def entries(self) -> np.ndarray:
+        """Entry points of the bodies that the kernel needs (State.entries)."""
+        return entry_addresses(needed(self.matrix[:, at.OP], self.matrix[:, at.VECTOR_BODY]))
 
     @cached_property
     def reads_clock(self) -> bool:
@@ -151,7 +149,7 @@ def encode(image: KernelImage, instructions: tuple[Instruction, ...], micros: tu
     own_columns = [at.A + at.SOURCE_OFFSET, at.B + at.SOURCE_OFFSET, at.C + at.SOURCE_OFFSET]
     own_columns += [at.D_OFFSET, at.BASE_OFFSET, at.UNIFORM_OFFSET, at.SECOND, at.SECOND + 4, at.CONVERGENCE]
     matrix[:, own_columns] *= at.ROW
-    _straight(matrix)
+    _arithmetic_runs(matrix)
     return Encoded(
         matrix=matrix,
         index_of=index_of,
@@ -204,7 +202,6 @@ class _Encoder:
         self.bank_start, self.bank_bytes = bank_start, bank_bytes
 
     def row(self, row: np.ndarray, instruction: Instruction, micro: MicroOp) -> None:
-        row[at.OP] = micro.op
         row[at.GUARD], row[at.GUARD_FLIP] = self._predicate(instruction.guard)
         for column, source in zip((at.A, at.B, at.C), micro.sources, strict=True):
             if source is not None:
@@ -222,14 +219,12 @@ class _Encoder:
                 true = slot in (at.TRUE_PREDICATE, at.TRUE_UNIFORM_PREDICATE)
                 row[column] = at.SINK_PREDICATE if true else slot
                 row[at.PREDICATES_OUT] |= not true
-        row[at.WIDE] = body_for_all(micro.op, micro.flags, micro.words, bool(row[at.PREDICATES_OUT]))
-        row[at.APART] = FIRST_LOOP <= row[at.WIDE] < FIRST_LAUNCH and _apart(row)
+        row[[at.OP, at.VECTOR_BODY]] = body_columns(micro, bool(row[at.PREDICATES_OUT]))
+        row[at.APART] = row[at.VECTOR_BODY] == LANES_AT_ONCE and _apart(row)
         row[at.PLAIN] = all(row[column + at.SOURCE_MODE] == at.MODE_PLAIN for column in (at.A, at.B, at.C))
         row[at.ORDERED] = _ordered(micro)
         for i, flag in enumerate(micro.flags):
             row[at.F0 + i] = np.uint32(int(flag) & 0xFFFFFFFF).astype(np.int32)
-        if micro.op == ops.COPY:
-            row[at.F0] = micro.words
         row[at.SCOPE] = at.UNIFORM if micro.uniform else at.WARP_WIDE if micro.extra.get("warp_wide") else at.LANE_WISE
         row[at.SPACE] = micro.space
         row[at.BYTES] = micro.access_bytes
@@ -307,21 +302,19 @@ class _Encoder:
         row[column + at.SOURCE_FLIP] = np.uint32(source.flip).astype(np.int32)
 
 
-def body_for_all(op: int, flags: tuple[int, ...], words: int, predicates_out: bool) -> int:
-    """Number of the body of a micro-op that takes several warps at once, 0 if it has none."""
-    if not predicates_out:
-        number = wide_number(op, flags, words) or loop_number(op, flags) or launch_number(op, flags)
-        if number:
-            return number
-    return masked_number(op, flags)
+def body_columns(micro: MicroOp, predicates_out: bool) -> tuple[int, int]:
+    """Columns OP and VECTOR_BODY of ``micro``: what executes it."""
+    if micro.op == ops.SPECIAL:
+        return micro.op, launch_number(micro.op, micro.flags)
+    return execution(micro.op, micro.flags, micro.words, predicates_out)
 
 
-def _straight(matrix: np.ndarray) -> None:
-    """Fill the column STRAIGHT."""
+def _arithmetic_runs(matrix: np.ndarray) -> None:
+    """Fill the column ARITHMETIC_RUN."""
     behind = 0
     for row in matrix[::-1]:
         behind = behind + 1 if row[at.OP] >= LANES_BASE else 0
-        row[at.STRAIGHT] = behind
+        row[at.ARITHMETIC_RUN] = behind
 
 
 def _apart(row: np.ndarray) -> bool:

@@ -26,7 +26,7 @@ _LISTED = 8
 _SINGULAR = {"wait": "waits", "run": "runs", "have": "has"}
 
 
-class Company(NamedTuple):
+class ResidentBlocks(NamedTuple):
     """The blocks that ran side by side when one failed: their states, how many had ended before, and whether
     those left only spin."""
 
@@ -41,11 +41,11 @@ def explain(
     program: Program,
     memory: DeviceMemory,
     kernel: str,
-    company: Company | None = None,
+    resident: ResidentBlocks | None = None,
 ) -> GpusimError:
-    """The error for a status that ended an emulation; ``company``: the blocks that ran beside the failed one."""
+    """The error for a status that ended an emulation; ``resident``: the blocks that ran beside the failed one."""
     if status == at.DEADLOCK:
-        return DeadlockError(f"{kernel}: {_deadlock(state, program, company)}")
+        return DeadlockError(f"{kernel}: {_deadlock(state, program, resident)}")
     if status == at.LIMIT:
         limit = int(state.limit)
         return InstructionLimitError(
@@ -102,18 +102,18 @@ def _thread(state: np.record, warp: int, lane: int) -> tuple[int, int, int]:
     return tuple(int(state.thread[warp, axis, lane]) for axis in range(3))
 
 
-def _deadlock(state: np.record, program: Program, company: Company | None) -> str:
+def _deadlock(state: np.record, program: Program, resident: ResidentBlocks | None) -> str:
     """Who waits where, block by block."""
-    others = [] if company is None else [other for other in company.states if other.linear != state.linear]
+    others = [] if resident is None else [other for other in resident.states if other.linear != state.linear]
     blocks = "; ".join(f"block {_block(one)}: {_standing(one, program)}" for one in [state, *others[: _LISTED - 1]])
     if len(others) >= _LISTED:
         blocks += f"; and {len(others) - _LISTED + 1} more blocks"
-    if company is not None and company.spinning:
-        return f"livelock: all {len(company.states)} resident blocks only repeat themselves and no memory changes; {blocks}"
-    if (state.fragment == at.AT_GRID).any() and company is not None:
-        have = "block has" if company.ended == 1 else "blocks have"
+    if resident is not None and resident.spinning:
+        return f"livelock: all {len(resident.states)} resident blocks only repeat themselves and no memory changes; {blocks}"
+    if (state.fragment == at.AT_GRID).any() and resident is not None:
+        have = "block has" if resident.ended == 1 else "blocks have"
         return (
-            f"deadlock at the grid-wide barrier: {len(company.states)} blocks wait, {company.ended} {have} ended"
+            f"deadlock at the grid-wide barrier: {len(resident.states)} blocks wait, {resident.ended} {have} ended"
             f" without coming to it; {blocks}"
         )
     return f"deadlock in block {_block(state)}: {_standing(state, program)}"

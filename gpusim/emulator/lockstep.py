@@ -1,11 +1,11 @@
-"""Which warps run next: teams of warps that stand at the same instruction, groups and blocks in turn.
+"""Which warps run next: those that stand at the same instruction, in lockstep; groups and blocks in turn.
 
-Mental model: a block's groups have turns, one after another. In a group's turn each of its warps may execute a
-quantum of instructions. Of the warps that can run, those at the lowest instruction go first, all that stand
-there as one team, until they part or reach the instruction where others wait: then both go on as one. (Running
+Mental model: a block's groups take turns. In its turn each warp of a group may execute a quantum of
+instructions. Of the warps that can run, those at the lowest instruction go first, all that stand
+there in lockstep, until they diverge or reach the instruction where others wait: then both go on as one. (Running
 the lowest program counter first makes threads meet again behind branches and loops; Collange, "Stack-less
 SIMT reconvergence at low cost", 2011.) After something whose order shows, such as an atomic that returns a
-value, warps run one by one in their order until the next block barrier, as they do with teams switched off.
+value, warps run one by one in their order until the next block barrier, as they do with lockstep switched off.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpusim.emulator.convergence import pick, release_crossed_waits
-from gpusim.emulator.emulate import run_team
+from gpusim.emulator.emulate import run_lockstep
 from gpusim.isa import warp as at
 from gpusim.isa.jit import compiled, inner
 
@@ -31,8 +31,8 @@ def start_block(state, registers, linear):
     state.block_index[2] = linear // (state.grid_dim[0] * state.grid_dim[1])
     state.started = 1
     state.next_group = 0
-    state.in_turn = 0
-    state.solo = 0
+    state.in_quantum = 0
+    state.one_by_one = 0
     state.at_barrier = 0
     groups = (state.warps + at.GROUP_WARPS - 1) // at.GROUP_WARPS
     lanes = np.uint64(min(state.warps, np.int64(at.GROUP_WARPS)) * at.LANES)
@@ -70,13 +70,13 @@ def start_block(state, registers, linear):
 
 @inner
 def ready_warp(state, warp):
-    """Whether ``warp`` can go on in this turn; the fragment that does is then held."""
+    """Whether ``warp`` can go on in this quantum; the fragment that does is then held."""
     if state.held[warp]:
-        return state.spent[warp] == 0
-    if state.ready[warp] == 0 or state.turn_left[warp] <= 0:
+        return state.quantum_spent[warp] == 0
+    if state.ready[warp] == 0 or state.quantum_left[warp] <= 0:
         return False
     chosen = pick(state, warp)
-    state.held[warp], state.spent[warp] = 1, 0
+    state.held[warp], state.quantum_spent[warp] = 1, 0
     state.held_pc[warp] = state.pc[warp, chosen]
     state.held_first[warp] = state.pc[warp, chosen]
     state.held_mask[warp] = state.mask[warp, chosen]
@@ -86,13 +86,13 @@ def ready_warp(state, warp):
 
 @inner
 def gather(state, first, last):
-    """Choose the next team among warps ``first`` to ``last - 1``, a group, and set state.team and missing.
+    """Choose the warps of a group, ``first`` to ``last - 1``, that run next in lockstep; sets state.active and span.
 
     Returns (its first warp or -1 for none, warps from its first to its last, the lowest instruction at which
     others of the group wait).
     """
     chosen, lowest, meet = np.int64(-1), np.int64(_NEVER), np.int64(_NEVER)
-    together = state.teams != 0 and state.solo == 0
+    together = state.lockstep != 0 and state.one_by_one == 0
     for warp in range(first, last):
         if ready_warp(state, warp):
             pc = state.held_pc[warp]
@@ -107,37 +107,37 @@ def gather(state, first, last):
     end = chosen + 1
     if together:
         for warp in range(chosen + 1, last):
-            if state.held[warp] and state.spent[warp] == 0 and state.held_pc[warp] == lowest:
+            if state.held[warp] and state.quantum_spent[warp] == 0 and state.held_pc[warp] == lowest:
                 end = np.int64(warp + 1)
     for i in range(at.GROUP_WARPS):
         warp = chosen + i
-        state.team[i], state.missing[i] = 0, 0
+        state.active[i], state.span[i] = 0, 0
         if warp < end:
-            state.missing[i] = at.FULL
-            if state.held[warp] and state.spent[warp] == 0 and state.held_pc[warp] == lowest:
-                state.team[i] = state.held_mask[warp]
+            state.span[i] = at.FULL
+            if state.held[warp] and state.quantum_spent[warp] == 0 and state.held_pc[warp] == lowest:
+                state.active[i] = state.held_mask[warp]
     return chosen, end - chosen, meet
 
 
 @inner
 def run_group(state, machine, group, chunk_warp):
-    """Give the warps of ``group`` their turn, or what is left of it.
+    """Give the warps of ``group`` their quantum, or what is left of it.
 
-    Returns DONE (nothing of the group can run now, or its turn is over), or why it stopped.
+    Returns DONE (nothing of the group can run now, or its quantum is used up), or why it stopped.
     """
     first = group * at.GROUP_WARPS
     last = min(first + at.GROUP_WARPS, state.warps)
-    if not state.in_turn:
-        state.in_turn = 1
+    if not state.in_quantum:
+        state.in_quantum = 1
         for warp in range(first, last):
-            state.turn_left[warp] = state.quantum
-            state.spent[warp] = 0
+            state.quantum_left[warp] = state.quantum
+            state.quantum_spent[warp] = 0
     while True:
         chosen, count, meet = gather(state, first, last)
         if chosen < 0:
-            state.in_turn = 0
+            state.in_quantum = 0
             return np.int64(at.DONE)
-        status = run_team(state, machine, chosen, count, meet, chunk_warp)
+        status = run_lockstep(state, machine, chosen, count, meet, chunk_warp)
         if status != at.SPLIT:
             return status
         if state.executed >= state.limit:
@@ -186,7 +186,7 @@ def run_blocks(states, slot, machine, first_block, next_block, end_block):
         chunk_warp = (linear - first_block) * state.warps
         if state.slice_end == 0:
             state.slice_end = state.executed + state.slice
-        elif state.executed >= state.slice_end:  # the log was full before the end of the turn was seen
+        elif state.executed >= state.slice_end:  # the log was full before the end of the slice was seen
             state.slice_end = 0
             return np.int64(at.PREEMPTED), linear
         idle = np.int64(0)

@@ -1,11 +1,11 @@
-"""Straight-line arithmetic: a run of instructions that neither branch nor touch memory, for a team of warps.
+"""Straight-line arithmetic: a run of instructions that neither branch nor touch memory, for warps in lockstep.
 
-Mental model: between two loads, stores or branches nothing can part the warps of a team, fail or end. So the
+Mental model: between two loads, stores or branches nothing can part warps in lockstep, fail or end. So the
 interpreter hands such a run over as a whole, and all that is left of an instruction is here: which lanes execute,
-where the operands lie, which body computes. Forms with a body for all warps (column WIDE) read and write registers
+where the operands lie, which body computes. Forms with a body for all warps (column VECTOR_BODY) read and write registers
 where they are; the others go through scratch rows, once a warp.
 
-The run is called by address, as the families are: it is compiled apart from the interpreter.
+The run is called by address, as bodies with entry points are: it is compiled apart from the interpreter.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from llvmlite import ir
 from numba import config, from_dtype, types
 from numba.extending import intrinsic
 
-from gpusim.emulator.convergence import signed32
 from gpusim.isa import warp as at
 from gpusim.isa.bodies.lanes import execute_lanes
 from gpusim.isa.bodies.launch import FIRST_LAUNCH, execute_launch
-from gpusim.isa.bodies.loops import FIRST_LOOP
 from gpusim.isa.bodies.masked import END_MASKED, FIRST_MASKED, execute_masked
 from gpusim.isa.bodies.wide import END_WIDE, WARP_BYTES, execute_wide
-from gpusim.isa.dispatch import LOOP_FAMILY, call_family, record_at
+from gpusim.isa.body import LANES_AT_ONCE
+from gpusim.isa.dispatch import call_body, record_at
 from gpusim.isa.jit import entry, inlined, inner
-from gpusim.isa.opcodes import DOUBLE_BASE, FLOAT_BASE, HALF_BASE, INTEGER_BASE, TENSOR_BASE
+from gpusim.isa.lane_masks import signed32
+from gpusim.isa.opcodes import FIRST_BODY
 
 _X, _Y, _Z, _W = at.X_ROW * at.ROW, at.Y_ROW * at.ROW, at.Z_ROW * at.ROW, at.W_ROW * at.ROW
 _MASKS_OFFSET = at.STATE.fields["p0"][1]
@@ -32,7 +32,7 @@ _MASKS_OFFSET = at.STATE.fields["p0"][1]
 
 @inner
 def adjusted(registers, row, column, start, scratch, lanes):
-    """Bring the team's lanes of a source operand at ``start`` to ``scratch``, with the sign changes that the
+    """Bring the lanes of a source operand at ``start`` to ``scratch``, with the sign changes that the
     instruction asks for; returns where they then begin."""
     mode = row[column + at.SOURCE_MODE]
     if mode == at.MODE_PLAIN:
@@ -62,7 +62,7 @@ def adjusted(registers, row, column, start, scratch, lanes):
 
 @inlined
 def fetch(registers, row, column, base, scratch, lanes):
-    """Where the team's lanes of a source operand begin among the registers: in the operand's own row, or
+    """Where the lanes of a source operand begin among the registers: in the operand's own row, or
     at ``scratch`` if sign changes have to be made first."""
     start = np.int64(row[column + at.SOURCE_OFFSET]) + (np.int64(row[column + at.SOURCE_OWN]) & base)
     return start if row[at.PLAIN] else adjusted(registers, row, column, start, scratch, lanes)
@@ -126,41 +126,41 @@ def read_predicates(state, row, slots):
 
 @inlined
 def lost_lanes(state):
-    """Not 0 if a lane of the team's warps does not execute."""
+    """Not 0 if a lane of the span does not execute."""
     lost = np.int64(0)
     for i in range(at.GROUP_WARPS):
-        lost |= state.missing[i] & ~state.executing[i]
+        lost |= state.span[i] & ~state.executing[i]
     return lost
 
 
 @inlined
-def run_straight(state, matrix, registers, first, stop, base, slots, first_warp, count):
-    """Execute the arithmetic instructions ``first`` to ``stop - 1`` for the team state.team; afterwards
+def run_arithmetic(state, matrix, registers, first, stop, base, slots, first_warp, count):
+    """Execute the arithmetic instructions ``first`` to ``stop - 1`` for the lanes state.active; afterwards
     state.executing is used up. state.clock: instructions of the launch before ``first``.
 
     ``base``: where the first warp's lanes of a group's own rows begin, ``slots``: of its predicates; ``first_warp``
-    its number in the block; ``count``: warps from the first to the last of the team.
+    its number in the block; ``count``: warps from the first to the last in lockstep.
     """
     host = state.registers_host
-    predicates, team, executing = state.predicates, state.team, state.executing
+    predicates, active, executing = state.predicates, state.active, state.executing
     lanes = np.uint64(count * at.LANES)
-    whole, team_lost = False, np.int64(0)  # state.executing is the team; lanes of its warps that are not in it
+    whole, active_lost = False, np.int64(0)  # state.executing is state.active; lanes of the span that are not
     clock = state.clock
     for pc in range(first, stop):
         row = matrix[pc]
         guard, flip = np.int64(row[at.GUARD]), np.int64(row[at.GUARD_FLIP])
         always = flip == 0 and (guard == at.TRUE_PREDICATE or guard == at.TRUE_UNIFORM_PREDICATE)
         if always and whole:
-            lost = team_lost
+            lost = active_lost
         else:
             some, lost = np.int64(0), np.int64(0)
             guard = slots + guard * at.GROUP_WARPS
             for i in range(at.GROUP_WARPS):
-                mask = team[i] & (predicates[guard + i] ^ flip)
+                mask = active[i] & (predicates[guard + i] ^ flip)
                 executing[i] = mask
                 some |= mask
-                lost |= state.missing[i] & ~mask
-            whole, team_lost = always, lost
+                lost |= state.span[i] & ~mask
+            whole, active_lost = always, lost
             if some == 0:
                 continue
         if row[at.SCOPE] == at.UNIFORM and lost != 0:
@@ -172,8 +172,8 @@ def run_straight(state, matrix, registers, first, stop, base, slots, first_warp,
         z = fetch(registers, row, at.C, base, _Z, lanes)
         d = np.int64(row[at.D_OFFSET]) + (np.int64(row[at.D_OWN]) & base)
         f0, f1, f2, f3 = row[at.F0], row[at.F1], row[at.F2], row[at.F3]
-        number = np.int64(row[at.WIDE])
-        if number and number < FIRST_LOOP:
+        number = np.int64(row[at.VECTOR_BODY])
+        if number and number < LANES_AT_ONCE:
             sx, sy, sz = _step(row, at.A), _step(row, at.B), _step(row, at.C)
             if number < END_WIDE:
                 execute_wide(
@@ -190,52 +190,40 @@ def run_straight(state, matrix, registers, first, stop, base, slots, first_warp,
             execute_launch(number, np.int64(f0), state, host + 4 * d, executing, lost, first_warp, count)
             continue
         op, w = row[at.OP], np.int64(_W)
-        family = np.int64(-1)
-        if number:
-            family, op = state.family[LOOP_FAMILY], row[at.WIDE]
+        if number == LANES_AT_ONCE:
             if lost == 0 and row[at.APART]:
                 w = d
         else:
             read_predicates(state, row, slots)
-            if op < INTEGER_BASE:
-                state.clock = clock + (pc - first) + 1
-                for i in range(count):
-                    if executing[i]:
-                        execute_lanes(
-                            state, registers, first_warp + i, op, f0, f1, x + i * at.LANES, y + i * at.LANES,
-                            z + i * at.LANES, w + i * at.LANES, state.q[i], np.int64(state.p0[i]), executing[i], team[i],
-                        )  # fmt: skip
-                        if row[at.SCOPE] == at.WARP_WIDE:
-                            executing[i] = at.FULL
-                if row[at.SCOPE] == at.WARP_WIDE and lost != 0:
-                    lost, whole = lost_lanes(state), False
-            elif op < FLOAT_BASE:
-                family = state.family[0]
-            elif op < DOUBLE_BASE:
-                family = state.family[1]
-            elif op < HALF_BASE:
-                family = state.family[2]
-            elif op < TENSOR_BASE:
-                family = state.family[3]
-            else:
-                family = state.family[4]
-        if family >= 0:
-            call_family(
-                family, op, f0, f1, f2, f3, host + 4 * x, host + 4 * y, host + 4 * z, host + 4 * w,
+        if op >= FIRST_BODY:
+            call_body(
+                state.entries[op - FIRST_BODY], f0, f1, f2, f3, host + 4 * x, host + 4 * y, host + 4 * z, host + 4 * w,
                 state.state_host + _MASKS_OFFSET, count,
             )  # fmt: skip
+        else:
+            state.clock = clock + (pc - first) + 1
+            for i in range(count):
+                if executing[i]:
+                    execute_lanes(
+                        state, registers, first_warp + i, op, f0, f1, x + i * at.LANES, y + i * at.LANES,
+                        z + i * at.LANES, w + i * at.LANES, state.q[i], np.int64(state.p0[i]), executing[i], active[i],
+                    )  # fmt: skip
+                    if row[at.SCOPE] == at.WARP_WIDE:
+                        executing[i] = at.FULL
+            if row[at.SCOPE] == at.WARP_WIDE and lost != 0:
+                lost, whole = lost_lanes(state), False
         if w != d:
             write_back(state, registers, d, row[at.D_WORDS], lost, count)
         if row[at.PREDICATES_OUT]:
             write_predicates(state, row, slots)
 
 
-assert END_WIDE <= FIRST_MASKED and END_MASKED <= FIRST_LOOP
+assert END_WIDE <= FIRST_MASKED and END_MASKED <= LANES_AT_ONCE < FIRST_LAUNCH
 
 if config.DISABLE_JIT:
-    straight = run_straight
+    execute_arithmetic = run_arithmetic
 
-    def straight_address() -> int:
+    def arithmetic_entry_address() -> int:
         """No entry point: the interpreter calls the function itself."""
         return 0
 
@@ -249,11 +237,11 @@ else:
     def _run(state_host, first, stop, base, slots, first_warp, count):
         state = _state_at(state_host)
         matrix, registers = _matrix_at(state.matrix_host).rows, _file_at(state.registers_host).words
-        run_straight(state, matrix, registers, first, stop, base, slots, first_warp, count)
+        run_arithmetic(state, matrix, registers, first, stop, base, slots, first_warp, count)
 
     _ENTRY = types.void(*[types.int64] * 7)
 
-    def straight_address() -> int:
+    def arithmetic_entry_address() -> int:
         """Host address of the entry point, compiled when it is first asked for."""
         return entry(_run, _ENTRY).address
 
@@ -267,6 +255,6 @@ else:
         return types.void(*[types.int64] * 8), generate
 
     @inlined
-    def straight(state, matrix, registers, first, stop, base, slots, first_warp, count):
-        """As :func:`run_straight`, by address."""
-        _call(state.straight, state.state_host, first, stop, base, slots, first_warp, count)
+    def execute_arithmetic(state, matrix, registers, first, stop, base, slots, first_warp, count):
+        """As :func:`run_arithmetic`, by address."""
+        _call(state.arithmetic_entry, state.state_host, first, stop, base, slots, first_warp, count)

@@ -14,13 +14,14 @@ import numpy as np
 
 from gpusim.emulator.memory import LOCAL_WINDOW, SHARED_WINDOW, DeviceMemory
 from gpusim.emulator.prepare import Prepared
-from gpusim.emulator.runs import straight_address
+from gpusim.emulator.runs import arithmetic_entry_address
 from gpusim.isa import warp as at
 from gpusim.isa.binary.cubin import CONSTANTS_ADDRESS
+from gpusim.isa.architectures import nearest
 from gpusim.isa.bodies.tensor_rules import tensor_rules
-from gpusim.isa.target import Target, bank_layout
+from gpusim.isa.target import Target
 
-#: Instructions of a warp's turn before the next warp of the block runs, at a jump.
+#: Instructions of a warp before the next warp of the block runs, at a jump.
 WARP_QUANTUM = 4096
 #: Instructions of a block before other blocks may run beside it (it may wait for them).
 BLOCK_SLICE = 1 << 22
@@ -39,15 +40,15 @@ def make_state(
     block: tuple[int, int, int],
     dynamic_shared: int,
     instruction_limit: int,
-    teams: bool = True,
+    lockstep: bool = True,
 ) -> tuple[np.recarray, np.ndarray, list[np.ndarray]]:
     """A slot for one resident block: (STATE[1], its bytes, the shared and local memory that it points to); the
-    address of its register file is still to be set. ``teams``: warps in step may run together."""
-    key = ("state", target.sm_count, block, dynamic_shared, teams)
+    address of its register file is still to be set. ``lockstep``: warps at the same instruction may run together."""
+    key = ("state", target.sm_count, block, dynamic_shared, lockstep)
     image = prepared.spare.get(key)
     if image is None:
         _make_room(prepared)
-        image = prepared.spare[key] = _blank(prepared, target, block, dynamic_shared, teams)
+        image = prepared.spare[key] = _blank(prepared, target, block, dynamic_shared, lockstep)
     if _free_states:
         states, raw = _free_states.pop()
     else:
@@ -79,7 +80,7 @@ def _make_room(prepared: Prepared) -> None:
 
 
 def _blank(
-    prepared: Prepared, target: Target, block: tuple[int, int, int], dynamic_shared: int, teams: bool
+    prepared: Prepared, target: Target, block: tuple[int, int, int], dynamic_shared: int, lockstep: bool
 ) -> np.ndarray:
     """The bytes of a state before its launch begins, but for the grid, the instruction limit and host addresses."""
     image, encoded = prepared.image, prepared.encoded
@@ -103,8 +104,8 @@ def _blank(
     state["sm_count"] = target.sm_count
     state["quantum"] = WARP_QUANTUM
     state["slice"] = BLOCK_SLICE
-    state["family"][:] = encoded.entries
-    state["straight"] = straight_address()
+    state["entries"][:] = encoded.entries
+    state["arithmetic_entry"] = arithmetic_entry_address()
     state["matrix_host"] = encoded.matrix.ctypes.data
     state["rules"][:] = tensor_rules(prepared.built.capability)
     lane = np.arange(warps * at.LANES)
@@ -113,7 +114,7 @@ def _blank(
     state["thread"][:warps, 0] = (lane % block[0]).reshape(warps, at.LANES)
     state["thread"][:warps, 1] = (lane // block[0] % block[1]).reshape(warps, at.LANES)
     state["thread"][:warps, 2] = (lane // (block[0] * block[1])).reshape(warps, at.LANES)
-    state["teams"] = teams and not encoded.reads_clock
+    state["lockstep"] = lockstep and not encoded.reads_clock
     return states.view(np.uint8)
 
 
@@ -190,7 +191,7 @@ def _constants(
         start = encoded.bank_start[bank]
         constants[start : start + len(content)] = content
     start, size = encoded.bank_start.get(0, 0), encoded.bank_bytes.get(0, 0)
-    layout = bank_layout(prepared.built.capability)
+    layout = nearest(prepared.built.capability).bank
 
     def put(offset: int, kind: str, *values: int) -> None:
         if offset >= 0 and offset + struct.calcsize(kind) <= size:

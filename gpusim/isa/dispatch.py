@@ -1,14 +1,21 @@
-"""The arithmetic families behind entry points that the interpreter calls by address.
+"""The entry points of bodies, which the interpreter calls by address.
 
-Mental model: the interpreter names operands by host addresses, rows of the register file or of its scratch.
-Each entry point rebuilds arrays from those and calls the family's body, once for each warp of a team (the
-loops of ``alu_loops.py``: once for all of them). Calling by address keeps the families out of the interpreter's own
-compilation: each is compiled once, not once more for every function that reaches it.
+Mental model: the interpreter names operands by host addresses, rows of the register file or of its scratch. An entry
+point rebuilds arrays from those and calls one body (:mod:`gpusim.isa.body`): once for each warp, or once for the lanes
+of all. Calling by address keeps bodies out of the interpreter's own compilation, and each is compiled, and kept on
+disk, on its own, when a kernel that needs it is first executed. (Bodies used to be compiled by families: a kernel with
+one conversion waited ten seconds for all of FP32. An LLVM switch over all bodies would bring that back.)
+
+The entry points of one kind are one function's code over and over, each with another global ``body``: copies and not
+closures, since Numba's cache knows a function by its file, qualified name and line, but a closure by a pickle of its
+cells, which differs from process to process.
 """
 
 from __future__ import annotations
 
 import ctypes
+from functools import cache
+from types import FunctionType
 
 import numpy as np
 from llvmlite import ir
@@ -16,32 +23,14 @@ from numba import config, from_dtype, types
 from numba.extending import intrinsic
 
 from gpusim.isa import warp as at
-from gpusim.isa.bodies.double import execute_double
-from gpusim.isa.bodies.float import execute_float
-from gpusim.isa.bodies.half import execute_half
-from gpusim.isa.bodies.integer import execute_integer
-from gpusim.isa.bodies.loops import FIRST_LOOP, execute_loop
-from gpusim.isa.bodies.tensor import execute_tensor
+from gpusim.isa.body import BODIES, LANES_AT_ONCE, Body, Reach, body_of
 from gpusim.isa.jit import entry
-from gpusim.isa.opcodes import DOUBLE_BASE, END, FLOAT_BASE, HALF_BASE, INTEGER_BASE, TENSOR_BASE
 
-#: First op number behind each family's range, in the order of State.family.
-FAMILY_ENDS = (FLOAT_BASE, DOUBLE_BASE, HALF_BASE, TENSOR_BASE, END)
-_TENSOR_FAMILY = len(FAMILY_ENDS) - 1
-#: The family of the loops over several warps, whose bodies have numbers of their own.
-LOOP_FAMILY = len(FAMILY_ENDS)
 _WORD, _PLACE = types.int32, types.int64
-_ENTRY = types.void(_WORD, _WORD, _WORD, _WORD, _WORD, _PLACE, _PLACE, _PLACE, _PLACE, _PLACE, _PLACE)
+_ENTRY = types.void(_WORD, _WORD, _WORD, _WORD, _PLACE, _PLACE, _PLACE, _PLACE, _PLACE, _PLACE)
 
-#: Four rows of an operand, as integers and as floats.
-_OPERAND = np.dtype(
-    {
-        "names": ["i", "f"],
-        "formats": [("<i4", (4, at.ROW)), ("<f4", (4, at.ROW))],
-        "offsets": [0, 0],
-        "itemsize": 16 * at.ROW,
-    }
-)
+#: Four rows of an operand.
+_OPERAND = np.dtype([("i", "<i4", (4, at.ROW))])
 #: The last fields of STATE: predicates as lane masks by warp; what this generation's tensor cores do, and
 #: room for them to work.
 MASKS = np.dtype(
@@ -73,109 +62,93 @@ def record_at(record_type):
 _operand_at, _masks_at = record_at(_OPERAND_TYPE), record_at(_MASKS_TYPE)
 
 
-def _integer(op, f0, f1, f2, f3, x, y, z, w, masks, warps):
+#: What an entry point's code calls; each copy of the code has its own.
+body = None
+
+
+def _warps(f0, f1, f2, f3, x, y, z, w, masks, warps):
     m = _masks_at(masks)
+    f = np.int64(f0), np.int64(f1), np.int64(f2), np.int64(f3)
     for warp in range(warps):
         at_x, at_y = _operand_at(x + warp * _WARP_BYTES), _operand_at(y + warp * _WARP_BYTES)
         at_z, at_w = _operand_at(z + warp * _WARP_BYTES), _operand_at(w + warp * _WARP_BYTES)
-        execute_integer(
-            op, f0, f1, f2, f3, m.p0[warp], m.p1[warp], at_x.i, at_y.i, at_z.i, at_w.i, at_x.f, at_y.f, at_z.f, at_w.f,
-            m.q[warp],
-        )  # fmt: skip
+        body(f, (m.p0[warp], m.p1[warp]), at_x.i, at_y.i, at_z.i, at_w.i, m.q[warp])
 
 
-def _float(op, f0, f1, f2, f3, x, y, z, w, masks, warps):
-    m = _masks_at(masks)
-    for warp in range(warps):
-        at_x, at_y = _operand_at(x + warp * _WARP_BYTES), _operand_at(y + warp * _WARP_BYTES)
-        at_z, at_w = _operand_at(z + warp * _WARP_BYTES), _operand_at(w + warp * _WARP_BYTES)
-        execute_float(
-            op, f0, f1, f2, f3, m.p0[warp], m.p1[warp], at_x.i, at_y.i, at_z.i, at_w.i, at_x.f, at_y.f, at_z.f, at_w.f,
-            m.q[warp],
-        )  # fmt: skip
-
-
-def _double(op, f0, f1, f2, f3, x, y, z, w, masks, warps):
-    m = _masks_at(masks)
-    for warp in range(warps):
-        at_x, at_y = _operand_at(x + warp * _WARP_BYTES), _operand_at(y + warp * _WARP_BYTES)
-        at_z, at_w = _operand_at(z + warp * _WARP_BYTES), _operand_at(w + warp * _WARP_BYTES)
-        execute_double(
-            op, f0, f1, f2, f3, m.p0[warp], m.p1[warp], at_x.i, at_y.i, at_z.i, at_w.i, at_x.f, at_y.f, at_z.f, at_w.f,
-            m.q[warp],
-        )  # fmt: skip
-
-
-def _half(op, f0, f1, f2, f3, x, y, z, w, masks, warps):
-    m = _masks_at(masks)
-    for warp in range(warps):
-        at_x, at_y = _operand_at(x + warp * _WARP_BYTES), _operand_at(y + warp * _WARP_BYTES)
-        at_z, at_w = _operand_at(z + warp * _WARP_BYTES), _operand_at(w + warp * _WARP_BYTES)
-        execute_half(
-            op, f0, f1, f2, f3, m.p0[warp], m.p1[warp], at_x.i, at_y.i, at_z.i, at_w.i, at_x.f, at_y.f, at_z.f, at_w.f,
-            m.q[warp],
-        )  # fmt: skip
-
-
-def _tensor(op, f0, f1, f2, f3, x, y, z, w, masks, warps):
-    m = _masks_at(masks)
-    for warp in range(warps):
-        at_x, at_y = _operand_at(x + warp * _WARP_BYTES), _operand_at(y + warp * _WARP_BYTES)
-        at_z, at_w = _operand_at(z + warp * _WARP_BYTES), _operand_at(w + warp * _WARP_BYTES)
-        execute_tensor(op, f0, f1, f2, f3, at_x.i, at_y.i, at_z.i, at_w.i, m.rules, m.work)
-
-
-def _loop(number, f0, f1, f2, f3, x, y, z, w, masks, warps):
+def _lanes(f0, f1, f2, f3, x, y, z, w, masks, warps):
+    f = np.int64(f0), np.int64(f1), np.int64(f2), np.int64(f3)
     lanes = np.uint64(warps) * np.uint64(at.LANES)
-    execute_loop(number, f0, f1, f2, f3, _operand_at(x).i, _operand_at(y).i, _operand_at(z).i, _operand_at(w).i, lanes)
+    body(f, _operand_at(x).i, _operand_at(y).i, _operand_at(z).i, _operand_at(w).i, lanes)
 
 
-_SOURCES = (_integer, _float, _double, _half, _tensor, _loop)
+def _matrices(f0, f1, f2, f3, x, y, z, w, masks, warps):
+    m = _masks_at(masks)
+    f = np.int64(f0), np.int64(f1), np.int64(f2), np.int64(f3)
+    for warp in range(warps):
+        at_x, at_y = _operand_at(x + warp * _WARP_BYTES), _operand_at(y + warp * _WARP_BYTES)
+        at_z, at_w = _operand_at(z + warp * _WARP_BYTES), _operand_at(w + warp * _WARP_BYTES)
+        body(f, at_x.i, at_y.i, at_z.i, at_w.i, m.rules, m.work)
+
+
+_CODE = {Reach.WARP: _warps, Reach.LANES: _lanes, Reach.MATRIX: _matrices}
+
+
+@cache
+def _entry_function(of: Body) -> FunctionType:
+    """The code of the body's kind with ``body`` as what it calls."""
+    code = _CODE[of.reach]
+    function = FunctionType(code.__code__, {**globals(), "body": of.function}, f"{code.__name__}_{of.name}")
+    function.__qualname__ = function.__name__
+    return function
+
+
+def needed(op_numbers: np.ndarray, vector_bodies: np.ndarray) -> list[Body]:
+    """The bodies that these instructions (columns OP and VECTOR_BODY of the code matrix) call by address."""
+    apart = op_numbers[(vector_bodies == 0) | (vector_bodies == LANES_AT_ONCE)]
+    return [of for number in np.unique(apart).tolist() if (of := body_of(number)) is not None]
+
 
 if config.DISABLE_JIT:
-    _BODIES = (execute_integer, execute_float, execute_double, execute_half)
 
-    def entry_addresses(op_numbers: np.ndarray, wide_numbers: np.ndarray) -> tuple[int, ...]:
-        """Stand-ins for the entry points' addresses: the families' numbers."""
-        return tuple(range(len(_SOURCES)))
+    def entry_addresses(bodies: list[Body]) -> np.ndarray:
+        """Stand-ins for the entry points' addresses: the places of the bodies."""
+        return np.arange(at.ENTRY_POINTS)
 
     def _plain(dtype, address):
         buffer = (ctypes.c_uint8 * dtype.itemsize).from_address(int(address))
         return np.frombuffer(buffer, dtype)[0]
 
-    def call_family(address, op, f0, f1, f2, f3, x, y, z, w, masks, warps):
-        """Run body ``op`` of a family on operands at host addresses, for ``warps`` warps."""
-        m, flags = _plain(MASKS, masks), (int(f0), int(f1), int(f2), int(f3))
-        loop = int(address) == LOOP_FAMILY
-        for warp in range(1 if loop else int(warps)):
-            areas = [_plain(_OPERAND, int(a) + warp * _WARP_BYTES) for a in (x, y, z, w)]
-            words, floats = [a["i"] for a in areas], [a["f"] for a in areas]
-            if loop:
-                execute_loop(int(op), *flags, *words, int(warps) * at.LANES)
-            elif int(address) == _TENSOR_FAMILY:
-                execute_tensor(int(op), *flags, *words, m["rules"], m["work"])
+    def call_body(address, f0, f1, f2, f3, x, y, z, w, masks, warps):
+        """Run a body on operands at host addresses, for ``warps`` warps."""
+        of, m = BODIES[int(address)], _plain(MASKS, masks)
+        f = tuple(np.int64(flag) for flag in (f0, f1, f2, f3))
+        for warp in range(1 if of.reach == Reach.LANES else int(warps)):
+            words = [_plain(_OPERAND, int(a) + warp * _WARP_BYTES)["i"] for a in (x, y, z, w)]
+            if of.reach == Reach.LANES:
+                of.function(f, *words, int(warps) * at.LANES)
+            elif of.reach == Reach.MATRIX:
+                of.function(f, *words, m["rules"], m["work"])
             else:
-                _BODIES[int(address)](int(op), *flags, m["p0"][warp], m["p1"][warp], *words, *floats, m["q"][warp])
+                of.function(f, (m["p0"][warp], m["p1"][warp]), *words, m["q"][warp])
 
 else:
 
-    def entry_addresses(op_numbers: np.ndarray, wide_numbers: np.ndarray) -> tuple[int, ...]:
-        """Host addresses of the families' entry points in the order of FAMILY_ENDS, and that of the loops; 0 for a
-        family that none of the numbers (columns OP and WIDE of the code matrix) belongs to."""
-        starts = (INTEGER_BASE, *FAMILY_ENDS[:-1])
-        apart = op_numbers[wide_numbers == 0]
-        needed = [((apart >= start) & (apart < end)).any() for start, end in zip(starts, FAMILY_ENDS, strict=True)]
-        needed.append((wide_numbers >= FIRST_LOOP).any())
-        return tuple(entry(_SOURCES[i], _ENTRY).address if asked else 0 for i, asked in enumerate(needed))
+    def entry_addresses(bodies: list[Body]) -> np.ndarray:
+        """int64[ENTRY_POINTS]: host address of each body's entry point, compiled now if need be; 0 for those that are
+        not among ``bodies``."""
+        addresses = np.zeros(at.ENTRY_POINTS, np.int64)
+        for of in bodies:
+            addresses[of.place] = entry(_entry_function(of), _ENTRY).address
+        return addresses
 
     @intrinsic
-    def call_family(typing_context, address, op, f0, f1, f2, f3, x, y, z, w, masks, warps):
-        """Run body ``op`` of a family on operands at host addresses, for ``warps`` warps."""
+    def call_body(typing_context, address, f0, f1, f2, f3, x, y, z, w, masks, warps):
+        """Run a body on operands at host addresses, for ``warps`` warps."""
         signature = types.void(types.int64, *_ENTRY.args)
 
         def generate(context, builder, signature, arguments):
             word, wide = ir.IntType(32), ir.IntType(64)
-            kind = ir.FunctionType(ir.VoidType(), [word] * 5 + [wide] * 6)
+            kind = ir.FunctionType(ir.VoidType(), [word] * 4 + [wide] * 6)
             builder.call(builder.inttoptr(arguments[0], ir.PointerType(kind)), arguments[1:])
             return context.get_dummy_value()
 

@@ -1,24 +1,25 @@
-"""The shape of the instruction table: one row an instruction form.
+"""How an instruction is described on its way to execution: as decoded, and as the micro-op that it is lowered to.
 
 Mental model: nvdisasm gives text; :mod:`gpusim.isa.binary.decode` splits it into an :class:`Instruction`
-(mnemonic, dotted modifiers, :class:`Operand` s, guard, control fields); a :class:`Row` of the table
-says which forms it accepts, which pipe class they have, and lowers them to a :class:`MicroOp`, the
-only thing that the emulator executes. A form that no row accepts is refused by name before anything
-runs; a modifier that a row does not list makes the form unknown, so nothing is ever ignored silently.
+(mnemonic, dotted modifiers, :class:`Operand` s, guard, control fields); the declaration of its opcode
+(:mod:`gpusim.isa.opcode`) says which forms are accepted and lowers them to a :class:`MicroOp`, the
+only thing that the emulator executes. A form that no declaration accepts is refused by name before anything
+runs; a modifier that a lowering does not know makes the form unknown, so nothing is ever ignored silently.
 
 How the emulator executes a MicroOp (and what a lowering must therefore say):
 
 1. The active mask and the guard give the execution mask.
-2. Each source ``a, b, c`` is copied to the scratch rows X, Y, Z (int32[4][32]: up to four 32-bit words
-   a lane; word 0 is the lowest register) with ``(word & keep) ^ flip`` applied to *one* word:
-   word 0 for 32-bit operands, the highest word for wider ones. So FP negation is flip=0x80000000,
-   FP absolute value keep=0x7fffffff, bitwise NOT flip=0xffffffff. Integer negation of a 32-bit source
-   sets ``negate`` (two's complement, applied after keep/flip; for 64-bit over both words).
-3. The body ``op`` computes W (int32[4][32]) and up to two predicate lane masks from X, Y, Z, up to
-   two predicate inputs (lane masks) and ``flags`` (small integers that only the body understands).
-4. W is written to ``destination`` (``words`` registers) and the predicates to their destinations,
-   under the execution mask. Uniform-datapath instructions are the same bodies with uniform registers
-   as operands (kept as broadcast rows) and every lane on.
+2. A source ``a, b, c`` of up to four 32-bit words a lane (word 0 is the lowest register) is read where it lies, in
+   registers, constants or immediates. Only if it asks for a change of sign is it first copied to scratch, with
+   ``(word & keep) ^ flip`` applied to *one* word: word 0 for 32-bit operands, the highest word for wider ones. So FP
+   negation is flip=0x80000000, FP absolute value keep=0x7fffffff, bitwise NOT flip=0xffffffff. Integer negation of a
+   32-bit source sets ``negate`` (two's complement, applied after keep/flip; for 64-bit over both words).
+3. The body ``op`` computes the result words and up to two predicate lane masks from the sources, up to
+   three predicate inputs (lane masks) and ``flags`` (small integers that only the body understands).
+4. The result is written to ``destination`` (``words`` registers) and the predicates to their destinations,
+   under the execution mask. A vector body writes both itself; others leave the result on scratch, from where it is
+   copied, or straight in the destination where no lane is off and no source lies there. Uniform-datapath instructions
+   are the same bodies with uniform registers as operands (kept as broadcast rows) and every lane on.
 """
 
 from __future__ import annotations
@@ -112,8 +113,7 @@ class Source:
 class MicroOp:
     """What the emulator executes for one instruction; see the module docstring."""
 
-    op: int
-    pipe: PipeClass
+    op: int  # number of a body (gpusim/isa/body.py), or of a micro-op of the interpreter's own (system_ops.py)
     sources: tuple[Source | None, Source | None, Source | None] = (None, None, None)
     destination: Operand | None = None
     words: int = 1  # destination registers
@@ -121,6 +121,7 @@ class MicroOp:
     predicate_destinations: tuple[Operand | None, ...] = ()  # at most two
     flags: tuple[int, ...] = ()  # at most four small integers for the body
     uniform: bool = False  # uniform datapath: all lanes on
+    pipe: PipeClass | None = None  # where it is not the one that the opcode's declaration names
     memory_kind: MemoryKind = MemoryKind.NONE
     space: Space = Space.NONE
     access_bytes: int = 0
@@ -131,19 +132,7 @@ class MicroOp:
 Lower = Callable[[Instruction], "MicroOp | None"]
 
 
-@dataclass(frozen=True)
-class Row:
-    """One row: the mnemonic it serves and the function that lowers the forms that it accepts.
-
-    ``lower`` returns None for a form it does not accept (an unknown modifier, an unexpected operand):
-    the form is then unsupported. ``summary`` is one line for humans (``gpusim sass survey``)."""
-
-    mnemonic: str
-    lower: Lower
-    summary: str = ""
-
-
-# ---- helpers that rows share -------------------------------------------------------------------
+# ---- helpers that lowerings share -------------------------------------------------------------------
 
 
 def integer_source(operand: Operand, words: int = 1) -> Source:

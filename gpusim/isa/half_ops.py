@@ -1,22 +1,6 @@
-"""Numbers of the packed 16-bit float bodies, and the bits of their ``how`` flag."""
+"""Codes of the packed 16-bit float bodies' flags: the bits of ``how``, half selectors."""
 
 from __future__ import annotations
-
-from gpusim.isa.opcodes import HALF_BASE
-
-ADD = HALF_BASE + 0
-MULTIPLY = HALF_BASE + 1
-FUSED = HALF_BASE + 2
-COMPARE = HALF_BASE + 3
-SET = HALF_BASE + 4
-MINMAX = HALF_BASE + 5
-ADD_WIDE = HALF_BASE + 6  # one sum or product in FP32
-MULTIPLY_WIDE = HALF_BASE + 7
-FUSED_WIDE = HALF_BASE + 8
-MIXED_ADD = HALF_BASE + 9  # FHADD, FHFMA: FP32 results of half and FP32 sources
-MIXED_FUSED = HALF_BASE + 10
-NARROW_SUM = HALF_BASE + 11  # HADD2 of FP32 sources
-MINMAX3 = HALF_BASE + 12
 
 #: ``how``: format in bits 0..3 (float_ops.F16, BF16), then these.
 FLUSH, SATURATE, RELU, PROPAGATE_NAN, XOR_SIGN = 16, 32, 64, 128, 256

@@ -1,7 +1,7 @@
-"""What the arithmetic rows share: splitting operands by role, consuming modifiers, building micro-ops.
+"""What arithmetic lowerings share: splitting operands by role, consuming modifiers, building micro-ops.
 
 Mental model: SASS writes ``DEST, [predicate dests], sources..., [predicate sources]``, so an operand's
-role follows from its kind and place. A row asks :func:`split` for the roles, takes every modifier it
+role follows from its kind and place. A lowering asks :func:`split` for the roles, takes every modifier it
 knows from a :class:`Modifiers` bag, and accepts the form only if the bag is empty afterwards.
 """
 
@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from gpusim.isa.form import Instruction, Kind, MicroOp, Operand, Row, Source
+from gpusim.isa.body import Body
+from gpusim.isa.form import Instruction, Kind, MicroOp, Operand, Source
 from gpusim.trace.record import PipeClass
 
 PREDICATES = (Kind.PREDICATE, Kind.UNIFORM_PREDICATE)
@@ -109,13 +110,12 @@ def complemented(operand: Operand, words: int = 1) -> Source:
 
 
 def bare(operand: Operand, words: int = 1) -> Source:
-    """Source read as it stands: the row handles '-' and '~' by flags of the body."""
+    """Source read as it stands: the lowering handles '-' and '~' by flags of the body."""
     return complemented(replace(operand, negated=False, inverted=False), words)
 
 
 def micro(
-    op: int,
-    pipe: PipeClass,
+    body: Body,
     instruction: Instruction,
     roles: Roles,
     sources: tuple[Source | None, ...],
@@ -123,23 +123,18 @@ def micro(
     words: int = 1,
     flags: tuple[int, ...] = (),
     predicate_sources: tuple[Operand | None, ...] | None = None,
+    pipe: PipeClass | None = None,
 ) -> MicroOp:
     """The micro-op of an arithmetic instruction; a mnemonic of the uniform datapath is marked so."""
-    uniform = instruction.mnemonic.startswith("U")
     slots = (tuple(sources) + (None, None, None))[:3]
     return MicroOp(
-        op=op,
-        pipe=PipeClass.UNIFORM if uniform else pipe,
+        op=body.number,
         sources=slots,
         destination=roles.destination,
         words=words,
         predicate_sources=roles.predicate_sources if predicate_sources is None else predicate_sources,
         predicate_destinations=known_destinations(roles.predicate_destinations),
         flags=flags,
-        uniform=uniform,
+        uniform=instruction.mnemonic.startswith("U"),
+        pipe=pipe,
     )
-
-
-def twins(mnemonic: str, lower, summary: str) -> list[Row]:
-    """The rows of an instruction of both datapaths: ``IADD3`` and ``UIADD3`` share one body."""
-    return [Row(mnemonic, lower, summary), Row("U" + mnemonic, lower, f"{summary} (uniform)")]

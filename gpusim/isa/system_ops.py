@@ -1,7 +1,8 @@
-"""Numbers of the emulator's control-flow, memory and lane-crossing bodies.
+"""Numbers of the interpreter's own micro-ops: control flow, memory, and what looks across lanes.
 
-Mental model: the shared vocabulary of the rows (which choose a number) and of the interpreter (which
-runs it). Ranges come from :mod:`gpusim.isa.opcodes`.
+Mental model: the shared vocabulary of the lowerings (which choose a number) and of the interpreter (whose compiled
+if-chains know it). They need the state of a warp or block, so they are no bodies (:mod:`gpusim.isa.body`). Ranges come
+from :mod:`gpusim.isa.opcodes`.
 """
 
 from __future__ import annotations
@@ -52,19 +53,18 @@ SERVED_ALL, SERVED_GLOBAL, SERVED_GLOBAL_SHARED = range(3)
 U32, S32, U64, S64, F32, F64, F16X2, BF16X2, B128, F32_FTZ, F32X2_FTZ = range(11)
 
 # ---- lanes ---------------------------------------------------------------------------------------
-COPY = LANES_BASE + 0  # W = X, any number of words
-SHUFFLE = LANES_BASE + 1  # flags: mode
-VOTE = LANES_BASE + 2  # flags: mode
-MATCH = LANES_BASE + 3  # flags: mode, words
-REDUCE = LANES_BASE + 4  # flags: operation, how
-SPECIAL = LANES_BASE + 5  # flags: register
-FIRST_LANE = LANES_BASE + 6  # R2UR: the value of the lowest executing lane in all lanes
-PACK_PREDICATES = LANES_BASE + 7  # P2R; flags: byte, uniform file
-UNPACK_PREDICATES = LANES_BASE + 8  # R2P
-BARRIER_RESULT = LANES_BASE + 9  # B2R.RESULT
-ELECT = LANES_BASE + 10
-CODE_ADDRESS = LANES_BASE + 11  # LEPC; flags: address
-QUERY_SPACE = LANES_BASE + 12  # QSPC; flags: space
+SHUFFLE = LANES_BASE + 0  # flags: mode
+VOTE = LANES_BASE + 1  # flags: mode
+MATCH = LANES_BASE + 2  # flags: mode, words
+REDUCE = LANES_BASE + 3  # flags: operation, how
+SPECIAL = LANES_BASE + 4  # flags: register
+FIRST_LANE = LANES_BASE + 5  # R2UR: the value of the lowest executing lane in all lanes
+PACK_PREDICATES = LANES_BASE + 6  # P2R; flags: byte, uniform file
+UNPACK_PREDICATES = LANES_BASE + 7  # R2P
+BARRIER_RESULT = LANES_BASE + 8  # B2R.RESULT
+ELECT = LANES_BASE + 9
+CODE_ADDRESS = LANES_BASE + 10  # LEPC; flags: address
+QUERY_SPACE = LANES_BASE + 11  # QSPC; flags: space
 
 SHUFFLE_INDEX, SHUFFLE_UP, SHUFFLE_DOWN, SHUFFLE_BUTTERFLY = range(4)
 VOTE_ANY, VOTE_ALL, VOTE_EQUAL = range(3)

@@ -1,52 +1,51 @@
-"""The instruction table: every row of every family, and the one way in, :func:`lower`.
+"""The instruction table: every opcode of every family, and the one way in, :func:`lower`.
 
-Mental model: a dictionary from mnemonic to the row that serves it. Two rows for one mnemonic are a
-mistake of ours and refused at import; an instruction that no row accepts is refused by name before
-anything runs.
+Mental model: a dictionary from mnemonic to the declaration that serves it. Two declarations for one mnemonic are a
+mistake of ours and refused at import; an instruction that none accepts is refused by name before anything runs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from gpusim.errors import UnsupportedOpcodeError
-from gpusim.isa.form import Instruction, MicroOp, Row
+from gpusim.isa.binary.text import opcode_parts
+from gpusim.isa.form import Instruction, MicroOp
 from gpusim.isa.forms import control_flow, double, floating, half, integer, lanes, memory, tensor
+from gpusim.isa.opcode import Opcode, collect
 
-
-def collect(families: Iterable[Iterable[Row]]) -> dict[str, Row]:
-    """One dictionary of all rows; raises ValueError when two rows claim a mnemonic."""
-    table: dict[str, Row] = {}
-    for rows in families:
-        for row in rows:
-            if row.mnemonic in table:
-                raise ValueError(f"two rows serve {row.mnemonic}")
-            table[row.mnemonic] = row
-    return table
-
-
-TABLE = collect(family.ROWS for family in (integer, floating, half, double, memory, control_flow, lanes, tensor))
+TABLE = collect(family.OPCODES for family in (integer, floating, half, double, memory, control_flow, lanes, tensor))
 
 
 def supported(instruction: Instruction) -> bool:
-    """Whether some row accepts ``instruction``."""
-    row = TABLE.get(instruction.mnemonic)
-    return row is not None and row.lower(instruction) is not None
+    """Whether some declaration accepts ``instruction``."""
+    opcode = TABLE.get(instruction.mnemonic)
+    return opcode is not None and opcode.lower(instruction) is not None
 
 
 def why_refused(instruction: Instruction) -> str:
-    """Why ``instruction``, which no row accepts, is not emulated."""
+    """Why ``instruction``, which no declaration accepts, is not emulated."""
     mnemonic = instruction.mnemonic
-    if mnemonic in tensor.REFUSED:
-        return f"{mnemonic} is not emulated ({tensor.REFUSED[mnemonic]})"
-    return f"no such form of {mnemonic} is emulated" if mnemonic in TABLE else f"{mnemonic} is not emulated"
+    opcode = TABLE.get(mnemonic)
+    if opcode is not None and opcode.refused:
+        return f"{mnemonic} is not emulated ({opcode.refused})"
+    return f"no such form of {mnemonic} is emulated" if opcode is not None else f"{mnemonic} is not emulated"
+
+
+@lru_cache(maxsize=1 << 16)
+def opcode_of_text(text: str) -> tuple[Opcode | None, tuple[str, ...]]:
+    """The declaration of an instruction by its SASS text (``@!P0 SHFL.DOWN PT, R3, ...``), as traces hold it, and the
+    modifiers written; None for what is no instruction of the table."""
+    mnemonic, *modifiers = opcode_parts(text)
+    return TABLE.get(mnemonic), tuple(modifiers)
 
 
 def lower(instruction: Instruction, kernel: str = "", files: Sequence[str] = ()) -> MicroOp:
     """The micro-op of ``instruction``; raises UnsupportedOpcodeError with kernel, address, text and source
     line (in one of ``files``)."""
-    row = TABLE.get(instruction.mnemonic)
-    micro = row.lower(instruction) if row is not None else None
+    opcode = TABLE.get(instruction.mnemonic)
+    micro = opcode.lower(instruction) if opcode is not None else None
     if micro is None:
         where = f"kernel {kernel}, " if kernel else ""
         line = f" ({files[instruction.file]}:{instruction.line})" if 0 <= instruction.file < len(files) else ""

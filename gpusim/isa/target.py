@@ -1,30 +1,17 @@
-"""What a GPU or a bare capability allows a launch to be, and where the driver puts its constants.
+"""What a GPU or a bare capability allows a launch to be.
 
-Mental model: a launch is checked against a few limits before anything runs, and constant bank 0 is filled
-as the driver would. Limits without a GPU file come from the CUDA C++ Programming Guide's table of technical
-specifications by capability; the offsets in bank 0 were read off compiled kernels that ask for them.
+Mental model: a launch is checked against a few limits before anything runs. They are those of a GPU's file or, without
+one, of its architecture (:mod:`gpusim.isa.architectures`).
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from functools import cache
 
-from gpusim.errors import LaunchError, UnknownGpuError
+from gpusim.errors import LaunchError
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.spec import GpuSpec
-
-GRID_LIMITS = (2**31 - 1, 65535, 65535)
-BLOCK_LIMITS = (1024, 1024, 64)
-_MAX_BLOCK_THREADS = 1024
-_REGISTERS = 65536
-_SHARED_BYTES = {
-    (7, 0): 98304, (7, 2): 98304, (7, 5): 65536, (8, 0): 166912, (8, 6): 101376, (8, 7): 166912,
-    (8, 9): 101376, (9, 0): 232448, (10, 0): 232448, (10, 3): 232448, (11, 0): 232448, (12, 0): 101376,
-    (12, 1): 101376,
-}  # fmt: skip
-_CAPABILITY = re.compile(r"^(?:sm_?|compute_)(\d+)(\d)[af]?$")
+from gpusim.isa.architectures import BLOCK_LIMITS, GRID_LIMITS, architecture, capability_of
 
 
 @dataclass(frozen=True)
@@ -40,40 +27,13 @@ class Target:
     sm_count: int
 
 
-@dataclass(frozen=True)
-class BankLayout:
-    """Byte offsets in constant bank 0 of what the driver provides; -1 for what a generation lacks."""
-
-    block_shape: int
-    grid_shape: int
-    shared_window: int
-    local_window: int
-    stack: int
-    dynamic_shared: tuple[int, ...]
-    constants_pointer: int
-
-
-@cache
-def bank_layout(capability: tuple[int, int]) -> BankLayout:
-    """Where bank 0 of this generation holds launch facts."""
-    if capability >= (10, 0):
-        return BankLayout(0x360, 0x370, -1, 0x2F8, 0x37C, (0x2AC,), 0x120)
-    if capability >= (9, 0):
-        return BankLayout(0x0, 0xC, 0x18, 0x20, 0x28, (0x2C,), 0xD0)
-    return BankLayout(0x0, 0xC, 0x18, 0x20, 0x28, (0x2C,), 0x50)
-
-
 def make_target(gpu: str | GpuSpec | tuple[int, int]) -> Target:
     """A Target from a GPU name, a GpuSpec, a capability ``(9, 0)`` or ``"sm_90"``."""
-    if isinstance(gpu, str) and (match := _CAPABILITY.match(gpu)):
-        gpu = (int(match.group(1)), int(match.group(2)))
+    if isinstance(gpu, str) and (named := capability_of(gpu)):
+        gpu = named
     if isinstance(gpu, tuple):
-        capability = (int(gpu[0]), int(gpu[1]))
-        name = f"sm_{capability[0]}{capability[1]}"
-        if capability not in _SHARED_BYTES:
-            known = ", ".join(f"sm_{a}{b}" for a, b in _SHARED_BYTES)
-            raise UnknownGpuError(f"unknown compute capability {name}: known are {known}")
-        return Target(name, "", capability, _MAX_BLOCK_THREADS, _REGISTERS, _SHARED_BYTES[capability], 1)
+        row = architecture((int(gpu[0]), int(gpu[1])))
+        return Target(row.name, "", row.capability, row.block_threads, row.sm_registers, row.block_shared_bytes, 1)
     spec = gpu if isinstance(gpu, GpuSpec) else load_gpu(gpu)
     return Target(
         spec.name,

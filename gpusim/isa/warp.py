@@ -2,7 +2,7 @@
 
 Mental model: :mod:`gpusim.emulator.encode` turns micro-ops into one int32 row each; the interpreter reads
 nothing else. Eight warps of a block are a group, and a register is one row of the group: 8 x 32 lanes side
-by side, so that warps in step are executed by one loop over them all. All rows lie in one flat int32 array:
+by side, so that warps in lockstep are executed by one loop over them all. All rows lie in one flat int32 array:
 first those that all groups share (zeros, a sink, scratch, constants, immediates; the same value in each lane),
 then each group's own. An operand is an offset plus a mask that is -1 for a group's own rows (add the group's
 base) and 0 for shared ones; a warp's lanes of an own row begin at 32 times its place in the group.
@@ -35,10 +35,10 @@ Q0, Q1 = 30, 31  # predicate outputs, SINK_PREDICATE for none
 F0, F1, F2, F3 = 32, 33, 34, 35
 SCOPE = 36  # LANE_WISE, UNIFORM or WARP_WIDE
 PREDICATES_OUT = 37  # 1: predicates are written
-WIDE = 38  # number of a body that takes all warps of a team (alu_wide, alu_masked, alu_loops), 0 for none
+VECTOR_BODY = 38  # number of a body for all warps at once (bodies/wide, masked, loops, launch), 0 for none
 APART = 39  # 1: no source row is a destination row, so a loop may write its result in place
 PLAIN = 40  # 1: no source needs a sign change
-STRAIGHT = 41  # arithmetic instructions from here on, up to the next one of another kind
+ARITHMETIC_RUN = 41  # arithmetic instructions from here on, up to the next one of another kind
 TARGET = 42  # instruction index, or byte offset of an indexed branch
 CONVERGENCE = 43  # offset of the convergence barrier's row among the warp's rows
 RECORDS = 44
@@ -111,6 +111,8 @@ RUNS, ACCESSES, SCATTERED_ROWS = range(3)  # entries of State.used
 MAX_WARPS = 32
 TENSOR_RULES = 4
 TENSOR_WORK_WORDS = 1536
+#: Room for the entry points of all bodies.
+ENTRY_POINTS = 160
 _LANES64 = ("<i8", (LANES,))
 _WARPS64 = ("<i8", (MAX_WARPS,))
 _GROUP64 = ("<i8", (GROUP_WARPS,))
@@ -133,18 +135,18 @@ STATE = np.dtype(
         ("shared_window", "<i8"),
         ("local_window", "<i8"),
         ("sm_count", "<i8"),
-        ("quantum", "<i8"),  # warp instructions of a warp's turn
+        ("quantum", "<i8"),  # warp instructions of a warp before the next one runs
         ("limit", "<i8"),
-        ("slice", "<i8"),  # warp instructions of a block's turn
-        ("slice_end", "<i8"),  # of State.executed: end of the block's turn, 0 between two
+        ("slice", "<i8"),  # warp instructions of a block before another one runs
+        ("slice_end", "<i8"),  # of State.executed: end of the block's slice, 0 between two
         ("shared_host", "<i8"),  # host addresses
         ("local_host", "<i8"),  # [warp][word][lane][4 bytes]
         ("state_host", "<i8"),  # of this record
         ("registers_host", "<i8"),
         ("matrix_host", "<i8"),
-        ("straight", "<i8"),  # entry point of straight.py
-        ("teams", "<i8"),  # 1: warps in step are executed together
-        ("family", "<i8", (6,)),  # entry points of the arithmetic families
+        ("arithmetic_entry", "<i8"),  # entry point of emulator/runs.py
+        ("lockstep", "<i8"),  # 1: warps at the same instruction are executed together
+        ("entries", "<i8", (ENTRY_POINTS,)),  # of the bodies, by number (body.py); 0: not needed here
         ("exists", "<i8", (MAX_WARPS,)),  # lanes that the launch gives each warp
         ("thread", "<i4", (MAX_WARPS, 3, LANES)),  # threadIdx of each lane
         # the block
@@ -152,9 +154,9 @@ STATE = np.dtype(
         ("block_index", "<i8", (3,)),
         ("started", "<i8"),
         ("next_group", "<i8"),
-        ("in_turn", "<i8"),  # the next group's turn has begun
-        ("solo", "<i8"),  # warps run one by one until the next block barrier
-        ("executed", "<i8"),  # warp instructions of the launch before this turn
+        ("in_quantum", "<i8"),  # the next group's quantum has begun
+        ("one_by_one", "<i8"),  # warps run one by one until the next block barrier
+        ("executed", "<i8"),  # warp instructions of the launch so far
         ("clock", "<i8"),  # the same up to the instruction that reads the clock
         ("now", "<i8"),  # counts fragments that stopped, for fairness
         ("at_barrier", "<i8"),  # fragments waiting at block barriers
@@ -167,8 +169,8 @@ STATE = np.dtype(
         ("spin_pc", "<i8", (MAX_WARPS,)),  # last YIELD with nobody to yield to, and
         ("spin_hash", "<i8", (MAX_WARPS,)),  # a hash of the registers then
         ("predicates", "<i8", (MAX_WARPS * PREDICATE_SLOTS,)),  # lane masks [group][slot][warp]
-        ("turn_left", *_WARPS64),  # instructions until the warp's turn is over, at a jump
-        ("spent", *_WARPS64),  # 1: it is over for the fragment held
+        ("quantum_left", *_WARPS64),  # instructions until the warp's quantum is used up, at a jump
+        ("quantum_spent", *_WARPS64),  # 1: it is used up for the fragment held
         # the fragment of each warp that runs, or was stopped in the middle
         ("held", *_WARPS64),  # 1: there is one
         ("held_pc", *_WARPS64),
@@ -195,9 +197,9 @@ STATE = np.dtype(
         ("fault_address", "<i8"),
         ("fault_bytes", "<i8"),
         ("fault_space", "<i8"),
-        # the warps that run together
-        ("team", *_GROUP64),  # their active masks; 0 for warps of the group that are elsewhere
-        ("missing", *_GROUP64),  # all lanes of the warps that a wide write would reach
+        # the warps that run in lockstep
+        ("active", *_GROUP64),  # their active masks; 0 for warps of the group that are elsewhere
+        ("span", *_GROUP64),  # all lanes of the warps from the first to the last of them
         ("executing", *_GROUP64),  # lanes that execute the instruction
         ("condition", *_GROUP64),  # lanes where the first predicate operand holds
         ("outcome", *_GROUP64),  # of a control-flow instruction: kind and instruction to go on with

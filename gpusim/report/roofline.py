@@ -2,8 +2,9 @@
 
 Mental model: a kernel's point lies at (operations per byte, operations per second); it cannot be above the
 slope of the level's bandwidth nor above the roof of its arithmetic. Operations are counted from the
-machine code: lanes active times what the opcode does, so a lane that a guard predicate switches off
-counts too (Nsight's ``_pred_on`` counters would leave it out).
+machine code: lanes active times what the opcode's declaration says (:mod:`gpusim.isa.opcode`), on the uniform datapath
+once a warp. So a lane that a guard predicate switches off counts too (Nsight's ``_pred_on`` counters would leave it
+out).
 """
 
 from __future__ import annotations
@@ -15,35 +16,30 @@ import numpy as np
 
 from gpusim.engine.result import LaunchResult
 from gpusim.gpus.spec import GpuSpec
-from gpusim.isa.binary.text import opcode_parts
+from gpusim.isa.table import opcode_of_text
 from gpusim.model import counters as count
 from gpusim.model import program as op
 from gpusim.model.stall_reasons import SELECTED
 from gpusim.trace.record import PipeClass
 
-#: Base opcode -> (kind of arithmetic, floating-point operations a lane).
-OPERATIONS = {
-    "FADD": ("FP32", 1), "FMUL": ("FP32", 1), "FFMA": ("FP32", 2), "FADD2": ("FP32", 2), "FMUL2": ("FP32", 2),
-    "FFMA2": ("FP32", 4), "DADD": ("FP64", 1), "DMUL": ("FP64", 1), "DFMA": ("FP64", 2), "HADD2": ("FP16", 2),
-    "HMUL2": ("FP16", 2), "HFMA2": ("FP16", 4),
-}  # fmt: skip
 _PIPE_OF = {"FP32": ("fma", 2), "FP64": ("fp64", 2), "FP16": ("half", 4)}  # pipe, operations a lane at best
 
 
 def operations(launches: Sequence[LaunchResult]) -> dict[str, int]:
-    """Operations by kind of arithmetic, summed over the launches; tensor-core multiply-adds count two."""
+    """Operations by kind of arithmetic, summed over the launches; tensor-core multiply-adds count two. An instruction of a
+    trace made by hand, which no opcode of the table names, counts nothing."""
     total: dict[str, int] = {}
     for launch in launches:
         code = launch.program.instructions
         lanes = launch.work_by_instruction[:, count.THREAD_INSTRUCTIONS]
         issues = launch.stalls_by_instruction[:, SELECTED]
+        macs = issues * code["matrix_macs"].astype(np.int64)
         for index, text in enumerate(launch.program.texts):
-            kind, each = OPERATIONS.get(opcode_parts(text)[0], ("", 0))
-            if each and lanes[index]:
-                total[kind] = total.get(kind, 0) + each * int(lanes[index])
-        macs = int((issues * code["matrix_macs"].astype(np.int64) * (code["pipe"] == PipeClass.TENSOR)).sum())
-        if macs:
-            total["tensor"] = total.get("tensor", 0) + 2 * macs
+            opcode, _ = opcode_of_text(text)
+            if opcode is None or not opcode.flops.each or not issues[index]:
+                continue
+            times = macs if opcode.flops.kind == "tensor" else issues if opcode.uniform else lanes
+            total[opcode.flops.kind] = total.get(opcode.flops.kind, 0) + opcode.flops.each * int(times[index])
     return total
 
 

@@ -10,7 +10,7 @@ from numba import cuda, float32
 
 from gpusim import capturing as launch
 from gpusim.capturing import capture
-from gpusim.emulator import block_scheduler as residents
+from gpusim.emulator import block_scheduler
 from gpusim.engine.gpu import simulate
 from gpusim.errors import AddressError
 from gpusim.trace.record import SCATTERED, Trace
@@ -99,8 +99,8 @@ def same_launch(left: Trace, right: Trace) -> bool:
 def small_log(monkeypatch):
     """A log of a few hundred records, and blocks that take short turns."""
     real = launch.new_log
-    monkeypatch.setattr(residents, "LOG_LIMITS", (300, 300, 100))
-    monkeypatch.setattr(residents, "_SLICE_TOGETHER", 500)
+    monkeypatch.setattr(block_scheduler, "LOG_LIMITS", (300, 300, 100))
+    monkeypatch.setattr(block_scheduler, "_SLICE_TOGETHER", 500)
     monkeypatch.setattr(launch, "new_log", lambda runs, accesses, rows: real(200, 200, 50))
 
 

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from numba import cuda, int8, int16, int32, int64, uint8, uint16, uint32, uint64
 
 from gpusim.capturing import capture
+from gpusim.isa.architectures import GENERATIONS
 
-ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
+ARCHITECTURES = tuple(row.name for row in GENERATIONS)
 VARIABLES = ("a", "b", "c", "d")
 THREADS = 64
 

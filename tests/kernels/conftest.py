@@ -16,13 +16,14 @@ import zlib
 import pytest
 
 from gpusim.engine.gpu import simulate
+from gpusim.isa.architectures import GENERATIONS
 
 ON_DEVICE = os.environ.get("GPUSIM_TEST_ON", "capture") == "cuda"
 #: Far above what any test here executes: a livelock ends in seconds.
 INSTRUCTION_LIMIT = 5_000_000
 #: Architectures with a described GPU: there, what was captured is simulated too.
 SIMULATED_ON = {"sm_80": "a100_80gb", "sm_90": "h200"}
-ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
+ARCHITECTURES = tuple(row.name for row in GENERATIONS)
 
 
 def pytest_generate_tests(metafunc):

@@ -9,7 +9,7 @@ from numba import cuda
 import gpusim.capturing
 from gpusim.capturing import capture
 from gpusim.cases.suite import find_kernel
-from gpusim.emulator.block_scheduler import Piece, Residents, _release_grid
+from gpusim.emulator.block_scheduler import LoggedBlocks, BlockScheduler, _release_grid
 from gpusim.emulator.memory import DeviceMemory
 from gpusim.isa import warp as at
 
@@ -18,10 +18,10 @@ TURN = 150
 
 
 def shuffled(seed):
-    """A Residents whose blocks are all resident and take short turns in random order."""
+    """A BlockScheduler whose blocks are all resident and take short turns in random order."""
     rng = np.random.default_rng(seed)
 
-    class Shuffled(Residents):
+    class Shuffled(BlockScheduler):
         def run(self, blocks, piece_blocks):
             slots = [self.first, *(self._open() for _ in range(blocks - 1))]
             for slot, block in zip(slots, rng.permutation(blocks), strict=True):
@@ -42,7 +42,7 @@ def shuffled(seed):
                 elif status != at.DONE:
                     self._fail(slot, status)
                     return
-            yield Piece(0, blocks)
+            yield LoggedBlocks(0, blocks)
 
     return Shuffled
 
@@ -74,7 +74,7 @@ SHAPES = [
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(s, marks=pytest.mark.nightly) for s in range(2, 20))])
 @pytest.mark.parametrize(("name", "shape"), SHAPES)
 def test_blocks_that_wait_for_each_other_finish_in_any_order(name, shape, seed, monkeypatch):
-    monkeypatch.setattr(gpusim.capturing, "Residents", shuffled(seed))
+    monkeypatch.setattr(gpusim.capturing, "BlockScheduler", shuffled(seed))
     run(find_kernel(name).make(**shape))
 
 
@@ -87,7 +87,7 @@ def take_numbers(ticket, order):
 def test_the_orders_are_not_the_usual_one(monkeypatch):
     orders = []
     for seed in (0, 1):
-        monkeypatch.setattr(gpusim.capturing, "Residents", shuffled(seed))
+        monkeypatch.setattr(gpusim.capturing, "BlockScheduler", shuffled(seed))
         order = np.zeros(12, np.int32)
         capture(take_numbers, 12, 32, (np.zeros(1, np.int32), order), gpu="sm_90")
         assert sorted(order) == list(range(12)) and list(order) != sorted(order)
@@ -105,11 +105,11 @@ def last_numbered_block_finishes(values, finished, total):
 
 
 def test_a_kernel_that_counts_on_the_order_is_caught(monkeypatch):
-    def total(residents):
-        monkeypatch.setattr(gpusim.capturing, "Residents", residents)
+    def total(scheduler):
+        monkeypatch.setattr(gpusim.capturing, "BlockScheduler", scheduler)
         values, result = np.ones(12, np.int32), np.zeros(1, np.int32)
         capture(last_numbered_block_finishes, 12, 32, (values, np.zeros(1, np.int32), result), gpu="sm_90")
         return result[0]
 
-    assert total(Residents) == 12
+    assert total(BlockScheduler) == 12
     assert {total(shuffled(seed)) for seed in range(4)} != {12}

@@ -11,12 +11,13 @@ from numba import cuda, float32
 from gpusim.capturing import capture
 from gpusim.emulator.prepare import disassemble
 from gpusim.frontend.numba.build import argument_types, build
+from gpusim.isa.architectures import BUILT
 from gpusim.isa.binary.cubin import load_kernel
 from gpusim.isa.binary.decode import decode
 from gpusim.isa.binary.elf import parse_elf
 from gpusim.isa.form import Kind
 
-ARCHITECTURES = [(7, 5), (8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (12, 0)]
+ARCHITECTURES = [row.capability for row in BUILT]
 
 
 @cuda.jit(device=True)

@@ -12,9 +12,10 @@ from gpusim.capturing import capture
 from gpusim.cases.suite import find_kernel, kernel_names
 from gpusim.emulator.memory import DeviceMemory
 from gpusim.errors import UnknownKernelError
+from gpusim.isa.architectures import SURVEYED
 
 EVERYDAY = ("sm_80", "sm_90")
-FURTHER = ("sm_75", "sm_86", "sm_89", "sm_100", "sm_120")
+FURTHER = tuple(row.name for row in SURVEYED if row.name not in EVERYDAY)
 
 #: A second shape each: sizes that are no multiple of the block, other branches of the kernel.
 ODD_SHAPES = {

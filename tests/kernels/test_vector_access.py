@@ -9,9 +9,10 @@ from numba import cuda, float32, int8, types
 import gpusim
 from gpusim.cases.suite import find_kernel
 from gpusim.errors import CompileError
+from gpusim.isa.architectures import SURVEYED
 
 EVERYDAY = ("sm_80", "sm_90")
-FURTHER = ("sm_75", "sm_86", "sm_89", "sm_100", "sm_120")
+FURTHER = tuple(row.name for row in SURVEYED if row.name not in EVERYDAY)
 find_kernel("gemv")  # loads the suite's package, which the next line takes a module from
 from gpusim.kernels.vector import copy_vector, load_vector, store_vector, vector_width
 

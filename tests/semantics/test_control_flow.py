@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from numba import cuda, int32
 
 from gpusim.capturing import capture
+from gpusim.isa.architectures import GENERATIONS
 from gpusim.isa.binary.control import decode_control
 from gpusim.isa.binary.decode import parse_instruction
 from gpusim.trace.record import Flag
@@ -65,7 +66,7 @@ def ladder(keys, out):
     out[i] = total
 
 
-@pytest.mark.parametrize("gpu", ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"])
+@pytest.mark.parametrize("gpu", [row.name for row in GENERATIONS])
 def test_nested_branches_breaks_and_continues(gpu):
     keys = np.arange(96, dtype=np.int32)
     out = np.zeros(96, np.int64)

@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 from ptx_harness import ARRAY_WORDS, architecture_of, run_text
 
-ARCHITECTURES = [(7, 5), (8, 0), (9, 0), (10, 0), (12, 0)]
+from gpusim.isa.architectures import GENERATIONS
+
+ARCHITECTURES = [row.capability for row in GENERATIONS]
 THREADS = 64
 LOW = np.uint64(0xFFFFFFFF)
 

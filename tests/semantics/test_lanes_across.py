@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from numba import cuda
 
 from gpusim.capturing import capture
+from gpusim.isa.architectures import GENERATIONS
 
 lanes_lists = st.lists(st.integers(-(2**31), 2**31 - 1), min_size=32, max_size=32)
 
@@ -93,7 +94,7 @@ def where(out):
     out[linear, 4] = cuda.laneid
 
 
-@pytest.mark.parametrize("gpu", ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"])
+@pytest.mark.parametrize("gpu", [row.name for row in GENERATIONS])
 def test_positions_in_three_dimensions(gpu):
     grid, block = (3, 2, 2), (5, 4, 3)
     out = np.zeros((3 * 5 * 2 * 4 * 2 * 3, 5), np.int64)

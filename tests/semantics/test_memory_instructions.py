@@ -10,6 +10,7 @@ from numba import cuda, float32, float64, int32, uint8
 
 from gpusim.capturing import capture
 from gpusim.emulator.memory import DeviceMemory
+from gpusim.isa.architectures import GENERATIONS
 from gpusim.trace.record import SCATTERED, MemoryKind, Space
 
 CONSTANTS = np.arange(64, dtype=np.float32) * 3
@@ -147,7 +148,7 @@ def generic(choose, out):
     out[t] = view[31 - t]
 
 
-@pytest.mark.parametrize("gpu", ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"])
+@pytest.mark.parametrize("gpu", [row.name for row in GENERATIONS])
 def test_generic_addresses_find_their_space_lane_by_lane(gpu):
     choose = np.array([1, -1] * 16, np.float32)
     out = np.zeros(32, np.float32)

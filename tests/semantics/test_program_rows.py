@@ -25,6 +25,7 @@ from row_cases_programs import PROGRAMS, Program
 from sass_harness import run
 
 from gpusim.errors import ExecutionError
+from gpusim.isa.architectures import GENERATIONS
 from gpusim.isa.forms.tensor import REFUSED
 from gpusim.isa.table import TABLE
 
@@ -85,7 +86,7 @@ L0: add.u32 {d}, {a}, 5; bra.uni E; L1: mul.lo.u32 {d}, {a}, 7; bra.uni E; L2: x
 E: add.u32 {d}, {d}, 1"""
 
 
-@pytest.mark.parametrize("capability", [(7, 5), (8, 0), (9, 0), (10, 0), (12, 0)])
+@pytest.mark.parametrize("capability", [row.capability for row in GENERATIONS])
 def test_a_compiled_switch_goes_where_its_table_says(monkeypatch, capability):
     operands = np.random.default_rng(5).integers(0, 2**32, (1, 64), dtype=np.uint64)
     out = run_ptx(monkeypatch, [(SWITCH, "b32", ("b32",))], operands, capability)[0] & M32

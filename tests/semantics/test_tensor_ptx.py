@@ -9,7 +9,10 @@ import pytest
 
 ptx_harness = pytest.importorskip("ptx_harness", reason="needs the CUDA wheels")
 
-GENERATIONS = ((7, 5), (8, 0), (8, 9), (9, 0), (10, 0), (12, 0))
+from gpusim.isa.architectures import ARCHITECTURES
+
+#: One of each encoding, and Ada, whose tensor cores have rules of their own.
+GENERATIONS = tuple(row.capability for row in ARCHITECTURES if row.generation or row.capability == (8, 9))
 LANES = 32
 #: The registers of an operand: PTX type and count.
 WORD = "b32"

@@ -15,23 +15,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpusim.emulator.encode import body_for_all
-from gpusim.emulator.runs import straight, straight_address
+from gpusim.emulator.encode import body_columns
+from gpusim.emulator.runs import arithmetic_entry_address, execute_arithmetic
 from gpusim.isa import warp as at
 from gpusim.isa.binary.decode import parse_instruction
 from gpusim.isa.bodies.tensor_rules import tensor_rules
-from gpusim.isa.dispatch import entry_addresses
+from gpusim.isa.dispatch import entry_addresses, needed
 from gpusim.isa.form import Kind, MicroOp, Operand, Source
-from gpusim.isa.forms import double, floating, half, integer, tensor
 from gpusim.isa.jit import compiled
+from gpusim.isa.table import TABLE
 
 LANES = 32
 ALL = 0xFFFFFFFF
 _SOURCES, _RESULT = (24, 28, 32), 36  # rows of the register file, behind the ones with a meaning of their own
 _READ, _WRITTEN = (0, 1, 2), (4, 5)  # predicate slots
-ROWS: dict[str, list] = {}
-for _row in [*integer.ROWS, *floating.ROWS, *double.ROWS, *half.ROWS, *tensor.ROWS]:
-    ROWS.setdefault(_row.mnemonic, []).append(_row)
 
 
 @dataclass
@@ -54,15 +51,14 @@ class Outcome:
 
 
 def lower(text: str) -> MicroOp | None:
-    """The micro-op of the one row that accepts the text, or None if none does."""
+    """The micro-op of the text, or None if its opcode's declaration does not accept it."""
     guard = ""
     if text.startswith("@"):
         guard, text = text.split(" ", 1)
     opcode, _, operands = text.partition(" ")
     instruction = parse_instruction(0, guard, opcode, operands, 0)
-    accepted = [m for row in ROWS.get(instruction.mnemonic, []) if (m := row.lower(instruction))]
-    assert len(accepted) <= 1, f"several rows accept {text}"
-    return accepted[0] if accepted else None
+    opcode = TABLE.get(instruction.mnemonic)
+    return opcode.lower(instruction) if opcode is not None else None
 
 
 def execute(text: str, state: dict[str, object], capability: tuple[int, int] = (9, 0)) -> Outcome:
@@ -94,8 +90,8 @@ def _run(micro: MicroOp, registers: np.ndarray, masks: list[int], capability: tu
     matrix = np.zeros((1, at.COLUMNS), np.int32)
     row = matrix[0]
     writes = any(o is not None and o.index != 7 for o in micro.predicate_destinations)
-    row[at.OP], row[at.GUARD], row[at.PLAIN] = micro.op, at.TRUE_PREDICATE, 1
-    row[at.WIDE] = body_for_all(micro.op, micro.flags, micro.words, writes)
+    row[at.GUARD], row[at.PLAIN] = at.TRUE_PREDICATE, 1
+    row[[at.OP, at.VECTOR_BODY]] = body_columns(micro, writes)
     row[[at.A, at.B, at.C]] = np.array(_SOURCES) * at.ROW
     row[at.D_OFFSET], row[at.D_WORDS] = _RESULT * at.ROW, micro.words
     row[[at.P0, at.P1, at.P2]], row[[at.Q0, at.Q1]] = _READ, _WRITTEN
@@ -104,13 +100,13 @@ def _run(micro: MicroOp, registers: np.ndarray, masks: list[int], capability: tu
     row[at.F0 : at.F0 + len(flags)] = np.array(flags, np.uint32).view(np.int32)
     states = np.zeros(1, at.STATE).view(np.recarray)
     state = states[0]
-    state.team[0] = state.missing[0] = ALL
+    state.active[0] = state.span[0] = ALL
     slots = state.predicates.reshape(-1, at.PREDICATE_SLOTS, at.GROUP_WARPS)[0, :, 0]
     slots[at.TRUE_PREDICATE] = ALL
     slots[list(_READ)] = masks
     state.rules[:] = tensor_rules(capability)
-    state.family[:] = entry_addresses(matrix[:, at.OP], matrix[:, at.WIDE])
-    state.straight, state.state_host = straight_address(), states.ctypes.data
+    state.entries[:] = entry_addresses(needed(matrix[:, at.OP], matrix[:, at.VECTOR_BODY]))
+    state.arithmetic_entry, state.state_host = arithmetic_entry_address(), states.ctypes.data
     state.matrix_host, state.registers_host = matrix.ctypes.data, registers.ctypes.data
     with np.errstate(all="ignore"):
         _execute(states, matrix, registers.reshape(-1))
@@ -119,7 +115,7 @@ def _run(micro: MicroOp, registers: np.ndarray, masks: list[int], capability: tu
 
 @compiled
 def _execute(states, matrix, registers):
-    straight(states[0], matrix, registers, 0, 1, 0, 0, 0, 1)
+    execute_arithmetic(states[0], matrix, registers, 0, 1, 0, 0, 0, 1)
 
 
 def _name(operand: Operand) -> str:

@@ -15,6 +15,7 @@ from numba import cuda
 
 from gpusim.capturing import capture
 from gpusim.emulator import prepare
+from gpusim.isa.architectures import architecture
 
 REGISTERS = {"f32": "f32", "f64": "f64", "b16": "b16", "b32": "b32", "b64": "b64"}
 LANES = 32
@@ -85,7 +86,7 @@ def link(text: str, architecture: str) -> bytes:
 
 def architecture_of(capability: tuple[int, int]) -> str:
     """The name that Numba links for."""
-    return f"sm_{capability[0]}{capability[1]}{'a' if capability >= (9, 0) else ''}"
+    return architecture(capability).target
 
 
 def run(monkeypatch, operations, operands: np.ndarray, capability: tuple[int, int]) -> np.ndarray:

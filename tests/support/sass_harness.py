@@ -1,7 +1,7 @@
 """Run a kernel that is written as SASS text on the emulator: every instruction form, those too that no compiler emits.
 
 Mental model: a Numba kernel of two arrays lends its launch (parameters, constant banks, memory), and the decoded text
-stands in the place of its code. So decoding, lowering, encoding and the interpreter itself are run, teams of warps
+stands in the place of its code. So decoding, lowering, encoding and the interpreter itself are run, warps in lockstep
 included. Words of the program's input arrive in R8, R9, ... and the words that the program names go out again:
 
 ``run(["IADD3 R20, R8, R9, RZ"], uint32[2, threads], ["R20"])`` gives uint32[1, threads].

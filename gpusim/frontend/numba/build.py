@@ -21,9 +21,8 @@ from numba.cuda.cudadrv import devices
 from numba.cuda.dispatcher import CUDADispatcher, _Kernel
 
 from gpusim.errors import CompileError, ToolchainError, UsageError
+from gpusim.isa.architectures import nearest
 
-#: Capabilities from which Numba links for the architecture-specific target ("sm_90a").
-ARCH_SPECIFIC_FROM = (9, 0)
 INSTALL_HINT = 'pip install "numba-cuda[cu13]" nvidia-cuda-nvdisasm'
 
 _lock = threading.RLock()
@@ -177,7 +176,7 @@ def _compile(
     kernel: CUDADispatcher, types: tuple[Any, ...], capability: tuple[int, int], options: dict, lines: bool
 ) -> BuiltKernel:
     name = kernel.py_func.__name__
-    target = (*capability, "a" if capability >= ARCH_SPECIFIC_FROM else "")
+    target = (*capability, nearest(capability).suffix)
     asked = bool(options.pop("lineinfo", False))
 
     def attempt(lineinfo: bool) -> tuple[_Kernel, bytes]:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import numpy as np
 
 from gpusim.isa import float_ops as ops
-from gpusim.isa.bodies.pack import execute_pack
 from gpusim.isa.bodies.scalar import (
     NAN32,
     adjust64,
@@ -28,42 +27,13 @@ from gpusim.isa.bodies.scalar import (
     sum_error,
 )
 from gpusim.isa.bodies.small import decode_half, encode_small
+from gpusim.isa.body import warp_body
 from gpusim.isa.jit import inner
 
 LANES = 32
 LOW = 0xFFFFFFFF
 NAN64 = np.int64(0x7FF8000000000000)
 S32, U32 = ops.INTEGERS["S32"], ops.INTEGERS["U32"]
-
-
-@inner
-def execute_convert(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, q):
-    """Execute the conversion body ``op``: from type ``f0`` to type ``f1`` by rounding ``f2`` with
-    options ``f3``."""
-    if op != ops.CONVERT:
-        execute_pack(op, f0, f1, f2, f3, xi, yi, zi, wi)
-    elif f0 == S32 and f1 == ops.F32 and f2 == 0:
-        for l in range(LANES):
-            wi[0, l] = bits_of(np.float32(xi[0, l]))
-    elif f0 == S32 and f1 == ops.F64:
-        for l in range(LANES):
-            _put(wi, l, bits64_of(np.float64(xi[0, l])))
-    elif f0 == ops.F32 and f1 == ops.F64 and f3 == 0:
-        for l in range(LANES):
-            value = np.float64(xf[0, l])
-            _put(wi, l, bits64_of(value) if value == value else NAN64)
-    elif f0 == ops.F64 and f1 == ops.F32 and f2 == 0 and f3 == 0:
-        for l in range(LANES):
-            single = np.float32(double_of(np.int64(xi[1, l]) << 32 | np.int64(xi[0, l]) & LOW))
-            wi[0, l] = np.int32(bits_of(single) if single == single else NAN32)
-    elif f0 == ops.F32 and f1 == S32 and f2 == 3 and f3 & ops.NAN_TO_ZERO:
-        for l in range(LANES):
-            value = np.float64(xf[0, l])
-            bounded = min(max(value if value == value else 0.0, -2147483648.0), 2147483647.0)
-            wi[0, l] = np.int32(np.int64(bounded))
-    else:
-        for l in range(LANES):
-            _convert(f0, f1, f2, f3, xi, wi, l)
 
 
 @inner
@@ -159,3 +129,30 @@ def _store(value, lost, style, mode, options, wi, lane):
         wi[0, lane] = np.int32(flush32(word) if options & ops.FLUSH_RESULT else word)
     else:
         wi[0, lane] = np.int32(encode_small(value, lost, style, mode, False))
+
+
+@warp_body()
+def convert(f, p, xi, yi, zi, wi, q):
+    """One number of any type to any other; ``f``: from type, to type, rounding, options."""
+    if f[0] == S32 and f[1] == ops.F32 and f[2] == 0:
+        for l in range(LANES):
+            wi[0, l] = bits_of(np.float32(xi[0, l]))
+    elif f[0] == S32 and f[1] == ops.F64:
+        for l in range(LANES):
+            _put(wi, l, bits64_of(np.float64(xi[0, l])))
+    elif f[0] == ops.F32 and f[1] == ops.F64 and f[3] == 0:
+        for l in range(LANES):
+            value = np.float64(float_of(np.int64(xi[0, l])))
+            _put(wi, l, bits64_of(value) if value == value else NAN64)
+    elif f[0] == ops.F64 and f[1] == ops.F32 and f[2] == 0 and f[3] == 0:
+        for l in range(LANES):
+            single = np.float32(double_of(np.int64(xi[1, l]) << 32 | np.int64(xi[0, l]) & LOW))
+            wi[0, l] = np.int32(bits_of(single) if single == single else NAN32)
+    elif f[0] == ops.F32 and f[1] == S32 and f[2] == 3 and f[3] & ops.NAN_TO_ZERO:
+        for l in range(LANES):
+            value = np.float64(float_of(np.int64(xi[0, l])))
+            bounded = min(max(value if value == value else 0.0, -2147483648.0), 2147483647.0)
+            wi[0, l] = np.int32(np.int64(bounded))
+    else:
+        for l in range(LANES):
+            _convert(f[0], f[1], f[2], f[3], xi, wi, l)

@@ -5,6 +5,8 @@ Semantics: CUDA C++ Programming Guide, "Floating-Point Standard": IEEE-754 with 
 denormals kept; an operation on a NaN gives that NaN, quieted (of several: the first); an invalid
 operation gives 0xfff8000000000000.
 
+Arithmetic to nearest is done for all warps at once, with any other rounding warp by warp.
+
 Directed rounding takes the sign of the rounding error of the nearest result: by error-free sums, and for
 products by a second FMA, scaled up where the error itself would be denormal.
 """
@@ -15,7 +17,6 @@ import math
 
 import numpy as np
 
-from gpusim.isa import double_ops as ops
 from gpusim.isa import integer_ops
 from gpusim.isa.bodies.scalar import (
     DOWN,
@@ -28,28 +29,13 @@ from gpusim.isa.bodies.scalar import (
     fma64,
     sum_error,
 )
-from gpusim.isa.jit import inlined, inner
+from gpusim.isa.body import lanes_body, warp_body
+from gpusim.isa.jit import inner
 
 LANES = 32
 LOW = 0xFFFFFFFF
-
-
-@inlined
-def execute_double(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, q):
-    """Execute the FP64 body ``op``; see the module docstring for shapes."""
-    op, f0, f1 = np.int64(op), np.int64(f0), np.int64(f1)
-    f2, f3 = np.int64(f2), np.int64(f3)
-    if op <= ops.FUSED:
-        for l in range(LANES):
-            _put(wi, l, _directed(op, _get(xi, l), _get(yi, l), _get(zi, l), f0))
-    elif op == ops.COMPARE:
-        _compare(f0, f1, p0, xi, yi, q)
-    elif op == ops.ORDER:
-        _order(f0, f1, p0, xi, yi, q)
-    elif op == ops.MINMAX:
-        least = np.int64(p0)
-        for l in range(LANES):
-            _put(wi, l, _minmax(least >> l & 1, _get(xi, l), _get(yi, l)))
+#: What the arithmetic bodies compute.
+ADD, MULTIPLY, FUSED = range(3)
 
 
 @inner
@@ -102,7 +88,7 @@ def _nan(x, y, z):
 def fused_once(x, y, z, mode):
     """x * y + z rounded once, as DFMA gives it."""
     if mode != NEAREST:
-        return _directed(np.int64(ops.FUSED), x, y, z, mode)
+        return _directed(FUSED, x, y, z, mode)
     r = fma64(x, y, z)
     return r if r == r else _nan(x, y, z)
 
@@ -110,11 +96,11 @@ def fused_once(x, y, z, mode):
 @inner
 def _directed(op, x, y, z, mode):
     """x op y (op z) rounded down, up or to zero."""
-    if op == ops.ADD:
+    if op == ADD:
         r = x + y
         rest = sum_error(x, y, r)
         cancels = r == 0.0 and (bits64_of(x) | bits64_of(y)) < 0
-    elif op == ops.MULTIPLY:
+    elif op == MULTIPLY:
         r = x * y
         rest = _product_error(x, y, r)
         cancels = False
@@ -123,12 +109,12 @@ def _directed(op, x, y, z, mode):
         rest = _fused_error(x, y, z, r)
         cancels = r == 0.0 and rest == 0.0 and (bits64_of(x) ^ bits64_of(y) | bits64_of(z)) < 0
     if r != r:
-        return _nan(x, y, z if op == ops.FUSED else x)
+        return _nan(x, y, z if op == FUSED else x)
     if cancels and mode == DOWN:
         return np.float64(-0.0)
     if r - r != 0.0:
         # overflow of finite operands: the exact value is inside; a true infinity stays
-        finite = x - x == 0.0 and y - y == 0.0 and (op != ops.FUSED or z - z == 0.0)
+        finite = x - x == 0.0 and y - y == 0.0 and (op != FUSED or z - z == 0.0)
         rest = -r if finite else np.float64(0.0)
     return adjust64(r, rest, mode)
 
@@ -182,16 +168,18 @@ def _three_sum_error(x, y, z, r):
     return ((second - r) + second_lost) + first_lost
 
 
-@inner
-def _compare(code, join, p0, xi, yi, q):
+@warp_body()
+def compare_double(f, p, x, y, z, w, q):
+    """``f``: comparison, how it joins the predicate input."""
+    code, join = f[0], f[1]
     less, equal, greater, unordered = code & 1, code >> 1 & 1, code >> 2 & 1, code >> 3 & 1
     hits = np.int64(0)
     for l in range(LANES):
-        x, y = _get(xi, l), _get(yi, l)
-        below, same, above = np.int64(x < y), np.int64(x == y), np.int64(x > y)
+        a, b = _get(x, l), _get(y, l)
+        below, same, above = np.int64(a < b), np.int64(a == b), np.int64(a > b)
         neither = 1 - (below | same | above)
         hits |= (below & less | same & equal | above & greater | neither & unordered) << l
-    predicate = np.int64(p0)
+    predicate = np.int64(p[0])
     other = hits ^ LOW
     if join == integer_ops.JOIN_AND:
         hits, other = hits & predicate, other & predicate
@@ -213,16 +201,17 @@ def _takes_first(small, x, y):
     return (x < y) == (small != 0)
 
 
-@inner
-def _order(small, join, p0, xi, yi, q):
-    """q[0]: the minimum or maximum is x. q[1]: both are NaN, so the result is y, quieted."""
+@warp_body()
+def order_double(f, p, x, y, z, w, q):
+    """Which operand a minimum (``f[0]``) or maximum takes: q[0]: x. q[1]: both are NaN, so the result is y, quieted."""
+    small = f[0]
     first = np.int64(0)
     invalid = np.int64(0)
     for l in range(LANES):
-        x, y = _get(xi, l), _get(yi, l)
-        first |= np.int64(_takes_first(small, x, y)) << l
-        invalid |= np.int64(x != x and y != y) << l
-    predicate = np.int64(p0)
+        a, b = _get(x, l), _get(y, l)
+        first |= np.int64(_takes_first(small, a, b)) << l
+        invalid |= np.int64(a != a and b != b) << l
+    predicate = np.int64(p[0])
     q[0] = first & predicate
     q[1] = invalid & predicate
 
@@ -232,3 +221,67 @@ def _minmax(small, x, y):
     if x != x and y != y:
         return _nan(x, y, x)
     return x if _takes_first(small, x, y) else y
+
+
+@warp_body()
+def minmax_double(f, p, x, y, z, w, q):
+    """Minimum where the predicate holds, else maximum."""
+    least = np.int64(p[0])
+    for l in range(LANES):
+        _put(w, l, _minmax(least >> l & 1, _get(x, l), _get(y, l)))
+
+
+@inner
+def _to_nearest(op, xi, yi, zi, wi, lanes):
+    """Arithmetic to nearest on the first ``lanes`` lanes."""
+    for l in range(lanes):
+        x = double_of(np.int64(xi[1, l]) << 32 | np.int64(xi[0, l]) & LOW)
+        y = double_of(np.int64(yi[1, l]) << 32 | np.int64(yi[0, l]) & LOW)
+        if op == FUSED:
+            r = fused_double(x, y, double_of(np.int64(zi[1, l]) << 32 | np.int64(zi[0, l]) & LOW))
+        elif op == ADD:
+            r = sum_double(x, y)
+        else:
+            r = product_double(x, y)
+        bits = bits64_of(r)
+        wi[0, l] = np.int32(bits)
+        wi[1, l] = np.int32(bits >> 32)
+
+
+@lanes_body
+def add_double_nearest(f, x, y, z, w, lanes):
+    """x + y."""
+    _to_nearest(ADD, x, y, z, w, lanes)
+
+
+@lanes_body
+def multiply_double_nearest(f, x, y, z, w, lanes):
+    """x * y."""
+    _to_nearest(MULTIPLY, x, y, z, w, lanes)
+
+
+@lanes_body
+def fused_double_nearest(f, x, y, z, w, lanes):
+    """x * y + z."""
+    _to_nearest(FUSED, x, y, z, w, lanes)
+
+
+@warp_body(unmasked=lambda flags, words: add_double_nearest if flags[0] == NEAREST else 0)
+def add_double(f, p, x, y, z, w, q):
+    """x + y with rounding ``f[0]``."""
+    for l in range(LANES):
+        _put(w, l, _directed(ADD, _get(x, l), _get(y, l), _get(z, l), f[0]))
+
+
+@warp_body(unmasked=lambda flags, words: multiply_double_nearest if flags[0] == NEAREST else 0)
+def multiply_double(f, p, x, y, z, w, q):
+    """x * y with rounding ``f[0]``."""
+    for l in range(LANES):
+        _put(w, l, _directed(MULTIPLY, _get(x, l), _get(y, l), _get(z, l), f[0]))
+
+
+@warp_body(unmasked=lambda flags, words: fused_double_nearest if flags[0] == NEAREST else 0)
+def multiply_add_double(f, p, x, y, z, w, q):
+    """x * y + z with rounding ``f[0]``."""
+    for l in range(LANES):
+        _put(w, l, _directed(FUSED, _get(x, l), _get(y, l), _get(z, l), f[0]))

@@ -1,8 +1,8 @@
 """FP32 bodies: add, multiply, fused multiply-add, minimum and maximum, comparisons.
 
-Mental model and shapes as in :mod:`gpusim.isa.bodies.integer`; ``xf..wf`` float32[4, 32] are views of
-the same memory as ``xi..wi``. Signs and absolute values were applied by the sources. ``how`` is the
-rounding mode (0 nearest, 1 down, 2 up, 3 to zero) plus FLUSH and SATURATE bits.
+Mental model and shapes as in :mod:`gpusim.isa.bodies.integer`; an FP32 number is the bit pattern of its word. Signs
+and absolute values were applied by the sources. ``how`` is the rounding mode (0 nearest, 1 down, 2 up, 3 to zero) plus
+FLUSH and SATURATE bits; to nearest without SATURATE vector bodies do the work.
 
 Semantics: CUDA C++ Programming Guide, "Floating-Point Standard" (FP32 operations give the NaN
 0x7fffffff; FMA rounds once; denormals kept unless .FTZ, which flushes sources and results to a zero of
@@ -15,69 +15,29 @@ import numpy as np
 
 from gpusim.isa import float_ops as ops
 from gpusim.isa import integer_ops
-from gpusim.isa.bodies.convert import execute_convert
-from gpusim.isa.bodies.mufu import execute_mufu
+from gpusim.isa.bodies import masked, wide
 from gpusim.isa.bodies.scalar import DOWN, NAN32, bits_of, float_of, flush32, narrow32, sum_error
-from gpusim.isa.jit import inlined, inner
+from gpusim.isa.body import warp_body
+from gpusim.isa.jit import inner
 
 LANES = 32
 LOW = 0xFFFFFFFF
 SIGN = 0x80000000
-
-
-@inlined
-def execute_float(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, q):
-    """Execute the FP32, MUFU or conversion body ``op``; see the module docstring for shapes."""
-    op, f0, f1 = np.int64(op), np.int64(f0), np.int64(f1)
-    f2, f3 = np.int64(f2), np.int64(f3)
-    if op >= ops.CONVERT_BASE:
-        execute_convert(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, q)
-    elif op >= ops.MUFU_BASE:
-        execute_mufu(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, q)
-    elif op <= ops.FUSED:
-        for l in range(LANES):
-            wi[0, l] = np.int32(_rounded(op, f0, np.int64(xi[0, l]), np.int64(yi[0, l]), np.int64(zi[0, l])))
-    elif op == ops.COMPARE or op == ops.SET:
-        _compare(op, f0, f1, f2, f3, p0, xi, yi, wi, q)
-    elif op == ops.MINMAX:
-        least = np.int64(p0)
-        for l in range(LANES):
-            x, y = np.int64(xi[0, l]), np.int64(yi[0, l])
-            wi[0, l] = np.int32(_minmax((least >> l) & 1, f0, x, y))
-    elif op == ops.MINMAX3:
-        least = np.int64(p0)
-        for l in range(LANES):
-            small = (least >> l) & 1
-            x, y, z = np.int64(xi[0, l]), np.int64(yi[0, l]), np.int64(zi[0, l])
-            wi[0, l] = np.int32(_minmax(small, f0, _minmax(small, f0, x, y), z))
-    elif op == ops.CHECK_DIVISION:
-        hits = np.int64(0)
-        for l in range(LANES):
-            hits |= _needs_slow_division(np.int64(xi[0, l]), np.int64(yi[0, l])) << l
-        q[0] = hits
-    elif op == ops.SELECT_FLUSHED:
-        chosen = np.int64(p0)
-        for l in range(LANES):
-            wi[0, l] = np.int32(flush32(np.int64(xi[0, l]) if (chosen >> l) & 1 else np.int64(yi[0, l])))
-    elif op <= ops.FUSED_PAIR:
-        for w in range(2):
-            for l in range(LANES):
-                x, y, z = np.int64(xi[w, l]), np.int64(yi[w, l]), np.int64(zi[w, l])
-                wi[w, l] = np.int32(_rounded(op - ops.ADD_PAIR + ops.ADD, f0, x, y, z))
+#: What :func:`_rounded` computes.
+ADD, MULTIPLY, FUSED = range(3)
 
 
 @inner
 def _rounded(op, how, x, y, z):
     """Bits of x op y (op z) with any rounding, flushing and saturation."""
-    mode = how & 3
     if how & ops.FLUSH:
         x, y, z = flush32(x), flush32(y), flush32(z)
     a, b = np.float64(float_of(x)), np.float64(float_of(y))
-    if op == ops.ADD:
+    if op == ADD:
         total = a + b
         lost = sum_error(a, b, total)
         negative = (x | y) & SIGN
-    elif op == ops.MULTIPLY:
+    elif op == MULTIPLY:
         total = a * b
         lost = np.float64(0.0)
         negative = np.int64(0)
@@ -87,6 +47,13 @@ def _rounded(op, how, x, y, z):
         total = product + c
         lost = sum_error(product, c, total)
         negative = (x ^ y | z) & SIGN
+    return finished(total, lost, negative, how)
+
+
+@inner
+def finished(total, lost, negative, how):
+    """FP32 bits of the real number total + lost (FP64) as ``how`` says; ``negative``: a zero rounded down is -0."""
+    mode = how & 3
     if total != total:
         return np.int64(0) if how & ops.SATURATE else np.int64(NAN32)
     r = narrow32(total, lost, mode)
@@ -103,9 +70,8 @@ def _rounded(op, how, x, y, z):
 
 
 @inner
-def _compare(op, code, join, flush, numeric, p0, xi, yi, wi, q):
-    """FSETP: the comparison and its complement, each joined with p0. FSET: all ones, or 1.0 if
-    ``numeric``, where the joined comparison holds."""
+def _compared(code, join, flush, p0, xi, yi):
+    """Lanes where the comparison holds and where its complement does, each joined with p0."""
     less, equal, greater, unordered = code & 1, code >> 1 & 1, code >> 2 & 1, code >> 3 & 1
     hits = np.int64(0)
     for l in range(LANES):
@@ -125,13 +91,7 @@ def _compare(op, code, join, flush, numeric, p0, xi, yi, wi, q):
         hits, other = hits | predicate, other | predicate
     else:
         hits, other = hits ^ predicate, other ^ predicate
-    if op == ops.SET:
-        value = 0x3F800000 if numeric else LOW
-        for l in range(LANES):
-            wi[0, l] = np.int32(value * (hits >> l & 1))
-    else:
-        q[0] = hits
-        q[1] = other
+    return hits, other
 
 
 @inner
@@ -165,3 +125,109 @@ def _needs_slow_division(x, y):
     top, bottom = x >> 23 & 255, y >> 23 & 255
     gap = top - bottom
     return np.int64(top < 25 or top == 255 or bottom == 0 or bottom >= 253 or gap >= 125 or gap <= -125)
+
+
+def _vector(plain: int, flushed: int):
+    """The vector body of arithmetic to nearest, with or without flushing."""
+    return lambda flags, words: {0: plain, ops.FLUSH: flushed}.get(flags[0], 0)
+
+
+@warp_body(unmasked=_vector(wide.FLOAT_ADD, wide.FLUSHED_ADD))
+def add_float(f, p, xi, yi, zi, wi, q):
+    """x + y; ``f[0]``: how."""
+    for l in range(LANES):
+        wi[0, l] = np.int32(_rounded(ADD, f[0], np.int64(xi[0, l]), np.int64(yi[0, l]), np.int64(0)))
+
+
+@warp_body(unmasked=_vector(wide.FLOAT_MULTIPLY, wide.FLUSHED_MULTIPLY))
+def multiply_float(f, p, xi, yi, zi, wi, q):
+    """x * y; ``f[0]``: how."""
+    for l in range(LANES):
+        wi[0, l] = np.int32(_rounded(MULTIPLY, f[0], np.int64(xi[0, l]), np.int64(yi[0, l]), np.int64(0)))
+
+
+@warp_body(unmasked=_vector(wide.FLOAT_FUSED, wide.FLUSHED_FUSED))
+def fused_float(f, p, xi, yi, zi, wi, q):
+    """x * y + z; ``f[0]``: how."""
+    for l in range(LANES):
+        wi[0, l] = np.int32(_rounded(FUSED, f[0], np.int64(xi[0, l]), np.int64(yi[0, l]), np.int64(zi[0, l])))
+
+
+@inner
+def _pairs(op, how, xi, yi, zi, wi):
+    """Arithmetic on two FP32 numbers a lane."""
+    for word in range(2):
+        for l in range(LANES):
+            x, y, z = np.int64(xi[word, l]), np.int64(yi[word, l]), np.int64(zi[word, l])
+            wi[word, l] = np.int32(_rounded(op, how, x, y, z))
+
+
+@warp_body()
+def add_float_pairs(f, p, xi, yi, zi, wi, q):
+    """x + y of two numbers a lane; ``f[0]``: how."""
+    _pairs(ADD, f[0], xi, yi, zi, wi)
+
+
+@warp_body()
+def multiply_float_pairs(f, p, xi, yi, zi, wi, q):
+    """x * y of two numbers a lane; ``f[0]``: how."""
+    _pairs(MULTIPLY, f[0], xi, yi, zi, wi)
+
+
+@warp_body()
+def fused_float_pairs(f, p, xi, yi, zi, wi, q):
+    """x * y + z of two numbers a lane; ``f[0]``: how."""
+    _pairs(FUSED, f[0], xi, yi, zi, wi)
+
+
+@warp_body(masked=lambda flags, words: 0 if flags[2] else masked.FLOAT_COMPARE)
+def compare_float(f, p, xi, yi, zi, wi, q):
+    """The comparison and its complement; ``f``: comparison, how it joins the predicate input, flush."""
+    hits, other = _compared(f[0], f[1], f[2], p[0], xi, yi)
+    q[0] = hits
+    q[1] = other
+
+
+@warp_body()
+def set_float(f, p, xi, yi, zi, wi, q):
+    """All ones, or 1.0 if ``f[3]``, where the comparison holds; the other flags as above."""
+    hits, _ = _compared(f[0], f[1], f[2], p[0], xi, yi)
+    value = 0x3F800000 if f[3] else LOW
+    for l in range(LANES):
+        wi[0, l] = np.int32(value * (hits >> l & 1))
+
+
+@warp_body()
+def minmax_float(f, p, xi, yi, zi, wi, q):
+    """Minimum where the predicate holds, else maximum; ``f[0]``: FLUSH as 1, PROPAGATE_NAN, XOR_SIGN."""
+    least = np.int64(p[0])
+    for l in range(LANES):
+        x, y = np.int64(xi[0, l]), np.int64(yi[0, l])
+        wi[0, l] = np.int32(_minmax((least >> l) & 1, f[0], x, y))
+
+
+@warp_body()
+def minmax3_float(f, p, xi, yi, zi, wi, q):
+    """The same of three numbers."""
+    least = np.int64(p[0])
+    for l in range(LANES):
+        small = (least >> l) & 1
+        x, y, z = np.int64(xi[0, l]), np.int64(yi[0, l]), np.int64(zi[0, l])
+        wi[0, l] = np.int32(_minmax(small, f[0], _minmax(small, f[0], x, y), z))
+
+
+@warp_body()
+def check_division(f, p, xi, yi, zi, wi, q):
+    """q[0]: x / y needs the slow path."""
+    hits = np.int64(0)
+    for l in range(LANES):
+        hits |= _needs_slow_division(np.int64(xi[0, l]), np.int64(yi[0, l])) << l
+    q[0] = hits
+
+
+@warp_body()
+def select_flushed(f, p, xi, yi, zi, wi, q):
+    """x where the predicate holds, else y; denormals become zeros."""
+    chosen = np.int64(p[0])
+    for l in range(LANES):
+        wi[0, l] = np.int32(flush32(np.int64(xi[0, l]) if (chosen >> l) & 1 else np.int64(yi[0, l])))

@@ -17,50 +17,13 @@ from gpusim.isa import float_ops, integer_ops
 from gpusim.isa import half_ops as ops
 from gpusim.isa.bodies.scalar import DOWN, NAN32, bits_of, float_of, narrow32, sum_error
 from gpusim.isa.bodies.small import decode_half, encode_half, encode_small
-from gpusim.isa.jit import inlined, inner
+from gpusim.isa.body import warp_body
+from gpusim.isa.jit import inner
 
 LANES = 32
 LOW = 0xFFFFFFFF
-
-
-@inlined
-def execute_half(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, q):
-    """Execute the half-precision body ``op``; ``f0`` is ``how``, ``f1`` the swizzles."""
-    op, f0, f1 = np.int64(op), np.int64(f0), np.int64(f1)
-    f2, f3 = np.int64(f2), np.int64(f3)
-    if op <= ops.FUSED and f0 == float_ops.F16:
-        for half in range(2):
-            shifts = 16 * (f1 >> half & 1), 16 * (f1 >> 2 + half & 1), 16 * (f1 >> 4 + half & 1)
-            _plain_halves(op, half, shifts[0], shifts[1], shifts[2], xi, yi, zi, wi)
-    elif op <= ops.FUSED:
-        for half in range(2):
-            for l in range(LANES):
-                x, y, z = _pick(xi, l, f1, half), _pick(yi, l, f1 >> 2, half), _pick(zi, l, f1 >> 4, half)
-                code = _arithmetic(op, f0, x, y, z) << (16 * half)
-                wi[0, l] = np.int32(code | np.int64(wi[0, l]) & 0xFFFF if half else code)
-    elif op == ops.COMPARE or op == ops.SET:
-        _compare(op, f0, f1, f2 & 15, f2 >> 4, f3, p0, xi, yi, wi, q)
-    elif op == ops.MINMAX or op == ops.MINMAX3:
-        least = np.int64(p0)
-        for l in range(LANES):
-            result = np.int64(0)
-            for half in range(2):
-                small = least >> l & 1
-                value = _minmax(small, f0, _pick(xi, l, f1, half), _pick(yi, l, f1 >> 2, half))
-                if op == ops.MINMAX3:
-                    value = _minmax(small, f0, value, _pick(zi, l, f1 >> 4, half))
-                result |= value << (16 * half)
-            wi[0, l] = np.int32(result)
-    elif op <= ops.FUSED_WIDE:
-        for l in range(LANES):
-            x, y, z = _pick(xi, l, f1, 0), _pick(yi, l, f1 >> 2, 0), _pick(zi, l, f1 >> 4, 0)
-            wi[0, l] = np.int32(_wide(op, f0, x, y, z))
-    elif op <= ops.MIXED_FUSED:
-        for l in range(LANES):
-            x, y = _pick(xi, l, f1, 0), _pick(yi, l, f1 >> 2, 0)
-            wi[0, l] = np.int32(_mixed(op, f0 & 15, f0 >> 4, x, y, np.int64(yi[0, l]), np.int64(zi[0, l])))
-    elif op == ops.NARROW_SUM:
-        _narrow_sum(f0, f1, f2, xi, yi, wi)
+#: What the arithmetic computes.
+ADD, MULTIPLY, FUSED = range(3)
 
 
 @inner
@@ -72,10 +35,10 @@ def _plain_halves(op, half, x_shift, y_shift, z_shift, xi, yi, zi, wi):
         a = np.float64(decode_half(np.int64(xi[0, l]) >> x_shift & 0xFFFF, style))
         b = np.float64(decode_half(np.int64(yi[0, l]) >> y_shift & 0xFFFF, style))
         c = np.float64(decode_half(np.int64(zi[0, l]) >> z_shift & 0xFFFF, style))
-        if op == ops.ADD:
+        if op == ADD:
             c = b
             b = np.float64(1.0)
-        if op == ops.MULTIPLY:
+        if op == MULTIPLY:
             c = np.float64(-0.0)
         product = a * b
         total = product + c
@@ -102,11 +65,11 @@ def _real(op, how, x, y, z):
     style = how & 15
     a = np.float64(decode_half(_flushed(x, how), style))
     b = np.float64(decode_half(_flushed(y, how), style))
-    if op == ops.ADD:
+    if op == ADD:
         total = a + b
         return total, sum_error(a, b, total)
     product = a * b
-    if op == ops.MULTIPLY:
+    if op == MULTIPLY:
         return product, np.float64(0.0)
     c = np.float64(decode_half(_flushed(z, how), style))
     total = product + c
@@ -131,17 +94,17 @@ def _arithmetic(op, how, x, y, z):
 @inner
 def _wide(op, how, x, y, z):
     """The low result in FP32."""
-    total, lost = _real(op - ops.ADD_WIDE + ops.ADD, how, x, y, z)
+    total, lost = _real(op, how, x, y, z)
     if total != total:
         return np.int64(NAN32)
     return np.int64(bits_of(narrow32(total, lost, 0)))
 
 
 @inner
-def _mixed(op, style, mode, x, y, y_word, z_word):
+def _mixed(fused, style, mode, x, y, y_word, z_word):
     """FHADD: half x plus FP32 y; FHFMA: halves x * y plus FP32 z; into FP32."""
     a = np.float64(decode_half(x, style))
-    if op == ops.MIXED_ADD:
+    if not fused:
         b = np.float64(float_of(y_word))
         total = a + b
         lost = sum_error(a, b, total)
@@ -159,10 +122,11 @@ def _mixed(op, style, mode, x, y, y_word, z_word):
     return np.int64(bits_of(narrow32(total, lost, mode)))
 
 
-@inner
-def _narrow_sum(how, swizzles, wide, xi, yi, wi):
+@warp_body()
+def add_narrowed(f, p, xi, yi, zi, wi, q):
     """HADD2 with FP32 sources (bit 0 of ``wide``: x, bit 1: y), which are first cut to half precision: the
-    compiler rounds to zero with it. The sum stands in both halves."""
+    compiler rounds to zero with it. The sum stands in both halves. ``f``: how, swizzles, wide."""
+    how, swizzles, wide = f[0], f[1], f[2]
     style = how & 15
     for l in range(LANES):
         x, y = _pick(xi, l, swizzles, 0), _pick(yi, l, swizzles >> 2, 0)
@@ -170,7 +134,7 @@ def _narrow_sum(how, swizzles, wide, xi, yi, wi):
             x = _cut_short(np.int64(xi[0, l]), style)
         if wide & 2:
             y = _cut_short(np.int64(yi[0, l]), style)
-        wi[0, l] = np.int32(_arithmetic(ops.ADD, how, x, y, x) * 0x10001)
+        wi[0, l] = np.int32(_arithmetic(ADD, how, x, y, x) * 0x10001)
 
 
 @inner
@@ -180,9 +144,8 @@ def _cut_short(word, style):
 
 
 @inner
-def _compare(op, how, swizzles, code, join, numeric, p0, xi, yi, wi, q):
-    """HSETP2: q[0] the low, q[1] the high comparison (BOTH: their conjunction and its complement). HSET2:
-    all ones, or 1.0 if ``numeric``, in each half."""
+def _compared(how, swizzles, code, join, p0, xi, yi):
+    """Lanes where the low and where the high comparison holds (BOTH: their conjunction and its complement)."""
     style = how & 15
     less, equal, greater, unordered = code & 1, code >> 1 & 1, code >> 2 & 1, code >> 3 & 1
     low, high = np.int64(0), np.int64(0)
@@ -208,15 +171,7 @@ def _compare(op, how, swizzles, code, join, numeric, p0, xi, yi, wi, q):
         low, high = low | predicate, high | predicate
     else:
         low, high = low ^ predicate, high ^ predicate
-    if op == ops.COMPARE:
-        q[0] = low
-        q[1] = high
-        return
-    one = 0xFFFF
-    if numeric:
-        one = 0x3C00 if style == float_ops.F16 else 0x3F80
-    for l in range(LANES):
-        wi[0, l] = np.int32(one * (low >> l & 1) | one * (high >> l & 1) << 16)
+    return low, high
 
 
 @inner
@@ -242,3 +197,131 @@ def _minmax(small, how, x, y):
     if how & ops.XOR_SIGN:
         return value & 0x7FFF | (x ^ y) & sign
     return value
+
+
+@inner
+def _halves(op, how, swizzles, xi, yi, zi, wi):
+    """Arithmetic on both halves of a word."""
+    if how == float_ops.F16:
+        for half in range(2):
+            shifts = 16 * (swizzles >> half & 1), 16 * (swizzles >> 2 + half & 1), 16 * (swizzles >> 4 + half & 1)
+            _plain_halves(op, half, shifts[0], shifts[1], shifts[2], xi, yi, zi, wi)
+    else:
+        for half in range(2):
+            for l in range(LANES):
+                x, y = _pick(xi, l, swizzles, half), _pick(yi, l, swizzles >> 2, half)
+                code = _arithmetic(op, how, x, y, _pick(zi, l, swizzles >> 4, half)) << (16 * half)
+                wi[0, l] = np.int32(code | np.int64(wi[0, l]) & 0xFFFF if half else code)
+
+
+@inner
+def _singles(op, how, swizzles, xi, yi, zi, wi):
+    """The low result in FP32."""
+    for l in range(LANES):
+        x, y, z = _pick(xi, l, swizzles, 0), _pick(yi, l, swizzles >> 2, 0), _pick(zi, l, swizzles >> 4, 0)
+        wi[0, l] = np.int32(_wide(op, how, x, y, z))
+
+
+@inner
+def _mixtures(fused, how, swizzles, xi, yi, zi, wi):
+    """Halves into an FP32 sum; ``how``: format, and rounding above it."""
+    for l in range(LANES):
+        x, y = _pick(xi, l, swizzles, 0), _pick(yi, l, swizzles >> 2, 0)
+        wi[0, l] = np.int32(_mixed(fused, how & 15, how >> 4, x, y, np.int64(yi[0, l]), np.int64(zi[0, l])))
+
+
+# The flags of these: how, swizzles.
+
+
+@warp_body()
+def add_halves_float(f, p, xi, yi, zi, wi, q):
+    """x + y in each half."""
+    _halves(ADD, f[0], f[1], xi, yi, zi, wi)
+
+
+@warp_body()
+def multiply_halves(f, p, xi, yi, zi, wi, q):
+    """x * y in each half."""
+    _halves(MULTIPLY, f[0], f[1], xi, yi, zi, wi)
+
+
+@warp_body()
+def fused_halves(f, p, xi, yi, zi, wi, q):
+    """x * y + z in each half."""
+    _halves(FUSED, f[0], f[1], xi, yi, zi, wi)
+
+
+@warp_body()
+def add_to_single(f, p, xi, yi, zi, wi, q):
+    """x + y of the low halves in FP32."""
+    _singles(ADD, f[0], f[1], xi, yi, zi, wi)
+
+
+@warp_body()
+def multiply_to_single(f, p, xi, yi, zi, wi, q):
+    """x * y of the low halves in FP32."""
+    _singles(MULTIPLY, f[0], f[1], xi, yi, zi, wi)
+
+
+@warp_body()
+def fused_to_single(f, p, xi, yi, zi, wi, q):
+    """x * y + z of the low halves in FP32."""
+    _singles(FUSED, f[0], f[1], xi, yi, zi, wi)
+
+
+@warp_body()
+def add_mixed(f, p, xi, yi, zi, wi, q):
+    """Half x plus FP32 y."""
+    _mixtures(False, f[0], f[1], xi, yi, zi, wi)
+
+
+@warp_body()
+def fused_mixed(f, p, xi, yi, zi, wi, q):
+    """Halves x * y plus FP32 z."""
+    _mixtures(True, f[0], f[1], xi, yi, zi, wi)
+
+
+@inner
+def _minmaxes(three, how, swizzles, p0, xi, yi, zi, wi):
+    """Minimum where the predicate holds, else maximum, of two or ``three`` sources, in each half."""
+    least = np.int64(p0)
+    for l in range(LANES):
+        result = np.int64(0)
+        for half in range(2):
+            small = least >> l & 1
+            value = _minmax(small, how, _pick(xi, l, swizzles, half), _pick(yi, l, swizzles >> 2, half))
+            if three:
+                value = _minmax(small, how, value, _pick(zi, l, swizzles >> 4, half))
+            result |= value << (16 * half)
+        wi[0, l] = np.int32(result)
+
+
+@warp_body()
+def minmax_halves_float(f, p, xi, yi, zi, wi, q):
+    """Minimum or maximum of x and y in each half."""
+    _minmaxes(False, f[0], f[1], p[0], xi, yi, zi, wi)
+
+
+@warp_body()
+def minmax3_halves_float(f, p, xi, yi, zi, wi, q):
+    """Minimum or maximum of x, y and z in each half."""
+    _minmaxes(True, f[0], f[1], p[0], xi, yi, zi, wi)
+
+
+@warp_body()
+def compare_halves(f, p, xi, yi, zi, wi, q):
+    """q[0]: the low comparison, q[1]: the high one; ``f``: how, swizzles, comparison and (from bit 4 on) join."""
+    low, high = _compared(f[0], f[1], f[2] & 15, f[2] >> 4, p[0], xi, yi)
+    q[0] = low
+    q[1] = high
+
+
+@warp_body()
+def set_halves(f, p, xi, yi, zi, wi, q):
+    """All ones, or 1.0 if ``f[3]``, in each half where the comparison holds; the other flags as above."""
+    low, high = _compared(f[0], f[1], f[2] & 15, f[2] >> 4, p[0], xi, yi)
+    one = 0xFFFF
+    if f[3]:
+        one = 0x3C00 if f[0] & 15 == float_ops.F16 else 0x3F80
+    for l in range(LANES):
+        wi[0, l] = np.int32(one * (low >> l & 1) | one * (high >> l & 1) << 16)

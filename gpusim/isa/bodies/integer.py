@@ -1,11 +1,14 @@
-"""The less common integer bodies: logic with a predicate, 64-bit multiply-add with carry, minimum of a sum.
+"""Integer bodies: the common ones, which vector bodies execute, and logic, minimum and multiply-add with predicates.
 
-Mental model: one call executes one instruction for all 32 lanes of a warp; which lanes keep the result is
-the interpreter's business. ``xi, yi, zi`` int32[4, >= 32] are the source words by lane, ``wi`` the result
-words; ``p0, p1`` uint32 are predicate inputs as lane masks and ``q`` uint32[2] predicate outputs.
-Flags ``f0..f3`` mean what the rows of ``gpusim/isa/integer.py`` say. Lanes are widened to int64
-before arithmetic so that compiled and interpreted runs agree; the compiler narrows them again. Forms that
-are common are in ``alu_wide.py`` and ``alu_masked.py``.
+Mental model: see :mod:`gpusim.isa.body`. ``x, y, z`` are the source words by lane, ``w`` the result words, ``p``
+predicate inputs as lane masks and ``q`` the predicate outputs; which lanes keep the result is the interpreter's
+business. Flags ``f`` mean what the lowerings in ``gpusim/isa/forms/integer*.py`` say. Lanes are widened to int64 before
+arithmetic so that compiled and interpreted runs agree; the compiler narrows them again.
+
+IMAD.WIDE has two bodies: as long as no carry enters or leaves (addresses are computed so, in every kernel), a vector
+body multiplies all warps at once; with carries (128-bit products, a handful of instructions in a kernel that has them)
+``mad_wide_carry`` goes lane by lane. One body for both would read and write predicates for each address, or put a
+second 64-bit multiplication into the interpreter that every launch compiles.
 
 Source of the semantics: CUDA Binary Utilities (instruction names), PTX ISA 8 (shf, prmt, lop3, lea by
 way of shl+add, mad.hi, mad.wide, min, max, setp), and the carry idioms of compiled 64-bit code.
@@ -15,32 +18,30 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusim.isa import integer_ops as ops
-from gpusim.isa.bodies.integer_rare import execute_integer_rare
-from gpusim.isa.bodies.masked import joined
-from gpusim.isa.jit import inlined, inner
+from gpusim.isa.bodies import masked, wide
+from gpusim.isa.body import vector_body, warp_body
+from gpusim.isa.jit import inner
 
 LANES = 32
 LOW = 0xFFFFFFFF
 
+mov = vector_body("mov", wide.MOV)
+add = vector_body("add", wide.ADD)
+add3 = vector_body("add3", wide.ADD3)
+add3_carry = vector_body("add3_carry", masked=masked.ADD3_CARRY)
+mad = vector_body("mad", wide.MAD)
+mad_carry = vector_body("mad_carry", masked=masked.MAD_CARRY)
+mad_wide = vector_body("mad_wide", wide.MAD_WIDE)
+mad_high = vector_body("mad_high", wide.MAD_HIGH)
+lea = vector_body("lea", wide.LEA, masked.LEA_CARRY)
+lea_high = vector_body("lea_high", masked=masked.LEA_HIGH)
+shift_left = vector_body("shift_left", wide.SHIFT_LEFT)
+shift_right = vector_body("shift_right", wide.SHIFT_RIGHT)
+compare = vector_body("compare", masked=masked.COMPARE)
+select = vector_body("select", masked=masked.SELECT)
 
-@inlined
-def execute_integer(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, q):
-    """Execute the integer body ``op``; see the module docstring for shapes."""
-    op, f0, f1 = np.int64(op), np.int64(f0), np.int64(f1)
-    f2, f3 = np.int64(f2), np.int64(f3)
-    if op >= ops.RARE_BASE:
-        execute_integer_rare(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, q)
-    elif op == ops.LOP3:
-        _lop3(f0, f1, p0, xi, yi, zi, wi, q)
-    elif op == ops.MAD_WIDE_CARRY or op == ops.MAD_HIGH_CARRY:
-        _mad_wide_carry(op == ops.MAD_HIGH_CARRY, f0, f1, f2, p0, xi, yi, zi, wi, q)
-    elif op == ops.MINMAX or op == ops.ADD_MINMAX:
-        _minmax(op == ops.ADD_MINMAX, f0, f1, p0, xi, yi, zi, wi)
-    elif op == ops.PREDICATE_LOGIC:
-        a, b, c = np.int64(p0), np.int64(p1), np.int64(q[0])
-        q[0] = table3(f0, a, b, c) & LOW
-        q[1] = table3(f1, a, b, c) & LOW
+#: Truth tables of LOP3 with a vector body of their own: x & y, x | y, x ^ y.
+_TABLES = {0xC0: wide.AND, 0xFC: wide.OR, 0x3C: wide.XOR}
 
 
 @inner
@@ -55,14 +56,15 @@ def table3(table, a, b, c):
     return ((off ^ on) & a) ^ off
 
 
-@inner
-def _lop3(table, join, p0, xi, yi, zi, wi, q):
+@warp_body(unmasked=lambda flags, words: _TABLES.get(flags[0], wide.LOP3))
+def lop3(f, p, x, y, z, w, q):
+    """``f``: truth table, how "the result is not zero" joins the predicate input."""
     hits = np.int64(0)
     for l in range(LANES):
-        value = table3(table, np.int64(xi[0, l]), np.int64(yi[0, l]), np.int64(zi[0, l]))
-        wi[0, l] = np.int32(value)
+        value = table3(f[0], np.int64(x[0, l]), np.int64(y[0, l]), np.int64(z[0, l]))
+        w[0, l] = np.int32(value)
         hits |= (value & LOW != 0) << l
-    q[0] = joined(hits, np.int64(p0), join)
+    q[0] = masked.joined(hits, np.int64(p[0]), f[1])
 
 
 @inner
@@ -103,3 +105,35 @@ def _minmax(sums, unsigned, relu, p0, xi, yi, zi, wi):
         if relu:
             value = max(value, np.int64(0))
         wi[0, l] = np.int32(value)
+
+
+@warp_body()
+def mad_wide_carry(f, p, x, y, z, w, q):
+    """Both words of x * y + {z1:z0} with carries; ``f``: signed, invert, extra."""
+    _mad_wide_carry(False, f[0], f[1], f[2], p[0], x, y, z, w, q)
+
+
+@warp_body()
+def mad_high_carry(f, p, x, y, z, w, q):
+    """The upper word of it."""
+    _mad_wide_carry(True, f[0], f[1], f[2], p[0], x, y, z, w, q)
+
+
+@warp_body(masked=lambda flags, words: 0 if flags[1] else masked.MINMAX)
+def minmax(f, p, x, y, z, w, q):
+    """Minimum or maximum of x and y; ``f``: unsigned, relu."""
+    _minmax(False, f[0], f[1], p[0], x, y, z, w)
+
+
+@warp_body()
+def add_minmax(f, p, x, y, z, w, q):
+    """Minimum or maximum of x + y and z; ``f``: unsigned, relu."""
+    _minmax(True, f[0], f[1], p[0], x, y, z, w)
+
+
+@warp_body()
+def predicate_logic(f, p, x, y, z, w, q):
+    """Two functions of three predicates by their truth tables ``f[0]`` and ``f[1]``."""
+    a, b, c = np.int64(p[0]), np.int64(p[1]), np.int64(q[0])
+    q[0] = table3(f[0], a, b, c) & LOW
+    q[1] = table3(f[1], a, b, c) & LOW

@@ -1,7 +1,7 @@
-"""Special registers that say where a thread stands in its launch, for all warps of a team in one call.
+"""Special registers that say where a thread stands in its launch, for all warps in lockstep in one call.
 
 Mental model: threadIdx lies ready in the block's state, a row for each warp and axis; blockIdx, blockDim and gridDim
-are the same in each lane. The other special registers are in ``lane_bodies.py``. Shapes: as in ``alu_wide.py``.
+are the same in each lane. The other special registers are in ``lanes.py``. Shapes: as in ``wide.py``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gpusim.isa.bodies.wide import WARP_BYTES, put
 from gpusim.isa.jit import inlined
 from gpusim.isa.warp_value import load, splat
 
-#: Numbers of these bodies; they follow those of ``alu_loops.py``.
+#: Numbers of these bodies; they follow those of the other vector bodies (gpusim/isa/body.py).
 FIRST_LAUNCH = 96
 THREAD_INDEX, LAUNCH_VALUE = range(FIRST_LAUNCH, FIRST_LAUNCH + 2)
 _THREAD_OFFSET = at.STATE.fields["thread"][1]

@@ -1,18 +1,18 @@
-"""The commonest arithmetic bodies that read or write predicates, for all warps of a team in one call.
+"""The commonest arithmetic bodies that read or write predicates, for all warps in lockstep in one call.
 
-Mental model: as the bodies of ``alu_wide.py``; a predicate is a lane mask, one a warp, and a comparison of two
+Mental model: as the bodies of ``wide.py``; a predicate is a lane mask, one a warp, and a comparison of two
 warp values gives such a mask at once. Carries are comparisons too: a sum has overflowed where it is below one of
 its terms.
 
-Shapes: as in ``alu_wide.py``. ``predicates`` int64: masks as they lie in State.predicates; ``row`` names the slots
-read and written, ``slots`` is the first warp's slot 0. Semantics: see ``alu_integer.py`` and ``alu_float.py``.
+Shapes: as in ``wide.py``. ``predicates`` int64: masks as they lie in State.predicates; ``row`` names the slots
+read and written, ``slots`` is the first warp's slot 0. Semantics: see ``integer.py`` and ``float.py``.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from gpusim.isa import float_ops, integer_ops
+from gpusim.isa import integer_ops
 from gpusim.isa import warp as at
 from gpusim.isa.bodies.wide import WARP_BYTES, put
 from gpusim.isa.jit import inlined
@@ -36,7 +36,7 @@ from gpusim.isa.warp_value import (
     splat,
 )
 
-#: Numbers of these bodies; they follow those of ``alu_wide.py``.
+#: Numbers of these bodies; they follow those of ``wide.py``.
 FIRST_MASKED = 32
 (
     ADD3_CARRY,
@@ -49,25 +49,6 @@ FIRST_MASKED = 32
     FLOAT_COMPARE,
     END_MASKED,
 ) = range(FIRST_MASKED, FIRST_MASKED + 9)
-
-_INTEGER = {
-    integer_ops.ADD3_CARRY: ADD3_CARRY,
-    integer_ops.MAD_CARRY: MAD_CARRY,
-    integer_ops.LEA: LEA_CARRY,
-    integer_ops.LEA_HIGH: LEA_HIGH,
-    integer_ops.COMPARE: COMPARE,
-    integer_ops.SELECT: SELECT,
-}
-
-
-def masked_number(op: int, flags: tuple[int, ...]) -> int:
-    """The body here of a micro-op (its number and flags), or 0."""
-    flags = (*flags, 0, 0, 0, 0)
-    if op == integer_ops.MINMAX and not flags[1]:
-        return MINMAX
-    if op == float_ops.COMPARE and not flags[2]:
-        return FLOAT_COMPARE
-    return _INTEGER.get(op, 0)
 
 
 @inlined

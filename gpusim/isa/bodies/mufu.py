@@ -16,9 +16,9 @@ import math
 
 import numpy as np
 
-from gpusim.isa import float_ops as ops
 from gpusim.isa.bodies.scalar import NAN32, bits64_of, bits_of, double_of, float_of, flush32
 from gpusim.isa.bodies.small import decode_half, encode_half
+from gpusim.isa.body import warp_body
 from gpusim.isa.jit import inner
 
 LANES = 32
@@ -33,36 +33,6 @@ E7, E8, E9, E10, E11 = 1 / 5040, 1 / 40320, 1 / 362880, 1 / 3628800, 1 / 3991680
 # sin(t), |t| <= pi/2 (error < 1e-13)
 S3, S5, S7, S9 = -1 / 6, 1 / 120, -1 / 5040, 1 / 362880
 S11, S13, S15, S17 = -1 / 39916800, 1 / 6227020800, -1 / 1307674368000, 1 / 355687428096000
-
-
-@inner
-def execute_mufu(op, f0, f1, f2, f3, p0, p1, xi, yi, zi, wi, xf, yf, zf, wf, q):
-    """Execute the multi-function body ``op``."""
-    if op == ops.RCP64H or op == ops.RSQ64H:
-        for l in range(LANES):
-            wi[0, l] = np.int32(_high_word(op, np.int64(xi[0, l])))
-    elif op == ops.TANH:
-        for l in range(LANES):
-            wi[0, l] = np.int32(_finish(math.tanh(np.float64(xf[0, l])), False))
-    elif op == ops.EX2:
-        for l in range(LANES):
-            wi[0, l] = np.int32(_finish(exp2(np.float64(float_of(flush32(np.int64(xi[0, l]))))), True))
-    elif op == ops.RCP:
-        for l in range(LANES):
-            wi[0, l] = np.int32(_finish(np.float64(1.0) / np.float64(float_of(flush32(np.int64(xi[0, l])))), True))
-    elif op == ops.RSQ or op == ops.SQRT:
-        for l in range(LANES):
-            root = np.sqrt(np.float64(float_of(flush32(np.int64(xi[0, l])))))
-            wi[0, l] = np.int32(_finish(root if op == ops.SQRT else np.float64(1.0) / root, True))
-    elif op == ops.LG2:
-        for l in range(LANES):
-            wi[0, l] = np.int32(_finish(log2(np.float64(float_of(flush32(np.int64(xi[0, l]))))), True))
-    elif op == ops.SIN or op == ops.COS:
-        quarter = np.float64(0.25 if op == ops.COS else 0.0)
-        for l in range(LANES):
-            wi[0, l] = np.int32(_finish(_sine(np.float64(float_of(flush32(np.int64(xi[0, l])))), quarter), True))
-    elif op == ops.TANH_HALVES or op == ops.EX2_HALVES:
-        _halves(op, f0, f1, f2, xi, wi)
 
 
 @inner
@@ -128,12 +98,12 @@ def _sine(x, shift):
 
 
 @inner
-def _high_word(op, word):
+def _high_word(root, word):
     """Approximate reciprocal or reciprocal root of the FP64 number whose high word is given."""
     if word & 0x7FF00000 == 0:
         word &= 0x80000000
     x = double_of(word << 32)
-    value = np.float64(1.0) / (x if op == ops.RCP64H else np.sqrt(x))
+    value = np.float64(1.0) / (np.sqrt(x) if root else x)
     if value != value:
         return np.int64(0x7FFFFFFF)
     bits = bits64_of(value)
@@ -144,12 +114,95 @@ def _high_word(op, word):
 
 
 @inner
-def _halves(op, style, both, place, xi, wi):
+def _halves(tangent, style, both, place, xi, wi):
     """Tanh or exponential of 16-bit floats: the one ``place`` bits up, or ``both`` of a word."""
     for l in range(LANES):
         result = np.int64(0)
         for shift in range(0, 32 if both else 16, 16):
             x = np.float64(decode_half(np.int64(xi[0, l]) >> shift + place & 0xFFFF, style))
-            value = math.tanh(x) if op == ops.TANH_HALVES else exp2(x)
+            value = math.tanh(x) if tangent else exp2(x)
             result |= encode_half(value, np.float64(0.0), style) << shift
         wi[0, l] = np.int32(result)
+
+
+@warp_body()
+def reciprocal(f, p, xi, yi, zi, wi, q):
+    """1 / x."""
+    for l in range(LANES):
+        wi[0, l] = np.int32(_finish(np.float64(1.0) / np.float64(float_of(flush32(np.int64(xi[0, l])))), True))
+
+
+@warp_body()
+def reciprocal_root(f, p, xi, yi, zi, wi, q):
+    """1 / sqrt(x)."""
+    for l in range(LANES):
+        root = np.sqrt(np.float64(float_of(flush32(np.int64(xi[0, l])))))
+        wi[0, l] = np.int32(_finish(np.float64(1.0) / root, True))
+
+
+@warp_body()
+def square_root(f, p, xi, yi, zi, wi, q):
+    """sqrt(x)."""
+    for l in range(LANES):
+        wi[0, l] = np.int32(_finish(np.sqrt(np.float64(float_of(flush32(np.int64(xi[0, l]))))), True))
+
+
+@warp_body()
+def exponential(f, p, xi, yi, zi, wi, q):
+    """2**x."""
+    for l in range(LANES):
+        wi[0, l] = np.int32(_finish(exp2(np.float64(float_of(flush32(np.int64(xi[0, l]))))), True))
+
+
+@warp_body()
+def logarithm(f, p, xi, yi, zi, wi, q):
+    """Base-2 logarithm."""
+    for l in range(LANES):
+        wi[0, l] = np.int32(_finish(log2(np.float64(float_of(flush32(np.int64(xi[0, l]))))), True))
+
+
+@warp_body()
+def sine(f, p, xi, yi, zi, wi, q):
+    """sin(2 pi x)."""
+    for l in range(LANES):
+        wi[0, l] = np.int32(_finish(_sine(np.float64(float_of(flush32(np.int64(xi[0, l])))), np.float64(0.0)), True))
+
+
+@warp_body()
+def cosine(f, p, xi, yi, zi, wi, q):
+    """cos(2 pi x)."""
+    for l in range(LANES):
+        wi[0, l] = np.int32(_finish(_sine(np.float64(float_of(flush32(np.int64(xi[0, l])))), np.float64(0.25)), True))
+
+
+@warp_body()
+def tangent(f, p, xi, yi, zi, wi, q):
+    """tanh(x); denormals count."""
+    for l in range(LANES):
+        wi[0, l] = np.int32(_finish(math.tanh(np.float64(float_of(np.int64(xi[0, l])))), False))
+
+
+@warp_body()
+def reciprocal_high(f, p, xi, yi, zi, wi, q):
+    """High word of 1 / x of an FP64 number."""
+    for l in range(LANES):
+        wi[0, l] = np.int32(_high_word(False, np.int64(xi[0, l])))
+
+
+@warp_body()
+def reciprocal_root_high(f, p, xi, yi, zi, wi, q):
+    """High word of 1 / sqrt(x) of an FP64 number."""
+    for l in range(LANES):
+        wi[0, l] = np.int32(_high_word(True, np.int64(xi[0, l])))
+
+
+@warp_body()
+def tangent_halves(f, p, xi, yi, zi, wi, q):
+    """tanh of 16-bit floats; ``f``: format, both halves, place."""
+    _halves(True, f[0], f[1], f[2], xi, wi)
+
+
+@warp_body()
+def exponential_halves(f, p, xi, yi, zi, wi, q):
+    """2**x of 16-bit floats; ``f``: format, both halves, place."""
+    _halves(False, f[0], f[1], f[2], xi, wi)

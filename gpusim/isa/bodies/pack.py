@@ -14,45 +14,10 @@ import numpy as np
 from gpusim.isa import float_ops as ops
 from gpusim.isa.bodies.scalar import float_of
 from gpusim.isa.bodies.small import decode_half, decode_small, encode_small
+from gpusim.isa.body import warp_body
 from gpusim.isa.jit import inner
 
 LANES = 32
-
-
-@inner
-def execute_pack(op, f0, f1, f2, f3, xi, yi, zi, wi):
-    """Execute the packing body ``op``."""
-    if op == ops.PACK and f0 == ops.E8M0:
-        for l in range(LANES):
-            high, low, rest = np.int64(xi[0, l]), np.int64(yi[0, l]), np.int64(zi[0, l])
-            if f3 == 2:  # two bfloat16 numbers in x, above y
-                high, low, rest = high & 0xFFFF0000, high << 16, low
-            wi[0, l] = np.int32(rest << 16 | _scale_of(high, f1, f2) << 8 | _scale_of(low, f1, f2))
-    elif op == ops.PACK:
-        _pack(f0, f1, f2, f3, xi, yi, zi, wi)
-    elif op == ops.UNPACK and f0 == ops.E8M0:
-        for l in range(LANES):
-            word = np.int64(xi[0, l]) >> f2
-            wi[0, l] = np.int32(_bfloat16_of_scale(word >> 8 & 255) << 16 | _bfloat16_of_scale(word & 255))
-    elif op == ops.UNPACK:
-        for l in range(LANES):
-            word = np.int64(xi[0, l]) >> f2
-            bits = 4 if f0 == ops.E2M1 else 8
-            low = _limited(decode_small(word & (1 << bits) - 1, f0), f3)
-            high = _limited(decode_small(word >> bits & (1 << bits) - 1, f0), f3)
-            codes = encode_small(high, np.float64(0.0), f1, 0, False) << 16
-            wi[0, l] = np.int32(codes | encode_small(low, np.float64(0.0), f1, 0, False))
-    elif op == ops.TO_TF32:
-        for l in range(LANES):
-            value = np.float64(float_of(np.int64(xi[0, l])))
-            wi[0, l] = np.int32(encode_small(value, np.float64(0.0), ops.TF32, f0, f1 & 1 != 0) << 13)
-    elif op == ops.PACK_INTEGER:
-        bits, signed = f0 >> 1, f0 & 1
-        for l in range(LANES):
-            mask = (np.int64(1) << bits) - 1
-            upper = _small_integer(np.float64(float_of(np.int64(xi[0, l]))), bits, signed, f1)
-            lower = _small_integer(np.float64(float_of(np.int64(yi[0, l]))), bits, signed, f1)
-            wi[0, l] = np.int32(np.int64(zi[0, l]) << (2 * bits) | (upper & mask) << bits | lower & mask)
 
 
 @inner
@@ -120,3 +85,52 @@ def _small_integer(value, bits, signed, mode):
     if mode == 2:
         return np.int64(np.ceil(bounded))
     return np.int64(np.trunc(bounded))
+
+
+@warp_body()
+def pack_floats(f, p, xi, yi, zi, wi, q):
+    """``f``: format, rounding, how, form (see :func:`_pack`)."""
+    if f[0] == ops.E8M0:
+        for l in range(LANES):
+            high, low, rest = np.int64(xi[0, l]), np.int64(yi[0, l]), np.int64(zi[0, l])
+            if f[3] == 2:  # two bfloat16 numbers in x, above y
+                high, low, rest = high & 0xFFFF0000, high << 16, low
+            wi[0, l] = np.int32(rest << 16 | _scale_of(high, f[1], f[2]) << 8 | _scale_of(low, f[1], f[2]))
+    else:
+        _pack(f[0], f[1], f[2], f[3], xi, yi, zi, wi)
+
+
+@warp_body()
+def unpack_floats(f, p, xi, yi, zi, wi, q):
+    """Two narrow floats to 16-bit ones; ``f``: from format, to format, place, how."""
+    if f[0] == ops.E8M0:
+        for l in range(LANES):
+            word = np.int64(xi[0, l]) >> f[2]
+            wi[0, l] = np.int32(_bfloat16_of_scale(word >> 8 & 255) << 16 | _bfloat16_of_scale(word & 255))
+    else:
+        for l in range(LANES):
+            word = np.int64(xi[0, l]) >> f[2]
+            bits = 4 if f[0] == ops.E2M1 else 8
+            low = _limited(decode_small(word & (1 << bits) - 1, f[0]), f[3])
+            high = _limited(decode_small(word >> bits & (1 << bits) - 1, f[0]), f[3])
+            codes = encode_small(high, np.float64(0.0), f[1], 0, False) << 16
+            wi[0, l] = np.int32(codes | encode_small(low, np.float64(0.0), f[1], 0, False))
+
+
+@warp_body()
+def to_tf32(f, p, xi, yi, zi, wi, q):
+    """``f``: rounding, saturate to finite."""
+    for l in range(LANES):
+        value = np.float64(float_of(np.int64(xi[0, l])))
+        wi[0, l] = np.int32(encode_small(value, np.float64(0.0), ops.TF32, f[0], f[1] & 1 != 0) << 13)
+
+
+@warp_body()
+def floats_to_bytes(f, p, xi, yi, zi, wi, q):
+    """Two FP32 numbers as saturated integers below z; ``f``: 2 * bits + signed, rounding."""
+    bits, signed = f[0] >> 1, f[0] & 1
+    for l in range(LANES):
+        mask = (np.int64(1) << bits) - 1
+        upper = _small_integer(np.float64(float_of(np.int64(xi[0, l]))), bits, signed, f[1])
+        lower = _small_integer(np.float64(float_of(np.int64(yi[0, l]))), bits, signed, f[1])
+        wi[0, l] = np.int32(np.int64(zi[0, l]) << (2 * bits) | (upper & mask) << bits | lower & mask)

@@ -22,7 +22,7 @@ from gpusim.isa.bodies import tensor_rules as rule
 from gpusim.isa.bodies.double import fused_once
 from gpusim.isa.bodies.scalar import bits64_of, double_of
 from gpusim.isa.bodies.small import encode_half, shape, sign_bit
-from gpusim.isa.bodies.tensor_integer import execute_matrix_integer
+from gpusim.isa.body import matrix_body
 from gpusim.isa.jit import inner
 
 LANES = 32
@@ -36,21 +36,6 @@ MOST_BITS = 25
 #: that infinity times zero would look finite.
 INFINITE, UNDEFINED, NOTHING = 1 << 20, 1 << 21, -(1 << 18)
 LOWEST32 = -126
-
-
-@inner
-def execute_tensor(op, f0, f1, f2, f3, x, y, z, w, rules, work):
-    """Execute the tensor-core body ``op``; flags as in gpusim/isa/tensor_ops.py."""
-    op, f0, f1 = np.int64(op), np.int64(f0), np.int64(f1)
-    f2, f3 = np.int64(f2), np.int64(f3)
-    if op == ops.FLOAT:
-        _multiply(f0 & 255, f0 >> 8, f1 & 15, f1 >> 4, f2, x, y, z, w, rules, work)
-    elif op == ops.QUAD:
-        _multiply_quads(f0, f1, f2, f3, x, y, z, w, rules, work)
-    elif op == ops.DOUBLE:
-        _multiply_doubles(f0, x, y, z, w)
-    else:
-        execute_matrix_integer(op, f0, f1, f2, x, y, z, w, work)
 
 
 @inner
@@ -299,3 +284,22 @@ def _multiply_doubles(mode, x, y, z, w):
 @inner
 def _double_at(words, lane, word):
     return double_of(np.int64(words[word + 1, lane]) << 32 | np.int64(words[word, lane]) & 0xFFFFFFFF)
+
+
+@matrix_body
+def multiply_floats(f, x, y, z, w, rules, work):
+    """``f``: formats of A and of B (float_ops) in bits 0..7 and 8..15; row tiles (1 or 2) of 8 rows in bits 0..3 and
+    register steps along k (1 or 2) in bits 4..7; accumulator format (ACCUMULATE_*)."""
+    _multiply(f[0] & 255, f[0] >> 8, f[1] & 15, f[1] >> 4, f[2], x, y, z, w, rules, work)
+
+
+@matrix_body
+def multiply_quads(f, x, y, z, w, rules, work):
+    """The quarter-warp products of Volta; ``f``: step, A by columns (bit 0) and B by rows (bit 1), format of D, of C."""
+    _multiply_quads(f[0], f[1], f[2], f[3], x, y, z, w, rules, work)
+
+
+@matrix_body
+def multiply_doubles(f, x, y, z, w, rules, work):
+    """``f[0]``: rounding."""
+    _multiply_doubles(f[0], x, y, z, w)

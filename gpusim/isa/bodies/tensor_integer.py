@@ -13,31 +13,11 @@ from __future__ import annotations
 import numpy as np
 
 from gpusim.isa import tensor_ops as ops
+from gpusim.isa.body import matrix_body
 from gpusim.isa.jit import inner
 
 LANES = 32
 B_PLACE = 1024
-
-
-@inner
-def execute_matrix_integer(op, f0, f1, f2, x, y, z, w, work):
-    """Execute an integer, bit or move body; flags as in gpusim/isa/tensor_ops.py."""
-    if op == ops.INTEGER:
-        _multiply(f0 & 255, f0 >> 8, f1 & 15, f1 >> 4, f2, x, y, z, w, work)
-    elif op == ops.BIT:
-        _count(f0, f1 & 15, f1 >> 4, x, y, z, w)
-    elif op == ops.TRANSPOSE:
-        for lane in range(LANES):
-            row, column = lane >> 2, 2 * (lane & 3)
-            low = x[0, 4 * column + (row >> 1)] >> (16 * (row & 1)) & 0xFFFF
-            high = x[0, 4 * (column + 1) + (row >> 1)] >> (16 * (row & 1)) & 0xFFFF
-            w[0, lane] = np.int32(np.int64(high) << 16 | low)
-    elif op == ops.WIDEN:
-        for half in range(2):
-            for lane in range(LANES):
-                word = np.int64(x[0, (lane & 28) + 2 * half + ((lane & 3) >> 1)]) >> (16 * (lane & 1))
-                bytes_ = word & 15 | (word >> 4 & 15) << 8 | (word >> 8 & 15) << 16 | (word >> 12 & 15) << 24
-                w[half, lane] = np.int32(bytes_)
 
 
 @inner
@@ -97,3 +77,35 @@ def _count(operation, tiles, steps, x, y, z, w):
                     b = y[step, 4 * column + t]
                     total += _ones(a ^ b if operation == ops.BIT_XOR else a & b)
             w[j, lane] = np.int32(total)
+
+
+@matrix_body
+def multiply_integers(f, x, y, z, w, rules, work):
+    """``f``: bits of an element and, from bit 8 on, signs of A and of B; tiles and steps as for floats; saturate."""
+    _multiply(f[0] & 255, f[0] >> 8, f[1] & 15, f[1] >> 4, f[2], x, y, z, w, work)
+
+
+@matrix_body
+def count_bits(f, x, y, z, w, rules, work):
+    """``f``: AND or XOR; tiles and steps as for floats."""
+    _count(f[0], f[1] & 15, f[1] >> 4, x, y, z, w)
+
+
+@matrix_body
+def transpose_matrix(f, x, y, z, w, rules, work):
+    """An 8 x 8 matrix of 16-bit elements."""
+    for lane in range(LANES):
+        row, column = lane >> 2, 2 * (lane & 3)
+        low = x[0, 4 * column + (row >> 1)] >> (16 * (row & 1)) & 0xFFFF
+        high = x[0, 4 * (column + 1) + (row >> 1)] >> (16 * (row & 1)) & 0xFFFF
+        w[0, lane] = np.int32(np.int64(high) << 16 | low)
+
+
+@matrix_body
+def widen_matrix(f, x, y, z, w, rules, work):
+    """8 x 32 elements of 4 bits to 8 bits."""
+    for half in range(2):
+        for lane in range(LANES):
+            word = np.int64(x[0, (lane & 28) + 2 * half + ((lane & 3) >> 1)]) >> (16 * (lane & 1))
+            bytes_ = word & 15 | (word >> 4 & 15) << 8 | (word >> 8 & 15) << 16 | (word >> 12 & 15) << 24
+            w[half, lane] = np.int32(bytes_)

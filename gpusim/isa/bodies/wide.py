@@ -1,21 +1,20 @@
-"""The commonest arithmetic bodies that touch no predicate, for all warps of a team in one call.
+"""The commonest arithmetic bodies that touch no predicate, for all warps in lockstep in one call.
 
 Mental model: a *wide* body is the whole meaning of an instruction form, written once with whole warps as values
 (``warp_value.py``). It takes warp after warp, loads the sources, computes, and writes the result for the lanes
-that execute. The commonest forms with predicates are in ``alu_masked.py``; the seldom ones that are loops over
-lanes in ``alu_loops.py``; all others have a body in ``alu_integer.py`` and its like.
+that execute. The commonest forms with predicates are in ``masked.py``; all others are functions with an entry point
+of their own (:mod:`gpusim.isa.body`), which also says which form takes which of the numbers below.
 
 ``x, y, z, w``: host addresses of the first warp's lanes of the operands, further words ROW words apart;
 ``sx, sy, sz``: bytes from one warp's lanes to the next one's, 0 for rows that hold the same in each lane.
 ``lost``: not 0 if some lane of the ``count`` warps does not execute; then ``executing`` (int64[GROUP_WARPS] lane
-masks) says which do. Semantics: see ``alu_integer.py`` and ``alu_float.py``.
+masks) says which do. Semantics: see ``integer.py`` and ``float.py``.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from gpusim.isa import float_ops, integer_ops, system_ops
 from gpusim.isa.jit import inlined
 from gpusim.isa.warp import LANES, ROW
 from gpusim.isa.warp_value import (
@@ -68,38 +67,6 @@ WARP_BYTES, ROW_BYTES = 4 * LANES, 4 * ROW
     FLUSHED_FUSED,
     END_WIDE,
 ) = range(22)
-
-_INTEGER = {
-    integer_ops.MOV: MOV,
-    integer_ops.ADD: ADD,
-    integer_ops.ADD3: ADD3,
-    integer_ops.MAD: MAD,
-    integer_ops.MAD_WIDE: MAD_WIDE,
-    integer_ops.MAD_HIGH: MAD_HIGH,
-    integer_ops.LOP3: LOP3,
-    integer_ops.SHIFT_LEFT: SHIFT_LEFT,
-    integer_ops.SHIFT_RIGHT: SHIFT_RIGHT,
-    integer_ops.LEA: LEA,
-}
-#: Truth tables of LOP3 with a body of their own: x & y, x | y, x ^ y.
-_TABLES = {0xC0: AND, 0xFC: OR, 0x3C: XOR}
-_FLOAT = {float_ops.ADD: FLOAT_ADD, float_ops.MULTIPLY: FLOAT_MULTIPLY, float_ops.FUSED: FLOAT_FUSED}
-_FLUSHED = {float_ops.ADD: FLUSHED_ADD, float_ops.MULTIPLY: FLUSHED_MULTIPLY, float_ops.FUSED: FLUSHED_FUSED}
-
-
-def wide_number(op: int, flags: tuple[int, ...], words: int) -> int:
-    """The wide body of a micro-op that writes no predicate (its number, flags, and the words of its result), or
-    NONE."""
-    how = flags[0] if flags else 0
-    if op == system_ops.COPY:
-        return {1: MOV, 2: COPY_PAIR}.get(words, NONE)
-    if op == integer_ops.LOP3:
-        return _TABLES.get(how, LOP3)
-    if op in _INTEGER:
-        return _INTEGER[op]
-    if how == 0:
-        return _FLOAT.get(op, NONE)
-    return _FLUSHED.get(op, NONE) if how == float_ops.FLUSH else NONE
 
 
 @inlined

@@ -1,4 +1,4 @@
-"""Rows of control flow: branches, convergence barriers, block barriers, and what only time cares about.
+"""Control flow: branches, convergence barriers, block barriers, and what only time cares about.
 
 Mental model: since Volta a warp's lanes may stand at different instructions; ``BSSY`` notes in a
 convergence barrier which lanes set out together, ``BSYNC`` waits until they are together again, and
@@ -10,7 +10,8 @@ emulator could see; they are NOPs with the flags that the timing model needs.
 from __future__ import annotations
 
 from gpusim.isa import system_ops as ops
-from gpusim.isa.form import Instruction, Kind, MicroOp, Operand, Row, Source
+from gpusim.isa.form import Instruction, Kind, Lower, MicroOp, Operand, Source
+from gpusim.isa.opcode import NO_FLOPS, OTHER, Opcode
 from gpusim.trace.record import Flag, PipeClass
 
 PREDICATES = (Kind.PREDICATE, Kind.UNIFORM_PREDICATE)
@@ -20,22 +21,23 @@ def _only(instruction: Instruction, *allowed: str) -> bool:
     return set(instruction.modifiers) <= set(allowed)
 
 
-def _nop(instruction: Instruction, flags: int = 0, pipe: PipeClass = PipeClass.NONE) -> MicroOp:
-    return MicroOp(ops.NOP, pipe, trace_flags=flags)
+def _nop(flags: int = 0) -> MicroOp:
+    return MicroOp(ops.NOP, trace_flags=flags)
 
 
 def lower_nop(instruction: Instruction) -> MicroOp | None:
-    return _nop(instruction)
+    """Every form: nothing that the emulator could see changes."""
+    return _nop()
 
 
 def lower_fence(instruction: Instruction) -> MicroOp | None:
     """MEMBAR and its kin: the emulator's memory is always in order."""
-    return _nop(instruction, int(Flag.FENCE))
+    return _nop(int(Flag.FENCE))
 
 
 def lower_depbar(instruction: Instruction) -> MicroOp | None:
     """``DEPBAR.LE SB0, 0x1`` waits for a counter; ``DEPBAR {3,2}`` for a set of them."""
-    micro = _nop(instruction, int(Flag.DEPBAR))
+    micro = _nop(int(Flag.DEPBAR))
     index, level = 0, 0
     for operand in instruction.operands:
         if operand.kind == Kind.SCOREBOARD:
@@ -48,16 +50,17 @@ def lower_depbar(instruction: Instruction) -> MicroOp | None:
 
 def lower_copy_group(instruction: Instruction) -> MicroOp | None:
     """LDGDEPBAR closes a group of asynchronous copies (the emulator has done them already)."""
-    return _nop(instruction, int(Flag.COPY_GROUP), PipeClass.LSU)
+    return _nop(int(Flag.COPY_GROUP))
 
 
 def lower_exit(instruction: Instruction) -> MicroOp | None:
+    """EXIT and ``EXIT P``: the lanes where guard and predicate hold end."""
     if not _only(instruction, "KEEPREFCOUNT", "PREEMPTED") or len(instruction.operands) > 1:
         return None
     conditions = tuple(o for o in instruction.operands if o.kind in PREDICATES)
     if len(conditions) != len(instruction.operands):
         return None
-    return MicroOp(ops.EXIT, PipeClass.BRANCH, predicate_sources=conditions, trace_flags=int(Flag.EXIT | Flag.BRANCH))
+    return MicroOp(ops.EXIT, predicate_sources=conditions, trace_flags=int(Flag.EXIT | Flag.BRANCH))
 
 
 def lower_branch(instruction: Instruction) -> MicroOp | None:
@@ -85,7 +88,6 @@ def lower_branch(instruction: Instruction) -> MicroOp | None:
         mask = Source(named, flip=0xFFFFFFFF if named.inverted else 0)
         return MicroOp(
             ops.BRANCH_DIVERGENT,
-            PipeClass.BRANCH,
             sources=(mask, None, None),
             flags=(int("CONV" in instruction.modifiers),),
             trace_flags=int(Flag.BRANCH),
@@ -97,7 +99,6 @@ def lower_branch(instruction: Instruction) -> MicroOp | None:
         return None  # taken if any lane's predicate holds: here all lanes have the same
     return MicroOp(
         ops.BRANCH,
-        PipeClass.BRANCH,
         predicate_sources=tuple(operands),
         trace_flags=int(Flag.BRANCH),
         extra={"target": target},
@@ -129,7 +130,6 @@ def lower_branch_indexed(instruction: Instruction) -> MicroOp | None:
 def _indexed(base: Operand, offset: int, instruction: Instruction) -> MicroOp:
     return MicroOp(
         ops.BRANCH_INDEXED,
-        PipeClass.BRANCH,
         sources=(Source(base, words=2), None, None),
         trace_flags=int(Flag.BRANCH),
         extra={"target": offset},
@@ -143,18 +143,20 @@ def lower_converge_set(instruction: Instruction) -> MicroOp | None:
     barrier = instruction.operands[0]
     if barrier.kind != Kind.BARRIER:
         return None
-    return MicroOp(ops.CONVERGE_SET, PipeClass.BRANCH, extra={"convergence": barrier.index})
+    return MicroOp(ops.CONVERGE_SET, extra={"convergence": barrier.index})
 
 
 def lower_converge_wait(instruction: Instruction) -> MicroOp | None:
+    """``BSYNC B0``: until the lanes that B0 names are here or have left."""
     if not _only(instruction, "RECONVERGENT", "RELIABLE") or len(instruction.operands) != 1:
         return None
     if instruction.operands[0].kind != Kind.BARRIER:
         return None
-    return MicroOp(ops.CONVERGE_WAIT, PipeClass.BRANCH, extra={"convergence": instruction.operands[0].index})
+    return MicroOp(ops.CONVERGE_WAIT, extra={"convergence": instruction.operands[0].index})
 
 
 def lower_converge_leave(instruction: Instruction) -> MicroOp | None:
+    """``BREAK [P,] B0``: nobody waits any longer for the lanes where the predicate holds."""
     if not _only(instruction, "RECONVERGENT", "RELIABLE"):
         return None
     barriers = [o for o in instruction.operands if o.kind == Kind.BARRIER]
@@ -163,7 +165,6 @@ def lower_converge_leave(instruction: Instruction) -> MicroOp | None:
         return None
     return MicroOp(
         ops.CONVERGE_LEAVE,
-        PipeClass.BRANCH,
         predicate_sources=conditions,
         extra={"convergence": barriers[0].index},
     )
@@ -184,17 +185,18 @@ def lower_warp_wait(instruction: Instruction) -> MicroOp | None:
         return None
     return MicroOp(
         ops.WARP_WAIT,
-        PipeClass.BRANCH,
         sources=(Source(mask, immediate=mask.value if mask.kind == Kind.IMMEDIATE else None), None, None),
     )
 
 
 def lower_give_way(instruction: Instruction) -> MicroOp | None:
-    return MicroOp(ops.GIVE_WAY, PipeClass.NONE)
+    """Every form; how long a sleep lasts is not modelled."""
+    return MicroOp(ops.GIVE_WAY)
 
 
 def lower_trap(instruction: Instruction) -> MicroOp | None:
-    return MicroOp(ops.TRAP, PipeClass.BRANCH, trace_flags=int(Flag.BRANCH))
+    """Every form ends the launch with an error."""
+    return MicroOp(ops.TRAP, trace_flags=int(Flag.BRANCH))
 
 
 def lower_converge_move(instruction: Instruction) -> MicroOp | None:
@@ -205,14 +207,12 @@ def lower_converge_move(instruction: Instruction) -> MicroOp | None:
     if first.kind == Kind.REGISTER and second.kind == Kind.BARRIER:
         return MicroOp(
             ops.CONVERGE_READ,
-            PipeClass.SPECIAL,
             destination=first,
             extra={"convergence": second.index, "clear": "CLEAR" in instruction.modifiers},
         )
     if first.kind == Kind.BARRIER and second.kind in (Kind.REGISTER, Kind.UNIFORM):
         return MicroOp(
             ops.CONVERGE_WRITE,
-            PipeClass.SPECIAL,
             sources=(Source(second), None, None),
             extra={"convergence": first.index},
         )
@@ -230,10 +230,10 @@ def lower_return_address_move(instruction: Instruction) -> MicroOp | None:
     first, second = instruction.operands
     if first.kind == Kind.REGISTER and second.text in _RETURN_ADDRESS and not first.modifiers:
         place = {"convergence": _RETURN_ADDRESS[second.text], "clear": False}
-        return MicroOp(ops.CONVERGE_READ, PipeClass.SPECIAL, destination=first, extra=place)
+        return MicroOp(ops.CONVERGE_READ, destination=first, extra=place)
     if first.text in _RETURN_ADDRESS and second.kind == Kind.REGISTER and not second.modifiers:
         place = {"convergence": _RETURN_ADDRESS[first.text]}
-        return MicroOp(ops.CONVERGE_WRITE, PipeClass.SPECIAL, sources=(Source(second), None, None), extra=place)
+        return MicroOp(ops.CONVERGE_WRITE, sources=(Source(second), None, None), extra=place)
     return None
 
 
@@ -267,7 +267,6 @@ def lower_block_barrier(instruction: Instruction) -> MicroOp | None:
     meeting = values[1].value if len(values) == 2 and values[1].kind == Kind.IMMEDIATE else 0
     return MicroOp(
         ops.BARRIER_WAIT if waits else ops.BARRIER_ARRIVE,
-        PipeClass.BARRIER,
         sources=sources,
         predicate_sources=conditions,
         flags=(len(values) == 2, reduction),
@@ -279,32 +278,104 @@ def lower_block_barrier(instruction: Instruction) -> MicroOp | None:
     )
 
 
-_NOPS = ("NOP", "ERRBAR", "CCTLL", "CCTLT", "PMTRIG", "ACQBULK", "PREEXIT", "WARPGROUP", "CGAERRBAR", "ENDCOLLECTIVE")
+def _without_effect(mnemonics: tuple[str, ...], coverage: str) -> tuple[Opcode, ...]:
+    return tuple(
+        Opcode(
+            mnemonic=mnemonic, summary="no effect on values", lowering=lower_nop,
+            bodies=(ops.NOP,), pipe=PipeClass.NONE, coverage=coverage, flops=NO_FLOPS,
+        )
+        for mnemonic in mnemonics
+    )  # fmt: skip
 
-ROWS = [
-    *(Row(mnemonic, lower_nop, "no effect on values") for mnemonic in _NOPS),
-    Row("CCTL", lower_nop, "cache control"),
-    Row("MEMBAR", lower_fence, "memory fence"),
-    Row("FENCE", lower_fence, "memory fence between views"),
-    Row("DEPBAR", lower_depbar, "wait for a scoreboard"),
-    Row("LDGDEPBAR", lower_copy_group, "close a group of asynchronous copies"),
-    Row("EXIT", lower_exit, "end lanes"),
-    Row("BRA", lower_branch, "branch"),
-    Row("JMP", lower_branch, "jump"),
-    Row("CALL", lower_branch, "call: the return address is already in registers"),
-    Row("BRX", lower_branch_indexed, "branch to register"),
-    Row("BRXU", lower_branch_indexed, "branch to uniform register"),
-    Row("JMX", lower_branch_indexed, "jump to register"),
-    Row("JMXU", lower_branch_indexed, "jump to uniform register"),
-    Row("RET", lower_branch_indexed, "return"),
-    Row("BSSY", lower_converge_set, "note which lanes set out together"),
-    Row("BSYNC", lower_converge_wait, "wait for them"),
-    Row("BREAK", lower_converge_leave, "leave the group"),
-    Row("WARPSYNC", lower_warp_wait, "wait for lanes of the warp"),
-    Row("YIELD", lower_give_way, "let other lanes run"),
-    Row("NANOSLEEP", lower_give_way, "let other lanes and warps run"),
-    Row("BMOV", lower_converge_move, "save or restore a convergence barrier"),
-    Row("RPCMOV", lower_return_address_move, "move to or from a lane's return address"),
-    Row("BAR", lower_block_barrier, "block barrier"),
-    Row("BPT", lower_trap, "trap"),
-]
+
+def _branches(coverage: str, bodies: tuple[int, ...], lowering: Lower, **summaries: str) -> tuple[Opcode, ...]:
+    return tuple(
+        Opcode(
+            mnemonic=mnemonic, summary=summary, lowering=lowering,
+            bodies=bodies, pipe=PipeClass.BRANCH, coverage=coverage, flops=NO_FLOPS,
+        )
+        for mnemonic, summary in summaries.items()
+    )  # fmt: skip
+
+
+_DIRECT = (ops.BRANCH, ops.BRANCH_DIVERGENT, ops.BRANCH_INDEXED)
+_INDEXED = (ops.BRANCH_INDEXED,)
+
+OPCODES = (
+    *_without_effect(("NOP", "PMTRIG", "ACQBULK", "PREEXIT", "WARPGROUP", "ENDCOLLECTIVE"), OTHER),
+    *_without_effect(("ERRBAR", "CGAERRBAR", "CCTLL", "CCTLT"), "fence"),
+    Opcode(
+        mnemonic="CCTL", summary="cache control", lowering=lower_nop,
+        bodies=(ops.NOP,), pipe=PipeClass.NONE, coverage="fence", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="MEMBAR", summary="memory fence", lowering=lower_fence,
+        bodies=(ops.NOP,), pipe=PipeClass.NONE, coverage="fence", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="FENCE", summary="memory fence between views", lowering=lower_fence,
+        bodies=(ops.NOP,), pipe=PipeClass.NONE, coverage="fence", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="DEPBAR", summary="wait for a scoreboard", lowering=lower_depbar,
+        bodies=(ops.NOP,), pipe=PipeClass.NONE, coverage="wait", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="LDGDEPBAR", summary="close a group of asynchronous copies", lowering=lower_copy_group,
+        bodies=(ops.NOP,), pipe=PipeClass.LSU, coverage="async copy", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="EXIT", summary="end lanes", lowering=lower_exit,
+        bodies=(ops.EXIT,), pipe=PipeClass.BRANCH, coverage="branch", flops=NO_FLOPS,
+    ),
+    *_branches("branch", _DIRECT, lower_branch, BRA="branch", JMP="jump"),
+    *_branches("call", _DIRECT, lower_branch, CALL="call: the return address is already in registers"),
+    *_branches(
+        "indirect branch", _INDEXED, lower_branch_indexed,
+        BRX="branch to register", BRXU="branch to uniform register",
+        JMX="jump to register", JMXU="jump to uniform register",
+    ),
+    *_branches("call", _INDEXED, lower_branch_indexed, RET="return"),
+    Opcode(
+        mnemonic="BSSY", summary="note which lanes set out together", lowering=lower_converge_set,
+        bodies=(ops.CONVERGE_SET,), pipe=PipeClass.BRANCH, coverage="reconvergence", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="BSYNC", summary="wait for them", lowering=lower_converge_wait,
+        bodies=(ops.CONVERGE_WAIT,), pipe=PipeClass.BRANCH, coverage="reconvergence", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="BREAK", summary="leave the group", lowering=lower_converge_leave,
+        bodies=(ops.CONVERGE_LEAVE,), pipe=PipeClass.BRANCH, coverage="reconvergence", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="WARPSYNC", summary="wait for lanes of the warp", lowering=lower_warp_wait,
+        bodies=(ops.WARP_WAIT,), pipe=PipeClass.BRANCH, coverage="reconvergence", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="YIELD", summary="let other lanes run", lowering=lower_give_way,
+        bodies=(ops.GIVE_WAY,), pipe=PipeClass.NONE, coverage="reconvergence", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="NANOSLEEP", summary="let other lanes and warps run", lowering=lower_give_way,
+        bodies=(ops.GIVE_WAY,), pipe=PipeClass.NONE, coverage="wait", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="BMOV", summary="save or restore a convergence barrier", lowering=lower_converge_move,
+        bodies=(ops.CONVERGE_READ, ops.CONVERGE_WRITE),
+        pipe=PipeClass.SPECIAL, coverage="reconvergence", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="RPCMOV", summary="move to or from a lane's return address", lowering=lower_return_address_move,
+        bodies=(ops.CONVERGE_READ, ops.CONVERGE_WRITE), pipe=PipeClass.SPECIAL, coverage="call", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="BAR", summary="block barrier", lowering=lower_block_barrier,
+        bodies=(ops.BARRIER_WAIT, ops.BARRIER_ARRIVE),
+        pipe=PipeClass.BARRIER, coverage="block barrier", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="BPT", summary="trap", lowering=lower_trap,
+        bodies=(ops.TRAP,), pipe=PipeClass.BRANCH, coverage="branch", flops=NO_FLOPS,
+    ),
+)  # fmt: skip

@@ -1,4 +1,4 @@
-"""Rows of the conversions: F2I, I2F, I2FP, F2F, F2FP, FRND.
+"""The conversions: F2I, I2F, I2FP, F2F, F2FP, FRND.
 
 Mental model: a conversion names a target type, a source type (each with a default that is not written)
 and a rounding; the body gets them as codes. Bodies: :mod:`gpusim.isa.bodies.convert`.
@@ -7,8 +7,11 @@ and a rounding; the body gets them as codes. Bodies: :mod:`gpusim.isa.bodies.con
 from __future__ import annotations
 
 from gpusim.isa import float_ops as ops
-from gpusim.isa.form import Instruction, Kind, MicroOp, Operand, Row, Source, float_source
-from gpusim.isa.lowering import Modifiers, Roles, bare, is_zero, micro, split, twins
+from gpusim.isa.bodies import pack
+from gpusim.isa.bodies.convert import convert
+from gpusim.isa.form import Instruction, Kind, MicroOp, Operand, Source, float_source
+from gpusim.isa.lowering import Modifiers, Roles, bare, is_zero, micro, split
+from gpusim.isa.opcode import NO_FLOPS, Opcode
 from gpusim.trace.record import PipeClass
 
 CONVERT, ALU = PipeClass.CONVERT, PipeClass.ALU
@@ -59,7 +62,7 @@ def lower_to_integer(instruction: Instruction) -> MicroOp | None:
     source, place = found
     flags = (style | place << 8, target, mode, options)
     words = 2 if target in (ops.INTEGERS["S64"], ops.INTEGERS["U64"]) else 1
-    return micro(ops.CONVERT, CONVERT, instruction, roles, (source,), words=words, flags=flags)
+    return micro(convert, instruction, roles, (source,), words=words, flags=flags)
 
 
 def lower_from_integer(instruction: Instruction) -> MicroOp | None:
@@ -77,10 +80,9 @@ def lower_from_integer(instruction: Instruction) -> MicroOp | None:
     if operand.negated or operand.inverted or operand.absolute or (place and bits > 16):
         return None
     source = bare(operand, 2 if bits == 64 else 1)
-    pipe = ALU if instruction.mnemonic.endswith("I2FP") else CONVERT
     words = 2 if style == ops.F64 else 1
     flags = (kind | place << 8, style, mode, 0)
-    return micro(ops.CONVERT, pipe, instruction, roles, (source,), words=words, flags=flags)
+    return micro(convert, instruction, roles, (source,), words=words, flags=flags)
 
 
 def lower_to_float(instruction: Instruction) -> MicroOp | None:
@@ -98,7 +100,7 @@ def lower_to_float(instruction: Instruction) -> MicroOp | None:
     source, place = found
     words = 2 if target == ops.F64 else 1
     flags = (style | place << 8, target, mode, options)
-    return micro(ops.CONVERT, CONVERT, instruction, roles, (source,), words=words, flags=flags)
+    return micro(convert, instruction, roles, (source,), words=words, flags=flags)
 
 
 def lower_round(instruction: Instruction) -> MicroOp | None:
@@ -116,7 +118,7 @@ def lower_round(instruction: Instruction) -> MicroOp | None:
     source, place = found
     words = 2 if style == ops.F64 else 1
     flags = (style | place << 8, style, mode, options)
-    return micro(ops.CONVERT, CONVERT, instruction, roles, (source,), words=words, flags=flags)
+    return micro(convert, instruction, roles, (source,), words=words, flags=flags)
 
 
 def lower_pack(instruction: Instruction) -> MicroOp | None:
@@ -141,7 +143,7 @@ def lower_pack(instruction: Instruction) -> MicroOp | None:
         if not modifiers.take("PACK_B") or modifiers.left or len(roles.sources) != 1 or how & 2:
             return None
         source = float_source(roles.sources[0])
-        return micro(ops.TO_TF32, ALU, instruction, roles, (source,), flags=(mode, how))
+        return micro(pack.to_tf32, instruction, roles, (source,), flags=(mode, how))
     if modifiers.take("MERGE_C"):
         return _lower_merge(instruction, modifiers, roles, (style, mode, how, 3))
     form = modifiers.choose({"PACK_AB": 0, "PACK_AB_MERGE_C": 1})
@@ -154,7 +156,7 @@ def lower_pack(instruction: Instruction) -> MicroOp | None:
         return None
     sources = (*map(float_source, roles.sources[:2]), *map(bare, roles.sources[2:]))
     flags = (style, mode, how, form)
-    return micro(ops.PACK, ALU, instruction, roles, sources, flags=flags)
+    return micro(pack.pack_floats, instruction, roles, sources, flags=flags)
 
 
 def _lower_merge(
@@ -170,7 +172,7 @@ def _lower_merge(
     if above.negated or above.absolute:
         return None
     sources = (float_source(x), float_source(x), bare(above))
-    return micro(ops.PACK, ALU, instruction, roles, sources, flags=flags)
+    return micro(pack.pack_floats, instruction, roles, sources, flags=flags)
 
 
 def _lower_unpack(
@@ -189,7 +191,7 @@ def _lower_unpack(
     if place is None or how & 1:
         return None
     flags = (style, target, place, how)
-    return micro(ops.UNPACK, ALU, instruction, roles, (bare(roles.sources[0]),), flags=flags)
+    return micro(pack.unpack_floats, instruction, roles, (bare(roles.sources[0]),), flags=flags)
 
 
 def _is_scaling(mode: int, how: int) -> bool:
@@ -212,7 +214,7 @@ def _lower_repack(
     if not known or modifiers.left:
         return None
     sources = tuple(map(bare, roles.sources))
-    return micro(ops.PACK, ALU, instruction, roles, sources, flags=(style, mode, how, 2))
+    return micro(pack.pack_floats, instruction, roles, sources, flags=(style, mode, how, 2))
 
 
 def _lower_tiny(
@@ -224,13 +226,13 @@ def _lower_tiny(
     if modifiers.take("UNPACK_B"):
         if not modifiers.take("F16") or modifiers.left or len(roles.sources) != 1 or how & 1:
             return None
-        return micro(ops.UNPACK, ALU, instruction, roles, (bare(roles.sources[0]),), flags=(style, ops.F16, 0, how))
+        return micro(pack.unpack_floats, instruction, roles, (bare(roles.sources[0]),), flags=(style, ops.F16, 0, how))
     if not modifiers.take("F32") or not modifiers.take("PACK_AB_MERGE_C") or modifiers.left or not how & 1:
         return None
     if len(roles.sources) != 3 or not is_zero(roles.sources[2]):
         return None
     sources = (*map(float_source, roles.sources[:2]), bare(roles.sources[2]))
-    return micro(ops.PACK, ALU, instruction, roles, sources, flags=(style, mode, how, 1))
+    return micro(pack.pack_floats, instruction, roles, sources, flags=(style, mode, how, 1))
 
 
 def lower_pack_integer(instruction: Instruction) -> MicroOp | None:
@@ -247,15 +249,36 @@ def lower_pack_integer(instruction: Instruction) -> MicroOp | None:
     if any(o.modifiers for o in roles.sources):
         return None
     sources = (*map(float_source, roles.sources[:2]), bare(roles.sources[2]))
-    return micro(ops.PACK_INTEGER, ALU, instruction, roles, sources, flags=(target, mode))
+    return micro(pack.floats_to_bytes, instruction, roles, sources, flags=(target, mode))
 
 
-CONVERT_ROWS: list[Row] = [
-    *twins("F2I", lower_to_integer, "float to integer"),
-    *twins("I2F", lower_from_integer, "integer to float"),
-    *twins("I2FP", lower_from_integer, "integer to float"),
-    *twins("F2F", lower_to_float, "float to float"),
-    *twins("FRND", lower_round, "round to integral"),
-    *twins("F2FP", lower_pack, "pack narrow floats"),
-    *twins("F2IP", lower_pack_integer, "pack narrow integers"),
-]
+CONVERSIONS = (
+    Opcode(
+        mnemonic="F2I", twin=True, summary="float to integer", lowering=lower_to_integer,
+        bodies=(convert,), pipe=CONVERT, coverage="convert", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="I2F", twin=True, summary="integer to float", lowering=lower_from_integer,
+        bodies=(convert,), pipe=CONVERT, coverage="convert", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="I2FP", twin=True, summary="integer to float", lowering=lower_from_integer,
+        bodies=(convert,), pipe=ALU, coverage="convert", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="F2F", twin=True, summary="float to float", lowering=lower_to_float,
+        bodies=(convert,), pipe=CONVERT, coverage="convert", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="FRND", twin=True, summary="round to integral", lowering=lower_round,
+        bodies=(convert,), pipe=CONVERT, coverage="convert", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="F2FP", twin=True, summary="pack narrow floats", lowering=lower_pack,
+        bodies=(pack.pack_floats, pack.unpack_floats, pack.to_tf32), pipe=ALU, coverage="convert", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="F2IP", twin=True, summary="pack narrow integers", lowering=lower_pack_integer,
+        bodies=(pack.floats_to_bytes,), pipe=ALU, coverage="convert", flops=NO_FLOPS,
+    ),
+)  # fmt: skip

@@ -1,15 +1,16 @@
-"""Rows of the FP64 instructions. Bodies: :mod:`gpusim.isa.bodies.double`."""
+"""The FP64 opcodes. Bodies: :mod:`gpusim.isa.bodies.double`."""
 
 from __future__ import annotations
 
-from gpusim.isa import double_ops as ops
 from gpusim.isa import float_ops, integer_ops
-from gpusim.isa.form import Instruction, MicroOp, Row, float_source
+from gpusim.isa.bodies import double as body
+from gpusim.isa.form import Instruction, MicroOp, float_source
 from gpusim.isa.lowering import Modifiers, micro, plain, split
+from gpusim.isa.opcode import NO_FLOPS, Opcode, fp64
 from gpusim.trace.record import PipeClass
 
 FP64 = PipeClass.FP64
-_ARITHMETIC = {"DADD": (ops.ADD, 2), "DMUL": (ops.MULTIPLY, 2), "DFMA": (ops.FUSED, 3)}
+_ARITHMETIC = {"DADD": (body.add_double, 2), "DMUL": (body.multiply_double, 2), "DFMA": (body.multiply_add_double, 3)}
 
 
 def _doubles(operands):
@@ -25,7 +26,7 @@ def lower_arithmetic(instruction: Instruction) -> MicroOp | None:
         return None
     if roles.predicate_sources or roles.predicate_destinations:
         return None
-    return micro(op, FP64, instruction, roles, _doubles(roles.sources), words=2, flags=(mode,))
+    return micro(op, instruction, roles, _doubles(roles.sources), words=2, flags=(mode,))
 
 
 def lower_compare(instruction: Instruction) -> MicroOp | None:
@@ -42,8 +43,8 @@ def lower_compare(instruction: Instruction) -> MicroOp | None:
     if order is not None:
         if join != integer_ops.JOIN_AND:
             return None
-        return micro(ops.ORDER, FP64, instruction, roles, _doubles(roles.sources), flags=(order, join))
-    return micro(ops.COMPARE, FP64, instruction, roles, _doubles(roles.sources), flags=(code, join))
+        return micro(body.order_double, instruction, roles, _doubles(roles.sources), flags=(order, join))
+    return micro(body.compare_double, instruction, roles, _doubles(roles.sources), flags=(code, join))
 
 
 def lower_minmax(instruction: Instruction) -> MicroOp | None:
@@ -53,13 +54,28 @@ def lower_minmax(instruction: Instruction) -> MicroOp | None:
         return None
     if len(roles.predicate_sources) != 1 or roles.predicate_destinations:
         return None
-    return micro(ops.MINMAX, FP64, instruction, roles, _doubles(roles.sources), words=2)
+    return micro(body.minmax_double, instruction, roles, _doubles(roles.sources), words=2)
 
 
-ROWS: list[Row] = [
-    Row("DADD", lower_arithmetic, "add FP64"),
-    Row("DMUL", lower_arithmetic, "multiply FP64"),
-    Row("DFMA", lower_arithmetic, "fused multiply-add FP64"),
-    Row("DSETP", lower_compare, "compare FP64"),
-    Row("DMNMX", lower_minmax, "minimum or maximum FP64"),
-]
+OPCODES = (
+    Opcode(
+        mnemonic="DADD", summary="add FP64", lowering=lower_arithmetic,
+        bodies=(body.add_double,), pipe=FP64, coverage="float64 arithmetic", flops=fp64(1),
+    ),
+    Opcode(
+        mnemonic="DMUL", summary="multiply FP64", lowering=lower_arithmetic,
+        bodies=(body.multiply_double,), pipe=FP64, coverage="float64 arithmetic", flops=fp64(1),
+    ),
+    Opcode(
+        mnemonic="DFMA", summary="fused multiply-add FP64", lowering=lower_arithmetic,
+        bodies=(body.multiply_add_double,), pipe=FP64, coverage="float64 arithmetic", flops=fp64(2),
+    ),
+    Opcode(
+        mnemonic="DSETP", summary="compare FP64", lowering=lower_compare,
+        bodies=(body.compare_double, body.order_double), pipe=FP64, coverage="float64 compare", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="DMNMX", summary="minimum or maximum FP64", lowering=lower_minmax,
+        bodies=(body.minmax_double,), pipe=FP64, coverage="float64 compare", flops=NO_FLOPS,
+    ),
+)  # fmt: skip

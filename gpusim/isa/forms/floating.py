@@ -1,4 +1,4 @@
-"""Rows of the FP32 instructions and of the multi-function unit.
+"""The FP32 opcodes and those of the multi-function unit.
 
 Mental model as in :mod:`gpusim.isa.forms.integer`; signs and absolute values are in the sources, rounding,
 flushing and saturation in the flag ``how``. Bodies: :mod:`gpusim.isa.bodies.float`,
@@ -9,9 +9,14 @@ from __future__ import annotations
 
 from gpusim.isa import float_ops as ops
 from gpusim.isa import integer_ops
-from gpusim.isa.form import Instruction, Kind, Lower, MicroOp, Operand, Row, Source, float_source
-from gpusim.isa.forms.convert import CONVERT_ROWS
-from gpusim.isa.lowering import Modifiers, Roles, known_destinations, micro, plain, split, twins
+from gpusim.isa.bodies import float as body
+from gpusim.isa.bodies import integer as integer_body
+from gpusim.isa.bodies import mufu
+from gpusim.isa.body import Body
+from gpusim.isa.form import Instruction, Kind, Lower, MicroOp, Operand, Source, float_source
+from gpusim.isa.forms.convert import CONVERSIONS
+from gpusim.isa.lowering import Modifiers, Roles, known_destinations, micro, plain, split
+from gpusim.isa.opcode import NO_FLOPS, Opcode, fp32
 from gpusim.trace.record import PipeClass
 
 ALU, FMA = PipeClass.ALU, PipeClass.FMA
@@ -34,7 +39,7 @@ def _values(instruction: Instruction, modifiers: Modifiers, count: int) -> Roles
     return None if any(o.inverted for o in roles.sources) else roles
 
 
-def _arithmetic(op: int, count: int, summary: str) -> Lower:
+def _arithmetic(op: Body, count: int, summary: str) -> Lower:
     """The lowering of an FP32 instruction with ``count`` plain sources and one result."""
 
     def lower(instruction: Instruction) -> MicroOp | None:
@@ -44,15 +49,15 @@ def _arithmetic(op: int, count: int, summary: str) -> Lower:
         if roles is None:
             return None
         sources = tuple(map(float_source, roles.sources))
-        return micro(op, FMA, instruction, roles, sources, flags=(how,))
+        return micro(op, instruction, roles, sources, flags=(how,))
 
     lower.__doc__ = summary
     return lower
 
 
-lower_add = _arithmetic(ops.ADD, 2, "FADD: x + y.")
-lower_multiply = _arithmetic(ops.MULTIPLY, 2, "FMUL: x * y.")
-lower_fused = _arithmetic(ops.FUSED, 3, "FFMA: x * y + z, rounded once.")
+lower_add = _arithmetic(body.add_float, 2, "FADD: x + y.")
+lower_multiply = _arithmetic(body.multiply_float, 2, "FMUL: x * y.")
+lower_fused = _arithmetic(body.fused_float, 3, "FFMA: x * y + z, rounded once.")
 
 
 def _pair_source(operand: Operand) -> Source | None:
@@ -69,7 +74,11 @@ def lower_pair(instruction: Instruction) -> MicroOp | None:
     """FADD2, FMUL2, FFMA2 (sm_100): two FP32 lanes in a register pair."""
     modifiers = Modifiers(instruction)
     how = _how(modifiers)
-    table = {"FADD2": (ops.ADD_PAIR, 2), "FMUL2": (ops.MULTIPLY_PAIR, 2), "FFMA2": (ops.FUSED_PAIR, 3)}
+    table = {
+        "FADD2": (body.add_float_pairs, 2),
+        "FMUL2": (body.multiply_float_pairs, 2),
+        "FFMA2": (body.fused_float_pairs, 3),
+    }
     op, count = table[instruction.mnemonic.removeprefix("U")]
     roles = split(instruction)
     if modifiers.left or roles is None or len(roles.sources) != count:
@@ -81,7 +90,7 @@ def lower_pair(instruction: Instruction) -> MicroOp | None:
     sources = tuple(map(_pair_source, roles.sources))
     if any(s is None for s in sources):
         return None
-    return micro(op, FMA, instruction, roles, sources, words=2, flags=(how,))
+    return micro(op, instruction, roles, sources, words=2, flags=(how,))
 
 
 def lower_minmax(instruction: Instruction) -> MicroOp | None:
@@ -97,8 +106,8 @@ def lower_minmax(instruction: Instruction) -> MicroOp | None:
         return None
     if any(d is not None for d in known_destinations(roles.predicate_destinations)):
         return None
-    op = ops.MINMAX3 if three else ops.MINMAX
-    return micro(op, ALU, instruction, roles, tuple(map(float_source, roles.sources)), flags=(how,))
+    op = body.minmax3_float if three else body.minmax_float
+    return micro(op, instruction, roles, tuple(map(float_source, roles.sources)), flags=(how,))
 
 
 def lower_select(instruction: Instruction) -> MicroOp | None:
@@ -109,8 +118,8 @@ def lower_select(instruction: Instruction) -> MicroOp | None:
         return None
     if len(roles.predicate_sources) != 1 or roles.predicate_destinations:
         return None
-    op = ops.SELECT_FLUSHED if flush else integer_ops.SELECT
-    return micro(op, ALU, instruction, roles, tuple(map(float_source, roles.sources)))
+    op = body.select_flushed if flush else integer_body.select
+    return micro(op, instruction, roles, tuple(map(float_source, roles.sources)))
 
 
 def _comparison(modifiers: Modifiers) -> tuple[int | None, int, int]:
@@ -129,7 +138,7 @@ def lower_compare(instruction: Instruction) -> MicroOp | None:
     if not plain(roles.sources) or len(roles.predicate_sources) != 1:
         return None
     sources = tuple(map(float_source, roles.sources))
-    return micro(ops.COMPARE, ALU, instruction, roles, sources, flags=(code, join, flush))
+    return micro(body.compare_float, instruction, roles, sources, flags=(code, join, flush))
 
 
 def lower_set(instruction: Instruction) -> MicroOp | None:
@@ -142,7 +151,7 @@ def lower_set(instruction: Instruction) -> MicroOp | None:
     if not plain(roles.sources) or len(roles.predicate_sources) != 1 or roles.predicate_destinations:
         return None
     sources = tuple(map(float_source, roles.sources))
-    return micro(ops.SET, ALU, instruction, roles, sources, flags=(code, join, flush, numeric))
+    return micro(body.set_float, instruction, roles, sources, flags=(code, join, flush, numeric))
 
 
 def lower_check(instruction: Instruction) -> MicroOp | None:
@@ -155,24 +164,34 @@ def lower_check(instruction: Instruction) -> MicroOp | None:
     if roles.predicate_sources:
         return None
     sources = tuple(map(float_source, roles.sources))
-    return micro(ops.CHECK_DIVISION, PipeClass.MUFU, instruction, roles, sources)
+    return micro(body.check_division, instruction, roles, sources)
+
+
+_FUNCTIONS = {
+    "RCP": mufu.reciprocal, "RSQ": mufu.reciprocal_root, "SQRT": mufu.square_root, "EX2": mufu.exponential,
+    "LG2": mufu.logarithm, "SIN": mufu.sine, "COS": mufu.cosine, "TANH": mufu.tangent,
+    "RCP64H": mufu.reciprocal_high, "RSQ64H": mufu.reciprocal_root_high,
+}  # fmt: skip
+_FUNCTIONS_OF_HALVES = {"TANH": mufu.tangent_halves, "EX2": mufu.exponential_halves}
 
 
 def lower_multifunction(instruction: Instruction) -> MicroOp | None:
     """MUFU: one function of one number."""
     modifiers = Modifiers(instruction)
-    op = modifiers.choose(ops.MUFU)
+    name = next((name for name in modifiers.left if name in _FUNCTIONS), None)
     roles = split(instruction)
-    if op is None or roles is None or len(roles.sources) != 1:
+    if name is None or roles is None or len(roles.sources) != 1:
         return None
+    modifiers.take(name)
+    op = _FUNCTIONS[name]
     if roles.predicate_sources or roles.predicate_destinations:
         return None
     flags: tuple[int, ...] = ()
     style = modifiers.choose({"F16": ops.F16, "BF16": ops.BF16, "F16_V2": -ops.F16, "BF16_V2": -ops.BF16})
     if style is not None:
-        if op not in (ops.TANH, ops.EX2):
+        if name not in _FUNCTIONS_OF_HALVES:
             return None
-        op = ops.TANH_HALVES if op == ops.TANH else ops.EX2_HALVES
+        op = _FUNCTIONS_OF_HALVES[name]
         place = {(): 0, ("H0",): 0, ("H1",): 16}.get(roles.sources[0].modifiers)
         if place is None or roles.sources[0].negated or roles.sources[0].absolute:
             return None
@@ -182,22 +201,62 @@ def lower_multifunction(instruction: Instruction) -> MicroOp | None:
     if modifiers.left:
         return None
     source = float_source(roles.sources[0])
-    return micro(op, PipeClass.MUFU, instruction, roles, (source,), flags=flags)
+    return micro(op, instruction, roles, (source,), flags=flags)
 
 
-ROWS: list[Row] = [
-    *twins("FADD", lower_add, "add FP32"),
-    *twins("FMUL", lower_multiply, "multiply FP32"),
-    *twins("FFMA", lower_fused, "fused multiply-add FP32"),
-    *twins("FADD2", lower_pair, "add FP32 pairs"),
-    *twins("FMUL2", lower_pair, "multiply FP32 pairs"),
-    *twins("FFMA2", lower_pair, "fused multiply-add FP32 pairs"),
-    *twins("FMNMX", lower_minmax, "minimum or maximum FP32"),
-    *twins("FMNMX3", lower_minmax, "minimum or maximum of three FP32"),
-    *twins("FSEL", lower_select, "select FP32 by predicate"),
-    *twins("FSETP", lower_compare, "compare FP32"),
-    *twins("FSET", lower_set, "compare FP32 into a register"),
-    Row("FCHK", lower_check, "check the operands of a division"),
-    Row("MUFU", lower_multifunction, "multi-function unit"),
-    *CONVERT_ROWS,
-]
+OPCODES = (
+    Opcode(
+        mnemonic="FADD", twin=True, summary="add FP32", lowering=lower_add,
+        bodies=(body.add_float,), pipe=FMA, coverage="float32 add or multiply", flops=fp32(1),
+    ),
+    Opcode(
+        mnemonic="FMUL", twin=True, summary="multiply FP32", lowering=lower_multiply,
+        bodies=(body.multiply_float,), pipe=FMA, coverage="float32 add or multiply", flops=fp32(1),
+    ),
+    Opcode(
+        mnemonic="FFMA", twin=True, summary="fused multiply-add FP32", lowering=lower_fused,
+        bodies=(body.fused_float,), pipe=FMA, coverage="float32 fma", flops=fp32(2),
+    ),
+    Opcode(
+        mnemonic="FADD2", twin=True, summary="add FP32 pairs", lowering=lower_pair,
+        bodies=(body.add_float_pairs,), pipe=FMA, coverage="float32 add or multiply", flops=fp32(2),
+    ),
+    Opcode(
+        mnemonic="FMUL2", twin=True, summary="multiply FP32 pairs", lowering=lower_pair,
+        bodies=(body.multiply_float_pairs,), pipe=FMA, coverage="float32 add or multiply", flops=fp32(2),
+    ),
+    Opcode(
+        mnemonic="FFMA2", twin=True, summary="fused multiply-add FP32 pairs", lowering=lower_pair,
+        bodies=(body.fused_float_pairs,), pipe=FMA, coverage="float32 fma", flops=fp32(4),
+    ),
+    Opcode(
+        mnemonic="FMNMX", twin=True, summary="minimum or maximum FP32", lowering=lower_minmax,
+        bodies=(body.minmax_float,), pipe=ALU, coverage="float32 compare", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="FMNMX3", twin=True, summary="minimum or maximum of three FP32", lowering=lower_minmax,
+        bodies=(body.minmax3_float,), pipe=ALU, coverage="float32 compare", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="FSEL", twin=True, summary="select FP32 by predicate", lowering=lower_select,
+        bodies=(integer_body.select, body.select_flushed), pipe=ALU, coverage="move and select", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="FSETP", twin=True, summary="compare FP32", lowering=lower_compare,
+        bodies=(body.compare_float,), pipe=ALU, coverage="float32 compare", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="FSET", twin=True, summary="compare FP32 into a register", lowering=lower_set,
+        bodies=(body.set_float,), pipe=ALU, coverage="float32 compare", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="FCHK", summary="check the operands of a division", lowering=lower_check,
+        bodies=(body.check_division,), pipe=PipeClass.MUFU, coverage="float32 compare", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="MUFU", summary="multi-function unit", lowering=lower_multifunction,
+        bodies=(*_FUNCTIONS.values(), *_FUNCTIONS_OF_HALVES.values()),
+        pipe=PipeClass.MUFU, coverage="transcendental", flops=NO_FLOPS,
+    ),
+    *CONVERSIONS,
+)  # fmt: skip

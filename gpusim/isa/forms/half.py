@@ -1,4 +1,4 @@
-"""Rows of the packed 16-bit float instructions: HADD2, HMUL2, HFMA2, HSETP2, HSET2, HMNMX2.
+"""The packed 16-bit float opcodes: HADD2, HMUL2, HFMA2, HSETP2, HSET2, HMNMX2.
 
 Mental model as in :mod:`gpusim.isa.forms.integer`: format and options become the flag ``how``, the half
 selectors (``.H0_H0``) two bits a source. Bodies: :mod:`gpusim.isa.bodies.half`.
@@ -10,20 +10,24 @@ from dataclasses import replace
 
 from gpusim.isa import float_ops, integer_ops
 from gpusim.isa import half_ops as ops
-from gpusim.isa.form import Instruction, Kind, MicroOp, Operand, Row, Source, float_source
-from gpusim.isa.lowering import Modifiers, Roles, known_destinations, micro, split, twins
+from gpusim.isa.bodies import half as body
+from gpusim.isa.bodies import integer as integer_body
+from gpusim.isa.body import Body
+from gpusim.isa.form import Instruction, Kind, MicroOp, Operand, Source, float_source
+from gpusim.isa.lowering import Modifiers, Roles, known_destinations, micro, split
+from gpusim.isa.opcode import NO_FLOPS, Opcode, fp16, fp32
 from gpusim.trace.record import PipeClass
 
-HALF, ALU = PipeClass.HALF, PipeClass.ALU
+ALU, FMA, HALF = PipeClass.ALU, PipeClass.FMA, PipeClass.HALF
 _ARITHMETIC = {
-    "HADD2": (ops.ADD, ops.ADD_WIDE, 2),
-    "HMUL2": (ops.MULTIPLY, ops.MULTIPLY_WIDE, 2),
-    "HFMA2": (ops.FUSED, ops.FUSED_WIDE, 3),
+    "HADD2": (body.add_halves_float, body.add_to_single, 2),
+    "HMUL2": (body.multiply_halves, body.multiply_to_single, 2),
+    "HFMA2": (body.fused_halves, body.fused_to_single, 3),
 }
 
 
 def _style(modifiers: Modifiers) -> int:
-    """Format and options that all rows share."""
+    """Format and options that all opcodes share."""
     style = modifiers.choose({"BF16_V2": float_ops.BF16, "BF16": float_ops.BF16})
     if style is None:
         style = float_ops.F16
@@ -97,21 +101,21 @@ def lower_arithmetic(instruction: Instruction) -> MicroOp | None:
         return None
     if count == 3 and not to_float and (value := _constant(roles, how)) is not None:
         source = Source(roles.sources[2], immediate=value)
-        return micro(integer_ops.MOV, HALF, instruction, roles, (source,))
+        return micro(integer_body.mov, instruction, roles, (source,))
     sources = tuple(map(_source, roles.sources))
     op = wide if to_float else packed
-    return micro(op, HALF, instruction, roles, sources, flags=(how, swizzles))
+    return micro(op, instruction, roles, sources, flags=(how, swizzles))
 
 
 def _lower_narrow_sum(instruction: Instruction, roles: Roles, op: int, how: int) -> MicroOp | None:
     """HADD2 R0, R2.F32, -RZ.H0_H0: how sm_75 cuts an FP32 number to half precision."""
     wide = [o.modifiers == ("F32",) for o in roles.sources]
     swizzles = _swizzles(tuple(replace(o, modifiers=()) if w else o for o, w in zip(roles.sources, wide)))
-    if op != ops.ADD or swizzles is None:
+    if op != body.add_halves_float or swizzles is None:
         return None
     sources = tuple(float_source(o) if w else _source(o) for o, w in zip(roles.sources, wide))
     flags = (how, swizzles, wide[0] + 2 * wide[1])
-    return micro(ops.NARROW_SUM, HALF, instruction, roles, sources, flags=flags)
+    return micro(body.add_narrowed, instruction, roles, sources, flags=flags)
 
 
 def lower_mixed(instruction: Instruction) -> MicroOp | None:
@@ -131,11 +135,11 @@ def lower_mixed(instruction: Instruction) -> MicroOp | None:
         return None
     swizzles = sum(places[o.modifiers] << 2 * i for i, o in enumerate(halves))
     sources = (*map(_source, halves), float_source(roles.sources[-1]))
-    op = ops.MIXED_FUSED if fused else ops.MIXED_ADD
-    return micro(op, PipeClass.FMA, instruction, roles, sources, flags=(style | mode << 4, swizzles))
+    op = body.fused_mixed if fused else body.add_mixed
+    return micro(op, instruction, roles, sources, flags=(style | mode << 4, swizzles))
 
 
-def _comparison(instruction: Instruction, roles: Roles | None, op: int, numeric: int) -> MicroOp | None:
+def _comparison(instruction: Instruction, roles: Roles | None, op: Body, numeric: int) -> MicroOp | None:
     modifiers = Modifiers(instruction)
     modifiers.take("BF")
     how = _style(modifiers)
@@ -150,14 +154,14 @@ def _comparison(instruction: Instruction, roles: Roles | None, op: int, numeric:
     if swizzles is None:
         return None
     flags = (how, swizzles, code | join << 4, numeric)
-    return micro(op, HALF, instruction, roles, tuple(map(_source, roles.sources)), flags=flags)
+    return micro(op, instruction, roles, tuple(map(_source, roles.sources)), flags=flags)
 
 
 def lower_compare(instruction: Instruction) -> MicroOp | None:
     """HSETP2: both halves compared, one predicate each."""
     if "BF" in instruction.modifiers:
         return None
-    return _comparison(instruction, _split(instruction, writes_register=False), ops.COMPARE, 0)
+    return _comparison(instruction, _split(instruction, writes_register=False), body.compare_halves, 0)
 
 
 def lower_set(instruction: Instruction) -> MicroOp | None:
@@ -165,7 +169,7 @@ def lower_set(instruction: Instruction) -> MicroOp | None:
     roles = _split(instruction)
     if roles is None or roles.predicate_destinations or "H_AND" in instruction.modifiers:
         return None
-    return _comparison(instruction, roles, ops.SET, int("BF" in instruction.modifiers))
+    return _comparison(instruction, roles, body.set_halves, int("BF" in instruction.modifiers))
 
 
 def lower_minmax(instruction: Instruction) -> MicroOp | None:
@@ -183,19 +187,51 @@ def lower_minmax(instruction: Instruction) -> MicroOp | None:
     swizzles = _swizzles(roles.sources)
     if swizzles is None:
         return None
-    op = ops.MINMAX if len(roles.sources) == 2 else ops.MINMAX3
+    op = body.minmax_halves_float if len(roles.sources) == 2 else body.minmax3_halves_float
     sources = tuple(map(_source, roles.sources))
-    return micro(op, ALU, instruction, roles, sources, flags=(how, swizzles))
+    return micro(op, instruction, roles, sources, flags=(how, swizzles))
 
 
-ROWS: list[Row] = [
-    *twins("HADD2", lower_arithmetic, "add 16-bit float pairs"),
-    *twins("HMUL2", lower_arithmetic, "multiply 16-bit float pairs"),
-    *twins("HFMA2", lower_arithmetic, "fused multiply-add 16-bit float pairs"),
-    *twins("FHADD", lower_mixed, "add a 16-bit float to FP32"),
-    *twins("FHFMA", lower_mixed, "fused multiply-add of 16-bit floats into FP32"),
-    Row("HSETP2", lower_compare, "compare 16-bit float pairs"),
-    Row("HSET2", lower_set, "compare 16-bit float pairs into a register"),
-    Row("HMNMX2", lower_minmax, "minimum or maximum of 16-bit float pairs"),
-    Row("VHMNMX", lower_minmax, "minimum or maximum of 16-bit float pairs"),
-]
+OPCODES = (
+    Opcode(
+        mnemonic="HADD2", twin=True, summary="add 16-bit float pairs", lowering=lower_arithmetic,
+        bodies=(body.add_halves_float, body.add_to_single, body.add_narrowed),
+        pipe=HALF, coverage="float16 arithmetic", flops=fp16(2),
+    ),
+    Opcode(
+        mnemonic="HMUL2", twin=True, summary="multiply 16-bit float pairs", lowering=lower_arithmetic,
+        bodies=(body.multiply_halves, body.multiply_to_single),
+        pipe=HALF, coverage="float16 arithmetic", flops=fp16(2),
+    ),
+    Opcode(
+        mnemonic="HFMA2", twin=True, summary="fused multiply-add 16-bit float pairs", lowering=lower_arithmetic,
+        bodies=(body.fused_halves, body.fused_to_single, integer_body.mov),
+        pipe=HALF, coverage="float16 arithmetic", flops=fp16(4),
+    ),
+    Opcode(
+        mnemonic="FHADD", twin=True, summary="add a 16-bit float to FP32", lowering=lower_mixed,
+        bodies=(body.add_mixed,), pipe=FMA, coverage="float32 add or multiply", flops=fp32(1),
+    ),
+    Opcode(
+        mnemonic="FHFMA", twin=True, summary="fused multiply-add of 16-bit floats into FP32", lowering=lower_mixed,
+        bodies=(body.fused_mixed,), pipe=FMA, coverage="float32 fma", flops=fp32(2),
+    ),
+    Opcode(
+        mnemonic="HSETP2", summary="compare 16-bit float pairs", lowering=lower_compare,
+        bodies=(body.compare_halves,), pipe=HALF, coverage="float16 compare", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="HSET2", summary="compare 16-bit float pairs into a register", lowering=lower_set,
+        bodies=(body.set_halves,), pipe=HALF, coverage="float16 compare", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="HMNMX2", summary="minimum or maximum of 16-bit float pairs", lowering=lower_minmax,
+        bodies=(body.minmax_halves_float, body.minmax3_halves_float),
+        pipe=ALU, coverage="float16 compare", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="VHMNMX", summary="minimum or maximum of 16-bit float pairs", lowering=lower_minmax,
+        bodies=(body.minmax_halves_float, body.minmax3_halves_float),
+        pipe=ALU, coverage="float16 compare", flops=NO_FLOPS,
+    ),
+)  # fmt: skip

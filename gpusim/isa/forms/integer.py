@@ -1,16 +1,19 @@
-"""Rows of the integer instructions; here: logic, shifts, compare, select, minimum, moves, predicates.
+"""The integer opcodes; here: logic, shifts, compare, select, minimum, moves, predicates.
 
 Mental model: each function reads one instruction's roles and modifiers and answers with the micro-op
 that computes it, or None if it meets anything that it does not know. Uniform twins (``UIADD3``) are
-rows of the same functions. Bodies: :mod:`gpusim.isa.bodies.integer`.
+lowered by the same functions. Bodies: :mod:`gpusim.isa.bodies.integer`.
 """
 
 from __future__ import annotations
 
 from gpusim.isa import integer_ops as ops
-from gpusim.isa.form import Instruction, Kind, MicroOp, Row, Source, integer_source
-from gpusim.isa.forms.integer_adders import ADDER_ROWS
-from gpusim.isa.forms.integer_rare import RARE_ROWS
+from gpusim.isa.bodies import integer as body
+from gpusim.isa.bodies import integer_rare as rare
+from gpusim.isa.bodies import loops
+from gpusim.isa.form import Instruction, Kind, MicroOp, Source, integer_source
+from gpusim.isa.forms.integer_adders import ADDERS
+from gpusim.isa.forms.integer_rare import RARE
 from gpusim.isa.lowering import (
     ALWAYS_FALSE,
     Modifiers,
@@ -21,8 +24,8 @@ from gpusim.isa.lowering import (
     micro,
     plain,
     split,
-    twins,
 )
+from gpusim.isa.opcode import NO_FLOPS, Opcode
 from gpusim.trace.record import PipeClass
 
 ALU = PipeClass.ALU
@@ -42,7 +45,7 @@ def lower_logic(instruction: Instruction) -> MicroOp | None:
     flags = (table.value & 0xFF, join)
     predicates = roles.predicate_sources or (ALWAYS_FALSE,)
     sources = tuple(map(integer_source, values))
-    return micro(ops.LOP3, ALU, instruction, roles, sources, flags=flags, predicate_sources=predicates)
+    return micro(body.lop3, instruction, roles, sources, flags=flags, predicate_sources=predicates)
 
 
 def lower_shift(instruction: Instruction) -> MicroOp | None:
@@ -60,13 +63,13 @@ def lower_shift(instruction: Instruction) -> MicroOp | None:
     sources = tuple(map(integer_source, roles.sources))
     if not (wrap and wide):
         if not right and not high and is_zero(z):
-            return micro(ops.SHIFT_LEFT, ALU, instruction, roles, sources, flags=(int(wrap),))
+            return micro(body.shift_left, instruction, roles, sources, flags=(int(wrap),))
         if right and high and is_zero(x):
             flags = (int(wrap), signed)
-            return micro(ops.SHIFT_RIGHT, ALU, instruction, roles, sources, flags=flags)
+            return micro(body.shift_right, instruction, roles, sources, flags=flags)
     modulus = (64 if wide else 32) * (-1 if wrap else 1)
     flags = (right, int(high), signed, modulus)
-    return micro(ops.FUNNEL, ALU, instruction, roles, sources, flags=flags)
+    return micro(loops.funnel, instruction, roles, sources, flags=flags)
 
 
 def lower_compare(instruction: Instruction) -> MicroOp | None:
@@ -87,8 +90,8 @@ def lower_compare(instruction: Instruction) -> MicroOp | None:
     words = 2 if wide else 1
     sources = tuple(integer_source(o, words) for o in roles.sources)
     flags = (code & 7, unsigned & 1, join, int(extended))
-    op = ops.COMPARE64 if wide else ops.COMPARE
-    return micro(op, ALU, instruction, roles, sources, flags=flags)
+    op = rare.compare64 if wide else body.compare
+    return micro(op, instruction, roles, sources, flags=flags)
 
 
 def lower_select(instruction: Instruction) -> MicroOp | None:
@@ -101,8 +104,8 @@ def lower_select(instruction: Instruction) -> MicroOp | None:
         return None
     words = 2 if wide else 1
     sources = tuple(integer_source(o, words) for o in roles.sources)
-    op = ops.SELECT64 if wide else ops.SELECT
-    return micro(op, ALU, instruction, roles, sources, words=words)
+    op = rare.select64 if wide else body.select
+    return micro(op, instruction, roles, sources, words=words)
 
 
 def lower_minmax(instruction: Instruction) -> MicroOp | None:
@@ -127,17 +130,17 @@ def lower_minmax(instruction: Instruction) -> MicroOp | None:
     if form in (1, 3) and count == 3:
         return None
     table = {
-        "VIMNMX3": (ops.MINMAX3, None, ops.MINMAX3_HALVES),
-        "VIADDMNMX": (ops.ADD_MINMAX, None, ops.ADD_MINMAX_HALVES),
+        "VIMNMX3": (rare.minmax3, None, rare.minmax3_halves),
+        "VIADDMNMX": (body.add_minmax, None, rare.add_minmax_halves),
     }
-    op = table.get(base, (ops.MINMAX, ops.MINMAX64, ops.MINMAX_HALVES, ops.MINMAX_BYTES))[form]
+    op = table.get(base, (body.minmax, rare.minmax64, rare.minmax_halves, rare.minmax_bytes))[form]
     words = 2 if form == 1 else 1
     if form >= 2 and any(o.negated or o.inverted for o in roles.sources):
         return None
     sources = tuple(integer_source(o, words) for o in roles.sources)
     predicates = roles.predicate_sources[:1]
     flags = (kind & 1, int(relu))
-    return micro(op, ALU, instruction, roles, sources, words=words, flags=flags, predicate_sources=predicates)
+    return micro(op, instruction, roles, sources, words=words, flags=flags, predicate_sources=predicates)
 
 
 def lower_move(instruction: Instruction) -> MicroOp | None:
@@ -159,8 +162,8 @@ def lower_move(instruction: Instruction) -> MicroOp | None:
         if source.immediate is not None:
             value = roles.sources[0].value & 0xFFFFFFFFFFFFFFFF
             source = Source(roles.sources[0], 2, immediate=value)
-        return micro(ops.MOV64, ALU, instruction, roles, (source,), words=2)
-    return micro(ops.MOV, ALU, instruction, roles, (source,))
+        return micro(loops.copy, instruction, roles, (source,), words=2, flags=(2,))
+    return micro(body.mov, instruction, roles, (source,))
 
 
 def lower_permute(instruction: Instruction) -> MicroOp | None:
@@ -172,7 +175,7 @@ def lower_permute(instruction: Instruction) -> MicroOp | None:
     if roles.predicate_sources or roles.predicate_destinations:
         return None
     sources = tuple(map(integer_source, roles.sources))
-    return micro(ops.PERMUTE, ALU, instruction, roles, sources, flags=(mode,))
+    return micro(loops.permute, instruction, roles, sources, flags=(mode,))
 
 
 def lower_predicate_logic(instruction: Instruction) -> MicroOp | None:
@@ -189,8 +192,7 @@ def lower_predicate_logic(instruction: Instruction) -> MicroOp | None:
     uniform = instruction.mnemonic.startswith("U")
     if all(o.modifiers == ("SIGN",) and not (o.negated or o.inverted) for o in operands[2:5]):
         return MicroOp(
-            op=ops.SIGN_LOGIC,
-            pipe=PipeClass.UNIFORM if uniform else ALU,
+            op=rare.sign_logic.number,
             sources=tuple(map(bare, operands[2:5])),
             predicate_destinations=known_destinations(tuple(operands[:2])),
             flags=(operands[5].value & 0xFF, operands[6].value & 0xFF),
@@ -199,8 +201,7 @@ def lower_predicate_logic(instruction: Instruction) -> MicroOp | None:
     if any(o.kind not in kinds for o in operands[2:5]):
         return None
     return MicroOp(
-        op=ops.PREDICATE_LOGIC,
-        pipe=PipeClass.UNIFORM if uniform else ALU,
+        op=body.predicate_logic.number,
         predicate_sources=tuple(operands[2:5]),
         predicate_destinations=known_destinations(tuple(operands[:2])),
         flags=(operands[5].value & 0xFF, operands[6].value & 0xFF),
@@ -208,18 +209,51 @@ def lower_predicate_logic(instruction: Instruction) -> MicroOp | None:
     )
 
 
-ROWS: list[Row] = [
-    *ADDER_ROWS,
-    *twins("LOP3", lower_logic, "bitwise function of three words"),
-    *twins("SHF", lower_shift, "funnel shift"),
-    *twins("ISETP", lower_compare, "compare integers"),
-    *twins("SEL", lower_select, "select by predicate"),
-    *twins("IMNMX", lower_minmax, "minimum or maximum"),
-    *twins("VIMNMX", lower_minmax, "minimum or maximum"),
-    *twins("VIMNMX3", lower_minmax, "minimum or maximum of three"),
-    *twins("VIADDMNMX", lower_minmax, "add, then minimum or maximum"),
-    *twins("MOV", lower_move, "move"),
-    *twins("PRMT", lower_permute, "permute bytes"),
-    *twins("PLOP3", lower_predicate_logic, "functions of three predicates"),
-    *RARE_ROWS,
-]
+OPCODES = (
+    *ADDERS,
+    Opcode(
+        mnemonic="LOP3", twin=True, summary="bitwise function of three words", lowering=lower_logic,
+        bodies=(body.lop3,), pipe=ALU, coverage="logic and shift", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="SHF", twin=True, summary="funnel shift", lowering=lower_shift,
+        bodies=(body.shift_left, body.shift_right, loops.funnel), pipe=ALU, coverage="logic and shift", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="ISETP", twin=True, summary="compare integers", lowering=lower_compare,
+        bodies=(body.compare, rare.compare64), pipe=ALU, coverage="integer compare", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="SEL", twin=True, summary="select by predicate", lowering=lower_select,
+        bodies=(body.select, rare.select64), pipe=ALU, coverage="move and select", flops=NO_FLOPS,
+    ),
+    *(
+        Opcode(
+            mnemonic=mnemonic, twin=True, summary="minimum or maximum", lowering=lower_minmax,
+            bodies=(body.minmax, rare.minmax64, rare.minmax_halves, rare.minmax_bytes),
+            pipe=ALU, coverage="integer compare", flops=NO_FLOPS,
+        )
+        for mnemonic in ("IMNMX", "VIMNMX")
+    ),
+    Opcode(
+        mnemonic="VIMNMX3", twin=True, summary="minimum or maximum of three", lowering=lower_minmax,
+        bodies=(rare.minmax3, rare.minmax3_halves), pipe=ALU, coverage="integer compare", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="VIADDMNMX", twin=True, summary="add, then minimum or maximum", lowering=lower_minmax,
+        bodies=(body.add_minmax, rare.add_minmax_halves), pipe=ALU, coverage="integer compare", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="MOV", twin=True, summary="move", lowering=lower_move,
+        bodies=(body.mov, loops.copy), pipe=ALU, coverage="move and select", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="PRMT", twin=True, summary="permute bytes", lowering=lower_permute,
+        bodies=(loops.permute,), pipe=ALU, coverage="move and select", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="PLOP3", twin=True, summary="functions of three predicates", lowering=lower_predicate_logic,
+        bodies=(body.predicate_logic, rare.sign_logic), pipe=ALU, coverage="predicate logic", flops=NO_FLOPS,
+    ),
+    *RARE,
+)  # fmt: skip

@@ -1,4 +1,4 @@
-"""Rows of the adders: IADD3, IADD, VIADD, IMAD, LEA, with their carries.
+"""The adders: IADD3, IADD, VIADD, IMAD, LEA, with their carries.
 
 Mental model: an addend that is negated where a carry leaves is *complemented* by its source, and the body
 adds the missing one: so the carry is that of the adder and not of a number negated beforehand. Bodies:
@@ -7,8 +7,10 @@ adds the missing one: so the carry is that of the adder and not of a number nega
 
 from __future__ import annotations
 
-from gpusim.isa import integer_ops as ops
-from gpusim.isa.form import Instruction, Kind, MicroOp, Operand, Row, integer_source
+from gpusim.isa.bodies import integer as body
+from gpusim.isa.bodies import integer_rare as rare
+from gpusim.isa.body import Body
+from gpusim.isa.form import Instruction, Kind, MicroOp, Operand, integer_source
 from gpusim.isa.lowering import (
     ALWAYS_FALSE,
     ZERO,
@@ -22,8 +24,8 @@ from gpusim.isa.lowering import (
     micro,
     plain,
     split,
-    twins,
 )
+from gpusim.isa.opcode import NO_FLOPS, Opcode
 from gpusim.trace.record import PipeClass
 
 ALU = PipeClass.ALU
@@ -56,8 +58,7 @@ def lower_add(instruction: Instruction) -> MicroOp | None:
             if not is_false(roles.predicate_sources[1]):
                 return None
         return micro(
-            ops.ADD64,
-            ALU,
+            rare.add64,
             instruction,
             roles,
             sources,
@@ -66,19 +67,18 @@ def lower_add(instruction: Instruction) -> MicroOp | None:
             predicate_sources=roles.predicate_sources[:1] if extended else (ALWAYS_FALSE,),
         )
     if not carries and not extended:
-        op = ops.ADD3
+        op = body.add3
         rest = roles.sources
         if len(rest) == 3 and is_zero(rest[2]):
             rest = rest[:2]
         if len(rest) == 2:
-            op = ops.ADD
-        return micro(op, ALU, instruction, roles, tuple(map(integer_source, rest)))
+            op = body.add
+        return micro(op, instruction, roles, tuple(map(integer_source, rest)))
     predicates = roles.predicate_sources if extended else (ALWAYS_FALSE, ALWAYS_FALSE)
     if len(predicates) == 1:
         predicates = (predicates[0], ALWAYS_FALSE)
     return micro(
-        ops.ADD3_CARRY,
-        ALU,
+        body.add3_carry,
         instruction,
         roles,
         tuple(map(complemented, (*roles.sources, ZERO)[:3])),
@@ -89,16 +89,16 @@ def lower_add(instruction: Instruction) -> MicroOp | None:
 
 #: VIADD forms that are no 32-bit additions: body, and whether it takes negated operands.
 _PACKED_ADDS = {
-    ("S32", "ISAT"): (ops.ADD_SATURATE, True),
-    ("U8x4",): (ops.ADD_BYTES, True),
-    ("S8x4",): (ops.ADD_BYTES, True),
-    ("U16x2",): (ops.ADD_HALVES, False),
-    ("S16x2",): (ops.ADD_HALVES, False),
-    ("16x2",): (ops.ADD_HALVES, False),
+    ("S32", "ISAT"): (rare.add_saturate, True),
+    ("U8x4",): (rare.add_bytes, True),
+    ("S8x4",): (rare.add_bytes, True),
+    ("U16x2",): (rare.add_halves, False),
+    ("S16x2",): (rare.add_halves, False),
+    ("16x2",): (rare.add_halves, False),
 }
 
 
-def _lower_packed_add(instruction: Instruction, roles: Roles | None, op: int, signs: bool) -> MicroOp | None:
+def _lower_packed_add(instruction: Instruction, roles: Roles | None, op: Body, signs: bool) -> MicroOp | None:
     if roles is None or len(roles.sources) != 2 or not plain(roles.sources):
         return None
     if roles.predicate_sources or roles.predicate_destinations:
@@ -107,7 +107,7 @@ def _lower_packed_add(instruction: Instruction, roles: Roles | None, op: int, si
     if any(o.inverted for o in roles.sources) or (any(written) and not signs):
         return None
     sources = tuple(map(bare, roles.sources))
-    return micro(op, ALU, instruction, roles, sources, flags=tuple(map(int, written)))
+    return micro(op, instruction, roles, sources, flags=tuple(map(int, written)))
 
 
 def lower_multiply_add(instruction: Instruction) -> MicroOp | None:
@@ -128,23 +128,23 @@ def lower_multiply_add(instruction: Instruction) -> MicroOp | None:
     if any((o.negated or o.inverted) and o.kind != Kind.IMMEDIATE for o in (x, y)):
         return None
     sources = (integer_source(x), integer_source(y), bare(z, 2))
-    pipe = PipeClass.IMAD_WIDE
     words = 2 if wide else 1
     carries = any(d is not None for d in known_destinations(roles.predicate_destinations))
     changed = (z.negated or z.inverted) and z.kind != Kind.IMMEDIATE
     if not carries and not extended and not changed:
-        op = ops.MAD_WIDE if wide else ops.MAD_HIGH
-        return micro(op, pipe, instruction, roles, sources, words=words, flags=(int(not unsigned),))
-    op = ops.MAD_WIDE_CARRY if wide else ops.MAD_HIGH_CARRY
+        op = body.mad_wide if wide else body.mad_high
+        flags = (int(not unsigned),)
+        return micro(op, instruction, roles, sources, words=words, flags=flags, pipe=PipeClass.IMAD_WIDE)
+    op = body.mad_wide_carry if wide else body.mad_high_carry
     return micro(
         op,
-        pipe,
         instruction,
         roles,
         sources,
         words=words,
         flags=(int(not unsigned), int(changed), int(z.negated and changed)),
         predicate_sources=roles.predicate_sources if extended else (ALWAYS_FALSE,),
+        pipe=PipeClass.IMAD_WIDE,
     )
 
 
@@ -156,13 +156,13 @@ def _low_multiply_add(instruction: Instruction, roles: Roles, extended: bool) ->
         if any(o.negated and o.kind != Kind.IMMEDIATE for o in roles.sources):
             return None
         sources = tuple(map(integer_source, roles.sources))
-        return micro(ops.MAD_CARRY, PipeClass.IMAD, instruction, roles, sources)
+        return micro(body.mad_carry, instruction, roles, sources)
     if is_zero(x) or is_zero(y):
-        return micro(ops.MOV, PipeClass.IMAD, instruction, roles, (integer_source(z),))
+        return micro(body.mov, instruction, roles, (integer_source(z),))
     if y.kind == Kind.IMMEDIATE and y.value == 1:
         sources = (integer_source(x), integer_source(z))
-        return micro(ops.ADD, PipeClass.IMAD, instruction, roles, sources)
-    return micro(ops.MAD, PipeClass.IMAD, instruction, roles, tuple(map(integer_source, roles.sources)))
+        return micro(body.add, instruction, roles, sources)
+    return micro(body.mad, instruction, roles, tuple(map(integer_source, roles.sources)))
 
 
 def lower_lea(instruction: Instruction) -> MicroOp | None:
@@ -187,18 +187,40 @@ def lower_lea(instruction: Instruction) -> MicroOp | None:
             return None
         flags = (amount, int(x.negated), _negatives((x, y)))
         sources = (bare(x), complemented(y))
-        return micro(ops.LEA, ALU, instruction, roles, sources, flags=flags)
+        return micro(body.lea, instruction, roles, sources, flags=flags)
     if x.negated or x.inverted or any(v.negated or v.inverted for v in values[2:]):
         return None
     sources = (bare(x), complemented(y), bare(values[2]) if not signed else None)
     flags = (amount, int(signed), _negatives((y,)))
-    return micro(ops.LEA_HIGH, ALU, instruction, roles, sources, flags=flags, predicate_sources=predicates)
+    return micro(body.lea_high, instruction, roles, sources, flags=flags, predicate_sources=predicates)
 
 
-ADDER_ROWS: list[Row] = [
-    *twins("IADD3", lower_add, "add three words, with carries"),
-    *twins("IADD", lower_add, "add two words, with carries"),
-    *twins("VIADD", lower_add, "add two words, or packed ones"),
-    *twins("IMAD", lower_multiply_add, "multiply and add"),
-    *twins("LEA", lower_lea, "shift and add"),
-]
+_ADDS = (
+    body.add, body.add3, body.add3_carry, rare.add64, rare.add_saturate, rare.add_bytes, rare.add_halves,
+)  # fmt: skip
+
+ADDERS = (
+    *(
+        Opcode(
+            mnemonic=mnemonic, twin=True, summary=summary, lowering=lower_add,
+            bodies=_ADDS, pipe=ALU, coverage="integer add", flops=NO_FLOPS,
+        )
+        for mnemonic, summary in (
+            ("IADD3", "add three words, with carries"),
+            ("IADD", "add two words, with carries"),
+            ("VIADD", "add two words, or packed ones"),
+        )
+    ),
+    Opcode(
+        mnemonic="IMAD", twin=True, summary="multiply and add", lowering=lower_multiply_add,
+        bodies=(
+            body.mad, body.mad_carry, body.mad_wide, body.mad_wide_carry, body.mad_high, body.mad_high_carry,
+            body.mov, body.add,
+        ),
+        pipe=PipeClass.IMAD, other_pipes=(PipeClass.IMAD_WIDE,), coverage="integer multiply", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="LEA", twin=True, summary="shift and add", lowering=lower_lea,
+        bodies=(body.lea, body.lea_high), pipe=ALU, coverage="integer add", flops=NO_FLOPS,
+    ),
+)  # fmt: skip

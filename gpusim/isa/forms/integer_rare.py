@@ -1,13 +1,15 @@
-"""Rows of the integer instructions that are seldom met: bit tricks, dot products, packing.
+"""The integer opcodes that are seldom met: bit tricks, dot products, packing.
 
 Mental model as in :mod:`gpusim.isa.forms.integer`. Bodies: :mod:`gpusim.isa.bodies.integer_rare`.
 """
 
 from __future__ import annotations
 
-from gpusim.isa import integer_ops as ops
-from gpusim.isa.form import Instruction, MicroOp, Row, integer_source
-from gpusim.isa.lowering import Modifiers, Roles, micro, plain, split, twins
+from gpusim.isa.bodies import integer_rare as rare
+from gpusim.isa.body import Body
+from gpusim.isa.form import Instruction, MicroOp, integer_source
+from gpusim.isa.lowering import Modifiers, Roles, micro, plain, split
+from gpusim.isa.opcode import NO_FLOPS, Opcode
 from gpusim.trace.record import PipeClass
 
 ALU, CONVERT = PipeClass.ALU, PipeClass.CONVERT
@@ -22,16 +24,16 @@ def _values(instruction: Instruction, modifiers: Modifiers, count: int) -> Roles
     return None if roles.predicate_sources else roles
 
 
-def _build(op: int, pipe: PipeClass, instruction: Instruction, roles: Roles | None, *flags: int):
+def _build(op: Body, instruction: Instruction, roles: Roles | None, *flags: int):
     if roles is None:
         return None
-    return micro(op, pipe, instruction, roles, tuple(map(integer_source, roles.sources)), flags=flags)
+    return micro(op, instruction, roles, tuple(map(integer_source, roles.sources)), flags=flags)
 
 
 def lower_popcount(instruction: Instruction) -> MicroOp | None:
     """POPC: how many bits are set."""
     roles = _values(instruction, Modifiers(instruction), 1)
-    return _build(ops.POPCOUNT, CONVERT, instruction, roles)
+    return _build(rare.popcount, instruction, roles)
 
 
 def lower_find_leading(instruction: Instruction) -> MicroOp | None:
@@ -40,19 +42,19 @@ def lower_find_leading(instruction: Instruction) -> MicroOp | None:
     unsigned, shift = modifiers.take("U32"), modifiers.take("SH")
     modifiers.take("S32")
     roles = _values(instruction, modifiers, 1)
-    return _build(ops.FIND_LEADING, CONVERT, instruction, roles, int(shift), int(not unsigned))
+    return _build(rare.find_leading, instruction, roles, int(shift), int(not unsigned))
 
 
 def lower_reverse(instruction: Instruction) -> MicroOp | None:
     """BREV: bits in reverse order."""
     roles = _values(instruction, Modifiers(instruction), 1)
-    return _build(ops.BIT_REVERSE, CONVERT, instruction, roles)
+    return _build(rare.bit_reverse, instruction, roles)
 
 
 def lower_absolute(instruction: Instruction) -> MicroOp | None:
     """IABS: absolute value; of the least integer it is the least integer."""
     roles = _values(instruction, Modifiers(instruction), 1)
-    return _build(ops.ABSOLUTE, ALU, instruction, roles)
+    return _build(rare.absolute, instruction, roles)
 
 
 def lower_bit_mask(instruction: Instruction) -> MicroOp | None:
@@ -60,7 +62,7 @@ def lower_bit_mask(instruction: Instruction) -> MicroOp | None:
     modifiers = Modifiers(instruction)
     wrap = modifiers.take("W")
     modifiers.take("C")
-    return _build(ops.BIT_MASK, ALU, instruction, _values(instruction, modifiers, 2), int(wrap))
+    return _build(rare.bit_mask, instruction, _values(instruction, modifiers, 2), int(wrap))
 
 
 def lower_sign_extend(instruction: Instruction) -> MicroOp | None:
@@ -69,7 +71,7 @@ def lower_sign_extend(instruction: Instruction) -> MicroOp | None:
     wrap, unsigned = modifiers.take("W"), modifiers.take("U32")
     modifiers.take("C")
     roles = _values(instruction, modifiers, 2)
-    return _build(ops.SIGN_EXTEND, ALU, instruction, roles, int(wrap), int(unsigned))
+    return _build(rare.sign_extend, instruction, roles, int(wrap), int(unsigned))
 
 
 def lower_dot(instruction: Instruction) -> MicroOp | None:
@@ -86,7 +88,7 @@ def lower_dot(instruction: Instruction) -> MicroOp | None:
     modifiers.left = []
     roles = _values(instruction, modifiers, 3)
     flags = (int(wide[0] == "S"), int(narrow[0] == "S"), form + upper)
-    return _build(ops.DOT, PipeClass.IMAD, instruction, roles, *flags)
+    return _build(rare.dot, instruction, roles, *flags)
 
 
 def lower_absolute_difference(instruction: Instruction) -> MicroOp | None:
@@ -94,7 +96,7 @@ def lower_absolute_difference(instruction: Instruction) -> MicroOp | None:
     modifiers = Modifiers(instruction)
     unsigned = modifiers.choose({"U32": 1, "S32": 0}, 0)
     roles = _values(instruction, modifiers, 3)
-    return _build(ops.ABSOLUTE_DIFFERENCE, ALU, instruction, roles, unsigned)
+    return _build(rare.absolute_difference, instruction, roles, unsigned)
 
 
 def lower_absolute_difference4(instruction: Instruction) -> MicroOp | None:
@@ -103,7 +105,7 @@ def lower_absolute_difference4(instruction: Instruction) -> MicroOp | None:
     signed = modifiers.choose({"U8": 0, "S8": 1}, 0)
     accumulate = modifiers.take("ACC")
     roles = _values(instruction, modifiers, 3)
-    return _build(ops.ABSOLUTE_DIFFERENCE4, ALU, instruction, roles, signed, int(accumulate))
+    return _build(rare.absolute_difference4, instruction, roles, signed, int(accumulate))
 
 
 def lower_narrow(instruction: Instruction) -> MicroOp | None:
@@ -119,7 +121,7 @@ def lower_narrow(instruction: Instruction) -> MicroOp | None:
     if len(names) == 2 and names[1] not in ("U32", "S32"):
         return None
     bits, signed = int(names[0][1:]), int(names[0][0] == "S")
-    return _build(ops.NARROW, CONVERT, instruction, roles, bits, signed, int(unsigned), int(saturate))
+    return _build(rare.narrow_integer, instruction, roles, bits, signed, int(unsigned), int(saturate))
 
 
 def lower_pack(instruction: Instruction) -> MicroOp | None:
@@ -130,7 +132,7 @@ def lower_pack(instruction: Instruction) -> MicroOp | None:
     if target is None or not modifiers.take("SAT"):
         return None
     roles = _values(instruction, modifiers, 3)
-    return _build(ops.PACK, CONVERT, instruction, roles, target & ~1, target & 1)
+    return _build(rare.pack_integers, instruction, roles, target & ~1, target & 1)
 
 
 def _no_predicate(lower):
@@ -146,16 +148,49 @@ def _no_predicate(lower):
     return checked
 
 
-RARE_ROWS: list[Row] = [
-    *twins("POPC", _no_predicate(lower_popcount), "count bits"),
-    *twins("FLO", lower_find_leading, "find the leading bit"),
-    *twins("BREV", _no_predicate(lower_reverse), "reverse bits"),
-    *twins("IABS", _no_predicate(lower_absolute), "absolute value"),
-    *twins("BMSK", _no_predicate(lower_bit_mask), "make a bit mask"),
-    *twins("SGXT", _no_predicate(lower_sign_extend), "sign-extend a bit field"),
-    *twins("IDP", _no_predicate(lower_dot), "dot product of packed integers"),
-    Row("VABSDIFF", _no_predicate(lower_absolute_difference), "absolute difference plus addend"),
-    Row("VABSDIFF4", _no_predicate(lower_absolute_difference4), "absolute differences of bytes"),
-    Row("I2I", _no_predicate(lower_narrow), "narrow an integer"),
-    Row("I2IP", _no_predicate(lower_pack), "saturate and pack two integers"),
-]
+RARE = (
+    Opcode(
+        mnemonic="POPC", twin=True, summary="count bits", lowering=_no_predicate(lower_popcount),
+        bodies=(rare.popcount,), pipe=CONVERT, coverage="bit count", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="FLO", twin=True, summary="find the leading bit", lowering=lower_find_leading,
+        bodies=(rare.find_leading,), pipe=CONVERT, coverage="bit count", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="BREV", twin=True, summary="reverse bits", lowering=_no_predicate(lower_reverse),
+        bodies=(rare.bit_reverse,), pipe=CONVERT, coverage="bit count", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="IABS", twin=True, summary="absolute value", lowering=_no_predicate(lower_absolute),
+        bodies=(rare.absolute,), pipe=ALU, coverage="integer add", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="BMSK", twin=True, summary="make a bit mask", lowering=_no_predicate(lower_bit_mask),
+        bodies=(rare.bit_mask,), pipe=ALU, coverage="logic and shift", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="SGXT", twin=True, summary="sign-extend a bit field", lowering=_no_predicate(lower_sign_extend),
+        bodies=(rare.sign_extend,), pipe=ALU, coverage="logic and shift", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="IDP", twin=True, summary="dot product of packed integers", lowering=_no_predicate(lower_dot),
+        bodies=(rare.dot,), pipe=PipeClass.IMAD, coverage="integer multiply", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="VABSDIFF", summary="absolute difference plus addend", lowering=_no_predicate(lower_absolute_difference),
+        bodies=(rare.absolute_difference,), pipe=ALU, coverage="integer add", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="VABSDIFF4", summary="absolute differences of bytes", lowering=_no_predicate(lower_absolute_difference4),
+        bodies=(rare.absolute_difference4,), pipe=ALU, coverage="integer add", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="I2I", summary="narrow an integer", lowering=_no_predicate(lower_narrow),
+        bodies=(rare.narrow_integer,), pipe=CONVERT, coverage="convert", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="I2IP", summary="saturate and pack two integers", lowering=_no_predicate(lower_pack),
+        bodies=(rare.pack_integers,), pipe=CONVERT, coverage="convert", flops=NO_FLOPS,
+    ),
+)  # fmt: skip

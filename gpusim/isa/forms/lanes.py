@@ -1,4 +1,4 @@
-"""Rows of instructions that look across lanes or at the warp's surroundings.
+"""The opcodes that look across lanes or at the warp's surroundings.
 
 Mental model: arithmetic sees one lane; these see the warp: shuffles, votes, matches and reductions, the
 special registers, moves between vector and uniform registers, and predicates packed into a register.
@@ -7,7 +7,8 @@ special registers, moves between vector and uniform registers, and predicates pa
 from __future__ import annotations
 
 from gpusim.isa import system_ops as ops
-from gpusim.isa.form import Instruction, Kind, MicroOp, Operand, Row, Source
+from gpusim.isa.form import Instruction, Kind, MicroOp, Operand, Source
+from gpusim.isa.opcode import NO_FLOPS, Opcode
 from gpusim.trace.record import PipeClass
 
 PREDICATES = (Kind.PREDICATE, Kind.UNIFORM_PREDICATE)
@@ -42,7 +43,6 @@ def lower_shuffle(instruction: Instruction) -> MicroOp | None:
         return None
     return MicroOp(
         ops.SHUFFLE,
-        PipeClass.SHUFFLE,
         sources=sources,
         destination=destination,
         predicate_destinations=(predicate,),
@@ -63,7 +63,6 @@ def lower_vote(instruction: Instruction) -> MicroOp | None:
         return None
     return MicroOp(
         ops.VOTE,
-        PipeClass.VOTE,
         destination=destination,
         predicate_destinations=(operands[0],),
         predicate_sources=(operands[1],),
@@ -89,7 +88,6 @@ def lower_match(instruction: Instruction) -> MicroOp | None:
         return None
     return MicroOp(
         ops.MATCH,
-        PipeClass.VOTE,
         sources=(source, None, None),
         destination=operands[0],
         predicate_destinations=predicates,
@@ -136,7 +134,6 @@ def lower_reduce(instruction: Instruction) -> MicroOp | None:
         return None
     return MicroOp(
         ops.REDUCE,
-        PipeClass.VOTE,
         sources=(source, None, None),
         destination=operands[0],
         flags=(operation, how),
@@ -197,7 +194,6 @@ def lower_special(instruction: Instruction) -> MicroOp | None:
         return None
     return MicroOp(
         ops.SPECIAL,
-        PipeClass.SPECIAL,
         destination=operands[0],
         words=2 if pair else 1,
         flags=(number,),
@@ -222,7 +218,6 @@ def lower_first_lane(instruction: Instruction) -> MicroOp | None:
         return None
     return MicroOp(
         ops.FIRST_LANE,
-        PipeClass.SPECIAL,
         sources=(source, None, None),
         destination=operands[0],
         predicate_sources=others,  # what the lanes that do not execute keep
@@ -252,7 +247,6 @@ def lower_pack(instruction: Instruction) -> MicroOp | None:
         return None
     return MicroOp(
         ops.PACK_PREDICATES,
-        PipeClass.ALU,
         sources=sources,
         destination=Operand(destination.kind, destination.index, text=destination.text),
         flags=(byte, int(file.text == "UPR")),
@@ -273,7 +267,6 @@ def lower_unpack(instruction: Instruction) -> MicroOp | None:
     uniform = operands[0].text == "UPR"
     return MicroOp(
         ops.UNPACK_PREDICATES,
-        PipeClass.ALU,
         sources=sources,
         flags=(byte, int(uniform)),
         uniform=uniform,
@@ -289,7 +282,6 @@ def lower_barrier_result(instruction: Instruction) -> MicroOp | None:
         return None
     return MicroOp(
         ops.BARRIER_RESULT,
-        PipeClass.SPECIAL,
         destination=operands[0],
         predicate_destinations=tuple(operands[1:]),
     )
@@ -304,7 +296,6 @@ def lower_elect(instruction: Instruction) -> MicroOp | None:
         return None
     return MicroOp(
         ops.ELECT,
-        PipeClass.VOTE,
         destination=operands[1],
         predicate_sources=(operands[0],),  # what the lanes that do not execute keep
         predicate_destinations=(operands[0],),
@@ -322,7 +313,6 @@ def lower_code_address(instruction: Instruction) -> MicroOp | None:
     address = operands[1].value if len(operands) == 2 else instruction.address
     return MicroOp(
         ops.CODE_ADDRESS,
-        PipeClass.BRANCH,
         destination=operands[0],
         words=2,
         flags=(address,),
@@ -351,7 +341,6 @@ def lower_query_space(instruction: Instruction) -> MicroOp | None:
         base = Operand(Kind.UNIFORM, memory.uniform_index)
     return MicroOp(
         ops.QUERY_SPACE,
-        PipeClass.ALU,
         sources=(Source(base, words=2), None, None),
         destination=destination,
         predicate_destinations=(predicate,),
@@ -359,21 +348,72 @@ def lower_query_space(instruction: Instruction) -> MicroOp | None:
     )
 
 
-ROWS = [
-    Row("SHFL", lower_shuffle, "move values between lanes"),
-    Row("VOTE", lower_vote, "ballot, any, all"),
-    Row("VOTEU", lower_vote, "ballot into a uniform register"),
-    Row("MATCH", lower_match, "lanes with equal values"),
-    Row("REDUX", lower_reduce, "reduction over the warp"),
-    Row("CREDUX", lower_reduce, "reduction over the warp"),
-    *(Row(m, lower_special, "special register") for m in ("S2R", "S2UR", "CS2R", "CS2UR")),
-    Row("R2UR", lower_first_lane, "vector to uniform register"),
-    Row("P2R", lower_pack, "predicates to a register"),
-    Row("UP2UR", lower_pack, "uniform predicates to a register"),
-    Row("R2P", lower_unpack, "register to predicates"),
-    Row("UR2UP", lower_unpack, "uniform register to predicates"),
-    Row("B2R", lower_barrier_result, "result of a block-wide reduction"),
-    Row("ELECT", lower_elect, "choose one lane"),
-    Row("LEPC", lower_code_address, "code address"),
-    Row("QSPC", lower_query_space, "which space a generic address names"),
-]
+OPCODES = (
+    Opcode(
+        mnemonic="SHFL", summary="move values between lanes", lowering=lower_shuffle,
+        bodies=(ops.SHUFFLE,), pipe=PipeClass.SHUFFLE, coverage={way: f"shuffle.{way.lower()}" for way in _SHUFFLES}, flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="VOTE", summary="ballot, any, all", lowering=lower_vote,
+        bodies=(ops.VOTE,), pipe=PipeClass.VOTE, coverage="vote", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="VOTEU", summary="ballot into a uniform register", lowering=lower_vote,
+        bodies=(ops.VOTE,), pipe=PipeClass.VOTE, coverage="vote", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="MATCH", summary="lanes with equal values", lowering=lower_match,
+        bodies=(ops.MATCH,), pipe=PipeClass.VOTE, coverage="match", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="REDUX", summary="reduction over the warp", lowering=lower_reduce,
+        bodies=(ops.REDUCE,), pipe=PipeClass.VOTE, coverage="warp reduction", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="CREDUX", summary="reduction over the warp", lowering=lower_reduce,
+        bodies=(ops.REDUCE,), pipe=PipeClass.VOTE, coverage="warp reduction", flops=NO_FLOPS,
+    ),
+    *(
+        Opcode(
+            mnemonic=mnemonic, summary="special register", lowering=lower_special,
+            bodies=(ops.SPECIAL,), pipe=PipeClass.SPECIAL, coverage="special register", flops=NO_FLOPS,
+        )
+        for mnemonic in ("S2R", "S2UR", "CS2R", "CS2UR")
+    ),
+    Opcode(
+        mnemonic="R2UR", summary="vector to uniform register", lowering=lower_first_lane,
+        bodies=(ops.FIRST_LANE,), pipe=PipeClass.SPECIAL, coverage="move and select", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="P2R", summary="predicates to a register", lowering=lower_pack,
+        bodies=(ops.PACK_PREDICATES,), pipe=PipeClass.ALU, coverage="predicate logic", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="UP2UR", summary="uniform predicates to a register", lowering=lower_pack,
+        bodies=(ops.PACK_PREDICATES,), pipe=PipeClass.ALU, coverage="predicate logic", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="R2P", summary="register to predicates", lowering=lower_unpack,
+        bodies=(ops.UNPACK_PREDICATES,), pipe=PipeClass.ALU, coverage="predicate logic", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="UR2UP", summary="uniform register to predicates", lowering=lower_unpack,
+        bodies=(ops.UNPACK_PREDICATES,), pipe=PipeClass.ALU, coverage="predicate logic", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="B2R", summary="result of a block-wide reduction", lowering=lower_barrier_result,
+        bodies=(ops.BARRIER_RESULT,), pipe=PipeClass.SPECIAL, coverage="block barrier", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="ELECT", summary="choose one lane", lowering=lower_elect,
+        bodies=(ops.ELECT,), pipe=PipeClass.VOTE, coverage="vote", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="LEPC", summary="code address", lowering=lower_code_address,
+        bodies=(ops.CODE_ADDRESS,), pipe=PipeClass.BRANCH, coverage="call", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="QSPC", summary="which space a generic address names", lowering=lower_query_space,
+        bodies=(ops.QUERY_SPACE,), pipe=PipeClass.ALU, coverage="special register", flops=NO_FLOPS,
+    ),
+)  # fmt: skip

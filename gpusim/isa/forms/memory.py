@@ -1,4 +1,4 @@
-"""Rows of loads, stores, atomics and constant loads.
+"""Loads, stores, atomics and constant loads.
 
 Mental model: a memory instruction is an address recipe (vector base, uniform base, offset), a space, a
 width and what to do there. ``.E`` addresses are 64 bits wide: a register pair (written ``R2.64`` since
@@ -9,8 +9,13 @@ Constant loads with a fixed offset become moves, since constants are rows of the
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from gpusim.isa import system_ops as ops
-from gpusim.isa.form import Instruction, Kind, MicroOp, Operand, Row, Source
+from gpusim.isa.bodies import loops
+from gpusim.isa.form import Instruction, Kind, MicroOp, Operand, Source
+from gpusim.isa.opcode import NO_FLOPS, Opcode
 from gpusim.trace.record import Flag, MemoryKind, PipeClass, Space
 
 NO_REGISTER = 255
@@ -30,13 +35,6 @@ WIDTHS = {
 HINTS = {
     "E", "CONSTANT", "SYS", "GPU", "CTA", "SM", "VC", "STRONG", "WEAK", "MMIO", "CONST", "TENSOR",
     "EF", "EL", "LU", "EU", "NA", "EN", "LTC64B", "LTC128B", "LTC256B", "PRIVATE", "U", "BYPASS", "ACCESS",
-}  # fmt: skip
-SPACES = {
-    "LDG": Space.GLOBAL, "STG": Space.GLOBAL, "LD": Space.GENERIC, "ST": Space.GENERIC,
-    "LDS": Space.SHARED, "STS": Space.SHARED, "LDL": Space.LOCAL, "STL": Space.LOCAL,
-    "ATOM": Space.GENERIC, "ATOMG": Space.GLOBAL, "ATOMS": Space.SHARED,
-    "RED": Space.GLOBAL, "REDG": Space.GLOBAL, "REDS": Space.SHARED,
-    "LDSM": Space.SHARED, "STSM": Space.SHARED,
 }  # fmt: skip
 OPERATIONS = {
     "ADD": ops.ADD, "MIN": ops.MIN, "MAX": ops.MAX, "AND": ops.AND, "OR": ops.OR, "XOR": ops.XOR,
@@ -119,8 +117,9 @@ def _wide(space: Space, modifiers: tuple[str, ...]) -> bool | None:
     return True if "E" in modifiers else None
 
 
-def lower_load(instruction: Instruction) -> MicroOp | None:
-    found, space = _memory_operand(instruction), SPACES[instruction.mnemonic]
+def lower_load(space: Space, instruction: Instruction) -> MicroOp | None:
+    """``LDG.E[.width] Rd, [address]``: registers from ``space``; narrow values are extended by zeros or their sign."""
+    found = _memory_operand(instruction)
     width, wide = _widths(instruction.modifiers), _wide(space, instruction.modifiers)
     if found is None or width is None or wide is None:
         return None
@@ -129,7 +128,6 @@ def lower_load(instruction: Instruction) -> MicroOp | None:
         return None
     return MicroOp(
         ops.LOAD,
-        PipeClass.LSU,
         destination=rest[0],
         words=max(1, width[0] // 4),
         flags=(int(width[1]),),
@@ -141,8 +139,9 @@ def lower_load(instruction: Instruction) -> MicroOp | None:
     )
 
 
-def lower_store(instruction: Instruction) -> MicroOp | None:
-    found, space = _memory_operand(instruction), SPACES[instruction.mnemonic]
+def lower_store(space: Space, instruction: Instruction) -> MicroOp | None:
+    """``STG.E[.width] [address], Ra``: registers to ``space``."""
+    found = _memory_operand(instruction)
     width, wide = _widths(instruction.modifiers), _wide(space, instruction.modifiers)
     if found is None or width is None or wide is None:
         return None
@@ -151,7 +150,6 @@ def lower_store(instruction: Instruction) -> MicroOp | None:
         return None
     return MicroOp(
         ops.STORE,
-        PipeClass.LSU,
         sources=(Source(rest[0], words=max(1, width[0] // 4)), None, None),
         memory_kind=MemoryKind.STORE,
         space=space,
@@ -197,13 +195,13 @@ def _served(operation: int, kind: int) -> int:
     return ops.SERVED_GLOBAL_SHARED if shared else ops.SERVED_GLOBAL
 
 
-def lower_atomic(instruction: Instruction) -> MicroOp | None:
+def lower_atomic(space: Space, instruction: Instruction) -> MicroOp | None:
     """ATOM, ATOMG, ATOMS: ``[P,] Rd, [address], Ra[, Rb]``; RED: ``[address], Ra``; ATOMS.CAST since
     Blackwell: ``P, [address], Ra, Rb`` with the outcome in the predicate. ``ATOM P0, ...`` on a generic address
     says in P0 which lanes it has served; the code behind it does the others' by loops (QSPC tells the space)."""
     if instruction.mnemonic == "ATOMS" and "ARRIVE" in instruction.modifiers:
         return lower_arrival(instruction)
-    found, space = _memory_operand(instruction), SPACES[instruction.mnemonic]
+    found = _memory_operand(instruction)
     form, wide = _atomic_form(instruction.modifiers), _wide(space, instruction.modifiers)
     if found is None or form is None or wide is None:
         return None
@@ -244,7 +242,6 @@ def lower_atomic(instruction: Instruction) -> MicroOp | None:
     returned = returns and destination is not None and destination.index != NO_REGISTER
     return MicroOp(
         ops.ATOMIC,
-        PipeClass.LSU,
         sources=tuple(sources + [None] * (3 - len(sources))),
         destination=destination,
         words=words,
@@ -270,7 +267,6 @@ def lower_arrival(instruction: Instruction) -> MicroOp | None:
         return None
     return MicroOp(
         ops.ATOMIC,
-        PipeClass.LSU,
         destination=destination,
         words=2,
         flags=(ops.ARRIVE_AMPERE, ops.U64, ops.SERVED_ALL),
@@ -298,7 +294,6 @@ def lower_async_copy(instruction: Instruction) -> MicroOp | None:
         return None
     return MicroOp(
         ops.ASYNC_COPY if always and not fills else ops.ASYNC_FILL,
-        PipeClass.LSU,
         predicate_sources=() if always else tuple(others),
         flags=(int(fills),),
         memory_kind=MemoryKind.ASYNC_COPY,
@@ -322,15 +317,14 @@ def lower_constant_load(instruction: Instruction) -> MicroOp | None:
     size, signed = width
     words = max(1, size // 4)
     uniform = instruction.mnemonic in ("ULDC", "LDCU")
-    pipe = PipeClass.UNIFORM if instruction.mnemonic == "ULDC" else PipeClass.CONSTANT
     fixed = constant.index == NO_REGISTER and constant.uniform_index == NO_REGISTER
     if fixed and size >= 4:
         return MicroOp(
-            ops.COPY,
-            pipe,
+            loops.copy.number,
             sources=(Source(constant, words=words), None, None),
             destination=destination,
             words=words,
+            flags=(words,),
             uniform=uniform,
         )
     if constant.modifiers or instruction.modifiers != modifiers:
@@ -346,7 +340,6 @@ def lower_constant_load(instruction: Instruction) -> MicroOp | None:
     }
     return MicroOp(
         ops.CONSTANT_LOAD,
-        pipe,
         space=Space.CONSTANT,
         access_bytes=size,
         destination=destination,
@@ -371,7 +364,7 @@ def lower_shared_barrier(instruction: Instruction) -> MicroOp | None:
     (A1) or as many as the register says (AR) and returns the state before; PHASECHK asks whether the phase of a
     state (its high word) is over. Counts of bytes (transactions) are not known and refused."""
     if instruction.modifiers == ("CCTL", "IV"):
-        return MicroOp(ops.NOP, PipeClass.LSU)
+        return MicroOp(ops.NOP)
     form, found = _BARRIER_FORMS.get(instruction.modifiers), _memory_operand(instruction)
     if form is None or found is None:
         return None
@@ -388,7 +381,6 @@ def lower_shared_barrier(instruction: Instruction) -> MicroOp | None:
         source = Source(Operand(Kind.IMMEDIATE, value=1), immediate=1)
     return MicroOp(
         ops.ATOMIC,
-        PipeClass.LSU,
         sources=(source, None, None),
         destination=None if asks else rest[0],
         words=2,
@@ -401,12 +393,53 @@ def lower_shared_barrier(instruction: Instruction) -> MicroOp | None:
     )
 
 
-ROWS = [
-    Row("SYNCS", lower_shared_barrier, "barrier object in shared memory"),
-    *(Row(m, lower_load, "load") for m in ("LDG", "LD", "LDS", "LDL")),
-    *(Row(m, lower_store, "store") for m in ("STG", "ST", "STS", "STL")),
-    *(Row(m, lower_atomic, "atomic") for m in ("ATOM", "ATOMG", "ATOMS")),
-    *(Row(m, lower_atomic, "reduction") for m in ("RED", "REDG", "REDS")),
-    Row("LDGSTS", lower_async_copy, "asynchronous copy to shared memory"),
-    *(Row(m, lower_constant_load, "constant load") for m in ("LDC", "ULDC", "LDCU")),
-]
+_BYTES = (1, 2, 4, 8, 16)
+_SPACE_OF = {"": Space.GENERIC, "G": Space.GLOBAL, "S": Space.SHARED, "L": Space.LOCAL}
+
+
+def _accesses(
+    family: str, letters: tuple[str, ...], summary: str, lowering: Callable, body: int, moved: tuple[int, ...]
+) -> tuple[Opcode, ...]:
+    """The opcodes of a family, one for each space, which the letter behind its name tells."""
+    return tuple(
+        Opcode(
+            mnemonic=family + letter, summary=summary, lowering=partial(lowering, _SPACE_OF[letter]),
+            bodies=(body,), pipe=PipeClass.LSU, coverage=summary, flops=NO_FLOPS,
+            space=_SPACE_OF[letter], bytes_moved=moved,
+        )
+        for letter in letters
+    )  # fmt: skip
+
+
+OPCODES = (
+    Opcode(
+        mnemonic="SYNCS", summary="barrier object in shared memory", lowering=lower_shared_barrier,
+        bodies=(ops.ATOMIC, ops.NOP), pipe=PipeClass.LSU, coverage="block barrier", flops=NO_FLOPS,
+        space=Space.SHARED, bytes_moved=(8,),
+    ),
+    *_accesses("LD", ("G", "", "S", "L"), "load", lower_load, ops.LOAD, _BYTES),
+    *_accesses("ST", ("G", "", "S", "L"), "store", lower_store, ops.STORE, _BYTES),
+    *_accesses("ATOM", ("", "G", "S"), "atomic", lower_atomic, ops.ATOMIC, (4, 8, 16)),
+    # RED names no space, but is emitted for global memory alone.
+    Opcode(
+        mnemonic="RED", summary="reduction", lowering=partial(lower_atomic, Space.GLOBAL),
+        bodies=(ops.ATOMIC,), pipe=PipeClass.LSU, coverage="reduction", flops=NO_FLOPS,
+        space=Space.GLOBAL, bytes_moved=(4, 8, 16),
+    ),
+    *_accesses("RED", ("G", "S"), "reduction", lower_atomic, ops.ATOMIC, (4, 8, 16)),
+    Opcode(
+        mnemonic="LDGSTS", summary="asynchronous copy to shared memory", lowering=lower_async_copy,
+        bodies=(ops.ASYNC_COPY, ops.ASYNC_FILL), pipe=PipeClass.LSU, coverage="async copy", flops=NO_FLOPS,
+        space=Space.GLOBAL, bytes_moved=(4, 8, 16),
+    ),
+    *(
+        Opcode(
+            mnemonic=mnemonic, summary="constant load", lowering=lower_constant_load,
+            bodies=(loops.copy, ops.CONSTANT_LOAD), pipe=pipe, coverage="constant load", flops=NO_FLOPS,
+            space=Space.CONSTANT, bytes_moved=_BYTES,
+        )
+        for mnemonic, pipe in (
+            ("LDC", PipeClass.CONSTANT), ("ULDC", PipeClass.UNIFORM), ("LDCU", PipeClass.CONSTANT),
+        )
+    ),
+)  # fmt: skip

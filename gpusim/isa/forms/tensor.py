@@ -1,4 +1,4 @@
-"""Rows of the tensor cores: HMMA, QMMA, IMMA, BMMA, DMMA, and the matrix moves LDSM, STSM and MOVM.
+"""The tensor cores: HMMA, QMMA, IMMA, BMMA, DMMA, and the matrix moves LDSM, STSM and MOVM.
 
 Mental model: one instruction multiplies small matrices that lie spread over the registers of a warp. Its name
 gives the shape (``16816`` is 16 x 8 x 16), then the formats. A register holds 32 bits of one row of A (or one
@@ -13,9 +13,13 @@ from __future__ import annotations
 
 from gpusim.isa import float_ops, system_ops
 from gpusim.isa import tensor_ops as ops
-from gpusim.isa.form import Instruction, Kind, MicroOp, Operand, Row, Source
+from gpusim.isa.bodies import tensor as body
+from gpusim.isa.bodies import tensor_integer
+from gpusim.isa.body import Body
+from gpusim.isa.form import Instruction, Kind, MicroOp, Operand, Source
 from gpusim.isa.forms.memory import address_recipe
 from gpusim.isa.lowering import Modifiers
+from gpusim.isa.opcode import NO_FLOPS, TENSOR, Opcode
 from gpusim.trace.record import MatrixType, MemoryKind, PipeClass, Space
 
 #: Shapes as SASS writes them: rows of A, columns of B, depth.
@@ -72,7 +76,7 @@ def _fragment(operand: Operand, words: int, allowed: tuple[tuple[str, ...], ...]
 
 def _product(
     instruction: Instruction,
-    op: int,
+    op: Body,
     shape: tuple[int, int, int],
     element_bits: int,
     accumulator_words: int,
@@ -95,8 +99,7 @@ def _product(
     if None in sources or destination.kind != Kind.REGISTER or destination.modifiers:
         return None
     return MicroOp(
-        op,
-        PipeClass.TENSOR,
+        op.number,
         sources=sources,
         destination=destination,
         words=accumulator_words,
@@ -131,7 +134,7 @@ def lower_half(instruction: Instruction) -> MicroOp | None:
     matrix = MatrixType.TF32 if style == float_ops.TF32 else MatrixType.F16 if wide else MatrixType.F16_F16
     bits = 32 if style == float_ops.TF32 else 16
     flags = (style | style << 8, None, accumulator)
-    return _product(instruction, ops.FLOAT, shape, bits, 4 if wide else 2, matrix, flags)
+    return _product(instruction, body.multiply_floats, shape, bits, 4 if wide else 2, matrix, flags)
 
 
 def _lower_quad(instruction: Instruction, modifiers: Modifiers) -> MicroOp | None:
@@ -151,8 +154,7 @@ def _lower_quad(instruction: Instruction, modifiers: Modifiers) -> MicroOp | Non
     order = (ops.A_BY_COLUMNS if a.modifiers == ("COL",) else 0) | (ops.B_BY_ROWS if b.modifiers == ("ROW",) else 0)
     matrix = MatrixType.F16_F16 if to else MatrixType.F16
     return MicroOp(
-        ops.QUAD,
-        PipeClass.TENSOR,
+        body.multiply_quads.number,
         sources=sources,
         destination=destination,
         words=2,
@@ -175,7 +177,7 @@ def lower_eight_bit(instruction: Instruction) -> MicroOp | None:
     matrix = MatrixType.FP8 if wide else MatrixType.FP8_F16
     layouts = (((), ("ROW",)), ((), ("COL",)))
     flags = (a | b << 8, None, accumulator)
-    return _product(instruction, ops.FLOAT, shape, 8, 4 if wide else 2, matrix, flags, layouts)
+    return _product(instruction, body.multiply_floats, shape, 8, 4 if wide else 2, matrix, flags, layouts)
 
 
 def lower_integer(instruction: Instruction) -> MicroOp | None:
@@ -190,7 +192,16 @@ def lower_integer(instruction: Instruction) -> MicroOp | None:
     matrix = MatrixType.INT8 if bits == 8 else MatrixType.INT4
     signs = (ops.A_SIGNED if a_signed else 0) | (ops.B_SIGNED if b_signed else 0)
     flags = (bits | signs << 8, None, int(saturate))
-    return _product(instruction, ops.INTEGER, shape, bits, shape[0] // 4, matrix, flags, ((("ROW",),), (("COL",),)))
+    return _product(
+        instruction,
+        tensor_integer.multiply_integers,
+        shape,
+        bits,
+        shape[0] // 4,
+        matrix,
+        flags,
+        ((("ROW",),), (("COL",),)),
+    )
 
 
 def lower_bit(instruction: Instruction) -> MicroOp | None:
@@ -201,7 +212,16 @@ def lower_bit(instruction: Instruction) -> MicroOp | None:
     if shape is None or operation is None or not modifiers.take("POPC") or modifiers.left:
         return None
     flags = (operation, None)
-    return _product(instruction, ops.BIT, shape, 1, shape[0] // 4, MatrixType.BIT, flags, ((("ROW",),), (("COL",),)))
+    return _product(
+        instruction,
+        tensor_integer.count_bits,
+        shape,
+        1,
+        shape[0] // 4,
+        MatrixType.BIT,
+        flags,
+        ((("ROW",),), (("COL",),)),
+    )
 
 
 def lower_double(instruction: Instruction) -> MicroOp | None:
@@ -215,8 +235,7 @@ def lower_double(instruction: Instruction) -> MicroOp | None:
     if None in sources or destination.kind != Kind.REGISTER or destination.modifiers:
         return None
     return MicroOp(
-        ops.DOUBLE,
-        PipeClass.TENSOR,
+        body.multiply_doubles.number,
         sources=sources,
         destination=destination,
         words=4,
@@ -227,7 +246,7 @@ def lower_double(instruction: Instruction) -> MicroOp | None:
 
 def lower_move(instruction: Instruction) -> MicroOp | None:
     """``MOVM.16.MT88 Rd, Ra``: the matrix transposed; ``MOVM.U4TO8.M832 Rd, Ra``: two registers of bytes."""
-    forms = {("16", "MT88"): (ops.TRANSPOSE, 1), ("U4TO8", "M832"): (ops.WIDEN, 2)}
+    forms = {("16", "MT88"): (tensor_integer.transpose_matrix, 1), ("U4TO8", "M832"): (tensor_integer.widen_matrix, 2)}
     found = forms.get(instruction.modifiers)
     if found is None or len(instruction.operands) != 2:
         return None
@@ -235,8 +254,7 @@ def lower_move(instruction: Instruction) -> MicroOp | None:
     if source is None or destination.kind != Kind.REGISTER or destination.modifiers:
         return None
     return MicroOp(
-        found[0],
-        PipeClass.SHUFFLE,  # crosses lanes; no published measurement says through which unit
+        found[0].number,
         sources=(source, None, None),
         destination=destination,
         words=found[1],
@@ -269,7 +287,6 @@ def lower_matrix_load(instruction: Instruction) -> MicroOp | None:
         return None
     return MicroOp(
         system_ops.MATRIX_LOAD,
-        PipeClass.LSU,
         destination=destination,
         words=found[0],
         flags=found,
@@ -291,7 +308,6 @@ def lower_matrix_store(instruction: Instruction) -> MicroOp | None:
         return None
     return MicroOp(
         system_ops.MATRIX_STORE,
-        PipeClass.LSU,
         sources=(source, None, None),
         flags=found,
         memory_kind=MemoryKind.STORE,
@@ -301,19 +317,43 @@ def lower_matrix_store(instruction: Instruction) -> MicroOp | None:
     )
 
 
-def lower_refused(instruction: Instruction) -> MicroOp | None:
-    """No form is accepted; the row is there for its summary."""
-    return None
-
-
-ROWS: list[Row] = [
-    Row("HMMA", lower_half, "matrix product of half, bfloat16 or TF32"),
-    Row("QMMA", lower_eight_bit, "matrix product of 8-bit floats"),
-    Row("IMMA", lower_integer, "matrix product of 8-bit or 4-bit integers"),
-    Row("BMMA", lower_bit, "matrix product of bits"),
-    Row("DMMA", lower_double, "matrix product of FP64"),
-    Row("MOVM", lower_move, "move a matrix within the warp"),
-    Row("LDSM", lower_matrix_load, "load matrices from shared memory"),
-    Row("STSM", lower_matrix_store, "store matrices to shared memory"),
-    *(Row(name, lower_refused, f"{why}: not emulated") for name, why in REFUSED.items()),
-]
+OPCODES = (
+    Opcode(
+        mnemonic="HMMA", summary="matrix product of half, bfloat16 or TF32", lowering=lower_half,
+        bodies=(body.multiply_floats, body.multiply_quads),
+        pipe=PipeClass.TENSOR, coverage="matrix multiply", flops=TENSOR,
+    ),
+    Opcode(
+        mnemonic="QMMA", summary="matrix product of 8-bit floats", lowering=lower_eight_bit,
+        bodies=(body.multiply_floats,), pipe=PipeClass.TENSOR, coverage="matrix multiply", flops=TENSOR,
+    ),
+    Opcode(
+        mnemonic="IMMA", summary="matrix product of 8-bit or 4-bit integers", lowering=lower_integer,
+        bodies=(tensor_integer.multiply_integers,), pipe=PipeClass.TENSOR, coverage="matrix multiply", flops=TENSOR,
+    ),
+    Opcode(
+        mnemonic="BMMA", summary="matrix product of bits", lowering=lower_bit,
+        bodies=(tensor_integer.count_bits,), pipe=PipeClass.TENSOR, coverage="matrix multiply", flops=TENSOR,
+    ),
+    Opcode(
+        mnemonic="DMMA", summary="matrix product of FP64", lowering=lower_double,
+        bodies=(body.multiply_doubles,), pipe=PipeClass.TENSOR, coverage="matrix multiply", flops=TENSOR,
+    ),
+    # Crosses lanes; no published measurement says through which unit.
+    Opcode(
+        mnemonic="MOVM", summary="move a matrix within the warp", lowering=lower_move,
+        bodies=(tensor_integer.transpose_matrix, tensor_integer.widen_matrix),
+        pipe=PipeClass.SHUFFLE, coverage="matrix move", flops=NO_FLOPS,
+    ),
+    Opcode(
+        mnemonic="LDSM", summary="load matrices from shared memory", lowering=lower_matrix_load,
+        bodies=(system_ops.MATRIX_LOAD,),
+        pipe=PipeClass.LSU, coverage="matrix move", flops=NO_FLOPS, space=Space.SHARED, bytes_moved=(16,),
+    ),
+    Opcode(
+        mnemonic="STSM", summary="store matrices to shared memory", lowering=lower_matrix_store,
+        bodies=(system_ops.MATRIX_STORE,),
+        pipe=PipeClass.LSU, coverage="matrix move", flops=NO_FLOPS, space=Space.SHARED, bytes_moved=(16,),
+    ),
+    *(Opcode(mnemonic=name, summary=f"{why}: not emulated", refused=why) for name, why in REFUSED.items()),
+)  # fmt: skip

@@ -1,6 +1,6 @@
 """Warps executed together do what warps executed one by one do: same results, same trace, same errors.
 
-Each case is captured twice, with teams and with teams switched off, and everything that capture gives is
+Each case is captured twice, in lockstep and one by one, and everything that capture gives is
 compared: the arrays, each warp's path and accesses, and the message of an error.
 """
 
@@ -26,9 +26,9 @@ RACY = ("atomic_contention", "bfs")
 EVERYDAY = ("histogram", "matmul_tiled", "nbody", "reduce_sum", "softmax", "spmv_csr", "transpose")
 
 
-def _capture(monkeypatch, teams, *args, **options):
+def _capture(monkeypatch, lockstep, *args, **options):
     with monkeypatch.context() as patch:
-        patch.setattr(launch, "make_state", functools.partial(_make_state, teams=teams))
+        patch.setattr(launch, "make_state", functools.partial(_make_state, lockstep=lockstep))
         return launch.capture(*args, **options)
 
 
@@ -54,10 +54,10 @@ def _warps(trace):
 def _agree(monkeypatch, kernel, grid, block, args, gpu="sm_90", **options):
     """Capture twice on copies of ``args``; results, traces and errors must be equal. Returns the trace."""
     outcomes = []
-    for teams in (True, False):
+    for lockstep in (True, False):
         own = tuple(a.copy() if isinstance(a, np.ndarray) else a for a in args)
         try:
-            trace = _capture(monkeypatch, teams, kernel, grid, block, own, gpu=gpu, **options)
+            trace = _capture(monkeypatch, lockstep, kernel, grid, block, own, gpu=gpu, **options)
             outcomes.append((trace, [a.tobytes() for a in own if isinstance(a, np.ndarray)], None))
         except GpusimError as error:
             outcomes.append((None, [a.tobytes() for a in own if isinstance(a, np.ndarray)], f"{type(error)}: {error}"))
@@ -76,11 +76,11 @@ def _agree(monkeypatch, kernel, grid, block, args, gpu="sm_90", **options):
 def test_every_kernel_of_the_suite(name, monkeypatch):
     case_of = find_kernel(name)
     traces = []
-    for teams in (True, False):
+    for lockstep in (True, False):
         memory, case = DeviceMemory(), case_of.make(**case_of.small)
         captured = [
             _capture(
-                monkeypatch, teams, each.kernel, each.grid, each.block, each.args,
+                monkeypatch, lockstep, each.kernel, each.grid, each.block, each.args,
                 gpu="sm_90", shared_bytes=each.shared_bytes, memory=memory,
             )
             for each in case.launches

@@ -1,0 +1,137 @@
+"""What an architecture is: one row for each compute capability, which every list of architectures reads.
+
+Mental model: machine code is made for an architecture and runs on GPUs of it. A row says what a launch may ask of an
+SM, where the driver puts its constants in bank 0, how tensor cores round, and for which target the toolchain builds.
+What a particular GPU adds (clocks, caches, numbers of SMs) is in ``gpusim/gpus``. A new architecture is a row here.
+
+Sources. Limits: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability". Offsets in bank 0: read
+off compiled kernels that ask for them. Tensor cores: Xie et al., "MMA-Sim: Bit-Accurate Reference Model of Tensor Cores
+and Matrix Cores", arXiv 2511.10909 (bitwise equal to V100, T4-class, A100, Ada, H100, B200 and RTX Blackwell parts:
+fraction bits 24, 24, 24, 25, 25, 25 from Turing on; 8 halves a block on Ampere and Ada, 16 from Hopper on; FP8 on Ada 13
+bits, and 13 in the result). Earlier and in accord but for Turing's block, which they give as 4: Fasi, Higham, Mikaitis,
+Pranesh, "Numerical behavior of NVIDIA tensor cores", PeerJ CS 7:e330, 2021. Hopper computes 8-bit mma.sync with HMMA;
+its 13 bits belong to wgmma, which is not emulated.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from gpusim.errors import UnknownGpuError
+
+#: What a grid and a block may be in x, y and z, on every architecture.
+GRID_LIMITS = (2**31 - 1, 65535, 65535)
+BLOCK_LIMITS = (1024, 1024, 64)
+_NAME = re.compile(r"^(?:sm_?|compute_)(\d+)(\d)[af]?$")
+_KIB = 1024
+
+
+@dataclass(frozen=True)
+class BankLayout:
+    """Byte offsets in constant bank 0 of what the driver provides; -1 for what a generation lacks."""
+
+    block_shape: int
+    grid_shape: int
+    shared_window: int
+    local_window: int
+    stack: int
+    dynamic_shared: tuple[int, ...]
+    constants_pointer: int
+
+
+@dataclass(frozen=True)
+class TensorRules:
+    """What tensor cores do to a sum of products: fraction bits of the aligned sum, bytes of a row of A that make up a
+    block, and fraction bits of sum and of FP32 result for 8-bit floats."""
+
+    fraction_bits: int
+    block_bytes: int
+    fraction_bits_8: int
+    result_bits_8: int
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """``suffix``: "a" where the toolchain builds for the architecture-specific target, as Numba does for its kernels;
+    ``built``: the toolchain that gpusim installs still builds for it. ``block_shared_bytes``: shared memory that a
+    block may have, ``sm_shared_bytes``, ``sm_warps``, ``sm_blocks``: what an SM has; ``reserved_shared_bytes``: of each
+    block's, taken by the system. ``generation``: its code stands for that of its neighbours in tests that need one
+    architecture of each encoding; ``surveyed``: one of those that ``--arch all`` means."""
+
+    capability: tuple[int, int]
+    block_shared_bytes: int
+    sm_warps: int
+    sm_blocks: int
+    sm_shared_bytes: int
+    bank: BankLayout
+    tensor: TensorRules
+    suffix: str = ""
+    built: bool = True
+    generation: bool = False
+    surveyed: bool = False
+    reserved_shared_bytes: int = 1024
+    block_threads: int = 1024
+    sm_registers: int = 65536
+
+    @property
+    def name(self) -> str:
+        """``sm_90``, as users and NVIDIA's tools name it."""
+        return "sm_{}{}".format(*self.capability)
+
+    @property
+    def target(self) -> str:
+        """``sm_90a``, as the linker is told."""
+        return self.name + self.suffix
+
+
+_VOLTA = BankLayout(0x0, 0xC, 0x18, 0x20, 0x28, (0x2C,), 0x50)
+_HOPPER = BankLayout(0x0, 0xC, 0x18, 0x20, 0x28, (0x2C,), 0xD0)
+_BLACKWELL = BankLayout(0x360, 0x370, -1, 0x2F8, 0x37C, (0x2AC,), 0x120)
+_BITS_24, _BITS_25 = TensorRules(24, 16, 24, 23), TensorRules(25, 32, 25, 23)
+_ADA = TensorRules(24, 16, 13, 13)
+
+#: In order of capability.
+ARCHITECTURES = (
+    Architecture((7, 0), 96 * _KIB, 64, 32, 96 * _KIB, _VOLTA, _BITS_24, built=False, reserved_shared_bytes=0),
+    Architecture((7, 2), 96 * _KIB, 64, 32, 96 * _KIB, _VOLTA, _BITS_24, built=False, reserved_shared_bytes=0),
+    Architecture(
+        (7, 5), 64 * _KIB, 32, 16, 64 * _KIB, _VOLTA, _BITS_24,
+        generation=True, surveyed=True, reserved_shared_bytes=0,
+    ),
+    Architecture((8, 0), 163 * _KIB, 64, 32, 164 * _KIB, _VOLTA, _BITS_24, generation=True, surveyed=True),
+    Architecture((8, 6), 99 * _KIB, 48, 16, 100 * _KIB, _VOLTA, _BITS_24, surveyed=True),
+    Architecture((8, 7), 163 * _KIB, 48, 16, 164 * _KIB, _VOLTA, _BITS_24),
+    Architecture((8, 9), 99 * _KIB, 48, 24, 100 * _KIB, _VOLTA, _ADA, surveyed=True),
+    Architecture((9, 0), 227 * _KIB, 64, 32, 228 * _KIB, _HOPPER, _BITS_25, "a", generation=True, surveyed=True),
+    Architecture((10, 0), 227 * _KIB, 64, 32, 228 * _KIB, _BLACKWELL, _BITS_25, "a", generation=True, surveyed=True),
+    Architecture((10, 3), 227 * _KIB, 64, 32, 228 * _KIB, _BLACKWELL, _BITS_25, "a"),
+    Architecture((11, 0), 227 * _KIB, 48, 24, 228 * _KIB, _BLACKWELL, _BITS_25, "a"),
+    Architecture((12, 0), 99 * _KIB, 48, 24, 100 * _KIB, _BLACKWELL, _BITS_25, "a", generation=True, surveyed=True),
+    Architecture((12, 1), 99 * _KIB, 48, 24, 100 * _KIB, _BLACKWELL, _BITS_25, "a"),
+)  # fmt: skip
+BUILT = tuple(row for row in ARCHITECTURES if row.built)
+SURVEYED = tuple(row for row in ARCHITECTURES if row.surveyed)
+GENERATIONS = tuple(row for row in ARCHITECTURES if row.generation)
+_BY_CAPABILITY = {row.capability: row for row in ARCHITECTURES}
+
+
+def capability_of(name: str) -> tuple[int, int] | None:
+    """``(9, 0)`` of ``sm_90``, ``sm_90a``, ``sm90`` or ``compute_90``; None for what is no architecture's name."""
+    match = _NAME.match(name)
+    return (int(match.group(1)), int(match.group(2))) if match else None
+
+
+def architecture(capability: tuple[int, int]) -> Architecture:
+    """The row of a capability; raises UnknownGpuError."""
+    found = _BY_CAPABILITY.get(capability)
+    if found is None:
+        known = ", ".join(row.name for row in ARCHITECTURES)
+        raise UnknownGpuError("unknown compute capability sm_{}{}: known are {}".format(*capability, known))
+    return found
+
+
+def nearest(capability: tuple[int, int]) -> Architecture:
+    """The row of a capability or, for one that a GPU's file invents, of the newest architecture that is older."""
+    older = [row for row in ARCHITECTURES if row.capability <= capability]
+    return older[-1] if older else ARCHITECTURES[0]
