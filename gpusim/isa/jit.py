@@ -17,6 +17,7 @@ from numba.core import sigutils
 from numba.core.ccallback import CFunc
 
 from gpusim.io.jit_cache import stamp_of, stamped
+from gpusim.io.jit_linking import InnerCompiler, OuterCompiler
 
 _GPUSIM = Path(__file__).parents[1]
 #: All sources that compiled functions of this package may contain.
@@ -28,25 +29,24 @@ SOURCES = stamp_of(
         _GPUSIM / "trace" / "layout.py",
     ]
 )
+_COMMON = {"error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
 
 
 def compiled(function: Callable) -> Callable:
     """For functions that Python calls."""
-    return stamped(njit(cache=True, error_model="numpy", _nrt=False)(function), SOURCES)
+    return stamped(njit(cache=True, pipeline_class=OuterCompiler, **_COMMON)(function), SOURCES)
 
 
 def inner(function: Callable) -> Callable:
-    """For functions that only compiled functions call: without the wrapper that lets Python call them,
-    which takes longer to compile than the function itself."""
-    wrappers = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return stamped(njit(cache=True, error_model="numpy", _nrt=False, **wrappers)(function), SOURCES)
+    """For functions that only compiled functions call: compiled, and kept on disk, as part of those, and without the
+    wrapper that lets Python call them."""
+    return njit(pipeline_class=InnerCompiler, no_cpython_wrapper=True, **_COMMON)(function)
 
 
 def inlined(function: Callable) -> Callable:
     """For inner functions that take many arrays and are called from one or two places: passing an array costs
     nine words, more than many an instruction that is emulated."""
-    wrappers = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return stamped(njit(cache=True, error_model="numpy", _nrt=False, forceinline=True, **wrappers)(function), SOURCES)
+    return njit(pipeline_class=InnerCompiler, no_cpython_wrapper=True, forceinline=True, **_COMMON)(function)
 
 
 @cache
@@ -54,7 +54,9 @@ def entry(function: Callable, signature: object) -> CFunc:
     """``function`` compiled to be called at ``.address``, when it is first asked for."""
     # What numba.cfunc does, with the cache stamped before it is looked at.
     options = {"error_model": "numpy", "_nrt": False}
-    made = CFunc(function, sigutils.normalize_signature(signature), locals={}, options=options)
+    made = CFunc(
+        function, sigutils.normalize_signature(signature), locals={}, options=options, pipeline_class=OuterCompiler
+    )
     made.enable_caching()
     stamped(made, SOURCES)
     made.compile()
@@ -63,4 +65,4 @@ def entry(function: Callable, signature: object) -> CFunc:
 
 def allocating(function: Callable) -> Callable:
     """For functions that Python calls and that make new arrays."""
-    return stamped(njit(cache=True)(function), SOURCES)
+    return stamped(njit(cache=True, pipeline_class=OuterCompiler)(function), SOURCES)

@@ -14,6 +14,7 @@ from typing import TypeVar
 from numba import njit
 
 from gpusim.io.jit_cache import stamp_of, stamped
+from gpusim.io.jit_linking import InnerCompiler, OuterCompiler
 
 F = TypeVar("F", bound=Callable[..., object])
 _GPUSIM = Path(__file__).parents[1]
@@ -21,20 +22,21 @@ _GPUSIM = Path(__file__).parents[1]
 SOURCES = stamp_of([_GPUSIM / "trace" / "layout.py", *_GPUSIM.glob("engine/*.py"), *_GPUSIM.glob("model/*.py")])
 
 
+_COMMON = {"nogil": True, "_nrt": False, "no_cfunc_wrapper": True}
+
+
 def compiled(function: F) -> F:
     """Compile a function that works in its caller's arrays and allocates none."""
-    return stamped(njit(cache=True, nogil=True, _nrt=False)(function), SOURCES)
+    return stamped(njit(cache=True, pipeline_class=OuterCompiler, **_COMMON)(function), SOURCES)
 
 
 def inner(function: F) -> F:
-    """As :func:`compiled`, for functions that only compiled functions call: without the wrappers that
-    let Python call them, which take longer to compile than the functions themselves."""
-    options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return stamped(njit(cache=True, nogil=True, _nrt=False, **options)(function), SOURCES)
+    """As :func:`compiled`, for functions that only compiled functions call: compiled, and kept on disk, as part of
+    those, and without the wrapper that lets Python call them."""
+    return njit(pipeline_class=InnerCompiler, no_cpython_wrapper=True, **_COMMON)(function)
 
 
 def inlined(function: F) -> F:
     """As :func:`inner`, for functions that take many arrays and are called from few places: passing an array costs
     nine words, and an issue would pass thirty of them."""
-    options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
-    return stamped(njit(cache=True, nogil=True, _nrt=False, **options)(function), SOURCES)
+    return njit(pipeline_class=InnerCompiler, no_cpython_wrapper=True, forceinline=True, **_COMMON)(function)

@@ -12,16 +12,19 @@ from pathlib import Path
 from numba import njit
 
 from gpusim.io.jit_cache import stamp_of, stamped
+from gpusim.io.jit_linking import OuterCompiler
 
 SOURCES = stamp_of(Path(__file__).parent.glob("*.py"))
 
 
 def compiled(function: Callable) -> Callable:
     """Compile a function that works in its caller's arrays and allocates none."""
-    return stamped(njit(cache=True, nogil=True, _nrt=False)(function), SOURCES)
+    return stamped(
+        njit(cache=True, nogil=True, _nrt=False, no_cfunc_wrapper=True, pipeline_class=OuterCompiler)(function), SOURCES
+    )
 
 
 def reading(function: Callable) -> Callable:
     """Compile a function that walks through a trace, of this package or of one above that calls this package's: compiled
     anew when any source here changes. It may allocate."""
-    return stamped(njit(cache=True)(function), SOURCES)
+    return stamped(njit(cache=True, pipeline_class=OuterCompiler)(function), SOURCES)

@@ -2,11 +2,13 @@
 
 import numba
 import pytest
+from numba.core.caching import NullCache
 
 from gpusim.engine.sm_advance import advance_group
 from gpusim.io.jit_cache import stamp_of
 from gpusim.isa import jit
 from gpusim.model import compiled
+from gpusim.model.coalescer import coalesce_span
 from gpusim.model.memory_io import enqueue
 
 
@@ -21,15 +23,25 @@ def test_any_change_of_any_source_changes_the_stamp(tmp_path):
 
 
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is cached with JIT off")
-@pytest.mark.parametrize("function", [advance_group, enqueue], ids=["engine", "model"])
+@pytest.mark.parametrize("function", [advance_group, coalesce_span], ids=["engine", "model"])
 def test_engine_and_model_carry_the_stamp_of_all_their_sources(function):
     assert compiled.SOURCES in function._cache._cache_file._source_stamp
 
 
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is cached with JIT off")
 def test_the_interpreter_carries_the_stamp_of_all_its_sources():
-    @jit.inner
+    @jit.compiled
     def nothing():
         return 0
 
     assert jit.SOURCES in nothing._cache._cache_file._source_stamp
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is cached with JIT off")
+def test_functions_that_only_compiled_functions_call_are_kept_as_part_of_those_alone():
+    @jit.inner
+    def nothing():
+        return 0
+
+    assert isinstance(nothing._cache, NullCache)
+    assert isinstance(enqueue._cache, NullCache)

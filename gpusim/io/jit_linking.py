@@ -1,0 +1,139 @@
+"""How compiled functions are put together: each function's code is optimised once, inside the function that Python calls.
+
+Mental model: Numba optimises and assembles every function as a library of its own, together with all that it calls:
+in a tree of calls ten deep, the code of a leaf is optimised ten times over, and nine of the results are thrown away.
+Here an inner function, one that only compiled functions call, stops at LLVM's intermediate code. The function that
+Python calls links that of its whole tree, each member once, and only then is anything optimised and assembled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from numba.core import types
+from numba.core.codegen import CodeLibrary, CPUCodegen, JITCodeLibrary
+from numba.core.compiler import Compiler, Flags
+from numba.core.typing import Context
+
+
+class _NoEnvironment:
+    """A code generator as inner functions see it: nothing of theirs has an address yet, so Numba's environment object
+    cannot be put there (it serves exceptions with arguments known at run time and calls into Python alone)."""
+
+    def __init__(self, codegen: CPUCodegen):
+        self._codegen = codegen
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._codegen, name)
+
+    def set_env(self, name: str, environment: object) -> None:
+        pass
+
+
+class InnerLibrary(JITCodeLibrary):
+    """The intermediate code of one inner function, without that of the functions it calls."""
+
+    @property
+    def codegen(self) -> _NoEnvironment:
+        return _NoEnvironment(self._codegen)
+
+    def finalize(self) -> None:
+        self._raise_if_finalized()
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """0, as of every function that Python cannot call."""
+        return 0
+
+
+class OuterLibrary(JITCodeLibrary):
+    """The machine code of a function that Python calls, and of all that it calls."""
+
+    def finalize(self) -> None:
+        self._linking_libraries = list(_with_their_own(self._linking_libraries))
+        super().finalize()
+
+
+def _with_their_own(libraries: Iterable[CodeLibrary]) -> Iterable[CodeLibrary]:
+    """``libraries`` and those that their intermediate code calls, each once."""
+    seen, waiting = set(), list(libraries)
+    while waiting:
+        library = waiting.pop(0)
+        if library in seen:
+            continue
+        seen.add(library)
+        yield library
+        if isinstance(library, InnerLibrary):
+            waiting.extend(library._linking_libraries)
+
+
+class _Options(Flags):
+    """Numba's options of one function, compared by those that are set.
+
+    Numba looks into its table of implementations with the options as part of the key, for every candidate of every
+    operator, and compares all thirty each time: a fifth of the compilation.
+    """
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        return hash(tuple(sorted(self._values)))
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is _Options and self._values == other._values
+
+
+class _Typing:
+    """A typing context that remembers what it has found: which implementation an operator or a built-in function has
+    for given types. Numba tries all candidates again wherever one occurs, up to forty for ``+``."""
+
+    def __init__(self, context: Context, known: dict):
+        self._context, self._known = context, known
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._context, name)
+
+    def resolve_function_type(self, function: object, arguments: tuple, named: dict) -> object:
+        """The signature with which ``function`` is called; those of compiled functions are found quickly as it is."""
+        if named or isinstance(function, types.Dispatcher):
+            return self._context.resolve_function_type(function, arguments, named)
+        key = function, tuple(arguments)
+        found = self._known.get(key)
+        if found is None:
+            found = self._context.resolve_function_type(function, arguments, named)
+            if found is not None:
+                self._known[key] = found
+        return found
+
+
+#: What typing contexts remember, by context and options.
+_KNOWN: dict = {}
+
+
+class _Compiler(Compiler):
+    """Numba's own passes, into a library of the given kind."""
+
+    kind: type[JITCodeLibrary]
+
+    def __init__(self, typingctx, targetctx, library, args, return_type, flags, locals):
+        options = _Options(flags)
+        context = _Typing(typingctx, _KNOWN.setdefault((typingctx, options.copy()), {}))
+        super().__init__(context, targetctx, library, args, return_type, options, locals)
+
+    def compile_extra(self, function: Callable) -> object:
+        self.state.library = self.kind(self.state.targetctx.codegen(), function.__qualname__)
+        self.state.library.enable_object_caching()
+        return super().compile_extra(function)
+
+
+class InnerCompiler(_Compiler):
+    """For functions that only compiled functions call."""
+
+    kind = InnerLibrary
+
+
+class OuterCompiler(_Compiler):
+    """For functions that Python calls."""
+
+    kind = OuterLibrary
