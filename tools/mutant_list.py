@@ -147,13 +147,13 @@ CODE = (
     ),
     CodeMutant(
         "occupancy: registers do not count",
-        "model/dispatch.py",
+        "model/occupancy.py",
         "limiter = min(limits, key=limits.__getitem__)",
         'limiter = min(("warps", "blocks", "shared_mem"), key=limits.__getitem__)',
     ),
     CodeMutant(
         "occupancy: half the blocks",
-        "model/dispatch.py",
+        "model/occupancy.py",
         "blocks = limits[limiter]",
         "blocks = -(-limits[limiter] // 2)",
     ),
@@ -174,7 +174,7 @@ CODE = (
     ),
     CodeMutant(
         "dispatch: one SM is filled before the next",
-        "engine/dispatch.py",
+        "engine/block_dispatcher.py",
         "sm, slot = desk[0, FRESH] % sm_count, desk[0, FRESH] // sm_count",
         "each = (desk[0, SLOTS] + sm_count - 1) // sm_count\nsm, slot = desk[0, FRESH] // each, desk[0, FRESH] % each",
     ),

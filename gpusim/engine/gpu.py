@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from gpusim.engine.arena import Arena
-from gpusim.engine.dispatch import Dispatcher, turnaround_halves
+from gpusim.engine.block_dispatcher import Dispatcher, turnaround_halves
 from gpusim.engine.memory import build_memory
 from gpusim.engine.result import LaunchResult, Result
 from gpusim.engine.samples import Sampler
@@ -29,7 +29,7 @@ from gpusim.gpus.load import load_gpu
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model import counters as count
 from gpusim.model.crossbar import request_latency_ticks
-from gpusim.model.dispatch import Occupancy, occupancy
+from gpusim.model.occupancy import Occupancy, occupancy
 from gpusim.model.messages import TICKS_PER_CYCLE
 from gpusim.model.stall_reasons import SELECTED, STALL_NAMES
 from gpusim.trace.record import Trace

@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpusim.engine.dispatch import Dispatcher
+from gpusim.engine.block_dispatcher import Dispatcher
 from gpusim.model import counters as count
 from gpusim.model.messages import TICKS_PER_CYCLE
 from gpusim.model.stall_reasons import SELECTED

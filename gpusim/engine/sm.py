@@ -33,7 +33,7 @@ from gpusim.model.arrivals import TAG_BITS, push
 from gpusim.model.cache import sets_in
 from gpusim.model.coalescer import LINE_COLUMNS
 from gpusim.model.compiled import compiled
-from gpusim.model.dispatch import Occupancy
+from gpusim.model.occupancy import Occupancy
 from gpusim.model.fetch import STREAM_ENTRIES
 from gpusim.model.l1_access import FLIGHT_LIMIT, WAITER_LIMIT
 from gpusim.model.line_cache import READY as READY_FROM

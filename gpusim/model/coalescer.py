@@ -5,8 +5,7 @@ list of distinct lines in order of first touch, each with a mask of its four 32-
 stage looks those lines up, ``tag_banks`` banks side by side. Addresses are int64 byte addresses,
 naturally aligned, so that a lane stays inside one line.
 
-``lines`` is int64[.., LINE_COLUMNS]: ADDRESS (byte address of the line), SECTORS (mask), LANE_BYTES (bytes
-moved, at most 128), OPERATIONS (lanes on the most contended word: atomics serialise on it).
+``lines`` is int64[.., lines, columns].
 """
 
 from __future__ import annotations
@@ -14,9 +13,15 @@ from __future__ import annotations
 import numpy as np
 
 from gpusim.model.compiled import compiled, inner
+from gpusim.model.state_tables import Table
 from gpusim.trace.record import SCATTERED
 
-ADDRESS, SECTORS, LANE_BYTES, OPERATIONS, LINE_COLUMNS = range(5)
+LINE_TABLE = Table(__name__, "lines", "a line of an access", "A 128-byte line that a warp's access touches.")
+ADDRESS = LINE_TABLE.column("address", "of the line")
+SECTORS = LINE_TABLE.column("mask", "sectors of it that the access touches")
+LANE_BYTES = LINE_TABLE.column("bytes", "moved, at most 128")
+OPERATIONS = LINE_TABLE.column("count", "lanes on the most contended word: atomics serialise on it")
+
 LINE_BYTES = 128
 SECTOR_SHIFT = 5
 LANES = 32

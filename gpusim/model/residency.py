@@ -6,7 +6,7 @@ fence, its asynchronous copies. :func:`earliest_issue` joins them; it is asked a
 after every event that could have been the last one missing.
 
 Warp ``w`` of the tables is slot ``w % max_warps`` of SM ``w // max_warps``; a sub-core's warps stand side by
-side. ``warps`` is int64[warps, WARP_COLUMNS], ``blocks`` int64[sms * max_blocks, BLOCK_COLUMNS].
+side. ``warps`` is int64[warps, columns], ``blocks`` int64[sms * max_blocks, columns].
 """
 
 from __future__ import annotations
@@ -24,48 +24,55 @@ from gpusim.model.stall_reasons import (
     NO_INSTRUCTION,
     SHORT_SCOREBOARD,
 )
+from gpusim.model.state_tables import Table
 from gpusim.model.timing import MAX_BLOCKS, SUB_CORES, WARPS_PER_BLOCK, WARPS_PER_SUB_CORE
 from gpusim.trace.record import Flag
 
 #: Asynchronous-copy groups that a warp can have open; older ones share the oldest entry's fate.
 COPY_GROUPS = 8
 
-(
-    PC,
-    RUN,
-    RUN_END,
-    LEFT,  # instructions left in the run, the next one included
-    MASK,
-    ACCESS,
-    ROW,  # of the warp's current part in the trace's tables
-    BLOCK,
-    ISSUED,  # cycle of the last issue
-    STALL_END,
-    WAIT_REASON,
-    BRANCHED,
-    STORES,  # stores and reductions not acknowledged yet
-    LAST_ACK,
-    FENCED,
-    AT_BARRIER,  # 1 + barrier number while the warp waits at it
-    BARRIER_END,
-    LOCAL_BASE,
-    GROUP,  # asynchronous-copy groups closed so far
-    LINE_READY,  # first cycle at which the next line's first instruction can issue
-    FETCHED,  # the same of the next instruction, as far as fetch goes
-    CONSTANT_READY,  # and as far as its constant operand goes
-    HELD,  # cycles in which it could have issued but for operand reads
-) = range(23)
-COPIES_OPEN = 23
-COPIES_DONE = COPIES_OPEN + COPY_GROUPS
-WARP_COLUMNS = COPIES_DONE + COPY_GROUPS
-
-#: LIVE: warps that have not ended; WAITING: warps at a barrier; QUEUED: memory instructions that the memory
-#: path has not taken yet (registers are in use until then); ARRIVED: 16 columns, one a named barrier; EXPECTED: as
-#: many, the warps that the last to arrive there said will meet, 0 = all that live
-BLOCK_NUMBER, LIVE, WAITING, QUEUED, ARRIVED = range(5)
+#: Named barriers of a block.
 BARRIERS = 16
-EXPECTED = ARRIVED + BARRIERS
-BLOCK_COLUMNS = EXPECTED + BARRIERS
+
+WARP_TABLE = Table(__name__, "warps", "a warp slot", "Where the warp stands in its path, and what it waits for.")
+PC = WARP_TABLE.column("index", "its next instruction")
+RUN = WARP_TABLE.column("index", "the run that it is in")
+RUN_END = WARP_TABLE.column("index", "behind the last run of its part of the trace")
+LEFT = WARP_TABLE.column("count", "instructions left in the run, the next one included")
+MASK = WARP_TABLE.column("mask", "lanes that are on")
+ACCESS = WARP_TABLE.column("index", "access record of its next memory instruction")
+ROW = WARP_TABLE.column("index", "of the warp's current part in the trace's tables")
+BLOCK = WARP_TABLE.column("index", "its block's row in ``blocks``")
+ISSUED = WARP_TABLE.column("cycle", "of the last issue")
+STALL_END = WARP_TABLE.column("cycle", "at which the stall count of the last issue ends")
+WAIT_REASON = WARP_TABLE.column("code", "the stall reason of what it waits for")
+BRANCHED = WARP_TABLE.column("flag", "the last issue was a taken branch")
+STORES = WARP_TABLE.column("count", "stores and reductions not acknowledged yet")
+LAST_ACK = WARP_TABLE.column("cycle", "of the latest acknowledgement")
+FENCED = WARP_TABLE.column("flag", "the last issue was a fence")
+AT_BARRIER = WARP_TABLE.column("index", "1 + number of the barrier at which it waits; 0: at none")
+BARRIER_END = WARP_TABLE.column("cycle", "at which the last barrier opened")
+LOCAL_BASE = WARP_TABLE.column("address", "of its local memory")
+GROUP = WARP_TABLE.column("count", "asynchronous-copy groups closed so far")
+LINE_READY = WARP_TABLE.column("cycle", "at which the next line's first instruction can issue at the earliest")
+FETCHED = WARP_TABLE.column("cycle", "the same of the next instruction, as far as fetch goes")
+CONSTANT_READY = WARP_TABLE.column("cycle", "and as far as its constant operand goes")
+HELD = WARP_TABLE.column("cycles", "in which it could have issued but for operand reads")
+COPIES_OPEN = WARP_TABLE.column("count", "copies of each group entry that are under way", span=COPY_GROUPS)
+COPIES_DONE = WARP_TABLE.column("cycle", "at which the latest copy of each group entry was there", span=COPY_GROUPS)
+WARP_COLUMNS = WARP_TABLE.width
+
+BLOCK_TABLE = Table(__name__, "blocks", "a block slot", "The block that is resident there.")
+BLOCK_NUMBER = BLOCK_TABLE.column("index", "in the grid")
+LIVE = BLOCK_TABLE.column("count", "warps that have not ended")
+WAITING = BLOCK_TABLE.column("count", "warps at a barrier")
+QUEUED = BLOCK_TABLE.column(
+    "count", "memory instructions that the LSU has not taken yet (registers are in use until then)"
+)
+ARRIVED = BLOCK_TABLE.column("count", "warps that have come to each named barrier", span=BARRIERS)
+EXPECTED = BLOCK_TABLE.column(
+    "count", "the warps that the last to arrive there said will meet; 0: all that live", span=BARRIERS
+)
 
 FLAG_DEPBAR = int(Flag.DEPBAR)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from gpusim.gpus.spec import GpuSpec
-from gpusim.model.dispatch import occupancy
+from gpusim.model.occupancy import occupancy
 from gpusim.trace.record import Flag, Launch, MemoryKind, PipeClass, Program, Trace
 from gpusim.why.first_blocks import FirstBlocks
 
