@@ -1,7 +1,7 @@
 """The block dispatcher as a part of the engine: which block goes to which slot, and when.
 
-Mental model: slots queue up for blocks. At the launch all slots of all SMs stand in line, round-robin
-over the SMs; later a slot joins when its block has ended, half the turnaround after the exit. The
+Mental model: free block slots wait for blocks. At the launch all slots of all SMs are free, in the order round-robin
+over the SMs; later a slot is free when its block has ended, half the turnaround after the exit. The
 dispatcher serves one slot each ``dispatch_interval_cycles``, the first one of an SM in
 ``first_dispatch_interval_cycles``; the block starts the other half of the turnaround later. The trace comes
 from :mod:`gpusim.engine.supply`.
@@ -12,33 +12,35 @@ from __future__ import annotations
 import numpy as np
 
 from gpusim.engine.arena import Arena
-from gpusim.engine.sm import START, SmGroup
-from gpusim.engine.sm_advance import E_BLOCK, E_CYCLE, E_SLOT, E_SM
+from gpusim.engine.sm import SmGroup
 from gpusim.engine.supply import L_END, L_ENDED, L_FIRST, L_WARPS, Supply
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model.arrivals import pop, push
 from gpusim.model.compiled import compiled
-from gpusim.model.messages import NEVER, TICKS_PER_CYCLE
+from gpusim.model.messages import NEVER, START, TICKS_PER_CYCLE
+from gpusim.model.sm_tables import E_BLOCK, E_CYCLE, E_SLOT, E_SM
+from gpusim.model.state_tables import Table
 from gpusim.trace.record import Chunk, Trace
 
-#: Columns of ``block_times``.
-BLOCK_TIMES = ("start_cycle", "end_cycle", "sm", "slot")
-#: A slot in line is one key: the cycle at which it joined, its SM, its slot.
+#: A free slot is one key: the cycle from which it is free, its SM, its slot.
 _SLOT_BITS, _SM_BITS = 8, 12
 _PLACE_BITS = _SLOT_BITS + _SM_BITS
 
-# columns of ``desk`` int64[1, DESK_COLUMNS]: where the dispatcher stands
-(
-    IN_LINE,  # slots that have joined the line again
-    FRESH,  # slots of the launch's first line that have been served
-    SLOTS,  # length of the first line
-    DECISION,  # cycle of the next decision at the earliest
-    NEXT_BLOCK,
-    BLOCKS,
-    FINISHED,
-    DESK_COLUMNS,
-) = range(8)
+DISPATCHER_TABLE = Table(__name__, "dispatcher", "a dispatcher (one)", "Where it stands.")
+FREE_SLOTS = DISPATCHER_TABLE.column("count", "slots that are free again, in the heap ``free_slots``")
+FIRST_SERVED = DISPATCHER_TABLE.column("count", "slots that have been given their first block")
+SLOTS = DISPATCHER_TABLE.column("count", "slots that the launch uses")
+DECISION = DISPATCHER_TABLE.column("cycle", "of the next decision at the earliest")
+NEXT_BLOCK = DISPATCHER_TABLE.column("index", "in the grid")
+BLOCKS = DISPATCHER_TABLE.column("count", "blocks of the launch")
+FINISHED = DISPATCHER_TABLE.column("count", "blocks that have ended")
+
+BLOCK_TIME_TABLE = Table(__name__, "block_times", "a block", "When and where it ran; all -1: it was left out.")
+T_START = BLOCK_TIME_TABLE.column("cycle", "of its start, from the machine's cycle 0")
+T_END = BLOCK_TIME_TABLE.column("cycle", "of its end")
+T_SM = BLOCK_TIME_TABLE.column("index", "of the machine")
+T_SLOT = BLOCK_TIME_TABLE.column("index", "block slot of the SM")
 
 
 def turnaround_halves(spec: GpuSpec) -> tuple[int, int]:
@@ -49,67 +51,68 @@ def turnaround_halves(spec: GpuSpec) -> tuple[int, int]:
 
 
 @compiled
-def _next_decision(line, desk):
-    """Cycle at which the next slot is served; NEVER if none is in line or no block is left."""
-    if desk[0, NEXT_BLOCK] == desk[0, BLOCKS]:
+def _next_decision(free_slots, dispatcher):
+    """Cycle at which the next slot is served; NEVER if none is free or no block is left."""
+    if dispatcher[0, NEXT_BLOCK] == dispatcher[0, BLOCKS]:
         return NEVER
-    if desk[0, FRESH] < desk[0, SLOTS]:
-        return desk[0, DECISION]
-    if desk[0, IN_LINE] == 0:
+    if dispatcher[0, FIRST_SERVED] < dispatcher[0, SLOTS]:
+        return dispatcher[0, DECISION]
+    if dispatcher[0, FREE_SLOTS] == 0:
         return NEVER
-    return max(line[0, 0] >> _PLACE_BITS, desk[0, DECISION])
+    return max(free_slots[0, 0] >> _PLACE_BITS, dispatcher[0, DECISION])
 
 
 @compiled
-def _serve(line, desk, live, row, times, starts, sm_count, per_block, intervals, to_sm, until):
+def _serve(free_slots, dispatcher, live, row, times, starts, sm_count, per_block, intervals, to_sm, until):
     """Give blocks of live chunk ``row`` to the slots whose turn comes before cycle ``until``; the number of
-    rows of ``starts`` (START's columns) written."""
+    messages of ``starts`` (START) written."""
     n = 0
-    while desk[0, NEXT_BLOCK] < live[row, L_END]:
-        decision = _next_decision(line, desk)
+    while dispatcher[0, NEXT_BLOCK] < live[row, L_END]:
+        decision = _next_decision(free_slots, dispatcher)
         if decision >= until:
             break
         interval = intervals[1]
-        if desk[0, FRESH] < desk[0, SLOTS]:
-            if desk[0, FRESH] < sm_count:
+        if dispatcher[0, FIRST_SERVED] < dispatcher[0, SLOTS]:
+            if dispatcher[0, FIRST_SERVED] < sm_count:
                 interval = intervals[0]
-            sm, slot = desk[0, FRESH] % sm_count, desk[0, FRESH] // sm_count
-            desk[0, FRESH] += 1
+            sm, slot = dispatcher[0, FIRST_SERVED] % sm_count, dispatcher[0, FIRST_SERVED] // sm_count
+            dispatcher[0, FIRST_SERVED] += 1
         else:
-            key = pop(line, 0, desk, IN_LINE)
+            key = pop(free_slots, 0, dispatcher, FREE_SLOTS)
             sm, slot = key >> _SLOT_BITS & ((1 << _SM_BITS) - 1), key & ((1 << _SLOT_BITS) - 1)
-        desk[0, DECISION] = decision + interval
-        block = desk[0, NEXT_BLOCK]
-        desk[0, NEXT_BLOCK] = block + 1
+        dispatcher[0, DECISION] = decision + interval
+        block = dispatcher[0, NEXT_BLOCK]
+        dispatcher[0, NEXT_BLOCK] = block + 1
         cycle = decision + to_sm
-        times[block, 0] = cycle
-        times[block, 2] = sm
-        times[block, 3] = slot
-        starts[n, 0] = cycle
-        starts[n, 1] = sm
-        starts[n, 2] = slot
-        starts[n, 3] = block
-        starts[n, 4] = live[row, L_WARPS] + (block - live[row, L_FIRST]) * per_block
+        times[block, T_START] = cycle
+        times[block, T_SM] = sm
+        times[block, T_SLOT] = slot
+        start = starts[n]
+        start["cycle"] = cycle
+        start["sm"] = sm
+        start["slot"] = slot
+        start["block"] = block
+        start["warp_row"] = live[row, L_WARPS] + (block - live[row, L_FIRST]) * per_block
         n += 1
     return n
 
 
 @compiled
-def _end(line, desk, live, times, exits, to_dispatcher):
-    """Note block ends; their slots join the line while blocks are left. True if a chunk has no block left."""
+def _end(free_slots, dispatcher, live, times, exits, to_dispatcher):
+    """Note block ends; their slots are free again while blocks are left. True if a chunk has no block left."""
     emptied = False
     for i in range(exits.shape[0]):
         block, cycle = exits[i, E_BLOCK], exits[i, E_CYCLE]
-        times[block, 1] = cycle
-        desk[0, FINISHED] += 1
+        times[block, T_END] = cycle
+        dispatcher[0, FINISHED] += 1
         for chunk in range(live.shape[0]):
             if live[chunk, L_FIRST] <= block < live[chunk, L_END]:
                 live[chunk, L_ENDED] += 1
                 emptied |= live[chunk, L_ENDED] == live[chunk, L_END] - live[chunk, L_FIRST]
                 break
-        if desk[0, NEXT_BLOCK] < desk[0, BLOCKS]:
+        if dispatcher[0, NEXT_BLOCK] < dispatcher[0, BLOCKS]:
             place = exits[i, E_SM] << _SLOT_BITS | exits[i, E_SLOT]
-            push(line, 0, desk, IN_LINE, (cycle + to_dispatcher) << _PLACE_BITS | place)
+            push(free_slots, 0, dispatcher, FREE_SLOTS, (cycle + to_dispatcher) << _PLACE_BITS | place)
     return emptied
 
 
@@ -127,8 +130,7 @@ def count_executions(chunk: Chunk, first: int, end: int, executions: np.ndarray)
 
 
 class Dispatcher:
-    """Dispatches one launch; see the module's docstring. ``block_times`` int64[blocks, 4]: start and end,
-    from the machine's cycle 0, SM and slot."""
+    """Dispatches one launch; see the module's docstring. ``block_times`` int64[blocks, columns]."""
 
     name = "dispatcher"
 
@@ -142,30 +144,30 @@ class Dispatcher:
             )
         self.blocks = trace.launch.blocks
         self.kernel = trace.launch.kernel
-        self.block_times = np.zeros((self.blocks, len(BLOCK_TIMES)), np.int64)
+        self.block_times = BLOCK_TIME_TABLE.zeros(self.blocks)
         self._sm_count = spec.sm_count
         self._per_block = trace.launch.warps_per_block
         self._to_dispatcher, self._to_sm = turnaround_halves(spec)
         interval = max(1, spec.launch.dispatch_interval_cycles)
         self._intervals = max(interval, spec.launch.first_dispatch_interval_cycles), interval
         slots = min(self.blocks, blocks_per_sm * spec.sm_count)
-        self._line = np.zeros((1, slots), np.int64)
-        self._starts = np.zeros((slots, len(START.names)), np.int64)
-        self._desk = np.zeros((1, DESK_COLUMNS), np.int64)
-        self._desk[0, SLOTS], self._desk[0, BLOCKS] = slots, self.blocks
-        self._desk[0, DECISION] = launch_cycle + max(spec.launch.start_cycles, self._to_sm) - self._to_sm
+        self._free_slots = np.zeros((1, slots), np.int64)
+        self._starts = np.zeros(slots, START)
+        self._state = DISPATCHER_TABLE.zeros(1)
+        self._state[0, SLOTS], self._state[0, BLOCKS] = slots, self.blocks
+        self._state[0, DECISION] = launch_cycle + max(spec.launch.start_cycles, self._to_sm) - self._to_sm
         self._supply = Supply(trace, arena, reach)
         self._instructions = len(trace.program.instructions)
 
     @property
     def finished(self) -> int:
         """Blocks that have ended."""
-        return int(self._desk[0, FINISHED])
+        return int(self._state[0, FINISHED])
 
     @property
     def next_block(self) -> int:
         """The block that is served next."""
-        return int(self._desk[0, NEXT_BLOCK])
+        return int(self._state[0, NEXT_BLOCK])
 
     @property
     def done(self) -> bool:
@@ -173,13 +175,13 @@ class Dispatcher:
         return self.finished == self.blocks
 
     def next_tick(self) -> int:
-        """When the next slot is served; NEVER if none is in line or no block is left."""
-        cycle = _next_decision(self._line, self._desk)
+        """When the next slot is served; NEVER if none is free or no block is left."""
+        cycle = _next_decision(self._free_slots, self._state)
         return NEVER if cycle == NEVER else cycle * TICKS_PER_CYCLE
 
     def deliver(self, exits: np.ndarray) -> None:
-        """Take notes of block ends (int64[n, EXIT_COLUMNS])."""
-        if _end(self._line, self._desk, self._supply.live, self.block_times, exits, self._to_dispatcher):
+        """Take block ends (rows of ``exits``)."""
+        if _end(self._free_slots, self._state, self._supply.live, self.block_times, exits, self._to_dispatcher):
             self._supply.drop_ended()
 
     def feed(self, groups: list[SmGroup], cycle: int) -> None:
@@ -190,13 +192,13 @@ class Dispatcher:
         """Serve the slots whose turn comes before ``until_tick``; START batches to "starts"."""
         outgoing = []
         until = until_tick // TICKS_PER_CYCLE
-        while _next_decision(self._line, self._desk) < until:
+        while _next_decision(self._free_slots, self._state) < until:
             row = self._supply.serving(self.next_block)
             count = _serve(
-                self._line, self._desk, self._supply.live, row, self.block_times, self._starts, self._sm_count,
+                self._free_slots, self._state, self._supply.live, row, self.block_times, self._starts, self._sm_count,
                 self._per_block, self._intervals, self._to_sm, until,
             )  # fmt: skip
-            outgoing.append(("starts", self._starts[:count].copy().view(START)[:, 0]))
+            outgoing.append(("starts", self._starts[:count].copy()))
         return outgoing
 
     def skip(self, target: int) -> np.ndarray:
@@ -205,17 +207,17 @@ class Dispatcher:
         first = self.next_block
         executions = np.zeros(self._instructions, np.int64)
         self.block_times[first:target] = -1
-        self._desk[0, FINISHED] += target - first
+        self._state[0, FINISHED] += target - first
         for chunk in self._supply.skip(first, target):
             count_executions(chunk, first, target, executions)
-        self._desk[0, NEXT_BLOCK] = target
+        self._state[0, NEXT_BLOCK] = target
         return executions
 
     def waiting_for(self) -> str:
         """Blocks that have not ended, empty if all have."""
         if self.done:
             return ""
-        started = int(self._desk[0, NEXT_BLOCK])
+        started = int(self._state[0, NEXT_BLOCK])
         return (
             f"{self.kernel}: {self.finished} of {self.blocks} blocks ended, {started - self.finished} on SMs, "
             f"{self.blocks - started} not started"

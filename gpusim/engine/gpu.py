@@ -29,8 +29,8 @@ from gpusim.gpus.load import load_gpu
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model import counters as count
 from gpusim.model.crossbar import request_latency_ticks
-from gpusim.model.occupancy import Occupancy, occupancy
 from gpusim.model.messages import TICKS_PER_CYCLE
+from gpusim.model.occupancy import Occupancy, occupancy
 from gpusim.model.stall_reasons import SELECTED, STALL_NAMES
 from gpusim.trace.record import Trace
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from gpusim.model.compiled import compiled, inner
 from gpusim.model.state_tables import Table
+from gpusim.model.trace_tables import A_ADDRESS, A_MASK, A_STRIDE, LANES
 from gpusim.trace.record import SCATTERED
 
 LINE_TABLE = Table(__name__, "lines", "a line of an access", "A 128-byte line that a warp's access touches.")
@@ -24,7 +25,6 @@ OPERATIONS = LINE_TABLE.column("count", "lanes on the most contended word: atomi
 
 LINE_BYTES = 128
 SECTOR_SHIFT = 5
-LANES = 32
 #: Line-number bits whose parity gives the tag bank's bits. Four aligned lines always fall on four banks;
 #: the higher bits are fitted to the tag-stage wavefronts of both GPUs of l1_stride.csv (mean error 3.8 %):
 #: 1.2 cycles for 2 to 3 consecutive lines, 2.7 for 8 to 9, 9.2 for 32 lines a pitch of 16,392 bytes apart.
@@ -37,18 +37,18 @@ BANK_MASK_2 = 0x3333_3333_330C
 def lane_addresses(accesses, index, scattered, mask, out):
     """Byte address of every lane of one access record, int64[32] ``out``.
 
-    ``accesses`` int64[.., 3] (address, stride, mask); lanes that are off get an address too, which is
+    ``accesses`` int64[.., columns] (see ``trace_tables``); lanes that are off get an address too, which is
     not to be used. ``mask`` is returned as read from the record, ANDed with the argument.
     """
-    address = accesses[index, 0]
-    stride = accesses[index, 1]
+    address = accesses[index, A_ADDRESS]
+    stride = accesses[index, A_STRIDE]
     if stride == SCATTERED:
         for lane in range(LANES):
             out[lane] = scattered[address, lane]
     else:
         for lane in range(LANES):
             out[lane] = address + lane * stride
-    return accesses[index, 2] & mask
+    return accesses[index, A_MASK] & mask
 
 
 @inner

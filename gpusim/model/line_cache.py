@@ -18,7 +18,7 @@ from gpusim.model.state_tables import Table
 
 LINE_TABLE = Table(
     __name__,
-    "code_l0, code_l1, constants",
+    "code.l0, code.l1, constants",
     "a way of a set of a cache",
     "Small caches of lines whose arrival is known.",
 )

@@ -11,11 +11,15 @@ side. ``warps`` is int64[warps, columns], ``blocks`` int64[sms * max_blocks, col
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+import numpy as np
+
 from gpusim.model import program as op
 from gpusim.model.compiled import inner
 from gpusim.model.messages import NEVER
 from gpusim.model.scheduler import AGE, PASSED, PORT, READY
-from gpusim.model.scoreboard import clear, few_from, pending, reason_of, zero_from
+from gpusim.model.scoreboard import COUNTERS, clear, few_from, pending, reason_of, zero_from
 from gpusim.model.stall_reasons import (
     BARRIER,
     IMC_MISS,
@@ -26,6 +30,7 @@ from gpusim.model.stall_reasons import (
 )
 from gpusim.model.state_tables import Table
 from gpusim.model.timing import MAX_BLOCKS, SUB_CORES, WARPS_PER_BLOCK, WARPS_PER_SUB_CORE
+from gpusim.model.trace_tables import RUN_COUNT, RUN_FIRST, RUN_MASK
 from gpusim.trace.record import Flag
 
 #: Asynchronous-copy groups that a warp can have open; older ones share the oldest entry's fate.
@@ -77,6 +82,16 @@ EXPECTED = BLOCK_TABLE.column(
 FLAG_DEPBAR = int(Flag.DEPBAR)
 
 
+class ResidentState(NamedTuple):
+    """What decides when each warp of a group issues."""
+
+    warps: np.ndarray
+    slots: np.ndarray  # see ``scheduler``
+    board: np.ndarray  # see ``scoreboard``
+    blocks: np.ndarray
+    subs_next: np.ndarray  # int64[sub-cores]: next cycle in which a sub-core looks at its warps
+
+
 @inner
 def earliest_issue(warps, board, program, warp):
     """First cycle at which the warp's next instruction has all it depends on; NEVER while unknown.
@@ -120,7 +135,7 @@ def earliest_issue(warps, board, program, warp):
 def _depbar_end(warps, board, warp, counter, level, cycle):
     """When counter ``counter`` is at most ``level``: of its falls as many may still be to come, the unknown ones last.
     Copy groups complete in order, so all but the last ``level`` of them must be done."""
-    if counter < 6:
+    if counter < COUNTERS:
         unknown = pending(board, warp, counter)
         if unknown > level:
             warps[warp, WAIT_REASON] = reason_of(board, warp, counter)
@@ -142,11 +157,12 @@ def _depbar_end(warps, board, warp, counter, level, cycle):
 
 
 @inner
-def wake(warps, slots, board, program, subs_next, timing, warp, now):
+def wake(resident, program, timing, warp, now):
     """Ask a warp that waits for something unknown whether the answer has come; tell its sub-core."""
+    slots, subs_next = resident.slots, resident.subs_next
     if slots[warp, READY] != NEVER or slots[warp, AGE] == 0:  # age 0: the warp has ended
         return
-    cycle = earliest_issue(warps, board, program, warp)
+    cycle = earliest_issue(resident.warps, resident.board, program, warp)
     if cycle != NEVER:
         cycle = max(cycle, now)
         slots[warp, READY] = cycle
@@ -175,17 +191,18 @@ def warp_index(timing, sm, slot):
 def load_run(warps, runs, warp):
     """Point the cursor at the start of run RUN."""
     run = warps[warp, RUN]
-    warps[warp, PC] = runs[run, 0]
-    warps[warp, LEFT] = runs[run, 1]
-    warps[warp, MASK] = runs[run, 2]
+    warps[warp, PC] = runs[run, RUN_FIRST]
+    warps[warp, LEFT] = runs[run, RUN_COUNT]
+    warps[warp, MASK] = runs[run, RUN_MASK]
 
 
 @inner
-def start_warp(warps, slots, board, program, runs, warp, cursor, block, age, local_base, now):
+def start_warp(resident, program, runs, warp, cursor, block, age, local_base, now):
     """Make a warp resident: ``cursor`` is (first run, end run, first access, row of the trace's warps)."""
+    warps, slots = resident.warps, resident.slots
     for i in range(WARP_COLUMNS):
         warps[warp, i] = 0
-    clear(board, warp)
+    clear(resident.board, warp)
     warps[warp, RUN] = cursor[0]
     warps[warp, RUN_END] = cursor[1]
     warps[warp, ACCESS] = cursor[2]
@@ -203,8 +220,9 @@ def start_warp(warps, slots, board, program, runs, warp, cursor, block, age, loc
 
 
 @inner
-def release_barrier(warps, slots, board, blocks, program, subs_next, timing, sm, block, number, end, now):
+def release_barrier(resident, program, timing, sm, block, number, end, now):
     """Let all warps of the block that wait at barrier ``number`` go on from cycle ``end``."""
+    warps, blocks = resident.warps, resident.blocks
     blocks[block, ARRIVED + number] = 0
     first = (block - sm * timing[MAX_BLOCKS]) * timing[WARPS_PER_BLOCK]
     for i in range(timing[WARPS_PER_BLOCK]):
@@ -213,4 +231,4 @@ def release_barrier(warps, slots, board, blocks, program, subs_next, timing, sm,
             warps[warp, AT_BARRIER] = 0
             warps[warp, BARRIER_END] = end
             blocks[block, WAITING] -= 1
-            wake(warps, slots, board, program, subs_next, timing, warp, now)
+            wake(resident, program, timing, warp, now)
