@@ -92,8 +92,8 @@ CODE = (
     CodeMutant(
         "L2 hash: a stride of eight slices",
         "model/address_hash.py",
-        "return (chunk - deal * players + fold(deal)) % players",
-        "return (8 * chunk) % players",
+        "return (chunk - turn * slices + fold(turn)) % slices",
+        "return (8 * chunk) % slices",
     ),
     CodeMutant(
         "L2: the far half costs nothing",
@@ -162,9 +162,9 @@ CODE = (
         "engine/issue.py",
         "if blocks[block, ARRIVED + number] >= expected_warps(blocks, block, number):\n"
         "    end = now + timing[BARRIER_LATENCY]\n"
-        "    release_barrier(warps, slots, board, blocks, program, subs_next, timing, sm, block, number, end, now)",
+        "    release_barrier(resident, program, timing, sm, block, number, end, now)",
         "if blocks[block, ARRIVED + number] >= expected_warps(blocks, block, number):\n"
-        "    release_barrier(warps, slots, board, blocks, program, subs_next, timing, sm, block, number, now + 1, now)",
+        "    release_barrier(resident, program, timing, sm, block, number, now + 1, now)",
     ),
     CodeMutant(
         "accounting: stall counts are charged to nothing",
@@ -175,8 +175,9 @@ CODE = (
     CodeMutant(
         "dispatch: one SM is filled before the next",
         "engine/block_dispatcher.py",
-        "sm, slot = desk[0, FRESH] % sm_count, desk[0, FRESH] // sm_count",
-        "each = (desk[0, SLOTS] + sm_count - 1) // sm_count\nsm, slot = desk[0, FRESH] // each, desk[0, FRESH] % each",
+        "sm, slot = dispatcher[0, FIRST_SERVED] % p.sm_count, dispatcher[0, FIRST_SERVED] // p.sm_count",
+        "each = (dispatcher[0, SLOTS] + p.sm_count - 1) // p.sm_count\n"
+        "sm, slot = dispatcher[0, FIRST_SERVED] // each, dispatcher[0, FIRST_SERVED] % each",
     ),
     CodeMutant(
         "engine: windows twice as long as the least latency",

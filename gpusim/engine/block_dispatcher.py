@@ -9,6 +9,8 @@ from :mod:`gpusim.engine.supply`.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from gpusim.engine.arena import Arena
@@ -50,60 +52,83 @@ def turnaround_halves(spec: GpuSpec) -> tuple[int, int]:
     return first, max(1, spec.launch.block_turnaround_cycles - first)
 
 
+class DispatchRates(NamedTuple):
+    """Frozen scalars of one launch's dispatch: counts, and times in cycles."""
+
+    sm_count: int
+    warps_per_block: int
+    first_interval: int  # from one slot served to the next, the first one of each SM
+    interval: int
+    to_dispatcher: int  # a block's end to its slot's being free
+    to_sm: int  # a decision to the block's start
+
+
+class DispatchState(NamedTuple):
+    """Everything that changes."""
+
+    dispatcher: np.ndarray
+    free_slots: np.ndarray  # int64[1, slots]: a heap of free slots, earliest first, see ``arrivals``
+    times: np.ndarray  # ``block_times``
+    starts: np.ndarray  # START[slots]: what goes out
+
+
 @compiled
-def _next_decision(free_slots, dispatcher):
+def _next_decision(s):
     """Cycle at which the next slot is served; NEVER if none is free or no block is left."""
+    dispatcher = s.dispatcher
     if dispatcher[0, NEXT_BLOCK] == dispatcher[0, BLOCKS]:
         return NEVER
     if dispatcher[0, FIRST_SERVED] < dispatcher[0, SLOTS]:
         return dispatcher[0, DECISION]
     if dispatcher[0, FREE_SLOTS] == 0:
         return NEVER
-    return max(free_slots[0, 0] >> _PLACE_BITS, dispatcher[0, DECISION])
+    return max(s.free_slots[0, 0] >> _PLACE_BITS, dispatcher[0, DECISION])
 
 
 @compiled
-def _serve(free_slots, dispatcher, live, row, times, starts, sm_count, per_block, intervals, to_sm, until):
+def _serve(p, s, live, row, until):
     """Give blocks of live chunk ``row`` to the slots whose turn comes before cycle ``until``; the number of
-    messages of ``starts`` (START) written."""
+    messages of ``starts`` written."""
+    dispatcher, times = s.dispatcher, s.times
     n = 0
     while dispatcher[0, NEXT_BLOCK] < live[row, L_END]:
-        decision = _next_decision(free_slots, dispatcher)
+        decision = _next_decision(s)
         if decision >= until:
             break
-        interval = intervals[1]
+        interval = p.interval
         if dispatcher[0, FIRST_SERVED] < dispatcher[0, SLOTS]:
-            if dispatcher[0, FIRST_SERVED] < sm_count:
-                interval = intervals[0]
-            sm, slot = dispatcher[0, FIRST_SERVED] % sm_count, dispatcher[0, FIRST_SERVED] // sm_count
+            if dispatcher[0, FIRST_SERVED] < p.sm_count:
+                interval = p.first_interval
+            sm, slot = dispatcher[0, FIRST_SERVED] % p.sm_count, dispatcher[0, FIRST_SERVED] // p.sm_count
             dispatcher[0, FIRST_SERVED] += 1
         else:
-            key = pop(free_slots, 0, dispatcher, FREE_SLOTS)
+            key = pop(s.free_slots, 0, dispatcher, FREE_SLOTS)
             sm, slot = key >> _SLOT_BITS & ((1 << _SM_BITS) - 1), key & ((1 << _SLOT_BITS) - 1)
         dispatcher[0, DECISION] = decision + interval
         block = dispatcher[0, NEXT_BLOCK]
         dispatcher[0, NEXT_BLOCK] = block + 1
-        cycle = decision + to_sm
+        cycle = decision + p.to_sm
         times[block, T_START] = cycle
         times[block, T_SM] = sm
         times[block, T_SLOT] = slot
-        start = starts[n]
+        start = s.starts[n]
         start["cycle"] = cycle
         start["sm"] = sm
         start["slot"] = slot
         start["block"] = block
-        start["warp_row"] = live[row, L_WARPS] + (block - live[row, L_FIRST]) * per_block
+        start["warp_row"] = live[row, L_WARPS] + (block - live[row, L_FIRST]) * p.warps_per_block
         n += 1
     return n
 
 
 @compiled
-def _end(free_slots, dispatcher, live, times, exits, to_dispatcher):
+def _end(p, s, live, exits):
     """Note block ends; their slots are free again while blocks are left. True if a chunk has no block left."""
+    dispatcher = s.dispatcher
     emptied = False
     for i in range(exits.shape[0]):
         block, cycle = exits[i, E_BLOCK], exits[i, E_CYCLE]
-        times[block, T_END] = cycle
+        s.times[block, T_END] = cycle
         dispatcher[0, FINISHED] += 1
         for chunk in range(live.shape[0]):
             if live[chunk, L_FIRST] <= block < live[chunk, L_END]:
@@ -112,7 +137,7 @@ def _end(free_slots, dispatcher, live, times, exits, to_dispatcher):
                 break
         if dispatcher[0, NEXT_BLOCK] < dispatcher[0, BLOCKS]:
             place = exits[i, E_SM] << _SLOT_BITS | exits[i, E_SLOT]
-            push(free_slots, 0, dispatcher, FREE_SLOTS, (cycle + to_dispatcher) << _PLACE_BITS | place)
+            push(s.free_slots, 0, dispatcher, FREE_SLOTS, (cycle + p.to_dispatcher) << _PLACE_BITS | place)
     return emptied
 
 
@@ -145,29 +170,38 @@ class Dispatcher:
         self.blocks = trace.launch.blocks
         self.kernel = trace.launch.kernel
         self.block_times = BLOCK_TIME_TABLE.zeros(self.blocks)
-        self._sm_count = spec.sm_count
-        self._per_block = trace.launch.warps_per_block
-        self._to_dispatcher, self._to_sm = turnaround_halves(spec)
+        to_dispatcher, to_sm = turnaround_halves(spec)
         interval = max(1, spec.launch.dispatch_interval_cycles)
-        self._intervals = max(interval, spec.launch.first_dispatch_interval_cycles), interval
+        self._rates = DispatchRates(
+            sm_count=spec.sm_count,
+            warps_per_block=trace.launch.warps_per_block,
+            first_interval=max(interval, spec.launch.first_dispatch_interval_cycles),
+            interval=interval,
+            to_dispatcher=to_dispatcher,
+            to_sm=to_sm,
+        )
         slots = min(self.blocks, blocks_per_sm * spec.sm_count)
-        self._free_slots = np.zeros((1, slots), np.int64)
-        self._starts = np.zeros(slots, START)
-        self._state = DISPATCHER_TABLE.zeros(1)
-        self._state[0, SLOTS], self._state[0, BLOCKS] = slots, self.blocks
-        self._state[0, DECISION] = launch_cycle + max(spec.launch.start_cycles, self._to_sm) - self._to_sm
+        dispatcher = DISPATCHER_TABLE.zeros(1)
+        dispatcher[0, SLOTS], dispatcher[0, BLOCKS] = slots, self.blocks
+        dispatcher[0, DECISION] = launch_cycle + max(spec.launch.start_cycles, to_sm) - to_sm
+        self._state = DispatchState(
+            dispatcher=dispatcher,
+            free_slots=np.zeros((1, slots), np.int64),
+            times=self.block_times,
+            starts=np.zeros(slots, START),
+        )
         self._supply = Supply(trace, arena, reach)
         self._instructions = len(trace.program.instructions)
 
     @property
     def finished(self) -> int:
         """Blocks that have ended."""
-        return int(self._state[0, FINISHED])
+        return int(self._state.dispatcher[0, FINISHED])
 
     @property
     def next_block(self) -> int:
         """The block that is served next."""
-        return int(self._state[0, NEXT_BLOCK])
+        return int(self._state.dispatcher[0, NEXT_BLOCK])
 
     @property
     def done(self) -> bool:
@@ -176,12 +210,12 @@ class Dispatcher:
 
     def next_tick(self) -> int:
         """When the next slot is served; NEVER if none is free or no block is left."""
-        cycle = _next_decision(self._free_slots, self._state)
+        cycle = _next_decision(self._state)
         return NEVER if cycle == NEVER else cycle * TICKS_PER_CYCLE
 
     def deliver(self, exits: np.ndarray) -> None:
         """Take block ends (rows of ``exits``)."""
-        if _end(self._free_slots, self._state, self._supply.live, self.block_times, exits, self._to_dispatcher):
+        if _end(self._rates, self._state, self._supply.live, exits):
             self._supply.drop_ended()
 
     def feed(self, groups: list[SmGroup], cycle: int) -> None:
@@ -192,13 +226,10 @@ class Dispatcher:
         """Serve the slots whose turn comes before ``until_tick``; START batches to "starts"."""
         outgoing = []
         until = until_tick // TICKS_PER_CYCLE
-        while _next_decision(self._free_slots, self._state) < until:
+        while _next_decision(self._state) < until:
             row = self._supply.serving(self.next_block)
-            count = _serve(
-                self._free_slots, self._state, self._supply.live, row, self.block_times, self._starts, self._sm_count,
-                self._per_block, self._intervals, self._to_sm, until,
-            )  # fmt: skip
-            outgoing.append(("starts", self._starts[:count].copy()))
+            count = _serve(self._rates, self._state, self._supply.live, row, until)
+            outgoing.append(("starts", self._state.starts[:count].copy()))
         return outgoing
 
     def skip(self, target: int) -> np.ndarray:
@@ -207,17 +238,17 @@ class Dispatcher:
         first = self.next_block
         executions = np.zeros(self._instructions, np.int64)
         self.block_times[first:target] = -1
-        self._state[0, FINISHED] += target - first
+        self._state.dispatcher[0, FINISHED] += target - first
         for chunk in self._supply.skip(first, target):
             count_executions(chunk, first, target, executions)
-        self._state[0, NEXT_BLOCK] = target
+        self._state.dispatcher[0, NEXT_BLOCK] = target
         return executions
 
     def waiting_for(self) -> str:
         """Blocks that have not ended, empty if all have."""
         if self.done:
             return ""
-        started = int(self._state[0, NEXT_BLOCK])
+        started = int(self._state.dispatcher[0, NEXT_BLOCK])
         return (
             f"{self.kernel}: {self.finished} of {self.blocks} blocks ended, {started - self.finished} on SMs, "
             f"{self.blocks - started} not started"

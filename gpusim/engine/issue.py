@@ -170,21 +170,8 @@ def issue(state, tables, sm, sub, warp, now):
         if program[pc, op.KIND] == ASYNC_COPY:
             group = warps[warp, GROUP] % COPY_GROUPS + 1
             warps[warp, COPIES_OPEN + group - 1] += 1
-        enqueue(
-            state.queue,
-            subs,
-            port_free,
-            sms,
-            timing,
-            sm,
-            sub,
-            warp,
-            pc,
-            warps[warp, ACCESS],
-            warps[warp, MASK],
-            group,
-            now,
-        )
+        access, mask = warps[warp, ACCESS], warps[warp, MASK]
+        enqueue(state.queue, subs, port_free, sms, timing, sm, sub, warp, pc, access, mask, group, now)
     else:
         interval, latency = program[pc, op.INTERVAL], program[pc, op.LATENCY]
         if port == CONSTANT_PORT:

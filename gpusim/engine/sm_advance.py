@@ -155,13 +155,8 @@ def end_block(state, sm, block, now):
 def hint_arrivals(state, sm, until):
     """Ask the host's memory for what the responses before cycle ``until`` will touch: level by level, so that
     all loads of a level are under way at once."""
-    heap, resident = state.heap, state.resident
-    requests, entries, targets, pending = (
-        state.mshr.requests,
-        state.mshr.entries,
-        state.mshr.targets,
-        state.mshr.pending,
-    )
+    heap, resident, mshr = state.heap, state.resident, state.mshr
+    requests, entries, targets, pending = mshr.requests, mshr.entries, mshr.targets, mshr.pending
     sets, ways = state.timing[L1_SETS], state.timing[L1_WAYS]
     limit = (until * TICKS_PER_CYCLE) << TAG_BITS
     size = state.sms[sm, ARRIVALS]

@@ -1,13 +1,13 @@
 """The trace's chunks as a running launch needs them: brought in before a warp gets there, dropped behind the last one.
 
-Mental model: a conveyor. Chunks lie in the arena from when their first block is served, or a warp of a block that goes
+Mental model: a window that slides over the trace. Chunks lie in the arena from when their first block is served, or a warp of a block that goes
 on in them is within a window's reach, until their blocks have ended or moved on. A warp's rows of one chunk after
 another are linked; at each window's begin every resident warp has as many instructions before it as it can issue in
 the window, or all that it has left (looked at every few windows, that many windows ahead). So a block of any length
 needs what lies between its first and its last warp.
 
 Whether a warp whose part ends with EXIT goes on (other lanes may) shows only in later chunks: the next one is looked at,
-and beyond it a :class:`Scout` reads ahead once, keeping one bit a warp.
+and beyond it :class:`ReadAhead` reads the rest once, keeping one bit a warp.
 """
 
 from __future__ import annotations
@@ -110,8 +110,8 @@ def has_runs(chunk: Chunk) -> np.ndarray:
     return (np.diff(chunk.path_start) > 0)[chunk.warps["path"]]
 
 
-class Scout:
-    """Reads ahead of the conveyor: which warps of open blocks go on beyond the next chunk."""
+class ReadAhead:
+    """A second reading of the trace, ahead of the first: which warps of open blocks go on beyond the next chunk."""
 
     def __init__(self, chunks: Iterable[Chunk]) -> None:
         self._chunks = enumerate(chunks)
@@ -158,7 +158,7 @@ _WINDOWS = 32
 
 
 class Supply:
-    """The conveyor of one launch; ``reach`` is the most instructions that a warp can issue in a window."""
+    """The chunks of one launch that its warps need; ``reach`` is the most instructions that a warp can issue in a window."""
 
     def __init__(self, trace: Trace, arena: Arena, reach: int) -> None:
         self._trace, self._arena = trace, arena
@@ -169,7 +169,7 @@ class Supply:
         self._exits = trace.program.instructions["flags"] & Flag.EXIT != 0
         self._source: Iterator[Chunk] = iter(trace.chunk_list)
         self._peeked: Chunk | None = None
-        self._scout: Scout | None = None
+        self._read_ahead: ReadAhead | None = None
         self._pulled = 0
         self._block = 0  # of the next chunk's first row
         #: rows of the open blocks' warps that wait for their next part, -1: none comes, or nobody wants it
@@ -330,9 +330,9 @@ class Supply:
             block, warp = divmod(int(i), self._per_block)
             goes_on = bool(busy[i])
             if not goes_on and block >= closed:
-                if self._scout is None:
-                    self._scout = Scout(self._trace.chunk_list)
-                goes_on = self._scout.goes_on(chunk.first_block + block, warp, self._per_block, self._pulled + 1)
+                if self._read_ahead is None:
+                    self._read_ahead = ReadAhead(self._trace.chunk_list)
+                goes_on = self._read_ahead.goes_on(chunk.first_block + block, warp, self._per_block, self._pulled + 1)
             warps[row, W_NEXT] = NOT_HERE if goes_on else ENDS
             if not goes_on:
                 self._tails[i] = -1

@@ -7,6 +7,8 @@ blocks, which only matters for lines about to be evicted, is not reproduced.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from gpusim.engine.arena import Arena
@@ -42,17 +44,28 @@ O_WRITES = WARMED_TABLE.column("flag", "it writes")
 O_SM = WARMED_TABLE.column("index", "of the machine")
 
 
+class Walk(NamedTuple):
+    """A walk through blocks: the program, the GPU's figures, where it stands, and room for an access's addresses."""
+
+    program: np.ndarray
+    timing: np.ndarray
+    cursor: np.ndarray
+    lines: np.ndarray  # int64[1, LINES_MAX, columns]
+    addresses: np.ndarray  # int64[32]
+
+
 @compiled
-def _warm_block(tables, program, l1, timing, sets, sm, place, cursor, lines, addresses, out, clock):
+def _warm_block(walk, tables, l1, sets, sm, place, out, clock):
     """Walk one block's memory accesses through ``l1[sm]``, from ``cursor`` on, while ``out`` has room.
 
     ``place`` is (global SM, first warp row, warps). What the L2 sees
     goes to ``out``. Returns (rows written, clock); the block is
     done when ``cursor[C_WARP] == warps``.
     """
+    cursor, lines, program = walk.cursor, walk.lines, walk.program
     global_sm, warp_row, warps = place
     n_out = 0
-    ways = timing[at.L1_WAYS]
+    ways = walk.timing[at.L1_WAYS]
     while cursor[C_WARP] < warps:
         warp = warp_row + cursor[C_WARP]
         run = tables.warps[warp, W_RUN] + cursor[C_RUN]
@@ -74,7 +87,7 @@ def _warm_block(tables, program, l1, timing, sets, sm, place, cursor, lines, add
             continue
         access = tables.warps[warp, W_ACCESS] + cursor[C_ACCESS]
         cursor[C_ACCESS] += records
-        n = _lines_of(tables, program, pc, access, tables.runs[run, RUN_MASK], timing, lines, addresses)
+        n = _lines_of(walk, tables, pc, access, tables.runs[run, RUN_MASK])
         kind = program[pc, op.KIND]
         writes = kind == STORE or kind == ATOMIC or kind == REDUCTION
         cached = not writes and program[pc, op.FLAGS] & BYPASS == 0
@@ -97,17 +110,18 @@ def _warm_block(tables, program, l1, timing, sets, sm, place, cursor, lines, add
 
 
 @inner
-def _lines_of(tables, program, pc, access, mask, timing, lines, addresses):
-    """Lines of one access if it goes to global memory, into ``lines[0]``; returns how many."""
+def _lines_of(walk, tables, pc, access, mask):
+    """Lines of one access if it goes to global memory, into ``walk.lines[0]``; returns how many."""
+    program, addresses = walk.program, walk.addresses
     lanes = lane_addresses(tables.accesses, access, tables.scattered, mask, addresses)
     if program[pc, op.KIND] == 0 or lanes == 0:
         return 0
-    if resolve_space(program[pc, op.SPACE], addresses, lanes, timing) != GLOBAL:
+    if resolve_space(program[pc, op.SPACE], addresses, lanes, walk.timing) != GLOBAL:
         return 0
     width = program[pc, op.BYTES]
     if lanes == ALL_LANES and tables.accesses[access, A_STRIDE] == width:
-        return coalesce_span(addresses[0], addresses[0] + LANES * width, lines, 0)
-    return coalesce_lanes(addresses, lanes, width, lines, 0, 0)
+        return coalesce_span(addresses[0], addresses[0] + LANES * width, walk.lines, 0)
+    return coalesce_lanes(addresses, lanes, width, walk.lines, 0, 0)
 
 
 def warm_machine(trace: Trace, spec: GpuSpec, groups: list[SmGroup], l2: L2Part, l1_bytes: int) -> None:
@@ -123,10 +137,9 @@ def warm_machine(trace: Trace, spec: GpuSpec, groups: list[SmGroup], l2: L2Part,
         if group.state.timing[at.L1_SETS] != sets:
             group.state.l1[:] = 0
             group.state.timing[at.L1_SETS] = sets
-    lines = LINE_TABLE.zeros(1, at.LINES_MAX)
-    addresses = np.zeros(LANES, np.int64)
-    out = WARMED_TABLE.zeros(BATCH)
     cursor = CURSOR_TABLE.zeros()
+    walk = Walk(program, timing, cursor, LINE_TABLE.zeros(1, at.LINES_MAX), np.zeros(LANES, np.int64))
+    out = WARMED_TABLE.zeros(BATCH)
     clock = -(1 << 40)  # earlier than any timed use
     per_block = launch.warps_per_block
     for chunk in trace.chunks():
@@ -138,10 +151,8 @@ def warm_machine(trace: Trace, spec: GpuSpec, groups: list[SmGroup], l2: L2Part,
             place = (sm, live.warps + block * per_block, per_block)
             cursor[:] = 0
             while cursor[C_WARP] < per_block:
-                count, clock = _warm_block(
-                    arena.tables, program, group.state.l1, timing, sets, sm - group.first, place, cursor, lines,
-                    addresses, out[filled:], clock,
-                )  # fmt: skip
+                l1, to = group.state.l1, out[filled:]
+                count, clock = _warm_block(walk, arena.tables, l1, sets, sm - group.first, place, to, clock)
                 filled += count
                 if cursor[C_WARP] < per_block:
                     _flush(l2, out[:filled])

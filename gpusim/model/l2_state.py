@@ -192,7 +192,7 @@ def unblock(s: L2State, slice_index: int, time: int) -> None:
 
 
 @inner
-def spoil_copies(p: L2Rates, s: L2State, home: int, set_index: int, line: int, sectors: int) -> None:
+def invalidate_copies(p: L2Rates, s: L2State, home: int, set_index: int, line: int, sectors: int) -> None:
     """Home slice ``home`` has newer data: copies in other partitions are no longer valid."""
     local = home % p.slices_per_partition
     for partition in range(p.partitions):

@@ -49,7 +49,7 @@ _SLOT_BITS = 16
 _SLOT_MASK = (1 << _SLOT_BITS) - 1
 #: Of a slot's 16 bits the low ones are the register's number, the others 1 + the warp's place in its sub-core.
 _WARP_SHIFT = 8
-#: Classes whose operands are read elsewhere: by the memory path, or over many cycles in which the unit takes nothing
+#: Classes whose operands are read elsewhere: by the LSU, or over many cycles in which the unit takes nothing
 #: else (tensor cores).
 _ELSEWHERE = (PipeClass.LSU, PipeClass.SHUFFLE, PipeClass.CONSTANT, PipeClass.TENSOR, PipeClass.BARRIER)
 

@@ -99,7 +99,7 @@ def sm_timing(spec: GpuSpec) -> np.ndarray:
     timing[FILL_TICKS_PER_SECTOR] = math.ceil(l1.sector_bytes * TICKS_PER_CYCLE / l1.fill_bytes_per_cycle)
     timing[STORE_TICKS_PER_SECTOR] = math.ceil(l1.sector_bytes * TICKS_PER_CYCLE / l1.store_bytes_per_cycle)
     timing[REQUEST_LATENCY_TICKS] = request_latency_ticks(spec)
-    # Latencies count from issue; those of a what-if may be shorter than the way to the back end.
+    # Latencies count from issue; those of a what-if may be shorter than the way to the LSU.
     shortest = min(l1.hit_latency_cycles // 2, l1.shared_latency_cycles, l1.shuffle_latency_cycles)
     timing[ADDRESS_LATENCY] = max(1, min(l1.address_latency_cycles, shortest - 1))
     timing[ADDRESS_INTERVAL] = l1.address_interval_cycles
