@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpusim.errors import TraceFormatError
-from gpusim.model.state_tables import Table
 from gpusim.model.trace_tables import (
     A_ADDRESS,
     A_MASK,
@@ -36,6 +35,7 @@ from gpusim.model.trace_tables import (
     W_RUN_END,
     Tables,
 )
+from gpusim.state_tables import Table
 from gpusim.trace.record import SCATTERED, Chunk
 
 

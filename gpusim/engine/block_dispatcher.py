@@ -22,7 +22,7 @@ from gpusim.model.arrivals import pop, push
 from gpusim.model.compiled import compiled
 from gpusim.model.messages import NEVER, START, TICKS_PER_CYCLE
 from gpusim.model.sm_tables import E_BLOCK, E_CYCLE, E_SLOT, E_SM
-from gpusim.model.state_tables import Table
+from gpusim.state_tables import Table
 from gpusim.trace.record import Chunk, Trace
 
 #: A free slot is one key: the cycle from which it is free, its SM, its slot.

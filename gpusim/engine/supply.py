@@ -25,8 +25,8 @@ from gpusim.model.messages import NEVER
 from gpusim.model.residency import LEFT, ROW, RUN
 from gpusim.model.scheduler import AGE
 from gpusim.model.sm_tables import Q_ACCESS, QUEUE_COUNT, QUEUE_HEAD, S_CYCLE, S_WARP_ROW
-from gpusim.model.state_tables import Table
 from gpusim.model.trace_tables import ENDS, NOT_HERE, RUN_COUNT, UNKNOWN, W_NEXT, W_PART, W_RUN, W_RUN_END
+from gpusim.state_tables import Table
 from gpusim.trace.record import Chunk, Flag, Trace
 
 LIVE_TABLE = Table(__name__, "live", "a chunk in the arena", "The blocks that begin in it.")

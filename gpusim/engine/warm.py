@@ -22,8 +22,8 @@ from gpusim.model.coalescer import ADDRESS, LINE_TABLE, SECTORS, coalesce_lanes,
 from gpusim.model.compiled import compiled, inner
 from gpusim.model.lsu import ALL_LANES, GLOBAL, resolve_space
 from gpusim.model.program import program_table
-from gpusim.model.state_tables import Table
 from gpusim.model.trace_tables import A_STRIDE, LANES, RUN_COUNT, RUN_FIRST, RUN_MASK, W_ACCESS, W_RUN, W_RUN_END
+from gpusim.state_tables import Table
 from gpusim.trace.record import Flag, MemoryKind, Trace
 
 STORE, ATOMIC, REDUCTION = int(MemoryKind.STORE), int(MemoryKind.ATOMIC), int(MemoryKind.REDUCTION)

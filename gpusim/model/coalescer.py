@@ -13,8 +13,8 @@ from __future__ import annotations
 import numpy as np
 
 from gpusim.model.compiled import compiled, inner
-from gpusim.model.state_tables import Table
 from gpusim.model.trace_tables import A_ADDRESS, A_MASK, A_STRIDE, LANES
+from gpusim.state_tables import Table
 from gpusim.trace.record import SCATTERED
 
 LINE_TABLE = Table(__name__, "lines", "a line of an access", "A 128-byte line that a warp's access touches.")

@@ -8,7 +8,7 @@ instruction. Derived figures (rates, averages) are the report's business.
 
 from __future__ import annotations
 
-from gpusim.model.state_tables import Table
+from gpusim.state_tables import Table
 
 # How often an instruction issued is in ``stalls[:, SELECTED]``. What is counted together lies together, eight columns to a
 # cache line of the host.

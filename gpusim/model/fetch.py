@@ -20,8 +20,8 @@ from gpusim.model.compiled import inner
 from gpusim.model.line_cache import arrival, install
 from gpusim.model.messages import NEVER
 from gpusim.model.sm_tables import CODE_PORT_FREE
-from gpusim.model.state_tables import Table
 from gpusim.model.timing import CODE_L0_MISS, CODE_L1_INTERVAL, CODE_L1_MISS, CODE_LINES
+from gpusim.state_tables import Table
 
 STREAM_TABLE = Table(__name__, "streams", "a sub-core", "Its stream buffer of code lines.")
 STREAM_FIRST = STREAM_TABLE.column("index", "line of code that the first entry holds")

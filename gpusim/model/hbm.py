@@ -24,7 +24,7 @@ from gpusim.model.compiled import compiled, inner
 from gpusim.model.messages import NEVER, READ, WRITE
 from gpusim.model.prefetch import prefetch
 from gpusim.model.sector_mask import popcount
-from gpusim.model.state_tables import Table
+from gpusim.state_tables import Table
 
 WINDOW = 16
 PATIENCE = 32

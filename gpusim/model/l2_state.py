@@ -17,7 +17,7 @@ from gpusim.model.compiled import inner
 from gpusim.model.event_heap import make_key, push
 from gpusim.model.l2_tags import Tags, drop_sectors
 from gpusim.model.prefetch import prefetch
-from gpusim.model.state_tables import Table
+from gpusim.state_tables import Table
 
 NODE_TABLE = Table(__name__, "nodes", "a node", "One request, or one internal event, on its way through the L2.")
 LINE = NODE_TABLE.column("index", "its line: byte address over 128")

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpusim.model.compiled import inner
-from gpusim.model.state_tables import Table
+from gpusim.state_tables import Table
 
 EMPTY = -1
 NO_SLOT = -1

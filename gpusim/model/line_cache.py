@@ -14,7 +14,7 @@ import numpy as np
 
 from gpusim.model.compiled import compiled
 from gpusim.model.messages import NEVER
-from gpusim.model.state_tables import Table
+from gpusim.state_tables import Table
 
 LINE_TABLE = Table(
     __name__,

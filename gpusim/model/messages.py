@@ -11,7 +11,7 @@ number of cycles need no floating point.
 
 from __future__ import annotations
 
-from gpusim.model.state_tables import Field, Record
+from gpusim.state_tables import Field, Record
 
 TICKS_PER_CYCLE = 64
 #: The tick of what will not happen: a part with nothing to do.

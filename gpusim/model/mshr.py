@@ -25,7 +25,7 @@ import numpy as np
 
 from gpusim.model.compiled import inner
 from gpusim.model.prefetch import prefetch
-from gpusim.model.state_tables import Table
+from gpusim.state_tables import Table
 
 PENDING_TABLE = Table(__name__, "mshr.pending", "an instruction in flight of an SM", "The pending request table.")
 LINES_LEFT = PENDING_TABLE.column("count", "lines that it still wants")

@@ -16,8 +16,8 @@ from gpusim.gpus.spec import GpuSpec
 from gpusim.model.messages import TICKS_PER_CYCLE
 from gpusim.model.scoreboard import COUNTERS
 from gpusim.model.stall_reasons import IMC_MISS, LONG_SCOREBOARD, SHORT_SCOREBOARD
-from gpusim.model.state_tables import Table
 from gpusim.model.tensor import tensor_timing
+from gpusim.state_tables import Table
 from gpusim.trace.record import NO_BARRIER, WARP_LANES, Flag, MemoryKind, PipeClass, Program, Space
 
 PROGRAM_TABLE = Table(__name__, "program", "an instruction of the program", "What it needs, costs and asks for.")

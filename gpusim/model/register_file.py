@@ -18,7 +18,7 @@ import numpy as np
 
 from gpusim.gpus.spec import RegisterFileSpec
 from gpusim.model.compiled import inlined
-from gpusim.model.state_tables import Table
+from gpusim.state_tables import Table
 from gpusim.trace.record import NO_BARRIER, PipeClass, Program
 
 BANKS = 2

@@ -28,9 +28,9 @@ from gpusim.model.stall_reasons import (
     NO_INSTRUCTION,
     SHORT_SCOREBOARD,
 )
-from gpusim.model.state_tables import Table
 from gpusim.model.timing import MAX_BLOCKS, SUB_CORES, WARPS_PER_BLOCK, WARPS_PER_SUB_CORE
 from gpusim.model.trace_tables import RUN_COUNT, RUN_FIRST, RUN_MASK
+from gpusim.state_tables import Table
 from gpusim.trace.record import Flag
 
 #: Asynchronous-copy groups that a warp can have open; older ones share the oldest entry's fate.

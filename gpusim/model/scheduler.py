@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from gpusim.model.compiled import inlined
 from gpusim.model.messages import NEVER
-from gpusim.model.state_tables import Table
+from gpusim.state_tables import Table
 
 SLOT_TABLE = Table(__name__, "slots", "a warp slot", "What a scheduler knows of a warp.")
 READY = SLOT_TABLE.column("cycle", "from which it has all it depends on; NEVER: unknown, or no warp")

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from gpusim.model.compiled import inner
 from gpusim.model.messages import NEVER
-from gpusim.model.state_tables import Table
+from gpusim.state_tables import Table
 
 COUNTERS = 6
 #: Falls of a counter that a deep board keeps.

@@ -3,7 +3,7 @@
 Mental model: :class:`SmState` is what the jitted loop reads and writes. Functions that are inlined take it whole, which
 costs nothing; others take the part that they need (:class:`ResidentState`, :class:`MshrState`, :class:`CodeState`) or
 single arrays, since a call passes about nine words for every array of a structure. What the arrays hold is declared
-beside the functions that use it: see :mod:`gpusim.model.state_tables`.
+beside the functions that use it: see :mod:`gpusim.state_tables`.
 """
 
 from __future__ import annotations

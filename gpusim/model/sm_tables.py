@@ -6,7 +6,7 @@ list starts). What belongs to a warp or block is in :mod:`gpusim.model.residency
 
 from __future__ import annotations
 
-from gpusim.model.state_tables import Table
+from gpusim.state_tables import Table
 
 SM_TABLE = Table(
     __name__, "sms", "an SM", "Its clock, the stages that all its warps share, and the heads of its free lists."

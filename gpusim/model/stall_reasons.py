@@ -9,7 +9,7 @@ warp-cycles exactly.
 
 from __future__ import annotations
 
-from gpusim.model.state_tables import Table
+from gpusim.state_tables import Table
 
 STALL_TABLE = Table(
     __name__, "stalls", "an instruction of the program", "Warp cycles before its issues, by what the warps waited for."

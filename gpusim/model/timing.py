@@ -15,7 +15,7 @@ from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model.crossbar import request_latency_ticks
 from gpusim.model.messages import TICKS_PER_CYCLE
-from gpusim.model.state_tables import Table
+from gpusim.state_tables import Table
 
 TIMING_TABLE = Table(
     __name__, "timing", "", "The GPU's figures, and a few of the launch, as the jitted functions read them."

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpusim.model.state_tables import Table
+from gpusim.state_tables import Table
 
 LANES = 32
 

@@ -35,6 +35,10 @@ UNITS = {
     "packed": "several fields, see the module",
     "warp cycles": "cycles, added over warps",
     "log2": "the exponent of a power of two",
+    "instructions": "warp instructions",
+    "words": "32-bit words, of the register file where nothing else is said",
+    "host address": "an address in this process",
+    "hash": "a number that differs where what it was made of differs",
 }
 
 
