@@ -12,14 +12,16 @@ from __future__ import annotations
 import numpy as np
 
 from gpusim.engine.arena import Arena
-from gpusim.engine.sm import START, SmGroup
-from gpusim.engine.sm_advance import E_BLOCK, E_CYCLE, E_SLOT, E_SM
+from gpusim.engine.graph import part_name
+from gpusim.engine.latencies import turnaround_halves
+from gpusim.engine.part import Outgoing
+from gpusim.engine.sm import SmGroup
 from gpusim.engine.supply import L_END, L_ENDED, L_FIRST, L_WARPS, Supply
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model.arrivals import pop, push
 from gpusim.model.compiled import compiled
-from gpusim.model.messages import NEVER, TICKS_PER_CYCLE
+from gpusim.model.messages import NEVER, START, TICKS_PER_CYCLE
 from gpusim.trace.record import Chunk, Trace
 
 #: Columns of ``block_times``.
@@ -39,13 +41,6 @@ _PLACE_BITS = _SLOT_BITS + _SM_BITS
     FINISHED,
     DESK_COLUMNS,
 ) = range(8)
-
-
-def turnaround_halves(spec: GpuSpec) -> tuple[int, int]:
-    """Cycles from a block's exit to the dispatcher, and from there to the next block's start; each at
-    least 1."""
-    first = max(1, spec.launch.block_turnaround_cycles // 2)
-    return first, max(1, spec.launch.block_turnaround_cycles - first)
 
 
 @compiled
@@ -85,7 +80,7 @@ def _serve(line, desk, live, row, times, starts, sm_count, per_block, intervals,
         times[block, 0] = cycle
         times[block, 2] = sm
         times[block, 3] = slot
-        starts[n, 0] = cycle
+        starts[n, 0] = cycle * TICKS_PER_CYCLE
         starts[n, 1] = sm
         starts[n, 2] = slot
         starts[n, 3] = block
@@ -99,8 +94,8 @@ def _end(line, desk, live, times, exits, to_dispatcher):
     """Note block ends; their slots join the line while blocks are left. True if a chunk has no block left."""
     emptied = False
     for i in range(exits.shape[0]):
-        block, cycle = exits[i, E_BLOCK], exits[i, E_CYCLE]
-        times[block, 1] = cycle
+        block, cycle = exits[i]["block"], exits[i]["time"] // TICKS_PER_CYCLE
+        times[block, 1] = cycle - to_dispatcher
         desk[0, FINISHED] += 1
         for chunk in range(live.shape[0]):
             if live[chunk, L_FIRST] <= block < live[chunk, L_END]:
@@ -108,8 +103,8 @@ def _end(line, desk, live, times, exits, to_dispatcher):
                 emptied |= live[chunk, L_ENDED] == live[chunk, L_END] - live[chunk, L_FIRST]
                 break
         if desk[0, NEXT_BLOCK] < desk[0, BLOCKS]:
-            place = exits[i, E_SM] << _SLOT_BITS | exits[i, E_SLOT]
-            push(line, 0, desk, IN_LINE, (cycle + to_dispatcher) << _PLACE_BITS | place)
+            place = exits[i]["sm"] << _SLOT_BITS | exits[i]["slot"]
+            push(line, 0, desk, IN_LINE, cycle << _PLACE_BITS | place)
     return emptied
 
 
@@ -127,14 +122,29 @@ def count_executions(chunk: Chunk, first: int, end: int, executions: np.ndarray)
 
 
 class Dispatcher:
-    """Dispatches one launch; see the module's docstring. ``block_times`` int64[blocks, 4]: start and end,
-    from the machine's cycle 0, SM and slot."""
+    """Dispatches one launch after another; see the module's docstring. Takes EXIT, sends START. ``block_times``
+    int64[blocks, 4]: start and end, from the machine's cycle 0, SM and slot."""
 
-    name = "dispatcher"
+    def __init__(self, spec: GpuSpec, device: int = 0) -> None:
+        self.name, self.device, self._spec = part_name(device, "dispatcher"), device, spec
+        self._sm_count = spec.sm_count
+        self._to_dispatcher, self._to_sm = turnaround_halves(spec)
+        interval = max(1, spec.launch.dispatch_interval_cycles)
+        self._intervals = max(interval, spec.launch.first_dispatch_interval_cycles), interval
+        self.last_tick = 0
+        self.end_launch()
 
-    def __init__(
-        self, trace: Trace, spec: GpuSpec, blocks_per_sm: int, launch_cycle: int, arena: Arena, reach: int
-    ) -> None:
+    def end_launch(self) -> None:
+        """Let go of the launch's trace: idle."""
+        self.blocks, self.kernel = 0, ""
+        self.block_times = np.zeros((0, len(BLOCK_TIMES)), np.int64)
+        self._line = np.zeros((1, 0), np.int64)
+        self._desk = np.zeros((1, DESK_COLUMNS), np.int64)
+        self._supply: Supply | None = None
+
+    def begin_launch(self, trace: Trace, blocks_per_sm: int, launch_cycle: int, arena: Arena, reach: int) -> None:
+        """Take up a launch that begins at the machine's cycle ``launch_cycle``; ``reach`` as in :class:`Supply`."""
+        spec = self._spec
         if spec.sm_count >= 1 << _SM_BITS or blocks_per_sm > 1 << _SLOT_BITS:
             raise SpecError(
                 f"{spec.name}: sm_count = {spec.sm_count} with {blocks_per_sm} blocks an SM is too many; "
@@ -143,11 +153,7 @@ class Dispatcher:
         self.blocks = trace.launch.blocks
         self.kernel = trace.launch.kernel
         self.block_times = np.zeros((self.blocks, len(BLOCK_TIMES)), np.int64)
-        self._sm_count = spec.sm_count
         self._per_block = trace.launch.warps_per_block
-        self._to_dispatcher, self._to_sm = turnaround_halves(spec)
-        interval = max(1, spec.launch.dispatch_interval_cycles)
-        self._intervals = max(interval, spec.launch.first_dispatch_interval_cycles), interval
         slots = min(self.blocks, blocks_per_sm * spec.sm_count)
         self._line = np.zeros((1, slots), np.int64)
         self._starts = np.zeros((slots, len(START.names)), np.int64)
@@ -156,6 +162,11 @@ class Dispatcher:
         self._desk[0, DECISION] = launch_cycle + max(spec.launch.start_cycles, self._to_sm) - self._to_sm
         self._supply = Supply(trace, arena, reach)
         self._instructions = len(trace.program.instructions)
+
+    @property
+    def minimum_latency_ticks(self) -> int:
+        """Least latency of any message that this part sends."""
+        return self._to_sm * TICKS_PER_CYCLE
 
     @property
     def finished(self) -> int:
@@ -178,7 +189,7 @@ class Dispatcher:
         return NEVER if cycle == NEVER else cycle * TICKS_PER_CYCLE
 
     def deliver(self, exits: np.ndarray) -> None:
-        """Take notes of block ends (int64[n, EXIT_COLUMNS])."""
+        """Take notes of block ends."""
         if _end(self._line, self._desk, self._supply.live, self.block_times, exits, self._to_dispatcher):
             self._supply.drop_ended()
 
@@ -186,9 +197,9 @@ class Dispatcher:
         """At the begin of a window, ``cycle``: see that the warps on ``groups`` have all that they can issue in it."""
         self._supply.feed(groups, self.next_block, cycle)
 
-    def advance(self, until_tick: int) -> list[tuple[str, np.ndarray]]:
-        """Serve the slots whose turn comes before ``until_tick``; START batches to "starts"."""
-        outgoing = []
+    def advance(self, until_tick: int) -> Outgoing:
+        """Serve the slots whose turn comes before ``until_tick``."""
+        outgoing: Outgoing = []
         until = until_tick // TICKS_PER_CYCLE
         while _next_decision(self._line, self._desk) < until:
             row = self._supply.serving(self.next_block)
@@ -196,7 +207,9 @@ class Dispatcher:
                 self._line, self._desk, self._supply.live, row, self.block_times, self._starts, self._sm_count,
                 self._per_block, self._intervals, self._to_sm, until,
             )  # fmt: skip
-            outgoing.append(("starts", self._starts[:count].copy().view(START)[:, 0]))
+            starts = self._starts[:count].copy().view(START)[:, 0]
+            self.last_tick = int(starts["time"][-1]) - self.minimum_latency_ticks
+            outgoing.append(starts)
         return outgoing
 
     def skip(self, target: int) -> np.ndarray:
@@ -217,6 +230,6 @@ class Dispatcher:
             return ""
         started = int(self._desk[0, NEXT_BLOCK])
         return (
-            f"{self.kernel}: {self.finished} of {self.blocks} blocks ended, {started - self.finished} on SMs, "
+            f"{self.name}: {self.finished} of {self.blocks} blocks ended, {started - self.finished} on SMs, "
             f"{self.blocks - started} not started"
         )

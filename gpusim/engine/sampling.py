@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -107,7 +108,7 @@ def steady_cost(cycles: Sequence[int], issued: Sequence[int], earliest: int = 0)
     scatter = float(np.std(time / work, ddof=1) / cost)
     batches = min(used, BATCHES)
     ends = [used * i // batches for i in range(batches + 1)]
-    means = [time[a:b].sum() / work[a:b].sum() for a, b in zip(ends, ends[1:], strict=False)]
+    means = [time[a:b].sum() / work[a:b].sum() for a, b in pairwise(ends)]
     half_width = _STUDENT[batches - 2] * float(np.std(means, ddof=1)) / cost / math.sqrt(batches)
     half = used // 2
     halves = [time[part].sum() / work[part].sum() for part in (slice(0, half), slice(half, None))]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpusim.engine.arena import W_ACCESS, W_RUN, W_RUN_END, Arena
-from gpusim.engine.memory import L2Part
+from gpusim.engine.l2 import L2Part
 from gpusim.engine.sm import SmGroup
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model import cache

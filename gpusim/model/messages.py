@@ -1,10 +1,13 @@
-"""What crosses the crossbar: batches of line requests one way, of line responses the other.
+"""What the parts of a machine send each other: batches of records, one dtype a kind of message.
 
-Mental model: an SM and the memory side never call each other; they exchange batches of these
-records once a window. A message sent at ``t`` has ``time_cycles`` >= ``t`` + the crossbar's one-way
-latency, so each side may run a window ahead with no error. The memory side handles requests in the
-total order (``time``, ``sm``, ``sequence``), which makes the result independent of the window's
-length, of the order in which SMs are visited, and of threads.
+Mental model: parts never call each other; they exchange batches of these records once a window. Every
+record begins with ``time``, its arrival. A message sent at ``t`` has ``time`` >= ``t`` + the latency of its
+route, so each part may run a window ahead of the others with no error. Whoever takes messages handles them in
+a total order (for requests: ``time``, ``sm``, ``sequence``), which makes the result independent of the
+window's length, of the order in which parts are visited, and of threads.
+
+Messages within a device need not name it: their route does, since parts are wired only to those of their own
+device. A message that crosses devices carries the one that it is for in the field ``device``.
 
 Times are int64 *ticks*: 1 SM cycle = ``TICKS_PER_CYCLE`` ticks, so that rates that are no whole
 number of cycles need no floating point.
@@ -59,3 +62,34 @@ DRAM_REQUEST = np.dtype(
 
 #: Data of a DRAM READ, or the room that a WRITE has left; ``time`` is its arrival at the L2 slice, ticks.
 DRAM_RESPONSE = np.dtype([("time", "<i8"), ("sequence", "<i8"), ("handle", "<i4"), ("sectors", "<i4")])
+
+#: From the block dispatcher to the SMs: ``block`` starts in ``slot`` of ``sm`` (numbered over the whole GPU);
+#: ``warp_row`` is the row of its first warp in the arena's table.
+START = np.dtype([(name, "<i8") for name in ("time", "sm", "slot", "block", "warp_row")])
+
+#: From an SM to the block dispatcher: ``block`` has left ``slot`` of ``sm``.
+EXIT = np.dtype([(name, "<i8") for name in ("time", "sm", "slot", "block")])
+
+#: Between devices: ``bytes`` on their way from device ``source`` to device ``device``; ``sequence`` numbers the
+#: packets of a source, ``handle`` is the receiver's business.
+PACKET = np.dtype(
+    [
+        ("time", "<i8"),  # arrival at the link, or behind it at the device, ticks
+        ("handle", "<i8"),
+        ("bytes", "<i8"),
+        ("sequence", "<i4"),
+        ("source", "<i2"),
+        ("device", "<i2"),
+    ]
+)
+
+#: Every kind of message by its name in a machine's description.
+MESSAGES = {
+    "request": REQUEST,
+    "response": RESPONSE,
+    "dram_request": DRAM_REQUEST,
+    "dram_response": DRAM_RESPONSE,
+    "start": START,
+    "exit": EXIT,
+    "packet": PACKET,
+}
