@@ -51,4 +51,4 @@ class Device:
 
     def stalls(self) -> np.ndarray:
         """Warp-cycles of the running launch, int64[instructions, reasons]."""
-        return sum(group.state.stalls for group in self.groups)
+        return np.sum([group.state.stalls for group in self.groups], axis=0)

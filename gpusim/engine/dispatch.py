@@ -188,9 +188,9 @@ class Dispatcher:
         cycle = _next_decision(self._line, self._desk)
         return NEVER if cycle == NEVER else cycle * TICKS_PER_CYCLE
 
-    def deliver(self, exits: np.ndarray) -> None:
+    def deliver(self, batch: np.ndarray) -> None:
         """Take notes of block ends."""
-        if _end(self._line, self._desk, self._supply.live, self.block_times, exits, self._to_dispatcher):
+        if _end(self._line, self._desk, self._supply.live, self.block_times, batch, self._to_dispatcher):
             self._supply.drop_ended()
 
     def feed(self, groups: list[SmGroup], cycle: int) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from gpusim.engine.latencies import burst_ticks, dram_answer_ticks, dram_request_ticks, turnaround_halves
 from gpusim.errors import SpecError
@@ -30,8 +31,15 @@ class Node:
 
     name: str
     kind: str
-    spec: object
+    spec: Any
     device: int | None = 0
+
+    @property
+    def gpu(self) -> int:
+        """The device, for a part that must belong to one; raises SpecError if it does not."""
+        if self.device is None:
+            raise SpecError(f"{self.name}: a part of kind {self.kind} belongs to a device; give its number")
+        return self.device
 
 
 @dataclass(frozen=True)
@@ -70,14 +78,15 @@ class MachineGraph:
         if len({node.spec.clock_hz for node in clocked}) > 1:
             clocks = ", ".join(f"{node.name} {node.spec.clock_hz / 1e6:g} MHz" for node in clocked)
             raise SpecError(f"the parts of one machine count ticks of one clock, these have several: {clocks}")
-
         if sorted(self.devices) != list(range(len(self.devices))):
             raise SpecError(f"devices are numbered 0, 1, ...; this machine has {sorted(self.devices)}")
 
     @property
     def devices(self) -> dict[int, GpuSpec]:
         """The GPUs by their device numbers."""
-        return {node.device: node.spec for node in self.parts if node.kind == "dispatcher"}
+        return {
+            node.device: node.spec for node in self.parts if node.device is not None and isinstance(node.spec, GpuSpec)
+        }
 
     @property
     def name(self) -> str:
@@ -99,32 +108,31 @@ def part_name(device: int, kind: str) -> str:
     return f"gpu{device}.{kind}"
 
 
-def gpu_graph(spec: GpuSpec, device: int = 0) -> MachineGraph:
-    """One GPU: SMs, L2, DRAM and block dispatcher, as device ``device``."""
-    l2, sm, hbm, dispatcher = (part_name(device, kind) for kind in ("l2", "sm", "hbm", "dispatcher"))
-    to_dispatcher, to_sm = turnaround_halves(spec)
-    return MachineGraph(
-        parts=(
-            Node(l2, "l2", spec, device),
-            Node(sm, "sm", spec, device),
-            Node(hbm, "hbm", spec, device),
-            Node(dispatcher, "dispatcher", spec, device),
-        ),
-        routes=(
-            Route(sm, l2, "request", request_latency_ticks(spec)),
-            Route(l2, sm, "response", response_latency_ticks(spec)),
-            Route(l2, hbm, "dram_request", dram_request_ticks(spec)),
-            Route(hbm, l2, "dram_response", burst_ticks(spec) + dram_answer_ticks(spec)),
-            Route(dispatcher, sm, "start", to_sm * TICKS_PER_CYCLE),
-            Route(sm, dispatcher, "exit", to_dispatcher * TICKS_PER_CYCLE),
-        ),
-    )
-
-
 def machine_graph(specs: Sequence[GpuSpec]) -> MachineGraph:
     """GPUs side by side, devices 0, 1, ..., with nothing between them."""
-    graphs = [gpu_graph(spec, device) for device, spec in enumerate(specs)]
     return MachineGraph(
-        tuple(node for graph in graphs for node in graph.parts),
-        tuple(route for graph in graphs for route in graph.routes),
+        tuple(node for device, spec in enumerate(specs) for node in _gpu_parts(spec, device)),
+        tuple(route for device, spec in enumerate(specs) for route in _gpu_routes(spec, device)),
     )
+
+
+def gpu_graph(spec: GpuSpec) -> MachineGraph:
+    """One GPU: SMs, L2, DRAM and block dispatcher."""
+    return machine_graph([spec])
+
+
+def _gpu_parts(spec: GpuSpec, device: int) -> list[Node]:
+    return [Node(part_name(device, kind), kind, spec, device) for kind in ("l2", "sm", "hbm", "dispatcher")]
+
+
+def _gpu_routes(spec: GpuSpec, device: int) -> list[Route]:
+    l2, sm, hbm, dispatcher = (part_name(device, kind) for kind in ("l2", "sm", "hbm", "dispatcher"))
+    to_dispatcher, to_sm = turnaround_halves(spec)
+    return [
+        Route(sm, l2, "request", request_latency_ticks(spec)),
+        Route(l2, sm, "response", response_latency_ticks(spec)),
+        Route(l2, hbm, "dram_request", dram_request_ticks(spec)),
+        Route(hbm, l2, "dram_response", burst_ticks(spec) + dram_answer_ticks(spec)),
+        Route(dispatcher, sm, "start", to_sm * TICKS_PER_CYCLE),
+        Route(sm, dispatcher, "exit", to_dispatcher * TICKS_PER_CYCLE),
+    ]

@@ -41,7 +41,7 @@ class Observation:
 NOTHING_MORE = Observation()
 
 
-class Odometers:
+class CounterReader:
     """The counters of a device since the machine's cycle ``start``."""
 
     def __init__(self, device: Device, start: int) -> None:
@@ -55,8 +55,8 @@ class Odometers:
             name: value - self._memory_before.get(name, 0) for name, value in self._device.memory_counters().items()
         }
         stalls = self._device.stalls()
-        work = sum(group.state.work for group in groups)
-        totals = sum(group.state.counters for group in groups)
+        work = np.sum([group.state.work for group in groups], axis=0)
+        totals = np.sum([group.state.counters for group in groups], axis=0)
         issued = int(stalls[:, SELECTED].sum())
         return Reading(cycle - self._start, issued, self._device.l2.filled, stalls, work, totals, memory)
 
@@ -87,12 +87,12 @@ class RunningLaunch:
         device.dispatcher.begin_launch(trace, self._fit.blocks_per_sm, cycle, arena, reach_cycles)
         for group in device.groups:
             group.begin_launch(trace.program, trace.launch, self._fit, arena, keep_l1)
-        self._odometers = Odometers(device, cycle)
-        self._sampler = Sampler(cycle, self._odometers.totals) if wanted.samples else None
+        self._counters = CounterReader(device, cycle)
+        self._sampler = Sampler(cycle, self._counters.totals) if wanted.samples else None
         self._waves = None
         if wanted.sample:
             wave_blocks = min(trace.launch.blocks, self._fit.blocks_per_sm * device.spec.sm_count)
-            self._waves = WaveReader(trace, device.dispatcher, wave_blocks, self._odometers.read)
+            self._waves = WaveReader(trace, device.dispatcher, wave_blocks, self._counters.read)
         self._progress, self._next_progress = wanted.progress, 0
 
     @property
@@ -121,7 +121,7 @@ class RunningLaunch:
         """What is said of the launch, which has ended, and the machine's cycle at its end."""
         device, begin = self._device, self._cycle
         end = max(group.last_tick for group in device.groups) // TICKS_PER_CYCLE + device.spec.launch.end_cycles
-        reading, cycles = self._odometers.read(end), end - begin
+        reading, cycles = self._counters.read(end), end - begin
         table = None
         if self._sampler is not None:
             self._sampler.take(end)

@@ -10,6 +10,7 @@ import numpy as np
 
 from gpusim.engine.inbox import Inbox
 from gpusim.engine.part import Outgoing
+from gpusim.errors import SpecError
 from gpusim.model.link import LinkSpec, carry
 from gpusim.model.messages import PACKET
 
@@ -32,7 +33,12 @@ class LinkPart:
         return self._latency
 
     def deliver(self, batch: np.ndarray) -> None:
-        """Take packets whose times are not before any tick already advanced to."""
+        """Take packets whose times are not before any tick already advanced to. Raises SpecError for a packet from or to
+        a device that the link does not join."""
+        for end in ("source", "device"):
+            strangers = set(batch[end].tolist()) - set(range(len(self._free)))
+            if strangers:
+                raise SpecError(f"{self.name} joins devices 0 to {len(self._free) - 1}, not device {min(strangers)}")
         self._packets.add(batch)
 
     def next_tick(self) -> int:

@@ -9,9 +9,10 @@ its last block or its last acknowledged store, whichever is later.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from typing import cast
 
 from gpusim.engine.device import Device
 from gpusim.engine.dispatch import Dispatcher
@@ -29,22 +30,22 @@ from gpusim.model.messages import MESSAGES, TICKS_PER_CYCLE
 from gpusim.trace.record import Trace
 
 #: Builds the part of a node, or the parts that share its messages; the second argument is how many may run at once.
-Builder = Callable[[MachineGraph, Node, int], list[Part]]
+Builder = Callable[[MachineGraph, Node, int], Sequence[Part]]
 
 
-def _sm_groups(_graph: MachineGraph, node: Node, threads: int) -> list[Part]:
+def _sm_groups(_graph: MachineGraph, node: Node, threads: int) -> list[SmGroup]:
     sms = node.spec.sm_count
     threads = min(threads, sms)
     bounds = [sms * i // threads for i in range(threads + 1)]
-    return [SmGroup(node.spec, lo, hi - lo, node.device) for lo, hi in pairwise(bounds)]
+    return [SmGroup(node.spec, lo, hi - lo, node.gpu) for lo, hi in pairwise(bounds)]
 
 
 #: Kind of node -> how it is built.
 BUILDERS: dict[str, Builder] = {
-    "l2": lambda graph, node, threads: [L2Part(node.spec, node.device)],
+    "l2": lambda graph, node, threads: [L2Part(node.spec, node.gpu)],
     "sm": _sm_groups,
-    "hbm": lambda graph, node, threads: [HbmPart(node.spec, node.device)],
-    "dispatcher": lambda graph, node, threads: [Dispatcher(node.spec, node.device)],
+    "hbm": lambda graph, node, threads: [HbmPart(node.spec, node.gpu)],
+    "dispatcher": lambda graph, node, threads: [Dispatcher(node.spec, node.gpu)],
     "link": lambda graph, node, threads: [LinkPart(node.spec, len(graph.devices), node.name)],
 }
 
@@ -85,7 +86,8 @@ class Machine:
         if self._random is not None:
             for device in self.devices:
                 for group in device.groups:
-                    self._random.shuffle(group.state.order)
+                    order = group.state.order
+                    order[:] = self._random.sample(order.tolist(), len(order))
 
     def __enter__(self) -> Machine:
         return self
@@ -148,7 +150,7 @@ class Machine:
             raise DeadlockError(f"{', '.join(stuck)}: nothing can move any more; {waiting}")
 
 
-def _build(graph: MachineGraph, node: Node, threads: int, builders: Mapping[str, Builder]) -> list[Part]:
+def _build(graph: MachineGraph, node: Node, threads: int, builders: Mapping[str, Builder]) -> Sequence[Part]:
     """The parts of a node, none of which is faster than the routes that leave it."""
     if node.kind not in builders:
         raise SpecError(f"{node.name}: nothing builds a part of kind {node.kind}; known: {', '.join(builders)}")
@@ -162,7 +164,7 @@ def _build(graph: MachineGraph, node: Node, threads: int, builders: Mapping[str,
     return parts
 
 
-def _wires_of(graph: MachineGraph, node: Node, parts: dict[str, list[Part]]) -> dict:
+def _wires_of(graph: MachineGraph, node: Node, parts: Mapping[str, Sequence[Part]]) -> dict:
     """Kind of message -> the parts that take it, of what a node sends."""
     wires: dict = {}
     for route in graph.routes:
@@ -171,6 +173,12 @@ def _wires_of(graph: MachineGraph, node: Node, parts: dict[str, list[Part]]) -> 
     return wires
 
 
-def _device(number: int, graph: MachineGraph, parts: dict[str, list[Part]]) -> Device:
-    groups, l2, hbm, dispatcher = (parts[part_name(number, kind)] for kind in ("sm", "l2", "hbm", "dispatcher"))
-    return Device(number, graph.devices[number], groups, l2[0], hbm[0], dispatcher[0])
+def _device(number: int, graph: MachineGraph, parts: Mapping[str, Sequence[Part]]) -> Device:
+    return Device(
+        number,
+        graph.devices[number],
+        groups=cast(list[SmGroup], parts[part_name(number, "sm")]),
+        l2=cast(L2Part, parts[part_name(number, "l2")][0]),
+        hbm=cast(HbmPart, parts[part_name(number, "hbm")][0]),
+        dispatcher=cast(Dispatcher, parts[part_name(number, "dispatcher")][0]),
+    )

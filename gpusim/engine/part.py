@@ -28,29 +28,40 @@ Outgoing = list[np.ndarray]
 class Part(Protocol):
     """A unit of the machine that has a state and a place in time: SMs, L2, DRAM, dispatcher, link."""
 
-    #: Its name in the machine, which is unique.
-    name: str
-    #: The number of the GPU that it belongs to; None for what lies between GPUs.
-    device: int | None
+    @property
+    def name(self) -> str:
+        """Its name in the machine, which is unique."""
+        ...
+
+    @property
+    def device(self) -> int | None:
+        """The number of the GPU that it belongs to; None for what lies between GPUs."""
+        ...
 
     @property
     def minimum_latency_ticks(self) -> int:
         """Least time from an event of this part to the arrival of a message that it sends because of it."""
+        ...
 
     @property
     def last_tick(self) -> int:
         """Tick of the latest event that this part has handled."""
+        ...
 
     def deliver(self, batch: np.ndarray) -> None:
         """Take messages of one kind that are not before any tick already advanced to, in any order; nobody changes
         ``batch`` afterwards. Those that are for another part of the same node are ignored."""
+        ...
 
     def next_tick(self) -> int:
         """Earliest tick with work, own or delivered; NEVER if there is none."""
+        ...
 
     def advance(self, until_tick: int) -> Outgoing:
         """Handle everything strictly before ``until_tick``, a whole number of cycles, touching nothing outside the
         part; the messages sent, which nobody has yet seen."""
+        ...
 
     def waiting_for(self) -> str:
         """One line on who waits here for what, empty if nobody does."""
+        ...

@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import numpy as np
 import simpy
 
-from gpusim.engine.part import Part
+from gpusim.engine.part import Outgoing, Part
 from gpusim.errors import SpecError
 from gpusim.model.messages import NEVER
 
@@ -27,13 +27,12 @@ Watcher = Callable[[int, int], None]
 
 
 class _Process:
-    """A part's process: the event that it sleeps on, the window of its next wake-up, what threads run for it."""
+    """A part's process: the event that it sleeps on, and the window of its next wake-up."""
 
     def __init__(self, part: Part) -> None:
         self.part = part
         self.asleep: simpy.Event | None = None
         self.wake_up: int | None = None
-        self.running: Future | None = None
 
 
 class WindowScheduler:
@@ -60,7 +59,8 @@ class WindowScheduler:
         self._on_window = on_window
         self._on_boundary = on_boundary
         self._boundaries: dict[int, int] = {}
-        self._awake: list[_Process] = []
+        self._awake: set[str] = set()
+        self._running: dict[str, Future[Outgoing]] = {}
         self._processes = {part.name: _Process(part) for part in parts}
         self._takers = {
             name: {message: [self._processes[part.name] for part in takers] for message, takers in by_message.items()}
@@ -118,11 +118,10 @@ class WindowScheduler:
             else:
                 # Everybody who wakes in this window starts before anybody waits, and nobody's
                 # messages are delivered before everybody has come to the window's end.
-                self._awake.append(process)
+                self._awake.add(part.name)
                 yield environment.timeout(0)
-                if self._awake:
-                    self._start(until)
-                outgoing = process.running.result()
+                self._start(self._pool, until)
+                outgoing = self._running.pop(part.name).result()
                 yield environment.timeout(0)
             self.windows += 1
             for batch in outgoing:
@@ -136,11 +135,13 @@ class WindowScheduler:
             self._boundaries[device] = until
             self._on_boundary(device, until - self.window_ticks)
 
-    def _start(self, until: int) -> None:
-        """Give all parts that are awake to the threads."""
-        for process in self._processes.values():
-            if process in self._awake:
-                process.running = self._pool.submit(process.part.advance, until)
+    def _start(self, pool: ThreadPoolExecutor, until: int) -> None:
+        """Give all parts that are awake and do not run yet to the threads."""
+        if not self._awake:
+            return
+        for name, process in self._processes.items():
+            if name in self._awake:
+                self._running[name] = pool.submit(process.part.advance, until)
         self._awake.clear()
 
     def _deliver(self, sender: Part, batch: np.ndarray) -> None:
