@@ -181,9 +181,9 @@ CODE = (
     ),
     CodeMutant(
         "engine: windows twice as long as the least latency",
-        "engine/gpu.py",
-        "return min(ticks // TICKS_PER_CYCLE, *turnaround_halves(spec))",
-        "return 2 * min(ticks // TICKS_PER_CYCLE, *turnaround_halves(spec))",
+        "engine/graph.py",
+        "return min(route.latency_ticks for route in self.routes) // TICKS_PER_CYCLE",
+        "return 2 * min(route.latency_ticks for route in self.routes) // TICKS_PER_CYCLE",
     ),
     CodeMutant(
         "reconvergence: nobody waits at BSYNC",

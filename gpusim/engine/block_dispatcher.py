@@ -14,6 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from gpusim.engine.arena import Arena
+from gpusim.engine.graph import part_name
+from gpusim.engine.latencies import turnaround_halves
+from gpusim.engine.part import Outgoing
 from gpusim.engine.sm import SmGroup
 from gpusim.engine.supply import L_END, L_ENDED, L_FIRST, L_WARPS, Supply
 from gpusim.errors import SpecError
@@ -21,7 +24,6 @@ from gpusim.gpus.spec import GpuSpec
 from gpusim.model.arrivals import pop, push
 from gpusim.model.compiled import compiled
 from gpusim.model.messages import NEVER, START, TICKS_PER_CYCLE
-from gpusim.model.sm_tables import E_BLOCK, E_CYCLE, E_SLOT, E_SM
 from gpusim.state_tables import Table
 from gpusim.trace.record import Chunk, Trace
 
@@ -43,13 +45,6 @@ T_START = BLOCK_TIME_TABLE.column("cycle", "of its start, from the machine's cyc
 T_END = BLOCK_TIME_TABLE.column("cycle", "of its end")
 T_SM = BLOCK_TIME_TABLE.column("index", "of the machine")
 T_SLOT = BLOCK_TIME_TABLE.column("index", "block slot of the SM")
-
-
-def turnaround_halves(spec: GpuSpec) -> tuple[int, int]:
-    """Cycles from a block's exit to the dispatcher, and from there to the next block's start; each at
-    least 1."""
-    first = max(1, spec.launch.block_turnaround_cycles // 2)
-    return first, max(1, spec.launch.block_turnaround_cycles - first)
 
 
 class DispatchRates(NamedTuple):
@@ -112,7 +107,7 @@ def _serve(p, s, live, row, until):
         times[block, T_SM] = sm
         times[block, T_SLOT] = slot
         start = s.starts[n]
-        start["cycle"] = cycle
+        start["time"] = cycle * TICKS_PER_CYCLE
         start["sm"] = sm
         start["slot"] = slot
         start["block"] = block
@@ -127,8 +122,8 @@ def _end(p, s, live, exits):
     dispatcher = s.dispatcher
     emptied = False
     for i in range(exits.shape[0]):
-        block, cycle = exits[i, E_BLOCK], exits[i, E_CYCLE]
-        s.times[block, T_END] = cycle
+        block, cycle = exits[i]["block"], exits[i]["time"] // TICKS_PER_CYCLE
+        s.times[block, T_END] = cycle - p.to_dispatcher
         dispatcher[0, FINISHED] += 1
         for chunk in range(live.shape[0]):
             if live[chunk, L_FIRST] <= block < live[chunk, L_END]:
@@ -136,8 +131,8 @@ def _end(p, s, live, exits):
                 emptied |= live[chunk, L_ENDED] == live[chunk, L_END] - live[chunk, L_FIRST]
                 break
         if dispatcher[0, NEXT_BLOCK] < dispatcher[0, BLOCKS]:
-            place = exits[i, E_SM] << _SLOT_BITS | exits[i, E_SLOT]
-            push(s.free_slots, 0, dispatcher, FREE_SLOTS, (cycle + p.to_dispatcher) << _PLACE_BITS | place)
+            place = exits[i]["sm"] << _SLOT_BITS | exits[i]["slot"]
+            push(s.free_slots, 0, dispatcher, FREE_SLOTS, cycle << _PLACE_BITS | place)
     return emptied
 
 
@@ -155,43 +150,67 @@ def count_executions(chunk: Chunk, first: int, end: int, executions: np.ndarray)
 
 
 class Dispatcher:
-    """Dispatches one launch; see the module's docstring. ``block_times`` int64[blocks, columns]."""
+    """Dispatches one launch after another; see the module's docstring. Takes EXIT, sends START. ``block_times``
+    int64[blocks, columns]."""
 
-    name = "dispatcher"
+    def __init__(self, spec: GpuSpec, device: int = 0) -> None:
+        self.name, self.device, self._spec = part_name(device, "dispatcher"), device, spec
+        self.last_tick = 0
+        self.end_launch()
 
-    def __init__(
-        self, trace: Trace, spec: GpuSpec, blocks_per_sm: int, launch_cycle: int, arena: Arena, reach: int
-    ) -> None:
+    def end_launch(self) -> None:
+        """Let go of the launch's trace: idle."""
+        self.kernel = ""
+        self._hold(blocks=0, slots=0, warps_per_block=0, decision=0)
+        self._supply: Supply | None = None
+
+    def begin_launch(self, trace: Trace, blocks_per_sm: int, launch_cycle: int, arena: Arena, reach: int) -> None:
+        """Take up a launch that begins at the machine's cycle ``launch_cycle``; ``reach`` as in :class:`Supply`."""
+        spec = self._spec
         if spec.sm_count >= 1 << _SM_BITS or blocks_per_sm > 1 << _SLOT_BITS:
             raise SpecError(
                 f"{spec.name}: sm_count = {spec.sm_count} with {blocks_per_sm} blocks an SM is too many; "
                 f"at most {(1 << _SM_BITS) - 1} SMs of {1 << _SLOT_BITS} blocks"
             )
-        self.blocks = trace.launch.blocks
         self.kernel = trace.launch.kernel
-        self.block_times = BLOCK_TIME_TABLE.zeros(self.blocks)
+        to_sm = turnaround_halves(spec)[1]
+        self._hold(
+            blocks=trace.launch.blocks,
+            slots=min(trace.launch.blocks, blocks_per_sm * spec.sm_count),
+            warps_per_block=trace.launch.warps_per_block,
+            decision=launch_cycle + max(spec.launch.start_cycles, to_sm) - to_sm,
+        )
+        self._supply = Supply(trace, arena, reach)
+        self._instructions = len(trace.program.instructions)
+
+    def _hold(self, blocks: int, slots: int, warps_per_block: int, decision: int) -> None:
+        """Forget what was dispatched; make room for so many blocks in so many slots."""
+        spec = self._spec
         to_dispatcher, to_sm = turnaround_halves(spec)
         interval = max(1, spec.launch.dispatch_interval_cycles)
         self._rates = DispatchRates(
             sm_count=spec.sm_count,
-            warps_per_block=trace.launch.warps_per_block,
+            warps_per_block=warps_per_block,
             first_interval=max(interval, spec.launch.first_dispatch_interval_cycles),
             interval=interval,
             to_dispatcher=to_dispatcher,
             to_sm=to_sm,
         )
-        slots = min(self.blocks, blocks_per_sm * spec.sm_count)
+        self.blocks = blocks
+        self.block_times = BLOCK_TIME_TABLE.zeros(blocks)
         dispatcher = DISPATCHER_TABLE.zeros(1)
-        dispatcher[0, SLOTS], dispatcher[0, BLOCKS] = slots, self.blocks
-        dispatcher[0, DECISION] = launch_cycle + max(spec.launch.start_cycles, to_sm) - to_sm
+        dispatcher[0, SLOTS], dispatcher[0, BLOCKS], dispatcher[0, DECISION] = slots, blocks, decision
         self._state = DispatchState(
             dispatcher=dispatcher,
             free_slots=np.zeros((1, slots), np.int64),
             times=self.block_times,
             starts=np.zeros(slots, START),
         )
-        self._supply = Supply(trace, arena, reach)
-        self._instructions = len(trace.program.instructions)
+
+    @property
+    def minimum_latency_ticks(self) -> int:
+        """Least latency of any message that this part sends."""
+        return self._rates.to_sm * TICKS_PER_CYCLE
 
     @property
     def finished(self) -> int:
@@ -213,23 +232,25 @@ class Dispatcher:
         cycle = _next_decision(self._state)
         return NEVER if cycle == NEVER else cycle * TICKS_PER_CYCLE
 
-    def deliver(self, exits: np.ndarray) -> None:
-        """Take block ends (rows of ``exits``)."""
-        if _end(self._rates, self._state, self._supply.live, exits):
+    def deliver(self, batch: np.ndarray) -> None:
+        """Take block ends."""
+        if _end(self._rates, self._state, self._supply.live, batch):
             self._supply.drop_ended()
 
     def feed(self, groups: list[SmGroup], cycle: int) -> None:
         """At the begin of a window, ``cycle``: see that the warps on ``groups`` have all that they can issue in it."""
         self._supply.feed(groups, self.next_block, cycle)
 
-    def advance(self, until_tick: int) -> list[tuple[str, np.ndarray]]:
-        """Serve the slots whose turn comes before ``until_tick``; START batches to "starts"."""
-        outgoing = []
+    def advance(self, until_tick: int) -> Outgoing:
+        """Serve the slots whose turn comes before ``until_tick``."""
+        outgoing: Outgoing = []
         until = until_tick // TICKS_PER_CYCLE
         while _next_decision(self._state) < until:
             row = self._supply.serving(self.next_block)
             count = _serve(self._rates, self._state, self._supply.live, row, until)
-            outgoing.append(("starts", self._state.starts[:count].copy()))
+            starts = self._state.starts[:count].copy()
+            self.last_tick = int(starts["time"][-1]) - self.minimum_latency_ticks
+            outgoing.append(starts)
         return outgoing
 
     def skip(self, target: int) -> np.ndarray:
@@ -250,6 +271,6 @@ class Dispatcher:
             return ""
         started = int(self._state.dispatcher[0, NEXT_BLOCK])
         return (
-            f"{self.kernel}: {self.finished} of {self.blocks} blocks ended, {started - self.finished} on SMs, "
+            f"{self.name}: {self.finished} of {self.blocks} blocks ended, {started - self.finished} on SMs, "
             f"{self.blocks - started} not started"
         )

@@ -1,8 +1,7 @@
 """A group of SMs as one part of the engine: its state, and the calls that move it through a window.
 
-Mental model: a part owns typed arrays and promises three things: it can say when it next has work
-(``next_tick``), it takes messages for later (``deliver``, ``deliver_starts``), and it runs up to a given
-tick and hands over what left it (``advance``). Several groups may run in parallel; they share only the
+Mental model: the SMs of a GPU are cut into groups, so that several may run in parallel; each is a part
+(:mod:`gpusim.engine.part`), which gets the messages for all SMs and takes its own. They share only the
 read-only tables of the trace.
 """
 
@@ -11,19 +10,27 @@ from __future__ import annotations
 import numpy as np
 
 from gpusim.engine.arena import Arena
+from gpusim.engine.graph import part_name
+from gpusim.engine.latencies import turnaround_halves
+from gpusim.engine.part import Outgoing
 from gpusim.engine.sm_advance import advance_group
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model import timing as at
 from gpusim.model.arrivals import TAG_BITS, push
 from gpusim.model.cache import sets_in
 from gpusim.model.compiled import compiled
-from gpusim.model.messages import NEVER, TICKS_PER_CYCLE
+from gpusim.model.crossbar import request_latency_ticks
+from gpusim.model.messages import EXIT, NEVER, START, TICKS_PER_CYCLE
 from gpusim.model.occupancy import Occupancy
 from gpusim.model.program import LINE, counts_down, program_table
 from gpusim.model.register_file import operand_table
 from gpusim.model.sm_state import empty_state, for_program
 from gpusim.model.sm_tables import (
     ARRIVALS,
+    E_BLOCK,
+    E_CYCLE,
+    E_SLOT,
+    E_SM,
     NEXT,
     R_EXITS,
     R_LAST_CYCLE,
@@ -67,7 +74,7 @@ def _deliver_starts(state, batch):
         if sm < 0 or sm >= sms.shape[0]:
             continue
         row = sm * timing[at.MAX_BLOCKS] + batch[i]["slot"]
-        cycle = batch[i]["cycle"]
+        cycle = batch[i]["time"] // TICKS_PER_CYCLE
         state.starts[row, S_CYCLE] = cycle
         state.starts[row, S_BLOCK] = batch[i]["block"]
         state.starts[row, S_WARP_ROW] = batch[i]["warp_row"]
@@ -77,11 +84,12 @@ def _deliver_starts(state, batch):
 
 
 class SmGroup:
-    """SMs ``first .. first + count - 1`` of a GPU."""
+    """SMs ``first .. first + count - 1`` of a GPU. Takes RESPONSE and START, sends REQUEST and EXIT."""
 
-    def __init__(self, spec: GpuSpec, first: int, count_: int) -> None:
+    def __init__(self, spec: GpuSpec, first: int, count_: int, device: int = 0) -> None:
         self.spec = spec
-        self.name = f"sm{first}-{first + count_ - 1}"
+        self.name, self.device = f"{part_name(device, 'sm')}{first}-{first + count_ - 1}", device
+        self._exit_ticks = turnaround_halves(spec)[0] * TICKS_PER_CYCLE
         self.first, self.count = first, count_
         self.state = empty_state(spec, first, count_)
         self.arena = Arena()
@@ -114,25 +122,36 @@ class SmGroup:
         cycle = int(self.state.report[R_NEXT_CYCLE])
         return NEVER if cycle == NEVER else cycle * TICKS_PER_CYCLE
 
+    @property
+    def minimum_latency_ticks(self) -> int:
+        """Least latency of any message that this part sends."""
+        return min(request_latency_ticks(self.spec), self._exit_ticks)
+
     def deliver(self, batch: np.ndarray) -> None:
-        """Take RESPONSE messages; those of other groups are ignored."""
-        _deliver(self.state, batch)
+        """Take messages; those of other groups are ignored."""
+        if batch.dtype == START:
+            _deliver_starts(self.state, batch)
+        else:
+            _deliver(self.state, batch)
 
-    def deliver_starts(self, batch: np.ndarray) -> None:
-        """Take START messages; those of other groups are ignored."""
-        _deliver_starts(self.state, batch)
-
-    def advance(self, until_tick: int) -> list[tuple[str, np.ndarray]]:
-        """Run all SMs up to ``until_tick``; REQUEST batches to "l2", block ends to "dispatcher"."""
+    def advance(self, until_tick: int) -> Outgoing:
+        """Run all SMs up to ``until_tick``."""
         state = self.state
         advance_group(state, self.arena.tables, until_tick // TICKS_PER_CYCLE)
         report = state.report
-        outgoing = []
+        outgoing: Outgoing = []
         if report[R_REQUESTS]:
-            outgoing.append(("l2", state.out[: report[R_REQUESTS]].copy()))
+            outgoing.append(state.out[: report[R_REQUESTS]].copy())
         if report[R_EXITS]:
-            outgoing.append(("dispatcher", state.exits[: report[R_EXITS]].copy()))
+            outgoing.append(self._exits(state.exits[: report[R_EXITS]]))
         return outgoing
+
+    def _exits(self, rows: np.ndarray) -> np.ndarray:
+        """Block ends as messages to the dispatcher."""
+        exits = np.empty(len(rows), EXIT)
+        exits["time"] = rows[:, E_CYCLE] * TICKS_PER_CYCLE + self._exit_ticks
+        exits["sm"], exits["slot"], exits["block"] = rows[:, E_SM], rows[:, E_SLOT], rows[:, E_BLOCK]
+        return exits
 
     @property
     def last_tick(self) -> int:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpusim.engine.arena import Arena
-from gpusim.engine.memory import L2Part
+from gpusim.engine.l2 import L2Part
 from gpusim.engine.sm import SmGroup
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model import cache

@@ -18,7 +18,9 @@ from gpusim.io.jit_cache import stamp_of, stamped
 F = TypeVar("F", bound=Callable[..., object])
 _GPUSIM = Path(__file__).parents[1]
 #: All sources that compiled functions of the model and of the engine may contain.
-SOURCES = stamp_of([_GPUSIM / "trace" / "layout.py", *_GPUSIM.glob("engine/*.py"), *_GPUSIM.glob("model/*.py")])
+SOURCES = stamp_of(
+    [_GPUSIM / "state_tables.py", _GPUSIM / "trace" / "layout.py", *_GPUSIM.glob("engine/*.py"), *_GPUSIM.glob("model/*.py")]
+)
 
 
 def compiled(function: F) -> F:

@@ -1,9 +1,13 @@
-"""What the machine's parts send one another: line requests one way, line responses the other, block starts.
+"""What the parts of a machine send each other: batches of records, one dtype a kind of message.
 
-Mental model: an SM and the memory side never call each other; they exchange batches of these
-records once a window. A message sent at ``t`` has a ``time`` >= ``t`` + the one-way latency of its way, so each side may run a window ahead with no error. The memory side handles requests in the
-total order (``time``, ``sm``, ``sequence``), which makes the result independent of the window's
-length, of the order in which SMs are visited, and of threads.
+Mental model: parts never call each other; they exchange batches of these records once a window. Every
+record begins with ``time``, its arrival. A message sent at ``t`` has ``time`` >= ``t`` + the latency of its
+route, so each part may run a window ahead of the others with no error. Whoever takes messages handles them in
+a total order (for requests: ``time``, ``sm``, ``sequence``), which makes the result independent of the
+window's length, of the order in which parts are visited, and of threads.
+
+Messages within a device need not name it: their route does, since parts are wired only to those of their own
+device. A message that crosses devices carries the one that it is for in the field ``device``.
 
 Times are int64 *ticks*: 1 SM cycle = ``TICKS_PER_CYCLE`` ticks, so that rates that are no whole
 number of cycles need no floating point.
@@ -27,7 +31,7 @@ _REQUEST = Record(
     Field("line", "<u8", "address", "of a 128-byte line"),
     Field("tag", "<i4", "index", "the SM's own handle, which comes back in the response"),
     Field("sequence", "<i4", "count", "per-SM running number"),
-    Field("sm", "<i2", "index", "of the machine"),
+    Field("sm", "<i2", "index", "of the device"),
     Field("kind", "u1", "code", "READ, WRITE, ATOMIC or REDUCTION"),
     Field("sectors", "u1", "mask", "bit i names sector i"),
     Field("bytes", "<u2", "bytes", "payload written (for byte-masked partial writes)"),
@@ -41,7 +45,7 @@ _RESPONSE = Record(
     "Answer to the request with the same ``sm`` and ``tag``.",
     Field("time", "<i8", "tick", "arrival at the SM's input port (the port's own bandwidth is the SM's business)"),
     Field("tag", "<i4", "index", "of the request"),
-    Field("sm", "<i2", "index", "of the machine"),
+    Field("sm", "<i2", "index", "of the device"),
     Field("kind", "u1", "code", "of the request"),
     Field("sectors", "u1", "mask", "that came"),
 )
@@ -55,7 +59,7 @@ _DRAM_REQUEST = Record(
     Field("line", "<u8", "address", "of a 128-byte line"),
     Field("sequence", "<i8", "count", "the L2's running number"),
     Field("handle", "<i4", "index", "comes back: with a READ's data, or when a WRITE has left the channel's queue"),
-    Field("channel", "<i2", "index", "of the machine"),
+    Field("channel", "<i2", "index", "of the device"),
     Field("kind", "u1", "code", "READ or WRITE"),
     Field("sectors", "u1", "mask", "wanted or written"),
 )
@@ -75,11 +79,46 @@ DRAM_RESPONSE = _DRAM_RESPONSE.dtype
 _START = Record(
     __name__,
     "START",
-    "From the block dispatcher to an SM: a block to start.",
-    Field("cycle", "<i8", "cycle", "of the start"),
-    Field("sm", "<i8", "index", "of the machine"),
+    "From the block dispatcher to the SMs: a block to start.",
+    Field("time", "<i8", "tick", "of the start"),
+    Field("sm", "<i8", "index", "of the device"),
     Field("slot", "<i8", "index", "block slot of the SM"),
     Field("block", "<i8", "index", "in the grid"),
     Field("warp_row", "<i8", "index", "where its warps begin in the trace's tables"),
 )
 START = _START.dtype
+
+_EXIT = Record(
+    __name__,
+    "EXIT",
+    "From an SM to the block dispatcher: a block has ended.",
+    Field("time", "<i8", "tick", "arrival at the dispatcher"),
+    Field("sm", "<i8", "index", "of the device"),
+    Field("slot", "<i8", "index", "block slot of the SM"),
+    Field("block", "<i8", "index", "in the grid"),
+)
+EXIT = _EXIT.dtype
+
+_PACKET = Record(
+    __name__,
+    "PACKET",
+    "From one device to another.",
+    Field("time", "<i8", "tick", "arrival at the link, or behind it at the device"),
+    Field("handle", "<i8", "index", "the receiver's business"),
+    Field("bytes", "<i8", "bytes", "on their way"),
+    Field("sequence", "<i4", "count", "the source's running number"),
+    Field("source", "<i2", "index", "device that it comes from"),
+    Field("device", "<i2", "index", "device that it is for"),
+)
+PACKET = _PACKET.dtype
+
+#: Every kind of message by its name in a machine's description.
+MESSAGES = {
+    "request": REQUEST,
+    "response": RESPONSE,
+    "dram_request": DRAM_REQUEST,
+    "dram_response": DRAM_RESPONSE,
+    "start": START,
+    "exit": EXIT,
+    "packet": PACKET,
+}

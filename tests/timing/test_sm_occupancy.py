@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from hand_traces import Asm, build, small_gpu
 
-from gpusim.engine.block_dispatcher import turnaround_halves
 from gpusim.engine.gpu import simulate
+from gpusim.engine.latencies import turnaround_halves
 from gpusim.errors import LaunchError
 from gpusim.gpus.load import load_gpu
 from gpusim.model.occupancy import occupancy
