@@ -1,4 +1,4 @@
-"""Write docs/reference/state.md: every state table and message of the machine model, from its declaration.
+"""Write docs/reference/state.md: every state table and message, from its declaration.
 
     python tools/write_state_reference.py [--check]
 
@@ -9,22 +9,20 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import pkgutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-import gpusim.engine
-import gpusim.model
+import gpusim
 from gpusim.state_tables import UNITS, Record, Table
 
+PACKAGE = Path(gpusim.__file__).parent
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "state.md"
-HEAD = """# State of the machine model
+HEAD = """# State tables
 
-Every array that the model's compiled functions read and write, and every message that its parts send one another. Written by
-`python tools/write_state_reference.py` from the declarations in `gpusim/model` and `gpusim/engine`
-(`gpusim.state_tables` says how a table is declared).
+The arrays that compiled functions read and write, and the messages that parts of a machine send one another. This page is
+written by `python tools/write_state_reference.py` from their declarations; `gpusim.state_tables` says how a table is declared.
 
 A table is an array of `int64` unless another type is named: one row a thing, one column a fact. Compiled functions name
 columns by the constants below, as in `warps[warp, PC]`.
@@ -37,10 +35,10 @@ columns by the constants below, as in `warps[warp, PC]`.
 
 
 def modules() -> Iterator[ModuleType]:
-    """Every module of the model and of the engine, by name."""
-    for package in (gpusim.model, gpusim.engine):
-        for found in sorted(pkgutil.iter_modules(package.__path__), key=lambda module: module.name):
-            yield importlib.import_module(f"{package.__name__}.{found.name}")
+    """Every module of gpusim that declares state, by name."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if "from gpusim.state_tables import" in path.read_text(encoding="utf-8"):
+            yield importlib.import_module(".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts))
 
 
 def declared(module: ModuleType) -> Iterator[Table | Record]:
