@@ -92,8 +92,8 @@ CODE = (
     CodeMutant(
         "L2 hash: a stride of eight slices",
         "model/address_hash.py",
-        "return (chunk - deal * players + fold(deal)) % players",
-        "return (8 * chunk) % players",
+        "return (chunk - turn * slices + fold(turn)) % slices",
+        "return (8 * chunk) % slices",
     ),
     CodeMutant(
         "L2: the far half costs nothing",
@@ -147,13 +147,13 @@ CODE = (
     ),
     CodeMutant(
         "occupancy: registers do not count",
-        "model/dispatch.py",
+        "model/occupancy.py",
         "limiter = min(limits, key=limits.__getitem__)",
         'limiter = min(("warps", "blocks", "shared_mem"), key=limits.__getitem__)',
     ),
     CodeMutant(
         "occupancy: half the blocks",
-        "model/dispatch.py",
+        "model/occupancy.py",
         "blocks = limits[limiter]",
         "blocks = -(-limits[limiter] // 2)",
     ),
@@ -162,9 +162,9 @@ CODE = (
         "engine/issue.py",
         "if blocks[block, ARRIVED + number] >= expected_warps(blocks, block, number):\n"
         "    end = now + timing[BARRIER_LATENCY]\n"
-        "    release_barrier(warps, slots, board, blocks, program, subs_next, timing, sm, block, number, end, now)",
+        "    release_barrier(resident, program, timing, sm, block, number, end, now)",
         "if blocks[block, ARRIVED + number] >= expected_warps(blocks, block, number):\n"
-        "    release_barrier(warps, slots, board, blocks, program, subs_next, timing, sm, block, number, now + 1, now)",
+        "    release_barrier(resident, program, timing, sm, block, number, now + 1, now)",
     ),
     CodeMutant(
         "accounting: stall counts are charged to nothing",
@@ -174,15 +174,16 @@ CODE = (
     ),
     CodeMutant(
         "dispatch: one SM is filled before the next",
-        "engine/dispatch.py",
-        "sm, slot = desk[0, FRESH] % sm_count, desk[0, FRESH] // sm_count",
-        "each = (desk[0, SLOTS] + sm_count - 1) // sm_count\nsm, slot = desk[0, FRESH] // each, desk[0, FRESH] % each",
+        "engine/block_dispatcher.py",
+        "sm, slot = dispatcher[0, FIRST_SERVED] % p.sm_count, dispatcher[0, FIRST_SERVED] // p.sm_count",
+        "each = (dispatcher[0, SLOTS] + p.sm_count - 1) // p.sm_count\n"
+        "sm, slot = dispatcher[0, FIRST_SERVED] // each, dispatcher[0, FIRST_SERVED] % each",
     ),
     CodeMutant(
         "engine: windows twice as long as the least latency",
-        "engine/gpu.py",
-        "return min(ticks // TICKS_PER_CYCLE, *turnaround_halves(spec))",
-        "return 2 * min(ticks // TICKS_PER_CYCLE, *turnaround_halves(spec))",
+        "engine/graph.py",
+        "return min(route.latency_ticks for route in self.routes) // TICKS_PER_CYCLE",
+        "return 2 * min(route.latency_ticks for route in self.routes) // TICKS_PER_CYCLE",
     ),
     CodeMutant(
         "reconvergence: nobody waits at BSYNC",

@@ -1,7 +1,7 @@
 """What the driver API tells of a kernel: attributes, parameters, and how many blocks fit on an SM.
 
 Mental model: the cubin says what a thread and a block need, the GPU's description what an SM has; occupancy
-is the engine's own (:mod:`gpusim.model.dispatch`), so that a program that asks and a simulation agree.
+is the engine's own (:mod:`gpusim.model.occupancy`), so that a program that asks and a simulation agree.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from gpusim.driver.abi import HOST, INT_OUT, INVALID_VALUE, WORD, WORD_OUT, Driv
 from gpusim.driver.device import Device
 from gpusim.driver.modules import Kernel, Modules
 from gpusim.errors import LaunchError
-from gpusim.model.dispatch import occupancy
+from gpusim.model.occupancy import occupancy
 from gpusim.trace.record import Launch
 
 #: What a block may have without asking (CUDA C++ Programming Guide, "Shared Memory").

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 
 from gpusim.driver.device import Device
-from gpusim.engine.gpu import Machine
+from gpusim.engine.graph import gpu_graph
+from gpusim.engine.machine import Machine
 from gpusim.errors import UsageError
 from gpusim.trace.record import Trace
 
@@ -25,7 +26,7 @@ class SimulatedClock:
             raise UsageError(f"--simulate needs a described GPU (gpusim gpus list), {device.spec.name} is a capability")
         self._spec = device.spec
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        self._machine = Machine(device.spec, max(1, min(cores, device.spec.sm_count // _SMS_A_THREAD)))
+        self._machine = Machine(gpu_graph(device.spec), max(1, min(cores, device.spec.sm_count // _SMS_A_THREAD)))
         self._cycles = 0
 
     def launch(self, trace: Trace) -> tuple[int, float]:

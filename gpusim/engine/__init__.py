@@ -1,1 +1,2 @@
-"""The parts that own time: SM groups, dispatcher, L2, DRAM, and the conductor that runs them in windows."""
+"""The parts that own time (SM groups, dispatcher, L2, DRAM, links), the graph that they form, and the scheduler that
+runs them in windows."""

@@ -5,40 +5,46 @@ copied into shared tables at an offset, used by ``table[base + i]``, and freed w
 finished; its place is then given to a later chunk. Memory follows the blocks in flight, not the launch.
 A block that goes on in later chunks has a row for each warp in each of them; :mod:`gpusim.engine.supply` links them.
 
-Tables (int64): ``warps`` [n, WARP_ROW_COLUMNS]; ``runs`` [n, 3] first, count, mask; ``accesses`` [n, 3] address
-(of a scattered one: its row), stride, mask; ``scattered`` [n, 32]. All positions are the tables' own.
+The tables are those of :mod:`gpusim.model.trace_tables`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from gpusim.errors import TraceFormatError
+from gpusim.model.trace_tables import (
+    A_ADDRESS,
+    A_MASK,
+    A_STRIDE,
+    ACCESS_TABLE,
+    ENDS,
+    LANES,
+    ROW_TABLE,
+    RUN_COUNT,
+    RUN_FIRST,
+    RUN_MASK,
+    RUN_TABLE,
+    SCATTER_TABLE,
+    W_ACCESS,
+    W_NEXT,
+    W_PART,
+    W_RUN,
+    W_RUN_END,
+    Tables,
+)
+from gpusim.state_tables import Table
 from gpusim.trace.record import SCATTERED, Chunk
 
-# columns of ``warps``: a warp's runs and first access in one chunk, the chunk's number, and the row to go on with
-(W_RUN, W_RUN_END, W_ACCESS, W_PART, W_NEXT, WARP_ROW_COLUMNS) = range(6)
-#: W_NEXT where there is no row: the warp ends here; it goes on in a chunk that is not here yet; nobody knows yet.
-ENDS, NOT_HERE, UNKNOWN = -1, -2, -3
 
-
-class Tables(NamedTuple):
-    """The tables as the jitted loops see them."""
-
-    warps: np.ndarray
-    runs: np.ndarray
-    accesses: np.ndarray
-    scattered: np.ndarray
-
-
-class _Table:
+class _GrowingTable:
     """One growing table of rows with a list of holes, first fit."""
 
-    def __init__(self, columns: int, rows: int) -> None:
-        self.rows = np.zeros((rows, columns), np.int64)
+    def __init__(self, table: Table, rows: int) -> None:
+        self._table = table
+        self.rows = table.zeros(rows)
         self.holes: list[tuple[int, int]] = [(0, rows)]  # (start, length), by start, never touching
 
     def place(self, rows: np.ndarray) -> int:
@@ -49,7 +55,7 @@ class _Table:
                 break
         else:
             size = len(self.rows)
-            grown = np.zeros((2 * size + need, self.rows.shape[1]), np.int64)
+            grown = self._table.zeros(2 * size + need)
             grown[:size] = self.rows
             self.rows = grown
             self.free(size, size + need)
@@ -91,10 +97,10 @@ class Arena:
     """Live chunks of one launch; see the module's docstring."""
 
     def __init__(self) -> None:
-        self._warps = _Table(WARP_ROW_COLUMNS, 256)
-        self._runs = _Table(3, 256)
-        self._accesses = _Table(3, 1024)
-        self._scattered = _Table(32, 16)
+        self._warps = _GrowingTable(ROW_TABLE, 256)
+        self._runs = _GrowingTable(RUN_TABLE, 256)
+        self._accesses = _GrowingTable(ACCESS_TABLE, 1024)
+        self._scattered = _GrowingTable(SCATTER_TABLE, 16)
         self.tables = self._snapshot()
         #: rises whenever ``tables`` was replaced
         self.version = 0
@@ -107,19 +113,19 @@ class Arena:
         """Copy chunk ``number`` in, each warp ending with it; raises TraceFormatError for a run without instructions."""
         if (chunk.runs["count"] < 1).any():
             raise TraceFormatError(f"chunk at block {chunk.first_block}: a run without instructions")
-        runs = np.empty((len(chunk.runs), 3), np.int64)
-        for column, name in enumerate(("first", "count", "mask")):
+        runs = RUN_TABLE.zeros(len(chunk.runs))
+        for column, name in ((RUN_FIRST, "first"), (RUN_COUNT, "count"), (RUN_MASK, "mask")):
             runs[:, column] = chunk.runs[name]
         run_base = self._runs.place(runs)
-        scatter_base = self._scattered.place(np.ascontiguousarray(chunk.scattered).view(np.int64).reshape(-1, 32))
-        accesses = np.empty((len(chunk.accesses), 3), np.int64)
-        accesses[:, 0] = chunk.accesses["address"].astype(np.int64)
-        accesses[:, 1] = chunk.accesses["stride"]
-        accesses[:, 2] = chunk.accesses["mask"]
+        scatter_base = self._scattered.place(np.ascontiguousarray(chunk.scattered).view(np.int64).reshape(-1, LANES))
+        accesses = ACCESS_TABLE.zeros(len(chunk.accesses))
+        accesses[:, A_ADDRESS] = chunk.accesses["address"].astype(np.int64)
+        accesses[:, A_STRIDE] = chunk.accesses["stride"]
+        accesses[:, A_MASK] = chunk.accesses["mask"]
         if scatter_base and len(chunk.scattered):
-            accesses[accesses[:, 1] == SCATTERED, 0] += scatter_base
+            accesses[accesses[:, A_STRIDE] == SCATTERED, A_ADDRESS] += scatter_base
         access_base = self._accesses.place(accesses)
-        warps = np.empty((len(chunk.warps), WARP_ROW_COLUMNS), np.int64)
+        warps = ROW_TABLE.zeros(len(chunk.warps))
         path = chunk.warps["path"]
         warps[:, W_RUN] = chunk.path_start[path]
         warps[:, W_RUN_END] = chunk.path_start[path + np.uint32(1)]

@@ -7,7 +7,6 @@ raised or given their release, and the warp's next instruction gets its earliest
 
 from __future__ import annotations
 
-from gpusim.engine.arena import W_ACCESS, W_NEXT, W_RUN, W_RUN_END
 from gpusim.model import counters as count
 from gpusim.model import program as op
 from gpusim.model import stall_reasons as stall
@@ -15,7 +14,7 @@ from gpusim.model.coalescer import bits
 from gpusim.model.compiled import inlined, inner
 from gpusim.model.constants import indexed_load, line_ready
 from gpusim.model.fetch import fetch
-from gpusim.model.memory_io import GENERIC, GLOBAL, LOCAL, enqueue
+from gpusim.model.lsu import GENERIC, GLOBAL, LOCAL, enqueue
 from gpusim.model.messages import NEVER, TICKS_PER_CYCLE
 from gpusim.model.register_file import PORTS, allocate
 from gpusim.model.residency import (
@@ -54,7 +53,7 @@ from gpusim.model.residency import (
 )
 from gpusim.model.scheduler import AGE, PASSED, PORT, READY
 from gpusim.model.scoreboard import raise_counter, release_at
-from gpusim.model.sm_columns import HELD_FROM, HOLD, LAST_WARP, TENSOR_FREE_TICK
+from gpusim.model.sm_tables import HELD_FROM, HOLD, LAST_WARP, TENSOR_FREE_TICK
 from gpusim.model.timing import (
     BARRIER_LATENCY,
     CODE_AHEAD,
@@ -63,6 +62,7 @@ from gpusim.model.timing import (
     SUB_CORES,
     WARPS_PER_SUB_CORE,
 )
+from gpusim.model.trace_tables import W_ACCESS, W_NEXT, W_RUN, W_RUN_END
 from gpusim.trace.record import NO_BARRIER, Flag, MemoryKind, PipeClass
 
 BARRIER_WAIT, FENCE, COPY_GROUP = int(Flag.BARRIER_WAIT), int(Flag.FENCE), int(Flag.COPY_GROUP)
@@ -73,8 +73,9 @@ STORE, REDUCTION = int(MemoryKind.STORE), int(MemoryKind.REDUCTION)
 
 
 @inlined
-def account(stalls, warps, slots, program, warp, pc, now):
+def account(state, warp, pc, now):
     """Charge the cycles since the warp's last issue to reasons, at the instruction that waited."""
+    stalls, warps, slots = state.stalls, state.resident.warps, state.resident.slots
     stall_end = warps[warp, STALL_END]
     ready = slots[warp, READY]
     stalls[pc, stall.SELECTED] += 1
@@ -103,20 +104,20 @@ def account(stalls, warps, slots, program, warp, pc, now):
             if slots[warp, PORT] != op.QUEUE_PORT:
                 reason = stall.MATH_PIPE_THROTTLE
             else:
-                space = program[pc, op.SPACE]
+                space = state.program[pc, op.SPACE]
                 is_l1tex = space == GLOBAL or space == LOCAL or space == GENERIC
                 reason = stall.LG_THROTTLE if is_l1tex else stall.MIO_THROTTLE
             stalls[pc, reason] += rest - passed
 
 
 @inner
-def enter_code(program, warps, code_l0, code_l1, streams, sms, timing, sm, sub, warp, pc, now):
+def enter_code(program, warps, code, sms, timing, sm, sub, warp, pc, now):
     """The warp's path jumps to ``pc``: ask for its line, and for the next one if the warp is near the line's end.
     Returns the cycle from which the instruction is in the sub-core's cache."""
-    there = max(now, fetch(code_l0, code_l1, streams, sms, timing, sm, sub, program[pc, op.LINE], now))
+    there = max(now, fetch(code, sms, timing, sm, sub, program[pc, op.LINE], now))
     if program[pc, op.LINE_LEFT] < timing[CODE_AHEAD]:
         line = program[pc, op.LINE] + 1
-        following = fetch(code_l0, code_l1, streams, sms, timing, sm, sub, line, now)
+        following = fetch(code, sms, timing, sm, sub, line, now)
         warps[warp, LINE_READY] = following + timing[DECODE_CYCLES]
     return there
 
@@ -145,14 +146,14 @@ def go_on(tables, warps, warp):
 
 
 @inlined
-def issue(
-    program, tables, warps, slots, board, blocks, port_free, subs, subs_next, queue, sms, stalls, work, timing,
-    front, scratch, sm, sub, warp, now,
-):  # fmt: skip
-    """Issue the next instruction of ``warp`` in cycle ``now``; True if it was the warp's last one."""
+def issue(state, tables, sm, sub, warp, now):
+    """Issue the next instruction of ``warp`` in cycle ``now``; True if it was the warp's last one. ``state``: SmState."""
+    program, timing, sms, subs, port_free = state.program, state.timing, state.sms, state.subs, state.port_free
+    resident, front = state.resident, state.front
+    warps, slots, board = resident.warps, resident.slots, resident.board
     pc = warps[warp, PC]
-    account(stalls, warps, slots, program, warp, pc, now)
-    work[pc, count.THREAD_INSTRUCTIONS] += bits(warps[warp, MASK])
+    account(state, warp, pc, now)
+    state.work[pc, count.THREAD_INSTRUCTIONS] += bits(warps[warp, MASK])
     flags = program[pc, op.FLAGS]
     writer = program[pc, op.WRITE_BARRIER]
     reader = program[pc, op.READ_BARRIER]
@@ -162,20 +163,21 @@ def issue(
             raise_counter(board, warp, writer, program[pc, op.REASON])
         if reader != NO_BARRIER:
             raise_counter(board, warp, reader, stall.SHORT_SCOREBOARD)
-        blocks[warps[warp, BLOCK], QUEUED] += 1
+        resident.blocks[warps[warp, BLOCK], QUEUED] += 1
         if program[pc, op.KIND] == STORE or program[pc, op.KIND] == REDUCTION:
             warps[warp, STORES] += 1  # itself, until it has been taken and its lines count
         group = 0
         if program[pc, op.KIND] == ASYNC_COPY:
             group = warps[warp, GROUP] % COPY_GROUPS + 1
             warps[warp, COPIES_OPEN + group - 1] += 1
-        enqueue(
-            queue, subs, port_free, sms, timing, sm, sub, warp, pc, warps[warp, ACCESS], warps[warp, MASK], group, now
-        )
+        access, mask = warps[warp, ACCESS], warps[warp, MASK]
+        enqueue(state.queue, subs, port_free, sms, timing, sm, sub, warp, pc, access, mask, group, now)
     else:
         interval, latency = program[pc, op.INTERVAL], program[pc, op.LATENCY]
         if port == CONSTANT_PORT:
-            addresses, late = indexed_load(front.constants, program, tables, warps, timing, scratch, sub, warp, pc, now)
+            addresses, late = indexed_load(
+                front.constants, program, tables, warps, timing, state.scratch, sub, warp, pc, now
+            )
             interval *= addresses
             latency += interval - program[pc, op.INTERVAL] + late
         free = now + interval
@@ -216,7 +218,7 @@ def issue(
             slots[warp, AGE] = 0
             subs[sub, LAST_WARP] = -1
             if port == BARRIER_PORT:
-                arrive(warps, slots, board, blocks, program, subs_next, timing, sm, warp, pc, False, now)
+                arrive(resident, program, timing, sm, warp, pc, False, now)
             return True
         load_run(warps, tables.runs, warp)
         jumps = warps[warp, PC] != pc + 1
@@ -229,15 +231,13 @@ def issue(
     slots[warp, PORT] = program[following, op.PORT]
     code = program[pc, op.FETCH]
     if jumps:
-        there = enter_code(
-            program, warps, front.code_l0, front.code_l1, front.streams, sms, timing, sm, sub, warp, following, now
-        )
+        there = enter_code(program, warps, front.code, sms, timing, sm, sub, warp, following, now)
         if there > now:
             warps[warp, FETCHED] = stall_end + there - now
     elif code:
         if code > 1:
             line = (code >> 1) - 1
-            there = fetch(front.code_l0, front.code_l1, front.streams, sms, timing, sm, sub, line, now)
+            there = fetch(front.code, sms, timing, sm, sub, line, now)
             warps[warp, LINE_READY] = there + timing[DECODE_CYCLES]
         if code & 1:
             warps[warp, FETCHED] = warps[warp, LINE_READY]
@@ -252,7 +252,7 @@ def issue(
         warps[warp, FENCED] = 0
     if port == BARRIER_PORT:
         slots[warp, READY] = NEVER
-        arrive(warps, slots, board, blocks, program, subs_next, timing, sm, warp, pc, flags & BARRIER_WAIT != 0, now)
+        arrive(resident, program, timing, sm, warp, pc, flags & BARRIER_WAIT != 0, now)
         if warps[warp, AT_BARRIER]:
             return False
     slots[warp, READY] = earliest_issue(warps, board, program, warp)
@@ -269,8 +269,9 @@ def close_group(warps, warp):
 
 
 @inner
-def arrive(warps, slots, board, blocks, program, subs_next, timing, sm, warp, pc, waits, now):
+def arrive(resident, program, timing, sm, warp, pc, waits, now):
     """The warp comes to its block's barrier; the last one to come lets all go on."""
+    warps, blocks = resident.warps, resident.blocks
     block = warps[warp, BLOCK]
     number = program[pc, op.BARRIER_ID]
     blocks[block, ARRIVED + number] += 1
@@ -280,7 +281,7 @@ def arrive(warps, slots, board, blocks, program, subs_next, timing, sm, warp, pc
         blocks[block, WAITING] += 1
     if blocks[block, ARRIVED + number] >= expected_warps(blocks, block, number):
         end = now + timing[BARRIER_LATENCY]
-        release_barrier(warps, slots, board, blocks, program, subs_next, timing, sm, block, number, end, now)
+        release_barrier(resident, program, timing, sm, block, number, end, now)
 
 
 @inner
@@ -291,8 +292,9 @@ def expected_warps(blocks, block, number):
 
 
 @inner
-def leave_block(warps, slots, board, blocks, program, subs_next, timing, sm, block, now):
+def leave_block(resident, program, timing, sm, block, now):
     """A warp of the block is done; barriers that only waited for it open. Returns the warps left."""
+    blocks = resident.blocks
     blocks[block, LIVE] -= 1
     live = blocks[block, LIVE]
     if live and blocks[block, WAITING]:
@@ -300,5 +302,5 @@ def leave_block(warps, slots, board, blocks, program, subs_next, timing, sm, blo
             arrived = blocks[block, ARRIVED + number]
             if arrived and arrived >= expected_warps(blocks, block, number):
                 end = now + timing[BARRIER_LATENCY]
-                release_barrier(warps, slots, board, blocks, program, subs_next, timing, sm, block, number, end, now)
+                release_barrier(resident, program, timing, sm, block, number, end, now)
     return live

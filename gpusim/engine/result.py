@@ -24,7 +24,8 @@ class LaunchResult:
     ``block_times`` int64[blocks, 4]: start and end since the launch's start, SM, slot; occupancy as launched;
     ``samples`` int64[rows, columns] of :mod:`gpusim.engine.samples`, None unless asked for;
     ``sampling`` says what part of a sampled launch was simulated (its cycles and counters are then extrapolated, but
-    for the issues; ``block_times`` of the blocks left out are -1), None unless asked for."""
+    for the issues; ``block_times`` of the blocks left out are -1), None unless asked for; ``device``: the number of the
+    GPU in the machine that it ran on."""
 
     kernel: str
     cycles: int
@@ -40,6 +41,7 @@ class LaunchResult:
     launch: Launch = field(repr=False)
     samples: np.ndarray | None = field(default=None, repr=False)
     sampling: Sampling | None = None
+    device: int = 0
 
     @property
     def block_end_cycles(self) -> np.ndarray:

@@ -1,6 +1,6 @@
 """Samples of a running launch: what had happened by then, at window boundaries about evenly apart.
 
-Mental model: a row is a reading of all odometers (stall account, bytes, warps) at one tick; rates over time
+Mental model: a row is a reading of all cumulative counters (stall account, bytes, warps) at one tick; rates over time
 are differences of neighbouring rows. When the table is full every other row is dropped and the distance
 doubles, so any launch fits in the same room and costs next to nothing. A stall is entered when the warp
 issues again, so a long wait shows at its end.

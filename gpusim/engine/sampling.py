@@ -23,10 +23,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
-from gpusim.engine.dispatch import Dispatcher
+from gpusim.engine.block_dispatcher import Dispatcher
 from gpusim.model import counters as count
 from gpusim.model.messages import TICKS_PER_CYCLE
 from gpusim.model.stall_reasons import SELECTED
@@ -107,7 +108,7 @@ def steady_cost(cycles: Sequence[int], issued: Sequence[int], earliest: int = 0)
     scatter = float(np.std(time / work, ddof=1) / cost)
     batches = min(used, BATCHES)
     ends = [used * i // batches for i in range(batches + 1)]
-    means = [time[a:b].sum() / work[a:b].sum() for a, b in zip(ends, ends[1:], strict=False)]
+    means = [time[a:b].sum() / work[a:b].sum() for a, b in pairwise(ends)]
     half_width = _STUDENT[batches - 2] * float(np.std(means, ddof=1)) / cost / math.sqrt(batches)
     half = used // 2
     halves = [time[part].sum() / work[part].sum() for part in (slice(0, half), slice(half, None))]
@@ -134,7 +135,7 @@ def _path_lengths(chunk: Chunk) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Reading:
-    """All odometers of a launch at some cycle, and the share of the L2's lines that hold something."""
+    """All counters of a launch at some cycle, and the share of the L2's lines that hold something."""
 
     cycle: int
     issued: int
@@ -147,7 +148,7 @@ class Reading:
 
 class WaveReader:
     """Watches a launch at window boundaries and makes its dispatcher jump once it is stationary. ``read(cycle)``
-    reads the odometers."""
+    reads the counters."""
 
     def __init__(self, trace: Trace, dispatcher: Dispatcher, wave_blocks: int, read: Callable[[int], Reading]) -> None:
         self._dispatcher, self._read, self._wave = dispatcher, read, wave_blocks
@@ -216,7 +217,7 @@ class WaveReader:
         return Sampling(self._skipped, 100.0 * (1 - self._skipped_work / total), len(waves) - 1, error)
 
     def complete(self, end: Reading) -> Reading:
-        """The odometers at the launch's end with what the blocks left out would have added: issues exactly, all else
+        """The counters at the launch's end with what the blocks left out would have added: issues exactly, all else
         in proportion to the steady waves' instructions."""
         if self._cost is None:
             return end

@@ -1,13 +1,13 @@
 """The trace's chunks as a running launch needs them: brought in before a warp gets there, dropped behind the last one.
 
-Mental model: a conveyor. Chunks lie in the arena from when their first block is served, or a warp of a block that goes
+Mental model: a window that slides over the trace. Chunks lie in the arena from when their first block is served, or a warp of a block that goes
 on in them is within a window's reach, until their blocks have ended or moved on. A warp's rows of one chunk after
 another are linked; at each window's begin every resident warp has as many instructions before it as it can issue in
 the window, or all that it has left (looked at every few windows, that many windows ahead). So a block of any length
 needs what lies between its first and its last warp.
 
 Whether a warp whose part ends with EXIT goes on (other lanes may) shows only in later chunks: the next one is looked at,
-and beyond it a :class:`Scout` reads ahead once, keeping one bit a warp.
+and beyond it :class:`ReadAhead` reads the rest once, keeping one bit a warp.
 """
 
 from __future__ import annotations
@@ -17,20 +17,23 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpusim.engine.arena import ENDS, NOT_HERE, UNKNOWN, W_NEXT, W_PART, W_RUN, W_RUN_END, Arena, LiveChunk
+from gpusim.engine.arena import Arena, LiveChunk
 from gpusim.engine.sm import SmGroup
-from gpusim.engine.sm_advance import S_CYCLE, S_WARP_ROW
 from gpusim.errors import TraceFormatError
 from gpusim.model.compiled import compiled, inner
 from gpusim.model.messages import NEVER
 from gpusim.model.residency import LEFT, ROW, RUN
 from gpusim.model.scheduler import AGE
-from gpusim.model.sm_columns import Q_ACCESS, QUEUE_COUNT, QUEUE_HEAD
+from gpusim.model.sm_tables import Q_ACCESS, QUEUE_COUNT, QUEUE_HEAD, S_CYCLE, S_WARP_ROW
+from gpusim.model.trace_tables import ENDS, NOT_HERE, RUN_COUNT, UNKNOWN, W_NEXT, W_PART, W_RUN, W_RUN_END
+from gpusim.state_tables import Table
 from gpusim.trace.record import Chunk, Flag, Trace
 
-# columns of ``live`` int64[chunks, LIVE_COLUMNS]: the blocks that begin in a chunk, how many of them have ended, the row
-# of the first one's first warp
-(L_FIRST, L_END, L_ENDED, L_WARPS, LIVE_COLUMNS) = range(5)
+LIVE_TABLE = Table(__name__, "live", "a chunk in the arena", "The blocks that begin in it.")
+L_FIRST = LIVE_TABLE.column("index", "the first one, in the grid")
+L_END = LIVE_TABLE.column("index", "behind the last one")
+L_ENDED = LIVE_TABLE.column("count", "of them that have ended")
+L_WARPS = LIVE_TABLE.column("index", "row of the first one's first warp in ``tables.warps``")
 
 
 @inner
@@ -42,7 +45,7 @@ def _lacks(tables, row, run, left, need):
         if have + end - run > need:  # a run is an instruction at least
             return 0
         for later in range(run + 1, end):
-            have += tables.runs[later, 1]
+            have += tables.runs[later, RUN_COUNT]
         if have >= need:
             return 0
         following = tables.warps[row, W_NEXT]
@@ -57,7 +60,7 @@ def _lacks(tables, row, run, left, need):
 @compiled
 def resident_lack(state, tables, need):
     """What :func:`_lacks` says of the first resident warp of a group that lacks something; 0 if none does."""
-    warps, slots = state.warps, state.slots
+    warps, slots = state.resident.warps, state.resident.slots
     for warp in range(warps.shape[0]):
         if slots[warp, AGE] and tables.warps[warps[warp, ROW], W_NEXT] != ENDS:
             what = _lacks(tables, warps[warp, ROW], warps[warp, RUN], warps[warp, LEFT], need)
@@ -79,10 +82,11 @@ def waiting_lack(tables, first, end, need):
 @compiled
 def oldest_part(state, tables):
     """The earliest chunk that a warp of a group stands in, or a block that is about to start; NEVER if there is none."""
+    warps, slots = state.resident.warps, state.resident.slots
     oldest = NEVER
-    for warp in range(state.warps.shape[0]):
-        if state.slots[warp, AGE]:
-            oldest = min(oldest, tables.warps[state.warps[warp, ROW], W_PART])
+    for warp in range(warps.shape[0]):
+        if slots[warp, AGE]:
+            oldest = min(oldest, tables.warps[warps[warp, ROW], W_PART])
     for slot in range(state.starts.shape[0]):
         if state.starts[slot, S_CYCLE] != NEVER:
             oldest = min(oldest, tables.warps[state.starts[slot, S_WARP_ROW], W_PART])
@@ -106,8 +110,8 @@ def has_runs(chunk: Chunk) -> np.ndarray:
     return (np.diff(chunk.path_start) > 0)[chunk.warps["path"]]
 
 
-class Scout:
-    """Reads ahead of the conveyor: which warps of open blocks go on beyond the next chunk."""
+class ReadAhead:
+    """A second reading of the trace, ahead of the first: which warps of open blocks go on beyond the next chunk."""
 
     def __init__(self, chunks: Iterable[Chunk]) -> None:
         self._chunks = enumerate(chunks)
@@ -154,7 +158,7 @@ _WINDOWS = 32
 
 
 class Supply:
-    """The conveyor of one launch; ``reach`` is the most instructions that a warp can issue in a window."""
+    """The chunks of one launch that its warps need; ``reach`` is the most instructions that a warp can issue in a window."""
 
     def __init__(self, trace: Trace, arena: Arena, reach: int) -> None:
         self._trace, self._arena = trace, arena
@@ -165,12 +169,12 @@ class Supply:
         self._exits = trace.program.instructions["flags"] & Flag.EXIT != 0
         self._source: Iterator[Chunk] = iter(trace.chunk_list)
         self._peeked: Chunk | None = None
-        self._scout: Scout | None = None
+        self._read_ahead: ReadAhead | None = None
         self._pulled = 0
         self._block = 0  # of the next chunk's first row
         #: rows of the open blocks' warps that wait for their next part, -1: none comes, or nobody wants it
         self._tails = np.zeros(0, np.int64)
-        self.live = np.zeros((0, LIVE_COLUMNS), np.int64)
+        self.live = LIVE_TABLE.zeros(0)
         self.places: list[Place] = []
 
     @property
@@ -326,9 +330,9 @@ class Supply:
             block, warp = divmod(int(i), self._per_block)
             goes_on = bool(busy[i])
             if not goes_on and block >= closed:
-                if self._scout is None:
-                    self._scout = Scout(self._trace.chunk_list)
-                goes_on = self._scout.goes_on(chunk.first_block + block, warp, self._per_block, self._pulled + 1)
+                if self._read_ahead is None:
+                    self._read_ahead = ReadAhead(self._trace.chunk_list)
+                goes_on = self._read_ahead.goes_on(chunk.first_block + block, warp, self._per_block, self._pulled + 1)
             warps[row, W_NEXT] = NOT_HERE if goes_on else ENDS
             if not goes_on:
                 self._tails[i] = -1

@@ -7,19 +7,23 @@ blocks, which only matters for lines about to be evicted, is not reproduced.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from gpusim.engine.arena import W_ACCESS, W_RUN, W_RUN_END, Arena
-from gpusim.engine.memory import L2Part
+from gpusim.engine.arena import Arena
+from gpusim.engine.l2 import L2Part
 from gpusim.engine.sm import SmGroup
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model import cache
 from gpusim.model import program as op
 from gpusim.model import timing as at
-from gpusim.model.coalescer import ADDRESS, SECTORS, coalesce_lanes, coalesce_span, lane_addresses
+from gpusim.model.coalescer import ADDRESS, LINE_TABLE, SECTORS, coalesce_lanes, coalesce_span, lane_addresses
 from gpusim.model.compiled import compiled, inner
-from gpusim.model.memory_io import ALL_LANES, GLOBAL, resolve_space
+from gpusim.model.lsu import ALL_LANES, GLOBAL, resolve_space
 from gpusim.model.program import program_table
+from gpusim.model.trace_tables import A_STRIDE, LANES, RUN_COUNT, RUN_FIRST, RUN_MASK, W_ACCESS, W_RUN, W_RUN_END
+from gpusim.state_tables import Table
 from gpusim.trace.record import Flag, MemoryKind, Trace
 
 STORE, ATOMIC, REDUCTION = int(MemoryKind.STORE), int(MemoryKind.ATOMIC), int(MemoryKind.REDUCTION)
@@ -27,22 +31,41 @@ BYPASS = int(Flag.BYPASS_L1)
 #: Sent to the L2 in batches of this many line accesses.
 BATCH = 1 << 16
 
+CURSOR_TABLE = Table(__name__, "cursor", "", "Where the walk through a block stands.")
+C_WARP = CURSOR_TABLE.column("index", "its warp in the block")
+C_RUN = CURSOR_TABLE.column("index", "the run in the warp's part")
+C_OFFSET = CURSOR_TABLE.column("index", "the instruction in the run")
+C_ACCESS = CURSOR_TABLE.column("index", "the access in the warp's part")
 
-# ``cursor`` int64[4]: where the walk through a block stands
-(C_WARP, C_RUN, C_OFFSET, C_ACCESS) = range(4)
+WARMED_TABLE = Table(__name__, "out", "an access to a line", "What the L2 sees of a warming launch.")
+O_LINE = WARMED_TABLE.column("address", "of the line")
+O_SECTORS = WARMED_TABLE.column("mask", "wanted or written")
+O_WRITES = WARMED_TABLE.column("flag", "it writes")
+O_SM = WARMED_TABLE.column("index", "of the machine")
+
+
+class Walk(NamedTuple):
+    """A walk through blocks: the program, the GPU's figures, where it stands, and room for an access's addresses."""
+
+    program: np.ndarray
+    timing: np.ndarray
+    cursor: np.ndarray
+    lines: np.ndarray  # int64[1, LINES_MAX, columns]
+    addresses: np.ndarray  # int64[32]
 
 
 @compiled
-def _warm_block(tables, program, l1, timing, sets, sm, place, cursor, lines, addresses, out, clock):
+def _warm_block(walk, tables, l1, sets, sm, place, out, clock):
     """Walk one block's memory accesses through ``l1[sm]``, from ``cursor`` on, while ``out`` has room.
 
     ``place`` is (global SM, first warp row, warps). What the L2 sees
-    goes to ``out`` int64[n, 4] (line, sectors, is write, SM). Returns (rows written, clock); the block is
+    goes to ``out``. Returns (rows written, clock); the block is
     done when ``cursor[C_WARP] == warps``.
     """
+    cursor, lines, program = walk.cursor, walk.lines, walk.program
     global_sm, warp_row, warps = place
     n_out = 0
-    ways = timing[at.L1_WAYS]
+    ways = walk.timing[at.L1_WAYS]
     while cursor[C_WARP] < warps:
         warp = warp_row + cursor[C_WARP]
         run = tables.warps[warp, W_RUN] + cursor[C_RUN]
@@ -51,20 +74,20 @@ def _warm_block(tables, program, l1, timing, sets, sm, place, cursor, lines, add
             cursor[C_RUN] = 0
             cursor[C_ACCESS] = 0
             continue
-        if cursor[C_OFFSET] == tables.runs[run, 1]:
+        if cursor[C_OFFSET] == tables.runs[run, RUN_COUNT]:
             cursor[C_RUN] += 1
             cursor[C_OFFSET] = 0
             continue
         if n_out + lines.shape[1] > out.shape[0]:
             break
-        pc = tables.runs[run, 0] + cursor[C_OFFSET]
+        pc = tables.runs[run, RUN_FIRST] + cursor[C_OFFSET]
         cursor[C_OFFSET] += 1
         records = program[pc, op.RECORDS]
         if records == 0:
             continue
         access = tables.warps[warp, W_ACCESS] + cursor[C_ACCESS]
         cursor[C_ACCESS] += records
-        n = _lines_of(tables, program, pc, access, tables.runs[run, 2], timing, lines, addresses)
+        n = _lines_of(walk, tables, pc, access, tables.runs[run, RUN_MASK])
         kind = program[pc, op.KIND]
         writes = kind == STORE or kind == ATOMIC or kind == REDUCTION
         cached = not writes and program[pc, op.FLAGS] & BYPASS == 0
@@ -78,26 +101,27 @@ def _warm_block(tables, program, l1, timing, sets, sm, place, cursor, lines, add
                     continue
                 cache.fill(l1, sm, line, sectors, sets, ways, clock)
                 sectors = missing
-            out[n_out, 0] = line
-            out[n_out, 1] = sectors
-            out[n_out, 2] = writes
-            out[n_out, 3] = global_sm
+            out[n_out, O_LINE] = line
+            out[n_out, O_SECTORS] = sectors
+            out[n_out, O_WRITES] = writes
+            out[n_out, O_SM] = global_sm
             n_out += 1
     return n_out, clock
 
 
 @inner
-def _lines_of(tables, program, pc, access, mask, timing, lines, addresses):
-    """Lines of one access if it goes to global memory, into ``lines[0]``; returns how many."""
+def _lines_of(walk, tables, pc, access, mask):
+    """Lines of one access if it goes to global memory, into ``walk.lines[0]``; returns how many."""
+    program, addresses = walk.program, walk.addresses
     lanes = lane_addresses(tables.accesses, access, tables.scattered, mask, addresses)
     if program[pc, op.KIND] == 0 or lanes == 0:
         return 0
-    if resolve_space(program[pc, op.SPACE], addresses, lanes, timing) != GLOBAL:
+    if resolve_space(program[pc, op.SPACE], addresses, lanes, walk.timing) != GLOBAL:
         return 0
     width = program[pc, op.BYTES]
-    if lanes == ALL_LANES and tables.accesses[access, 1] == width:
-        return coalesce_span(addresses[0], addresses[0] + 32 * width, lines, 0)
-    return coalesce_lanes(addresses, lanes, width, lines, 0, 0)
+    if lanes == ALL_LANES and tables.accesses[access, A_STRIDE] == width:
+        return coalesce_span(addresses[0], addresses[0] + LANES * width, walk.lines, 0)
+    return coalesce_lanes(addresses, lanes, width, walk.lines, 0, 0)
 
 
 def warm_machine(trace: Trace, spec: GpuSpec, groups: list[SmGroup], l2: L2Part, l1_bytes: int) -> None:
@@ -113,10 +137,9 @@ def warm_machine(trace: Trace, spec: GpuSpec, groups: list[SmGroup], l2: L2Part,
         if group.state.timing[at.L1_SETS] != sets:
             group.state.l1[:] = 0
             group.state.timing[at.L1_SETS] = sets
-    lines = np.zeros((1, at.LINES_MAX, 4), np.int64)
-    addresses = np.zeros(32, np.int64)
-    out = np.zeros((BATCH, 4), np.int64)
-    cursor = np.zeros(4, np.int64)
+    cursor = CURSOR_TABLE.zeros()
+    walk = Walk(program, timing, cursor, LINE_TABLE.zeros(1, at.LINES_MAX), np.zeros(LANES, np.int64))
+    out = WARMED_TABLE.zeros(BATCH)
     clock = -(1 << 40)  # earlier than any timed use
     per_block = launch.warps_per_block
     for chunk in trace.chunks():
@@ -128,10 +151,8 @@ def warm_machine(trace: Trace, spec: GpuSpec, groups: list[SmGroup], l2: L2Part,
             place = (sm, live.warps + block * per_block, per_block)
             cursor[:] = 0
             while cursor[C_WARP] < per_block:
-                count, clock = _warm_block(
-                    arena.tables, program, group.state.l1, timing, sets, sm - group.first, place, cursor, lines,
-                    addresses, out[filled:], clock,
-                )  # fmt: skip
+                l1, to = group.state.l1, out[filled:]
+                count, clock = _warm_block(walk, arena.tables, l1, sets, sm - group.first, place, to, clock)
                 filled += count
                 if cursor[C_WARP] < per_block:
                     _flush(l2, out[:filled])

@@ -23,7 +23,7 @@ def launch_answers(
     grid: Sides, block: Sides, registers: int, shared_bytes: int, blocks_per_sm: int, limiter: str, gpu: GpuSpec
 ) -> dict[str, set[str]]:
     """The bins of :data:`LAUNCH_POINTS`, one each. ``registers`` of a thread, ``shared_bytes`` of a block;
-    ``blocks_per_sm`` and ``limiter`` as :func:`gpusim.model.dispatch.occupancy` has them."""
+    ``blocks_per_sm`` and ``limiter`` as :func:`gpusim.model.occupancy.occupancy` has them."""
     threads, blocks = block[0] * block[1] * block[2], grid[0] * grid[1] * grid[2]
     percent = 100 * blocks_per_sm * -(-threads // 32) / gpu.sm.max_warps
     wave = blocks_per_sm * gpu.sm_count

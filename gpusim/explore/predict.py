@@ -26,7 +26,7 @@ from gpusim.explore.likeness import Likeness, bin_points
 from gpusim.explore.points import CROSS, CROSSES, POINTS, all_bins, cross_name
 from gpusim.gpus.spec import GpuSpec
 from gpusim.isa.target import shape as three_sides
-from gpusim.model.dispatch import occupancy
+from gpusim.model.occupancy import occupancy
 from gpusim.trace.record import Launch
 
 #: Runs that a shape is compared with, and what is added to a distance before its square divides a run's weight.

@@ -1,9 +1,9 @@
 """Where an address lives: home partition, slice, set, DRAM channel, bank and row of a line.
 
-Mental model: the partitions take turns at pieces of a few KiB (4 KiB on Hopper and Blackwell). What a partition
-gets it deals out over its slices like cards, in chunks of 256 bytes, one round of chunks after the other, each
-round starting at another player: a contiguous buffer loads every partition, slice, set and channel evenly, and no
-power-of-two stride can stay on one of them. Who is first in a turn or round comes from folding its number; of
+Mental model: addresses are interleaved over the partitions in pieces of a few KiB (4 KiB on Hopper and Blackwell), and
+within a partition over its slices in chunks of 256 bytes, one round of chunks after the other, each
+round starting at another slice: a contiguous buffer loads every partition, slice, set and channel evenly, and no
+power-of-two stride can stay on one of them. Which is first in a turn or round comes from folding its number; of
 the real hash functions little more than the sizes of the pieces and their evenness is public. (256 bytes are the
 width of a memory partition that NVIDIA documents from the GT200 on.)
 
@@ -64,10 +64,10 @@ def _order_in_partition(line: int, on: Layout) -> int:
 @compiled
 def local_slice_of(line: int, on: Layout) -> int:
     """The slice of a line, counted within its home partition (or within another that keeps a copy)."""
-    players = on.slices // on.partitions
+    slices = on.slices // on.partitions
     chunk = _order_in_partition(line, on) >> CHUNK_SHIFT
-    deal = chunk // players
-    return (chunk - deal * players + fold(deal)) % players
+    turn = chunk // slices
+    return (chunk - turn * slices + fold(turn)) % slices
 
 
 @compiled
@@ -77,15 +77,15 @@ def slice_of(line: int, on: Layout) -> int:
 
 
 @compiled
-def _deal_of(line: int, on: Layout) -> int:
-    """The round in which the line's slice got it."""
+def _round_of(line: int, on: Layout) -> int:
+    """The round of chunks that the line belongs to."""
     return (_order_in_partition(line, on) >> CHUNK_SHIFT) // (on.slices // on.partitions)
 
 
 @compiled
 def set_of(line: int, on: Layout, sets: int) -> int:
     """The set of a line inside its slice (the same in every partition)."""
-    order = (_deal_of(line, on) << CHUNK_SHIFT) + (line & ((1 << CHUNK_SHIFT) - 1))
+    order = (_round_of(line, on) << CHUNK_SHIFT) + (line & ((1 << CHUNK_SHIFT) - 1))
     return (order + fold(order // sets + 0x51ED)) % sets
 
 
@@ -95,19 +95,19 @@ def channel_of(line: int, on: Layout, channels: int) -> int:
     home = slice_of(line, on)
     if channels >= on.slices:
         share = channels // on.slices
-        return home * share + _deal_of(line, on) % share
+        return home * share + _round_of(line, on) % share
     return home // (on.slices // channels)
 
 
 @compiled
 def row_of(line: int, on: Layout, channels: int, row_lines: int) -> int:
     """The DRAM row of a line within its channel, counted over all banks."""
-    deal = _deal_of(line, on)
+    turn = _round_of(line, on)
     if channels >= on.slices:
-        chunk = deal // (channels // on.slices)
+        chunk = turn // (channels // on.slices)
     else:
         share = on.slices // channels
-        chunk = deal * share + slice_of(line, on) % share
+        chunk = turn * share + slice_of(line, on) % share
     return ((chunk << CHUNK_SHIFT) + (line & ((1 << CHUNK_SHIFT) - 1))) // row_lines
 
 

@@ -5,8 +5,7 @@ list of distinct lines in order of first touch, each with a mask of its four 32-
 stage looks those lines up, ``tag_banks`` banks side by side. Addresses are int64 byte addresses,
 naturally aligned, so that a lane stays inside one line.
 
-``lines`` is int64[.., LINE_COLUMNS]: ADDRESS (byte address of the line), SECTORS (mask), LANE_BYTES (bytes
-moved, at most 128), OPERATIONS (lanes on the most contended word: atomics serialise on it).
+``lines`` is int64[.., lines, columns].
 """
 
 from __future__ import annotations
@@ -14,12 +13,18 @@ from __future__ import annotations
 import numpy as np
 
 from gpusim.model.compiled import compiled, inner
+from gpusim.model.trace_tables import A_ADDRESS, A_MASK, A_STRIDE, LANES
+from gpusim.state_tables import Table
 from gpusim.trace.record import SCATTERED
 
-ADDRESS, SECTORS, LANE_BYTES, OPERATIONS, LINE_COLUMNS = range(5)
+LINE_TABLE = Table(__name__, "lines", "a line of an access", "A 128-byte line that a warp's access touches.")
+ADDRESS = LINE_TABLE.column("address", "of the line")
+SECTORS = LINE_TABLE.column("mask", "sectors of it that the access touches")
+LANE_BYTES = LINE_TABLE.column("bytes", "moved, at most 128")
+OPERATIONS = LINE_TABLE.column("count", "lanes on the most contended word: atomics serialise on it")
+
 LINE_BYTES = 128
 SECTOR_SHIFT = 5
-LANES = 32
 #: Line-number bits whose parity gives the tag bank's bits. Four aligned lines always fall on four banks;
 #: the higher bits are fitted to the tag-stage wavefronts of both GPUs of l1_stride.csv (mean error 3.8 %):
 #: 1.2 cycles for 2 to 3 consecutive lines, 2.7 for 8 to 9, 9.2 for 32 lines a pitch of 16,392 bytes apart.
@@ -32,18 +37,18 @@ BANK_MASK_2 = 0x3333_3333_330C
 def lane_addresses(accesses, index, scattered, mask, out):
     """Byte address of every lane of one access record, int64[32] ``out``.
 
-    ``accesses`` int64[.., 3] (address, stride, mask); lanes that are off get an address too, which is
+    ``accesses`` int64[.., columns] (see ``trace_tables``); lanes that are off get an address too, which is
     not to be used. ``mask`` is returned as read from the record, ANDed with the argument.
     """
-    address = accesses[index, 0]
-    stride = accesses[index, 1]
+    address = accesses[index, A_ADDRESS]
+    stride = accesses[index, A_STRIDE]
     if stride == SCATTERED:
         for lane in range(LANES):
             out[lane] = scattered[address, lane]
     else:
         for lane in range(LANES):
             out[lane] = address + lane * stride
-    return accesses[index, 2] & mask
+    return accesses[index, A_MASK] & mask
 
 
 @inner

@@ -19,7 +19,9 @@ from gpusim.io.jit_linking import InnerCompiler, OuterCompiler
 F = TypeVar("F", bound=Callable[..., object])
 _GPUSIM = Path(__file__).parents[1]
 #: All sources that compiled functions of the model and of the engine may contain.
-SOURCES = stamp_of([_GPUSIM / "trace" / "layout.py", *_GPUSIM.glob("engine/*.py"), *_GPUSIM.glob("model/*.py")])
+SOURCES = stamp_of(
+    [_GPUSIM / "state_tables.py", _GPUSIM / "trace" / "layout.py", *_GPUSIM.glob("engine/*.py"), *_GPUSIM.glob("model/*.py")]
+)
 
 
 _COMMON = {"nogil": True, "_nrt": False, "no_cfunc_wrapper": True}

@@ -14,8 +14,8 @@ from gpusim.model.line_cache import arrival, install
 from gpusim.model.messages import NEVER
 from gpusim.model.residency import ACCESS, MASK
 from gpusim.model.timing import CONSTANT_MISS
+from gpusim.model.trace_tables import A_MASK, LANES
 
-LANES = 32
 ALL_LANES = 0xFFFFFFFF
 LINE_SHIFT = 6  # gpusim.gpus.consistency asks for 64 bytes a line
 
@@ -41,7 +41,7 @@ def indexed_load(constants, program, tables, warps, timing, scratch, sub, warp, 
     if program[pc, op.RECORDS] == 0:
         return 1, line_ready(constants, cache, first, timing, now) - now if first else 0
     access = warps[warp, ACCESS]
-    mask = tables.accesses[access, 2] & warps[warp, MASK]
+    mask = tables.accesses[access, A_MASK] & warps[warp, MASK]
     addresses = scratch[0]
     lane_addresses(tables.accesses, access, tables.scattered, ALL_LANES, addresses)
     count = 0

@@ -7,54 +7,69 @@ gives one line each ``l1_interval_cycles``; what the L1 lacks takes ``l1_miss_cy
 of it is known when the line is asked for, so nothing here needs an event. Source: Huerta et al., MICRO 2025, sections
 5.2 and 7.3. Fetch itself is not limited: a sub-core fetches an instruction a cycle, and issues no more.
 
-``streams`` int64[sub-cores, 2 + entries]: the line that the buffer's first entry holds, how many entries are in use,
-and the cycle of each line's arrival, by line number modulo the entries.
+``streams`` is int64[sub-cores, columns].
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+import numpy as np
+
 from gpusim.model.compiled import inner
 from gpusim.model.line_cache import arrival, install
 from gpusim.model.messages import NEVER
-from gpusim.model.sm_columns import CODE_PORT_FREE
+from gpusim.model.sm_tables import CODE_PORT_FREE
 from gpusim.model.timing import CODE_L0_MISS, CODE_L1_INTERVAL, CODE_L1_MISS, CODE_LINES
+from gpusim.state_tables import Table
 
-STREAM_FIRST, STREAM_COUNT, STREAM_ENTRIES = range(3)
+STREAM_TABLE = Table(__name__, "streams", "a sub-core", "Its stream buffer of code lines.")
+STREAM_FIRST = STREAM_TABLE.column("index", "line of code that the first entry holds")
+STREAM_COUNT = STREAM_TABLE.column("count", "entries in use")
+STREAM_ARRIVALS = STREAM_TABLE.column("cycle", "at which each line comes, by line number modulo the entries", span=0)
+
+
+class CodeState(NamedTuple):
+    """Where a group's code lies: see ``line_cache`` for the caches."""
+
+    l0: np.ndarray  # one a sub-core
+    l1: np.ndarray  # one an SM
+    streams: np.ndarray
 
 
 @inner
-def _from_l1(code_l1, sms, timing, sm, line, now):
+def _from_l1(code, sms, timing, sm, line, now):
     """Cycle at which a line asked for in cycle ``now`` comes to the sub-core from the SM's L1 or from behind it."""
     start = max(now, sms[sm, CODE_PORT_FREE])
     sms[sm, CODE_PORT_FREE] = start + timing[CODE_L1_INTERVAL]
-    there = arrival(code_l1, sm, line, now)
+    there = arrival(code.l1, sm, line, now)
     if there == NEVER:
         ready = start + timing[CODE_L1_MISS]
-        install(code_l1, sm, line, ready, now)
+        install(code.l1, sm, line, ready, now)
         return ready
     return max(start, there) + timing[CODE_L0_MISS]
 
 
 @inner
-def fetch(code_l0, code_l1, streams, sms, timing, sm, sub, line, now):
+def fetch(code, sms, timing, sm, sub, line, now):
     """Cycle from which the sub-core has ``line``, asked for in cycle ``now``."""
-    there = arrival(code_l0, sub, line, now)
+    there = arrival(code.l0, sub, line, now)
     if there != NEVER:
         return there
-    stream = streams[sub]
-    entries = stream.shape[0] - STREAM_ENTRIES
+    stream = code.streams[sub]
+    entries = stream.shape[0] - STREAM_ARRIVALS
     first, count = stream[STREAM_FIRST], stream[STREAM_COUNT]
     if first <= line < first + count:
-        ready = max(now, stream[STREAM_ENTRIES + line % entries])
+        ready = max(now, stream[STREAM_ARRIVALS + line % entries])
         count -= line + 1 - first
     else:
-        ready = _from_l1(code_l1, sms, timing, sm, line, now)
+        ready = _from_l1(code, sms, timing, sm, line, now)
         count = 0
     first = line + 1
     while count < entries and first + count < timing[CODE_LINES]:
         following = first + count
-        stream[STREAM_ENTRIES + following % entries] = _from_l1(code_l1, sms, timing, sm, following, now)
+        stream[STREAM_ARRIVALS + following % entries] = _from_l1(code, sms, timing, sm, following, now)
         count += 1
     stream[STREAM_FIRST], stream[STREAM_COUNT] = first, count
-    install(code_l0, sub, line, ready, now)
+    install(code.l0, sub, line, ready, now)
     return ready

@@ -24,39 +24,58 @@ from gpusim.model.compiled import compiled, inner
 from gpusim.model.messages import NEVER, READ, WRITE
 from gpusim.model.prefetch import prefetch
 from gpusim.model.sector_mask import popcount
+from gpusim.state_tables import Table
 
 WINDOW = 16
 PATIENCE = 32
 
-# Columns of a queued request.
-TIME, BANK, ROW, SECTORS, HANDLE, SEQUENCE, NEXT = range(7)
-NODE_COLUMNS = 7
+NODE_TABLE = Table(__name__, "nodes", "a node", "A queued request.")
+TIME = NODE_TABLE.column("tick", "of its arrival")
+BANK = NODE_TABLE.column("index", "of its channel")
+ROW = NODE_TABLE.column("index", "of its bank")
+SECTORS = NODE_TABLE.column("mask", "wanted or written")
+HANDLE = NODE_TABLE.column("index", "comes back in the answer")
+SEQUENCE = NODE_TABLE.column("count", "the L2's number of it")
+NEXT = NODE_TABLE.column("link", "next of its queue, or next free node; -1: none")
+NODE_COLUMNS = NODE_TABLE.width
 
-# Columns of a channel; heads and tails are nodes or -1, the first index is the queue (READ, WRITE).
-(
-    READ_HEAD,
-    WRITE_HEAD,
-    READ_TAIL,
-    WRITE_TAIL,
-    WRITE_FRONTIER,  # first write that had not arrived at the last decision
-    WRITES_ARRIVED,
-    BUS_FREE,
-    DIRECTION,
-    PASSED_OVER,
-    BUSY,
-) = range(10)
-CHANNEL_COLUMNS = 10
+# The first index of heads and tails is the queue: READ, WRITE.
+CHANNEL_TABLE = Table(__name__, "channels", "a channel", "Its two queues, and its bus.")
+READ_HEAD = CHANNEL_TABLE.column("link", "oldest waiting read, or -1")
+WRITE_HEAD = CHANNEL_TABLE.column("link", "oldest waiting write, or -1")
+READ_TAIL = CHANNEL_TABLE.column("link", "youngest waiting read, or -1")
+WRITE_TAIL = CHANNEL_TABLE.column("link", "youngest waiting write, or -1")
+WRITE_FRONTIER = CHANNEL_TABLE.column("link", "first write that had not arrived at the last decision")
+WRITES_ARRIVED = CHANNEL_TABLE.column("count", "writes that had")
+BUS_FREE = CHANNEL_TABLE.column("tick", "from which the bus is free")
+DIRECTION = CHANNEL_TABLE.column("code", "the queue of the last burst")
+PASSED_OVER = CHANNEL_TABLE.column("count", "times that the oldest request was passed over")
+BUSY = CHANNEL_TABLE.column("ticks", "of the bus")
+CHANNEL_COLUMNS = CHANNEL_TABLE.width
 
-# Columns of a bank.
-OPEN_ROW, OPEN_SINCE, ACTIVATED, LAST_USE = range(4)
-BANK_COLUMNS = 4
+BANK_TABLE = Table(__name__, "banks", "a bank of a channel", "Its open row.")
+OPEN_ROW = BANK_TABLE.column("index", "or -1")
+OPEN_SINCE = BANK_TABLE.column("tick", "from which the row is open")
+ACTIVATED = BANK_TABLE.column("tick", "of the last activation")
+LAST_USE = BANK_TABLE.column("tick", "at which the last burst from it ended")
+BANK_COLUMNS = BANK_TABLE.width
 
-# NODES_USED: nodes that have ever been taken; the free list begins empty.
-FREE_NODE, RESPONSES, LAST_TICK, QUEUED, NEXT_DECISION, NODES_USED = range(6)
-SCALARS = 6
+SCALAR_TABLE = Table(__name__, "scalars", "", "DRAM's single numbers.")
+FREE_NODE = SCALAR_TABLE.column("link", "first free node, or -1")
+RESPONSES = SCALAR_TABLE.column("count", "messages in ``responses``")
+LAST_TICK = SCALAR_TABLE.column("tick", "of the latest burst's start")
+QUEUED = SCALAR_TABLE.column("count", "requests in queues")
+NEXT_DECISION = SCALAR_TABLE.column("tick", "as far as is known, or NEVER")
+NODES_USED = SCALAR_TABLE.column("count", "nodes that have ever been taken; the free list begins empty")
+SCALARS = SCALAR_TABLE.width
 
-BYTES_READ, BYTES_WRITTEN, ROW_HITS, ROW_MISSES, TURNAROUNDS = range(5)
-COUNTERS = 5
+COUNTER_TABLE = Table(__name__, "counters", "", "What DRAM counts.")
+BYTES_READ = COUNTER_TABLE.column("bytes", "read")
+BYTES_WRITTEN = COUNTER_TABLE.column("bytes", "written")
+ROW_HITS = COUNTER_TABLE.column("count", "requests to an open row")
+ROW_MISSES = COUNTER_TABLE.column("count", "requests that changed the row")
+TURNAROUNDS = COUNTER_TABLE.column("count", "changes of a bus's direction")
+COUNTERS = COUNTER_TABLE.width
 
 
 class DramRates(NamedTuple):
@@ -91,9 +110,9 @@ class DramState(NamedTuple):
 
 def make_channels(channels: int, banks: int) -> tuple[np.ndarray, np.ndarray]:
     """Idle channels, all rows closed."""
-    state = np.zeros((channels, CHANNEL_COLUMNS), np.int64)
+    state = CHANNEL_TABLE.zeros(channels)
     state[:, READ_HEAD : WRITE_FRONTIER + 1] = -1
-    bank_state = np.zeros((channels, banks, BANK_COLUMNS), np.int64)
+    bank_state = BANK_TABLE.zeros(channels, banks)
     bank_state[:, :, OPEN_ROW] = -1
     bank_state[:, :, ACTIVATED] = -(2**40)
     return state, bank_state

@@ -1,4 +1,4 @@
-"""A response comes in from the crossbar: sectors are filled, waiters go on, entries become free.
+"""A response comes in from the crossbar: sectors are filled, targets served, entries become free.
 
 Mental model: the input port takes ``fill_bytes_per_cycle``, so responses queue there; the data of the last
 sector are usable half a hit latency later. Acknowledgements of stores carry no data. An instruction is
@@ -10,22 +10,22 @@ from __future__ import annotations
 from gpusim.model import cache
 from gpusim.model import counters as count
 from gpusim.model import messages as message
-from gpusim.model import miss_table as table
+from gpusim.model import mshr as table
 from gpusim.model.arrivals import TAG_BITS, TAG_MASK
 from gpusim.model.coalescer import bits
 from gpusim.model.compiled import inlined, inner
 from gpusim.model.residency import COPIES_DONE, COPIES_OPEN, LAST_ACK, STORES, wake
 from gpusim.model.scheduler import AGE
 from gpusim.model.scoreboard import resolve
-from gpusim.model.sm_columns import (
+from gpusim.model.sm_tables import (
     FILL_FREE_TICK,
-    FLIGHTS_OUT,
-    FREE_FLIGHT,
-    FREE_MISS,
+    FREE_ENTRY,
+    FREE_PENDING,
     FREE_REQUEST,
-    FREE_WAITER,
+    FREE_TARGET,
+    PENDING_OUT,
     READS_OUT,
-    WAITERS_OUT,
+    TARGETS_OUT,
     WRITES_OUT,
 )
 from gpusim.model.stall_reasons import LONG_SCOREBOARD
@@ -36,23 +36,23 @@ TICKS = message.TICKS_PER_CYCLE
 
 
 @inlined
-def receive(
-    key, l1, misses, miss_index, waiters, flights, requests, sms, program, warps, slots, board, subs_next,
-    counters, timing, sm, now,
-):  # fmt: skip
-    """Handle the response ``key`` (see ``arrivals``) in cycle ``now``."""
+def receive(state, key, sm, now):
+    """Handle the response ``key`` (see ``arrivals``) in cycle ``now``. ``state``: SmState."""
+    entries, targets, requests = state.mshr.entries, state.mshr.targets, state.mshr.requests
+    sms, timing, program = state.sms, state.timing, state.program
     tag = key & TAG_MASK
     tick = key >> TAG_BITS
-    kind, sectors, miss, flight = table.content_parts(requests[sm, tag, table.CONTENT])
+    kind, sectors, entry, instruction = table.content_parts(requests[sm, tag, table.CONTENT])
     warp, age = table.sender_parts(requests[sm, tag, table.SENDER])
     table.give(requests, sm, sms, FREE_REQUEST, tag)
     if kind == message.WRITE or kind == message.REDUCTION:
+        warps = state.resident.warps
         sms[sm, WRITES_OUT] -= 1
-        if slots[warp, AGE] == age:
+        if state.resident.slots[warp, AGE] == age:
             warps[warp, STORES] -= 1
             warps[warp, LAST_ACK] = now
             if warps[warp, STORES] == 0:
-                wake(warps, slots, board, program, subs_next, timing, warp, now)
+                wake(state.resident, program, timing, warp, now)
         return
     start = max(tick, sms[sm, FILL_FREE_TICK])
     amount = bits(sectors)
@@ -60,53 +60,54 @@ def receive(
     filled = (sms[sm, FILL_FREE_TICK] + TICKS - 1) // TICKS
     done = filled + timing[HIT_LATENCY] - timing[HIT_LATENCY] // 2
     sms[sm, READS_OUT] -= 1
-    counters[count.SECTORS_FROM_L2] += amount
-    if miss == 0:
-        _part_done(flights, sms, program, warps, slots, board, subs_next, timing, sm, flight, done, now)
+    state.counters[count.SECTORS_FROM_L2] += amount
+    if entry == 0:
+        _part_done(state.mshr.pending, sms, state.resident, program, timing, sm, instruction, done, now)
         return
-    line = misses[sm, miss, table.LINE]
-    cache.fill(l1, sm, line, sectors, timing[L1_SETS], timing[L1_WAYS], now)
-    state = (misses[sm, miss, table.STATE] | sectors << table.ARRIVED_SHIFT) - table.ONE_OPEN
-    misses[sm, miss, table.STATE] = state
-    absent = ~(state >> table.ARRIVED_SHIFT) & table.SECTORS
+    line = entries[sm, entry, table.LINE]
+    cache.fill(state.l1, sm, line, sectors, timing[L1_SETS], timing[L1_WAYS], now)
+    known = (entries[sm, entry, table.STATE] | sectors << table.ARRIVED_SHIFT) - table.ONE_OPEN
+    entries[sm, entry, table.STATE] = known
+    absent = ~(known >> table.ARRIVED_SHIFT) & table.SECTORS
     previous = 0
-    waiter = misses[sm, miss, table.WAITERS]
-    while waiter:
-        following = waiters[sm, waiter, table.NEXT_WAITER]
-        wanted = waiters[sm, waiter, table.WANTED]
+    target = entries[sm, entry, table.TARGETS]
+    while target:
+        following = targets[sm, target, table.NEXT_TARGET]
+        wanted = targets[sm, target, table.WANTED]
         if wanted & absent:
-            previous = waiter
+            previous = target
         else:
             if previous:
-                waiters[sm, previous, table.NEXT_WAITER] = following
+                targets[sm, previous, table.NEXT_TARGET] = following
             else:
-                misses[sm, miss, table.WAITERS] = following
-            table.give(waiters, sm, sms, FREE_WAITER, waiter)
-            sms[sm, WAITERS_OUT] -= 1
-            flight = wanted >> table.SECTOR_BITS
-            _part_done(flights, sms, program, warps, slots, board, subs_next, timing, sm, flight, done, now)
-        waiter = following
-    if state >> table.OPEN_SHIFT == 0:
-        table.remove_miss(miss_index, misses, sm, line)
-        table.give(misses, sm, sms, FREE_MISS, miss)
+                entries[sm, entry, table.TARGETS] = following
+            table.give(targets, sm, sms, FREE_TARGET, target)
+            sms[sm, TARGETS_OUT] -= 1
+            instruction = wanted >> table.SECTOR_BITS
+            _part_done(state.mshr.pending, sms, state.resident, program, timing, sm, instruction, done, now)
+        target = following
+    if known >> table.OPEN_SHIFT == 0:
+        table.remove_entry(state.mshr.index, entries, sm, line)
+        table.give(entries, sm, sms, FREE_ENTRY, entry)
 
 
 @inner
-def _part_done(flights, sms, program, warps, slots, board, subs_next, timing, sm, flight, done, now):
-    """One line of an instruction in flight is there at cycle ``done``."""
-    done = max(done, flights[sm, flight, table.DONE])
-    flights[sm, flight, table.DONE] = done
-    flights[sm, flight, table.LEFT] -= 1
-    if flights[sm, flight, table.LEFT]:
+def _part_done(pending, sms, resident, program, timing, sm, instruction, done, now):
+    """One line that the instruction wants is there at cycle ``done``."""
+    done = max(done, pending[sm, instruction, table.DONE])
+    pending[sm, instruction, table.DONE] = done
+    pending[sm, instruction, table.LINES_LEFT] -= 1
+    if pending[sm, instruction, table.LINES_LEFT]:
         return
-    warp, counter, group = table.owner_parts(flights[sm, flight, table.OWNER])
-    if slots[warp, AGE] == flights[sm, flight, table.AGE_OF]:
+    warps = resident.warps
+    warp, counter, group = table.owner_parts(pending[sm, instruction, table.OWNER])
+    if resident.slots[warp, AGE] == pending[sm, instruction, table.OWNER_AGE]:
         if group:
             warps[warp, COPIES_OPEN + group - 1] -= 1
             if done > warps[warp, COPIES_DONE + group - 1]:
                 warps[warp, COPIES_DONE + group - 1] = done
         if counter != NO_BARRIER:
-            resolve(board, warp, counter, done, LONG_SCOREBOARD)
-        wake(warps, slots, board, program, subs_next, timing, warp, now)
-    table.give(flights, sm, sms, FREE_FLIGHT, flight)
-    sms[sm, FLIGHTS_OUT] -= 1
+            resolve(resident.board, warp, counter, done, LONG_SCOREBOARD)
+        wake(resident, program, timing, warp, now)
+    table.give(pending, sm, sms, FREE_PENDING, instruction)
+    sms[sm, PENDING_OUT] -= 1

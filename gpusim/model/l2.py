@@ -60,9 +60,9 @@ from gpusim.model.l2_state import (
     block,
     drop_node,
     first_slot,
+    invalidate_copies,
     new_node,
     schedule,
-    spoil_copies,
     unblock,
 )
 from gpusim.model.l2_tags import (
@@ -235,7 +235,7 @@ def _write(p: L2Rates, s: L2State, time: int, node: int) -> None:
     end = look_up_and_move(p, s, here, time, s.costs[WRITE_COST, popcount(sectors)])
     write_sectors(s.tags, slot, sectors, s.nodes[node, BYTES], p.sector_bytes)
     if s.nodes[node, NEAR] == here:
-        spoil_copies(p, s, here, s.nodes[node, SET], s.nodes[node, LINE], sectors)
+        invalidate_copies(p, s, here, s.nodes[node, SET], s.nodes[node, LINE], sectors)
     respond(s, end + p.hit + _way_back(p, s, node) + p.response, node)
     drop_node(s, node)
 
@@ -261,7 +261,7 @@ def _atomic(p: L2Rates, s: L2State, time: int, node: int) -> None:
         _hold(p, s, time, here, node, slot)
         return
     end = look_up_and_move(p, s, here, time, s.costs[READ_COST, popcount(sectors)]) + p.hit
-    spoil_copies(p, s, here, s.nodes[node, SET], s.nodes[node, LINE], sectors)
+    invalidate_copies(p, s, here, s.nodes[node, SET], s.nodes[node, LINE], sectors)
     if s.nodes[node, KIND] == REDUCTION:
         respond(s, _take_turns(p, s, end, node) + _way_back(p, s, node) + p.response, node)
     missing = sectors & ~np.int64(s.tags.masks[slot, VALID])

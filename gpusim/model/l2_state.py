@@ -17,67 +17,72 @@ from gpusim.model.compiled import inner
 from gpusim.model.event_heap import make_key, push
 from gpusim.model.l2_tags import Tags, drop_sectors
 from gpusim.model.prefetch import prefetch
+from gpusim.state_tables import Table
 
-# Columns of a node: one request, or one internal event, on its way through the L2.
-(
-    LINE,
-    SM,
-    TAG,
-    KIND,
-    SECTORS,
-    LEFT,  # sectors that a waiter still waits for
-    BYTES,
-    OPERATIONS,
-    SLOT,  # the near slot that a far read fills
-    NEAR,  # slice of the line in the requester's partition, counted over all partitions
-    HOME,  # slice of the line in its home partition
-    SET,
-    NEXT,  # next waiter of the same slot, or next free node
-    STAGE,
-) = range(14)
-NODE_COLUMNS = 14
+NODE_TABLE = Table(__name__, "nodes", "a node", "One request, or one internal event, on its way through the L2.")
+LINE = NODE_TABLE.column("index", "its line: byte address over 128")
+SM = NODE_TABLE.column("index", "that asked")
+TAG = NODE_TABLE.column("index", "of its request")
+KIND = NODE_TABLE.column("code", "READ, WRITE, ATOMIC or REDUCTION")
+SECTORS = NODE_TABLE.column("mask", "that it is about")
+LEFT = NODE_TABLE.column("mask", "sectors that a waiter still waits for")
+BYTES = NODE_TABLE.column("bytes", "written")
+OPERATIONS = NODE_TABLE.column("count", "atomic operations on the most contended word")
+SLOT = NODE_TABLE.column("index", "the near slot that a far read fills")
+NEAR = NODE_TABLE.column("index", "slice of the line in the requester's partition, counted over all partitions")
+HOME = NODE_TABLE.column("index", "slice of the line in its home partition")
+SET = NODE_TABLE.column("index", "of the line")
+NEXT = NODE_TABLE.column("link", "next waiter of the same slot, or next free node")
+STAGE = NODE_TABLE.column("code", "what its next event is, see below")
+NODE_COLUMNS = NODE_TABLE.width
 
 # Stages: where in its life a node is when its event comes up.
 ARRIVED, FAR_READ, FAR_WRITE, FAR_ATOMIC, NEAR_FILL, TRANSLATED = range(6)
 
-# Scalars of the state.
-FREE_NODE, HEAP_SIZE, BIRTHS, LAST_TICK, RESPONSES, DRAM_REQUESTS, OUTSTANDING, USES = range(8)
+SCALAR_TABLE = Table(__name__, "scalars", "", "The L2's single numbers and counters.")
+FREE_NODE = SCALAR_TABLE.column("link", "first free node, or -1")
+HEAP_SIZE = SCALAR_TABLE.column("count", "events in the heap")
+BIRTHS = SCALAR_TABLE.column("count", "events and DRAM requests so far")
+LAST_TICK = SCALAR_TABLE.column("tick", "of the latest event")
+RESPONSES = SCALAR_TABLE.column("count", "messages in ``responses``")
+DRAM_REQUESTS = SCALAR_TABLE.column("count", "messages in ``dram``")
+OUTSTANDING = SCALAR_TABLE.column("count", "requests not answered yet")
+USES = SCALAR_TABLE.column("count", "of slots: the clock of the tags")
+READ_SECTORS = SCALAR_TABLE.column("sectors", "that SMs read")
+WRITE_SECTORS = SCALAR_TABLE.column("sectors", "that SMs wrote")
+ATOMIC_SECTORS = SCALAR_TABLE.column("sectors", "of atomics")
+REDUCTION_SECTORS = SCALAR_TABLE.column("sectors", "of reductions")
+HIT_SECTORS = SCALAR_TABLE.column("sectors", "that were there")
+MISS_SECTORS = SCALAR_TABLE.column("sectors", "that were not")
+FAR_SECTORS = SCALAR_TABLE.column("sectors", "over the link between the partitions")
+REQUESTS = SCALAR_TABLE.column("count", "from SMs")
+SET_STALLS = SCALAR_TABLE.column("count", "claims put off since the whole set waited")
+WRITE_STALLS = SCALAR_TABLE.column("count", "claims put off since no dirty line could be evicted")
+BUSY_TICKS = SCALAR_TABLE.column("ticks", "of the slices' data ports")
+EVICTED_SECTORS = SCALAR_TABLE.column("sectors", "dirty ones written to DRAM")
+TLB_MISSES = SCALAR_TABLE.column("count", "requests whose page was looked up")
+TRANSLATIONS = SCALAR_TABLE.column("count", "warming ones too: the clock of the TLBs")
+NODES_USED = SCALAR_TABLE.column(
+    "count", "nodes that have ever been taken: the free list begins empty, so that only nodes in use are touched"
+)
+SCALARS = SCALAR_TABLE.width
 
-# Counters among the scalars, in sectors unless the name says otherwise.
-(
-    READ_SECTORS,
-    WRITE_SECTORS,
-    ATOMIC_SECTORS,
-    REDUCTION_SECTORS,
-    HIT_SECTORS,
-    MISS_SECTORS,
-    FAR_SECTORS,
-    REQUESTS,
-    SET_STALLS,
-    WRITE_STALLS,
-    BUSY_TICKS,
-    EVICTED_SECTORS,
-    TLB_MISSES,
-    TRANSLATIONS,  # warming ones too: the clock of the TLBs
-) = range(8, 22)
-#: Nodes that have ever been taken: the free list begins empty, so that only nodes in use are ever touched.
-NODES_USED = 22
-SCALARS = 23
+SERVER_TABLE = Table(
+    __name__, "servers", "a slice, partition by partition", "When each of its stages is free, and who waits."
+)
+TAG_FREE = SERVER_TABLE.column("tick", "from which it can look up")
+PORT_FREE = SERVER_TABLE.column("tick", "from which data can move to and from its SMs")
+LANE_FREE = SERVER_TABLE.column("tick", "the same from the other partition into this slice")
+UNIT_FREE = SERVER_TABLE.column("tick", "from which it can do atomics")
+WRITE_ROOM = SERVER_TABLE.column("count", "dirty lines that may yet be evicted")
+FIRST_BLOCKED = SERVER_TABLE.column("link", "node that has waited longest for write room, or -1")
+LAST_BLOCKED = SERVER_TABLE.column("link", "the one that came last")
+SERVERS = SERVER_TABLE.width
 
-# Columns of a slice's servers: the tick at which each is free, and who waits for what.
-(
-    TAG_FREE,  # lookups
-    PORT_FREE,  # data to and from its SMs
-    LANE_FREE,  # data from the other partition into this slice
-    UNIT_FREE,  # atomics
-    WRITE_ROOM,  # dirty lines that may yet be evicted
-    FIRST_BLOCKED,  # nodes that wait for write room, or -1
-    LAST_BLOCKED,
-) = range(7)
-SERVERS = 7
-
-# Rows of the costs: ticks that n sectors take.
-READ_COST, WRITE_COST, LANE_COST = range(3)
+COST_TABLE = Table(__name__, "costs", "n sectors, from 0 on", "What moving them takes.", columns_first=True)
+READ_COST = COST_TABLE.column("ticks", "out of a slice's port")
+WRITE_COST = COST_TABLE.column("ticks", "into it")
+LANE_COST = COST_TABLE.column("ticks", "over a lane of the link")
 
 
 class L2Rates(NamedTuple):
@@ -187,7 +192,7 @@ def unblock(s: L2State, slice_index: int, time: int) -> None:
 
 
 @inner
-def spoil_copies(p: L2Rates, s: L2State, home: int, set_index: int, line: int, sectors: int) -> None:
+def invalidate_copies(p: L2Rates, s: L2State, home: int, set_index: int, line: int, sectors: int) -> None:
     """Home slice ``home`` has newer data: copies in other partitions are no longer valid."""
     local = home % p.slices_per_partition
     for partition in range(p.partitions):

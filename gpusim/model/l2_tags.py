@@ -6,9 +6,8 @@ DRAM), *pending* (asked for, not arrived); a sector written only in part is dirt
 and ``written`` counts its bytes until the writes cover it. The least recently used slot without
 pending sectors is the victim.
 
-A set is the run of ``ways`` slots from its ``first`` one. ``slots`` int64[3, slots]: HELD line number or
-EMPTY, STAMP of the last use, WAITER first waiting node or -1. ``masks`` uint8[slots, 3 + sectors]: VALID,
-DIRTY, PENDING sector masks, and from WRITTEN on each sector's written bytes.
+A set is the run of ``ways`` slots from its ``first`` one. ``slots`` is int64[columns, slots], ``masks`` uint8[slots,
+columns + sectors].
 """
 
 from __future__ import annotations
@@ -18,13 +17,22 @@ from typing import NamedTuple
 import numpy as np
 
 from gpusim.model.compiled import inner
+from gpusim.state_tables import Table
 
 EMPTY = -1
 NO_SLOT = -1
 #: No slot yet: its dirty line must wait for room in DRAM's queue.
 NO_ROOM = -2
-HELD, STAMP, WAITER = 0, 1, 2
-VALID, DIRTY, PENDING, WRITTEN = 0, 1, 2, 3
+SLOT_TABLE = Table(__name__, "tags.slots", "an L2 slot", "What it holds.", columns_first=True)
+HELD = SLOT_TABLE.column("index", "line number, or EMPTY")
+STAMP = SLOT_TABLE.column("count", "clock of the last use")
+WAITER = SLOT_TABLE.column("link", "node that came last of those that wait for its sectors, or -1")
+
+MASK_TABLE = Table(__name__, "tags.masks", "an L2 slot", "The state of its sectors.", np.uint8)
+VALID = MASK_TABLE.column("mask", "sectors that can be read")
+DIRTY = MASK_TABLE.column("mask", "sectors newer than DRAM")
+PENDING = MASK_TABLE.column("mask", "sectors asked for that have not come")
+WRITTEN = MASK_TABLE.column("bytes", "written of each sector", span=0)
 
 
 class Tags(NamedTuple):
@@ -36,10 +44,10 @@ class Tags(NamedTuple):
 
 def make_tags(slots: int, sectors: int) -> Tags:
     """An empty tag store of ``slots`` slots in all, of ``sectors`` sectors each."""
-    state = np.zeros((3, slots), np.int64)
+    state = SLOT_TABLE.zeros(slots)
     state[HELD] = EMPTY
     state[WAITER] = -1
-    return Tags(state, np.zeros((slots, WRITTEN + sectors), np.uint8))
+    return Tags(state, MASK_TABLE.zeros(slots, more=sectors))
 
 
 @inner

@@ -12,7 +12,7 @@ import numpy as np
 from gpusim.model.address_hash import local_slice_of, partition_of, set_of
 from gpusim.model.compiled import compiled, inner
 from gpusim.model.crossbar import partition_of_sm
-from gpusim.model.l2_state import TRANSLATIONS, USES, L2Rates, L2State, first_slot, spoil_copies
+from gpusim.model.l2_state import TRANSLATIONS, USES, L2Rates, L2State, first_slot, invalidate_copies
 from gpusim.model.l2_tags import DIRTY, HELD, NO_SLOT, VALID, find, install, touch, victim
 from gpusim.model.tlb import translate
 
@@ -86,4 +86,4 @@ def warm_lines(
         if is_write[i]:
             masks[slot, DIRTY] = masks[slot, DIRTY] | wanted
             if near == home:
-                spoil_copies(p, s, home, set_index, line, wanted)
+                invalidate_copies(p, s, home, set_index, line, wanted)

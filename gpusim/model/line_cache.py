@@ -5,7 +5,7 @@ of the last use). A line is installed when it is requested, with the cycle of it
 waits for the first one's line. Line numbers count from the start of what is cached (a kernel's code, its constant
 banks); consecutive ones fall into consecutive sets.
 
-``lines`` is int64[caches, sets, ways, LINE_COLUMNS].
+``lines`` is int64[caches, sets, ways, columns].
 """
 
 from __future__ import annotations
@@ -14,14 +14,23 @@ import numpy as np
 
 from gpusim.model.compiled import compiled
 from gpusim.model.messages import NEVER
+from gpusim.state_tables import Table
 
-TAG, READY, USED, LINE_COLUMNS = range(4)
+LINE_TABLE = Table(
+    __name__,
+    "code.l0, code.l1, constants",
+    "a way of a set of a cache",
+    "Small caches of lines whose arrival is known.",
+)
+TAG = LINE_TABLE.column("index", "1 + the line; 0: empty")
+READY = LINE_TABLE.column("cycle", "from which the line is there")
+USED = LINE_TABLE.column("cycle", "of its last use")
 
 
 def line_cache(caches: int, total_bytes: int, line_bytes: int, ways: int) -> np.ndarray:
     """Empty caches of ``total_bytes`` each; a size that is no multiple of a set's is rounded down, to one set at least."""
     sets = max(1, total_bytes // line_bytes // ways)
-    return np.zeros((caches, sets, ways, LINE_COLUMNS), np.int64)
+    return LINE_TABLE.zeros(caches, sets, ways)
 
 
 @compiled

@@ -1,10 +1,13 @@
-"""What crosses the crossbar: batches of line requests one way, of line responses the other.
+"""What the parts of a machine send each other: batches of records, one dtype a kind of message.
 
-Mental model: an SM and the memory side never call each other; they exchange batches of these
-records once a window. A message sent at ``t`` has ``time_cycles`` >= ``t`` + the crossbar's one-way
-latency, so each side may run a window ahead with no error. The memory side handles requests in the
-total order (``time``, ``sm``, ``sequence``), which makes the result independent of the window's
-length, of the order in which SMs are visited, and of threads.
+Mental model: parts never call each other; they exchange batches of these records once a window. Every
+record begins with ``time``, its arrival. A message sent at ``t`` has ``time`` >= ``t`` + the latency of its
+route, so each part may run a window ahead of the others with no error. Whoever takes messages handles them in
+a total order (for requests: ``time``, ``sm``, ``sequence``), which makes the result independent of the
+window's length, of the order in which parts are visited, and of threads.
+
+Messages within a device need not name it: their route does, since parts are wired only to those of their own
+device. A message that crosses devices carries the one that it is for in the field ``device``.
 
 Times are int64 *ticks*: 1 SM cycle = ``TICKS_PER_CYCLE`` ticks, so that rates that are no whole
 number of cycles need no floating point.
@@ -12,7 +15,7 @@ number of cycles need no floating point.
 
 from __future__ import annotations
 
-import numpy as np
+from gpusim.state_tables import Field, Record
 
 TICKS_PER_CYCLE = 64
 #: The tick of what will not happen: a part with nothing to do.
@@ -20,42 +23,102 @@ NEVER = 2**62
 
 READ, WRITE, ATOMIC, REDUCTION = 0, 1, 2, 3
 
-#: ``line`` is the byte address of a 128-byte line; bit i of ``sectors`` names sector i;
-#: ``bytes`` counts payload written (for byte-masked partial writes); ``tag`` is the SM's own handle and
-#: comes back in the response; WRITE and REDUCTION are answered too (with no payload), so that
-#: fences can wait for them. ``operations`` is the number of lanes' atomic operations serialised on
-#: the most contended word of the line.
-REQUEST = np.dtype(
-    [
-        ("time", "<i8"),  # arrival at the L2 slice's input, ticks
-        ("line", "<u8"),
-        ("tag", "<i4"),
-        ("sequence", "<i4"),  # per-SM running number
-        ("sm", "<i2"),
-        ("kind", "u1"),
-        ("sectors", "u1"),
-        ("bytes", "<u2"),
-        ("operations", "<u2"),
-    ]
+_REQUEST = Record(
+    __name__,
+    "REQUEST",
+    "From an SM to an L2 slice. WRITE and REDUCTION are answered too, with no payload, so that fences can wait for them.",
+    Field("time", "<i8", "tick", "arrival at the L2 slice's input"),
+    Field("line", "<u8", "address", "of a 128-byte line"),
+    Field("tag", "<i4", "index", "the SM's own handle, which comes back in the response"),
+    Field("sequence", "<i4", "count", "per-SM running number"),
+    Field("sm", "<i2", "index", "of the device"),
+    Field("kind", "u1", "code", "READ, WRITE, ATOMIC or REDUCTION"),
+    Field("sectors", "u1", "mask", "bit i names sector i"),
+    Field("bytes", "<u2", "bytes", "payload written (for byte-masked partial writes)"),
+    Field("operations", "<u2", "count", "lanes' atomic operations serialised on the most contended word of the line"),
 )
+REQUEST = _REQUEST.dtype
 
-#: Answer to the request with the same ``sm`` and ``tag``; ``time`` is its arrival at the SM's input
-#: port, ticks (the port's own bandwidth is the SM's business).
-RESPONSE = np.dtype([("time", "<i8"), ("tag", "<i4"), ("sm", "<i2"), ("kind", "u1"), ("sectors", "u1")])
-
-#: From the L2 to a DRAM channel. ``line`` is the byte address of a 128-byte line; ``sequence`` numbers the
-#: L2's requests; ``handle`` comes back: with a READ's data, or when a WRITE has left the channel's queue.
-DRAM_REQUEST = np.dtype(
-    [
-        ("time", "<i8"),  # arrival at the channel, ticks
-        ("line", "<u8"),
-        ("sequence", "<i8"),
-        ("handle", "<i4"),
-        ("channel", "<i2"),
-        ("kind", "u1"),
-        ("sectors", "u1"),
-    ]
+_RESPONSE = Record(
+    __name__,
+    "RESPONSE",
+    "Answer to the request with the same ``sm`` and ``tag``.",
+    Field("time", "<i8", "tick", "arrival at the SM's input port (the port's own bandwidth is the SM's business)"),
+    Field("tag", "<i4", "index", "of the request"),
+    Field("sm", "<i2", "index", "of the device"),
+    Field("kind", "u1", "code", "of the request"),
+    Field("sectors", "u1", "mask", "that came"),
 )
+RESPONSE = _RESPONSE.dtype
 
-#: Data of a DRAM READ, or the room that a WRITE has left; ``time`` is its arrival at the L2 slice, ticks.
-DRAM_RESPONSE = np.dtype([("time", "<i8"), ("sequence", "<i8"), ("handle", "<i4"), ("sectors", "<i4")])
+_DRAM_REQUEST = Record(
+    __name__,
+    "DRAM_REQUEST",
+    "From an L2 slice to a DRAM channel.",
+    Field("time", "<i8", "tick", "arrival at the channel"),
+    Field("line", "<u8", "address", "of a 128-byte line"),
+    Field("sequence", "<i8", "count", "the L2's running number"),
+    Field("handle", "<i4", "index", "comes back: with a READ's data, or when a WRITE has left the channel's queue"),
+    Field("channel", "<i2", "index", "of the device"),
+    Field("kind", "u1", "code", "READ or WRITE"),
+    Field("sectors", "u1", "mask", "wanted or written"),
+)
+DRAM_REQUEST = _DRAM_REQUEST.dtype
+
+_DRAM_RESPONSE = Record(
+    __name__,
+    "DRAM_RESPONSE",
+    "Data of a DRAM READ, or the room that a WRITE has left.",
+    Field("time", "<i8", "tick", "arrival at the L2 slice"),
+    Field("sequence", "<i8", "count", "of the request"),
+    Field("handle", "<i4", "index", "of the request"),
+    Field("sectors", "<i4", "mask", "of the request"),
+)
+DRAM_RESPONSE = _DRAM_RESPONSE.dtype
+
+_START = Record(
+    __name__,
+    "START",
+    "From the block dispatcher to the SMs: a block to start.",
+    Field("time", "<i8", "tick", "of the start"),
+    Field("sm", "<i8", "index", "of the device"),
+    Field("slot", "<i8", "index", "block slot of the SM"),
+    Field("block", "<i8", "index", "in the grid"),
+    Field("warp_row", "<i8", "index", "where its warps begin in the trace's tables"),
+)
+START = _START.dtype
+
+_EXIT = Record(
+    __name__,
+    "EXIT",
+    "From an SM to the block dispatcher: a block has ended.",
+    Field("time", "<i8", "tick", "arrival at the dispatcher"),
+    Field("sm", "<i8", "index", "of the device"),
+    Field("slot", "<i8", "index", "block slot of the SM"),
+    Field("block", "<i8", "index", "in the grid"),
+)
+EXIT = _EXIT.dtype
+
+_PACKET = Record(
+    __name__,
+    "PACKET",
+    "From one device to another.",
+    Field("time", "<i8", "tick", "arrival at the link, or behind it at the device"),
+    Field("handle", "<i8", "index", "the receiver's business"),
+    Field("bytes", "<i8", "bytes", "on their way"),
+    Field("sequence", "<i4", "count", "the source's running number"),
+    Field("source", "<i2", "index", "device that it comes from"),
+    Field("device", "<i2", "index", "device that it is for"),
+)
+PACKET = _PACKET.dtype
+
+#: Every kind of message by its name in a machine's description.
+MESSAGES = {
+    "request": REQUEST,
+    "response": RESPONSE,
+    "dram_request": DRAM_REQUEST,
+    "dram_response": DRAM_RESPONSE,
+    "start": START,
+    "exit": EXIT,
+    "packet": PACKET,
+}

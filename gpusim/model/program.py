@@ -2,7 +2,7 @@
 
 Mental model: the trace says which pipe class an instruction needs and what the compiler asked for; the
 GPU says what a class costs. :func:`program_table` joins the two once a launch, so that issuing an
-instruction is reading one row. Columns are named below; cycles are SM cycles.
+instruction is reading one row. The columns are declared below.
 """
 
 from __future__ import annotations
@@ -17,37 +17,42 @@ from gpusim.model.messages import TICKS_PER_CYCLE
 from gpusim.model.scoreboard import COUNTERS
 from gpusim.model.stall_reasons import IMC_MISS, LONG_SCOREBOARD, SHORT_SCOREBOARD
 from gpusim.model.tensor import tensor_timing
+from gpusim.state_tables import Table
 from gpusim.trace.record import NO_BARRIER, WARP_LANES, Flag, MemoryKind, PipeClass, Program, Space
 
-(
-    PORT,  # which port of the sub-core it needs; QUEUE_PORT for the memory path
-    INTERVAL,  # cycles it keeps that port
-    LATENCY,  # cycles from issue to result, where the memory path does not say
-    STALL,  # cycles until the warp may issue again
-    YIELD,
-    WRITE_BARRIER,
-    READ_BARRIER,
-    WAIT_MASK,
-    FLAGS,
-    KIND,
-    SPACE,
-    BYTES,
-    RECORDS,
-    DEPBAR_INDEX,
-    DEPBAR_LEVEL,
-    BARRIER_ID,
-    REASON,  # what a warp that waits for its result is charged with
-    SHARED_BY_SM,  # the port is one of the SM, not of the sub-core
-    IS_SHUFFLE,
-    FETCH,  # 2 * (1 + line of code to ask for when it issues) + whether it is its line's last instruction
-    CONSTANT_LINE,  # 1 + line of constant memory that it reads as an operand, 0 = none
-    LINE,  # its line of code
-    LINE_LEFT,  # instructions to the next line's first one
-    BARRIER_WARPS,  # warps that meet at its barrier, 0 = all of the block
-    LOADED_LINE,  # 1 + line of constant memory that it loads from (an indexed load: its bank's first), 0 = none
-    TICKS,  # the interval of a tensor-core instruction, whose rate is no whole number of cycles; else 0
-    COLUMNS,
-) = range(27)
+PROGRAM_TABLE = Table(__name__, "program", "an instruction of the program", "What it needs, costs and asks for.")
+PORT = PROGRAM_TABLE.column("index", "the port of the sub-core that it needs; QUEUE_PORT for the LSU")
+INTERVAL = PROGRAM_TABLE.column("cycles", "for which it keeps that port")
+LATENCY = PROGRAM_TABLE.column("cycles", "from issue to result, where the LSU does not say")
+STALL = PROGRAM_TABLE.column("cycles", "until the warp may issue again")
+YIELD = PROGRAM_TABLE.column("flag", "another warp goes first")
+WRITE_BARRIER = PROGRAM_TABLE.column("index", "counter that falls with its result, or NO_BARRIER")
+READ_BARRIER = PROGRAM_TABLE.column("index", "counter that falls when its sources are read, or NO_BARRIER")
+WAIT_MASK = PROGRAM_TABLE.column("mask", "counters that must be zero")
+FLAGS = PROGRAM_TABLE.column("mask", "of gpusim.trace.record.Flag")
+KIND = PROGRAM_TABLE.column("code", "of gpusim.trace.record.MemoryKind")
+SPACE = PROGRAM_TABLE.column("code", "of gpusim.trace.record.Space")
+BYTES = PROGRAM_TABLE.column("bytes", "a lane")
+RECORDS = PROGRAM_TABLE.column("count", "access records that it uses")
+DEPBAR_INDEX = PROGRAM_TABLE.column("index", "counter of a DEPBAR")
+DEPBAR_LEVEL = PROGRAM_TABLE.column("count", "that it may still be at")
+BARRIER_ID = PROGRAM_TABLE.column("index", "number of its named barrier")
+REASON = PROGRAM_TABLE.column("code", "the stall reason of a warp that waits for its result")
+SHARED_BY_SM = PROGRAM_TABLE.column("flag", "the port is one of the SM, not of the sub-core")
+IS_SHUFFLE = PROGRAM_TABLE.column("flag", "it is a shuffle")
+FETCH = PROGRAM_TABLE.column(
+    "packed", "2 * (1 + line of code to ask for when it issues) + whether it is its line's last instruction"
+)
+CONSTANT_LINE = PROGRAM_TABLE.column("index", "1 + line of constant memory that it reads as an operand; 0: none")
+LINE = PROGRAM_TABLE.column("index", "its line of code")
+LINE_LEFT = PROGRAM_TABLE.column("count", "instructions to the next line's first one")
+BARRIER_WARPS = PROGRAM_TABLE.column("count", "warps that meet at its barrier; 0: all of the block")
+LOADED_LINE = PROGRAM_TABLE.column(
+    "index", "1 + line of constant memory that it loads from (an indexed load: its bank's first); 0: none"
+)
+TICKS = PROGRAM_TABLE.column(
+    "ticks", "interval of a tensor-core instruction, whose rate is no whole number of cycles; else 0"
+)
 
 QUEUE_PORT = len(PipeClass)
 PORTS = QUEUE_PORT + 1
@@ -86,7 +91,7 @@ def program_table(program: Program, spec: GpuSpec, first_line: int = 0) -> np.nd
     """int64[instructions, COLUMNS], with the program's lines of code numbered from ``first_line``; raises SpecError for a
     pipe class that the GPU does not describe."""
     code = program.instructions
-    table = np.zeros((len(code), COLUMNS), np.int64)
+    table = PROGRAM_TABLE.zeros(len(code))
     pipes = {}
     for number in np.unique(code["pipe"]):
         name = PipeClass(int(number)).name.lower()

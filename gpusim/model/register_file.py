@@ -9,10 +9,7 @@ that is the same register of the same warp, it is not read again. Source: Huerta
 
 Cycles are counted as those of issue; the constant distance to the stages themselves cancels out.
 
-``operands`` int64[instructions, OPERAND_COLUMNS] says what each instruction reads: the ports of a bank (0: none of this
-concerns the instruction), and for each bank the slots that read there (bit 16 s for slot s), their register numbers (16
-bits a slot), the slots to keep, and how many reads these are.
-``registers`` int64[sub-cores, REGISTER_COLUMNS].
+``operands`` int64[instructions, columns] says what each instruction reads; ``registers`` is int64[sub-cores, columns].
 """
 
 from __future__ import annotations
@@ -21,32 +18,46 @@ import numpy as np
 
 from gpusim.gpus.spec import RegisterFileSpec
 from gpusim.model.compiled import inlined
+from gpusim.state_tables import Table
 from gpusim.trace.record import NO_BARRIER, PipeClass, Program
 
 BANKS = 2
 SLOTS = 3
 #: Cycles in which an instruction reads its operands, however many they are.
 WINDOW_CYCLES = 3
-(PORTS, SLOTS_0, NUMBERS_0, KEEP_0, READS_0, SLOTS_1, NUMBERS_1, KEEP_1, READS_1, OPERAND_COLUMNS) = range(10)
+OPERAND_TABLE = Table(__name__, "operands", "an instruction of the program", "What it reads from the register file.")
+PORTS = OPERAND_TABLE.column("count", "read ports of a bank; 0: its operands are read elsewhere")
+SLOTS_0 = OPERAND_TABLE.column("mask", "bit 16 s: operand slot s reads in bank 0")
+NUMBERS_0 = OPERAND_TABLE.column("packed", "16 bits a slot: the register there")
+KEEP_0 = OPERAND_TABLE.column("mask", "bit 16 s: the reuse cache keeps slot s")
+READS_0 = OPERAND_TABLE.column("count", "registers read in bank 0")
+SLOTS_1 = OPERAND_TABLE.column("mask", "bit 16 s: operand slot s reads in bank 1")
+NUMBERS_1 = OPERAND_TABLE.column("packed", "16 bits a slot: the register there")
+KEEP_1 = OPERAND_TABLE.column("mask", "bit 16 s: the reuse cache keeps slot s")
+READS_1 = OPERAND_TABLE.column("count", "registers read in bank 1")
+#: From a column of bank 0 to the same of bank 1.
 BANK_COLUMNS = SLOTS_1 - SLOTS_0
 
-#: cycle at which each bank's port is free, what the reuse cache holds of each bank (16 bits a slot: warp and
-#: register), first cycle at which Allocate is free
-(FREE_0, FREE_1, CACHE_0, CACHE_1, ALLOCATE_FREE, REGISTER_COLUMNS) = range(6)
+REGISTER_TABLE = Table(__name__, "registers", "a sub-core", "Its register file's ports and reuse cache.")
+FREE_0 = REGISTER_TABLE.column("cycle", "from which the port of bank 0 is free")
+FREE_1 = REGISTER_TABLE.column("cycle", "the same of bank 1")
+CACHE_0 = REGISTER_TABLE.column("packed", "reuse cache of bank 0: 16 bits an operand slot, warp and register")
+CACHE_1 = REGISTER_TABLE.column("packed", "the same of bank 1")
+ALLOCATE_FREE = REGISTER_TABLE.column("cycle", "from which Allocate is free")
 
 _SLOT_BITS = 16
 _SLOT_MASK = (1 << _SLOT_BITS) - 1
 #: Of a slot's 16 bits the low ones are the register's number, the others 1 + the warp's place in its sub-core.
 _WARP_SHIFT = 8
-#: Classes whose operands are read elsewhere: by the memory path, or over many cycles in which the unit takes nothing
+#: Classes whose operands are read elsewhere: by the LSU, or over many cycles in which the unit takes nothing
 #: else (tensor cores).
 _ELSEWHERE = (PipeClass.LSU, PipeClass.SHUFFLE, PipeClass.CONSTANT, PipeClass.TENSOR, PipeClass.BARRIER)
 
 
 def operand_table(program: Program, spec: RegisterFileSpec) -> np.ndarray:
-    """int64[instructions, OPERAND_COLUMNS]; all zero where ports never conflict (``bank_conflicts`` is false)."""
+    """int64[instructions, columns]; all zero where ports never conflict (``bank_conflicts`` is false)."""
     code = program.instructions
-    table = np.zeros((len(code), OPERAND_COLUMNS), np.int64)
+    table = OPERAND_TABLE.zeros(len(code))
     if not spec.bank_conflicts:
         return table
     # What raises a counter has no fixed latency, and waits for its operands in a queue of its own.

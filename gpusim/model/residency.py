@@ -6,16 +6,20 @@ fence, its asynchronous copies. :func:`earliest_issue` joins them; it is asked a
 after every event that could have been the last one missing.
 
 Warp ``w`` of the tables is slot ``w % max_warps`` of SM ``w // max_warps``; a sub-core's warps stand side by
-side. ``warps`` is int64[warps, WARP_COLUMNS], ``blocks`` int64[sms * max_blocks, BLOCK_COLUMNS].
+side. ``warps`` is int64[warps, columns], ``blocks`` int64[sms * max_blocks, columns].
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
 
 from gpusim.model import program as op
 from gpusim.model.compiled import inner
 from gpusim.model.messages import NEVER
 from gpusim.model.scheduler import AGE, PASSED, PORT, READY
-from gpusim.model.scoreboard import clear, few_from, pending, reason_of, zero_from
+from gpusim.model.scoreboard import COUNTERS, clear, few_from, pending, reason_of, zero_from
 from gpusim.model.stall_reasons import (
     BARRIER,
     IMC_MISS,
@@ -25,49 +29,67 @@ from gpusim.model.stall_reasons import (
     SHORT_SCOREBOARD,
 )
 from gpusim.model.timing import MAX_BLOCKS, SUB_CORES, WARPS_PER_BLOCK, WARPS_PER_SUB_CORE
+from gpusim.model.trace_tables import RUN_COUNT, RUN_FIRST, RUN_MASK
+from gpusim.state_tables import Table
 from gpusim.trace.record import Flag
 
 #: Asynchronous-copy groups that a warp can have open; older ones share the oldest entry's fate.
 COPY_GROUPS = 8
 
-(
-    PC,
-    RUN,
-    RUN_END,
-    LEFT,  # instructions left in the run, the next one included
-    MASK,
-    ACCESS,
-    ROW,  # of the warp's current part in the trace's tables
-    BLOCK,
-    ISSUED,  # cycle of the last issue
-    STALL_END,
-    WAIT_REASON,
-    BRANCHED,
-    STORES,  # stores and reductions not acknowledged yet
-    LAST_ACK,
-    FENCED,
-    AT_BARRIER,  # 1 + barrier number while the warp waits at it
-    BARRIER_END,
-    LOCAL_BASE,
-    GROUP,  # asynchronous-copy groups closed so far
-    LINE_READY,  # first cycle at which the next line's first instruction can issue
-    FETCHED,  # the same of the next instruction, as far as fetch goes
-    CONSTANT_READY,  # and as far as its constant operand goes
-    HELD,  # cycles in which it could have issued but for operand reads
-) = range(23)
-COPIES_OPEN = 23
-COPIES_DONE = COPIES_OPEN + COPY_GROUPS
-WARP_COLUMNS = COPIES_DONE + COPY_GROUPS
-
-#: LIVE: warps that have not ended; WAITING: warps at a barrier; QUEUED: memory instructions that the memory
-#: path has not taken yet (registers are in use until then); ARRIVED: 16 columns, one a named barrier; EXPECTED: as
-#: many, the warps that the last to arrive there said will meet, 0 = all that live
-BLOCK_NUMBER, LIVE, WAITING, QUEUED, ARRIVED = range(5)
+#: Named barriers of a block.
 BARRIERS = 16
-EXPECTED = ARRIVED + BARRIERS
-BLOCK_COLUMNS = EXPECTED + BARRIERS
+
+WARP_TABLE = Table(__name__, "warps", "a warp slot", "Where the warp stands in its path, and what it waits for.")
+PC = WARP_TABLE.column("index", "its next instruction")
+RUN = WARP_TABLE.column("index", "the run that it is in")
+RUN_END = WARP_TABLE.column("index", "behind the last run of its part of the trace")
+LEFT = WARP_TABLE.column("count", "instructions left in the run, the next one included")
+MASK = WARP_TABLE.column("mask", "lanes that are on")
+ACCESS = WARP_TABLE.column("index", "access record of its next memory instruction")
+ROW = WARP_TABLE.column("index", "of the warp's current part in the trace's tables")
+BLOCK = WARP_TABLE.column("index", "its block's row in ``blocks``")
+ISSUED = WARP_TABLE.column("cycle", "of the last issue")
+STALL_END = WARP_TABLE.column("cycle", "at which the stall count of the last issue ends")
+WAIT_REASON = WARP_TABLE.column("code", "the stall reason of what it waits for")
+BRANCHED = WARP_TABLE.column("flag", "the last issue was a taken branch")
+STORES = WARP_TABLE.column("count", "stores and reductions not acknowledged yet")
+LAST_ACK = WARP_TABLE.column("cycle", "of the latest acknowledgement")
+FENCED = WARP_TABLE.column("flag", "the last issue was a fence")
+AT_BARRIER = WARP_TABLE.column("index", "1 + number of the barrier at which it waits; 0: at none")
+BARRIER_END = WARP_TABLE.column("cycle", "at which the last barrier opened")
+LOCAL_BASE = WARP_TABLE.column("address", "of its local memory")
+GROUP = WARP_TABLE.column("count", "asynchronous-copy groups closed so far")
+LINE_READY = WARP_TABLE.column("cycle", "at which the next line's first instruction can issue at the earliest")
+FETCHED = WARP_TABLE.column("cycle", "the same of the next instruction, as far as fetch goes")
+CONSTANT_READY = WARP_TABLE.column("cycle", "and as far as its constant operand goes")
+HELD = WARP_TABLE.column("cycles", "in which it could have issued but for operand reads")
+COPIES_OPEN = WARP_TABLE.column("count", "copies of each group entry that are under way", span=COPY_GROUPS)
+COPIES_DONE = WARP_TABLE.column("cycle", "at which the latest copy of each group entry was there", span=COPY_GROUPS)
+WARP_COLUMNS = WARP_TABLE.width
+
+BLOCK_TABLE = Table(__name__, "blocks", "a block slot", "The block that is resident there.")
+BLOCK_NUMBER = BLOCK_TABLE.column("index", "in the grid")
+LIVE = BLOCK_TABLE.column("count", "warps that have not ended")
+WAITING = BLOCK_TABLE.column("count", "warps at a barrier")
+QUEUED = BLOCK_TABLE.column(
+    "count", "memory instructions that the LSU has not taken yet (registers are in use until then)"
+)
+ARRIVED = BLOCK_TABLE.column("count", "warps that have come to each named barrier", span=BARRIERS)
+EXPECTED = BLOCK_TABLE.column(
+    "count", "the warps that the last to arrive there said will meet; 0: all that live", span=BARRIERS
+)
 
 FLAG_DEPBAR = int(Flag.DEPBAR)
+
+
+class ResidentState(NamedTuple):
+    """What decides when each warp of a group issues."""
+
+    warps: np.ndarray
+    slots: np.ndarray  # see ``scheduler``
+    board: np.ndarray  # see ``scoreboard``
+    blocks: np.ndarray
+    subs_next: np.ndarray  # int64[sub-cores]: next cycle in which a sub-core looks at its warps
 
 
 @inner
@@ -113,7 +135,7 @@ def earliest_issue(warps, board, program, warp):
 def _depbar_end(warps, board, warp, counter, level, cycle):
     """When counter ``counter`` is at most ``level``: of its falls as many may still be to come, the unknown ones last.
     Copy groups complete in order, so all but the last ``level`` of them must be done."""
-    if counter < 6:
+    if counter < COUNTERS:
         unknown = pending(board, warp, counter)
         if unknown > level:
             warps[warp, WAIT_REASON] = reason_of(board, warp, counter)
@@ -135,11 +157,12 @@ def _depbar_end(warps, board, warp, counter, level, cycle):
 
 
 @inner
-def wake(warps, slots, board, program, subs_next, timing, warp, now):
+def wake(resident, program, timing, warp, now):
     """Ask a warp that waits for something unknown whether the answer has come; tell its sub-core."""
+    slots, subs_next = resident.slots, resident.subs_next
     if slots[warp, READY] != NEVER or slots[warp, AGE] == 0:  # age 0: the warp has ended
         return
-    cycle = earliest_issue(warps, board, program, warp)
+    cycle = earliest_issue(resident.warps, resident.board, program, warp)
     if cycle != NEVER:
         cycle = max(cycle, now)
         slots[warp, READY] = cycle
@@ -168,17 +191,18 @@ def warp_index(timing, sm, slot):
 def load_run(warps, runs, warp):
     """Point the cursor at the start of run RUN."""
     run = warps[warp, RUN]
-    warps[warp, PC] = runs[run, 0]
-    warps[warp, LEFT] = runs[run, 1]
-    warps[warp, MASK] = runs[run, 2]
+    warps[warp, PC] = runs[run, RUN_FIRST]
+    warps[warp, LEFT] = runs[run, RUN_COUNT]
+    warps[warp, MASK] = runs[run, RUN_MASK]
 
 
 @inner
-def start_warp(warps, slots, board, program, runs, warp, cursor, block, age, local_base, now):
+def start_warp(resident, program, runs, warp, cursor, block, age, local_base, now):
     """Make a warp resident: ``cursor`` is (first run, end run, first access, row of the trace's warps)."""
+    warps, slots = resident.warps, resident.slots
     for i in range(WARP_COLUMNS):
         warps[warp, i] = 0
-    clear(board, warp)
+    clear(resident.board, warp)
     warps[warp, RUN] = cursor[0]
     warps[warp, RUN_END] = cursor[1]
     warps[warp, ACCESS] = cursor[2]
@@ -196,8 +220,9 @@ def start_warp(warps, slots, board, program, runs, warp, cursor, block, age, loc
 
 
 @inner
-def release_barrier(warps, slots, board, blocks, program, subs_next, timing, sm, block, number, end, now):
+def release_barrier(resident, program, timing, sm, block, number, end, now):
     """Let all warps of the block that wait at barrier ``number`` go on from cycle ``end``."""
+    warps, blocks = resident.warps, resident.blocks
     blocks[block, ARRIVED + number] = 0
     first = (block - sm * timing[MAX_BLOCKS]) * timing[WARPS_PER_BLOCK]
     for i in range(timing[WARPS_PER_BLOCK]):
@@ -206,4 +231,4 @@ def release_barrier(warps, slots, board, blocks, program, subs_next, timing, sm,
             warps[warp, AT_BARRIER] = 0
             warps[warp, BARRIER_END] = end
             blocks[block, WAITING] -= 1
-            wake(warps, slots, board, program, subs_next, timing, warp, now)
+            wake(resident, program, timing, warp, now)

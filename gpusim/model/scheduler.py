@@ -4,16 +4,20 @@ Mental model: greedy then youngest. A warp is a candidate from cycle ``READY`` o
 counters zero) and while the port of its next instruction is free. The scheduler looks at the
 sub-core's warps only in cycles in which something may have become possible, and says when to look next.
 
-``slots`` is int64[warps, 4]: READY, PORT, AGE (larger is younger), PASSED (cycles in which the warp could
-have issued and another was taken: Nsight's ``not_selected``).
+``slots`` is int64[warps, columns].
 """
 
 from __future__ import annotations
 
 from gpusim.model.compiled import inlined
 from gpusim.model.messages import NEVER
+from gpusim.state_tables import Table
 
-READY, PORT, AGE, PASSED, SLOT_COLUMNS = range(5)
+SLOT_TABLE = Table(__name__, "slots", "a warp slot", "What a scheduler knows of a warp.")
+READY = SLOT_TABLE.column("cycle", "from which it has all it depends on; NEVER: unknown, or no warp")
+PORT = SLOT_TABLE.column("index", "the port of its next instruction")
+AGE = SLOT_TABLE.column("count", "warps started on the SM up to it: larger is younger; 0: no warp")
+PASSED = SLOT_TABLE.column("cycles", "in which it could have issued and another was taken (Nsight's ``not_selected``)")
 
 
 @inlined

@@ -6,8 +6,7 @@ time of a fall either at once (a pipe of known latency, an L1 hit) or from a lat
 counter is a number of pending falls of unknown time and one cycle, the latest known fall: it is zero
 from that cycle on if nothing is pending. A stall reason goes with it, for the account.
 
-``board`` is int64[warps, WIDTH]: one column a counter for its latest known fall, then PENDING with eight
-bits a counter and REASONS with eight bits a counter. A program that waits for a counter to be at most some number
+``board`` is int64[warps, WIDTH]. A program that waits for a counter to be at most some number
 above zero (DEPBAR.LE) needs more than the latest fall: its board is int64[warps, DEEP_WIDTH], with the FALLS latest
 known ones of each counter behind those columns, in any order.
 """
@@ -16,11 +15,18 @@ from __future__ import annotations
 
 from gpusim.model.compiled import inner
 from gpusim.model.messages import NEVER
+from gpusim.state_tables import Table
 
 COUNTERS = 6
-PENDING, REASONS, WIDTH = COUNTERS, COUNTERS + 1, COUNTERS + 2
+#: Falls of a counter that a deep board keeps.
 FALLS = 16
+BOARD_TABLE = Table(__name__, "board", "a warp slot", "The warp's six dependence counters.")
+LATEST_FALLS = BOARD_TABLE.column("cycle", "of the latest known fall of each counter", span=COUNTERS)
+PENDING = BOARD_TABLE.column("packed", "8 bits a counter: falls of unknown time")
+REASONS = BOARD_TABLE.column("packed", "8 bits a counter: the stall reason that goes with it")
+WIDTH = BOARD_TABLE.width
 DEEP_WIDTH = WIDTH + COUNTERS * FALLS
+
 _FIELD = 0xFF
 
 

@@ -8,8 +8,7 @@ Accesses of 8 and 16 bytes go in half and quarter warps, so that a pass moves 12
 from __future__ import annotations
 
 from gpusim.model.compiled import compiled, inner
-
-LANES = 32
+from gpusim.model.trace_tables import LANES
 
 
 @compiled

@@ -9,36 +9,37 @@ warp-cycles exactly.
 
 from __future__ import annotations
 
-(
-    SELECTED,
-    WAIT,
-    BRANCH_RESOLVING,
-    LONG_SCOREBOARD,  # data of global, local or generic memory
-    SHORT_SCOREBOARD,  # data of shared memory, shuffles, transcendental and other variable-latency pipes
-    IMC_MISS,  # a constant: one that its cache lacks, or the result of a constant load
-    BARRIER,
-    MEMBAR,
-    MATH_PIPE_THROTTLE,
-    LG_THROTTLE,  # the memory queue is full and the next instruction is global or local
-    MIO_THROTTLE,  # the memory queue is full and the next instruction is shared, shuffle ...
-    NOT_SELECTED,
-    NO_INSTRUCTION,  # the instruction has not been fetched
-    DISPATCH_STALL,  # operand reads of instructions before it keep the register-file ports
-) = range(14)
+from gpusim.state_tables import Table
 
-STALL_NAMES = (
-    "selected",
-    "wait",
-    "branch_resolving",
-    "long_scoreboard",
-    "short_scoreboard",
-    "imc_miss",
-    "barrier",
-    "membar",
-    "math_pipe_throttle",
-    "lg_throttle",
-    "mio_throttle",
-    "not_selected",
-    "no_instruction",
-    "dispatch_stall",
+STALL_TABLE = Table(
+    __name__, "stalls", "an instruction of the program", "Warp cycles before its issues, by what the warps waited for."
 )
+SELECTED = STALL_TABLE.column("warp cycles", "the cycle in which it issues", counter="selected")
+WAIT = STALL_TABLE.column("warp cycles", "its own stall count", counter="wait")
+BRANCH_RESOLVING = STALL_TABLE.column("warp cycles", "the same after a taken branch", counter="branch_resolving")
+LONG_SCOREBOARD = STALL_TABLE.column(
+    "warp cycles", "data of global, local or generic memory", counter="long_scoreboard"
+)
+SHORT_SCOREBOARD = STALL_TABLE.column(
+    "warp cycles",
+    "data of shared memory, shuffles, transcendental and other variable-latency pipes",
+    counter="short_scoreboard",
+)
+IMC_MISS = STALL_TABLE.column(
+    "warp cycles", "a constant: one that its cache lacks, or the result of a constant load", counter="imc_miss"
+)
+BARRIER = STALL_TABLE.column("warp cycles", "the other warps of its block", counter="barrier")
+MEMBAR = STALL_TABLE.column("warp cycles", "acknowledgements of its stores, behind a fence", counter="membar")
+MATH_PIPE_THROTTLE = STALL_TABLE.column("warp cycles", "the port of a pipe", counter="math_pipe_throttle")
+LG_THROTTLE = STALL_TABLE.column(
+    "warp cycles", "the memory queue is full and the next instruction is global or local", counter="lg_throttle"
+)
+MIO_THROTTLE = STALL_TABLE.column(
+    "warp cycles", "the memory queue is full and the next instruction is shared, shuffle ...", counter="mio_throttle"
+)
+NOT_SELECTED = STALL_TABLE.column("warp cycles", "another warp of its sub-core was taken", counter="not_selected")
+NO_INSTRUCTION = STALL_TABLE.column("warp cycles", "the instruction has not been fetched", counter="no_instruction")
+DISPATCH_STALL = STALL_TABLE.column(
+    "warp cycles", "operand reads of instructions before it keep the register-file ports", counter="dispatch_stall"
+)
+STALL_NAMES = STALL_TABLE.counters()

@@ -15,47 +15,50 @@ from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model.crossbar import request_latency_ticks
 from gpusim.model.messages import TICKS_PER_CYCLE
+from gpusim.state_tables import Table
 
-(
-    SUB_CORES,
-    WARPS_PER_SUB_CORE,
-    MAX_BLOCKS,
-    QUEUE_ENTRIES,
-    ACCEPT_INTERVAL,
-    HIT_LATENCY,
-    SHARED_LATENCY,
-    SHUFFLE_LATENCY,
-    BARRIER_LATENCY,
-    OPERAND_READ,
-    TAG_BANKS,
-    DATA_BANKS,
-    L1_WAYS,
-    L1_SETS,  # of the launch: what the shared carve-out leaves
-    READ_LIMIT,
-    WRITE_LIMIT,
-    FILL_TICKS_PER_SECTOR,
-    STORE_TICKS_PER_SECTOR,
-    REQUEST_LATENCY_TICKS,
-    WARPS_PER_BLOCK,
-    LOCAL_BYTES_PER_WARP,
-    SHARED_WINDOW,  # generic address >> 24 of shared memory, -1 = none
-    LOCAL_WINDOW,
-    FIRST_SM,  # global number of the group's first SM
-    CONFLICT_FREE,  # 1: every access takes the least passes over the banks
-    ONE_LOOKUP,  # 1: every access takes one cycle of the tag stage
-    CODE_L0_MISS,
-    CODE_L1_MISS,
-    CODE_L1_INTERVAL,
-    CODE_LINES,  # of the program
-    CODE_AHEAD,  # instructions that a warp has fetched ahead
-    DECODE_CYCLES,
-    CONSTANT_MISS,
-    ADDRESS_LATENCY,  # issue to the first cycle in which the back end can take the instruction
-    ADDRESS_INTERVAL,
-    WRITE_BACK_CYCLES,  # to write one register of a warp with loaded data
-    TAG_LEAD,  # passes over the banks that may wait between tag and data stage
-    SIZE,
-) = range(38)
+TIMING_TABLE = Table(
+    __name__, "timing", "", "The GPU's figures, and a few of the launch, as the jitted functions read them."
+)
+SUB_CORES = TIMING_TABLE.column("count", "sub-cores of an SM")
+WARPS_PER_SUB_CORE = TIMING_TABLE.column("count", "warp slots of a sub-core")
+MAX_BLOCKS = TIMING_TABLE.column("count", "block slots of an SM")
+QUEUE_ENTRIES = TIMING_TABLE.column("count", "memory instructions that a sub-core queues")
+ACCEPT_INTERVAL = TIMING_TABLE.column("cycles", "from one instruction that the LSU takes to the next, at least")
+HIT_LATENCY = TIMING_TABLE.column("cycles", "issue to data of an L1 hit")
+SHARED_LATENCY = TIMING_TABLE.column("cycles", "issue to data of shared memory")
+SHUFFLE_LATENCY = TIMING_TABLE.column("cycles", "issue to data of a shuffle")
+BARRIER_LATENCY = TIMING_TABLE.column("cycles", "last arrival to the barrier's opening")
+OPERAND_READ = TIMING_TABLE.column("cycles", "issue to the release of source registers")
+TAG_BANKS = TIMING_TABLE.column("count", "lookups a cycle")
+DATA_BANKS = TIMING_TABLE.column("count", "4-byte words a cycle")
+L1_WAYS = TIMING_TABLE.column("count", "ways of the L1")
+L1_SETS = TIMING_TABLE.column("count", "sets of the L1: of the launch, what the shared carve-out leaves")
+READ_LIMIT = TIMING_TABLE.column("count", "line requests with data that may be unanswered")
+WRITE_LIMIT = TIMING_TABLE.column("count", "line requests without data that may be unacknowledged")
+FILL_TICKS_PER_SECTOR = TIMING_TABLE.column("ticks", "of the input port from the crossbar")
+STORE_TICKS_PER_SECTOR = TIMING_TABLE.column("ticks", "of the output port to the crossbar")
+REQUEST_LATENCY_TICKS = TIMING_TABLE.column("ticks", "SM output to L2 slice input")
+WARPS_PER_BLOCK = TIMING_TABLE.column("count", "of the launch")
+LOCAL_BYTES_PER_WARP = TIMING_TABLE.column("bytes", "of the launch")
+SHARED_WINDOW = TIMING_TABLE.column("code", "generic address >> 24 of shared memory; -1: none")
+LOCAL_WINDOW = TIMING_TABLE.column("code", "the same of local memory")
+FIRST_SM = TIMING_TABLE.column("index", "the machine's number of the group's first SM")
+CONFLICT_FREE = TIMING_TABLE.column("flag", "every access takes the least passes over the banks")
+ONE_LOOKUP = TIMING_TABLE.column("flag", "every access takes one cycle of the tag stage")
+CODE_L0_MISS = TIMING_TABLE.column("cycles", "a line of code from the SM's L1 to a sub-core")
+CODE_L1_MISS = TIMING_TABLE.column("cycles", "a line of code from behind the SM's L1")
+CODE_L1_INTERVAL = TIMING_TABLE.column("cycles", "from one line that the SM's L1 gives to the next")
+CODE_LINES = TIMING_TABLE.column("count", "lines of code of the program")
+CODE_AHEAD = TIMING_TABLE.column("count", "instructions that a warp has fetched ahead")
+DECODE_CYCLES = TIMING_TABLE.column("cycles", "arrival of a line of code to the first issue from it")
+CONSTANT_MISS = TIMING_TABLE.column("cycles", "a line that a constant cache lacks")
+ADDRESS_LATENCY = TIMING_TABLE.column("cycles", "issue to the first cycle in which the LSU can take the instruction")
+ADDRESS_INTERVAL = TIMING_TABLE.column(
+    "cycles", "from one instruction whose addresses a sub-core works out to the next"
+)
+WRITE_BACK_CYCLES = TIMING_TABLE.column("cycles", "to write one register of a warp with loaded data")
+TAG_LEAD = TIMING_TABLE.column("cycles", "of passes over the banks that may wait between tag and data stage")
 
 #: Lines of one instruction at most: 32 lanes of 32 bytes in local memory, where each word has its own
 #: line. One instruction may exceed a limit that is otherwise kept; tables have so much slack.
@@ -65,7 +68,7 @@ REQUESTS_MAX = (1 << 16) - 1
 
 
 def sm_timing(spec: GpuSpec) -> np.ndarray:
-    """The launch-independent part of the vector (int64[SIZE]); raises SpecError where it is impossible."""
+    """The launch-independent part of the vector (int64[TIMING_TABLE.width]); raises SpecError where it is impossible."""
     sm, l1 = spec.sm, spec.l1
     if sm.max_warps % sm.sub_cores:
         raise SpecError(f"{spec.name}: sm.max_warps = {sm.max_warps} does not divide by sm.sub_cores = {sm.sub_cores}")
@@ -75,7 +78,7 @@ def sm_timing(spec: GpuSpec) -> np.ndarray:
         raise SpecError(f"{spec.name}: l1.tag_banks must be 1, 2, 4 or 8, l1.bank_count a power of 2, l1.bank_bytes 4")
     if l1.miss_entries + l1.store_entries + 2 * LINES_MAX > REQUESTS_MAX:
         raise SpecError(f"{spec.name}: l1.miss_entries and l1.store_entries leave no room for {REQUESTS_MAX} tags")
-    timing = np.zeros(SIZE, np.int64)
+    timing = TIMING_TABLE.zeros()
     timing[SUB_CORES] = sm.sub_cores
     timing[WARPS_PER_SUB_CORE] = sm.max_warps // sm.sub_cores
     timing[MAX_BLOCKS] = sm.max_blocks
@@ -96,7 +99,7 @@ def sm_timing(spec: GpuSpec) -> np.ndarray:
     timing[FILL_TICKS_PER_SECTOR] = math.ceil(l1.sector_bytes * TICKS_PER_CYCLE / l1.fill_bytes_per_cycle)
     timing[STORE_TICKS_PER_SECTOR] = math.ceil(l1.sector_bytes * TICKS_PER_CYCLE / l1.store_bytes_per_cycle)
     timing[REQUEST_LATENCY_TICKS] = request_latency_ticks(spec)
-    # Latencies count from issue; those of a what-if may be shorter than the way to the back end.
+    # Latencies count from issue; those of a what-if may be shorter than the way to the LSU.
     shortest = min(l1.hit_latency_cycles // 2, l1.shared_latency_cycles, l1.shuffle_latency_cycles)
     timing[ADDRESS_LATENCY] = max(1, min(l1.address_latency_cycles, shortest - 1))
     timing[ADDRESS_INTERVAL] = l1.address_interval_cycles

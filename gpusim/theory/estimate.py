@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 
 from gpusim.gpus.spec import GpuSpec
-from gpusim.model.dispatch import occupancy
+from gpusim.model.occupancy import occupancy
 from gpusim.theory.bounds import lower_bounds
 from gpusim.theory.footprint import footprint
 from gpusim.trace.record import NO_BARRIER, WARP_LANES, MemoryKind, PipeClass, Program, Space, Trace

@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from gpusim.gpus.spec import GpuSpec
-from gpusim.model.dispatch import occupancy
+from gpusim.model.occupancy import occupancy
 from gpusim.trace.record import Flag, Launch, MemoryKind, PipeClass, Program, Trace
 from gpusim.why.first_blocks import FirstBlocks
 
@@ -64,7 +64,7 @@ def _dram_bandwidth(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
 
 
 def _dram_latency(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
-    # The way there and the answer are each a third or so of the latency (engine.memory).
+    # The way there and the answer are each a third or so of the latency (engine.latencies).
     latency_ns = min(gpu.dram.miss_latency_ns, gpu.ns(4 * SHORTEST_CYCLES))
     return replace(gpu, dram=replace(gpu.dram, miss_latency_ns=latency_ns, row_miss_extra_ns=0.0))
 

@@ -11,8 +11,8 @@ from gpusim.engine import supply
 from gpusim.engine.gpu import simulate
 from gpusim.errors import TraceFormatError
 from gpusim.trace.record import RUN, WARP, Chunk, Flag, PipeClass, Trace
-from tests.support.hand_traces import Asm, build, small_gpu
-from tests.support.trace_examples import in_parts
+from hand_traces import Asm, build, small_gpu
+from trace_examples import in_parts
 
 BODY, TURNS, WARPS = 4, 60, 4
 
@@ -112,14 +112,14 @@ def test_a_long_block_is_never_held_as_a_whole(monkeypatch):
 
 def test_a_warp_that_ends_early_is_found_by_reading_ahead_once(monkeypatch):
     reads = []
-    read = supply.Scout._read
+    read = supply.ReadAhead._read
 
     def counted(self):
         number, chunk = read(self)
         reads.append(number)
         return number, chunk
 
-    monkeypatch.setattr(supply.Scout, "_read", counted)
+    monkeypatch.setattr(supply.ReadAhead, "_read", counted)
     outcome(one_part_a_turn(looping(2, (2000, 0, 1500, 2000)), 100), window_cycles=1)
     assert reads == sorted(set(reads)) and len(reads) <= 21
     reads.clear()

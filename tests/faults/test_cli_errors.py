@@ -11,7 +11,7 @@ import pytest
 
 from gpusim import cli
 from gpusim.errors import GpusimError
-from tests.support.trace_examples import example_trace
+from trace_examples import example_trace
 
 ROOT = Path(__file__).parents[2]
 

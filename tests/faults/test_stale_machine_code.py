@@ -9,7 +9,7 @@ from gpusim.io.jit_cache import stamp_of
 from gpusim.isa import jit
 from gpusim.model import compiled
 from gpusim.model.coalescer import coalesce_span
-from gpusim.model.memory_io import enqueue
+from gpusim.model.lsu import enqueue
 
 
 def test_any_change_of_any_source_changes_the_stamp(tmp_path):

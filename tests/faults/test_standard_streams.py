@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.trace_examples import example_trace
+from trace_examples import example_trace
 
 ROOT = Path(__file__).parents[2]
 needs_full_disk = pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")

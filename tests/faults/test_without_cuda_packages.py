@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.trace_examples import example_trace
+from trace_examples import example_trace
 
 ROOT = Path(__file__).parents[2]
 #: Makes every import of the CUDA packages fail, as if they were not installed.

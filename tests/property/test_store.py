@@ -20,7 +20,7 @@ from gpusim.store.coding import pack, unpack
 from gpusim.store.connection import open_engine
 from gpusim.store.location import default_path, store_url
 from gpusim.trace.record import Trace
-from tests.support.trace_examples import example_trace
+from trace_examples import example_trace
 
 WRITERS, ROUNDS = 4, 10
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from gpusim.trace import kept
 from gpusim.trace.coding import decode_chunk, encode_chunk
 from gpusim.trace.record import SCATTERED, Trace
-from tests.support.trace_examples import assert_same_trace, example_trace, in_parts, traces
+from trace_examples import assert_same_trace, example_trace, in_parts, traces
 
 
 @given(trace=traces())

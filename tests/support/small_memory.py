@@ -6,9 +6,10 @@ import dataclasses
 
 import numpy as np
 
-from gpusim.engine.memory import HbmPart, L2Part, build_memory
+from gpusim.engine.hbm import HbmPart
+from gpusim.engine.l2 import L2Part
 from gpusim.gpus import GpuSpec, load_gpu
-from gpusim.model.messages import NEVER, REQUEST, RESPONSE, TICKS_PER_CYCLE
+from gpusim.model.messages import DRAM_REQUEST, NEVER, REQUEST, RESPONSE, TICKS_PER_CYCLE
 
 NS = TICKS_PER_CYCLE
 
@@ -81,11 +82,11 @@ def run(parts: tuple[L2Part, HbmPart], batches, window: int = 16 * NS) -> np.nda
         if tick >= NEVER:
             return np.sort(np.concatenate(answers), order=["time", "sm", "tag"])
         until = (tick // window + 1) * window
-        for destination, batch in l2.advance(until) + hbm.advance(until):
-            if destination == "sm":
+        for batch in l2.advance(until) + hbm.advance(until):
+            if batch.dtype == RESPONSE:
                 answers.append(batch)
             else:
-                {"l2": l2, "hbm": hbm}[destination].deliver(batch)
+                (hbm if batch.dtype == DRAM_REQUEST else l2).deliver(batch)
 
 
 def answer_ns(parts, *rows) -> list[float]:
@@ -96,4 +97,5 @@ def answer_ns(parts, *rows) -> list[float]:
 
 
 def fresh(**changes) -> tuple[L2Part, HbmPart]:
-    return build_memory(small_gpu(**changes))
+    spec = small_gpu(**changes)
+    return L2Part(spec), HbmPart(spec)

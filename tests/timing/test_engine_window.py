@@ -1,4 +1,4 @@
-"""The conductor: no message too late, nobody woken for nothing, a standstill reported."""
+"""The scheduler: no message too late, nobody woken for nothing, a deadlock reported."""
 
 from __future__ import annotations
 
@@ -11,28 +11,31 @@ from hand_traces import Asm, build, small_gpu
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusim.engine import gpu as gpu_engine
+from gpusim.engine import machine
 from gpusim.engine.arena import Arena
 from gpusim.engine.gpu import simulate
 from gpusim.engine.inbox import Inbox
-from gpusim.engine.memory import L2Part
+from gpusim.engine.l2 import L2Part
 from gpusim.engine.sm import SmGroup
-from gpusim.engine.window import Conductor
+from gpusim.engine.window import WindowScheduler
 from gpusim.errors import DeadlockError, LaunchError, TraceFormatError, UsageError
-from gpusim.model.messages import NEVER
+from gpusim.model.messages import NEVER, RESPONSE
 
 LATENCY = 50
 
 
-class Player:
-    """Returns every ball ``LATENCY`` after it came, until ``balls`` were played."""
+class Echo:
+    """Sends every message back ``LATENCY`` after it came, until it has handled ``most``."""
 
-    def __init__(self, name: str, to: str, balls: int, serve: int | None = None) -> None:
-        self.name, self.to, self.balls = name, to, balls
-        self.arrivals = [] if serve is None else [serve]
-        self.played: list[int] = []
-        self.advanced_to = 0
+    device = 0
+
+    def __init__(self, name: str, most: int, first: int | None = None) -> None:
+        self.name, self.most = name, most
+        self.arrivals = [] if first is None else [first]
+        self.handled: list[int] = []
+        self.advanced_to = self.last_tick = 0
         self.runs = 0
+        self.minimum_latency_ticks = LATENCY
 
     def next_tick(self) -> int:
         return min(self.arrivals, default=NEVER)
@@ -41,7 +44,7 @@ class Player:
         assert batch.min() >= self.advanced_to
         self.arrivals += batch.tolist()
 
-    def advance(self, until: int) -> list[tuple[str, np.ndarray]]:
+    def advance(self, until: int) -> list[np.ndarray]:
         self.runs += 1
         self.advanced_to = until
         out = []
@@ -49,43 +52,43 @@ class Player:
             if tick >= until:
                 continue
             self.arrivals.remove(tick)
-            self.played.append(tick)
-            if len(self.played) < self.balls:
+            self.handled.append(tick)
+            if len(self.handled) < self.most:
                 out.append(tick + LATENCY)
-        return [(self.to, np.array(out))] if out else []
+        return [np.array(out, np.int64)] if out else []
 
     def waiting_for(self) -> str:
         return ""
 
 
-def rally(window: int, swap: bool = False) -> tuple[Player, Player]:
-    """Left serves at tick 7; the rally ends with left's tenth ball."""
-    left, right = Player("left", "to_right", 10, serve=7), Player("right", "to_left", 10)
-    routes = {"to_right": [(right, right.deliver)], "to_left": [(left, left.deliver)]}
-    Conductor([right, left] if swap else [left, right], routes, window).run()
+def exchange(window: int, swap: bool = False) -> tuple[Echo, Echo]:
+    """Left begins at tick 7; it ends with left's tenth message."""
+    left, right = Echo("left", 10, first=7), Echo("right", 10)
+    wires = {"left": {np.dtype(np.int64): [right]}, "right": {np.dtype(np.int64): [left]}}
+    WindowScheduler([right, left] if swap else [left, right], wires, window).run()
     return left, right
 
 
 @pytest.mark.parametrize("window", [1, 7, 49, 50])
 @pytest.mark.parametrize("swap", [False, True])
 def test_messages_arrive_at_their_time_whatever_the_window(window, swap):
-    left, right = rally(window, swap)
-    assert left.played == [7 + 100 * i for i in range(10)]
-    assert right.played == [57 + 100 * i for i in range(9)]
+    left, right = exchange(window, swap)
+    assert left.handled == [7 + 100 * i for i in range(10)]
+    assert right.handled == [57 + 100 * i for i in range(9)]
 
 
 def test_a_part_runs_only_in_windows_in_which_it_has_work():
-    left, right = rally(1)
+    left, right = exchange(1)
     assert (left.runs, right.runs) == (10, 9)
 
 
 def test_a_lost_answer_is_reported_as_a_deadlock(monkeypatch):
     advance = L2Part.advance
     monkeypatch.setattr(
-        L2Part, "advance", lambda self, until: [(to, batch) for to, batch in advance(self, until) if to != "sm"]
+        L2Part, "advance", lambda self, until: [batch for batch in advance(self, until) if batch.dtype != RESPONSE]
     )
     asm = Asm().load(lambda b, w: (1 << 30, 4)).exit(wait_mask=1)
-    with pytest.raises(DeadlockError, match="by_hand.*1 unanswered reads"):
+    with pytest.raises(DeadlockError, match="by_hand.*gpu0.sm.*1 unanswered reads"):
         simulate(build(asm), small_gpu())
 
 
@@ -176,7 +179,7 @@ def test_arena_keeps_live_chunks_while_it_grows():
 
 def test_a_finished_launch_leaves_nothing_to_the_garbage_collector(monkeypatch):
     kept = []
-    monkeypatch.setattr(gpu_engine, "SmGroup", lambda *spec: kept.append(weakref.ref(group := SmGroup(*spec))) or group)
+    monkeypatch.setattr(machine, "SmGroup", lambda *spec: kept.append(weakref.ref(group := SmGroup(*spec))) or group)
     gc.collect()
     gc.disable()
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from hand_traces import Asm, build, run_cycles, small_gpu
 from hypothesis import given
@@ -13,7 +12,7 @@ from oracles_sm import OperandReads
 from gpusim.engine.gpu import simulate
 from gpusim.gpus.spec import RegisterFileSpec
 from gpusim.model import register_file
-from gpusim.model.register_file import REGISTER_COLUMNS, operand_table
+from gpusim.model.register_file import REGISTER_TABLE, operand_table
 from gpusim.trace.record import PipeClass
 
 GPU = small_gpu()
@@ -85,7 +84,7 @@ def test_what_stays_in_the_reuse_cache_is_not_read_again(second, third, reads):
     asm = Asm()
     fma(fma(fma(asm, (2, 3, 4), 1), *second), *third)
     table = operand_table(build(asm).program, GPU.register_file)
-    registers = np.zeros((1, REGISTER_COLUMNS), np.int64)
+    registers = REGISTER_TABLE.zeros(1)
     for pc in range(2):
         allocate(registers, table, 0, 0, pc, 100 * pc)
     before = 200
@@ -98,7 +97,7 @@ def test_another_warp_finds_nothing_of_its_own():
     asm = fma(fma(Asm(), (2, 3, 4), 1), (2, 5, 7))
     table = operand_table(build(asm).program, GPU.register_file)
     for place, reads in ((0, 0), (1, 1)):
-        registers = np.zeros((1, REGISTER_COLUMNS), np.int64)
+        registers = REGISTER_TABLE.zeros(1)
         allocate(registers, table, 0, 0, 0, 0)
         allocate(registers, table, 0, place, 1, 100)
         assert max(registers[0, 0] - 100, 0) == reads
@@ -119,7 +118,7 @@ def test_every_sequence_waits_as_brute_force_does(sequence):
     for sources, reuse, words, _, _ in sequence:
         asm.op(PipeClass.FMA, 1, sources=tuple(sources), source_words=words, reuse_mask=reuse)
     table = operand_table(build(asm).program, RegisterFileSpec(reads_per_bank=1))
-    registers = np.zeros((1, REGISTER_COLUMNS), np.int64)
+    registers = REGISTER_TABLE.zeros(1)
     oracle = OperandReads()
     now = 0
     for pc, (sources, reuse, words, warp, gap) in enumerate(sequence):

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 from hand_traces import Asm, build, small_gpu
 
-from gpusim.engine.dispatch import turnaround_halves
 from gpusim.engine.gpu import simulate
+from gpusim.engine.latencies import turnaround_halves
 from gpusim.errors import LaunchError
 from gpusim.gpus.load import load_gpu
-from gpusim.model.dispatch import occupancy
+from gpusim.model.occupancy import occupancy
 from gpusim.trace.record import PipeClass
 
 KIB = 1024

@@ -1,19 +1,21 @@
-"""The memory side as two parts of the engine: the L2 slices, and the DRAM channels behind them.
+"""The L2 slices as a part of the engine.
 
-Mental model: a part is told what arrives (``deliver``), says when it next has work (``next_tick``), and
-handles everything before a tick (``advance``), handing back what it sends to whom. It sorts what
-arrives into the one total order, so neither windows nor the order of deliveries show in its results.
-Python runs here once a window; the events are handled by the jitted functions of ``model/``.
+Mental model: requests and fills wait in inboxes in their one total order; the jitted
+:func:`gpusim.model.l2.handle_until` handles everything before a tick. Python runs here once a window.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from gpusim.engine.graph import part_name
 from gpusim.engine.inbox import Inbox
+from gpusim.engine.latencies import dram_request_ticks
+from gpusim.engine.part import Outgoing
+from gpusim.engine.tables import FIRST_NODES, grown
 from gpusim.errors import DeadlockError
 from gpusim.gpus.spec import GpuSpec
-from gpusim.model import hbm, l2, l2_state, l2_tags
+from gpusim.model import l2, l2_state, l2_tags
 from gpusim.model.address_hash import channel_of, fold, layout_of
 from gpusim.model.crossbar import response_latency_ticks, ticks
 from gpusim.model.event_heap import time_of
@@ -26,32 +28,13 @@ from gpusim.model.tlb import make_pages, page_shift
 #: What one request may cause at most: nodes that it holds, DRAM messages on its way.
 _NODES_PER_REQUEST = 2
 _DRAM_PER_EVENT = 3
-#: Nodes to begin with; they grow with what is under way.
-_FIRST_NODES = 4096
-#: Shares of DRAM's miss latency spent on the way there and on the way back.
-_WAY_SHARE = 0.3
-
-Outgoing = list[tuple[str, np.ndarray]]
-
-
-def build_memory(spec: GpuSpec) -> tuple[L2Part, HbmPart]:
-    """The two parts of this GPU's memory side, cold and at tick 0."""
-    return L2Part(spec), HbmPart(spec)
-
-
-def _grown(array: np.ndarray, size: int) -> np.ndarray:
-    bigger = np.zeros((max(size, 2 * len(array)), *array.shape[1:]), array.dtype)
-    bigger[: len(array)] = array
-    return bigger
 
 
 class L2Part:
-    """The slices of both partitions. Takes REQUEST (from SMs) and DRAM_RESPONSE batches; sends RESPONSE
-    batches to ``"sm"`` and DRAM_REQUEST batches to ``"hbm"``."""
+    """The slices of both partitions. Takes REQUEST and DRAM_RESPONSE, sends RESPONSE and DRAM_REQUEST."""
 
-    name = "l2"
-
-    def __init__(self, spec: GpuSpec) -> None:
+    def __init__(self, spec: GpuSpec, device: int = 0) -> None:
+        self.name, self.device, self._spec = part_name(device, "l2"), device, spec
         chip, sectors = spec.l2, spec.l2.line_bytes // spec.l2.sector_bytes
         sets = chip.total_bytes // (chip.slices * chip.ways * chip.line_bytes)
         counts = np.arange(sectors + 1)
@@ -59,7 +42,6 @@ class L2Part:
         def port_ticks(bytes_per_ns: float) -> np.ndarray:
             return np.array([ticks(spec, n * chip.sector_bytes / bytes_per_ns) for n in counts], np.int64)
 
-        room = max(1, spec.dram.write_queue_entries * spec.dram.channels // chip.slices)
         lane = chip.partition_link_bytes_per_ns * chip.partitions / chip.slices
         self._rates = l2_state.L2Rates(
             layout=layout_of(chip),
@@ -78,21 +60,28 @@ class L2Part:
             response=response_latency_ticks(spec),
             far=ticks(spec, chip.far_hit_extra_ns / 2),
             far_miss=max(0, ticks(spec, chip.far_miss_extra_ns - chip.far_hit_extra_ns)),
-            to_dram=ticks(spec, spec.dram.miss_latency_ns * _WAY_SHARE),
+            to_dram=dram_request_ticks(spec),
             atomic=ticks(spec, chip.atomic_interval_ns),
             retry=16 * max(1, ticks(spec, chip.tag_interval_ns)),
             page_shift=page_shift(spec.tlb),
             tlb_miss=ticks(spec, spec.tlb.miss_ns),
         )
+        self._costs = np.array(
+            [port_ticks(rate) for rate in (chip.slice_bytes_per_ns, chip.slice_write_bytes_per_ns, lane)]
+        )
+        self.reset()
+
+    def reset(self) -> None:
+        """Empty, with nothing under way, tick 0."""
+        spec, chip, rates = self._spec, self._spec.l2, self._rates
+        room = max(1, spec.dram.write_queue_entries * spec.dram.channels // chip.slices)
         self._state = l2_state.L2State(
-            tags=make_tags(chip.slices * sets * chip.ways, sectors),
+            tags=make_tags(chip.slices * rates.sets * chip.ways, rates.line_sectors),
             pages=make_pages(spec.tlb, spec.sm_count),
-            costs=np.array(
-                [port_ticks(rate) for rate in (chip.slice_bytes_per_ns, chip.slice_write_bytes_per_ns, lane)]
-            ),
+            costs=self._costs,
             servers=np.zeros((chip.slices, l2_state.SERVERS), np.int64),
-            nodes=np.zeros((_FIRST_NODES, l2_state.NODE_COLUMNS), np.int64),
-            heap=np.zeros((2, _FIRST_NODES), np.int64),
+            nodes=np.zeros((FIRST_NODES, l2_state.NODE_COLUMNS), np.int64),
+            heap=np.zeros((2, FIRST_NODES), np.int64),
             scalars=np.zeros(l2_state.SCALARS, np.int64),
             responses=np.zeros(256, RESPONSE),
             dram=np.zeros(256, DRAM_REQUEST),
@@ -134,23 +123,22 @@ class L2Part:
         return min(own, self._requests.next_tick(), self._fills.next_tick())
 
     def advance(self, until_tick: int) -> Outgoing:
-        """Handle all events strictly before ``until_tick``; what goes out, by destination."""
-        warmed: Outgoing = []
+        """Handle all events strictly before ``until_tick``."""
+        sent: Outgoing = []
         if self._evictions.any() and (first := self.next_tick()) < until_tick:
-            warmed.append(("hbm", self._unwritten(first)))
+            sent.append(self._unwritten(first))
         requests, fills = self._requests.ordered(), self._fills.ordered()
         self._make_room(len(requests), len(fills))
         state = self._state
         taken, taken_fills = l2.handle_until(self._rates, state, requests, fills, until_tick)
         self._requests.drop(taken)
         self._fills.drop(taken_fills)
-        sent = warmed
         count = int(state.scalars[l2_state.RESPONSES])
         if count:
-            sent.append(("sm", state.responses[:count].copy()))
+            sent.append(state.responses[:count].copy())
         count = int(state.scalars[l2_state.DRAM_REQUESTS])
         if count:
-            sent.append(("hbm", state.dram[:count].copy()))
+            sent.append(state.dram[:count].copy())
         return sent
 
     def _make_room(self, requests: int, fills: int) -> None:
@@ -160,7 +148,7 @@ class L2Part:
         nodes = _NODES_PER_REQUEST * (outstanding + requests) + 64
         events = 2 * outstanding + fills + int(state.scalars[l2_state.HEAP_SIZE])
         if len(state.nodes) < nodes:
-            bigger = _grown(state.nodes, nodes)
+            bigger = grown(state.nodes, nodes)
             heap = np.zeros((2, len(bigger)), np.int64)
             heap[:, : state.heap.shape[1]] = state.heap
             state = state._replace(nodes=bigger, heap=heap)
@@ -196,9 +184,9 @@ class L2Part:
         kept = self._evicted.shape[1]
         rows = []
         for index in range(len(self._evictions)):
-            ring = int(self._evictions[index])
-            count = min(ring, fold(index) % (kept + 1))
-            lines = [int(self._evicted[index, (ring - 1 - i) % kept]) for i in range(count)]
+            evicted = int(self._evictions[index])
+            count = min(evicted, fold(index) % (kept + 1))
+            lines = [int(self._evicted[index, (evicted - 1 - i) % kept]) for i in range(count)]
             rows += [(index, line) for line in reversed(lines)]
         self._evictions[:] = 0
         batch = np.zeros(len(rows), DRAM_REQUEST)
@@ -215,12 +203,12 @@ class L2Part:
         return batch
 
     def waiting_for(self) -> str:
-        """One line: what is under way here."""
-        outstanding = int(self._state.scalars[l2_state.OUTSTANDING])
-        return (
-            f"l2: {outstanding} requests unanswered, {len(self._requests)} not yet arrived, "
-            f"{int(self._state.scalars[l2_state.HEAP_SIZE])} internal events"
-        )
+        """One line: what is under way here; empty if nothing is."""
+        unanswered, events = (int(self._state.scalars[i]) for i in (l2_state.OUTSTANDING, l2_state.HEAP_SIZE))
+        coming = len(self._requests) + len(self._fills)
+        if not unanswered and not events and not coming:
+            return ""
+        return f"{self.name}: {unanswered} requests unanswered, {coming} messages not yet arrived, {events} internal events"
 
     def counters(self) -> dict[str, int]:
         """Cumulative counters; Nsight Compute's names where they mean the same."""
@@ -239,95 +227,4 @@ class L2Part:
             "l2__set_stalls.sum": int(c[l2_state.SET_STALLS]),
             "l2__write_stalls.sum": int(c[l2_state.WRITE_STALLS]),
             "l2__slice_busy_ticks.sum": int(c[l2_state.BUSY_TICKS]),
-        }
-
-
-class HbmPart:
-    """The DRAM channels. Takes DRAM_REQUEST batches; sends DRAM_RESPONSE batches to ``"l2"``."""
-
-    name = "hbm"
-
-    def __init__(self, spec: GpuSpec) -> None:
-        chip = spec.dram
-        channel_bytes_per_ns = chip.peak_bytes_per_ns * chip.efficiency / chip.channels
-        burst = ticks(spec, spec.l2.sector_bytes / channel_bytes_per_ns)
-        row_change = ticks(spec, chip.row_miss_extra_ns)
-        to_dram = ticks(spec, chip.miss_latency_ns * _WAY_SHARE)
-        self._rates = hbm.DramRates(
-            channels=chip.channels,
-            banks=chip.banks_per_channel,
-            row_lines=chip.row_bytes // spec.l2.line_bytes,
-            line_bytes=spec.l2.line_bytes,
-            sector_bytes=spec.l2.sector_bytes,
-            layout=layout_of(spec.l2),
-            burst=burst,
-            row_change=row_change,
-            row_cycle=ticks(spec, chip.row_cycle_ns),
-            turnaround=ticks(spec, chip.read_write_turnaround_ns),
-            write_high=chip.write_high_entries,
-            write_low=chip.write_low_entries,
-            write_hold=ticks(spec, chip.write_hold_ns),
-            answer=max(to_dram, ticks(spec, chip.miss_latency_ns) - to_dram - row_change - burst),
-        )
-        channels, banks = hbm.make_channels(chip.channels, chip.banks_per_channel)
-        self._state = hbm.DramState(
-            channels=channels,
-            banks=banks,
-            nodes=np.zeros((_FIRST_NODES, hbm.NODE_COLUMNS), np.int64),
-            scalars=np.zeros(hbm.SCALARS, np.int64),
-            counters=np.zeros(hbm.COUNTERS, np.int64),
-            responses=np.zeros(256, DRAM_RESPONSE),
-        )
-        self._state.scalars[hbm.NEXT_DECISION] = NEVER
-        self._state.scalars[hbm.FREE_NODE] = -1
-        self._requests = Inbox(DRAM_REQUEST, (("sequence", 30),))
-
-    @property
-    def minimum_latency_ticks(self) -> int:
-        """Least latency of any message that this part sends."""
-        return self._rates.answer + self._rates.burst
-
-    @property
-    def last_tick(self) -> int:
-        """Tick of the latest burst's begin."""
-        return int(self._state.scalars[hbm.LAST_TICK])
-
-    def deliver(self, batch: np.ndarray) -> None:
-        """Take a batch whose times are not before any tick already advanced to."""
-        self._requests.add(batch)
-
-    def next_tick(self) -> int:
-        """Earliest tick with work, own or delivered; NEVER when there is none."""
-        return min(int(self._state.scalars[hbm.NEXT_DECISION]), self._requests.next_tick())
-
-    def advance(self, until_tick: int) -> Outgoing:
-        """Make all decisions strictly before ``until_tick``; what goes out, by destination."""
-        requests = self._requests.ordered()
-        state = self._state
-        queued = int(state.scalars[hbm.QUEUED]) + len(requests)
-        if len(state.nodes) < queued + 1:
-            state = state._replace(nodes=_grown(state.nodes, queued + 1))
-        if len(state.responses) < queued:
-            state = state._replace(responses=np.zeros(2 * queued, DRAM_RESPONSE))
-        self._state = state
-        self._requests.drop(hbm.handle_until(self._rates, state, requests, until_tick))
-        count = int(state.scalars[hbm.RESPONSES])
-        return [("l2", state.responses[:count].copy())] if count else []
-
-    def waiting_for(self) -> str:
-        """One line: what is under way here."""
-        return f"hbm: {int(self._state.scalars[hbm.QUEUED])} requests queued, {len(self._requests)} not yet arrived"
-
-    def counters(self) -> dict[str, int]:
-        """Cumulative counters; Nsight Compute's names where they mean the same."""
-        c = self._state.counters
-        busy = self._state.channels[:, hbm.BUSY]
-        return {
-            "dram__bytes_read.sum": int(c[hbm.BYTES_READ]),
-            "dram__bytes_write.sum": int(c[hbm.BYTES_WRITTEN]),
-            "dram__row_hits.sum": int(c[hbm.ROW_HITS]),
-            "dram__row_misses.sum": int(c[hbm.ROW_MISSES]),
-            "dram__turnarounds.sum": int(c[hbm.TURNAROUNDS]),
-            "dram__busy_ticks.sum": int(busy.sum()),
-            "dram__busy_ticks.max": int(busy.max()),
         }

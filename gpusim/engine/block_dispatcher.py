@@ -1,0 +1,276 @@
+"""The block dispatcher as a part of the engine: which block goes to which slot, and when.
+
+Mental model: free block slots wait for blocks. At the launch all slots of all SMs are free, in the order round-robin
+over the SMs; later a slot is free when its block has ended, half the turnaround after the exit. The
+dispatcher serves one slot each ``dispatch_interval_cycles``, the first one of an SM in
+``first_dispatch_interval_cycles``; the block starts the other half of the turnaround later. The trace comes
+from :mod:`gpusim.engine.supply`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from gpusim.engine.arena import Arena
+from gpusim.engine.graph import part_name
+from gpusim.engine.latencies import turnaround_halves
+from gpusim.engine.part import Outgoing
+from gpusim.engine.sm import SmGroup
+from gpusim.engine.supply import L_END, L_ENDED, L_FIRST, L_WARPS, Supply
+from gpusim.errors import SpecError
+from gpusim.gpus.spec import GpuSpec
+from gpusim.model.arrivals import pop, push
+from gpusim.model.compiled import compiled
+from gpusim.model.messages import NEVER, START, TICKS_PER_CYCLE
+from gpusim.state_tables import Table
+from gpusim.trace.record import Chunk, Trace
+
+#: A free slot is one key: the cycle from which it is free, its SM, its slot.
+_SLOT_BITS, _SM_BITS = 8, 12
+_PLACE_BITS = _SLOT_BITS + _SM_BITS
+
+DISPATCHER_TABLE = Table(__name__, "dispatcher", "a dispatcher (one)", "Where it stands.")
+FREE_SLOTS = DISPATCHER_TABLE.column("count", "slots that are free again, in the heap ``free_slots``")
+FIRST_SERVED = DISPATCHER_TABLE.column("count", "slots that have been given their first block")
+SLOTS = DISPATCHER_TABLE.column("count", "slots that the launch uses")
+DECISION = DISPATCHER_TABLE.column("cycle", "of the next decision at the earliest")
+NEXT_BLOCK = DISPATCHER_TABLE.column("index", "in the grid")
+BLOCKS = DISPATCHER_TABLE.column("count", "blocks of the launch")
+FINISHED = DISPATCHER_TABLE.column("count", "blocks that have ended")
+
+BLOCK_TIME_TABLE = Table(__name__, "block_times", "a block", "When and where it ran; all -1: it was left out.")
+T_START = BLOCK_TIME_TABLE.column("cycle", "of its start, from the machine's cycle 0")
+T_END = BLOCK_TIME_TABLE.column("cycle", "of its end")
+T_SM = BLOCK_TIME_TABLE.column("index", "of the machine")
+T_SLOT = BLOCK_TIME_TABLE.column("index", "block slot of the SM")
+
+
+class DispatchRates(NamedTuple):
+    """Frozen scalars of one launch's dispatch: counts, and times in cycles."""
+
+    sm_count: int
+    warps_per_block: int
+    first_interval: int  # from one slot served to the next, the first one of each SM
+    interval: int
+    to_dispatcher: int  # a block's end to its slot's being free
+    to_sm: int  # a decision to the block's start
+
+
+class DispatchState(NamedTuple):
+    """Everything that changes."""
+
+    dispatcher: np.ndarray
+    free_slots: np.ndarray  # int64[1, slots]: a heap of free slots, earliest first, see ``arrivals``
+    times: np.ndarray  # ``block_times``
+    starts: np.ndarray  # START[slots]: what goes out
+
+
+@compiled
+def _next_decision(s):
+    """Cycle at which the next slot is served; NEVER if none is free or no block is left."""
+    dispatcher = s.dispatcher
+    if dispatcher[0, NEXT_BLOCK] == dispatcher[0, BLOCKS]:
+        return NEVER
+    if dispatcher[0, FIRST_SERVED] < dispatcher[0, SLOTS]:
+        return dispatcher[0, DECISION]
+    if dispatcher[0, FREE_SLOTS] == 0:
+        return NEVER
+    return max(s.free_slots[0, 0] >> _PLACE_BITS, dispatcher[0, DECISION])
+
+
+@compiled
+def _serve(p, s, live, row, until):
+    """Give blocks of live chunk ``row`` to the slots whose turn comes before cycle ``until``; the number of
+    messages of ``starts`` written."""
+    dispatcher, times = s.dispatcher, s.times
+    n = 0
+    while dispatcher[0, NEXT_BLOCK] < live[row, L_END]:
+        decision = _next_decision(s)
+        if decision >= until:
+            break
+        interval = p.interval
+        if dispatcher[0, FIRST_SERVED] < dispatcher[0, SLOTS]:
+            if dispatcher[0, FIRST_SERVED] < p.sm_count:
+                interval = p.first_interval
+            sm, slot = dispatcher[0, FIRST_SERVED] % p.sm_count, dispatcher[0, FIRST_SERVED] // p.sm_count
+            dispatcher[0, FIRST_SERVED] += 1
+        else:
+            key = pop(s.free_slots, 0, dispatcher, FREE_SLOTS)
+            sm, slot = key >> _SLOT_BITS & ((1 << _SM_BITS) - 1), key & ((1 << _SLOT_BITS) - 1)
+        dispatcher[0, DECISION] = decision + interval
+        block = dispatcher[0, NEXT_BLOCK]
+        dispatcher[0, NEXT_BLOCK] = block + 1
+        cycle = decision + p.to_sm
+        times[block, T_START] = cycle
+        times[block, T_SM] = sm
+        times[block, T_SLOT] = slot
+        start = s.starts[n]
+        start["time"] = cycle * TICKS_PER_CYCLE
+        start["sm"] = sm
+        start["slot"] = slot
+        start["block"] = block
+        start["warp_row"] = live[row, L_WARPS] + (block - live[row, L_FIRST]) * p.warps_per_block
+        n += 1
+    return n
+
+
+@compiled
+def _end(p, s, live, exits):
+    """Note block ends; their slots are free again while blocks are left. True if a chunk has no block left."""
+    dispatcher = s.dispatcher
+    emptied = False
+    for i in range(exits.shape[0]):
+        block, cycle = exits[i]["block"], exits[i]["time"] // TICKS_PER_CYCLE
+        s.times[block, T_END] = cycle - p.to_dispatcher
+        dispatcher[0, FINISHED] += 1
+        for chunk in range(live.shape[0]):
+            if live[chunk, L_FIRST] <= block < live[chunk, L_END]:
+                live[chunk, L_ENDED] += 1
+                emptied |= live[chunk, L_ENDED] == live[chunk, L_END] - live[chunk, L_FIRST]
+                break
+        if dispatcher[0, NEXT_BLOCK] < dispatcher[0, BLOCKS]:
+            place = exits[i]["sm"] << _SLOT_BITS | exits[i]["slot"]
+            push(s.free_slots, 0, dispatcher, FREE_SLOTS, cycle << _PLACE_BITS | place)
+    return emptied
+
+
+def count_executions(chunk: Chunk, first: int, end: int, executions: np.ndarray) -> None:
+    """Add to ``executions`` int64[instructions] how often each issues in the chunk for blocks ``first`` to ``end - 1``."""
+    per_block = len(chunk.warps) // chunk.blocks
+    first, end = (min(max(block - chunk.first_block, 0), chunk.blocks) * per_block for block in (first, end))
+    if first == end:
+        return
+    paths = np.bincount(chunk.warps["path"][first:end], minlength=len(chunk.path_start) - 1)
+    times = np.repeat(paths, np.diff(chunk.path_start))
+    begin, size = chunk.runs["first"].astype(np.int64), len(executions) + 1
+    rises = np.bincount(begin, times, size) - np.bincount(begin + chunk.runs["count"], times, size)
+    executions += np.rint(np.cumsum(rises)[:-1]).astype(np.int64)
+
+
+class Dispatcher:
+    """Dispatches one launch after another; see the module's docstring. Takes EXIT, sends START. ``block_times``
+    int64[blocks, columns]."""
+
+    def __init__(self, spec: GpuSpec, device: int = 0) -> None:
+        self.name, self.device, self._spec = part_name(device, "dispatcher"), device, spec
+        self.last_tick = 0
+        self.end_launch()
+
+    def end_launch(self) -> None:
+        """Let go of the launch's trace: idle."""
+        self.kernel = ""
+        self._hold(blocks=0, slots=0, warps_per_block=0, decision=0)
+        self._supply: Supply | None = None
+
+    def begin_launch(self, trace: Trace, blocks_per_sm: int, launch_cycle: int, arena: Arena, reach: int) -> None:
+        """Take up a launch that begins at the machine's cycle ``launch_cycle``; ``reach`` as in :class:`Supply`."""
+        spec = self._spec
+        if spec.sm_count >= 1 << _SM_BITS or blocks_per_sm > 1 << _SLOT_BITS:
+            raise SpecError(
+                f"{spec.name}: sm_count = {spec.sm_count} with {blocks_per_sm} blocks an SM is too many; "
+                f"at most {(1 << _SM_BITS) - 1} SMs of {1 << _SLOT_BITS} blocks"
+            )
+        self.kernel = trace.launch.kernel
+        to_sm = turnaround_halves(spec)[1]
+        self._hold(
+            blocks=trace.launch.blocks,
+            slots=min(trace.launch.blocks, blocks_per_sm * spec.sm_count),
+            warps_per_block=trace.launch.warps_per_block,
+            decision=launch_cycle + max(spec.launch.start_cycles, to_sm) - to_sm,
+        )
+        self._supply = Supply(trace, arena, reach)
+        self._instructions = len(trace.program.instructions)
+
+    def _hold(self, blocks: int, slots: int, warps_per_block: int, decision: int) -> None:
+        """Forget what was dispatched; make room for so many blocks in so many slots."""
+        spec = self._spec
+        to_dispatcher, to_sm = turnaround_halves(spec)
+        interval = max(1, spec.launch.dispatch_interval_cycles)
+        self._rates = DispatchRates(
+            sm_count=spec.sm_count,
+            warps_per_block=warps_per_block,
+            first_interval=max(interval, spec.launch.first_dispatch_interval_cycles),
+            interval=interval,
+            to_dispatcher=to_dispatcher,
+            to_sm=to_sm,
+        )
+        self.blocks = blocks
+        self.block_times = BLOCK_TIME_TABLE.zeros(blocks)
+        dispatcher = DISPATCHER_TABLE.zeros(1)
+        dispatcher[0, SLOTS], dispatcher[0, BLOCKS], dispatcher[0, DECISION] = slots, blocks, decision
+        self._state = DispatchState(
+            dispatcher=dispatcher,
+            free_slots=np.zeros((1, slots), np.int64),
+            times=self.block_times,
+            starts=np.zeros(slots, START),
+        )
+
+    @property
+    def minimum_latency_ticks(self) -> int:
+        """Least latency of any message that this part sends."""
+        return self._rates.to_sm * TICKS_PER_CYCLE
+
+    @property
+    def finished(self) -> int:
+        """Blocks that have ended."""
+        return int(self._state.dispatcher[0, FINISHED])
+
+    @property
+    def next_block(self) -> int:
+        """The block that is served next."""
+        return int(self._state.dispatcher[0, NEXT_BLOCK])
+
+    @property
+    def done(self) -> bool:
+        """All blocks of the launch have ended."""
+        return self.finished == self.blocks
+
+    def next_tick(self) -> int:
+        """When the next slot is served; NEVER if none is free or no block is left."""
+        cycle = _next_decision(self._state)
+        return NEVER if cycle == NEVER else cycle * TICKS_PER_CYCLE
+
+    def deliver(self, batch: np.ndarray) -> None:
+        """Take block ends."""
+        if _end(self._rates, self._state, self._supply.live, batch):
+            self._supply.drop_ended()
+
+    def feed(self, groups: list[SmGroup], cycle: int) -> None:
+        """At the begin of a window, ``cycle``: see that the warps on ``groups`` have all that they can issue in it."""
+        self._supply.feed(groups, self.next_block, cycle)
+
+    def advance(self, until_tick: int) -> Outgoing:
+        """Serve the slots whose turn comes before ``until_tick``."""
+        outgoing: Outgoing = []
+        until = until_tick // TICKS_PER_CYCLE
+        while _next_decision(self._state) < until:
+            row = self._supply.serving(self.next_block)
+            count = _serve(self._rates, self._state, self._supply.live, row, until)
+            starts = self._state.starts[:count].copy()
+            self.last_tick = int(starts["time"][-1]) - self.minimum_latency_ticks
+            outgoing.append(starts)
+        return outgoing
+
+    def skip(self, target: int) -> np.ndarray:
+        """Leave out the blocks from the next one to ``target - 1``, as if they had ended (their ``block_times`` are -1);
+        how often each instruction would have issued for them, int64[instructions]."""
+        first = self.next_block
+        executions = np.zeros(self._instructions, np.int64)
+        self.block_times[first:target] = -1
+        self._state.dispatcher[0, FINISHED] += target - first
+        for chunk in self._supply.skip(first, target):
+            count_executions(chunk, first, target, executions)
+        self._state.dispatcher[0, NEXT_BLOCK] = target
+        return executions
+
+    def waiting_for(self) -> str:
+        """Blocks that have not ended, empty if all have."""
+        if self.done:
+            return ""
+        started = int(self._state.dispatcher[0, NEXT_BLOCK])
+        return (
+            f"{self.name}: {self.finished} of {self.blocks} blocks ended, {started - self.finished} on SMs, "
+            f"{self.blocks - started} not started"
+        )

@@ -1,0 +1,113 @@
+"""The DRAM channels as a part of the engine.
+
+Mental model: requests wait in an inbox in their one total order; the jitted :func:`gpusim.model.hbm.handle_until`
+takes those that have arrived and makes all decisions before a tick. Python runs here once a window.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpusim.engine.graph import part_name
+from gpusim.engine.inbox import Inbox
+from gpusim.engine.latencies import burst_ticks, dram_answer_ticks
+from gpusim.engine.part import Outgoing
+from gpusim.engine.tables import FIRST_NODES, grown
+from gpusim.gpus.spec import GpuSpec
+from gpusim.model import hbm
+from gpusim.model.address_hash import layout_of
+from gpusim.model.crossbar import ticks
+from gpusim.model.messages import DRAM_REQUEST, DRAM_RESPONSE, NEVER
+
+
+class HbmPart:
+    """The DRAM channels. Takes DRAM_REQUEST, sends DRAM_RESPONSE."""
+
+    def __init__(self, spec: GpuSpec, device: int = 0) -> None:
+        self.name, self.device = part_name(device, "hbm"), device
+        chip = spec.dram
+        self._rates = hbm.DramRates(
+            channels=chip.channels,
+            banks=chip.banks_per_channel,
+            row_lines=chip.row_bytes // spec.l2.line_bytes,
+            line_bytes=spec.l2.line_bytes,
+            sector_bytes=spec.l2.sector_bytes,
+            layout=layout_of(spec.l2),
+            burst=burst_ticks(spec),
+            row_change=ticks(spec, chip.row_miss_extra_ns),
+            row_cycle=ticks(spec, chip.row_cycle_ns),
+            turnaround=ticks(spec, chip.read_write_turnaround_ns),
+            write_high=chip.write_high_entries,
+            write_low=chip.write_low_entries,
+            write_hold=ticks(spec, chip.write_hold_ns),
+            answer=dram_answer_ticks(spec),
+        )
+        self.reset()
+
+    def reset(self) -> None:
+        """All rows closed, nothing queued, tick 0."""
+        channels, banks = hbm.make_channels(self._rates.channels, self._rates.banks)
+        self._state = hbm.DramState(
+            channels=channels,
+            banks=banks,
+            nodes=np.zeros((FIRST_NODES, hbm.NODE_COLUMNS), np.int64),
+            scalars=np.zeros(hbm.SCALARS, np.int64),
+            counters=np.zeros(hbm.COUNTERS, np.int64),
+            responses=np.zeros(256, DRAM_RESPONSE),
+        )
+        self._state.scalars[hbm.NEXT_DECISION] = NEVER
+        self._state.scalars[hbm.FREE_NODE] = -1
+        self._requests = Inbox(DRAM_REQUEST, (("sequence", 30),))
+
+    @property
+    def minimum_latency_ticks(self) -> int:
+        """Least latency of any message that this part sends."""
+        return self._rates.answer + self._rates.burst
+
+    @property
+    def last_tick(self) -> int:
+        """Tick of the latest burst's begin."""
+        return int(self._state.scalars[hbm.LAST_TICK])
+
+    def deliver(self, batch: np.ndarray) -> None:
+        """Take a batch whose times are not before any tick already advanced to."""
+        self._requests.add(batch)
+
+    def next_tick(self) -> int:
+        """Earliest tick with work, own or delivered; NEVER when there is none."""
+        return min(int(self._state.scalars[hbm.NEXT_DECISION]), self._requests.next_tick())
+
+    def advance(self, until_tick: int) -> Outgoing:
+        """Make all decisions strictly before ``until_tick``."""
+        requests = self._requests.ordered()
+        state = self._state
+        queued = int(state.scalars[hbm.QUEUED]) + len(requests)
+        if len(state.nodes) < queued + 1:
+            state = state._replace(nodes=grown(state.nodes, queued + 1))
+        if len(state.responses) < queued:
+            state = state._replace(responses=np.zeros(2 * queued, DRAM_RESPONSE))
+        self._state = state
+        self._requests.drop(hbm.handle_until(self._rates, state, requests, until_tick))
+        count = int(state.scalars[hbm.RESPONSES])
+        return [state.responses[:count].copy()] if count else []
+
+    def waiting_for(self) -> str:
+        """One line: what is under way here; empty if nothing is."""
+        queued = int(self._state.scalars[hbm.QUEUED])
+        if not queued and not len(self._requests):
+            return ""
+        return f"{self.name}: {queued} requests queued, {len(self._requests)} not yet arrived"
+
+    def counters(self) -> dict[str, int]:
+        """Cumulative counters; Nsight Compute's names where they mean the same."""
+        c = self._state.counters
+        busy = self._state.channels[:, hbm.BUSY]
+        return {
+            "dram__bytes_read.sum": int(c[hbm.BYTES_READ]),
+            "dram__bytes_write.sum": int(c[hbm.BYTES_WRITTEN]),
+            "dram__row_hits.sum": int(c[hbm.ROW_HITS]),
+            "dram__row_misses.sum": int(c[hbm.ROW_MISSES]),
+            "dram__turnarounds.sum": int(c[hbm.TURNAROUNDS]),
+            "dram__busy_ticks.sum": int(busy.sum()),
+            "dram__busy_ticks.max": int(busy.max()),
+        }

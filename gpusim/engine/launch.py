@@ -1,0 +1,179 @@
+"""A launch while it runs on a device, and what is said of it when it has ended.
+
+Mental model: a launch loads its program into the device's SMs and its blocks into the dispatcher; the parts do the
+rest. It watches them at window boundaries (supplies what warps are about to issue, takes samples, leaves out blocks of
+a sampled launch) and at the end reads all counters, less what they showed at its start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpusim.engine.arena import Arena
+from gpusim.engine.device import Device
+from gpusim.engine.result import LaunchResult
+from gpusim.engine.samples import Sampler
+from gpusim.engine.sampling import Reading, Sampling, WaveReader
+from gpusim.gpus.spec import GpuSpec
+from gpusim.model import counters as count
+from gpusim.model.messages import TICKS_PER_CYCLE
+from gpusim.model.occupancy import Occupancy, occupancy
+from gpusim.model.stall_reasons import SELECTED, STALL_NAMES
+from gpusim.trace.record import Trace
+
+#: Called with the blocks that have ended and all blocks.
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What is wanted beside the result: ``samples`` over time (:mod:`gpusim.engine.samples`), to leave blocks out
+    (``sample``, :mod:`gpusim.engine.sampling`), calls of ``progress`` when another hundredth of the blocks has ended."""
+
+    samples: bool = False
+    sample: bool = False
+    progress: Progress | None = None
+
+
+NOTHING_MORE = Observation()
+
+
+class CounterReader:
+    """The counters of a device since the machine's cycle ``start``."""
+
+    def __init__(self, device: Device, start: int) -> None:
+        self._device, self._start = device, start
+        self._memory_before = device.memory_counters()
+
+    def read(self, cycle: int) -> Reading:
+        """All of them, at the machine's ``cycle``."""
+        groups = self._device.groups
+        memory = {
+            name: value - self._memory_before.get(name, 0) for name, value in self._device.memory_counters().items()
+        }
+        stalls = self._device.stalls()
+        work = np.sum([group.state.work for group in groups], axis=0)
+        totals = np.sum([group.state.counters for group in groups], axis=0)
+        issued = int(stalls[:, SELECTED].sum())
+        return Reading(cycle - self._start, issued, self._device.l2.filled, stalls, work, totals, memory)
+
+    def totals(self) -> list[int]:
+        """What a sample reads, in the order of :data:`gpusim.engine.samples.COLUMNS` after the cycle."""
+        memory = self._device.memory_counters()
+        sectors = sum(memory[f"lts__t_sectors_op_{kind}.sum"] for kind in ("read", "write", "atom", "red"))
+        return [
+            self._device.dispatcher.finished,
+            sectors,
+            memory["l2__slice_busy_ticks.sum"],
+            memory["dram__bytes_read.sum"],
+            memory["dram__bytes_write.sum"],
+            *self._device.stalls().sum(axis=0).tolist(),
+        ]
+
+
+class RunningLaunch:
+    """One launch on ``device`` from the machine's ``cycle`` on. ``reach_cycles``: the longest window; ``keep_l1``: leave the
+    L1 as it is."""
+
+    def __init__(
+        self, device: Device, trace: Trace, cycle: int, reach_cycles: int, keep_l1: bool, wanted: Observation
+    ) -> None:
+        self._device, self._trace, self._cycle = device, trace, cycle
+        self._fit = occupancy(trace.launch, device.spec)
+        arena = Arena()
+        device.dispatcher.begin_launch(trace, self._fit.blocks_per_sm, cycle, arena, reach_cycles)
+        for group in device.groups:
+            group.begin_launch(trace.program, trace.launch, self._fit, arena, keep_l1)
+        self._counters = CounterReader(device, cycle)
+        self._sampler = Sampler(cycle, self._counters.totals) if wanted.samples else None
+        self._waves = None
+        if wanted.sample:
+            wave_blocks = min(trace.launch.blocks, self._fit.blocks_per_sm * device.spec.sm_count)
+            self._waves = WaveReader(trace, device.dispatcher, wave_blocks, self._counters.read)
+        self._progress, self._next_progress = wanted.progress, 0
+
+    @property
+    def kernel(self) -> str:
+        """The kernel's name."""
+        return self._trace.launch.kernel
+
+    def on_boundary(self, tick: int) -> None:
+        """Before a window: all parts of the device have done everything before ``tick`` and nothing after it."""
+        self._device.dispatcher.feed(self._device.groups, tick // TICKS_PER_CYCLE)
+        if self._sampler is not None:
+            self._sampler(tick)
+        if self._waves is not None:
+            self._waves(tick)
+
+    def on_window(self) -> None:
+        """After a part's turn: tell of progress."""
+        if self._progress is None:
+            return
+        dispatcher = self._device.dispatcher
+        if dispatcher.finished >= self._next_progress:
+            self._next_progress = dispatcher.finished + max(1, dispatcher.blocks // 100)
+            self._progress(dispatcher.finished, dispatcher.blocks)
+
+    def finish(self) -> tuple[LaunchResult, int]:
+        """What is said of the launch, which has ended, and the machine's cycle at its end."""
+        device, begin = self._device, self._cycle
+        end = max(group.last_tick for group in device.groups) // TICKS_PER_CYCLE + device.spec.launch.end_cycles
+        reading, cycles = self._counters.read(end), end - begin
+        table = None
+        if self._sampler is not None:
+            self._sampler.take(end)
+            table = self._sampler.table()
+        times = device.dispatcher.block_times
+        times[times[:, 2] >= 0, :2] -= begin
+        sampling = None
+        if self._waves is not None:
+            cycles += self._waves.skipped_cycles
+            sampling = self._waves.sampling(cycles)
+            reading = self._waves.complete(reading)
+        device.dispatcher.end_launch()
+        result = _launch_result(
+            device.spec, self._trace, self._fit, cycles, reading, times, table, sampling, device.number
+        )
+        return result, end
+
+
+def _launch_result(
+    spec: GpuSpec,
+    trace: Trace,
+    fit: Occupancy,
+    cycles: int,
+    reading: Reading,
+    times: np.ndarray,
+    samples: np.ndarray | None,
+    sampling: Sampling | None,
+    device: int,
+) -> LaunchResult:
+    totals, stalls, work = reading.totals, reading.stalls, reading.work
+    counters: dict[str, float] = {"sm__cycles_elapsed.max": cycles}
+    counters["smsp__inst_executed.sum"] = int(stalls[:, SELECTED].sum())
+    counters.update(zip(count.WORK_NAMES, work.sum(axis=0).tolist(), strict=True))
+    counters.update(zip(count.COUNTER_NAMES, totals.tolist(), strict=True))
+    counters.update(reading.memory)
+    active = 100.0 * int(totals[count.WARP_CYCLES]) / (cycles * spec.sm_count * spec.sm.max_warps)
+    counters["sm__warps_active.avg.pct_of_peak_sustained_active"] = active
+    counters.update({f"launch__occupancy_limit_{name}": limit for name, limit in fit.limits.items()})
+    return LaunchResult(
+        kernel=trace.launch.kernel,
+        cycles=cycles,
+        counters=counters,
+        stalls={name: int(stalls[:, i].sum()) for i, name in enumerate(STALL_NAMES)},
+        stalls_by_instruction=stalls,
+        work_by_instruction=work,
+        program=trace.program,
+        launch=trace.launch,
+        block_times=times,
+        samples=samples,
+        sampling=sampling,
+        blocks_per_sm=fit.blocks_per_sm,
+        occupancy_limits=dict(fit.limits),
+        occupancy_limiter=fit.limiter,
+        device=device,
+    )

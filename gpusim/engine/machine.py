@@ -1,0 +1,184 @@
+"""The machine: parts built and wired from a description, and the launches that run on it.
+
+Mental model: a :class:`Machine` is a graph of parts (:mod:`gpusim.engine.graph`) that keep their state, caches above all,
+from launch to launch, and one clock. Launches run one after another, or at once on different devices, under a
+:class:`~gpusim.engine.window.WindowScheduler` until nothing in the machine has anything left to do; a launch ends with
+its last block or its last acknowledged store, whichever is later.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import cast
+
+from gpusim.engine.block_dispatcher import Dispatcher
+from gpusim.engine.device import Device
+from gpusim.engine.graph import MachineGraph, Node, part_name
+from gpusim.engine.hbm import HbmPart
+from gpusim.engine.l2 import L2Part
+from gpusim.engine.launch import NOTHING_MORE, Observation, RunningLaunch
+from gpusim.engine.link import LinkPart
+from gpusim.engine.part import Part
+from gpusim.engine.result import LaunchResult
+from gpusim.engine.sm import SmGroup
+from gpusim.engine.window import WindowScheduler
+from gpusim.errors import DeadlockError, SpecError, UsageError
+from gpusim.model.messages import MESSAGES, TICKS_PER_CYCLE
+from gpusim.trace.record import Trace
+
+#: Builds the part of a node, or the parts that share its messages; the second argument is how many may run at once.
+Builder = Callable[[MachineGraph, Node, int], Sequence[Part]]
+
+
+def _sm_groups(_graph: MachineGraph, node: Node, threads: int) -> list[SmGroup]:
+    sms = node.spec.sm_count
+    threads = min(threads, sms)
+    bounds = [sms * i // threads for i in range(threads + 1)]
+    return [SmGroup(node.spec, lo, hi - lo, node.gpu) for lo, hi in pairwise(bounds)]
+
+
+#: Kind of node -> how it is built.
+BUILDERS: dict[str, Builder] = {
+    "l2": lambda graph, node, threads: [L2Part(node.spec, node.gpu)],
+    "sm": _sm_groups,
+    "hbm": lambda graph, node, threads: [HbmPart(node.spec, node.gpu)],
+    "dispatcher": lambda graph, node, threads: [Dispatcher(node.spec, node.gpu)],
+    "link": lambda graph, node, threads: [LinkPart(node.spec, len(graph.devices), node.name)],
+}
+
+
+class Machine:
+    """The machine that ``graph`` describes, at some cycle; a context manager that owns its threads.
+
+    ``threads``: parts run at once, SMs of a device in so many groups; ``window_cycles``: length of the engine's windows, the
+    longest that is exact by default; ``order_seed``: visit parts and SMs in a shuffled order. None of these changes a
+    result. ``builders``: how each kind of node is built. Raises UsageError for a window that is not exact, SpecError for
+    a part that is faster than its routes say, or of no known kind.
+    """
+
+    def __init__(
+        self,
+        graph: MachineGraph,
+        threads: int = 1,
+        window_cycles: int | None = None,
+        order_seed: int | None = None,
+        builders: Mapping[str, Builder] = BUILDERS,
+    ) -> None:
+        limit = graph.window_limit_cycles
+        if limit < 1:
+            raise UsageError(f"{graph.name}: a latency between its parts is below one cycle")
+        if window_cycles is not None and not 1 <= window_cycles <= limit:
+            raise UsageError(f"window_cycles = {window_cycles}; {graph.name} allows 1 to {limit}")
+        self.graph = graph
+        self.windows = 0
+        self.cycle = 0
+        self.window_ticks = (window_cycles or limit) * TICKS_PER_CYCLE
+        self.parts = {node.name: _build(graph, node, threads, builders) for node in graph.parts}
+        self._wires = {
+            part.name: _wires_of(graph, node, self.parts) for node in graph.parts for part in self.parts[node.name]
+        }
+        self.devices = [_device(number, graph, self.parts) for number in sorted(graph.devices)]
+        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
+        self._random = random.Random(order_seed) if order_seed is not None else None
+        if self._random is not None:
+            for device in self.devices:
+                for group in device.groups:
+                    order = group.state.order
+                    order[:] = self._random.sample(order.tolist(), len(order))
+
+    def __enter__(self) -> Machine:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def launch(
+        self, trace: Trace, *, device: int = 0, keep_l1: bool = False, wanted: Observation = NOTHING_MORE
+    ) -> LaunchResult:
+        """Run one launch to its end on a device of the machine as it stands; ``keep_l1`` leaves the L1 as it is."""
+        return self.launch_together({device: trace}, keep_l1=keep_l1, wanted=wanted)[device]
+
+    def launch_together(
+        self, traces: Mapping[int, Trace], *, keep_l1: bool = False, wanted: Observation = NOTHING_MORE
+    ) -> dict[int, LaunchResult]:
+        """Run one launch on each of several devices, all from this cycle on, until the machine is quiet; by device. Raises
+        DeadlockError if a launch cannot end."""
+        for number in traces:
+            if number not in range(len(self.devices)):
+                raise UsageError(f"{self.graph.name} has no device {number}; give 0 to {len(self.devices) - 1}")
+        reach = self.window_ticks // TICKS_PER_CYCLE
+        running = {
+            number: RunningLaunch(self.devices[number], trace, self.cycle, reach, keep_l1, wanted)
+            for number, trace in traces.items()
+        }
+        self._run(running)
+        results = {}
+        for number, launch in running.items():
+            results[number], end = launch.finish()
+            self.cycle = max(self.cycle, end)
+        quiet = max(part.last_tick for parts in self.parts.values() for part in parts)
+        self.cycle = max(self.cycle, -(-quiet // TICKS_PER_CYCLE))
+        return results
+
+    def _run(self, running: dict[int, RunningLaunch]) -> None:
+        """Run all parts until nothing has anything left to do."""
+        parts = [part for parts in self.parts.values() for part in parts]
+        if self._random is not None:
+            self._random.shuffle(parts)
+
+        def on_boundary(device: int, tick: int) -> None:
+            if device in running:
+                running[device].on_boundary(tick)
+
+        def on_window(device: int, _until_tick: int) -> None:
+            if device in running:
+                running[device].on_window()
+
+        start_tick = self.cycle * TICKS_PER_CYCLE
+        scheduler = WindowScheduler(
+            parts, self._wires, self.window_ticks, start_tick, self._pool, on_window, on_boundary
+        )
+        scheduler.run()
+        self.windows += scheduler.windows
+        stuck = [launch.kernel for number, launch in running.items() if not self.devices[number].dispatcher.done]
+        if stuck:
+            waiting = "; ".join(scheduler.waiting())
+            raise DeadlockError(f"{', '.join(stuck)}: nothing can move any more; {waiting}")
+
+
+def _build(graph: MachineGraph, node: Node, threads: int, builders: Mapping[str, Builder]) -> Sequence[Part]:
+    """The parts of a node, none of which is faster than the routes that leave it."""
+    if node.kind not in builders:
+        raise SpecError(f"{node.name}: nothing builds a part of kind {node.kind}; known: {', '.join(builders)}")
+    parts = builders[node.kind](graph, node, threads)
+    least = min((route.latency_ticks for route in graph.routes if route.source == node.name), default=0)
+    for part in parts:
+        if part.minimum_latency_ticks < least:
+            raise SpecError(
+                f"{part.name}: a message may take {part.minimum_latency_ticks} ticks only, its routes say {least} or more"
+            )
+    return parts
+
+
+def _wires_of(graph: MachineGraph, node: Node, parts: Mapping[str, Sequence[Part]]) -> dict:
+    """Kind of message -> the parts that take it, of what a node sends."""
+    wires: dict = {}
+    for route in graph.routes:
+        if route.source == node.name:
+            wires.setdefault(MESSAGES[route.message], []).extend(parts[route.target])
+    return wires
+
+
+def _device(number: int, graph: MachineGraph, parts: Mapping[str, Sequence[Part]]) -> Device:
+    return Device(
+        number,
+        graph.devices[number],
+        groups=cast(list[SmGroup], parts[part_name(number, "sm")]),
+        l2=cast(L2Part, parts[part_name(number, "l2")][0]),
+        hbm=cast(HbmPart, parts[part_name(number, "hbm")][0]),
+        dispatcher=cast(Dispatcher, parts[part_name(number, "dispatcher")][0]),
+    )

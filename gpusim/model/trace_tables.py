@@ -1,0 +1,47 @@
+"""The parts of a trace that are at hand, as tables of integers that the jitted functions read.
+
+Mental model: a warp's row names its runs and its first access in one part of the trace; a run is consecutive
+instructions under one mask; an access is the addresses of 32 lanes, as base and stride or as a row of ``scattered``.
+All positions are the tables' own. :mod:`gpusim.engine.arena` keeps them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from gpusim.state_tables import Table
+
+LANES = 32
+
+ROW_TABLE = Table(__name__, "tables.warps", "a warp in one part of the trace", "What it executes there.")
+W_RUN = ROW_TABLE.column("index", "its first run")
+W_RUN_END = ROW_TABLE.column("index", "behind its last run")
+W_ACCESS = ROW_TABLE.column("index", "its first access")
+W_PART = ROW_TABLE.column("index", "the part")
+W_NEXT = ROW_TABLE.column("link", "row to go on with, or ENDS, NOT_HERE, UNKNOWN")
+#: W_NEXT where there is no row: the warp ends here; it goes on in a part that is not here yet; nobody knows yet.
+ENDS, NOT_HERE, UNKNOWN = -1, -2, -3
+
+RUN_TABLE = Table(__name__, "tables.runs", "a run", "Consecutive instructions under one mask.")
+RUN_FIRST = RUN_TABLE.column("index", "its first instruction")
+RUN_COUNT = RUN_TABLE.column("count", "instructions")
+RUN_MASK = RUN_TABLE.column("mask", "lanes that are on")
+
+ACCESS_TABLE = Table(__name__, "tables.accesses", "an access record", "The addresses of one memory instruction.")
+A_ADDRESS = ACCESS_TABLE.column("address", "of lane 0; of a scattered one its row of ``scattered``")
+A_STRIDE = ACCESS_TABLE.column("bytes", "from lane to lane, or SCATTERED")
+A_MASK = ACCESS_TABLE.column("mask", "lanes that access memory")
+
+SCATTER_TABLE = Table(__name__, "tables.scattered", "a scattered access", "One address a lane.")
+LANE_ADDRESS = SCATTER_TABLE.column("address", "of each lane", span=LANES)
+
+
+class Tables(NamedTuple):
+    """The tables as the jitted loops see them."""
+
+    warps: np.ndarray
+    runs: np.ndarray
+    accesses: np.ndarray
+    scattered: np.ndarray
