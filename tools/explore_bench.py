@@ -34,7 +34,7 @@ from gpusim.errors import LaunchError, UsageError
 from gpusim.explore.coverage import Coverage
 from gpusim.explore.measure import cover
 from gpusim.explore.points import Bin
-from gpusim.explore.properties import Outcome, Property
+from gpusim.explore.property import Outcome, Property
 from gpusim.explore.search import Search
 from gpusim.explore.session import Plan, explore, new_search
 from gpusim.explore.suite_coverage import suite_coverage

@@ -16,7 +16,7 @@ import numpy as np
 from gpusim.engine.result import LaunchResult
 from gpusim.explore.counted import ISSUES, count_trace
 from gpusim.explore.measure import cover
-from gpusim.explore.properties import Outcome, Property
+from gpusim.explore.property import Outcome, Property
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model.counters import WORK_NAMES
 from gpusim.model.stall_reasons import SELECTED

@@ -16,7 +16,7 @@ from gpusim.engine.gpu import simulate
 from gpusim.engine.result import Result
 from gpusim.errors import GpusimError
 from gpusim.explore.measure import Covered, cover
-from gpusim.explore.properties import Outcome, Property
+from gpusim.explore.property import Outcome, Property
 from gpusim.gpus.spec import GpuSpec
 from gpusim.trace.record import Trace
 

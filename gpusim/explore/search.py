@@ -30,7 +30,7 @@ from gpusim.explore.draw import draw_shapes
 from gpusim.explore.examples import Tried
 from gpusim.explore.holes import kernel_of
 from gpusim.explore.predict import Guess, Look, Predictor
-from gpusim.explore.properties import Outcome, Property
+from gpusim.explore.property import Outcome, Property
 from gpusim.gpus.spec import GpuSpec
 
 #: Shapes drawn for each kernel before the first run and kept in the pool at most (half as many more that were climbed

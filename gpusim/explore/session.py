@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -25,10 +26,10 @@ from gpusim.cases.suite import MACHINE_AXES
 from gpusim.cases.user_kernels import is_reference
 from gpusim.errors import ExecutionError
 from gpusim.explore.around import shapes_around
-from gpusim.explore.choices import make_property
 from gpusim.explore.coverage import Coverage
 from gpusim.explore.examples import Examples, new_session
 from gpusim.explore.finding import Finding
+from gpusim.explore.property_registry import make_property
 from gpusim.explore.report_findings import findings_of
 from gpusim.explore.search import Search
 from gpusim.explore.suite_coverage import suite_coverage
@@ -176,15 +177,17 @@ def _failed(future: Future) -> bool:
 
 def question(plan: Plan) -> str:
     """What the runs of ``plan`` answer, as a text that is the same for runs that may be mixed: property and options,
-    the files that they name, GPUs in full, and the sources of this gpusim."""
-    named = [load_gpu(str(plan.options["other_gpu"]))] if plan.options.get("other_gpu") else []
+    the files that they name, GPUs in full, and the sources of this gpusim and of the property."""
+    prop = make_property(plan.property, plan.spec, plan.options)
     texts = [text for value in plan.options.values() for text in str(value).split("\n")]
     contents = [stamp_of([Path(text)]) for text in texts if text and Path(text).is_file()]
     # A user's kernel may import its neighbours.
     own = [Path(kernel.rpartition(":")[0]) for kernel in plan.kernels if is_reference(kernel)]
     contents += [stamp_of(file.resolve().parent.glob("*.py")) for file in own]
     contents += [stamp_of((Path(text) / "gpusim").rglob("*.py")) for text in texts if text and Path(text).is_dir()]
-    return repr((plan.property, sorted(plan.options.items()), plan.spec, named, contents, _sources()))
+    code = getattr(sys.modules.get(type(prop).__module__), "__file__", None)  # a property typed in at a prompt has none
+    contents.append(stamp_of([Path(code)] if code else []))
+    return repr((plan.property, sorted(plan.options.items()), plan.spec, prop.depends_on(), contents, _sources()))
 
 
 @lru_cache(maxsize=1)

@@ -21,12 +21,13 @@ from gpusim.cases.suite import find_kernel, kernel_names
 from gpusim.cli import run
 from gpusim.commands.explore import DEFAULT_KERNELS
 from gpusim.errors import FindingFileError, UsageError
-from gpusim.explore.choices import make_property, property_names, register
 from gpusim.explore.coverage import Coverage
 from gpusim.explore.examples import Examples, Tried
 from gpusim.explore.finding import Finding, Witness
 from gpusim.explore.measure import cover
-from gpusim.explore.properties import Numpy, Outcome, Property
+from gpusim.explore.properties import Numpy
+from gpusim.explore.property import Outcome, Property
+from gpusim.explore.property_registry import make_property, property_names, register
 from gpusim.explore.region import Run, learn
 from gpusim.explore.report_findings import findings_of
 from gpusim.explore.search import Search

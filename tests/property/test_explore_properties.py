@@ -16,10 +16,10 @@ from gpusim.cases.suite import find_kernel
 from gpusim.engine.gpu import simulate
 from gpusim.errors import DeadlockError, NoDataError, UsageError
 from gpusim.explore import counted, counts
-from gpusim.explore.choices import make_property
 from gpusim.explore.laws import LAWS, reversed_blocks
 from gpusim.explore.measure import cover
-from gpusim.explore.properties import Outcome, Property
+from gpusim.explore.property import Outcome, Property
+from gpusim.explore.property_registry import make_property
 from gpusim.explore.region import Region, Run, Statement, join
 from gpusim.explore.report_findings import findings_of
 from gpusim.explore.session import Plan, explore, new_search
