@@ -14,7 +14,7 @@ from typing import Any
 from gpusim.cases.suite import complete_shape, parse_request
 from gpusim.compare.measured import compare_rows, rows_of_gpu
 from gpusim.errors import NoDataError, UsageError
-from gpusim.explore.measure import cover
+from gpusim.explore.cover import cover
 from gpusim.explore.property import Option, Outcome, Property, existing_file
 from gpusim.gpus.load import built_in_of
 from gpusim.gpus.spec import GpuSpec

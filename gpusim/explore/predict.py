@@ -1,12 +1,12 @@
-"""What a shape is likely to cover, told from the runs so far without running it.
+"""What a shape is likely to cover, predicted from the runs so far without running it.
 
-Mental model: a guess a bin, from sure to vague. A launch's grid and block are known before it runs, and with the
+Mental model: a probability a bin, some exact, some vague. A launch's grid and block are known before it runs, and with the
 registers and shared memory that the same compiled kernel had in an earlier run so are all points of
 :mod:`gpusim.explore.launch_points`. For the rest the nearest runs of the same kernel answer, nearest by the distance of
-that point (:mod:`gpusim.explore.likeness`); a cross is as likely as its halves together, and a bin of an ordered point
-a little likely beside one that is near. What was foretold of a kernel and did not come counts against its being
-foretold again. Bins that no run has hit can mostly not be foretold at all: for them stands how new a shape is to each
-point, times the new bins that the kernel's last runs brought for being so new.
+that point (:mod:`gpusim.explore.shape_distance`); a cross is as likely as its halves together, and a bin of an ordered point
+a little likely beside one that is near. False predictions of a kernel lower the probability of the same
+prediction afterwards. Bins that no run has hit can mostly not be predicted at all: for them stands the novelty of a shape to each
+point, times the new bins that the kernel's last runs brought for their novelty.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from gpusim.emulator.prepare import prepare
 from gpusim.errors import LaunchError, UsageError
 from gpusim.explore.coverage import Coverage
 from gpusim.explore.launch_points import LAUNCH_POINTS, launch_answers
-from gpusim.explore.likeness import Likeness, bin_points
 from gpusim.explore.points import CROSS, CROSSES, POINTS, all_bins, cross_name
+from gpusim.explore.shape_distance import ShapeDistance, bin_points
 from gpusim.gpus.spec import GpuSpec
 from gpusim.isa.target import shape as three_sides
 from gpusim.model.dispatch import occupancy
 from gpusim.trace.record import Launch
 
 #: Runs that a shape is compared with, and what is added to a distance before its square divides a run's weight.
-NEAREST, BLUR = 4, 0.1
-#: Chance of a bin beside one that is as good as sure, and of a cross whose halves are: both are mere hints.
-BESIDE, TOGETHER = 0.15, 0.5
+NEAREST, DISTANCE_OFFSET = 4, 0.1
+#: Chance of a bin beside one that is as good as sure, and of a cross whose halves are: both are weak evidence.
+NEIGHBOUR_CHANCE, CROSS_CHANCE = 0.15, 0.5
 #: New bins of a point for a wholly new shape before runs say otherwise, as a share of those that miss; how much novelty
 #: outweighs that; and what each run leaves of what was learnt before: what a kernel brought at first it brings no more.
 #: guess (chosen over searches of seeds that no benchmark reports)
-FIRST_RATE, FIRST_NOVELTY, KEPT = 1.0, 0.5, 0.9
+FIRST_RATE, FIRST_NOVELTY, LEARNING_DECAY = 1.0, 0.5, 0.9
 #: Of the points that a launch decides, those that need not even its registers.
-PLAIN_POINTS = ("block_threads", "block_tail", "grid_blocks", "dimensions")
+GEOMETRY_POINTS = ("block_threads", "block_tail", "grid_blocks", "dimensions")
 Shape = Mapping[str, Any]
 
 
-class Guess(NamedTuple):
+class Prediction(NamedTuple):
     """``chance`` of each bin, float[bins] in the order of :func:`gpusim.explore.points.all_bins`; ``novelty``:
     float[points], how far the nearest run of the kernel is from it, from 0 to 1; ``divergence``: the size of it that
     is expected."""
@@ -52,14 +52,14 @@ class Guess(NamedTuple):
     divergence: float
 
 
-class Look(NamedTuple):
-    """What a shape says before it runs: ``hit`` bool[bins]; ``decided`` bool[bins], those that ``hit`` is right about;
-    ``work``: blocks of its largest launch, bytes of its arguments; ``whole``: nothing more will be known before."""
+class LaunchPrediction(NamedTuple):
+    """What follows from a shape's launches alone: ``hit`` bool[bins]; ``decided`` bool[bins], those of which ``hit`` is
+    exact; ``work``: blocks of its largest launch, bytes of its arguments; ``complete``: no earlier run would add to it."""
 
     hit: np.ndarray
     decided: np.ndarray
     work: tuple[float, float]
-    whole: bool
+    complete: bool
 
 
 class _Layout(NamedTuple):
@@ -89,7 +89,7 @@ def _layout() -> _Layout:
             for low, high in zip(point.bins, point.bins[1:], strict=False):
                 beside.append((columns[point.name, low], columns[point.name, high]))
     sure = np.array([set(name.split(CROSS)) <= set(LAUNCH_POINTS) for name, _ in columns])
-    plain = np.array([name in PLAIN_POINTS for name, _ in columns])
+    plain = np.array([name in GEOMETRY_POINTS for name, _ in columns])
     return _Layout(columns, np.array(crosses), np.array(beside), sure, plain, sure @ bin_points()[1] > 0.0)
 
 
@@ -104,8 +104,8 @@ class _Kernel:
 
     def __init__(self, shape: Shape) -> None:
         bins, points = bin_points()[1].shape
-        self.likeness = Likeness(shape)
-        self.vain = np.zeros(bins)
+        self.distance = ShapeDistance(shape)
+        self.false_predictions = np.zeros(bins)
         self.novelty, self.new = np.zeros(points), np.zeros(points)
         self.runs = 0
 
@@ -114,26 +114,26 @@ class _Kernel:
     ) -> None:
         """Take up a run, of whose bins those of ``new`` had not been hit before."""
         if self.runs:
-            self.novelty = KEPT * self.novelty + self.likeness.apart(row[None]).min(2)[:, 0]
-            self.new = KEPT * self.new + new @ bin_points()[1]
+            self.novelty = LEARNING_DECAY * self.novelty + self.distance.to_runs(row[None]).min(2)[:, 0]
+            self.new = LEARNING_DECAY * self.new + new @ bin_points()[1]
         if chance is not None:
-            self.vain += chance * ~hit
-        self.likeness.learn(row, hit, divergence)
+            self.false_predictions += chance * ~hit
+        self.distance.learn(row, hit, divergence)
         self.runs += 1
 
     def nearest(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """For each row chance, novelty and divergence: the mean of the nearest runs, nearer ones more."""
-        hits = self.likeness.hits
-        apart = self.likeness.apart(rows)
-        weights = 1.0 / (BLUR + apart) ** 2
-        if apart.shape[2] > NEAREST:
-            least = np.partition(apart, NEAREST - 1, axis=2)[:, :, NEAREST - 1 : NEAREST]
-            weights *= apart <= least
+        hits = self.distance.hits
+        distances = self.distance.to_runs(rows)
+        weights = 1.0 / (DISTANCE_OFFSET + distances) ** 2
+        if distances.shape[2] > NEAREST:
+            least = np.partition(distances, NEAREST - 1, axis=2)[:, :, NEAREST - 1 : NEAREST]
+            weights *= distances <= least
         weights /= weights.sum(2, keepdims=True)
         chance = np.zeros((len(rows), hits.shape[1]))
         for point, columns in enumerate(_columns_of_points()):
             chance[:, columns] = weights[point] @ hits[:, columns]
-        return chance, apart.min(2).T.copy(), weights.mean(0) @ self.likeness.divergences
+        return chance, distances.min(2).T.copy(), weights.mean(0) @ self.distance.divergences
 
     def rate(self, missing: np.ndarray) -> np.ndarray:
         """float[points]: new bins that a wholly new shape brings."""
@@ -144,7 +144,7 @@ class _Kernel:
 
 
 class Predictor:
-    """Guesses for shapes on ``gpu``, learnt run by run. ``missing``: bool[bins], those that no run has hit."""
+    """Predictions for shapes on ``gpu``, learnt run by run. ``missing``: bool[bins], those that no run has hit."""
 
     def __init__(self, gpu: GpuSpec) -> None:
         self.gpu = gpu
@@ -155,7 +155,7 @@ class Predictor:
     def learn(
         self, kernel: str, shape: Shape, coverage: Coverage, divergence: float, chance: np.ndarray | None = None
     ) -> None:
-        """Take up what a run covered and by how much it diverged; ``chance``: what had been foretold of it."""
+        """Take up what a run covered and by how much it diverged; ``chance``: what had been predicted of it."""
         columns = _layout().columns
         hit = np.zeros(len(columns), bool)
         hit[[columns[each] for each in coverage.hits if each in columns]] = True
@@ -163,10 +163,10 @@ class Predictor:
         if learnt is None:
             learnt = self._kernels[kernel] = _Kernel(shape)
         try:
-            work = self.look(kernel, shape).work
+            work = self.from_launch(kernel, shape).work
         except (UsageError, LaunchError):  # it ran, but for another machine
             work = 0.0, 0.0
-        row = learnt.likeness.row(shape, work)
+        row = learnt.distance.row(shape, work)
         learnt.take(row, hit, abs(divergence), hit & self.missing, chance)
         self.missing &= ~hit
 
@@ -183,8 +183,8 @@ class Predictor:
         """Whether a run of ``kernel`` has been learnt."""
         return kernel in self._kernels
 
-    def look(self, kernel: str, shape: Shape) -> Look:
-        """What a shape says before it runs. Raises UsageError or LaunchError for one that is refused."""
+    def from_launch(self, kernel: str, shape: Shape) -> LaunchPrediction:
+        """What follows from the launches of a shape alone. Raises UsageError or LaunchError for one that is refused."""
         layout = _layout()
         found, decided = np.zeros(len(layout.columns), bool), layout.sure
         blocks = size_bytes = 0
@@ -208,45 +208,48 @@ class Predictor:
             for name, labels in answers.items():
                 for label in labels:
                     found[layout.columns[name, label]] = True
-        return Look(found, decided, (float(blocks), float(size_bytes)), decided is layout.sure)
+        return LaunchPrediction(found, decided, (float(blocks), float(size_bytes)), decided is layout.sure)
 
-    def guess(self, kernel: str, shape: Shape) -> Guess | None:
+    def predict(self, kernel: str, shape: Shape) -> Prediction | None:
         """What to expect of a shape; None for one that kernel or machine refuses. Zeros where nothing is known."""
         try:
-            look = self.look(kernel, shape)
+            from_launch = self.from_launch(kernel, shape)
         except (UsageError, LaunchError):
             return None
-        return self.guesses(kernel, [shape], [look])[0]
+        return self.predict_all(kernel, [shape], [from_launch])[0]
 
-    def guesses(self, kernel: str, shapes: list[Shape], looks: list[Look]) -> list[Guess]:
-        """What to expect of shapes of one kernel, of which :meth:`look` has said what it can."""
+    def predict_all(self, kernel: str, shapes: list[Shape], from_launches: list[LaunchPrediction]) -> list[Prediction]:
+        """What to expect of shapes of one kernel, with what :meth:`from_launch` says of each."""
         layout = _layout()
         learnt = self._kernels.get(kernel)
-        found, decided = (np.array([look[place] for look in looks]) for place in (0, 1))
+        found, decided = (np.array([from_launch[place] for from_launch in from_launches]) for place in (0, 1))
         if learnt is None:
             chance = np.zeros(found.shape)
             novelty, divergence = np.ones((len(shapes), layout.sure_points.size)), np.zeros(len(shapes))
         else:
-            rows = [learnt.likeness.row(shape, look.work) for shape, look in zip(shapes, looks, strict=True)]
+            rows = [
+                learnt.distance.row(shape, from_launch.work)
+                for shape, from_launch in zip(shapes, from_launches, strict=True)
+            ]
             chance, novelty, divergence = learnt.nearest(np.array(rows))
         chance = np.where(decided, found, chance)
         low, high = layout.beside.T
-        hints = BESIDE * chance
-        chance[:, low] = np.maximum(chance[:, low], hints[:, high])
-        chance[:, high] = np.maximum(chance[:, high], hints[:, low])
+        neighbours = NEIGHBOUR_CHANCE * chance
+        chance[:, low] = np.maximum(chance[:, low], neighbours[:, high])
+        chance[:, high] = np.maximum(chance[:, high], neighbours[:, low])
         cross, one, other = layout.crosses.T
         together = chance[:, one] * chance[:, other]
-        chance[:, cross] = np.where(layout.sure[cross], together, np.maximum(chance[:, cross], TOGETHER * together))
+        chance[:, cross] = np.where(layout.sure[cross], together, np.maximum(chance[:, cross], CROSS_CHANCE * together))
         if learnt is not None:
-            chance /= (1.0 + learnt.vain) ** 2
+            chance /= (1.0 + learnt.false_predictions) ** 2
         novelty[:, layout.sure_points] = 0.0
-        return [Guess(*each) for each in zip(chance, novelty, map(float, divergence), strict=True)]
+        return [Prediction(*each) for each in zip(chance, novelty, map(float, divergence), strict=True)]
 
-    def new_bins(self, kernel: str) -> Callable[[Guess], float]:
-        """How many bins that no run has hit a shape of ``kernel`` is hoped to hit, of which that was foretold."""
+    def new_bins(self, kernel: str) -> Callable[[Prediction], float]:
+        """How many bins that no run has hit a shape of ``kernel`` is expected to hit, from its prediction."""
         missing, learnt = self.missing.astype(float), self._kernels.get(kernel)
         rate = np.zeros(_layout().sure_points.size) if learnt is None else learnt.rate(self.missing)
-        return lambda guess: float(guess.chance @ missing + guess.novelty @ rate)
+        return lambda prediction: float(prediction.chance @ missing + prediction.novelty @ rate)
 
 
 def _compiled_key(launch: Any) -> tuple:

@@ -2,7 +2,7 @@
 
 Mental model: each runs a workload once, or twice in two ways, and says by how much that is off; what a property is
 stands in :mod:`gpusim.explore.property`. The others are :mod:`gpusim.explore.counts` (``counts``),
-:mod:`gpusim.explore.laws` (``metamorphic``), :mod:`gpusim.explore.versions` and :mod:`gpusim.explore.measured_rows`
+:mod:`gpusim.explore.metamorphic` (``metamorphic``), :mod:`gpusim.explore.versions` and :mod:`gpusim.explore.measured_rows`
 (``silicon``).
 """
 
@@ -17,7 +17,7 @@ from gpusim.cases.user_kernels import is_reference, load_object, make_user_case
 from gpusim.engine.gpu import simulate
 from gpusim.engine.result import Result
 from gpusim.errors import UsageError
-from gpusim.explore.measure import Covered, cover
+from gpusim.explore.cover import Covered, cover
 from gpusim.explore.property import Option, Outcome, Property, share_above
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu

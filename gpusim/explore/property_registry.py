@@ -29,7 +29,7 @@ OWN = {
     "analytic": "gpusim.explore.properties:Analytic",
     "gpus": "gpusim.explore.properties:Gpus",
     "builds": "gpusim.explore.properties:Builds",
-    "metamorphic": "gpusim.explore.laws:Metamorphic",
+    "metamorphic": "gpusim.explore.metamorphic:Metamorphic",
     "invariance": "gpusim.explore.properties:Invariance",
     "numpy": "gpusim.explore.properties:Numpy",
     "counts": "gpusim.explore.counts:Counts",

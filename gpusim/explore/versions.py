@@ -20,7 +20,7 @@ from typing import Any
 
 from gpusim.cases.suite import shape_text
 from gpusim.errors import NoDataError, UsageError
-from gpusim.explore.measure import cover
+from gpusim.explore.cover import cover
 from gpusim.explore.property import Option, Outcome, Property, existing_path
 from gpusim.gpus.spec import GpuSpec
 
