@@ -75,15 +75,15 @@ def findings_of(
 def _with_behaviour(search: Search, findings: list[Finding]) -> list[Finding]:
     """The findings with what the divergences of their sign have in common, whatever the kernel."""
     passing = [tried.outcome.coverage for tried in search.tried if not search.prop.fails(tried.outcome)]
-    common = {}
+    shared = {}
     for above in (False, True):
         failing = [
             tried.outcome.coverage
             for tried in search.tried
             if search.prop.fails(tried.outcome) and (tried.outcome.divergence > 0) == above
         ]
-        common[above] = behaviour_of(failing, passing)
-    return [replace(each, behaviour=str(common[each.worst.divergence > 0] or "")) for each in findings]
+        shared[above] = behaviour_of(failing, passing)
+    return [replace(each, behaviour=str(shared[each.worst.divergence > 0] or "")) for each in findings]
 
 
 def _runs(search: Search, kernel: str) -> list[LabelledRun]:

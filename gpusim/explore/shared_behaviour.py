@@ -1,4 +1,4 @@
-"""What divergences of all kernels have in is_shared: a statement about cover points instead of axes.
+"""What behaviour the divergences of all kernels share: a statement about cover points instead of axes.
 
 Mental model: a region says where in one kernel's shapes it diverges; the same cause in other kernels has other axes but
 the same behaviour (conflicts, a cache regime, a kind of access). Each run's coverage says how it behaved, so the cover
