@@ -17,8 +17,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from gpusim.compare.bench import Bench
 from gpusim.compare.replay import REPLAYS
+from gpusim.compare.replay_bench import Bench
 from gpusim.errors import GpusimError
 from gpusim.gpus import load_gpu, override_gpu
 from gpusim.silicon.published import Measurement, load_published

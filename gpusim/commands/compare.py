@@ -53,9 +53,7 @@ from gpusim.errors import UsageError
     metavar="CYCLES",
     help="Error that is none, whatever it is in percent (not for published series).",
 )
-@click.option(
-    "--why", is_flag=True, help="Decompose the gaps: which unit's price explains them (simulates many times)."
-)
+@click.option("--why", is_flag=True, help="Decompose the gaps: which unit's cost explains them (simulates many times).")
 @click.option(
     "--check", is_flag=True, help="Exit 1 if anything is FASTER or SLOWER than silicon (with --baseline: newly so)."
 )

@@ -1,4 +1,4 @@
-"""``gpusim runs``: the runs that were kept."""
+"""``gpusim runs``: the stored runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ UNFINISHED_DAYS = 1.0
 
 @click.group(context_settings=HELP)
 def runs() -> None:
-    """The runs that were kept: by simulate --save-run, measure, compare --save.
+    """The stored runs: by simulate --save-run, measure, compare --save.
 
     They lie in ~/.local/share/gpusim/store.sqlite; GPUSIM_STORE names another file, or a postgresql:// URL
     for a team (pip install 'gpusim[postgres]').
@@ -45,7 +45,7 @@ def runs() -> None:
 @click.option("--name", help="Only runs of this name.")
 @format_option()
 def list_(name: str | None, form: str) -> None:
-    """List the kept runs, oldest first.
+    """List the stored runs, oldest first.
 
     \b
     Example:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from gpusim.cases.suite import capture_case, make_case
-from gpusim.compare.bench import Bench
+from gpusim.compare.replay_bench import Bench
 from gpusim.compare.replay_chase import chase
 from gpusim.compare.replay_read import l1_read, l2_read
 from gpusim.emulator.memory import DeviceMemory

@@ -8,7 +8,7 @@ lines that no cache can hold, scattered over the whole buffer, of which the rest
 from __future__ import annotations
 
 from gpusim.cases.suite import capture_case, make_case
-from gpusim.compare.bench import Bench
+from gpusim.compare.replay_bench import Bench
 from gpusim.engine.result import LaunchResult, Result
 from gpusim.silicon.published import Measurement
 

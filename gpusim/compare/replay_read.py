@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gpusim.cases.suite import capture_case, make_case
-from gpusim.compare.bench import Bench, part_of
+from gpusim.compare.replay_bench import Bench, part_of
 from gpusim.emulator.memory import DeviceMemory
 from gpusim.engine.result import Result
 from gpusim.errors import NoDataError

@@ -17,10 +17,10 @@ from pathlib import Path
 
 from gpusim.cases.networks import pinned_suites
 from gpusim.cases.suite import capture_case, kernel_names, make_case, parse_request
-from gpusim.compare.bench import Bench
 from gpusim.compare.error import DEFAULT_TOLERANCE_PERCENT, Row, Summary, Verdict, summarise
 from gpusim.compare.points import default_points
 from gpusim.compare.replay import REPLAYS, TIMED_REPLAYS
+from gpusim.compare.replay_bench import Bench
 from gpusim.engine.precompile import precompile
 from gpusim.errors import (
     GpusimError,

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import pytest
 
-from gpusim.compare.bench import Bench
 from gpusim.compare.error import Row
 from gpusim.compare.points import default_points
 from gpusim.compare.replay import REPLAYS
+from gpusim.compare.replay_bench import Bench
 from gpusim.gpus.load import load_gpu
 from gpusim.silicon.published import load_published
 

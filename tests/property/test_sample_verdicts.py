@@ -20,10 +20,10 @@ from gpusim.compare.overall import spearman, summarise_pairs
 from gpusim.compare.statistics import (
     LEAST_SAMPLES,
     Thresholds,
+    anomalies,
     compare_samples,
     mann_whitney_p,
     median_interval,
-    oddities,
 )
 from gpusim.errors import NoDataError
 from gpusim.silicon.row import SiliconRow
@@ -166,15 +166,15 @@ def test_recorded_noise_takes_the_place_of_the_assumed_one() -> None:
 
 def test_what_is_odd_about_a_sample_is_said() -> None:
     quiet = normal(5, 100, jitter=0.002)
-    assert oddities(quiet) == []
-    assert "drift of +2" in oddities(quiet * np.linspace(1, 1.03, 100))[0]
+    assert anomalies(quiet) == []
+    assert "drift of +2" in anomalies(quiet * np.linspace(1, 1.03, 100))[0]
     hopping = quiet * np.where(np.arange(100) // 10 % 2, 1.05, 1.0)
-    assert any("two states 5.0 % apart" in note for note in oddities(hopping))
+    assert any("two states 5.0 % apart" in note for note in anomalies(hopping))
     shuffled = np.random.default_rng(0).permutation(hopping)
-    assert any("two modes 5.0 % apart" in note for note in oddities(shuffled))
+    assert any("two modes 5.0 % apart" in note for note in anomalies(shuffled))
     struck = quiet.copy()
     struck[[3, 50]] *= 1.5
-    assert any("2 outliers" in note for note in oddities(struck))
+    assert any("2 outliers" in note for note in anomalies(struck))
 
 
 values = st.lists(st.integers(1, 12).map(float), min_size=3, max_size=30)

@@ -1,8 +1,8 @@
-"""Machines with one thing made free: the experiments that confirm or refute a suspected limiter.
+"""Counterfactuals, machines with one cost removed, which confirm or refute a suspected limiter.
 
 Mental model: take a GPU (and, where the compiler is the suspect, the program) and remove one cost, leaving all
 else as it is: no bandwidth limit at DRAM, no conflicts between banks, twice the warps. What the launch
-then saves is what that cost is worth, given everything else; savings of two experiments do not add up.
+then saves is what that cost is worth, given everything else; savings of two counterfactuals do not add up.
 Latencies become as short as the engine allows, :data:`SHORTEST_CYCLES` between its parts, not zero.
 """
 
@@ -26,7 +26,7 @@ _MANY = 1000
 
 
 @dataclass(frozen=True)
-class Experiment:
+class Counterfactual:
     """``unit`` made free in the words of ``how``; ``gpu`` changes the machine, ``program`` the program,
     ``launch`` what a block takes of an SM, ``trace`` the grid; ``cycles`` makes of the cycles that a changed launch took
     those that count. ``applies`` says whether the launches use the unit at all."""
@@ -225,35 +225,37 @@ def _held_back(counters: dict[str, float], _traces: Sequence[Trace]) -> bool:
 
 
 #: In the order of the machine, from the far end inwards.
-EXPERIMENTS = (
-    Experiment("DRAM bandwidth", "infinite, and no turnaround", _counts(*_DRAM), _dram_bandwidth),
-    Experiment("DRAM latency", f"{4 * SHORTEST_CYCLES} cycles in all", _counts(_DRAM[0]), _dram_latency),
-    Experiment("L2 bandwidth", "infinite, partition link too", _counts("lts__t_requests.sum"), _l2_bandwidth),
-    Experiment(
+COUNTERFACTUALS = (
+    Counterfactual("DRAM bandwidth", "infinite, and no turnaround", _counts(*_DRAM), _dram_bandwidth),
+    Counterfactual("DRAM latency", f"{4 * SHORTEST_CYCLES} cycles in all", _counts(_DRAM[0]), _dram_latency),
+    Counterfactual("L2 bandwidth", "infinite, partition link too", _counts("lts__t_requests.sum"), _l2_bandwidth),
+    Counterfactual(
         "L2 latency",
         f"{2 * SHORTEST_CYCLES} cycles, crossbar and TLB included",
         _counts("lts__t_requests.sum"),
         _l2_latency,
     ),
-    Experiment("L2 atomics", "no time an operation", _has_atomics, _atomics),
-    Experiment("crossbar ports", "infinite width at the SM", _counts("lts__t_requests.sum"), _crossbar_ports),
-    Experiment("L1 miss entries", "16 times as many", _counts("lts__t_requests.sum"), _miss_entries),
-    Experiment("L1 and shared latency", "2 cycles", _counts(*_L1_SPACES, *_SHARED), _l1_latency),
-    Experiment("bank conflicts", "none, in shared memory and L1", _counts(*_L1_SPACES, *_SHARED), _bank_conflicts),
-    Experiment("L1 tag stage", "one lookup an instruction", _counts(*_GLOBAL_LINES), _tag_stage),
-    Experiment(
+    Counterfactual("L2 atomics", "no time an operation", _has_atomics, _atomics),
+    Counterfactual("crossbar ports", "infinite width at the SM", _counts("lts__t_requests.sum"), _crossbar_ports),
+    Counterfactual("L1 miss entries", "16 times as many", _counts("lts__t_requests.sum"), _miss_entries),
+    Counterfactual("L1 and shared latency", "2 cycles", _counts(*_L1_SPACES, *_SHARED), _l1_latency),
+    Counterfactual("bank conflicts", "none, in shared memory and L1", _counts(*_L1_SPACES, *_SHARED), _bank_conflicts),
+    Counterfactual("L1 tag stage", "one lookup an instruction", _counts(*_GLOBAL_LINES), _tag_stage),
+    Counterfactual(
         "memory queue", "16 times as long, addresses at once", _uses(PipeClass.LSU, PipeClass.SHUFFLE), _memory_queue
     ),
-    Experiment("constant caches", "nothing missing", _reads_constants, _constant_caches),
-    Experiment("instruction caches", "nothing missing", _always, _instruction_caches),
-    Experiment("register-file ports", "no operand waits", _always, _register_banks),
-    Experiment("execution pipes", "one warp instruction a cycle each", _always, _pipes),
-    Experiment("issue slots", "twice as many sub-cores", _always, _issue),
-    Experiment("fixed latencies", "no stall counts", _always, program=_no_stall_counts),
-    Experiment("barriers", "nobody waits", _has_barriers, program=_no_barriers),
-    Experiment(
+    Counterfactual("constant caches", "nothing missing", _reads_constants, _constant_caches),
+    Counterfactual("instruction caches", "nothing missing", _always, _instruction_caches),
+    Counterfactual("register-file ports", "no operand waits", _always, _register_banks),
+    Counterfactual("execution pipes", "one warp instruction a cycle each", _always, _pipes),
+    Counterfactual("issue slots", "twice as many sub-cores", _always, _issue),
+    Counterfactual("fixed latencies", "no stall counts", _always, program=_no_stall_counts),
+    Counterfactual("barriers", "nobody waits", _has_barriers, program=_no_barriers),
+    Counterfactual(
         "occupancy", "no limit by registers, shared memory or blocks", _held_back, _residency, launch=_weightless
     ),
-    Experiment("tail wave", "the last wave's blocks spread over all", _always, trace=_whole_waves, cycles=_spread_tail),
-    Experiment("launch overhead", "no time to start and to end", _always, _launch),
+    Counterfactual(
+        "tail wave", "the last wave's blocks spread over all", _always, trace=_whole_waves, cycles=_spread_tail
+    ),
+    Counterfactual("launch overhead", "no time to start and to end", _always, _launch),
 )
