@@ -1,7 +1,7 @@
 """Compile the interpreter ahead of its first use, for instance beside the engine on another core.
 
 Mental model: the interpreter is compiled for types, not for kernels, so one thread that runs anything at all
-makes Numba compile, and cache on disk, all but the arithmetic families; those are asked for by name::
+makes Numba compile, and cache on disk, all but the dispatch groups of arithmetic; those are asked for by name::
 
     python -m gpusim.commands.precompile_emulator
 """

@@ -2,7 +2,7 @@
 
 Mental model: the command has its own options; each property that can be loaded adds those it declares
 (:class:`gpusim.explore.property.Option`), every one marked with the properties that it is for. A property that cannot be
-loaded, or whose option is taken, adds none and is refused when it is asked for, so that it is in nobody else's way.
+loaded, or whose option is taken, adds none and is refused when it is asked for, so that no other is disturbed.
 """
 
 from __future__ import annotations

@@ -191,15 +191,15 @@ def prune(keep: int, dry_run: bool) -> None:
     with open_store() as store:
         infos = store.list_runs()
         old = (datetime.now(UTC) - timedelta(days=UNFINISHED_DAYS)).isoformat(timespec="seconds")
-        doomed = [info for info in infos if info.state != FINISHED and info.started < old]
+        obsolete = [info for info in infos if info.state != FINISHED and info.started < old]
         for name in {info.name for info in infos}:
             finished = [info for info in infos if info.name == name and info.state == FINISHED]
-            doomed += finished[:-keep]
-        doomed.sort(key=lambda info: info.id)
+            obsolete += finished[:-keep]
+        obsolete.sort(key=lambda info: info.id)
         if dry_run:
-            click.echo(format_records([_headline(info) for info in doomed], "table"))
+            click.echo(format_records([_headline(info) for info in obsolete], "table"))
             return
-        _delete(store, doomed)
+        _delete(store, obsolete)
         store.compact()
 
 

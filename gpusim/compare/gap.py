@@ -34,7 +34,7 @@ LEAST_FACTOR, MOST_FACTOR = 0.25, 5.0
 NAMED_PERCENT = 3.0
 MOST_UNITS = 4
 #: A unit can stand in for a named one if, with it, the mean error left grows by no more than this many percent of the cycles.
-STAND_IN_PERCENT = 1.0
+ALTERNATIVE_PERCENT = 1.0
 #: Differences of traffic below this are not given a cost.
 TRAFFIC_PERCENT = 2.0
 _STEPS, _SWEEPS = 2, 500
@@ -113,10 +113,10 @@ def decompose(
     kept = [i for i, factor in enumerate(factors) if abs(factor - 1) >= NAMED_PERCENT / 100]
     costs = tuple((UNIT_COSTS[chosen[i]].unit, float(factors[i])) for i in kept)
     progress("what the costs found explain")
-    terms, after = _telescope(cases, simulator, costs, base, traffic)
+    terms, after = _sequential_terms(cases, simulator, costs, base, traffic)
     spare = slopes / measured[:, None]
     findings = tuple(
-        UnitFinding(unit, factor, _stand_ins(spare, gap / measured, unit, costs)) for unit, factor in costs
+        UnitFinding(unit, factor, _alternatives(spare, gap / measured, unit, costs)) for unit, factor in costs
     )
     left = after + np.array([sum(t.values()) for t in traffic])
     return Decomposition(
@@ -177,8 +177,8 @@ def lasso(slopes: np.ndarray, target: np.ndarray, penalty: float) -> np.ndarray:
         for u in range(units):
             if norms[u] < 1e-8:  # no launch uses this unit
                 continue
-            pull = slopes[:, u] @ left / rows + norms[u] * x[u]
-            new = np.sign(pull) * max(0.0, abs(pull) - penalties[u]) / norms[u]
+            gradient = slopes[:, u] @ left / rows + norms[u] * x[u]
+            new = np.sign(gradient) * max(0.0, abs(gradient) - penalties[u]) / norms[u]
             new = float(np.clip(new, LEAST_FACTOR - 1, MOST_FACTOR - 1))
             left -= slopes[:, u] * (new - x[u])
             x[u] = new
@@ -226,7 +226,7 @@ def _named(units: Sequence[UnitCost], factors: np.ndarray) -> Costs:
     return tuple((unit.unit, float(factor)) for unit, factor in zip(units, factors, strict=True))
 
 
-def _telescope(
+def _sequential_terms(
     cases: Sequence[GapCase],
     simulator: CaseSimulator,
     costs: Costs,
@@ -245,7 +245,7 @@ def _telescope(
     return terms, stages[-1]
 
 
-def _stand_ins(slopes: np.ndarray, gap: np.ndarray, unit: str, costs: Costs) -> tuple[str, ...]:
+def _alternatives(slopes: np.ndarray, gap: np.ndarray, unit: str, costs: Costs) -> tuple[str, ...]:
     """Units that would explain the gaps nearly as well in the place of ``unit``, by straight lines."""
     names = [cost.unit for cost in UNIT_COSTS]
     others = [names.index(name) for name, _ in costs if name != unit]
@@ -254,7 +254,7 @@ def _stand_ins(slopes: np.ndarray, gap: np.ndarray, unit: str, costs: Costs) -> 
     for candidate, name in enumerate(names):
         if name == unit or candidate in others or not slopes[:, candidate].any():
             continue
-        if _error_left(slopes[:, [*others, candidate]], gap) <= with_it + STAND_IN_PERCENT / 100:
+        if _error_left(slopes[:, [*others, candidate]], gap) <= with_it + ALTERNATIVE_PERCENT / 100:
             found.append(name)
     return tuple(found)
 

@@ -2,7 +2,7 @@
 
 Mental model: the published programs run long so that start-up and tail vanish; the simulator reaches
 the same steady state sooner, by starting from it. Caches begin in the state that the previous
-repetition left (functional warming), and the value is read where the machine is in its stride:
+repetition left (functional warming), and the value is read in the steady state:
 
 - a rate from the completions of blocks between the first and the last wave, so that neither the ramp
   nor the tail counts;

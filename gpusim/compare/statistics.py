@@ -30,7 +30,7 @@ from gpusim.errors import NoDataError
 #: Quantiles that a real change moves together. The median alone would follow a change of the mix of two clock states.
 QUANTILES = (0.10, 0.25, 0.50, 0.75)
 MEDIAN = QUANTILES.index(0.50)
-#: Below so many samples a side there is no interval to speak of, and so no confirmed change.
+#: Below so many samples a side there is no interval, and so no confirmed change.
 LEAST_SAMPLES = 8
 #: Correlation of neighbours from which on a sample counts as slowly wandering (drift, clock states).
 LEAST_AUTOCORRELATION = 0.25
@@ -99,7 +99,7 @@ def compare_samples(
         pairs = at_common_clock(a, _clock("base", clocks_mhz[0], a), b, _clock("head", clocks_mhz[1], b))
     spread = 0.0 if interleaved else math.sqrt(2) * rules.run_spread_percent / 100
     if clocks_mhz is None and not interleaved:
-        # What wandered within a run, and nobody saw the clock, may have stood elsewhere in the other.
+        # What drifted within a run without a reading of the clock may have had another level in the other.
         spread = math.hypot(spread, _drift(a), _drift(b))
     between = NormalDist().inv_cdf(rules.confidence) * spread
     wholes, middles, effects, moved_us = zip(

@@ -20,7 +20,7 @@ from gpusim.explore.coverage import Coverage
 from gpusim.gpus.spec import GpuSpec
 
 #: The divergence of a workload that did not run to its end.
-DIED = 10.0
+NOT_COMPLETED = 10.0
 
 
 @dataclass(frozen=True)
@@ -107,11 +107,11 @@ class Property(ABC):
 
     def judge(self, kernel: str, shape: Mapping[str, Any]) -> Outcome:
         """As :meth:`measure`; a workload that cannot be run to its end (a deadlock, an address outside every allocation)
-        is a divergence of :data:`DIED` whatever the property asks. Raises UsageError for a shape that is refused."""
+        is a divergence of :data:`NOT_COMPLETED` whatever the property asks. Raises UsageError for a shape that is refused."""
         try:
             return self.measure(kernel, shape)
         except ExecutionError as error:
-            return Outcome(max(DIED, 2.0 * self.threshold), f"{type(error).__name__}: {error}")
+            return Outcome(max(NOT_COMPLETED, 2.0 * self.threshold), f"{type(error).__name__}: {error}")
 
     def shapes(self, kernel: str) -> list[dict[str, Any]] | None:
         """The only shapes of ``kernel`` that can be measured; None when any can."""
@@ -134,4 +134,4 @@ def share_above(value: float, reference: float) -> float:
     return value / reference - 1.0
 
 
-__all__ = ["DIED", "Option", "Outcome", "Property", "existing_file", "existing_path", "share_above"]
+__all__ = ["NOT_COMPLETED", "Option", "Outcome", "Property", "existing_file", "existing_path", "share_above"]

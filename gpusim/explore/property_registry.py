@@ -2,8 +2,8 @@
 
 Mental model: a property is an entry point of the group ``gpusim.explore_properties``: its name is what ``--property``
 takes, its value the dotted place of a :class:`gpusim.explore.property.Property`. Names are listed without importing
-anything of them; a property is imported when it is asked for. One that cannot be imported is an error of whoever asks
-for it, in a line that names entry point and distribution, and of nobody else.
+anything of them; a property is imported when it is asked for. One that cannot be imported is a one-line
+error, with entry point and distribution, where it is asked for, and disturbs nothing else.
 """
 
 from __future__ import annotations

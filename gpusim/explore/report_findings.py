@@ -3,7 +3,7 @@
 Mental model: the divergences of a kernel are worked off from the worst down. For the worst that no region explains
 yet the smallest diverging shape is looked for, a region is learnt around it from all runs, and sharpened by a few
 more runs drawn beside it; every divergence inside is then explained. What is left over starts the next finding. In
-the end the divergences of all kernels are asked what behaviour they have in common.
+the end the behaviour that the divergences of all kernels share is looked for.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ some of them holding on to axes of a shape that was worth it before; ``target()`
 Then the best of the pool is run, and after each run the rest is judged anew; now and then, and the more the longer
 nothing new has come, a random one is (exploration): so is found what no prediction names. Kernels compete by what their shapes
 expected bins, so that one of which nothing new comes any more gives way to others; holes that recorded coverage says it can
-fill speak for it. Every run is kept, so that nothing is run twice and a search that was stopped goes on where it stopped;
+fill count for it. Every run is kept, so that nothing is run twice and a search that was stopped goes on where it stopped;
 findings are made from the runs afterwards (:mod:`gpusim.explore.report_findings`).
 """
 

@@ -111,7 +111,7 @@ class Run:
         _ = self.launches
         self.case.check()
 
-    def story(self) -> str:
+    def failure_note(self) -> str:
         """What is known of the run so far, for whoever reads a failed test; simulates nothing."""
         lines = [str(self)]
         if "result" in self.__dict__:
@@ -182,7 +182,7 @@ def workload(
             try:
                 test(*args, **kwargs)
             except AssertionError as error:
-                error.add_note(kwargs[first].story())
+                error.add_note(kwargs[first].failure_note())
                 raise
 
         # Hypothesis shows what it wraps as the place of a failure: that is the test.

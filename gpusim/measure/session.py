@@ -1,4 +1,4 @@
-"""A conversation with a GPU as a file: recorded where there is one, played back where there is none.
+"""The calls of a measurement and their answers as a file: recorded where there is a GPU, replayed where there is none.
 
 Mental model: a session is the list of calls that a measurement made, each with its answer. :class:`Recorder`
 stands before any driver and writes the list; :class:`Replay` is a driver that gives the recorded answers and

@@ -26,7 +26,7 @@ MOST_NAMED = 4
 
 
 @dataclass(frozen=True)
-class Finding:
+class CounterfactualResult:
     """``unit`` made free (``how``): the cycles that the launches then take, and what that saves."""
 
     unit: str
@@ -42,7 +42,7 @@ class Explanation:
     ``sentence`` names the limiter."""
 
     cycles: int
-    findings: tuple[Finding, ...]
+    findings: tuple[CounterfactualResult, ...]
     least_cycles: dict[str, float]
     sentence: str
 
@@ -97,7 +97,7 @@ def _try(
     result: Result,
     warm: Sequence[Trace],
     sample: bool,
-) -> Finding | None:
+) -> CounterfactualResult | None:
     """What the counterfactual saves; None where the machine has nothing to change."""
     freed, changed = counterfactual.gpu(spec, traces), counterfactual.traces(traces, spec)
     same = all(a.program is b.program and a.launch == b.launch for a, b in zip(changed, traces, strict=True))
@@ -112,10 +112,10 @@ def _try(
         for launch, old, new in zip(launches, traces, changed, strict=True)
     )
     saved = result.cycles - cycles
-    return Finding(counterfactual.unit, counterfactual.how, cycles, saved, 100.0 * saved / result.cycles)
+    return CounterfactualResult(counterfactual.unit, counterfactual.how, cycles, saved, 100.0 * saved / result.cycles)
 
 
-def _sentence(result: Result, findings: Sequence[Finding], least: dict[str, float]) -> str:
+def _sentence(result: Result, findings: Sequence[CounterfactualResult], least: dict[str, float]) -> str:
     kernels, (is_, its) = kernels_text(result), ("is", "its") if len(result.launches) == 1 else ("are", "their")
     unit, bound = next(iter(least.items()))
     room = f"the highest lower bound ({unit}, {bound:.0f} cycles) is {100.0 * bound / result.cycles:.0f} % of it"
