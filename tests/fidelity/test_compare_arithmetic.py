@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusim.commands.compare_options import Wanted, verdict_code
+from gpusim.commands.compare_options import CompareOptions, verdict_code
 from gpusim.commands.compare_published import _failure_code
 from gpusim.compare.baseline import Change
 from gpusim.compare.error import ComparedPoint, Evidence, Verdict, by_evidence, summarise
@@ -135,18 +135,18 @@ def test_all_points_selects_the_whole_curve() -> None:
     ],
 )
 def test_exit_codes_follow_the_contract(verdict, check, strict, code) -> None:
-    assert verdict_code(wanted(check, strict), [Verdict.SAME, verdict], None) == code
+    assert verdict_code(options(check, strict), [Verdict.SAME, verdict], None) == code
 
 
-def wanted(check: bool, strict: bool) -> Wanted:
-    return Wanted((), (), "", (), 10.0, 0.0, False, check or strict, strict, "", "", None, None, None, "table")
+def options(check: bool, strict: bool) -> CompareOptions:
+    return CompareOptions((), (), "", (), 10.0, 0.0, False, check or strict, strict, "", "", None, None, None, "table")
 
 
 def test_with_a_baseline_only_what_has_become_worse_counts() -> None:
     known, new = (Change("k", None, None, worse, "") for worse in (False, True))
-    assert verdict_code(wanted(True, False), [Verdict.SLOWER], [known]) == 0
-    assert verdict_code(wanted(True, False), [Verdict.SLOWER], [known, new]) == 1
-    assert verdict_code(wanted(False, False), [Verdict.SLOWER], [known, new]) == 0
+    assert verdict_code(options(True, False), [Verdict.SLOWER], [known]) == 0
+    assert verdict_code(options(True, False), [Verdict.SLOWER], [known, new]) == 1
+    assert verdict_code(options(False, False), [Verdict.SLOWER], [known, new]) == 0
 
 
 def test_a_series_that_failed_is_never_success(capsys) -> None:
