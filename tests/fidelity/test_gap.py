@@ -38,7 +38,7 @@ class Code:
     instructions: np.ndarray
 
 
-class PriceList:
+class UnitCostsAlone:
     """Stands in for a case simulator: a launch's cycles are what it uses of each unit, times the unit's cost."""
 
     def __init__(self, use: np.ndarray) -> None:
@@ -48,10 +48,10 @@ class PriceList:
         self._trace = SimpleNamespace(program=Code(code))
 
     def cycles(self, _row, launch, _clock_hz, costs=()) -> float:
-        costs = np.ones(len(UNITS))
+        factors = np.ones(len(UNITS))
         for unit, factor in costs:
-            costs[UNITS.index(unit)] *= factor
-        return float(self.use[launch.index] @ costs)
+            factors[UNITS.index(unit)] *= factor
+        return float(self.use[launch.index] @ factors)
 
     def simulate(self, launch, _state, _clock_hz, costs=()):
         return SimpleNamespace(counters=COUNTERS, cycles=self.cycles(None, launch, 0, costs))
@@ -73,7 +73,7 @@ uses = st.integers(1, 6).flatmap(
 @given(uses, st.data())
 def test_terms_and_residual_add_up_to_the_gap(use, data) -> None:
     use = np.array(use) + 1.0
-    simulator = PriceList(use)
+    simulator = UnitCostsAlone(use)
     measured = [data.draw(st.floats(10, 1e5)) for _ in use]
     counted = {"dram__bytes_read.sum": data.draw(st.floats(0, 5000))}
     found = decompose([case(i, m, counted) for i, m in enumerate(measured)], simulator)
@@ -85,9 +85,9 @@ def test_terms_and_residual_add_up_to_the_gap(use, data) -> None:
 
 @settings(max_examples=15)
 @given(st.sampled_from(UNITS), st.sampled_from([0.6, 1.4, 2.0]), st.integers(0, 99))
-def test_one_price_that_differs_is_found_and_leaves_no_residual(unit, factor, seed) -> None:
+def test_one_cost_that_differs_is_found_and_leaves_no_residual(unit, factor, seed) -> None:
     use = np.random.default_rng(seed).exponential(100, (12, len(UNITS))) + 1
-    simulator = PriceList(use)
+    simulator = UnitCostsAlone(use)
     cases = [case(i, simulator.cycles(None, case(i, 1).launch, 0, ((unit, factor),))) for i in range(12)]
     found = decompose(cases, simulator)
     assert [f.unit for f in found.findings] == [unit]
@@ -96,20 +96,20 @@ def test_one_price_that_differs_is_found_and_leaves_no_residual(unit, factor, se
 
 
 def test_one_launch_alone_names_its_alternatives() -> None:
-    found = decompose([case(0, 3000.0)], PriceList(np.full((1, len(UNITS)), 150.0)))
+    found = decompose([case(0, 3000.0)], UnitCostsAlone(np.full((1, len(UNITS)), 150.0)))
     assert found.findings and found.findings[0].alternatives
 
 
 def test_without_a_gap_nothing_is_named() -> None:
     use = np.full((3, len(UNITS)), 10.0)
-    found = decompose([case(i, use[i].sum()) for i in range(3)], PriceList(use))
+    found = decompose([case(i, use[i].sum()) for i in range(3)], UnitCostsAlone(use))
     assert not found.findings and "No cost" in found.sentence
     assert all(terms[-1].cycles == pytest.approx(0) for terms in found.terms)
 
 
 def test_more_traffic_on_silicon_is_a_term_of_its_own() -> None:
     use = np.full((1, len(UNITS)), 100.0)
-    (terms,) = decompose([case(0, use.sum() + 20, {"dram__bytes_read.sum": 1200.0})], PriceList(use)).terms
+    (terms,) = decompose([case(0, use.sum() + 20, {"dram__bytes_read.sum": 1200.0})], UnitCostsAlone(use)).terms
     assert ("DRAM bandwidth", "traffic", pytest.approx(-20)) in [(t.name, t.kind, t.cycles) for t in terms]
     assert traffic_difference(("a", "b"), {"a": 10, "b": 0}, {"a": 11, "b": 2, "c": 5}) == pytest.approx(0.3)
     assert traffic_difference(("a",), {"a": 0}, {"a": 5}) == 0
