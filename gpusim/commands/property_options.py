@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import NoneType
 from typing import Any
 
 import click
@@ -137,6 +138,11 @@ def options_given(ctx: click.Context, name: str, gpu: str, settings: Sequence[st
             value = value if given else option.default
             if option.multiple and given:
                 value = option.separator.join(map(str, value))
+            if not isinstance(value, (str, int, float, NoneType)):
+                raise UsageError(
+                    f"property {name} cannot be used ({origin_of(name)}): its option {flag} gives a "
+                    f"{type(value).__name__}, which no finding can hold: a text, a number or a bool is wanted"
+                )
             if value not in (None, ""):
                 found[option.name] = value
     return find_property(name).complete(found, gpu, settings)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpusim.errors import UsageError
+from gpusim.errors import GpusimError, UsageError
 from gpusim.explore.property import Option, Property
 from gpusim.gpus.spec import GpuSpec
 from gpusim.io.nearest import hint
@@ -92,7 +92,16 @@ def make_property(name: str, gpu: GpuSpec, options: Mapping[str, Any]) -> Proper
     defaults, and ``threshold`` (a share) for any. Raises what :func:`find_property` and its ``make`` raise."""
     found = find_property(name)
     defaults = {option.name: option.default for option in found.options if option.default is not None}
-    made = found.make(gpu, {**defaults, **options})
+    try:
+        made = found.make(gpu, {**defaults, **options})
+    except GpusimError:
+        raise
+    except Exception as error:
+        if name in OWN:
+            raise
+        raise UsageError(
+            f"property {name} cannot be made ({origin_of(name)}): {type(error).__name__}: {error}"
+        ) from error
     if options.get("threshold") is not None:
         made.threshold = float(options["threshold"])
     return made

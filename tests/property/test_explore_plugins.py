@@ -98,6 +98,7 @@ def test_a_property_of_another_distribution_is_searched_for_and_replayed(install
 
 
 def test_its_options_have_defaults_are_checked_and_are_its_own(installed: Path, tmp_path: Path, capsys):
+    install(installed, "badly-made", {"broken": "no_such_module:Broken"})  # beside a broken one, too
     here = ["-o", str(tmp_path / "found")]
     assert run(["explore", "saxpy", "--property", "few_elements", *SEARCH, *here]) == 1
     assert "most 400, strictly False, besides []" in json.loads(capsys.readouterr().out)[0]["detail"]
@@ -150,9 +151,9 @@ def test_the_shell_command_finds_it_in_a_process_of_its_own(installed: Path, tmp
         ),
     ],
 )
-def test_a_broken_one_is_named_and_in_nobody_s_way(place, module, why, installed: Path, tmp_path: Path, capsys):
+def test_a_broken_one_is_named_and_in_nobody_s_way(place, module, why, site: Path, tmp_path: Path, capsys):
     sys.modules.pop("broken_property", None)
-    install(installed, "badly-made", {"broken": place}, broken_property=module)
+    install(site, "badly-made", {"broken": place}, broken_property=module)
     asked = [
         ["--property", "broken"],
         ["--property", "broken", "--its-own", "3"],
@@ -163,11 +164,33 @@ def test_a_broken_one_is_named_and_in_nobody_s_way(place, module, why, installed
         lines = capsys.readouterr().err.splitlines()
         assert len(lines) == 1 and lines[0].startswith("error: property broken cannot be ")
         assert f"entry point broken = {place} of distribution badly-made" in lines[0] and why in lines[0]
-    assert run(["explore", "saxpy", "--property", "few_elements", *SEARCH, "-o", str(tmp_path / "found")]) == 1
     assert run(["explore", "--help"]) == 0 and run(["gpus", "list"]) == 0
     assert "badly-made" in capsys.readouterr().out
     assert run(["explore", "saxpy", "--its-own", "3"]) == 2
     assert "No such option" in last_error(capsys)
+
+
+@pytest.mark.parametrize(
+    ("declared", "given", "why"),
+    [
+        ("options = (Option('folder', '', type=Path),)", ["--folder", "."], "its option --folder gives a PosixPath"),
+        ("def __init__(self): pass", [], "cannot be made"),
+    ],
+)
+def test_what_it_does_wrong_later_is_laid_at_its_door(declared, given, why, site: Path, tmp_path: Path, capsys):
+    sys.modules.pop("later_property", None)
+    lines = [
+        "from pathlib import Path",
+        "from gpusim.explore.property import *",
+        "class Later(Property):",
+        f" {declared}",
+    ]
+    install(
+        site, "badly-made", {"later": "later_property:Later"}, later_property="\n".join([*lines, " measure = None"])
+    )
+    assert run(["explore", "saxpy", "--property", "later", *given, "-o", str(tmp_path / "found")]) == 2
+    told = last_error(capsys)
+    assert why in told and "entry point later = later_property:Later of distribution badly-made" in told
 
 
 def test_one_name_is_one_property(site: Path):
