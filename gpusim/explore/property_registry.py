@@ -3,7 +3,11 @@
 Mental model: a property is an entry point of the group ``gpusim.explore_properties``: its name is what ``--property``
 takes, its value the dotted place of a :class:`gpusim.explore.property.Property`. Names are listed without importing
 anything of them; a property is imported when it is asked for. One that cannot be imported is a one-line
-error, with entry point and distribution, where it is asked for, and disturbs nothing else.
+error, with entry point and distribution, where it is asked for, and disturbs nothing else. A distribution declares its
+own in its pyproject.toml::
+
+    [project.entry-points."gpusim.explore_properties"]
+    few_elements = "my_package.properties:FewElements"
 """
 
 from __future__ import annotations
