@@ -36,7 +36,7 @@ from gpusim.gpus.load import built_in_of, load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.io.whole_file import write_whole
 from gpusim.report import comparison as report
-from gpusim.report.junit import Case
+from gpusim.report.junit import JunitCase
 from gpusim.report.tables import format_records
 from gpusim.silicon.imports import read_rows
 from gpusim.silicon.recorded import load_recorded
@@ -45,8 +45,7 @@ from gpusim.store import open_store
 
 try:
     from gpusim.measure.cuda_driver import CudaDriver
-    from gpusim.measure.run import Options, measure_cases
-    from gpusim.measure.run import Request as MeasureRequest
+    from gpusim.measure.run import MeasureOptions, MeasureRequest, measure_cases
 except ImportError:  # no CUDA packages (macOS): traces and recorded rows are compared all the same
     CudaDriver = None
 
@@ -130,7 +129,7 @@ def _measure(chosen: CompareOptions, requests: Sequence[Request], gpus: Sequence
     if not requests:
         raise UsageError("--against silicon needs to know what to measure: name suites or kernels")
     work = [MeasureRequest(kernel, dict(shape or {})) for kernel, shape in requests]
-    options = Options(budget_seconds=MEASURE_SECONDS_EACH * len(work), gpu=gpus[0])
+    options = MeasureOptions(budget_seconds=MEASURE_SECONDS_EACH * len(work), gpu=gpus[0])
     with CudaDriver() as driver:
         rows = list(measure_cases(driver, work, options, progress))
     if not rows:
@@ -180,7 +179,7 @@ def _write(
     changes: Sequence[Change] | None,
 ) -> None:
     cases = [
-        Case(
+        JunitCase(
             f"{e.name} ({e.cache}, {e.method})",
             f"gpusim.compare.{e.gpu}",
             e.verdict,
@@ -191,7 +190,7 @@ def _write(
         for e in c.entries
     ]
     cases += [
-        Case(u.name, f"gpusim.compare.{u.gpu}", u.verdict, u.reason, "") for c in comparisons for u in c.uncompared
+        JunitCase(u.name, f"gpusim.compare.{u.gpu}", u.verdict, u.reason, "") for c in comparisons for u in c.uncompared
     ]
     summary = "; ".join(
         f"{c.gpu}: {report.verdict_counts(c)}"

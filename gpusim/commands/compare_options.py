@@ -15,7 +15,7 @@ from gpusim.compare.error import Verdict
 from gpusim.errors import NoDataError
 from gpusim.io.whole_file import write_whole
 from gpusim.report.comparison import change_records
-from gpusim.report.junit import Case, junit_xml
+from gpusim.report.junit import JunitCase, junit_xml
 from gpusim.report.markdown import markdown_comment
 from gpusim.report.tables import format_records
 from gpusim.silicon.row import SiliconRow
@@ -95,7 +95,7 @@ def store_comparison(
 
 def write_reports(
     chosen: CompareOptions,
-    cases: Sequence[Case],
+    cases: Sequence[JunitCase],
     summary: str,
     tables: Sequence[tuple[str, list[dict[str, Any]]]],
     lines: Sequence[Line],
@@ -116,7 +116,7 @@ def write_reports(
         write_whole(chosen.markdown, text.encode())
 
 
-def _against(case: Case, change: Change) -> Case:
+def _against(case: JunitCase, change: Change) -> JunitCase:
     return replace(case, known=not change.worse, message=f"{case.message}; against the baseline: {change.reason}")
 
 

@@ -22,7 +22,7 @@ from gpusim.compare.run import compare as compare_published
 from gpusim.errors import NoDataError
 from gpusim.gpus.load import built_in_of, load_gpu
 from gpusim.gpus.override import override_gpu
-from gpusim.report.junit import Case
+from gpusim.report.junit import JunitCase
 from gpusim.report.tables import format_records
 
 #: What a series is to the GPU's description: set from it, or never looked at when it was set.
@@ -54,7 +54,7 @@ def run(chosen: CompareOptions, all_points: bool, jobs: int) -> int:
     print_changes(chosen, changes)
     write_reports(
         chosen,
-        [Case(s.series, f"gpusim.compare.{s.gpu}", s.verdict, s.reason, "") for s in comparison.summaries],
+        [JunitCase(s.series, f"gpusim.compare.{s.gpu}", s.verdict, s.reason, "") for s in comparison.summaries],
         f"{len(points)} points in {len(series)} series",
         [("Series", series), ("Points", points)],
         lines,

@@ -12,8 +12,8 @@ from gpusim.cases.suite import find_kernel, kernel_names, shape_text
 from gpusim.commands.options import HELP, Figure, format_option, gpu_option, set_option
 from gpusim.commands.property_options import PropertyCommand, PropertyName, options_given
 from gpusim.errors import GpusimError, NoDataError, UsageError
-from gpusim.explore.network_shapes import shapes_around
 from gpusim.explore.finding import Finding
+from gpusim.explore.network_shapes import shapes_around
 from gpusim.explore.property_registry import make_property
 from gpusim.explore.session import Plan
 from gpusim.explore.session import explore as run_search

@@ -19,7 +19,7 @@ from gpusim.regress.judge import judge
 from gpusim.regress.open_comparand import DEFAULT_GPU, GpuRequest, open_comparands
 from gpusim.regress.outcome import Outcome, Thresholds
 from gpusim.regress.units import with_units
-from gpusim.report.junit import Case, junit_xml
+from gpusim.report.junit import JunitCase, junit_xml
 from gpusim.report.markdown import markdown_comment
 from gpusim.report.tables import format_records
 from gpusim.store import open_store
@@ -113,7 +113,7 @@ def regress(
     _print(outcomes, form, details)
     explained = [o for o in outcomes if o.verdict in _DECIDED]
     if junit is not None:
-        cases = [Case(o.name, f"{base} to {head}.{o.gpu}", str(o.verdict), o.reason, _text(o)) for o in outcomes]
+        cases = [JunitCase(o.name, f"{base} to {head}.{o.gpu}", str(o.verdict), o.reason, _text(o)) for o in outcomes]
         write_whole(junit, junit_xml("gpusim regress", cases))
     if markdown is not None:
         tables = [("Verdicts", records.short_records(outcomes))]

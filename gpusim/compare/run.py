@@ -34,7 +34,7 @@ from gpusim.gpus.load import built_in_of, load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.gpus.spec import GpuSpec
 from gpusim.io.nearest import hint
-from gpusim.silicon.published import Measurement, load_published
+from gpusim.silicon.published import PublishedPoint, load_published
 from gpusim.workers import worker_pool
 
 #: A point that failed: (exit code, message).
@@ -55,7 +55,7 @@ class ComparedGpu:
 
 
 #: Points of one series, and the GPU that they are replayed on.
-Group = tuple[ComparedGpu, list[Measurement]]
+Group = tuple[ComparedGpu, list[PublishedPoint]]
 
 
 @dataclass(frozen=True)
@@ -237,7 +237,7 @@ def _replay_reporting(index: int, group: Group) -> None:
     _worker_queue[-1].put((index, None))
 
 
-def replay_group(compared_gpu: ComparedGpu, points: Iterable[Measurement]) -> Iterator[ComparedPoint | Failure]:
+def replay_group(compared_gpu: ComparedGpu, points: Iterable[PublishedPoint]) -> Iterator[ComparedPoint | Failure]:
     """Replay the points of one series on one GPU; the first failure is the last thing yielded.
 
     The GPU runs at the clock of the measurement, unless its description has another clock on purpose.

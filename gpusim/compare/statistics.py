@@ -42,7 +42,7 @@ RESAMPLES = 400
 
 
 @dataclass(frozen=True)
-class Thresholds:
+class SampleThresholds:
     """When a difference of two samples counts.
 
     ``least_percent``: smaller changes are never confirmed. ``missed_percent``: SAME promises that no change of this
@@ -75,7 +75,7 @@ class SampleComparison:
 def compare_samples(
     base: Sequence[float],
     head: Sequence[float],
-    thresholds: Thresholds | None = None,
+    thresholds: SampleThresholds | None = None,
     *,
     interleaved: bool = False,
     clocks_mhz: tuple[Sequence[float], Sequence[float]] | None = None,
@@ -86,7 +86,7 @@ def compare_samples(
     and head, the SM clock read beside each sample. Raises NoDataError for an empty sample, one with values that are no
     times, or clocks that are none.
     """
-    rules = thresholds or Thresholds()
+    rules = thresholds or SampleThresholds()
     a, b = (_checked(name, sample) for name, sample in (("base", base), ("head", head)))
     notes = (*(f"base: {n}" for n in anomalies(a)), *(f"head: {n}" for n in anomalies(b)))
     p_value = mann_whitney_p(a, b)
@@ -223,7 +223,7 @@ def _indices(n: int, length: int) -> np.ndarray:
 
 
 def _decide(
-    whole: tuple[float, float], middle: tuple[float, float], shift_us: float, log_ratio: float, rules: Thresholds
+    whole: tuple[float, float], middle: tuple[float, float], shift_us: float, log_ratio: float, rules: SampleThresholds
 ) -> tuple[Verdict, str]:
     least, missed = (math.log1p(p / 100) for p in (rules.least_percent, rules.missed_percent))
     found = f"the median is {_percent(log_ratio)} ({_percent(middle[0])} to {_percent(middle[1])})"

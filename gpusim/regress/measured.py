@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gpusim.compare.error import Verdict
-from gpusim.compare.statistics import LEAST_SAMPLES, compare_samples
-from gpusim.compare.statistics import Thresholds as SampleThresholds
+from gpusim.compare.statistics import LEAST_SAMPLES, SampleThresholds, compare_samples
 from gpusim.regress.outcome import MEASURED, Outcome, Thresholds, against
 from gpusim.silicon.row import Estimate, SiliconRow
 

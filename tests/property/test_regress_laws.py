@@ -23,7 +23,7 @@ from gpusim.regress.explain import sentence
 from gpusim.regress.gpu_changes import _with, differing
 from gpusim.regress.judge import judge, pair_launches
 from gpusim.regress.outcome import Thresholds
-from gpusim.report.junit import Case, junit_xml
+from gpusim.report.junit import JunitCase, junit_xml
 from gpusim.report.markdown import markdown_comment
 from gpusim.silicon.row import Estimate, SiliconRow
 from gpusim.store import Instruction, SimulatedLaunch
@@ -224,7 +224,7 @@ nasty = st.text(st.characters(codec="utf-8"), max_size=30)
 
 @given(st.lists(st.tuples(nasty, nasty, st.sampled_from([str(v) for v in Verdict]), nasty), max_size=5))
 def test_any_text_makes_readable_xml_with_the_right_counts(rows):
-    cases = [Case(name, name, verdict, message, detail) for name, detail, verdict, message in rows]
+    cases = [JunitCase(name, name, verdict, message, detail) for name, detail, verdict, message in rows]
     root = ElementTree.fromstring(junit_xml("suite", cases))
     assert root.get("tests") == str(len(rows)) == str(len(root.findall(".//testcase")))
     for tag, verdicts in (("failure", {"SLOWER"}), ("error", {"NO-DATA", "UNSUPPORTED"}), ("skipped", {"AMBIGUOUS"})):

@@ -19,7 +19,7 @@ from gpusim.compare.noise import HELD_OUT_SEED, REGIMES, RecordedNoise, trials
 from gpusim.compare.overall import spearman, summarise_pairs
 from gpusim.compare.statistics import (
     LEAST_SAMPLES,
-    Thresholds,
+    SampleThresholds,
     anomalies,
     compare_samples,
     mann_whitney_p,
@@ -76,7 +76,7 @@ def test_a_tenth_is_always_found(seed, factor) -> None:
 def test_few_samples_and_small_absolute_shifts_confirm_nothing() -> None:
     few = compare_samples([1.0] * 3, [2.0] * 3)
     assert few.verdict == Verdict.AMBIGUOUS and "fewer than" in few.reason
-    short = compare_samples(normal(1, level=2.0), 1.1 * normal(2, level=2.0), Thresholds(least_us=0.5))
+    short = compare_samples(normal(1, level=2.0), 1.1 * normal(2, level=2.0), SampleThresholds(least_us=0.5))
     assert short.verdict == Verdict.SAME and "below 0.5 us" in short.reason
 
 
