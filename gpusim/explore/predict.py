@@ -4,7 +4,7 @@ Mental model: a probability a bin, some exact, some vague. A launch's grid and b
 registers and shared memory that the same compiled kernel had in an earlier run so are all points of
 :mod:`gpusim.explore.launch_points`. For the rest the nearest runs of the same kernel answer, nearest by the distance of
 that point (:mod:`gpusim.explore.shape_distance`); a cross is as likely as its halves together, and a bin of an ordered point
-a little likely beside one that is near. False predictions of a kernel lower the probability of the same
+a little likely next to one that is near. False predictions of a kernel lower the probability of the same
 prediction afterwards. Bins that no run has hit can mostly not be predicted at all: for them stands the novelty of a shape to each
 point, times the new bins that the kernel's last runs brought for their novelty.
 """
@@ -25,14 +25,14 @@ from gpusim.explore.launch_points import LAUNCH_POINTS, launch_answers
 from gpusim.explore.points import CROSS, CROSSES, POINTS, all_bins, cross_name
 from gpusim.explore.shape_distance import ShapeDistance, bin_points
 from gpusim.gpus.spec import GpuSpec
-from gpusim.isa.target import shape as three_sides
+from gpusim.isa.target import shape as as_triple
 from gpusim.model.dispatch import occupancy
 from gpusim.trace.record import Launch
 
 #: Runs that a shape is compared with, and what is added to a distance before its square divides a run's weight.
 NEAREST, DISTANCE_OFFSET = 4, 0.1
-#: Chance of a bin beside one that is as good as sure, and of a cross whose halves are: both are weak evidence.
-NEIGHBOUR_CHANCE, CROSS_CHANCE = 0.15, 0.5
+#: Probability of a bin next to one that is as good as certain, and of a cross whose halves are: both are weak evidence.
+NEIGHBOUR_PROBABILITY, CROSS_PROBABILITY = 0.15, 0.5
 #: New bins of a point for a wholly new shape before runs say otherwise, as a share of those that miss; how much novelty
 #: outweighs that; and what each run leaves of what was learnt before: what a kernel brought at first it brings no more.
 #: guess (chosen over searches of seeds that no benchmark reports)
@@ -43,11 +43,11 @@ Shape = Mapping[str, Any]
 
 
 class Prediction(NamedTuple):
-    """``chance`` of each bin, float[bins] in the order of :func:`gpusim.explore.points.all_bins`; ``novelty``:
+    """``probability`` of each bin, float[bins] in the order of :func:`gpusim.explore.points.all_bins`; ``novelty``:
     float[points], how far the nearest run of the kernel is from it, from 0 to 1; ``divergence``: the size of it that
     is expected."""
 
-    chance: np.ndarray
+    probability: np.ndarray
     novelty: np.ndarray
     divergence: float
 
@@ -68,16 +68,16 @@ class _Layout(NamedTuple):
 
     columns: dict
     crosses: np.ndarray
-    beside: np.ndarray
-    sure: np.ndarray
-    plain: np.ndarray
-    sure_points: np.ndarray
+    adjacent: np.ndarray
+    certain: np.ndarray
+    by_geometry: np.ndarray
+    certain_points: np.ndarray
 
 
 @cache
 def _layout() -> _Layout:
     columns = {each: column for column, each in enumerate(all_bins())}
-    crosses, beside = [], []
+    crosses, adjacent = [], []
     for pair in CROSSES:
         for first in POINTS[pair[0]].bins:
             for second in POINTS[pair[1]].bins:
@@ -87,10 +87,12 @@ def _layout() -> _Layout:
     for point in POINTS.values():
         if point.ordered and point.name not in LAUNCH_POINTS:
             for low, high in zip(point.bins, point.bins[1:], strict=False):
-                beside.append((columns[point.name, low], columns[point.name, high]))
-    sure = np.array([set(name.split(CROSS)) <= set(LAUNCH_POINTS) for name, _ in columns])
-    plain = np.array([name in GEOMETRY_POINTS for name, _ in columns])
-    return _Layout(columns, np.array(crosses), np.array(beside), sure, plain, sure @ bin_points()[1] > 0.0)
+                adjacent.append((columns[point.name, low], columns[point.name, high]))
+    certain = np.array([set(name.split(CROSS)) <= set(LAUNCH_POINTS) for name, _ in columns])
+    by_geometry = np.array([name in GEOMETRY_POINTS for name, _ in columns])
+    return _Layout(
+        columns, np.array(crosses), np.array(adjacent), certain, by_geometry, certain @ bin_points()[1] > 0.0
+    )
 
 
 @cache
@@ -110,19 +112,19 @@ class _Kernel:
         self.runs = 0
 
     def take(
-        self, row: np.ndarray, hit: np.ndarray, divergence: float, new: np.ndarray, chance: np.ndarray | None
+        self, row: np.ndarray, hit: np.ndarray, divergence: float, new: np.ndarray, probability: np.ndarray | None
     ) -> None:
         """Take up a run, of whose bins those of ``new`` had not been hit before."""
         if self.runs:
             self.novelty = LEARNING_DECAY * self.novelty + self.distance.to_runs(row[None]).min(2)[:, 0]
             self.new = LEARNING_DECAY * self.new + new @ bin_points()[1]
-        if chance is not None:
-            self.false_predictions += chance * ~hit
+        if probability is not None:
+            self.false_predictions += probability * ~hit
         self.distance.learn(row, hit, divergence)
         self.runs += 1
 
     def nearest(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """For each row chance, novelty and divergence: the mean of the nearest runs, nearer ones more."""
+        """For each row probability, novelty and divergence: the mean of the nearest runs, nearer ones more."""
         hits = self.distance.hits
         distances = self.distance.to_runs(rows)
         weights = 1.0 / (DISTANCE_OFFSET + distances) ** 2
@@ -130,10 +132,10 @@ class _Kernel:
             least = np.partition(distances, NEAREST - 1, axis=2)[:, :, NEAREST - 1 : NEAREST]
             weights *= distances <= least
         weights /= weights.sum(2, keepdims=True)
-        chance = np.zeros((len(rows), hits.shape[1]))
+        probability = np.zeros((len(rows), hits.shape[1]))
         for point, columns in enumerate(_columns_of_points()):
-            chance[:, columns] = weights[point] @ hits[:, columns]
-        return chance, distances.min(2).T.copy(), weights.mean(0) @ self.distance.divergences
+            probability[:, columns] = weights[point] @ hits[:, columns]
+        return probability, distances.min(2).T.copy(), weights.mean(0) @ self.distance.divergences
 
     def rate(self, missing: np.ndarray) -> np.ndarray:
         """float[points]: new bins that a wholly new shape brings."""
@@ -153,9 +155,9 @@ class Predictor:
         self._resources: dict[tuple, tuple[int, int, bool]] = {}
 
     def learn(
-        self, kernel: str, shape: Shape, coverage: Coverage, divergence: float, chance: np.ndarray | None = None
+        self, kernel: str, shape: Shape, coverage: Coverage, divergence: float, probability: np.ndarray | None = None
     ) -> None:
-        """Take up what a run covered and by how much it diverged; ``chance``: what had been predicted of it."""
+        """Take up what a run covered and by how much it diverged; ``probability``: what had been predicted of it."""
         columns = _layout().columns
         hit = np.zeros(len(columns), bool)
         hit[[columns[each] for each in coverage.hits if each in columns]] = True
@@ -167,7 +169,7 @@ class Predictor:
         except (UsageError, LaunchError):  # it ran, but for another machine
             work = 0.0, 0.0
         row = learnt.distance.row(shape, work)
-        learnt.take(row, hit, abs(divergence), hit & self.missing, chance)
+        learnt.take(row, hit, abs(divergence), hit & self.missing, probability)
         self.missing &= ~hit
 
     def remember_resources(self, kernel: str, shape: Shape) -> None:
@@ -186,17 +188,17 @@ class Predictor:
     def from_launch(self, kernel: str, shape: Shape) -> LaunchPrediction:
         """What follows from the launches of a shape alone. Raises UsageError or LaunchError for one that is refused."""
         layout = _layout()
-        found, decided = np.zeros(len(layout.columns), bool), layout.sure
+        found, decided = np.zeros(len(layout.columns), bool), layout.certain
         blocks = size_bytes = 0
         for launch in make_case(kernel, dict(shape), self.gpu).launches:
             if not launch.timed:
                 continue
-            grid, block = three_sides(launch.grid, "grid"), three_sides(launch.block, "block")
+            grid, block = as_triple(launch.grid, "grid"), as_triple(launch.block, "block")
             blocks = max(blocks, grid[0] * grid[1] * grid[2])
             size_bytes = max(size_bytes, sum(arg.nbytes for arg in launch.args if isinstance(arg, np.ndarray)))
             resources = self._resources.get(_compiled_key(launch))
             if resources is None:
-                decided = layout.plain
+                decided = layout.by_geometry
             registers, shared, cooperative = resources or (32, 0, False)
             shared += launch.shared_bytes
             facts = Launch(
@@ -208,7 +210,7 @@ class Predictor:
             for name, labels in answers.items():
                 for label in labels:
                     found[layout.columns[name, label]] = True
-        return LaunchPrediction(found, decided, (float(blocks), float(size_bytes)), decided is layout.sure)
+        return LaunchPrediction(found, decided, (float(blocks), float(size_bytes)), decided is layout.certain)
 
     def predict(self, kernel: str, shape: Shape) -> Prediction | None:
         """What to expect of a shape; None for one that kernel or machine refuses. Zeros where nothing is known."""
@@ -224,32 +226,34 @@ class Predictor:
         learnt = self._kernels.get(kernel)
         found, decided = (np.array([from_launch[place] for from_launch in from_launches]) for place in (0, 1))
         if learnt is None:
-            chance = np.zeros(found.shape)
-            novelty, divergence = np.ones((len(shapes), layout.sure_points.size)), np.zeros(len(shapes))
+            probability = np.zeros(found.shape)
+            novelty, divergence = np.ones((len(shapes), layout.certain_points.size)), np.zeros(len(shapes))
         else:
             rows = [
                 learnt.distance.row(shape, from_launch.work)
                 for shape, from_launch in zip(shapes, from_launches, strict=True)
             ]
-            chance, novelty, divergence = learnt.nearest(np.array(rows))
-        chance = np.where(decided, found, chance)
-        low, high = layout.beside.T
-        neighbours = NEIGHBOUR_CHANCE * chance
-        chance[:, low] = np.maximum(chance[:, low], neighbours[:, high])
-        chance[:, high] = np.maximum(chance[:, high], neighbours[:, low])
+            probability, novelty, divergence = learnt.nearest(np.array(rows))
+        probability = np.where(decided, found, probability)
+        low, high = layout.adjacent.T
+        neighbours = NEIGHBOUR_PROBABILITY * probability
+        probability[:, low] = np.maximum(probability[:, low], neighbours[:, high])
+        probability[:, high] = np.maximum(probability[:, high], neighbours[:, low])
         cross, one, other = layout.crosses.T
-        together = chance[:, one] * chance[:, other]
-        chance[:, cross] = np.where(layout.sure[cross], together, np.maximum(chance[:, cross], CROSS_CHANCE * together))
+        together = probability[:, one] * probability[:, other]
+        probability[:, cross] = np.where(
+            layout.certain[cross], together, np.maximum(probability[:, cross], CROSS_PROBABILITY * together)
+        )
         if learnt is not None:
-            chance /= (1.0 + learnt.false_predictions) ** 2
-        novelty[:, layout.sure_points] = 0.0
-        return [Prediction(*each) for each in zip(chance, novelty, map(float, divergence), strict=True)]
+            probability /= (1.0 + learnt.false_predictions) ** 2
+        novelty[:, layout.certain_points] = 0.0
+        return [Prediction(*each) for each in zip(probability, novelty, map(float, divergence), strict=True)]
 
     def new_bins(self, kernel: str) -> Callable[[Prediction], float]:
         """How many bins that no run has hit a shape of ``kernel`` is expected to hit, from its prediction."""
         missing, learnt = self.missing.astype(float), self._kernels.get(kernel)
-        rate = np.zeros(_layout().sure_points.size) if learnt is None else learnt.rate(self.missing)
-        return lambda prediction: float(prediction.chance @ missing + prediction.novelty @ rate)
+        rate = np.zeros(_layout().certain_points.size) if learnt is None else learnt.rate(self.missing)
+        return lambda prediction: float(prediction.probability @ missing + prediction.novelty @ rate)
 
 
 def _compiled_key(launch: Any) -> tuple:

@@ -133,7 +133,7 @@ def join(region: Region, other: Region, runs: Sequence[LabelledRun]) -> Region |
         return None
     either = mine + [run for run in its if not region.holds(run.shape)]
 
-    def worth(each: Region) -> tuple[bool, float]:
+    def score(each: Region) -> tuple[bool, float]:
         # What is lost would come again, as a finding of its own.
         return sum(each.holds(run.shape) for run in either) >= (1.0 - MOST_LOST_SHARE) * len(either), _score_of_region(
             each
@@ -143,9 +143,9 @@ def join(region: Region, other: Region, runs: Sequence[LabelledRun]) -> Region |
     tries = [list(learn([*either, *passing], run.shape).rules) for run in (mine[0], its[0])] + [together]
     while len(together) > 1:  # each time without the conjunction that is missed least
         rest = [[rule for rule in together if rule is not left] for left in together]
-        together = max(rest, key=lambda rules: worth(_of(rules, failing, passing)))
+        together = max(rest, key=lambda rules: score(_of(rules, failing, passing)))
         tries.append(together)
-    return max((_of(rules, failing, passing) for rules in tries), key=worth)
+    return max((_of(rules, failing, passing) for rules in tries), key=score)
 
 
 def _of(

@@ -1,11 +1,11 @@
 """The search: Hypothesis draws workloads, steered to divergence and to what no workload has exercised.
 
 Mental model: the search keeps a pool of shapes of all kernels that could be run next. In a round Hypothesis draws more,
-some of them holding on to axes of a shape that was worth it before; ``target()`` pulls the draws towards shapes of which
+some of them holding on to axes of a shape that brought something before; ``target()`` draws towards shapes of which
 :mod:`gpusim.explore.predict` expects most new bins or a divergence, which takes a fraction of a millisecond a shape.
-Then the best of the pool is run, and after each run the rest is judged anew; now and then, and the more the longer
-nothing new has come, a random one is (exploration): so is found what no prediction names. Kernels compete by what their shapes
-expected bins, so that one of which nothing new comes any more gives way to others; holes that recorded coverage says it can
+Then the best of the pool is run, and after each run the rest is predicted again; now and then, and the more the longer
+nothing new has come, a random one is (exploration): that finds what no prediction names. Kernels compete by the new bins that
+their shapes are expected to hit, so that one of which nothing new comes any more gives way to others; holes that recorded coverage says it can
 fill count for it. Every run is kept, so that nothing is run twice and a search that was stopped goes on where it stopped;
 findings are made from the runs afterwards (:mod:`gpusim.explore.report_findings`).
 """
@@ -54,7 +54,7 @@ Strategy = Callable[..., st.SearchStrategy[dict[str, Any]]]
 
 
 @dataclass
-class _Candidate:
+class Candidate:
     """A shape that could be run, what follows from its launches alone, and what is predicted of it; ``targeted``: whether
     ``target()`` may have led the draw to it."""
 
@@ -98,7 +98,7 @@ class Search:
     refusal: str = ""
     rounds: int = 0
     _seen: dict[tuple[str, str], Outcome] = field(default_factory=dict)
-    _pool: dict[tuple[str, str], _Candidate] = field(default_factory=dict)
+    _pool: dict[tuple[str, str], Candidate] = field(default_factory=dict)
     _outdated: set[str] = field(default_factory=set)
     _refusals: Counter[str] = field(default_factory=Counter)
     _drawn: bool = False
@@ -177,8 +177,10 @@ class Search:
         self.coverage = self.coverage.merge(tried.outcome.coverage)
         if self.steer:
             self._outdated.add(tried.kernel)
-            chance = None if prediction is None else prediction.chance
-            self._predictor.learn(tried.kernel, tried.shape, tried.outcome.coverage, tried.outcome.divergence, chance)
+            probability = None if prediction is None else prediction.probability
+            self._predictor.learn(
+                tried.kernel, tried.shape, tried.outcome.coverage, tried.outcome.divergence, probability
+            )
 
     def _strategy(self, kernel: str, held: Mapping[str, Any]) -> st.SearchStrategy[dict[str, Any]] | None:
         """Shapes of ``kernel``, those axes held; None where the property can measure none."""
@@ -241,7 +243,7 @@ class Search:
                 return
             prediction = self._predictor.predict_all(kernel, [shape], [from_launch])[0]
             # Hypothesis climbs towards the target from half way on.
-            self._pool[key] = _Candidate(kernel, shape, from_launch, prediction, targeted=drawn > draws // 2)
+            self._pool[key] = Candidate(kernel, shape, from_launch, prediction, targeted=drawn > draws // 2)
             target(scores[kernel](prediction), label="predicted")
 
         self._draw(self.kernels, {kernel: self._held(kernel, rng) for kernel in self.kernels}, rng, draws, on_shape)
@@ -280,7 +282,7 @@ class Search:
         runs_without_new = next((n for n, t in enumerate(reversed(self.tried)) if t.new_bins), len(self.tried))
         return max(LEAST_EXPLORATION, MOST_EXPLORATION * (1.0 - PATIENCE / max(PATIENCE, runs_without_new)))
 
-    def _predict_again(self, candidates: Sequence[_Candidate]) -> None:
+    def _predict_again(self, candidates: Sequence[Candidate]) -> None:
         """Predict for the shapes of one kernel again after it has run."""
         if not candidates:
             return
