@@ -27,7 +27,7 @@ COMMANDS = {
     "simulate": ("simulate", "Predict the cycles of a kernel or of captured trace files."),
     "measure": ("measure", "Measure kernels on the GPU of this machine, by events or Nsight Compute."),
     "regress": ("regress", "Lay a new build, GPU or gpusim beside an old one, and say where they differ."),
-    "runs": ("runs", "List, show, export and delete the runs that were kept."),
+    "runs": ("runs", "List, show, export and delete the stored runs."),
     "report": ("report", "Write one HTML page about a result that simulate --save has kept."),
     "capture": ("capture", "Run a kernel's machine code on the CPU and write its trace."),
     "trace": ("trace", "Show what trace files hold: launch, warp instructions, bytes."),

@@ -43,11 +43,11 @@ try:
     from gpusim.frontend.numba.build import INSTALL_HINT
     from gpusim.measure.cuda_driver import CudaDriver
     from gpusim.measure.cupti import find_library
-    from gpusim.measure.proof import prove_toolchain
+    from gpusim.measure.toolchain_check import check_toolchain
 
     _NO_CUDA = ""
 except ImportError as error:  # no CUDA packages (macOS): traces can still be simulated
-    INSTALL_HINT, CudaDriver, prove_toolchain = 'pip install "numba-cuda[cu13]" nvidia-cuda-nvdisasm', None, None
+    INSTALL_HINT, CudaDriver, check_toolchain = 'pip install "numba-cuda[cu13]" nvidia-cuda-nvdisasm', None, None
     find_library = None
     _NO_CUDA = str(error)
 
@@ -100,7 +100,7 @@ def examine(compile_kernel: bool = True) -> list[Check]:
     """All findings, in the order in which one would look. ``compile_kernel``: also prove the compilers, in seconds."""
     checks = [_python(), *_packages(), _descriptions(), _published(), *_machine(), _cache(), _store()]
     checks += [_cuda_packages()]
-    if compile_kernel and prove_toolchain is not None:
+    if compile_kernel and check_toolchain is not None:
         checks.append(_toolchain())
     return [*checks, *_optional(), *_gpu(), _cupti(), _counters(), *_programs()]
 
@@ -145,7 +145,7 @@ def _attempt(name: str, what: Callable[[], str], remedy: str, state: str = FAILE
 
 
 def _toolchain() -> Check:
-    return _attempt("compilers", prove_toolchain, INSTALL_HINT)
+    return _attempt("compilers", check_toolchain, INSTALL_HINT)
 
 
 def _descriptions() -> Check:

@@ -2,7 +2,7 @@
 
 Mental model: parent and workers hold the two ends of a pipe through which nothing is ever sent. However the parent
 ends (its work done, an error, Ctrl-C, SIGKILL), the system closes its end, a thread of each worker sees that, and the
-worker exits. The same road ends the workers of a command that fails: nobody waits for work that nobody will read.
+worker exits. The workers of a command that fails end the same way, without waiting for work whose result is not used.
 """
 
 from __future__ import annotations

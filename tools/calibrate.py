@@ -17,11 +17,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from gpusim.compare.bench import Bench
 from gpusim.compare.replay import REPLAYS
+from gpusim.compare.replay_bench import Bench
 from gpusim.errors import GpusimError
 from gpusim.gpus import load_gpu, override_gpu
-from gpusim.silicon.published import Measurement, load_published
+from gpusim.silicon.published import PublishedPoint, load_published
 
 DEFAULT_GPUS = ("a100_80gb", "gh200", "h200")
 
@@ -33,22 +33,22 @@ class Experiment:
     name: str
     parameters: tuple[str, ...]
     series: tuple[str, ...]
-    where: Callable[[Measurement], bool]
+    where: Callable[[PublishedPoint], bool]
 
 
-def _buffer(low_kib: float, high_kib: float) -> Callable[[Measurement], bool]:
+def _buffer(low_kib: float, high_kib: float) -> Callable[[PublishedPoint], bool]:
     return lambda m: low_kib <= m.axis("buffer_kib") <= high_kib
 
 
-def _warps(low: int, high: int) -> Callable[[Measurement], bool]:
-    def chosen(m: Measurement) -> bool:
+def _warps(low: int, high: int) -> Callable[[PublishedPoint], bool]:
+    def chosen(m: PublishedPoint) -> bool:
         warps = -(-m.axis("block_threads") // 32) * m.axis("blocks_per_sm")
         return low <= warps <= high
 
     return chosen
 
 
-def _footprint(low_kib: float, high_kib: float) -> Callable[[Measurement], bool]:
+def _footprint(low_kib: float, high_kib: float) -> Callable[[PublishedPoint], bool]:
     return lambda m: low_kib <= m.axis("footprint_kib") <= high_kib
 
 

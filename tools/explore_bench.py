@@ -31,10 +31,10 @@ from typing import Any
 from gpusim.cases.suite import complete_shape, parse_request, shape_text
 from gpusim.commands.explore import DEFAULT_KERNELS
 from gpusim.errors import LaunchError, UsageError
+from gpusim.explore.cover import cover
 from gpusim.explore.coverage import Coverage
-from gpusim.explore.measure import cover
 from gpusim.explore.points import Bin
-from gpusim.explore.properties import Outcome, Property
+from gpusim.explore.property import Outcome, Property
 from gpusim.explore.search import Search
 from gpusim.explore.session import Plan, explore, new_search
 from gpusim.explore.suite_coverage import suite_coverage

@@ -1,10 +1,10 @@
-"""Is the term that a gap is laid at the right one? One price of a machine is changed in secret, two dozen kernels are "measured" on
+"""Is the term that a gap is laid at the right one? One cost of a machine is changed in secret, two dozen kernels are "measured" on
 it, and the decomposition, which knows the described machine alone, must name the unit.
 
     python tools/gap_check.py [--gpu h200] [--noise 0.5] [--format table|json|csv|md]
 
 Mental model: the machine is a GPU cut down to a few SMs, its L2 and memory with it, so that small launches meet every
-limit. What is changed are single figures of the description, not the dials of :mod:`gpusim.compare.unit_costs` (which turn whole
+limit. What is changed are single figures of the description, not the unit costs of :mod:`gpusim.compare.unit_costs` (which turn whole
 groups), and measurements get noise. ``first``: the expected unit explains most; ``named``: it is among the units named;
 ``alternative``: it stands beside one of them as explaining the gaps nearly as well; ``unseen``: launches move by less than UNSEEN_PERCENT in the mean,
 which noise hides, and nothing is named; else the attribution is wrong.
@@ -24,7 +24,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from gpusim.cases.suite import parse_request
-from gpusim.compare.casebook import CaseBook
+from gpusim.compare.case_simulator import CaseSimulator
 from gpusim.compare.gap import Decomposition, GapCase, decompose
 from gpusim.emulator.state import toolchain
 from gpusim.gpus.load import load_gpu
@@ -174,20 +174,22 @@ def cut_down(spec: GpuSpec, sms: int) -> GpuSpec:
 
 
 def check(
-    injection: Injection, book: CaseBook, launches: list, noise_percent: float, seed: int
+    injection: Injection, simulator: CaseSimulator, launches: list, noise_percent: float, seed: int
 ) -> tuple[dict, Decomposition]:
     """One row of the table, and the decomposition that it is of."""
-    secret = book.on(injection.gpu(book.spec), injection.program)
+    secret = simulator.on(injection.gpu(simulator.spec), injection.program)
     random = np.random.default_rng(seed)
     cases, moved = [], []
     for launch in launches:
         row = SiliconRow(launch.kernel, launch.shape, method="ncu", cache="cold")  # all caches empty, instructions' too
-        measured = secret.cycles(row, launch, book.spec.clock_hz)
-        moved.append(100 * abs(measured / book.cycles(row, launch, book.spec.clock_hz) - 1))
+        measured = secret.cycles(row, launch, simulator.spec.clock_hz)
+        moved.append(100 * abs(measured / simulator.cycles(row, launch, simulator.spec.clock_hz) - 1))
         cases.append(
-            GapCase(row, launch, measured * float(np.exp(random.normal(0, noise_percent / 100))), book.spec.clock_hz)
+            GapCase(
+                row, launch, measured * float(np.exp(random.normal(0, noise_percent / 100))), simulator.spec.clock_hz
+            )
         )
-    found = decompose(cases, book)
+    found = decompose(cases, simulator)
     named = [finding.unit for finding in found.findings]
     weight = {
         unit: sum(
@@ -233,14 +235,14 @@ def check(
 def main(gpu: str, sms: int, noise: float, seed: int, only: tuple[str, ...], form: str) -> None:
     """Print for each secret change which units the decomposition names."""
     with tempfile.TemporaryDirectory(prefix="gpusim-gap-") as folder:
-        book = CaseBook(cut_down(load_gpu(gpu), sms), Path(folder))
-        launches = [launch for text in KERNELS for launch in book.add(*parse_request(text))]
+        simulator = CaseSimulator(cut_down(load_gpu(gpu), sms), Path(folder))
+        launches = [launch for text in KERNELS for launch in simulator.add(*parse_request(text))]
         print(f"{len(KERNELS)} kernels, {len(launches)} launches, {toolchain()}", file=sys.stderr)
         records = []
         for injection in INJECTIONS:
             if only and not any(text in injection.name for text in only):
                 continue
-            records.append(check(injection, book, launches, noise, seed)[0])
+            records.append(check(injection, simulator, launches, noise, seed)[0])
             print(f"{records[-1]['verdict']:12} {injection.name}: {records[-1]['named']}", file=sys.stderr)
     click.echo(format_records(records, form))
 

@@ -39,7 +39,7 @@ from mutant_copy import Server, compile_copy, make_copy
 from mutant_list import BUILDS, CODE, GPUS, PROPERTIES, BuildMutant, CodeMutant, GpuMutant
 
 from gpusim.cases.suite import make_case, parse_request
-from gpusim.explore.choices import Property
+from gpusim.explore.property_registry import find_property, property_names
 from gpusim.report.tables import FORMATS, format_records
 
 Mutant = CodeMutant | GpuMutant | BuildMutant
@@ -49,7 +49,7 @@ Mutant = CodeMutant | GpuMutant | BuildMutant
 MACHINE = ("--gpu", "h200", "--set", "sm_count=2")
 #: A case of so many blocks is small on that machine.
 FEW_BLOCKS = 16
-THRESHOLDS = {each.name: each.threshold for each in Property.__subclasses__()}
+THRESHOLDS = {name: find_property(name).threshold for name in property_names()}
 TO_THE_DIGIT = "to the digit"
 
 

@@ -14,7 +14,7 @@ import click
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from gpusim.compare.error import Row, summarise
+from gpusim.compare.error import ComparedPoint, summarise
 from gpusim.compare.known_error import FILE, error_document, write_document
 from gpusim.compare.run import compare
 from gpusim.errors import GpusimError
@@ -33,10 +33,10 @@ PUBLISHED = Path(__file__).parents[1] / "traces" / "published"
 def main(gpus: tuple[str, ...], all_points: bool, jobs: int, rows: Path | None, out: Path) -> None:
     """Simulate the published series of the GPUs and write their mean absolute errors."""
     if rows is not None:
-        groups: dict[tuple[str, str], list[Row]] = {}
+        groups: dict[tuple[str, str], list[ComparedPoint]] = {}
         for record in json.loads(rows.read_text("utf-8")):
             record.pop("error_percent")
-            groups.setdefault((record["gpu"], record["series"]), []).append(Row(**record))
+            groups.setdefault((record["gpu"], record["series"]), []).append(ComparedPoint(**record))
         summaries = [summarise(gpu, series, points) for (gpu, series), points in groups.items()]
         count = sum(map(len, groups.values()))
         write_document(error_document(summaries, f"gpusim compare --against published over {count} points"), out)

@@ -68,7 +68,7 @@ try:
     from gpusim.measure.cuda_driver import CudaDriver
     from gpusim.measure.ncu import PERMISSION, find_ncu, profile_cases
     from gpusim.measure.passes import COLD, CUPTI, EVENTS, WARM
-    from gpusim.measure.run import Options, Request, described, measure_cases
+    from gpusim.measure.run import MeasureOptions, MeasureRequest, described, measure_cases
     from gpusim.measure.workload import code_hash
     from gpusim.silicon.names import gpu_of_device
     from gpusim.silicon.row import SiliconRow
@@ -93,13 +93,13 @@ NCU = "ncu"
 METHODS = (CUPTI, EVENTS, NCU)
 
 
-def points(suites: Iterable[str], spec: GpuSpec | None) -> list[tuple[Request, str]]:
+def points(suites: Iterable[str], spec: GpuSpec | None) -> list[tuple[MeasureRequest, str]]:
     """Every point of the suites once, with its complete shape."""
-    found: dict[tuple[str, str], Request] = {}
+    found: dict[tuple[str, str], MeasureRequest] = {}
     for suite in suites:
         for name, shape in SUITES[suite] if suite in SUITES else CURVES[suite]:
             text = shape_text(complete_shape(name, dict(shape), spec))
-            found.setdefault((name, text), Request(name, dict(shape)))
+            found.setdefault((name, text), MeasureRequest(name, dict(shape)))
     return [(request, text) for (_, text), request in found.items()]
 
 
@@ -119,7 +119,11 @@ class MachineCode:
     """Whether a row's machine code is what its kernel compiles to today; a kernel is built once, when first asked about."""
 
     def __init__(
-        self, every: list[tuple[Request, str]], spec: GpuSpec | None, capability: tuple[int, int], builder: Builder
+        self,
+        every: list[tuple[MeasureRequest, str]],
+        spec: GpuSpec | None,
+        capability: tuple[int, int],
+        builder: Builder,
     ):
         self._builder = builder
         self._requests = {(request.name, text): request for request, text in every}
@@ -156,7 +160,7 @@ class Plan:
 
     def __init__(
         self,
-        every: list[tuple[Request, str]],
+        every: list[tuple[MeasureRequest, str]],
         path: Path,
         spec: GpuSpec | None,
         capability: tuple[int, int],
@@ -165,7 +169,7 @@ class Plan:
         self.every, self.path, self.builder = every, path, builder
         self._code = MachineCode(every, spec, capability, builder)
 
-    def todo(self, cache: str, method: str) -> list[tuple[Request, str]]:
+    def todo(self, cache: str, method: str) -> list[tuple[MeasureRequest, str]]:
         """Points without rows in that cache state by that method."""
         done = have(read_rows_file(self.path), self._code.is_current) if self.path.exists() else set()
         return [(request, text) for request, text in self.every if (request.name, text, cache, method) not in done]
@@ -330,7 +334,8 @@ def _by_times(driver: CudaDriver, plan: Plan, cache: str, method: str, seconds: 
         # A group may take twice its share; what it leaves goes to the others.
         share = min(left, 2 * left * len(group) / (len(todo) - start))
         append_rows(
-            plan.path, measure_cases(driver, group, Options(share, (cache,), builder=plan.builder, method=method), _say)
+            plan.path,
+            measure_cases(driver, group, MeasureOptions(share, (cache,), builder=plan.builder, method=method), _say),
         )
 
 
@@ -348,7 +353,7 @@ def _by_ncu(plan: Plan, seconds: float, device: int) -> bool:
             try:
                 append_rows(
                     plan.path,
-                    profile_cases(group, Options(needed, (cache,), builder=plan.builder), device, False, _say),
+                    profile_cases(group, MeasureOptions(needed, (cache,), builder=plan.builder), device, False, _say),
                 )
             except SiliconError as error:
                 if PERMISSION in str(error):

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from gpusim.commands import compare_measured, compare_published
-from gpusim.commands.compare_options import Wanted
+from gpusim.commands.compare_options import CompareOptions
 from gpusim.commands.options import HELP, Figure, format_option, set_option
 from gpusim.compare.error import DEFAULT_TOLERANCE_PERCENT
 from gpusim.compare.judge import DEFAULT_TOLERANCE_CYCLES
@@ -53,9 +53,7 @@ from gpusim.errors import UsageError
     metavar="CYCLES",
     help="Error that is none, whatever it is in percent (not for published series).",
 )
-@click.option(
-    "--why", is_flag=True, help="Decompose the gaps: which unit's price explains them (simulates many times)."
-)
+@click.option("--why", is_flag=True, help="Decompose the gaps: which unit's cost explains them (simulates many times).")
 @click.option(
     "--check", is_flag=True, help="Exit 1 if anything is FASTER or SLOWER than silicon (with --baseline: newly so)."
 )
@@ -113,7 +111,7 @@ def compare(
       gpusim compare saxpy matmul_tiled --against profile.csv --junit compare.xml
       gpusim compare --against rows.jsonl --set l2.hit_latency_ns=60 --baseline today --check
     """
-    wanted = Wanted(
+    chosen = CompareOptions(
         kernels,
         gpus,
         against,
@@ -138,7 +136,7 @@ def compare(
             raise UsageError("--html is of launches: published curves are rates and latencies of whole series")
         if why:
             raise UsageError("--why needs rows of launches: published curves are rates and latencies of whole series")
-        return compare_published.run(wanted, all_points, jobs)
+        return compare_published.run(chosen, all_points, jobs)
     if all_points:
         raise UsageError("--all-points belongs to --against published")
-    return compare_measured.run(wanted)
+    return compare_measured.run(chosen)

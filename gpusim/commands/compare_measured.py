@@ -14,13 +14,13 @@ import click
 from gpusim.cases.suite import find_kernel
 from gpusim.cases.user_kernels import is_reference
 from gpusim.commands.compare_options import (
-    Wanted,
+    CompareOptions,
     baseline_changes,
-    keep,
     lasting_names,
-    open_kept,
     print_changes,
     progress,
+    read_baseline,
+    store_comparison,
     titled,
     verdict_code,
     write_reports,
@@ -36,7 +36,7 @@ from gpusim.gpus.load import built_in_of, load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.io.whole_file import write_whole
 from gpusim.report import comparison as report
-from gpusim.report.junit import Case
+from gpusim.report.junit import JunitCase
 from gpusim.report.tables import format_records
 from gpusim.silicon.imports import read_rows
 from gpusim.silicon.recorded import load_recorded
@@ -45,8 +45,7 @@ from gpusim.store import open_store
 
 try:
     from gpusim.measure.cuda_driver import CudaDriver
-    from gpusim.measure.run import Options, measure_cases
-    from gpusim.measure.run import Request as MeasureRequest
+    from gpusim.measure.run import MeasureOptions, MeasureRequest, measure_cases
 except ImportError:  # no CUDA packages (macOS): traces and recorded rows are compared all the same
     CudaDriver = None
 
@@ -54,15 +53,15 @@ except ImportError:  # no CUDA packages (macOS): traces and recorded rows are co
 MEASURE_SECONDS_EACH = 5.0
 
 
-def run(wanted: Wanted) -> int:
-    """Compare, print, keep; the exit code."""
-    requests = parse_requests(expand_suites(wanted.kernels), {})
+def run(chosen: CompareOptions) -> int:
+    """Compare, print, store_comparison; the exit code."""
+    requests = parse_requests(expand_suites(chosen.kernels), {})
     for kernel, _ in requests:
         if not is_reference(kernel):
             find_kernel(kernel)  # a slip of the pen is found before anything runs
-    specs = [(override_gpu(load_gpu(gpu), wanted.settings), built_in_of(gpu)) for gpu in wanted.gpus]
-    rows = measured_rows(wanted, requests, [name for _, name in specs])
-    before = open_kept(wanted)
+    specs = [(override_gpu(load_gpu(gpu), chosen.settings), built_in_of(gpu)) for gpu in chosen.gpus]
+    rows = measured_rows(chosen, requests, [name for _, name in specs])
+    before = read_baseline(chosen)
     comparisons = []
     for spec, name in specs:
         comparisons.append(
@@ -72,56 +71,56 @@ def run(wanted: Wanted) -> int:
                 spec,
                 measured_as=name,
                 keeps_clock=spec.clock_hz == load_gpu(name).clock_hz,
-                tolerance=Tolerance(wanted.tolerance, wanted.tolerance_cycles),
+                tolerance=Tolerance(chosen.tolerance, chosen.tolerance_cycles),
                 known_error=known_errors(name),
-                why=wanted.why,
+                why=chosen.why,
                 progress=progress,
             )
         )
     names = lasting_names([(spec.name, name) for spec, name in specs])
     lines = [line for c in comparisons for line in report.comparison_lines(c, names[c.gpu])]
     changes = baseline_changes(before, lines)
-    _print(wanted, comparisons, changes)
-    print_changes(wanted, changes)
-    _write(wanted, comparisons, lines, changes)
-    _write_page(wanted, comparisons)
+    _print(chosen, comparisons, changes)
+    print_changes(chosen, changes)
+    _write(chosen, comparisons, lines, changes)
+    _write_page(chosen, comparisons)
     for comparison in comparisons:
         for missing in comparison.uncompared:
             if missing.exit_code:
                 click.echo(f"error: {missing.gpu} {missing.name}: {missing.reason}", err=True)
     if not any(comparison.judged for comparison in comparisons):
         raise NoDataError(_nothing(comparisons))
-    keep(wanted, lines, rows, {"comparisons": [report.comparison_document(c) for c in comparisons]})
+    store_comparison(chosen, lines, rows, {"comparisons": [report.comparison_document(c) for c in comparisons]})
     failed = max((m.exit_code for c in comparisons for m in c.uncompared), default=0)
     verdicts = [e.verdict for c in comparisons for e in c.entries]
-    return failed or verdict_code(wanted, verdicts, changes)
+    return failed or verdict_code(chosen, verdicts, changes)
 
 
-def measured_rows(wanted: Wanted, requests: Sequence[Request], gpus: Sequence[str]) -> list[SiliconRow]:
+def measured_rows(chosen: CompareOptions, requests: Sequence[Request], gpus: Sequence[str]) -> list[SiliconRow]:
     """The rows that ``--against`` names. Raises NoDataError where there are none."""
-    if wanted.against == "recorded":
+    if chosen.against == "recorded":
         rows = load_recorded()
         if not rows:
             raise NoDataError(
                 "no rows of real GPUs have been recorded yet: record some with tools/record_silicon.py on one"
             )
         return rows
-    if wanted.against == "silicon":
-        return _measure(wanted, requests, gpus)
-    path = Path(wanted.against)
+    if chosen.against == "silicon":
+        return _measure(chosen, requests, gpus)
+    path = Path(chosen.against)
     if path.is_file():
         rows = read_rows(path)
     elif path.suffix or path.parent != Path("."):
-        raise UsageError(f"there is no file {wanted.against}")
+        raise UsageError(f"there is no file {chosen.against}")
     else:
         with open_store() as store:
-            rows = list(store.load_run(wanted.against).measurements)
+            rows = list(store.load_run(chosen.against).measurements)
     if not rows:
-        raise NoDataError(f"{wanted.against} holds no measured row")
+        raise NoDataError(f"{chosen.against} holds no measured row")
     return rows
 
 
-def _measure(wanted: Wanted, requests: Sequence[Request], gpus: Sequence[str]) -> list[SiliconRow]:
+def _measure(chosen: CompareOptions, requests: Sequence[Request], gpus: Sequence[str]) -> list[SiliconRow]:
     """Time the launches on the GPU of this machine, now."""
     if CudaDriver is None:
         raise ToolchainError("measuring a GPU needs Numba's CUDA target: pip install 'numba-cuda[cu13]' (Linux)")
@@ -130,7 +129,7 @@ def _measure(wanted: Wanted, requests: Sequence[Request], gpus: Sequence[str]) -
     if not requests:
         raise UsageError("--against silicon needs to know what to measure: name suites or kernels")
     work = [MeasureRequest(kernel, dict(shape or {})) for kernel, shape in requests]
-    options = Options(budget_seconds=MEASURE_SECONDS_EACH * len(work), gpu=gpus[0])
+    options = MeasureOptions(budget_seconds=MEASURE_SECONDS_EACH * len(work), gpu=gpus[0])
     with CudaDriver() as driver:
         rows = list(measure_cases(driver, work, options, progress))
     if not rows:
@@ -140,20 +139,20 @@ def _measure(wanted: Wanted, requests: Sequence[Request], gpus: Sequence[str]) -
     return rows
 
 
-def _print(wanted: Wanted, comparisons: Sequence[MeasuredComparison], changes: Sequence[Change] | None) -> None:
-    if wanted.form == "json":
+def _print(chosen: CompareOptions, comparisons: Sequence[MeasuredComparison], changes: Sequence[Change] | None) -> None:
+    if chosen.form == "json":
         document: dict[str, Any] = {
-            "against": wanted.against,
+            "against": chosen.against,
             "comparisons": [report.comparison_document(c) for c in comparisons],
         }
         if changes is not None:
-            document.update(baseline=wanted.baseline, changes=report.change_documents(changes))
+            document.update(baseline=chosen.baseline, changes=report.change_documents(changes))
         click.echo(json.dumps(document, indent=2, allow_nan=False))
         return
-    if wanted.form == "csv":
+    if chosen.form == "csv":
         click.echo(format_records([report.entry_record(e) for c in comparisons for e in c.entries], "csv"))
         return
-    shown = [titled(title, records, wanted.form) for title, records in _tables(comparisons) if records]
+    shown = [titled(title, records, chosen.form) for title, records in _tables(comparisons) if records]
     sentences = [c.gap.sentence for c in comparisons if c.gap is not None]
     click.echo("\n\n".join([*shown, *sentences]))
 
@@ -174,10 +173,13 @@ def _tables(comparisons: Sequence[MeasuredComparison]) -> list[tuple[str, list[d
 
 
 def _write(
-    wanted: Wanted, comparisons: Sequence[MeasuredComparison], lines: Sequence[Line], changes: Sequence[Change] | None
+    chosen: CompareOptions,
+    comparisons: Sequence[MeasuredComparison],
+    lines: Sequence[Line],
+    changes: Sequence[Change] | None,
 ) -> None:
     cases = [
-        Case(
+        JunitCase(
             f"{e.name} ({e.cache}, {e.method})",
             f"gpusim.compare.{e.gpu}",
             e.verdict,
@@ -188,7 +190,7 @@ def _write(
         for e in c.entries
     ]
     cases += [
-        Case(u.name, f"gpusim.compare.{u.gpu}", u.verdict, u.reason, "") for c in comparisons for u in c.uncompared
+        JunitCase(u.name, f"gpusim.compare.{u.gpu}", u.verdict, u.reason, "") for c in comparisons for u in c.uncompared
     ]
     summary = "; ".join(
         f"{c.gpu}: {report.verdict_counts(c)}"
@@ -197,15 +199,15 @@ def _write(
         + (f". {c.gap.sentence}" if c.gap is not None else "")
         for c in comparisons
     )
-    write_reports(wanted, cases, summary, [table for table in _tables(comparisons) if table[1]], lines, changes)
+    write_reports(chosen, cases, summary, [table for table in _tables(comparisons) if table[1]], lines, changes)
 
 
-def _write_page(wanted: Wanted, comparisons: Sequence[MeasuredComparison]) -> None:
-    if wanted.page is not None:
+def _write_page(chosen: CompareOptions, comparisons: Sequence[MeasuredComparison]) -> None:
+    if chosen.page is not None:
         # Imported by name: drawing needs an extra, and Matplotlib takes half a second, both only of who asks for a page.
         page = importlib.import_module("gpusim.report.comparison_page")
         documents = [report.comparison_document(c) for c in comparisons]
-        write_whole(wanted.page, page.render_comparison(documents, wanted.against).encode())
+        write_whole(chosen.page, page.render_comparison(documents, chosen.against).encode())
 
 
 def _nothing(comparisons: Sequence[MeasuredComparison]) -> str:

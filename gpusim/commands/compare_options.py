@@ -15,7 +15,7 @@ from gpusim.compare.error import Verdict
 from gpusim.errors import NoDataError
 from gpusim.io.whole_file import write_whole
 from gpusim.report.comparison import change_records
-from gpusim.report.junit import Case, junit_xml
+from gpusim.report.junit import JunitCase, junit_xml
 from gpusim.report.markdown import markdown_comment
 from gpusim.report.tables import format_records
 from gpusim.silicon.row import SiliconRow
@@ -27,7 +27,7 @@ DOCUMENT = "comparison"
 
 
 @dataclass(frozen=True)
-class Wanted:
+class CompareOptions:
     """The options, checked and named as on the command line."""
 
     kernels: tuple[str, ...]
@@ -59,41 +59,43 @@ def lasting_names(machines: Sequence[tuple[str, str]]) -> dict[str, str]:
     return {own: name if built_in.count(name) == 1 else own for own, name in machines}
 
 
-def open_kept(wanted: Wanted) -> list[Line] | None:
+def read_baseline(chosen: CompareOptions) -> list[Line] | None:
     """The lines of ``--baseline``, None without; a store that ``--save`` could not write to fails here too, before the work."""
-    if wanted.save:
-        checked_name(wanted.save)
+    if chosen.save:
+        checked_name(chosen.save)
         with open_store() as store:
             store.prepare()
-    if not wanted.baseline:
+    if not chosen.baseline:
         return None
     with open_store() as store:
-        kept = store.load_run(wanted.baseline)
+        kept = store.load_run(chosen.baseline)
     if DOCUMENT not in kept.documents:
         raise NoDataError(
-            f"run {wanted.baseline!r} holds no comparison; make one with gpusim compare --save {wanted.baseline}"
+            f"run {chosen.baseline!r} holds no comparison; make one with gpusim compare --save {chosen.baseline}"
         )
-    return read_lines(kept.documents[DOCUMENT].get("lines"), f"run {wanted.baseline!r}")
+    return read_lines(kept.documents[DOCUMENT].get("lines"), f"run {chosen.baseline!r}")
 
 
 def baseline_changes(before: Sequence[Line] | None, lines: Sequence[Line]) -> list[Change] | None:
-    """Today's lines against those that :func:`open_kept` gave; None without ``--baseline``."""
+    """Today's lines against those that :func:`read_baseline` gave; None without ``--baseline``."""
     return None if before is None else against_baseline(lines, before)
 
 
-def keep(wanted: Wanted, lines: Sequence[Line], rows: Sequence[SiliconRow], document: dict[str, Any]) -> None:
+def store_comparison(
+    chosen: CompareOptions, lines: Sequence[Line], rows: Sequence[SiliconRow], document: dict[str, Any]
+) -> None:
     """Keep the comparison, and the measurements that it is of, under ``--save``."""
-    if not wanted.save:
+    if not chosen.save:
         return
-    with open_store() as store, store.new_run(wanted.save, command="compare", arguments=sys.argv[1:]) as run:
+    with open_store() as store, store.new_run(chosen.save, command="compare", arguments=sys.argv[1:]) as run:
         run.add_measurements(rows)
         run.add_document(DOCUMENT, {"lines": lines_document(lines), **document})
-    click.echo(f"kept as run {wanted.save!r}", err=True)
+    click.echo(f"kept as run {chosen.save!r}", err=True)
 
 
 def write_reports(
-    wanted: Wanted,
-    cases: Sequence[Case],
+    chosen: CompareOptions,
+    cases: Sequence[JunitCase],
     summary: str,
     tables: Sequence[tuple[str, list[dict[str, Any]]]],
     lines: Sequence[Line],
@@ -105,27 +107,27 @@ def write_reports(
         told = {change.key: change for change in changes}
         of_lines = [_against(case, told[line.key]) for case, line in zip(cases, lines, strict=False)]
         cases = [*of_lines, *cases[len(lines) :]]
-        summary += f"; {sum(change.worse for change in changes)} worse than the baseline {wanted.baseline}"
-        tables = [(_changes_title(wanted), change_records(changes)), *tables]
-    if wanted.junit is not None:
-        write_whole(wanted.junit, junit_xml("gpusim compare", cases, fail_on=frozenset({Verdict.FASTER})))
-    if wanted.markdown is not None:
-        text = markdown_comment(f"gpusim compare: {', '.join(wanted.gpus)} against {wanted.against}", summary, tables)
-        write_whole(wanted.markdown, text.encode())
+        summary += f"; {sum(change.worse for change in changes)} worse than the baseline {chosen.baseline}"
+        tables = [(_changes_title(chosen), change_records(changes)), *tables]
+    if chosen.junit is not None:
+        write_whole(chosen.junit, junit_xml("gpusim compare", cases, fail_on=frozenset({Verdict.FASTER})))
+    if chosen.markdown is not None:
+        text = markdown_comment(f"gpusim compare: {', '.join(chosen.gpus)} against {chosen.against}", summary, tables)
+        write_whole(chosen.markdown, text.encode())
 
 
-def _against(case: Case, change: Change) -> Case:
+def _against(case: JunitCase, change: Change) -> JunitCase:
     return replace(case, known=not change.worse, message=f"{case.message}; against the baseline: {change.reason}")
 
 
-def _changes_title(wanted: Wanted) -> str:
-    return f"Against the baseline {wanted.baseline}"
+def _changes_title(chosen: CompareOptions) -> str:
+    return f"Against the baseline {chosen.baseline}"
 
 
-def print_changes(wanted: Wanted, changes: Sequence[Change] | None) -> None:
+def print_changes(chosen: CompareOptions, changes: Sequence[Change] | None) -> None:
     """The table of changes, where data is for the eye."""
-    if changes and wanted.form in ("table", "md"):
-        click.echo(f"\n{titled(_changes_title(wanted), change_records(changes), wanted.form)}")
+    if changes and chosen.form in ("table", "md"):
+        click.echo(f"\n{titled(_changes_title(chosen), change_records(changes), chosen.form)}")
 
 
 def titled(title: str, records: list[dict[str, Any]], form: str) -> str:
@@ -133,12 +135,12 @@ def titled(title: str, records: list[dict[str, Any]], form: str) -> str:
     return f"{'### ' if form == 'md' else ''}{title}\n\n{format_records(records, form)}"
 
 
-def verdict_code(wanted: Wanted, verdicts: Sequence[Verdict], changes: Sequence[Change] | None) -> int:
+def verdict_code(chosen: CompareOptions, verdicts: Sequence[Verdict], changes: Sequence[Change] | None) -> int:
     """0, 1 or 4, as ``--check``, ``--strict`` and ``--baseline`` say."""
     if changes is not None:
         diverged = any(change.worse for change in changes)
     else:
         diverged = any(verdict in (Verdict.FASTER, Verdict.SLOWER) for verdict in verdicts)
-    if wanted.check and diverged:
+    if chosen.check and diverged:
         return DIVERGENCE
-    return AMBIGUOUS if wanted.strict and Verdict.AMBIGUOUS in verdicts else 0
+    return AMBIGUOUS if chosen.strict and Verdict.AMBIGUOUS in verdicts else 0

@@ -5,13 +5,13 @@ from __future__ import annotations
 import click
 
 from gpusim.commands.compare_options import (
-    Wanted,
+    CompareOptions,
     baseline_changes,
-    keep,
     lasting_names,
-    open_kept,
     print_changes,
     progress,
+    read_baseline,
+    store_comparison,
     verdict_code,
     write_reports,
 )
@@ -22,39 +22,39 @@ from gpusim.compare.run import compare as compare_published
 from gpusim.errors import NoDataError
 from gpusim.gpus.load import built_in_of, load_gpu
 from gpusim.gpus.override import override_gpu
-from gpusim.report.junit import Case
+from gpusim.report.junit import JunitCase
 from gpusim.report.tables import format_records
 
 #: What a series is to the GPU's description: set from it, or never looked at when it was set.
 EVIDENCE = {True: "fitted", False: "held out"}
 
 
-def run(wanted: Wanted, all_points: bool, jobs: int) -> int:
-    """Compare, print, keep; the exit code."""
-    before = open_kept(wanted)
+def run(chosen: CompareOptions, all_points: bool, jobs: int) -> int:
+    """Compare, print, store_comparison; the exit code."""
+    before = read_baseline(chosen)
     comparison = compare_published(
-        wanted.kernels,
-        wanted.gpus,
+        chosen.kernels,
+        chosen.gpus,
         all_points=all_points,
-        settings=wanted.settings,
+        settings=chosen.settings,
         jobs=jobs,
-        tolerance_percent=wanted.tolerance,
+        tolerance_percent=chosen.tolerance,
         progress=progress,
     )
     points, series = [row.record() for row in comparison.rows], [_record(s) for s in comparison.summaries]
-    machines = [(override_gpu(load_gpu(gpu), wanted.settings).name, built_in_of(gpu)) for gpu in wanted.gpus]
+    machines = [(override_gpu(load_gpu(gpu), chosen.settings).name, built_in_of(gpu)) for gpu in chosen.gpus]
     names = lasting_names(machines)
     lines = [Line(f"{names[s.gpu]} {s.series}", s.verdict, s.mape_percent) for s in comparison.summaries]
     changes = baseline_changes(before, lines)
-    if comparison.rows or wanted.form in ("table", "md"):
-        click.echo(format_records(points, wanted.form))
-    if wanted.form in ("table", "md"):
-        click.echo("\n" + format_records(series, wanted.form))
-        click.echo("\n" + format_records([_evidence(part) for part in by_evidence(comparison.rows)], wanted.form))
-    print_changes(wanted, changes)
+    if comparison.rows or chosen.form in ("table", "md"):
+        click.echo(format_records(points, chosen.form))
+    if chosen.form in ("table", "md"):
+        click.echo("\n" + format_records(series, chosen.form))
+        click.echo("\n" + format_records([_evidence(part) for part in by_evidence(comparison.rows)], chosen.form))
+    print_changes(chosen, changes)
     write_reports(
-        wanted,
-        [Case(s.series, f"gpusim.compare.{s.gpu}", s.verdict, s.reason, "") for s in comparison.summaries],
+        chosen,
+        [JunitCase(s.series, f"gpusim.compare.{s.gpu}", s.verdict, s.reason, "") for s in comparison.summaries],
         f"{len(points)} points in {len(series)} series",
         [("Series", series), ("Points", points)],
         lines,
@@ -63,8 +63,8 @@ def run(wanted: Wanted, all_points: bool, jobs: int) -> int:
     code = _failure_code(comparison)
     if code:
         return code
-    keep(wanted, lines, (), {"points": points})
-    return verdict_code(wanted, [s.verdict for s in comparison.summaries], changes)
+    store_comparison(chosen, lines, (), {"points": points})
+    return verdict_code(chosen, [s.verdict for s in comparison.summaries], changes)
 
 
 def _record(summary: Summary) -> dict:

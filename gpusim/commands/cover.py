@@ -9,9 +9,9 @@ import click
 from gpusim.cases.suite import complete_shape, kernel_names, parse_request
 from gpusim.commands.options import HELP, format_option, gpu_option, set_option
 from gpusim.errors import NoDataError, UsageError
+from gpusim.explore.cover import cover as cover_workload
 from gpusim.explore.coverage import Coverage
-from gpusim.explore.holes import hole_records, point_records
-from gpusim.explore.measure import cover as cover_workload
+from gpusim.explore.coverage_holes import hole_records, point_records
 from gpusim.explore.named_suites import expand_suites
 from gpusim.explore.points import CROSS, POINTS
 from gpusim.explore.suite_coverage import recorded_coverage

@@ -10,13 +10,14 @@ import click
 
 from gpusim.cases.suite import find_kernel, kernel_names, shape_text
 from gpusim.commands.options import HELP, Figure, format_option, gpu_option, set_option
+from gpusim.commands.property_options import PropertyCommand, PropertyName, options_given
 from gpusim.errors import GpusimError, NoDataError, UsageError
-from gpusim.explore.around import shapes_around
-from gpusim.explore.choices import make_property, property_names
 from gpusim.explore.finding import Finding
+from gpusim.explore.network_shapes import shapes_around
+from gpusim.explore.property_registry import make_property
 from gpusim.explore.session import Plan
 from gpusim.explore.session import explore as run_search
-from gpusim.gpus.load import built_in_of, load_gpu
+from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.report.tables import format_cards
 
@@ -30,38 +31,18 @@ DEFAULT_KERNELS = (
 )  # fmt: skip
 
 
-@click.command(context_settings=HELP)
+@click.command(context_settings=HELP, cls=PropertyCommand)
 @click.argument("kernels", nargs=-1, metavar="[KERNEL]...")
 @click.option(
     "--property",
     "name",
-    type=click.Choice(property_names()),
+    type=PropertyName(),
     default="bounds",
     show_default=True,
     help="What to look for.",
 )
 @gpu_option()
 @set_option()
-@click.option("--other-gpu", metavar="NAME", help="For --property gpus: the description to compare with.")
-@click.option("--other-set", multiple=True, metavar="KEY=VALUE", help="For --property gpus: what differs there.")
-@click.option(
-    "--other-kernel",
-    metavar="KERNEL",
-    help="For --property builds: the kernel to compare with, of the suite or FILE.py:FUNCTION with the same axes.",
-)
-@click.option(
-    "--other-gpusim",
-    type=click.Path(exists=True, resolve_path=True),
-    metavar="PATH",
-    help="For --property versions: another gpusim's top folder, or a Python that has one.",
-)
-@click.option(
-    "--rows",
-    multiple=True,
-    type=click.Path(exists=True, dir_okay=False),
-    metavar="FILE",
-    help="For --property silicon: measured rows; without it those that are recorded here.",
-)
 @click.option(
     "--threshold", type=Figure(min=0), metavar="SHARE", help="How large a divergence is a finding (0.05: 5 %)."
 )
@@ -104,16 +85,13 @@ DEFAULT_KERNELS = (
     help="Folder for runs, coverage and findings.",
 )
 @format_option()
+@click.pass_context
 def explore(
+    context: click.Context,
     kernels: tuple[str, ...],
     name: str,
     gpu: str,
     settings: tuple[str, ...],
-    other_gpu: str | None,
-    other_set: tuple[str, ...],
-    other_kernel: str | None,
-    other_gpusim: str | None,
-    rows: tuple[str, ...],
     threshold: float | None,
     max_examples: int,
     max_time: float | None,
@@ -126,6 +104,7 @@ def explore(
     jobs: int,
     output: Path,
     form: str,
+    **_of_properties: Any,
 ) -> int:
     """Let Hypothesis make workloads of KERNELs (`all` for the whole suite) and look for divergences.
 
@@ -133,12 +112,6 @@ def explore(
 
     Each finding is kept as its worst case, its smallest case and the region they stand for, in a file that
     `gpusim replay` runs again. Exit 0 without a finding, 1 with one or more.
-
-    \b
-    Properties: bounds (speed of light, and not absurdly above), analytic (an estimate),
-    gpus (two descriptions), builds (two kernels), metamorphic (more bandwidth is never
-    slower ...), invariance (windows, order, threads), numpy (results), silicon (measured rows),
-    counts (counters that the trace alone decides), versions (another gpusim).
 
     \b
     Examples:
@@ -158,20 +131,9 @@ def explore(
         )
     for kernel in chosen:
         find_kernel(kernel)
-    for option, (value, wanted) in {
-        "--other-gpu": (other_gpu, "gpus"), "--other-set": (other_set, "gpus"), "--other-kernel": (other_kernel, "builds"),
-        "--other-gpusim": (other_gpusim, "versions"), "--rows": (rows, "silicon"),
-    }.items():  # fmt: skip
-        if value and name != wanted:
-            raise UsageError(f"{option} is for --property {wanted}, not {name}")
-    given = {
-        "other_gpu": other_gpu, "other_set": " ".join(other_set), "other_kernel": other_kernel, "threshold": threshold,
-    }  # fmt: skip
-    if name == "versions":
-        given |= {"other_gpusim": other_gpusim, "gpu": gpu, "settings": "\n".join(settings)}
-    if name == "silicon":
-        given |= {"rows": "\n".join(rows), "measured_as": built_in_of(gpu)}
-    options = {key: value for key, value in given.items() if value not in (None, "")}
+    options = options_given(context, name, gpu, settings)
+    if threshold is not None:
+        options["threshold"] = threshold
     plan = Plan(
         chosen, name, options, gpu, settings, seed, growth, max_examples,
         float("inf") if max_time is None else max_time, not no_steer, first, around,

@@ -21,8 +21,8 @@ from gpusim.measure.driver import Driver
 from gpusim.measure.ncu import profile_cases, profiled_child
 from gpusim.measure.passes import COLD, CUPTI, EVENTS, WARM
 from gpusim.measure.rounds import Precision
-from gpusim.measure.run import AUTO, Options, Request, measure_cases
-from gpusim.measure.session import Recorder, Replay
+from gpusim.measure.run import AUTO, MeasureOptions, MeasureRequest, measure_cases
+from gpusim.measure.session import RecordingDriver, ReplayDriver
 from gpusim.report.tables import format_records
 from gpusim.silicon.row import SiliconRow
 from gpusim.silicon.rows import append_rows
@@ -129,13 +129,13 @@ def measure(
     for path in (output, record_session):
         if path is not None and not path.resolve().parent.is_dir():
             raise UsageError(f"there is no folder {path.parent} to write {path.name} into")
-    requests = [Request(*parse_request(text), small=small) for text in expand_suites(kernels)]
+    requests = [MeasureRequest(*parse_request(text), small=small) for text in expand_suites(kernels)]
     for request in requests:
         complete_shape(request.name, request.shape)  # a slip of the pen is found before anything runs
     caches = _CACHES[cache]
     builder = Compiler() if cubins is None else Pack(cubins)
     times = method if method in (CUPTI, EVENTS) else AUTO
-    options = Options(budget, caches, Precision(relative_half_width=precision / 100), seed, gpu, builder, times)
+    options = MeasureOptions(budget, caches, Precision(relative_half_width=precision / 100), seed, gpu, builder, times)
     if replay_session is not None and (record_session is not None or method in ("ncu", "all")):
         raise UsageError(
             "--replay-session answers for the driver alone, not for ncu: leave out --record-session and --method"
@@ -168,8 +168,8 @@ def measure(
 
 def _measure(
     kernels: Sequence[str],
-    requests: Sequence[Request],
-    options: Options,
+    requests: Sequence[MeasureRequest],
+    options: MeasureOptions,
     method: str,
     device: int,
     small: bool,
@@ -181,7 +181,7 @@ def _measure(
     """Measure by every method that was asked for; ``keep`` gets each row as it comes."""
     if method != "ncu":
         driver = _open(device, record_session, replay_session)
-        if method == "auto" and isinstance(driver, Replay) and not driver.has_traces:
+        if method == "auto" and isinstance(driver, ReplayDriver) and not driver.has_traces:
             options = replace(options, method=EVENTS)
         try:
             for row in measure_cases(driver, requests, options, say):
@@ -208,9 +208,9 @@ def _open_run(name: str, stack: ExitStack) -> Any:
 
 def _open(device: int, record: Path | None, replay: Path | None) -> Driver:
     if replay is not None:
-        return Replay(replay)
+        return ReplayDriver(replay)
     driver = CudaDriver(device)
-    return driver if record is None else Recorder(driver, record)
+    return driver if record is None else RecordingDriver(driver, record)
 
 
 def _record(row: SiliconRow) -> dict:

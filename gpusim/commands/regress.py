@@ -16,10 +16,10 @@ from gpusim.io.whole_file import write_whole
 from gpusim.regress import records
 from gpusim.regress.explain import sentence, with_steps
 from gpusim.regress.judge import judge
-from gpusim.regress.opening import DEFAULT_GPU, Machine, open_sides
+from gpusim.regress.open_comparand import DEFAULT_GPU, GpuRequest, open_comparands
 from gpusim.regress.outcome import Outcome, Thresholds
 from gpusim.regress.units import with_units
-from gpusim.report.junit import Case, junit_xml
+from gpusim.report.junit import JunitCase, junit_xml
 from gpusim.report.markdown import markdown_comment
 from gpusim.report.tables import format_records
 from gpusim.store import open_store
@@ -98,9 +98,12 @@ def regress(
     def progress(line: str) -> None:
         click.echo(line, err=True)
 
-    machines = Machine(base_gpu or gpu, _over(settings, base_set)), Machine(head_gpu or gpu, _over(settings, head_set))
+    machines = (
+        GpuRequest(base_gpu or gpu, _over(settings, base_set)),
+        GpuRequest(head_gpu or gpu, _over(settings, head_set)),
+    )
     with open_store() as store:
-        sides = open_sides(base, head, machines, store, progress, small=small)
+        sides = open_comparands(base, head, machines, store, progress, small=small)
     outcomes = [o for o in judge(*sides, Thresholds(tolerance, tolerance_cycles)) if not kernels or o.kernel in kernels]
     if not outcomes:
         raise NoDataError(
@@ -110,7 +113,7 @@ def regress(
     _print(outcomes, form, details)
     explained = [o for o in outcomes if o.verdict in _DECIDED]
     if junit is not None:
-        cases = [Case(o.name, f"{base} to {head}.{o.gpu}", str(o.verdict), o.reason, _text(o)) for o in outcomes]
+        cases = [JunitCase(o.name, f"{base} to {head}.{o.gpu}", str(o.verdict), o.reason, _text(o)) for o in outcomes]
         write_whole(junit, junit_xml("gpusim regress", cases))
     if markdown is not None:
         tables = [("Verdicts", records.short_records(outcomes))]

@@ -1,4 +1,4 @@
-"""``gpusim runs``: the runs that were kept."""
+"""``gpusim runs``: the stored runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ UNFINISHED_DAYS = 1.0
 
 @click.group(context_settings=HELP)
 def runs() -> None:
-    """The runs that were kept: by simulate --save-run, measure, compare --save.
+    """The stored runs: by simulate --save-run, measure, compare --save.
 
     They lie in ~/.local/share/gpusim/store.sqlite; GPUSIM_STORE names another file, or a postgresql:// URL
     for a team (pip install 'gpusim[postgres]').
@@ -45,7 +45,7 @@ def runs() -> None:
 @click.option("--name", help="Only runs of this name.")
 @format_option()
 def list_(name: str | None, form: str) -> None:
-    """List the kept runs, oldest first.
+    """List the stored runs, oldest first.
 
     \b
     Example:
@@ -191,15 +191,15 @@ def prune(keep: int, dry_run: bool) -> None:
     with open_store() as store:
         infos = store.list_runs()
         old = (datetime.now(UTC) - timedelta(days=UNFINISHED_DAYS)).isoformat(timespec="seconds")
-        doomed = [info for info in infos if info.state != FINISHED and info.started < old]
+        obsolete = [info for info in infos if info.state != FINISHED and info.started < old]
         for name in {info.name for info in infos}:
             finished = [info for info in infos if info.name == name and info.state == FINISHED]
-            doomed += finished[:-keep]
-        doomed.sort(key=lambda info: info.id)
+            obsolete += finished[:-keep]
+        obsolete.sort(key=lambda info: info.id)
         if dry_run:
-            click.echo(format_records([_headline(info) for info in doomed], "table"))
+            click.echo(format_records([_headline(info) for info in obsolete], "table"))
             return
-        _delete(store, doomed)
+        _delete(store, obsolete)
         store.compact()
 
 

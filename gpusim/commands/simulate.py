@@ -18,7 +18,7 @@ from gpusim.engine.result import Result
 from gpusim.errors import UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
-from gpusim.regress.again import REQUEST, simulation_request
+from gpusim.regress.rerun import REQUEST, simulation_request
 from gpusim.report import summary
 from gpusim.report.attribution import Share, by_instruction, by_line
 from gpusim.report.saved import result_document, save_result

@@ -1,9 +1,9 @@
 """Two samples of timings as if the clock had stood still, when it was read beside each sample.
 
-Mental model: a kernel's time goes as ``clock ** -follows``: 1 where the SM clock sets the pace, 0 where memory does, something
-between for most. How much *this* kernel follows is seen within each run, whenever the clock moved there: the slope of the
-logarithms, the runs' own levels taken off first. So a hopping or drifting clock is divided out as far as the kernel
-follows it, and no further. Where the clock hardly moved within the runs the slope is not known, and anything from 0 to 1 is
+Mental model: a kernel's time goes as ``clock ** -sensitivity``: 1 where the SM clock sets the pace, 0 where memory does, something
+between for most. The sensitivity of *this* kernel is seen within each run, whenever the clock moved there: the slope of the
+logarithms, the runs' own levels taken off first. So a hopping or drifting clock is divided out to the power of the
+sensitivity, and no further. Where the clock hardly moved within the runs the slope is not known, and anything from 0 to 1 is
 possible; the verdict must then hold for both ends, which it does if the two runs had the same clock.
 
 Errors in reading the clock are as large before as after (analysis of covariance: Cochran, Biometrics 13, 1957, 261).
@@ -36,7 +36,7 @@ def at_common_clock(
     far the kernel follows its clock is not sure enough. Clocks in MHz, one a sample, all positive."""
     clocks = [np.log(base_mhz), np.log(head_mhz)]
     levels = [float(np.median(clock)) for clock in clocks]
-    low, high = follows([np.log(base), np.log(head)], clocks)
+    low, high = clock_sensitivity([np.log(base), np.log(head)], clocks)
     moved = max(abs(levels[0] - levels[1]), *(float(np.std(clock)) for clock in clocks))
     exponents = (low, high) if (high - low) * moved > NEGLIGIBLE else ((low + high) / 2,)
     middle = sum(levels) / 2
@@ -46,7 +46,7 @@ def at_common_clock(
     ]
 
 
-def follows(log_times: list[np.ndarray], log_clocks: list[np.ndarray]) -> tuple[float, float]:
+def clock_sensitivity(log_times: list[np.ndarray], log_clocks: list[np.ndarray]) -> tuple[float, float]:
     """Between what and what the exponent lies by which times follow the clock, from 0 to 1; (0, 1): not known."""
     x = np.concatenate([clock - clock.mean() for clock in log_clocks])
     if float(np.std(x)) < LEAST_MOVEMENT:

@@ -29,7 +29,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparedPoint:
     """One point of one series on one GPU; ``error_percent`` is signed. ``fitted``: the GPU's description was set from
     this series on this GPU; else the point is held out."""
 
@@ -85,7 +85,7 @@ class Evidence:
     mape_percent: float
 
 
-def by_evidence(rows: Sequence[Row]) -> list[Evidence]:
+def by_evidence(rows: Sequence[ComparedPoint]) -> list[Evidence]:
     """Fitted and held-out rows apart, each mean over points; a kind of which there is none is left out."""
     found = []
     for fitted in (True, False):
@@ -102,7 +102,7 @@ def higher_is_faster(unit: str) -> bool:
 
 
 def summarise(
-    gpu: str, series: str, rows: Sequence[Row], tolerance_percent: float = DEFAULT_TOLERANCE_PERCENT
+    gpu: str, series: str, rows: Sequence[ComparedPoint], tolerance_percent: float = DEFAULT_TOLERANCE_PERCENT
 ) -> Summary:
     """Mean errors and verdict of the rows of one series on one GPU (all of one unit)."""
     errors = [row.error_percent for row in rows]

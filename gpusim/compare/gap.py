@@ -1,17 +1,17 @@
 """Where the gap between simulated and measured cycles comes from: named terms that add up to it, and a residual.
 
-Mental model: if silicon's prices differ from the description's (an L2 twice as slow), then all launches are off, each by as
-much as it uses that unit. So: turn each unit's dial a little and simulate again (how many cycles does this launch pay
-for that unit?), then look for the *few* price changes, common to all launches, that explain all gaps together.
+Mental model: if silicon's costs differ from the description's (an L2 twice as slow), then all launches are off, each by as
+much as it uses that unit. So: raise each unit's cost a little and simulate again (how many cycles does this launch pay
+for that unit?), then look for the *few* cost changes, common to all launches, that explain all gaps together.
 
 What is known, and what is attribution:
 
-- *Known*: each ``cost`` term is a difference of two simulations, one with the unit's price as described and one with the price found;
+- *Known*: each ``cost`` term is a difference of two simulations, one with the unit's cost as described and one with the cost found;
   they are taken one after another (the units in the machine's order), so nothing is counted twice.
-- *Attribution*: that the prices found are silicon's. They are the sparsest explanation (a lasso, then two Gauss-Newton steps on the
+- *Attribution*: that the costs found are silicon's. They are the sparsest explanation (a lasso, then two Gauss-Newton steps on the
   units that it names); ``alternatives`` lists units that would explain the gaps nearly as well, and with one or two launches there always are some.
 - ``traffic`` terms are attribution too: where a counter was measured, its relative difference, at what the simulation says the unit costs.
-- ``residual`` is the gap less all terms: what no price explains. Terms and residual add up to the gap exactly.
+- ``residual`` is the gap less all terms: what no cost explains. Terms and residual add up to the gap exactly.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpusim.compare.casebook import CaseBook, Costs, cache_state
+from gpusim.compare.case_simulator import CaseSimulator, Costs, cache_state
 from gpusim.compare.join import LaunchFacts
 from gpusim.compare.unit_costs import UNIT_COSTS, UnitCost
 from gpusim.silicon.row import SiliconRow
 
-#: A price change must explain about this much of a launch to be worth naming (the lasso's penalty). A guess.
+#: A cost change must explain about this much of a launch to be worth naming (the lasso's penalty). A guess.
 PENALTY_PERCENT = 1.0
-#: Prices are looked for within these factors of the described ones.
+#: Costs are looked for within these factors of the described ones.
 LEAST_FACTOR, MOST_FACTOR = 0.25, 5.0
 #: Changes smaller than this are not named.
 NAMED_PERCENT = 3.0
 MOST_UNITS = 4
 #: A unit can stand in for a named one if, with it, the mean error left grows by no more than this many percent of the cycles.
-STAND_IN_PERCENT = 1.0
-#: Differences of traffic below this are not priced.
+ALTERNATIVE_PERCENT = 1.0
+#: Differences of traffic below this are not given a cost.
 TRAFFIC_PERCENT = 2.0
 _STEPS, _SWEEPS = 2, 500
 
@@ -61,7 +61,7 @@ class Term:
 
 @dataclass(frozen=True)
 class UnitFinding:
-    """A price that differs: ``factor`` of the described one; ``alternatives`` explain the gaps nearly as well."""
+    """A cost that differs: ``factor`` of the described one; ``alternatives`` explain the gaps nearly as well."""
 
     unit: str
     factor: float
@@ -71,7 +71,7 @@ class UnitFinding:
 @dataclass(frozen=True)
 class Decomposition:
     """``terms`` of each case in order, the residual last; mean absolute errors of the cycles in percent, as described and
-    with the prices found."""
+    with the costs found."""
 
     findings: tuple[UnitFinding, ...]
     terms: tuple[tuple[Term, ...], ...]
@@ -82,7 +82,7 @@ class Decomposition:
     def sentence(self) -> str:
         """The findings in words."""
         if not self.findings:
-            return "No price of a unit explains the gaps: what there is of them is residual."
+            return "No cost of a unit explains the gaps: what there is of them is residual."
         found = ", ".join(
             f"{f.unit} x {f.factor:.2f}" + (f" (or {' or '.join(f.alternatives)})" if f.alternatives else "")
             for f in self.findings
@@ -94,29 +94,29 @@ class Decomposition:
 
 
 def decompose(
-    cases: Sequence[GapCase], book: CaseBook, progress: Callable[[str], None] = lambda line: None
+    cases: Sequence[GapCase], simulator: CaseSimulator, progress: Callable[[str], None] = lambda line: None
 ) -> Decomposition:
     """Decompose the gaps of all cases together. Each case is simulated again about once a unit that it uses."""
     measured = np.array([case.measured for case in cases])
-    base = _cycles(cases, book, ())
-    slopes = np.zeros((len(cases), len(UNIT_COSTS)))  # cycles for a whole price more
+    base = _cycles(cases, simulator, ())
+    slopes = np.zeros((len(cases), len(UNIT_COSTS)))  # cycles for a whole cost more
     for column, unit in enumerate(UNIT_COSTS):
-        slopes[:, column] = _slopes(cases, book, unit, base)
+        slopes[:, column] = _slopes(cases, simulator, unit, base)
         progress(f"[{column + 1:>2}/{len(UNIT_COSTS)}] what {unit.unit} costs")
-    traffic = [_traffic(case, book, slopes[i]) for i, case in enumerate(cases)]
+    traffic = [_traffic(case, simulator, slopes[i]) for i, case in enumerate(cases)]
     gap = measured - base - np.array([sum(t.values()) for t in traffic])
     changes = lasso(slopes / measured[:, None], gap / measured, PENALTY_PERCENT / 100)
     chosen = sorted(np.argsort(-np.abs(changes))[:MOST_UNITS])
     chosen = [int(u) for u in chosen if abs(changes[u]) >= NAMED_PERCENT / 100]
     target = measured - np.array([sum(t.values()) for t in traffic])
-    factors = _refine(cases, book, chosen, 1 + changes[chosen], target, measured)
+    factors = _refine(cases, simulator, chosen, 1 + changes[chosen], target, measured)
     kept = [i for i, factor in enumerate(factors) if abs(factor - 1) >= NAMED_PERCENT / 100]
     costs = tuple((UNIT_COSTS[chosen[i]].unit, float(factors[i])) for i in kept)
-    progress("what the prices found explain")
-    terms, after = _telescope(cases, book, costs, base, traffic)
+    progress("what the costs found explain")
+    terms, after = _sequential_terms(cases, simulator, costs, base, traffic)
     spare = slopes / measured[:, None]
     findings = tuple(
-        UnitFinding(unit, factor, _stand_ins(spare, gap / measured, unit, costs)) for unit, factor in costs
+        UnitFinding(unit, factor, _alternatives(spare, gap / measured, unit, costs)) for unit, factor in costs
     )
     left = after + np.array([sum(t.values()) for t in traffic])
     return Decomposition(
@@ -127,24 +127,24 @@ def decompose(
     )
 
 
-def _cycles(cases: Sequence[GapCase], book: CaseBook, costs: Costs) -> np.ndarray:
-    return np.array([book.cycles(case.row, case.launch, case.clock_hz, costs) for case in cases])
+def _cycles(cases: Sequence[GapCase], simulator: CaseSimulator, costs: Costs) -> np.ndarray:
+    return np.array([simulator.cycles(case.row, case.launch, case.clock_hz, costs) for case in cases])
 
 
-def _slopes(cases: Sequence[GapCase], book: CaseBook, unit: UnitCost, base: np.ndarray) -> np.ndarray:
-    """Cycles that each case would take more if the unit charged twice its price, from a small step."""
+def _slopes(cases: Sequence[GapCase], simulator: CaseSimulator, unit: UnitCost, base: np.ndarray) -> np.ndarray:
+    """Cycles that each case would take more at twice the cost of the unit, from a small step."""
     costs = ((unit.unit, 1 + unit.step),)
     slopes = np.zeros(len(cases))
     for i, case in enumerate(cases):
-        counters = book.simulate(case.launch, cache_state(case.row)[0], case.clock_hz).counters
-        if unit.applies(counters, book.trace(case.launch)):
-            slopes[i] = (book.cycles(case.row, case.launch, case.clock_hz, costs) - base[i]) / unit.step
+        counters = simulator.simulate(case.launch, cache_state(case.row)[0], case.clock_hz).counters
+        if unit.applies(counters, simulator.trace(case.launch)):
+            slopes[i] = (simulator.cycles(case.row, case.launch, case.clock_hz, costs) - base[i]) / unit.step
     return slopes
 
 
-def _traffic(case: GapCase, book: CaseBook, slopes: np.ndarray) -> dict[str, float]:
-    """Unit -> cycles that silicon takes more because it moves more than the model, at the model's price."""
-    simulated = book.simulate(case.launch, cache_state(case.row)[0], case.clock_hz).counters
+def _traffic(case: GapCase, simulator: CaseSimulator, slopes: np.ndarray) -> dict[str, float]:
+    """Unit -> cycles that silicon takes more because it moves more than the model, at the model's cost."""
+    simulated = simulator.simulate(case.launch, cache_state(case.row)[0], case.clock_hz).counters
     terms = {}
     for unit, slope in zip(UNIT_COSTS, slopes, strict=True):
         more = traffic_difference(unit.traffic, simulated, case.row.counters)
@@ -165,20 +165,20 @@ def lasso(slopes: np.ndarray, target: np.ndarray, penalty: float) -> np.ndarray:
 
     ``slopes`` float64[cases, units] and ``target`` float64[cases], both relative to the measured cycles. Minimises
     half the mean square of what is left plus ``penalty`` x the mean absolute contribution of each unit, so that a unit pays
-    for the cycles that it explains and not for the size of its dial (cyclic coordinate descent).
+    for the cycles that it explains and not for the step of its cost (cyclic coordinate descent).
     """
     rows, units = slopes.shape
     x = np.zeros(units)
     norms = (slopes**2).sum(axis=0) / rows
-    prices = penalty * np.sqrt(norms)
+    penalties = penalty * np.sqrt(norms)
     left = target.astype(float).copy()
     for _ in range(_SWEEPS):
         before = x.copy()
         for u in range(units):
-            if norms[u] < 1e-8:  # nobody pays for this unit
+            if norms[u] < 1e-8:  # no launch uses this unit
                 continue
-            pull = slopes[:, u] @ left / rows + norms[u] * x[u]
-            new = np.sign(pull) * max(0.0, abs(pull) - prices[u]) / norms[u]
+            gradient = slopes[:, u] @ left / rows + norms[u] * x[u]
+            new = np.sign(gradient) * max(0.0, abs(gradient) - penalties[u]) / norms[u]
             new = float(np.clip(new, LEAST_FACTOR - 1, MOST_FACTOR - 1))
             left -= slopes[:, u] * (new - x[u])
             x[u] = new
@@ -189,20 +189,20 @@ def lasso(slopes: np.ndarray, target: np.ndarray, penalty: float) -> np.ndarray:
 
 def _refine(
     cases: Sequence[GapCase],
-    book: CaseBook,
+    simulator: CaseSimulator,
     chosen: Sequence[int],
     factors: np.ndarray,
     target: np.ndarray,
     measured: np.ndarray,
 ) -> np.ndarray:
-    """Gauss-Newton on the chosen units with real simulations: latencies hide, so costs are no straight lines."""
+    """Gauss-Newton on the chosen units with real simulations: latencies overlap, so cycles are not linear in costs."""
     units = [UNIT_COSTS[u] for u in chosen]
     best, best_error = np.ones(len(units)), float("inf")
     for step in range(_STEPS + 1):
         if not units:
             break
         costs = _named(units, factors)
-        here = _cycles(cases, book, costs)
+        here = _cycles(cases, simulator, costs)
         left = (target - here) / measured
         error = float((left**2).mean())
         if error < best_error:
@@ -213,7 +213,7 @@ def _refine(
         for column, unit in enumerate(units):
             moved = factors.copy()
             moved[column] *= 1 + unit.step
-            slopes[:, column] = (_cycles(cases, book, _named(units, moved)) - here) / (unit.step * factors[column])
+            slopes[:, column] = (_cycles(cases, simulator, _named(units, moved)) - here) / (unit.step * factors[column])
         scaled = slopes / measured[:, None]
         # A little ridge keeps two units that act alike from running away in opposite directions.
         ridge = 1e-4 * np.eye(len(units))
@@ -226,11 +226,15 @@ def _named(units: Sequence[UnitCost], factors: np.ndarray) -> Costs:
     return tuple((unit.unit, float(factor)) for unit, factor in zip(units, factors, strict=True))
 
 
-def _telescope(
-    cases: Sequence[GapCase], book: CaseBook, costs: Costs, base: np.ndarray, traffic: Sequence[dict[str, float]]
+def _sequential_terms(
+    cases: Sequence[GapCase],
+    simulator: CaseSimulator,
+    costs: Costs,
+    base: np.ndarray,
+    traffic: Sequence[dict[str, float]],
 ) -> tuple[list[tuple[Term, ...]], np.ndarray]:
-    """Terms of each case, and the cycles with all prices changed: one unit after another, so that sums are exact."""
-    stages = [base] + [_cycles(cases, book, costs[: k + 1]) for k in range(len(costs))]
+    """Terms of each case, and the cycles with all costs changed: one unit after another, so that sums are exact."""
+    stages = [base] + [_cycles(cases, simulator, costs[: k + 1]) for k in range(len(costs))]
     terms = []
     for i, case in enumerate(cases):
         of_case = [Term(unit, "cost", float(stages[k][i] - stages[k + 1][i])) for k, (unit, _) in enumerate(costs)]
@@ -241,7 +245,7 @@ def _telescope(
     return terms, stages[-1]
 
 
-def _stand_ins(slopes: np.ndarray, gap: np.ndarray, unit: str, costs: Costs) -> tuple[str, ...]:
+def _alternatives(slopes: np.ndarray, gap: np.ndarray, unit: str, costs: Costs) -> tuple[str, ...]:
     """Units that would explain the gaps nearly as well in the place of ``unit``, by straight lines."""
     names = [cost.unit for cost in UNIT_COSTS]
     others = [names.index(name) for name, _ in costs if name != unit]
@@ -250,7 +254,7 @@ def _stand_ins(slopes: np.ndarray, gap: np.ndarray, unit: str, costs: Costs) -> 
     for candidate, name in enumerate(names):
         if name == unit or candidate in others or not slopes[:, candidate].any():
             continue
-        if _error_left(slopes[:, [*others, candidate]], gap) <= with_it + STAND_IN_PERCENT / 100:
+        if _error_left(slopes[:, [*others, candidate]], gap) <= with_it + ALTERNATIVE_PERCENT / 100:
             found.append(name)
     return tuple(found)
 

@@ -1,7 +1,7 @@
 """Comparing the simulator with rows of measurements: capture, join, simulate, judge, explain.
 
 Mental model: requests name launches, rows name measurements; the two are joined (:mod:`gpusim.compare.join`), each joined launch is
-simulated at the row's clock and cache state (:mod:`gpusim.compare.casebook`) and judged (:mod:`gpusim.compare.judge`); counters are
+simulated at the row's clock and cache state (:mod:`gpusim.compare.case_simulator`) and judged (:mod:`gpusim.compare.judge`); counters are
 laid side by side; with ``why`` the gaps are decomposed (:mod:`gpusim.compare.gap`). What has no counterpart, on either side, and
 what could not be run stays in the result with its reason.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gpusim.cases.suite import complete_shape, kernel_names, parse_request, shape_text
-from gpusim.compare.casebook import CaseBook, cache_state
+from gpusim.compare.case_simulator import CaseSimulator, cache_state
 from gpusim.compare.counters import CounterDifference, compare_counters, wrong_reason
 from gpusim.compare.error import Verdict
 from gpusim.compare.gap import Decomposition, GapCase, Term, decompose
@@ -143,8 +143,8 @@ def compare_rows(
     uncompared += missing
     nameless = set() if wanted else {each.name for each in missing}
     with tempfile.TemporaryDirectory(prefix="gpusim-compare-") as folder:
-        book = CaseBook(spec, Path(folder))
-        launches, failed = _capture(book, wanted, progress)
+        simulator = CaseSimulator(spec, Path(folder))
+        launches, failed = _capture(simulator, wanted, progress)
         joined = join([row for row in mine if _asked(row, requests, wanted)], launches)
         bad = {(kernel, shape) for kernel, shape, _ in failed}
         uncompared += [Uncompared(spec.name, _name(k, s), *_failure(error)) for k, s, error in failed]
@@ -160,7 +160,7 @@ def compare_rows(
         entries, cases = [], []
         for number, pair in enumerate(joined.pairs, 1):
             try:
-                entry = _entry(pair, book, keeps_clock, tolerance or Tolerance(), known_error)
+                entry = _entry(pair, simulator, keeps_clock, tolerance or Tolerance(), known_error)
             except ToolchainError:
                 raise
             except GpusimError as error:
@@ -170,7 +170,7 @@ def compare_rows(
             progress(f"[{number:>3}/{len(joined.pairs)}] {entry.name} ({entry.cache}): {entry.judgement.reason}")
             if entry.measured is not None:
                 cases.append(GapCase(pair.row, pair.launch, entry.measured.median, entry.clock_mhz * 1e6))
-        gap = decompose(cases, book, progress) if why and cases else None
+        gap = decompose(cases, simulator, progress) if why and cases else None
     if gap is not None:
         entries = _with_terms(entries, gap)
     judged = [entry for entry in entries if entry.measured is not None]
@@ -250,14 +250,14 @@ def _asked(row: SiliconRow, requests: Sequence[Request], wanted: Sequence[tuple[
 
 
 def _capture(
-    book: CaseBook, wanted: Sequence[tuple[str, dict[str, Any]]], progress: Callable[[str], None]
+    simulator: CaseSimulator, wanted: Sequence[tuple[str, dict[str, Any]]], progress: Callable[[str], None]
 ) -> tuple[list[LaunchFacts], list[tuple[str, str, GpusimError]]]:
     launches: list[LaunchFacts] = []
     failed = []
     for number, (kernel, shape) in enumerate(wanted, 1):
         progress(f"[{number:>3}/{len(wanted)}] capture {_name(kernel, shape_text(shape))}")
         try:
-            launches += book.add(kernel, shape)
+            launches += simulator.add(kernel, shape)
         except ToolchainError:
             raise
         except GpusimError as error:
@@ -273,19 +273,19 @@ def _failure(error: GpusimError) -> tuple[Verdict, str, int]:
 
 def _entry(
     pair: Pair,
-    book: CaseBook,
+    simulator: CaseSimulator,
     keeps_clock: bool,
     tolerance: Tolerance,
     known_error: Callable[[str], KnownError | None],
 ) -> Entry:
     row, launch = pair.row, pair.launch
     state, state_note = cache_state(row)
-    described_mhz = book.spec.clock_hz / 1e6
+    described_mhz = simulator.spec.clock_hz / 1e6
     clock_mhz = row.sm_clock_mhz if row.sm_clock_mhz and keeps_clock else described_mhz
     if clock_mhz < 1:
         raise UsageError(f"{launch.name}: the row's clock of {clock_mhz} MHz is none")
-    result = book.simulate(launch, state, clock_mhz * 1e6)
-    cycles = book.cycles(row, launch, clock_mhz * 1e6)
+    result = simulator.simulate(launch, state, clock_mhz * 1e6)
+    cycles = simulator.cycles(row, launch, clock_mhz * 1e6)
     measured, time_note = measured_cycles(row, clock_mhz)
     if measured is None:
         judgement = Judgement(Verdict.NO_DATA, time_note, float("nan"), tolerance.percent)
@@ -296,7 +296,7 @@ def _entry(
     finding = wrong_reason(list(differences)) if judgement.verdict == Verdict.SAME else ""
     unnamed = "" if row.gpu else "the row names no GPU"
     return Entry(
-        book.spec.name,
+        simulator.spec.name,
         launch.name,
         launch.kernel,
         launch.shape,

@@ -30,8 +30,8 @@ class Noise:
     ``jitter``: standard deviation of independent log-normal noise. ``tail_share``: share (0 to 1) of samples with an
     interruption, of exponential length ``tail``. ``drift``: largest sag of the clock from the first to the last sample of a run.
     ``hop``: distance of two clock states, which last ``hop_samples`` samples in the mean; the share of time in either is
-    drawn anew for each run. ``run``: standard deviation of a run's level, which is not the clock's. ``follows``: share of a change
-    of the clock that the kernel's time follows (1: it computes, 0: it waits for memory).
+    drawn anew for each run. ``run``: standard deviation of a run's level, which is not the clock's. ``clock_sensitivity``: share of a change
+    of the clock that the kernel's time clock_sensitivity (1: it computes, 0: it waits for memory).
     """
 
     name: str
@@ -42,12 +42,12 @@ class Noise:
     hop: float = 0.0
     hop_samples: int = 12
     run: float = 0.3
-    follows: float = 1.0
+    clock_sensitivity: float = 1.0
 
     def draw_run(self, random: np.random.Generator, n: int) -> Drawn:
         """One run of ``n`` samples."""
         period = self.period(random, n)
-        level = np.exp(random.normal(0, self.run / 100)) * period**self.follows
+        level = np.exp(random.normal(0, self.run / 100)) * period**self.clock_sensitivity
         return Drawn(level * self._jitter(random, n), _read_clock(random, period))
 
     def draw_pair(self, random: np.random.Generator, n: int) -> tuple[Drawn, Drawn]:
@@ -109,8 +109,8 @@ REGIMES = (
     Noise("locked clock", jitter=0.5),
     Noise("free clock", jitter=1.0, drift=1.5),
     Noise("hopping clock", jitter=0.7, hop=1.8),
-    Noise("hopping clock, memory-bound", jitter=0.7, hop=1.8, follows=0.0),
-    Noise("power limit", jitter=1.0, drift=1.0, hop=4.5, hop_samples=40, follows=0.8),
+    Noise("hopping clock, memory-bound", jitter=0.7, hop=1.8, clock_sensitivity=0.0),
+    Noise("power limit", jitter=1.0, drift=1.0, hop=4.5, hop_samples=40, clock_sensitivity=0.8),
     Noise("short kernel", jitter=3.0, tail_share=0.05, tail=10.0),
 )
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from gpusim.silicon.published import Measurement
+from gpusim.silicon.published import PublishedPoint
 
 #: L1, its knee, near L2, both L2 halves, the edge of L2, DRAM.
 CHASE_BUFFER_KIB = (16, 64, 128, 200, 512, 4096, 16384, 25000, 32768, 49152, 65536, 110000)
@@ -29,7 +29,7 @@ L1_STRIDES = (
 )
 
 
-def default_points(measurements: Sequence[Measurement]) -> list[Measurement]:
+def default_points(measurements: Sequence[PublishedPoint]) -> list[PublishedPoint]:
     """The default subset of one series on one GPU, in the order given."""
     if not measurements:
         return []
@@ -51,7 +51,7 @@ def default_points(measurements: Sequence[Measurement]) -> list[Measurement]:
     return list(measurements)
 
 
-def _nearest(measurements: Sequence[Measurement], axis: str, wanted: Iterable[float]) -> list[Measurement]:
+def _nearest(measurements: Sequence[PublishedPoint], axis: str, wanted: Iterable[float]) -> list[PublishedPoint]:
     """The measurements whose positive ``axis`` is nearest, as a ratio, to one of the wanted values."""
     chosen = {
         min(range(len(measurements)), key=lambda i: abs(math.log(measurements[i].axis(axis) / value)))

@@ -2,7 +2,7 @@
 
 Mental model: the published programs run long so that start-up and tail vanish; the simulator reaches
 the same steady state sooner, by starting from it. Caches begin in the state that the previous
-repetition left (functional warming), and the value is read where the machine is in its stride:
+repetition left (functional warming), and the value is read in the steady state:
 
 - a rate from the completions of blocks between the first and the last wave, so that neither the ramp
   nor the tail counts;
@@ -21,13 +21,13 @@ from typing import Any
 import numpy as np
 
 from gpusim.cases.suite import capture_case, make_case
-from gpusim.compare.bench import Bench
+from gpusim.compare.replay_bench import Bench
 from gpusim.compare.replay_chase import chase
 from gpusim.compare.replay_read import l1_read, l2_read
 from gpusim.emulator.memory import DeviceMemory
 from gpusim.engine.result import Result
 from gpusim.errors import NoDataError
-from gpusim.silicon.published import Measurement
+from gpusim.silicon.published import PublishedPoint
 from gpusim.trace.record import Trace
 
 #: Waves of blocks of a stream, of which the first ones find the memory side idle and do not count; few-warp launches
@@ -42,7 +42,7 @@ WARM_FOOTPRINT = 1.5
 STRIDE_ITERATIONS = (8, 40)
 
 
-def stream(bench: Bench, point: Measurement) -> float:
+def stream(bench: Bench, point: PublishedPoint) -> float:
     """GB/s of a kernel that streams one element a thread, at the point's occupancy."""
     few = -(-point.axis("block_threads") // 32) * point.axis("blocks_per_sm") < FEW_WARPS
     waves = STREAM_WAVES_FEW_WARPS if few else STREAM_WAVES
@@ -60,7 +60,7 @@ def stream(bench: Bench, point: Measurement) -> float:
     return rate
 
 
-def _stream_rate(bench: Bench, point: Measurement, waves: int, first_waves: int) -> float:
+def _stream_rate(bench: Bench, point: PublishedPoint, waves: int, first_waves: int) -> float:
     """GB/s of so many waves of blocks, of which the first do not count."""
     threads, blocks = point.axis("block_threads"), point.axis("blocks_per_sm")
     resident = bench.gpu.sm_count * blocks
@@ -73,7 +73,7 @@ def _stream_rate(bench: Bench, point: Measurement, waves: int, first_waves: int)
     return _bytes_per_element(case, elements) * threads / bench.gpu.ns(cycles_per_block)
 
 
-def _streamed(bench: Bench, point: Measurement) -> tuple[DeviceMemory, Trace]:
+def _streamed(bench: Bench, point: PublishedPoint) -> tuple[DeviceMemory, Trace]:
     """A device memory and the trace of a launch of the point's kernel that fills L2 with its lines."""
     variant = {name: value for name, value in point.axes if name not in ("block_threads", "blocks_per_sm")}
     key = ("stream", point.series, *variant.items())
@@ -86,23 +86,23 @@ def _streamed(bench: Bench, point: Measurement) -> tuple[DeviceMemory, Trace]:
     return bench.kept[key]
 
 
-def l1_stride(bench: Bench, point: Measurement) -> float:
+def l1_stride(bench: Bench, point: PublishedPoint) -> float:
     """Cycles a warp's load takes when all lanes hit L1: two launches' difference, so no start-up."""
     short, long = (_stride_run(bench, point, iterations) for iterations in STRIDE_ITERATIONS)
     return (long[0].cycles - short[0].cycles) / (long[1] - short[1])
 
 
-def l1_stride_wavefronts(counter: str) -> Callable[[Bench, Measurement], float]:
+def l1_stride_wavefronts(counter: str) -> Callable[[Bench, PublishedPoint], float]:
     """A replay that gives the wavefronts a warp's load takes, as ``counter`` counts them."""
 
-    def replay(bench: Bench, point: Measurement) -> float:
+    def replay(bench: Bench, point: PublishedPoint) -> float:
         short, long = (_stride_run(bench, point, iterations) for iterations in STRIDE_ITERATIONS)
         return (long[0].counters[counter] - short[0].counters[counter]) / (long[1] - short[1])
 
     return replay
 
 
-def _stride_run(bench: Bench, point: Measurement, iterations: int) -> tuple[Result, float]:
+def _stride_run(bench: Bench, point: PublishedPoint, iterations: int) -> tuple[Result, float]:
     shape = {
         "pattern": point.axis("shape"),
         "width_or_stride": point.axis("stride"),
@@ -135,7 +135,7 @@ def _bytes_per_element(case: Any, elements: int) -> float:
 
 
 #: Published series of times and rates -> how one of its points is simulated.
-TIMED_REPLAYS: dict[str, Callable[[Bench, Measurement], float]] = {
+TIMED_REPLAYS: dict[str, Callable[[Bench, PublishedPoint], float]] = {
     "pointer_chase": chase,
     "stream_init": stream,
     "stream_read": stream,
@@ -148,7 +148,7 @@ TIMED_REPLAYS: dict[str, Callable[[Bench, Measurement], float]] = {
     "l2_read": l2_read,
 }
 #: The same for hardware counters, which explain a time; compared when they are asked for by name.
-COUNTER_REPLAYS: dict[str, Callable[[Bench, Measurement], float]] = {
+COUNTER_REPLAYS: dict[str, Callable[[Bench, PublishedPoint], float]] = {
     "l1_stride_data_wavefronts": l1_stride_wavefronts("l1tex__data_pipe_lsu_wavefronts.sum"),
     "l1_stride_tag_wavefronts": l1_stride_wavefronts("l1tex__t_output_wavefronts_pipe_lsu.sum"),
 }

@@ -8,9 +8,9 @@ lines that no cache can hold, scattered over the whole buffer, of which the rest
 from __future__ import annotations
 
 from gpusim.cases.suite import capture_case, make_case
-from gpusim.compare.bench import Bench
+from gpusim.compare.replay_bench import Bench
 from gpusim.engine.result import LaunchResult, Result
-from gpusim.silicon.published import Measurement
+from gpusim.silicon.published import PublishedPoint
 
 #: Laps that visit every element of a line once, and the loads that a published run makes in all: each run begins
 #: with an empty L1, which shows as a slow rise with the buffer (A100 0.8 cycles at 146 KiB, GH200 1.6 at 213 KiB, as
@@ -23,7 +23,7 @@ CHASE_L1_SIZES = 2
 CHASE_LOADS, CHASE_L2_SIZES, CHASE_FIRST_LOADS = 4096, 3, 2048
 
 
-def chase(bench: Bench, point: Measurement) -> float:
+def chase(bench: Bench, point: PublishedPoint) -> float:
     """Cycles a dependent load takes in a buffer that earlier laps have walked."""
     gpu, size, shape = bench.gpu, point.axis("buffer_kib"), dict(point.axes)
     if size * 1024 <= CHASE_L1_SIZES * gpu.l1.total_bytes:

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from gpusim.cases.suite import capture_case, make_case
-from gpusim.compare.bench import Bench, part_of
+from gpusim.compare.replay_bench import Bench, part_of
 from gpusim.emulator.memory import DeviceMemory
 from gpusim.engine.result import Result
 from gpusim.errors import NoDataError
-from gpusim.silicon.published import Measurement
+from gpusim.silicon.published import PublishedPoint
 
 #: Blocks of the L2 kernel read a quarter of what the published ones read: the footprint, which is what
 #: the point is about, stays. Blocks run in step there, so whole waves are timed: of so many, those between
@@ -40,7 +40,7 @@ READ_EDGE = (0.7, 2.0)
 READ_LEAST_KIB = 256
 
 
-def l2_read(bench: Bench, point: Measurement) -> float:
+def l2_read(bench: Bench, point: PublishedPoint) -> float:
     """GB/s that SMs read from a footprint that other blocks have read before."""
     gpu = bench.gpu
     per_block = point.axis("bytes_per_block_kib") // L2_BLOCK_SHARE
@@ -94,7 +94,7 @@ def _cycles_between(result: Result, resident: int, first: int, last: int) -> flo
     return float(ends[last * resident - 1] - ends[first * resident - 1])
 
 
-def l1_read(bench: Bench, point: Measurement) -> float:
+def l1_read(bench: Bench, point: PublishedPoint) -> float:
     """GB/s that SMs read together, one block an SM, all from the same footprint, lap after lap."""
     shape = dict(point.axes)
     if shape["footprint_kib"] > READ_LEAST_WINDOWED_KIB:

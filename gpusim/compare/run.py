@@ -17,10 +17,10 @@ from pathlib import Path
 
 from gpusim.cases.networks import pinned_suites
 from gpusim.cases.suite import capture_case, kernel_names, make_case, parse_request
-from gpusim.compare.bench import Bench
-from gpusim.compare.error import DEFAULT_TOLERANCE_PERCENT, Row, Summary, Verdict, summarise
+from gpusim.compare.error import DEFAULT_TOLERANCE_PERCENT, ComparedPoint, Summary, Verdict, summarise
 from gpusim.compare.points import default_points
 from gpusim.compare.replay import REPLAYS, TIMED_REPLAYS
+from gpusim.compare.replay_bench import Bench
 from gpusim.engine.precompile import precompile
 from gpusim.errors import (
     GpusimError,
@@ -34,7 +34,7 @@ from gpusim.gpus.load import built_in_of, load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.gpus.spec import GpuSpec
 from gpusim.io.nearest import hint
-from gpusim.silicon.published import Measurement, load_published
+from gpusim.silicon.published import PublishedPoint, load_published
 from gpusim.workers import worker_pool
 
 #: A point that failed: (exit code, message).
@@ -46,7 +46,7 @@ _worker_queue: list[multiprocessing.Queue] = []
 
 
 @dataclass(frozen=True)
-class Candidate:
+class ComparedGpu:
     """A GPU to simulate, and the built-in GPU whose measurements are laid beside it: its own name, or what
     a user's file inherits from and a what-if starts from."""
 
@@ -55,7 +55,7 @@ class Candidate:
 
 
 #: Points of one series, and the GPU that they are replayed on.
-Group = tuple[Candidate, list[Measurement]]
+Group = tuple[ComparedGpu, list[PublishedPoint]]
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Comparison:
     """``rows`` in published order; one summary a series and GPU; ``failures``: (gpu, series) -> the
     first failure's exit code and message."""
 
-    rows: list[Row]
+    rows: list[ComparedPoint]
     summaries: list[Summary]
     failures: dict[tuple[str, str], Failure]
 
@@ -81,23 +81,25 @@ def select(
             raise _unpublished(kernel, sorted(known))
         if kernel not in REPLAYS:
             raise NoDataError(f"{kernel} is published but cannot be simulated yet; these can: {', '.join(REPLAYS)}")
-    candidates = {
-        candidate.spec.name: candidate
-        for candidate in (Candidate(override_gpu(load_gpu(gpu), settings), built_in_of(gpu)) for gpu in gpus)
+    compared_gpus = {
+        compared_gpu.spec.name: compared_gpu
+        for compared_gpu in (ComparedGpu(override_gpu(load_gpu(gpu), settings), built_in_of(gpu)) for gpu in gpus)
     }
     wanted = kernels or TIMED_REPLAYS
     groups: dict[tuple[str, str], Group] = {}
     for m in published:
-        for name, candidate in candidates.items():
-            if m.gpu == candidate.measured_as and m.series in wanted:
-                groups.setdefault((name, m.series), (candidate, []))[1].append(m)
+        for name, compared_gpu in compared_gpus.items():
+            if m.gpu == compared_gpu.measured_as and m.series in wanted:
+                groups.setdefault((name, m.series), (compared_gpu, []))[1].append(m)
     if not groups:
         what = ", ".join(kernels) if kernels else "any kernel"
         pairs = sorted({f"{m.series} on {m.gpu}" for m in published if m.series in wanted})
         raise NoDataError(
-            f"nothing is published for {what} on {', '.join(sorted(candidates))}; there is {'; '.join(pairs)}"
+            f"nothing is published for {what} on {', '.join(sorted(compared_gpus))}; there is {'; '.join(pairs)}"
         )
-    return [(candidate, points if all_points else default_points(points)) for candidate, points in groups.values()]
+    return [
+        (compared_gpu, points if all_points else default_points(points)) for compared_gpu, points in groups.values()
+    ]
 
 
 def _unpublished(kernel: str, series: Sequence[str]) -> GpusimError:
@@ -139,13 +141,13 @@ def compare(
     groups = select(kernels, gpus, all_points=all_points, settings=settings)
     work = list(enumerate(groups))
     total = sum(len(points) for _, points in groups)
-    rows: dict[int, list[Row]] = {index: [] for index, _ in work}
+    rows: dict[int, list[ComparedPoint]] = {index: [] for index, _ in work}
     failures: dict[tuple[str, str], Failure] = {}
     done = 0
     progress(f"{total} points in {len(groups)} series; the first run compiles for about a minute")
     for index, outcome in _run_all(work, jobs):
         done += 1
-        if isinstance(outcome, Row):
+        if isinstance(outcome, ComparedPoint):
             rows[index].append(outcome)
             progress(
                 f"[{done:>4}/{total}] {outcome.gpu} {outcome.series} {outcome.point}: "
@@ -162,13 +164,13 @@ def compare(
 
 def _key(group: Group) -> tuple[str, str]:
     """(GPU, series) of a group."""
-    candidate, points = group
-    return candidate.spec.name, points[0].series
+    compared_gpu, points = group
+    return compared_gpu.spec.name, points[0].series
 
 
 def _summarise(
     group: Group,
-    rows: list[Row],
+    rows: list[ComparedPoint],
     failures: dict[tuple[str, str], Failure],
     tolerance_percent: float,
 ) -> Summary:
@@ -182,7 +184,7 @@ def _summarise(
     return replace(summary, verdict=verdict, reason=failure[1])
 
 
-def _run_all(work: Sequence[tuple[int, Group]], jobs: int) -> Iterator[tuple[int, Row | Failure]]:
+def _run_all(work: Sequence[tuple[int, Group]], jobs: int) -> Iterator[tuple[int, ComparedPoint | Failure]]:
     """(group index, row or failure) of every point, as they finish."""
     if jobs <= 1 or len(work) == 1:
         for index, group in work:
@@ -197,7 +199,7 @@ def _run_all(work: Sequence[tuple[int, Group]], jobs: int) -> Iterator[tuple[int
         yield from _collect({pool.submit(_replay_reporting, *item) for item in work}, finished)
 
 
-def _collect(running: set[Future], finished: multiprocessing.Queue) -> Iterator[tuple[int, Row | Failure]]:
+def _collect(running: set[Future], finished: multiprocessing.Queue) -> Iterator[tuple[int, ComparedPoint | Failure]]:
     """What the workers put into the queue, until each of them has put the None that ends its group."""
     open_groups = len(running)
     while open_groups:
@@ -235,13 +237,13 @@ def _replay_reporting(index: int, group: Group) -> None:
     _worker_queue[-1].put((index, None))
 
 
-def replay_group(candidate: Candidate, points: Iterable[Measurement]) -> Iterator[Row | Failure]:
+def replay_group(compared_gpu: ComparedGpu, points: Iterable[PublishedPoint]) -> Iterator[ComparedPoint | Failure]:
     """Replay the points of one series on one GPU; the first failure is the last thing yielded.
 
     The GPU runs at the clock of the measurement, unless its description has another clock on purpose.
     """
-    spec = candidate.spec
-    keeps_clock = spec.clock_hz == load_gpu(candidate.measured_as).clock_hz
+    spec = compared_gpu.spec
+    keeps_clock = spec.clock_hz == load_gpu(compared_gpu.measured_as).clock_hz
     bench = Bench(spec)
     for m in points:
         bench.gpu = replace(spec, clock_hz=m.sm_clock_mhz * 1e6) if keeps_clock else spec
@@ -252,4 +254,4 @@ def replay_group(candidate: Candidate, points: Iterable[Measurement]) -> Iterato
         except GpusimError as error:
             yield error.exit_code, f"{m.point}: {error}"
             return
-        yield Row(spec.name, m.series, m.point, m.unit, simulated, m.value, m.fitted)
+        yield ComparedPoint(spec.name, m.series, m.point, m.unit, simulated, m.value, m.fitted)

@@ -3,7 +3,7 @@
 Mental model: every resident warp-cycle has one stall reason, in the model and, by sampling, under Nsight Compute. A launch's cycles
 split in the proportion of its warp-cycles; the difference of the two splits, reason by reason, adds up to the difference of the
 cycles. It says *where* simulated and measured warps spend their time differently (waiting for global memory, at barriers), while
-:mod:`gpusim.compare.gap` asks *which price* makes them do so.
+:mod:`gpusim.compare.gap` asks *which cost* makes them do so.
 
 Nsight Compute's ``smsp__average_warps_issue_stalled_<reason>_per_issue_active.ratio`` is warp-cycles with that reason over cycles with an
 issue; the model's counterpart is its warp-cycles with that reason over its issues.

@@ -30,10 +30,10 @@ from gpusim.errors import NoDataError
 #: Quantiles that a real change moves together. The median alone would follow a change of the mix of two clock states.
 QUANTILES = (0.10, 0.25, 0.50, 0.75)
 MEDIAN = QUANTILES.index(0.50)
-#: Below so many samples a side there is no interval to speak of, and so no confirmed change.
+#: Below so many samples a side there is no interval, and so no confirmed change.
 LEAST_SAMPLES = 8
 #: Correlation of neighbours from which on a sample counts as slowly wandering (drift, clock states).
-STICKY = 0.25
+LEAST_AUTOCORRELATION = 0.25
 #: Two states of the machine are looked for in the median of so many neighbours, in samples at least so long; they are clock
 #: states if at most so far apart. A split must leave no more than this share of the variance to be one.
 STATE_WINDOW, LEAST_OF_STATES, STATES_PERCENT = 7, 24, 5.0
@@ -42,7 +42,7 @@ RESAMPLES = 400
 
 
 @dataclass(frozen=True)
-class Thresholds:
+class SampleThresholds:
     """When a difference of two samples counts.
 
     ``least_percent``: smaller changes are never confirmed. ``missed_percent``: SAME promises that no change of this
@@ -75,7 +75,7 @@ class SampleComparison:
 def compare_samples(
     base: Sequence[float],
     head: Sequence[float],
-    thresholds: Thresholds | None = None,
+    thresholds: SampleThresholds | None = None,
     *,
     interleaved: bool = False,
     clocks_mhz: tuple[Sequence[float], Sequence[float]] | None = None,
@@ -86,9 +86,9 @@ def compare_samples(
     and head, the SM clock read beside each sample. Raises NoDataError for an empty sample, one with values that are no
     times, or clocks that are none.
     """
-    rules = thresholds or Thresholds()
+    rules = thresholds or SampleThresholds()
     a, b = (_checked(name, sample) for name, sample in (("base", base), ("head", head)))
-    notes = (*(f"base: {n}" for n in oddities(a)), *(f"head: {n}" for n in oddities(b)))
+    notes = (*(f"base: {n}" for n in anomalies(a)), *(f"head: {n}" for n in anomalies(b)))
     p_value = mann_whitney_p(a, b)
     if min(len(a), len(b)) < LEAST_SAMPLES:
         reason = f"{len(a)} and {len(b)} samples: fewer than {LEAST_SAMPLES} a side decide nothing; measure more"
@@ -99,8 +99,8 @@ def compare_samples(
         pairs = at_common_clock(a, _clock("base", clocks_mhz[0], a), b, _clock("head", clocks_mhz[1], b))
     spread = 0.0 if interleaved else math.sqrt(2) * rules.run_spread_percent / 100
     if clocks_mhz is None and not interleaved:
-        # What wandered within a run, and nobody saw the clock, may have stood elsewhere in the other.
-        spread = math.hypot(spread, _wander(a), _wander(b))
+        # What drifted within a run without a reading of the clock may have had another level in the other.
+        spread = math.hypot(spread, _drift(a), _drift(b))
     between = NormalDist().inv_cdf(rules.confidence) * spread
     wholes, middles, effects, moved_us = zip(
         *(_intervals(*pair, between, rules.confidence) for pair in pairs), strict=True
@@ -119,8 +119,8 @@ def _intervals(
     """Of two samples: the intervals of the least shift and of the median's, the median's shift in logarithms and in
     microseconds."""
     shifts = _log_quantiles(b[None]) - _log_quantiles(a[None])
-    sticky = max(_stickiness(a), _stickiness(b)) > STICKY
-    resampled = _resampled(b, sticky) - _resampled(a, sticky)
+    autocorrelated = max(_autocorrelation(a), _autocorrelation(b)) > LEAST_AUTOCORRELATION
+    resampled = _resampled(b, autocorrelated) - _resampled(a, autocorrelated)
     whole = _interval(_least_shift(shifts), _least_shift(resampled), between, confidence)
     middle = _interval(shifts[:, MEDIAN], resampled[:, MEDIAN], between, confidence)
     return whole, middle, float(shifts[0, MEDIAN]), abs(float(np.median(b) - np.median(a)))
@@ -162,22 +162,22 @@ def _interval(estimate: np.ndarray, resampled: np.ndarray, between: float, confi
     return effect - math.hypot(effect - low, between), effect + math.hypot(high - effect, between)
 
 
-def _stickiness(sample: np.ndarray) -> float:
+def _autocorrelation(sample: np.ndarray) -> float:
     """How much alike neighbours are: the correlation of ranks with those of the next sample."""
     ranks = np.argsort(np.argsort(sample, kind="stable"), kind="stable")
     return float(np.corrcoef(ranks[:-1], ranks[1:])[0, 1])
 
 
-def _wander(sample: np.ndarray) -> float:
+def _drift(sample: np.ndarray) -> float:
     """Standard deviation, in logarithms, of the course of a sample whose neighbours are alike; 0 for others."""
     return (
-        float(np.std(np.log(_course(sample))))
-        if len(sample) >= LEAST_OF_STATES and _stickiness(sample) > STICKY
+        float(np.std(np.log(_moving_level(sample))))
+        if len(sample) >= LEAST_OF_STATES and _autocorrelation(sample) > LEAST_AUTOCORRELATION
         else 0.0
     )
 
 
-def _course(sample: np.ndarray) -> np.ndarray:
+def _moving_level(sample: np.ndarray) -> np.ndarray:
     """The running median of STATE_WINDOW neighbours, float64[n]."""
     windows = np.lib.stride_tricks.sliding_window_view(np.pad(sample, STATE_WINDOW // 2, mode="edge"), STATE_WINDOW)
     return np.median(windows, axis=1)
@@ -189,13 +189,13 @@ def enough(sample: Sequence[float], target_percent: float, confidence: float = 0
     values = _checked("measured", sample)
     if len(values) < LEAST_SAMPLES:
         return False
-    alike = min(0.95, max(0.0, _stickiness(values)))
+    alike = min(0.95, max(0.0, _autocorrelation(values)))
     median, low, high = median_interval(values, confidence)
     width = max(high - median, median - low) * math.sqrt((1 + alike) / (1 - alike))
     return width <= target_percent / 100 * median
 
 
-def _resampled(sample: np.ndarray, sticky: bool) -> np.ndarray:
+def _resampled(sample: np.ndarray, autocorrelated: bool) -> np.ndarray:
     """log of the QUANTILES of RESAMPLES samples drawn from this one in blocks of neighbours, float64[RESAMPLES, quantiles].
 
     Blocks grow as the root of n; where neighbours are alike they are a quarter of the sample, for then so long a stretch is
@@ -205,7 +205,7 @@ def _resampled(sample: np.ndarray, sticky: bool) -> np.ndarray:
     order = np.argsort(sample, kind="stable")
     ranks = np.empty(n, np.int16 if n < 1 << 15 else np.int32)
     ranks[order] = np.arange(n)
-    drawn = np.sort(ranks[_indices(n, max(1, n // 4 if sticky else round(math.sqrt(n))))], axis=1)
+    drawn = np.sort(ranks[_indices(n, max(1, n // 4 if autocorrelated else round(math.sqrt(n))))], axis=1)
     place = np.array(QUANTILES) * (n - 1)
     below = place.astype(np.intp)
     ordered = sample[order]
@@ -223,7 +223,7 @@ def _indices(n: int, length: int) -> np.ndarray:
 
 
 def _decide(
-    whole: tuple[float, float], middle: tuple[float, float], shift_us: float, log_ratio: float, rules: Thresholds
+    whole: tuple[float, float], middle: tuple[float, float], shift_us: float, log_ratio: float, rules: SampleThresholds
 ) -> tuple[Verdict, str]:
     least, missed = (math.log1p(p / 100) for p in (rules.least_percent, rules.missed_percent))
     found = f"the median is {_percent(log_ratio)} ({_percent(middle[0])} to {_percent(middle[1])})"
@@ -247,9 +247,9 @@ def _without_states(sample: np.ndarray) -> tuple[np.ndarray, float | None]:
     Two states are looked for only where neighbours are alike, in the running median, and no further apart than clock
     states are. Verdicts do without it: a run that shows but one state does not say which.
     """
-    if len(sample) < LEAST_OF_STATES or _stickiness(sample) <= STICKY:
+    if len(sample) < LEAST_OF_STATES or _autocorrelation(sample) <= LEAST_AUTOCORRELATION:
         return sample, None
-    course = _course(sample)
+    course = _moving_level(sample)
     threshold = _split(np.sort(course), STATES_LEAVE)
     if threshold is None:
         return sample, None
@@ -260,7 +260,7 @@ def _without_states(sample: np.ndarray) -> tuple[np.ndarray, float | None]:
     return np.where(slow, sample / (1 + apart), sample), apart
 
 
-def oddities(sample: Sequence[float]) -> list[str]:
+def anomalies(sample: Sequence[float]) -> list[str]:
     """What a reader of a sample should know: drift, two states or modes, outliers, each with its size."""
     values = np.asarray(sample, float)
     n = len(values)

@@ -1,7 +1,7 @@
 """The property ``counts``: what follows from the trace alone, counted twice; and totals that must add up.
 
 Mental model: a wrong cycle count can be argued about, a wrong count of sectors cannot. Every instruction's issues,
-lanes, requests, sectors and bank passes are counted from the trace by :mod:`gpusim.explore.counted` and laid beside
+lanes, requests, sectors and bank passes are counted from the trace by :mod:`gpusim.explore.trace_counts` and laid beside
 what the model counted; blocks, warps, and the split of warp-cycles over stall reasons must add up. Any difference at
 all is a divergence.
 """
@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from gpusim.engine.result import LaunchResult
-from gpusim.explore.counted import ISSUES, count_trace
-from gpusim.explore.measure import cover
-from gpusim.explore.properties import Outcome, Property
+from gpusim.explore.cover import cover
+from gpusim.explore.property import Outcome, Property
+from gpusim.explore.trace_counts import ISSUES, count_trace
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model.counters import WORK_NAMES
 from gpusim.model.stall_reasons import SELECTED

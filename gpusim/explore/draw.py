@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 Shape = dict[str, Any]
 
 
-class _Enough(KeyboardInterrupt):
+class _StopDrawing(KeyboardInterrupt):
     """Ends Hypothesis's drawing early, as somebody at the keyboard would: anything else it takes for a finding."""
 
 
@@ -25,20 +25,20 @@ def draw_shapes(
     strategies: Mapping[str, st.SearchStrategy[Shape]],
     seed: int,
     draws: int,
-    see: Callable[[str, Shape], None],
+    on_shape: Callable[[str, Shape], None],
     *,
     most_begun: int | None = None,
 ) -> None:
-    """Show ``see`` up to ``draws`` shapes, each with its kernel, of ``strategies`` (kernel -> shapes); the same ones for the
+    """Show ``on_shape`` up to ``draws`` shapes, each with its kernel, of ``strategies`` (kernel -> shapes); the same ones for the
     same ``seed``. ``most_begun``: draws that may be begun, None for any number: a climb begins, and gives up, thousands
-    where nothing nearby is better, and Hypothesis counts none of them. Raises what ``see`` raises."""
+    where nothing nearby is better, and Hypothesis counts none of them. Raises what ``on_shape`` raises."""
     begun = 0
 
     def begin(kernel: str) -> st.SearchStrategy[tuple[str, Shape]]:
         nonlocal begun
         begun += 1
         if most_begun is not None and begun > most_begun:
-            raise _Enough(f"{begun} draws were begun for {draws}")
+            raise _StopDrawing(f"{begun} draws were begun for {draws}")
         return st.tuples(st.just(kernel), strategies[kernel])
 
     @with_seed(seed)
@@ -51,7 +51,7 @@ def draw_shapes(
     )
     @given(st.sampled_from(list(strategies)).flatmap(begin))
     def draw(drawn: tuple[str, Shape]) -> None:
-        see(*drawn)
+        on_shape(*drawn)
 
-    with contextlib.suppress(_Enough):
+    with contextlib.suppress(_StopDrawing):
         draw()

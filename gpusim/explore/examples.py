@@ -20,7 +20,7 @@ from typing import Any
 from gpusim.cases.suite import shape_text
 from gpusim.errors import FindingFileError
 from gpusim.explore.coverage import Coverage, Hits
-from gpusim.explore.properties import Outcome
+from gpusim.explore.property import Outcome
 
 EXAMPLES_VERSION = 1
 PATTERN = "runs-*.jsonl"

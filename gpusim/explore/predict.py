@@ -1,12 +1,12 @@
-"""What a shape is likely to cover, told from the runs so far without running it.
+"""What a shape is likely to cover, predicted from the runs so far without running it.
 
-Mental model: a guess a bin, from sure to vague. A launch's grid and block are known before it runs, and with the
+Mental model: a probability a bin, some exact, some vague. A launch's grid and block are known before it runs, and with the
 registers and shared memory that the same compiled kernel had in an earlier run so are all points of
 :mod:`gpusim.explore.launch_points`. For the rest the nearest runs of the same kernel answer, nearest by the distance of
-that point (:mod:`gpusim.explore.likeness`); a cross is as likely as its halves together, and a bin of an ordered point
-a little likely beside one that is near. What was foretold of a kernel and did not come counts against its being
-foretold again. Bins that no run has hit can mostly not be foretold at all: for them stands how new a shape is to each
-point, times the new bins that the kernel's last runs brought for being so new.
+that point (:mod:`gpusim.explore.shape_distance`); a cross is as likely as its halves together, and a bin of an ordered point
+a little likely next to one that is near. False predictions of a kernel lower the probability of the same
+prediction afterwards. Bins that no run has hit can mostly not be predicted at all: for them stands the novelty of a shape to each
+point, times the new bins that the kernel's last runs brought for their novelty.
 """
 
 from __future__ import annotations
@@ -22,44 +22,44 @@ from gpusim.emulator.prepare import prepare
 from gpusim.errors import LaunchError, UsageError
 from gpusim.explore.coverage import Coverage
 from gpusim.explore.launch_points import LAUNCH_POINTS, launch_answers
-from gpusim.explore.likeness import Likeness, bin_points
 from gpusim.explore.points import CROSS, CROSSES, POINTS, all_bins, cross_name
+from gpusim.explore.shape_distance import ShapeDistance, bin_points
 from gpusim.gpus.spec import GpuSpec
-from gpusim.isa.target import shape as three_sides
+from gpusim.isa.target import shape as as_triple
 from gpusim.model.occupancy import occupancy
 from gpusim.trace.record import Launch
 
 #: Runs that a shape is compared with, and what is added to a distance before its square divides a run's weight.
-NEAREST, BLUR = 4, 0.1
-#: Chance of a bin beside one that is as good as sure, and of a cross whose halves are: both are mere hints.
-BESIDE, TOGETHER = 0.15, 0.5
+NEAREST, DISTANCE_OFFSET = 4, 0.1
+#: Probability of a bin next to one that is as good as certain, and of a cross whose halves are: both are weak evidence.
+NEIGHBOUR_PROBABILITY, CROSS_PROBABILITY = 0.15, 0.5
 #: New bins of a point for a wholly new shape before runs say otherwise, as a share of those that miss; how much novelty
 #: outweighs that; and what each run leaves of what was learnt before: what a kernel brought at first it brings no more.
 #: guess (chosen over searches of seeds that no benchmark reports)
-FIRST_RATE, FIRST_NOVELTY, KEPT = 1.0, 0.5, 0.9
+FIRST_RATE, FIRST_NOVELTY, LEARNING_DECAY = 1.0, 0.5, 0.9
 #: Of the points that a launch decides, those that need not even its registers.
-PLAIN_POINTS = ("block_threads", "block_tail", "grid_blocks", "dimensions")
+GEOMETRY_POINTS = ("block_threads", "block_tail", "grid_blocks", "dimensions")
 Shape = Mapping[str, Any]
 
 
-class Guess(NamedTuple):
-    """``chance`` of each bin, float[bins] in the order of :func:`gpusim.explore.points.all_bins`; ``novelty``:
+class Prediction(NamedTuple):
+    """``probability`` of each bin, float[bins] in the order of :func:`gpusim.explore.points.all_bins`; ``novelty``:
     float[points], how far the nearest run of the kernel is from it, from 0 to 1; ``divergence``: the size of it that
     is expected."""
 
-    chance: np.ndarray
+    probability: np.ndarray
     novelty: np.ndarray
     divergence: float
 
 
-class Look(NamedTuple):
-    """What a shape says before it runs: ``hit`` bool[bins]; ``decided`` bool[bins], those that ``hit`` is right about;
-    ``work``: blocks of its largest launch, bytes of its arguments; ``whole``: nothing more will be known before."""
+class LaunchPrediction(NamedTuple):
+    """What follows from a shape's launches alone: ``hit`` bool[bins]; ``decided`` bool[bins], those of which ``hit`` is
+    exact; ``work``: blocks of its largest launch, bytes of its arguments; ``complete``: no earlier run would add to it."""
 
     hit: np.ndarray
     decided: np.ndarray
     work: tuple[float, float]
-    whole: bool
+    complete: bool
 
 
 class _Layout(NamedTuple):
@@ -68,16 +68,16 @@ class _Layout(NamedTuple):
 
     columns: dict
     crosses: np.ndarray
-    beside: np.ndarray
-    sure: np.ndarray
-    plain: np.ndarray
-    sure_points: np.ndarray
+    adjacent: np.ndarray
+    certain: np.ndarray
+    by_geometry: np.ndarray
+    certain_points: np.ndarray
 
 
 @cache
 def _layout() -> _Layout:
     columns = {each: column for column, each in enumerate(all_bins())}
-    crosses, beside = [], []
+    crosses, adjacent = [], []
     for pair in CROSSES:
         for first in POINTS[pair[0]].bins:
             for second in POINTS[pair[1]].bins:
@@ -87,10 +87,12 @@ def _layout() -> _Layout:
     for point in POINTS.values():
         if point.ordered and point.name not in LAUNCH_POINTS:
             for low, high in zip(point.bins, point.bins[1:], strict=False):
-                beside.append((columns[point.name, low], columns[point.name, high]))
-    sure = np.array([set(name.split(CROSS)) <= set(LAUNCH_POINTS) for name, _ in columns])
-    plain = np.array([name in PLAIN_POINTS for name, _ in columns])
-    return _Layout(columns, np.array(crosses), np.array(beside), sure, plain, sure @ bin_points()[1] > 0.0)
+                adjacent.append((columns[point.name, low], columns[point.name, high]))
+    certain = np.array([set(name.split(CROSS)) <= set(LAUNCH_POINTS) for name, _ in columns])
+    by_geometry = np.array([name in GEOMETRY_POINTS for name, _ in columns])
+    return _Layout(
+        columns, np.array(crosses), np.array(adjacent), certain, by_geometry, certain @ bin_points()[1] > 0.0
+    )
 
 
 @cache
@@ -104,36 +106,36 @@ class _Kernel:
 
     def __init__(self, shape: Shape) -> None:
         bins, points = bin_points()[1].shape
-        self.likeness = Likeness(shape)
-        self.vain = np.zeros(bins)
+        self.distance = ShapeDistance(shape)
+        self.false_predictions = np.zeros(bins)
         self.novelty, self.new = np.zeros(points), np.zeros(points)
         self.runs = 0
 
     def take(
-        self, row: np.ndarray, hit: np.ndarray, divergence: float, new: np.ndarray, chance: np.ndarray | None
+        self, row: np.ndarray, hit: np.ndarray, divergence: float, new: np.ndarray, probability: np.ndarray | None
     ) -> None:
         """Take up a run, of whose bins those of ``new`` had not been hit before."""
         if self.runs:
-            self.novelty = KEPT * self.novelty + self.likeness.apart(row[None]).min(2)[:, 0]
-            self.new = KEPT * self.new + new @ bin_points()[1]
-        if chance is not None:
-            self.vain += chance * ~hit
-        self.likeness.learn(row, hit, divergence)
+            self.novelty = LEARNING_DECAY * self.novelty + self.distance.to_runs(row[None]).min(2)[:, 0]
+            self.new = LEARNING_DECAY * self.new + new @ bin_points()[1]
+        if probability is not None:
+            self.false_predictions += probability * ~hit
+        self.distance.learn(row, hit, divergence)
         self.runs += 1
 
     def nearest(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """For each row chance, novelty and divergence: the mean of the nearest runs, nearer ones more."""
-        hits = self.likeness.hits
-        apart = self.likeness.apart(rows)
-        weights = 1.0 / (BLUR + apart) ** 2
-        if apart.shape[2] > NEAREST:
-            least = np.partition(apart, NEAREST - 1, axis=2)[:, :, NEAREST - 1 : NEAREST]
-            weights *= apart <= least
+        """For each row probability, novelty and divergence: the mean of the nearest runs, nearer ones more."""
+        hits = self.distance.hits
+        distances = self.distance.to_runs(rows)
+        weights = 1.0 / (DISTANCE_OFFSET + distances) ** 2
+        if distances.shape[2] > NEAREST:
+            least = np.partition(distances, NEAREST - 1, axis=2)[:, :, NEAREST - 1 : NEAREST]
+            weights *= distances <= least
         weights /= weights.sum(2, keepdims=True)
-        chance = np.zeros((len(rows), hits.shape[1]))
+        probability = np.zeros((len(rows), hits.shape[1]))
         for point, columns in enumerate(_columns_of_points()):
-            chance[:, columns] = weights[point] @ hits[:, columns]
-        return chance, apart.min(2).T.copy(), weights.mean(0) @ self.likeness.divergences
+            probability[:, columns] = weights[point] @ hits[:, columns]
+        return probability, distances.min(2).T.copy(), weights.mean(0) @ self.distance.divergences
 
     def rate(self, missing: np.ndarray) -> np.ndarray:
         """float[points]: new bins that a wholly new shape brings."""
@@ -144,7 +146,7 @@ class _Kernel:
 
 
 class Predictor:
-    """Guesses for shapes on ``gpu``, learnt run by run. ``missing``: bool[bins], those that no run has hit."""
+    """Predictions for shapes on ``gpu``, learnt run by run. ``missing``: bool[bins], those that no run has hit."""
 
     def __init__(self, gpu: GpuSpec) -> None:
         self.gpu = gpu
@@ -153,9 +155,9 @@ class Predictor:
         self._resources: dict[tuple, tuple[int, int, bool]] = {}
 
     def learn(
-        self, kernel: str, shape: Shape, coverage: Coverage, divergence: float, chance: np.ndarray | None = None
+        self, kernel: str, shape: Shape, coverage: Coverage, divergence: float, probability: np.ndarray | None = None
     ) -> None:
-        """Take up what a run covered and by how much it diverged; ``chance``: what had been foretold of it."""
+        """Take up what a run covered and by how much it diverged; ``probability``: what had been predicted of it."""
         columns = _layout().columns
         hit = np.zeros(len(columns), bool)
         hit[[columns[each] for each in coverage.hits if each in columns]] = True
@@ -163,11 +165,11 @@ class Predictor:
         if learnt is None:
             learnt = self._kernels[kernel] = _Kernel(shape)
         try:
-            work = self.look(kernel, shape).work
+            work = self.from_launch(kernel, shape).work
         except (UsageError, LaunchError):  # it ran, but for another machine
             work = 0.0, 0.0
-        row = learnt.likeness.row(shape, work)
-        learnt.take(row, hit, abs(divergence), hit & self.missing, chance)
+        row = learnt.distance.row(shape, work)
+        learnt.take(row, hit, abs(divergence), hit & self.missing, probability)
         self.missing &= ~hit
 
     def remember_resources(self, kernel: str, shape: Shape) -> None:
@@ -183,20 +185,20 @@ class Predictor:
         """Whether a run of ``kernel`` has been learnt."""
         return kernel in self._kernels
 
-    def look(self, kernel: str, shape: Shape) -> Look:
-        """What a shape says before it runs. Raises UsageError or LaunchError for one that is refused."""
+    def from_launch(self, kernel: str, shape: Shape) -> LaunchPrediction:
+        """What follows from the launches of a shape alone. Raises UsageError or LaunchError for one that is refused."""
         layout = _layout()
-        found, decided = np.zeros(len(layout.columns), bool), layout.sure
+        found, decided = np.zeros(len(layout.columns), bool), layout.certain
         blocks = size_bytes = 0
         for launch in make_case(kernel, dict(shape), self.gpu).launches:
             if not launch.timed:
                 continue
-            grid, block = three_sides(launch.grid, "grid"), three_sides(launch.block, "block")
+            grid, block = as_triple(launch.grid, "grid"), as_triple(launch.block, "block")
             blocks = max(blocks, grid[0] * grid[1] * grid[2])
             size_bytes = max(size_bytes, sum(arg.nbytes for arg in launch.args if isinstance(arg, np.ndarray)))
             resources = self._resources.get(_compiled_key(launch))
             if resources is None:
-                decided = layout.plain
+                decided = layout.by_geometry
             registers, shared, cooperative = resources or (32, 0, False)
             shared += launch.shared_bytes
             facts = Launch(
@@ -208,45 +210,50 @@ class Predictor:
             for name, labels in answers.items():
                 for label in labels:
                     found[layout.columns[name, label]] = True
-        return Look(found, decided, (float(blocks), float(size_bytes)), decided is layout.sure)
+        return LaunchPrediction(found, decided, (float(blocks), float(size_bytes)), decided is layout.certain)
 
-    def guess(self, kernel: str, shape: Shape) -> Guess | None:
+    def predict(self, kernel: str, shape: Shape) -> Prediction | None:
         """What to expect of a shape; None for one that kernel or machine refuses. Zeros where nothing is known."""
         try:
-            look = self.look(kernel, shape)
+            from_launch = self.from_launch(kernel, shape)
         except (UsageError, LaunchError):
             return None
-        return self.guesses(kernel, [shape], [look])[0]
+        return self.predict_all(kernel, [shape], [from_launch])[0]
 
-    def guesses(self, kernel: str, shapes: list[Shape], looks: list[Look]) -> list[Guess]:
-        """What to expect of shapes of one kernel, of which :meth:`look` has said what it can."""
+    def predict_all(self, kernel: str, shapes: list[Shape], from_launches: list[LaunchPrediction]) -> list[Prediction]:
+        """What to expect of shapes of one kernel, with what :meth:`from_launch` says of each."""
         layout = _layout()
         learnt = self._kernels.get(kernel)
-        found, decided = (np.array([look[place] for look in looks]) for place in (0, 1))
+        found, decided = (np.array([from_launch[place] for from_launch in from_launches]) for place in (0, 1))
         if learnt is None:
-            chance = np.zeros(found.shape)
-            novelty, divergence = np.ones((len(shapes), layout.sure_points.size)), np.zeros(len(shapes))
+            probability = np.zeros(found.shape)
+            novelty, divergence = np.ones((len(shapes), layout.certain_points.size)), np.zeros(len(shapes))
         else:
-            rows = [learnt.likeness.row(shape, look.work) for shape, look in zip(shapes, looks, strict=True)]
-            chance, novelty, divergence = learnt.nearest(np.array(rows))
-        chance = np.where(decided, found, chance)
-        low, high = layout.beside.T
-        hints = BESIDE * chance
-        chance[:, low] = np.maximum(chance[:, low], hints[:, high])
-        chance[:, high] = np.maximum(chance[:, high], hints[:, low])
+            rows = [
+                learnt.distance.row(shape, from_launch.work)
+                for shape, from_launch in zip(shapes, from_launches, strict=True)
+            ]
+            probability, novelty, divergence = learnt.nearest(np.array(rows))
+        probability = np.where(decided, found, probability)
+        low, high = layout.adjacent.T
+        neighbours = NEIGHBOUR_PROBABILITY * probability
+        probability[:, low] = np.maximum(probability[:, low], neighbours[:, high])
+        probability[:, high] = np.maximum(probability[:, high], neighbours[:, low])
         cross, one, other = layout.crosses.T
-        together = chance[:, one] * chance[:, other]
-        chance[:, cross] = np.where(layout.sure[cross], together, np.maximum(chance[:, cross], TOGETHER * together))
+        together = probability[:, one] * probability[:, other]
+        probability[:, cross] = np.where(
+            layout.certain[cross], together, np.maximum(probability[:, cross], CROSS_PROBABILITY * together)
+        )
         if learnt is not None:
-            chance /= (1.0 + learnt.vain) ** 2
-        novelty[:, layout.sure_points] = 0.0
-        return [Guess(*each) for each in zip(chance, novelty, map(float, divergence), strict=True)]
+            probability /= (1.0 + learnt.false_predictions) ** 2
+        novelty[:, layout.certain_points] = 0.0
+        return [Prediction(*each) for each in zip(probability, novelty, map(float, divergence), strict=True)]
 
-    def new_bins(self, kernel: str) -> Callable[[Guess], float]:
-        """How many bins that no run has hit a shape of ``kernel`` is hoped to hit, of which that was foretold."""
+    def new_bins(self, kernel: str) -> Callable[[Prediction], float]:
+        """How many bins that no run has hit a shape of ``kernel`` is expected to hit, from its prediction."""
         missing, learnt = self.missing.astype(float), self._kernels.get(kernel)
-        rate = np.zeros(_layout().sure_points.size) if learnt is None else learnt.rate(self.missing)
-        return lambda guess: float(guess.chance @ missing + guess.novelty @ rate)
+        rate = np.zeros(_layout().certain_points.size) if learnt is None else learnt.rate(self.missing)
+        return lambda prediction: float(prediction.probability @ missing + prediction.novelty @ rate)
 
 
 def _compiled_key(launch: Any) -> tuple:

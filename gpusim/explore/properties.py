@@ -1,69 +1,38 @@
-"""What a search looks for: properties of a workload, each a number that should be zero.
+"""gpusim's own properties that need no file of their own: bounds, estimates, other GPUs, other builds, invariance, NumPy.
 
-Mental model: a property measures how far a workload is from what should hold, as a signed share (+0.38: 38 % above);
-beyond its threshold that is a divergence. Each is a small class with :meth:`Property.measure`; the registry
-:data:`PROPERTIES` makes them by name, so that a team can add its own.
+Mental model: each runs a workload once, or twice in two ways, and says by how much that is off; what a property is
+stands in :mod:`gpusim.explore.property`. The others are :mod:`gpusim.explore.counts` (``counts``),
+:mod:`gpusim.explore.metamorphic` (``metamorphic``), :mod:`gpusim.explore.versions` and :mod:`gpusim.explore.measured_rows`
+(``silicon``).
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
-from gpusim.cases.suite import capture_case, make_case
+from gpusim.cases.suite import capture_case, find_kernel, make_case
+from gpusim.cases.user_entries import axes_of_work
+from gpusim.cases.user_kernels import is_reference, load_object, make_user_case
 from gpusim.engine.gpu import simulate
 from gpusim.engine.result import Result
-from gpusim.errors import ExecutionError, UsageError
-from gpusim.explore.coverage import Coverage
-from gpusim.explore.measure import Covered, cover
+from gpusim.errors import UsageError
+from gpusim.explore.cover import Covered, cover
+from gpusim.explore.property import Option, Outcome, Property, share_above
+from gpusim.gpus.load import load_gpu
+from gpusim.gpus.override import override_gpu
 from gpusim.gpus.spec import GpuSpec
 from gpusim.theory.bounds import lower_bounds
 from gpusim.theory.estimate import estimate
 from gpusim.trace.record import Trace
 
-
-@dataclass(frozen=True)
-class Outcome:
-    """``divergence``: signed share of what should be zero; ``detail``: the numbers behind it, one line; ``coverage``:
-    what the workload exercised, empty where nothing was simulated."""
-
-    divergence: float
-    detail: str
-    coverage: Coverage = field(default_factory=Coverage)
-
-
-#: The divergence of a workload that did not run to its end.
-DIED = 10.0
-
-
-class Property(ABC):
-    """The base of all properties: ``name``, ``asks``, and the ``threshold`` beyond which a divergence is a finding."""
-
-    name = ""
-    asks = ""
-    threshold = 0.0
-
-    @abstractmethod
-    def measure(self, kernel: str, shape: Mapping[str, Any]) -> Outcome:
-        """Run ``kernel`` at ``shape`` (complete). Raises UsageError for a shape that the kernel refuses."""
-
-    def judge(self, kernel: str, shape: Mapping[str, Any]) -> Outcome:
-        """As :meth:`measure`; a workload that cannot be run to its end (a deadlock, an address outside every allocation)
-        is a divergence of :data:`DIED` whatever the property asks. Raises UsageError for a shape that is refused."""
-        try:
-            return self.measure(kernel, shape)
-        except ExecutionError as error:
-            return Outcome(max(DIED, 2.0 * self.threshold), f"{type(error).__name__}: {error}")
-
-    def shapes(self, kernel: str) -> list[dict[str, Any]] | None:
-        """The only shapes of ``kernel`` that can be measured; None when any can."""
-        return None
-
-    def fails(self, outcome: Outcome) -> bool:
-        """Whether the outcome is a divergence."""
-        return abs(outcome.divergence) > self.threshold
+OTHER_GPU = Option("other_gpu", "the description to compare with.", metavar="NAME")
+OTHER_SET = Option("other_set", "what differs there.", metavar="KEY=VALUE", multiple=True, separator=" ")
+OTHER_KERNEL = Option(
+    "other_kernel",
+    "the kernel to compare with, of the suite or FILE.py:FUNCTION with the same axes.",
+    metavar="KERNEL",
+)
 
 
 class Bounds(Property):
@@ -107,7 +76,7 @@ class Analytic(Property):
             estimate(trace, self.gpu, cold=cold and index == 0).expected for index, trace in enumerate(covered.traces)
         )
         return Outcome(
-            _off(covered.result.cycles, expected),
+            share_above(covered.result.cycles, expected),
             f"{covered.result.cycles} cycles, {expected:.0f} estimated",
             covered.coverage,
         )
@@ -119,9 +88,21 @@ class Gpus(Property):
     name = "gpus"
     asks = "does the launch take as long on another GPU's description?"
     threshold = 0.05
+    options = (OTHER_GPU, OTHER_SET)
 
     def __init__(self, gpu: GpuSpec, other: GpuSpec) -> None:
         self.gpu, self.other = gpu, other
+
+    @classmethod
+    def make(cls, gpu: GpuSpec, options: Mapping[str, Any]) -> Gpus:
+        settings = OTHER_SET.texts(options)
+        if not options.get("other_gpu") and not settings:
+            raise UsageError("property gpus compares two descriptions: give --other-gpu NAME or --other-set KEY=VALUE")
+        base = load_gpu(options["other_gpu"]) if options.get("other_gpu") else gpu
+        return cls(gpu, override_gpu(base, settings))
+
+    def depends_on(self) -> tuple[Any, ...]:
+        return (self.other,)
 
     def measure(self, kernel: str, shape: Mapping[str, Any]) -> Outcome:
         covered = cover(kernel, shape, self.gpu)
@@ -132,7 +113,7 @@ class Gpus(Property):
         else:
             other = cover(kernel, shape, self.other).result
         return Outcome(
-            _off(other.time_us, covered.result.time_us),
+            share_above(other.time_us, covered.result.time_us),
             f"{covered.result.time_us:.3f} us on {self.gpu.name}, {other.time_us:.3f} us on {self.other.name}",
             covered.coverage,
         )
@@ -147,16 +128,40 @@ class Builds(Property):
     name = "builds"
     asks = "is the other build as fast?"
     threshold = 0.05
+    options = (OTHER_KERNEL,)
 
     def __init__(self, gpu: GpuSpec, build_b: Callable[[str, Mapping[str, Any]], Any]) -> None:
         self.gpu, self.build_b = gpu, build_b
+
+    @classmethod
+    def make(cls, gpu: GpuSpec, options: Mapping[str, Any]) -> Builds:
+        other = str(options.get("other_kernel") or "")
+        if not other:
+            raise UsageError(
+                "property builds compares two kernels of the same axes: give --other-kernel NAME or FILE.py:FUNCTION"
+            )
+        if is_reference(other):
+            load_object(other)  # refuses a file or function that is not there; its axes are the first one's
+            return cls(gpu, lambda _kernel, shape: make_user_case(other, dict(shape)))
+        axes = find_kernel(other).axes
+        sizes = axes_of_work()
+
+        def build_b(kernel: str, shape: Mapping[str, Any]) -> Any:
+            lacking = [axis for axis in shape if axis in sizes and axis not in axes]
+            if lacking:
+                raise UsageError(
+                    f"kernel {other} has no axis {', '.join(lacking)}, which {kernel} has: they do different work"
+                )
+            return make_case(other, {axis: value for axis, value in shape.items() if axis in axes}, gpu)
+
+        return cls(gpu, build_b)
 
     def measure(self, kernel: str, shape: Mapping[str, Any]) -> Outcome:
         covered = cover(kernel, shape, self.gpu)
         timed, warm = split(capture_case(self.build_b(kernel, shape), self.gpu))
         other = simulate(timed, self.gpu, warm=warm)
         return Outcome(
-            _off(other.cycles, covered.result.cycles),
+            share_above(other.cycles, covered.result.cycles),
             f"{covered.result.cycles} cycles as built, {other.cycles} the other build",
             covered.coverage,
         )
@@ -182,7 +187,7 @@ class Invariance(Property):
             other = simulate(covered.traces, self.gpu, warm=covered.warm, **how)
             difference = _difference(covered.result, other)
             if difference:
-                off = _off(other.cycles, covered.result.cycles)
+                off = share_above(other.cycles, covered.result.cycles)
                 return Outcome(off or 1e-9, f"{what}: {difference}", covered.coverage)
         return Outcome(0.0, f"{covered.result.cycles} cycles however it is run", covered.coverage)
 
@@ -210,13 +215,6 @@ def split(launches: list) -> tuple[tuple[Trace, ...], tuple[Trace, ...]]:
     """(timed traces, preparation) of captured launches."""
     timed = tuple(launch.trace for launch in launches if launch.timed)
     return timed, tuple(launch.trace for launch in launches if not launch.timed)
-
-
-def _off(value: float, reference: float) -> float:
-    """Signed share by which ``value`` is above ``reference``."""
-    if reference <= 0:
-        raise UsageError("a launch of no cycles cannot be compared")
-    return value / reference - 1.0
 
 
 def _difference(one: Result, other: Result) -> str:

@@ -17,9 +17,9 @@ Shape = Mapping[str, Any]
 DIVISORS = (2, 4, 8, 16, 32, 64, 128, 256)
 MOST_STATEMENTS = 3
 #: How much better a second conjunction must tell the runs apart, in F-measure, to be worth reading. guess
-WORTH = 0.03
+LEAST_GAIN = 0.03
 #: Share of two regions' divergences that the one region in their place may leave out. guess
-LOST = 0.05
+MOST_LOST_SHARE = 0.05
 WITNESSES = 3
 
 
@@ -51,7 +51,7 @@ class Statement:
 
 
 @dataclass(frozen=True)
-class Run:
+class LabelledRun:
     """A shape that was run, its divergence, and whether that is one."""
 
     shape: Shape
@@ -89,7 +89,7 @@ class Region:
         return f"{rule}: {_percent(self.low)} to {_percent(self.high)}"
 
 
-def learn(runs: Sequence[Run], case: Shape) -> Region:
+def learn(runs: Sequence[LabelledRun], case: Shape) -> Region:
     """The region around ``case`` (a shape that diverges) that ``runs`` suggest; ``case`` always lies in it.
 
     Only divergences of the case's sign count as such. Never raises for runs that hold the case.
@@ -100,26 +100,26 @@ def learn(runs: Sequence[Run], case: Shape) -> Region:
     statements: list[Statement] = []
     candidates = [each for each in _candidates(runs, case) if each.holds(case)]
     while passing_in(passing, statements) and len(statements) < MOST_STATEMENTS:
-        kept = [run for run in failing if all(s.holds(run.shape) for s in statements)]
-        wrong = passing_in(passing, statements)
-        best = max(candidates, key=lambda each: _score(each, kept, wrong), default=None)
-        if best is None or _score(best, kept, wrong) <= _score(None, kept, wrong):
+        selected = [run for run in failing if all(s.holds(run.shape) for s in statements)]
+        selected_passing = passing_in(passing, statements)
+        best = max(candidates, key=lambda each: _score(each, selected, selected_passing), default=None)
+        if best is None or _score(best, selected, selected_passing) <= _score(None, selected, selected_passing):
             break
         statements.append(best)
     return _region(_needed(statements, [*failing, *passing]), failing, passing)
 
 
-def _needed(statements: Sequence[Statement], runs: Sequence[Run]) -> tuple[Statement, ...]:
+def _needed(statements: Sequence[Statement], runs: Sequence[LabelledRun]) -> tuple[Statement, ...]:
     """The statements without those that a later, narrower one made superfluous."""
-    kept = list(statements)
+    selected = list(statements)
     for each in statements:
-        rest = [other for other in kept if other is not each]
-        if len(passing_in(runs, rest)) == len(passing_in(runs, kept)):
-            kept = rest
-    return tuple(kept)
+        rest = [other for other in selected if other is not each]
+        if len(passing_in(runs, rest)) == len(passing_in(runs, selected)):
+            selected = rest
+    return tuple(selected)
 
 
-def join(region: Region, other: Region, runs: Sequence[Run]) -> Region | None:
+def join(region: Region, other: Region, runs: Sequence[LabelledRun]) -> Region | None:
     """The one region of two that are about the same divergences: at least half of those in the smaller also lie in the
     larger, or the worst of both is the same one; None for two that are not, or that differ in sign. One conjunction if
     it tells the runs apart about as well as both side by side, else both side by side."""
@@ -133,29 +133,33 @@ def join(region: Region, other: Region, runs: Sequence[Run]) -> Region | None:
         return None
     either = mine + [run for run in its if not region.holds(run.shape)]
 
-    def worth(each: Region) -> tuple[bool, float]:
+    def score(each: Region) -> tuple[bool, float]:
         # What is lost would come again, as a finding of its own.
-        return sum(each.holds(run.shape) for run in either) >= (1.0 - LOST) * len(either), _worth(each)
+        return sum(each.holds(run.shape) for run in either) >= (1.0 - MOST_LOST_SHARE) * len(either), _score_of_region(
+            each
+        )
 
     together = list(dict.fromkeys((*region.rules, *other.rules)))
     tries = [list(learn([*either, *passing], run.shape).rules) for run in (mine[0], its[0])] + [together]
     while len(together) > 1:  # each time without the conjunction that is missed least
         rest = [[rule for rule in together if rule is not left] for left in together]
-        together = max(rest, key=lambda rules: worth(_of(rules, failing, passing)))
+        together = max(rest, key=lambda rules: score(_of(rules, failing, passing)))
         tries.append(together)
-    return max((_of(rules, failing, passing) for rules in tries), key=worth)
+    return max((_of(rules, failing, passing) for rules in tries), key=score)
 
 
-def _of(rules: Sequence[tuple[Statement, ...]], failing: Sequence[Run], passing: Sequence[Run]) -> Region:
+def _of(
+    rules: Sequence[tuple[Statement, ...]], failing: Sequence[LabelledRun], passing: Sequence[LabelledRun]
+) -> Region:
     return _region(rules[0], failing, passing, tuple(rules[1:]))
 
 
-def _worth(region: Region) -> float:
+def _score_of_region(region: Region) -> float:
     """How well it tells the runs apart, less what its length costs a reader."""
-    return _measure(region) - WORTH * len(region.others)
+    return _measure(region) - LEAST_GAIN * len(region.others)
 
 
-def _worst(runs: Sequence[Run]) -> Run | None:
+def _worst(runs: Sequence[LabelledRun]) -> LabelledRun | None:
     return max(runs, key=lambda run: abs(run.divergence), default=None)
 
 
@@ -164,20 +168,20 @@ def _measure(region: Region) -> float:
     return 2.0 * region.inside / (2.0 * region.inside + region.escapes + region.misses)
 
 
-def passing_in(passing: Iterable[Run], statements: Sequence[Statement]) -> list[Run]:
+def passing_in(passing: Iterable[LabelledRun], statements: Sequence[Statement]) -> list[LabelledRun]:
     """The runs of ``passing`` that satisfy all ``statements``."""
     return [run for run in passing if all(statement.holds(run.shape) for statement in statements)]
 
 
-def _score(statement: Statement | None, failing: Sequence[Run], passing: Sequence[Run]) -> float:
+def _score(statement: Statement | None, failing: Sequence[LabelledRun], passing: Sequence[LabelledRun]) -> float:
     """How well a statement tells the runs apart: the F-measure of what it keeps, a little less for odd ones."""
-    kept = sum(1 for run in failing if statement is None or statement.holds(run.shape))
-    wrong = sum(1 for run in passing if statement is None or statement.holds(run.shape))
-    measure = 2.0 * kept / (len(failing) + kept + wrong) if kept else 0.0
+    selected = sum(1 for run in failing if statement is None or statement.holds(run.shape))
+    selected_passing = sum(1 for run in passing if statement is None or statement.holds(run.shape))
+    measure = 2.0 * selected / (len(failing) + selected + selected_passing) if selected else 0.0
     return measure - (1e-6 if statement is not None and statement.op == "!=" else 0.0)
 
 
-def _candidates(runs: Sequence[Run], case: Shape) -> list[Statement]:
+def _candidates(runs: Sequence[LabelledRun], case: Shape) -> list[Statement]:
     """Statements worth trying: remainders, thresholds between the values seen, and equality of choices."""
     found: list[Statement] = []
     for axis, example in case.items():
@@ -199,8 +203,8 @@ def _candidates(runs: Sequence[Run], case: Shape) -> list[Statement]:
 
 def _region(
     statements: tuple[Statement, ...],
-    failing: Sequence[Run],
-    passing: Sequence[Run],
+    failing: Sequence[LabelledRun],
+    passing: Sequence[LabelledRun],
     others: tuple[tuple[Statement, ...], ...] = (),
 ) -> Region:
     rules = (statements, *others)
@@ -220,7 +224,7 @@ def _region(
     )
 
 
-def _spread(runs: Sequence[Run]) -> list[Run]:
+def _spread(runs: Sequence[LabelledRun]) -> list[LabelledRun]:
     """A few runs from the least divergence to the greatest."""
     ordered = sorted(runs, key=lambda run: (run.divergence, str(run.shape)))
     if len(ordered) <= WITNESSES:

@@ -1,9 +1,9 @@
-"""From the runs of a search to findings: worst case, minimal case, region; what a region explains is folded into it.
+"""From the runs of a search to findings: worst case, minimal case, region; what a region explains is part of it.
 
 Mental model: the divergences of a kernel are worked off from the worst down. For the worst that no region explains
 yet the smallest diverging shape is looked for, a region is learnt around it from all runs, and sharpened by a few
 more runs drawn beside it; every divergence inside is then explained. What is left over starts the next finding. In
-the end the divergences of all kernels are asked what behaviour they have in common.
+the end the behaviour that the divergences of all kernels share is looked for.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any
 
 from gpusim.cases.suite import find_kernel, make_case
 from gpusim.errors import UsageError
-from gpusim.explore.common import behaviour_of
 from gpusim.explore.finding import Finding, Witness
-from gpusim.explore.region import Region, Run, join, learn
+from gpusim.explore.region import LabelledRun, Region, join, learn
 from gpusim.explore.search import Search, Tried
+from gpusim.explore.shared_behaviour import behaviour_of
 from gpusim.explore.shrink import shrink
 
 #: Findings of one kernel at most: after so many regions the rest is noise about the same cause.
@@ -43,30 +43,30 @@ def findings_of(
     for kernel in dict.fromkeys(tried.kernel for tried in search.tried):
         explained: list[Region] = []
         of_kernel: list[tuple[Region, Tried, dict[str, Any]]] = []
-        looked_at: list[Tried] = []
+        worked_off: list[Tried] = []
         while len(explained) < MOST_FINDINGS:
             open_cases = [
                 tried
                 for tried in search.tried
                 if tried.kernel == kernel
                 and search.prop.fails(tried.outcome)
-                and not any(tried is each for each in looked_at)
+                and not any(tried is each for each in worked_off)
                 and not any(_explains(region, tried) for region in explained)
             ]
             if not open_cases:
                 break
             worst = max(open_cases, key=lambda tried: abs(tried.outcome.divergence))
-            looked_at.append(worst)
+            worked_off.append(worst)
             progress(f"{kernel}: making the worst of {len(open_cases)} divergences small")
             minimal = _smallest(search, worst, open_cases, keep)
-            _look_around(search, kernel, minimal, keep)
+            _run_neighbours(search, kernel, minimal, keep)
             region = learn(_runs(search, kernel), minimal)
             if any(region.statements == other.statements for other in explained):
                 continue  # the same region, from another of its cases
             explained.append(region)
             of_kernel.append((region, worst, minimal))
         whole = _joined(of_kernel, _runs(search, kernel))
-        found += _fold(
+        found += _without_subsumed(
             [(each[0], _finding(search, kernel, *each[1:], each[0], options, gpu, settings)) for each in whole]
         )
     return _with_behaviour(search, found)
@@ -75,51 +75,53 @@ def findings_of(
 def _with_behaviour(search: Search, findings: list[Finding]) -> list[Finding]:
     """The findings with what the divergences of their sign have in common, whatever the kernel."""
     passing = [tried.outcome.coverage for tried in search.tried if not search.prop.fails(tried.outcome)]
-    common = {}
+    shared = {}
     for above in (False, True):
         failing = [
             tried.outcome.coverage
             for tried in search.tried
             if search.prop.fails(tried.outcome) and (tried.outcome.divergence > 0) == above
         ]
-        common[above] = behaviour_of(failing, passing)
-    return [replace(each, behaviour=str(common[each.worst.divergence > 0] or "")) for each in findings]
+        shared[above] = behaviour_of(failing, passing)
+    return [replace(each, behaviour=str(shared[each.worst.divergence > 0] or "")) for each in findings]
 
 
-def _runs(search: Search, kernel: str) -> list[Run]:
+def _runs(search: Search, kernel: str) -> list[LabelledRun]:
     return [
-        Run(t.shape, t.outcome.divergence, search.prop.fails(t.outcome)) for t in search.tried if t.kernel == kernel
+        LabelledRun(t.shape, t.outcome.divergence, search.prop.fails(t.outcome))
+        for t in search.tried
+        if t.kernel == kernel
     ]
 
 
 def _joined(
-    regions: list[tuple[Region, Tried, dict[str, Any]]], runs: list[Run]
+    regions: list[tuple[Region, Tried, dict[str, Any]]], runs: list[LabelledRun]
 ) -> list[tuple[Region, Tried, dict[str, Any]]]:
     """One region for those about the same divergences: a fault that a greedy rule did not grasp at once gives several.
     Worst and smallest case are those of the first, which was learnt around the worst, if the joined region holds them."""
-    kept: list[tuple[Region, Tried, dict[str, Any]]] = []
+    result: list[tuple[Region, Tried, dict[str, Any]]] = []
     for region, worst, minimal in regions:
-        for place, (before, its_worst, its_minimal) in enumerate(kept):
+        for place, (before, its_worst, its_minimal) in enumerate(result):
             together = join(before, region, runs)
             if together is not None:
-                kept[place] = (together, its_worst, its_minimal if together.holds(its_minimal) else minimal)
+                result[place] = (together, its_worst, its_minimal if together.holds(its_minimal) else minimal)
                 break
         else:
-            kept.append((region, worst, minimal))
-    return kept
+            result.append((region, worst, minimal))
+    return result
 
 
-def _fold(findings: list[tuple[Region, Finding]]) -> list[Finding]:
+def _without_subsumed(findings: list[tuple[Region, Finding]]) -> list[Finding]:
     """Leave out what a finding that explains more explains too: its region holds the other's worst and least case."""
-    kept: list[tuple[Region, Finding]] = []
+    result: list[tuple[Region, Finding]] = []
     for region, finding in sorted(findings, key=lambda each: -each[1].explains):
         cases = (finding.worst, finding.minimal)
         if not any(
             all(wider.holds(case.shape) and (wider.low <= 0) == (case.divergence <= 0) for case in cases)
-            for wider, _ in kept
+            for wider, _ in result
         ):
-            kept.append((region, finding))
-    return [finding for _, finding in kept]
+            result.append((region, finding))
+    return [finding for _, finding in result]
 
 
 def _explains(region: Region, tried: Tried) -> bool:
@@ -182,8 +184,8 @@ def _whole(part: Mapping[str, Any], fixed: Mapping[str, Any], order: Mapping[str
     return {axis: part.get(axis, fixed.get(axis)) for axis in order}
 
 
-def _look_around(search: Search, kernel: str, case: Mapping[str, Any], keep: Callable[[Tried], None]) -> None:
-    """Run neighbours of a case, one axis changed at a time, so that a region has borders that were looked at."""
+def _run_neighbours(search: Search, kernel: str, case: Mapping[str, Any], keep: Callable[[Tried], None]) -> None:
+    """Run neighbours of a case, one axis changed at a time, so that a region has borders that were run."""
     entry = find_kernel(kernel)
     left = NEIGHBOURS
     for axis, value in case.items():

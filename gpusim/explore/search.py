@@ -1,12 +1,12 @@
 """The search: Hypothesis draws workloads, steered to divergence and to what no workload has exercised.
 
 Mental model: the search keeps a pool of shapes of all kernels that could be run next. In a round Hypothesis draws more,
-some of them holding on to axes of a shape that was worth it before; ``target()`` pulls the draws towards shapes of which
-:mod:`gpusim.explore.predict` hopes for most new bins or a divergence, which takes a fraction of a millisecond a shape.
-Then the best of the pool is run, and after each run the rest is judged anew; now and then, and the more the longer
-nothing new has come, any other is, blindly: what nobody foretells is found so. Kernels compete by what their shapes
-promise, so that one of which nothing new comes any more gives way to others; holes that recorded coverage says it can
-fill speak for it. Every run is kept, so that nothing is run twice and a search that was stopped goes on where it stopped;
+some of them holding on to axes of a shape that brought something before; ``target()`` draws towards shapes of which
+:mod:`gpusim.explore.predict` expects most new bins or a divergence, which takes a fraction of a millisecond a shape.
+Then the best of the pool is run, and after each run the rest is predicted again; now and then, and the more the longer
+nothing new has come, a random one is (exploration): that finds what no prediction names. Kernels compete by the new bins that
+their shapes are expected to hit, so that one of which nothing new comes any more gives way to others; holes that recorded coverage says it can
+fill count for it. Every run is kept, so that nothing is run twice and a search that was stopped goes on where it stopped;
 findings are made from the runs afterwards (:mod:`gpusim.explore.report_findings`).
 """
 
@@ -26,43 +26,43 @@ from hypothesis import target
 from gpusim.cases.suite import find_kernel, shape_text
 from gpusim.errors import LaunchError, UsageError
 from gpusim.explore.coverage import Coverage
+from gpusim.explore.coverage_holes import kernel_of
 from gpusim.explore.draw import draw_shapes
 from gpusim.explore.examples import Tried
-from gpusim.explore.holes import kernel_of
-from gpusim.explore.predict import Guess, Look, Predictor
-from gpusim.explore.properties import Outcome, Property
+from gpusim.explore.predict import LaunchPrediction, Prediction, Predictor
+from gpusim.explore.property import Outcome, Property
 from gpusim.gpus.spec import GpuSpec
 
-#: Shapes drawn for each kernel before the first run and kept in the pool at most (half as many more that were climbed
+#: Shapes drawn for each kernel before the first run and kept in the pool at most (half as many more that ``target()`` led
 #: to); drawn for a round; and run in it.
 POOL, ROUND_DRAWS, ROUND_RUNS = 40, 48, 2
 #: Draws that Hypothesis may begin for each that a round asks for.
 MOST_BEGUN = 2
-#: How often a run is any shape of any kernel, whatever is foretold: at least, and at most when nothing new has come for
+#: How often a run is any shape of any kernel, whatever is predicted: at least, and at most when nothing new has come for
 #: far more runs than PATIENCE. guess (chosen over searches of seeds that no benchmark reports)
-BLIND, MOST_BLIND, PATIENCE = 1 / 16, 0.8, 6
+LEAST_EXPLORATION, MOST_EXPLORATION, PATIENCE = 1 / 16, 0.8, 6
 #: What a kernel that has not run yet is worth, in bins: its first runs open more than any later one.
-UNTRIED = 20.0
+UNTRIED_KERNEL_BINS = 20.0
 #: What a hole that recorded coverage says a kernel can fill is worth, in bins, shared among the kernel's runs.
-HOLE = 0.1
+HOLE_BINS = 0.1
 #: What a shape like the worst divergence of its kernel is worth, in bins, while few of the last runs diverged.
-DIVERGENCE = 2.0
+DIVERGENCE_BINS = 2.0
 #: A kernel's last examples that decide what its next divergence is worth.
-MEMORY = 12
+RECENT_RUNS = 12
 
 Strategy = Callable[..., st.SearchStrategy[dict[str, Any]]]
 
 
 @dataclass
-class _Candidate:
-    """A shape that could be run, what it says by itself, and what is foretold of it; ``climbed``: whether it may have
-    been drawn because one like it promised much."""
+class Candidate:
+    """A shape that could be run, what follows from its launches alone, and what is predicted of it; ``targeted``: whether
+    ``target()`` may have led the draw to it."""
 
     kernel: str
     shape: dict[str, Any]
-    look: Look
-    guess: Guess
-    climbed: bool
+    from_launch: LaunchPrediction
+    prediction: Prediction
+    targeted: bool
 
 
 @dataclass
@@ -70,10 +70,10 @@ class Search:
     """The state of a search over ``kernels`` for divergences of ``prop``; :meth:`run` goes on from it.
 
     ``shapes(axes, small, growth=, marks=, fixed=)``: strategy of shapes (:mod:`gpusim.workloads.strategies`);
-    ``known``: recorded coverage, by which kernels are chosen for holes; ``recall``: the outcome of a shape that another
-    search has run, None where none has; ``mine``: whether a kernel and the text of a shape are for this search or for
+    ``known``: recorded coverage, by which kernels are chosen for holes; ``find_outcome``: the outcome of a shape that another
+    search has run, None where none has; ``is_ours``: whether a kernel and the text of a shape are for this search or for
     one beside it; ``around``: kernel -> shapes, at and beside which (``beside``, a strategy like ``shapes`` that takes them
-    first) half of its shapes are drawn; ``gpu``: what shapes are foretold for;
+    first) half of its shapes are drawn; ``gpu``: what shapes are predicted for;
     ``steer=False`` draws kernel and shape from the plain strategies in one run of Hypothesis, which is what the
     benchmark (``tools/explore_bench.py``) compares with.
     """
@@ -88,8 +88,8 @@ class Search:
     machine_axes: Mapping[str, Any] = field(default_factory=dict)
     known: Coverage = field(default_factory=Coverage)
     steer: bool = True
-    recall: Callable[[str, Mapping[str, Any]], Outcome | None] = lambda kernel, shape: None
-    mine: Callable[[str, str], bool] = lambda kernel, shape: True
+    find_outcome: Callable[[str, Mapping[str, Any]], Outcome | None] = lambda kernel, shape: None
+    is_ours: Callable[[str, str], bool] = lambda kernel, shape: True
     around: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     beside: Strategy | None = None
     tried: list[Tried] = field(default_factory=list)
@@ -98,8 +98,8 @@ class Search:
     refusal: str = ""
     rounds: int = 0
     _seen: dict[tuple[str, str], Outcome] = field(default_factory=dict)
-    _pool: dict[tuple[str, str], _Candidate] = field(default_factory=dict)
-    _stale: set[str] = field(default_factory=set)
+    _pool: dict[tuple[str, str], Candidate] = field(default_factory=dict)
+    _outdated: set[str] = field(default_factory=set)
     _refusals: Counter[str] = field(default_factory=Counter)
     _drawn: bool = False
 
@@ -119,21 +119,21 @@ class Search:
         ``enough``. ``keep`` is called with every run as soon as it is known; raises what a property raises beyond a
         refused shape."""
         end = time.monotonic() + max_seconds
-        barren = 0
+        rounds_without_runs = 0
 
         def done() -> bool:
             return len(self.tried) >= max_examples or time.monotonic() > end or enough()
 
-        while not done() and barren < 8 * len(self.kernels):
+        while not done() and rounds_without_runs < 8 * len(self.kernels):
             before = len(self.tried)
             # A round's choices follow from the seed and its number alone, so that the same seed gives the same search.
             rng = random.Random(f"{self.seed}/{self.rounds}")
             if self.steer:
-                self._round(rng, done, keep)
+                self._steered_round(rng, done, keep)
             else:
-                self._plain_round(rng, max(ROUND_DRAWS, max_examples - before), done, keep)
+                self._unsteered_round(rng, max(ROUND_DRAWS, max_examples - before), done, keep)
             self.rounds += 1
-            barren = barren + 1 if len(self.tried) == before else 0
+            rounds_without_runs = rounds_without_runs + 1 if len(self.tried) == before else 0
             self._tell(progress, max_examples)
 
     def _tell(self, progress: Callable[[str], None], max_examples: int) -> None:
@@ -150,15 +150,15 @@ class Search:
         self._take(tried)
 
     def measure(
-        self, kernel: str, shape: Mapping[str, Any], keep: Callable[[Tried], None], guess: Guess | None = None
+        self, kernel: str, shape: Mapping[str, Any], keep: Callable[[Tried], None], prediction: Prediction | None = None
     ) -> Outcome | None:
-        """The outcome of a shape, run now or remembered; None for one that kernel or machine refuses. ``guess``:
-        what was foretold of it."""
+        """The outcome of a shape, run now or remembered; None for one that kernel or machine refuses. ``prediction``:
+        what was predicted of it."""
         key = kernel, shape_text(dict(shape))
         if key in self._seen:
             return self._seen[key]
         try:
-            outcome = self.recall(kernel, shape) or self.prop.judge(kernel, shape)
+            outcome = self.find_outcome(kernel, shape) or self.prop.judge(kernel, shape)
         except (UsageError, LaunchError) as error:
             self.refused += 1
             self.refusal = str(error)
@@ -166,19 +166,21 @@ class Search:
             return None
         self._seen[key] = outcome
         tried = Tried(kernel, dict(shape), outcome, len(self.coverage.only_in(outcome.coverage)))
-        self._take(tried, guess)
+        self._take(tried, prediction)
         if self.steer and ("registers" in {point for point, _ in outcome.coverage.hits}):
             self._predictor.remember_resources(kernel, shape)
         keep(tried)
         return outcome
 
-    def _take(self, tried: Tried, guess: Guess | None = None) -> None:
+    def _take(self, tried: Tried, prediction: Prediction | None = None) -> None:
         self.tried.append(tried)
         self.coverage = self.coverage.merge(tried.outcome.coverage)
         if self.steer:
-            self._stale.add(tried.kernel)
-            chance = None if guess is None else guess.chance
-            self._predictor.learn(tried.kernel, tried.shape, tried.outcome.coverage, tried.outcome.divergence, chance)
+            self._outdated.add(tried.kernel)
+            probability = None if prediction is None else prediction.probability
+            self._predictor.learn(
+                tried.kernel, tried.shape, tried.outcome.coverage, tried.outcome.divergence, probability
+            )
 
     def _strategy(self, kernel: str, held: Mapping[str, Any]) -> st.SearchStrategy[dict[str, Any]] | None:
         """Shapes of ``kernel``, those axes held; None where the property can measure none."""
@@ -200,9 +202,9 @@ class Search:
         held: Mapping[str, Mapping[str, Any]],
         rng: random.Random,
         draws: int,
-        see: Callable[[str, dict[str, Any]], None],
+        on_shape: Callable[[str, dict[str, Any]], None],
     ) -> None:
-        """Let Hypothesis draw ``draws`` shapes of ``kernels`` and show each to ``see``."""
+        """Let Hypothesis draw ``draws`` shapes of ``kernels`` and show each to ``on_shape``."""
         strategies = {}
         for kernel in kernels:
             free = self._strategy(kernel, {})
@@ -210,118 +212,120 @@ class Search:
                 strategies[kernel] = free | self._strategy(kernel, held[kernel]) if held.get(kernel) else free
         if strategies:
             draw_shapes(
-                strategies, rng.getrandbits(64), draws, see, most_begun=MOST_BEGUN * draws if self.steer else None
+                strategies, rng.getrandbits(64), draws, on_shape, most_begun=MOST_BEGUN * draws if self.steer else None
             )
 
-    def _plain_round(
+    def _unsteered_round(
         self, rng: random.Random, draws: int, done: Callable[[], bool], keep: Callable[[Tried], None]
     ) -> None:
-        def see(kernel: str, shape: dict[str, Any]) -> None:
-            if not done() and self.mine(kernel, shape_text(shape)):
+        def on_shape(kernel: str, shape: dict[str, Any]) -> None:
+            if not done() and self.is_ours(kernel, shape_text(shape)):
                 self.measure(kernel, shape, keep)
 
-        self._draw(self.kernels, {}, rng, draws, see)
+        self._draw(self.kernels, {}, rng, draws, on_shape)
 
-    def _round(self, rng: random.Random, done: Callable[[], bool], keep: Callable[[Tried], None]) -> None:
-        worth = self._worth()
+    def _steered_round(self, rng: random.Random, done: Callable[[], bool], keep: Callable[[Tried], None]) -> None:
+        scores = self._scores()
         draws, drawn = ROUND_DRAWS if self._drawn else POOL * len(self.kernels), 0
         self._drawn = True
 
-        def see(kernel: str, shape: dict[str, Any]) -> None:
+        def on_shape(kernel: str, shape: dict[str, Any]) -> None:
             nonlocal drawn
             drawn += 1
             key = kernel, shape_text(shape)
-            if key in self._seen or key in self._pool or not self.mine(*key):
+            if key in self._seen or key in self._pool or not self.is_ours(*key):
                 return
             try:
-                look = self._predictor.look(kernel, shape)
+                from_launch = self._predictor.from_launch(kernel, shape)
             except (UsageError, LaunchError) as error:
                 self.refused += 1
                 self.refusal = str(error)
                 return
-            guess = self._predictor.guesses(kernel, [shape], [look])[0]
+            prediction = self._predictor.predict_all(kernel, [shape], [from_launch])[0]
             # Hypothesis climbs towards the target from half way on.
-            self._pool[key] = _Candidate(kernel, shape, look, guess, climbed=drawn > draws // 2)
-            target(worth[kernel](guess), label="foretold")
+            self._pool[key] = Candidate(kernel, shape, from_launch, prediction, targeted=drawn > draws // 2)
+            target(scores[kernel](prediction), label="predicted")
 
-        self._draw(self.kernels, {kernel: self._held(kernel, rng) for kernel in self.kernels}, rng, draws, see)
-        self._thin(rng)
+        self._draw(self.kernels, {kernel: self._held(kernel, rng) for kernel in self.kernels}, rng, draws, on_shape)
+        self._trim_pool(rng)
         for _ in range(ROUND_RUNS):
             if not self._pool or done():
                 return
             chosen = self._pool.pop(self._choose(rng))
-            self.measure(chosen.kernel, chosen.shape, keep, chosen.guess)
+            self.measure(chosen.kernel, chosen.shape, keep, chosen.prediction)
 
-    def _thin(self, rng: random.Random) -> None:
-        """Let go of shapes of kernels of which the pool has too many; those that were climbed to do not push out others."""
+    def _trim_pool(self, rng: random.Random) -> None:
+        """Let go of shapes of kernels of which the pool has too many; those that ``target()`` led to do not push out others."""
         for kernel in self.kernels:
-            for climbed, most in ((False, POOL), (True, POOL // 2)):
-                keys = [key for key, each in self._pool.items() if key[0] == kernel and each.climbed is climbed]
+            for targeted, most in ((False, POOL), (True, POOL // 2)):
+                keys = [key for key, each in self._pool.items() if key[0] == kernel and each.targeted is targeted]
                 for key in rng.sample(keys, max(0, len(keys) - most)):
                     del self._pool[key]
 
     def _choose(self, rng: random.Random) -> tuple[str, str]:
         """The shape of the pool to run next."""
-        if self.tried and rng.random() < self._blind():
-            free = [key for key, each in self._pool.items() if not each.climbed] or list(self._pool)
+        if self.tried and rng.random() < self._exploration_rate():
+            free = [key for key, each in self._pool.items() if not each.targeted] or list(self._pool)
             kernel = rng.choice(sorted({kernel for kernel, _ in free}))
             return rng.choice([key for key in free if key[0] == kernel])
-        for kernel in sorted(self._stale):
-            self._judge_anew([each for each in self._pool.values() if each.kernel == kernel])
-        self._stale.clear()
-        worth = self._worth()
-        values = {key: worth[each.kernel](each.guess) for key, each in self._pool.items()}
+        for kernel in sorted(self._outdated):
+            self._predict_again([each for each in self._pool.values() if each.kernel == kernel])
+        self._outdated.clear()
+        scores = self._scores()
+        values = {key: scores[each.kernel](each.prediction) for key, each in self._pool.items()}
         # Among equals (nothing has run yet) not the simplest, which is drawn first.
         most = max(values.values())
         return rng.choice([key for key, value in values.items() if value == most])
 
-    def _blind(self) -> float:
-        """How often a shape is taken that nothing was foretold of: the more, the longer nothing new has come."""
-        barren = next((n for n, t in enumerate(reversed(self.tried)) if t.new_bins), len(self.tried))
-        return max(BLIND, MOST_BLIND * (1.0 - PATIENCE / max(PATIENCE, barren)))
+    def _exploration_rate(self) -> float:
+        """How often a shape is drawn at random whatever its prediction: the more, the longer nothing new has come."""
+        runs_without_new = next((n for n, t in enumerate(reversed(self.tried)) if t.new_bins), len(self.tried))
+        return max(LEAST_EXPLORATION, MOST_EXPLORATION * (1.0 - PATIENCE / max(PATIENCE, runs_without_new)))
 
-    def _judge_anew(self, candidates: Sequence[_Candidate]) -> None:
-        """Foretell shapes of one kernel again after it has run."""
+    def _predict_again(self, candidates: Sequence[Candidate]) -> None:
+        """Predict for the shapes of one kernel again after it has run."""
         if not candidates:
             return
         kernel = candidates[0].kernel
         for each in candidates:
-            # What the machine refuses now that the kernel's registers are known, it refuses when its turn comes.
+            # What the machine refuses now that the kernel's registers are known, it refuses when it is run.
             with contextlib.suppress(UsageError, LaunchError):
-                each.look = each.look if each.look.whole else self._predictor.look(kernel, each.shape)
-        found = self._predictor.guesses(kernel, [e.shape for e in candidates], [e.look for e in candidates])
-        for each, guess in zip(candidates, found, strict=True):
-            each.guess = guess
+                each.from_launch = (
+                    each.from_launch if each.from_launch.complete else self._predictor.from_launch(kernel, each.shape)
+                )
+        found = self._predictor.predict_all(kernel, [e.shape for e in candidates], [e.from_launch for e in candidates])
+        for each, prediction in zip(candidates, found, strict=True):
+            each.prediction = prediction
 
-    def _worth(self) -> dict[str, Callable[[Guess], float]]:
-        """For each kernel, what a shape is worth running of which that is foretold: new bins that it can be hoped to hit,
+    def _scores(self) -> dict[str, Callable[[Prediction], float]]:
+        """For each kernel, what a shape is worth running of which that is predicted: new bins that it is expected to hit,
         and a little for being like a divergence."""
-        promise = self._promise()
+        fillable = self._fillable_holes()
         of_kernel: dict[str, list[Tried]] = {kernel: [] for kernel in self.kernels}
         for tried in self.tried:
             of_kernel.setdefault(tried.kernel, []).append(tried)
 
-        def worth(kernel: str) -> Callable[[Guess], float]:
+        def score(kernel: str) -> Callable[[Prediction], float]:
             runs = of_kernel[kernel]
-            untried = 0.0 if runs else UNTRIED / (1 + self._refusals[kernel]) ** 2
-            extra = untried + promise.get(kernel, 0.0) / (1 + len(runs) + self._refusals[kernel])
-            last = runs[-MEMORY:]
+            untried = 0.0 if runs else UNTRIED_KERNEL_BINS / (1 + self._refusals[kernel]) ** 2
+            extra = untried + fillable.get(kernel, 0.0) / (1 + len(runs) + self._refusals[kernel])
+            last = runs[-RECENT_RUNS:]
             failed = sum(1 for t in last if self.prop.fails(t.outcome))
             worst = max((abs(t.outcome.divergence) for t in last), default=0.0)
-            like = DIVERGENCE / (1.0 + failed) / worst if failed and worst else 0.0
+            like = DIVERGENCE_BINS / (1.0 + failed) / worst if failed and worst else 0.0
             new_bins = self._predictor.new_bins(kernel)
-            return lambda guess: extra + new_bins(guess) + like * guess.divergence
+            return lambda prediction: extra + new_bins(prediction) + like * prediction.divergence
 
-        return {kernel: worth(kernel) for kernel in self.kernels}
+        return {kernel: score(kernel) for kernel in self.kernels}
 
-    def _promise(self) -> dict[str, float]:
+    def _fillable_holes(self) -> dict[str, float]:
         """For each kernel, the holes that recorded coverage says it can fill, in bins."""
-        promise: dict[str, float] = {}
+        fillable: dict[str, float] = {}
         for each, hits in self.known.hits.items():
             if each not in self.coverage:
                 for kernel in {kernel_of(example) for example in hits.examples}:
-                    promise[kernel] = promise.get(kernel, 0.0) + HOLE
-        return promise
+                    fillable[kernel] = fillable.get(kernel, 0.0) + HOLE_BINS
+        return fillable
 
     def _held(self, kernel: str, rng: random.Random) -> dict[str, Any]:
         """Axes to hold on to in this round: of a shape that was worth it, about half; often none."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -24,11 +25,11 @@ from gpusim import errors as errors_module
 from gpusim.cases.suite import MACHINE_AXES
 from gpusim.cases.user_kernels import is_reference
 from gpusim.errors import ExecutionError
-from gpusim.explore.around import shapes_around
-from gpusim.explore.choices import make_property
 from gpusim.explore.coverage import Coverage
 from gpusim.explore.examples import Examples, new_session
 from gpusim.explore.finding import Finding
+from gpusim.explore.network_shapes import shapes_around
+from gpusim.explore.property_registry import make_property
 from gpusim.explore.report_findings import findings_of
 from gpusim.explore.search import Search
 from gpusim.explore.suite_coverage import suite_coverage
@@ -52,7 +53,7 @@ TELL_SECONDS = 5.0
 @dataclass(frozen=True)
 class Plan:
     """What to search: ``property`` with ``options``, on ``gpu`` with ``settings``, over ``kernels``; with ``first`` each
-    worker stops at its first divergence; ``around``: passes of networks (:mod:`gpusim.explore.around`)."""
+    worker stops at its first divergence; ``around``: passes of networks (:mod:`gpusim.explore.network_shapes`)."""
 
     kernels: tuple[str, ...]
     property: str
@@ -97,7 +98,7 @@ def new_search(plan: Plan, seed: int | None = None) -> Search:
 def explore(
     plan: Plan, folder: Path, *, jobs: int = 1, resume: bool = False, progress: Progress = lambda line: None
 ) -> tuple[Search, list[Finding]]:
-    """Run ``plan``, keep runs, coverage and findings in ``folder``, and return the whole search and its findings.
+    """Run ``plan``, keep runs, coverage and findings in ``folder``, and return the merged search and its findings.
 
     Several calls, in any processes, may share the folder: a shape that one has run is not simulated by another.
     ``resume``: runs of the same question in the folder count as runs of this search; ``max_examples`` includes them.
@@ -107,16 +108,18 @@ def explore(
     folder.mkdir(parents=True, exist_ok=True)
     examples = Examples(folder, question(plan), new_session())
     examples.refresh()
-    whole = new_search(plan)
+    merged = new_search(plan)
     earlier = list(examples.runs.values()) if resume else []
     left = max(0, plan.max_examples - len(earlier))
     shares = [left // jobs + (worker < left % jobs) for worker in range(jobs)]
     if jobs == 1:
-        refusals = [_work(plan, folder, examples.session, (0, 1), shares[0], resume, _seldom(progress))]
+        refusals = [_run_worker(plan, folder, examples.session, (0, 1), shares[0], resume, _throttled(progress))]
     else:
         with worker_pool(jobs) as pool:
             work = (plan, folder, examples.session)
-            futures = [pool.submit(_work, *work, (worker, jobs), share, resume) for worker, share in enumerate(shares)]
+            futures = [
+                pool.submit(_run_worker, *work, (worker, jobs), share, resume) for worker, share in enumerate(shares)
+            ]
             before = len(examples.runs)
             try:
                 while wait(futures, TELL_SECONDS, FIRST_EXCEPTION).not_done and not any(map(_failed, futures)):
@@ -131,13 +134,13 @@ def explore(
                     "go on with --resume, perhaps with fewer --jobs"
                 ) from None
     for tried in {each.key: each for each in (*earlier, *examples.of_session())}.values():
-        whole.restore(tried)
-    whole.refused = sum(count for count, _ in refusals)
-    whole.refusal = next((why for _, why in refusals if why), "")
-    whole.recall = examples.find
+        merged.restore(tried)
+    merged.refused = sum(count for count, _ in refusals)
+    merged.refusal = next((why for _, why in refusals if why), "")
+    merged.find_outcome = examples.find
     try:
         findings = findings_of(
-            whole,
+            merged,
             options=plan.options,
             gpu=plan.gpu,
             settings=plan.settings,
@@ -146,7 +149,7 @@ def explore(
         )
     finally:
         examples.close()
-    with _alone(folder):
+    with _folder_lock(folder):
         # Of all that was run here, by whichever command: the last one to end must not undo what another has written.
         # Read anew, file after file: in the order in which runs came in, the same search would name other examples.
         everything = Examples(folder, question(plan), examples.session)
@@ -154,10 +157,10 @@ def explore(
         Coverage().merge(*(tried.outcome.coverage for tried in everything.runs.values())).save(folder / "coverage.json")
     for finding in findings:
         finding.save(folder)
-    return whole, findings
+    return merged, findings
 
 
-def _seldom(progress: Progress) -> Progress:
+def _throttled(progress: Progress) -> Progress:
     """``progress``, called at most every TELL_SECONDS."""
     told = time.monotonic() - TELL_SECONDS
 
@@ -176,15 +179,17 @@ def _failed(future: Future) -> bool:
 
 def question(plan: Plan) -> str:
     """What the runs of ``plan`` answer, as a text that is the same for runs that may be mixed: property and options,
-    the files that they name, GPUs in full, and the sources of this gpusim."""
-    named = [load_gpu(str(plan.options["other_gpu"]))] if plan.options.get("other_gpu") else []
+    the files that they name, GPUs in full, and the sources of this gpusim and of the property."""
+    prop = make_property(plan.property, plan.spec, plan.options)
     texts = [text for value in plan.options.values() for text in str(value).split("\n")]
     contents = [stamp_of([Path(text)]) for text in texts if text and Path(text).is_file()]
     # A user's kernel may import its neighbours.
     own = [Path(kernel.rpartition(":")[0]) for kernel in plan.kernels if is_reference(kernel)]
     contents += [stamp_of(file.resolve().parent.glob("*.py")) for file in own]
     contents += [stamp_of((Path(text) / "gpusim").rglob("*.py")) for text in texts if text and Path(text).is_dir()]
-    return repr((plan.property, sorted(plan.options.items()), plan.spec, named, contents, _sources()))
+    code = getattr(sys.modules.get(type(prop).__module__), "__file__", None)  # a property typed in at a prompt has none
+    contents.append(stamp_of([Path(code)] if code else []))
+    return repr((plan.property, sorted(plan.options.items()), plan.spec, prop.depends_on(), contents, _sources()))
 
 
 @lru_cache(maxsize=1)
@@ -196,7 +201,7 @@ def _sources() -> str:
 
 
 @contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def _folder_lock(folder: Path) -> Iterator[None]:
     """Hold the folder's lock, which the system releases when a process ends, however it ends. Without locks of files
     (Windows) nothing is held."""
     if fcntl is None:
@@ -207,7 +212,7 @@ def _alone(folder: Path) -> Iterator[None]:
         yield
 
 
-def _work(
+def _run_worker(
     plan: Plan,
     folder: Path,
     session: str,
@@ -221,8 +226,8 @@ def _work(
     number, workers = worker
     examples = Examples(folder, question(plan), session, number)
     search = new_search(plan, plan.seed + 1_000_003 * number)
-    search.mine = lambda kernel, shape: zlib.crc32(f"{kernel}:{shape}".encode()) % workers == number
-    search.recall = examples.find
+    search.is_ours = lambda kernel, shape: zlib.crc32(f"{kernel}:{shape}".encode()) % workers == number
+    search.find_outcome = examples.find
     if resume:
         examples.refresh()
         for tried in list(examples.runs.values()):

@@ -14,7 +14,7 @@ from gpusim.io.sibling import traces_folder
 
 
 def suite_coverage() -> Coverage:
-    """What a search may hope for: the recorded coverage of the suite on all GPUs that it was recorded on."""
+    """What a search may expect to cover: the recorded coverage of the suite on all GPUs that it was recorded on."""
     return _recorded("suite-*.json")
 
 

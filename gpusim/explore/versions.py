@@ -8,6 +8,7 @@ questions. The same cycles with another counter are a divergence too.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import subprocess
@@ -19,8 +20,8 @@ from typing import Any
 
 from gpusim.cases.suite import shape_text
 from gpusim.errors import NoDataError, UsageError
-from gpusim.explore.measure import cover
-from gpusim.explore.properties import Outcome, Property
+from gpusim.explore.cover import cover
+from gpusim.explore.property import Option, Outcome, Property, existing_path
 from gpusim.gpus.spec import GpuSpec
 
 #: What the other Python runs: a JSON list of arguments a line in; exit code, stdout and stderr a JSON line out.
@@ -94,6 +95,10 @@ class OtherGpusim:
             self._end()
 
 
+#: One process a path, whatever is asked of it: it has compiled its kernels.
+_other_gpusim = functools.cache(OtherGpusim)
+
+
 class Versions(Property):
     """Cycles here against cycles of another gpusim; where they agree, the counter that is furthest off.
 
@@ -104,10 +109,32 @@ class Versions(Property):
     name = "versions"
     asks = "does another gpusim say the same?"
     threshold = 0.01
+    options = (
+        Option(
+            "other_gpusim",
+            "another gpusim's top folder, or a Python that has one.",
+            type=existing_path,
+            metavar="PATH",
+        ),
+    )
 
     def __init__(self, gpu: GpuSpec, gpu_text: str, settings: Sequence[str], other: OtherGpusim) -> None:
         self.gpu, self.other = gpu, other
         self._arguments = ["--gpu", gpu_text, *(f"--set={text}" for text in settings), "--format", "json"]
+
+    @classmethod
+    def make(cls, gpu: GpuSpec, options: Mapping[str, Any]) -> Versions:
+        """As the base's; ``gpu`` and ``settings`` (a line each) are this one's as the command line has them."""
+        other = options.get("other_gpusim")
+        if not other:
+            raise UsageError("property versions compares with another gpusim: give --other-gpusim FOLDER or PYTHON")
+        settings = [text for text in str(options.get("settings", "")).split("\n") if text]
+        return cls(gpu, str(options.get("gpu", gpu.name)), settings, _other_gpusim(str(other)))
+
+    @classmethod
+    def complete(cls, options: Mapping[str, Any], gpu: str, settings: Sequence[str]) -> dict[str, Any]:
+        known = {**options, "gpu": gpu}
+        return {**known, "settings": "\n".join(settings)} if settings else known
 
     def measure(self, kernel: str, shape: Mapping[str, Any]) -> Outcome:
         covered = cover(kernel, shape, self.gpu)

@@ -1,6 +1,6 @@
 """Property tests on cycles in a kernel team's own repository: a decorator that draws shapes and runs each.
 
-Mental model: ``@gpusim.workload(kernel)`` turns a function of one :class:`Run` into a Hypothesis test; each example
+Mental model: ``@gpusim.workload(kernel)`` turns a function of one :class:`WorkloadRun` into a Hypothesis test; each example
 is a shape of the kernel, captured and simulated when the test first asks for a figure. Shapes that the kernel refuses
 are drawn again. The profile ``ci`` draws the same few examples every time, ``nightly`` many and new ones.
 
@@ -51,7 +51,7 @@ class Defaults:
     coverage = Coverage()
 
 
-class Run:
+class WorkloadRun:
     """One shape of a kernel on one GPU. Figures are computed when first asked for, and once.
 
     ``shape``: axis -> value; ``case``: what the kernel's ``make`` returned; ``gpu``: the description;
@@ -111,7 +111,7 @@ class Run:
         _ = self.launches
         self.case.check()
 
-    def story(self) -> str:
+    def failure_note(self) -> str:
         """What is known of the run so far, for whoever reads a failed test; simulates nothing."""
         lines = [str(self)]
         if "result" in self.__dict__:
@@ -144,7 +144,7 @@ def workload(
     growth: float = 16.0,
     max_examples: int | None = None,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a test of a function of one :class:`Run` (and any pytest fixtures after it).
+    """Make a test of a function of one :class:`WorkloadRun` (and any pytest fixtures after it).
 
     ``kernel``: a name of the suite, an object with ``name``, ``axes``, ``small`` and ``make`` as the suite's entries
     have, or a function ``make(**shape)`` that returns a case (``launches``, ``check``), with ``axes`` (axis -> values
@@ -163,9 +163,9 @@ def workload(
         machine = {axis: read(spec) for axis, read in MACHINE_AXES.items() if axis in axes}
         drawn = shapes(axes, small, growth=growth, fixed={**machine, **(fixed or {})})
 
-        def run_of(shape: dict[str, Any]) -> Run:
+        def run_of(shape: dict[str, Any]) -> WorkloadRun:
             try:
-                return Run(name, shape, make(**shape), spec, reference)
+                return WorkloadRun(name, shape, make(**shape), spec, reference)
             except (ValueError, UsageError, LaunchError):
                 return reject()
 
@@ -182,7 +182,7 @@ def workload(
             try:
                 test(*args, **kwargs)
             except AssertionError as error:
-                error.add_note(kwargs[first].story())
+                error.add_note(kwargs[first].failure_note())
                 raise
 
         # Hypothesis shows what it wraps as the place of a failure: that is the test.

@@ -1,4 +1,4 @@
-"""The GPU of this machine, spoken to through the CUDA driver API.
+"""The GPU of this machine, through the CUDA driver API.
 
 Mental model: thin: one method of :class:`gpusim.measure.driver.Driver` is one or two calls of ``cuda.bindings``
 (a dependency of numba-cuda), checked. It holds the device's primary context and one stream of its own. NVML, if

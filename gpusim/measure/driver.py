@@ -1,4 +1,4 @@
-"""The few things that a measurement asks of a GPU, whoever answers.
+"""The interface of a GPU that a measurement needs, real or recorded.
 
 Mental model: a :class:`Driver` is one GPU with one stream. Work is enqueued (``launch``, ``copy``, ``record``)
 and happens in order; ``synchronize`` waits for it. Handles and device addresses are whole numbers. The real one

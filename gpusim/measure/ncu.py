@@ -28,8 +28,8 @@ from gpusim.measure.builds import Pack
 from gpusim.measure.driver import Driver
 from gpusim.measure.passes import COLD, WARM
 from gpusim.measure.rounds import base_row
-from gpusim.measure.run import Options, Request, described, load_case
-from gpusim.measure.workload import Workload
+from gpusim.measure.run import MeasureOptions, MeasureRequest, described, load_case
+from gpusim.measure.workload import DeviceWorkload
 from gpusim.silicon.estimate import median_estimate
 from gpusim.silicon.imports import ncu_csv
 from gpusim.silicon.row import Estimate, SiliconRow
@@ -90,14 +90,14 @@ class ProfiledChild:
     plan: Path
     cache: str
 
-    def run(self, driver: Driver, requests: Sequence[Request], options: Options) -> int:
+    def run(self, driver: Driver, requests: Sequence[MeasureRequest], options: MeasureOptions) -> int:
         """Launch what is to be profiled and write the plan; returns the exit code."""
         facts, tools = driver.facts(), options.builder.toolchain() or toolchain()
         spec = described(facts, options.gpu)
         profiled = []
         for number, request in enumerate(requests):
             workload = load_case(driver, facts, request, spec, tools, options.builder)
-            if not isinstance(workload, Workload):
+            if not isinstance(workload, DeviceWorkload):
                 continue
             for _ in range(REPEATS):
                 workload.restore()
@@ -135,7 +135,7 @@ def find_ncu() -> str | None:
 
 def profile_cases(
     kernels: Sequence[str],
-    options: Options,
+    options: MeasureOptions,
     device: int,
     small: bool,
     say: Callable[[str], None] = lambda line: None,
@@ -174,7 +174,13 @@ def command_line(ncu: str, table: Path, metrics: Sequence[str], cache: str, chil
 
 
 def _profile(
-    ncu: str, kernels: Sequence[str], options: Options, cache: str, device: int, small: bool, metrics: Sequence[str]
+    ncu: str,
+    kernels: Sequence[str],
+    options: MeasureOptions,
+    cache: str,
+    device: int,
+    small: bool,
+    metrics: Sequence[str],
 ) -> list[SiliconRow]:
     child = [sys.executable, "-m", "gpusim.cli", "measure", *kernels, "--device", str(device), "--method", "events"]
     child += ["--gpu", options.gpu] if options.gpu else []

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from gpusim.errors import SiliconError
 from gpusim.measure.driver import Driver
 from gpusim.measure.helpers import Helpers
-from gpusim.measure.workload import DeviceLaunch, Workload
+from gpusim.measure.workload import DeviceLaunch, DeviceWorkload
 
 COLD, WARM = "cold", "warm"
 EVENTS, CUPTI = "events", "cupti"
@@ -47,7 +47,7 @@ class Stopwatch:
         self._enqueue_ns = ENQUEUE_NS
         self._tries, self._has_waited = MOST_TRIES, False
 
-    def case(self, workload: Workload, cache: str) -> Timed:
+    def case(self, workload: DeviceWorkload, cache: str) -> Timed:
         """Time every timed launch of ``workload`` once, from caches in the state ``cache``."""
 
         def prepare() -> None:

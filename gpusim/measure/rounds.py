@@ -17,7 +17,7 @@ from gpusim.errors import SiliconError
 from gpusim.measure.driver import THROTTLE_REASONS, DeviceFacts, Driver
 from gpusim.measure.helpers import Helpers
 from gpusim.measure.passes import EVENTS, Stopwatch
-from gpusim.measure.workload import Workload
+from gpusim.measure.workload import DeviceWorkload
 from gpusim.silicon.estimate import median_estimate, relative_half_width
 from gpusim.silicon.names import gpu_of_device
 from gpusim.silicon.row import Estimate, SiliconRow
@@ -46,7 +46,7 @@ class Precision:
 class _Case:
     """What is known of a workload in one cache state so far."""
 
-    workload: Workload
+    workload: DeviceWorkload
     cache: str
     raw_us: list[tuple[float, ...]] = field(default_factory=list)
     clocks_mhz: list[float] = field(default_factory=list)  # one a sample
@@ -69,7 +69,7 @@ def measure_rounds(
     driver: Driver,
     helpers: Helpers,
     facts: DeviceFacts,
-    workloads: Iterable[Workload],
+    workloads: Iterable[DeviceWorkload],
     caches: Iterable[str],
     *,
     until_seconds: float,
@@ -158,7 +158,7 @@ def _rounded(estimate: Estimate) -> Estimate:
     return Estimate(round(estimate.median, 4), round(estimate.low, 4), round(estimate.high, 4))
 
 
-def base_row(facts: DeviceFacts, workload: Workload, index: int, toolchain: str) -> SiliconRow:
+def base_row(facts: DeviceFacts, workload: DeviceWorkload, index: int, toolchain: str) -> SiliconRow:
     """A row that says what ran and where, and nothing yet of how long."""
     launch = next(launch for launch in workload.launches if launch.index == index)
     memory_mhz = facts.memory_clock_khz / 1e3

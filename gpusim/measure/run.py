@@ -22,7 +22,7 @@ from gpusim.measure.driver import DeviceFacts, Driver
 from gpusim.measure.helpers import Helpers
 from gpusim.measure.passes import COLD, CUPTI, EVENTS, WARM
 from gpusim.measure.rounds import Precision, deadline, measure_rounds, wrong_row
-from gpusim.measure.workload import CheckFailed, Workload, make_workload
+from gpusim.measure.workload import CheckFailed, DeviceWorkload, make_workload
 from gpusim.silicon.names import gpu_of_device
 from gpusim.silicon.row import SiliconRow
 
@@ -32,7 +32,7 @@ AUTO = "auto"
 
 
 @dataclass(frozen=True)
-class Request:
+class MeasureRequest:
     """A kernel of the suite and the axes that are to differ from its default (or small) shape."""
 
     name: str
@@ -41,7 +41,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Options:
+class MeasureOptions:
     """``budget_seconds`` for everything; ``caches`` of COLD, WARM; ``precision`` at which a case is done; ``seed`` of the
     order of visits; ``gpu``: the description whose machine axes are used, by default that of the GPU found; ``builder``: where
     the machine code comes from. ``method``: CUPTI, EVENTS, or AUTO, which is CUPTI's records where they can be had."""
@@ -70,8 +70,8 @@ def described(facts: DeviceFacts, gpu: str) -> GpuSpec | None:
 
 def measure_cases(
     driver: Driver,
-    requests: Sequence[Request],
-    options: Options = Options(),
+    requests: Sequence[MeasureRequest],
+    options: MeasureOptions = MeasureOptions(),
     say: Callable[[str], None] = lambda line: None,
 ) -> Iterator[SiliconRow]:
     """Rows of times, each as soon as it is known, by CUPTI's records or CUDA events as ``options.method`` says.
@@ -107,8 +107,8 @@ def _begin(driver: Driver, wanted: str, say: Callable[[str], None]) -> str:
 
 def _measure(
     driver: Driver,
-    requests: Sequence[Request],
-    options: Options,
+    requests: Sequence[MeasureRequest],
+    options: MeasureOptions,
     facts: DeviceFacts,
     spec: GpuSpec | None,
     tools: str,
@@ -123,7 +123,7 @@ def _measure(
         if now > end:
             say(f"the budget is spent: {len(requests) - start} of {len(requests)} cases are not measured")
             return
-        loaded: list[Workload] = []
+        loaded: list[DeviceWorkload] = []
         try:
             for request in group:
                 found = load_case(driver, facts, request, spec, tools, options.builder)
@@ -152,8 +152,8 @@ def _measure(
 
 
 def load_case(
-    driver: Driver, facts: DeviceFacts, request: Request, spec: GpuSpec | None, tools: str, builder: Builder
-) -> Workload | SiliconRow:
+    driver: Driver, facts: DeviceFacts, request: MeasureRequest, spec: GpuSpec | None, tools: str, builder: Builder
+) -> DeviceWorkload | SiliconRow:
     """The request on the GPU, run once and found right; or the row that says that it computes wrongly."""
     try:
         return make_workload(driver, facts, request.name, request.shape, spec, request.small, builder)

@@ -1,7 +1,7 @@
-"""A conversation with a GPU as a file: recorded where there is one, played back where there is none.
+"""The calls of a measurement and their answers as a file: recorded where there is a GPU, replayed where there is none.
 
-Mental model: a session is the list of calls that a measurement made, each with its answer. :class:`Recorder`
-stands before any driver and writes the list; :class:`Replay` is a driver that gives the recorded answers and
+Mental model: a session is the list of calls that a measurement made, each with its answer. :class:`RecordingDriver`
+stands before any driver and writes the list; :class:`ReplayDriver` is a driver that gives the recorded answers and
 refuses a call that the recording does not have next. So the same code measures on silicon and in a test.
 
 One JSON value a line: a header, then ``[method, arguments, answer]``. Machine code is kept as its hash, other bytes that
@@ -37,7 +37,7 @@ METHODS = (
 )  # fmt: skip
 
 
-class Recorder:
+class RecordingDriver:
     """A Driver that passes every call on to ``driver`` and writes it down; ``close`` ends both."""
 
     def __init__(self, driver: Driver, path: Path):
@@ -67,7 +67,7 @@ class Recorder:
         self._driver.close()
 
 
-class Replay:
+class ReplayDriver:
     """A Driver that answers as the session in ``path`` did."""
 
     def __init__(self, path: Path):

@@ -1,6 +1,6 @@
 """A case of the suite on a real GPU: its arrays in device memory, its launches bound.
 
-Mental model: :class:`Workload` does what Numba's dispatcher does at a launch, once: compile, load the cubin (the very
+Mental model: :class:`DeviceWorkload` does what Numba's dispatcher does at a launch, once: compile, load the cubin (the very
 bytes that capture emulates, hence the same hash), give each array a device allocation, pack the parameters with the
 same code as capture. An array keeps its address over all launches of the case. :meth:`run` then enqueues the
 launches in order, as often as is wanted; :meth:`restore` puts back what they changed.
@@ -62,7 +62,7 @@ class DeviceLaunch:
     cubin_hash: str
 
 
-class Workload:
+class DeviceWorkload:
     """One kernel of the suite at one shape, ready to be launched. Raises what building and allocating raise."""
 
     def __init__(
@@ -208,9 +208,9 @@ def make_workload(
     spec: GpuSpec | None,
     small: bool,
     builder: Builder,
-) -> Workload:
+) -> DeviceWorkload:
     """A workload that has been run once and found right; raises CheckFailed, with nothing left behind."""
-    workload = Workload(driver, facts, name, shape_, spec, small, builder)
+    workload = DeviceWorkload(driver, facts, name, shape_, spec, small, builder)
     try:
         workload.verify()
     except (CheckFailed, SiliconError):

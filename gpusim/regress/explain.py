@@ -1,7 +1,7 @@
 """What the changed machine is worth in an outcome, and the outcome in one sentence.
 
 Mental model: where BASE and HEAD ran on different machines and HEAD's launches are at hand, they are simulated on the
-machines in between (:mod:`gpusim.regress.machine`). If the program changed as well, the new program on the old
+machines in between (:mod:`gpusim.regress.gpu_changes`). If the program changed as well, the new program on the old
 machine comes first, so that code and machine are told apart; all steps add up to the difference.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from gpusim.errors import GpusimError
 from gpusim.regress.attribution import IN_FLIGHT, InstructionTerm, LineTerm, StallTerm
-from gpusim.regress.machine import Step, cycles_on, steps
+from gpusim.regress.gpu_changes import Step, cycles_on, steps
 from gpusim.regress.outcome import Outcome
 from gpusim.report.attribution import source_text
 
@@ -29,20 +29,20 @@ def with_steps(outcome: Outcome, progress: Callable[[str], None]) -> Outcome:
     if same_work and len(outcome.figures) == 1 and old.model == new.model:
         (change,) = outcome.figures
         return replace(outcome, steps=(Step(change.key, (change,), difference),))
-    if old.experiment is None or new.experiment is None:
+    if old.simulation_input is None or new.simulation_input is None:
         return outcome
-    machine = old.experiment.spec
+    machine = old.simulation_input.spec
     first: tuple[Step, ...] = ()
     before = old.record.cycles
     if not same_work:
         try:
-            between = cycles_on(replace(new.experiment, spec=machine))
+            between = cycles_on(replace(new.simulation_input, spec=machine))
         except GpusimError:
             return outcome  # the old machine cannot run the new program
         first = (Step(PROGRAM, (), between - before),)
         before = between
     progress(f"{outcome.name}: from the old GPU to the new one")
-    found = steps(machine, new.experiment, before, outcome.figures, progress)
+    found = steps(machine, new.simulation_input, before, outcome.figures, progress)
     return replace(outcome, steps=first + found) if found else outcome
 
 

@@ -14,21 +14,21 @@ from collections.abc import Iterator
 
 from gpusim.compare.error import Verdict
 from gpusim.regress.attribution import Attribution, attribute
-from gpusim.regress.machine import FigureChange, differing
+from gpusim.regress.comparand import Comparand, ComparedLaunch
+from gpusim.regress.gpu_changes import FigureChange, differing
 from gpusim.regress.measured import judge_rows
 from gpusim.regress.outcome import SIMULATED, Outcome, Thresholds, against
-from gpusim.regress.side import Item, Side
 
 _NUMBER = re.compile(r"\d+(?=\.)")
 
 
-def judge(base: Side, head: Side, thresholds: Thresholds) -> list[Outcome]:
+def judge(base: Comparand, head: Comparand, thresholds: Thresholds) -> list[Outcome]:
     """An outcome for each launch of either side, in the order of ``base``, then what only ``head`` has."""
-    outcomes = [_simulated(pair, thresholds) for pair in pair_items(base, head)]
+    outcomes = [_simulated(pair, thresholds) for pair in pair_launches(base, head)]
     return outcomes + judge_rows(base.measurements, head.measurements, thresholds)
 
 
-def pair_items(base: Side, head: Side) -> list[tuple[Item | None, Item | None]]:
+def pair_launches(base: Comparand, head: Comparand) -> list[tuple[ComparedLaunch | None, ComparedLaunch | None]]:
     """Launches of both sides that belong together."""
 
     folders = base.folder and head.folder
@@ -42,11 +42,13 @@ def pair_items(base: Side, head: Side) -> list[tuple[Item | None, Item | None]]:
             number = _NUMBER.match(item.file)
             if found[name] is None and number and number[0] in numbered:
                 found[name] = new.pop(numbered.pop(number[0]))
-    pairs: list[tuple[Item | None, Item | None]] = [(item, found[name]) for name, item in old.items()]
+    pairs: list[tuple[ComparedLaunch | None, ComparedLaunch | None]] = [
+        (item, found[name]) for name, item in old.items()
+    ]
     return pairs + [(None, item) for item in new.values()]
 
 
-def _simulated(pair: tuple[Item | None, Item | None], thresholds: Thresholds) -> Outcome:
+def _simulated(pair: tuple[ComparedLaunch | None, ComparedLaunch | None], thresholds: Thresholds) -> Outcome:
     old, new = pair
     known = new or old
     assert known is not None
@@ -74,7 +76,7 @@ def _simulated(pair: tuple[Item | None, Item | None], thresholds: Thresholds) ->
     return Outcome(*facts, before, after, verdict, reason, causes, (old, new), attribution, figures)
 
 
-def _other_work(old: Item, new: Item) -> str:
+def _other_work(old: ComparedLaunch, new: ComparedLaunch) -> str:
     """Why the two launches may not do the same work; empty where they visibly do."""
     a, b = old.record, new.record
     if a.kernel == b.kernel and a.shape and a.shape == b.shape:
@@ -85,7 +87,9 @@ def _other_work(old: Item, new: Item) -> str:
     return ""
 
 
-def _causes(old: Item, new: Item, attribution: Attribution, figures: tuple[FigureChange, ...]) -> Iterator[str]:
+def _causes(
+    old: ComparedLaunch, new: ComparedLaunch, attribution: Attribution, figures: tuple[FigureChange, ...]
+) -> Iterator[str]:
     """What differs between the two sides, as far as either knows."""
     a, b = old.record, new.record
     if attribution.changed:

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gpusim.compare.error import Verdict
-from gpusim.compare.statistics import LEAST_SAMPLES, compare_samples
-from gpusim.compare.statistics import Thresholds as SampleThresholds
+from gpusim.compare.statistics import LEAST_SAMPLES, SampleThresholds, compare_samples
 from gpusim.regress.outcome import MEASURED, Outcome, Thresholds, against
 from gpusim.silicon.row import Estimate, SiliconRow
 
@@ -74,13 +73,13 @@ def _measured(old: SiliconRow | None, new: SiliconRow | None, thresholds: Thresh
         )
         found = compare_samples(old.samples_us, new.samples_us, rules, clocks_mhz=read)
         return Outcome(*facts, *values, found.verdict, "; ".join((found.reason, *found.notes)), causes)
-    room = thresholds.room(before.median, unit)
+    allowance = thresholds.allowance(before.median, unit)
     least, most = after.low - before.high, after.high - before.low
     verdict, reason = against(before.median, after.median, thresholds, unit)
     if verdict == Verdict.SAME:
-        settled = -room <= least and most <= room
+        settled = -allowance <= least and most <= allowance
     else:
-        settled = least > room if verdict == Verdict.SLOWER else most < -room
+        settled = least > allowance if verdict == Verdict.SLOWER else most < -allowance
     if not settled and (verdict != Verdict.SAME or least > 0 or most < 0):
         verdict = Verdict.AMBIGUOUS
         reason += f", but the confidence intervals allow from {least:+.6g} to {most:+.6g} {unit}"

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from gpusim.compare.error import Verdict
 from gpusim.regress.attribution import Attribution
-from gpusim.regress.machine import FigureChange, Step
-from gpusim.regress.side import Item
+from gpusim.regress.comparand import ComparedLaunch
+from gpusim.regress.gpu_changes import FigureChange, Step
 
 MEASURED = "measured"
 SIMULATED = "simulated"
@@ -20,7 +20,7 @@ class Thresholds:
     percent: float = 1.0
     cycles: int = 0
 
-    def room(self, base: float, unit: str) -> float:
+    def allowance(self, base: float, unit: str) -> float:
         """How far from ``base`` a value may be and still be the same."""
         share = self.percent / 100.0 * base
         return max(share, float(self.cycles)) if unit == "cycles" else share
@@ -53,7 +53,7 @@ class Outcome:
     verdict: Verdict
     reason: str
     causes: tuple[str, ...] = ()
-    items: tuple[Item, Item] | None = None
+    items: tuple[ComparedLaunch, ComparedLaunch] | None = None
     attribution: Attribution | None = None
     figures: tuple[FigureChange, ...] = ()
     steps: tuple[Step, ...] = ()
@@ -85,9 +85,9 @@ class Outcome:
 def against(before: float, after: float, thresholds: Thresholds, unit: str) -> tuple[Verdict, str]:
     """Verdict and reason of two values that are exact."""
     change = after - before
-    room = thresholds.room(before, unit)
+    allowance = thresholds.allowance(before, unit)
     percent = f"{100.0 * change / before:+.2f} %" if before else "no time before"
-    if abs(change) <= room:
-        return Verdict.SAME, "equal" if not change else f"{percent}, within {room:.6g} {unit}"
+    if abs(change) <= allowance:
+        return Verdict.SAME, "equal" if not change else f"{percent}, within {allowance:.6g} {unit}"
     verdict = Verdict.SLOWER if change > 0 else Verdict.FASTER
-    return verdict, f"{percent}, beyond {room:.6g} {unit}"
+    return verdict, f"{percent}, beyond {allowance:.6g} {unit}"

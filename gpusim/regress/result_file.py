@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gpusim.regress.side import Item
+from gpusim.regress.comparand import ComparedLaunch
 from gpusim.report.saved import load_result
 from gpusim.store.launch import Instruction, SimulatedLaunch
 
@@ -17,7 +17,7 @@ _PLACE = ("launch", "address", "file", "line", "code", "issues", "warp_cycles")
 _STALL = "stall."
 
 
-def read_result(path: Path) -> tuple[Item, ...]:
+def read_result(path: Path) -> tuple[ComparedLaunch, ...]:
     """The launches of a result file. Raises ResultFileError as :func:`gpusim.report.saved.load_result` does."""
     document = load_result(path)
     launches = document["launches"]
@@ -26,7 +26,7 @@ def read_result(path: Path) -> tuple[Item, ...]:
     for index, launch in enumerate(launches):
         rows = [row for row in document["by_instruction"] if row["launch"] == index]
         number = seen[launch["kernel"]] = seen.get(launch["kernel"], -1) + 1
-        items.append(Item(_launch(document, launch, rows, number, alone=len(launches) == 1)))
+        items.append(ComparedLaunch(_launch(document, launch, rows, number, alone=len(launches) == 1)))
     return tuple(items)
 
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gpusim.cases.source import least_cycles
+from gpusim.regress.comparand import ComparedLaunch
 from gpusim.regress.outcome import Outcome, UnitChange
-from gpusim.regress.side import Item
 
 
 def with_units(outcome: Outcome) -> Outcome:
@@ -27,8 +27,8 @@ def with_units(outcome: Outcome) -> Outcome:
     return replace(outcome, units=tuple(sorted(changes, key=lambda change: change.base - change.head)))
 
 
-def _least(item: Item) -> Mapping[str, float]:
-    done = item.experiment
+def _least(item: ComparedLaunch) -> Mapping[str, float]:
+    done = item.simulation_input
     if item.record.least_cycles or done is None:
         return item.record.least_cycles
     return least_cycles(done.traces, done.index, done.spec, warmed=bool(done.warm))

@@ -19,7 +19,7 @@ _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 
 @dataclass(frozen=True)
-class Case:
+class JunitCase:
     """One verdict: ``name`` within ``classname``, the ``verdict``'s word, its ``message`` in a line, and ``detail``.
     ``known``: a baseline has it already, so that it does not fail."""
 
@@ -31,7 +31,7 @@ class Case:
     known: bool = False
 
 
-def junit_xml(suite: str, cases: Sequence[Case], *, fail_on: frozenset[str] = frozenset()) -> bytes:
+def junit_xml(suite: str, cases: Sequence[JunitCase], *, fail_on: frozenset[str] = frozenset()) -> bytes:
     """The XML of a test suite called ``suite``. ``fail_on``: verdicts that fail besides SLOWER."""
     outcomes = ["failure" if case.verdict in fail_on else OUTCOMES.get(case.verdict, "") for case in cases]
     outcomes = [

@@ -1,7 +1,7 @@
 """Which of gpusim's descriptions a GPU is, by the name that its driver gives it.
 
 Mental model: a product line has variants (form factor, memory) that differ in clock and bandwidth, so a name maps to
-a description only where that very variant is described; an unknown one maps to nothing rather than to a cousin.
+a description only where that very variant is described; an unknown one maps to nothing rather than to a similar one.
 The names are those that ``nvidia-smi -L`` prints.
 """
 

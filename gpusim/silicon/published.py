@@ -1,6 +1,6 @@
 """Measurements that others published, as one list of values with their provenance.
 
-Mental model: a :class:`Measurement` is one number that a real GPU produced: which GPU, which series
+Mental model: a :class:`PublishedPoint` is one number that a real GPU produced: which GPU, which series
 (a kernel and what was measured of it), the point of its axes, unit and value. The tables and the
 manifest that says where they come from (repository, commit, date, clocks, method) ship with the
 package in ``gpusim.traces``; every table is compared with the manifest's sha256 before use.
@@ -26,7 +26,7 @@ FIXED = ("gpu", "series", "unit", "value")
 
 
 @dataclass(frozen=True)
-class Source:
+class Provenance:
     """Where a table's figures come from, and how they were measured."""
 
     repository: str
@@ -36,7 +36,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Measurement:
+class PublishedPoint:
     """One measured value. ``axes`` maps axis name to int, float or str, in the table's order. ``fitted``: the GPU's
     description was set from this series, so that an error says how well the model can follow it; else it is held out."""
 
@@ -46,7 +46,7 @@ class Measurement:
     unit: str
     value: float
     sm_clock_mhz: float
-    source: Source
+    source: Provenance
     fitted: bool = True
 
     @property
@@ -64,7 +64,7 @@ def published_folder() -> Traversable:
     return traces_folder("published")
 
 
-def load_published(folder: Traversable | None = None) -> list[Measurement]:
+def load_published(folder: Traversable | None = None) -> list[PublishedPoint]:
     """Every published measurement, in the order of the manifest and its tables."""
     folder = published_folder() if folder is None else folder
     try:
@@ -74,14 +74,14 @@ def load_published(folder: Traversable | None = None) -> list[Measurement]:
         raise UsageError(f"published measurements in {folder} cannot be read: {error}") from None
 
 
-def _read_table(folder: Traversable, table: dict) -> list[Measurement]:
+def _read_table(folder: Traversable, table: dict) -> list[PublishedPoint]:
     name = table["file"]
     data = (folder / name).read_bytes()
     if hashlib.sha256(data).hexdigest() != table["sha256"]:
         raise UsageError(f"{name} is not the table that {MANIFEST} names: its sha256 differs")
     # A GPU's own figures may come from another commit than the table's.
     sources = {
-        gpu: Source(method=table["method"], **table["source"] | {k: v for k, v in entry.items() if k == "commit"})
+        gpu: Provenance(method=table["method"], **table["source"] | {k: v for k, v in entry.items() if k == "commit"})
         for gpu, entry in table["gpus"].items()
     }
     measurements = []
@@ -90,7 +90,7 @@ def _read_table(folder: Traversable, table: dict) -> list[Measurement]:
         axes = tuple((key, _axis(text)) for key, text in row.items() if key not in FIXED and text)
         entry = table["gpus"][row["gpu"]]
         measurements.append(
-            Measurement(
+            PublishedPoint(
                 row["gpu"],
                 row["series"],
                 axes,

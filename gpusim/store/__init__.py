@@ -1,4 +1,4 @@
-"""Runs that are kept: simulated launches and measurements, with what they were made by."""
+"""Stored runs: simulated launches and measurements, with what they were made by."""
 
 from gpusim.store.hashes import gpu_hash, model_hash, trace_hash
 from gpusim.store.launch import Instruction, SimulatedLaunch, launch_record

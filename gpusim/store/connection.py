@@ -127,7 +127,7 @@ def _of_sqlite(error: sqlite3.Error, store: str) -> StoreError | StoreFormatErro
     if unfit or not name and isinstance(error, sqlite3.DatabaseError):
         return StoreFormatError(f"{store}: damaged, or not a gpusim store ({error}); move it away, {elsewhere}")
     if name.startswith("SQLITE_FULL"):
-        return StoreError(f"{store}: the disk is full, this was not kept; free some space, {elsewhere}")
+        return StoreError(f"{store}: the disk is full, this was not stored; free some space, {elsewhere}")
     if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH")):
         return StoreError(f"{store}: cannot be written here ({error}); mend its permissions, {elsewhere}")
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
@@ -135,5 +135,7 @@ def _of_sqlite(error: sqlite3.Error, store: str) -> StoreError | StoreFormatErro
             f"{store}: other processes have kept it locked for {BUSY_SECONDS:g} s; try again, {elsewhere}"
         )
     if name.startswith("SQLITE_IOERR"):
-        return StoreError(f"{store}: the file system failed ({error}), this was not kept; check the disk, {elsewhere}")
+        return StoreError(
+            f"{store}: the file system failed ({error}), this was not stored; check the disk, {elsewhere}"
+        )
     return StoreError(f"{store}: {error}; check the disk, {elsewhere}")

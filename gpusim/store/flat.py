@@ -1,4 +1,4 @@
-"""Kept runs as flat records, a dict with the same keys each: what a spreadsheet or a data frame takes.
+"""Stored runs as flat records, a dict with the same keys each: what a spreadsheet or a data frame takes.
 
 Mental model: one table a kind of row (launches, measurements, instructions). What has names of its own (stall reasons,
 counters) becomes columns, prefixed; a record that lacks one has None there.

@@ -1,4 +1,4 @@
-"""A kept run as values: who made it, with what, and its rows.
+"""A stored run as values: who made it, with what, and its rows.
 
 Mental model: reading a store is reading a file from elsewhere: every JSON text is parsed and checked here, and what
 does not fit raises StoreFormatError naming run and column.

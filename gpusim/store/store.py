@@ -1,4 +1,4 @@
-"""The store: runs kept, found again, compared with, and thrown away.
+"""The store: stored runs, found again, compared with, and thrown away.
 
 Mental model: a run is opened, gets its rows one transaction at a time, and is marked finished at the end; each
 ``add_*`` that has returned is there for good, whatever happens to the process. A name may be saved again: it stands

@@ -25,7 +25,7 @@ _COUNTERS = 6
 
 
 @dataclass(frozen=True)
-class Estimate:
+class TimeEstimate:
     """SM cycles: ``expected`` as the model above has it; ``ceiling`` with every wait as long as a far DRAM access under
     load, all units one after another, and every line of code and constants fetched once, one after another: a launch
     above it is not explained by its own work."""
@@ -34,7 +34,7 @@ class Estimate:
     ceiling: float
 
 
-def estimate(trace: Trace, gpu: GpuSpec, *, cold: bool = True) -> Estimate:
+def estimate(trace: Trace, gpu: GpuSpec, *, cold: bool = True) -> TimeEstimate:
     """Estimate ``trace`` on ``gpu``; ``cold``: its data come from DRAM first. Raises LaunchError where not one block
     fits on an SM."""
     bounds = lower_bounds(trace, gpu, cold=cold)
@@ -54,7 +54,7 @@ def estimate(trace: Trace, gpu: GpuSpec, *, cold: bool = True) -> Estimate:
     # lie in the far half of L2.
     worst = miss + gpu.cycles(max(gpu.l2.far_hit_extra_ns, gpu.l2.far_miss_extra_ns)) + WARP_LANES
     slow = _longest_chain(trace, _latencies(trace.program, gpu, worst, worst=True))
-    return Estimate(
+    return TimeEstimate(
         expected=fixed + max(bounds.least_cycles, waves * chain),
         ceiling=fixed + _front(trace.program, gpu) + sum(bounds.cycles.values()) + waves * fits.warps_per_sm * slow,
     )

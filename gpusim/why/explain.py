@@ -17,7 +17,7 @@ from gpusim.errors import LaunchError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.theory.bounds import lower_bounds
 from gpusim.trace.record import Trace
-from gpusim.why.experiments import EXPERIMENTS, Experiment
+from gpusim.why.counterfactuals import COUNTERFACTUALS, Counterfactual
 
 #: Below this share of the time, a saving is not called a limiter.
 LIMITER_PERCENT = 2.0
@@ -26,7 +26,7 @@ MOST_NAMED = 4
 
 
 @dataclass(frozen=True)
-class Finding:
+class CounterfactualResult:
     """``unit`` made free (``how``): the cycles that the launches then take, and what that saves."""
 
     unit: str
@@ -42,7 +42,7 @@ class Explanation:
     ``sentence`` names the limiter."""
 
     cycles: int
-    findings: tuple[Finding, ...]
+    findings: tuple[CounterfactualResult, ...]
     least_cycles: dict[str, float]
     sentence: str
 
@@ -58,13 +58,13 @@ def explain(
 ) -> Explanation:
     """Explain ``result``, which is ``simulate(traces, spec, warm=warm, sample=sample)``.
 
-    Each experiment costs one more simulation; ``progress`` gets a line for each. Raises as
+    Each counterfactual costs one more simulation; ``progress`` gets a line for each. Raises as
     :func:`gpusim.engine.gpu.simulate` does.
     """
-    chosen = [e for e in EXPERIMENTS if e.applies(result.counters, traces)]
+    chosen = [e for e in COUNTERFACTUALS if e.applies(result.counters, traces)]
     findings = []
-    for number, experiment in enumerate(chosen, 1):
-        finding = _try(experiment, traces, spec, result, warm, sample)
+    for number, counterfactual in enumerate(chosen, 1):
+        finding = _try(counterfactual, traces, spec, result, warm, sample)
         if finding is not None:
             findings.append(finding)
             progress(f"[{number:>2}/{len(chosen)}] {finding.unit}: {finding.cycles} cycles")
@@ -91,15 +91,15 @@ def least_cycles(traces: Sequence[Trace], spec: GpuSpec, cold: bool) -> dict[str
 
 
 def _try(
-    experiment: Experiment,
+    counterfactual: Counterfactual,
     traces: Sequence[Trace],
     spec: GpuSpec,
     result: Result,
     warm: Sequence[Trace],
     sample: bool,
-) -> Finding | None:
-    """What the experiment saves; None where the machine has nothing to change."""
-    freed, changed = experiment.gpu(spec, traces), experiment.traces(traces, spec)
+) -> CounterfactualResult | None:
+    """What the counterfactual saves; None where the machine has nothing to change."""
+    freed, changed = counterfactual.gpu(spec, traces), counterfactual.traces(traces, spec)
     same = all(a.program is b.program and a.launch == b.launch for a, b in zip(changed, traces, strict=True))
     if freed == spec and same:
         return None
@@ -108,14 +108,14 @@ def _try(
     except LaunchError:
         return None  # the changed machine could not hold the launch (a cooperative grid, for one)
     cycles = sum(
-        experiment.cycles(launch.cycles, old, new, spec)
+        counterfactual.cycles(launch.cycles, old, new, spec)
         for launch, old, new in zip(launches, traces, changed, strict=True)
     )
     saved = result.cycles - cycles
-    return Finding(experiment.unit, experiment.how, cycles, saved, 100.0 * saved / result.cycles)
+    return CounterfactualResult(counterfactual.unit, counterfactual.how, cycles, saved, 100.0 * saved / result.cycles)
 
 
-def _sentence(result: Result, findings: Sequence[Finding], least: dict[str, float]) -> str:
+def _sentence(result: Result, findings: Sequence[CounterfactualResult], least: dict[str, float]) -> str:
     kernels, (is_, its) = kernels_text(result), ("is", "its") if len(result.launches) == 1 else ("are", "their")
     unit, bound = next(iter(least.items()))
     room = f"the highest lower bound ({unit}, {bound:.0f} cycles) is {100.0 * bound / result.cycles:.0f} % of it"

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpusim.compare.casebook import CaseBook
+from gpusim.compare.case_simulator import CaseSimulator
 from gpusim.gpus.load import load_gpu
 from gpusim.silicon.row import Estimate, SiliconRow
 
@@ -26,11 +26,11 @@ def secret_rows(tmp_path_factory) -> list[SiliconRow]:
     honest = load_gpu("h200")
     l2 = replace(honest.l2, hit_latency_ns=2 * honest.l2.hit_latency_ns)
     secret = replace(honest, l2=l2)
-    book = CaseBook(secret, tmp_path_factory.mktemp("secret"))
+    simulator = CaseSimulator(secret, tmp_path_factory.mktemp("secret"))
     rows = []
     for kernel, shape in SHAPES:
-        for launch in book.add(kernel, shape):
-            result = book.simulate(launch, "warm", secret.clock_hz)
+        for launch in simulator.add(kernel, shape):
+            result = simulator.simulate(launch, "warm", secret.clock_hz)
             rows.append(
                 SiliconRow(
                     kernel,

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import pytest
 
-from gpusim.compare.bench import Bench
-from gpusim.compare.error import Row
+from gpusim.compare.error import ComparedPoint
 from gpusim.compare.points import default_points
 from gpusim.compare.replay import REPLAYS
+from gpusim.compare.replay_bench import Bench
 from gpusim.gpus.load import load_gpu
 from gpusim.silicon.published import load_published
 
 
-def replay(gpu: str, series: str, **near: float) -> list[Row]:
+def replay(gpu: str, series: str, **near: float) -> list[ComparedPoint]:
     """Rows of the published points at the given places of the axes."""
     bench = Bench(load_gpu(gpu))
     points = [m for m in load_published() if (m.gpu, m.series) == (gpu, series)]
     wanted = [m for m in points if all(dict(m.axes).get(axis) == value for axis, value in near.items())]
     assert wanted, f"nothing is published for {series} on {gpu} at {near}"
-    return [Row(gpu, series, m.point, m.unit, REPLAYS[series](bench, m), m.value, m.fitted) for m in wanted]
+    return [ComparedPoint(gpu, series, m.point, m.unit, REPLAYS[series](bench, m), m.value, m.fitted) for m in wanted]
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_no_default_point_is_off_by_more_than_half(gpu: str) -> None:
     bench = Bench(load_gpu(gpu))
     for series, measurements in by_series.items():
         for m in default_points(measurements):
-            row = Row(gpu, series, m.point, m.unit, REPLAYS[series](bench, m), m.value)
+            row = ComparedPoint(gpu, series, m.point, m.unit, REPLAYS[series](bench, m), m.value)
             assert abs(row.error_percent) < 50, row
 
 

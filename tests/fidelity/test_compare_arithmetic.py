@@ -10,21 +10,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusim.commands.compare_options import Wanted, verdict_code
+from gpusim.commands.compare_options import CompareOptions, verdict_code
 from gpusim.commands.compare_published import _failure_code
 from gpusim.compare.baseline import Change
-from gpusim.compare.error import Evidence, Row, Verdict, by_evidence, summarise
+from gpusim.compare.error import ComparedPoint, Evidence, Verdict, by_evidence, summarise
 from gpusim.compare.replay import steady_cycles_per_block
 from gpusim.compare.run import Comparison, select
 from gpusim.errors import NoDataError, UnknownKernelError
 
 
-def rows(*errors: float, unit: str = "GB/s") -> list[Row]:
-    return [Row("g", "s", f"i={i}", unit, 100.0 + e, 100.0) for i, e in enumerate(errors)]
+def rows(*errors: float, unit: str = "GB/s") -> list[ComparedPoint]:
+    return [ComparedPoint("g", "s", f"i={i}", unit, 100.0 + e, 100.0) for i, e in enumerate(errors)]
 
 
 def test_the_error_is_signed_and_relative_to_silicon() -> None:
-    assert Row("g", "s", "p", "GB/s", 90.0, 120.0).error_percent == pytest.approx(-25.0)
+    assert ComparedPoint("g", "s", "p", "GB/s", 90.0, 120.0).error_percent == pytest.approx(-25.0)
 
 
 def test_a_record_has_exactly_the_promised_keys() -> None:
@@ -66,7 +66,7 @@ def test_means_are_means() -> None:
 
 
 def test_what_was_fitted_and_what_was_held_out_are_summed_up_apart() -> None:
-    held = [Row("g", "t", f"i={i}", "GB/s", 100.0 + e, 100.0, fitted=False) for i, e in enumerate((30, -10))]
+    held = [ComparedPoint("g", "t", f"i={i}", "GB/s", 100.0 + e, 100.0, fitted=False) for i, e in enumerate((30, -10))]
     assert by_evidence([*rows(4), *held]) == [
         Evidence(True, 1, 1, pytest.approx(4)),
         Evidence(False, 1, 2, pytest.approx(20)),
@@ -135,18 +135,18 @@ def test_all_points_selects_the_whole_curve() -> None:
     ],
 )
 def test_exit_codes_follow_the_contract(verdict, check, strict, code) -> None:
-    assert verdict_code(wanted(check, strict), [Verdict.SAME, verdict], None) == code
+    assert verdict_code(options(check, strict), [Verdict.SAME, verdict], None) == code
 
 
-def wanted(check: bool, strict: bool) -> Wanted:
-    return Wanted((), (), "", (), 10.0, 0.0, False, check or strict, strict, "", "", None, None, None, "table")
+def options(check: bool, strict: bool) -> CompareOptions:
+    return CompareOptions((), (), "", (), 10.0, 0.0, False, check or strict, strict, "", "", None, None, None, "table")
 
 
 def test_with_a_baseline_only_what_has_become_worse_counts() -> None:
     known, new = (Change("k", None, None, worse, "") for worse in (False, True))
-    assert verdict_code(wanted(True, False), [Verdict.SLOWER], [known]) == 0
-    assert verdict_code(wanted(True, False), [Verdict.SLOWER], [known, new]) == 1
-    assert verdict_code(wanted(False, False), [Verdict.SLOWER], [known, new]) == 0
+    assert verdict_code(options(True, False), [Verdict.SLOWER], [known]) == 0
+    assert verdict_code(options(True, False), [Verdict.SLOWER], [known, new]) == 1
+    assert verdict_code(options(False, False), [Verdict.SLOWER], [known, new]) == 0
 
 
 def test_a_series_that_failed_is_never_success(capsys) -> None:

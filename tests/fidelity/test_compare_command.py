@@ -16,7 +16,7 @@ from fake_gpu import FakeGpu
 
 from gpusim import cli
 from gpusim.commands import compare_measured
-from gpusim.compare import casebook
+from gpusim.compare import case_simulator
 from gpusim.measure import rounds
 from gpusim.silicon.row import Estimate, SiliconRow
 from gpusim.silicon.rows import append_rows
@@ -89,7 +89,7 @@ def test_the_page_stands_alone_and_escapes_what_comes_from_outside(secret_rows, 
 def test_the_gpu_of_this_machine_is_measured_and_compared(monkeypatch, capsys) -> None:
     gpu = FakeGpu(cold_us=2.0, warm_us=1.5)
     monkeypatch.setattr(compare_measured, "CudaDriver", lambda: contextlib.nullcontext(gpu))
-    assert casebook.EMPTY_LAUNCH == rounds.EMPTY_LAUNCH
+    assert case_simulator.EMPTY_LAUNCH == rounds.EMPTY_LAUNCH
     code, out, _ = compare(capsys, "saxpy:n=2000", "--against", "silicon", "--format", "json")
     launches = json.loads(out)["comparisons"][0]["launches"]
     assert code == 0 and [launch["cache"] for launch in launches] == ["cold", "warm"]

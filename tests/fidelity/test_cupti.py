@@ -20,15 +20,15 @@ from gpusim.measure import cupti
 from gpusim.measure.cupti import CONCURRENT_KERNEL, VARIABLE, Activity, KernelRecord
 from gpusim.measure.passes import COLD, WARM
 from gpusim.measure.rounds import EMPTY_LAUNCH
-from gpusim.measure.run import AUTO, Options, Request, measure_cases
-from gpusim.measure.session import Recorder, Replay
+from gpusim.measure.run import AUTO, MeasureOptions, MeasureRequest, measure_cases
+from gpusim.measure.session import RecordingDriver, ReplayDriver
 from gpusim.silicon.imports import read_rows
 
 COMPILER = shutil.which("cc") or shutil.which("gcc")
 SOURCE = Path(__file__).parents[1] / "support" / "fake_cupti.c"
 #: CUPTI_API_VERSION -> bytes of its kernel record (sizeof CUpti_ActivityKernel8, 9, 10 and 13 in NVIDIA's headers).
 LAYOUTS = {18: 200, 28: 208, 130000: 216, 130500: 240}
-SAXPY = Request("saxpy", {"n": 2000})
+SAXPY = MeasureRequest("saxpy", {"n": 2000})
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="a C compiler makes the library that stands for CUPTI's")
 
 
@@ -124,7 +124,7 @@ def test_a_library_that_cannot_be_used_says_why(build, tmp_path, monkeypatch) ->
 
 def test_times_are_the_kernels_own() -> None:
     gpu = FakeGpu(cold_us=5.0, warm_us=3.0, launch_us=2.0)
-    rows = {row.cache: row for row in measure_cases(gpu, [SAXPY], Options(5.0, method=AUTO))}
+    rows = {row.cache: row for row in measure_cases(gpu, [SAXPY], MeasureOptions(5.0, method=AUTO))}
     assert not gpu.tracing and {row.method for row in rows.values()} == {"cupti"}
     assert rows[COLD].time_us.median == pytest.approx(5.0, abs=0.01)
     assert rows[WARM].time_us.median == pytest.approx(3.0, abs=0.01)
@@ -134,10 +134,10 @@ def test_times_are_the_kernels_own() -> None:
 def test_where_kernels_cannot_be_traced_events_take_over_and_the_reason_is_said() -> None:
     gpu, said = FakeGpu(), []
     gpu.cupti_problem = "there is no libcupti here"
-    rows = list(measure_cases(gpu, [SAXPY], Options(1.0, method=AUTO), said.append))
+    rows = list(measure_cases(gpu, [SAXPY], MeasureOptions(1.0, method=AUTO), said.append))
     assert {row.method for row in rows} == {"events"} and any("there is no libcupti here" in line for line in said)
     with pytest.raises(SiliconError, match="there is no libcupti here.*--method events"):
-        list(measure_cases(gpu, [SAXPY], Options(1.0, method="cupti")))
+        list(measure_cases(gpu, [SAXPY], MeasureOptions(1.0, method="cupti")))
 
 
 def test_records_that_are_not_of_what_was_launched_are_refused() -> None:
@@ -145,16 +145,16 @@ def test_records_that_are_not_of_what_was_launched_are_refused() -> None:
     traced = gpu.traced
     gpu.traced = lambda least: traced(least)[1:] if least else traced(least)
     with pytest.raises(SiliconError, match="not those of the 1 that were launched"):
-        list(measure_cases(gpu, [SAXPY], Options(1.0, method="cupti")))
+        list(measure_cases(gpu, [SAXPY], MeasureOptions(1.0, method="cupti")))
     assert not gpu.tracing
 
 
 def test_a_recorded_session_of_traced_kernels_is_played_back(tmp_path) -> None:
-    recorder = Recorder(FakeGpu(), tmp_path / "session")
-    then = list(measure_cases(recorder, [SAXPY], Options(0.01, (COLD,), method="cupti")))
+    recorder = RecordingDriver(FakeGpu(), tmp_path / "session")
+    then = list(measure_cases(recorder, [SAXPY], MeasureOptions(0.01, (COLD,), method="cupti")))
     recorder.close()
-    replay = Replay(tmp_path / "session")
-    (now,) = measure_cases(replay, [SAXPY], Options(0.01, (COLD,), method="cupti"))
+    replay = ReplayDriver(tmp_path / "session")
+    (now,) = measure_cases(replay, [SAXPY], MeasureOptions(0.01, (COLD,), method="cupti"))
     assert now.samples_us == then[0].samples_us and now.method == "cupti" and not replay.calls_left
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from trace_examples import example_trace
+
 import gpusim
-from gpusim.compare.error import Row
+from gpusim.compare.error import ComparedPoint
 from gpusim.compare.run import Comparison
 from gpusim.report.frames import comparison_frame, launches_frame
-from trace_examples import example_trace
 
 
 def test_a_comparison_becomes_one_row_a_point() -> None:
-    rows = [Row("g", "s", f"i={i}", "GB/s", 90.0 + i, 100.0) for i in range(3)]
+    rows = [ComparedPoint("g", "s", f"i={i}", "GB/s", 90.0 + i, 100.0) for i in range(3)]
     frame = comparison_frame(Comparison(rows, [], {}))
     assert list(frame.columns) == list(rows[0].record())
     assert frame.error_percent.tolist() == [row.error_percent for row in rows]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpusim.compare.casebook import EMPTY_LAUNCH, CaseBook
+from gpusim.compare.case_simulator import EMPTY_LAUNCH, CaseSimulator
 from gpusim.compare.error import Verdict
 from gpusim.compare.gap import LEAST_FACTOR, MOST_FACTOR, GapCase, decompose, lasso, traffic_difference
 from gpusim.compare.join import LaunchFacts
@@ -33,13 +33,13 @@ COUNTERS = {name: 1000.0 for unit in UNIT_COSTS for name in unit.traffic} | {
 
 @dataclass(frozen=True)
 class Code:
-    """As much of a program as the dials look at."""
+    """As much of a program as unit costs look at."""
 
     instructions: np.ndarray
 
 
-class PriceList:
-    """Stands in for a casebook: a launch's cycles are what it uses of each unit, times the unit's price."""
+class UnitCostsAlone:
+    """Stands in for a case simulator: a launch's cycles are what it uses of each unit, times the unit's cost."""
 
     def __init__(self, use: np.ndarray) -> None:
         self.use = use
@@ -48,10 +48,10 @@ class PriceList:
         self._trace = SimpleNamespace(program=Code(code))
 
     def cycles(self, _row, launch, _clock_hz, costs=()) -> float:
-        prices = np.ones(len(UNITS))
+        factors = np.ones(len(UNITS))
         for unit, factor in costs:
-            prices[UNITS.index(unit)] *= factor
-        return float(self.use[launch.index] @ prices)
+            factors[UNITS.index(unit)] *= factor
+        return float(self.use[launch.index] @ factors)
 
     def simulate(self, launch, _state, _clock_hz, costs=()):
         return SimpleNamespace(counters=COUNTERS, cycles=self.cycles(None, launch, 0, costs))
@@ -73,10 +73,10 @@ uses = st.integers(1, 6).flatmap(
 @given(uses, st.data())
 def test_terms_and_residual_add_up_to_the_gap(use, data) -> None:
     use = np.array(use) + 1.0
-    book = PriceList(use)
+    simulator = UnitCostsAlone(use)
     measured = [data.draw(st.floats(10, 1e5)) for _ in use]
     counted = {"dram__bytes_read.sum": data.draw(st.floats(0, 5000))}
-    found = decompose([case(i, m, counted) for i, m in enumerate(measured)], book)
+    found = decompose([case(i, m, counted) for i, m in enumerate(measured)], simulator)
     for i, terms in enumerate(found.terms):
         assert sum(term.cycles for term in terms) == pytest.approx(use[i].sum() - measured[i], abs=1e-6)
         assert [term.kind for term in terms].count("residual") == 1 and terms[-1].name == "residual"
@@ -85,31 +85,31 @@ def test_terms_and_residual_add_up_to_the_gap(use, data) -> None:
 
 @settings(max_examples=15)
 @given(st.sampled_from(UNITS), st.sampled_from([0.6, 1.4, 2.0]), st.integers(0, 99))
-def test_one_price_that_differs_is_found_and_leaves_no_residual(unit, factor, seed) -> None:
+def test_one_cost_that_differs_is_found_and_leaves_no_residual(unit, factor, seed) -> None:
     use = np.random.default_rng(seed).exponential(100, (12, len(UNITS))) + 1
-    book = PriceList(use)
-    cases = [case(i, book.cycles(None, case(i, 1).launch, 0, ((unit, factor),))) for i in range(12)]
-    found = decompose(cases, book)
+    simulator = UnitCostsAlone(use)
+    cases = [case(i, simulator.cycles(None, case(i, 1).launch, 0, ((unit, factor),))) for i in range(12)]
+    found = decompose(cases, simulator)
     assert [f.unit for f in found.findings] == [unit]
     assert found.findings[0].factor == pytest.approx(factor, rel=0.01)
     assert found.mape_after_percent < 0.2 and unit in found.sentence
 
 
 def test_one_launch_alone_names_its_alternatives() -> None:
-    found = decompose([case(0, 3000.0)], PriceList(np.full((1, len(UNITS)), 150.0)))
+    found = decompose([case(0, 3000.0)], UnitCostsAlone(np.full((1, len(UNITS)), 150.0)))
     assert found.findings and found.findings[0].alternatives
 
 
 def test_without_a_gap_nothing_is_named() -> None:
     use = np.full((3, len(UNITS)), 10.0)
-    found = decompose([case(i, use[i].sum()) for i in range(3)], PriceList(use))
-    assert not found.findings and "No price" in found.sentence
+    found = decompose([case(i, use[i].sum()) for i in range(3)], UnitCostsAlone(use))
+    assert not found.findings and "No cost" in found.sentence
     assert all(terms[-1].cycles == pytest.approx(0) for terms in found.terms)
 
 
 def test_more_traffic_on_silicon_is_a_term_of_its_own() -> None:
     use = np.full((1, len(UNITS)), 100.0)
-    (terms,) = decompose([case(0, use.sum() + 20, {"dram__bytes_read.sum": 1200.0})], PriceList(use)).terms
+    (terms,) = decompose([case(0, use.sum() + 20, {"dram__bytes_read.sum": 1200.0})], UnitCostsAlone(use)).terms
     assert ("DRAM bandwidth", "traffic", pytest.approx(-20)) in [(t.name, t.kind, t.cycles) for t in terms]
     assert traffic_difference(("a", "b"), {"a": 10, "b": 0}, {"a": 11, "b": 2, "c": 5}) == pytest.approx(0.3)
     assert traffic_difference(("a",), {"a": 0}, {"a": 5}) == 0
@@ -119,10 +119,10 @@ def test_more_traffic_on_silicon_is_a_term_of_its_own() -> None:
 def test_the_lasso_leaves_no_better_step(seed, penalty) -> None:
     random = np.random.default_rng(seed)
     slopes, target = random.normal(size=(8, 5)), random.normal(size=8)
-    prices = penalty * np.sqrt((slopes**2).mean(axis=0))
+    costs = penalty * np.sqrt((slopes**2).mean(axis=0))
 
     def loss(x: np.ndarray) -> float:
-        return float(((target - slopes @ x) ** 2).mean() / 2 + prices @ np.abs(x))
+        return float(((target - slopes @ x) ** 2).mean() / 2 + costs @ np.abs(x))
 
     x = lasso(slopes, target, penalty)
     for unit in range(5):
@@ -198,27 +198,30 @@ def test_what_was_asked_for_and_not_measured_is_said(secret_rows) -> None:
 
 
 def test_a_time_net_of_an_empty_launch_is_compared_without_launch_overhead(secret_rows, tmp_path) -> None:
-    book = CaseBook(load_gpu("h200"), tmp_path)
-    (launch,) = book.add("saxpy", {"n": 4096})
+    simulator = CaseSimulator(load_gpu("h200"), tmp_path)
+    (launch,) = simulator.add("saxpy", {"n": 4096})
     row = next(row for row in secret_rows if row.kernel == "saxpy")
     net = replace(row, counters={EMPTY_LAUNCH: 2.0})
-    overhead = book.spec.launch.start_cycles + book.spec.launch.end_cycles
-    assert book.cycles(row, launch, 1e9) - book.cycles(net, launch, 1e9) == overhead > 0
+    overhead = simulator.spec.launch.start_cycles + simulator.spec.launch.end_cycles
+    assert simulator.cycles(row, launch, 1e9) - simulator.cycles(net, launch, 1e9) == overhead > 0
 
 
 def test_caches_are_in_the_state_that_the_row_states(tmp_path) -> None:
-    book, clock = CaseBook(load_gpu("h200"), tmp_path), 1e9
-    (launch,) = book.add("saxpy", {"n": 4096})
-    once, again = simulate([book.trace(launch)] * 2, book.machine(clock)).launches
+    simulator, clock = CaseSimulator(load_gpu("h200"), tmp_path), 1e9
+    (launch,) = simulator.add("saxpy", {"n": 4096})
+    once, again = simulate([simulator.trace(launch)] * 2, simulator.machine(clock)).launches
     assert again.cycles < once.cycles
-    assert [book.simulate(launch, state, clock).cycles for state in ("alone", "warm")] == [once.cycles, again.cycles]
-    swept = book.simulate(launch, "cold", clock)  # its code is there, its data are not
+    assert [simulator.simulate(launch, state, clock).cycles for state in ("alone", "warm")] == [
+        once.cycles,
+        again.cycles,
+    ]
+    swept = simulator.simulate(launch, "cold", clock)  # its code is there, its data are not
     assert again.cycles < swept.cycles < once.cycles
     assert swept.counters["dram__bytes_read.sum"] == once.counters["dram__bytes_read.sum"]
     fetched = {
         name: (once.stalls.get(name, 0), swept.stalls.get(name, 0)) for name in ("no_instruction", "long_scoreboard")
     }
     assert fetched["no_instruction"][1] < 0.2 * fetched["no_instruction"][0]
-    (chase,) = book.add("pointer_chase", {"buffer_kib": 1024, "loads": 192})
-    alone, cold = (book.simulate(chase, state, clock).cycles for state in ("alone", "cold"))
+    (chase,) = simulator.add("pointer_chase", {"buffer_kib": 1024, "loads": 192})
+    alone, cold = (simulator.simulate(chase, state, clock).cycles for state in ("alone", "cold"))
     assert cold < 0.7 * alone  # its preparation has walked the buffer before

@@ -25,14 +25,14 @@ from gpusim.gpus.load import load_gpu
 from gpusim.measure.ncu import _why, join
 from gpusim.measure.passes import COLD, ENQUEUE_NS, WARM
 from gpusim.measure.rounds import EMPTY_LAUNCH, Precision
-from gpusim.measure.run import Options, Request, measure_cases
-from gpusim.measure.session import Replay
+from gpusim.measure.run import MeasureOptions, MeasureRequest, measure_cases
+from gpusim.measure.session import ReplayDriver
 from gpusim.silicon.imports import read_rows
 from gpusim.silicon.row import Estimate, SiliconRow
 from gpusim.store import open_store
 
 ROOT = Path(__file__).parents[2]
-SAXPY = Request("saxpy", {"n": 2000})
+SAXPY = MeasureRequest("saxpy", {"n": 2000})
 MINI_GPU = """inherits = "t4"
 sm_count = { value = 4, kind = "guess", source = "a tenth of a T4: tests shall be fast" }
 [l2]
@@ -41,7 +41,7 @@ total_bytes = { value = 262144, kind = "guess", source = "as above" }
 
 
 def measured(gpu: FakeGpu, **options) -> dict[str, SiliconRow]:
-    rows = measure_cases(gpu, [SAXPY], Options(**{"budget_seconds": 5.0, **options}))
+    rows = measure_cases(gpu, [SAXPY], MeasureOptions(**{"budget_seconds": 5.0, **options}))
     return {row.cache: row for row in rows}
 
 
@@ -107,17 +107,21 @@ def test_a_kernel_that_computes_wrongly_has_no_time() -> None:
 
 def test_device_memory_of_the_cases_is_given_back() -> None:
     gpu = FakeGpu()
-    list(measure_cases(gpu, [SAXPY, Request("saxpy", {"n": 10})], Options(budget_seconds=1.0, caches=(COLD,))))
+    list(
+        measure_cases(
+            gpu, [SAXPY, MeasureRequest("saxpy", {"n": 10})], MeasureOptions(budget_seconds=1.0, caches=(COLD,))
+        )
+    )
     assert len(gpu.memory) == 2  # the helpers' own
 
 
 def test_an_unknown_kernel_or_axis_shows_before_anything_is_launched() -> None:
     gpu = FakeGpu()
-    for request in (Request("saxpi"), Request("saxpy", {"m": 1})):
+    for request in (MeasureRequest("saxpi"), MeasureRequest("saxpy", {"m": 1})):
         with pytest.raises(UsageError):
             list(measure_cases(gpu, [SAXPY, request]))
     with pytest.raises(gpusim.LaunchError, match="has compute capability 9.0, a100_80gb is 8.0"):
-        list(measure_cases(gpu, [SAXPY], Options(gpu="a100_80gb")))
+        list(measure_cases(gpu, [SAXPY], MeasureOptions(gpu="a100_80gb")))
     assert not gpu.launched
 
 
@@ -151,9 +155,9 @@ def recorded(tmp_path_factory) -> Path:
     return folder
 
 
-def replayed(path: Path, *requests: Request) -> list[SiliconRow]:
-    driver = Replay(path)
-    rows = list(measure_cases(driver, requests or [SAXPY], Options(budget_seconds=0.01)))
+def replayed(path: Path, *requests: MeasureRequest) -> list[SiliconRow]:
+    driver = ReplayDriver(path)
+    rows = list(measure_cases(driver, requests or [SAXPY], MeasureOptions(budget_seconds=0.01)))
     assert driver.calls_left == 0
     return rows
 
@@ -190,7 +194,7 @@ def test_code_that_ran_before_leaves_no_data_behind() -> None:
 def test_a_run_that_leaves_its_session_or_a_damaged_session_is_refused(recorded: Path, tmp_path: Path) -> None:
     lines = (recorded / "saxpy.session").read_text().splitlines()
     with pytest.raises(SiliconError, match=r"call \d+: this run calls .*, the session has "):
-        replayed(recorded / "saxpy.session", Request("saxpy", {"n": 2001}))
+        replayed(recorded / "saxpy.session", MeasureRequest("saxpy", {"n": 2001}))
 
     def damaged(text: str) -> Path:
         (tmp_path / "damaged.session").write_text(text)
@@ -206,7 +210,7 @@ def test_a_run_that_leaves_its_session_or_a_damaged_session_is_refused(recorded:
         ("\n".join(lines)[:-5], f"line {len(lines)}: damaged"),
     ):
         with pytest.raises(MeasurementFormatError, match=complaint):
-            Replay(damaged(text))
+            ReplayDriver(damaged(text))
 
 
 def test_the_command_replays_a_session_and_needs_no_gpu(recorded: Path, tmp_path: Path) -> None:

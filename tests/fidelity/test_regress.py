@@ -168,7 +168,7 @@ def test_a_gpu_with_half_the_dram_bandwidth_has_its_unit_named(shell):
     assert unit["unit"] == "dram" and unit["head_least_cycles"] == pytest.approx(2 * unit["base_least_cycles"])
 
 
-def test_a_kept_run_against_now_is_silent(shell):
+def test_a_stored_run_against_now_is_silent(shell):
     """Two kernels in a row on one machine: what was asked is done again, and nothing differs."""
     code, _, err = shell("simulate", "saxpy", "softmax", "--small", "--set", "l2.hit_latency_ns=50", "--save-run", "a")
     assert code == 0 and "kept as run 1" in err

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from gpusim.cases.suite import find_kernel
 from gpusim.cli import run
 from gpusim.errors import CoverageFileError
+from gpusim.explore.cover import cover
 from gpusim.explore.coverage import Coverage, Hits
-from gpusim.explore.holes import hole_records, point_records, suggest
-from gpusim.explore.measure import cover
+from gpusim.explore.coverage_holes import hole_records, point_records, suggest
 from gpusim.explore.opcode_classes import CLASSES, OTHER, opcode_class
 from gpusim.explore.points import CROSS, POINTS, all_bins
 from gpusim.explore.suite_coverage import recorded_coverage, suite_coverage

@@ -31,11 +31,11 @@ def test_the_same_seed_draws_the_same_of_every_kernel() -> None:
 def test_half_of_the_draws_climb_towards_a_target() -> None:
     seen: list[int] = []
 
-    def see(kernel: str, shape: dict[str, int]) -> None:
+    def on_shape(kernel: str, shape: dict[str, int]) -> None:
         seen.append(shape.get("n", 0))
         target(float(seen[-1]), label="n")
 
-    draw_shapes(FREE, 0, 60, see)
+    draw_shapes(FREE, 0, 60, on_shape)
     assert max(seen[30:]) > max(seen[:30])
 
 
@@ -54,8 +54,8 @@ def test_no_more_draws_are_begun_than_allowed() -> None:
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
 def test_what_stops_the_search_comes_through(error: type[BaseException]) -> None:
-    def see(kernel: str, shape: dict[str, int]) -> None:
+    def on_shape(kernel: str, shape: dict[str, int]) -> None:
         raise error
 
     with pytest.raises(error):
-        draw_shapes(FREE, 0, 40, see)
+        draw_shapes(FREE, 0, 40, on_shape)

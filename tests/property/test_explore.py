@@ -21,13 +21,14 @@ from gpusim.cases.suite import find_kernel, kernel_names
 from gpusim.cli import run
 from gpusim.commands.explore import DEFAULT_KERNELS
 from gpusim.errors import FindingFileError, UsageError
-from gpusim.explore.choices import make_property, property_names, register
+from gpusim.explore.cover import cover
 from gpusim.explore.coverage import Coverage
 from gpusim.explore.examples import Examples, Tried
 from gpusim.explore.finding import Finding, Witness
-from gpusim.explore.measure import cover
-from gpusim.explore.properties import Numpy, Outcome, Property
-from gpusim.explore.region import Run, learn
+from gpusim.explore.properties import Numpy
+from gpusim.explore.property import Outcome, Property
+from gpusim.explore.property_registry import make_property, property_names, register
+from gpusim.explore.region import LabelledRun, learn
 from gpusim.explore.report_findings import findings_of
 from gpusim.explore.search import Search
 from gpusim.explore.session import Plan, explore, new_search, question
@@ -88,7 +89,7 @@ def test_a_region_holds_its_case_and_counts_what_it_misses(drawn, kind):
         "type": lambda s: s["dtype"] == "float32",
         "both": lambda s: s["n"] % 32 != 0 and s["rows"] >= 10,
     }[kind]
-    runs = [Run(shape, 0.5 if rule(shape) else 0.0, rule(shape)) for shape in drawn]
+    runs = [LabelledRun(shape, 0.5 if rule(shape) else 0.0, rule(shape)) for shape in drawn]
     case = next((r.shape for r in runs if r.fails), None)
     if case is None:
         return
@@ -103,7 +104,9 @@ def test_a_region_holds_its_case_and_counts_what_it_misses(drawn, kind):
 
 def test_a_region_finds_the_rule_that_was_planted():
     runs = [
-        Run({"n": n, "rows": rows, "dtype": "float16"}, 0.4 if n % 32 and rows < 8 else 0.0, bool(n % 32 and rows < 8))
+        LabelledRun(
+            {"n": n, "rows": rows, "dtype": "float16"}, 0.4 if n % 32 and rows < 8 else 0.0, bool(n % 32 and rows < 8)
+        )
         for n in (31, 32, 33, 48, 64, 100, 128, 160, 1000, 1024)
         for rows in (1, 4, 7, 8, 16)
     ]

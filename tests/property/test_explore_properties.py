@@ -1,4 +1,4 @@
-"""What a search looks for and reports: counts of the trace, another gpusim, laws, regions that are one, small cases."""
+"""What a search looks for and reports: counts of the trace, another gpusim, relations, regions that are one, small cases."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from gpusim.cases.suite import find_kernel
 from gpusim.engine.gpu import simulate
 from gpusim.errors import DeadlockError, NoDataError, UsageError
-from gpusim.explore import counted, counts
-from gpusim.explore.choices import make_property
-from gpusim.explore.laws import LAWS, reversed_blocks
-from gpusim.explore.measure import cover
-from gpusim.explore.properties import Outcome, Property
-from gpusim.explore.region import Region, Run, Statement, join
+from gpusim.explore import counts, trace_counts
+from gpusim.explore.cover import cover
+from gpusim.explore.metamorphic import RELATIONS, reversed_blocks
+from gpusim.explore.property import Outcome, Property
+from gpusim.explore.property_registry import make_property
+from gpusim.explore.region import LabelledRun, Region, Statement, join
 from gpusim.explore.report_findings import findings_of
 from gpusim.explore.session import Plan, explore, new_search
 from gpusim.explore.shrink import shrink
@@ -39,7 +39,9 @@ def test_two_regions_of_one_fault_are_joined():
         return shape["n"] >= 100 or (shape["n"] >= 50 and shape["rows"] < 4)
 
     runs = [
-        Run({"n": n, "rows": rows}, 0.4 if fails({"n": n, "rows": rows}) else 0.0, fails({"n": n, "rows": rows}))
+        LabelledRun(
+            {"n": n, "rows": rows}, 0.4 if fails({"n": n, "rows": rows}) else 0.0, fails({"n": n, "rows": rows})
+        )
         for n in (10, 49, 50, 70, 99, 100, 150, 200)
         for rows in (1, 2, 3, 4, 8, 16)
     ]
@@ -55,7 +57,7 @@ def test_two_regions_of_one_fault_are_joined():
     for once in (inner, Region((Statement("n", ">=", 150), Statement("rows", "<", 8)), 0.4, 0.4, 8, 0, 19, (), ())):
         again = join(joined, once, runs)
         assert again is not None and again.rules == joined.rules
-    ends = [Run({"n": n}, 0.4, n >= 20 or n in (1, 4, 6, 8)) for n in range(40)]
+    ends = [LabelledRun({"n": n}, 0.4, n >= 20 or n in (1, 4, 6, 8)) for n in range(40)]
     ends = [run if run.fails else dataclasses.replace(run, divergence=0.0) for run in ends]
     low, high = (Statement("n", "<", 10),), (Statement("n", ">=", 30),)
     more = Region((Statement("n", ">=", 20),), 0.4, 0.4, 20, 0, 4, (), ())
@@ -131,7 +133,7 @@ def test_counting_by_sorting_agrees_with_counting_by_hand(places, mask, width):
     addresses = np.array([[place * width for place in places]], np.int64)
     lanes = np.array([[bool(mask >> lane & 1) for lane in range(32)]])
     on = [lane for lane in range(32) if lanes[0, lane]]
-    assert counted._sectors(addresses, lanes)[0] == len({places[lane] * width // 32 for lane in on})
+    assert trace_counts._sectors(addresses, lanes)[0] == len({places[lane] * width // 32 for lane in on})
     passes = 0
     together = 32 // max(1, width // 4)
     for start in range(0, 32, together):
@@ -142,10 +144,10 @@ def test_counting_by_sorting_agrees_with_counting_by_hand(places, mask, width):
                     word = places[lane] * width // 4 + k
                     banks.setdefault(word % 32, set()).add(word)
         passes += max((len(words) for words in banks.values()), default=0)
-    assert counted._wavefronts(addresses, lanes, np.array([width]), 32)[0] == passes
+    assert trace_counts._wavefronts(addresses, lanes, np.array([width]), 32)[0] == passes
     busy = Counter(places[lane] * width // 4 % 32 for lane in on)
     turns = max(busy.values(), default=0) * max(1, width // 4)
-    assert counted._atomic_wavefronts(addresses, lanes, np.array([width]), 32)[0] == turns
+    assert trace_counts._atomic_wavefronts(addresses, lanes, np.array([width]), 32)[0] == turns
 
 
 def test_another_gpusim_is_asked_and_its_answer_compared(tmp_path):
@@ -193,20 +195,22 @@ def test_a_better_machine_may_let_warps_drift_apart_but_not_slow_them_down():
     drifted = simulate(covered.traces, nearer)
     assert drifted.cycles > 1.04 * covered.result.cycles
     assert sum(drifted.stalls.values()) < sum(covered.result.stalls.values())
-    law = next(law for law in LAWS if "nearer DRAM" in law.name)
-    assert law.times(covered, "histogram", shape, gpu) is None
-    # As if the far machine were the near one's better: a fault that the law must see.
-    longer, shorter = law.times(dataclasses.replace(covered, result=halved(covered.result)), "histogram", shape, gpu)
-    assert longer > (1 + law.slack) * shorter
+    relation = next(relation for relation in RELATIONS if "nearer DRAM" in relation.name)
+    assert relation.times(covered, "histogram", shape, gpu) is None
+    # As if the far machine were the near one's better: a fault that the relation must see.
+    longer, shorter = relation.times(
+        dataclasses.replace(covered, result=halved(covered.result)), "histogram", shape, gpu
+    )
+    assert longer > (1 + relation.slack) * shorter
 
 
 def test_twice_the_work_is_that_of_the_same_kernel():
     """A batched product takes wider loads of two columns than of one: another machine code, of which nothing is known."""
-    law = next(law for law in LAWS if "twice" in law.name)
+    relation = next(relation for relation in RELATIONS if "twice" in relation.name)
     shape = {**find_kernel("sgemm_batched").small, "n": 1}
-    assert law.times(cover("sgemm_batched", shape, H200), "sgemm_batched", shape, H200) is None
+    assert relation.times(cover("sgemm_batched", shape, H200), "sgemm_batched", shape, H200) is None
     shape["n"] = 4
-    assert law.times(cover("sgemm_batched", shape, H200), "sgemm_batched", shape, H200) is not None
+    assert relation.times(cover("sgemm_batched", shape, H200), "sgemm_batched", shape, H200) is not None
 
 
 def halved(result):
@@ -216,15 +220,15 @@ def halved(result):
 
 
 def test_the_order_of_blocks_may_not_matter_where_all_fit(monkeypatch):
-    law = next(law for law in LAWS if "order" in law.name)
+    relation = next(relation for relation in RELATIONS if "order" in relation.name)
     shape = find_kernel("transpose").small
     covered = cover("transpose", shape, H200)
-    longer, shorter = law.times(covered, "transpose", shape, H200)
-    assert longer <= (1 + law.slack) * shorter and longer == max(longer, covered.result.cycles)
+    longer, shorter = relation.times(covered, "transpose", shape, H200)
+    assert longer <= (1 + relation.slack) * shorter and longer == max(longer, covered.result.cycles)
     turned = reversed_blocks(covered.traces[0])
     assert turned.warp_instructions == covered.traces[0].warp_instructions
     first, last = next(covered.traces[0].chunks()).warps[0], next(turned.chunks()).warps[-8]
     assert first["access_start"] == last["access_start"]
     many = {**find_kernel("stencil3").small, "n": 5000}
     small = override_gpu(H200, ["sm_count=2"])
-    assert law.times(cover("stencil3", many, small), "stencil3", many, small) is None
+    assert relation.times(cover("stencil3", many, small), "stencil3", many, small) is None

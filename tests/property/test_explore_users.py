@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from gpusim.cases.suite import find_kernel
 from gpusim.cli import run
 from gpusim.errors import UsageError
-from gpusim.explore.around import shapes_around
 from gpusim.explore.coverage import Coverage
-from gpusim.explore.holes import kernel_of
+from gpusim.explore.coverage_holes import kernel_of
+from gpusim.explore.network_shapes import shapes_around
 from gpusim.io.sibling import load_sibling
 
 MACHINE = ["--gpu", "h200", "--set", "sm_count=2"]

@@ -18,12 +18,12 @@ from gpusim.model.stall_reasons import STALL_NAMES
 from gpusim.regress import align as align_module
 from gpusim.regress.align import Change, align, normal
 from gpusim.regress.attribution import apportion, attribute
+from gpusim.regress.comparand import Comparand, ComparedLaunch
 from gpusim.regress.explain import sentence
-from gpusim.regress.judge import judge, pair_items
-from gpusim.regress.machine import _with, differing
+from gpusim.regress.gpu_changes import _with, differing
+from gpusim.regress.judge import judge, pair_launches
 from gpusim.regress.outcome import Thresholds
-from gpusim.regress.side import Item, Side
-from gpusim.report.junit import Case, junit_xml
+from gpusim.report.junit import JunitCase, junit_xml
 from gpusim.report.markdown import markdown_comment
 from gpusim.silicon.row import Estimate, SiliconRow
 from gpusim.store import Instruction, SimulatedLaunch
@@ -121,8 +121,8 @@ def test_renumbered_registers_and_moved_targets_are_no_change():
 
 @given(st.integers(1, 10**6), st.integers(1, 10**6), st.integers(0, 50), st.integers(0, 1000))
 def test_a_verdict_says_the_same_both_ways_round(before, after, percent, cycles):
-    def side(length: int) -> Side:
-        return Side("", (Item(SimulatedLaunch("k", "gpu", length, 1e9, shape="n=1")),))
+    def side(length: int) -> Comparand:
+        return Comparand("", (ComparedLaunch(SimulatedLaunch("k", "gpu", length, 1e9, shape="n=1")),))
 
     thresholds = Thresholds(percent, cycles)
     (there,) = judge(side(before), side(after), thresholds)
@@ -133,9 +133,9 @@ def test_a_verdict_says_the_same_both_ways_round(before, after, percent, cycles)
 
 
 def test_a_kernel_renamed_between_two_folders_keeps_its_number():
-    def folder(*files: str) -> Side:
-        items = [Item(SimulatedLaunch(file.split(".")[1], "g", 100, 1e9), file) for file in files]
-        return Side("", tuple(items), folder=True)
+    def folder(*files: str) -> Comparand:
+        items = [ComparedLaunch(SimulatedLaunch(file.split(".")[1], "g", 100, 1e9), file) for file in files]
+        return Comparand("", tuple(items), folder=True)
 
     base, head = folder("1.a.trace", "2.b.trace", "3.c.trace"), folder("1.a.trace", "2.bb.trace", "4.d.trace")
     outcomes = judge(base, head, Thresholds())
@@ -143,7 +143,7 @@ def test_a_kernel_renamed_between_two_folders_keeps_its_number():
         ("a", Verdict.SAME), ("bb", Verdict.SAME), ("c", Verdict.NO_DATA), ("d", Verdict.NO_DATA),
     ]  # fmt: skip
     assert "BASE is b" in outcomes[1].reason
-    assert [pair for pair in pair_items(head, base) if None not in pair] == [
+    assert [pair for pair in pair_launches(head, base) if None not in pair] == [
         (b, a) for a, b in zip(base.items[:2], head.items[:2], strict=True)
     ]
 
@@ -151,18 +151,18 @@ def test_a_kernel_renamed_between_two_folders_keeps_its_number():
 def test_launches_at_different_clocks_are_judged_by_time():
     """More cycles, but shorter ones."""
     slow, fast = (SimulatedLaunch("k", "g", cycles, hz, shape="n=1") for cycles, hz in ((1000, 1e9), (1500, 2e9)))
-    (outcome,) = judge(Side("", (Item(slow),)), Side("", (Item(fast),)), Thresholds())
+    (outcome,) = judge(Comparand("", (ComparedLaunch(slow),)), Comparand("", (ComparedLaunch(fast),)), Thresholds())
     assert (outcome.verdict, outcome.unit, outcome.cycles_grown) == (Verdict.FASTER, "us", 500)
     assert "1000 to 1500 cycles, 1 to 0.75 us" in sentence(outcome)
 
 
-def measured(low: float, median: float, high: float) -> Side:
+def measured(low: float, median: float, high: float) -> Comparand:
     row = SiliconRow("k", "n=1", gpu="h200", time_us=Estimate(median, low, high))
-    return Side("", (), (row,))
+    return Comparand("", (), (row,))
 
 
 def test_measurements_are_judged_by_their_intervals():
-    def verdict(head: Side, base: Side = measured(99, 100, 101), percent: float = 3.0) -> Verdict:
+    def verdict(head: Comparand, base: Comparand = measured(99, 100, 101), percent: float = 3.0) -> Verdict:
         (outcome,) = judge(base, head, Thresholds(percent))
         assert outcome.unit == "us" and outcome.name == "measured k:n=1 (imported)"
         return outcome.verdict
@@ -179,12 +179,14 @@ def test_samples_are_judged_by_their_distribution():
     """A tail does not make a kernel slower; a shift of all of it does; a wrong result has no time."""
     chance = np.random.default_rng(0)
 
-    def side(factor: float, tail: float = 0.0, flags: tuple = ()) -> Side:
+    def side(factor: float, tail: float = 0.0, flags: tuple = ()) -> Comparand:
         samples = 100.0 * factor * np.exp(chance.normal(0, 0.004, 60))
         samples[::7] *= 1 + tail
         low, median, high = np.quantile(samples, (0.4, 0.5, 0.6))
         estimate = Estimate(float(median), float(low), float(high))
-        return Side("", (), (SiliconRow("k", gpu="h200", time_us=estimate, samples_us=tuple(samples), flags=flags),))
+        return Comparand(
+            "", (), (SiliconRow("k", gpu="h200", time_us=estimate, samples_us=tuple(samples), flags=flags),)
+        )
 
     for _ in range(5):
         base = side(1.0)
@@ -205,9 +207,9 @@ def test_a_machine_turns_into_another_figure_by_figure():
 
 
 def test_a_figure_that_the_model_gained_is_no_change_of_the_machine():
-    def side(figures: dict, model: str, digest: str) -> Side:
+    def side(figures: dict, model: str, digest: str) -> Comparand:
         launch = SimulatedLaunch("k", "h200", 100, 1e9, shape="n=1", gpu_hash=digest)
-        return Side("", (Item(launch, "", figures, model),))
+        return Comparand("", (ComparedLaunch(launch, "", figures, model),))
 
     (outcome,) = judge(
         side({"l2.ways": 16}, "old", "a"), side({"l2.ways": 16, "l0.bytes": 1}, "new", "b"), Thresholds()
@@ -222,7 +224,7 @@ nasty = st.text(st.characters(codec="utf-8"), max_size=30)
 
 @given(st.lists(st.tuples(nasty, nasty, st.sampled_from([str(v) for v in Verdict]), nasty), max_size=5))
 def test_any_text_makes_readable_xml_with_the_right_counts(rows):
-    cases = [Case(name, name, verdict, message, detail) for name, detail, verdict, message in rows]
+    cases = [JunitCase(name, name, verdict, message, detail) for name, detail, verdict, message in rows]
     root = ElementTree.fromstring(junit_xml("suite", cases))
     assert root.get("tests") == str(len(rows)) == str(len(root.findall(".//testcase")))
     for tag, verdicts in (("failure", {"SLOWER"}), ("error", {"NO-DATA", "UNSUPPORTED"}), ("skipped", {"AMBIGUOUS"})):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusim.compare.baseline import Line, against_baseline, lines_document, read_lines
-from gpusim.compare.casebook import cache_state
+from gpusim.compare.case_simulator import cache_state
 from gpusim.compare.counters import compare_counters, wrong_reason
 from gpusim.compare.error import Summary, Verdict
 from gpusim.compare.judge import ASSUMED_INTERVAL_PERCENT, KnownError, Tolerance, judge, measured_cycles

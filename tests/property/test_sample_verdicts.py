@@ -19,11 +19,11 @@ from gpusim.compare.noise import HELD_OUT_SEED, REGIMES, RecordedNoise, trials
 from gpusim.compare.overall import spearman, summarise_pairs
 from gpusim.compare.statistics import (
     LEAST_SAMPLES,
-    Thresholds,
+    SampleThresholds,
+    anomalies,
     compare_samples,
     mann_whitney_p,
     median_interval,
-    oddities,
 )
 from gpusim.errors import NoDataError
 from gpusim.silicon.row import SiliconRow
@@ -76,7 +76,7 @@ def test_a_tenth_is_always_found(seed, factor) -> None:
 def test_few_samples_and_small_absolute_shifts_confirm_nothing() -> None:
     few = compare_samples([1.0] * 3, [2.0] * 3)
     assert few.verdict == Verdict.AMBIGUOUS and "fewer than" in few.reason
-    short = compare_samples(normal(1, level=2.0), 1.1 * normal(2, level=2.0), Thresholds(least_us=0.5))
+    short = compare_samples(normal(1, level=2.0), 1.1 * normal(2, level=2.0), SampleThresholds(least_us=0.5))
     assert short.verdict == Verdict.SAME and "below 0.5 us" in short.reason
 
 
@@ -166,15 +166,15 @@ def test_recorded_noise_takes_the_place_of_the_assumed_one() -> None:
 
 def test_what_is_odd_about_a_sample_is_said() -> None:
     quiet = normal(5, 100, jitter=0.002)
-    assert oddities(quiet) == []
-    assert "drift of +2" in oddities(quiet * np.linspace(1, 1.03, 100))[0]
+    assert anomalies(quiet) == []
+    assert "drift of +2" in anomalies(quiet * np.linspace(1, 1.03, 100))[0]
     hopping = quiet * np.where(np.arange(100) // 10 % 2, 1.05, 1.0)
-    assert any("two states 5.0 % apart" in note for note in oddities(hopping))
+    assert any("two states 5.0 % apart" in note for note in anomalies(hopping))
     shuffled = np.random.default_rng(0).permutation(hopping)
-    assert any("two modes 5.0 % apart" in note for note in oddities(shuffled))
+    assert any("two modes 5.0 % apart" in note for note in anomalies(shuffled))
     struck = quiet.copy()
     struck[[3, 50]] *= 1.5
-    assert any("2 outliers" in note for note in oddities(struck))
+    assert any("2 outliers" in note for note in anomalies(struck))
 
 
 values = st.lists(st.integers(1, 12).map(float), min_size=3, max_size=30)

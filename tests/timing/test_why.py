@@ -9,7 +9,7 @@ from hand_traces import Asm, build, small_gpu
 
 from gpusim.engine.gpu import simulate
 from gpusim.trace.record import MemoryKind, PipeClass, Space
-from gpusim.why.experiments import EXPERIMENTS
+from gpusim.why.counterfactuals import COUNTERFACTUALS
 from gpusim.why.explain import explain
 
 GPU = small_gpu(sm_count=2)
@@ -114,12 +114,12 @@ def test_more_blocks_are_tried_where_registers_hold_them_back():
     assert saved["occupancy"] > 15
 
 
-def test_experiments_leave_the_machine_and_the_launch_as_they_were():
+def test_counterfactuals_leave_the_machine_and_the_launch_as_they_were():
     trace = build(conflicts(2), threads=64)
     before = simulate(trace, GPU)
-    for experiment in EXPERIMENTS:
-        experiment.gpu(GPU, [trace])
-        experiment.traces([trace], GPU)
+    for counterfactual in COUNTERFACTUALS:
+        counterfactual.gpu(GPU, [trace])
+        counterfactual.traces([trace], GPU)
     assert simulate(trace, GPU).cycles == before.cycles
     assert replace(GPU) == GPU
 

@@ -1,8 +1,8 @@
-"""Machines with one thing made free: the experiments that confirm or refute a suspected limiter.
+"""Counterfactuals, machines with one cost removed, which confirm or refute a suspected limiter.
 
 Mental model: take a GPU (and, where the compiler is the suspect, the program) and remove one cost, leaving all
 else as it is: no bandwidth limit at DRAM, no conflicts between banks, twice the warps. What the launch
-then saves is what that cost is worth, given everything else; savings of two experiments do not add up.
+then saves is what that cost is worth, given everything else; savings of two counterfactuals do not add up.
 Latencies become as short as the engine allows, :data:`SHORTEST_CYCLES` between its parts, not zero.
 """
 
@@ -22,11 +22,11 @@ from gpusim.why.first_blocks import FirstBlocks
 #: enough to be quick.
 SHORTEST_CYCLES = 8
 #: "Infinite" rates: this many times the described one.
-_MANY = 1000
+_UNLIMITED = 1000
 
 
 @dataclass(frozen=True)
-class Experiment:
+class Counterfactual:
     """``unit`` made free in the words of ``how``; ``gpu`` changes the machine, ``program`` the program,
     ``launch`` what a block takes of an SM, ``trace`` the grid; ``cycles`` makes of the cycles that a changed launch took
     those that count. ``applies`` says whether the launches use the unit at all."""
@@ -60,7 +60,7 @@ def _always(_counters: dict[str, float], _traces: Sequence[Trace]) -> bool:
 
 def _dram_bandwidth(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
     free = {"read_write_turnaround_ns": 0.0, "row_cycle_ns": 0.0, "write_queue_entries": 65536}
-    return replace(gpu, dram=replace(gpu.dram, peak_bytes_per_ns=gpu.dram.peak_bytes_per_ns * _MANY, **free))
+    return replace(gpu, dram=replace(gpu.dram, peak_bytes_per_ns=gpu.dram.peak_bytes_per_ns * _UNLIMITED, **free))
 
 
 def _dram_latency(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
@@ -82,7 +82,7 @@ def _l2_latency(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
 
 def _l2_bandwidth(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
     rates = ("slice_bytes_per_ns", "slice_write_bytes_per_ns", "partition_link_bytes_per_ns")
-    faster = {name: getattr(gpu.l2, name) * _MANY for name in rates}
+    faster = {name: getattr(gpu.l2, name) * _UNLIMITED for name in rates}
     return replace(gpu, l2=replace(gpu.l2, tag_interval_ns=0.0, **faster))
 
 
@@ -93,8 +93,8 @@ def _atomics(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
 def _crossbar_ports(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
     l1 = replace(
         gpu.l1,
-        fill_bytes_per_cycle=gpu.l1.fill_bytes_per_cycle * _MANY,
-        store_bytes_per_cycle=gpu.l1.store_bytes_per_cycle * _MANY,
+        fill_bytes_per_cycle=gpu.l1.fill_bytes_per_cycle * _UNLIMITED,
+        store_bytes_per_cycle=gpu.l1.store_bytes_per_cycle * _UNLIMITED,
     )
     return replace(gpu, l1=l1)
 
@@ -143,7 +143,7 @@ def _reads_constants(_counters: dict[str, float], traces: Sequence[Trace]) -> bo
 def _pipes(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
     free = {name: replace(pipe, interval_cycles=1, shared_by_sm=False) for name, pipe in gpu.pipes.items()}
     rates = {item.name: getattr(gpu.tensor, item.name) for item in fields(gpu.tensor)}
-    faster = {name: rate * _MANY for name, rate in rates.items() if name.endswith("_macs_per_cycle")}
+    faster = {name: rate * _UNLIMITED for name, rate in rates.items() if name.endswith("_macs_per_cycle")}
     return replace(gpu, pipes=free, tensor=replace(gpu.tensor, **faster))
 
 
@@ -155,13 +155,13 @@ def _issue(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
 
 
 def _residency(gpu: GpuSpec, traces: Sequence[Trace]) -> GpuSpec:
-    """Blocks of :func:`_weightless` launches fill the SM's warps; the L1 stays as large as it was."""
+    """Blocks of :func:`_without_resources` launches fill the SM's warps; the L1 stays as large as it was."""
     carveout_kib = max(occupancy(trace.launch, gpu).carveout_bytes for trace in traces) // 1024
     sm = replace(gpu.sm, max_blocks=gpu.sm.max_warps, shared_reserved_bytes=0, shared_carveouts_kib=(carveout_kib,))
     return replace(gpu, sm=sm)
 
 
-def _weightless(launch: Launch) -> Launch:
+def _without_resources(launch: Launch) -> Launch:
     """A launch whose blocks take warps and nothing else."""
     return replace(launch, registers_per_thread=1, shared_bytes=0)
 
@@ -218,42 +218,48 @@ def _has_atomics(_counters: dict[str, float], traces: Sequence[Trace]) -> bool:
     return any(np.isin(t.program.instructions["memory_kind"], kinds).any() for t in traces)
 
 
-def _held_back(counters: dict[str, float], _traces: Sequence[Trace]) -> bool:
+def _limited_by_resources(counters: dict[str, float], _traces: Sequence[Trace]) -> bool:
     """Whether something else than the SM's warps limits how many blocks it holds."""
     limits = {name: value for name, value in counters.items() if name.startswith("launch__occupancy_limit_")}
     return min(limits.values()) < limits["launch__occupancy_limit_warps"]
 
 
 #: In the order of the machine, from the far end inwards.
-EXPERIMENTS = (
-    Experiment("DRAM bandwidth", "infinite, and no turnaround", _counts(*_DRAM), _dram_bandwidth),
-    Experiment("DRAM latency", f"{4 * SHORTEST_CYCLES} cycles in all", _counts(_DRAM[0]), _dram_latency),
-    Experiment("L2 bandwidth", "infinite, partition link too", _counts("lts__t_requests.sum"), _l2_bandwidth),
-    Experiment(
+COUNTERFACTUALS = (
+    Counterfactual("DRAM bandwidth", "infinite, and no turnaround", _counts(*_DRAM), _dram_bandwidth),
+    Counterfactual("DRAM latency", f"{4 * SHORTEST_CYCLES} cycles in all", _counts(_DRAM[0]), _dram_latency),
+    Counterfactual("L2 bandwidth", "infinite, partition link too", _counts("lts__t_requests.sum"), _l2_bandwidth),
+    Counterfactual(
         "L2 latency",
         f"{2 * SHORTEST_CYCLES} cycles, crossbar and TLB included",
         _counts("lts__t_requests.sum"),
         _l2_latency,
     ),
-    Experiment("L2 atomics", "no time an operation", _has_atomics, _atomics),
-    Experiment("crossbar ports", "infinite width at the SM", _counts("lts__t_requests.sum"), _crossbar_ports),
-    Experiment("L1 miss entries", "16 times as many", _counts("lts__t_requests.sum"), _miss_entries),
-    Experiment("L1 and shared latency", "2 cycles", _counts(*_L1_SPACES, *_SHARED), _l1_latency),
-    Experiment("bank conflicts", "none, in shared memory and L1", _counts(*_L1_SPACES, *_SHARED), _bank_conflicts),
-    Experiment("L1 tag stage", "one lookup an instruction", _counts(*_GLOBAL_LINES), _tag_stage),
-    Experiment(
+    Counterfactual("L2 atomics", "no time an operation", _has_atomics, _atomics),
+    Counterfactual("crossbar ports", "infinite width at the SM", _counts("lts__t_requests.sum"), _crossbar_ports),
+    Counterfactual("L1 miss entries", "16 times as many", _counts("lts__t_requests.sum"), _miss_entries),
+    Counterfactual("L1 and shared latency", "2 cycles", _counts(*_L1_SPACES, *_SHARED), _l1_latency),
+    Counterfactual("bank conflicts", "none, in shared memory and L1", _counts(*_L1_SPACES, *_SHARED), _bank_conflicts),
+    Counterfactual("L1 tag stage", "one lookup an instruction", _counts(*_GLOBAL_LINES), _tag_stage),
+    Counterfactual(
         "memory queue", "16 times as long, addresses at once", _uses(PipeClass.LSU, PipeClass.SHUFFLE), _memory_queue
     ),
-    Experiment("constant caches", "nothing missing", _reads_constants, _constant_caches),
-    Experiment("instruction caches", "nothing missing", _always, _instruction_caches),
-    Experiment("register-file ports", "no operand waits", _always, _register_banks),
-    Experiment("execution pipes", "one warp instruction a cycle each", _always, _pipes),
-    Experiment("issue slots", "twice as many sub-cores", _always, _issue),
-    Experiment("fixed latencies", "no stall counts", _always, program=_no_stall_counts),
-    Experiment("barriers", "nobody waits", _has_barriers, program=_no_barriers),
-    Experiment(
-        "occupancy", "no limit by registers, shared memory or blocks", _held_back, _residency, launch=_weightless
+    Counterfactual("constant caches", "nothing missing", _reads_constants, _constant_caches),
+    Counterfactual("instruction caches", "nothing missing", _always, _instruction_caches),
+    Counterfactual("register-file ports", "no operand waits", _always, _register_banks),
+    Counterfactual("execution pipes", "one warp instruction a cycle each", _always, _pipes),
+    Counterfactual("issue slots", "twice as many sub-cores", _always, _issue),
+    Counterfactual("fixed latencies", "no stall counts", _always, program=_no_stall_counts),
+    Counterfactual("barriers", "nobody waits", _has_barriers, program=_no_barriers),
+    Counterfactual(
+        "occupancy",
+        "no limit by registers, shared memory or blocks",
+        _limited_by_resources,
+        _residency,
+        launch=_without_resources,
     ),
-    Experiment("tail wave", "the last wave's blocks spread over all", _always, trace=_whole_waves, cycles=_spread_tail),
-    Experiment("launch overhead", "no time to start and to end", _always, _launch),
+    Counterfactual(
+        "tail wave", "the last wave's blocks spread over all", _always, trace=_whole_waves, cycles=_spread_tail
+    ),
+    Counterfactual("launch overhead", "no time to start and to end", _always, _launch),
 )

@@ -1,4 +1,4 @@
-"""A kept run simulated once more, exactly as it was asked for: yesterday's gpusim against today's.
+"""A stored run simulated once more, exactly as it was asked for: yesterday's gpusim against today's.
 
 Mental model: ``simulate --save-run`` keeps beside the results what was asked (sources, shapes, GPU); this file writes
 that request down and carries it out again. Trace files are read again from where they lay.
@@ -14,7 +14,7 @@ from gpusim.cases.source import open_source
 from gpusim.errors import StoreFormatError, UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
-from gpusim.regress.side import Side, simulated
+from gpusim.regress.comparand import Comparand, simulate_launches
 from gpusim.store.run import StoredRun
 from gpusim.trace.record import Trace
 
@@ -36,7 +36,7 @@ def simulation_request(
     }
 
 
-def run_again(run: StoredRun, gpu: str | None, settings: Sequence[str]) -> Side:
+def rerun(run: StoredRun, gpu: str | None, settings: Sequence[str]) -> Comparand:
     """What ``run`` asked for, simulated now; on ``gpu`` and with ``settings`` where they are given."""
     where = f"run {run.info.id}"
     request = run.documents.get(REQUEST)
@@ -50,7 +50,7 @@ def run_again(run: StoredRun, gpu: str | None, settings: Sequence[str]) -> Side:
     sources = [open_source(text, spec, small=request.get("small") is True) for text in request["sources"]]
     named = [launch for source in sources for launch in source.timed]
     warm = [Trace.load(path) for path in request["warm"]] + [trace for source in sources for trace in source.warm]
-    return Side("now", simulated(named, warm, spec))
+    return Comparand("now", simulate_launches(named, warm, spec))
 
 
 def _is_texts(value: Any) -> bool:

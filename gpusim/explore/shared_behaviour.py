@@ -1,4 +1,4 @@
-"""What divergences of all kernels have in common: a statement about cover points instead of axes.
+"""What behaviour the divergences of all kernels share: a statement about cover points instead of axes.
 
 Mental model: a region says where in one kernel's shapes it diverges; the same cause in other kernels has other axes but
 the same behaviour (conflicts, a cache regime, a kind of access). Each run's coverage says how it behaved, so the cover
@@ -15,8 +15,8 @@ from gpusim.explore.coverage import Coverage
 from gpusim.explore.points import NONE, POINTS, Bin
 
 #: Cover points in one statement at most, and by how much the F-measure must grow for one more.
-MOST_PARTS, WORTH = 2, 0.03
-#: Fewer divergences than this have everything in common; below this F-measure nothing tells them from the rest.
+MOST_PARTS, LEAST_GAIN = 2, 0.03
+#: Fewer divergences than this have everything in is_shared; below this F-measure nothing tells them from the rest.
 #: guess (what a reader would still call a description)
 LEAST_DIVERGENCES, LEAST_MEASURE = 3, 0.6
 #: How much more often divergences must behave so than other runs. guess
@@ -35,14 +35,14 @@ class Behaviour:
     others: int
 
     def __str__(self) -> str:
-        said = " and ".join(_said(point, bins) for point, bins in self.parts)
+        text = " and ".join(_part_text(point, bins) for point, bins in self.parts)
         return (
-            f"{said} ({self.inside} of {self.inside + self.escapes} divergences, {self.misses} of {self.others} others)"
+            f"{text} ({self.inside} of {self.inside + self.escapes} divergences, {self.misses} of {self.others} others)"
         )
 
 
 def behaviour_of(diverging: Sequence[Coverage], others: Sequence[Coverage]) -> Behaviour | None:
-    """What ``diverging`` runs have in common that ``others`` lack; None where no cover point tells them apart better
+    """What ``diverging`` runs have in is_shared that ``others`` lack; None where no cover point tells them apart better
     than chance, or there are too few."""
     failing = [frozenset(coverage.hits) for coverage in diverging if coverage.hits]
     passing = [frozenset(coverage.hits) for coverage in others if coverage.hits]
@@ -50,19 +50,22 @@ def behaviour_of(diverging: Sequence[Coverage], others: Sequence[Coverage]) -> B
         return None
     parts: list[tuple[str, frozenset[Bin]]] = []
     best = _measure(failing, passing, len(failing))
-    kept, wrong = failing, passing
-    while len(parts) < MOST_PARTS and wrong:
-        tries = [(_measure(*_hit(bins, kept, wrong), len(failing)), point, bins) for point, bins in _candidates()]
+    selected, selected_passing = failing, passing
+    while len(parts) < MOST_PARTS and selected_passing:
+        tries = [
+            (_measure(*_hit(bins, selected, selected_passing), len(failing)), point, bins)
+            for point, bins in _candidates()
+        ]
         # Among equals the shortest list of bins, then the model's order.
         measure, point, bins = max(tries, key=lambda each: (each[0], -len(each[2])))
-        if measure < best + WORTH:
+        if measure < best + LEAST_GAIN:
             break
         parts.append((point, bins))
-        best, (kept, wrong) = measure, _hit(bins, kept, wrong)
-    common = len(kept) * len(passing) >= LEAST_LIFT * len(wrong) * len(failing)
-    if not parts or best < LEAST_MEASURE or not common:
+        best, (selected, selected_passing) = measure, _hit(bins, selected, selected_passing)
+    is_shared = len(selected) * len(passing) >= LEAST_LIFT * len(selected_passing) * len(failing)
+    if not parts or best < LEAST_MEASURE or not is_shared:
         return None
-    return Behaviour(tuple(parts), len(kept), len(failing) - len(kept), len(wrong), len(passing))
+    return Behaviour(tuple(parts), len(selected), len(failing) - len(selected), len(selected_passing), len(passing))
 
 
 def _hit(
@@ -72,9 +75,9 @@ def _hit(
     return [run for run in failing if run & bins], [run for run in passing if run & bins]
 
 
-def _measure(kept: Sequence[object], wrong: Sequence[object], all_failing: int) -> float:
-    """F-measure of a statement that holds for ``kept`` of the divergences and ``wrong`` of the other runs."""
-    return 2.0 * len(kept) / (all_failing + len(kept) + len(wrong))
+def _measure(selected: Sequence[object], selected_passing: Sequence[object], all_failing: int) -> float:
+    """F-measure of a statement that holds for ``selected`` of the divergences and ``selected_passing`` of the other runs."""
+    return 2.0 * len(selected) / (all_failing + len(selected) + len(selected_passing))
 
 
 def _candidates() -> Iterator[tuple[str, frozenset[Bin]]]:
@@ -88,7 +91,7 @@ def _candidates() -> Iterator[tuple[str, frozenset[Bin]]]:
                 yield point.name, frozenset(labels[: at + 1])
 
 
-def _said(point: str, bins: frozenset[Bin]) -> str:
+def _part_text(point: str, bins: frozenset[Bin]) -> str:
     """``bank_conflicts 3-4 to 17-32``."""
     labels = [label for label in POINTS[point].bins if (point, label) in bins]
     if len(labels) == 1:

@@ -1,8 +1,8 @@
-"""One side of a comparison of old and new: launches with their results and, where they are at hand, their traces.
+"""A comparand, BASE or HEAD of a comparison of old and new: launches with their results and, where they are at hand, their traces.
 
-Mental model: BASE and HEAD may be a kept run, a result file, a folder of traces, a trace or a kernel of the suite;
-each becomes a list of items of one form. What was simulated here and now carries traces, so that more can be asked of
-it (what would it have cost on the other GPU?); what was kept carries its result alone.
+Mental model: BASE and HEAD may be a stored run, a result file, a folder of traces, a trace or a kernel of the suite;
+each becomes a list of compared launches of one form. What was simulated here and now carries traces, so that more can be asked of
+it (what would it have cost on the other GPU?); what was stored carries its result alone.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from gpusim.trace.record import Trace
 
 
 @dataclass(frozen=True)
-class Experiment:
-    """What it takes to simulate an item again on a changed machine: the launches of its machine in order, which of
+class SimulationInput:
+    """What it takes to simulate a launch again on a changed machine: the launches of its machine in order, which of
     them it is, and the launches that warm the caches."""
 
     traces: tuple[Trace, ...]
@@ -32,38 +32,38 @@ class Experiment:
 
 
 @dataclass(frozen=True)
-class Item:
-    """A launch of a side. ``file``: the trace's file name within a folder, else empty. ``figures``: the GPU's, by
+class ComparedLaunch:
+    """A launch of a comparand. ``file``: the trace's file name within a folder, else empty. ``figures``: the GPU's, by
     dotted key, where they are known. ``model``: hash of the gpusim that simulated it, where known."""
 
     record: SimulatedLaunch
     file: str = ""
     figures: Mapping[str, Any] = field(default_factory=dict, repr=False)
     model: str = ""
-    experiment: Experiment | None = field(default=None, repr=False)
+    simulation_input: SimulationInput | None = field(default=None, repr=False)
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """What pairs it with a launch of the other side."""
+        """What pairs it with a launch of the other comparand."""
         return self.record.kernel, self.record.shape, self.record.launch
 
 
 @dataclass(frozen=True)
-class Side:
-    """``label`` is what the command line called it. ``measurements`` are a kept run's."""
+class Comparand:
+    """``label`` is what the command line called it. ``measurements`` are a stored run's."""
 
     label: str
-    items: tuple[Item, ...]
+    items: tuple[ComparedLaunch, ...]
     measurements: tuple[SiliconRow, ...] = ()
     folder: bool = False
 
 
-def simulated(named: Sequence[NamedTrace], warm: Sequence[Trace], spec: GpuSpec) -> tuple[Item, ...]:
-    """The items of ``named``, simulated by this gpusim in this order, after ``warm``, on one machine."""
+def simulate_launches(named: Sequence[NamedTrace], warm: Sequence[Trace], spec: GpuSpec) -> tuple[ComparedLaunch, ...]:
+    """The compared launches of ``named``, simulated by this gpusim in this order, after ``warm``, on one machine."""
     traces = tuple(launch.trace for launch in named)
     result = simulate(traces, spec, warm=tuple(warm))
     figures = gpu_values(spec)
     return tuple(
-        Item(record, "", figures, model_hash(), Experiment(traces, index, tuple(warm), spec))
+        ComparedLaunch(record, "", figures, model_hash(), SimulationInput(traces, index, tuple(warm), spec))
         for index, record in enumerate(launch_records(result, named))
     )

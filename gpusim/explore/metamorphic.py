@@ -1,8 +1,8 @@
-"""Metamorphic laws: how a launch's time must change when the machine or the workload changes in a known direction.
+"""Metamorphic relations: how a launch's time must change when the machine or the workload changes in a known direction.
 
 Mental model: nobody knows the right cycle count of an arbitrary launch, but everybody knows that more bandwidth does
-not make it slower, nor twice the work faster. Each law changes one thing and says which of two times may not be
-longer; the excess beyond the law's slack is the divergence. Slack exists because timing anomalies are real: a faster
+not make it slower, nor twice the work faster. Each relation changes one thing and says which of two times may not be
+longer; the excess beyond the relation's slack is the divergence. Slack exists because timing anomalies are real: a faster
 memory reorders requests, and a wave that fits a little better can cost a row buffer.
 """
 
@@ -15,14 +15,14 @@ from typing import Any
 from gpusim.engine.gpu import simulate
 from gpusim.engine.result import Result
 from gpusim.errors import GpusimError
-from gpusim.explore.measure import Covered, cover
-from gpusim.explore.properties import Outcome, Property
+from gpusim.explore.cover import Covered, cover
+from gpusim.explore.property import Outcome, Property
 from gpusim.gpus.spec import GpuSpec
 from gpusim.trace.record import Trace
 
 #: More of everything: rates that are multiplied, and latencies that are divided, by this.
 FACTOR = 2.0
-#: What a launch of several waves may lose beyond a law's slack: when blocks end in another order, the next ones are dealt
+#: What a launch of several waves may lose beyond a relation's slack: when blocks end in another order, the next ones are dealt
 #: out differently, and the tail may grow although nothing became slower (Graham, "Bounds on multiprocessing timing
 #: anomalies", SIAM J. Appl. Math. 1969; his bound is 2 - 1/m, which would excuse anything).
 WAVES_SLACK = 0.10
@@ -35,9 +35,9 @@ MACHINE_SLACK = 0.03
 
 
 @dataclass(frozen=True)
-class Law:
+class Relation:
     """``name`` in the words of what may not happen; ``times(covered, kernel, shape, gpu)``: (time that may not be
-    longer, the other time) in cycles, None where the law says nothing of the workload; ``slack``: the excess that
+    longer, the other time) in cycles, None where the relation says nothing of the workload; ``slack``: the excess that
     anomalies may cause."""
 
     name: str
@@ -50,7 +50,7 @@ def _with_gpu(change: Callable[[GpuSpec], GpuSpec]) -> Callable:
 
     A scheduler that prefers some warps (the youngest) deals its issue slots by who is ready, as a list scheduler does:
     when loads return earlier the preferred warps run ahead, the others end later and alone, and the launch may take
-    longer although every warp waited less (Graham's anomaly again, within an SM). So the law speaks only where warps
+    longer although every warp waited less (Graham's anomaly again, within an SM). So the relation speaks only where warps
     have also become slower in all; what they wait for each other at barriers does not count.
     """
 
@@ -99,7 +99,7 @@ def _twice_the_work(
     try:
         more = cover(kernel, {**shape, axis: 2 * shape[axis]}, gpu)
     except GpusimError:
-        return None  # a shape that the kernel or the machine refuses: the law says nothing
+        return None  # a shape that the kernel or the machine refuses: the relation says nothing
     if _codes(more) != _codes(covered):
         return None  # another kernel: a library picks wider loads, and fewer steps, for sizes that allow them
     return covered.result.cycles, more.result.cycles
@@ -136,7 +136,7 @@ def _has_waves(covered: Covered, gpu: GpuSpec) -> bool:
 
 def _other_order(covered: Covered, _kernel: str, _shape: Mapping[str, Any], gpu: GpuSpec) -> tuple[float, float] | None:
     """Nobody promises in which order blocks start. What all fit on the machine at once takes as long either way; beyond
-    one wave a long block at the end makes a longer tail, and the law says nothing."""
+    one wave a long block at the end makes a longer tail, and the relation says nothing."""
     if _has_waves(covered, gpu):
         return None
     other = simulate([reversed_blocks(trace) for trace in covered.traces], gpu, warm=covered.warm)
@@ -144,35 +144,35 @@ def _other_order(covered: Covered, _kernel: str, _shape: Mapping[str, Any], gpu:
     return max(times), min(times)
 
 
-LAWS: tuple[Law, ...] = (
-    Law("faster DRAM made it slower", MACHINE_SLACK, _with_gpu(_dram_faster)),
-    Law("nearer DRAM made it slower", MACHINE_SLACK, _with_gpu(_dram_nearer)),
-    Law("faster L2 made it slower", MACHINE_SLACK, _with_gpu(_l2_faster)),
-    Law("nearer L2 made it slower", MACHINE_SLACK, _with_gpu(_l2_nearer)),
-    Law("twice the work took less time", PLACE_SLACK, _twice_the_work),
-    Law("aligned accesses took longer", 0.03, _aligned),
-    Law("another order of blocks took longer", PLACE_SLACK, _other_order),
+RELATIONS: tuple[Relation, ...] = (
+    Relation("faster DRAM made it slower", MACHINE_SLACK, _with_gpu(_dram_faster)),
+    Relation("nearer DRAM made it slower", MACHINE_SLACK, _with_gpu(_dram_nearer)),
+    Relation("faster L2 made it slower", MACHINE_SLACK, _with_gpu(_l2_faster)),
+    Relation("nearer L2 made it slower", MACHINE_SLACK, _with_gpu(_l2_nearer)),
+    Relation("twice the work took less time", PLACE_SLACK, _twice_the_work),
+    Relation("aligned accesses took longer", 0.03, _aligned),
+    Relation("another order of blocks took longer", PLACE_SLACK, _other_order),
 )
 
 
 class Metamorphic(Property):
-    """All laws; the divergence is the largest excess over a law's slack."""
+    """All relations; the divergence is the largest excess over a relation's slack."""
 
     name = "metamorphic"
     asks = "does time change in the right direction when machine or work does?"
 
-    def __init__(self, gpu: GpuSpec, laws: tuple[Law, ...] = LAWS) -> None:
-        self.gpu, self.laws = gpu, laws
+    def __init__(self, gpu: GpuSpec, relations: tuple[Relation, ...] = RELATIONS) -> None:
+        self.gpu, self.relations = gpu, relations
 
     def measure(self, kernel: str, shape: Mapping[str, Any]) -> Outcome:
         covered = cover(kernel, shape, self.gpu)
-        worst, detail = 0.0, f"{covered.result.cycles} cycles, no law broken"
+        worst, detail = 0.0, f"{covered.result.cycles} cycles, no relation violated"
         more = WAVES_SLACK if _has_waves(covered, self.gpu) else 0.0
-        for law in self.laws:
-            times = law.times(covered, kernel, shape, self.gpu)
+        for relation in self.relations:
+            times = relation.times(covered, kernel, shape, self.gpu)
             if times is None:
                 continue
-            excess = times[0] / times[1] - 1.0 - law.slack - more
+            excess = times[0] / times[1] - 1.0 - relation.slack - more
             if excess > worst:
-                worst, detail = excess, f"{law.name}: {times[0]:.0f} against {times[1]:.0f} cycles"
+                worst, detail = excess, f"{relation.name}: {times[0]:.0f} against {times[1]:.0f} cycles"
         return Outcome(worst, detail, covered.coverage)

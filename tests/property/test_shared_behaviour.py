@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusim.explore.common import behaviour_of
 from gpusim.explore.coverage import Coverage
 from gpusim.explore.points import POINTS
+from gpusim.explore.shared_behaviour import behaviour_of
 
 CONFLICTS = POINTS["bank_conflicts"].bins
 

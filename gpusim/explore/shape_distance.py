@@ -1,4 +1,4 @@
-"""How differently two shapes of a kernel behave, learnt from its runs: a distance for each cover point.
+"""How differently two shapes of a kernel behave, learnt from its runs: a distance for each cover point (metric learning).
 
 Mental model: for each cover point the difference between two runs' answers (the share of bins that only one of them hit)
 is about a weighted sum of the differences between their shapes: in size, in alignment (the power of two that divides a
@@ -21,7 +21,7 @@ from gpusim.explore.points import all_bins
 #: What a whole difference of any axis counts before runs say otherwise, and how many pairs of runs outweigh that.
 #: guess (chosen over searches of seeds that no benchmark reports)
 FIRST_WEIGHT, STIFFNESS = 0.3, 4.0
-#: Powers of two between sizes, and of alignment, beyond which two values are no more apart.
+#: Powers of two between sizes, and of alignment, beyond which two values are no more distances.
 FARTHEST_OCTAVES, FARTHEST_ALIGNMENT = 8.0, 5
 #: Steps of projected gradient descent for each new run; the weights of the run before are the start.
 STEPS = 60
@@ -41,7 +41,7 @@ def bin_points() -> tuple[tuple[str, ...], np.ndarray]:
     return names, belongs
 
 
-class Likeness:
+class ShapeDistance:
     """The runs of one kernel and the distances that they teach: ``hits`` float[runs, bins] and ``divergences`` float[runs]
     of the last of them. ``work``: sizes beside the axes (blocks, bytes)."""
 
@@ -70,23 +70,23 @@ class Likeness:
         if self.divergences.size:
             others = self.hits > 0.0
             differ = ((others != hit) @ belongs) / np.maximum((others | hit) @ belongs, 1.0)
-            apart = self._differences(row[None])[0]
+            distances = self._differences(row[None])[0]
             if not self._normal.size:
-                self._normal = STIFFNESS * np.eye(apart.shape[1])
-                self._weights = np.full((apart.shape[1], belongs.shape[1]), FIRST_WEIGHT)
+                self._normal = STIFFNESS * np.eye(distances.shape[1])
+                self._weights = np.full((distances.shape[1], belongs.shape[1]), FIRST_WEIGHT)
                 self._right = STIFFNESS * self._weights
-            self._normal = self._normal + apart.T @ apart
-            self._right = self._right + apart.T @ differ
+            self._normal = self._normal + distances.T @ distances
+            self._right = self._right + distances.T @ differ
             step = 1.0 / np.linalg.norm(self._normal, 2)
             weights = self._weights
             for _ in range(STEPS):
                 weights = np.maximum(0.0, weights - step * (self._normal @ weights - self._right))
             self._weights = weights
-        self._rows = _with(self._rows, row)
-        self.hits = _with(self.hits, hit.astype(float))
+        self._rows = _appended(self._rows, row)
+        self.hits = _appended(self.hits, hit.astype(float))
         self.divergences = np.append(self.divergences, divergence)[-MOST_RUNS:]
 
-    def apart(self, rows: np.ndarray) -> np.ndarray:
+    def to_runs(self, rows: np.ndarray) -> np.ndarray:
         """float[points, rows, runs] from 0, alike, to 1."""
         differences = self._differences(rows)
         weights = self._weights
@@ -97,15 +97,15 @@ class Likeness:
     def _differences(self, rows: np.ndarray) -> np.ndarray:
         """float[rows, runs, features], each from 0 to 1."""
         plain, aligned = len(self._numbers) + len(self._choices), len(self._numbers)
-        apart = np.abs(rows[:, None, :] - self._rows[None, :, :])
-        apart[:, :, :plain] = apart[:, :, :plain] > 0.0
-        logs = slice(plain, apart.shape[2] - aligned)
-        apart[:, :, logs] = np.minimum(apart[:, :, logs] / FARTHEST_OCTAVES, 1.0)
-        apart[:, :, logs.stop :] /= FARTHEST_ALIGNMENT
-        return apart
+        distances = np.abs(rows[:, None, :] - self._rows[None, :, :])
+        distances[:, :, :plain] = distances[:, :, :plain] > 0.0
+        logs = slice(plain, distances.shape[2] - aligned)
+        distances[:, :, logs] = np.minimum(distances[:, :, logs] / FARTHEST_OCTAVES, 1.0)
+        distances[:, :, logs.stop :] /= FARTHEST_ALIGNMENT
+        return distances
 
 
-def _with(rows: np.ndarray, row: np.ndarray) -> np.ndarray:
+def _appended(rows: np.ndarray, row: np.ndarray) -> np.ndarray:
     return np.vstack([rows[-MOST_RUNS + 1 :], row]) if rows.size else row[None]
 
 

@@ -8,15 +8,27 @@ clock, same cache state).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from gpusim.cases.suite import complete_shape, parse_request
 from gpusim.compare.measured import compare_rows, rows_of_gpu
 from gpusim.errors import NoDataError, UsageError
-from gpusim.explore.measure import cover
-from gpusim.explore.properties import Outcome, Property
+from gpusim.explore.cover import cover
+from gpusim.explore.property import Option, Outcome, Property, existing_file
+from gpusim.gpus.load import built_in_of
 from gpusim.gpus.spec import GpuSpec
+from gpusim.silicon.imports import read_rows
+from gpusim.silicon.recorded import load_recorded
 from gpusim.silicon.row import SiliconRow
+
+ROWS = Option(
+    "rows",
+    "measured rows; without it those that are recorded here.",
+    type=existing_file,
+    metavar="FILE",
+    multiple=True,
+)
 
 
 class Silicon(Property):
@@ -25,6 +37,7 @@ class Silicon(Property):
     name = "silicon"
     asks = "is the time what was measured on silicon?"
     threshold = 0.25
+    options = (ROWS,)
 
     def __init__(self, gpu: GpuSpec, measured_as: str, rows: Sequence[SiliconRow]) -> None:
         self.gpu, self.measured_as = gpu, measured_as
@@ -33,6 +46,17 @@ class Silicon(Property):
             raise NoDataError(
                 f"no measured row is of {measured_as} ({others} are of other GPUs): give --rows FILE, which gpusim measure writes"
             )
+
+    @classmethod
+    def make(cls, gpu: GpuSpec, options: Mapping[str, Any]) -> Silicon:
+        """As the base's, of the rows of ``measured_as``, the GPU on which they were measured."""
+        files = ROWS.texts(options)
+        rows = [row for file in files for row in read_rows(Path(file))] if files else load_recorded()
+        return cls(gpu, str(options.get("measured_as", gpu.name)), rows)
+
+    @classmethod
+    def complete(cls, options: Mapping[str, Any], gpu: str, settings: Sequence[str]) -> dict[str, Any]:
+        return {**options, "measured_as": built_in_of(gpu)}
 
     def shapes(self, kernel: str) -> list[dict[str, Any]]:
         """The complete shapes of ``kernel`` that rows measured; shapes that the suite refuses are left out."""

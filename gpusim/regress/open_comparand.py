@@ -1,6 +1,6 @@
-"""What the command line calls BASE and HEAD, made into a :class:`Side`.
+"""What the command line calls BASE and HEAD, made into a :class:`Comparand`.
 
-Mental model: a text names, in this order, what lies there (a result file, a trace, a folder of traces), a kept run, or
+Mental model: a text names, in this order, what lies there (a result file, a trace, a folder of traces), a stored run, or
 a kernel of the suite; ``run:NAME`` and ``kernel:NAME`` say which where both exist, and ``now`` is the other side's
 run simulated again. Traces of a folder are simulated each on a machine of its own, so that one that changed does not
 move the others; a kernel's launches follow each other on one machine, as ``gpusim simulate`` has them.
@@ -19,9 +19,9 @@ from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.gpus.spec import GpuSpec
 from gpusim.io.nearest import hint
-from gpusim.regress.again import run_again
+from gpusim.regress.comparand import Comparand, ComparedLaunch, simulate_launches
+from gpusim.regress.rerun import rerun
 from gpusim.regress.result_file import read_result
-from gpusim.regress.side import Item, Side, simulated
 from gpusim.store import Store, StoredRun
 from gpusim.trace.record import Trace
 
@@ -32,65 +32,71 @@ Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Machine:
-    """The GPU of a side as the command line has it: a name or file (None: not said), and settings."""
+class GpuRequest:
+    """The GPU of a comparand as the command line has it: a name or file (None: not given), and settings."""
 
     gpu: str | None = None
     settings: tuple[str, ...] = ()
 
     def spec(self) -> GpuSpec:
-        """The GPU, DEFAULT_GPU if none was said."""
+        """The GPU, DEFAULT_GPU if none was given."""
         return override_gpu(load_gpu(self.gpu or DEFAULT_GPU), self.settings)
 
     @property
-    def said(self) -> bool:
+    def given(self) -> bool:
         return self.gpu is not None or bool(self.settings)
 
 
-def open_sides(
-    base: str, head: str, machines: tuple[Machine, Machine], store: Store, progress: Progress, *, small: bool = False
-) -> tuple[Side, Side]:
-    """BASE and HEAD; either may be ``now`` if the other is a kept run. Raises UsageError for what names nothing, and
+def open_comparands(
+    base: str,
+    head: str,
+    machines: tuple[GpuRequest, GpuRequest],
+    store: Store,
+    progress: Progress,
+    *,
+    small: bool = False,
+) -> tuple[Comparand, Comparand]:
+    """BASE and HEAD; either may be ``now`` if the other is a stored run. Raises UsageError for what names nothing, and
     as capturing and simulating do."""
     if base == NOW and head == NOW:
-        raise UsageError("now against now compares nothing: name a kept run on one side")
-    # What cannot be is said before anything is simulated.
+        raise UsageError("now against now compares nothing: name a stored run on one side")
+    # What cannot be is refused before anything is simulated.
     specs = [machine.spec() for machine in machines]
     kinds = [None if text == NOW else _kind(text, store, progress) for text in (base, head)]
     if NOW in (base, head) and "run" not in kinds:
         other = head if base == NOW else base
-        raise UsageError(f"{NOW} simulates a kept run again, but {other} is none; see gpusim runs list")
+        raise UsageError(f"{NOW} simulates a stored run again, but {other} is none; see gpusim runs list")
     if base == NOW:
-        return _again(head, machines[0], store, progress), _open(
+        return _rerun(head, machines[0], store, progress), _open_one(
             head, "run", machines[1], specs[1], store, progress, small
         )
-    first = _open(base, kinds[0], machines[0], specs[0], store, progress, small)
+    first = _open_one(base, kinds[0], machines[0], specs[0], store, progress, small)
     if head == NOW:
-        return first, _again(base, machines[1], store, progress)
-    return first, _open(head, kinds[1], machines[1], specs[1], store, progress, small)
+        return first, _rerun(base, machines[1], store, progress)
+    return first, _open_one(head, kinds[1], machines[1], specs[1], store, progress, small)
 
 
-def _again(text: str, machine: Machine, store: Store, progress: Progress) -> Side:
+def _rerun(text: str, machine: GpuRequest, store: Store, progress: Progress) -> Comparand:
     progress(f"simulating again what {text} has")
-    return run_again(store.load_run(text.removeprefix(_RUN)), machine.gpu, machine.settings)
+    return rerun(store.load_run(text.removeprefix(_RUN)), machine.gpu, machine.settings)
 
 
-def _open(
-    text: str, kind: str | None, machine: Machine, spec: GpuSpec, store: Store, progress: Progress, small: bool
-) -> Side:
-    if kind in ("run", "result") and machine.said:
+def _open_one(
+    text: str, kind: str | None, machine: GpuRequest, spec: GpuSpec, store: Store, progress: Progress, small: bool
+) -> Comparand:
+    if kind in ("run", "result") and machine.given:
         raise UsageError(
-            f"{text} is a kept result: its GPU is what it was simulated on; leave out --gpu and --set for it"
+            f"{text} is a saved result: its GPU is what it was simulated on; leave out --gpu and --set for it"
         )
     if kind == "run":
-        return _kept(text, store.load_run(text.removeprefix(_RUN)))
+        return _stored(text, store.load_run(text.removeprefix(_RUN)))
     if kind == "result":
-        return Side(text, read_result(Path(text)))
+        return Comparand(text, read_result(Path(text)))
     if kind == "folder":
         return _folder(Path(text), spec, progress)
     progress(f"simulating {text}")
     source = open_source(text.removeprefix(_KERNEL), spec, small=small)
-    return Side(text, simulated(source.timed, source.warm, spec))
+    return Comparand(text, simulate_launches(source.timed, source.warm, spec))
 
 
 def _kind(text: str, store: Store, progress: Progress) -> str:
@@ -105,9 +111,11 @@ def _kind(text: str, store: Store, progress: Progress) -> str:
     if path.is_file():
         return "result" if path.suffix == ".json" else "trace"
     is_kernel = text.partition(":")[0] in kernel_names()
-    is_run = text.isdecimal() or _is_kept(text, store, is_kernel or ":" in text, progress)
+    is_run = text.isdecimal() or _is_stored(text, store, is_kernel or ":" in text, progress)
     if is_run and is_kernel:
-        raise UsageError(f"{text} is both a kept run and a kernel of the suite: write {_RUN}{text} or {_KERNEL}{text}")
+        raise UsageError(
+            f"{text} is both a stored run and a kernel of the suite: write {_RUN}{text} or {_KERNEL}{text}"
+        )
     if is_run:
         return "run"
     if is_kernel or ":" in text:
@@ -119,7 +127,7 @@ def _kind(text: str, store: Store, progress: Progress) -> str:
     )
 
 
-def _is_kept(text: str, store: Store, is_kernel: bool, progress: Progress) -> bool:
+def _is_stored(text: str, store: Store, is_kernel: bool, progress: Progress) -> bool:
     """Whether a run is called so. A store that cannot be read holds up no kernel: that needs none."""
     try:
         return any(info.name == text for info in store.list_runs())
@@ -130,12 +138,14 @@ def _is_kept(text: str, store: Store, is_kernel: bool, progress: Progress) -> bo
         return False
 
 
-def _kept(text: str, run: StoredRun) -> Side:
-    items = tuple(Item(record, "", run.gpus.get(record.gpu_hash, {}), run.info.model_hash) for record in run.launches)
-    return Side(text, items, run.measurements)
+def _stored(text: str, run: StoredRun) -> Comparand:
+    items = tuple(
+        ComparedLaunch(record, "", run.gpus.get(record.gpu_hash, {}), run.info.model_hash) for record in run.launches
+    )
+    return Comparand(text, items, run.measurements)
 
 
-def _folder(path: Path, spec: GpuSpec, progress: Progress) -> Side:
+def _folder(path: Path, spec: GpuSpec, progress: Progress) -> Comparand:
     files = sorted(path.rglob("*.trace"))
     if not files:
         raise NoDataError(f"{path}: no file in this folder ends in .trace")
@@ -144,6 +154,6 @@ def _folder(path: Path, spec: GpuSpec, progress: Progress) -> Side:
         name = file.relative_to(path).as_posix()
         progress(f"[{number}/{len(files)}] simulating {file}")
         trace = Trace.load(file)
-        (item,) = simulated((NamedTrace(trace, trace.launch.kernel),), (), spec)
+        (item,) = simulate_launches((NamedTrace(trace, trace.launch.kernel),), (), spec)
         items.append(replace(item, file=name))
-    return Side(str(path), tuple(items), folder=True)
+    return Comparand(str(path), tuple(items), folder=True)

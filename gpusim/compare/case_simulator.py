@@ -1,7 +1,7 @@
-"""Suite cases captured once, and simulated as often as a comparison needs: other clocks, cache states and prices.
+"""Suite cases captured once, and simulated as often as a comparison needs: other clocks, cache states and costs.
 
-Mental model: the casebook keeps the traces of each case in files of a folder, so that a whole suite takes bounded memory, and
-answers one question: what does this launch cost, with the caches in this state, at this clock, on a machine whose units charge so
+Mental model: the simulator keeps the traces of each case in files of a folder, so that a whole suite takes bounded memory, and
+answers one question: what does this launch cost, with the caches in this state, at this clock, on a machine whose units cost so
 much. Equal questions are simulated once.
 
 States, as measurements leave them: ``alone``: empty caches before this very launch (a profiler that flushes before each
@@ -26,7 +26,7 @@ from gpusim.gpus.spec import GpuSpec
 from gpusim.silicon.row import SiliconRow
 from gpusim.trace.record import Program, Trace
 
-#: Units and what they charge, times the description's price: ``(("L2 latency", 1.5), ...)``.
+#: Units and their cost, as a factor of the description's: ``(("L2 latency", 1.5), ...)``.
 Costs = tuple[tuple[str, float], ...]
 #: Where a measuring program says what it has taken off each time (gpusim measure, method "events").
 EMPTY_LAUNCH = "gpusim__empty_launch_us"
@@ -47,7 +47,7 @@ class _Case:
     timed: list[Trace]
 
 
-class CaseBook:
+class CaseSimulator:
     """See the module's docstring. ``spec`` is the GPU as described, ``folder`` holds the traces."""
 
     def __init__(self, spec: GpuSpec, folder: Path) -> None:
@@ -55,7 +55,7 @@ class CaseBook:
         self._folder = folder
         self._cases: dict[tuple[str, str], _Case] = {}
         self._answers: dict[tuple, list[LaunchResult]] = {}
-        self._cycles: dict[tuple, list[int]] = {}  # at other prices: results in full would be many
+        self._cycles: dict[tuple, list[int]] = {}  # at other costs: results in full would be many
 
     def add(self, kernel: str, shape: dict[str, Any]) -> list[LaunchFacts]:
         """Capture a case; its timed launches. Raises as :func:`gpusim.cases.suite.make_case` and capture do."""
@@ -84,9 +84,9 @@ class CaseBook:
             for index, trace in enumerate(timed)
         ]
 
-    def on(self, spec: GpuSpec, program: Callable[[Program], Program] = lambda program: program) -> CaseBook:
+    def on(self, spec: GpuSpec, program: Callable[[Program], Program] = lambda program: program) -> CaseSimulator:
         """The same captured launches on another machine of the same architecture, ``program`` changed for it."""
-        other = CaseBook(spec, self._folder)
+        other = CaseSimulator(spec, self._folder)
         other._cases = {
             key: _Case(
                 *(
@@ -103,7 +103,7 @@ class CaseBook:
         return self._cases[launch.kernel, launch.shape].timed[launch.index]
 
     def machine(self, clock_hz: float, costs: Costs = ()) -> GpuSpec:
-        """The GPU at that clock, its units charging ``costs`` times their prices."""
+        """The GPU at that clock, with ``costs`` times those of its units."""
         return with_costs(replace(self.spec, clock_hz=clock_hz), costs)
 
     def simulate(self, launch: LaunchFacts, state: str, clock_hz: float) -> LaunchResult:

@@ -15,7 +15,7 @@ from typing import Any
 from gpusim.engine.gpu import simulate
 from gpusim.errors import GpusimError
 from gpusim.gpus.spec import GpuSpec
-from gpusim.regress.side import Experiment
+from gpusim.regress.comparand import SimulationInput
 
 MOST_STEPS = 12
 
@@ -46,17 +46,17 @@ def differing(base: Mapping[str, Any], head: Mapping[str, Any]) -> tuple[FigureC
 
 
 def steps(
-    old: GpuSpec, experiment: Experiment, base_cycles: int, changes: tuple[FigureChange, ...],
+    old: GpuSpec, simulation_input: SimulationInput, base_cycles: int, changes: tuple[FigureChange, ...],
     progress: Callable[[str], None],
 ) -> tuple[Step, ...]:  # fmt: skip
-    """The launch of ``experiment`` (on the new machine) simulated on the way there from the ``old`` one, on which it
+    """The launch of ``simulation_input`` (on the new machine) simulated on the way there from the ``old`` one, on which it
     takes ``base_cycles``. Empty where a machine on the way cannot run the launch."""
     groups = _groups(changes)
     done, spec, cycles = [], old, base_cycles
     for number, (what, group) in enumerate(groups, 1):
-        spec = _with(spec, experiment.spec, group)
+        spec = _with(spec, simulation_input.spec, group)
         try:
-            after = cycles_on(replace(experiment, spec=spec))
+            after = cycles_on(replace(simulation_input, spec=spec))
         except GpusimError:
             return ()
         progress(f"[{number}/{len(groups)}] {what}: {after} cycles")
@@ -65,10 +65,10 @@ def steps(
     return tuple(done)
 
 
-def cycles_on(experiment: Experiment) -> int:
-    """Cycles of the experiment's launch on its machine."""
-    result = simulate(experiment.traces, experiment.spec, warm=experiment.warm)
-    return int(result.launches[experiment.index].cycles)
+def cycles_on(simulation_input: SimulationInput) -> int:
+    """Cycles of the launch of ``simulation_input`` on its machine."""
+    result = simulate(simulation_input.traces, simulation_input.spec, warm=simulation_input.warm)
+    return int(result.launches[simulation_input.index].cycles)
 
 
 def _groups(changes: tuple[FigureChange, ...]) -> list[tuple[str, list[FigureChange]]]:

@@ -1,0 +1,162 @@
+"""Properties by name: gpusim's own, those that installed distributions declare, and those that a program registers.
+
+Mental model: a property is an entry point of the group ``gpusim.explore_properties``: its name is what ``--property``
+takes, its value the dotted place of a :class:`gpusim.explore.property.Property`. Names are listed without importing
+anything of them; a property is imported when it is asked for. One that cannot be imported is a one-line
+error, with entry point and distribution, where it is asked for, and disturbs nothing else. A distribution declares its
+own in its pyproject.toml::
+
+    [project.entry-points."gpusim.explore_properties"]
+    few_elements = "my_package.properties:FewElements"
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gpusim.errors import GpusimError, UsageError
+from gpusim.explore.property import Option, Property
+from gpusim.gpus.spec import GpuSpec
+from gpusim.io.nearest import hint
+
+GROUP = "gpusim.explore_properties"
+OWN_DISTRIBUTION = "gpusim"
+#: gpusim's own, in the order in which they are named; pyproject.toml declares the same ones. They are found here where
+#: a source tree has no metadata, or metadata of an older day.
+OWN = {
+    "bounds": "gpusim.explore.properties:Bounds",
+    "analytic": "gpusim.explore.properties:Analytic",
+    "gpus": "gpusim.explore.properties:Gpus",
+    "builds": "gpusim.explore.properties:Builds",
+    "metamorphic": "gpusim.explore.metamorphic:Metamorphic",
+    "invariance": "gpusim.explore.properties:Invariance",
+    "numpy": "gpusim.explore.properties:Numpy",
+    "counts": "gpusim.explore.counts:Counts",
+    "versions": "gpusim.explore.versions:Versions",
+    "silicon": "gpusim.explore.measured_rows:Silicon",
+}
+
+Maker = Callable[[GpuSpec, Mapping[str, Any]], Property]
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A property that is declared: by which ``distribution`` and at which dotted place, ``module:class``."""
+
+    name: str
+    place: str
+    distribution: str
+
+    def __str__(self) -> str:
+        return f"entry point {self.name} = {self.place} of distribution {self.distribution}"
+
+
+_REGISTERED: dict[str, type[Property]] = {}
+
+
+def register(name: str, make: Maker) -> None:
+    """Add a property under ``name`` in this process alone; ``make(gpu, options)`` returns it (a Property's own ``make``, or
+    any function). UsageError for a name that is taken."""
+    if name in property_names():
+        raise UsageError(f"a property called {name} exists already")
+    _REGISTERED[name] = type(f"Registered_{name}", (Property,), {"name": name, "make": staticmethod(make)})
+
+
+def property_names() -> list[str]:
+    """All properties: gpusim's own, then those of other distributions by name, then those that were registered."""
+    return [*_declared(), *(name for name in _REGISTERED if name not in _declared())]
+
+
+def find_property(name: str) -> type[Property]:
+    """The class of the property called ``name``. Raises UsageError for a name that nobody declares, and, naming entry point
+    and distribution, for one that cannot be imported, is no property, or is declared by two."""
+    if name in _REGISTERED:
+        return _REGISTERED[name]
+    declared = _declared().get(name)
+    if declared is None:
+        raise UsageError(f"no property is called {name!r}; {hint(name, property_names())}")
+    if len(declared) > 1:
+        raise UsageError(f"property {name} is declared twice, as {' and as '.join(map(str, declared))}: uninstall one")
+    return _load(declared[0])
+
+
+def origin_of(name: str) -> str:
+    """Who declares the property called ``name``: entry point and distribution, or this process."""
+    declared = _declared().get(name)
+    return str(declared[0]) if declared else "registered in this process"
+
+
+def make_property(name: str, gpu: GpuSpec, options: Mapping[str, Any]) -> Property:
+    """The property called ``name`` on ``gpu``. ``options``: values of its own options by name, those left out at their
+    defaults, and ``threshold`` (a share) for any. Raises what :func:`find_property` and its ``make`` raise."""
+    found = find_property(name)
+    defaults = {option.name: option.default for option in found.options if option.default is not None}
+    try:
+        made = found.make(gpu, {**defaults, **options})
+    except GpusimError:
+        raise
+    except Exception as error:
+        if name in OWN:
+            raise
+        raise UsageError(
+            f"property {name} cannot be made ({origin_of(name)}): {type(error).__name__}: {error}"
+        ) from error
+    if options.get("threshold") is not None:
+        made.threshold = float(options["threshold"])
+    return made
+
+
+def _declared() -> dict[str, tuple[Declared, ...]]:
+    return _declared_on(tuple(sys.path))
+
+
+@functools.lru_cache(maxsize=4)
+def _declared_on(_path: tuple[str, ...]) -> dict[str, tuple[Declared, ...]]:
+    """Name -> who declares it on the path of modules; several only where two differ."""
+    found = {name: (Declared(name, place, OWN_DISTRIBUTION),) for name, place in OWN.items()}
+    others = {
+        Declared(point.name, point.value, point.dist.name if point.dist else "unknown")
+        for point in importlib.metadata.entry_points(group=GROUP)
+    }
+    for each in sorted(others, key=lambda each: (each.name, each.distribution, each.place)):
+        # gpusim's own stand above, whatever metadata of an older day or another distribution says of their names.
+        if each.name not in OWN and each.distribution != OWN_DISTRIBUTION:
+            found[each.name] = (*found.get(each.name, ()), each)
+    return found
+
+
+def _load(declared: Declared) -> type[Property]:
+    point = importlib.metadata.EntryPoint(declared.name, declared.place, GROUP)
+    try:
+        found = point.load()
+    except (Exception, SystemExit) as error:
+        raise UsageError(
+            f"property {declared.name} cannot be loaded ({declared}): {type(error).__name__}: {error}"
+        ) from error
+    if not (isinstance(found, type) and issubclass(found, Property)):
+        raise UsageError(
+            f"property {declared.name} cannot be used ({declared}): it is no gpusim.explore.property.Property"
+        )
+    if not all(isinstance(option, Option) and option.name.isidentifier() for option in found.options):
+        raise UsageError(
+            f"property {declared.name} cannot be used ({declared}): its options are no gpusim.explore.property.Option"
+        )
+    return found
+
+
+__all__ = [
+    "GROUP",
+    "OWN",
+    "Declared",
+    "Maker",
+    "find_property",
+    "make_property",
+    "origin_of",
+    "property_names",
+    "register",
+]
