@@ -71,6 +71,10 @@ class FindingFileError(UsageError):
     """A finding's file that is damaged, of another version, or none at all."""
 
 
+class PluginError(UsageError):
+    """What an installed package declares as an entry point of gpusim cannot be loaded, or is no such thing."""
+
+
 class ToolchainError(GpusimError):
     """Capture needs a package (NVVM, nvJitLink, nvdisasm) that is not installed here."""
 
