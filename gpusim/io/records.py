@@ -107,7 +107,9 @@ def _in_words(expected: str) -> str:
     if str(sys.float_info.max) in expected:
         return "a finite number"
     names = re.sub(r"`(.+?)`", lambda found: " or ".join(_WORDS.get(n, n) for n in found[1].split(" | ")), expected)
-    return names.replace(">=", "of at least").replace("<=", "of at most")
+    for sign, words in ((">=", "of at least"), ("<=", "of at most"), (">", "above"), ("<", "below")):
+        names = names.replace(f" {sign} ", f" {words} ")
+    return names
 
 
 def _brief(value: Any) -> str:

@@ -299,7 +299,7 @@ def test_a_report_file_through_the_program(tmp_path: Path, monkeypatch) -> None:
         ("x.json", "{", "no report of nvbench"),
         ("x.json", '{"benchmarks": 3}', "its benchmarks are no list"),
         ("x.json", '{"benchmarks": [{"name": "a", "states": [{"name": "s", "summaries": [3]}]}]}', "benchmark 'a', state 's': damaged"),
-        ("x.jsonl", '{"kernel": "a", "samples_us": [1]}\n{"kernel": 3}\n', "x.jsonl, line 2: .*kernel cannot be 3"),
+        ("x.jsonl", '{"kernel": "a", "samples_us": [1]}\n{"kernel": 3}\n', "x.jsonl, line 2: .*kernel should be a text, not 3"),
         ("x.jsonl", "[" * 100_000, "x.jsonl"),
         ("x.json", '{"a":' * 100_000, "x.json"),
     ],
