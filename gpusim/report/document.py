@@ -6,11 +6,9 @@ what a document from outside is held against, and what a type checker and a read
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict
 
-from msgspec import Meta
-
-from gpusim.io.records import Finite, Positive
+from gpusim.io.records import Finite, Positive, PositiveFinite
 from gpusim.model.stall_reasons import STALL_NAMES
 
 
@@ -107,7 +105,7 @@ class Document(TypedDict):
     kernel: str
     cycles: Positive
     time_us: Finite
-    clock_hz: Annotated[float, Meta(gt=0)]
+    clock_hz: PositiveFinite
     warp_instructions: int
     stalls: dict[str, int]
     counters: dict[str, Finite]
