@@ -11,30 +11,37 @@ Raises UsageError for a damaged file.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import TypedDict
 
 from gpusim.compare.error import Summary
 from gpusim.compare.judge import KnownError
 from gpusim.errors import UsageError
+from gpusim.io.records import NotNegative, parse_record
 from gpusim.io.whole_file import write_whole
 from gpusim.silicon.published import published_folder
 
 FILE = "model_error.json"
 
 
+class _Document(TypedDict):
+    """The file: GPU -> series -> mean absolute error in percent."""
+
+    gpus: dict[str, dict[str, NotNegative]]
+
+
 def known_errors(gpu: str, folder: Traversable | None = None) -> Callable[[str], KnownError | None]:
     """Kernel -> what the model is known to miss by on the built-in GPU ``gpu``, None where nothing is known."""
     path = (published_folder() if folder is None else folder) / FILE
-    try:
-        document = json.loads(path.read_text("utf-8")) if path.is_file() else {"gpus": {}}
-        series = {name: float(percent) for name, percent in document["gpus"].get(gpu, {}).items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}; make it with tools/record_model_error.py") from None
-    if not all(math.isfinite(percent) and percent >= 0 for percent in series.values()):
-        raise UsageError(f"{path} holds an error that is none; make it with tools/record_model_error.py")
+    series: Mapping[str, float] = {}
+    if path.is_file():
+        try:
+            document = parse_record(_Document, path.read_bytes(), f"{path} cannot be read", UsageError)
+        except (OSError, UsageError) as error:
+            raise UsageError(f"{error}; make it with tools/record_model_error.py") from None
+        series = document["gpus"].get(gpu, {})
     return lambda kernel: _known(kernel, gpu, series)
 
 

@@ -33,7 +33,8 @@ from gpusim.errors import GpusimError
 T = TypeVar("T")
 #: A float that is a number.
 Finite = Annotated[float, msgspec.Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
-#: One above 0.
+#: One from 0 on; one above 0.
+NotNegative = Annotated[float, msgspec.Meta(ge=0, le=sys.float_info.max)]
 PositiveFinite = Annotated[float, msgspec.Meta(gt=0, le=sys.float_info.max)]
 #: A whole number from 0 on; from 1 on.
 Count = Annotated[int, msgspec.Meta(ge=0)]
