@@ -10,17 +10,13 @@ Raises UsageError for a damaged file.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from importlib.resources.abc import Traversable
-from pathlib import Path
 from typing import TypedDict
 
-from gpusim.compare.error import Summary
 from gpusim.compare.judge import KnownError
 from gpusim.errors import UsageError
 from gpusim.io.records import NotNegative, parse_record
-from gpusim.io.whole_file import write_whole
 from gpusim.silicon.published import published_folder
 
 FILE = "model_error.json"
@@ -52,17 +48,3 @@ def _known(kernel: str, gpu: str, series: Mapping[str, float]) -> KnownError | N
         return KnownError(series[kernel], f"of published {kernel} on {gpu}")
     worst = max(series, key=series.__getitem__)
     return KnownError(series[worst], f"the largest of the published series on {gpu}, {worst}")
-
-
-def error_document(summaries: Sequence[Summary], method: str) -> dict:
-    """The file's content: mean absolute error of each series, by GPU."""
-    gpus: dict[str, dict[str, float]] = {}
-    for summary in summaries:
-        if summary.points:
-            gpus.setdefault(summary.gpu, {})[summary.series] = round(summary.mape_percent, 2)
-    return {"method": method, "unit": "percent, mean absolute", "gpus": gpus}
-
-
-def write_document(document: dict, path: Path) -> None:
-    """Write the file whole or not at all."""
-    write_whole(path, (json.dumps(document, indent=2) + "\n").encode())
