@@ -4,7 +4,8 @@ Mental model: what a file may hold is declared once, as a dataclass, a TypedDict
 against that, strictly (a text is no number, true is no 1), and this page turns its complaint into the caller's error
 with the place, what was expected there and what was found: ``run.json: units[0].busy_percent should be a number, not 'much'``.
 
-JSON is read as RFC 8259 has it: no NaN, no Infinity, no half of a surrogate pair, no number that a float cannot hold.
+JSON is read as RFC 8259 has it: no NaN, no Infinity, no number that a float cannot hold. Half of a surrogate pair, as Python
+writes a file name's byte that is no UTF-8, becomes U+FFFD: the rest of the file is good, and such text can be printed nowhere.
 """
 
 from __future__ import annotations
@@ -46,12 +47,23 @@ _EXPECTED = re.compile(r"Expected (?P<what>.+?)(?:, got .+)?")
 _WORDS = {"float": "a number", "int": "a whole number", "str": "a text", "object": "an object", "array": "a list",
           "bool": "true or false", "null": "null"}  # fmt: skip
 _MOST_SHOWN = 60
+#: An escape in JSON: a whole surrogate pair, half of one, or any other.
+_ESCAPE = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.S
+)
 
 
 def read_json(data: bytes | str) -> Any:
     """The value of a JSON text. Raises ValueError, also for one that is nested too deeply."""
     try:
-        return msgspec.json.decode(data)
+        try:
+            return msgspec.json.decode(data)
+        except msgspec.DecodeError:
+            encoded = data.encode() if isinstance(data, str) else data
+            whole = _ESCAPE.sub(lambda escape: rb"\ufffd" if escape["half"] else escape[0], encoded)
+            if whole == encoded:
+                raise
+            return msgspec.json.decode(whole)
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
@@ -60,14 +72,12 @@ def parse_record(kind: type[T], data: bytes | str, where: str, error: type[Gpusi
     """The value of type ``kind`` in a JSON text. Raises ``error``, beginning with ``where``, for anything else."""
     try:
         return msgspec.json.decode(data, type=kind)
-    except msgspec.ValidationError:
-        pass  # JSON, but not of this type: told below
-    except (ValueError, RecursionError) as problem:
-        raise error(f"{where}: not JSON: {_reason(problem)}") from None
+    except (ValueError, RecursionError):
+        pass  # not of this type, or no JSON: told below
     try:
         value = read_json(data)
     except ValueError as problem:
-        raise error(f"{where}: not JSON: {_reason(problem)}") from None
+        raise error(f"{where}: not JSON: {problem}") from None
     return as_record(kind, value, where, error)
 
 
@@ -85,10 +95,6 @@ def as_record(kind: type[T], value: Any, where: str, error: type[GpusimError], *
         if unknown:
             raise error(f"{where}: unknown key{'s' * (len(unknown) > 1)} {', '.join(map(_brief, unknown[:8]))}")
     return made
-
-
-def _reason(problem: Exception) -> str:
-    return "nested too deeply" if isinstance(problem, RecursionError) else str(problem)
 
 
 def _told(message: str, kind: Any, value: Any) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NotRequired, TypedDict
@@ -68,7 +70,6 @@ def test_a_complaint_names_place_expectation_and_value(changes: dict, complaint:
     [
         (b"[1]", "it should be an object, not [1]"),
         (b'{"kernel": NaN}', "not JSON"),
-        (b'{"kernel": "\\ud800"}', "not JSON"),
         (b'{"kernel": "\xff"}', "not JSON"),
         (b"[" * 100_000, "not JSON: nested too deeply"),
         (b'{"kernel": "k", "shape": {"m": ' + b"[" * 100_000, "not JSON"),
@@ -116,6 +117,16 @@ def test_any_value_is_taken_or_refused_in_one_line(value: dict[str, Any]) -> Non
         as_record(Record, value, "r.json", ResultFileError, closed=True)
     except ResultFileError as error:
         assert "\n" not in str(error) and len(str(error)) < 400
+
+
+@given(st.text(st.characters(codec=None, categories=None) | st.sampled_from('\\"u\ud83d\ude00\udcff')))
+def test_half_of_a_surrogate_pair_is_read_as_what_can_be_printed(text: str) -> None:
+    read = read_json(json.dumps({"a": text}))["a"]
+    assert read == re.sub(
+        "[\ud800-\udfff]", "\ufffd", text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+    )
+    assert as_record(Record, {"kernel": read}, "r.json", ResultFileError).kernel.encode() is not None
+    assert parse_record(Record, json.dumps({"kernel": text}), "r.json", ResultFileError).kernel == read
 
 
 def test_json_is_read_strictly() -> None:

@@ -11,7 +11,6 @@ Files are untrusted: sizes are bounded, nothing in them is executed, and what is
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +59,7 @@ def read_rows(path: Path, importer: str = "") -> list[SiliconRow]:
     rows = _nearest(path, head).read(path) if plugin is None else _read(plugin, path)
     if not rows:
         raise MeasurementFormatError(f"{path}: holds no measurement")
-    source = str(path).encode("utf-8", "replace").decode()
-    return rows if source == str(path) else [replace(row, source=source) for row in rows]
+    return rows
 
 
 def _that_recognises(known: Sequence[Plugin], path: Path, head: bytes) -> Plugin | None:
