@@ -23,7 +23,6 @@ from gpusim import __version__
 from gpusim.errors import GpusimError, SiliconError
 from gpusim.gpus.load import list_gpus, load_gpu
 from gpusim.silicon.names import gpu_of_device
-from gpusim.silicon.published import load_published
 
 if TYPE_CHECKING:
     from gpusim.measure.driver import DeviceFacts
@@ -34,9 +33,14 @@ except ImportError:  # the doctor is who says so
     numba_config = None
 
 try:
+    from gpusim.silicon.published import load_published
+except ImportError:  # without msgspec no file can be checked
+    load_published = None
+
+try:
     from gpusim.store import open_store
     from gpusim.store.location import store_name, store_url
-except ImportError:  # without sqlalchemy nothing can be kept
+except ImportError:  # without sqlalchemy and msgspec nothing can be kept
     open_store = store_name = store_url = None
 
 try:
@@ -52,7 +56,7 @@ except ImportError as error:  # no CUDA packages (macOS): traces can still be si
     _NO_CUDA = str(error)
 
 OK, FAILED, MISSING, NOTE = "ok", "failed", "missing", "note"
-REQUIRED = ("numpy", "numba", "simpy", "pandas", "click", "tabulate", "hypothesis", "sqlalchemy")
+REQUIRED = ("numpy", "numba", "simpy", "pandas", "click", "tabulate", "hypothesis", "sqlalchemy", "msgspec")
 CUDA_PACKAGES = (
     "numba-cuda",
     "cuda-bindings",
@@ -156,6 +160,9 @@ def _descriptions() -> Check:
 
 
 def _published() -> Check:
+    if load_published is None:
+        return Check("published data", MISSING, "cannot be checked without msgspec", "pip install msgspec")
+
     def what() -> str:
         return f"{len(load_published())} published measurements"
 
@@ -206,7 +213,9 @@ def _cache() -> Check:
 
 def _store() -> Check:
     if open_store is None:
-        return Check("store", MISSING, "runs cannot be kept without sqlalchemy", "pip install sqlalchemy")
+        return Check(
+            "store", MISSING, "runs cannot be kept without sqlalchemy and msgspec", "pip install sqlalchemy msgspec"
+        )
     try:
         url = store_url()
         if url.get_backend_name() == "sqlite" and not Path(url.database or "").exists():

@@ -45,11 +45,11 @@ from numba.cuda.cudadrv import devices
 
 from gpusim.cases.suite import kernel_names, make_case
 from gpusim.frontend.numba.build import argument_types, build
-from gpusim.isa.binary import decode_batch
 from gpusim.isa.binary.cubin import KernelImage, load_kernel
 from gpusim.isa.survey import survey
 from gpusim.isa.architectures import nearest
 from gpusim.isa.target import make_target
+from tools import decode_batch
 
 #: A test method that takes more (of the processor's time, of the clock's) is left.
 METHOD_CPU_SECONDS, METHOD_SECONDS = 120, 900

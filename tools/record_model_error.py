@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from gpusim.compare.error import ComparedPoint, summarise
-from gpusim.compare.known_error import FILE, error_document, write_document
+from gpusim.compare.error import ComparedPoint, Summary, summarise
+from gpusim.compare.known_error import FILE
 from gpusim.compare.run import compare
 from gpusim.errors import GpusimError
+from gpusim.io.whole_file import write_whole
 
 PUBLISHED = Path(__file__).parents[1] / "traces" / "published"
 
@@ -46,6 +48,20 @@ def main(gpus: tuple[str, ...], all_points: bool, jobs: int, rows: Path | None, 
         click.echo(f"left out: {gpu} {series}: {message}", err=True)
     which = "all published points" if all_points else "the default points of gpusim compare"
     write_document(error_document(compared.summaries, f"gpusim compare --against published over {which}"), out)
+
+
+def error_document(summaries: Sequence[Summary], method: str) -> dict:
+    """The file's content: mean absolute error of each series, by GPU."""
+    gpus: dict[str, dict[str, float]] = {}
+    for summary in summaries:
+        if summary.points:
+            gpus.setdefault(summary.gpu, {})[summary.series] = round(summary.mape_percent, 2)
+    return {"method": method, "unit": "percent, mean absolute", "gpus": gpus}
+
+
+def write_document(document: dict, path: Path) -> None:
+    """Write the file whole or not at all."""
+    write_whole(path, (json.dumps(document, indent=2) + "\n").encode())
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ out. So a machine that is lent for ten minutes at a time is used in calls of ten
     python tools/record_silicon.py --out traces/silicon --budget 500
 
 It runs in the repository's root with gpusim imported from the tree, and needs numba, numba-cuda (with cuda-bindings),
-numpy and click; nvidia-ml-py, if it is there, adds throttling reasons. With no GPU it says so and ends with code 3.
+numpy, msgspec and click; nvidia-ml-py, if it is there, adds throttling reasons. With no GPU it says so and ends with code 3.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 NEEDED = {
@@ -31,6 +32,7 @@ NEEDED = {
     "numba": "numba",
     "numba.cuda": "numba-cuda[cu13]",
     "cuda.bindings": "cuda-bindings",
+    "msgspec": "msgspec",
 }
 COULD_NOT_MEASURE = 3
 
@@ -64,12 +66,12 @@ try:
     from gpusim.errors import GpusimError, SiliconError
     from gpusim.gpus.load import load_gpu
     from gpusim.gpus.spec import GpuSpec
+    from gpusim.isa.binary.cubin import load_kernel
     from gpusim.measure.builds import Builder, Compiler, Pack, launch_key, write_pack
     from gpusim.measure.cuda_driver import CudaDriver
     from gpusim.measure.ncu import PERMISSION, find_ncu, profile_cases
     from gpusim.measure.passes import COLD, CUPTI, EVENTS, WARM
     from gpusim.measure.run import MeasureOptions, MeasureRequest, described, measure_cases
-    from gpusim.measure.workload import code_hash
     from gpusim.silicon.names import gpu_of_device
     from gpusim.silicon.row import SiliconRow
     from gpusim.silicon.rows import append_rows, read_rows_file
@@ -375,6 +377,12 @@ def _finish(plan: Plan, used: Iterable[str]) -> int:
         _say(f"computes wrongly: {', '.join(wrong)}")
         return 1
     return COULD_NOT_MEASURE if left else 0
+
+
+def code_hash(launch: Any, capability: tuple[int, int], builder: Builder, key: str) -> str:
+    """Hash of the machine code that a launch of a case runs on a GPU of ``capability``; needs no GPU."""
+    built = builder.build(launch.kernel, tuple(launch.args), capability, key)
+    return load_kernel(built.cubin, built.entry_name).sha256
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """How often the verdict on two samples of timings is wrong: false alarms of A/A comparisons, slowdowns that are missed.
 
 Run ``python tools/verdict_power.py``; ``--rows measured.jsonl`` draws the noise from recorded samples instead of from
-the published sizes in gpusim/compare/noise.py.
+the published sizes in tools/noise.py.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import click
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from gpusim.compare.error import Verdict
-from gpusim.compare.noise import HELD_OUT_SEED, REGIMES, TUNING_SEED, RecordedNoise, trials
 from gpusim.compare.statistics import compare_samples
 from gpusim.errors import GpusimError
 from gpusim.report.tables import FORMATS, format_records
 from gpusim.silicon.row import SiliconRow
+from tools.noise import HELD_OUT_SEED, REGIMES, TUNING_SEED, RecordedNoise, trials
 
 
 @click.command()

@@ -17,6 +17,7 @@ from gpusim.errors import NoDataError, ToolchainError, UsageError
 from gpusim.io.whole_file import replacing
 from gpusim.report.tables import format_records
 from gpusim.silicon.imports import read_rows
+from gpusim.silicon.imports.formats import IMPORTERS
 from gpusim.store import RunInfo, Store, StoredRun, open_store
 from gpusim.store.flat import TABLES
 from gpusim.store.store import FINISHED
@@ -142,16 +143,23 @@ def export(names: tuple[str, ...], what: str | None, form: str | None, output: P
 @runs.command("import")
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--name", default="", help="What the run is to be called.")
+@click.option(
+    "--importer",
+    default="",
+    metavar="NAME",
+    help=f"What reads the files: {', '.join(IMPORTERS)}, or an installed package's.  [default: what recognises each]",
+)
 @format_option()
-def import_(files: tuple[Path, ...], name: str, form: str) -> None:
+def import_(files: tuple[Path, ...], name: str, importer: str, form: str) -> None:
     """Keep the measurements of FILEs as one run: JSON lines of gpusim measure, Nsight Compute's CSV (ncu --csv) and
-    .ncu-rep, nvbench's JSON, plain CSV; told apart by their content.
+    .ncu-rep, nvbench's JSON, plain CSV; told apart by their content. Other packages may add formats, as entry points
+    of the group gpusim.importers.
 
     \b
     Example:
       gpusim runs import profile.csv bench.json --name h200-driver-580
     """
-    rows = [(path, read_rows(path)) for path in files]
+    rows = [(path, read_rows(path, importer)) for path in files]
     empty = [str(path) for path, found in rows if not found]
     if empty:
         raise NoDataError(f"{', '.join(empty)}: no measurement in it")

@@ -8,12 +8,13 @@ a release manager must look at. Lines that only one side has are listed, since a
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 from gpusim.compare.error import Verdict
 from gpusim.errors import UsageError
+from gpusim.io.records import as_record
 
 #: An error must grow by more than this many percent points to be worse: less is rounding of clocks and points.
 WORSE_POINTS = 1.0
@@ -29,6 +30,15 @@ class Line:
     verdict: Verdict
     error_percent: float
     simulated: float = math.nan
+
+
+class _Line(TypedDict):
+    """A line as JSON; null for a figure that it does not have."""
+
+    key: str
+    verdict: Verdict
+    error_percent: float | None
+    simulated: float | None
 
 
 @dataclass(frozen=True)
@@ -81,14 +91,12 @@ def lines_document(lines: Sequence[Line]) -> list[dict[str, Any]]:
 
 def read_lines(document: Any, where: str) -> list[Line]:
     """The lines that :func:`lines_document` made. Raises UsageError naming ``where`` for anything else."""
-    try:
-        return [_read_line(item) for item in document]
-    except (TypeError, KeyError, ValueError):
-        raise UsageError(f"{where} holds no comparison of this version; save one with gpusim compare --save") from None
-
-
-def _read_line(item: Mapping[str, Any]) -> Line:
-    numbers = [math.nan if item[name] is None else float(item[name]) for name in ("error_percent", "simulated")]
-    if not isinstance(item["key"], str):
-        raise TypeError
-    return Line(item["key"], Verdict(item["verdict"]), *numbers)
+    wanted = f"{where} holds no comparison of this version (save one with gpusim compare --save)"
+    return [
+        Line(
+            line["key"],
+            line["verdict"],
+            *(math.nan if value is None else value for value in (line["error_percent"], line["simulated"])),
+        )
+        for line in as_record(list[_Line], document, wanted, UsageError)
+    ]

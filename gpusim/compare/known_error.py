@@ -10,31 +10,34 @@ Raises UsageError for a damaged file.
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from importlib.resources.abc import Traversable
-from pathlib import Path
+from typing import TypedDict
 
-from gpusim.compare.error import Summary
 from gpusim.compare.judge import KnownError
 from gpusim.errors import UsageError
-from gpusim.io.whole_file import write_whole
+from gpusim.io.records import NotNegative, parse_record
 from gpusim.silicon.published import published_folder
 
 FILE = "model_error.json"
 
 
+class _Document(TypedDict):
+    """The file: GPU -> series -> mean absolute error in percent."""
+
+    gpus: dict[str, dict[str, NotNegative]]
+
+
 def known_errors(gpu: str, folder: Traversable | None = None) -> Callable[[str], KnownError | None]:
     """Kernel -> what the model is known to miss by on the built-in GPU ``gpu``, None where nothing is known."""
     path = (published_folder() if folder is None else folder) / FILE
-    try:
-        document = json.loads(path.read_text("utf-8")) if path.is_file() else {"gpus": {}}
-        series = {name: float(percent) for name, percent in document["gpus"].get(gpu, {}).items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}; make it with tools/record_model_error.py") from None
-    if not all(math.isfinite(percent) and percent >= 0 for percent in series.values()):
-        raise UsageError(f"{path} holds an error that is none; make it with tools/record_model_error.py")
+    series: Mapping[str, float] = {}
+    if path.is_file():
+        try:
+            document = parse_record(_Document, path.read_bytes(), f"{path} cannot be read", UsageError)
+        except (OSError, UsageError) as error:
+            raise UsageError(f"{error}; make it with tools/record_model_error.py") from None
+        series = document["gpus"].get(gpu, {})
     return lambda kernel: _known(kernel, gpu, series)
 
 
@@ -45,17 +48,3 @@ def _known(kernel: str, gpu: str, series: Mapping[str, float]) -> KnownError | N
         return KnownError(series[kernel], f"of published {kernel} on {gpu}")
     worst = max(series, key=series.__getitem__)
     return KnownError(series[worst], f"the largest of the published series on {gpu}, {worst}")
-
-
-def error_document(summaries: Sequence[Summary], method: str) -> dict:
-    """The file's content: mean absolute error of each series, by GPU."""
-    gpus: dict[str, dict[str, float]] = {}
-    for summary in summaries:
-        if summary.points:
-            gpus.setdefault(summary.gpu, {})[summary.series] = round(summary.mape_percent, 2)
-    return {"method": method, "unit": "percent, mean absolute", "gpus": gpus}
-
-
-def write_document(document: dict, path: Path) -> None:
-    """Write the file whole or not at all."""
-    write_whole(path, (json.dumps(document, indent=2) + "\n").encode())

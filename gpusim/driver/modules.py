@@ -8,7 +8,6 @@ variables live in device memory for as long as the module is loaded.
 from __future__ import annotations
 
 import ctypes
-import struct
 from ctypes import c_char_p, c_uint
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,12 +40,10 @@ from gpusim.errors import CompileError
 from gpusim.frontend.numba.build import BuiltKernel
 from gpusim.isa.architectures import nearest
 from gpusim.isa.binary.cubin import KernelImage, kernels_of, load_kernel
-from gpusim.isa.binary.elf import parse_elf
+from gpusim.isa.binary.elf import MAGIC, image_size, parse_elf
 from gpusim.trace.record import Program
 
-_ELF_MAGIC = b"\x7fELF"
 _FAT_BINARY_MAGICS = (b"\x50\xed\x55\xba", b"\xb1\x43\x62\x46")
-_ELF_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _MAX_IMAGE_BYTES = 1 << 30
 
 
@@ -104,7 +101,7 @@ class Modules:
             raise DriverError(
                 NO_BINARY_FOR_GPU, "a program's own CUDA C++ fat binary cannot be loaded: link it into a Numba kernel"
             )
-        cubin = data if data.startswith(_ELF_MAGIC) else self._assemble(data)
+        cubin = data if data.startswith(MAGIC) else self._assemble(data)
         try:
             elf = parse_elf(cubin)
         except CompileError as error:
@@ -284,16 +281,10 @@ def image_bytes(address: int) -> bytes:
     start = ctypes.string_at(address, 4)
     if start in _FAT_BINARY_MAGICS:
         return start
-    if start != _ELF_MAGIC:
+    if start != MAGIC:
         return ctypes.string_at(address)
-    header = _ELF_HEADER.unpack(ctypes.string_at(address, _ELF_HEADER.size))
-    _, _, _, _, _, programs_at, sections_at, _, _, program_size, programs, section_size, sections, _ = header
-    end = max(sections_at + section_size * sections, programs_at + program_size * programs)
-    if section_size == 64 and end < _MAX_IMAGE_BYTES:
-        for i in range(sections):
-            entry_ = struct.unpack("<IIQQQQIIQQ", ctypes.string_at(address + sections_at + 64 * i, 64))
-            if entry_[1] != 8:  # a section without bytes
-                end = max(end, entry_[4] + entry_[5])
-    if end >= _MAX_IMAGE_BYTES:
-        raise DriverError(INVALID_IMAGE, f"the module image claims to have {end} bytes")
-    return ctypes.string_at(address, end)
+    try:
+        size = image_size(lambda offset, count: ctypes.string_at(address + offset, count), _MAX_IMAGE_BYTES)
+    except CompileError as error:
+        raise DriverError(INVALID_IMAGE, str(error)) from None
+    return ctypes.string_at(address, size)

@@ -14,18 +14,35 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, NotRequired, TypedDict
+
+from msgspec import Meta
 
 from gpusim.cases.suite import find_kernel, parse_request
 from gpusim.errors import NoDataError, UnknownKernelError, UsageError
 from gpusim.explore.coverage import Coverage
 from gpusim.explore.points import Bin
 from gpusim.io.document import read_document
+from gpusim.io.records import Finite, as_record
 from gpusim.io.whole_file import write_whole
 
 SUITE_VERSION = 1
 MOST_BYTES = 16 << 20
 MOST_WORKLOADS = 100_000
+
+
+class _Row(TypedDict):
+    """A workload of a suite file."""
+
+    workload: str
+    new_bins: NotRequired[int]
+    adds_percent: NotRequired[Finite]
+
+
+class _Document(TypedDict):
+    """A suite file."""
+
+    workloads: Annotated[list[_Row], Meta(max_length=MOST_WORKLOADS)]
 
 
 @dataclass(frozen=True)
@@ -161,17 +178,10 @@ def load_suite(path: Path) -> list[Choice]:
         made_by="gpusim suite make",
         error=UsageError,
     )
-    rows = document.get("workloads")
-    if not isinstance(rows, list) or len(rows) > MOST_WORKLOADS:
-        raise UsageError(f"{path}: workloads must be a list of at most {MOST_WORKLOADS}")
-    return [_choice(f"{path}: workloads[{index}]", row) for index, row in enumerate(rows)]
+    found = as_record(_Document, document, str(path), UsageError)
+    return [_choice(row) for row in found["workloads"]]
 
 
-def _choice(where: str, row: Any) -> Choice:
-    if not isinstance(row, dict) or not isinstance(row.get("workload"), str):
-        raise UsageError(f"{where} names no workload")
-    new_bins, adds = row.get("new_bins", 0), row.get("adds_percent", 0.0)
-    if not isinstance(new_bins, int) or not isinstance(adds, (int, float)) or isinstance(adds, bool):
-        raise UsageError(f"{where}: new_bins and adds_percent must be numbers")
+def _choice(row: _Row) -> Choice:
     parse_request(row["workload"].split(" @ ")[0])
-    return Choice(row["workload"], new_bins, float(adds))
+    return Choice(row["workload"], row.get("new_bins", 0), row.get("adds_percent", 0.0))

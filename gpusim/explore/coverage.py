@@ -11,17 +11,34 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from gpusim.errors import CoverageFileError
 from gpusim.explore.points import Bin, all_bins
 from gpusim.io.document import read_document
+from gpusim.io.records import Count, Positive, as_record
 from gpusim.io.whole_file import write_whole
 
 COVERAGE_VERSION = 1
 MOST_BYTES = 64 << 20
 #: Workloads remembered for each bin: the first ones, enough to run it again and to know who goes there.
 EXAMPLES = 8
+
+
+class _Row(TypedDict):
+    """A bin of a coverage file."""
+
+    point: str
+    bin: str
+    count: Positive
+    examples: list[str]
+
+
+class _Document(TypedDict):
+    """A coverage file."""
+
+    launches: Count
+    hits: list[_Row]
 
 
 @dataclass(frozen=True)
@@ -92,30 +109,14 @@ class Coverage:
             made_by="gpusim cover run",
             error=CoverageFileError,
         )
-        launches, rows = document.get("launches"), document.get("hits")
-        if not _is_count(launches) or not isinstance(rows, list):
-            raise CoverageFileError(f"{path}: launches must be a whole number and hits a list")
-        return cls(dict(_read(path, index, row) for index, row in enumerate(rows)), launches)
+        found = as_record(_Document, document, str(path), CoverageFileError)
+        hits = {
+            (row["point"], row["bin"]): Hits(row["count"], tuple(row["examples"][:EXAMPLES])) for row in found["hits"]
+        }
+        return cls(hits, found["launches"])
 
 
 def in_order(bins: Iterable[Bin]) -> Iterator[Bin]:
     """Bins in the model's order, then those that it does not define, sorted."""
     known = {each: index for index, each in enumerate(all_bins())}
     yield from sorted(bins, key=lambda each: (known.get(each, len(known)), each))
-
-
-def _read(path: Path, index: int, row: Any) -> tuple[Bin, Hits]:
-    """One entry of ``hits``, checked."""
-    where = f"{path}: hits[{index}]"
-    if not isinstance(row, dict):
-        raise CoverageFileError(f"{where} is no object")
-    point, label, count, examples = (row.get(key) for key in ("point", "bin", "count", "examples"))
-    if not isinstance(point, str) or not isinstance(label, str) or not _is_count(count) or count < 1:
-        raise CoverageFileError(f"{where} must have a point, a bin and a count of at least 1")
-    if not isinstance(examples, list) or not all(isinstance(each, str) for each in examples):
-        raise CoverageFileError(f"{where}: examples must be a list of texts")
-    return (point, label), Hits(count, tuple(examples)[:EXAMPLES])
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

@@ -15,12 +15,15 @@ import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, TypeVar
+
+import msgspec
 
 from gpusim.cases.suite import shape_text
 from gpusim.errors import FindingFileError
 from gpusim.explore.coverage import Coverage, Hits
 from gpusim.explore.property import Outcome
+from gpusim.io.records import Finite, parse_record
 
 EXAMPLES_VERSION = 1
 PATTERN = "runs-*.jsonl"
@@ -97,6 +100,38 @@ class Examples:
         return file
 
 
+class _Head(TypedDict):
+    """The first line of a file: of which version it is, and of which question."""
+
+    gpusim_runs: int
+    key: str
+
+
+class _Bin(msgspec.Struct, array_like=True):
+    """A bin that a run hit, as a list: ``[point, label, count, example]``."""
+
+    point: str
+    label: str
+    count: int
+    example: str | None = None
+
+
+class _Row(TypedDict):
+    """Any other line: a run."""
+
+    round: int
+    kernel: str
+    shape: dict[str, Any]
+    divergence: Finite
+    detail: str
+    launches: int
+    new_bins: int
+    bins: list[_Bin]
+
+
+_Read = TypeVar("_Read")
+
+
 class _Reader:
     """Where the reading of one file stands."""
 
@@ -115,35 +150,28 @@ class _Reader:
                     return  # being written, or torn by a kill
                 self.place += len(data)
                 self.line += 1
-                row = self._row(data)
                 if self.line == 1:
-                    self.key = self._checked_key(row)
+                    self.key = self._checked_key(self._row(_Head, data))
                     if self.key != key:
                         return
                 else:
-                    yield self._run(row)
+                    yield self._run(self._row(_Row, data))
 
-    def _row(self, data: bytes) -> dict[str, Any]:
+    def _row(self, kind: type[_Read], data: bytes) -> _Read:
         try:
-            row = json.loads(data)
-        except (ValueError, RecursionError) as error:
+            return parse_record(kind, data, "it is none", FindingFileError)
+        except FindingFileError as error:
             raise self._refusal(str(error)) from None
-        if not isinstance(row, dict):
-            raise self._refusal("no object")
-        return row
 
-    def _checked_key(self, row: dict[str, Any]) -> str:
-        if row.get("gpusim_runs") != EXAMPLES_VERSION or not isinstance(row.get("key"), str):
+    def _checked_key(self, row: _Head) -> str:
+        if row["gpusim_runs"] != EXAMPLES_VERSION:
             raise self._refusal(f"it does not begin as a file of version {EXAMPLES_VERSION} does")
         return row["key"]
 
-    def _run(self, row: dict[str, Any]) -> tuple[int, Tried]:
-        try:
-            hits = {(str(b[0]), str(b[1])): Hits(int(b[2]), tuple(map(str, b[3:4]))) for b in row["bins"]}
-            outcome = Outcome(float(row["divergence"]), str(row["detail"]), Coverage(hits, int(row["launches"])))
-            return int(row["round"]), Tried(str(row["kernel"]), dict(row["shape"]), outcome, int(row["new_bins"]))
-        except (ValueError, KeyError, TypeError, IndexError) as error:
-            raise self._refusal(f"{type(error).__name__} {error}") from None
+    def _run(self, row: _Row) -> tuple[int, Tried]:
+        hits = {(b.point, b.label): Hits(b.count, () if b.example is None else (b.example,)) for b in row["bins"]}
+        outcome = Outcome(row["divergence"], row["detail"], Coverage(hits, row["launches"]))
+        return row["round"], Tried(row["kernel"], row["shape"], outcome, row["new_bins"])
 
     def _refusal(self, why: str) -> FindingFileError:
         return FindingFileError(

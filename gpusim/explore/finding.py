@@ -8,28 +8,29 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
 
 from gpusim import __version__
 from gpusim.errors import FindingFileError
 from gpusim.io.document import read_document
+from gpusim.io.records import Finite, Scalar, as_record
 from gpusim.io.whole_file import write_whole
 
 FINDING_VERSION = 1
 MOST_BYTES = 4 << 20
+#: What findings of the first releases do not have.
+_MAY_LACK = ("behaviour",)
 
 
 @dataclass(frozen=True)
 class Witness:
     """A shape and what was measured on it."""
 
-    shape: Mapping[str, Any]
-    divergence: float
+    shape: Mapping[str, Scalar]
+    divergence: Finite
     detail: str
 
 
@@ -40,7 +41,7 @@ class Finding:
     ``behaviour``: what it has in common with the search's other divergences (:mod:`gpusim.explore.shared_behaviour`), or empty."""
 
     property: str
-    options: Mapping[str, Any]
+    options: Mapping[str, Scalar]
     gpu: str
     settings: tuple[str, ...]
     kernel: str
@@ -50,8 +51,8 @@ class Finding:
     inside: int
     misses: int
     escapes: int
-    witnesses_inside: tuple[Mapping[str, Any], ...] = ()
-    witnesses_outside: tuple[Mapping[str, Any], ...] = ()
+    witnesses_inside: tuple[Mapping[str, Scalar], ...] = ()
+    witnesses_outside: tuple[Mapping[str, Scalar], ...] = ()
     explains: int = 1
     behaviour: str = ""
     gpusim_version: str = field(default=__version__)
@@ -84,47 +85,7 @@ class Finding:
             error=FindingFileError,
         )
         del document["gpusim_finding"]
-        try:
-            return _read(document)
-        except (KeyError, TypeError, ValueError) as error:
-            raise FindingFileError(f"{path}: not a finding: {type(error).__name__} {error}") from None
-
-
-def _read(document: dict[str, Any]) -> Finding:
-    fields = dict(document)
-    for name in ("property", "gpu", "kernel", "rule", "gpusim_version"):
-        fields[name] = _checked(name, document[name], str)
-    fields["behaviour"] = _checked("behaviour", document.get("behaviour", ""), str)
-    for name in ("inside", "misses", "escapes", "explains"):
-        fields[name] = _checked(name, document[name], int)
-    for name in ("worst", "minimal"):
-        fields[name] = _witness(name, document[name])
-    for name in ("witnesses_inside", "witnesses_outside"):
-        witnesses = enumerate(_checked(name, document[name], list))
-        fields[name] = tuple(_shape(f"{name}[{i}]", each) for i, each in witnesses)
-    fields["options"] = _shape("options", document["options"])
-    settings = _checked("settings", document["settings"], list)
-    fields["settings"] = tuple(_checked("settings", each, str) for each in settings)
-    return Finding(**fields)
-
-
-def _witness(name: str, value: Any) -> Witness:
-    _checked(name, value, dict)
-    divergence = value["divergence"]
-    if isinstance(divergence, bool) or not isinstance(divergence, (int, float)) or not math.isfinite(divergence):
-        raise ValueError(f"{name}.divergence must be a number")
-    return Witness(_shape(f"{name}.shape", value["shape"]), float(divergence), _checked(name, value["detail"], str))
-
-
-def _shape(name: str, value: Any) -> dict[str, Any]:
-    _checked(name, value, dict)
-    for axis, each in value.items():
-        if not isinstance(each, (str, int, float, bool)):
-            raise ValueError(f"{name}.{axis} must be a number or a text")
-    return value
-
-
-def _checked(name: str, value: Any, kind: type) -> Any:
-    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise ValueError(f"{name} must be {kind.__name__}")
-    return value
+        for each in fields(cls):
+            if each.name not in document and each.name not in _MAY_LACK:
+                raise FindingFileError(f"{path}: not a finding: it lacks {each.name!r}")
+        return as_record(cls, document, f"{path}: not a finding", FindingFileError, closed=True)

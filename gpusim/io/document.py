@@ -6,11 +6,11 @@ version; whoever reads one checks size, form and version here, and then what it 
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from gpusim.errors import GpusimError
+from gpusim.io.records import read_json
 
 
 def read_document(
@@ -24,8 +24,8 @@ def read_document(
     try:
         if path.stat().st_size > most_bytes:
             raise error(f"{path}: larger than {most_bytes} bytes, no {what}")
-        document = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as problem:
+        document = read_json(path.read_bytes())
+    except (OSError, ValueError) as problem:
         raise error(f"{path}: cannot be read as a {what}: {problem}") from None
     if not isinstance(document, dict) or document.get(marker) != version:
         raise error(f"{path}: no {what} of this version ({version}); make it with {made_by}")

@@ -14,10 +14,11 @@ import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict
 
 from gpusim.errors import MeasurementFormatError, SiliconError
 from gpusim.frontend.numba.build import BuiltKernel, argument_types, build, check_kernel
+from gpusim.io.records import parse_record
 from gpusim.measure.helpers import HELPERS
 
 INDEX, FORMAT, VERSION = "index.json", "gpusim-cubins", 1
@@ -46,6 +47,25 @@ class Compiler:
         return ""
 
 
+class _Entry(TypedDict):
+    """A kernel: the file that holds it, by hash, its symbol and the name in the source."""
+
+    sha256: str
+    entry: str
+    name: str
+    cooperative: bool
+
+
+class _Index(TypedDict):
+    """The index of a pack; ``kernels`` by :func:`launch_key`."""
+
+    format: str
+    version: int
+    capability: tuple[int, int]
+    toolchain: str
+    kernels: dict[str, _Entry]
+
+
 class Pack:
     """Machine code from a folder that :func:`write_pack` made."""
 
@@ -55,18 +75,15 @@ class Pack:
         try:
             if path.stat().st_size > MAX_INDEX_BYTES:
                 raise MeasurementFormatError(f"{path}: more than {MAX_INDEX_BYTES} bytes are no index")
-            index = json.loads(path.read_text("utf-8"))
-            if index["format"] != FORMAT or index["version"] != VERSION:
-                raise MeasurementFormatError(f"{path}: not an index of cubins of version {VERSION}")
-            self._capability = tuple(int(part) for part in index["capability"])
-            self._toolchain = str(index["toolchain"])
-            self._kernels = {str(key): dict(value) for key, value in index["kernels"].items()}
+            data = path.read_bytes()
         except OSError as error:
             raise MeasurementFormatError(
                 f"{path}: {error.strerror}: make a pack with tools/record_silicon.py --pack"
             ) from None
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise MeasurementFormatError(f"{path}: damaged index ({type(error).__name__})") from None
+        index = parse_record(_Index, data, f"{path}: damaged index", MeasurementFormatError)
+        if index["format"] != FORMAT or index["version"] != VERSION:
+            raise MeasurementFormatError(f"{path}: not an index of cubins of version {VERSION}")
+        self._capability, self._toolchain, self._kernels = index["capability"], index["toolchain"], index["kernels"]
 
     def toolchain(self) -> str:
         return self._toolchain
@@ -79,19 +96,14 @@ class Pack:
             raise SiliconError(f"{key} is not in {self.folder}: make the pack again, or measure without it")
         entry = self._kernels[key]
         dispatcher = check_kernel(kernel)
-        try:
-            digest, symbol, name = str(entry["sha256"]), str(entry["entry"]), str(entry["name"])
-            cooperative = bool(entry["cooperative"])
-        except KeyError as error:
-            raise MeasurementFormatError(f"{self.folder / INDEX}: {key} has no {error.args[0]}") from None
         return BuiltKernel(
-            cubin=self._cubin(digest),
+            cubin=self._cubin(entry["sha256"]),
             line_cubin=b"",
-            entry_name=symbol,
-            name=name,
+            entry_name=entry["entry"],
+            name=entry["name"],
             capability=self._capability,
             argument_types=argument_types(dispatcher, args),
-            cooperative=cooperative,
+            cooperative=entry["cooperative"],
             extensions=tuple(dispatcher.extensions),
         )
 

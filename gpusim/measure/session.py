@@ -24,6 +24,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from gpusim.errors import MeasurementFormatError, SiliconError
+from gpusim.io.records import as_record, parse_record
 from gpusim.isa.binary.cubin import load_kernel
 from gpusim.measure.driver import BoundLaunch, DeviceFacts, Driver
 
@@ -35,6 +36,9 @@ METHODS = (
     "facts", "now_seconds", "allocate", "free", "upload", "download", "copy", "fill", "load", "bind", "launch",
     "event", "record", "has_passed", "elapsed_us", "synchronize", "throttle_reasons", "profile", "trace", "traced",
 )  # fmt: skip
+
+#: A line of a session: method, arguments, answer.
+_Call = tuple[str, list[Any], Any]
 
 
 class RecordingDriver:
@@ -89,8 +93,8 @@ class ReplayDriver:
                 raise SiliconError(f"{place}: this run calls {now}, the session has {then}: record it again")
             try:
                 return _restored(name, answer)
-            except (TypeError, ValueError, KeyError, zlib.error, binascii.Error):
-                raise MeasurementFormatError(f"{place}: the answer to {name} is damaged") from None
+            except (TypeError, ValueError, KeyError, zlib.error, binascii.Error, MeasurementFormatError) as error:
+                raise MeasurementFormatError(f"{place}: the answer to {name} is damaged: {error}") from None
 
         return call
 
@@ -144,7 +148,7 @@ def _restored(name: str, answer: Any) -> Any:
             raise ValueError(size)
         return np.frombuffer(data, np.uint8).copy()
     if name == "facts":
-        return DeviceFacts(**{**answer, "capability": tuple(map(int, answer["capability"]))})
+        return as_record(DeviceFacts, answer, "the GPU's facts", MeasurementFormatError, closed=True)
     return answer
 
 
@@ -153,28 +157,27 @@ def _brief(arguments: list) -> str:
     return f"({text if len(text) <= 200 else text[:197] + '...'})"
 
 
-def _read(path: Path) -> list[tuple[str, list, Any]]:
+def _read(path: Path) -> list[_Call]:
     if path.stat().st_size > MAX_FILE_BYTES:
         raise MeasurementFormatError(f"{path}: more than {MAX_FILE_BYTES} bytes are no session")
-    calls = []
-    with path.open(encoding="utf-8", errors="strict") as stream:
-        try:
-            for number, line in enumerate(stream, start=1):
-                value = json.loads(line)
-                if number == 1:
-                    if not isinstance(value, dict) or value.get("format") != FORMAT:
-                        raise MeasurementFormatError(f"{path}: not a recorded driver session")
-                    if value.get("version") != VERSION:
-                        raise MeasurementFormatError(
-                            f"{path}: session of version {value.get('version')!r}, not {VERSION}"
-                        )
-                    continue
-                name, arguments, answer = value
-                if name not in METHODS or not isinstance(arguments, list):
-                    raise ValueError(name)
-                calls.append((name, arguments, answer))
-        except (ValueError, TypeError, RecursionError):
-            raise MeasurementFormatError(f"{path}, line {len(calls) + 2}: damaged session") from None
+    calls: list[_Call] = []
+    with path.open("rb") as stream:
+        for number, line in enumerate(stream, start=1):
+            where = f"{path}, line {number}: damaged session"
+            if number == 1:
+                _check_header(path, parse_record(Any, line, where, MeasurementFormatError))
+                continue
+            call = parse_record(_Call, line, where, MeasurementFormatError)
+            if call[0] not in METHODS:
+                raise MeasurementFormatError(f"{where}: a driver has no call {call[0]!r:.60}")
+            calls.append(call)
     if not calls:
         raise MeasurementFormatError(f"{path}: an empty session")
     return calls
+
+
+def _check_header(path: Path, header: Any) -> None:
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise MeasurementFormatError(f"{path}: not a recorded driver session")
+    if header.get("version") != VERSION:
+        raise MeasurementFormatError(f"{path}: session of version {header.get('version')!r:.60}, not {VERSION}")

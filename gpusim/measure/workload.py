@@ -194,12 +194,6 @@ def _host_bytes(allocation: Allocation) -> np.ndarray:
     return np.ctypeslib.as_array((ctypes.c_uint8 * allocation.size).from_address(allocation.host))
 
 
-def code_hash(launch: Any, capability: tuple[int, int], builder: Builder, key: str) -> str:
-    """Hash of the machine code that a launch of a case runs on a GPU of ``capability``; needs no GPU."""
-    built = builder.build(launch.kernel, tuple(launch.args), capability, key)
-    return load_kernel(built.cubin, built.entry_name).sha256
-
-
 def make_workload(
     driver: Driver,
     facts: DeviceFacts,

@@ -8,19 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from gpusim.cases.source import open_source
 from gpusim.errors import StoreFormatError, UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
+from gpusim.io.records import as_record
 from gpusim.regress.comparand import Comparand, simulate_launches
 from gpusim.store.run import StoredRun
 from gpusim.trace.record import Trace
 
 #: The kind of document that a request is kept as.
 REQUEST = "simulate"
-_TEXTS = ("sources", "settings", "warm")
+
+
+class _Request(TypedDict):
+    """What was asked."""
+
+    sources: list[str]
+    gpu: str
+    settings: list[str]
+    warm: list[str]
+    small: NotRequired[bool]
 
 
 def simulation_request(
@@ -42,16 +52,11 @@ def rerun(run: StoredRun, gpu: str | None, settings: Sequence[str]) -> Comparand
     request = run.documents.get(REQUEST)
     if request is None:
         raise UsageError(f"{where} was kept by `gpusim {run.info.command}`, not by simulate: it cannot be run again")
-    if not isinstance(request, dict) or not all(_is_texts(request.get(name)) for name in _TEXTS):
-        raise StoreFormatError(f"{where}: damaged: its request is {request!r:.60}")
+    request = as_record(_Request, request, f"{where}: damaged: its request", StoreFormatError)
     if gpu is None:
-        gpu, settings = str(request.get("gpu")), [*request["settings"], *settings]
+        gpu, settings = request["gpu"], [*request["settings"], *settings]
     spec = override_gpu(load_gpu(gpu), settings)
-    sources = [open_source(text, spec, small=request.get("small") is True) for text in request["sources"]]
+    sources = [open_source(text, spec, small=request.get("small", False)) for text in request["sources"]]
     named = [launch for source in sources for launch in source.timed]
     warm = [Trace.load(path) for path in request["warm"]] + [trace for source in sources for trace in source.warm]
     return Comparand("now", simulate_launches(named, warm, spec))
-
-
-def _is_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(text, str) for text in value)

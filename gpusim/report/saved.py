@@ -1,14 +1,13 @@
 """A run kept as JSON: everything that a report shows, computed once, readable without gpusim.
 
 Mental model: ``gpusim simulate --save`` writes a document, ``gpusim report`` renders one. The document is
-plain data of a given shape (:data:`SHAPE`); reading one checks its version, size and shape, since a file may
+plain data of a given shape (:class:`Document`); reading one checks its version, size and shape, since a file may
 come from anywhere.
 """
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,10 @@ from gpusim import __version__
 from gpusim.engine.result import LaunchResult, Result
 from gpusim.errors import ResultFileError
 from gpusim.io.document import read_document
+from gpusim.io.records import as_record
 from gpusim.io.whole_file import write_whole
-from gpusim.model.stall_reasons import STALL_NAMES
 from gpusim.report.attribution import by_instruction, by_line
+from gpusim.report.document import Document
 from gpusim.report.roofline import roofline
 from gpusim.report.summary import share_document, summary_document
 from gpusim.report.timeline import sample_rates
@@ -32,30 +32,6 @@ RESULT_VERSION = 1
 MOST_BYTES = 256 << 20
 #: Points of a curve over time that are kept.
 MOST_POINTS = 400
-
-_SHARE = {"launch": int, "file": str, "line": int, "code": str, "issues": int, "warp_cycles": int}
-_FINDING = {"made_free": str, "how": str, "cycles": int, "saves_cycles": int, "saves_percent": float}
-_OVER_TIME = {name: [float] for name in ("cycle", "dram_read_gb_per_s", "dram_write_gb_per_s", "l2_gb_per_s")}
-_OVER_TIME |= {f"warps.{name}": [float] for name in STALL_NAMES}
-#: What a document holds at least: a type, a dict of names, ``[shape]`` for a list, ``{"*": shape}`` for any names;
-#: names that end in ``?`` may be absent. ``float`` takes whole numbers too.
-SHAPE = {
-    "gpusim_result": int, "gpusim_version": str, "gpu": str, "gpu_title": str, "kernel": str, "cycles": int,
-    "time_us": float, "clock_hz": float, "warp_instructions": int, "stalls": {"*": int}, "counters": {"*": float},
-    "units": [{"unit": str, "busy_percent": float, "metric": str}], "traffic": dict, "least_cycles": {"*": float},
-    "by_line": [_SHARE], "by_instruction": [{**_SHARE, "address": int}],
-    "why?": {"sentence": str, "made_free": [_FINDING]},
-    "roofline": {
-        "operations": {"*": int}, "roofs": {"*": float}, "slopes": {"*": float},
-        "points": [{"level": str, "operations_per_byte": float, "g_operations_per_s": float}],
-    },
-    "launches": [
-        {
-            "kernel": str, "cycles": int, "grid": [int], "block": [int], "registers_per_thread": int,
-            "shared_bytes": int, "blocks_per_sm": int, "occupancy_limiter": str, "over_time?": _OVER_TIME,
-        }
-    ],
-}  # fmt: skip
 
 
 def result_document(result: Result, least: dict[str, float], explanation: Explanation | None = None) -> dict[str, Any]:
@@ -91,42 +67,11 @@ def load_result(path: Path) -> dict[str, Any]:
         made_by=f"gpusim simulate --save {path.name}",
         error=ResultFileError,
     )
-    _check(path, "", SHAPE, document)
+    as_record(Document, document, str(path), ResultFileError)
     for launch in document["launches"]:
         if len({len(values) for values in launch.get("over_time", {}).values()}) > 1:
             raise ResultFileError(f"{path}: the curves of launch {launch['kernel']!r} differ in length")
-    if document["cycles"] < 1 or document["clock_hz"] <= 0:
-        raise ResultFileError(f"{path}: cycles and clock_hz must be positive")
     return document
-
-
-def _check(path: Path, place: str, shape: Any, value: Any) -> None:
-    def refuse(wanted: str) -> None:
-        raise ResultFileError(f"{path}: {place or 'the document'} should be {wanted}, not {type(value).__name__}")
-
-    if isinstance(shape, dict):
-        if not isinstance(value, dict):
-            refuse("an object")
-        if "*" in shape:
-            for name, part in value.items():
-                _check(path, f"{place}.{name}", shape["*"], part)
-            return
-        for name, part in shape.items():
-            key = name.removesuffix("?")
-            if key in value:
-                _check(path, f"{place}.{key}".lstrip("."), part, value[key])
-            elif key == name:
-                raise ResultFileError(f"{path}: {place or 'the document'} lacks {key!r}")
-    elif isinstance(shape, list):
-        if not isinstance(value, list):
-            refuse("a list")
-        for index, part in enumerate(value):
-            _check(path, f"{place}[{index}]", shape[0], part)
-    elif shape is float:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            refuse("a number")
-    elif not isinstance(value, shape) or isinstance(value, bool):
-        refuse({int: "a whole number", str: "a text", dict: "an object"}[shape])
 
 
 def _launch(launch: LaunchResult, ns_per_cycle: float) -> dict[str, Any]:

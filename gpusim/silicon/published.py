@@ -13,11 +13,12 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-import json
 from dataclasses import dataclass
 from importlib.resources.abc import Traversable
+from typing import NotRequired, TypedDict
 
 from gpusim.errors import UsageError
+from gpusim.io.records import parse_record
 from gpusim.io.sibling import traces_folder
 
 MANIFEST = "manifest.json"
@@ -59,6 +60,35 @@ class PublishedPoint:
         return dict(self.axes)[name]
 
 
+class _SourceEntry(TypedDict):
+    repository: str
+    commit: str
+    date: str
+
+
+class _Gpu(TypedDict):
+    """What a table says of a GPU; ``commit`` where its figures come from another one than the table's."""
+
+    sm_clock_mhz: int | float
+    fitted: list[str]
+    commit: NotRequired[str]
+
+
+class _Table(TypedDict):
+    file: str
+    rows: int
+    sha256: str
+    method: str
+    source: _SourceEntry
+    gpus: dict[str, _Gpu]
+
+
+class _Manifest(TypedDict):
+    """The tables, each a CSV file beside the manifest."""
+
+    tables: list[_Table]
+
+
 def published_folder() -> Traversable:
     """The folder of the tables: inside the installed package, or at the top of a checkout."""
     return traces_folder("published")
@@ -68,13 +98,14 @@ def load_published(folder: Traversable | None = None) -> list[PublishedPoint]:
     """Every published measurement, in the order of the manifest and its tables."""
     folder = published_folder() if folder is None else folder
     try:
-        tables = json.loads((folder / MANIFEST).read_text("utf-8"))["tables"]
-        return [m for table in tables for m in _read_table(folder, table)]
+        data = (folder / MANIFEST).read_bytes()
+        manifest = parse_record(_Manifest, data, f"published measurements in {folder} cannot be read", UsageError)
+        return [m for table in manifest["tables"] for m in _read_table(folder, table)]
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise UsageError(f"published measurements in {folder} cannot be read: {error}") from None
 
 
-def _read_table(folder: Traversable, table: dict) -> list[PublishedPoint]:
+def _read_table(folder: Traversable, table: _Table) -> list[PublishedPoint]:
     name = table["file"]
     data = (folder / name).read_bytes()
     if hashlib.sha256(data).hexdigest() != table["sha256"]:

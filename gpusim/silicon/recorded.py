@@ -9,15 +9,30 @@ Raises MeasurementFormatError for a damaged manifest or file.
 from __future__ import annotations
 
 import hashlib
-import json
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import TypedDict
 
 from gpusim.errors import MeasurementFormatError
+from gpusim.io.records import parse_record
 from gpusim.io.sibling import traces_folder
 from gpusim.silicon.row import SiliconRow
 
 MANIFEST = "manifest.json"
+
+
+class _File(TypedDict):
+    """A file of rows."""
+
+    file: str
+    sha256: str
+    rows: int
+
+
+class _Manifest(TypedDict):
+    """The files of a folder."""
+
+    files: list[_File]
 
 
 def recorded_folder() -> Traversable:
@@ -39,19 +54,20 @@ def load_recorded(folder: Traversable | None = None) -> list[SiliconRow]:
 
 def _read_folder(folder: Traversable) -> list[SiliconRow]:
     try:
-        entries = json.loads((folder / MANIFEST).read_text("utf-8"))["files"]
-        named = [(str(entry["file"]), str(entry["sha256"]), int(entry["rows"])) for entry in entries]
-    except (OSError, KeyError, TypeError, ValueError) as error:
+        manifest = (folder / MANIFEST).read_bytes()
+    except OSError as error:
         raise MeasurementFormatError(f"{folder}/{MANIFEST} cannot be read: {error}") from None
+    files = parse_record(_Manifest, manifest, f"{folder}/{MANIFEST} cannot be read", MeasurementFormatError)["files"]
     rows: list[SiliconRow] = []
-    for name, sha256, count in named:
+    for entry in files:
+        name, count = entry["file"], entry["rows"]
         if Path(name).name != name:
             raise MeasurementFormatError(f"{folder}/{MANIFEST} names a file outside its folder: {name}")
         try:
             data = (folder / name).read_bytes()
         except OSError as error:
             raise MeasurementFormatError(f"{folder}/{name} cannot be read: {error.strerror}") from None
-        if hashlib.sha256(data).hexdigest() != sha256:
+        if hashlib.sha256(data).hexdigest() != entry["sha256"]:
             raise MeasurementFormatError(f"{folder}/{name} is not the file that {MANIFEST} names: its sha256 differs")
         read = [SiliconRow.from_json(line) for line in data.decode("utf-8").splitlines() if line.strip()]
         if len(read) != count:

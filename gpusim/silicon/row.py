@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpusim.errors import MeasurementFormatError
+from gpusim.io.records import as_record, read_json
 
 #: How a duration came about: profiler counters, CUPTI activity records, CUDA events, or another's figure.
 METHODS = ("ncu", "cupti", "events", "imported", "simulated")
@@ -107,90 +108,15 @@ class SiliconRow:
         return json.dumps(dataclasses.asdict(self), allow_nan=False)
 
     @classmethod
-    def from_json(cls, text: str) -> SiliconRow:
+    def from_json(cls, text: str | bytes) -> SiliconRow:
         """The row that :meth:`to_json` wrote. Raises MeasurementFormatError for anything else."""
         try:
-            return cls.from_mapping(json.loads(text))
-        except json.JSONDecodeError as error:
+            values = read_json(text)
+        except ValueError as error:
             raise MeasurementFormatError(f"a measurement is not JSON: {error}") from None
+        return cls.from_mapping(values)
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> SiliconRow:
         """The row of parsed JSON. Unknown and ill-typed keys raise MeasurementFormatError by name."""
-        if not isinstance(values, Mapping):
-            raise MeasurementFormatError(f"a measurement is no JSON object: {values!r:.80}")
-        unknown = set(values) - set(_READERS)
-        if unknown:
-            raise MeasurementFormatError(f"a measurement has unknown keys: {', '.join(sorted(unknown))}")
-        read = {}
-        for key, value in values.items():
-            try:
-                read[key] = _READERS[key](value)
-            except (TypeError, ValueError, KeyError):
-                raise MeasurementFormatError(f"a measurement's {key} cannot be {value!r:.80}") from None
-        if "kernel" not in read:
-            raise MeasurementFormatError("a measurement names no kernel")
-        return cls(**read)
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError
-    return value
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError
-    return float(value)
-
-
-def _whole(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError
-    return value
-
-
-def _maybe(read: Any) -> Any:
-    return lambda value: None if value is None else read(value)
-
-
-def _dimensions(value: Any) -> tuple[int, int, int]:
-    x, y, z = value
-    return _whole(x), _whole(y), _whole(z)
-
-
-def _estimate(value: Any) -> Estimate:
-    return Estimate(_number(value["median"]), _number(value["low"]), _number(value["high"]))
-
-
-def _items(read: Any) -> Any:
-    def items(value: Any) -> tuple:
-        if not isinstance(value, (list, tuple)):
-            raise TypeError
-        return tuple(read(item) for item in value)
-
-    return items
-
-
-def _counters(value: Any) -> dict[str, float]:
-    if not isinstance(value, Mapping):
-        raise TypeError
-    return {_text(name): _number(number) for name, number in value.items()}
-
-
-_READERS: dict[str, Any] = {
-    **dict.fromkeys(
-        ("kernel", "shape", "cubin_hash", "gpu", "device_name", "device_uuid_hash", "driver", "toolchain")
-        + ("method", "cache", "date", "source"),
-        _text,
-    ),
-    **dict.fromkeys(("launch", "n"), _whole),
-    **dict.fromkeys(("grid", "block"), _maybe(_dimensions)),
-    **dict.fromkeys(("sm_clock_mhz", "memory_clock_mhz"), _maybe(_number)),
-    **dict.fromkeys(("cycles", "time_us"), _maybe(_estimate)),
-    "samples_us": _items(_number),
-    "samples_mhz": _items(_number),
-    "flags": _items(_text),
-    "counters": _counters,
-}
+        return as_record(cls, values, "a measurement", MeasurementFormatError, closed=True)

@@ -57,15 +57,15 @@ def read_rows_file(path: Path) -> list[SiliconRow]:
                 raise MeasurementFormatError(f"{path}, line {number}: longer than {MAX_LINE_BYTES} bytes")
             if not line.endswith(b"\n"):
                 try:  # whole but for its newline, or torn
-                    rows.append(SiliconRow.from_json(line.decode()))
-                except (MeasurementFormatError, UnicodeDecodeError):
+                    rows.append(SiliconRow.from_json(line))
+                except MeasurementFormatError:
                     if number == 1:
                         raise MeasurementFormatError(f"{path}: not a file of measured rows") from None
                 break
             if not line.strip():
                 continue
             try:
-                rows.append(SiliconRow.from_json(line.decode()))
-            except (MeasurementFormatError, UnicodeDecodeError, RecursionError) as error:
+                rows.append(SiliconRow.from_json(line))
+            except MeasurementFormatError as error:
                 raise MeasurementFormatError(f"{path}, line {number}: {error}") from None
     return rows

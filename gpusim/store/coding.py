@@ -9,12 +9,31 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Annotated
+
+import msgspec
 
 from gpusim.store.launch import Instruction
 
 #: A kernel of a million instructions is some 100 MB of JSON; nothing asks for more.
 MOST_BYTES = 256 << 20
+_Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
+
+
+class _Row(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    """An instruction as a list; ``file`` and every other number of ``stalls`` and ``work`` are places among the names."""
+
+    address: _Count
+    file: _Count
+    line: _Count
+    text: str
+    stalls: list[_Count]
+    work: list[_Count]
+
+
+class _Table(msgspec.Struct, forbid_unknown_fields=True):
+    names: list[str]
+    rows: list[_Row]
 
 
 def pack(instructions: Iterable[Instruction]) -> bytes:
@@ -37,37 +56,26 @@ def unpack(blob: bytes) -> tuple[Instruction, ...]:
     try:
         text = inflater.decompress(blob, MOST_BYTES)
         whole = inflater.eof and not inflater.unused_data
-        document = json.loads(text) if whole else None
+        if not whole:
+            raise ValueError("it is torn, or too large")
+        table = msgspec.json.decode(text, type=_Table)
     except (zlib.error, RecursionError) as error:
         raise ValueError(str(error)) from None
-    if not isinstance(document, dict) or set(document) != {"names", "rows"}:
-        raise ValueError("it is no table of instructions")
-    names = document["names"]
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise ValueError("its names are no texts")
-    if not isinstance(document["rows"], list):
-        raise ValueError("its rows are no list")
-    return tuple(_instruction(row, names) for row in document["rows"])
+    return tuple(_instruction(row, table.names) for row in table.rows)
 
 
-def _instruction(row: Any, names: list[str]) -> Instruction:
-    if not isinstance(row, list) or len(row) != 6:
-        raise ValueError(f"{row!r:.60} is no instruction")
-    address, file, line, text, stalls, work = row
-    if not isinstance(text, str):
-        raise ValueError(f"{text!r:.60} is no instruction's text")
-    where = names[_whole(file, len(names))]
-    return Instruction(_whole(address), where, _whole(line), text, _counts(stalls, names), _counts(work, names))
+def _instruction(row: _Row, names: list[str]) -> Instruction:
+    stalls, work = _counts(row.stalls, names), _counts(row.work, names)
+    return Instruction(row.address, _named(names, row.file), row.line, row.text, stalls, work)
 
 
-def _counts(pairs: Any, names: list[str]) -> dict[str, int]:
-    if not isinstance(pairs, list) or len(pairs) % 2:
+def _counts(pairs: list[int], names: list[str]) -> dict[str, int]:
+    if len(pairs) % 2:
         raise ValueError(f"{pairs!r:.60} are no counts")
-    counts = zip(pairs[::2], pairs[1::2], strict=True)
-    return {names[_whole(name, len(names))]: _whole(value) for name, value in counts}
+    return {_named(names, name): value for name, value in zip(pairs[::2], pairs[1::2], strict=True)}
 
 
-def _whole(value: Any, below: int = 1 << 62) -> int:
-    if type(value) is not int or not 0 <= value < below:
-        raise ValueError(f"{value!r:.60} is no count below {below}")
-    return value
+def _named(names: list[str], index: int) -> str:
+    if index >= len(names):
+        raise ValueError(f"name {index} is none of {len(names)}")
+    return names[index]

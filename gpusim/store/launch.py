@@ -16,8 +16,6 @@ from gpusim.model.counters import WORK_NAMES
 from gpusim.model.stall_reasons import STALL_NAMES
 from gpusim.store.hashes import gpu_hash
 
-WARP_INSTRUCTIONS = "smsp__inst_executed.sum"
-
 
 @dataclass(frozen=True)
 class Instruction:

@@ -7,15 +7,15 @@ does not fit raises StoreFormatError naming run and column.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict, TypeVar
 
 from sqlalchemy import RowMapping
 
 from gpusim.errors import MeasurementFormatError, StoreFormatError, UsageError
+from gpusim.io.records import Count, Finite, Positive, PositiveFinite, as_record, parse_record
 from gpusim.silicon.row import SiliconRow
 from gpusim.store.coding import pack, unpack
 from gpusim.store.launch import SimulatedLaunch
@@ -56,6 +56,52 @@ class StoredRun:
     gpus: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
 
 
+class _InfoColumns(TypedDict):
+    """Columns of ``runs``."""
+
+    name: str
+    state: str
+    command: str
+    started: str
+    finished: str
+    gpusim_version: str
+    model_hash: str
+    host_hash: str
+
+
+class _LaunchColumns(TypedDict):
+    """Columns of ``launches``, but for those that hold JSON."""
+
+    kernel: str
+    shape: str
+    launch: Count
+    function: str
+    gpu: str
+    gpu_hash: str
+    cubin_hash: str
+    trace_hash: str
+    cycles: Positive
+    clock_hz: PositiveFinite
+
+
+class _Facts(TypedDict):
+    """What the column ``facts`` of ``launches`` holds."""
+
+    grid: tuple[Count, Count, Count]
+    block: tuple[Count, Count, Count]
+    registers_per_thread: Count
+    shared_bytes: Count
+
+
+class _DocumentColumns(TypedDict):
+    """Columns of ``documents``."""
+
+    kind: str
+
+
+_Read = TypeVar("_Read")
+
+
 def checked_name(name: str) -> str:
     """``name`` if a run may be called so; UsageError otherwise."""
     if not NAME_PATTERN.fullmatch(name) or name.isdecimal() or name in RESERVED:
@@ -69,16 +115,15 @@ def checked_name(name: str) -> str:
 def read_info(row: RowMapping, launches: int, measurements: int) -> RunInfo:
     """The run of a row of ``runs``."""
     where = f"run {row['id']}"
-    arguments = _json(where, "arguments", row["arguments"], list)
-    environment = _json(where, "environment", row["environment"], dict)
-    texts = ("name", "state", "command", "started", "finished", "gpusim_version", "model_hash", "host_hash")
+    arguments = _json(where, "arguments", row["arguments"], list[Any])
+    environment = _json(where, "environment", row["environment"], dict[str, Any])
     return RunInfo(
         id=row["id"],
         arguments=tuple(str(argument) for argument in arguments),
-        environment={str(key): str(value) for key, value in environment.items()},
+        environment={key: str(value) for key, value in environment.items()},
         launches=launches,
         measurements=measurements,
-        **{column: _text(where, column, row[column]) for column in texts},
+        **_columns(where, _InfoColumns, row),
     )
 
 
@@ -116,29 +161,17 @@ def write_launch(run_id: int, launch: SimulatedLaunch) -> dict[str, Any]:
 def read_launch(row: RowMapping) -> SimulatedLaunch:
     """The launch of a row of ``launches``."""
     where = f"run {row['run_id']}, launch row {row['id']}"
-    facts = _json(where, "facts", row["facts"], dict)
-    stalls = _numbers(where, "stalls", row["stalls"])
     try:
         instructions = unpack(row["instructions"])
     except (TypeError, ValueError) as error:
         raise StoreFormatError(f"{where}: its instructions are damaged: {error}") from None
-    texts = ("kernel", "shape", "function", "gpu", "gpu_hash", "cubin_hash", "trace_hash")
-    cycles, clock_hz = row["cycles"], row["clock_hz"]
-    if not isinstance(cycles, int) or cycles < 1 or not isinstance(clock_hz, float) or not 0 < clock_hz < math.inf:
-        raise StoreFormatError(f"{where}: damaged: {cycles!r:.40} cycles at {clock_hz!r:.40} Hz")
     return SimulatedLaunch(
-        launch=_whole(where, "launch", row["launch"]),
-        cycles=cycles,
-        clock_hz=clock_hz,
-        grid=_three(where, "grid", facts.get("grid")),
-        block=_three(where, "block", facts.get("block")),
-        registers_per_thread=_whole(where, "registers_per_thread", facts.get("registers_per_thread")),
-        shared_bytes=_whole(where, "shared_bytes", facts.get("shared_bytes")),
-        stalls={reason: _whole(where, reason, value) for reason, value in stalls.items()},
-        counters=_numbers(where, "counters", row["counters"]),
-        least_cycles=_numbers(where, "least_cycles", row["least_cycles"]),
+        **_columns(where, _LaunchColumns, row),
+        **_json(where, "facts", row["facts"], _Facts),
+        stalls=_json(where, "stalls", row["stalls"], dict[str, Count]),
+        counters=_json(where, "counters", row["counters"], dict[str, Finite]),
+        least_cycles=_json(where, "least_cycles", row["least_cycles"], dict[str, Finite]),
         instructions=instructions,
-        **{column: _text(where, column, row[column]) for column in texts},
     )
 
 
@@ -161,48 +194,24 @@ def read_documents(rows: Iterable[RowMapping]) -> dict[str, Any]:
     found = {}
     for row in rows:
         where = f"run {row['run_id']}, document {row['id']}"
-        found[_text(where, "kind", row["kind"])] = _json(where, "content", row["content"], object)
+        kind = _columns(where, _DocumentColumns, row)["kind"]
+        found[kind] = _json(where, "content", row["content"], Any)
     return found
 
 
 def read_gpu(row: RowMapping) -> dict[str, Any]:
     """The figures of a row of ``gpus``, by dotted key."""
-    return _json(f"GPU {row['hash']}", "figures", row["figures"], dict)
+    return _json(f"GPU {row['hash']}", "figures", row["figures"], dict[str, Any])
 
 
-def _json(where: str, column: str, text: object, kind: type) -> Any:
-    try:
-        value = json.loads(text)  # type: ignore[arg-type]
-        fits = isinstance(value, kind)
-    except (TypeError, ValueError, RecursionError):
-        fits = False
-    if not fits:
+def _json(where: str, column: str, text: object, kind: type[_Read]) -> _Read:
+    """The JSON text of a column as a value of type ``kind``."""
+    if not isinstance(text, str | bytes):
         raise StoreFormatError(f"{where}: damaged: its {column} are {text!r:.60}")
-    return value
+    return parse_record(kind, text, f"{where}: damaged: its {column}", StoreFormatError)
 
 
-def _numbers(where: str, column: str, text: object) -> dict[str, Any]:
-    values = _json(where, column, text, dict)
-    for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise StoreFormatError(f"{where}: damaged: {column} has {name}={value!r:.60}")
-    return values
-
-
-def _text(where: str, column: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise StoreFormatError(f"{where}: damaged: its {column} is {value!r:.60}")
-    return value
-
-
-def _whole(where: str, column: str, value: object) -> int:
-    if type(value) is not int or value < 0:
-        raise StoreFormatError(f"{where}: damaged: its {column} is {value!r:.60}")
-    return value
-
-
-def _three(where: str, column: str, value: object) -> tuple[int, int, int]:
-    if not isinstance(value, list) or len(value) != 3:
-        raise StoreFormatError(f"{where}: damaged: its {column} is {value!r:.60}")
-    x, y, z = (_whole(where, column, part) for part in value)
-    return x, y, z
+def _columns(where: str, kind: type[_Read], row: RowMapping) -> _Read:
+    """The columns of ``row`` that ``kind`` names, as it says they are."""
+    wanted = {name: row[name] for name in kind.__annotations__}
+    return as_record(kind, wanted, f"{where}: damaged", StoreFormatError)

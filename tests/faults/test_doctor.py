@@ -107,7 +107,8 @@ def test_nowhere_to_keep_compiled_code(look, monkeypatch) -> None:
         ("numba", "llvmlite"),
         ("tabulate",),
         ("sqlalchemy",),
-        ("numpy", "pandas", "numba", "tabulate", "sqlalchemy", "simpy"),
+        ("msgspec",),
+        ("numpy", "pandas", "numba", "tabulate", "sqlalchemy", "simpy", "msgspec"),
     ],
 )
 def test_it_runs_without_what_it_looks_for(missing, tmp_path: Path) -> None:

@@ -158,13 +158,13 @@ def test_a_damaged_file_is_refused_or_read_but_never_a_crash(tmp_path, seed):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ("UPDATE launches SET cycles=-1", "-1 cycles"),
+        ("UPDATE launches SET cycles=-1", "cycles should be a whole number of at least 1, not -1"),
         ("UPDATE launches SET instructions=x'00'", "instructions are damaged"),
-        ('UPDATE launches SET stalls=\'{"wait": "x"}\'', "wait='x'"),
+        ('UPDATE launches SET stalls=\'{"wait": "x"}\'', "stalls: wait should be a whole number, not 'x'"),
         ("UPDATE launches SET counters='[1'", "counters"),
         ("UPDATE launches SET facts='{}'", "grid"),
         ("UPDATE runs SET arguments='7'", "arguments"),
-        ("UPDATE measurements SET row='{}'", "names no kernel"),
+        ("UPDATE measurements SET row='{}'", "measurement: it lacks 'kernel'"),
         ("ALTER TABLE launches RENAME COLUMN stalls TO stills", "damaged, or not a gpusim store"),
         ("ALTER TABLE measurements RENAME TO measures", "damaged, or not a gpusim store"),
         ("UPDATE gpusim_store SET version=0", "its version is"),

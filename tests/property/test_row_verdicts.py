@@ -11,10 +11,11 @@ from gpusim.compare.case_simulator import cache_state
 from gpusim.compare.counters import compare_counters, wrong_reason
 from gpusim.compare.error import Summary, Verdict
 from gpusim.compare.judge import ASSUMED_INTERVAL_PERCENT, KnownError, Tolerance, judge, measured_cycles
-from gpusim.compare.known_error import error_document, known_errors, write_document
+from gpusim.compare.known_error import known_errors
 from gpusim.compare.stalls import stall_metrics, stall_split
 from gpusim.errors import UsageError
 from gpusim.silicon.row import Estimate, SiliconRow
+from tools.record_model_error import error_document, write_document
 
 cycles = st.floats(1, 1e7)
 OPPOSITE = {Verdict.SLOWER: Verdict.FASTER, Verdict.FASTER: Verdict.SLOWER}

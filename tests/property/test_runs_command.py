@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import sqlite3
 import sys
 
@@ -124,3 +125,15 @@ def test_parquet_without_pyarrow_says_what_to_install(shell, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     code, _, err = shell("export", "base", "--format", "parquet", "-o", "x.parquet")
     assert code == 3 and "pip install 'gpusim[parquet]'" in err
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="this system takes no such name")
+def test_a_file_whose_name_is_no_text_is_kept_and_shown(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.setenv("GPUSIM_STORE", str(tmp_path / "s.sqlite"))
+    path = tmp_path / os.fsdecode(b"\xff.csv")
+    path.write_text("kernel,time_us\nsaxpy,3\n")
+    assert cli.run(["runs", "import", str(path), "--name", "odd", "--format", "json"]) == 0
+    assert cli.run(["runs", "show", "odd"]) == 0
+    capsys.readouterr()
+    assert cli.run(["runs", "export", "odd", "--format", "csv"]) == 0
+    assert "saxpy" in capsys.readouterr().out

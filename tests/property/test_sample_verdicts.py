@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusim.compare.error import Verdict
-from gpusim.compare.noise import HELD_OUT_SEED, REGIMES, RecordedNoise, trials
 from gpusim.compare.overall import spearman, summarise_pairs
 from gpusim.compare.statistics import (
     LEAST_SAMPLES,
@@ -28,6 +27,7 @@ from gpusim.compare.statistics import (
 from gpusim.errors import NoDataError
 from gpusim.silicon.row import SiliconRow
 from gpusim.silicon.rows import append_rows
+from tools.noise import HELD_OUT_SEED, REGIMES, RecordedNoise, trials
 
 OPPOSITE = {Verdict.SLOWER: Verdict.FASTER, Verdict.FASTER: Verdict.SLOWER}
 times = st.lists(st.floats(1, 1e4), min_size=LEAST_SAMPLES, max_size=60)
@@ -95,7 +95,7 @@ def counted(slowdown: float, *, interleaved: bool, clocks: bool) -> Counter:
 
 
 def test_a_and_a_is_silent_and_three_percent_are_found(capsys) -> None:
-    """On a seed that no rule was tuned on (gpusim/compare/noise.py)."""
+    """On a seed that no rule was tuned on (tools/noise.py)."""
     lines = []
     for how, interleaved, clocks in (
         ("in two runs", False, True),

@@ -19,10 +19,10 @@ from gpusim.errors import CompileError, ToolchainError, UnsupportedOpcodeError
 from gpusim.frontend.numba.build import argument_types, build
 from gpusim.isa.binary.cubin import load_kernel
 from gpusim.isa.binary.decode import decode, parse_instruction
-from gpusim.isa.binary.decode_batch import decode_codes
 from gpusim.isa.binary.externals import CALLS
 from gpusim.isa.survey import Survey, form_of, survey, survey_cubin
 from gpusim.isa.table import TABLE
+from tools.decode_batch import decode_codes
 
 
 @cuda.jit

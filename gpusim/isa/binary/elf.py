@@ -1,17 +1,25 @@
-"""ELF64 as far as a cubin needs it, bounds-checked, since a cubin file is untrusted input.
+"""ELF64 as far as a cubin needs it, bounds-checked, since a cubin file is untrusted input. The only reader of ELF.
 
 Mental model: a cubin is a small ELF file; sections are named byte ranges, symbols are names inside
 sections, relocations are places to patch. Anything that points outside the file is refused with
 CompileError, which names the file's fault.
+
+Why not pyelftools (0.33, measured on a cubin of 15 sections): it reads the same (a test holds the two against each other),
+but takes 1.0 ms for this reader's 0.07 ms and 28 ms to import, reads names and ranges that point outside the file without
+a word, raises OverflowError for some damaged headers, knows none of CUDA's relocations, and cannot size an image in memory.
+
+Format: System V gABI, chapters 4 and 5; what is NVIDIA's own stands in :mod:`gpusim.isa.binary.cubin`.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from gpusim.errors import CompileError
 
+MAGIC = b"\x7fELF"
 CUDA_MACHINE = 190
 SECTION_NOBITS = 8
 SECTION_SYMBOLS = 2
@@ -83,7 +91,7 @@ class Elf:
 
 def parse_elf(data: bytes) -> Elf:
     """Read a cubin's sections, symbols and relocations; raises CompileError when it is not a sound one."""
-    if len(data) < _HEADER.size or data[:4] != b"\x7fELF":
+    if len(data) < _HEADER.size or data[:4] != MAGIC:
         raise CompileError("not a cubin: no ELF header")
     if data[4] != 2 or data[5] != 1:
         raise CompileError("not a cubin: the ELF file is not 64-bit little-endian")
@@ -121,6 +129,25 @@ def parse_elf(data: bytes) -> Elf:
     # ABI version 8 moved the architecture number from the low byte to the second one.
     architecture = (flags >> 8) & 0xFF if abi >= 8 else flags & 0xFF
     return Elf(architecture, sections, symbols, relocations)
+
+
+def image_size(read: Callable[[int, int], bytes], most_bytes: int) -> int:
+    """Bytes of an ELF image that has no size of its own, as one in memory: where its last table or section ends.
+
+    ``read(offset, size)`` gives its bytes; nothing is read at or behind ``most_bytes``. Raises CompileError for an image that
+    claims to reach so far.
+    """
+    header = _HEADER.unpack(read(0, _HEADER.size))
+    programs, sections, entry_size, count = header[5], header[6], header[11], header[12]
+    end = max(sections + entry_size * count, programs + header[9] * header[10])
+    if entry_size == _SECTION.size and end < most_bytes:
+        for i in range(count):
+            entry = _SECTION.unpack(read(sections + i * entry_size, entry_size))
+            if entry[1] != SECTION_NOBITS:
+                end = max(end, entry[4] + entry[5])
+    if end >= most_bytes:
+        raise CompileError(f"the image claims to have {end} bytes")
+    return end
 
 
 def _symbols(sections: tuple[Section, ...]) -> tuple[Symbol, ...]:

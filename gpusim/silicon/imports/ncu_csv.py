@@ -12,12 +12,15 @@ import csv
 import io
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 from gpusim.errors import MeasurementFormatError
+from gpusim.silicon.imports.importer import head_text, read_text
 from gpusim.silicon.imports.numbers import base_factor, decimal_mark, number
 from gpusim.silicon.imports.profile import Profile, rows_of
 from gpusim.silicon.row import SiliconRow
 
+description = "what ncu --csv prints"
 KERNEL, IDENTITY, BLOCK, GRID = "Kernel Name", "ID", "Block Size", "Grid Size"
 DEVICE_NAME = "device__attribute_display_name"
 METRIC, UNIT, VALUE = "Metric Name", "Metric Unit", "Metric Value"
@@ -31,6 +34,16 @@ MAX_COLUMNS = 20_000
 MAX_ROWS = 1_000_000
 MAX_CELL_CHARACTERS = 1 << 20
 _DIMENSIONS = re.compile(r"^\(?\s*(\d{1,10})\s*,\s*(\d{1,10})\s*,\s*(\d{1,10})\s*\)?$")
+
+
+def recognises(path: Path, head: bytes) -> bool:
+    """Whether the header is among the file's first bytes."""
+    return b"\0" not in head and looks_like(head_text(head))
+
+
+def read(path: Path) -> list[SiliconRow]:
+    """Rows of the table in the file."""
+    return parse(read_text(path), str(path))
 
 
 def looks_like(text: str) -> bool:

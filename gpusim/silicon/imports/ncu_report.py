@@ -23,10 +23,18 @@ try:
 except ImportError:  # optional: pip install 'gpusim[ncu]'
     interface = None
 
+description = "Nsight Compute's .ncu-rep"
+SUFFIXES = (".ncu-rep", ".ncu-repz")
+MAGIC = b"NVR\0"
 MAX_LAUNCHES = 1_000_000
 NCU_TIMEOUT_SECONDS = 600
 _GRID = tuple(f"launch__grid_dim_{axis}" for axis in "xyz")
 _BLOCK = tuple(f"launch__block_dim_{axis}" for axis in "xyz")
+
+
+def recognises(path: Path, head: bytes) -> bool:
+    """Whether the file is named or begins as Nsight Compute's reports do."""
+    return path.suffix in SUFFIXES or head.startswith(MAGIC)
 
 
 def read(path: Path) -> list[SiliconRow]:

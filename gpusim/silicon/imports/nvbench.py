@@ -10,53 +10,107 @@ Format: NVIDIA/nvbench, nvbench/json_printer.cu, and its tags.
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 
 from gpusim.errors import MeasurementFormatError
+from gpusim.io.records import as_record, parse_record
 from gpusim.silicon.estimate import median_estimate
 from gpusim.silicon.names import gpu_of_device
 from gpusim.silicon.row import MAX_SAMPLES, Estimate, SiliconRow
 
+description = "nvbench's --json"
 COLD, BATCH = "nv/cold/", "nv/batch/"
 SAMPLES = "nv/json/bin:nv/cold/sample_times"
 FREQUENCIES = "nv/json/freqs-bin:nv/cold/sample_freqs"
 SM_CLOCK_HZ = "nv/cold/sm_clock_rate/mean"
 #: Two-sided 95 % of the normal distribution.
 _NORMAL_95 = 1.96
-_DAMAGE = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError)
+#: What a summary that lacks a value, or holds text that is no number, leads to.
+_DAMAGE = (KeyError, TypeError, ValueError, OverflowError)
+
+
+class _Value(TypedDict):
+    """A named value of a summary; numbers are written as text."""
+
+    name: str
+    type: NotRequired[str]
+    value: str | int | float | bool | None
+
+
+class _Summary(TypedDict):
+    tag: str
+    data: NotRequired[list[_Value] | None]
+
+
+class _Axis(TypedDict):
+    name: str
+    value: str | int | float | bool | None
+    input_string: NotRequired[str | None]
+
+
+class _State(TypedDict):
+    """A point of a benchmark's axes; ``device``: null for a benchmark of the host."""
+
+    device: NotRequired[int | None]
+    axis_values: NotRequired[list[_Axis] | None]
+    summaries: NotRequired[list[_Summary] | None]
+    is_skipped: NotRequired[bool]
+
+
+class _Benchmark(TypedDict):
+    name: str
+    states: list[dict[str, Any]]
+
+
+class _Device(TypedDict):
+    id: int
+    name: str
+
+
+class _Report(TypedDict):
+    """The file; its states are checked one by one, to name them where one is damaged."""
+
+    benchmarks: list[_Benchmark]
+    devices: NotRequired[list[_Device] | None]
+    meta: NotRequired[dict[str, Any] | None]
+
+
+def recognises(path: Path, head: bytes) -> bool:
+    """Whether the file begins as a JSON object that speaks of nvbench, or of benchmarks."""
+    return head.lstrip().startswith(b"{") and (b'"nvbench"' in head or b'"benchmarks"' in head)
 
 
 def read(path: Path) -> list[SiliconRow]:
     """Rows of every state that was measured. Raises MeasurementFormatError with the state that is damaged."""
-    try:
-        report = json.loads(path.read_text("utf-8"))
-        benchmarks, devices = report["benchmarks"], report.get("devices") or []
-        names = {int(device["id"]): str(device["name"]) for device in devices}
-        version = str(((report.get("meta") or {}).get("version") or {}).get("nvbench", {}).get("string", ""))
-    except (*_DAMAGE, UnicodeDecodeError, RecursionError) as error:
-        raise MeasurementFormatError(f"{path}: no report of nvbench ({type(error).__name__}: {error})") from None
-    if not isinstance(benchmarks, list):
-        raise MeasurementFormatError(f"{path}: no report of nvbench: its benchmarks are no list")
+    report = parse_record(_Report, path.read_bytes(), f"{path}: no report of nvbench", MeasurementFormatError)
+    names = {device["id"]: device["name"] for device in report.get("devices") or ()}
+    toolchain = f"nvbench {_version(report)}".strip()
     rows = []
-    for benchmark in benchmarks:
-        place = f"{path}"
-        try:
-            for state in benchmark["states"]:
-                place = f"{path}, benchmark {benchmark['name']!r}, state {state.get('name')!r}"
-                rows += _state(path, str(benchmark["name"]), state, names, f"nvbench {version}".strip())
-        except MeasurementFormatError as error:
-            raise MeasurementFormatError(f"{place}: {error}") from None
-        except _DAMAGE as error:
-            raise MeasurementFormatError(f"{place}: damaged ({type(error).__name__}: {error})") from None
+    for benchmark in report["benchmarks"]:
+        for values in benchmark["states"]:
+            place = f"{path}, benchmark {benchmark['name']!r}, state {values.get('name')!r:.200}"
+            state = as_record(_State, values, f"{place}: damaged", MeasurementFormatError)
+            try:
+                rows += _state(path, benchmark["name"], state, names, toolchain)
+            except MeasurementFormatError as error:
+                raise MeasurementFormatError(f"{place}: {error}") from None
+            except _DAMAGE as error:
+                raise MeasurementFormatError(f"{place}: damaged ({type(error).__name__}: {error})") from None
     return rows
 
 
-def _state(path: Path, kernel: str, state: dict[str, Any], names: dict[int, str], toolchain: str) -> list[SiliconRow]:
+def _version(report: _Report) -> str:
+    try:
+        return str(report["meta"]["version"]["nvbench"]["string"])
+    except (KeyError, TypeError):
+        return ""  # of no report before versions were written
+
+
+def _state(path: Path, kernel: str, state: _State, names: dict[int, str], toolchain: str) -> list[SiliconRow]:
     if state.get("is_skipped") or not state.get("summaries"):
         return []
     values = {summary["tag"]: _value(summary) for summary in state["summaries"]}
@@ -66,7 +120,7 @@ def _state(path: Path, kernel: str, state: dict[str, Any], names: dict[int, str]
         clocks = []
     axes = state.get("axis_values") or []
     number = state.get("device")  # null: a benchmark of the host
-    device = "" if number is None else names.get(int(number), "")
+    device = "" if number is None else names.get(number, "")
     clock = values.get(SM_CLOCK_HZ)
     facts = dict(
         kernel=kernel,
@@ -99,9 +153,9 @@ def _state(path: Path, kernel: str, state: dict[str, Any], names: dict[int, str]
     return rows
 
 
-def _value(summary: dict[str, Any]) -> float | None:
+def _value(summary: _Summary) -> float | None:
     """The summary's number; None where it holds none (nvbench writes null for what it could not compute)."""
-    for item in summary["data"] or ():
+    for item in summary.get("data") or ():
         if item["name"] == "value":
             if item["value"] is None or item["type"] not in ("int64", "float64"):
                 return None
@@ -124,12 +178,12 @@ def _estimate(values: dict[str, float | None], family: str) -> Estimate | None:
     return Estimate(1e6 * middle, 1e6 * max(0.0, middle - half), 1e6 * (middle + half))
 
 
-def _binary(path: Path, summaries: list[dict[str, Any]], tag: str) -> list[float]:
+def _binary(path: Path, summaries: list[_Summary], tag: str) -> list[float]:
     """One figure a sample, in base units, from the file that the report names under ``tag``, if it lies beside the report."""
     for summary in summaries:
         if summary["tag"] != tag:
             continue
-        data = {item["name"]: item["value"] for item in summary["data"]}
+        data = {item["name"]: item["value"] for item in summary.get("data") or ()}
         size, name = int(data["size"]), str(data["filename"])
         if not 0 < size <= MAX_SAMPLES:
             raise MeasurementFormatError(f"{size} samples are out of range")

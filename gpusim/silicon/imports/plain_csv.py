@@ -22,14 +22,17 @@ from __future__ import annotations
 import csv
 import io
 import re
+from pathlib import Path
 from typing import Any
 
 from gpusim.errors import MeasurementFormatError
 from gpusim.silicon.estimate import median_estimate
+from gpusim.silicon.imports.importer import head_text, read_text
 from gpusim.silicon.imports.numbers import decimal_mark, number
 from gpusim.silicon.names import gpu_of_device
 from gpusim.silicon.row import Estimate, SiliconRow
 
+description = "CSV with a column kernel"
 _TEXT = ("kernel", "shape", "cubin_hash", "gpu", "device_name", "driver", "toolchain", "cache", "date")
 _WHOLE = ("launch", "n")
 _NUMBERS = ("sm_clock_mhz", "memory_clock_mhz")
@@ -40,6 +43,18 @@ COLUMNS = (*_TEXT, *_WHOLE, *_NUMBERS, *_ESTIMATES, *_BOUNDS, *_OTHER)
 MAX_ROWS = 1_000_000
 MAX_CELL_CHARACTERS = 16 << 20
 _SHAPE = re.compile(r"^\(?(\d{1,10})(?:[x, ]+(\d{1,10}))?(?:[x, ]+(\d{1,10}))?\)?$")
+
+
+def recognises(path: Path, head: bytes) -> bool:
+    """Whether the first line is a header of these columns alone, with ``kernel`` among them."""
+    first = head_text(head).split("\n", 1)[0]
+    names = [name.strip().strip('"') for name in first.split(max(",;\t", key=first.count))]
+    return "kernel" in names and all(name in COLUMNS or "__" in name for name in names)
+
+
+def read(path: Path) -> list[SiliconRow]:
+    """Rows of the table in the file."""
+    return parse(read_text(path), str(path))
 
 
 def parse(text: str, source: str) -> list[SiliconRow]:
