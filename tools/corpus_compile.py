@@ -31,7 +31,7 @@ import types as python_types
 import unittest
 import zlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 from unittest import mock
 
 #: Set before Numba is imported: what the tests ask to be cached must not land in the installed package.
@@ -160,8 +160,8 @@ class Raised:
     """``assertRaises`` that is content with anything, nothing included."""
 
     exception = warning = Exception("")
-    output: list[str] = [""]
-    records: list = []
+    output: ClassVar[list[str]] = [""]
+    records: ClassVar[list] = []
 
     def __enter__(self) -> Raised:
         return self
