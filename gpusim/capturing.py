@@ -75,8 +75,8 @@ def capture(
     checks = parse_checks(check)
     launch = _Launch(kernel, grid, block, args, gpu, shared_bytes, memory, instruction_limit)
     program, facts, chunks = launch.prepared.program, launch.facts, launch.run()
-    checked = CheckedLaunch(launch.packed, checks) if checks else None
-    if checked is not None:
+    if checks:
+        checked = CheckedLaunch(launch.packed, checks)
         chunks = checked.watch(chunks)
     if progress is not None:
         chunks = _told(chunks, facts, progress)
@@ -85,7 +85,7 @@ def capture(
     else:
         Trace(program, facts, chunks).save(to)
         trace = Trace.load(to)
-    return replace(trace, findings=checked.findings()) if checked is not None else trace
+    return replace(trace, findings=checked.findings()) if checks else trace
 
 
 def _told(chunks: Iterable[Chunk], facts: Launch, progress: Callable[[str, int, int, int], None]) -> Iterator[Chunk]:
