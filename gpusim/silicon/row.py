@@ -181,10 +181,8 @@ def _counters(value: Any) -> dict[str, float]:
 
 _READERS: dict[str, Any] = {
     **dict.fromkeys(
-        (
-            *("kernel", "shape", "cubin_hash", "gpu", "device_name", "device_uuid_hash", "driver", "toolchain"),
-            *("method", "cache", "date", "source"),
-        ),
+        ("kernel", "shape", "cubin_hash", "gpu", "device_name", "device_uuid_hash", "driver", "toolchain")
+        + ("method", "cache", "date", "source"),
         _text,
     ),
     **dict.fromkeys(("launch", "n"), _whole),
