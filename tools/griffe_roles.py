@@ -10,10 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-try:
-    from griffe import Extension
-except ImportError:  # tools/docs_reference.py needs only plain()
-    Extension = object
+from griffe import Extension
 
 _ROLE = re.compile(r":[a-z]+:`(~?)(?:[^`<]*<)?([\w.]+)>?`")
 
