@@ -126,7 +126,7 @@ def micro(
 ) -> MicroOp:
     """The micro-op of an arithmetic instruction; a mnemonic of the uniform datapath is marked so."""
     uniform = instruction.mnemonic.startswith("U")
-    slots = (tuple(sources) + (None, None, None))[:3]
+    slots = (*sources, None, None, None)[:3]
     return MicroOp(
         op=op,
         pipe=PipeClass.UNIFORM if uniform else pipe,
