@@ -38,7 +38,7 @@ check: $(READY)
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --pythonpath $(BIN)/python
 
 docs: $(READY)
-	$(BIN)/python tools/write_docs.py
+	for tool in tools/write_*.py; do $(BIN)/python $$tool || exit 1; done
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: $(READY)
