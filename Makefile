@@ -1,6 +1,10 @@
 # Two commands do everything on a machine with Python >= 3.11 and no GPU:
 #   make compare   set up, simulate, and print simulated beside measured silicon
-#   make test      set up and pass the tests
+#   make test      set up, check and pass the tests
+# and three for who works on it:
+#   make check     lint, format and types alone
+#   make docs      the pages under docs/ as a site, in site/
+#   make bench     how fast it is here
 # The virtual environment is built once and again whenever pyproject.toml changes.
 
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python3.14; do \
@@ -11,7 +15,7 @@ READY := $(VENV)/.gpusim-ready
 # Processes that share out the test files: one a core. WORKERS=0 keeps all in one, for a debugger.
 WORKERS ?= auto
 
-.PHONY: compare test bench setup clean
+.PHONY: compare test check docs bench setup clean
 
 setup: $(READY)
 
@@ -25,11 +29,20 @@ $(READY): pyproject.toml
 compare: $(READY)
 	$(BIN)/gpusim compare --gpu a100_80gb --gpu gh200 --gpu h200 --against published
 
-test: $(READY)
+test: check
 	$(BIN)/python -m pytest -q -n $(WORKERS) --maxprocesses 8 --dist loadscope
+
+check: $(READY)
+	$(BIN)/ruff check --quiet .
+	$(BIN)/ruff format --quiet --check .
+	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --pythonpath $(BIN)/python
+
+docs: $(READY)
+	for tool in tools/write_*.py; do $(BIN)/python $$tool || exit 1; done
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: $(READY)
 	$(BIN)/python tools/bench.py
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist site *.egg-info .pytest_cache .hypothesis

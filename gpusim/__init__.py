@@ -48,71 +48,67 @@ _HOMES = {
     "NoDataError": "gpusim.errors",
 }
 
+__all__ = [
+    "AddressError",
+    "CompileError",
+    "DeadlockError",
+    "DeviceMemory",
+    "ExecutionError",
+    "GpuSpec",
+    "GpusimError",
+    "InstructionLimitError",
+    "LaunchError",
+    "MeasurementFormatError",
+    "NoDataError",
+    "Result",
+    "ResultFileError",
+    "SiliconError",
+    "SpecError",
+    "ToolchainError",
+    "Trace",
+    "TraceFormatError",
+    "UnknownGpuError",
+    "UnknownKernelError",
+    "UnsupportedOpcodeError",
+    "UsageError",
+    "capture",
+    "explain",
+    "list_gpus",
+    "load_gpu",
+    "simulate",
+    "workload",
+]
+
 if TYPE_CHECKING:
-    from gpusim.capturing import capture as capture
-    from gpusim.emulator.memory import DeviceMemory as DeviceMemory
-    from gpusim.engine.gpu import simulate as simulate
-    from gpusim.engine.result import Result as Result
+    from gpusim.capturing import capture
+    from gpusim.emulator.memory import DeviceMemory
+    from gpusim.engine.gpu import simulate
+    from gpusim.engine.result import Result
     from gpusim.errors import (
-        AddressError as AddressError,
+        AddressError,
+        CompileError,
+        DeadlockError,
+        ExecutionError,
+        GpusimError,
+        InstructionLimitError,
+        LaunchError,
+        MeasurementFormatError,
+        NoDataError,
+        ResultFileError,
+        SiliconError,
+        SpecError,
+        ToolchainError,
+        TraceFormatError,
+        UnknownGpuError,
+        UnknownKernelError,
+        UnsupportedOpcodeError,
+        UsageError,
     )
-    from gpusim.errors import (
-        CompileError as CompileError,
-    )
-    from gpusim.errors import (
-        DeadlockError as DeadlockError,
-    )
-    from gpusim.errors import (
-        ExecutionError as ExecutionError,
-    )
-    from gpusim.errors import (
-        GpusimError as GpusimError,
-    )
-    from gpusim.errors import (
-        InstructionLimitError as InstructionLimitError,
-    )
-    from gpusim.errors import (
-        LaunchError as LaunchError,
-    )
-    from gpusim.errors import (
-        MeasurementFormatError as MeasurementFormatError,
-    )
-    from gpusim.errors import (
-        NoDataError as NoDataError,
-    )
-    from gpusim.errors import (
-        ResultFileError as ResultFileError,
-    )
-    from gpusim.errors import (
-        SiliconError as SiliconError,
-    )
-    from gpusim.errors import (
-        SpecError as SpecError,
-    )
-    from gpusim.errors import (
-        ToolchainError as ToolchainError,
-    )
-    from gpusim.errors import (
-        TraceFormatError as TraceFormatError,
-    )
-    from gpusim.errors import (
-        UnknownGpuError as UnknownGpuError,
-    )
-    from gpusim.errors import (
-        UnknownKernelError as UnknownKernelError,
-    )
-    from gpusim.errors import (
-        UnsupportedOpcodeError as UnsupportedOpcodeError,
-    )
-    from gpusim.errors import (
-        UsageError as UsageError,
-    )
-    from gpusim.explore.workload import workload as workload
-    from gpusim.gpus.load import list_gpus as list_gpus
-    from gpusim.gpus.load import load_gpu as load_gpu
-    from gpusim.gpus.spec import GpuSpec as GpuSpec
-    from gpusim.trace.record import Trace as Trace
-    from gpusim.why.explain import explain as explain
+    from gpusim.explore.workload import workload
+    from gpusim.gpus.load import list_gpus, load_gpu
+    from gpusim.gpus.spec import GpuSpec
+    from gpusim.trace.record import Trace
+    from gpusim.why.explain import explain
 else:
 
     def __getattr__(name: str) -> object:

@@ -53,25 +53,23 @@ DEBUG_VARIABLE = "GPUSIM_DEBUG"
 class LazyGroup(click.Group):
     """A group whose commands are imported when they are called, not when they are listed."""
 
-    def list_commands(self, context: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
-    def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        if name not in COMMANDS:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"gpusim.commands.{COMMANDS[name][0]}")
-        return getattr(module, name)
+        module = importlib.import_module(f"gpusim.commands.{COMMANDS[cmd_name][0]}")
+        return getattr(module, cmd_name)
 
     def resolve_command(
-        self, context: click.Context, arguments: list[str]
+        self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if arguments[0] not in COMMANDS and not arguments[0].startswith("-"):
-            raise UsageError(
-                f"there is no command {arguments[0]!r}; {hint(arguments[0], COMMANDS, 'gpusim --help names them')}"
-            )
-        return super().resolve_command(context, arguments)
+        if args[0] not in COMMANDS and not args[0].startswith("-"):
+            raise UsageError(f"there is no command {args[0]!r}; {hint(args[0], COMMANDS, 'gpusim --help names them')}")
+        return super().resolve_command(ctx, args)
 
-    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 

@@ -31,7 +31,7 @@ import types as python_types
 import unittest
 import zlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 from unittest import mock
 
 #: Set before Numba is imported: what the tests ask to be cached must not land in the installed package.
@@ -45,9 +45,9 @@ from numba.cuda.cudadrv import devices
 
 from gpusim.cases.suite import kernel_names, make_case
 from gpusim.frontend.numba.build import argument_types, build
+from gpusim.isa.architectures import nearest
 from gpusim.isa.binary.cubin import KernelImage, load_kernel
 from gpusim.isa.survey import survey
-from gpusim.isa.architectures import nearest
 from gpusim.isa.target import make_target
 from tools import decode_batch
 
@@ -161,8 +161,8 @@ class Raised:
     """``assertRaises`` that is content with anything, nothing included."""
 
     exception = warning = Exception("")
-    output: list[str] = [""]
-    records: list = []
+    output: ClassVar[list[str]] = [""]
+    records: ClassVar[list] = []
 
     def __enter__(self) -> Raised:
         return self

@@ -21,8 +21,8 @@ from typing import Any
 
 from gpusim.cases.suite import capture_case, complete_shape, find_kernel, kernel_names, make_case
 from gpusim.errors import GpusimError
-from gpusim.explore.coverage import Coverage, Hits
 from gpusim.explore.cover import cover_captured, workload_name
+from gpusim.explore.coverage import Coverage, Hits
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.spec import GpuSpec
 

@@ -51,12 +51,23 @@ def main(gpus: tuple[str, ...], all_points: bool, jobs: int, rows: Path | None, 
 
 
 def error_document(summaries: Sequence[Summary], method: str) -> dict:
-    """The file's content: mean absolute error of each series, by GPU."""
+    """The file's content: mean absolute error of each series, by GPU; beside it, for the docs' tables, the mean signed
+    error and the number of points."""
     gpus: dict[str, dict[str, float]] = {}
+    bias: dict[str, dict[str, float]] = {}
+    points: dict[str, dict[str, int]] = {}
     for summary in summaries:
         if summary.points:
             gpus.setdefault(summary.gpu, {})[summary.series] = round(summary.mape_percent, 2)
-    return {"method": method, "unit": "percent, mean absolute", "gpus": gpus}
+            bias.setdefault(summary.gpu, {})[summary.series] = round(summary.bias_percent, 1)
+            points.setdefault(summary.gpu, {})[summary.series] = summary.points
+    return {
+        "method": method,
+        "unit": "percent, mean absolute",
+        "gpus": gpus,
+        "mean_signed_percent": bias,
+        "points": points,
+    }
 
 
 def write_document(document: dict, path: Path) -> None:

@@ -53,7 +53,7 @@ def run(
 
     Options of gpusim stand before PROGRAM. stdout is the program's own. At the end, also of a program that
     fails, its launches are listed on stderr. The exit code is the program's; if it died of a launch that
-    failed on the device, that failure's (see the README).
+    failed on the device, that failure's (docs/reference/exit-codes.md).
 
     \b
     Examples:

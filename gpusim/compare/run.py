@@ -143,10 +143,8 @@ def compare(
     total = sum(len(points) for _, points in groups)
     rows: dict[int, list[ComparedPoint]] = {index: [] for index, _ in work}
     failures: dict[tuple[str, str], Failure] = {}
-    done = 0
     progress(f"{total} points in {len(groups)} series; the first run compiles for about a minute")
-    for index, outcome in _run_all(work, jobs):
-        done += 1
+    for done, (index, outcome) in enumerate(_run_all(work, jobs), 1):
         if isinstance(outcome, ComparedPoint):
             rows[index].append(outcome)
             progress(

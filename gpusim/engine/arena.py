@@ -50,7 +50,7 @@ class _GrowingTable:
     def place(self, rows: np.ndarray) -> int:
         """Copy ``rows`` in; returns their first row's number."""
         need = max(1, len(rows))
-        for i, (start, length) in enumerate(self.holes):
+        for i, (start, length) in enumerate(self.holes):  # noqa: B007 - both are used behind the loop
             if length >= need:
                 break
         else:

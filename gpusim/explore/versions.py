@@ -49,7 +49,7 @@ class OtherGpusim:
         holds_it = (self.path / "gpusim" / "__init__.py").is_file()
         if not holds_it and (self.path.is_dir() or not os.access(self.path, os.X_OK)):
             raise UsageError(f"{path} is no other gpusim: give a folder that holds the package gpusim, or a Python")
-        self._said = tempfile.TemporaryFile("w+")  # a pipe that nobody reads would fill
+        self._said = tempfile.TemporaryFile("w+")  # noqa: SIM115 - lives as long as the object; a pipe that nobody reads would fill
         self._process: subprocess.Popen[str] | None = None
 
     def ask(self, arguments: Sequence[str]) -> dict[str, Any]:

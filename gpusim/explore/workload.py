@@ -188,7 +188,8 @@ def workload(
         # Hypothesis shows what it wraps as the place of a failure: that is the test.
         code = getattr(test, "__code__", None)
         if code is not None:
-            told.__code__ = told.__code__.replace(co_filename=code.co_filename, co_firstlineno=code.co_firstlineno)
+            place = {"co_filename": code.co_filename, "co_firstlineno": code.co_firstlineno}
+            setattr(told, "__code__", getattr(told, "__code__").replace(**place))  # noqa: B009, B010 - wraps() hides it
         profile = PROFILES[Defaults.profile]
         chosen = profile if max_examples is None else settings(profile, max_examples=max_examples)
         return chosen(given(**{first: example})(told))
@@ -202,7 +203,8 @@ def _reference(kernel: Any) -> str:
         return kernel
     if not inspect.isfunction(kernel) or kernel.__qualname__ != kernel.__name__:
         return ""
-    return f"{os.path.relpath(inspect.getsourcefile(kernel))}:{kernel.__name__}"
+    source = inspect.getsourcefile(kernel)
+    return f"{os.path.relpath(source)}:{kernel.__name__}" if source else ""
 
 
 def _entry(

@@ -184,7 +184,7 @@ def known_keys() -> dict[str, object]:
 
 def build(path: Path, claims: dict[str, Claim]) -> GpuSpec:
     hints = typing.get_type_hints(GpuSpec)
-    values: dict[str, object] = {"name": path.stem}
+    values: dict[str, typing.Any] = {"name": path.stem}
     for item in fields(GpuSpec):
         if item.name == "name":
             continue

@@ -49,7 +49,7 @@ def override_gpu(spec: GpuSpec, settings: Iterable[str]) -> GpuSpec:
 
 def _with_value(spec: GpuSpec, where: str, key: str, value: object) -> GpuSpec:
     *sections, name = key.split(".")
-    chain: list[object] = [spec]
+    chain: list[typing.Any] = [spec]
     for section in sections:
         owner = chain[-1]
         chain.append(owner[section] if isinstance(owner, dict) else getattr(owner, section))

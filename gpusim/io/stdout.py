@@ -45,6 +45,6 @@ def open_closed_streams() -> None:
     free descriptor, so that no file opened later becomes what others take for a standard stream."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            stream = open(os.devnull, mode)
+            stream = open(os.devnull, mode)  # noqa: SIM115 - a standard stream stays open
             setattr(sys, name, stream)
             setattr(sys, f"__{name}__", stream)

@@ -48,7 +48,7 @@ class MeasureOptions:
 
     budget_seconds: float = 60.0
     caches: tuple[str, ...] = (COLD, WARM)
-    precision: Precision = Precision()
+    precision: Precision = field(default_factory=Precision)
     seed: int = 0
     gpu: str = ""
     builder: Builder = field(default_factory=Compiler)

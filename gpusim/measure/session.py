@@ -47,7 +47,7 @@ class RecordingDriver:
     def __init__(self, driver: Driver, path: Path):
         self._driver, self._path = driver, path
         self._part = path.with_name(f".{path.name}.part")  # takes the name when the session is whole
-        self._stream: TextIO = open(self._part, "w", encoding="utf-8")
+        self._stream: TextIO = open(self._part, "w", encoding="utf-8")  # noqa: SIM115 - closed by close()
         self._write({"format": FORMAT, "version": VERSION})
         for name in METHODS:
             setattr(self, name, self._recording(name))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from itertools import pairwise
 from statistics import NormalDist
 
 from gpusim.silicon.row import Estimate
@@ -65,4 +66,4 @@ def _lag_1(samples: Sequence[float]) -> float:
     ordered = sorted(samples)
     rank = [(bisect_left(ordered, sample) + bisect_right(ordered, sample)) / 2 - len(samples) / 2 for sample in samples]
     power = sum(value * value for value in rank)
-    return sum(a * b for a, b in zip(rank, rank[1:], strict=False)) / power
+    return sum(a * b for a, b in pairwise(rank)) / power

@@ -35,7 +35,7 @@ MACHINES = {
         instruction_cache__stream_entries=2,
         constant_cache__miss_cycles=40,
         constant_cache__bytes=128,
-    ),  # fmt: skip
+    ),
 }
 
 

@@ -187,7 +187,7 @@ def test_what_is_no_kernel_is_refused_with_the_remedy():
 def test_a_kernel_that_does_not_compile_is_a_one_line_error():
     @cuda.jit
     def wrong(values):
-        values[0] = no_such_name
+        values[0] = no_such_name  # noqa: F821 - that is the case
 
     with pytest.raises(CompileError) as caught:
         capture(wrong, 1, 32, (np.ones(32),), gpu="sm_90")

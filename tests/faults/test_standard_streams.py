@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from trace_examples import example_trace
 
 ROOT = Path(__file__).parents[2]

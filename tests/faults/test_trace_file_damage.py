@@ -23,13 +23,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from trace_examples import assert_same_trace, example_trace
 
 from gpusim.errors import TraceFormatError
 from gpusim.io.whole_file import replacing
 from gpusim.trace import coding, file
 from gpusim.trace.record import Chunk, Trace
 from gpusim.trace.validate import check_chunk
-from trace_examples import assert_same_trace, example_trace
 
 TRACE = example_trace(blocks=2, instructions=3, seed=7)
 

@@ -9,7 +9,7 @@ from numba import cuda
 import gpusim.capturing
 from gpusim.capturing import capture
 from gpusim.cases.suite import find_kernel
-from gpusim.emulator.block_scheduler import LoggedBlocks, BlockScheduler, _release_grid
+from gpusim.emulator.block_scheduler import BlockScheduler, LoggedBlocks, _release_grid
 from gpusim.emulator.memory import DeviceMemory
 from gpusim.isa import warp as at
 

@@ -275,7 +275,7 @@ def grid_barrier(values, rounds):
             values[(r + 1) % 2, b] = left + 1
             grid.sync()
     else:
-        for r in range(rounds):
+        for _ in range(rounds):
             grid.sync()
 
 

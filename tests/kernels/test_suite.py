@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import runpy
 import zlib
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -302,7 +303,7 @@ def test_the_chase_is_one_chain_of_loads(gpu):
     texts = trace.program.texts
     loads = [i for i, text in enumerate(texts) if "LDG.E.64" in text]
     longest = run_length = 1
-    for previous, current in zip(loads, loads[1:], strict=False):
+    for previous, current in pairwise(loads):
         chained = trace.program.instructions["sources"][current]
         target = trace.program.instructions["destination"][previous]
         run_length = run_length + 1 if current == previous + 1 and target in chained else 1

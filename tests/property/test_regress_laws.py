@@ -162,7 +162,9 @@ def measured(low: float, median: float, high: float) -> Comparand:
 
 
 def test_measurements_are_judged_by_their_intervals():
-    def verdict(head: Comparand, base: Comparand = measured(99, 100, 101), percent: float = 3.0) -> Verdict:
+    usual = measured(99, 100, 101)
+
+    def verdict(head: Comparand, base: Comparand = usual, percent: float = 3.0) -> Verdict:
         (outcome,) = judge(base, head, Thresholds(percent))
         assert outcome.unit == "us" and outcome.name == "measured k:n=1 (imported)"
         return outcome.verdict

@@ -136,7 +136,7 @@ def test_minimum_and_maximum(a, b, c, p):
     for kind, read in (("", signed), (".U32", int)):
         rows = list(zip(a, b, c, least))
 
-        def choose(small, *values):
+        def choose(small, *values, read=read):
             return (min if small else max)(values, key=read) & M32
 
         for name in ("IMNMX", "VIMNMX"):
@@ -163,7 +163,7 @@ def test_minimum_and_maximum_of_halves(a, b, c, p):
     state = {"R2": a, "R3": b, "R4": c, "P0": p}
     for kind, read in (("S16x2", lambda v: signed(v, 16)), ("U16x2", lambda v: v & 0xFFFF)):
 
-        def packed(small, *words):
+        def packed(small, *words, read=read):
             low = (min if small else max)(read(w) for w in words) & 0xFFFF
             high = (min if small else max)(read(w >> 16) for w in words) & 0xFFFF
             return high << 16 | low

@@ -68,7 +68,7 @@ def test_sine_and_cosine_take_turns(values):
     codes = [code_of(v) for v in values]
     for name, function in (("SIN", math.sin), ("COS", math.cos)):
         got = execute(f"MUFU.{name} R0, R1", {"R1": codes}).word
-        for v, code, result in zip(values, codes, got):
+        for code, result in zip(codes, got):
             if not F32.is_denormal(code):
                 turn = math.remainder(real(code), 1.0)
                 assert abs(real(result) - function(2 * math.pi * turn)) < 2.0**-24

@@ -121,7 +121,7 @@ def build(
                 np.array([0, 1], np.int64),
                 np.array(accesses, ACCESS),
                 np.array(scattered, np.uint64).reshape(-1, 32),
-            )  # fmt: skip
+            )
         )
     return Trace(program, launch, chunks)
 

@@ -18,8 +18,7 @@ GPU = small_gpu(sm_count=2)
 def conflicts(banks_apart: int) -> Asm:
     asm = Asm()
     for i in range(60):
-        address = lambda b, w: (0, 4 * banks_apart)
-        asm.memory(MemoryKind.LOAD, Space.SHARED, 4, address, write_barrier=i % 6)
+        asm.memory(MemoryKind.LOAD, Space.SHARED, 4, lambda b, w: (0, 4 * banks_apart), write_barrier=i % 6)
     return asm.exit(wait_mask=63)
 
 

@@ -193,8 +193,7 @@ def _experts(config: Decoder, experts: Experts, step: Step) -> Iterator[NetworkL
     yield NetworkLaunch("experts", "gated activation", "silu_mul", gate)
     yield op.matmul("experts", "down", each, hidden, share, precision, busy)
     if experts.shared:
-        for launch in list(_feed_forward("shared expert", hidden, experts.shared * experts.hidden, step))[1:]:
-            yield launch
+        yield from list(_feed_forward("shared expert", hidden, experts.shared * experts.hidden, step))[1:]
 
 
 def _head(hidden: int, vocabulary: int, step: Step) -> Iterator[NetworkLaunch]:

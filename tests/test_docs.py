@@ -1,0 +1,173 @@
+"""What README and docs show is true: commands run, examples run, links lead somewhere, written tables are up to date.
+
+Mental model: pages are read in the navigation's order and share one folder, as a reader's shell would. Blocks marked
+``sh`` are run line by line; ``python`` and ``toml`` blocks whose first line is a file's name are written there, other
+``python`` blocks are run as programs; ``text`` blocks are output. A line that ends in ``# exit code N`` must exit with N.
+What an earlier page has run is not run again.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import runpy
+import shlex
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import write_docs
+
+from gpusim import cli
+
+ROOT = Path(__file__).parents[1]
+NAVIGATION = re.findall(r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text().split("\nnav:")[1])
+PAGES = {"README.md": ROOT / "README.md", **{f"docs/{name}": ROOT / "docs" / name for name in NAVIGATION}}
+#: `make test` runs these tests; the others are for readers.
+MAKE_TARGETS = {"make compare", "make test", "make check", "make docs", "make bench", "make setup"}
+FILE_NAME = re.compile(r"# ([\w.-]+\.(?:py|toml))$")
+EXIT_CODE = re.compile(r"\s+# exit code (\d+)$")
+
+
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", PAGES[page].read_text(), re.MULTILINE | re.DOTALL)
+
+
+def named(text: str) -> str:
+    """The file that a block is, by its first line; empty if it is none."""
+    found = FILE_NAME.match(text.split("\n")[0])
+    return found[1] if found else ""
+
+
+def commands(page: str) -> list[tuple[str, int]]:
+    """The command lines that a page shows, each with the exit code that it says."""
+    shown = []
+    for line in (line for block in blocks(page, "sh") for line in block.splitlines()):
+        code = EXIT_CODE.search(line)
+        if line.split("  #")[0].strip():
+            shown.append((line.split("  #")[0].strip(), int(code[1]) if code else 0))
+    return shown
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, set[str]]:
+    """The reader's folder, and what has been run in it."""
+    return tmp_path_factory.mktemp("reader"), set()
+
+
+def run_in_process(words: list[str], folder: Path) -> tuple[int, str, str]:
+    """``gpusim run``, which emulates the driver for a whole process."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "gpusim.cli", *words[1:]]
+    ran = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment)
+    return ran.returncode, ran.stdout, ran.stderr
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if commands(page)])
+def test_every_command_that_is_shown_runs(
+    page: str, reader: tuple[Path, set[str]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, done = reader
+    monkeypatch.chdir(folder)
+    for text in (*blocks(page, "toml"), *blocks(page, "python")):
+        if named(text):
+            (folder / named(text)).write_text(text)
+    for line, expected in commands(page):
+        words = shlex.split(line)
+        extra = words[1] == "report" and find_spec("matplotlib") is None
+        if line in done or extra or words[0] == "make":
+            continue
+        assert words[0] == "gpusim", f"{line!r} is neither gpusim nor a make target"
+        if words[1] == "run":
+            code, out, err = run_in_process(words, folder)
+        else:
+            code = cli.run(words[1:])
+            out, err = capsys.readouterr()
+        assert code == expected, f"{line}: {err}"
+        assert out.strip() or "--check" in words, f"{line} printed nothing"  # a check without findings has no data
+        done.add(line)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if not all(map(named, blocks(page, "python")))])
+def test_every_python_example_runs(
+    page: str, reader: tuple[Path, set[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, done = reader
+    for number, text in enumerate(blocks(page, "python")):
+        if named(text) or text in done:
+            continue
+        script = folder / f"example_{number}.py"
+        script.write_text(text)
+        runpy.run_path(str(script), run_name="__main__")
+        out = capsys.readouterr().out
+        assert out.strip()
+        if page == "README.md":
+            assert out in blocks(page, "text"), f"README.md shows another output than {out}"
+        done.add(text)
+
+
+def test_the_readme_has_commands_an_example_and_real_output() -> None:
+    assert {"make compare", "make test"} <= {line for line, _ in commands("README.md")}
+    assert blocks("README.md", "python") and blocks("README.md", "text")
+
+
+def test_every_make_target_that_is_shown_exists() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    shown = {line for page in PAGES for line, _ in commands(page) if line.startswith("make ")}
+    assert shown <= MAKE_TARGETS
+    assert all(re.search(rf"^{line.split()[1]}:", makefile, re.MULTILINE) for line in MAKE_TARGETS)
+
+
+def test_tools_and_files_that_are_named_exist() -> None:
+    for page, path in PAGES.items():
+        for name in re.findall(
+            r"(?<![\w/.])(?:tools|tests|gpusim|traces|kernels|workloads)/[\w/]+\.\w+", path.read_text()
+        ):
+            assert (ROOT / name).exists(), f"{page} names {name}"
+
+
+def test_written_tables_are_up_to_date() -> None:
+    """``python tools/write_docs.py`` writes them; ``make docs`` runs it."""
+    for page in write_docs.pages():
+        text = page.read_text("utf-8")
+        assert write_docs.unpaired(text) == 0, f"{page}: a marker has no partner"
+        assert write_docs.filled(text) == text, f"{page} is out of date: run python tools/write_docs.py"
+
+
+def test_a_marker_without_a_partner_is_seen() -> None:
+    opening, end = "<!-- written by tools/write_docs.py: gpus -->\n", "<!-- end: gpus -->"
+    assert write_docs.unpaired(opening + end) == 0
+    assert write_docs.unpaired(opening) == write_docs.unpaired(end) == 1
+    assert write_docs.unpaired(opening + "<!-- end: gpu -->") == 2
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    found = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")}
+    assert found == set(NAVIGATION)
+
+
+def test_the_documentation_builds_strictly(tmp_path: Path) -> None:
+    """As ``make docs`` does: broken links, missing anchors and pages outside the navigation are errors."""
+    if find_spec("mkdocs") is None:
+        pytest.skip("mkdocs is not installed: pip install 'gpusim[docs]'")
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    built = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment)
+    assert built.returncode == 0, built.stdout + built.stderr
+    api = (tmp_path / "site" / "reference" / "api.html").read_text("utf-8")
+    assert 'id="gpusim.capture"' in api and ":func:" not in api and ":class:" not in api
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_links_inside_the_repository_lead_somewhere(page: str) -> None:
+    prose = re.sub(r"^```.*?^```", "", (ROOT / page).read_text(), flags=re.MULTILINE | re.DOTALL)
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", prose):
+        if "://" not in target:
+            assert (ROOT / target).exists(), f"{page} links to {target}"
+
+
+def test_the_readme_is_short() -> None:
+    """One screen and a half."""
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 100
