@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.hand_traces import Asm, build, small_gpu
-from tests.trace_examples import in_parts
+from hand_traces import Asm, build, small_gpu
+from trace_examples import in_parts
 
 from gpusim.engine import supply
 from gpusim.engine.gpu import simulate

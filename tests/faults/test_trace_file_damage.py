@@ -323,7 +323,9 @@ def test_a_writer_that_is_killed_leaves_the_old_file(tmp_path: Path) -> None:
     )
     root = Path(__file__).parents[2]
     run = subprocess.run(
-        [sys.executable, "-c", script, str(path)], cwd=root, env={**os.environ, "PYTHONPATH": f"{root}:{root / 'tests' / 'support'}"}
+        [sys.executable, "-c", script, str(path)],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": f"{root}:{root / 'tests' / 'support'}"},
     )
     assert run.returncode == -signal.SIGKILL
     assert_same_trace(TRACE, Trace.load(path))

@@ -7,9 +7,10 @@ elements or of other shapes in another: products of small whole numbers, exact o
 import numpy as np
 import pytest
 
+from gpusim.isa.architectures import ARCHITECTURES
+
 ptx_harness = pytest.importorskip("ptx_harness", reason="needs the CUDA wheels")
 
-from gpusim.isa.architectures import ARCHITECTURES
 
 #: One of each encoding, and Ada, whose tensor cores have rules of their own.
 GENERATIONS = tuple(row.capability for row in ARCHITECTURES if row.generation or row.capability == (8, 9))
