@@ -109,11 +109,9 @@ class RunningLaunch:
             self._waves(tick)
 
     def on_window(self) -> None:
-        """After a part's turn: tell of progress."""
-        if self._progress is None:
-            return
+        """After a part's turn: tell of progress, if that is wanted."""
         dispatcher = self._device.dispatcher
-        if dispatcher.finished >= self._next_progress:
+        if self._progress is not None and dispatcher.finished >= self._next_progress:
             self._next_progress = dispatcher.finished + max(1, dispatcher.blocks // 100)
             self._progress(dispatcher.finished, dispatcher.blocks)
 

@@ -115,7 +115,7 @@ class Machine:
             number: RunningLaunch(self.devices[number], trace, self.cycle, reach, keep_l1, wanted)
             for number, trace in traces.items()
         }
-        self._run(running)
+        self._run(running, wanted)
         results = {}
         for number, launch in running.items():
             results[number], end = launch.finish()
@@ -124,23 +124,29 @@ class Machine:
         self.cycle = max(self.cycle, -(-quiet // TICKS_PER_CYCLE))
         return results
 
-    def _run(self, running: dict[int, RunningLaunch]) -> None:
+    def _run(self, running: dict[int, RunningLaunch], wanted: Observation) -> None:
         """Run all parts until nothing has anything left to do."""
         parts = [part for parts in self.parts.values() for part in parts]
         if self._random is not None:
             self._random.shuffle(parts)
 
-        def on_boundary(device: int, tick: int) -> None:
+        def on_boundary(device: int | None, tick: int) -> None:
             if device in running:
                 running[device].on_boundary(tick)
 
-        def on_window(device: int, _until_tick: int) -> None:
+        def on_window(device: int | None, _until_tick: int) -> None:
             if device in running:
                 running[device].on_window()
 
         start_tick = self.cycle * TICKS_PER_CYCLE
         scheduler = WindowScheduler(
-            parts, self._wires, self.window_ticks, start_tick, self._pool, on_window, on_boundary
+            parts,
+            self._wires,
+            self.window_ticks,
+            start_tick,
+            self._pool,
+            on_window if wanted.progress is not None else None,
+            on_boundary,
         )
         scheduler.run()
         self.windows += scheduler.windows

@@ -18,12 +18,12 @@ import simpy
 
 from gpusim.engine.part import Outgoing, Part
 from gpusim.errors import SpecError
-from gpusim.model.messages import NEVER
+from gpusim.model.messages import ADDRESSED, NEVER
 
 #: Name of the part that sends -> kind of message -> the parts that take it.
 Wires = Mapping[str, Mapping[np.dtype, Sequence[Part]]]
-#: Called with the number of a device and a tick.
-Watcher = Callable[[int, int], None]
+#: Called with the number of a device, None for what lies between devices, and a tick.
+Watcher = Callable[[int | None, int], None]
 
 
 class _Process:
@@ -39,8 +39,8 @@ class WindowScheduler:
     """Runs parts window by window, those of a window in the order of ``parts`` where threads take them
     (the longest should begin first). ``wires`` says who takes what a part sends; of messages with a field ``device`` a part
     of a device gets those for it. ``pool``: run parts of a window in threads. ``on_window(device, until_tick)`` is called
-    after the turn of each part of a device; ``on_boundary(device, tick)`` once before a device's first turn in a window, when
-    all its parts have done everything before ``tick`` and nothing after it."""
+    after each part's turn; ``on_boundary(device, tick)`` once before a device's first turn in a window, when all its parts
+    have done everything before ``tick`` and nothing after it."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class WindowScheduler:
         self._pool = pool
         self._on_window = on_window
         self._on_boundary = on_boundary
-        self._boundaries: dict[int, int] = {}
+        self._boundaries: dict[int | None, int] = {}
         self._awake: set[str] = set()
         self._running: dict[str, Future[Outgoing]] = {}
         self._processes = {part.name: _Process(part) for part in parts}
@@ -107,12 +107,15 @@ class WindowScheduler:
     def _run(self, process: _Process) -> Generator:
         """One part's process: sleep until its window, run through it, hand over what it sent."""
         environment, part = self._environment, process.part
+        takers = self._takers.get(part.name, {})
         while True:
             process.asleep = environment.event()
             self._schedule(process)
             yield process.asleep
             until = (int(environment.now) + 1) * self.window_ticks
-            self._watch_boundary(part.device, until)
+            if self._on_boundary is not None and self._boundaries.get(part.device) != until:
+                self._boundaries[part.device] = until
+                self._on_boundary(part.device, until - self.window_ticks)
             if self._pool is None:
                 outgoing = part.advance(until)
             else:
@@ -125,15 +128,9 @@ class WindowScheduler:
                 yield environment.timeout(0)
             self.windows += 1
             for batch in outgoing:
-                self._deliver(part, batch)
-            if self._on_window is not None and part.device is not None:
+                self._deliver(part, batch, takers.get(batch.dtype))
+            if self._on_window is not None:
                 self._on_window(part.device, until)
-
-    def _watch_boundary(self, device: int | None, until: int) -> None:
-        """Tell the watcher that a device is about to run through the window before ``until``, once."""
-        if self._on_boundary is not None and device is not None and self._boundaries.get(device) != until:
-            self._boundaries[device] = until
-            self._on_boundary(device, until - self.window_ticks)
 
     def _start(self, pool: ThreadPoolExecutor, until: int) -> None:
         """Give all parts that are awake and do not run yet to the threads."""
@@ -144,12 +141,11 @@ class WindowScheduler:
                 self._running[name] = pool.submit(process.part.advance, until)
         self._awake.clear()
 
-    def _deliver(self, sender: Part, batch: np.ndarray) -> None:
+    def _deliver(self, sender: Part, batch: np.ndarray, takers: list[_Process] | None) -> None:
         """Hand a batch to those who take it, and see that they wake for it."""
-        takers = self._takers.get(sender.name, {}).get(batch.dtype)
         if takers is None:
             raise SpecError(f"{sender.name} sends {batch.dtype.names}, for which the machine has no route")
-        if "device" in (batch.dtype.names or ()):
+        if batch.dtype in ADDRESSED:
             self._deliver_by_device(sender, batch, takers)
             return
         for taker in takers:

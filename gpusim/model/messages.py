@@ -122,3 +122,5 @@ MESSAGES = {
     "exit": EXIT,
     "packet": PACKET,
 }
+#: The kinds that carry the device which they are for.
+ADDRESSED = frozenset(dtype for dtype in MESSAGES.values() if "device" in (dtype.names or ()))

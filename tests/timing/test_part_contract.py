@@ -49,7 +49,7 @@ def check_steps_cannot_be_seen(log: Log, other: Log) -> None:
 
 
 @pytest.mark.parametrize("kind", TRAFFIC)
-@settings(max_examples=20)
+@settings(max_examples=settings.default.max_examples // 2)
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
 def test_a_part_keeps_its_promises(kind, data, seed):
     build = data.draw(TRAFFIC[kind], "traffic")
