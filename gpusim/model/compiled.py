@@ -19,7 +19,12 @@ F = TypeVar("F", bound=Callable[..., object])
 _GPUSIM = Path(__file__).parents[1]
 #: All sources that compiled functions of the model and of the engine may contain.
 SOURCES = stamp_of(
-    [_GPUSIM / "state_tables.py", _GPUSIM / "trace" / "layout.py", *_GPUSIM.glob("engine/*.py"), *_GPUSIM.glob("model/*.py")]
+    [
+        _GPUSIM / "state_tables.py",
+        _GPUSIM / "trace" / "layout.py",
+        *_GPUSIM.glob("engine/*.py"),
+        *_GPUSIM.glob("model/*.py"),
+    ]
 )
 
 
