@@ -19,7 +19,7 @@ from gpusim.engine.latencies import turnaround_halves
 from gpusim.engine.part import Outgoing
 from gpusim.engine.sm import SmGroup
 from gpusim.engine.supply import L_END, L_ENDED, L_FIRST, L_WARPS, Supply
-from gpusim.errors import SpecError
+from gpusim.errors import LaunchError, SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model.arrivals import pop, push
 from gpusim.model.compiled import compiled
@@ -208,6 +208,13 @@ class Dispatcher:
         )
 
     @property
+    def _chunks(self) -> Supply:
+        """The chunks of the launch that runs; raises LaunchError between launches."""
+        if self._supply is None:
+            raise LaunchError(f"{self.name}: no launch runs; begin one first")
+        return self._supply
+
+    @property
     def minimum_latency_ticks(self) -> int:
         """Least latency of any message that this part sends."""
         return self._rates.to_sm * TICKS_PER_CYCLE
@@ -234,20 +241,20 @@ class Dispatcher:
 
     def deliver(self, batch: np.ndarray) -> None:
         """Take block ends."""
-        if _end(self._rates, self._state, self._supply.live, batch):
-            self._supply.drop_ended()
+        if _end(self._rates, self._state, self._chunks.live, batch):
+            self._chunks.drop_ended()
 
     def feed(self, groups: list[SmGroup], cycle: int) -> None:
         """At the begin of a window, ``cycle``: see that the warps on ``groups`` have all that they can issue in it."""
-        self._supply.feed(groups, self.next_block, cycle)
+        self._chunks.feed(groups, self.next_block, cycle)
 
     def advance(self, until_tick: int) -> Outgoing:
         """Serve the slots whose turn comes before ``until_tick``."""
         outgoing: Outgoing = []
         until = until_tick // TICKS_PER_CYCLE
         while _next_decision(self._state) < until:
-            row = self._supply.serving(self.next_block)
-            count = _serve(self._rates, self._state, self._supply.live, row, until)
+            row = self._chunks.serving(self.next_block)
+            count = _serve(self._rates, self._state, self._chunks.live, row, until)
             starts = self._state.starts[:count].copy()
             self.last_tick = int(starts["time"][-1]) - self.minimum_latency_ticks
             outgoing.append(starts)
@@ -260,7 +267,7 @@ class Dispatcher:
         executions = np.zeros(self._instructions, np.int64)
         self.block_times[first:target] = -1
         self._state.dispatcher[0, FINISHED] += target - first
-        for chunk in self._supply.skip(first, target):
+        for chunk in self._chunks.skip(first, target):
             count_executions(chunk, first, target, executions)
         self._state.dispatcher[0, NEXT_BLOCK] = target
         return executions

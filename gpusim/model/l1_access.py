@@ -248,13 +248,13 @@ def _read(state, row, sm, warp, kind, space, n, bypass, done, leave, now):
         if cached:
             if missing == 0:
                 continue
-            entry = table.find_entry(state.mshr.index, entries, sm, line)
+            entry = table.find_entry(state.mshr.lookup, entries, sm, line)
             if entry == 0:
                 entry = table.take(entries, sm, sms, FREE_ENTRY, USED_ENTRY)
                 entries[sm, entry, table.LINE] = line
                 entries[sm, entry, table.STATE] = 0
                 entries[sm, entry, table.TARGETS] = 0
-                table.insert_entry(state.mshr.index, sm, line, entry)
+                table.insert_entry(state.mshr.lookup, sm, line, entry)
             known = entries[sm, entry, table.STATE]
             if missing & ~(known >> table.ARRIVED_SHIFT) == 0:
                 continue

@@ -87,7 +87,7 @@ def receive(state, key, sm, now):
             _part_done(state.mshr.pending, sms, state.resident, program, timing, sm, instruction, done, now)
         target = following
     if known >> table.OPEN_SHIFT == 0:
-        table.remove_entry(state.mshr.index, entries, sm, line)
+        table.remove_entry(state.mshr.lookup, entries, sm, line)
         table.give(entries, sm, sms, FREE_ENTRY, entry)
 
 

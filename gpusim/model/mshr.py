@@ -9,7 +9,7 @@ Mental model: three pools of small records, each a linked free list, one set an 
 - A *target* (``targets``) links the two: this instruction wants those sectors of that line.
 
 A second access to a line that is on its way is merged: it joins the entry's targets and asks only for sectors nobody
-asked for yet. Entries are found through an open hash (``index``). ``requests`` holds what each request to the L2 was,
+asked for yet. Entries are found through an open hash (``lookup``). ``requests`` holds what each request to the L2 was,
 under its tag. Index 0 of every pool is never handed out, so that zeroed memory is an empty pool.
 
 Records are packed, because an SM's outstanding lines are the largest thing that a window touches: fewer
@@ -65,7 +65,7 @@ class MshrState(NamedTuple):
     """An SM group's MSHRs, pending requests and unanswered requests; the pools are int64[sms, n, columns]."""
 
     entries: np.ndarray
-    index: np.ndarray  # int32[sms, a power of two]: open hash of lines
+    lookup: np.ndarray  # int32[sms, a power of two]: open hash of lines
     targets: np.ndarray
     pending: np.ndarray
     requests: np.ndarray

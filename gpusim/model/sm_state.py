@@ -130,7 +130,7 @@ def empty_state(spec: GpuSpec, first: int, sms: int) -> SmState:
         ),
         mshr=MshrState(
             entries=mshr.ENTRY_TABLE.zeros(sms, limit + 1),
-            index=np.zeros((sms, index_size), np.int32),
+            lookup=np.zeros((sms, index_size), np.int32),
             targets=mshr.TARGET_TABLE.zeros(sms, TARGET_LIMIT + at.LINES_MAX + 1),
             pending=mshr.PENDING_TABLE.zeros(sms, PENDING_LIMIT + 2),
             requests=mshr.REQUEST_TABLE.zeros(sms, limit + 1),
