@@ -26,7 +26,7 @@ from gpusim.emulator.runs import execute_arithmetic, fetch, write_back, write_pr
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
 from gpusim.isa.jit import inner
-from gpusim.isa.opcodes import MEMORY_BASE
+from gpusim.isa.number_ranges import MEMORY_BASE
 
 _NEVER = 1 << 62
 _X, _Y, _W = at.X_ROW * at.ROW, at.Y_ROW * at.ROW, at.W_ROW * at.ROW

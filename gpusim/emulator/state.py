@@ -16,8 +16,8 @@ from gpusim.emulator.memory import LOCAL_WINDOW, SHARED_WINDOW, DeviceMemory
 from gpusim.emulator.prepare import Prepared
 from gpusim.emulator.runs import arithmetic_entry_address
 from gpusim.isa import warp as at
-from gpusim.isa.binary.cubin import CONSTANTS_ADDRESS
 from gpusim.isa.architectures import nearest
+from gpusim.isa.binary.cubin import CONSTANTS_ADDRESS
 from gpusim.isa.bodies.tensor_rules import tensor_rules
 from gpusim.isa.target import Target
 

@@ -35,7 +35,7 @@ from typing import Any
 from numba import njit
 
 from gpusim.isa import warp as at
-from gpusim.isa.opcodes import FIRST_BODY
+from gpusim.isa.number_ranges import FIRST_BODY
 
 #: Column VECTOR_BODY of an instruction whose body takes the lanes of all warps in one call. Vector bodies up to here.
 LANES_AT_ONCE = 64

@@ -126,7 +126,7 @@ def micro(
     pipe: PipeClass | None = None,
 ) -> MicroOp:
     """The micro-op of an arithmetic instruction; a mnemonic of the uniform datapath is marked so."""
-    slots = (tuple(sources) + (None, None, None))[:3]
+    slots = (*sources, None, None, None)[:3]
     return MicroOp(
         op=body.number,
         sources=slots,

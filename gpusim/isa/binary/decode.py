@@ -126,7 +126,7 @@ def _split(operands: str) -> list[str]:
             parts.append(operands[start:i].strip())
             start = i + 1
     last = operands[start:].strip()
-    return parts + [last] if last else parts
+    return [*parts, last] if last else parts
 
 
 @lru_cache(maxsize=65536)
