@@ -13,10 +13,10 @@ import sys
 
 import numpy as np
 
-from gpusim.emulator.memory import Allocation, DeviceMemory
 from gpusim.emulator.printf import format_printf
 from gpusim.errors import AddressError, ExecutionError
 from gpusim.isa import warp as at
+from gpusim.launch.memory import Allocation, DeviceMemory
 
 #: Where arguments and results of a driver function lie, see :mod:`gpusim.isa.binary.externals`.
 FIRST_REGISTER = 4

@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpusim.cases.suite import make_case
-from gpusim.emulator.prepare import prepare
 from gpusim.errors import LaunchError, UsageError
 from gpusim.explore.coverage import Coverage
 from gpusim.explore.launch_points import LAUNCH_POINTS, launch_answers
 from gpusim.explore.likeness import Likeness, bin_points
 from gpusim.explore.points import CROSS, CROSSES, POINTS, all_bins, cross_name
+from gpusim.frontend.registry import compile_kernel
 from gpusim.gpus.spec import GpuSpec
 from gpusim.isa.target import shape as three_sides
 from gpusim.model.dispatch import occupancy
@@ -175,9 +175,9 @@ class Predictor:
         for launch in make_case(kernel, dict(shape), self.gpu).launches:
             key = _compiled_key(launch)
             if launch.timed and key not in self._resources:
-                prepared = prepare(launch.kernel, launch.args, tuple(self.gpu.capability))
-                image = prepared.image
-                self._resources[key] = image.registers_per_thread, image.shared_bytes, bool(prepared.built.cooperative)
+                binary = compile_kernel(launch.kernel, launch.args, tuple(self.gpu.capability))
+                image = binary.image
+                self._resources[key] = image.registers_per_thread, image.shared_bytes, binary.cooperative
 
     def knows(self, kernel: str) -> bool:
         """Whether a run of ``kernel`` has been learnt."""

@@ -10,8 +10,8 @@ import pytest
 
 from gpusim.capturing import capture
 from gpusim.cases.suite import find_kernel, kernel_names
-from gpusim.emulator.memory import DeviceMemory
 from gpusim.errors import UnknownKernelError
+from gpusim.launch.memory import DeviceMemory
 
 EVERYDAY = ("sm_80", "sm_90")
 FURTHER = ("sm_75", "sm_86", "sm_89", "sm_100", "sm_120")
