@@ -14,11 +14,11 @@ import numpy as np
 
 from gpusim.emulator.addresses import AFFINE_NONE, affine_stride, lane_addresses, record, second_addresses
 from gpusim.emulator.atomics import atomic_lane
-from gpusim.emulator.convergence import first_lane, signed32
 from gpusim.emulator.pointers import copy_bytes, load8, load16, load32, store8, store16, store32
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
 from gpusim.isa.jit import inlined, inner
+from gpusim.isa.lane_masks import first_lane, signed32
 from gpusim.trace.record import Space
 
 GLOBAL, SHARED, LOCAL, GENERIC = int(Space.GLOBAL), int(Space.SHARED), int(Space.LOCAL), int(Space.GENERIC)

@@ -12,11 +12,11 @@ import numpy as np
 
 from gpusim.emulator.access import NOWHERE, SHARED, load_affine, store_affine, stretch
 from gpusim.emulator.addresses import AFFINE_NONE
-from gpusim.emulator.convergence import signed32
 from gpusim.emulator.pointers import load32, store32
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
 from gpusim.isa.jit import inlined, inner
+from gpusim.isa.lane_masks import signed32
 from gpusim.isa.warp_value import any_bits, equal, highest, load, lowest, ramp, splat, store
 
 _HIGHEST = 31  # the last lane

@@ -13,11 +13,11 @@ import numpy as np
 
 from gpusim.emulator.access import resolve
 from gpusim.emulator.addresses import affine_stride, lane_addresses, record, second_addresses
-from gpusim.emulator.convergence import first_predicate
 from gpusim.emulator.pointers import copy_bytes, load16, load32, store8, store16, store32
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
 from gpusim.isa.jit import inner
+from gpusim.isa.lane_masks import first_predicate
 from gpusim.trace.record import Space
 
 SHARED, GLOBAL = int(Space.SHARED), int(Space.GLOBAL)

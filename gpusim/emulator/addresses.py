@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusim.emulator.convergence import first_lane
 from gpusim.isa import warp as at
 from gpusim.isa.jit import inlined, inner
+from gpusim.isa.lane_masks import first_lane
 from gpusim.trace.record import SCATTERED, Space
 
 SHARED, LOCAL = int(Space.SHARED), int(Space.LOCAL)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusim.emulator.convergence import signed32
 from gpusim.emulator.pointers import load32, load64, store32, store64
 from gpusim.isa import float_ops
 from gpusim.isa import system_ops as ops
@@ -18,6 +17,7 @@ from gpusim.isa import warp as at
 from gpusim.isa.bodies.scalar import bits64_of, bits_of, double_of, float_of, flush32, sum_error
 from gpusim.isa.bodies.small import decode_half, encode_half
 from gpusim.isa.jit import inner
+from gpusim.isa.lane_masks import signed32
 
 LOW = 0xFFFFFFFF
 _SIGN = np.int64(-(2**63))

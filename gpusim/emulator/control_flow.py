@@ -14,19 +14,18 @@ from gpusim.emulator.convergence import (
     all_participants,
     arrive,
     complete_barrier,
-    first_lane,
     leave_convergence,
     push,
     release_warp_wait,
     release_without,
     retire,
-    signed32,
     spins,
     wait_converged,
 )
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
 from gpusim.isa.jit import inner
+from gpusim.isa.lane_masks import first_lane, signed32
 
 FALLS_THROUGH, JUMPED, GONE, STOPPED = range(4)
 

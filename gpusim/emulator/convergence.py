@@ -14,37 +14,7 @@ import numpy as np
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
 from gpusim.isa.jit import inner
-
-
-@inner
-def signed32(value):
-    """The low 32 bits of ``value`` as a signed number, in range for an int32 whether compiled or not."""
-    return ((value & 0xFFFFFFFF) ^ 0x80000000) - 0x80000000
-
-
-@inner
-def first_predicate(warp):
-    """Where slot 0 of a warp lies among State.predicates; slots are GROUP_WARPS apart."""
-    group = warp // at.GROUP_WARPS
-    return group * (at.PREDICATE_SLOTS * at.GROUP_WARPS) + warp - group * at.GROUP_WARPS
-
-
-@inner
-def first_lane(mask):
-    """Lowest set bit of a lane mask (32 for none)."""
-    lane = 0
-    while lane < 32 and not (mask >> lane) & 1:
-        lane += 1
-    return lane
-
-
-@inner
-def count_lanes(mask):
-    """Set bits of a lane mask."""
-    mask = mask - ((mask >> 1) & 0x55555555)
-    mask = (mask & 0x33333333) + ((mask >> 2) & 0x33333333)
-    mask = (mask + (mask >> 4)) & 0x0F0F0F0F
-    return ((mask * 0x01010101) & 0xFFFFFFFF) >> 24
+from gpusim.isa.lane_masks import count_lanes, first_lane, first_predicate, signed32
 
 
 @inner

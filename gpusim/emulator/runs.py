@@ -15,7 +15,6 @@ from llvmlite import ir
 from numba import config, from_dtype, types
 from numba.extending import intrinsic
 
-from gpusim.emulator.convergence import signed32
 from gpusim.isa import warp as at
 from gpusim.isa.bodies.lanes import execute_lanes
 from gpusim.isa.bodies.launch import FIRST_LAUNCH, execute_launch
@@ -24,6 +23,7 @@ from gpusim.isa.bodies.masked import END_MASKED, FIRST_MASKED, execute_masked
 from gpusim.isa.bodies.wide import END_WIDE, WARP_BYTES, execute_wide
 from gpusim.isa.dispatch import LOOP_FAMILY, call_family, record_at
 from gpusim.isa.jit import entry, inlined, inner
+from gpusim.isa.lane_masks import signed32
 from gpusim.isa.opcodes import DOUBLE_BASE, FLOAT_BASE, HALF_BASE, INTEGER_BASE, TENSOR_BASE
 
 _X, _Y, _Z, _W = at.X_ROW * at.ROW, at.Y_ROW * at.ROW, at.Z_ROW * at.ROW, at.W_ROW * at.ROW

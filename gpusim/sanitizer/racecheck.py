@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusim.emulator.convergence import first_lane
 from gpusim.isa.jit import compiled, inner
+from gpusim.isa.lane_masks import first_lane
 from gpusim.trace.record import SCATTERED, MemoryKind, Space
 
 # columns of ``code`` int64[n, CODE_COLUMNS]: an instruction as the check sees it

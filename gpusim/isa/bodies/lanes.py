@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusim.emulator.convergence import first_lane, first_predicate, signed32
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
 from gpusim.isa.jit import inner
+from gpusim.isa.lane_masks import first_lane, first_predicate, signed32
 
 
 @inner
