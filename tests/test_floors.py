@@ -15,6 +15,7 @@ FLOORS = {
     "errors": 0,
     "io": 1,
     "workers": 1,
+    "state_tables": 1,
     "gpus": 2,
     "trace": 2,
     "isa": 3,

@@ -161,8 +161,8 @@ def new_log(runs: int, accesses: int, scattered: int) -> tuple[np.ndarray, np.nd
     """An empty log with room for so many records: runs uint32[r, 4], accesses int64[a, 3], scattered
     uint64[s, 32]."""
     return (
-        np.empty((runs, 4), np.uint32),
-        np.empty((accesses, 3), np.int64),
+        np.empty((runs, at.RUN_TABLE.width), np.uint32),
+        np.empty((accesses, at.ACCESS_TABLE.width), np.int64),
         np.empty((scattered, at.LANES), np.uint64),
     )
 
