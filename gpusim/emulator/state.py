@@ -156,12 +156,10 @@ def make_machine(
         matrix=encoded.matrix,
         registers=registers,
         index_of=encoded.index_of,
-        allocations=table,
-        hint=np.zeros(len(encoded.matrix), np.int64),
+        memory=at.Memory(table, np.zeros(len(encoded.matrix), np.int64)),
         constants=constants,
         runs=log[0],
-        accesses=log[1],
-        scattered=log[2],
+        log=at.AccessLog(log[1], log[2]),
     )
 
 
