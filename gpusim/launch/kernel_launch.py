@@ -75,8 +75,17 @@ class KernelLaunch:
 def make_launch(
     binary: KernelBinary, target: Target, grid: Grid, block: Sides | None, dynamic_shared_bytes: int = 0
 ) -> KernelLaunch:
-    """The launch that a user asks for, its parameters still to come. ``block`` None is the one that the binary was compiled
-    for; ``dynamic_shared_bytes`` come on top of what the binary needs. Raises LaunchError."""
+    """The launch that a user asks for, its parameters still to come; ``grid`` and ``block`` as :func:`sides_of` takes them.
+    ``dynamic_shared_bytes`` come on top of what the binary needs. Raises LaunchError."""
+    grid, block = sides_of(binary, grid, block)
+    return KernelLaunch(binary, target, grid, block, int(dynamic_shared_bytes) + binary.dynamic_shared_bytes)
+
+
+def sides_of(
+    binary: KernelBinary, grid: Grid, block: Sides | None
+) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    """(grid, block) along x, y, z. ``block`` None is the one that the binary was compiled for, a ``grid`` that is a function
+    is asked with its compile-time parameters. Raises LaunchError."""
     if block is None:
         block = binary.block
         if block is None:
@@ -85,13 +94,7 @@ def make_launch(
         raise LaunchError(f"{binary.name}: block {block!r}: the kernel was compiled for {binary.block}, give None")
     if callable(grid):
         grid = grid(dict(binary.constants))
-    return KernelLaunch(
-        binary,
-        target,
-        shape(grid, "grid"),
-        shape(block, "block"),
-        int(dynamic_shared_bytes) + binary.dynamic_shared_bytes,
-    )
+    return shape(grid, "grid"), shape(block, "block")
 
 
 def _refuse_other_architecture(binary: KernelBinary, target: Target) -> None:
