@@ -173,7 +173,7 @@ def base_row(facts: DeviceFacts, workload: Workload, index: int, toolchain: str)
         device_name=facts.name,
         device_uuid_hash=facts.uuid_hash,
         driver=facts.driver,
-        toolchain=toolchain,
+        toolchain=launch.binary.toolchain or toolchain,
         memory_clock_mhz=memory_mhz or None,
         date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         source="gpusim measure",
