@@ -19,7 +19,7 @@ __version__ = "0.1.0"
 #: Public name -> the module that defines it; a test holds it against the imports below.
 _HOMES = {
     "capture": "gpusim.capturing",
-    "DeviceMemory": "gpusim.emulator.memory",
+    "DeviceMemory": "gpusim.launch.memory",
     "simulate": "gpusim.engine.gpu",
     "Result": "gpusim.engine.result",
     "explain": "gpusim.why.explain",
@@ -50,7 +50,6 @@ _HOMES = {
 
 if TYPE_CHECKING:
     from gpusim.capturing import capture as capture
-    from gpusim.emulator.memory import DeviceMemory as DeviceMemory
     from gpusim.engine.gpu import simulate as simulate
     from gpusim.engine.result import Result as Result
     from gpusim.errors import (
@@ -111,6 +110,7 @@ if TYPE_CHECKING:
     from gpusim.gpus.load import list_gpus as list_gpus
     from gpusim.gpus.load import load_gpu as load_gpu
     from gpusim.gpus.spec import GpuSpec as GpuSpec
+    from gpusim.launch.memory import DeviceMemory as DeviceMemory
     from gpusim.trace.record import Trace as Trace
     from gpusim.why.explain import explain as explain
 else:

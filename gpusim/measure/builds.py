@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from gpusim.errors import MeasurementFormatError, SiliconError
-from gpusim.frontend.numba.build import BuiltKernel, argument_types, build, check_kernel
+from gpusim.frontend.registry import compile_kernel
+from gpusim.launch.binary import KernelBinary
 from gpusim.measure.helpers import HELPERS
 
 INDEX, FORMAT, VERSION = "index.json", "gpusim-cubins", 1
@@ -28,7 +29,7 @@ MAX_CUBIN_BYTES = 256 << 20
 class Builder(Protocol):
     """Gives the machine code of a kernel. ``key`` names the launch: ``saxpy:n=1000,block_threads=256#0``, ``helper:spin``."""
 
-    def build(self, kernel: Any, args: tuple, capability: tuple[int, int], key: str) -> BuiltKernel:
+    def build(self, kernel: Any, args: tuple, capability: tuple[int, int], key: str) -> KernelBinary:
         """The built kernel for these arguments."""
 
     def toolchain(self) -> str:
@@ -38,9 +39,8 @@ class Builder(Protocol):
 class Compiler:
     """Compiles with what is installed here."""
 
-    def build(self, kernel: Any, args: tuple, capability: tuple[int, int], key: str) -> BuiltKernel:
-        dispatcher = check_kernel(kernel)
-        return build(dispatcher, argument_types(dispatcher, args), capability, lines=False)
+    def build(self, kernel: Any, args: tuple, capability: tuple[int, int], key: str) -> KernelBinary:
+        return compile_kernel(kernel, args, capability, lines=False)
 
     def toolchain(self) -> str:
         return ""
@@ -71,28 +71,29 @@ class Pack:
     def toolchain(self) -> str:
         return self._toolchain
 
-    def build(self, kernel: Any, args: tuple, capability: tuple[int, int], key: str) -> BuiltKernel:
+    def build(self, kernel: Any, args: tuple, capability: tuple[int, int], key: str) -> KernelBinary:
         if tuple(capability) != self._capability:
             have, want = (".".join(map(str, c)) for c in (self._capability, capability))
             raise SiliconError(f"{self.folder} holds machine code for compute capability {have}, this GPU is {want}")
         if key not in self._kernels:
             raise SiliconError(f"{key} is not in {self.folder}: make the pack again, or measure without it")
         entry = self._kernels[key]
-        dispatcher = check_kernel(kernel)
         try:
             digest, symbol, name = str(entry["sha256"]), str(entry["entry"]), str(entry["name"])
             cooperative = bool(entry["cooperative"])
+            block = tuple(int(side) for side in entry["block"]) if "block" in entry else None
+            dynamic_shared_bytes = int(entry.get("dynamic_shared_bytes", 0))
         except KeyError as error:
             raise MeasurementFormatError(f"{self.folder / INDEX}: {key} has no {error.args[0]}") from None
-        return BuiltKernel(
+        return KernelBinary(
             cubin=self._cubin(digest),
-            line_cubin=b"",
             entry_name=symbol,
             name=name,
             capability=self._capability,
-            argument_types=argument_types(dispatcher, args),
             cooperative=cooperative,
-            extensions=tuple(dispatcher.extensions),
+            toolchain=self._toolchain,
+            block=block,
+            dynamic_shared_bytes=dynamic_shared_bytes,
         )
 
     def _cubin(self, digest: str) -> bytes:
@@ -122,15 +123,19 @@ def write_pack(folder: Path, cases: Iterable[tuple[str, str, Any]], capability: 
     compiler, kernels = Compiler(), {}
 
     def add(key: str, kernel: Any, args: tuple) -> None:
-        built = compiler.build(kernel, args, capability, key)
-        digest = hashlib.sha256(built.cubin).hexdigest()
-        _replace(folder / f"{digest}.cubin", built.cubin)
+        binary = compiler.build(kernel, args, capability, key)
+        digest = hashlib.sha256(binary.cubin).hexdigest()
+        _replace(folder / f"{digest}.cubin", binary.cubin)
         kernels[key] = {
             "sha256": digest,
-            "entry": built.entry_name,
-            "name": built.name,
-            "cooperative": built.cooperative,
+            "entry": binary.entry_name,
+            "name": binary.name,
+            "cooperative": binary.cooperative,
         }
+        if binary.block is not None:
+            kernels[key]["block"] = list(binary.block)
+        if binary.dynamic_shared_bytes:
+            kernels[key]["dynamic_shared_bytes"] = binary.dynamic_shared_bytes
 
     for name, (kernel, args) in HELPERS.items():
         add(f"helper:{name}", kernel, args)

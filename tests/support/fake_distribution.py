@@ -26,7 +26,7 @@ def on_path(site: Path) -> Iterator[Path]:
 
 def install(site: Path, name: str, groups: Mapping[str, Mapping[str, str]]) -> None:
     """Write the metadata of distribution ``name`` into ``site``; ``groups`` maps group -> entry point -> target."""
-    folder = site / f"{name}-1.0.dist-info"
+    folder = site / f"{name.replace('-', '_')}-1.0.dist-info"
     folder.mkdir(parents=True)
     (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
     lines = []
