@@ -19,7 +19,7 @@ __version__ = "0.1.0"
 #: Public name -> the module that defines it; a test holds it against the imports below.
 _HOMES = {
     "capture": "gpusim.capturing",
-    "DeviceMemory": "gpusim.emulator.memory",
+    "DeviceMemory": "gpusim.launch.memory",
     "simulate": "gpusim.engine.gpu",
     "Result": "gpusim.engine.result",
     "explain": "gpusim.why.explain",
@@ -81,7 +81,6 @@ __all__ = [
 
 if TYPE_CHECKING:
     from gpusim.capturing import capture
-    from gpusim.emulator.memory import DeviceMemory
     from gpusim.engine.gpu import simulate
     from gpusim.engine.result import Result
     from gpusim.errors import (
@@ -107,6 +106,7 @@ if TYPE_CHECKING:
     from gpusim.explore.workload import workload
     from gpusim.gpus.load import list_gpus, load_gpu
     from gpusim.gpus.spec import GpuSpec
+    from gpusim.launch.memory import DeviceMemory
     from gpusim.trace.record import Trace
     from gpusim.why.explain import explain
 else:

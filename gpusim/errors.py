@@ -106,7 +106,7 @@ class InstructionLimitError(ExecutionError):
 
 
 class UnsupportedOpcodeError(GpusimError):
-    """An instruction form that the emulator has no row for, refused before anything runs."""
+    """An instruction form that no opcode's declaration accepts, refused before anything runs."""
 
     exit_code = 5
 

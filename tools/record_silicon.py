@@ -62,8 +62,8 @@ import click
 
 try:
     from gpusim.cases.suite import complete_shape, make_case, shape_text
-    from gpusim.emulator.state import toolchain
     from gpusim.errors import GpusimError, SiliconError
+    from gpusim.frontend.numba.build import toolchain
     from gpusim.gpus.load import load_gpu
     from gpusim.gpus.spec import GpuSpec
     from gpusim.isa.binary.cubin import load_kernel
@@ -381,8 +381,7 @@ def _finish(plan: Plan, used: Iterable[str]) -> int:
 
 def code_hash(launch: Any, capability: tuple[int, int], builder: Builder, key: str) -> str:
     """Hash of the machine code that a launch of a case runs on a GPU of ``capability``; needs no GPU."""
-    built = builder.build(launch.kernel, tuple(launch.args), capability, key)
-    return load_kernel(built.cubin, built.entry_name).sha256
+    return builder.build(launch.kernel, tuple(launch.args), capability, key).image.sha256
 
 
 if __name__ == "__main__":

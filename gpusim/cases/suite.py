@@ -18,27 +18,26 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from gpusim import capture
+from gpusim.capturing import capture
 from gpusim.cases.user_entries import user_entry
 from gpusim.cases.user_kernels import is_reference, make_user_case
-from gpusim.emulator.memory import DeviceMemory
 from gpusim.errors import ExecutionError, GpusimError, ToolchainError, UnknownKernelError, UsageError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.io.memory_limit import limited_memory
 from gpusim.io.nearest import hint
 from gpusim.io.sibling import load_sibling
+from gpusim.launch.memory import DeviceMemory
 from gpusim.trace.record import Trace
 
-#: The function of gpusim.frontend.numba.exceptions that raises what a kernel raised; by name, since importing it needs the CUDA
-#: packages, which a machine that only simulates trace files does not have.
+#: What a front end calls the function that raises what a kernel raised (:mod:`gpusim.frontend.protocol`).
 _RAISES = "raise_pending"
 #: Shape axes that describe the machine rather than the work, and where their value is found.
 MACHINE_AXES = {"shared_bytes_per_sm": lambda gpu: gpu.sm.shared_max_bytes}
 
 
 @dataclass(frozen=True)
-class CapturedLaunch:
-    """A launch's trace; ``timed`` is False for preparation (filling data, warming caches)."""
+class CaseTrace:
+    """The trace of one launch of a case; ``timed`` is False for preparation (filling data, warming caches)."""
 
     trace: Trace
     timed: bool
@@ -135,7 +134,7 @@ def capture_case(
     folder: Path | None = None,
     check: Iterable[str] = (),
     progress: Callable[[str, int, int, int], None] | None = None,
-) -> list[CapturedLaunch]:
+) -> list[CaseTrace]:
     """Capture all launches of a case in order, on one device memory (a new one by default). With ``folder``
     each is written there as it runs (``0.trace``, ``1.trace`` ...), in bounded memory, and read from there.
     ``check`` and ``progress`` as in :func:`gpusim.capturing.capture`."""
@@ -144,7 +143,11 @@ def capture_case(
         with limited_memory():
             return _capture_all(case, gpu, memory, folder, check, progress)
     except MemoryError:
-        raise UsageError(f"{case.launches[0].kernel.__name__}: {_TOO_LARGE} and run there") from None
+        raise UsageError(f"{_name_of(case.launches[0].kernel)}: {_TOO_LARGE} and run there") from None
+
+
+def _name_of(kernel: Any) -> str:
+    return getattr(kernel, "__name__", None) or type(kernel).__name__
 
 
 def _capture_all(
@@ -154,9 +157,9 @@ def _capture_all(
     folder: Path | None,
     check: Iterable[str],
     progress: Callable[[str, int, int, int], None] | None,
-) -> list[CapturedLaunch]:
+) -> list[CaseTrace]:
     return [
-        CapturedLaunch(
+        CaseTrace(
             _naming_what_threads_raise(
                 capture,
                 launch.kernel,

@@ -20,8 +20,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from gpusim.cases.user_kernels import is_kernel, load_object, make_user_case
+from gpusim.cases.user_kernels import load_object, make_user_case
 from gpusim.errors import UsageError
+from gpusim.frontend.registry import is_kernel
 from gpusim.io.sibling import load_sibling
 
 #: The simplest size of an axis that counts work, unless its default is smaller: a few blocks.

@@ -1,8 +1,8 @@
 """A kernel in a file of the user's own: ``my.py:saxpy``, and ``my.py:saxpy_case:n=1000`` that launches it.
 
 Mental model: the file is imported as a module (so what stands under ``if __name__ == "__main__"`` does not run), and a
-name in it is either a ``@cuda.jit`` kernel, of which only the code can be looked at, or a *case*: a plain function whose
-parameters are the shape, and which makes the arguments and returns the launch::
+name in it is either a kernel (a ``@cuda.jit`` function, or what another front end takes), of which only the code can be
+looked at, or a *case*: a plain function whose parameters are the shape, and which makes the arguments and returns the launch::
 
     def saxpy_case(n=1 << 20, block=256):
         x, y = np.ones(n, np.float32), np.ones(n, np.float32)
@@ -29,6 +29,7 @@ from types import ModuleType
 from typing import Any
 
 from gpusim.errors import GpusimError, UnknownKernelError, UsageError
+from gpusim.frontend.registry import is_kernel
 from gpusim.io.nearest import hint
 
 _REFERENCE = re.compile(r"^(?P<path>.+\.py):(?P<name>[^\W\d]\w*)$")
@@ -36,8 +37,8 @@ _EXAMPLE = "def {name}_case(n=1000): ...; return {name}, grid, block, (its argum
 
 
 @dataclass(frozen=True)
-class UserLaunch:
-    """``kernel[grid, block, 0, shared_bytes](*args)``."""
+class CaseLaunch:
+    """A launch as a case writes it, ``kernel[grid, block, 0, shared_bytes](*args)``: not compiled, and for no GPU yet."""
 
     kernel: Any
     grid: Any
@@ -51,7 +52,7 @@ class UserLaunch:
 class UserCase:
     """Launches in order, and a check that raises AssertionError for a wrong result (a case that gives none passes)."""
 
-    launches: tuple[UserLaunch, ...]
+    launches: tuple[CaseLaunch, ...]
     check: Callable[[], None]
 
 
@@ -71,11 +72,6 @@ def load_object(reference: str) -> Any:
         found = [n for n, value in vars(module).items() if _is_own(value, module)]
         raise UnknownKernelError(f"{path} has no {name}; {hint(name, found) if found else 'it has no function'}")
     return getattr(module, name)
-
-
-def is_kernel(value: Any) -> bool:
-    """Whether ``value`` is a ``@cuda.jit`` function (of a GPU's compiler, or of Numba's simulator)."""
-    return hasattr(value, "py_func") or type(value).__module__.startswith("numba.cuda.simulator")
 
 
 def make_user_case(reference: str, shape: dict[str, Any], *, small: bool = False) -> UserCase:
@@ -110,21 +106,6 @@ def make_user_case(reference: str, shape: dict[str, Any], *, small: bool = False
         raise UsageError(f"{reference} returned no launch")
     check = getattr(made, "check", None)
     return UserCase(launches, (lambda: _checked(reference, check)) if check else (lambda: None))
-
-
-def types_of(signature: str) -> tuple:
-    """The Numba types of a signature as a decorator takes it: ``"float32, float32[:]"``, with or without ``void(...)``."""
-    # Numba is needed here only, and not where traces are simulated.
-    try:
-        sigutils = importlib.import_module("numba.cuda.core.sigutils")
-        inside = signature.strip()
-        text = inside if inside.startswith("void") else f"void({inside})"
-        return tuple(sigutils.normalize_signature(text)[0])
-    except Exception as error:  # Numba evaluates the text: anything may come of it
-        reason = " ".join(str(error).split())
-        raise UsageError(
-            f'signature {signature!r}: {reason}; write Numba types, such as "float32, float32[:]"'
-        ) from None
 
 
 def _import(path: Path) -> ModuleType:
@@ -193,9 +174,9 @@ def _launches_of(made: Any) -> Iterable[Any]:
     return made if isinstance(made, (list, tuple)) else [made]
 
 
-def _launch(reference: str, one: Any) -> UserLaunch:
+def _launch(reference: str, one: Any) -> CaseLaunch:
     if hasattr(one, "kernel") and hasattr(one, "args"):
-        return UserLaunch(
+        return CaseLaunch(
             one.kernel,
             one.grid,
             one.block,
@@ -209,7 +190,7 @@ def _launch(reference: str, one: Any) -> UserLaunch:
             f"{reference} must return (kernel, grid, block, (arguments...)) or (..., shared_bytes), or a list of such;"
             f" it returned {shown}"
         )
-    return UserLaunch(one[0], one[1], one[2], tuple(one[3]), *(one[4:]))
+    return CaseLaunch(one[0], one[1], one[2], tuple(one[3]), *(one[4:]))
 
 
 def _value(text: Any) -> Any:

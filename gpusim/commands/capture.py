@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from gpusim.cases.suite import CapturedLaunch, capture_case, make_case, parse_request
+from gpusim.cases.suite import CaseTrace, capture_case, make_case, parse_request
 from gpusim.commands.cold_start import is_cold
 from gpusim.commands.options import HELP, format_option, gpu_option
 from gpusim.commands.progress import CaptureProgress
@@ -87,7 +87,7 @@ def capture(kernel: str, gpu: str, output: Path | None, small: bool, checks: str
     return 0
 
 
-def _verdict(name: str, case: Any, spec: GpuSpec, launches: list[CapturedLaunch], checked: bool, form: str) -> int:
+def _verdict(name: str, case: Any, spec: GpuSpec, launches: list[CaseTrace], checked: bool, form: str) -> int:
     """Exit code of what was captured; prints the findings of a checked capture, none too."""
     findings = [
         {"launch": index, "kernel": launch.trace.launch.kernel, **finding.as_record()}
@@ -110,7 +110,7 @@ def _verdict(name: str, case: Any, spec: GpuSpec, launches: list[CapturedLaunch]
     return 0
 
 
-def _keep(folder: Path, output: Path, index: int, launches: list[CapturedLaunch]) -> dict[str, object]:
+def _keep(folder: Path, output: Path, index: int, launches: list[CaseTrace]) -> dict[str, object]:
     """Move one launch's file from ``folder`` to where it was asked for; returns its row of the table."""
     path = output
     if len(launches) > 1:

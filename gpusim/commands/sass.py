@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 
 from gpusim.cases.suite import make_case, parse_request
-from gpusim.cases.user_kernels import is_kernel, is_reference, load_object, types_of
+from gpusim.cases.user_kernels import is_reference, load_object
 from gpusim.commands.options import HELP, format_option, gpu_option
 from gpusim.commands.sass_survey import signature_option, survey
-from gpusim.emulator.prepare import prepare, prepare_built
+from gpusim.emulator.prepare import prepare
 from gpusim.errors import UsageError
-from gpusim.frontend.numba.build import build
+from gpusim.frontend.registry import compile_kernel, front_end_of, is_kernel
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.spec import GpuSpec
 from gpusim.report.tables import format_records
@@ -47,8 +47,8 @@ def sass() -> None:
 def show(kernel: str, gpu: str, signature: str | None, form: str) -> None:
     """Print the machine code of KERNEL[:axis=value,...] as compiled for a GPU ("show" may be left out).
 
-    KERNEL is an entry of `gpusim kernels list`, or FILE.py:FUNCTION: a case (see `gpusim capture --help`), or a @cuda.jit
-    kernel whose argument types --signature says. Nothing is run. Of a case of several launches the last one is shown.
+    KERNEL is an entry of `gpusim kernels list`, or FILE.py:FUNCTION: a case (see `gpusim capture --help`), or a kernel,
+    such as a @cuda.jit function, whose argument types --signature says. Nothing is run. Of a case of several launches the last one is shown.
     Columns: stall count, yield, write and read barrier, barriers waited for, pipe class, source line.
 
     \b
@@ -77,14 +77,13 @@ def show(kernel: str, gpu: str, signature: str | None, form: str) -> None:
 def _program(kernel: str, signature: str | None, spec: GpuSpec) -> Program:
     name, shape = parse_request(kernel)
     function = load_object(name) if is_reference(name) and not shape else None
-    if signature is None:
-        if is_kernel(function):
-            raise UsageError(f'{name} is a kernel: say its argument types, such as --signature "float32, float32[:]"')
-        launch = make_case(name, shape, spec, small=True).launches[-1]
-        return prepare(launch.kernel, launch.args, spec.capability).program
-    if not is_kernel(function):
+    capability = tuple(spec.capability)
+    if function is not None and is_kernel(function):
+        return prepare(front_end_of(function).compile_signature(function, signature, capability)).program
+    if signature is not None:
         raise UsageError(f"--signature says the argument types of a kernel FILE.py:NAME, and {kernel} is none")
-    return prepare_built(build(function, types_of(signature), spec.capability)).program
+    launch = make_case(name, shape, spec, small=True).launches[-1]
+    return prepare(compile_kernel(launch.kernel, launch.args, capability)).program
 
 
 def _barrier(index: int) -> str:

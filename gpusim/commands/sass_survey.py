@@ -11,14 +11,15 @@ from typing import Any
 import click
 
 from gpusim.cases.suite import kernel_names, make_case, parse_request
-from gpusim.cases.user_kernels import is_kernel, is_reference, load_object, types_of
+from gpusim.cases.user_kernels import is_reference, load_object
 from gpusim.commands.options import HELP, format_option
-from gpusim.emulator.prepare import disassemble, disassemble_types
 from gpusim.errors import CompileError, ToolchainError, UnsupportedOpcodeError, UsageError
+from gpusim.frontend.registry import compile_kernel, front_end_of, is_kernel
 from gpusim.isa.architectures import SURVEYED
 from gpusim.isa.survey import Survey, survey_cubin
 from gpusim.isa.survey import survey as survey_code
 from gpusim.isa.target import make_target
+from gpusim.launch.binary import KernelBinary
 from gpusim.report.tables import format_records
 
 ALL = "all"
@@ -54,8 +55,8 @@ def survey(
     """Count the instruction forms of KERNELs and say which are supported.
 
     KERNEL is a kernel of the suite as NAME[:axis=value,...], "all" for the whole suite, the path of a cubin
-    (which has its architecture already), or FILE.py:FUNCTION: a @cuda.jit kernel, whose argument types --signature
-    says, or a case (see `gpusim capture --help`). Counts are static: how often a form stands in the code. The exit
+    (which has its architecture already), or FILE.py:FUNCTION: a kernel, such as a @cuda.jit function, whose argument
+    types --signature says, or a case (see `gpusim capture --help`). Counts are static: how often a form stands in the code. The exit
     code is 5 if any form is unsupported.
 
     \b
@@ -71,10 +72,6 @@ def survey(
     bare = {k: load_object(k) for k in others if is_reference(k)}
     bare = {k: value for k, value in bare.items() if is_kernel(value)}
     names = [k for k in others if k not in bare]
-    if bare and signature is None:
-        raise UsageError(
-            f'{next(iter(bare))} is a kernel: say its argument types, such as --signature "float32, float32[:]"'
-        )
     if signature is not None and not bare:
         raise UsageError("--signature says the argument types of a kernel FILE.py:NAME, and none is named")
     found: dict[str, Survey] = {}
@@ -83,11 +80,10 @@ def survey(
             found.setdefault(architecture, Survey()).add(one)
     for architecture, one in _of_suite(names, _capabilities(gpus, architectures)) if names else ():
         found.setdefault(architecture, Survey()).add(one)
-    types = types_of(signature) if signature is not None else ()
     for architecture, capability in (_capabilities(gpus, architectures) if bare else {}).items():
         for name, kernel in bare.items():
-            built, image, instructions = disassemble_types(kernel, types, capability)
-            found.setdefault(architecture, Survey()).add(survey_code(image, instructions, f"{name} ({built.name})"))
+            binary = front_end_of(kernel).compile_signature(kernel, signature, capability)
+            found.setdefault(architecture, Survey()).add(_of_binary(binary, name))
     click.echo(_text(found, form))
     refused = [(architecture, one) for architecture, one in found.items() if one.refused()]
     for architecture, one in refused:
@@ -126,10 +122,14 @@ def _of_suite(requests: list[str], capabilities: dict[str, tuple[int, int]]) -> 
         for name, case, architecture in shown:
             seen = set()
             for launch in case.launches:
-                built, image, instructions = disassemble(launch.kernel, launch.args, capabilities[architecture])
-                if built not in seen:
-                    seen.add(built)
-                    yield architecture, survey_code(image, instructions, f"{name} ({built.name})")
+                binary = compile_kernel(launch.kernel, launch.args, capabilities[architecture])
+                if binary not in seen:
+                    seen.add(binary)
+                    yield architecture, _of_binary(binary, name)
+
+
+def _of_binary(binary: KernelBinary, name: str) -> Survey:
+    return survey_code(binary.image, binary.decode(), f"{name} ({binary.name})")
 
 
 def _of_cubin(path: Path) -> Iterator[tuple[str, Survey]]:

@@ -24,9 +24,9 @@ from gpusim.cases.suite import capture_case, make_case
 from gpusim.compare.replay_bench import Bench
 from gpusim.compare.replay_chase import chase
 from gpusim.compare.replay_read import l1_read, l2_read
-from gpusim.emulator.memory import DeviceMemory
 from gpusim.engine.result import Result
 from gpusim.errors import NoDataError
+from gpusim.launch.memory import DeviceMemory
 from gpusim.silicon.published import PublishedPoint
 from gpusim.trace.record import Trace
 

@@ -16,9 +16,9 @@ import numpy as np
 
 from gpusim.cases.suite import capture_case, make_case
 from gpusim.compare.replay_bench import Bench, part_of
-from gpusim.emulator.memory import DeviceMemory
 from gpusim.engine.result import Result
 from gpusim.errors import NoDataError
+from gpusim.launch.memory import DeviceMemory
 from gpusim.silicon.published import PublishedPoint
 
 #: Blocks of the L2 kernel read a quarter of what the published ones read: the footprint, which is what

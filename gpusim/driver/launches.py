@@ -13,7 +13,6 @@ import threading
 from ctypes import c_int, c_uint
 from dataclasses import dataclass
 
-from gpusim.capturing import PackedLaunch, refuse_impossible
 from gpusim.driver.abi import (
     COOPERATIVE_LAUNCH_TOO_LARGE,
     HOST,
@@ -35,6 +34,7 @@ from gpusim.driver.memory import Memory
 from gpusim.driver.modules import Kernel, Modules
 from gpusim.driver.occupancy import MAX_DYNAMIC_SHARED, MAX_THREADS, KernelFacts
 from gpusim.driver.streams import Streams
+from gpusim.emulator.emulation import Emulation
 from gpusim.errors import (
     AddressError,
     DeadlockError,
@@ -44,6 +44,7 @@ from gpusim.errors import (
     LaunchError,
 )
 from gpusim.isa.target import Target
+from gpusim.launch.kernel_launch import KernelLaunch
 
 _COOPERATIVE, _CLUSTER = 2, 4  # CUlaunchAttributeID
 _ATTRIBUTE_BYTES = 72  # sizeof(CUlaunchAttribute): id, padding, a union of 64 bytes
@@ -146,15 +147,9 @@ class Launches:
             self._check_shape(kernel, grid, block, shared, cooperative)
             if self._ledger.wants_lines:
                 self._modules.add_lines(kernel)
-            prepared = self._modules.prepared(kernel, cooperative)
-            refuse_impossible(prepared, self._target, grid, block, shared)
-            packed = PackedLaunch(
-                prepared,
-                self._target,
-                grid,
-                block,
-                shared,
-                bank,
+            launch = KernelLaunch(self._modules.binary(kernel, cooperative), self._target, grid, block, shared, bank)
+            emulation = Emulation(
+                launch,
                 self._memory.space,
                 module_globals=self._modules.globals_of(kernel.module, kernel.image),
                 program_with_lines=lambda: self._modules.program_with_lines(kernel, cooperative),
@@ -167,7 +162,7 @@ class Launches:
             self._ledger.say(str(error))
             raise DriverError(code, str(error)) from None
         try:
-            self._ledger.add(packed)
+            self._ledger.run(emulation)
         except GpusimError as error:
             self.failure = Failure(_code_of(error), error)
             self._ledger.say(str(error))  # a CUresult is all that the program itself can see

@@ -9,15 +9,16 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from gpusim.capturing import PackedLaunch
+from gpusim.emulator.emulation import Emulation
+from gpusim.emulator.listeners import Listener
 from gpusim.errors import UsageError
 from gpusim.trace import file
-from gpusim.trace.record import Chunk, Trace
+from gpusim.trace.record import Chunk, Launch, Trace
 
 INDEX = "index.json"
 #: Seconds of silence after which a launch that is still running says so, and between two such lines.
@@ -71,13 +72,13 @@ class Ledger:
         """Whether traces should know their source lines."""
         return self._folder is not None
 
-    def add(self, packed: PackedLaunch) -> None:
+    def run(self, emulation: Emulation) -> None:
         """Run a launch to its end; raises what the emulation raises."""
         self.launches += 1
-        number, facts, started = self.launches, packed.facts, time.perf_counter()
-        count = _Counter(packed, number, self.say)
-        chunks = count.chunks()
-        trace = Trace(packed.prepared.program, facts, chunks)
+        number, facts, started = self.launches, emulation.facts, time.perf_counter()
+        count = _Counter(facts, number, self.say)
+        chunks = emulation.run([count])
+        trace = Trace(emulation.program, facts, chunks)
         cycles = time_us = None
         try:
             if self._folder is not None:
@@ -128,23 +129,20 @@ class Ledger:
                 stream.write(text.encode() + b"\n")
 
 
-class _Counter:
-    """Passes a launch's chunks on and counts them."""
+class _Counter(Listener):
+    """Counts what a launch executes, and says how far one is that takes long."""
 
-    def __init__(self, packed: PackedLaunch, number: int, say: Say):
-        self._packed, self._number, self._say = packed, number, say
+    def __init__(self, facts: Launch, number: int, say: Say):
+        self._facts, self._number, self._say = facts, number, say
+        self._next_line = time.perf_counter() + PROGRESS_SECONDS
         self.warp_instructions = 0
 
-    def chunks(self) -> Iterator[Chunk]:
-        facts = self._packed.facts
-        next_line = time.perf_counter() + PROGRESS_SECONDS
-        for chunk in self._packed.run():
-            self.warp_instructions += chunk.warp_instructions
-            yield chunk
-            done = chunk.first_block + chunk.blocks
-            if done < facts.blocks and time.perf_counter() >= next_line:
-                self._say(f"launch {self._number} {facts.kernel}: {done} of {facts.blocks} blocks")
-                next_line = time.perf_counter() + PROGRESS_SECONDS
+    def chunk_closed(self, chunk: Chunk) -> None:
+        self.warp_instructions += chunk.warp_instructions
+        done = chunk.first_block + chunk.blocks
+        if done < self._facts.blocks and time.perf_counter() >= self._next_line:
+            self._say(f"launch {self._number} {self._facts.kernel}: {done} of {self._facts.blocks} blocks")
+            self._next_line = time.perf_counter() + PROGRESS_SECONDS
 
 
 def open_folder(path: Path, force: bool) -> Path:

@@ -1,7 +1,7 @@
 """Memory as the driver API has it: allocations of every kind, and what lies at an address.
 
 Mental model: every allocation is host memory registered in the emulator's
-:class:`~gpusim.emulator.memory.DeviceMemory` at a device address. Managed memory has one address for both
+:class:`~gpusim.launch.memory.DeviceMemory` at a device address. Managed memory has one address for both
 sides; pinned and registered host memory has a device address beside its own.
 """
 
@@ -30,9 +30,9 @@ from gpusim.driver.abi import (
 )
 from gpusim.driver.contexts import PRIMARY
 from gpusim.driver.host_memory import SharedPages
-from gpusim.emulator.memory import Allocation, DeviceMemory
 from gpusim.errors import UsageError
 from gpusim.io.memory_limit import machine_bytes
+from gpusim.launch.memory import Allocation, DeviceMemory
 
 # Packages whose frames do not count as the place where a program allocates.
 _LIBRARIES = ("numba", "numba_cuda", "cuda", "gpusim", "weakref", "contextlib", "functools")

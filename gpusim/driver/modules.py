@@ -35,12 +35,13 @@ from gpusim.driver.abi import (
 from gpusim.driver.device import Device
 from gpusim.driver.lines import LineSource, readable_name
 from gpusim.driver.memory import Memory
-from gpusim.emulator.prepare import Prepared, prepare_built
+from gpusim.emulator.prepare import prepare
 from gpusim.errors import CompileError
-from gpusim.frontend.numba.build import BuiltKernel
+from gpusim.frontend.numba.build import toolchain
 from gpusim.isa.architectures import nearest
 from gpusim.isa.binary.cubin import KernelImage, kernels_of, load_kernel
 from gpusim.isa.binary.elf import MAGIC, image_size, parse_elf
+from gpusim.launch.binary import KernelBinary
 from gpusim.trace.record import Program
 
 _FAT_BINARY_MAGICS = (b"\x50\xed\x55\xba", b"\xb1\x43\x62\x46")
@@ -63,7 +64,7 @@ class Module:
 
 @dataclass(eq=False)
 class Kernel:
-    """A kernel of a loaded module; ``prepared`` by whether the launch is cooperative."""
+    """A kernel of a loaded module; ``binaries`` by whether the launch is cooperative."""
 
     module: Module
     symbol: str
@@ -71,7 +72,7 @@ class Kernel:
     image: KernelImage
     handle: int = 0
     settings: dict[int, int] = field(default_factory=dict)
-    prepared: dict[bool, Prepared] = field(default_factory=dict)
+    binaries: dict[bool, KernelBinary] = field(default_factory=dict)
     text: ctypes.Array | None = None
     line_cubin: bytes | None = None
 
@@ -239,17 +240,23 @@ class Modules:
 
     # ---- what a launch needs -----------------------------------------------------------------
 
-    def prepared(self, kernel: Kernel, cooperative: bool) -> Prepared:
-        """The kernel made ready for the emulator; raises UnsupportedOpcodeError and CompileError."""
-        known = kernel.prepared.get(cooperative)
+    def binary(self, kernel: Kernel, cooperative: bool) -> KernelBinary:
+        """The kernel's machine code as a launch takes it."""
+        known = kernel.binaries.get(cooperative)
         if known is None:
-            known = kernel.prepared[cooperative] = prepare_built(
-                self._built(kernel, cooperative, kernel.line_cubin or b"")
+            known = kernel.binaries[cooperative] = KernelBinary(
+                cubin=kernel.module.cubin,
+                entry_name=kernel.symbol,
+                name=kernel.name,
+                capability=tuple(self._device.spec.capability),
+                line_cubin=kernel.line_cubin or b"",
+                cooperative=cooperative,
+                toolchain=toolchain(),
             )
         return known
 
     def add_lines(self, kernel: Kernel) -> None:
-        """Have the kernel's next preparation include source lines."""
+        """Have the kernel's next binary include source lines."""
         if kernel.line_cubin is None and not kernel.image.lines:
             kernel.line_cubin = self._lines.build(kernel.symbol)
 
@@ -258,20 +265,8 @@ class Modules:
         if kernel.line_cubin is None and not kernel.image.lines:
             self.add_lines(kernel)
             if kernel.line_cubin:
-                kernel.prepared.pop(cooperative, None)
-        return self.prepared(kernel, cooperative).program
-
-    def _built(self, kernel: Kernel, cooperative: bool, line_cubin: bytes) -> BuiltKernel:
-        return BuiltKernel(
-            cubin=kernel.module.cubin,
-            line_cubin=line_cubin,
-            entry_name=kernel.symbol,
-            name=kernel.name,
-            capability=tuple(self._device.spec.capability),
-            argument_types=(),
-            cooperative=cooperative,
-            extensions=(),
-        )
+                kernel.binaries.pop(cooperative, None)
+        return prepare(self.binary(kernel, cooperative)).program
 
 
 def image_bytes(address: int) -> bytes:

@@ -10,13 +10,14 @@ need be in the middle of blocks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from gpusim.emulator.chunks import grown, lanes_of
 from gpusim.emulator.host_calls import HostCalls
+from gpusim.emulator.listeners import Fault, Listener
 from gpusim.emulator.livelock import LivelockDetector
 from gpusim.emulator.lockstep import run_blocks
 from gpusim.isa import warp as at
@@ -56,8 +57,8 @@ class LoggedBlocks:
 
 
 class BlockScheduler:
-    """The slots of a launch; ``machine`` holds the log, whose arrays grow when they must; ``host`` serves
-    what blocks call."""
+    """The slots of a launch; ``machine`` holds the log, whose arrays grow when they must; ``host`` serves what blocks
+    call; ``listeners`` hear of faults and of blocks that end."""
 
     def __init__(self, slot: Slot, machine: at.Machine, open_slot: Callable[[], Slot], host: HostCalls):
         self.first, self.machine, self._open, self.host = slot, machine, open_slot, host
@@ -70,21 +71,23 @@ class BlockScheduler:
         self.resident: list[Slot] = []
         self.ended = 0
         self.spinning = False
-        #: of a checked launch: (status, state, lane addresses, lane mask) -> whether to go on without the block
-        self.on_fault: Callable[[int, np.record, np.ndarray, int], bool] | None = None
+        self.listeners: Sequence[Listener] = ()
+        self._given_up = 0  # blocks without which the launch goes on
 
     def used(self) -> tuple[int, int, int]:
         """Entries of the log that are filled: runs, accesses, scattered rows."""
         return tuple(self._last.states[0]["used"].tolist())
 
-    def run(self, blocks: int, piece_blocks: int) -> Iterator[LoggedBlocks]:
-        """Run blocks 0 to ``blocks - 1``, in pieces of at most ``piece_blocks`` where they end one by one. The
-        log holds a piece until the next is asked for. Ends early, with ``failed`` and ``status`` set, when a
+    def run(self, blocks: int, chunk_blocks: int) -> Iterator[LoggedBlocks]:
+        """Run blocks 0 to ``blocks - 1``, in stretches of at most ``chunk_blocks`` where they end one by one. The
+        log holds a stretch until the next is asked for. Ends early, with ``failed`` and ``status`` set, when a
         block cannot go on."""
         current = 0
         while current < blocks:
-            end = min(self._base + piece_blocks, blocks)
+            end = min(self._base + chunk_blocks, blocks)
+            begun = current
             status, current = self._step(self.first, current, end)
+            self._report_ended(begun, current - begun)
             if status in (at.PREEMPTED, at.GRID_WAIT):
                 current = yield from self._together(current, blocks)
                 if self.failed is not None:
@@ -93,23 +96,23 @@ class BlockScheduler:
                 open_blocks = int(self.first.states[0].started)
                 self.first.block = current
                 self._close_runs([self.first] if open_blocks else [])
-                yield self._piece(current + open_blocks, open_blocks)
+                yield self._logged(current + open_blocks, open_blocks)
                 self._empty_log()
             elif status != at.DONE:
-                if not self._given_up(self.first, status, current):
+                if not self._give_up(self.first, status, current):
                     self._fail(self.first, status)
                     return
                 current += 1
-            if current < blocks and current >= self._base + piece_blocks:
-                yield self._piece(current, 0)
+            if current < blocks and current >= self._base + chunk_blocks:
+                yield self._logged(current, 0)
                 self._empty_log()
         yield LoggedBlocks(self._base, blocks - self._base)
 
-    def _piece(self, end: int, open_blocks: int) -> LoggedBlocks:
+    def _logged(self, end: int, open_blocks: int) -> LoggedBlocks:
         """The log as blocks up to ``end``; what is logged from now on counts from the first open block."""
-        piece = LoggedBlocks(self._base, end - self._base, open_blocks)
+        logged = LoggedBlocks(self._base, end - self._base, open_blocks)
         self._base = end - open_blocks
-        return piece
+        return logged
 
     def _close_runs(self, slots: list[Slot]) -> None:
         """Log what the warps of open blocks have done of runs that are not at their end."""
@@ -129,28 +132,37 @@ class BlockScheduler:
     def _empty_log(self) -> None:
         self._last.states[0].used[:] = 0
 
-    def _given_up(self, slot: Slot, status: int, block: int) -> bool:
-        """Whether ``on_fault`` takes the fault of ``block``, which is then as if it had never run, its stores
-        excepted."""
+    def _give_up(self, slot: Slot, status: int, block: int) -> bool:
+        """Whether a listener takes the fault of ``block``, which is then as if it had never run, its stores excepted."""
         state, warps = slot.states[0], int(slot.states[0].warps)
-        if self.on_fault is None:
+        if not self.listeners:
             return False
         used = [int(n) for n in state.used]
         first = (block - self._base) * warps
-        last = self.machine.accesses[max(0, used[at.ACCESSES] - 1)]
+        last = self.machine.log.accesses[max(0, used[at.ACCESSES] - 1)]
         address, mask = np.full(at.LANES, int(state.fault_address)), 1 << int(state.fault_lane)
         if used[at.ACCESSES] and last[at.ACCESS_WARP] == first + int(state.fault_warp):
             address, mask = lanes_of(self.machine, last)
-        if not self.on_fault(status, state, address, mask):
+        fault = Fault(status, state, address, mask)
+        if not any([listener.warp_faulted(fault) for listener in self.listeners]):  # all of them hear of it
             return False
-        for part, column, rows in ((at.RUNS, at.RUN_WARP, "runs"), (at.ACCESSES, at.ACCESS_WARP, "accesses")):
-            log = getattr(self.machine, rows)
+        self._given_up += 1
+        for part, column, log in (
+            (at.RUNS, at.RUN_WARP, self.machine.runs),
+            (at.ACCESSES, at.ACCESS_WARP, self.machine.log.accesses),
+        ):
             keys = log[: used[part], column].astype(np.int64)
             kept = (keys < first) | (keys >= first + warps)
             state.used[part] = kept.sum()
             log[: int(kept.sum())] = log[: used[part]][kept]
         state.started = 0
         return True
+
+    def _report_ended(self, first_block: int, blocks: int) -> None:
+        """Tell the listeners of blocks that have come to their end."""
+        if blocks:
+            for listener in self.listeners:
+                listener.blocks_ended(first_block, blocks)
 
     def _fail(self, slot: Slot, status: int) -> None:
         self.failed, self.status = slot, status
@@ -193,9 +205,10 @@ class BlockScheduler:
                     if status != at.LOG_FULL:
                         break
                     self._close_runs(resident)
-                    yield self._piece(pending, pending - min(other.block for other in resident))
+                    yield self._logged(pending, pending - min(other.block for other in resident))
                     self._empty_log()
                 if status == at.DONE:
+                    self._report_ended(slot.block, 1)
                     resident.remove(slot)
                     free.append(slot)
                     moved = ended = True
@@ -203,7 +216,7 @@ class BlockScheduler:
                 elif status == at.PREEMPTED:
                     moved = slow = True
                 elif status != at.GRID_WAIT:
-                    if not self._given_up(slot, status, slot.block):
+                    if not self._give_up(slot, status, slot.block):
                         self._fail(slot, status)
                         return pending
                     resident.remove(slot)
@@ -212,7 +225,7 @@ class BlockScheduler:
                     livelock.progress()
             self.resident, self.ended = resident, pending - len(resident)
             crowded = len(resident) >= _MAX_SLOW
-            stuck = slow and not ended and livelock.reached(resident, self.machine.allocations)
+            stuck = slow and not ended and livelock.reached(resident, self.machine.memory.allocations)
             if pending < end and resident and (slow and not crowded or not moved or stuck):
                 slot = free.pop() if free else self._open()
                 slot.block = pending
@@ -223,7 +236,7 @@ class BlockScheduler:
                 self.spinning = True
                 self._fail(resident[0], at.DEADLOCK)
                 return pending
-            elif not moved and resident and self.ended and self.on_fault is None:
+            elif not moved and resident and self.ended and not self._given_up:
                 waiting = next(slot for slot in resident if slot.states[0].fragment.max() == at.AT_GRID)
                 self._fail(waiting, at.DEADLOCK)
                 return pending

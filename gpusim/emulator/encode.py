@@ -20,7 +20,7 @@ from gpusim.isa.bodies.launch import launch_number
 from gpusim.isa.body import LANES_AT_ONCE, execution
 from gpusim.isa.dispatch import entry_addresses, needed
 from gpusim.isa.form import Instruction, Kind, MicroOp, Operand, Source
-from gpusim.isa.opcodes import LANES_BASE
+from gpusim.isa.number_ranges import LANES_BASE
 from gpusim.trace.record import MemoryKind
 
 NO_REGISTER = 255

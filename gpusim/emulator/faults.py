@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpusim.emulator.memory import DeviceMemory
 from gpusim.errors import (
     AddressError,
     DeadlockError,
@@ -19,6 +18,7 @@ from gpusim.errors import (
     InstructionLimitError,
 )
 from gpusim.isa import warp as at
+from gpusim.launch.memory import DeviceMemory
 from gpusim.trace.record import Program, Space
 
 _SPACES = {int(Space.SHARED): "shared", int(Space.LOCAL): "local", 4: "constant"}

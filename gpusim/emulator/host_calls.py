@@ -13,10 +13,10 @@ import sys
 
 import numpy as np
 
-from gpusim.emulator.memory import Allocation, DeviceMemory
 from gpusim.emulator.printf import format_printf
 from gpusim.errors import AddressError, ExecutionError
 from gpusim.isa import warp as at
+from gpusim.launch.memory import Allocation, DeviceMemory
 
 #: Where arguments and results of a driver function lie, see :mod:`gpusim.isa.binary.externals`.
 FIRST_REGISTER = 4
@@ -142,7 +142,7 @@ class HostCalls:
         mask = int(state.fault_address)
         for number in range(at.LANES):
             if mask >> number & 1:
-                body(Lane(state, registers, machine.allocations, number))
+                body(Lane(state, registers, machine.memory.allocations, number))
 
     def flush(self) -> None:
         """Write to stdout what the launch has printed, in block order."""

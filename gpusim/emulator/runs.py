@@ -24,7 +24,7 @@ from gpusim.isa.body import LANES_AT_ONCE
 from gpusim.isa.dispatch import call_body, record_at
 from gpusim.isa.jit import entry, inlined, inner
 from gpusim.isa.lane_masks import signed32
-from gpusim.isa.opcodes import FIRST_BODY
+from gpusim.isa.number_ranges import FIRST_BODY
 
 _X, _Y, _Z, _W = at.X_ROW * at.ROW, at.Y_ROW * at.ROW, at.Z_ROW * at.ROW, at.W_ROW * at.ROW
 _MASKS_OFFSET = at.STATE.fields["p0"][1]

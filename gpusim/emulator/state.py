@@ -8,18 +8,17 @@ constants, parameters and immediates.
 from __future__ import annotations
 
 import struct
-from importlib.metadata import PackageNotFoundError, version
 
 import numpy as np
 
-from gpusim.emulator.memory import LOCAL_WINDOW, SHARED_WINDOW, DeviceMemory
 from gpusim.emulator.prepare import Prepared
 from gpusim.emulator.runs import arithmetic_entry_address
 from gpusim.isa import warp as at
 from gpusim.isa.architectures import nearest
 from gpusim.isa.binary.cubin import CONSTANTS_ADDRESS
 from gpusim.isa.bodies.tensor_rules import tensor_rules
-from gpusim.isa.target import Target
+from gpusim.launch.kernel_launch import KernelLaunch
+from gpusim.launch.memory import LOCAL_WINDOW, SHARED_WINDOW, DeviceMemory
 
 #: Instructions of a warp before the next warp of the block runs, at a jump.
 WARP_QUANTUM = 4096
@@ -30,25 +29,18 @@ _SPARE_SHAPES = 8
 #: Record arrays of launches that are over, with their bytes: their views cost more than their contents.
 _FREE_STATES = 4
 _free_states: list[tuple[np.recarray, np.ndarray]] = []
-_TOOLS = ("numba-cuda", "nvidia-nvvm", "nvidia-nvjitlink", "nvidia-cuda-nvdisasm")
 
 
 def make_state(
-    prepared: Prepared,
-    target: Target,
-    grid: tuple[int, int, int],
-    block: tuple[int, int, int],
-    dynamic_shared: int,
-    instruction_limit: int,
-    lockstep: bool = True,
+    prepared: Prepared, launch: KernelLaunch, instruction_limit: int, lockstep: bool = True
 ) -> tuple[np.recarray, np.ndarray, list[np.ndarray]]:
     """A slot for one resident block: (STATE[1], its bytes, the shared and local memory that it points to); the
     address of its register file is still to be set. ``lockstep``: warps at the same instruction may run together."""
-    key = ("state", target.sm_count, block, dynamic_shared, lockstep)
+    key = ("state", launch.target.sm_count, launch.block, launch.dynamic_shared_bytes, lockstep)
     image = prepared.spare.get(key)
     if image is None:
         _make_room(prepared)
-        image = prepared.spare[key] = _blank(prepared, target, block, dynamic_shared, lockstep)
+        image = prepared.spare[key] = _blank(prepared, launch, lockstep)
     if _free_states:
         states, raw = _free_states.pop()
     else:
@@ -56,7 +48,7 @@ def make_state(
         states = raw.view(at.STATE).view(np.recarray)
     raw[:] = image
     state = states[0]
-    state["grid_dim"] = grid
+    state["grid_dim"] = launch.grid
     state["limit"] = instruction_limit
     warps = int(state["warps"])
     shared = np.zeros(max(1, int(state["shared_bytes"])), np.uint8)
@@ -79,11 +71,10 @@ def _make_room(prepared: Prepared) -> None:
         del prepared.spare[next(iter(prepared.spare))]
 
 
-def _blank(
-    prepared: Prepared, target: Target, block: tuple[int, int, int], dynamic_shared: int, lockstep: bool
-) -> np.ndarray:
+def _blank(prepared: Prepared, launch: KernelLaunch, lockstep: bool) -> np.ndarray:
     """The bytes of a state before its launch begins, but for the grid, the instruction limit and host addresses."""
     image, encoded = prepared.image, prepared.encoded
+    block, dynamic_shared = launch.block, launch.dynamic_shared_bytes
     threads = block[0] * block[1] * block[2]
     warps = -(-threads // at.LANES)
     states = np.zeros(1, at.STATE)
@@ -101,13 +92,13 @@ def _blank(
     state["local_bytes"] = stack_bytes(prepared)
     state["shared_window"] = SHARED_WINDOW
     state["local_window"] = LOCAL_WINDOW
-    state["sm_count"] = target.sm_count
+    state["sm_count"] = launch.target.sm_count
     state["quantum"] = WARP_QUANTUM
     state["slice"] = BLOCK_SLICE
     state["entries"][:] = encoded.entries
     state["arithmetic_entry"] = arithmetic_entry_address()
     state["matrix_host"] = encoded.matrix.ctypes.data
-    state["rules"][:] = tensor_rules(prepared.built.capability)
+    state["rules"][:] = tensor_rules(prepared.capability)
     lane = np.arange(warps * at.LANES)
     weights = np.left_shift(np.int64(1), np.arange(at.LANES, dtype=np.int64))
     state["exists"][:warps] = (lane < threads).reshape(warps, at.LANES) @ weights
@@ -139,16 +130,14 @@ def stack_bytes(prepared: Prepared) -> int:
 
 def make_machine(
     prepared: Prepared,
-    grid: tuple[int, int, int],
-    block: tuple[int, int, int],
-    dynamic_shared: int,
-    parameters: bytes,
+    launch: KernelLaunch,
     memory: DeviceMemory,
     log: tuple[np.ndarray, np.ndarray, np.ndarray],
 ) -> at.Machine:
     """The arrays of a launch, with a register file for one resident block."""
     encoded = prepared.encoded
-    constants = _constants(prepared, grid, block, dynamic_shared, parameters)
+    constants = _constants(prepared, launch)
+    block = launch.block
     warps = -(-block[0] * block[1] * block[2] // at.LANES)
     groups = -(-warps // at.GROUP_WARPS)
     # Bodies may look at four rows of an operand wherever it begins: three spare ones at the end.
@@ -167,22 +156,14 @@ def make_machine(
         matrix=encoded.matrix,
         registers=registers,
         index_of=encoded.index_of,
-        allocations=table,
-        hint=np.zeros(len(encoded.matrix), np.int64),
+        memory=at.Memory(table, np.zeros(len(encoded.matrix), np.int64)),
         constants=constants,
         runs=log[0],
-        accesses=log[1],
-        scattered=log[2],
+        log=at.AccessLog(log[1], log[2]),
     )
 
 
-def _constants(
-    prepared: Prepared,
-    grid: tuple[int, int, int],
-    block: tuple[int, int, int],
-    dynamic_shared: int,
-    parameters: bytes,
-) -> np.ndarray:
+def _constants(prepared: Prepared, launch: KernelLaunch) -> np.ndarray:
     """All constant banks one after another, bank 0 filled as the driver fills it."""
     image, encoded = prepared.image, prepared.encoded
     end = max((encoded.bank_start[b] + -(-encoded.bank_bytes[b] // 16) * 16 for b in encoded.bank_start), default=0)
@@ -191,31 +172,20 @@ def _constants(
         start = encoded.bank_start[bank]
         constants[start : start + len(content)] = content
     start, size = encoded.bank_start.get(0, 0), encoded.bank_bytes.get(0, 0)
-    layout = nearest(prepared.built.capability).bank
+    layout = nearest(prepared.capability).bank
 
     def put(offset: int, kind: str, *values: int) -> None:
         if offset >= 0 and offset + struct.calcsize(kind) <= size:
             struct.pack_into(kind, constants, start + offset, *values)
 
-    put(layout.block_shape, "<3I", *block)
-    put(layout.grid_shape, "<3I", *grid)
+    put(layout.block_shape, "<3I", *launch.block)
+    put(layout.grid_shape, "<3I", *launch.grid)
     put(layout.shared_window, "<Q", SHARED_WINDOW)
     put(layout.local_window, "<Q", LOCAL_WINDOW)
     put(layout.stack, "<I", stack_bytes(prepared))
     for offset in layout.dynamic_shared:
-        put(offset, "<I", dynamic_shared)
+        put(offset, "<I", launch.dynamic_shared_bytes)
     put(layout.constants_pointer, "<Q", CONSTANTS_ADDRESS)
     base = start + image.parameter_base
-    constants[base : base + len(parameters)] = parameters
+    constants[base : base + len(launch.parameters)] = launch.parameters
     return np.frombuffer(constants, np.uint8)
-
-
-def toolchain() -> str:
-    """Versions of the tools that made the machine code, for the trace."""
-    parts = []
-    for name in _TOOLS:
-        try:
-            parts.append(f"{name} {version(name)}")
-        except PackageNotFoundError:
-            continue
-    return ", ".join(parts)

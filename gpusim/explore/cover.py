@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gpusim.cases.suite import CapturedLaunch, capture_case, complete_shape, make_case, shape_text
+from gpusim.cases.suite import CaseTrace, capture_case, complete_shape, make_case, shape_text
 from gpusim.engine.gpu import simulate
 from gpusim.engine.result import Result
 from gpusim.explore.coverage import Coverage
@@ -45,9 +45,7 @@ def cover(kernel: str, shape: Mapping[str, Any], gpu: GpuSpec, *, threads: int |
     return cover_captured(workload_name(kernel, full, gpu), launches, gpu, threads=threads)
 
 
-def cover_captured(
-    name: str, launches: Sequence[CapturedLaunch], gpu: GpuSpec, *, threads: int | None = None
-) -> Covered:
+def cover_captured(name: str, launches: Sequence[CaseTrace], gpu: GpuSpec, *, threads: int | None = None) -> Covered:
     """The same for launches that have been captured already, under the workload's ``name``."""
     timed = tuple(launch.trace for launch in launches if launch.timed)
     warm = tuple(launch.trace for launch in launches if not launch.timed)

@@ -18,14 +18,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpusim.cases.suite import make_case
-from gpusim.emulator.prepare import prepare
 from gpusim.errors import LaunchError, UsageError
 from gpusim.explore.coverage import Coverage
 from gpusim.explore.launch_points import LAUNCH_POINTS, launch_answers
 from gpusim.explore.points import CROSS, CROSSES, POINTS, all_bins, cross_name
 from gpusim.explore.shape_distance import ShapeDistance, bin_points
+from gpusim.frontend.registry import compile_kernel
 from gpusim.gpus.spec import GpuSpec
 from gpusim.isa.target import shape as as_triple
+from gpusim.launch.binary import KernelBinary
+from gpusim.launch.kernel_launch import sides_of
 from gpusim.model.occupancy import occupancy
 from gpusim.trace.record import Launch
 
@@ -152,7 +154,7 @@ class Predictor:
         self.gpu = gpu
         self.missing = np.ones(len(_layout().columns), bool)
         self._kernels: dict[str, _Kernel] = {}
-        self._resources: dict[tuple, tuple[int, int, bool]] = {}
+        self._binaries: dict[tuple, KernelBinary] = {}
 
     def learn(
         self, kernel: str, shape: Shape, coverage: Coverage, divergence: float, probability: np.ndarray | None = None
@@ -175,11 +177,13 @@ class Predictor:
     def remember_resources(self, kernel: str, shape: Shape) -> None:
         """Note registers and shared memory of the kernels that this process has just compiled and run."""
         for launch in make_case(kernel, dict(shape), self.gpu).launches:
-            key = _compiled_key(launch)
-            if launch.timed and key not in self._resources:
-                prepared = prepare(launch.kernel, launch.args, tuple(self.gpu.capability))
-                image = prepared.image
-                self._resources[key] = image.registers_per_thread, image.shared_bytes, bool(prepared.built.cooperative)
+            if launch.timed and _compiled_key(launch) not in self._binaries:
+                self._compiled(launch)
+
+    def _compiled(self, launch: Any) -> KernelBinary:
+        binary = compile_kernel(launch.kernel, launch.args, tuple(self.gpu.capability))
+        self._binaries[_compiled_key(launch)] = binary
+        return binary
 
     def knows(self, kernel: str) -> bool:
         """Whether a run of ``kernel`` has been learnt."""
@@ -193,14 +197,20 @@ class Predictor:
         for launch in make_case(kernel, dict(shape), self.gpu).launches:
             if not launch.timed:
                 continue
-            grid, block = as_triple(launch.grid, "grid"), as_triple(launch.block, "block")
+            binary = self._binaries.get(_compiled_key(launch))
+            if launch.block is None or callable(launch.grid):  # what its language fixes when it compiles
+                binary = binary or self._compiled(launch)
+                grid, block = sides_of(binary, launch.grid, launch.block)
+            else:
+                grid, block = as_triple(launch.grid, "grid"), as_triple(launch.block, "block")
             blocks = max(blocks, grid[0] * grid[1] * grid[2])
             size_bytes = max(size_bytes, sum(arg.nbytes for arg in launch.args if isinstance(arg, np.ndarray)))
-            resources = self._resources.get(_compiled_key(launch))
-            if resources is None:
+            registers, shared, cooperative = 32, launch.shared_bytes, False
+            if binary is None:
                 decided = layout.by_geometry
-            registers, shared, cooperative = resources or (32, 0, False)
-            shared += launch.shared_bytes
+            else:
+                registers, cooperative = binary.image.registers_per_thread, binary.cooperative
+                shared += binary.image.shared_bytes + binary.dynamic_shared_bytes
             facts = Launch(
                 kernel, tuple(self.gpu.capability), grid, block, registers, shared, local_bytes=0, cubin_sha256="",
                 cooperative=cooperative,

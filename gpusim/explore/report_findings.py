@@ -176,6 +176,8 @@ def _blocks(kernel: str, shape: Mapping[str, Any]) -> float:
 
 
 def _sides(grid: Any) -> tuple[int, ...]:
+    if callable(grid):  # of compile-time parameters, known once it is compiled
+        return (1,)
     return (grid,) if isinstance(grid, int) else tuple(grid)
 
 

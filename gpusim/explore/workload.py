@@ -20,7 +20,7 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, given, reject, settings
 from hypothesis import strategies as st
 
-from gpusim.cases.suite import MACHINE_AXES, CapturedLaunch, capture_case, find_kernel, shape_text
+from gpusim.cases.suite import MACHINE_AXES, CaseTrace, capture_case, find_kernel, shape_text
 from gpusim.engine.gpu import simulate
 from gpusim.engine.result import Result
 from gpusim.errors import LaunchError, UsageError
@@ -63,7 +63,7 @@ class WorkloadRun:
         self.reference = reference
 
     @functools.cached_property
-    def launches(self) -> list[CapturedLaunch]:
+    def launches(self) -> list[CaseTrace]:
         """All launches, captured in order; the case's arrays then hold the kernel's results."""
         return capture_case(self.case, self.gpu)
 

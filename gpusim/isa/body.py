@@ -32,10 +32,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from numba import njit
-
 from gpusim.isa import warp as at
-from gpusim.isa.opcodes import FIRST_BODY
+from gpusim.isa.jit import inlined
+from gpusim.isa.number_ranges import FIRST_BODY
 
 #: Column VECTOR_BODY of an instruction whose body takes the lanes of all warps in one call. Vector bodies up to here.
 LANES_AT_ONCE = 64
@@ -84,11 +83,6 @@ def _declared(name: str, reach: Reach, function: Any, unmasked: Choice, masked: 
     return body
 
 
-def _within_its_entry_point(function: Callable) -> Any:
-    """``function`` for entry points to take in before they are compiled: it is compiled nowhere else."""
-    return njit(inline="always", error_model="numpy", _nrt=False)(function)
-
-
 def vector_body(name: str, unmasked: Choice = 0, masked: Choice = 0) -> Body:
     """Declare a meaning that vector bodies alone execute."""
     return _declared(name, Reach.VECTOR, None, unmasked, masked)
@@ -96,19 +90,17 @@ def vector_body(name: str, unmasked: Choice = 0, masked: Choice = 0) -> Body:
 
 def warp_body(unmasked: Choice = 0, masked: Choice = 0) -> Callable[[Callable], Body]:
     """Declare the decorated function, called once for each warp."""
-    return lambda function: _declared(
-        function.__name__, Reach.WARP, _within_its_entry_point(function), unmasked, masked
-    )
+    return lambda function: _declared(function.__name__, Reach.WARP, inlined(function), unmasked, masked)
 
 
 def lanes_body(function: Callable) -> Body:
     """Declare the decorated function, called once for all warps in lockstep."""
-    return _declared(function.__name__, Reach.LANES, _within_its_entry_point(function), 0, 0)
+    return _declared(function.__name__, Reach.LANES, inlined(function), 0, 0)
 
 
 def matrix_body(function: Callable) -> Body:
     """Declare the decorated function, a product or move of matrices that lie across a warp."""
-    return _declared(function.__name__, Reach.MATRIX, _within_its_entry_point(function), 0, 0)
+    return _declared(function.__name__, Reach.MATRIX, inlined(function), 0, 0)
 
 
 def body_of(number: int) -> Body | None:

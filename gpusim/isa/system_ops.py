@@ -2,12 +2,12 @@
 
 Mental model: the shared vocabulary of the lowerings (which choose a number) and of the interpreter (whose compiled
 if-chains know it). They need the state of a warp or block, so they are no bodies (:mod:`gpusim.isa.body`). Ranges come
-from :mod:`gpusim.isa.opcodes`.
+from :mod:`gpusim.isa.number_ranges`.
 """
 
 from __future__ import annotations
 
-from gpusim.isa.opcodes import CONTROL_BASE, LANES_BASE, MEMORY_BASE
+from gpusim.isa.number_ranges import CONTROL_BASE, LANES_BASE, MEMORY_BASE
 
 # ---- control flow --------------------------------------------------------------------------------
 NOP = CONTROL_BASE + 0

@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gpusim.state_tables import Field, Record, Table
+
 LANES = 32
 FULL = 0xFFFFFFFF
 GROUP_WARPS = 8
@@ -22,34 +24,63 @@ GROUP_WARPS = 8
 ROW = GROUP_WARPS * LANES + 16
 
 # ---- columns of the code matrix ------------------------------------------------------------------
-OP = 0
-GUARD = 1  # predicate slot
-GUARD_FLIP = 2  # 0 or -1
-A, B, C = 3, 9, 15  # six columns each, see below
-SOURCE_OFFSET, SOURCE_OWN, SOURCE_WORDS, SOURCE_MODE, SOURCE_KEEP, SOURCE_FLIP = range(6)
-D_OFFSET = 21
-D_OWN = 22
-D_WORDS = 23  # 0: no register is written
-P0, P0_FLIP, P1, P1_FLIP, P2, P2_FLIP = range(24, 30)  # predicate inputs
-Q0, Q1 = 30, 31  # predicate outputs, SINK_PREDICATE for none
-F0, F1, F2, F3 = 32, 33, 34, 35
-SCOPE = 36  # LANE_WISE, UNIFORM or WARP_WIDE
-PREDICATES_OUT = 37  # 1: predicates are written
-VECTOR_BODY = 38  # number of a body for all warps at once (bodies/wide, masked, loops, launch), 0 for none
-APART = 39  # 1: no source row is a destination row, so a loop may write its result in place
-PLAIN = 40  # 1: no source needs a sign change
-ARITHMETIC_RUN = 41  # arithmetic instructions from here on, up to the next one of another kind
-TARGET = 42  # instruction index, or byte offset of an indexed branch
-CONVERGENCE = 43  # offset of the convergence barrier's row among the warp's rows
-RECORDS = 44
-BYTES = 45
-SPACE = 46
-BASE_OFFSET, BASE_OWN, BASE_WORDS, BASE_SIGNED, BASE_SHIFT = range(47, 52)
-UNIFORM_OFFSET, UNIFORM_OWN, UNIFORM_WORDS = range(52, 55)
-ADDRESS_OFFSET = 55
-SECOND = 56  # second address recipe (LDGSTS): base offset, own, words, shift, uniform offset, own, offset
-ORDERED = 63  # 1: the order in which warps execute it shows in the result
-COLUMNS = 64
+CODE_TABLE = Table(__name__, "matrix", "an instruction", "What the interpreter must know of an instruction.", np.int32)
+OP = CODE_TABLE.column("code", "number of its body")
+GUARD = CODE_TABLE.column("index", "predicate slot of its guard")
+GUARD_FLIP = CODE_TABLE.column("mask", "what the guard is combined with by exclusive or: 0 or -1")
+A = CODE_TABLE.column("index", "first source, see SOURCE_TABLE", span=6)
+B = CODE_TABLE.column("index", "second source", span=6)
+C = CODE_TABLE.column("index", "third source", span=6)
+D_OFFSET = CODE_TABLE.column("words", "where the destination's rows begin")
+D_OWN = CODE_TABLE.column("mask", "-1: from the group's own rows on; 0: from the file's first row on")
+D_WORDS = CODE_TABLE.column("count", "registers written; 0: none")
+P0 = CODE_TABLE.column("index", "slot of the first predicate read")
+P0_FLIP = CODE_TABLE.column("mask", "0 or -1, as GUARD_FLIP")
+P1 = CODE_TABLE.column("index", "slot of the second predicate read")
+P1_FLIP = CODE_TABLE.column("mask", "0 or -1")
+P2 = CODE_TABLE.column("index", "slot of the third predicate read")
+P2_FLIP = CODE_TABLE.column("mask", "0 or -1")
+Q0 = CODE_TABLE.column("index", "slot of the first predicate written, SINK_PREDICATE for none")
+Q1 = CODE_TABLE.column("index", "slot of the second predicate written")
+F0 = CODE_TABLE.column("code", "first of four flags, whose meaning is the body's")
+F1 = CODE_TABLE.column("code", "second flag")
+F2 = CODE_TABLE.column("code", "third flag")
+F3 = CODE_TABLE.column("code", "fourth flag")
+SCOPE = CODE_TABLE.column("code", "LANE_WISE, UNIFORM or WARP_WIDE")
+PREDICATES_OUT = CODE_TABLE.column("flag", "predicates are written")
+VECTOR_BODY = CODE_TABLE.column(
+    "code", "number of a body for all warps at once (bodies/wide, masked, loops, launch); 0: none"
+)
+APART = CODE_TABLE.column("flag", "no source row is a destination row, so a loop may write its result in place")
+PLAIN = CODE_TABLE.column("flag", "no source needs a sign change")
+ARITHMETIC_RUN = CODE_TABLE.column("count", "arithmetic instructions from here on, up to the next one of another kind")
+TARGET = CODE_TABLE.column("index", "instruction that it jumps to; of an indexed branch the byte offset")
+CONVERGENCE = CODE_TABLE.column("words", "where the convergence barrier's row begins among the warp's rows")
+RECORDS = CODE_TABLE.column("count", "access records that it logs")
+BYTES = CODE_TABLE.column("bytes", "accessed by a lane")
+SPACE = CODE_TABLE.column("code", "Space of its access")
+BASE_OFFSET = CODE_TABLE.column("words", "where the rows of the address's base register begin")
+BASE_OWN = CODE_TABLE.column("mask", "as D_OWN")
+BASE_WORDS = CODE_TABLE.column("count", "registers of the base: 1 or 2; 0: none")
+BASE_SIGNED = CODE_TABLE.column("flag", "a base of one register is signed")
+BASE_SHIFT = CODE_TABLE.column("log2", "factor of the base")
+UNIFORM_OFFSET = CODE_TABLE.column("words", "where the rows of the address's uniform register begin")
+UNIFORM_OWN = CODE_TABLE.column("mask", "as D_OWN")
+UNIFORM_WORDS = CODE_TABLE.column("count", "uniform registers: 1 or 2; 0: none")
+ADDRESS_OFFSET = CODE_TABLE.column("bytes", "added to the address")
+SECOND = CODE_TABLE.column(
+    "index", "second address (LDGSTS): base offset, own, words, shift, uniform offset, own, offset", span=7
+)
+ORDERED = CODE_TABLE.column("flag", "the order in which warps execute it shows in the result")
+COLUMNS = CODE_TABLE.width
+
+SOURCE_TABLE = Table(__name__, "source", "", "A source operand: columns from A, B or C on.", np.int32)
+SOURCE_OFFSET = SOURCE_TABLE.column("words", "where its rows begin")
+SOURCE_OWN = SOURCE_TABLE.column("mask", "as D_OWN")
+SOURCE_WORDS = SOURCE_TABLE.column("count", "registers read")
+SOURCE_MODE = SOURCE_TABLE.column("code", "MODE_PLAIN, MODE_MASK or MODE_NEGATE")
+SOURCE_KEEP = SOURCE_TABLE.column("mask", "bits of the last word that are kept")
+SOURCE_FLIP = SOURCE_TABLE.column("mask", "bits of the last word that are flipped then")
 
 MODE_PLAIN, MODE_MASK, MODE_NEGATE = range(3)
 LANE_WISE, UNIFORM, WARP_WIDE = range(3)
@@ -89,23 +120,55 @@ ZERO_ROW, SINK_ROW, X_ROW, Y_ROW, Z_ROW, W_ROW, FIRST_POOL_ROW = range(0, 28, 4)
 ) = range(13)
 
 
+class Memory(NamedTuple):
+    """Global memory: where device addresses lie in this process."""
+
+    allocations: np.ndarray  # int64[a, 3]: device address (ascending), bytes, host address
+    hint: np.ndarray  # int64[n]: allocation that an instruction last touched
+
+
+class AccessLog(NamedTuple):
+    """The memory accesses that a launch has logged."""
+
+    accesses: np.ndarray  # int64[a, ACCESS_TABLE.width]
+    scattered: np.ndarray  # uint64[s, 32]: addresses of the lanes of an access without a stride
+
+
 class Machine(NamedTuple):
     """The arrays of a launch whose sizes differ from launch to launch."""
 
     matrix: np.ndarray  # int32[n, COLUMNS]: the encoded kernel
     registers: np.ndarray  # int32, 64-byte aligned: shared rows, then each group's own
     index_of: np.ndarray  # int32[code_bytes / 16]: instruction index at that address, -1 for none
-    allocations: np.ndarray  # int64[a, 3]: device address (ascending), bytes, host address
-    hint: np.ndarray  # int64[n]: allocation that an instruction last touched
+    memory: Memory
     constants: np.ndarray  # uint8: all banks, one after another
-    runs: np.ndarray  # uint32[r, 4]: the log, see LOG columns
-    accesses: np.ndarray  # int64[a, 3]
-    scattered: np.ndarray  # uint64[s, 32]
+    runs: np.ndarray  # uint32[r, RUN_TABLE.width]: the log of what warps executed
+    log: AccessLog
 
 
-# Columns of the log. It is in time order; the warps' records are sorted apart when a chunk closes.
-RUN_WARP, RUN_FIRST, RUN_COUNT, RUN_MASK = range(4)
-ACCESS_WARP, ACCESS_ADDRESS, ACCESS_PATTERN = range(3)  # pattern: stride << 32 | mask
+class Step(NamedTuple):
+    """One instruction that one warp executes, int64 each: its ``index`` in the matrix, the ``warp`` of the block, ``base``
+    where the warp's lanes of its own rows begin, ``logged_warp`` its number in the log, and ``mask``, the lanes concerned."""
+
+    index: int
+    warp: int
+    base: int
+    logged_warp: int
+    mask: int
+
+
+# ---- the log: in time order; the warps' records are sorted apart when a chunk closes ----------------
+RUN_TABLE = Table(__name__, "runs", "a run of instructions of a warp", "The log's runs.", np.uint32)
+RUN_WARP = RUN_TABLE.column("index", "the warp, counted from the log's first block")
+RUN_FIRST = RUN_TABLE.column("index", "first instruction")
+RUN_COUNT = RUN_TABLE.column("count", "instructions")
+RUN_MASK = RUN_TABLE.column("mask", "lanes that are on")
+
+ACCESS_TABLE = Table(__name__, "accesses", "an access of a warp", "The log's accesses.")
+ACCESS_WARP = ACCESS_TABLE.column("index", "the warp, counted from the log's first block")
+ACCESS_ADDRESS = ACCESS_TABLE.column("address", "of lane 0, or the row of scattered addresses")
+ACCESS_PATTERN = ACCESS_TABLE.column("packed", "stride << 32 | lane mask")
+
 RUNS, ACCESSES, SCATTERED_ROWS = range(3)  # entries of State.used
 
 MAX_WARPS = 32
@@ -113,106 +176,114 @@ TENSOR_RULES = 4
 TENSOR_WORK_WORDS = 1536
 #: Room for the entry points of all bodies.
 ENTRY_POINTS = 160
-_LANES64 = ("<i8", (LANES,))
-_WARPS64 = ("<i8", (MAX_WARPS,))
-_GROUP64 = ("<i8", (GROUP_WARPS,))
-_FRAGMENTS32 = ("<i4", (MAX_WARPS, LANES))
-_FRAGMENTS64 = ("<i8", (MAX_WARPS, LANES))
+
+#: Arrays by warp have room for the largest block.
+_BY_WARP, _BY_WARP_AND_FRAGMENT = f"({MAX_WARPS},)<i8", f"({MAX_WARPS},{LANES})"
+_BY_GROUP_PLACE, _BY_LANE, _BY_BARRIER = f"({GROUP_WARPS},)<i8", f"({LANES},)<i8", f"({BLOCK_BARRIERS},)<i8"
 
 #: The state of one resident block, with the launch facts that it needs, as one record: compiled functions
-#: take it as a single pointer. Fields by warp have room for the largest block.
-STATE = np.dtype(
-    [
-        # launch facts, set once
-        ("grid_dim", "<i8", (3,)),
-        ("block_dim", "<i8", (3,)),
-        ("warps", "<i8"),
-        ("own_base", "<i8"),  # offset of group 0's rows among the registers
-        ("own_stride", "<i8"),  # from group to group
-        ("shared_base", "<i8"),  # first shared address of the kernel
-        ("shared_bytes", "<i8"),
-        ("local_bytes", "<i8"),  # of one thread
-        ("shared_window", "<i8"),
-        ("local_window", "<i8"),
-        ("sm_count", "<i8"),
-        ("quantum", "<i8"),  # warp instructions of a warp before the next one runs
-        ("limit", "<i8"),
-        ("slice", "<i8"),  # warp instructions of a block before another one runs
-        ("slice_end", "<i8"),  # of State.executed: end of the block's slice, 0 between two
-        ("shared_host", "<i8"),  # host addresses
-        ("local_host", "<i8"),  # [warp][word][lane][4 bytes]
-        ("state_host", "<i8"),  # of this record
-        ("registers_host", "<i8"),
-        ("matrix_host", "<i8"),
-        ("arithmetic_entry", "<i8"),  # entry point of emulator/runs.py
-        ("lockstep", "<i8"),  # 1: warps at the same instruction are executed together
-        ("entries", "<i8", (ENTRY_POINTS,)),  # of the bodies, by number (body.py); 0: not needed here
-        ("exists", "<i8", (MAX_WARPS,)),  # lanes that the launch gives each warp
-        ("thread", "<i4", (MAX_WARPS, 3, LANES)),  # threadIdx of each lane
-        # the block
-        ("linear", "<i8"),
-        ("block_index", "<i8", (3,)),
-        ("started", "<i8"),
-        ("next_group", "<i8"),
-        ("in_quantum", "<i8"),  # the next group's quantum has begun
-        ("one_by_one", "<i8"),  # warps run one by one until the next block barrier
-        ("executed", "<i8"),  # warp instructions of the launch so far
-        ("clock", "<i8"),  # the same up to the instruction that reads the clock
-        ("now", "<i8"),  # counts fragments that stopped, for fairness
-        ("at_barrier", "<i8"),  # fragments waiting at block barriers
-        ("used", "<i8", (3,)),  # log entries
-        # its warps
-        ("alive", "<i8"),  # warps with lanes that have not ended
-        ("live", "<i8", (MAX_WARPS,)),
-        ("ready", "<i8", (MAX_WARPS,)),  # fragments that can run
-        ("result", "<i4", (MAX_WARPS,)),  # of the last BAR.RED
-        ("spin_pc", "<i8", (MAX_WARPS,)),  # last YIELD with nobody to yield to, and
-        ("spin_hash", "<i8", (MAX_WARPS,)),  # a hash of the registers then
-        ("predicates", "<i8", (MAX_WARPS * PREDICATE_SLOTS,)),  # lane masks [group][slot][warp]
-        ("quantum_left", *_WARPS64),  # instructions until the warp's quantum is used up, at a jump
-        ("quantum_spent", *_WARPS64),  # 1: it is used up for the fragment held
-        # the fragment of each warp that runs, or was stopped in the middle
-        ("held", *_WARPS64),  # 1: there is one
-        ("held_pc", *_WARPS64),
-        ("held_mask", *_WARPS64),
-        ("held_first", *_WARPS64),  # instruction at which its run began
-        ("held_left", *_WARPS64),  # instructions until it gives way to another fragment of the warp
-        ("fragments", *_WARPS64),  # entries of the table below that have been used
-        # their other fragments
-        ("pc", *_FRAGMENTS32),
-        ("fragment", *_FRAGMENTS32),  # FREE, READY, ...
-        ("mask", *_FRAGMENTS64),
-        ("wait", *_FRAGMENTS64),  # convergence row, lane mask or barrier, by state
-        ("stamp", *_FRAGMENTS64),  # State.now when the fragment stopped
-        # block barriers
-        ("arrived", "<i8", (BLOCK_BARRIERS, MAX_WARPS)),  # lane masks
-        ("vote", "<i8", (BLOCK_BARRIERS, MAX_WARPS)),  # predicate lanes of BAR.RED
-        ("arrivals", "<i8"),  # 1: some warp of the block has arrived at one
-        ("expected", "<i8", (BLOCK_BARRIERS,)),  # threads, 0 = all of the block
-        ("reduction", "<i8", (BLOCK_BARRIERS,)),
-        # where an instruction went wrong
-        ("fault_index", "<i8"),
-        ("fault_warp", "<i8"),
-        ("fault_lane", "<i8"),
-        ("fault_address", "<i8"),
-        ("fault_bytes", "<i8"),
-        ("fault_space", "<i8"),
-        # the warps that run in lockstep
-        ("active", *_GROUP64),  # their active masks; 0 for warps of the group that are elsewhere
-        ("span", *_GROUP64),  # all lanes of the warps from the first to the last of them
-        ("executing", *_GROUP64),  # lanes that execute the instruction
-        ("condition", *_GROUP64),  # lanes where the first predicate operand holds
-        ("outcome", *_GROUP64),  # of a control-flow instruction: kind and instruction to go on with
-        ("goal", *_GROUP64),
-        # scratch of one instruction
-        ("address", *_LANES64),
-        ("second", *_LANES64),
-        ("skipped", *_LANES64),
-        ("p0", "<u4", (GROUP_WARPS,)),
-        ("p1", "<u4", (GROUP_WARPS,)),
-        ("q", "<u4", (GROUP_WARPS, 2)),
-        # of the tensor family: what this generation does (tensor_rules.py), and room for two decoded matrices
-        ("rules", "<i4", (TENSOR_RULES,)),
-        ("work", "<i4", (TENSOR_WORK_WORDS,)),
-    ]
+#: take it as a single pointer.
+STATE_RECORD = Record(
+    __name__,
+    "STATE",
+    "One resident block and the launch that it belongs to.",
+    # launch facts, set once
+    Field("grid_dim", "(3,)<i8", "count", "blocks along x, y, z"),
+    Field("block_dim", "(3,)<i8", "count", "threads along x, y, z"),
+    Field("warps", "<i8", "count", "warps of the block"),
+    Field("own_base", "<i8", "words", "where group 0's rows begin"),
+    Field("own_stride", "<i8", "words", "from a group's rows to the next one's"),
+    Field("shared_base", "<i8", "address", "first shared address of the kernel"),
+    Field("shared_bytes", "<i8", "bytes", "shared memory of the block"),
+    Field("local_bytes", "<i8", "bytes", "local memory of a thread"),
+    Field("shared_window", "<i8", "address", "of shared memory in generic addresses"),
+    Field("local_window", "<i8", "address", "of local memory in generic addresses"),
+    Field("sm_count", "<i8", "count", "SMs of the GPU"),
+    Field("quantum", "<i8", "instructions", "that a warp may execute before the next one of its block runs"),
+    Field("limit", "<i8", "instructions", "after which the launch counts as endless"),
+    Field("slice", "<i8", "instructions", "that a block may execute before another one runs"),
+    Field(
+        "slice_end", "<i8", "instructions", "value of ``executed`` at which the block's slice ends; 0: none has begun"
+    ),
+    Field("shared_host", "<i8", "host address", "of shared memory"),
+    Field("local_host", "<i8", "host address", "of local memory, [warp][word][lane][4 bytes]"),
+    Field("state_host", "<i8", "host address", "of this record"),
+    Field("registers_host", "<i8", "host address", "of the register file"),
+    Field("matrix_host", "<i8", "host address", "of the code matrix"),
+    Field("arithmetic_entry", "<i8", "host address", "entry point of runs of arithmetic (emulator/runs.py)"),
+    Field("lockstep", "<i8", "flag", "warps at the same instruction are executed together"),
+    Field(
+        "entries",
+        f"({ENTRY_POINTS},)<i8",
+        "host address",
+        "entry points of bodies by number (isa/body.py); 0: not needed",
+    ),
+    Field("exists", _BY_WARP, "mask", "lanes that the launch gives each warp"),
+    Field("thread", f"({MAX_WARPS},3,{LANES})<i4", "index", "threadIdx x, y, z of each lane"),
+    # the block
+    Field("linear", "<i8", "index", "number of the block in the grid"),
+    Field("block_index", "(3,)<i8", "index", "blockIdx"),
+    Field("started", "<i8", "flag", "the block is under way"),
+    Field("next_group", "<i8", "index", "group that runs next"),
+    Field("in_quantum", "<i8", "flag", "its quantum has begun"),
+    Field("one_by_one", "<i8", "flag", "warps run one by one until the next block barrier"),
+    Field("executed", "<i8", "instructions", "of the launch before those that run at the moment"),
+    Field("clock", "<i8", "instructions", "of the launch up to the one that reads the clock"),
+    Field("now", "<i8", "count", "fragments that have stopped, for fairness among them"),
+    Field("at_barrier", "<i8", "count", "fragments that wait at block barriers"),
+    Field("used", "(3,)<i8", "count", "entries of the log: RUNS, ACCESSES, SCATTERED_ROWS"),
+    # its warps
+    Field("alive", "<i8", "count", "warps with lanes that have not ended"),
+    Field("live", _BY_WARP, "mask", "lanes that have not ended"),
+    Field("ready", _BY_WARP, "count", "fragments that can run"),
+    Field("result", f"({MAX_WARPS},)<i4", "code", "what the last BAR.RED gave"),
+    Field("spin_pc", _BY_WARP, "index", "last YIELD with nobody to yield to"),
+    Field("spin_hash", _BY_WARP, "hash", "the registers at that time"),
+    Field("predicates", f"({MAX_WARPS * PREDICATE_SLOTS},)<i8", "mask", "lanes where each holds, [group][slot][warp]"),
+    Field("quantum_left", _BY_WARP, "instructions", "until the warp's quantum is used up, at a jump"),
+    Field("quantum_spent", _BY_WARP, "flag", "it is used up for the fragment held"),
+    # the fragment of each warp that runs, or was stopped in the middle
+    Field("held", _BY_WARP, "flag", "there is one"),
+    Field("held_pc", _BY_WARP, "index", "its next instruction"),
+    Field("held_mask", _BY_WARP, "mask", "its lanes"),
+    Field("held_first", _BY_WARP, "index", "instruction at which its run began"),
+    Field("held_left", _BY_WARP, "instructions", "until it gives way to another fragment of the warp"),
+    Field("fragments", _BY_WARP, "count", "entries of the following table that have been used"),
+    # the warp's other fragments
+    Field("pc", _BY_WARP_AND_FRAGMENT + "<i4", "index", "next instruction"),
+    Field("fragment", _BY_WARP_AND_FRAGMENT + "<i4", "code", "FREE, READY or what it waits at"),
+    Field("mask", _BY_WARP_AND_FRAGMENT + "<i8", "mask", "its lanes"),
+    Field("wait", _BY_WARP_AND_FRAGMENT + "<i8", "code", "convergence row, lane mask or barrier that it waits for"),
+    Field("stamp", _BY_WARP_AND_FRAGMENT + "<i8", "count", "value of ``now`` when it stopped"),
+    # block barriers
+    Field("arrived", f"({BLOCK_BARRIERS},{MAX_WARPS})<i8", "mask", "lanes that have arrived"),
+    Field("vote", f"({BLOCK_BARRIERS},{MAX_WARPS})<i8", "mask", "lanes whose predicate BAR.RED counts"),
+    Field("arrivals", "<i8", "flag", "some warp of the block has arrived at one"),
+    Field("expected", _BY_BARRIER, "count", "threads that meet there; 0: all of the block"),
+    Field("reduction", _BY_BARRIER, "code", "what BAR.RED makes of the votes"),
+    # where an instruction went wrong
+    Field("fault_index", "<i8", "index", "the instruction"),
+    Field("fault_warp", "<i8", "index", "the warp"),
+    Field("fault_lane", "<i8", "index", "the first lane"),
+    Field("fault_address", "<i8", "address", "what it named"),
+    Field("fault_bytes", "<i8", "bytes", "of the access"),
+    Field("fault_space", "<i8", "code", "Space of the access"),
+    # the warps that run in lockstep, by their place in the group
+    Field("active", _BY_GROUP_PLACE, "mask", "their lanes; 0 for warps of the group that are elsewhere"),
+    Field("span", _BY_GROUP_PLACE, "mask", "all lanes of the warps from the first to the last of them"),
+    Field("executing", _BY_GROUP_PLACE, "mask", "lanes that execute the instruction"),
+    Field("condition", _BY_GROUP_PLACE, "mask", "lanes where the first predicate operand holds"),
+    Field("outcome", _BY_GROUP_PLACE, "code", "of a control-flow instruction (emulator/control_flow.py)"),
+    Field("goal", _BY_GROUP_PLACE, "index", "instruction to go on with after it"),
+    # scratch of one instruction
+    Field("address", _BY_LANE, "address", "of each lane; later the host address"),
+    Field("second", _BY_LANE, "address", "the second one of an asynchronous copy"),
+    Field("skipped", _BY_LANE, "bytes", "from the aligned address to the one that the lane named"),
+    Field("p0", f"({GROUP_WARPS},)<u4", "mask", "first predicate operand"),
+    Field("p1", f"({GROUP_WARPS},)<u4", "mask", "second predicate operand"),
+    Field("q", f"({GROUP_WARPS},2)<u4", "mask", "third predicate operand, then the predicates written"),
+    # of the tensor bodies
+    Field("rules", f"({TENSOR_RULES},)<i4", "code", "what this generation does (bodies/tensor_rules.py)"),
+    Field("work", f"({TENSOR_WORK_WORDS},)<i4", "words", "room for two decoded matrices"),
 )
+STATE = STATE_RECORD.dtype

@@ -14,11 +14,12 @@ import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Protocol, TypedDict
+from typing import Any, NotRequired, Protocol, TypedDict
 
 from gpusim.errors import MeasurementFormatError, SiliconError
-from gpusim.frontend.numba.build import BuiltKernel, argument_types, build, check_kernel
+from gpusim.frontend.registry import compile_kernel
 from gpusim.io.records import parse_record
+from gpusim.launch.binary import KernelBinary
 from gpusim.measure.helpers import HELPERS
 
 INDEX, FORMAT, VERSION = "index.json", "gpusim-cubins", 1
@@ -29,7 +30,7 @@ MAX_CUBIN_BYTES = 256 << 20
 class Builder(Protocol):
     """Gives the machine code of a kernel. ``key`` names the launch: ``saxpy:n=1000,block_threads=256#0``, ``helper:spin``."""
 
-    def build(self, kernel: Any, args: tuple, capability: tuple[int, int], key: str) -> BuiltKernel:
+    def build(self, kernel: Any, args: tuple, capability: tuple[int, int], key: str) -> KernelBinary:
         """The built kernel for these arguments."""
 
     def toolchain(self) -> str:
@@ -39,21 +40,23 @@ class Builder(Protocol):
 class Compiler:
     """Compiles with what is installed here."""
 
-    def build(self, kernel: Any, args: tuple, capability: tuple[int, int], key: str) -> BuiltKernel:
-        dispatcher = check_kernel(kernel)
-        return build(dispatcher, argument_types(dispatcher, args), capability, lines=False)
+    def build(self, kernel: Any, args: tuple, capability: tuple[int, int], key: str) -> KernelBinary:
+        return compile_kernel(kernel, args, capability, lines=False)
 
     def toolchain(self) -> str:
         return ""
 
 
 class _Entry(TypedDict):
-    """A kernel: the file that holds it, by hash, its symbol and the name in the source."""
+    """A kernel: the file that holds it, by hash, its symbol and the name in the source; where its language fixes them
+    when it compiles, the block and the dynamic shared memory."""
 
     sha256: str
     entry: str
     name: str
     cooperative: bool
+    block: NotRequired[tuple[int, int, int]]
+    dynamic_shared_bytes: NotRequired[int]
 
 
 class _Index(TypedDict):
@@ -88,23 +91,22 @@ class Pack:
     def toolchain(self) -> str:
         return self._toolchain
 
-    def build(self, kernel: Any, args: tuple, capability: tuple[int, int], key: str) -> BuiltKernel:
+    def build(self, kernel: Any, args: tuple, capability: tuple[int, int], key: str) -> KernelBinary:
         if tuple(capability) != self._capability:
             have, want = (".".join(map(str, c)) for c in (self._capability, capability))
             raise SiliconError(f"{self.folder} holds machine code for compute capability {have}, this GPU is {want}")
         if key not in self._kernels:
             raise SiliconError(f"{key} is not in {self.folder}: make the pack again, or measure without it")
         entry = self._kernels[key]
-        dispatcher = check_kernel(kernel)
-        return BuiltKernel(
+        return KernelBinary(
             cubin=self._cubin(entry["sha256"]),
-            line_cubin=b"",
             entry_name=entry["entry"],
             name=entry["name"],
             capability=self._capability,
-            argument_types=argument_types(dispatcher, args),
             cooperative=entry["cooperative"],
-            extensions=tuple(dispatcher.extensions),
+            toolchain=self._toolchain,
+            block=entry.get("block"),
+            dynamic_shared_bytes=entry.get("dynamic_shared_bytes", 0),
         )
 
     def _cubin(self, digest: str) -> bytes:
@@ -134,15 +136,19 @@ def write_pack(folder: Path, cases: Iterable[tuple[str, str, Any]], capability: 
     compiler, kernels = Compiler(), {}
 
     def add(key: str, kernel: Any, args: tuple) -> None:
-        built = compiler.build(kernel, args, capability, key)
-        digest = hashlib.sha256(built.cubin).hexdigest()
-        _replace(folder / f"{digest}.cubin", built.cubin)
+        binary = compiler.build(kernel, args, capability, key)
+        digest = hashlib.sha256(binary.cubin).hexdigest()
+        _replace(folder / f"{digest}.cubin", binary.cubin)
         kernels[key] = {
             "sha256": digest,
-            "entry": built.entry_name,
-            "name": built.name,
-            "cooperative": built.cooperative,
+            "entry": binary.entry_name,
+            "name": binary.name,
+            "cooperative": binary.cooperative,
         }
+        if binary.block is not None:
+            kernels[key]["block"] = list(binary.block)
+        if binary.dynamic_shared_bytes:
+            kernels[key]["dynamic_shared_bytes"] = binary.dynamic_shared_bytes
 
     for name, (kernel, args) in HELPERS.items():
         add(f"helper:{name}", kernel, args)

@@ -16,8 +16,9 @@ import numpy as np
 from cuda.bindings import driver as cuda
 
 from gpusim.errors import SiliconError
+from gpusim.launch.kernel_launch import KernelLaunch
 from gpusim.measure.cupti import Activity, open_activity
-from gpusim.measure.driver import BoundLaunch, DeviceFacts
+from gpusim.measure.driver import DeviceFacts
 
 try:
     import pynvml
@@ -168,22 +169,21 @@ class CudaDriver:
         self._functions[handle] = function
         return handle
 
-    def bind(self, launch: BoundLaunch) -> int:
+    def bind(self, function: int, launch: KernelLaunch) -> int:
         # Each parameter is passed by a pointer into the packed bank, which must outlive the launch.
-        bank = ctypes.create_string_buffer(launch.bank, max(1, len(launch.bank)))
-        start = ctypes.addressof(bank)
-        pointers = (ctypes.c_void_p * max(1, len(launch.offsets)))(*(start + offset for offset in launch.offsets))
-        function = self._functions[launch.function]
+        bank = ctypes.create_string_buffer(launch.parameters, max(1, len(launch.parameters)))
+        start, offsets = ctypes.addressof(bank), [parameter.offset for parameter in launch.image.parameters]
+        pointers = (ctypes.c_void_p * max(1, len(offsets)))(*(start + offset for offset in offsets))
         arguments = (
-            function,
+            self._functions[function],
             *launch.grid,
             *launch.block,
-            launch.shared_bytes,
+            launch.dynamic_shared_bytes,
             self._stream,
             ctypes.addressof(pointers),
         )
-        call = cuda.cuLaunchCooperativeKernel if launch.cooperative else cuda.cuLaunchKernel
-        if not launch.cooperative:
+        call = cuda.cuLaunchCooperativeKernel if launch.binary.cooperative else cuda.cuLaunchKernel
+        if not launch.binary.cooperative:
             arguments += (0,)
         handle = len(self._bound) + 1
         self._bound[handle] = call, arguments, bank, pointers

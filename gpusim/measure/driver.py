@@ -14,6 +14,8 @@ from typing import Protocol
 
 import numpy as np
 
+from gpusim.launch.kernel_launch import KernelLaunch
+
 #: A clock that runs slower for one of these reasons is held back: nvmlClocksEventReasons of nvml.h.
 THROTTLE_REASONS = {
     0x04: "power_cap",
@@ -41,19 +43,6 @@ class DeviceFacts:
     memory_bytes: int
     sm_clock_khz: int
     memory_clock_khz: int
-
-
-@dataclass(frozen=True)
-class BoundLaunch:
-    """One launch as the driver takes it. ``bank``: the parameter bytes; ``offsets``: where each parameter starts."""
-
-    function: int
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    shared_bytes: int
-    bank: bytes
-    offsets: tuple[int, ...]
-    cooperative: bool
 
 
 class Driver(Protocol):
@@ -86,8 +75,8 @@ class Driver(Protocol):
     def load(self, cubin: bytes, entry: str, dynamic_shared_bytes: int) -> int:
         """Load machine code and return its kernel ``entry``, allowed that much dynamic shared memory."""
 
-    def bind(self, launch: BoundLaunch) -> int:
-        """A launch made ready, so that enqueuing it costs the host little."""
+    def bind(self, function: int, launch: KernelLaunch) -> int:
+        """A launch of a loaded kernel made ready, so that enqueuing it costs the host little."""
 
     def launch(self, bound: int) -> None:
         """Enqueue a bound launch."""

@@ -24,9 +24,10 @@ from llvmlite import ir
 from numba import cuda, types
 from numba.cuda.extending import intrinsic
 
-from gpusim.frontend.numba.build import BuiltKernel
-from gpusim.isa.binary.cubin import load_kernel
-from gpusim.measure.driver import BoundLaunch, DeviceFacts, Driver
+from gpusim.isa.target import make_target
+from gpusim.launch.binary import KernelBinary
+from gpusim.launch.kernel_launch import KernelLaunch
+from gpusim.measure.driver import DeviceFacts, Driver
 
 CLOCK_NS = 200_000
 #: L2 is not strictly least-recently-used, and the H200's is in two halves that may both hold a line.
@@ -100,7 +101,7 @@ class Helpers:
     """The helper kernels on one GPU, and what they need there. ``build(kernel, args, capability, key)`` gives their machine
     code."""
 
-    def __init__(self, driver: Driver, facts: DeviceFacts, build: Callable[..., BuiltKernel]):
+    def __init__(self, driver: Driver, facts: DeviceFacts, build: Callable[..., KernelBinary]):
         self._driver, self._facts, self._build = driver, facts, build
         self._out = driver.allocate(16)
         size = max(1 << 20, SWEEP_FACTOR * facts.l2_bytes) // 8
@@ -115,25 +116,16 @@ class Helpers:
 
     def _bind(self, name: str, values: list[bytes], blocks: int, threads: int) -> int:
         kernel, args = HELPERS[name]
-        built = self._build(kernel, args, self._facts.capability, f"helper:{name}")
-        image = load_kernel(built.cubin, built.entry_name)
-        bank = bytearray(image.parameter_bytes)
-        for parameter, value in zip(image.parameters, values, strict=True):
-            bank[parameter.offset : parameter.offset + len(value)] = value
-        return self._driver.bind(
-            BoundLaunch(
-                function=self._load(built),
-                grid=(blocks, 1, 1),
-                block=(threads, 1, 1),
-                shared_bytes=0,
-                bank=bytes(bank),
-                offsets=tuple(parameter.offset for parameter in image.parameters),
-                cooperative=False,
-            )
+        capability = tuple(self._facts.capability)
+        binary = self._build(kernel, args, capability, f"helper:{name}")
+        launch = KernelLaunch(
+            binary,
+            make_target(capability),
+            (blocks, 1, 1),
+            (threads, 1, 1),
+            parameters=binary.place_parameters(values),
         )
-
-    def _load(self, built: BuiltKernel) -> int:
-        return self._driver.load(built.cubin, built.entry_name, 0)
+        return self._driver.bind(self._driver.load(binary.cubin, binary.entry_name, 0), launch)
 
     def empty(self) -> None:
         """Enqueue the kernel that does nothing."""

@@ -22,8 +22,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gpusim.emulator.state import toolchain
 from gpusim.errors import SiliconError
+from gpusim.frontend.numba.build import toolchain
 from gpusim.measure.builds import Pack
 from gpusim.measure.driver import Driver
 from gpusim.measure.passes import COLD, WARM
@@ -112,7 +112,7 @@ class ProfiledChild:
                     driver.launch(launch.bound)
                     driver.profile(False)
                     row = json.loads(base_row(facts, workload, launch.index, tools).to_json())
-                    profiled.append({"request": number, "kernel": launch.kernel, "row": row})
+                    profiled.append({"request": number, "kernel": launch.launch.binary.name, "row": row})
             workload.free()
         driver.synchronize()
         part = self.plan.with_suffix(".part")

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from gpusim.errors import SiliconError
 from gpusim.measure.driver import Driver
 from gpusim.measure.helpers import Helpers
-from gpusim.measure.workload import DeviceLaunch, DeviceWorkload
+from gpusim.measure.workload import BoundLaunch, DeviceWorkload
 
 COLD, WARM = "cold", "warm"
 EVENTS, CUPTI = "events", "cupti"
@@ -62,13 +62,13 @@ class Stopwatch:
             return self._trace(prepare, workload.launches)
         return self._time(prepare, workload.launches)
 
-    def _trace(self, prepare, launches: list[DeviceLaunch]) -> Timed:
+    def _trace(self, prepare, launches: list[BoundLaunch]) -> Timed:
         prepare()
         self._driver.traced(0)  # of what prepared the run
         for launch in launches:
             self._driver.launch(launch.bound)
         found = self._driver.traced(len(launches))
-        expected = [[*launch.grid, *launch.block] for launch in launches]
+        expected = [[*launch.launch.grid, *launch.launch.block] for launch in launches]
         if [record[2:] for record in found] != expected:
             raise SiliconError(
                 f"CUPTI's records of {len(found)} kernels are not those of the {len(expected)} that were launched: give --method events"
@@ -78,10 +78,10 @@ class Stopwatch:
 
     def empty(self) -> float:
         """Microseconds between the events around a launch that does nothing."""
-        nothing = DeviceLaunch(0, 0, "", (1, 1, 1), (1, 1, 1), "")
+        nothing = BoundLaunch(0, 0, None)
         return self._time(lambda: None, [nothing]).times_us[0]
 
-    def _time(self, prepare, launches: list[DeviceLaunch]) -> Timed:
+    def _time(self, prepare, launches: list[BoundLaunch]) -> Timed:
         timed = sum(launch.index is not None for launch in launches)
         steps = len(launches) + 2 * timed
         while len(self._events) < 2 * timed:

@@ -160,7 +160,7 @@ def _rounded(estimate: Estimate) -> Estimate:
 
 def base_row(facts: DeviceFacts, workload: DeviceWorkload, index: int, toolchain: str) -> SiliconRow:
     """A row that says what ran and where, and nothing yet of how long."""
-    launch = next(launch for launch in workload.launches if launch.index == index)
+    launch = next(launch.launch for launch in workload.launches if launch.index == index)
     memory_mhz = facts.memory_clock_khz / 1e3
     return SiliconRow(
         kernel=workload.name,
@@ -168,12 +168,12 @@ def base_row(facts: DeviceFacts, workload: DeviceWorkload, index: int, toolchain
         launch=index,
         grid=launch.grid,
         block=launch.block,
-        cubin_hash=launch.cubin_hash,
+        cubin_hash=launch.image.sha256,
         gpu=gpu_of_device(facts.name),
         device_name=facts.name,
         device_uuid_hash=facts.uuid_hash,
         driver=facts.driver,
-        toolchain=toolchain,
+        toolchain=launch.binary.toolchain or toolchain,
         memory_clock_mhz=memory_mhz or None,
         date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         source="gpusim measure",

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpusim.cases.suite import complete_shape, shape_text
-from gpusim.emulator.state import toolchain
 from gpusim.errors import LaunchError, SiliconError
+from gpusim.frontend.numba.build import toolchain
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.spec import GpuSpec
 from gpusim.measure.builds import Builder, Compiler

@@ -26,7 +26,8 @@ import numpy as np
 from gpusim.errors import MeasurementFormatError, SiliconError
 from gpusim.io.records import as_record, parse_record
 from gpusim.isa.binary.cubin import load_kernel
-from gpusim.measure.driver import BoundLaunch, DeviceFacts, Driver
+from gpusim.launch.kernel_launch import KernelLaunch
+from gpusim.measure.driver import DeviceFacts, Driver
 
 FORMAT, VERSION = "gpusim-driver-session", 2
 MAX_FILE_BYTES = 512 << 20
@@ -117,7 +118,21 @@ def _noted(name: str, arguments: tuple) -> list:
         # Numba numbers a kernel's symbol by the order of compilation: what is loaded is told by its code.
         cubin, entry, dynamic_shared_bytes = arguments
         return [load_kernel(cubin, entry).sha256, dynamic_shared_bytes]
+    if name == "bind":
+        return [_noted_launch(*arguments)]
     return [_given(value) for value in arguments]
+
+
+def _noted_launch(function: int, launch: KernelLaunch) -> dict[str, Any]:
+    return {
+        "function": function,
+        "grid": list(launch.grid),
+        "block": list(launch.block),
+        "shared_bytes": launch.dynamic_shared_bytes,
+        "bank": _given(launch.parameters),
+        "offsets": [parameter.offset for parameter in launch.image.parameters],
+        "cooperative": launch.binary.cooperative,
+    }
 
 
 def _given(value: Any) -> Any:
@@ -125,8 +140,6 @@ def _given(value: Any) -> Any:
         value = value.tobytes()
     if isinstance(value, (bytes, bytearray)):
         return {"bytes": len(value), "sha256": hashlib.sha256(value).hexdigest()}
-    if isinstance(value, BoundLaunch):
-        return {key: _given(item) for key, item in dataclasses.asdict(value).items()}
     if isinstance(value, tuple):
         return list(value)
     return value

@@ -6,7 +6,7 @@ reader of cubins and nvdisasm. Whatever is missing or broken raises what it woul
 
 from __future__ import annotations
 
-from gpusim.emulator.prepare import disassemble
+from gpusim.frontend.registry import compile_kernel
 from gpusim.measure.helpers import empty
 
 CAPABILITY = (9, 0)
@@ -14,5 +14,6 @@ CAPABILITY = (9, 0)
 
 def check_toolchain() -> str:
     """What was done, in words. Raises ToolchainError and CompileError."""
-    _, image, instructions = disassemble(empty, (), CAPABILITY, lines=False)
-    return f"compiled a kernel for sm_{image.architecture} and disassembled its {len(instructions)} instructions"
+    binary = compile_kernel(empty, (), CAPABILITY, lines=False)
+    instructions = binary.decode()
+    return f"compiled a kernel for sm_{binary.image.architecture} and disassembled its {len(instructions)} instructions"

@@ -1,6 +1,6 @@
 """A case of the suite on a real GPU: its arrays in device memory, its launches bound.
 
-Mental model: :class:`DeviceWorkload` does what Numba's dispatcher does at a launch, once: compile, load the cubin (the very
+Mental model: :class:`DeviceWorkload` does what a language's runtime does at a launch, once: compile, load the cubin (the very
 bytes that capture emulates, hence the same hash), give each array a device allocation, pack the parameters with the
 same code as capture. An array keeps its address over all launches of the case. :meth:`run` then enqueues the
 launches in order, as often as is wanted; :meth:`restore` puts back what they changed.
@@ -10,21 +10,22 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from gpusim.cases.suite import complete_shape, make_case, shape_text
-from gpusim.emulator.memory import Allocation, DeviceMemory
 from gpusim.errors import SiliconError, UsageError
-from gpusim.frontend.numba.arguments import Arguments
-from gpusim.frontend.numba.build import BuiltKernel
+from gpusim.frontend.registry import front_end_of
 from gpusim.gpus.spec import GpuSpec
-from gpusim.isa.binary.cubin import KernelImage, load_kernel
-from gpusim.isa.target import check_launch, make_target, shape
+from gpusim.isa.target import make_target
+from gpusim.launch.arrays import HostArrays
+from gpusim.launch.binary import KernelBinary
+from gpusim.launch.kernel_launch import KernelLaunch, make_launch
+from gpusim.launch.memory import Allocation, DeviceMemory
 from gpusim.measure.builds import Builder, launch_key
-from gpusim.measure.driver import BoundLaunch, DeviceFacts, Driver
+from gpusim.measure.driver import DeviceFacts, Driver
 
 
 class CheckFailed(Exception):
@@ -51,15 +52,13 @@ class _RealMemory(DeviceMemory):
 
 
 @dataclass(frozen=True)
-class DeviceLaunch:
-    """One launch of a workload. ``index``: among the timed launches of the case, or None for preparation."""
+class BoundLaunch:
+    """A launch that a driver holds ready. ``bound``: its handle, 0 for the helper that does nothing (and has no
+    ``launch``); ``index``: among the timed launches of the case, or None for preparation."""
 
     bound: int
     index: int | None
-    kernel: str
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    cubin_hash: str
+    launch: KernelLaunch | None
 
 
 class DeviceWorkload:
@@ -82,9 +81,9 @@ class DeviceWorkload:
         self._target = make_target(spec if spec is not None else facts.capability)
         self._memory = _RealMemory(driver)
         self._functions: dict[tuple[str, str], int] = {}
-        self._arguments: list[Arguments] = []
+        self._arrays: list[HostArrays] = []
         self._pristine: list[tuple[Allocation, int]] = []
-        self.launches: list[DeviceLaunch] = []
+        self.launches: list[BoundLaunch] = []
         try:
             timed = 0
             for launch in self.case.launches:
@@ -101,38 +100,28 @@ class DeviceWorkload:
         """The request that makes this workload."""
         return f"{self.name}:{self.shape}" if self.shape else self.name
 
-    def _bind(self, launch: Any, index: int | None) -> DeviceLaunch:
+    def _bind(self, launch: Any, index: int | None) -> BoundLaunch:
         args = tuple(launch.args)
         key = launch_key(self.name, self.shape, len(self.launches))
-        built = self._builder.build(launch.kernel, args, self._facts.capability, key)
-        image = load_kernel(built.cubin, built.entry_name)
-        grid, block = shape(launch.grid, "grid"), shape(launch.block, "block")
-        check_launch(
-            self._target, built.name, grid, block, image.registers_per_thread, image.shared_bytes, launch.shared_bytes
-        )
-        arguments = Arguments(self._memory, private=False, kernel=built.name)
-        arguments.add(built.argument_types, args, built.extensions)
-        self._arguments.append(arguments)
-        bound = self._driver.bind(
-            BoundLaunch(
-                function=self._load(built, image, launch.shared_bytes),
-                grid=grid,
-                block=block,
-                shared_bytes=launch.shared_bytes,
-                bank=arguments.pack(image),
-                offsets=tuple(parameter.offset for parameter in image.parameters),
-                cooperative=built.cooperative,
-            )
-        )
-        return DeviceLaunch(bound, index, built.name, grid, block, image.sha256)
+        binary = self._builder.build(launch.kernel, args, self._facts.capability, key)
+        made = make_launch(binary, self._target, launch.grid, launch.block, launch.shared_bytes)
+        arrays = HostArrays(self._memory, private=False, kernel=binary.name)
+        parameters = front_end_of(launch.kernel).pack(launch.kernel, binary, args, arrays)
+        self._arrays.append(arrays)
+        made = replace(made, parameters=parameters)
+        function = self._load(binary, made.dynamic_shared_bytes)
+        return BoundLaunch(self._driver.bind(function, made), index, made)
 
-    def _load(self, built: BuiltKernel, image: KernelImage, shared_bytes: int) -> int:
+    def _load(self, binary: KernelBinary, shared_bytes: int) -> int:
         # A module's global variables live as long as it does: one module a kernel, as in Numba.
-        key = image.sha256, built.entry_name
+        image = binary.image
+        key = image.sha256, binary.entry_name
         if key not in self._functions:
             most = max(launch.shared_bytes for launch in self.case.launches)
             room = max(0, self._target.shared_bytes - image.shared_bytes)
-            self._functions[key] = self._driver.load(built.cubin, built.entry_name, max(shared_bytes, min(most, room)))
+            self._functions[key] = self._driver.load(
+                binary.cubin, binary.entry_name, max(shared_bytes, min(most, room))
+            )
         return self._functions[key]
 
     def verify(self) -> None:
@@ -151,8 +140,8 @@ class DeviceWorkload:
                     host[:] = found
                 else:
                     raise CheckFailed(f"{allocation.label} is read-only and was written")
-        for arguments in self._arguments:
-            arguments.succeed()
+        for arrays in self._arrays:
+            arrays.succeed()
         try:
             self.case.check()
         except AssertionError as error:
@@ -167,13 +156,13 @@ class DeviceWorkload:
         for allocation, copy in self._pristine:
             self._driver.copy(allocation.base, copy, allocation.size)
 
-    def run(self, enqueue: Callable[[DeviceLaunch], None]) -> None:
+    def run(self, enqueue: Callable[[BoundLaunch], None]) -> None:
         """Hand every launch of the case to ``enqueue``, in order."""
         for launch in self.launches:
             enqueue(launch)
 
     @property
-    def timed(self) -> list[DeviceLaunch]:
+    def timed(self) -> list[BoundLaunch]:
         """The launches that are measured."""
         return [launch for launch in self.launches if launch.index is not None]
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from gpusim.emulator.faults import place_of
-from gpusim.emulator.memory import DeviceMemory
+from gpusim.emulator.listeners import Fault, Listener
 from gpusim.isa import warp as at
+from gpusim.launch.memory import DeviceMemory
 from gpusim.sanitizer.findings import Finding, thread_index
 from gpusim.trace.record import Launch, MemoryKind, Program, Space
 
@@ -19,16 +20,15 @@ _SPACES = {int(Space.SHARED): "__shared__", int(Space.LOCAL): "__local__", int(S
 _ACTS = {MemoryKind.STORE: "write", MemoryKind.ATOMIC: "atomic", MemoryKind.REDUCTION: "reduction"}
 
 
-class MemoryCheck:
-    """Collects bad accesses of one launch; called by the residents when a block stops."""
+class MemoryCheck(Listener):
+    """Collects the bad accesses of one launch, and takes their faults."""
 
     def __init__(self, program: Program, launch: Launch, memory: DeviceMemory):
         self.program, self.launch, self.memory = program, launch, memory
         self._found: dict[tuple[int, int], tuple[Finding, int]] = {}
 
-    def fault(self, status: int, state: np.record, address: np.ndarray, mask: int) -> bool:
-        """Note why a block stopped; False if it was no bad access. ``address`` int64[32] and ``mask`` are the
-        lanes of the access, as the kernel named them."""
+    def warp_faulted(self, fault: Fault) -> bool:
+        status, state, address, mask = fault
         if status not in (at.BAD_ADDRESS, at.MISALIGNED):
             return False
         index, size, space = int(state.fault_index), int(state.fault_bytes), int(state.fault_space)

@@ -9,7 +9,7 @@ knows no hazards, only missing writes.
 
 All of it is read off the trace: a barrier at which a warp waited ends a run. Not seen: hazards between lanes of
 one warp, and between blocks. A kernel that orders its warps by flags in shared memory or by named barriers is ordered
-by means that are not followed here (:func:`gpusim.sanitizer.findings.refuse_named_barriers`).
+by means that are not followed here (:func:`gpusim.sanitizer.ordercheck.refuse_named_barriers`).
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def check_blocks(
 ):
     """Check whole blocks one after another.
 
-    ``chunk``: the columns of a Chunk (:class:`gpusim.sanitizer.findings.Columns`); ``shared`` int64[bytes,
+    ``chunk``: the columns of a Chunk (``_Columns`` of :mod:`gpusim.sanitizer.ordercheck`); ``shared`` int64[bytes,
     SHADOW_COLUMNS], ``local`` uint8[threads, bytes], ``cursor`` and ``passed`` int64[warps, 32] are scratch;
     ``found`` and ``counts`` as in :func:`note`.
     """

@@ -30,26 +30,27 @@ NO_BARRIER = 7
 
 
 class PipeClass(IntEnum):
-    """Which kind of execution unit an instruction needs; each GPU maps classes to pipes."""
+    """Which kind of execution unit an instruction needs; each GPU maps classes to pipes. Which opcode needs which is in
+    the opcode's declaration (:mod:`gpusim.isa.opcode`)."""
 
-    NONE = 0  # issues and is done: NOP, DEPBAR, ERRBAR, YIELD
-    ALU = 1  # integer add, logic, shift, compare, min/max, select, predicate logic, PRMT
+    NONE = 0  # issues and is done
+    ALU = 1  # integer add, logic, shift, compare, select; predicate logic; FP32 compare
     FMA = 2  # FP32 add, multiply, FMA
-    IMAD = 3  # integer multiply-add (FMA-heavy half), IMAD.MOV
+    IMAD = 3  # integer multiply-add (the FMA-heavy half of FP32)
     IMAD_WIDE = 4  # 32x32+64 multiply-add
     HALF = 5  # packed half and bfloat16
     FP64 = 6
     MUFU = 7  # transcendental and reciprocal approximations
-    CONVERT = 8  # conversions that go through the XU: F2I, I2F, F2F.F64, FRND, POPC, FLO, BREV
+    CONVERT = 8  # conversions and bit counts, which share the transcendental unit
     UNIFORM = 9  # uniform datapath
-    BRANCH = 10  # BRA, EXIT, BSSY, BSYNC, CALL, RET, WARPSYNC ...
-    TENSOR = 11  # HMMA, IMMA, DMMA
-    VOTE = 12  # VOTE, MATCH, REDUX
-    SHUFFLE = 13  # SHFL: crosses lanes in the shared-memory path
-    SPECIAL = 14  # S2R, CS2R, B2R, R2B ...
-    CONSTANT = 15  # LDC, ULDC: constant-cache loads
+    BRANCH = 10  # control flow and convergence
+    TENSOR = 11  # products of small matrices
+    VOTE = 12  # votes, matches and reductions over a warp
+    SHUFFLE = 13  # crosses lanes in the shared-memory path
+    SPECIAL = 14  # special registers, and moves between register files
+    CONSTANT = 15  # constant-cache loads
     LSU = 16  # every load, store, atomic to global, shared, local, generic
-    BARRIER = 17  # BAR.SYNC, BAR.ARV, BAR.RED
+    BARRIER = 17  # block barriers
 
 
 class MatrixType(IntEnum):

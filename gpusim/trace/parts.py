@@ -14,18 +14,30 @@ import numpy as np
 from gpusim.trace.layout import SCATTERED, WARP, Chunk
 
 
+class WholeBlocks:
+    """Takes chunks one by one and gives those that are whole: every block is in exactly one, none is open."""
+
+    def __init__(self) -> None:
+        self._carried: list[Chunk] = []
+
+    def add(self, chunk: Chunk) -> tuple[Chunk, ...]:
+        """The chunk of the blocks that end with ``chunk``, if any do."""
+        if not self._carried and not chunk.open_blocks:
+            return (chunk,)
+        self._carried.append(chunk)
+        done = chunk.blocks - chunk.open_blocks
+        if not done:
+            return ()
+        whole = _merged(self._carried, done)
+        self._carried = [_without_first(part, done) for part in self._carried if part.blocks > done]
+        return (whole,)
+
+
 def whole_blocks(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
     """The chunks with all parts joined: every block is in exactly one, none is open."""
-    carried: list[Chunk] = []
+    joined = WholeBlocks()
     for chunk in chunks:
-        if not carried and not chunk.open_blocks:
-            yield chunk
-            continue
-        carried.append(chunk)
-        done = chunk.blocks - chunk.open_blocks
-        if done:
-            yield _merged(carried, done)
-            carried = [_without_first(part, done) for part in carried if part.blocks > done]
+        yield from joined.add(chunk)
 
 
 def _warps_per_block(chunk: Chunk) -> int:

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from numba import cuda, float32
 
-from gpusim import capturing as launch
 from gpusim.capturing import capture
-from gpusim.emulator import block_scheduler
+from gpusim.emulator import block_scheduler, emulation
 from gpusim.engine.gpu import simulate
 from gpusim.errors import AddressError
 from gpusim.trace.record import SCATTERED, Trace
@@ -98,10 +97,10 @@ def same_launch(left: Trace, right: Trace) -> bool:
 @pytest.fixture
 def small_log(monkeypatch):
     """A log of a few hundred records, and blocks that take short turns."""
-    real = launch.new_log
+    real = emulation.new_log
     monkeypatch.setattr(block_scheduler, "LOG_LIMITS", (300, 300, 100))
     monkeypatch.setattr(block_scheduler, "_SLICE_TOGETHER", 500)
-    monkeypatch.setattr(launch, "new_log", lambda runs, accesses, rows: real(200, 200, 50))
+    monkeypatch.setattr(emulation, "new_log", lambda runs, accesses, rows: real(200, 200, 50))
 
 
 @pytest.mark.parametrize("run", [run_gathered, run_swept, run_handed_on])

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 from numba import cuda, float32, int32
 
-import gpusim.capturing as launch
+from gpusim.capturing import capture
 from gpusim.cases.suite import find_kernel, kernel_names
-from gpusim.emulator.memory import DeviceMemory
+from gpusim.emulator import emulation
 from gpusim.errors import GpusimError
+from gpusim.launch.memory import DeviceMemory
 from gpusim.trace.record import SCATTERED
 
 SHARED = 256
@@ -28,11 +29,11 @@ EVERYDAY = ("histogram", "matmul_tiled", "nbody", "reduce_sum", "softmax", "spmv
 
 def _capture(monkeypatch, lockstep, *args, **options):
     with monkeypatch.context() as patch:
-        patch.setattr(launch, "make_state", functools.partial(_make_state, lockstep=lockstep))
-        return launch.capture(*args, **options)
+        patch.setattr(emulation, "make_state", functools.partial(_make_state, lockstep=lockstep))
+        return capture(*args, **options)
 
 
-_make_state = launch.make_state
+_make_state = emulation.make_state
 
 
 def _warps(trace):

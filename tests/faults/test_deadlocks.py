@@ -7,14 +7,14 @@ import pytest
 from numba import cuda, int32
 
 from gpusim.capturing import capture
-from gpusim.emulator import block_scheduler as residents
+from gpusim.emulator import block_scheduler
 from gpusim.errors import DeadlockError, InstructionLimitError
 
 
 @pytest.fixture
 def short_turns(monkeypatch):
     """Blocks take turns early, so that nobody has to spin for millions of instructions."""
-    monkeypatch.setattr(residents, "_SLICE_TOGETHER", 2000)
+    monkeypatch.setattr(block_scheduler, "_SLICE_TOGETHER", 2000)
     monkeypatch.setattr("gpusim.emulator.state.BLOCK_SLICE", 20_000)
 
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from numba import cuda
 
-import gpusim.capturing
 from gpusim.capturing import capture
 from gpusim.cases.suite import find_kernel
+from gpusim.emulator import emulation
 from gpusim.emulator.block_scheduler import BlockScheduler, LoggedBlocks, _release_grid
-from gpusim.emulator.memory import DeviceMemory
 from gpusim.isa import warp as at
+from gpusim.launch.memory import DeviceMemory
 
 #: Warp instructions of a turn: few enough that every block is interrupted many times.
 TURN = 150
@@ -22,7 +22,7 @@ def shuffled(seed):
     rng = np.random.default_rng(seed)
 
     class Shuffled(BlockScheduler):
-        def run(self, blocks, piece_blocks):
+        def run(self, blocks, chunk_blocks):
             slots = [self.first, *(self._open() for _ in range(blocks - 1))]
             for slot, block in zip(slots, rng.permutation(blocks), strict=True):
                 slot.block, slot.states[0].slice = int(block), TURN
@@ -74,7 +74,7 @@ SHAPES = [
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(s, marks=pytest.mark.nightly) for s in range(2, 20))])
 @pytest.mark.parametrize(("name", "shape"), SHAPES)
 def test_blocks_that_wait_for_each_other_finish_in_any_order(name, shape, seed, monkeypatch):
-    monkeypatch.setattr(gpusim.capturing, "BlockScheduler", shuffled(seed))
+    monkeypatch.setattr(emulation, "BlockScheduler", shuffled(seed))
     run(find_kernel(name).make(**shape))
 
 
@@ -87,7 +87,7 @@ def take_numbers(ticket, order):
 def test_the_orders_are_not_the_usual_one(monkeypatch):
     orders = []
     for seed in (0, 1):
-        monkeypatch.setattr(gpusim.capturing, "BlockScheduler", shuffled(seed))
+        monkeypatch.setattr(emulation, "BlockScheduler", shuffled(seed))
         order = np.zeros(12, np.int32)
         capture(take_numbers, 12, 32, (np.zeros(1, np.int32), order), gpu="sm_90")
         assert sorted(order) == list(range(12)) and list(order) != sorted(order)
@@ -106,7 +106,7 @@ def last_numbered_block_finishes(values, finished, total):
 
 def test_a_kernel_that_counts_on_the_order_is_caught(monkeypatch):
     def total(scheduler):
-        monkeypatch.setattr(gpusim.capturing, "BlockScheduler", scheduler)
+        monkeypatch.setattr(emulation, "BlockScheduler", scheduler)
         values, result = np.ones(12, np.int32), np.zeros(1, np.int32)
         capture(last_numbered_block_finishes, 12, 32, (values, np.zeros(1, np.int32), result), gpu="sm_90")
         return result[0]

@@ -9,8 +9,8 @@ import pytest
 from numba import cuda, float32
 
 from gpusim.capturing import capture
-from gpusim.emulator.prepare import disassemble
 from gpusim.frontend.numba.build import argument_types, build
+from gpusim.frontend.registry import compile_kernel
 from gpusim.isa.architectures import BUILT
 from gpusim.isa.binary.cubin import load_kernel
 from gpusim.isa.binary.decode import decode
@@ -45,7 +45,8 @@ ARGUMENTS = (np.ones(8, np.float32), np.ones(8, np.float32))
 
 @pytest.mark.parametrize("capability", ARCHITECTURES)
 def test_every_architecture_compiles_and_decodes(capability):
-    _built, image, instructions = disassemble(apply, ARGUMENTS, capability)
+    binary = compile_kernel(apply, ARGUMENTS, capability)
+    image, instructions = binary.image, binary.decode()
     assert image.architecture == capability[0] * 10 + capability[1]
     assert image.registers_per_thread > 0 and len(image.parameters) == 14
     assert sum(p.size for p in image.parameters) <= image.parameter_bytes
@@ -84,7 +85,7 @@ def test_the_dispatcher_is_left_as_it_was():
 
 def test_static_shared_memory_leaves_the_systems_part_out():
     for capability in ((8, 0), (9, 0), (12, 0)):
-        _, image, _ = disassemble(with_shared, (np.zeros(1, np.float32),), capability)
+        image = compile_kernel(with_shared, (np.zeros(1, np.float32),), capability).image
         assert image.shared_bytes == 48 * 4
 
 

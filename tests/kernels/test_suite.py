@@ -11,9 +11,9 @@ import pytest
 
 from gpusim.capturing import capture
 from gpusim.cases.suite import find_kernel, kernel_names
-from gpusim.emulator.memory import DeviceMemory
 from gpusim.errors import UnknownKernelError
 from gpusim.isa.architectures import SURVEYED
+from gpusim.launch.memory import DeviceMemory
 
 EVERYDAY = ("sm_80", "sm_90")
 FURTHER = tuple(row.name for row in SURVEYED if row.name not in EVERYDAY)

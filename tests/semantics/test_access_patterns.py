@@ -8,7 +8,7 @@ import pytest
 from numba import cuda, float32
 
 import gpusim
-from gpusim.emulator.memory import DeviceMemory
+from gpusim.launch.memory import DeviceMemory
 from gpusim.trace.record import SCATTERED, MemoryKind, Space
 
 THREADS, PLACES = 64, 256

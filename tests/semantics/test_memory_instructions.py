@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from numba import cuda, float32, float64, int32, uint8
 
 from gpusim.capturing import capture
-from gpusim.emulator.memory import DeviceMemory
 from gpusim.isa.architectures import GENERATIONS
+from gpusim.launch.memory import DeviceMemory
 from gpusim.trace.record import SCATTERED, MemoryKind, Space
 
 CONSTANTS = np.arange(64, dtype=np.float32) * 3

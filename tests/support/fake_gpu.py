@@ -12,7 +12,8 @@ import struct
 
 import numpy as np
 
-from gpusim.measure.driver import BoundLaunch, DeviceFacts
+from gpusim.launch.kernel_launch import KernelLaunch
+from gpusim.measure.driver import DeviceFacts
 
 
 class FakeGpu:
@@ -32,7 +33,7 @@ class FakeGpu:
         self._random = random.Random(seed)
         self._next = 0x7F0000000000
         self._entries: list[str] = []
-        self._bound: list[BoundLaunch] = []
+        self._bound: list[tuple[int, KernelLaunch]] = []
         self._events: list[float | None] = []
 
     # ---- time ----
@@ -105,18 +106,17 @@ class FakeGpu:
         self._entries.append(entry)
         return len(self._entries) - 1
 
-    def bind(self, launch: BoundLaunch) -> int:
-        self._bound.append(launch)
+    def bind(self, function: int, launch: KernelLaunch) -> int:
+        self._bound.append((function, launch))
         return len(self._bound)
 
     def launch(self, bound: int) -> None:
-        launch = self._bound[bound - 1]
-        name = next(n for n in ("saxpy", "spin", "sweep", "clock", "empty") if n in self._entries[launch.function])
+        function, launch = self._bound[bound - 1]
+        bank, offsets = launch.parameters, [parameter.offset for parameter in launch.image.parameters]
+        name = next(n for n in ("saxpy", "spin", "sweep", "clock", "empty") if n in self._entries[function])
         self.launched.append(name)
         before = max(self.stream_us, self.host_us + self.call_us)
-        words = [
-            struct.unpack_from("<q", launch.bank, at)[0] if at + 8 <= len(launch.bank) else 0 for at in launch.offsets
-        ]
+        words = [struct.unpack_from("<q", bank, at)[0] if at + 8 <= len(bank) else 0 for at in offsets]
         if name == "saxpy":
             self._saxpy(launch, words)
         elif name == "spin":
@@ -135,8 +135,8 @@ class FakeGpu:
             end -= self.launch_us / 2 if name in ("saxpy", "empty") else 0
             self.records.append([round(1e3 * start) + 1, round(1e3 * end) + 1, *launch.grid, *launch.block])
 
-    def _saxpy(self, launch: BoundLaunch, words: list[int]) -> None:
-        (a,) = struct.unpack_from("<f", launch.bank, launch.offsets[0])
+    def _saxpy(self, launch: KernelLaunch, words: list[int]) -> None:
+        (a,) = struct.unpack_from("<f", launch.parameters, launch.image.parameters[0].offset)
         x, y, out = (np.frombuffer(self.memory[words[i]], np.float32) for i in (5, 12, 19))
         assert not out.any(), "the output was not put back before the launch"
         fused = a * x.astype(np.float64) + y  # rounded once, as the GPU does

@@ -14,7 +14,7 @@ from cuda.bindings import nvjitlink
 from numba import cuda
 
 from gpusim.capturing import capture
-from gpusim.emulator import prepare
+from gpusim.frontend.numba import frontend
 from gpusim.isa.architectures import architecture
 
 REGISTERS = {"f32": "f32", "f64": "f64", "b16": "b16", "b32": "b32", "b64": "b64"}
@@ -99,13 +99,13 @@ def run_text(monkeypatch, text: str, results: int, operands: np.ndarray, capabil
     """uint64[results, threads] that the kernel ``operations`` of ``text`` leaves, given ``operands``."""
     threads = operands.shape[1]
     cubin = link(text, architecture_of(capability))
-    build = prepare.build
+    build = frontend.build
 
-    def build_operations(kernel, types, wanted):
-        built = build(kernel, types, wanted)
+    def build_operations(kernel, types, wanted, lines):
+        built = build(kernel, types, wanted, lines)
         return dataclasses.replace(built, cubin=cubin, line_cubin=b"", entry_name="operations")
 
-    monkeypatch.setattr(prepare, "build", build_operations)
+    monkeypatch.setattr(frontend, "build", build_operations)
 
     @cuda.jit
     def stand_in(out, values):

@@ -18,6 +18,7 @@ from oracles_arith import (
     M32,
     M64,
     add,
+    clamp01,
     compare,
     funnel,
     fused,
@@ -111,6 +112,14 @@ def reciprocal(a: int) -> int:
     return F32.flush(F32.round(1 / F32.value(a)))
 
 
+def multiply_scaled(a: int, b: int, power: int, mode: str = "RN") -> int:
+    """FMUL.D2 and its like: the product times 2**power, rounded once."""
+    if F32.is_nan(multiply(F32, a, b)) or F32.is_infinite(a) or F32.is_infinite(b):
+        return multiply(F32, a, b)
+    real = F32.value(a) * F32.value(b) * Fraction(2) ** power
+    return F32.round(real, mode, negative_zero=F32.is_negative(a) != F32.is_negative(b))
+
+
 def needs_slow_division(a: int, b: int) -> int:
     """FCHK: far from the ends of the range a division is fast, with zeros, infinities and NaNs it is not."""
     return int(any((code >> 23 & 255) in (0, 255) for code in (a, b)))
@@ -201,6 +210,10 @@ ARITHMETIC = (
     case("{u}FADD.FTZ.RZ {d}, |{a}|, {b}", lambda a, b, c, s: F32.flush(
         add(F32, F32.flush(a & ~F32.sign), F32.flush(b), "RZ")), "ffi"),
     case("{u}FMUL {d}, {a}, {b}", lambda a, b, c, s: multiply(F32, a, b), "ffi"),
+    case("{u}FMUL.D2 {d}, {a}, -{b}", lambda a, b, c, s: multiply_scaled(a, b ^ F32.sign, -1), "ffi"),
+    case("{u}FMUL.M8.RM {d}, {a}, {b}", lambda a, b, c, s: multiply_scaled(a, b, 3, "RM"), "ffi"),
+    case("{u}FMUL.FTZ.D4.SAT {d}, {a}, {b}", lambda a, b, c, s: clamp01(
+        F32, F32.flush(multiply_scaled(F32.flush(a), F32.flush(b), -2))), "ffi"),
     case("{u}FFMA {d}, {a}, -{b}, {c}", lambda a, b, c, s: fused(F32, a, b ^ F32.sign, c), "fff"),
     case("{u}FADD2 {d}, {a}.F32x2.HI_LO, {b}.F32x2.HI_LO", pairs(lambda a, b, c: add(F32, a, b)), "ggi", "D"),
     case("{u}FMUL2 {d}, {a}.F32x2.HI_LO, {b}.F32x2.HI_LO", pairs(lambda a, b, c: multiply(F32, a, b)), "ggi", "D"),

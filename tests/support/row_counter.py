@@ -22,18 +22,18 @@ def install(folder: Path) -> None:
     """Count in this process from now on; the file is written when it ends."""
     import arith_harness
 
-    from gpusim.capturing import PackedLaunch
+    from gpusim.emulator.emulation import Emulation
     from gpusim.isa.binary.decode import parse_instruction
     from gpusim.isa.survey import form_of
 
     counts: Counter[str] = Counter()
-    run, execute = PackedLaunch.run, arith_harness.execute
+    run, execute = Emulation.run, arith_harness.execute
 
-    def counted_run(launch):
-        instructions = launch.prepared.instructions
-        edges = np.zeros(len(launch.prepared.program.instructions) + 1, np.int64)
+    def counted_run(emulation, listeners=()):
+        instructions = emulation.prepared.instructions
+        edges = np.zeros(len(emulation.program.instructions) + 1, np.int64)
         try:
-            for chunk in run(launch):
+            for chunk in run(emulation, listeners):
                 np.add.at(edges, chunk.runs["first"], 1)
                 np.add.at(edges, chunk.runs["first"] + chunk.runs["count"], -1)
                 yield chunk
@@ -51,5 +51,5 @@ def install(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{os.getpid()}.json").write_text(json.dumps(counts))
 
-    PackedLaunch.run, arith_harness.execute = counted_run, counted_execute
+    Emulation.run, arith_harness.execute = counted_run, counted_execute
     atexit.register(write)

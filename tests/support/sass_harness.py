@@ -21,12 +21,13 @@ from unittest import mock
 import numpy as np
 from numba import cuda
 
-from gpusim import capturing as launch
+from gpusim import capturing
+from gpusim.emulator import emulation
 from gpusim.emulator.encode import encode
 from gpusim.emulator.prepare import Prepared
 from gpusim.emulator.program import make_program
 from gpusim.frontend.numba.build import argument_types, build
-from gpusim.isa.binary.cubin import INSTRUCTION_BYTES, KernelImage, load_kernel
+from gpusim.isa.binary.cubin import INSTRUCTION_BYTES, KernelImage
 from gpusim.isa.binary.decode import parse_instruction
 from gpusim.isa.form import Instruction
 from gpusim.isa.table import lower_all
@@ -51,9 +52,8 @@ class Ran:
 
 
 @lru_cache
-def _image(capability: tuple[int, int]) -> tuple[object, KernelImage]:
-    built = build(stand_in, argument_types(stand_in, (_ARRAY, _ARRAY)), capability)
-    return built, load_kernel(built.cubin, built.entry_name, built.line_cubin)
+def _image(capability: tuple[int, int]) -> KernelImage:
+    return build(stand_in, argument_types(stand_in, (_ARRAY, _ARRAY)), capability).image
 
 
 def assemble(lines: Sequence[str], parameter_base: int = 0) -> tuple[Instruction, ...]:
@@ -95,12 +95,13 @@ def program(
 
 @lru_cache(maxsize=64)
 def _prepared(lines: tuple[str, ...], capability: tuple[int, int], local_bytes: int, shared_bytes: int) -> Prepared:
-    built, image = _image(capability)
-    image = replace(image, local_bytes=local_bytes, shared_bytes=shared_bytes, shared_base=0, registers_per_thread=64)
+    image = replace(
+        _image(capability), local_bytes=local_bytes, shared_bytes=shared_bytes, shared_base=0, registers_per_thread=64
+    )
     instructions = assemble(lines, image.parameter_base)
     micros = lower_all(instructions, "text")
     return Prepared(
-        built, image, instructions, encode(image, instructions, micros), make_program(instructions, micros, (), {})
+        capability, image, instructions, encode(image, instructions, micros), make_program(instructions, micros, (), {})
     )
 
 
@@ -116,13 +117,13 @@ def run(
 ) -> Ran:
     """Run ``lines`` in one block of as many threads (warps, if ``by_warp``) as ``inputs`` uint32[n, count] has columns."""
     threads = inputs.shape[1] * (32 if by_warp else 1)
-    _, image = _image(capability)
+    image = _image(capability)
     whole = tuple(program(lines, len(inputs), outputs, threads, image, by_warp))
     prepared = _prepared(whole, capability, local_bytes, shared_bytes)
     out = np.zeros(max(1, len(outputs)) * threads, np.uint32)
     values = np.ascontiguousarray(inputs, np.uint32).reshape(-1)
-    with mock.patch.object(launch, "prepare", lambda *_: prepared):
-        trace = launch.capture(stand_in, 1, threads, (out, values), gpu=capability, instruction_limit=10_000_000)
+    with mock.patch.object(emulation, "prepare", lambda _: prepared):
+        trace = capturing.capture(stand_in, 1, threads, (out, values), gpu=capability, instruction_limit=10_000_000)
     edges = np.zeros(len(prepared.instructions) + 1, np.int64)
     for chunk in trace.chunk_list:
         np.add.at(edges, chunk.runs["first"], 1)

@@ -13,16 +13,21 @@ import threading
 import warnings
 import weakref
 from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
 from numba.cuda.core import errors as numba_errors
+from numba.cuda.core import sigutils
 from numba.cuda.cudadrv import devices
 from numba.cuda.dispatcher import CUDADispatcher, _Kernel
 
 from gpusim.errors import CompileError, ToolchainError, UsageError
 from gpusim.isa.architectures import nearest
+from gpusim.launch.binary import KernelBinary
 
+_TOOLS = ("numba-cuda", "nvidia-nvvm", "nvidia-nvjitlink", "nvidia-cuda-nvdisasm")
 INSTALL_HINT = 'pip install "numba-cuda[cu13]" nvidia-cuda-nvdisasm'
 
 _lock = threading.RLock()
@@ -32,20 +37,12 @@ _device_overloads: weakref.WeakKeyDictionary[CUDADispatcher, dict] = weakref.Wea
 
 
 @dataclass(frozen=True, eq=False)
-class BuiltKernel:
-    """A compiled kernel: ``cubin`` bytes, ``line_cubin`` (the same built with line information, or empty),
-    ``entry_name`` (the symbol), ``name`` (as the user wrote it), ``argument_types`` (Numba types),
-    ``cooperative``, ``extensions`` (argument handlers), ``call_helper`` (of a debug build: knows the exceptions
-    that the kernel may raise; else None)."""
+class NumbaBinary(KernelBinary):
+    """A kernel that Numba compiled: ``argument_types`` (Numba types), ``extensions`` (argument handlers), ``call_helper``
+    (of a debug build: knows the exceptions that the kernel may raise; else None)."""
 
-    cubin: bytes
-    line_cubin: bytes
-    entry_name: str
-    name: str
-    capability: tuple[int, int]
-    argument_types: tuple[Any, ...]
-    cooperative: bool
-    extensions: tuple[Any, ...]
+    argument_types: tuple[Any, ...] = ()
+    extensions: tuple[Any, ...] = ()
     call_helper: Any = None
 
 
@@ -108,7 +105,7 @@ class _Target:
 def check_kernel(kernel: Any) -> CUDADispatcher:
     """Return ``kernel`` if it is a ``@cuda.jit`` kernel; raise UsageError with the remedy otherwise."""
     if not isinstance(kernel, CUDADispatcher):
-        if type(kernel).__module__.startswith("numba.cuda.simulator"):
+        if is_simulated(kernel):
             raise UsageError(
                 "the kernel belongs to Numba's own simulator: unset NUMBA_ENABLE_CUDASIM before importing numba"
             )
@@ -119,6 +116,11 @@ def check_kernel(kernel: Any) -> CUDADispatcher:
             f"{kernel.py_func.__name__} is a device function (@cuda.jit(device=True)): launch a kernel that calls it"
         )
     return kernel
+
+
+def is_simulated(kernel: Any) -> bool:
+    """Whether ``kernel`` belongs to Numba's own simulator, which has no machine code."""
+    return type(kernel).__module__.startswith("numba.cuda.simulator")
 
 
 def argument_types(kernel: CUDADispatcher, args: tuple) -> tuple[Any, ...]:
@@ -153,9 +155,22 @@ def _type_of(kernel: CUDADispatcher, value: Any) -> Any:
     return known
 
 
+def signature_types(signature: str) -> tuple[Any, ...]:
+    """The Numba types of a signature as a decorator takes it: ``"float32, float32[:]"``, with or without ``void(...)``."""
+    try:
+        inside = signature.strip()
+        text = inside if inside.startswith("void") else f"void({inside})"
+        return tuple(sigutils.normalize_signature(text)[0])
+    except Exception as error:  # Numba evaluates the text: anything may come of it
+        reason = " ".join(str(error).split())
+        raise UsageError(
+            f'signature {signature!r}: {reason}; write Numba types, such as "float32, float32[:]"'
+        ) from None
+
+
 def build(
     kernel: CUDADispatcher, types: tuple[Any, ...], capability: tuple[int, int], lines: bool = True
-) -> BuiltKernel:
+) -> NumbaBinary:
     """Compile ``kernel`` for ``types`` and ``capability``; the result is kept with the dispatcher.
 
     Without ``lines`` the second build, which is there for source lines, is left out.
@@ -174,7 +189,7 @@ def build(
 
 def _compile(
     kernel: CUDADispatcher, types: tuple[Any, ...], capability: tuple[int, int], options: dict, lines: bool
-) -> BuiltKernel:
+) -> NumbaBinary:
     name = kernel.py_func.__name__
     target = (*capability, nearest(capability).suffix)
     asked = bool(options.pop("lineinfo", False))
@@ -211,17 +226,30 @@ def _compile(
                 line_code = attempt(True)[1]
         except Exception:  # lines are a convenience; the kernel itself did compile
             line_code = b""
-    return BuiltKernel(
+    return NumbaBinary(
         cubin=code,
-        line_cubin=line_code,
         entry_name=compiled.entry_name,
         name=name,
         capability=capability,
-        argument_types=tuple(compiled.argument_types),
+        line_cubin=line_code,
         cooperative=bool(compiled.cooperative),
+        toolchain=toolchain(),
+        argument_types=tuple(compiled.argument_types),
         extensions=tuple(compiled.extensions),
         call_helper=compiled.call_helper if options.get("debug") else None,
     )
+
+
+@cache
+def toolchain() -> str:
+    """Names and versions of the installed tools that make machine code."""
+    parts = []
+    for name in _TOOLS:
+        try:
+            parts.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            continue
+    return ", ".join(parts)
 
 
 def _one_line(error: BaseException) -> str:

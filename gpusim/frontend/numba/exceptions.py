@@ -12,27 +12,26 @@ import os
 
 import numpy as np
 
-from gpusim.frontend.numba.build import BuiltKernel
-from gpusim.isa.binary.cubin import KernelImage
+from gpusim.frontend.numba.build import NumbaBinary
 
 _CODE = "__errcode__"
 
 
-def raise_pending(built: BuiltKernel, image: KernelImage, module_globals: np.ndarray) -> None:
+def raise_pending(binary: NumbaBinary, module_globals: np.ndarray) -> None:
     """Raise what the launch that has just ended has left in ``module_globals`` (uint8[global_bytes]), if anything.
 
     The exception is of the class that the kernel's author wrote, not of gpusim's.
     """
-    places = {name: offset for name, offset, size in image.variables if size == 4}
+    places = {name: offset for name, offset, size in binary.image.variables if size == 4}
 
     def value(suffix: str) -> int:
-        offset = places.get(built.entry_name + suffix)
+        offset = places.get(binary.entry_name + suffix)
         return 0 if offset is None else int(module_globals[offset : offset + 4].view(np.int32)[0])
 
     code = value(_CODE)
-    if code == 0 or built.call_helper is None:
+    if code == 0 or binary.call_helper is None:
         return
-    kind, arguments, place = built.call_helper.get_exception(code)
+    kind, arguments, place = binary.call_helper.get_exception(code)
     thread, block = ([value(f"__{name}{axis}__") for axis in "zyx"] for name in ("tid", "ctaid"))
     where = f"tid={thread} ctaid={block}"
     if place is not None:

@@ -7,12 +7,15 @@ flushing and saturation in the flag ``how``. Bodies: :mod:`gpusim.isa.bodies.flo
 
 from __future__ import annotations
 
+import numpy as np
+
 from gpusim.isa import float_ops as ops
 from gpusim.isa import integer_ops
 from gpusim.isa.bodies import float as body
 from gpusim.isa.bodies import integer as integer_body
 from gpusim.isa.bodies import mufu
-from gpusim.isa.body import Body
+from gpusim.isa.bodies.scalar import double_of, float_of, flush32
+from gpusim.isa.body import Body, warp_body
 from gpusim.isa.form import Instruction, Kind, Lower, MicroOp, Operand, Source, float_source
 from gpusim.isa.forms.convert import CONVERSIONS
 from gpusim.isa.lowering import Modifiers, Roles, known_destinations, micro, plain, split
@@ -56,8 +59,36 @@ def _arithmetic(op: Body, count: int, summary: str) -> Lower:
 
 
 lower_add = _arithmetic(body.add_float, 2, "FADD: x + y.")
-lower_multiply = _arithmetic(body.multiply_float, 2, "FMUL: x * y.")
 lower_fused = _arithmetic(body.fused_float, 3, "FFMA: x * y + z, rounded once.")
+
+#: By which power of two FMUL multiplies (M) or divides (D) its product. That the product is rounded only then follows
+#: from the unit, which adds to the exponent; both ways give the same unless a result is denormal.
+_SCALES = {"D8": -3, "D4": -2, "D2": -1, "M2": 1, "M4": 2, "M8": 3}
+
+
+@warp_body()
+def multiply_float_scaled(f, p, xi, yi, zi, wi, q):
+    """x * y * 2 ** ``f[1]``, rounded once; ``f[0]``: how."""
+    scale = double_of((f[1] + 1023) << 52)
+    for l in range(32):
+        x, y = np.int64(xi[0, l]), np.int64(yi[0, l])
+        if f[0] & ops.FLUSH:
+            x, y = flush32(x), flush32(y)
+        product = np.float64(float_of(x)) * np.float64(float_of(y))  # exact, as is its multiple
+        wi[0, l] = np.int32(body.finished(product * scale, np.float64(0.0), np.int64(0), f[0]))
+
+
+def lower_multiply(instruction: Instruction) -> MicroOp | None:
+    """FMUL: x * y; .D2 to .D8 and .M2 to .M8 divide and multiply the product."""
+    modifiers = Modifiers(instruction)
+    how, scale = _how(modifiers), modifiers.choose(_SCALES)
+    roles = _values(instruction, modifiers, 2)
+    if roles is None:
+        return None
+    sources = tuple(map(float_source, roles.sources))
+    if scale is None:
+        return micro(body.multiply_float, instruction, roles, sources, flags=(how,))
+    return micro(multiply_float_scaled, instruction, roles, sources, flags=(how, scale))
 
 
 def _pair_source(operand: Operand) -> Source | None:
@@ -211,7 +242,7 @@ OPCODES = (
     ),
     Opcode(
         mnemonic="FMUL", twin=True, summary="multiply FP32", lowering=lower_multiply,
-        bodies=(body.multiply_float,), pipe=FMA, coverage="float32 add or multiply", flops=fp32(1),
+        bodies=(body.multiply_float, multiply_float_scaled), pipe=FMA, coverage="float32 add or multiply", flops=fp32(1),
     ),
     Opcode(
         mnemonic="FFMA", twin=True, summary="fused multiply-add FP32", lowering=lower_fused,

@@ -1,0 +1,125 @@
+"""A launch on the emulator: from its parameters in a constant bank to the chunks of its trace.
+
+Mental model: an :class:`Emulation` is one launch about to run. It maps what belongs to the module (globals, constants, the
+heap) into device memory, and :meth:`Emulation.run` runs all blocks, closing a chunk of the trace whenever the log has to be
+emptied. Who watches is told by :mod:`gpusim.emulator.listeners`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from gpusim.emulator.block_scheduler import BlockScheduler, Slot
+from gpusim.emulator.chunks import close_chunk, new_log
+from gpusim.emulator.faults import ResidentBlocks, explain
+from gpusim.emulator.host_calls import HostCalls
+from gpusim.emulator.listeners import Listener
+from gpusim.emulator.prepare import prepare
+from gpusim.emulator.state import another_file, make_machine, make_state, release
+from gpusim.isa.binary.cubin import CONSTANTS_ADDRESS, GLOBALS_ADDRESS
+from gpusim.launch.kernel_launch import KernelLaunch
+from gpusim.launch.memory import Allocation, DeviceMemory
+from gpusim.trace.record import Chunk, Program
+
+#: Warp instructions after which a launch counts as one that never ends.
+DEFAULT_INSTRUCTION_LIMIT = 10_000_000_000
+#: A chunk of the trace holds about this many warps.
+CHUNK_WARPS = 1 << 16
+#: The log starts with room for so many records and grows as it must.
+_LOG_RECORDS = 1 << 18
+
+
+class Emulation:
+    """One run of ``launch`` on ``memory``; ``facts`` is what the trace says of it, ``program`` its code.
+
+    ``module_globals``: uint8[global_bytes] that outlives the launch, as a loaded module's variables do; fresh ones when
+    None. ``program_with_lines`` makes the program that an error is explained with, where the binary has no source
+    lines. Raises UnsupportedOpcodeError, and CompileError for a damaged cubin.
+    """
+
+    def __init__(
+        self,
+        launch: KernelLaunch,
+        memory: DeviceMemory,
+        instruction_limit: int = DEFAULT_INSTRUCTION_LIMIT,
+        module_globals: np.ndarray | None = None,
+        program_with_lines: Callable[[], Program] | None = None,
+    ):
+        self.launch, self.memory = launch, memory
+        self._program_with_lines = program_with_lines
+        self.prepared = prepared = prepare(launch.binary)
+        image = prepared.image
+        if module_globals is None:
+            module_globals = np.frombuffer(bytearray(image.global_data), np.uint8)
+        self.module_globals = module_globals
+        self._host = HostCalls(launch.binary.name, image.externals)
+        self._own = self._map_module()
+        self.facts = launch.describe(memory)
+        warps = min(self.facts.blocks, self._chunk_blocks()) * self.facts.warps_per_block
+        records = min(_LOG_RECORDS, max(1024, 16 * warps))
+        machine = make_machine(prepared, launch, memory, new_log(records, records, 1024))
+
+        def open_slot(registers: np.ndarray | None = None) -> Slot:
+            states, raw, backing = make_state(prepared, launch, instruction_limit)
+            return Slot(states, another_file(machine.registers) if registers is None else registers, raw, backing)
+
+        self._scheduler = BlockScheduler(open_slot(machine.registers), machine, open_slot, self._host)
+
+    @property
+    def program(self) -> Program:
+        """The kernel's code as the trace has it."""
+        return self.prepared.program
+
+    def run(self, listeners: Sequence[Listener] = ()) -> Iterator[Chunk]:
+        """Run all blocks; yields chunks in block order. Memory is final when it is exhausted. ``listeners`` hear what
+        happens. Raises what ends the launch: AddressError, DeadlockError, InstructionLimitError, ExecutionError."""
+        self._scheduler.listeners = tuple(listeners)
+        try:
+            for chunk in self._chunks():
+                for listener in listeners:
+                    listener.chunk_closed(chunk)
+                yield chunk
+            slot = self._scheduler.first
+            release(self.prepared, slot.states, slot.raw, slot.registers)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Print what the kernel has printed and take the module out of memory again; :meth:`run` does so at its end."""
+        self._host.flush()
+        self.memory.remove(self._own)
+
+    def _chunk_blocks(self) -> int:
+        if self.facts.cooperative:
+            return self.facts.blocks  # they end together
+        return max(1, CHUNK_WARPS // self.facts.warps_per_block)
+
+    def _map_module(self) -> list[Allocation]:
+        """Map the module's globals, bank 3 for pointers to constants, and the heap."""
+        image = self.prepared.image
+        own = self._host.map_heap(self.memory)
+        if image.global_bytes:
+            own.append(self.memory.add_at(GLOBALS_ADDRESS, self.module_globals, "module globals"))
+        if image.constants.get(3):
+            data = np.frombuffer(bytearray(image.constants[3]), np.uint8)
+            own.append(self.memory.add_at(CONSTANTS_ADDRESS, data, "constant memory"))
+        return own
+
+    def _chunks(self) -> Iterator[Chunk]:
+        facts, scheduler = self.facts, self._scheduler
+        for logged in scheduler.run(facts.blocks, self._chunk_blocks()):
+            yield close_chunk(
+                scheduler.used(),
+                scheduler.machine,
+                logged.first_block,
+                logged.blocks,
+                facts.warps_per_block,
+                logged.open_blocks,
+            )
+        if scheduler.failed is not None:
+            program = self.program if self._program_with_lines is None else self._program_with_lines()
+            states = [slot.states[0] for slot in scheduler.resident]
+            resident = ResidentBlocks(states, scheduler.ended, scheduler.spinning) if states else None
+            raise explain(scheduler.status, scheduler.failed.states[0], program, self.memory, facts.kernel, resident)

@@ -1,0 +1,61 @@
+"""What a front end is: it turns what a user calls a kernel into machine code, and arguments into bytes.
+
+Mental model: a kernel may be a ``@cuda.jit`` function, CUDA C++ source, a Triton function or a cubin; each kind has one front end
+that accepts it. A front end gives a :class:`~gpusim.launch.binary.KernelBinary` and, for a launch, the bytes of the
+parameter bank; nothing behind it knows which one did. It is found by the entry point group ``gpusim.frontends``
+(:mod:`gpusim.frontend.registry`), so one that gpusim has never heard of works everywhere: in ``capture``, in cases of a
+user's file, ``sass``, ``measure`` and ``explore``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from gpusim.errors import UsageError
+from gpusim.launch.arrays import HostArrays
+from gpusim.launch.binary import KernelBinary
+
+
+class FrontEnd(Protocol):
+    """One language or file format of kernels. Derive from it: what has a body here need not be written.
+
+    ``name``: as its entry point; ``takes``: what it accepts, in words that finish "give ..." in an error.
+    """
+
+    name: str
+    takes: str
+
+    def accepts(self, kernel: object) -> bool:
+        """Whether ``kernel`` is this front end's, well-formed or not. Cheap; raises nothing."""
+        ...
+
+    def compile(self, kernel: Any, args: tuple, capability: tuple[int, int], *, lines: bool = True) -> KernelBinary:
+        """The machine code that a launch of ``kernel`` with ``args`` runs on a GPU of ``capability``: the same object for the
+        same code, so that what is made of it is made once. Without ``lines`` source lines may be left out, to save time.
+
+        Raises UsageError for a kernel or argument that cannot be taken, CompileError (one line, first cause) and
+        ToolchainError (with the command that installs what is missing).
+        """
+        ...
+
+    def compile_signature(
+        self, kernel: Any, signature: str | None, capability: tuple[int, int], *, lines: bool = True
+    ) -> KernelBinary:
+        """As :meth:`compile`, where there are no arguments but at most their types as text in the language's own way."""
+        if signature is not None:
+            raise UsageError(f"a kernel of front end {self.name} is compiled without a signature: leave it out")
+        return self.compile(kernel, (), capability, lines=lines)
+
+    def pack(self, kernel: Any, binary: KernelBinary, args: tuple, arrays: HostArrays) -> bytes:
+        """The parameter bank for ``args`` (see :meth:`KernelBinary.place_parameters`); host arrays among them go through
+        ``arrays``, which gives their device addresses. ``binary``: this front end's, or the same code from a file.
+
+        Raises UsageError for arguments that the kernel does not take.
+        """
+        ...
+
+    def raise_pending(self, binary: KernelBinary, module_globals: np.ndarray) -> None:
+        """Raise what threads of the launch that has just ended left to be raised in the module's variables
+        (uint8[global_bytes]), if this language does such a thing."""

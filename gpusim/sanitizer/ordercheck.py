@@ -1,0 +1,132 @@
+"""Listens to a launch for hazards and for reads of what nothing has written.
+
+Mental model: the emulator knows nothing of either; both are read off the trace. Chunks are kept until the blocks in
+them are whole, and then :mod:`gpusim.sanitizer.racecheck` goes through them block by block.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from gpusim.emulator.faults import place_of
+from gpusim.emulator.listeners import Listener
+from gpusim.errors import UsageError
+from gpusim.sanitizer import racecheck as order
+from gpusim.sanitizer.findings import Finding, block_index, thread_index
+from gpusim.trace.parts import WholeBlocks
+from gpusim.trace.record import Chunk, Flag, Launch, PipeClass, Program
+
+#: Different findings of one launch that are kept; more would not be read.
+MOST_FINDINGS = 256
+
+
+class _Columns(NamedTuple):
+    """A chunk's arrays as the compiled check reads them, all int64 but the masks."""
+
+    path: np.ndarray
+    access_start: np.ndarray
+    path_start: np.ndarray
+    run_first: np.ndarray
+    run_count: np.ndarray
+    run_mask: np.ndarray
+    address: np.ndarray
+    stride: np.ndarray
+    mask: np.ndarray
+    scattered: np.ndarray
+
+
+def refuse_named_barriers(program: Program, kernel: str) -> None:
+    """Raise UsageError for a program whose barriers are not all of the whole block's one barrier: the race
+    check would see hazards where those barriers order warps."""
+    code = program.instructions
+    barriers = code["pipe"] == PipeClass.BARRIER
+    waits = (code["flags"].astype(np.int64) & int(Flag.BARRIER_WAIT)) != 0
+    odd = np.flatnonzero(barriers & ((code["barrier_id"] != 0) | ~waits))
+    if len(odd):
+        raise UsageError(
+            f"{kernel}: the race check follows the barrier of the whole block only, and this kernel has"
+            f" {place_of(program, int(odd[0]))}: check memory alone"
+        )
+
+
+class OrderCheck(Listener):
+    """Goes through each block's trace once the block has ended, and collects what is wrong in it. ``checks``: "race" for
+    hazards, "memory" for reads before writes. Raises UsageError for a program that the race check cannot follow."""
+
+    def __init__(self, program: Program, launch: Launch, shared_base: int, checks: frozenset[str]):
+        self.program, self.launch = program, launch
+        self._joined = WholeBlocks()
+        if "race" in checks:
+            refuse_named_barriers(program, launch.kernel)
+        code = program.instructions
+        self._code = np.zeros((len(code), order.CODE_COLUMNS), np.int64)
+        fields = (("records", order.RECORDS), ("memory_kind", order.KIND), ("space", order.SPACE))
+        for name, column in (*fields, ("access_bytes", order.BYTES)):
+            self._code[:, column] = code[name]
+        self._code[:, order.WAITS] = (code["flags"].astype(np.int64) & int(Flag.BARRIER_WAIT)) != 0
+        local_bytes = -(-launch.local_bytes // 16) * 16
+        self._facts = np.zeros(order.FACTS, np.int64)
+        self._facts[order.SHARED_BASE] = shared_base
+        self._facts[order.SHARED_BYTES] = launch.shared_bytes
+        self._facts[order.LOCAL_BYTES] = local_bytes
+        self._facts[order.SHARED_WINDOW], self._facts[order.LOCAL_WINDOW] = launch.shared_window, launch.local_window
+        self._facts[order.RACES], self._facts[order.READS] = "race" in checks, "memory" in checks
+        warps = launch.warps_per_block
+        self._shared = np.zeros((max(1, launch.shared_bytes), order.SHADOW_COLUMNS), np.int64)
+        self._local = np.zeros((warps * order.LANES, max(1, local_bytes)), np.uint8)
+        self._cursor = np.zeros((warps, order.CURSOR_COLUMNS), np.int64)
+        self._passed = np.zeros((warps, order.LANES), np.int64)
+        self._found = np.zeros((MOST_FINDINGS, order.FOUND_COLUMNS), np.int64)
+        self._counts = np.zeros(3, np.int64)
+
+    def chunk_closed(self, chunk: Chunk) -> None:
+        for whole in self._joined.add(chunk):
+            order.check_blocks(
+                _columns(whole), whole.first_block, whole.blocks, self.launch.warps_per_block, self._code, self._facts,
+                self._shared, self._local, self._cursor, self._passed, self._found, self._counts,
+            )  # fmt: skip
+
+    def findings(self) -> list[Finding]:
+        """What has been found so far."""
+        return [self._finding(row) for row in self._found[: self._counts[0]].tolist()]
+
+    def _finding(self, row: list[int]) -> Finding:
+        what, pc, other, place = row[order.WHAT], row[order.CODE], row[order.OTHER_CODE], row[order.PLACE]
+        size = int(self.program.instructions["access_bytes"][pc])
+        common = {
+            "count": row[order.COUNT],
+            "block": block_index(self.launch, row[order.BLOCK]),
+            "thread": thread_index(self.launch, row[order.THREAD]),
+            "where": place_of(self.program, pc),
+        }
+        if what in (order.SHARED_UNWRITTEN, order.LOCAL_UNWRITTEN):
+            space = "__shared__" if what == order.SHARED_UNWRITTEN else "__local__"
+            text = f"Uninitialized {space} memory read of size {size} bytes"
+            return Finding("initcheck", text, **common, detail=f"byte {place} was never written")
+        text = "Write-write hazard" if what == order.WRITE_WRITE else "Read-write hazard"
+        return Finding(
+            "racecheck",
+            f"{text} on __shared__ memory",
+            **common,
+            other_thread=thread_index(self.launch, row[order.OTHER_THREAD]),
+            other_where=place_of(self.program, other),
+            detail=f"byte {place}, no barrier between",
+        )
+
+
+def _columns(chunk: Chunk) -> _Columns:
+    warps, runs, accesses = chunk.warps, chunk.runs, chunk.accesses
+    return _Columns(
+        warps["path"].astype(np.int64),
+        warps["access_start"].astype(np.int64),
+        chunk.path_start,
+        runs["first"].astype(np.int64),
+        runs["count"].astype(np.int64),
+        runs["mask"].astype(np.int64),
+        accesses["address"].astype(np.int64),
+        accesses["stride"].astype(np.int64),
+        accesses["mask"].astype(np.int64),
+        np.ascontiguousarray(chunk.scattered).view(np.int64),
+    )
