@@ -119,7 +119,7 @@ def test_plain_python_gives_what_the_compiled_code_gives():
     root = Path(__file__).resolve().parents[2]
     answers = []
     for disable in ("0", "1"):
-        environment = os.environ | {"NUMBA_DISABLE_JIT": disable, "PYTHONPATH": f"{root}:{root / 'tests'}"}
+        environment = os.environ | {"NUMBA_DISABLE_JIT": disable, "PYTHONPATH": f"{root}:{root / 'tests' / 'support'}"}
         done = subprocess.run(
             [sys.executable, "-W", "error::RuntimeWarning", "-c", _CASE],
             env=environment,

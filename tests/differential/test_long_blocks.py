@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.hand_traces import Asm, build, small_gpu
-from tests.trace_examples import in_parts
 
 from gpusim.engine import supply
 from gpusim.engine.gpu import simulate
 from gpusim.errors import TraceFormatError
 from gpusim.trace.record import RUN, WARP, Chunk, Flag, PipeClass, Trace
+from tests.support.hand_traces import Asm, build, small_gpu
+from tests.support.trace_examples import in_parts
 
 BODY, TURNS, WARPS = 4, 60, 4
 

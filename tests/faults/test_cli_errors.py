@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.trace_examples import example_trace
 
 from gpusim import cli
 from gpusim.errors import GpusimError
+from tests.support.trace_examples import example_trace
 
 ROOT = Path(__file__).parents[2]
 

@@ -23,13 +23,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.trace_examples import assert_same_trace, example_trace
 
 from gpusim.errors import TraceFormatError
 from gpusim.io.whole_file import replacing
 from gpusim.trace import coding, file
 from gpusim.trace.record import Chunk, Trace
 from gpusim.trace.validate import check_chunk
+from tests.support.trace_examples import assert_same_trace, example_trace
 
 TRACE = example_trace(blocks=2, instructions=3, seed=7)
 
@@ -311,7 +311,7 @@ def test_a_writer_that_is_killed_leaves_the_old_file(tmp_path: Path) -> None:
         """
         import os, signal, sys
         from gpusim.trace.record import Trace
-        from tests.trace_examples import example_trace
+        from tests.support.trace_examples import example_trace
         trace = example_trace(seed=12)
         def chunks():
             for index, chunk in enumerate(trace.chunk_list):

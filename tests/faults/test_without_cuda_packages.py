@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.trace_examples import example_trace
+
+from tests.support.trace_examples import example_trace
 
 ROOT = Path(__file__).parents[2]
 #: Makes every import of the CUDA packages fail, as if they were not installed.

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from tests.trace_examples import example_trace
-
 import gpusim
 from gpusim.compare.error import Row
 from gpusim.compare.run import Comparison
 from gpusim.report.frames import comparison_frame, launches_frame
+from tests.support.trace_examples import example_trace
 
 
 def test_a_comparison_becomes_one_row_a_point() -> None:

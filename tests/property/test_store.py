@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from store_examples import example_launch, example_row, postgres_server
 from store_writers import many
-from tests.trace_examples import example_trace
 
 from gpusim.engine.gpu import simulate
 from gpusim.errors import UnknownRunError, UsageError
@@ -21,6 +20,7 @@ from gpusim.store.coding import pack, unpack
 from gpusim.store.connection import open_engine
 from gpusim.store.location import default_path, store_url
 from gpusim.trace.record import Trace
+from tests.support.trace_examples import example_trace
 
 WRITERS, ROUNDS = 4, 10
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 from hypothesis import given
-from tests.trace_examples import assert_same_trace, example_trace, in_parts, traces
 
 from gpusim.trace import kept
 from gpusim.trace.coding import decode_chunk, encode_chunk
 from gpusim.trace.record import SCATTERED, Trace
+from tests.support.trace_examples import assert_same_trace, example_trace, in_parts, traces
 
 
 @given(trace=traces())

@@ -17,6 +17,8 @@ from oracles_arith import INTEGER_EDGES, M32
 
 pytest.importorskip("numba.cuda", reason="needs the CUDA wheels")
 
+import row_cases_control  # noqa: F401 - adds its programs
+import row_cases_memory  # noqa: F401 - adds its programs
 from ptx_harness import run as run_ptx
 from row_cases_arithmetic import ARITHMETIC
 from row_cases_programs import PROGRAMS, Program
