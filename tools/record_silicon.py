@@ -66,7 +66,6 @@ try:
     from gpusim.frontend.numba.build import toolchain
     from gpusim.gpus.load import load_gpu
     from gpusim.gpus.spec import GpuSpec
-    from gpusim.isa.binary.cubin import load_kernel
     from gpusim.measure.builds import Builder, Compiler, Pack, launch_key, write_pack
     from gpusim.measure.cuda_driver import CudaDriver
     from gpusim.measure.ncu import PERMISSION, find_ncu, profile_cases
