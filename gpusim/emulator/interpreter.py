@@ -24,14 +24,14 @@ from gpusim.emulator.convergence import push, retire
 from gpusim.emulator.runs import execute_arithmetic, fetch, write_back, write_predicates
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
-from gpusim.isa.jit import inlined, inner
+from gpusim.isa.jit import inner
 from gpusim.isa.opcodes import MEMORY_BASE
 
 _NEVER = 1 << 62
 _X, _Y, _W = at.X_ROW * at.ROW, at.Y_ROW * at.ROW, at.W_ROW * at.ROW
 
 
-@inlined
+@inner
 def room(state, machine):
     """Whether warps in lockstep can log one more instruction of any kind, and each warp of the block its run so far."""
     return (
