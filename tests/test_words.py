@@ -70,7 +70,7 @@ RETIRED = (
     Retired("experiments", "counterfactuals", "file"),
 )
 #: Words whose renaming is under way in the rooms that use them: checked once this is True.
-CHECK_PENDING = False
+CHECK_PENDING = True
 PENDING = (
     Retired("standstill", "livelock"),
     Retired("orchestra", "the graph of parts"),

@@ -222,8 +222,8 @@ CODE = (
     CodeMutant(
         "launch: gridDim one too small",
         "emulator/state.py",
-        'put(layout.grid_shape, "<3I", *grid)',
-        'put(layout.grid_shape, "<3I", *(max(1, side - 1) for side in grid))',
+        'put(layout.grid_shape, "<3I", *launch.grid)',
+        'put(layout.grid_shape, "<3I", *(max(1, side - 1) for side in launch.grid))',
     ),
     CodeMutant(
         "comparison: ties go wrong",

@@ -27,9 +27,8 @@ NOWHERE = -(1 << 62)
 
 
 @inner
-def find_allocation(memory, index, address, size):
+def find_allocation(allocations, hint, index, address, size):
     """Index of the allocation that holds bytes ``address`` to ``address + size``, or -1."""
-    allocations, hint = memory.allocations, memory.hint
     n = allocations.shape[0]
     guess = hint[index]
     if guess < n:
@@ -58,7 +57,7 @@ def fail(state, index, warp, lane, address, size, space):
 
 
 @inner
-def resolve(state, memory, index, warp, mask, size, space):
+def resolve(state, allocations, hint, index, warp, mask, size, space):
     """Turn ``state.address`` into host addresses for the lanes of ``mask``.
 
     Returns DONE, BAD_ADDRESS or MISALIGNED. Local addresses of more than four bytes are not contiguous on
@@ -93,13 +92,13 @@ def resolve(state, memory, index, warp, mask, size, space):
             _to_local(state, warp, at.FULL)
             return np.int64(at.DONE)
     else:
-        found = find_allocation(memory, index, low, high - low + size) if low >= 0 else np.int64(-1)
+        found = find_allocation(allocations, hint, index, low, high - low + size) if low >= 0 else np.int64(-1)
         if found >= 0:
-            move = memory.allocations[found, 2] - memory.allocations[found, 0]
+            move = allocations[found, 2] - allocations[found, 0]
             for lane in range(at.LANES):
                 address[lane] += move
             return np.int64(at.DONE)
-    return _resolve_each(state, memory, index, warp, mask, size, space)
+    return _resolve_each(state, allocations, hint, index, warp, mask, size, space)
 
 
 @inner
@@ -113,7 +112,7 @@ def _to_local(state, warp, mask):
 
 
 @inner
-def _resolve_each(state, memory, index, warp, mask, size, space):
+def _resolve_each(state, allocations, hint, index, warp, mask, size, space):
     address = state.address
     for lane in range(at.LANES):
         if not (mask >> lane) & 1:
@@ -141,9 +140,9 @@ def _resolve_each(state, memory, index, warp, mask, size, space):
                 _to_local(state, warp, np.int64(1) << lane)
                 continue
         else:
-            found = find_allocation(memory, index, place, np.int64(size)) if place >= 0 else np.int64(-1)
+            found = find_allocation(allocations, hint, index, place, np.int64(size)) if place >= 0 else np.int64(-1)
             if found >= 0:
-                address[lane] = place + memory.allocations[found, 2] - memory.allocations[found, 0]
+                address[lane] = place + allocations[found, 2] - allocations[found, 0]
                 continue
         fail(state, index, warp, lane, place, size, space)
         return np.int64(at.BAD_ADDRESS)
@@ -218,7 +217,7 @@ def store_lanes(state, registers, x, mask, size, step):
 
 
 @inlined
-def stretch(state, memory, index, low, size, space):
+def stretch(state, allocations, hint, index, low, size, space):
     """Host minus device address of the ``size`` bytes from ``low`` if one allocation, or the block's shared
     memory, holds them all; else NOWHERE."""
     if space == SHARED:
@@ -226,10 +225,10 @@ def stretch(state, memory, index, low, size, space):
         if low >= base and low + size <= base + state.shared_bytes:
             return state.shared_host - base
         return np.int64(NOWHERE)
-    found = find_allocation(memory, index, low, size) if low >= 0 else np.int64(-1)
+    found = find_allocation(allocations, hint, index, low, size) if low >= 0 else np.int64(-1)
     if found < 0:
         return np.int64(NOWHERE)
-    return memory.allocations[found, 2] - memory.allocations[found, 0]
+    return allocations[found, 2] - allocations[found, 0]
 
 
 @inlined
@@ -314,23 +313,39 @@ def store_each(registers, address, x, move, size):
 
 
 @inlined
-def execute_memory(state, matrix, registers, memory, log, step, x, y, d, q):
-    """Execute the memory instruction of ``step`` for its lanes; returns DONE or what is wrong.
+def execute_memory(
+    state,
+    matrix,
+    registers,
+    allocations,
+    hint,
+    accesses,
+    scattered,
+    index,
+    warp,
+    own_base,
+    global_warp,
+    mask,
+    x,
+    y,
+    d,
+    q,
+):
+    """Execute the memory instruction ``index`` for the lanes of ``mask``; returns DONE or what is wrong.
 
     Stored values lie at ``x`` (and ``y``) among the registers, loaded ones go to ``d``; ``q`` takes the
     predicate of an atomic.
     """
-    index, mask = step.index, step.mask
     row = matrix[index]
     op, size, space = row[at.OP], np.int64(row[at.BYTES]), np.int64(row[at.SPACE])
     if mask == 0:
         for _ in range(row[at.RECORDS]):
-            record(state, log, step.logged_warp, mask, np.int64(0))
+            record(state, accesses, scattered, global_warp, mask, np.int64(0))
         return np.int64(at.DONE)
-    lane_addresses(state, matrix, registers, index, step.base)
+    lane_addresses(state, matrix, registers, index, own_base)
     address = state.address
     stride = affine_stride(address, mask)
-    record(state, log, step.logged_warp, mask, stride)
+    record(state, accesses, scattered, global_warp, mask, stride)
     if op == ops.ATOMIC and row[at.F2] != ops.SERVED_ALL:
         # The unit serves some spaces only and says which lanes it has served.
         mask = served_lanes(state, mask, row[at.F2] == ops.SERVED_GLOBAL_SHARED)
@@ -348,7 +363,7 @@ def execute_memory(state, matrix, registers, memory, log, step, x, y, d, q):
         elif stride < 0:
             low, high = high, low
         if odd & (size - 1) == 0:
-            move = stretch(state, memory, index, low, high - low + size, space)
+            move = stretch(state, allocations, hint, index, low, high - low + size, space)
             if move != NOWHERE:
                 if stride == AFFINE_NONE and op == ops.LOAD:
                     load_each(registers, address, d, move, size, np.int64(row[at.F0]))
@@ -359,59 +374,61 @@ def execute_memory(state, matrix, registers, memory, log, step, x, y, d, q):
                 else:
                     store_affine(state, registers, x, address[0] + move, stride, size)
                 return np.int64(at.DONE)
-    words_apart = word_step(state, space, address[first_lane(mask)])
+    step = word_step(state, space, address[first_lane(mask)])
     if space == GENERIC and size > 4 and stride == AFFINE_NONE:
-        return _mixed_wide(state, matrix, registers, memory, step, mask, x, y, d, q)
-    status = resolve(state, memory, index, step.warp, mask, size, space)
+        return _mixed_wide(state, matrix, registers, allocations, hint, index, warp, own_base, mask, size, x, y, d, q)
+    status = resolve(state, allocations, hint, index, warp, mask, size, space)
     if status != at.DONE:
         return status
     if op == ops.LOAD:
-        load_lanes(state, registers, d, mask, size, np.int64(row[at.F0]), words_apart)
+        load_lanes(state, registers, d, mask, size, np.int64(row[at.F0]), step)
     elif op == ops.STORE:
-        store_lanes(state, registers, x, mask, size, words_apart)
+        store_lanes(state, registers, x, mask, size, step)
     elif op == ops.ATOMIC:
         for lane in range(at.LANES):
             if (mask >> lane) & 1:
                 atomic_lane(registers, x + lane, y + lane, d + lane, q, lane, row[at.F0], row[at.F1], address[lane])
     elif op == ops.ASYNC_COPY:
-        return _async_copy(state, matrix, registers, memory, log, step)
+        return _async_copy(
+            state, matrix, registers, allocations, hint, accesses, scattered, index, warp, own_base, global_warp, mask
+        )
     return np.int64(at.DONE)
 
 
 @inner
-def _mixed_wide(state, matrix, registers, memory, step, mask, x, y, d, q):
+def _mixed_wide(state, matrix, registers, allocations, hint, index, warp, own_base, mask, size, x, y, d, q):
     """A wide generic access whose lanes may lie in different spaces: lane by lane."""
-    row = matrix[step.index]
-    size = np.int64(row[at.BYTES])
+    row = matrix[index]
     for lane in range(at.LANES):
         if (mask >> lane) & 1:
             only = np.int64(1) << lane
-            words_apart = word_step(state, np.int64(GENERIC), state.address[lane])
-            status = resolve(state, memory, step.index, step.warp, only, size, np.int64(GENERIC))
+            step = word_step(state, np.int64(GENERIC), state.address[lane])
+            status = resolve(state, allocations, hint, index, warp, only, size, np.int64(GENERIC))
             if status != at.DONE:
                 return status
             if row[at.OP] == ops.LOAD:
-                load_lanes(state, registers, d, only, size, np.int64(row[at.F0]), words_apart)
+                load_lanes(state, registers, d, only, size, np.int64(row[at.F0]), step)
             elif row[at.OP] == ops.STORE:
-                store_lanes(state, registers, x, only, size, words_apart)
+                store_lanes(state, registers, x, only, size, step)
             else:
                 place = state.address[lane]
                 atomic_lane(registers, x + lane, y + lane, d + lane, q, lane, row[at.F0], row[at.F1], place)
             # resolving moved all lanes: start the next one from its device address
-            lane_addresses(state, matrix, registers, step.index, step.base)
+            lane_addresses(state, matrix, registers, index, own_base)
     return np.int64(at.DONE)
 
 
 @inner
-def _async_copy(state, matrix, registers, memory, log, step):
+def _async_copy(
+    state, matrix, registers, allocations, hint, accesses, scattered, index, warp, own_base, global_warp, mask
+):
     """The global source is resolved in state.address; resolve the shared destination and copy."""
-    mask = step.mask
-    size = np.int64(matrix[step.index, at.BYTES])
+    size = np.int64(matrix[index, at.BYTES])
     for lane in range(at.LANES):
         state.second[lane] = state.address[lane]
-    second_addresses(state, matrix, registers, step.index, step.base)
-    record(state, log, step.logged_warp, mask, affine_stride(state.address, mask))
-    status = resolve(state, memory, step.index, step.warp, mask, size, np.int64(SHARED))
+    second_addresses(state, matrix, registers, index, own_base)
+    record(state, accesses, scattered, global_warp, mask, affine_stride(state.address, mask))
+    status = resolve(state, allocations, hint, index, warp, mask, size, np.int64(SHARED))
     if status != at.DONE:
         return status
     for lane in range(at.LANES):
@@ -421,23 +438,25 @@ def _async_copy(state, matrix, registers, memory, log, step):
 
 
 @inner
-def load_constant(state, matrix, registers, constants, log, step, d):
+def load_constant(
+    state, matrix, registers, constants, accesses, scattered, index, warp, own_base, global_warp, mask, d
+):
     """An indexed load from a constant bank to the registers at ``d``, recorded by its offsets in the bank; returns
     DONE or BAD_CONSTANT."""
-    row, mask = matrix[step.index], step.mask
+    row = matrix[index]
     size = np.int64(row[at.BYTES])
     if mask == 0:
-        record(state, log, step.logged_warp, mask, np.int64(0))
+        record(state, accesses, scattered, global_warp, mask, np.int64(0))
         return np.int64(at.DONE)
-    lane_addresses(state, matrix, registers, step.index, step.base)
+    lane_addresses(state, matrix, registers, index, own_base)
     start, limit = np.int64(row[at.F0]), np.int64(row[at.F1])
     for lane in range(at.LANES):
         offset = signed32(state.address[lane])
         if (mask >> lane) & 1 and (offset < 0 or offset + size > limit):
-            fail(state, step.index, step.warp, lane, offset, size, CONSTANT)
+            fail(state, index, warp, lane, offset, size, CONSTANT)
             return np.int64(at.BAD_CONSTANT)
         state.address[lane] = offset
-    record(state, log, step.logged_warp, mask, affine_stride(state.address, mask))
+    record(state, accesses, scattered, global_warp, mask, affine_stride(state.address, mask))
     for lane in range(at.LANES):
         if not (mask >> lane) & 1:
             continue

@@ -23,10 +23,10 @@ _HIGHEST = 31  # the last lane
 
 
 @inlined
-def affine_access(state, row, registers, memory, log, step, place):
+def affine_access(state, row, registers, allocations, hint, accesses, index, own_base, global_warp, place):
     """Execute the LOAD or STORE ``row`` for all lanes of one warp if its addresses are evenly spaced and good;
     False, with nothing done, if not. ``place``: the warp's lanes of the register stored or loaded."""
-    base = np.int64(row[at.BASE_OFFSET]) + (np.int64(row[at.BASE_OWN]) & step.base)
+    base = np.int64(row[at.BASE_OFFSET]) + (np.int64(row[at.BASE_OWN]) & own_base)
     host = state.registers_host
     first = np.int64(registers[base])
     stride = np.int64(signed32(np.int64(registers[base + 1]) - first))
@@ -54,7 +54,7 @@ def affine_access(state, row, registers, memory, log, step, place):
         first, stride = first << np.int64(row[at.BASE_SHIFT]), stride << np.int64(row[at.BASE_SHIFT])
         if stride > 0x7FFFFFFF or stride <= AFFINE_NONE:
             return False
-    uniform = np.int64(row[at.UNIFORM_OFFSET]) + (np.int64(row[at.UNIFORM_OWN]) & step.base)
+    uniform = np.int64(row[at.UNIFORM_OFFSET]) + (np.int64(row[at.UNIFORM_OWN]) & own_base)
     first += np.int64(row[at.ADDRESS_OFFSET])
     if row[at.UNIFORM_WORDS] == 2:
         first += (np.int64(registers[uniform]) & at.FULL) | (np.int64(registers[uniform + at.ROW]) << 32)
@@ -66,12 +66,12 @@ def affine_access(state, row, registers, memory, log, step, place):
         low, high = high, low
     if (first | stride) & (size - 1) or (space == SHARED and (low < 0 or high > at.FULL)):
         return False
-    move = stretch(state, memory, step.index, low, high - low + size, space)
+    move = stretch(state, allocations, hint, index, low, high - low + size, space)
     if move == NOWHERE:
         return False
-    n, accesses = state.used[at.ACCESSES], log.accesses
+    n = state.used[at.ACCESSES]
     state.used[at.ACCESSES] = n + 1
-    accesses[n, at.ACCESS_WARP] = step.logged_warp
+    accesses[n, at.ACCESS_WARP] = global_warp
     accesses[n, at.ACCESS_ADDRESS] = first
     accesses[n, at.ACCESS_PATTERN] = (stride << 32) | at.FULL
     first += move
@@ -88,11 +88,13 @@ def affine_access(state, row, registers, memory, log, step, place):
 
 
 @inner
-def scattered_access(state, row, registers, memory, log, step, place):
+def scattered_access(
+    state, row, registers, allocations, hint, accesses, scattered, index, own_base, global_warp, place
+):
     """Execute the LOAD or STORE ``row`` of whole words for all lanes of one warp wherever they look, if their 32-bit
     words differ alone, are not evenly spaced and good; False, with nothing done, if not."""
     size, space = np.int64(row[at.BYTES]), np.int64(row[at.SPACE])
-    base = np.int64(row[at.BASE_OFFSET]) + (np.int64(row[at.BASE_OWN]) & step.base)
+    base = np.int64(row[at.BASE_OFFSET]) + (np.int64(row[at.BASE_OWN]) & own_base)
     host = state.registers_host
     offsets = load(host + 4 * base)
     first = np.int64(registers[base])
@@ -106,7 +108,7 @@ def scattered_access(state, row, registers, memory, log, step, place):
         if equal(load(host + 4 * (base + at.ROW)), splat(high)) != at.FULL:
             return False
         origin += high << 32
-    uniform = np.int64(row[at.UNIFORM_OFFSET]) + (np.int64(row[at.UNIFORM_OWN]) & step.base)
+    uniform = np.int64(row[at.UNIFORM_OFFSET]) + (np.int64(row[at.UNIFORM_OWN]) & own_base)
     if row[at.UNIFORM_WORDS] == 2:
         origin += (np.int64(registers[uniform]) & at.FULL) | (np.int64(registers[uniform + at.ROW]) << 32)
     else:
@@ -114,13 +116,12 @@ def scattered_access(state, row, registers, memory, log, step, place):
     low, high = origin + lowest(offsets), origin + highest(offsets)
     if (origin | any_bits(offsets)) & (size - 1) or (space == SHARED and (low < 0 or high > at.FULL)):
         return False
-    move = stretch(state, memory, step.index, low, high - low + size, space)
+    move = stretch(state, allocations, hint, index, low, high - low + size, space)
     if move == NOWHERE:
         return False
-    accesses, scattered = log.accesses, log.scattered
     n, s = state.used[at.ACCESSES], state.used[at.SCATTERED_ROWS]
     state.used[at.ACCESSES], state.used[at.SCATTERED_ROWS] = n + 1, s + 1
-    accesses[n, at.ACCESS_WARP] = step.logged_warp
+    accesses[n, at.ACCESS_WARP] = global_warp
     accesses[n, at.ACCESS_ADDRESS] = s
     accesses[n, at.ACCESS_PATTERN] = (AFFINE_NONE << 32) | at.FULL
     start, word, words = np.uint64(base), np.uint64(place), size >> 2

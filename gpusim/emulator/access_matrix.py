@@ -25,21 +25,24 @@ ROW_BYTES = 16
 
 
 @inner
-def execute_matrix_access(state, matrix, registers, memory, log, step, x, w):
-    """Execute the LDSM, STSM or filling LDGSTS of ``step``; stored values lie at ``x`` among the registers, loaded ones
+def execute_matrix_access(
+    state, matrix, registers, allocations, hint, accesses, scattered, index, warp, own_base, global_warp, mask, x, w
+):
+    """Execute the LDSM, STSM or filling LDGSTS ``index``; stored values lie at ``x`` among the registers, loaded ones
     come to ``w`` for all lanes. Returns as :func:`gpusim.emulator.access.execute_memory` does."""
-    index, warp, mask = step.index, step.warp, step.mask
     row = matrix[index]
     if row[at.OP] == ops.ASYNC_FILL:
-        return _filled_copy(state, matrix, registers, memory, log, step)
+        return _filled_copy(
+            state, matrix, registers, allocations, hint, accesses, scattered, index, warp, own_base, global_warp, mask
+        )
     count, transposed = np.int64(row[at.F0]), row[at.F1] != 0
     mask &= (np.int64(1) << (8 * count)) - 1
     if mask == 0:
-        record(state, log, step.logged_warp, mask, np.int64(0))
+        record(state, accesses, scattered, global_warp, mask, np.int64(0))
         return np.int64(at.DONE)
-    lane_addresses(state, matrix, registers, index, step.base)
-    record(state, log, step.logged_warp, mask, affine_stride(state.address, mask))
-    status = resolve(state, memory, index, warp, mask, np.int64(ROW_BYTES), np.int64(SHARED))
+    lane_addresses(state, matrix, registers, index, own_base)
+    record(state, accesses, scattered, global_warp, mask, affine_stride(state.address, mask))
+    status = resolve(state, allocations, hint, index, warp, mask, np.int64(ROW_BYTES), np.int64(SHARED))
     if status != at.DONE:
         return status
     for i in range(count):
@@ -77,33 +80,36 @@ def _store(state, registers, x, i, transposed):
 
 
 @inner
-def _filled_copy(state, matrix, registers, memory, log, step):
+def _filled_copy(
+    state, matrix, registers, allocations, hint, accesses, scattered, index, warp, own_base, global_warp, mask
+):
     """LDGSTS with a predicate or ZFILL: lanes whose predicate does not hold read nothing and write zeros; with
     ZFILL the low bits of the address are the bytes of zeros behind what is copied."""
-    index, warp, mask = step.index, step.warp, step.mask
     row, address = matrix[index], state.address
     size = np.int64(row[at.BYTES])
     holds = state.predicates[first_predicate(warp) + row[at.P0] * at.GROUP_WARPS] ^ np.int64(row[at.P0_FLIP])
     reading = mask & holds
-    lane_addresses(state, matrix, registers, index, step.base)
+    lane_addresses(state, matrix, registers, index, own_base)
     for lane in range(at.LANES):
         if row[at.F0]:
             state.skipped[lane] = address[lane] & (size - 1)
             address[lane] -= state.skipped[lane]
         else:
             state.skipped[lane] = 0
-    record(state, log, step.logged_warp, reading, affine_stride(address, reading) if reading else np.int64(0))
+    record(
+        state, accesses, scattered, global_warp, reading, affine_stride(address, reading) if reading else np.int64(0)
+    )
     if reading:
-        status = resolve(state, memory, index, warp, reading, size, np.int64(GLOBAL))
+        status = resolve(state, allocations, hint, index, warp, reading, size, np.int64(GLOBAL))
         if status != at.DONE:
             return status
     for lane in range(at.LANES):
         state.second[lane] = address[lane]
-    second_addresses(state, matrix, registers, index, step.base)
-    record(state, log, step.logged_warp, mask, affine_stride(address, mask) if mask else np.int64(0))
+    second_addresses(state, matrix, registers, index, own_base)
+    record(state, accesses, scattered, global_warp, mask, affine_stride(address, mask) if mask else np.int64(0))
     if mask == 0:
         return np.int64(at.DONE)
-    status = resolve(state, memory, index, warp, mask, size, np.int64(SHARED))
+    status = resolve(state, allocations, hint, index, warp, mask, size, np.int64(SHARED))
     if status != at.DONE:
         return status
     for lane in range(at.LANES):

@@ -85,11 +85,11 @@ def affine_stride(address, mask):
 
 
 @inlined
-def record(state, log, warp, mask, stride):
+def record(state, accesses, scattered, warp, mask, stride):
     """Append one ACCESS record of ``state.address`` (the caller has made sure that there is room)."""
     n = state.used[at.ACCESSES]
     state.used[at.ACCESSES] = n + 1
-    address, accesses, scattered = state.address, log.accesses, log.scattered
+    address = state.address
     accesses[n, at.ACCESS_WARP] = warp
     if mask == 0:
         accesses[n, at.ACCESS_ADDRESS] = 0

@@ -139,7 +139,7 @@ class BlockScheduler:
             return False
         used = [int(n) for n in state.used]
         first = (block - self._base) * warps
-        last = self.machine.log.accesses[max(0, used[at.ACCESSES] - 1)]
+        last = self.machine.accesses[max(0, used[at.ACCESSES] - 1)]
         address, mask = np.full(at.LANES, int(state.fault_address)), 1 << int(state.fault_lane)
         if used[at.ACCESSES] and last[at.ACCESS_WARP] == first + int(state.fault_warp):
             address, mask = lanes_of(self.machine, last)
@@ -147,10 +147,8 @@ class BlockScheduler:
         if not any([listener.warp_faulted(fault) for listener in self.listeners]):  # all of them hear of it
             return False
         self._given_up += 1
-        for part, column, log in (
-            (at.RUNS, at.RUN_WARP, self.machine.runs),
-            (at.ACCESSES, at.ACCESS_WARP, self.machine.log.accesses),
-        ):
+        for part, column, rows in ((at.RUNS, at.RUN_WARP, "runs"), (at.ACCESSES, at.ACCESS_WARP, "accesses")):
+            log = getattr(self.machine, rows)
             keys = log[: used[part], column].astype(np.int64)
             kept = (keys < first) | (keys >= first + warps)
             state.used[part] = kept.sum()
@@ -225,7 +223,7 @@ class BlockScheduler:
                     livelock.progress()
             self.resident, self.ended = resident, pending - len(resident)
             crowded = len(resident) >= _MAX_SLOW
-            stuck = slow and not ended and livelock.reached(resident, self.machine.memory.allocations)
+            stuck = slow and not ended and livelock.reached(resident, self.machine.allocations)
             if pending < end and resident and (slow and not crowded or not moved or stuck):
                 slot = free.pop() if free else self._open()
                 slot.block = pending

@@ -88,8 +88,8 @@ def close_chunk(
 ) -> Chunk:
     """Make the Chunk of ``blocks`` blocks, of which the last ``open_blocks`` go on, from the log (``used``
     entries of runs, accesses, scattered); the log can be emptied afterwards."""
-    runs, accesses = machine.runs[: used[at.RUNS]], machine.log.accesses[: used[at.ACCESSES]]
-    rows = machine.log.scattered[: used[at.SCATTERED_ROWS]]
+    runs, accesses = machine.runs[: used[at.RUNS]], machine.accesses[: used[at.ACCESSES]]
+    rows = machine.scattered[: used[at.SCATTERED_ROWS]]
     table, out, scattered = (
         np.empty(blocks * warps_per_block, WARP),
         np.empty(len(accesses), ACCESS),
@@ -170,20 +170,14 @@ def new_log(runs: int, accesses: int, scattered: int) -> tuple[np.ndarray, np.nd
 def grown(machine: at.Machine, used: tuple[int, int, int], limits: tuple[int, int, int]) -> at.Machine:
     """The same machine with twice the log in whichever part is more than half full; itself when each such
     part has reached its limit."""
-    parts = [machine.runs, *machine.log]
-    larger = [_larger(*each) for each in zip(parts, used, limits, strict=True)]
-    if all(new is old for new, old in zip(larger, parts, strict=True)):
-        return machine
-    return machine._replace(runs=larger[0], log=at.AccessLog(*larger[1:]))
-
-
-def _larger(old: np.ndarray, filled: int, limit: int) -> np.ndarray:
-    """``old`` with twice the room if more than half is ``filled`` and ``limit`` allows it."""
-    if filled * 2 <= len(old) or len(old) >= limit:
-        return old
-    new = np.empty((min(2 * len(old), limit), *old.shape[1:]), old.dtype)
-    new[:filled] = old[:filled]
-    return new
+    parts = {}
+    for name, filled, limit in zip(("runs", "accesses", "scattered"), used, limits, strict=True):
+        old = getattr(machine, name)
+        if filled * 2 > len(old) and len(old) < limit:
+            new = np.empty((min(2 * len(old), limit), *old.shape[1:]), old.dtype)
+            new[:filled] = old[:filled]
+            parts[name] = new
+    return machine._replace(**parts) if parts else machine
 
 
 def lanes_of(machine: at.Machine, row: np.ndarray) -> tuple[np.ndarray, int]:
@@ -191,5 +185,5 @@ def lanes_of(machine: at.Machine, row: np.ndarray) -> tuple[np.ndarray, int]:
     pattern, place = int(row[at.ACCESS_PATTERN]), int(row[at.ACCESS_ADDRESS])
     stride, mask = pattern >> 32, pattern & at.FULL
     if stride == SCATTERED:
-        return machine.log.scattered[place].astype(np.int64), mask
+        return machine.scattered[place].astype(np.int64), mask
     return place + stride * np.arange(at.LANES), mask

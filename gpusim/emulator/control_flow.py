@@ -49,15 +49,15 @@ def stop(state, warp, pc, lane, address):
 
 
 @inner
-def execute_control_flow(state, registers, row, index_of, runs, step, x, y, executing, condition):
-    """Execute the control-flow instruction ``row`` for the fragment of ``step``, which is held.
+def execute_control_flow(
+    state, registers, row, index_of, runs, warp, global_warp, own_base, x, y, run_start, pc, mask, executing, condition
+):
+    """Execute the control-flow instruction ``row`` at ``pc`` for the fragment ``mask``.
 
     ``executing``: lanes of the fragment whose guard holds; ``condition``: lanes where its predicate operand
     holds; ``x`` and ``y``: where the warp's lanes of the sources begin among the registers. Returns (FALLS_THROUGH |
     JUMPED | GONE, pc, mask), or (STOPPED, status, 0).
     """
-    pc, warp, own_base, global_warp, mask = step
-    run_start = state.held_first[warp]
     op = row[at.OP]
     if op == ops.CONVERGE_SET:
         start = own_base + row[at.CONVERGENCE]
@@ -110,7 +110,9 @@ def execute_control_flow(state, registers, row, index_of, runs, step, x, y, exec
         return GONE, pc, mask
 
     if op == ops.BRANCH_INDEXED:
-        return _branch_indexed(state, registers, row, index_of, runs, step, x, executing)
+        return _branch_indexed(
+            state, registers, row, index_of, runs, warp, global_warp, x, run_start, pc, mask, executing
+        )
 
     if op == ops.CONVERGE_LEAVE:
         leaving = executing & condition
@@ -171,7 +173,9 @@ def execute_control_flow(state, registers, row, index_of, runs, step, x, y, exec
 
     if op == ops.EXTERNAL and row[at.F1] == ops.CALL_HOST:
         # Python serves the call: the lanes stand behind it already when the interpreter stops.
-        outcome, target, back = _branch_indexed(state, registers, row, index_of, runs, step, x, executing)
+        outcome, target, back = _branch_indexed(
+            state, registers, row, index_of, runs, warp, global_warp, x, run_start, pc, mask, executing
+        )
         if outcome != JUMPED:
             return outcome, target, back
         state.held[warp] = 0
@@ -188,7 +192,9 @@ def execute_control_flow(state, registers, row, index_of, runs, step, x, y, exec
                 registers[result + lane] = value
                 if value:
                     registers[result + at.ROW + lane] = 0
-        outcome, target, back = _branch_indexed(state, registers, row, index_of, runs, step, x, executing)
+        outcome, target, back = _branch_indexed(
+            state, registers, row, index_of, runs, warp, global_warp, x, run_start, pc, mask, executing
+        )
         if outcome == JUMPED and value == 0:
             push(state, warp, target, back, at.AT_GRID, np.int64(0))
             return GONE, target, back
@@ -206,9 +212,8 @@ def _leave_rest(state, warp, pc, rest):
 
 
 @inner
-def _branch_indexed(state, registers, row, index_of, runs, step, x, executing):
+def _branch_indexed(state, registers, row, index_of, runs, warp, global_warp, x, run_start, pc, mask, executing):
     """A branch to a register pair plus an offset: one fragment for each target that lanes name."""
-    pc, warp, _, global_warp, mask = step
     y = x + at.ROW
     low = first_lane(executing)
     rest, first_target, first_mask = executing, np.int64(-1), np.int64(0)
@@ -235,7 +240,7 @@ def _branch_indexed(state, registers, row, index_of, runs, step, x, executing):
             first_target, first_mask = found, same
         else:
             push(state, warp, found, same, at.READY, np.int64(0))
-    log_run(state, runs, global_warp, state.held_first[warp], pc + 1, mask)
+    log_run(state, runs, global_warp, run_start, pc + 1, mask)
     if not whole:
         push(state, warp, pc + 1, mask & ~executing, at.READY, np.int64(0))
     return JUMPED, first_target, first_mask

@@ -142,7 +142,7 @@ class HostCalls:
         mask = int(state.fault_address)
         for number in range(at.LANES):
             if mask >> number & 1:
-                body(Lane(state, registers, machine.memory.allocations, number))
+                body(Lane(state, registers, machine.allocations, number))
 
     def flush(self) -> None:
         """Write to stdout what the launch has printed, in block order."""

@@ -24,20 +24,20 @@ from gpusim.emulator.convergence import push, retire
 from gpusim.emulator.runs import execute_arithmetic, fetch, write_back, write_predicates
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
-from gpusim.isa.jit import inlined, inner
+from gpusim.isa.jit import inner
 from gpusim.isa.number_ranges import MEMORY_BASE
 
 _NEVER = 1 << 62
 _X, _Y, _W = at.X_ROW * at.ROW, at.Y_ROW * at.ROW, at.W_ROW * at.ROW
 
 
-@inlined
-def room(state, machine):
+@inner
+def room(state, runs, accesses, scattered):
     """Whether warps in lockstep can log one more instruction of any kind, and each warp of the block its run so far."""
     return (
-        state.used[at.RUNS] + at.GROUP_WARPS + at.MAX_WARPS < machine.runs.shape[0]
-        and state.used[at.ACCESSES] + 2 * at.GROUP_WARPS < machine.log.accesses.shape[0]
-        and state.used[at.SCATTERED_ROWS] + 2 * at.GROUP_WARPS < machine.log.scattered.shape[0]
+        state.used[at.RUNS] + at.GROUP_WARPS + at.MAX_WARPS < runs.shape[0]
+        and state.used[at.ACCESSES] + 2 * at.GROUP_WARPS < accesses.shape[0]
+        and state.used[at.SCATTERED_ROWS] + 2 * at.GROUP_WARPS < scattered.shape[0]
     )
 
 
@@ -109,7 +109,7 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
     Returns SPLIT (the warps' fragments are held, in the table, or have ended), LOG_FULL (held too), or why
     its only warp stopped for good.
     """
-    matrix, registers, index_of, memory, constants, runs, log = machine
+    matrix, registers, index_of, allocations, hint, constants, runs, accesses, scattered = machine
     group = first_warp // at.GROUP_WARPS
     place = first_warp - group * at.GROUP_WARPS
     base = state.own_base + group * state.own_stride + place * at.LANES
@@ -165,7 +165,7 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
 
         # ---- memory ----------------------------------------------------------------------------
         if op >= MEMORY_BASE:
-            full = not room(state, machine)
+            full = not room(state, runs, accesses, scattered)
             if full or (row[at.ORDERED] and not alone):
                 leave(state, first_warp, count, members, steps - 1, pc, False)
                 if full:
@@ -184,24 +184,34 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
                 if active[i] == 0:
                     continue
                 warp, shift = first_warp + i, i * at.LANES
-                step = at.Step(pc, warp, base + shift, chunk_warp + warp, executing[i])
-                if regular and executing[i] == at.FULL:
-                    if affine_access(state, row, registers, memory, log, step, value + shift):
-                        continue
-                    if scattered_access(state, row, registers, memory, log, step, value + shift):
-                        continue
+                if regular and executing[i] == at.FULL and affine_access(
+                    state, row, registers, allocations, hint, accesses, pc, base + shift, chunk_warp + warp,
+                    value + shift,
+                ):  # fmt: skip
+                    continue
+                if regular and executing[i] == at.FULL and scattered_access(
+                    state, row, registers, allocations, hint, accesses, scattered, pc, base + shift, chunk_warp + warp,
+                    value + shift,
+                ):  # fmt: skip
+                    continue
                 logged, rows = state.used[at.ACCESSES], state.used[at.SCATTERED_ROWS]
                 if op == ops.CONSTANT_LOAD:
-                    if uniform and executing[i]:
-                        step = at.Step(pc, warp, base + shift, chunk_warp + warp, np.int64(at.FULL))
-                    status = load_constant(state, matrix, registers, constants, log, step, w + shift)
+                    mask = np.int64(at.FULL) if uniform and executing[i] else executing[i]
+                    status = load_constant(
+                        state, matrix, registers, constants, accesses, scattered, pc, warp, base + shift,
+                        chunk_warp + warp, mask, w + shift,
+                    )  # fmt: skip
                 elif op >= ops.MATRIX_LOAD:
-                    status = execute_matrix_access(state, matrix, registers, memory, log, step, x + shift, w + shift)
+                    status = execute_matrix_access(
+                        state, matrix, registers, allocations, hint, accesses, scattered, pc, warp, base + shift,
+                        chunk_warp + warp, executing[i], x + shift, w + shift,
+                    )  # fmt: skip
                 else:
                     state.q[i, 0] = 0
                     status = execute_memory(
-                        state, matrix, registers, memory, log, step, x + shift, y + shift, w + shift, state.q[i]
-                    )
+                        state, matrix, registers, allocations, hint, accesses, scattered, pc, warp, base + shift,
+                        chunk_warp + warp, executing[i], x + shift, y + shift, w + shift, state.q[i],
+                    )  # fmt: skip
                 if status != at.DONE:
                     if alone:
                         state.executed += steps
@@ -234,7 +244,7 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
         if (leaves and taken == 0) or (some == 0 and op != ops.CONVERGE_SET and op != ops.BRANCH_DIVERGENT):
             pc += 1
             continue
-        full = not room(state, machine)
+        full = not room(state, runs, accesses, scattered)
         if full or (row[at.ORDERED] and not alone):
             leave(state, first_warp, count, members, steps - 1, pc, False)
             if full:
@@ -266,10 +276,10 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
                 if active[i] == 0:
                     continue
                 warp, shift = first_warp + i, i * at.LANES
-                step = at.Step(pc, warp, base + shift, chunk_warp + warp, active[i])
                 outcome, next_pc, mask = execute_control_flow(
-                    state, registers, row, index_of, runs, step, x + shift, y + shift, executing[i], state.condition[i]
-                )
+                    state, registers, row, index_of, runs, warp, chunk_warp + warp, base + shift, x + shift, y + shift,
+                    state.held_first[warp], pc, active[i], executing[i], state.condition[i],
+                )  # fmt: skip
                 if outcome == STOPPED:
                     if alone:
                         state.executed += steps

@@ -162,8 +162,8 @@ def filled(state, machine):
     """Whether the log is so full that it had better be emptied between two blocks."""
     return (
         4 * state.used[at.RUNS] > 3 * machine.runs.shape[0]
-        or 4 * state.used[at.ACCESSES] > 3 * machine.log.accesses.shape[0]
-        or 4 * state.used[at.SCATTERED_ROWS] > 3 * machine.log.scattered.shape[0]
+        or 4 * state.used[at.ACCESSES] > 3 * machine.accesses.shape[0]
+        or 4 * state.used[at.SCATTERED_ROWS] > 3 * machine.scattered.shape[0]
     )
 
 

@@ -156,10 +156,12 @@ def make_machine(
         matrix=encoded.matrix,
         registers=registers,
         index_of=encoded.index_of,
-        memory=at.Memory(table, np.zeros(len(encoded.matrix), np.int64)),
+        allocations=table,
+        hint=np.zeros(len(encoded.matrix), np.int64),
         constants=constants,
         runs=log[0],
-        log=at.AccessLog(log[1], log[2]),
+        accesses=log[1],
+        scattered=log[2],
     )
 
 

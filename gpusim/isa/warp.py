@@ -120,41 +120,18 @@ ZERO_ROW, SINK_ROW, X_ROW, Y_ROW, Z_ROW, W_ROW, FIRST_POOL_ROW = range(0, 28, 4)
 ) = range(13)
 
 
-class Memory(NamedTuple):
-    """Global memory: where device addresses lie in this process."""
-
-    allocations: np.ndarray  # int64[a, 3]: device address (ascending), bytes, host address
-    hint: np.ndarray  # int64[n]: allocation that an instruction last touched
-
-
-class AccessLog(NamedTuple):
-    """The memory accesses that a launch has logged."""
-
-    accesses: np.ndarray  # int64[a, ACCESS_TABLE.width]
-    scattered: np.ndarray  # uint64[s, 32]: addresses of the lanes of an access without a stride
-
-
 class Machine(NamedTuple):
     """The arrays of a launch whose sizes differ from launch to launch."""
 
     matrix: np.ndarray  # int32[n, COLUMNS]: the encoded kernel
     registers: np.ndarray  # int32, 64-byte aligned: shared rows, then each group's own
     index_of: np.ndarray  # int32[code_bytes / 16]: instruction index at that address, -1 for none
-    memory: Memory
+    allocations: np.ndarray  # int64[a, 3]: device address (ascending), bytes, host address
+    hint: np.ndarray  # int64[n]: allocation that an instruction last touched
     constants: np.ndarray  # uint8: all banks, one after another
-    runs: np.ndarray  # uint32[r, RUN_TABLE.width]: the log of what warps executed
-    log: AccessLog
-
-
-class Step(NamedTuple):
-    """One instruction that one warp executes, int64 each: its ``index`` in the matrix, the ``warp`` of the block, ``base``
-    where the warp's lanes of its own rows begin, ``logged_warp`` its number in the log, and ``mask``, the lanes concerned."""
-
-    index: int
-    warp: int
-    base: int
-    logged_warp: int
-    mask: int
+    runs: np.ndarray  # uint32[r, 4]: the log, see LOG columns
+    accesses: np.ndarray  # int64[a, 3]
+    scattered: np.ndarray  # uint64[s, 32]
 
 
 # ---- the log: in time order; the warps' records are sorted apart when a chunk closes ----------------
