@@ -11,14 +11,15 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
-
-from sqlalchemy import RowMapping
+from typing import TYPE_CHECKING, Any
 
 from gpusim.errors import MeasurementFormatError, StoreFormatError, UsageError
 from gpusim.silicon.row import SiliconRow
 from gpusim.store.coding import pack, unpack
 from gpusim.store.launch import SimulatedLaunch
+
+if TYPE_CHECKING:
+    from sqlalchemy import RowMapping
 
 #: What a run may be called: no number (that is a run's id), and nothing that a shell or a path would trip over.
 RESERVED = ("now",)  # what `gpusim regress` calls a run simulated again
