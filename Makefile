@@ -26,7 +26,7 @@ compare: $(READY)
 	$(BIN)/gpusim compare --gpu a100_80gb --gpu gh200 --gpu h200 --against published
 
 test: $(READY)
-	$(BIN)/python -m pytest -q -n $(WORKERS) --maxprocesses 8 --dist loadscope
+	$(BIN)/python -m pytest -q -n $(WORKERS) --maxprocesses 8 --dist loadscope --no-loadscope-reorder
 
 bench: $(READY)
 	$(BIN)/python tools/bench.py
