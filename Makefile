@@ -30,7 +30,7 @@ compare: $(READY)
 	$(BIN)/gpusim compare --gpu a100_80gb --gpu gh200 --gpu h200 --against published
 
 test: check
-	$(BIN)/python -m pytest -q -n $(WORKERS) --maxprocesses 8 --dist loadscope
+	$(BIN)/python -m pytest -q -n $(WORKERS) --maxprocesses 8 --dist loadscope --no-loadscope-reorder
 
 check: $(READY)
 	$(BIN)/ruff check --quiet .

@@ -26,6 +26,17 @@ settings.register_profile(
 settings.register_profile("nightly", max_examples=1000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
+#: The files that take longest, or whose first test does: begun last, one of them would leave all workers but its own
+#: with nothing to do.
+LONGEST_FIRST = (
+    "tests/semantics/test_corpus.py",
+    "tests/property/test_mutants.py",
+    "tests/test_readme.py",
+    "tests/differential/test_numba_cuda_suite.py",
+    "tests/property/test_explore.py",
+    "tests/property/test_explore_properties.py",
+    "tests/differential/test_random_kernels.py",
+)
 #: The two halves that Numba compiles; each as a process of its own.
 PRECOMPILE = ("gpusim.engine.precompile", "gpusim.commands.precompile_emulator")
 
@@ -35,6 +46,13 @@ def pytest_configure():
     folder = os.environ.get(row_counter.VARIABLE)
     if folder:
         row_counter.install(Path(folder).resolve())
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the longest files first; ``--no-loadscope-reorder`` keeps xdist from putting those with most tests there."""
+    last = len(LONGEST_FIRST)
+    place = {name: number for number, name in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: place.get(item.nodeid.split("::")[0], last))
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,11 @@ KERNELS = sorted((ROOT / "kernels").rglob("*.py"))
 WORKLOADS = sorted((ROOT / "workloads").rglob("*.py"))
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(), str(path))
+
+
 def part_of(path: Path) -> str:
     relative = path.relative_to(ROOT / "gpusim")
     return relative.parts[0].removesuffix(".py")
@@ -56,7 +62,7 @@ def part_of(path: Path) -> str:
 def imports(path: Path) -> Iterator[tuple[int, str]]:
     """(line, dotted module) of every import; ``from a import b`` gives both ``a`` and ``a.b``."""
     package = path.relative_to(ROOT).with_suffix("").parts
-    for node in ast.walk(ast.parse(path.read_text(), str(path))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -88,7 +94,7 @@ def test_a_file_imports_only_lower_floors_or_its_own_part(path: Path) -> None:
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_imports_stand_at_the_top(path: Path) -> None:
-    for node in ast.walk(ast.parse(path.read_text(), str(path))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             inner = [n for n in ast.walk(node) if isinstance(n, (ast.Import, ast.ImportFrom))]
             assert not inner, f"{path}:{inner[0].lineno} imports inside {node.name}()"
@@ -131,7 +137,7 @@ def test_a_file_is_short_enough_to_read(path: Path) -> None:
 def test_nothing_is_pickled_or_evaluated(path: Path) -> None:
     for line, module in imports(path):
         assert module.split(".")[0] not in ("pickle", "marshal", "shelve"), f"{path}:{line}"
-    for node in ast.walk(ast.parse(path.read_text(), str(path))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             assert node.func.id not in ("eval", "exec"), f"{path}:{node.lineno} calls {node.func.id}"
         if isinstance(node, ast.keyword) and node.arg == "allow_pickle":

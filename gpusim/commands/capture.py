@@ -66,7 +66,7 @@ def capture(kernel: str, gpu: str, output: Path | None, small: bool, checks: str
     spec = load_gpu(gpu)
     case = make_case(name, shape, spec, small=small)
     if is_cold("emulator"):
-        click.echo("compiling gpusim for this machine, once: about a minute", err=True)
+        click.echo("compiling gpusim for this machine, once: about half a minute", err=True)
     if output is None:
         with CaptureProgress() as progress:
             launches = capture_case(case, spec, check=chosen, progress=progress)

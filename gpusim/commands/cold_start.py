@@ -1,6 +1,6 @@
 """The first run on a machine: say that gpusim is compiling, and compile its halves side by side.
 
-Mental model: the emulator and the engine each take half a minute to compile once. A command that needs
+Mental model: the emulator and the engine each take a quarter of a minute to compile once. A command that needs
 both captures first, so the engine can be compiled meanwhile by a process of its own, through Numba's
 cache on disk. Where that cache lies elsewhere (NUMBA_CACHE_DIR, a read-only installation), nothing is
 done: the run is right, only later.
@@ -42,7 +42,9 @@ def start_compiling_engine() -> subprocess.Popen | None:
     the process to wait for."""
     if not (is_cold("emulator") or is_cold("engine")):
         return None
-    click.echo("compiling gpusim for this machine, once: about a minute", err=True)
+    click.echo("compiling gpusim for this machine, once: about half a minute", err=True)
     if not (is_cold("emulator") and is_cold("engine")):
         return None
-    return subprocess.Popen([sys.executable, "-m", PRECOMPILE], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return subprocess.Popen(
+        [sys.executable, "-m", PRECOMPILE, "--first"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )

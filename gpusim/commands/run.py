@@ -68,7 +68,7 @@ def run(
     if compiling is not None:
         compiling.wait()
     elif is_cold("emulator"):
-        click.echo("compiling gpusim for this machine, once: about a minute", err=True)
+        click.echo("compiling gpusim for this machine, once: about half a minute", err=True)
     ending, ledger = run_program(
         program,
         arguments,

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from gpusim import store as store_of_runs
 from gpusim.cases.source import NamedTrace, launch_records, open_source, refuse_mistakes
 from gpusim.cases.source import least_cycles as bounds_of
 from gpusim.commands.cold_start import start_compiling_engine
@@ -24,7 +25,6 @@ from gpusim.report.attribution import Share, by_instruction, by_line
 from gpusim.report.saved import result_document, save_result
 from gpusim.report.tables import format_records
 from gpusim.report.timeline import write_timeline
-from gpusim.store import open_store
 from gpusim.store.run import checked_name
 from gpusim.trace.record import Trace
 from gpusim.why.explain import Explanation, explain, least_cycles
@@ -114,7 +114,7 @@ def simulate(
         )
     if save_run is not None:
         checked_name(save_run)
-        with open_store() as store:
+        with store_of_runs.open_store() as store:
             store.prepare()
     spec = override_gpu(load_gpu(gpu), settings)
     refuse_mistakes(sources, spec, small=small)
@@ -153,7 +153,7 @@ def _keep(name: str, result: Result, timed: list[NamedTrace], warmed: bool, requ
     arguments = [*request["sources"], "--gpu", request["gpu"], *(f"--set={text}" for text in request["settings"])]
     traces = [launch.trace for launch in timed]
     bounds = [bounds_of(traces, index, result.spec, warmed=warmed) for index in range(len(traces))]
-    with open_store() as store, store.new_run(name, command="simulate", arguments=arguments) as run:
+    with store_of_runs.open_store() as store, store.new_run(name, command="simulate", arguments=arguments) as run:
         run.add_gpu(result.spec)
         run.add_launches(launch_records(result, timed, bounds))
         run.add_document(REQUEST, request)

@@ -3,10 +3,14 @@
 Mental model: jitted functions are compiled for types, not for values, so one warp that touches memory
 once makes Numba compile, and cache on disk, all that any simulation needs::
 
-    python -m gpusim.engine.precompile
+    python -m gpusim.engine.precompile [--first]
+
+``--first`` leaves out what only a simulation with warm caches needs: somebody waits for a first result.
 """
 
 from __future__ import annotations
+
+import sys
 
 import numpy as np
 
@@ -56,13 +60,14 @@ def one_load(capability: tuple[int, int]) -> Trace:
     return Trace(Program(code, ("LDG", "EXIT")), launch, [chunk])
 
 
-def precompile(gpu: str = "h200") -> None:
-    """Run :func:`one_load` from cold caches, so that it goes all the way to DRAM, and warm an L2 with it."""
+def precompile(gpu: str = "h200", warm: bool = True) -> None:
+    """Run :func:`one_load` from cold caches, so that it goes all the way to DRAM, and ``warm`` an L2 with it."""
     spec = load_gpu(gpu)
     trace = one_load(spec.capability)
     simulate(trace, spec)
-    simulate(trace, spec, warm=trace)
+    if warm:
+        simulate(trace, spec, warm=trace)
 
 
 if __name__ == "__main__":
-    precompile()
+    precompile(warm="--first" not in sys.argv[1:])

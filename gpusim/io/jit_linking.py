@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterable
 
 from numba.core import types
 from numba.core.codegen import CodeLibrary, CPUCodegen, JITCodeLibrary
-from numba.core.compiler import Compiler, Flags
+from numba.core.compiler import Compiler, DefaultPassBuilder, Flags
+from numba.core.compiler_machinery import PassManager
+from numba.core.dispatcher import Dispatcher
 from numba.core.typing import Context
 
 
@@ -107,6 +109,19 @@ class _Typing:
         return found
 
 
+#: Numba's passes for ``with``, functions inside functions, ``raise`` with arguments that are not constants,
+#: ``inline="always"`` and the literal_unroll and literally functions.
+UNUSED_PASSES = {
+    "WithLifting",
+    "InlineClosureLikes",
+    "RewriteDynamicRaises",
+    "MakeFunctionToJitFunction",
+    "InlineInlinables",
+    "FindLiterallyCalls",
+    "LiteralUnroll",
+    "LiteralPropagationSubPipelinePass",
+    "InlineOverloads",
+}
 #: What typing contexts remember, by context and options.
 _KNOWN: dict = {}
 
@@ -126,6 +141,14 @@ class _Compiler(Compiler):
         self.state.library.enable_object_caching()
         return super().compile_extra(function)
 
+    def define_pipelines(self) -> list[PassManager]:
+        """Numba's passes but those for what no function here uses: each looks through all the code once more."""
+        built = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        shorter = PassManager(built.pipeline_name)
+        shorter.passes.extend(step for step in built.passes if step[0].__name__ not in UNUSED_PASSES)
+        shorter.finalize()
+        return [shorter]
+
 
 class InnerCompiler(_Compiler):
     """For functions that only compiled functions call."""
@@ -137,3 +160,10 @@ class OuterCompiler(_Compiler):
     """For functions that Python calls."""
 
     kind = OuterLibrary
+
+
+def called_as(outer: Dispatcher, inner: Dispatcher) -> Dispatcher:
+    """``outer`` for Python, and ``inner``, compiled from the same function, for compiled functions that call it: those
+    need neither its wrapper nor its machine code."""
+    outer.get_call_template, outer.get_overload = inner.get_call_template, inner.get_overload
+    return outer

@@ -17,7 +17,7 @@ from numba.core import sigutils
 from numba.core.ccallback import CFunc
 
 from gpusim.io.jit_cache import stamp_of, stamped
-from gpusim.io.jit_linking import InnerCompiler, OuterCompiler
+from gpusim.io.jit_linking import InnerCompiler, OuterCompiler, called_as
 
 _GPUSIM = Path(__file__).parents[1]
 #: All sources that compiled functions of this package may contain.
@@ -33,8 +33,9 @@ _COMMON = {"error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
 
 
 def compiled(function: Callable) -> Callable:
-    """For functions that Python calls."""
-    return stamped(njit(cache=True, pipeline_class=OuterCompiler, **_COMMON)(function), SOURCES)
+    """For functions that Python calls; compiled functions may call them too."""
+    outer = njit(cache=True, pipeline_class=OuterCompiler, **_COMMON)(function)
+    return stamped(called_as(outer, inner(function)), SOURCES)
 
 
 def inner(function: Callable) -> Callable:
@@ -64,5 +65,7 @@ def entry(function: Callable, signature: object) -> CFunc:
 
 
 def allocating(function: Callable) -> Callable:
-    """For functions that Python calls and that make new arrays."""
-    return stamped(njit(cache=True, pipeline_class=OuterCompiler)(function), SOURCES)
+    """For functions that Python calls and that make new arrays; compiled functions may call them too."""
+    outer = njit(cache=True, pipeline_class=OuterCompiler)(function)
+    part = njit(pipeline_class=InnerCompiler, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+    return stamped(called_as(outer, part), SOURCES)

@@ -14,7 +14,7 @@ from typing import TypeVar
 from numba import njit
 
 from gpusim.io.jit_cache import stamp_of, stamped
-from gpusim.io.jit_linking import InnerCompiler, OuterCompiler
+from gpusim.io.jit_linking import InnerCompiler, OuterCompiler, called_as
 
 F = TypeVar("F", bound=Callable[..., object])
 _GPUSIM = Path(__file__).parents[1]
@@ -34,7 +34,8 @@ _COMMON = {"nogil": True, "_nrt": False, "no_cfunc_wrapper": True}
 
 def compiled(function: F) -> F:
     """Compile a function that works in its caller's arrays and allocates none."""
-    return stamped(njit(cache=True, pipeline_class=OuterCompiler, **_COMMON)(function), SOURCES)
+    outer = njit(cache=True, pipeline_class=OuterCompiler, **_COMMON)(function)
+    return stamped(called_as(outer, inner(function)), SOURCES)
 
 
 def inner(function: F) -> F:

@@ -10,15 +10,16 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypedDict, TypeVar
-
-from sqlalchemy import RowMapping
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from gpusim.errors import MeasurementFormatError, StoreFormatError, UsageError
 from gpusim.io.records import Count, Finite, Positive, PositiveFinite, as_record, parse_record
 from gpusim.silicon.row import SiliconRow
 from gpusim.store.coding import pack, unpack
 from gpusim.store.launch import SimulatedLaunch
+
+if TYPE_CHECKING:
+    from sqlalchemy import RowMapping
 
 #: What a run may be called: no number (that is a run's id), and nothing that a shell or a path would trip over.
 RESERVED = ("now",)  # what `gpusim regress` calls a run simulated again
