@@ -45,7 +45,7 @@ that are added at once, and fraction bits of sum and result for 8-bit floats.
 """
 _MICRO_OPS = {
     value: name
-    for name, value in reversed(vars(system_ops).items())
+    for name, value in reversed(list(vars(system_ops).items()))
     if isinstance(value, int) and name.isupper() and not name.startswith("SR_") and not name.endswith("_BASE")
 }
 
@@ -64,6 +64,9 @@ def forms_of(opcode: Opcode) -> str:
 
 def record(opcode: Opcode) -> tuple[str, ...]:
     """The cells of one opcode's line."""
+    assert opcode.pipe is not None and opcode.flops is not None and opcode.bodies is not None, (
+        "an opcode that is not refused"
+    )
     twin = f" (`U{opcode.mnemonic}`)" if f"U{opcode.mnemonic}" in TABLE and opcode.twin else ""
     pipes = ", ".join(f"`{pipe.name}`" for pipe in (opcode.pipe, *opcode.other_pipes))
     flops = f"{opcode.flops.each} {opcode.flops.kind}" if opcode.flops.each else "0"
@@ -100,7 +103,7 @@ def page() -> str:
     parts = [OPENING]
     heads = ("Opcode", "What it does", "Forms", "Pipe", "FLOPs", "Bytes", "Bodies")
     for name in COVERAGE_CLASSES:
-        members = [o for o in opcodes if not o.refused and name in _classes_of(o)]
+        members = [o for o in opcodes if not o.refused and name in o.coverage_classes]
         if members:
             parts.append(f"\n## {name[0].upper()}{name[1:]}\n\n{table(heads, map(record, members))}")
     refused = [(f"`{o.mnemonic}`", o.refused) for o in opcodes if o.refused]
@@ -108,11 +111,6 @@ def page() -> str:
     limits = ("Architecture", "Target", "Warps, blocks an SM", "Shared memory an SM, a block (KiB)", "Tensor cores")
     parts.append(f"{ARCHITECTURE_OPENING}\n{table(limits, map(architecture_record, ARCHITECTURES))}")
     return "".join(parts)
-
-
-def _classes_of(opcode: Opcode) -> tuple[str, ...]:
-    """The classes that its forms are counted in."""
-    return (opcode.coverage,) if isinstance(opcode.coverage, str) else tuple(opcode.coverage.values())
 
 
 def main() -> int:

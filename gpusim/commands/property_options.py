@@ -136,7 +136,7 @@ def options_given(ctx: click.Context, name: str, gpu: str, settings: Sequence[st
             raise UsageError(f"{flag} is for --property {' and '.join(names)}, not {name}")
         if name in names:
             value = value if given else option.default
-            if option.multiple and given:
+            if option.multiple and isinstance(value, (list, tuple)) and value:
                 value = option.separator.join(map(str, value))
             if not isinstance(value, (str, int, float, NoneType)):
                 raise UsageError(

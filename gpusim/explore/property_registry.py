@@ -78,7 +78,7 @@ def find_property(name: str) -> type[Property]:
     if name in _REGISTERED:
         return _REGISTERED[name]
     declared = _declared().get(name)
-    if declared is None:
+    if not declared:
         raise UsageError(f"no property is called {name!r}; {hint(name, property_names())}")
     if len(declared) > 1:
         raise UsageError(f"property {name} is declared twice, as {' and as '.join(map(str, declared))}: uninstall one")
@@ -118,7 +118,9 @@ def _declared() -> dict[str, tuple[Declared, ...]]:
 @functools.lru_cache(maxsize=4)
 def _declared_on(_path: tuple[str, ...]) -> dict[str, tuple[Declared, ...]]:
     """Name -> who declares it on the path of modules; several only where two differ."""
-    found = {name: (Declared(name, place, OWN_DISTRIBUTION),) for name, place in OWN.items()}
+    found: dict[str, tuple[Declared, ...]] = {
+        name: (Declared(name, place, OWN_DISTRIBUTION),) for name, place in OWN.items()
+    }
     others = {
         Declared(point.name, point.value, point.dist.name if point.dist else "unknown")
         for point in importlib.metadata.entry_points(group=GROUP)

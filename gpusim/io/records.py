@@ -21,6 +21,7 @@ from typing import (
     Required,
     TypeVar,
     Union,
+    cast,
     get_args,
     get_origin,
     get_type_hints,
@@ -91,7 +92,7 @@ def as_record(kind: type[T], value: Any, where: str, error: type[GpusimError], *
     except msgspec.ValidationError as problem:
         raise error(f"{where}: {_told(str(problem), kind, value)}") from None
     if closed:
-        unknown = [key for key in value if key not in {field.name for field in dataclasses.fields(kind)}]
+        unknown = [key for key in value if key not in {field.name for field in dataclasses.fields(cast(Any, kind))}]
         if unknown:
             raise error(f"{where}: unknown key{'s' * (len(unknown) > 1)} {', '.join(map(_brief, unknown[:8]))}")
     return made

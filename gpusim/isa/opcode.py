@@ -94,13 +94,19 @@ class Opcode:
         for fact in ("summary", "lowering", "bodies", "pipe", "coverage", "flops"):
             if getattr(self, fact) in (None, "", (), {}):
                 raise ValueError(f"opcode {self.mnemonic} is declared without {fact}")
-        classes = [self.coverage] if isinstance(self.coverage, str) else self.coverage.values()
-        for name in classes:
+        for name in self.coverage_classes:
             if name not in COVERAGE_CLASSES:
                 raise ValueError(f"opcode {self.mnemonic}: no coverage class is called {name!r}")
         if bool(self.bytes_moved) != (self.space != Space.NONE):
             missing = "bytes_moved" if self.space != Space.NONE else "space"
             raise ValueError(f"opcode {self.mnemonic} is declared without {missing}")
+
+    @property
+    def coverage_classes(self) -> tuple[str, ...]:
+        """The classes that its forms are counted in."""
+        if self.coverage is None:
+            return ()
+        return (self.coverage,) if isinstance(self.coverage, str) else tuple(self.coverage.values())
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -110,7 +116,7 @@ class Opcode:
     def lower(self, instruction: Instruction) -> MicroOp | None:
         """The micro-op of a form of this opcode, or None for one that is not emulated. Raises ValueError when the
         lowering contradicts the declaration."""
-        micro = None if self.refused else self.lowering(instruction)
+        micro = None if self.refused or self.lowering is None else self.lowering(instruction)
         if micro is None:
             return None
         if micro.op not in self.numbers:
@@ -125,7 +131,7 @@ class Opcode:
 
     def coverage_class(self, modifiers: tuple[str, ...]) -> str:
         """The class of a form with these modifiers."""
-        if self.refused:
+        if self.refused or self.coverage is None:
             return OTHER
         if isinstance(self.coverage, str):
             return self.coverage

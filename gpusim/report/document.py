@@ -75,8 +75,9 @@ class Roofline(TypedDict):
 OverTime = TypedDict(
     "OverTime",
     {
-        **dict.fromkeys(("cycle", "dram_read_gb_per_s", "dram_write_gb_per_s", "l2_gb_per_s"), list[Finite]),
-        **{f"warps.{name}": list[Finite] for name in STALL_NAMES},
+        # The names of stall reasons are no identifiers, so this table cannot be a class.
+        **dict.fromkeys(("cycle", "dram_read_gb_per_s", "dram_write_gb_per_s", "l2_gb_per_s"), list[Finite]),  # pyright: ignore
+        **{f"warps.{name}": list[Finite] for name in STALL_NAMES},  # pyright: ignore
     },
 )
 
