@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +75,6 @@ def test_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
     assert {row["key"] for row in json.loads(capsys.readouterr().out)} == changed
 
 
-@pytest.mark.skipif(find_spec("gpusim.isa.architectures") is None, reason="the table of architectures is not there")
 def test_an_architecture() -> None:
     from gpusim.isa import architectures
 
@@ -91,7 +89,6 @@ def test_an_architecture() -> None:
     assert SM_95 not in architectures.ARCHITECTURES
 
 
-@pytest.mark.skipif(find_spec("gpusim.isa.opcode") is None, reason="opcodes are not declared yet")
 def test_an_opcode() -> None:
     """In a process of its own: the table of opcodes is everybody's."""
     program = """
@@ -116,7 +113,6 @@ print(PARITY.coverage_class(()))
     assert ran.stdout == "bit count\n"
 
 
-@pytest.mark.skipif(find_spec("gpusim.engine.part") is None, reason="parts have no protocol yet")
 def test_a_unit(monkeypatch: pytest.MonkeyPatch) -> None:
     from hypothesis import given, settings
     from hypothesis import strategies as st
@@ -161,7 +157,6 @@ def _double(values):
 double: Any = cuda.jit(_double)
 
 
-@pytest.mark.skipif(find_spec("gpusim.frontend.registry") is None, reason="front ends are not found by name yet")
 @pytest.mark.parametrize("package", ["cubin_front_end"], indirect=True)
 def test_a_front_end(package: Path) -> None:
     from cubin_front_end import CubinKernel
@@ -179,7 +174,6 @@ def test_a_front_end(package: Path) -> None:
     assert trace.launch.kernel == "double"  # the file's name
 
 
-@pytest.mark.skipif(find_spec("gpusim.silicon.imports.importer") is None, reason="importers are not found by name yet")
 @pytest.mark.parametrize("package", ["stopwatch_importer"], indirect=True)
 def test_an_importer(package: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (package / "run.watch").write_text("!stopwatch\nsaxpy 12.5\n")
@@ -193,9 +187,6 @@ def test_an_importer(package: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "run.watch, line 2: 'fast' is no number" in capsys.readouterr().err
 
 
-@pytest.mark.skipif(
-    find_spec("gpusim.explore.property_registry") is None, reason="properties are not found by name yet"
-)
 @pytest.mark.parametrize("package", ["occupied_property"], indirect=True)
 def test_an_explore_property(package: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from gpusim.explore.property_registry import make_property

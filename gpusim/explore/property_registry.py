@@ -80,9 +80,10 @@ def find_property(name: str) -> type[Property]:
     declared = _declared().get(name)
     if not declared:
         raise UsageError(f"no property is called {name!r}; {hint(name, property_names())}")
-    if len(declared) > 1:
+    first, *others = declared
+    if others:
         raise UsageError(f"property {name} is declared twice, as {' and as '.join(map(str, declared))}: uninstall one")
-    return _load(declared[0])
+    return _load(first)
 
 
 def origin_of(name: str) -> str:
