@@ -23,8 +23,11 @@ def stamp_of(sources: Iterable[Path]) -> str:
 
 
 def stamped(function: object, stamp: str) -> object:
-    """Add ``stamp`` to what the cache of a Numba dispatcher or C callback is checked against."""
+    """Check the cache of a Numba dispatcher or C callback against ``stamp``: against contents alone, so that files
+    that were only touched or copied cost nothing. The stamp stands beside Numba's version, which is read first: what
+    was compiled from other sources may name classes that are gone, and must not even be unpickled."""
     cache_file = getattr(getattr(function, "_cache", None), "_cache_file", None)
-    if hasattr(cache_file, "_source_stamp"):
-        cache_file._source_stamp = (cache_file._source_stamp, stamp)
+    if hasattr(cache_file, "_source_stamp") and hasattr(cache_file, "_version"):
+        cache_file._source_stamp = (stamp,)
+        cache_file._version = f"{cache_file._version} {stamp}"
     return function

@@ -23,6 +23,8 @@ _GPUSIM = Path(__file__).parents[1]
 #: All sources that compiled functions of this package may contain.
 SOURCES = stamp_of(
     [
+        _GPUSIM / "state_tables.py",
+        _GPUSIM / "io" / "jit_linking.py",
         *(_GPUSIM / "isa").rglob("*.py"),
         *(_GPUSIM / "emulator").glob("*.py"),
         _GPUSIM / "sanitizer" / "racecheck.py",

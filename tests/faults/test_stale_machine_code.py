@@ -1,5 +1,7 @@
 """Compiled code that Numba kept from other sources is never loaded: the cache's stamp covers them all."""
 
+from pathlib import Path
+
 import numba
 import pytest
 from numba.core.caching import NullCache
@@ -35,6 +37,24 @@ def test_the_interpreter_carries_the_stamp_of_all_its_sources():
         return 0
 
     assert jit.SOURCES in nothing._cache._cache_file._source_stamp
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is cached with JIT off")
+def test_an_index_of_other_sources_is_not_unpickled():
+    """It may name classes that have moved since."""
+
+    @jit.compiled
+    def nothing():
+        return 0
+
+    kept = nothing._cache._cache_file
+    own, kept._version = kept._version, "of other sources"
+    assert jit.SOURCES in own
+    kept.flush()
+    index = Path(kept._index_path)
+    index.write_bytes(index.read_bytes()[:-5])
+    kept._version = own
+    assert kept._load_index() == {}
 
 
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is cached with JIT off")
