@@ -2,8 +2,9 @@
 
 Mental model: Numba optimises and assembles every function as a library of its own, together with all that it calls:
 in a tree of calls ten deep, the code of a leaf is optimised ten times over, and nine of the results are thrown away.
-Here an inner function, one that only compiled functions call, stops at LLVM's intermediate code. The function that
-Python calls links that of its whole tree, each member once, and only then is anything optimised and assembled.
+Here an inner function, one that only compiled functions call, stops at LLVM's intermediate code, optimised without that
+of its callees (what is inlined later depends on how small it is then). The function that Python calls links that of its
+whole tree, each member once, optimises it, and alone is assembled.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ class InnerLibrary(JITCodeLibrary):
 
     def finalize(self) -> None:
         self._raise_if_finalized()
+        self._optimize_final_module()
         self._finalize_dynamic_globals()
         self._finalized = True
 
