@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from llvmlite.binding import ModuleRef
 from numba.core import types
 from numba.core.codegen import CodeLibrary, CPUCodegen, JITCodeLibrary
 from numba.core.compiler import Compiler, DefaultPassBuilder, Flags
@@ -46,6 +47,16 @@ class InnerLibrary(JITCodeLibrary):
         self._finalize_dynamic_globals()
         self._finalized = True
 
+    def names(self) -> list[str]:
+        """The functions that it defines."""
+        return [function.name for function in self._final_module.functions if not function.is_declaration]
+
+    def _get_module_for_linking(self) -> ModuleRef:
+        # As ordinary functions: those that Numba marks as shared are left out where nothing linked so far calls them,
+        # though what is linked later may.
+        self._ensure_finalized()
+        return self._final_module
+
     def get_pointer_to_function(self, name: str) -> int:
         """0, as of every function that Python cannot call."""
         return 0
@@ -57,6 +68,15 @@ class OuterLibrary(JITCodeLibrary):
     def finalize(self) -> None:
         self._linking_libraries = list(_with_their_own(self._linking_libraries))
         super().finalize()
+
+    def _optimize_final_module(self) -> None:
+        """What was linked is nobody else's: where all calls are inlined, nothing of it is left."""
+        linked = [library for library in self._linking_libraries if isinstance(library, InnerLibrary)]
+        inner = {name for library in linked for name in library.names()}
+        for function in self._final_module.functions:
+            if function.name in inner:
+                function.linkage = "internal"
+        super()._optimize_final_module()
 
 
 def _with_their_own(libraries: Iterable[CodeLibrary]) -> Iterable[CodeLibrary]:
