@@ -24,6 +24,7 @@ from numba.cuda.cudadrv import devices
 from numba.cuda.dispatcher import CUDADispatcher, _Kernel
 
 from gpusim.errors import CompileError, ToolchainError, UsageError
+from gpusim.frontend.numba.kept_builds import fingerprint, read_build, write_build
 from gpusim.isa.architectures import nearest
 from gpusim.launch.binary import KernelBinary
 
@@ -183,7 +184,27 @@ def build(
         known = _builds.setdefault(kernel, {})
         built = known.get(key)
         if built is None:
-            built = known[key] = _compile(kernel, types, capability, dict(kernel.targetoptions), lines)
+            built = known[key] = _kept_or_compiled(kernel, types, capability, lines)
+    return built
+
+
+def _kept_or_compiled(
+    kernel: CUDADispatcher, types: tuple[Any, ...], capability: tuple[int, int], lines: bool
+) -> NumbaBinary:
+    """The build of an earlier process if there is one of the very same kernel, or a new one, which is then kept."""
+    name = fingerprint(kernel, types, capability, f"{toolchain()}; lines {lines}")
+    kept = read_build(name)
+    if kept is not None:
+        return NumbaBinary(
+            name=kernel.py_func.__name__,
+            capability=capability,
+            toolchain=toolchain(),
+            argument_types=types,
+            **kept,
+        )
+    built = _compile(kernel, types, capability, dict(kernel.targetoptions), lines)
+    if built.argument_types == types:
+        write_build(name, built.cubin, built.line_cubin, built.entry_name, built.cooperative)
     return built
 
 
