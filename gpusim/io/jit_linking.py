@@ -51,27 +51,54 @@ class InnerLibrary(JITCodeLibrary):
         """The functions that it defines."""
         return [function.name for function in self._final_module.functions if not function.is_declaration]
 
-    def _get_module_for_linking(self) -> ModuleRef:
-        # As ordinary functions: those that Numba marks as shared are left out where nothing linked so far calls them,
-        # though what is linked later may.
+    def own_module(self) -> ModuleRef:
+        """Its code alone, as ordinary functions: those that Numba marks as shared are left out where nothing linked so
+        far calls them, though what is linked later may."""
         self._ensure_finalized()
         return self._final_module
+
+    def _get_module_for_linking(self) -> ModuleRef:
+        """For a library of Numba's own kind, which links no others than those that it is given: all that is called."""
+        whole = self.own_module().clone()
+        for library in _with_their_own(self._linking_libraries):
+            if isinstance(library, InnerLibrary):
+                whole.link_in(library.own_module(), preserve=True)
+            else:
+                whole.link_in(library._get_module_for_linking(), preserve=True)
+        for function in whole.functions:
+            if not function.is_declaration:
+                function.linkage = "linkonce_odr"  # another inner function may bring it too
+        return whole
 
     def get_pointer_to_function(self, name: str) -> int:
         """0, as of every function that Python cannot call."""
         return 0
 
 
+class _Own:
+    """An inner library as an outer one links it: its code alone, for the outer one links those that it calls too."""
+
+    def __init__(self, library: InnerLibrary):
+        self.library = library
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.library, name)
+
+    def _get_module_for_linking(self) -> ModuleRef:
+        return self.library.own_module()
+
+
 class OuterLibrary(JITCodeLibrary):
     """The machine code of a function that Python calls, and of all that it calls."""
 
     def finalize(self) -> None:
-        self._linking_libraries = list(_with_their_own(self._linking_libraries))
+        whole = _with_their_own(self._linking_libraries)
+        self._linking_libraries = [_Own(each) if isinstance(each, InnerLibrary) else each for each in whole]
         super().finalize()
 
     def _optimize_final_module(self) -> None:
         """What was linked is nobody else's: where all calls are inlined, nothing of it is left."""
-        linked = [library for library in self._linking_libraries if isinstance(library, InnerLibrary)]
+        linked = [each.library for each in self._linking_libraries if isinstance(each, _Own)]
         inner = {name for library in linked for name in library.names()}
         for function in self._final_module.functions:
             if function.name in inner:
