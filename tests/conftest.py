@@ -31,7 +31,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 LONGEST_FIRST = (
     "tests/semantics/test_corpus.py",
     "tests/property/test_mutants.py",
-    "tests/test_readme.py",
+    "tests/test_docs.py",
     "tests/differential/test_numba_cuda_suite.py",
     "tests/property/test_explore.py",
     "tests/property/test_explore_properties.py",

@@ -214,5 +214,7 @@ class OuterCompiler(_Compiler):
 def called_as(outer: Dispatcher, inner: Dispatcher) -> Dispatcher:
     """``outer`` for Python, and ``inner``, compiled from the same function, for compiled functions that call it: those
     need neither its wrapper nor its machine code."""
+    if not isinstance(outer, Dispatcher):  # NUMBA_DISABLE_JIT: both are the function itself
+        return outer
     outer.get_call_template, outer.get_overload = inner.get_call_template, inner.get_overload
     return outer

@@ -25,7 +25,7 @@ SOURCES = stamp_of(
     [
         _GPUSIM / "state_tables.py",
         _GPUSIM / "io" / "jit_linking.py",
-        *(_GPUSIM / "isa").rglob("*.py"),
+        *(path for path in (_GPUSIM / "isa").rglob("*.py") if path.parent.name != "binary"),
         *(_GPUSIM / "emulator").glob("*.py"),
         _GPUSIM / "sanitizer" / "racecheck.py",
         _GPUSIM / "trace" / "layout.py",

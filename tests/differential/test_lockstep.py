@@ -130,14 +130,14 @@ def _barriers(out):
             shared[t] += shared[t + step]
         cuda.syncthreads()
         step //= 2
-    even = cuda.syncthreads_count(t % 2 == 0)
+    even = cuda.syncthreads_count(int32(t % 2 == 0))
     if t == 0:
         out[cuda.blockIdx.x] = shared[0] + even
 
 
 def test_a_tree_of_barriers(monkeypatch):
     out = np.zeros(3, np.float32)
-    _agree(monkeypatch, _barriers, 3, SHARED, (out,))
+    assert _agree(monkeypatch, _barriers, 3, SHARED, (out,)) is not None, "it compiles, and ends"
 
 
 @cuda.jit

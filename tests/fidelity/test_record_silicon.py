@@ -111,7 +111,7 @@ def test_a_pack_carries_the_machine_code_to_a_machine_that_cannot_compile(tool, 
     def cannot(*_arguments, **_options):
         raise AssertionError("compiles")
 
-    monkeypatch.setattr(builds, "build", cannot)
+    monkeypatch.setattr(builds, "compile_kernel", cannot)
     assert run(tool, tmp_path / "carried", cubins=tmp_path / "cubins") == 0
     compiled, carried = (
         {(row.shape, row.cubin_hash, row.toolchain) for row in read_rows_file(tmp_path / name / "h200" / "suite.jsonl")}

@@ -19,7 +19,10 @@ import tempfile
 from functools import lru_cache
 from pathlib import Path
 
-from cuda import pathfinder
+try:
+    from cuda import pathfinder
+except ImportError:  # a machine that only simulates trace files; whoever disassembles is told what to install
+    pathfinder = None
 
 from gpusim.errors import CompileError, ToolchainError
 from gpusim.isa.binary.control import decode_control
@@ -242,7 +245,7 @@ def _split_packed(operands: list[Operand], word: int) -> list[Operand]:
 def find_nvdisasm() -> str:
     """Path of nvdisasm (wheel, toolkit or PATH); raises ToolchainError with the pip command."""
     try:
-        path = pathfinder.find_nvidia_binary_utility("nvdisasm")
+        path = None if pathfinder is None else pathfinder.find_nvidia_binary_utility("nvdisasm")
     except Exception:  # the finder's own errors all mean "not there"
         path = None
     if path is None:
