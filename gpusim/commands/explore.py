@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from gpusim.cases.suite import find_kernel, kernel_names, shape_text
+from gpusim.commands.foreign_code import announce_code
 from gpusim.commands.options import HELP, Figure, format_option, gpu_option, set_option
 from gpusim.commands.property_options import PropertyCommand, PropertyName, options_given
 from gpusim.errors import GpusimError, NoDataError, UsageError
@@ -180,11 +181,15 @@ def _record(finding: Finding, folder: Path) -> dict[str, Any]:
 @click.command(context_settings=HELP)
 @click.argument("finding", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--worst", is_flag=True, help="Run the worst case instead of the smallest.")
+@click.option(
+    "--run-code", is_flag=True, help="Run code that the finding names even if it lies outside of this folder."
+)
 @format_option()
-def replay(finding: Path, worst: bool, form: str) -> int:
+def replay(finding: Path, worst: bool, run_code: bool, form: str) -> int:
     """Run the smallest case of FINDING again, and lay what it says now beside what it said.
 
-    Exit 1 while the divergence lasts, 0 once it is gone.
+    Exit 1 while the divergence lasts, 0 once it is gone. A finding may name code (FILE.py:FUNCTION): it is run from
+    this folder and below, and from elsewhere with --run-code alone.
 
     \b
     Examples:
@@ -192,6 +197,7 @@ def replay(finding: Path, worst: bool, form: str) -> int:
       gpusim replay --worst explore/gpus-transpose-5e6f7a8b.finding.json --format json
     """
     kept = Finding.load(finding)
+    announce_code(finding, kept, run_code)
     case = kept.worst if worst else kept.minimal
     try:
         spec = override_gpu(load_gpu(kept.gpu), kept.settings)

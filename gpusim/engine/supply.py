@@ -308,9 +308,11 @@ class Supply:
         if len(self._tails):
             # A warp goes on that has not begun, or whose last instruction is not its end.
             path = chunk.warps["path"][open_from:]
-            last_run = np.maximum(chunk.path_start[1:] - 1, 0)
-            last = chunk.runs["first"][last_run].astype(np.int64) + chunk.runs["count"][last_run] - 1
-            exits = self._exits[last][path] if len(chunk.runs) else np.zeros(len(path), bool)
+            exits = np.zeros(len(path), bool)
+            if len(chunk.runs):
+                last_run = np.maximum(chunk.path_start[1:] - 1, 0)
+                last = chunk.runs["first"][last_run].astype(np.int64) + chunk.runs["count"][last_run] - 1
+                exits = self._exits[last][path]
             fresh = busy[open_from:] & (self._tails >= 0)
             warps[self._tails[fresh], W_NEXT] = np.where(exits[fresh], UNKNOWN, NOT_HERE)
             begins = ~busy[open_from:] & (self._tails == rows[open_from:])

@@ -1,6 +1,6 @@
 """What must hold between the figures of a GPU: caches that divide evenly, counts that fit.
 
-Mental model: the loader checks each value alone; here the values are checked against each other,
+Mental model: the loader checks each value alone (:mod:`gpusim.gpus.limits`); here the values are checked against each other,
 because the engine sizes its arrays by them and indexes with their quotients. Everything raises
 :class:`SpecError` naming file and key.
 """
@@ -10,12 +10,9 @@ from __future__ import annotations
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 
-#: Requests name their SM in 16 bits and a line's sectors in 8.
-_MAX_SMS = 4096
+#: A line's sectors are named in 8 bits.
 _MAX_SECTORS = 8
-_MAX_WARPS = 1024
 _MAX_CACHE_LINES = 1 << 26
-_MAX_TLB_ENTRIES = 1 << 16
 
 
 def check_consistency(spec: GpuSpec, where: str) -> None:
@@ -26,12 +23,7 @@ def check_consistency(spec: GpuSpec, where: str) -> None:
             raise SpecError(f"{where}: {key} {reason} (it is {_value(spec, key)})")
 
     sm, l1, l2, dram = spec.sm, spec.l1, spec.l2, spec.dram
-    require(spec.sm_count <= _MAX_SMS, "sm_count", f"is above {_MAX_SMS}")
-    require(spec.clock_hz >= 1e6, "clock_hz", "is below a megahertz; give it in hertz")
-    require(sm.max_warps <= _MAX_WARPS, "sm.max_warps", f"is above {_MAX_WARPS}")
-    require(sm.sub_cores <= 16, "sm.sub_cores", "is above 16")
     require(sm.max_warps % sm.sub_cores == 0, "sm.max_warps", "does not divide over sm.sub_cores")
-    require(sm.max_blocks <= _MAX_WARPS, "sm.max_blocks", f"is above {_MAX_WARPS}")
     carveouts = sm.shared_carveouts_kib
     require(
         list(carveouts) == sorted(set(carveouts)),
@@ -81,16 +73,9 @@ def check_consistency(spec: GpuSpec, where: str) -> None:
     ):
         require(1 <= ways <= 64, key, "must lie from 1 to 64")
     require(code.stream_entries <= 64, "instruction_cache.stream_entries", "is above 64")
-    for key, size in (
-        ("instruction_cache.l0_bytes", code.l0_bytes),
-        ("instruction_cache.l1_bytes", code.l1_bytes),
-        ("constant_cache.bytes", constant.bytes),
-    ):
-        require(size <= 1 << 24, key, "exceeds 16 MiB")
     require(l1.line_bytes == l2.line_bytes, "l2.line_bytes", "differs from l1.line_bytes")
     require(l1.sector_bytes == l2.sector_bytes, "l2.sector_bytes", "differs from l1.sector_bytes")
     tlb = spec.tlb
-    require(tlb.entries <= _MAX_TLB_ENTRIES, "tlb.entries", f"are above {_MAX_TLB_ENTRIES}")
     require(tlb.entries % tlb.ways == 0, "tlb.ways", "do not divide tlb.entries")
     require(
         tlb.page_bytes & (tlb.page_bytes - 1) == 0 and tlb.page_bytes >= 4096,
@@ -104,7 +89,6 @@ def check_consistency(spec: GpuSpec, where: str) -> None:
         "l2.partition_piece_bytes",
         "must be a power of two from 256 to 2097152",
     )
-    require(l2.slices <= 1024, "l2.slices", "is above 1024")
     require(l2.slices % l2.partitions == 0, "l2.slices", "do not divide over l2.partitions")
     require(
         l2.total_bytes % (l2.slices * l2.ways * l2.line_bytes) == 0,
@@ -116,15 +100,12 @@ def check_consistency(spec: GpuSpec, where: str) -> None:
         "l2.fetch_bytes",
         "must be whole sectors and divide the line",
     )
-    require(dram.channels <= 1024, "dram.channels", "are above 1024")
     require(
         dram.channels % l2.slices == 0 or l2.slices % dram.channels == 0,
         "dram.channels",
         "must be a multiple of l2.slices or divide them",
     )
-    require(dram.banks_per_channel <= 256, "dram.banks_per_channel", "is above 256")
     require(dram.row_bytes % l2.line_bytes == 0, "dram.row_bytes", "is not a whole number of lines")
-    require(dram.efficiency <= 1.0, "dram.efficiency", "is a share and cannot exceed 1")
     require(
         dram.row_miss_extra_ns < dram.miss_latency_ns,
         "dram.row_miss_extra_ns",

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from gpusim.errors import SpecError, UnknownGpuError
 from gpusim.gpus.consistency import check_consistency
+from gpusim.gpus.limits import limits_of
 from gpusim.gpus.spec import PIPE_NAMES, GpuSpec, PipeSpec
 from gpusim.io.nearest import hint
 
@@ -29,7 +30,6 @@ _MAX_FILE_BYTES = 1 << 20
 _MAX_INHERITANCE = 8
 PIPE_SECTION = "pipes"
 ALL_KEYS = "`gpusim gpus show h200` lists all keys"
-_MAX_INTEGER = 1 << 40
 
 
 class Claim(typing.NamedTuple):
@@ -238,24 +238,23 @@ def checked(where: str, key: str, hint: object, value: object) -> object:
     raise SpecError(f"{where} has a type that no GPU file can hold: {hint}")
 
 
-def _may_be_zero(key: str) -> bool:
-    """Latencies and what is set aside may be nothing; sizes, counts, rates and intervals may not."""
-    if key.endswith("reserved_bytes"):
-        return True
-    return key.endswith(("_cycles", "_ns")) and "interval" not in key and "per_ns" not in key
-
-
 def _integer(where: str, key: str, value: object, zero: bool = False) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise SpecError(f"{where} must be a whole number, not {value!r}")
-    if value > _MAX_INTEGER or value < 0 or (value == 0 and not (zero or _may_be_zero(key))):
-        raise SpecError(f"{where} must be positive and at most 2**40, not {value}")
+    _within(where, key, value, zero)
     return value
 
 
 def _number(where: str, key: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise SpecError(f"{where} must be a finite number, not {value!r}")
-    if value < 0 or value > 1e15 or (value == 0 and not _may_be_zero(key)):
-        raise SpecError(f"{where} must be positive and below 1e15, not {value}")
+    _within(where, key, value)
     return float(value)
+
+
+def _within(where: str, key: str, value: float, zero: bool = False) -> None:
+    limits = limits_of(key)
+    if value < limits.least or value > limits.most or (value == 0 and limits.positive and not zero):
+        sign = "positive" if limits.positive and not zero else "0 or more"
+        least = f", at least {limits.least:.10g}" if limits.least else ""
+        raise SpecError(f"{where} must be {sign}{least} and at most {limits.most:.10g}, not {value}")

@@ -12,9 +12,12 @@ not a store).
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
+import shutil
 import sqlite3
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,10 +49,7 @@ def open_engine(url: URL) -> Engine:
 
     def connect() -> sqlite3.Connection:
         writable = may_write(path)
-        # isolation_level None: the sqlite3 module begins no transactions of its own.
-        connection = sqlite3.connect(
-            _uri(path, writable), uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
-        )
+        connection = _connected(_uri(path, writable)) if writable else _reader(path)
         connection.execute("PRAGMA foreign_keys=ON")
         if writable:
             _use_wal(connection)
@@ -77,6 +77,44 @@ def transaction(engine: Engine, url: URL, *, write: bool) -> Iterator[Connection
     """A transaction: committed, and on the disk, when the block ends well, else without any effect."""
     with translating(url), engine.execution_options(**{_WRITES: write}).begin() as connection:
         yield connection
+
+
+def refuse_damaged(path: Path, url: URL) -> None:
+    """Raise StoreFormatError for an SQLite file that its own quick check finds damaged, before anything is written to
+    it. Reads the whole file once, about a second a gigabyte from the system's cache."""
+    if not path.exists() or not path.stat().st_size:
+        return
+    with translating(url), contextlib.closing(_reader(path)) as connection:
+        found = [str(row[0]) for row in connection.execute("PRAGMA quick_check(1)")]
+    if found != ["ok"]:
+        raise StoreFormatError(
+            f"{store_name(url)}: damaged ({'; '.join(found).splitlines()[-1].strip()}); nothing was written: move it"
+            f" away, or set {VARIABLE} to another file"
+        )
+
+
+def _connected(uri: str) -> sqlite3.Connection:
+    # isolation_level None: the sqlite3 module begins no transactions of its own.
+    return sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+
+
+def _reader(path: Path) -> sqlite3.Connection:
+    """A connection that writes nothing. Where the index of a write-ahead log can neither be found nor made (a read-only
+    file system), the file is read from a copy with its log."""
+    connection = _connected(_uri(path, False))
+    try:
+        connection.execute("SELECT 1 FROM sqlite_master LIMIT 1")
+    except sqlite3.OperationalError as error:
+        connection.close()
+        if not (error.sqlite_errorname or "").startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY")):
+            raise
+        folder = tempfile.TemporaryDirectory(prefix="gpusim-store-")
+        atexit.register(folder.cleanup)
+        copy = Path(folder.name, path.name)
+        for end in ("", "-wal"):
+            shutil.copyfile(f"{path}{end}", f"{copy}{end}")
+        connection = _connected(_uri(copy, True))
+    return connection
 
 
 def _uri(path: Path, writable: bool) -> str:

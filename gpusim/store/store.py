@@ -27,7 +27,7 @@ from gpusim.errors import GpusimError, StoreError, UnknownRunError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.io.nearest import hint
 from gpusim.silicon.row import SiliconRow
-from gpusim.store.connection import may_write, open_engine, transaction, translating
+from gpusim.store.connection import may_write, open_engine, refuse_damaged, transaction, translating
 from gpusim.store.environment import environment, host_hash
 from gpusim.store.hashes import gpu_hash, gpu_values, model_hash
 from gpusim.store.launch import SimulatedLaunch
@@ -112,6 +112,7 @@ class Store:
         self._engine = open_engine(self.url)
         self._path = Path(str(self.url.database)) if self.url.get_backend_name() == "sqlite" else None
         self._ready = False
+        self._checked = False  # its file, before the first write
 
     def prepare(self) -> None:
         """Create or migrate the store if need be and take its write lock once: what cannot be kept later fails now,
@@ -215,6 +216,9 @@ class Store:
     def writing(self) -> Iterator[Connection]:
         """A transaction that holds the write lock, in a store that is created or migrated if need be."""
         self._make_folder()
+        if self._path is not None and not self._checked:
+            refuse_damaged(self._path, self.url)
+        self._checked = True
         if not self._ready:
             self._prepare(None)
         with transaction(self._engine, self.url, write=True) as connection:

@@ -21,10 +21,11 @@ from gpusim.trace.layout import ACCESS, RUN, SCATTERED, WARP, WARP_LANES, Chunk,
 from gpusim.trace.patterns import OFF, join_rows, split_rows
 from gpusim.trace.predict import FINE, empty_memory, walk
 from gpusim.trace.validate import records_by_path, refuse
-from gpusim.trace.varint import pack, unpack
+from gpusim.trace.varint import LONGEST_BYTES, pack, unpack
 
-#: Ceiling on each array of a chunk; a captured one has some tens of megabytes.
-MAX_ARRAY_BYTES = 1 << 30
+#: Ceilings on each array of a chunk and on all that a chunk unpacks to; a captured one has some tens of megabytes.
+MAX_ARRAY_BYTES = 256 << 20
+MAX_UNPACKED_BYTES = 512 << 20
 COUNTS = (
     "first_block",
     "blocks",
@@ -64,6 +65,12 @@ _BYTES_OF = {
     "rows": 8 * WARP_LANES,
     "patterns": 8 * WARP_LANES,
 }
+#: Counts that others bound: (the smaller, times what, the larger).
+_WITHIN = (
+    ("scattered_accesses", 1, "accesses"),
+    ("late_rows", 1, "rows"),
+    ("pattern_lanes", WARP_LANES, "patterns"),
+)
 _LANES = np.arange(WARP_LANES, dtype=np.int64)
 _PREFIX = 8 * (len(COUNTS) + len(COLUMNS))
 
@@ -131,6 +138,7 @@ def decode_chunk(payload: bytes | bytearray | memoryview, program: Program) -> C
     if min(*counts.values(), *lengths) < 0 or sum(lengths) != len(data) - _PREFIX:
         raise refuse("the columns of a chunk do not make up its bytes")
     _check_sizes(counts)
+    _check_columns(counts, lengths)
     columns, place = {}, _PREFIX
     for (name, count), length in zip(COLUMNS.items(), lengths, strict=True):
         columns[name] = unpack(data[place : place + length], counts[count], name)
@@ -266,10 +274,25 @@ def _xor_previous(values: np.ndarray) -> np.ndarray:
     return values ^ np.concatenate(([0], values[:-1]))[: len(values)]
 
 
+def _check_columns(counts: dict[str, int], lengths: list[int]) -> None:
+    """Before anything is unpacked: no count is more than those that bound it, no column longer than its numbers can be."""
+    for name, times, bound in _WITHIN:
+        if counts[name] > times * counts[bound]:
+            raise refuse(f"a chunk names {counts[name]} {name} of {counts[bound]} {bound}")
+    for (name, count), length in zip(COLUMNS.items(), lengths, strict=True):
+        if not counts[count] <= length <= LONGEST_BYTES * counts[count]:
+            raise refuse(f"column {name} has {length} bytes for {counts[count]} numbers")
+
+
 def _check_sizes(counts: dict[str, int]) -> None:
+    """No array of the chunk is too large, nor all of them with their columns (int64 while they are put together)."""
     for name, size in _BYTES_OF.items():
         if counts[name] * size > MAX_ARRAY_BYTES:
             raise refuse(
                 f"{counts[name]} {name} need {counts[name] * size} bytes; a chunk may hold {MAX_ARRAY_BYTES}:"
                 " use smaller chunks"
             )
+    unpacked = sum(counts[name] * size for name, size in _BYTES_OF.items())
+    unpacked += 8 * sum(counts[count] for count in COLUMNS.values())
+    if unpacked > MAX_UNPACKED_BYTES:
+        raise refuse(f"a chunk unpacks to {unpacked} bytes; {MAX_UNPACKED_BYTES} are allowed: use smaller chunks")

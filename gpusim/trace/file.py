@@ -23,6 +23,7 @@ import io
 import json
 import os
 import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
@@ -45,7 +46,7 @@ INSTRUCTIONS = "instructions.npy"
 MAX_HEADER_BYTES = 64 << 20
 MAX_PROGRAM_BYTES = 256 << 20
 MAX_ARRAY_BYTES = 64 << 20
-MAX_CHUNK_BYTES = 1 << 30
+MAX_CHUNK_BYTES = 512 << 20
 #: What reading foreign bytes can throw at us through zipfile, zlib, json and NumPy.
 DAMAGE = (
     zipfile.BadZipFile,
@@ -61,6 +62,8 @@ DAMAGE = (
     TypeError,
     IndexError,
     OverflowError,
+    SyntaxError,
+    tokenize.TokenError,  # NumPy's reader of an array's header
 )
 TABLE_COLUMNS = ("first_block", "blocks", "open_blocks", "warp_instructions")
 _LAUNCH_TYPES = {

@@ -155,6 +155,47 @@ def test_a_damaged_file_is_refused_or_read_but_never_a_crash(tmp_path, seed):
     assert path.read_bytes() == before, "reading changes nothing"
 
 
+def test_a_store_with_a_corrupt_page_is_not_written_to(tmp_path):
+    path = filled(tmp_path / "s.sqlite")
+    data = bytearray(path.read_bytes())
+    with sqlite3.connect(path) as connection:
+        page_bytes = connection.execute("PRAGMA page_size").fetchone()[0]
+        root = connection.execute("SELECT rootpage FROM sqlite_master WHERE name='launches'").fetchone()[0]
+    data[(root - 1) * page_bytes : root * page_bytes] = b"\xa5" * page_bytes
+    path.write_bytes(data)
+    with open_store(path) as store:
+        for _ in range(2):
+            with pytest.raises(StoreFormatError, match="damaged") as caught:
+                store.new_run("more", command="test")
+            assert str(path) in str(caught.value) and "\n" not in str(caught.value)
+    assert path.read_bytes() == bytes(data), "a damaged file is left alone"
+
+
+def test_a_store_on_a_read_only_file_system_is_read_with_its_log(tmp_path):
+    """Its newest rows lie in the write-ahead log, whose index cannot be made there."""
+    mounted = tmp_path / "mounted"
+    mounted.mkdir()
+    if os.geteuid() or subprocess.run(["mount", "-t", "tmpfs", "tmpfs", mounted], capture_output=True).returncode:
+        pytest.skip("may not mount a file system here")
+    try:
+        path = filled(tmp_path / "s.sqlite")
+        held = sqlite3.connect(path)
+        held.execute("SELECT count(*) FROM runs").fetchone()
+        with open_store(path) as store:
+            store.new_run("newest", command="test").finish()
+            for end in ("", "-wal"):
+                shutil.copyfile(f"{path}{end}", f"{mounted / path.name}{end}")
+        held.close()
+        assert Path(f"{mounted / path.name}-wal").stat().st_size
+        subprocess.run(["mount", "-o", "remount,ro", mounted], check=True)
+        with open_store(mounted / path.name) as store:
+            assert [run.name for run in store.list_runs()][-1] == "newest"
+            with pytest.raises(StoreError, match="may not be written"):
+                store.new_run(command="test")
+    finally:
+        subprocess.run(["umount", mounted], check=True)
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -79,7 +80,7 @@ def test_a_function_s_parameters_are_its_axes(mine: str) -> None:
     assert kernel_of(f"{mine}:case:n=4 @ h200") == f"{mine}:case" and kernel_of("saxpy:n=4 @ h200") == "saxpy"
 
 
-def test_two_builds_in_a_file_of_one_s_own_are_told_apart(mine: str, tmp_path: Path, capsys) -> None:
+def test_two_builds_in_a_file_of_one_s_own_are_told_apart(mine: str, tmp_path: Path, capsys, monkeypatch) -> None:
     folder = tmp_path / "found"
     arguments = [f"{mine}:plain", "--property", "builds", "--other-kernel", f"{mine}:slower_above_500", *MACHINE]
     assert (
@@ -87,8 +88,16 @@ def test_two_builds_in_a_file_of_one_s_own_are_told_apart(mine: str, tmp_path: P
     )
     found = json.loads(capsys.readouterr().out)
     assert any("n >= 501" in finding["region"] for finding in found)
+    # A finding is code: from another folder it is run only where that is said.
+    assert run(["replay", found[0]["file"], "--format", "json"]) == 2
+    assert re.search(r"would run the code of .*mine\.py, which lies outside .* --run-code", capsys.readouterr().err)
+    assert run(["replay", "--run-code", found[0]["file"], "--format", "json"]) == 1
+    capsys.readouterr()
+    monkeypatch.chdir(tmp_path)
     assert run(["replay", found[0]["file"], "--format", "json"]) == 1
-    assert json.loads(capsys.readouterr().out)[0]["same_digits"]
+    output = capsys.readouterr()
+    assert "running the code of" in output.err and "mine.py" in output.err
+    assert json.loads(output.out)[0]["same_digits"]
     Path(mine).write_text(FILE.replace("def plain", "def renamed"))
     # Another process, as a user's: a file is imported once in each.
     again = subprocess.run(
