@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from trace_examples import example_trace
 
 from gpusim.engine.gpu import simulate
 from gpusim.errors import GpusimError, TraceFormatError
@@ -21,7 +22,6 @@ from gpusim.trace import coding, file
 from gpusim.trace.record import Chunk, Trace
 from gpusim.trace.validate import check_chunk, records_by_path
 from gpusim.trace.varint import pack
-from tests.support.trace_examples import example_trace
 
 TRACE = example_trace(blocks=4, blocks_per_chunk=4, seed=3)
 
