@@ -144,10 +144,10 @@ def _examples(folder: Path, threshold: float) -> tuple[int, int]:
 def _replays(file: str, number: int | None, server: Server) -> str:
     """Whether the finding in ``file`` comes back to the digit, and is gone without fault ``number`` (None: the fault
     is in what the finding itself names)."""
-    code, said, errors = server.run(number or 0, ["replay", file, "--format", "json"])
+    code, said, errors = server.run(number or 0, ["replay", "--run-code", file, "--format", "json"])
     if code != 1 or not json.loads(said)[0]["same_digits"]:
         return f"no: exit code {code}: {(said + errors).strip()[-160:]}"
-    if number is not None and server.run(0, ["replay", file])[0] != 0:
+    if number is not None and server.run(0, ["replay", "--run-code", file])[0] != 0:
         return "no: it lasts without the fault"
     return TO_THE_DIGIT
 
