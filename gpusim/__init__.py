@@ -12,12 +12,13 @@ A type checker reads the imports under ``TYPE_CHECKING``: to it, each name is th
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
 #: Public name -> the module that defines it; a test holds it against the imports below.
 _HOMES = {
+    "bench": "gpusim.benchmarking",
     "capture": "gpusim.capturing",
     "DeviceMemory": "gpusim.launch.memory",
     "simulate": "gpusim.engine.gpu",
@@ -71,6 +72,7 @@ __all__ = [
     "UnknownKernelError",
     "UnsupportedOpcodeError",
     "UsageError",
+    "bench",
     "capture",
     "explain",
     "list_gpus",
@@ -80,6 +82,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from gpusim.benchmarking import bench
     from gpusim.capturing import capture
     from gpusim.engine.gpu import simulate
     from gpusim.engine.result import Result
@@ -118,6 +121,11 @@ else:
         value = getattr(import_module(_HOMES[name]), name)
         globals()[name] = value
         return value
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """``%load_ext gpusim``: adds the magic ``%%gpusim`` (:mod:`gpusim.notebook`)."""
+    import_module("gpusim.notebook").load(shell)
 
 
 def __dir__() -> list[str]:

@@ -2,7 +2,9 @@
 
 Mental model: installed with gpusim, it adds nothing to a run that does not use it; everything heavy is imported when a
 fixture or ``@gpusim.workload`` is first used. ``--gpusim-gpu`` and ``--gpusim-profile`` choose for the whole
-session; ``--gpusim-coverage FILE`` keeps what all workloads together exercised, for ``gpusim cover``.
+session; ``--gpusim-coverage FILE`` keeps what all workloads together exercised, for ``gpusim cover``. The fixture
+``gpusim_benchmark`` predicts what a test launches; ``--gpusim-save FILE`` keeps the figures, ``--gpusim-compare FILE`` shows
+them beside, and ``--gpusim-compare-fail PERCENT`` fails the session where one has grown.
 """
 
 from __future__ import annotations
@@ -14,7 +16,10 @@ from typing import Any
 
 import pytest
 
+from gpusim.pytest_benchmarks import Benchmark, Benchmarks
+
 _WORKLOAD = "gpusim.explore.workload"
+_BENCHMARKS: pytest.StashKey[Benchmarks] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -28,10 +33,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="ci: few examples, the same every time (default); nightly: many, new ones",
     )
     group.addoption("--gpusim-coverage", default=None, metavar="FILE", help="write what the workloads exercised")
+    group.addoption("--gpusim-save", default=None, metavar="FILE", help="keep what gpusim_benchmark predicted")
+    group.addoption("--gpusim-compare", default=None, metavar="FILE", help="compare with what --gpusim-save kept")
+    group.addoption(
+        "--gpusim-compare-fail",
+        default=None,
+        type=float,
+        metavar="PERCENT",
+        help="fail the session where a test takes more than this many percent more cycles than in --gpusim-compare",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Take over the session's choices, before test files are imported."""
+    config.stash[_BENCHMARKS] = Benchmarks(config)
     gpu, profile = config.getoption("--gpusim-gpu"), config.getoption("--gpusim-profile")
     if gpu or profile:
         defaults = importlib.import_module(_WORKLOAD).Defaults
@@ -47,6 +62,28 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         # Under pytest-xdist each worker has its own runs: a file each, for `gpusim cover merge`.
         name = f"{path}.{worker['workerid']}" if worker else path
         sys.modules[_WORKLOAD].Defaults.coverage.save(Path(name))
+    session.config.stash[_BENCHMARKS].finish(session)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """Gather what a worker of pytest-xdist has predicted."""
+    node.config.stash[_BENCHMARKS].gather(getattr(node, "workeroutput", {}))
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """A line for each benchmark, with the change since the file that it is compared with."""
+    lines = config.stash[_BENCHMARKS].lines()
+    if lines:
+        terminalreporter.section("gpusim: predicted cycles")
+        for line in lines:
+            terminalreporter.write_line(line)
+
+
+@pytest.fixture
+def gpusim_benchmark(request: pytest.FixtureRequest, gpusim_gpu: Any) -> Benchmark:
+    """``gpusim_benchmark(function, *args)``: predict the launches of one call, keep the figure, return what it returns."""
+    return Benchmark(request.node.nodeid, gpusim_gpu, request.config.stash[_BENCHMARKS])
 
 
 @pytest.fixture(scope="session")

@@ -101,11 +101,17 @@ def make_user_case(reference: str, shape: dict[str, Any], *, small: bool = False
     if small and "small" in parameters:
         given.setdefault("small", True)
     made = _guarded(reference, lambda: function(**given))
+    launches = case_launches(reference, made)
+    check = getattr(made, "check", None)
+    return UserCase(launches, (lambda: _checked(reference, check)) if check else (lambda: None))
+
+
+def case_launches(reference: str, made: Any) -> tuple[CaseLaunch, ...]:
+    """The launches in what a case returned; ``reference`` names it in errors. Raises UsageError for none or another thing."""
     launches = tuple(_launch(reference, one) for one in _launches_of(made))
     if not launches:
         raise UsageError(f"{reference} returned no launch")
-    check = getattr(made, "check", None)
-    return UserCase(launches, (lambda: _checked(reference, check)) if check else (lambda: None))
+    return launches
 
 
 def _import(path: Path) -> ModuleType:

@@ -174,4 +174,5 @@ def _launch_result(
         occupancy_limits=dict(fit.limits),
         occupancy_limiter=fit.limiter,
         device=device,
+        clock_hz=spec.clock_hz,
     )

@@ -6,7 +6,9 @@ reasons of a launch add up to its resident warp-cycles exactly.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
+from html import escape
 
 import numpy as np
 
@@ -25,7 +27,7 @@ class LaunchResult:
     ``samples`` int64[rows, columns] of :mod:`gpusim.engine.samples`, None unless asked for;
     ``sampling`` says what part of a sampled launch was simulated (its cycles and counters are then extrapolated, but
     for the issues; ``block_times`` of the blocks left out are -1), None unless asked for; ``device``: the number of the
-    GPU in the machine that it ran on."""
+    GPU in the machine that it ran on; ``clock_hz``: its SM clock."""
 
     kernel: str
     cycles: int
@@ -42,6 +44,12 @@ class LaunchResult:
     samples: np.ndarray | None = field(default=None, repr=False)
     sampling: Sampling | None = None
     device: int = 0
+    clock_hz: float = math.nan
+
+    @property
+    def time_us(self) -> float:
+        """Microseconds at the described SM clock."""
+        return self.cycles / self.clock_hz * 1e6
 
     @property
     def block_end_cycles(self) -> np.ndarray:
@@ -95,3 +103,30 @@ class Result:
     def occupancy_limiter(self) -> str:
         """What limits the last launch's occupancy."""
         return self.launches[-1].occupancy_limiter
+
+    def _repr_html_(self) -> str:
+        """The launches as a table, as notebooks show a value."""
+        rows = (
+            (
+                launch.kernel,
+                "x".join(map(str, launch.launch.grid)),
+                "x".join(map(str, launch.launch.block)),
+                f"{launch.cycles:,}",
+                f"{launch.time_us:.3g}",
+                _most_waited(launch.stalls),
+            )
+            for launch in self.launches
+        )
+        head = "".join(
+            f"<th>{name}</th>" for name in ("kernel", "grid", "block", "cycles", "time (us)", "most stalled on")
+        )
+        body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+        whole = f"{escape(self.gpu)}: {self.cycles:,} cycles, {self.time_us:.3g} us"
+        return f"<table><caption>{whole}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _most_waited(stalls: dict[str, int]) -> str:
+    """The stall reason with the most warp-cycles, and its share of them all."""
+    waits = {name: cycles for name, cycles in stalls.items() if name != "selected"}
+    name = max(waits, key=waits.__getitem__)
+    return f"{name} ({100 * waits[name] / max(1, sum(stalls.values())):.0f} %)"

@@ -9,6 +9,8 @@ user's file, ``sass``, ``measure`` and ``explore``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,6 +18,9 @@ import numpy as np
 from gpusim.errors import UsageError
 from gpusim.launch.arrays import HostArrays
 from gpusim.launch.binary import KernelBinary
+
+#: Is given a launch in place of a GPU: kernel, grid, block, arguments, dynamic shared bytes.
+TakeLaunch = Callable[[Any, Any, Any, tuple, int], None]
 
 
 class FrontEnd(Protocol):
@@ -59,3 +64,8 @@ class FrontEnd(Protocol):
     def raise_pending(self, binary: KernelBinary, module_globals: np.ndarray) -> None:
         """Raise what threads of the launch that has just ended left to be raised in the module's variables
         (uint8[global_bytes]), if this language does such a thing."""
+
+    def launching(self, take: TakeLaunch) -> AbstractContextManager[None]:
+        """While it is entered, launches that are written in the language's own way, such as ``kernel[grid, block](*args)``,
+        go to ``take``. A language whose launches are not written in Python has nothing to do."""
+        return nullcontext()

@@ -8,11 +8,13 @@ nothing, and is named only where nobody else takes the kernel.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from typing import Any
 
 from gpusim.errors import PluginError, UsageError
-from gpusim.frontend.protocol import FrontEnd
+from gpusim.frontend.protocol import FrontEnd, TakeLaunch
 from gpusim.io.plugins import Plugin, plugins
 from gpusim.launch.binary import KernelBinary
 
@@ -45,6 +47,17 @@ def is_kernel(value: object) -> bool:
 def compile_kernel(kernel: Any, args: tuple, capability: tuple[int, int], *, lines: bool = True) -> KernelBinary:
     """The machine code of ``kernel`` for ``args``, by the front end that accepts it: see :meth:`FrontEnd.compile`."""
     return front_end_of(kernel).compile(kernel, tuple(args), capability, lines=lines)
+
+
+@contextmanager
+def launching(take: TakeLaunch) -> Iterator[None]:
+    """While it is entered, launches that a program writes in its language's own way go to ``take``, whichever front
+    end's the kernel is: see :meth:`FrontEnd.launching`."""
+    with ExitStack() as stack:
+        for each in _front_ends(tuple(sys.path))[0]:
+            if hasattr(each, "launching"):  # a front end may be written without deriving from the protocol
+                stack.enter_context(each.launching(take))
+        yield
 
 
 def _find(kernel: object) -> tuple[FrontEnd | None, list[PluginError]]:

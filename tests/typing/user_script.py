@@ -43,6 +43,7 @@ def main(folder: Path) -> float:
     assert_type(result.counters["smsp__inst_executed.sum"], float)
     assert_type(result.launches[0].stalls, dict[str, int])
     assert_type(gpusim.list_gpus(), list[str])
+    assert_type(gpusim.bench(lambda: (saxpy, 391, 256, (np.float32(2), x, y)), gpu="h200"), float)
 
     explanation = gpusim.explain([trace, again], result.spec, result)
     assert_type(explanation.sentence, str)

@@ -7,6 +7,7 @@ machine code, :mod:`gpusim.frontend.numba.arguments` flattens the arguments, and
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,8 @@ from gpusim.frontend.numba.build import (
     signature_types,
 )
 from gpusim.frontend.numba.exceptions import raise_pending
-from gpusim.frontend.protocol import FrontEnd
+from gpusim.frontend.numba.launching import launching
+from gpusim.frontend.protocol import FrontEnd, TakeLaunch
 from gpusim.launch.arrays import HostArrays
 from gpusim.launch.binary import KernelBinary
 
@@ -61,6 +63,9 @@ class NumbaFrontEnd(FrontEnd):
     def raise_pending(self, binary: KernelBinary, module_globals: np.ndarray) -> None:
         if isinstance(binary, NumbaBinary):
             raise_pending(binary, module_globals)
+
+    def launching(self, take: TakeLaunch) -> AbstractContextManager[None]:
+        return launching(take)
 
 
 FRONT_END = NumbaFrontEnd()
