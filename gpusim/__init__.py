@@ -19,6 +19,9 @@ __version__ = "0.1.0"
 #: Public name -> the module that defines it; a test holds it against the imports below.
 _HOMES = {
     "bench": "gpusim.benchmarking",
+    "cubin": "gpusim.frontend.native.kernels",
+    "cuda_cpp": "gpusim.frontend.native.kernels",
+    "ptx": "gpusim.frontend.native.kernels",
     "capture": "gpusim.capturing",
     "DeviceMemory": "gpusim.launch.memory",
     "simulate": "gpusim.engine.gpu",
@@ -74,9 +77,12 @@ __all__ = [
     "UsageError",
     "bench",
     "capture",
+    "cubin",
+    "cuda_cpp",
     "explain",
     "list_gpus",
     "load_gpu",
+    "ptx",
     "simulate",
     "workload",
 ]
@@ -107,6 +113,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from gpusim.explore.workload import workload
+    from gpusim.frontend.native.kernels import cubin, cuda_cpp, ptx
     from gpusim.gpus.load import list_gpus, load_gpu
     from gpusim.gpus.spec import GpuSpec
     from gpusim.launch.memory import DeviceMemory

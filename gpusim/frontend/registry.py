@@ -20,7 +20,12 @@ from gpusim.launch.binary import KernelBinary
 
 GROUP = "gpusim.frontends"
 #: gpusim's own, as ``pyproject.toml`` declares them.
-OWN = {"numba": "gpusim.frontend.numba.frontend:FRONT_END"}
+OWN = {
+    "numba": "gpusim.frontend.numba.frontend:FRONT_END",
+    "cuda_cpp": "gpusim.frontend.native.front_ends:CUDA_CPP",
+    "ptx": "gpusim.frontend.native.front_ends:PTX",
+    "cubin": "gpusim.frontend.native.front_ends:CUBIN",
+}
 
 
 def front_end_of(kernel: object) -> FrontEnd:

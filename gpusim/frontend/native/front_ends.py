@@ -1,0 +1,163 @@
+"""The front ends of CUDA C++, PTX and machine code: what :mod:`gpusim.frontend.native.kernels` names, as binaries.
+
+Mental model: all three end in a cubin and pass arguments alike; they differ in what comes before it. A binary is kept by what
+it was made of, so that what is made of it in turn is made once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from gpusim.errors import CompileError, UsageError
+from gpusim.frontend.native import link, nvrtc
+from gpusim.frontend.native.arguments import parameter_values
+from gpusim.frontend.native.kernels import CubinKernel, CudaCppKernel, PtxKernel
+from gpusim.frontend.native.ptx_text import entries, raised
+from gpusim.frontend.protocol import FrontEnd
+from gpusim.isa.architectures import architecture, nearest
+from gpusim.isa.binary.cubin import kernels_of
+from gpusim.isa.binary.elf import parse_elf
+from gpusim.launch.arrays import HostArrays
+from gpusim.launch.binary import KernelBinary
+
+
+@dataclass(frozen=True, eq=False)
+class NativeBinary(KernelBinary):
+    """A kernel with the PTX types of its parameters, empty where they are not known."""
+
+    parameter_types: tuple[str, ...] = ()
+
+
+class _Native(FrontEnd):
+    """What the three have in common."""
+
+    takes_type: type
+
+    def accepts(self, kernel: object) -> bool:
+        return isinstance(kernel, self.takes_type)
+
+    def pack(self, kernel: Any, binary: KernelBinary, args: tuple, arrays: HostArrays) -> bytes:
+        types = binary.parameter_types if isinstance(binary, NativeBinary) else ()
+        return binary.place_parameters(parameter_values(binary, types, args, arrays))
+
+
+class CudaCppFrontEnd(_Native):
+    """CUDA C++ by NVRTC."""
+
+    name, takes, takes_type = "cuda_cpp", "gpusim.cuda_cpp(source, entry)", CudaCppKernel
+
+    def compile(self, kernel: Any, args: tuple, capability: tuple[int, int], *, lines: bool = True) -> KernelBinary:
+        return _build_cpp(kernel, capability, lines)
+
+
+class PtxFrontEnd(_Native):
+    """PTX by nvJitLink."""
+
+    name, takes, takes_type = "ptx", "gpusim.ptx(source, entry)", PtxKernel
+
+    def compile(self, kernel: Any, args: tuple, capability: tuple[int, int], *, lines: bool = True) -> KernelBinary:
+        return _build_ptx(kernel, capability)
+
+
+class CubinFrontEnd(_Native):
+    """Machine code as it is."""
+
+    name, takes, takes_type = "cubin", "gpusim.cubin(path, entry)", CubinKernel
+
+    def compile(self, kernel: Any, args: tuple, capability: tuple[int, int], *, lines: bool = True) -> KernelBinary:
+        return _build_cubin(kernel, capability)
+
+
+@lru_cache(maxsize=256)
+def _build_cpp(kernel: CudaCppKernel, capability: tuple[int, int], lines: bool) -> NativeBinary:
+    target = nearest(capability).name
+    built = nvrtc.compile_cpp(
+        kernel.source, kernel.file, kernel.entry, target, kernel.options, kernel.folders, kernel.headers,
+        relocatable=bool(kernel.link), lines=lines,
+    )  # fmt: skip
+    code, tools = built.cubin, nvrtc.version()
+    if kernel.link:
+        parts = [(".ptx", kernel.file, built.ptx.encode()), *_parts(kernel.link, kernel, target)]
+        code, tools = link.link(kernel.entry, target, parts), f"{tools}, {link.version()}"
+    types = entries(built.ptx).get(built.entry_name, ())
+    return NativeBinary(
+        code, built.entry_name, kernel.entry, capability, cooperative=kernel.cooperative, toolchain=tools,
+        parameter_types=types,
+    )  # fmt: skip
+
+
+def _parts(
+    named: tuple[tuple[str, bytes], ...], kernel: CudaCppKernel | PtxKernel, target: str
+) -> list[tuple[str, str, bytes]]:
+    """What is linked to ``kernel``, sources among it compiled with the kernel's own options."""
+    parts = []
+    for name, content in named:
+        suffix = Path(name).suffix
+        if suffix in (".cu", ".cuh", ".cpp"):
+            own = isinstance(kernel, CudaCppKernel)
+            built = nvrtc.compile_cpp(
+                content.decode(errors="replace"), name, None, target, kernel.options if own else (),
+                kernel.folders if own else (), kernel.headers if own else (), relocatable=True,
+            )  # fmt: skip
+            parts.append((".ptx", name, built.ptx.encode()))
+        elif suffix in link.KINDS:
+            parts.append((suffix, name, raised(content.decode()).encode() if suffix == ".ptx" else content))
+        else:
+            raise UsageError(f"link: {name} is none of .cu, {', '.join(link.KINDS)}")
+    return parts
+
+
+@lru_cache(maxsize=256)
+def _build_ptx(kernel: PtxKernel, capability: tuple[int, int]) -> NativeBinary:
+    target = nearest(capability).target
+    known = entries(kernel.text)
+    entry = _one_of(kernel.entry, list(known), kernel.file)
+    parts = [(".ptx", kernel.file, raised(kernel.text).encode()), *_parts(kernel.link, kernel, target)]
+    code = link.link(entry, target, parts, kernel.options)
+    return NativeBinary(
+        code,
+        entry,
+        entry,
+        capability,
+        cooperative=kernel.cooperative,
+        toolchain=link.version(),
+        parameter_types=known[entry],
+    )
+
+
+@lru_cache(maxsize=256)
+def _build_cubin(kernel: CubinKernel, capability: tuple[int, int]) -> NativeBinary:
+    elf = parse_elf(kernel.code)
+    built_for = divmod(elf.architecture, 10)
+    if built_for[0] != capability[0] or built_for[1] > capability[1]:
+        raise UsageError(
+            f"{kernel.file} holds machine code for {architecture(built_for).name}, which does not run on"
+            f" {nearest(capability).name}: choose a GPU of its architecture, or compile it for this one"
+        )
+    entry = _one_of(kernel.entry, list(kernels_of(elf)), kernel.file)
+    return NativeBinary(kernel.code, entry, entry, built_for, cooperative=kernel.cooperative)
+
+
+def _one_of(entry: str | None, names: list[str], file: str) -> str:
+    """The kernel called ``entry``, also by the plain name of a C++ function where only one is called so."""
+    if entry is None:
+        if len(names) == 1:
+            return names[0]
+        raise UsageError(f"{file} holds {len(names)} kernels ({', '.join(names) or 'none'}): name one with entry=")
+    if entry in names:
+        return entry
+    alike = [name for name in names if f"{len(entry)}{entry}" in name and name.startswith("_Z")]
+    if len(alike) == 1:
+        return alike[0]
+    found = (
+        f"{len(alike)} kernels called {entry} ({', '.join(alike)})"
+        if alike
+        else f"no kernel {entry}; it has {', '.join(names) or 'none'}"
+    )
+    raise CompileError(f"{file} has {found}")
+
+
+CUDA_CPP, PTX, CUBIN = CudaCppFrontEnd(), PtxFrontEnd(), CubinFrontEnd()

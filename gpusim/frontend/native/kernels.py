@@ -1,0 +1,161 @@
+"""Kernels that are not Python functions: CUDA C++ source, PTX text, machine code; what a user writes to name one.
+
+Mental model: :func:`cuda_cpp`, :func:`ptx` and :func:`cubin` make small values that say where a kernel comes from. Nothing is compiled
+here; wherever a kernel is taken (``capture``, a case, ``sass``, ``measure``), its front end does that for the GPU asked for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpusim.errors import UsageError
+
+#: A larger source, text or cubin is refused: the largest cubins of libraries have some hundred megabytes.
+MOST_BYTES = 1 << 30
+
+
+@dataclass(frozen=True)
+class CudaCppKernel:
+    """Kernel ``entry`` (a name, or a name expression such as ``scale<float, 4>``) of ``source``; ``file`` names it in messages and
+    source lines. ``options`` go to NVRTC; ``folders`` are searched for includes; ``headers`` are (name, text) of further ones;
+    ``link`` are further sources, PTX or machine code, as (file, content), whose device functions it calls."""
+
+    source: str = field(repr=False)
+    file: str
+    entry: str
+    options: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    link: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)
+    cooperative: bool = False
+
+    @property
+    def __name__(self) -> str:
+        return self.entry
+
+
+@dataclass(frozen=True)
+class PtxKernel:
+    """Kernel ``entry`` (None: the only one) of PTX ``text``; ``options`` go to nvJitLink, ``link`` as for :class:`CudaCppKernel`."""
+
+    text: str = field(repr=False)
+    file: str
+    entry: str | None = None
+    options: tuple[str, ...] = ()
+    link: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)
+    cooperative: bool = False
+
+    @property
+    def __name__(self) -> str:
+        return self.entry or self.file
+
+
+@dataclass(frozen=True)
+class CubinKernel:
+    """Kernel ``entry`` (None: the only one) of the machine code ``code``, an ELF file for one architecture."""
+
+    code: bytes = field(repr=False)
+    file: str
+    entry: str | None = None
+    cooperative: bool = False
+
+    @property
+    def __name__(self) -> str:
+        return self.entry or self.file
+
+
+def cuda_cpp(
+    source: str | os.PathLike[str],
+    entry: str,
+    options: Iterable[str] = (),
+    headers: Iterable[str | os.PathLike[str]] | Mapping[str, str] = (),
+    *,
+    link: Iterable[str | os.PathLike[str]] = (),
+    cooperative: bool = False,
+) -> CudaCppKernel:
+    """Kernel ``entry`` of CUDA C++ ``source``: text, or the path of a file. Compiled by NVRTC for the GPU that it is captured for.
+
+    ``entry`` is the kernel's name as the source has it, or a name expression that instantiates a template
+    (``"reduce<float, 256>"``). ``options``: NVRTC's (``"-DN=4"``, ``"-use_fast_math"``, ``"-std=c++20"``); the architecture is the
+    GPU's unless ``-arch`` is among them. ``headers``: folders to search for includes (a file's own folder and the CUDA and CCCL
+    headers of the installed wheels are searched anyway), or a mapping of include name -> text. ``link``: paths of further ``.cu``,
+    ``.ptx``, ``.cubin``, ``.o``, ``.a`` or ``.fatbin`` files with device functions that the kernel calls. ``cooperative``: it is
+    launched with all blocks resident (``this_grid().sync()``).
+
+    Raises UsageError for a file that cannot be read; what does not compile is told when it is compiled.
+    """
+    text, file, folder = _text_of(source, (".cu", ".cuh", ".cpp", ".h", ".hpp"))
+    named = isinstance(headers, Mapping)
+    return CudaCppKernel(
+        text,
+        file,
+        _entry(entry),
+        tuple(map(str, options)),
+        tuple(([folder] if folder else []) + ([] if named else [str(Path(each)) for each in headers])),
+        tuple(sorted(headers.items())) if named else (),
+        tuple(_part(each) for each in link),
+        cooperative,
+    )
+
+
+def ptx(
+    source: str | os.PathLike[str],
+    entry: str | None = None,
+    options: Iterable[str] = (),
+    *,
+    link: Iterable[str | os.PathLike[str]] = (),
+    cooperative: bool = False,
+) -> PtxKernel:
+    """Kernel ``entry`` (needed where there are several) of PTX ``source``: text, or the path of a file. Assembled for the GPU that
+    it is captured for; text that was written for an architecture older than the assembler knows is raised to the oldest it does.
+    ``options``: nvJitLink's (``"-O1"``, ``"-maxrregcount=64"``); ``link`` and ``cooperative`` as for :func:`cuda_cpp`.
+    Raises UsageError for a file that cannot be read."""
+    text, file, _ = _text_of(source, (".ptx",))
+    parts = tuple(_part(each) for each in link)
+    return PtxKernel(text, file, None if entry is None else _entry(entry), tuple(map(str, options)), parts, cooperative)
+
+
+def cubin(
+    source: bytes | str | os.PathLike[str], entry: str | None = None, *, cooperative: bool = False
+) -> CubinKernel:
+    """Kernel ``entry`` (needed where there are several) of machine code: the path of a ``.cubin``, or its bytes. It runs on GPUs of
+    the architecture that it was compiled for, and minor versions above. Raises UsageError for a file that cannot be read."""
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        code, file = bytes(source), "cubin"
+    else:
+        code, file = _read(Path(source)), Path(source).name
+    return CubinKernel(code, file, None if entry is None else _entry(entry), cooperative)
+
+
+def _entry(entry: str) -> str:
+    if not isinstance(entry, str) or not entry.strip():
+        raise UsageError(f"entry must name a kernel, not be {entry!r}")
+    return entry.strip()
+
+
+def _text_of(source: str | os.PathLike[str], suffixes: tuple[str, ...]) -> tuple[str, str, str]:
+    """(text, name of the file, its folder or empty) of source code or of a file's path. One line that ends as files of the kind
+    do is a path; text has lines or is no such name."""
+    if isinstance(source, str) and ("\n" in source or not source.endswith(suffixes)):
+        return source, f"source{suffixes[0]}", ""
+    path = Path(source)
+    try:
+        return _read(path).decode(), path.name, str(path.resolve().parent)
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} is not text in UTF-8") from None
+
+
+def _part(path: str | os.PathLike[str]) -> tuple[str, bytes]:
+    return Path(path).name, _read(Path(path))
+
+
+def _read(path: Path) -> bytes:
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise UsageError(f"{path} has {path.stat().st_size:,} bytes; at most {MOST_BYTES:,} are read")
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
