@@ -18,7 +18,7 @@ from gpusim.emulator.host_calls import HostCalls
 from gpusim.emulator.listeners import Listener
 from gpusim.emulator.prepare import prepare
 from gpusim.emulator.state import another_file, make_machine, make_state, release
-from gpusim.isa.binary.cubin import CONSTANTS_ADDRESS, GLOBALS_ADDRESS
+from gpusim.isa.binary.cubin import CONSTANTS_ADDRESS, GLOBALS_ADDRESS, GRID_WORKSPACE_ADDRESS
 from gpusim.launch.kernel_launch import KernelLaunch
 from gpusim.launch.memory import Allocation, DeviceMemory
 from gpusim.trace.record import Chunk, Program
@@ -27,6 +27,9 @@ from gpusim.trace.record import Chunk, Program
 DEFAULT_INSTRUCTION_LIMIT = 10_000_000_000
 #: A chunk of the trace holds about this many warps.
 CHUNK_WARPS = 1 << 16
+#: What ``this_grid().sync()`` of CUDA C++ counts arrivals in: its size and the barrier, 4 bytes each (grid_workspace of
+#: cooperative_groups/details/helpers.h); the driver gives more, which nothing here reads.
+GRID_WORKSPACE_BYTES = 64
 #: The log starts with room for so many records and grows as it must.
 _LOG_RECORDS = 1 << 18
 
@@ -105,6 +108,9 @@ class Emulation:
         if image.constants.get(3):
             data = np.frombuffer(bytearray(image.constants[3]), np.uint8)
             own.append(self.memory.add_at(CONSTANTS_ADDRESS, data, "constant memory"))
+        if self.launch.binary.cooperative:
+            workspace = np.zeros(GRID_WORKSPACE_BYTES, np.uint8)
+            own.append(self.memory.add_at(GRID_WORKSPACE_ADDRESS, workspace, "workspace of the cooperative launch"))
         return own
 
     def _chunks(self) -> Iterator[Chunk]:

@@ -15,7 +15,7 @@ from gpusim.emulator.prepare import Prepared
 from gpusim.emulator.runs import arithmetic_entry_address
 from gpusim.isa import warp as at
 from gpusim.isa.architectures import nearest
-from gpusim.isa.binary.cubin import CONSTANTS_ADDRESS
+from gpusim.isa.binary.cubin import CONSTANTS_ADDRESS, GRID_WORKSPACE_ADDRESS
 from gpusim.isa.bodies.tensor_rules import tensor_rules
 from gpusim.launch.kernel_launch import KernelLaunch
 from gpusim.launch.memory import LOCAL_WINDOW, SHARED_WINDOW, DeviceMemory
@@ -188,6 +188,9 @@ def _constants(prepared: Prepared, launch: KernelLaunch) -> np.ndarray:
     for offset in layout.dynamic_shared:
         put(offset, "<I", launch.dynamic_shared_bytes)
     put(layout.constants_pointer, "<Q", CONSTANTS_ADDRESS)
+    if launch.binary.cooperative:
+        for offset, half in zip(layout.grid_workspace, divmod(GRID_WORKSPACE_ADDRESS, 1 << 32), strict=True):
+            put(offset, "<I", half)
     base = start + image.parameter_base
     constants[base : base + len(launch.parameters)] = launch.parameters
     return np.frombuffer(constants, np.uint8)

@@ -29,7 +29,8 @@ _KIB = 1024
 
 @dataclass(frozen=True)
 class BankLayout:
-    """Byte offsets in constant bank 0 of what the driver provides; -1 for what a generation lacks."""
+    """Byte offsets in constant bank 0 of what the driver provides; -1 for what a generation lacks. ``grid_workspace``: the upper
+    and the lower half of the address of a cooperative launch's workspace (PTX ``%envreg1`` and ``%envreg2``)."""
 
     block_shape: int
     grid_shape: int
@@ -38,6 +39,7 @@ class BankLayout:
     stack: int
     dynamic_shared: tuple[int, ...]
     constants_pointer: int
+    grid_workspace: tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -85,9 +87,9 @@ class Architecture:
         return self.name + self.suffix
 
 
-_VOLTA = BankLayout(0x0, 0xC, 0x18, 0x20, 0x28, (0x2C,), 0x50)
-_HOPPER = BankLayout(0x0, 0xC, 0x18, 0x20, 0x28, (0x2C,), 0xD0)
-_BLACKWELL = BankLayout(0x360, 0x370, -1, 0x2F8, 0x37C, (0x2AC,), 0x120)
+_VOLTA = BankLayout(0x0, 0xC, 0x18, 0x20, 0x28, (0x2C,), 0x50, (0x8C, 0x90))
+_HOPPER = BankLayout(0x0, 0xC, 0x18, 0x20, 0x28, (0x2C,), 0xD0, (0x44, 0x48))
+_BLACKWELL = BankLayout(0x360, 0x370, -1, 0x2F8, 0x37C, (0x2AC,), 0x120, (0x254, 0x258))
 _BITS_24, _BITS_25 = TensorRules(24, 16, 24, 23), TensorRules(25, 32, 25, 23)
 _ADA = TensorRules(24, 16, 13, 13)
 

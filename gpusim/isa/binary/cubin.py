@@ -33,6 +33,8 @@ FUNCTION_ALIGNMENT = 128
 #: launch maps them there; being fixed, they can be patched into the code once.
 GLOBALS_ADDRESS = 0x7E00_0000_0000
 CONSTANTS_ADDRESS = 0x7E80_0000_0000
+#: Where a cooperative launch finds its workspace.
+GRID_WORKSPACE_ADDRESS = 0x7E90_0000_0000
 
 # Attributes of .nv.info: (format, number) -> payload.
 ATTRIBUTE_MAX_THREADS = 0x05
