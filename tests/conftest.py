@@ -6,6 +6,7 @@ draws the same ones, so that a red run is red for everybody.
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -15,6 +16,9 @@ import pytest
 import row_counter
 from hypothesis import HealthCheck, settings
 
+# Each kernel that Numba compiles, and each import, wakes the garbage collector many times with Python's own thresholds:
+# it would take a fifth of the tests' time.
+gc.set_threshold(50_000, 20, 50)
 settings.register_profile(
     "ci",
     max_examples=40,
@@ -46,6 +50,12 @@ def pytest_configure():
     folder = os.environ.get(row_counter.VARIABLE)
     if folder:
         row_counter.install(Path(folder).resolve())
+
+
+def pytest_collection_finish() -> None:
+    """What is there once all test files are imported stays: the collector need not look through it again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
