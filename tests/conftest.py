@@ -33,13 +33,17 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 #: The files that take longest, or whose first test does: begun last, one of them would leave all workers but its own
 #: with nothing to do.
 LONGEST_FIRST = (
-    "tests/semantics/test_corpus.py",
-    "tests/property/test_mutants.py",
+    "tests/fidelity/test_against_silicon.py",
     "tests/test_docs.py",
-    "tests/differential/test_numba_cuda_suite.py",
+    "tests/semantics/test_corpus.py",
     "tests/property/test_explore.py",
+    "tests/differential/test_numba_cuda_suite.py",
     "tests/property/test_explore_properties.py",
+    "tests/faults/test_standard_streams.py",
+    "tests/property/test_mutants.py",
+    "tests/fidelity/test_measure.py",
     "tests/differential/test_random_kernels.py",
+    "tests/differential/test_engine_invariance.py",
 )
 #: The two halves that Numba compiles; each as a process of its own.
 PRECOMPILE = ("gpusim.engine.precompile", "gpusim.commands.precompile_emulator")
