@@ -29,13 +29,23 @@ $(READY): pyproject.toml
 compare: $(READY)
 	$(BIN)/gpusim compare --gpu a100_80gb --gpu gh200 --gpu h200 --against published
 
-test: check
-	$(BIN)/python -m pytest -q -n $(WORKERS) --maxprocesses 8 --dist loadscope --no-loadscope-reorder
+LINT := $(BIN)/ruff check --quiet .
+FORMAT := $(BIN)/ruff format --quiet --check .
+TYPES := PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --pythonpath $(BIN)/python
+
+# All that `make check` does. The types are checked beside the tests, which begin with a compilation that leaves a core
+# free; what is found is shown at the end, where it is seen.
+test: $(READY)
+	$(LINT)
+	$(FORMAT)
+	@$(TYPES) >$(VENV)/types.txt 2>&1 & types=$$!; \
+	$(BIN)/python -m pytest -q -n $(WORKERS) --maxprocesses 8 --dist loadscope --no-loadscope-reorder; tests=$$?; \
+	wait $$types; types=$$?; cat $(VENV)/types.txt; exit $$((tests ? tests : types))
 
 check: $(READY)
-	$(BIN)/ruff check --quiet .
-	$(BIN)/ruff format --quiet --check .
-	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --pythonpath $(BIN)/python
+	$(LINT)
+	$(FORMAT)
+	$(TYPES)
 
 docs: $(READY)
 	for tool in tools/write_*.py; do $(BIN)/python $$tool || exit 1; done

@@ -6,6 +6,7 @@ draws the same ones, so that a red run is red for everybody.
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -15,6 +16,9 @@ import pytest
 import row_counter
 from hypothesis import HealthCheck, settings
 
+# Each kernel that Numba compiles, and each import, wakes the garbage collector many times with Python's own thresholds:
+# it would take a fifth of the tests' time.
+gc.set_threshold(50_000, 20, 50)
 settings.register_profile(
     "ci",
     max_examples=40,
@@ -29,13 +33,17 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 #: The files that take longest, or whose first test does: begun last, one of them would leave all workers but its own
 #: with nothing to do.
 LONGEST_FIRST = (
-    "tests/semantics/test_corpus.py",
-    "tests/property/test_mutants.py",
+    "tests/fidelity/test_against_silicon.py",
     "tests/test_docs.py",
-    "tests/differential/test_numba_cuda_suite.py",
+    "tests/semantics/test_corpus.py",
     "tests/property/test_explore.py",
+    "tests/differential/test_numba_cuda_suite.py",
     "tests/property/test_explore_properties.py",
+    "tests/faults/test_standard_streams.py",
+    "tests/property/test_mutants.py",
+    "tests/fidelity/test_measure.py",
     "tests/differential/test_random_kernels.py",
+    "tests/differential/test_engine_invariance.py",
 )
 #: The two halves that Numba compiles; each as a process of its own.
 PRECOMPILE = ("gpusim.engine.precompile", "gpusim.commands.precompile_emulator")
@@ -46,6 +54,12 @@ def pytest_configure():
     folder = os.environ.get(row_counter.VARIABLE)
     if folder:
         row_counter.install(Path(folder).resolve())
+
+
+def pytest_collection_finish() -> None:
+    """What is there once all test files are imported stays: the collector need not look through it again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

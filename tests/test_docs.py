@@ -25,6 +25,8 @@ from gpusim import cli
 ROOT = Path(__file__).parents[1]
 NAVIGATION = re.findall(r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text().split("\nnav:")[1])
 PAGES = {"README.md": ROOT / "README.md", **{f"docs/{name}": ROOT / "docs" / name for name in NAVIGATION}}
+#: Commands that share out their work over processes, which other tests ask for: here they run in this one.
+WITH_JOBS = {"compare", "explore"}
 #: `make test` runs these tests; the others are for readers.
 MAKE_TARGETS = {"make compare", "make test", "make check", "make docs", "make bench", "make setup"}
 FILE_NAME = re.compile(r"# ([\w.-]+\.(?:py|toml))$")
@@ -83,7 +85,7 @@ def test_every_command_that_is_shown_runs(
         if words[1] == "run":
             code, out, err = run_in_process(words, folder)
         else:
-            code = cli.run(words[1:])
+            code = cli.run([*words[1:], *(["--jobs", "1"] if words[1] in WITH_JOBS and "--jobs" not in words else [])])
             out, err = capsys.readouterr()
         assert code == expected, f"{line}: {err}"
         assert out.strip() or "--check" in words, f"{line} printed nothing"  # a check without findings has no data

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -96,14 +96,15 @@ def modules() -> list[str]:
     return [SUITE, *(".".join(("numba.cuda.tests", *p.relative_to(folder).with_suffix("").parts)) for p in found)]
 
 
-def compile_part(architecture: str, names: Sequence[str], every: int = 1, pick: int = 0) -> list[dict]:
-    """The lines that ``corpus_compile.py`` prints for ``names``; raises RuntimeError if it dies."""
-    command = [sys.executable, str(COMPILE), "--arch", architecture, "--every", str(every), "--pick", str(pick)]
+def compile_shares(shares: Mapping[str, Sequence[str]], every: int = 1, pick: int = 0, most: int = 0) -> list[dict]:
+    """The lines that ``corpus_compile.py`` prints for ``shares`` (architecture -> modules); RuntimeError if it dies."""
+    command = [sys.executable, str(COMPILE), "--every", str(every), "--pick", str(pick), "--most", str(most)]
     root = str(COMPILE.parents[1])
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))}
-    done = subprocess.run([*command, *names], capture_output=True, text=True, env=environment)
+    words = [f"{architecture}={','.join(names)}" for architecture, names in shares.items()]
+    done = subprocess.run([*command, *words], capture_output=True, text=True, env=environment)
     if done.returncode != 0:
-        raise RuntimeError(f"{architecture}: the compiling process died ({done.returncode}): {done.stderr[-800:]}")
+        raise RuntimeError(f"the compiling process died ({done.returncode}): {done.stderr[-800:]}")
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
@@ -119,10 +120,10 @@ def state(
     ]
     statements = {architecture: Statement() for architecture in architectures}
     with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
-        results = pool.map(lambda task: (task[0], compile_part(*task, every)), tasks)
-        for i, (architecture, records) in enumerate(results, 1):
+        results = pool.map(lambda task: compile_shares(dict([task]), every), tasks)
+        for i, records in enumerate(results, 1):
             for record in records:
-                statements[architecture].take(record)
+                statements[record["architecture"]].take(record)
             print(f"{i}/{len(tasks)} parts compiled", file=sys.stderr)
     return statements
 

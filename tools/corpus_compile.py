@@ -1,15 +1,18 @@
-"""Compile a corpus of kernels for one architecture, with no GPU, and survey each.
+"""Compile a corpus of kernels for some architectures, with no GPU, and survey each.
 
 Mental model: the installed package's test methods run as they are, but on a stand-in device: compiling is real,
 launching does nothing, arrays stay on the host, and every assertion holds, so that a method goes on to its last
-kernel. Each kernel that Numba finishes is linked, decoded and surveyed there and then. Nothing of the package is
-copied. One process does some modules for one architecture and prints one JSON object a line::
+kernel. Each kernel that Numba finishes is linked there and then; all of an architecture are decoded and surveyed
+together at the end. Nothing of the package is copied. Each architecture is given with its modules and has a process of
+its own, forked from one that has imported Numba and set it up; they run one after the other and print one JSON object a
+line::
 
-    python tools/corpus_compile.py --arch sm_90 --every 20 --pick 3 suite numba.cuda.tests.cudapy.test_math ...
+    python tools/corpus_compile.py --every 20 --pick 3 sm_90=suite,numba.cuda.tests.cudapy.test_math sm_80=suite
 
-``suite`` stands for the kernels of the project's own suite, which are built for their small shapes.
+``suite`` stands for the kernels of the project's own suite, which are built for their small shapes. With ``--most N`` a
+test method is left when it has compiled N kernels: some compile one kernel for each of fifty types.
 
-Lines are ``{"kernel", "test", "sha256", "instructions", "forms": [[form, refused, count]...], "examples"}`` for a
+Each line names its "architecture". Lines are ``{"kernel", "test", "sha256", "instructions", "forms": [[form, refused, count]...], "examples"}`` for a
 kernel, ``{"failed", "test", "reason"}`` for one that does not link, ``{"module", "skipped"}`` for a module that
 cannot be imported, ``{"module", "methods"}`` for one that can.
 """
@@ -18,15 +21,18 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import importlib
 import io
 import json
+import math
 import multiprocessing.process
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+import traceback
 import types as python_types
 import unittest
 import zlib
@@ -36,6 +42,8 @@ from unittest import mock
 
 #: Set before Numba is imported: what the tests ask to be cached must not land in the installed package.
 os.environ["NUMBA_CACHE_DIR"] = tempfile.mkdtemp(prefix="gpusim-corpus-")
+#: What an earlier process has built would not be compiled, and so not be surveyed.
+os.environ["GPUSIM_CACHE_DIR"] = ""
 
 import numpy as np
 from _pytest import outcomes
@@ -45,7 +53,7 @@ from numba.cuda.cudadrv import devices
 
 from gpusim.cases.suite import kernel_names, make_case
 from gpusim.frontend.numba.build import argument_types, build
-from gpusim.isa.architectures import nearest
+from gpusim.isa.architectures import SURVEYED, nearest
 from gpusim.isa.binary.cubin import KernelImage, load_kernel
 from gpusim.isa.survey import survey
 from gpusim.isa.target import make_target
@@ -53,6 +61,9 @@ from tools import decode_batch
 
 #: A test method that takes more (of the processor's time, of the clock's) is left.
 METHOD_CPU_SECONDS, METHOD_SECONDS = 120, 900
+#: A larger array has its longest axes cut to this many elements in all: no kernel runs, so nobody reads what is in it,
+#: and a kernel is compiled for a type, which has no extents.
+MOST_ELEMENTS = 1 << 22
 SUITE = "suite"
 RUN, POPEN = subprocess.run, subprocess.Popen
 
@@ -121,7 +132,11 @@ def on_host(array: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def new_array(shape: Any, dtype: Any = np.float64, *args: Any, **kwargs: Any) -> HostArray:
-    return np.ones(shape, dtype).view(HostArray)
+    extents = list(shape) if isinstance(shape, (tuple, list)) else [shape]
+    while math.prod(extents) > MOST_ELEMENTS:
+        longest = extents.index(max(extents))
+        extents[longest] = (extents[longest] + 1) // 2
+    return np.ones(extents, dtype).view(HostArray)
 
 
 def like(array: np.ndarray, *args: Any, **kwargs: Any) -> HostArray:
@@ -203,23 +218,36 @@ def assertions() -> dict[str, Any]:
     return {name: content for name in dir(unittest.TestCase) if name.startswith("assert")} | {"fail": content}
 
 
-class Collector:
-    """Surveys every kernel that Numba finishes compiling."""
+class Enough(BaseException):
+    """Leaves a test method that has compiled as many kernels as were asked for; no test catches it."""
 
-    def __init__(self, capability: tuple[int, int], out: Any):
-        self.out, self.capability, self.test = out, capability, ""
+
+class Collector:
+    """Surveys every kernel that Numba finishes compiling; ``most`` of one method, if not 0."""
+
+    def __init__(self, architecture: str, most: int, out: Any):
+        self.out, self.architecture, self.most = out, architecture, most
+        self.capability = capability = make_target(architecture).capability
+        self.test, self.compiled = "", 0
         self.link = (*capability, nearest(capability).suffix)
         self.seen: set[str] = set()
         self.waiting: list[tuple[str, str, KernelImage]] = []
         self._compile = dispatcher._Kernel.__init__
 
+    def begin(self, test: str) -> None:
+        """What is compiled from here on is of ``test``."""
+        self.test, self.compiled = test, 0
+
     def emit(self, **record: Any) -> None:
-        print(json.dumps(record), file=self.out, flush=True)
+        print(json.dumps({"architecture": self.architecture, **record}), file=self.out, flush=True)
 
     def hook(self) -> Any:
         """Replaces the constructor of Numba's kernels."""
 
         def compiled(kernel: Any, py_func: Any, argtypes: Any, *args: Any, **kwargs: Any) -> None:
+            if self.most and self.compiled == self.most:
+                raise Enough
+            self.compiled += 1
             if kwargs.get("link"):
                 kwargs["link"] = list(kwargs["link"])
             self._compile(kernel, py_func, argtypes, *args, **kwargs)
@@ -236,7 +264,7 @@ class Collector:
         return compiled
 
     def flush(self) -> None:
-        """Survey what has been compiled since the last time."""
+        """Survey what has been compiled: with one start of the disassembler, which takes longer than its work."""
         codes = [b"".join(i.code[base : base + size] for _, base, size in i.sections) for _, _, i in self.waiting]
         decoded = decode_batch.decode_codes(codes, self.capability[0] * 10 + self.capability[1])
         for (name, test, image), instructions in zip(self.waiting, decoded, strict=True):
@@ -271,17 +299,16 @@ def run_suite(collector: Collector, every: int, pick: int) -> None:
     """Build the kernels that the suite's entries launch."""
     entries = [name for name in kernel_names() if zlib.crc32(name.encode()) % every == pick]
     for name in entries:
-        collector.test = name
+        collector.begin(name)
         for launch in make_case(name, {}, small=True).launches:
             build(launch.kernel, argument_types(launch.kernel, launch.args), collector.capability, lines=False)
-    collector.flush()
     collector.emit(module=SUITE, methods=len(entries))
 
 
 def run_module(name: str, collector: Collector, every: int, pick: int) -> None:
     """Run the methods of module ``name`` whose name's hash is ``pick`` modulo ``every``."""
     try:
-        collector.test = name
+        collector.begin(name)
         module = importlib.import_module(name)
     except (Exception, outcomes.OutcomeException) as error:  # pytest's skipping is no Exception
         collector.emit(module=name, skipped=f"{type(error).__name__}: {error}"[:200])
@@ -291,45 +318,35 @@ def run_module(name: str, collector: Collector, every: int, pick: int) -> None:
         if zlib.crc32(case.id().encode()) % every != pick:
             continue
         methods += 1
-        collector.test = case.id().removeprefix("numba.cuda.tests.")
+        collector.begin(case.id().removeprefix("numba.cuda.tests."))
         signal.setitimer(signal.ITIMER_PROF, METHOD_CPU_SECONDS)
         signal.alarm(METHOD_SECONDS)
         try:
             with mock.patch.multiple(type(case), **assertions()):
                 case.run(unittest.TestResult())
+        except Enough:
+            pass
         except Exception as error:  # the loader's own stand-ins for broken classes raise
             collector.emit(failed=case.id(), test=collector.test, reason=str(error)[:200])
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
             signal.alarm(0)
-    collector.flush()
     collector.emit(module=name, methods=methods)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("modules", nargs="+")
-    parser.add_argument("--arch", required=True)
-    parser.add_argument("--every", type=int, default=1)
-    parser.add_argument("--pick", type=int, default=0)
-    asked = parser.parse_args()
-    capability = make_target(asked.arch).capability
-    out = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what tests print is no data
+def stand_in_for_everything() -> None:
+    """Replace what needs a device, and what would check results or start programs."""
     # The text checker that Numba's test helpers import; nothing is checked here.
     for part in ("", ".matcher", ".options", ".parser", ".finput"):
         sys.modules["filecheck" + part] = mock.MagicMock()
     signal.signal(signal.SIGALRM, out_of_time)
     signal.signal(signal.SIGPROF, out_of_time)
-    devices._runtime = stand_in(capability)
     devices._DeviceList.lst = property(lambda self: [devices.get_context().device])
-    collector = Collector(capability, out)
     for name, value in HOST_API.items():
         for home in (cuda, api):
             if hasattr(home, name):
                 setattr(home, name, value)
     kernel = dispatcher._Kernel
-    kernel.__init__ = collector.hook()
     kernel.bind = lambda self: None
     kernel.launch = lambda self, *args, **kwargs: None
     kernel.max_cooperative_grid_blocks = lambda self, *args, **kwargs: 8
@@ -348,14 +365,65 @@ def main() -> None:
     subprocess.run = run_source
     subprocess.check_output = lambda *args, **kwargs: run_source(*args).stdout
     subprocess.Popen = multiprocessing.process.BaseProcess.start = no_process
+
+
+def set_up_numba() -> None:
+    """Compile one kernel, for which Numba loads its tables of types and functions: the processes forked then have them."""
+    devices._runtime = stand_in(make_target(SURVEYED[0].name).capability)
+    nothing = cuda.jit(lambda array: None)
+    build(nothing, argument_types(nothing, (np.zeros(1),)), make_target(SURVEYED[0].name).capability, lines=False)
+
+
+def compile_share(architecture: str, names: list[str], asked: argparse.Namespace, out: Any) -> None:
+    """Compile and survey modules ``names`` for ``architecture``, in this process."""
+    collector = Collector(architecture, asked.most, out)
+    devices._runtime = stand_in(collector.capability)
+    dispatcher._Kernel.__init__ = collector.hook()
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        for name in asked.modules:
+        for name in names:
             if name == SUITE:
                 run_suite(collector, asked.every, asked.pick)
             else:
                 run_module(name, collector, asked.every, asked.pick)
+    collector.flush()
+
+
+def in_a_fork(architecture: str, names: list[str], asked: argparse.Namespace, out: Any) -> int:
+    """The exit status of a forked process that does :func:`compile_share`."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    status = 1
+    try:
+        compile_share(architecture, names, asked, out)
+        status = 0
+    except BaseException:
+        traceback.print_exc(file=sys.__stderr__)
+    out.flush()
+    sys.__stderr__.flush()
+    os._exit(status)  # Numba's clean-up at exit would look for a driver
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("shares", nargs="+", metavar="ARCH=MODULE,...", help="an architecture and its modules")
+    parser.add_argument("--every", type=int, default=1, help="of each module, every N-th test method by hash")
+    parser.add_argument("--pick", type=int, default=0, help="which of each N")
+    parser.add_argument("--most", type=int, default=0, help="leave a test method after N kernels (0: never)")
+    asked = parser.parse_args()
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what tests print is no data
+    stand_in_for_everything()
+    gc.set_threshold(50_000, 20, 50)  # a kernel that Numba compiles wakes the garbage collector many times otherwise
+    set_up_numba()
+    gc.freeze()
+    for share in asked.shares:
+        architecture, _, names = share.partition("=")
+        if status := in_a_fork(architecture, names.split(","), asked, out):
+            print(f"{architecture}: the compiling process ended with {status}", file=sys.__stderr__, flush=True)
+            os._exit(1)
     out.close()
-    os._exit(0)  # Numba's clean-up at exit would look for a driver
+    os._exit(0)
 
 
 if __name__ == "__main__":

@@ -213,13 +213,12 @@ def test_a_run_that_leaves_its_session_or_a_damaged_session_is_refused(recorded:
             ReplayDriver(damaged(text))
 
 
-def test_the_command_replays_a_session_and_needs_no_gpu(recorded: Path, tmp_path: Path) -> None:
+def test_the_command_replays_a_session_and_needs_no_gpu(recorded: Path, capsys) -> None:
     session = str(recorded / "saxpy.session")
-    done = emulated(
-        "measure", "saxpy:n=2000", "--budget", "0.01", "--replay-session", session, "--format", "json", cwd=tmp_path
+    assert (
+        cli.run(["measure", "saxpy:n=2000", "--budget", "0.01", "--replay-session", session, "--format", "json"]) == 0
     )
-    assert done.returncode == 0, done.stderr
-    assert [row["cache"] for row in json.loads(done.stdout)] == [
+    assert [row["cache"] for row in json.loads(capsys.readouterr().out)] == [
         row.cache for row in read_rows(recorded / "rows.jsonl")
     ]
 
@@ -245,10 +244,10 @@ def test_the_command_measures_a_suite_and_keeps_the_run(tmp_path: Path, monkeypa
     assert "n=1000,block_threads=256" in capsys.readouterr().out
 
 
-def test_without_a_gpu_the_command_says_so(tmp_path: Path) -> None:
-    done = emulated("measure", "saxpy", "--budget", "1", cwd=tmp_path)
-    assert done.returncode == 3 and done.stdout == "" and done.stderr.count("\n") == 1
-    assert "gpusim doctor" in done.stderr
+def test_without_a_gpu_the_command_says_so(capsys) -> None:
+    assert cli.run(["measure", "saxpy", "--budget", "1"]) == 3
+    said = capsys.readouterr()
+    assert said.out == "" and said.err.count("\n") == 1 and "gpusim doctor" in said.err
 
 
 # ---- Nsight Compute --------------------------------------------------------------------------------
@@ -305,13 +304,13 @@ def test_ncu_profiles_a_child_and_its_lines_are_joined(tmp_path: Path) -> None:
     assert set(row.counters) == {"sm__cycles_elapsed.max", "gpu__time_duration.sum", "smsp__inst_executed.sum"}
 
 
-def test_counters_that_may_not_be_read_are_explained(tmp_path: Path) -> None:
-    denied = emulated(*NCU, cwd=tmp_path, PATH=fake_ncu(tmp_path), DENIED="1")
-    assert (
-        denied.returncode == 3
-        and "ERR_NVGPUCTRPERM" in denied.stderr
-        and "NVreg_RestrictProfilingToAdminUsers=0" in denied.stderr
-    )
+def test_counters_that_may_not_be_read_are_explained(tmp_path: Path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", fake_ncu(tmp_path))
+    monkeypatch.setenv("DENIED", "1")
+    assert cli.run(NCU) == 3
+    said = capsys.readouterr().err
+    assert "ERR_NVGPUCTRPERM" in said and "NVreg_RestrictProfilingToAdminUsers=0" in said
 
 
 def test_a_launchs_repeats_are_joined_in_the_order_of_the_plan() -> None:

@@ -121,16 +121,16 @@ def _search(rule, **changes) -> Search:
 
 
 @pytest.mark.parametrize("steer", [True, False])
-def test_a_search_is_the_same_for_the_same_seed_and_runs_nothing_twice(steer):
+def test_a_search_is_the_same_for_the_same_seed_and_runs_nothing_twice(steer, small_pool):
     first, second = (_search(lambda s: s.get("n", 0) > 3000, steer=steer) for _ in range(2))
     for search in (first, second):
-        search.run(max_examples=40)
+        search.run(max_examples=20)
     assert [(t.kernel, t.shape) for t in first.tried] == [(t.kernel, t.shape) for t in second.tried]
-    assert len(first.tried) == first.prop.runs - first.refused == 40
-    assert len({(t.kernel, str(t.shape)) for t in first.tried}) == 40
+    assert len(first.tried) == first.prop.runs - first.refused == 20
+    assert len({(t.kernel, str(t.shape)) for t in first.tried}) == 20
 
 
-def test_a_finding_is_worst_minimal_and_region_and_explains_its_like():
+def test_a_finding_is_worst_minimal_and_region_and_explains_its_like(small_pool):
     search = _search(lambda s: s.get("n", 0) > 300)
     search.run(max_examples=60)
     (finding,) = findings_of(search, options={}, gpu="h200")
@@ -140,7 +140,7 @@ def test_a_finding_is_worst_minimal_and_region_and_explains_its_like():
     assert findings_of(_search(lambda s: False), options={}, gpu="h200") == []
 
 
-def test_the_seed_of_a_search_matters():
+def test_the_seed_of_a_search_matters(small_pool):
     runs = []
     for seed in (1, 2):
         search = _search(lambda s: False, seed=seed)
@@ -264,22 +264,24 @@ def test_a_second_search_in_a_folder_simulates_nothing_again_and_says_the_same(t
     assert len(measured) == len(third.tried) == 5
 
 
-def test_explore_finds_a_planted_fault_and_replay_runs_it_to_the_digit(tmp_path, capsys):
-    arguments = ["--property", "gpus", "--other-set", "l1.bank_count=16", "--max-examples", "12", "--jobs", "1"]
+def test_explore_finds_a_planted_fault_and_replay_runs_it_to_the_digit(tmp_path, capsys, small_pool, one_finding):
+    arguments = ["--property", "gpus", "--set", "sm_count=2", "--other-set", "l1.bank_count=16"]
+    arguments += ["--max-examples", "8", "--growth", "4", "--jobs", "1"]
     assert run(["explore", "bank_conflicts", *arguments, "-o", str(tmp_path), "--format", "json"]) == 1
     records = json.loads(capsys.readouterr().out)
     assert all(record["kernel"] == "bank_conflicts" and record["worst_percent"] > 5 for record in records)
+    assert all(record["region"] for record in records)
     assert run(["replay", records[0]["file"], "--format", "json"]) == 1
     (again,) = json.loads(capsys.readouterr().out)
     assert again["same_digits"] and again["lasts"]
     # Without the fault the same finding is gone.
     kept = json.loads(Path(records[0]["file"]).read_text())
-    kept["options"] = {"other_gpu": "h200"}
+    kept["options"] = {"other_set": "sm_count=2"}
     Path(records[0]["file"]).write_text(json.dumps(kept))
     assert run(["replay", records[0]["file"]]) == 0
 
 
-def test_explore_without_a_finding_exits_with_0(tmp_path, capsys):
+def test_explore_without_a_finding_exits_with_0(tmp_path, capsys, small_pool):
     assert run(["explore", "saxpy", "--max-examples", "4", "--jobs", "2", "-o", str(tmp_path)]) == 0
     assert capsys.readouterr().out == "no finding of bounds in 4 workloads\n"
     assert Coverage.load(tmp_path / "coverage.json").launches == 4

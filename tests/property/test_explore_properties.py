@@ -89,7 +89,7 @@ class Dies(Property):
         return Outcome(0.0, "")
 
 
-def test_a_workload_that_cannot_be_run_to_its_end_is_a_finding():
+def test_a_workload_that_cannot_be_run_to_its_end_is_a_finding(small_pool):
     search = dataclasses.replace(new_search(Plan(("saxpy",), "bounds")), prop=Dies())
     search.run(max_examples=30)
     (finding,) = findings_of(search, options={}, gpu="h200")
@@ -97,7 +97,7 @@ def test_a_workload_that_cannot_be_run_to_its_end_is_a_finding():
     assert 500 < finding.minimal.shape["n"] < 600
 
 
-def test_a_search_for_the_first_divergence_stops_there(tmp_path):
+def test_a_search_for_the_first_divergence_stops_there(tmp_path, small_pool):
     plan = Plan(("bank_conflicts",), "gpus", {"other_set": "l1.bank_count=16"}, max_examples=50, first=True)
     explore(plan, tmp_path)
     (path,) = tmp_path.glob("runs-*-000-*.jsonl")  # the worker's

@@ -7,6 +7,7 @@ OUTCOMES.json: test id -> [outcome, reason], outcome one of passed, skipped, fai
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -103,6 +104,7 @@ def main() -> None:
         without = names[names.index("without") + 1 :]
         names = names[: names.index("without")]
     warnings.simplefilter("ignore")
+    gc.set_threshold(50_000, 20, 50)  # as in tests/conftest.py
     outcomes = Outcomes()
     with tempfile.TemporaryDirectory(prefix="gpusim-") as folder:
         give_children_a_device(folder)
