@@ -26,6 +26,7 @@ from gpusim.engine.result import LaunchResult
 from gpusim.engine.sm import SmGroup
 from gpusim.engine.window import WindowScheduler
 from gpusim.errors import DeadlockError, SpecError, UsageError
+from gpusim.io.progress import task
 from gpusim.model.messages import MESSAGES, TICKS_PER_CYCLE
 from gpusim.trace.record import Trace
 
@@ -115,7 +116,10 @@ class Machine:
             number: RunningLaunch(self.devices[number], trace, self.cycle, reach, keep_l1, wanted)
             for number, trace in traces.items()
         }
-        self._run(running, wanted)
+        first = next(iter(running.values()))
+        what = f"simulating {', '.join(launch.kernel for launch in running.values())}"
+        with task(what, first.blocks, "blocks", first.how_far):
+            self._run(running, wanted)
         results = {}
         for number, launch in running.items():
             results[number], end = launch.finish()

@@ -16,7 +16,8 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
 from typing import TextIO
 
 #: How long a command may be silent.
@@ -29,14 +30,19 @@ _LEAST_SHARE = 0.02
 _READING_SHARE = 0.005
 
 
+#: Asked how far a task is: (done, share), the share, 0 to 1, of its work.
+Read = Callable[[], tuple[float, float]]
+
+
 class Task:
-    """``done`` of ``total`` ``unit`` of ``what`` (0: the total is not known). ``read``, where given, is asked for (done, share)
-    when a line is due; share, 0 to 1, is of the work, where units of unequal work say too little."""
+    """``done`` of ``total`` ``unit`` of ``what`` (0: the total is not known). Where units are of unequal work, either
+    ``weights`` says how much each of them is, in any unit, or ``read`` is asked when a line is due."""
 
     def __init__(
-        self, what: str, total: float = 0, unit: str = "", read: Callable[[], tuple[float, float]] | None = None
+        self, what: str, total: float = 0, unit: str = "", read: Read | None = None, weights: Sequence[float] = ()
     ) -> None:
         self.what, self.total, self.unit, self._read = what, total, unit, read
+        self._ends = [0.0, *accumulate(weights)]
         self.done: float = 0
         self._readings: list[tuple[float, float]] = []
         self.begun = 0.0
@@ -46,13 +52,18 @@ class Task:
         """So much is done now, in all."""
         self.done = done
 
-    def refresh(self) -> float:
-        """Ask how far it is; the share that is done, 0 where that is not known."""
+    def refresh(self, within: float) -> float:
+        """Ask how far it is; the share that is done, 0 where that is not known. ``within``: the share of the task within it."""
         share = 0.0
         if self._read is not None:
             self.done, share = self._read()
+        elif len(self._ends) > 1:
+            index = min(int(self.done), len(self._ends) - 1)
+            following = min(index + 1, len(self._ends) - 1)
+            share = self._ends[index] + within * (self._ends[following] - self._ends[index])
+            share /= self._ends[-1] or 1.0
         elif self.total:
-            share = self.done / self.total
+            share = (self.done + within) / self.total
         return min(1.0, max(0.0, share))
 
     def text(self) -> str:
@@ -113,7 +124,7 @@ class Display:
                 return
             self._clear()
             if well and task.is_shown and (passed := self._clock() - task.begun) >= SILENT_SECONDS:
-                task.refresh()
+                task.refresh(0.0)
                 self._write(f"{task.text()} in {_duration(passed)}\n")
 
     def say(self, line: str) -> None:
@@ -145,13 +156,10 @@ class Display:
         rest are of the outermost task of which they are known."""
         share, known, percent = 0.0, self.tasks[0], 0.0
         for each in reversed(self.tasks):  # a task's share grows with that of the task within it
-            within = share
-            share = each.refresh()
-            if each.total and each.done < each.total:
-                share += within / each.total
+            share = each.refresh(share)
             if share:
-                known, percent = each, 100 * min(1.0, share)
-                each.note(now, min(1.0, share))
+                known, percent = each, 100 * share
+                each.note(now, share)
         words = ["; ".join(each.text() for each in self.tasks)]
         if percent:
             words.append(f"{percent:.0f} %")
@@ -204,11 +212,12 @@ def shown(stream: TextIO | None = None) -> Iterator[Display]:
 
 @contextlib.contextmanager
 def task(
-    what: str, total: float = 0, unit: str = "", read: Callable[[], tuple[float, float]] | None = None
+    what: str, total: float = 0, unit: str = "", read: Read | None = None, weights: Sequence[float] = ()
 ) -> Iterator[Task]:
-    """Work that may take long, while the block runs; see :class:`Task` for the arguments, and :meth:`Task.to`."""
-    opened = Task(what, total, unit, read)
-    if not _displays:
+    """Work that may take long, while the block runs; see :class:`Task` for the arguments, and :meth:`Task.to`. One of a
+    single weighted unit leaves the word to the task within it."""
+    opened = Task(what, total, unit, read, weights)
+    if not _displays or len(weights) == 1:
         yield opened
         return
     display, well = _displays[-1], False
