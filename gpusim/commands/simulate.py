@@ -18,7 +18,6 @@ from gpusim.engine.result import Result
 from gpusim.errors import UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
-from gpusim.io.progress import say
 from gpusim.regress.rerun import REQUEST, simulation_request
 from gpusim.report import summary
 from gpusim.report.attribution import Share, by_instruction, by_line
@@ -132,7 +131,7 @@ def simulate(
     shares = ATTRIBUTIONS[by](result.launches) if by else []
     explanation = None
     if why:
-        explanation = explain(timed, spec, result, warm=before, sample=sample, progress=say)
+        explanation = explain(timed, spec, result, warm=before, sample=sample)
         least = explanation.least_cycles
     else:
         least = least_cycles(timed, spec, cold=not before) if bounds or save else {}

@@ -44,13 +44,14 @@ class Task:
         self.what, self.total, self.unit, self._read = what, total, unit, read
         self._ends = [0.0, *accumulate(weights)]
         self.done: float = 0
+        self.detail = ""
         self._readings: list[tuple[float, float]] = []
         self.begun = 0.0
         self.is_shown = False
 
-    def to(self, done: float) -> None:
-        """So much is done now, in all."""
-        self.done = done
+    def to(self, done: float, detail: str = "") -> None:
+        """So much is done now, in all; ``detail``: what is to be said of it."""
+        self.done, self.detail = done, detail
 
     def refresh(self, within: float) -> float:
         """Ask how far it is; the share that is done, 0 where that is not known. ``within``: the share of the task within it."""
@@ -68,9 +69,12 @@ class Task:
 
     def text(self) -> str:
         """What it is, and how much of it is done."""
+        text = self.what
         if self.total:
-            return f"{self.what}: {self.done:,.0f} of {self.total:,.0f} {self.unit}".rstrip()
-        return f"{self.what}: {self.done:,.0f} {self.unit}" if self.unit else self.what
+            text += f": {self.done:,.0f} of {self.total:,.0f} {self.unit}".rstrip()
+        elif self.unit:
+            text += f": {self.done:,.0f} {self.unit}"
+        return f"{text} ({self.detail})" if self.detail else text
 
     def note(self, now: float, share: float) -> None:
         """Keep when it was how far."""
