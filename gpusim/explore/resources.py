@@ -97,8 +97,8 @@ class Resources(Property):
         for key, machine in self._machines(covered):
             try:
                 result = simulate(covered.traces, machine, warm=covered.warm)
-            except LaunchError:
-                continue  # what a block may have depends on the key
+            except (LaunchError, SpecError):
+                continue  # what a block may have depends on the key, or the model has rules of its own
             tried += 1
             excess = result.cycles / before - 1.0 - slack_of(key) - more
             if excess > worst and warps_are_slower(result, covered.result):
