@@ -19,6 +19,7 @@ from gpusim.emulator.prepare import prepare
 from gpusim.errors import UsageError
 from gpusim.frontend.registry import front_end_of
 from gpusim.gpus.spec import GpuSpec
+from gpusim.io.progress import Task, task
 from gpusim.isa.target import make_target
 from gpusim.launch.arrays import HostArrays
 from gpusim.launch.kernel_launch import make_launch
@@ -82,17 +83,18 @@ def capture(
         emulation = Emulation(replace(launch, parameters=parameters), device, limit)
         try:
             watching = _checks(emulation, checks)
-            listeners = [*watching, _Progress(emulation.facts, progress)] if progress else watching
+            with task(f"capturing {emulation.facts.kernel}", emulation.facts.blocks, "blocks") as shown:
+                listeners = (*watching, _Progress(emulation.facts, shown, progress))
 
-            def chunks() -> Iterator[Chunk]:
-                yield from emulation.run(listeners)
-                front_end.raise_pending(binary, emulation.module_globals)
+                def chunks() -> Iterator[Chunk]:
+                    yield from emulation.run(listeners)
+                    front_end.raise_pending(binary, emulation.module_globals)
 
-            if to is None:
-                trace = Trace.collect(emulation.program, emulation.facts, chunks())
-            else:
-                Trace(emulation.program, emulation.facts, chunks()).save(to)
-                trace = Trace.load(to)
+                if to is None:
+                    trace = Trace.collect(emulation.program, emulation.facts, chunks())
+                else:
+                    Trace(emulation.program, emulation.facts, chunks()).save(to)
+                    trace = Trace.load(to)
         finally:
             emulation.close()
     except BaseException:
@@ -114,13 +116,15 @@ def _checks(emulation: Emulation, checks: frozenset[str]) -> list[MemoryCheck | 
 
 
 class _Progress(Listener):
-    """Tells after each chunk how far the launch is."""
+    """Tells after each chunk how far the launch is: the command that shows it, and whoever asked to be told."""
 
-    def __init__(self, facts: Launch, progress: Progress):
-        self._facts, self._progress = facts, progress
+    def __init__(self, facts: Launch, shown: Task, progress: Progress | None):
+        self._facts, self._shown, self._progress = facts, shown, progress
         self._instructions = 0
 
     def chunk_closed(self, chunk: Chunk) -> None:
         self._instructions += chunk.warp_instructions
         done = min(self._facts.blocks, chunk.first_block + chunk.blocks)
-        self._progress(self._facts.kernel, done, self._facts.blocks, self._instructions)
+        self._shown.to(done)
+        if self._progress is not None:
+            self._progress(self._facts.kernel, done, self._facts.blocks, self._instructions)

@@ -19,6 +19,7 @@ import click
 from gpusim import __version__
 from gpusim.errors import GpusimError, ToolchainError, UsageError
 from gpusim.io.nearest import hint
+from gpusim.io.progress import shown
 from gpusim.io.stdout import open_closed_streams, patient
 
 #: Command -> (module in gpusim.commands that defines it under this name, one line of help).
@@ -115,7 +116,8 @@ def _terminate(number: int, frame: object) -> None:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code; no exception leaves it but SystemExit."""
     try:
-        code = gpusim.main(args=arguments, prog_name="gpusim", standalone_mode=False)
+        with shown():
+            code = gpusim.main(args=arguments, prog_name="gpusim", standalone_mode=False)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except BrokenPipeError:

@@ -8,7 +8,7 @@ knows no shape: it goes by its function's name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,11 +42,8 @@ class Source:
     warm: tuple[Trace, ...] = ()
 
 
-def open_source(
-    text: str, spec: GpuSpec, *, small: bool = False, progress: Callable[[str, int, int, int], None] | None = None
-) -> Source:
-    """The launches of ``text``; a kernel of the suite is captured for ``spec``, from its ``small`` shape if asked to,
-    with ``progress`` as in :func:`gpusim.capturing.capture`."""
+def open_source(text: str, spec: GpuSpec, *, small: bool = False) -> Source:
+    """The launches of ``text``; a kernel of the suite is captured for ``spec``, from its ``small`` shape if asked to."""
     path = Path(text)
     if path.is_file():
         if path.suffix == ".py":
@@ -59,7 +56,7 @@ def open_source(
     if _is_path(name):
         raise UsageError(f"there is no trace file {text}")
     whole = shape_text(complete_shape(name, shape, spec, small=small))
-    launches = capture_case(make_case(name, shape, spec, small=small), spec, progress=progress)
+    launches = capture_case(make_case(name, shape, spec, small=small), spec)
     timed = [launch.trace for launch in launches if launch.timed]
     return Source(
         tuple(NamedTrace(trace, name, whole, index) for index, trace in enumerate(timed)),

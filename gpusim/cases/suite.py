@@ -133,15 +133,14 @@ def capture_case(
     memory: DeviceMemory | None = None,
     folder: Path | None = None,
     check: Iterable[str] = (),
-    progress: Callable[[str, int, int, int], None] | None = None,
 ) -> list[CaseTrace]:
     """Capture all launches of a case in order, on one device memory (a new one by default). With ``folder``
     each is written there as it runs (``0.trace``, ``1.trace`` ...), in bounded memory, and read from there.
-    ``check`` and ``progress`` as in :func:`gpusim.capturing.capture`."""
+    ``check`` as in :func:`gpusim.capturing.capture`."""
     memory = DeviceMemory() if memory is None else memory
     try:
         with limited_memory():
-            return _capture_all(case, gpu, memory, folder, check, progress)
+            return _capture_all(case, gpu, memory, folder, check)
     except MemoryError:
         raise UsageError(f"{_name_of(case.launches[0].kernel)}: {_TOO_LARGE} and run there") from None
 
@@ -156,7 +155,6 @@ def _capture_all(
     memory: DeviceMemory,
     folder: Path | None,
     check: Iterable[str],
-    progress: Callable[[str, int, int, int], None] | None,
 ) -> list[CaseTrace]:
     return [
         CaseTrace(
@@ -171,7 +169,6 @@ def _capture_all(
                 memory=memory,
                 to=None if folder is None else folder / f"{index}.trace",
                 check=check,
-                progress=progress,
             ),
             launch.timed,
         )

@@ -13,7 +13,6 @@ import click
 from gpusim.cases.suite import CaseTrace, capture_case, make_case, parse_request
 from gpusim.commands.cold_start import is_cold
 from gpusim.commands.options import HELP, format_option, gpu_option
-from gpusim.commands.progress import CaptureProgress
 from gpusim.errors import UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.spec import GpuSpec
@@ -68,14 +67,12 @@ def capture(kernel: str, gpu: str, output: Path | None, small: bool, checks: str
     if is_cold("emulator"):
         click.echo("compiling gpusim for this machine, once: about half a minute", err=True)
     if output is None:
-        with CaptureProgress() as progress:
-            launches = capture_case(case, spec, check=chosen, progress=progress)
+        launches = capture_case(case, spec, check=chosen)
         return _verdict(name, case, spec, launches, bool(checks), form)
     beside = None if is_special(output) else output.parent
     try:
         with tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=beside) as folder:
-            with CaptureProgress() as progress:
-                launches = capture_case(case, spec, folder=Path(folder), check=chosen, progress=progress)
+            launches = capture_case(case, spec, folder=Path(folder), check=chosen)
             code = _verdict(name, case, spec, launches, bool(checks), form)
             if code:
                 return code

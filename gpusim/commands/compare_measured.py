@@ -18,7 +18,6 @@ from gpusim.commands.compare_options import (
     baseline_changes,
     lasting_names,
     print_changes,
-    progress,
     read_baseline,
     store_comparison,
     titled,
@@ -34,6 +33,7 @@ from gpusim.errors import NoDataError, ToolchainError, UsageError
 from gpusim.explore.named_suites import expand_suites
 from gpusim.gpus.load import built_in_of, load_gpu
 from gpusim.gpus.override import override_gpu
+from gpusim.io.progress import say, task
 from gpusim.io.whole_file import write_whole
 from gpusim.report import comparison as report
 from gpusim.report.junit import JunitCase
@@ -74,7 +74,7 @@ def run(chosen: CompareOptions) -> int:
                 tolerance=Tolerance(chosen.tolerance, chosen.tolerance_cycles),
                 known_error=known_errors(name),
                 why=chosen.why,
-                progress=progress,
+                progress=say,
             )
         )
     names = lasting_names([(spec.name, name) for spec, name in specs])
@@ -131,7 +131,7 @@ def _measure(chosen: CompareOptions, requests: Sequence[Request], gpus: Sequence
     work = [MeasureRequest(kernel, dict(shape or {})) for kernel, shape in requests]
     options = MeasureOptions(budget_seconds=MEASURE_SECONDS_EACH * len(work), gpu=gpus[0])
     with CudaDriver() as driver:
-        rows = list(measure_cases(driver, work, options, progress))
+        rows = list(measure_cases(driver, work, options, say))
     if not rows:
         raise NoDataError(
             "nothing could be measured within its time; measure with `gpusim measure --budget` and compare the file"
@@ -207,7 +207,8 @@ def _write_page(chosen: CompareOptions, comparisons: Sequence[MeasuredComparison
         # Imported by name: drawing needs an extra, and Matplotlib takes half a second, both only of who asks for a page.
         page = importlib.import_module("gpusim.report.comparison_page")
         documents = [report.comparison_document(c) for c in comparisons]
-        write_whole(chosen.page, page.render_comparison(documents, chosen.against).encode())
+        with task(f"drawing {chosen.page.name}"):
+            write_whole(chosen.page, page.render_comparison(documents, chosen.against).encode())
 
 
 def _nothing(comparisons: Sequence[MeasuredComparison]) -> str:

@@ -47,11 +47,6 @@ class CompareOptions:
     form: str
 
 
-def progress(line: str) -> None:
-    """To stderr: stdout is for data."""
-    click.echo(line, err=True)
-
-
 def lasting_names(machines: Sequence[tuple[str, str]]) -> dict[str, str]:
     """What a baseline calls each machine, of (name, built-in GPU that it starts from): the built-in GPU, so that a changed
     description meets the old one's lines; its own name where several start from the same."""

@@ -9,7 +9,6 @@ from gpusim.commands.compare_options import (
     baseline_changes,
     lasting_names,
     print_changes,
-    progress,
     read_baseline,
     store_comparison,
     verdict_code,
@@ -22,6 +21,7 @@ from gpusim.compare.run import compare as compare_published
 from gpusim.errors import NoDataError
 from gpusim.gpus.load import built_in_of, load_gpu
 from gpusim.gpus.override import override_gpu
+from gpusim.io.progress import say
 from gpusim.report.junit import JunitCase
 from gpusim.report.tables import format_records
 
@@ -39,7 +39,7 @@ def run(chosen: CompareOptions, all_points: bool, jobs: int) -> int:
         settings=chosen.settings,
         jobs=jobs,
         tolerance_percent=chosen.tolerance,
-        progress=progress,
+        progress=say,
     )
     points, series = [row.record() for row in comparison.rows], [_record(s) for s in comparison.summaries]
     machines = [(override_gpu(load_gpu(gpu), chosen.settings).name, built_in_of(gpu)) for gpu in chosen.gpus]

@@ -17,6 +17,7 @@ from gpusim.explore.points import CROSS, POINTS
 from gpusim.explore.suite_coverage import recorded_coverage
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
+from gpusim.io.progress import say, task
 from gpusim.report.tables import format_records
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -64,12 +65,14 @@ def run(workloads: tuple[str, ...], gpu: str, settings: tuple[str, ...], small: 
     requests = [parse_request(text) for text in expand_suites(workloads) or kernel_names()]
     shapes = [(name, complete_shape(name, shape, spec, small=small)) for name, shape in requests]
     total = Coverage()
-    for index, (name, shape) in enumerate(shapes, start=1):
-        covered = cover_workload(name, shape, spec)
-        new = len(total.only_in(covered.coverage))
-        total = total.merge(covered.coverage)
-        total.save(output)  # what has run is kept, should the next one be refused or the machine be needed
-        click.echo(f"[{index:>3}/{len(shapes)}] {covered.workload}: {new} new bins", err=True)
+    with task("covering", len(shapes), "workloads") as shown:
+        for index, (name, shape) in enumerate(shapes, start=1):
+            covered = cover_workload(name, shape, spec)
+            new = len(total.only_in(covered.coverage))
+            total = total.merge(covered.coverage)
+            total.save(output)  # what has run is kept, should the next one be refused or the machine be needed
+            shown.to(index)
+            say(f"[{index:>3}/{len(shapes)}] {covered.workload}: {new} new bins")
     click.echo(format_records(point_records(total), form))
 
 

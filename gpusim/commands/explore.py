@@ -140,9 +140,7 @@ def explore(
         float("inf") if max_time is None else max_time, not no_steer, first, around,
     )  # fmt: skip
     make_property(name, plan.spec, options)  # refuses what cannot be, before any work
-    search, findings = run_search(
-        plan, output, jobs=jobs, resume=resume, progress=lambda line: click.echo(line, err=True)
-    )
+    search, findings = run_search(plan, output, jobs=jobs, resume=resume)
     if not search.tried:
         if search.refusal:
             raise NoDataError(

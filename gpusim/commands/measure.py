@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -15,6 +16,7 @@ from gpusim.cases.suite import complete_shape, parse_request
 from gpusim.commands.options import HELP, Figure, format_option
 from gpusim.errors import NoDataError, SiliconError, ToolchainError, UsageError
 from gpusim.explore.named_suites import expand_suites
+from gpusim.io.progress import say, task
 from gpusim.measure.builds import Compiler, Pack
 from gpusim.measure.cuda_driver import CudaDriver
 from gpusim.measure.driver import Driver
@@ -145,9 +147,6 @@ def measure(
         with CudaDriver(device) as driver:
             return plan.run(driver, requests, options)
 
-    def say(line: str) -> None:
-        click.echo(line, err=True)
-
     with ExitStack() as stack:
         kept = _open_run(save, stack) if save else None
         rows: list[SiliconRow] = []
@@ -159,7 +158,13 @@ def measure(
             if kept is not None:
                 kept.add_measurements([row])
 
-        _measure(kernels, requests, options, method, device, small, record_session, replay_session, keep, say)
+        begun = time.monotonic()
+
+        def how_far() -> tuple[float, float]:
+            return len(rows), (time.monotonic() - begun) / budget
+
+        with task("measuring", unit="rows", read=how_far):
+            _measure(kernels, requests, options, method, device, small, record_session, replay_session, keep)
     if not rows:
         raise NoDataError("nothing was measured: give --budget more seconds")
     click.echo(format_records([_record(row) for row in rows], form))
@@ -176,7 +181,6 @@ def _measure(
     record_session: Path | None,
     replay_session: Path | None,
     keep: Callable[[SiliconRow], None],
-    say: Callable[[str], None],
 ) -> None:
     """Measure by every method that was asked for; ``keep`` gets each row as it comes."""
     if method != "ncu":

@@ -95,21 +95,18 @@ def regress(
         if path is not None and not path.resolve().parent.is_dir():
             raise UsageError(f"there is no folder {path.parent} to write {path.name} into")
 
-    def progress(line: str) -> None:
-        click.echo(line, err=True)
-
     machines = (
         GpuRequest(base_gpu or gpu, _over(settings, base_set)),
         GpuRequest(head_gpu or gpu, _over(settings, head_set)),
     )
     with open_store() as store:
-        sides = open_comparands(base, head, machines, store, progress, small=small)
+        sides = open_comparands(base, head, machines, store, small=small)
     outcomes = [o for o in judge(*sides, Thresholds(tolerance, tolerance_cycles)) if not kernels or o.kernel in kernels]
     if not outcomes:
         raise NoDataError(
             f"nothing to compare: {base} and {head} have no launch" + (" of that kernel" if kernels else "")
         )
-    outcomes = [with_units(with_steps(o, progress)) if details or o.verdict in _DECIDED else o for o in outcomes]
+    outcomes = [with_units(with_steps(o)) if details or o.verdict in _DECIDED else o for o in outcomes]
     _print(outcomes, form, details)
     explained = [o for o in outcomes if o.verdict in _DECIDED]
     if junit is not None:

@@ -8,6 +8,7 @@ import click
 
 from gpusim.commands.options import HELP, format_option
 from gpusim.errors import UsageError
+from gpusim.io.progress import task
 from gpusim.io.whole_file import write_whole
 from gpusim.report.html import render_page
 from gpusim.report.saved import load_result
@@ -40,6 +41,7 @@ def report(result: Path, page: Path | None, form: str) -> None:
         raise UsageError(f"there is no folder {target.parent} to write {target.name} into")
     if target.resolve() == result.resolve():
         raise UsageError(f"{target} is the result itself; give another --html")
-    text = render_page(load_result(result)).encode()
+    with task(f"drawing {target.name}"):
+        text = render_page(load_result(result)).encode()
     write_whole(target, text)
     click.echo(format_records([{"file": str(target), "bytes": len(text)}], form))

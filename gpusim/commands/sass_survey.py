@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from gpusim.cases.user_kernels import is_reference, load_object
 from gpusim.commands.options import HELP, format_option
 from gpusim.errors import CompileError, ToolchainError, UnsupportedOpcodeError, UsageError
 from gpusim.frontend.registry import compile_kernel, front_end_of, is_kernel
+from gpusim.io.progress import task
 from gpusim.isa.architectures import SURVEYED
 from gpusim.isa.survey import Survey, survey_cubin
 from gpusim.isa.survey import survey as survey_code
@@ -116,16 +116,16 @@ def _of_suite(requests: list[str], capabilities: dict[str, tuple[int, int]]) -> 
         name, shape = parse_request(request)
         cases.append((name, make_case(name, shape, small=True)))
     steps = [(name, case, sm) for name, case in cases for sm in capabilities]
-    with click.progressbar(
-        steps, label="compiling", file=sys.stderr, item_show_func=lambda s: s and f"{s[0]} {s[2]}"
-    ) as shown:
-        for name, case, architecture in shown:
+    with task("compiling", len(steps), "kernels") as shown:
+        for number, (name, case, architecture) in enumerate(steps):
+            shown.to(number, f"{name} for {architecture}")
             seen = set()
             for launch in case.launches:
                 binary = compile_kernel(launch.kernel, launch.args, capabilities[architecture])
                 if binary not in seen:
                     seen.add(binary)
                     yield architecture, _of_binary(binary, name)
+        shown.to(len(steps))
 
 
 def _of_binary(binary: KernelBinary, name: str) -> Survey:

@@ -13,7 +13,6 @@ from gpusim.cases.source import NamedTrace, launch_records, open_source, refuse_
 from gpusim.cases.source import least_cycles as bounds_of
 from gpusim.commands.cold_start import start_compiling_engine
 from gpusim.commands.options import HELP, format_option, gpu_option, set_option
-from gpusim.commands.progress import CaptureProgress
 from gpusim.engine.gpu import simulate as simulate_traces
 from gpusim.engine.result import Result
 from gpusim.errors import UsageError
@@ -122,8 +121,7 @@ def simulate(
     named: list[NamedTrace] = []
     before = [Trace.load(path) for path in warm]
     for text in sources:
-        with CaptureProgress() as progress:
-            source = open_source(text, spec, small=small, progress=progress)
+        source = open_source(text, spec, small=small)
         named += source.timed
         before += source.warm
     timed = [launch.trace for launch in named]
@@ -133,9 +131,7 @@ def simulate(
     shares = ATTRIBUTIONS[by](result.launches) if by else []
     explanation = None
     if why:
-        explanation = explain(
-            timed, spec, result, warm=before, sample=sample, progress=lambda line: click.echo(line, err=True)
-        )
+        explanation = explain(timed, spec, result, warm=before, sample=sample)
         least = explanation.least_cycles
     else:
         least = least_cycles(timed, spec, cold=not before) if bounds or save else {}

@@ -13,6 +13,7 @@ from gpusim.errors import NoDataError, UsageError
 from gpusim.explore.choose import Choice, choose, load_suite, not_covered, read_histogram, save_suite
 from gpusim.explore.coverage import Coverage
 from gpusim.io.nearest import hint
+from gpusim.io.progress import task
 from gpusim.report.tables import format_records
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -60,7 +61,8 @@ def make(coverage: tuple[Path, ...], budget: int, histogram: Path | None, output
         if len(unknown) == len(production):
             raise NoDataError(f"{text}: {remedy}")
         click.echo(f"{text} and weigh nothing: {remedy}", err=True)
-    choices = choose(total, budget, production)
+    with task(f"choosing {budget} workloads"):
+        choices = choose(total, budget, production)
     kept = sum(choice.new_bins for choice in choices)
     save_suite(output, choices, kept=kept, bins=len(total.hits))
     click.echo(format_records([_record(choice) for choice in choices], form))

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from gpusim.commands.options import HELP, format_option
+from gpusim.io.progress import task
 from gpusim.report.tables import format_records
 from gpusim.trace.record import Trace
 
@@ -41,8 +42,9 @@ def facts(path: Path, check: bool = False) -> dict[str, object]:
     opened = Trace.load(path)
     launch, instructions, size = opened.launch, opened.warp_instructions, path.stat().st_size
     if check:
-        for _ in opened.chunk_list:
-            pass
+        with task(f"checking {path.name}", launch.blocks, "blocks") as shown:
+            for chunk in opened.chunk_list:
+                shown.to(chunk.first_block + chunk.blocks - chunk.open_blocks)
     return {
         "file": str(path),
         "kernel": launch.kernel,

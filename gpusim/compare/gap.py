@@ -16,7 +16,7 @@ What is known, and what is attribution:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +24,7 @@ import numpy as np
 from gpusim.compare.case_simulator import CaseSimulator, Costs, cache_state
 from gpusim.compare.join import LaunchFacts
 from gpusim.compare.unit_costs import UNIT_COSTS, UnitCost
+from gpusim.io.progress import task
 from gpusim.silicon.row import SiliconRow
 
 #: A cost change must explain about this much of a launch to be worth naming (the lasso's penalty). A guess.
@@ -93,27 +94,27 @@ class Decomposition:
         )
 
 
-def decompose(
-    cases: Sequence[GapCase], simulator: CaseSimulator, progress: Callable[[str], None] = lambda line: None
-) -> Decomposition:
+def decompose(cases: Sequence[GapCase], simulator: CaseSimulator) -> Decomposition:
     """Decompose the gaps of all cases together. Each case is simulated again about once a unit that it uses."""
     measured = np.array([case.measured for case in cases])
     base = _cycles(cases, simulator, ())
     slopes = np.zeros((len(cases), len(UNIT_COSTS)))  # cycles for a whole cost more
-    for column, unit in enumerate(UNIT_COSTS):
-        slopes[:, column] = _slopes(cases, simulator, unit, base)
-        progress(f"[{column + 1:>2}/{len(UNIT_COSTS)}] what {unit.unit} costs")
+    with task("finding what each unit costs", len(UNIT_COSTS), "units") as shown:
+        for column, unit in enumerate(UNIT_COSTS):
+            slopes[:, column] = _slopes(cases, simulator, unit, base)
+            shown.to(column + 1)
     traffic = [_traffic(case, simulator, slopes[i]) for i, case in enumerate(cases)]
     gap = measured - base - np.array([sum(t.values()) for t in traffic])
     changes = lasso(slopes / measured[:, None], gap / measured, PENALTY_PERCENT / 100)
     chosen = sorted(np.argsort(-np.abs(changes))[:MOST_UNITS])
     chosen = [int(u) for u in chosen if abs(changes[u]) >= NAMED_PERCENT / 100]
     target = measured - np.array([sum(t.values()) for t in traffic])
-    factors = _refine(cases, simulator, chosen, 1 + changes[chosen], target, measured)
+    with task("fitting the costs"):
+        factors = _refine(cases, simulator, chosen, 1 + changes[chosen], target, measured)
     kept = [i for i, factor in enumerate(factors) if abs(factor - 1) >= NAMED_PERCENT / 100]
     costs = tuple((UNIT_COSTS[chosen[i]].unit, float(factors[i])) for i in kept)
-    progress("what the costs found explain")
-    terms, after = _sequential_terms(cases, simulator, costs, base, traffic)
+    with task("splitting the gaps over the costs"):
+        terms, after = _sequential_terms(cases, simulator, costs, base, traffic)
     spare = slopes / measured[:, None]
     findings = tuple(
         UnitFinding(unit, factor, _alternatives(spare, gap / measured, unit, costs)) for unit, factor in costs

@@ -27,6 +27,7 @@ from gpusim.engine.result import LaunchResult
 from gpusim.errors import GpusimError, NoDataError, ToolchainError, UnsupportedOpcodeError, UsageError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.io.nearest import hint
+from gpusim.io.progress import task
 from gpusim.silicon.row import Estimate, SiliconRow
 
 _LIST = "`gpusim kernels list` names the kernels"
@@ -144,7 +145,7 @@ def compare_rows(
     nameless = set() if wanted else {each.name for each in missing}
     with tempfile.TemporaryDirectory(prefix="gpusim-compare-") as folder:
         simulator = CaseSimulator(spec, Path(folder))
-        launches, failed = _capture(simulator, wanted, progress)
+        launches, failed = _capture(simulator, wanted)
         joined = join([row for row in mine if _asked(row, requests, wanted)], launches)
         bad = {(kernel, shape) for kernel, shape, _ in failed}
         uncompared += [Uncompared(spec.name, _name(k, s), *_failure(error)) for k, s, error in failed]
@@ -158,19 +159,23 @@ def compare_rows(
             for launch in joined.unmeasured
         ]
         entries, cases = [], []
-        for number, pair in enumerate(joined.pairs, 1):
-            try:
-                entry = _entry(pair, simulator, keeps_clock, tolerance or Tolerance(), known_error)
-            except ToolchainError:
-                raise
-            except GpusimError as error:
-                uncompared.append(Uncompared(spec.name, pair.launch.name, *_failure(error)))
-                continue
-            entries.append(entry)
-            progress(f"[{number:>3}/{len(joined.pairs)}] {entry.name} ({entry.cache}): {entry.judgement.reason}")
-            if entry.measured is not None:
-                cases.append(GapCase(pair.row, pair.launch, entry.measured.median, entry.clock_mhz * 1e6))
-        gap = decompose(cases, simulator, progress) if why and cases else None
+        with task(f"comparing on {spec.name}", len(joined.pairs), "launches") as shown:
+            for number, pair in enumerate(joined.pairs, 1):
+                shown.to(number - 1)
+                try:
+                    entry = _entry(pair, simulator, keeps_clock, tolerance or Tolerance(), known_error)
+                except ToolchainError:
+                    raise
+                except GpusimError as error:
+                    uncompared.append(Uncompared(spec.name, pair.launch.name, *_failure(error)))
+                    progress(f"[{number:>3}/{len(joined.pairs)}] {pair.launch.name}: {uncompared[-1].reason}")
+                    continue
+                entries.append(entry)
+                progress(f"[{number:>3}/{len(joined.pairs)}] {entry.name} ({entry.cache}): {entry.judgement.reason}")
+                if entry.measured is not None:
+                    cases.append(GapCase(pair.row, pair.launch, entry.measured.median, entry.clock_mhz * 1e6))
+            shown.to(len(joined.pairs))
+        gap = decompose(cases, simulator) if why and cases else None
     if gap is not None:
         entries = _with_terms(entries, gap)
     judged = [entry for entry in entries if entry.measured is not None]
@@ -250,18 +255,19 @@ def _asked(row: SiliconRow, requests: Sequence[Request], wanted: Sequence[tuple[
 
 
 def _capture(
-    simulator: CaseSimulator, wanted: Sequence[tuple[str, dict[str, Any]]], progress: Callable[[str], None]
+    simulator: CaseSimulator, wanted: Sequence[tuple[str, dict[str, Any]]]
 ) -> tuple[list[LaunchFacts], list[tuple[str, str, GpusimError]]]:
     launches: list[LaunchFacts] = []
     failed = []
-    for number, (kernel, shape) in enumerate(wanted, 1):
-        progress(f"[{number:>3}/{len(wanted)}] capture {_name(kernel, shape_text(shape))}")
-        try:
-            launches += simulator.add(kernel, shape)
-        except ToolchainError:
-            raise
-        except GpusimError as error:
-            failed.append((kernel, shape_text(shape), error))
+    with task("capturing", len(wanted), "workloads") as shown:
+        for number, (kernel, shape) in enumerate(wanted, 1):
+            try:
+                launches += simulator.add(kernel, shape)
+            except ToolchainError:
+                raise
+            except GpusimError as error:
+                failed.append((kernel, shape_text(shape), error))
+            shown.to(number)
     return launches, failed
 
 

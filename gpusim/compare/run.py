@@ -34,6 +34,7 @@ from gpusim.gpus.load import built_in_of, load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.gpus.spec import GpuSpec
 from gpusim.io.nearest import hint
+from gpusim.io.progress import task
 from gpusim.silicon.published import PublishedPoint, load_published
 from gpusim.workers import worker_pool
 
@@ -143,19 +144,20 @@ def compare(
     total = sum(len(points) for _, points in groups)
     rows: dict[int, list[ComparedPoint]] = {index: [] for index, _ in work}
     failures: dict[tuple[str, str], Failure] = {}
-    progress(f"{total} points in {len(groups)} series; the first run compiles for about a minute")
-    for done, (index, outcome) in enumerate(_run_all(work, jobs), 1):
-        if isinstance(outcome, ComparedPoint):
-            rows[index].append(outcome)
-            progress(
-                f"[{done:>4}/{total}] {outcome.gpu} {outcome.series} {outcome.point}: "
-                f"{outcome.simulated:.4g} simulated, {outcome.measured:.4g} measured "
-                f"{outcome.unit} ({outcome.error_percent:+.1f} %)"
-            )
-        else:
-            key = _key(groups[index])
-            failures.setdefault(key, outcome)
-            progress(f"[{done:>4}/{total}] {key[0]} {key[1]}: {outcome[1]}")
+    with task(f"comparing {len(groups)} series", total, "points") as shown:
+        for done, (index, outcome) in enumerate(_run_all(work, jobs), 1):
+            shown.to(done)
+            if isinstance(outcome, ComparedPoint):
+                rows[index].append(outcome)
+                progress(
+                    f"[{done:>4}/{total}] {outcome.gpu} {outcome.series} {outcome.point}: "
+                    f"{outcome.simulated:.4g} simulated, {outcome.measured:.4g} measured "
+                    f"{outcome.unit} ({outcome.error_percent:+.1f} %)"
+                )
+            else:
+                key = _key(groups[index])
+                failures.setdefault(key, outcome)
+                progress(f"[{done:>4}/{total}] {key[0]} {key[1]}: {outcome[1]}")
     summaries = [_summarise(group, rows[index], failures, tolerance_percent) for index, group in work]
     return Comparison([row for index, _ in work for row in rows[index]], summaries, failures)
 
@@ -192,8 +194,9 @@ def _run_all(work: Sequence[tuple[int, Group]], jobs: int) -> Iterator[tuple[int
     finished = multiprocessing.get_context("spawn").Queue()
     with worker_pool(min(jobs, len(work)), _adopt, (finished,)) as pool:
         ahead = [pool.submit(compile_ahead, half, work[0][1][0].measured_as) for half in ("emulator", "engine")]
-        for future in ahead:
-            future.result()
+        with task("compiling gpusim, if this is its first run here"):
+            for future in ahead:
+                future.result()
         yield from _collect({pool.submit(_replay_reporting, *item) for item in work}, finished)
 
 

@@ -180,6 +180,8 @@ class BlockScheduler:
             if status == at.HOST_CALL:
                 self.host.serve(state, slot.registers, self.machine)
                 continue
+            if status == at.DONE and block < end:
+                continue
             if status != at.LOG_FULL:
                 return status, block
             larger = grown(self.machine, self.used(), LOG_LIMITS)

@@ -174,9 +174,11 @@ def run_blocks(states, slot, machine, first_block, next_block, end_block):
     Groups of a block run in turn until none can go on. Returns (status, the block to go on with): DONE, or
     PREEMPTED when a block's slice of instructions is used up, GRID_WAIT when it waits for other blocks (both
     leave a started block behind: call again with the returned number), LOG_FULL (with a started block or
-    between two), HOST_CALL, DEADLOCK when warps are left and none can run, or the reason why one stopped.
+    between two), HOST_CALL, DEADLOCK when warps are left and none can run, or the reason why one stopped. DONE with blocks
+    left: they have executed a slice's instructions together, and Python may want to see a signal.
     """
     state = states[slot]
+    begun = state.executed
     groups = (state.warps + at.GROUP_WARPS - 1) // at.GROUP_WARPS
     linear = next_block
     while linear < end_block:
@@ -212,4 +214,6 @@ def run_blocks(states, slot, machine, first_block, next_block, end_block):
         linear += 1
         if linear < end_block and filled(state, machine):
             return np.int64(at.LOG_FULL), linear
+        if state.executed - begun >= state.slice:
+            break
     return np.int64(at.DONE), linear

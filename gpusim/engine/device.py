@@ -16,6 +16,7 @@ from gpusim.engine.l2 import L2Part
 from gpusim.engine.sm import SmGroup
 from gpusim.engine.warm import warm_machine
 from gpusim.gpus.spec import GpuSpec
+from gpusim.io.progress import task
 from gpusim.model.occupancy import occupancy
 from gpusim.trace.record import Trace
 
@@ -35,7 +36,8 @@ class Device:
         """Leave the caches as ``traces`` would, with the L1 as large as ``next_trace`` will find it."""
         l1_bytes = occupancy(next_trace.launch, self.spec).l1_bytes
         for trace in traces:
-            warm_machine(trace, self.spec, self.groups, self.l2, l1_bytes)
+            with task(f"warming the caches with {trace.launch.kernel}"):
+                warm_machine(trace, self.spec, self.groups, self.l2, l1_bytes)
 
     def sweep_data(self) -> None:
         """Empty L1, L2 and what lies behind it, as a kernel that reads much else does; code stays in the instruction

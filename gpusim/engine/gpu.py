@@ -11,13 +11,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from gpusim.engine.graph import gpu_graph
-from gpusim.engine.launch import Observation, Progress
+from gpusim.engine.launch import Observation, Progress, known_instructions
 from gpusim.engine.machine import Machine
 from gpusim.engine.result import LaunchResult, Result
 from gpusim.engine.sampling import behind_sampled
 from gpusim.errors import LaunchError, UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.spec import GpuSpec
+from gpusim.io.progress import task
 from gpusim.model.stall_reasons import STALL_NAMES
 from gpusim.trace.record import Trace
 
@@ -60,20 +61,24 @@ def simulate(
     wanted = Observation(samples, sample, progress)
     with Machine(gpu_graph(spec), _thread_count(threads, launches, spec), window_cycles, order_seed) as machine:
         device = machine.devices[0]
-        for trace in ran:
-            machine.launch(trace)
-        if ran:
-            device.sweep_data()
-        if before:
-            device.warm(before, launches[0])
-        results = []
-        for i, trace in enumerate(launches):
-            result = machine.launch(trace, keep_l1=bool(before) and i == 0, wanted=wanted)
-            if result.sampling and any(earlier.sampling.skipped_blocks for earlier in results):
-                result = replace(result, sampling=behind_sampled(result.sampling, result.cycles))
-            results.append(result)
-            if result.sampling and result.sampling.skipped_blocks and i + 1 < len(launches):
-                device.warm([trace], launches[i + 1])  # as the blocks left out would have left the L2
+        results, every = [], (*ran, *launches)
+        weights = [known_instructions(trace) for trace in every] if len(every) > 1 else [1]
+        with task("simulating", len(every), "launches", weights=weights) as shown:
+            for done, trace in enumerate(ran, 1):
+                machine.launch(trace)
+                shown.to(done)
+            if ran:
+                device.sweep_data()
+            if before:
+                device.warm(before, launches[0])
+            for i, trace in enumerate(launches):
+                result = machine.launch(trace, keep_l1=bool(before) and i == 0, wanted=wanted)
+                if result.sampling and any(earlier.sampling.skipped_blocks for earlier in results):
+                    result = replace(result, sampling=behind_sampled(result.sampling, result.cycles))
+                results.append(result)
+                shown.to(len(ran) + len(results))
+                if result.sampling and result.sampling.skipped_blocks and i + 1 < len(launches):
+                    device.warm([trace], launches[i + 1])  # as the blocks left out would have left the L2
     return _summary(spec, results, machine.windows)
 
 

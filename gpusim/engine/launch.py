@@ -7,7 +7,7 @@ a sampled launch) and at the end reads all counters, less what they showed at it
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -94,11 +94,30 @@ class RunningLaunch:
             wave_blocks = min(trace.launch.blocks, self._fit.blocks_per_sm * device.spec.sm_count)
             self._waves = WaveReader(trace, device.dispatcher, wave_blocks, self._counters.read)
         self._progress, self._next_progress = wanted.progress, 0
+        self._instructions: int | None = None
 
     @property
     def kernel(self) -> str:
         """The kernel's name."""
         return self._trace.launch.kernel
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of the grid."""
+        return self._trace.launch.blocks
+
+    def how_far(self) -> tuple[int, float]:
+        """Blocks that have ended, and the share of the launch's work that is done, by warp instructions where the trace says
+        how many there are. May be called from another thread while the launch runs."""
+        finished = self._device.dispatcher.finished
+        if self._instructions is None:
+            self._instructions = known_instructions(self._trace)
+        if not self._instructions:
+            return finished, finished / self.blocks
+        issued = sum(int(group.state.stalls[:, SELECTED].sum()) for group in self._device.groups)
+        if self._waves is not None:
+            issued += self._waves.skipped_instructions
+        return finished, issued / self._instructions
 
     def on_boundary(self, tick: int) -> None:
         """Before a window: all parts of the device have done everything before ``tick`` and nothing after it."""
@@ -136,6 +155,12 @@ class RunningLaunch:
             device.spec, self._trace, self._fit, cycles, reading, times, table, sampling, device.number
         )
         return result, end
+
+
+def known_instructions(trace: Trace) -> int:
+    """Warp instructions of the whole launch; 0 where only running it would tell."""
+    streamed = isinstance(trace.chunk_list, Iterator)
+    return 0 if streamed else trace.warp_instructions
 
 
 def _launch_result(

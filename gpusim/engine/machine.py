@@ -26,11 +26,15 @@ from gpusim.engine.result import LaunchResult
 from gpusim.engine.sm import SmGroup
 from gpusim.engine.window import WindowScheduler
 from gpusim.errors import DeadlockError, SpecError, UsageError
+from gpusim.io.progress import task
 from gpusim.model.messages import MESSAGES, TICKS_PER_CYCLE
 from gpusim.trace.record import Trace
 
 #: Builds the part of a node, or the parts that share its messages; the second argument is how many may run at once.
 Builder = Callable[[MachineGraph, Node, int], Sequence[Part]]
+#: Cycles of SMs that one call of compiled code runs through at most, a few tenths of a second: Python obeys a signal between
+#: two calls. A machine whose parts are far apart could take windows that last for minutes.
+_MOST_SM_CYCLES = 1 << 18
 
 
 def _sm_groups(_graph: MachineGraph, node: Node, threads: int) -> list[SmGroup]:
@@ -54,7 +58,7 @@ class Machine:
     """The machine that ``graph`` describes, at some cycle; a context manager that owns its threads.
 
     ``threads``: parts run at once, SMs of a device in so many groups; ``window_cycles``: length of the engine's windows, the
-    longest that is exact by default; ``order_seed``: visit parts and SMs in a shuffled order. None of these changes a
+    longest that is exact and not too much work by default; ``order_seed``: visit parts and SMs in a shuffled order. None of these changes a
     result. ``builders``: how each kind of node is built. Raises UsageError for a window that is not exact, SpecError for
     a part that is faster than its routes say, or of no known kind.
     """
@@ -75,7 +79,11 @@ class Machine:
         self.graph = graph
         self.windows = 0
         self.cycle = 0
-        self.window_ticks = (window_cycles or limit) * TICKS_PER_CYCLE
+        of_a_group = max(
+            (-(-spec.sm_count // min(threads, spec.sm_count)) for spec in graph.devices.values()), default=1
+        )
+        longest = min(limit, max(1, _MOST_SM_CYCLES // of_a_group))
+        self.window_ticks = (window_cycles or longest) * TICKS_PER_CYCLE
         self.parts = {node.name: _build(graph, node, threads, builders) for node in graph.parts}
         self._wires = {
             part.name: _wires_of(graph, node, self.parts) for node in graph.parts for part in self.parts[node.name]
@@ -94,7 +102,7 @@ class Machine:
 
     def __exit__(self, *_exception: object) -> None:
         if self._pool is not None:
-            self._pool.shutdown()
+            self._pool.shutdown(cancel_futures=True)
 
     def launch(
         self, trace: Trace, *, device: int = 0, keep_l1: bool = False, wanted: Observation = NOTHING_MORE
@@ -115,7 +123,10 @@ class Machine:
             number: RunningLaunch(self.devices[number], trace, self.cycle, reach, keep_l1, wanted)
             for number, trace in traces.items()
         }
-        self._run(running, wanted)
+        first = next(iter(running.values()))
+        what = f"simulating {', '.join(launch.kernel for launch in running.values())}"
+        with task(what, first.blocks, "blocks", first.how_far):
+            self._run(running, wanted)
         results = {}
         for number, launch in running.items():
             results[number], end = launch.finish()

@@ -198,6 +198,11 @@ class WaveReader:
         self._executions = self._dispatcher.skip(first + skipped)
 
     @property
+    def skipped_instructions(self) -> int:
+        """Warp instructions of the blocks left out so far."""
+        return self._skipped_work
+
+    @property
     def skipped_cycles(self) -> int:
         """What the blocks left out would have taken."""
         return round(self._skipped_work * self._cost.cycles) if self._cost else 0

@@ -30,6 +30,8 @@ STORE, ATOMIC, REDUCTION = int(MemoryKind.STORE), int(MemoryKind.ATOMIC), int(Me
 BYPASS = int(Flag.BYPASS_L1)
 #: Sent to the L2 in batches of this many line accesses.
 BATCH = 1 << 16
+#: Instructions that one call of compiled code walks over, a tenth of a second: Python obeys a signal between two calls.
+MOST_STEPS = 1 << 24
 
 CURSOR_TABLE = Table(__name__, "cursor", "", "Where the walk through a block stands.")
 C_WARP = CURSOR_TABLE.column("index", "its warp in the block")
@@ -59,14 +61,15 @@ def _warm_block(walk, tables, l1, sets, sm, place, out, clock):
     """Walk one block's memory accesses through ``l1[sm]``, from ``cursor`` on, while ``out`` has room.
 
     ``place`` is (global SM, first warp row, warps). What the L2 sees
-    goes to ``out``. Returns (rows written, clock); the block is
+    goes to ``out``; after MOST_STEPS it stops, too. Returns (rows written, clock); the block is
     done when ``cursor[C_WARP] == warps``.
     """
     cursor, lines, program = walk.cursor, walk.lines, walk.program
     global_sm, warp_row, warps = place
-    n_out = 0
+    n_out, steps = 0, 0
     ways = walk.timing[at.L1_WAYS]
-    while cursor[C_WARP] < warps:
+    while cursor[C_WARP] < warps and steps < MOST_STEPS:
+        steps += 1
         warp = warp_row + cursor[C_WARP]
         run = tables.warps[warp, W_RUN] + cursor[C_RUN]
         if run == tables.warps[warp, W_RUN_END]:
@@ -154,7 +157,7 @@ def warm_machine(trace: Trace, spec: GpuSpec, groups: list[SmGroup], l2: L2Part,
                 l1, to = group.state.l1, out[filled:]
                 count, clock = _warm_block(walk, arena.tables, l1, sets, sm - group.first, place, to, clock)
                 filled += count
-                if cursor[C_WARP] < per_block:
+                if cursor[C_WARP] < per_block and filled + walk.lines.shape[1] > len(out):
                     _flush(l2, out[:filled])
                     filled = 0
         _flush(l2, out[:filled])

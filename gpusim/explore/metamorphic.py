@@ -56,11 +56,16 @@ def _with_gpu(change: Callable[[GpuSpec], GpuSpec]) -> Callable:
 
     def times(covered: Covered, _kernel: str, _shape: Mapping[str, Any], gpu: GpuSpec) -> tuple[float, float] | None:
         better = simulate(covered.traces, change(gpu), warm=covered.warm)
-        if _warp_cycles(better) <= (1.0 + MACHINE_SLACK) * _warp_cycles(covered.result):
+        if not warps_are_slower(better, covered.result):
             return None
         return better.cycles, covered.result.cycles
 
     return times
+
+
+def warps_are_slower(result: Result, before: Result) -> bool:
+    """Whether warps took longer in all, beyond the slack, whoever of them came first."""
+    return _warp_cycles(result) > (1.0 + MACHINE_SLACK) * _warp_cycles(before)
 
 
 def _warp_cycles(result: Result) -> float:
@@ -128,7 +133,7 @@ def reversed_blocks(trace: Trace) -> Trace:
     return Trace(trace.program, trace.launch, chunks)
 
 
-def _has_waves(covered: Covered, gpu: GpuSpec) -> bool:
+def has_waves(covered: Covered, gpu: GpuSpec) -> bool:
     """Whether a launch has more blocks than the machine holds at once."""
     launches = zip(covered.traces, covered.result.launches, strict=True)
     return any(trace.launch.blocks > launch.blocks_per_sm * gpu.sm_count for trace, launch in launches)
@@ -137,7 +142,7 @@ def _has_waves(covered: Covered, gpu: GpuSpec) -> bool:
 def _other_order(covered: Covered, _kernel: str, _shape: Mapping[str, Any], gpu: GpuSpec) -> tuple[float, float] | None:
     """Nobody promises in which order blocks start. What all fit on the machine at once takes as long either way; beyond
     one wave a long block at the end makes a longer tail, and the relation says nothing."""
-    if _has_waves(covered, gpu):
+    if has_waves(covered, gpu):
         return None
     other = simulate([reversed_blocks(trace) for trace in covered.traces], gpu, warm=covered.warm)
     times = covered.result.cycles, other.cycles
@@ -167,7 +172,7 @@ class Metamorphic(Property):
     def measure(self, kernel: str, shape: Mapping[str, Any]) -> Outcome:
         covered = cover(kernel, shape, self.gpu)
         worst, detail = 0.0, f"{covered.result.cycles} cycles, no relation violated"
-        more = WAVES_SLACK if _has_waves(covered, self.gpu) else 0.0
+        more = WAVES_SLACK if has_waves(covered, self.gpu) else 0.0
         for relation in self.relations:
             times = relation.times(covered, kernel, shape, self.gpu)
             if times is None:

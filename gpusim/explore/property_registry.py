@@ -34,6 +34,7 @@ OWN = {
     "gpus": "gpusim.explore.properties:Gpus",
     "builds": "gpusim.explore.properties:Builds",
     "metamorphic": "gpusim.explore.metamorphic:Metamorphic",
+    "resources": "gpusim.explore.resources:Resources",
     "invariance": "gpusim.explore.properties:Invariance",
     "numpy": "gpusim.explore.properties:Numpy",
     "counts": "gpusim.explore.counts:Counts",

@@ -20,6 +20,7 @@ from gpusim.explore.region import LabelledRun, Region, join, learn
 from gpusim.explore.search import Search, Tried
 from gpusim.explore.shared_behaviour import behaviour_of
 from gpusim.explore.shrink import shrink
+from gpusim.io.progress import task
 
 #: Findings of one kernel at most: after so many regions the rest is noise about the same cause.
 MOST_FINDINGS = 4
@@ -35,7 +36,6 @@ def findings_of(
     options: Mapping[str, Any],
     gpu: str,
     settings: tuple[str, ...] = (),
-    progress: Callable[[str], None] = lambda line: None,
     keep: Callable[[Tried], None] = lambda tried: None,
 ) -> list[Finding]:
     """The findings of a search, worst first within each kernel."""
@@ -57,9 +57,9 @@ def findings_of(
                 break
             worst = max(open_cases, key=lambda tried: abs(tried.outcome.divergence))
             worked_off.append(worst)
-            progress(f"{kernel}: making the worst of {len(open_cases)} divergences small")
-            minimal = _smallest(search, worst, open_cases, keep)
-            _run_neighbours(search, kernel, minimal, keep)
+            with task(f"making the worst of {len(open_cases)} divergences of {kernel} small"):
+                minimal = _smallest(search, worst, open_cases, keep)
+                _run_neighbours(search, kernel, minimal, keep)
             region = learn(_runs(search, kernel), minimal)
             if any(region.statements == other.statements for other in explained):
                 continue  # the same region, from another of its cases

@@ -111,7 +111,7 @@ class Search:
         *,
         max_examples: int,
         max_seconds: float = float("inf"),
-        progress: Callable[[str], None] = lambda line: None,
+        progress: Callable[[float, str], None] = lambda done, detail: None,
         keep: Callable[[Tried], None] = lambda tried: None,
         enough: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -134,14 +134,15 @@ class Search:
                 self._unsteered_round(rng, max(ROUND_DRAWS, max_examples - before), done, keep)
             self.rounds += 1
             rounds_without_runs = rounds_without_runs + 1 if len(self.tried) == before else 0
-            self._tell(progress, max_examples)
+            self._tell(progress)
 
-    def _tell(self, progress: Callable[[str], None], max_examples: int) -> None:
+    def _tell(self, progress: Callable[[float, str], None]) -> None:
         worst = max((abs(t.outcome.divergence) for t in self.tried), default=0.0)
         last = self.tried[-1].kernel if self.tried else "nothing"
         progress(
-            f"[{len(self.tried):>4}/{max_examples}] {last}: {len(self.coverage.hits)} bins, "
-            f"{sum(1 for t in self.tried if self.prop.fails(t.outcome))} divergences, worst {100 * worst:.4g} %"
+            len(self.tried),
+            f"{last}: {len(self.coverage.hits)} bins, "
+            f"{sum(1 for t in self.tried if self.prop.fails(t.outcome))} divergences, worst {100 * worst:.4g} %",
         )
 
     def restore(self, tried: Tried) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import sys
-import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, wait
@@ -37,6 +36,7 @@ from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.gpus.spec import GpuSpec
 from gpusim.io.jit_cache import stamp_of
+from gpusim.io.progress import task
 from gpusim.io.sibling import load_sibling
 from gpusim.workers import worker_pool
 
@@ -45,9 +45,9 @@ try:
 except ImportError:  # Windows
     fcntl = None
 
-Progress = Callable[[str], None]
-#: How often a search says how far it is.
-TELL_SECONDS = 5.0
+Progress = Callable[[float, str], None]
+#: How often the parent looks how far its workers are.
+TELL_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -95,9 +95,7 @@ def new_search(plan: Plan, seed: int | None = None) -> Search:
     )
 
 
-def explore(
-    plan: Plan, folder: Path, *, jobs: int = 1, resume: bool = False, progress: Progress = lambda line: None
-) -> tuple[Search, list[Finding]]:
+def explore(plan: Plan, folder: Path, *, jobs: int = 1, resume: bool = False) -> tuple[Search, list[Finding]]:
     """Run ``plan``, keep runs, coverage and findings in ``folder``, and return the merged search and its findings.
 
     Several calls, in any processes, may share the folder: a shape that one has run is not simulated by another.
@@ -113,9 +111,11 @@ def explore(
     left = max(0, plan.max_examples - len(earlier))
     shares = [left // jobs + (worker < left % jobs) for worker in range(jobs)]
     if jobs == 1:
-        refusals = [_run_worker(plan, folder, examples.session, (0, 1), shares[0], resume, _throttled(progress))]
+        with task("exploring", plan.max_examples, "workloads") as shown:
+            refusals = [_run_worker(plan, folder, examples.session, (0, 1), shares[0], resume, shown.to)]
     else:
-        with worker_pool(jobs) as pool:
+        what = f"exploring in {jobs} processes"
+        with worker_pool(jobs) as pool, task(what, plan.max_examples, "workloads") as shown:
             work = (plan, folder, examples.session)
             futures = [
                 pool.submit(_run_worker, *work, (worker, jobs), share, resume) for worker, share in enumerate(shares)
@@ -124,9 +124,7 @@ def explore(
             try:
                 while wait(futures, TELL_SECONDS, FIRST_EXCEPTION).not_done and not any(map(_failed, futures)):
                     examples.refresh()
-                    progress(
-                        f"[{len(examples.runs) - before + len(earlier):>4}/{plan.max_examples}] in {jobs} processes"
-                    )
+                    shown.to(len(examples.runs) - before + len(earlier))
                 refusals = [future.result() for future in futures]
             except BrokenProcessPool:
                 raise ExecutionError(
@@ -144,7 +142,6 @@ def explore(
             options=plan.options,
             gpu=plan.gpu,
             settings=plan.settings,
-            progress=progress,
             keep=lambda tried: examples.add(0, tried),
         )
     finally:
@@ -158,19 +155,6 @@ def explore(
     for finding in findings:
         finding.save(folder)
     return merged, findings
-
-
-def _throttled(progress: Progress) -> Progress:
-    """``progress``, called at most every TELL_SECONDS."""
-    told = time.monotonic() - TELL_SECONDS
-
-    def tell(line: str) -> None:
-        nonlocal told
-        if time.monotonic() - told >= TELL_SECONDS:
-            told = time.monotonic()
-            progress(line)
-
-    return tell
 
 
 def _failed(future: Future) -> bool:
@@ -236,7 +220,7 @@ def _run_worker(
     search.run(
         max_examples=len(search.tried) + share,
         max_seconds=plan.max_seconds,
-        progress=progress or (lambda line: None),
+        progress=progress or (lambda done, detail: None),
         keep=lambda tried: examples.add(search.rounds, tried),
         enough=lambda: plan.first and any(search.prop.fails(tried.outcome) for tried in search.tried[-1:]),
     )

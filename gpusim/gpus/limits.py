@@ -1,13 +1,15 @@
-"""How small and how large each value of a GPU file may be.
+"""How small and how large each value of a GPU file may be, and which way it is better.
 
 Mental model: the engine sizes its arrays by these values and steps through time by them, so a value that no machine
 could have is refused here, by name, before it costs memory or hours. The upper limits are some ten to a thousand times
 what the largest GPU of the field has (Blackwell and its datasheets, 2025), and never more than the arrays behind them
-hold. What must hold *between* values is :mod:`gpusim.gpus.consistency`'s business.
+hold. What must hold *between* values is :mod:`gpusim.gpus.consistency`'s business. A value that is a resource says which
+way it is better, so that a search can ask whether a better machine is ever slower (:mod:`gpusim.explore.resources`).
 """
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import NamedTuple
 
 
@@ -52,6 +54,7 @@ _BY_KEY: dict[str, float] = {
     "sm.shared_allocation_unit_bytes": 1 << 20,
     "sm.shared_carveouts_kib": 4 << 10,
     "instruction_cache.l0_bytes": 1 << 20,  # each sub-core has these
+    "instruction_cache.l1_bytes": 4 << 20,  # and each SM these: 100 MB of the host's memory for a thousand SMs
     "constant_cache.bytes": 1 << 20,
     "l1.total_bytes": 4 << 20,
     "l1.bank_count": 256,  # a request's scratch rows: gpusim.model.timing.LINES_MAX
@@ -75,6 +78,69 @@ _LEAST: dict[str, float] = {"clock_hz": 1e6}
 _MOST = 1 << 16
 
 
+class Better(IntEnum):
+    """Which way a value is better: ``NEITHER`` where it is a size of pieces, a choice, or no resource at all."""
+
+    LESS = -1
+    NEITHER = 0
+    MORE = 1
+
+
+#: End of a key -> which way it is better; the first that fits counts, after those of ``_BETTER_BY_KEY``.
+_BETTER_BY_UNIT: tuple[tuple[str, Better], ...] = (
+    ("line_bytes", Better.NEITHER),
+    ("sector_bytes", Better.NEITHER),
+    ("unit_bytes", Better.NEITHER),
+    ("allocation_unit", Better.NEITHER),
+    ("reserved_bytes", Better.LESS),
+    ("ways", Better.NEITHER),  # the same bytes, cut otherwise
+    ("bytes_per_ns", Better.MORE),
+    ("_per_cycle", Better.MORE),
+    ("_cycles", Better.LESS),
+    ("_ns", Better.LESS),
+    ("_entries", Better.MORE),
+    ("entries", Better.MORE),
+    ("total_bytes", Better.MORE),
+    ("_bytes", Better.MORE),
+    ("bytes", Better.MORE),
+    ("_conflicts", Better.LESS),
+    ("shared_by_sm", Better.LESS),
+)
+_BETTER_BY_KEY: dict[str, Better] = {
+    "capability": Better.NEITHER,
+    "clock_hz": Better.NEITHER,  # it is what a cycle is
+    "generation": Better.NEITHER,
+    "title": Better.NEITHER,
+    "sm_count": Better.MORE,
+    "sm.sub_cores": Better.NEITHER,  # other pipes, caches and queues come with each
+    "sm.max_warps": Better.MORE,
+    "sm.max_blocks": Better.MORE,
+    "sm.registers": Better.MORE,
+    # What a block may ask for, not what an SM has; and the carve-out takes from the L1.
+    "sm.max_registers_per_thread": Better.NEITHER,
+    "sm.max_threads_per_block": Better.NEITHER,
+    "sm.shared_per_block_max_bytes": Better.NEITHER,
+    "sm.shared_max_bytes": Better.NEITHER,
+    "sm.shared_carveouts_kib": Better.NEITHER,
+    "register_file.reads_per_bank": Better.MORE,
+    "l1.bank_count": Better.MORE,
+    "l1.tag_banks": Better.MORE,
+    "l1.tag_lead_cycles": Better.MORE,  # how far data passes may fall behind
+    "l2.slices": Better.MORE,
+    "l2.partitions": Better.NEITHER,
+    "l2.partition_piece_bytes": Better.NEITHER,
+    "l2.fetch_bytes": Better.NEITHER,
+    "dram.channels": Better.NEITHER,  # the same bandwidth, cut otherwise
+    "dram.banks_per_channel": Better.MORE,
+    "dram.row_bytes": Better.NEITHER,
+    "dram.efficiency": Better.MORE,
+    "dram.row_miss_extra_ns": Better.NEITHER,  # a part of the latency, which the first access to a row has
+    "dram.write_high_entries": Better.NEITHER,  # when writes are drained, how far, and how long one may wait
+    "dram.write_low_entries": Better.NEITHER,
+    "dram.write_hold_ns": Better.NEITHER,
+}
+
+
 def limits_of(key: str) -> Limits:
     """The limits of the dotted ``key`` of a GPU file. Latencies and what is set aside may be nothing; sizes, counts,
     rates and intervals may not."""
@@ -82,6 +148,16 @@ def limits_of(key: str) -> Limits:
     if most is None:
         most = next((limit for end, limit in _BY_UNIT if key.endswith(end)), _MOST)
     return Limits(_LEAST.get(key, 0), most, not _may_be_zero(key))
+
+
+def better(key: str) -> Better:
+    """Which way the dotted ``key`` of a GPU file is better. Raises KeyError for one of which nothing is said."""
+    found = _BETTER_BY_KEY.get(key)
+    if found is None:
+        found = next((which for end, which in _BETTER_BY_UNIT if key.endswith(end)), None)
+    if found is None:
+        raise KeyError(key)
+    return found
 
 
 def _may_be_zero(key: str) -> bool:

@@ -7,6 +7,11 @@ gives one line each ``l1_interval_cycles``; what the L1 lacks takes ``l1_miss_cy
 of it is known when the line is asked for, so nothing here needs an event. Source: Huerta et al., MICRO 2025, sections
 5.2 and 7.3. Fetch itself is not limited: a sub-core fetches an instruction a cycle, and issues no more.
 
+The port serves misses before what streams ask for: a stream takes the cycles that are left, a miss pushes back what
+streams still wait for, and a stream that is aimed elsewhere gives up its turns to come (Jouppi, ISCA 1990: a buffer is
+flushed when the miss is not at its head). Without that, warps that are far apart would fill the port with lines that
+nobody wants, and a cache that answers faster would let them drift apart further.
+
 ``streams`` is int64[sub-cores, columns].
 """
 
@@ -19,14 +24,18 @@ import numpy as np
 from gpusim.model.compiled import inner
 from gpusim.model.line_cache import arrival, install
 from gpusim.model.messages import NEVER
-from gpusim.model.sm_tables import CODE_PORT_FREE
+from gpusim.model.sm_tables import CODE_PORT_FREE, CODE_STREAM_FREE
 from gpusim.model.timing import CODE_L0_MISS, CODE_L1_INTERVAL, CODE_L1_MISS, CODE_LINES
 from gpusim.state_tables import Table
 
 STREAM_TABLE = Table(__name__, "streams", "a sub-core", "Its stream buffer of code lines.")
 STREAM_FIRST = STREAM_TABLE.column("index", "line of code that the first entry holds")
 STREAM_COUNT = STREAM_TABLE.column("count", "entries in use")
-STREAM_ARRIVALS = STREAM_TABLE.column("cycle", "at which each line comes, by line number modulo the entries", span=0)
+STREAM_ARRIVALS = STREAM_TABLE.column(
+    "cycle", "at which each line comes, by line number modulo the entries; then at which the port gives it", span=0
+)
+#: Cycles that the stream buffer keeps of an entry.
+STREAM_CYCLES = 2
 
 
 class CodeState(NamedTuple):
@@ -38,16 +47,23 @@ class CodeState(NamedTuple):
 
 
 @inner
-def _from_l1(code, sms, timing, sm, line, now):
-    """Cycle at which a line asked for in cycle ``now`` comes to the sub-core from the SM's L1 or from behind it."""
+def _from_l1(code, timing, sm, line, start, now):
+    """Cycle at which a line asked for in cycle ``now``, whose turn at the L1's port is ``start``, comes to the sub-core."""
+    there = arrival(code.l1, sm, line, now)
+    from_behind = start + timing[CODE_L1_MISS]
+    if there == NEVER:
+        install(code.l1, sm, line, from_behind - timing[CODE_L0_MISS], now)
+        return from_behind
+    return min(max(start, there) + timing[CODE_L0_MISS], from_behind)
+
+
+@inner
+def _miss(code, sms, timing, sm, line, now):
+    """Cycle at which a line comes that a warp waits for."""
     start = max(now, sms[sm, CODE_PORT_FREE])
     sms[sm, CODE_PORT_FREE] = start + timing[CODE_L1_INTERVAL]
-    there = arrival(code.l1, sm, line, now)
-    if there == NEVER:
-        ready = start + timing[CODE_L1_MISS]
-        install(code.l1, sm, line, ready, now)
-        return ready
-    return max(start, there) + timing[CODE_L0_MISS]
+    sms[sm, CODE_STREAM_FREE] += timing[CODE_L1_INTERVAL]
+    return _from_l1(code, timing, sm, line, start, now)
 
 
 @inner
@@ -57,18 +73,26 @@ def fetch(code, sms, timing, sm, sub, line, now):
     if there != NEVER:
         return there
     stream = code.streams[sub]
-    entries = stream.shape[0] - STREAM_ARRIVALS
+    entries = (stream.shape[0] - STREAM_ARRIVALS) // STREAM_CYCLES
+    starts = STREAM_ARRIVALS + entries
     first, count = stream[STREAM_FIRST], stream[STREAM_COUNT]
-    if first <= line < first + count:
+    kept = max(0, first + count - line - 1) if line >= first else 0
+    waiting = 0  # turns at the port that the stream gives up
+    for i in range(first, first + count - kept):
+        if stream[starts + i % entries] > now:
+            waiting += 1
+    sms[sm, CODE_STREAM_FREE] -= waiting * timing[CODE_L1_INTERVAL]
+    if first <= line < first + count and stream[starts + line % entries] <= now:
         ready = max(now, stream[STREAM_ARRIVALS + line % entries])
-        count -= line + 1 - first
     else:
-        ready = _from_l1(code, sms, timing, sm, line, now)
-        count = 0
-    first = line + 1
+        ready = _miss(code, sms, timing, sm, line, now)
+    first, count = line + 1, kept
     while count < entries and first + count < timing[CODE_LINES]:
         following = first + count
-        stream[STREAM_ARRIVALS + following % entries] = _from_l1(code, sms, timing, sm, following, now)
+        start = max(now, sms[sm, CODE_PORT_FREE], sms[sm, CODE_STREAM_FREE])
+        sms[sm, CODE_STREAM_FREE] = start + timing[CODE_L1_INTERVAL]
+        stream[starts + following % entries] = start
+        stream[STREAM_ARRIVALS + following % entries] = _from_l1(code, timing, sm, following, start, now)
         count += 1
     stream[STREAM_FIRST], stream[STREAM_COUNT] = first, count
     install(code.l0, sub, line, ready, now)

@@ -16,7 +16,7 @@ from gpusim.gpus.spec import GpuSpec
 from gpusim.model import coalescer, counters, mshr, register_file, residency, scheduler, scoreboard, stall_reasons
 from gpusim.model import sm_tables as sm
 from gpusim.model import timing as at
-from gpusim.model.fetch import STREAM_TABLE, CodeState
+from gpusim.model.fetch import STREAM_CYCLES, STREAM_TABLE, CodeState
 from gpusim.model.l1_access import PENDING_LIMIT, TARGET_LIMIT
 from gpusim.model.line_cache import READY as LINE_ARRIVAL
 from gpusim.model.line_cache import line_cache
@@ -73,7 +73,7 @@ def _front_state(spec: GpuSpec, sms: int, subs: int) -> FrontState:
         code=CodeState(
             l0=line_cache(subs, code.l0_bytes, code.line_bytes, code.l0_ways),
             l1=line_cache(sms, code.l1_bytes, code.line_bytes, code.l1_ways),
-            streams=STREAM_TABLE.zeros(subs, more=code.stream_entries),
+            streams=STREAM_TABLE.zeros(subs, more=STREAM_CYCLES * code.stream_entries),
         ),
         constants=line_cache(2 * subs, constant.bytes, constant.line_bytes, constant.ways),
         operands=register_file.OPERAND_TABLE.zeros(1),
@@ -149,7 +149,7 @@ def for_program(state: SmState, program: np.ndarray, operands: np.ndarray, deep:
     """The state for another program (of ``program_table`` and ``operand_table``), with counters at zero and nothing
     held; ``deep``: boards keep several falls a counter."""
     state.subs[:, (sm.HOLD, sm.HELD_FROM, sm.ADDRESS_FREE, sm.TENSOR_FREE_TICK)] = 0
-    state.sms[:, sm.CODE_PORT_FREE] = 0
+    state.sms[:, (sm.CODE_PORT_FREE, sm.CODE_STREAM_FREE)] = 0
     state.port_free[:] = 0
     state.report[sm.R_LAST_CYCLE] = 0
     renew(state.front)

@@ -7,7 +7,6 @@ machine comes first, so that code and machine are told apart; all steps add up t
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from gpusim.errors import GpusimError
@@ -19,7 +18,7 @@ from gpusim.report.attribution import source_text
 PROGRAM = "launch and machine code"
 
 
-def with_steps(outcome: Outcome, progress: Callable[[str], None]) -> Outcome:
+def with_steps(outcome: Outcome) -> Outcome:
     """The outcome with its ``steps``, where they can be found; costs a simulation for each."""
     if not outcome.figures or outcome.items is None:
         return outcome
@@ -41,8 +40,7 @@ def with_steps(outcome: Outcome, progress: Callable[[str], None]) -> Outcome:
             return outcome  # the old machine cannot run the new program
         first = (Step(PROGRAM, (), between - before),)
         before = between
-    progress(f"{outcome.name}: from the old GPU to the new one")
-    found = steps(machine, new.simulation_input, before, outcome.figures, progress)
+    found = steps(machine, new.simulation_input, before, outcome.figures)
     return replace(outcome, steps=first + found) if found else outcome
 
 

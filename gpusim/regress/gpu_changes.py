@@ -8,13 +8,14 @@ than :data:`MOST_STEPS` figures differ, they go section by section (all of ``l2`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from gpusim.engine.gpu import simulate
 from gpusim.errors import GpusimError
 from gpusim.gpus.spec import GpuSpec
+from gpusim.io.progress import task
 from gpusim.regress.comparand import SimulationInput
 
 MOST_STEPS = 12
@@ -46,22 +47,22 @@ def differing(base: Mapping[str, Any], head: Mapping[str, Any]) -> tuple[FigureC
 
 
 def steps(
-    old: GpuSpec, simulation_input: SimulationInput, base_cycles: int, changes: tuple[FigureChange, ...],
-    progress: Callable[[str], None],
-) -> tuple[Step, ...]:  # fmt: skip
+    old: GpuSpec, simulation_input: SimulationInput, base_cycles: int, changes: tuple[FigureChange, ...]
+) -> tuple[Step, ...]:
     """The launch of ``simulation_input`` (on the new machine) simulated on the way there from the ``old`` one, on which it
     takes ``base_cycles``. Empty where a machine on the way cannot run the launch."""
     groups = _groups(changes)
     done, spec, cycles = [], old, base_cycles
-    for number, (what, group) in enumerate(groups, 1):
-        spec = _with(spec, simulation_input.spec, group)
-        try:
-            after = cycles_on(replace(simulation_input, spec=spec))
-        except GpusimError:
-            return ()
-        progress(f"[{number}/{len(groups)}] {what}: {after} cycles")
-        done.append(Step(what, tuple(group), after - cycles))
-        cycles = after
+    with task("going from the old GPU to the new one", len(groups), "steps") as shown:
+        for what, group in groups:
+            spec = _with(spec, simulation_input.spec, group)
+            try:
+                after = cycles_on(replace(simulation_input, spec=spec))
+            except GpusimError:
+                return ()
+            done.append(Step(what, tuple(group), after - cycles))
+            shown.to(len(done))
+            cycles = after
     return tuple(done)
 
 

@@ -8,7 +8,6 @@ move the others; a kernel's launches follow each other on one machine, as ``gpus
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.gpus.spec import GpuSpec
 from gpusim.io.nearest import hint
+from gpusim.io.progress import say, task
 from gpusim.regress.comparand import Comparand, ComparedLaunch, simulate_launches
 from gpusim.regress.rerun import rerun
 from gpusim.regress.result_file import read_result
@@ -28,7 +28,6 @@ from gpusim.trace.record import Trace
 NOW = "now"
 DEFAULT_GPU = "h200"
 _RUN, _KERNEL = "run:", "kernel:"
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,6 @@ def open_comparands(
     head: str,
     machines: tuple[GpuRequest, GpuRequest],
     store: Store,
-    progress: Progress,
     *,
     small: bool = False,
 ) -> tuple[Comparand, Comparand]:
@@ -62,28 +60,24 @@ def open_comparands(
         raise UsageError("now against now compares nothing: name a stored run on one side")
     # What cannot be is refused before anything is simulated.
     specs = [machine.spec() for machine in machines]
-    kinds = [None if text == NOW else _kind(text, store, progress) for text in (base, head)]
+    kinds = [None if text == NOW else _kind(text, store) for text in (base, head)]
     if NOW in (base, head) and "run" not in kinds:
         other = head if base == NOW else base
         raise UsageError(f"{NOW} simulates a stored run again, but {other} is none; see gpusim runs list")
     if base == NOW:
-        return _rerun(head, machines[0], store, progress), _open_one(
-            head, "run", machines[1], specs[1], store, progress, small
-        )
-    first = _open_one(base, kinds[0], machines[0], specs[0], store, progress, small)
+        return _rerun(head, machines[0], store), _open_one(head, "run", machines[1], specs[1], store, small)
+    first = _open_one(base, kinds[0], machines[0], specs[0], store, small)
     if head == NOW:
-        return first, _rerun(base, machines[1], store, progress)
-    return first, _open_one(head, kinds[1], machines[1], specs[1], store, progress, small)
+        return first, _rerun(base, machines[1], store)
+    return first, _open_one(head, kinds[1], machines[1], specs[1], store, small)
 
 
-def _rerun(text: str, machine: GpuRequest, store: Store, progress: Progress) -> Comparand:
-    progress(f"simulating again what {text} has")
-    return rerun(store.load_run(text.removeprefix(_RUN)), machine.gpu, machine.settings)
+def _rerun(text: str, machine: GpuRequest, store: Store) -> Comparand:
+    with task(f"simulating again what {text} has"):
+        return rerun(store.load_run(text.removeprefix(_RUN)), machine.gpu, machine.settings)
 
 
-def _open_one(
-    text: str, kind: str | None, machine: GpuRequest, spec: GpuSpec, store: Store, progress: Progress, small: bool
-) -> Comparand:
+def _open_one(text: str, kind: str | None, machine: GpuRequest, spec: GpuSpec, store: Store, small: bool) -> Comparand:
     if kind in ("run", "result") and machine.given:
         raise UsageError(
             f"{text} is a saved result: its GPU is what it was simulated on; leave out --gpu and --set for it"
@@ -93,13 +87,12 @@ def _open_one(
     if kind == "result":
         return Comparand(text, read_result(Path(text)))
     if kind == "folder":
-        return _folder(Path(text), spec, progress)
-    progress(f"simulating {text}")
+        return _folder(Path(text), spec)
     source = open_source(text.removeprefix(_KERNEL), spec, small=small)
     return Comparand(text, simulate_launches(source.timed, source.warm, spec))
 
 
-def _kind(text: str, store: Store, progress: Progress) -> str:
+def _kind(text: str, store: Store) -> str:
     """run, result, folder, trace or kernel."""
     if text.startswith(_RUN):
         return "run"
@@ -111,7 +104,7 @@ def _kind(text: str, store: Store, progress: Progress) -> str:
     if path.is_file():
         return "result" if path.suffix == ".json" else "trace"
     is_kernel = text.partition(":")[0] in kernel_names()
-    is_run = text.isdecimal() or _is_stored(text, store, is_kernel or ":" in text, progress)
+    is_run = text.isdecimal() or _is_stored(text, store, is_kernel or ":" in text)
     if is_run and is_kernel:
         raise UsageError(
             f"{text} is both a stored run and a kernel of the suite: write {_RUN}{text} or {_KERNEL}{text}"
@@ -127,14 +120,14 @@ def _kind(text: str, store: Store, progress: Progress) -> str:
     )
 
 
-def _is_stored(text: str, store: Store, is_kernel: bool, progress: Progress) -> bool:
+def _is_stored(text: str, store: Store, is_kernel: bool) -> bool:
     """Whether a run is called so. A store that cannot be read holds up no kernel: that needs none."""
     try:
         return any(info.name == text for info in store.list_runs())
     except (StoreError, StoreFormatError) as error:
         if not is_kernel:
             raise
-        progress(f"note: {error}; {text} is taken as a kernel")
+        say(f"note: {error}; {text} is taken as a kernel")
         return False
 
 
@@ -145,15 +138,15 @@ def _stored(text: str, run: StoredRun) -> Comparand:
     return Comparand(text, items, run.measurements)
 
 
-def _folder(path: Path, spec: GpuSpec, progress: Progress) -> Comparand:
+def _folder(path: Path, spec: GpuSpec) -> Comparand:
     files = sorted(path.rglob("*.trace"))
     if not files:
         raise NoDataError(f"{path}: no file in this folder ends in .trace")
     items = []
-    for number, file in enumerate(files, 1):
-        name = file.relative_to(path).as_posix()
-        progress(f"[{number}/{len(files)}] simulating {file}")
-        trace = Trace.load(file)
-        (item,) = simulate_launches((NamedTrace(trace, trace.launch.kernel),), (), spec)
-        items.append(replace(item, file=name))
+    with task(f"simulating {path}", len(files), "traces", weights=[file.stat().st_size for file in files]) as shown:
+        for file in files:
+            trace = Trace.load(file)
+            (item,) = simulate_launches((NamedTrace(trace, trace.launch.kernel),), (), spec)
+            items.append(replace(item, file=file.relative_to(path).as_posix()))
+            shown.to(len(items))
     return Comparand(str(path), tuple(items), folder=True)

@@ -15,6 +15,7 @@ from gpusim.engine.gpu import simulate
 from gpusim.engine.result import Result
 from gpusim.errors import LaunchError
 from gpusim.gpus.spec import GpuSpec
+from gpusim.io.progress import task
 from gpusim.theory.bounds import lower_bounds
 from gpusim.trace.record import Trace
 from gpusim.why.counterfactuals import COUNTERFACTUALS, Counterfactual
@@ -63,11 +64,13 @@ def explain(
     """
     chosen = [e for e in COUNTERFACTUALS if e.applies(result.counters, traces)]
     findings = []
-    for number, counterfactual in enumerate(chosen, 1):
-        finding = _try(counterfactual, traces, spec, result, warm, sample)
-        if finding is not None:
-            findings.append(finding)
-            progress(f"[{number:>2}/{len(chosen)}] {finding.unit}: {finding.cycles} cycles")
+    with task("explaining", len(chosen), "units made free") as shown:
+        for number, counterfactual in enumerate(chosen, 1):
+            finding = _try(counterfactual, traces, spec, result, warm, sample)
+            if finding is not None:
+                findings.append(finding)
+                progress(f"{finding.unit}: {finding.cycles} cycles")
+            shown.to(number)
     findings.sort(key=lambda finding: -finding.saved_cycles)
     least = least_cycles(traces, spec, cold=not warm)
     return Explanation(result.cycles, tuple(findings), least, _sentence(result, findings, least))

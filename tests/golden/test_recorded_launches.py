@@ -23,14 +23,14 @@ FOLDER = Path(__file__).parents[2] / "traces" / "recorded"
 MANIFEST = json.loads((FOLDER / "manifest.json").read_text())["traces"]
 
 CYCLES = {
-    "saxpy-a100_80gb.trace": 2519,
-    "softmax-a100_80gb.trace": 8271,
-    "histogram-a100_80gb.trace": 7152,
-    "matmul_tiled-a100_80gb.trace": 6168,
-    "saxpy-h200.trace": 3352,
-    "softmax-h200.trace": 10363,
-    "histogram-h200.trace": 8847,
-    "matmul_tiled-h200.trace": 7558,
+    "saxpy-a100_80gb.trace": 2491,
+    "softmax-a100_80gb.trace": 8219,
+    "histogram-a100_80gb.trace": 7118,
+    "matmul_tiled-a100_80gb.trace": 6134,
+    "saxpy-h200.trace": 3323,
+    "softmax-h200.trace": 10314,
+    "histogram-h200.trace": 8782,
+    "matmul_tiled-h200.trace": 7524,
 }
 
 

@@ -83,8 +83,8 @@ def test_slow_issue_hides_what_is_asked_for_ahead():
 
 def test_a_second_warp_of_the_sub_core_waits_for_the_same_line():
     result = simulate(build(straight(4), threads=32 * 5), gpu())
-    # Warps 0 and 4 share a sub-core; the other three sub-cores get the line from the SM's cache.
-    assert result.stalls["no_instruction"] == 5 * (L1_MISS + DECODE) + 3 * L0_MISS
+    # Warps 0 and 4 share a sub-core; to the other three sub-cores the line comes when it comes to the first.
+    assert result.stalls["no_instruction"] == 5 * (L1_MISS + DECODE)
 
 
 def test_another_sub_core_finds_the_line_in_the_sms_cache():
@@ -93,8 +93,8 @@ def test_another_sub_core_finds_the_line_in_the_sms_cache():
     for _ in range(4):
         later.op(PipeClass.NONE)
     result = simulate(build(later, threads=64), gpu(instruction_cache__l1_interval_cycles=10))
-    # Both ask at once: the second waits for the port and for the line that the first has asked for.
-    assert result.stalls["no_instruction"] == (L1_MISS + DECODE) + (L1_MISS + L0_MISS + DECODE)
+    # Both ask at once: the line that the first has asked for comes to both, for the second's turn at the port is over by then.
+    assert result.stalls["no_instruction"] == 2 * (L1_MISS + DECODE)
 
 
 def test_the_stream_buffer_brings_the_lines_behind_a_miss():
@@ -147,6 +147,49 @@ def test_programs_launched_in_turn_find_their_code_as_far_as_it_fits(l1_lines, k
     small = gpu(**{f"instruction_cache__{level}_bytes": l1_lines * LINE * 16 for level in ("l0", "l1")})
     first, _, again, _ = simulate([one, other] * 2, small).launches
     assert again.stalls["no_instruction"] == (0 if kept else first.stalls["no_instruction"])
+
+
+def test_a_miss_goes_before_what_streams_wait_for():
+    # Two sub-cores miss at once, in different lines: the second's turn comes behind the first's, not behind its stream's.
+    program = straight(32 * LINE)
+    trace = build(program, threads=64)
+    chunk = trace.chunk_list[0]
+    path = np.array([(0, LINE, FULL), (16 * LINE, LINE, FULL)], chunk.runs.dtype)
+    warps = chunk.warps.copy()
+    warps["path"] = [0, 1]
+    trace.chunk_list[0] = Chunk(0, 1, warps, path, np.array([0, 1, 2]), chunk.accesses, chunk.scattered)
+    result = simulate(trace, gpu(instruction_cache__l1_interval_cycles=10, instruction_cache__stream_entries=8))
+    assert result.stalls["no_instruction"] == 2 * (L1_MISS + DECODE) + 10
+
+
+def test_a_stream_that_is_aimed_elsewhere_gives_up_its_turns():
+    # The jump misses while the stream still waits for six of eight lines; the line behind its target is wanted at once.
+    program = straight(40 * LINE)
+    program.rows[LINE - 1]["flags"] = int(Flag.BRANCH)
+    trace = along(program, [(0, LINE), (20 * LINE, 2 * LINE)])
+    times = [
+        run_cycles(
+            simulate(trace, gpu(instruction_cache__l1_interval_cycles=each, instruction_cache__stream_entries=8))
+        )
+        for each in (1, 100)
+    ]
+    # It waits for the turn that is under way and for the target's own, not for six more.
+    assert times[1] - times[0] < 2 * (100 - 1)
+
+
+@pytest.mark.parametrize("warps", [16, 32])
+def test_a_larger_instruction_cache_is_hardly_slower_when_warps_drift_apart(warps):
+    # Where the code is in the SM's cache, but not in the sub-cores', warps come to be at different lines: 28 % to three times
+    # slower while streams took the port from misses. What is left is that warps which no slow miss gathers share no lines.
+    times = []
+    for l1_bytes in (8 << 10, 64 << 10):
+        machine = gpu(
+            instruction_cache__l0_bytes=4 << 10, instruction_cache__l1_bytes=l1_bytes,
+            instruction_cache__stream_entries=8, instruction_cache__l0_ways=4, instruction_cache__l1_ways=4,
+        )  # fmt: skip
+        trace = along(straight(100 * LINE), [(0, 100 * LINE)] * 3, threads=32 * warps)
+        times.append(simulate(trace, machine).cycles)
+    assert times[1] < 1.25 * times[0]
 
 
 def test_stall_reasons_add_up_with_cold_caches():
