@@ -156,6 +156,8 @@ def execute_control_flow(
         number = np.int64(registers[x + low])
         barrier = number & 15
         threads = np.int64(registers[y + low]) if row[at.F0] else np.int64(0)
+        if row[at.F0] == ops.COUNT_PACKED:
+            number, threads = number & 0xFFFF, (threads >> 16) & 0xFFFF
         kind = at.SYNC_BLOCK_WAIT if op == ops.BARRIER_WAIT else at.SYNC_BLOCK_ARRIVE
         log_sync(
             state, syncs, warp, pc, np.int64(kind), number, threads, mask, executing, state.turn[barrier],

@@ -118,8 +118,8 @@ class Heap:
         return True
 
     def left(self) -> list[HeapBlock]:
-        """What is allocated, in the order of addresses."""
-        return sorted(self.blocks.values())
+        """What is allocated, in the order of those who have allocated it."""
+        return sorted(self.blocks.values(), key=lambda held: (held.block, held.thread, held.address))
 
 
 def _whole(size: int) -> int:

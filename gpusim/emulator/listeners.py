@@ -59,7 +59,8 @@ class Listener:
         return False
 
     def heap_left(self, blocks: Sequence[HeapBlock]) -> None:
-        """The launch has ended; these blocks of the device heap, in the order of their addresses, were not freed."""
+        """The launch has ended; these blocks of the device heap, in the order of the threads that allocated them, were not
+        freed."""
 
     def blocks_ended(self, first_block: int, blocks: int) -> None:
         """Blocks from ``first_block`` on have come to their end."""

@@ -27,7 +27,7 @@ class LeakCheck(Listener):
             self._left.setdefault(block.index, []).append(block)
 
     def findings(self) -> list[Finding]:
-        """A finding for each place that has allocated what is left: ``count`` blocks, the first by address described."""
+        """A finding for each place that has allocated what is left: ``count`` blocks, that of the first thread described."""
         return [self._finding(blocks) for blocks in self._left.values()]
 
     def _finding(self, blocks: list[HeapBlock]) -> Finding:

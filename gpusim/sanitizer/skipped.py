@@ -28,13 +28,14 @@ _EVERYWHERE = (ops.BRANCH_INDEXED, ops.EXTERNAL)
 
 class Skipped(NamedTuple):
     """In block number ``block``, ``waited`` bool[threads] have waited at instruction ``barrier`` as often as any, and ``left_out``
-    bool[threads] less often, the first of which then came to instruction ``behind``."""
+    bool[threads] less often, the first of which then came to instruction ``behind``; ``of_warp``: the barrier is a warp's."""
 
     block: int
     barrier: int
     waited: np.ndarray
     left_out: np.ndarray
     behind: int
+    of_warp: bool
 
 
 class SkippedBarriers:
@@ -63,13 +64,15 @@ class SkippedBarriers:
         return bool(self._behind)
 
     def of(self, chunk: Chunk, threads: int) -> list[Skipped]:
-        """Barriers left out in the blocks of ``chunk``, all of them whole, of ``threads`` threads each."""
+        """Barriers left out in the blocks of ``chunk``, all of them whole, of ``threads`` threads each; those of blocks
+        first."""
         first, count = chunk.runs["first"].astype(np.int64), chunk.runs["count"].astype(np.int64)
         mask = chunk.runs["mask"].astype(np.int64)
         path = np.repeat(np.arange(len(chunk.path_start) - 1), np.diff(chunk.path_start))
         paths = chunk.warps["path"].astype(np.int64)
         found = []
-        for barrier, behind in self._behind.items():
+        for barrier in sorted(self._behind, key=lambda index: (index in self._of_warps, index)):
+            behind = self._behind[barrier]
             before = np.concatenate(([0], np.cumsum(behind)))
             past = np.zeros((len(chunk.path_start) - 1, LANES), np.int64)
             gone = before[first + count] > before[first]
@@ -99,9 +102,10 @@ class SkippedBarriers:
                     Skipped(
                         chunk.first_block + block,
                         barrier,
-                        waited,
+                        waited[block],
                         left_out[block],
                         int(first[at_run] + inside.argmax()),
+                        barrier in self._of_warps,
                     )
                 )
         return found

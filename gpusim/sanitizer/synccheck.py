@@ -73,9 +73,12 @@ class SyncCheck(Listener):
         if not self._skipped:
             return
         for whole in self._joined.add(chunk):
+            known = self._diverged  # the compiler puts a warp's barrier before a block's: one defect is told once
             for found in self._skipped.of(whole, self.launch.block_threads):
-                if found.block not in self._diverged:
-                    self._left_out(found.block, found.barrier, found.waited, found.left_out, found.behind)
+                if found.block in (self._diverged if found.of_warp else known):
+                    continue
+                self._diverged = self._diverged | {found.block}
+                self._left_out(found.block, found.barrier, found.waited, found.left_out, found.behind)
 
     def findings(self) -> list[Finding]:
         """What has been found so far, in the order of its first occurrence."""
