@@ -1,9 +1,9 @@
 """Device memory that a program has allocated and not freed when it ends: what memcheck's ``--leak-check full`` reports.
 
 Mental model: an allocation that is still there once the program has ended is a leak. Libraries that free late are asked to do
-so first: objects that nobody names any more are collected, and Numba frees what it has queued to be freed. An
-allocation whose owner lives on for another reason (a module's own variable in an imported module, a pool) is reported, as
-compute-sanitizer reports it.
+so first: objects that nobody names any more are collected, and Numba frees what it has queued to be freed. What lives on
+for another reason, an array that a module's variable names to the end or one in a pool, is reported: nothing frees it on a
+GPU either before the process ends.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ import sys
 from typing import Any
 
 from gpusim.driver.memory import DEVICE, MANAGED, Memory
-
-_NUMBA_DEVICES = "numba.cuda.cudadrv.devices"
 
 
 def leaks_of(memory: Memory) -> list[dict[str, Any]]:
@@ -38,7 +36,8 @@ def leaks_of(memory: Memory) -> list[dict[str, Any]]:
 
 def _free_what_is_queued() -> None:
     """Numba frees memory some time after its owner is gone: let it do so now, if the program uses it."""
-    devices = sys.modules.get(_NUMBA_DEVICES)
-    if devices is not None:
-        with contextlib.suppress(Exception):  # a context that a failed launch has broken frees nothing any more
-            devices.get_context().deallocations.clear()
+    queue = getattr(sys.modules.get("numba.cuda.cudadrv.driver"), "_PendingDeallocs", None)
+    for waiting in gc.get_objects() if queue is not None else ():
+        if isinstance(waiting, queue):
+            with contextlib.suppress(Exception):  # a context that a failed launch has broken frees nothing any more
+                waiting.clear()

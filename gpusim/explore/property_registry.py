@@ -36,6 +36,7 @@ OWN = {
     "metamorphic": "gpusim.explore.metamorphic:Metamorphic",
     "invariance": "gpusim.explore.properties:Invariance",
     "numpy": "gpusim.explore.properties:Numpy",
+    "defects": "gpusim.explore.defects:Defects",
     "counts": "gpusim.explore.counts:Counts",
     "versions": "gpusim.explore.versions:Versions",
     "silicon": "gpusim.explore.measured_rows:Silicon",
