@@ -25,12 +25,15 @@ from gpusim.launch.arrays import HostArrays
 from gpusim.launch.kernel_launch import make_launch
 from gpusim.launch.memory import DeviceMemory
 from gpusim.sanitizer.findings import parse_checks
+from gpusim.sanitizer.leakcheck import LeakCheck
 from gpusim.sanitizer.memcheck import MemoryCheck
 from gpusim.sanitizer.ordercheck import OrderCheck
+from gpusim.sanitizer.synccheck import SyncCheck
 from gpusim.trace.record import Chunk, Launch, Trace
 
 #: Told how far a launch is: kernel, blocks done, blocks in all, warp instructions so far.
 Progress = Callable[[str, int, int, int], None]
+Check = MemoryCheck | OrderCheck | SyncCheck | LeakCheck
 
 
 def capture(
@@ -56,9 +59,9 @@ def capture(
     ``shared_bytes`` is dynamic shared memory. ``memory`` keeps arrays at their device addresses over several captures.
     ``instruction_limit`` bounds the executed warp instructions. ``to`` is a trace file to write while the launch runs,
     in bounded memory; the returned trace then reads from it. Without it the trace stays in memory, coded once it is
-    large. ``check``: any of "memory" and "race" (:mod:`gpusim.sanitizer.findings`); what they find is the trace's
-    ``findings``, and an invalid access then ends its block, whose warps have no path in the trace, rather than the
-    launch. ``progress`` is told now and then (kernel, blocks done, blocks in all, warp instructions so far).
+    large. ``check``: any of "memory", "race", "sync" and "leak" (:mod:`gpusim.sanitizer.findings`); what they find is the
+    trace's ``findings``, and an invalid access or a barrier at which threads are missing then ends threads, whose paths end
+    there in the trace, rather than the launch. ``progress`` is told now and then (kernel, blocks done, blocks in all, warp instructions so far).
 
     Raises UsageError, CompileError, ToolchainError, UnsupportedOpcodeError, LaunchError, AddressError,
     DeadlockError, InstructionLimitError, and OSError where ``to`` cannot be written; the arrays are then as
@@ -82,7 +85,7 @@ def capture(
         parameters = front_end.pack(kernel, binary, tuple(args), arrays)
         emulation = Emulation(replace(launch, parameters=parameters), device, limit)
         try:
-            watching = _checks(emulation, checks)
+            watching = checks_of(emulation, checks)
             with task(f"capturing {emulation.facts.kernel}", emulation.facts.blocks, "blocks") as shown:
                 listeners = (*watching, _Progress(emulation.facts, shown, progress))
 
@@ -106,13 +109,19 @@ def capture(
     return replace(trace, findings=tuple(found for each in watching for found in each.findings()))
 
 
-def _checks(emulation: Emulation, checks: frozenset[str]) -> list[MemoryCheck | OrderCheck]:
+def checks_of(emulation: Emulation, checks: frozenset[str]) -> list[Check]:
     """The listeners that ``checks`` ask for. Raises UsageError for a kernel that one of them cannot follow."""
-    if not checks:
-        return []
     program, facts = emulation.program, emulation.facts
-    order = OrderCheck(program, facts, emulation.prepared.image.shared_base, checks)
-    return [MemoryCheck(program, facts, emulation.memory), order] if "memory" in checks else [order]
+    watching: list[Check] = []
+    if "memory" in checks:
+        watching.append(MemoryCheck(program, facts, emulation.memory))
+    if checks & {"memory", "race"}:
+        watching.append(OrderCheck(program, facts, emulation.prepared.image.shared_base, checks))
+    if "sync" in checks:
+        watching.append(SyncCheck(program, facts, emulation.prepared.encoded.matrix))
+    if "leak" in checks:
+        watching.append(LeakCheck(program, facts))
+    return watching
 
 
 class _Progress(Listener):

@@ -121,8 +121,9 @@ def make_case(name: str, shape: dict[str, Any], gpu: GpuSpec | None = None, *, s
     try:
         with limited_memory():
             return make_user_case(name, base, small=small) if is_reference(name) else find_kernel(name).make(**base)
-    except ValueError as error:
-        raise UsageError(f"kernel {name}: {error}") from None
+    except (ValueError, TypeError) as error:  # of whatever library a value came to: say which values were given
+        asked = f"{name}:{shape_text(shape)}" if shape else name
+        raise UsageError(f"kernel {asked}: {error}") from None
     except MemoryError:
         raise UsageError(f"kernel {name}: {_TOO_LARGE}") from None
 

@@ -29,7 +29,7 @@ from types import ModuleType
 from typing import Any
 
 from gpusim.errors import GpusimError, UnknownKernelError, UsageError
-from gpusim.frontend.registry import is_kernel
+from gpusim.frontend.registry import is_device_function, is_kernel
 from gpusim.io.nearest import hint
 
 _REFERENCE = re.compile(r"^(?P<path>.+\.py):(?P<name>[^\W\d]\w*)$")
@@ -79,6 +79,10 @@ def make_user_case(reference: str, shape: dict[str, Any], *, small: bool = False
     parameter of that name, if it has one, is True."""
     function = load_object(reference)
     name = reference.rpartition(":")[2]
+    if is_device_function(function):
+        raise UsageError(
+            f"{reference} is a device function: name a function that makes a launch of a kernel that calls it"
+        )
     if is_kernel(function):
         raise UsageError(
             f"{reference} is a kernel, and its arguments are not known: name a function that makes them, such as"
@@ -100,7 +104,8 @@ def make_user_case(reference: str, shape: dict[str, Any], *, small: bool = False
     given = {axis: _value(text) for axis, text in shape.items()}
     if small and "small" in parameters:
         given.setdefault("small", True)
-    made = _guarded(reference, lambda: function(**given))
+    asked = ",".join(f"{axis}={value}" for axis, value in given.items())
+    made = _guarded(f"{reference}:{asked}" if asked else reference, lambda: function(**given))
     launches = case_launches(reference, made)
     check = getattr(made, "check", None)
     return UserCase(launches, (lambda: _checked(reference, check)) if check else (lambda: None))
@@ -153,7 +158,10 @@ def _guarded(where: str, call: Callable[[], Any], through: tuple[type[Exception]
             for f in traceback.extract_tb(error.__traceback__)
             if f.filename != __file__ and "importlib" not in f.filename
         ]
-        own = next((f for f in reversed(frames) if "site-packages" not in f.filename), None)
+        # The user's own line: compiled modules of a library name files that are not there.
+        own = next(
+            (f for f in reversed(frames) if "site-packages" not in f.filename and Path(f.filename).is_file()), None
+        )
         place = f" (line {own.lineno} of {Path(own.filename).name})" if own else ""
         text = " ".join(str(error).split()) or "no message"
         advice = ""

@@ -37,8 +37,9 @@ WRONG_RESULT = FINDINGS = 1
 @click.option(
     "--check",
     "checks",
-    metavar="memory,race",
-    help="Look for invalid, misaligned and uninitialised accesses (memory) and hazards in shared memory (race).",
+    metavar="CHECKS",
+    help="Look for invalid, misaligned and uninitialised accesses (memory), hazards in shared memory (race), barriers"
+    " that threads use wrongly (sync) and memory that kernels leave allocated (leak); several separated by commas.",
 )
 @format_option()
 def capture(kernel: str, gpu: str, output: Path | None, small: bool, checks: str | None, form: str) -> int:
@@ -53,7 +54,7 @@ def capture(kernel: str, gpu: str, output: Path | None, small: bool, checks: str
     Examples:
       gpusim capture saxpy:n=65536 --gpu h200 -o saxpy.trace
       gpusim capture pointer_chase --small -o chase.trace
-      gpusim capture reduce_sum --small --check memory,race
+      gpusim capture reduce_sum --small --check memory,race,sync,leak
       gpusim capture my.py:saxpy_case:n=4096 -o saxpy.trace
     """
     if output is None and checks is None:

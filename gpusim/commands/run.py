@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -14,6 +15,9 @@ from gpusim.driver.run import run_program
 from gpusim.errors import UsageError
 from gpusim.io.whole_file import replacing
 from gpusim.report.tables import FORMATS, format_records
+
+#: Exit code: a check has found something.
+FINDINGS = 1
 
 
 @click.command(context_settings={**HELP, "ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -31,6 +35,13 @@ from gpusim.report.tables import FORMATS, format_records
 )
 @click.option("--force", is_flag=True, help="Let --record replace the traces of a folder that is not empty.")
 @click.option(
+    "--leak-check",
+    type=click.Choice(("no", "full")),
+    default="no",
+    show_default=True,
+    help="List the device memory that the program has not freed at its end, with the line that allocated it.",
+)
+@click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the launches here, not to stderr."
 )
 @click.option(
@@ -44,6 +55,7 @@ def run(
     simulate: bool,
     record: Path | None,
     force: bool,
+    leak_check: str,
     output: Path | None,
     form: str,
     program: str,
@@ -53,12 +65,14 @@ def run(
 
     Options of gpusim stand before PROGRAM. stdout is the program's own. At the end, also of a program that
     fails, its launches are listed on stderr. The exit code is the program's; if it died of a launch that
-    failed on the device, that failure's (docs/reference/exit-codes.md).
+    failed on the device, that failure's (docs/reference/exit-codes.md); 1 if it ended well and --leak-check has found
+    something.
 
     \b
     Examples:
       gpusim run saxpy.py --size 100000
       gpusim run --gpu a100_80gb --simulate train.py
+      gpusim run --leak-check full train.py
       gpusim run --record traces -o launches.json --format json -m package.module
     """
     if output is not None and not output.resolve().parent.is_dir():
@@ -77,13 +91,24 @@ def run(
         simulate=simulate,
         record=record,
         force=force,
+        leak_check=leak_check == "full",
         say=lambda line: click.echo(f"gpusim: {line}", err=True),
     )
     sys.stdout.flush()
     if ending.explanation:
         click.echo(f"error: {' '.join(ending.explanation.split())}", err=True)
     _write(ledger.records(), form, output, device.spec.name)
-    return ending.exit_code
+    if leak_check == "full":
+        _show_leaks(ledger.leaks)
+    return ending.exit_code or (FINDINGS if ledger.leaks else 0)
+
+
+def _show_leaks(leaks: list[dict[str, Any]]) -> None:
+    """What the program has not freed, on stderr."""
+    if leaks:
+        click.echo(f"\n{format_records(leaks, 'table')}", err=True)
+    total, count = (sum(row[column] for row in leaks) for column in ("leaked_bytes", "allocations"))
+    click.echo(f"gpusim: {total} bytes of device memory leaked in {count} allocations", err=True)
 
 
 def _write(records: list[dict], form: str, output: Path | None, gpu: str) -> None:

@@ -63,6 +63,8 @@ class Ledger:
     def __init__(self, folder: Path | None = None, clock: Clock | None = None, say: Say = lambda line: None):
         self.rows: list[Row] = []
         self.launches = 0
+        #: device memory that the program has not freed (:func:`gpusim.driver.leaks.leaks_of`), where that was asked for
+        self.leaks: list[dict[str, Any]] = []
         self._folder, self._clock, self.say = folder, clock, say
         self._files: list[dict[str, Any]] = []
         self._last_code = ""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import bisect
 import ctypes
 import sys
+from collections.abc import Sequence
 from ctypes import POINTER, c_int, c_size_t, c_uint
 from dataclasses import dataclass
 
@@ -87,6 +88,10 @@ class Memory:
         self.space.remove([block.allocation])
         if block.kind in (HOST_PAGES, MANAGED):
             self._pages.give(block.pages)
+
+    def left(self, kinds: Sequence[str]) -> list[Block]:
+        """The allocations of these kinds that have not been freed, by device address."""
+        return [self._blocks[base] for base in self._bases if self._blocks[base].kind in kinds]
 
     def _reserve(self, size: int) -> None:
         if size < 1:

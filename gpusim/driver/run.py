@@ -20,6 +20,7 @@ from types import TracebackType
 
 from gpusim.driver.device import Device
 from gpusim.driver.driver import Driver, installed
+from gpusim.driver.leaks import leaks_of
 from gpusim.driver.ledger import Ledger, open_folder
 from gpusim.driver.timing import SimulatedClock
 from gpusim.errors import GpusimError, UsageError
@@ -47,12 +48,13 @@ def run_program(
     simulate: bool = False,
     record: Path | None = None,
     force: bool = False,
+    leak_check: bool = False,
     say: Callable[[str], None] = lambda line: None,
 ) -> tuple[Ending, Ledger]:
     """Run the script ``program`` (a module's name if ``as_module``) with ``arguments`` on ``device``.
 
     ``simulate``: predict each launch's cycles, and let events tell predicted time. ``record``: keep the
-    traces in that folder. The script's own output goes where it sends it; its traceback goes to stderr.
+    traces in that folder. ``leak_check``: list the device memory that is left at the end (``Ledger.leaks``). The script's own output goes where it sends it; its traceback goes to stderr.
     Raises UsageError for a script that does not exist and for settings under which it cannot run.
     """
     if not as_module and not Path(program).exists():
@@ -65,6 +67,8 @@ def run_program(
             if clock is not None:
                 driver.streams.now_ns = clock.now_ns
             ending = _run(program, arguments, as_module, driver)
+            if leak_check:
+                ledger.leaks = leaks_of(driver.memory)
             _join_threads()
     finally:
         if clock is not None:

@@ -399,13 +399,15 @@ def execute_memory(
 def _mixed_wide(state, matrix, registers, allocations, hint, index, warp, own_base, mask, size, x, y, d, q):
     """A wide generic access whose lanes may lie in different spaces: lane by lane."""
     row = matrix[index]
+    status = resolve(state, allocations, hint, index, warp, mask, size, np.int64(GENERIC))
+    if status != at.DONE:
+        return status
+    lane_addresses(state, matrix, registers, index, own_base)  # resolving has moved them
     for lane in range(at.LANES):
         if (mask >> lane) & 1:
             only = np.int64(1) << lane
             step = word_step(state, np.int64(GENERIC), state.address[lane])
-            status = resolve(state, allocations, hint, index, warp, only, size, np.int64(GENERIC))
-            if status != at.DONE:
-                return status
+            resolve(state, allocations, hint, index, warp, only, size, np.int64(GENERIC))
             if row[at.OP] == ops.LOAD:
                 load_lanes(state, registers, d, only, size, np.int64(row[at.F0]), step)
             elif row[at.OP] == ops.STORE:

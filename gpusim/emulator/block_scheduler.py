@@ -16,14 +16,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpusim.emulator.chunks import grown, lanes_of
+from gpusim.emulator.early_end import end_block, end_lanes, exit_index
 from gpusim.emulator.host_calls import HostCalls
 from gpusim.emulator.listeners import Fault, Listener
 from gpusim.emulator.livelock import LivelockDetector
 from gpusim.emulator.lockstep import run_blocks
 from gpusim.isa import warp as at
+from gpusim.trace.record import SCATTERED, Space
 
 #: Counters that belong to the launch, not to a slot.
 _SHARED_FIELDS = ("used", "executed", "now")
+#: Why a warp or a block cannot go on, where a listener may take that.
+_TAKEN = (at.BAD_ADDRESS, at.MISALIGNED, at.DEADLOCK)
 #: Blocks that run side by side because one of them is slow; a grid-wide barrier opens as many as it needs.
 _MAX_SLOW = 64
 #: Instructions of a block's slice once blocks run side by side: short, so that a stretch of the log holds a
@@ -31,6 +35,8 @@ _MAX_SLOW = 64
 _SLICE_TOGETHER = 1 << 16
 #: Records of the log (runs, accesses, scattered rows) beyond which it does not grow: 4, 6 and 16 MiB.
 LOG_LIMITS = (1 << 18, 1 << 18, 1 << 16)
+#: Barriers that are logged before the listeners hear of them: 1.3 MB.
+SYNC_ROWS = 1 << 14
 
 
 @dataclass
@@ -72,11 +78,17 @@ class BlockScheduler:
         self.ended = 0
         self.spinning = False
         self.listeners: Sequence[Listener] = ()
-        self._given_up = 0  # blocks without which the launch goes on
+        self._ended_early = False  # there are threads without which the launch goes on
+
+    def listen(self, listeners: Sequence[Listener]) -> None:
+        """Tell ``listeners`` from now on; barriers are logged if one of them asks for them."""
+        self.listeners = self.host.listeners = tuple(listeners)
+        if any(type(listener).syncs_logged is not Listener.syncs_logged for listener in listeners):
+            self.machine = self.machine._replace(syncs=np.empty((SYNC_ROWS, at.SYNC_TABLE.width), np.int64))
 
     def used(self) -> tuple[int, int, int]:
         """Entries of the log that are filled: runs, accesses, scattered rows."""
-        return tuple(self._last.states[0]["used"].tolist())
+        return tuple(self._last.states[0]["used"][: at.SYNCS].tolist())
 
     def run(self, blocks: int, chunk_blocks: int) -> Iterator[LoggedBlocks]:
         """Run blocks 0 to ``blocks - 1``, in stretches of at most ``chunk_blocks`` where they end one by one. The
@@ -99,62 +111,103 @@ class BlockScheduler:
                 yield self._logged(current + open_blocks, open_blocks)
                 self._empty_log()
             elif status != at.DONE:
-                if not self._give_up(self.first, status, current):
-                    self._fail(self.first, status)
-                    return
-                current += 1
+                self._report_syncs()
+                self._fail(self.first, status)
+                return
             if current < blocks and current >= self._base + chunk_blocks:
                 yield self._logged(current, 0)
                 self._empty_log()
+        self._report_syncs()
         yield LoggedBlocks(self._base, blocks - self._base)
 
     def _logged(self, end: int, open_blocks: int) -> LoggedBlocks:
         """The log as blocks up to ``end``; what is logged from now on counts from the first open block."""
+        self._report_syncs()
         logged = LoggedBlocks(self._base, end - self._base, open_blocks)
         self._base = end - open_blocks
         return logged
 
     def _close_runs(self, slots: list[Slot]) -> None:
         """Log what the warps of open blocks have done of runs that are not at their end."""
-        used = self._last.states[0].used
         for slot in slots:
             state = slot.states[0]
-            first_warp = (slot.block - self._base) * int(state.warps)
             for warp in np.flatnonzero((state.held != 0) & (state.held_pc > state.held_first)):
-                if used[at.RUNS] == len(self.machine.runs):
-                    runs = np.concatenate([self.machine.runs, np.empty_like(self.machine.runs)])
-                    self.machine = self.machine._replace(runs=runs)
-                first, end = state.held_first[warp], state.held_pc[warp]
-                self.machine.runs[used[at.RUNS]] = first_warp + warp, first, end - first, state.held_mask[warp]
-                used[at.RUNS] += 1
-                state.held_first[warp] = end
+                self._close_run(slot, warp)
+
+    def _close_run(self, slot: Slot, warp: int) -> None:
+        """Log what the fragment that ``warp`` holds has done so far."""
+        state, used = slot.states[0], self._last.states[0].used
+        first, end = state.held_first[warp], state.held_pc[warp]
+        if end <= first:
+            return
+        if used[at.RUNS] == len(self.machine.runs):
+            runs = np.concatenate([self.machine.runs, np.empty_like(self.machine.runs)])
+            self.machine = self.machine._replace(runs=runs)
+        number = (slot.block - self._base) * int(state.warps) + warp
+        self.machine.runs[used[at.RUNS]] = number, first, end - first, state.held_mask[warp]
+        used[at.RUNS] += 1
+        state.held_first[warp] = end
 
     def _empty_log(self) -> None:
         self._last.states[0].used[:] = 0
 
-    def _give_up(self, slot: Slot, status: int, block: int) -> bool:
-        """Whether a listener takes the fault of ``block``, which is then as if it had never run, its stores excepted."""
-        state, warps = slot.states[0], int(slot.states[0].warps)
-        if not self.listeners:
+    def _take(self, slot: Slot, status: int) -> bool:
+        """Whether a listener takes what has stopped ``slot``, whose block then goes on without the threads that cannot."""
+        if status == at.DEADLOCK:
+            return self._take_stuck([slot])
+        exit_at = exit_index(self.machine.matrix) if self.listeners else -1
+        if exit_at < 0:
             return False
-        used = [int(n) for n in state.used]
-        first = (block - self._base) * warps
-        last = self.machine.accesses[max(0, used[at.ACCESSES] - 1)]
-        address, mask = np.full(at.LANES, int(state.fault_address)), 1 << int(state.fault_lane)
-        if used[at.ACCESSES] and last[at.ACCESS_WARP] == first + int(state.fault_warp):
-            address, mask = lanes_of(self.machine, last)
-        fault = Fault(status, state, address, mask)
-        if not any([listener.warp_faulted(fault) for listener in self.listeners]):  # all of them hear of it
+        state = slot.states[0]
+        warp, fault, ending = int(state.fault_warp), self._fault(slot, status), 0
+        for listener in self.listeners:
+            ending |= listener.warp_faulted(fault)
+        if not ending:
             return False
-        self._given_up += 1
-        for part, column, rows in ((at.RUNS, at.RUN_WARP, "runs"), (at.ACCESSES, at.ACCESS_WARP, "accesses")):
-            log = getattr(self.machine, rows)
-            keys = log[: used[part], column].astype(np.int64)
-            kept = (keys < first) | (keys >= first + warps)
-            state.used[part] = kept.sum()
-            log[: int(kept.sum())] = log[: used[part]][kept]
-        state.started = 0
+        self._close_run(slot, warp)
+        end_lanes(state, warp, ending & fault.mask | 1 << int(state.fault_lane), exit_at)
+        self._ended_early = True
         return True
+
+    def _take_stuck(self, slots: Sequence[Slot]) -> bool:
+        """Whether a listener takes that no warp of ``slots`` can move; their blocks' threads then end."""
+        self._report_syncs()
+        exit_at = exit_index(self.machine.matrix) if self.listeners else -1
+        if exit_at < 0:
+            return False
+        states = [slot.states[0] for slot in slots]
+        if not any([listener.block_stuck(state) for state in states for listener in self.listeners]):
+            return False
+        for state in states:
+            end_block(state, exit_at)
+        self._ended_early = True
+        return True
+
+    def _fault(self, slot: Slot, status: int) -> Fault:
+        """The fault of ``slot``, with the addresses of all lanes; what the instruction has logged leaves the log, for it will
+        be made again."""
+        state, accesses = slot.states[0], self.machine.accesses
+        number = (slot.block - self._base) * int(state.warps) + int(state.fault_warp)
+        address, mask = np.full(at.LANES, int(state.fault_address)), 1 << int(state.fault_lane)
+        # An access logs its lanes before it looks at them; of a copy the shared side comes second.
+        records = int(self.machine.matrix[int(state.fault_index), at.RECORDS])
+        logged = 2 if records == 2 and int(state.fault_space) == Space.SHARED else 1
+        used = int(state.used[at.ACCESSES])
+        rows = accesses[used - logged : used]
+        if used < logged or (rows[:, at.ACCESS_WARP] != number).any():
+            return Fault(status, state, address, mask)
+        address, mask = lanes_of(self.machine, rows[-1])
+        state.used[at.ACCESSES] -= logged
+        state.used[at.SCATTERED_ROWS] -= ((rows[:, at.ACCESS_PATTERN] >> 32) == SCATTERED).sum()
+        return Fault(status, state, address, mask)
+
+    def _report_syncs(self) -> None:
+        """Tell the listeners of the barriers in the log, which then leave it."""
+        used = self._last.states[0].used
+        if used[at.SYNCS]:
+            for listener in self.listeners:
+                listener.syncs_logged(self._base, self.machine.syncs[: used[at.SYNCS]])
+            used[at.SYNCS] = 0
 
     def _report_ended(self, first_block: int, blocks: int) -> None:
         """Tell the listeners of blocks that have come to their end."""
@@ -182,8 +235,16 @@ class BlockScheduler:
                 continue
             if status == at.DONE and block < end:
                 continue
+            if status in _TAKEN:
+                slot.block = block
+                if not self._take(slot, status):
+                    return status, block
+                continue
             if status != at.LOG_FULL:
                 return status, block
+            if 2 * int(state.used[at.SYNCS]) > SYNC_ROWS:
+                self._report_syncs()
+                continue
             larger = grown(self.machine, self.used(), LOG_LIMITS)
             if larger is self.machine:
                 return status, block
@@ -216,13 +277,9 @@ class BlockScheduler:
                 elif status == at.PREEMPTED:
                     moved = slow = True
                 elif status != at.GRID_WAIT:
-                    if not self._give_up(slot, status, slot.block):
-                        self._fail(slot, status)
-                        return pending
-                    resident.remove(slot)
-                    free.append(slot)
-                    moved = ended = True
-                    livelock.progress()
+                    self._report_syncs()
+                    self._fail(slot, status)
+                    return pending
             self.resident, self.ended = resident, pending - len(resident)
             crowded = len(resident) >= _MAX_SLOW
             stuck = slow and not ended and livelock.reached(resident, self.machine.allocations)
@@ -236,10 +293,11 @@ class BlockScheduler:
                 self.spinning = True
                 self._fail(resident[0], at.DEADLOCK)
                 return pending
-            elif not moved and resident and self.ended and not self._given_up:
-                waiting = next(slot for slot in resident if slot.states[0].fragment.max() == at.AT_GRID)
-                self._fail(waiting, at.DEADLOCK)
-                return pending
+            elif not moved and resident and self.ended and not self._ended_early:
+                if not self._take_stuck(resident):
+                    waiting = next(slot for slot in resident if slot.states[0].fragment.max() == at.AT_GRID)
+                    self._fail(waiting, at.DEADLOCK)
+                    return pending
             elif not moved:
                 for slot in resident:
                     _release_grid(slot.states[0])

@@ -15,6 +15,7 @@ from gpusim.emulator.convergence import (
     arrive,
     complete_barrier,
     leave_convergence,
+    log_sync,
     push,
     release_warp_wait,
     release_without,
@@ -50,8 +51,9 @@ def stop(state, warp, pc, lane, address):
 
 @inner
 def execute_control_flow(
-    state, registers, row, index_of, runs, warp, global_warp, own_base, x, y, run_start, pc, mask, executing, condition
-):
+    state, registers, row, index_of, runs, syncs, warp, global_warp, own_base, x, y, run_start, pc, mask, executing,
+    condition,
+):  # fmt: skip
     """Execute the control-flow instruction ``row`` at ``pc`` for the fragment ``mask``.
 
     ``executing``: lanes of the fragment whose guard holds; ``condition``: lanes where its predicate operand
@@ -139,6 +141,8 @@ def execute_control_flow(
 
     if op == ops.WARP_WAIT:
         wanted = np.int64(registers[x + first_lane(executing)]) & at.FULL
+        if syncs.shape[0]:
+            _log_warp_wait(state, registers, syncs, warp, global_warp, x, pc, executing)
         if executing == mask and wanted & state.live[warp] & ~mask == 0:
             return FALLS_THROUGH, pc + 1, mask
         log_run(state, runs, global_warp, run_start, pc + 1, mask)
@@ -149,8 +153,16 @@ def execute_control_flow(
 
     if op == ops.BARRIER_WAIT or op == ops.BARRIER_ARRIVE:
         low = first_lane(executing)
-        barrier = np.int64(registers[x + low]) & 15
+        number = np.int64(registers[x + low])
+        barrier = number & 15
         threads = np.int64(registers[y + low]) if row[at.F0] else np.int64(0)
+        if row[at.F0] == ops.COUNT_PACKED:
+            number, threads = number & 0xFFFF, (threads >> 16) & 0xFFFF
+        kind = at.SYNC_BLOCK_WAIT if op == ops.BARRIER_WAIT else at.SYNC_BLOCK_ARRIVE
+        log_sync(
+            state, syncs, warp, pc, np.int64(kind), number, threads, mask, executing, state.turn[barrier],
+            global_warp - warp,
+        )  # fmt: skip
         # The fragment arrives and waits as one, lanes whose guard is off included: hardware counts warps,
         # and the compiler relies on their staying together (uniform registers are the warp's).
         arrive(state, warp, mask, barrier, threads, np.int64(row[at.F1]), condition & executing)
@@ -209,6 +221,22 @@ def _leave_rest(state, warp, pc, rest):
     """Lanes whose guard is off do not wait: they go on behind the instruction."""
     if rest:
         push(state, warp, pc + 1, rest, at.READY, np.int64(0))
+
+
+@inner
+def _log_warp_wait(state, registers, syncs, warp, global_warp, x, pc, executing):
+    """Log lanes ``executing`` at a WARPSYNC, once for each set of lanes that they name."""
+    rest = executing
+    while rest:
+        named, same = registers[x + first_lane(rest)], np.int64(0)
+        for lane in range(at.LANES):
+            if (rest >> lane) & 1 and registers[x + lane] == named:
+                same |= np.int64(1) << lane
+        rest &= ~same
+        log_sync(
+            state, syncs, warp, pc, np.int64(at.SYNC_WARP_WAIT), np.int64(named) & at.FULL, np.int64(0), executing, same,
+            np.int64(0), global_warp - warp,
+        )  # fmt: skip
 
 
 @inner

@@ -73,6 +73,19 @@ def all_participants(registers, own_base, row, mask):
 
 
 @inner
+def log_sync(state, syncs, warp, index, kind, number, threads, mask, executing, turn, chunk_warp):
+    """Append a barrier that lanes ``mask`` of ``warp`` have reached, where a listener asks for barriers."""
+    if syncs.shape[0] == 0:
+        return
+    n = state.used[at.SYNCS]
+    state.used[at.SYNCS] = n + 1
+    syncs[n, at.SYNC_WARP], syncs[n, at.SYNC_INDEX], syncs[n, at.SYNC_KIND] = chunk_warp + warp, index, kind
+    syncs[n, at.SYNC_NUMBER], syncs[n, at.SYNC_THREADS] = number, threads
+    syncs[n, at.SYNC_MASK], syncs[n, at.SYNC_EXECUTING] = mask, executing
+    syncs[n, at.SYNC_LIVE], syncs[n, at.SYNC_TURN] = state.live[warp], turn
+
+
+@inner
 def wait_converged(state, registers, warp, own_base, row, pc, mask):
     """Lanes ``mask`` wait in the BSYNC at ``pc``: a fragment for each set of participants."""
     rest = mask
@@ -181,7 +194,7 @@ def release_warp_wait(state, warp):
 
 
 @inner
-def release_crossed_waits(state):
+def release_crossed_waits(state, syncs, chunk_warp):
     """Make ready what waits in WARPSYNC for lanes that wait at a convergence barrier; True if anything did.
 
     A full-mask ``syncwarp`` inside a divergent branch is undefined in CUDA, yet every GPU since Volta gets past
@@ -202,6 +215,11 @@ def release_crossed_waits(state):
             if state.fragment[warp, f] == at.AT_WARP_WAIT:
                 missing = state.wait[warp, f] & state.live[warp] & ~arrived
                 if missing & ~converging == 0:
+                    log_sync(
+                        state, syncs, np.int64(warp), np.int64(state.pc[warp, f]), np.int64(at.SYNC_WARP_RELEASE),
+                        state.wait[warp, f], np.int64(0), state.mask[warp, f], state.mask[warp, f], np.int64(0),
+                        chunk_warp,
+                    )  # fmt: skip
                     state.fragment[warp, f] = at.FREE
                     push(state, warp, state.pc[warp, f] + 1, state.mask[warp, f], at.READY, 0)
                     released = True
@@ -268,6 +286,7 @@ def complete_barrier(state, barrier):
     if not somebody or threads < state.expected[barrier]:
         return False
     state.one_by_one = 0
+    state.turn[barrier] += 1
     total = np.int64(0)
     every = True
     for warp in range(warps):

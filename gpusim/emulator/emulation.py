@@ -78,12 +78,15 @@ class Emulation:
     def run(self, listeners: Sequence[Listener] = ()) -> Iterator[Chunk]:
         """Run all blocks; yields chunks in block order. Memory is final when it is exhausted. ``listeners`` hear what
         happens. Raises what ends the launch: AddressError, DeadlockError, InstructionLimitError, ExecutionError."""
-        self._scheduler.listeners = tuple(listeners)
+        self._scheduler.listen(listeners)
         try:
             for chunk in self._chunks():
                 for listener in listeners:
                     listener.chunk_closed(chunk)
                 yield chunk
+            left = self._host.heap.left()
+            for listener in listeners:
+                listener.heap_left(left)
             slot = self._scheduler.first
             release(self.prepared, slot.states, slot.raw, slot.registers)
         finally:

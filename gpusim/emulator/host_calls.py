@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Sequence
 
 import numpy as np
 
+from gpusim.emulator.listeners import HeapBlock, Listener
 from gpusim.emulator.printf import format_printf
 from gpusim.errors import AddressError, ExecutionError
 from gpusim.isa import warp as at
@@ -20,6 +22,7 @@ from gpusim.launch.memory import Allocation, DeviceMemory
 
 #: Where arguments and results of a driver function lie, see :mod:`gpusim.isa.binary.externals`.
 FIRST_REGISTER = 4
+RETURN_REGISTER = 20
 #: The device heap that ``malloc`` serves: CUDA's default size (cudaLimitMallocHeapSize).
 HEAP_ADDRESS = 0x7D00_0000_0000
 HEAP_BYTES = 8 << 20
@@ -91,28 +94,37 @@ class Heap:
 
     def __init__(self) -> None:
         self.next = HEAP_ADDRESS
-        self.sizes: dict[int, int] = {}
+        self.blocks: dict[int, HeapBlock] = {}
         self.freed: dict[int, list[int]] = {}
 
-    def malloc(self, size: int) -> int:
-        """Address of ``size`` bytes, 0 when the heap is full."""
-        size = max(HEAP_ALIGNMENT, -(-size // HEAP_ALIGNMENT) * HEAP_ALIGNMENT)
+    def malloc(self, wanted: int, block: int, thread: int, index: int) -> int:
+        """Address of ``wanted`` bytes for ``thread`` of ``block``, 0 when the heap is full."""
+        size = _whole(wanted)
         if self.freed.get(size):
             address = self.freed[size].pop()
         elif self.next + size <= HEAP_ADDRESS + HEAP_BYTES:
             address, self.next = self.next, self.next + size
         else:
             return 0
-        self.sizes[address] = size
+        self.blocks[address] = HeapBlock(address, wanted, block, thread, index)
         return address
 
     def free(self, address: int) -> bool:
         """Give ``address`` back; False if it is not allocated."""
-        if address and address not in self.sizes:
+        if address and address not in self.blocks:
             return False
         if address:
-            self.freed.setdefault(self.sizes.pop(address), []).append(address)
+            self.freed.setdefault(_whole(self.blocks.pop(address).size), []).append(address)
         return True
+
+    def left(self) -> list[HeapBlock]:
+        """What is allocated, in the order of those who have allocated it."""
+        return sorted(self.blocks.values(), key=lambda held: (held.block, held.thread, held.address))
+
+
+def _whole(size: int) -> int:
+    """Bytes that an allocation of ``size`` takes."""
+    return max(HEAP_ALIGNMENT, -(-size // HEAP_ALIGNMENT) * HEAP_ALIGNMENT)
 
 
 class HostCalls:
@@ -123,6 +135,8 @@ class HostCalls:
         self.names = [externals[address] for address in sorted(externals)]
         self.heap = Heap()
         self.printed: list[tuple[int, str]] = []
+        self.listeners: Sequence[Listener] = ()
+        self._index_of = np.zeros(0, np.int32)
         self._bodies = {
             "vprintf": self._print,
             "malloc": self._malloc,
@@ -138,6 +152,7 @@ class HostCalls:
 
     def serve(self, state: np.record, registers: np.ndarray, machine: at.Machine) -> None:
         """Do what the lanes noted in the fault fields have called; raises what ends the launch."""
+        self._index_of = machine.index_of
         body = self._bodies[self.names[machine.matrix[int(state.fault_index), at.F0]]]
         mask = int(state.fault_address)
         for number in range(at.LANES):
@@ -162,11 +177,20 @@ class HostCalls:
         lane.answer(count, 1)
 
     def _malloc(self, lane: Lane) -> None:
-        lane.answer(self.heap.malloc(lane.pair(FIRST_REGISTER)), 2)
+        lane.answer(self.heap.malloc(lane.pair(FIRST_REGISTER), *self._place(lane)), 2)
+
+    def _place(self, lane: Lane) -> tuple[int, int, int]:
+        """(number of the block, number of the thread in it, index of the instruction) that the call comes from."""
+        behind = lane.pair(RETURN_REGISTER) >> 4
+        index = int(self._index_of[behind]) - 1 if behind < len(self._index_of) else -1
+        return int(lane.state.linear), lane.warp * at.LANES + lane.lane, index
 
     def _free(self, lane: Lane) -> None:
         address = lane.pair(FIRST_REGISTER)
-        if not self.heap.free(address):
+        if self.heap.free(address):
+            return
+        refused = HeapBlock(address, 0, *self._place(lane))
+        if not any([listener.free_refused(refused) for listener in self.listeners]):  # all of them hear of it
             raise AddressError(f"{self.kernel}: {lane.who()}: free(0x{address:x}) of what is not allocated")
 
     def _assert(self, lane: Lane) -> None:

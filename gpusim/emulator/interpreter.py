@@ -32,12 +32,13 @@ _X, _Y, _W = at.X_ROW * at.ROW, at.Y_ROW * at.ROW, at.W_ROW * at.ROW
 
 
 @inner
-def room(state, runs, accesses, scattered):
+def room(state, runs, accesses, scattered, syncs):
     """Whether warps in lockstep can log one more instruction of any kind, and each warp of the block its run so far."""
     return (
         state.used[at.RUNS] + at.GROUP_WARPS + at.MAX_WARPS < runs.shape[0]
         and state.used[at.ACCESSES] + 2 * at.GROUP_WARPS < accesses.shape[0]
         and state.used[at.SCATTERED_ROWS] + 2 * at.GROUP_WARPS < scattered.shape[0]
+        and (syncs.shape[0] == 0 or state.used[at.SYNCS] + 2 * at.MAX_WARPS * at.LANES < syncs.shape[0])
     )
 
 
@@ -109,7 +110,7 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
     Returns SPLIT (the warps' fragments are held, in the table, or have ended), LOG_FULL (held too), or why
     its only warp stopped for good.
     """
-    matrix, registers, index_of, allocations, hint, constants, runs, accesses, scattered = machine
+    matrix, registers, index_of, allocations, hint, constants, runs, accesses, scattered, syncs = machine
     group = first_warp // at.GROUP_WARPS
     place = first_warp - group * at.GROUP_WARPS
     base = state.own_base + group * state.own_stride + place * at.LANES
@@ -165,7 +166,7 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
 
         # ---- memory ----------------------------------------------------------------------------
         if op >= MEMORY_BASE:
-            full = not room(state, runs, accesses, scattered)
+            full = not room(state, runs, accesses, scattered, syncs)
             if full or (row[at.ORDERED] and not alone):
                 leave(state, first_warp, count, members, steps - 1, pc, False)
                 if full:
@@ -213,8 +214,8 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
                         chunk_warp + warp, executing[i], x + shift, y + shift, w + shift, state.q[i],
                     )  # fmt: skip
                 if status != at.DONE:
-                    if alone:
-                        state.executed += steps
+                    if alone:  # it stands before the instruction: a listener may let its good lanes make it again
+                        leave(state, first_warp, count, members, steps - 1, pc, False)
                         return status
                     for done in range(i):
                         state.outcome[done], state.goal[done] = FALLS_THROUGH, pc + 1
@@ -244,7 +245,7 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
         if (leaves and taken == 0) or (some == 0 and op != ops.CONVERGE_SET and op != ops.BRANCH_DIVERGENT):
             pc += 1
             continue
-        full = not room(state, runs, accesses, scattered)
+        full = not room(state, runs, accesses, scattered, syncs)
         if full or (row[at.ORDERED] and not alone):
             leave(state, first_warp, count, members, steps - 1, pc, False)
             if full:
@@ -277,8 +278,8 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
                     continue
                 warp, shift = first_warp + i, i * at.LANES
                 outcome, next_pc, mask = execute_control_flow(
-                    state, registers, row, index_of, runs, warp, chunk_warp + warp, base + shift, x + shift, y + shift,
-                    state.held_first[warp], pc, active[i], executing[i], state.condition[i],
+                    state, registers, row, index_of, runs, syncs, warp, chunk_warp + warp, base + shift, x + shift,
+                    y + shift, state.held_first[warp], pc, active[i], executing[i], state.condition[i],
                 )  # fmt: skip
                 if outcome == STOPPED:
                     if alone:

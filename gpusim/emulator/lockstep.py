@@ -63,6 +63,7 @@ def start_block(state, registers, linear):
     if state.arrivals:
         state.arrivals = 0
         for barrier in range(at.BLOCK_BARRIERS):
+            state.turn[barrier] = 0
             for warp in range(state.warps):
                 state.arrived[barrier, warp] = 0
                 state.vote[barrier, warp] = 0
@@ -164,6 +165,7 @@ def filled(state, machine):
         4 * state.used[at.RUNS] > 3 * machine.runs.shape[0]
         or 4 * state.used[at.ACCESSES] > 3 * machine.accesses.shape[0]
         or 4 * state.used[at.SCATTERED_ROWS] > 3 * machine.scattered.shape[0]
+        or 4 * state.used[at.SYNCS] > 3 * machine.syncs.shape[0]
     )
 
 
@@ -205,7 +207,7 @@ def run_blocks(states, slot, machine, first_block, next_block, end_block):
                 state.slice_end = 0
                 return np.int64(at.PREEMPTED), linear
         status = outcome_of(state) if state.alive else np.int64(at.DONE)
-        if status == at.DEADLOCK and release_crossed_waits(state):
+        if status == at.DEADLOCK and release_crossed_waits(state, machine.syncs, chunk_warp):
             continue
         if status != at.DONE:
             state.slice_end = 0

@@ -162,6 +162,7 @@ def make_machine(
         runs=log[0],
         accesses=log[1],
         scattered=log[2],
+        syncs=np.empty((0, at.SYNC_TABLE.width), np.int64),
     )
 
 

@@ -21,6 +21,7 @@ from gpusim.model.residency import (
     ACCESS,
     ARRIVED,
     AT_BARRIER,
+    BARRIER_PC,
     BARRIERS,
     BLOCK,
     BRANCHED,
@@ -74,7 +75,8 @@ STORE, REDUCTION = int(MemoryKind.STORE), int(MemoryKind.REDUCTION)
 
 @inlined
 def account(state, warp, pc, now):
-    """Charge the cycles since the warp's last issue to reasons, at the instruction that waited."""
+    """Charge the cycles since the warp's last issue to reasons, at the instruction that waited; those at a barrier at the
+    barrier, not at what stands behind it."""
     stalls, warps, slots = state.stalls, state.resident.warps, state.resident.slots
     stall_end = warps[warp, STALL_END]
     ready = slots[warp, READY]
@@ -90,7 +92,9 @@ def account(state, warp, pc, now):
         if fetched > stall_end:
             stalls[pc, stall.NO_INSTRUCTION] += fetched - stall_end
             stall_end = fetched
-        stalls[pc, warps[warp, WAIT_REASON]] += ready - stall_end
+        reason = warps[warp, WAIT_REASON]
+        waited_at = warps[warp, BARRIER_PC] if reason == stall.BARRIER else pc
+        stalls[waited_at, reason] += ready - stall_end
     rest = now - ready
     if rest > 0:
         passed = slots[warp, PASSED]
@@ -278,6 +282,7 @@ def arrive(resident, program, timing, sm, warp, pc, waits, now):
     blocks[block, EXPECTED + number] = program[pc, op.BARRIER_WARPS]
     if waits:
         warps[warp, AT_BARRIER] = number + 1
+        warps[warp, BARRIER_PC] = pc
         blocks[block, WAITING] += 1
     if blocks[block, ARRIVED + number] >= expected_warps(blocks, block, number):
         end = now + timing[BARRIER_LATENCY]

@@ -37,6 +37,7 @@ OWN = {
     "resources": "gpusim.explore.resources:Resources",
     "invariance": "gpusim.explore.properties:Invariance",
     "numpy": "gpusim.explore.properties:Numpy",
+    "defects": "gpusim.explore.defects:Defects",
     "counts": "gpusim.explore.counts:Counts",
     "versions": "gpusim.explore.versions:Versions",
     "silicon": "gpusim.explore.measured_rows:Silicon",

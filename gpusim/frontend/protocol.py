@@ -36,6 +36,10 @@ class FrontEnd(Protocol):
         """Whether ``kernel`` is this front end's, well-formed or not. Cheap; raises nothing."""
         ...
 
+    def is_device_function(self, kernel: Any) -> bool:
+        """Whether ``kernel``, which this front end accepts, is a function that only kernels can call."""
+        return False
+
     def compile(self, kernel: Any, args: tuple, capability: tuple[int, int], *, lines: bool = True) -> KernelBinary:
         """The machine code that a launch of ``kernel`` with ``args`` runs on a GPU of ``capability``: the same object for the
         same code, so that what is made of it is made once. Without ``lines`` source lines may be left out, to save time.

@@ -49,6 +49,12 @@ def is_kernel(value: object) -> bool:
     return _find(value)[0] is not None
 
 
+def is_device_function(value: object) -> bool:
+    """Whether ``value`` is a function that only kernels can call, as the front end that accepts it says."""
+    found = _find(value)[0]
+    return found is not None and getattr(found, "is_device_function", lambda kernel: False)(value)
+
+
 def compile_kernel(kernel: Any, args: tuple, capability: tuple[int, int], *, lines: bool = True) -> KernelBinary:
     """The machine code of ``kernel`` for ``args``, by the front end that accepts it: see :meth:`FrontEnd.compile`."""
     return front_end_of(kernel).compile(kernel, tuple(args), capability, lines=lines)

@@ -30,6 +30,9 @@ EXTERNAL = CONTROL_BASE + 15  # stub of a driver function behind the code
 # What a stub does (flags[1] of EXTERNAL).
 CALL_HOST, CALL_GRID_HANDLE, CALL_GRID_SYNC = range(3)
 
+# Where a block barrier has its number of threads (flags[0] of BARRIER_WAIT and BARRIER_ARRIVE): nowhere, in an operand of
+# its own, or in the high half of the one that has the barrier's number.
+COUNT_NONE, COUNT_ALONE, COUNT_PACKED = range(3)
 # Reductions of BAR.RED (flags[1] of BARRIER_WAIT).
 RED_NONE, RED_POPC, RED_AND, RED_OR = range(4)
 

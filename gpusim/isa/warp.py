@@ -132,6 +132,7 @@ class Machine(NamedTuple):
     runs: np.ndarray  # uint32[r, 4]: the log, see LOG columns
     accesses: np.ndarray  # int64[a, 3]
     scattered: np.ndarray  # uint64[s, 32]
+    syncs: np.ndarray  # int64[y, 9]: without rows where no listener asks for barriers
 
 
 # ---- the log: in time order; the warps' records are sorted apart when a chunk closes ----------------
@@ -146,7 +147,26 @@ ACCESS_WARP = ACCESS_TABLE.column("index", "the warp, counted from the log's fir
 ACCESS_ADDRESS = ACCESS_TABLE.column("address", "of lane 0, or the row of scattered addresses")
 ACCESS_PATTERN = ACCESS_TABLE.column("packed", "stride << 32 | lane mask")
 
-RUNS, ACCESSES, SCATTERED_ROWS = range(3)  # entries of State.used
+SYNC_TABLE = Table(
+    __name__,
+    "syncs",
+    "a barrier reached by lanes of a warp",
+    "The log's barriers, kept for listeners that ask for them.",
+)
+SYNC_WARP = SYNC_TABLE.column("index", "the warp, counted from the log's first block")
+SYNC_INDEX = SYNC_TABLE.column("index", "the instruction")
+SYNC_KIND = SYNC_TABLE.column("code", "SYNC_BLOCK_WAIT, SYNC_BLOCK_ARRIVE, SYNC_WARP_WAIT or SYNC_WARP_RELEASE")
+SYNC_NUMBER = SYNC_TABLE.column("code", "number of a block barrier, lanes that a warp's barrier names")
+SYNC_THREADS = SYNC_TABLE.column("count", "threads that meet at a block barrier; 0: all of the block")
+SYNC_MASK = SYNC_TABLE.column("mask", "lanes that have come together")
+SYNC_EXECUTING = SYNC_TABLE.column("mask", "those of them whose guard holds, and that name the same lanes")
+SYNC_LIVE = SYNC_TABLE.column("mask", "lanes of the warp that have not ended")
+SYNC_TURN = SYNC_TABLE.column("count", "how often the block barrier had completed before")
+
+SYNC_BLOCK_WAIT, SYNC_BLOCK_ARRIVE, SYNC_WARP_WAIT = range(3)
+SYNC_WARP_RELEASE = 3  # lanes that go on although some that they wait for cannot come
+
+RUNS, ACCESSES, SCATTERED_ROWS, SYNCS = range(4)  # entries of State.used
 
 MAX_WARPS = 32
 TENSOR_RULES = 4
@@ -208,7 +228,7 @@ STATE_RECORD = Record(
     Field("clock", "<i8", "instructions", "of the launch up to the one that reads the clock"),
     Field("now", "<i8", "count", "fragments that have stopped, for fairness among them"),
     Field("at_barrier", "<i8", "count", "fragments that wait at block barriers"),
-    Field("used", "(3,)<i8", "count", "entries of the log: RUNS, ACCESSES, SCATTERED_ROWS"),
+    Field("used", "(4,)<i8", "count", "entries of the log: RUNS, ACCESSES, SCATTERED_ROWS, SYNCS"),
     # its warps
     Field("alive", "<i8", "count", "warps with lanes that have not ended"),
     Field("live", _BY_WARP, "mask", "lanes that have not ended"),
@@ -237,6 +257,7 @@ STATE_RECORD = Record(
     Field("vote", f"({BLOCK_BARRIERS},{MAX_WARPS})<i8", "mask", "lanes whose predicate BAR.RED counts"),
     Field("arrivals", "<i8", "flag", "some warp of the block has arrived at one"),
     Field("expected", _BY_BARRIER, "count", "threads that meet there; 0: all of the block"),
+    Field("turn", _BY_BARRIER, "count", "how often it has completed"),
     Field("reduction", _BY_BARRIER, "code", "what BAR.RED makes of the votes"),
     # where an instruction went wrong
     Field("fault_index", "<i8", "index", "the instruction"),

@@ -56,6 +56,7 @@ STORES = WARP_TABLE.column("count", "stores and reductions not acknowledged yet"
 LAST_ACK = WARP_TABLE.column("cycle", "of the latest acknowledgement")
 FENCED = WARP_TABLE.column("flag", "the last issue was a fence")
 AT_BARRIER = WARP_TABLE.column("index", "1 + number of the barrier at which it waits; 0: at none")
+BARRIER_PC = WARP_TABLE.column("index", "instruction at which it last waited at a barrier")
 BARRIER_END = WARP_TABLE.column("cycle", "at which the last barrier opened")
 LOCAL_BASE = WARP_TABLE.column("address", "of its local memory")
 GROUP = WARP_TABLE.column("count", "asynchronous-copy groups closed so far")

@@ -14,12 +14,9 @@ from gpusim.emulator.faults import place_of
 from gpusim.emulator.listeners import Listener
 from gpusim.errors import UsageError
 from gpusim.sanitizer import racecheck as order
-from gpusim.sanitizer.findings import Finding, block_index, thread_index
+from gpusim.sanitizer.findings import MOST_FINDINGS, Finding, block_index, thread_index
 from gpusim.trace.parts import WholeBlocks
 from gpusim.trace.record import Chunk, Flag, Launch, PipeClass, Program
-
-#: Different findings of one launch that are kept; more would not be read.
-MOST_FINDINGS = 256
 
 
 class _Columns(NamedTuple):

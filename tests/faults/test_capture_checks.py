@@ -8,15 +8,26 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from hand_traces import Asm, build
-from numba import cuda, float32, int32
+from numba import cuda, float32, int32, types
 
 from gpusim import cli
 from gpusim.capturing import capture
-from gpusim.errors import UsageError
+from gpusim.errors import AddressError, UsageError
 from gpusim.sanitizer.ordercheck import OrderCheck
 from gpusim.trace.record import MemoryKind, Space
 
 BOTH = ("memory", "race")
+
+
+HEAP = cuda.CUSource(
+    r"""
+extern "C" __device__ int take(long long *block, int bytes) { *block = (long long)malloc(bytes); return 0; }
+extern "C" __device__ int give(int *result, long long block) { free((void *)block); *result = 0; return 0; }
+""",
+    name="heap.cu",
+)
+take = cuda.declare_device("take", types.int64(types.int32), link=HEAP)
+give = cuda.declare_device("give", types.int32(types.int64), link=HEAP)
 
 
 @cuda.jit
@@ -177,9 +188,61 @@ def test_invalid_accesses_are_counted_over_blocks_and_the_rest_runs():
     values, out = np.arange(256, dtype=np.float32), np.zeros(256, np.float32)
     (finding,) = findings(overrun, values, out, 70, grid=4, block=64)
     assert finding.tool == "memcheck" and finding.what == "Invalid __global__ read of size 4 bytes"
-    assert (finding.block, finding.thread) == ((2, 0, 0), (58, 0, 0)) and finding.count == 6 + 32
+    assert (finding.block, finding.thread) == ((2, 0, 0), (58, 0, 0)) and finding.count == 6 + 64
     assert "0 bytes behind the end of argument 0" in finding.detail and finding.where.endswith(line(overrun, 3))
-    assert (out[:160] == np.arange(70, 230)).all() and (out[192:] == 0).all()
+    assert (out[:186] == np.arange(70, 256)).all() and (out[186:] == 0).all(), "the other threads of the block run on"
+
+
+def test_every_thread_of_every_warp_is_counted():
+    (finding,) = findings(overrun, np.zeros(1, np.float32), np.zeros(64, np.float32), 1 << 20, block=33)
+    assert finding.count == 33 and finding.thread == (0, 0, 0)
+    again = findings(overrun, np.zeros(1, np.float32), np.zeros(64, np.float32), 1 << 20, block=33)
+    assert again == (finding,)
+
+
+@cuda.jit
+def two_bad_places(values, out, n):
+    t = cuda.threadIdx.x
+    if t < 40:
+        out[t] = values[t + n]
+    cuda.syncthreads()
+    if t >= 50:
+        out[t + n] = 1
+    out[t] = 2
+
+
+def test_other_threads_go_on_to_further_defects_and_barriers_do_not_wait_for_those_that_ended():
+    values, out = np.zeros(1, np.float32), np.zeros(64, np.float32)
+    read, write = findings(two_bad_places, values, out, 1 << 20)
+    assert (read.count, write.count) == (40, 14) and "read" in read.what and "write" in write.what
+    assert read.where.endswith(line(two_bad_places, 4)) and write.where.endswith(line(two_bad_places, 7))
+    assert (out[40:50] == 2).all() and not out[:40].any() and not out[50:].any()
+
+
+@cuda.jit
+def keeps(out, freed):
+    t = cuda.threadIdx.x
+    block = take(24)
+    out[t] = block
+    if t < freed:
+        give(block)
+    if freed == 63 and t == 5:
+        give(block)
+
+
+def test_what_is_left_of_the_heap_is_a_leak_with_its_place():
+    (left,) = findings(keeps, np.zeros(64, np.uint64), 60, check=("leak",))
+    assert (left.tool, left.what, left.count) == ("memcheck", "Leaked 96 bytes of the device heap", 4)
+    assert left.thread == (60, 0, 0) and "CALL" in left.where and "the first: 24 bytes at 0x" in left.detail
+    assert findings(keeps, np.zeros(64, np.uint64), 64, check=("leak",)) == ()
+
+
+def test_memory_that_is_freed_twice_is_found():
+    with pytest.raises(AddressError, match="of what is not allocated"):
+        findings(keeps, np.zeros(64, np.uint64), 63, check=("race",))
+    (twice,) = findings(keeps, np.zeros(64, np.uint64), 63, check=("memory",))
+    assert twice.what == "Invalid pointer to free" and (twice.count, twice.thread) == (1, (5, 0, 0))
+    assert "CALL" in twice.where and "not any more" in twice.detail
 
 
 def test_misaligned_accesses_are_found():
@@ -202,7 +265,7 @@ def test_one_check_does_not_do_the_others_work():
 
 
 def test_an_unknown_check_is_refused():
-    with pytest.raises(UsageError, match="no check 'racy'; there are memory, race"):
+    with pytest.raises(UsageError, match="no check 'racy'; there are memory, race, sync, leak"):
         findings(ordered, np.zeros(64, np.float32), check=("racy",))
 
 

@@ -1,4 +1,4 @@
-"""Does the emulator tell its listeners what happens, each event once, and go on without a block only if one says so?"""
+"""Does the emulator tell its listeners what happens, each event once, and go on without a thread only if one says so?"""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from gpusim.frontend.registry import front_end_of
 from gpusim.isa.target import make_target
 from gpusim.launch.arrays import HostArrays
 from gpusim.launch.kernel_launch import KernelLaunch
-from gpusim.launch.memory import DeviceMemory
+from gpusim.launch.memory import FIRST_ADDRESS, DeviceMemory
+
+LAST_ADDRESS = FIRST_ADDRESS + 320 * 4
 
 
 class Notes(Listener):
@@ -22,10 +24,10 @@ class Notes(Listener):
     def __init__(self, takes: bool = False):
         self.takes, self.faults, self.ended, self.chunks = takes, [], [], []
 
-    def warp_faulted(self, fault) -> bool:
+    def warp_faulted(self, fault) -> int:
         self.faults.append((int(fault.state.linear), int(fault.state.fault_warp)))
         assert fault.mask >> int(fault.state.fault_lane) & 1
-        return self.takes
+        return sum(1 << lane for lane in range(32) if fault.address[lane] > LAST_ADDRESS) if self.takes else 0
 
     def blocks_ended(self, first_block: int, blocks: int) -> None:
         self.ended.extend(range(first_block, first_block + blocks))
@@ -70,12 +72,21 @@ def test_a_fault_that_nobody_takes_ends_the_launch() -> None:
     assert notes.faults == others.faults == [(2, 1)] and notes.ended == [0, 1]
 
 
-def test_a_fault_that_one_takes_costs_the_block_alone() -> None:
+def test_a_fault_that_one_takes_costs_its_lanes_alone() -> None:
     notes, others = Notes(takes=True), Notes()
     out = np.zeros(320, np.int32)
     chunks = emulate(reaches_out, 5, (out, 2), notes, others)
-    assert notes.ended == [0, 1, 3, 4] and len(others.faults) == 1
-    assert [len(chunk.warps) for chunk in chunks] == [10] and (out[192:] == np.arange(192, 320)).all()
+    assert notes.ended == [0, 1, 2, 3, 4] and notes.faults == others.faults == [(2, 1)]
+    assert [len(chunk.warps) for chunk in chunks] == [10]
+    stored = np.arange(320)
+    stored[2 * 64 + 40 : 3 * 64] = 0
+    assert (out == stored).all()
+    (chunk,) = chunks
+    path = chunk.warps["path"][
+        2 * 2 + 1
+    ]  # of the warp: all lanes up to the store, the good ones at it, the bad ones end
+    runs = chunk.runs[chunk.path_start[path] : chunk.path_start[path + 1]]
+    assert sorted(runs["mask"].tolist()) == [0xFF, 0xFFFFFF00, 0xFFFFFFFF]
 
 
 def test_blocks_that_wait_for_one_that_has_ended_are_a_deadlock_whoever_listens() -> None:

@@ -174,3 +174,15 @@ def test_a_damaged_cubin_never_escapes_the_reader(data):
         assert "\n" not in str(error)
     else:
         assert surveys
+
+
+@cuda.jit
+def takes_nothing():
+    cuda.syncthreads()
+
+
+@pytest.mark.parametrize("capability", [(7, 5), (9, 0), (12, 0)])
+def test_a_kernel_without_parameters_is_a_kernel(capability):
+    cubin = build(takes_nothing, (), capability).cubin
+    (name,) = survey_cubin(cubin)[1]
+    assert "takes_nothing" in name and load_kernel(cubin).parameters == ()

@@ -39,6 +39,9 @@ class NumbaFrontEnd(FrontEnd):
     def accepts(self, kernel: object) -> bool:
         return isinstance(kernel, CUDADispatcher) or is_simulated(kernel)
 
+    def is_device_function(self, kernel: Any) -> bool:
+        return isinstance(kernel, CUDADispatcher) and bool(kernel.targetoptions.get("device"))
+
     def compile(self, kernel: Any, args: tuple, capability: tuple[int, int], *, lines: bool = True) -> NumbaBinary:
         dispatcher = check_kernel(kernel)
         return build(dispatcher, argument_types(dispatcher, args), capability, lines)

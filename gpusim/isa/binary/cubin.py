@@ -55,6 +55,7 @@ RELOCATE_CALL = (0x3A, 0x4B)
 # Descriptors of functions for launches from the device: nothing that is emulated can reach them.
 RELOCATE_DESCRIPTOR = 0x23
 
+_CODE = ".text."  # what the name of a function's section begins with
 #: Stack of a thread when the compiler cannot bound it (recursion): the driver's default limit.
 DEFAULT_STACK_BYTES = 1024
 
@@ -108,13 +109,10 @@ class KernelImage:
 
 
 def kernels_of(elf: Elf) -> list[str]:
-    """Names of the kernels (functions with a parameter bank) in a cubin."""
-    prefix = ".nv.info."
-    names = []
-    for section in elf.starting(prefix):
-        if any(number == ATTRIBUTE_PARAMETER_BANK for _, number, _ in _attributes(section)):
-            names.append(section.name[len(prefix) :])
-    return names
+    """Names of the kernels in a cubin, with parameters or without: functions that are marked as entries."""
+    entries = {symbol.name for symbol in elf.symbols if symbol.kind == SYMBOL_FUNCTION and symbol.entry}
+    names = [section.name.removeprefix(_CODE) for section in elf.starting(_CODE)]
+    return [name for name in names if name in entries]
 
 
 def load_kernel(data: bytes, name: str | None = None, line_data: bytes = b"") -> KernelImage:

@@ -29,6 +29,9 @@ SYMBOL_OBJECT = 1
 SYMBOL_FUNCTION = 2
 SYMBOL_SECTION = 3
 UNDEFINED = 0
+#: STO_CUDA_ENTRY of a symbol's "other" byte: a kernel's function (read off cubins; readelf of CUDA's binutils and LLVM's
+#: BinaryFormat/ELF.h name it).
+CUDA_ENTRY = 0x10
 #: No section is larger, whatever a damaged header says.
 MAX_SECTION_BYTES = 1 << 31
 
@@ -61,6 +64,7 @@ class Symbol:
     section: int
     value: int
     size: int
+    entry: bool = False  # a function that a launch may name: a kernel
 
 
 @dataclass(frozen=True)
@@ -159,8 +163,9 @@ def _symbols(sections: tuple[Section, ...]) -> tuple[Symbol, ...]:
     strings = sections[table.link].data
     symbols = []
     for i in range(len(table.data) // _SYMBOL.size):
-        name, info, _, section, value, size = _SYMBOL.unpack_from(table.data, i * _SYMBOL.size)
-        symbols.append(Symbol(i, _string(strings, name), info & 15, section, value, size))
+        name, info, other, section, value, size = _SYMBOL.unpack_from(table.data, i * _SYMBOL.size)
+        entry = bool(other & CUDA_ENTRY)
+        symbols.append(Symbol(i, _string(strings, name), info & 15, section, value, size, entry))
     return tuple(symbols)
 
 

@@ -241,7 +241,8 @@ _BARRIER_REDUCTIONS = {"POPC": ops.RED_POPC, "AND": ops.RED_AND, "OR": ops.RED_O
 
 
 def lower_block_barrier(instruction: Instruction) -> MicroOp | None:
-    """``BAR.SYNC id[, threads]``, ``BAR.ARV id, threads``, ``BAR.RED.op id[, threads], P``."""
+    """``BAR.SYNC id[, threads]``, ``BAR.ARV id, threads``, ``BAR.RED.op id[, threads], P``. Where both are in a register it is
+    one, ``threads << 16 | id`` (read off compiled code of every generation)."""
     modifiers = [m for m in instruction.modifiers if m not in ("DEFER_BLOCKING", "SYNC_ALL", "PARTIAL")]
     if not modifiers:
         return None
@@ -263,13 +264,18 @@ def lower_block_barrier(instruction: Instruction) -> MicroOp | None:
         3 - len(values)
     )
     waits = kind != "ARV"
+    count = ops.COUNT_NONE if len(values) == 1 else ops.COUNT_ALONE
+    if len(values) == 2 and all(value.kind != Kind.IMMEDIATE for value in values):
+        if values[0].text != values[1].text:
+            return None
+        count = ops.COUNT_PACKED
     # A number of threads that only a register knows is taken for the whole block's.
     meeting = values[1].value if len(values) == 2 and values[1].kind == Kind.IMMEDIATE else 0
     return MicroOp(
         ops.BARRIER_WAIT if waits else ops.BARRIER_ARRIVE,
         sources=sources,
         predicate_sources=conditions,
-        flags=(len(values) == 2, reduction),
+        flags=(count, reduction),
         trace_flags=int(Flag.BARRIER_WAIT) if waits else 0,
         extra={
             "barrier_id": values[0].value & 15 if values[0].kind == Kind.IMMEDIATE else 0,

@@ -1,0 +1,43 @@
+"""What a kernel has taken from the device heap and not given back, as findings.
+
+Mental model: ``malloc`` in a kernel takes from a heap that is the launch's own here (on a GPU it lasts as long as the
+context, so that a later kernel may free what an earlier one has allocated); what is left of it when the launch ends is a
+leak, one finding for each place that allocates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpusim.emulator.faults import place_of
+from gpusim.emulator.listeners import HeapBlock, Listener
+from gpusim.sanitizer.findings import Finding, block_index, thread_index
+from gpusim.trace.record import Launch, Program
+
+
+class LeakCheck(Listener):
+    """Collects what one launch leaves allocated."""
+
+    def __init__(self, program: Program, launch: Launch):
+        self.program, self.launch = program, launch
+        self._left: dict[int, list[HeapBlock]] = {}
+
+    def heap_left(self, blocks: Sequence[HeapBlock]) -> None:
+        for block in blocks:
+            self._left.setdefault(block.index, []).append(block)
+
+    def findings(self) -> list[Finding]:
+        """A finding for each place that has allocated what is left: ``count`` blocks, that of the first thread described."""
+        return [self._finding(blocks) for blocks in self._left.values()]
+
+    def _finding(self, blocks: list[HeapBlock]) -> Finding:
+        first = blocks[0]
+        return Finding(
+            "memcheck",
+            f"Leaked {sum(block.size for block in blocks)} bytes of the device heap",
+            len(blocks),
+            block_index(self.launch, first.block),
+            thread_index(self.launch, first.thread),
+            place_of(self.program, first.index),
+            detail=f"the first: {first.size} bytes at 0x{first.address:x}",
+        )

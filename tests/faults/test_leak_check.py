@@ -1,0 +1,46 @@
+"""Does ``gpusim run --leak-check full`` name what a program leaves allocated, and nothing else?"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+PROGRAM = """\
+import numpy as np
+from cuda.bindings import driver
+from numba import cuda
+
+
+def work():
+    values = cuda.to_device(np.ones(100, np.float32))  # freed late, by Numba
+    return values.copy_to_host().sum()
+
+
+work()
+_, freed = driver.cuMemAlloc(64)
+driver.cuMemFree(freed)
+{more}
+"""
+LEAKS = "for _ in range(3):\n    driver.cuMemAlloc(1000)\n"
+
+
+def run(folder: Path, more: str) -> tuple[int, str]:
+    script = folder / "program.py"
+    script.write_text(PROGRAM.format(more=more))
+    command = [sys.executable, "-m", "gpusim.cli", "run", "--leak-check", "full", str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    return done.returncode, done.stderr
+
+
+def test_what_is_left_is_listed_with_the_line_that_allocated_it(tmp_path: Path) -> None:
+    code, err = run(tmp_path, LEAKS)
+    assert code == 1 and "3000 bytes of device memory leaked in 3 allocations" in err
+    row = next(line for line in err.splitlines() if "an allocation of 1000 bytes" in line)
+    assert row.split()[:2] == ["3000", "3"] and "program.py:15)" in row and "400 bytes" not in err
+
+
+def test_a_program_that_frees_all_ends_as_it_would(tmp_path: Path) -> None:
+    code, err = run(tmp_path, "")
+    assert code == 0 and "0 bytes of device memory leaked in 0 allocations" in err
+    assert run(tmp_path, LEAKS + "raise SystemExit(7)")[0] == 7
