@@ -23,12 +23,15 @@ from gpusim.emulator.lockstep import run_blocks
 from gpusim.isa import warp as at
 
 #: Counters that belong to the launch, not to a slot.
-_SHARED_FIELDS = ("used", "executed", "now")
+_SHARED_FIELDS = ("used", "executed", "now", "dropping_call", "dropped_prints")
 #: Blocks that run side by side because one of them is slow; a grid-wide barrier opens as many as it needs.
 _MAX_SLOW = 64
 #: Instructions of a block's slice once blocks run side by side: short, so that a stretch of the log holds a
 #: stretch of time of all of them.
 _SLICE_TOGETHER = 1 << 16
+#: Warp instructions after which listeners are told how far the launch is, some milliseconds of work; signals and other
+#: threads of Python have their turn then.
+PAUSE_INSTRUCTIONS = 1 << 20
 #: Records of the log (runs, accesses, scattered rows) beyond which it does not grow: 4, 6 and 16 MiB.
 LOG_LIMITS = (1 << 18, 1 << 18, 1 << 16)
 
@@ -73,10 +76,15 @@ class BlockScheduler:
         self.spinning = False
         self.listeners: Sequence[Listener] = ()
         self._given_up = 0  # blocks without which the launch goes on
+        self._pause_end = PAUSE_INSTRUCTIONS
 
     def used(self) -> tuple[int, int, int]:
         """Entries of the log that are filled: runs, accesses, scattered rows."""
         return tuple(self._last.states[0]["used"].tolist())
+
+    def dropped_prints(self) -> int:
+        """Calls of ``vprintf`` that came when its buffer was full and never reached Python."""
+        return int(self._last.states[0].dropped_prints)
 
     def run(self, blocks: int, chunk_blocks: int) -> Iterator[LoggedBlocks]:
         """Run blocks 0 to ``blocks - 1``, in stretches of at most ``chunk_blocks`` where they end one by one. The
@@ -162,6 +170,13 @@ class BlockScheduler:
             for listener in self.listeners:
                 listener.blocks_ended(first_block, blocks)
 
+    def _pause(self, block: int, executed: int) -> None:
+        """Tell the listeners how far the launch is."""
+        self._pause_end = executed + PAUSE_INSTRUCTIONS
+        ended = self.ended if self.resident else block
+        for listener in self.listeners:
+            listener.emulating(ended, executed)
+
     def _fail(self, slot: Slot, status: int) -> None:
         self.failed, self.status = slot, status
 
@@ -176,7 +191,12 @@ class BlockScheduler:
             machine = self.machine
             if machine.registers is not slot.registers:
                 machine = machine._replace(registers=slot.registers)
+            state.pause_end = self._pause_end
             status, block = run_blocks(slot.states, 0, machine, self._base, block, end)
+            if state.executed >= self._pause_end:
+                self._pause(block, int(state.executed))
+            if status == at.PAUSED:
+                continue
             if status == at.HOST_CALL:
                 self.host.serve(state, slot.registers, self.machine)
                 continue
