@@ -81,7 +81,7 @@ def capture(
         parameters = front_end.pack(kernel, binary, tuple(args), arrays)
         emulation = Emulation(replace(launch, parameters=parameters), device, limit)
         try:
-            watching = _checks(emulation, checks)
+            watching = checks_of(emulation, checks)
             listeners = [*watching, _Progress(emulation.facts, progress)] if progress else watching
 
             def chunks() -> Iterator[Chunk]:
@@ -104,7 +104,7 @@ def capture(
     return replace(trace, findings=tuple(found for each in watching for found in each.findings()))
 
 
-def _checks(emulation: Emulation, checks: frozenset[str]) -> list[MemoryCheck | OrderCheck]:
+def checks_of(emulation: Emulation, checks: frozenset[str]) -> list[MemoryCheck | OrderCheck]:
     """The listeners that ``checks`` ask for. Raises UsageError for a kernel that one of them cannot follow."""
     if not checks:
         return []
