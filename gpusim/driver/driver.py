@@ -74,7 +74,7 @@ class Driver:
     def __init__(self, device: Device, ledger: Ledger, interrupts: Interrupts):
         self.device, self.ledger, self.interrupts = device, ledger, interrupts
         self.executor = ledger.executor = Executor(interrupts)
-        self.lines, self._compilers = LineSource(), InterruptibleCompilers()
+        self.lines, self._compilers = LineSource(), InterruptibleCompilers(interrupts)
         self.contexts = Contexts(device, self.reset)
         self.memory = Memory(device.spec.dram.total_bytes)
         self.modules = Modules(device, self.memory, self.lines)
@@ -170,6 +170,8 @@ class Driver:
             self._note(str(error))
             return NOT_SUPPORTED
         except Stopped:
+            if threading.current_thread() is not threading.main_thread():
+                threading.Event().wait()  # its program is over, and so will be the process; nothing is left to tell it
             return DEINITIALIZED
         except Exception as error:
             self._note(f"internal error in {name}: {type(error).__name__}: {error}")

@@ -85,7 +85,7 @@ class Interrupts:
         handler = self._handlers.get(number)
         if handler == signal.SIG_DFL:
             self._end()
-        if self._inside(frame):
+        if self.inside(frame):
             if number not in self._pending:
                 self._pending.append(number)
             self.held = _Trip(self._pending[0])
@@ -97,7 +97,8 @@ class Interrupts:
         for each in numbers:
             self._handlers[each](each, frame)
 
-    def _inside(self, frame: FrameType | None) -> bool:
+    def inside(self, frame: FrameType | None) -> bool:
+        """Whether ``frame`` is part of a driver call."""
         while frame is not None:
             if frame.f_code is self.guarded:
                 return True

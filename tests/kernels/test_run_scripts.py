@@ -352,6 +352,9 @@ def test_failures_say_in_one_line_what_is_wrong(run, text, code, says) -> None:
     process = run(text)
     assert process.returncode == code, process.stderr
     assert any(says in line for line in process.stderr.splitlines()), process.stderr
+    launched = "double" in text
+    assert ("no launch came to its end (1 refused) on h200" in process.stderr) == launched
+    assert ("the program launched no kernel on h200" in process.stderr) != launched
 
 
 def test_what_cannot_be_run_is_refused_before_it_starts(run, tmp_path) -> None:
