@@ -61,6 +61,7 @@ class Executor:
         self._pid = 0
         self.current: Job | None = None
         self.stopping = False
+        self._answering = False
 
     def run(self, function: Callable[[], None]) -> None:
         """Run ``function`` and wait for it, as :meth:`finish` does. Raises Stopped when the run is over."""
@@ -77,7 +78,7 @@ class Executor:
         """Wait for the job that is under way and raise what it has raised. False if a signal came before its end. Raises
         Stopped when the run is over and the job is not."""
         job = self.current
-        if job is None:
+        if job is None or self._answering:  # what the job has asked for makes driver calls of its own
             return True
         while not job.finished:
             self.check()
@@ -86,7 +87,12 @@ class Executor:
                 if self._interrupts.is_held():
                     return False
             elif event is not _DONE:
-                job.answer(_result(event))
+                self._answering = True
+                try:
+                    answer = _result(event)
+                finally:
+                    self._answering = False
+                job.answer(answer)
         self.current = None
         if job.error is not None:
             error, job.error = job.error, None
