@@ -131,6 +131,9 @@ class _Progress(Listener):
         self._facts, self._shown, self._progress = facts, shown, progress
         self._instructions = 0
 
+    def emulating(self, blocks: int, warp_instructions: int) -> None:
+        self._shown.to(blocks)
+
     def chunk_closed(self, chunk: Chunk) -> None:
         self._instructions += chunk.warp_instructions
         done = min(self._facts.blocks, chunk.first_block + chunk.blocks)

@@ -98,10 +98,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the console script: runs a command and exits with its code."""
     open_closed_streams()
     given = sys.argv[1:] if arguments is None else list(arguments)
-    if given[:1] != [RUN]:  # its stdout and its signals are those of the user's program
+    if given[:1] != [RUN]:  # its stdout is that of the user's program
         if not sys.stdout.isatty():
             sys.stdout = patient(sys.stdout, "standard output")
-        signal.signal(signal.SIGTERM, _terminate)
+    signal.signal(signal.SIGTERM, _terminate)  # gpusim run: until the program begins
     sys.exit(run(given))
 
 

@@ -240,6 +240,10 @@ class Contexts:
             raise DriverError(INVALID_VALUE, f"limit {limit} is not known")
         self._limits[limit] = value
 
+    def print_bytes(self) -> int:
+        """Size of the buffer that kernels print to (CU_LIMIT_PRINTF_FIFO_SIZE)."""
+        return self._limits[1]
+
     def heap_bytes(self) -> int:
         """Size of the heap that kernels allocate from (CU_LIMIT_MALLOC_HEAP_SIZE)."""
         return self._limits[2]

@@ -7,7 +7,6 @@ points; a failure leaves a sentence in ``details`` beside the CUresult, which al
 
 from __future__ import annotations
 
-import _thread
 import atexit
 import ctypes
 import functools
@@ -22,6 +21,7 @@ from cuda.bindings import driver as binding
 from numba.cuda.cudadrv import driver as numba_driver
 
 from gpusim.driver.abi import (
+    DEINITIALIZED,
     INT_OUT,
     INVALID_VALUE,
     NOT_FOUND,
@@ -39,6 +39,8 @@ from gpusim.driver.abi import (
 from gpusim.driver.contexts import Contexts
 from gpusim.driver.copies import Copies
 from gpusim.driver.device import Device
+from gpusim.driver.executor import Executor, Stopped
+from gpusim.driver.interrupts import Interrupts
 from gpusim.driver.launches import Launches
 from gpusim.driver.ledger import Ledger
 from gpusim.driver.lines import LineSource
@@ -48,24 +50,38 @@ from gpusim.driver.occupancy import KernelFacts
 from gpusim.driver.refused import PackageRefusal, sentence
 from gpusim.driver.shared_library import SlotLibrary, open_library
 from gpusim.driver.streams import Streams
+from gpusim.driver.toolchain import InterruptibleCompilers
 from gpusim.errors import GpusimError, UsageError
 
 SONAME = "libcuda.so.1"
 _PROC_ADDRESS_FOUND, _PROC_ADDRESS_NOT_FOUND = 0, 1
+#: What may be asked while a launch is under way, which is so only after a signal: what no kernel can change.
+_ANY_TIME = frozenset(
+    {
+        "cuInit", "cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString", "cuGetProcAddress", "cuGetProcAddress_v2",
+        "cuDeviceGet", "cuDeviceGetCount", "cuDeviceGetName", "cuDeviceGetAttribute", "cuDevicePrimaryCtxRetain",
+        "cuCtxGetCurrent", "cuCtxSetCurrent", "cuCtxPushCurrent", "cuCtxPopCurrent", "cuCtxGetDevice",
+    }
+)  # fmt: skip
+#: Between two looks of a waiting main thread whether a signal has come.
+_LOCK_SECONDS = 0.05
 _installed: Driver | None = None
 
 
 class Driver:
-    """All parts of the emulated driver; use it through :func:`install`."""
+    """All parts of the emulated driver; use it through :class:`installed`."""
 
-    def __init__(self, device: Device, ledger: Ledger):
-        self.device, self.ledger = device, ledger
-        self.lines = LineSource()
+    def __init__(self, device: Device, ledger: Ledger, interrupts: Interrupts):
+        self.device, self.ledger, self.interrupts = device, ledger, interrupts
+        self.executor = ledger.executor = Executor(interrupts)
+        self.lines, self._compilers = LineSource(), InterruptibleCompilers(interrupts)
         self.contexts = Contexts(device, self.reset)
         self.memory = Memory(device.spec.dram.total_bytes)
         self.modules = Modules(device, self.memory, self.lines)
         self.facts = KernelFacts(device, self.modules)
-        self.launches = Launches(device.target, self.contexts, self.memory, self.modules, self.facts, ledger)
+        self.launches = Launches(
+            device.target, self.contexts, self.memory, self.modules, self.facts, ledger, self.executor
+        )
         self.streams = Streams(self.contexts, self.launches.check_alive)
         self.launches.streams = self.streams
         self.details: list[str] = []
@@ -98,7 +114,7 @@ class Driver:
         for name in _all_names():
             if name not in self._versions:
                 signature = Signature(name, ())
-                found[name] = signature, functools.partial(self._refuse, name)
+                found[name] = signature, self._guarded(name, functools.partial(self._refuse, name))
                 self._versions[name] = [signature]
         self.library = open_library(SONAME, list(found))
         for slot, (signature, call) in enumerate(found.values()):
@@ -110,41 +126,68 @@ class Driver:
         if numba_driver.driver.initialization_error is not None:
             numba_driver.driver.__init__()  # it looked for a driver before there was one
         self.lines.install()
+        self._compilers.install()
         sys.meta_path.insert(0, self._packages)
 
     def close(self) -> None:
         """Stop answering: later calls get CUDA_ERROR_DEINITIALIZED."""
         self.lines.remove()
+        self._compilers.remove()
         if self._packages in sys.meta_path:
             sys.meta_path.remove(self._packages)
 
     def _guarded(self, name: str, method: Callable) -> Callable[..., int]:
-        def call(*arguments: object) -> int:
-            try:
-                with self._lock:
-                    method(*arguments)
-                return SUCCESS
-            except DriverError as error:
-                if error.detail:
-                    self._note(error.detail)
-                return error.code
-            except GpusimError as error:
-                self._note(str(error))
-                return NOT_SUPPORTED
-            except KeyboardInterrupt:
-                _thread.interrupt_main()  # no exception can pass through C: raise it again outside
-                return UNKNOWN
-            except Exception as error:
-                self._note(f"internal error in {name}: {type(error).__name__}: {error}")
-                if os.environ.get("GPUSIM_DEBUG"):
-                    sys.excepthook(type(error), error, error.__traceback__)
-                return UNKNOWN
+        interrupts = self.interrupts
 
+        def call(*arguments: object) -> int:
+            code = self._answer(name, method, arguments)
+            # Nothing below gives Python an occasion to run a signal's handler here: either it has run, and the signal is held,
+            # or it will run outside.
+            held = interrupts.held
+            if held is not None:
+                held.now  # noqa: B018
+            return code
+
+        interrupts.guarded = call.__code__
         return call
 
-    def _refuse(self, name: str) -> int:
-        self._note(sentence(name))
-        return NOT_SUPPORTED
+    def _answer(self, name: str, method: Callable, arguments: tuple) -> int:
+        try:
+            if not self._lock.acquire(blocking=False) and not self._lock_patiently():
+                return UNKNOWN
+            try:
+                if name not in _ANY_TIME and not self.executor.finish():
+                    return UNKNOWN  # the program sees its signal, not this
+                method(*arguments)
+                return SUCCESS
+            finally:
+                self._lock.release()
+        except DriverError as error:
+            if error.detail:
+                self._note(error.detail)
+            return error.code
+        except GpusimError as error:
+            self._note(str(error))
+            return NOT_SUPPORTED
+        except Stopped:
+            if threading.current_thread() is not threading.main_thread():
+                threading.Event().wait()  # its program is over, and so will be the process; nothing is left to tell it
+            return DEINITIALIZED
+        except Exception as error:
+            self._note(f"internal error in {name}: {type(error).__name__}: {error}")
+            if os.environ.get("GPUSIM_DEBUG"):
+                sys.excepthook(type(error), error, error.__traceback__)
+            return UNKNOWN
+
+    def _lock_patiently(self) -> bool:
+        """Wait while another thread is in the driver; False if a signal came first."""
+        while not self._lock.acquire(timeout=_LOCK_SECONDS):
+            if self.interrupts.is_held():
+                return False
+        return True
+
+    def _refuse(self, name: str, *_arguments: object) -> None:
+        raise DriverError(NOT_SUPPORTED, sentence(name))
 
     def _note(self, detail: str) -> None:
         self.details.append(detail)
@@ -220,8 +263,8 @@ def _all_names() -> list[str]:
 class installed:
     """``with installed(device, ledger) as driver``: the device is there while the block runs."""
 
-    def __init__(self, device: Device, ledger: Ledger):
-        self._driver = Driver(device, ledger)
+    def __init__(self, device: Device, ledger: Ledger, interrupts: Interrupts | None = None):
+        self._driver = Driver(device, ledger, interrupts or Interrupts(lambda: None))
 
     def __enter__(self) -> Driver:
         global _installed

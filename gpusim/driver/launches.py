@@ -9,9 +9,10 @@ synchronisation returns the same error until the context is reset.
 from __future__ import annotations
 
 import ctypes
-import threading
+import functools
 from ctypes import c_int, c_uint
 from dataclasses import dataclass
+from typing import NoReturn
 
 from gpusim.driver.abi import (
     COOPERATIVE_LAUNCH_TOO_LARGE,
@@ -29,12 +30,14 @@ from gpusim.driver.abi import (
     words_at,
 )
 from gpusim.driver.contexts import Contexts
+from gpusim.driver.executor import Executor
 from gpusim.driver.ledger import Ledger
 from gpusim.driver.memory import Memory
 from gpusim.driver.modules import Kernel, Modules
 from gpusim.driver.occupancy import MAX_DYNAMIC_SHARED, MAX_THREADS, KernelFacts
 from gpusim.driver.streams import Streams
 from gpusim.emulator.emulation import Emulation
+from gpusim.emulator.prepare import prepare
 from gpusim.errors import (
     AddressError,
     DeadlockError,
@@ -45,6 +48,7 @@ from gpusim.errors import (
 )
 from gpusim.isa.target import Target
 from gpusim.launch.kernel_launch import KernelLaunch
+from gpusim.trace.record import Program
 
 _COOPERATIVE, _CLUSTER = 2, 4  # CUlaunchAttributeID
 _ATTRIBUTE_BYTES = 72  # sizeof(CUlaunchAttribute): id, padding, a union of 64 bytes
@@ -77,14 +81,20 @@ class Launches:
     that was turned down before it ran."""
 
     def __init__(
-        self, target: Target, contexts: Contexts, memory: Memory, modules: Modules, facts: KernelFacts, ledger: Ledger
+        self,
+        target: Target,
+        contexts: Contexts,
+        memory: Memory,
+        modules: Modules,
+        facts: KernelFacts,
+        ledger: Ledger,
+        executor: Executor,
     ):
         self._target, self._contexts, self._memory = target, contexts, memory
-        self._modules, self._facts, self._ledger = modules, facts, ledger
+        self._modules, self._facts, self._ledger, self._executor = modules, facts, ledger, executor
         self.streams: Streams | None = None
         self.failure: Failure | None = None
         self.refusal: Failure | None = None
-        self._lock = threading.RLock()
 
     def check_alive(self) -> None:
         """Raise DriverError if an earlier launch broke the context."""
@@ -131,8 +141,13 @@ class Launches:
         self.streams.check(stream)
         kernel = self._modules.kernel(handle)
         bank = _pack(kernel, parameters, extra)
-        with self._lock:
-            self._run(kernel, grid, block, shared, bank, cooperative)
+        try:
+            self._check_shape(kernel, grid, block, shared, cooperative)
+        except GpusimError as error:
+            self._refuse(error)
+        if self._ledger.wants_lines:
+            self._modules.add_lines(kernel)
+        self._executor.run(functools.partial(self._run, kernel, grid, block, shared, bank, cooperative))
 
     def _run(
         self,
@@ -143,30 +158,41 @@ class Launches:
         bank: bytes,
         cooperative: bool,
     ) -> None:
+        """The launch itself, in the executor's thread."""
         try:
-            self._check_shape(kernel, grid, block, shared, cooperative)
-            if self._ledger.wants_lines:
-                self._modules.add_lines(kernel)
             launch = KernelLaunch(self._modules.binary(kernel, cooperative), self._target, grid, block, shared, bank)
             emulation = Emulation(
                 launch,
                 self._memory.space,
+                self._ledger.wanted.instruction_limit,
                 module_globals=self._modules.globals_of(kernel.module, kernel.image),
-                program_with_lines=lambda: self._modules.program_with_lines(kernel, cooperative),
+                program_with_lines=lambda: self._program_with_lines(kernel, cooperative),
+                print_bytes=self._contexts.print_bytes(),
             )
         except GpusimError as error:
-            code = INVALID_VALUE if isinstance(error, LaunchError) else NOT_SUPPORTED
-            if isinstance(error, LaunchError) and "registers" in str(error):
-                code = LAUNCH_OUT_OF_RESOURCES
-            self.refusal = Failure(code, error)
-            self._ledger.say(str(error))
-            raise DriverError(code, str(error)) from None
+            self._refuse(error)
         try:
             self._ledger.run(emulation)
         except GpusimError as error:
             self.failure = Failure(_code_of(error), error)
             self._ledger.say(str(error))  # a CUresult is all that the program itself can see
             raise DriverError(self.failure.code, str(error)) from None
+
+    def _refuse(self, error: GpusimError) -> NoReturn:
+        code = INVALID_VALUE if isinstance(error, LaunchError) else NOT_SUPPORTED
+        if isinstance(error, LaunchError) and "registers" in str(error):
+            code = LAUNCH_OUT_OF_RESOURCES
+        self.refusal = Failure(code, error)
+        self._ledger.refused += 1
+        self._ledger.say(str(error))
+        raise DriverError(code, str(error)) from None
+
+    def _program_with_lines(self, kernel: Kernel, cooperative: bool) -> Program:
+        """The program to explain an error with. Numba compiles it once more, in the thread that has launched: a context is
+        current there."""
+        job = self._executor.current
+        found = job and job.ask(lambda: self._modules.program_with_lines(kernel, cooperative))
+        return found or prepare(self._modules.binary(kernel, cooperative)).program
 
     def _check_shape(
         self, kernel: Kernel, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int, cooperative: bool
@@ -188,6 +214,7 @@ class Launches:
             if blocks > room:
                 detail = f"{kernel.name}: a cooperative launch of {blocks} blocks, the GPU holds {room} at once"
                 self.refusal = Failure(COOPERATIVE_LAUNCH_TOO_LARGE, LaunchError(detail))
+                self._ledger.refused += 1
                 raise DriverError(COOPERATIVE_LAUNCH_TOO_LARGE, detail)
 
 

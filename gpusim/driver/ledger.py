@@ -1,7 +1,8 @@
 """The account of a run: every launch with its shape, what it executed, and what became of its trace.
 
-Mental model: a launch's trace passes by chunk by chunk and is counted, written to a file, or fed to the
-simulator, never kept. Launches that follow each other and do not differ in anything shown share a row.
+Mental model: a launch's trace passes by chunk by chunk and is counted, written to a file, checked, or fed to the
+simulator, and is kept only where it is to be explained. Launches that follow each other and do not differ in anything shown
+share a row. Launches that were not asked for are emulated for their results alone.
 """
 
 from __future__ import annotations
@@ -12,16 +13,20 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
+from gpusim.capturing import checks_of
+from gpusim.driver.executor import Executor, Stopped
+from gpusim.driver.timing import SimulatedClock, Timing
+from gpusim.driver.wanted import Wanted
 from gpusim.emulator.emulation import Emulation
 from gpusim.emulator.listeners import Listener
-from gpusim.errors import UsageError
+from gpusim.errors import GpusimError, UsageError
 from gpusim.trace import file
 from gpusim.trace.record import Chunk, Launch, Trace
 
 INDEX = "index.json"
-#: Seconds of silence after which a launch that is still running says so, and between two such lines.
+#: Seconds of silence after which a launch that is still running says so; from then on at intervals that double.
 PROGRESS_SECONDS = 2.0
 _TRACE_PATTERN = "[0-9]*.trace"
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -29,72 +34,108 @@ _FORBIDDEN = re.compile(r"[^A-Za-z0-9_.-]+")
 Say = Callable[[str], None]
 
 
-class Clock(Protocol):
-    """Predicts what launches cost, one after another on one machine."""
-
-    def launch(self, trace: Trace) -> tuple[int, float]:
-        """(cycles, microseconds) of a launch."""
-
-
 @dataclass
 class Row:
     """``first``: number of the first launch that the row stands for, ``count`` how many it stands for;
-    ``cycles`` and ``time_us`` of each of them, None where nothing was simulated."""
+    ``timing`` of each of them, None where it was not simulated; ``findings`` of the checks in each, None without checks."""
 
     first: int
     count: int
     facts: dict[str, Any]
     seconds: float
-    cycles: int | None = None
-    time_us: float | None = None
+    timing: Timing | None = None
+    findings: int | None = None
 
-    def record(self) -> dict[str, Any]:
-        """The row as data to print."""
+    def same(self, other: Row) -> bool:
+        """Whether nothing that is shown differs."""
+        return (self.facts, self.timing, self.findings) == (other.facts, other.timing, other.findings)
+
+    def record(self, wanted: Wanted) -> dict[str, Any]:
+        """The row as data to print; what was asked for but not of this launch is None."""
         found = {"launch": self.first, **self.facts, "launches": self.count, "host_ms": round(1e3 * self.seconds, 3)}
-        if self.cycles is not None:
-            found.update(cycles=self.cycles, time_us=self.time_us)
+        if wanted.simulate:
+            found["cycles"] = self.timing and self.timing.cycles
+            found["time_us"] = self.timing and self.timing.time_us
+            if wanted.sample:
+                found["error_percent"] = self.timing and self.timing.error_percent
+        if wanted.checks:
+            found["findings"] = self.findings
         return found
 
 
-class Ledger:
-    """Where launches run. ``folder``: keep each trace there; ``clock``: predict each launch's cycles;
-    ``say``: progress of launches that take long."""
+@dataclass(frozen=True)
+class KeptLaunch:
+    """A launch to be explained, and the one before it, whose data it found in the caches (None: it found none)."""
 
-    def __init__(self, folder: Path | None = None, clock: Clock | None = None, say: Say = lambda line: None):
+    number: int
+    trace: Trace
+    before: Trace | None
+
+
+class Ledger:
+    """Where launches run. ``wanted``: what is to be done with which; ``folder``: keep their traces there; ``clock``: predicts
+    their cycles, None where they are not simulated; ``say``: progress of launches that take long."""
+
+    def __init__(
+        self,
+        wanted: Wanted | None = None,
+        folder: Path | None = None,
+        clock: SimulatedClock | None = None,
+        say: Say = lambda line: None,
+    ):
+        self.wanted, self.say = wanted or Wanted(), say
         self.rows: list[Row] = []
-        self.launches = 0
         #: device memory that the program has not freed (:func:`gpusim.driver.leaks.leaks_of`), where that was asked for
         self.leaks: list[dict[str, Any]] = []
-        self._folder, self._clock, self.say = folder, clock, say
+        self.findings: list[dict[str, Any]] = []
+        self.kept: list[KeptLaunch] = []
+        #: launches that have begun, that failed, and that were refused before they began
+        self.launches = self.failed = self.refused = 0
+        self.executor: Executor | None = None
+        self._folder, self._clock = folder, clock
         self._files: list[dict[str, Any]] = []
         self._last_code = ""
+        self._last_trace: Trace | None = None
+        self._explained: set[tuple] = set()
+        self._running: _Counter | None = None
 
     @property
     def wants_lines(self) -> bool:
         """Whether traces should know their source lines."""
-        return self._folder is not None
+        return self._folder is not None or bool(self.wanted.checks) or self.wanted.explain
 
     def run(self, emulation: Emulation) -> None:
         """Run a launch to its end; raises what the emulation raises."""
         self.launches += 1
         number, facts, started = self.launches, emulation.facts, time.perf_counter()
-        count = _Counter(facts, number, self.say)
-        chunks = emulation.run([count])
-        trace = Trace(emulation.program, facts, chunks)
-        cycles = time_us = None
+        count = self._running = _Counter(facts, number, self.say, self.executor)
+        chosen = self.wanted.takes(facts.kernel)
+        watching = checks_of(emulation, self.wanted.checks) if chosen else []
+        chunks = emulation.run([count, *watching])
+        timing = None
         try:
-            if self._folder is not None:
+            trace = Trace(emulation.program, facts, chunks)
+            if chosen and self._folder is not None:
                 path = self._folder / f"{number:06d}.{_FORBIDDEN.sub('_', facts.kernel)}.trace"
                 file.write(path, trace.program, facts, chunks)
                 self._files.append({"launch": number, "file": path.name, "kernel": facts.kernel})
                 trace = Trace.load(path)
-            emulated = time.perf_counter()
+            elif chosen and (self.wanted.explain or self.wanted.sample):  # it is read more than once
+                trace = Trace.collect(emulation.program, facts, chunks)
             if self._clock is not None:
-                cycles, time_us = self._clock.launch(trace)
-                self._say_if_long(f"launch {number} {facts.kernel}: simulated", emulated)
-        finally:
+                timing = self._time(trace, f"launch {number} {facts.kernel}: simulated", chosen)
+            if chosen and self.wanted.explain:
+                self._keep(number, trace)
             for _ in chunks:  # memory is final only when every block has run
                 pass
+        except Stopped:
+            raise
+        except BaseException as error:
+            for _ in chunks:  # the program's memory is to be right, whatever befell its trace
+                pass
+            self.failed += isinstance(error, GpusimError)
+            self._running = None
+            raise
         shown = {
             "kernel": facts.kernel,
             "grid": _shape(facts.grid),
@@ -103,25 +144,56 @@ class Ledger:
             "shared_bytes": facts.shared_bytes,
             "warp_instructions": count.warp_instructions,
         }
-        self._append(Row(number, 1, shown, time.perf_counter() - started, cycles, time_us), facts.cubin_sha256)
+        found = [finding for each in watching for finding in each.findings()]
+        self.findings += [{"launch": number, "kernel": facts.kernel, **finding.as_record()} for finding in found]
+        seconds = time.perf_counter() - started
+        row = Row(number, 1, shown, seconds, timing, len(found) if self.wanted.checks and chosen else None)
+        self._running = None
+        self._append(row, facts.cubin_sha256)
+
+    def _time(self, trace: Trace, what: str, chosen: bool) -> Timing | None:
+        """What the launch costs; one that was not asked for only leaves its data in the caches."""
+        begun = time.perf_counter()
+        timing = None
+        if chosen:
+            timing = self._clock.launch(trace)
+        elif not self.wanted.cold:
+            self._clock.pass_by(trace)
+        if (seconds := time.perf_counter() - begun) > PROGRESS_SECONDS:
+            self.say(f"{what} in {seconds:.1f} s")
+        return timing
+
+    def _keep(self, number: int, trace: Trace) -> None:
+        """Keep the trace of the first launch of each kernel and shape."""
+        facts = trace.launch
+        key = facts.cubin_sha256, facts.kernel, facts.grid, facts.block, facts.shared_bytes
+        if key not in self._explained:
+            self._explained.add(key)
+            self.kept.append(KeptLaunch(number, trace, None if self.wanted.cold else self._last_trace))
+        self._last_trace = trace
 
     def _append(self, row: Row, code: str) -> None:
         last = self.rows[-1] if self.rows else None
-        if last and (last.facts, last.cycles, self._last_code) == (row.facts, row.cycles, code):
+        if last and last.same(row) and self._last_code == code:
             last.count += 1
             last.seconds += row.seconds
         else:
             self.rows.append(row)
         self._last_code = code
 
-    def _say_if_long(self, what: str, since: float) -> None:
-        seconds = time.perf_counter() - since
-        if seconds > PROGRESS_SECONDS:
-            self.say(f"{what} in {seconds:.1f} s")
+    def interrupted(self) -> str | None:
+        """How far the launch was that has not come to its end, None if all have."""
+        return self._running and self._running.standing()
 
     def records(self) -> list[dict[str, Any]]:
         """One dict a row, in launch order."""
-        return [row.record() for row in self.rows]
+        return [row.record(self.wanted) for row in self.rows]
+
+    def none_ended(self) -> str:
+        """Why there is no row to show."""
+        counts = {"failed": self.failed, "refused": self.refused, "interrupted": int(self._running is not None)}
+        told = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+        return f"no launch came to its end ({told})" if told else "the program launched no kernel"
 
     def close(self, gpu: str) -> None:
         """Write the index of the kept traces."""
@@ -132,19 +204,37 @@ class Ledger:
 
 
 class _Counter(Listener):
-    """Counts what a launch executes, and says how far one is that takes long."""
+    """Counts what a launch executes, says how far one is that takes long, and ends one when the run is over."""
 
-    def __init__(self, facts: Launch, number: int, say: Say):
-        self._facts, self._number, self._say = facts, number, say
-        self._next_line = time.perf_counter() + PROGRESS_SECONDS
+    def __init__(self, facts: Launch, number: int, say: Say, executor: Executor | None):
+        self._facts, self._number, self._say, self._executor = facts, number, say, executor
+        self._begun = time.perf_counter()
+        self._next_line = PROGRESS_SECONDS
+        self._blocks = self._executed = 0
         self.warp_instructions = 0
 
     def chunk_closed(self, chunk: Chunk) -> None:
         self.warp_instructions += chunk.warp_instructions
-        done = chunk.first_block + chunk.blocks
-        if done < self._facts.blocks and time.perf_counter() >= self._next_line:
-            self._say(f"launch {self._number} {self._facts.kernel}: {done} of {self._facts.blocks} blocks")
-            self._next_line = time.perf_counter() + PROGRESS_SECONDS
+
+    def emulating(self, blocks: int, warp_instructions: int) -> None:
+        if self._executor is not None:
+            self._executor.check()
+        self._blocks, self._executed = blocks, warp_instructions
+        seconds = time.perf_counter() - self._begun
+        if seconds >= self._next_line:
+            self._next_line = 2 * seconds
+            left = f", about {seconds * (self._facts.blocks - blocks) / blocks:.0f} s left" if blocks else ""
+            self._say(f"{self._place()}, {seconds:.0f} s{left}")
+
+    def _place(self) -> str:
+        return (
+            f"launch {self._number} {self._facts.kernel}: {self._blocks:,} of {self._facts.blocks:,} blocks,"
+            f" {self._executed / 1e6:,.1f} M warp instructions"
+        )
+
+    def standing(self) -> str:
+        """How far it was when it was stopped."""
+        return f"{self._place()}, interrupted"
 
 
 def open_folder(path: Path, force: bool) -> Path:

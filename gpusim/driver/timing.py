@@ -1,16 +1,20 @@
 """Predicted time for the launches of a program: one simulated GPU that keeps its caches from launch to launch.
 
 Mental model: a program's launches run one after another on one machine, each from the state in which the last
-one left the caches. Only kernels take time; copies and fills change no cache and cost nothing.
+one left the L2 (or, *cold*, from a swept one). Only kernels take time; copies and fills change no cache and cost nothing.
 """
 
 from __future__ import annotations
 
 import os
+from typing import NamedTuple
 
 from gpusim.driver.device import Device
+from gpusim.driver.wanted import Wanted
 from gpusim.engine.graph import gpu_graph
+from gpusim.engine.launch import Observation
 from gpusim.engine.machine import Machine
+from gpusim.engine.sampling import behind_sampled
 from gpusim.errors import UsageError
 from gpusim.trace.record import Trace
 
@@ -18,22 +22,48 @@ from gpusim.trace.record import Trace
 _SMS_A_THREAD = 16
 
 
-class SimulatedClock:
-    """Time on the described GPU since the program began; a :class:`gpusim.driver.ledger.Clock`."""
+class Timing(NamedTuple):
+    """What a launch takes. ``error_percent``: 95 % half-width of a sampled one, 0 of one that was simulated in full."""
 
-    def __init__(self, device: Device):
+    cycles: int
+    time_us: float
+    error_percent: float
+
+
+class SimulatedClock:
+    """Time on the described GPU since the program began; ``wanted`` says whether launches are sampled and begin cold."""
+
+    def __init__(self, device: Device, wanted: Wanted):
         if not device.timed:
             raise UsageError(f"--simulate needs a described GPU (gpusim gpus list), {device.spec.name} is a capability")
         self._spec = device.spec
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         self._machine = Machine(gpu_graph(device.spec), max(1, min(cores, device.spec.sm_count // _SMS_A_THREAD)))
+        self._cold, self._observed = wanted.cold, Observation(sample=wanted.sample)
+        self._skipped = False  # whether blocks of an earlier launch were left out
         self._cycles = 0
 
-    def launch(self, trace: Trace) -> tuple[int, float]:
-        """Run a launch on the machine as it stands; (cycles, microseconds)."""
-        result = self._machine.launch(trace)
+    def launch(self, trace: Trace) -> Timing:
+        """Run a launch on the machine as it stands."""
+        device = self._machine.devices[0]
+        if self._cold:
+            device.sweep_data()
+        result = self._machine.launch(trace, wanted=self._observed)
+        sampling, error = result.sampling, 0.0
+        if sampling is not None:
+            if self._skipped and not self._cold:
+                sampling = behind_sampled(sampling, result.cycles)
+            error = 100.0 * sampling.error_cycles / result.cycles
+            if sampling.skipped_blocks:
+                self._skipped = True
+                if not self._cold:
+                    device.warm([trace], trace)  # as the blocks left out would have left the L2
         self._cycles += result.cycles
-        return result.cycles, self._spec.ns(result.cycles) / 1e3
+        return Timing(result.cycles, self._spec.ns(result.cycles) / 1e3, error)
+
+    def pass_by(self, trace: Trace) -> None:
+        """Leave the L2 as a launch does that is not simulated."""
+        self._machine.devices[0].warm([trace], trace)
 
     def now_ns(self) -> float:
         """Nanoseconds that the launches so far have taken."""

@@ -24,15 +24,18 @@ from gpusim.emulator.lockstep import run_blocks
 from gpusim.isa import warp as at
 from gpusim.trace.record import SCATTERED, Space
 
-#: Counters that belong to the launch, not to a slot.
-_SHARED_FIELDS = ("used", "executed", "now")
 #: Why a warp or a block cannot go on, where a listener may take that.
 _TAKEN = (at.BAD_ADDRESS, at.MISALIGNED, at.DEADLOCK)
+#: Counters that belong to the launch, not to a slot.
+_SHARED_FIELDS = ("used", "executed", "now", "dropping_call", "dropped_prints")
 #: Blocks that run side by side because one of them is slow; a grid-wide barrier opens as many as it needs.
 _MAX_SLOW = 64
 #: Instructions of a block's slice once blocks run side by side: short, so that a stretch of the log holds a
 #: stretch of time of all of them.
 _SLICE_TOGETHER = 1 << 16
+#: Warp instructions after which listeners are told how far the launch is, some milliseconds of work; signals and other
+#: threads of Python have their turn then.
+PAUSE_INSTRUCTIONS = 1 << 20
 #: Records of the log (runs, accesses, scattered rows) beyond which it does not grow: 4, 6 and 16 MiB.
 LOG_LIMITS = (1 << 18, 1 << 18, 1 << 16)
 #: Barriers that are logged before the listeners hear of them: 1.3 MB.
@@ -79,6 +82,7 @@ class BlockScheduler:
         self.spinning = False
         self.listeners: Sequence[Listener] = ()
         self._ended_early = False  # there are threads without which the launch goes on
+        self._pause_end = PAUSE_INSTRUCTIONS
 
     def listen(self, listeners: Sequence[Listener]) -> None:
         """Tell ``listeners`` from now on; barriers are logged if one of them asks for them."""
@@ -89,6 +93,10 @@ class BlockScheduler:
     def used(self) -> tuple[int, int, int]:
         """Entries of the log that are filled: runs, accesses, scattered rows."""
         return tuple(self._last.states[0]["used"][: at.SYNCS].tolist())
+
+    def dropped_prints(self) -> int:
+        """Calls of ``vprintf`` that came when its buffer was full and never reached Python."""
+        return int(self._last.states[0].dropped_prints)
 
     def run(self, blocks: int, chunk_blocks: int) -> Iterator[LoggedBlocks]:
         """Run blocks 0 to ``blocks - 1``, in stretches of at most ``chunk_blocks`` where they end one by one. The
@@ -215,6 +223,13 @@ class BlockScheduler:
             for listener in self.listeners:
                 listener.blocks_ended(first_block, blocks)
 
+    def _pause(self, block: int, executed: int) -> None:
+        """Tell the listeners how far the launch is."""
+        self._pause_end = executed + PAUSE_INSTRUCTIONS
+        ended = self.ended if self.resident else block
+        for listener in self.listeners:
+            listener.emulating(ended, executed)
+
     def _fail(self, slot: Slot, status: int) -> None:
         self.failed, self.status = slot, status
 
@@ -229,11 +244,14 @@ class BlockScheduler:
             machine = self.machine
             if machine.registers is not slot.registers:
                 machine = machine._replace(registers=slot.registers)
+            state.pause_end = self._pause_end
             status, block = run_blocks(slot.states, 0, machine, self._base, block, end)
+            if state.executed >= self._pause_end:
+                self._pause(block, int(state.executed))
+            if status == at.PAUSED:
+                continue
             if status == at.HOST_CALL:
                 self.host.serve(state, slot.registers, self.machine)
-                continue
-            if status == at.DONE and block < end:
                 continue
             if status in _TAKEN:
                 slot.block = block

@@ -26,9 +26,14 @@ from gpusim.emulator.convergence import (
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
 from gpusim.isa.jit import inner
-from gpusim.isa.lane_masks import first_lane, signed32
+from gpusim.isa.lane_masks import count_lanes, first_lane, signed32
 
 FALLS_THROUGH, JUMPED, GONE, STOPPED = range(4)
+#: Where a driver function leaves its result, see :mod:`gpusim.isa.binary.externals`.
+RESULT_REGISTER = 4
+#: What ``vprintf`` answers once its buffer is full: "an internal error occurred" (CUDA C++ Programming Guide, "Formatted
+#: Output", which does not say what a full buffer gives).
+DROPPED = -2
 
 
 @inner
@@ -189,6 +194,12 @@ def execute_control_flow(
             state, registers, row, index_of, runs, warp, global_warp, x, run_start, pc, mask, executing
         )
         if outcome != JUMPED:
+            return outcome, target, back
+        if state.dropping_call == row[at.F0] + 1:  # nothing is left for Python to do
+            state.dropped_prints += count_lanes(executing)
+            for lane in range(at.LANES):
+                if (executing >> lane) & 1:
+                    registers[own_base + RESULT_REGISTER * at.ROW + lane] = DROPPED
             return outcome, target, back
         state.held[warp] = 0
         push(state, warp, target, back, at.READY, np.int64(0))

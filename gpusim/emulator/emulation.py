@@ -14,7 +14,7 @@ import numpy as np
 from gpusim.emulator.block_scheduler import BlockScheduler, Slot
 from gpusim.emulator.chunks import close_chunk, new_log
 from gpusim.emulator.faults import ResidentBlocks, explain
-from gpusim.emulator.host_calls import HostCalls
+from gpusim.emulator.host_calls import PRINT_BYTES, HostCalls
 from gpusim.emulator.listeners import Listener
 from gpusim.emulator.prepare import prepare
 from gpusim.emulator.state import another_file, make_machine, make_state, release
@@ -39,7 +39,7 @@ class Emulation:
 
     ``module_globals``: uint8[global_bytes] that outlives the launch, as a loaded module's variables do; fresh ones when
     None. ``program_with_lines`` makes the program that an error is explained with, where the binary has no source
-    lines. Raises UnsupportedOpcodeError, and CompileError for a damaged cubin.
+    lines. ``print_bytes``: size of the buffer that the kernel's ``printf`` fills. Raises UnsupportedOpcodeError, and CompileError for a damaged cubin.
     """
 
     def __init__(
@@ -49,6 +49,7 @@ class Emulation:
         instruction_limit: int = DEFAULT_INSTRUCTION_LIMIT,
         module_globals: np.ndarray | None = None,
         program_with_lines: Callable[[], Program] | None = None,
+        print_bytes: int = PRINT_BYTES,
     ):
         self.launch, self.memory = launch, memory
         self._program_with_lines = program_with_lines
@@ -57,7 +58,7 @@ class Emulation:
         if module_globals is None:
             module_globals = np.frombuffer(bytearray(image.global_data), np.uint8)
         self.module_globals = module_globals
-        self._host = HostCalls(launch.binary.name, image.externals)
+        self._host = HostCalls(launch.binary.name, image.externals, print_bytes)
         self._own = self._map_module()
         self.facts = launch.describe(memory)
         warps = min(self.facts.blocks, self._chunk_blocks()) * self.facts.warps_per_block
@@ -90,6 +91,7 @@ class Emulation:
             slot = self._scheduler.first
             release(self.prepared, slot.states, slot.raw, slot.registers)
         finally:
+            self._host.dropped += self._scheduler.dropped_prints()
             self.close()
 
     def close(self) -> None:

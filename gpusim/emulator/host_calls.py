@@ -3,7 +3,8 @@
 Mental model: at such a call the interpreter stops with the lanes that made it already standing behind it; what
 they passed is in their registers and memory. :class:`HostCalls` does what was asked for, lane by lane, writes the
 result where the caller looks for it, and the interpreter goes on. What is printed comes out in block order when
-the launch has ended, so that the same launch prints the same text on every run.
+the launch has ended, so that the same launch prints the same text on every run. The buffer between is finite, as on a GPU:
+what no longer fits is dropped and counted, by the interpreter itself from then on.
 """
 
 from __future__ import annotations
@@ -15,19 +16,25 @@ from collections.abc import Sequence
 import numpy as np
 
 from gpusim.emulator.listeners import HeapBlock, Listener
+from gpusim.emulator.control_flow import DROPPED, RESULT_REGISTER
 from gpusim.emulator.printf import format_printf
 from gpusim.errors import AddressError, ExecutionError
 from gpusim.isa import warp as at
 from gpusim.launch.memory import Allocation, DeviceMemory
 
 #: Where arguments and results of a driver function lie, see :mod:`gpusim.isa.binary.externals`.
-FIRST_REGISTER = 4
+FIRST_REGISTER = RESULT_REGISTER
 RETURN_REGISTER = 20
 #: The device heap that ``malloc`` serves: CUDA's default size (cudaLimitMallocHeapSize).
 HEAP_ADDRESS = 0x7D00_0000_0000
 HEAP_BYTES = 8 << 20
 HEAP_ALIGNMENT = 16
 MAX_STRING_BYTES = 1 << 16
+#: The buffer that ``printf`` fills: CUDA's default size (cudaLimitPrintfFifoSize, 1 MiB).
+PRINT_BYTES = 1 << 20
+#: What a call takes of it: a head, and each argument. NVIDIA documents neither; an argument is at most 8 bytes in the
+#: buffer that the kernel passes (:mod:`gpusim.emulator.printf`).
+_PRINT_HEAD_BYTES, _PRINT_ARGUMENT_BYTES = 16, 8
 
 
 class Lane:
@@ -128,15 +135,18 @@ def _whole(size: int) -> int:
 
 
 class HostCalls:
-    """The driver functions of one launch. ``externals`` as in :class:`gpusim.isa.binary.cubin.KernelImage`."""
+    """The driver functions of one launch. ``externals`` as in :class:`gpusim.isa.binary.cubin.KernelImage`,
+    ``print_bytes``: size of the buffer that ``printf`` fills; ``dropped``: calls that came when it was full."""
 
-    def __init__(self, kernel: str, externals: dict[int, str]):
+    def __init__(self, kernel: str, externals: dict[int, str], print_bytes: int = PRINT_BYTES):
         self.kernel = kernel
         self.names = [externals[address] for address in sorted(externals)]
         self.heap = Heap()
         self.printed: list[tuple[int, str]] = []
         self.listeners: Sequence[Listener] = ()
         self._index_of = np.zeros(0, np.int32)
+        self.print_bytes = self._print_room = print_bytes
+        self.dropped = 0
         self._bodies = {
             "vprintf": self._print,
             "malloc": self._malloc,
@@ -160,19 +170,36 @@ class HostCalls:
                 body(Lane(state, registers, machine.allocations, number))
 
     def flush(self) -> None:
-        """Write to stdout what the launch has printed, in block order."""
+        """Write to stdout what the launch has printed, in block order; to stderr how much of it was dropped."""
         for _, text in sorted(self.printed, key=lambda item: item[0]):
             sys.stdout.write(text)
         self.printed.clear()
+        if self.dropped:
+            sys.stdout.flush()  # before the line that says what is missing
+            sys.stderr.write(
+                f"gpusim: {self.kernel}: {self.dropped:,} prints were dropped, the buffer of {self.print_bytes:,} bytes was"
+                " full (as on a GPU: cudaLimitPrintfFifoSize)\n"
+            )
+            self.dropped = 0
 
     def _print(self, lane: Lane) -> None:
         form, buffer = lane.pair(FIRST_REGISTER), lane.pair(FIRST_REGISTER + 2)
         if form == 0:
             lane.answer(-1, 1)
             return
+        if self._print_room < 0:  # lanes of the call that has filled it
+            self.dropped += 1
+            lane.answer(DROPPED, 1)
+            return
         text, count = format_printf(
             lane.read_string(form), lambda offset, size: lane.read(buffer + offset, size), lane.read_string
         )
+        self._print_room -= _PRINT_HEAD_BYTES + _PRINT_ARGUMENT_BYTES * count
+        if self._print_room < 0:
+            self.dropped += 1
+            lane.state.dropping_call = 1 + self.names.index("vprintf")
+            lane.answer(DROPPED, 1)
+            return
         self.printed.append((int(lane.state.linear), text))
         lane.answer(count, 1)
 

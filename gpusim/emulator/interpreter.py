@@ -269,6 +269,38 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
                     state.outcome[i] = GONE
             leave_between(state, first_warp, count, members, steps, pc, np.int64(count))
             return np.int64(at.SPLIT)
+        elif op == ops.BRANCH and row[at.TARGET] >= 0:
+            # As execute_control_flow does it, without a call for each warp: loops whose lanes leave one by one are all this.
+            goal, whole = np.int64(row[at.TARGET]), False
+            away, staying, parting = np.int64(0), np.int64(0), np.int64(0)  # warps of which all, no or some lanes jump
+            for i in range(count):
+                if active[i] == 0:
+                    continue
+                warp, jumping = first_warp + i, executing[i] & state.condition[i]
+                state.outcome[i], state.goal[i] = FALLS_THROUGH, pc + 1
+                if jumping == 0:
+                    staying += 1
+                    continue
+                log_run(state, runs, chunk_warp + warp, state.held_first[warp], pc + 1, active[i])
+                state.outcome[i] = JUMPED
+                if jumping == active[i]:
+                    state.goal[i] = goal
+                    away += 1
+                else:  # the lanes that fall through go on first; the others wait
+                    push(state, warp, goal, jumping, at.READY, np.int64(0))
+                    active[i] &= ~jumping
+                    parting += 1
+            most = steps_left(state, first_warp, count)
+            # Only behind a jump may a warp have to give way: if it is time to, each must be asked for itself.
+            if away or (staying and steps >= most):
+                leave_between(state, first_warp, count, members, steps, pc, np.int64(count))
+                return np.int64(at.SPLIT)
+            pc += 1
+            for i in range(count):
+                if active[i] and state.outcome[i] == JUMPED:
+                    state.held_first[first_warp + i] = pc
+            if staying:
+                continue
         else:
             x = fetch(registers, row, at.A, base, _X, lanes)
             y = fetch(registers, row, at.B, base, _Y, lanes)

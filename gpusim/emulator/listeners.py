@@ -65,5 +65,9 @@ class Listener:
     def blocks_ended(self, first_block: int, blocks: int) -> None:
         """Blocks from ``first_block`` on have come to their end."""
 
+    def emulating(self, blocks: int, warp_instructions: int) -> None:
+        """So many blocks have ended and so many instructions been executed; told every few milliseconds. What this raises ends
+        the launch."""
+
     def chunk_closed(self, chunk: Chunk) -> None:
         """A stretch of the trace is complete; blocks at its end may go on in the next (``open_blocks``)."""

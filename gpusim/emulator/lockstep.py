@@ -175,12 +175,10 @@ def run_blocks(states, slot, machine, first_block, next_block, end_block):
 
     Groups of a block run in turn until none can go on. Returns (status, the block to go on with): DONE, or
     PREEMPTED when a block's slice of instructions is used up, GRID_WAIT when it waits for other blocks (both
-    leave a started block behind: call again with the returned number), LOG_FULL (with a started block or
-    between two), HOST_CALL, DEADLOCK when warps are left and none can run, or the reason why one stopped. DONE with blocks
-    left: they have executed a slice's instructions together, and Python may want to see a signal.
+    leave a started block behind: call again with the returned number), LOG_FULL or PAUSED (with a started block or
+    between two), HOST_CALL, DEADLOCK when warps are left and none can run, or the reason why one stopped.
     """
     state = states[slot]
-    begun = state.executed
     groups = (state.warps + at.GROUP_WARPS - 1) // at.GROUP_WARPS
     linear = next_block
     while linear < end_block:
@@ -206,6 +204,8 @@ def run_blocks(states, slot, machine, first_block, next_block, end_block):
             if state.executed >= state.slice_end and idle == 0:
                 state.slice_end = 0
                 return np.int64(at.PREEMPTED), linear
+            if state.executed >= state.pause_end and idle == 0:
+                return np.int64(at.PAUSED), linear
         status = outcome_of(state) if state.alive else np.int64(at.DONE)
         if status == at.DEADLOCK and release_crossed_waits(state, machine.syncs, chunk_warp):
             continue
@@ -214,8 +214,9 @@ def run_blocks(states, slot, machine, first_block, next_block, end_block):
             return status, linear
         state.started = 0
         linear += 1
-        if linear < end_block and filled(state, machine):
-            return np.int64(at.LOG_FULL), linear
-        if state.executed - begun >= state.slice:
-            break
+        if linear < end_block:
+            if filled(state, machine):
+                return np.int64(at.LOG_FULL), linear
+            if state.executed >= state.pause_end:
+                return np.int64(at.PAUSED), linear
     return np.int64(at.DONE), linear

@@ -30,6 +30,8 @@ from gpusim.io.progress import task
 from gpusim.model.messages import MESSAGES, TICKS_PER_CYCLE
 from gpusim.trace.record import Trace
 
+#: Fewer blocks than this are done before threads have been given their parts.
+_BLOCKS_WORTH_THREADS = 16
 #: Builds the part of a node, or the parts that share its messages; the second argument is how many may run at once.
 Builder = Callable[[MachineGraph, Node, int], Sequence[Part]]
 #: Cycles of SMs that one call of compiled code runs through at most, a few tenths of a second: Python obeys a signal between
@@ -150,12 +152,13 @@ class Machine:
                 running[device].on_window()
 
         start_tick = self.cycle * TICKS_PER_CYCLE
+        busy = max(self.devices[number].dispatcher.blocks for number in running)
         scheduler = WindowScheduler(
             parts,
             self._wires,
             self.window_ticks,
             start_tick,
-            self._pool,
+            self._pool if busy >= _BLOCKS_WORTH_THREADS else None,
             on_window if wanted.progress is not None else None,
             on_boundary,
         )

@@ -46,6 +46,9 @@ from gpusim.model.sm_tables import (
 )
 from gpusim.trace.record import Launch, Program
 
+#: Programs whose tables a group keeps.
+_KEPT_PROGRAMS = 32
+
 
 @compiled
 def _deliver(state, batch):
@@ -96,6 +99,7 @@ class SmGroup:
         # Programs lie one after another in memory, in the order of their first launch: line of code by the program's hash.
         self._code_lines: dict[int, int] = {}
         self._next_line = 0
+        self._loaded: dict[tuple, tuple[np.ndarray, np.ndarray]] = {}  # tables of the programs that were launched last
 
     def begin_launch(self, program: Program, launch: Launch, occupancy: Occupancy, arena: Arena, keep_l1: bool) -> None:
         """Load a program into an idle group; ``keep_l1`` leaves the L1 as it is (it is emptied at a
@@ -109,13 +113,23 @@ class SmGroup:
         timing[at.LOCAL_BYTES_PER_WARP] = -(-max(launch.local_bytes, 1) // 128) * 128 * 32
         timing[at.SHARED_WINDOW] = launch.shared_window >> 24 if launch.shared_window else -1
         timing[at.LOCAL_WINDOW] = launch.local_window >> 24 if launch.local_window else -1
-        code = hash((program.instructions.tobytes(), program.texts))
-        table = program_table(program, spec, self._code_lines.setdefault(code, self._next_line))
+        table, operands = self._tables(program)
         timing[at.CODE_LINES] = table[:, LINE].max() + 1
         self._next_line = max(self._next_line, int(timing[at.CODE_LINES]))
-        operands = operand_table(program, spec.register_file)
         self.state = for_program(self.state, table, operands, counts_down(table))
         self.arena = arena
+
+    def _tables(self, program: Program) -> tuple[np.ndarray, np.ndarray]:
+        """The program's and its operands' table, kept for its next launch: making them takes longer than a small one."""
+        code = program.instructions.tobytes(), program.texts
+        found = self._loaded.pop(code, None)
+        if found is None:
+            line = self._code_lines.setdefault(hash(code), self._next_line)
+            found = program_table(program, self.spec, line), operand_table(program, self.spec.register_file)
+            if len(self._loaded) == _KEPT_PROGRAMS:
+                del self._loaded[next(iter(self._loaded))]
+        self._loaded[code] = found  # the latest last
+        return found
 
     def next_tick(self) -> int:
         """Earliest tick at which anything can happen here; NEVER if nothing is in sight."""

@@ -117,7 +117,8 @@ ZERO_ROW, SINK_ROW, X_ROW, Y_ROW, Z_ROW, W_ROW, FIRST_POOL_ROW = range(0, 28, 4)
     HOST_CALL,  # Python must serve a driver function
     GRID_WAIT,
     SPLIT,
-) = range(13)
+    PAUSED,  # Python may look at how far the launch is, and goes on
+) = range(14)
 
 
 class Machine(NamedTuple):
@@ -202,6 +203,14 @@ STATE_RECORD = Record(
     Field(
         "slice_end", "<i8", "instructions", "value of ``executed`` at which the block's slice ends; 0: none has begun"
     ),
+    Field("pause_end", "<i8", "instructions", "value of ``executed`` at which Python has its turn for a moment"),
+    Field(
+        "dropping_call",
+        "<i8",
+        "index",
+        "1 + number of ``vprintf`` among the externals once its buffer is full; 0: it is not",
+    ),
+    Field("dropped_prints", "<i8", "count", "calls of ``vprintf`` since then, by lane"),
     Field("shared_host", "<i8", "host address", "of shared memory"),
     Field("local_host", "<i8", "host address", "of local memory, [warp][word][lane][4 bytes]"),
     Field("state_host", "<i8", "host address", "of this record"),

@@ -36,6 +36,26 @@ class Notes(Listener):
         self.chunks.append((chunk.first_block, chunk.blocks, chunk.open_blocks))
 
 
+class Pauses(Listener):
+    """Notes how far the launch is each time it is told; raises at the end of patience, told ``most`` times."""
+
+    def __init__(self, most: int = 1 << 30):
+        self.most, self.told = most, []
+
+    def emulating(self, blocks: int, warp_instructions: int) -> None:
+        self.told.append((blocks, warp_instructions))
+        if len(self.told) == self.most:
+            raise KeyboardInterrupt
+
+
+@cuda.jit
+def counts(out, n):
+    a = out[0]
+    for _ in range(n):
+        a = a * 3 + 1
+    out[cuda.blockIdx.x] = a
+
+
 @cuda.jit
 def reaches_out(out, odd):
     i = cuda.grid(1)
@@ -92,3 +112,17 @@ def test_a_fault_that_one_takes_costs_its_lanes_alone() -> None:
 def test_blocks_that_wait_for_one_that_has_ended_are_a_deadlock_whoever_listens() -> None:
     with pytest.raises(DeadlockError, match="grid-wide barrier"):
         emulate(meet, 3, (np.zeros(192, np.int32),), Notes(takes=False))
+
+
+@pytest.mark.parametrize(("blocks", "n"), [(600, 400), (2, 130_000)], ids=["between-blocks", "within-blocks"])
+def test_a_launch_tells_how_far_it_is_and_can_be_ended_there(monkeypatch, blocks, n) -> None:
+    monkeypatch.setattr("gpusim.emulator.block_scheduler.PAUSE_INSTRUCTIONS", 1 << 16)
+    out = np.zeros(blocks, np.int64)
+    whole = Pauses()
+    chunks = emulate(counts, blocks, (out, n), whole)
+    executed = sum(chunk.warp_instructions for chunk in chunks)
+    told = [instructions for _, instructions in whole.told]
+    assert len(told) >= executed // (1 << 17) > 2 and told == sorted(told) and told[-1] <= executed
+    assert all(0 <= done <= blocks for done, _ in whole.told) and whole.told[0][0] < whole.told[-1][0]
+    with pytest.raises(KeyboardInterrupt):
+        emulate(counts, blocks, (out, n), Pauses(most=2))

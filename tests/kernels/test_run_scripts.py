@@ -295,6 +295,89 @@ def test_traces_are_kept_and_simulated_and_events_tell_predicted_time(run, tmp_p
     assert finished(run(text, options=[*kept, "--force"]))
 
 
+def test_launches_are_chosen_as_ncu_does_and_begin_cold_if_they_are_to(run, tmp_path) -> None:
+    text = """
+        @cuda.jit
+        def add(x):
+            i = cuda.grid(1)
+            if i < x.size:
+                x[i] += 1
+        d = cuda.to_device(np.ones(20_000, np.float32))
+        for _ in range(4):
+            double[79, 256](d)
+            add[79, 256](d)
+        print(d.copy_to_host()[0])
+    """
+    chosen = [
+        "--kernel",
+        "^dou",
+        "--launch-skip",
+        "1",
+        "--launch-count",
+        "2",
+        "--simulate",
+        "--sample",
+        "--check",
+        "memory",
+    ]
+    process = run(text, options=[*chosen, "--cold", "-o", "rows.json", "--format", "json"])
+    assert finished(process) == "46.0\n"
+    rows = json.loads((tmp_path / "rows.json").read_text())
+    assert [row["kernel"] for row in rows] == ["double", "add"] * 4
+    cycles = [row["cycles"] for row in rows]
+    assert [number for number, each in enumerate(cycles, 1) if each is not None] == [3, 5]
+    # The second one's code is in the instruction caches already, its data are not.
+    assert cycles[2] >= cycles[4] > 0.8 * cycles[2] and rows[2]["error_percent"] == 0
+    assert [row["findings"] for row in rows] == [None, None, 0, None, 0, None, None, None]
+    warm = run(text, options=[*chosen, "--why"])
+    assert "L2 kept from launch to launch" in warm.stderr and "launch 3: double on H200" in warm.stderr, warm.stderr
+
+
+def test_prints_beyond_the_buffer_are_dropped_and_counted(run) -> None:
+    process = run("""
+        from cuda.bindings import driver
+        @cuda.jit
+        def says(x):
+            for i in range(5):
+                print("i", i)
+            x[0] = 3
+        d = cuda.to_device(np.ones(1))
+        limit = driver.CUlimit.CU_LIMIT_PRINTF_FIFO_SIZE
+        assert driver.cuCtxSetLimit(limit, 32 * 70) == (0,)
+        says[1, 32](d)
+        assert driver.cuCtxSetLimit(limit, 1 << 20) == (0,)
+        says[1, 1](d)
+    """)
+    assert finished(process).splitlines() == [f"i {i}" for i in range(2) for _ in range(32)] + ["i 2"] * 6 + [
+        f"i {i}" for i in range(5)
+    ]
+    assert "gpusim: says: 90 prints were dropped, the buffer of 2,240 bytes was full" in process.stderr
+
+
+def test_checks_find_what_a_launch_does_wrong(run) -> None:
+    process = run(
+        """
+        @cuda.jit
+        def beyond(x):
+            x[cuda.grid(1) + 100000] = 1
+        beyond[1, 32](cuda.to_device(np.zeros(10, np.float32)))
+        """,
+        options=["--check", "memory"],
+    )
+    assert process.returncode == 1 and "memcheck" in process.stderr and "script.py:15" in process.stderr, process.stderr
+
+
+def test_options_that_say_nothing_are_refused(run) -> None:
+    for options, says in (
+        (["--cold"], "add --simulate"),
+        (["--kernel", "x"], "nothing to choose launches for"),
+        (["--simulate", "--kernel", "("], "not a regular expression"),
+        (["--check", "speed"], "there is no check 'speed'"),
+    ):
+        process = run("print('ran')", options=options)
+        assert process.returncode == 2 and not process.stdout and says in process.stderr
+
+
 def test_threads_launch_side_by_side(run) -> None:
     process = run("""
         import threading
@@ -352,6 +435,9 @@ def test_failures_say_in_one_line_what_is_wrong(run, text, code, says) -> None:
     process = run(text)
     assert process.returncode == code, process.stderr
     assert any(says in line for line in process.stderr.splitlines()), process.stderr
+    launched = "double" in text
+    assert ("no launch came to its end (1 refused) on h200" in process.stderr) == launched
+    assert ("the program launched no kernel on h200" in process.stderr) != launched
 
 
 def test_what_cannot_be_run_is_refused_before_it_starts(run, tmp_path) -> None:

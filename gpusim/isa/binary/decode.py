@@ -272,7 +272,12 @@ def _disassemble(image: KernelImage, cubin: bytes) -> dict[int, list[list[str]]]
         path = Path(folder) / "kernel.cubin"
         path.write_bytes(cubin)
         try:
-            done = subprocess.run([tool, "-json", str(path)], capture_output=True, check=False)
+            done = subprocess.run(
+                [tool, "-json", str(path)],
+                capture_output=True,
+                check=False,
+                start_new_session=True,  # a Ctrl-C at the terminal is for whoever waits here
+            )
         except OSError as error:
             raise ToolchainError(f"nvdisasm cannot be run ({error.strerror or error}): {tool}") from error
     if done.returncode != 0:
