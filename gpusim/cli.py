@@ -46,6 +46,8 @@ INTERNAL_ERROR = 70
 #: As a shell says it: 128 and the signal's number.
 INTERRUPTED, TERMINATED = 130, 143
 RUN = "run"
+#: Characters of an error.
+MOST_MESSAGE = 4000
 COULD_NOT_RUN = ToolchainError.exit_code
 DEBUG_VARIABLE = "GPUSIM_DEBUG"
 
@@ -154,8 +156,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _fail(message: str, code: int) -> int:
+    """Say what is wrong, in one line; of what a file holds instead of a word, the two ends."""
+    line = " ".join(message.split())
+    if len(line) > MOST_MESSAGE:
+        line = f"{line[: MOST_MESSAGE // 2]} ... {line[-MOST_MESSAGE // 2 :]}"
     with contextlib.suppress(OSError):  # a full disk under the log hides the line, not the code
-        print("error: " + " ".join(message.split()), file=sys.stderr, flush=True)
+        print(f"error: {line}", file=sys.stderr, flush=True)
     return code
 
 

@@ -38,6 +38,7 @@ _PREDICATE = re.compile(r"^(U?)P(T|\d+)((?:\.[A-Za-z0-9_]+)*)$")
 _BARRIER = re.compile(r"^B(\d+)$")
 _SCOREBOARD = re.compile(r"^SB(\d+)$")
 _HEX = re.compile(r"^([+-]?)0x([0-9a-fA-F]+)((?:\.[A-Za-z0-9_]+)*)$")
+_FUNCTION = re.compile(r"^@0x([0-9a-fA-F]+)$")
 _DECIMAL = re.compile(r"^[+-]?(\d+(\.\d*)?([eE][+-]?\d+)?|INF|QNAN|SNAN|NAN)$")
 _CONSTANT = re.compile(r"^(c|cx)\[([^\]]+)\]\[([^\]]*)\]((?:\.[A-Za-z0-9_]+)*)$")
 _MEMORY = re.compile(r"^(?:desc\[UR(\d+|Z)\])?\[([^\]]*)\]((?:\.[A-Za-z0-9_]+)*)$")
@@ -141,7 +142,9 @@ def _plain_operand(text: str) -> Operand | None:
             negated = True
         elif body[0] == "|":
             absolute = True
-            close = body.index("|", 1)
+            close = body.find("|", 1)
+            if close < 0:
+                return None
             body = body[:close] + body[close + 1 :]
         else:
             inverted = True
@@ -174,8 +177,8 @@ def _operand(text: str, word: int, mnemonic: str, section_base: int, wide: bool 
     plain = _plain_operand(text)
     if plain is not None:
         return plain
-    if text.startswith(FUNCTION_PREFIX):
-        return Operand(Kind.LABEL, value=int(text[1:], 16), text=text)
+    if match := _FUNCTION.match(text):
+        return Operand(Kind.LABEL, value=int(match.group(1), 16), text=text)
     if match := _HEX.match(text):
         sign, digits, suffix = match.groups()
         value = -int(digits, 16) if sign == "-" else int(digits, 16)
