@@ -74,7 +74,9 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, help="for each target (default 60 where --inputs is not given)")
     parser.add_argument("--inputs", type=int, help="for each target")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--plain", action="store_true", help="without atheris: the same seed gives the same inputs everywhere")
+    parser.add_argument(
+        "--plain", action="store_true", help="without atheris: the same seed gives the same inputs everywhere"
+    )
     parser.add_argument("--out", type=Path, default=Path("fuzz"), help="folder for what is found (default: fuzz)")
     parser.add_argument("--list", action="store_true", help="name the targets")
     parser.add_argument("--note", type=Path, help=argparse.SUPPRESS)  # the process that reads
@@ -94,11 +96,23 @@ def _search(name: str, asked: argparse.Namespace) -> tuple[int, int, float]:
         note = mmap.mmap(file.fileno(), _NOTE_BYTES)
         while left > 0 and (asked.inputs is None or total < asked.inputs):
             note[: _NOTE.size] = _NOTE.pack(0, 0)
-            command = [sys.executable, __file__, name, "--note", file.name, "--seed", str(asked.seed + 1000 * attempt), "--out", str(folder)]
+            command = [
+                sys.executable,
+                __file__,
+                name,
+                "--note",
+                file.name,
+                "--seed",
+                str(asked.seed + 1000 * attempt),
+                "--out",
+                str(folder),
+            ]
             command += ["--plain"] * asked.plain
             command += ["--seconds", str(left)] if asked.seconds else []
             command += ["--inputs", str(asked.inputs - total)] if asked.inputs else []
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace")
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace"
+            )
             errors = _wait(process, name, note, begun)
             inputs, size = _NOTE.unpack(note[: _NOTE.size])
             total += inputs
@@ -168,7 +182,9 @@ def _keep(folder: Path, fault: str, data: bytes, detail: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     name = hashlib.sha256(fault.encode()).hexdigest()[:12]
     (folder / name).write_bytes(data)
-    (folder / f"{name}.json").write_text(json.dumps({"fault": fault, "bytes": len(data), "detail": detail}, indent=1) + "\n")
+    (folder / f"{name}.json").write_text(
+        json.dumps({"fault": fault, "bytes": len(data), "detail": detail}, indent=1) + "\n"
+    )
 
 
 if __name__ == "__main__":

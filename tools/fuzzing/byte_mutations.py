@@ -50,7 +50,7 @@ def _set(data: bytearray, rng: Random) -> None:
 
 
 def _whole(data: bytearray, rng: Random) -> None:
-    form = rng.choice("<H <I <Q >I >Q".split())
+    form = rng.choice(("<H", "<I", "<Q", ">I", ">Q"))
     size = struct.calcsize(form)
     if len(data) >= size:
         at = rng.randrange(len(data) - size + 1)

@@ -13,7 +13,21 @@ from random import Random
 from fuzzing.byte_mutations import MOST_BYTES, WHOLE, mutate_bytes
 
 #: (offset, width) of the fields of the ELF header, of a section header, and of the entries of the tables that sections hold.
-_HEADER = ((16, 2), (18, 2), (20, 4), (24, 8), (32, 8), (40, 8), (48, 4), (52, 2), (54, 2), (56, 2), (58, 2), (60, 2), (62, 2))
+_HEADER = (
+    (16, 2),
+    (18, 2),
+    (20, 4),
+    (24, 8),
+    (32, 8),
+    (40, 8),
+    (48, 4),
+    (52, 2),
+    (54, 2),
+    (56, 2),
+    (58, 2),
+    (60, 2),
+    (62, 2),
+)
 _SECTION = ((0, 4), (4, 4), (8, 8), (16, 8), (24, 8), (32, 8), (40, 4), (44, 4), (48, 8), (56, 8))
 _ENTRIES = {
     2: (24, ((0, 4), (4, 1), (5, 1), (6, 2), (8, 8), (16, 8))),  # symbols
@@ -46,7 +60,15 @@ def mutate_elf(data: bytes, rng: Random, others: Sequence[bytes]) -> bytes:
 def _put(data: bytearray, at: int, width: int, rng: Random) -> None:
     (value,) = struct.unpack_from(_FORMS[width], data, at)
     other = rng.choice(
-        (rng.choice(WHOLE), rng.randrange(40), value + 1, value - 1, value * 2, value ^ (1 << rng.randrange(8 * width)), len(data))
+        (
+            rng.choice(WHOLE),
+            rng.randrange(40),
+            value + 1,
+            value - 1,
+            value * 2,
+            value ^ (1 << rng.randrange(8 * width)),
+            len(data),
+        )
     )
     struct.pack_into(_FORMS[width], data, at, other & ((1 << 8 * width) - 1))
 

@@ -1,8 +1,7 @@
 """The same search led by the code that inputs reach: libFuzzer through atheris (Google's, for CPython), where it is installed.
 
-Mental model: atheris writes counters into the bytecode of the readers as they are imported, libFuzzer keeps an input that moves a counter
-as no other has, and the mutations are this package's own (a tenth of the time libFuzzer's). Compiled code cannot carry counters:
-modules that Numba compiles are left alone.
+Mental model: atheris writes counters into the bytecode of the readers' functions, libFuzzer keeps an input that moves a counter as no
+other has, and the mutations are this package's own (a tenth of the time libFuzzer's). What Numba compiles carries no counters.
 
 Ends its process when done, as libFuzzer does.
 """
@@ -15,8 +14,10 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from types import FunctionType
+from typing import Any
 
-#: Readers; none of these modules holds a function that Numba compiles.
+#: Readers.
 INSTRUMENTED = (
     "tomllib._parser", "gpusim.cases.suite", "gpusim.compare.baseline", "gpusim.compare.known_error", "gpusim.explore.choose",
     "gpusim.explore.coverage", "gpusim.explore.examples", "gpusim.explore.finding", "gpusim.gpus.consistency", "gpusim.gpus.load",
@@ -35,19 +36,28 @@ MOST_BYTES = 1 << 18
 
 
 def instrument() -> bool:
-    """Import the readers with counters; False where atheris is not installed. Before anything of gpusim is imported."""
+    """Import the readers and put counters into their functions; False where atheris is not installed."""
     try:
         atheris = importlib.import_module("atheris")
     except ImportError:
         return False
-    with atheris.instrument_imports(include=list(INSTRUMENTED)):
-        for name in INSTRUMENTED:
-            importlib.import_module(name)
+    for name in INSTRUMENTED:
+        module = importlib.import_module(name)
+        for owner in (module, *(each for each in vars(module).values() if isinstance(each, type))):
+            for each in list(vars(owner).values()):
+                function = getattr(each, "__func__", each)  # of a class method or a static one
+                if isinstance(function, FunctionType) and function.__module__ == name:
+                    atheris.instrument_func(function)
     return True
 
 
 def run_guided(
-    target, seed: int, most_inputs: float, most_seconds: float, watch: Callable[[bytes, int], None], found: Callable
+    target: Any,
+    seed: int,
+    most_inputs: float,
+    most_seconds: float,
+    watch: Callable[[bytes, int], None],
+    found: Callable,
 ) -> None:
     """As :func:`fuzzing.engine.run`; does not return. Call :func:`instrument` first."""
     atheris = importlib.import_module("atheris")
@@ -74,6 +84,12 @@ def run_guided(
 
         limits = [f"-runs={int(most_inputs)}"] if most_inputs != float("inf") else []
         limits += [f"-max_total_time={max(1, int(most_seconds))}"] if most_seconds != float("inf") else []
-        options = [f"-seed={seed & 0x7FFFFFFF or 1}", f"-max_len={MOST_BYTES}", "-rss_limit_mb=0", "-timeout=0", "-verbosity=0"]
+        options = [
+            f"-seed={seed & 0x7FFFFFFF or 1}",
+            f"-max_len={MOST_BYTES}",
+            "-rss_limit_mb=0",
+            "-timeout=1200",
+            "-verbosity=0",
+        ]
         atheris.Setup([sys.argv[0], folder, *options, *limits], test_one, custom_mutator=mutate)
         atheris.Fuzz()

@@ -56,7 +56,9 @@ def _near(value: Any, rng: Random) -> Any:
     if isinstance(value, bool):
         return not value
     if isinstance(value, int):
-        return rng.choice((value + 1, value - 1, -value, value * 1000, str(value)[:4000]) if value < 1 << 1000 else (0, 1))
+        return rng.choice(
+            (value + 1, value - 1, -value, value * 1000, str(value)[:4000]) if value < 1 << 1000 else (0, 1)
+        )
     if isinstance(value, float):
         return rng.choice((value + 1, -value, value * 1000, value / 2, str(value), 0))
     if isinstance(value, str):

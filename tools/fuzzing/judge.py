@@ -101,7 +101,9 @@ def _wrong_refusal(error: GpusimError, path: Path) -> str:
 def _place(error: BaseException) -> str:
     """The innermost function of gpusim, else of anybody, that the error came from."""
     frames = traceback.extract_tb(error.__traceback__)
-    ours = [frame for frame in frames if "gpusim" in Path(frame.filename).parts and "site-packages" not in frame.filename]
+    ours = [
+        frame for frame in frames if "gpusim" in Path(frame.filename).parts and "site-packages" not in frame.filename
+    ]
     if not frames:
         return "nowhere"
     frame = (ours or frames)[-1]

@@ -16,7 +16,10 @@ def minimised(data: bytes, shows: Callable[[bytes], bool]) -> bytes:
     if not shows(data):
         return data
     left = _MOST_TRIES
-    for split in (lambda each: each.splitlines(keepends=True), lambda each: [each[i : i + 1] for i in range(len(each))]):
+    for split in (
+        lambda each: each.splitlines(keepends=True),
+        lambda each: [each[i : i + 1] for i in range(len(each))],
+    ):
         parts = split(data)
         size = max(1, len(parts) // 2)
         while size and left > 0:

@@ -48,7 +48,11 @@ def kept(pattern: str) -> list[bytes]:
 
 def traces() -> list[bytes]:
     """Made by hand, of one chunk and of several, and the smallest recorded ones."""
-    made = [example_trace(blocks=4, blocks_per_chunk=4, seed=3), example_trace(blocks=5, seed=1), example_trace(blocks=1, paths=1)]
+    made = [
+        example_trace(blocks=4, blocks_per_chunk=4, seed=3),
+        example_trace(blocks=5, seed=1),
+        example_trace(blocks=1, paths=1),
+    ]
     recorded = [path.read_bytes() for path in sorted((ROOT / "traces" / "recorded").glob("*.trace"))]
     return [_written(trace.save) for trace in made] + [data for data in recorded if len(data) < _MOST_TRACE_BYTES]
 
@@ -64,7 +68,12 @@ def gpu_files() -> list[bytes]:
 
 def settings() -> list[bytes]:
     """Texts of ``--set``, one a line."""
-    return [b"l2.hit_latency_ns=60", b"sm_count=10\nclock_hz=1e9", b"pipes.alu.latency_cycles=5", b"sm.shared_carveouts_kib=[0, 8]"]
+    return [
+        b"l2.hit_latency_ns=60",
+        b"sm_count=10\nclock_hz=1e9",
+        b"pipes.alu.latency_cycles=5",
+        b"sm.shared_carveouts_kib=[0, 8]",
+    ]
 
 
 def rows() -> list[bytes]:
@@ -72,7 +81,11 @@ def rows() -> list[bytes]:
 
 
 def reports() -> list[bytes]:
-    metrics = {"gpu__time_duration.sum": 6020, "sm__cycles_elapsed.max": 11912.0, "device__attribute_display_name": "NVIDIA H200"}
+    metrics = {
+        "gpu__time_duration.sum": 6020,
+        "sm__cycles_elapsed.max": 11912.0,
+        "device__attribute_display_name": "NVIDIA H200",
+    }
     return [report([ReportedLaunch("saxpy", (4, 1, 1), (32, 1, 1), metrics), ReportedLaunch("other")])]
 
 
@@ -154,8 +167,21 @@ def sessions() -> list[bytes]:
 
 
 def packs() -> list[bytes]:
-    entry = {"sha256": "0" * 64, "entry": "k", "name": "k", "cooperative": False, "block": [32, 1, 1], "dynamic_shared_bytes": 0}
-    index = {"format": "gpusim-cubins", "version": 1, "capability": [9, 0], "toolchain": "t", "kernels": {"saxpy:n=1#0": entry}}
+    entry = {
+        "sha256": "0" * 64,
+        "entry": "k",
+        "name": "k",
+        "cooperative": False,
+        "block": [32, 1, 1],
+        "dynamic_shared_bytes": 0,
+    }
+    index = {
+        "format": "gpusim-cubins",
+        "version": 1,
+        "capability": [9, 0],
+        "toolchain": "t",
+        "kernels": {"saxpy:n=1#0": entry},
+    }
     return [json.dumps(index).encode()]
 
 
@@ -169,7 +195,10 @@ def manifests() -> list[bytes]:
 
 def _table() -> dict:
     """A table's entry in a manifest; rows and hash are its reader's to fill in."""
-    gpus = {"h200": {"sm_clock_mhz": 1980, "fitted": ["chase"]}, "a40": {"sm_clock_mhz": 1740.5, "fitted": [], "commit": "c"}}
+    gpus = {
+        "h200": {"sm_clock_mhz": 1980, "fitted": ["chase"]},
+        "a40": {"sm_clock_mhz": 1740.5, "fitted": [], "commit": "c"},
+    }
     source = {"repository": "r", "commit": "c", "date": "2025-01-01"}
     return {"file": "t.csv", "rows": 0, "sha256": "", "method": "m", "gpus": gpus, "source": source}
 
@@ -194,5 +223,3 @@ def disassemblies() -> list[bytes]:
 
 def baselines() -> list[bytes]:
     return [json.dumps([{"key": "h200 saxpy", "verdict": "SAME", "error_percent": 1.5, "simulated": None}]).encode()]
-
-

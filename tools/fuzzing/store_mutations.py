@@ -54,7 +54,9 @@ def _mutate(connection: sqlite3.Connection, rng: Random) -> None:
     elif what < 0.95:
         connection.execute(f'ALTER TABLE "{table}" RENAME COLUMN "{column}" TO "x{column}"')
     else:
-        connection.execute(f"PRAGMA {rng.choice(('user_version', 'application_id', 'schema_version'))} = {rng.choice(WHOLE[:25])}")
+        connection.execute(
+            f"PRAGMA {rng.choice(('user_version', 'application_id', 'schema_version'))} = {rng.choice(WHOLE[:25])}"
+        )
 
 
 def _other(value: object, rng: Random) -> object:
@@ -62,4 +64,16 @@ def _other(value: object, rng: Random) -> object:
         return mutate_json(value.encode(), rng, ()).decode("utf-8", "replace")
     if isinstance(value, bytes) and rng.random() < 0.7:
         return mutate_bytes(value, rng, ())
-    return rng.choice((None, rng.choice(WHOLE[:-3]), -1, 0.5, float("inf"), rng.choice(NUMBERS), rng.choice(WORDS[:8]), b"\xff\x00", b""))
+    return rng.choice(
+        (
+            None,
+            rng.choice(WHOLE[:-3]),
+            -1,
+            0.5,
+            float("inf"),
+            rng.choice(NUMBERS),
+            rng.choice(WORDS[:8]),
+            b"\xff\x00",
+            b"",
+        )
+    )

@@ -15,6 +15,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fuzzing import seeds
+from fuzzing.byte_mutations import Mutation, mutate_bytes, mutate_text
+from fuzzing.elf_mutations import mutate_elf
+from fuzzing.json_mutations import mutate_json, mutate_json_lines
+from fuzzing.store_mutations import mutate_store
+from fuzzing.table_mutations import mutate_table
+from fuzzing.trace_mutations import mutate_trace
 from gpusim.commands.foreign_code import announce_code
 from gpusim.commands.trace import facts
 from gpusim.compare.baseline import read_lines
@@ -46,14 +53,6 @@ from gpusim.silicon.recorded import load_recorded
 from gpusim.store import open_store
 from gpusim.store.flat import TABLES
 from gpusim.trace.record import Trace
-
-from fuzzing import seeds
-from fuzzing.byte_mutations import Mutation, mutate_bytes, mutate_text
-from fuzzing.elf_mutations import mutate_elf
-from fuzzing.json_mutations import mutate_json, mutate_json_lines
-from fuzzing.store_mutations import mutate_store
-from fuzzing.table_mutations import mutate_table
-from fuzzing.trace_mutations import mutate_trace
 
 MIB = 1 << 20
 
@@ -256,9 +255,20 @@ def _digest(path: Path) -> bytes:
 
 _ALL = (
     Target("trace", "trace files, below their hashes", seeds.traces, mutate_trace, _trace, "in.trace", 1024 * MIB),
-    Target("simulate", "traces as far as a simulation", seeds.traces, mutate_trace, _simulated, "in.trace", 1024 * MIB, slow=True),
+    Target(
+        "simulate",
+        "traces as far as a simulation",
+        seeds.traces,
+        mutate_trace,
+        _simulated,
+        "in.trace",
+        1024 * MIB,
+        slow=True,
+    ),
     Target("cubin", "ELF images and their tables", lambda: seeds.kept("*.cubin*"), mutate_elf, _cubin, "in.cubin"),
-    Target("survey", "cubins through nvdisasm", lambda: seeds.kept("*.cubin*"), mutate_elf, _survey, "in.cubin", slow=True),
+    Target(
+        "survey", "cubins through nvdisasm", lambda: seeds.kept("*.cubin*"), mutate_elf, _survey, "in.cubin", slow=True
+    ),
     Target("disassembly", "kept texts of nvdisasm", seeds.disassemblies, mutate_json, _disassembly, "in.json"),
     Target("gpu", "GPU files", seeds.gpu_files, mutate_text, _gpu, "in.toml"),
     Target("set", "settings of --set", seeds.settings, mutate_text, _settings, "settings"),
@@ -277,7 +287,9 @@ _ALL = (
     Target("page", "results, as far as their page", seeds.results, mutate_json, _page, "in.json", slow=True),
     Target("session", "recorded calls of a driver", seeds.sessions, mutate_json_lines, _session, "in.session"),
     Target("pack", "indexes of machine code", seeds.packs, mutate_json, _pack, "index.json"),
-    Target("model-error", "recorded errors of the model", seeds.model_errors, mutate_json, _model_error, "model_error.json"),
+    Target(
+        "model-error", "recorded errors of the model", seeds.model_errors, mutate_json, _model_error, "model_error.json"
+    ),
     Target("manifest", "manifests of published tables", seeds.manifests, mutate_json, _manifest, "manifest.json"),
     Target("table", "published tables", seeds.tables, mutate_table, _table, "t.csv"),
     Target("recorded", "manifests of recorded rows", seeds.recorded_manifests, mutate_json, _recorded, "manifest.json"),

@@ -17,13 +17,12 @@ from random import Random
 
 import numpy as np
 
+from fuzzing.byte_mutations import WHOLE, mutate_bytes
+from fuzzing.json_mutations import mutate_value
 from gpusim.trace import coding
 from gpusim.trace.file import HEADER, INSTRUCTIONS, PROGRAM, TABLE_COLUMNS
 from gpusim.trace.layout import INSTRUCTION, Chunk, Program
 from gpusim.trace.varint import LONGEST_BYTES, pack, unpack
-
-from fuzzing.byte_mutations import WHOLE, mutate_bytes
-from fuzzing.json_mutations import mutate_value
 
 _COUNTS = len(coding.COUNTS)
 _PREFIX_BYTES = 8 * (_COUNTS + len(coding.COLUMNS))
@@ -71,7 +70,9 @@ def _launch(members: dict[str, bytes], header: dict, rng: Random) -> None:
     if rng.random() < 0.5:
         mutate_value(launch, rng)
         return
-    name = rng.choice(("grid", "block", "registers_per_thread", "shared_bytes", "local_bytes", "allocations", "cooperative"))
+    name = rng.choice(
+        ("grid", "block", "registers_per_thread", "shared_bytes", "local_bytes", "allocations", "cooperative")
+    )
     if name in ("grid", "block"):
         launch[name][rng.randrange(3)] = rng.choice((0, 1, 2, 3, 4, 31, 33, 64, 1023, 65535, *WHOLE))
     elif name == "allocations":
@@ -138,7 +139,9 @@ def _payload(members: dict[str, bytes], header: dict, rng: Random) -> None:
         values = unpack(np.frombuffer(columns[column], np.uint8), counts[coding.COLUMNS[column]], column)
         if len(values):
             i = rng.randrange(len(values))
-            values[i] = rng.choice((values[i] + 1, values[i] - 1, 0, -values[i], rng.choice(WHOLE[:-2]), rng.randrange(64)))
+            values[i] = rng.choice(
+                (values[i] + 1, values[i] - 1, 0, -values[i], rng.choice(WHOLE[:-2]), rng.randrange(64))
+            )
         columns[column] = pack(values)
     prefix[_COUNTS:] = [len(each) for each in columns.values()]
     members[name] = prefix.tobytes() + b"".join(columns.values())
@@ -206,4 +209,3 @@ def _code(members: dict[str, bytes]) -> tuple[bytes, np.ndarray]:
 
 
 _MUTATIONS = (_launch, _header, _texts, _instruction, _instruction, _payload, _payload, _chunk, _chunk, _blocks)
-

@@ -10,6 +10,7 @@ is only a slower start.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -25,6 +26,7 @@ except ImportError:  # a machine that only simulates trace files; whoever disass
     pathfinder = None
 
 from gpusim.errors import CompileError, ToolchainError
+from gpusim.io.whole_file import naming_file, write_whole
 from gpusim.isa.binary.control import decode_control
 from gpusim.isa.binary.cubin import INSTRUCTION_BYTES, KernelImage
 from gpusim.isa.form import Instruction, Kind, Operand
@@ -273,7 +275,8 @@ def _disassemble(image: KernelImage, cubin: bytes) -> dict[int, list[list[str]]]
     tool = find_nvdisasm()
     with tempfile.TemporaryDirectory(prefix="gpusim-") as folder:
         path = Path(folder) / "kernel.cubin"
-        path.write_bytes(cubin)
+        with naming_file(path):
+            path.write_bytes(cubin)
         try:
             done = subprocess.run([tool, "-json", str(path)], capture_output=True, check=False)
         except OSError as error:
@@ -338,18 +341,13 @@ def _read_cache(path: Path, image: KernelImage) -> dict[int, list[list[str]]] | 
             )
             if not sound:
                 return None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     return texts
 
 
 def _write_cache(path: Path, texts: dict[int, list[list[str]]]) -> None:
-    """Write beside and rename, so that another process sees all of it or nothing."""
-    try:
+    """Keep the texts, whole or not at all; without a cache where they cannot be kept."""
+    with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(texts, file, separators=(",", ":"))
-        os.replace(temporary, path)
-    except OSError:
-        return  # no cache then
+        write_whole(path, json.dumps(texts, separators=(",", ":")).encode())
