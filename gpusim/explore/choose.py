@@ -151,9 +151,9 @@ def read_histogram(path: Path) -> dict[str, float]:
         try:
             count = float(row["count"])
         except (TypeError, ValueError):
-            raise UsageError(f"{where}: count {row['count']!r} is no number") from None
+            raise UsageError(f"{where}: count {row['count']!r:.60} is no number") from None
         if not 0 <= count < float("inf"):
-            raise UsageError(f"{where}: count {row['count']} must be zero or more")
+            raise UsageError(f"{where}: count {row['count']!r:.60} must be zero or more")
         try:
             find_kernel(parse_request(row["workload"] or "")[0])
         except UsageError as error:

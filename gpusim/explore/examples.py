@@ -78,9 +78,16 @@ class Examples:
 
     def add(self, round_number: int, tried: Tried) -> None:
         """Keep a run. Once this returns it survives a kill of this process. Raises OSError from the file system."""
+        first = self._file is None
         if self._file is None:
             self._file, self._path = self._own_file()
-        _append(self._file, self._path, _row(round_number, tried))
+        try:
+            _append(self._file, self._path, _row(round_number, tried))
+        except OSError:
+            if first:
+                self.close()
+                self._path.unlink(missing_ok=True)
+            raise
 
     def of_session(self) -> Iterator[Tried]:
         """The runs of this session, of all its processes, file after file."""

@@ -35,15 +35,15 @@ CACHE_VARIABLE = "GPUSIM_CACHE_DIR"
 CACHE_VERSION = 3
 FUNCTION_PREFIX = "@"  # "@0x1f0": the function at that flat address
 
-_REGISTER = re.compile(r"^(U?)R(Z|\d+)((?:\.[A-Za-z0-9_]+)*)$")
-_PREDICATE = re.compile(r"^(U?)P(T|\d+)((?:\.[A-Za-z0-9_]+)*)$")
-_BARRIER = re.compile(r"^B(\d+)$")
-_SCOREBOARD = re.compile(r"^SB(\d+)$")
+_REGISTER = re.compile(r"^(U?)R(Z|\d{1,4})((?:\.[A-Za-z0-9_]+)*)$")
+_PREDICATE = re.compile(r"^(U?)P(T|\d{1,4})((?:\.[A-Za-z0-9_]+)*)$")
+_BARRIER = re.compile(r"^B(\d{1,4})$")
+_SCOREBOARD = re.compile(r"^SB(\d{1,4})$")
 _HEX = re.compile(r"^([+-]?)0x([0-9a-fA-F]+)((?:\.[A-Za-z0-9_]+)*)$")
 _FUNCTION = re.compile(r"^@0x([0-9a-fA-F]+)$")
 _DECIMAL = re.compile(r"^[+-]?(\d+(\.\d*)?([eE][+-]?\d+)?|INF|QNAN|SNAN|NAN)$")
 _CONSTANT = re.compile(r"^(c|cx)\[([^\]]+)\]\[([^\]]*)\]((?:\.[A-Za-z0-9_]+)*)$")
-_MEMORY = re.compile(r"^(?:desc\[UR(\d+|Z)\])?\[([^\]]*)\]((?:\.[A-Za-z0-9_]+)*)$")
+_MEMORY = re.compile(r"^(?:desc\[UR(\d{1,4}|Z)\])?\[([^\]]*)\]((?:\.[A-Za-z0-9_]+)*)$")
 #: Before Hopper the two addresses of an asynchronous copy stand side by side: "[R5][R2.64]".
 _TWO_ADDRESSES = re.compile(r"^(\[[^\]]*\])(?=\[)")
 #: Ampere's loads with a cache policy are printed with the comma misplaced: "R8desc,[UR6][R2.64]".
