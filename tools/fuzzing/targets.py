@@ -47,7 +47,7 @@ from gpusim.regress.result_file import read_result
 from gpusim.report.html import render_page
 from gpusim.report.saved import load_result
 from gpusim.report.tables import format_records
-from gpusim.silicon.imports import formats
+from gpusim.silicon.imports import formats, ncu_report
 from gpusim.silicon.published import load_published
 from gpusim.silicon.recorded import load_recorded
 from gpusim.store import open_store
@@ -146,11 +146,15 @@ _IMPORTERS = formats.importers()
 
 
 def _rows(path: Path) -> None:
-    find, formats.importers = formats.importers, lambda: _IMPORTERS  # which packages are installed does not change
+    # Which packages are installed does not change; and NVIDIA's reader, a process of its own, is asked for its own files alone.
+    find, formats.importers = formats.importers, lambda: _IMPORTERS
+    module = ncu_report.interface
+    if path.suffix != ".ncu-rep":
+        ncu_report.interface = None
     try:
         rows = formats.read_rows(path)
     finally:
-        formats.importers = find
+        formats.importers, ncu_report.interface = find, module
     _encoded([{"kernel": row.kernel, "shape": row.shape, "row": row.to_json()} for row in rows])
 
 
