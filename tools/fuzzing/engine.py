@@ -49,8 +49,8 @@ class Report:
 
 
 @contextmanager
-def reader(target: Target, alarm: bool = False) -> Iterator[Callable[[bytes], Outcome]]:
-    """A function that has an input judged, in a folder of its own. ``alarm``: a hang ends the process."""
+def reader(target: Target, alarm: bool = False) -> Iterator[Callable[..., Outcome]]:
+    """A function (data, check_time=True) that has an input judged, in a folder of its own. ``alarm``: a hang ends the process."""
     with tempfile.TemporaryDirectory(dir=_MEMORY if os.path.isdir(_MEMORY) else None, prefix="gpusim-fuzz-") as folder:
         inner = Path(folder) / "inner"
         inner.mkdir()
@@ -82,6 +82,7 @@ def run(
     most_seconds: float = float("inf"),
     *,
     alarm: bool = False,
+    check_time: bool = True,
     watch: Callable[[bytes, int], None] = lambda data, count: None,
     found: Callable[[str, bytes, Outcome], None] = lambda fault, data, outcome: None,
 ) -> Report:
@@ -97,7 +98,7 @@ def run(
             recent = parents[-20:] if rng.random() < 0.5 else parents
             data = seeds[report.inputs] if first else target.mutate(rng.choice(recent), rng, parents)
             watch(data, report.inputs)
-            outcome = read(data)
+            outcome = read(data, check_time)
             known = len(report.faults)
             if report.add(data, outcome) and not outcome.fault and not first:
                 parents.append(data)

@@ -116,14 +116,15 @@ def _survey(path: Path) -> None:
         raise CompileError(f"{path}: {error}") from None
 
 
-def _disassembly(path: Path) -> None:
+def _disassembly(path: Path) -> str:
     try:
         texts = read_json(path.read_bytes())
         rows = [row for row in texts["0"] if len(row) == 3 and all(isinstance(text, str) for text in row)]
     except (ValueError, KeyError, TypeError):
-        return
+        return "no texts"
     for i, (guard, opcode, operands) in enumerate(rows):
         parse_instruction(16 * i, guard, opcode, operands, (0x123456789ABCDEF0 << 64) | 0xFEDCBA9876543210)
+    return f"{len(rows)} instructions"
 
 
 def _gpu(path: Path) -> None:
