@@ -6,6 +6,7 @@ the smallest that showed its fault, named after it. ``tools/fuzz.py`` finds more
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import sys
@@ -67,6 +68,25 @@ def test_a_minute_of_damaged_files_shows_no_fault(name: str, tmp_path: Path) -> 
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     said = "\n".join(path.read_text() for path in tmp_path.glob("*/*.json"))
     assert done.returncode == 0, f"--seed {seed}\n{said}\n{done.stderr[-2000:]}"
+
+
+@pytest.mark.nightly
+def test_a_mutated_trace_stays_inside_the_engines_arrays(tmp_path: Path) -> None:
+    """With compiled loops that check every index; their machine code is kept apart from that without the checks."""
+    command = [
+        sys.executable,
+        str(ROOT / "tools" / "fuzz.py"),
+        "simulate",
+        "--inputs",
+        "5000",
+        "--plain",
+        "--out",
+        str(tmp_path),
+    ]
+    checking = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=checking)
+    said = "\n".join(path.read_text() for path in tmp_path.glob("simulate/*.json"))
+    assert done.returncode == 0, f"{said}\n{done.stderr[-2000:]}"
 
 
 def planted(path: Path) -> None:
