@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import io
 import os
 import signal
 import sys
@@ -19,7 +20,7 @@ import click
 from gpusim import __version__
 from gpusim.errors import GpusimError, ToolchainError, UsageError
 from gpusim.io.nearest import hint
-from gpusim.io.stdout import open_closed_streams, patient
+from gpusim.io.stdout import AS_ESCAPE, open_closed_streams, patient
 
 #: Command -> (module in gpusim.commands that defines it under this name, one line of help).
 COMMANDS = {
@@ -102,6 +103,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given[:1] != [RUN]:  # its stdout and its signals are those of the user's program
         if not sys.stdout.isatty():
             sys.stdout = patient(sys.stdout, "standard output")
+        elif isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors=AS_ESCAPE)
         signal.signal(signal.SIGTERM, _terminate)
     sys.exit(run(given))
 
