@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import io
 import os
 import signal
 import sys
@@ -20,7 +21,7 @@ from gpusim import __version__
 from gpusim.errors import GpusimError, ToolchainError, UsageError
 from gpusim.io.nearest import hint
 from gpusim.io.progress import shown
-from gpusim.io.stdout import open_closed_streams, patient
+from gpusim.io.stdout import AS_ESCAPE, open_closed_streams, patient
 
 #: Command -> (module in gpusim.commands that defines it under this name, one line of help).
 COMMANDS = {
@@ -47,6 +48,8 @@ INTERNAL_ERROR = 70
 #: As a shell says it: 128 and the signal's number.
 INTERRUPTED, TERMINATED = 130, 143
 RUN = "run"
+#: Characters of an error.
+MOST_MESSAGE = 4000
 COULD_NOT_RUN = ToolchainError.exit_code
 DEBUG_VARIABLE = "GPUSIM_DEBUG"
 
@@ -101,6 +104,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given[:1] != [RUN]:  # its stdout is that of the user's program
         if not sys.stdout.isatty():
             sys.stdout = patient(sys.stdout, "standard output")
+        elif isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors=AS_ESCAPE)
     signal.signal(signal.SIGTERM, _terminate)  # gpusim run: until the program begins
     sys.exit(run(given))
 
@@ -156,8 +161,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _fail(message: str, code: int) -> int:
+    """Say what is wrong, in one line; of what a file holds instead of a word, the two ends."""
+    line = " ".join(message.split())
+    if len(line) > MOST_MESSAGE:
+        line = f"{line[: MOST_MESSAGE // 2]} ... {line[-MOST_MESSAGE // 2 :]}"
     with contextlib.suppress(OSError):  # a full disk under the log hides the line, not the code
-        print("error: " + " ".join(message.split()), file=sys.stderr, flush=True)
+        print(f"error: {line}", file=sys.stderr, flush=True)
     return code
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from gpusim.commands.options import HELP, format_option, gpu_option
 from gpusim.errors import UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.spec import GpuSpec
-from gpusim.io.whole_file import is_special
+from gpusim.io.whole_file import folder_for, is_special
 from gpusim.report.tables import format_records
 from gpusim.sanitizer.findings import parse_checks
 
@@ -70,14 +69,13 @@ def capture(kernel: str, gpu: str, output: Path | None, small: bool, checks: str
     if output is None:
         launches = capture_case(case, spec, check=chosen)
         return _verdict(name, case, spec, launches, bool(checks), form)
-    beside = None if is_special(output) else output.parent
     try:
-        with tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=beside) as folder:
-            launches = capture_case(case, spec, folder=Path(folder), check=chosen)
+        with folder_for(output) as folder:
+            launches = capture_case(case, spec, folder=folder, check=chosen)
             code = _verdict(name, case, spec, launches, bool(checks), form)
             if code:
                 return code
-            records = [_keep(Path(folder), output, index, launches) for index in range(len(launches))]
+            records = [_keep(folder, output, index, launches) for index in range(len(launches))]
     except OSError as error:  # name the file that was asked for, not the temporary one
         raise type(error)(error.errno, error.strerror, str(output)) from None
     if not checks:

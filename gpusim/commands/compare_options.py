@@ -68,7 +68,8 @@ def read_baseline(chosen: CompareOptions) -> list[Line] | None:
         raise NoDataError(
             f"run {chosen.baseline!r} holds no comparison; make one with gpusim compare --save {chosen.baseline}"
         )
-    return read_lines(kept.documents[DOCUMENT].get("lines"), f"run {chosen.baseline!r}")
+    document = kept.documents[DOCUMENT]
+    return read_lines(document.get("lines") if isinstance(document, dict) else document, f"run {chosen.baseline!r}")
 
 
 def baseline_changes(before: Sequence[Line] | None, lines: Sequence[Line]) -> list[Change] | None:

@@ -19,7 +19,7 @@ from typing import Annotated, NotRequired, TypedDict
 from msgspec import Meta
 
 from gpusim.cases.suite import find_kernel, parse_request
-from gpusim.errors import NoDataError, UnknownKernelError, UsageError
+from gpusim.errors import NoDataError, UsageError
 from gpusim.explore.coverage import Coverage
 from gpusim.explore.points import Bin
 from gpusim.io.document import read_document
@@ -133,20 +133,30 @@ def read_histogram(path: Path) -> dict[str, float]:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: cannot be read as a histogram: {error}") from None
     reader = csv.DictReader(io.StringIO(text))
-    if not {"workload", "count"} <= set(reader.fieldnames or ()):
+    try:
+        header = set(reader.fieldnames or ())
+    except csv.Error as error:
+        raise UsageError(f"{path} line 1: {error}") from None
+    if not {"workload", "count"} <= header:
         raise UsageError(f"{path}: a histogram is a CSV with the columns workload and count")
     found: dict[str, float] = {}
-    for row in reader:
+    while True:
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            raise UsageError(f"{path} line {reader.line_num}: {error}") from None
+        if row is None:
+            break
         where = f"{path} line {reader.line_num}"
         try:
             count = float(row["count"])
         except (TypeError, ValueError):
-            raise UsageError(f"{where}: count {row['count']!r} is no number") from None
+            raise UsageError(f"{where}: count {row['count']!r:.60} is no number") from None
         if not 0 <= count < float("inf"):
-            raise UsageError(f"{where}: count {row['count']} must be zero or more")
+            raise UsageError(f"{where}: count {row['count']!r:.60} must be zero or more")
         try:
             find_kernel(parse_request(row["workload"] or "")[0])
-        except UnknownKernelError as error:
+        except UsageError as error:
             raise UsageError(f"{where}: {error}") from None
         found[row["workload"]] = found.get(row["workload"], 0.0) + count
     if not any(found.values()):
@@ -179,9 +189,12 @@ def load_suite(path: Path) -> list[Choice]:
         error=UsageError,
     )
     found = as_record(_Document, document, str(path), UsageError)
-    return [_choice(row) for row in found["workloads"]]
+    return [_choice(row, f"{path}: workloads[{i}]") for i, row in enumerate(found["workloads"])]
 
 
-def _choice(row: _Row) -> Choice:
-    parse_request(row["workload"].split(" @ ")[0])
+def _choice(row: _Row, where: str) -> Choice:
+    try:
+        parse_request(row["workload"].split(" @ ")[0])
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from None
     return Choice(row["workload"], row.get("new_bins", 0), row.get("adds_percent", 0.0))

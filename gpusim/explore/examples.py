@@ -8,6 +8,7 @@ are runs of; those of another property, GPU or gpusim are left alone, since they
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -24,6 +25,7 @@ from gpusim.errors import FindingFileError
 from gpusim.explore.coverage import Coverage, Hits
 from gpusim.explore.property import Outcome
 from gpusim.io.records import Finite, parse_record
+from gpusim.io.whole_file import naming_file
 
 EXAMPLES_VERSION = 1
 PATTERN = "runs-*.jsonl"
@@ -58,6 +60,7 @@ class Examples:
         self.rounds = 0
         self._read: dict[Path, _Reader] = {}
         self._file: int | None = None
+        self._path = folder
 
     def refresh(self) -> None:
         """Read what is new. Raises FindingFileError, naming file and line, for a whole line that is no run."""
@@ -75,9 +78,16 @@ class Examples:
 
     def add(self, round_number: int, tried: Tried) -> None:
         """Keep a run. Once this returns it survives a kill of this process. Raises OSError from the file system."""
+        first = self._file is None
         if self._file is None:
-            self._file = self._own_file()
-        _append(self._file, _row(round_number, tried))
+            self._file, self._path = self._own_file()
+        try:
+            _append(self._file, self._path, _row(round_number, tried))
+        except OSError:
+            if first:
+                self.close()
+                self._path.unlink(missing_ok=True)
+            raise
 
     def of_session(self) -> Iterator[Tried]:
         """The runs of this session, of all its processes, file after file."""
@@ -90,14 +100,20 @@ class Examples:
             os.close(self._file)
             self._file = None
 
-    def _own_file(self) -> int:
+    def _own_file(self) -> tuple[int, Path]:
         # A number first, of files so far where the writer has none: files of one session are read in that order.
         begun = sum(1 for _ in self.folder.glob(f"runs-{self.session}-*.jsonl"))
         number = begun if self.number is None else self.number
         name = f"runs-{self.session}-{number:03}-{os.getpid()}-{secrets.token_hex(2)}.jsonl"
-        file = os.open(self.folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o666)
-        _append(file, {"gpusim_runs": EXAMPLES_VERSION, "key": self.key, "session": self.session})
-        return file
+        path = self.folder / name
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o666)
+        try:
+            _append(file, path, {"gpusim_runs": EXAMPLES_VERSION, "key": self.key, "session": self.session})
+        except OSError:
+            os.close(file)
+            path.unlink(missing_ok=True)
+            raise
+        return file, path
 
 
 class _Head(TypedDict):
@@ -193,10 +209,18 @@ def _row(round_number: int, tried: Tried) -> dict[str, Any]:
     }
 
 
-def _append(file: int, row: dict[str, Any]) -> None:
+def _append(file: int, path: Path, row: dict[str, Any]) -> None:
+    """One line more, or none: what a full disk takes of it is cut off again. Raises OSError that names the file."""
     data = (json.dumps(row, allow_nan=False) + "\n").encode()
-    while data:
-        data = data[os.write(file, data) :]
+    end = os.fstat(file).st_size  # this process alone writes to it
+    try:
+        with naming_file(path):
+            while data:
+                data = data[os.write(file, data) :]
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.ftruncate(file, end)
+        raise
 
 
 def new_session() -> str:

@@ -48,6 +48,7 @@ except ImportError:  # Windows
 Progress = Callable[[float, str], None]
 #: How often the parent looks how far its workers are.
 TELL_SECONDS = 1.0
+LOCK = ".lock"
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,26 @@ def explore(plan: Plan, folder: Path, *, jobs: int = 1, resume: bool = False) ->
     Raises what properties raise, FindingFileError for a folder that holds something else, OSError from the file
     system, ExecutionError where a worker has died.
     """
+    with _made(folder):
+        return _explore(plan, folder, jobs=jobs, resume=resume, progress=progress)
+
+
+@contextlib.contextmanager
+def _made(folder: Path) -> Iterator[None]:
+    """The folder, made if need be; where the block cannot write into it, and it is new and empty, it goes again."""
+    new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except OSError:
+        if new:
+            with contextlib.suppress(OSError):  # there are runs in it, to go on from with --resume
+                (folder / LOCK).unlink(missing_ok=True)
+                folder.rmdir()
+        raise
+
+
+def _explore(plan: Plan, folder: Path, *, jobs: int, resume: bool, progress: Progress) -> tuple[Search, list[Finding]]:
     examples = Examples(folder, question(plan), new_session())
     examples.refresh()
     merged = new_search(plan)
@@ -191,7 +211,7 @@ def _folder_lock(folder: Path) -> Iterator[None]:
     if fcntl is None:
         yield
         return
-    with (folder / ".lock").open("a") as file:
+    with (folder / LOCK).open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 

@@ -12,6 +12,7 @@ built in nor a file raises :class:`UnknownGpuError`.
 
 from __future__ import annotations
 
+import functools
 import math
 import tomllib
 import typing
@@ -30,6 +31,10 @@ _MAX_FILE_BYTES = 1 << 20
 _MAX_INHERITANCE = 8
 PIPE_SECTION = "pipes"
 ALL_KEYS = "`gpusim gpus show h200` lists all keys"
+
+
+#: Field -> type of a part of the spec; reading them takes a compiler, so once a process.
+hints_of = functools.lru_cache(maxsize=None)(typing.get_type_hints)
 
 
 class Claim(typing.NamedTuple):
@@ -96,14 +101,19 @@ def _parse(path: Path) -> dict[str, object]:
         return tomllib.loads(path.read_bytes().decode("utf-8"))
     except (OSError, UnicodeDecodeError, RecursionError) as error:
         raise SpecError(f"{path}: cannot be read: {error}") from error
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # TOMLDecodeError is one, and so is a number of thousands of digits
         raise SpecError(f"{path}: not valid TOML: {error}") from error
 
 
 def _parent_of(path: Path, parent: str) -> Path:
     """The file that ``path`` inherits from: one beside it, or a built-in GPU."""
     beside = path.parent / parent
-    return beside if parent.endswith(".toml") and beside.is_file() else locate(parent)
+    try:
+        return beside if parent.endswith(".toml") and beside.is_file() else locate(parent)
+    except UnknownGpuError as error:
+        raise UnknownGpuError(f"{path}: inherits from what is not there: {error}") from None
+    except (OSError, ValueError) as error:  # a name that no file system takes
+        raise SpecError(f"{path}: inherits from {parent[:60]!r}, which cannot be read: {error}") from None
 
 
 def claims_of(path: Path, heirs: tuple[Path, ...] = ()) -> dict[str, Claim]:
@@ -164,10 +174,11 @@ def _claim(path: Path, key: str, entry: dict[str, object]) -> Claim:
     return Claim(entry["value"], typing.cast(str, kind), source, path.stem)
 
 
+@functools.lru_cache(maxsize=1)
 def known_keys() -> dict[str, object]:
     """Every dotted key that a GPU file may hold, with its default (MISSING where required)."""
     keys: dict[str, object] = {}
-    hints = typing.get_type_hints(GpuSpec)
+    hints = hints_of(GpuSpec)
     for item in fields(GpuSpec):
         if item.name == "name":
             continue  # the file's own name
@@ -183,7 +194,7 @@ def known_keys() -> dict[str, object]:
 
 
 def build(path: Path, claims: dict[str, Claim]) -> GpuSpec:
-    hints = typing.get_type_hints(GpuSpec)
+    hints = hints_of(GpuSpec)
     values: dict[str, typing.Any] = {"name": path.stem}
     for item in fields(GpuSpec):
         if item.name == "name":
@@ -198,7 +209,7 @@ def build(path: Path, claims: dict[str, Claim]) -> GpuSpec:
 
 
 def _section(path: Path, prefix: str, kind: type, claims: dict[str, Claim]) -> object:
-    hints = typing.get_type_hints(kind)
+    hints = hints_of(kind)
     return kind(
         **{
             f.name: _field(path, f"{prefix}.{f.name}", hints[f.name], claims)

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from gpusim.errors import SpecError
 from gpusim.gpus.consistency import check_consistency
-from gpusim.gpus.load import ALL_KEYS, checked, known_keys
+from gpusim.gpus.load import ALL_KEYS, checked, hints_of, known_keys
 from gpusim.gpus.spec import GpuSpec
 from gpusim.io.nearest import hint
 
@@ -40,7 +40,7 @@ def override_gpu(spec: GpuSpec, settings: Iterable[str]) -> GpuSpec:
             raise SpecError(f"{where}: unknown key; {hint(key, known, ALL_KEYS)}")
         try:
             value = tomllib.loads(f"value = {text}")["value"]
-        except tomllib.TOMLDecodeError as error:
+        except (ValueError, RecursionError) as error:  # a number of thousands of digits is a plain ValueError
             raise SpecError(f"{where}: not a TOML value: {error}") from error
         spec = _with_value(spec, where, key, value)
     check_consistency(spec, spec.name)
@@ -53,7 +53,7 @@ def _with_value(spec: GpuSpec, where: str, key: str, value: object) -> GpuSpec:
     for section in sections:
         owner = chain[-1]
         chain.append(owner[section] if isinstance(owner, dict) else getattr(owner, section))
-    hint = typing.get_type_hints(type(chain[-1]))[name]
+    hint = hints_of(type(chain[-1]))[name]
     changed: object = checked(where, key, hint, value)
     for owner, part in zip(reversed(chain), reversed([*sections, name]), strict=True):
         changed = {**owner, part: changed} if isinstance(owner, dict) else replace(owner, **{part: changed})

@@ -24,9 +24,14 @@ def near(name: str, known: Iterable[str]) -> list[str]:
     asked = name.casefold()
     scored = []
     for place, other in enumerate(known):
-        likeness = SequenceMatcher(None, asked, other.casefold(), autojunk=False).ratio()
-        if len(asked) >= LEAST_PART_LETTERS and asked in other.casefold():
-            likeness += LEAST_LIKENESS
+        matcher = SequenceMatcher(None, asked, other.casefold(), autojunk=False)
+        is_part = len(asked) >= LEAST_PART_LETTERS and asked in other.casefold()
+        # Two upper bounds first: the likeness itself takes as long as both names multiplied.
+        if not is_part and not all(
+            bound() >= LEAST_LIKENESS for bound in (matcher.real_quick_ratio, matcher.quick_ratio)
+        ):
+            continue
+        likeness = matcher.ratio() + LEAST_LIKENESS * is_part
         if likeness >= LEAST_LIKENESS:
             scored.append((-likeness, place, other))
     scored.sort()

@@ -166,6 +166,8 @@ def _inside(kind: Any, key: Any) -> Any:
         return _inside(kind, key)
     if dataclasses.is_dataclass(kind) or is_typeddict(kind):
         return get_type_hints(kind, include_extras=True)[key]
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):  # as an object, or as a list of its fields
+        return get_type_hints(kind, include_extras=True)[key if isinstance(key, str) else kind.__struct_fields__[key]]
     arguments = get_args(kind)
     if get_origin(kind) is tuple and arguments[-1] is not Ellipsis:
         return arguments[key]

@@ -2,15 +2,31 @@
 
 Mental model: ``gpusim compare ... --junit out.xml | head -1`` must write its JUnit file and exit with its verdict, so
 output that nobody reads is dropped and the command goes on. A stream that the shell has closed (``>&-``) is one that
-nobody reads. Where output is lost although somebody wants it (a full disk), the OSError names the stream.
+nobody reads. Where output is lost although somebody wants it (a full disk), the OSError names the stream. What the stream's
+encoding cannot hold is no reason to fail: bytes of a file's name stay what they are, other signs are written as escapes.
 """
 
 from __future__ import annotations
 
+import codecs
 import io
 import os
 import sys
 from typing import TextIO
+
+#: How a stream writes what its encoding does not have.
+AS_ESCAPE = "gpusim_as_escape"
+
+
+def _as_escape(error: UnicodeError) -> tuple[str | bytes, int]:
+    if isinstance(error, UnicodeEncodeError):
+        text = error.object[error.start : error.end]
+        if all("\udc80" <= sign <= "\udcff" for sign in text):  # bytes of a file's name that are no UTF-8
+            return bytes(ord(sign) - 0xDC00 for sign in text), error.end
+    return codecs.backslashreplace_errors(error)
+
+
+codecs.register_error(AS_ESCAPE, _as_escape)
 
 
 class PatientFile(io.FileIO):
@@ -37,7 +53,7 @@ class PatientFile(io.FileIO):
 def patient(stream: TextIO, called: str) -> TextIO:
     """A text stream to where ``stream`` (no terminal) leads, through a :class:`PatientFile`."""
     file = io.BufferedWriter(PatientFile(stream.fileno(), called))
-    return io.TextIOWrapper(file, stream.encoding, stream.errors)
+    return io.TextIOWrapper(file, stream.encoding, AS_ESCAPE)
 
 
 def open_closed_streams() -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NotRequired, Protocol, TypedDict
@@ -19,6 +18,7 @@ from typing import Any, NotRequired, Protocol, TypedDict
 from gpusim.errors import MeasurementFormatError, SiliconError
 from gpusim.frontend.registry import compile_kernel
 from gpusim.io.records import parse_record
+from gpusim.io.whole_file import write_whole
 from gpusim.launch.binary import KernelBinary
 from gpusim.measure.helpers import HELPERS
 
@@ -138,7 +138,7 @@ def write_pack(folder: Path, cases: Iterable[tuple[str, str, Any]], capability: 
     def add(key: str, kernel: Any, args: tuple) -> None:
         binary = compiler.build(kernel, args, capability, key)
         digest = hashlib.sha256(binary.cubin).hexdigest()
-        _replace(folder / f"{digest}.cubin", binary.cubin)
+        write_whole(folder / f"{digest}.cubin", binary.cubin)
         kernels[key] = {
             "sha256": digest,
             "entry": binary.entry_name,
@@ -162,11 +162,5 @@ def write_pack(folder: Path, cases: Iterable[tuple[str, str, Any]], capability: 
         "toolchain": toolchain,
         "kernels": kernels,
     }
-    _replace(folder / INDEX, json.dumps(document, indent=1).encode())
+    write_whole(folder / INDEX, json.dumps(document, indent=1).encode())
     return len(kernels)
-
-
-def _replace(path: Path, data: bytes) -> None:
-    part = path.with_name(f".{path.name}.part")
-    part.write_bytes(data)
-    os.replace(part, path)

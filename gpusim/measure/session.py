@@ -14,17 +14,20 @@ from __future__ import annotations
 import base64
 import binascii
 import dataclasses
+import functools
 import hashlib
 import json
 import os
 import zlib
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, get_type_hints
 
 import numpy as np
 
 from gpusim.errors import MeasurementFormatError, SiliconError
+from gpusim.io.owned_names import owned_path
 from gpusim.io.records import as_record, parse_record
+from gpusim.io.whole_file import naming_file
 from gpusim.isa.binary.cubin import load_kernel
 from gpusim.launch.kernel_launch import KernelLaunch
 from gpusim.measure.driver import DeviceFacts, Driver
@@ -47,7 +50,7 @@ class RecordingDriver:
 
     def __init__(self, driver: Driver, path: Path):
         self._driver, self._path = driver, path
-        self._part = path.with_name(f".{path.name}.part")  # takes the name when the session is whole
+        self._part = owned_path(path, ".part")  # takes the name when the session is whole
         self._stream: TextIO = open(self._part, "w", encoding="utf-8")  # noqa: SIM115 - closed by close()
         self._write({"format": FORMAT, "version": VERSION})
         for name in METHODS:
@@ -64,12 +67,19 @@ class RecordingDriver:
         return call
 
     def _write(self, value: Any) -> None:
-        self._stream.write(json.dumps(value) + "\n")
+        with naming_file(self._path):
+            self._stream.write(json.dumps(value) + "\n")
 
     def close(self) -> None:
-        self._stream.close()
-        os.replace(self._part, self._path)
-        self._driver.close()
+        try:
+            with naming_file(self._path):
+                self._stream.close()
+            os.replace(self._part, self._path)
+        except OSError:
+            self._part.unlink(missing_ok=True)
+            raise
+        finally:
+            self._driver.close()
 
 
 class ReplayDriver:
@@ -162,7 +172,13 @@ def _restored(name: str, answer: Any) -> Any:
         return np.frombuffer(data, np.uint8).copy()
     if name == "facts":
         return as_record(DeviceFacts, answer, "the GPU's facts", MeasurementFormatError, closed=True)
-    return answer
+    return as_record(_answers()[name], answer, "it", MeasurementFormatError)
+
+
+@functools.lru_cache(maxsize=1)
+def _answers() -> dict[str, Any]:
+    """What each method of a driver gives."""
+    return {name: get_type_hints(getattr(Driver, name))["return"] for name in METHODS}
 
 
 def _brief(arguments: list) -> str:

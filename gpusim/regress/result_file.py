@@ -22,9 +22,12 @@ def read_result(path: Path) -> tuple[ComparedLaunch, ...]:
     document = load_result(path)
     launches = document["launches"]
     seen: dict[str, int] = {}
+    by_launch: dict[int, list[dict[str, Any]]] = {}
+    for row in document["by_instruction"]:
+        by_launch.setdefault(row["launch"], []).append(row)
     items = []
     for index, launch in enumerate(launches):
-        rows = [row for row in document["by_instruction"] if row["launch"] == index]
+        rows = by_launch.get(index, [])
         number = seen[launch["kernel"]] = seen.get(launch["kernel"], -1) + 1
         items.append(ComparedLaunch(_launch(document, launch, rows, number, alone=len(launches) == 1)))
     return tuple(items)

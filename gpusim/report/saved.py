@@ -68,6 +68,11 @@ def load_result(path: Path) -> dict[str, Any]:
         error=ResultFileError,
     )
     as_record(Document, document, str(path), ResultFileError)
+    for name in ("by_line", "by_instruction"):
+        for i, share in enumerate(document[name]):
+            for key, value in share.items():
+                if key not in ("file", "code") and type(value) is not int:
+                    raise ResultFileError(f"{path}: {name}[{i}].{key} should be a whole number, not {value!r:.60}")
     for launch in document["launches"]:
         if len({len(values) for values in launch.get("over_time", {}).values()}) > 1:
             raise ResultFileError(f"{path}: the curves of launch {launch['kernel']!r} differ in length")

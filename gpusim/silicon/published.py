@@ -13,8 +13,10 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import math
 from dataclasses import dataclass
 from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import NotRequired, TypedDict
 
 from gpusim.errors import UsageError
@@ -99,42 +101,63 @@ def load_published(folder: Traversable | None = None) -> list[PublishedPoint]:
     folder = published_folder() if folder is None else folder
     try:
         data = (folder / MANIFEST).read_bytes()
-        manifest = parse_record(_Manifest, data, f"published measurements in {folder} cannot be read", UsageError)
+        manifest = parse_record(_Manifest, data, f"{folder}/{MANIFEST} cannot be read", UsageError)
         return [m for table in manifest["tables"] for m in _read_table(folder, table)]
-    except (OSError, KeyError, TypeError, ValueError) as error:
-        raise UsageError(f"published measurements in {folder} cannot be read: {error}") from None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"published measurements in {folder} ({MANIFEST}) cannot be read: {error}") from None
 
 
 def _read_table(folder: Traversable, table: _Table) -> list[PublishedPoint]:
     name = table["file"]
+    if Path(name).name != name:
+        raise UsageError(f"{folder}/{MANIFEST} names a file outside its folder: {name!r:.80}")
     data = (folder / name).read_bytes()
     if hashlib.sha256(data).hexdigest() != table["sha256"]:
-        raise UsageError(f"{name} is not the table that {MANIFEST} names: its sha256 differs")
+        raise UsageError(f"{folder}/{name} is not the table that {MANIFEST} names: its sha256 differs")
     # A GPU's own figures may come from another commit than the table's.
     sources = {
         gpu: Provenance(method=table["method"], **table["source"] | {k: v for k, v in entry.items() if k == "commit"})
         for gpu, entry in table["gpus"].items()
     }
     measurements = []
-    for row in csv.DictReader(io.StringIO(data.decode("utf-8"))):
-        # A kernel that has no such axis leaves the cell empty.
-        axes = tuple((key, _axis(text)) for key, text in row.items() if key not in FIXED and text)
-        entry = table["gpus"][row["gpu"]]
-        measurements.append(
-            PublishedPoint(
-                row["gpu"],
-                row["series"],
-                axes,
-                row["unit"],
-                float(row["value"]),
-                entry["sm_clock_mhz"],
-                sources[row["gpu"]],
-                row["series"].removesuffix("_data_wavefronts").removesuffix("_tag_wavefronts") in entry["fitted"],
-            )
-        )
+    try:
+        reader = csv.DictReader(io.StringIO(data.decode("utf-8")))
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{folder}/{name} is no text: {error}") from None
+    try:
+        if lacking := [column for column in FIXED if column not in (reader.fieldnames or ())]:
+            raise ValueError(f"no column {lacking[0]!r}")
+        for row in reader:
+            measurements.append(_point(row, table, sources))
+    except (csv.Error, ValueError) as error:
+        raise UsageError(f"{folder}/{name}, line {reader.line_num}: {error}") from None
     if len(measurements) != table["rows"]:
-        raise UsageError(f"{name} has {len(measurements)} rows, {MANIFEST} says {table['rows']}")
+        raise UsageError(f"{folder}/{name} has {len(measurements)} rows, {MANIFEST} says {table['rows']}")
     return measurements
+
+
+def _point(row: dict[str, str], table: _Table, sources: dict[str, Provenance]) -> PublishedPoint:
+    """The point of a table's row. Raises ValueError."""
+    if None in row or None in row.values():
+        raise ValueError("not as many cells as the header has")
+    if row["gpu"] not in sources:
+        raise ValueError(f"the GPU {row['gpu']!r:.80} is none that {MANIFEST} names")
+    # A kernel that has no such axis leaves the cell empty.
+    axes = tuple((key, _axis(text)) for key, text in row.items() if key not in FIXED and text)
+    entry = table["gpus"][row["gpu"]]
+    value = float(row["value"])
+    if not math.isfinite(value):
+        raise ValueError(f"the value {row['value']!r:.80} is not finite")
+    return PublishedPoint(
+        row["gpu"],
+        row["series"],
+        axes,
+        row["unit"],
+        value,
+        entry["sm_clock_mhz"],
+        sources[row["gpu"]],
+        row["series"].removesuffix("_data_wavefronts").removesuffix("_tag_wavefronts") in entry["fitted"],
+    )
 
 
 def _axis(text: str) -> int | float | str:

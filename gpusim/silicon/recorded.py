@@ -65,11 +65,17 @@ def _read_folder(folder: Traversable) -> list[SiliconRow]:
             raise MeasurementFormatError(f"{folder}/{MANIFEST} names a file outside its folder: {name}")
         try:
             data = (folder / name).read_bytes()
-        except OSError as error:
-            raise MeasurementFormatError(f"{folder}/{name} cannot be read: {error.strerror}") from None
+        except (OSError, ValueError) as error:  # no file system takes a name with a zero byte
+            why = error.strerror if isinstance(error, OSError) else error
+            raise MeasurementFormatError(f"{folder}/{name}, which {MANIFEST} names, cannot be read: {why}") from None
         if hashlib.sha256(data).hexdigest() != entry["sha256"]:
             raise MeasurementFormatError(f"{folder}/{name} is not the file that {MANIFEST} names: its sha256 differs")
-        read = [SiliconRow.from_json(line) for line in data.decode("utf-8").splitlines() if line.strip()]
+        read = []
+        for number, line in enumerate(data.split(b"\n"), start=1):
+            try:
+                read += [SiliconRow.from_json(line)] if line.strip() else []
+            except MeasurementFormatError as error:
+                raise MeasurementFormatError(f"{folder}/{name}, line {number}: {error}") from None
         if len(read) != count:
             raise MeasurementFormatError(f"{folder}/{name} has {len(read)} rows, {MANIFEST} says {count}")
         rows += read

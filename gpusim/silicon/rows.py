@@ -9,11 +9,13 @@ Raises MeasurementFormatError, naming file and line, for anything else that is n
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from gpusim.errors import MeasurementFormatError
+from gpusim.io.whole_file import naming_file
 from gpusim.silicon.row import SiliconRow
 
 MAX_FILE_BYTES = 1 << 30
@@ -25,14 +27,19 @@ def append_rows(path: Path, rows: Iterable[SiliconRow]) -> int:
     count = 0
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
     try:
-        _cut_torn_line(handle)
-        for row in rows:
-            line = row.to_json().encode() + b"\n"
-            written = 0
-            while written < len(line):
-                written += os.write(handle, line[written:])
-            os.fsync(handle)
-            count += 1
+        with naming_file(path):
+            _cut_torn_line(handle)
+            for row in rows:
+                line = row.to_json().encode() + b"\n"
+                written = 0
+                while written < len(line):
+                    written += os.write(handle, line[written:])
+                os.fsync(handle)
+                count += 1
+    except OSError:
+        with contextlib.suppress(OSError):
+            _cut_torn_line(handle)
+        raise
     finally:
         os.close(handle)
     return count

@@ -23,7 +23,7 @@ from sqlalchemy import Connection, delete, func, select, text
 from sqlalchemy.dialects import postgresql, sqlite
 
 from gpusim import __version__
-from gpusim.errors import GpusimError, StoreError, UnknownRunError
+from gpusim.errors import GpusimError, StoreError, StoreFormatError, UnknownRunError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.io.nearest import hint
 from gpusim.silicon.row import SiliconRow
@@ -143,16 +143,17 @@ class Store:
         with self.reading() as connection:
             if connection is None:
                 return []
-            return _infos(connection, [] if name is None else [runs.c.name == name])
+            with self._named():
+                return _infos(connection, [] if name is None else [runs.c.name == name])
 
     def find_run(self, key: str | int) -> RunInfo:
         """The run of that number, or the newest finished run of that name. Raises UnknownRunError."""
-        with self.reading() as connection:
+        with self.reading() as connection, self._named():
             return self._find(connection, str(key))
 
     def load_run(self, key: str | int) -> StoredRun:
         """The run that :meth:`find_run` finds, with its rows."""
-        with self.reading() as connection:
+        with self.reading() as connection, self._named():
             info = self._find(connection, str(key))
             rows = tuple(map(read_launch, _rows(connection, launches, info.id)))
             machines = select(gpus).where(gpus.c.hash.in_({row.gpu_hash for row in rows}))
@@ -223,6 +224,14 @@ class Store:
             self._prepare(None)
         with transaction(self._engine, self.url, write=True) as connection:
             yield connection
+
+    @contextlib.contextmanager
+    def _named(self) -> Iterator[None]:
+        """Put the store's name before what is wrong with one of its rows."""
+        try:
+            yield
+        except StoreFormatError as error:
+            raise StoreFormatError(str(error) if self.name in str(error) else f"{self.name}: {error}") from None
 
     def _prepare(self, version: int | None) -> None:
         """Bring the schema up to date; ``version`` is the stored one where it is known."""

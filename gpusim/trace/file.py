@@ -33,6 +33,7 @@ from pathlib import Path
 import numpy as np
 
 from gpusim.errors import TraceFormatError
+from gpusim.io.records import read_json
 from gpusim.io.whole_file import replacing
 from gpusim.trace.coding import decode_chunk, encode_chunk
 from gpusim.trace.layout import INSTRUCTION, TRACE_VERSION, Chunk, Launch, Program
@@ -123,7 +124,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Program, Launch, StoredChunks]:
             check_launch(launch)
             members = header["members"]
             code = _get_array(archive, members, INSTRUCTIONS, INSTRUCTION)
-            texts = json.loads(_get(archive, members, PROGRAM, MAX_PROGRAM_BYTES))
+            texts = read_json(bytes(_get(archive, members, PROGRAM, MAX_PROGRAM_BYTES)))
             program = Program(code, _strings(texts["texts"]), _strings(texts["files"]))
             check_program(program)
             chunks = StoredChunks(source, archive, program, launch, header)
@@ -220,7 +221,7 @@ def _put_array(archive: zipfile.ZipFile, members: dict, name: str, array: np.nda
 
 
 def _read_header(archive: zipfile.ZipFile) -> dict:
-    header = json.loads(_get(archive, None, HEADER, MAX_HEADER_BYTES))
+    header = read_json(bytes(_get(archive, None, HEADER, MAX_HEADER_BYTES)))
     if not isinstance(header, dict) or header.get("magic") != MAGIC:
         raise refuse("not a gpusim trace (no magic in its header)")
     if header.get("version") != TRACE_VERSION:

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from trace_examples import example_trace
 
+from gpusim.io.stdout import patient
+
 ROOT = Path(__file__).parents[2]
 needs_full_disk = pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 
@@ -89,3 +91,21 @@ def test_a_terminated_capture_leaves_nothing_behind(tmp_path: Path) -> None:
     assert process.returncode == 143
     assert said.splitlines()[-1] == "error: terminated"
     assert sorted(p for p in tmp_path.iterdir() if p.suffix != ".nbi") == before
+
+
+@pytest.mark.parametrize(
+    ("encoding", "written"),
+    [
+        ("utf-8", b"a\xc3\xa9 b\xff \\ud800\n"),
+        ("ascii", b"a\\xe9 b\xff \\ud800\n"),
+        ("latin-1", b"a\xe9 b\xff \\ud800\n"),
+    ],
+)
+def test_what_a_streams_encoding_cannot_hold_is_escaped_and_a_files_name_stays(
+    encoding: str, written: bytes, tmp_path: Path
+) -> None:
+    """In a strict UTF-8 locale a file called by bytes that are no UTF-8 ended in a UnicodeEncodeError."""
+    with (tmp_path / "out").open("w", encoding=encoding) as plain:
+        stream = patient(plain, "standard output")
+        print("aé b\udcff \ud800", file=stream, flush=True)
+    assert (tmp_path / "out").read_bytes() == written

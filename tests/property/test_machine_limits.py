@@ -57,18 +57,29 @@ def setting(data: st.DataObject, key: str) -> str:
     return f"{key}={min(value, int(limits.most)) or 1}"
 
 
+@pytest.fixture(scope="module")
+def checking(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of a process whose compiled loops check every index. Its machine code is kept apart: Numba would take
+    what was compiled without the checks."""
+    return {
+        **os.environ,
+        "NUMBA_BOUNDSCHECK": "1",
+        "NUMBA_CACHE_DIR": str(tmp_path_factory.mktemp("checking")),
+        "PYTHONPATH": str(ROOT),
+    }
+
+
 @pytest.mark.nightly
 @settings(max_examples=20)
 @given(st.data())
-def test_drawn_machines_stay_inside_their_arrays(data) -> None:
-    """In a process of its own whose compiled loops check every index."""
+def test_drawn_machines_stay_inside_their_arrays(checking: dict[str, str], data) -> None:
     machines = [
         [setting(data, key) for key in data.draw(st.lists(st.sampled_from(KEYS), max_size=5, unique=True))]
         for _ in range(25)
     ]
     run = subprocess.run(
         [sys.executable, str(Path(__file__)), json.dumps(machines)],
-        env={**os.environ, "NUMBA_BOUNDSCHECK": "1", "PYTHONPATH": str(ROOT)},
+        env=checking,
         capture_output=True,
         text=True,
     )

@@ -10,6 +10,7 @@ NVIDIA's cuobjdump prints for them (EIATTR_*, R_CUDA_*).
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from dataclasses import dataclass, field
 
 from gpusim.errors import CompileError
@@ -56,6 +57,15 @@ RELOCATE_CALL = (0x3A, 0x4B)
 RELOCATE_DESCRIPTOR = 0x23
 
 _CODE = ".text."  # what the name of a function's section begins with
+#: Most that a module's global variables, or one bank of constants, may be. Constants: CUDA C++ Programming Guide, "Technical
+#: Specifications per Compute Capability"; variables: what this process may be asked to hold for a file of any size.
+MAX_GLOBAL_BYTES = 1 << 30
+MAX_CONSTANT_BYTES = 64 << 10
+#: What a thread may have (the same table).
+MAX_REGISTERS = 255
+MAX_LOCAL_BYTES = 512 << 10
+_ZEROS = bytes(1 << 20)
+
 #: Stack of a thread when the compiler cannot bound it (recursion): the driver's default limit.
 DEFAULT_STACK_BYTES = 1024
 
@@ -77,8 +87,8 @@ class KernelImage:
     first shared address that belongs to the kernel. ``constants`` maps bank to initial bytes (bank 0
     without parameters). ``functions`` are (name, address, size); ``externals`` maps the address of a
     stub behind the code to the name of the driver function that it stands for. ``variables`` are the
-    module's global variables (name, offset into ``global_data``, size); ``max_threads`` the largest block
-    that the kernel was compiled for, 0 if it does not say.
+    module's global variables (name, offset into ``global_data``, size), whose first bytes are ``global_initial`` and whose
+    others are zero; ``max_threads`` the largest block that the kernel was compiled for, 0 if it does not say.
     """
 
     name: str
@@ -96,12 +106,17 @@ class KernelImage:
     parameters: tuple[Parameter, ...]
     constants: dict[int, bytes]
     global_bytes: int
-    global_data: bytes
+    global_initial: bytes
     externals: dict[int, str]
     sha256: str
     lines: dict[int, tuple[str, int]] = field(default_factory=dict)  # address -> (file, line)
     variables: tuple[tuple[str, int, int], ...] = ()
     max_threads: int = 0
+
+    @property
+    def global_data(self) -> bytes:
+        """The initial content of all global variables."""
+        return self.global_initial.ljust(self.global_bytes, b"\0")
 
     def symbol(self, name: str) -> int | None:
         """Flat address of function ``name``, or None."""
@@ -145,14 +160,16 @@ class _Loader:
         self.bases: dict[int, int] = {}  # code section -> flat base
         self.code = bytearray()
         self.externals: dict[int, str] = {}
+        self.stubs: dict[str, int] = {}  # the same, by name
         self.global_bases: dict[int, int] = {}
         self.global_size = 0
+        self.global_initial_size = 0
 
     def image(self) -> KernelImage:
         elf, name = self.elf, self.name
         self._lay_out_code()
         self._lay_out_globals()
-        global_data = bytearray(self.global_size)
+        global_data = bytearray(self.global_initial_size)
         constants = self._constants()
         for section in elf.sections:
             if section.index in self.global_bases and section.kind != SECTION_NOBITS:
@@ -177,10 +194,13 @@ class _Loader:
             str((elf.architecture, registers, shared_bytes, local, barriers, parameter_base, parameters)).encode(),
             code,
             *(bytes(constants[bank]) for bank in sorted(constants) if bank != 0),
-            bytes(global_data),
         ):
             digest.update(len(part).to_bytes(8, "little"))
             digest.update(part)
+        digest.update(self.global_size.to_bytes(8, "little"))
+        digest.update(global_data)
+        for start in range(len(global_data), self.global_size, len(_ZEROS)):
+            digest.update(_ZEROS[: self.global_size - start])
         return KernelImage(
             name=name,
             architecture=elf.architecture,
@@ -199,7 +219,7 @@ class _Loader:
             parameters=parameters,
             constants={bank: bytes(content) for bank, content in constants.items()},
             global_bytes=self.global_size,
-            global_data=bytes(global_data),
+            global_initial=bytes(global_data),
             externals=dict(self.externals),
             sha256=digest.hexdigest(),
             variables=self._variables(),
@@ -213,10 +233,10 @@ class _Loader:
 
     def _lay_out_code(self) -> None:
         """Put the kernel first, then every code section that it reaches, through code or constants."""
-        todo, seen_places = [self.main], set()
-        externals: list[str] = []
+        todo, seen_places = deque([self.main]), set()
+        externals: dict[str, None] = {}  # in order of first use
         while todo:
-            section = todo.pop(0)
+            section = todo.popleft()
             if section.index in seen_places:
                 continue
             seen_places.add(section.index)
@@ -230,8 +250,8 @@ class _Loader:
             for relocation in self.elf.relocations.get(section.index, ()):
                 symbol = self._symbol(relocation.symbol)
                 if symbol.section == UNDEFINED:
-                    if symbol.name and symbol.name not in externals and not symbol.name.startswith(".nv."):
-                        externals.append(symbol.name)
+                    if symbol.name and not symbol.name.startswith(".nv."):
+                        externals[symbol.name] = None
                 elif symbol.section < len(self.elf.sections):
                     target = self.elf.sections[symbol.section]
                     if target.name.startswith(".text"):
@@ -240,7 +260,8 @@ class _Loader:
                 todo.extend(s for s in (self._constant_section(bank) for bank in (2, 3, 4)) if s is not None)
         base = len(self.code)
         for i, name in enumerate(externals):
-            self.externals[base + i * INSTRUCTION_BYTES] = name
+            self.stubs[name] = base + i * INSTRUCTION_BYTES
+            self.externals[self.stubs[name]] = name
 
     def _lay_out_globals(self) -> None:
         for section in self.elf.sections:
@@ -248,6 +269,12 @@ class _Loader:
                 base = -(-self.global_size // section.alignment) * section.alignment
                 self.global_bases[section.index] = base
                 self.global_size = base + section.size
+                if section.kind != SECTION_NOBITS:
+                    self.global_initial_size = self.global_size
+                if self.global_size > MAX_GLOBAL_BYTES:
+                    raise CompileError(
+                        f"the cubin's global variables take {self.global_size} bytes; {MAX_GLOBAL_BYTES} are allowed"
+                    )
 
     def _constant_section(self, bank: int) -> Section | None:
         return self.elf.named(f".nv.constant{bank}.{self.name}") or self.elf.named(f".nv.constant{bank}")
@@ -257,6 +284,10 @@ class _Loader:
         for bank in range(0, 18):
             section = self._constant_section(bank)
             if section is not None:
+                if section.size > MAX_CONSTANT_BYTES:
+                    raise CompileError(
+                        f"damaged cubin: {section.name} has {section.size} bytes, constant memory {MAX_CONSTANT_BYTES}"
+                    )
                 found[bank] = bytearray(section.data or bytes(section.size))
         return found
 
@@ -292,7 +323,7 @@ class _Loader:
         if symbol.section in self.global_bases:
             return GLOBALS_ADDRESS + self.global_bases[symbol.section] + symbol.value + addend
         if symbol.section == UNDEFINED:
-            address = next((a for a, name in self.externals.items() if name == symbol.name), None)
+            address = self.stubs.get(symbol.name)
             return None if address is None else address + addend
         if 0 < symbol.section < len(self.elf.sections) and self.elf.sections[symbol.section].name.startswith(
             ".nv.constant3"
@@ -305,6 +336,7 @@ class _Loader:
             (symbol.name, self.bases[symbol.section] + symbol.value, symbol.size)
             for symbol in self.elf.symbols
             if symbol.section in self.bases and symbol.kind == SYMBOL_FUNCTION and symbol.name
+            if self._is_inside(symbol)
         ]
         found.extend((name, address, INSTRUCTION_BYTES) for address, name in self.externals.items())
         return tuple(found)
@@ -314,7 +346,15 @@ class _Loader:
             (symbol.name, self.global_bases[symbol.section] + symbol.value, symbol.size)
             for symbol in self.elf.symbols
             if symbol.section in self.global_bases and symbol.kind == SYMBOL_OBJECT
+            if self._is_inside(symbol)
         )
+
+    def _is_inside(self, symbol: Symbol) -> bool:
+        """True; raises CompileError for a symbol that leaves its section."""
+        section = self.elf.sections[symbol.section]
+        if symbol.value + symbol.size > section.size:
+            raise CompileError(f"damaged cubin: symbol {symbol.name} leaves {section.name}")
+        return True
 
     def _max_threads(self) -> int:
         info = self.elf.named(f".nv.info.{self.name}")
@@ -335,7 +375,7 @@ class _Loader:
                 ordinal = int.from_bytes(payload[4:6], "little")
                 offset = int.from_bytes(payload[6:8], "little")
                 parameters.append(Parameter(ordinal, offset, int.from_bytes(payload[8:12], "little") >> 18))
-            elif number == ATTRIBUTE_BARRIERS:
+            elif number == ATTRIBUTE_BARRIERS and payload:
                 barriers = payload[0]
         return tuple(sorted(parameters, key=lambda p: p.ordinal)), base, size, barriers
 
@@ -358,7 +398,13 @@ class _Loader:
                 stack = DEFAULT_STACK_BYTES if value == 0xFFFFFFFF else value
             elif number == ATTRIBUTE_FRAME_BYTES:
                 frame += value
-        return registers, max(stack, frame)
+        local = max(stack, frame)
+        if registers > MAX_REGISTERS or local > MAX_LOCAL_BYTES:
+            raise CompileError(
+                f"damaged cubin: {self.name} claims {registers} registers and {local} bytes of local memory a thread;"
+                f" {MAX_REGISTERS} and {MAX_LOCAL_BYTES} are allowed"
+            )
+        return registers, local
 
     def _shared(self) -> tuple[int, int]:
         """(first address, bytes) of static shared memory. From sm_90 on the first KiB is the system's and

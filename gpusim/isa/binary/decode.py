@@ -10,6 +10,7 @@ is only a slower start.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -25,6 +26,7 @@ except ImportError:  # a machine that only simulates trace files; whoever disass
     pathfinder = None
 
 from gpusim.errors import CompileError, ToolchainError
+from gpusim.io.whole_file import naming_file, write_whole
 from gpusim.isa.binary.control import decode_control
 from gpusim.isa.binary.cubin import INSTRUCTION_BYTES, KernelImage
 from gpusim.isa.form import Instruction, Kind, Operand
@@ -33,14 +35,15 @@ CACHE_VARIABLE = "GPUSIM_CACHE_DIR"
 CACHE_VERSION = 3
 FUNCTION_PREFIX = "@"  # "@0x1f0": the function at that flat address
 
-_REGISTER = re.compile(r"^(U?)R(Z|\d+)((?:\.[A-Za-z0-9_]+)*)$")
-_PREDICATE = re.compile(r"^(U?)P(T|\d+)((?:\.[A-Za-z0-9_]+)*)$")
-_BARRIER = re.compile(r"^B(\d+)$")
-_SCOREBOARD = re.compile(r"^SB(\d+)$")
+_REGISTER = re.compile(r"^(U?)R(Z|\d{1,4})((?:\.[A-Za-z0-9_]+)*)$")
+_PREDICATE = re.compile(r"^(U?)P(T|\d{1,4})((?:\.[A-Za-z0-9_]+)*)$")
+_BARRIER = re.compile(r"^B(\d{1,4})$")
+_SCOREBOARD = re.compile(r"^SB(\d{1,4})$")
 _HEX = re.compile(r"^([+-]?)0x([0-9a-fA-F]+)((?:\.[A-Za-z0-9_]+)*)$")
+_FUNCTION = re.compile(r"^@0x([0-9a-fA-F]+)$")
 _DECIMAL = re.compile(r"^[+-]?(\d+(\.\d*)?([eE][+-]?\d+)?|INF|QNAN|SNAN|NAN)$")
 _CONSTANT = re.compile(r"^(c|cx)\[([^\]]+)\]\[([^\]]*)\]((?:\.[A-Za-z0-9_]+)*)$")
-_MEMORY = re.compile(r"^(?:desc\[UR(\d+|Z)\])?\[([^\]]*)\]((?:\.[A-Za-z0-9_]+)*)$")
+_MEMORY = re.compile(r"^(?:desc\[UR(\d{1,4}|Z)\])?\[([^\]]*)\]((?:\.[A-Za-z0-9_]+)*)$")
 #: Before Hopper the two addresses of an asynchronous copy stand side by side: "[R5][R2.64]".
 _TWO_ADDRESSES = re.compile(r"^(\[[^\]]*\])(?=\[)")
 #: Ampere's loads with a cache policy are printed with the comma misplaced: "R8desc,[UR6][R2.64]".
@@ -141,7 +144,9 @@ def _plain_operand(text: str) -> Operand | None:
             negated = True
         elif body[0] == "|":
             absolute = True
-            close = body.index("|", 1)
+            close = body.find("|", 1)
+            if close < 0:
+                return None
             body = body[:close] + body[close + 1 :]
         else:
             inverted = True
@@ -174,8 +179,8 @@ def _operand(text: str, word: int, mnemonic: str, section_base: int, wide: bool 
     plain = _plain_operand(text)
     if plain is not None:
         return plain
-    if text.startswith(FUNCTION_PREFIX):
-        return Operand(Kind.LABEL, value=int(text[1:], 16), text=text)
+    if match := _FUNCTION.match(text):
+        return Operand(Kind.LABEL, value=int(match.group(1), 16), text=text)
     if match := _HEX.match(text):
         sign, digits, suffix = match.groups()
         value = -int(digits, 16) if sign == "-" else int(digits, 16)
@@ -270,7 +275,8 @@ def _disassemble(image: KernelImage, cubin: bytes) -> dict[int, list[list[str]]]
     tool = find_nvdisasm()
     with tempfile.TemporaryDirectory(prefix="gpusim-") as folder:
         path = Path(folder) / "kernel.cubin"
-        path.write_bytes(cubin)
+        with naming_file(path):
+            path.write_bytes(cubin)
         try:
             done = subprocess.run(
                 [tool, "-json", str(path)],
@@ -340,18 +346,13 @@ def _read_cache(path: Path, image: KernelImage) -> dict[int, list[list[str]]] | 
             )
             if not sound:
                 return None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     return texts
 
 
 def _write_cache(path: Path, texts: dict[int, list[list[str]]]) -> None:
-    """Write beside and rename, so that another process sees all of it or nothing."""
-    try:
+    """Keep the texts, whole or not at all; without a cache where they cannot be kept."""
+    with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(texts, file, separators=(",", ":"))
-        os.replace(temporary, path)
-    except OSError:
-        return  # no cache then
+        write_whole(path, json.dumps(texts, separators=(",", ":")).encode())

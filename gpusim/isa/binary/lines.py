@@ -16,6 +16,9 @@ from typing import TypeVar
 from gpusim.isa.binary.elf import Elf
 
 MAX_ROWS = 1_000_000
+#: Characters of all file names with their folders: a name of a few bytes may name a folder of a megabyte.
+MAX_NAME_CHARACTERS = 16 << 20
+MAX_LINE = 1 << 31
 INSTRUCTION_BYTES = 16
 #: An instruction word's opcode field.
 _OPCODE_MASK = 0xFFF
@@ -153,7 +156,7 @@ def _unit(data: bytes, at: int, targets: dict, rows: list[LineRow]) -> int:
         if not text:
             break
         directories.append(text)
-    files = [""]
+    files, characters = [""], 0
     while True:
         text = reader.string()
         if not text:
@@ -163,12 +166,17 @@ def _unit(data: bytes, at: int, targets: dict, rows: list[LineRow]) -> int:
         reader.uleb()
         inside = directories[directory] if directory < len(directories) else ""
         files.append(text if not inside or text.startswith("/") else f"{inside}/{text}")
+        characters += len(files[-1])
+        if characters > MAX_NAME_CHARACTERS:
+            raise ValueError("too long file names")
     reader.at = header_end
     section, address, file, line = -1, 0, 1, 1
 
     def emit() -> None:
         if len(rows) >= MAX_ROWS:
             raise ValueError("too many rows")
+        if not 0 <= line < MAX_LINE:
+            raise ValueError("a line that no file has")
         rows.append(LineRow(section, address, files[file] if 0 < file < len(files) else "", line))
 
     while reader.at < end:

@@ -17,7 +17,7 @@ from pathlib import Path
 from gpusim.errors import MeasurementFormatError
 from gpusim.silicon.imports.importer import head_text, read_text
 from gpusim.silicon.imports.numbers import base_factor, decimal_mark, number
-from gpusim.silicon.imports.profile import Profile, rows_of
+from gpusim.silicon.imports.profile import Profile, named_rows
 from gpusim.silicon.row import SiliconRow
 
 description = "what ncu --csv prints"
@@ -64,6 +64,11 @@ def parse(text: str, source: str) -> list[SiliconRow]:
         raise MeasurementFormatError(
             f"{source}, line {first_line}: {len(header)} columns, too many or with the same name"
         )
+    needed = (KERNEL, *((VALUE,) if METRIC in header else ()))
+    if lacking := [name for name in needed if name not in header]:
+        raise MeasurementFormatError(
+            f"{source}, line {first_line}: no column '{lacking[0]}': print the table again with ncu --csv --page raw"
+        )
     table = []
     for line, cells in lines:
         if len(cells) != len(header):
@@ -77,7 +82,7 @@ def parse(text: str, source: str) -> list[SiliconRow]:
         profiles = _details(table, source) if METRIC in header else _raw(header, table, source)
     except MeasurementFormatError as error:
         raise MeasurementFormatError(str(error) if source in str(error) else f"{source}: {error}") from None
-    return rows_of(profiles, source)
+    return named_rows(profiles, source)
 
 
 def _header_start(text: str) -> int | None:

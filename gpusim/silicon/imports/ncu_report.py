@@ -9,27 +9,23 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from gpusim.errors import MeasurementFormatError
+from gpusim.io.records import parse_record
 from gpusim.silicon.imports import ncu_csv
-from gpusim.silicon.imports.numbers import base_factor
-from gpusim.silicon.imports.profile import Profile, rows_of
+from gpusim.silicon.imports.profile import Profile, named_rows
 from gpusim.silicon.row import SiliconRow
 
-try:
-    import ncu_report as interface
-except ImportError:  # optional: pip install 'gpusim[ncu]'
-    interface = None
+#: Where NVIDIA's module is, None without it (optional: pip install 'gpusim[ncu]').
+interface = find_spec("ncu_report")
 
 description = "Nsight Compute's .ncu-rep"
 SUFFIXES = (".ncu-rep", ".ncu-repz")
 MAGIC = b"NVR\0"
-MAX_LAUNCHES = 1_000_000
 NCU_TIMEOUT_SECONDS = 600
-_GRID = tuple(f"launch__grid_dim_{axis}" for axis in "xyz")
-_BLOCK = tuple(f"launch__block_dim_{axis}" for axis in "xyz")
 
 
 def recognises(path: Path, head: bytes) -> bool:
@@ -45,7 +41,7 @@ def read(path: Path) -> list[SiliconRow]:
             raise MeasurementFormatError(
                 f"{path}: no kernel in it: an empty report, a damaged one, or none of Nsight Compute"
             )
-        return rows_of(profiles, str(path))
+        return named_rows(profiles, str(path))
     ncu = shutil.which("ncu")
     if ncu is None:
         raise MeasurementFormatError(
@@ -68,40 +64,17 @@ def _through_program(ncu: str, path: Path) -> list[SiliconRow]:
 
 
 def _profiles(path: Path) -> list[Profile]:
+    """What the module finds, in a process of its own: it ends its process on some damaged files."""
+    command = [sys.executable, "-m", "gpusim.silicon.imports.ncu_report_process", str(path.resolve())]
     try:
-        report = interface.load_report(str(path))
-        profiles = []
-        for i in range(report.num_ranges()):
-            actions = report.range_by_idx(i)
-            for j in range(actions.num_actions()):
-                action = actions.action_by_idx(j)
-                if action.workload_type() != interface.IAction.WorkloadType_KERNEL:
-                    continue  # a graph or a range: many kernels under one name
-                profiles.append(_profile(action))
-                if len(profiles) > MAX_LAUNCHES:
-                    raise MeasurementFormatError(f"{path}: more than {MAX_LAUNCHES} launches are refused")
-        return profiles
-    except MeasurementFormatError:
-        raise
-    except Exception as error:  # the module raises what its C++ raised
+        done = subprocess.run(command, capture_output=True, timeout=NCU_TIMEOUT_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise MeasurementFormatError(f"{path}: ncu_report cannot read it ({error})") from None
+    if done.returncode < 0:
         raise MeasurementFormatError(
-            f"{path}: ncu_report cannot read it: {' '.join(str(error).split())[:300]}"
-        ) from None
-
-
-def _profile(action: Any) -> Profile:
-    profile = Profile(str(action.name()))
-    for name in action.metric_names():
-        metric = action.metric_by_name(name)
-        value = None if metric is None else metric.value()
-        if name == ncu_csv.DEVICE_NAME and isinstance(value, str):
-            profile.device_name = value
-        elif isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < float("inf"):
-            profile.metrics[name] = float(value) * base_factor(metric.unit() or "")
-    profile.grid, profile.block = _dimensions(profile, _GRID), _dimensions(profile, _BLOCK)
-    return profile
-
-
-def _dimensions(profile: Profile, names: tuple[str, ...]) -> tuple[int, int, int] | None:
-    found = tuple(int(profile.metrics[name]) for name in names if name in profile.metrics)
-    return found if len(found) == 3 else None
+            f"{path}: ncu_report cannot read it: a damaged report ends it (signal {-done.returncode})"
+        )
+    if done.returncode:
+        why = " ".join(done.stderr.decode("utf-8", "replace").split())[-300:]
+        raise MeasurementFormatError(f"{path}: ncu_report cannot read it: {why}")
+    return parse_record(list[Profile], done.stdout, f"{path}: ncu_report cannot read it", MeasurementFormatError)

@@ -105,6 +105,8 @@ def _check_header(header: list[str], source: str) -> None:
 
 def _row(row: dict[str, str], mark: str, source: str) -> SiliconRow:
     values: dict[str, Any] = {name: row[name] for name in _TEXT if row.get(name)}
+    if "kernel" not in values:
+        raise MeasurementFormatError("the kernel has no name")
     values |= {name: _whole(name, row[name]) for name in _WHOLE if row.get(name)}
     values |= {name: _number(name, row[name], mark) for name in _NUMBERS if row.get(name)}
     values |= {name: _dimensions(name, row[name]) for name in ("grid", "block") if row.get(name)}

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from gpusim.errors import MeasurementFormatError
 from gpusim.silicon.names import gpu_of_device
 from gpusim.silicon.row import Estimate, SiliconRow
 
@@ -48,6 +49,14 @@ def rows_of(profiles: Iterable[Profile], source: str) -> list[SiliconRow]:
         rows.append(row_of(profile, seen[profile.kernel], source))
         seen[profile.kernel] += 1
     return rows
+
+
+def named_rows(profiles: Iterable[Profile], source: str) -> list[SiliconRow]:
+    """As :func:`rows_of`; what no measurement can be raises MeasurementFormatError that begins with ``source``."""
+    try:
+        return rows_of(profiles, source)
+    except MeasurementFormatError as error:
+        raise MeasurementFormatError(f"{source}: {error}") from None
 
 
 def row_of(profile: Profile, launch: int, source: str) -> SiliconRow:
