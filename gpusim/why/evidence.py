@@ -107,9 +107,7 @@ def evidence(result: Result, traces: Sequence[Trace]) -> Evidence:
     for number, trace in enumerate(traces):
         by_kernel.setdefault(identity(trace), []).append(number)
     own = max(by_kernel.values(), key=lambda numbers: sum(result.launches[i].cycles for i in numbers))
-    return Evidence(
-        tuple(result.launches[i] for i in own), tuple(traces[i] for i in own), result.spec, result.cycles
-    )
+    return Evidence(tuple(result.launches[i] for i in own), tuple(traces[i] for i in own), result.spec, result.cycles)
 
 
 def identity(trace: Trace) -> tuple[str, str]:

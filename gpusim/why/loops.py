@@ -20,6 +20,8 @@ from gpusim.why.retrace import ChangedChunks
 
 #: Dependence counters of a warp.
 _COUNTERS = 6
+#: More iterations than a loop has.
+_ALL = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,8 @@ def unrolled(trace: Trace, loop: Loop, loads: Sequence[int], times: int) -> Trac
 
 
 def prefetched(trace: Trace, loop: Loop, loads: Sequence[int]) -> Trace | None:
-    """``trace`` with each iteration of ``loop`` waiting for the ``loads`` of the one before; None where all dependence counters are taken."""
+    """``trace`` with each iteration of ``loop`` waiting for the ``loads`` of the one before; None where all dependence
+    counters are taken."""
     table = trace.program.instructions
     own = loop.of(trace.program)
     used = set(table["write_barrier"][own].tolist()) | set(table["read_barrier"][own].tolist())
@@ -113,6 +116,11 @@ def prefetched(trace: Trace, loop: Loop, loads: Sequence[int]) -> Trace | None:
         odd["write_barrier"][chosen & (table["write_barrier"] == counter)] = twin
     programs = [replace(trace.program, instructions=code) for code in (even, odd)]
     return _with_copies(trace, loop, programs, 0)
+
+
+def never_waiting(trace: Trace, loop: Loop, loads: Sequence[int]) -> Trace:
+    """``trace`` with no iteration of ``loop`` but the last waiting for the ``loads``."""
+    return _with_copies(trace, loop, [_without_waits(trace.program, loop, loads)], _ALL)
 
 
 def _without_waits(program: Program, loop: Loop, loads: Sequence[int]) -> Program:

@@ -1,9 +1,10 @@
 """A launch's ramp, steady state and tail, apart: how long each takes, and how long under another machine.
 
-Mental model: the rate at which warps issue rises while blocks start and first misses are waited for, stays, and falls while the last blocks
-end. The ramp lasts until the rate first reaches half of what most of the work is done at, the tail begins when it last
-falls below that; the launch's own start and end belong to them. On another machine a part is the same *work*: from the
-same warp instruction to the same warp instruction, so that what a counterfactual saves splits over the parts exactly.
+Mental model: the launch starts, blocks come to the SMs, and warps issue faster and faster as the first misses are answered:
+the ramp, until they first issue at half the rate that most of the work is done at. The tail begins when, with no block left
+to start, the SMs hold half of the blocks that they held at most. The launch's own start and end belong to the ramp and the tail. On
+another machine a part is the same *work* (from one warp instruction, or ended block, to another), so that what a
+counterfactual saves splits over the parts exactly.
 """
 
 from __future__ import annotations
@@ -24,17 +25,18 @@ _SELECTED = COLUMNS.index("stall.selected")
 
 @dataclass(frozen=True)
 class Parts:
-    """Of each launch: the warp instructions after which its ramp is over and its tail begins."""
+    """Of each launch: the warp instructions after which its ramp is over, and the ended blocks after which its tail begins."""
 
-    ends: tuple[tuple[float, float], ...]
+    ends: tuple[tuple[float, int], ...]
 
     def cycles(self, launches: Sequence[LaunchResult]) -> tuple[float, float, float]:
         """Cycles of ramp, steady state and tail, all launches together; they add up to the launches' cycles. The launches
         must execute the same instructions as those that the parts were read from, and have samples."""
         sums = np.zeros(3)
-        for (ramp, tail), launch in zip(self.ends, launches, strict=True):
+        for (instructions, blocks), launch in zip(self.ends, launches, strict=True):
             cycle, issued = _issued(launch)
-            first, last = np.interp((ramp, tail), issued, cycle)
+            first = float(np.interp(instructions, issued, cycle))
+            last = max(first, float(np.sort(launch.block_end_cycles)[blocks - 1]))
             sums += (first, last - first, launch.cycles - last)
         return tuple(sums.tolist())
 
@@ -46,7 +48,7 @@ def find_parts(launches: Sequence[LaunchResult]) -> Parts | None:
         left_out = launch.sampling is not None and launch.sampling.skipped_blocks
         if launch.samples is None or len(launch.samples) < 3 or left_out:
             return None
-        ends.append(_ends(*_issued(launch), launch.cycles))
+        ends.append((_ramp(*_issued(launch), launch.cycles), _blocks_before_tail(launch.block_times)))
     return Parts(tuple(ends))
 
 
@@ -56,12 +58,20 @@ def _issued(launch: LaunchResult) -> tuple[np.ndarray, np.ndarray]:
     return launch.samples[:, 0].astype(np.float64), launch.samples[:, _SELECTED].astype(np.float64)
 
 
-def _ends(cycle: np.ndarray, issued: np.ndarray, cycles: int) -> tuple[float, float]:
-    edges = np.linspace(0.0, cycles, _STRETCHES + 1)
-    done = np.interp(edges, cycle, issued)
+def _ramp(cycle: np.ndarray, issued: np.ndarray, cycles: int) -> float:
+    """Warp instructions issued before the rate first reaches half of the sustained one."""
+    done = np.interp(np.linspace(0.0, cycles, _STRETCHES + 1), cycle, issued)
     work = np.diff(done)
     # Half of all work is done at this rate or a higher one.
     order = np.argsort(work)[::-1]
     sustained = work[order][np.searchsorted(np.cumsum(work[order]), work.sum() / 2)]
-    busy = np.flatnonzero(work >= sustained / 2)
-    return float(done[busy[0]]), float(done[busy[-1] + 1])
+    return float(done[np.flatnonzero(work >= sustained / 2)[0]])
+
+
+def _blocks_before_tail(times: np.ndarray) -> int:
+    """Blocks that have ended when no more than half of the most blocks that were resident at once still are."""
+    starts, ends = np.sort(times[:, 0]), np.sort(times[:, 1])
+    resident = np.searchsorted(starts, ends, side="right") - np.arange(1, len(ends) + 1)
+    most = int((resident + 1).max())  # a block counts until it ends
+    falls = np.flatnonzero((ends >= starts[-1]) & (resident <= most / 2))
+    return int(falls[0]) + 1

@@ -24,7 +24,7 @@ from gpusim.trace.record import WARP_LANES, Flag, MemoryKind, PipeClass, Space, 
 from gpusim.why import retrace
 from gpusim.why.counterfactuals import COUNTERFACTUALS
 from gpusim.why.evidence import Evidence
-from gpusim.why.loops import Loop, feeds_itself, loads_of, prefetched, unrolled
+from gpusim.why.loops import Loop, feeds_itself, loads_of, never_waiting, prefetched, unrolled
 
 #: Iterations whose loads an unrolled loop has in flight together, and elements that a thread takes in place of one.
 UNROLL = 4
@@ -93,13 +93,13 @@ def _loads_in_flight(found: Evidence) -> Iterator[Proposal]:
         place, many = found.place(load), _number(len({load for load in loads if found.stalls[load, SELECTED]}), "load")
         synchronised = (found.program.instructions["flags"][loop.of(found.program)] & Flag.BARRIER_WAIT != 0).any()
         if synchronised:
-            if prefetched(found.traces[0], loop, loads) is None:
-                continue
+            spare = prefetched(found.traces[0], loop, loads) is not None
+            ahead = prefetched if spare else never_waiting
             yield Proposal(
                 "loads in flight", percent, place, f"{many} waited for in each iteration",
                 "load the next tile while this one is worked on (prefetch into registers)",
-                "each iteration waits for the loads of the one before",
-                trace=lambda t, loop=loop, loads=loads: prefetched(t, loop, loads) or t,
+                "each iteration waits for the loads of the one before" if spare else "no iteration waits for its loads",
+                trace=lambda t, loop=loop, loads=loads, ahead=ahead: ahead(t, loop, loads) or t, at_most=not spare,
             )  # fmt: skip
         elif any(feeds_itself(found.program, loop, load) for load in loads):
             yield Proposal(
