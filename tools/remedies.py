@@ -1,6 +1,6 @@
 """What the remedies of ``simulate`` claim and what they keep: the estimated saving beside the simulated better kernel.
 
-    python tools/remedies.py [--gpu h200] [--format table|json|csv|md] [PAIR...]
+    python tools/remedies.py [--format table|json|csv|md] [PAIR...]
 
 Mental model: a pair is a kernel and the same work with one thing mended. The estimate is made from the first one's trace
 alone; beside it stands what the second one, compiled and simulated, takes less. ``rank`` is the place of the rule among
@@ -30,6 +30,7 @@ class Pair:
     rule: str
     before: str
     after: str
+    gpu: str = "h200"
 
 
 PAIRS = (
@@ -44,13 +45,19 @@ PAIRS = (
     Pair("atomics", OWN + "sum_case:shuffles=0", OWN + "sum_case:shuffles=1"),
     Pair("atomics", "histogram:spread=0.00390625", "histogram_privatised:spread=0.00390625"),
     Pair("double precision", OWN + "polynomial_case:double=1", OWN + "polynomial_case:double=0"),
+    Pair("double precision", OWN + "polynomial_case:double=1", OWN + "polynomial_case:double=0", gpu="l40"),
     Pair("occupancy", "stream_scale:n=1048578,blocks_per_sm=1", "stream_scale:n=1048578,blocks_per_sm=2"),
-    Pair("few blocks", "saxpy:n=32768,block_threads=1024", "saxpy:n=32768,block_threads=128"),
+    Pair(
+        "few blocks",
+        OWN + "polynomial_case:double=0,n=32768,rounds=1024,block=1024",
+        OWN + "polynomial_case:double=0,n=32768,rounds=1024,block=128",
+    ),
 )
 
 
-def check(pair: Pair, gpu: gpusim.GpuSpec) -> dict[str, object]:
+def check(pair: Pair) -> dict[str, object]:
     """One row of the table."""
+    gpu = gpusim.load_gpu(pair.gpu)
     cycles = []
     for request in (pair.before, pair.after):
         source = open_source(request, gpu)
@@ -65,6 +72,7 @@ def check(pair: Pair, gpu: gpusim.GpuSpec) -> dict[str, object]:
     simulated = 100.0 * (cycles[0] - cycles[1]) / cycles[0]
     return {
         "rule": pair.rule,
+        "gpu": pair.gpu,
         "before": pair.before.replace(OWN, ""),
         "after": pair.after.replace(OWN, ""),
         "cycles": cycles[0],
@@ -79,15 +87,13 @@ def check(pair: Pair, gpu: gpusim.GpuSpec) -> dict[str, object]:
 
 @click.command()
 @click.argument("rules", nargs=-1, metavar="[RULE]...")
-@click.option("--gpu", default="h200", show_default=True, metavar="NAME")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
-def main(rules: tuple[str, ...], gpu: str, form: str) -> None:
+def main(rules: tuple[str, ...], form: str) -> None:
     """Estimated beside simulated saving, of all pairs or those of the given rules."""
-    spec = gpusim.load_gpu(gpu)
     records = []
     for pair in PAIRS:
         if not rules or pair.rule in rules:
-            records.append(check(pair, spec))
+            records.append(check(pair))
             click.echo(f"{pair.rule}: {records[-1]['before']}", err=True)
     click.echo(format_records(records, form))
 

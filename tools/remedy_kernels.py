@@ -91,33 +91,33 @@ def add_warps(x, total):
 
 
 def sum_case(shuffles=0, n=1 << 18):
-    """``shuffles`` 1: one atomic a warp."""
-    x, total = np.ones(n, np.int32), np.zeros(1, np.int32)
+    """``shuffles`` 1: one atomic a warp. Of int32 the compiler adds the lanes up by itself."""
+    x, total = np.ones(n, np.float32), np.zeros(1, np.float32)
     return (add_warps if shuffles else add_lanes), n // 256, 256, (x, total)
 
 
 @cuda.jit
-def polynomial_double(x, y):
+def polynomial_double(x, y, rounds):
     i = cuda.grid(1)
     v = x[i]
-    for _ in range(32):
+    for _ in range(rounds):
         v = v * 0.5 + 0.25
     y[i] = v
 
 
 @cuda.jit
-def polynomial_single(x, y):
+def polynomial_single(x, y, rounds):
     i = cuda.grid(1)
     v = x[i]
-    for _ in range(32):
+    for _ in range(rounds):
         v = v * float32(0.5) + float32(0.25)
     y[i] = v
 
 
-def polynomial_case(double=1, n=1 << 18):
+def polynomial_case(double=1, n=1 << 18, rounds=128, block=256):
     """``double`` 1: with bare constants, which are float64."""
     x, y = np.ones(n, np.float32), np.zeros(n, np.float32)
-    return (polynomial_double if double else polynomial_single), n // 256, 256, (x, y)
+    return (polynomial_double if double else polynomial_single), n // block, block, (x, y, np.int32(rounds))
 
 
 @cuda.jit
@@ -173,6 +173,7 @@ def tiled_ahead(a, b, c):
         ahead = min(step + TILE, a.shape[1] - TILE)
         next_left = a[y, ahead + tx]
         next_right = b[ahead + ty, x]
+        cuda.syncwarp()  # or the compiler moves the loads down to where their values are needed
         for k in range(TILE):
             total += left[ty, k] * right[k, tx]
         cuda.syncthreads()

@@ -20,7 +20,7 @@ from gpusim.model import counters as count
 from gpusim.model import stall_reasons as stall
 from gpusim.model.occupancy import occupancy
 from gpusim.model.stall_reasons import SELECTED
-from gpusim.trace.record import WARP_LANES, Flag, MemoryKind, PipeClass, Space, Trace
+from gpusim.trace.record import WARP_LANES, Flag, Launch, MemoryKind, PipeClass, Space, Trace
 from gpusim.why import retrace
 from gpusim.why.counterfactuals import COUNTERFACTUALS
 from gpusim.why.evidence import Evidence
@@ -248,31 +248,41 @@ def _barriers(found: Evidence) -> Iterator[Proposal]:
 def _occupancy(found: Evidence) -> Iterator[Proposal]:
     first, spec = found.first, found.spec
     limiter, resident = first.occupancy_limiter, first.blocks_per_sm
-    field = {"registers": "registers_per_thread", "shared_mem": "shared_bytes"}.get(limiter)
-    if field is None or first.launch.blocks <= resident * spec.sm_count:
+    field, unit = {"registers": ("registers_per_thread", 1), "shared_mem": ("shared_bytes", 128)}.get(limiter, ("", 0))
+    if not field or first.launch.blocks <= resident * spec.sm_count:
         return
-    half = getattr(first.launch, field) // 2
-    lighter = replace(first.launch, **{field: half})
-    try:
-        more = occupancy(lighter, spec)
-    except LaunchError:
-        return
-    if more.blocks_per_sm <= resident:
+    # Up to half of what a block takes, the least that has to go for the most blocks.
+    have = getattr(first.launch, field)
+    blocks = {
+        less: _fitting(replace(first.launch, **{field: less}), spec) for less in range(have, have // 2 - 1, -unit)
+    }
+    most = max(blocks.values())
+    enough = max(less for less, fitting in blocks.items() if fitting == most)
+    if most <= resident:
+        # Half of it misses two blocks for one by what the system takes of each.
+        enough = spec.sm.shared_max_bytes // (resident + 1) // 128 * 128 - spec.sm.shared_reserved_bytes
+        most = _fitting(replace(first.launch, **{field: enough}), spec) if limiter == "shared_mem" and enough > 0 else 0
+    if most <= resident:
         return
     warps = first.launch.warps_per_block
-    what = {"registers": f"{first.launch.registers_per_thread} registers a thread",
-            "shared_mem": f"{first.launch.shared_bytes} bytes of shared memory a block"}[limiter]  # fmt: skip
-    advice = {
-        "registers": f"{half} registers (max_registers={half}), if nothing spills",
-        "shared_mem": f"{half} bytes",
+    what, advice = {
+        "registers": (f"{have} registers a thread", f"{enough} of them (max_registers={enough}), if nothing spills"),
+        "shared_mem": (f"{have} bytes of shared memory a block", f"{enough} bytes of it"),
     }[limiter]
     yield Proposal(
         "occupancy", 100.0 * (1 - resident * warps / spec.sm.max_warps), "",
         f"{what} leave room for {resident * warps} of {spec.sm.max_warps} warps an SM", advice,
-        f"blocks of half the {'registers' if limiter == 'registers' else 'shared memory'}, {more.blocks_per_sm * warps} "
-        "warps an SM",
-        trace=lambda t: replace(t, launch=replace(t.launch, **{field: half})),
+        f"{most * warps} warps an SM",
+        trace=lambda t: replace(t, launch=replace(t.launch, **{field: enough})),
     )  # fmt: skip
+
+
+def _fitting(launch: Launch, spec: GpuSpec) -> int:
+    """Blocks of ``launch`` that an SM holds."""
+    try:
+        return occupancy(launch, spec).blocks_per_sm
+    except LaunchError:
+        return 0
 
 
 def _dependency_chains(found: Evidence) -> Iterator[Proposal]:
@@ -303,7 +313,8 @@ def _double_precision(found: Evidence) -> Iterator[Proposal]:
     pipe = found.spec.pipes["fp64"]
     copies = found.spec.sm_count * (1 if pipe.shared_by_sm else found.spec.sm.sub_cores)
     busy = 100.0 * issued * pipe.interval_cycles / max(1, found.cycles * copies)
-    if busy < LEAST_PERCENT:
+    percent = max(busy, 100.0 * float(found.stalls[double].sum()) / found.warp_cycles)
+    if percent < LEAST_PERCENT:
         return
     heaviest = np.where(double, found.stalls[:, SELECTED], 0)
 
@@ -313,7 +324,7 @@ def _double_precision(found: Evidence) -> Iterator[Proposal]:
         return replace(trace, program=replace(trace.program, instructions=code))
 
     yield Proposal(
-        "double precision", busy, found.place(int(np.argmax(heaviest))), f"the FP64 pipe is {busy:.3g} % busy",
+        "double precision", percent, found.place(int(np.argmax(heaviest))), "arithmetic in float64",
         "float32 where it is precise enough (a bare 0.5 is a float64)", "its operations on the FP32 pipe", trace=single,
     )  # fmt: skip
 
