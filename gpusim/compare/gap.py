@@ -99,7 +99,6 @@ class Decomposition:
             f"to {self.mape_after_percent:.1f} %."
         )
 
-
     def _candidates(self) -> str:
         if not self.findings:
             return "no single unit's cost explains the gaps."

@@ -14,7 +14,7 @@ from typing import Any
 from gpusim.engine.result import Result
 from gpusim.model.stall_reasons import SELECTED, STALL_NAMES
 from gpusim.report.roofline import roofline
-from gpusim.report.tables import format_pairs
+from gpusim.report.tables import format_pairs, rounded
 from gpusim.report.utilisation import Unit, traffic, utilisation
 from gpusim.why.advice import Advice, Remedy
 from gpusim.why.explain import kernels_text
@@ -115,17 +115,17 @@ def remedy_records(remedies: tuple[Remedy, ...]) -> list[dict[str, Any]]:
 
 def answer_text(found: Answer, advice: Advice | None, form: str = "table") -> str:
     """The answer as text: a name and what is said of it a line. ``advice`` None: remedies were not looked for."""
-    within = "" if found.error_us is None else f" +- {_rounded(found.error_us)} us (95 %)"
+    within = "" if found.error_us is None else f" +- {rounded(found.error_us)} us (95 %)"
     part = (
-        "" if found.simulated_percent == 100.0 else f", from {_rounded(found.simulated_percent)} % of the instructions"
+        "" if found.simulated_percent == 100.0 else f", from {rounded(found.simulated_percent)} % of the instructions"
     )
     lines = [
         ("kernel", f"{found.kernel} on {found.gpu}"),
-        ("time", f"{_rounded(found.time_us)} us{within}{part}"),
+        ("time", f"{rounded(found.time_us)} us{within}{part}"),
         ("cycles", str(found.cycles)),
         ("DRAM", _of_roof(found.dram, "B/s")),
         *((rate.name, _of_roof(rate, "OP/s" if rate.name == "tensor" else "FLOP/s")) for rate in found.arithmetic),
-        ("roof", f"{found.roof}, {_rounded(found.roof_percent)} % of its peak: the busiest unit"),
+        ("roof", f"{found.roof}, {rounded(found.roof_percent)} % of its peak: the busiest unit"),
         ("bound by", found.bound_by),
     ]
     remedies = _remedies(advice)
@@ -140,8 +140,8 @@ def _remedies(advice: Advice | None) -> list[str]:
         return ["not looked for: add --why"]
     if advice.remedies:
         return [remedy.sentence for remedy in advice.remedies[:MOST_REMEDIES]]
-    if advice.tried < advice.proposed:
-        return [f"not simulated, the run is large: {advice.proposed} to try with --why"]
+    if advice.untried and not advice.tried:
+        return [f"{advice.untried[0]}: not simulated, the run is large; add --why"]
     return ["none found" if not advice.tried else f"none of the {advice.tried} tried would save time"]
 
 
@@ -149,28 +149,23 @@ def _bound_by(result: Result, highest: Unit) -> str:
     launch = result.spec.launch
     overhead = 100.0 * len(result.launches) * (launch.start_cycles + launch.end_cycles) / max(1, result.cycles)
     if overhead >= _LAUNCH_PERCENT:
-        return f"launch overhead: {_rounded(overhead)} % of the time"
+        return f"launch overhead: {rounded(overhead)} % of the time"
     if highest.percent >= ROOF_PERCENT:
         memory = highest.name.startswith(_MEMORY)
         return f"{'memory' if memory else 'compute'}: {_ROOF_NAMES.get(highest.name, highest.name)}"
     waits = {name: cycles for name, cycles in result.stalls.items() if name != STALL_NAMES[SELECTED]}
     reason = max(waits, key=waits.__getitem__)
     share = 100.0 * waits[reason] / max(1, sum(result.stalls.values()))
-    return f"latency: {reason}, {_rounded(share)} % of the warp-cycles"
+    return f"latency: {reason}, {rounded(share)} % of the warp-cycles"
 
 
 def _of_roof(rate: Rate, unit: str) -> str:
     text = _with_prefix(rate.per_s, unit)
-    return f"{text}, {_rounded(rate.percent)} % of {_with_prefix(rate.roof, unit)}" if rate.roof else text
+    return f"{text}, {rounded(rate.percent)} % of {_with_prefix(rate.roof, unit)}" if rate.roof else text
 
 
 def _with_prefix(giga: float, unit: str) -> str:
     """``giga`` in 1e9: bytes stay in GB/s as vendors give them, operations go over to T."""
     if unit != "B/s" and giga >= 1000.0:
-        return f"{_rounded(giga / 1000)} T{unit}"
-    return f"{_rounded(giga)} G{unit}"
-
-
-def _rounded(value: float) -> str:
-    """Three significant digits, and all digits before the point."""
-    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+        return f"{rounded(giga / 1000)} T{unit}"
+    return f"{rounded(giga)} G{unit}"

@@ -42,7 +42,7 @@ def simulation_text(
         # One table: the attribution if it was asked for, else every value by its name.
         return format_records([summary.share_document(share) for share in shares] or flat_records(document), form)
     if explanation is not None:
-        advice = Advice(explanation.remedies, len(explanation.remedies), len(explanation.remedies))
+        advice = Advice(explanation.remedies, explanation.remedies_tried, ())
     parts = [answer_text(answer(result), advice, form)]
     if len(result.launches) > 1:
         parts.append(format_records(summary.launch_records(result), form))

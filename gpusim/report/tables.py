@@ -79,11 +79,13 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def rounded(value: float) -> str:
+    """Three significant digits; all digits before the point, since a million cycles are read as 1170687, not as 1.17e+06."""
+    text = f"{value:.{SIGNIFICANT_DIGITS}g}"
+    return f"{value:.0f}" if "e+" in text and abs(value) < 10**MOST_DIGITS else text
+
+
 def _cell(value: Any) -> str:
     if isinstance(value, float):
-        if math.isnan(value):
-            return "-"
-        # A million cycles are read as 1170687, not as 1.17e+06.
-        whole = 10**SIGNIFICANT_DIGITS <= abs(value) < 10**MOST_DIGITS
-        return f"{value:.0f}" if whole else f"{value:.{SIGNIFICANT_DIGITS}g}"
+        return "-" if math.isnan(value) else rounded(value)
     return str(value)

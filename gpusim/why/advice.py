@@ -41,18 +41,18 @@ class Remedy:
     @property
     def sentence(self) -> str:
         """``one load in flight at softmax.py:76: unroll by 4: about -30 %``."""
-        where = f" at {self.place}" if self.place else ""
         about = "at most" if self.at_most else "about"
-        return f"{self.problem}{where}: {self.advice}: {about} -{self.saved_percent:.2g} %"
+        return f"{_said(self.problem, self.place, self.advice)}: {about} -{self.saved_percent:.2g} %"
 
 
 @dataclass(frozen=True)
 class Advice:
-    """``remedies`` by falling saving; ``tried`` proposals of ``proposed`` were simulated."""
+    """``remedies`` by falling saving; ``tried`` proposals were simulated, ``untried`` ones were not, the weightiest first: as
+    sentences without a figure."""
 
     remedies: tuple[Remedy, ...]
     tried: int
-    proposed: int
+    untried: tuple[str, ...]
 
 
 def advise(
@@ -77,7 +77,7 @@ def advise(
             if remedy.saved_percent >= LEAST_SAVED_PERCENT:
                 remedies.append(remedy)
     remedies.sort(key=lambda remedy: -remedy.saved_percent)
-    return Advice(tuple(remedies), len(tried), len(every))
+    return Advice(tuple(remedies), len(tried), tuple(_said(p.problem, p.place, p.advice) for p in every[most:]))
 
 
 def quick_advice(traces: Sequence[Trace], result: Result, *, warm: Sequence[Trace] = ()) -> Advice:
@@ -86,6 +86,10 @@ def quick_advice(traces: Sequence[Trace], result: Result, *, warm: Sequence[Trac
     instructions = max(1, int(result.counters["smsp__inst_executed.sum"]))
     most = min(QUICK_PROPOSALS, QUICK_WARP_INSTRUCTIONS // instructions)
     return advise(traces, result, warm=warm, most=most)
+
+
+def _said(problem: str, place: str, advice: str) -> str:
+    return f"{problem}{' at ' if place else ''}{place}: {advice}"
 
 
 def _try(

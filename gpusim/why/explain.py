@@ -58,7 +58,7 @@ class PartOfTime:
 class Explanation:
     """``findings`` by falling savings; ``least_cycles``: unit -> lower bound, by falling bound;
     ``sentence`` names the limiter of the longest part; ``parts``: ramp, steady state and tail (empty for a sampled run);
-    ``remedies``: what a developer could change, by falling savings."""
+    ``remedies``: what a developer could change, by falling savings, out of ``remedies_tried`` that were simulated."""
 
     cycles: int
     findings: tuple[CounterfactualResult, ...]
@@ -66,6 +66,7 @@ class Explanation:
     sentence: str
     parts: tuple[PartOfTime, ...] = ()
     remedies: tuple[Remedy, ...] = ()
+    remedies_tried: int = 0
 
 
 def explain(
@@ -99,7 +100,13 @@ def explain(
     shares = _parts(lengths, findings)
     advice = advise(traces, result, warm=warm, sample=sample, progress=progress)
     return Explanation(
-        result.cycles, tuple(findings), least, _sentence(result, findings, least, shares), shares, advice.remedies
+        result.cycles,
+        tuple(findings),
+        least,
+        _sentence(result, findings, least, shares),
+        shares,
+        advice.remedies,
+        advice.tried,
     )
 
 

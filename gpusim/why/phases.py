@@ -71,7 +71,9 @@ def _ramp(cycle: np.ndarray, issued: np.ndarray, cycles: int) -> float:
 def _blocks_before_tail(times: np.ndarray) -> int:
     """Blocks that have ended when no more than half of the most blocks that were resident at once still are."""
     starts, ends = np.sort(times[:, 0]), np.sort(times[:, 1])
-    resident = np.searchsorted(starts, ends, side="right") - np.arange(1, len(ends) + 1)
+    after = np.arange(1, len(ends) + 1)
+    resident = np.searchsorted(starts, ends, side="right") - after
     most = int((resident + 1).max())  # a block counts until it ends
-    falls = np.flatnonzero((ends >= starts[-1]) & (resident <= most / 2))
-    return int(falls[0]) + 1
+    all_started = int(np.searchsorted(ends, starts[-1], side="right"))
+    few = len(ends) - after <= most / 2
+    return int(after[few & (after >= max(1, all_started))][0])

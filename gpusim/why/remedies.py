@@ -90,7 +90,8 @@ def _loads_in_flight(found: Evidence) -> Iterator[Proposal]:
             continue
         issued = found.stalls[loads, SELECTED]
         load = loads[int(np.argmax(issued))]
-        place, many = found.place(load), _number(len({load for load in loads if found.stalls[load, SELECTED]}), "load")
+        each = len([load for load in loads if found.stalls[load, SELECTED]])
+        place, many = found.place(load), _number(each, "load")
         synchronised = (found.program.instructions["flags"][loop.of(found.program)] & Flag.BARRIER_WAIT != 0).any()
         if synchronised:
             spare = prefetched(found.traces[0], loop, loads) is not None
@@ -109,7 +110,7 @@ def _loads_in_flight(found: Evidence) -> Iterator[Proposal]:
             )  # fmt: skip
         else:
             yield Proposal(
-                "loads in flight", percent, place, f"{many} in flight", f"unroll by {UNROLL}",
+                "loads in flight", percent, place, f"{many} in flight", f"unroll by {UNROLL} ({UNROLL * each} in flight)",
                 f"the loads of {UNROLL} iterations in flight together",
                 trace=lambda t, loop=loop, loads=loads: unrolled(t, loop, loads, UNROLL),
             )  # fmt: skip
@@ -353,7 +354,7 @@ def _code_size(found: Evidence) -> Iterator[Proposal]:
         )  # fmt: skip
     yield Proposal(
         "cold code", percent / 2, "", f"{size / 1024:.3g} KiB of code are fetched for the first time",
-        "launch the kernel more than once, or let one launch do more: only the first fetches its code",
+        "let one launch do more, or launch again while the caches hold it",
         "the code in the instruction caches", warm_code=True,
     )  # fmt: skip
 
@@ -400,8 +401,8 @@ def _launch_overhead(found: Evidence) -> Iterator[Proposal]:
         return
     overhead = _unit("launch overhead")
     yield Proposal(
-        "launch overhead", percent, "", f"the launch itself takes {percent:.3g} % of the time",
-        "do more in one launch (fuse it with its neighbours)", "no time to start and to end",
+        "launch overhead", percent, "", f"launch overhead is {percent:.3g} % of the time",
+        "do more in one launch, or fuse it with its neighbours", "no time to start and to end",
         gpu=lambda spec: overhead(spec, []), at_most=True,
     )  # fmt: skip
 
