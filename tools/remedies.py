@@ -58,24 +58,21 @@ PAIRS = (
 def check(pair: Pair) -> dict[str, object]:
     """One row of the table."""
     gpu = gpusim.load_gpu(pair.gpu)
-    cycles = []
-    for request in (pair.before, pair.after):
-        source = open_source(request, gpu)
-        traces = [launch.trace for launch in source.timed]
-        result = gpusim.simulate(traces, gpu, warm=source.warm)
-        cycles.append(result.cycles)
-        if request == pair.before:
-            advice = advise(traces, result, warm=source.warm)
+    before, after = (open_source(request, gpu) for request in (pair.before, pair.after))
+    traces = [launch.trace for launch in before.timed]
+    result = gpusim.simulate(traces, gpu, warm=before.warm)
+    advice = advise(traces, result, warm=before.warm)
+    mended = gpusim.simulate([launch.trace for launch in after.timed], gpu, warm=after.warm)
     rules = [remedy.rule for remedy in advice.remedies]
     found = next((remedy for remedy in advice.remedies if remedy.rule == pair.rule), None)
     estimated = found.saved_percent if found else None
-    simulated = 100.0 * (cycles[0] - cycles[1]) / cycles[0]
+    simulated = 100.0 * (result.cycles - mended.cycles) / result.cycles
     return {
         "rule": pair.rule,
         "gpu": pair.gpu,
         "before": pair.before.replace(OWN, ""),
         "after": pair.after.replace(OWN, ""),
-        "cycles": cycles[0],
+        "cycles": result.cycles,
         "estimated_percent": "" if estimated is None else estimated,
         "limit": "at most" if found and found.at_most else "",
         "simulated_percent": simulated,

@@ -18,7 +18,7 @@ from gpusim.report.tables import format_pairs, rounded
 from gpusim.report.utilisation import Unit, traffic, utilisation
 from gpusim.why.advice import Advice, Remedy
 from gpusim.why.explain import kernels_text
-from gpusim.why.remedies import ROOF_PERCENT
+from gpusim.why.proposal import ROOF_PERCENT
 
 #: Remedies that are shown.
 MOST_REMEDIES = 3

@@ -14,7 +14,8 @@ from gpusim.engine.result import Result
 from gpusim.errors import DeadlockError, LaunchError
 from gpusim.trace.record import Trace
 from gpusim.why.evidence import evidence, identity
-from gpusim.why.remedies import Proposal, proposals
+from gpusim.why.proposal import Proposal
+from gpusim.why.remedies import proposals
 
 #: A remedy that saves less is not worth a line.
 LEAST_SAVED_PERCENT = 2.0

@@ -32,13 +32,15 @@ class Parts:
     def cycles(self, launches: Sequence[LaunchResult]) -> tuple[float, float, float]:
         """Cycles of ramp, steady state and tail, all launches together; they add up to the launches' cycles. The launches
         must execute the same instructions as those that the parts were read from, and have samples."""
-        sums = np.zeros(3)
+        ramp = steady = tail = 0.0
         for (instructions, blocks), launch in zip(self.ends, launches, strict=True):
             cycle, issued = _issued(launch)
             first = float(np.interp(instructions, issued, cycle))
             last = max(first, float(np.sort(launch.block_end_cycles)[blocks - 1]))
-            sums += (first, last - first, launch.cycles - last)
-        return tuple(sums.tolist())
+            ramp += first
+            steady += last - first
+            tail += launch.cycles - last
+        return ramp, steady, tail
 
 
 def find_parts(launches: Sequence[LaunchResult]) -> Parts | None:

@@ -7,7 +7,7 @@ needs no more memory than before; the original stays as it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -66,7 +66,7 @@ def in_order(trace: Trace, chosen: np.ndarray) -> Trace:
     """The accesses of the ``chosen`` instructions to global memory, coalesced: each of them walks, request by request, through as many
     bytes as its accesses touched before, from their lowest address on, over and over if it makes more requests than that."""
     table = trace.program.instructions
-    touched = {int(i): _touched(trace, int(i)) for i in np.flatnonzero(chosen)}
+    touched = _touched(trace, np.flatnonzero(chosen).tolist())
 
     def begin() -> Callable[[np.ndarray, np.ndarray], None]:
         done = dict.fromkeys(touched, 0)
@@ -202,17 +202,21 @@ def _part(chunk: Chunk, path: int, exits: np.ndarray, size: int, last: bool) -> 
     return runs[runs["count"] > 0].astype(RUN)
 
 
-def _touched(trace: Trace, index: int) -> tuple[int, int]:
-    """The lowest line that instruction ``index`` touches, and the bytes of all its sectors."""
-    known = np.empty(0, np.int64)
+def _touched(trace: Trace, indices: Sequence[int]) -> dict[int, tuple[int, int]]:
+    """The lowest line that each of these instructions touches, and the bytes of all its sectors."""
+    known = {index: np.empty(0, np.int64) for index in indices}
     lanes = np.arange(WARP_LANES)
     for chunk in trace.chunk_list:
-        own = chunk.accesses[access_owners(chunk, trace.program) == index]
-        addresses = own["address"].astype(np.int64)[:, None] + lanes * own["stride"].astype(np.int64)[:, None]
-        scattered = own["stride"] == SCATTERED
-        addresses[scattered] = chunk.scattered[own["address"][scattered].astype(np.int64)].astype(np.int64)
-        on = own["mask"].astype(np.int64)[:, None] >> lanes & 1 == 1
-        known = np.union1d(known, addresses[on] // SECTOR_BYTES)
-    if not known.size:
-        return 0, SECTOR_BYTES
-    return int(known[0]) * SECTOR_BYTES // LINE_BYTES * LINE_BYTES, known.size * SECTOR_BYTES
+        owner = access_owners(chunk, trace.program)
+        for index in indices:
+            own = chunk.accesses[owner == index]
+            addresses = own["address"].astype(np.int64)[:, None] + lanes * own["stride"].astype(np.int64)[:, None]
+            scattered = own["stride"] == SCATTERED
+            addresses[scattered] = chunk.scattered[own["address"][scattered].astype(np.int64)].astype(np.int64)
+            on = own["mask"].astype(np.int64)[:, None] >> lanes & 1 == 1
+            known[index] = np.union1d(known[index], addresses[on] // SECTOR_BYTES)
+    found = {}
+    for index, sectors in known.items():
+        base = int(sectors[0]) * SECTOR_BYTES // LINE_BYTES * LINE_BYTES if sectors.size else 0
+        found[index] = base, max(1, sectors.size) * SECTOR_BYTES
+    return found
