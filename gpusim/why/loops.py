@@ -90,6 +90,21 @@ def loads_of(program: Program, loop: Loop | None, kinds: Sequence[int], spaces: 
     return np.flatnonzero(chosen & loop.of(program) if loop else chosen)
 
 
+def most_in_flight(program: Program, loop: Loop, loads: Sequence[int]) -> int:
+    """The most of ``loads`` that an iteration of ``loop`` issues before it waits for one of them."""
+    table, chosen = program.instructions, set(loads)
+    open_loads = dict.fromkeys(range(_COUNTERS), 0)
+    most = 0
+    for i in range(loop.head, loop.last + 1):
+        for counter in open_loads:
+            if int(table["wait_mask"][i]) >> counter & 1:
+                open_loads[counter] = 0
+        if i in chosen:
+            open_loads[int(table["write_barrier"][i])] += 1
+            most = max(most, sum(open_loads.values()))
+    return most
+
+
 def unrolled(trace: Trace, loop: Loop, loads: Sequence[int], times: int) -> Trace:
     """``trace`` with the ``loads`` of ``times`` iterations of ``loop`` in flight together."""
     return _with_copies(trace, loop, [_without_waits(trace.program, loop, loads)], times)
