@@ -48,13 +48,10 @@ def simulation_text(
         parts.append(format_records(summary.launch_records(result), form))
     if explanation is not None:
         parts.append(explanation.sentence)
-    tables = [
-        summary.share_records(shares, TOP_SHARES),
-        summary.part_records(explanation) if explanation else [],
-        remedy_records(explanation.remedies) if explanation else [],
-        summary.finding_records(explanation) if explanation else [],
-        summary.bound_records(result, least),
-    ]
+    tables = [summary.share_records(shares, TOP_SHARES)]
+    if explanation is not None:
+        tables += why_tables(explanation)
+    tables.append(summary.bound_records(result, least))
     if details:
         tables += [
             summary.stall_records(result, TOP_STALLS),
@@ -63,6 +60,22 @@ def simulation_text(
             summary.counter_records(result),
         ]
     return "\n\n".join([*parts, *(format_records(records, form) for records in tables if records)])
+
+
+def why_tables(explanation: Explanation) -> list[list[dict[str, Any]]]:
+    """An explanation's tables: parts of the time, remedies, units made free; some may be empty."""
+    return [
+        summary.part_records(explanation),
+        remedy_records(explanation.remedies),
+        summary.finding_records(explanation),
+    ]
+
+
+def why_text(result: Result, explanation: Explanation, form: str = "table") -> str:
+    """An explained run as text (``table`` or ``md``), for any command that has one: the answer, the sentence, the tables."""
+    advice = Advice(explanation.remedies, explanation.remedies_tried, ())
+    tables = [format_records(records, form) for records in why_tables(explanation) if records]
+    return "\n\n".join([answer_text(answer(result), advice, form), explanation.sentence, *tables])
 
 
 def flat_records(document: dict[str, Any]) -> list[dict[str, Any]]:

@@ -9,12 +9,17 @@ import pytest
 from hand_traces import Asm, build, small_gpu
 
 from gpusim import cli
+from gpusim.cases.source import open_source
+from gpusim.cases.suite import kernel_names
 from gpusim.engine.gpu import simulate
 from gpusim.engine.result import Result
+from gpusim.gpus.load import load_gpu
 from gpusim.report.answer import answer, answer_text
+from gpusim.report.simulation import why_text
 from gpusim.report.tables import format_records
 from gpusim.trace.record import PipeClass, Program, Trace
-from gpusim.why.advice import Advice, Remedy
+from gpusim.why.advice import MOST_PROPOSALS, Advice, Remedy, advise
+from gpusim.why.explain import explain
 
 GPU = small_gpu(sm_count=2)
 
@@ -100,3 +105,23 @@ def test_why_says_parts_and_remedies_in_every_form(capsys: pytest.CaptureFixture
     assert [part["part"] for part in why["parts"]] == ["ramp", "steady state", "tail"]
     assert sum(part["percent"] for part in why["parts"]) == pytest.approx(100)
     assert why["remedies"] and all(one["saves_percent"] >= 2 for one in why["remedies"])
+
+
+def test_an_explained_run_is_text_for_any_command() -> None:
+    trace = build(Asm().op(PipeClass.FMA).exit())
+    result = simulate(trace, GPU, samples=True)
+    text = why_text(result, explain([trace], GPU, result))
+    assert text.startswith("kernel") and "limited most by" in text and "steady state" in text and "made_free" in text
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("kernel", list(kernel_names()))
+def test_every_kernel_of_the_suite_gets_an_answer(kernel: str) -> None:
+    gpu = load_gpu("h200")
+    source = open_source(kernel, gpu, small=True)
+    traces = [launch.trace for launch in source.timed]
+    result = simulate(traces, gpu, warm=source.warm)
+    advice = advise(traces, result, warm=source.warm)
+    found = answer(result)
+    assert found.roof_percent > 0 and found.bound_by and advice.tried <= MOST_PROPOSALS
+    assert all(2 <= remedy.saved_percent < 100 for remedy in advice.remedies)
