@@ -1,9 +1,9 @@
 """A launch's ramp, steady state and tail, apart: how long each takes, and how long under another machine.
 
 Mental model: the launch starts, blocks come to the SMs, and warps issue faster and faster as the first misses are answered:
-the ramp, until they first issue at half the rate that most of the work is done at. The tail begins when, with no block left
-to start, the SMs hold half of the blocks that they held at most. The launch's own start and end belong to the ramp and the tail. On
-another machine a part is the same *work* (from one warp instruction, or ended block, to another), so that what a
+the ramp, until they first issue at half the rate that most of the work is done at. The tail begins when no more blocks
+are left than half of those that the SMs held at most. The launch's own start and end belong to the ramp and the tail. On another
+machine a part is the same *work* (from one warp instruction, or ended block, to another), so that what a
 counterfactual saves splits over the parts exactly.
 """
 
@@ -71,11 +71,9 @@ def _ramp(cycle: np.ndarray, issued: np.ndarray, cycles: int) -> float:
 
 
 def _blocks_before_tail(times: np.ndarray) -> int:
-    """Blocks that have ended when no more than half of the most blocks that were resident at once still are."""
+    """Blocks that have ended when no more are left, resident or not started, than half of those that were resident at
+    most."""
     starts, ends = np.sort(times[:, 0]), np.sort(times[:, 1])
-    after = np.arange(1, len(ends) + 1)
-    resident = np.searchsorted(starts, ends, side="right") - after
-    most = int((resident + 1).max())  # a block counts until it ends
-    all_started = int(np.searchsorted(ends, starts[-1], side="right"))
-    few = len(ends) - after <= most / 2
-    return int(after[few & (after >= max(1, all_started))][0])
+    ended = np.arange(1, len(ends) + 1)
+    most = int((np.searchsorted(starts, ends, side="right") - ended).max()) + 1  # a block counts until it ends
+    return int(ended[len(ends) - ended <= most / 2][0])
