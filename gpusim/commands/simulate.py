@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +18,15 @@ from gpusim.errors import UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.regress.rerun import REQUEST, simulation_request
-from gpusim.report import summary
-from gpusim.report.attribution import Share, by_instruction, by_line
+from gpusim.report.attribution import by_instruction, by_line
 from gpusim.report.saved import result_document, save_result
-from gpusim.report.tables import format_records
+from gpusim.report.simulation import simulation_text
 from gpusim.report.timeline import write_timeline
 from gpusim.store.run import checked_name
 from gpusim.trace.record import Trace
-from gpusim.why.explain import Explanation, explain, least_cycles
+from gpusim.why.advice import quick_advice
+from gpusim.why.explain import explain, least_cycles
 
-TOP_STALLS = 6
-TOP_SHARES = 16
 ATTRIBUTIONS = {"instruction": by_instruction, "line": by_line}
 
 
@@ -50,7 +47,17 @@ ATTRIBUTIONS = {"instruction": by_instruction, "line": by_line}
     type=click.Choice(list(ATTRIBUTIONS)),
     help="Also print stalls and memory work by SASS instruction or source line (all of them in JSON and CSV).",
 )
-@click.option("--why", is_flag=True, help="Name what limits it, and simulate again with each unit made free.")
+@click.option(
+    "--why",
+    is_flag=True,
+    help="Name what limits ramp, steady state and tail, and what would help: simulates again with each unit made free and "
+    "with each remedy, so it takes ten to thirty times as long.",
+)
+@click.option(
+    "--details",
+    is_flag=True,
+    help="Also print stalls, how busy each unit was, traffic and all counters (JSON and CSV always hold them).",
+)
 @click.option(
     "--sample",
     is_flag=True,
@@ -81,14 +88,19 @@ def simulate(
     bounds: bool,
     by: str | None,
     why: bool,
+    details: bool,
     sample: bool,
     timeline: Path | None,
     save: Path | None,
     save_run: str | None,
     form: str,
 ) -> None:
-    """Predict the cycles of SOURCEs: trace files, kernels of the suite as NAME[:axis=value,...], or a case of your own
-    as FILE.py:FUNCTION[:parameter=value,...] (see `gpusim capture --help`).
+    """Predict how long SOURCEs take, how near which roof, bound by what, and what would help. A SOURCE is a trace file, a
+    kernel of the suite as NAME[:axis=value,...], or a case of your own as FILE.py:FUNCTION[:parameter=value,...] (see
+    `gpusim capture --help`).
+
+    A remedy's saving is simulated: the launch once more with the change made. Small runs get theirs at once, large
+    ones with --why. JSON and CSV hold every counter, and remedies only with --why.
 
     Several sources run one after another on the same machine, so later ones find warm caches. The
     preparation launches of a suite kernel warm the caches and are not timed.
@@ -99,6 +111,7 @@ def simulate(
       gpusim simulate first.trace second.trace --gpu a100_80gb --format json
       gpusim simulate saxpy --gpu h200 --set l2.hit_latency_ns=60
       gpusim simulate transpose --by line
+      gpusim simulate softmax --details
       gpusim simulate my.py:saxpy_case:n=4096 --gpu h200 --by line
       gpusim simulate saxpy:n=16777216 --sample
       gpusim simulate matmul_tiled --why --save result.json --timeline timeline.json.gz
@@ -127,7 +140,9 @@ def simulate(
     timed = [launch.trace for launch in named]
     if compiling is not None:
         compiling.wait()
-    result = simulate_traces(timed, spec, warm=tuple(before), samples=bool(timeline or save), sample=sample)
+    result = simulate_traces(
+        timed, spec, warm=tuple(before), samples=bool(timeline or save or why) and not sample, sample=sample
+    )
     shares = ATTRIBUTIONS[by](result.launches) if by else []
     explanation = None
     if why:
@@ -139,7 +154,17 @@ def simulate(
         write_timeline(result, timeline)
     if save is not None:
         save_result(result_document(result, least, explanation), save)
-    _print(result, least if bounds or why else {}, shares, explanation, form)
+    advice = None if why or sample or form in ("json", "csv") else quick_advice(timed, result, warm=before)
+    text = simulation_text(
+        result,
+        form,
+        least=least if bounds or why else {},
+        shares=shares,
+        explanation=explanation,
+        advice=advice,
+        details=details,
+    )
+    click.echo(text)
     if save_run is not None:
         _keep(save_run, result, named, bool(before), simulation_request(sources, gpu, settings, warm, small))
 
@@ -154,52 +179,3 @@ def _keep(name: str, result: Result, timed: list[NamedTrace], warmed: bool, requ
         run.add_launches(launch_records(result, timed, bounds))
         run.add_document(REQUEST, request)
     click.echo(f"kept as run {run.id}, {name}, in {store.name}", err=True)
-
-
-def _print(
-    result: Result, least: dict[str, float], shares: list[Share], explanation: Explanation | None, form: str
-) -> None:
-    document = summary.summary_document(result, least=least, shares=shares, explanation=explanation)
-    if form == "json":
-        click.echo(json.dumps(document, indent=2))
-        return
-    if form == "csv":
-        # One table: the attribution if it was asked for, else every value by its name.
-        records = [summary.share_document(share) for share in shares] or _flat(document)
-        click.echo(format_records(records, form))
-        return
-    click.echo(format_records([summary.headline(result)], form))
-    if len(result.launches) > 1:
-        click.echo("\n" + format_records(summary.launch_records(result), form))
-    if explanation:
-        click.echo("\n" + explanation.sentence)
-    tables = [
-        summary.stall_records(result, TOP_STALLS),
-        summary.share_records(shares, TOP_SHARES),
-        summary.finding_records(explanation) if explanation else [],
-        summary.bound_records(result, least),
-        summary.unit_records(result),
-        summary.traffic_records(result),
-        summary.counter_records(result),
-    ]
-    for records in tables:
-        if records:
-            click.echo("\n" + format_records(records, form))
-
-
-def _flat(document: dict[str, Any]) -> list[dict[str, Any]]:
-    """The document's values by dotted name."""
-    records = []
-    for name, value in document.items():
-        if name == "units":
-            records += [{"name": unit["metric"], "value": unit["busy_percent"]} for unit in value]
-        elif name == "launches":
-            records += [{"name": f"launch.{launch['launch']}.cycles", "value": launch["cycles"]} for launch in value]
-        elif name == "why":
-            records += [{"name": f"why.{f['made_free']}", "value": f["cycles"]} for f in value["made_free"]]
-        elif isinstance(value, dict):
-            prefix = {"stalls": "stall.", "least_cycles": "least_cycles."}.get(name, "")
-            records += [{"name": prefix + key, "value": part} for key, part in value.items()]
-        else:
-            records.append({"name": name, "value": value})
-    return records

@@ -9,7 +9,8 @@ What is known, and what is attribution:
 - *Known*: each ``cost`` term is a difference of two simulations, one with the unit's cost as described and one with the cost found;
   they are taken one after another (the units in the machine's order), so nothing is counted twice.
 - *Attribution*: that the costs found are silicon's. They are the sparsest explanation (a lasso, then two Gauss-Newton steps on the
-  units that it names); ``alternatives`` lists units that would explain the gaps nearly as well, and with one or two launches there always are some.
+  units that it names); ``alternatives`` lists units that would explain the gaps nearly as well. No more units are named than the
+  launches can tell apart, one for each :data:`ROWS_A_UNIT`; with fewer launches than that the sentence says so.
 - ``traffic`` terms are attribution too: where a counter was measured, its relative difference, at what the simulation says the unit costs.
 - ``residual`` is the gap less all terms: what no cost explains. Terms and residual add up to the gap exactly.
 """
@@ -34,6 +35,8 @@ LEAST_FACTOR, MOST_FACTOR = 0.25, 5.0
 #: Changes smaller than this are not named.
 NAMED_PERCENT = 3.0
 MOST_UNITS = 4
+#: Launches that it takes to name one unit: with fewer, some other unit explains them as well. A guess.
+ROWS_A_UNIT = 3
 #: A unit can stand in for a named one if, with it, the mean error left grows by no more than this many percent of the cycles.
 ALTERNATIVE_PERCENT = 1.0
 #: Differences of traffic below this are not given a cost.
@@ -81,7 +84,11 @@ class Decomposition:
 
     @property
     def sentence(self) -> str:
-        """The findings in words."""
+        """The findings in words; of too few launches, that they are too few."""
+        rows = len(self.terms)
+        if rows < ROWS_A_UNIT:
+            one = "One launch is" if rows == 1 else f"{rows} launches are"
+            return f"{one} too few to tell which unit's cost differs ({ROWS_A_UNIT} for one unit): {self._candidates()}"
         if not self.findings:
             return "No cost of a unit explains the gaps: what there is of them is residual."
         found = ", ".join(
@@ -92,6 +99,18 @@ class Decomposition:
             f"Silicon behaves as if {found}: with that, the mean error falls from {self.mape_before_percent:.1f} % "
             f"to {self.mape_after_percent:.1f} %."
         )
+
+    def _candidates(self) -> str:
+        if not self.findings:
+            return "no single unit's cost explains the gaps."
+        (only,) = self.findings
+        others = f"; so would {' or '.join(only.alternatives)}" if only.alternatives else ""
+        return f"{only.unit} x {only.factor:.2f} would explain them as far as one unit can{others}."
+
+
+def most_units(rows: int) -> int:
+    """Units whose cost so many launches can tell apart: one at the least, to have a candidate."""
+    return min(MOST_UNITS, max(1, rows // ROWS_A_UNIT))
 
 
 def decompose(cases: Sequence[GapCase], simulator: CaseSimulator) -> Decomposition:
@@ -106,7 +125,9 @@ def decompose(cases: Sequence[GapCase], simulator: CaseSimulator) -> Decompositi
     traffic = [_traffic(case, simulator, slopes[i]) for i, case in enumerate(cases)]
     gap = measured - base - np.array([sum(t.values()) for t in traffic])
     changes = lasso(slopes / measured[:, None], gap / measured, PENALTY_PERCENT / 100)
-    chosen = sorted(np.argsort(-np.abs(changes))[:MOST_UNITS])
+    # The units that explain most cycles; a large factor of a cost that no launch pays much for explains none.
+    explained = np.abs(changes) * np.abs(slopes / measured[:, None]).mean(axis=0)
+    chosen = sorted(np.argsort(-explained)[: most_units(len(cases))])
     chosen = [int(u) for u in chosen if abs(changes[u]) >= NAMED_PERCENT / 100]
     target = measured - np.array([sum(t.values()) for t in traffic])
     with task("fitting the costs"):

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numba import njit
 
 from gpusim.trace.compiled import reading
 from gpusim.trace.lanes import lane_address
+from gpusim.trace.owners import access_owners
 from gpusim.trace.record import SCATTERED, WARP_LANES, Chunk, MemoryKind, Space, Trace
 
 LINE_BYTES, SECTOR_BYTES = 128, 32
@@ -42,14 +42,12 @@ def access_facts(trace: Trace) -> AccessFacts:
     atomics: list[np.ndarray] = []
     lines: list[np.ndarray] = []
     room_atomics, room_lines = ATOMIC_SAMPLE, REUSE_SAMPLE
-    records = table["records"].astype(np.int64)
     on_global = np.isin(table["space"], (Space.GLOBAL, Space.GENERIC))
     is_atomic = np.isin(table["memory_kind"], (MemoryKind.ATOMIC, MemoryKind.REDUCTION))
     for chunk in trace.chunks():
         if not chunk.accesses.size:
             continue
-        owner = np.empty(chunk.accesses.size, np.int64)
-        _owners(chunk.warps, chunk.runs, chunk.path_start, records, owner)
+        owner = access_owners(chunk, trace.program)
         live = chunk.accesses["mask"] != 0
         facts.alignments |= _alignments(chunk, owner, live & on_global[owner], table)
         chosen = np.flatnonzero(live & is_atomic[owner])[:room_atomics]
@@ -85,22 +83,6 @@ def _meet(accesses, scattered, chosen, addresses, meeting):  # pragma: no cover 
                 if (np.int64(access["mask"]) >> other) & 1 and addresses[k, other] == address:
                     alike += 1
             meeting[k] = max(meeting[k], alike)
-
-
-@njit(cache=True)
-def _owners(warps, runs, path_start, records, owner):  # pragma: no cover - jitted
-    """Instruction of each access record, into ``owner``."""
-    for w in range(warps.shape[0]):
-        at = np.int64(warps[w]["access_start"])
-        end = at + np.int64(warps[w]["access_count"])
-        path = np.int64(warps[w]["path"])
-        for r in range(path_start[path], path_start[path + 1]):
-            first = np.int64(runs[r]["first"])
-            for i in range(first, first + np.int64(runs[r]["count"])):
-                for _ in range(records[i]):
-                    if at < end:
-                        owner[at] = i
-                        at += 1
 
 
 def _alignments(chunk: Chunk, owner: np.ndarray, chosen: np.ndarray, table: np.ndarray) -> set[str]:

@@ -47,11 +47,35 @@ class Freed(TypedDict):
     saves_percent: Finite
 
 
+class Part(TypedDict):
+    """Ramp, steady state or tail."""
+
+    part: str
+    cycles: int
+    percent: Finite
+    limiter: str
+    saves_percent_of_part: Finite
+
+
+class Remedy(TypedDict):
+    """What a developer could change, and what that was simulated to save."""
+
+    problem: str
+    place: str
+    remedy: str
+    simulated_as: str
+    cycles: int
+    saves_percent: Finite
+    bound: str
+
+
 class Why(TypedDict):
     """Why the run took so long."""
 
     sentence: str
     made_free: list[Freed]
+    parts: NotRequired[list[Part]]
+    remedies: NotRequired[list[Remedy]]
 
 
 class RoofPoint(TypedDict):

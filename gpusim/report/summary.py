@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpusim.engine.result import Result
+from gpusim.report.answer import answer, answer_document, remedy_records
 from gpusim.report.attribution import Share
 from gpusim.report.utilisation import occupancy, traffic, utilisation
 from gpusim.why.explain import Explanation, kernels_text
@@ -138,6 +139,20 @@ def finding_records(explanation: Explanation) -> list[dict[str, Any]]:
     ]
 
 
+def part_records(explanation: Explanation) -> list[dict[str, Any]]:
+    """Ramp, steady state and tail, each with its limiter."""
+    return [
+        {
+            "part": part.name,
+            "cycles": round(part.cycles),
+            "percent": part.percent,
+            "limiter": part.limiter or "-",
+            "saves_percent_of_part": part.saved_percent,
+        }
+        for part in explanation.parts
+    ]
+
+
 def summary_document(
     result: Result,
     *,
@@ -148,6 +163,7 @@ def summary_document(
     """The run as one value for JSON: the headline's keys, and one key a table that was asked for."""
     document = {
         **headline(result),
+        "answer": answer_document(answer(result)),
         "launches": launch_records(result),
         "stalls": {reason: int(cycles) for reason, cycles in result.stalls.items()},
         "counters": {name: number(value) for name, value in result.counters.items()},
@@ -161,7 +177,12 @@ def summary_document(
             share_document(share) for share in shares
         ]
     if explanation is not None:
-        document["why"] = {"sentence": explanation.sentence, "made_free": finding_records(explanation)}
+        document["why"] = {
+            "sentence": explanation.sentence,
+            "made_free": finding_records(explanation),
+            "parts": part_records(explanation),
+            "remedies": remedy_records(explanation.remedies),
+        }
     return document
 
 

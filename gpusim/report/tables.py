@@ -22,13 +22,15 @@ except ImportError:  # JSON and CSV need none
     tabulate = None
 
 FORMATS = ("table", "json", "csv", "md")
-SIGNIFICANT_DIGITS = 5
+#: Of a fraction in text; whole numbers, and all digits before the point, are written out.
+SIGNIFICANT_DIGITS = 3
 #: Larger figures are written with an exponent.
 MOST_DIGITS = 15
 
 
 def format_records(records: Sequence[dict[str, Any]], form: str) -> str:
-    """``records`` (dicts with the same keys, in column order) as text that ends without a newline.
+    """``records`` (dicts with the same keys, in column order) as text that ends without a newline. Tables round fractions
+    to three significant digits.
 
     ``form`` is one of :data:`FORMATS`; no number in JSON is NaN or infinite (they become null).
     """
@@ -64,15 +66,26 @@ def format_cards(records: Sequence[dict[str, Any]], form: str) -> str:
     return "\n\n".join(tabulate(card, tablefmt="plain", disable_numparse=True) for card in cards)
 
 
+def format_pairs(pairs: Sequence[tuple[str, str]], form: str) -> str:
+    """Names and what is said of them, a line each; ``form`` is ``table`` or ``md``."""
+    if tabulate is None:
+        raise ToolchainError("tables need the package tabulate: pip install tabulate, or give --format json")
+    if form == "md":
+        return tabulate(pairs, headers=("", ""), tablefmt="github", disable_numparse=True)
+    return tabulate(pairs, tablefmt="plain", disable_numparse=True)
+
+
 def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def rounded(value: float) -> str:
+    """Three significant digits; all digits before the point, since a million cycles are read as 1170687, not as 1.17e+06."""
+    text = f"{value:.{SIGNIFICANT_DIGITS}g}"
+    return f"{value:.0f}" if "e+" in text and abs(value) < 10**MOST_DIGITS else text
+
+
 def _cell(value: Any) -> str:
     if isinstance(value, float):
-        if math.isnan(value):
-            return "-"
-        # A million cycles are read as 1170687, not as 1.1707e+06.
-        whole = 10**SIGNIFICANT_DIGITS <= abs(value) < 10**MOST_DIGITS
-        return f"{value:.0f}" if whole else f"{value:.{SIGNIFICANT_DIGITS}g}"
+        return "-" if math.isnan(value) else rounded(value)
     return str(value)

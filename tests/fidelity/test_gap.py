@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 
 from gpusim.compare.case_simulator import EMPTY_LAUNCH, CaseSimulator
 from gpusim.compare.error import Verdict
-from gpusim.compare.gap import LEAST_FACTOR, MOST_FACTOR, GapCase, decompose, lasso, traffic_difference
+from gpusim.compare.gap import (
+    LEAST_FACTOR,
+    MOST_FACTOR,
+    ROWS_A_UNIT,
+    GapCase,
+    decompose,
+    lasso,
+    most_units,
+    traffic_difference,
+)
 from gpusim.compare.join import LaunchFacts
 from gpusim.compare.measured import compare_rows, parse_requests
 from gpusim.compare.unit_costs import UNIT_COSTS, program_with_costs, with_costs
@@ -98,6 +107,21 @@ def test_one_cost_that_differs_is_found_and_leaves_no_residual(unit, factor, see
 def test_one_launch_alone_names_its_alternatives() -> None:
     found = decompose([case(0, 3000.0)], UnitCostsAlone(np.full((1, len(UNITS)), 150.0)))
     assert found.findings and found.findings[0].alternatives
+
+
+def test_no_more_units_are_named_than_the_launches_can_tell_apart() -> None:
+    use = np.random.default_rng(3).exponential(100, (12, len(UNITS))) + 1
+    simulator = UnitCostsAlone(use)
+    costs = (("L2 latency", 2.0), ("issue", 1.6), ("barriers", 0.5), ("launch overhead", 1.8))
+    cases = [case(i, simulator.cycles(None, case(i, 1).launch, 0, costs)) for i in range(12)]
+    for rows, most in ((1, 1), (2, 1), (3, 1), (6, 2), (12, 4)):
+        found = decompose(cases[:rows], simulator)
+        assert most_units(rows) == most and len(found.findings) <= most
+        assert ("too few" in found.sentence) == (rows < ROWS_A_UNIT)
+        assert ("Silicon behaves" in found.sentence) == (rows >= ROWS_A_UNIT)
+    assert len(found.findings) == 4
+    assert "2 launches are too few" in decompose(cases[:2], simulator).sentence
+    assert "One launch is too few" in decompose(cases[:1], simulator).sentence
 
 
 def test_without_a_gap_nothing_is_named() -> None:

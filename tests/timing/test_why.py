@@ -139,3 +139,44 @@ def test_lanes_on_lines_of_their_own_are_limited_by_the_tag_stage():
     trace = build(asm.exit(wait_mask=63), threads=512)
     explanation = explain([trace], GPU, simulate(trace, GPU, warm=trace), warm=[trace])
     assert explanation.findings[0].unit == "L1 tag stage"
+
+
+def test_ramp_steady_state_and_tail_add_up_and_so_do_savings():
+    trace = build(stream(), blocks=3, threads=256)
+    result = simulate(trace, SLOW_DRAM, samples=True)
+    found = explain([trace], SLOW_DRAM, result)
+    assert [part.name for part in found.parts] == ["ramp", "steady state", "tail"]
+    assert sum(part.cycles for part in found.parts) == pytest.approx(result.cycles)
+    assert sum(part.percent for part in found.parts) == pytest.approx(100)
+    for finding in found.findings:
+        assert sum(finding.saved_by_part) == pytest.approx(finding.saved_cycles, abs=1e-6), finding.unit
+    # Without samples the launch is run once more for them.
+    assert explain([trace], SLOW_DRAM, simulate(trace, SLOW_DRAM)).parts == found.parts
+
+
+def test_the_limiter_of_the_longest_part_is_named_first_even_if_starting_costs_more():
+    slow_start = small_gpu(
+        sm_count=2, launch__start_cycles=6000, launch__end_cycles=6000, fp64__interval_cycles=2, fp64__shared_by_sm=True
+    )
+    trace = build(double_precision(), threads=256)
+    found = explain([trace], slow_start, simulate(trace, slow_start))
+    ramp, steady, tail = found.parts
+    assert found.findings[0].unit == ramp.limiter == tail.limiter == "launch overhead"
+    assert steady.limiter == "execution pipes" and steady.cycles > max(ramp.cycles, tail.cycles)
+    assert f"limited most by execution pipes in its steady state ({steady.percent:.3g} %" in found.sentence
+    assert "ramp (" in found.sentence and "tail (" in found.sentence
+
+
+def test_blocks_that_end_late_are_the_tail():
+    trace = build(dependent_arithmetic(), blocks=5, shared_bytes=100 * 1024)  # waves of four blocks and of one
+    result = simulate(trace, GPU, samples=True)
+    tail = explain([trace], GPU, result).parts[-1]
+    assert tail.percent == pytest.approx(50, abs=6)
+    # The fifth block would have run beside the others.
+    assert tail.limiter == "occupancy" and tail.saved_percent > 95
+
+
+def test_a_launch_of_which_blocks_were_left_out_has_no_parts():
+    trace = build(dependent_arithmetic())
+    result = simulate(trace, GPU, sample=True)
+    assert explain([trace], GPU, result, sample=True).parts == ()
