@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from gpusim.cases.run_case import unchecked_kernels
 from gpusim.cases.suite import find_kernel
 from gpusim.cases.user_kernels import is_reference
 from gpusim.commands.compare_options import (
@@ -25,6 +26,7 @@ from gpusim.commands.compare_options import (
     verdict_code,
     write_reports,
 )
+from gpusim.commands.unchecked import tell_unchecked
 from gpusim.compare.baseline import Change, Line
 from gpusim.compare.error import Verdict
 from gpusim.compare.judge import Tolerance
@@ -77,6 +79,7 @@ def run(chosen: CompareOptions) -> int:
                 progress=progress,
             )
         )
+    tell_unchecked(unchecked_kernels(dict.fromkeys(kernel for kernel, _ in requests), specs[0][0]))
     names = lasting_names([(spec.name, name) for spec, name in specs])
     lines = [line for c in comparisons for line in report.comparison_lines(c, names[c.gpu])]
     changes = baseline_changes(before, lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 
 import click
@@ -9,7 +10,6 @@ import click
 from gpusim.commands.options import HELP, format_option
 from gpusim.errors import UsageError
 from gpusim.io.whole_file import write_whole
-from gpusim.report.html import render_page
 from gpusim.report.saved import load_result
 from gpusim.report.tables import format_records
 
@@ -40,6 +40,8 @@ def report(result: Path, page: Path | None, form: str) -> None:
         raise UsageError(f"there is no folder {target.parent} to write {target.name} into")
     if target.resolve() == result.resolve():
         raise UsageError(f"{target} is the result itself; give another --html")
-    text = render_page(load_result(result)).encode()
+    # Its packages are an extra: asked for when a page is to be drawn, not for --help.
+    render = importlib.import_module("gpusim.report.html").render_page
+    text = render(load_result(result)).encode()
     write_whole(target, text)
     click.echo(format_records([{"file": str(target), "bytes": len(text)}], form))

@@ -78,7 +78,7 @@ def open_comparands(
 
 def _rerun(text: str, machine: GpuRequest, store: Store, progress: Progress) -> Comparand:
     progress(f"simulating again what {text} has")
-    return rerun(store.load_run(text.removeprefix(_RUN)), machine.gpu, machine.settings)
+    return rerun(store.load_run(text.removeprefix(_RUN)), machine.gpu, machine.settings, progress)
 
 
 def _open_one(
@@ -96,6 +96,8 @@ def _open_one(
         return _folder(Path(text), spec, progress)
     progress(f"simulating {text}")
     source = open_source(text.removeprefix(_KERNEL), spec, small=small)
+    if source.unchecked:
+        progress(f"not checked: {text} ({source.unchecked})")
     return Comparand(text, simulate_launches(source.timed, source.warm, spec))
 
 

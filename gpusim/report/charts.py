@@ -17,7 +17,7 @@ try:
 except ImportError as error:  # an extra: say how to get it
     raise ToolchainError("the HTML report needs matplotlib and jinja2: pip install 'gpusim[report]'") from error
 
-_STYLE = {
+STYLE = {
     "svg.fonttype": "none",
     "svg.hashsalt": "gpusim",
     "font.family": "sans-serif",
@@ -32,14 +32,14 @@ _WIDTH = 7.4
 
 def _svg(figure: Figure) -> str:
     text = io.StringIO()
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure.savefig(text, format="svg", metadata={"Date": None}, bbox_inches="tight")
     svg = text.getvalue()
     return svg[svg.index("<svg") :]
 
 
 def _figure(height: float) -> tuple[Figure, Any]:
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure = Figure(figsize=(_WIDTH, height))
         return figure, figure.subplots()
 
