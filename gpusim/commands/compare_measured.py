@@ -188,6 +188,7 @@ def _write(
             e.verdict,
             e.judgement.reason,
             "\n".join(filter(None, (e.finding, e.note))),
+            seconds=e.seconds,
         )
         for c in comparisons
         for e in c.entries

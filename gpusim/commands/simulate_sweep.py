@@ -18,9 +18,10 @@ import click
 from gpusim.cases.requests import SweepPoint
 from gpusim.cases.source import Source, open_source, refuse_mistakes
 from gpusim.cases.suite import complete_shape
+from gpusim.commands import progress as on_the_way
 from gpusim.commands.cold_start import start_compiling_engine
 from gpusim.commands.output_file import open_output
-from gpusim.commands.progress import SILENT_SECONDS, CaptureProgress
+from gpusim.commands.progress import CaptureProgress
 from gpusim.commands.unchecked import tell_unchecked
 from gpusim.engine.gpu import simulate
 from gpusim.engine.result import Result
@@ -168,7 +169,9 @@ class _Sweep:
 
     def _tell(self, total: int, row: Mapping[str, Any]) -> None:
         now = time.monotonic()
-        if now - self._start < SILENT_SECONDS or (now - self._told < SILENT_SECONDS and len(self.rows) < total):
+        if now - self._start < on_the_way.SILENT_SECONDS or (
+            now - self._told < on_the_way.SILENT_SECONDS and len(self.rows) < total
+        ):
             return
         self._told = now
         where = ", ".join(f"{name}={row[name]}" for name in ("kernel", *self.axes, "gpu") if row.get(name, "") != "")

@@ -12,6 +12,7 @@ twice, and the second time counts, so that L2 holds what the case leaves in it.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -54,6 +55,8 @@ class CaseSimulator:
     def __init__(self, spec: GpuSpec, folder: Path) -> None:
         self.spec = spec
         self._folder = folder
+        #: What it took to capture each case, by kernel and shape.
+        self.capture_seconds: dict[tuple[str, str], float] = {}
         self._cases: dict[tuple[str, str], _Case] = {}
         self._answers: dict[tuple, list[LaunchResult]] = {}
         self._cycles: dict[tuple, list[int]] = {}  # at other costs: results in full would be many
@@ -63,6 +66,7 @@ class CaseSimulator:
         text = shape_text(complete_shape(kernel, shape, self.spec))
         key = (kernel, text)
         if key not in self._cases:
+            start = time.monotonic()
             folder = self._folder / str(len(self._cases))
             folder.mkdir()
             launches = run_case(kernel, shape, self.spec, folder=folder).launches
@@ -70,6 +74,7 @@ class CaseSimulator:
                 [launch.trace for launch in launches if not launch.timed],
                 [launch.trace for launch in launches if launch.timed],
             )
+            self.capture_seconds[key] = time.monotonic() - start
         timed = self._cases[key].timed
         return [
             LaunchFacts(

@@ -9,6 +9,7 @@ what could not be run stays in the result with its reason.
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -38,7 +39,8 @@ Request = tuple[str, Mapping[str, Any] | None]
 class Entry:
     """One measured launch beside the simulated one. ``measured`` None and verdict NO-DATA where the row has no time;
     ``note`` says what was assumed, ``finding`` what is odd; ``terms`` of the gap are there with ``why``,
-    ``stall_gap`` where the stall reasons were measured (:mod:`gpusim.compare.stalls`)."""
+    ``stall_gap`` where the stall reasons were measured (:mod:`gpusim.compare.stalls`). ``seconds``: what it took to
+    simulate, of a case's first launch also what it took to capture."""
 
     gpu: str
     name: str
@@ -59,6 +61,7 @@ class Entry:
     cubin_hash: str = ""
     terms: tuple[Term, ...] = ()
     stall_gap: Mapping[str, float] = field(default_factory=dict)
+    seconds: float = field(default=0.0, compare=False)
 
     @property
     def verdict(self) -> Verdict:
@@ -159,6 +162,7 @@ def compare_rows(
         ]
         entries, cases = [], []
         for number, pair in enumerate(joined.pairs, 1):
+            start = time.monotonic()
             try:
                 entry = _entry(pair, simulator, keeps_clock, tolerance or Tolerance(), known_error)
             except ToolchainError:
@@ -166,6 +170,8 @@ def compare_rows(
             except GpusimError as error:
                 uncompared.append(Uncompared(spec.name, pair.launch.name, *_failure(error)))
                 continue
+            captured = simulator.capture_seconds.pop((pair.launch.kernel, pair.launch.shape), 0.0)
+            entry = replace(entry, seconds=captured + time.monotonic() - start)
             entries.append(entry)
             progress(f"[{number:>3}/{len(joined.pairs)}] {entry.name} ({entry.cache}): {entry.judgement.reason}")
             if entry.measured is not None:

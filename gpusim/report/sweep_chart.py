@@ -13,6 +13,7 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
 from gpusim.io.whole_file import write_whole
 from gpusim.report.charts import STYLE
@@ -54,12 +55,15 @@ def save_sweep_chart(rows: Sequence[Mapping[str, Any]], axes: Sequence[str], pat
         below.set(ylabel="microseconds", xlabel=across)
         if _spans([row["time_us"] for row in rows]):
             below.set_yscale("log")
+            below.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            below.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+            below.yaxis.set_minor_locator(NullLocator())
         is_number = all(_is_number(row[across]) for row in rows)
         if is_number and _spans(list(places.values())):
             below.set_xscale("log", base=2)
         if not is_number or len(places) <= MOST_NAMED:
             below.set_xticks(list(places.values()), list(places), rotation=0 if len(places) <= MOST_LEVEL else 45)
-            below.minorticks_off()
+            below.xaxis.set_minor_locator(NullLocator())
         if 1 < len(lines) <= MOST_NAMED:
             above.legend(fontsize=8, frameon=False)
         data = io.BytesIO()
