@@ -46,6 +46,7 @@ _HOMES = {
     "UnsupportedOpcodeError": "gpusim.errors",
     "UnknownGpuError": "gpusim.errors",
     "NoDataError": "gpusim.errors",
+    "WrongResultError": "gpusim.errors",
 }
 
 __all__ = [
@@ -71,6 +72,7 @@ __all__ = [
     "UnknownKernelError",
     "UnsupportedOpcodeError",
     "UsageError",
+    "WrongResultError",
     "capture",
     "explain",
     "list_gpus",
@@ -102,6 +104,7 @@ if TYPE_CHECKING:
         UnknownKernelError,
         UnsupportedOpcodeError,
         UsageError,
+        WrongResultError,
     )
     from gpusim.explore.workload import workload
     from gpusim.gpus.load import list_gpus, load_gpu

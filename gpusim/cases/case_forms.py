@@ -206,7 +206,7 @@ def _launch(label: str, one: Any) -> tuple[CaseLaunch, list[Callable[[], Any]]]:
         ) from None
     if len(shared) > 1 or len(checks) > 1:
         raise NotACaseError(f"{label} must return {_FORMS}; it returned two {'checks' if len(checks) > 1 else 'sizes'}")
-    return CaseLaunch(kernel, grid, block, tuple(args), *shared), checks
+    return CaseLaunch(kernel, grid, block, tuple(args), sum(shared)), checks
 
 
 def _one_check(label: str, checks: Sequence[Callable[[], Any]], guard: Guard) -> Callable[[], None]:

@@ -48,8 +48,8 @@ def capture(kernel: str, gpu: str, output: Path | None, small: bool, checks: str
     """Capture KERNEL[:axis=value,...] for a GPU, check its result against NumPy, write its trace.
 
     KERNEL is an entry of `gpusim kernels list`, or FILE.py:FUNCTION for a function of your own that returns
-    (kernel, grid, block, arguments), a list of such, or an object with launches and check; its parameters are the
-    axes. A kernel of several launches writes one file each: OUT.0.trace, OUT.1.trace and so on. With --check the
+    (kernel, grid, block, arguments, check), a list or generator of such, or an object with launches and check; its
+    parameters are the axes. A kernel of several launches writes one file each: OUT.0.trace, OUT.1.trace and so on. With --check the
     findings are printed, and no trace is written if there are any (exit code 1) or the result is wrong (exit code 6).
 
     \b

@@ -114,7 +114,8 @@ def explore(
 ) -> int:
     """Let Hypothesis make workloads of KERNELs (`all` for the whole suite) and look for divergences.
 
-    A KERNEL may be FILE.py:FUNCTION of your own: its parameters are the axes, their defaults (or Literal[...]) the values.
+    A KERNEL may be FILE.py:FUNCTION of your own: its parameters are the axes, their defaults, Literal[...] or annotated
+    bounds the values.
 
     Each finding is kept as its worst case, its smallest case and the region they stand for, in a file that
     `gpusim replay` runs again. Exit 0 without a finding, 1 with one or more.

@@ -163,19 +163,19 @@ def workload(
     that is none of these.
     """
     entry = _entry(kernel, axes, small)
-    name, axes, small = entry.name, entry.axes, entry.small
+    name, known, simplest = entry.name, entry.axes, entry.small
     reference = _reference(kernel)
     load_sibling("workloads", "the workloads")
     shapes = importlib.import_module("gpusim.workloads.strategies").shapes
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
         spec = gpu if isinstance(gpu, GpuSpec) else load_gpu(gpu or Defaults.gpu)
-        machine = {axis: read(spec) for axis, read in MACHINE_AXES.items() if axis in axes}
-        unknown = [axis for axis in fixed or {} if axis not in axes]
+        machine = {axis: read(spec) for axis, read in MACHINE_AXES.items() if axis in known}
+        unknown = [axis for axis in fixed or {} if axis not in known]
         if unknown:
-            raise UsageError(f"workload({name}): fixed names {unknown[0]!r}, which is no axis of {', '.join(axes)}")
+            raise UsageError(f"workload({name}): fixed names {unknown[0]!r}, which is no axis of {', '.join(known)}")
         bounds = getattr(entry, "bounds", {})
-        drawn = shapes(axes, small, growth=growth, fixed={**machine, **(fixed or {})}, bounds=bounds)
+        drawn = shapes(known, simplest, growth=growth, fixed={**machine, **(fixed or {})}, bounds=bounds)
 
         def run_of(shape: dict[str, Any]) -> WorkloadRun:
             try:
@@ -230,15 +230,9 @@ def _entry(kernel: str | Any, axes: Mapping[str, Sequence[Any]] | None, small: M
         return function_entry(kernel, case_function(kernel), axes, small)
     entry = find_kernel(kernel) if isinstance(kernel, str) else kernel
     if all(hasattr(entry, name) for name in ("name", "axes", "small", "make")):
-        return UserEntry(
-            entry.name,
-            "",
-            dict(axes or entry.axes),
-            {},
-            dict(small or entry.small),
-            entry.make,
-            getattr(entry, "bounds", {}),
-        )
+        given = {axis: tuple(values) for axis, values in (axes or entry.axes).items()}
+        bounds = getattr(entry, "bounds", {})
+        return UserEntry(entry.name, "", given, {}, dict(small or entry.small), entry.make, bounds)
     name = getattr(entry, "__name__", "workload")
     if is_kernel(entry):
         raise UsageError(

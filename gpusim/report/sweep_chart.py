@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
@@ -39,7 +39,7 @@ def save_sweep_chart(rows: Sequence[Mapping[str, Any]], axes: Sequence[str], pat
     rows = [row for row in rows if row.get("time_us", "") != ""]
     across = next(iter(axes), "gpu")
     rate = next((name for name in RATES if any(row.get(name, "") != "" for row in rows)), None)
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context(cast("dict[Any, Any]", STYLE)):
         figure = Figure(figsize=_INCHES, layout="constrained")
         above, below = figure.subplots(2, 1, sharex=True)
         lines = _lines(rows, [name for name in ("kernel", *axes, "gpu") if name != across])
