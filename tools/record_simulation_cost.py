@@ -2,9 +2,9 @@
 
 Mental model: seconds grow with the warp instructions of a launch, these with powers of its axes. For each kernel the seconds
 at its default shape are measured on this machine, everything compiled; the powers follow from counts of warp
-instructions of shapes in which one axis is twice as large, which are the same on any machine.
+instructions of that shape and of those in which one axis is twice as large, which are the same on any machine.
 
-    python tools/record_simulation_cost.py            # all kernels of the networks, a few minutes
+    python tools/record_simulation_cost.py            # all kernels of the networks, some minutes
     python tools/record_simulation_cost.py rmsnorm    # these alone, the others as they were
 """
 
@@ -27,8 +27,6 @@ from gpusim.io.whole_file import write_whole
 
 OUTPUT = Path(__file__).parents[1] / "traces/recorded/simulation_cost.json"
 GPU = "h200"
-#: Axes are made so much larger than in the small shape before one of them is doubled.
-GROWTH = 4
 #: More of these is not more work by any power worth recording: they choose among ways of doing it.
 LEFT_OUT = frozenset({"tile", "block_threads"})
 
@@ -54,24 +52,23 @@ def warp_instructions(kernel: str, shape: dict[str, Any]) -> int:
     return sum(each.trace.warp_instructions for each in capture_case(make_case(kernel, shape, gpu), gpu) if each.timed)
 
 
-def power(kernel: str, shape: dict[str, Any], axis: str) -> float:
-    """By which power of ``axis`` the warp instructions grow; 1 where the kernel refuses to say."""
-    try:
-        once, twice = (warp_instructions(kernel, {**shape, axis: times * shape[axis]}) for times in (1, 2))
-    except (UsageError, LaunchError):
-        return 1.0
-    return round(math.log2(twice / once), 2)
+def power(kernel: str, shape: dict[str, Any], whole: int, axis: str) -> float:
+    """By which power of ``axis`` the warp instructions, ``whole`` of ``shape``, grow as it doubles, or have grown since half
+    of it where the kernel refuses the double; 1 where it refuses both."""
+    for value in (2 * shape[axis], shape[axis] // 2):
+        try:
+            other = warp_instructions(kernel, {**shape, axis: value}) if value else whole
+        except (UsageError, LaunchError):
+            continue
+        return round(math.log(other / whole) / math.log(value / shape[axis]), 2) if value else 1.0
+    return 1.0
 
 
 def cost(kernel: str, axes: set[str]) -> dict[str, Any]:
     gpu = load_gpu(GPU)
-    small, default = (complete_shape(kernel, {}, gpu, small=each) for each in (True, False))
-    grown = {axis: GROWTH * value if axis in axes else value for axis, value in small.items()}
-    try:
-        make_case(kernel, grown, gpu)
-    except UsageError:
-        grown = small
-    powers = {axis: power(kernel, grown, axis) for axis in default if axis in axes}
+    default = complete_shape(kernel, {}, gpu)
+    whole = warp_instructions(kernel, default)  # and everything is compiled
+    powers = {axis: power(kernel, default, whole, axis) for axis in default if axis in axes}
     warm = open_source(kernel, gpu, small=True)
     simulate([each.trace for each in warm.timed], gpu, warm=warm.warm)
     start = time.process_time()
