@@ -177,7 +177,7 @@ def simulate(
     if save is not None:
         save_result(result_document(result, least, explanation), save)
     with open_output(output) as write:
-        _print(result, least if bounds or why else {}, shares, explanation, form, not unchecked, write)
+        _print(result, least if bounds or why else {}, shares, explanation, form, write)
     tell_unchecked(unchecked)
     if save_run is not None:
         _keep(save_run, result, named, bool(before), simulation_request(sources, gpu, settings, warm, small))
@@ -202,11 +202,9 @@ def _print(
     shares: list[Share],
     explanation: Explanation | None,
     form: str,
-    checked: bool,
     write: Callable[[str], None],
 ) -> None:
     document = summary.summary_document(result, least=least, shares=shares, explanation=explanation)
-    document["result_checked"] = checked
     if form == "json":
         write(json.dumps(document, indent=2))
         return
