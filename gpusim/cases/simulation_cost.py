@@ -1,7 +1,7 @@
 """About how long it takes to simulate a launch of a network, without running anything.
 
-Mental model: seconds at one shape were measured on one machine, and grow with powers of the axes, which were counted
-(tools/record_simulation_cost.py writes both). Another machine is faster or slower as a whole; caches and occupancy make
+Mental model: seconds at one shape were measured on one machine, and grow with the axes as its warp instructions do, which were
+counted there and at twice each axis (tools/record_simulation_cost.py writes both). Another machine is faster or slower as a whole; caches and occupancy make
 a single shape dearer or cheaper. So a figure is good for the choice between waiting and ``--sample``, to within a small factor.
 """
 
@@ -26,11 +26,17 @@ def simulation_seconds(kernel: str, shape: Mapping[str, Any]) -> float | None:
     if known is None:
         return None
     factors = (
-        (shape[axis] / known["shape"][axis]) ** power
+        _growth(shape[axis] / known["shape"][axis], power)
         for axis, power in known["powers"].items()
         if isinstance(shape.get(axis), int) and shape[axis] > 0 and known["shape"][axis]
     )
     return START_SECONDS + known["seconds"] * math.prod(factors)
+
+
+def _growth(ratio: float, power: float) -> float:
+    """By what the work grows where an axis does by ``ratio``, of which twice as much is 2 ** ``power`` as much work."""
+    # A power below one is a fixed part and one that is proportional to the axis.
+    return 1.0 + (ratio - 1.0) * (2.0**power - 1.0) if 0.0 <= power <= 1.0 else ratio**power
 
 
 def duration_text(seconds: float | None) -> str:
