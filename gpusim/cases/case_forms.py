@@ -21,8 +21,6 @@ from typing import Any
 from gpusim.errors import UsageError, WrongResultError
 from gpusim.frontend.registry import is_kernel
 
-#: Launches of a case that are looked at without being run: a generator may wait for results that never come.
-MOST_AHEAD = 64
 #: What is told of a check's error: NumPy's run over pages.
 MOST_LETTERS = 300
 #: Runs a call of the user's code, known by a label, and says what is wrong with it.
@@ -157,8 +155,9 @@ def assertion_text(error: AssertionError) -> str:
 
 
 def launches_ahead(case: Any) -> list[Any]:
-    """The first launches of ``case``, :data:`MOST_AHEAD` at most, for who looks at them without running them."""
-    return list(islice(case.launches, MOST_AHEAD))
+    """The launches of ``case`` that are known without running any: of a generator the first, since what follows waits for
+    its result."""
+    return list(islice(case.launches, 1 if isinstance(case.launches, GeneratedLaunches) else None))
 
 
 def _written(made: Any) -> Sequence[Any]:

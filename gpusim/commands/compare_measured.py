@@ -32,7 +32,7 @@ from gpusim.compare.error import Verdict
 from gpusim.compare.judge import Tolerance
 from gpusim.compare.known_error import known_errors
 from gpusim.compare.measured import MeasuredComparison, Request, compare_rows, parse_requests
-from gpusim.errors import NoDataError, ToolchainError, UsageError
+from gpusim.errors import NoDataError, ToolchainError, UsageError, WrongResultError
 from gpusim.explore.named_suites import expand_suites
 from gpusim.gpus.load import built_in_of, load_gpu
 from gpusim.gpus.override import override_gpu
@@ -92,7 +92,9 @@ def run(chosen: CompareOptions) -> int:
             if missing.exit_code:
                 click.echo(f"error: {missing.gpu} {missing.name}: {missing.reason}", err=True)
     if not any(comparison.judged for comparison in comparisons):
-        raise NoDataError(_nothing(comparisons))
+        codes = {missing.exit_code for comparison in comparisons for missing in comparison.uncompared}
+        is_wrong = WrongResultError.exit_code in codes
+        raise (WrongResultError if is_wrong else NoDataError)(_nothing(comparisons))
     store_comparison(chosen, lines, rows, {"comparisons": [report.comparison_document(c) for c in comparisons]})
     failed = max((m.exit_code for c in comparisons for m in c.uncompared), default=0)
     verdicts = [e.verdict for c in comparisons for e in c.entries]

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from gpusim.cases.run_case import unchecked_kernels
-from gpusim.cases.suite import find_kernel, kernel_names, shape_text
+from gpusim.cases.suite import find_kernel, kernel_names, parse_request, shape_text
 from gpusim.commands.foreign_code import announce_code
 from gpusim.commands.options import HELP, Figure, format_option, gpu_option, set_option
 from gpusim.commands.property_options import PropertyCommand, PropertyName, options_given
@@ -137,6 +137,9 @@ def explore(
             f"none of {', '.join(chosen)} is launched within --growth {growth:g}; there are {', '.join(of_networks)}"
         )
     for kernel in chosen:
+        name_alone, shape = parse_request(kernel)
+        if shape:
+            raise UsageError(f"{kernel}: a search draws the shapes itself: name {name_alone} alone")
         find_kernel(kernel)
     is_chosen_for_us = not kernels or "all" in kernels
     options = options_given(context, name, gpu, settings)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gpusim.cases.suite import complete_shape, kernel_names, parse_request, shape_text
+from gpusim.cases.user_kernels import is_reference
 from gpusim.compare.case_simulator import CaseSimulator, cache_state
 from gpusim.compare.counters import CounterDifference, compare_counters, wrong_reason
 from gpusim.compare.error import Verdict
@@ -141,7 +142,7 @@ def compare_rows(
             else ""
         )
         raise NoDataError(f"no measured row is of {measured_as or spec.name}{elsewhere}")
-    mine, uncompared = _completed(mine, spec)
+    mine, uncompared = _completed(mine, spec, requests)
     wanted, missing = _shapes(requests, mine, spec)
     uncompared += missing
     nameless = set() if wanted else {each.name for each in missing}
@@ -188,9 +189,12 @@ def compare_rows(
     return MeasuredComparison(spec.name, tuple(entries), tuple(uncompared), overall, gap, others)
 
 
-def _completed(rows: Sequence[SiliconRow], spec: GpuSpec) -> tuple[list[SiliconRow], list[Uncompared]]:
-    """The rows with every axis in their shapes, as the suite writes them, and those whose shapes the suite refuses."""
-    known = set(kernel_names())
+def _completed(
+    rows: Sequence[SiliconRow], spec: GpuSpec, requests: Sequence[Request]
+) -> tuple[list[SiliconRow], list[Uncompared]]:
+    """The rows with every axis in their shapes, as the suite writes them, and those whose shapes the suite refuses. A case
+    of the user's is asked for its axes where a request names it: a row alone runs no code."""
+    known = {*kernel_names(), *(kernel for kernel, _ in requests if is_reference(kernel))}
     completed, refused = [], []
     for row in rows:
         if row.shape and row.kernel in known:

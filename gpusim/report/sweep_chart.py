@@ -11,12 +11,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-import matplotlib as mpl
-from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
-
+from gpusim.errors import ToolchainError
 from gpusim.io.whole_file import write_whole
 from gpusim.report.charts import STYLE
+
+try:
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
+except ImportError as error:  # an extra: say how to get it
+    raise ToolchainError("a plot needs matplotlib: pip install 'gpusim[report]'") from error
 
 #: Rates in the order in which they are preferred, with what their axis says.
 RATES = {

@@ -101,6 +101,27 @@ def test_every_command_that_runs_a_case_runs_its_check(gpusim):
     assert code == 1 and "WrongResultError" in json.loads(out)[0]["detail"]  # where wanted is drawn as something else
 
 
+def test_a_comparison_of_a_wrong_result_is_none(gpusim):
+    rows = Path("rows.csv")
+    rows.write_text("kernel,shape,gpu,time_us\nmy.py:tuple,n=64,h200,2\n")  # a row may leave axes out
+    code, out, _ = gpusim("compare", "my.py:tuple", "--against", "rows.csv", "--format", "json")
+    (document,) = json.loads(out)["comparisons"]
+    assert code == 0 and [launch["shape"] for launch in document["launches"]] == ["n=64,wanted=2"]
+    rows.write_text('kernel,shape,gpu,time_us\nmy.py:tuple,"n=64,wanted=3",h200,2\n')
+    assert gpusim("compare", "my.py:tuple:wanted=3", "--against", "rows.csv")[0] == 6
+
+
+def test_a_generator_is_looked_at_no_further_than_its_first_launch(gpusim):
+    """What stands behind it would see what no launch has written."""
+    assert gpusim("sass", "my.py:generator_asserts")[0] == 0
+    code, _, err = gpusim(
+        "explore", "my.py:generator_asserts", "--property", "numpy", "--max-examples", "2", "--jobs", "1"
+    )
+    assert code in (0, 1) and "[   2/2] my.py:generator_asserts" in err, err
+    code, _, err = gpusim("explore", "my.py:tuple:n=4")
+    assert code == 2 and "name my.py:tuple alone" in err
+
+
 def test_what_nobody_checked_is_said_once(gpusim):
     assert (
         gpusim("capture", "my.py:unchecked", "-o", "x.trace")[2]
