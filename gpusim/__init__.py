@@ -50,6 +50,7 @@ _HOMES = {
     "UnsupportedOpcodeError": "gpusim.errors",
     "UnknownGpuError": "gpusim.errors",
     "NoDataError": "gpusim.errors",
+    "WrongResultError": "gpusim.errors",
 }
 
 __all__ = [
@@ -75,6 +76,7 @@ __all__ = [
     "UnknownKernelError",
     "UnsupportedOpcodeError",
     "UsageError",
+    "WrongResultError",
     "bench",
     "capture",
     "cubin",
@@ -111,6 +113,7 @@ if TYPE_CHECKING:
         UnknownKernelError,
         UnsupportedOpcodeError,
         UsageError,
+        WrongResultError,
     )
     from gpusim.explore.workload import workload
     from gpusim.frontend.native.kernels import cubin, cuda_cpp, ptx

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Literal, overload
 
 from gpusim.capturing import capture
-from gpusim.cases.user_kernels import case_launches
+from gpusim.cases.case_forms import as_case
 from gpusim.engine.gpu import simulate
 from gpusim.engine.result import Result
 from gpusim.errors import UsageError
@@ -57,7 +57,7 @@ def run_and_simulate(work: Callable[[], Any], gpu: str | GpuSpec = "h200", *, sa
             raise UsageError(
                 f"{'the function' if name == '<lambda>' else name} launched no kernel: write kernel[grid, block](*args) in it, or return (kernel, grid, block, args)"
             )
-        for one in case_launches(name, returned):
+        for one in as_case(name, returned).launches:
             take(one.kernel, one.grid, one.block, one.args, one.shared_bytes)
     return Benched(returned, tuple(traces), simulate(traces, spec, code=traces, sample=sample))
 

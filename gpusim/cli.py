@@ -93,7 +93,7 @@ def gpusim() -> None:
     \b
     Exit codes: 0 clean; 1 a confirmed divergence; 2 usage or configuration;
     3 could not measure or run; 4 ambiguous under --strict; 5 unsupported opcode
-    or GPU; 70 internal error.
+    or GPU; 6 a wrong result; 70 internal error.
     """
 
 

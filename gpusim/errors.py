@@ -7,7 +7,7 @@ exits with ``exit_code``; library users catch :class:`GpusimError` or a subclass
 
 Exit codes (a contract): 0 clean, 1 confirmed divergence or regression, 2 usage or
 configuration, 3 could not measure or run, 4 ambiguous under ``--strict``,
-5 unsupported opcode or GPU, 70 internal error.
+5 unsupported opcode or GPU, 6 a wrong result, 70 internal error.
 """
 
 from __future__ import annotations
@@ -103,6 +103,12 @@ class DeadlockError(ExecutionError):
 
 class InstructionLimitError(ExecutionError):
     """The kernel executed more warp instructions than the limit allows."""
+
+
+class WrongResultError(GpusimError, AssertionError):
+    """A case's own check found that the kernel computed something wrong."""
+
+    exit_code = 6
 
 
 class UnsupportedOpcodeError(GpusimError):

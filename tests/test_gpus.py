@@ -227,7 +227,7 @@ def test_bytes_that_are_no_text_are_refused(tmp_path):
         load_gpu(path)
 
 
-@pytest.mark.parametrize("name", ["h20", "H200 ", "", "x" * 5000])
+@pytest.mark.parametrize("name", ["h20", "H201 ", "", "x" * 5000])
 def test_an_unknown_gpu_is_named_with_its_neighbours(name):
     with pytest.raises(UnknownGpuError) as caught:
         load_gpu(name)

@@ -87,24 +87,31 @@ def shapes(
     growth: float = GROWTH,
     marks: Sequence[int] = (),
     fixed: Mapping[str, Any] | None = None,
+    bounds: Mapping[str, range] | None = None,
 ) -> dict[str, Any]:
     """A shape: every axis of ``axes`` (values worth trying) with a value; ``small`` is the kernel's small shape.
 
     ``growth``: most work, as a multiple of the small shape's; ``marks``: sizes to draw beside (a wave of blocks times
-    their threads, a production shape); ``fixed``: axes that keep a value. The order in which sizes take their part
+    their threads, a production shape); ``fixed``: axes that keep a value; ``bounds``: axes that are any whole number of a
+    range. The order in which sizes take their part
     of the growth is drawn too, so that wide, tall and square shapes all come up.
     """
-    fixed = dict(fixed or {})
+    fixed, bounds = dict(fixed or {}), bounds or {}
     shape = {axis: fixed.get(axis) for axis in axes}
     left = float(growth)
     keeps_grain = draw(st.booleans())
     names = [axis for axis in axes if axis not in fixed]
-    counted = [axis for axis in names if _is_size(axis, small[axis])]
+    counted = [axis for axis in names if axis in bounds or _is_size(axis, small[axis])]
     for axis in draw(st.permutations(counted)):
-        most = max(1, int(small[axis] * max(1.0, left)))
+        most = max(1, int(max(1, small[axis]) * max(1.0, left)))
+        if axis in bounds:
+            most = max(1, min(most, bounds[axis][-1]))
         value = draw(sizes(most, marks=[mark for mark in marks if mark <= most]))
-        shape[axis] = grained(value, (*axes[axis], small[axis])) if keeps_grain else value
-        left /= max(1.0, shape[axis] / small[axis])
+        if axis in bounds:
+            shape[axis] = within(value, bounds[axis])
+        else:
+            shape[axis] = grained(value, (*axes[axis], small[axis])) if keeps_grain else value
+        left /= max(1.0, shape[axis] / max(1, small[axis]))
     for axis in names:
         if axis not in counted:
             shape[axis] = draw(_choice(axis, axes[axis], small[axis], left))
@@ -151,6 +158,11 @@ def work(shape: Mapping[str, Any], small: Mapping[str, Any]) -> float:
         if _is_number(value) and _is_number(small.get(axis)) and small[axis] > 0 and not _divides(axis)
     )
     return math.prod(max(1.0, ratio) for ratio in ratios)
+
+
+def within(value: int, bounds: range) -> int:
+    """The number of ``bounds`` at ``value`` or next below it, the least where there is none."""
+    return bounds[min(len(bounds) - 1, max(0, (value - bounds.start) // bounds.step))]
 
 
 def grained(value: int, known: Sequence[int]) -> int:

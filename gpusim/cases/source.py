@@ -8,11 +8,12 @@ knows no shape: it goes by its function's name.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from gpusim.cases.suite import capture_case, complete_shape, make_case, parse_request, shape_text
+from gpusim.cases.run_case import NO_CHECK, run_case
+from gpusim.cases.suite import complete_shape, parse_request, shape_text
 from gpusim.cases.user_kernels import is_reference
 from gpusim.engine.result import Result
 from gpusim.errors import UsageError
@@ -36,31 +37,39 @@ class NamedTrace:
 
 @dataclass(frozen=True)
 class Source:
-    """``timed`` launches in order, and the ``warm`` ones that come before them."""
+    """``timed`` launches in order, and the ``warm`` ones that come before them. ``unchecked``: why nobody knows whether the
+    kernel computed the right result, empty where its check has said so. ``work``: what the timed launches do, as the case
+    counts it (``bytes_read``, ``flops`` ...)."""
 
     timed: tuple[NamedTrace, ...]
     warm: tuple[Trace, ...] = ()
+    unchecked: str = ""
+    work: Mapping[str, float] = field(default_factory=dict)
 
 
 def open_source(text: str, spec: GpuSpec, *, small: bool = False) -> Source:
-    """The launches of ``text``; a kernel of the suite is captured for ``spec``, from its ``small`` shape if asked to."""
+    """The launches of ``text``; a kernel of the suite is captured for ``spec``, from its ``small`` shape if asked to, and its
+    check is run. Raises WrongResultError where that finds
+    the result wrong, and as making and capturing do."""
     path = Path(text)
     if path.is_file():
         if path.suffix == ".py":
             raise UsageError(f"{text} is a Python file: name a function in it that makes a launch, {text}:FUNCTION")
         trace = Trace.load(path)
-        return Source((NamedTrace(trace, trace.launch.kernel),))
+        return Source((NamedTrace(trace, trace.launch.kernel),), unchecked="a trace carries no result")
     name, shape = parse_request(text)
     if path.is_dir():
         raise UsageError(f"{text} is a folder; name its trace files one by one")
     if _is_path(name):
         raise UsageError(f"there is no trace file {text}")
     whole = shape_text(complete_shape(name, shape, spec, small=small))
-    launches = capture_case(make_case(name, shape, spec, small=small), spec)
-    timed = [launch.trace for launch in launches if launch.timed]
+    ran = run_case(name, shape, spec, small=small)
+    timed = [launch.trace for launch in ran.launches if launch.timed]
     return Source(
         tuple(NamedTrace(trace, name, whole, index) for index, trace in enumerate(timed)),
-        tuple(launch.trace for launch in launches if not launch.timed),
+        tuple(launch.trace for launch in ran.launches if not launch.timed),
+        "" if ran.checked else NO_CHECK,
+        ran.work,
     )
 
 

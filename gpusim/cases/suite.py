@@ -11,6 +11,7 @@ Raises :class:`UnknownKernelError` for a name, :class:`UsageError` for a shape t
 
 from __future__ import annotations
 
+import inspect
 import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -19,8 +20,11 @@ from types import ModuleType
 from typing import Any
 
 from gpusim.capturing import capture
+from gpusim.cases.arguments import TRUTHS
+from gpusim.cases.numbers import parse_integer, parse_number
+from gpusim.cases.requests import parse_request
 from gpusim.cases.user_entries import user_entry
-from gpusim.cases.user_kernels import is_reference, make_user_case
+from gpusim.cases.user_kernels import complete_user_shape, is_reference, make_user_case
 from gpusim.errors import ExecutionError, GpusimError, ToolchainError, UnknownKernelError, UsageError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.io.memory_limit import limited_memory
@@ -66,31 +70,13 @@ def find_kernel(name: str) -> Any:
         raise ToolchainError(f"{_NO_CUDA}; {error.msg}") from None
 
 
-def parse_request(text: str) -> tuple[str, dict[str, str]]:
-    """Split ``name:axis=value,axis=value`` into the name and the axes as written; the name may be ``file.py:function``."""
-    name, colon, rest = text.partition(":")
-    file, found, after = text.partition(".py:")
-    if found:
-        function, colon, rest = after.partition(":")
-        name = f"{file}{found}{function}"
-    shape = {}
-    for item in rest.split(",") if colon else ():
-        axis, equals, value = item.partition("=")
-        if not equals or not axis.strip() or not value.strip():
-            raise UsageError(f"{text!r}: expected KERNEL:axis=value,axis=value, got {item!r}")
-        if axis.strip() in shape:
-            raise UsageError(f"{text!r}: axis {axis.strip()} is given twice")
-        shape[axis.strip()] = value.strip()
-    return name.strip(), shape
-
-
 def complete_shape(
     name: str, shape: dict[str, Any], gpu: GpuSpec | None = None, *, small: bool = False
 ) -> dict[str, Any]:
     """Every axis of entry ``name`` with its value, in the entry's order: ``shape`` (axis -> value or its text),
     completed from the entry's default (or ``small``) shape and, for machine axes, from ``gpu`` if there is one."""
     if is_reference(name):
-        return dict(shape)
+        return complete_user_shape(name, shape, small=small)
     entry = find_kernel(name)
     base = dict(entry.small if small else entry.default)
     for axis, read in MACHINE_AXES.items():
@@ -99,7 +85,7 @@ def complete_shape(
     for axis, value in shape.items():
         if axis not in base:
             raise UsageError(f"kernel {name} has no axis {axis!r}; it has {', '.join(base)}")
-        base[axis] = _parse_value(name, axis, value, entry.default[axis])
+        base[axis] = _parse_value(entry, axis, value)
     return base
 
 
@@ -120,7 +106,7 @@ def make_case(name: str, shape: dict[str, Any], gpu: GpuSpec | None = None, *, s
     base = complete_shape(name, shape, gpu, small=small)
     try:
         with limited_memory():
-            return make_user_case(name, base, small=small) if is_reference(name) else find_kernel(name).make(**base)
+            return make_user_case(name, base) if is_reference(name) else find_kernel(name).make(**base)
     except (ValueError, TypeError) as error:  # of whatever library a value came to: say which values were given
         asked = f"{name}:{shape_text(shape)}" if shape else name
         raise UsageError(f"kernel {asked}: {error}") from None
@@ -203,26 +189,29 @@ _NO_CUDA = (
 )
 
 
-def _parse_value(name: str, axis: str, value: Any, like: Any) -> Any:
-    """``value`` as the type of the axis' default; a default of None takes whatever it looks like."""
+def _parse_value(entry: Any, axis: str, value: Any) -> Any:
+    """``value`` as the type of the axis' default; a whole number where ``make`` annotates none that may be a fraction."""
+    like = entry.default[axis]
     if not isinstance(value, str) or isinstance(like, str):
         return value
-    kinds = {bool: _boolean, int: _integer, float: float}
     try:
-        return kinds.get(type(like), _integer)(value)
-    except ValueError:
-        raise UsageError(f"kernel {name}: {axis}={value} is not a valid {type(like).__name__}") from None
+        if isinstance(like, bool):
+            return _boolean(value)
+        return float(parse_number(value)) if isinstance(like, float) else _count(entry, axis, value)
+    except ValueError as error:
+        raise UsageError(f"kernel {entry.name}: {axis}={value}: {error}") from None
 
 
-def _integer(text: str) -> int | float:
-    """A whole number; axes such as a size in KiB also take a fraction, which the kernel may refuse."""
-    try:
-        return int(text, 0)
-    except ValueError:
-        return float(text)
+def _count(entry: Any, axis: str, text: str) -> int | float:
+    """A whole number; a size in KiB may also be a fraction, where the kernel says so."""
+    parameter = inspect.signature(entry.make).parameters.get(axis)
+    if parameter is None or parameter.annotation not in (float, "float"):
+        return parse_integer(text)
+    value = parse_number(text)
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _boolean(text: str) -> bool:
-    if text.lower() not in ("true", "false", "1", "0"):
-        raise ValueError(text)
-    return text.lower() in ("true", "1")
+    if text.lower() not in TRUTHS:
+        raise ValueError("it is true or false")
+    return TRUTHS[text.lower()]

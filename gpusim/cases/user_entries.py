@@ -1,38 +1,28 @@
-"""A case in a file of the user's own as an entry that can be searched: axes and a small shape, read from its signature.
-
-Mental model: an entry of the suite says which values of each axis are worth trying and which shape is simplest; a
-function says as much by its parameters::
-
-    def scale_case(n=1 << 20, stride: Literal[1, 2, 32] = 1, block=256): ...
-
-A ``Literal`` lists the values; a parameter with a name that counts work (``n``, ``rows``, ``tokens`` ...) is any size, simplest
-at its default or :data:`SMALL_SIZE`, whichever is less; one named after a block takes usual block sizes; another number
-its default and what lies beside; a truth value both; all else keeps its default.
+"""A case in a file or test of the user's own as an entry that can be searched: axes and a small shape, read from its
+signature (:mod:`gpusim.cases.signature`) or given.
 
 Raises UsageError for a function that cannot be read so, and what :mod:`gpusim.cases.user_kernels` raises.
 """
 
 from __future__ import annotations
 
-import importlib
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
-from gpusim.cases.user_kernels import load_object, make_user_case
+from gpusim.cases.case_forms import as_case
+from gpusim.cases.signature import Axis, axes_of_work, axis_of, parameters_of
+from gpusim.cases.user_kernels import case_function
 from gpusim.errors import UsageError
-from gpusim.frontend.registry import is_kernel
-from gpusim.io.sibling import load_sibling
 
-#: The simplest size of an axis that counts work, unless its default is smaller: a few blocks.
-SMALL_SIZE = 1000
-BLOCK_SIZES = (32, 64, 128, 256, 512, 1024)
+_EMPTY = inspect.Parameter.empty
 
 
 @dataclass(frozen=True)
 class UserEntry:
-    """What a search needs of a kernel, as an entry of the suite has it."""
+    """What a search needs of a kernel, as an entry of the suite has it; ``bounds``: the whole numbers that an axis may be,
+    for those whose annotation says so. ``make`` lets errors of the user's code through as they are."""
 
     name: str
     purpose: str
@@ -40,49 +30,58 @@ class UserEntry:
     default: dict[str, Any]
     small: dict[str, Any]
     make: Callable[..., Any]
+    bounds: dict[str, range] = field(default_factory=dict)
 
 
 def user_entry(reference: str) -> UserEntry:
     """The entry of ``path.py:function``."""
-    function = load_object(reference)
-    if is_kernel(function) or not callable(function):
-        make_user_case(reference, {})  # says what is wrong with it
-    hints = get_type_hints(function)
-    axes, default = {}, {}
-    for name, parameter in inspect.signature(function).parameters.items():
-        choices = _literal(hints.get(name))
-        if parameter.default is parameter.empty and not choices:
-            raise UsageError(f"{reference}: a search needs a default of {name}, or values of it as Literal[...]")
-        default[name] = choices[0] if parameter.default is parameter.empty else parameter.default
-        axes[name] = choices or _values(name, default[name])
-    sizes = axes_of_work()
-    small = {
-        name: min(value, SMALL_SIZE) if name in sizes and _is_number(value) and not _literal(hints.get(name)) else value
-        for name, value in default.items()
-    }
-    purpose = (inspect.getdoc(function) or "").partition("\n")[0]
-    return UserEntry(reference, purpose, axes, default, small, lambda **shape: make_user_case(reference, shape))
+    return function_entry(reference, case_function(reference))
 
 
-def _values(name: str, default: Any) -> tuple[Any, ...]:
-    if isinstance(default, bool):
-        return (False, True)
-    if not _is_number(default) or name in axes_of_work():
-        return (default,)
-    if name.startswith(("block", "threads")):
-        return tuple(sorted({*BLOCK_SIZES, default}))
-    return tuple(sorted({max(1, each) for each in (default // 2, default - 1, default, default + 1, 2 * default)}))
+def function_entry(
+    name: str,
+    function: Callable[..., Any],
+    axes: Mapping[str, Sequence[Any]] | None = None,
+    small: Mapping[str, Any] | None = None,
+) -> UserEntry:
+    """The entry of a case function that is called ``name``. ``axes``: the axes with values worth trying, in place of those
+    that its signature says; ``small``: simplest values, of all axes or of some."""
+    read = {each: axis_of(parameter) for each, parameter in parameters_of(function).items()}
+    takes_any = any(each.kind is each.VAR_KEYWORD for each in inspect.signature(function).parameters.values())
+    for each in {**(axes or {}), **(small or {})}:
+        if each not in read and not (takes_any and axes and each in axes):
+            raise UsageError(f"{name} has no parameter {each!r}; it has {', '.join(read) or 'none'}")
+    if axes is not None:
+        # What is not named keeps its default, and is no axis.
+        left_out = [each for each, axis in read.items() if each not in axes and axis.default is _EMPTY]
+        if left_out:
+            raise UsageError(f"{name} needs values of {left_out[0]}: name it in axes=, or give it a default")
+        read = {each: _with_values(read.get(each), tuple(values)) for each, values in axes.items()}
+    for each, axis in read.items():
+        if axis.default is _EMPTY and each not in (small or {}):
+            raise UsageError(
+                f"{name}: a search needs a default of {each}, or values of it as Literal[...], bounds as"
+                " Annotated[int, range(...)], or axes= in a test"
+            )
+    simplest = {each: axis.small for each, axis in read.items()} | dict(small or {})
+    return UserEntry(
+        name=name,
+        purpose=(inspect.getdoc(function) or "").partition("\n")[0],
+        axes={each: axis.values or (simplest[each],) for each, axis in read.items()},
+        default={each: simplest[each] if axis.default is _EMPTY else axis.default for each, axis in read.items()},
+        small=simplest,
+        make=lambda **shape: as_case(name, function(**shape)),
+        bounds={each: axis.bounds for each, axis in read.items() if axis.bounds is not None},
+    )
 
 
-def _literal(hint: Any) -> tuple[Any, ...]:
-    return get_args(hint) if get_origin(hint) is Literal else ()
+def _with_values(axis: Axis | None, values: tuple[Any, ...]) -> Axis:
+    """An axis whose values are given: they are in its bounds by what they are."""
+    if not values:
+        raise UsageError("axes= needs at least one value of each axis")
+    small = axis.small if axis is not None and axis.small is not _EMPTY else values[0]
+    default = axis.default if axis is not None and axis.default is not _EMPTY else values[0]
+    return Axis(values, axis.bounds if axis is not None else None, default, small)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def axes_of_work() -> frozenset[str]:
-    """Names of axes that count work, in the suite as in a user's file."""
-    load_sibling("workloads", "the workloads")
-    return importlib.import_module("gpusim.workloads.strategies").SIZES
+__all__ = ["UserEntry", "axes_of_work", "function_entry", "user_entry"]

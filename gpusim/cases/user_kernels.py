@@ -8,52 +8,34 @@ looked at, or a *case*: a plain function whose parameters are the shape, and whi
         x, y = np.ones(n, np.float32), np.ones(n, np.float32)
         return saxpy, -(-n // block), block, (np.float32(2), x, y)
 
-It may return a list of such launches, a fifth element (dynamic shared bytes) in each, or an object with ``launches``
-and ``check`` as the suite's entries have, for launches that are not timed and results that are compared.
+What else it may return stands in :mod:`gpusim.cases.case_forms`: a check behind the arguments, several launches, an
+object with ``launches`` and ``check`` as the suite's entries have.
 
 Raises UnknownKernelError for a file or name that is not there, UsageError for one that cannot be used as asked.
 """
 
 from __future__ import annotations
 
-import ast
 import importlib.util
-import inspect
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from gpusim.cases.arguments import parse_argument
+from gpusim.cases.case_forms import UserCase, as_case
+from gpusim.cases.signature import axis_of, parameters_of
 from gpusim.errors import GpusimError, UnknownKernelError, UsageError
 from gpusim.frontend.registry import is_device_function, is_kernel
 from gpusim.io.nearest import hint
 
 _REFERENCE = re.compile(r"^(?P<path>.+\.py):(?P<name>[^\W\d]\w*)$")
-_EXAMPLE = "def {name}_case(n=1000): ...; return {name}, grid, block, (its arguments,)"
-
-
-@dataclass(frozen=True)
-class CaseLaunch:
-    """A launch as a case writes it, ``kernel[grid, block, 0, shared_bytes](*args)``: not compiled, and for no GPU yet."""
-
-    kernel: Any
-    grid: Any
-    block: Any
-    args: tuple
-    shared_bytes: int = 0
-    timed: bool = True
-
-
-@dataclass(frozen=True)
-class UserCase:
-    """Launches in order, and a check that raises AssertionError for a wrong result (a case that gives none passes)."""
-
-    launches: tuple[CaseLaunch, ...]
-    check: Callable[[], None]
+#: A parameter of this name is True where the small shape is asked for.
+SMALL = "small"
+_EXAMPLE = "def {name}_case(n=1000): ...; return {name}, grid, block, (its arguments,), check"
 
 
 def is_reference(name: str) -> bool:
@@ -74,9 +56,8 @@ def load_object(reference: str) -> Any:
     return getattr(module, name)
 
 
-def make_user_case(reference: str, shape: dict[str, Any], *, small: bool = False) -> UserCase:
-    """The case that the function ``reference`` makes of ``shape`` (parameter -> value or its text); with ``small`` a
-    parameter of that name, if it has one, is True."""
+def case_function(reference: str) -> Callable[..., Any]:
+    """The function ``path.py:name``, which makes a case. Raises UsageError for what makes none, such as a kernel."""
     function = load_object(reference)
     name = reference.rpartition(":")[2]
     if is_device_function(function):
@@ -90,33 +71,47 @@ def make_user_case(reference: str, shape: dict[str, Any], *, small: bool = False
         )
     if not callable(function):
         raise UsageError(f"{reference} is no function but a {type(function).__name__}")
-    parameters = inspect.signature(function).parameters
+    return function
+
+
+def complete_user_shape(reference: str, shape: dict[str, Any], *, small: bool = False) -> dict[str, Any]:
+    """Every parameter of ``reference`` with its value, in their order: ``shape`` (parameter -> value or its text), completed
+    from the defaults. With ``small`` a parameter of that name, if it has one, is True; else sizes are the simplest ones."""
+    parameters = parameters_of(case_function(reference))
     for axis in shape:
         if axis not in parameters:
             raise UsageError(f"{reference} has no parameter {axis!r}; it has {', '.join(parameters) or 'none'}")
-    missing = [
-        p.name
-        for p in parameters.values()
-        if p.default is p.empty and p.name not in shape and p.kind < p.VAR_POSITIONAL
-    ]
+    values, missing = {}, []
+    for name, parameter in parameters.items():
+        axis = axis_of(parameter)
+        if name in shape:
+            values[name] = parse_argument(reference, parameter, shape[name])
+            _refuse_beyond(reference, name, values[name], axis.bounds)
+        elif name == SMALL and small:
+            values[name] = True
+        elif axis.default is parameter.empty:
+            missing.append(name)
+        else:
+            values[name] = axis.small if small and SMALL not in parameters else axis.default
     if missing:
         raise UsageError(f"{reference} needs {', '.join(missing)}: write {reference}:{missing[0]}=VALUE")
-    given = {axis: _value(text) for axis, text in shape.items()}
-    if small and "small" in parameters:
-        given.setdefault("small", True)
+    return values
+
+
+def _refuse_beyond(reference: str, name: str, value: Any, bounds: range | None) -> None:
+    if bounds is not None and isinstance(value, int) and value not in bounds:
+        step = f" in steps of {bounds.step}" if bounds.step != 1 else ""
+        raise UsageError(f"{reference}: {name}={value} is outside {bounds[0]} to {bounds[-1]}{step}")
+
+
+def make_user_case(reference: str, shape: dict[str, Any], *, small: bool = False) -> UserCase:
+    """The case that the function ``reference`` makes of ``shape``, completed as by :func:`complete_user_shape`."""
+    given = complete_user_shape(reference, shape, small=small)
+    function = load_object(reference)
     asked = ",".join(f"{axis}={value}" for axis, value in given.items())
-    made = _guarded(f"{reference}:{asked}" if asked else reference, lambda: function(**given))
-    launches = case_launches(reference, made)
-    check = getattr(made, "check", None)
-    return UserCase(launches, (lambda: _checked(reference, check)) if check else (lambda: None))
-
-
-def case_launches(reference: str, made: Any) -> tuple[CaseLaunch, ...]:
-    """The launches in what a case returned; ``reference`` names it in errors. Raises UsageError for none or another thing."""
-    launches = tuple(_launch(reference, one) for one in _launches_of(made))
-    if not launches:
-        raise UsageError(f"{reference} returned no launch")
-    return launches
+    made = guarded(f"{reference}:{asked}" if asked else reference, lambda: function(**given))
+    # An assertion is a check's word on the result, other errors are slips of who wrote it.
+    return as_case(reference, made, lambda what, call: guarded(what, call, (GpusimError, AssertionError)))
 
 
 def _import(path: Path) -> ModuleType:
@@ -133,7 +128,7 @@ def _import(path: Path) -> ModuleType:
     sys.modules[name] = module  # as an import does: its own classes and pickles look there
     sys.path.insert(0, str(resolved.parent))
     try:
-        _guarded(str(path), lambda: spec.loader.exec_module(module))
+        guarded(str(path), lambda: spec.loader.exec_module(module))
     except BaseException:
         del sys.modules[name]
         raise
@@ -142,7 +137,7 @@ def _import(path: Path) -> ModuleType:
     return module
 
 
-def _guarded(where: str, call: Callable[[], Any], through: tuple[type[Exception], ...] = (GpusimError,)) -> Any:
+def guarded(where: str, call: Callable[[], Any], through: tuple[type[Exception], ...] = (GpusimError,)) -> Any:
     """What ``call`` returns; an error of the user's code, other than those let ``through``, as one line that says where."""
     try:
         return call()
@@ -170,48 +165,5 @@ def _guarded(where: str, call: Callable[[], Any], through: tuple[type[Exception]
         raise UsageError(f"{where}{place}: {type(error).__name__}: {text}{advice}") from error
 
 
-def _checked(reference: str, check: Callable[[], None]) -> None:
-    """Run a case's own check: AssertionError says that the result is wrong, anything else that the check is."""
-    _guarded(f"the check of {reference}", check, (GpusimError, AssertionError))
-
-
 def _is_own(value: Any, module: ModuleType) -> bool:
     return callable(value) and (is_kernel(value) or getattr(value, "__module__", "") == module.__name__)
-
-
-def _launches_of(made: Any) -> Iterable[Any]:
-    """The launches that a case returned: an object's, a list, or a single one."""
-    if hasattr(made, "launches"):
-        return made.launches
-    if isinstance(made, tuple) and made and is_kernel(made[0]):
-        return [made]
-    return made if isinstance(made, (list, tuple)) else [made]
-
-
-def _launch(reference: str, one: Any) -> CaseLaunch:
-    if hasattr(one, "kernel") and hasattr(one, "args"):
-        return CaseLaunch(
-            one.kernel,
-            one.grid,
-            one.block,
-            tuple(one.args),
-            getattr(one, "shared_bytes", 0),
-            getattr(one, "timed", True),
-        )
-    if not isinstance(one, tuple) or len(one) not in (4, 5) or not isinstance(one[3], (tuple, list)):
-        shown = type(one).__name__ if not isinstance(one, tuple) else f"a tuple of {len(one)}"
-        raise UsageError(
-            f"{reference} must return (kernel, grid, block, (arguments...)) or (..., shared_bytes), or a list of such;"
-            f" it returned {shown}"
-        )
-    return CaseLaunch(one[0], one[1], one[2], tuple(one[3]), *(one[4:]))
-
-
-def _value(text: Any) -> Any:
-    """A parameter as written: a Python literal, or else text."""
-    if not isinstance(text, str):
-        return text
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return text

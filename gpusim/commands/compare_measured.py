@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from gpusim.cases.run_case import unchecked_kernels
 from gpusim.cases.suite import find_kernel
 from gpusim.cases.user_kernels import is_reference
 from gpusim.commands.compare_options import (
@@ -24,12 +25,13 @@ from gpusim.commands.compare_options import (
     verdict_code,
     write_reports,
 )
+from gpusim.commands.unchecked import tell_unchecked
 from gpusim.compare.baseline import Change, Line
 from gpusim.compare.error import Verdict
 from gpusim.compare.judge import Tolerance
 from gpusim.compare.known_error import known_errors
 from gpusim.compare.measured import MeasuredComparison, Request, compare_rows, parse_requests
-from gpusim.errors import NoDataError, ToolchainError, UsageError
+from gpusim.errors import NoDataError, ToolchainError, UsageError, WrongResultError
 from gpusim.explore.named_suites import expand_suites
 from gpusim.gpus.load import built_in_of, load_gpu
 from gpusim.gpus.override import override_gpu
@@ -77,6 +79,7 @@ def run(chosen: CompareOptions) -> int:
                 progress=say,
             )
         )
+    tell_unchecked(unchecked_kernels(dict.fromkeys(kernel for kernel, _ in requests), specs[0][0]))
     names = lasting_names([(spec.name, name) for spec, name in specs])
     lines = [line for c in comparisons for line in report.comparison_lines(c, names[c.gpu])]
     changes = baseline_changes(before, lines)
@@ -89,7 +92,9 @@ def run(chosen: CompareOptions) -> int:
             if missing.exit_code:
                 click.echo(f"error: {missing.gpu} {missing.name}: {missing.reason}", err=True)
     if not any(comparison.judged for comparison in comparisons):
-        raise NoDataError(_nothing(comparisons))
+        codes = {missing.exit_code for comparison in comparisons for missing in comparison.uncompared}
+        is_wrong = WrongResultError.exit_code in codes
+        raise (WrongResultError if is_wrong else NoDataError)(_nothing(comparisons))
     store_comparison(chosen, lines, rows, {"comparisons": [report.comparison_document(c) for c in comparisons]})
     failed = max((m.exit_code for c in comparisons for m in c.uncompared), default=0)
     verdicts = [e.verdict for c in comparisons for e in c.entries]
@@ -185,6 +190,7 @@ def _write(
             e.verdict,
             e.judgement.reason,
             "\n".join(filter(None, (e.finding, e.note))),
+            seconds=e.seconds,
         )
         for c in comparisons
         for e in c.entries

@@ -54,7 +54,16 @@ def run(chosen: CompareOptions, all_points: bool, jobs: int) -> int:
     print_changes(chosen, changes)
     write_reports(
         chosen,
-        [JunitCase(s.series, f"gpusim.compare.{s.gpu}", s.verdict, s.reason, "") for s in comparison.summaries],
+        [
+            JunitCase(
+                s.series,
+                f"gpusim.compare.{s.gpu}",
+                s.verdict,
+                s.reason,
+                seconds=sum(row.seconds for row in comparison.rows if (row.gpu, row.series) == (s.gpu, s.series)),
+            )
+            for s in comparison.summaries
+        ],
         f"{len(points)} points in {len(series)} series",
         [("Series", series), ("Points", points)],
         lines,

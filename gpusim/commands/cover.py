@@ -6,8 +6,10 @@ from pathlib import Path
 
 import click
 
+from gpusim.cases.run_case import NO_CHECK
 from gpusim.cases.suite import complete_shape, kernel_names, parse_request
 from gpusim.commands.options import HELP, format_option, gpu_option, set_option
+from gpusim.commands.unchecked import tell_unchecked
 from gpusim.errors import NoDataError, UsageError
 from gpusim.explore.cover import cover as cover_workload
 from gpusim.explore.coverage import Coverage
@@ -64,15 +66,17 @@ def run(workloads: tuple[str, ...], gpu: str, settings: tuple[str, ...], small: 
     spec = override_gpu(load_gpu(gpu), settings)
     requests = [parse_request(text) for text in expand_suites(workloads) or kernel_names()]
     shapes = [(name, complete_shape(name, shape, spec, small=small)) for name, shape in requests]
-    total = Coverage()
+    total, unchecked = Coverage(), {}
     with task("covering", len(shapes), "workloads") as shown:
         for index, (name, shape) in enumerate(shapes, start=1):
             covered = cover_workload(name, shape, spec)
+            unchecked |= {} if covered.checked else {name: NO_CHECK}
             new = len(total.only_in(covered.coverage))
             total = total.merge(covered.coverage)
             total.save(output)  # what has run is kept, should the next one be refused or the machine be needed
             shown.to(index)
             say(f"[{index:>3}/{len(shapes)}] {covered.workload}: {new} new bins")
+    tell_unchecked(unchecked)
     click.echo(format_records(point_records(total), form))
 
 

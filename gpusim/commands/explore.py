@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from gpusim.cases.suite import find_kernel, kernel_names, shape_text
+from gpusim.cases.run_case import unchecked_kernels
+from gpusim.cases.suite import find_kernel, kernel_names, parse_request, shape_text
 from gpusim.commands.foreign_code import announce_code
 from gpusim.commands.options import HELP, Figure, format_option, gpu_option, set_option
 from gpusim.commands.property_options import PropertyCommand, PropertyName, options_given
+from gpusim.commands.unchecked import tell_unchecked
 from gpusim.errors import GpusimError, NoDataError, UsageError
 from gpusim.explore.finding import Finding
 from gpusim.explore.network_shapes import shapes_around
+from gpusim.explore.property import Property
 from gpusim.explore.property_registry import make_property
 from gpusim.explore.session import Plan
 from gpusim.explore.session import explore as run_search
@@ -109,7 +114,8 @@ def explore(
 ) -> int:
     """Let Hypothesis make workloads of KERNELs (`all` for the whole suite) and look for divergences.
 
-    A KERNEL may be FILE.py:FUNCTION of your own: its parameters are the axes, their defaults (or Literal[...]) the values.
+    A KERNEL may be FILE.py:FUNCTION of your own: its parameters are the axes, their defaults, Literal[...] or annotated
+    bounds the values.
 
     Each finding is kept as its worst case, its smallest case and the region they stand for, in a file that
     `gpusim replay` runs again. Exit 0 without a finding, 1 with one or more.
@@ -131,7 +137,11 @@ def explore(
             f"none of {', '.join(chosen)} is launched within --growth {growth:g}; there are {', '.join(of_networks)}"
         )
     for kernel in chosen:
+        name_alone, shape = parse_request(kernel)
+        if shape:
+            raise UsageError(f"{kernel}: a search draws the shapes itself: name {name_alone} alone")
         find_kernel(kernel)
+    is_chosen_for_us = not kernels or "all" in kernels
     options = options_given(context, name, gpu, settings)
     if threshold is not None:
         options["threshold"] = threshold
@@ -139,7 +149,9 @@ def explore(
         chosen, name, options, gpu, settings, seed, growth, max_examples,
         float("inf") if max_time is None else max_time, not no_steer, first, around,
     )  # fmt: skip
-    make_property(name, plan.spec, options)  # refuses what cannot be, before any work
+    prop = make_property(name, plan.spec, options)  # refuses what cannot be, before any work
+    plan = replace(plan, kernels=_checkable(prop, chosen, is_chosen_for_us))
+    tell_unchecked(unchecked_kernels(plan.kernels, plan.spec))
     search, findings = run_search(plan, output, jobs=jobs, resume=resume)
     if not search.tried:
         if search.refusal:
@@ -160,6 +172,25 @@ def explore(
     else:
         click.echo(f"no finding of {name} in {len(search.tried)} workloads")
     return DIVERGENCE if findings else 0
+
+
+def _checkable(prop: Property, kernels: Sequence[str], is_chosen_for_us: bool) -> tuple[str, ...]:
+    """Those of ``kernels`` on which the property can check something. One that was asked for by name and is not among them
+    is a mistake of whoever asked."""
+    kept, refusal = [], None
+    for kernel in kernels:
+        try:
+            prop.require(kernel)
+            kept.append(kernel)
+        except UsageError as error:
+            if not is_chosen_for_us:
+                raise
+            refusal = error
+    if refusal is not None and not kept:
+        raise refusal
+    if refusal is not None:
+        click.echo(f"{len(kernels) - len(kept)} of {len(kernels)} kernels are left out: {refusal}", err=True)
+    return tuple(kept)
 
 
 def _record(finding: Finding, folder: Path) -> dict[str, Any]:
@@ -200,6 +231,7 @@ def replay(finding: Path, worst: bool, run_code: bool, form: str) -> int:
     try:
         spec = override_gpu(load_gpu(kept.gpu), kept.settings)
         prop = make_property(kept.property, spec, kept.options)
+        prop.require(kept.kernel)
         outcome = prop.judge(kept.kernel, case.shape)
     except GpusimError as error:
         raise type(error)(f"{finding} cannot be run again: {error}") from None

@@ -34,14 +34,14 @@ def gpu_option(default: str = "h200") -> Callable:
     )
 
 
-def format_option(default: str = "table") -> Callable:
-    """``--format``: how records are written to stdout."""
+def format_option(default: str | None = "table") -> Callable:
+    """``--format``: how records are written to stdout; without a ``default`` the ending of an output file may say so."""
     return click.option(
         "--format",
         "form",
         type=click.Choice(FORMATS),
         default=default,
-        show_default=True,
+        show_default=True if default else "table, or by the ending of -o",
         help="How the data on stdout is written.",
     )
 

@@ -110,7 +110,17 @@ def regress(
     _print(outcomes, form, details)
     explained = [o for o in outcomes if o.verdict in _DECIDED]
     if junit is not None:
-        cases = [JunitCase(o.name, f"{base} to {head}.{o.gpu}", str(o.verdict), o.reason, _text(o)) for o in outcomes]
+        cases = [
+            JunitCase(
+                o.name,
+                f"{base} to {head}.{o.gpu}",
+                str(o.verdict),
+                o.reason,
+                _text(o),
+                seconds=sum(item.seconds for item in o.items or ()),
+            )
+            for o in outcomes
+        ]
         write_whole(junit, junit_xml("gpusim regress", cases))
     if markdown is not None:
         tables = [("Verdicts", records.short_records(outcomes))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 
 import click
@@ -10,7 +11,6 @@ from gpusim.commands.options import HELP, format_option
 from gpusim.errors import UsageError
 from gpusim.io.progress import task
 from gpusim.io.whole_file import write_whole
-from gpusim.report.html import render_page
 from gpusim.report.saved import load_result
 from gpusim.report.tables import format_records
 
@@ -41,7 +41,9 @@ def report(result: Path, page: Path | None, form: str) -> None:
         raise UsageError(f"there is no folder {target.parent} to write {target.name} into")
     if target.resolve() == result.resolve():
         raise UsageError(f"{target} is the result itself; give another --html")
+    # Its packages are an extra: asked for when a page is to be drawn, not for --help.
+    render = importlib.import_module("gpusim.report.html").render_page
     with task(f"drawing {target.name}"):
-        text = render_page(load_result(result)).encode()
+        text = render(load_result(result)).encode()
     write_whole(target, text)
     click.echo(format_records([{"file": str(target), "bytes": len(text)}], form))

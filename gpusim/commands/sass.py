@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from gpusim.cases.case_forms import launches_ahead
 from gpusim.cases.suite import make_case, parse_request
 from gpusim.cases.user_kernels import is_reference, load_object
 from gpusim.commands.options import HELP, format_option, gpu_option
@@ -82,7 +83,7 @@ def _program(kernel: str, signature: str | None, spec: GpuSpec) -> Program:
         return prepare(front_end_of(function).compile_signature(function, signature, capability)).program
     if signature is not None:
         raise UsageError(f"--signature says the argument types of a kernel FILE.py:NAME, and {kernel} is none")
-    launch = make_case(name, shape, spec, small=True).launches[-1]
+    launch = launches_ahead(make_case(name, shape, spec, small=True))[-1]
     return prepare(compile_kernel(launch.kernel, launch.args, capability)).program
 
 

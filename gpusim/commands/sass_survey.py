@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from gpusim.cases.case_forms import launches_ahead
 from gpusim.cases.suite import kernel_names, make_case, parse_request
 from gpusim.cases.user_kernels import is_reference, load_object
 from gpusim.commands.options import HELP, format_option
@@ -120,7 +121,7 @@ def _of_suite(requests: list[str], capabilities: dict[str, tuple[int, int]]) -> 
         for number, (name, case, architecture) in enumerate(steps):
             shown.to(number, f"{name} for {architecture}")
             seen = set()
-            for launch in case.launches:
+            for launch in launches_ahead(case):
                 binary = compile_kernel(launch.kernel, launch.args, capabilities[architecture])
                 if binary not in seen:
                     seen.add(binary)

@@ -8,10 +8,14 @@ from typing import Any
 import click
 
 from gpusim import store as store_of_runs
+from gpusim.cases.requests import sweep_points
 from gpusim.cases.source import NamedTrace, launch_records, open_source, refuse_mistakes
 from gpusim.cases.source import least_cycles as bounds_of
 from gpusim.commands.cold_start import start_compiling_engine
-from gpusim.commands.options import HELP, format_option, gpu_option, set_option
+from gpusim.commands.options import HELP, format_option, set_option
+from gpusim.commands.output_file import form_of, open_output, output_option
+from gpusim.commands.simulate_sweep import PlotFile, gpus_option, run_sweep
+from gpusim.commands.unchecked import tell_unchecked
 from gpusim.engine.gpu import simulate as simulate_traces
 from gpusim.engine.result import Result
 from gpusim.errors import UsageError
@@ -32,7 +36,7 @@ ATTRIBUTIONS = {"instruction": by_instruction, "line": by_line}
 
 @click.command(context_settings=HELP)
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
-@gpu_option()
+@gpus_option()
 @set_option()
 @click.option(
     "--warm",
@@ -78,10 +82,16 @@ ATTRIBUTIONS = {"instruction": by_instruction, "line": by_line}
     metavar="NAME",
     help="Keep the run in the store under NAME, for `gpusim regress` and `gpusim runs`.",
 )
-@format_option()
+@click.option(
+    "--plot",
+    type=PlotFile(),
+    help="Draw a sweep's times and rates over its first axis (.svg, .png or .pdf).",
+)
+@output_option()
+@format_option(None)
 def simulate(
     sources: tuple[str, ...],
-    gpu: str,
+    gpus: tuple[str, ...],
     settings: tuple[str, ...],
     warm: tuple[Path, ...],
     small: bool,
@@ -93,8 +103,10 @@ def simulate(
     timeline: Path | None,
     save: Path | None,
     save_run: str | None,
-    form: str,
-) -> None:
+    plot: Path | None,
+    output: Path | None,
+    form: str | None,
+) -> int:
     """Predict how long SOURCEs take, how near which roof, bound by what, and what would help. A SOURCE is a trace file, a
     kernel of the suite as NAME[:axis=value,...], or a case of your own as FILE.py:FUNCTION[:parameter=value,...] (see
     `gpusim capture --help`).
@@ -103,11 +115,14 @@ def simulate(
     ones with --why. JSON and CSV hold every counter, and remedies only with --why.
 
     Several sources run one after another on the same machine, so later ones find warm caches. The
-    preparation launches of a suite kernel warm the caches and are not timed.
+    preparation launches of a suite kernel warm the caches and are not timed. Several values of an axis, or several GPUs,
+    make a sweep: a row a point, each on a machine of its own. A case's own check is run (exit code 6 where it finds the
+    result wrong).
 
     \b
     Examples:
       gpusim simulate saxpy:n=1000000 --gpu h200
+      gpusim simulate saxpy:n=1Ki,64Ki,4Mi,block_threads=128,256 --gpu h200 --gpu a100_80gb --plot saxpy.svg
       gpusim simulate first.trace second.trace --gpu a100_80gb --format json
       gpusim simulate saxpy --gpu h200 --set l2.hit_latency_ns=60
       gpusim simulate transpose --by line
@@ -117,6 +132,22 @@ def simulate(
       gpusim simulate matmul_tiled --why --save result.json --timeline timeline.json.gz
       gpusim simulate softmax gelu --save-run before && gpusim regress before now
     """
+    form = form_of(output, form)
+    points = [point for text in sources for point in sweep_points(text)]
+    if len(points) > len(sources) or len(gpus) > 1:
+        asked = {
+            "--timeline": timeline, "--save": save, "--save-run": save_run, "--by": by, "--why": why, "--bounds": bounds,
+            "--details": details,
+        }  # fmt: skip
+        return run_sweep(
+            points, gpus, settings, warm=warm, small=small, sample=sample, plot=plot, output=output, form=form,
+            of_one_run=[name for name, given in asked.items() if given],
+        )  # fmt: skip
+    if plot is not None:
+        raise UsageError(
+            "--plot draws a sweep: give several values of an axis, as in saxpy:n=1Ki,1Mi, or several --gpu"
+        )
+    gpu = gpus[0]
     for path in (timeline, save):
         if path is not None and not path.parent.is_dir():  # before the work, not after it
             raise UsageError(f"there is no folder {path.parent} to write {path.name} into")
@@ -132,10 +163,12 @@ def simulate(
     refuse_mistakes(sources, spec, small=small)
     compiling = start_compiling_engine()
     named: list[NamedTrace] = []
+    unchecked: dict[str, str] = {}
     before = [Trace.load(path) for path in warm]
     for text in sources:
         source = open_source(text, spec, small=small)
         named += source.timed
+        unchecked |= {text: source.unchecked} if source.unchecked else {}
         before += source.warm
     timed = [launch.trace for launch in named]
     if compiling is not None:
@@ -164,9 +197,12 @@ def simulate(
         advice=advice,
         details=details,
     )
-    click.echo(text)
+    with open_output(output) as write:
+        write(text)
+    tell_unchecked(unchecked)
     if save_run is not None:
         _keep(save_run, result, named, bool(before), simulation_request(sources, gpu, settings, warm, small))
+    return 0
 
 
 def _keep(name: str, result: Result, timed: list[NamedTrace], warmed: bool, request: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from gpusim.cases.networks import network_launches, networks
+from gpusim.cases.simulation_cost import duration_text, simulation_seconds
 from gpusim.cases.suite import shape_text
 from gpusim.commands.options import HELP, format_option
 from gpusim.report.tables import format_records
@@ -53,7 +54,8 @@ def list_(form: str) -> None:
 def show(network: str, phase: str, batch: int, sequence: int, tensor_parallel: int, precision: str, form: str) -> None:
     """Print the launches of one forward pass of NETWORK on one GPU: kernel of the suite, shape, how often.
 
-    Each `workload` can be handed to gpusim simulate; large ones take their time.
+    Each `workload` can be handed to gpusim simulate; `simulate_s` is about how many seconds of a core that takes, in full:
+    large ones want --sample.
 
     \b
     Examples:
@@ -69,8 +71,19 @@ def show(network: str, phase: str, batch: int, sequence: int, tensor_parallel: i
             "operator": launch.operator,
             "count": launch.count,
             "workload": f"{launch.kernel}:{shape_text(launch.shape)}",
+            "simulate_s": _rounded(simulation_seconds(launch.kernel, launch.shape)),
             "note": launch.note,
         }
         for launch in launches
     ]
     click.echo(format_records(records, form))
+    each = {record["workload"]: record["simulate_s"] for record in records if record["simulate_s"] != ""}
+    if each:
+        click.echo(
+            f"simulating each of the {len(each)} workloads once: about {duration_text(sum(each.values()))}", err=True
+        )
+
+
+def _rounded(seconds: float | None) -> float | str:
+    """Two digits: more are not known."""
+    return "" if seconds is None else float(f"{seconds:.2g}")

@@ -12,12 +12,14 @@ twice, and the second time counts, so that L2 holds what the case leaves in it.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gpusim.cases.suite import capture_case, complete_shape, make_case, shape_text
+from gpusim.cases.run_case import run_case
+from gpusim.cases.suite import complete_shape, shape_text
 from gpusim.compare.join import LaunchFacts
 from gpusim.compare.unit_costs import program_with_costs, with_costs
 from gpusim.engine.gpu import simulate
@@ -53,22 +55,26 @@ class CaseSimulator:
     def __init__(self, spec: GpuSpec, folder: Path) -> None:
         self.spec = spec
         self._folder = folder
+        #: What it took to capture each case, by kernel and shape.
+        self.capture_seconds: dict[tuple[str, str], float] = {}
         self._cases: dict[tuple[str, str], _Case] = {}
         self._answers: dict[tuple, list[LaunchResult]] = {}
         self._cycles: dict[tuple, list[int]] = {}  # at other costs: results in full would be many
 
     def add(self, kernel: str, shape: dict[str, Any]) -> list[LaunchFacts]:
-        """Capture a case; its timed launches. Raises as :func:`gpusim.cases.suite.make_case` and capture do."""
+        """Capture a case; its timed launches. Raises as :func:`gpusim.cases.run_case.run_case` does."""
         text = shape_text(complete_shape(kernel, shape, self.spec))
         key = (kernel, text)
         if key not in self._cases:
+            start = time.monotonic()
             folder = self._folder / str(len(self._cases))
             folder.mkdir()
-            launches = capture_case(make_case(kernel, shape, self.spec), self.spec, folder=folder)
+            launches = run_case(kernel, shape, self.spec, folder=folder).launches
             self._cases[key] = _Case(
                 [launch.trace for launch in launches if not launch.timed],
                 [launch.trace for launch in launches if launch.timed],
             )
+            self.capture_seconds[key] = time.monotonic() - start
         timed = self._cases[key].timed
         return [
             LaunchFacts(

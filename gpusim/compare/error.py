@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 #: A series whose mean absolute error is at most this many percent counts as the same as silicon.
@@ -31,7 +31,7 @@ class Verdict(StrEnum):
 @dataclass(frozen=True)
 class ComparedPoint:
     """One point of one series on one GPU; ``error_percent`` is signed. ``fitted``: the GPU's description was set from
-    this series on this GPU; else the point is held out."""
+    this series on this GPU; else the point is held out. ``seconds`` it took to simulate."""
 
     gpu: str
     series: str
@@ -40,6 +40,7 @@ class ComparedPoint:
     simulated: float
     measured: float
     fitted: bool = True
+    seconds: float = field(default=0.0, compare=False)
 
     @property
     def error_percent(self) -> float:

@@ -9,12 +9,14 @@ what could not be run stays in the result with its reason.
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from gpusim.cases.suite import complete_shape, kernel_names, parse_request, shape_text
+from gpusim.cases.user_kernels import is_reference
 from gpusim.compare.case_simulator import CaseSimulator, cache_state
 from gpusim.compare.counters import CounterDifference, compare_counters, wrong_reason
 from gpusim.compare.error import Verdict
@@ -39,7 +41,8 @@ Request = tuple[str, Mapping[str, Any] | None]
 class Entry:
     """One measured launch beside the simulated one. ``measured`` None and verdict NO-DATA where the row has no time;
     ``note`` says what was assumed, ``finding`` what is odd; ``terms`` of the gap are there with ``why``,
-    ``stall_gap`` where the stall reasons were measured (:mod:`gpusim.compare.stalls`)."""
+    ``stall_gap`` where the stall reasons were measured (:mod:`gpusim.compare.stalls`). ``seconds``: what it took to
+    simulate, of a case's first launch also what it took to capture."""
 
     gpu: str
     name: str
@@ -60,6 +63,7 @@ class Entry:
     cubin_hash: str = ""
     terms: tuple[Term, ...] = ()
     stall_gap: Mapping[str, float] = field(default_factory=dict)
+    seconds: float = field(default=0.0, compare=False)
 
     @property
     def verdict(self) -> Verdict:
@@ -139,7 +143,7 @@ def compare_rows(
             else ""
         )
         raise NoDataError(f"no measured row is of {measured_as or spec.name}{elsewhere}")
-    mine, uncompared = _completed(mine, spec)
+    mine, uncompared = _completed(mine, spec, requests)
     wanted, missing = _shapes(requests, mine, spec)
     uncompared += missing
     nameless = set() if wanted else {each.name for each in missing}
@@ -162,6 +166,7 @@ def compare_rows(
         with task(f"comparing on {spec.name}", len(joined.pairs), "launches") as shown:
             for number, pair in enumerate(joined.pairs, 1):
                 shown.to(number - 1)
+                start = time.monotonic()
                 try:
                     entry = _entry(pair, simulator, keeps_clock, tolerance or Tolerance(), known_error)
                 except ToolchainError:
@@ -170,6 +175,8 @@ def compare_rows(
                     uncompared.append(Uncompared(spec.name, pair.launch.name, *_failure(error)))
                     progress(f"[{number:>3}/{len(joined.pairs)}] {pair.launch.name}: {uncompared[-1].reason}")
                     continue
+                captured = simulator.capture_seconds.pop((pair.launch.kernel, pair.launch.shape), 0.0)
+                entry = replace(entry, seconds=captured + time.monotonic() - start)
                 entries.append(entry)
                 progress(f"[{number:>3}/{len(joined.pairs)}] {entry.name} ({entry.cache}): {entry.judgement.reason}")
                 if entry.measured is not None:
@@ -187,9 +194,12 @@ def compare_rows(
     return MeasuredComparison(spec.name, tuple(entries), tuple(uncompared), overall, gap, others)
 
 
-def _completed(rows: Sequence[SiliconRow], spec: GpuSpec) -> tuple[list[SiliconRow], list[Uncompared]]:
-    """The rows with every axis in their shapes, as the suite writes them, and those whose shapes the suite refuses."""
-    known = set(kernel_names())
+def _completed(
+    rows: Sequence[SiliconRow], spec: GpuSpec, requests: Sequence[Request]
+) -> tuple[list[SiliconRow], list[Uncompared]]:
+    """The rows with every axis in their shapes, as the suite writes them, and those whose shapes the suite refuses. A case
+    of the user's is asked for its axes where a request names it: a row alone runs no code."""
+    known = {*kernel_names(), *(kernel for kernel, _ in requests if is_reference(kernel))}
     completed, refused = [], []
     for row in rows:
         if row.shape and row.kernel in known:

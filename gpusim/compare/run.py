@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import multiprocessing
 import queue
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
@@ -248,6 +249,7 @@ def replay_group(compared_gpu: ComparedGpu, points: Iterable[PublishedPoint]) ->
     bench = Bench(spec)
     for m in points:
         bench.gpu = replace(spec, clock_hz=m.sm_clock_mhz * 1e6) if keeps_clock else spec
+        start = time.monotonic()
         try:
             simulated = REPLAYS[m.series](bench, m)
         except ToolchainError:
@@ -255,4 +257,6 @@ def replay_group(compared_gpu: ComparedGpu, points: Iterable[PublishedPoint]) ->
         except GpusimError as error:
             yield error.exit_code, f"{m.point}: {error}"
             return
-        yield ComparedPoint(spec.name, m.series, m.point, m.unit, simulated, m.value, m.fitted)
+        yield ComparedPoint(
+            spec.name, m.series, m.point, m.unit, simulated, m.value, m.fitted, time.monotonic() - start
+        )

@@ -21,8 +21,8 @@ from types import TracebackType
 
 from gpusim.driver.device import Device
 from gpusim.driver.driver import Driver, installed
-from gpusim.driver.leaks import leaks_of
 from gpusim.driver.interrupts import Interrupts
+from gpusim.driver.leaks import leaks_of
 from gpusim.driver.ledger import Ledger, open_folder
 from gpusim.driver.timing import SimulatedClock
 from gpusim.driver.wanted import Wanted

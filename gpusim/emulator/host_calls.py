@@ -15,8 +15,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpusim.emulator.listeners import HeapBlock, Listener
 from gpusim.emulator.control_flow import DROPPED, RESULT_REGISTER
+from gpusim.emulator.listeners import HeapBlock, Listener
 from gpusim.emulator.printf import format_printf
 from gpusim.errors import AddressError, ExecutionError
 from gpusim.isa import warp as at

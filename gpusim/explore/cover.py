@@ -7,10 +7,11 @@ machine, after its preparation has warmed the caches, and each is observed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from gpusim.cases.suite import CaseTrace, capture_case, complete_shape, make_case, shape_text
+from gpusim.cases.run_case import run_case
+from gpusim.cases.suite import CaseTrace, complete_shape, shape_text
 from gpusim.engine.gpu import simulate
 from gpusim.engine.result import Result
 from gpusim.explore.coverage import Coverage
@@ -21,13 +22,15 @@ from gpusim.trace.record import Trace
 
 @dataclass(frozen=True)
 class Covered:
-    """A workload that ran: its complete name, the timed traces, the simulation and what it covers."""
+    """A workload that ran: its complete name, the timed traces, the simulation and what it covers; ``checked``: whether a
+    check has found its result right."""
 
     workload: str
     traces: tuple[Trace, ...]
     warm: tuple[Trace, ...]
     result: Result
     coverage: Coverage
+    checked: bool = False
 
 
 def workload_name(kernel: str, shape: Mapping[str, Any], gpu: GpuSpec) -> str:
@@ -38,11 +41,13 @@ def workload_name(kernel: str, shape: Mapping[str, Any], gpu: GpuSpec) -> str:
 def cover(kernel: str, shape: Mapping[str, Any], gpu: GpuSpec, *, threads: int | None = None) -> Covered:
     """Run ``kernel`` of the suite at ``shape`` (axes left out keep their defaults) and observe its timed launches.
 
-    ``threads`` as in :func:`gpusim.engine.gpu.simulate`. Raises what capture and simulation raise.
+    ``threads`` as in :func:`gpusim.engine.gpu.simulate`. Raises what capture and simulation raise, and
+    WrongResultError where the case's check finds its result wrong.
     """
     full = complete_shape(kernel, dict(shape), gpu)
-    launches = capture_case(make_case(kernel, full, gpu), gpu)
-    return cover_captured(workload_name(kernel, full, gpu), launches, gpu, threads=threads)
+    ran = run_case(kernel, full, gpu)
+    covered = cover_captured(workload_name(kernel, full, gpu), ran.launches, gpu, threads=threads)
+    return replace(covered, checked=ran.checked)
 
 
 def cover_captured(name: str, launches: Sequence[CaseTrace], gpu: GpuSpec, *, threads: int | None = None) -> Covered:

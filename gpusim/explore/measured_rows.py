@@ -70,6 +70,14 @@ class Silicon(Property):
                     continue
         return list(found.values())
 
+    def lacks(self, kernel: str) -> str:
+        if self.shapes(kernel):
+            return ""
+        return (
+            f"no row of {self.measured_as} measured it; name a kernel that was, or give --rows FILE, which gpusim measure"
+            " writes"
+        )
+
     def measure(self, kernel: str, shape: Mapping[str, Any]) -> Outcome:
         if dict(shape) not in self.shapes(kernel):
             raise UsageError(f"{kernel}: no row measured this shape")

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gpusim.cases.case_forms import launches_ahead
 from gpusim.cases.suite import make_case
 from gpusim.errors import LaunchError, UsageError
 from gpusim.explore.coverage import Coverage
@@ -176,7 +177,7 @@ class Predictor:
 
     def remember_resources(self, kernel: str, shape: Shape) -> None:
         """Note registers and shared memory of the kernels that this process has just compiled and run."""
-        for launch in make_case(kernel, dict(shape), self.gpu).launches:
+        for launch in launches_ahead(make_case(kernel, dict(shape), self.gpu)):
             if launch.timed and _compiled_key(launch) not in self._binaries:
                 self._compiled(launch)
 
@@ -194,7 +195,7 @@ class Predictor:
         layout = _layout()
         found, decided = np.zeros(len(layout.columns), bool), layout.certain
         blocks = size_bytes = 0
-        for launch in make_case(kernel, dict(shape), self.gpu).launches:
+        for launch in launches_ahead(make_case(kernel, dict(shape), self.gpu)):
             if not launch.timed:
                 continue
             binary = self._binaries.get(_compiled_key(launch))

@@ -9,15 +9,17 @@ stands in :mod:`gpusim.explore.property`. The others are :mod:`gpusim.explore.co
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from gpusim.cases.suite import capture_case, find_kernel, make_case
-from gpusim.cases.user_entries import axes_of_work
-from gpusim.cases.user_kernels import is_reference, load_object, make_user_case
+from gpusim.cases.run_case import GIVE_A_CHECK, NO_CHECK, run_case, run_made, unchecked_kernels
+from gpusim.cases.signature import axes_of_work, parameters_of
+from gpusim.cases.suite import find_kernel, make_case
+from gpusim.cases.user_kernels import case_function, is_reference, make_user_case
 from gpusim.engine.gpu import simulate
 from gpusim.engine.result import Result
-from gpusim.errors import UsageError
-from gpusim.explore.cover import Covered, cover
+from gpusim.errors import UsageError, WrongResultError
+from gpusim.explore.cover import Covered, cover, cover_captured, workload_name
 from gpusim.explore.property import Option, Outcome, Property, share_above
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
@@ -99,7 +101,12 @@ class Gpus(Property):
         if not options.get("other_gpu") and not settings:
             raise UsageError("property gpus compares two descriptions: give --other-gpu NAME or --other-set KEY=VALUE")
         base = load_gpu(options["other_gpu"]) if options.get("other_gpu") else gpu
-        return cls(gpu, override_gpu(base, settings))
+        other = override_gpu(base, settings)
+        if replace(other, name=gpu.name, title=gpu.title) == gpu:
+            raise UsageError(
+                f"property gpus would compare {gpu.name} with itself: give an --other-gpu or --other-set that differs"
+            )
+        return cls(gpu, other)
 
     def depends_on(self) -> tuple[Any, ...]:
         return (self.other,)
@@ -130,8 +137,10 @@ class Builds(Property):
     threshold = 0.05
     options = (OTHER_KERNEL,)
 
-    def __init__(self, gpu: GpuSpec, build_b: Callable[[str, Mapping[str, Any]], Any]) -> None:
-        self.gpu, self.build_b = gpu, build_b
+    def __init__(
+        self, gpu: GpuSpec, build_b: Callable[[str, Mapping[str, Any]], Any], other: str = "", axes: Any = None
+    ) -> None:
+        self.gpu, self.build_b, self._other, self._axes = gpu, build_b, other, axes
 
     @classmethod
     def make(cls, gpu: GpuSpec, options: Mapping[str, Any]) -> Builds:
@@ -141,24 +150,31 @@ class Builds(Property):
                 "property builds compares two kernels of the same axes: give --other-kernel NAME or FILE.py:FUNCTION"
             )
         if is_reference(other):
-            load_object(other)  # refuses a file or function that is not there; its axes are the first one's
-            return cls(gpu, lambda _kernel, shape: make_user_case(other, dict(shape)))
+            axes = parameters_of(case_function(other))  # refuses a file or function that is not there
+            return cls(gpu, lambda _kernel, shape: make_user_case(other, dict(shape)), other, axes)
         axes = find_kernel(other).axes
-        sizes = axes_of_work()
 
-        def build_b(kernel: str, shape: Mapping[str, Any]) -> Any:
-            lacking = [axis for axis in shape if axis in sizes and axis not in axes]
-            if lacking:
-                raise UsageError(
-                    f"kernel {other} has no axis {', '.join(lacking)}, which {kernel} has: they do different work"
-                )
+        def build_b(_kernel: str, shape: Mapping[str, Any]) -> Any:
             return make_case(other, {axis: value for axis, value in shape.items() if axis in axes}, gpu)
 
-        return cls(gpu, build_b)
+        return cls(gpu, build_b, other, axes)
+
+    def lacks(self, kernel: str) -> str:
+        if kernel == self._other:
+            return "it would be compared with itself; name another --other-kernel"
+        sizes = axes_of_work()
+        known = sizes if self._axes is None else self._axes
+        lacking = [axis for axis in find_kernel(kernel).axes if axis in sizes and axis not in known]
+        if not lacking:
+            return ""
+        return (
+            f"kernel {self._other} has no axis {', '.join(lacking)}, which {kernel} has, so they do different work; name an"
+            " --other-kernel with the same axes"
+        )
 
     def measure(self, kernel: str, shape: Mapping[str, Any]) -> Outcome:
         covered = cover(kernel, shape, self.gpu)
-        timed, warm = split(capture_case(self.build_b(kernel, shape), self.gpu))
+        timed, warm = split(run_made(self.build_b(kernel, shape), f"the other build of {kernel}", self.gpu).launches)
         other = simulate(timed, self.gpu, warm=warm)
         return Outcome(
             share_above(other.cycles, covered.result.cycles),
@@ -202,13 +218,17 @@ class Numpy(Property):
         self.gpu = gpu
 
     def measure(self, kernel: str, shape: Mapping[str, Any]) -> Outcome:
-        case = make_case(kernel, dict(shape), self.gpu)
-        capture_case(case, self.gpu)
         try:
-            case.check()
-        except AssertionError as error:
-            return Outcome(1.0, " ".join(str(error).split())[:200])
-        return Outcome(0.0, "NumPy's result")
+            ran = run_case(kernel, dict(shape), self.gpu)
+        except WrongResultError as error:
+            return Outcome(1.0, str(error))
+        if not ran.checked:
+            raise UsageError(f"property numpy can check nothing on {kernel}: {NO_CHECK}; {GIVE_A_CHECK}")
+        name = workload_name(kernel, shape, self.gpu)
+        return Outcome(0.0, "NumPy's result", cover_captured(name, ran.launches, self.gpu).coverage)
+
+    def lacks(self, kernel: str) -> str:
+        return f"{NO_CHECK}; {GIVE_A_CHECK}" if unchecked_kernels([kernel], self.gpu) else ""
 
 
 def split(launches: list) -> tuple[tuple[Trace, ...], tuple[Trace, ...]]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from gpusim.errors import ExecutionError, UsageError
+from gpusim.errors import ExecutionError, UsageError, WrongResultError
 from gpusim.explore.coverage import Coverage
 from gpusim.gpus.spec import GpuSpec
 
@@ -107,12 +107,22 @@ class Property(ABC):
         """Run ``kernel`` at ``shape`` (complete). Raises UsageError for a shape that the kernel refuses."""
 
     def judge(self, kernel: str, shape: Mapping[str, Any]) -> Outcome:
-        """As :meth:`measure`; a workload that cannot be run to its end (a deadlock, an address outside every allocation)
-        is a divergence of :data:`NOT_COMPLETED` whatever the property asks. Raises UsageError for a shape that is refused."""
+        """As :meth:`measure`; a workload that cannot be run to its end (a deadlock, an address outside every allocation),
+        or whose result its own check finds wrong, is a divergence of :data:`NOT_COMPLETED` whatever the property asks. Raises UsageError for a shape that is refused."""
         try:
             return self.measure(kernel, shape)
-        except ExecutionError as error:
+        except (ExecutionError, WrongResultError) as error:
             return Outcome(max(NOT_COMPLETED, 2.0 * self.threshold), f"{type(error).__name__}: {error}")
+
+    def lacks(self, kernel: str) -> str:
+        """Why the property can check nothing at all on ``kernel``, with the remedy; empty where it can, as by default."""
+        return ""
+
+    def require(self, kernel: str) -> None:
+        """Raise UsageError, naming property, kernel and remedy, where it can check nothing; asked before any work."""
+        lacking = self.lacks(kernel)
+        if lacking:
+            raise UsageError(f"property {self.name} can check nothing on {kernel}: {lacking}")
 
     def shapes(self, kernel: str) -> list[dict[str, Any]] | None:
         """The only shapes of ``kernel`` that can be measured; None when any can."""

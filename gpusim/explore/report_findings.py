@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from gpusim.cases.case_forms import launches_ahead
 from gpusim.cases.suite import find_kernel, make_case
 from gpusim.errors import UsageError
 from gpusim.explore.finding import Finding, Witness
@@ -169,7 +170,7 @@ def _minimal(search: Search, worst: Tried, keep: Callable[[Tried], None]) -> dic
 def _blocks(kernel: str, shape: Mapping[str, Any]) -> float:
     """Blocks that the workload's timed launches have together; infinitely many of a shape that the kernel refuses."""
     try:
-        launches = make_case(kernel, dict(shape)).launches
+        launches = launches_ahead(make_case(kernel, dict(shape)))
     except UsageError:
         return math.inf
     return sum(math.prod(_sides(launch.grid)) for launch in launches if launch.timed)

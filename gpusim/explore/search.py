@@ -191,7 +191,8 @@ class Search:
         entry = find_kernel(kernel)
         fixed = {axis: value for axis, value in self.machine_axes.items() if axis in entry.axes}
         fixed = {**held, **fixed}
-        free = self.shapes(entry.axes, entry.small, growth=self.growth, marks=self.marks, fixed=fixed)
+        bounds = getattr(entry, "bounds", {})
+        free = self.shapes(entry.axes, entry.small, growth=self.growth, marks=self.marks, fixed=fixed, bounds=bounds)
         known = self.around.get(kernel)
         if not known or self.beside is None:
             return free

@@ -105,7 +105,7 @@ def explore(plan: Plan, folder: Path, *, jobs: int = 1, resume: bool = False) ->
     system, ExecutionError where a worker has died.
     """
     with _made(folder):
-        return _explore(plan, folder, jobs=jobs, resume=resume, progress=progress)
+        return _explore(plan, folder, jobs=jobs, resume=resume)
 
 
 @contextlib.contextmanager
@@ -123,7 +123,7 @@ def _made(folder: Path) -> Iterator[None]:
         raise
 
 
-def _explore(plan: Plan, folder: Path, *, jobs: int, resume: bool, progress: Progress) -> tuple[Search, list[Finding]]:
+def _explore(plan: Plan, folder: Path, *, jobs: int, resume: bool) -> tuple[Search, list[Finding]]:
     examples = Examples(folder, question(plan), new_session())
     examples.refresh()
     merged = new_search(plan)

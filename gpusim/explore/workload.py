@@ -20,12 +20,17 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, given, reject, settings
 from hypothesis import strategies as st
 
-from gpusim.cases.suite import MACHINE_AXES, CaseTrace, capture_case, find_kernel, shape_text
+from gpusim.cases.case_forms import NotACaseError
+from gpusim.cases.run_case import GIVE_A_CHECK, NO_CHECK, check_result, may_check, run_made
+from gpusim.cases.suite import MACHINE_AXES, CaseTrace, find_kernel, shape_text
+from gpusim.cases.user_entries import UserEntry, function_entry
+from gpusim.cases.user_kernels import case_function, is_reference
 from gpusim.engine.gpu import simulate
 from gpusim.engine.result import Result
 from gpusim.errors import LaunchError, UsageError
 from gpusim.explore.coverage import Coverage
 from gpusim.explore.observe import observe
+from gpusim.frontend.registry import is_kernel
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.spec import GpuSpec
 from gpusim.io.sibling import load_sibling
@@ -64,8 +69,9 @@ class WorkloadRun:
 
     @functools.cached_property
     def launches(self) -> list[CaseTrace]:
-        """All launches, captured in order; the case's arrays then hold the kernel's results."""
-        return capture_case(self.case, self.gpu)
+        """All launches, captured in order; the case's arrays then hold the kernel's results, which its check has found right.
+        Raises WrongResultError (an AssertionError) where that finds them wrong."""
+        return run_made(self.case, str(self), self.gpu).launches
 
     @functools.cached_property
     def result(self) -> Result:
@@ -107,13 +113,15 @@ class WorkloadRun:
         return sum(lower_bounds(t, self.gpu, cold=cold and i == 0).least_cycles for i, t in enumerate(timed))
 
     def check(self) -> None:
-        """AssertionError unless the arrays hold what the case's own check expects (NumPy's result)."""
+        """AssertionError unless the arrays hold what the case's own check expects (NumPy's result), which any figure asks
+        for as well. Raises UsageError for a case that has none."""
         _ = self.launches
-        self.case.check()
+        if not check_result(self.case, str(self), self.gpu):
+            raise UsageError(f"{self.name} cannot be checked: {NO_CHECK}; {GIVE_A_CHECK}")
 
     def failure_note(self) -> str:
         """What is known of the run so far, for whoever reads a failed test; simulates nothing."""
-        lines = [str(self)]
+        lines = [str(self) if may_check(self.case) else f"{self} (not checked: {NO_CHECK})"]
         if "result" in self.__dict__:
             found = self.result
             total = max(1, sum(found.stalls.values()))
@@ -146,28 +154,37 @@ def workload(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a test of a function of one :class:`WorkloadRun` (and any pytest fixtures after it).
 
-    ``kernel``: a name of the suite, an object with ``name``, ``axes``, ``small`` and ``make`` as the suite's entries
-    have, or a function ``make(**shape)`` that returns a case (``launches``, ``check``), with ``axes`` (axis -> values
-    worth trying) and ``small`` (the simplest shape) given here. ``fixed``: axes that keep a value; ``growth``: most
-    work as a multiple of the small shape's; ``max_examples``: of this test, whatever the profile says (Hypothesis takes
-    no ``@settings`` beside). ``make`` refuses a shape by ValueError. Raises UsageError for a kernel
+    ``kernel``: a name of the suite, ``FILE.py:FUNCTION``, a case function (or class) in any form that
+    :mod:`gpusim.cases.case_forms` takes, or an object with ``name``, ``axes``, ``small`` and ``make`` as the suite's
+    entries have. A function's axes are its parameters (:mod:`gpusim.cases.signature`), unless ``axes`` (axis -> values
+    worth trying) names them; ``small``: the simplest value of all axes or of some. ``fixed``: axes that keep a value;
+    ``growth``: most work as a multiple of the small shape's; ``max_examples``: of this test, whatever the profile says
+    (Hypothesis takes no ``@settings`` beside). A function refuses a shape by ValueError. Raises UsageError for a kernel
     that is none of these.
     """
-    name, axes, small, make = _entry(kernel, axes, small)
+    entry = _entry(kernel, axes, small)
+    name, known, simplest = entry.name, entry.axes, entry.small
     reference = _reference(kernel)
     load_sibling("workloads", "the workloads")
     shapes = importlib.import_module("gpusim.workloads.strategies").shapes
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
         spec = gpu if isinstance(gpu, GpuSpec) else load_gpu(gpu or Defaults.gpu)
-        machine = {axis: read(spec) for axis, read in MACHINE_AXES.items() if axis in axes}
-        drawn = shapes(axes, small, growth=growth, fixed={**machine, **(fixed or {})})
+        machine = {axis: read(spec) for axis, read in MACHINE_AXES.items() if axis in known}
+        unknown = [axis for axis in fixed or {} if axis not in known]
+        if unknown:
+            raise UsageError(f"workload({name}): fixed names {unknown[0]!r}, which is no axis of {', '.join(known)}")
+        bounds = getattr(entry, "bounds", {})
+        drawn = shapes(known, simplest, growth=growth, fixed={**machine, **(fixed or {})}, bounds=bounds)
 
         def run_of(shape: dict[str, Any]) -> WorkloadRun:
             try:
-                return WorkloadRun(name, shape, make(**shape), spec, reference)
+                made = entry.make(**shape)
+            except NotACaseError:
+                raise
             except (ValueError, UsageError, LaunchError):
                 return reject()
+            return WorkloadRun(name, shape, made, spec, reference)
 
         example = st.builds(run_of, drawn)
         # By name: what stands to the right of the run are pytest's fixtures.
@@ -207,14 +224,23 @@ def _reference(kernel: Any) -> str:
     return f"{os.path.relpath(source)}:{kernel.__name__}" if source else ""
 
 
-def _entry(
-    kernel: str | Any, axes: Mapping[str, Sequence[Any]] | None, small: Mapping[str, Any] | None
-) -> tuple[str, Mapping[str, Sequence[Any]], Mapping[str, Any], Callable[..., Any]]:
+def _entry(kernel: str | Any, axes: Mapping[str, Sequence[Any]] | None, small: Mapping[str, Any] | None) -> Any:
+    """The entry of ``kernel``, with the axes and the small shape that were given in place of its own."""
+    if isinstance(kernel, str) and is_reference(kernel):
+        return function_entry(kernel, case_function(kernel), axes, small)
     entry = find_kernel(kernel) if isinstance(kernel, str) else kernel
     if all(hasattr(entry, name) for name in ("name", "axes", "small", "make")):
-        return entry.name, axes or entry.axes, small or entry.small, entry.make
-    if callable(entry) and axes and small:
-        return getattr(entry, "__name__", "workload"), axes, small, entry
+        given = {axis: tuple(values) for axis, values in (axes or entry.axes).items()}
+        bounds = getattr(entry, "bounds", {})
+        return UserEntry(entry.name, "", given, {}, dict(small or entry.small), entry.make, bounds)
+    name = getattr(entry, "__name__", "workload")
+    if is_kernel(entry):
+        raise UsageError(
+            f"workload({name}): it is a kernel, whose arguments are not known: give a function that makes them and returns"
+            f" ({name}, grid, block, (its arguments...), check)"
+        )
+    if callable(entry):
+        return function_entry(name, entry, axes, small)
     raise UsageError(
-        f"workload({kernel!r}): give a kernel of the suite, an entry like those, or a function with axes= and small="
+        f"workload({kernel!r}): give a kernel of the suite, FILE.py:FUNCTION, a case function, or an entry as the suite's"
     )

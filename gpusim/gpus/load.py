@@ -22,6 +22,7 @@ from pathlib import Path
 from gpusim.errors import SpecError, UnknownGpuError
 from gpusim.gpus.consistency import check_consistency
 from gpusim.gpus.limits import limits_of
+from gpusim.gpus.names import called, squeeze
 from gpusim.gpus.spec import PIPE_NAMES, GpuSpec, PipeSpec
 from gpusim.io.nearest import hint
 
@@ -78,7 +79,8 @@ def built_in_of(name_or_path: str | Path) -> str:
 
 
 def locate(name_or_path: str | Path) -> Path:
-    """The TOML file of a built-in name, or of a path; UnknownGpuError where there is none."""
+    """The TOML file of a built-in name, or product's name (:mod:`gpusim.gpus.names`), or of a path; UnknownGpuError where
+    there is none."""
     text = str(name_or_path)
     known = list_gpus()
     if text in known:
@@ -91,7 +93,22 @@ def locate(name_or_path: str | Path) -> Path:
         pass  # a name no file system accepts is an unknown GPU, not a crash
     if path.suffix == ".toml":
         raise UnknownGpuError(f"there is no GPU file {text}; `gpusim gpus list` names the GPUs that need none")
-    raise UnknownGpuError(f"unknown GPU {text!r}; {hint(text, known)} (or give the path of a .toml file)")
+    titles = _titles(tuple(known))
+    meant = called(text, titles)
+    if len(meant) == 1:
+        return _FOLDER / f"{meant[0]}.toml"
+    if meant:
+        raise UnknownGpuError(f"{text!r} may be {' or '.join(f'{name} ({titles[name]})' for name in meant)}: say which")
+    raise UnknownGpuError(
+        f"unknown GPU {text!r}; {hint(squeeze(text) or text, known)} (or give the path of a .toml file)"
+    )
+
+
+@functools.lru_cache(maxsize=1)
+def _titles(names: tuple[str, ...]) -> dict[str, str]:
+    """Each built-in GPU's product name."""
+    tables = {name: _parse(_FOLDER / f"{name}.toml") for name in names}
+    return {name: str(typing.cast(dict, table["title"])["value"]) for name, table in tables.items()}
 
 
 def _parse(path: Path) -> dict[str, object]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpusim.cases.run_case import NO_CHECK
 from gpusim.cases.suite import complete_shape, shape_text
 from gpusim.errors import LaunchError, SiliconError
 from gpusim.frontend.numba.build import toolchain
@@ -132,6 +133,8 @@ def _measure(
                     yield found
                 else:
                     loaded.append(found)
+                    if found.case.check is None:
+                        say(f"not checked: {found.name} ({NO_CHECK})")
             if loaded:
                 yield from measure_rounds(
                     driver,

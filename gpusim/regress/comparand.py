@@ -7,6 +7,7 @@ it (what would it have cost on the other GPU?); what was stored carries its resu
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,13 +35,15 @@ class SimulationInput:
 @dataclass(frozen=True)
 class ComparedLaunch:
     """A launch of a comparand. ``file``: the trace's file name within a folder, else empty. ``figures``: the GPU's, by
-    dotted key, where they are known. ``model``: hash of the gpusim that simulated it, where known."""
+    dotted key, where they are known. ``model``: hash of the gpusim that simulated it, where known. ``seconds``: its share
+    of what simulating took here and now."""
 
     record: SimulatedLaunch
     file: str = ""
     figures: Mapping[str, Any] = field(default_factory=dict, repr=False)
     model: str = ""
     simulation_input: SimulationInput | None = field(default=None, repr=False)
+    seconds: float = field(default=0.0, compare=False)
 
     @property
     def key(self) -> tuple[str, str, int]:
@@ -61,9 +64,11 @@ class Comparand:
 def simulate_launches(named: Sequence[NamedTrace], warm: Sequence[Trace], spec: GpuSpec) -> tuple[ComparedLaunch, ...]:
     """The compared launches of ``named``, simulated by this gpusim in this order, after ``warm``, on one machine."""
     traces = tuple(launch.trace for launch in named)
+    start = time.monotonic()
     result = simulate(traces, spec, warm=tuple(warm))
+    seconds = (time.monotonic() - start) / max(1, len(named))
     figures = gpu_values(spec)
     return tuple(
-        ComparedLaunch(record, "", figures, model_hash(), SimulationInput(traces, index, tuple(warm), spec))
+        ComparedLaunch(record, "", figures, model_hash(), SimulationInput(traces, index, tuple(warm), spec), seconds)
         for index, record in enumerate(launch_records(result, named))
     )

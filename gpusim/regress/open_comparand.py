@@ -89,6 +89,8 @@ def _open_one(text: str, kind: str | None, machine: GpuRequest, spec: GpuSpec, s
     if kind == "folder":
         return _folder(Path(text), spec)
     source = open_source(text.removeprefix(_KERNEL), spec, small=small)
+    if source.unchecked:
+        say(f"not checked: {text} ({source.unchecked})")
     return Comparand(text, simulate_launches(source.timed, source.warm, spec))
 
 

@@ -6,7 +6,7 @@ that request down and carries it out again. Trace files are read again from wher
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
@@ -46,7 +46,9 @@ def simulation_request(
     }
 
 
-def rerun(run: StoredRun, gpu: str | None, settings: Sequence[str]) -> Comparand:
+def rerun(
+    run: StoredRun, gpu: str | None, settings: Sequence[str], progress: Callable[[str], None] = lambda line: None
+) -> Comparand:
     """What ``run`` asked for, simulated now; on ``gpu`` and with ``settings`` where they are given."""
     where = f"run {run.info.id}"
     request = run.documents.get(REQUEST)
@@ -57,6 +59,9 @@ def rerun(run: StoredRun, gpu: str | None, settings: Sequence[str]) -> Comparand
         gpu, settings = request["gpu"], [*request["settings"], *settings]
     spec = override_gpu(load_gpu(gpu), settings)
     sources = [open_source(text, spec, small=request.get("small", False)) for text in request["sources"]]
+    for text, source in zip(request["sources"], sources, strict=True):
+        if source.unchecked:
+            progress(f"not checked: {text} ({source.unchecked})")
     named = [launch for source in sources for launch in source.timed]
     warm = [Trace.load(path) for path in request["warm"]] + [trace for source in sources for trace in source.warm]
     return Comparand("now", simulate_launches(named, warm, spec))

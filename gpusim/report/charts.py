@@ -7,6 +7,7 @@ same document gives the same text. Matplotlib draws (the extra ``gpusim[report]`
 from __future__ import annotations
 
 import io
+import re
 from typing import Any
 
 from gpusim.errors import ToolchainError
@@ -17,7 +18,7 @@ try:
 except ImportError as error:  # an extra: say how to get it
     raise ToolchainError("the HTML report needs matplotlib and jinja2: pip install 'gpusim[report]'") from error
 
-_STYLE = {
+STYLE = {
     "svg.fonttype": "none",
     "svg.hashsalt": "gpusim",
     "font.family": "sans-serif",
@@ -30,16 +31,21 @@ _BLUE, _ORANGE, _GREEN, _GREY = "#3b6ea5", "#d1772b", "#4b8f4b", "#8a8a8a"
 _WIDTH = 7.4
 
 
+#: Width or height of the outermost element, which comes first.
+_SIZE = re.compile(r'(?<=\s)(?:width|height)="[0-9.]+pt"\s')
+
+
 def _svg(figure: Figure) -> str:
     text = io.StringIO()
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure.savefig(text, format="svg", metadata={"Date": None}, bbox_inches="tight")
     svg = text.getvalue()
-    return svg[svg.index("<svg") :]
+    # Without a size of its own it takes the width that the page has for it.
+    return _SIZE.sub("", svg[svg.index("<svg") :], count=2)
 
 
 def _figure(height: float) -> tuple[Figure, Any]:
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure = Figure(figsize=(_WIDTH, height))
         return figure, figure.subplots()
 

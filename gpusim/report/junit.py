@@ -2,7 +2,8 @@
 
 Mental model: a test case a verdict. SLOWER fails; what could not be compared (NO-DATA, UNSUPPORTED) is an error;
 AMBIGUOUS is skipped, with its reason; SAME and FASTER pass. The format is the one that Jenkins, GitLab and GitHub's
-actions read: testsuites > testsuite > testcase > failure | error | skipped, and system-out.
+actions read: testsuites > testsuite > testcase > failure | error | skipped, and system-out; times are seconds of the test, not of the
+kernel.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 @dataclass(frozen=True)
 class JunitCase:
     """One verdict: ``name`` within ``classname``, the ``verdict``'s word, its ``message`` in a line, and ``detail``.
-    ``known``: a baseline has it already, so that it does not fail."""
+    ``known``: a baseline has it already, so that it does not fail. ``seconds``: what it took to find out, None where
+    nothing was run for it."""
 
     name: str
     classname: str
@@ -29,6 +31,7 @@ class JunitCase:
     message: str
     detail: str = ""
     known: bool = False
+    seconds: float | None = None
 
 
 def junit_xml(suite: str, cases: Sequence[JunitCase], *, fail_on: frozenset[str] = frozenset()) -> bytes:
@@ -44,11 +47,14 @@ def junit_xml(suite: str, cases: Sequence[JunitCase], *, fail_on: frozenset[str]
         "skipped": outcomes.count("skipped"),
     }
     numbers = {name: str(count) for name, count in counts.items()}
+    numbers["time"] = f"{sum(case.seconds or 0.0 for case in cases):.3f}"
     root = ElementTree.Element("testsuites", numbers)
     parent = ElementTree.SubElement(root, "testsuite", {"name": _clean(suite), **numbers})
     for case, outcome in zip(cases, outcomes, strict=True):
         element = ElementTree.SubElement(
-            parent, "testcase", {"name": _clean(case.name), "classname": _clean(case.classname)}
+            parent,
+            "testcase",
+            {"name": _clean(case.name), "classname": _clean(case.classname), "time": f"{case.seconds or 0.0:.3f}"},
         )
         message = _clean(f"{case.verdict}: {case.message}")
         if outcome:

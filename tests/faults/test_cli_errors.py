@@ -152,7 +152,7 @@ def test_every_error_class_has_an_exit_code_of_the_contract() -> None:
     def family(root: type) -> set[type]:
         return {root}.union(*(family(c) for c in root.__subclasses__()))
 
-    assert {c.exit_code for c in family(GpusimError)} <= {2, 3, 5, 70}
+    assert {c.exit_code for c in family(GpusimError)} <= {2, 3, 5, 6, 70}
 
 
 def test_help_loads_no_heavy_package() -> None:

@@ -61,6 +61,8 @@ def test_a_file_of_rows_becomes_verdicts_in_every_format(rows_file, tmp_path, ca
     for word in ("mape_percent", "spearman", "SAME", "FASTER", "joined_by", "cubin", f"{ARITHMETIC}:op=ffma"):
         assert word in out
     root = ElementTree.fromstring(junit.read_bytes())
+    seconds = [float(str(case.get("time"))) for case in root.iter("testcase")]
+    assert max(seconds) > 0 and float(str(root.get("time"))) == pytest.approx(sum(seconds), abs=0.01)
     assert (root.get("tests"), root.get("errors")) == ("3", "0") and int(root.get("failures")) >= 1
     assert markdown.read_text().startswith("## gpusim compare") and "FASTER" in markdown.read_text()
 

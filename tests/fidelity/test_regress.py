@@ -89,6 +89,7 @@ def test_the_other_way_round_it_is_faster_and_no_failure(shell, builds, tmp_path
     assert code == 0 and "FASTER" in out and "1 SAME, 1 FASTER" in out
     suite = ElementTree.parse(tmp_path / "j.xml").getroot()[0]
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("2", "0", "0")
+    assert all(float(str(case.get("time"))) > 0 for case in suite)
     comment = (tmp_path / "c.md").read_text()
     assert comment.startswith("## gpusim regress") and "FASTER" in comment and "<details>" in comment
 

@@ -111,7 +111,7 @@ def test_two_builds_in_a_file_of_one_s_own_are_told_apart(mine: str, tmp_path: P
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
-        (["saxpy", "--property", "builds", "--other-kernel", "softmax"], 3, "softmax has no axis n, which saxpy has"),
+        (["saxpy", "--property", "builds", "--other-kernel", "softmax"], 2, "softmax has no axis n, which saxpy has"),
         (["saxpy", "--property", "builds", "--other-kernel", "none.py:f"], 2, "there is no file none.py"),
         (["saxpy", "--other-gpu", "a100_80gb"], 2, "--other-gpu is for --property gpus, not bounds"),
         (["saxpy", "--property", "gpus", "--rows", __file__], 2, "--rows is for --property silicon, not gpus"),

@@ -229,6 +229,7 @@ def test_any_text_makes_readable_xml_with_the_right_counts(rows):
     cases = [JunitCase(name, name, verdict, message, detail) for name, detail, verdict, message in rows]
     root = ElementTree.fromstring(junit_xml("suite", cases))
     assert root.get("tests") == str(len(rows)) == str(len(root.findall(".//testcase")))
+    assert {case.get("time") for case in root.iter("testcase")} <= {"0.000"}
     for tag, verdicts in (("failure", {"SLOWER"}), ("error", {"NO-DATA", "UNSUPPORTED"}), ("skipped", {"AMBIGUOUS"})):
         assert len(root.findall(f".//{tag}")) == sum(row[2] in verdicts for row in rows)
 

@@ -105,6 +105,10 @@ def test_a_page_stands_alone_and_escapes_what_comes_from_outside(run, tmp_path, 
     assert EVIL not in page and "&lt;script&gt;" in page
     assert not re.findall(r"""(?:src|href)\s*=\s*["'](?!#)""", page), "nothing is fetched"
     assert "<script" not in page and "@import" not in page and page.count("<svg") >= 6
+    # Charts have no size of their own, and so take the width that the page has.
+    outermost = re.findall(r"<svg[^>]*>", page)
+    assert all("viewBox" in tag and "width=" not in tag and "height=" not in tag for tag in outermost)
+    assert "svg { width: 100%" in page
     assert f"{result.cycles:,}" in page and explanation.findings[0].unit in page
     capsys.readouterr()
     assert cli.run(["report", str(path), "--html", str(path)]) == 2

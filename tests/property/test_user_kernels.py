@@ -105,7 +105,7 @@ def test_a_case_of_ones_own_is_captured_and_simulated_at_the_shape_asked_for(gpu
 def test_its_check_decides(gpusim):
     assert gpusim("capture", "my.py:checked", "-o", "s.trace")[0] == 0
     code, _, err = gpusim("capture", "my.py:checked:wrong=True", "-o", "s.trace")
-    assert code == 1 and "differs" in err
+    assert code == 6 and "differs" in err
 
 
 @pytest.mark.parametrize("signature", ["float32[:], float32", "void(float32[::1], float64)"])
@@ -159,7 +159,8 @@ def test_mistakes_are_answered_in_one_line(gpusim, arguments, words):
 
 
 def test_a_long_capture_says_how_far_it_is_and_a_quick_one_nothing(gpusim, monkeypatch):
-    assert gpusim("capture", "my.py:scale_case", "-o", "s.trace")[2] == ""
+    not_checked = "not checked: my.py:scale_case (the case has no check)\n"
+    assert gpusim("capture", "my.py:scale_case", "-o", "s.trace")[2] == not_checked
     begin = progress.Display.begin
 
     def begin_and_look(display, task):
