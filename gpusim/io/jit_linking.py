@@ -17,7 +17,10 @@ from numba.core.codegen import CodeLibrary, CPUCodegen, JITCodeLibrary
 from numba.core.compiler import Compiler, DefaultPassBuilder, Flags
 from numba.core.compiler_machinery import PassManager
 from numba.core.dispatcher import Dispatcher
+from numba.core.typed_passes import NativeLowering
 from numba.core.typing import Context
+
+from gpusim.io.jit_lowering import InnerLowering, LeanLowering
 
 
 class _NoEnvironment:
@@ -179,6 +182,8 @@ class _Compiler(Compiler):
     """Numba's own passes, into a library of the given kind."""
 
     kind: type[JITCodeLibrary]
+    #: The pass to LLVM's code, but for functions that count references.
+    lowering: type[NativeLowering]
 
     def __init__(self, typingctx, targetctx, library, args, return_type, flags, locals):
         options = _Options(flags)
@@ -194,7 +199,10 @@ class _Compiler(Compiler):
         """Numba's passes but those for what no function here uses: each looks through all the code once more."""
         built = DefaultPassBuilder.define_nopython_pipeline(self.state)
         shorter = PassManager(built.pipeline_name)
-        shorter.passes.extend(step for step in built.passes if step[0].__name__ not in UNUSED_PASSES)
+        lowering = {} if self.state.flags.nrt else {NativeLowering: self.lowering}
+        for step, reason in built.passes:
+            if step.__name__ not in UNUSED_PASSES:
+                shorter.add_pass(lowering.get(step, step), reason)
         shorter.finalize()
         return [shorter]
 
@@ -202,13 +210,13 @@ class _Compiler(Compiler):
 class InnerCompiler(_Compiler):
     """For functions that only compiled functions call."""
 
-    kind = InnerLibrary
+    kind, lowering = InnerLibrary, InnerLowering
 
 
 class OuterCompiler(_Compiler):
     """For functions that Python calls."""
 
-    kind = OuterLibrary
+    kind, lowering = OuterLibrary, LeanLowering
 
 
 def called_as(outer: Dispatcher, inner: Dispatcher) -> Dispatcher:
