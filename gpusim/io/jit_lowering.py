@@ -48,6 +48,7 @@ _BITWISE = {
     operator.and_: "and_", operator.iand: "and_", operator.or_: "or_", operator.ior: "or_", operator.xor: "xor",
     operator.ixor: "xor",
 }  # fmt: skip
+_EXTREMES = {min: "<", max: ">"}
 _COMPARISONS = {
     operator.eq: "==", operator.ne: "!=", operator.lt: "<", operator.le: "<=", operator.gt: ">", operator.ge: ">=",
 }  # fmt: skip
@@ -403,7 +404,12 @@ class LeanLower(Lower):
             call = self.context.get_function(kind, signature)._imp
             if isinstance(call, InnerCall):
                 return self._cast(self._call_inner(call, kind, signature, expr), signature.return_type, resty)
-        elif isinstance(kind, types.Function) and len(expr.args) == 1 and not expr.kws and not expr.vararg:
+        elif not isinstance(kind, types.Function) or expr.kws or expr.vararg:
+            return None
+        elif kind.typing_key in _EXTREMES and isinstance(signature.return_type, types.Integer):
+            if all(each == signature.return_type for each in signature.args):
+                return self._cast(self._extreme(kind.typing_key, expr.args, signature), signature.return_type, resty)
+        elif len(expr.args) == 1:
             given = self.typeof(expr.args[0].name)
             if kind.typing_key is bool and given == types.boolean and resty == types.boolean:
                 return self._value(expr.args[0].name)
@@ -411,6 +417,16 @@ class LeanLower(Lower):
                 array = in_parts(self.context, self.builder, given, self._value(expr.args[0].name))
                 return self._cast(array.shape[0], types.intp, resty)
         return None
+
+    def _extreme(self, function: Any, variables: Any, signature: Any) -> Any:
+        """The least or greatest of integers of one type: of equal ones the first."""
+        kind = signature.return_type
+        values = [self._cast(self._value(each.name), self.typeof(each.name), kind) for each in variables]
+        compare = self.builder.icmp_signed if kind.signed else self.builder.icmp_unsigned
+        best = values[0]
+        for value in values[1:]:
+            best = self.builder.select(compare(_EXTREMES[function], value, best), value, best)
+        return best
 
     def _call_inner(self, call: InnerCall, kind: Any, signature: Any, expr: Any) -> Any:
         self._keep_parts = True
