@@ -29,12 +29,16 @@ from numba.np import arrayobj
 
 from gpusim.io.jit_values import (
     ArrayParts,
+    PairParts,
+    RangeIteration,
+    RangeParts,
     TupleParts,
     argument_types,
     arguments,
     from_arguments,
     in_parts,
     is_array,
+    nested_array,
     whole,
 )
 
@@ -203,7 +207,7 @@ class LeanLower(Lower):
     def lower_inst(self, inst: Any) -> None:
         kind = inst.__class__
         if kind is ir.Assign:
-            name = inst.target.name
+            name = self._target = inst.target.name
             self.storevar(self.lower_assign(self.typeof(name), inst), name)
         elif kind is ir.Del:
             pass
@@ -257,6 +261,10 @@ class LeanLower(Lower):
         if is_array(given) and expr.attr == "shape":
             array = in_parts(self.context, self.builder, given, self._value(expr.value.name))
             return TupleParts(resty, list(array.shape))
+        if isinstance(given, types.Record) and isinstance(resty, types.NestedArray):
+            kind = self.context.get_data_type(resty.dtype)
+            record = self._value(expr.value.name)
+            return nested_array(resty, cgutils.get_record_member(self.builder, record, given.offset(expr.attr), kind))
         return None
 
     def _item(self, given: Any, name: str, index: int, resty: Any) -> Any:
@@ -409,6 +417,8 @@ class LeanLower(Lower):
         elif kind.typing_key in _EXTREMES and isinstance(signature.return_type, types.Integer):
             if all(each == signature.return_type for each in signature.args):
                 return self._cast(self._extreme(kind.typing_key, expr.args, signature), signature.return_type, resty)
+        elif kind.typing_key is range:
+            return self._range(resty, expr, signature)
         elif len(expr.args) == 1:
             given = self.typeof(expr.args[0].name)
             if kind.typing_key is bool and given == types.boolean and resty == types.boolean:
@@ -417,6 +427,54 @@ class LeanLower(Lower):
                 array = in_parts(self.context, self.builder, given, self._value(expr.args[0].name))
                 return self._cast(array.shape[0], types.intp, resty)
         return None
+
+    # ---- loops over ranges
+
+    def _range(self, resty: Any, expr: Any, signature: Any) -> RangeParts | None:
+        """A range whose step is a constant above zero."""
+        kind = resty.dtype
+        if not kind.signed or self._target not in self._singly_assigned_vars:
+            return None
+        values = [self._cast(self._value(each.name), self.typeof(each.name), kind) for each in expr.args]
+        word = self.context.get_value_type(kind)
+        start, stop, step = [word(0), *values, word(1)] if len(values) == 1 else [*values, word(1)][:3]
+        constant = isinstance(step, llvm.Constant) and isinstance(step.constant, int) and step.constant > 0
+        return RangeParts(resty, start, stop, step) if constant else None
+
+    def _short_getiter(self, resty: Any, expr: Any) -> RangeIteration | None:
+        given = self._value(expr.value.name)
+        if not isinstance(given, RangeParts) or self._target not in self._singly_assigned_vars:
+            return None
+        builder, (start, stop, step) = self.builder, given.items
+        length = builder.sub(stop, start)
+        count = length
+        if step.constant > 1:
+            count = builder.sdiv(builder.add(length, step.type(step.constant - 1)), step)
+        count = builder.select(builder.icmp_signed(">", length, length.type(0)), count, count.type(0))
+        with builder.goto_entry_block():
+            following, left = builder.alloca(start.type), builder.alloca(start.type)
+        builder.store(start, following)
+        builder.store(count, left)
+        return RangeIteration(following, left, step)
+
+    def _short_iternext(self, resty: Any, expr: Any) -> PairParts | None:
+        """The next value; past the end a loop is left, so what is written then does not matter."""
+        given = self._value(expr.value.name)
+        if not isinstance(given, RangeIteration):
+            return None
+        builder = self.builder
+        left, value = builder.load(given.left), builder.load(given.next)
+        builder.store(builder.sub(left, left.type(1), flags=["nsw"]), given.left)
+        builder.store(builder.add(value, given.step), given.next)
+        return PairParts(resty, value, builder.icmp_signed(">", left, left.type(0)))
+
+    def _short_pair_first(self, resty: Any, expr: Any) -> Any:
+        pair = self._value(expr.value.name)
+        return pair.items[0] if isinstance(pair, PairParts) else None
+
+    def _short_pair_second(self, resty: Any, expr: Any) -> Any:
+        pair = self._value(expr.value.name)
+        return pair.items[1] if isinstance(pair, PairParts) else None
 
     def _extreme(self, function: Any, variables: Any, signature: Any) -> Any:
         """The least or greatest of integers of one type: of equal ones the first."""

@@ -33,12 +33,39 @@ class ArrayParts:
         self.type, self.data, self.shape, self.strides = type, data, shape, strides
 
 
-Parts = TupleParts, ArrayParts
+class PairParts:
+    """What an iterator gives: its next value, and whether there was one."""
+
+    __slots__ = ("items", "type")
+
+    def __init__(self, type: types.Pair, first: Any, second: Any):
+        self.type, self.items = type, (first, second)
+
+
+class RangeParts:
+    """``range(start, stop, step)`` of ``type``, where ``step`` is a constant above zero."""
+
+    __slots__ = ("items", "type")
+
+    def __init__(self, type: types.RangeType, start: Any, stop: Any, step: Any):
+        self.type, self.items = type, (start, stop, step)
+
+
+class RangeIteration:
+    """A loop over a range of constant step: where its next value lies, and how many are left."""
+
+    __slots__ = ("left", "next", "step")
+
+    def __init__(self, next: Any, left: Any, step: Any):
+        self.next, self.left, self.step = next, left, step
+
+
+Parts = TupleParts, ArrayParts, PairParts, RangeParts, RangeIteration
 
 
 def is_array(type: types.Type) -> bool:
-    """Whether values of ``type`` are kept as :class:`ArrayParts`: arrays inside records are not."""
-    return type.__class__ is types.Array
+    """Whether values of ``type`` are kept as :class:`ArrayParts`."""
+    return type.__class__ is types.Array or type.__class__ is types.NestedArray
 
 
 def _is_contiguous(array: types.Array) -> bool:
@@ -49,6 +76,11 @@ def whole(context: Any, builder: Any, value: Any) -> Any:
     """``value`` as Numba hands it about. An array belongs to nobody then: there is no reference to count."""
     if isinstance(value, TupleParts):
         return context.make_tuple(builder, value.type, [whole(context, builder, item) for item in value.items])
+    if isinstance(value, (PairParts, RangeParts)):
+        made = ir.Constant(context.get_value_type(value.type), None)
+        for index, item in enumerate(value.items):
+            made = builder.insert_value(made, item, index)
+        return made
     if not isinstance(value, ArrayParts):
         return value
     model = context.data_model_manager[value.type]
@@ -80,6 +112,8 @@ def in_parts(context: Any, builder: Any, type: types.Type, value: Any) -> Any:
     if not is_array(type):
         return value
     model = context.data_model_manager[type]
+    if isinstance(type, types.NestedArray):
+        return nested_array(type, builder.extract_value(value, model.get_field_position("data")))
     shape = model.get_field_position("shape")
     strides = None
     if not _is_contiguous(type):
@@ -87,6 +121,11 @@ def in_parts(context: Any, builder: Any, type: types.Type, value: Any) -> Any:
         strides = [builder.extract_value(value, [place, axis]) for axis in range(type.ndim)]
     lengths = [builder.extract_value(value, [shape, axis]) for axis in range(type.ndim)]
     return ArrayParts(type, builder.extract_value(value, model.get_field_position("data")), lengths, strides)
+
+
+def nested_array(type: types.NestedArray, data: Any) -> ArrayParts:
+    """The array of a record at ``data``: its shape is part of its type."""
+    return ArrayParts(type, data, [ir.IntType(64)(length) for length in type.shape], None)
 
 
 def argument_types(context: Any, type: types.Type) -> Iterator[Any]:
@@ -97,8 +136,8 @@ def argument_types(context: Any, type: types.Type) -> Iterator[Any]:
     elif is_array(type):
         model = context.data_model_manager[type]
         yield model.get_value_type().elements[model.get_field_position("data")]
-        words = type.ndim if _is_contiguous(type) else 2 * type.ndim
-        yield from [ir.IntType(64)] * words
+        if not isinstance(type, types.NestedArray):
+            yield from [ir.IntType(64)] * (type.ndim if _is_contiguous(type) else 2 * type.ndim)
     else:
         yield from _flat(context.data_model_manager[type].get_argument_type())
 
@@ -111,8 +150,9 @@ def arguments(context: Any, builder: Any, type: types.Type, value: Any) -> Itera
             yield from arguments(context, builder, item_type, item)
     elif isinstance(value, ArrayParts):
         yield value.data
-        yield from value.shape
-        yield from value.strides or ()
+        if not isinstance(type, types.NestedArray):
+            yield from value.shape
+            yield from value.strides or ()
     else:
         yield from _flat(context.data_model_manager[type].as_argument(builder, value))
 
@@ -121,6 +161,8 @@ def from_arguments(context: Any, builder: Any, type: types.Type, words: Iterator
     """The value that the next of ``words`` pass, in parts."""
     if isinstance(type, types.BaseTuple):
         return TupleParts(type, [from_arguments(context, builder, item, words) for item in type])
+    if isinstance(type, types.NestedArray):
+        return nested_array(type, next(words))
     if is_array(type):
         data, shape = next(words), [next(words) for _ in range(type.ndim)]
         return ArrayParts(type, data, shape, None if _is_contiguous(type) else [next(words) for _ in range(type.ndim)])
