@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpusim.cases.suite import capture_case, complete_shape, make_case, parse_request, shape_text
-from gpusim.cases.user_kernels import is_reference
+from gpusim.cases.names import is_path, parse_request
+from gpusim.cases.suite import capture_case, complete_shape, make_case, shape_text
 from gpusim.engine.result import Result
 from gpusim.errors import UsageError
 from gpusim.gpus.spec import GpuSpec
@@ -56,7 +56,7 @@ def open_source(
     name, shape = parse_request(text)
     if path.is_dir():
         raise UsageError(f"{text} is a folder; name its trace files one by one")
-    if _is_path(name):
+    if is_path(name):
         raise UsageError(f"there is no trace file {text}")
     whole = shape_text(complete_shape(name, shape, spec, small=small))
     launches = capture_case(make_case(name, shape, spec, small=small), spec, progress=progress)
@@ -72,14 +72,9 @@ def refuse_mistakes(texts: Sequence[str], spec: GpuSpec, *, small: bool = False)
     for text in texts:
         if not Path(text).exists():
             name, shape = parse_request(text)
-            if _is_path(name):
+            if is_path(name):
                 raise UsageError(f"there is no trace file {text}")
             complete_shape(name, shape, spec, small=small)
-
-
-def _is_path(name: str) -> bool:
-    # A shape may hold a point (spread=1.0) that is no file's suffix.
-    return not is_reference(name) and (Path(name).suffix != "" or Path(name).parent != Path("."))
 
 
 def least_cycles(traces: Sequence[Trace], index: int, spec: GpuSpec, *, warmed: bool) -> dict[str, float]:

@@ -19,7 +19,6 @@ from __future__ import annotations
 import ast
 import importlib.util
 import inspect
-import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable
@@ -28,11 +27,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from gpusim.cases.names import REFERENCE
 from gpusim.errors import GpusimError, UnknownKernelError, UsageError
 from gpusim.frontend.registry import is_kernel
 from gpusim.io.nearest import hint
 
-_REFERENCE = re.compile(r"^(?P<path>.+\.py):(?P<name>[^\W\d]\w*)$")
 _EXAMPLE = "def {name}_case(n=1000): ...; return {name}, grid, block, (its arguments,)"
 
 
@@ -56,14 +55,9 @@ class UserCase:
     check: Callable[[], None]
 
 
-def is_reference(name: str) -> bool:
-    """Whether ``name`` names something in a file: ``path.py:name``."""
-    return _REFERENCE.match(name) is not None
-
-
 def load_object(reference: str) -> Any:
     """What the file of ``path.py:name`` calls ``name``."""
-    match = _REFERENCE.match(reference)
+    match = REFERENCE.match(reference)
     if match is None:
         raise UnknownKernelError(f"{reference!r} does not name a function of a file: write path.py:function")
     path, name = Path(match["path"]), match["name"]

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from gpusim.cases.names import is_reference
 from gpusim.cases.suite import capture_case, find_kernel, make_case
 from gpusim.cases.user_entries import axes_of_work
-from gpusim.cases.user_kernels import is_reference, load_object, make_user_case
+from gpusim.cases.user_kernels import load_object, make_user_case
 from gpusim.engine.gpu import simulate
 from gpusim.engine.result import Result
 from gpusim.errors import UsageError

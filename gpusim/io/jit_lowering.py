@@ -21,7 +21,7 @@ from numba.core.analysis import compute_cfg_from_blocks, compute_use_defs
 from numba.core.compiler import _LowerResult
 from numba.core.compiler_machinery import register_pass
 from numba.core.errors import LoweringError, NumbaError, UnsupportedError
-from numba.core.funcdesc import default_mangler, PythonFunctionDescriptor
+from numba.core.funcdesc import PythonFunctionDescriptor, default_mangler
 from numba.core.lowering import Lower
 from numba.core.typed_passes import NativeLowering
 from numba.core.unsafe import eh

@@ -84,7 +84,11 @@ class _Typing:
         return None
 
     def resolve_static_getitem(self, value: Any, index: Any) -> Any:
-        if isinstance(value, types.Array) and isinstance(index, (int, tuple)) and not isinstance(value.dtype, types.Record):
+        if (
+            isinstance(value, types.Array)
+            and isinstance(index, (int, tuple))
+            and not isinstance(value.dtype, types.Record)
+        ):
             return None
         return self._context.resolve_static_getitem(value, index)
 

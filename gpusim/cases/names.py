@@ -1,0 +1,79 @@
+"""The names of the suite's entries and how a workload is written, without loading any of them.
+
+Mental model: whether ``sxapy:n=8`` can be simulated is known before the simulator is there.
+
+Raises :class:`UnknownKernelError` for a name, :class:`UsageError` for a shape that is not written as one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from types import ModuleType
+
+from gpusim.errors import UnknownKernelError, UsageError
+from gpusim.io.nearest import hint
+from gpusim.io.sibling import load_sibling
+
+REFERENCE = re.compile(r"^(?P<path>.+\.py):(?P<name>[^\W\d]\w*)$")
+
+
+def suite() -> ModuleType:
+    """The suite's package."""
+    return load_sibling("kernels", "the kernel suite")
+
+
+def kernel_names() -> list[str]:
+    """The names of the suite's entries, in reading order."""
+    return suite().names()
+
+
+def is_reference(name: str) -> bool:
+    """Whether ``name`` names something in a file: ``path.py:name``."""
+    return REFERENCE.match(name) is not None
+
+
+def parse_request(text: str) -> tuple[str, dict[str, str]]:
+    """Split ``name:axis=value,axis=value`` into the name and the axes as written; the name may be ``file.py:function``."""
+    name, colon, rest = text.partition(":")
+    file, found, after = text.partition(".py:")
+    if found:
+        function, colon, rest = after.partition(":")
+        name = f"{file}{found}{function}"
+    shape = {}
+    for item in rest.split(",") if colon else ():
+        axis, equals, value = item.partition("=")
+        if not equals or not axis.strip() or not value.strip():
+            raise UsageError(f"{text!r}: expected KERNEL:axis=value,axis=value, got {item!r}")
+        if axis.strip() in shape:
+            raise UsageError(f"{text!r}: axis {axis.strip()} is given twice")
+        shape[axis.strip()] = value.strip()
+    return name.strip(), shape
+
+
+def is_path(name: str) -> bool:
+    """Whether ``name`` can only be a file's."""
+    # A shape may hold a point (spread=1.0) that is no file's suffix.
+    return not is_reference(name) and (Path(name).suffix != "" or Path(name).parent != Path("."))
+
+
+def refuse_unknown(texts: Iterable[str]) -> None:
+    """Raise for the first of ``texts`` that names neither what exists here nor an entry of the suite."""
+    for text in texts:
+        if Path(text).exists():
+            continue
+        name, _ = parse_request(text)
+        if is_path(name):
+            raise UsageError(f"there is no trace file {text}")
+        if not is_reference(name) and name not in kernel_names():
+            raise UnknownKernelError(unknown(name))
+
+
+def unknown(name: str) -> str:
+    """The message for a name that is none of the suite's."""
+    if Path(name).suffix in (".json", ".py", ".trace", ".csv", ".jsonl"):
+        return f"{name} is neither a file here nor a kernel of the suite"
+    names = kernel_names()
+    near = hint(name, names, f"`gpusim kernels list` names all {len(names)}")
+    return f"no kernel called {name!r} in the suite; {near}"
