@@ -66,8 +66,13 @@ def refuse_unknown(texts: Iterable[str]) -> None:
         name, _ = parse_request(text)
         if is_path(name):
             raise UsageError(f"there is no trace file {text}")
-        if not is_reference(name) and name not in kernel_names():
-            raise UnknownKernelError(unknown(name))
+        refuse_unknown_kernel(name)
+
+
+def refuse_unknown_kernel(name: str) -> None:
+    """Raise if ``name`` is neither an entry of the suite nor written as a function in a file."""
+    if not is_reference(name) and name not in kernel_names():
+        raise UnknownKernelError(unknown(name))
 
 
 def unknown(name: str) -> str:
