@@ -19,8 +19,7 @@ from numba.core.compiler_machinery import PassManager
 from numba.core.dispatcher import Dispatcher
 from numba.core.typed_passes import NativeLowering
 
-from gpusim.io.jit_lowering import InnerLowering, LeanLowering
-from gpusim.io.jit_passes import shorter
+from gpusim.io.jit_passes import InnerLowering, LeanLowering, shorter
 from gpusim.io.jit_typing import Options, remembering
 
 
@@ -44,6 +43,10 @@ class InnerLibrary(JITCodeLibrary):
     @property
     def codegen(self) -> _NoEnvironment:
         return _NoEnvironment(self._codegen)
+
+    def _optimize_functions(self, ll_module: ModuleRef) -> None:
+        """As a whole, when it is final."""
+        ll_module.data_layout = self._codegen._data_layout
 
     def finalize(self) -> None:
         self._raise_if_finalized()

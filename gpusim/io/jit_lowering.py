@@ -11,30 +11,24 @@ Only for functions without reference counting and without ``try``.
 
 from __future__ import annotations
 
-import hashlib
 import operator
 from typing import Any
 
 from llvmlite import ir as llvm
 from numba.core import cgutils, ir, types
 from numba.core.analysis import compute_cfg_from_blocks, compute_use_defs
-from numba.core.compiler import _LowerResult
-from numba.core.compiler_machinery import register_pass
 from numba.core.errors import LoweringError, NumbaError, UnsupportedError
-from numba.core.funcdesc import PythonFunctionDescriptor, default_mangler
 from numba.core.lowering import Lower
-from numba.core.typed_passes import NativeLowering
 from numba.core.unsafe import eh
 from numba.np import arrayobj
 
+from gpusim.io.jit_calls import InnerCall, declare_inner, result_type_of
 from gpusim.io.jit_values import (
     ArrayParts,
     PairParts,
     RangeIteration,
     RangeParts,
     TupleParts,
-    argument_types,
-    arguments,
     from_arguments,
     in_parts,
     is_array,
@@ -56,61 +50,6 @@ _EXTREMES = {min: "<", max: ">"}
 _COMPARISONS = {
     operator.eq: "==", operator.ne: "!=", operator.lt: "<", operator.le: "<=", operator.gt: ">", operator.ge: ">=",
 }  # fmt: skip
-
-
-def declare_inner(context: Any, module: Any, description: Any) -> Any:
-    """The LLVM function of an inner function: (result, exception, parts of the arguments) -> how it went."""
-    standard = context.call_conv.get_function_type(description.restype, ())
-    words = [word for each in description.argtypes for word in argument_types(context, each)]
-    kind = llvm.FunctionType(standard.return_type, [*standard.args, *words])
-    function = cgutils.get_or_insert_function(module, kind, description.mangled_name)
-    for argument in function.args[:2]:
-        argument.add_attribute("noalias")
-    if description.inline:
-        function.attributes.add("alwaysinline")
-    return function
-
-
-def can_fail(function: Any) -> bool:
-    """Whether a function as it was lowered ever returns that it went wrong."""
-    for block in function.blocks:
-        last = block.terminator
-        if last is not None and last.opname == "ret":
-            code = last.operands[0]
-            if not (isinstance(code, llvm.Constant) and code.constant == 0):
-                return True
-    return False
-
-
-class InnerCall:
-    """How compiled functions call an inner one: what Numba looks up by the function's type and arguments."""
-
-    def __init__(self, description: Any, library: Any, fails: bool):
-        self.description, self.fails = description, fails
-        self.signature, self.libs = description.argtypes, (library,)
-
-    def __call__(self, context: Any, builder: Any, signature: Any, values: Any, loc: Any = None) -> Any:
-        """From code that Numba lowers itself."""
-        function = declare_inner(context, builder.module, self.description)
-        return self.emit(context, builder, function, values, cgutils.alloca_once(builder, _result_type(function)))
-
-    def emit(self, context: Any, builder: Any, function: Any, values: Any, result: Any) -> Any:
-        """Call ``function``, the declaration of it, which leaves its value at ``result``; how it failed, it tells our own
-        caller, who is told in turn."""
-        words = [
-            word
-            for each, value in zip(self.description.argtypes, values, strict=True)
-            for word in arguments(context, builder, each, value)
-        ]
-        code = builder.call(function, [result, builder.function.args[1], *words])
-        if self.fails:
-            with cgutils.if_unlikely(builder, builder.icmp_signed("!=", code, code.type(0))):
-                builder.ret(code)
-        return context.get_returned_value(builder, self.description.restype, builder.load(result))
-
-
-def _result_type(function: Any) -> Any:
-    return function.function_type.args[0].pointee
 
 
 class LeanLower(Lower):
@@ -491,7 +430,7 @@ class LeanLower(Lower):
         values = self.fold_call_args(kind, signature, expr.args, expr.vararg, expr.kws)
         self._keep_parts = False
         function = declare_inner(self.context, self.module, call.description)
-        result_type = _result_type(function)
+        result_type = result_type_of(function)
         if result_type not in self._results:
             with self.builder.goto_entry_block():
                 self._results[result_type] = self.builder.alloca(result_type)
@@ -508,50 +447,3 @@ class LeanInnerLower(LeanLower):
     """For inner functions."""
 
     inner = True
-
-
-class LeanLowering(NativeLowering):
-    """Numba's pass with :class:`LeanLower`."""
-
-    _name = "lean_lowering"
-
-    @property
-    def lowering_class(self) -> type[Lower]:
-        return LeanLower
-
-
-class InnerLowering(NativeLowering):
-    """The same for inner functions, which have neither wrappers nor machine code of their own."""
-
-    _name = "lean_inner_lowering"
-
-    def run_pass(self, state: Any) -> bool:
-        context, library, flags = state.targetctx.subtarget(mangler=_short_name), state.library, state.flags
-        description = PythonFunctionDescriptor.from_specialized_function(
-            state.func_ir,
-            state.typemap,
-            state.return_type,
-            state.calltypes,
-            mangler=_short_name,
-            inline=flags.forceinline,
-            noalias=False,
-            abi_tags=[],
-        )
-        with context.push_code_library(library):
-            lower = LeanInnerLower(context, library, description, state.func_ir, metadata=state.metadata)
-            lower.lower()
-        function = context.get_executable(library, description, lower.env)  # Python cannot call it
-        call = InnerCall(description, library, can_fail(lower.function))
-        context._defns[function].append(call, call.signature)
-        state["cr"] = _LowerResult(description, lower.call_helper, cfunc=function, env=lower.env)
-        return True
-
-
-def _short_name(name: str, types: tuple, *, abi_tags: tuple = (), uid: int | None = None) -> str:
-    """A name of an inner function without the names of its argument types, of which some have thousands of letters."""
-    digest = hashlib.sha256(repr(types).encode()).hexdigest()
-    return default_mangler(f"{name}.{digest[:16]}", (), abi_tags=abi_tags, uid=uid)
-
-
-register_pass(mutates_CFG=True, analysis_only=False)(LeanLowering)
-register_pass(mutates_CFG=True, analysis_only=False)(InnerLowering)
