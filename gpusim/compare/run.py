@@ -143,7 +143,7 @@ def compare(
     total = sum(len(points) for _, points in groups)
     rows: dict[int, list[ComparedPoint]] = {index: [] for index, _ in work}
     failures: dict[tuple[str, str], Failure] = {}
-    progress(f"{total} points in {len(groups)} series; the first run compiles for about a minute")
+    progress(f"{total} points in {len(groups)} series; the first run compiles for about half a minute")
     for done, (index, outcome) in enumerate(_run_all(work, jobs), 1):
         if isinstance(outcome, ComparedPoint):
             rows[index].append(outcome)
@@ -216,7 +216,7 @@ def _collect(running: set[Future], finished: multiprocessing.Queue) -> Iterator[
 
 def compile_ahead(half: str, gpu: str) -> None:
     """Fill the cache of compiled code for the ``emulator`` or the ``engine``: on a machine that has never
-    run gpusim each takes half a minute, and neither needs the other."""
+    run gpusim each takes ten to twenty seconds, and neither needs the other."""
     if half == "engine":
         precompile(gpu)
     else:

@@ -24,6 +24,7 @@ from numba.np import arrayobj
 
 from gpusim.io.jit_calls import InnerCall, declare_inner, result_type_of
 from gpusim.io.jit_values import (
+    TUPLE,
     ArrayParts,
     PairParts,
     RangeIteration,
@@ -195,8 +196,8 @@ class LeanLower(Lower):
             return self.context.get_dummy_value()
         given = self.typeof(expr.value.name)
         if isinstance(given, types.BaseNamedTuple):
-            index = given.fields.index(expr.attr)
-            return self._item(given, expr.value.name, index, resty)
+            named: Any = given
+            return self._item(given, expr.value.name, named.fields.index(expr.attr), resty)
         if is_array(given) and expr.attr == "shape":
             array = in_parts(self.context, self.builder, given, self._value(expr.value.name))
             return TupleParts(resty, list(array.shape))
@@ -213,7 +214,7 @@ class LeanLower(Lower):
         return self._cast(item, given[index], resty)
 
     def _short_build_tuple(self, resty: Any, expr: Any) -> Any:
-        if not isinstance(resty, types.BaseTuple) or not len(resty):
+        if not isinstance(resty, TUPLE) or not len(resty):
             return None
         items = [
             self._cast(self._value(item.name), self.typeof(item.name), wanted)
@@ -223,7 +224,7 @@ class LeanLower(Lower):
 
     def _short_exhaust_iter(self, resty: Any, expr: Any) -> Any:
         given = self.typeof(expr.value.name)
-        return self._value(expr.value.name) if isinstance(given, types.BaseTuple) and given == resty else None
+        return self._value(expr.value.name) if isinstance(given, TUPLE) and given == resty else None
 
     def _short_cast(self, resty: Any, expr: Any) -> Any:
         return self._cast(self._value(expr.value.name), self.typeof(expr.value.name), resty)
@@ -262,7 +263,7 @@ class LeanLower(Lower):
 
     def _short_static_getitem(self, resty: Any, expr: Any) -> Any:
         given = self.typeof(expr.value.name)
-        if isinstance(given, types.BaseTuple) and isinstance(expr.index, int):
+        if isinstance(given, TUPLE) and isinstance(expr.index, int):
             return self._item(given, expr.value.name, range(len(given))[expr.index], resty)
         return None if expr.index_var is None else self._element(resty, expr, expr.index_var)
 
@@ -304,20 +305,20 @@ class LeanLower(Lower):
         if not is_array(given) or self.context.enable_boundscheck:
             return None
         kind = self.typeof(index.name)
-        kinds = list(kind) if isinstance(kind, types.BaseTuple) else [kind]
+        kinds = list(kind) if isinstance(kind, TUPLE) else [kind]
         if not kinds or len(kinds) > given.ndim or not all(isinstance(each, types.Integer) for each in kinds):
             return None
         if given.layout != "C" and (given.layout == "F" or len(kinds) < given.ndim):
             return None
         builder = self.builder
         array = in_parts(self.context, builder, given, self._value(name))
-        if isinstance(kind, types.BaseTuple):
+        if isinstance(kind, TUPLE):
             parts = in_parts(self.context, builder, kind, self._value(index.name)).items
         else:
             parts = [self._value(index.name)]
         places = [self._axis(*each) for each in zip(kinds, parts, array.shape, strict=False)]
         if array.strides is not None:
-            offset = None
+            offset: Any = None
             for at, stride in zip(places, array.strides, strict=True):
                 step = builder.mul(at, stride)
                 offset = step if offset is None else builder.add(offset, step)
@@ -384,7 +385,8 @@ class LeanLower(Lower):
         given = self._value(expr.value.name)
         if not isinstance(given, RangeParts) or self._target not in self._singly_assigned_vars:
             return None
-        builder, (start, stop, step) = self.builder, given.items
+        start, stop, step = given.items
+        builder: Any = self.builder
         length = builder.sub(stop, start)
         count = length
         if step.constant > 1:
@@ -401,7 +403,7 @@ class LeanLower(Lower):
         given = self._value(expr.value.name)
         if not isinstance(given, RangeIteration):
             return None
-        builder = self.builder
+        builder: Any = self.builder
         left, value = builder.load(given.left), builder.load(given.next)
         builder.store(builder.sub(left, left.type(1), flags=["nsw"]), given.left)
         builder.store(builder.add(value, given.step), given.next)

@@ -7,7 +7,7 @@ dies, which only reference counting and generators ask for: a tenth of the compi
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from typing import Any, Literal
 
 from numba.core.compiler import _LowerResult
 from numba.core.compiler_machinery import PassManager, register_pass
@@ -42,7 +42,7 @@ class _Rewrites(GenericRewrites):
 
     _name = "lean_rewrites"
 
-    def run_pass(self, state: Any) -> bool:
+    def run_pass(self, state: Any) -> Literal[True]:
         for rewrite_class in rewrite_registry.rewrites["before-inference"]:
             rewrite, waiting = rewrite_class(state), list(state.func_ir.blocks.items())
             while waiting:
@@ -58,7 +58,7 @@ class _Variables(ReconstructSSA):
 
     _name = "lean_ssa"
 
-    def run_pass(self, state: Any) -> bool:
+    def run_pass(self, state: Any) -> Literal[True]:
         state.func_ir = reconstruct_ssa(state.func_ir)
         self._patch_locals(state)
         state.func_ir._definitions = build_definitions(state.func_ir.blocks)
@@ -70,7 +70,7 @@ class _Assignments(PreLowerStripPhis):
 
     _name = "lean_strip_phis"
 
-    def run_pass(self, state: Any) -> bool:
+    def run_pass(self, state: Any) -> Literal[True]:
         state.func_ir = self._strip_phi_nodes(state.func_ir)
         return True
 
@@ -90,7 +90,7 @@ class InnerLowering(NativeLowering):
 
     _name = "lean_inner_lowering"
 
-    def run_pass(self, state: Any) -> bool:
+    def run_pass(self, state: Any) -> Literal[True]:
         context, library, flags = state.targetctx.subtarget(mangler=_short_name), state.library, state.flags
         description = PythonFunctionDescriptor.from_specialized_function(
             state.func_ir,

@@ -11,7 +11,8 @@ from typing import Any
 
 from numba.core import types
 from numba.core.compiler import Flags
-from numba.core.typing import Context, signature
+from numba.core.typing.context import Context
+from numba.core.typing.templates import signature
 
 
 class Options(Flags):

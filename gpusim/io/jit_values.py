@@ -14,13 +14,16 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils, types
 
+#: The class of tuple types: of the class itself a type checker does not know that it can be gone through.
+TUPLE: Any = types.BaseTuple
+
 
 class TupleParts:
     """A tuple of ``type``: the values of its items, each in parts or whole."""
 
     __slots__ = ("items", "type")
 
-    def __init__(self, type: types.BaseTuple, items: list[Any]):
+    def __init__(self, type: Any, items: list[Any]):
         self.type, self.items = type, items
 
 
@@ -29,7 +32,7 @@ class ArrayParts:
 
     __slots__ = ("data", "shape", "strides", "type")
 
-    def __init__(self, type: types.Array, data: Any, shape: list[Any], strides: list[Any] | None):
+    def __init__(self, type: Any, data: Any, shape: list[Any], strides: list[Any] | None):
         self.type, self.data, self.shape, self.strides = type, data, shape, strides
 
 
@@ -38,7 +41,7 @@ class PairParts:
 
     __slots__ = ("items", "type")
 
-    def __init__(self, type: types.Pair, first: Any, second: Any):
+    def __init__(self, type: Any, first: Any, second: Any):
         self.type, self.items = type, (first, second)
 
 
@@ -47,7 +50,7 @@ class RangeParts:
 
     __slots__ = ("items", "type")
 
-    def __init__(self, type: types.RangeType, start: Any, stop: Any, step: Any):
+    def __init__(self, type: Any, start: Any, stop: Any, step: Any):
         self.type, self.items = type, (start, stop, step)
 
 
@@ -63,12 +66,12 @@ class RangeIteration:
 Parts = TupleParts, ArrayParts, PairParts, RangeParts, RangeIteration
 
 
-def is_array(type: types.Type) -> bool:
+def is_array(type: Any) -> bool:
     """Whether values of ``type`` are kept as :class:`ArrayParts`."""
     return type.__class__ is types.Array or type.__class__ is types.NestedArray
 
 
-def _is_contiguous(array: types.Array) -> bool:
+def _is_contiguous(array: Any) -> bool:
     return array.layout == "C"
 
 
@@ -103,11 +106,11 @@ def whole(context: Any, builder: Any, value: Any) -> Any:
     return made
 
 
-def in_parts(context: Any, builder: Any, type: types.Type, value: Any) -> Any:
+def in_parts(context: Any, builder: Any, type: Any, value: Any) -> Any:
     """``value`` of ``type`` in parts, if it is a tuple or an array."""
     if isinstance(value, Parts):
         return value
-    if isinstance(type, types.BaseTuple):
+    if isinstance(type, TUPLE):
         return TupleParts(type, [builder.extract_value(value, index) for index in range(len(type))])
     if not is_array(type):
         return value
@@ -123,14 +126,14 @@ def in_parts(context: Any, builder: Any, type: types.Type, value: Any) -> Any:
     return ArrayParts(type, builder.extract_value(value, model.get_field_position("data")), lengths, strides)
 
 
-def nested_array(type: types.NestedArray, data: Any) -> ArrayParts:
+def nested_array(type: Any, data: Any) -> ArrayParts:
     """The array of a record at ``data``: its shape is part of its type."""
     return ArrayParts(type, data, [ir.IntType(64)(length) for length in type.shape], None)
 
 
-def argument_types(context: Any, type: types.Type) -> Iterator[Any]:
+def argument_types(context: Any, type: Any) -> Iterator[Any]:
     """The LLVM types of the arguments that pass a value of ``type``."""
-    if isinstance(type, types.BaseTuple):
+    if isinstance(type, TUPLE):
         for item in type:
             yield from argument_types(context, item)
     elif is_array(type):
@@ -142,7 +145,7 @@ def argument_types(context: Any, type: types.Type) -> Iterator[Any]:
         yield from _flat(context.data_model_manager[type].get_argument_type())
 
 
-def arguments(context: Any, builder: Any, type: types.Type, value: Any) -> Iterator[Any]:
+def arguments(context: Any, builder: Any, type: Any, value: Any) -> Iterator[Any]:
     """The arguments that pass ``value`` of ``type``."""
     value = in_parts(context, builder, type, value)
     if isinstance(value, TupleParts):
@@ -157,9 +160,9 @@ def arguments(context: Any, builder: Any, type: types.Type, value: Any) -> Itera
         yield from _flat(context.data_model_manager[type].as_argument(builder, value))
 
 
-def from_arguments(context: Any, builder: Any, type: types.Type, words: Iterator[Any]) -> Any:
+def from_arguments(context: Any, builder: Any, type: Any, words: Iterator[Any]) -> Any:
     """The value that the next of ``words`` pass, in parts."""
-    if isinstance(type, types.BaseTuple):
+    if isinstance(type, TUPLE):
         return TupleParts(type, [from_arguments(context, builder, item, words) for item in type])
     if isinstance(type, types.NestedArray):
         return nested_array(type, next(words))

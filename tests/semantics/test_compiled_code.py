@@ -11,7 +11,7 @@ from numba.core.errors import NumbaError
 
 from gpusim.model.compiled import compiled, inlined, inner
 
-pytestmark = pytest.mark.skipif(bool(config.DISABLE_JIT), reason="nothing is compiled")
+pytestmark = pytest.mark.skipif(bool(getattr(config, "DISABLE_JIT")), reason="nothing is compiled")  # noqa: B009
 State = namedtuple("State", "table vector inside")
 Inside = namedtuple("Inside", "small words")
 
