@@ -6,7 +6,8 @@ import dataclasses
 
 import pytest
 
-from gpusim.cases.suite import capture_case, kernel_names, make_case
+from gpusim.cases.names import kernel_names
+from gpusim.cases.suite import capture_case, make_case
 from gpusim.engine.gpu import simulate
 from gpusim.errors import SpecError, UnknownGpuError
 from gpusim.gpus import built_in_of, describe_gpu, diff_gpus, list_gpus, load_gpu, override_gpu

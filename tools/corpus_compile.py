@@ -51,7 +51,8 @@ from numba import cuda
 from numba.cuda import api, dispatcher
 from numba.cuda.cudadrv import devices
 
-from gpusim.cases.suite import kernel_names, make_case
+from gpusim.cases.names import kernel_names
+from gpusim.cases.suite import make_case
 from gpusim.frontend.numba.build import argument_types, build
 from gpusim.isa.architectures import SURVEYED, nearest
 from gpusim.isa.binary.cubin import KernelImage, load_kernel

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 
 from docs_tables import table
 
-from gpusim.cases.suite import find_kernel, kernel_names
+from gpusim.cases.names import kernel_names
+from gpusim.cases.suite import find_kernel
 from gpusim.explore.points import CROSSES, POINTS
 
 

@@ -46,7 +46,7 @@ def measure(kernel: str, repeat: int, folder: Path) -> None:
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}", file=sys.stderr)
     rows = [("first, nothing compiled", *seconds(command, clone))]
     rows.append(("warm, best", *min(seconds(command, clone) for _ in range(repeat))))
-    imports = ["-c", "import gpusim.commands.simulate"]
+    imports = ["-c", "import gpusim.commands.simulating"]
     rows.append(("  of that, importing", *min(seconds(imports, clone) for _ in range(repeat))))
     print(f"{'gpusim simulate ' + kernel:<32} {'wall_s':>8} {'cpu_s':>8}")
     for name, wall, cpu in rows:

@@ -19,7 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from gpusim.cases.suite import capture_case, complete_shape, find_kernel, kernel_names, make_case
+from gpusim.cases.names import kernel_names
+from gpusim.cases.suite import capture_case, complete_shape, find_kernel, make_case
 from gpusim.errors import GpusimError
 from gpusim.explore.cover import cover_captured, workload_name
 from gpusim.explore.coverage import Coverage, Hits

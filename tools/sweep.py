@@ -16,7 +16,8 @@ from collections.abc import Iterator, Sequence
 import click
 
 import gpusim
-from gpusim.cases.suite import capture_case, kernel_names, make_case
+from gpusim.cases.names import kernel_names
+from gpusim.cases.suite import capture_case, make_case
 from gpusim.engine.result import LaunchResult
 from gpusim.errors import GpusimError
 from gpusim.report.tables import FORMATS, format_records

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from gpusim.cases.case_forms import GeneratedLaunches, assertion_text
+from gpusim.cases.names import is_reference
 from gpusim.cases.suite import CaseTrace, capture_case, make_case
-from gpusim.cases.user_kernels import is_reference
 from gpusim.errors import UsageError, WrongResultError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.io.memory_limit import limited_memory

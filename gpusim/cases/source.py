@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gpusim.cases.names import is_path
 from gpusim.cases.run_case import NO_CHECK, run_case
 from gpusim.cases.suite import complete_shape, parse_request, shape_text
-from gpusim.cases.user_kernels import is_reference
 from gpusim.engine.result import Result
 from gpusim.errors import UsageError
 from gpusim.gpus.spec import GpuSpec
@@ -60,7 +60,7 @@ def open_source(text: str, spec: GpuSpec, *, small: bool = False) -> Source:
     name, shape = parse_request(text)
     if path.is_dir():
         raise UsageError(f"{text} is a folder; name its trace files one by one")
-    if _is_path(name):
+    if is_path(name):
         raise UsageError(f"there is no trace file {text}")
     whole = shape_text(complete_shape(name, shape, spec, small=small))
     ran = run_case(name, shape, spec, small=small)
@@ -78,14 +78,9 @@ def refuse_mistakes(texts: Sequence[str], spec: GpuSpec, *, small: bool = False)
     for text in texts:
         if not Path(text).exists():
             name, shape = parse_request(text)
-            if _is_path(name):
+            if is_path(name):
                 raise UsageError(f"there is no trace file {text}")
             complete_shape(name, shape, spec, small=small)
-
-
-def _is_path(name: str) -> bool:
-    # A shape may hold a point (spread=1.0) that is no file's suffix.
-    return not is_reference(name) and (Path(name).suffix != "" or Path(name).parent != Path("."))
 
 
 def least_cycles(traces: Sequence[Trace], index: int, spec: GpuSpec, *, warmed: bool) -> dict[str, float]:

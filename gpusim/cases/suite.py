@@ -16,20 +16,18 @@ import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from gpusim.capturing import capture
 from gpusim.cases.arguments import TRUTHS
+from gpusim.cases.names import is_reference, suite, unknown
 from gpusim.cases.numbers import parse_integer, parse_number
 from gpusim.cases.requests import parse_request
 from gpusim.cases.user_entries import user_entry
-from gpusim.cases.user_kernels import complete_user_shape, is_reference, make_user_case
+from gpusim.cases.user_kernels import complete_user_shape, make_user_case
 from gpusim.errors import ExecutionError, GpusimError, ToolchainError, UnknownKernelError, UsageError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.io.memory_limit import limited_memory
-from gpusim.io.nearest import hint
-from gpusim.io.sibling import load_sibling
 from gpusim.launch.memory import DeviceMemory
 from gpusim.trace.record import Trace
 
@@ -47,25 +45,15 @@ class CaseTrace:
     timed: bool
 
 
-def kernel_names() -> list[str]:
-    """The names of the suite's entries, in reading order."""
-    return _suite().names()
-
-
 def find_kernel(name: str) -> Any:
     """The suite's entry called ``name``, or that of a function in a file of the user's: name, purpose, axes, default,
     small, make."""
     if is_reference(name):
         return user_entry(name)
     try:
-        return _suite().get(name)
-    except KeyError as error:
-        names = kernel_names()
-        if Path(name).suffix in (".json", ".py", ".trace", ".csv", ".jsonl"):
-            raise UnknownKernelError(f"{name} is neither a file here nor a kernel of the suite") from None
-        raise UnknownKernelError(
-            f"{error.args[0]}; {hint(name, names, f'`gpusim kernels list` names all {len(names)}')}"
-        ) from None
+        return suite().get(name)
+    except KeyError:
+        raise UnknownKernelError(unknown(name)) from None
     except ImportError as error:
         raise ToolchainError(f"{_NO_CUDA}; {error.msg}") from None
 
@@ -175,11 +163,6 @@ def _naming_what_threads_raise(call: Callable[..., Trace], *args: Any, **options
         if traceback.extract_tb(error.__traceback__)[-1].name != _RAISES:
             raise
         raise ExecutionError(f"a thread of the kernel raised {type(error).__name__}: {error}") from error
-
-
-def _suite() -> ModuleType:
-    """The suite's package."""
-    return load_sibling("kernels", "the kernel suite")
 
 
 _TOO_LARGE = "the arrays of this shape do not fit in the memory of this machine"

@@ -17,7 +17,6 @@ Raises UnknownKernelError for a file or name that is not there, UsageError for o
 from __future__ import annotations
 
 import importlib.util
-import re
 import sys
 import traceback
 from collections.abc import Callable
@@ -27,25 +26,20 @@ from typing import Any
 
 from gpusim.cases.arguments import parse_argument
 from gpusim.cases.case_forms import UserCase, as_case
+from gpusim.cases.names import REFERENCE
 from gpusim.cases.signature import axis_of, parameters_of
 from gpusim.errors import GpusimError, UnknownKernelError, UsageError
 from gpusim.frontend.registry import is_device_function, is_kernel
 from gpusim.io.nearest import hint
 
-_REFERENCE = re.compile(r"^(?P<path>.+\.py):(?P<name>[^\W\d]\w*)$")
 #: A parameter of this name is True where the small shape is asked for.
 SMALL = "small"
 _EXAMPLE = "def {name}_case(n=1000): ...; return {name}, grid, block, (its arguments,), check"
 
 
-def is_reference(name: str) -> bool:
-    """Whether ``name`` names something in a file: ``path.py:name``."""
-    return _REFERENCE.match(name) is not None
-
-
 def load_object(reference: str) -> Any:
     """What the file of ``path.py:name`` calls ``name``."""
-    match = _REFERENCE.match(reference)
+    match = REFERENCE.match(reference)
     if match is None:
         raise UnknownKernelError(f"{reference!r} does not name a function of a file: write path.py:function")
     path, name = Path(match["path"]), match["name"]

@@ -1,28 +1,16 @@
-"""``gpusim capture``: run a kernel of the suite, or of the user's own, on the CPU and keep its trace."""
+"""``gpusim capture``: run a kernel of the suite, or of the user's own, on the CPU and keep its trace; how it is called."""
 
 from __future__ import annotations
 
-import os
-import shutil
 from pathlib import Path
-from typing import Any
 
 import click
 
-from gpusim.cases.run_case import NO_CHECK, check_result
-from gpusim.cases.suite import CaseTrace, capture_case, make_case, parse_request
-from gpusim.commands.cold_start import is_cold
+from gpusim.cases.names import refuse_unknown_kernel
+from gpusim.cases.requests import parse_request
+from gpusim.commands.later import done_by
 from gpusim.commands.options import HELP, format_option, gpu_option
-from gpusim.commands.unchecked import tell_unchecked
 from gpusim.errors import UsageError
-from gpusim.gpus.load import load_gpu
-from gpusim.gpus.spec import GpuSpec
-from gpusim.io.whole_file import folder_for, is_special
-from gpusim.report.tables import format_records
-from gpusim.sanitizer.findings import parse_checks
-
-#: Exit codes: the result is not NumPy's; a check has found something.
-FINDINGS = 1
 
 
 @click.command(context_settings=HELP)
@@ -43,7 +31,8 @@ FINDINGS = 1
     " that threads use wrongly (sync) and memory that kernels leave allocated (leak); several separated by commas.",
 )
 @format_option()
-def capture(kernel: str, gpu: str, output: Path | None, small: bool, checks: str | None, form: str) -> int:
+@done_by("capturing")
+def capture(kernel: str, gpu: str, output: Path | None, small: bool, checks: str | None, form: str) -> None:
     """Capture KERNEL[:axis=value,...] for a GPU, check its result against NumPy, write its trace.
 
     KERNEL is an entry of `gpusim kernels list`, or FILE.py:FUNCTION for a function of your own that returns
@@ -62,66 +51,4 @@ def capture(kernel: str, gpu: str, output: Path | None, small: bool, checks: str
         raise UsageError("give --output FILE to write the trace to, or --check")
     if output is not None and not output.parent.is_dir():  # before the work, not after it
         raise UsageError(f"there is no folder {output.parent} to write {output.name} into")
-    chosen = parse_checks(filter(None, (name.strip() for name in checks.split(",")))) if checks else frozenset()
-    name, shape = parse_request(kernel)
-    spec = load_gpu(gpu)
-    case = make_case(name, shape, spec, small=small)
-    if is_cold("emulator"):
-        click.echo("compiling gpusim for this machine, once: about half a minute", err=True)
-    if output is None:
-        launches = capture_case(case, spec, check=chosen)
-        return _verdict(name, case, spec, launches, bool(checks), form)
-    try:
-        with folder_for(output) as folder:
-            launches = capture_case(case, spec, folder=folder, check=chosen)
-            code = _verdict(name, case, spec, launches, bool(checks), form)
-            if code:
-                return code
-            records = [_keep(folder, output, index, launches) for index in range(len(launches))]
-    except OSError as error:  # name the file that was asked for, not the temporary one
-        raise type(error)(error.errno, error.strerror, str(output)) from None
-    if not checks:
-        click.echo(format_records(records, form))
-    return 0
-
-
-def _verdict(name: str, case: Any, spec: GpuSpec, launches: list[CaseTrace], checked: bool, form: str) -> int:
-    """Exit code of what was captured; prints the findings of a checked capture, none too."""
-    findings = [
-        {"launch": index, "kernel": launch.trace.launch.kernel, **finding.as_record()}
-        for index, launch in enumerate(launches)
-        for finding in launch.trace.findings
-    ]
-    if findings:
-        click.echo(format_records(findings, form))
-        click.echo(f"{name} on {spec.name}: {len(findings)} findings", err=True)
-        return FINDINGS
-    if not check_result(case, name, spec):
-        tell_unchecked({name: NO_CHECK})
-    if checked:
-        click.echo(format_records([], form))
-        click.echo(f"{name} on {spec.name}: no findings", err=True)
-    return 0
-
-
-def _keep(folder: Path, output: Path, index: int, launches: list[CaseTrace]) -> dict[str, object]:
-    """Move one launch's file from ``folder`` to where it was asked for; returns its row of the table."""
-    path = output
-    if len(launches) > 1:
-        path = output.with_name(f"{output.stem}.{index}{output.suffix or '.trace'}")
-    captured = folder / f"{index}.trace"
-    size = captured.stat().st_size
-    if is_special(path):
-        with captured.open("rb") as source, path.open("wb") as target:
-            shutil.copyfileobj(source, target)
-    else:
-        os.replace(captured, path)
-    trace = launches[index].trace
-    return {
-        "file": str(path),
-        "kernel": trace.launch.kernel,
-        "timed": launches[index].timed,
-        "blocks": trace.launch.blocks,
-        "warp_instructions": trace.warp_instructions,
-        "bytes": size,
-    }
+    refuse_unknown_kernel(parse_request(kernel)[0])

@@ -1,6 +1,6 @@
 """The first run on a machine: say that gpusim is compiling, and compile its halves side by side.
 
-Mental model: the emulator and the engine each take a quarter of a minute to compile once. A command that needs
+Mental model: the emulator and the engine each take ten to twenty seconds to compile once. A command that needs
 both captures first, so the engine can be compiled meanwhile by a process of its own, through Numba's
 cache on disk. Where that cache lies elsewhere (NUMBA_CACHE_DIR, a read-only installation), nothing is
 done: the run is right, only later.

@@ -11,9 +11,9 @@ from typing import Any
 
 import click
 
+from gpusim.cases.names import is_reference
 from gpusim.cases.run_case import unchecked_kernels
 from gpusim.cases.suite import find_kernel
-from gpusim.cases.user_kernels import is_reference
 from gpusim.commands.compare_options import (
     CompareOptions,
     baseline_changes,

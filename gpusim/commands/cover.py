@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
+from gpusim.cases.names import kernel_names
 from gpusim.cases.run_case import NO_CHECK
-from gpusim.cases.suite import complete_shape, kernel_names, parse_request
+from gpusim.cases.suite import complete_shape, parse_request
 from gpusim.commands.options import HELP, format_option, gpu_option, set_option
 from gpusim.commands.unchecked import tell_unchecked
 from gpusim.errors import NoDataError, UsageError

@@ -64,7 +64,7 @@ def _compiled() -> list[Check]:
                     f"compiled {half}",
                     "note",
                     f"not yet in {PACKAGE / half}",
-                    "the first run compiles it: about a minute",
+                    "the first run compiles it: about half a minute",
                 )
             )
         else:

@@ -10,8 +10,9 @@ from typing import Any
 
 import click
 
+from gpusim.cases.names import kernel_names
 from gpusim.cases.run_case import unchecked_kernels
-from gpusim.cases.suite import find_kernel, kernel_names, parse_request, shape_text
+from gpusim.cases.suite import find_kernel, parse_request, shape_text
 from gpusim.commands.foreign_code import announce_code
 from gpusim.commands.options import HELP, Figure, format_option, gpu_option, set_option
 from gpusim.commands.property_options import PropertyCommand, PropertyName, options_given

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from gpusim.cases.user_kernels import is_reference
+from gpusim.cases.names import is_reference
 from gpusim.errors import UsageError
 from gpusim.explore.finding import Finding
 

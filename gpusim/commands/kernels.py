@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from gpusim.cases.suite import find_kernel, kernel_names
+from gpusim.cases.names import kernel_names
+from gpusim.cases.suite import find_kernel
 from gpusim.commands.options import HELP, format_option
 from gpusim.report.tables import format_records
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 
 from gpusim.cases.case_forms import launches_ahead
+from gpusim.cases.names import is_reference
 from gpusim.cases.suite import make_case, parse_request
-from gpusim.cases.user_kernels import is_reference, load_object
+from gpusim.cases.user_kernels import load_object
 from gpusim.commands.options import HELP, format_option, gpu_option
 from gpusim.commands.sass_survey import signature_option, survey
 from gpusim.emulator.prepare import prepare

@@ -10,8 +10,9 @@ from typing import Any
 import click
 
 from gpusim.cases.case_forms import launches_ahead
-from gpusim.cases.suite import kernel_names, make_case, parse_request
-from gpusim.cases.user_kernels import is_reference, load_object
+from gpusim.cases.names import is_reference, kernel_names
+from gpusim.cases.suite import make_case, parse_request
+from gpusim.cases.user_kernels import load_object
 from gpusim.commands.options import HELP, format_option
 from gpusim.errors import CompileError, ToolchainError, UnsupportedOpcodeError, UsageError
 from gpusim.frontend.registry import compile_kernel, front_end_of, is_kernel

@@ -1,37 +1,23 @@
-"""``gpusim simulate``: predicted cycles of a kernel of the suite or of trace files, and why."""
+"""``gpusim simulate``: predicted cycles of a kernel of the suite or of trace files, and why; how it is called."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
-from gpusim import store as store_of_runs
+from gpusim.cases.names import refuse_unknown
 from gpusim.cases.requests import sweep_points
-from gpusim.cases.source import NamedTrace, launch_records, open_source, refuse_mistakes
-from gpusim.cases.source import least_cycles as bounds_of
-from gpusim.commands.cold_start import start_compiling_engine
+from gpusim.commands.later import done_by
 from gpusim.commands.options import HELP, format_option, set_option
-from gpusim.commands.output_file import form_of, open_output, output_option
-from gpusim.commands.simulate_sweep import PlotFile, gpus_option, run_sweep
-from gpusim.commands.unchecked import tell_unchecked
-from gpusim.engine.gpu import simulate as simulate_traces
-from gpusim.engine.result import Result
+from gpusim.commands.output_file import form_of, output_option
+from gpusim.commands.sweep_options import PlotFile, gpus_option
 from gpusim.errors import UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
-from gpusim.regress.rerun import REQUEST, simulation_request
-from gpusim.report.attribution import by_instruction, by_line
-from gpusim.report.saved import result_document, save_result
-from gpusim.report.simulation import simulation_text
-from gpusim.report.timeline import write_timeline
-from gpusim.store.run import checked_name
-from gpusim.trace.record import Trace
-from gpusim.why.advice import quick_advice
-from gpusim.why.explain import explain, least_cycles
 
-ATTRIBUTIONS = {"instruction": by_instruction, "line": by_line}
+#: What ``--by`` may say; :data:`gpusim.commands.simulating.ATTRIBUTIONS` has them.
+BY = ("instruction", "line")
 
 
 @click.command(context_settings=HELP)
@@ -48,7 +34,7 @@ ATTRIBUTIONS = {"instruction": by_instruction, "line": by_line}
 @click.option("--bounds", is_flag=True, help="Also print the least cycles that each unit needs (the speed of light).")
 @click.option(
     "--by",
-    type=click.Choice(list(ATTRIBUTIONS)),
+    type=click.Choice(BY),
     help="Also print stalls and memory work by SASS instruction or source line (all of them in JSON and CSV).",
 )
 @click.option(
@@ -89,6 +75,7 @@ ATTRIBUTIONS = {"instruction": by_instruction, "line": by_line}
 )
 @output_option()
 @format_option(None)
+@done_by("simulating")
 def simulate(
     sources: tuple[str, ...],
     gpus: tuple[str, ...],
@@ -106,7 +93,7 @@ def simulate(
     plot: Path | None,
     output: Path | None,
     form: str | None,
-) -> int:
+) -> None:
     """Predict how long SOURCEs take, how near which roof, bound by what, and what would help. A SOURCE is a trace file, a
     kernel of the suite as NAME[:axis=value,...], or a case of your own as FILE.py:FUNCTION[:parameter=value,...] (see
     `gpusim capture --help`).
@@ -132,22 +119,13 @@ def simulate(
       gpusim simulate matmul_tiled --why --save result.json --timeline timeline.json.gz
       gpusim simulate softmax gelu --save-run before && gpusim regress before now
     """
-    form = form_of(output, form)
+    form_of(output, form)
     points = [point for text in sources for point in sweep_points(text)]
-    if len(points) > len(sources) or len(gpus) > 1:
-        asked = {
-            "--timeline": timeline, "--save": save, "--save-run": save_run, "--by": by, "--why": why, "--bounds": bounds,
-            "--details": details,
-        }  # fmt: skip
-        return run_sweep(
-            points, gpus, settings, warm=warm, small=small, sample=sample, plot=plot, output=output, form=form,
-            of_one_run=[name for name, given in asked.items() if given],
-        )  # fmt: skip
-    if plot is not None:
+    sweep = len(points) > len(sources) or len(gpus) > 1
+    if plot is not None and not sweep:
         raise UsageError(
             "--plot draws a sweep: give several values of an axis, as in saxpy:n=1Ki,1Mi, or several --gpu"
         )
-    gpu = gpus[0]
     for path in (timeline, save):
         if path is not None and not path.parent.is_dir():  # before the work, not after it
             raise UsageError(f"there is no folder {path.parent} to write {path.name} into")
@@ -155,63 +133,6 @@ def simulate(
         raise UsageError(
             "--sample leaves blocks out: there is no whole run to keep; drop --timeline, --save, --save-run"
         )
-    if save_run is not None:
-        checked_name(save_run)
-        with store_of_runs.open_store() as store:
-            store.prepare()
-    spec = override_gpu(load_gpu(gpu), settings)
-    refuse_mistakes(sources, spec, small=small)
-    compiling = start_compiling_engine()
-    named: list[NamedTrace] = []
-    unchecked: dict[str, str] = {}
-    before = [Trace.load(path) for path in warm]
-    for text in sources:
-        source = open_source(text, spec, small=small)
-        named += source.timed
-        unchecked |= {text: source.unchecked} if source.unchecked else {}
-        before += source.warm
-    timed = [launch.trace for launch in named]
-    if compiling is not None:
-        compiling.wait()
-    result = simulate_traces(
-        timed, spec, warm=tuple(before), samples=bool(timeline or save or why) and not sample, sample=sample
-    )
-    shares = ATTRIBUTIONS[by](result.launches) if by else []
-    explanation = None
-    if why:
-        explanation = explain(timed, spec, result, warm=before, sample=sample)
-        least = explanation.least_cycles
-    else:
-        least = least_cycles(timed, spec, cold=not before) if bounds or save else {}
-    if timeline is not None:
-        write_timeline(result, timeline)
-    if save is not None:
-        save_result(result_document(result, least, explanation), save)
-    advice = None if why or sample or form in ("json", "csv") else quick_advice(timed, result, warm=before)
-    text = simulation_text(
-        result,
-        form,
-        least=least if bounds or why else {},
-        shares=shares,
-        explanation=explanation,
-        advice=advice,
-        details=details,
-    )
-    with open_output(output) as write:
-        write(text)
-    tell_unchecked(unchecked)
-    if save_run is not None:
-        _keep(save_run, result, named, bool(before), simulation_request(sources, gpu, settings, warm, small))
-    return 0
-
-
-def _keep(name: str, result: Result, timed: list[NamedTrace], warmed: bool, request: dict[str, Any]) -> None:
-    """Keep the run in the store, with what it takes to simulate it again."""
-    arguments = [*request["sources"], "--gpu", request["gpu"], *(f"--set={text}" for text in request["settings"])]
-    traces = [launch.trace for launch in timed]
-    bounds = [bounds_of(traces, index, result.spec, warmed=warmed) for index in range(len(traces))]
-    with store_of_runs.open_store() as store, store.new_run(name, command="simulate", arguments=arguments) as run:
-        run.add_gpu(result.spec)
-        run.add_launches(launch_records(result, timed, bounds))
-        run.add_document(REQUEST, request)
-    click.echo(f"kept as run {run.id}, {name}, in {store.name}", err=True)
+    for gpu in gpus:
+        override_gpu(load_gpu(gpu), settings)
+    refuse_unknown([point.text for point in points])

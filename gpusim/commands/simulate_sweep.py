@@ -8,7 +8,7 @@ why; the others go on, and its exit code comes at the end. What has run is print
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,40 +32,7 @@ from gpusim.report.tables import format_records
 from gpusim.report.utilisation import traffic
 from gpusim.trace.record import Trace
 
-PLOTS = (".svg", ".png", ".pdf")
 _BYTES = ("bytes_read", "bytes_written")
-
-
-class PlotFile(click.Path):
-    """A file whose ending says in which format a plot is to be drawn."""
-
-    def __init__(self) -> None:
-        super().__init__(dir_okay=False, path_type=Path)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        path = Path(value)
-        if path.suffix not in PLOTS:
-            self.fail(f"{value}: a plot ends in {', '.join(PLOTS)}", param, ctx)
-        if not path.parent.is_dir():
-            self.fail(f"there is no folder {path.parent} to write {path.name} into", param, ctx)
-        return super().convert(value, param, ctx)
-
-
-def gpus_option(default: str = "h200") -> Callable:
-    """``--gpu NAME``, once or several times, or several names with commas between."""
-
-    def split(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(name.strip() for value in values for name in value.split(",") if name.strip()) or (default,)
-
-    return click.option(
-        "--gpu",
-        "gpus",
-        multiple=True,
-        callback=split,
-        metavar="NAME",
-        help="A GPU of `gpusim gpus list`, or the path of a TOML file that inherits one; several make a sweep."
-        f"  [default: {default}]",
-    )
 
 
 def run_sweep(

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from gpusim.cases.suite import complete_shape, kernel_names, parse_request, shape_text
-from gpusim.cases.user_kernels import is_reference
+from gpusim.cases.names import is_reference, kernel_names
+from gpusim.cases.suite import complete_shape, parse_request, shape_text
 from gpusim.compare.case_simulator import CaseSimulator, cache_state
 from gpusim.compare.counters import CounterDifference, compare_counters, wrong_reason
 from gpusim.compare.error import Verdict

@@ -16,8 +16,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from gpusim.cases.names import kernel_names
 from gpusim.cases.networks import pinned_suites
-from gpusim.cases.suite import capture_case, kernel_names, make_case, parse_request
+from gpusim.cases.suite import capture_case, make_case, parse_request
 from gpusim.compare.error import DEFAULT_TOLERANCE_PERCENT, ComparedPoint, Summary, Verdict, summarise
 from gpusim.compare.points import default_points
 from gpusim.compare.replay import REPLAYS, TIMED_REPLAYS

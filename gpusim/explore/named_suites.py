@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from gpusim.cases.names import kernel_names
 from gpusim.cases.networks import pinned_suites
-from gpusim.cases.suite import MACHINE_AXES, kernel_names, parse_request, shape_text, split_workload
+from gpusim.cases.suite import MACHINE_AXES, parse_request, shape_text, split_workload
 from gpusim.explore.choose import load_suite
 
 

@@ -12,10 +12,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from gpusim.cases.names import is_reference
 from gpusim.cases.run_case import GIVE_A_CHECK, NO_CHECK, run_case, run_made, unchecked_kernels
 from gpusim.cases.signature import axes_of_work, parameters_of
 from gpusim.cases.suite import find_kernel, make_case
-from gpusim.cases.user_kernels import case_function, is_reference, make_user_case
+from gpusim.cases.user_kernels import case_function, make_user_case
 from gpusim.engine.gpu import simulate
 from gpusim.engine.result import Result
 from gpusim.errors import UsageError, WrongResultError

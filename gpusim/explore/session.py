@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from gpusim import errors as errors_module
+from gpusim.cases.names import is_reference
 from gpusim.cases.suite import MACHINE_AXES
-from gpusim.cases.user_kernels import is_reference
 from gpusim.errors import ExecutionError
 from gpusim.explore.coverage import Coverage
 from gpusim.explore.examples import Examples, new_session

@@ -21,10 +21,11 @@ from hypothesis import HealthCheck, Phase, given, reject, settings
 from hypothesis import strategies as st
 
 from gpusim.cases.case_forms import NotACaseError
+from gpusim.cases.names import is_reference
 from gpusim.cases.run_case import GIVE_A_CHECK, NO_CHECK, check_result, may_check, run_made
 from gpusim.cases.suite import MACHINE_AXES, CaseTrace, find_kernel, shape_text
 from gpusim.cases.user_entries import UserEntry, function_entry
-from gpusim.cases.user_kernels import case_function, is_reference
+from gpusim.cases.user_kernels import case_function
 from gpusim.engine.gpu import simulate
 from gpusim.engine.result import Result
 from gpusim.errors import LaunchError, UsageError

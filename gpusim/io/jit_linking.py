@@ -9,15 +9,18 @@ whole tree, each member once, optimises it, and alone is assembled.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterable
 
 from llvmlite.binding import ModuleRef
-from numba.core import types
 from numba.core.codegen import CodeLibrary, CPUCodegen, JITCodeLibrary
-from numba.core.compiler import Compiler, DefaultPassBuilder, Flags
+from numba.core.compiler import Compiler, DefaultPassBuilder
 from numba.core.compiler_machinery import PassManager
 from numba.core.dispatcher import Dispatcher
-from numba.core.typing import Context
+from numba.core.typed_passes import NativeLowering
+
+from gpusim.io.jit_passes import InnerLowering, LeanLowering, shorter
+from gpusim.io.jit_typing import Options, remembering
 
 
 class _NoEnvironment:
@@ -40,6 +43,10 @@ class InnerLibrary(JITCodeLibrary):
     @property
     def codegen(self) -> _NoEnvironment:
         return _NoEnvironment(self._codegen)
+
+    def _optimize_functions(self, ll_module: ModuleRef) -> None:
+        """As a whole, when it is final."""
+        ll_module.data_layout = self._codegen._data_layout
 
     def finalize(self) -> None:
         self._raise_if_finalized()
@@ -119,96 +126,43 @@ def _with_their_own(libraries: Iterable[CodeLibrary]) -> Iterable[CodeLibrary]:
             waiting.extend(library._linking_libraries)
 
 
-class _Options(Flags):
-    """Numba's options of one function, compared by those that are set.
-
-    Numba looks into its table of implementations with the options as part of the key, for every candidate of every
-    operator, and compares all thirty each time: a fifth of the compilation.
-    """
-
-    __slots__ = ()
-
-    def __hash__(self) -> int:
-        return hash(tuple(sorted(self._values)))
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is _Options and self._values == other._values
-
-
-class _Typing:
-    """A typing context that remembers what it has found: which implementation an operator or a built-in function has
-    for given types. Numba tries all candidates again wherever one occurs, up to forty for ``+``."""
-
-    def __init__(self, context: Context, known: dict):
-        self._context, self._known = context, known
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._context, name)
-
-    def resolve_function_type(self, function: object, arguments: tuple, named: dict) -> object:
-        """The signature with which ``function`` is called; those of compiled functions are found quickly as it is."""
-        if named or isinstance(function, types.Dispatcher):
-            return self._context.resolve_function_type(function, arguments, named)
-        key = function, tuple(arguments)
-        found = self._known.get(key)
-        if found is None:
-            found = self._context.resolve_function_type(function, arguments, named)
-            if found is not None:
-                self._known[key] = found
-        return found
-
-
-#: Numba's passes for ``with``, functions inside functions, ``raise`` with arguments that are not constants,
-#: ``inline="always"`` and the literal_unroll and literally functions.
-UNUSED_PASSES = {
-    "WithLifting",
-    "InlineClosureLikes",
-    "RewriteDynamicRaises",
-    "MakeFunctionToJitFunction",
-    "InlineInlinables",
-    "FindLiterallyCalls",
-    "LiteralUnroll",
-    "LiteralPropagationSubPipelinePass",
-    "InlineOverloads",
-}
-#: What typing contexts remember, by context and options.
-_KNOWN: dict = {}
-
-
 class _Compiler(Compiler):
     """Numba's own passes, into a library of the given kind."""
 
     kind: type[JITCodeLibrary]
+    #: The pass to LLVM's code, but for functions that count references.
+    lowering: type[NativeLowering]
 
     def __init__(self, typingctx, targetctx, library, args, return_type, flags, locals):
-        options = _Options(flags)
-        context = _Typing(typingctx, _KNOWN.setdefault((typingctx, options.copy()), {}))
-        super().__init__(context, targetctx, library, args, return_type, options, locals)
+        options = Options(flags)
+        super().__init__(remembering(typingctx, options), targetctx, library, args, return_type, options, locals)
 
     def compile_extra(self, function: Callable) -> object:
         self.state.library = self.kind(self.state.targetctx.codegen(), function.__qualname__)
         self.state.library.enable_object_caching()
-        return super().compile_extra(function)
+        collecting = gc.isenabled()
+        gc.disable()  # the code of hundreds of functions lives until the last is compiled: looking through it frees nothing
+        try:
+            return super().compile_extra(function)
+        finally:
+            if collecting:
+                gc.enable()
 
     def define_pipelines(self) -> list[PassManager]:
-        """Numba's passes but those for what no function here uses: each looks through all the code once more."""
         built = DefaultPassBuilder.define_nopython_pipeline(self.state)
-        shorter = PassManager(built.pipeline_name)
-        shorter.passes.extend(step for step in built.passes if step[0].__name__ not in UNUSED_PASSES)
-        shorter.finalize()
-        return [shorter]
+        return [shorter(built, None if self.state.flags.nrt else self.lowering)]
 
 
 class InnerCompiler(_Compiler):
     """For functions that only compiled functions call."""
 
-    kind = InnerLibrary
+    kind, lowering = InnerLibrary, InnerLowering
 
 
 class OuterCompiler(_Compiler):
     """For functions that Python calls."""
 
-    kind = OuterLibrary
+    kind, lowering = OuterLibrary, LeanLowering
 
 
 def called_as(outer: Dispatcher, inner: Dispatcher) -> Dispatcher:

@@ -24,7 +24,7 @@ _GPUSIM = Path(__file__).parents[1]
 SOURCES = stamp_of(
     [
         _GPUSIM / "state_tables.py",
-        _GPUSIM / "io" / "jit_linking.py",
+        *_GPUSIM.glob("io/jit_*.py"),
         *(path for path in (_GPUSIM / "isa").rglob("*.py") if path.parent.name != "binary"),
         *(_GPUSIM / "emulator").glob("*.py"),
         _GPUSIM / "sanitizer" / "racecheck.py",

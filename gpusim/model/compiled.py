@@ -22,7 +22,7 @@ _GPUSIM = Path(__file__).parents[1]
 SOURCES = stamp_of(
     [
         _GPUSIM / "state_tables.py",
-        _GPUSIM / "io" / "jit_linking.py",
+        *_GPUSIM.glob("io/jit_*.py"),
         _GPUSIM / "trace" / "layout.py",
         *_GPUSIM.glob("engine/*.py"),
         *_GPUSIM.glob("model/*.py"),

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from gpusim.cases.names import kernel_names
 from gpusim.cases.source import NamedTrace, open_source
-from gpusim.cases.suite import kernel_names
 from gpusim.errors import NoDataError, StoreError, StoreFormatError, UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu

@@ -13,7 +13,8 @@ import pytest
 from numba import cuda, float32, int32
 
 from gpusim.capturing import capture
-from gpusim.cases.suite import find_kernel, kernel_names
+from gpusim.cases.names import kernel_names
+from gpusim.cases.suite import find_kernel
 from gpusim.emulator import emulation
 from gpusim.errors import GpusimError
 from gpusim.launch.memory import DeviceMemory

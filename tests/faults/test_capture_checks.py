@@ -276,8 +276,8 @@ def test_the_command_prints_findings_and_exits_with_1_or_0(capsys, tmp_path, mon
     case = type("Case", (), {"check": lambda self: None})()
     trace = capture(half_filled, 1, 64, (np.zeros(64, np.float32),), gpu="h200", check=BOTH)
     launch = type("Launch", (), {"trace": trace, "timed": True})()
-    monkeypatch.setattr("gpusim.commands.capture.make_case", lambda *_, **__: case)
-    monkeypatch.setattr("gpusim.commands.capture.capture_case", lambda *_, **__: [launch])
+    monkeypatch.setattr("gpusim.commands.capturing.make_case", lambda *_, **__: case)
+    monkeypatch.setattr("gpusim.commands.capturing.capture_case", lambda *_, **__: [launch])
     target = tmp_path / "x.trace"
     assert cli.run(["capture", "reduce_sum", "--check", "memory", "--format", "json", "-o", str(target)]) == 1
     (row,) = json.loads(capsys.readouterr().out)

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from gpusim import cli
-from gpusim.cases.suite import find_kernel, kernel_names, make_case
+from gpusim.cases.names import kernel_names
+from gpusim.cases.suite import find_kernel, make_case
 from gpusim.errors import UsageError
 from gpusim.gpus.load import load_gpu
 

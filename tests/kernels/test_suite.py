@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from gpusim.capturing import capture
-from gpusim.cases.suite import find_kernel, kernel_names
+from gpusim.cases.names import kernel_names
+from gpusim.cases.suite import find_kernel
 from gpusim.errors import UnknownKernelError
 from gpusim.isa.architectures import SURVEYED
 from gpusim.launch.memory import DeviceMemory

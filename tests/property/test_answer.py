@@ -9,8 +9,8 @@ import pytest
 from hand_traces import Asm, build, small_gpu
 
 from gpusim import cli
+from gpusim.cases.names import kernel_names
 from gpusim.cases.source import open_source
-from gpusim.cases.suite import kernel_names
 from gpusim.engine.gpu import simulate
 from gpusim.engine.result import Result
 from gpusim.gpus.load import load_gpu

@@ -18,9 +18,9 @@ pytest.importorskip("numba.cuda", reason="needs the CUDA wheels")
 from gpusim import cli
 from gpusim.cases.numbers import parse_integer
 from gpusim.cases.user_entries import function_entry
-from gpusim.commands import progress
 from gpusim.errors import UsageError
 from gpusim.explore.workload import workload
+from gpusim.io import progress
 
 HEAD = """
 from typing import Annotated, Literal

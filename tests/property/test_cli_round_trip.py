@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpusim import cli
-from gpusim.cases.suite import kernel_names
+from gpusim.cases.names import kernel_names
 
 
 @pytest.fixture

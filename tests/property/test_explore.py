@@ -17,7 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from store_writers import child
 
-from gpusim.cases.suite import find_kernel, kernel_names
+from gpusim.cases.names import kernel_names
+from gpusim.cases.suite import find_kernel
 from gpusim.cli import run
 from gpusim.commands.explore import DEFAULT_KERNELS
 from gpusim.errors import FindingFileError, UsageError

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusim.cases.suite import kernel_names
+from gpusim.cases.names import kernel_names
 from gpusim.gpus.load import known_keys, list_gpus
 from gpusim.io.nearest import MOST_LISTED, MOST_NEAR, hint, near
 

@@ -11,9 +11,10 @@ import pytest
 from gpusim import cli
 from gpusim.cases.requests import split_request, sweep_points
 from gpusim.cases.simulation_cost import duration_text, simulation_seconds
-from gpusim.commands import progress, simulate_sweep
+from gpusim.commands import simulate_sweep
 from gpusim.errors import UnknownGpuError, UsageError
 from gpusim.gpus.load import load_gpu
+from gpusim.io import progress
 
 pytest.importorskip("numba.cuda", reason="needs the CUDA wheels")
 

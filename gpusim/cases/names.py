@@ -1,0 +1,67 @@
+"""The names of the suite's entries, and whether a text can be one, without loading any of them.
+
+Mental model: whether ``sxapy:n=8`` can be simulated is known before the simulator is there.
+
+Raises :class:`UnknownKernelError` for a name, :class:`UsageError` for a shape that is not written as one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from types import ModuleType
+
+from gpusim.cases.requests import parse_request
+from gpusim.errors import UnknownKernelError, UsageError
+from gpusim.io.nearest import hint
+from gpusim.io.sibling import load_sibling
+
+REFERENCE = re.compile(r"^(?P<path>.+\.py):(?P<name>[^\W\d]\w*)$")
+
+
+def suite() -> ModuleType:
+    """The suite's package."""
+    return load_sibling("kernels", "the kernel suite")
+
+
+def kernel_names() -> list[str]:
+    """The names of the suite's entries, in reading order."""
+    return suite().names()
+
+
+def is_reference(name: str) -> bool:
+    """Whether ``name`` names something in a file: ``path.py:name``."""
+    return REFERENCE.match(name) is not None
+
+
+def is_path(name: str) -> bool:
+    """Whether ``name`` can only be a file's."""
+    # A shape may hold a point (spread=1.0) that is no file's suffix.
+    return not is_reference(name) and (Path(name).suffix != "" or Path(name).parent != Path("."))
+
+
+def refuse_unknown(texts: Iterable[str]) -> None:
+    """Raise for the first of ``texts`` that names neither what exists here nor an entry of the suite."""
+    for text in texts:
+        if Path(text).exists():
+            continue
+        name, _ = parse_request(text)
+        if is_path(name):
+            raise UsageError(f"there is no trace file {text}")
+        refuse_unknown_kernel(name)
+
+
+def refuse_unknown_kernel(name: str) -> None:
+    """Raise if ``name`` is neither an entry of the suite nor written as a function in a file."""
+    if not is_reference(name) and name not in kernel_names():
+        raise UnknownKernelError(unknown(name))
+
+
+def unknown(name: str) -> str:
+    """The message for a name that is none of the suite's."""
+    if Path(name).suffix in (".json", ".py", ".trace", ".csv", ".jsonl"):
+        return f"{name} is neither a file here nor a kernel of the suite"
+    names = kernel_names()
+    near = hint(name, names, f"`gpusim kernels list` names all {len(names)}")
+    return f"no kernel called {name!r} in the suite; {near}"

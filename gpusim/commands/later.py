@@ -1,0 +1,27 @@
+"""What a command does, apart from how it is called: its options are known at once, its work is imported when it begins.
+
+Mental model: a wrong option, an unknown name or ``--help`` needs nothing of the simulator, whose modules take a second to
+load. So a command that people type is declared in one module and done in another, which this loads.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+
+def done_by(module: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The decorated function declares a command, whose work the function of the same name in ``gpusim.commands``'
+    ``module`` does. It runs first, and raises for mistakes that can be seen early."""
+
+    def decorate(declared: Callable[..., None]) -> Callable[..., None]:
+        def run(**options: Any) -> Any:
+            declared(**options)
+            work = getattr(importlib.import_module(f"gpusim.commands.{module}"), declared.__name__)
+            return work(**options)
+
+        run.__name__, run.__doc__ = declared.__name__, declared.__doc__
+        return run
+
+    return decorate

@@ -1,0 +1,125 @@
+"""``gpusim simulate``: predicted cycles of a kernel of the suite or of trace files, and why; the work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gpusim import store as store_of_runs
+from gpusim.cases.requests import sweep_points
+from gpusim.cases.source import NamedTrace, launch_records, open_source, refuse_mistakes
+from gpusim.cases.source import least_cycles as bounds_of
+from gpusim.commands.cold_start import start_compiling_engine
+from gpusim.commands.output_file import form_of, open_output
+from gpusim.commands.simulate_sweep import run_sweep
+from gpusim.commands.unchecked import tell_unchecked
+from gpusim.engine.gpu import simulate as simulate_traces
+from gpusim.engine.result import Result
+from gpusim.gpus.load import load_gpu
+from gpusim.gpus.override import override_gpu
+from gpusim.regress.rerun import REQUEST, simulation_request
+from gpusim.report.attribution import by_instruction, by_line
+from gpusim.report.saved import result_document, save_result
+from gpusim.report.simulation import simulation_text
+from gpusim.report.timeline import write_timeline
+from gpusim.store.run import checked_name
+from gpusim.trace.record import Trace
+from gpusim.why.advice import quick_advice
+from gpusim.why.explain import explain, least_cycles
+
+ATTRIBUTIONS = {"instruction": by_instruction, "line": by_line}
+
+
+def simulate(
+    sources: tuple[str, ...],
+    gpus: tuple[str, ...],
+    settings: tuple[str, ...],
+    warm: tuple[Path, ...],
+    small: bool,
+    bounds: bool,
+    by: str | None,
+    why: bool,
+    details: bool,
+    sample: bool,
+    timeline: Path | None,
+    save: Path | None,
+    save_run: str | None,
+    plot: Path | None,
+    output: Path | None,
+    form: str | None,
+) -> int:
+    """What :func:`gpusim.commands.simulate.simulate` declares, with its arguments."""
+    form = form_of(output, form)
+    points = [point for text in sources for point in sweep_points(text)]
+    if len(points) > len(sources) or len(gpus) > 1:
+        asked = {
+            "--timeline": timeline, "--save": save, "--save-run": save_run, "--by": by, "--why": why, "--bounds": bounds,
+            "--details": details,
+        }  # fmt: skip
+        return run_sweep(
+            points, gpus, settings, warm=warm, small=small, sample=sample, plot=plot, output=output, form=form,
+            of_one_run=[name for name, given in asked.items() if given],
+        )  # fmt: skip
+    gpu = gpus[0]
+    if save_run is not None:
+        checked_name(save_run)
+        with store_of_runs.open_store() as store:
+            store.prepare()
+    spec = override_gpu(load_gpu(gpu), settings)
+    refuse_mistakes(sources, spec, small=small)
+    compiling = start_compiling_engine()
+    named: list[NamedTrace] = []
+    unchecked: dict[str, str] = {}
+    before = [Trace.load(path) for path in warm]
+    for text in sources:
+        source = open_source(text, spec, small=small)
+        named += source.timed
+        unchecked |= {text: source.unchecked} if source.unchecked else {}
+        before += source.warm
+    timed = [launch.trace for launch in named]
+    if compiling is not None:
+        compiling.wait()
+    result = simulate_traces(
+        timed, spec, warm=tuple(before), samples=bool(timeline or save or why) and not sample, sample=sample
+    )
+    shares = ATTRIBUTIONS[by](result.launches) if by else []
+    explanation = None
+    if why:
+        explanation = explain(timed, spec, result, warm=before, sample=sample)
+        least = explanation.least_cycles
+    else:
+        least = least_cycles(timed, spec, cold=not before) if bounds or save else {}
+    if timeline is not None:
+        write_timeline(result, timeline)
+    if save is not None:
+        save_result(result_document(result, least, explanation), save)
+    advice = None if why or sample or form in ("json", "csv") else quick_advice(timed, result, warm=before)
+    text = simulation_text(
+        result,
+        form,
+        least=least if bounds or why else {},
+        shares=shares,
+        explanation=explanation,
+        advice=advice,
+        details=details,
+    )
+    with open_output(output) as write:
+        write(text)
+    tell_unchecked(unchecked)
+    if save_run is not None:
+        _keep(save_run, result, named, bool(before), simulation_request(sources, gpu, settings, warm, small))
+    return 0
+
+
+def _keep(name: str, result: Result, timed: list[NamedTrace], warmed: bool, request: dict[str, Any]) -> None:
+    """Keep the run in the store, with what it takes to simulate it again."""
+    arguments = [*request["sources"], "--gpu", request["gpu"], *(f"--set={text}" for text in request["settings"])]
+    traces = [launch.trace for launch in timed]
+    bounds = [bounds_of(traces, index, result.spec, warmed=warmed) for index in range(len(traces))]
+    with store_of_runs.open_store() as store, store.new_run(name, command="simulate", arguments=arguments) as run:
+        run.add_gpu(result.spec)
+        run.add_launches(launch_records(result, timed, bounds))
+        run.add_document(REQUEST, request)
+    click.echo(f"kept as run {run.id}, {name}, in {store.name}", err=True)
