@@ -35,6 +35,8 @@ TYPES := PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --pythonpath $(BIN)/pyt
 
 # All that `make check` does. The types are checked beside the tests, which begin with a compilation that leaves a core
 # free; what is found is shown at the end, where it is seen.
+# The tests start some hundred processes: one that may keep no byte code compiles gpusim's own modules each time.
+test: export PYTHONDONTWRITEBYTECODE :=
 test: $(READY)
 	$(LINT)
 	$(FORMAT)

@@ -58,7 +58,6 @@ def pytest_configure():
 
 def pytest_collection_finish() -> None:
     """What is there once all test files are imported stays: the collector need not look through it again."""
-    gc.collect()
     gc.freeze()
 
 

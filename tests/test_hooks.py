@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -39,12 +40,14 @@ def test_make_fails_with_each_of_its_checks_and_shows_what_they_say(target: str,
     for name in ("ruff", "pyright", "python"):
         program = tmp_path / "bin" / name
         program.write_text(
-            f'#!/bin/sh\nsaid="{name} $*"\necho "ran $said"\n'
+            f'#!/bin/sh\nsaid="{name} $*"\necho "ran $said${{PYTHONDONTWRITEBYTECODE:-, keeps byte code}}"\n'
             f'case "{fails}:$said" in :*) ;; "{fails}":*"{fails}"*) echo "found by $said"; exit 9;; esac\n'
         )
         program.chmod(0o755)
     (tmp_path / ".gpusim-ready").touch()
-    done = subprocess.run(["make", target, f"VENV={tmp_path}"], cwd=ROOT, capture_output=True, text=True)
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    command = ["make", target, f"VENV={tmp_path}"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     if fails == "-m pytest" and target == "check":
         assert done.returncode == 0 and fails not in done.stdout
     elif fails:
@@ -53,3 +56,4 @@ def test_make_fails_with_each_of_its_checks_and_shows_what_they_say(target: str,
         assert done.returncode == 0
         ran = ("ran ruff check", "ran ruff format --quiet --check", "ran pyright", "ran python -m pytest")
         assert [what in done.stdout for what in ran] == [True, True, True, target == "test"]
+        assert ("--no-loadscope-reorder, keeps byte code" in done.stdout) == (target == "test")
