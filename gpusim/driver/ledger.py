@@ -123,7 +123,7 @@ class Ledger:
             elif chosen and (self.wanted.explain or self.wanted.sample):  # it is read more than once
                 trace = Trace.collect(emulation.program, facts, chunks)
             if self._clock is not None:
-                timing = self._time(trace, f"launch {number} {facts.kernel}: simulated", chosen)
+                timing = self._time(self._clock, trace, f"launch {number} {facts.kernel}: simulated", chosen)
             if chosen and self.wanted.explain:
                 self._keep(number, trace)
             for _ in chunks:  # memory is final only when every block has run
@@ -151,14 +151,14 @@ class Ledger:
         self._running = None
         self._append(row, facts.cubin_sha256)
 
-    def _time(self, trace: Trace, what: str, chosen: bool) -> Timing | None:
+    def _time(self, clock: SimulatedClock, trace: Trace, what: str, chosen: bool) -> Timing | None:
         """What the launch costs; one that was not asked for only leaves its data in the caches."""
         begun = time.perf_counter()
         timing = None
         if chosen:
-            timing = self._clock.launch(trace)
+            timing = clock.launch(trace)
         elif not self.wanted.cold:
-            self._clock.pass_by(trace)
+            clock.pass_by(trace)
         if (seconds := time.perf_counter() - begun) > PROGRESS_SECONDS:
             self.say(f"{what} in {seconds:.1f} s")
         return timing
@@ -252,7 +252,7 @@ def open_folder(path: Path, force: bool) -> Path:
     return path
 
 
-def _shape(sizes: tuple[int, int, int]) -> str:
+def _shape(sizes: tuple[int, ...]) -> str:
     """``(391, 1, 1)`` as ``391``, ``(8, 4, 1)`` as ``8x4``."""
     while len(sizes) > 1 and sizes[-1] == 1:
         sizes = sizes[:-1]
