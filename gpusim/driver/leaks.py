@@ -36,8 +36,8 @@ def leaks_of(memory: Memory) -> list[dict[str, Any]]:
 
 def _free_what_is_queued() -> None:
     """Numba frees memory some time after its owner is gone: let it do so now, if the program uses it."""
-    queue = getattr(sys.modules.get("numba.cuda.cudadrv.driver"), "_PendingDeallocs", None)
-    for waiting in gc.get_objects() if queue is not None else ():
-        if isinstance(waiting, queue):
+    driver = sys.modules.get("numba.cuda.cudadrv.driver")
+    for waiting in gc.get_objects() if driver is not None else ():
+        if isinstance(waiting, getattr(driver, "_PendingDeallocs", ())):
             with contextlib.suppress(Exception):  # a context that a failed launch has broken frees nothing any more
                 waiting.clear()

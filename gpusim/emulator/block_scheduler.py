@@ -139,7 +139,7 @@ class BlockScheduler:
         """Log what the warps of open blocks have done of runs that are not at their end."""
         for slot in slots:
             state = slot.states[0]
-            for warp in np.flatnonzero((state.held != 0) & (state.held_pc > state.held_first)):
+            for warp in np.flatnonzero((state.held != 0) & (state.held_pc > state.held_first)).tolist():
                 self._close_run(slot, warp)
 
     def _close_run(self, slot: Slot, warp: int) -> None:

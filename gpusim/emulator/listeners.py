@@ -27,13 +27,13 @@ class Fault(NamedTuple):
 
 class HeapBlock(NamedTuple):
     """``size`` bytes of the device heap at ``address``, allocated by ``thread`` (its number in the block) of ``block`` (its
-    number in the grid) in instruction ``index``."""
+    number in the grid) in instruction number ``instruction``."""
 
     address: int
     size: int
     block: int
     thread: int
-    index: int
+    instruction: int
 
 
 class Listener:

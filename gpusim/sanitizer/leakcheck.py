@@ -24,7 +24,7 @@ class LeakCheck(Listener):
 
     def heap_left(self, blocks: Sequence[HeapBlock]) -> None:
         for block in blocks:
-            self._left.setdefault(block.index, []).append(block)
+            self._left.setdefault(block.instruction, []).append(block)
 
     def findings(self) -> list[Finding]:
         """A finding for each place that has allocated what is left: ``count`` blocks, that of the first thread described."""
@@ -38,6 +38,6 @@ class LeakCheck(Listener):
             len(blocks),
             block_index(self.launch, first.block),
             thread_index(self.launch, first.thread),
-            place_of(self.program, first.index),
+            place_of(self.program, first.instruction),
             detail=f"the first: {first.size} bytes at 0x{first.address:x}",
         )

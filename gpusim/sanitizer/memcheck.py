@@ -56,11 +56,11 @@ class MemoryCheck(Listener):
     def free_refused(self, freed: HeapBlock) -> bool:
         def finding() -> Finding:
             block, thread = block_index(self.launch, freed.block), thread_index(self.launch, freed.thread)
-            where = place_of(self.program, freed.index)
+            where = place_of(self.program, freed.instruction)
             detail = f"0x{freed.address:x} is not allocated, or not any more"
             return Finding("memcheck", "Invalid pointer to free", 1, block, thread, where, detail=detail)
 
-        self._found.add(("free", freed.index), 1, finding)
+        self._found.add(("free", freed.instruction), 1, finding)
         return True
 
     def findings(self) -> list[Finding]:
