@@ -8,6 +8,7 @@ may take what would end the launch, and then it goes on without the threads that
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +26,8 @@ class Fault(NamedTuple):
     mask: int
 
 
-class HeapBlock(NamedTuple):
+@dataclass(frozen=True)
+class HeapBlock:
     """``size`` bytes of the device heap at ``address``, allocated by ``thread`` (its number in the block) of ``block`` (its
     number in the grid) in instruction number ``instruction``."""
 

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from store_examples import example_launch, example_row
@@ -131,7 +132,7 @@ def test_a_recorded_session_that_does_not_fit_is_no_session(tmp_path: Path) -> N
         def __getattr__(self, name: str):
             return lambda *arguments: "x" * 5000
 
-    path, driver = tmp_path / "s.session", Driver()
+    path, driver = tmp_path / "s.session", cast(Any, Driver())
     with files_of_at_most(2000), pytest.raises(OSError, match="File too large") as caught:
         recording = driver_session.RecordingDriver(driver, path)
         try:

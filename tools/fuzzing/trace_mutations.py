@@ -136,7 +136,7 @@ def _payload(members: dict[str, bytes], header: dict, rng: Random) -> None:
     if rng.random() < 0.3:
         columns[column] = mutate_bytes(columns[column], rng, ())[: LONGEST_BYTES * len(payload)]
     else:
-        values = unpack(np.frombuffer(columns[column], np.uint8), counts[coding.COLUMNS[column]], column)
+        values = unpack(np.frombuffer(columns[column], np.uint8), counts[coding.COLUMNS[column]], column)  # pyright: ignore[reportArgumentType] - a TypedDict
         if len(values):
             i = rng.randrange(len(values))
             values[i] = rng.choice(

@@ -26,7 +26,7 @@ _BLOCK = tuple(f"launch__block_dim_{axis}" for axis in "xyz")
 
 def profiles_of(path: str) -> list[Profile]:
     """Every launch in the report at ``path``. Raises what the module raises, ValueError for too many."""
-    report = interface.load_report(path)
+    report = interface.load_report(path)  # pyright: ignore[reportCallIssue] - its stub wants a second argument
     profiles = []
     for i in range(report.num_ranges()):
         actions = report.range_by_idx(i)
@@ -44,7 +44,9 @@ def _profile(action: Any) -> Profile:
     profile = Profile(str(action.name()))
     for name in action.metric_names():
         metric = action.metric_by_name(name)
-        value = None if metric is None else metric.value()
+        if metric is None:
+            continue
+        value = metric.value()
         if name == DEVICE_NAME and isinstance(value, str):
             profile.device_name = value
         elif isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < float("inf"):
