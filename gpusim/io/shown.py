@@ -9,6 +9,8 @@ from __future__ import annotations
 import reprlib
 
 _MOST_SHOWN = 60
+#: Python turns no longer number into decimal digits.
+_MOST_BITS = 14_000
 
 _REPR = reprlib.Repr()
 _REPR.maxlevel = 3
@@ -17,7 +19,7 @@ _REPR.maxstring = _REPR.maxlong = _REPR.maxother = _MOST_SHOWN
 
 def shown(value: object) -> str:
     """``value`` as Python would write it, shortened."""
-    if isinstance(value, int) and value.bit_length() > 1000:
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
         return f"a number of {value.bit_length()} bits"
     text = _REPR.repr(value)
     return text if len(text) <= _MOST_SHOWN else text[: _MOST_SHOWN - 3] + "..."
