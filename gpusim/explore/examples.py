@@ -24,7 +24,7 @@ from gpusim.cases.suite import shape_text
 from gpusim.errors import FindingFileError
 from gpusim.explore.coverage import Coverage, Hits
 from gpusim.explore.property import Outcome
-from gpusim.io.records import Finite, parse_record
+from gpusim.io.records import Finite, Scalar, parse_record
 from gpusim.io.whole_file import naming_file
 
 EXAMPLES_VERSION = 1
@@ -137,7 +137,7 @@ class _Row(TypedDict):
 
     round: int
     kernel: str
-    shape: dict[str, Any]
+    shape: dict[str, Scalar]
     divergence: Finite
     detail: str
     launches: int

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
+import math
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from gpusim.errors import GpusimError, UsageError
 from gpusim.explore.property import Option, Property
 from gpusim.gpus.spec import GpuSpec
 from gpusim.io.nearest import hint
+from gpusim.io.shown import shown
 
 GROUP = "gpusim.explore_properties"
 OWN_DISTRIBUTION = "gpusim"
@@ -109,8 +111,11 @@ def make_property(name: str, gpu: GpuSpec, options: Mapping[str, Any]) -> Proper
         raise UsageError(
             f"property {name} cannot be made ({origin_of(name)}): {type(error).__name__}: {error}"
         ) from error
-    if options.get("threshold") is not None:
-        made.threshold = float(options["threshold"])
+    threshold = options.get("threshold")
+    if threshold is not None:
+        if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not math.isfinite(threshold):
+            raise UsageError(f"the threshold of property {name} must be a share such as 0.05, not {shown(threshold)}")
+        made.threshold = float(threshold)
     return made
 
 

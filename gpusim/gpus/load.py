@@ -25,6 +25,7 @@ from gpusim.gpus.limits import limits_of
 from gpusim.gpus.names import called, squeeze
 from gpusim.gpus.spec import PIPE_NAMES, GpuSpec, PipeSpec
 from gpusim.io.nearest import hint
+from gpusim.io.shown import shown
 
 KINDS = ("datasheet", "measured", "paper", "fitted", "guess")
 _FOLDER = Path(__file__).parent
@@ -143,7 +144,7 @@ def claims_of(path: Path, heirs: tuple[Path, ...] = ()) -> dict[str, Claim]:
     if "inherits" in table:
         parent = table.pop("inherits")
         if not isinstance(parent, str):
-            raise SpecError(f"{path}: inherits must be the name of a GPU, not {parent!r}")
+            raise SpecError(f"{path}: inherits must be the name of a GPU, not {shown(parent)}")
         claims.update(claims_of(_parent_of(path, parent), (*heirs, path)))
     known = known_keys()
     for key, claim in _flatten(path, table):
@@ -157,14 +158,14 @@ def _flatten(path: Path, table: dict[str, object]) -> typing.Iterator[tuple[str,
     """(dotted key, claim) of each value; a pipe's row shares one kind and source."""
     for name, entry in table.items():
         if not isinstance(entry, dict):
-            raise SpecError(f"{path}: {name} must be {{ value, kind, source }}, not {entry!r}")
+            raise SpecError(f"{path}: {name} must be {{ value, kind, source }}, not {shown(entry)}")
         if "value" in entry:
             yield name, _claim(path, name, entry)
             continue
         for key, inner in entry.items():
             dotted = f"{name}.{key}"
             if not isinstance(inner, dict):
-                raise SpecError(f"{path}: {dotted} must be {{ value, kind, source }}, not {inner!r}")
+                raise SpecError(f"{path}: {dotted} must be {{ value, kind, source }}, not {shown(inner)}")
             if name != PIPE_SECTION:
                 yield dotted, _claim(path, dotted, inner)
                 continue
@@ -185,7 +186,7 @@ def _claim(path: Path, key: str, entry: dict[str, object]) -> Claim:
             raise SpecError(f"{path}: {key} lacks its {part!r}")
     kind, source = entry["kind"], entry["source"]
     if kind not in KINDS:
-        raise SpecError(f"{path}: {key} has kind {kind!r}; known kinds: {', '.join(KINDS)}")
+        raise SpecError(f"{path}: {key} has kind {shown(kind)}; known kinds: {', '.join(KINDS)}")
     if not isinstance(source, str) or not source.strip():
         raise SpecError(f"{path}: {key} needs a source in words")
     return Claim(entry["value"], typing.cast(str, kind), source, path.stem)
@@ -246,11 +247,11 @@ def checked(where: str, key: str, hint: object, value: object) -> object:
     """The value as the type that the field asks for; SpecError where it cannot be."""
     if hint is bool:
         if not isinstance(value, bool):
-            raise SpecError(f"{where} must be true or false, not {value!r}")
+            raise SpecError(f"{where} must be true or false, not {shown(value)}")
         return value
     if hint is str:
         if not isinstance(value, str) or not value.strip():
-            raise SpecError(f"{where} must be a text, not {value!r}")
+            raise SpecError(f"{where} must be a text, not {shown(value)}")
         return value
     if hint is float:
         return _number(where, key, value)
@@ -258,7 +259,7 @@ def checked(where: str, key: str, hint: object, value: object) -> object:
         return _integer(where, key, value)
     if typing.get_origin(hint) is tuple:
         if not isinstance(value, list) or not value or len(value) > 64:
-            raise SpecError(f"{where} must be a list of whole numbers, not {value!r}")
+            raise SpecError(f"{where} must be a list of whole numbers, not {shown(value)}")
         wanted = typing.get_args(hint)
         if wanted[-1] is not Ellipsis and len(value) != len(wanted):
             raise SpecError(f"{where} must hold {len(wanted)} numbers, not {len(value)}")
@@ -268,14 +269,14 @@ def checked(where: str, key: str, hint: object, value: object) -> object:
 
 def _integer(where: str, key: str, value: object, zero: bool = False) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise SpecError(f"{where} must be a whole number, not {value!r}")
+        raise SpecError(f"{where} must be a whole number, not {shown(value)}")
     _within(where, key, value, zero)
     return value
 
 
 def _number(where: str, key: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise SpecError(f"{where} must be a finite number, not {value!r}")
+    if isinstance(value, bool) or not (isinstance(value, int) or isinstance(value, float) and math.isfinite(value)):
+        raise SpecError(f"{where} must be a finite number, not {shown(value)}")
     _within(where, key, value)
     return float(value)
 
@@ -285,4 +286,4 @@ def _within(where: str, key: str, value: float, zero: bool = False) -> None:
     if value < limits.least or value > limits.most or (value == 0 and limits.positive and not zero):
         sign = "positive" if limits.positive and not zero else "0 or more"
         least = f", at least {limits.least:.10g}" if limits.least else ""
-        raise SpecError(f"{where} must be {sign}{least} and at most {limits.most:.10g}, not {value}")
+        raise SpecError(f"{where} must be {sign}{least} and at most {limits.most:.10g}, not {shown(value)}")

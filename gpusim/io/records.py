@@ -31,6 +31,7 @@ from typing import (
 import msgspec
 
 from gpusim.errors import GpusimError
+from gpusim.io.shown import shown
 
 T = TypeVar("T")
 #: A float that is a number.
@@ -47,7 +48,6 @@ Scalar = str | int | float | bool
 _EXPECTED = re.compile(r"Expected (?P<what>.+?)(?:, got .+)?")
 _WORDS = {"float": "a number", "int": "a whole number", "str": "a text", "object": "an object", "array": "a list",
           "bool": "true or false", "null": "null"}  # fmt: skip
-_MOST_SHOWN = 60
 #: An escape in JSON: a whole surrogate pair, half of one, or any other.
 _ESCAPE = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.S
@@ -98,6 +98,16 @@ def as_record(kind: type[T], value: Any, where: str, error: type[GpusimError], *
     return made
 
 
+def nested_beyond(value: Any, levels: int) -> bool:
+    """Whether parsed JSON is nested more deeply than ``levels``: Python writes and shows no value that is nearly as deep as its
+    stack, though msgspec just reads it."""
+    row = [value]
+    for _ in range(levels):
+        row = [inner for each in row if isinstance(each, dict | list) and each
+               for inner in (each.values() if isinstance(each, dict) else each)]  # fmt: skip
+    return any(isinstance(each, dict | list) for each in row)
+
+
 def _told(message: str, kind: Any, value: Any) -> str:
     """msgspec's ``message`` in plain words, with the place and the value that it is about."""
     message, _, path = message.partition(" - at ")
@@ -125,8 +135,7 @@ def _in_words(expected: str) -> str:
 def _brief(value: Any) -> str:
     if isinstance(value, dict):
         return "an object"
-    text = repr(value)
-    return text if len(text) <= _MOST_SHOWN else text[: _MOST_SHOWN - 3] + "..."
+    return shown(value)
 
 
 def _find(kind: Any, value: Any, path: str) -> tuple[str, Any]:

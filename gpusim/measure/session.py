@@ -26,7 +26,8 @@ import numpy as np
 
 from gpusim.errors import MeasurementFormatError, SiliconError
 from gpusim.io.owned_names import owned_path
-from gpusim.io.records import as_record, parse_record
+from gpusim.io.records import as_record, nested_beyond, parse_record
+from gpusim.io.shown import shown
 from gpusim.io.whole_file import naming_file
 from gpusim.isa.binary.cubin import load_kernel
 from gpusim.launch.kernel_launch import KernelLaunch
@@ -35,6 +36,8 @@ from gpusim.measure.driver import DeviceFacts, Driver
 FORMAT, VERSION = "gpusim-driver-session", 2
 MAX_FILE_BYTES = 512 << 20
 MAX_ARRAY_BYTES = 256 << 20
+#: Nesting of a call's arguments and answer.
+MOST_LEVELS = 20
 #: Everything that a Driver does, but for close().
 METHODS = (
     "facts", "now_seconds", "allocate", "free", "upload", "download", "copy", "fill", "load", "bind", "launch",
@@ -199,6 +202,8 @@ def _read(path: Path) -> list[_Call]:
             call = parse_record(_Call, line, where, MeasurementFormatError)
             if call[0] not in METHODS:
                 raise MeasurementFormatError(f"{where}: a driver has no call {call[0]!r:.60}")
+            if nested_beyond(list(call[1:]), MOST_LEVELS):
+                raise MeasurementFormatError(f"{where}: {call[0]} is nested too deeply")
             calls.append(call)
     if not calls:
         raise MeasurementFormatError(f"{path}: an empty session")
@@ -209,4 +214,4 @@ def _check_header(path: Path, header: Any) -> None:
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise MeasurementFormatError(f"{path}: not a recorded driver session")
     if header.get("version") != VERSION:
-        raise MeasurementFormatError(f"{path}: session of version {header.get('version')!r:.60}, not {VERSION}")
+        raise MeasurementFormatError(f"{path}: session of version {shown(header.get('version'))}, not {VERSION}")

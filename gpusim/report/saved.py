@@ -19,6 +19,7 @@ from gpusim.engine.result import LaunchResult, Result
 from gpusim.errors import ResultFileError
 from gpusim.io.document import read_document
 from gpusim.io.records import as_record
+from gpusim.io.shown import shown
 from gpusim.io.whole_file import write_whole
 from gpusim.report.attribution import by_instruction, by_line
 from gpusim.report.document import Document
@@ -72,7 +73,7 @@ def load_result(path: Path) -> dict[str, Any]:
         for i, share in enumerate(document[name]):
             for key, value in share.items():
                 if key not in ("file", "code") and type(value) is not int:
-                    raise ResultFileError(f"{path}: {name}[{i}].{key} should be a whole number, not {value!r:.60}")
+                    raise ResultFileError(f"{path}: {name}[{i}].{key} should be a whole number, not {shown(value)}")
     for launch in document["launches"]:
         if len({len(values) for values in launch.get("over_time", {}).values()}) > 1:
             raise ResultFileError(f"{path}: the curves of launch {launch['kernel']!r} differ in length")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from gpusim.errors import MeasurementFormatError, StoreFormatError, UsageError
-from gpusim.io.records import Count, Finite, Positive, PositiveFinite, as_record, parse_record
+from gpusim.io.records import Count, Finite, Positive, PositiveFinite, as_record, nested_beyond, parse_record
 from gpusim.silicon.row import SiliconRow
 from gpusim.store.coding import pack, unpack
 from gpusim.store.launch import SimulatedLaunch
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: What a run may be called: no number (that is a run's id), and nothing that a shell or a path would trip over.
 RESERVED = ("now",)  # what `gpusim regress` calls a run simulated again
+#: Nesting of a document that somebody means.
+MOST_LEVELS = 100
 NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+/-]{0,99}")
 
 
@@ -209,7 +211,10 @@ def _json(where: str, column: str, text: object, kind: type[_Read]) -> _Read:
     """The JSON text of a column as a value of type ``kind``."""
     if not isinstance(text, str | bytes):
         raise StoreFormatError(f"{where}: damaged: its {column} are {text!r:.60}")
-    return parse_record(kind, text, f"{where}: damaged: its {column}", StoreFormatError)
+    value = parse_record(kind, text, f"{where}: damaged: its {column}", StoreFormatError)
+    if nested_beyond(value, MOST_LEVELS):
+        raise StoreFormatError(f"{where}: damaged: its {column} are nested too deeply")
+    return value
 
 
 def _columns(where: str, kind: type[_Read], row: RowMapping) -> _Read:

@@ -134,7 +134,7 @@ def test_a_recorded_session_that_does_not_fit_is_no_session(tmp_path: Path) -> N
 
     path, driver = tmp_path / "s.session", cast(Any, Driver())
     with files_of_at_most(2000), pytest.raises(OSError, match="File too large") as caught:
-        recording = driver_session.RecordingDriver(driver, path)
+        recording = driver_session.RecordingDriver(driver, path)  # type: ignore[arg-type]
         try:
             recording.trace(True)  # type: ignore[attr-defined]
         finally:

@@ -23,6 +23,7 @@ from fuzzing.engine import reader, run
 from fuzzing.targets import TARGETS, Target
 
 from gpusim.errors import GpusimError, UsageError
+from gpusim.io.records import as_record, nested_beyond
 from gpusim.trace.file import HEADER, read
 
 ROOT = Path(__file__).parents[2]
@@ -170,3 +171,14 @@ def test_a_mutated_trace_keeps_its_hashes(tmp_path: Path) -> None:
     assert sum("hash names" in refusal for refusal in refusals) < 6 < len(refusals) < 60
     with zipfile.ZipFile(BytesIO(seed)) as archive:
         assert HEADER in archive.namelist()
+
+
+@pytest.mark.parametrize("levels", [50, 900, 5000, 100_000])
+def test_a_value_of_any_depth_is_shown_in_a_message(levels: int) -> None:
+    """A value that the parser just took was too deep for Python's repr of it."""
+    value: object = 0
+    for _ in range(levels):
+        value = [value]
+    with pytest.raises(UsageError, match=r"f.json: it should be a whole number, not \[\[\[\[...\]\]\]\]"):
+        as_record(int, value, "f.json", UsageError)
+    assert nested_beyond(value, levels - 1) and not nested_beyond(value, levels)

@@ -13,7 +13,7 @@ from typing import Any
 from fuzzing.byte_mutations import NUMBERS, WHOLE, WORDS, encoded, mutate_text
 
 #: How deeply a value is buried to see whether a reader recurses.
-_DEEP = (2, 60, 3000, 100_000)
+_DEEP = (2, 60, 400, 900, 950, 980, 3000, 100_000)
 
 
 def any_value(rng: Random) -> Any:
@@ -21,9 +21,17 @@ def any_value(rng: Random) -> Any:
     return rng.choice(
         (
             None, True, False, rng.choice(WHOLE), -rng.choice(WHOLE), rng.choice(WORDS), rng.choice(NUMBERS), 0.5, -0.0, 1e308,
-            float("nan"), float("inf"), 10**400, [], {}, [None], {"": 0}, [[]], "x" * 70_000, [0] * 3000,
+            float("nan"), float("inf"), 10**400, [], {}, [None], {"": 0}, [[]], "x" * 70_000, [0] * 3000, _buried(rng),
         )
     )  # fmt: skip
+
+
+def _buried(rng: Random) -> Any:
+    """A value that Python's JSON can just write: a reader that shows it, or writes it again, has less of the stack left."""
+    value: Any = 0
+    for _ in range(rng.choice((100, 400, 800, 900))):
+        value = [value] if rng.random() < 0.9 else {"k": value}
+    return value
 
 
 def mutate_value(value: Any, rng: Random) -> Any:

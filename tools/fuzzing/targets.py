@@ -22,6 +22,7 @@ from fuzzing.json_mutations import mutate_json, mutate_json_lines
 from fuzzing.store_mutations import mutate_store
 from fuzzing.table_mutations import mutate_table
 from fuzzing.trace_mutations import mutate_trace
+from gpusim.cases.suite import complete_shape
 from gpusim.commands.foreign_code import announce_code
 from gpusim.commands.trace import facts
 from gpusim.compare.baseline import read_lines
@@ -165,6 +166,7 @@ def _store(path: Path) -> None:
             kept = store.load_run(info.id)
             for table in TABLES.values():
                 _encoded(table([kept]))
+            json.dumps(kept.documents)
             if "comparison" in kept.documents:
                 read_lines(kept.documents["comparison"], f"{path}: run {info.id}")
 
@@ -177,6 +179,8 @@ def _finding(path: Path) -> None:
         spec = override_gpu(load_gpu(finding.gpu), finding.settings)
         if finding.property != "versions":  # asks another Python
             make_property(finding.property, spec, finding.options)
+        for case in (finding.worst, finding.minimal):
+            complete_shape(finding.kernel, dict(case.shape), spec)
     except GpusimError as error:
         raise type(error)(f"{path}: {error}") from None
     _encoded([{"file": finding.name, "rule": finding.rule, "detail": finding.minimal.detail, "said": said.getvalue()}])

@@ -122,7 +122,7 @@ def _payload(members: dict[str, bytes], header: dict, rng: Random) -> None:
     name = _chunk_name(members, rng)
     payload = members[name]
     prefix = np.frombuffer(payload[:_PREFIX_BYTES], "<i8").copy()
-    counts = dict(zip(coding.COUNTS, map(int, prefix), strict=False))
+    counts: dict[str, int] = dict(zip(coding.COUNTS, map(int, prefix), strict=False))
     columns, place = {}, _PREFIX_BYTES
     for column, length in zip(coding.COLUMNS, map(int, prefix[_COUNTS:]), strict=True):
         columns[column] = payload[place : place + length]

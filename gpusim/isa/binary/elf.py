@@ -238,5 +238,8 @@ class _Names:
             self._left -= end - start
             if self._left < 0:
                 raise CompileError("damaged cubin: its names are far longer than the file")
-            name = self._known[start] = self._table[start:end].decode("utf-8", "replace")
+            name = self._table[start:end].decode("utf-8", "replace")
+            if not name.isprintable():  # no compiler's: it would break the lines that name it
+                raise CompileError(f"damaged cubin: a name with control characters, {name[:60]!r}")
+            self._known[start] = name
         return name

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gpusim.errors import GpusimError, MeasurementFormatError, UsageError
+from gpusim.io.memory_limit import limited_memory
 from gpusim.io.nearest import hint
 from gpusim.io.plugins import OWN, Plugin, plugins
 from gpusim.silicon.imports import ncu_csv, ncu_report, nvbench, plain_csv
@@ -56,7 +57,11 @@ def read_rows(path: Path, importer: str = "") -> list[SiliconRow]:
     with path.open("rb") as stream:
         head = stream.read(_HEAD_BYTES)
     plugin = known[importer] if importer else _that_recognises(list(known.values()), path, head)
-    rows = _nearest(path, head).read(path) if plugin is None else _read(plugin, path)
+    try:
+        with limited_memory():
+            rows = _nearest(path, head).read(path) if plugin is None else _read(plugin, path)
+    except MemoryError:
+        raise MeasurementFormatError(f"{path}: {size} bytes, too many for the free memory: split the file") from None
     if not rows:
         raise MeasurementFormatError(f"{path}: holds no measurement")
     return rows

@@ -33,6 +33,8 @@ _FACTS = {
 MAX_COLUMNS = 20_000
 MAX_ROWS = 1_000_000
 MAX_CELL_CHARACTERS = 1 << 20
+#: Characters of a line within which its first column is looked for.
+_MOST_INDENT = 200
 _DIMENSIONS = re.compile(r"^\(?\s*(\d{1,10})\s*,\s*(\d{1,10})\s*,\s*(\d{1,10})\s*\)?$")
 
 
@@ -89,9 +91,15 @@ def _header_start(text: str) -> int | None:
     at = 0
     while (at := text.find(KERNEL, at)) >= 0:
         start = text.rfind("\n", 0, at) + 1
-        if text[start:at].lstrip().startswith((f'"{IDENTITY}"', IDENTITY + ",", IDENTITY + ";")):
+        if (
+            text[start : min(at, start + _MOST_INDENT)]
+            .lstrip()
+            .startswith((f'"{IDENTITY}"', IDENTITY + ",", IDENTITY + ";"))
+        ):
             return start
-        at += 1
+        at = text.find("\n", at)  # a line may name it a million times
+        if at < 0:
+            return None
     return None
 
 

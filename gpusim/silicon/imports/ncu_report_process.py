@@ -8,17 +8,17 @@ report of a file that cannot be read goes to stderr as one line, with exit code 
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import json
 import sys
 from typing import Any
-
-import ncu_report as interface
 
 from gpusim.io.memory_limit import limited_memory
 from gpusim.silicon.imports.ncu_csv import DEVICE_NAME
 from gpusim.silicon.imports.numbers import base_factor
 from gpusim.silicon.imports.profile import Profile
 
+interface: Any = importlib.import_module("ncu_report")  # it has no types
 MAX_LAUNCHES = 1_000_000
 _GRID = tuple(f"launch__grid_dim_{axis}" for axis in "xyz")
 _BLOCK = tuple(f"launch__block_dim_{axis}" for axis in "xyz")

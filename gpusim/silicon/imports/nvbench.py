@@ -18,6 +18,7 @@ import numpy as np
 
 from gpusim.errors import MeasurementFormatError
 from gpusim.io.records import as_record, parse_record
+from gpusim.io.shown import shown
 from gpusim.silicon.estimate import median_estimate
 from gpusim.silicon.names import gpu_of_device
 from gpusim.silicon.row import MAX_SAMPLES, Estimate, SiliconRow
@@ -92,7 +93,7 @@ def read(path: Path) -> list[SiliconRow]:
     rows = []
     for benchmark in report["benchmarks"]:
         for values in benchmark["states"]:
-            place = f"{path}, benchmark {benchmark['name']!r}, state {values.get('name')!r:.200}"
+            place = f"{path}, benchmark {benchmark['name']!r}, state {shown(values.get('name'))}"
             state = as_record(_State, values, f"{place}: damaged", MeasurementFormatError)
             try:
                 rows += _state(path, benchmark["name"], state, names, toolchain)
@@ -104,10 +105,10 @@ def read(path: Path) -> list[SiliconRow]:
 
 
 def _version(report: _Report) -> str:
-    try:
-        return str(report["meta"]["version"]["nvbench"]["string"])
-    except (KeyError, TypeError):
-        return ""  # of no report before versions were written
+    found: Any = report.get("meta")
+    for key in ("version", "nvbench", "string"):
+        found = found.get(key) if isinstance(found, dict) else None
+    return found if isinstance(found, str) else ""  # of no report before versions were written
 
 
 def _state(path: Path, kernel: str, state: _State, names: dict[int, str], toolchain: str) -> list[SiliconRow]:
