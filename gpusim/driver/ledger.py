@@ -123,7 +123,7 @@ class Ledger:
             elif chosen and (self.wanted.explain or self.wanted.sample):  # it is read more than once
                 trace = Trace.collect(emulation.program, facts, chunks)
             if self._clock is not None:
-                timing = self._time(self._clock, trace, f"launch {number} {facts.kernel}: simulated", chosen)
+                timing = self._time(self._clock, trace, f"launch {number} {facts.kernel}", chosen)
             if chosen and self.wanted.explain:
                 self._keep(number, trace)
             for _ in chunks:  # memory is final only when every block has run
@@ -160,7 +160,7 @@ class Ledger:
         elif not self.wanted.cold:
             clock.pass_by(trace)
         if (seconds := time.perf_counter() - begun) > PROGRESS_SECONDS:
-            self.say(f"{what} in {seconds:.1f} s")
+            self.say(f"{what}: {'simulated' if chosen else 'its data brought into L2'} in {seconds:.1f} s")
         return timing
 
     def _keep(self, number: int, trace: Trace) -> None:
