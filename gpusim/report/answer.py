@@ -115,7 +115,7 @@ def remedy_records(remedies: tuple[Remedy, ...]) -> list[dict[str, Any]]:
 
 def answer_text(found: Answer, advice: Advice | None, form: str = "table") -> str:
     """The answer as text: a name and what is said of it a line. ``advice`` None: remedies were not looked for."""
-    within = "" if found.error_us is None else f" +- {rounded(found.error_us)} us (95 %)"
+    within = "" if not found.error_us else f" +- {rounded(found.error_us)} us (95 %)"
     part = (
         "" if found.simulated_percent == 100.0 else f", from {rounded(found.simulated_percent)} % of the instructions"
     )
