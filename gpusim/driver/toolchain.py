@@ -14,7 +14,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
 
-from numba.cuda.cudadrv.driver import _Linker  # pyright: ignore[reportMissingImports]
+from numba.cuda.cudadrv.driver import _Linker  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
 from numba.cuda.cudadrv.nvvm import CompilationUnit  # pyright: ignore[reportMissingImports]
 
 from gpusim.driver.interrupts import Interrupts

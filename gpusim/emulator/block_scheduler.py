@@ -33,6 +33,8 @@ _MAX_SLOW = 64
 #: Instructions of a block's slice once blocks run side by side: short, so that a stretch of the log holds a
 #: stretch of time of all of them.
 _SLICE_TOGETHER = 1 << 16
+#: The same for the blocks of a cooperative launch, where a warp that polls for the others goes on polling so long.
+_SLICE_COOPERATIVE = 1 << 12
 #: Warp instructions after which listeners are told how far the launch is, some milliseconds of work; signals and other
 #: threads of Python have their turn then.
 PAUSE_INSTRUCTIONS = 1 << 20
@@ -67,9 +69,15 @@ class LoggedBlocks:
 
 class BlockScheduler:
     """The slots of a launch; ``machine`` holds the log, whose arrays grow when they must; ``host`` serves what blocks
-    call; ``listeners`` hear of faults and of blocks that end."""
+    call; ``listeners`` hear of faults and of blocks that end. The blocks of a ``cooperative`` launch are all resident from the
+    start, as on a GPU, and have short slices each."""
 
-    def __init__(self, slot: Slot, machine: at.Machine, open_slot: Callable[[], Slot], host: HostCalls):
+    def __init__(
+        self, slot: Slot, machine: at.Machine, open_slot: Callable[[], Slot], host: HostCalls, cooperative: bool = False
+    ):
+        self._cooperative = cooperative
+        if cooperative:
+            slot.states[0].slice = _SLICE_COOPERATIVE
         self.first, self.machine, self._open, self.host = slot, machine, open_slot, host
         self._last = slot
         self._base = 0  # block from which the log counts its warps
@@ -273,12 +281,18 @@ class BlockScheduler:
         ended; returns the block to go on with."""
         self.first.block = current
         alone = int(self.first.states[0].slice)
+        length = _SLICE_COOPERATIVE if self._cooperative else _SLICE_TOGETHER
         livelock = LivelockDetector()
         resident, free, pending = [self.first], [], current + 1
+        while self._cooperative and pending < end:  # all of them may wait for each other
+            slot = self._open()
+            slot.block = pending
+            pending += 1
+            resident.append(slot)
         while resident:
             moved, slow, ended = False, False, False
             for slot in list(resident):
-                slot.states[0].slice = _SLICE_TOGETHER
+                slot.states[0].slice = length
                 while True:
                     status, _ = self._step(slot, slot.block, slot.block + 1)
                     if status != at.LOG_FULL:

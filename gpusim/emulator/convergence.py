@@ -97,29 +97,53 @@ def wait_converged(state, registers, warp, own_base, row, pc, mask):
                 same |= np.int64(1) << lane
         rest &= ~same
         push(state, warp, pc, same, at.AT_CONVERGENCE, row)
-    release_converged(state, registers, warp, own_base)
+    release_converged(state, registers, warp, own_base, False)
 
 
 @inner
-def release_converged(state, registers, warp, own_base):
-    """Make ready what waits in BSYNC for nobody any more."""
+def release_converged(state, registers, warp, own_base, mixed):
+    """Make ready what waits in BSYNC for nobody any more; True if anything did.
+
+    Lanes wait together if they set out together: in a recursive function, lanes of different calls may wait in one BSYNC, each
+    for the lanes of its own call, which the participants in its copy of the barrier tell. ``mixed``: lanes that wait there
+    with other participants count as arrived too; for the barriers of which a lane was taken while others had them saved.
+    """
+    released = False
     for f in range(state.fragments[warp]):
         if state.fragment[warp, f] != at.AT_CONVERGENCE:
             continue
         row, pc, arrived = state.wait[warp, f], state.pc[warp, f], np.int64(0)
+        members = participants(registers, own_base, row, state.mask[warp, f])
         for g in range(state.fragments[warp]):
             if state.fragment[warp, g] == at.AT_CONVERGENCE and state.wait[warp, g] == row and state.pc[warp, g] == pc:
-                arrived |= state.mask[warp, g]
-        wanted = participants(registers, own_base, row, state.mask[warp, f]) & state.live[warp]
+                if mixed or participants(registers, own_base, row, state.mask[warp, g]) == members:
+                    arrived |= state.mask[warp, g]
+        wanted = members & state.live[warp]
         if wanted & ~arrived:
             continue
         together = np.int64(0)
         for g in range(state.fragments[warp]):
-            same = state.fragment[warp, g] == at.AT_CONVERGENCE and state.wait[warp, g] == row
-            if same and state.pc[warp, g] == pc and (g == f or state.mask[warp, g] & wanted):
+            if state.fragment[warp, g] != at.AT_CONVERGENCE or state.wait[warp, g] != row or state.pc[warp, g] != pc:
+                continue
+            alike = mixed or participants(registers, own_base, row, state.mask[warp, g]) == members
+            if alike and (g == f or state.mask[warp, g] & wanted):
                 together |= state.mask[warp, g]
                 state.fragment[warp, g] = at.FREE
         push(state, warp, pc + 1, together, at.READY, 0)
+        released = True
+    return released
+
+
+@inner
+def release_mixed(state, registers):
+    """Release, in any warp of the block, lanes that wait in one BSYNC with different participants; True if there were any.
+    Called when nothing else in the block can move."""
+    released = False
+    for warp in range(state.warps):
+        group = warp // at.GROUP_WARPS
+        base = state.own_base + group * state.own_stride + (warp - group * at.GROUP_WARPS) * at.LANES
+        released |= release_converged(state, registers, np.int64(warp), base, True)
+    return released
 
 
 @inner
@@ -233,7 +257,7 @@ def leave_convergence(state, registers, warp, own_base, row, leaving):
     for lane in range(at.LANES):
         if (wanted >> lane) & 1:
             registers[own_base + row + lane] = signed32(np.int64(registers[own_base + row + lane]) & ~leaving)
-    release_converged(state, registers, warp, own_base)
+    release_converged(state, registers, warp, own_base, False)
 
 
 @inner
@@ -246,7 +270,7 @@ def retire(state, registers, warp, own_base, mask):
     for f in range(state.fragments[warp]):
         waiting |= state.fragment[warp, f] == at.AT_CONVERGENCE or state.fragment[warp, f] == at.AT_WARP_WAIT
     if waiting:
-        release_converged(state, registers, warp, own_base)
+        release_converged(state, registers, warp, own_base, False)
         release_warp_wait(state, warp)
     if state.at_barrier > 0:
         for barrier in range(at.BLOCK_BARRIERS):

@@ -69,7 +69,9 @@ class Emulation:
             states, raw, backing = make_state(prepared, launch, instruction_limit)
             return Slot(states, another_file(machine.registers) if registers is None else registers, raw, backing)
 
-        self._scheduler = BlockScheduler(open_slot(machine.registers), machine, open_slot, self._host)
+        self._scheduler = BlockScheduler(
+            open_slot(machine.registers), machine, open_slot, self._host, self.facts.cooperative
+        )
 
     @property
     def program(self) -> Program:

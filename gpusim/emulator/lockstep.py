@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusim.emulator.convergence import pick, release_crossed_waits
+from gpusim.emulator.convergence import pick, release_crossed_waits, release_mixed
 from gpusim.emulator.interpreter import run_lockstep
 from gpusim.isa import warp as at
 from gpusim.isa.jit import compiled, inner
@@ -208,6 +208,8 @@ def run_blocks(states, slot, machine, first_block, next_block, end_block):
                 return np.int64(at.PAUSED), linear
         status = outcome_of(state) if state.alive else np.int64(at.DONE)
         if status == at.DEADLOCK and release_crossed_waits(state, machine.syncs, chunk_warp):
+            continue
+        if status == at.DEADLOCK and release_mixed(state, machine.registers):
             continue
         if status != at.DONE:
             state.slice_end = 0
