@@ -232,7 +232,6 @@ def replay(finding: Path, worst: bool, run_code: bool, form: str) -> int:
     try:
         spec = override_gpu(load_gpu(kept.gpu), kept.settings)
         prop = make_property(kept.property, spec, kept.options)
-        prop.require(kept.kernel)
         outcome = prop.judge(kept.kernel, case.shape)
     except GpusimError as error:
         raise type(error)(f"{finding} cannot be run again: {error}") from None

@@ -102,12 +102,12 @@ class Gpus(Property):
         if not options.get("other_gpu") and not settings:
             raise UsageError("property gpus compares two descriptions: give --other-gpu NAME or --other-set KEY=VALUE")
         base = load_gpu(options["other_gpu"]) if options.get("other_gpu") else gpu
-        other = override_gpu(base, settings)
-        if replace(other, name=gpu.name, title=gpu.title) == gpu:
-            raise UsageError(
-                f"property gpus would compare {gpu.name} with itself: give an --other-gpu or --other-set that differs"
-            )
-        return cls(gpu, other)
+        return cls(gpu, override_gpu(base, settings))
+
+    def lacks(self, kernel: str) -> str:
+        if replace(self.other, name=self.gpu.name, title=self.gpu.title) != self.gpu:
+            return ""
+        return f"it would compare {self.gpu.name} with itself; give an --other-gpu or --other-set that differs"
 
     def depends_on(self) -> tuple[Any, ...]:
         return (self.other,)

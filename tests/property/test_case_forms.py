@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import pytest
-from click.testing import CliRunner
 
 pytest.importorskip("numba.cuda", reason="needs the CUDA wheels")
 
@@ -330,11 +329,17 @@ def test_sizes_are_understood_where_they_are_asked_for(gpusim):
     assert code == 2 and "laps=1.5" in err  # a footprint may be a fraction, laps may not
 
 
-def test_help_needs_no_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    for extra in ("matplotlib", "jinja2", "markupsafe", "pyarrow", "psycopg", "ncu_report"):
-        monkeypatch.setitem(sys.modules, extra, None)
-    for module in [name for name in sys.modules if name.startswith(("gpusim.report.", "gpusim.commands."))]:
-        monkeypatch.delitem(sys.modules, module)
-    for name in cli.COMMANDS:
-        told = CliRunner().invoke(cli.gpusim, [name, "--help"])
-        assert told.exit_code == 0 and "Examples" in told.output + " Examples" and "Usage" in told.output, (name, told)
+HELP = """
+import sys
+for extra in ("matplotlib", "jinja2", "markupsafe", "pyarrow", "psycopg", "ncu_report"):
+    sys.modules[extra] = None
+from click.testing import CliRunner
+from gpusim import cli
+for name in cli.COMMANDS:
+    told = CliRunner().invoke(cli.gpusim, [name, "--help"])
+    assert told.exit_code == 0 and "Usage" in told.output, (name, told.exception)
+"""
+
+
+def test_help_needs_no_extra() -> None:
+    subprocess.run([sys.executable, "-c", HELP], check=True)
