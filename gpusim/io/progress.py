@@ -77,15 +77,12 @@ class Task:
         return f"{text} ({self.detail})" if self.detail else text
 
     def note(self, now: float, share: float) -> None:
-        """Keep when it was how far."""
-        if not self._readings:
-            self._readings.append((self.begun, 0.0 if self._read or not self.total else share))
-        if share - self._readings[-1][1] >= _READING_SHARE:
+        """Keep when it was how far, from when anything is done on: what comes first (compiling) is no measure of the rest."""
+        if not self._readings or share - self._readings[-1][1] >= _READING_SHARE:
             self._readings.append((now, share))
 
     def seconds_left(self, now: float) -> float | None:
-        """At the pace of the later half of what is done: what came once at the begin (compiling) counts no more. None while
-        too little is done to say."""
+        """At the pace of the later half of what is done. None while too little is done to say."""
         if not self._readings or now - self.begun < SILENT_SECONDS:
             return None
         last, share = self._readings[-1]
