@@ -44,7 +44,9 @@ def _profile(action: Any) -> Profile:
     profile = Profile(str(action.name()))
     for name in action.metric_names():
         metric = action.metric_by_name(name)
-        value = None if metric is None else metric.value()
+        if metric is None:
+            continue
+        value = metric.value()
         if name == DEVICE_NAME and isinstance(value, str):
             profile.device_name = value
         elif isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < float("inf"):
