@@ -15,6 +15,8 @@ import pytest
 import row_counter
 from hypothesis import HealthCheck, settings
 
+from gpusim.io import progress
+
 settings.register_profile(
     "ci",
     max_examples=40,
@@ -25,6 +27,8 @@ settings.register_profile(
 )
 settings.register_profile("nightly", max_examples=1000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+#: Commands that tests call in this process speak of their progress only where a test wants it, however busy the machine is.
+progress.SILENT_SECONDS = float("inf")
 
 #: The files that take longest, or whose first test does: begun last, one of them would leave all workers but its own
 #: with nothing to do.
