@@ -16,6 +16,8 @@ import pytest
 import row_counter
 from hypothesis import HealthCheck, settings
 
+from gpusim.io import progress
+
 # Each kernel that Numba compiles, and each import, wakes the garbage collector many times with Python's own thresholds:
 # it would take a fifth of the tests' time.
 gc.set_threshold(50_000, 20, 50)
@@ -29,6 +31,8 @@ settings.register_profile(
 )
 settings.register_profile("nightly", max_examples=1000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+#: Commands that tests call in this process speak of their progress only where a test wants it, however busy the machine is.
+progress.SILENT_SECONDS = float("inf")
 
 #: The files that take longest, or whose first test does: begun last, one of them would leave all workers but its own
 #: with nothing to do.

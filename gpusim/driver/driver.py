@@ -153,6 +153,11 @@ class Driver:
 
     def _answer(self, name: str, method: Callable, arguments: tuple) -> int:
         try:
+            if self.executor.is_this_thread():
+                # An object of the program is collected in the middle of a launch and frees what it holds. Whoever has the
+                # lock waits for this launch, and its call is as good as made from there.
+                method(*arguments)
+                return SUCCESS
             if not self._lock.acquire(blocking=False) and not self._lock_patiently():
                 return UNKNOWN
             try:

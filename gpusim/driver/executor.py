@@ -74,6 +74,10 @@ class Executor:
         self._jobs.put(job)
         self.finish()
 
+    def is_this_thread(self) -> bool:
+        """Whether the caller runs in a job."""
+        return self._thread is not None and threading.current_thread() is self._thread
+
     def finish(self) -> bool:
         """Wait for the job that is under way and raise what it has raised. False if a signal came before its end. Raises
         Stopped when the run is over and the job is not."""

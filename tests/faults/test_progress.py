@@ -12,6 +12,11 @@ from gpusim.io import progress
 from gpusim.io.progress import Display, Task
 
 
+@pytest.fixture(autouse=True)
+def as_commands_do(monkeypatch):
+    monkeypatch.setattr(progress, "SILENT_SECONDS", 2.0)
+
+
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True

@@ -52,6 +52,28 @@ def finished(process: subprocess.CompletedProcess) -> str:
     return process.stdout
 
 
+def test_arrays_that_are_collected_while_a_launch_runs_are_freed(run) -> None:
+    """Numba frees device memory when an array is collected, in whichever thread that happens."""
+    said = finished(
+        run("""
+        import gc
+
+        class Circle:
+            def __init__(self):
+                self.itself, self.array = self, cuda.device_array(8, np.float32)
+
+        x = cuda.to_device(np.ones(32, np.float32))
+        double[1, 32](x)
+        gc.set_threshold(1)
+        for _ in range(30):
+            Circle()
+            double[1, 32](x)
+        print("ended")
+    """)
+    )
+    assert said == "ended\n"
+
+
 def test_a_debug_kernel_without_parameters_finds_its_error_code(run) -> None:
     process = run("""
         @cuda.jit(debug=True, opt=False)
