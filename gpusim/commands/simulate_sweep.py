@@ -26,7 +26,7 @@ from gpusim.errors import GpusimError, ToolchainError, UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.gpus.spec import GpuSpec
-from gpusim.io.progress import say, task
+from gpusim.io.progress import task
 from gpusim.report.roofline import operations
 from gpusim.report.tables import format_records
 from gpusim.report.utilisation import traffic
@@ -104,8 +104,7 @@ class _Sweep:
                         self.exit_code = self.exit_code or error.exit_code
                         row["refused"] = " ".join(str(error).split())
                     self.rows.append(row)
-                    shown.to(len(self.rows))
-                    self._tell(total, row)
+                    shown.to(len(self.rows), self._told(row))
 
     def _facts(self, point: SweepPoint, spec: GpuSpec) -> dict[str, Any]:
         """The columns that say which point it is."""
@@ -132,10 +131,10 @@ class _Sweep:
         result = simulate(timed, spec, warm=self.warm + source.warm, sample=self.sample)
         return _rates(result, source.work)
 
-    def _tell(self, total: int, row: Mapping[str, Any]) -> None:
+    def _told(self, row: Mapping[str, Any]) -> str:
+        """The point that has just run, in few words."""
         where = ", ".join(f"{name}={row[name]}" for name in ("kernel", *self.axes, "gpu") if row.get(name, "") != "")
-        said = row.get("refused") or f"{row['cycles']:,} cycles, {row['time_us']:.4g} us"
-        say(f"[{len(self.rows):>3}/{total}] {where}: {said}")
+        return f"{where}: {row.get('refused') or str(row['cycles']) + ' cycles'}"
 
 
 def _rates(result: Result, work: Mapping[str, float]) -> dict[str, Any]:

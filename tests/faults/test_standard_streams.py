@@ -48,7 +48,9 @@ def test_the_exit_code_outlives_the_reader(tmp_path: Path) -> None:
 def test_a_closed_stream_is_one_that_nobody_reads(tmp_path: Path, closed: str) -> None:
     example_trace().save(tmp_path / "t.trace")
     run = shell(f"gpusim simulate t.trace --save kept.json {closed}", tmp_path)
-    assert (run.returncode, run.stderr) == (0, "")
+    told = [] if "2>&-" in closed else ["not checked: t.trace (a trace carries no result)"]
+    # On a busy machine lines of progress come before it.
+    assert (run.returncode, run.stderr.splitlines()[-1:]) == (0, told)
     assert (tmp_path / "kept.json").stat().st_size > 0
 
 

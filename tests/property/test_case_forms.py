@@ -116,7 +116,7 @@ def test_a_generator_is_looked_at_no_further_than_its_first_launch(gpusim):
     code, _, err = gpusim(
         "explore", "my.py:generator_asserts", "--property", "numpy", "--max-examples", "2", "--jobs", "1"
     )
-    assert code in (0, 1) and "[   2/2] my.py:generator_asserts" in err, err
+    assert code in (0, 1) and " workloads, " in err, err
     code, _, err = gpusim("explore", "my.py:tuple:n=4")
     assert code == 2 and "name my.py:tuple alone" in err
 

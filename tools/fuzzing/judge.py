@@ -7,6 +7,7 @@ same fault has the same name whatever the input.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import resource
 import sys
@@ -36,6 +37,7 @@ class Outcome:
 
 def judge(read: Callable[[Path], object], path: Path, most_bytes: int, check_time: bool = True) -> Outcome:
     """Have the file at ``path`` read. ``most_bytes``: by how much the process may grow for it."""
+    forget_peak()
     before, started = peak_bytes(), time.process_time()
     what, fault, detail = "taken", "", ""
     try:
@@ -63,8 +65,14 @@ def judge(read: Callable[[Path], object], path: Path, most_bytes: int, check_tim
     return Outcome(what, fault, seconds, detail)
 
 
+def forget_peak() -> None:
+    """Begin to measure the peak anew, where the system can (Linux): growth below an earlier peak would not be seen."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")  # proc(5): resets the peak resident set size
+
+
 def peak_bytes() -> int:
-    """The most memory that this process has had."""
+    """The most memory that this process has had since :func:`forget_peak`."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
