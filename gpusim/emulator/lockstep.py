@@ -86,23 +86,46 @@ def ready_warp(state, warp):
 
 
 @inner
+def lowest_ready(state, warp):
+    """The lowest instruction at which ``warp`` could go on: that of the fragment it holds, or of another ready one."""
+    lowest = state.held_pc[warp]
+    if state.ready[warp] > 0:
+        for f in range(state.fragments[warp]):
+            if state.fragment[warp, f] == at.READY:
+                lowest = min(lowest, np.int64(state.pc[warp, f]))
+    return lowest
+
+
+@inner
 def gather(state, first, last):
     """Choose the warps of a group, ``first`` to ``last - 1``, that run next in lockstep; sets state.active and span.
 
-    Returns (its first warp or -1 for none, warps from its first to its last, the lowest instruction at which
-    others of the group wait).
+    Those go first that could go on at the lowest instruction, be it with a fragment that has to wait for the one that they
+    hold: lanes that have left a loop have their turn while the warps still in it wait, and do not fall behind them.
+
+    Returns (its first warp or -1 for none, warps from its first to its last, the lowest instruction behind theirs
+    at which others of the group wait).
     """
     chosen, lowest, meet = np.int64(-1), np.int64(_NEVER), np.int64(_NEVER)
     together = state.lockstep != 0 and state.one_by_one == 0
+    least, behind = np.int64(_NEVER), False
     for warp in range(first, last):
         if ready_warp(state, warp):
             pc = state.held_pc[warp]
-            if chosen < 0 or (together and pc < lowest):
-                if chosen >= 0:
-                    meet = lowest
-                chosen, lowest = np.int64(warp), pc
-            elif together and pc > lowest and pc < meet:
-                meet = pc
+            if not together:
+                if chosen < 0:
+                    chosen, lowest = np.int64(warp), pc
+                continue
+            low = lowest_ready(state, warp)
+            # Among those that could go on equally low, one that holds a higher fragment must finish with that first.
+            if low < least or (low == least and ((pc > low and not behind) or (behind == (pc > low) and pc < lowest))):
+                least, behind, chosen, lowest = low, pc > low, np.int64(warp), pc
+    if together:
+        for warp in range(first, last):
+            if state.held[warp] and state.quantum_spent[warp] == 0 and lowest < state.held_pc[warp] < meet:
+                meet = state.held_pc[warp]
+            if warp < chosen and state.held[warp] and state.quantum_spent[warp] == 0 and state.held_pc[warp] == lowest:
+                chosen = np.int64(warp)
     if chosen < 0:
         return np.int64(-1), np.int64(0), meet
     end = chosen + 1
