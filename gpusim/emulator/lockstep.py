@@ -161,6 +161,7 @@ def run_group(state, machine, group, chunk_warp):
         if chosen < 0:
             state.in_quantum = 0
             return np.int64(at.DONE)
+        state.gathered += 1
         status = run_lockstep(state, machine, chosen, count, meet, chunk_warp)
         if status != at.SPLIT:
             return status
