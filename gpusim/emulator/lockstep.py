@@ -2,7 +2,8 @@
 
 Mental model: a block's groups take turns. In its turn each warp of a group may execute a quantum of
 instructions. Of the warps that can run, those at the lowest instruction go first, all that stand
-there in lockstep, until they diverge or reach the instruction where others wait: then both go on as one. (Running
+there in lockstep, until they diverge or reach the instruction where others wait: then both go on as one. A warp whose
+other lanes wait at that lowest instruction goes before them, with the lanes that it holds, and so catches up. (Running
 the lowest program counter first makes threads meet again behind branches and loops; Collange, "Stack-less
 SIMT reconvergence at low cost", 2011.) After something whose order shows, such as an atomic that returns a
 value, warps run one by one in their order until the next block barrier, as they do with lockstep switched off.
