@@ -108,18 +108,22 @@ def release_converged(state, registers, warp, own_base, mixed):
     for the lanes of its own call, which the participants in its copy of the barrier tell. ``mixed``: lanes that wait there
     with other participants count as arrived too; for the barriers of which a lane was taken while others had them saved.
     """
-    released = False
+    released, seen = False, np.int64(0)  # fragments, as bits, that were found to wait on with another one
     for f in range(state.fragments[warp]):
-        if state.fragment[warp, f] != at.AT_CONVERGENCE:
+        if state.fragment[warp, f] != at.AT_CONVERGENCE or (seen >> f) & 1:
             continue
-        row, pc, arrived = state.wait[warp, f], state.pc[warp, f], np.int64(0)
+        row, pc, arrived, others = state.wait[warp, f], state.pc[warp, f], np.int64(0), np.int64(0)
         members = participants(registers, own_base, row, state.mask[warp, f])
         for g in range(state.fragments[warp]):
             if state.fragment[warp, g] == at.AT_CONVERGENCE and state.wait[warp, g] == row and state.pc[warp, g] == pc:
-                if mixed or participants(registers, own_base, row, state.mask[warp, g]) == members:
+                alike = participants(registers, own_base, row, state.mask[warp, g]) == members
+                if mixed or alike:
                     arrived |= state.mask[warp, g]
+                if alike:
+                    others |= np.int64(1) << g
         wanted = members & state.live[warp]
         if wanted & ~arrived:
+            seen |= others
             continue
         together = np.int64(0)
         for g in range(state.fragments[warp]):

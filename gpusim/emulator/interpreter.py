@@ -61,6 +61,7 @@ def hold(state, warp, pc, mask, jumped):
 def leave(state, first_warp, count, members, steps, pc, jumped):
     """Lockstep ends before instruction ``pc``, after ``steps`` instructions."""
     state.executed += steps * members
+    state.dispatched += steps
     for i in range(count):
         if state.active[i]:
             warp = first_warp + i
@@ -74,6 +75,7 @@ def leave_between(state, first_warp, count, members, steps, pc, done):
     """Lockstep ends in the middle of instruction ``pc``: its warps before number ``done`` have executed it
     (state.outcome, goal and active say how they go on), the others have not."""
     state.executed += steps * members
+    state.dispatched += steps
     for i in range(count):
         if state.active[i]:
             warp = first_warp + i
@@ -155,9 +157,9 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
             some, lost = np.int64(1), active_lost
         else:
             some, lost = np.int64(0), np.int64(0)
-            guard = slots + guard * at.GROUP_WARPS
-            for i in range(at.GROUP_WARPS):
-                mask = active[i] & (predicates[guard + i] ^ flip)
+            first = np.uint64(slots + guard * at.GROUP_WARPS)  # unsigned: no index counts from the end
+            for i in range(np.uint64(at.GROUP_WARPS)):
+                mask = active[i] & (predicates[first + i] ^ flip)
                 executing[i] = mask
                 some |= mask
                 lost |= state.span[i] & ~mask
@@ -234,9 +236,9 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
         if op == ops.NOP:
             pc += 1
             continue
-        holds, flip = slots + row[at.P0] * at.GROUP_WARPS, np.int64(row[at.P0_FLIP])
+        holds, flip = np.uint64(slots + row[at.P0] * at.GROUP_WARPS), np.int64(row[at.P0_FLIP])
         taken, parted = np.int64(0), np.int64(0)
-        for i in range(at.GROUP_WARPS):
+        for i in range(np.uint64(at.GROUP_WARPS)):
             mask = predicates[holds + i] ^ flip
             state.condition[i] = mask & at.FULL
             taken |= mask & executing[i]
@@ -316,6 +318,7 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
                 if outcome == STOPPED:
                     if alone:
                         state.executed += steps
+                        state.dispatched += steps
                         state.quantum_left[warp] -= steps
                         return next_pc
                     leave_between(state, first_warp, count, members, steps, pc, i)

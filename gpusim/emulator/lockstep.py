@@ -2,7 +2,8 @@
 
 Mental model: a block's groups take turns. In its turn each warp of a group may execute a quantum of
 instructions. Of the warps that can run, those at the lowest instruction go first, all that stand
-there in lockstep, until they diverge or reach the instruction where others wait: then both go on as one. (Running
+there in lockstep, until they diverge or reach the instruction where others wait: then both go on as one. A warp whose
+other lanes wait at that lowest instruction goes before them, with the lanes that it holds, and so catches up. (Running
 the lowest program counter first makes threads meet again behind branches and loops; Collange, "Stack-less
 SIMT reconvergence at low cost", 2011.) After something whose order shows, such as an atomic that returns a
 value, warps run one by one in their order until the next block barrier, as they do with lockstep switched off.
@@ -86,23 +87,46 @@ def ready_warp(state, warp):
 
 
 @inner
+def lowest_ready(state, warp):
+    """The lowest instruction at which ``warp`` could go on: that of the fragment it holds, or of another ready one."""
+    lowest = state.held_pc[warp]
+    if state.ready[warp] > 0:
+        for f in range(state.fragments[warp]):
+            if state.fragment[warp, f] == at.READY:
+                lowest = min(lowest, np.int64(state.pc[warp, f]))
+    return lowest
+
+
+@inner
 def gather(state, first, last):
     """Choose the warps of a group, ``first`` to ``last - 1``, that run next in lockstep; sets state.active and span.
 
-    Returns (its first warp or -1 for none, warps from its first to its last, the lowest instruction at which
-    others of the group wait).
+    Those go first that could go on at the lowest instruction, be it with a fragment that has to wait for the one that they
+    hold: lanes that have left a loop have their turn while the warps still in it wait, and do not fall behind them.
+
+    Returns (its first warp or -1 for none, warps from its first to its last, the lowest instruction behind theirs
+    at which others of the group wait).
     """
     chosen, lowest, meet = np.int64(-1), np.int64(_NEVER), np.int64(_NEVER)
     together = state.lockstep != 0 and state.one_by_one == 0
+    least, behind = np.int64(_NEVER), False
     for warp in range(first, last):
         if ready_warp(state, warp):
             pc = state.held_pc[warp]
-            if chosen < 0 or (together and pc < lowest):
-                if chosen >= 0:
-                    meet = lowest
-                chosen, lowest = np.int64(warp), pc
-            elif together and pc > lowest and pc < meet:
-                meet = pc
+            if not together:
+                if chosen < 0:
+                    chosen, lowest = np.int64(warp), pc
+                continue
+            low = lowest_ready(state, warp)
+            # Among those that could go on equally low, one that holds a higher fragment must finish with that first.
+            if low < least or (low == least and ((pc > low and not behind) or (behind == (pc > low) and pc < lowest))):
+                least, behind, chosen, lowest = low, pc > low, np.int64(warp), pc
+    if together:
+        for warp in range(first, last):
+            if state.held[warp] and state.quantum_spent[warp] == 0 and lowest < state.held_pc[warp] < meet:
+                meet = state.held_pc[warp]
+            if warp < chosen and state.held[warp] and state.quantum_spent[warp] == 0 and state.held_pc[warp] == lowest:
+                chosen = np.int64(warp)
     if chosen < 0:
         return np.int64(-1), np.int64(0), meet
     end = chosen + 1
@@ -138,6 +162,7 @@ def run_group(state, machine, group, chunk_warp):
         if chosen < 0:
             state.in_quantum = 0
             return np.int64(at.DONE)
+        state.gathered += 1
         status = run_lockstep(state, machine, chosen, count, meet, chunk_warp)
         if status != at.SPLIT:
             return status

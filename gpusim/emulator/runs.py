@@ -146,7 +146,7 @@ def run_arithmetic(state, matrix, registers, first, stop, base, slots, first_war
     lanes = np.uint64(count * at.LANES)
     whole, active_lost = False, np.int64(0)  # state.executing is state.active; lanes of the span that are not
     clock = state.clock
-    for pc in range(first, stop):
+    for pc in range(np.uint64(first), np.uint64(stop)):
         row = matrix[pc]
         guard, flip = np.int64(row[at.GUARD]), np.int64(row[at.GUARD_FLIP])
         always = flip == 0 and (guard == at.TRUE_PREDICATE or guard == at.TRUE_UNIFORM_PREDICATE)
@@ -154,9 +154,9 @@ def run_arithmetic(state, matrix, registers, first, stop, base, slots, first_war
             lost = active_lost
         else:
             some, lost = np.int64(0), np.int64(0)
-            guard = slots + guard * at.GROUP_WARPS
-            for i in range(at.GROUP_WARPS):
-                mask = active[i] & (predicates[guard + i] ^ flip)
+            place = np.uint64(slots + guard * at.GROUP_WARPS)  # unsigned: no index counts from the end
+            for i in range(np.uint64(at.GROUP_WARPS)):
+                mask = active[i] & (predicates[place + i] ^ flip)
                 executing[i] = mask
                 some |= mask
                 lost |= state.span[i] & ~mask
@@ -201,7 +201,7 @@ def run_arithmetic(state, matrix, registers, first, stop, base, slots, first_war
                 state.state_host + _MASKS_OFFSET, count,
             )  # fmt: skip
         else:
-            state.clock = clock + (pc - first) + 1
+            state.clock = clock + (np.int64(pc) - first) + 1
             for i in range(count):
                 if executing[i]:
                     execute_lanes(

@@ -6,6 +6,8 @@ such masks, eight warps to a slot. Values of lanes are int32, computed in int64 
 
 from __future__ import annotations
 
+import numpy as np
+
 from gpusim.isa import warp as at
 from gpusim.isa.jit import inner
 
@@ -24,18 +26,16 @@ def first_predicate(warp):
 
 
 @inner
-def first_lane(mask):
-    """Lowest set bit of a lane mask (32 for none)."""
-    lane = 0
-    while lane < 32 and not (mask >> lane) & 1:
-        lane += 1
-    return lane
-
-
-@inner
 def count_lanes(mask):
     """Set bits of a lane mask."""
     mask = mask - ((mask >> 1) & 0x55555555)
     mask = (mask & 0x33333333) + ((mask >> 2) & 0x33333333)
     mask = (mask + (mask >> 4)) & 0x0F0F0F0F
     return ((mask * 0x01010101) & 0xFFFFFFFF) >> 24
+
+
+@inner
+def first_lane(mask):
+    """Lowest set bit of a lane mask (32 for none)."""
+    lowest = np.int64(mask)
+    return count_lanes((lowest & -lowest) - 1)  # the bits below it

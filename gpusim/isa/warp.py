@@ -234,6 +234,10 @@ STATE_RECORD = Record(
     Field("in_quantum", "<i8", "flag", "its quantum has begun"),
     Field("one_by_one", "<i8", "flag", "warps run one by one until the next block barrier"),
     Field("executed", "<i8", "instructions", "of the launch before those that run at the moment"),
+    Field(
+        "dispatched", "<i8", "instructions", "that those are if each counts once for all warps that ran it in lockstep"
+    ),
+    Field("gathered", "<i8", "count", "how often warps were chosen to run in lockstep"),
     Field("clock", "<i8", "instructions", "of the launch up to the one that reads the clock"),
     Field("now", "<i8", "count", "fragments that have stopped, for fairness among them"),
     Field("at_barrier", "<i8", "count", "fragments that wait at block barriers"),

@@ -120,6 +120,31 @@ def test_warps_that_part_and_meet(threads, monkeypatch):
 
 
 @cuda.jit
+def _leaving(out, limits, factor):
+    i = cuda.grid(1)
+    value, k = float32(i), int32(0)
+    while k < limits[i] and value < float32(1e30):
+        value = value * factor + float32(1)
+        k += 1
+    out[i] = value
+
+
+def test_lanes_that_leave_a_loop_one_by_one_do_not_part_warps(monkeypatch):
+    """Their turn comes every 256 instructions, in some warps and not in others: those must not fall behind."""
+    states = []
+
+    def release(prepared, slot_states, raw, registers):
+        states.append(slot_states[0].copy())
+
+    limits = np.random.default_rng(3).integers(20, 200, 256).astype(np.int32)
+    limits[::32] = 200  # every warp stays as long
+    monkeypatch.setattr(emulation, "release", release)
+    capture(_leaving, 1, 256, (np.zeros(256, np.float32), limits, float32(0.5)), gpu="sm_90")
+    (state,) = states
+    assert state.executed > 7 * state.dispatched, "fewer than seven of eight warps run together in the mean"
+
+
+@cuda.jit
 def _barriers(out):
     shared = cuda.shared.array(SHARED, float32)
     t = cuda.threadIdx.x
