@@ -1,0 +1,120 @@
+"""A kernel in a file of device code, as the driver would load it on a GPU.
+
+Mental model: each module of the file gives the one image that suits the GPU best: machine code of its architecture, or of the latest
+earlier minor version of the same generation, or PTX that is assembled for it. The kernel is looked for in those; parts that a device
+linker has not seen are linked first. Source: CUDA C++ Programming Guide, "Binary Compatibility" and "PTX Compatibility".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpusim.errors import CompileError, UsageError
+from gpusim.frontend.native import link
+from gpusim.frontend.native.entry_names import one_of
+from gpusim.frontend.native.ptx_text import entries, raised
+from gpusim.isa.architectures import nearest
+from gpusim.isa.binary.cubin import kernels_of
+from gpusim.isa.binary.device_code import device_code
+from gpusim.isa.binary.elf import parse_elf
+from gpusim.isa.binary.fatbin import Image, Module
+
+
+@dataclass(frozen=True)
+class FoundKernel:
+    """``cubin`` for ``capability`` with kernel ``entry``; what is known beside: PTX types of its parameters, who assembled or linked
+    it."""
+
+    cubin: bytes
+    entry: str
+    capability: tuple[int, int]
+    parameter_types: tuple[str, ...] = ()
+    toolchain: str = ""
+
+
+def find_kernel(code: bytes, file: str, entry: str | None, capability: tuple[int, int]) -> FoundKernel:
+    """Kernel ``entry`` (None: the only one) of the file's bytes ``code`` for a GPU of ``capability``. Raises UsageError for a
+    file without code for it, CompileError for a damaged one or a kernel that it does not have."""
+    chosen = suitable(code, file, capability)
+    known: dict[str, tuple[bool, Image]] = {}
+    for linked, image in sorted(chosen, key=lambda each: not each[0]):
+        for name in _names(image):
+            known.setdefault(name, (linked, image))
+        if entry in known:
+            break
+    name = one_of(entry, list(known), file)
+    linked, image = known[name]
+    if not linked:
+        parts = [each for is_linked, each in chosen if not is_linked]
+        cubin = link.link(
+            name, _link_target(image, capability), [_part(each, f"{file} ({i})") for i, each in enumerate(parts)]
+        )
+        types = entries(_text(image)).get(name, ()) if image.is_ptx else ()
+        return FoundKernel(cubin, name, capability if image.is_ptx else image.capability, types, link.version())
+    if image.is_ptx:
+        cubin = link.link(name, nearest(capability).target, [_part(image, file)])
+        return FoundKernel(cubin, name, capability, entries(_text(image))[name], link.version())
+    return FoundKernel(image.content(), name, image.capability)
+
+
+def suitable(code: bytes, file: str, capability: tuple[int, int]) -> list[tuple[bool, Image]]:
+    """Of each module of a file the image for a GPU of ``capability``, and before it whether it is linked; at least one. Raises
+    UsageError where there is none."""
+    modules = modules_of(code, file)
+    chosen = [(module.linked, image) for module in modules if (image := best_image(module, capability)) is not None]
+    if chosen:
+        return chosen
+    images = [image for module in modules for image in module.images]
+    code_for, ptx_for = (
+        ", ".join(dict.fromkeys(each.target for each in images if each.is_ptx == is_ptx)) for is_ptx in (False, True)
+    )
+    held = " and ".join(
+        text for text, given in ((f"machine code for {code_for}", code_for), (f"PTX for {ptx_for}", ptx_for)) if given
+    )
+    raise UsageError(
+        f"{file} holds {held}, which does not run on {nearest(capability).name}: choose a GPU of its architecture, or compile it"
+        " for this one"
+    )
+
+
+def modules_of(code: bytes, file: str) -> list[Module]:
+    """The modules of a file, at least one. Raises UsageError for a file without any, CompileError for a damaged one."""
+    try:
+        modules = [module for module in device_code(code) if module.images]
+    except CompileError as error:
+        raise CompileError(f"{file}: {error}") from None
+    if not modules:
+        raise UsageError(f"{file} holds no device code: it is no cubin, fat binary or program with one")
+    return modules
+
+
+def best_image(module: Module, capability: tuple[int, int]) -> Image | None:
+    """The image of ``module`` that the driver would load on a GPU of ``capability``, None where none runs there."""
+    fits = [image for image in module.images if _fits(image, capability)]
+    return max(fits, key=lambda image: (not image.is_ptx, image.capability, image.specific), default=None)
+
+
+def _fits(image: Image, capability: tuple[int, int]) -> bool:
+    if image.specific:
+        return image.capability == capability
+    if image.is_ptx:
+        return image.capability <= capability
+    return image.capability[0] == capability[0] and image.capability[1] <= capability[1]
+
+
+def _names(image: Image) -> Sequence[str]:
+    return list(entries(_text(image))) if image.is_ptx else kernels_of(parse_elf(image.content()))
+
+
+def _text(image: Image) -> str:
+    return image.content().decode("utf-8", "replace")
+
+
+def _part(image: Image, name: str) -> tuple[str, str, bytes]:
+    """As :func:`gpusim.frontend.native.link.link` takes it."""
+    return (".ptx", name, raised(_text(image)).encode()) if image.is_ptx else (".cubin", name, image.content())
+
+
+def _link_target(image: Image, capability: tuple[int, int]) -> str:
+    return nearest(capability).target if image.is_ptx else image.target
