@@ -50,11 +50,11 @@ def find_kernel(code: bytes, file: str, entry: str | None, capability: tuple[int
         cubin = link.link(
             name, _link_target(image, capability), [_part(each, f"{file} ({i})") for i, each in enumerate(parts)]
         )
-        types = entries(_text(image)).get(name, ()) if image.is_ptx else ()
+        types = entries(ptx_text(image)).get(name, ()) if image.is_ptx else ()
         return FoundKernel(cubin, name, capability if image.is_ptx else image.capability, types, link.version())
     if image.is_ptx:
         cubin = link.link(name, nearest(capability).target, [_part(image, file)])
-        return FoundKernel(cubin, name, capability, entries(_text(image))[name], link.version())
+        return FoundKernel(cubin, name, capability, entries(ptx_text(image))[name], link.version())
     return FoundKernel(image.content(), name, image.capability)
 
 
@@ -92,28 +92,29 @@ def modules_of(code: bytes, file: str) -> list[Module]:
 def best_image(module: Module, capability: tuple[int, int]) -> Image | None:
     """The image of ``module`` that the driver would load on a GPU of ``capability``, None where none runs there."""
     fits = [image for image in module.images if _fits(image, capability)]
-    return max(fits, key=lambda image: (not image.is_ptx, image.capability, image.specific), default=None)
+    return max(fits, key=lambda image: (not image.is_ptx, image.capability, bool(image.suffix)), default=None)
 
 
 def _fits(image: Image, capability: tuple[int, int]) -> bool:
-    if image.specific:
+    if image.suffix == "a":
         return image.capability == capability
-    if image.is_ptx:
+    if image.is_ptx and not image.suffix:
         return image.capability <= capability
     return image.capability[0] == capability[0] and image.capability[1] <= capability[1]
 
 
 def _names(image: Image) -> Sequence[str]:
-    return list(entries(_text(image))) if image.is_ptx else kernels_of(parse_elf(image.content()))
+    return list(entries(ptx_text(image))) if image.is_ptx else kernels_of(parse_elf(image.content()))
 
 
-def _text(image: Image) -> str:
+def ptx_text(image: Image) -> str:
+    """The text of an image that is PTX."""
     return image.content().decode("utf-8", "replace")
 
 
 def _part(image: Image, name: str) -> tuple[str, str, bytes]:
     """As :func:`gpusim.frontend.native.link.link` takes it."""
-    return (".ptx", name, raised(_text(image)).encode()) if image.is_ptx else (".cubin", name, image.content())
+    return (".ptx", name, raised(ptx_text(image)).encode()) if image.is_ptx else (".cubin", name, image.content())
 
 
 def _link_target(image: Image, capability: tuple[int, int]) -> str:

@@ -47,7 +47,7 @@ def _modules(data: bytes, start: int, end: int) -> Iterator[Module]:
     header = _ELF.unpack_from(data, start)
     if header[2] == CUDA_MACHINE:
         number = parse_elf(data[start:end]).architecture
-        yield Module((Image(False, divmod(number, 10), False, memoryview(data)[start:end]),), header[1] != _RELOCATABLE)
+        yield Module((Image(False, divmod(number, 10), "", memoryview(data)[start:end]),), header[1] != _RELOCATABLE)
         return
     found = list(_fat_sections(data, start, end, header))
     if not found:

@@ -27,19 +27,19 @@ _IMAGE = struct.Struct("<HHIQIIHHIIIQQQ")
 VERSION = 1
 KIND_PTX, KIND_CUBIN = 1, 2
 _FLAG_LZ4, _FLAG_ZSTD = 0x2000, 0x8000
-#: The image is for an architecture-specific target such as sm_90a: it runs on no later minor version.
-_FLAG_SPECIFIC = 0x100000
+#: Flags of targets with a suffix: sm_90a runs on no other architecture, sm_100f on those of its family.
+_FLAG_SPECIFIC, _FLAG_FAMILY = 0x100000, 0x200000
 #: More than any library has: libcublasLt.so.13 has 2,775 containers with 5,424 images.
 MOST_IMAGES = 1 << 18
 
 
 @dataclass(frozen=True)
 class Image:
-    """One image: ``is_ptx`` or machine code, for ``capability``, ``specific`` where its target has the suffix "a"."""
+    """One image: ``is_ptx`` or machine code, for ``capability``; ``suffix``: "a" or "f" where its target has one."""
 
     is_ptx: bool
     capability: tuple[int, int]
-    specific: bool
+    suffix: str
     stored: memoryview = field(repr=False)
     packing: str = ""
     unpacked_bytes: int = 0
@@ -47,7 +47,7 @@ class Image:
     @property
     def target(self) -> str:
         """``sm_90a``, ``compute_90``."""
-        return "{}_{}{}{}".format("compute" if self.is_ptx else "sm", *self.capability, "a" * self.specific)
+        return "{}_{}{}{}".format("compute" if self.is_ptx else "sm", *self.capability, self.suffix)
 
     def content(self) -> bytes:
         """The cubin, or PTX as text. Raises CompileError for damaged compressed data, ToolchainError where what unpacks it is
@@ -102,6 +102,6 @@ def _images(file: bytes, at: int, end: int) -> Iterator[Image]:
             raise CompileError(f"{where} claims {size} bytes when unpacked; at most {MOST_UNPACKED_BYTES} are")
         if kind in (KIND_PTX, KIND_CUBIN):
             stored = view[start : start + (packed_bytes if packing else stored_bytes)]
-            specific = bool(flags & _FLAG_SPECIFIC)
-            yield Image(kind == KIND_PTX, divmod(number, 10), specific, stored, packing, size)
+            suffix = "a" if flags & _FLAG_SPECIFIC else "f" if flags & _FLAG_FAMILY else ""
+            yield Image(kind == KIND_PTX, divmod(number, 10), suffix, stored, packing, size)
         at = start + stored_bytes
