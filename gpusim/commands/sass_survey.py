@@ -148,7 +148,8 @@ def _of_file(path: Path, capabilities: list[tuple[int, int]] | None) -> Iterator
             for one in surveys.values():
                 yield f"sm_{architecture}", one
     except CompileError as error:
-        raise UsageError(f"{path}: {error}") from error
+        said = str(error)
+        raise UsageError(said if said.startswith(str(path)) else f"{path}: {said}") from error
     except ToolchainError as error:  # nvdisasm is not here, or cannot read this
         raise ToolchainError(f"{path}: {error}") from error
 

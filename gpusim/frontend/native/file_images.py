@@ -11,8 +11,8 @@ from pathlib import Path
 
 from gpusim.errors import UsageError
 from gpusim.frontend.native import link, nvrtc
-from gpusim.frontend.native.kernels import CubinKernel, cubin, cuda_cpp, ptx
-from gpusim.frontend.native.machine_code import best_image, modules_of, ptx_text
+from gpusim.frontend.native.kernels import cubin, cuda_cpp, ptx
+from gpusim.frontend.native.machine_code import best_image, linked_images, modules_of
 from gpusim.frontend.native.ptx_text import raised
 from gpusim.io.progress import task
 from gpusim.isa.architectures import SURVEYED, nearest
@@ -48,29 +48,31 @@ def _all(path: Path, capabilities: Sequence[tuple[int, int]] | None) -> Iterator
         for capability in wanted:
             yield _assembled(text, path.name, capability)
     else:
-        yield from _of_machine_code(cubin(path), capabilities)
+        yield from _of_machine_code(cubin(path).code, str(path), capabilities)
 
 
-def _of_machine_code(file: CubinKernel, capabilities: Sequence[tuple[int, int]] | None) -> Iterator[bytes]:
-    modules = modules_of(file.code, file.file)
+def _of_machine_code(code: bytes, file: str, capabilities: Sequence[tuple[int, int]] | None) -> Iterator[bytes]:
+    modules = modules_of(code, file)
     if capabilities is None:
         own = {image.capability for module in modules for image in module.images if not image.is_ptx}
         capabilities = sorted(own) or [row.capability for row in SURVEYED]
-    chosen: dict[int, tuple[Image, tuple[int, int]]] = {}  # an image that serves several architectures is there once
+    jobs: list[tuple[list[Image], tuple[int, int], bool]] = []
+    seen: set[int] = set()  # machine code that serves several architectures is there once
     for capability in capabilities:
-        for module in modules:
-            image = best_image(module, capability)
-            if image is not None:
-                chosen.setdefault(id(image) if not image.is_ptx else len(chosen), (image, capability))
-    if not chosen:
-        raise UsageError(
-            f"{file.file} has no code that runs on {', '.join(nearest(each).name for each in capabilities)}"
-        )
-    with task("reading", len(chosen), "cubins") as shown:
-        for number, (image, capability) in enumerate(chosen.values()):
-            shown.to(number, file.file)
-            yield _assembled(ptx_text(image), file.file, capability) if image.is_ptx else image.content()
-        shown.to(len(chosen))
+        chosen = [(module.linked, image) for module in modules if (image := best_image(module, capability)) is not None]
+        parts = [image for linked, image in chosen if not linked]
+        for images, linked in (*(([image], True) for linked, image in chosen if linked), (parts, False)):
+            if any(image.is_ptx or id(image) not in seen for image in images):
+                seen.update(map(id, images))
+                jobs.append((images, capability, linked))
+    if not jobs:
+        raise UsageError(f"{file} has no code that runs on {', '.join(nearest(each).name for each in capabilities)}")
+    with task("reading", len(jobs), "cubins") as shown:
+        for number, (images, capability, linked) in enumerate(jobs):
+            shown.to(number, file)
+            ready = linked and not images[0].is_ptx
+            yield images[0].content() if ready else linked_images(images, images[0], file, file, capability)
+        shown.to(len(jobs))
 
 
 def _assembled(text: str, name: str, capability: tuple[int, int]) -> bytes:

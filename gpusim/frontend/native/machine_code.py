@@ -45,16 +45,11 @@ def find_kernel(code: bytes, file: str, entry: str | None, capability: tuple[int
             break
     name = one_of(entry, list(known), file)
     linked, image = known[name]
-    if not linked:
-        parts = [each for is_linked, each in chosen if not is_linked]
-        cubin = link.link(
-            name, _link_target(image, capability), [_part(each, f"{file} ({i})") for i, each in enumerate(parts)]
-        )
-        types = entries(ptx_text(image)).get(name, ()) if image.is_ptx else ()
+    if image.is_ptx or not linked:
+        parts = [image] if linked else [each for is_linked, each in chosen if not is_linked]
+        cubin = linked_images(parts, image, name, file, capability)
+        types = entries(_text(image)).get(name, ()) if image.is_ptx else ()
         return FoundKernel(cubin, name, capability if image.is_ptx else image.capability, types, link.version())
-    if image.is_ptx:
-        cubin = link.link(name, nearest(capability).target, [_part(image, file)])
-        return FoundKernel(cubin, name, capability, entries(ptx_text(image))[name], link.version())
     return FoundKernel(image.content(), name, image.capability)
 
 
@@ -85,7 +80,7 @@ def modules_of(code: bytes, file: str) -> list[Module]:
     except CompileError as error:
         raise CompileError(f"{file}: {error}") from None
     if not modules:
-        raise UsageError(f"{file} holds no device code: it is no cubin, fat binary or program with one")
+        raise UsageError(f"{file}: no device code: neither a cubin nor a fat binary, nor a program with one")
     return modules
 
 
@@ -103,19 +98,22 @@ def _fits(image: Image, capability: tuple[int, int]) -> bool:
     return image.capability[0] == capability[0] and image.capability[1] <= capability[1]
 
 
+def linked_images(parts: Sequence[Image], first: Image, name: str, file: str, capability: tuple[int, int]) -> bytes:
+    """``parts`` of ``file`` as one cubin: for the target of ``first`` where that is machine code, else for ``capability``.
+    ``name`` says in messages what does not link."""
+    target = nearest(capability).target if first.is_ptx else first.target
+    given = [
+        (".ptx", f"{file} ({i})", raised(_text(part)).encode())
+        if part.is_ptx
+        else (".cubin", f"{file} ({i})", part.content())
+        for i, part in enumerate(parts)
+    ]
+    return link.link(name, target, given)
+
+
 def _names(image: Image) -> Sequence[str]:
-    return list(entries(ptx_text(image))) if image.is_ptx else kernels_of(parse_elf(image.content()))
+    return list(entries(_text(image))) if image.is_ptx else kernels_of(parse_elf(image.content()))
 
 
-def ptx_text(image: Image) -> str:
-    """The text of an image that is PTX."""
+def _text(image: Image) -> str:
     return image.content().decode("utf-8", "replace")
-
-
-def _part(image: Image, name: str) -> tuple[str, str, bytes]:
-    """As :func:`gpusim.frontend.native.link.link` takes it."""
-    return (".ptx", name, raised(ptx_text(image)).encode()) if image.is_ptx else (".cubin", name, image.content())
-
-
-def _link_target(image: Image, capability: tuple[int, int]) -> str:
-    return nearest(capability).target if image.is_ptx else image.target
