@@ -5,7 +5,9 @@ from __future__ import annotations
 import struct
 from functools import cache
 
+import lz4.block
 import pytest
+import zstandard
 
 from gpusim.frontend.native.nvrtc import CppBuild, compile_cpp
 
@@ -17,6 +19,7 @@ extern "C" __global__ void saxpy(int n, float a, const float *x, float *y) {
 template <typename T> __global__ void scale(T *x, T factor) { x[threadIdx.x] *= factor; }
 template __global__ void scale<double>(double *, double);
 """
+_IMAGE = struct.Struct("<HHIQIIHHIIIQQQ")
 _ELF = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 
@@ -60,6 +63,24 @@ def fat_binary(mode: str = "none", relocatable: bool = False) -> bytes:
 def _add_ptx(nvfatbin: object, handle: int, text: str, target: str) -> None:
     code = text.encode() + b"\0"
     nvfatbin.add_ptx(handle, code, len(code), target, "", "")
+
+
+def container(*images: tuple[int, int, int, bytes]) -> bytes:
+    """A fat binary of (kind, architecture, flags, content) each, packed as the flags say."""
+    body = b""
+    for kind, architecture, flags, content in images:
+        packed = content
+        if flags & 0x2000:
+            packed = lz4.block.compress(content, store_size=False)
+        elif flags & 0x8000:
+            packed = zstandard.ZstdCompressor().compress(content)
+        size, whole = (len(packed), len(content)) if packed is not content else (0, 0)
+        packed += bytes(-len(packed) % 8)
+        body += (
+            _IMAGE.pack(kind, 0x101, 64, len(packed), size, 0, 8, 1, architecture, 0, 0, flags | 0x11, 0, whole)
+            + packed
+        )
+    return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(body)) + body
 
 
 def host_elf(sections: dict[str, bytes]) -> bytes:

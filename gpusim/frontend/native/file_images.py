@@ -12,7 +12,7 @@ from pathlib import Path
 from gpusim.errors import UsageError
 from gpusim.frontend.native import link, nvrtc
 from gpusim.frontend.native.kernels import cubin, cuda_cpp, ptx
-from gpusim.frontend.native.machine_code import best_image, linked_images, modules_of
+from gpusim.frontend.native.machine_code import best_image, content_of, linked_images, modules_of
 from gpusim.frontend.native.ptx_text import raised
 from gpusim.io.progress import task
 from gpusim.isa.architectures import SURVEYED, nearest
@@ -71,7 +71,7 @@ def _of_machine_code(code: bytes, file: str, capabilities: Sequence[tuple[int, i
         for number, (images, capability, linked) in enumerate(jobs):
             shown.to(number, file)
             ready = linked and not images[0].is_ptx
-            yield images[0].content() if ready else linked_images(images, images[0], file, file, capability)
+            yield content_of(images[0], file) if ready else linked_images(images, images[0], file, file, capability)
         shown.to(len(jobs))
 
 

@@ -37,20 +37,35 @@ def find_kernel(code: bytes, file: str, entry: str | None, capability: tuple[int
     """Kernel ``entry`` (None: the only one) of the file's bytes ``code`` for a GPU of ``capability``. Raises UsageError for a
     file without code for it, CompileError for a damaged one or a kernel that it does not have."""
     chosen = suitable(code, file, capability)
-    known: dict[str, tuple[bool, Image]] = {}
-    for linked, image in sorted(chosen, key=lambda each: not each[0]):
-        for name in _names(image):
-            known.setdefault(name, (linked, image))
-        if entry in known:
-            break
+    known = kernels_in(chosen, file, entry)
     name = one_of(entry, list(known), file)
     linked, image = known[name]
     if image.is_ptx or not linked:
         parts = [image] if linked else [each for is_linked, each in chosen if not is_linked]
         cubin = linked_images(parts, image, name, file, capability)
-        types = entries(_text(image)).get(name, ()) if image.is_ptx else ()
+        types = entries(_text(image, file)).get(name, ()) if image.is_ptx else ()
         return FoundKernel(cubin, name, capability if image.is_ptx else image.capability, types, link.version())
-    return FoundKernel(image.content(), name, image.capability)
+    return FoundKernel(content_of(image, file), name, image.capability)
+
+
+def kernels_in(
+    chosen: Sequence[tuple[bool, Image]], file: str, entry: str | None = None
+) -> dict[str, tuple[bool, Image]]:
+    """Symbol of each kernel in the images that :func:`suitable` gives -> its image, linked ones first; those behind ``entry``
+    are not looked for. Raises CompileError for a damaged image."""
+    known: dict[str, tuple[bool, Image]] = {}
+    for linked, image in sorted(chosen, key=lambda each: not each[0]):
+        try:
+            names = (
+                list(entries(_text(image, file))) if image.is_ptx else kernels_of(parse_elf(content_of(image, file)))
+            )
+        except CompileError as error:
+            raise CompileError(_naming(file, error)) from None
+        for name in names:
+            known.setdefault(name, (linked, image))
+        if entry in known:
+            break
+    return known
 
 
 def suitable(code: bytes, file: str, capability: tuple[int, int]) -> list[tuple[bool, Image]]:
@@ -103,17 +118,25 @@ def linked_images(parts: Sequence[Image], first: Image, name: str, file: str, ca
     ``name`` says in messages what does not link."""
     target = nearest(capability).target if first.is_ptx else first.target
     given = [
-        (".ptx", f"{file} ({i})", raised(_text(part)).encode())
+        (".ptx", f"{file} ({i})", raised(_text(part, file)).encode())
         if part.is_ptx
-        else (".cubin", f"{file} ({i})", part.content())
+        else (".cubin", f"{file} ({i})", content_of(part, file))
         for i, part in enumerate(parts)
     ]
     return link.link(name, target, given)
 
 
-def _names(image: Image) -> Sequence[str]:
-    return list(entries(_text(image))) if image.is_ptx else kernels_of(parse_elf(image.content()))
+def content_of(image: Image, file: str) -> bytes:
+    """What an image of ``file`` holds; raises CompileError, naming the file, for a damaged one."""
+    try:
+        return image.content()
+    except CompileError as error:
+        raise CompileError(_naming(file, error)) from None
 
 
-def _text(image: Image) -> str:
-    return image.content().decode("utf-8", "replace")
+def _text(image: Image, file: str) -> str:
+    return content_of(image, file).decode("utf-8", "replace")
+
+
+def _naming(file: str, error: CompileError) -> str:
+    return str(error) if str(error).startswith(f"{file}: ") else f"{file}: {error}"
