@@ -49,7 +49,7 @@ def capture(kernel: str, gpu: str, output: Path | None, small: bool, checks: str
       gpusim capture pointer_chase --small -o chase.trace
       gpusim capture reduce_sum --small --check memory,race,sync,leak
       gpusim capture my.py:saxpy_case:n=4096 -o saxpy.trace
-      gpusim capture my.cu:saxpy --grid 1 --block 64 --arg int:64 --arg float:2 --arg float[64]=arange --arg float[64] -o my.trace
+      gpusim capture my.cu:saxpy --grid 1 --block 64 --arg int:64 --arg float:2 --arg 'float[64]=arange' --arg 'float[64]' -o my.trace
     """
     if output is None and checks is None:
         raise UsageError("give --output FILE to write the trace to, or --check")

@@ -117,7 +117,7 @@ def simulate(
       gpusim simulate transpose --by line
       gpusim simulate softmax --details
       gpusim simulate my.py:saxpy_case:n=4096 --gpu h200 --by line
-      gpusim simulate my.cu:saxpy --grid 4 --block 256 --arg int:1024 --arg float:2 --arg float[1024]=1 --arg float[1024]
+      gpusim simulate my.cu:saxpy --grid 4 --block 256 --arg int:1024 --arg float:2 --arg 'float[1024]=1' --arg 'float[1024]'
       gpusim simulate saxpy:n=16777216 --sample
       gpusim simulate matmul_tiled --why --save result.json --timeline timeline.json.gz
       gpusim simulate softmax gelu --save-run before && gpusim regress before now
