@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,7 +18,6 @@ from gpusim.cases.suite import make_case, parse_request
 from gpusim.cases.user_kernels import load_object
 from gpusim.commands.options import HELP, format_option
 from gpusim.errors import CompileError, ToolchainError, UnsupportedOpcodeError, UsageError
-from gpusim.frontend.native.file_images import cubins_of
 from gpusim.frontend.registry import compile_kernel, front_end_of, is_kernel
 from gpusim.io.progress import task
 from gpusim.isa.architectures import SURVEYED
@@ -142,6 +142,10 @@ def _of_binary(binary: KernelBinary, name: str) -> Survey:
 
 def _of_file(path: Path, capabilities: list[tuple[int, int]] | None) -> Iterator[tuple[str, Survey]]:
     """The survey of each kernel in the file, for all architectures that it has code for where none is asked for."""
+    try:
+        cubins_of = importlib.import_module("gpusim.frontend.native.file_images").cubins_of
+    except ImportError as error:  # not on Linux
+        raise ToolchainError(f"{path}: a survey of a file needs the CUDA toolchain ({error})") from None
     try:
         for code in cubins_of(path, capabilities):
             architecture, surveys = survey_cubin(code)

@@ -17,7 +17,20 @@ from gpusim.cases.suite import capture_case, complete_shape
 from gpusim.errors import UsageError
 from gpusim.gpus.load import load_gpu
 
-LAUNCH = ["--grid", "1", "--block", "32", "--arg", "int:20", "--arg", "float:2", "--arg", "float[32]=arange", "--arg", "float[32]=1"]
+LAUNCH = [
+    "--grid",
+    "1",
+    "--block",
+    "32",
+    "--arg",
+    "int:20",
+    "--arg",
+    "float:2",
+    "--arg",
+    "float[32]=arange",
+    "--arg",
+    "float[32]=1",
+]
 
 
 @pytest.fixture

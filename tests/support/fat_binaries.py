@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from functools import cache
+from typing import Any
 
 import lz4.block
 import pytest
@@ -60,7 +61,7 @@ def fat_binary(mode: str = "none", relocatable: bool = False) -> bytes:
         nvfatbin.destroy(handle)
 
 
-def _add_ptx(nvfatbin: object, handle: int, text: str, target: str) -> None:
+def _add_ptx(nvfatbin: Any, handle: int, text: str, target: str) -> None:
     code = text.encode() + b"\0"
     nvfatbin.add_ptx(handle, code, len(code), target, "", "")
 

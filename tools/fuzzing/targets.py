@@ -35,7 +35,7 @@ from gpusim.explore.examples import Examples
 from gpusim.explore.finding import Finding
 from gpusim.explore.named_suites import expand_suites
 from gpusim.explore.property_registry import make_property
-from gpusim.frontend.native.machine_code import kernels_in, modules_of, suitable
+from gpusim.frontend.native.images import kernels_in, modules_of, suitable
 from gpusim.gpus.describe import describe_gpu
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from gpusim.errors import UsageError
 from gpusim.frontend.native import link, nvrtc
+from gpusim.frontend.native.images import best_image, content_of, modules_of
 from gpusim.frontend.native.kernels import cubin, cuda_cpp, ptx
-from gpusim.frontend.native.machine_code import best_image, content_of, linked_images, modules_of
+from gpusim.frontend.native.machine_code import linked_images
 from gpusim.frontend.native.ptx_text import raised
 from gpusim.io.progress import task
 from gpusim.isa.architectures import SURVEYED, nearest
