@@ -6,10 +6,11 @@ import struct
 from pathlib import Path
 
 import pytest
-from fat_binaries import archive, cubin_of, fat_binary, host_elf
+from fat_binaries import archive, container, cubin_of, fat_binary, host_elf
 
 import gpusim
 from gpusim.errors import CompileError, GpusimError, UsageError
+from gpusim.frontend.native.images import best_image
 from gpusim.frontend.registry import compile_kernel
 from gpusim.io.cpp_names import demangled, spellings
 from gpusim.isa.binary.cubin import kernels_of
@@ -38,7 +39,10 @@ def test_code_is_found_in_programs_archives_and_cubins_and_nowhere_else() -> Non
     inside = [["sm_80", "sm_90a", "compute_90"]]
     assert images(fat) == images(host_elf({".nv_fatbin": fat})) == inside
     assert images(host_elf({".text": b"x" * 40, ".nv_fatbin": fat + fat})) == 2 * inside
-    assert images(archive({"a.o": host_elf({".nv_fatbin": fat}), "b.o": host_elf({".text": b"abc"})})) == inside
+    assert (
+        images(archive({"odd": b"abc", "a.o": host_elf({".nv_fatbin": fat}), "b.o": host_elf({".text": b"abc"})}))
+        == inside
+    )
     assert images(b"MZ" + bytes(77) + fat) == inside  # no ELF: by the magic number
     assert images(host_elf({".text": fat, ".nv_fatbin": b""})) == []
     (part,) = device_code(host_elf({"__nv_relfatbin": fat}))
@@ -58,6 +62,26 @@ def test_the_image_that_a_gpu_would_load_is_taken(
     binary = compile_kernel(gpusim.cubin(path, "saxpy"), (), capability)
     assert binary.capability == taken and binary.name == "saxpy"
     assert bool(binary.toolchain) == (taken == (12, 0))  # there the PTX was assembled
+
+
+@pytest.mark.parametrize(
+    ("images", "capability", "target"),
+    [
+        ([(2, 100, 0), (1, 90, 0)], (10, 3), "sm_100"),
+        ([(2, 100, 0x100000), (1, 90, 0)], (10, 3), "compute_90"),
+        ([(2, 100, 0x200000), (1, 90, 0)], (10, 3), "sm_100f"),
+        ([(2, 103, 0), (2, 100, 0)], (10, 0), "sm_100"),
+        ([(2, 100, 0), (2, 100, 0x100000)], (10, 0), "sm_100a"),
+        ([(1, 90, 0x100000), (1, 80, 0)], (12, 0), "compute_80"),
+        ([(2, 80, 0), (1, 100, 0)], (9, 0), None),
+    ],
+)
+def test_targets_with_a_suffix_run_where_nvidia_says(
+    images: list[tuple[int, int, int]], capability: tuple[int, int], target: str | None
+) -> None:
+    (module,) = device_code(container(*((*image, b"code") for image in images)))
+    taken = best_image(module, capability)
+    assert (taken and taken.target) == target
 
 
 def test_parts_that_no_linker_has_seen_are_linked() -> None:
