@@ -1,7 +1,7 @@
 """What README and docs show is true: commands run, examples run, links lead somewhere, written tables are up to date.
 
 Mental model: pages are read in the navigation's order and share one folder, as a reader's shell would. Blocks marked
-``sh`` are run line by line; ``python`` and ``toml`` blocks whose first line is a file's name are written there, other
+``sh`` are run line by line; ``python``, ``toml`` and ``cuda`` blocks whose first line is a file's name are written there, other
 ``python`` blocks are run as programs; ``text`` blocks are output. A line that ends in ``# exit code N`` must exit with N.
 What an earlier page has run is not run again.
 """
@@ -29,7 +29,7 @@ PAGES = {"README.md": ROOT / "README.md", **{f"docs/{name}": ROOT / "docs" / nam
 WITH_JOBS = {"compare", "explore"}
 #: `make test` runs these tests; the others are for readers.
 MAKE_TARGETS = {"make compare", "make test", "make check", "make docs", "make bench", "make setup"}
-FILE_NAME = re.compile(r"# ([\w.-]+\.(?:py|toml))$")
+FILE_NAME = re.compile(r"(?:#|//) ([\w.-]+\.(?:py|toml|cu))$")
 EXIT_CODE = re.compile(r"\s+# exit code (\d+)$")
 
 
@@ -73,7 +73,7 @@ def test_every_command_that_is_shown_runs(
 ) -> None:
     folder, done = reader
     monkeypatch.chdir(folder)
-    for text in (*blocks(page, "toml"), *blocks(page, "python")):
+    for text in (block for language in ("toml", "python", "cuda") for block in blocks(page, language)):
         if named(text):
             (folder / named(text)).write_text(text)
     for line, expected in commands(page):

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 
+from gpusim.cases.native_names import is_native, split_native
 from gpusim.cases.requests import parse_request
 from gpusim.errors import UnknownKernelError, UsageError
 from gpusim.io.nearest import hint
@@ -38,7 +39,9 @@ def is_reference(name: str) -> bool:
 def is_path(name: str) -> bool:
     """Whether ``name`` can only be a file's."""
     # A shape may hold a point (spread=1.0) that is no file's suffix.
-    return not is_reference(name) and (Path(name).suffix != "" or Path(name).parent != Path("."))
+    return (
+        not is_reference(name) and not is_native(name) and (Path(name).suffix != "" or Path(name).parent != Path("."))
+    )
 
 
 def refuse_unknown(texts: Iterable[str]) -> None:
@@ -53,7 +56,12 @@ def refuse_unknown(texts: Iterable[str]) -> None:
 
 
 def refuse_unknown_kernel(name: str) -> None:
-    """Raise if ``name`` is neither an entry of the suite nor written as a function in a file."""
+    """Raise if ``name`` is neither an entry of the suite nor written as a function in a file, nor as a kernel of one that is there."""
+    native = split_native(name)
+    if native is not None:
+        if not Path(native[0]).is_file():
+            raise UnknownKernelError(f"there is no file {native[0]}")
+        return
     if not is_reference(name) and name not in kernel_names():
         raise UnknownKernelError(unknown(name))
 

@@ -11,6 +11,7 @@ import itertools
 import re
 from dataclasses import dataclass, field
 
+from gpusim.cases.native_names import split_native
 from gpusim.errors import UsageError
 
 #: A comma that stands in no bracket.
@@ -29,10 +30,15 @@ class SweepPoint:
 
 
 def split_request(text: str) -> tuple[str, dict[str, list[str]]]:
-    """The name and, axis by axis, the values as written; the name may be ``file.py:function``. Raises UsageError."""
+    """The name and, axis by axis, the values as written; the name may be ``file.py:function`` or
+    ``file.cu:kernel``. Raises UsageError."""
     name, colon, rest = text.partition(":")
+    native = split_native(text)
     file, found, after = text.partition(".py:")
-    if found:
+    if native is not None:
+        path, entry, rest = native
+        name, colon = f"{path}:{entry}", rest
+    elif found:
         function, colon, rest = after.partition(":")
         name = f"{file}{found}{function}"
     shape: dict[str, list[str]] = {}

@@ -21,6 +21,8 @@ from typing import Any
 from gpusim.capturing import capture
 from gpusim.cases.arguments import TRUTHS
 from gpusim.cases.names import is_reference, suite, unknown
+from gpusim.cases.native_cases import complete_native_shape, make_native_case
+from gpusim.cases.native_names import is_native
 from gpusim.cases.numbers import parse_integer, parse_number
 from gpusim.cases.requests import parse_request
 from gpusim.cases.user_entries import user_entry
@@ -50,6 +52,8 @@ def find_kernel(name: str) -> Any:
     small, make."""
     if is_reference(name):
         return user_entry(name)
+    if is_native(name):
+        raise UsageError(f"{name} is a kernel whose arguments are not known: write a case in Python that launches it")
     try:
         return suite().get(name)
     except KeyError:
@@ -65,6 +69,8 @@ def complete_shape(
     completed from the entry's default (or ``small``) shape and, for machine axes, from ``gpu`` if there is one."""
     if is_reference(name):
         return complete_user_shape(name, shape, small=small)
+    if is_native(name):
+        return complete_native_shape(name, shape)
     entry = find_kernel(name)
     base = dict(entry.small if small else entry.default)
     for axis, read in MACHINE_AXES.items():
@@ -94,6 +100,8 @@ def make_case(name: str, shape: dict[str, Any], gpu: GpuSpec | None = None, *, s
     base = complete_shape(name, shape, gpu, small=small)
     try:
         with limited_memory():
+            if is_native(name):
+                return make_native_case(name, base)
             return make_user_case(name, base) if is_reference(name) else find_kernel(name).make(**base)
     except (ValueError, TypeError) as error:  # of whatever library a value came to: say which values were given
         asked = f"{name}:{shape_text(shape)}" if shape else name

@@ -9,6 +9,7 @@ import click
 from gpusim.cases.names import refuse_unknown_kernel
 from gpusim.cases.requests import parse_request
 from gpusim.commands.later import done_by
+from gpusim.commands.launch_options import launch_options
 from gpusim.commands.options import HELP, format_option, gpu_option
 from gpusim.errors import UsageError
 
@@ -31,13 +32,15 @@ from gpusim.errors import UsageError
     " that threads use wrongly (sync) and memory that kernels leave allocated (leak); several separated by commas.",
 )
 @format_option()
+@launch_options("kernel")
 @done_by("capturing")
 def capture(kernel: str, gpu: str, output: Path | None, small: bool, checks: str | None, form: str) -> None:
     """Capture KERNEL[:axis=value,...] for a GPU, check its result against NumPy, write its trace.
 
     KERNEL is an entry of `gpusim kernels list`, or FILE.py:FUNCTION for a function of your own that returns
     (kernel, grid, block, arguments, check), a list or generator of such, or an object with launches and check; its
-    parameters are the axes. A kernel of several launches writes one file each: OUT.0.trace, OUT.1.trace and so on. With --check the
+    parameters are the axes; or FILE:KERNEL for a kernel of CUDA C++ (.cu), PTX, or machine code in a cubin, fat binary, object, archive,
+    shared library or executable, launched as --grid, --block and --arg say. A kernel of several launches writes one file each: OUT.0.trace, OUT.1.trace and so on. With --check the
     findings are printed, and no trace is written if there are any (exit code 1) or the result is wrong (exit code 6).
 
     \b
@@ -46,6 +49,7 @@ def capture(kernel: str, gpu: str, output: Path | None, small: bool, checks: str
       gpusim capture pointer_chase --small -o chase.trace
       gpusim capture reduce_sum --small --check memory,race,sync,leak
       gpusim capture my.py:saxpy_case:n=4096 -o saxpy.trace
+      gpusim capture my.cu:saxpy --grid 1 --block 64 --arg int:64 --arg float:2 --arg 'float[64]=arange' --arg 'float[64]' -o my.trace
     """
     if output is None and checks is None:
         raise UsageError("give --output FILE to write the trace to, or --check")

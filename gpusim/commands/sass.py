@@ -6,6 +6,8 @@ import click
 
 from gpusim.cases.case_forms import launches_ahead
 from gpusim.cases.names import is_reference
+from gpusim.cases.native_cases import load_native
+from gpusim.cases.native_names import is_native, is_native_file
 from gpusim.cases.suite import make_case, parse_request
 from gpusim.cases.user_kernels import load_object
 from gpusim.commands.options import HELP, format_option, gpu_option
@@ -37,7 +39,8 @@ def sass() -> None:
     Examples:
       gpusim sass saxpy --gpu a100_80gb
       gpusim sass survey saxpy --arch all
-      gpusim sass survey kernel.cubin
+      gpusim sass my.cu:saxpy --gpu b200
+      gpusim sass survey libfoo.so
     """
 
 
@@ -50,13 +53,15 @@ def show(kernel: str, gpu: str, signature: str | None, form: str) -> None:
     """Print the machine code of KERNEL[:axis=value,...] as compiled for a GPU ("show" may be left out).
 
     KERNEL is an entry of `gpusim kernels list`, or FILE.py:FUNCTION: a case (see `gpusim capture --help`), or a kernel,
-    such as a @cuda.jit function, whose argument types --signature says. Nothing is run. Of a case of several launches the last one is shown.
+    such as a @cuda.jit function, whose argument types --signature says; or FILE:KERNEL, a kernel of CUDA C++ (.cu), PTX, or machine
+    code in a cubin, fat binary, object, archive, shared library or executable. Nothing is run. Of a case of several launches the last one is shown.
     Columns: stall count, yield, write and read barrier, barriers waited for, pipe class, source line.
 
     \b
     Examples:
       gpusim sass saxpy --gpu a100_80gb
       gpusim sass my.py:saxpy --signature "float32, float32[:], float32[:]"
+      gpusim sass "my.cu:scale<float, 4>" --gpu b200
     """
     program = _program(kernel, signature, load_gpu(gpu))
     records = [
@@ -78,7 +83,11 @@ def show(kernel: str, gpu: str, signature: str | None, form: str) -> None:
 
 def _program(kernel: str, signature: str | None, spec: GpuSpec) -> Program:
     name, shape = parse_request(kernel)
+    if is_native_file(name):
+        raise UsageError(f"{name} is a file of kernels: name one of them, {name}:KERNEL")
     function = load_object(name) if is_reference(name) and not shape else None
+    if is_native(name):
+        function = load_native(name)
     capability = tuple(spec.capability)
     if function is not None and is_kernel(function):
         return prepare(front_end_of(function).compile_signature(function, signature, capability)).program

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +12,8 @@ import click
 
 from gpusim.cases.case_forms import launches_ahead
 from gpusim.cases.names import is_reference, kernel_names
+from gpusim.cases.native_cases import load_native
+from gpusim.cases.native_names import is_native, is_native_file
 from gpusim.cases.suite import make_case, parse_request
 from gpusim.cases.user_kernels import load_object
 from gpusim.commands.options import HELP, format_option
@@ -25,7 +28,6 @@ from gpusim.launch.binary import KernelBinary
 from gpusim.report.tables import format_records
 
 ALL = "all"
-MAX_CUBIN_BYTES = 1 << 28
 
 
 def signature_option() -> Callable:
@@ -56,8 +58,9 @@ def survey(
 ) -> int:
     """Count the instruction forms of KERNELs and say which are supported.
 
-    KERNEL is a kernel of the suite as NAME[:axis=value,...], "all" for the whole suite, the path of a cubin
-    (which has its architecture already), or FILE.py:FUNCTION: a kernel, such as a @cuda.jit function, whose argument
+    KERNEL is a kernel of the suite as NAME[:axis=value,...], "all" for the whole suite, the path of a cubin, fat binary, object,
+    archive, shared library or executable (without --gpu and --arch: for all architectures that it has machine code for), of
+    CUDA C++ (.cu) or PTX, a kernel of such a file as FILE:KERNEL, or FILE.py:FUNCTION: a kernel, such as a @cuda.jit function, whose argument
     types --signature says, or a case (see `gpusim capture --help`). Counts are static: how often a form stands in the code. The exit
     code is 5 if any form is unsupported.
 
@@ -66,19 +69,22 @@ def survey(
       gpusim sass survey saxpy --gpu a100_80gb
       gpusim sass survey matmul_tiled softmax --arch sm_75 --arch sm_120
       gpusim sass survey all --format csv
-      gpusim sass survey kernel.cubin
+      gpusim sass survey libfoo.so
+      gpusim sass survey my.cu --gpu b200
       gpusim sass survey my.py:saxpy --signature "float32, float32[:], float32[:]" --arch all
     """
     paths = [Path(k) for k in kernels if _is_path(k)]
     others = [k for k in kernels if not _is_path(k)]
     bare = {k: load_object(k) for k in others if is_reference(k)}
     bare = {k: value for k, value in bare.items() if is_kernel(value)}
+    bare |= {k: load_native(k) for k in others if is_native(k)}
     names = [k for k in others if k not in bare]
     if signature is not None and not bare:
         raise UsageError("--signature says the argument types of a kernel FILE.py:NAME, and none is named")
     found: dict[str, Survey] = {}
+    asked = list(_capabilities(gpus, architectures).values()) if gpus or architectures else None
     for path in paths:
-        for architecture, one in _of_cubin(path):
+        for architecture, one in _of_file(path, asked):
             found.setdefault(architecture, Survey()).add(one)
     for architecture, one in _of_suite(names, _capabilities(gpus, architectures)) if names else ():
         found.setdefault(architecture, Survey()).add(one)
@@ -95,10 +101,10 @@ def survey(
 
 
 def _is_path(kernel: str) -> bool:
-    if is_reference(parse_request(kernel)[0]):
+    if is_native(kernel) or is_reference(parse_request(kernel)[0]):
         return False
     path = Path(kernel)
-    return path.is_file() or path.suffix == ".cubin" or path.parent != Path(".")
+    return path.is_file() or is_native_file(kernel) or path.parent != Path(".")
 
 
 def _capabilities(gpus: tuple[str, ...], architectures: tuple[str, ...]) -> dict[str, tuple[int, int]]:
@@ -134,22 +140,22 @@ def _of_binary(binary: KernelBinary, name: str) -> Survey:
     return survey_code(binary.image, binary.decode(), f"{name} ({binary.name})")
 
 
-def _of_cubin(path: Path) -> Iterator[tuple[str, Survey]]:
+def _of_file(path: Path, capabilities: list[tuple[int, int]] | None) -> Iterator[tuple[str, Survey]]:
+    """The survey of each kernel in the file, for all architectures that it has code for where none is asked for."""
     try:
-        size = path.stat().st_size
-        if size > MAX_CUBIN_BYTES:
-            raise UsageError(f"{path}: {size} bytes are too many for a cubin (at most {MAX_CUBIN_BYTES})")
-        data = path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from error
+        cubins_of = importlib.import_module("gpusim.frontend.native.file_images").cubins_of
+    except ImportError as error:  # not on Linux
+        raise ToolchainError(f"{path}: a survey of a file needs the CUDA toolchain ({error})") from None
     try:
-        architecture, surveys = survey_cubin(data)
+        for code in cubins_of(path, capabilities):
+            architecture, surveys = survey_cubin(code)
+            for one in surveys.values():
+                yield f"sm_{architecture}", one
     except CompileError as error:
-        raise UsageError(f"{path}: {error}") from error
+        said = str(error)
+        raise UsageError(said if said.startswith(str(path)) else f"{path}: {said}") from error
     except ToolchainError as error:  # nvdisasm is not here, or cannot read this
         raise ToolchainError(f"{path}: {error}") from error
-    for one in surveys.values():
-        yield f"sm_{architecture}", one
 
 
 def _text(found: dict[str, Survey], form: str) -> str:

@@ -9,6 +9,7 @@ import click
 from gpusim.cases.names import refuse_unknown
 from gpusim.cases.requests import sweep_points
 from gpusim.commands.later import done_by
+from gpusim.commands.launch_options import launch_options
 from gpusim.commands.options import HELP, format_option, set_option
 from gpusim.commands.output_file import form_of, output_option
 from gpusim.commands.sweep_options import PlotFile, gpus_option
@@ -75,6 +76,7 @@ BY = ("instruction", "line")
 )
 @output_option()
 @format_option(None)
+@launch_options("sources")
 @done_by("simulating")
 def simulate(
     sources: tuple[str, ...],
@@ -96,7 +98,7 @@ def simulate(
 ) -> None:
     """Predict how long SOURCEs take, how near which roof, bound by what, and what would help. A SOURCE is a trace file, a
     kernel of the suite as NAME[:axis=value,...], or a case of your own as FILE.py:FUNCTION[:parameter=value,...] (see
-    `gpusim capture --help`).
+    `gpusim capture --help`), or a kernel of CUDA C++, PTX or machine code as FILE:KERNEL with its launch.
 
     A remedy's saving is simulated: the launch once more with the change made. Small runs get theirs at once, large
     ones with --why. JSON and CSV hold every counter, and remedies only with --why.
@@ -115,6 +117,7 @@ def simulate(
       gpusim simulate transpose --by line
       gpusim simulate softmax --details
       gpusim simulate my.py:saxpy_case:n=4096 --gpu h200 --by line
+      gpusim simulate my.cu:saxpy --grid 4 --block 256 --arg int:1024 --arg float:2 --arg 'float[1024]=1' --arg 'float[1024]'
       gpusim simulate saxpy:n=16777216 --sample
       gpusim simulate matmul_tiled --why --save result.json --timeline timeline.json.gz
       gpusim simulate softmax gelu --save-run before && gpusim regress before now

@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from gpusim.cases.requests import SweepPoint
+from gpusim.cases.requests import SweepPoint, parse_request
 from gpusim.cases.source import Source, open_source, refuse_mistakes
 from gpusim.cases.suite import complete_shape
 from gpusim.commands.cold_start import start_compiling_engine
@@ -113,9 +113,7 @@ class _Sweep:
             row["kernel"] = point.name
         shape = {}
         if point.values:
-            shape = complete_shape(
-                point.name, {axis: point.values[axis] for axis in point.values}, spec, small=self.small
-            )
+            shape = complete_shape(point.name, parse_request(point.text)[1], spec, small=self.small)
         row |= {axis: shape[axis] if axis in point.values else "" for axis in self.axes}
         return {**row, "gpu": spec.name} if len(self.specs) > 1 or not row else row
 

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from fat_binaries import archive, container, host_elf
 from ncu_rep_files import Launch as ReportedLaunch
 from ncu_rep_files import report
 from store_examples import example_launch, example_row
@@ -219,6 +220,15 @@ def disassemblies() -> list[bytes]:
         ["", "LDGSTS", "[R5][R2.64]"], ["", "CALL.REL", "@0x1f0"], ["", "SHFL.DOWN", "PT,R3,R4,0x1,0x1f"],
     ]  # fmt: skip
     return [json.dumps({"0": rows}).encode()]
+
+
+def fat_binaries() -> list[bytes]:
+    """Containers with each packing, alone and in the files that carry them."""
+    (code, *_), text = kept("small.cubin"), b".version 8.0\n.target sm_90\n.visible .entry k(.param .u64 p)\n{ ret; }\n"
+    plain = container((2, 80, 0, code), (1, 90, 0, text))
+    packed = container((2, 90, 0x8000, code), (2, 80, 0x2000, code), (1, 80, 0x2000, text), (1, 90, 0x8000, text))
+    program = host_elf({".text": b"x" * 24, ".nv_fatbin": plain + packed, "__nv_relfatbin": plain})
+    return [plain, packed, program, archive({"a.o": program, "b.o": host_elf({".nv_fatbin": packed})}), code]
 
 
 def baselines() -> list[bytes]:

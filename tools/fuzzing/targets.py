@@ -18,6 +18,7 @@ from pathlib import Path
 from fuzzing import seeds
 from fuzzing.byte_mutations import Mutation, mutate_bytes, mutate_text
 from fuzzing.elf_mutations import mutate_elf
+from fuzzing.fat_mutations import mutate_fat
 from fuzzing.json_mutations import mutate_json, mutate_json_lines
 from fuzzing.store_mutations import mutate_store
 from fuzzing.table_mutations import mutate_table
@@ -34,6 +35,7 @@ from gpusim.explore.examples import Examples
 from gpusim.explore.finding import Finding
 from gpusim.explore.named_suites import expand_suites
 from gpusim.explore.property_registry import make_property
+from gpusim.frontend.native.images import kernels_in, modules_of, suitable
 from gpusim.gpus.describe import describe_gpu
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
@@ -107,6 +109,16 @@ def _cubin(path: Path) -> None:
         image_size(lambda at, count: data[at : at + count].ljust(count, b"\0"), 1 << 30)
     except CompileError as error:
         raise CompileError(f"{path}: {error}") from None
+
+
+def _device_code(path: Path) -> str:
+    data = path.read_bytes()
+    images = [image for module in modules_of(data, str(path)) for image in module.images]
+    for image in images[:64]:
+        with contextlib.suppress(CompileError):
+            image.content()
+    kernels = kernels_in(suitable(data, str(path), (9, 0)), str(path))
+    return f"{len(images)} images" if kernels else "no kernel"
 
 
 def _survey(path: Path) -> None:
@@ -275,6 +287,15 @@ _ALL = (
         slow=True,
     ),
     Target("cubin", "ELF images and their tables", lambda: seeds.kept("*.cubin*"), mutate_elf, _cubin, "in.cubin"),
+    Target(
+        "device-code",
+        "fat binaries, programs and archives",
+        seeds.fat_binaries,
+        mutate_fat,
+        _device_code,
+        "in.so",
+        1024 * MIB,
+    ),
     Target(
         "survey", "cubins through nvdisasm", lambda: seeds.kept("*.cubin*"), mutate_elf, _survey, "in.cubin", slow=True
     ),

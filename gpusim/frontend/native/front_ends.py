@@ -11,15 +11,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from gpusim.errors import CompileError, UsageError
+from gpusim.errors import UsageError
 from gpusim.frontend.native import link, nvrtc
 from gpusim.frontend.native.arguments import parameter_values
+from gpusim.frontend.native.entry_names import one_of
 from gpusim.frontend.native.kernels import CubinKernel, CudaCppKernel, PtxKernel
+from gpusim.frontend.native.machine_code import find_kernel
 from gpusim.frontend.native.ptx_text import entries, raised
 from gpusim.frontend.protocol import FrontEnd
-from gpusim.isa.architectures import architecture, nearest
-from gpusim.isa.binary.cubin import kernels_of
-from gpusim.isa.binary.elf import parse_elf
+from gpusim.isa.architectures import nearest
 from gpusim.launch.arrays import HostArrays
 from gpusim.launch.binary import KernelBinary
 
@@ -63,7 +63,7 @@ class PtxFrontEnd(_Native):
 
 
 class CubinFrontEnd(_Native):
-    """Machine code as it is."""
+    """Machine code, alone or in a file that carries it."""
 
     name, takes, takes_type = "cubin", "gpusim.cubin(path, entry)", CubinKernel
 
@@ -114,7 +114,7 @@ def _parts(
 def _build_ptx(kernel: PtxKernel, capability: tuple[int, int]) -> NativeBinary:
     target = nearest(capability).target
     known = entries(kernel.text)
-    entry = _one_of(kernel.entry, list(known), kernel.file)
+    entry = one_of(kernel.entry, list(known), kernel.file)
     parts = [(".ptx", kernel.file, raised(kernel.text).encode()), *_parts(kernel.link, kernel, target)]
     code = link.link(entry, target, parts, kernel.options)
     return NativeBinary(
@@ -130,34 +130,11 @@ def _build_ptx(kernel: PtxKernel, capability: tuple[int, int]) -> NativeBinary:
 
 @lru_cache(maxsize=256)
 def _build_cubin(kernel: CubinKernel, capability: tuple[int, int]) -> NativeBinary:
-    elf = parse_elf(kernel.code)
-    built_for = divmod(elf.architecture, 10)
-    if built_for[0] != capability[0] or built_for[1] > capability[1]:
-        raise UsageError(
-            f"{kernel.file} holds machine code for {architecture(built_for).name}, which does not run on"
-            f" {nearest(capability).name}: choose a GPU of its architecture, or compile it for this one"
-        )
-    entry = _one_of(kernel.entry, list(kernels_of(elf)), kernel.file)
-    return NativeBinary(kernel.code, entry, entry, built_for, cooperative=kernel.cooperative)
-
-
-def _one_of(entry: str | None, names: list[str], file: str) -> str:
-    """The kernel called ``entry``, also by the plain name of a C++ function where only one is called so."""
-    if entry is None:
-        if len(names) == 1:
-            return names[0]
-        raise UsageError(f"{file} holds {len(names)} kernels ({', '.join(names) or 'none'}): name one with entry=")
-    if entry in names:
-        return entry
-    alike = [name for name in names if f"{len(entry)}{entry}" in name and name.startswith("_Z")]
-    if len(alike) == 1:
-        return alike[0]
-    found = (
-        f"{len(alike)} kernels called {entry} ({', '.join(alike)})"
-        if alike
-        else f"no kernel {entry}; it has {', '.join(names) or 'none'}"
-    )
-    raise CompileError(f"{file} has {found}")
+    found = find_kernel(kernel.code, kernel.file, kernel.entry, capability)
+    return NativeBinary(
+        found.cubin, found.entry, found.entry, found.capability, cooperative=kernel.cooperative,
+        toolchain=found.toolchain, parameter_types=found.parameter_types,
+    )  # fmt: skip
 
 
 CUDA_CPP, PTX, CUBIN = CudaCppFrontEnd(), PtxFrontEnd(), CubinFrontEnd()

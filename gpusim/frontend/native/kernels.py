@@ -55,7 +55,7 @@ class PtxKernel:
 
 @dataclass(frozen=True)
 class CubinKernel:
-    """Kernel ``entry`` (None: the only one) of the machine code ``code``, an ELF file for one architecture."""
+    """Kernel ``entry`` (None: the only one) of ``code``, the bytes of a file that holds machine code or PTX."""
 
     code: bytes = field(repr=False)
     file: str
@@ -121,8 +121,11 @@ def ptx(
 def cubin(
     source: bytes | str | os.PathLike[str], entry: str | None = None, *, cooperative: bool = False
 ) -> CubinKernel:
-    """Kernel ``entry`` (needed where there are several) of machine code: the path of a ``.cubin``, or its bytes. It runs on GPUs of
-    the architecture that it was compiled for, and minor versions above. Raises UsageError for a file that cannot be read."""
+    """Kernel ``entry`` (needed where there are several) of compiled code: the path, or the bytes, of a cubin, fat binary, object,
+    archive, shared library or executable. ``entry`` is a symbol, or the function as C++ has it (``ns::scale<double>``, also without
+    what stands before or behind ``scale`` where only one is called so). Of what the file holds the GPU's own machine code is
+    taken, else that of the latest earlier minor version of its generation, else PTX, which is assembled. Raises UsageError for a
+    file that cannot be read; what is not in it is told when the kernel is compiled."""
     if isinstance(source, (bytes, bytearray, memoryview)):
         code, file = bytes(source), "cubin"
     else:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 
 from gpusim.errors import CompileError
 from gpusim.isa.binary.elf import (
@@ -136,7 +137,8 @@ def load_kernel(data: bytes, name: str | None = None, line_data: bytes = b"") ->
     ``line_data``: the same kernel built with line information; its lines are used only when its code is
     the same. Raises CompileError for a damaged cubin or a kernel that is not in it.
     """
-    elf = parse_elf(data)
+    cubin = _parsed(data)
+    elf = cubin.elf
     names = kernels_of(elf)
     if name is None:
         if len(names) != 1:
@@ -146,10 +148,31 @@ def load_kernel(data: bytes, name: str | None = None, line_data: bytes = b"") ->
     if main is None:
         raise CompileError(f"the cubin has no kernel {name}; it has {', '.join(names) or 'none'}")
     image = _Loader(elf, name, main).image()
-    lines = _lines(elf, image)
+    lines = _lines(cubin.line_rows, image)
     if not lines and line_data:
         lines = _lines_of_twin(line_data, image)
     return KernelImage(**{**image.__dict__, "lines": lines})
+
+
+class _Parsed:
+    """A cubin's tables and, once asked for, its source lines by section: (address in it, file, line)."""
+
+    def __init__(self, elf: Elf) -> None:
+        self.elf = elf
+
+    @cached_property
+    def line_rows(self) -> dict[str, list[tuple[int, str, int]]]:
+        rows: dict[str, list[tuple[int, str, int]]] = {}
+        for row in line_rows(self.elf):
+            if 0 <= row.section < len(self.elf.sections):
+                rows.setdefault(self.elf.sections[row.section].name, []).append((row.address, row.file, row.line))
+        return rows
+
+
+@lru_cache(maxsize=1)
+def _parsed(data: bytes) -> _Parsed:
+    """Kept for the next kernel of the same cubin: some have hundreds."""
+    return _Parsed(parse_elf(data))
 
 
 class _Loader:
@@ -431,12 +454,8 @@ def _attributes(section: Section) -> list[tuple[int, int, bytes]]:
     return found
 
 
-def _lines(elf: Elf, image: KernelImage) -> dict[int, tuple[str, int]]:
+def _lines(rows: dict[str, list[tuple[int, str, int]]], image: KernelImage) -> dict[int, tuple[str, int]]:
     bases = {name: (base, size) for name, base, size in image.sections}
-    rows: dict[str, list[tuple[int, str, int]]] = {}
-    for row in line_rows(elf):
-        if 0 <= row.section < len(elf.sections):
-            rows.setdefault(elf.sections[row.section].name, []).append((row.address, row.file, row.line))
     lines: dict[int, tuple[str, int]] = {}
     for name, (base, size) in bases.items():
         entries = sorted(rows.get(name, ()), key=lambda entry: entry[0])
@@ -456,7 +475,7 @@ def _lines_of_twin(data: bytes, image: KernelImage) -> dict[int, tuple[str, int]
         twin = _Loader(elf, twins[0], elf.named(f".text.{twins[0]}")).image()
     except (CompileError, IndexError, AttributeError):
         return {}
-    return carry_over(image.code, twin.code, _lines(elf, twin))
+    return carry_over(image.code, twin.code, _lines(_Parsed(elf).line_rows, twin))
 
 
 def _base_name(mangled: str) -> str:

@@ -271,7 +271,9 @@ def _texts(image: KernelImage, cubin: bytes, use_cache: bool) -> dict[int, list[
     return texts
 
 
-def _disassemble(image: KernelImage, cubin: bytes) -> dict[int, list[list[str]]]:
+@lru_cache(maxsize=1)
+def _listing(cubin: bytes) -> dict[str, list[dict[str, str]]]:
+    """Function -> its instructions as nvdisasm lists them, for all of a cubin at once: kernels are asked for one after another."""
     tool = find_nvdisasm()
     with tempfile.TemporaryDirectory(prefix="gpusim-") as folder:
         path = Path(folder) / "kernel.cubin"
@@ -291,9 +293,13 @@ def _disassemble(image: KernelImage, cubin: bytes) -> dict[int, list[list[str]]]
         raise ToolchainError(f"nvdisasm failed: {reason[0]}")
     try:
         listing = json.loads(done.stdout)
-        functions = {entry["function-name"]: entry["sass-instructions"] for entry in listing[1]}
+        return {entry["function-name"]: entry["sass-instructions"] for entry in listing[1]}
     except (ValueError, KeyError, IndexError, TypeError) as error:
         raise ToolchainError(f"nvdisasm's listing could not be read ({error})") from error
+
+
+def _disassemble(image: KernelImage, cubin: bytes) -> dict[int, list[list[str]]]:
+    functions = _listing(cubin)
     names = {name: address for name, address, _ in image.functions}
     texts = {}
     for section, base, _ in image.sections:
