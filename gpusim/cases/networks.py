@@ -7,9 +7,13 @@ Mental model: ``workloads/networks`` holds the sizes and unrolls forward passes;
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from gpusim.cases.names import refuse_unknown_kernel
+from gpusim.cases.requests import parse_request
 from gpusim.errors import UsageError
 from gpusim.io.nearest import hint
 from gpusim.io.sibling import load_sibling
@@ -47,6 +51,13 @@ def pinned_suites() -> dict[str, tuple[tuple[str, dict[str, Any]], ...]]:
     """The pinned suites: name -> (kernel, shape) pairs."""
     load_sibling("workloads", "the workloads")
     return importlib.import_module("gpusim.workloads.pinned").SUITES
+
+
+def refuse_unknown_workloads(texts: Iterable[str]) -> None:
+    """Raise for the first of ``texts`` that is no suite's name or file, no entry of the suite and no function in a file."""
+    for text in texts:
+        if not (text.endswith(".json") and Path(text).is_file()) and text not in pinned_suites():
+            refuse_unknown_kernel(parse_request(text)[0])
 
 
 def _package() -> Any:
