@@ -15,10 +15,10 @@ from gpusim.gpus.load import load_gpu
 class _ShowByDefault(click.Group):
     """A group in which ``sass saxpy`` means ``sass show saxpy``."""
 
-    def parse_args(self, context: click.Context, arguments: list[str]) -> list[str]:
-        if arguments and arguments[0] not in (*self.commands, *context.help_option_names):
-            arguments = ["show", *arguments]
-        return super().parse_args(context, arguments)
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] not in (*self.commands, *ctx.help_option_names):
+            args = ["show", *args]
+        return super().parse_args(ctx, args)
 
 
 @click.group(cls=_ShowByDefault, context_settings=HELP)

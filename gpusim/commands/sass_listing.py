@@ -41,7 +41,8 @@ def show(kernel: str, gpu: str, signature: str | None, form: str) -> None:
 def _program(kernel: str, signature: str | None, spec: GpuSpec) -> Program:
     name, shape = parse_request(kernel)
     function = load_object(name) if is_reference(name) and not shape else None
-    capability = tuple(spec.capability)
+    major, minor = spec.capability
+    capability = (major, minor)
     if function is not None and is_kernel(function):
         return prepare(front_end_of(function).compile_signature(function, signature, capability)).program
     if signature is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
@@ -183,6 +184,21 @@ for words in [[*path, "--help"] for path in every([], cli.gpusim)] + [text.split
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT)
     assert run.returncode == 0, run.stderr.splitlines()[-1]
     assert "compare" in run.stdout
+
+
+@pytest.mark.parametrize(
+    ("declared", "known"),
+    [
+        ("commands.simulate:BY", "commands.simulating:ATTRIBUTIONS"),
+        ("commands.measure:CACHES", "commands.measuring:STATES"),
+        ("commands.runs:ROWS", "store.flat:TABLES"),
+    ],
+)
+def test_what_an_option_may_say_is_what_the_work_knows(declared: str, known: str) -> None:
+    names = [
+        getattr(importlib.import_module(f"gpusim.{m}"), name) for m, name in (p.split(":") for p in (declared, known))
+    ]
+    assert tuple(names[0]) == tuple(names[1])
 
 
 @pytest.mark.parametrize("command", ["", *cli.COMMANDS, "gpus list", "gpus show", "kernels list", "kernels show"])
