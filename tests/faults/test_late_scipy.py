@@ -9,6 +9,7 @@ SCRIPT = """
 import sys
 import numpy as np
 import gpusim.trace.compiled
+import numba.np.arraymath  # as Numba does before it compiles or loads anything
 from numba import njit
 
 assert "scipy.linalg" not in sys.modules, "SciPy is loaded"
