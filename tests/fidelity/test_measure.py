@@ -19,6 +19,7 @@ from fake_gpu import FakeGpu
 
 import gpusim
 from gpusim import cli
+from gpusim.cases.networks import pinned_suites
 from gpusim.cases.suite import capture_case, make_case
 from gpusim.errors import MeasurementFormatError, SiliconError, UsageError
 from gpusim.gpus.load import load_gpu
@@ -234,9 +235,7 @@ def test_the_command_says_that_a_result_is_wrong(tmp_path: Path, monkeypatch, ca
 
 def test_the_command_measures_a_suite_and_keeps_the_run(tmp_path: Path, monkeypatch, capsys) -> None:
     monkeypatch.setattr("gpusim.commands.measuring.CudaDriver", lambda device: FakeGpu())
-    monkeypatch.setattr(
-        "gpusim.explore.named_suites.pinned_suites", lambda: {"two": [("saxpy", {"n": 1000}), ("saxpy", {"n": 2000})]}
-    )
+    monkeypatch.setitem(pinned_suites(), "two", (("saxpy", {"n": 1000}), ("saxpy", {"n": 2000})))
     monkeypatch.setenv("GPUSIM_STORE", str(tmp_path / "store.sqlite"))
     assert cli.run(["measure", "two", "--method", "events", "--cache", "warm", "--save", "mine"]) == 0
     with open_store() as store:
