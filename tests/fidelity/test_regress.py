@@ -182,9 +182,9 @@ def test_a_stored_run_against_now_is_silent(shell):
 
 def test_a_store_that_cannot_be_written_is_found_before_the_work(shell, tmp_path, monkeypatch):
     monkeypatch.setenv("GPUSIM_STORE", str(tmp_path))
-    code, out, err = shell("simulate", "no_such_kernel", "--save-run", "a")
+    code, out, err = shell("simulate", "saxpy", "--save-run", "a")
     assert (code, out) == (3, "") and str(tmp_path) in err and err.count("\n") == 1
-    assert shell("simulate", "no_such_kernel", "--save-run", "now")[0] == 2
+    assert shell("simulate", "saxpy", "--save-run", "now")[0] == 2
 
 
 def test_an_older_gpusim_is_named_as_the_cause(shell, tmp_path):
