@@ -38,13 +38,18 @@ def networks() -> list[Network]:
 def network_launches(name: str, **step: Any) -> list[Any]:
     """The launches of one forward pass of ``name``: layer, operator, kernel, shape, count, note. ``step``: phase,
     batch, sequence, tensor_parallel, precision. Raises UsageError for what does not exist."""
-    package = _package()
-    if name not in package.CONFIGS:
-        raise UsageError(f"no network is called {name!r}; {hint(name, package.CONFIGS)}")
+    refuse_unknown_network(name)
     try:
-        return list(package.launches(name, **step))
+        return list(_package().launches(name, **step))
     except ValueError as error:
         raise UsageError(str(error)) from None
+
+
+def refuse_unknown_network(name: str) -> None:
+    """Raise for a name that no network has."""
+    known = _package().CONFIGS
+    if name not in known:
+        raise UsageError(f"no network is called {name!r}; {hint(name, known)}")
 
 
 def pinned_suites() -> dict[str, tuple[tuple[str, dict[str, Any]], ...]]:

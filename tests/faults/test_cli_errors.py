@@ -174,7 +174,7 @@ MISTAKES = (
     "compare saxpi --against recorded", "compare --all-points --against recorded", "run --sample x.py",
     "run --check speed x.py", "kernels show saxpi", "sass saxpi", "sass survey saxpi", "explore saxpi",
     "explore --property speed", "regress a b --junit no/x.xml", "runs export a --format parquet", "runs import nowhere",
-    "report cli.py", "trace info nowhere", "suite make nowhere -o x", "doctor --fast", "workloads show", "replay nowhere",
+    "report cli.py", "trace info nowhere", "suite make nowhere -o x", "doctor --fast", "workloads show", "workloads show lama", "replay nowhere",
 )
 for words in [[*path, "--help"] for path in every([], cli.gpusim)] + [text.split() for text in MISTAKES]:
     code = cli.run(words)
