@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from gpusim.emulator.emulation import DEFAULT_INSTRUCTION_LIMIT, Emulation
+from gpusim.emulator.emulation import Emulation
 from gpusim.emulator.listeners import Listener
 from gpusim.emulator.prepare import prepare
 from gpusim.errors import UsageError
@@ -22,9 +22,10 @@ from gpusim.gpus.spec import GpuSpec
 from gpusim.io.progress import Task, task
 from gpusim.isa.target import make_target
 from gpusim.launch.arrays import HostArrays
+from gpusim.launch.instruction_limit import DEFAULT_INSTRUCTION_LIMIT
 from gpusim.launch.kernel_launch import make_launch
 from gpusim.launch.memory import DeviceMemory
-from gpusim.sanitizer.findings import parse_checks
+from gpusim.sanitizer.checks import parse_checks
 from gpusim.sanitizer.leakcheck import LeakCheck
 from gpusim.sanitizer.memcheck import MemoryCheck
 from gpusim.sanitizer.ordercheck import OrderCheck

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from gpusim.cases.suite import complete_shape, parse_request, shape_text
-from gpusim.commands.explore import DEFAULT_KERNELS
+from gpusim.commands.exploring import DEFAULT_KERNELS
 from gpusim.errors import LaunchError, UsageError
 from gpusim.explore.cover import cover
 from gpusim.explore.coverage import Coverage

@@ -123,7 +123,9 @@ def main(pythons: tuple[str, ...], kind: str, sizes: bool) -> None:
     click.echo(tabulate(rows, ("python", "from", "result", "installed_MB"), tablefmt="github"))
     if sizes:
         large = sorted(((mb, name) for name, mb in heavy.items() if mb > 5), reverse=True)
-        click.echo("\n" + tabulate([(name, round(mb)) for mb, name in large], ("distribution", "MB"), tablefmt="github"))
+        click.echo(
+            "\n" + tabulate([(name, round(mb)) for mb, name in large], ("distribution", "MB"), tablefmt="github")
+        )
     failed = [row for row in rows if row[2] != "ok" and not str(row[2]).startswith("not tried")]
     sys.exit(1 if failed or not chosen else 0)
 

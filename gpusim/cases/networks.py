@@ -7,9 +7,13 @@ Mental model: ``workloads/networks`` holds the sizes and unrolls forward passes;
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from gpusim.cases.names import refuse_unknown_kernel
+from gpusim.cases.requests import parse_request
 from gpusim.errors import UsageError
 from gpusim.io.nearest import hint
 from gpusim.io.sibling import load_sibling
@@ -34,19 +38,31 @@ def networks() -> list[Network]:
 def network_launches(name: str, **step: Any) -> list[Any]:
     """The launches of one forward pass of ``name``: layer, operator, kernel, shape, count, note. ``step``: phase,
     batch, sequence, tensor_parallel, precision. Raises UsageError for what does not exist."""
-    package = _package()
-    if name not in package.CONFIGS:
-        raise UsageError(f"no network is called {name!r}; {hint(name, package.CONFIGS)}")
+    refuse_unknown_network(name)
     try:
-        return list(package.launches(name, **step))
+        return list(_package().launches(name, **step))
     except ValueError as error:
         raise UsageError(str(error)) from None
+
+
+def refuse_unknown_network(name: str) -> None:
+    """Raise for a name that no network has."""
+    known = _package().CONFIGS
+    if name not in known:
+        raise UsageError(f"no network is called {name!r}; {hint(name, known)}")
 
 
 def pinned_suites() -> dict[str, tuple[tuple[str, dict[str, Any]], ...]]:
     """The pinned suites: name -> (kernel, shape) pairs."""
     load_sibling("workloads", "the workloads")
     return importlib.import_module("gpusim.workloads.pinned").SUITES
+
+
+def refuse_unknown_workloads(texts: Iterable[str]) -> None:
+    """Raise for the first of ``texts`` that is no suite's name or file, no entry of the suite and no function in a file."""
+    for text in texts:
+        if not (text.endswith(".json") and Path(text).is_file()) and text not in pinned_suites():
+            refuse_unknown_kernel(parse_request(text)[0])
 
 
 def _package() -> Any:

@@ -12,6 +12,7 @@ from gpusim.commands.later import done_by
 from gpusim.commands.launch_options import launch_options
 from gpusim.commands.options import HELP, format_option, gpu_option
 from gpusim.errors import UsageError
+from gpusim.sanitizer.checks import checks_of
 
 
 @click.command(context_settings=HELP)
@@ -55,4 +56,5 @@ def capture(kernel: str, gpu: str, output: Path | None, small: bool, checks: str
         raise UsageError("give --output FILE to write the trace to, or --check")
     if output is not None and not output.parent.is_dir():  # before the work, not after it
         raise UsageError(f"there is no folder {output.parent} to write {output.name} into")
+    checks_of(checks)
     refuse_unknown_kernel(parse_request(kernel)[0])

@@ -17,7 +17,7 @@ from gpusim.gpus.load import load_gpu
 from gpusim.gpus.spec import GpuSpec
 from gpusim.io.whole_file import folder_for, is_special
 from gpusim.report.tables import format_records
-from gpusim.sanitizer.findings import parse_checks
+from gpusim.sanitizer.checks import checks_of
 
 #: Exit codes: the result is not NumPy's; a check has found something.
 FINDINGS = 1
@@ -25,7 +25,7 @@ FINDINGS = 1
 
 def capture(kernel: str, gpu: str, output: Path | None, small: bool, checks: str | None, form: str) -> int:
     """What :func:`gpusim.commands.capture.capture` declares, with its arguments."""
-    chosen = parse_checks(filter(None, (name.strip() for name in checks.split(",")))) if checks else frozenset()
+    chosen = checks_of(checks)
     name, shape = parse_request(kernel)
     spec = load_gpu(gpu)
     case = make_case(name, shape, spec, small=small)

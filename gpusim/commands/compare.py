@@ -1,4 +1,4 @@
-"""``gpusim compare``: simulated beside measured, launch by launch or point by point, and a verdict on each."""
+"""``gpusim compare``: simulated beside measured, launch by launch or point by point, and a verdict on each; how it is called."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from pathlib import Path
 
 import click
 
-from gpusim.commands import compare_measured, compare_published
-from gpusim.commands.compare_options import CompareOptions
+from gpusim.cases.networks import refuse_unknown_workloads
+from gpusim.commands.later import done_by
 from gpusim.commands.options import HELP, Figure, format_option, set_option
-from gpusim.compare.error import DEFAULT_TOLERANCE_PERCENT
-from gpusim.compare.judge import DEFAULT_TOLERANCE_CYCLES
+from gpusim.compare.error import DEFAULT_TOLERANCE_CYCLES, DEFAULT_TOLERANCE_PERCENT
 from gpusim.errors import UsageError
 
 
@@ -76,6 +75,7 @@ from gpusim.errors import UsageError
     help="Worker processes, for published points.",
 )
 @format_option()
+@done_by("comparing")
 def compare(
     kernels: tuple[str, ...],
     gpus: tuple[str, ...],
@@ -94,7 +94,7 @@ def compare(
     page: Path | None,
     jobs: int,
     form: str,
-) -> int:
+) -> None:
     """Simulate launches that real silicon has run, and print the error of each with a verdict.
 
     SUITE is a pinned suite (quick, networks, machine ...) or a file of `gpusim suite make`; KERNEL alone stands for every
@@ -111,23 +111,6 @@ def compare(
       gpusim compare saxpy matmul_tiled --against profile.csv --junit compare.xml
       gpusim compare --against rows.jsonl --set l2.hit_latency_ns=60 --baseline today --check
     """
-    chosen = CompareOptions(
-        kernels,
-        gpus,
-        against,
-        settings,
-        tolerance,
-        tolerance_cycles,
-        why,
-        check or strict,
-        strict,
-        save,
-        baseline,
-        junit,
-        markdown,
-        page,
-        form,
-    )
     for path in (junit, markdown, page):
         if path is not None and not path.parent.is_dir():  # before the work, not after it
             raise UsageError(f"there is no folder {path.parent} to write {path.name} into")
@@ -136,7 +119,7 @@ def compare(
             raise UsageError("--html is of launches: published curves are rates and latencies of whole series")
         if why:
             raise UsageError("--why needs rows of launches: published curves are rates and latencies of whole series")
-        return compare_published.run(chosen, all_points, jobs)
+        return
     if all_points:
         raise UsageError("--all-points belongs to --against published")
-    return compare_measured.run(chosen)
+    refuse_unknown_workloads(kernels)

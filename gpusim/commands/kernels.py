@@ -1,13 +1,12 @@
-"""``gpusim kernels``: the suite that ships with gpusim."""
+"""``gpusim kernels``: the suite that ships with gpusim; how it is called."""
 
 from __future__ import annotations
 
 import click
 
-from gpusim.cases.names import kernel_names
-from gpusim.cases.suite import find_kernel
+from gpusim.cases.names import refuse_unknown_kernel
+from gpusim.commands.later import done_by
 from gpusim.commands.options import HELP, format_option
-from gpusim.report.tables import format_records
 
 
 @click.group(context_settings=HELP)
@@ -23,6 +22,7 @@ def kernels() -> None:
 
 @kernels.command("list")
 @format_option()
+@done_by("kernel_facts")
 def list_(form: str) -> None:
     """List the suite's kernels and what each is there for.
 
@@ -30,13 +30,12 @@ def list_(form: str) -> None:
     Example:
       gpusim kernels list
     """
-    entries = [find_kernel(name) for name in kernel_names()]
-    click.echo(format_records([{"kernel": e.name, "purpose": e.purpose} for e in entries], form))
 
 
 @kernels.command("show")
 @click.argument("name")
 @format_option()
+@done_by("kernel_facts")
 def show(name: str, form: str) -> None:
     """Print the shape axes of the kernel NAME, with their defaults.
 
@@ -44,15 +43,4 @@ def show(name: str, form: str) -> None:
     Example:
       gpusim kernels show stream_triad
     """
-    entry = find_kernel(name)
-    records = [
-        {
-            "axis": axis,
-            "default": entry.default[axis],
-            "small": entry.small[axis],
-            "worth_trying": " ".join(map(str, values)),
-        }
-        for axis, values in entry.axes.items()
-    ]
-    click.echo(f"{entry.name}: {entry.purpose}", err=True)
-    click.echo(format_records(records, form))
+    refuse_unknown_kernel(name)

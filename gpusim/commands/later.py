@@ -16,10 +16,10 @@ def done_by(module: str) -> Callable[[Callable[..., None]], Callable[..., None]]
     ``module`` does. It runs first, and raises for mistakes that can be seen early."""
 
     def decorate(declared: Callable[..., None]) -> Callable[..., None]:
-        def run(**options: Any) -> Any:
-            declared(**options)
+        def run(*context: Any, **options: Any) -> Any:
+            declared(*context, **options)
             work = getattr(importlib.import_module(f"gpusim.commands.{module}"), declared.__name__)
-            return work(**options)
+            return work(*context, **options)
 
         run.__name__, run.__doc__ = declared.__name__, declared.__doc__
         return run

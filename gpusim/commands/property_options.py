@@ -2,11 +2,13 @@
 
 Mental model: the command has its own options; each property that can be loaded adds those it declares
 (:class:`gpusim.explore.property.Option`), every one marked with the properties that it is for. A property that cannot be
-loaded, or whose option is taken, adds none and is refused when it is asked for, so that no other is disturbed.
+loaded, or whose option is taken, adds none and is refused when it is asked for, so that no other is disturbed. gpusim's own
+say what they take without being loaded; those of other distributions are loaded to be asked.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import NoneType
@@ -16,8 +18,9 @@ import click
 
 from gpusim.commands.options import Figure
 from gpusim.errors import UsageError
-from gpusim.explore.property import Option
-from gpusim.explore.property_registry import find_property, origin_of, property_names
+from gpusim.explore.option import Option
+from gpusim.explore.own_properties import OWN_PROPERTIES
+from gpusim.explore.property_names import origin_of, property_names
 from gpusim.io.nearest import hint
 
 _PREFIX = "property_option_"
@@ -55,6 +58,17 @@ class _Value(click.ParamType):
             self.fail(str(error), param, ctx)
 
 
+def _loaded(name: str) -> Any:
+    """The class of the property called ``name``. Raises UsageError where there is none that can be used."""
+    # What loads a property needs the simulator, which --help does not.
+    return importlib.import_module("gpusim.explore.property_registry").find_property(name)
+
+
+def _described(name: str) -> Any:
+    """What says which ``options`` the property called ``name`` takes and what it ``asks``."""
+    return OWN_PROPERTIES.get(name) or _loaded(name)
+
+
 @dataclass
 class Collected:
     """``options``: by their flag, each with the properties that it is for; ``unusable``: why a property cannot be used."""
@@ -64,11 +78,11 @@ class Collected:
 
 
 def collect(taken: Iterable[str]) -> Collected:
-    """The options of all properties beside the flags that are ``taken``. Imports every property."""
+    """The options of all properties beside the flags that are ``taken``. Imports those of other distributions."""
     found, taken = Collected(), set(taken)
     for name in property_names():
         try:
-            options = find_property(name).options
+            options = _described(name).options
         except UsageError as error:
             found.unusable[name] = str(error)
             continue
@@ -117,7 +131,7 @@ class PropertyCommand(click.Command):
                 formatter.write_dl([record for each, record in records if record and each is of_property])
         unusable = self.collected(ctx).unusable
         with formatter.section("Properties"):
-            formatter.write_dl([(name, unusable.get(name) or find_property(name).asks) for name in property_names()])
+            formatter.write_dl([(name, unusable.get(name) or _described(name).asks) for name in property_names()])
 
 
 def options_given(ctx: click.Context, name: str, gpu: str, settings: Sequence[str]) -> dict[str, Any]:
@@ -145,7 +159,7 @@ def options_given(ctx: click.Context, name: str, gpu: str, settings: Sequence[st
                 )
             if value not in (None, ""):
                 found[option.name] = value
-    return find_property(name).complete(found, gpu, settings)
+    return _loaded(name).complete(found, gpu, settings)
 
 
 def _as_click(option: Option, names: Sequence[str]) -> click.Option:

@@ -1,18 +1,14 @@
-"""``gpusim report``: a saved run as a page to look at."""
+"""``gpusim report``: a saved run as a page to look at; how it is called."""
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 
 import click
 
+from gpusim.commands.later import done_by
 from gpusim.commands.options import HELP, format_option
 from gpusim.errors import UsageError
-from gpusim.io.progress import task
-from gpusim.io.whole_file import write_whole
-from gpusim.report.saved import load_result
-from gpusim.report.tables import format_records
 
 
 @click.command(context_settings=HELP)
@@ -24,6 +20,7 @@ from gpusim.report.tables import format_records
     help="Page to write; by default RESULT with the ending .html.",
 )
 @format_option()
+@done_by("reporting")
 def report(result: Path, page: Path | None, form: str) -> None:
     """Write one self-contained HTML page about RESULT, a file of `gpusim simulate --save`.
 
@@ -36,14 +33,13 @@ def report(result: Path, page: Path | None, form: str) -> None:
       gpusim simulate transpose --why --save transpose.json
       gpusim report transpose.json --html transpose.html
     """
-    target = page if page is not None else result.with_suffix(".html")
+    target = target_of(result, page)
     if not target.parent.is_dir():
         raise UsageError(f"there is no folder {target.parent} to write {target.name} into")
     if target.resolve() == result.resolve():
         raise UsageError(f"{target} is the result itself; give another --html")
-    # Its packages are an extra: asked for when a page is to be drawn, not for --help.
-    render = importlib.import_module("gpusim.report.html").render_page
-    with task(f"drawing {target.name}"):
-        text = render(load_result(result)).encode()
-    write_whole(target, text)
-    click.echo(format_records([{"file": str(target), "bytes": len(text)}], form))
+
+
+def target_of(result: Path, page: Path | None) -> Path:
+    """The page that is to be written of ``result``: ``page`` where one is named."""
+    return page if page is not None else result.with_suffix(".html")

@@ -1,4 +1,4 @@
-"""``gpusim suite``: few workloads that keep the coverage of many."""
+"""``gpusim suite``: few workloads that keep the coverage of many; how it is called."""
 
 from __future__ import annotations
 
@@ -6,15 +6,8 @@ from pathlib import Path
 
 import click
 
-from gpusim.cases.networks import pinned_suites
-from gpusim.cases.suite import shape_text, split_workload
+from gpusim.commands.later import done_by
 from gpusim.commands.options import HELP, format_option
-from gpusim.errors import NoDataError, UsageError
-from gpusim.explore.choose import Choice, choose, load_suite, not_covered, read_histogram, save_suite
-from gpusim.explore.coverage import Coverage
-from gpusim.io.nearest import hint
-from gpusim.io.progress import task
-from gpusim.report.tables import format_records
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -43,6 +36,7 @@ def suite() -> None:
     "-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path), help="Suite file to write."
 )
 @format_option()
+@done_by("suites")
 def make(coverage: tuple[Path, ...], budget: int, histogram: Path | None, output: Path, form: str) -> None:
     """Pick the workloads that keep most of what the COVERAGE files have hit.
 
@@ -51,27 +45,12 @@ def make(coverage: tuple[Path, ...], budget: int, histogram: Path | None, output
       gpusim suite make week.coverage.json --budget 20 -o ci.suite.json
       gpusim suite make week.coverage.json --histogram production.csv -o ci.suite.json
     """
-    total = Coverage().merge(*(Coverage.load(path) for path in coverage))
-    production = read_histogram(histogram) if histogram else {}
-    unknown = not_covered(total, production)
-    if unknown:
-        share = 100.0 * sum(production[text] for text in unknown) / sum(production.values())
-        remedy = f"run them with gpusim cover run '{unknown[0]}' ... -o production.json and give that file too"
-        text = f"{len(unknown)} of {len(production)} workloads of {histogram} ({share:.3g} % of its launches) are in no coverage file"
-        if len(unknown) == len(production):
-            raise NoDataError(f"{text}: {remedy}")
-        click.echo(f"{text} and weigh nothing: {remedy}", err=True)
-    with task(f"choosing {budget} workloads"):
-        choices = choose(total, budget, production)
-    kept = sum(choice.new_bins for choice in choices)
-    save_suite(output, choices, kept=kept, bins=len(total.hits))
-    click.echo(format_records([_record(choice) for choice in choices], form))
-    click.echo(f"{len(choices)} workloads keep {kept} of {len(total.hits)} bins", err=True)
 
 
 @suite.command("show")
 @click.argument("name")
 @format_option()
+@done_by("suites")
 def show(name: str, form: str) -> None:
     """Print the workloads of a suite file or of a pinned suite.
 
@@ -80,20 +59,3 @@ def show(name: str, form: str) -> None:
       gpusim suite show ci.suite.json
       gpusim suite show llama_decode --format csv
     """
-    if Path(name).is_file():
-        records = [_record(choice) for choice in load_suite(Path(name))]
-    elif name in pinned_suites():
-        records = [{"workload": f"{kernel}:{shape_text(shape)}"} for kernel, shape in pinned_suites()[name]]
-    else:
-        raise UsageError(f"no file and no pinned suite is called {name!r}; {hint(name, pinned_suites())}")
-    click.echo(format_records(records, form))
-
-
-def _record(choice: Choice) -> dict:
-    kernel, shape, gpu = split_workload(choice.workload)
-    return {
-        "workload": f"{kernel}:{shape}" if shape else kernel,
-        "gpu": gpu,
-        "new_bins": choice.new_bins,
-        "adds_percent": choice.adds_percent,
-    }

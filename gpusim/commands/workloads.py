@@ -1,14 +1,12 @@
-"""``gpusim workloads``: what real networks launch, as kernels of the suite with their shapes."""
+"""``gpusim workloads``: what real networks launch, as kernels of the suite with their shapes; how it is called."""
 
 from __future__ import annotations
 
 import click
 
-from gpusim.cases.networks import network_launches, networks
-from gpusim.cases.simulation_cost import duration_text, simulation_seconds
-from gpusim.cases.suite import shape_text
+from gpusim.cases.networks import refuse_unknown_network
+from gpusim.commands.later import done_by
 from gpusim.commands.options import HELP, format_option
-from gpusim.report.tables import format_records
 
 
 @click.group(context_settings=HELP)
@@ -24,6 +22,7 @@ def workloads() -> None:
 
 @workloads.command("list")
 @format_option()
+@done_by("network_facts")
 def list_(form: str) -> None:
     """List the networks, with where their sizes were published.
 
@@ -31,8 +30,6 @@ def list_(form: str) -> None:
     Example:
       gpusim workloads list --format md
     """
-    records = [{"network": n.name, "kind": n.kind, "layers": n.layers, "source": n.source} for n in networks()]
-    click.echo(format_records(records, form))
 
 
 @workloads.command("show")
@@ -51,6 +48,7 @@ def list_(form: str) -> None:
 )
 @click.option("--precision", default="float16", show_default=True, help="float16, float32, int8 or w4a16.")
 @format_option()
+@done_by("network_facts")
 def show(network: str, phase: str, batch: int, sequence: int, tensor_parallel: int, precision: str, form: str) -> None:
     """Print the launches of one forward pass of NETWORK on one GPU: kernel of the suite, shape, how often.
 
@@ -62,28 +60,4 @@ def show(network: str, phase: str, batch: int, sequence: int, tensor_parallel: i
       gpusim workloads show llama3_8b --phase decode --batch 8 --sequence 2048
       gpusim workloads show resnet50 --batch 32 --precision float32 --format csv
     """
-    launches = network_launches(
-        network, phase=phase, batch=batch, sequence=sequence, tensor_parallel=tensor_parallel, precision=precision
-    )
-    records = [
-        {
-            "layer": launch.layer,
-            "operator": launch.operator,
-            "count": launch.count,
-            "workload": f"{launch.kernel}:{shape_text(launch.shape)}",
-            "simulate_s": _rounded(simulation_seconds(launch.kernel, launch.shape)),
-            "note": launch.note,
-        }
-        for launch in launches
-    ]
-    click.echo(format_records(records, form))
-    each = {record["workload"]: record["simulate_s"] for record in records if record["simulate_s"] != ""}
-    if each:
-        click.echo(
-            f"simulating each of the {len(each)} workloads once: about {duration_text(sum(each.values()))}", err=True
-        )
-
-
-def _rounded(seconds: float | None) -> float | str:
-    """Two digits: more are not known."""
-    return "" if seconds is None else float(f"{seconds:.2g}")
+    refuse_unknown_network(network)

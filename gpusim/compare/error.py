@@ -15,6 +15,8 @@ from enum import StrEnum
 
 #: A series whose mean absolute error is at most this many percent counts as the same as silicon.
 DEFAULT_TOLERANCE_PERCENT = 10.0
+#: A launch this few cycles off is not judged by percent: starting a launch alone scatters by so much. A guess.
+DEFAULT_TOLERANCE_CYCLES = 50.0
 
 
 class Verdict(StrEnum):

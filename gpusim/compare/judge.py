@@ -11,15 +11,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpusim.compare.error import DEFAULT_TOLERANCE_PERCENT, Verdict
+from gpusim.compare.error import DEFAULT_TOLERANCE_CYCLES, DEFAULT_TOLERANCE_PERCENT, Verdict
 from gpusim.compare.statistics import median_interval
 from gpusim.silicon.row import Estimate, SiliconRow
 
 #: Half-width taken for a row that states no interval: nvbench, by default, is content with 0.5 % of deviation, single runs under
 #: a profiler scatter by 1 to 3 % (NVIDIA/nvbench pull request 206 and issue 231). A guess between them.
 ASSUMED_INTERVAL_PERCENT = 2.0
-#: A launch this few cycles off is not judged by percent: starting a launch alone scatters by so much. A guess.
-DEFAULT_TOLERANCE_CYCLES = 50.0
 #: Flags of a row that spoil its clock, and with it the cycles that were made from a time.
 CLOCK_FLAGS = ("throttled", "clock_drift")
 WRONG_RESULT = "wrong_result"

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from gpusim.emulator.emulation import DEFAULT_INSTRUCTION_LIMIT
 from gpusim.errors import UsageError
+from gpusim.launch.instruction_limit import DEFAULT_INSTRUCTION_LIMIT
 
 
 @dataclass

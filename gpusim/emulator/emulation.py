@@ -19,12 +19,11 @@ from gpusim.emulator.listeners import Listener
 from gpusim.emulator.prepare import prepare
 from gpusim.emulator.state import another_file, make_machine, make_state, release
 from gpusim.isa.binary.cubin import CONSTANTS_ADDRESS, GLOBALS_ADDRESS, GRID_WORKSPACE_ADDRESS
+from gpusim.launch.instruction_limit import DEFAULT_INSTRUCTION_LIMIT
 from gpusim.launch.kernel_launch import KernelLaunch
 from gpusim.launch.memory import Allocation, DeviceMemory
 from gpusim.trace.record import Chunk, Program
 
-#: Warp instructions after which a launch counts as one that never ends.
-DEFAULT_INSTRUCTION_LIMIT = 10_000_000_000
 #: A chunk of the trace holds about this many warps.
 CHUNK_WARPS = 1 << 16
 #: What ``this_grid().sync()`` of CUDA C++ counts arrivals in: its size and the barrier, 4 bytes each (grid_workspace of

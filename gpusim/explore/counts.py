@@ -15,6 +15,7 @@ import numpy as np
 
 from gpusim.engine.result import LaunchResult
 from gpusim.explore.cover import cover
+from gpusim.explore.own_properties import COUNTS
 from gpusim.explore.property import Outcome, Property
 from gpusim.explore.trace_counts import ISSUES, count_trace
 from gpusim.gpus.spec import GpuSpec
@@ -27,7 +28,7 @@ class Counts(Property):
     """Counters against a count of the trace with NumPy, instruction by instruction."""
 
     name = "counts"
-    asks = "do counters that follow from the trace equal a count of the trace?"
+    asks = COUNTS.asks
 
     def __init__(self, gpu: GpuSpec) -> None:
         self.gpu = gpu

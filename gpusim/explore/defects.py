@@ -10,21 +10,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpusim.cases.suite import capture_case, make_case
-from gpusim.explore.property import Option, Outcome, Property
+from gpusim.explore.own_properties import DEFECTS
+from gpusim.explore.property import Outcome, Property
 from gpusim.gpus.spec import GpuSpec
-from gpusim.sanitizer.findings import CHECKS, parse_checks
-
-CHECKED = Option(
-    "checks", f"what to look for: {', '.join(CHECKS)}, separated by commas; all by default.", metavar="CHECKS"
-)
+from gpusim.sanitizer.checks import CHECKS, parse_checks
 
 
 class Defects(Property):
     """What the checks find in a workload's launches (:mod:`gpusim.sanitizer.findings`): any finding is a divergence."""
 
     name = "defects"
-    asks = "do the memory, race, sync and leak checks find nothing?"
-    options = (CHECKED,)
+    asks = DEFECTS.asks
+    options = DEFECTS.options
 
     def __init__(self, gpu: GpuSpec, checks: frozenset[str] = frozenset(CHECKS)) -> None:
         self.gpu, self.checks = gpu, checks

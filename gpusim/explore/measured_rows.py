@@ -15,29 +15,22 @@ from gpusim.cases.suite import complete_shape, parse_request
 from gpusim.compare.measured import compare_rows, rows_of_gpu
 from gpusim.errors import NoDataError, UsageError
 from gpusim.explore.cover import cover
-from gpusim.explore.property import Option, Outcome, Property, existing_file
+from gpusim.explore.own_properties import ROWS, SILICON
+from gpusim.explore.property import Outcome, Property
 from gpusim.gpus.load import built_in_of
 from gpusim.gpus.spec import GpuSpec
 from gpusim.silicon.imports import read_rows
 from gpusim.silicon.recorded import load_recorded
 from gpusim.silicon.row import SiliconRow
 
-ROWS = Option(
-    "rows",
-    "measured rows; without it those that are recorded here.",
-    type=existing_file,
-    metavar="FILE",
-    multiple=True,
-)
-
 
 class Silicon(Property):
     """Simulated cycles above or below the measured ones, beyond the threshold (a share)."""
 
     name = "silicon"
-    asks = "is the time what was measured on silicon?"
+    asks = SILICON.asks
     threshold = 0.25
-    options = (ROWS,)
+    options = SILICON.options
 
     def __init__(self, gpu: GpuSpec, measured_as: str, rows: Sequence[SiliconRow]) -> None:
         self.gpu, self.measured_as = gpu, measured_as

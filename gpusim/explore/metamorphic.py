@@ -16,12 +16,11 @@ from gpusim.engine.gpu import simulate
 from gpusim.engine.result import Result
 from gpusim.errors import GpusimError
 from gpusim.explore.cover import Covered, cover
+from gpusim.explore.own_properties import FACTOR, METAMORPHIC
 from gpusim.explore.property import Outcome, Property
 from gpusim.gpus.spec import GpuSpec
 from gpusim.trace.record import Trace
 
-#: More of everything: rates that are multiplied, and latencies that are divided, by this.
-FACTOR = 2.0
 #: What a launch of several waves may lose beyond a relation's slack: when blocks end in another order, the next ones are dealt
 #: out differently, and the tail may grow although nothing became slower (Graham, "Bounds on multiprocessing timing
 #: anomalies", SIAM J. Appl. Math. 1969; his bound is 2 - 1/m, which would excuse anything).
@@ -164,7 +163,7 @@ class Metamorphic(Property):
     """All relations; the divergence is the largest excess over a relation's slack."""
 
     name = "metamorphic"
-    asks = "does time change in the right direction when machine or work does?"
+    asks = METAMORPHIC.asks
 
     def __init__(self, gpu: GpuSpec, relations: tuple[Relation, ...] = RELATIONS) -> None:
         self.gpu, self.relations = gpu, relations

@@ -21,7 +21,8 @@ from gpusim.engine.gpu import simulate
 from gpusim.engine.result import Result
 from gpusim.errors import UsageError, WrongResultError
 from gpusim.explore.cover import Covered, cover, cover_captured, workload_name
-from gpusim.explore.property import Option, Outcome, Property, share_above
+from gpusim.explore.own_properties import ANALYTIC, BOUNDS, BUILDS, GPUS, INVARIANCE, NUMPY, OTHER_SET
+from gpusim.explore.property import Outcome, Property, share_above
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.gpus.spec import GpuSpec
@@ -29,20 +30,12 @@ from gpusim.theory.bounds import lower_bounds
 from gpusim.theory.estimate import estimate
 from gpusim.trace.record import Trace
 
-OTHER_GPU = Option("other_gpu", "the description to compare with.", metavar="NAME")
-OTHER_SET = Option("other_set", "what differs there.", metavar="KEY=VALUE", multiple=True, separator=" ")
-OTHER_KERNEL = Option(
-    "other_kernel",
-    "the kernel to compare with, of the suite or FILE.py:FUNCTION with the same axes.",
-    metavar="KERNEL",
-)
-
 
 class Bounds(Property):
     """Simulated time against its lower bound (never below) and a ceiling (not absurdly above)."""
 
     name = "bounds"
-    asks = "is the time between the speed of light and what the work can explain?"
+    asks = BOUNDS.asks
 
     def __init__(self, gpu: GpuSpec) -> None:
         self.gpu = gpu
@@ -66,7 +59,7 @@ class Analytic(Property):
     """Simulated time against an analytical estimate: off by a factor is worth a look, whichever is wrong."""
 
     name = "analytic"
-    asks = "is the time within a factor of an estimate from work and latencies?"
+    asks = ANALYTIC.asks
     threshold = 1.5
 
     def __init__(self, gpu: GpuSpec) -> None:
@@ -89,9 +82,9 @@ class Gpus(Property):
     """Time on one description against time on another."""
 
     name = "gpus"
-    asks = "does the launch take as long on another GPU's description?"
+    asks = GPUS.asks
     threshold = 0.05
-    options = (OTHER_GPU, OTHER_SET)
+    options = GPUS.options
 
     def __init__(self, gpu: GpuSpec, other: GpuSpec) -> None:
         self.gpu, self.other = gpu, other
@@ -134,9 +127,9 @@ class Builds(Property):
     """
 
     name = "builds"
-    asks = "is the other build as fast?"
+    asks = BUILDS.asks
     threshold = 0.05
-    options = (OTHER_KERNEL,)
+    options = BUILDS.options
 
     def __init__(
         self, gpu: GpuSpec, build_b: Callable[[str, Mapping[str, Any]], Any], other: str = "", axes: Any = None
@@ -188,7 +181,7 @@ class Invariance(Property):
     """What must not matter: window length, order of SMs, threads. Any difference at all is a divergence."""
 
     name = "invariance"
-    asks = "is the result the same whatever the window, order and threads?"
+    asks = INVARIANCE.asks
 
     def __init__(self, gpu: GpuSpec) -> None:
         self.gpu = gpu
@@ -213,7 +206,7 @@ class Numpy(Property):
     """The emulator's results against NumPy's: wrong or right."""
 
     name = "numpy"
-    asks = "do the arrays hold NumPy's result?"
+    asks = NUMPY.asks
 
     def __init__(self, gpu: GpuSpec) -> None:
         self.gpu = gpu

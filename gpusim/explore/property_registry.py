@@ -12,52 +12,27 @@ own in its pyproject.toml::
 
 from __future__ import annotations
 
-import functools
 import importlib.metadata
 import math
-import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from gpusim.errors import GpusimError, UsageError
 from gpusim.explore.property import Option, Property
+from gpusim.explore.property_names import (
+    GROUP,
+    OWN,
+    REGISTERED,
+    Declared,
+    declared_properties,
+    origin_of,
+    property_names,
+)
 from gpusim.gpus.spec import GpuSpec
 from gpusim.io.nearest import hint
 from gpusim.io.shown import shown
 
-GROUP = "gpusim.explore_properties"
-OWN_DISTRIBUTION = "gpusim"
-#: gpusim's own, in the order in which they are named; pyproject.toml declares the same ones. They are found here where
-#: a source tree has no metadata, or metadata of an older day.
-OWN = {
-    "bounds": "gpusim.explore.properties:Bounds",
-    "analytic": "gpusim.explore.properties:Analytic",
-    "gpus": "gpusim.explore.properties:Gpus",
-    "builds": "gpusim.explore.properties:Builds",
-    "metamorphic": "gpusim.explore.metamorphic:Metamorphic",
-    "resources": "gpusim.explore.resources:Resources",
-    "invariance": "gpusim.explore.properties:Invariance",
-    "numpy": "gpusim.explore.properties:Numpy",
-    "defects": "gpusim.explore.defects:Defects",
-    "counts": "gpusim.explore.counts:Counts",
-    "versions": "gpusim.explore.versions:Versions",
-    "silicon": "gpusim.explore.measured_rows:Silicon",
-}
-
 Maker = Callable[[GpuSpec, Mapping[str, Any]], Property]
-
-
-@dataclass(frozen=True)
-class Declared:
-    """A property that is declared: by which ``distribution`` and at which dotted place, ``module:class``."""
-
-    name: str
-    place: str
-    distribution: str
-
-    def __str__(self) -> str:
-        return f"entry point {self.name} = {self.place} of distribution {self.distribution}"
 
 
 _REGISTERED: dict[str, type[Property]] = {}
@@ -68,12 +43,8 @@ def register(name: str, make: Maker) -> None:
     any function). UsageError for a name that is taken."""
     if name in property_names():
         raise UsageError(f"a property called {name} exists already")
+    REGISTERED.append(name)
     _REGISTERED[name] = type(f"Registered_{name}", (Property,), {"name": name, "make": staticmethod(make)})
-
-
-def property_names() -> list[str]:
-    """All properties: gpusim's own, then those of other distributions by name, then those that were registered."""
-    return [*_declared(), *(name for name in _REGISTERED if name not in _declared())]
 
 
 def find_property(name: str) -> type[Property]:
@@ -81,19 +52,13 @@ def find_property(name: str) -> type[Property]:
     and distribution, for one that cannot be imported, is no property, or is declared by two."""
     if name in _REGISTERED:
         return _REGISTERED[name]
-    declared = _declared().get(name)
+    declared = declared_properties().get(name)
     if not declared:
         raise UsageError(f"no property is called {name!r}; {hint(name, property_names())}")
     first, *others = declared
     if others:
         raise UsageError(f"property {name} is declared twice, as {' and as '.join(map(str, declared))}: uninstall one")
     return _load(first)
-
-
-def origin_of(name: str) -> str:
-    """Who declares the property called ``name``: entry point and distribution, or this process."""
-    declared = _declared().get(name)
-    return str(declared[0]) if declared else "registered in this process"
 
 
 def make_property(name: str, gpu: GpuSpec, options: Mapping[str, Any]) -> Property:
@@ -117,27 +82,6 @@ def make_property(name: str, gpu: GpuSpec, options: Mapping[str, Any]) -> Proper
             raise UsageError(f"the threshold of property {name} must be a share such as 0.05, not {shown(threshold)}")
         made.threshold = float(threshold)
     return made
-
-
-def _declared() -> dict[str, tuple[Declared, ...]]:
-    return _declared_on(tuple(sys.path))
-
-
-@functools.lru_cache(maxsize=4)
-def _declared_on(_path: tuple[str, ...]) -> dict[str, tuple[Declared, ...]]:
-    """Name -> who declares it on the path of modules; several only where two differ."""
-    found: dict[str, tuple[Declared, ...]] = {
-        name: (Declared(name, place, OWN_DISTRIBUTION),) for name, place in OWN.items()
-    }
-    others = {
-        Declared(point.name, point.value, point.dist.name if point.dist else "unknown")
-        for point in importlib.metadata.entry_points(group=GROUP)
-    }
-    for each in sorted(others, key=lambda each: (each.name, each.distribution, each.place)):
-        # gpusim's own stand above, whatever metadata of an older day or another distribution says of their names.
-        if each.name not in OWN and each.distribution != OWN_DISTRIBUTION:
-            found[each.name] = (*found.get(each.name, ()), each)
-    return found
 
 
 def _load(declared: Declared) -> type[Property]:

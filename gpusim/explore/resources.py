@@ -11,13 +11,14 @@ machine, and more where a launch has several waves (Graham's anomaly). Three mor
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from gpusim.engine.gpu import simulate
 from gpusim.errors import LaunchError, SpecError, UsageError
 from gpusim.explore.cover import Covered, cover
-from gpusim.explore.metamorphic import FACTOR, MACHINE_SLACK, WAVES_SLACK, has_waves, warps_are_slower
-from gpusim.explore.property import Option, Outcome, Property
+from gpusim.explore.metamorphic import MACHINE_SLACK, WAVES_SLACK, has_waves, warps_are_slower
+from gpusim.explore.own_properties import BY, FACTOR, KEY, RESOURCES
+from gpusim.explore.property import Outcome, Property
 from gpusim.gpus.limits import Better, better, limits_of
 from gpusim.gpus.load import known_keys
 from gpusim.gpus.override import override_gpu
@@ -38,8 +39,6 @@ SLACKS: tuple[tuple[str, float], ...] = (
     ("sm_count", _OCCUPANCY_SLACK),
     ("l2.slices", _OCCUPANCY_SLACK),
 )
-KEY = Option("key", "a key of the GPU file to make better, instead of all.", metavar="KEY", multiple=True)
-BY = Option("by", "by what factor.", type=float, default=FACTOR, metavar="FACTOR")
 
 
 def slack_of(key: str) -> float:
@@ -71,8 +70,8 @@ class Resources(Property):
     """Every key of the GPU file made better, one at a time; the divergence is the worst excess over a key's slack."""
 
     name = "resources"
-    asks = "does more of a resource ever make it slower?"
-    options: ClassVar[tuple[Option, ...]] = (KEY, BY)
+    asks = RESOURCES.asks
+    options = RESOURCES.options
 
     def __init__(self, gpu: GpuSpec, keys: Sequence[str] = (), factor: float = FACTOR) -> None:
         self.gpu, self.keys, self.factor = gpu, tuple(keys), factor

@@ -21,7 +21,8 @@ from typing import Any
 from gpusim.cases.suite import shape_text
 from gpusim.errors import NoDataError, UsageError
 from gpusim.explore.cover import cover
-from gpusim.explore.property import Option, Outcome, Property, existing_path
+from gpusim.explore.own_properties import VERSIONS
+from gpusim.explore.property import Outcome, Property
 from gpusim.gpus.spec import GpuSpec
 
 #: What the other Python runs: a JSON list of arguments a line in; exit code, stdout and stderr a JSON line out.
@@ -107,16 +108,9 @@ class Versions(Property):
     """
 
     name = "versions"
-    asks = "does another gpusim say the same?"
+    asks = VERSIONS.asks
     threshold = 0.01
-    options = (
-        Option(
-            "other_gpusim",
-            "another gpusim's top folder, or a Python that has one.",
-            type=existing_path,
-            metavar="PATH",
-        ),
-    )
+    options = VERSIONS.options
 
     def __init__(self, gpu: GpuSpec, gpu_text: str, settings: Sequence[str], other: OtherGpusim) -> None:
         self.gpu, self.other = gpu, other

@@ -17,6 +17,7 @@ from gpusim.errors import SiliconError
 from gpusim.measure.driver import THROTTLE_REASONS, DeviceFacts, Driver
 from gpusim.measure.helpers import Helpers
 from gpusim.measure.passes import EVENTS, Stopwatch
+from gpusim.measure.precision import DEFAULT_PRECISION, Precision
 from gpusim.measure.workload import DeviceWorkload
 from gpusim.silicon.estimate import median_estimate, relative_half_width
 from gpusim.silicon.names import gpu_of_device
@@ -29,17 +30,6 @@ DRIFT = 0.01
 RUNS_A_ROUND = 3
 #: Runs of a case that are not kept: the first ones load its code.
 WARM_UP_RUNS = 2
-
-
-@dataclass(frozen=True)
-class Precision:
-    """When a case is known well enough: ``relative_half_width`` of each median's 95 % interval, from at least
-    ``least_samples``; never more than ``most_samples``. The defaults are what verdicts of ``gpusim compare`` need
-    to see 3 % and to keep still where nothing changed (tools/verdict_power.py)."""
-
-    relative_half_width: float = 0.0035
-    least_samples: int = 100
-    most_samples: int = 800
 
 
 @dataclass
@@ -73,7 +63,7 @@ def measure_rounds(
     caches: Iterable[str],
     *,
     until_seconds: float,
-    precision: Precision = Precision(),
+    precision: Precision = DEFAULT_PRECISION,
     seed: int = 0,
     toolchain: str = "",
     method: str = EVENTS,

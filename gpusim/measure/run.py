@@ -22,7 +22,8 @@ from gpusim.measure.builds import Builder, Compiler
 from gpusim.measure.driver import DeviceFacts, Driver
 from gpusim.measure.helpers import Helpers
 from gpusim.measure.passes import COLD, CUPTI, EVENTS, WARM
-from gpusim.measure.rounds import Precision, deadline, measure_rounds, wrong_row
+from gpusim.measure.precision import Precision
+from gpusim.measure.rounds import deadline, measure_rounds, wrong_row
 from gpusim.measure.workload import CheckFailed, DeviceWorkload, make_workload
 from gpusim.silicon.names import gpu_of_device
 from gpusim.silicon.row import SiliconRow

@@ -17,7 +17,8 @@ from gpusim.regress.attribution import Attribution, attribute
 from gpusim.regress.comparand import Comparand, ComparedLaunch
 from gpusim.regress.gpu_changes import FigureChange, differing
 from gpusim.regress.measured import judge_rows
-from gpusim.regress.outcome import SIMULATED, Outcome, Thresholds, against
+from gpusim.regress.outcome import SIMULATED, Outcome, against
+from gpusim.regress.thresholds import Thresholds
 
 _NUMBER = re.compile(r"\d+(?=\.)")
 

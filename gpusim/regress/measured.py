@@ -13,7 +13,8 @@ from dataclasses import replace
 
 from gpusim.compare.error import Verdict
 from gpusim.compare.statistics import LEAST_SAMPLES, SampleThresholds, compare_samples
-from gpusim.regress.outcome import MEASURED, Outcome, Thresholds, against
+from gpusim.regress.outcome import MEASURED, Outcome, against
+from gpusim.regress.thresholds import Thresholds
 from gpusim.silicon.row import Estimate, SiliconRow
 
 WRONG_RESULT = "wrong_result"

@@ -22,11 +22,11 @@ from gpusim.io.progress import say, task
 from gpusim.regress.comparand import Comparand, ComparedLaunch, simulate_launches
 from gpusim.regress.rerun import rerun
 from gpusim.regress.result_file import read_result
+from gpusim.regress.thresholds import DEFAULT_GPU
 from gpusim.store import Store, StoredRun
 from gpusim.trace.record import Trace
 
 NOW = "now"
-DEFAULT_GPU = "h200"
 _RUN, _KERNEL = "run:", "kernel:"
 
 

@@ -8,22 +8,10 @@ from gpusim.compare.error import Verdict
 from gpusim.regress.attribution import Attribution
 from gpusim.regress.comparand import ComparedLaunch
 from gpusim.regress.gpu_changes import FigureChange, Step
+from gpusim.regress.thresholds import Thresholds
 
 MEASURED = "measured"
 SIMULATED = "simulated"
-
-
-@dataclass(frozen=True)
-class Thresholds:
-    """A difference counts when it exceeds ``percent`` of the old value and, for cycles, ``cycles``."""
-
-    percent: float = 1.0
-    cycles: int = 0
-
-    def allowance(self, base: float, unit: str) -> float:
-        """How far from ``base`` a value may be and still be the same."""
-        share = self.percent / 100.0 * base
-        return max(share, float(self.cycles)) if unit == "cycles" else share
 
 
 @dataclass(frozen=True)

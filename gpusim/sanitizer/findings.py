@@ -15,13 +15,11 @@ described.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from gpusim.errors import UsageError
 from gpusim.trace.record import Launch
 
-CHECKS = ("memory", "race", "sync", "leak")
 #: Different findings of one check and launch that are kept; more would not be read.
 MOST_FINDINGS = 256
 
@@ -73,14 +71,6 @@ class Findings:
     def listed(self) -> list[Finding]:
         """All of them, in the order in which each was first added."""
         return [replace(self._first[key], count=count) for key, count in self._counts.items()]
-
-
-def parse_checks(names: Iterable[str]) -> frozenset[str]:
-    """``names`` as a set; raises UsageError for one that does not exist."""
-    chosen = frozenset(names)
-    for name in sorted(chosen - set(CHECKS)):
-        raise UsageError(f"there is no check {name!r}; there are {', '.join(CHECKS)}")
-    return chosen
 
 
 def block_index(launch: Launch, linear: int) -> tuple[int, int, int]:

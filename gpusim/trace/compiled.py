@@ -13,8 +13,10 @@ from numba import njit
 
 from gpusim.io.jit_cache import stamp_of, stamped
 from gpusim.io.jit_linking import OuterCompiler
+from gpusim.io.late_scipy import import_array_functions
 
 SOURCES = stamp_of(Path(__file__).parent.glob("*.py"))
+import_array_functions()  # before the first function is compiled or loaded
 
 
 def compiled(function: Callable) -> Callable:

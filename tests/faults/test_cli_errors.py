@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
@@ -155,15 +156,49 @@ def test_every_error_class_has_an_exit_code_of_the_contract() -> None:
     assert {c.exit_code for c in family(GpusimError)} <= {2, 3, 5, 6, 70}
 
 
-def test_help_loads_no_heavy_package() -> None:
-    script = (
-        "import sys; from gpusim import cli; cli.run(['--help']); "
-        "heavy = {'numpy', 'numba', 'pandas', 'simpy', 'hypothesis'} & set(sys.modules); "
-        "sys.exit(f'loaded {heavy}' if heavy else 0)"
-    )
+def test_help_and_mistakes_load_no_heavy_package() -> None:
+    """Of every command, in one process: what each of them takes to load is paid by whoever only wants to know."""
+    script = """
+import sys
+import click
+from gpusim import cli
+
+def every(path, command):
+    yield path
+    for name in command.list_commands(click.Context(command)) if isinstance(command, click.Group) else ():
+        yield from every([*path, name], command.get_command(click.Context(command), name))
+
+HEAVY = {"numpy", "numba", "scipy", "pandas", "simpy", "hypothesis", "sqlalchemy", "matplotlib", "cuda"}
+MISTAKES = (
+    "simulate saxpi", "capture saxpi -o x", "capture saxpy --check speed", "measure saxpi", "cover run saxpi -o x",
+    "compare saxpi --against recorded", "compare --all-points --against recorded", "run --sample x.py",
+    "run --check speed x.py", "kernels show saxpi", "sass saxpi", "sass survey saxpi", "explore saxpi",
+    "explore --property speed", "regress a b --junit no/x.xml", "runs export a --format parquet", "runs import nowhere",
+    "report cli.py", "trace info nowhere", "suite make nowhere -o x", "doctor --fast", "workloads show", "workloads show lama", "replay nowhere",
+)
+for words in [[*path, "--help"] for path in every([], cli.gpusim)] + [text.split() for text in MISTAKES]:
+    code = cli.run(words)
+    if code != (0 if words[-1] == "--help" else 2) or HEAVY & set(sys.modules):
+        sys.exit(f"{words}: exit code {code}, loaded {HEAVY & set(sys.modules)}")
+"""
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT)
-    assert run.returncode == 0, run.stderr
+    assert run.returncode == 0, run.stderr.splitlines()[-1]
     assert "compare" in run.stdout
+
+
+@pytest.mark.parametrize(
+    ("declared", "known"),
+    [
+        ("commands.simulate:BY", "commands.simulating:ATTRIBUTIONS"),
+        ("commands.measure:CACHES", "commands.measuring:STATES"),
+        ("commands.runs:ROWS", "store.flat:TABLES"),
+    ],
+)
+def test_what_an_option_may_say_is_what_the_work_knows(declared: str, known: str) -> None:
+    names = [
+        getattr(importlib.import_module(f"gpusim.{m}"), name) for m, name in (p.split(":") for p in (declared, known))
+    ]
+    assert tuple(names[0]) == tuple(names[1])
 
 
 @pytest.mark.parametrize("command", ["", *cli.COMMANDS, "gpus list", "gpus show", "kernels list", "kernels show"])

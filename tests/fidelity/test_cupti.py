@@ -159,7 +159,7 @@ def test_a_recorded_session_of_traced_kernels_is_played_back(tmp_path) -> None:
 
 
 def test_the_command_prefers_cupti_and_says_what_it_could_not_use(tmp_path, monkeypatch, capsys) -> None:
-    monkeypatch.setattr("gpusim.commands.measure.CudaDriver", lambda device: FakeGpu())
+    monkeypatch.setattr("gpusim.commands.measuring.CudaDriver", lambda device: FakeGpu())
     monkeypatch.setattr("gpusim.measure.ncu.find_ncu", lambda: None)
     rows = tmp_path / "rows.jsonl"
     assert cli.run(["measure", "saxpy:n=2000", "--cache", "cold", "-o", str(rows)]) == 0

@@ -12,7 +12,8 @@ from fake_distribution import install, on_path
 
 from gpusim import cli
 from gpusim.errors import PluginError, UsageError
-from gpusim.silicon.imports.formats import GROUP, IMPORTERS, importers, read_rows
+from gpusim.silicon.imports.formats import GROUP, importers, read_rows
+from gpusim.silicon.own_importers import IMPORTERS
 
 STRANGER = '''
 """Reads files that begin with !stopwatch: a kernel and its microseconds a line."""

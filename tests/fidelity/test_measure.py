@@ -19,12 +19,14 @@ from fake_gpu import FakeGpu
 
 import gpusim
 from gpusim import cli
+from gpusim.cases.networks import pinned_suites
 from gpusim.cases.suite import capture_case, make_case
 from gpusim.errors import MeasurementFormatError, SiliconError, UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.measure.ncu import _why, join
 from gpusim.measure.passes import COLD, ENQUEUE_NS, WARM
-from gpusim.measure.rounds import EMPTY_LAUNCH, Precision
+from gpusim.measure.precision import Precision
+from gpusim.measure.rounds import EMPTY_LAUNCH
 from gpusim.measure.run import MeasureOptions, MeasureRequest, measure_cases
 from gpusim.measure.session import ReplayDriver
 from gpusim.silicon.imports import read_rows
@@ -224,7 +226,7 @@ def test_the_command_replays_a_session_and_needs_no_gpu(recorded: Path, capsys) 
 
 
 def test_the_command_says_that_a_result_is_wrong(tmp_path: Path, monkeypatch, capsys) -> None:
-    monkeypatch.setattr("gpusim.commands.measure.CudaDriver", lambda device: FakeGpu(wrong=True))
+    monkeypatch.setattr("gpusim.commands.measuring.CudaDriver", lambda device: FakeGpu(wrong=True))
     rows = tmp_path / "rows.jsonl"
     assert cli.run(["measure", "saxpy:n=2000", "--method", "events", "--format", "json", "-o", str(rows)]) == 1
     assert json.loads(capsys.readouterr().out)[0]["flags"] == "wrong_result"
@@ -232,10 +234,8 @@ def test_the_command_says_that_a_result_is_wrong(tmp_path: Path, monkeypatch, ca
 
 
 def test_the_command_measures_a_suite_and_keeps_the_run(tmp_path: Path, monkeypatch, capsys) -> None:
-    monkeypatch.setattr("gpusim.commands.measure.CudaDriver", lambda device: FakeGpu())
-    monkeypatch.setattr(
-        "gpusim.explore.named_suites.pinned_suites", lambda: {"two": [("saxpy", {"n": 1000}), ("saxpy", {"n": 2000})]}
-    )
+    monkeypatch.setattr("gpusim.commands.measuring.CudaDriver", lambda device: FakeGpu())
+    monkeypatch.setitem(pinned_suites(), "two", (("saxpy", {"n": 1000}), ("saxpy", {"n": 2000})))
     monkeypatch.setenv("GPUSIM_STORE", str(tmp_path / "store.sqlite"))
     assert cli.run(["measure", "two", "--method", "events", "--cache", "warm", "--save", "mine"]) == 0
     with open_store() as store:

@@ -20,7 +20,7 @@ from store_writers import child
 from gpusim.cases.names import kernel_names
 from gpusim.cases.suite import find_kernel
 from gpusim.cli import run
-from gpusim.commands.explore import DEFAULT_KERNELS
+from gpusim.commands.exploring import DEFAULT_KERNELS
 from gpusim.errors import FindingFileError, UsageError
 from gpusim.explore.cover import cover
 from gpusim.explore.coverage import Coverage

@@ -22,7 +22,7 @@ from gpusim.regress.comparand import Comparand, ComparedLaunch
 from gpusim.regress.explain import sentence
 from gpusim.regress.gpu_changes import _with, differing
 from gpusim.regress.judge import judge, pair_launches
-from gpusim.regress.outcome import Thresholds
+from gpusim.regress.thresholds import Thresholds
 from gpusim.report.junit import JunitCase, junit_xml
 from gpusim.report.markdown import markdown_comment
 from gpusim.silicon.row import Estimate, SiliconRow

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpusim.cases.suite import find_kernel
-from gpusim.commands.explore import DEFAULT_KERNELS
+from gpusim.commands.exploring import DEFAULT_KERNELS
 from gpusim.errors import UsageError
 from gpusim.explore import resources
 from gpusim.explore.property_registry import make_property

@@ -25,7 +25,7 @@ from fuzzing.table_mutations import mutate_table
 from fuzzing.trace_mutations import mutate_trace
 from gpusim.cases.suite import complete_shape
 from gpusim.commands.foreign_code import announce_code
-from gpusim.commands.trace import facts
+from gpusim.commands.trace_facts import facts
 from gpusim.compare.baseline import read_lines
 from gpusim.compare.known_error import known_errors
 from gpusim.errors import CompileError, GpusimError, SpecError, ToolchainError

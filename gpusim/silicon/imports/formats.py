@@ -20,17 +20,10 @@ from gpusim.io.nearest import hint
 from gpusim.io.plugins import OWN, Plugin, plugins
 from gpusim.silicon.imports import ncu_csv, ncu_report, nvbench, plain_csv
 from gpusim.silicon.imports.importer import Importer, read_text
+from gpusim.silicon.own_importers import IMPORTERS
 from gpusim.silicon.row import SiliconRow
 
 GROUP = "gpusim.importers"
-#: gpusim's own importers, as pyproject.toml declares them.
-IMPORTERS = {
-    "gpusim": "gpusim.silicon.imports.row_lines",
-    "ncu-rep": "gpusim.silicon.imports.ncu_report",
-    "ncu-csv": "gpusim.silicon.imports.ncu_csv",
-    "nvbench": "gpusim.silicon.imports.nvbench",
-    "csv": "gpusim.silicon.imports.plain_csv",
-}
 MAX_FILE_BYTES = 512 << 20
 _HEAD_BYTES = 1 << 16
 _NAMES = ("description", "recognises", "read")
