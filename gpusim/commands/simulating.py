@@ -62,7 +62,7 @@ def simulate(
             points, gpus, settings, warm=warm, small=small, sample=sample, plot=plot, output=output, form=form,
             of_one_run=[name for name, given in asked.items() if given],
         )  # fmt: skip
-    [gpu] = gpus
+    gpu = next(iter(gpus))
     if save_run is not None:
         checked_name(save_run)
         with store_of_runs.open_store() as store:
