@@ -13,7 +13,6 @@ import resource
 import sys
 import time
 import traceback
-import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,19 +73,6 @@ def forget_peak() -> None:
 def peak_bytes() -> int:
     """The most memory that this process has had since :func:`forget_peak`."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-
-
-def traced_bytes(read: Callable[[Path], object], path: Path) -> int:
-    """The most that Python and NumPy hold at a time while the file is read; slow, but the same in every process."""
-    tracemalloc.start()
-    try:
-        read(path)
-    except Exception:
-        pass  # judged elsewhere
-    finally:
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-    return peak
 
 
 def _kind(error: Exception) -> str:

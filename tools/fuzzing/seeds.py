@@ -229,7 +229,3 @@ def fat_binaries() -> list[bytes]:
     packed = container((2, 90, 0x8000, code), (2, 80, 0x2000, code), (1, 80, 0x2000, text), (1, 90, 0x8000, text))
     program = host_elf({".text": b"x" * 24, ".nv_fatbin": plain + packed, "__nv_relfatbin": plain})
     return [plain, packed, program, archive({"a.o": program, "b.o": host_elf({".nv_fatbin": packed})}), code]
-
-
-def baselines() -> list[bytes]:
-    return [json.dumps([{"key": "h200 saxpy", "verdict": "SAME", "error_percent": 1.5, "simulated": None}]).encode()]
