@@ -1,4 +1,4 @@
-"""The kernel suite: Numba CUDA kernels, each with a NumPy reference, launches and shape axes.
+"""The kernel suite: kernels of Numba and CUDA C++, each with a NumPy reference, launches and shape axes.
 
 Mental model: a catalogue. :func:`names` lists it without importing anything heavy; :func:`get`
 imports the one module that holds the entry and returns its :class:`~.case.Kernel`.
@@ -81,6 +81,38 @@ _MODULES = {
     "cross_entropy": "cross_entropy",
     "layernorm_backward": "layernorm_backward",
     "sample_gumbel": "sample_gumbel",
+    # CUDA C++.
+    "cpp_reduce": "cuda_cpp.primitives",
+    "cpp_scan": "cuda_cpp.primitives",
+    "cpp_block_sort": "cuda_cpp.primitives",
+    "cpp_histogram": "cuda_cpp.primitives",
+    "cpp_select": "cuda_cpp.primitives",
+    "cpp_reduce_by_key": "cuda_cpp.primitives",
+    "cpp_merge": "cuda_cpp.primitives",
+    "cpp_sgemm": "cuda_cpp.gemm",
+    "cpp_hgemm": "cuda_cpp.gemm",
+    "cpp_igemm": "cuda_cpp.gemm",
+    "cpp_gemm_w4a16": "cuda_cpp.gemm",
+    "cpp_attention": "cuda_cpp.attention",
+    "cpp_decode": "cuda_cpp.attention",
+    "cpp_mlp": "cuda_cpp.layers",
+    "cpp_layernorm": "cuda_cpp.layers",
+    "cpp_layernorm_backward": "cuda_cpp.layers",
+    "cpp_softmax": "cuda_cpp.layers",
+    "cpp_grid_softmax": "cuda_cpp.layers",
+    "cpp_causal_conv1d": "cuda_cpp.layers",
+    "cpp_stencil3d": "cuda_cpp.grids",
+    "cpp_conv2d": "cuda_cpp.grids",
+    "cpp_transpose": "cuda_cpp.grids",
+    "cpp_spmm": "cuda_cpp.graphs",
+    "cpp_bfs": "cuda_cpp.graphs",
+    "cpp_triangles": "cuda_cpp.graphs",
+    "cpp_components": "cuda_cpp.graphs",
+    "cpp_black_scholes": "cuda_cpp.numeric",
+    "cpp_cholesky": "cuda_cpp.numeric",
+    "cpp_hash_table": "cuda_cpp.numeric",
+    "cpp_philox": "cuda_cpp.numeric",
+    "cpp_alignment": "cuda_cpp.numeric",
     # Micro-benchmarks: each isolates one parameter of the machine.
     "pipe_latency": "pipe",
     "pipe_throughput": "pipe",

@@ -15,7 +15,7 @@ from gpusim.errors import UsageError
 from gpusim.frontend.native import link, nvrtc
 from gpusim.frontend.native.arguments import parameter_values
 from gpusim.frontend.native.entry_names import one_of
-from gpusim.frontend.native.kernels import CubinKernel, CudaCppKernel, PtxKernel
+from gpusim.frontend.native.kernels import CubinKernel, CudaCppKernel, PtxKernel, described, describes_cuda_cpp
 from gpusim.frontend.native.machine_code import find_kernel
 from gpusim.frontend.native.ptx_text import entries, raised
 from gpusim.frontend.protocol import FrontEnd
@@ -49,8 +49,11 @@ class CudaCppFrontEnd(_Native):
 
     name, takes, takes_type = "cuda_cpp", "gpusim.cuda_cpp(source, entry)", CudaCppKernel
 
+    def accepts(self, kernel: object) -> bool:
+        return super().accepts(kernel) or describes_cuda_cpp(kernel)
+
     def compile(self, kernel: Any, args: tuple, capability: tuple[int, int], *, lines: bool = True) -> KernelBinary:
-        return _build_cpp(kernel, capability, lines)
+        return _build_cpp(described(kernel) if describes_cuda_cpp(kernel) else kernel, capability, lines)
 
 
 class PtxFrontEnd(_Native):

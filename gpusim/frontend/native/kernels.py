@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from gpusim.errors import UsageError
 
@@ -99,6 +101,21 @@ def cuda_cpp(
         tuple(_part(each) for each in link),
         cooperative,
     )
+
+
+def describes_cuda_cpp(kernel: object) -> bool:
+    """Whether ``kernel`` says itself, without a class of gpusim's, that it is one of CUDA C++: its method ``__cuda_cpp__`` gives
+    the keywords of :func:`cuda_cpp`."""
+    return hasattr(type(kernel), "__cuda_cpp__")
+
+
+@lru_cache(maxsize=256)
+def described(kernel: Any) -> CudaCppKernel:
+    """What :func:`cuda_cpp` makes of such a kernel. Raises UsageError for keywords that it does not have, or of a wrong kind."""
+    try:
+        return cuda_cpp(**kernel.__cuda_cpp__())
+    except TypeError as error:
+        raise UsageError(f"__cuda_cpp__ of {type(kernel).__name__}: {error}") from None
 
 
 def ptx(
