@@ -177,7 +177,7 @@ KERNELS = {
         name="cpp_triangles",
         purpose="sorted lists intersected by binary search: divergent dependent loads",
         axes=_GRAPH_AXES,
-        default={"vertices": 8192, "mean_degree": 16, "skew": 1.0, "block_threads": 128},
+        default={"vertices": 4096, "mean_degree": 8, "skew": 1.0, "block_threads": 128},
         small={"vertices": 60, "mean_degree": 10, "skew": 1.0, "block_threads": 64},
         make=make_triangles,
     ),

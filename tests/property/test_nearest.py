@@ -17,7 +17,7 @@ from gpusim.io.nearest import MOST_LISTED, MOST_NEAR, hint, near
         ("saxpi", "saxpy"),
         ("streamtriad", "stream_triad"),
         ("Softmax", "softmax"),
-        ("gemm", "igemm_int8"),
+        ("gemm", "cpp_sgemm"),
         ("implicit_gemm", "conv2d_implicit_gemm"),
         ("flashattention", "flash_attention"),
         ("triad", "stream_triad"),
