@@ -21,7 +21,9 @@ def make_spmm(*, rows: int, mean_row_length: int, skew: float, width: int, block
 
     def check() -> None:
         right = np.zeros((rows, width))
-        np.add.at(right, np.repeat(np.arange(rows), np.diff(starts)), values[:, None].astype(np.float64) * dense[columns])
+        np.add.at(
+            right, np.repeat(np.arange(rows), np.diff(starts)), values[:, None].astype(np.float64) * dense[columns]
+        )
         np.testing.assert_allclose(out, right, rtol=1e-4)
 
     grid = (blocks_for(32 * rows, block_threads), blocks_for(width, 128))

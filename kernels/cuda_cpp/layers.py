@@ -87,9 +87,7 @@ def make_layernorm_backward(*, rows: int, pairs: int, block_threads: int, blocks
 
     def check() -> None:
         normal, wanted = (wide - mean) * rstd, dy.astype(np.float64) * scale
-        right = rstd * (
-            wanted - wanted.mean(1, keepdims=True) - normal * (wanted * normal).mean(1, keepdims=True)
-        )
+        right = rstd * (wanted - wanted.mean(1, keepdims=True) - normal * (wanted * normal).mean(1, keepdims=True))
         np.testing.assert_allclose(dx.astype(np.float64), right, rtol=3e-3, atol=2e-3)
         np.testing.assert_allclose(sums[:, 0], (dy * normal).sum(0), rtol=1e-3, atol=2e-3 * rows**0.5)
         np.testing.assert_allclose(sums[:, 1], dy.astype(np.float64).sum(0), rtol=1e-3, atol=2e-3 * rows**0.5)

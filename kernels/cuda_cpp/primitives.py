@@ -111,9 +111,7 @@ def make_select(*, n: int, selectivity: float, block_threads: int, seed: int = 0
 
     args = (x, out, count, threshold, np.int32(n))
     return Case(
-        launches=(
-            Launch(CudaSource("select.cu", "select"), (blocks_for(n, block_threads),), (block_threads,), args),
-        ),
+        launches=(Launch(CudaSource("select.cu", "select"), (blocks_for(n, block_threads),), (block_threads,), args),),
         check=check,
         work={"bytes_read": 4.0 * n, "bytes_written": 4.0 * kept.size},
     )

@@ -6,6 +6,7 @@ of the parameters. Source lines are compiled in; they do not change the code (a 
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from cuda import pathfinder
 from cuda.bindings import nvrtc
 
 from gpusim.errors import CompileError, ToolchainError
+from gpusim.frontend.native import kept_builds
 
 INSTALL_HINT = "pip install nvidia-cuda-nvrtc nvidia-cuda-runtime nvidia-cuda-cccl"
 #: The file in which NVRTC puts name expressions.
@@ -46,11 +48,33 @@ def compile_cpp(
     relocatable: bool = False,
     lines: bool = True,
 ) -> CppBuild:
-    """Compile ``source`` for ``target`` ("sm_90"); ``entry`` is a name expression, None where only device functions are wanted.
+    """Compile ``source`` for ``target`` ("sm_90"), or take what an earlier process made of it; ``entry`` is a name expression, None where only device functions are wanted.
     ``relocatable``: to be linked with others. ``lines``: with source lines.
 
     Raises CompileError (one line, the compiler's first error) and ToolchainError (with what to install).
     """
+    about = (entry, target, relocatable, lines, _build_version())
+    kept = kept_builds.fingerprint(source, file, about, options, folders, include_folders(), headers)
+    found = kept_builds.read_build(kept)
+    if found is not None:
+        return CppBuild(*found)
+    built = _compile(source, file, entry, target, options, folders, headers, relocatable=relocatable, lines=lines)
+    kept_builds.write_build(kept, built.cubin, built.ptx, built.entry_name)
+    return built
+
+
+def _compile(
+    source: str,
+    file: str,
+    entry: str | None,
+    target: str,
+    options: Sequence[str],
+    folders: Sequence[str],
+    headers: Sequence[tuple[str, str]],
+    *,
+    relocatable: bool,
+    lines: bool,
+) -> CppBuild:
     program = _checked(
         nvrtc.nvrtcCreateProgram(
             source.encode(),
@@ -95,6 +119,14 @@ def version() -> str:
     """Name and version of the compiler, as traces keep it."""
     major, minor = _checked(nvrtc.nvrtcVersion(), 2)
     return f"NVRTC {major}.{minor}"
+
+
+@cache
+def _build_version() -> str:
+    """What tells this compiler from another that calls itself by the same version."""
+    library = pathfinder.load_nvidia_dynamic_lib("nvrtc").abs_path
+    state = os.stat(library) if library and os.path.isfile(library) else None
+    return f"{version()} {library} {state and (state.st_size, state.st_mtime_ns)}"
 
 
 def _checked(answer: tuple, values: int = 1) -> Any:
