@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from gpusim.commands.options import HELP, format_option
+from gpusim.errors import UsageError
+from gpusim.gpus.datasheet import read_datasheet
 from gpusim.gpus.describe import describe_gpu, diff_gpus
 from gpusim.gpus.load import list_gpus, load_gpu
+from gpusim.gpus.make import GENERATIONS, make_gpu
+from gpusim.io.whole_file import write_whole
 from gpusim.report.tables import format_records
 
 
@@ -19,6 +25,7 @@ def gpus() -> None:
       gpusim gpus list
       gpusim gpus show h200
       gpusim gpus diff gh200 h200
+      gpusim gpus make my_gpu --from my_datasheet.toml --like ada
     """
 
 
@@ -89,6 +96,42 @@ def diff(a: str, b: str, form: str) -> None:
     if not records:
         click.echo(f"{a} and {b} differ in no value", err=True)
     click.echo(format_records(records, form))
+
+
+@gpus.command("make")
+@click.argument("name")
+@click.option(
+    "--from", "datasheet", required=True, type=click.Path(path_type=Path), metavar="DATASHEET.toml",
+    help="What the product's datasheet says (docs: Describe a GPU).",
+)  # fmt: skip
+@click.option(
+    "--like", required=True, metavar="GPU",
+    help=f"A GPU of the same kind that is described, a TOML file, or a generation: {', '.join(GENERATIONS)}.",
+)  # fmt: skip
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write here instead of to stdout."
+)
+def make(name: str, datasheet: Path, like: str, output: Path | None) -> None:
+    """Make the GPU file NAME from a product's datasheet, on top of the description of a related GPU.
+
+    What the datasheet states is taken from it, what follows is computed, the rest inherited; each value
+    says which. Nothing is measured: replace guesses as measurements come.
+
+    \b
+    Examples:
+      gpusim gpus make rtx_a6000 --from rtx_a6000_datasheet.toml --like ga10x -o rtx_a6000.toml
+      gpusim simulate saxpy --gpu rtx_a6000.toml
+    """
+    made = make_gpu(name, read_datasheet(datasheet), like)
+    if output is None:
+        click.echo(made.text, nl=False)
+        return
+    if output.exists():
+        raise UsageError(f"{output} is there already: remove it first, or name another file")
+    if not output.parent.is_dir():
+        raise UsageError(f"there is no folder {output.parent} to write {output.name} into")
+    write_whole(output, made.text.encode())
+    click.echo(f"{output}: {made.spec.title}; `gpusim gpus show {output}` lists every value and its source")
 
 
 def _plain(value: object) -> object:

@@ -142,6 +142,17 @@ def compare(
     reported in ``failures``.
     """
     groups = select(kernels, gpus, all_points=all_points, settings=settings)
+    return compare_groups(groups, jobs=jobs, tolerance_percent=tolerance_percent, progress=progress)
+
+
+def compare_groups(
+    groups: Sequence[Group],
+    *,
+    jobs: int = 1,
+    tolerance_percent: float = DEFAULT_TOLERANCE_PERCENT,
+    progress: Callable[[str], None] = lambda line: None,
+) -> Comparison:
+    """As :func:`compare`, for points that were chosen before, on GPUs of any description."""
     work = list(enumerate(groups))
     total = sum(len(points) for _, points in groups)
     rows: dict[int, list[ComparedPoint]] = {index: [] for index, _ in work}

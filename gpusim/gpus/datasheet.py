@@ -1,0 +1,100 @@
+"""What a product's datasheet says of a GPU, as a small TOML file.
+
+Mental model: a datasheet counts and rates (SMs, clock, memory, peak arithmetic); it says nothing of latencies or queues.
+:mod:`gpusim.gpus.make` turns one into a GPU file on top of a description of a related GPU.
+
+    title = "NVIDIA RTX A6000"
+    source = "NVIDIA RTX A6000 datasheet"
+    capability = [8, 6]
+    sm_count = 84
+    boost_clock_mhz = 1800
+    l2_mib = 6
+    [memory]
+    kind = "GDDR6"
+    gib = 48
+    bus_bits = 384
+    gb_per_s = 768
+    [dense_tflops]
+    f16 = 154.8
+
+Raises :class:`SpecError` naming file and key.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from gpusim.errors import SpecError
+
+_MOST_BYTES = 1 << 20
+_Positive = Annotated[float, msgspec.Meta(gt=0, le=1e9)]
+_Count = Annotated[int, msgspec.Meta(gt=0, le=1 << 20)]
+_Words = Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
+
+
+class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``kind``: GDDR6, GDDR6X, GDDR7, HBM2, HBM2e, HBM3 or HBM3e; ``bus_bits`` wide, ``gb_per_s`` at its pins."""
+
+    kind: _Words
+    gib: _Positive
+    bus_bits: _Count
+    gb_per_s: _Positive
+
+
+class Rates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Peak rates without sparsity, in 10^12 operations a second, a multiply-add counting two; absent where it is not said.
+
+    ``fp32`` and ``fp64`` are the cores'; the others are the tensor cores', by what they multiply (``f16``, ``fp8`` with FP32 sums,
+    ``f16_f16``, ``fp8_f16`` with FP16 sums)."""
+
+    fp32: _Positive | None = None
+    fp64: _Positive | None = None
+    f16: _Positive | None = None
+    f16_f16: _Positive | None = None
+    tf32: _Positive | None = None
+    f64: _Positive | None = None
+    int8: _Positive | None = None
+    int4: _Positive | None = None
+    fp8: _Positive | None = None
+    fp8_f16: _Positive | None = None
+
+
+class Datasheet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One product. ``capability`` and ``generation`` may be left out where they are those of the GPU that it is like."""
+
+    title: _Words
+    source: _Words
+    sm_count: _Count
+    boost_clock_mhz: _Positive
+    l2_mib: _Positive
+    memory: Memory
+    dense_tflops: Rates = Rates()
+    capability: tuple[int, int] | None = None
+    generation: _Words | None = None
+
+
+def read_datasheet(path: Path) -> Datasheet:
+    """The datasheet in the file at ``path``."""
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise SpecError(f"{path}: larger than {_MOST_BYTES} bytes, not a datasheet")
+        table = tomllib.loads(path.read_bytes().decode())
+        sheet = msgspec.convert(table, Datasheet)
+    except (OSError, RecursionError) as error:
+        raise SpecError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    except msgspec.ValidationError as error:
+        raise SpecError(f"{path}: {error}; a datasheet has {', '.join(Datasheet.__struct_fields__)}") from None
+    except ValueError as error:
+        raise SpecError(f"{path}: not valid TOML: {error}") from None
+    for text in (sheet.title, sheet.source):
+        if not text.isprintable():
+            raise SpecError(f"{path}: {text!r} is not one line of text")
+    numbers = (sheet.boost_clock_mhz, sheet.l2_mib, sheet.memory.gib, sheet.memory.gb_per_s)
+    if not all(map(math.isfinite, numbers)):
+        raise SpecError(f"{path}: a number is not finite")
+    return sheet

@@ -1,0 +1,127 @@
+"""Does a datasheet make the machine that it describes, and is one refused that makes none?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpusim import cli
+from gpusim.errors import SpecError, UnknownGpuError, UsageError
+from gpusim.gpus import datasheet as datasheets
+from gpusim.gpus import describe_gpu, list_gpus, load_gpu
+from gpusim.gpus.datasheet import Datasheet, Memory, Rates, read_datasheet
+from gpusim.gpus.make import GENERATIONS, MEMORY_KINDS, make_gpu
+
+SHEETS = sorted((Path(datasheets.__file__).parent / "datasheets").glob("*.toml"))
+A40 = Datasheet(
+    "an A40", "its datasheet", 84, 1740.0, 6.0, Memory("GDDR6", 48.0, 384, 696.0),
+    Rates(fp32=37.4, fp64=0.585, f16=149.7, f16_f16=149.7, tf32=74.8, int8=299.3), (8, 6), "ampere",
+)  # fmt: skip
+
+
+def changed(**what) -> Datasheet:
+    fields = {name: getattr(A40, name) for name in Datasheet.__struct_fields__}
+    return Datasheet(**(fields | what))
+
+
+@pytest.mark.parametrize("path", SHEETS, ids=lambda path: path.stem)
+def test_a_gpu_that_is_made_is_what_its_datasheet_makes_today(path: Path) -> None:
+    like = path.read_text().splitlines()[0].rpartition("--like ")[2]
+    made = make_gpu(path.stem, read_datasheet(path), like)
+    built_in = path.parents[1] / f"{path.stem}.toml"
+    if "made by `gpusim gpus make`" in built_in.read_text():
+        assert built_in.read_text() == made.text, f"gpusim gpus make {path.stem} --from {path} --like {like}"
+        assert load_gpu(path.stem) == made.spec
+
+
+def test_what_a_datasheet_states_is_what_the_hand_written_file_says() -> None:
+    made, own = make_gpu("mine", A40, "l40").spec, load_gpu("a40")
+    assert (made.sm_count, made.clock_hz, made.capability) == (own.sm_count, own.clock_hz, own.capability)
+    assert made.l2.total_bytes == own.l2.total_bytes and made.l2.slices == own.l2.slices
+    for key in ("channels", "banks_per_channel", "row_bytes", "peak_bytes_per_ns", "total_bytes"):
+        assert getattr(made.dram, key) == getattr(own.dram, key), key
+    for key in ("f16_macs_per_cycle", "f16_f16_macs_per_cycle", "tf32_macs_per_cycle", "int8_macs_per_cycle"):
+        assert getattr(made.tensor, key) == getattr(own.tensor, key), key
+    for pipe in ("fma", "fp64", "tensor"):
+        assert made.pipes[pipe].interval_cycles == own.pipes[pipe].interval_cycles, pipe
+    assert made.pipes["fp64"].shared_by_sm
+
+
+def test_the_file_that_is_printed_is_the_machine_that_was_checked(tmp_path: Path) -> None:
+    made = make_gpu("mine", changed(title='quoted "A40" \\ \N{LATIN SMALL LETTER E WITH ACUTE}'), "ampere")
+    (tmp_path / "mine.toml").write_text(made.text)
+    assert load_gpu(tmp_path / "mine.toml") == made.spec
+    kinds = {row.kind for row in describe_gpu(tmp_path / "mine.toml") if row.stated_by == "mine"}
+    assert kinds == {"datasheet", "guess"}
+
+
+def test_more_of_what_a_datasheet_counts_makes_more_of_the_machine() -> None:
+    base = make_gpu("mine", A40, "a40").spec
+    wide = make_gpu("mine", changed(memory=Memory("GDDR6", 48.0, 512, 928.0)), "a40").spec
+    assert (wide.dram.channels, wide.l2.slices) == (32, 64) and (base.dram.channels, base.l2.slices) == (24, 48)
+    fast = make_gpu("mine", changed(boost_clock_mhz=2 * 1740.0), "a40").spec
+    assert fast.l2.slice_bytes_per_ns == pytest.approx(2 * base.l2.slice_bytes_per_ns, rel=1e-2)
+    assert fast.l2.hit_latency_ns == base.l2.hit_latency_ns
+    assert fast.tensor.f16_macs_per_cycle == base.tensor.f16_macs_per_cycle / 2  # the same rate at twice the clock
+
+
+@pytest.mark.parametrize("kind", MEMORY_KINDS)
+@pytest.mark.parametrize("like", sorted({*GENERATIONS.values(), "gh200"}))
+def test_every_kind_of_memory_fits_every_gpu(kind: str, like: str) -> None:
+    bits = 5120 if kind.startswith("HBM") else 320
+    spec = make_gpu("mine", changed(memory=Memory(kind, 80.0, bits, 2000.0), l2_mib=5.3), like).spec
+    assert spec.dram.channels == bits // MEMORY_KINDS[kind].channel_bits
+
+
+@pytest.mark.parametrize(
+    ("name", "sheet", "like", "error", "message"),
+    [
+        ("a b", A40, "a40", UsageError, "'a b' is no name"),
+        ("../a", A40, "a40", UsageError, "no name"),
+        ("mine", A40, "a41", UnknownGpuError, "or a generation"),
+        ("mine", changed(memory=Memory("GDDR9", 48.0, 384, 696.0)), "a40", SpecError, "known are GDDR6"),
+        ("mine", changed(sm_count=100_000), "a40", SpecError, "sm_count"),
+        ("mine", changed(boost_clock_mhz=0.001), "a40", SpecError, "an A40, like a40"),
+        ("mine", changed(capability=(900, 0)), "a40", SpecError, "capability"),
+    ],
+)  # fmt: skip
+def test_what_makes_no_machine_is_refused_by_name(name, sheet, like, error, message) -> None:
+    with pytest.raises(error, match=message):
+        make_gpu(name, sheet, like)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "missing required field `title`"),
+        ("title = 1", "Expected `str`"),
+        ("a = [", "not valid TOML"),
+        ("\xff", "not valid TOML|Expected|missing"),
+        (SHEETS[0].read_text() + "\nextra = 1\n", "extra"),
+        (SHEETS[0].read_text().replace("sm_count = ", "sm_count = -"), "sm_count"),
+        (SHEETS[0].read_text().replace("boost_clock_mhz = ", "boost_clock_mhz = 1e400 #"), "finite|<= 1"),
+        (SHEETS[0].read_text().replace('title = "', 'title = "\\n'), "one line"),
+    ],
+)
+def test_a_damaged_datasheet_is_refused_with_its_place(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "sheet.toml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(SpecError, match=message) as refused:
+        read_datasheet(path)
+    assert str(path) in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_the_command_writes_once_and_says_what_next(tmp_path: Path, capsys) -> None:
+    out = tmp_path / "mine.toml"
+    arguments = ["gpus", "make", "mine", "--from", str(SHEETS[0]), "--like", "ga10x"]
+    assert cli.run([*arguments, "-o", str(out)]) == 0 and load_gpu(out).name == "mine"
+    assert "gpusim gpus show" in capsys.readouterr().out
+    assert cli.run([*arguments, "-o", str(out)]) == UsageError.exit_code
+    assert "is there already" in capsys.readouterr().err
+    assert cli.run(arguments) == 0 and capsys.readouterr().out == out.read_text()
+
+
+def test_the_gpus_that_users_ask_for_are_built_in() -> None:
+    asked = {"rtx_a6000", "rtx_a4000", "a10", "a30", "a100_pcie_40gb", "h800", "l40s", "rtx_pro_6000", "gb200", "b300"}
+    assert asked <= set(list_gpus())
