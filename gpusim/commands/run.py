@@ -8,6 +8,8 @@ import click
 
 from gpusim.commands.later import done_by
 from gpusim.commands.options import HELP
+from gpusim.driver.device import make_device
+from gpusim.driver.wanted import Wanted
 from gpusim.errors import UsageError
 from gpusim.launch.instruction_limit import DEFAULT_INSTRUCTION_LIMIT
 from gpusim.report.tables import FORMATS
@@ -131,3 +133,7 @@ def run(
         raise UsageError(f"{'--sample' if sample else '--cold'} says how launches are simulated: add --simulate")
     if (kernel or launch_skip or launch_count) and not (simulate or record or chosen):
         raise UsageError("there is nothing to choose launches for: add --simulate, --record, --check or --why")
+    make_device(gpu)
+    Wanted(simulate, sample, cold, why, chosen, kernel, launch_skip, launch_count, instruction_limit)
+    if not as_module and not Path(program).exists():
+        raise UsageError(f"there is no script {program}")
