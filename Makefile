@@ -24,6 +24,8 @@ $(READY): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "setting up $(VENV) (once)" >&2
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	@# Byte code, also for a shell that lets Python write none (PYTHONDONTWRITEBYTECODE): half a second of each command.
+	@$(BIN)/python -m compileall -q gpusim kernels workloads tools
 	@touch $@
 
 compare: $(READY)

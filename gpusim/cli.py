@@ -19,6 +19,7 @@ import click
 
 from gpusim import __version__
 from gpusim.errors import GpusimError, ToolchainError, UsageError
+from gpusim.io.garbage import ending, starting
 from gpusim.io.nearest import hint
 from gpusim.io.progress import shown
 from gpusim.io.stdout import AS_ESCAPE, open_closed_streams, patient
@@ -107,7 +108,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         elif isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors=AS_ESCAPE)
     signal.signal(signal.SIGTERM, _terminate)  # gpusim run: until the program begins
-    sys.exit(run(given))
+    starting()
+    code = run(given)
+    if given[:1] != [RUN]:  # the objects of the user's program end as Python ends them
+        ending()
+    sys.exit(code)
 
 
 class _Terminated(BaseException):

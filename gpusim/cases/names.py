@@ -56,13 +56,17 @@ def refuse_unknown(texts: Iterable[str]) -> None:
 
 
 def refuse_unknown_kernel(name: str) -> None:
-    """Raise if ``name`` is neither an entry of the suite nor written as a function in a file, nor as a kernel of one that is there."""
+    """Raise if ``name`` is neither an entry of the suite nor written as a function or a kernel of a file that is there."""
     native = split_native(name)
     if native is not None:
         if not Path(native[0]).is_file():
             raise UnknownKernelError(f"there is no file {native[0]}")
         return
-    if not is_reference(name) and name not in kernel_names():
+    reference = REFERENCE.match(name)
+    if reference is not None:
+        if not Path(reference["path"]).is_file():
+            raise UnknownKernelError(f"there is no file {reference['path']}")
+    elif name not in kernel_names():
         raise UnknownKernelError(unknown(name))
 
 

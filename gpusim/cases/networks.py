@@ -58,6 +58,12 @@ def pinned_suites() -> dict[str, tuple[tuple[str, dict[str, Any]], ...]]:
     return importlib.import_module("gpusim.workloads.pinned").SUITES
 
 
+def refuse_unknown_suite(name: str) -> None:
+    """Raise for a name that is neither a file's nor a pinned suite's."""
+    if not Path(name).is_file() and name not in pinned_suites():
+        raise UsageError(f"no file and no pinned suite is called {name!r}; {hint(name, pinned_suites())}")
+
+
 def refuse_unknown_workloads(texts: Iterable[str]) -> None:
     """Raise for the first of ``texts`` that is no suite's name or file, no entry of the suite and no function in a file."""
     for text in texts:

@@ -42,10 +42,12 @@ def run_case(
     small: bool = False,
     memory: DeviceMemory | None = None,
     folder: Path | None = None,
+    instruction_limit: int | None = None,
 ) -> RanCase:
     """Make the case of entry ``name`` at ``shape``, capture it and check it; arguments as :func:`gpusim.cases.suite.make_case`
     and :func:`gpusim.cases.suite.capture_case` have them. Raises what these do, and WrongResultError."""
-    return run_made(make_case(name, shape, gpu, small=small), name, gpu, memory=memory, folder=folder)
+    case = make_case(name, shape, gpu, small=small)
+    return run_made(case, name, gpu, memory=memory, folder=folder, instruction_limit=instruction_limit)
 
 
 def run_made(
@@ -55,9 +57,10 @@ def run_made(
     *,
     memory: DeviceMemory | None = None,
     folder: Path | None = None,
+    instruction_limit: int | None = None,
 ) -> RanCase:
     """The same for a case that has been made, known as ``name``."""
-    launches = capture_case(case, gpu, memory, folder)
+    launches = capture_case(case, gpu, memory, folder, instruction_limit=instruction_limit)
     return RanCase(launches, check_result(case, name, gpu), dict(getattr(case, "work", None) or {}))
 
 

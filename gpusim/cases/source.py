@@ -47,10 +47,10 @@ class Source:
     work: Mapping[str, float] = field(default_factory=dict)
 
 
-def open_source(text: str, spec: GpuSpec, *, small: bool = False) -> Source:
+def open_source(text: str, spec: GpuSpec, *, small: bool = False, instruction_limit: int | None = None) -> Source:
     """The launches of ``text``; a kernel of the suite is captured for ``spec``, from its ``small`` shape if asked to, and its
-    check is run. Raises WrongResultError where that finds
-    the result wrong, and as making and capturing do."""
+    check is run; ``instruction_limit`` as in :func:`gpusim.capturing.capture`, for each launch of it. Raises WrongResultError
+    where the check finds the result wrong, and as making and capturing do."""
     path = Path(text)
     if path.is_file():
         if path.suffix == ".py":
@@ -63,7 +63,7 @@ def open_source(text: str, spec: GpuSpec, *, small: bool = False) -> Source:
     if is_path(name):
         raise UsageError(f"there is no trace file {text}")
     whole = shape_text(complete_shape(name, shape, spec, small=small))
-    ran = run_case(name, shape, spec, small=small)
+    ran = run_case(name, shape, spec, small=small, instruction_limit=instruction_limit)
     timed = [launch.trace for launch in ran.launches if launch.timed]
     return Source(
         tuple(NamedTrace(trace, name, whole, index) for index, trace in enumerate(timed)),

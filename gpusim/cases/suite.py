@@ -116,14 +116,15 @@ def capture_case(
     memory: DeviceMemory | None = None,
     folder: Path | None = None,
     check: Iterable[str] = (),
+    instruction_limit: int | None = None,
 ) -> list[CaseTrace]:
     """Capture all launches of a case in order, on one device memory (a new one by default). With ``folder``
     each is written there as it runs (``0.trace``, ``1.trace`` ...), in bounded memory, and read from there.
-    ``check`` as in :func:`gpusim.capturing.capture`."""
+    ``check`` and ``instruction_limit``, each launch's, as in :func:`gpusim.capturing.capture`."""
     memory = DeviceMemory() if memory is None else memory
     try:
         with limited_memory():
-            return _capture_all(case, gpu, memory, folder, check)
+            return _capture_all(case, gpu, memory, folder, check, instruction_limit)
     except MemoryError:
         raise UsageError(f"{_name_of(case.launches[0].kernel)}: {_TOO_LARGE} and run there") from None
 
@@ -138,6 +139,7 @@ def _capture_all(
     memory: DeviceMemory,
     folder: Path | None,
     check: Iterable[str],
+    instruction_limit: int | None,
 ) -> list[CaseTrace]:
     return [
         CaseTrace(
@@ -152,6 +154,7 @@ def _capture_all(
                 memory=memory,
                 to=None if folder is None else folder / f"{index}.trace",
                 check=check,
+                instruction_limit=instruction_limit,
             ),
             launch.timed,
         )

@@ -10,7 +10,7 @@ from gpusim.cases.names import refuse_unknown_kernel
 from gpusim.cases.requests import parse_request
 from gpusim.commands.later import done_by
 from gpusim.commands.launch_options import launch_options
-from gpusim.commands.options import HELP, format_option, gpu_option
+from gpusim.commands.options import HELP, format_option, gpu_option, instruction_limit_option
 from gpusim.errors import UsageError
 from gpusim.sanitizer.checks import checks_of
 
@@ -32,10 +32,13 @@ from gpusim.sanitizer.checks import checks_of
     help="Look for invalid, misaligned and uninitialised accesses (memory), hazards in shared memory (race), barriers"
     " that threads use wrongly (sync) and memory that kernels leave allocated (leak); several separated by commas.",
 )
+@instruction_limit_option()
 @format_option()
 @launch_options("kernel")
 @done_by("capturing")
-def capture(kernel: str, gpu: str, output: Path | None, small: bool, checks: str | None, form: str) -> None:
+def capture(
+    kernel: str, gpu: str, output: Path | None, small: bool, checks: str | None, instruction_limit: int, form: str
+) -> None:
     """Capture KERNEL[:axis=value,...] for a GPU, check its result against NumPy, write its trace.
 
     KERNEL is an entry of `gpusim kernels list`, or FILE.py:FUNCTION for a function of your own that returns

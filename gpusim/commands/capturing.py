@@ -23,7 +23,9 @@ from gpusim.sanitizer.checks import checks_of
 FINDINGS = 1
 
 
-def capture(kernel: str, gpu: str, output: Path | None, small: bool, checks: str | None, form: str) -> int:
+def capture(
+    kernel: str, gpu: str, output: Path | None, small: bool, checks: str | None, instruction_limit: int, form: str
+) -> int:
     """What :func:`gpusim.commands.capture.capture` declares, with its arguments."""
     chosen = checks_of(checks)
     name, shape = parse_request(kernel)
@@ -32,11 +34,11 @@ def capture(kernel: str, gpu: str, output: Path | None, small: bool, checks: str
     if is_cold("emulator"):
         click.echo("compiling gpusim for this machine, once: about half a minute", err=True)
     if output is None:
-        launches = capture_case(case, spec, check=chosen)
+        launches = capture_case(case, spec, check=chosen, instruction_limit=instruction_limit)
         return _verdict(name, case, spec, launches, bool(checks), form)
     try:
         with folder_for(output) as folder:
-            launches = capture_case(case, spec, folder=folder, check=chosen)
+            launches = capture_case(case, spec, folder=folder, check=chosen, instruction_limit=instruction_limit)
             code = _verdict(name, case, spec, launches, bool(checks), form)
             if code:
                 return code

@@ -11,7 +11,11 @@ from gpusim.cases.networks import refuse_unknown_workloads
 from gpusim.commands.later import done_by
 from gpusim.commands.options import HELP, Figure, format_option, set_option
 from gpusim.compare.error import DEFAULT_TOLERANCE_CYCLES, DEFAULT_TOLERANCE_PERCENT
+from gpusim.compare.published_names import refuse_unpublished
 from gpusim.errors import UsageError
+from gpusim.gpus.load import load_gpu
+from gpusim.gpus.override import override_gpu
+from gpusim.silicon.published import load_published
 
 
 @click.command(context_settings=HELP)
@@ -119,7 +123,11 @@ def compare(
             raise UsageError("--html is of launches: published curves are rates and latencies of whole series")
         if why:
             raise UsageError("--why needs rows of launches: published curves are rates and latencies of whole series")
-        return
-    if all_points:
-        raise UsageError("--all-points belongs to --against published")
-    refuse_unknown_workloads(kernels)
+        if kernels:
+            refuse_unpublished(kernels, load_published())
+    else:
+        if all_points:
+            raise UsageError("--all-points belongs to --against published")
+        refuse_unknown_workloads(kernels)
+    for gpu in gpus:
+        override_gpu(load_gpu(gpu), settings)

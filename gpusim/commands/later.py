@@ -10,6 +10,11 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
+from gpusim.io.garbage import loaded
+
+#: Whose work is a user's program.
+RUNS_PROGRAMS = "running"
+
 
 def done_by(module: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """The decorated function declares a command, whose work the function of the same name in ``gpusim.commands``'
@@ -19,6 +24,7 @@ def done_by(module: str) -> Callable[[Callable[..., None]], Callable[..., None]]
         def run(*context: Any, **options: Any) -> Any:
             declared(*context, **options)
             work = getattr(importlib.import_module(f"gpusim.commands.{module}"), declared.__name__)
+            loaded(own_program=module != RUNS_PROGRAMS)
             return work(*context, **options)
 
         run.__name__, run.__doc__ = declared.__name__, declared.__doc__

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from gpusim.launch.instruction_limit import DEFAULT_INSTRUCTION_LIMIT
 from gpusim.report.tables import FORMATS
 
 HELP = {"help_option_names": ["-h", "--help"]}
@@ -31,6 +32,18 @@ def gpu_option(default: str = "h200") -> Callable:
         show_default=True,
         metavar="NAME",
         help="A GPU of `gpusim gpus list`, or the path of a TOML file that inherits one.",
+    )
+
+
+def instruction_limit_option() -> Callable:
+    """``--instruction-limit N``: when a launch that is emulated counts as one that never ends."""
+    return click.option(
+        "--instruction-limit",
+        type=click.IntRange(1),
+        default=DEFAULT_INSTRUCTION_LIMIT,
+        show_default=True,
+        metavar="N",
+        help="Warp instructions after which a launch fails as one that never ends.",
     )
 
 

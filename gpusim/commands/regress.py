@@ -9,6 +9,7 @@ import click
 from gpusim.commands.later import done_by
 from gpusim.commands.options import HELP, Figure, format_option
 from gpusim.errors import UsageError
+from gpusim.gpus.load import load_gpu
 from gpusim.regress.thresholds import DEFAULT_GPU, Thresholds
 
 
@@ -78,3 +79,5 @@ def regress(
     for path in (junit, markdown):
         if path is not None and not path.resolve().parent.is_dir():
             raise UsageError(f"there is no folder {path.parent} to write {path.name} into")
+    for machine in {gpu, base_gpu, head_gpu} - {None}:
+        load_gpu(machine)

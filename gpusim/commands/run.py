@@ -7,9 +7,10 @@ from pathlib import Path
 import click
 
 from gpusim.commands.later import done_by
-from gpusim.commands.options import HELP
+from gpusim.commands.options import HELP, instruction_limit_option
+from gpusim.driver.device import make_device
+from gpusim.driver.wanted import Wanted
 from gpusim.errors import UsageError
-from gpusim.launch.instruction_limit import DEFAULT_INSTRUCTION_LIMIT
 from gpusim.report.tables import FORMATS
 from gpusim.sanitizer.checks import CHECKS, checks_of
 
@@ -54,14 +55,7 @@ from gpusim.sanitizer.checks import CHECKS, checks_of
     help="Leave out the first N launches (of those kernels).",
 )
 @click.option("--launch-count", type=click.IntRange(1), metavar="N", help="Take N launches (of those kernels) at most.")
-@click.option(
-    "--instruction-limit",
-    type=click.IntRange(1),
-    default=DEFAULT_INSTRUCTION_LIMIT,
-    show_default=True,
-    metavar="N",
-    help="Warp instructions after which a launch fails as one that never ends.",
-)
+@instruction_limit_option()
 @click.option(
     "--record", type=click.Path(path_type=Path), metavar="DIR", help="Keep each launch's trace in DIR, with index.json."
 )
@@ -131,3 +125,7 @@ def run(
         raise UsageError(f"{'--sample' if sample else '--cold'} says how launches are simulated: add --simulate")
     if (kernel or launch_skip or launch_count) and not (simulate or record or chosen):
         raise UsageError("there is nothing to choose launches for: add --simulate, --record, --check or --why")
+    make_device(gpu)
+    Wanted(simulate, sample, cold, why, chosen, kernel, launch_skip, launch_count, instruction_limit)
+    if not as_module and not Path(program).exists():
+        raise UsageError(f"there is no script {program}")

@@ -10,7 +10,7 @@ from gpusim.cases.names import refuse_unknown
 from gpusim.cases.requests import sweep_points
 from gpusim.commands.later import done_by
 from gpusim.commands.launch_options import launch_options
-from gpusim.commands.options import HELP, format_option, set_option
+from gpusim.commands.options import HELP, format_option, instruction_limit_option, set_option
 from gpusim.commands.output_file import form_of, output_option
 from gpusim.commands.sweep_options import PlotFile, gpus_option
 from gpusim.errors import UsageError
@@ -74,6 +74,7 @@ BY = ("instruction", "line")
     type=PlotFile(),
     help="Draw a sweep's times and rates over its first axis (.svg, .png or .pdf).",
 )
+@instruction_limit_option()
 @output_option()
 @format_option(None)
 @launch_options("sources")
@@ -93,6 +94,7 @@ def simulate(
     save: Path | None,
     save_run: str | None,
     plot: Path | None,
+    instruction_limit: int,
     output: Path | None,
     form: str | None,
 ) -> None:

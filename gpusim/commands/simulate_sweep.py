@@ -46,6 +46,7 @@ def run_sweep(
     plot: Path | None,
     output: Path | None,
     form: str,
+    instruction_limit: int,
     of_one_run: Sequence[str],
 ) -> int:
     """Run every point on every GPU and print the table; the exit code, that of the first point which was refused.
@@ -59,7 +60,7 @@ def run_sweep(
     for spec in specs:
         refuse_mistakes([point.text for point in points], spec, small=small)
     compiling = start_compiling_engine()
-    sweep = _Sweep(points, specs, tuple(Trace.load(path) for path in warm), small, sample)
+    sweep = _Sweep(points, specs, tuple(Trace.load(path) for path in warm), small, sample, instruction_limit)
     if compiling is not None:
         compiling.wait()
     try:
@@ -80,9 +81,11 @@ class _Sweep:
     """The points of a sweep and the rows of those that have run."""
 
     def __init__(
-        self, points: Sequence[SweepPoint], specs: Sequence[GpuSpec], warm: tuple[Trace, ...], small: bool, sample: bool
-    ) -> None:
+        self, points: Sequence[SweepPoint], specs: Sequence[GpuSpec], warm: tuple[Trace, ...], small: bool, sample: bool,
+        instruction_limit: int,
+    ) -> None:  # fmt: skip
         self.points, self.specs, self.warm, self.small, self.sample = points, specs, warm, small, sample
+        self.instruction_limit = instruction_limit
         self.axes = list(dict.fromkeys(axis for point in points for axis in point.values))
         self.rows: list[dict[str, Any]] = []
         self.unchecked: dict[str, str] = {}
@@ -121,7 +124,7 @@ class _Sweep:
         # The same machine code with the same launch serves all GPUs that are alike in these.
         alike = (tuple(spec.capability), spec.sm.shared_max_bytes, spec.sm.registers, spec.sm.max_threads_per_block)
         if alike not in captured:
-            captured[alike] = open_source(point.text, spec, small=self.small)
+            captured[alike] = open_source(point.text, spec, small=self.small, instruction_limit=self.instruction_limit)
         source = captured[alike]
         if source.unchecked:
             self.unchecked[point.name] = source.unchecked

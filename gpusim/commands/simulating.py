@@ -47,6 +47,7 @@ def simulate(
     save: Path | None,
     save_run: str | None,
     plot: Path | None,
+    instruction_limit: int,
     output: Path | None,
     form: str | None,
 ) -> int:
@@ -60,6 +61,7 @@ def simulate(
         }  # fmt: skip
         return run_sweep(
             points, gpus, settings, warm=warm, small=small, sample=sample, plot=plot, output=output, form=form,
+            instruction_limit=instruction_limit,
             of_one_run=[name for name, given in asked.items() if given],
         )  # fmt: skip
     gpu = next(iter(gpus))
@@ -74,7 +76,7 @@ def simulate(
     unchecked: dict[str, str] = {}
     before = [Trace.load(path) for path in warm]
     for text in sources:
-        source = open_source(text, spec, small=small)
+        source = open_source(text, spec, small=small, instruction_limit=instruction_limit)
         named += source.timed
         unchecked |= {text: source.unchecked} if source.unchecked else {}
         before += source.warm

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from gpusim.cases.networks import refuse_unknown_suite
 from gpusim.commands.later import done_by
 from gpusim.commands.options import HELP, format_option
 
@@ -59,3 +60,4 @@ def show(name: str, form: str) -> None:
       gpusim suite show ci.suite.json
       gpusim suite show llama_decode --format csv
     """
+    refuse_unknown_suite(name)

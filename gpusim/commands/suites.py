@@ -8,10 +8,9 @@ import click
 
 from gpusim.cases.networks import pinned_suites
 from gpusim.cases.suite import shape_text, split_workload
-from gpusim.errors import NoDataError, UsageError
+from gpusim.errors import NoDataError
 from gpusim.explore.choose import Choice, choose, load_suite, not_covered, read_histogram, save_suite
 from gpusim.explore.coverage import Coverage
-from gpusim.io.nearest import hint
 from gpusim.io.progress import task
 from gpusim.report.tables import format_records
 
@@ -40,10 +39,8 @@ def show(name: str, form: str) -> None:
     """What :func:`gpusim.commands.suite.show` declares, with its arguments."""
     if Path(name).is_file():
         records = [_record(choice) for choice in load_suite(Path(name))]
-    elif name in pinned_suites():
-        records = [{"workload": f"{kernel}:{shape_text(shape)}"} for kernel, shape in pinned_suites()[name]]
     else:
-        raise UsageError(f"no file and no pinned suite is called {name!r}; {hint(name, pinned_suites())}")
+        records = [{"workload": f"{kernel}:{shape_text(shape)}"} for kernel, shape in pinned_suites()[name]]
     click.echo(format_records(records, form))
 
 

@@ -14,13 +14,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from gpusim.cases.names import kernel_names
-from gpusim.cases.networks import pinned_suites
-from gpusim.cases.suite import capture_case, make_case, parse_request
+from gpusim.cases.suite import capture_case, make_case
 from gpusim.compare.error import DEFAULT_TOLERANCE_PERCENT, ComparedPoint, Summary, Verdict, summarise
 from gpusim.compare.points import default_points
+from gpusim.compare.published_names import refuse_unpublished
 from gpusim.compare.replay import REPLAYS, TIMED_REPLAYS
 from gpusim.compare.replay_bench import Bench
 from gpusim.engine.precompile import precompile
@@ -28,14 +26,11 @@ from gpusim.errors import (
     GpusimError,
     NoDataError,
     ToolchainError,
-    UnknownKernelError,
     UnsupportedOpcodeError,
-    UsageError,
 )
 from gpusim.gpus.load import built_in_of, load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.gpus.spec import GpuSpec
-from gpusim.io.nearest import hint
 from gpusim.io.progress import task
 from gpusim.silicon.published import PublishedPoint, load_published
 from gpusim.workers import worker_pool
@@ -78,10 +73,8 @@ def select(
     times and rates that can be replayed. Raises UnknownKernelError, UnknownGpuError, SpecError, NoDataError
     for an empty choice."""
     published = load_published()
-    known = {m.series for m in published}
+    refuse_unpublished(kernels, published)
     for kernel in kernels:
-        if kernel not in known:
-            raise _unpublished(kernel, sorted(known))
         if kernel not in REPLAYS:
             raise NoDataError(f"{kernel} is published but cannot be simulated yet; these can: {', '.join(REPLAYS)}")
     compared_gpus = {
@@ -103,25 +96,6 @@ def select(
     return [
         (compared_gpu, points if all_points else default_points(points)) for compared_gpu, points in groups.values()
     ]
-
-
-def _unpublished(kernel: str, series: Sequence[str]) -> GpusimError:
-    """Why ``kernel``, as it was asked for, has no published series."""
-    name, shape = parse_request(kernel)
-    if name in series:  # and a shape behind it
-        points = "--all-points takes every point" if shape else "write its name alone"
-        return UsageError(f"{kernel}: the published series {name} is compared as a whole; {points}")
-    if name in (*kernel_names(), *pinned_suites()):
-        return NoDataError(
-            f"nothing is published for {name}; there are measurements of {', '.join(series)};"
-            " other kernels, shapes and suites are compared with rows: --against FILE, RUN, recorded or silicon"
-        )
-    if Path(kernel).is_file():
-        return UsageError(
-            f"{kernel} is a file: rows are given with --against {kernel}; a suite's file needs rows to be compared with"
-        )
-    near = hint(name, [*series, *kernel_names()], f"there are measurements of {', '.join(series)}")
-    return UnknownKernelError(f"no kernel and no published series is called {name!r}; {near}")
 
 
 def compare(

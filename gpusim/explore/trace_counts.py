@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numba import njit
 
 from gpusim.model import counters as count
+from gpusim.trace.compiled import reading
 from gpusim.trace.record import SCATTERED, WARP_LANES, Chunk, MemoryKind, Space, Trace
 
 #: Access records that are looked at together: 32 addresses of 8 bytes each.
@@ -137,7 +137,7 @@ def _atomic_wavefronts(addresses: np.ndarray, lanes: np.ndarray, widths: np.ndar
     return load.max(axis=1) * np.maximum(1, widths // WORD_BYTES)
 
 
-@njit(cache=True)
+@reading
 def _walk(warps, runs, path_start, records, owner, active, executed):  # pragma: no cover - jitted
     """Instruction and lanes of each access record into ``owner`` and ``active``; issues and lanes of each instruction
     into ``executed``."""

@@ -11,6 +11,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
+
+from numba.core.ccallback import CFunc
+from numba.core.dispatcher import Dispatcher
+
+from gpusim.io.jit_kept import KeptFunctions
 
 
 def stamp_of(sources: Iterable[Path]) -> str:
@@ -22,12 +28,14 @@ def stamp_of(sources: Iterable[Path]) -> str:
     return digest.hexdigest()
 
 
-def stamped(function: object, stamp: str) -> object:
-    """Check the cache of a Numba dispatcher or C callback against ``stamp``: against contents alone, so that files
-    that were only touched or copied cost nothing. The stamp stands beside Numba's version, which is read first: what
-    was compiled from other sources may name classes that are gone, and must not even be unpickled."""
-    cache_file = getattr(getattr(function, "_cache", None), "_cache_file", None)
-    if hasattr(cache_file, "_source_stamp") and hasattr(cache_file, "_version"):
+def stamped(function: Any, stamp: str) -> Any:
+    """Keep a Numba dispatcher's or C callback's compiled code on disk, under ``stamp``: it stands for contents alone, so
+    that files that were only touched or copied cost nothing. The stamp stands beside Numba's version, which is read first:
+    what was compiled from other sources may name classes that are gone, and must not even be unpickled. What is compiled
+    must end in a :class:`gpusim.io.jit_kept.KeptLibrary`."""
+    if isinstance(function, (Dispatcher, CFunc)):  # not under NUMBA_DISABLE_JIT
+        function._cache = KeptFunctions(function._pyfunc if isinstance(function, CFunc) else function.py_func)
+        cache_file = function._cache._cache_file
         cache_file._source_stamp = (stamp,)
         cache_file._version = f"{cache_file._version} {stamp}"
     return function

@@ -19,6 +19,7 @@ from numba.core.compiler_machinery import PassManager
 from numba.core.dispatcher import Dispatcher
 from numba.core.typed_passes import NativeLowering
 
+from gpusim.io.jit_kept import KeptLibrary
 from gpusim.io.jit_passes import InnerLowering, LeanLowering, shorter
 from gpusim.io.jit_typing import Options, remembering
 
@@ -95,7 +96,7 @@ class _Own:
         return self.library.own_module()
 
 
-class OuterLibrary(JITCodeLibrary):
+class OuterLibrary(KeptLibrary):
     """The machine code of a function that Python calls, and of all that it calls."""
 
     def finalize(self) -> None:

@@ -36,7 +36,7 @@ _COMMON = {"error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
 
 def compiled(function: Callable) -> Callable:
     """For functions that Python calls; compiled functions may call them too."""
-    outer = njit(cache=True, pipeline_class=OuterCompiler, **_COMMON)(function)
+    outer = njit(pipeline_class=OuterCompiler, **_COMMON)(function)
     return stamped(called_as(outer, inner(function)), SOURCES)
 
 
@@ -60,7 +60,6 @@ def entry(function: Callable, signature: object) -> CFunc:
     made = CFunc(
         function, sigutils.normalize_signature(signature), locals={}, options=options, pipeline_class=OuterCompiler
     )
-    made.enable_caching()
     stamped(made, SOURCES)
     made.compile()
     return made
@@ -68,6 +67,6 @@ def entry(function: Callable, signature: object) -> CFunc:
 
 def allocating(function: Callable) -> Callable:
     """For functions that Python calls and that make new arrays; compiled functions may call them too."""
-    outer = njit(cache=True, pipeline_class=OuterCompiler)(function)
+    outer = njit(pipeline_class=OuterCompiler)(function)
     part = njit(pipeline_class=InnerCompiler, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
     return stamped(called_as(outer, part), SOURCES)

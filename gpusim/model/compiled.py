@@ -35,7 +35,7 @@ _COMMON = {"nogil": True, "_nrt": False, "no_cfunc_wrapper": True}
 
 def compiled(function: F) -> F:
     """Compile a function that works in its caller's arrays and allocates none."""
-    outer = njit(cache=True, pipeline_class=OuterCompiler, **_COMMON)(function)
+    outer = njit(pipeline_class=OuterCompiler, **_COMMON)(function)
     return stamped(called_as(outer, inner(function)), SOURCES)
 
 

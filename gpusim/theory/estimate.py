@@ -12,12 +12,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model.occupancy import occupancy
 from gpusim.theory.bounds import lower_bounds
 from gpusim.theory.footprint import footprint
+from gpusim.trace.compiled import reading
 from gpusim.trace.record import NO_BARRIER, WARP_LANES, MemoryKind, PipeClass, Program, Space, Trace
 
 #: A shared or variable-latency result is awaited for so long where the GPU's file has no figure of its own.
@@ -99,7 +99,7 @@ def _longest_chain(trace: Trace, latencies: np.ndarray) -> float:
     return longest
 
 
-@njit(cache=True)
+@reading
 def _chain(runs, path_start, stalls, writes, reads, waits, latencies, none):  # pragma: no cover - jitted
     """The longest path's time: each issue takes its stall count, each wait until the counter's last user is done."""
     longest = 0.0

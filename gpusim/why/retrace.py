@@ -141,35 +141,29 @@ def joined_blocks(trace: Trace, times: int) -> Trace:
         def change(chunk: Chunk) -> Chunk:
             nonlocal next_block
             groups = -(-chunk.blocks // times)
-            warps = np.zeros(groups * per_block, WARP)
-            paths: dict[tuple[int, ...], int] = {}
-            runs: list[np.ndarray] = []
-            accesses: list[np.ndarray] = []
-            lengths: list[int] = []
-            start = 0
-            for row in range(len(warps)):
-                group, warp = divmod(row, per_block)
-                members = range(group * times, min(chunk.blocks, (group + 1) * times))
-                rows = chunk.warps[[block * per_block + warp for block in members]]
-                key = tuple(rows["path"].tolist())
-                if key not in paths:
-                    paths[key] = len(paths)
-                    parts = [_part(chunk, path, exits, size, last=k == len(key) - 1) for k, path in enumerate(key)]
-                    runs.append(np.concatenate(parts))
-                    lengths.append(len(runs[-1]))
-                for one in rows:
-                    begins = int(one["access_start"])
-                    accesses.append(chunk.accesses[begins : begins + int(one["access_count"])])
-                count = int(rows["access_count"].astype(np.int64).sum())
-                warps[row] = (paths[key], count, start)
-                start += count
+            blocks = np.arange(groups * times).reshape(groups, 1, times)
+            # [joined warps, times]: rows of the chunk's warps; the last group may have fewer
+            members = (blocks * per_block + np.arange(per_block)[:, None]).reshape(-1, times)
+            there = members < len(chunk.warps)
+            rows = chunk.warps[np.where(there, members, 0)]
+            keys, first, which = np.unique(
+                np.where(there, rows["path"].astype(np.int64), -1), axis=0, return_index=True, return_inverse=True
+            )
+            order = np.argsort(first)  # paths are numbered as warps come upon them
+            runs = [_joined_runs(chunk, key[key >= 0].tolist(), exits, size) for key in keys[order]]
+            counts = np.where(there, rows["access_count"].astype(np.int64), 0)
+            warps = np.zeros(len(members), WARP)
+            warps["path"] = np.argsort(order)[which.reshape(-1)]
+            warps["access_count"] = counts.sum(axis=1)
+            warps["access_start"] = np.cumsum(counts.sum(axis=1)) - counts.sum(axis=1)
+            begins = rows["access_start"].astype(np.int64) - (np.cumsum(counts) - counts.ravel()).reshape(counts.shape)
             joined = Chunk(
                 next_block,
                 groups,
                 warps,
                 np.concatenate(runs),
-                np.concatenate(([0], np.cumsum(lengths))).astype(np.int64),
-                np.concatenate(accesses) if accesses else chunk.accesses[:0],
+                np.concatenate(([0], np.cumsum([len(each) for each in runs]))).astype(np.int64),
+                chunk.accesses[np.repeat(begins.ravel(), counts.ravel()) + np.arange(counts.sum())],
                 chunk.scattered,
             )
             next_block += groups
@@ -188,6 +182,11 @@ class _Whole:
 
     def __iter__(self) -> Iterator[Chunk]:
         return self.trace.chunks()
+
+
+def _joined_runs(chunk: Chunk, paths: list[int], exits: np.ndarray, size: int) -> np.ndarray:
+    """The runs of ``paths`` one after another."""
+    return np.concatenate([_part(chunk, path, exits, size, last=k == len(paths) - 1) for k, path in enumerate(paths)])
 
 
 def _part(chunk: Chunk, path: int, exits: np.ndarray, size: int, last: bool) -> np.ndarray:

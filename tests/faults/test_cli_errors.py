@@ -175,6 +175,8 @@ MISTAKES = (
     "run --check speed x.py", "kernels show saxpi", "sass saxpi", "sass survey saxpi", "explore saxpi",
     "explore --property speed", "regress a b --junit no/x.xml", "runs export a --format parquet", "runs import nowhere",
     "report cli.py", "trace info nowhere", "suite make nowhere -o x", "doctor --fast", "workloads show", "workloads show lama", "replay nowhere",
+    "compare saxpi", "compare l1_stride --set sm_count=0", "run nowhere.py", "run --simulate --kernel ( cli.py", "suite show nowhere",
+    "simulate nowhere.py:case", "capture nowhere.py:case -o x", "sass nowhere.py:case",
 )
 for words in [[*path, "--help"] for path in every([], cli.gpusim)] + [text.split() for text in MISTAKES]:
     code = cli.run(words)
@@ -206,6 +208,14 @@ def test_every_command_explains_itself_with_an_example(capsys, command: str) -> 
     code, out, err = gpusim(capsys, *command.split(), "--help")
     assert (code, err) == (0, "")
     assert "Example" in out
+
+
+@pytest.mark.parametrize("words", ["simulate saxpy", "simulate saxpy:n=1000,2000", "capture saxpy -o x.trace"])
+def test_a_launch_beyond_the_instruction_limit_fails(capsys, words: str, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, err = gpusim(capsys, *words.split(), "--small", "--instruction-limit", "10")
+    assert code == 3 and "executed 10 warp instructions" in out + err
+    assert not list(tmp_path.iterdir())
 
 
 def test_lists_are_data_in_every_format(capsys) -> None:

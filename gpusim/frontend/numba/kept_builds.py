@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import base64
 import builtins
-import contextlib
 import hashlib
 import json
 import os
@@ -29,7 +28,7 @@ from numba.core.types import Type
 from numba.cuda.dispatcher import CUDADispatcher
 from numba.cuda.types import Type as CudaType  # pyright: ignore[reportAttributeAccessIssue]
 
-from gpusim.io.whole_file import write_whole
+from gpusim.io.kept_files import keep, read_kept
 from gpusim.isa.binary.decode import cache_folder
 
 VERSION = 1
@@ -75,14 +74,14 @@ def read_build(name: str | None) -> dict[str, Any] | None:
     """What :func:`write_build` kept under ``name``: cubin, line_cubin, entry_name, cooperative; None if there is none."""
     path = _path(name)
     try:
-        if path is None or path.stat().st_size > MOST_BYTES:
+        if path is None:
             return None
-        kept = json.loads(path.read_bytes())
+        kept = json.loads(read_kept(path, MOST_BYTES) or b"")
         found = {part: base64.b64decode(kept[part], validate=True) for part in ("cubin", "line_cubin")}
         entry, cooperative = kept["entry_name"], kept["cooperative"]
         if not isinstance(entry, str) or not isinstance(cooperative, bool) or not found["cubin"]:
             return None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
     return {**found, "entry_name": entry, "cooperative": cooperative}
 
@@ -98,9 +97,7 @@ def write_build(name: str | None, cubin: bytes, line_cubin: bytes, entry_name: s
         "cubin": base64.b64encode(cubin).decode(),
         "line_cubin": base64.b64encode(line_cubin).decode(),
     }
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, json.dumps(kept).encode())
+    keep(path, json.dumps(kept).encode())
 
 
 def _path(name: str | None) -> Path | None:

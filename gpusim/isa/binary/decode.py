@@ -3,14 +3,13 @@
 Mental model: nvdisasm turns the 128-bit words into text (``-json``: opcode, operands, guard); this file
 splits the text into typed operands. What text cannot carry exactly is taken from the word itself: the
 control fields, and the bits of immediates that are written in decimal (bits 32..63). The disassembler
-costs a quarter of a second, so its text is kept on disk by the hash of the code, with function names
-replaced by their addresses (Numba puts a per-process counter into them). A damaged or missing cache file
+costs a quarter of a second, so its text is kept on disk by the hash of the code (:mod:`gpusim.io.kept_files`), with
+function names replaced by their addresses (Numba puts a per-process counter into them). A damaged or missing cache file
 is only a slower start.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
@@ -26,7 +25,8 @@ except ImportError:  # a machine that only simulates trace files; whoever disass
     pathfinder = None
 
 from gpusim.errors import CompileError, ToolchainError
-from gpusim.io.whole_file import naming_file, write_whole
+from gpusim.io.kept_files import keep, read_kept
+from gpusim.io.whole_file import naming_file
 from gpusim.isa.binary.control import decode_control
 from gpusim.isa.binary.cubin import INSTRUCTION_BYTES, KernelImage
 from gpusim.isa.form import Instruction, Kind, Operand
@@ -267,7 +267,7 @@ def _texts(image: KernelImage, cubin: bytes, use_cache: bool) -> dict[int, list[
             return known
     texts = _disassemble(image, cubin)
     if path is not None:
-        _write_cache(path, texts)
+        keep(path, json.dumps(texts, separators=(",", ":")).encode())
     return texts
 
 
@@ -343,7 +343,7 @@ def _cache_path(image: KernelImage) -> Path | None:
 
 def _read_cache(path: Path, image: KernelImage) -> dict[int, list[list[str]]] | None:
     try:
-        stored = json.loads(path.read_bytes())
+        stored = json.loads(read_kept(path) or b"")
         texts = {int(base): rows for base, rows in stored.items()}
         for _, base, size in image.sections:
             rows = texts[base]
@@ -352,13 +352,6 @@ def _read_cache(path: Path, image: KernelImage) -> dict[int, list[list[str]]] | 
             )
             if not sound:
                 return None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     return texts
-
-
-def _write_cache(path: Path, texts: dict[int, list[list[str]]]) -> None:
-    """Keep the texts, whole or not at all; without a cache where they cannot be kept."""
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, json.dumps(texts, separators=(",", ":")).encode())

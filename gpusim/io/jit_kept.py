@@ -1,0 +1,92 @@
+"""Loads compiled functions from disk without getting ready to compile.
+
+Mental model: before Numba loads a function that it has kept, it gets ready to compile it (a quarter of a second: all that
+NumPy's functions mean to compiled code), and reads the function's intermediate code, from which callers could inline it.
+A function that is loaded needs its machine code and the names in it, no more. Numba gets ready by itself where a function
+has to be compiled after all, and the intermediate code is read where another function links it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import llvmlite.binding as llvm
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompileResult
+from numba.core.runtime import rtsys
+
+
+class KeptLibrary(JITCodeLibrary):
+    """A library that says beside its machine code which names it defines, and reads its intermediate code late."""
+
+    _bitcode: bytes | None = None
+
+    def serialize_using_object_code(self) -> tuple:
+        name, kind, (machine_code, bitcode) = super().serialize_using_object_code()
+        shared = self._get_module_for_linking()
+        symbols = (*shared.functions, *shared.global_variables)
+        names = [symbol.name for symbol in symbols if not symbol.is_declaration]
+        counts = any(symbol.name.startswith("NRT_") for symbol in shared.functions)
+        return name, kind, (machine_code, bitcode, names, counts)
+
+    @classmethod
+    def load(cls, context: Any, kept: tuple) -> KeptLibrary:
+        """What :meth:`serialize_using_object_code` made."""
+        name, _, (machine_code, bitcode, names, counts) = kept
+        if counts:  # the code calls Numba's reference counting
+            rtsys.initialize(context)
+        self = cls(context.codegen(), name)
+        self.enable_object_caching()
+        self._set_compiled_object(machine_code)
+        self._finalize_final_module()
+        self._finalized = True
+        self._codegen._engine._defined_symbols.update(names)
+        self._bitcode = bitcode
+        return self
+
+    def _get_module_for_linking(self) -> llvm.ModuleRef:
+        if self._bitcode is not None:
+            self._shared_module, self._bitcode = llvm.parse_bitcode(self._bitcode), None
+        return super()._get_module_for_linking()
+
+
+class _Kept(CompileResultCacheImpl):
+    """What stands on disk, as a compiled function: Numba's own form but for the library's."""
+
+    def rebuild(self, target_context: Any, payload: tuple) -> CompileResult:
+        kept, description, environment, signature, object_mode, lifted, annotation, first, referenced = payload
+        for function in first:
+            function()
+        library = KeptLibrary.load(target_context, kept)
+        result = CompileResult(
+            typing_context=target_context.typing_context,
+            target_context=target_context,
+            entry_point=target_context.get_executable(library, description, environment),
+            typing_error=None,
+            type_annotation=annotation,
+            signature=signature,
+            objectmode=object_mode,
+            lifted=lifted,
+            fndesc=description,
+            library=library,
+            call_helper=None,
+            environment=environment,
+            metadata=None,
+            reload_init=first,
+            referenced_envs=referenced,
+        )
+        for each in referenced:
+            library.codegen.set_env(each.env_name, each)
+        return result
+
+
+class KeptFunctions(FunctionCache):
+    """A function's compiled forms on disk, loaded as they are."""
+
+    _impl_class: Callable[..., Any] = _Kept
+
+    def load_overload(self, sig: Any, target_context: Any) -> CompileResult | None:
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(sig, target_context)
