@@ -32,6 +32,7 @@ from gpusim.driver.pointers import Pointers
 from gpusim.driver.pools import Pools
 from gpusim.driver.streams import Streams
 from gpusim.driver.tensor_maps import TensorMaps
+from gpusim.driver.textures import Textures
 from gpusim.driver.user_objects import UserObjects
 from gpusim.driver.virtual_memory import VirtualMemory
 
@@ -66,5 +67,5 @@ def make_parts(
     return (
         DeviceFacts(device), events, arrays, copies, fills, box_copies, operations, pools, graph_memory, objects, graphs, runs,
         GraphParameters(graphs, runs, works), CaptureCalls(streams, captures, graphs), Managed(memory, submit),
-        VirtualMemory(memory), Pointers(memory, pools), Links(device), TensorMaps(device),
+        VirtualMemory(memory), Pointers(memory, pools), Links(device), TensorMaps(device), Textures(memory, arrays),
     )  # fmt: skip
