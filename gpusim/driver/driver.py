@@ -41,6 +41,7 @@ from gpusim.driver.contexts import Contexts
 from gpusim.driver.device import Device
 from gpusim.driver.error_texts import TEXTS
 from gpusim.driver.executor import Executor, Stopped
+from gpusim.driver.export_tables import ExportTables
 from gpusim.driver.interrupts import Interrupts
 from gpusim.driver.launches import Launches
 from gpusim.driver.ledger import Ledger
@@ -126,6 +127,8 @@ class Driver:
         parts = (self, self.contexts, self.memory, self.streams, self.modules, self.facts, self.launches, *self.parts)
         found: dict[str, tuple[Signature, Callable]] = {}
         for part in parts:
+            if isinstance(part, ExportTables):
+                part.guard = self._guarded
             for signature, method in entries_of(part):
                 if signature.name in _UNSAFE_WHILE_CAPTURING:
                     method = functools.partial(self._unless_capturing, signature.name, method)

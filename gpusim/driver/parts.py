@@ -15,6 +15,7 @@ from gpusim.driver.device import Device
 from gpusim.driver.device_facts import DeviceFacts
 from gpusim.driver.events import Events
 from gpusim.driver.executor import Executor
+from gpusim.driver.export_tables import ExportTables
 from gpusim.driver.fills import Fills
 from gpusim.driver.graph_calls import Graphs
 from gpusim.driver.graph_memory import GraphMemory
@@ -67,5 +68,5 @@ def make_parts(
     return (
         DeviceFacts(device), events, arrays, copies, fills, box_copies, operations, pools, graph_memory, objects, graphs, runs,
         GraphParameters(graphs, runs, works), CaptureCalls(streams, captures, graphs), Managed(memory, submit),
-        VirtualMemory(memory), Pointers(memory, pools), Links(device), TensorMaps(device), Textures(memory, arrays),
+        VirtualMemory(memory), Pointers(memory, pools), Links(device), TensorMaps(device), Textures(memory, arrays), ExportTables(contexts, modules),
     )  # fmt: skip
