@@ -109,7 +109,7 @@ def entries_of(component: object) -> list[tuple[Signature, Callable]]:
     return found
 
 
-def put(out: Any, value: int) -> None:
+def put(out: Any, value: Any) -> None:
     """Write a result through a pointer; raises DriverError for a null one."""
     if not out:
         raise DriverError(INVALID_VALUE, "a pointer for a result is null")

@@ -71,6 +71,7 @@ class Array:
                 INVALID_VALUE,
                 f"a box of {width} x {height} x {depth} at ({x}, {y}, {z}) leaves the array of {row} bytes x {rows} x {slices}",
             )
+        assert self.block.pages is not None
         whole = self.block.pages[: slices * rows * row].reshape(slices, rows, row)
         return whole[z : z + depth, y : y + height, x : x + width]
 

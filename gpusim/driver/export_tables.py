@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from ctypes import c_int, c_uint64
+from ctypes import POINTER, c_int, c_uint64
 
 from gpusim.driver.abi import HOST, INVALID_VALUE, NOT_SUPPORTED, WORD, WORD_OUT, DriverError, entry, put
 from gpusim.driver.contexts import PRIMARY, Contexts
@@ -19,11 +19,15 @@ _RUNTIME = bytes.fromhex("6bd5fb6c5bf4e74a8987d93912fd9df9")
 _TOOLS_STORAGE = bytes.fromhex("42d85a8123f6cb478298f6e78a3aecdc")
 _TOOLS_CALLBACKS = bytes.fromhex("a094798c2e742e7493f20800200c0a66")
 _CONTEXT_STORAGE = bytes.fromhex("c693336e1121df11a8c368f355d89593")
+_CONTEXT_CHECKS = bytes.fromhex("263e88607cd2614392f6bbd5006dfa7e")
+#: By which a runtime library has the driver prove that it is NVIDIA's. gpusim's is not, and does not say that it was.
+_PROOF = bytes.fromhex("d4082055bde6704b8d34ba123c66e1f2")
 _NAMES = {
     _RUNTIME: "the runtime's own functions",
     _TOOLS_STORAGE: "tools' storage",
     _TOOLS_CALLBACKS: "tools' callbacks",
     _CONTEXT_STORAGE: "storage of contexts",
+    _CONTEXT_CHECKS: "checks of contexts",
 }
 
 
@@ -43,6 +47,13 @@ class ExportTables:
         if not number_at:
             raise DriverError(INVALID_VALUE, "the number of the export table is null")
         number = ctypes.string_at(number_at, 16)
+        if number == _PROOF:
+            put(out, 0)
+            raise DriverError(
+                NOT_SUPPORTED,
+                "the CUDA runtime library in this program wants proof that the driver is NVIDIA's, which gpusim run does not"
+                " forge: programs that load libcudart as a shared library (nvcc -cudart shared) can be run",
+            )
         if number not in _NAMES:
             put(out, 0)
             raise DriverError(
@@ -60,6 +71,9 @@ class ExportTables:
                 self._function(f"room {i}", lambda p, n, i=i: self._room(p, n, i), WORD_OUT, WORD_OUT) for i in (0, 1)
             ]
             return _sized(7, {2: rooms[0], 6: rooms[1]})
+        if number == _CONTEXT_CHECKS:
+            check = self._function("check a context", self._check, WORD, POINTER(c_int), WORD_OUT)
+            return _sized(4, {2: check, 3: self._function("nothing", lambda: None)})
         if number == _CONTEXT_STORAGE:  # the one table that does not begin with its size
             functions = (
                 self._function("keep a value", self._put, WORD, WORD, WORD, HOST),
@@ -79,6 +93,9 @@ class ExportTables:
         function = ctypes.CFUNCTYPE(c_int, *arguments)(self.guard(f"export table: {name}", method))
         self._kept.append(function)
         return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+    def _check(self, context: int, out, other) -> None:
+        put(out, 0)  # no context here stands for another one
 
     def _room(self, out, size_out, which: int) -> None:
         put(out, ctypes.addressof(self._rooms[which]))

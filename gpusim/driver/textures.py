@@ -151,14 +151,14 @@ class Textures:
 
     @entry("cuTexObjectGetTextureDesc", arguments=(POINTER(TextureDescription), WORD))
     def texture_description(self, out, handle: int) -> None:
-        put(out, self._get(handle, surface=False).texture)  # type: ignore[arg-type]
+        put(out, self._get(handle, surface=False).texture)
 
     @entry("cuTexObjectGetResourceViewDesc", arguments=(POINTER(ResourceView), WORD))
     def texture_view(self, out, handle: int) -> None:
         view = self._get(handle, surface=False).view
         if view is None:
             raise DriverError(INVALID_VALUE, "the texture was created without a resource view")
-        put(out, view)  # type: ignore[arg-type]
+        put(out, view)
 
     # ---- surfaces -------------------------------------------------------------------------------
 

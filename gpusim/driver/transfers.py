@@ -161,10 +161,12 @@ class Fill(Work):
         size = (self.height - 1) * pitch + row
         data = (ctypes.c_uint8 * size).from_address(self.memory.host_address(self.target, size))
         if pitch == row or self.height == 1:
-            np.frombuffer(data, _ELEMENTS[self.element_bytes])[:] = self.value & (1 << 8 * self.element_bytes) - 1
+            np.ctypeslib.as_array(data).view(_ELEMENTS[self.element_bytes])[:] = (
+                self.value & (1 << 8 * self.element_bytes) - 1
+            )
             return
         element = np.array(self.value & (1 << 8 * self.element_bytes) - 1, _ELEMENTS[self.element_bytes])
-        rows = np.lib.stride_tricks.as_strided(np.frombuffer(data, np.uint8), (self.height, row), (pitch, 1))
+        rows = np.lib.stride_tricks.as_strided(np.ctypeslib.as_array(data), (self.height, row), (pitch, 1))
         rows[...] = np.frombuffer(np.tile(element, self.width).tobytes(), np.uint8)
 
     def parameters(self) -> FillNode:
