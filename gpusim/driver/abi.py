@@ -28,22 +28,41 @@ DEINITIALIZED = 4
 INVALID_DEVICE = 101
 INVALID_IMAGE = 200
 INVALID_CONTEXT = 201
+ALREADY_MAPPED = 208
 INVALID_PTX = 218
 NO_BINARY_FOR_GPU = 209
+UNSUPPORTED_LIMIT = 215
+UNSUPPORTED_EXEC_AFFINITY = 224
 FILE_NOT_FOUND = 301
+OPERATING_SYSTEM = 304
 INVALID_HANDLE = 400
 NOT_FOUND = 500
 NOT_READY = 600
+ILLEGAL_STATE = 401
 ILLEGAL_ADDRESS = 700
 LAUNCH_OUT_OF_RESOURCES = 701
 LAUNCH_TIMEOUT = 702
+PRIMARY_CONTEXT_ACTIVE = 708
 PEER_ACCESS_UNSUPPORTED = 217
 HOST_MEMORY_ALREADY_REGISTERED = 712
 HOST_MEMORY_NOT_REGISTERED = 713
 MISALIGNED_ADDRESS = 716
 LAUNCH_FAILED = 719
 COOPERATIVE_LAUNCH_TOO_LARGE = 720
+NOT_PERMITTED = 800
 NOT_SUPPORTED = 801
+STREAM_CAPTURE_UNSUPPORTED = 900
+STREAM_CAPTURE_INVALIDATED = 901
+STREAM_CAPTURE_MERGE = 902
+STREAM_CAPTURE_UNMATCHED = 903
+STREAM_CAPTURE_UNJOINED = 904
+STREAM_CAPTURE_ISOLATION = 905
+STREAM_CAPTURE_IMPLICIT = 906
+CAPTURED_EVENT = 907
+STREAM_CAPTURE_WRONG_THREAD = 908
+GRAPH_EXEC_UPDATE_FAILURE = 910
+INVALID_CLUSTER_SIZE = 912
+INVALID_RESOURCE_TYPE = 914
 UNKNOWN = 999
 
 
@@ -73,7 +92,8 @@ def entry(*names: str, arguments: tuple[Any, ...] = (), since: int = 0) -> Calla
     """Mark a method as the C functions ``names``, which take ``arguments``."""
 
     def mark(method: Callable) -> Callable:
-        method.signatures = [Signature(name, arguments, since) for name in names]
+        marked = [Signature(name, arguments, since) for name in names]
+        method.signatures = [*getattr(method, "signatures", ()), *marked]
         return method
 
     return mark
@@ -89,7 +109,7 @@ def entries_of(component: object) -> list[tuple[Signature, Callable]]:
     return found
 
 
-def put(out: Any, value: int) -> None:
+def put(out: Any, value: Any) -> None:
     """Write a result through a pointer; raises DriverError for a null one."""
     if not out:
         raise DriverError(INVALID_VALUE, "a pointer for a result is null")
@@ -97,7 +117,7 @@ def put(out: Any, value: int) -> None:
 
 
 class Handles:
-    """Gives objects the opaque numbers by which C code speaks of them."""
+    """Gives objects the opaque numbers by which C code speaks of them, from ``first`` on."""
 
     def __init__(self, first: int):
         self._next, self._objects = first, {}
@@ -120,6 +140,10 @@ class Handles:
         del self._objects[handle]
         return thing
 
+    def all(self) -> list[Any]:
+        """Every object that has a handle."""
+        return list(self._objects.values())
+
     def clear(self) -> None:
         self._objects.clear()
 
@@ -132,3 +156,26 @@ def text_at(address: int, limit: int = 1 << 12) -> str:
 def words_at(address: int, count: int) -> list[int]:
     """``count`` 64-bit words at ``address``; none for a null pointer."""
     return list((c_uint64 * count).from_address(address)) if address else []
+
+
+def structure_at(kind: type, address: int) -> Any:
+    """The C structure ``kind`` at ``address``; raises DriverError for a null pointer."""
+    if not address:
+        raise DriverError(
+            INVALID_VALUE, f"a pointer to {kind.__doc__.strip('.') if kind.__doc__ else kind.__name__} is null"
+        )
+    return kind.from_address(address)
+
+
+def put_list(values: list[int], out: Any, count_out: Any) -> None:
+    """Write handles as CUDA's queries of lists do: without ``out`` only how many there are; otherwise as many as
+    ``count_out`` has room for, the rest of the room null, and how many were written."""
+    if not count_out:
+        raise DriverError(INVALID_VALUE, "the pointer to the number of elements is null")
+    if not out:
+        count_out[0] = len(values)
+        return
+    room = count_out[0]
+    for i in range(room):
+        out[i] = values[i] if i < len(values) else 0
+    count_out[0] = min(room, len(values))

@@ -1,8 +1,8 @@
 """Devices and contexts as the driver API has them.
 
 Mental model: there is one device and one primary context; each thread has a stack of current contexts. A
-context that a program makes for itself is a name for the same memory and modules, since nothing here could
-tell two of them apart.
+context that a program makes for itself has flags and limits of its own and is else a name for the same memory and modules,
+since nothing here could tell two of them apart.
 """
 
 from __future__ import annotations
@@ -10,15 +10,19 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable
-from ctypes import c_int, c_size_t, c_uint
+from ctypes import POINTER, c_int, c_size_t, c_uint
+from dataclasses import dataclass, field
 
 from gpusim.driver.abi import (
     INT_OUT,
     INVALID_CONTEXT,
     INVALID_DEVICE,
     INVALID_VALUE,
+    NOT_SUPPORTED,
     PEER_ACCESS_UNSUPPORTED,
     UINT_OUT,
+    UNSUPPORTED_EXEC_AFFINITY,
+    UNSUPPORTED_LIMIT,
     WORD,
     WORD_OUT,
     DriverError,
@@ -31,9 +35,30 @@ from gpusim.driver.device import Device
 DRIVER_VERSION = 13000
 PRIMARY = 0xC0_0000
 PCI_BUS_ID = b"0000:01:00.0"
-#: cuCtxGetLimit: stack, printf buffer and heap in bytes (defaults of the CUDA C++ Programming Guide).
-LIMITS = {0: 1024, 1: 1 << 20, 2: 8 << 20, 3: 2, 4: 2048, 5: 64, 6: 0}
-SCHEDULE_AUTO = 0
+LEAST_PRIORITY, GREATEST_PRIORITY = 0, -5  # of streams, on every GPU since compute capability 7.0
+# CUlimit
+(_STACK, _PRINT, _HEAP, _SYNC_DEPTH, _PENDING_LAUNCHES, _L2_FETCH, _PERSISTING_L2) = range(7)
+_KNOWN_LIMITS = 11
+#: In bytes (launches for _PENDING_LAUNCHES): defaults of the CUDA Programming Guide.
+LIMITS = {_STACK: 1024, _PRINT: 1 << 20, _HEAP: 8 << 20, _PENDING_LAUNCHES: 2048, _L2_FETCH: 64, _PERSISTING_L2: 0}
+_MOST_L2_FETCH = 128
+_MOST_STACK = 512 << 10  # local memory a thread (CUDA Programming Guide, "Technical Specifications")
+_SCHEDULING, _CONTEXT_FLAGS = 0x7, 0xFF  # CU_CTX_SCHED_MASK, CU_CTX_FLAGS_MASK
+_SCHEDULES = (0, 1, 2, 4)
+_CACHE_CONFIGS, _BANK_CONFIGS = range(4), range(3)
+_PERSISTING_ATTRIBUTE = 108
+
+
+@dataclass(eq=False)
+class Context:
+    """``flags`` of CUctx_flags, ``limits`` by CUlimit, CUfunc_cache and CUsharedconfig that were set last."""
+
+    number: int
+    flags: int = 0
+    limits: dict[int, int] = field(default_factory=lambda: dict(LIMITS))
+    cache_config: int = 0
+    bank_config: int = 1
+    references: int = 1
 
 
 class Contexts:
@@ -44,8 +69,9 @@ class Contexts:
         self._attributes = device.attributes()
         self._threads = threading.local()
         self._made = Handles(PRIMARY + 0x10)
+        self._primary = Context(1)
+        self._numbers = 1
         self._retained = 0
-        self._limits = dict(LIMITS)
 
     def _stack(self) -> list[int]:
         if not hasattr(self._threads, "stack"):
@@ -56,6 +82,19 @@ class Contexts:
         """The calling thread's current context, 0 if it has none."""
         stack = self._stack()
         return stack[-1] if stack else 0
+
+    def find(self, context: int) -> Context:
+        """The context of a handle, the current one for 0; raises DriverError."""
+        context = context or self.need()
+        if context == PRIMARY:
+            return self._primary
+        try:
+            return self._made.get(context)
+        except DriverError as error:
+            raise DriverError(INVALID_CONTEXT, error.detail) from None
+
+    def _here(self) -> Context:
+        return self.find(0)
 
     def _check_device(self, number: int) -> None:
         if number != 0:
@@ -97,7 +136,9 @@ class Contexts:
     @entry("cuDeviceGetAttribute", arguments=(INT_OUT, c_int, c_int))
     def attribute(self, out, attribute: int, number: int) -> None:
         self._check_device(number)
-        put(out, self._attributes.get(attribute, 0))
+        if attribute not in self._attributes:
+            raise DriverError(INVALID_VALUE, f"device attribute {attribute} is not known")
+        put(out, self._attributes[attribute])
 
     @entry("cuDeviceComputeCapability", arguments=(INT_OUT, INT_OUT, c_int))
     def capability(self, major, minor, number: int) -> None:
@@ -136,22 +177,27 @@ class Contexts:
     @entry("cuDevicePrimaryCtxRelease", arguments=(c_int,))
     def release(self, number: int) -> None:
         self._check_device(number)
+        # Numba releases it after each reset although cuda.core, which retains it once, holds on to it.
         self._retained = max(0, self._retained - 1)
 
     @entry("cuDevicePrimaryCtxReset", arguments=(c_int,))
     def reset(self, number: int) -> None:
         self._check_device(number)
+        self._primary = Context(1)
         self._on_reset()
 
     @entry("cuDevicePrimaryCtxGetState", arguments=(c_int, UINT_OUT, INT_OUT))
     def state(self, number: int, flags, active) -> None:
         self._check_device(number)
-        put(flags, SCHEDULE_AUTO)
+        put(flags, self._primary.flags)
         put(active, int(self._retained > 0))
 
     @entry("cuDevicePrimaryCtxSetFlags", arguments=(c_int, c_uint))
-    def set_flags(self, number: int, flags: int) -> None:
+    def set_primary_flags(self, number: int, flags: int) -> None:
         self._check_device(number)
+        self._primary.flags = _flags(flags)
+
+    # ---- which one is current -------------------------------------------------------------------
 
     @entry("cuCtxGetCurrent", arguments=(WORD_OUT,))
     def get_current(self, out) -> None:
@@ -159,15 +205,20 @@ class Contexts:
 
     @entry("cuCtxSetCurrent", arguments=(WORD,))
     def set_current(self, context: int) -> None:
+        if context:
+            self.find(context)
         stack = self._stack()
         if stack:
             stack.pop()
         if context:
-            stack.append(self._check(context))
+            stack.append(context)
 
     @entry("cuCtxPushCurrent", arguments=(WORD,))
     def push(self, context: int) -> None:
-        self._stack().append(self._check(context))
+        if not context:
+            raise DriverError(INVALID_CONTEXT, "the context is null")
+        self.find(context)
+        self._stack().append(context)
 
     @entry("cuCtxPopCurrent", arguments=(WORD_OUT,))
     def pop(self, out) -> None:
@@ -177,86 +228,154 @@ class Contexts:
         if out:
             out[0] = popped
 
-    def _check(self, context: int) -> int:
-        if context != PRIMARY:
-            self._made.get(context)
-        return context
-
     def need(self) -> int:
         """The current context; raises DriverError if there is none."""
         if not self.current():
             raise DriverError(INVALID_CONTEXT, "no context is current in this thread")
         return self.current()
 
+    # ---- making and breaking --------------------------------------------------------------------
+
     @entry("cuCtxCreate", arguments=(WORD_OUT, c_uint, c_int))
     def create(self, out, flags: int, number: int) -> None:
         self._check_device(number)
-        handle = self._made.new("context")
+        self._numbers += 1
+        handle = self._made.new(Context(self._numbers, _flags(flags)))
         self._stack().append(handle)
         put(out, handle)
 
     @entry("cuCtxCreate", arguments=(WORD_OUT, WORD, c_int, c_uint, c_int), since=11040)
     def create_with_affinity(self, out, parameters: int, count: int, flags: int, number: int) -> None:
+        if parameters and count:
+            raise DriverError(
+                UNSUPPORTED_EXEC_AFFINITY, "a part of the SMs for a context needs MPS, which is not emulated"
+            )
         self.create(out, flags, number)
 
     @entry("cuCtxCreate", arguments=(WORD_OUT, WORD, c_uint, c_int), since=12050)
     def create_with_parameters(self, out, parameters: int, flags: int, number: int) -> None:
+        if parameters and any((ctypes.c_uint64 * 3).from_address(parameters)):
+            raise DriverError(NOT_SUPPORTED, "contexts for a part of the SMs or for graphics are not emulated")
         self.create(out, flags, number)
 
-    @entry("cuCtxDestroy", arguments=(WORD,))
+    @entry("cuCtxDestroy", "cuCtxDetach", arguments=(WORD,))
     def destroy(self, context: int) -> None:
+        made = self.find(context)
+        if made is self._primary or not context:
+            raise DriverError(INVALID_CONTEXT, "the primary context is released, not destroyed")
         self._made.remove(context)
         stack = self._stack()
         if stack and stack[-1] == context:
             stack.pop()
+
+    @entry("cuCtxAttach", arguments=(WORD_OUT, c_uint))
+    def attach(self, out, flags: int) -> None:
+        if flags:
+            raise DriverError(INVALID_VALUE, "flags must be 0")
+        put(out, self.need())
+
+    # ---- facts ----------------------------------------------------------------------------------
 
     @entry("cuCtxGetDevice", arguments=(INT_OUT,))
     def context_device(self, out) -> None:
         self.need()
         put(out, 0)
 
+    @entry("cuCtxGetDevice", arguments=(INT_OUT, WORD), since=13000)
+    @entry("cuCtxGetDevice_v2", arguments=(INT_OUT, WORD))
+    def device_of(self, out, context: int) -> None:
+        self.find(context)
+        put(out, 0)
+
     @entry("cuCtxGetFlags", arguments=(UINT_OUT,))
     def flags(self, out) -> None:
-        self.need()
-        put(out, SCHEDULE_AUTO)
+        put(out, self._here().flags)
+
+    @entry("cuCtxSetFlags", arguments=(c_uint,))
+    def set_flags(self, flags: int) -> None:
+        self._here().flags = _flags(flags)
 
     @entry("cuCtxGetId", arguments=(WORD, WORD_OUT))
     def identity(self, context: int, out) -> None:
-        put(out, context or self.need())
+        put(out, self.find(context).number)
 
     @entry("cuCtxGetApiVersion", arguments=(WORD, UINT_OUT))
     def api_version(self, context: int, out) -> None:
-        put(out, DRIVER_VERSION)
+        self.find(context)
+        put(out, _API_VERSION)
 
     @entry("cuCtxGetLimit", arguments=(WORD_OUT, c_int))
     def get_limit(self, out, limit: int) -> None:
-        if limit not in self._limits:
-            raise DriverError(INVALID_VALUE, f"limit {limit} is not known")
-        put(out, self._limits[limit])
+        put(out, self._limits(limit)[limit])
 
     @entry("cuCtxSetLimit", arguments=(c_int, c_size_t))
     def set_limit(self, limit: int, value: int) -> None:
-        if limit not in self._limits:
-            raise DriverError(INVALID_VALUE, f"limit {limit} is not known")
-        self._limits[limit] = value
+        limits = self._limits(limit)
+        if limit == _PERSISTING_L2:
+            value = min(value, self._attributes[_PERSISTING_ATTRIBUTE])
+        if (limit == _L2_FETCH and value > _MOST_L2_FETCH) or (limit == _STACK and value > _MOST_STACK):
+            raise DriverError(INVALID_VALUE, f"limit {limit} cannot be {value}")
+        limits[limit] = value
+
+    def _limits(self, limit: int) -> dict[int, int]:
+        limits = self._here().limits
+        if limit not in limits or (limit == _PERSISTING_L2 and not self._attributes[_PERSISTING_ATTRIBUTE]):
+            known = 0 <= limit < _KNOWN_LIMITS
+            raise DriverError(UNSUPPORTED_LIMIT if known else INVALID_VALUE, f"this device has no limit {limit}")
+        return limits
 
     def print_bytes(self) -> int:
         """Size of the buffer that kernels print to (CU_LIMIT_PRINTF_FIFO_SIZE)."""
-        return self._limits[1]
+        return self._here().limits[_PRINT]
 
     def heap_bytes(self) -> int:
         """Size of the heap that kernels allocate from (CU_LIMIT_MALLOC_HEAP_SIZE)."""
-        return self._limits[2]
+        return self._here().limits[_HEAP]
+
+    @entry("cuCtxResetPersistingL2Cache")
+    def reset_persisting(self) -> None:
+        self.need()
 
     @entry("cuCtxGetStreamPriorityRange", arguments=(INT_OUT, INT_OUT))
     def priorities(self, least, greatest) -> None:
-        put(least, 0)
-        put(greatest, -5)
+        self.need()
+        for out, value in ((least, LEAST_PRIORITY), (greatest, GREATEST_PRIORITY)):
+            if out:
+                out[0] = value
 
     @entry("cuCtxGetCacheConfig", arguments=(INT_OUT,))
     def get_cache_config(self, out) -> None:
-        put(out, 0)
+        put(out, self._here().cache_config)
 
     @entry("cuCtxSetCacheConfig", arguments=(c_int,))
     def set_cache_config(self, config: int) -> None:
-        pass
+        if config not in _CACHE_CONFIGS:
+            raise DriverError(INVALID_VALUE, f"cache configuration {config} is none of 0 to 3")
+        self._here().cache_config = config
+
+    @entry("cuCtxGetSharedMemConfig", arguments=(INT_OUT,))
+    def get_bank_config(self, out) -> None:
+        put(out, self._here().bank_config)
+
+    @entry("cuCtxSetSharedMemConfig", arguments=(c_int,))
+    def set_bank_config(self, config: int) -> None:
+        if config not in _BANK_CONFIGS:
+            raise DriverError(INVALID_VALUE, f"shared memory configuration {config} is none of 0 to 2")
+        self._here()  # banks are four bytes wide on every GPU since compute capability 5.0
+
+    @entry("cuCtxGetExecAffinity", arguments=(POINTER(c_int * 2), c_int))
+    def affinity(self, out, kind: int) -> None:
+        self.need()
+        if kind != 0:
+            raise DriverError(UNSUPPORTED_EXEC_AFFINITY, f"execution affinity {kind} is not known")
+        put(out, (c_int * 2)(kind, self.device.spec.sm_count))
+
+
+_API_VERSION = 3020  # of the contexts that cuCtxCreate_v2 and its successors make
+
+
+def _flags(flags: int) -> int:
+    """Checked CUctx_flags; raises DriverError."""
+    if flags & ~_CONTEXT_FLAGS or flags & _SCHEDULING not in _SCHEDULES:
+        raise DriverError(INVALID_VALUE, f"a context has no flags 0x{flags:x}")
+    return flags

@@ -1,156 +1,104 @@
-"""Copies and fills as the driver API has them, and the hints that need no action here.
-
-Mental model: a copy resolves both ends to host addresses, refuses what leaves an allocation, and moves the
-bytes at once. An asynchronous copy is the same copy, since everything that was asked for before it is done.
-"""
+"""Copies of bytes in one piece as the driver API has them (:mod:`gpusim.driver.transfers` does them)."""
 
 from __future__ import annotations
 
-import ctypes
-from ctypes import c_int, c_size_t, c_ubyte, c_uint, c_ushort
+from collections.abc import Callable
+from ctypes import POINTER, c_size_t
 
-import numpy as np
-
-from gpusim.driver.abi import HOST, INVALID_VALUE, WORD, WORD_OUT, DriverError, entry, put
+from gpusim.driver.abi import HOST, INVALID_VALUE, WORD, WORD_OUT, DriverError, entry
+from gpusim.driver.contexts import Contexts
 from gpusim.driver.memory import Memory
+from gpusim.driver.transfers import ON_DEVICE, ON_HOST, UNIFIED, LinearCopy
+from gpusim.driver.work import Work
 
-_POOL = 0xD0_0000
+#: Calls without a stream belong to the legacy default stream.
+LEGACY = 0
 
 
 class Copies:
-    """Entry points cuMemcpy*, cuMemset*, and those of memory pools and managed memory's hints."""
+    """Entry points cuMemcpy* without boxes and arrays; ``submit`` puts work into a stream."""
 
-    def __init__(self, memory: Memory):
-        self._memory = memory
+    def __init__(self, memory: Memory, contexts: Contexts, submit: Callable[[int, Work], None]):
+        self._memory, self._contexts, self._submit = memory, contexts, submit
 
-    # ---- copies ------------------------------------------------------------------------------
+    def _copy(self, stream: int, target: int, target_type: int, source: int, source_type: int, size: int) -> None:
+        if size and not (target and source):
+            raise DriverError(INVALID_VALUE, f"a copy of {size} bytes from or to a null pointer")
+        self._submit(stream, LinearCopy(self._memory, target, target_type, source, source_type, size))
 
     @entry("cuMemcpyHtoD", arguments=(WORD, HOST, c_size_t))
     def to_device(self, target: int, source: int, size: int) -> None:
-        if size:
-            ctypes.memmove(self._memory.host_address(target, size), source, size)
+        self._copy(LEGACY, target, ON_DEVICE, source, ON_HOST, size)
 
     @entry("cuMemcpyHtoDAsync", arguments=(WORD, HOST, c_size_t, WORD))
     def to_device_async(self, target: int, source: int, size: int, stream: int) -> None:
-        self.to_device(target, source, size)
+        self._copy(stream, target, ON_DEVICE, source, ON_HOST, size)
 
     @entry("cuMemcpyDtoH", arguments=(HOST, WORD, c_size_t))
     def to_host(self, target: int, source: int, size: int) -> None:
-        if size:
-            ctypes.memmove(target, self._memory.host_address(source, size), size)
+        self._copy(LEGACY, target, ON_HOST, source, ON_DEVICE, size)
 
     @entry("cuMemcpyDtoHAsync", arguments=(HOST, WORD, c_size_t, WORD))
     def to_host_async(self, target: int, source: int, size: int, stream: int) -> None:
-        self.to_host(target, source, size)
+        self._copy(stream, target, ON_HOST, source, ON_DEVICE, size)
 
     @entry("cuMemcpyDtoD", arguments=(WORD, WORD, c_size_t))
     def on_device(self, target: int, source: int, size: int) -> None:
-        if size:
-            ctypes.memmove(self._memory.host_address(target, size), self._memory.host_address(source, size), size)
+        self._copy(LEGACY, target, ON_DEVICE, source, ON_DEVICE, size)
 
     @entry("cuMemcpyDtoDAsync", arguments=(WORD, WORD, c_size_t, WORD))
     def on_device_async(self, target: int, source: int, size: int, stream: int) -> None:
-        self.on_device(target, source, size)
+        self._copy(stream, target, ON_DEVICE, source, ON_DEVICE, size)
 
     @entry("cuMemcpy", arguments=(WORD, WORD, c_size_t))
     def unified(self, target: int, source: int, size: int) -> None:
-        if size:
-            ctypes.memmove(self._memory.either_address(target, size), self._memory.either_address(source, size), size)
+        self._copy(LEGACY, target, UNIFIED, source, UNIFIED, size)
 
     @entry("cuMemcpyAsync", arguments=(WORD, WORD, c_size_t, WORD))
     def unified_async(self, target: int, source: int, size: int, stream: int) -> None:
-        self.unified(target, source, size)
+        self._copy(stream, target, UNIFIED, source, UNIFIED, size)
 
     @entry("cuMemcpyPeer", arguments=(WORD, WORD, WORD, WORD, c_size_t))
     def peer(self, target: int, target_context: int, source: int, source_context: int, size: int) -> None:
-        self.on_device(target, source, size)
+        self.peer_async(target, target_context, source, source_context, size, LEGACY)
 
     @entry("cuMemcpyPeerAsync", arguments=(WORD, WORD, WORD, WORD, c_size_t, WORD))
     def peer_async(self, target: int, one: int, source: int, other: int, size: int, stream: int) -> None:
-        self.on_device(target, source, size)
+        self._contexts.find(one)
+        self._contexts.find(other)
+        self._copy(stream, target, ON_DEVICE, source, ON_DEVICE, size)
 
-    # ---- fills -------------------------------------------------------------------------------
+    # ---- many at once ---------------------------------------------------------------------------
 
-    def _fill(self, address: int, value: int, count: int, dtype: type) -> None:
-        size = count * np.dtype(dtype).itemsize
-        if size:
-            if address % np.dtype(dtype).itemsize:
-                raise DriverError(INVALID_VALUE, f"0x{address:x} is not aligned for {np.dtype(dtype).name}")
-            place = (ctypes.c_uint8 * size).from_address(self._memory.host_address(address, size))
-            np.frombuffer(place, dtype)[:] = value
+    @entry(
+        "cuMemcpyBatchAsync",
+        arguments=(WORD_OUT, WORD_OUT, POINTER(c_size_t), c_size_t, HOST, POINTER(c_size_t), c_size_t, WORD_OUT, WORD),
+        since=12080,
+    )
+    def batch_with_index(self, targets, sources, sizes, count, attributes, starts, kinds, failed, stream: int) -> None:
+        try:
+            self._batch(targets, sources, sizes, count, starts, kinds, stream)
+        except DriverError:
+            if failed:
+                failed[0] = 2**64 - 1  # SIZE_MAX: no single copy is to blame
+            raise
 
-    @entry("cuMemsetD8", arguments=(WORD, c_ubyte, c_size_t))
-    def set8(self, address: int, value: int, count: int) -> None:
-        self._fill(address, value, count, np.uint8)
+    @entry(
+        "cuMemcpyBatchAsync",
+        arguments=(WORD_OUT, WORD_OUT, POINTER(c_size_t), c_size_t, HOST, POINTER(c_size_t), c_size_t, WORD),
+        since=13000,
+    )
+    def batch(self, targets, sources, sizes, count, attributes, starts, kinds, stream: int) -> None:
+        self._batch(targets, sources, sizes, count, starts, kinds, stream)
 
-    @entry("cuMemsetD8Async", arguments=(WORD, c_ubyte, c_size_t, WORD))
-    def set8_async(self, address: int, value: int, count: int, stream: int) -> None:
-        self._fill(address, value, count, np.uint8)
+    def _batch(self, targets, sources, sizes, count: int, starts, kinds: int, stream: int) -> None:
+        if stream == LEGACY:
+            raise DriverError(INVALID_VALUE, "a batch of copies cannot go to the legacy default stream")
+        if not count or not 0 < kinds <= count or not starts or starts[0] != 0:
+            raise DriverError(INVALID_VALUE, "a batch needs copies, and attributes from its first one on")
+        for i in range(count):
+            self._copy(stream, targets[i], UNIFIED, sources[i], UNIFIED, sizes[i])
 
-    @entry("cuMemsetD16", arguments=(WORD, c_ushort, c_size_t))
-    def set16(self, address: int, value: int, count: int) -> None:
-        self._fill(address, value, count, np.uint16)
-
-    @entry("cuMemsetD16Async", arguments=(WORD, c_ushort, c_size_t, WORD))
-    def set16_async(self, address: int, value: int, count: int, stream: int) -> None:
-        self._fill(address, value, count, np.uint16)
-
-    @entry("cuMemsetD32", arguments=(WORD, c_uint, c_size_t))
-    def set32(self, address: int, value: int, count: int) -> None:
-        self._fill(address, value, count, np.uint32)
-
-    @entry("cuMemsetD32Async", arguments=(WORD, c_uint, c_size_t, WORD))
-    def set32_async(self, address: int, value: int, count: int, stream: int) -> None:
-        self._fill(address, value, count, np.uint32)
-
-    # ---- hints for managed memory: everything is everywhere already --------------------------
-
-    @entry("cuMemPrefetchAsync", arguments=(WORD, c_size_t, c_int, WORD))
-    def prefetch(self, address: int, size: int, place: int, stream: int) -> None:
-        self._memory.host_address(address, size)
-
-    @entry("cuMemPrefetchAsync", arguments=(WORD, c_size_t, WORD, c_uint, WORD), since=12020)
-    def prefetch_to_location(self, address: int, size: int, place: int, flags: int, stream: int) -> None:
-        self._memory.host_address(address, size)
-
-    @entry("cuMemAdvise", arguments=(WORD, c_size_t, c_int, WORD))
-    def advise(self, address: int, size: int, advice: int, place: int) -> None:
-        self._memory.host_address(address, size)
-
-    @entry("cuStreamAttachMemAsync", arguments=(WORD, WORD, c_size_t, c_uint))
-    def attach(self, stream: int, address: int, size: int, flags: int) -> None:
-        self._memory.host_address(address, max(size, 1))
-
-    # ---- pools: one, which never keeps what is freed ------------------------------------------
-
-    @entry("cuDeviceGetDefaultMemPool", "cuDeviceGetMemPool", arguments=(WORD_OUT, c_int))
-    def default_pool(self, out, number: int) -> None:
-        put(out, _POOL)
-
-    @entry("cuDeviceSetMemPool", arguments=(c_int, WORD))
-    def set_pool(self, number: int, pool: int) -> None:
-        pass
-
-    @entry("cuMemPoolCreate", arguments=(WORD_OUT, WORD))
-    def create_pool(self, out, properties: int) -> None:
-        put(out, _POOL)
-
-    @entry("cuMemPoolDestroy", arguments=(WORD,))
-    def destroy_pool(self, pool: int) -> None:
-        pass
-
-    @entry("cuMemPoolTrimTo", arguments=(WORD, c_size_t))
-    def trim_pool(self, pool: int, size: int) -> None:
-        pass
-
-    @entry("cuMemPoolSetAttribute", "cuMemPoolSetAccess", arguments=(WORD, WORD, WORD))
-    def set_pool_attribute(self, pool: int, attribute: int, value: int) -> None:
-        pass
-
-    @entry("cuMemPoolGetAttribute", arguments=(WORD, c_int, HOST))
-    def pool_attribute(self, pool: int, attribute: int, out: int) -> None:
-        # 1 to 3 are the reuse switches (int), the others sizes in bytes (cuuint64_t).
-        kind = ctypes.c_int if attribute <= 3 else ctypes.c_uint64
-        kind.from_address(out).value = {1: 1, 2: 1, 3: 1, 7: self._memory.used_bytes, 8: self._memory.used_bytes}.get(
-            attribute, 0
-        )
+    @entry("cuMemcpyWithAttributesAsync", arguments=(WORD, WORD, c_size_t, HOST, WORD))
+    def with_attributes(self, target: int, source: int, size: int, attributes: int, stream: int) -> None:
+        self._copy(stream, target, UNIFIED, source, UNIFIED, size)

@@ -1,10 +1,8 @@
 """What the device says of itself: the driver's device attributes from a GPU's description.
 
 Mental model: a described GPU (:class:`~gpusim.gpus.spec.GpuSpec`) answers the same questions as a real one.
-A bare capability such as ``sm_86`` gives a device with that architecture's limits and no timing. What a
-description does not hold (texture limits, clock of the memory) is answered with what every GPU of
-compute capability 7.5 to 12 has, or 0. Numbers of the attributes: ``CUdevice_attribute`` in cuda.h.
-Limits by capability: :mod:`gpusim.isa.architectures`.
+A bare capability such as ``sm_86`` gives a device with that architecture's limits and no timing. What it says of itself:
+:mod:`gpusim.driver.device_attributes`; limits by capability: :mod:`gpusim.isa.architectures`.
 """
 
 from __future__ import annotations
@@ -12,16 +10,15 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, replace
 
+from gpusim.driver.device_attributes import attributes_of
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.spec import GpuSpec
-from gpusim.isa.architectures import BLOCK_LIMITS, GRID_LIMITS, architecture
+from gpusim.isa.architectures import architecture
 from gpusim.isa.target import Target, make_target
 
 #: SM count and memory of a device that is no product: enough for any program, small enough to be plausible.
 _BARE_SM_COUNT = 16
 _BARE_MEMORY_BYTES = 16 << 30
-_DEFAULT_SHARED_BYTES = 48 << 10
-_TEXTURE_ALIGNMENT, _PITCH_ALIGNMENT, _MAX_PITCH = 512, 32, 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -42,41 +39,8 @@ class Device:
         return hashlib.sha256(self.spec.name.encode()).digest()[:16]
 
     def attributes(self) -> dict[int, int]:
-        """``CUdevice_attribute`` number -> value; what is missing here is 0."""
-        spec, sm = self.spec, self.spec.sm
-        major, minor = spec.capability
-        values = dict(enumerate((sm.max_threads_per_block, *BLOCK_LIMITS, *GRID_LIMITS), start=1))
-        yes = (15, 19, 31, 41, 78, 79, 80, 83, 90, 95, 99, 102, 106, 115)
-        values.update(dict.fromkeys(yes, 1))
-        values.update(
-            {
-                8: _DEFAULT_SHARED_BYTES,
-                9: 64 << 10,  # constant memory
-                10: 32,
-                11: _MAX_PITCH,
-                12: sm.registers,
-                13: round(spec.clock_hz / 1000),
-                14: _TEXTURE_ALIGNMENT,
-                16: spec.sm_count,
-                33: 1,  # PCI bus
-                38: spec.l2.total_bytes,
-                39: sm.max_warps * 32,
-                40: 2,  # copy engines
-                51: _PITCH_ALIGNMENT,
-                75: major,
-                76: minor,
-                81: sm.shared_max_bytes,
-                82: sm.registers,
-                86: 0,
-                87: spec.pipes["fp64"].interval_cycles // max(1, spec.pipes["fma"].interval_cycles),
-                89: 1,  # concurrent access to managed memory
-                97: sm.shared_per_block_max_bytes,
-                106: sm.max_blocks,
-                111: sm.shared_reserved_bytes,
-                120: 0,  # thread-block clusters are not emulated
-            }
-        )
-        return values
+        """``CUdevice_attribute`` number -> value, every one that there is."""
+        return attributes_of(self.spec)
 
 
 def make_device(gpu: str | GpuSpec) -> Device:

@@ -36,10 +36,12 @@ from gpusim.driver.abi import (
     entry,
     put,
 )
+from gpusim.driver.captures import Captures
 from gpusim.driver.contexts import Contexts
-from gpusim.driver.copies import Copies
 from gpusim.driver.device import Device
+from gpusim.driver.error_texts import TEXTS
 from gpusim.driver.executor import Executor, Stopped
+from gpusim.driver.export_tables import ExportTables
 from gpusim.driver.interrupts import Interrupts
 from gpusim.driver.launches import Launches
 from gpusim.driver.ledger import Ledger
@@ -47,6 +49,7 @@ from gpusim.driver.lines import LineSource
 from gpusim.driver.memory import Memory
 from gpusim.driver.modules import Modules
 from gpusim.driver.occupancy import KernelFacts
+from gpusim.driver.parts import make_parts
 from gpusim.driver.refused import PackageRefusal, sentence
 from gpusim.driver.shared_library import SlotLibrary, open_library
 from gpusim.driver.streams import Streams
@@ -63,6 +66,10 @@ _ANY_TIME = frozenset(
         "cuCtxGetCurrent", "cuCtxSetCurrent", "cuCtxPushCurrent", "cuCtxPopCurrent", "cuCtxGetDevice",
     }
 )  # fmt: skip
+#: May wait for the whole device, or be waited for: CUDA's rules for captures forbid them (cuThreadExchangeStreamCaptureMode).
+_UNSAFE_WHILE_CAPTURING = frozenset(
+    {"cuMemAlloc", "cuMemAllocPitch", "cuMemAllocManaged", "cuMemAllocHost", "cuMemHostAlloc", "cuMemHostRegister"}
+)
 #: Between two looks of a waiting main thread whether a signal has come.
 _LOCK_SECONDS = 0.05
 _installed: Driver | None = None
@@ -82,8 +89,19 @@ class Driver:
         self.launches = Launches(
             device.target, self.contexts, self.memory, self.modules, self.facts, ledger, self.executor
         )
-        self.streams = Streams(self.contexts, self.launches.check_alive)
-        self.launches.streams = self.streams
+        self.captures = captures = Captures()
+        self.streams = Streams(self.contexts, self.launches.check_alive, captures)
+        self.parts = make_parts(
+            device,
+            self.contexts,
+            self.memory,
+            self.modules,
+            self.facts,
+            self.launches,
+            self.streams,
+            captures,
+            self.executor,
+        )
         self.details: list[str] = []
         self.library: SlotLibrary | None = None
         self._callbacks: list[object] = []
@@ -95,6 +113,8 @@ class Driver:
 
     def reset(self) -> None:
         """What cuDevicePrimaryCtxReset does."""
+        for part in self.parts:
+            getattr(part, "reset", _nothing)()
         self.modules.reset()
         self.streams.reset()
         self.memory.reset()
@@ -102,13 +122,16 @@ class Driver:
 
     # ---- the library ------------------------------------------------------------------------
 
-    def open(self) -> None:
-        """Put the entry points behind the driver's name in this process."""
-        copies = Copies(self.memory)
-        parts = (self, self.contexts, self.memory, copies, self.streams, self.modules, self.facts, self.launches)
+    def entry_points(self) -> dict[str, tuple[Signature, Callable[..., int]]]:
+        """Every function of the driver by its symbol: what it takes, and what answers a call with a CUresult."""
+        parts = (self, self.contexts, self.memory, self.streams, self.modules, self.facts, self.launches, *self.parts)
         found: dict[str, tuple[Signature, Callable]] = {}
         for part in parts:
+            if isinstance(part, ExportTables):
+                part.guard = self._guarded
             for signature, method in entries_of(part):
+                if signature.name in _UNSAFE_WHILE_CAPTURING:
+                    method = functools.partial(self._unless_capturing, signature.name, method)
                 found[signature.symbol] = signature, self._guarded(signature.name, method)
                 self._versions.setdefault(signature.name, []).append(signature)
         for name in _all_names():
@@ -116,6 +139,11 @@ class Driver:
                 signature = Signature(name, ())
                 found[name] = signature, self._guarded(name, functools.partial(self._refuse, name))
                 self._versions[name] = [signature]
+        return found
+
+    def open(self) -> None:
+        """Put the entry points behind the driver's name in this process."""
+        found = self.entry_points()
         self.library = open_library(SONAME, list(found))
         for slot, (signature, call) in enumerate(found.values()):
             callback = ctypes.CFUNCTYPE(c_int, *signature.arguments)(call)
@@ -191,6 +219,10 @@ class Driver:
                 return False
         return True
 
+    def _unless_capturing(self, name: str, method: Callable, *arguments: object) -> None:
+        self.captures.refuse_unsafe(name)
+        method(*arguments)
+
     def _refuse(self, name: str, *_arguments: object) -> None:
         raise DriverError(NOT_SUPPORTED, sentence(name))
 
@@ -213,7 +245,8 @@ class Driver:
 
     @entry("cuGetErrorString", arguments=(c_int, TEXT_OUT))
     def error_string(self, number: int, out) -> None:
-        words = self._text(number).decode().removeprefix("CUDA_ERROR_").replace("_", " ").lower()
+        name = self._text(number).decode().removeprefix("CUDA_ERROR_").replace("_", " ").lower()
+        words = TEXTS.get(number, name)
         text = self._names.setdefault(-1 - number, ctypes.create_string_buffer(words.encode()))
         out[0] = ctypes.cast(text, c_char_p)
 
@@ -254,6 +287,10 @@ class Driver:
                 return self.details[-1] if self.details else None
             seen = seen.__cause__ or seen.__context__
         return None
+
+
+def _nothing() -> None:
+    pass
 
 
 def _all_names() -> list[str]:

@@ -64,8 +64,11 @@ class Executor:
         self._answering = False
 
     def run(self, function: Callable[[], None]) -> None:
-        """Run ``function`` and wait for it, as :meth:`finish` does. Raises Stopped when the run is over."""
+        """Run ``function`` and wait for it, as :meth:`finish` does; within a job, at once. Raises Stopped when the run is over."""
         self.check()
+        if self.is_this_thread():
+            function()
+            return
         if self._thread is None or self._pid != os.getpid():  # a process that the program has forked has no threads
             self._jobs, self._pid = SimpleQueue(), os.getpid()
             self._thread = threading.Thread(target=self._serve, args=(self._jobs,), name="gpusim launches", daemon=True)

@@ -18,6 +18,8 @@ FIRST_SHARED_ADDRESS = 0x4000_0000_0000
 _PAGE_BYTES = mmap.PAGESIZE
 _GAP_BYTES = 1 << 16
 _MAP_FIXED_NOREPLACE = 0x100000  # linux/mman.h
+_MAP_FIXED = 0x10
+_NO_PROTECTION = 0
 _FAILED = 2**64 - 1
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -50,3 +52,36 @@ class SharedPages:
         """Unmap what :meth:`take` returned; no view of it may be used any more."""
         room = -(-pages.nbytes // _PAGE_BYTES) * _PAGE_BYTES
         _libc.munmap(pages.ctypes.data, room)
+
+
+def reserve_range(size: int, alignment: int, wanted: int = 0) -> int:
+    """The first address of ``size`` bytes that nothing uses, at ``wanted`` if that is free; 0 if the system has none left."""
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+    if wanted and wanted % alignment == 0:
+        address = _libc.mmap(wanted, size, _NO_PROTECTION, flags | _MAP_FIXED_NOREPLACE, -1, 0)
+        if address != _FAILED:
+            return address
+    room = size + alignment - _PAGE_BYTES
+    start = _libc.mmap(0, room, _NO_PROTECTION, flags, -1, 0)
+    if start == _FAILED:
+        return 0
+    address = -(-start // alignment) * alignment
+    for waste_start, waste in ((start, address - start), (address + size, start + room - address - size)):
+        if waste:
+            _libc.munmap(waste_start, waste)
+    return address
+
+
+def map_file(address: int, size: int, descriptor: int) -> bool:
+    """Put the first ``size`` bytes of a file at reserved addresses, shared; False if the system refuses."""
+    protection = mmap.PROT_READ | mmap.PROT_WRITE
+    return _libc.mmap(address, size, protection, mmap.MAP_SHARED | _MAP_FIXED, descriptor, 0) != _FAILED
+
+
+def release_range(address: int, size: int, keep: bool = False) -> None:
+    """Unmap what lies there; ``keep`` the addresses reserved."""
+    if keep:
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+        _libc.mmap(address, size, _NO_PROTECTION, flags | _MAP_FIXED, -1, 0)
+    else:
+        _libc.munmap(address, size)

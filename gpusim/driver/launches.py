@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from ctypes import c_int, c_uint
-from dataclasses import dataclass
-from typing import NoReturn
+from collections.abc import Callable
+from ctypes import c_uint
+from dataclasses import dataclass, replace
+from typing import ClassVar, NoReturn
 
 from gpusim.driver.abi import (
     COOPERATIVE_LAUNCH_TOO_LARGE,
     HOST,
     ILLEGAL_ADDRESS,
+    INVALID_CLUSTER_SIZE,
     INVALID_VALUE,
     LAUNCH_FAILED,
     LAUNCH_OUT_OF_RESOURCES,
@@ -31,11 +33,15 @@ from gpusim.driver.abi import (
 )
 from gpusim.driver.contexts import Contexts
 from gpusim.driver.executor import Executor
+from gpusim.driver.graphs import ATTRIBUTES_CHANGED
+from gpusim.driver.launch_options import COOPERATIVE, PORTABLE_CLUSTER, LaunchOptions, options_at, options_of
 from gpusim.driver.ledger import Ledger
 from gpusim.driver.memory import Memory
 from gpusim.driver.modules import Kernel, Modules
 from gpusim.driver.occupancy import MAX_DYNAMIC_SHARED, MAX_THREADS, KernelFacts
 from gpusim.driver.streams import Streams
+from gpusim.driver.structures import KernelNode, LaunchConfig
+from gpusim.driver.work import KERNEL, Work
 from gpusim.emulator.emulation import Emulation
 from gpusim.emulator.prepare import prepare
 from gpusim.errors import (
@@ -50,22 +56,10 @@ from gpusim.isa.target import Target
 from gpusim.launch.kernel_launch import KernelLaunch
 from gpusim.trace.record import Program
 
-_COOPERATIVE, _CLUSTER = 2, 4  # CUlaunchAttributeID
-_ATTRIBUTE_BYTES = 72  # sizeof(CUlaunchAttribute): id, padding, a union of 64 bytes
 _BUFFER_POINTER, _BUFFER_SIZE = 1, 2  # CU_LAUNCH_PARAM_*
 
 
-class LaunchConfig(ctypes.Structure):
-    """CUlaunchConfig of cuda.h."""
-
-    _fields_ = [
-        ("grid", c_uint * 3),
-        ("block", c_uint * 3),
-        ("dynamic_shared_bytes", c_uint),
-        ("stream", WORD),
-        ("attributes", HOST),
-        ("attribute_count", c_uint),
-    ]
+PLAIN = LaunchOptions()
 
 
 @dataclass(frozen=True)
@@ -93,6 +87,7 @@ class Launches:
         self._target, self._contexts, self._memory = target, contexts, memory
         self._modules, self._facts, self._ledger, self._executor = modules, facts, ledger, executor
         self.streams: Streams | None = None
+        self.record_event: Callable[[int, int], None] = lambda event, stream: None
         self.failure: Failure | None = None
         self.refusal: Failure | None = None
 
@@ -103,71 +98,75 @@ class Launches:
 
     @entry("cuLaunchKernel", arguments=(WORD, *(c_uint,) * 7, WORD, HOST, HOST))
     def launch(self, handle: int, *rest: int) -> None:
-        self._launch(handle, rest[0:3], rest[3:6], rest[6], rest[7], rest[8], rest[9], cooperative=False)
+        self._submit(rest[7], self.work(handle, rest[0:3], rest[3:6], rest[6], rest[8], rest[9]))
 
     @entry("cuLaunchCooperativeKernel", arguments=(WORD, *(c_uint,) * 7, WORD, HOST))
     def launch_cooperative(self, handle: int, *rest: int) -> None:
-        self._launch(handle, rest[0:3], rest[3:6], rest[6], rest[7], rest[8], 0, cooperative=True)
+        options = options_of({COOPERATIVE: b"\1\0\0\0"})
+        self._submit(rest[7], self.work(handle, rest[0:3], rest[3:6], rest[6], rest[8], 0, options))
 
     @entry("cuLaunchKernelEx", arguments=(ctypes.POINTER(LaunchConfig), WORD, HOST, HOST))
     def launch_with_attributes(self, config_pointer, handle: int, parameters: int, extra: int) -> None:
+        if not config_pointer:
+            raise DriverError(INVALID_VALUE, "the launch's configuration is null")
         config = config_pointer[0]
-        cooperative = False
-        for i in range(config.attribute_count):
-            place = config.attributes + i * _ATTRIBUTE_BYTES
-            kind, values = c_int.from_address(place).value, (c_uint * 3).from_address(place + 8)
-            if kind == _COOPERATIVE:
-                cooperative = bool(values[0])
-            elif kind == _CLUSTER and tuple(values) != (1, 1, 1):
-                raise DriverError(NOT_SUPPORTED, f"a cluster of {tuple(values)} blocks: clusters are not emulated")
-        shared = config.dynamic_shared_bytes
-        self._launch(
-            handle, tuple(config.grid), tuple(config.block), shared, config.stream, parameters, extra, cooperative
-        )
+        options = options_at(config)
+        shape = tuple(config.grid), tuple(config.block), config.dynamic_shared_bytes
+        self._submit(config.stream, self.work(handle, *shape, parameters, extra, options))
+        for event in options.events:
+            self.record_event(event, config.stream)
 
-    def _launch(
+    def _submit(self, stream: int, work: KernelLaunchWork) -> None:
+        assert self.streams is not None
+        self.streams.submit(stream, work)
+
+    def work(
         self,
         handle: int,
         grid: tuple[int, ...],
         block: tuple[int, ...],
         shared: int,
-        stream: int,
         parameters: int,
         extra: int,
-        cooperative: bool,
-    ) -> None:
+        options: LaunchOptions = PLAIN,
+    ) -> KernelLaunchWork:
+        """The launch of a kernel with the parameters at a host address; raises DriverError for one that cannot be."""
         self.check_alive()
         self._contexts.need()
-        self.streams.check(stream)
         kernel = self._modules.kernel(handle)
-        bank = _pack(kernel, parameters, extra)
+        work = KernelLaunchWork(self, kernel, grid, block, shared, _pack(kernel, parameters, extra), options)
+        work.print_bytes = self._contexts.print_bytes()
+        self.check(work)
+        return work
+
+    def check(self, work: KernelLaunchWork) -> None:
+        """Raise DriverError for a launch that a GPU would turn down."""
         try:
-            self._check_shape(kernel, grid, block, shared, cooperative)
+            self._check_shape(work)
+            self._check_cluster(work)
         except GpusimError as error:
             self._refuse(error)
-        if self._ledger.wants_lines:
-            self._modules.add_lines(kernel)
-        self._executor.run(functools.partial(self._run, kernel, grid, block, shared, bank, cooperative))
 
-    def _run(
-        self,
-        kernel: Kernel,
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
-        shared: int,
-        bank: bytes,
-        cooperative: bool,
-    ) -> None:
+    def start(self, work: KernelLaunchWork) -> None:
+        """Run a launch to its end."""
+        self.check_alive()
+        if self._ledger.wants_lines:
+            self._modules.add_lines(work.kernel)
+        self._executor.run(functools.partial(self._run, work))
+
+    def _run(self, work: KernelLaunchWork) -> None:
         """The launch itself, in the executor's thread."""
+        kernel, cooperative = work.kernel, work.options.cooperative
         try:
-            launch = KernelLaunch(self._modules.binary(kernel, cooperative), self._target, grid, block, shared, bank)
+            binary = self._modules.binary(kernel, cooperative)
+            launch = KernelLaunch(binary, self._target, work.grid, work.block, work.shared, work.bank)
             emulation = Emulation(
                 launch,
                 self._memory.space,
                 self._ledger.wanted.instruction_limit,
                 module_globals=self._modules.globals_of(kernel.module, kernel.image),
                 program_with_lines=lambda: self._program_with_lines(kernel, cooperative),
-                print_bytes=self._contexts.print_bytes(),
+                print_bytes=work.print_bytes,
             )
         except GpusimError as error:
             self._refuse(error)
@@ -194,12 +193,40 @@ class Launches:
         found = job and job.ask(lambda: self._modules.program_with_lines(kernel, cooperative))
         return found or prepare(self._modules.binary(kernel, cooperative)).program
 
-    def _check_shape(
-        self, kernel: Kernel, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int, cooperative: bool
-    ) -> None:
+    def _check_cluster(self, work: KernelLaunchWork) -> None:
+        """A kernel that is launched in clusters and uses no cluster's unit runs as it would without; others are refused."""
+        blocks, cluster = work.options.cluster_blocks, work.options.cluster
+        if blocks == 1:
+            return
+        if self._target.capability < (9, 0):
+            raise DriverError(INVALID_VALUE, f"a cluster of {cluster} blocks: clusters need compute capability 9.0")
+        if blocks > self._facts.most_cluster(work.kernel):
+            raise DriverError(INVALID_CLUSTER_SIZE, f"a cluster of {cluster} blocks, the most are {PORTABLE_CLUSTER}")
+        if any(size % part for size, part in zip(work.grid, cluster, strict=True)):
+            raise DriverError(INVALID_VALUE, f"a grid of {work.grid} blocks does not divide into clusters of {cluster}")
+        use = self._modules.cluster_use(work.kernel)
+        if use:
+            detail = f"{work.kernel.name}: a launch in clusters of {cluster} blocks, whose code uses the cluster ({use}): not emulated"
+            self.refusal = Failure(NOT_SUPPORTED, LaunchError(detail))
+            self._ledger.refused += 1
+            self._ledger.say(detail)
+            raise DriverError(NOT_SUPPORTED, detail)
+
+    def _check_shape(self, work: KernelLaunchWork) -> None:
+        kernel, grid, block, shared, cooperative = (
+            work.kernel,
+            work.grid,
+            work.block,
+            work.shared,
+            work.options.cooperative,
+        )
         if min(grid) < 1 or min(block) < 1:
             raise LaunchError(f"{kernel.name}: grid {grid} and block {block} must be positive")
         threads, most = block[0] * block[1] * block[2], self._facts.attribute(kernel, MAX_THREADS)
+        if threads > self._facts.most_threads:
+            raise LaunchError(
+                f"{kernel.name}: a block of {threads} threads, a GPU runs at most {self._facts.most_threads}"
+            )
         if 0 < kernel.image.max_threads < threads:
             raise LaunchError(f"{kernel.name}: a block of {threads} threads, its launch bounds allow {most}")
         limit = self._facts.attribute(kernel, MAX_DYNAMIC_SHARED)
@@ -218,6 +245,46 @@ class Launches:
                 raise DriverError(COOPERATIVE_LAUNCH_TOO_LARGE, detail)
 
 
+@dataclass
+class KernelLaunchWork(Work):
+    """A launch, its parameters packed. ``shown``: what the program was told of it, kept alive."""
+
+    launches: Launches
+    kernel: Kernel
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+    shared: int
+    bank: bytes
+    options: LaunchOptions
+    print_bytes: int = 0
+    shown: tuple = ()
+    kind: ClassVar[int] = KERNEL
+
+    def run(self) -> None:
+        self.launches.start(self)
+
+    def parameters(self) -> KernelNode:
+        bank = ctypes.create_string_buffer(self.bank, max(1, len(self.bank)))
+        places = [ctypes.addressof(bank) + parameter.offset for parameter in self.kernel.image.parameters]
+        pointers = (ctypes.c_uint64 * max(1, len(places)))(*places)
+        self.shown = bank, pointers
+        shape = (c_uint * 3)(*self.grid), (c_uint * 3)(*self.block)
+        handle = self.kernel.handle
+        return KernelNode(handle, *shape, self.shared, ctypes.addressof(pointers), 0, handle, 0)
+
+    def with_attribute(self, kind: int, value: bytes) -> KernelLaunchWork:
+        """The same launch with one attribute set; raises DriverError."""
+        options = options_of({**self.options.values, kind: value})
+        work = replace(self, options=options, shown=())
+        self.launches.check(work)
+        return work
+
+    def why_not(self, old: Work) -> int | None:
+        """An instantiated launch may take another function's place unless that one is cooperative."""
+        assert isinstance(old, KernelLaunchWork)
+        return ATTRIBUTES_CHANGED if old.options.cooperative != self.options.cooperative else None
+
+
 def _pack(kernel: Kernel, parameters: int, extra: int) -> bytes:
     """The parameter bank of a launch, from an array of pointers or from one packed buffer."""
     image = kernel.image
@@ -228,6 +295,8 @@ def _pack(kernel: Kernel, parameters: int, extra: int) -> bytes:
         size = min(ctypes.c_size_t.from_address(given[_BUFFER_SIZE]).value, len(bank))
         bank[:size] = ctypes.string_at(given[_BUFFER_POINTER], size)
         return bytes(bank)
+    if extra and parameters:
+        raise DriverError(INVALID_VALUE, f"{kernel.name}: parameters were given both as pointers and packed")
     pointers = words_at(parameters, len(image.parameters))
     if len(pointers) != len(image.parameters):
         raise DriverError(INVALID_VALUE, f"{kernel.name} takes {len(image.parameters)} parameters, none were given")

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import bisect
 import ctypes
+import itertools
 import sys
-from collections.abc import Sequence
-from ctypes import POINTER, c_int, c_size_t, c_uint
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from ctypes import c_size_t, c_uint
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -29,7 +30,6 @@ from gpusim.driver.abi import (
     entry,
     put,
 )
-from gpusim.driver.contexts import PRIMARY
 from gpusim.driver.host_memory import SharedPages
 from gpusim.errors import UsageError
 from gpusim.io.memory_limit import machine_bytes
@@ -37,21 +37,28 @@ from gpusim.launch.memory import Allocation, DeviceMemory
 
 # Packages whose frames do not count as the place where a program allocates.
 _LIBRARIES = ("numba", "numba_cuda", "cuda", "gpusim", "weakref", "contextlib", "functools")
-_MEMORY_TYPE_HOST, _MEMORY_TYPE_DEVICE = 1, 2
-DEVICE, HOST_PAGES, MANAGED, REGISTERED = "device", "pinned", "managed", "registered"
+_HOST_ALLOC_FLAGS, _REGISTER_FLAGS = 0x7, 0xF  # CU_MEMHOSTALLOC_*, CU_MEMHOSTREGISTER_*
+DEVICE, HOST_PAGES, MANAGED, REGISTERED, MAPPED = "device", "pinned", "managed", "registered", "mapped"
+_PITCH_BYTES = 512  # the texture alignment of every GPU since compute capability 2.0
 
 
-@dataclass(frozen=True)
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True, eq=False)
 class Block:
-    """An allocation; ``kind`` DEVICE, HOST_PAGES, MANAGED or REGISTERED; ``pages`` its host memory."""
+    """An allocation; ``kind`` DEVICE, HOST_PAGES, MANAGED, REGISTERED or MAPPED; ``pages`` its host memory. ``number`` tells it
+    from every other one of the process."""
 
     allocation: Allocation
     kind: str
     pages: np.ndarray | None
+    number: int = field(default_factory=lambda: next(_numbers), compare=False)
 
 
 class Memory:
-    """Entry points cuMem* and cuPointer*; ``capacity_bytes`` is the device's memory."""
+    """Entry points of allocations; ``capacity_bytes`` is the device's memory. ``owners``: who is to be told, with the address,
+    when an allocation is freed."""
 
     def __init__(self, capacity_bytes: int):
         self.capacity_bytes = capacity_bytes
@@ -62,6 +69,8 @@ class Memory:
         self._bases: list[int] = []
         self._by_host: dict[int, Block] = {}  # pinned and registered memory by host address
         self.used_bytes = 0
+        self.owners: dict[int, Callable[[int], None]] = {}
+        self._host_flags: dict[int, int] = {}
 
     # ---- allocations -------------------------------------------------------------------------
 
@@ -72,7 +81,7 @@ class Memory:
         bisect.insort(self._bases, base)
         if block.kind in (HOST_PAGES, REGISTERED):
             self._by_host[block.allocation.host] = block
-        else:
+        elif block.kind != MAPPED:
             self.used_bytes += block.allocation.size
         return block
 
@@ -83,17 +92,21 @@ class Memory:
         self._bases.remove(base)
         if block.kind in (HOST_PAGES, REGISTERED):
             del self._by_host[block.allocation.host]
-        else:
+            self._host_flags.pop(block.allocation.host, None)
+        elif block.kind != MAPPED:
             self.used_bytes -= block.allocation.size
         self.space.remove([block.allocation])
         if block.kind in (HOST_PAGES, MANAGED):
             self._pages.give(block.pages)
+        if owner := self.owners.pop(base, None):
+            owner(base)
 
     def left(self, kinds: Sequence[str]) -> list[Block]:
         """The allocations of these kinds that have not been freed, by device address."""
         return [self._blocks[base] for base in self._bases if self._blocks[base].kind in kinds]
 
-    def _reserve(self, size: int) -> None:
+    def reserve(self, size: int) -> None:
+        """Raise DriverError if the device or this machine has no room for ``size`` bytes more."""
         if size < 1:
             raise DriverError(INVALID_VALUE, f"an allocation of {size} bytes")
         if self.used_bytes + size > self.capacity_bytes:
@@ -112,7 +125,7 @@ class Memory:
 
     def allocate(self, size: int, what: str = "") -> Block:
         """``size`` zeroed bytes of device memory; raises DriverError."""
-        self._reserve(size)
+        self.reserve(size)
         try:
             pages = np.zeros(size, np.uint8)
         except MemoryError:
@@ -128,19 +141,53 @@ class Memory:
     def alloc(self, out, size: int) -> None:
         put(out, self.allocate(size).allocation.base)
 
-    @entry("cuMemAllocAsync", arguments=(WORD_OUT, c_size_t, WORD))
-    def alloc_async(self, out, size: int, stream: int) -> None:
-        put(out, self.allocate(size).allocation.base)
-
-    @entry("cuMemAllocFromPoolAsync", arguments=(WORD_OUT, c_size_t, WORD, WORD))
-    def alloc_from_pool(self, out, size: int, pool: int, stream: int) -> None:
-        put(out, self.allocate(size).allocation.base)
-
     @entry("cuMemAllocPitch", arguments=(WORD_OUT, WORD_OUT, c_size_t, c_size_t, c_uint))
     def alloc_pitch(self, out, pitch_out, width: int, height: int, element: int) -> None:
-        pitch = -(-width // 512) * 512
+        if element not in (4, 8, 16):
+            raise DriverError(INVALID_VALUE, f"elements of {element} bytes: 4, 8 and 16 are allowed")
+        if not width or not height:
+            raise DriverError(INVALID_VALUE, f"an allocation of {height} rows of {width} bytes")
+        pitch = -(-width // _PITCH_BYTES) * _PITCH_BYTES
         put(out, self.allocate(pitch * height).allocation.base)
         put(pitch_out, pitch)
+
+    # ---- memory that is not allocated here ------------------------------------------------------
+
+    def announce(self, address: int, size: int, what: str) -> Block:
+        """Let kernels reach ``size`` bytes that the host has at the same address, until :meth:`withdraw`."""
+        pages = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
+        return self._enter(Block(self.space.add_at(address, pages, what), MAPPED, pages))
+
+    def withdraw(self, block: Block) -> None:
+        """Undo :meth:`announce`, or take an allocation away for a while."""
+        self._drop(block) if block.kind == MAPPED else self._hide(block)
+
+    def _hide(self, block: Block) -> None:
+        base = block.allocation.base
+        del self._blocks[base]
+        self._bases.remove(base)
+        self.space.remove([block.allocation])
+
+    def show(self, block: Block) -> None:
+        """Bring back an allocation that was taken away."""
+        allocation = self.space.add_at(block.allocation.base, block.pages, block.allocation.label)
+        base = allocation.base
+        self._blocks[base] = replace(block, allocation=allocation)
+        bisect.insort(self._bases, base)
+
+    def forget(self, block: Block) -> None:
+        """Free an allocation that was taken away."""
+        self._held_bytes -= block.pages.nbytes
+        self.used_bytes -= block.allocation.size
+
+    def hold(self, block: Block) -> None:
+        """Account again for an allocation that was freed while its memory stays."""
+        self._held_bytes += block.pages.nbytes
+        self.used_bytes += block.allocation.size
+
+    def is_there(self, block: Block) -> bool:
+        """Whether it has not been freed."""
+        return self._blocks.get(block.allocation.base) is block
 
     @entry("cuMemFree", arguments=(WORD,))
     def free(self, address: int) -> None:
@@ -151,13 +198,11 @@ class Memory:
             raise DriverError(INVALID_VALUE, f"0x{address:x} is not the start of an allocation")
         self._drop(block)
 
-    @entry("cuMemFreeAsync", arguments=(WORD, WORD))
-    def free_async(self, address: int, stream: int) -> None:
-        self.free(address)
-
     @entry("cuMemAllocManaged", arguments=(WORD_OUT, c_size_t, c_uint))
     def alloc_managed(self, out, size: int, flags: int) -> None:
-        self._reserve(size)
+        if flags not in (1, 2):
+            raise DriverError(INVALID_VALUE, f"managed memory is attached with a flag of 1 or 2, not {flags}")
+        self.reserve(size)
         pages = self._take(size)
         label = f"managed memory of {size} bytes{_asked_at()}"
         allocation = self.space.add_at(pages.ctypes.data, pages, label)
@@ -165,12 +210,13 @@ class Memory:
 
     @entry("cuMemHostAlloc", arguments=(WORD_OUT, c_size_t, c_uint))
     def host_alloc(self, out, size: int, flags: int) -> None:
-        if size < 1:
-            raise DriverError(INVALID_VALUE, f"an allocation of {size} bytes")
+        if size < 1 or flags & ~_HOST_ALLOC_FLAGS:
+            raise DriverError(INVALID_VALUE, f"an allocation of {size} bytes with flags 0x{flags:x}")
         pages = self._take(size)
         label = f"pinned memory of {size} bytes{_asked_at()}"
         allocation = self.space.add(pages.ctypes.data, size, label, pages)
         self._enter(Block(allocation, HOST_PAGES, pages))
+        self._host_flags[allocation.host] = flags
         put(out, pages.ctypes.data)
 
     @entry("cuMemAllocHost", arguments=(WORD_OUT, c_size_t))
@@ -192,12 +238,13 @@ class Memory:
 
     @entry("cuMemHostRegister", arguments=(HOST, c_size_t, c_uint))
     def host_register(self, host: int, size: int, flags: int) -> None:
-        if not host or size < 1:
-            raise DriverError(INVALID_VALUE, f"registering {size} bytes at 0x{host or 0:x}")
+        if not host or size < 1 or flags & ~_REGISTER_FLAGS:
+            raise DriverError(INVALID_VALUE, f"registering {size} bytes at 0x{host or 0:x} with flags 0x{flags:x}")
         if host in self._by_host:
             raise DriverError(HOST_MEMORY_ALREADY_REGISTERED, f"0x{host:x} is registered already")
         allocation = self.space.add(host, size, f"registered memory of {size} bytes{_asked_at()}", None)
         self._enter(Block(allocation, REGISTERED, None))
+        self._host_flags[allocation.host] = flags
 
     @entry("cuMemHostUnregister", arguments=(HOST,))
     def host_unregister(self, host: int) -> None:
@@ -208,14 +255,14 @@ class Memory:
 
     @entry("cuMemHostGetDevicePointer", arguments=(WORD_OUT, HOST, c_uint))
     def host_device_pointer(self, out, host: int, flags: int) -> None:
-        put(out, self._of_host(host))
+        put(out, self.of_host(host))
 
     @entry("cuMemHostGetFlags", arguments=(UINT_OUT, HOST))
     def host_flags(self, out, host: int) -> None:
-        self._of_host(host)
-        put(out, 0)
+        block = self.block_at(self.of_host(host))
+        put(out, self._host_flags.get(block.allocation.host, 0))
 
-    def _of_host(self, host: int) -> int:
+    def of_host(self, host: int) -> int:
         """Device address of pinned or registered host memory."""
         for block in self._by_host.values():
             if block.allocation.host <= host < block.allocation.host + block.allocation.size:
@@ -245,12 +292,19 @@ class Memory:
     def host_address(self, address: int, size: int) -> int:
         """Host address of ``size`` bytes at device address ``address``; raises DriverError."""
         block = self.block_at(address)
-        if block is None or address + size > block.allocation.end:
+        if block is None or (address + size > block.allocation.end and not self._goes_on(block, address + size)):
             raise DriverError(
                 INVALID_VALUE,
                 f"{size} bytes at 0x{address or 0:x} are not all on the device: {self.space.describe(address)}",
             )
         return block.allocation.host + address - block.allocation.base
+
+    def _goes_on(self, block: Block, end: int) -> bool:
+        """Whether mappings follow ``block`` without a gap up to ``end``."""
+        found: Block | None = block
+        while found is not None and found.kind == MAPPED and found.allocation.end < end:
+            found = self._blocks.get(found.allocation.end)
+        return found is not None and found.kind == MAPPED
 
     def either_address(self, address: int, size: int) -> int:
         """Host address of a unified address: the device's if it is one, else the host's own."""
@@ -265,51 +319,6 @@ class Memory:
             base[0] = block.allocation.base
         if size:
             size[0] = block.allocation.size
-
-    @entry("cuPointerGetAttribute", arguments=(HOST, c_int, WORD))
-    def pointer_attribute(self, out: int, attribute: int, address: int) -> None:
-        block = self.block_at(address)
-        if block is None:
-            block = self.block_at(self._of_host(address))
-            address = block.allocation.base + address - block.allocation.host
-        on_host = block.kind in (HOST_PAGES, REGISTERED)
-        allocation = block.allocation
-        words = {
-            1: PRIMARY,
-            3: address,
-            4: allocation.host + address - allocation.base if block.kind != DEVICE else 0,
-            7: allocation.base,
-            11: allocation.base,
-            12: allocation.size,
-            14: 0,
-            17: 0,
-        }
-        numbers = {
-            2: _MEMORY_TYPE_HOST if on_host else _MEMORY_TYPE_DEVICE,
-            8: int(block.kind == MANAGED),
-            9: 0,
-            10: 0,
-            13: 1,
-        }
-        if attribute in words:
-            ctypes.c_uint64.from_address(out).value = words[attribute]
-        elif attribute in numbers:
-            ctypes.c_int.from_address(out).value = numbers[attribute]
-        else:
-            raise DriverError(INVALID_VALUE, f"pointer attribute {attribute} is not known")
-
-    @entry("cuPointerGetAttributes", arguments=(c_uint, POINTER(c_int), WORD_OUT, WORD))
-    def pointer_attributes(self, count: int, attributes, outs, address: int) -> None:
-        for i in range(count):
-            try:
-                self.pointer_attribute(outs[i], attributes[i], address)
-            except DriverError:
-                # Unlike the singular form this one answers for any pointer, with zeros.
-                ctypes.c_int.from_address(outs[i]).value = 0
-
-    @entry("cuPointerSetAttribute", arguments=(HOST, c_int, WORD))
-    def set_pointer_attribute(self, value: int, attribute: int, address: int) -> None:
-        pass
 
 
 def _asked_at() -> str:

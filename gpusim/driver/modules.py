@@ -13,13 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from cuda.bindings import nvjitlink
 
 from gpusim.driver.abi import (
     FILE_NOT_FOUND,
     HOST,
     INVALID_IMAGE,
-    INVALID_PTX,
     INVALID_VALUE,
     NO_BINARY_FOR_GPU,
     NOT_FOUND,
@@ -32,20 +30,23 @@ from gpusim.driver.abi import (
     entry,
     put,
 )
+from gpusim.driver.clusters import cluster_use
 from gpusim.driver.device import Device
+from gpusim.driver.images import cubin_of, image_bytes
+from gpusim.driver.jit import JitOptions, options_at
 from gpusim.driver.lines import LineSource, readable_name
 from gpusim.driver.memory import Memory
 from gpusim.emulator.prepare import prepare
 from gpusim.errors import CompileError
 from gpusim.frontend.numba.build import toolchain
-from gpusim.isa.architectures import nearest
 from gpusim.isa.binary.cubin import KernelImage, kernels_of, load_kernel
-from gpusim.isa.binary.elf import MAGIC, image_size, parse_elf
+from gpusim.isa.binary.elf import parse_elf
 from gpusim.launch.binary import KernelBinary
 from gpusim.trace.record import Program
 
-_FAT_BINARY_MAGICS = (b"\x50\xed\x55\xba", b"\xb1\x43\x62\x46")
-_MAX_IMAGE_BYTES = 1 << 30
+_UNIFIED_FUNCTION = (
+    "functions that host and device share (CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE) are not emulated"
+)
 
 
 @dataclass(eq=False)
@@ -97,12 +98,8 @@ class Modules:
 
     # ---- loading -----------------------------------------------------------------------------
 
-    def _load(self, out, data: bytes) -> None:
-        if data.startswith(_FAT_BINARY_MAGICS):
-            raise DriverError(
-                NO_BINARY_FOR_GPU, "a program's own CUDA C++ fat binary cannot be loaded: link it into a Numba kernel"
-            )
-        cubin = data if data.startswith(MAGIC) else self._assemble(data)
+    def _load(self, out, data: bytes, options: JitOptions | None = None) -> None:
+        cubin = cubin_of(data, tuple(self._device.spec.capability), options or JitOptions())
         try:
             elf = parse_elf(cubin)
         except CompileError as error:
@@ -120,38 +117,27 @@ class Modules:
         module.handle = self._handles.new(module)
         put(out, module.handle)
 
-    def _assemble(self, text: bytes) -> bytes:
-        text = text.rstrip(b"\0")
-        handle = nvjitlink.create(1, [f"-arch={nearest(self._device.spec.capability).target}"])
-        try:
-            nvjitlink.add_data(handle, nvjitlink.InputType.PTX, text, len(text), "module")
-            nvjitlink.complete(handle)
-            cubin = bytearray(nvjitlink.get_linked_cubin_size(handle))
-            nvjitlink.get_linked_cubin(handle, cubin)
-            return bytes(cubin)
-        except nvjitlink.nvJitLinkError as error:
-            raise DriverError(INVALID_PTX, f"the module is not PTX that assembles ({error})") from None
-        finally:
-            nvjitlink.destroy(handle)
-
-    @entry("cuModuleLoadData", arguments=(WORD_OUT, HOST))
+    @entry("cuModuleLoadData", "cuModuleLoadFatBinary", arguments=(WORD_OUT, HOST))
     def load_module(self, out, image: int) -> None:
         self._load(out, image_bytes(image))
 
     @entry("cuModuleLoadDataEx", arguments=(WORD_OUT, HOST, c_uint, HOST, HOST))
     def load_module_with_options(self, out, image: int, count: int, options: int, values: int) -> None:
-        self._load(out, image_bytes(image))
+        self._load(out, image_bytes(image), options_at(count, options, values))
 
     @entry("cuLibraryLoadData", arguments=(WORD_OUT, HOST, HOST, HOST, c_uint, HOST, HOST, c_uint))
-    def load_library(self, out, image: int, *_options: int) -> None:
-        self._load(out, image_bytes(image))
+    def load_library(self, out, image: int, options: int, values: int, count: int, *_library_options: int) -> None:
+        self._load(out, image_bytes(image), options_at(count, options, values))
 
-    @entry("cuModuleLoad", "cuLibraryLoadFromFile", arguments=(WORD_OUT, c_char_p))
+    @entry("cuModuleLoad", arguments=(WORD_OUT, c_char_p))
     def load_file(self, out, path: bytes) -> None:
-        try:
-            self._load(out, Path(path.decode()).read_bytes())
-        except OSError as error:
-            raise DriverError(FILE_NOT_FOUND, f"{path.decode()}: {error.strerror}") from None
+        self._load(out, _read(path))
+
+    @entry("cuLibraryLoadFromFile", arguments=(WORD_OUT, c_char_p, HOST, HOST, c_uint, HOST, HOST, c_uint))
+    def load_library_file(
+        self, out, path: bytes, options: int, values: int, count: int, *_library_options: int
+    ) -> None:
+        self._load(out, _read(path), options_at(count, options, values))
 
     @entry("cuModuleUnload", "cuLibraryUnload", arguments=(WORD,))
     def unload(self, handle: int) -> None:
@@ -238,6 +224,20 @@ class Modules:
             module.globals_, module.globals_address = block.pages, block.allocation.base
         return module.globals_
 
+    @entry("cuLibraryGetUnifiedFunction", arguments=(WORD_OUT, WORD, c_char_p))
+    def unified_function(self, out, handle: int, name: bytes) -> None:
+        self._handles.get(handle)
+        raise DriverError(NOT_FOUND, _UNIFIED_FUNCTION)
+
+    @entry("cuFuncLoad", arguments=(WORD,))
+    def load_function(self, handle: int) -> None:
+        self.kernel(handle)
+
+    @entry("cuModuleGetTexRef", "cuModuleGetSurfRef", arguments=(WORD_OUT, WORD, c_char_p))
+    def reference(self, out, handle: int, name: bytes) -> None:
+        self._handles.get(handle)
+        raise DriverError(NOT_FOUND, "texture and surface references left CUDA with version 12: use objects")
+
     # ---- what a launch needs -----------------------------------------------------------------
 
     def binary(self, kernel: Kernel, cooperative: bool) -> KernelBinary:
@@ -255,6 +255,10 @@ class Modules:
             )
         return known
 
+    def cluster_use(self, kernel: Kernel) -> str:
+        """What the kernel's code uses of its cluster, empty for nothing (:mod:`gpusim.driver.clusters`)."""
+        return cluster_use(prepare(self.binary(kernel, False)).instructions)
+
     def add_lines(self, kernel: Kernel) -> None:
         """Have the kernel's next binary include source lines."""
         if kernel.line_cubin is None and not kernel.image.lines:
@@ -269,17 +273,10 @@ class Modules:
         return prepare(self.binary(kernel, cooperative)).program
 
 
-def image_bytes(address: int) -> bytes:
-    """The module image at a host address: an ELF file by its own tables, anything else up to its end."""
-    if not address:
-        raise DriverError(INVALID_VALUE, "the module image is a null pointer")
-    start = ctypes.string_at(address, 4)
-    if start in _FAT_BINARY_MAGICS:
-        return start
-    if start != MAGIC:
-        return ctypes.string_at(address)
+def _read(path: bytes | None) -> bytes:
+    if not path:
+        raise DriverError(INVALID_VALUE, "the path is null")
     try:
-        size = image_size(lambda offset, count: ctypes.string_at(address + offset, count), _MAX_IMAGE_BYTES)
-    except CompileError as error:
-        raise DriverError(INVALID_IMAGE, str(error)) from None
-    return ctypes.string_at(address, size)
+        return Path(path.decode()).read_bytes()
+    except OSError as error:
+        raise DriverError(FILE_NOT_FOUND, f"{path.decode()}: {error.strerror}") from None

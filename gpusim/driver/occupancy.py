@@ -7,11 +7,24 @@ is the engine's own (:mod:`gpusim.model.occupancy`), so that a program that asks
 from __future__ import annotations
 
 import ctypes
-from ctypes import c_int, c_size_t, c_uint
+from ctypes import POINTER, c_int, c_size_t, c_uint
 
-from gpusim.driver.abi import HOST, INT_OUT, INVALID_VALUE, WORD, WORD_OUT, DriverError, entry, put
+from gpusim.driver.abi import (
+    HOST,
+    INT_OUT,
+    INVALID_CLUSTER_SIZE,
+    INVALID_VALUE,
+    NOT_SUPPORTED,
+    WORD,
+    WORD_OUT,
+    DriverError,
+    entry,
+    put,
+)
 from gpusim.driver.device import Device
+from gpusim.driver.launch_options import PORTABLE_CLUSTER, options_at
 from gpusim.driver.modules import Kernel, Modules
+from gpusim.driver.structures import LaunchConfig
 from gpusim.errors import LaunchError
 from gpusim.model.occupancy import occupancy
 from gpusim.trace.record import Launch
@@ -21,8 +34,22 @@ DEFAULT_SHARED_BYTES = 48 << 10
 # CUfunction_attribute
 (
     MAX_THREADS, _SHARED_BYTES, _CONSTANT_BYTES, _LOCAL_BYTES, _REGISTERS, _PTX_VERSION, _BINARY_VERSION, _CACHE_CA,
-    MAX_DYNAMIC_SHARED, _CARVEOUT,
-) = range(10)  # fmt: skip
+    MAX_DYNAMIC_SHARED, CARVEOUT, _CLUSTER_MUST_BE_SET, _CLUSTER_WIDTH, _CLUSTER_HEIGHT, _CLUSTER_DEPTH, LARGE_CLUSTER,
+    _CLUSTER_POLICY, _NODE_UPDATE, _SHARED_MEMORY_MODE,
+) = range(18)  # fmt: skip
+_SETTABLE = (
+    MAX_DYNAMIC_SHARED,
+    CARVEOUT,
+    _CLUSTER_WIDTH,
+    _CLUSTER_HEIGHT,
+    _CLUSTER_DEPTH,
+    LARGE_CLUSTER,
+    _CLUSTER_POLICY,
+)
+_KNOWN = range(18)
+_MOST_CLUSTER = 16  # blocks, where a kernel asks for more than is portable (CUDA Programming Guide, H100 and B200)
+_CACHE_CONFIGS, _BANK_CONFIGS, _CARVEOUTS = range(4), range(3), range(-1, 101)
+_GPC_SMS = 16  # of H100 (at most 18, some are switched off): NVIDIA H100 Tensor Core GPU Architecture
 _SHARED_OF_BLOCK = ctypes.CFUNCTYPE(c_size_t, c_int)
 
 
@@ -31,6 +58,7 @@ class KernelFacts:
 
     def __init__(self, device: Device, modules: Modules):
         self._device, self._modules = device, modules
+        self.most_threads = device.spec.sm.max_threads_per_block  # in a block
 
     # ---- attributes --------------------------------------------------------------------------
 
@@ -46,6 +74,8 @@ class KernelFacts:
         """The value of a CUfunction_attribute."""
         image, sm = kernel.image, self._device.spec.sm
         version = 10 * self._device.spec.capability[0] + self._device.spec.capability[1]
+        if attribute not in _KNOWN:
+            raise DriverError(INVALID_VALUE, f"function attribute {attribute} is not known")
         if attribute == MAX_THREADS:
             unit = sm.register_allocation_unit
             per_warp = -(-max(1, image.registers_per_thread) * 32 // unit) * unit
@@ -53,8 +83,8 @@ class KernelFacts:
             return min(image.max_threads or sm.max_threads_per_block, sm.max_threads_per_block, by_registers)
         if attribute == MAX_DYNAMIC_SHARED:
             return kernel.settings.get(attribute, DEFAULT_SHARED_BYTES - image.shared_bytes)
-        if attribute == _CARVEOUT:
-            return kernel.settings.get(attribute, -1)
+        if attribute in _SETTABLE:
+            return kernel.settings.get(attribute, -1 if attribute == CARVEOUT else 0)
         return {
             _SHARED_BYTES: image.shared_bytes,
             _CONSTANT_BYTES: len(image.constants.get(3, b"")),
@@ -73,15 +103,33 @@ class KernelFacts:
     def set_function_attribute(self, handle: int, attribute: int, value: int) -> None:
         kernel = self._modules.kernel(handle)
         limit = self._device.spec.sm.shared_per_block_max_bytes - kernel.image.shared_bytes
+        if attribute == _SHARED_MEMORY_MODE:
+            raise DriverError(
+                NOT_SUPPORTED, "shared memory beyond what a block may have (oversized mode) is not emulated"
+            )
+        if attribute not in _SETTABLE or (attribute == CARVEOUT and value not in _CARVEOUTS):
+            raise DriverError(INVALID_VALUE, f"{kernel.name}: function attribute {attribute} cannot be set to {value}")
         if attribute == MAX_DYNAMIC_SHARED and not 0 <= value <= limit:
             raise DriverError(
                 INVALID_VALUE, f"{kernel.name}: at most {limit} bytes of dynamic shared memory are possible"
             )
         kernel.settings[attribute] = value
 
-    @entry("cuKernelSetCacheConfig", "cuFuncSetCacheConfig", arguments=(WORD, c_int, c_int))
-    def set_cache_config(self, handle: int, config: int, number: int) -> None:
+    @entry("cuFuncSetCacheConfig", arguments=(WORD, c_int))
+    def set_cache_config(self, handle: int, config: int) -> None:
         self._modules.kernel(handle)
+        if config not in _CACHE_CONFIGS:
+            raise DriverError(INVALID_VALUE, f"cache configuration {config} is none of 0 to 3")
+
+    @entry("cuKernelSetCacheConfig", arguments=(WORD, c_int, c_int))
+    def set_kernel_cache_config(self, handle: int, config: int, number: int) -> None:
+        self.set_cache_config(handle, config)
+
+    @entry("cuFuncSetSharedMemConfig", arguments=(WORD, c_int))
+    def set_bank_config(self, handle: int, config: int) -> None:
+        self._modules.kernel(handle)
+        if config not in _BANK_CONFIGS:
+            raise DriverError(INVALID_VALUE, f"shared memory configuration {config} is none of 0 to 2")
 
     @entry("cuKernelGetParamInfo", "cuFuncGetParamInfo", arguments=(WORD, c_size_t, WORD_OUT, WORD_OUT))
     def parameter(self, handle: int, index: int, offset_out, size_out) -> None:
@@ -161,3 +209,47 @@ class KernelFacts:
         )
         free = min(share - sm.shared_reserved_bytes, sm.shared_per_block_max_bytes) - kernel.image.shared_bytes
         put(out, max(0, free))
+
+    # ---- clusters ----------------------------------------------------------------------------
+
+    def most_cluster(self, kernel: Kernel) -> int:
+        """Blocks that a cluster of the kernel may have."""
+        return _MOST_CLUSTER if kernel.settings.get(LARGE_CLUSTER) else PORTABLE_CLUSTER
+
+    def _needs_clusters(self) -> None:
+        if self._device.spec.capability < (9, 0):
+            raise DriverError(INVALID_VALUE, "clusters need compute capability 9.0")
+
+    @entry("cuOccupancyMaxPotentialClusterSize", arguments=(INT_OUT, WORD, POINTER(LaunchConfig)))
+    def largest_cluster(self, out, handle: int, config) -> None:
+        kernel = self._modules.kernel(handle)
+        self._needs_clusters()
+        if not config:
+            raise DriverError(INVALID_VALUE, "the launch's configuration is null")
+        block, shared = config[0].block, config[0].dynamic_shared_bytes
+        a_sm = self.blocks_per_sm(kernel, block[0] * block[1] * block[2], shared)
+        size = self.most_cluster(kernel)
+        while size > 1 and a_sm * self._sms_a_cluster() < size:
+            size //= 2
+        put(out, size if a_sm else 0)
+
+    @entry("cuOccupancyMaxActiveClusters", arguments=(INT_OUT, WORD, POINTER(LaunchConfig)))
+    def active_clusters(self, out, handle: int, config) -> None:
+        kernel = self._modules.kernel(handle)
+        self._needs_clusters()
+        if not config:
+            raise DriverError(INVALID_VALUE, "the launch's configuration is null")
+        options = options_at(config[0])
+        if options.cluster_blocks > self.most_cluster(kernel):
+            raise DriverError(INVALID_CLUSTER_SIZE, f"a cluster of {options.cluster} blocks")
+        block, shared = config[0].block, config[0].dynamic_shared_bytes
+        a_sm = self.blocks_per_sm(kernel, block[0] * block[1] * block[2], shared)
+        groups, sms = divmod(self._device.spec.sm_count, self._sms_a_cluster())
+        put(
+            out,
+            groups * (a_sm * self._sms_a_cluster() // options.cluster_blocks) + a_sm * sms // options.cluster_blocks,
+        )
+
+    def _sms_a_cluster(self) -> int:
+        """SMs that a cluster may spread over: those of one GPC, which the GPU's description does not tell apart."""
+        return min(_GPC_SMS, self._device.spec.sm_count)

@@ -17,30 +17,37 @@ from gpusim.errors import UsageError
 #: Start of a driver function's name -> what it belongs to.
 FAMILIES = {
     "cuIpc": "sharing memory or events between processes (IPC)",
-    "cuMemPoolExport": "sharing memory between processes (IPC)",
-    "cuMemPoolImport": "sharing memory between processes (IPC)",
+    "cuMemPoolExport": "sharing memory pools between processes (IPC)",
+    "cuMemPoolImport": "sharing memory pools between processes (IPC)",
     "cuGraphics": "graphics interoperation",
     "cuGL": "graphics interoperation",
-    "cuGraph": "CUDA graphs",
-    "cuStreamBeginCapture": "CUDA graphs (stream capture)",
-    "cuStreamEndCapture": "CUDA graphs (stream capture)",
-    "cuTex": "textures",
-    "cuSurf": "surfaces",
-    "cuArray": "CUDA arrays (textures)",
-    "cuMipmappedArray": "CUDA arrays (textures)",
-    "cuTensorMap": "tensor maps (TMA)",
+    "cuEGL": "graphics interoperation",
+    "cuVDPAU": "graphics interoperation",
+    "cuGraphConditional": "conditional nodes of CUDA graphs",
+    "cuGraphAddExternal": "external semaphores in CUDA graphs",
+    "cuStreamBeginRecapture": "capturing into an older graph",
+    "cuTexRef": "texture references, which left CUDA with version 12 (texture objects are there)",
+    "cuSurfRef": "surface references, which left CUDA with version 12 (surface objects are there)",
+    "cuMipmappedArray": "mipmapped arrays",
     "cuMulticast": "multicast memory (several GPUs)",
+    "cuLogicalEndpoint": "memory of other nodes",
+    "cuFabric": "memory of other nodes",
     "cuGreenCtx": "green contexts",
-    "cuMemCreate": "virtual memory management",
-    "cuMemAddress": "virtual memory management",
-    "cuMemMap": "virtual memory management",
+    "cuDevSmResource": "green contexts",
+    "cuDevResource": "green contexts",
     "cuImportExternal": "external memory and semaphores",
-    "cuLink": "linking in the driver (nvJitLink is used instead)",
+    "cuMemMapArray": "sparse arrays",
+    "cuMemBatchDecompress": "decompression by the GPU",
+    "cuCheckpoint": "checkpoints of processes",
+    "cuCoredump": "core dumps of the GPU",
+    "cuLogs": "the driver's log (GPUSIM_DEBUG=1 shows what went wrong)",
+    "cuLaunchGrid": "launches in the form of CUDA 3 (cuLaunchKernel is there)",
+    "cuParamSet": "launches in the form of CUDA 3 (cuLaunchKernel is there)",
     "cuLaunchCooperativeKernelMultiDevice": "launches on several GPUs",
 }
 #: Top-level package -> why its kernels cannot run here.
 PACKAGES = {
-    "cupy": "CuPy brings kernels of its own and libraries such as cuBLAS, which are not emulated",
+    "cupy": "CuPy's wheels hold a CUDA runtime library that wants proof that the driver is NVIDIA's, which gpusim does not forge",
     "nvshmem": "NVSHMEM needs several GPUs",
     "cudf": "cuDF runs on libraries with kernels of their own, which are not emulated",
     "cuml": "cuML runs on libraries with kernels of their own, which are not emulated",
@@ -52,7 +59,7 @@ def sentence(function: str) -> str:
     """What to tell the user who called the driver function ``function``."""
     for start, what in sorted(FAMILIES.items(), key=lambda item: -len(item[0])):
         if function.startswith(start):
-            return f"{what} cannot be run without a GPU ({function}): gpusim run has Numba kernels, memory, streams and events"
+            return f"{what} cannot be run without a GPU ({function})"
     return f"the driver function {function} is not emulated by gpusim run"
 
 

@@ -1,8 +1,8 @@
-"""Streams and events as the driver API has them.
+"""Streams as the driver API has them.
 
-Mental model: a launch runs to its end inside the call that makes it, so every stream is always idle and
-every recorded event has happened. What is left of a stream is its identity, and of an event the time at which
-it was recorded: time of the host, or predicted time of the GPU where launches are simulated.
+Mental model: work that is submitted to a stream runs to its end inside the call that makes it, so every stream is always
+idle. What is left of a stream is its identity, its attributes, and whether it is being captured
+(:mod:`gpusim.driver.captures`), in which case work is written down instead.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Callable
-from ctypes import POINTER, c_float, c_int, c_uint
-from dataclasses import dataclass
+from ctypes import c_int, c_uint
+from dataclasses import dataclass, field
 
 from gpusim.driver.abi import (
     HOST,
     INT_OUT,
     INVALID_HANDLE,
+    INVALID_VALUE,
     UINT_OUT,
     WORD,
     WORD_OUT,
@@ -25,91 +26,118 @@ from gpusim.driver.abi import (
     entry,
     put,
 )
-from gpusim.driver.contexts import Contexts
+from gpusim.driver.captures import Captures
+from gpusim.driver.contexts import GREATEST_PRIORITY, LEAST_PRIORITY, Contexts
+from gpusim.driver.work import HostFunction, Work
 
-_DISABLE_TIMING = 0x2
+NON_BLOCKING = 1
 #: Handles that need no stream of their own: default, legacy default, per-thread default.
 DEFAULT_STREAMS = (0, 1, 2)
+LEGACY_STREAMS = (0, 1)
 _SUCCESS = 0
+# CUstreamAttrID: the launch attributes that a stream has, with their bytes.
+_ACCESS_POLICY, _SYNCHRONIZATION, _PRIORITY, _SYNC_DOMAIN_MAP, _SYNC_DOMAIN = 1, 3, 8, 9, 10
+_ATTRIBUTE_BYTES = {_ACCESS_POLICY: 32, _SYNCHRONIZATION: 4, _PRIORITY: 4, _SYNC_DOMAIN_MAP: 2, _SYNC_DOMAIN: 4}
+#: Values that a new stream has: synchronization is automatic (1), remote traffic uses domain 1.
+_ATTRIBUTE_DEFAULTS = {_SYNCHRONIZATION: b"\1\0\0\0", _SYNC_DOMAIN_MAP: b"\0\1"}
 
 
-@dataclass
-class Event:
-    """``time_ns`` is None until the event is recorded."""
+@dataclass(eq=False)
+class Stream:
+    """``attributes``: bytes of the CUstreamAttrValue that was set, by CUstreamAttrID."""
 
-    timed: bool
-    time_ns: float | None = None
-
-
-@dataclass(frozen=True)
-class StreamFacts:
     flags: int
     priority: int
+    attributes: dict[int, bytes] = field(default_factory=dict)
 
 
 class Streams:
-    """Entry points cuStream* and cuEvent*. ``now_ns`` tells the time; ``check`` raises DriverError while the
-    context is broken by a failed launch."""
+    """Entry points cuStream* without those of captures. ``now_ns`` tells the time; ``check_alive`` raises DriverError while
+    the context is broken by a failed launch; ``on_synchronize`` is called when the program waits for the device."""
 
-    def __init__(self, contexts: Contexts, check: Callable[[], None]):
-        self._contexts, self._check_alive = contexts, check
-        self._streams, self._events = Handles(0xA0_0000), Handles(0xB0_0000)
+    def __init__(self, contexts: Contexts, check_alive: Callable[[], None], captures: Captures):
+        self._contexts, self.check_alive, self._captures = contexts, check_alive, captures
+        self._streams = Handles(0xA0_0000)
+        self._defaults = {handle: Stream(0, 0) for handle in DEFAULT_STREAMS}
         self.now_ns: Callable[[], float] = time.perf_counter_ns
+        self.on_synchronize: Callable[[], None] = lambda: None
 
     def reset(self) -> None:
-        """Forget all streams and events."""
+        """Forget all streams."""
         self._streams.clear()
-        self._events.clear()
+        self._captures.reset()
 
-    def check(self, stream: int) -> None:
-        """Raise DriverError for a handle that is no stream."""
-        if stream not in DEFAULT_STREAMS:
-            self._facts(stream)
+    def check(self, stream: int) -> Stream:
+        """The stream of a handle; raises DriverError for one that is none."""
+        return self._defaults[stream] if stream in DEFAULT_STREAMS else self._streams.get(stream)
 
-    def _facts(self, stream: int) -> StreamFacts:
-        if stream in DEFAULT_STREAMS:
-            return StreamFacts(0, 0)
-        return self._streams.get(stream)
+    def submit(self, stream: int, work: Work) -> None:
+        """Run ``work`` now, or write it down if ``stream`` is being captured."""
+        facts = self.check(stream)
+        if not self._captures.take(stream, work, blocking=not facts.flags & NON_BLOCKING):
+            work.run()
+
+    def is_captured(self, stream: int) -> bool:
+        """Whether work of ``stream`` is written down; raises DriverError for a handle that is no stream."""
+        self.check(stream)
+        return self._captures.of(stream) is not None
+
+    # ---- making and breaking --------------------------------------------------------------------
 
     @entry("cuStreamCreate", arguments=(WORD_OUT, c_uint))
     def create(self, out, flags: int) -> None:
-        put(out, self._streams.new(StreamFacts(flags, 0)))
+        self.create_with_priority(out, flags, 0)
 
     @entry("cuStreamCreateWithPriority", arguments=(WORD_OUT, c_uint, c_int))
     def create_with_priority(self, out, flags: int, priority: int) -> None:
-        put(out, self._streams.new(StreamFacts(flags, min(0, max(-5, priority)))))
+        if flags & ~NON_BLOCKING:
+            raise DriverError(INVALID_VALUE, f"a stream has no flags 0x{flags:x}")
+        self._contexts.need()
+        put(out, self._streams.new(Stream(flags, min(LEAST_PRIORITY, max(GREATEST_PRIORITY, priority)))))
 
     @entry("cuStreamDestroy", arguments=(WORD,))
     def destroy(self, stream: int) -> None:
+        if stream in DEFAULT_STREAMS:
+            raise DriverError(INVALID_HANDLE, "a default stream cannot be destroyed")
         self._streams.remove(stream)
+        self._captures.invalidate(stream)
+
+    # ---- waiting --------------------------------------------------------------------------------
 
     @entry("cuStreamSynchronize", "cuStreamQuery", arguments=(WORD,))
     def synchronize(self, stream: int) -> None:
-        self.check(stream)
-        self._check_alive()
+        self._captures.refuse_wait(stream, blocking=not self.check(stream).flags & NON_BLOCKING)
+        self.check_alive()
+        self.on_synchronize()
 
     @entry("cuCtxSynchronize")
     def synchronize_context(self) -> None:
         self._contexts.need()
-        self._check_alive()
+        self._captures.refuse_unsafe("cuCtxSynchronize")
+        self.check_alive()
+        self.on_synchronize()
 
-    @entry("cuStreamWaitEvent", arguments=(WORD, WORD, c_uint))
-    def wait_event(self, stream: int, event: int, flags: int) -> None:
-        self.check(stream)
-        self._events.get(event)
+    @entry("cuCtxSynchronize", arguments=(WORD,), since=13000)
+    @entry("cuCtxSynchronize_v2", arguments=(WORD,))
+    def synchronize_that_context(self, context: int) -> None:
+        self._contexts.find(context)
+        self.check_alive()
+        self.on_synchronize()
+
+    # ---- facts ----------------------------------------------------------------------------------
 
     @entry("cuStreamGetFlags", arguments=(WORD, UINT_OUT))
     def flags(self, stream: int, out) -> None:
-        put(out, self._facts(stream).flags)
+        put(out, self.check(stream).flags)
 
     @entry("cuStreamGetPriority", arguments=(WORD, INT_OUT))
     def priority(self, stream: int, out) -> None:
-        put(out, self._facts(stream).priority)
+        put(out, self.check(stream).priority)
 
     @entry("cuStreamGetId", arguments=(WORD, WORD_OUT))
     def identity(self, stream: int, out) -> None:
         self.check(stream)
-        put(out, stream)
+        put(out, stream or 1)  # the default stream is the legacy one
 
     @entry("cuStreamGetDevice", arguments=(WORD, INT_OUT))
     def device(self, stream: int, out) -> None:
@@ -122,60 +150,66 @@ class Streams:
         put(out, self._contexts.need())
 
     @entry("cuStreamGetCtx", arguments=(WORD, WORD_OUT, WORD_OUT), since=12050)
+    @entry("cuStreamGetCtx_v2", arguments=(WORD, WORD_OUT, WORD_OUT))
     def context_and_green(self, stream: int, out, green) -> None:
         self.context(stream, out)
         if green:
             green[0] = 0
 
-    @entry("cuStreamIsCapturing", "cuStreamGetCaptureInfo", arguments=(WORD, INT_OUT))
-    def is_capturing(self, stream: int, out) -> None:
-        self.check(stream)
-        put(out, 0)
+    @entry("cuStreamGetAttribute", arguments=(WORD, c_int, HOST))
+    def attribute(self, stream: int, attribute: int, out: int) -> None:
+        facts, size = self.check(stream), self._size(attribute)
+        value = facts.attributes.get(attribute) or _ATTRIBUTE_DEFAULTS.get(attribute, bytes(size))
+        if attribute == _PRIORITY:
+            value = facts.priority.to_bytes(4, "little", signed=True)
+        if not out:
+            raise DriverError(INVALID_VALUE, "a pointer for a result is null")
+        ctypes.memmove(out, value, size)
 
-    @entry("cuThreadExchangeStreamCaptureMode", arguments=(INT_OUT,))
-    def exchange_capture_mode(self, mode) -> None:
-        put(mode, 0)
+    @entry("cuStreamSetAttribute", arguments=(WORD, c_int, HOST))
+    def set_attribute(self, stream: int, attribute: int, value: int) -> None:
+        facts, size = self.check(stream), self._size(attribute)
+        if not value:
+            raise DriverError(INVALID_VALUE, "the pointer to the attribute's value is null")
+        data = ctypes.string_at(value, size)
+        if attribute == _PRIORITY:
+            raise DriverError(INVALID_VALUE, "a stream keeps the priority that it was created with")
+        if attribute == _SYNCHRONIZATION and not 1 <= int.from_bytes(data, "little") <= 4:
+            raise DriverError(
+                INVALID_VALUE, f"synchronization policy {int.from_bytes(data, 'little')} is none of 1 to 4"
+            )
+        facts.attributes[attribute] = data
+
+    @staticmethod
+    def _size(attribute: int) -> int:
+        if attribute not in _ATTRIBUTE_BYTES:
+            raise DriverError(INVALID_VALUE, f"a stream has no attribute {attribute}")
+        return _ATTRIBUTE_BYTES[attribute]
+
+    @entry("cuStreamCopyAttributes", arguments=(WORD, WORD))
+    def copy_attributes(self, target: int, source: int) -> None:
+        self.check(target).attributes = dict(self.check(source).attributes)
+
+    # ---- calls of the program's functions -------------------------------------------------------
 
     @entry("cuStreamAddCallback", arguments=(WORD, HOST, HOST, c_uint))
     def add_callback(self, stream: int, function: int, data: int, flags: int) -> None:
+        if flags or not function:
+            raise DriverError(INVALID_VALUE, "a stream's callback needs a function, and flags of 0")
+        self._captures.refuse_work(stream, "cuStreamAddCallback (cuLaunchHostFunc can be captured)")
         self.check(stream)
         _STREAM_CALLBACK(function)(stream, _SUCCESS, data)
 
     @entry("cuLaunchHostFunc", arguments=(WORD, HOST, HOST))
     def host_function(self, stream: int, function: int, data: int) -> None:
-        self.check(stream)
-        _HOST_FUNCTION(function)(data)
+        if not function:
+            raise DriverError(INVALID_VALUE, "the host function is null")
+        self.submit(stream, HostFunction(function, data))
 
-    @entry("cuEventCreate", arguments=(WORD_OUT, c_uint))
-    def create_event(self, out, flags: int) -> None:
-        put(out, self._events.new(Event(timed=not flags & _DISABLE_TIMING)))
-
-    @entry("cuEventDestroy", arguments=(WORD,))
-    def destroy_event(self, event: int) -> None:
-        self._events.remove(event)
-
-    @entry("cuEventRecord", arguments=(WORD, WORD))
-    def record(self, event: int, stream: int) -> None:
-        self.check(stream)
-        self._events.get(event).time_ns = self.now_ns()
-
-    @entry("cuEventRecordWithFlags", arguments=(WORD, WORD, c_uint))
-    def record_with_flags(self, event: int, stream: int, flags: int) -> None:
-        self.record(event, stream)
-
-    @entry("cuEventQuery", "cuEventSynchronize", arguments=(WORD,))
-    def query(self, event: int) -> None:
-        self._events.get(event)
-        self._check_alive()
-
-    @entry("cuEventElapsedTime", arguments=(POINTER(c_float), WORD, WORD))
-    def elapsed(self, out, start: int, end: int) -> None:
-        first, last = self._events.get(start), self._events.get(end)
-        if not (first.timed and last.timed):
-            raise DriverError(INVALID_HANDLE, "the time between events that were made without timing")
-        if first.time_ns is None or last.time_ns is None:
-            raise DriverError(INVALID_HANDLE, "the time between events of which one was never recorded")
-        put(out, (last.time_ns - first.time_ns) / 1e6)
+    @entry("cuLaunchHostFunc", arguments=(WORD, HOST, HOST, c_uint), since=13010)
+    @entry("cuLaunchHostFunc_v2", arguments=(WORD, HOST, HOST, c_uint))
+    def host_function_with_mode(self, stream: int, function: int, data: int, mode: int) -> None:
+        self.host_function(stream, function, data)
 
     @entry("cuProfilerStart", "cuProfilerStop")
     def profiler(self) -> None:
@@ -183,4 +217,3 @@ class Streams:
 
 
 _STREAM_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_uint64, c_int, ctypes.c_uint64)
-_HOST_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_uint64)

@@ -19,6 +19,7 @@ import numpy as np
 from gpusim.emulator.access import LOCAL, execute_memory, load_constant
 from gpusim.emulator.access_affine import affine_access, scattered_access
 from gpusim.emulator.access_matrix import execute_matrix_access
+from gpusim.emulator.access_texture import execute_texture
 from gpusim.emulator.control_flow import FALLS_THROUGH, GONE, JUMPED, STOPPED, execute_control_flow, log_run
 from gpusim.emulator.convergence import push, retire
 from gpusim.emulator.runs import execute_arithmetic, fetch, write_back, write_predicates
@@ -178,7 +179,7 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
             x = fetch(registers, row, at.A, base, _X, lanes)
             y = fetch(registers, row, at.B, base, _Y, lanes)
             d = np.int64(row[at.D_OFFSET]) + (np.int64(row[at.D_OWN]) & base)
-            through_scratch = op == ops.ATOMIC or op >= ops.MATRIX_LOAD
+            through_scratch = op == ops.ATOMIC or ops.MATRIX_LOAD <= op < ops.TEXTURE
             w = np.int64(_W) if through_scratch else d
             uniform = row[at.SCOPE] == at.UNIFORM
             regular = op <= ops.STORE and row[at.SPACE] != LOCAL
@@ -203,6 +204,11 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
                     status = load_constant(
                         state, matrix, registers, constants, accesses, scattered, pc, warp, base + shift,
                         chunk_warp + warp, mask, w + shift,
+                    )  # fmt: skip
+                elif op == ops.TEXTURE:
+                    status = execute_texture(
+                        state, matrix, registers, allocations, hint, accesses, scattered, pc, warp, base + shift,
+                        chunk_warp + warp, executing[i], x + shift, y + shift, d + shift,
                     )  # fmt: skip
                 elif op >= ops.MATRIX_LOAD:
                     status = execute_matrix_access(

@@ -13,6 +13,8 @@ import numpy as np
 
 from gpusim.emulator.prepare import Prepared
 from gpusim.emulator.runs import arithmetic_entry_address
+from gpusim.emulator.texture_units import texture_entry_address
+from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
 from gpusim.isa.architectures import nearest
 from gpusim.isa.binary.cubin import CONSTANTS_ADDRESS, GRID_WORKSPACE_ADDRESS
@@ -97,6 +99,8 @@ def _blank(prepared: Prepared, launch: KernelLaunch, lockstep: bool) -> np.ndarr
     state["slice"] = BLOCK_SLICE
     state["entries"][:] = encoded.entries
     state["arithmetic_entry"] = arithmetic_entry_address()
+    if (encoded.matrix[:, at.OP] == ops.TEXTURE).any():
+        state["texture_entry"] = texture_entry_address()
     state["matrix_host"] = encoded.matrix.ctypes.data
     state["rules"][:] = tensor_rules(prepared.capability)
     lane = np.arange(warps * at.LANES)

@@ -45,6 +45,7 @@ CONSTANT_LOAD = MEMORY_BASE + 4  # flags: bank start, bank bytes, bytes, sign-ex
 MATRIX_LOAD = MEMORY_BASE + 5  # LDSM; flags: matrices, transposed
 MATRIX_STORE = MEMORY_BASE + 6
 ASYNC_FILL = MEMORY_BASE + 7  # LDGSTS that writes zeros where its predicate does not hold; flags: ZFILL
+TEXTURE = MEMORY_BASE + 8  # textures and surfaces; flags: what and how (gpusim/isa/forms/texture.py), channels, bytes
 
 # Atomic operations.
 # CAST is a CAS that returns 1 or 0: swapped or not. ARRIVE and PHASE are those of an mbarrier, ARRIVE_AMPERE is

@@ -12,10 +12,10 @@ from functools import lru_cache
 from gpusim.errors import UnsupportedOpcodeError
 from gpusim.isa.binary.text import opcode_parts
 from gpusim.isa.form import Instruction, MicroOp
-from gpusim.isa.forms import control_flow, double, floating, half, integer, lanes, memory, tensor
+from gpusim.isa.forms import control_flow, double, floating, half, integer, lanes, memory, tensor, texture
 from gpusim.isa.opcode import Opcode, collect
 
-TABLE = collect(family.OPCODES for family in (integer, floating, half, double, memory, control_flow, lanes, tensor))
+TABLE = collect(family.OPCODES for family in (integer, floating, half, double, memory, control_flow, lanes, tensor, texture))
 
 
 def supported(instruction: Instruction) -> bool:

@@ -445,7 +445,7 @@ def test_machine_code_of_cuda_core_runs_too(run) -> None:
     ("text", "code", "says"),
     [
         ("def broken(:\n", 1, "SyntaxError"),
-        ("import cupy\n", 1, "CuPy brings kernels of its own"),
+        ("import cupy\n", 1, "wants proof that the driver is NVIDIA's"),
         ("cuda.to_device(np.ones(3)).get_ipc_handle()\n", 1, "sharing memory or events between processes"),
         ("double[1, 2048](np.ones(3, np.float32))\n", 2, "block x is 2048, at most 1024"),
         ("double[1, 32, 0, 1 << 16](np.ones(3, np.float32))\n", 2, "dynamic shared memory"),

@@ -1,0 +1,131 @@
+"""The driver's export tables: functions without names that NVIDIA's runtime library calls.
+
+Mental model: cuGetExportTable gives, for a number of 16 bytes, an array of functions. They are not documented; what stands here is
+what a runtime library of CUDA 12 or 13 that is linked into a program needs before it makes its first documented call, as public
+projects that stand in for the driver describe it (github.com/vosen/ZLUDA). Any other table is refused.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from ctypes import POINTER, c_int, c_uint64
+
+from gpusim.driver.abi import HOST, INVALID_VALUE, NOT_SUPPORTED, WORD, WORD_OUT, DriverError, entry, put
+from gpusim.driver.contexts import PRIMARY, Contexts
+from gpusim.driver.modules import Modules
+
+_RUNTIME = bytes.fromhex("6bd5fb6c5bf4e74a8987d93912fd9df9")
+_TOOLS_STORAGE = bytes.fromhex("42d85a8123f6cb478298f6e78a3aecdc")
+_TOOLS_CALLBACKS = bytes.fromhex("a094798c2e742e7493f20800200c0a66")
+_CONTEXT_STORAGE = bytes.fromhex("c693336e1121df11a8c368f355d89593")
+_CONTEXT_CHECKS = bytes.fromhex("263e88607cd2614392f6bbd5006dfa7e")
+#: By which a runtime library has the driver prove that it is NVIDIA's. gpusim's is not, and does not say that it was.
+_PROOF = bytes.fromhex("d4082055bde6704b8d34ba123c66e1f2")
+_NAMES = {
+    _RUNTIME: "the runtime's own functions",
+    _TOOLS_STORAGE: "tools' storage",
+    _TOOLS_CALLBACKS: "tools' callbacks",
+    _CONTEXT_STORAGE: "storage of contexts",
+    _CONTEXT_CHECKS: "checks of contexts",
+}
+
+
+class ExportTables:
+    """Entry point cuGetExportTable. ``guard`` makes a method a function that C can call, as the driver does with its own."""
+
+    def __init__(self, contexts: Contexts, modules: Modules):
+        self._contexts, self._modules = contexts, modules
+        self.guard: Callable[[str, Callable], Callable[..., int]] = lambda name, method: method
+        self._tables: dict[bytes, ctypes.Array] = {}
+        self._kept: list[object] = []
+        self._values: dict[tuple[int, int], int] = {}
+        self._rooms = (c_uint64 * 512)(), (c_uint64 * 7)()
+
+    @entry("cuGetExportTable", arguments=(WORD_OUT, HOST))
+    def table(self, out, number_at: int) -> None:
+        if not number_at:
+            raise DriverError(INVALID_VALUE, "the number of the export table is null")
+        number = ctypes.string_at(number_at, 16)
+        if number == _PROOF:
+            put(out, 0)
+            raise DriverError(
+                NOT_SUPPORTED,
+                "the CUDA runtime library in this program wants proof that the driver is NVIDIA's, which gpusim run does not"
+                " forge: programs that load libcudart as a shared library (nvcc -cudart shared) can be run",
+            )
+        if number not in _NAMES:
+            put(out, 0)
+            raise DriverError(
+                NOT_SUPPORTED, f"the driver's export table {number.hex()} is not documented and not emulated"
+            )
+        if number not in self._tables:
+            self._tables[number] = self._make(number)
+        put(out, ctypes.addressof(self._tables[number]))
+
+    def _make(self, number: bytes) -> ctypes.Array:
+        if number == _TOOLS_STORAGE:
+            return _sized(4, {})
+        if number == _TOOLS_CALLBACKS:
+            rooms = [
+                self._function(f"room {i}", lambda p, n, i=i: self._room(p, n, i), WORD_OUT, WORD_OUT) for i in (0, 1)
+            ]
+            return _sized(7, {2: rooms[0], 6: rooms[1]})
+        if number == _CONTEXT_CHECKS:
+            check = self._function("check a context", self._check, WORD, POINTER(c_int), WORD_OUT)
+            return _sized(4, {2: check, 3: self._function("nothing", lambda: None)})
+        if number == _CONTEXT_STORAGE:  # the one table that does not begin with its size
+            functions = (
+                self._function("keep a value", self._put, WORD, WORD, WORD, HOST),
+                self._function("drop a value", self._delete, WORD, WORD),
+                self._function("a value", self._get, WORD_OUT, WORD, WORD),
+                0,
+            )
+            return (c_uint64 * 4)(*functions)
+        load = self._function("load a module", self._load, WORD_OUT, HOST)
+        load_more = self._function("load a module", self._load, WORD_OUT, HOST, WORD, WORD, WORD)
+        load_fat = self._function("load a fat binary", self._load_fat, HOST, WORD_OUT, WORD, WORD, WORD)
+        context = self._function("the primary context", self._context, WORD_OUT, c_int)
+        nothing = self._function("nothing", lambda: None)
+        return _sized(13, {1: load, 2: context, 6: load_more, 7: nothing, 8: load_fat, 12: nothing})
+
+    def _function(self, name: str, method: Callable, *arguments: type) -> int:
+        function = ctypes.CFUNCTYPE(c_int, *arguments)(self.guard(f"export table: {name}", method))
+        self._kept.append(function)
+        return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+    def _check(self, context: int, out, other) -> None:
+        put(out, 0)  # no context here stands for another one
+
+    def _room(self, out, size_out, which: int) -> None:
+        put(out, ctypes.addressof(self._rooms[which]))
+        put(size_out, ctypes.sizeof(self._rooms[which]))
+
+    def _context(self, out, number: int) -> None:
+        self._contexts.get(None, number) if number else None
+        put(out, PRIMARY)
+
+    def _load(self, out, wrapper: int, *_unknown: int) -> None:
+        self._modules.load_module(out, wrapper)
+
+    def _load_fat(self, image: int, out, *_unknown: int) -> None:
+        self._modules.load_module(out, image)
+
+    # ---- values that the runtime keeps with a context -------------------------------------------
+
+    def _put(self, context: int, key: int, value: int, destroy: int) -> None:
+        self._values[context or self._contexts.current(), key] = value
+
+    def _delete(self, context: int, key: int) -> None:
+        self._values.pop((context or self._contexts.current(), key), None)
+
+    def _get(self, out, context: int, key: int) -> None:
+        value = self._values.get((context or self._contexts.current(), key))
+        if value is None:
+            raise DriverError(INVALID_VALUE)
+        put(out, value)
+
+
+def _sized(count: int, functions: dict[int, int]) -> ctypes.Array:
+    """A table of ``count`` words, of which the first one is its size in bytes."""
+    return (c_uint64 * count)(8 * count, *(functions.get(i, 0) for i in range(1, count)))

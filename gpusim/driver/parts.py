@@ -1,0 +1,72 @@
+"""The parts of the emulated driver beside its core, joined.
+
+Mental model: each part is an object whose marked methods are entry points; what one needs of another it is given here.
+"""
+
+from __future__ import annotations
+
+from gpusim.driver.arrays import Arrays
+from gpusim.driver.box_copies import BoxCopies
+from gpusim.driver.capture_calls import CaptureCalls
+from gpusim.driver.captures import Captures
+from gpusim.driver.contexts import Contexts
+from gpusim.driver.copies import Copies
+from gpusim.driver.device import Device
+from gpusim.driver.device_facts import DeviceFacts
+from gpusim.driver.events import Events
+from gpusim.driver.executor import Executor
+from gpusim.driver.export_tables import ExportTables
+from gpusim.driver.fills import Fills
+from gpusim.driver.graph_calls import Graphs
+from gpusim.driver.graph_memory import GraphMemory
+from gpusim.driver.graph_nodes import NodeWorks
+from gpusim.driver.graph_parameters import GraphParameters
+from gpusim.driver.graph_runs import GraphRuns
+from gpusim.driver.launches import Launches
+from gpusim.driver.links import Links
+from gpusim.driver.managed import Managed
+from gpusim.driver.memory import Memory
+from gpusim.driver.memory_operations import MemoryOperationCalls
+from gpusim.driver.modules import Modules
+from gpusim.driver.occupancy import KernelFacts
+from gpusim.driver.pointers import Pointers
+from gpusim.driver.pools import Pools
+from gpusim.driver.streams import Streams
+from gpusim.driver.tensor_maps import TensorMaps
+from gpusim.driver.textures import Textures
+from gpusim.driver.user_objects import UserObjects
+from gpusim.driver.virtual_memory import VirtualMemory
+
+
+def make_parts(
+    device: Device,
+    contexts: Contexts,
+    memory: Memory,
+    modules: Modules,
+    facts: KernelFacts,
+    launches: Launches,
+    streams: Streams,
+    captures: Captures,
+    executor: Executor,
+) -> tuple[object, ...]:
+    """Every part with entry points that is made of these."""
+    submit = streams.submit
+    events = Events(contexts, streams, captures)
+    arrays = Arrays(memory)
+    copies, fills = Copies(memory, contexts, submit), Fills(memory, submit)
+    box_copies = BoxCopies(memory, arrays, contexts, submit)
+    operations = MemoryOperationCalls(memory, submit)
+    pools = Pools(memory, submit)
+    graph_memory = GraphMemory(memory, captures, pools.free)
+    objects = UserObjects()
+    graphs = Graphs(graph_memory, objects)
+    runs = GraphRuns(graphs, graph_memory, objects, streams, executor)
+    works = NodeWorks(launches, box_copies, memory, events, operations, graph_memory, graphs.graph)
+    launches.streams, launches.record_event = streams, events.record
+    streams.on_synchronize = pools.release
+    pools.capture_allocation, pools.capture_free = graph_memory.capture_allocation, graph_memory.capture_free
+    return (
+        DeviceFacts(device), events, arrays, copies, fills, box_copies, operations, pools, graph_memory, objects, graphs, runs,
+        GraphParameters(graphs, runs, works), CaptureCalls(streams, captures, graphs), Managed(memory, submit),
+        VirtualMemory(memory), Pointers(memory, pools), Links(device), TensorMaps(device), Textures(memory, arrays), ExportTables(contexts, modules),
+    )  # fmt: skip

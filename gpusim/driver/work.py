@@ -1,0 +1,67 @@
+"""What a program can put into a stream or a graph: one thing to be done, described fully when it is asked for.
+
+Mental model: a call that takes a stream makes a :class:`Work` and submits it. Outside a capture it runs at once; while the
+stream is captured it becomes a node of a graph, which runs it at every launch.
+"""
+
+from __future__ import annotations
+
+import copy
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from gpusim.driver.structures import HostNode
+
+# CUgraphNodeType
+(KERNEL, COPY, FILL, HOST_FUNCTION, CHILD, EMPTY, WAIT_EVENT, RECORD_EVENT) = range(8)
+ALLOCATE, FREE, MEMORY_OPERATIONS = 10, 11, 12
+
+_HOST_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_uint64)
+
+
+class Work:
+    """``kind``: a CUgraphNodeType. ``run`` does it; raises DriverError and what a launch raises."""
+
+    kind: ClassVar[int] = EMPTY
+
+    def run(self) -> None:
+        """Do it now."""
+
+    def clone(self) -> Work:
+        """The same work, for a graph of its own."""
+        return copy.copy(self)
+
+    def parameters(self) -> ctypes.Structure | None:
+        """The structure that cuda.h describes such a node with; None for a node that has nothing to tell."""
+        return None
+
+    def why_not(self, old: Work) -> int | None:
+        """The CUgraphExecUpdateResult for which an instantiated ``old`` cannot become this; None if it can."""
+        return None
+
+
+@dataclass
+class HostFunction(Work):
+    """A call of a function of the program: ``void function(void *data)``."""
+
+    function: int
+    data: int
+    kind: ClassVar[int] = HOST_FUNCTION
+
+    def run(self) -> None:
+        _HOST_FUNCTION(self.function)(self.data)
+
+    def parameters(self) -> HostNode:
+        return HostNode(self.function, self.data)
+
+
+@dataclass
+class Action(Work):
+    """A call that no graph can hold as a node of its own: it runs at once or not at all."""
+
+    function: Callable[[], None]
+
+    def run(self) -> None:
+        self.function()

@@ -1,0 +1,212 @@
+"""Tensor maps (CUtensorMap): checked, written as 128 bytes, and read back.
+
+Mental model: a tensor map tells the tensor memory accelerator where a tensor lies, how long its dimensions and strides are, and
+which box of it an instruction moves. NVIDIA does not publish what stands in the 128 bytes; the layout here is gpusim's own
+(:data:`_FIELDS`), so a map works where it was made. Limits: CUDA Driver API, cuTensorMapEncodeTiled, cuTensorMapEncodeIm2col and
+cuTensorMapEncodeIm2colWide.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, replace
+
+from gpusim.errors import UsageError
+
+MAP_BYTES = 128
+TILED, IM2COL, IM2COL_WIDE = range(3)
+#: CUtensorMapDataType -> bits an element.
+ELEMENT_BITS = (8, 16, 32, 32, 64, 64, 16, 32, 64, 16, 32, 32, 32, 4, 4, 6)
+_FLOATS = frozenset({6, 7, 8, 9, 10, 11, 12})
+PACKED_4_IN_8, PACKED_4_IN_16, PACKED_6_IN_16 = 13, 14, 15
+_WIDE_PACKED = (PACKED_4_IN_16, PACKED_6_IN_16)
+NOT_INTERLEAVED, BY_16, BY_32 = range(3)
+#: CUtensorMapSwizzle -> bytes of the span.
+SWIZZLE_BYTES = (0, 32, 64, 128, 128, 128, 128)
+_SWIZZLE_32, _SWIZZLE_128, _SWIZZLE_128_BY_32, _SWIZZLE_128_BY_64 = 1, 3, 4, 6
+_MOST_RANK, _MOST_DIMENSION, _MOST_STRIDE = 5, 1 << 31, 1 << 40
+_MOST_BOX, _MOST_ELEMENT_STRIDE, _MOST_CHANNELS, _MOST_PIXELS = 256, 8, 256, 1024
+#: Rank -> range of a corner's offsets.
+_CORNERS = {3: (-32768, 32767), 4: (-128, 127), 5: (-16, 15)}
+_MAGIC = 0x504D5447  # "GTMP"
+#: Magic, kind, rank, data type, interleave | swizzle << 4, address, dimensions - 1, element strides, promotion, fill, mode,
+#: strides in bytes, then the box: five sizes, or lower and upper corner, channels and pixels.
+_FIELDS = struct.Struct("<I4BQ5I5B3B4Q")
+_TILE, _COLUMNS = struct.Struct("<5H"), struct.Struct("<6h2H")
+
+
+@dataclass(frozen=True)
+class TensorMap:
+    """``dimensions`` and ``strides_bytes`` (of all but the first) of the tensor, fastest first; enumerations by cuda.h's numbers.
+    ``box`` of a tiled map; ``lower``, ``upper`` corner, ``channels`` and ``pixels`` of the others, ``mode`` of a wide one."""
+
+    kind: int
+    data_type: int
+    address: int
+    dimensions: tuple[int, ...]
+    strides_bytes: tuple[int, ...]
+    element_strides: tuple[int, ...]
+    interleave: int = NOT_INTERLEAVED
+    swizzle: int = 0
+    promotion: int = 0
+    fill: int = 0
+    box: tuple[int, ...] = ()
+    lower: tuple[int, ...] = ()
+    upper: tuple[int, ...] = ()
+    channels: int = 0
+    pixels: int = 0
+    mode: int = 0
+
+    @property
+    def rank(self) -> int:
+        return len(self.dimensions)
+
+    @property
+    def inner_bytes(self) -> int:
+        """Bytes of the box's innermost dimension in shared memory; packed types take 8 or 16 bytes for 16 elements."""
+        elements = self.box[0] if self.kind == TILED else self.channels
+        if self.data_type in _WIDE_PACKED:
+            return elements
+        return elements * ELEMENT_BITS[self.data_type] // 8
+
+
+def check(wanted: TensorMap) -> TensorMap:
+    """``wanted`` itself; raises UsageError, naming the limit, for a map that CUDA does not encode."""
+    kind, interleave, packed = wanted.kind, wanted.interleave, wanted.data_type in _WIDE_PACKED
+    least_rank = 1 if kind == TILED and interleave == NOT_INTERLEAVED else 3
+    _need(0 <= wanted.data_type < len(ELEMENT_BITS), "data type", wanted.data_type, "0 to 15")
+    _need(interleave in range(3), "interleave", interleave, "0 to 2")
+    _need(wanted.swizzle in range(len(SWIZZLE_BYTES)), "swizzle", wanted.swizzle, "0 to 6")
+    _need(wanted.promotion in range(4), "L2 promotion", wanted.promotion, "0 to 3")
+    _need(wanted.fill in range(2), "fill", wanted.fill, "0 or 1")
+    _need(
+        not wanted.fill or wanted.data_type in _FLOATS, "fill", wanted.fill, "0 unless the elements are floating point"
+    )
+    _need(least_rank <= wanted.rank <= _MOST_RANK, "rank", wanted.rank, f"{least_rank} to {_MOST_RANK}")
+    unit = 32 if interleave == BY_32 or packed else 16
+    _need(wanted.address % unit == 0, "address", wanted.address, f"a multiple of {unit}")
+    for size in wanted.dimensions:
+        _need(0 < size <= _MOST_DIMENSION, "dimension", size, "1 to 2^31")
+    elements = {PACKED_4_IN_8: 2}.get(wanted.data_type, 128 if packed else 1)
+    _need(
+        wanted.dimensions[0] % elements == 0, "innermost dimension", wanted.dimensions[0], f"a multiple of {elements}"
+    )
+    for stride in wanted.strides_bytes:
+        _need(stride % unit == 0 and stride < _MOST_STRIDE, "stride", stride, f"a multiple of {unit} below 2^40")
+    for i, step in enumerate(wanted.element_strides):
+        ignored = i == 0 and interleave == NOT_INTERLEAVED
+        _need(ignored or 0 < step <= _MOST_ELEMENT_STRIDE, "element stride", step, "1 to 8")
+    _check_box(wanted) if kind == TILED else _check_columns(wanted)
+    _check_swizzle(wanted)
+    return wanted
+
+
+def _check_box(wanted: TensorMap) -> None:
+    for size in wanted.box:
+        _need(0 < size <= _MOST_BOX, "box size", size, "1 to 256")
+    if wanted.data_type in _WIDE_PACKED:
+        _need(wanted.box[0] == 128, "innermost box size", wanted.box[0], "128 for this type")
+    elif wanted.interleave == NOT_INTERLEAVED:
+        _need(wanted.inner_bytes % 16 == 0, "innermost box size in bytes", wanted.inner_bytes, "a multiple of 16")
+
+
+def _check_columns(wanted: TensorMap) -> None:
+    low, high = _CORNERS[3] if wanted.kind == IM2COL_WIDE else _CORNERS[wanted.rank]
+    for offset in (*wanted.lower, *wanted.upper):
+        _need(low <= offset <= high, "corner", offset, f"{low} to {high}")
+    pixels = tuple(reversed(wanted.dimensions[1:-1]))[-len(wanted.lower) :]
+    for size, lower, upper in zip(pixels, wanted.lower, wanted.upper, strict=True):
+        _need(size + upper - lower > 0, "box between the corners", size + upper - lower, "at least one pixel")
+    _need(0 < wanted.channels <= _MOST_CHANNELS, "channels a pixel", wanted.channels, "1 to 256")
+    if wanted.data_type in _WIDE_PACKED:
+        _need(wanted.channels == 128, "channels a pixel", wanted.channels, "128 for this type")
+    _need(wanted.mode in range(2), "mode", wanted.mode, "0 or 1")
+    if wanted.mode == 0:
+        _need(0 < wanted.pixels <= _MOST_PIXELS, "pixels a column", wanted.pixels, "1 to 1024")
+
+
+def _check_swizzle(wanted: TensorMap) -> None:
+    swizzle, span = wanted.swizzle, SWIZZLE_BYTES[wanted.swizzle]
+    if wanted.kind == IM2COL_WIDE:
+        _need(swizzle in (2, 3, 4), "swizzle", swizzle, "64B, 128B or 128B in atoms of 32B for a wide map")
+    if wanted.interleave == BY_32:
+        _need(swizzle == _SWIZZLE_32, "swizzle", swizzle, "32B where the interleave is 32B")
+    if wanted.interleave == NOT_INTERLEAVED and span:
+        _need(
+            wanted.inner_bytes <= span,
+            "innermost box size in bytes",
+            wanted.inner_bytes,
+            f"at most the swizzle's {span}",
+        )
+    if wanted.data_type == PACKED_6_IN_16:
+        _need(wanted.interleave == NOT_INTERLEAVED, "interleave", wanted.interleave, "none for this type")
+    if wanted.data_type in _WIDE_PACKED and wanted.kind != IM2COL_WIDE:
+        fits = (
+            0,
+            _SWIZZLE_128,
+            _SWIZZLE_128_BY_32,
+            *((_SWIZZLE_128_BY_64,) if wanted.data_type == PACKED_6_IN_16 else ()),
+        )
+        _need(swizzle in fits, "swizzle", swizzle, "none or 128B for this type")
+
+
+def _need(holds: bool, what: str, value: int, wanted: str) -> None:
+    if not holds:
+        raise UsageError(f"a tensor map's {what} is {value}, it must be {wanted}")
+
+
+def encode(tensor_map: TensorMap) -> bytes:
+    """The 128 bytes of a checked map."""
+    rank = tensor_map.rank
+    head = _FIELDS.pack(
+        _MAGIC,
+        tensor_map.kind,
+        rank,
+        tensor_map.data_type,
+        tensor_map.interleave | tensor_map.swizzle << 4,
+        tensor_map.address,
+        *(size - 1 for size in _filled(tensor_map.dimensions, 5, 1)),
+        *_filled(tensor_map.element_strides, 5, 1),
+        tensor_map.promotion,
+        tensor_map.fill,
+        tensor_map.mode,
+        *_filled(tensor_map.strides_bytes, 4, 0),
+    )
+    if tensor_map.kind == TILED:
+        box = _TILE.pack(*_filled(tensor_map.box, 5, 1))
+    else:
+        corners = (*_filled(tensor_map.lower, 3, 0), *_filled(tensor_map.upper, 3, 0))
+        box = _COLUMNS.pack(*corners, tensor_map.channels, tensor_map.pixels)
+    return (head + box).ljust(MAP_BYTES, b"\0")
+
+
+def decode(data: bytes) -> TensorMap:
+    """The map that :func:`encode` wrote; raises UsageError for other bytes, so also for a damaged map."""
+    if len(data) < MAP_BYTES or struct.unpack_from("<I", data)[0] != _MAGIC:
+        raise UsageError("these 128 bytes are no tensor map that gpusim has encoded")
+    values = _FIELDS.unpack_from(data)
+    kind, rank, data_type, layout, address = values[1:6]
+    if kind not in range(3) or not 0 < rank <= _MOST_RANK:
+        raise UsageError(f"a damaged tensor map: kind {kind}, rank {rank}")
+    found = TensorMap(
+        kind=kind,
+        data_type=data_type,
+        address=address,
+        dimensions=tuple(size + 1 for size in values[6 : 6 + rank]),
+        element_strides=tuple(values[11 : 11 + rank]),
+        strides_bytes=tuple(values[19 : 19 + rank - 1]),
+        interleave=layout & 15,
+        swizzle=layout >> 4,
+        promotion=values[16],
+        fill=values[17],
+        mode=values[18],
+    )
+    if kind == TILED:
+        return check(replace(found, box=tuple(_TILE.unpack_from(data, _FIELDS.size)[:rank])))
+    box = _COLUMNS.unpack_from(data, _FIELDS.size)
+    corners = 1 if kind == IM2COL_WIDE else rank - 2
+    return check(replace(found, lower=box[:corners], upper=box[3 : 3 + corners], channels=box[6], pixels=box[7]))
+
+
+def _filled(values: tuple[int, ...], count: int, with_value: int) -> tuple[int, ...]:
+    return (*values, *(with_value,) * (count - len(values)))
