@@ -81,8 +81,12 @@ def capture(
     limit = DEFAULT_INSTRUCTION_LIMIT if instruction_limit is None else int(instruction_limit)
     if limit < 1:
         raise UsageError(f"instruction_limit must be positive, not {limit}")
-    kernel = chosen(kernel, grid, block, args, gpu=gpu, shared_bytes=shared_bytes, memory=memory, instruction_limit=limit)
-    return _capture(kernel, grid, block, tuple(args), make_target(gpu), shared_bytes, memory, limit, to, checks, progress)
+    kernel = chosen(
+        kernel, grid, block, args, gpu=gpu, shared_bytes=shared_bytes, memory=memory, instruction_limit=limit
+    )
+    return _capture(
+        kernel, grid, block, tuple(args), make_target(gpu), shared_bytes, memory, limit, to, checks, progress
+    )
 
 
 def chosen(
@@ -136,7 +140,12 @@ def _capture(
         parameters = front_end.pack(kernel, binary, args, arrays)
         with kept_content(device) if undo else nullcontext():
             trace, watching = _emulate(
-                front_end, binary, Emulation(replace(launch, parameters=parameters), device, limit), to, checks, progress
+                front_end,
+                binary,
+                Emulation(replace(launch, parameters=parameters), device, limit),
+                to,
+                checks,
+                progress,
             )
     except BaseException:
         arrays.fail()

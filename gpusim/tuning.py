@@ -28,7 +28,12 @@ _chosen: dict[tuple[Hashable, str, Any], str] = {}
 
 
 def choose(
-    name: str, choice: Choice, gpu: str | GpuSpec | tuple[int, int], target: Target, grid: Any, run: Callable[[Any], Trace]
+    name: str,
+    choice: Choice,
+    gpu: str | GpuSpec | tuple[int, int],
+    target: Target,
+    grid: Any,
+    run: Callable[[Any], Trace],
 ) -> Any:
     """The variant of ``choice`` of kernel ``name`` that takes fewest cycles on ``gpu``. ``run`` captures one and leaves no trace of
     it in the arrays. Raises the first variant's error where none can run."""
@@ -40,7 +45,9 @@ def choose(
 
 
 def _fastest(name: str, choice: Choice, spec: GpuSpec, run: Callable[[Any], Trace]) -> str:
-    simulate = importlib.import_module("gpusim.engine.gpu").simulate  # a capture that has nothing to choose needs no engine
+    simulate = importlib.import_module(
+        "gpusim.engine.gpu"
+    ).simulate  # a capture that has nothing to choose needs no engine
     cycles: dict[str, int] = {}
     left_out: dict[str, GpusimError] = {}
     with task(f"autotuning {name}", len(choice.variants), "configurations") as shown:
@@ -72,7 +79,9 @@ def _timed_on(gpu: str | GpuSpec | tuple[int, int], target: Target) -> GpuSpec:
         spec = load_gpu(name)
         if tuple(spec.capability) == target.capability:
             return spec
-    raise UsageError(f"no described GPU is a {target.name}, on which to compare configurations: name a GPU, or a configuration")
+    raise UsageError(
+        f"no described GPU is a {target.name}, on which to compare configurations: name a GPU, or a configuration"
+    )
 
 
 @contextmanager

@@ -94,7 +94,9 @@ def _told(error: Exception) -> str:
     reason = getattr(error, "error_message", None)
     node, source = getattr(error, "node", None), getattr(error, "src", None)
     cause = error.__cause__
-    said = reason or (str(cause) if cause is not None and node is not None else "") or str(error) or type(error).__name__
+    said = (
+        reason or (str(cause) if cause is not None and node is not None else "") or str(error) or type(error).__name__
+    )
     if node is not None and source is not None and hasattr(node, "lineno"):
         lines = source.splitlines()
         line = lines[node.lineno - 1].strip() if 0 < node.lineno <= len(lines) else ""

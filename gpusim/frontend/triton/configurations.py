@@ -75,7 +75,9 @@ def _configurations(layer: Any, kernel: TritonKernel, args: tuple, given: Mappin
         return [_named(layer, kernel.config)]
     taken = [name for config in layer.configs for name in config.kwargs if name in given]
     if taken:
-        raise UsageError(f"{name_of(layer)} is autotuned over {taken[0]}: leave it out, or name a configuration: config=")
+        raise UsageError(
+            f"{name_of(layer)} is autotuned over {taken[0]}: leave it out, or name a configuration: config="
+        )
     before, layer.nargs = layer.nargs if hasattr(layer, "nargs") else None, dict(zip(layer.arg_names, args))
     try:
         return list(layer.prune_configs(dict(given)))
@@ -102,4 +104,6 @@ def _named(layer: Any, config: Any) -> Any:
 
 def _told(config: Any) -> str:
     """A configuration in words: its own values, warps and stages."""
-    return ", ".join(f"{name}={value}" for name, value in config.all_kwargs().items() if (name, value) != ("num_ctas", 1))
+    return ", ".join(
+        f"{name}={value}" for name, value in config.all_kwargs().items() if (name, value) != ("num_ctas", 1)
+    )

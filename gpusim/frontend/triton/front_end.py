@@ -111,7 +111,9 @@ def _as_triton_sees(value: Any, where: str) -> Any:
 def _binary(compiled: Any, function: Any, capability: tuple[int, int]) -> TritonBinary:
     metadata, name = compiled.metadata, function.__name__
     if getattr(metadata, "num_ctas", 1) > 1:
-        raise UsageError(f"{name}: num_ctas={metadata.num_ctas}: clusters of blocks are not emulated: leave num_ctas at 1")
+        raise UsageError(
+            f"{name}: num_ctas={metadata.num_ctas}: clusters of blocks are not emulated: leave num_ctas at 1"
+        )
     if getattr(metadata, "tensordesc_meta", None):
         raise UsageError(
             f"{name}: on sm_{capability[0]}{capability[1]} a TensorDescriptor is a tensor map of the Tensor Memory Accelerator, which is not"

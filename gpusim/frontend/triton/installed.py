@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -26,7 +27,10 @@ def load(module: str) -> ModuleType:
 
 
 def is_triton_kernel(value: object) -> bool:
-    """Whether ``value`` is a ``triton.jit`` function, wrapped or not. Imports nothing."""
+    """Whether ``value`` is a ``triton.jit`` function, wrapped or not, perhaps with keywords bound by ``functools.partial``. Imports
+    nothing."""
+    if isinstance(value, partial):
+        return not value.args and is_triton_kernel(value.func)
     return is_jit(value) or is_autotuner(value) or is_heuristics(value) or is_interpreted(value)
 
 

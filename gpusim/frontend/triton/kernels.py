@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from gpusim.errors import UsageError
@@ -46,11 +47,12 @@ def triton(function: Any, *, config: Any = None, **given: Any) -> TritonKernel:
     Raises UsageError for what is no Triton kernel, and ToolchainError where Triton is not installed (``pip install
     'gpusim[triton]'``).
     """
-    if isinstance(function, TritonKernel):
-        return TritonKernel(
-            function.function, {**function.given, **given}, function.config if config is None else config
-        )
     load("triton")
+    if isinstance(function, (TritonKernel, partial)) and (
+        is_triton_kernel(function) or isinstance(function, TritonKernel)
+    ):
+        inner = as_kernel(function)
+        return TritonKernel(inner.function, {**inner.given, **given}, inner.config if config is None else config)
     if not is_triton_kernel(function):
         what = getattr(function, "__name__", None) or type(function).__name__
         advice = "decorate it with @triton.jit" if inspect.isfunction(function) else "give a @triton.jit function"
@@ -67,4 +69,7 @@ def name_of(function: Any) -> str:
 
 def as_kernel(kernel: Any) -> TritonKernel:
     """``kernel`` with what is given for its launches, of a bare ``triton.jit`` function nothing."""
+    if isinstance(kernel, partial):
+        inner = as_kernel(kernel.func)
+        return TritonKernel(inner.function, {**inner.given, **kernel.keywords}, inner.config)
     return kernel if isinstance(kernel, TritonKernel) else TritonKernel(kernel)

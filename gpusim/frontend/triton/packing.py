@@ -61,7 +61,9 @@ def _bytes(kind: str, value: Any, where: str, label: str, arrays: HostArrays, pl
     if kind.startswith("*"):
         tensor = as_tensor(value, where)
         if tensor is None and value is not None and not isinstance(value, int):
-            raise UsageError(f"{where} is a {type(value).__name__}, but the parameter is a pointer ({kind}): give an array")
+            raise UsageError(
+                f"{where} is a {type(value).__name__}, but the parameter is a pointer ({kind}): give an array"
+            )
         return struct.pack(_ADDRESS, _address(tensor, label, arrays, placed) if tensor is not None else value or 0)
     if isinstance(value, np.generic):
         value = value.item()
