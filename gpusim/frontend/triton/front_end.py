@@ -7,7 +7,6 @@ are laid out as its launcher does it (:mod:`~gpusim.frontend.triton.packing`).
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any

@@ -42,7 +42,7 @@ def stand_ins(function: Any, signature: str | None, kernel: TritonKernel) -> tup
         if named is not None:
             given[named[1]] = _stand_in(named[2].strip(), part, name)
         elif given:
-            raise UsageError(f"signature of {name}: {part!r} stands behind {list(given)[0]}=: give types first")
+            raise UsageError(f"signature of {name}: {part!r} stands behind {next(iter(given))}=: give types first")
         else:
             args.append(_stand_in(part, part, name))
     return tuple(args), given
