@@ -111,7 +111,7 @@ def chosen(
     def run(variant: Any) -> Trace:
         return _capture(variant, grid, block, args, target, shared_bytes, memory, instruction_limit, undo=True)
 
-    return choose(getattr(kernel, "__name__", "the kernel"), choice, gpu, target, grid, run)
+    return choose(choice, gpu, target, grid, run)
 
 
 def _capture(

@@ -28,29 +28,28 @@ _chosen: dict[tuple[Hashable, str, Any], str] = {}
 
 
 def choose(
-    name: str,
     choice: Choice,
     gpu: str | GpuSpec | tuple[int, int],
     target: Target,
     grid: Any,
     run: Callable[[Any], Trace],
 ) -> Any:
-    """The variant of ``choice`` of kernel ``name`` that takes fewest cycles on ``gpu``. ``run`` captures one and leaves no trace of
+    """The variant of ``choice`` that takes fewest cycles on ``gpu``. ``run`` captures one and leaves no trace of
     it in the arrays. Raises the first variant's error where none can run."""
     spec = _timed_on(gpu, target)
     key = choice.key, spec.name, grid if isinstance(grid, (int, tuple)) else None
     if key not in _chosen:
-        _chosen[key] = _fastest(name, choice, spec, run)
+        _chosen[key] = _fastest(choice, spec, run)
     return choice.variants[_chosen[key]]
 
 
-def _fastest(name: str, choice: Choice, spec: GpuSpec, run: Callable[[Any], Trace]) -> str:
+def _fastest(choice: Choice, spec: GpuSpec, run: Callable[[Any], Trace]) -> str:
     simulate = importlib.import_module(
         "gpusim.engine.gpu"
     ).simulate  # a capture that has nothing to choose needs no engine
     cycles: dict[str, int] = {}
     left_out: dict[str, GpusimError] = {}
-    with task(f"autotuning {name}", len(choice.variants), "configurations") as shown:
+    with task(f"autotuning {choice.name}", len(choice.variants), "configurations") as shown:
         for number, (each, variant) in enumerate(choice.variants.items()):
             shown.to(number, each)
             try:
@@ -61,7 +60,7 @@ def _fastest(name: str, choice: Choice, spec: GpuSpec, run: Callable[[Any], Trac
     if not cycles:
         raise next(iter(left_out.values()))
     best = min(cycles, key=lambda each: cycles[each])
-    say(f"autotuned {name} on {spec.name}: {best}, of {len(choice.variants)} configurations")
+    say(f"autotuned {choice.name} on {spec.name}: {best}, of {len(choice.variants)} configurations")
     for each in sorted(cycles, key=lambda each: cycles[each]):
         say(f"  {cycles[each]:>12,} cycles  {each}")
     for each, error in left_out.items():

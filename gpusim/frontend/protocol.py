@@ -27,8 +27,9 @@ TakeLaunch = Callable[[Any, Any, Any, tuple, int], None]
 @dataclass(frozen=True)
 class Choice:
     """Variants of a kernel of which a launch takes the fastest: ``variants``, each a kernel of the same front end, by a name that
-    tells them apart. ``key``: launches with an equal one take the same variant on the same GPU."""
+    tells them apart, of what the user calls ``name``. ``key``: launches with an equal one take the same variant on the same GPU."""
 
+    name: str
     key: Hashable
     variants: Mapping[str, Any]
 

@@ -57,7 +57,9 @@ def choice_of(kernel: TritonKernel, args: tuple) -> Choice | None:
         values = [named[name] for name in layer.keys if name in named]
         dtypes = [str(value.dtype) for value in named.values() if hasattr(value, "dtype")]
         key = layer, repr(values), tuple(dtypes), repr(sorted(given.items(), key=lambda item: item[0]))
-        return Choice(key, {_told(each): TritonKernel(kernel.function, kernel.given, each) for each in configs})
+        return Choice(
+            name_of(layer), key, {_told(each): TritonKernel(kernel.function, kernel.given, each) for each in configs}
+        )
     return None
 
 

@@ -7,8 +7,9 @@ are laid out as its launcher does it (:mod:`~gpusim.frontend.triton.packing`).
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -103,7 +104,11 @@ def _as_triton_sees(value: Any, where: str) -> Any:
         items = [_as_triton_sees(item, where) for item in value]
         return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
     if type(value).__name__ == "TensorDescriptor" and hasattr(value, "base"):
-        return replace(value, base=as_tensor(value.base, where))
+        seen = copy.copy(
+            value
+        )  # without the checks of a new one, which ask the base for more than Triton's binder does
+        seen.base = as_tensor(value.base, where)
+        return seen
     return value
 
 

@@ -30,21 +30,6 @@ class HostTensor:
         """The address that alignment is read from."""
         return self.offset
 
-    def element_size(self) -> int:
-        """Bytes of an element (which ``TensorDescriptor`` asks for)."""
-        return _ELEMENT_BYTES.get(self.dtype, 1)
-
-
-_ELEMENT_BYTES = {
-    name: size
-    for size, names in (
-        (2, ("float16", "bfloat16", "int16", "uint16")),
-        (4, ("float32", "int32", "uint32")),
-        (8, ("float64", "int64", "uint64")),
-    )
-    for name in names
-}
-
 
 def as_tensor(value: Any, where: str) -> HostTensor | None:
     """``value`` if it is an array of some library, None for anything else. Raises UsageError, naming ``where``, for one on a GPU."""
