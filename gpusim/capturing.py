@@ -27,7 +27,7 @@ from gpusim.isa.target import Target, make_target
 from gpusim.launch.arrays import HostArrays
 from gpusim.launch.binary import KernelBinary
 from gpusim.launch.instruction_limit import DEFAULT_INSTRUCTION_LIMIT
-from gpusim.launch.kernel_launch import make_launch
+from gpusim.launch.kernel_launch import Grid, make_launch
 from gpusim.launch.memory import DeviceMemory
 from gpusim.sanitizer.checks import parse_checks
 from gpusim.sanitizer.leakcheck import LeakCheck
@@ -116,7 +116,7 @@ def chosen(
 
 def _capture(
     kernel: Any,
-    grid: Any,
+    grid: Grid,
     block: Any,
     args: tuple,
     target: Target,

@@ -263,6 +263,14 @@ def test_a_signature_says_types_where_there_are_no_arguments() -> None:
         end.compile_signature(kernel, "*float, 3", (8, 0))
 
 
+def test_bench_takes_launches_as_triton_writes_them() -> None:
+    x, out = vector(3000)
+    few = gpusim.bench(lambda: scale[(3,)](x, out, 3000, 2.0, BLOCK=1024, num_warps=4), gpu=GPU)
+    assert isinstance(few, float) and few > 0 and (out == 2 * x).all()
+    with pytest.raises(RuntimeError):  # afterwards Triton asks for a device again
+        scale[(3,)](x, out, 3000, 2.0, BLOCK=1024)
+
+
 CASE = """
 import numpy as np, triton, triton.language as tl, gpusim
 

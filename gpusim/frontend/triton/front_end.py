@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from gpusim.errors import UsageError
-from gpusim.frontend.protocol import Choice, FrontEnd
+from gpusim.frontend.protocol import Choice, FrontEnd, TakeLaunch
 from gpusim.frontend.triton.compiling import compile_launch
 from gpusim.frontend.triton.configurations import choice_of, inner_function, unwrap
 from gpusim.frontend.triton.installed import is_triton_kernel
 from gpusim.frontend.triton.kernels import TritonKernel, as_kernel
+from gpusim.frontend.triton.launching import launching
 from gpusim.frontend.triton.packing import parameter_values
 from gpusim.frontend.triton.signatures import stand_ins
 from gpusim.frontend.triton.tensors import as_tensor
@@ -88,6 +90,9 @@ class TritonFrontEnd(FrontEnd):
             raise UsageError(f"{function.__name__}: {error}") from None
         bound.apply_defaults()
         return bound.arguments
+
+    def launching(self, take: TakeLaunch) -> AbstractContextManager[None]:
+        return launching(take)
 
     def choice(self, kernel: Any, args: tuple) -> Choice | None:
         return choice_of(as_kernel(kernel), tuple(args))
