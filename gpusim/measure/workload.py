@@ -112,7 +112,7 @@ class DeviceWorkload:
         kernel = chosen(kernel, launch.grid, launch.block, args, gpu=gpu, shared_bytes=launch.shared_bytes)
         front_end = front_end_of(kernel)
         binary = self._builder.build(kernel, args, self._facts.capability, key)
-        named = grid_arguments(kernel, binary, args) if hasattr(launch.grid, "__call__") else None
+        named = grid_arguments(kernel, binary, args) if callable(launch.grid) else None
         made = make_launch(binary, self._target, launch.grid, launch.block, launch.shared_bytes, named)
         blocks = math.prod(made.grid)
         arrays = HostArrays(self._memory, private=False, kernel=binary.name, blocks=blocks)
