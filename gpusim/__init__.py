@@ -22,6 +22,7 @@ _HOMES = {
     "cubin": "gpusim.frontend.native.kernels",
     "cuda_cpp": "gpusim.frontend.native.kernels",
     "ptx": "gpusim.frontend.native.kernels",
+    "triton": "gpusim.frontend.triton.kernels",
     "capture": "gpusim.capturing",
     "DeviceMemory": "gpusim.launch.memory",
     "simulate": "gpusim.engine.gpu",
@@ -86,6 +87,7 @@ __all__ = [
     "load_gpu",
     "ptx",
     "simulate",
+    "triton",
     "workload",
 ]
 
@@ -117,6 +119,7 @@ if TYPE_CHECKING:
     )
     from gpusim.explore.workload import workload
     from gpusim.frontend.native.kernels import cubin, cuda_cpp, ptx
+    from gpusim.frontend.triton.kernels import triton
     from gpusim.gpus.load import list_gpus, load_gpu
     from gpusim.gpus.spec import GpuSpec
     from gpusim.launch.memory import DeviceMemory

@@ -8,8 +8,10 @@ error and leaves the arrays untouched.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -17,13 +19,15 @@ from gpusim.emulator.emulation import Emulation
 from gpusim.emulator.listeners import Listener
 from gpusim.emulator.prepare import prepare
 from gpusim.errors import UsageError
-from gpusim.frontend.registry import front_end_of
+from gpusim.frontend.protocol import FrontEnd
+from gpusim.frontend.registry import choice_of, front_end_of, grid_arguments
 from gpusim.gpus.spec import GpuSpec
 from gpusim.io.progress import Task, task
-from gpusim.isa.target import make_target
+from gpusim.isa.target import Target, make_target
 from gpusim.launch.arrays import HostArrays
+from gpusim.launch.binary import KernelBinary
 from gpusim.launch.instruction_limit import DEFAULT_INSTRUCTION_LIMIT
-from gpusim.launch.kernel_launch import make_launch
+from gpusim.launch.kernel_launch import Grid, make_launch
 from gpusim.launch.memory import DeviceMemory
 from gpusim.sanitizer.checks import parse_checks
 from gpusim.sanitizer.leakcheck import LeakCheck
@@ -31,6 +35,7 @@ from gpusim.sanitizer.memcheck import MemoryCheck
 from gpusim.sanitizer.ordercheck import OrderCheck
 from gpusim.sanitizer.synccheck import SyncCheck
 from gpusim.trace.record import Chunk, Launch, Trace
+from gpusim.tuning import choose, kept_content
 
 #: Told how far a launch is: kernel, blocks done, blocks in all, warp instructions so far.
 Progress = Callable[[str, int, int, int], None]
@@ -56,7 +61,8 @@ def capture(
     ``kernel`` is whatever an installed front end takes (:mod:`gpusim.frontend.protocol`), first of all a
     ``@numba.cuda.jit`` function; ``args`` are typed as its launch types them, and arrays are written in place.
     ``block`` None is the block that the kernel was compiled for, where its language fixes one; ``grid`` may then be a
-    function of the compile-time parameters. ``gpu`` is a GPU's name or spec, a capability ``(9, 0)`` or ``"sm_90"``.
+    function of the compile-time parameters (of a Triton kernel of all its parameters). An autotuned kernel runs in the
+    configuration that takes fewest cycles on ``gpu``. ``gpu`` is a GPU's name or spec, a capability ``(9, 0)`` or ``"sm_90"``.
     ``shared_bytes`` is dynamic shared memory. ``memory`` keeps arrays at their device addresses over several captures.
     ``instruction_limit`` bounds the executed warp instructions. ``to`` is a trace file to write while the launch runs,
     in bounded memory; the returned trace then reads from it. Without it the trace stays in memory, coded once it is
@@ -75,39 +81,105 @@ def capture(
     limit = DEFAULT_INSTRUCTION_LIMIT if instruction_limit is None else int(instruction_limit)
     if limit < 1:
         raise UsageError(f"instruction_limit must be positive, not {limit}")
+    kernel = chosen(
+        kernel, grid, block, args, gpu=gpu, shared_bytes=shared_bytes, memory=memory, instruction_limit=limit
+    )
+    return _capture(
+        kernel, grid, block, tuple(args), make_target(gpu), shared_bytes, memory, limit, to, checks, progress
+    )
+
+
+def chosen(
+    kernel: Any,
+    grid: Any,
+    block: Any,
+    args: Iterable[Any],
+    *,
+    gpu: str | GpuSpec | tuple[int, int],
+    shared_bytes: int = 0,
+    memory: DeviceMemory | None = None,
+    instruction_limit: int = DEFAULT_INSTRUCTION_LIMIT,
+) -> Any:
+    """The kernel that a launch runs: ``kernel``, or of an autotuned one the variant that is fastest on ``gpu``
+    (:mod:`gpusim.tuning`). Arguments as for :func:`capture`; arrays are left as they are."""
+    args = tuple(args)
+    choice = choice_of(kernel, args)
+    if choice is None:
+        return kernel
     target = make_target(gpu)
+
+    def run(variant: Any) -> Trace:
+        return _capture(variant, grid, block, args, target, shared_bytes, memory, instruction_limit, undo=True)
+
+    return choose(choice, gpu, target, grid, run)
+
+
+def _capture(
+    kernel: Any,
+    grid: Grid,
+    block: Any,
+    args: tuple,
+    target: Target,
+    shared_bytes: int,
+    memory: DeviceMemory | None,
+    limit: int,
+    to: str | os.PathLike[str] | None = None,
+    checks: frozenset[str] = frozenset(),
+    progress: Progress | None = None,
+    undo: bool = False,
+) -> Trace:
+    """:func:`capture` of one kernel that has been chosen; ``undo``: the arrays are afterwards as before."""
     front_end = front_end_of(kernel)
-    binary = front_end.compile(kernel, tuple(args), target.capability)
+    binary = front_end.compile(kernel, args, target.capability)
     prepare(binary)  # an instruction that is not emulated is refused before anything else is looked at
-    launch = make_launch(binary, target, grid, block, shared_bytes)
+    named = grid_arguments(kernel, binary, args) if callable(grid) else None
+    launch = make_launch(binary, target, grid, block, shared_bytes, named)
     device = DeviceMemory() if memory is None else memory
-    arrays = HostArrays(device, private=memory is None, kernel=binary.name)
+    arrays = HostArrays(device, private=memory is None, kernel=binary.name, blocks=math.prod(launch.grid))
     try:
-        parameters = front_end.pack(kernel, binary, tuple(args), arrays)
-        emulation = Emulation(replace(launch, parameters=parameters), device, limit)
-        try:
-            watching = checks_of(emulation, checks)
-            with task(f"capturing {emulation.facts.kernel}", emulation.facts.blocks, "blocks") as shown:
-                listeners = (*watching, _Progress(emulation.facts, shown, progress))
-
-                def chunks() -> Iterator[Chunk]:
-                    yield from emulation.run(listeners)
-                    front_end.raise_pending(binary, emulation.module_globals)
-
-                if to is None:
-                    trace = Trace.collect(emulation.program, emulation.facts, chunks())
-                else:
-                    Trace(emulation.program, emulation.facts, chunks()).save(to)
-                    trace = Trace.load(to)
-        finally:
-            emulation.close()
+        parameters = front_end.pack(kernel, binary, args, arrays)
+        with kept_content(device) if undo else nullcontext():
+            trace, watching = _emulate(
+                front_end,
+                binary,
+                Emulation(replace(launch, parameters=parameters), device, limit),
+                to,
+                checks,
+                progress,
+            )
     except BaseException:
         arrays.fail()
         raise
-    arrays.succeed()
+    arrays.fail() if undo else arrays.succeed()
     if not watching:
         return trace
     return replace(trace, findings=tuple(found for each in watching for found in each.findings()))
+
+
+def _emulate(
+    front_end: FrontEnd,
+    binary: KernelBinary,
+    emulation: Emulation,
+    to: str | os.PathLike[str] | None,
+    checks: frozenset[str],
+    progress: Progress | None,
+) -> tuple[Trace, list[Check]]:
+    """The trace of an emulation that is then closed, and the checks that watched it."""
+    try:
+        watching = checks_of(emulation, checks)
+        with task(f"capturing {emulation.facts.kernel}", emulation.facts.blocks, "blocks") as shown:
+            listeners = (*watching, _Progress(emulation.facts, shown, progress))
+
+            def chunks() -> Iterator[Chunk]:
+                yield from emulation.run(listeners)
+                front_end.raise_pending(binary, emulation.module_globals)
+
+            if to is None:
+                return Trace.collect(emulation.program, emulation.facts, chunks()), watching
+            Trace(emulation.program, emulation.facts, chunks()).save(to)
+            return Trace.load(to), watching
+    finally:
+        emulation.close()
 
 
 def checks_of(emulation: Emulation, checks: frozenset[str]) -> list[Check]:

@@ -1,4 +1,4 @@
-"""The kernel suite: kernels of Numba and CUDA C++, each with a NumPy reference, launches and shape axes.
+"""The kernel suite: kernels of Numba, CUDA C++ and Triton, each with a NumPy reference, launches and shape axes.
 
 Mental model: a catalogue. :func:`names` lists it without importing anything heavy; :func:`get`
 imports the one module that holds the entry and returns its :class:`~.case.Kernel`.
@@ -11,6 +11,7 @@ imports the one module that holds the entry and returns its :class:`~.case.Kerne
 from __future__ import annotations
 
 import importlib
+import importlib.util
 
 #: entry -> module of this package that defines it (in a dict ``KERNELS``), in reading order.
 _MODULES = {
@@ -130,17 +131,49 @@ _MODULES = {
     "occupancy_ramp": "occupancy_ramp",
     "local_memory_spill": "local_memory_spill",
 }
+#: As above, of what is written in Triton, a package that need not be installed.
+_TRITON = {
+    "triton_softmax": "triton_kernels.rows",
+    "triton_layernorm": "triton_kernels.rows",
+    "triton_layernorm_backward": "triton_kernels.rows",
+    "triton_rmsnorm": "triton_kernels.rows",
+    "triton_cross_entropy": "triton_kernels.rows",
+    "triton_argmax": "triton_kernels.rows",
+    "triton_add": "triton_kernels.elementwise",
+    "triton_swiglu": "triton_kernels.elementwise",
+    "triton_rotary": "triton_kernels.elementwise",
+    "triton_dropout": "triton_kernels.elementwise",
+    "triton_embedding": "triton_kernels.elementwise",
+    "triton_transpose": "triton_kernels.elementwise",
+    "triton_reduce_sum": "triton_kernels.scans",
+    "triton_cumsum": "triton_kernels.scans",
+    "triton_recurrence": "triton_kernels.scans",
+    "triton_sort": "triton_kernels.scans",
+    "triton_topk": "triton_kernels.scans",
+    "triton_histogram": "triton_kernels.scans",
+    "triton_matmul": "triton_kernels.matmul",
+    "triton_matmul_split_k": "triton_kernels.matmul",
+    "triton_matmul_persistent": "triton_kernels.matmul",
+    "triton_grouped_matmul": "triton_kernels.matmul",
+    "triton_matmul_int8": "triton_kernels.quantised",
+    "triton_matmul_int4": "triton_kernels.quantised",
+    "triton_moe_matmul": "triton_kernels.quantised",
+    "triton_conv2d": "triton_kernels.quantised",
+    "triton_attention": "triton_kernels.attention",
+    "triton_attention_backward": "triton_kernels.attention",
+    "triton_paged_decode": "triton_kernels.attention",
+}
 
 
 def names() -> list[str]:
-    """The names of all entries, in reading order."""
-    return list(_MODULES)
+    """The names of all entries, in reading order; those in Triton where it is installed."""
+    return [*_MODULES, *(_TRITON if importlib.util.find_spec("triton") else ())]
 
 
 def get(name: str):
     """The :class:`~.case.Kernel` called ``name``; KeyError where there is none."""
     try:
-        module = _MODULES[name]
+        module = _MODULES.get(name) or _TRITON[name]
     except KeyError:
         raise KeyError(f"no kernel called {name!r} in the suite") from None
     return importlib.import_module(f".{module}", __name__).KERNELS[name]

@@ -21,13 +21,14 @@ import numpy as np
 class Launch:
     """One kernel launch: ``kernel[grid, block, stream, shared_bytes](*args)``.
 
-    ``shared_bytes`` is dynamic shared memory a block. ``timed=False`` marks preparation: it fills
+    ``block`` None is the one that the kernel's language fixes when it compiles; ``grid`` may then be a function of the kernel's
+    compile-time parameters. ``shared_bytes`` is dynamic shared memory a block. ``timed=False`` marks preparation: it fills
     data or warms caches, must run (before the timed launches, in order), and is not measured.
     """
 
     kernel: Any
-    grid: tuple[int, ...]
-    block: tuple[int, ...]
+    grid: tuple[int, ...] | Callable[[Any], tuple[int, ...]]
+    block: tuple[int, ...] | None
     args: tuple
     shared_bytes: int = 0
     timed: bool = True

@@ -28,6 +28,7 @@ FLOORS = {
     "theory": 4,
     "silicon": 4,
     "sanitizer": 6,
+    "tuning": 6,
     "capturing": 7,
     "driver": 8,
     "store": 8,

@@ -24,7 +24,7 @@ from gpusim.explore.coverage import Coverage
 from gpusim.explore.launch_points import LAUNCH_POINTS, launch_answers
 from gpusim.explore.points import CROSS, CROSSES, POINTS, all_bins, cross_name
 from gpusim.explore.shape_distance import ShapeDistance, bin_points
-from gpusim.frontend.registry import compile_kernel
+from gpusim.frontend.registry import compile_kernel, grid_arguments
 from gpusim.gpus.spec import GpuSpec
 from gpusim.isa.target import shape as as_triple
 from gpusim.launch.binary import KernelBinary
@@ -201,7 +201,8 @@ class Predictor:
             binary = self._binaries.get(_compiled_key(launch))
             if launch.block is None or callable(launch.grid):  # what its language fixes when it compiles
                 binary = binary or self._compiled(launch)
-                grid, block = sides_of(binary, launch.grid, launch.block)
+                named = grid_arguments(launch.kernel, binary, launch.args)
+                grid, block = sides_of(binary, launch.grid, launch.block, named)
             else:
                 grid, block = as_triple(launch.grid, "grid"), as_triple(launch.block, "block")
             blocks = max(blocks, grid[0] * grid[1] * grid[2])

@@ -9,8 +9,9 @@ user's file, ``sass``, ``measure`` and ``explore``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,6 +22,16 @@ from gpusim.launch.binary import KernelBinary
 
 #: Is given a launch in place of a GPU: kernel, grid, block, arguments, dynamic shared bytes.
 TakeLaunch = Callable[[Any, Any, Any, tuple, int], None]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Variants of a kernel of which a launch takes the fastest: ``variants``, each a kernel of the same front end, by a name that
+    tells them apart, of what the user calls ``name``. ``key``: launches with an equal one take the same variant on the same GPU."""
+
+    name: str
+    key: Hashable
+    variants: Mapping[str, Any]
 
 
 class FrontEnd(Protocol):
@@ -64,6 +75,14 @@ class FrontEnd(Protocol):
         Raises UsageError for arguments that the kernel does not take.
         """
         ...
+
+    def grid_arguments(self, kernel: Any, binary: KernelBinary, args: tuple) -> Mapping[str, Any]:
+        """What a grid that is a function is called with, by name: first of all the compile-time parameters."""
+        return binary.constants
+
+    def choice(self, kernel: Any, args: tuple) -> Choice | None:
+        """The variants among which a launch of ``kernel`` with ``args`` chooses by time; None where there is one only."""
+        return None
 
     def raise_pending(self, binary: KernelBinary, module_globals: np.ndarray) -> None:
         """Raise what threads of the launch that has just ended left to be raised in the module's variables

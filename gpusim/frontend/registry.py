@@ -8,13 +8,13 @@ nothing, and is named only where nobody else takes the kernel.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from typing import Any
 
 from gpusim.errors import PluginError, UsageError
-from gpusim.frontend.protocol import FrontEnd, TakeLaunch
+from gpusim.frontend.protocol import Choice, FrontEnd, TakeLaunch
 from gpusim.io.plugins import Plugin, plugins
 from gpusim.launch.binary import KernelBinary
 
@@ -25,6 +25,7 @@ OWN = {
     "cuda_cpp": "gpusim.frontend.native.front_ends:CUDA_CPP",
     "ptx": "gpusim.frontend.native.front_ends:PTX",
     "cubin": "gpusim.frontend.native.front_ends:CUBIN",
+    "triton": "gpusim.frontend.triton.front_end:TRITON",
 }
 
 
@@ -58,6 +59,20 @@ def is_device_function(value: object) -> bool:
 def compile_kernel(kernel: Any, args: tuple, capability: tuple[int, int], *, lines: bool = True) -> KernelBinary:
     """The machine code of ``kernel`` for ``args``, by the front end that accepts it: see :meth:`FrontEnd.compile`."""
     return front_end_of(kernel).compile(kernel, tuple(args), capability, lines=lines)
+
+
+def grid_arguments(kernel: Any, binary: KernelBinary, args: tuple) -> Mapping[str, Any]:
+    """What a grid that is a function is called with: see :meth:`FrontEnd.grid_arguments`."""
+    front_end = front_end_of(kernel)
+    if not hasattr(front_end, "grid_arguments"):  # a front end may be written without deriving from the protocol
+        return binary.constants
+    return front_end.grid_arguments(kernel, binary, tuple(args))
+
+
+def choice_of(kernel: Any, args: tuple) -> Choice | None:
+    """The variants among which a launch of ``kernel`` chooses by time: see :meth:`FrontEnd.choice`."""
+    front_end = front_end_of(kernel)
+    return front_end.choice(kernel, tuple(args)) if hasattr(front_end, "choice") else None
 
 
 @contextmanager

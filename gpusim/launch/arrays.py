@@ -22,12 +22,12 @@ _name_of = lru_cache(maxsize=256)(str)
 
 
 class HostArrays:
-    """The arrays of one launch of ``kernel`` in ``memory``. ``private``: the memory is this launch's alone, and arrays leave
+    """The arrays of one launch of ``kernel`` with ``blocks`` in ``memory``. ``private``: the memory is this launch's alone, and arrays leave
     it when the launch is over; else they stay, each at one address from launch to launch. ``write_back``: what to do,
     in order, when the launch has succeeded."""
 
-    def __init__(self, memory: DeviceMemory, private: bool, kernel: str):
-        self.memory, self.private, self.kernel = memory, private, kernel
+    def __init__(self, memory: DeviceMemory, private: bool, kernel: str, blocks: int = 1):
+        self.memory, self.private, self.kernel, self.blocks = memory, private, kernel, blocks
         self._mapped: list[Allocation] = []
         self._ranges: list[tuple[int, int]] = []
         self.write_back: list[Callable[[], Any]] = []

@@ -73,19 +73,24 @@ class KernelLaunch:
 
 
 def make_launch(
-    binary: KernelBinary, target: Target, grid: Grid, block: Sides | None, dynamic_shared_bytes: int = 0
+    binary: KernelBinary,
+    target: Target,
+    grid: Grid,
+    block: Sides | None,
+    dynamic_shared_bytes: int = 0,
+    grid_arguments: Mapping[str, Any] | None = None,
 ) -> KernelLaunch:
     """The launch that a user asks for, its parameters still to come; ``grid`` and ``block`` as :func:`sides_of` takes them.
     ``dynamic_shared_bytes`` come on top of what the binary needs. Raises LaunchError."""
-    grid, block = sides_of(binary, grid, block)
+    grid, block = sides_of(binary, grid, block, grid_arguments)
     return KernelLaunch(binary, target, grid, block, int(dynamic_shared_bytes) + binary.dynamic_shared_bytes)
 
 
 def sides_of(
-    binary: KernelBinary, grid: Grid, block: Sides | None
+    binary: KernelBinary, grid: Grid, block: Sides | None, grid_arguments: Mapping[str, Any] | None = None
 ) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
     """(grid, block) along x, y, z. ``block`` None is the one that the binary was compiled for, a ``grid`` that is a function
-    is asked with its compile-time parameters. Raises LaunchError."""
+    is asked with ``grid_arguments``, by default its compile-time parameters. Raises LaunchError."""
     if block is None:
         block = binary.block
         if block is None:
@@ -93,7 +98,11 @@ def sides_of(
     elif binary.block is not None and shape(block, "block") != binary.block:
         raise LaunchError(f"{binary.name}: block {block!r}: the kernel was compiled for {binary.block}, give None")
     if callable(grid):
-        grid = grid(dict(binary.constants))
+        named = dict(binary.constants if grid_arguments is None else grid_arguments)
+        try:
+            grid = grid(named)
+        except KeyError as error:
+            raise LaunchError(f"{binary.name}: the grid asks for {error}; it is given {', '.join(named)}") from None
     return shape(grid, "grid"), shape(block, "block")
 
 

@@ -9,16 +9,18 @@ launches in order, as often as is wanted; :meth:`restore` puts back what they ch
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from gpusim.capturing import chosen
 from gpusim.cases.case_forms import GeneratedLaunches
 from gpusim.cases.suite import complete_shape, make_case, shape_text
 from gpusim.errors import SiliconError, UsageError
-from gpusim.frontend.registry import front_end_of
+from gpusim.frontend.registry import front_end_of, grid_arguments
 from gpusim.gpus.spec import GpuSpec
 from gpusim.isa.target import make_target
 from gpusim.launch.arrays import HostArrays
@@ -75,7 +77,7 @@ class DeviceWorkload:
         small: bool,
         builder: Builder,
     ):
-        self._driver, self._facts, self._builder = driver, facts, builder
+        self._driver, self._facts, self._builder, self._spec = driver, facts, builder, spec
         self.name = name
         self.shape = shape_text(complete_shape(name, shape_, spec, small=small))
         self.case = make_case(name, shape_, spec, small=small)
@@ -106,10 +108,15 @@ class DeviceWorkload:
     def _bind(self, launch: Any, index: int | None) -> BoundLaunch:
         args = tuple(launch.args)
         key = launch_key(self.name, self.shape, len(self.launches))
-        binary = self._builder.build(launch.kernel, args, self._facts.capability, key)
-        made = make_launch(binary, self._target, launch.grid, launch.block, launch.shared_bytes)
-        arrays = HostArrays(self._memory, private=False, kernel=binary.name)
-        parameters = front_end_of(launch.kernel).pack(launch.kernel, binary, args, arrays)
+        kernel, gpu = launch.kernel, self._spec or self._facts.capability
+        kernel = chosen(kernel, launch.grid, launch.block, args, gpu=gpu, shared_bytes=launch.shared_bytes)
+        front_end = front_end_of(kernel)
+        binary = self._builder.build(kernel, args, self._facts.capability, key)
+        named = grid_arguments(kernel, binary, args) if callable(launch.grid) else None
+        made = make_launch(binary, self._target, launch.grid, launch.block, launch.shared_bytes, named)
+        blocks = math.prod(made.grid)
+        arrays = HostArrays(self._memory, private=False, kernel=binary.name, blocks=blocks)
+        parameters = front_end.pack(kernel, binary, args, arrays)
         self._arrays.append(arrays)
         made = replace(made, parameters=parameters)
         function = self._load(binary, made.dynamic_shared_bytes)

@@ -16,6 +16,8 @@ from gpusim.errors import UnknownKernelError
 from gpusim.isa.architectures import SURVEYED
 from gpusim.launch.memory import DeviceMemory
 
+#: Those in Triton have a file of their own: test_triton_kernels.py.
+NAMES = [name for name in kernel_names() if not name.startswith("triton_")]
 EVERYDAY = ("sm_80", "sm_90")
 FURTHER = tuple(row.name for row in SURVEYED if row.name not in EVERYDAY)
 
@@ -169,7 +171,7 @@ def everyday(name: str) -> tuple[str, str]:
     return EVERYDAY[first], EVERYDAY[1 - first]
 
 
-@pytest.mark.parametrize("name", kernel_names())
+@pytest.mark.parametrize("name", NAMES)
 def test_small_shape_equals_numpy(name):
     traces = run(name, find_kernel(name).small, everyday(name)[0])
     assert 0 < sum(trace.warp_instructions for trace in traces) < 50_000
@@ -187,7 +189,7 @@ SLOW_TO_COMPILE = {
 }
 
 
-@pytest.mark.parametrize("name", [name for name in kernel_names() if name not in SLOW_TO_COMPILE])
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in SLOW_TO_COMPILE])
 def test_odd_shape_equals_numpy(name):
     run(name, find_kernel(name).small | ODD_SHAPES[name], everyday(name)[1])
 
@@ -209,20 +211,20 @@ def test_earlier_published_programs_equal_numpy(name, variant):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("gpu", EVERYDAY + FURTHER)
-@pytest.mark.parametrize("name", kernel_names())
+@pytest.mark.parametrize("name", NAMES)
 def test_every_architecture_equals_numpy(name, gpu):
     run(name, find_kernel(name).small, gpu)
     run(name, find_kernel(name).small | ODD_SHAPES[name], gpu)
 
 
-@pytest.mark.parametrize("name", kernel_names())
+@pytest.mark.parametrize("name", NAMES)
 def test_a_check_fails_when_nothing_ran(name):
     case = find_kernel(name).make(**find_kernel(name).small)
     with pytest.raises(AssertionError):
         case.check()
 
 
-@pytest.mark.parametrize("name", kernel_names())
+@pytest.mark.parametrize("name", NAMES)
 def test_entries_describe_all_their_axes(name):
     entry = find_kernel(name)
     assert entry.name == name and entry.purpose
@@ -231,7 +233,7 @@ def test_entries_describe_all_their_axes(name):
     assert entry.make(**entry.small).work
 
 
-@pytest.mark.parametrize("name", kernel_names())
+@pytest.mark.parametrize("name", NAMES)
 def test_one_seed_gives_one_case(name):
     entry = find_kernel(name)
     for first, second in zip(

@@ -338,6 +338,7 @@ def test_the_default_kernels_execute_every_class_of_instruction_of_the_suite():
     bins = {
         name: {each for each in cover(name, find_kernel(name).small, H200).coverage.hits if each[0] in points}
         for name in kernel_names()
+        if not name.startswith("triton_")  # a package that need not be installed: no default
     }
     lacking = set().union(*bins.values()) - set().union(*(bins[name] for name in DEFAULT_KERNELS))
     assert not lacking

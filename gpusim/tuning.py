@@ -1,0 +1,94 @@
+"""Which of several variants of a kernel a launch takes: the one of fewest predicted cycles on its GPU.
+
+Mental model: an autotuner runs each configuration and keeps the fastest. Here each is captured and simulated on the GPU asked for, from
+cold caches as Triton's own benchmark does, on arrays that are put back afterwards. What was chosen is kept by what the kernel's language says
+it depends on, so that the next launch like it does not choose again, and is told in a line on stderr.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from gpusim.errors import CompileError, GpusimError, LaunchError, UnsupportedOpcodeError, UsageError
+from gpusim.frontend.protocol import Choice
+from gpusim.gpus.load import list_gpus, load_gpu
+from gpusim.gpus.spec import GpuSpec
+from gpusim.io.progress import say, task
+from gpusim.isa.target import Target
+from gpusim.launch.memory import DeviceMemory
+from gpusim.trace.record import Trace
+
+#: Why a variant is left out rather than an error: the GPU refuses it, or it cannot be emulated.
+_LEFT_OUT = (LaunchError, CompileError, UnsupportedOpcodeError)
+_chosen: dict[tuple[Hashable, str, Any], str] = {}
+
+
+def choose(
+    choice: Choice,
+    gpu: str | GpuSpec | tuple[int, int],
+    target: Target,
+    grid: Any,
+    run: Callable[[Any], Trace],
+) -> Any:
+    """The variant of ``choice`` that takes fewest cycles on ``gpu``. ``run`` captures one and leaves no trace of
+    it in the arrays. Raises the first variant's error where none can run."""
+    spec = _timed_on(gpu, target)
+    key = choice.key, spec.name, grid if isinstance(grid, (int, tuple)) else None
+    if key not in _chosen:
+        _chosen[key] = _fastest(choice, spec, run)
+    return choice.variants[_chosen[key]]
+
+
+def _fastest(choice: Choice, spec: GpuSpec, run: Callable[[Any], Trace]) -> str:
+    simulate = importlib.import_module(
+        "gpusim.engine.gpu"
+    ).simulate  # a capture that has nothing to choose needs no engine
+    cycles: dict[str, int] = {}
+    left_out: dict[str, GpusimError] = {}
+    with task(f"autotuning {choice.name}", len(choice.variants), "configurations") as shown:
+        for number, (each, variant) in enumerate(choice.variants.items()):
+            shown.to(number, each)
+            try:
+                cycles[each] = simulate(run(variant), gpu=spec).cycles
+            except _LEFT_OUT as error:
+                left_out[each] = error
+        shown.to(len(choice.variants))
+    if not cycles:
+        raise next(iter(left_out.values()))
+    best = min(cycles, key=lambda each: cycles[each])
+    say(f"autotuned {choice.name} on {spec.name}: {best}, of {len(choice.variants)} configurations")
+    for each in sorted(cycles, key=lambda each: cycles[each]):
+        say(f"  {cycles[each]:>12,} cycles  {each}")
+    for each, error in left_out.items():
+        say(f"  {'left out':>12}         {each}: {error}")
+    return best
+
+
+def _timed_on(gpu: str | GpuSpec | tuple[int, int], target: Target) -> GpuSpec:
+    """The GPU itself, or for a bare architecture the first described GPU that has it."""
+    if isinstance(gpu, GpuSpec):
+        return gpu
+    if target.gpu:
+        return load_gpu(target.gpu)
+    for name in list_gpus():
+        spec = load_gpu(name)
+        if tuple(spec.capability) == target.capability:
+            return spec
+    raise UsageError(
+        f"no described GPU is a {target.name}, on which to compare configurations: name a GPU, or a configuration"
+    )
+
+
+@contextmanager
+def kept_content(memory: DeviceMemory) -> Iterator[None]:
+    """Put back, at the end, all that lies in ``memory`` as it was when this was entered."""
+    before = [(each.host, ctypes.string_at(each.host, each.size)) for each in memory.sorted() if each.size]
+    try:
+        yield
+    finally:
+        for host, content in before:
+            ctypes.memmove(host, content, len(content))
