@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from gpusim.errors import UsageError
-from gpusim.frontend.native import link, nvrtc
+from gpusim.frontend.native import cpp, link
 from gpusim.frontend.native.images import best_image, content_of, modules_of
 from gpusim.frontend.native.kernels import cubin, cuda_cpp, ptx
 from gpusim.frontend.native.machine_code import linked_images
@@ -43,7 +43,7 @@ def _all(path: Path, capabilities: Sequence[tuple[int, int]] | None) -> Iterator
         source = cuda_cpp(path, "all kernels")
         for capability in wanted:
             target = nearest(capability).name
-            yield nvrtc.compile_cpp(source.source, source.file, None, target, folders=source.folders).cubin
+            yield cpp.compile_cpp(source.unit, None, target).cubin
     elif path.suffix == ".ptx":
         text = ptx(path).text
         for capability in wanted:
