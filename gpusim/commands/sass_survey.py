@@ -11,6 +11,7 @@ from gpusim.cases.names import is_reference, refuse_unknown_kernel
 from gpusim.cases.native_names import is_native, is_native_file
 from gpusim.cases.requests import parse_request
 from gpusim.commands.later import done_by
+from gpusim.commands.launch_options import compile_options
 from gpusim.commands.options import HELP, format_option
 
 ALL = "all"
@@ -39,6 +40,7 @@ def signature_option() -> Callable:
 )
 @signature_option()
 @format_option()
+@compile_options("kernels")
 @done_by("surveying")
 def survey(
     kernels: tuple[str, ...], gpus: tuple[str, ...], architectures: tuple[str, ...], signature: str | None, form: str

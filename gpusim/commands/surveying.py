@@ -36,7 +36,7 @@ def survey(
     others = [k for k in kernels if not is_file(k)]
     bare = {k: load_object(k) for k in others if is_reference(k)}
     bare = {k: value for k, value in bare.items() if is_kernel(value)}
-    bare |= {k: load_native(k) for k in others if is_native(k)}
+    bare |= {k: load_native(*parse_request(k)) for k in others if is_native(k)}
     names = [k for k in others if k not in bare]
     if signature is not None and not bare:
         raise UsageError("--signature says the argument types of a kernel FILE.py:NAME, and none is named")
