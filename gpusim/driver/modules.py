@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from cuda.bindings import nvjitlink
 
 from gpusim.driver.abi import (
     FILE_NOT_FOUND,
@@ -37,6 +36,8 @@ from gpusim.driver.lines import LineSource, readable_name
 from gpusim.driver.memory import Memory
 from gpusim.emulator.prepare import prepare
 from gpusim.errors import CompileError
+from gpusim.frontend.native.link import link
+from gpusim.frontend.native.ptx_text import raised
 from gpusim.frontend.numba.build import toolchain
 from gpusim.isa.architectures import nearest
 from gpusim.isa.binary.cubin import KernelImage, kernels_of, load_kernel
@@ -121,18 +122,11 @@ class Modules:
         put(out, module.handle)
 
     def _assemble(self, text: bytes) -> bytes:
-        text = text.rstrip(b"\0")
-        handle = nvjitlink.create(1, [f"-arch={nearest(self._device.spec.capability).target}"])
+        ptx = raised(text.rstrip(b"\0").decode(errors="replace"))
         try:
-            nvjitlink.add_data(handle, nvjitlink.InputType.PTX, text, len(text), "module")
-            nvjitlink.complete(handle)
-            cubin = bytearray(nvjitlink.get_linked_cubin_size(handle))
-            nvjitlink.get_linked_cubin(handle, cubin)
-            return bytes(cubin)
-        except nvjitlink.nvJitLinkError as error:
-            raise DriverError(INVALID_PTX, f"the module is not PTX that assembles ({error})") from None
-        finally:
-            nvjitlink.destroy(handle)
+            return link("the module", nearest(self._device.spec.capability).target, [(".ptx", "module", ptx.encode())])
+        except CompileError as error:
+            raise DriverError(INVALID_PTX, f"it is not PTX that assembles: {error}") from None
 
     @entry("cuModuleLoadData", arguments=(WORD_OUT, HOST))
     def load_module(self, out, image: int) -> None:
