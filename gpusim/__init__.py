@@ -21,6 +21,7 @@ _HOMES = {
     "bench": "gpusim.benchmarking",
     "cubin": "gpusim.frontend.native.kernels",
     "cuda_cpp": "gpusim.frontend.native.kernels",
+    "cute": "gpusim.frontend.cute.kernels",
     "ptx": "gpusim.frontend.native.kernels",
     "capture": "gpusim.capturing",
     "DeviceMemory": "gpusim.launch.memory",
@@ -81,6 +82,7 @@ __all__ = [
     "capture",
     "cubin",
     "cuda_cpp",
+    "cute",
     "explain",
     "list_gpus",
     "load_gpu",
@@ -116,6 +118,7 @@ if TYPE_CHECKING:
         WrongResultError,
     )
     from gpusim.explore.workload import workload
+    from gpusim.frontend.cute.kernels import cute
     from gpusim.frontend.native.kernels import cubin, cuda_cpp, ptx
     from gpusim.gpus.load import list_gpus, load_gpu
     from gpusim.gpus.spec import GpuSpec

@@ -25,6 +25,7 @@ OWN = {
     "cuda_cpp": "gpusim.frontend.native.front_ends:CUDA_CPP",
     "ptx": "gpusim.frontend.native.front_ends:PTX",
     "cubin": "gpusim.frontend.native.front_ends:CUBIN",
+    "cute": "gpusim.frontend.cute.frontend:FRONT_END",
 }
 
 

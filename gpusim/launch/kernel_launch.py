@@ -73,7 +73,7 @@ class KernelLaunch:
 
 
 def make_launch(
-    binary: KernelBinary, target: Target, grid: Grid, block: Sides | None, dynamic_shared_bytes: int = 0
+    binary: KernelBinary, target: Target, grid: Grid | None, block: Sides | None, dynamic_shared_bytes: int = 0
 ) -> KernelLaunch:
     """The launch that a user asks for, its parameters still to come; ``grid`` and ``block`` as :func:`sides_of` takes them.
     ``dynamic_shared_bytes`` come on top of what the binary needs. Raises LaunchError."""
@@ -82,9 +82,9 @@ def make_launch(
 
 
 def sides_of(
-    binary: KernelBinary, grid: Grid, block: Sides | None
+    binary: KernelBinary, grid: Grid | None, block: Sides | None
 ) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-    """(grid, block) along x, y, z. ``block`` None is the one that the binary was compiled for, a ``grid`` that is a function
+    """(grid, block) along x, y, z. ``block`` or ``grid`` None is the one that the binary was compiled for, a ``grid`` that is a function
     is asked with its compile-time parameters. Raises LaunchError."""
     if block is None:
         block = binary.block
@@ -92,6 +92,10 @@ def sides_of(
             raise LaunchError(f"{binary.name}: give a block: the kernel was compiled for none in particular")
     elif binary.block is not None and shape(block, "block") != binary.block:
         raise LaunchError(f"{binary.name}: block {block!r}: the kernel was compiled for {binary.block}, give None")
+    if grid is None:
+        grid = binary.grid
+        if grid is None:
+            raise LaunchError(f"{binary.name}: give a grid: the kernel was compiled for none in particular")
     if callable(grid):
         grid = grid(dict(binary.constants))
     return shape(grid, "grid"), shape(block, "block")
