@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from gpusim.cases.native_names import is_native_file, split_native
+from gpusim.cases.native_names import ALL_KERNELS, is_native_file, split_native
 from gpusim.errors import UsageError
 
 _LAUNCH = (
@@ -112,6 +112,7 @@ def _quoted(words: tuple[str, ...]) -> str:
 def _written(texts: tuple[str, ...], said: Mapping[str, str], some: bool) -> tuple[str, ...]:
     """The requests with what was said; ``some``: those that are no kernels of a file stay as they are."""
     first = next(iter(said))
+    texts = tuple(f"{text}:{ALL_KERNELS}" if is_native_file(text) else text for text in texts)
     named = [text for text in texts if split_native(text) is not None]
     if len(texts) > 1 and (first in _OF_ONE or first.startswith("arg")):
         raise UsageError(f"--{first.replace('_', '-')} says a launch of one kernel, and {len(texts)} are named")

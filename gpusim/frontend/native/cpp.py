@@ -8,12 +8,14 @@ hold the same compiler and make the same machine code.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from gpusim.errors import CompileError, UsageError
 from gpusim.frontend.native import device_part, nvcc, nvrtc
 from gpusim.frontend.native.cpp_pieces import kernels
 from gpusim.frontend.native.cpp_unit import CppBuild, CppError, CppUnit, errors_of, refusal
-from gpusim.frontend.native.entry_names import MOST_SHOWN
+from gpusim.frontend.native.entry_names import MOST_SHOWN, one_of
+from gpusim.frontend.native.ptx_text import entries
 
 AUTO = "auto"
 #: What ``compiler=`` may be.
@@ -42,14 +44,25 @@ def compile_cpp(
     try:
         return chosen(unit, entry, target, relocatable=relocatable, lines=lines)
     except CppError as error:
-        if error.no_kernel and entry is not None:
+        if not error.no_kernel or entry is None:
+            raise
+        found = None
+        if compiler != "nvrtc" and "<" not in entry and nvcc.program() and _HOST_ONLY.search(unit.source):
+            found = _instantiated(unit, entry, target, relocatable, lines)
+        if found is None:
             raise _no_kernel(unit, entry, error) from None
-        raise
+        return found
 
 
-def version() -> str:
-    """Name and version of the compiler that most sources are compiled by."""
-    return nvrtc.version()
+def compile_all(unit: CppUnit, target: str) -> CppBuild:
+    """All kernels of ``unit`` that are no templates, and, of a file with host code where there is nvcc, the instances that it launches."""
+    built = compile_cpp(unit, None, target)
+    if nvcc.program() and _HOST_ONLY.search(unit.source) and "<" in "".join(kernels(unit.source)):
+        try:
+            return nvcc.compile_cpp(unit, None, target)
+        except CppError:
+            return built
+    return built
 
 
 def _compile(unit: CppUnit, entry: str | None, target: str, *, relocatable: bool, lines: bool) -> CppBuild:
@@ -73,6 +86,19 @@ def _compile(unit: CppUnit, entry: str | None, target: str, *, relocatable: bool
     if not nvcc.program():
         remedies.append(f"a file with host code is nvcc's: {nvcc.lacking()}")
     raise refusal("; ".join([str(refused), *remedies]), refused.log, no_kernel=refused.no_kernel) from None
+
+
+def _instantiated(unit: CppUnit, entry: str, target: str, relocatable: bool, lines: bool) -> CppBuild | None:
+    """The build of a template that is named without its arguments, where the file's own host code launches one instance of it; None
+    where there is none such. Raises CompileError, naming them, where there are several."""
+    try:
+        built = nvcc.compile_cpp(unit, None, target, relocatable=relocatable, lines=lines)
+    except CppError:
+        return None
+    names = list(entries(built.ptx))
+    if not any(entry.rpartition("::")[2] in name for name in names):
+        return None
+    return replace(built, entry_name=one_of(entry, names, unit.file))
 
 
 def _no_kernel(unit: CppUnit, entry: str, error: CppError) -> CompileError:

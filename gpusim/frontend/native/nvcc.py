@@ -28,6 +28,8 @@ _PROBE = "gpusim_kernel_name"
 _NVRTC_ONLY = re.compile(r"^--?(default-device|device-as-default-execution-space|builtin-|no-source-include|pch|time=|minimal|no-cache)")
 _NAMED = re.compile(rf"\b{_PROBE} = (?:generic\()?([\w$%]+)")
 _PROBE_LINE = re.compile(rf"^.*\b{_PROBE} = .*$", re.MULTILINE)
+#: What build files of programs that need it say; it changes nothing where it is not needed.
+_RELAXED = ("--expt-relaxed-constexpr", "--extended-lambda")
 #: Longer than any compilation that ends.
 MOST_SECONDS = 1800
 
@@ -59,7 +61,7 @@ def lacking() -> str:
 @cache
 def version() -> str:
     """Name and version of the compiler, as traces keep it."""
-    said = _run([program(), "--version"], None).stdout
+    said = _run([program(), "--version"]).stdout
     found = re.search(r"release (\d+\.\d+)", said)
     return f"nvcc {found[1]}" if found else "nvcc"
 
@@ -87,25 +89,26 @@ def _compile(folder: Path, unit: CppUnit, entry: str | None, target: str, reloca
     probe = f'\nextern "C" __device__ void *const {_PROBE} = (void *)&{entry};\n' if entry else ""
     # The line directive keeps messages and source lines those of the user's file.
     (folder / file).write_text(f'#line 1 "{unit.file}"\n{unit.source}{probe}')
-    flags = [flag for flag in unit.options if not _NVRTC_ONLY.match(flag)]
+    flags = [flag for flag in unit.options if not _NVRTC_ONLY.match(flag) and flag not in _RELAXED]
     if not unit.says_architecture:
         flags.append(f"-arch={target}")
     flags += ["-lineinfo"] * lines + ["-rdc=true"] * relocatable
+    flags += _RELAXED
     flags += [f"-I{each}" for each in (str(folder / "headers"), *unit.folders)]
     ptx = folder / "made.ptx"
-    _make([program(), "-ptx", "-allow-unsupported-compiler", *flags, "-o", str(ptx), file], folder, unit, entry, target)
+    _make([program(), "-ptx", "-allow-unsupported-compiler", *flags, "-o", str(ptx), str(folder / file)], unit, entry, target)
     # The folder is another each time: traces and messages are to be the same.
     text = ptx.read_text(errors="replace").replace(f"{folder}/", "")
     symbol = _symbol(text, entry) if entry else ""
     text = _PROBE_LINE.sub("", text)
     ptx.write_text(text)
     output = folder / "made.cubin"
-    _make([program(), "-cubin", *flags, "-o", str(output), ptx.name], folder, unit, entry, target)
+    _make([program(), "-cubin", *flags, "-o", str(output), str(ptx)], unit, entry, target)
     return CppBuild(output.read_bytes(), text, symbol, version())
 
 
-def _make(command: list[str], folder: Path, unit: CppUnit, entry: str | None, target: str) -> None:
-    done = _run(command, folder)
+def _make(command: list[str], unit: CppUnit, entry: str | None, target: str) -> None:
+    done = _run(command)
     if done.returncode:
         raise _refused(unit, entry, target, done.stderr + done.stdout)
 
@@ -134,10 +137,10 @@ def _is_probe(line: str, file: str, last: int) -> bool:
     return found is not None and int(found[1]) > last
 
 
-def _run(command: list[str], folder: Path | None) -> subprocess.CompletedProcess[str]:
+def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, errors="replace", timeout=MOST_SECONDS, check=False
+            command, capture_output=True, text=True, errors="replace", timeout=MOST_SECONDS, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ToolchainError(f"nvcc does not run: {error}") from None

@@ -6,6 +6,7 @@ of the parameters. Source lines are compiled in; they do not change the code (a 
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any
 
@@ -18,6 +19,11 @@ from gpusim.frontend.native.cpp_unit import CppBuild, CppError, CppUnit, errors_
 INSTALL_HINT = "pip install nvidia-cuda-nvrtc nvidia-cuda-runtime nvidia-cuda-cccl"
 #: The file in which NVRTC puts name expressions.
 _NAME_MAP = "__nv_name_map"
+#: Options of nvcc's that a program's build says, and that mean nothing to a compiler of device code.
+_NVCC_ONLY = re.compile(
+    r"-O\d?$|--?(expt-relaxed-constexpr|expt-extended-lambda|extended-lambda|Xcompiler|compiler-options|ccbin|compiler-bindir|cudart"
+    r"|allow-unsupported-compiler|threads|keep|verbose|x$|m64$|g$|c$)|-l(?!ineinfo)|-L"
+)
 #: Names of header directories in cuda.pathfinder that are searched for includes, those of CCCL first.
 _HEADERS = ("cccl", "cudart", "curand")
 
@@ -42,7 +48,7 @@ def compile_cpp(
     try:
         if entry is not None:
             _checked(nvrtc.nvrtcAddNameExpression(program, entry.encode()))
-        flags = [*unit.options]
+        flags = [flag for flag in unit.options if not _NVCC_ONLY.match(flag)]
         if not unit.says_architecture:
             flags.append(f"-arch={target}")
         flags += ["-lineinfo"] * lines + ["-rdc=true"] * relocatable
