@@ -21,6 +21,7 @@ _HOMES = {
     "bench": "gpusim.benchmarking",
     "cubin": "gpusim.frontend.native.kernels",
     "cuda_cpp": "gpusim.frontend.native.kernels",
+    "cute": "gpusim.frontend.cute.kernels",
     "ptx": "gpusim.frontend.native.kernels",
     "triton": "gpusim.frontend.triton.kernels",
     "capture": "gpusim.capturing",
@@ -82,6 +83,7 @@ __all__ = [
     "capture",
     "cubin",
     "cuda_cpp",
+    "cute",
     "explain",
     "list_gpus",
     "load_gpu",
@@ -118,6 +120,7 @@ if TYPE_CHECKING:
         WrongResultError,
     )
     from gpusim.explore.workload import workload
+    from gpusim.frontend.cute.kernels import cute
     from gpusim.frontend.native.kernels import cubin, cuda_cpp, ptx
     from gpusim.frontend.triton.kernels import triton
     from gpusim.gpus.load import list_gpus, load_gpu

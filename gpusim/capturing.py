@@ -44,7 +44,7 @@ Check = MemoryCheck | OrderCheck | SyncCheck | LeakCheck
 
 def capture(
     kernel: Any,
-    grid: int | tuple[int, ...] | Callable[[Mapping[str, Any]], int | tuple[int, ...]],
+    grid: int | tuple[int, ...] | Callable[[Mapping[str, Any]], int | tuple[int, ...]] | None,
     block: int | tuple[int, ...] | None,
     args: tuple,
     *,
@@ -61,8 +61,9 @@ def capture(
     ``kernel`` is whatever an installed front end takes (:mod:`gpusim.frontend.protocol`), first of all a
     ``@numba.cuda.jit`` function; ``args`` are typed as its launch types them, and arrays are written in place.
     ``block`` None is the block that the kernel was compiled for, where its language fixes one; ``grid`` may then be a
-    function of the compile-time parameters (of a Triton kernel of all its parameters). An autotuned kernel runs in the
-    configuration that takes fewest cycles on ``gpu``. ``gpu`` is a GPU's name or spec, a capability ``(9, 0)`` or ``"sm_90"``.
+    function of the compile-time parameters (of a Triton kernel of all its parameters), or None where the language's own
+    host code says it (CuTe DSL). An autotuned kernel runs in the configuration that takes fewest cycles on ``gpu``. ``gpu``
+    is a GPU's name or spec, a capability ``(9, 0)`` or ``"sm_90"``.
     ``shared_bytes`` is dynamic shared memory. ``memory`` keeps arrays at their device addresses over several captures.
     ``instruction_limit`` bounds the executed warp instructions. ``to`` is a trace file to write while the launch runs,
     in bounded memory; the returned trace then reads from it. Without it the trace stays in memory, coded once it is

@@ -14,10 +14,12 @@ from pathlib import Path
 CUDA_CPP = (".cu", ".cuh", ".cpp")
 PTX = ".ptx"
 _ENDING = r"\.(?:cu|cuh|cpp|ptx|cubin|fatbin|o|a|exe|so(?:\.\d+)*)"
-_AXES = r"(?::(?P<shape>(?:grid|block|shared_bytes|arg\d+)=.*))?"
+_AXES = r"(?::(?P<shape>[A-Za-z_]\w*=(?!=).*))?"
 _KNOWN = re.compile(rf"^(?P<path>.+?{_ENDING}):(?P<entry>.+?){_AXES}$")
 _OTHER = re.compile(rf"^(?P<path>[^:]+):(?P<entry>(?!\w+=).+?){_AXES}$")
 _FILE = re.compile(rf"^.+{_ENDING}$")
+#: In the place of a kernel: every one of the file.
+ALL_KERNELS = "*"
 #: How ELF and fat binaries begin.
 _MAGICS = (b"\x7fELF", b"\x50\xed\x55\xba", b"!<arch>")
 

@@ -16,6 +16,8 @@ from gpusim.errors import UsageError
 
 #: A comma that stands in no bracket.
 _COMMA = re.compile(r",(?![^(\[{]*[)\]}])")
+#: The colon before axes.
+_AGAIN = re.compile(r":(?=[A-Za-z_]\w*=(?!=))")
 #: More points than anybody means.
 MOST_POINTS = 10_000
 
@@ -41,9 +43,20 @@ def split_request(text: str) -> tuple[str, dict[str, list[str]]]:
     elif found:
         function, colon, rest = after.partition(":")
         name = f"{file}{found}{function}"
+    if native is not None:
+        # What stands behind a launch, as in FILE:KERNEL:n=1..9,grid=n:n=4, is said of it again.
+        shape: dict[str, list[str]] = {}
+        for part in _AGAIN.split(rest) if rest else ():
+            shape |= _axes(text, part)
+        return name.strip(), shape
+    return name.strip(), _axes(text, rest) if colon else {}
+
+
+def _axes(text: str, rest: str) -> dict[str, list[str]]:
+    """The axes that ``rest`` of the request ``text`` says."""
     shape: dict[str, list[str]] = {}
     axis = ""
-    for item in _COMMA.split(rest) if colon else ():
+    for item in _COMMA.split(rest):
         before, equals, value = (part.strip() for part in item.partition("="))
         if not equals and axis and before:
             shape[axis].append(before)
@@ -56,7 +69,7 @@ def split_request(text: str) -> tuple[str, dict[str, list[str]]]:
             )
         axis = before
         shape[axis] = [value]
-    return name.strip(), shape
+    return shape
 
 
 def parse_request(text: str) -> tuple[str, dict[str, str]]:

@@ -9,6 +9,7 @@ import click
 
 from gpusim.cases.networks import refuse_unknown_workloads
 from gpusim.commands.later import done_by
+from gpusim.commands.launch_options import launch_options
 from gpusim.commands.options import HELP, Figure, format_option, set_option
 from gpusim.compare.error import DEFAULT_TOLERANCE_CYCLES, DEFAULT_TOLERANCE_PERCENT
 from gpusim.compare.published_names import refuse_unpublished
@@ -79,6 +80,7 @@ from gpusim.silicon.published import load_published
     help="Worker processes, for published points.",
 )
 @format_option()
+@launch_options("kernels")
 @done_by("comparing")
 def compare(
     kernels: tuple[str, ...],

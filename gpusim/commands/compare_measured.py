@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from gpusim.cases.names import is_reference
+from gpusim.cases.native_names import is_native
 from gpusim.cases.run_case import unchecked_kernels
 from gpusim.cases.suite import find_kernel
 from gpusim.commands.compare_options import (
@@ -59,7 +60,7 @@ def run(chosen: CompareOptions) -> int:
     """Compare, print, store_comparison; the exit code."""
     requests = parse_requests(expand_suites(chosen.kernels), {})
     for kernel, _ in requests:
-        if not is_reference(kernel):
+        if not is_reference(kernel) and not is_native(kernel):
             find_kernel(kernel)  # a slip of the pen is found before anything runs
     specs = [(override_gpu(load_gpu(gpu), chosen.settings), built_in_of(gpu)) for gpu in chosen.gpus]
     rows = measured_rows(chosen, requests, [name for _, name in specs])

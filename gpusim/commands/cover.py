@@ -8,6 +8,7 @@ import click
 
 from gpusim.cases.networks import refuse_unknown_workloads
 from gpusim.commands.later import done_by
+from gpusim.commands.launch_options import launch_options
 from gpusim.commands.options import HELP, format_option, gpu_option, set_option
 from gpusim.errors import UsageError
 from gpusim.gpus.load import load_gpu
@@ -41,6 +42,7 @@ def cover() -> None:
     "-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path), help="Coverage file to write."
 )
 @format_option()
+@launch_options("workloads")
 @done_by("covering")
 def run(workloads: tuple[str, ...], gpu: str, settings: tuple[str, ...], small: bool, output: Path, form: str) -> None:
     """Simulate WORKLOADS (all kernels of the suite by default) and keep what they cover.

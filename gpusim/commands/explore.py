@@ -9,8 +9,10 @@ from typing import Any
 import click
 
 from gpusim.cases.names import refuse_unknown_kernel
+from gpusim.cases.native_names import is_native
 from gpusim.cases.requests import parse_request
 from gpusim.commands.later import done_by
+from gpusim.commands.launch_options import launch_options
 from gpusim.commands.options import HELP, Figure, format_option, gpu_option, set_option
 from gpusim.commands.property_options import PropertyCommand, PropertyName
 from gpusim.gpus.load import load_gpu
@@ -71,6 +73,7 @@ from gpusim.gpus.override import override_gpu
     help="Folder for runs, coverage and findings.",
 )
 @format_option()
+@launch_options("kernels")
 @click.pass_context
 @done_by("exploring")
 def explore(
@@ -96,7 +99,8 @@ def explore(
     """Let Hypothesis make workloads of KERNELs (`all` for the whole suite) and look for divergences.
 
     A KERNEL may be FILE.py:FUNCTION of your own: its parameters are the axes, their defaults, Literal[...] or annotated
-    bounds the values.
+    bounds the values. Of a kernel FILE:KERNEL of CUDA C++, PTX or machine code they are the axes that its launch gives a range
+    (n=1..1Mi) or several values.
 
     Each finding is kept as its worst case, its smallest case and the region they stand for, in a file that
     `gpusim replay` runs again. Exit 0 without a finding, 1 with one or more.
@@ -105,6 +109,7 @@ def explore(
     Examples:
       gpusim explore saxpy transpose --property metamorphic --max-examples 200
       gpusim explore my.py:saxpy_case --property builds --other-kernel my.py:saxpy_before
+      gpusim explore "my.cu:saxpy:n=1..1Mi,block=128,256" --grid "cdiv(n,block)" --arg int:n --arg float:2 --arg "float[n]" --arg "float[n]"
       gpusim explore --property gpus --other-gpu my_gpu.toml --threshold 0.1
       gpusim explore spmv_csr --property builds --other-kernel spmv_csr_vector
       gpusim explore --property versions --other-gpusim ../gpusim-of-last-week
@@ -113,7 +118,7 @@ def explore(
     """
     if kernels != ("all",):
         for kernel in kernels:
-            refuse_unknown_kernel(parse_request(kernel)[0])
+            refuse_unknown_kernel(kernel if is_native(kernel) else parse_request(kernel)[0])
     override_gpu(load_gpu(gpu), settings)
 
 

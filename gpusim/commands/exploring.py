@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from gpusim.cases.names import kernel_names
+from gpusim.cases.native_names import is_native
 from gpusim.cases.run_case import unchecked_kernels
 from gpusim.cases.suite import find_kernel, parse_request, shape_text
 from gpusim.commands.foreign_code import announce_code
@@ -64,7 +65,7 @@ def explore(
             f"none of {', '.join(chosen)} is launched within --growth {growth:g}; there are {', '.join(of_networks)}"
         )
     for kernel in chosen:
-        name_alone, shape = parse_request(kernel)
+        name_alone, shape = (kernel, {}) if is_native(kernel) else parse_request(kernel)
         if shape:
             raise UsageError(f"{kernel}: a search draws the shapes itself: name {name_alone} alone")
         find_kernel(kernel)

@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 
 from gpusim.cases.names import is_reference
+from gpusim.cases.native_names import split_native
 from gpusim.errors import UsageError
 from gpusim.explore.finding import Finding
 
@@ -22,6 +23,9 @@ def code_of(finding: Finding) -> Iterator[Path]:
     """The files and folders whose code running ``finding`` again runs, beside gpusim's own."""
     if is_reference(finding.kernel):
         yield Path(finding.kernel.rpartition(":")[0])
+    native = split_native(finding.kernel)
+    if native is not None:
+        yield Path(native[0])
     for value in map(str, finding.options.values()):
         if is_reference(value):
             yield Path(value.rpartition(":")[0])

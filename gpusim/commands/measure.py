@@ -8,6 +8,7 @@ import click
 
 from gpusim.cases.networks import refuse_unknown_workloads
 from gpusim.commands.later import done_by
+from gpusim.commands.launch_options import launch_options
 from gpusim.commands.options import HELP, Figure, format_option
 from gpusim.errors import UsageError
 from gpusim.measure.precision import Precision
@@ -75,6 +76,7 @@ CACHES = ("cold", "warm", "both")
     help="Take the machine code from this pack (tools/record_silicon.py --pack) instead of compiling it here.",
 )
 @format_option()
+@launch_options("kernels")
 @done_by("measuring")
 def measure(
     kernels: tuple[str, ...],

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from gpusim.commands.later import done_by
+from gpusim.commands.launch_options import launch_options
 from gpusim.commands.options import HELP, Figure, format_option
 from gpusim.errors import UsageError
 from gpusim.gpus.load import load_gpu
@@ -47,6 +48,7 @@ from gpusim.regress.thresholds import DEFAULT_GPU, Thresholds
     "--markdown", type=click.Path(dir_okay=False, path_type=Path), help="Also write a comment for a pull request."
 )
 @format_option()
+@launch_options("base", "head")
 @done_by("regressing")
 def regress(
     base: str, head: str, gpu: str | None, base_gpu: str | None, head_gpu: str | None, settings: tuple[str, ...],

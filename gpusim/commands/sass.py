@@ -8,6 +8,7 @@ from gpusim.cases.names import refuse_unknown_kernel
 from gpusim.cases.native_names import is_native_file
 from gpusim.cases.requests import parse_request
 from gpusim.commands.later import done_by
+from gpusim.commands.launch_options import compile_options
 from gpusim.commands.options import HELP, format_option, gpu_option
 from gpusim.commands.sass_survey import signature_option, survey
 from gpusim.gpus.load import load_gpu
@@ -40,6 +41,7 @@ def sass() -> None:
 @gpu_option()
 @signature_option()
 @format_option()
+@compile_options("kernel")
 @done_by("sass_listing")
 def show(kernel: str, gpu: str, signature: str | None, form: str) -> None:
     """Print the machine code of KERNEL[:axis=value,...] as compiled for a GPU ("show" may be left out).
@@ -54,6 +56,7 @@ def show(kernel: str, gpu: str, signature: str | None, form: str) -> None:
       gpusim sass saxpy --gpu a100_80gb
       gpusim sass my.py:saxpy --signature "float32, float32[:], float32[:]"
       gpusim sass "my.cu:scale<float, 4>" --gpu b200
+      gpusim sass my.cu:gemm --include cutlass/include --option=-DTILE=64 --std c++20
     """
     load_gpu(gpu)
     name = parse_request(kernel)[0]

@@ -46,7 +46,7 @@ def _program(kernel: str, signature: str | None, spec: GpuSpec) -> Program:
         raise UsageError(f"{name} is a file of kernels: name one of them, {name}:KERNEL")
     function = load_object(name) if is_reference(name) and not shape else None
     if is_native(name):
-        function = load_native(name)
+        function = load_native(name, shape)
     major, minor = spec.capability
     capability = (major, minor)
     if function is not None and is_kernel(function):

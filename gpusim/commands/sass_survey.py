@@ -8,9 +8,10 @@ from pathlib import Path
 import click
 
 from gpusim.cases.names import is_reference, refuse_unknown_kernel
-from gpusim.cases.native_names import is_native, is_native_file
+from gpusim.cases.native_names import ALL_KERNELS, is_native_file, split_native
 from gpusim.cases.requests import parse_request
 from gpusim.commands.later import done_by
+from gpusim.commands.launch_options import compile_options
 from gpusim.commands.options import HELP, format_option
 
 ALL = "all"
@@ -39,6 +40,7 @@ def signature_option() -> Callable:
 )
 @signature_option()
 @format_option()
+@compile_options("kernels")
 @done_by("surveying")
 def survey(
     kernels: tuple[str, ...], gpus: tuple[str, ...], architectures: tuple[str, ...], signature: str | None, form: str
@@ -47,7 +49,7 @@ def survey(
 
     KERNEL is a kernel of the suite as NAME[:axis=value,...], "all" for the whole suite, the path of a cubin, fat binary, object,
     archive, shared library or executable (without --gpu and --arch: for all architectures that it has machine code for), of
-    CUDA C++ (.cu) or PTX, a kernel of such a file as FILE:KERNEL, or FILE.py:FUNCTION: a kernel, such as a @cuda.jit function, whose argument
+    CUDA C++ (.cu; of templates those that its host code instantiates, where nvcc is installed) or PTX, a kernel of such a file as FILE:KERNEL, or FILE.py:FUNCTION: a kernel, such as a @cuda.jit function, whose argument
     types --signature says, or a case (see `gpusim capture --help`). Counts are static: how often a form stands in the code. The exit
     code is 5 if any form is unsupported.
 
@@ -67,7 +69,10 @@ def survey(
 
 def is_file(kernel: str) -> bool:
     """Whether ``kernel`` names a file of machine code or source as a whole."""
-    if is_native(kernel) or is_reference(parse_request(kernel)[0]):
+    native = split_native(kernel)
+    if native is not None and native[1] == ALL_KERNELS:
+        return True
+    if native is not None or is_reference(parse_request(kernel)[0]):
         return False
     path = Path(kernel)
     return path.is_file() or is_native_file(kernel) or path.parent != Path(".")

@@ -13,7 +13,7 @@ import click
 from gpusim.cases.case_forms import launches_ahead
 from gpusim.cases.names import is_reference, kernel_names
 from gpusim.cases.native_cases import load_native
-from gpusim.cases.native_names import is_native
+from gpusim.cases.native_names import ALL_KERNELS, is_native
 from gpusim.cases.suite import make_case, parse_request
 from gpusim.cases.user_kernels import load_object
 from gpusim.commands.sass_survey import ALL, is_file
@@ -32,11 +32,11 @@ def survey(
     kernels: tuple[str, ...], gpus: tuple[str, ...], architectures: tuple[str, ...], signature: str | None, form: str
 ) -> int:
     """What :func:`gpusim.commands.sass_survey.survey` declares, with its arguments."""
-    paths = [Path(k) for k in kernels if is_file(k)]
+    paths = [k for k in kernels if is_file(k)]
     others = [k for k in kernels if not is_file(k)]
     bare = {k: load_object(k) for k in others if is_reference(k)}
     bare = {k: value for k, value in bare.items() if is_kernel(value)}
-    bare |= {k: load_native(k) for k in others if is_native(k)}
+    bare |= {k: load_native(*parse_request(k)) for k in others if is_native(k)}
     names = [k for k in others if k not in bare]
     if signature is not None and not bare:
         raise UsageError("--signature says the argument types of a kernel FILE.py:NAME, and none is named")
@@ -92,14 +92,17 @@ def _of_binary(binary: KernelBinary, name: str) -> Survey:
     return survey_code(binary.image, binary.decode(), f"{name} ({binary.name})")
 
 
-def _of_file(path: Path, capabilities: list[tuple[int, int]] | None) -> Iterator[tuple[str, Survey]]:
+def _of_file(file: str, capabilities: list[tuple[int, int]] | None) -> Iterator[tuple[str, Survey]]:
     """The survey of each kernel in the file, for all architectures that it has code for where none is asked for."""
+    name, shape = parse_request(file) if is_native(file) else (file, {})
+    path = Path(name.removesuffix(f":{ALL_KERNELS}"))
+    source = load_native(name, shape) if shape else None
     try:
         cubins_of = importlib.import_module("gpusim.frontend.native.file_images").cubins_of
     except ImportError as error:  # not on Linux
         raise ToolchainError(f"{path}: a survey of a file needs the CUDA toolchain ({error})") from None
     try:
-        for code in cubins_of(path, capabilities):
+        for code in cubins_of(path, capabilities, source):
             architecture, surveys = survey_cubin(code)
             for one in surveys.values():
                 yield f"sm_{architecture}", one

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gpusim.cases.names import is_reference, kernel_names
+from gpusim.cases.native_names import is_native
 from gpusim.cases.suite import complete_shape, parse_request, shape_text
 from gpusim.compare.case_simulator import CaseSimulator, cache_state
 from gpusim.compare.counters import CounterDifference, compare_counters, wrong_reason
@@ -199,7 +200,7 @@ def _completed(
 ) -> tuple[list[SiliconRow], list[Uncompared]]:
     """The rows with every axis in their shapes, as the suite writes them, and those whose shapes the suite refuses. A case
     of the user's is asked for its axes where a request names it: a row alone runs no code."""
-    known = {*kernel_names(), *(kernel for kernel, _ in requests if is_reference(kernel))}
+    known = {*kernel_names(), *(kernel for kernel, _ in requests if is_reference(kernel) or is_native(kernel))}
     completed, refused = [], []
     for row in rows:
         if row.shape and row.kernel in known:

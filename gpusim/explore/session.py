@@ -22,6 +22,7 @@ from typing import Any
 
 from gpusim import errors as errors_module
 from gpusim.cases.names import is_reference
+from gpusim.cases.native_names import split_native
 from gpusim.cases.suite import MACHINE_AXES
 from gpusim.errors import ExecutionError
 from gpusim.explore.coverage import Coverage
@@ -190,6 +191,7 @@ def question(plan: Plan) -> str:
     # A user's kernel may import its neighbours.
     own = [Path(kernel.rpartition(":")[0]) for kernel in plan.kernels if is_reference(kernel)]
     contents += [stamp_of(file.resolve().parent.glob("*.py")) for file in own]
+    contents += [stamp_of([Path(native[0])]) for kernel in plan.kernels if (native := split_native(kernel)) is not None]
     contents += [stamp_of((Path(text) / "gpusim").rglob("*.py")) for text in texts if text and Path(text).is_dir()]
     code = getattr(sys.modules.get(type(prop).__module__), "__file__", None)  # a property typed in at a prompt has none
     contents.append(stamp_of([Path(code)] if code else []))

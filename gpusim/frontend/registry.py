@@ -26,6 +26,7 @@ OWN = {
     "ptx": "gpusim.frontend.native.front_ends:PTX",
     "cubin": "gpusim.frontend.native.front_ends:CUBIN",
     "triton": "gpusim.frontend.triton.front_end:TRITON",
+    "cute": "gpusim.frontend.cute.frontend:FRONT_END",
 }
 
 

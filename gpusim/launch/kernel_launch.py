@@ -75,7 +75,7 @@ class KernelLaunch:
 def make_launch(
     binary: KernelBinary,
     target: Target,
-    grid: Grid,
+    grid: Grid | None,
     block: Sides | None,
     dynamic_shared_bytes: int = 0,
     grid_arguments: Mapping[str, Any] | None = None,
@@ -87,16 +87,20 @@ def make_launch(
 
 
 def sides_of(
-    binary: KernelBinary, grid: Grid, block: Sides | None, grid_arguments: Mapping[str, Any] | None = None
+    binary: KernelBinary, grid: Grid | None, block: Sides | None, grid_arguments: Mapping[str, Any] | None = None
 ) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-    """(grid, block) along x, y, z. ``block`` None is the one that the binary was compiled for, a ``grid`` that is a function
-    is asked with ``grid_arguments``, by default its compile-time parameters. Raises LaunchError."""
+    """(grid, block) along x, y, z. ``block`` or ``grid`` None is the one that the binary was compiled for, a ``grid`` that is a
+    function is asked with ``grid_arguments``, by default its compile-time parameters. Raises LaunchError."""
     if block is None:
         block = binary.block
         if block is None:
             raise LaunchError(f"{binary.name}: give a block: the kernel was compiled for none in particular")
     elif binary.block is not None and shape(block, "block") != binary.block:
         raise LaunchError(f"{binary.name}: block {block!r}: the kernel was compiled for {binary.block}, give None")
+    if grid is None:
+        grid = binary.grid
+        if grid is None:
+            raise LaunchError(f"{binary.name}: give a grid: the kernel was compiled for none in particular")
     if callable(grid):
         named = dict(binary.constants if grid_arguments is None else grid_arguments)
         try:

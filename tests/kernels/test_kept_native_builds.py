@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpusim.frontend.native import nvrtc
+from gpusim.frontend.native.cpp_unit import CppBuild, CppUnit
 from gpusim.frontend.native.kept_builds import fingerprint, read_build, write_build
 from gpusim.isa.binary.decode import CACHE_VARIABLE
 
@@ -71,15 +72,15 @@ def test_a_folder_among_the_options_is_searched_first(folders, tmp_path: Path) -
 def test_a_second_compilation_takes_the_first_s_and_a_changed_header_does_not(folders, monkeypatch) -> None:
     user = folders[0]
 
-    def build() -> nvrtc.CppBuild:
-        return nvrtc.compile_cpp(
-            SOURCE.replace("#include <toolkit.h>\n", ""), "a.cu", "k", "sm_80", folders=[str(user)]
-        )
+    source = SOURCE.replace("#include <toolkit.h>\n", "")
+
+    def build() -> CppBuild:
+        return nvrtc.compile_cpp(CppUnit(source, "a.cu", folders=(str(user),)), "k", "sm_80")
 
     first = build()
     compiled: list[str] = []
     make = nvrtc._compile
-    monkeypatch.setattr(nvrtc, "_compile", lambda *args, **options: compiled.append(args[2]) or make(*args, **options))
+    monkeypatch.setattr(nvrtc, "_compile", lambda *args, **options: compiled.append(args[1]) or make(*args, **options))
     assert build() == first and not compiled
     (user / "inner.h").write_text("#define VALUE 2.0f\n")
     assert build().cubin != first.cubin and compiled == ["k"]

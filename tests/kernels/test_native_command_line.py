@@ -10,7 +10,8 @@ import pytest
 from fat_binaries import SOURCE, archive, container, cubin_of, host_elf
 
 from gpusim import cli
-from gpusim.cases.native_cases import make_native_case, parse_kernel_argument
+from gpusim.cases.native_arguments import parse_kernel_argument
+from gpusim.cases.native_cases import make_native_case
 from gpusim.cases.native_names import split_native
 from gpusim.cases.requests import split_request, sweep_points
 from gpusim.cases.suite import capture_case, complete_shape

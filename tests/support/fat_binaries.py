@@ -10,7 +10,8 @@ import lz4.block
 import pytest
 import zstandard
 
-from gpusim.frontend.native.nvrtc import CppBuild, compile_cpp
+from gpusim.frontend.native.cpp_unit import CppBuild, CppUnit
+from gpusim.frontend.native.nvrtc import compile_cpp
 
 SOURCE = """
 extern "C" __global__ void saxpy(int n, float a, const float *x, float *y) {
@@ -27,7 +28,7 @@ _SECTION = struct.Struct("<IIQQQQIIQQ")
 
 @cache
 def _build(target: str, relocatable: bool = False) -> CppBuild:
-    return compile_cpp(SOURCE, "source.cu", None, target, lines=False, relocatable=relocatable)
+    return compile_cpp(CppUnit(SOURCE, "source.cu"), None, target, lines=False, relocatable=relocatable)
 
 
 def cubin_of(target: str) -> bytes:

@@ -2,7 +2,9 @@
 
 Mental model: a pointer parameter takes an array, whose address is passed; a number takes the size, and where PTX tells it the
 kind, of its parameter; a structure is passed by value as bytes laid out by whoever made them (NumPy's structured scalars, ctypes,
-``struct``). What has another size than its parameter is refused: a GPU would read beside it.
+``struct``). A list of arrays is an array of pointers to them where
+the parameter is a pointer, and its members where it is a structure. What has another size than its parameter is refused: a GPU would read
+beside it.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gpusim.errors import UsageError
+from gpusim.frontend.native.foreign_arrays import as_array
 from gpusim.launch.arrays import HostArrays
 from gpusim.launch.binary import KernelBinary
 
@@ -40,11 +43,18 @@ def _value(value: Any, size: int, kind: str, label: str, arrays: HostArrays) -> 
     where = f"{label} of {arrays.kernel}"
     if value is None:
         value = b"\0" * _POINTER_BYTES
-    array = _as_array(value, where)
+    array = as_array(value, where, arrays) if not _is_sized(value, size) else None
     if array is not None:
+        if array.nbytes == size and (size != _POINTER_BYTES or "[" in kind):
+            return np.ascontiguousarray(array).tobytes()  # a small vector, such as float4, by value
         if size != _POINTER_BYTES or kind.startswith("f"):
             raise UsageError(f"{where} is an array, but the parameter is {_told(kind, size)}, not a pointer")
         return arrays.map(array, label).to_bytes(_POINTER_BYTES, "little")
+    if isinstance(value, (list, tuple)) and value:
+        by_value = "[" in kind or size != _POINTER_BYTES
+        return (_structure if by_value else _pointers)(value, size, kind, label, arrays)
+    if isinstance(value, np.void):
+        return _record(value, size, kind, label, arrays)
     if isinstance(value, (bool, np.bool_)):
         return _sized(bytes([bool(value)]) if size == 1 else int(value).to_bytes(size, "little"), size, kind, where)
     if isinstance(value, (int, float)) and not isinstance(value, np.generic):
@@ -56,28 +66,83 @@ def _value(value: Any, size: int, kind: str, label: str, arrays: HostArrays) -> 
             raise UsageError(f"{where} is a {value.dtype}, but the parameter is {_told(kind, size)}")
         return _sized(value.tobytes(), size, kind, where)
     raise UsageError(
-        f"{where}: a {type(value).__name__} cannot be passed: give an array, a number, bytes of a structure, or None"
+        f"{where}: a {type(value).__name__} cannot be passed: give an array, a list of arrays (pointers to them), a number, a"
+        " structure (its bytes, or a tuple of its members), or None"
     )
 
 
-def _as_array(value: Any, where: str) -> np.ndarray | None:
-    """``value`` as a NumPy array on the same memory, if it is an array of any library that has one on the host."""
-    if isinstance(value, np.ndarray):
-        return value
-    if isinstance(value, np.generic):
-        return None
-    if hasattr(value, "__dlpack__"):
-        try:
-            return np.from_dlpack(value)
-        except (BufferError, RuntimeError, TypeError) as error:
-            raise UsageError(f"{where}: {error}; give an array in host memory") from None
-    if hasattr(value, "__cuda_array_interface__"):
-        raise UsageError(
-            f"{where} lies on a device; capture takes arrays in host memory: a whole program runs in `gpusim run`"
-        )
-    if hasattr(value, "__array_interface__"):
-        return np.asarray(value)
-    return None
+def _is_sized(value: Any, size: int) -> bool:
+    """Whether it is the bytes of a parameter, rather than memory that one points to."""
+    return isinstance(value, memoryview) and value.nbytes == size
+
+
+def _pointers(values: Sequence[Any], size: int, kind: str, label: str, arrays: HostArrays) -> bytes:
+    """The address of an array of the addresses of ``values``, arrays each or None, as batched kernels take them."""
+    where = f"{label} of {arrays.kernel}"
+    if size != _POINTER_BYTES or kind.startswith("f"):
+        raise UsageError(f"{where} is a list of arrays, but the parameter is {_told(kind, size)}, not a pointer")
+    addresses = np.zeros(len(values), np.uint64)
+    for place, each in enumerate(values):
+        array = None if each is None else as_array(each, f"{label}[{place}] of {arrays.kernel}", arrays)
+        if each is not None and array is None:
+            raise UsageError(
+                f"{label}[{place}] of {arrays.kernel}: a list holds arrays, or None, not a {type(each).__name__}"
+            )
+        addresses[place] = 0 if array is None else arrays.map(array, f"{label}[{place}]")
+    return arrays.map_copy(addresses, f"{label} ({len(values)} pointers)").to_bytes(_POINTER_BYTES, "little")
+
+
+def _members(values: Sequence[Any], label: str, arrays: HostArrays) -> np.dtype:
+    """The type of a structure of ``values`` as C lays them out."""
+    kinds = []
+    for place, each in enumerate(values):
+        where = f"{label}[{place}] of {arrays.kernel}"
+        if isinstance(each, (list, tuple)):
+            kinds.append((f"m{place}", _members(each, f"{label}[{place}]", arrays)))
+        elif each is None or as_array(each, where, arrays) is not None:
+            kinds.append((f"m{place}", np.dtype(np.uint64)))
+        elif isinstance(each, (np.generic, bool)):
+            kinds.append((f"m{place}", np.asarray(each).dtype))
+        else:
+            raise UsageError(
+                f"{where}: a member of a structure says its size: give np.int32({each}), np.float32(...), an array, not a {type(each).__name__}"
+            )
+    return np.dtype(kinds, align=True)
+
+
+def _filled(values: Sequence[Any], label: str, arrays: HostArrays) -> tuple:
+    """``values`` with the addresses of arrays in their place."""
+    made: list[Any] = []
+    for place, each in enumerate(values):
+        inner = f"{label}[{place}]"
+        array = None
+        if isinstance(each, (list, tuple)):
+            made.append(_filled(each, inner, arrays))
+            continue
+        if each is not None:
+            array = as_array(each, f"{inner} of {arrays.kernel}", arrays)
+        made.append(arrays.map(array, inner) if array is not None else 0 if each is None else each)
+    return tuple(made)
+
+
+def _structure(values: Sequence[Any], size: int, kind: str, label: str, arrays: HostArrays) -> bytes:
+    """A structure by value, given by its members: arrays are pointers in it."""
+    layout = _members(values, label, arrays)
+    return _sized(np.array(_filled(values, label, arrays), layout).tobytes(), size, kind, f"{label} of {arrays.kernel}")
+
+
+def _record(value: np.void, size: int, kind: str, label: str, arrays: HostArrays) -> bytes:
+    """A structured scalar; where it holds arrays (fields of dtype object), these are pointers in it."""
+    fields = value.dtype.fields or {}
+    if not any(each[0].kind == "O" for each in fields.values()):
+        return _sized(value.tobytes(), size, kind, f"{label} of {arrays.kernel}")
+    content = bytearray(value.dtype.itemsize)
+    for name, (dtype, offset, *_) in fields.items():
+        one = value[name]
+        if dtype.kind == "O":
+            one = np.uint64(_filled([one], f"{label}.{name}", arrays)[0])
+        content[offset : offset + dtype.itemsize] = np.asarray(one, None if dtype.kind == "O" else dtype).tobytes()
+    return _sized(bytes(content), size, kind, f"{label} of {arrays.kernel}")
 
 
 def _number(value: int | float, size: int, kind: str, where: str) -> bytes:

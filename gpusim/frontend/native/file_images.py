@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from gpusim.errors import UsageError
-from gpusim.frontend.native import link, nvrtc
+from gpusim.frontend.native import cpp, link
 from gpusim.frontend.native.images import best_image, content_of, modules_of
-from gpusim.frontend.native.kernels import cubin, cuda_cpp, ptx
+from gpusim.frontend.native.kernels import CubinKernel, CudaCppKernel, PtxKernel, cubin, cuda_cpp, ptx
 from gpusim.frontend.native.machine_code import linked_images
 from gpusim.frontend.native.ptx_text import raised
 from gpusim.io.progress import task
@@ -22,14 +22,18 @@ from gpusim.isa.binary.elf import parse_elf
 from gpusim.isa.binary.fatbin import Image
 
 
-def cubins_of(path: Path, capabilities: Sequence[tuple[int, int]] | None) -> Iterator[bytes]:
-    """Each cubin with kernels in the file, for ``capabilities`` (None: all that it has code for; a source: those of ``--arch all``).
+def cubins_of(
+    path: Path,
+    capabilities: Sequence[tuple[int, int]] | None,
+    source: CudaCppKernel | PtxKernel | CubinKernel | None = None,
+) -> Iterator[bytes]:
+    """Each cubin with kernels in the file, or in ``source``, the file with compiler options, for ``capabilities`` (None: all that it has code for; a source: those of ``--arch all``).
     Of CUDA C++ these are the kernels that the file itself instantiates.
 
     Raises UsageError for a file that cannot be read or has no kernel, CompileError for one that is damaged or does not compile.
     """
     found = 0
-    for code in _all(path, capabilities):
+    for code in _all(path, capabilities, source):
         if kernels_of(parse_elf(code)):
             found += 1
             yield code
@@ -37,13 +41,15 @@ def cubins_of(path: Path, capabilities: Sequence[tuple[int, int]] | None) -> Ite
         raise UsageError(f"{path} has no kernel; one that is a template is named with its arguments, FILE.cu:NAME<...>")
 
 
-def _all(path: Path, capabilities: Sequence[tuple[int, int]] | None) -> Iterator[bytes]:
+def _all(
+    path: Path, capabilities: Sequence[tuple[int, int]] | None, source: CudaCppKernel | PtxKernel | CubinKernel | None
+) -> Iterator[bytes]:
     wanted = [row.capability for row in SURVEYED] if capabilities is None else capabilities
     if path.suffix in (".cu", ".cuh", ".cpp"):
-        source = cuda_cpp(path, "all kernels")
+        source = source if isinstance(source, CudaCppKernel) else cuda_cpp(path, "all kernels")
         for capability in wanted:
             target = nearest(capability).name
-            yield nvrtc.compile_cpp(source.source, source.file, None, target, folders=source.folders).cubin
+            yield cpp.compile_all(source.unit, target).cubin
     elif path.suffix == ".ptx":
         text = ptx(path).text
         for capability in wanted:

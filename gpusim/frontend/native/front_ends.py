@@ -6,14 +6,15 @@ it was made of, so that what is made of it in turn is made once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from gpusim.errors import UsageError
-from gpusim.frontend.native import link, nvrtc
+from gpusim.frontend.native import cpp, link
 from gpusim.frontend.native.arguments import parameter_values
+from gpusim.frontend.native.cpp_unit import CppUnit
 from gpusim.frontend.native.entry_names import one_of
 from gpusim.frontend.native.kernels import CubinKernel, CudaCppKernel, PtxKernel, described, describes_cuda_cpp
 from gpusim.frontend.native.machine_code import find_kernel
@@ -45,7 +46,7 @@ class _Native(FrontEnd):
 
 
 class CudaCppFrontEnd(_Native):
-    """CUDA C++ by NVRTC."""
+    """CUDA C++ by NVRTC or nvcc."""
 
     name, takes, takes_type = "cuda_cpp", "gpusim.cuda_cpp(source, entry)", CudaCppKernel
 
@@ -77,11 +78,10 @@ class CubinFrontEnd(_Native):
 @lru_cache(maxsize=256)
 def _build_cpp(kernel: CudaCppKernel, capability: tuple[int, int], lines: bool) -> NativeBinary:
     target = nearest(capability).name
-    built = nvrtc.compile_cpp(
-        kernel.source, kernel.file, kernel.entry, target, kernel.options, kernel.folders, kernel.headers,
-        relocatable=bool(kernel.link), lines=lines,
-    )  # fmt: skip
-    code, tools = built.cubin, nvrtc.version()
+    built = cpp.compile_cpp(
+        kernel.unit, kernel.entry, target, compiler=kernel.compiler, relocatable=bool(kernel.link), lines=lines
+    )
+    code, tools = built.cubin, built.tools
     if kernel.link:
         parts = [(".ptx", kernel.file, built.ptx.encode()), *_parts(kernel.link, kernel, target)]
         code, tools = link.link(kernel.entry, target, parts), f"{tools}, {link.version()}"
@@ -101,10 +101,9 @@ def _parts(
         suffix = Path(name).suffix
         if suffix in (".cu", ".cuh", ".cpp"):
             own = isinstance(kernel, CudaCppKernel)
-            built = nvrtc.compile_cpp(
-                content.decode(errors="replace"), name, None, target, kernel.options if own else (),
-                kernel.folders if own else (), kernel.headers if own else (), relocatable=True,
-            )  # fmt: skip
+            text = content.decode(errors="replace")
+            unit = replace(kernel.unit, source=text, file=name) if own else CppUnit(text, name)
+            built = cpp.compile_cpp(unit, None, target, compiler=kernel.compiler if own else cpp.AUTO, relocatable=True)
             parts.append((".ptx", name, built.ptx.encode()))
         elif suffix in link.KINDS:
             parts.append((suffix, name, raised(content.decode()).encode() if suffix == ".ptx" else content))

@@ -7,16 +7,18 @@ here; wherever a kernel is taken (``capture``, a case, ``sass``, ``measure``), i
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from gpusim.errors import UsageError
+from gpusim.frontend.native.cpp_unit import CppUnit
 
 #: A larger source, text or cubin is refused: the largest cubins of libraries have some hundred megabytes.
 MOST_BYTES = 1 << 30
+CPP_SUFFIXES = (".cu", ".cuh", ".cpp", ".h", ".hpp")
 
 
 @dataclass(frozen=True)
@@ -33,10 +35,16 @@ class CudaCppKernel:
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     link: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)
     cooperative: bool = False
+    compiler: str = "auto"
 
     @property
     def __name__(self) -> str:
         return self.entry
+
+    @property
+    def unit(self) -> CppUnit:
+        """What is compiled."""
+        return CppUnit(self.source, self.file, self.options, self.folders, self.headers)
 
 
 @dataclass(frozen=True)
@@ -70,26 +78,34 @@ class CubinKernel:
 
 
 def cuda_cpp(
-    source: str | os.PathLike[str],
+    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     entry: str,
     options: Iterable[str] = (),
     headers: Iterable[str | os.PathLike[str]] | Mapping[str, str] = (),
     *,
     link: Iterable[str | os.PathLike[str]] = (),
     cooperative: bool = False,
+    compiler: str = "auto",
 ) -> CudaCppKernel:
-    """Kernel ``entry`` of CUDA C++ ``source``: text, or the path of a file. Compiled by NVRTC for the GPU that it is captured for.
+    """Kernel ``entry`` of CUDA C++ ``source``: text, or the path of a file, or a list of them of which the first has the kernel and the
+    others device functions that it calls. Compiled for the GPU that it is captured for: by NVRTC, and where the source has host code
+    beside its kernels by nvcc, or, without one, by NVRTC from what is device code in it.
 
     ``entry`` is the kernel's name as the source has it, or a name expression that instantiates a template
     (``"reduce<float, 256>"``). ``options``: NVRTC's (``"-DN=4"``, ``"-use_fast_math"``, ``"-std=c++20"``); the architecture is the
     GPU's unless ``-arch`` is among them. ``headers``: folders to search for includes (a file's own folder and the CUDA and CCCL
     headers of the installed wheels are searched anyway), or a mapping of include name -> text. ``link``: paths of further ``.cu``,
     ``.ptx``, ``.cubin``, ``.o``, ``.a`` or ``.fatbin`` files with device functions that the kernel calls. ``cooperative``: it is
-    launched with all blocks resident (``this_grid().sync()``).
+    launched with all blocks resident (``this_grid().sync()``). ``compiler``: "nvrtc" or "nvcc" in place of that choice.
 
     Raises UsageError for a file that cannot be read; what does not compile is told when it is compiled.
     """
-    text, file, folder = _text_of(source, (".cu", ".cuh", ".cpp", ".h", ".hpp"))
+    further: Sequence[str | os.PathLike[str]] = ()
+    if isinstance(source, (list, tuple)):
+        if not source:
+            raise UsageError("source is an empty list: give the file or text with the kernel first")
+        source, *further = source
+    text, file, folder = _text_of(source, CPP_SUFFIXES)  # pyright: ignore[reportArgumentType]
     named = isinstance(headers, Mapping)
     return CudaCppKernel(
         text,
@@ -98,8 +114,9 @@ def cuda_cpp(
         tuple(map(str, options)),
         tuple(([folder] if folder else []) + ([] if named else [str(Path(each)) for each in headers])),
         tuple(sorted(headers.items())) if named else (),
-        tuple(_part(each) for each in link),
+        (*(_source_part(each, place) for place, each in enumerate(further, 1)), *(_part(each) for each in link)),
         cooperative,
+        compiler,
     )
 
 
@@ -166,6 +183,12 @@ def _text_of(source: str | os.PathLike[str], suffixes: tuple[str, ...]) -> tuple
         return _read(path).decode(), path.name, str(path.resolve().parent)
     except UnicodeDecodeError:
         raise UsageError(f"{path} is not text in UTF-8") from None
+
+
+def _source_part(source: str | os.PathLike[str], place: int) -> tuple[str, bytes]:
+    """A further source of a list, text or file."""
+    text, file, folder = _text_of(source, CPP_SUFFIXES)
+    return (file if folder else f"source{place}.cu"), text.encode()
 
 
 def _part(path: str | os.PathLike[str]) -> tuple[str, bytes]:

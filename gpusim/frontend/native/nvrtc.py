@@ -8,101 +8,76 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 from cuda import pathfinder
 from cuda.bindings import nvrtc
 
-from gpusim.errors import CompileError, ToolchainError
+from gpusim.errors import ToolchainError
 from gpusim.frontend.native import kept_builds
+from gpusim.frontend.native.cpp_unit import CppBuild, CppError, CppUnit, errors_of, refusal
 
 INSTALL_HINT = "pip install nvidia-cuda-nvrtc nvidia-cuda-runtime nvidia-cuda-cccl"
 #: The file in which NVRTC puts name expressions.
 _NAME_MAP = "__nv_name_map"
-_ARCHITECTURE = re.compile(r"^--?(gpu-architecture|arch)\b")
+#: Options of nvcc's that a program's build says, and that mean nothing to a compiler of device code.
+_NVCC_ONLY = re.compile(
+    r"-O\d?$|--?(expt-relaxed-constexpr|expt-extended-lambda|extended-lambda|Xcompiler|compiler-options|ccbin|compiler-bindir|cudart"
+    r"|allow-unsupported-compiler|threads|keep|verbose|x$|m64$|g$|c$)|-l(?!ineinfo)|-L"
+)
 #: Names of header directories in cuda.pathfinder that are searched for includes, those of CCCL first.
-_HEADERS = ("cccl", "cudart")
-
-
-@dataclass(frozen=True)
-class CppBuild:
-    """What NVRTC made: ``cubin`` (empty for code that is to be linked), ``ptx`` text, ``entry_name``: the kernel's symbol."""
-
-    cubin: bytes = field(repr=False)
-    ptx: str = field(repr=False)
-    entry_name: str
+_HEADERS = ("cccl", "cudart", "curand")
 
 
 def compile_cpp(
-    source: str,
-    file: str,
-    entry: str | None,
-    target: str,
-    options: Sequence[str] = (),
-    folders: Sequence[str] = (),
-    headers: Sequence[tuple[str, str]] = (),
-    *,
-    relocatable: bool = False,
-    lines: bool = True,
+    unit: CppUnit, entry: str | None, target: str, *, relocatable: bool = False, lines: bool = True
 ) -> CppBuild:
-    """Compile ``source`` for ``target`` ("sm_90"), or take what an earlier process made of it; ``entry`` is a name expression, None where only device functions are wanted.
+    """Compile ``unit`` for ``target`` ("sm_90"), or take what an earlier process made of it; ``entry`` is a name expression, None where
+    only device functions are wanted.
     ``relocatable``: to be linked with others. ``lines``: with source lines.
 
-    Raises CompileError (one line, the compiler's first error) and ToolchainError (with what to install).
+    Raises CppError (one line, the compiler's first error) and ToolchainError (with what to install).
     """
     about = (entry, target, relocatable, lines, _build_version())
-    kept = kept_builds.fingerprint(source, file, about, options, folders, include_folders(), headers)
+    kept = kept_builds.fingerprint(
+        unit.source, unit.file, about, unit.options, unit.folders, include_folders(), unit.headers
+    )
     found = kept_builds.read_build(kept)
     if found is not None:
-        return CppBuild(*found)
-    built = _compile(source, file, entry, target, options, folders, headers, relocatable=relocatable, lines=lines)
+        return CppBuild(*found, version())
+    built = _compile(unit, entry, target, relocatable=relocatable, lines=lines)
     kept_builds.write_build(kept, built.cubin, built.ptx, built.entry_name)
     return built
 
 
-def _compile(
-    source: str,
-    file: str,
-    entry: str | None,
-    target: str,
-    options: Sequence[str],
-    folders: Sequence[str],
-    headers: Sequence[tuple[str, str]],
-    *,
-    relocatable: bool,
-    lines: bool,
-) -> CppBuild:
+def _compile(unit: CppUnit, entry: str | None, target: str, *, relocatable: bool, lines: bool) -> CppBuild:
     program = _checked(
         nvrtc.nvrtcCreateProgram(
-            source.encode(),
-            file.encode(),
-            len(headers),
-            [text.encode() for _, text in headers],
-            [name.encode() for name, _ in headers],
+            unit.source.encode(),
+            unit.file.encode(),
+            len(unit.headers),
+            [text.encode() for _, text in unit.headers],
+            [name.encode() for name, _ in unit.headers],
         )
     )
     try:
         if entry is not None:
             _checked(nvrtc.nvrtcAddNameExpression(program, entry.encode()))
-        flags = [*options]
-        if not any(map(_ARCHITECTURE.match, options)):
+        flags = [flag for flag in unit.options if not _NVCC_ONLY.match(flag)]
+        if not unit.says_architecture:
             flags.append(f"-arch={target}")
         flags += ["-lineinfo"] * lines + ["-rdc=true"] * relocatable
-        flags += [f"-I{folder}" for folder in (*folders, *include_folders())]
+        flags += [f"-I{folder}" for folder in (*unit.folders, *include_folders())]
         failed = nvrtc.nvrtcCompileProgram(program, len(flags), [flag.encode() for flag in flags])[0]
         if failed != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-            raise CompileError(
-                f"{entry or file} does not compile for {target}: {_first_error(_log(program), file, entry)}"
-            )
+            raise _refused(_log(program), unit.file, entry, target)
         name = entry
         if entry is not None:
             name = _checked(nvrtc.nvrtcGetLoweredName(program, entry.encode())).decode()
         text = _content(program, nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX).rstrip(b"\0").decode()
         code = b"" if relocatable else _content(program, nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN)
-        return CppBuild(code, text, name or "")
+        return CppBuild(code, text, name or "", version())
     finally:
         nvrtc.nvrtcDestroyProgram(program)
 
@@ -148,13 +123,11 @@ def _log(program: Any) -> str:
     )
 
 
-def _first_error(log: str, file: str, entry: str | None) -> str:
-    """The first error of a compiler's log on one line, those of the source before that of the name expression."""
-    lines = [" ".join(line.split()) for line in log.splitlines() if line.strip()]
-    errors = [line for line in lines if "error:" in line] or lines
+def _refused(log: str, file: str, entry: str | None, target: str) -> CppError:
+    """The first error of a compiler's log, those of the source before that of the name expression."""
+    errors = errors_of(log)
     own = [line for line in errors if _NAME_MAP not in line]
     if errors and not own:
-        return f"{file} has no kernel {entry} ({errors[0].partition('error: ')[2] or errors[0]})"
-    chosen = own[0][:400] if own else "no reason given"
-    missing = "cannot open source file" in chosen
-    return chosen + "; name its folder in headers=; NVRTC has no headers of the host's C++ library" * missing
+        reason = errors[0].partition("error: ")[2] or errors[0]
+        return refusal(f"{file} has no kernel {entry} ({reason})", log, no_kernel=True)
+    return refusal(f"{entry or file} does not compile for {target}: {own[0] if own else 'no reason given'}", log)
