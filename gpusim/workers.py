@@ -19,6 +19,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from gpusim.errors import ExecutionError
+from gpusim.io.garbage import seldom
 
 #: Exit code of a worker whose parent has gone. Nobody reads it.
 ORPHANED = 1
@@ -53,6 +54,7 @@ def worker_pool(
 def _begin(lifeline: Connection, initializer: Callable[..., None] | None, initargs: tuple[Any, ...]) -> None:
     """In a worker: from now on live as long as the parent, and leave Ctrl-C, which reaches both, to it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    seldom()  # it loads all that its first task needs
     threading.Thread(target=_end_with, args=(lifeline,), name="lifeline", daemon=True).start()
     if initializer is not None:
         initializer(*initargs)

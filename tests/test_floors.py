@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 FLOORS = {
     "errors": 0,
     "io": 1,
-    "workers": 1,
+    "workers": 2,
     "state_tables": 1,
     "gpus": 2,
     "trace": 2,

@@ -81,5 +81,6 @@ def regress(
     for path in (junit, markdown):
         if path is not None and not path.resolve().parent.is_dir():
             raise UsageError(f"there is no folder {path.parent} to write {path.name} into")
-    for machine in {gpu, base_gpu, head_gpu} - {None}:
-        load_gpu(machine)
+    for machine in (gpu, base_gpu, head_gpu):
+        if machine is not None:
+            load_gpu(machine)

@@ -31,8 +31,13 @@ def loaded(*, own_program: bool = True) -> None:
     _starting = False
     if own_program:
         gc.freeze()
-        gc.set_threshold(_ALLOCATIONS, *gc.get_threshold()[1:])
+        seldom()
     gc.enable()
+
+
+def seldom() -> None:
+    """Look for garbage as a process of gpusim's own needs it."""
+    gc.set_threshold(_ALLOCATIONS, *gc.get_threshold()[1:])
 
 
 def ending() -> None:

@@ -15,7 +15,7 @@ import llvmlite.binding as llvm
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompileResult
-from numba.core.runtime import rtsys
+from numba.core.runtime.nrt import rtsys
 
 
 class KeptLibrary(JITCodeLibrary):
@@ -59,7 +59,7 @@ class _Kept(CompileResultCacheImpl):
         kept, description, environment, signature, object_mode, lifted, annotation, first, referenced = payload
         for function in first:
             function()
-        library = KeptLibrary.load(target_context, kept)
+        library: Any = KeptLibrary.load(target_context, kept)
         result = CompileResult(
             typing_context=target_context.typing_context,
             target_context=target_context,

@@ -187,6 +187,13 @@ def test_joined_blocks_do_the_work_of_several() -> None:
     assert simulate(joined, GPU).counters["smsp__inst_executed.sum"] == trace.warp_instructions - left_out
     loads = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
     assert simulate(joined, GPU).counters[loads] == simulate(trace, GPU).counters[loads]
+    # Each warp makes the accesses of those that it stands for, one after another.
+    for chunk, better in zip(trace.chunk_list, joined.chunk_list, strict=True):
+        for row, warp in enumerate(better.warps):
+            group, place = divmod(row, 2)
+            of = chunk.warps[[block * 2 + place for block in range(group * 4, min(chunk.blocks, group * 4 + 4))]]
+            want = [a for one in of for a in chunk.accesses[one["access_start"] :][: one["access_count"]].tolist()]
+            assert better.accesses[warp["access_start"] :][: warp["access_count"]].tolist() == want
 
 
 def test_smaller_blocks_fill_idle_sms() -> None:
