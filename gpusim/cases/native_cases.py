@@ -54,9 +54,13 @@ def load_native(name: str, shape: Mapping[str, Any] | None = None) -> Any:
         return kernels.cuda_cpp(
             Path(path), entry, options, include, link=link, cooperative=cooperative, compiler=axes.get("compiler", "auto")
         )  # fmt: skip
-    wrong = next((axis for axis in COMPILED[:4] if axes.get(axis) and (suffix != PTX or axis in ("include", "compiler"))), None)
+    wrong = next(
+        (axis for axis in COMPILED[:4] if axes.get(axis) and (suffix != PTX or axis in ("include", "compiler"))), None
+    )
     if wrong is not None:
-        raise UsageError(f"{path} is not compiled: {wrong} is for CUDA C++" + " and PTX" * (wrong in ("options", "link")))
+        raise UsageError(
+            f"{path} is not compiled: {wrong} is for CUDA C++" + " and PTX" * (wrong in ("options", "link"))
+        )
     if suffix == PTX:
         return kernels.ptx(Path(path), entry, options, link=link, cooperative=cooperative)
     return kernels.cubin(Path(path), entry, cooperative=cooperative)
@@ -111,9 +115,7 @@ def substituted(text: str, axes: Mapping[str, Any]) -> str:
     return _BRACED.sub(lambda found: str(axes.get(found[1], found[0])), text)
 
 
-def _launch_of(
-    name: str, shape: Mapping[str, Any]
-) -> tuple[tuple[int, ...], tuple[int, ...], int, dict[str, int]]:
+def _launch_of(name: str, shape: Mapping[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...], int, dict[str, int]]:
     """Grid, block, shared bytes, and the numbers that formulas may name."""
     names: dict[str, int] = {}
     for axis, value in shape.items():
@@ -123,7 +125,9 @@ def _launch_of(
     names.setdefault("block", math.prod(block))
     grid = _read(name, "grid", shape["grid"], lambda text: _extents(substituted(text, shape), names))
     names.setdefault("grid", math.prod(grid))
-    shared = _read(name, "shared_bytes", shape["shared_bytes"], lambda text: parse_integer(substituted(text, shape), names))
+    shared = _read(
+        name, "shared_bytes", shape["shared_bytes"], lambda text: parse_integer(substituted(text, shape), names)
+    )
     return grid, block, shared, names
 
 

@@ -34,7 +34,9 @@ def native_entry(name: str) -> UserEntry:
         parameter for axis, values in axes.items() if (parameter := _parameter(name, axis, values)) is not None
     ]
     if not parameters:
-        raise UsageError(f"{name} has nothing to vary: give an axis a range (n=1..1Mi) or several values (block=128,256)")
+        raise UsageError(
+            f"{name} has nothing to vary: give an axis a range (n=1..1Mi) or several values (block=128,256)"
+        )
 
     def make(**shape: Any) -> UserCase:
         return make_native_case(name, complete_native_shape(name, shape))

@@ -36,7 +36,11 @@ _LAUNCH = (
 )
 _COMPILED = (
     click.option(
-        "--option", "options", multiple=True, metavar="OPTION", help="Compiler option for FILE.cu:KERNEL: --option=-DN=4."
+        "--option",
+        "options",
+        multiple=True,
+        metavar="OPTION",
+        help="Compiler option for FILE.cu:KERNEL: --option=-DN=4.",
     ),
     click.option("--include", multiple=True, metavar="FOLDER", help="Search this folder for its includes."),
     click.option("--std", metavar="NAME", help="Language of it: c++17, c++20."),

@@ -33,10 +33,8 @@ def run(entry: str, args: tuple, grid: int = 1) -> Any:
 class DeviceArray:
     """As a library's array on a GPU: it gives a copy and takes one back."""
 
-    __cuda_array_interface__: dict = {}
-
     def __init__(self, values: np.ndarray) -> None:
-        self.values = values
+        self.values, self.__cuda_array_interface__ = values, {}
 
     def copy_to_host(self) -> np.ndarray:
         return self.values.copy()

@@ -167,7 +167,7 @@ def test_an_argument_that_does_not_fit_is_named(saxpy: Any, args: tuple, said: s
     [
         ("__global__ void k() { int x = ; }\n", "k", r"source\.cu\(1\): error: expected an expression"),
         ("__global__ void k() {}\n", "other", r"source\.cu has no kernel other"),
-        ("#include \"mine.h\"\n", "k", "mine.h.*headers="),
+        ('#include "mine.h"\n', "k", "mine.h.*headers="),
     ],
 )
 def test_what_does_not_compile_is_one_line_of_the_user_s(source: str, entry: str, said: str) -> None:

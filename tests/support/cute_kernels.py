@@ -31,10 +31,14 @@ def transpose_kernel(a: cute.Tensor, b: cute.Tensor):
         cutlass.Float32, cute.make_layout((TILE, TILE), stride=(TILE + 1, 1)), 16
     )
     for first in range(0, TILE, 8):
-        tile[first + thread // TILE, thread % TILE] = a[row * TILE + first + thread // TILE, column * TILE + thread % TILE]
+        tile[first + thread // TILE, thread % TILE] = a[
+            row * TILE + first + thread // TILE, column * TILE + thread % TILE
+        ]
     cute.arch.barrier()
     for first in range(0, TILE, 8):
-        b[column * TILE + first + thread // TILE, row * TILE + thread % TILE] = tile[thread % TILE, first + thread // TILE]
+        b[column * TILE + first + thread // TILE, row * TILE + thread % TILE] = tile[
+            thread % TILE, first + thread // TILE
+        ]
 
 
 @cute.jit

@@ -117,7 +117,9 @@ def _launch_of(kernel: CuteKernel, host: HostCode, compiled: Any, tensors: list[
     if not 0 <= place < len(launches):
         raise UsageError(f"{kernel.__name__} makes {len(launches)} launches: there is no launch {place}")
     if launches[place].cluster != (1, 1, 1):
-        raise UsageError(f"{kernel.__name__} launches clusters of {launches[place].cluster} blocks, which are not emulated")
+        raise UsageError(
+            f"{kernel.__name__} launches clusters of {launches[place].cluster} blocks, which are not emulated"
+        )
     return launches[place]
 
 
@@ -139,7 +141,9 @@ def _parameters(kernel: CuteKernel, binary: CuteBinary, tensors: list[Any]) -> b
     return banks[kernel.launch or 0]
 
 
-def _run(host: HostCode, compiled: Any, tensors: list[Any], kernel: CuteKernel, take: Callable[[HostLaunch], None]) -> None:
+def _run(
+    host: HostCode, compiled: Any, tensors: list[Any], kernel: CuteKernel, take: Callable[[HostLaunch], None]
+) -> None:
     """Run the host code with ``tensors``, showing its launches to ``take``."""
     try:
         # What the second value holds has to live as long as the addresses in the first.

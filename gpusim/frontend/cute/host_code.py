@@ -73,8 +73,15 @@ class _Recorder:
         try:
             self.take(
                 HostLaunch(
-                    symbol, self.code, tuple(config.grid), tuple(config.block), config.shared_bytes, cluster, cooperative, arguments
-                )  # fmt: skip
+                    symbol,
+                    self.code,
+                    tuple(config.grid),
+                    tuple(config.block),
+                    config.shared_bytes,
+                    cluster,
+                    cooperative,
+                    arguments,
+                )
             )
         except Exception as error:  # C code is between here and whoever asked
             self.error = error
@@ -115,7 +122,9 @@ class HostCode:
     def _call(self, name: str, arguments: Sequence[Any]) -> None:
         address = self._engine.get_function_address(f"_mlir_{self._prefix}_{name}")
         if not address:
-            raise CompileError(f"{self._symbol}: the CuTe DSL's object file has no {name}: another version than gpusim knows")
+            raise CompileError(
+                f"{self._symbol}: the CuTe DSL's object file has no {name}: another version than gpusim knows"
+            )
         packed = (ctypes.c_void_p * len(arguments))()
         for place, each in enumerate(arguments):
             packed[place] = each if isinstance(each, int) else ctypes.cast(each, ctypes.c_void_p).value

@@ -35,5 +35,7 @@ def cute(function: Callable[..., Any], options: str = "", *, launch: int | None 
     Raises UsageError for what is no function.
     """
     if not callable(function):
-        raise UsageError(f"cute() takes the @cute.jit function that launches the kernel, not a {type(function).__name__}")
+        raise UsageError(
+            f"cute() takes the @cute.jit function that launches the kernel, not a {type(function).__name__}"
+        )
     return CuteKernel(function, options, launch)

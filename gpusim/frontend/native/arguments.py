@@ -85,7 +85,9 @@ def _pointers(values: Sequence[Any], size: int, kind: str, label: str, arrays: H
     for place, each in enumerate(values):
         array = None if each is None else as_array(each, f"{label}[{place}] of {arrays.kernel}", arrays)
         if each is not None and array is None:
-            raise UsageError(f"{label}[{place}] of {arrays.kernel}: a list holds arrays, or None, not a {type(each).__name__}")
+            raise UsageError(
+                f"{label}[{place}] of {arrays.kernel}: a list holds arrays, or None, not a {type(each).__name__}"
+            )
         addresses[place] = 0 if array is None else arrays.map(array, f"{label}[{place}]")
     return arrays.map_copy(addresses, f"{label} ({len(values)} pointers)").to_bytes(_POINTER_BYTES, "little")
 

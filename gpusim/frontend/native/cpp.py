@@ -23,7 +23,14 @@ COMPILERS = (AUTO, "nvrtc", "nvcc")
 #: Only host code has these.
 _HOST_ONLY = re.compile(r"<<<|\bint\s+main\s*\(")
 #: NVRTC's complaints that host code explains.
-_HOST_ERRORS = ("open source file", "host variable", "is undefined", 'namespace "std"', "kernel launch", "is not a template")
+_HOST_ERRORS = (
+    "open source file",
+    "host variable",
+    "is undefined",
+    'namespace "std"',
+    "kernel launch",
+    "is not a template",
+)
 _MISSING = "open source file"
 
 

@@ -43,7 +43,9 @@ class _Source:
 
     def rest(self) -> str:
         """What is left, with no marks on lambdas, which NVRTC takes without them alone."""
-        return _MARKED_LAMBDA.sub(lambda found: found[0][0] + " " * (len(found[0]) - 1), without(self.text, self.left_out))
+        return _MARKED_LAMBDA.sub(
+            lambda found: found[0][0] + " " * (len(found[0]) - 1), without(self.text, self.left_out)
+        )
 
 
 def compile_cpp(unit: CppUnit, entry: str | None, target: str, *, relocatable: bool, lines: bool) -> CppBuild:

@@ -23,7 +23,9 @@ from gpusim.isa.binary.fatbin import Image
 
 
 def cubins_of(
-    path: Path, capabilities: Sequence[tuple[int, int]] | None, source: CudaCppKernel | PtxKernel | CubinKernel | None = None
+    path: Path,
+    capabilities: Sequence[tuple[int, int]] | None,
+    source: CudaCppKernel | PtxKernel | CubinKernel | None = None,
 ) -> Iterator[bytes]:
     """Each cubin with kernels in the file, or in ``source``, the file with compiler options, for ``capabilities`` (None: all that it has code for; a source: those of ``--arch all``).
     Of CUDA C++ these are the kernels that the file itself instantiates.

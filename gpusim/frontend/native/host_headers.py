@@ -41,8 +41,7 @@ _CPP = {
     "utility": "pair make_pair swap exchange declval integer_sequence index_sequence make_index_sequence",
 }
 #: What only host code can use: of the C and C++ libraries and POSIX, and of libraries whose calls run on the host.
-_EMPTY = frozenset(
-    """any assert.h atomic barrier bitset cassert cctype cerrno cfenv charconv chrono cinttypes concepts initializer_list iterator ratio variant clocale codecvt compare condition_variable
+_HOST_NAMES = """any assert.h atomic barrier bitset cassert cctype cerrno cfenv charconv chrono cinttypes concepts initializer_list iterator ratio variant clocale codecvt compare condition_variable
     coroutine csetjmp csignal cstdarg cstdio cstdlib cstring ctime ctype.h cwchar deque errno.h exception execution expected fcntl.h fenv.h
     filesystem format forward_list fstream future getopt.h inttypes.h iomanip ios iosfwd iostream istream libgen.h list locale locale.h
     malloc.h map memory memory.h memory_resource mutex new numbers omp.h ostream print pthread.h queue random ranges regex sched.h
@@ -53,8 +52,8 @@ _EMPTY = frozenset(
     cusparse.h cusparse_v2.h exception.h helper_cuda.h helper_functions.h helper_image.h helper_string.h helper_timer.h mpi.h nccl.h npp.h nvToolsExt.h nvml.h nvrtc.h nvtx3/nvToolsExt.h
     thrust/copy.h thrust/count.h thrust/device_ptr.h thrust/device_vector.h thrust/fill.h thrust/for_each.h thrust/gather.h thrust/generate.h
     thrust/host_vector.h thrust/inner_product.h thrust/reduce.h thrust/scan.h thrust/sequence.h thrust/sort.h thrust/transform.h
-    thrust/transform_reduce.h""".split()
-)
+    thrust/transform_reduce.h"""
+_EMPTY = frozenset(_HOST_NAMES.split())
 
 
 def host_header(name: str) -> str | None:

@@ -25,7 +25,9 @@ INSTALL_HINT = 'pip install "gpusim[nvcc]"'
 _HOST_COMPILERS = ("g++", "c++", "clang++")
 _PROBE = "gpusim_kernel_name"
 #: NVRTC's own, which nvcc does not know.
-_NVRTC_ONLY = re.compile(r"^--?(default-device|device-as-default-execution-space|builtin-|no-source-include|pch|time=|minimal|no-cache)")
+_NVRTC_ONLY = re.compile(
+    r"^--?(default-device|device-as-default-execution-space|builtin-|no-source-include|pch|time=|minimal|no-cache)"
+)
 _NAMED = re.compile(rf"\b{_PROBE} = (?:generic\()?([\w$%]+)")
 _PROBE_LINE = re.compile(rf"^.*\b{_PROBE} = .*$", re.MULTILINE)
 #: What build files of programs that need it say; it changes nothing where it is not needed.
@@ -96,7 +98,12 @@ def _compile(folder: Path, unit: CppUnit, entry: str | None, target: str, reloca
     flags += _RELAXED
     flags += [f"-I{each}" for each in (str(folder / "headers"), *unit.folders)]
     ptx = folder / "made.ptx"
-    _make([program(), "-ptx", "-allow-unsupported-compiler", *flags, "-o", str(ptx), str(folder / file)], unit, entry, target)
+    _make(
+        [program(), "-ptx", "-allow-unsupported-compiler", *flags, "-o", str(ptx), str(folder / file)],
+        unit,
+        entry,
+        target,
+    )
     # The folder is another each time: traces and messages are to be the same.
     text = ptx.read_text(errors="replace").replace(f"{folder}/", "")
     symbol = _symbol(text, entry) if entry else ""
@@ -117,7 +124,9 @@ def _symbol(ptx: str, entry: str) -> str:
     """The kernel's symbol: what the variable that was put behind the source is initialised with."""
     found = _NAMED.search(ptx)
     if found is None:
-        raise CompileError(f"{entry}: nvcc does not say its symbol: name the kernel as the source does, or with compiler nvrtc")
+        raise CompileError(
+            f"{entry}: nvcc does not say its symbol: name the kernel as the source does, or with compiler nvrtc"
+        )
     return found[1]
 
 
