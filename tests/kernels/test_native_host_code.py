@@ -13,7 +13,7 @@ from gpusim.errors import CompileError
 from gpusim.frontend.native import cpp, device_part, nvcc, nvrtc
 from gpusim.frontend.native.cpp_pieces import kernels, pieces, without
 from gpusim.frontend.native.cpp_unit import CppUnit
-from gpusim.frontend.native.host_headers import _CPP, _C_NAMES, host_header
+from gpusim.frontend.native.host_headers import _C_NAMES, _CPP, host_header
 
 PROGRAM = """\
 #include <cmath>
@@ -101,16 +101,11 @@ def test_errors_and_source_lines_are_those_of_the_file(program: Path) -> None:
         run(program, "axpy<float>")
 
 
-@pytest.mark.parametrize(
-    ("entry", "said"),
-    [
-        ("nope", r"program\.cu has no kernel nope; it has axpy<T>, ns::root, squared"),
-        ("root", r"program\.cu has no kernel root; it has ns::root"),
-    ],
-)
-def test_a_name_that_is_none_is_told_with_those_there_are(program: Path, entry: str, said: str) -> None:
-    with pytest.raises(CompileError, match=said):
-        run(program, entry, compiler="auto")
+def test_a_name_that_is_none_is_told_with_those_there_are(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvcc, "program", lambda: "")
+    for entry, said in (("nope", "axpy<T>, ns::root, squared"), ("root", "ns::root")):
+        with pytest.raises(CompileError, match=rf"program\.cu has no kernel {entry}; it has {said}$"):
+            run(program, entry)
 
 
 def test_a_template_without_arguments_and_an_overload_say_how_to_name_one() -> None:
@@ -180,7 +175,7 @@ def test_pieces_are_told_by_braces_and_marks() -> None:
     assert texts[-1].startswith("int main") and texts[-1].endswith("}") and found[-1].launches
     blank = without(PROGRAM, {found[-1]})
     assert blank.count("\n") == PROGRAM.count("\n") and "main" not in blank
-    assert [FOLDED[piece.start : piece.end] for piece in pieces(FOLDED)] == FOLDED.splitlines()
+    assert [FOLDED[piece.start : piece.end].strip() for piece in pieces(FOLDED)] == FOLDED.splitlines()
 
 
 @pytest.mark.parametrize(
