@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import array
-from typing import Any, ClassVar
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -33,10 +33,8 @@ def run(entry: str, args: tuple, grid: int = 1) -> Any:
 class DeviceArray:
     """As a library's array on a GPU: it gives a copy and takes one back."""
 
-    __cuda_array_interface__: ClassVar[dict] = {}
-
     def __init__(self, values: np.ndarray) -> None:
-        self.values = values
+        self.values, self.__cuda_array_interface__ = values, {}
 
     def copy_to_host(self) -> np.ndarray:
         return self.values.copy()

@@ -61,12 +61,17 @@ def pieces(text: str) -> list[Piece]:
 
 
 def without(text: str, left_out: set[Piece]) -> str:
-    """``text`` with the pieces ``left_out`` as white space, its lines where they were."""
+    """``text`` with the pieces ``left_out`` as white space, its lines and directives where they were."""
     made, place = [], 0
     for piece in sorted(left_out, key=lambda each: each.start):
-        made += [text[place : piece.start], "\n" * text.count("\n", piece.start, piece.end)]
+        made += [text[place : piece.start], _blank(text[piece.start : piece.end])]
         place = piece.end
     return "".join([*made, text[place:]])
+
+
+def _blank(text: str) -> str:
+    """The directives of ``text``, an ``#endif`` among them, and otherwise its line ends."""
+    return "\n".join(line if line.lstrip().startswith("#") else "" for line in text.split("\n"))
 
 
 def kernels(text: str) -> list[str]:
@@ -98,7 +103,8 @@ def _at_commas(text: str) -> Iterator[str]:
 
 
 def _read(text: str) -> Iterator[Piece]:
-    now, marks = _Open(), set(_SPACES)
+    now = _Open()
+    marks: set[str] = set(_SPACES)
     scopes: list[str] = []
     branches: list[tuple[int, int, int]] = []
     line, seen, before = 1, 0, ""
@@ -174,10 +180,20 @@ def _is_function(words: list[str]) -> bool:
     """Whether a closing brace ends what ``words``, those outside of braces, declare; else a semicolon follows."""
     head = words[: words.index("{")] if "{" in words else words
     plain = _behind_template(head)
-    if "=" in plain and "operator" not in plain:
+    if "=" in _outside(plain) and "operator" not in plain:
         return False
     is_type = any(word in _TYPES for word in plain[:3])
     return not is_type or "typedef" not in plain and bool(plain) and plain[-1] in (")", "const", "noexcept")
+
+
+def _outside(words: list[str]) -> list[str]:
+    """Those of ``words`` that stand in no parentheses."""
+    depth, found = 0, []
+    for word in words:
+        depth += word == "("
+        found += [word] * (depth == 0)
+        depth -= word == ")"
+    return found
 
 
 def _behind_template(words: list[str]) -> list[str]:

@@ -70,7 +70,7 @@ def compile_cpp(unit: CppUnit, entry: str | None, target: str, *, relocatable: b
             for file, line in _ERROR.findall(error.log):
                 source = own if file == unit.file else _included(file, unit, included)
                 changed |= source is not None and source.leave_out(int(line))
-                foreign |= source is None
+                foreign |= source is None and nvrtc.NAME_MAP not in file
             if foreign and _UNMARKED in error.log and _DEFAULT_DEVICE not in unit.options:
                 unit, changed = replace(unit, options=(*unit.options, _DEFAULT_DEVICE)), True
             # An error in a library is of host code that uses it, which is gone by now, or stays.

@@ -20,7 +20,7 @@ from gpusim.frontend.native.cpp_unit import CppBuild, CppError, CppUnit, errors_
 
 INSTALL_HINT = "pip install nvidia-cuda-nvrtc nvidia-cuda-runtime nvidia-cuda-cccl"
 #: The file in which NVRTC puts name expressions.
-_NAME_MAP = "__nv_name_map"
+NAME_MAP = "__nv_name_map"
 #: Options of nvcc's that a program's build says, and that mean nothing to a compiler of device code.
 _NVCC_ONLY = re.compile(
     r"-O\d?$|--?(expt-relaxed-constexpr|expt-extended-lambda|extended-lambda|Xcompiler|compiler-options|ccbin|compiler-bindir|cudart"
@@ -126,7 +126,7 @@ def _log(program: Any) -> str:
 def _refused(log: str, file: str, entry: str | None, target: str) -> CppError:
     """The first error of a compiler's log, those of the source before that of the name expression."""
     errors = errors_of(log)
-    own = [line for line in errors if _NAME_MAP not in line]
+    own = [line for line in errors if NAME_MAP not in line]
     if errors and not own:
         reason = errors[0].partition("error: ")[2] or errors[0]
         return refusal(f"{file} has no kernel {entry} ({reason})", log, no_kernel=True)
