@@ -72,6 +72,7 @@ OPTIONAL = {
     "nvidia-ml-py": "throttling reasons in gpusim measure (pip install nvidia-ml-py)",
     "ncu-report": ".ncu-rep files (pip install 'gpusim[ncu]')",
     "pyarrow": "gpusim runs export to Parquet (pip install pyarrow)",
+    "triton": "kernels in Triton (pip install 'gpusim[triton]')",
     "psycopg": "a store in PostgreSQL (pip install 'gpusim[postgres]')",
 }
 LEAST_PYTHON = (3, 11)

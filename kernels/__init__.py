@@ -167,7 +167,12 @@ _TRITON = {
 
 def names() -> list[str]:
     """The names of all entries, in reading order; those in Triton where it is installed."""
-    return [*_MODULES, *(_TRITON if importlib.util.find_spec("triton") else ())]
+    return [*_MODULES, *(() if lacks("triton_add") else _TRITON)]
+
+
+def lacks(name: str) -> str:
+    """The package that entry ``name`` needs and that is not installed; empty where there is none."""
+    return "triton" if name in _TRITON and importlib.util.find_spec("triton") is None else ""
 
 
 def get(name: str):

@@ -24,6 +24,8 @@ from gpusim import cli
 
 ROOT = Path(__file__).parents[1]
 NAVIGATION = re.findall(r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text().split("\nnav:")[1])
+#: Pages whose examples need a package that an extra brings.
+EXTRAS = {"docs/how-to/triton.md": "triton"}
 PAGES = {"README.md": ROOT / "README.md", **{f"docs/{name}": ROOT / "docs" / name for name in NAVIGATION}}
 #: Commands that share out their work over processes, which other tests ask for: here they run in this one.
 WITH_JOBS = {"compare", "explore"}
@@ -59,6 +61,11 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, set[str]]:
     return tmp_path_factory.mktemp("reader"), set()
 
 
+def skip_without_extra(page: str) -> None:
+    if page in EXTRAS and find_spec(EXTRAS[page]) is None:
+        pytest.skip(f"{page} needs the package {EXTRAS[page]}, which is not installed")
+
+
 def run_in_process(words: list[str], folder: Path) -> tuple[int, str, str]:
     """``gpusim run``, which emulates the driver for a whole process."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -71,6 +78,7 @@ def run_in_process(words: list[str], folder: Path) -> tuple[int, str, str]:
 def test_every_command_that_is_shown_runs(
     page: str, reader: tuple[Path, set[str]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    skip_without_extra(page)
     folder, done = reader
     monkeypatch.chdir(folder)
     for text in (block for language in ("toml", "python", "cuda") for block in blocks(page, language)):
@@ -96,6 +104,7 @@ def test_every_command_that_is_shown_runs(
 def test_every_python_example_runs(
     page: str, reader: tuple[Path, set[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
+    skip_without_extra(page)
     folder, done = reader
     for number, text in enumerate(blocks(page, "python")):
         if named(text) or text in done:

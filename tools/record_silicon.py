@@ -307,7 +307,7 @@ def _methods(driver: CudaDriver, wanted: str) -> tuple[str, ...]:
 def _pack(folder: Path, suites: Iterable[str], spec: GpuSpec) -> int:
     every = points(suites, spec)
     cases = ((request.name, text, make_case(request.name, request.shape, spec)) for request, text in every)
-    count = write_pack(folder, cases, spec.capability, toolchain())
+    count = write_pack(folder, cases, spec, toolchain())
     _say(f"{count} kernels of {len(every)} points for {spec.name} in {folder}")
     return 0
 

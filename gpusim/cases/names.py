@@ -74,6 +74,8 @@ def unknown(name: str) -> str:
     """The message for a name that is none of the suite's."""
     if Path(name).suffix in (".json", ".py", ".trace", ".csv", ".jsonl"):
         return f"{name} is neither a file here nor a kernel of the suite"
+    if package := suite().lacks(name):
+        return f"{name} needs the package {package}, which is not installed: pip install 'gpusim[{package}]'"
     names = kernel_names()
     near = hint(name, names, f"`gpusim kernels list` names all {len(names)}")
     return f"no kernel called {name!r} in the suite; {near}"

@@ -15,8 +15,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NotRequired, Protocol, TypedDict
 
+from gpusim.capturing import chosen
 from gpusim.errors import MeasurementFormatError, SiliconError
 from gpusim.frontend.registry import compile_kernel
+from gpusim.gpus.spec import GpuSpec
 from gpusim.io.records import parse_record
 from gpusim.io.whole_file import write_whole
 from gpusim.launch.binary import KernelBinary
@@ -129,9 +131,10 @@ def launch_key(name: str, shape: str, index: int) -> str:
     return f"{name}:{shape}#{index}"
 
 
-def write_pack(folder: Path, cases: Iterable[tuple[str, str, Any]], capability: tuple[int, int], toolchain: str) -> int:
-    """Compile the launches of ``cases`` (name, complete shape as text, case) and the helpers into ``folder``; how many
-    kernels. The index is written last, so an unfinished pack is none."""
+def write_pack(folder: Path, cases: Iterable[tuple[str, str, Any]], gpu: GpuSpec, toolchain: str) -> int:
+    """Compile the launches of ``cases`` (name, complete shape as text, case) and the helpers into ``folder`` for ``gpu``, on which
+    autotuned kernels choose; how many kernels. The index is written last, so an unfinished pack is none."""
+    capability = (int(gpu.capability[0]), int(gpu.capability[1]))
     folder.mkdir(parents=True, exist_ok=True)
     compiler, kernels = Compiler(), {}
 
@@ -154,7 +157,9 @@ def write_pack(folder: Path, cases: Iterable[tuple[str, str, Any]], capability: 
         add(f"helper:{name}", kernel, args)
     for name, shape, case in cases:
         for index, launch in enumerate(case.launches):
-            add(launch_key(name, shape, index), launch.kernel, tuple(launch.args))
+            args = tuple(launch.args)
+            kernel = chosen(launch.kernel, launch.grid, launch.block, args, gpu=gpu, shared_bytes=launch.shared_bytes)
+            add(launch_key(name, shape, index), kernel, args)
     document = {
         "format": FORMAT,
         "version": VERSION,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +15,8 @@ import pytest
 
 import gpusim
 from gpusim import cli
-from gpusim.errors import CompileError, LaunchError, ToolchainError, UsageError
+from gpusim.cases.names import kernel_names, refuse_unknown_kernel
+from gpusim.errors import CompileError, LaunchError, ToolchainError, UnknownKernelError, UsageError
 from gpusim.frontend.registry import compile_kernel, front_end_of
 from gpusim.trace.record import Trace
 
@@ -248,6 +250,16 @@ def test_what_is_no_kernel_and_a_triton_that_is_not_there_are_told(monkeypatch: 
     monkeypatch.setitem(__import__("sys").modules, "triton", None)
     with pytest.raises(ToolchainError, match=r"pip install 'gpusim\[triton\]'"):
         gpusim.triton(scale)
+
+
+def test_the_suite_s_kernels_name_the_extra_where_triton_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = importlib.util.find_spec
+    monkeypatch.setattr(
+        "importlib.util.find_spec", lambda name, *rest: None if name == "triton" else plain(name, *rest)
+    )
+    assert not any(name.startswith("triton_") for name in kernel_names())
+    with pytest.raises(UnknownKernelError, match=r"triton_add needs the package triton.*gpusim\[triton\]"):
+        refuse_unknown_kernel("triton_add")
 
 
 def test_a_signature_says_types_where_there_are_no_arguments() -> None:
