@@ -16,6 +16,7 @@ import numpy as np
 from gpusim.errors import UsageError
 from gpusim.launch.arrays import HostArrays
 from gpusim.launch.binary import KernelBinary
+from gpusim.launch.texture_argument import Surface, Texture
 
 _POINTER_BYTES = 8
 _FLOATS = {2: np.float16, 4: np.float32, 8: np.float64}
@@ -40,6 +41,8 @@ def _value(value: Any, size: int, kind: str, label: str, arrays: HostArrays) -> 
     where = f"{label} of {arrays.kernel}"
     if value is None:
         value = b"\0" * _POINTER_BYTES
+    if isinstance(value, (Texture, Surface)):
+        return _sized(arrays.map_texture(value, label).to_bytes(_POINTER_BYTES, "little"), size, kind, where)
     array = _as_array(value, where)
     if array is not None:
         if size != _POINTER_BYTES or kind.startswith("f"):
