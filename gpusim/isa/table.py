@@ -15,7 +15,9 @@ from gpusim.isa.form import Instruction, MicroOp
 from gpusim.isa.forms import control_flow, double, floating, half, integer, lanes, memory, tensor, texture
 from gpusim.isa.opcode import Opcode, collect
 
-TABLE = collect(family.OPCODES for family in (integer, floating, half, double, memory, control_flow, lanes, tensor, texture))
+TABLE = collect(
+    family.OPCODES for family in (integer, floating, half, double, memory, control_flow, lanes, tensor, texture)
+)
 
 
 def supported(instruction: Instruction) -> bool:

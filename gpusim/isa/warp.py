@@ -217,7 +217,12 @@ STATE_RECORD = Record(
     Field("registers_host", "<i8", "host address", "of the register file"),
     Field("matrix_host", "<i8", "host address", "of the code matrix"),
     Field("arithmetic_entry", "<i8", "host address", "entry point of runs of arithmetic (emulator/runs.py)"),
-    Field("texture_entry", "<i8", "host address", "entry point of texture units (emulator/texture_units.py), 0: not needed"),
+    Field(
+        "texture_entry",
+        "<i8",
+        "host address",
+        "entry point of texture units (emulator/texture_units.py), 0: not needed",
+    ),
     Field("lockstep", "<i8", "flag", "warps at the same instruction are executed together"),
     Field(
         "entries",

@@ -6,7 +6,7 @@ place of what a program makes with ``cudaCreateTextureObject``. The array's last
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -57,11 +57,11 @@ class Texture:
         integer = self.read == "element" or self.data.dtype.itemsize == 4 and self.data.dtype.kind in "iu"
         if self.filter == "linear" and integer and self.data.dtype.kind != "f":
             raise UsageError('integers are not filtered: read="normalized_float", or filter="point"')
-        place = _place(self.data, self.channels, self.layered, address)
-        return t.Descriptor(
-            *place,
+        mode = _ADDRESSES[self.address]
+        return replace(
+            _place(self.data, self.channels, self.layered, address),
             linear=self.linear_memory,
-            modes=(_ADDRESSES[self.address],) * 3,
+            modes=(mode, mode, mode),
             filter=_FILTERS[self.filter],
             normalized=self.normalized,
             integer=integer,
@@ -84,11 +84,11 @@ class Surface:
 
     def descriptor(self, address: int) -> t.Descriptor:
         """The descriptor with the data at that device address."""
-        return t.Descriptor(*_place(self.data, self.channels, self.layered, address))
+        return _place(self.data, self.channels, self.layered, address)
 
 
-def _place(data: np.ndarray, channels: int, layered: bool, address: int) -> tuple[int, ...]:
-    """Format, channels, width, height, depth, address, row and slice bytes of an array."""
+def _place(data: np.ndarray, channels: int, layered: bool, address: int) -> t.Descriptor:
+    """A descriptor of the elements of an array at a device address; raises UsageError for one that is no texture."""
     if not isinstance(data, np.ndarray) or data.dtype.name not in _FORMATS:
         raise UsageError(
             f"a texture's elements are {', '.join(_FORMATS)}, not {getattr(data, 'dtype', type(data).__name__)}"
@@ -103,4 +103,4 @@ def _place(data: np.ndarray, channels: int, layered: bool, address: int) -> tupl
     layers, sizes = (shape[0], shape[1:]) if layered else (0, shape)
     depth, height, width = (*(1,) * (3 - len(sizes)), *sizes)
     row = width * channels * data.dtype.itemsize
-    return _FORMATS[data.dtype.name], channels, width, height, layers or depth, address, row, row * height
+    return t.Descriptor(_FORMATS[data.dtype.name], channels, width, height, layers or depth, address, row, row * height)
