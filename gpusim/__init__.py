@@ -26,6 +26,8 @@ _HOMES = {
     "triton": "gpusim.frontend.triton.kernels",
     "capture": "gpusim.capturing",
     "DeviceMemory": "gpusim.launch.memory",
+    "Surface": "gpusim.launch.texture_argument",
+    "Texture": "gpusim.launch.texture_argument",
     "simulate": "gpusim.engine.gpu",
     "Result": "gpusim.engine.result",
     "explain": "gpusim.why.explain",
@@ -71,6 +73,8 @@ __all__ = [
     "ResultFileError",
     "SiliconError",
     "SpecError",
+    "Surface",
+    "Texture",
     "ToolchainError",
     "Trace",
     "TraceFormatError",
@@ -126,6 +130,7 @@ if TYPE_CHECKING:
     from gpusim.gpus.load import list_gpus, load_gpu
     from gpusim.gpus.spec import GpuSpec
     from gpusim.launch.memory import DeviceMemory
+    from gpusim.launch.texture_argument import Surface, Texture
     from gpusim.trace.record import Trace
     from gpusim.why.explain import explain
 else:

@@ -135,13 +135,12 @@ class Captures:
         if capture.status == ACTIVE:
             capture.status, capture.reason = INVALIDATED, reason
 
-    def invalidate(self, stream: int) -> None:
-        """A stream is destroyed: its capture cannot be used."""
-        capture = self._of.get(stream)
-        if capture is not None:
-            self._spoil(capture, "a stream of it was destroyed")
-            if stream == capture.origin:
-                self._finish(capture)
+    def forget(self, stream: int) -> None:
+        """A stream is destroyed. The capture that began there is over; one that it took part in goes on, and its work there must
+        have been joined as if it were not."""
+        capture = self._of.pop(stream, None)
+        if capture is not None and stream == capture.origin:
+            self._finish(capture)
 
     # ---- work -----------------------------------------------------------------------------------
 

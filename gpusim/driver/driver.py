@@ -122,7 +122,7 @@ class Driver:
 
     # ---- the library ------------------------------------------------------------------------
 
-    def entry_points(self) -> dict[str, tuple[Signature, Callable[..., int]]]:
+    def functions(self) -> dict[str, tuple[Signature, Callable[..., int]]]:
         """Every function of the driver by its symbol: what it takes, and what answers a call with a CUresult."""
         parts = (self, self.contexts, self.memory, self.streams, self.modules, self.facts, self.launches, *self.parts)
         found: dict[str, tuple[Signature, Callable]] = {}
@@ -143,7 +143,7 @@ class Driver:
 
     def open(self) -> None:
         """Put the entry points behind the driver's name in this process."""
-        found = self.entry_points()
+        found = self.functions()
         self.library = open_library(SONAME, list(found))
         for slot, (signature, call) in enumerate(found.values()):
             callback = ctypes.CFUNCTYPE(c_int, *signature.arguments)(call)

@@ -68,9 +68,11 @@ class NodeWorks:
         """CUDA_KERNEL_NODE_PARAMS."""
         node = structure_at(_V1_KERNEL if version == 1 else KernelNode, address)
         handle = node.function or (node.kernel if version > 1 else 0)
-        return self.launches.work(
+        work = self.launches.work(
             handle, tuple(node.grid), tuple(node.block), node.shared_bytes, node.parameters, node.extra
         )
+        self.launches.validate(work)
+        return work
 
     def copy(self, address: int) -> Work:
         """CUDA_MEMCPY3D."""

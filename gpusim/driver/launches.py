@@ -147,6 +147,14 @@ class Launches:
         except GpusimError as error:
             self._refuse(error)
 
+    def validate(self, work: KernelLaunchWork) -> None:
+        """Raise DriverError for what else a launch would be turned down for when it begins: its grid, block and memory."""
+        try:
+            binary = self._modules.binary(work.kernel, work.options.cooperative)
+            KernelLaunch(binary, self._target, work.grid, work.block, work.shared, work.bank)
+        except GpusimError as error:
+            self._refuse(error)
+
     def start(self, work: KernelLaunchWork) -> None:
         """Run a launch to its end."""
         self.check_alive()
@@ -223,10 +231,6 @@ class Launches:
         if min(grid) < 1 or min(block) < 1:
             raise LaunchError(f"{kernel.name}: grid {grid} and block {block} must be positive")
         threads, most = block[0] * block[1] * block[2], self._facts.attribute(kernel, MAX_THREADS)
-        if threads > self._facts.most_threads:
-            raise LaunchError(
-                f"{kernel.name}: a block of {threads} threads, a GPU runs at most {self._facts.most_threads}"
-            )
         if 0 < kernel.image.max_threads < threads:
             raise LaunchError(f"{kernel.name}: a block of {threads} threads, its launch bounds allow {most}")
         limit = self._facts.attribute(kernel, MAX_DYNAMIC_SHARED)

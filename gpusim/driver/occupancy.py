@@ -58,7 +58,6 @@ class KernelFacts:
 
     def __init__(self, device: Device, modules: Modules):
         self._device, self._modules = device, modules
-        self.most_threads = device.spec.sm.max_threads_per_block  # in a block
 
     # ---- attributes --------------------------------------------------------------------------
 

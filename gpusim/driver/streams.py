@@ -100,7 +100,7 @@ class Streams:
         if stream in DEFAULT_STREAMS:
             raise DriverError(INVALID_HANDLE, "a default stream cannot be destroyed")
         self._streams.remove(stream)
-        self._captures.invalidate(stream)
+        self._captures.forget(stream)
 
     # ---- waiting --------------------------------------------------------------------------------
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from ctypes import POINTER
 from dataclasses import dataclass
 
-import numpy as np
-
 from gpusim.driver.abi import (
     HOST,
     INVALID_VALUE,
@@ -26,7 +24,8 @@ from gpusim.driver.abi import (
 from gpusim.driver.arrays import FORMAT_BYTES, SURFACE, Arrays
 from gpusim.driver.memory import Memory
 from gpusim.driver.structures import ResourceDescription, ResourceView, TextureDescription
-from gpusim.launch.texture import DESCRIPTOR_BYTES, FILTERED, HALF, MOST_DESCRIPTORS, TEXTURES_ADDRESS, Descriptor
+from gpusim.errors import UsageError
+from gpusim.launch.texture import DESCRIPTOR_BYTES, FILTERED, HALF, Descriptor
 from gpusim.launch.texture import FLOAT as FLOAT_FORMAT
 
 _ARRAY, _MIPMAPPED, _LINEAR, _PITCHED = range(4)  # CUresourcetype
@@ -50,24 +49,18 @@ class Textures:
 
     def __init__(self, memory: Memory, arrays: Arrays):
         self._memory, self._arrays = memory, arrays
-        self._table: np.ndarray | None = None
         self._objects: dict[int, Object] = {}
-        self._next = 1
 
     def reset(self) -> None:
         """Forget all objects; kernels that use one fail."""
-        self._objects.clear()
-        if self._table is not None:
-            self._table[:] = 0
+        for handle in list(self._objects):
+            self._drop(handle)
 
     def _add(self, made: Object, descriptor: Descriptor) -> int:
-        if self._table is None:
-            self._table = np.zeros(MOST_DESCRIPTORS * DESCRIPTOR_BYTES, np.uint8)
-            self._memory.space.add_at(TEXTURES_ADDRESS, self._table, "the table of textures and surfaces")
-        if self._next == MOST_DESCRIPTORS:
-            raise DriverError(OUT_OF_MEMORY, f"more than {MOST_DESCRIPTORS} texture and surface objects in one program")
-        handle, self._next = self._next * DESCRIPTOR_BYTES, self._next + 1
-        self._table[handle : handle + DESCRIPTOR_BYTES] = np.frombuffer(descriptor.pack(), np.uint8)
+        try:
+            handle = self._memory.space.add_texture(descriptor.pack())
+        except UsageError as error:
+            raise DriverError(OUT_OF_MEMORY, str(error)) from None
         self._objects[handle] = made
         return handle
 
@@ -79,8 +72,9 @@ class Textures:
 
     def _drop(self, handle: int) -> None:
         del self._objects[handle]
-        assert self._table is not None
-        self._table[handle : handle + DESCRIPTOR_BYTES] = 0
+        table = self._memory.space.textures
+        assert table is not None
+        table[handle : handle + DESCRIPTOR_BYTES] = 0
 
     # ---- textures -------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from gpusim.errors import UsageError
 from gpusim.launch.memory import Allocation, DeviceMemory, extent
+from gpusim.launch.texture_argument import Surface, Texture
 
 #: Name of a dtype for messages; NumPy takes longer to make it than the rest of an argument.
 _name_of = lru_cache(maxsize=256)(str)
@@ -67,6 +68,11 @@ class HostArrays:
         allocation = self.memory.add(copy.ctypes.data, copy.nbytes, label, copy)
         self._mapped.append(allocation)
         return allocation.base
+
+    def map_texture(self, texture: Texture | Surface, label: str) -> int:
+        """The handle of a texture or surface object for this launch."""
+        address = self.map(texture.data, label, read_only=not texture.writes)
+        return self.memory.add_texture(texture.descriptor(address).pack())
 
     def succeed(self) -> None:
         """Copy back what a launch would copy back, in argument order."""

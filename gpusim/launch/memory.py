@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gpusim.errors import UsageError
+from gpusim.launch.texture import DESCRIPTOR_BYTES, MOST_DESCRIPTORS, TEXTURES_ADDRESS
 
 FIRST_ADDRESS = 0x7F00_0000_0000
 SMALL_ALIGNMENT = 512
@@ -52,6 +53,9 @@ class DeviceMemory:
         self._allocations: list[Allocation] = []
         self._next = FIRST_ADDRESS
         self._by_host: dict[tuple[int, int], Allocation] = {}
+        #: uint8 table of the descriptors of textures and surfaces, None as long as there is none
+        self.textures: np.ndarray | None = None
+        self._next_texture = DESCRIPTOR_BYTES
 
     def add(self, host: int, size: int, label: str, owner: object) -> Allocation:
         """Allocate ``size`` bytes lying at host address ``host``."""
@@ -69,6 +73,18 @@ class DeviceMemory:
         allocation = Allocation(base, data.nbytes, data.ctypes.data, label, data)
         self._allocations.append(allocation)
         return allocation
+
+    def add_texture(self, descriptor: bytes) -> int:
+        """The handle of a texture or surface object with that descriptor (:mod:`gpusim.launch.texture`)."""
+        if self.textures is None:
+            self.textures = np.zeros(MOST_DESCRIPTORS * DESCRIPTOR_BYTES, np.uint8)
+            self.add_at(TEXTURES_ADDRESS, self.textures, "the table of textures and surfaces")
+        handle = self._next_texture
+        if handle == self.textures.nbytes:
+            raise UsageError(f"more than {MOST_DESCRIPTORS - 1} texture and surface objects on one device")
+        self._next_texture += DESCRIPTOR_BYTES
+        self.textures[handle : handle + DESCRIPTOR_BYTES] = np.frombuffer(descriptor, np.uint8)
+        return handle
 
     def keep(self, host: int, size: int, label: str, owner: object) -> Allocation:
         """The allocation of that host memory: the one it has already, or a new one."""

@@ -21,19 +21,12 @@ FOLDERS = ("core", "cudadrv", "cudapy", "doc_examples", "nocuda", "nrt")
 
 BEYOND = "the test reads or writes beyond its array, which a GPU does not notice and gpusim reports"
 CHILD = "the test starts a Python of its own, which has no GPU"
-OLD_PTX = "the test's PTX text is for sm_20, which a driver still compiles and nvJitLink does not"
-GRAPHS = "there are no CUDA graphs"
 STAMPS = (
     "Numba marks its cache by a hash of the source, numba-cuda by its time and size: each discards the other's index"
 )
 #: Start of a test's id (behind PACKAGE) -> why it fails.
 REFUSED = {
     "cudadrv.test_cuda_driver.TestAcceleratedArchitecture.test_device_arch_specific": BEYOND,
-    "cudadrv.test_cuda_driver.TestCudaDriver.test_cuda_core_graph_builder_launch_user_facing": GRAPHS,
-    "cudadrv.test_cuda_driver.TestCudaDriver.test_cuda_core_stream_operations": OLD_PTX,
-    "cudadrv.test_cuda_driver.TestCudaDriver.test_cuda_driver_basic": OLD_PTX,
-    "cudadrv.test_cuda_driver.TestCudaDriver.test_cuda_driver_occupancy": OLD_PTX,
-    "cudadrv.test_cuda_driver.TestCudaDriver.test_cuda_driver_stream_operations": OLD_PTX,
     "cudadrv.test_init.TestInit.test_init_failure_error": CHILD,
     "cudadrv.test_init.TestInit.test_init_failure_raising": CHILD,
     "cudapy.test_caching.CUDAAndCPUCachingTest": STAMPS,
@@ -43,7 +36,7 @@ REFUSED = {
 #: Modules that are not run at all.
 LEFT_OUT = {
     "cudadrv.test_managed_alloc": "it fills more memory than the device has",
-    "cudapy.test_cupy_bfloat16_interop": "it needs CuPy, whose own kernels gpusim refuses",
+    "cudapy.test_cupy_bfloat16_interop": "it needs CuPy, which gpusim refuses",
     "cudapy.test_ipc": "memory is not shared between processes",
     "cudapy.test_multiprocessing": CHILD,
     "cudapy.test_bfloat16_bindings": "compiling its header takes longer than all the rest",

@@ -199,6 +199,7 @@ def test_what_a_stream_would_do_is_written_down(api, stream) -> None:
     api.cuMemsetD32Async(y, 0x40000000, 32, side)
     api.cuEventRecord(join, side)
     api.cuStreamWaitEvent(stream, join, 0)
+    api.cuStreamDestroy(side)  # it has been joined
     scratch = api.word("cuMemAllocAsync", 128, stream)
     api.cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, stream, axpy_parameters(x, y, 4.0, 32), 0)
     api.cuMemcpyAsync(scratch, y, 128, stream)
@@ -206,7 +207,7 @@ def test_what_a_stream_would_do_is_written_down(api, stream) -> None:
     api.cuMemFreeAsync(scratch, stream)
     api.cuLaunchHostFunc(stream, host_function(said.append), 3)
     status, number = ctypes.c_int(), ctypes.c_uint64()
-    api.cuStreamGetCaptureInfo(side, ctypes.byref(status), ctypes.byref(number), 0, 0, 0, 0)
+    api.cuStreamGetCaptureInfo(stream, ctypes.byref(status), ctypes.byref(number), 0, 0, 0, 0)
     assert status.value == 1
     graph = api.word_of_second("cuStreamEndCapture", stream)
     assert api.launches == [] and not host.any() and not said

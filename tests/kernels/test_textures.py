@@ -9,6 +9,7 @@ import pytest
 from cuda.bindings import driver as cu
 from driver_api import Api, CallError, address_of, keep, parameters
 
+import gpusim
 from gpusim.frontend.native.nvrtc import compile_cpp
 
 SOURCE = r"""
@@ -284,6 +285,39 @@ def test_what_lies_outside_a_surface(scene) -> None:
     assert (scene.api.download(out, np.float32, 10) == np.pad(IMAGE[0], 1, "edge")).all()
     plain = scene.of_array(scene.array(IMAGE[..., None]))
     assert scene.api.code("cuSurfObjectCreate", ctypes.byref(ctypes.c_uint64()), plain) == "INVALID_VALUE"
+
+
+ROTATED = r"""
+__global__ void rotated(float *out, int n, float angle, cudaTextureObject_t image) {
+  int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y;
+  float u = x / (float)n - 0.5f, v = y / (float)n - 0.5f;
+  out[y * n + x] = tex2D<float>(image, u * cosf(angle) - v * sinf(angle) + 0.5f, v * cosf(angle) + u * sinf(angle) + 0.5f);
+}
+__global__ void doubled(cudaSurfaceObject_t s) {
+  int x = threadIdx.x, y = blockIdx.x;
+  surf2Dwrite(2 * surf2Dread<int>(s, 4 * x, y), s, 4 * x, y);
+}
+"""
+
+
+def test_objects_are_arguments_of_a_kernel_of_its_own() -> None:
+    image = np.random.default_rng(0).uniform(size=(32, 32)).astype(np.float32)
+    out = np.zeros((32, 32), np.float32)
+    texture = gpusim.Texture(image, filter="linear", address="wrap", normalized=True)
+    kernel = gpusim.cuda_cpp(ROTATED, "rotated")
+    trace = gpusim.capture(kernel, (1, 32), 32, (out, 32, 0.5, texture), gpu="h200")
+    x, y = np.meshgrid(np.arange(32) / 32 - 0.5, np.arange(32) / 32 - 0.5)
+    places = x * np.cos(0.5) - y * np.sin(0.5) + 0.5, y * np.cos(0.5) + x * np.sin(0.5) + 0.5
+    expected = sampled(image, [32 * place.ravel() for place in places], WRAP, True).reshape(32, 32)
+    assert np.abs(out - expected).max() < 0.01  # a coordinate of single precision may round to the next of 256 weights
+    assert gpusim.simulate(trace, gpu="h200").cycles > 0
+    numbers = np.arange(24, dtype=np.int32).reshape(3, 8)
+    gpusim.capture(gpusim.cuda_cpp(ROTATED, "doubled"), 3, 8, (gpusim.Surface(numbers),), gpu="h200")
+    assert (numbers == 2 * np.arange(24).reshape(3, 8)).all()
+    with pytest.raises(gpusim.UsageError, match="filter is 'cubic'"):
+        gpusim.Texture(image, filter="cubic")
+    with pytest.raises(gpusim.UsageError, match="float64"):
+        gpusim.Texture(image.astype(float))
 
 
 def test_errors_name_the_kernel(coordinates) -> None:

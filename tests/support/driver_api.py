@@ -52,7 +52,7 @@ class Api:
         self.driver = Driver(make_device(gpu), self.ledger, Interrupts(lambda: None))
         self._calls: dict[str, tuple[int, Any]] = {}
         self._versions: dict[str, dict[int, Any]] = {}
-        for signature, call in self.driver.entry_points().values():
+        for signature, call in self.driver.functions().values():
             function = ctypes.CFUNCTYPE(ctypes.c_int, *signature.arguments)(call)
             self._versions.setdefault(signature.name, {})[signature.since] = function
         self.cuInit(0)
