@@ -8,6 +8,7 @@ its type, since machine code does not: ``int:1024``, ``float:2``; an array what 
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -48,7 +49,7 @@ def load_native(name: str) -> Any:
     if found is None:
         raise UnknownKernelError(f"{name!r} does not name a kernel of a file: write FILE:KERNEL")
     path, entry, _ = found
-    if not Path(path).is_file():
+    if not os.path.isfile(path):  # False also for a name that no file can have
         raise UnknownKernelError(f"there is no file {path}")
     suffix = Path(path).suffix
     make: Callable[..., Any] = kernels.cubin

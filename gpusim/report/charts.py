@@ -97,7 +97,9 @@ def roofline_chart(document: dict[str, Any]) -> str:
         zip(data["slopes"].items(), (_GREEN, _ORANGE, _BLUE), strict=False)
     ):
         ridge = top / slope
-        axes.plot([low, ridge], [low * slope, top], color=colour, linewidth=1.2, label=f"{_label(level)} {slope:,.0f} GB/s")
+        axes.plot(
+            [low, ridge], [low * slope, top], color=colour, linewidth=1.2, label=f"{_label(level)} {slope:,.0f} GB/s"
+        )
         for point in data["points"]:
             if point["level"] == level:
                 place = point["operations_per_byte"], point["g_operations_per_s"]

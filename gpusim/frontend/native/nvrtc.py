@@ -7,11 +7,15 @@ of the parameters. Source lines are compiled in; they do not change the code (a 
 from __future__ import annotations
 
 import re
+import signal
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+import msgspec
 from cuda import pathfinder
 from cuda.bindings import nvrtc
 
@@ -25,6 +29,10 @@ _ARCHITECTURE = re.compile(r"^--?(gpu-architecture|arch)\b")
 _HEADERS = ("cccl", "cudart")
 
 
+#: A process that finds what this one does.
+_CHILD = "import sys; sys.path[:] = sys.argv[1:]; from gpusim.frontend.native.nvrtc_child import main; main()"
+
+
 @dataclass(frozen=True)
 class CppBuild:
     """What NVRTC made: ``cubin`` (empty for code that is to be linked), ``ptx`` text, ``entry_name``: the kernel's symbol."""
@@ -32,6 +40,28 @@ class CppBuild:
     cubin: bytes = field(repr=False)
     ptx: str = field(repr=False)
     entry_name: str
+
+
+class Request(msgspec.Struct, frozen=True):
+    """What is compiled: the arguments of :func:`compile_cpp`."""
+
+    source: str
+    file: str
+    entry: str | None
+    target: str
+    options: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    headers: tuple[tuple[str, str], ...] = ()
+    relocatable: bool = False
+    lines: bool = True
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What a process of its own made of a request: ``built``, or an ``error``, of the source or of the compiler."""
+
+    built: CppBuild | None = None
+    error: str = ""
+    in_source: bool = False
 
 
 def compile_cpp(
@@ -51,23 +81,57 @@ def compile_cpp(
 
     Raises CompileError (one line, the compiler's first error) and ToolchainError (with what to install).
     """
+    given = tuple(options), tuple(folders), tuple(headers)
+    request = Request(source, file, entry, target, *given, relocatable=relocatable, lines=lines)
+    # NVRTC ends its process where a template is named and the source has some errors: see nvrtc_child.
+    return _compile_apart(request) if entry is not None and "<" in entry and sys.executable else compile_here(request)
+
+
+def _compile_apart(request: Request) -> CppBuild:
+    """In a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", _CHILD, *sys.path],
+        input=msgspec.msgpack.encode(request), capture_output=True, check=False, start_new_session=True,
+    )  # fmt: skip
+    if done.returncode == 0:
+        answer = msgspec.msgpack.decode(done.stdout, type=Answer)
+        if answer.built is not None:
+            return answer.built
+        raise (CompileError if answer.in_source else ToolchainError)(answer.error)
+    what = f"{request.entry} does not compile for {request.target}"
+    if done.returncode > 0:
+        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
+        raise ToolchainError(
+            f"{what}: the process that compiles failed ({''.join(last) or done.returncode}); {INSTALL_HINT}"
+        )
+    if request.entry is not None:  # without the name it does say what is wrong
+        try:
+            _compile_apart(msgspec.structs.replace(request, entry=None))
+        except CompileError as error:
+            raise CompileError(f"{what}: {str(error).partition(': ')[2]}") from None
+    raise CompileError(f"{what}: NVRTC itself ended with {signal.Signals(-done.returncode).name}")
+
+
+def compile_here(request: Request) -> CppBuild:
+    """As :func:`compile_cpp`, in this process whatever comes of it."""
+    source, file, entry, target = request.source, request.file, request.entry, request.target
     program = _checked(
         nvrtc.nvrtcCreateProgram(
             source.encode(),
             file.encode(),
-            len(headers),
-            [text.encode() for _, text in headers],
-            [name.encode() for name, _ in headers],
+            len(request.headers),
+            [text.encode() for _, text in request.headers],
+            [name.encode() for name, _ in request.headers],
         )
     )
     try:
         if entry is not None:
             _checked(nvrtc.nvrtcAddNameExpression(program, entry.encode()))
-        flags = [*options]
-        if not any(map(_ARCHITECTURE.match, options)):
+        flags = [*request.options]
+        if not any(map(_ARCHITECTURE.match, request.options)):
             flags.append(f"-arch={target}")
-        flags += ["-lineinfo"] * lines + ["-rdc=true"] * relocatable
-        flags += [f"-I{folder}" for folder in (*folders, *include_folders())]
+        flags += ["-lineinfo"] * request.lines + ["-rdc=true"] * request.relocatable
+        flags += [f"-I{folder}" for folder in (*request.folders, *include_folders())]
         failed = nvrtc.nvrtcCompileProgram(program, len(flags), [flag.encode() for flag in flags])[0]
         if failed != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             raise CompileError(
@@ -77,7 +141,7 @@ def compile_cpp(
         if entry is not None:
             name = _checked(nvrtc.nvrtcGetLoweredName(program, entry.encode())).decode()
         text = _content(program, nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX).rstrip(b"\0").decode()
-        code = b"" if relocatable else _content(program, nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN)
+        code = b"" if request.relocatable else _content(program, nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN)
         return CppBuild(code, text, name or "")
     finally:
         nvrtc.nvrtcDestroyProgram(program)
