@@ -9,8 +9,10 @@ Ends its process when done, as libFuzzer does.
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -82,7 +84,11 @@ def run_guided(
             rng = Random(number)
             if rng.randrange(10) < _OF_LIBFUZZER:
                 return atheris.Mutate(data, most)
-            return target.mutate(data or rng.choice(seeds), rng, seeds)[:most]
+            try:
+                return target.mutate(data or rng.choice(seeds), rng, seeds)[:most]
+            except BaseException:  # atheris would wait for its time limit
+                traceback.print_exc()
+                os._exit(1)
 
         limits = [f"-runs={int(most_inputs)}"] if most_inputs != float("inf") else []
         limits += [f"-max_total_time={max(1, int(most_seconds))}"] if most_seconds != float("inf") else []
