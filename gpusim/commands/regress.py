@@ -8,7 +8,7 @@ import click
 
 from gpusim.commands.later import done_by
 from gpusim.commands.options import HELP, Figure, format_option
-from gpusim.errors import UsageError
+from gpusim.commands.output_place import refuse_no_place
 from gpusim.regress.thresholds import DEFAULT_GPU, Thresholds
 
 
@@ -75,6 +75,4 @@ def regress(
       gpusim regress saxpy saxpy --gpu h200 --head-set l2.hit_latency_ns=200
       gpusim regress transpose transpose --base-gpu a100_80gb --head-gpu h200
     """
-    for path in (junit, markdown):
-        if path is not None and not path.resolve().parent.is_dir():
-            raise UsageError(f"there is no folder {path.parent} to write {path.name} into")
+    refuse_no_place(junit, markdown)

@@ -13,6 +13,7 @@ from trace_examples import example_trace
 
 from gpusim import cli
 from gpusim.errors import GpusimError
+from gpusim.io.real_path import real_path
 
 ROOT = Path(__file__).parents[2]
 
@@ -128,6 +129,41 @@ def test_damage_in_a_later_chunk_is_named_too(capsys, tmp_path: Path) -> None:
     code, out, err = gpusim(capsys, "simulate", str(path))
     assert (code, out) == (2, "")
     assert str(path) in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        (["simulate", "saxpy:n=32"], "--save"),
+        (["simulate", "saxpy:n=32"], "-o"),
+        (["simulate", "saxpy:n=32"], "--timeline"),
+        (["capture", "saxpy:n=32"], "-o"),
+        (["compare"], "--junit"),
+        (["regress", "saxpy", "saxpy"], "--markdown"),
+        (["cover", "run", "saxpy"], "-o"),
+        (["measure", "saxpy"], "-o"),
+    ],
+)
+def test_a_file_without_a_name_or_in_no_folder_is_found_before_the_work(
+    capsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], option: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert gpusim(capsys, *command, option, "") == (2, "", "error: . is a folder: name the file to write\n")
+    code, out, err = gpusim(capsys, *command, option, "nowhere/file.xml")
+    assert (code, out) == (2, "") and "there is no folder nowhere" in err and err.count("\n") == 1
+
+
+def test_links_that_go_round_in_a_circle_are_the_systems_error(
+    capsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``Path.resolve`` raises RuntimeError for them before Python 3.13."""
+    monkeypatch.chdir(tmp_path)
+    for here, there in (("a.json", "b.json"), ("b.json", "a.json"), ("a.py", "b.py"), ("b.py", "a.py")):
+        Path(here).symlink_to(there)
+    for arguments in (["report", "a.json"], ["runs", "import", "a.json"], ["simulate", "a.py:k"], ["run", "a.py"]):
+        code, out, err = gpusim(capsys, *arguments)
+        assert code in (2, 3) and out == "" and err.startswith("error: ") and err.count("\n") == 1, (arguments, err)
+    assert real_path("a.json").name == "a.json"
 
 
 def test_a_missing_output_folder_is_found_before_the_work(capsys, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpusim.errors import UsageError
+from gpusim.io.real_path import real_path
 
 #: A larger source, text or cubin is refused: the largest cubins of libraries have some hundred megabytes.
 MOST_BYTES = 1 << 30
@@ -146,7 +147,7 @@ def _text_of(source: str | os.PathLike[str], suffixes: tuple[str, ...]) -> tuple
         return source, f"source{suffixes[0]}", ""
     path = Path(source)
     try:
-        return _read(path).decode(), path.name, str(path.resolve().parent)
+        return _read(path).decode(), path.name, str(real_path(path).parent)
     except UnicodeDecodeError:
         raise UsageError(f"{path} is not text in UTF-8") from None
 
