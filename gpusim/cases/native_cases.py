@@ -21,6 +21,7 @@ from gpusim.cases.native_names import CUDA_CPP, PTX, split_native
 from gpusim.cases.numbers import parse_integer, parse_number
 from gpusim.errors import UnknownKernelError, UsageError
 from gpusim.frontend.native import kernels
+from gpusim.io.real_path import refuse_no_text
 
 _ARGUMENT = re.compile(
     r"^(?P<type>[A-Za-z_][\w ]*?)\s*(?:\[(?P<lengths>[^\]]*)\](?:=(?P<fill>.*))?|:(?P<value>.*))$", re.DOTALL
@@ -51,6 +52,7 @@ def load_native(name: str) -> Any:
     path, entry, _ = found
     if not os.path.isfile(path):  # False also for a name that no file can have
         raise UnknownKernelError(f"there is no file {path}")
+    refuse_no_text(Path(path))
     suffix = Path(path).suffix
     make: Callable[..., Any] = kernels.cubin
     if suffix in CUDA_CPP or suffix == PTX:

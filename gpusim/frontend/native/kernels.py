@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpusim.errors import UsageError
-from gpusim.io.real_path import real_path
+from gpusim.io.real_path import real_path, refuse_no_text
 
 #: A larger source, text or cubin is refused: the largest cubins of libraries have some hundred megabytes.
 MOST_BYTES = 1 << 30
@@ -146,6 +146,7 @@ def _text_of(source: str | os.PathLike[str], suffixes: tuple[str, ...]) -> tuple
     if isinstance(source, str) and ("\n" in source or not source.endswith(suffixes)):
         return source, f"source{suffixes[0]}", ""
     path = Path(source)
+    refuse_no_text(Path(path.name))
     try:
         return _read(path).decode(), path.name, str(real_path(path).parent)
     except UnicodeDecodeError:

@@ -6,6 +6,7 @@ of the parameters. Source lines are compiled in; they do not change the code (a 
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -50,7 +51,7 @@ class Request(msgspec.Struct, frozen=True):
     entry: str | None
     target: str
     options: tuple[str, ...] = ()
-    folders: tuple[str, ...] = ()
+    folders: tuple[bytes, ...] = ()
     headers: tuple[tuple[str, str], ...] = ()
     relocatable: bool = False
     lines: bool = True
@@ -81,7 +82,7 @@ def compile_cpp(
 
     Raises CompileError (one line, the compiler's first error) and ToolchainError (with what to install).
     """
-    given = tuple(options), tuple(folders), tuple(headers)
+    given = tuple(options), tuple(map(os.fsencode, folders)), tuple(headers)
     request = Request(source, file, entry, target, *given, relocatable=relocatable, lines=lines)
     # NVRTC ends its process where a template is named and the source has some errors: see nvrtc_child.
     return _compile_apart(request) if entry is not None and "<" in entry and sys.executable else compile_here(request)
@@ -131,8 +132,9 @@ def compile_here(request: Request) -> CppBuild:
         if not any(map(_ARCHITECTURE.match, request.options)):
             flags.append(f"-arch={target}")
         flags += ["-lineinfo"] * request.lines + ["-rdc=true"] * request.relocatable
-        flags += [f"-I{folder}" for folder in (*request.folders, *include_folders())]
-        failed = nvrtc.nvrtcCompileProgram(program, len(flags), [flag.encode() for flag in flags])[0]
+        included = [b"-I" + folder for folder in (*request.folders, *map(os.fsencode, include_folders()))]
+        given = [*(flag.encode() for flag in flags), *included]
+        failed = nvrtc.nvrtcCompileProgram(program, len(given), given)[0]
         if failed != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             raise CompileError(
                 f"{entry or file} does not compile for {target}: {_first_error(_log(program), file, entry)}"
