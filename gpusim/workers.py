@@ -36,7 +36,21 @@ class _Process(SpawnProcess):
 
 
 class _Context(SpawnContext):
-    Process = _Process
+    """Makes workers, and knows them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._made: list[_Process] = []
+
+    def Process(self, *args: Any, **options: Any) -> _Process:  # pyright: ignore[reportIncompatibleVariableOverride]
+        self._made.append(_Process(*args, **options))
+        return self._made[-1]
+
+    def kill(self) -> None:
+        """End them at once: one that is only beginning would miss what its parent takes away, and show a traceback."""
+        for process in self._made:
+            if process.pid is not None:
+                process.kill()
 
 
 @contextlib.contextmanager
@@ -85,6 +99,9 @@ def worker_pool(
         raise ExecutionError(
             "a worker process died (killed, or out of memory); try again, perhaps with fewer --jobs"
         ) from None
+    except BaseException:
+        context.kill()
+        raise
     finally:
         ours.close()
         pool.shutdown(cancel_futures=True)
