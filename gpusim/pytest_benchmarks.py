@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from gpusim.io.real_path import real_path
+
 _FILE = "gpusim.benchmark_file"
 #: Where a worker of pytest-xdist leaves its benchmarks for the session that started it.
 _SENT = "gpusim_benchmarks"
@@ -31,7 +33,7 @@ class Benchmarks:
         compare = config.getoption("--gpusim-compare")
         if self._fail is not None and not compare:
             raise pytest.UsageError("--gpusim-compare-fail compares with nothing: give --gpusim-compare FILE too")
-        if self._save and not Path(self._save).resolve().parent.is_dir():
+        if self._save and not real_path(self._save).parent.is_dir():
             raise pytest.UsageError(f"--gpusim-save: there is no folder for {self._save}")
         if compare:
             try:

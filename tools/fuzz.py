@@ -160,7 +160,8 @@ def _read(asked: argparse.Namespace) -> int:
         note = mmap.mmap(file.fileno(), _NOTE_BYTES)
 
     def watch(data: bytes, count: int) -> None:
-        note[: _NOTE.size + len(data)] = _NOTE.pack(count + 1, len(data)) + data
+        kept = data[: _NOTE_BYTES - _NOTE.size]
+        note[: _NOTE.size + len(kept)] = _NOTE.pack(count + 1, len(kept)) + kept
 
     def found(fault: str, data: bytes, outcome: Any) -> None:
         _keep(asked.out, fault, data, outcome.detail)

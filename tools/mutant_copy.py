@@ -64,7 +64,7 @@ def planted(number):
     return _number.value == number
 
 
-@overload(planted, inline="always")
+@overload(planted)
 def _planted(number):
     return lambda number: _switch() == number
 '''
@@ -158,7 +158,9 @@ def compile_copy(folder: Path) -> None:
     for process in started:
         said = process.communicate()[1]
         if process.returncode:
-            raise subprocess.CalledProcessError(process.returncode, process.args, stderr=said)
+            error = subprocess.CalledProcessError(process.returncode, process.args, stderr=said)
+            error.add_note(said[-2000:])  # what it says is not among what is shown of it
+            raise error
 
 
 _SERVE = """

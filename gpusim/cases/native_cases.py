@@ -9,6 +9,7 @@ the kernel's name too: ``my.cu:scale<{T}>:T=float,double``. There is no check: n
 from __future__ import annotations
 
 import math
+import os
 import re
 import shlex
 from collections.abc import Callable, Mapping
@@ -22,6 +23,7 @@ from gpusim.cases.numbers import parse_integer
 from gpusim.cases.requests import split_request
 from gpusim.errors import UnknownKernelError, UsageError
 from gpusim.frontend.native import kernels
+from gpusim.io.real_path import refuse_no_text
 
 #: Axes that say how the file is compiled, and are left out of a shape that does not give them.
 COMPILED = ("options", "include", "link", "compiler", "cooperative")
@@ -41,8 +43,9 @@ def load_native(name: str, shape: Mapping[str, Any] | None = None) -> Any:
     if found is None:
         raise UnknownKernelError(f"{name!r} does not name a kernel of a file: write FILE:KERNEL")
     path, entry, _ = found
-    if not Path(path).is_file():
+    if not os.path.isfile(path):  # False also for a name that no file can have
         raise UnknownKernelError(f"there is no file {path}")
+    refuse_no_text(Path(path))
     axes = _own_axes(name) | {axis: str(value) for axis, value in (shape or {}).items()}
     entry = substituted(entry, axes)
     options = shlex.split(_listed(axes.get("options", ""), axes))

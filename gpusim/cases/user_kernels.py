@@ -31,6 +31,7 @@ from gpusim.cases.signature import axis_of, parameters_of
 from gpusim.errors import GpusimError, UnknownKernelError, UsageError
 from gpusim.frontend.registry import is_device_function, is_kernel
 from gpusim.io.nearest import hint
+from gpusim.io.real_path import real_path, refuse_no_text
 
 #: A parameter of this name is True where the small shape is asked for.
 SMALL = "small"
@@ -111,7 +112,8 @@ def make_user_case(reference: str, shape: dict[str, Any], *, small: bool = False
 def _import(path: Path) -> ModuleType:
     if not path.is_file():
         raise UnknownKernelError(f"there is no file {path}")
-    resolved = path.resolve()
+    resolved = real_path(path)
+    refuse_no_text(resolved)
     name = f"gpusim_user_{resolved.stem}_{abs(hash(resolved)):x}"
     if name in sys.modules:
         return sys.modules[name]

@@ -11,6 +11,7 @@ from gpusim.cases.requests import parse_request
 from gpusim.commands.later import done_by
 from gpusim.commands.launch_options import launch_options
 from gpusim.commands.options import HELP, format_option, gpu_option, instruction_limit_option
+from gpusim.commands.output_place import refuse_no_place
 from gpusim.errors import UsageError
 from gpusim.sanitizer.checks import checks_of
 
@@ -57,7 +58,6 @@ def capture(
     """
     if output is None and checks is None:
         raise UsageError("give --output FILE to write the trace to, or --check")
-    if output is not None and not output.parent.is_dir():  # before the work, not after it
-        raise UsageError(f"there is no folder {output.parent} to write {output.name} into")
+    refuse_no_place(output)
     checks_of(checks)
     refuse_unknown_kernel(parse_request(kernel)[0])

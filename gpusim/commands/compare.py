@@ -11,6 +11,7 @@ from gpusim.cases.networks import refuse_unknown_workloads
 from gpusim.commands.later import done_by
 from gpusim.commands.launch_options import launch_options
 from gpusim.commands.options import HELP, Figure, format_option, set_option
+from gpusim.commands.output_place import refuse_no_place
 from gpusim.compare.error import DEFAULT_TOLERANCE_CYCLES, DEFAULT_TOLERANCE_PERCENT
 from gpusim.compare.published_names import refuse_unpublished
 from gpusim.errors import UsageError
@@ -117,9 +118,7 @@ def compare(
       gpusim compare saxpy matmul_tiled --against profile.csv --junit compare.xml
       gpusim compare --against rows.jsonl --set l2.hit_latency_ns=60 --baseline today --check
     """
-    for path in (junit, markdown, page):
-        if path is not None and not path.parent.is_dir():  # before the work, not after it
-            raise UsageError(f"there is no folder {path.parent} to write {path.name} into")
+    refuse_no_place(junit, markdown, page)
     if against == "published":
         if page is not None:
             raise UsageError("--html is of launches: published curves are rates and latencies of whole series")

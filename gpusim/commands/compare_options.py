@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from gpusim.compare.baseline import Change, Line, against_baseline, lines_document, read_lines
+from gpusim.compare.baseline import Change, Line, against_baseline, kept_lines, lines_document
 from gpusim.compare.error import Verdict
 from gpusim.errors import NoDataError
 from gpusim.io.whole_file import write_whole
@@ -68,8 +68,7 @@ def read_baseline(chosen: CompareOptions) -> list[Line] | None:
         raise NoDataError(
             f"run {chosen.baseline!r} holds no comparison; make one with gpusim compare --save {chosen.baseline}"
         )
-    document = kept.documents[DOCUMENT]
-    return read_lines(document.get("lines") if isinstance(document, dict) else document, f"run {chosen.baseline!r}")
+    return kept_lines(kept.documents[DOCUMENT], f"run {chosen.baseline!r}")
 
 
 def baseline_changes(before: Sequence[Line] | None, lines: Sequence[Line]) -> list[Change] | None:

@@ -10,7 +10,7 @@ from gpusim.cases.networks import refuse_unknown_workloads
 from gpusim.commands.later import done_by
 from gpusim.commands.launch_options import launch_options
 from gpusim.commands.options import HELP, format_option, gpu_option, set_option
-from gpusim.errors import UsageError
+from gpusim.commands.output_place import refuse_no_place
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
 
@@ -55,8 +55,7 @@ def run(workloads: tuple[str, ...], gpu: str, settings: tuple[str, ...], small: 
       gpusim cover run spmv_csr:rows=4096 histogram --gpu a100_80gb -o mine.json
       gpusim cover run ci.suite.json -o ci.coverage.json
     """
-    if not output.resolve().parent.is_dir():
-        raise UsageError(f"there is no folder {output.parent} to write {output.name} into")
+    refuse_no_place(output)
     override_gpu(load_gpu(gpu), settings)
     refuse_unknown_workloads(workloads)
 

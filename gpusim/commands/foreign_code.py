@@ -17,6 +17,7 @@ from gpusim.cases.names import is_reference
 from gpusim.cases.native_names import split_native
 from gpusim.errors import UsageError
 from gpusim.explore.finding import Finding
+from gpusim.io.real_path import real_path
 
 
 def code_of(finding: Finding) -> Iterator[Path]:
@@ -36,9 +37,9 @@ def code_of(finding: Finding) -> Iterator[Path]:
 def announce_code(path: Path, finding: Finding, run_code: bool) -> None:
     """Say on stderr whose code the finding at ``path`` is about to run. Raises UsageError for code outside of the
     current folder unless ``run_code``."""
-    here = Path.cwd().resolve()
+    here = real_path(Path.cwd())
     for code in dict.fromkeys(code_of(finding)):
-        if not run_code and not code.resolve().is_relative_to(here):
+        if not run_code and not real_path(code).is_relative_to(here):
             raise UsageError(
                 f"{path} would run the code of {code}, which lies outside of this folder; read it, then say --run-code"
             )

@@ -10,6 +10,7 @@ from gpusim.cases.networks import refuse_unknown_workloads
 from gpusim.commands.later import done_by
 from gpusim.commands.launch_options import launch_options
 from gpusim.commands.options import HELP, Figure, format_option
+from gpusim.commands.output_place import refuse_no_place
 from gpusim.errors import UsageError
 from gpusim.measure.precision import Precision
 
@@ -108,9 +109,7 @@ def measure(
       gpusim measure softmax --small --record-session softmax.session
       gpusim compare softmax --against rows.jsonl --gpu h200
     """
-    for path in (output, record_session):
-        if path is not None and not path.resolve().parent.is_dir():
-            raise UsageError(f"there is no folder {path.parent} to write {path.name} into")
+    refuse_no_place(output, record_session)
     if replay_session is not None and (record_session is not None or method in ("ncu", "all")):
         raise UsageError(
             "--replay-session answers for the driver alone, not for ncu: leave out --record-session and --method"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from gpusim.commands.output_place import refuse_no_place
 from gpusim.errors import UsageError
 from gpusim.io.whole_file import write_whole
 
@@ -30,8 +31,7 @@ def form_of(output: Path | None, form: str | None) -> str:
     nothing and for a folder that is not there, before any work."""
     if output is None:
         return form or "table"
-    if not output.parent.is_dir():
-        raise UsageError(f"there is no folder {output.parent} to write {output.name} into")
+    refuse_no_place(output)
     if form is None and output.suffix not in ENDINGS:
         raise UsageError(f"{output}: what form is wanted? End it in {', '.join(ENDINGS)}, or give --format")
     return form or ENDINGS[output.suffix]

@@ -9,7 +9,7 @@ import click
 from gpusim.commands.later import done_by
 from gpusim.commands.launch_options import launch_options
 from gpusim.commands.options import HELP, Figure, format_option
-from gpusim.errors import UsageError
+from gpusim.commands.output_place import refuse_no_place
 from gpusim.gpus.load import load_gpu
 from gpusim.regress.thresholds import DEFAULT_GPU, Thresholds
 
@@ -78,9 +78,7 @@ def regress(
       gpusim regress saxpy saxpy --gpu h200 --head-set l2.hit_latency_ns=200
       gpusim regress transpose transpose --base-gpu a100_80gb --head-gpu h200
     """
-    for path in (junit, markdown):
-        if path is not None and not path.resolve().parent.is_dir():
-            raise UsageError(f"there is no folder {path.parent} to write {path.name} into")
+    refuse_no_place(junit, markdown)
     for machine in (gpu, base_gpu, head_gpu):
         if machine is not None:
             load_gpu(machine)

@@ -8,7 +8,9 @@ import click
 
 from gpusim.commands.later import done_by
 from gpusim.commands.options import HELP, format_option
+from gpusim.commands.output_place import refuse_no_place
 from gpusim.errors import UsageError
+from gpusim.io.real_path import real_path
 
 
 @click.command(context_settings=HELP)
@@ -34,9 +36,8 @@ def report(result: Path, page: Path | None, form: str) -> None:
       gpusim report transpose.json --html transpose.html
     """
     target = target_of(result, page)
-    if not target.parent.is_dir():
-        raise UsageError(f"there is no folder {target.parent} to write {target.name} into")
-    if target.resolve() == result.resolve():
+    refuse_no_place(target)
+    if real_path(target) == real_path(result):
         raise UsageError(f"{target} is the result itself; give another --html")
 
 

@@ -8,6 +8,7 @@ import click
 
 from gpusim.commands.later import done_by
 from gpusim.commands.options import HELP, instruction_limit_option
+from gpusim.commands.output_place import refuse_no_place
 from gpusim.driver.device import make_device
 from gpusim.driver.wanted import Wanted
 from gpusim.errors import UsageError
@@ -117,8 +118,7 @@ def run(
       gpusim run --leak-check full train.py
       gpusim run --record traces -o launches.json --format json -m package.module
     """
-    if output is not None and not output.resolve().parent.is_dir():
-        raise UsageError(f"there is no folder {output.parent} to write {output.name} into")
+    refuse_no_place(output)
     chosen = checks_of(checks)
     simulate = simulate or why
     if (sample or cold) and not simulate:

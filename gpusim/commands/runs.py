@@ -8,6 +8,7 @@ import click
 
 from gpusim.commands.later import done_by
 from gpusim.commands.options import HELP, format_option
+from gpusim.commands.output_place import refuse_no_place
 from gpusim.errors import UsageError
 from gpusim.silicon.own_importers import IMPORTERS
 
@@ -140,6 +141,5 @@ def export_form(output: Path | None, form: str | None) -> str:
         form = ending if ending in EXPORTS else "csv"
     if form == "parquet" and output is None:
         raise UsageError("Parquet is no text: say which file to write with -o FILE.parquet")
-    if output is not None and not output.resolve().parent.is_dir():
-        raise UsageError(f"there is no folder {output.parent} to write {output.name} into")
+    refuse_no_place(output)
     return form

@@ -12,6 +12,7 @@ from gpusim.commands.later import done_by
 from gpusim.commands.launch_options import launch_options
 from gpusim.commands.options import HELP, format_option, instruction_limit_option, set_option
 from gpusim.commands.output_file import form_of, output_option
+from gpusim.commands.output_place import refuse_no_place
 from gpusim.commands.sweep_options import PlotFile, gpus_option
 from gpusim.errors import UsageError
 from gpusim.gpus.load import load_gpu
@@ -131,9 +132,7 @@ def simulate(
         raise UsageError(
             "--plot draws a sweep: give several values of an axis, as in saxpy:n=1Ki,1Mi, or several --gpu"
         )
-    for path in (timeline, save):
-        if path is not None and not path.parent.is_dir():  # before the work, not after it
-            raise UsageError(f"there is no folder {path.parent} to write {path.name} into")
+    refuse_no_place(timeline, save)
     if sample and (timeline or save or save_run):
         raise UsageError(
             "--sample leaves blocks out: there is no whole run to keep; drop --timeline, --save, --save-run"

@@ -89,6 +89,11 @@ def lines_document(lines: Sequence[Line]) -> list[dict[str, Any]]:
     ]
 
 
+def kept_lines(document: Any, where: str) -> list[Line]:
+    """The lines in the document that a comparison keeps in the store. Raises UsageError naming ``where`` for anything else."""
+    return read_lines(document.get("lines") if isinstance(document, dict) else document, where)
+
+
 def read_lines(document: Any, where: str) -> list[Line]:
     """The lines that :func:`lines_document` made. Raises UsageError naming ``where`` for anything else."""
     wanted = f"{where} holds no comparison of this version (save one with gpusim compare --save)"

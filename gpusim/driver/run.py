@@ -27,6 +27,7 @@ from gpusim.driver.ledger import Ledger, open_folder
 from gpusim.driver.timing import SimulatedClock
 from gpusim.driver.wanted import Wanted
 from gpusim.errors import GpusimError, UsageError
+from gpusim.io.real_path import real_path
 
 SCRIPT_FAILED = 1
 INTERRUPTED = 130
@@ -120,7 +121,7 @@ def _run_main(program: str, arguments: Sequence[str], as_module: bool, driver: D
     before = list(sys.argv), list(sys.path)
     sys.argv[:] = [program, *arguments]
     # ``gpusim`` itself was started by a script of its own, whose folder is no business of the program.
-    sys.path[0] = os.getcwd() if as_module else str(Path(program).resolve().parent)
+    sys.path[0] = os.getcwd() if as_module else str(real_path(program).parent)
     try:
         if as_module:
             runpy.run_module(program, run_name="__main__", alter_sys=True)

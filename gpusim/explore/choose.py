@@ -157,7 +157,7 @@ def read_histogram(path: Path) -> dict[str, float]:
         try:
             find_kernel(parse_request(row["workload"] or "")[0])
         except UsageError as error:
-            raise UsageError(f"{where}: {error}") from None
+            raise UsageError(f"{where}: {' '.join(str(error).split())}") from None  # a field may have lines
         found[row["workload"]] = found.get(row["workload"], 0.0) + count
     if not any(found.values()):
         raise NoDataError(f"{path}: the histogram has no workload that is launched")

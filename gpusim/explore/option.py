@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpusim.io.real_path import real_path
+
 
 @dataclass(frozen=True)
 class Option:
@@ -53,7 +55,7 @@ def existing_path(text: str) -> str:
     """The path, resolved, of a file or folder that is there; ValueError for any other."""
     if not Path(text).exists():
         raise ValueError(f"Path '{text}' does not exist.")
-    return str(Path(text).resolve())
+    return str(real_path(text))
 
 
 __all__ = ["Option", "existing_file", "existing_path"]

@@ -38,6 +38,7 @@ from gpusim.gpus.override import override_gpu
 from gpusim.gpus.spec import GpuSpec
 from gpusim.io.jit_cache import stamp_of
 from gpusim.io.progress import task
+from gpusim.io.real_path import real_path
 from gpusim.io.sibling import load_sibling
 from gpusim.workers import worker_pool
 
@@ -190,7 +191,7 @@ def question(plan: Plan) -> str:
     contents = [stamp_of([Path(text)]) for text in texts if text and Path(text).is_file()]
     # A user's kernel may import its neighbours.
     own = [Path(kernel.rpartition(":")[0]) for kernel in plan.kernels if is_reference(kernel)]
-    contents += [stamp_of(file.resolve().parent.glob("*.py")) for file in own]
+    contents += [stamp_of(real_path(file).parent.glob("*.py")) for file in own]
     contents += [stamp_of([Path(native[0])]) for kernel in plan.kernels if (native := split_native(kernel)) is not None]
     contents += [stamp_of((Path(text) / "gpusim").rglob("*.py")) for text in texts if text and Path(text).is_dir()]
     code = getattr(sys.modules.get(type(prop).__module__), "__file__", None)  # a property typed in at a prompt has none

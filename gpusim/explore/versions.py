@@ -24,6 +24,7 @@ from gpusim.explore.cover import cover
 from gpusim.explore.own_properties import VERSIONS
 from gpusim.explore.property import Outcome, Property
 from gpusim.gpus.spec import GpuSpec
+from gpusim.io.real_path import real_path
 
 #: What the other Python runs: a JSON list of arguments a line in; exit code, stdout and stderr a JSON line out.
 _ANSWER = """
@@ -73,7 +74,7 @@ class OtherGpusim:
         environment = dict(os.environ)
         environment.pop("PYTHONPATH", None)
         if is_folder:
-            environment["PYTHONPATH"] = str(self.path.resolve())
+            environment["PYTHONPATH"] = str(real_path(self.path))
         return subprocess.Popen(
             # -P: nothing is imported from the folder that this one happens to run in.
             [sys.executable if is_folder else str(self.path), "-P", "-c", _ANSWER],

@@ -29,6 +29,8 @@ STYLE = {
 }
 _BLUE, _ORANGE, _GREEN, _GREY = "#3b6ea5", "#d1772b", "#4b8f4b", "#8a8a8a"
 _WIDTH = 7.4
+#: A document from elsewhere may hold any text, any number of times: a letter costs the drawing 70 us, a bar 10 ms.
+_MOST_LETTERS, _MOST_BARS = 48, 64
 
 
 #: Width or height of the outermost element, which comes first.
@@ -50,13 +52,19 @@ def _figure(height: float) -> tuple[Figure, Any]:
         return figure, figure.subplots()
 
 
+def _label(text: str) -> str:
+    """A name as a chart shows it: no longer than there is room for, and no formula."""
+    short = text if len(text) <= _MOST_LETTERS else f"{text[: _MOST_LETTERS - 3]}..."
+    return short.replace("$", r"\$")
+
+
 def stall_chart(document: dict[str, Any]) -> str:
     """Warp-cycles by stall reason."""
     total = sum(document["stalls"].values()) or 1
-    rows = sorted((100 * cycles / total, name) for name, cycles in document["stalls"].items() if cycles)
+    rows = sorted((100 * cycles / total, name) for name, cycles in document["stalls"].items() if cycles)[-_MOST_BARS:]
     figure, axes = _figure(0.5 + 0.22 * max(1, len(rows)))
     colours = [_GREEN if name == "selected" else _BLUE for _, name in rows]
-    bars = axes.barh([name for _, name in rows], [percent for percent, _ in rows], color=colours)
+    bars = axes.barh([_label(name) for _, name in rows], [percent for percent, _ in rows], color=colours)
     axes.bar_label(bars, fmt="%.1f", padding=2, fontsize=8)
     axes.set_xlabel("percent of resident warp-cycles (green: issuing)")
     return _svg(figure)
@@ -64,9 +72,9 @@ def stall_chart(document: dict[str, Any]) -> str:
 
 def unit_chart(document: dict[str, Any]) -> str:
     """Busy share of every unit."""
-    units = list(reversed(document["units"]))
+    units = list(reversed(document["units"][:_MOST_BARS]))
     figure, axes = _figure(0.5 + 0.22 * max(1, len(units)))
-    bars = axes.barh([unit["unit"] for unit in units], [unit["busy_percent"] for unit in units], color=_BLUE)
+    bars = axes.barh([_label(unit["unit"]) for unit in units], [unit["busy_percent"] for unit in units], color=_BLUE)
     axes.bar_label(bars, fmt="%.1f", padding=2, fontsize=8)
     axes.set_xlim(0, 108)
     axes.axvline(100, color=_GREY, linewidth=0.8)
@@ -89,15 +97,17 @@ def roofline_chart(document: dict[str, Any]) -> str:
         zip(data["slopes"].items(), (_GREEN, _ORANGE, _BLUE), strict=False)
     ):
         ridge = top / slope
-        axes.plot([low, ridge], [low * slope, top], color=colour, linewidth=1.2, label=f"{level} {slope:,.0f} GB/s")
+        axes.plot(
+            [low, ridge], [low * slope, top], color=colour, linewidth=1.2, label=f"{_label(level)} {slope:,.0f} GB/s"
+        )
         for point in data["points"]:
             if point["level"] == level:
                 place = point["operations_per_byte"], point["g_operations_per_s"]
                 axes.plot(*place, "o", color=colour, markersize=6)
-                axes.annotate(level, place, textcoords="offset points", xytext=(6, 6 - 9 * number), fontsize=8)
-    for kind, roof in data["roofs"].items():
+                axes.annotate(_label(level), place, textcoords="offset points", xytext=(6, 6 - 9 * number), fontsize=8)
+    for kind, roof in list(data["roofs"].items())[:_MOST_BARS]:
         axes.plot([low, high], [roof, roof], color=_GREY, linewidth=1.2)
-        axes.annotate(f"{kind} {roof:,.0f} Gop/s", (high, roof), ha="right", va="bottom", fontsize=8)
+        axes.annotate(f"{_label(kind)} {roof:,.0f} Gop/s", (high, roof), ha="right", va="bottom", fontsize=8)
     axes.set(xscale="log", yscale="log", xlim=(low, high), xlabel="operations per byte", ylabel="G operations / s")
     axes.set_ylim(bottom=min(point["g_operations_per_s"] for point in data["points"]) / 4)  # points clear of the axis
     # Above the axes: a point may lie anywhere under the roofs.
@@ -133,10 +143,10 @@ def warp_chart(document: dict[str, Any], launch: dict[str, Any]) -> str:
     if not over:
         return ""
     names = [name for name in over if name.startswith("warps.") and any(over[name])]
-    names.sort(key=lambda name: -sum(over[name]))
+    names = sorted(names, key=lambda name: -sum(over[name]))[:_MOST_BARS]
     figure, axes = _figure(2.2)
     colours = [mpl.colormaps["tab20"](i / 20) for i in range(len(names))]
-    labels = [name.removeprefix("warps.") for name in names]
+    labels = [_label(name.removeprefix("warps.")) for name in names]
     axes.stackplot(_time_us(document, over), [over[name] for name in names], labels=labels, colors=colours, step="post")
     axes.set(xlabel="microseconds since the launch", ylabel="warps")
     axes.set_xlim(left=0)

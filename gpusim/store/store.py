@@ -261,7 +261,9 @@ class Store:
             if not found:
                 raise UnknownRunError(f"{self.name} holds no run {key}; see gpusim runs list")
             return found[0]
-        named = _infos(connection, [runs.c.name == key])
+        named = (
+            _infos(connection, [runs.c.name == key]) if key.isprintable() else []
+        )  # no run is called what is no text
         finished = [info for info in named if info.state == FINISHED]
         if finished:
             return finished[-1]

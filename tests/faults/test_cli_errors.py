@@ -12,8 +12,13 @@ import pytest
 from trace_examples import example_trace
 
 from gpusim import cli
-from gpusim.errors import GpusimError
+from gpusim.cases.suite import complete_shape
+from gpusim.errors import GpusimError, UnknownRunError, UsageError
+from gpusim.gpus.load import load_gpu
+from gpusim.io.real_path import real_path
+from gpusim.store import open_store
 
+GPU = load_gpu("h200")
 ROOT = Path(__file__).parents[2]
 
 
@@ -128,6 +133,55 @@ def test_damage_in_a_later_chunk_is_named_too(capsys, tmp_path: Path) -> None:
     code, out, err = gpusim(capsys, "simulate", str(path))
     assert (code, out) == (2, "")
     assert str(path) in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        (["simulate", "saxpy:n=32"], "--save"),
+        (["simulate", "saxpy:n=32"], "-o"),
+        (["simulate", "saxpy:n=32"], "--timeline"),
+        (["capture", "saxpy:n=32"], "-o"),
+        (["compare"], "--junit"),
+        (["regress", "saxpy", "saxpy"], "--markdown"),
+        (["cover", "run", "saxpy"], "-o"),
+        (["measure", "saxpy"], "-o"),
+    ],
+)
+def test_a_file_without_a_name_or_in_no_folder_is_found_before_the_work(
+    capsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], option: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert gpusim(capsys, *command, option, "") == (2, "", "error: . is a folder: name the file to write\n")
+    code, out, err = gpusim(capsys, *command, option, "nowhere/file.xml")
+    assert (code, out) == (2, "") and "there is no folder nowhere" in err and err.count("\n") == 1
+
+
+def test_links_that_go_round_in_a_circle_are_the_systems_error(
+    capsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``Path.resolve`` raises RuntimeError for them before Python 3.13."""
+    monkeypatch.chdir(tmp_path)
+    for here, there in (("a.json", "b.json"), ("b.json", "a.json"), ("a.py", "b.py"), ("b.py", "a.py")):
+        Path(here).symlink_to(there)
+    for arguments in (["report", "a.json"], ["runs", "import", "a.json"], ["simulate", "a.py:k"], ["run", "a.py"]):
+        code, out, err = gpusim(capsys, *arguments)
+        assert code in (2, 3) and out == "" and err.startswith("error: ") and err.count("\n") == 1, (arguments, err)
+    assert real_path("a.json").name == "a.json"
+
+
+def test_a_name_that_is_no_text_is_refused_by_name(tmp_path: Path) -> None:
+    """Linux takes any bytes for a name; machine code, traces and stores take text."""
+    for name in ("m\udcff.py", "m\udcff.cu"):
+        path = tmp_path / name
+        path.write_text("def case():\n    return None\n")
+        with pytest.raises(UsageError, match="its name is not text in UTF-8.*rename it"):
+            complete_shape(f"{path}:case", {"grid": "1", "block": "1"} if name.endswith("cu") else {}, GPU)
+    with open_store(tmp_path / "store.sqlite") as store:
+        with store.new_run("kept", command="test"):
+            pass
+        with pytest.raises(UnknownRunError, match="holds no run"):
+            store.load_run("m\udcff")
 
 
 def test_a_missing_output_folder_is_found_before_the_work(capsys, tmp_path: Path) -> None:

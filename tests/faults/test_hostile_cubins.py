@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from gpusim.errors import CompileError
-from gpusim.isa.binary.cubin import MAX_GLOBAL_BYTES, kernels_of, load_kernel
+from gpusim.isa.binary.cubin import kernels_of, load_kernel
+from gpusim.isa.binary.cubin_tables import MAX_GLOBAL_BYTES
 from gpusim.isa.binary.elf import parse_elf
 from gpusim.isa.binary.lines import line_rows
 

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,26 @@ def test_workers_end_with_a_parent_that_is_killed(number: signal.Signals) -> Non
     finally:
         if parent.poll() is None:
             os.killpg(parent.pid, signal.SIGKILL)
+
+
+def test_a_signal_that_comes_while_a_worker_is_started_waits_until_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the worker finds half of what it is to be told, and shows a traceback behind the parent's one line."""
+    steps = []
+
+    def start(self: SpawnProcess) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.01)
+        steps.append("told")
+
+    monkeypatch.setattr(SpawnProcess, "start", start)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt), worker_pool(1) as pool:
+            pool.submit(os.getpid)
+        assert steps == ["told"] and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_an_error_of_the_parent_does_not_wait_for_the_work() -> None:

@@ -79,8 +79,8 @@ def test_a_second_compilation_takes_the_first_s_and_a_changed_header_does_not(fo
 
     first = build()
     compiled: list[str] = []
-    make = nvrtc._compile
-    monkeypatch.setattr(nvrtc, "_compile", lambda *args, **options: compiled.append(args[1]) or make(*args, **options))
+    make = nvrtc.compile_here
+    monkeypatch.setattr(nvrtc, "compile_here", lambda request: compiled.append(request.entry) or make(request))
     assert build() == first and not compiled
     (user / "inner.h").write_text("#define VALUE 2.0f\n")
     assert build().cubin != first.cubin and compiled == ["k"]

@@ -93,6 +93,15 @@ def test_templates_structures_and_a_file_s_own_folder(tmp_path: Path) -> None:
     assert size[0] == 64
 
 
+def test_an_error_that_the_compiler_dies_of_is_told() -> None:
+    """With a template's name among what it is to compile, NVRTC ends its process with a segmentation fault here."""
+    source = "template <typenme T>\n__global__ void scale(T *x) { *x = 1; }"
+    with pytest.raises(
+        CompileError, match=r'scale<float> does not compile for sm_90: source.cu\(1\): error: identifier "typenme"'
+    ):
+        compile_kernel(gpusim.cuda_cpp(source, "scale<float>"), (), (9, 0))
+
+
 def test_the_library_s_headers_are_found() -> None:
     numbers, total = np.arange(64, dtype=np.int32), np.zeros(1, np.int32)
     kernel = gpusim.cuda_cpp(BLOCK_SUM, "block_sum", headers={"size.h": "#define SIZE 64"})

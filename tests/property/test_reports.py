@@ -92,6 +92,14 @@ def test_what_is_no_result_is_refused(tmp_path, text):
         load_result(path)
 
 
+def test_a_chart_shows_no_more_of_a_name_than_there_is_room_for_and_no_formula():
+    charts = pytest.importorskip("gpusim.report.charts")
+    odd = ["x" * 70_000, "$\\frac{1}$", *(f"unit {i}" for i in range(5000))]
+    drawn = charts.unit_chart({"units": [{"unit": name, "busy_percent": 50.0} for name in odd]})
+    assert "x" * 45 + "..." in drawn and "x" * 46 not in drawn
+    assert "$\\frac{1}$" in drawn and "unit 61" in drawn and "unit 62" not in drawn
+
+
 def test_a_page_stands_alone_and_escapes_what_comes_from_outside(run, tmp_path, capsys):
     pytest.importorskip("matplotlib")
     pytest.importorskip("jinja2")

@@ -16,9 +16,13 @@ from numba import cuda
 from gpusim import cli
 from gpusim.capturing import capture
 from gpusim.errors import CompileError, ToolchainError, UnsupportedOpcodeError
+from gpusim.frontend.native import link, nvrtc
 from gpusim.frontend.numba.build import argument_types, build
+from gpusim.isa.binary import cubin_tables
 from gpusim.isa.binary.cubin import load_kernel
+from gpusim.isa.binary.cubin_tables import attributes
 from gpusim.isa.binary.decode import decode, parse_instruction
+from gpusim.isa.binary.elf import parse_elf
 from gpusim.isa.binary.externals import CALLS
 from gpusim.isa.survey import Survey, form_of, survey, survey_cubin
 from gpusim.isa.table import TABLE
@@ -186,3 +190,39 @@ def test_a_kernel_without_parameters_is_a_kernel(capability):
     cubin = build(takes_nothing, (), capability).cubin
     (name,) = survey_cubin(cubin)[1]
     assert "takes_nothing" in name and load_kernel(cubin).parameters == ()
+
+
+@pytest.fixture(scope="module")
+def many_kernels() -> bytes:
+    """Twelve kernels that call the same function."""
+    function = "__device__ __noinline__ unsigned f(unsigned a) { for (int i = 0; i < 9; i++) a = __popc(a * a) ^ i; return a; }"
+    kernels = "".join(f'extern "C" __global__ void k{i}(unsigned *p) {{ *p = f(*p); }}\n' for i in range(12))
+    built = nvrtc.compile_cpp(f"{function}\n{kernels}", "many.cu", None, "sm_90", relocatable=True)
+    return link.link("many", "sm_90", [(".ptx", "many.cu", built.ptx.encode())])
+
+
+def test_what_many_kernels_call_is_looked_at_once(many_kernels, monkeypatch):
+    looked = []
+    monkeypatch.setattr("gpusim.isa.survey.form_of", lambda each: looked.append(each) or form_of(each))
+    _, surveys = survey_cubin(many_kernels)
+    assert len(surveys) == 12 and {len(one.counts) for one in surveys.values()} == {len(surveys["k0"].counts)}
+    code = [section.size // 16 for section in parse_elf(many_kernels).starting(".text.")]
+    assert len(code) == 13 and len(looked) == sum(code) < sum(one.instructions for one in surveys.values())
+    for name in ("k0", "k7"):
+        image = load_kernel(many_kernels, name)
+        assert surveys[name] == survey(image, decode(image, many_kernels))
+
+
+def test_kernels_that_all_reach_all_are_refused(many_kernels, monkeypatch):
+    monkeypatch.setattr("gpusim.isa.survey.MAX_REACHED", 30)
+    with pytest.raises(CompileError, match="12 kernels call each other without end"):
+        survey_cubin(many_kernels)
+
+
+def test_a_table_of_all_kernels_is_read_once(many_kernels, monkeypatch):
+    read = []
+    monkeypatch.setattr(cubin_tables, "attributes", lambda section: read.append(section.name) or attributes(section))
+    cubin_tables.cubin_tables.cache_clear()
+    for i in range(12):
+        assert load_kernel(many_kernels, f"k{i}").registers_per_thread > 8
+    assert read == [".nv.info"]

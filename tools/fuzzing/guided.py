@@ -9,8 +9,10 @@ Ends its process when done, as libFuzzer does.
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -19,10 +21,12 @@ from typing import Any
 
 #: Readers.
 INSTRUMENTED = (
-    "tomllib._parser", "gpusim.cases.suite", "gpusim.compare.baseline", "gpusim.compare.known_error", "gpusim.explore.choose",
-    "gpusim.explore.coverage", "gpusim.explore.examples", "gpusim.explore.finding", "gpusim.gpus.consistency", "gpusim.gpus.load",
-    "gpusim.gpus.override", "gpusim.io.document", "gpusim.io.records", "gpusim.isa.binary.cubin", "gpusim.isa.binary.decode",
-    "gpusim.isa.binary.elf", "gpusim.isa.binary.lines", "gpusim.isa.survey", "gpusim.measure.builds", "gpusim.measure.session",
+    "tomllib._parser", "gpusim.cases.native_cases", "gpusim.cases.native_names", "gpusim.cases.numbers", "gpusim.cases.suite", "gpusim.compare.baseline", "gpusim.compare.known_error", "gpusim.explore.choose",
+    "gpusim.explore.coverage", "gpusim.explore.examples", "gpusim.explore.finding", "gpusim.frontend.native.entry_names", "gpusim.frontend.native.file_images",
+    "gpusim.frontend.native.images", "gpusim.frontend.native.machine_code", "gpusim.frontend.native.ptx_text", "gpusim.gpus.consistency", "gpusim.gpus.load",
+    "gpusim.gpus.override", "gpusim.io.document", "gpusim.io.records", "gpusim.isa.binary.cubin", "gpusim.isa.binary.cubin_tables",
+    "gpusim.isa.binary.decode", "gpusim.isa.binary.device_code", "gpusim.isa.binary.elf", "gpusim.isa.binary.fatbin",
+    "gpusim.isa.binary.lines", "gpusim.isa.binary.unpack", "gpusim.isa.survey", "gpusim.measure.builds", "gpusim.measure.session",
     "gpusim.regress.result_file", "gpusim.report.saved", "gpusim.silicon.estimate", "gpusim.silicon.imports.formats",
     "gpusim.silicon.imports.ncu_csv", "gpusim.silicon.imports.numbers", "gpusim.silicon.imports.nvbench",
     "gpusim.silicon.imports.plain_csv", "gpusim.silicon.imports.profile", "gpusim.silicon.imports.row_lines",
@@ -80,7 +84,11 @@ def run_guided(
             rng = Random(number)
             if rng.randrange(10) < _OF_LIBFUZZER:
                 return atheris.Mutate(data, most)
-            return target.mutate(data or rng.choice(seeds), rng, seeds)[:most]
+            try:
+                return target.mutate(data or rng.choice(seeds), rng, seeds)[:most]
+            except BaseException:  # atheris would wait for its time limit
+                traceback.print_exc()
+                os._exit(1)
 
         limits = [f"-runs={int(most_inputs)}"] if most_inputs != float("inf") else []
         limits += [f"-max_total_time={max(1, int(most_seconds))}"] if most_seconds != float("inf") else []

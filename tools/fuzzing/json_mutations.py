@@ -49,15 +49,23 @@ def mutate_value(value: Any, rng: Random) -> Any:
         del owner[key]
     elif what < 0.8:
         other_owner, other_key = rng.choice(places)
-        owner[key] = json.loads(json.dumps(other_owner[other_key]))
+        owner[key] = _copied(other_owner[other_key])
     elif what < 0.9:
         if isinstance(owner, dict):
             owner[rng.choice((*WORDS, str(key) + " ", str(key).upper()))] = owner.pop(key)
         else:
-            owner.insert(key, json.loads(json.dumps(owner[key])))
+            owner.insert(key, _copied(owner[key]))
     else:
         owner[key] = {"k": owner[key]} if rng.random() < 0.5 else [owner[key]]
     return value
+
+
+def _copied(value: Any) -> Any:
+    """Another of the same, 0 where it is too deep, or too long a number, to be written here."""
+    try:
+        return json.loads(json.dumps(value))
+    except (ValueError, RecursionError):
+        return 0
 
 
 def _near(value: Any, rng: Random) -> Any:

@@ -110,6 +110,16 @@ _FINDING = Finding(
 _COVERAGE = Coverage.of([("opcode", "integer"), ("pattern", "strided")], "saxpy:n=4096 @ h200")
 
 
+def baselines() -> list[bytes]:
+    """What compare --save keeps."""
+    lines = [
+        {"key": "h200 saxpy:n=4096", "verdict": "SAME", "error_percent": 1.5, "simulated": 2500.0},
+        {"key": "h200 chase", "verdict": "SLOWER", "error_percent": 12.5, "simulated": None},
+        {"key": "h200 gone", "verdict": "NO-DATA", "error_percent": None, "simulated": None},
+    ]
+    return [json.dumps({"lines": lines, "comparisons": [{"gpu": "h200", "entries": []}]}).encode()]
+
+
 def findings() -> list[bytes]:
     return [_written(lambda path: _FINDING.save(path.parent).rename(path))]
 
@@ -229,3 +239,44 @@ def fat_binaries() -> list[bytes]:
     packed = container((2, 90, 0x8000, code), (2, 80, 0x2000, code), (1, 80, 0x2000, text), (1, 90, 0x8000, text))
     program = host_elf({".text": b"x" * 24, ".nv_fatbin": plain + packed, "__nv_relfatbin": plain})
     return [plain, packed, program, archive({"a.o": program, "b.o": host_elf({".nv_fatbin": packed})}), code]
+
+
+def ptx_texts() -> list[bytes]:
+    return [
+        b".version 5.0\n.target sm_30\n.address_size 64\n// adds\n.visible .entry add_one( .param .u64 p, .param .align 8 .b8 by[16] )\n{\n"
+        b" .reg .b64 %rd<2>; .reg .f32 %f<3>;\n ld.param.u64 %rd1, [p]; ld.param.f32 %f1, [by+4];\n"
+        b" ld.global.f32 %f2, [%rd1]; add.f32 %f2, %f2, %f1; st.global.f32 [%rd1], %f2;\n ret;\n}\n",
+        b".version 8.0\n.target sm_90a\n.address_size 64\n.extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);\n"
+        b".visible .entry _Z1kPi(.param .u64 .ptr .global .align 4 k_0) .maxntid 128, 1, 1\n{\n .shared .align 4 .b8 s[64];\n"
+        b" .reg .pred %p<2>; .reg .b32 %r<4>;\n mov.u32 %r1, %tid.x; setp.gt.s32 %p1, %r1, 5;\n @%p1 bra L;\n bar.sync 0;\nL: ret;\n}\n"
+        b".visible .entry two()\n{ ret; }\n",
+    ]
+
+
+def sources() -> list[bytes]:
+    """CUDA C++ with what a source may name: a template, a header, a line, an assembler's text."""
+    return [
+        b"#include <cuda_fp16.h>\n#define N 4\ntemplate <typename T>\n__global__ void scale(T *x, T by, int n) {\n"
+        b"  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  __shared__ T part[N];\n  part[i % N] = x[i];\n  __syncthreads();\n"
+        b"  if (i < n) x[i] = part[(i + 1) % N] * by;\n#pragma unroll\n  for (int k = 0; k < N; k++) x[k] += 1;\n"
+        b'  asm volatile("bar.sync %0;" :: "n"(1));\n}\n',
+        b'__device__ int twice(int x) { return 2 * x; }\n#line 7 "other.cu"\ntemplate <typename T> __global__ void scale(T *x) { *x = twice(*x); }\n',
+    ]
+
+
+def machine_code() -> list[bytes]:
+    """Files with one kernel each, of machine code and of PTX, linked and not."""
+    (code, *_), text = kept("small.cubin"), b".version 8.0\n.target sm_90\n.visible .entry k(.param .u64 p)\n{ ret; }\n"
+    old = text.replace(b"sm_90", b"sm_80")
+    parts = host_elf({"__nv_relfatbin": container((1, 80, 0x8000, old))})
+    return [code, container((2, 90, 0x8000, code)), container((1, 80, 0x2000, old)), archive({"a.o": parts})]
+
+
+def launches() -> list[bytes]:
+    """Words of a command line."""
+    texts = (
+        "my.cu:scale<float, 4>:grid=4x2,block=256,arg0=int:1024,arg1=float[1024]=random:7", "a.ptx:k:grid=1,block=32,shared_bytes=0x10",
+        "libfoo.so.1:ns::f:grid=2**4,block=1Ki", "saxpy:n=4096,block_threads=256", "float[32,32]=arange", "int:-7", "null",
+        "unsigned long long[8]=3", "my.py:case:n=1e6", "bool[4]=true",
+    )  # fmt: skip
+    return [text.encode() for text in texts]

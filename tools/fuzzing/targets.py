@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fuzzing import native_readers as native
 from fuzzing import seeds
 from fuzzing.byte_mutations import Mutation, mutate_bytes, mutate_text
 from fuzzing.elf_mutations import mutate_elf
@@ -26,9 +27,9 @@ from fuzzing.trace_mutations import mutate_trace
 from gpusim.cases.suite import complete_shape
 from gpusim.commands.foreign_code import announce_code
 from gpusim.commands.trace_facts import facts
-from gpusim.compare.baseline import read_lines
+from gpusim.compare.baseline import against_baseline, kept_lines
 from gpusim.compare.known_error import known_errors
-from gpusim.errors import CompileError, GpusimError, SpecError, ToolchainError
+from gpusim.errors import CompileError, GpusimError, SpecError, ToolchainError, UsageError
 from gpusim.explore.choose import choose, load_suite, read_histogram
 from gpusim.explore.coverage import Coverage
 from gpusim.explore.examples import Examples
@@ -47,7 +48,9 @@ from gpusim.isa.survey import survey_cubin
 from gpusim.measure.builds import Pack
 from gpusim.measure.session import METHODS, ReplayDriver
 from gpusim.regress.result_file import read_result
+from gpusim.report.comparison import change_records
 from gpusim.report.html import render_page
+from gpusim.report.markdown import markdown_comment
 from gpusim.report.saved import load_result
 from gpusim.report.tables import format_records
 from gpusim.silicon.imports import formats, ncu_report
@@ -180,7 +183,25 @@ def _store(path: Path) -> None:
                 _encoded(table([kept]))
             json.dumps(kept.documents)
             if "comparison" in kept.documents:
-                read_lines(kept.documents["comparison"], f"{path}: run {info.id}")
+                _compared(kept.documents["comparison"], f"{path}: run {info.id}")
+
+
+_TODAY = kept_lines(json.loads(seeds.baselines()[0]), "today")
+
+
+def _baseline(path: Path) -> None:
+    try:
+        document = read_json(path.read_bytes())
+    except ValueError as error:  # the store's reader says so
+        raise UsageError(f"{path}: {error}") from None
+    _compared(document, str(path))
+
+
+def _compared(document: object, where: str) -> None:
+    """As ``compare --baseline`` does: today's lines against those that are kept."""
+    changes = change_records(against_baseline(_TODAY, kept_lines(document, where)))
+    _encoded(changes)
+    markdown_comment("today", "against before", [("changes", changes)]).encode()
 
 
 def _finding(path: Path) -> None:
@@ -299,6 +320,40 @@ _ALL = (
     Target(
         "survey", "cubins through nvdisasm", lambda: seeds.kept("*.cubin*"), mutate_elf, _survey, "in.cubin", slow=True
     ),
+    Target("ptx", "PTX, as far as its assembler", seeds.ptx_texts, mutate_text, native.read_ptx, "in.ptx"),
+    Target(
+        "assemble",
+        "PTX through its assembler",
+        seeds.ptx_texts,
+        mutate_text,
+        native.assemble,
+        "in.ptx",
+        1024 * MIB,
+        slow=True,
+    ),
+    Target(
+        "cuda-cpp",
+        "CUDA C++ through NVRTC",
+        seeds.sources,
+        mutate_text,
+        native.compile_source,
+        "in.cu",
+        1024 * MIB,
+        slow=True,
+    ),
+    Target(
+        "machine-code",
+        "a kernel of a file, linked where it must be",
+        seeds.machine_code,
+        mutate_fat,
+        native.load_machine_code,
+        "in.fatbin",
+        1024 * MIB,
+        slow=True,
+    ),
+    Target(
+        "launch", "kernels and arguments of a command line", seeds.launches, mutate_text, native.read_launch, "launch"
+    ),
     Target("disassembly", "kept texts of nvdisasm", seeds.disassemblies, mutate_json, _disassembly, "in.json"),
     Target("gpu", "GPU files", seeds.gpu_files, mutate_text, _gpu, "in.toml"),
     Target("set", "settings of --set", seeds.settings, mutate_text, _settings, "settings"),
@@ -308,6 +363,7 @@ _ALL = (
     Target("nvbench", "reports of nvbench", lambda: seeds.kept("nvbench*.json"), mutate_json, _rows, "in.json"),
     Target("ncu-rep", "reports of Nsight Compute", seeds.reports, mutate_bytes, _rows, "in.ncu-rep", slow=True),
     Target("store", "SQLite stores", seeds.stores, mutate_store, _store, "store.sqlite"),
+    Target("baseline", "comparisons that were kept", seeds.baselines, mutate_json, _baseline, "in.json"),
     Target("finding", "findings of explore", seeds.findings, mutate_json, _finding, "in.finding.json"),
     Target("coverage", "coverage files", seeds.coverages, mutate_json, _coverage, "in.json"),
     Target("suite", "suites of workloads", seeds.suites, mutate_json, _suite, "in.json"),

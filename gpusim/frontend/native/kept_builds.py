@@ -9,14 +9,13 @@ that names a file) makes that nothing is kept. A kept file that is damaged count
 from __future__ import annotations
 
 import base64
-import contextlib
 import hashlib
 import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from gpusim.io.whole_file import write_whole
+from gpusim.io.kept_files import keep, read_kept
 from gpusim.isa.binary.decode import cache_folder
 
 VERSION = 1
@@ -63,9 +62,7 @@ def read_build(name: str | None) -> tuple[bytes, str, str] | None:
     """What :func:`write_build` kept under ``name``: machine code, PTX, the kernel's symbol; None if there is none."""
     path = _path(name)
     try:
-        if path is None or path.stat().st_size > MOST_BYTES:
-            return None
-        kept = json.loads(path.read_bytes())
+        kept = json.loads((read_kept(path, MOST_BYTES) if path is not None else None) or b"")
         code, ptx, entry = base64.b64decode(kept["cubin"], validate=True), kept["ptx"], kept["entry_name"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
@@ -78,9 +75,7 @@ def write_build(name: str | None, cubin: bytes, ptx: str, entry_name: str) -> No
     if path is None:
         return
     kept = {"entry_name": entry_name, "ptx": ptx, "cubin": base64.b64encode(cubin).decode()}
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, json.dumps(kept).encode())
+    keep(path, json.dumps(kept).encode())
 
 
 def _path(name: str | None) -> Path | None:

@@ -15,6 +15,7 @@ from typing import Any
 
 from gpusim.errors import UsageError
 from gpusim.frontend.native.cpp_unit import CppUnit
+from gpusim.io.real_path import real_path, refuse_no_text
 
 #: A larger source, text or cubin is refused: the largest cubins of libraries have some hundred megabytes.
 MOST_BYTES = 1 << 30
@@ -179,8 +180,9 @@ def _text_of(source: str | os.PathLike[str], suffixes: tuple[str, ...]) -> tuple
     if isinstance(source, str) and ("\n" in source or not source.endswith(suffixes)):
         return source, f"source{suffixes[0]}", ""
     path = Path(source)
+    refuse_no_text(Path(path.name))
     try:
-        return _read(path).decode(), path.name, str(path.resolve().parent)
+        return _read(path).decode(), path.name, str(real_path(path).parent)
     except UnicodeDecodeError:
         raise UsageError(f"{path} is not text in UTF-8") from None
 

@@ -38,7 +38,7 @@ def find_kernel(code: bytes, file: str, entry: str | None, capability: tuple[int
     linked, image = known[name]
     if image.is_ptx or not linked:
         parts = [image] if linked else [each for is_linked, each in chosen if not is_linked]
-        cubin = linked_images(parts, image, name, file, capability)
+        cubin = linked_images(parts, image, f"{file}: {name}", file, capability)
         types = entries(text_of(image, file)).get(name, ()) if image.is_ptx else ()
         return FoundKernel(cubin, name, capability if image.is_ptx else image.capability, types, link.version())
     return FoundKernel(content_of(image, file), name, image.capability)

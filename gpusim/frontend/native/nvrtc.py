@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import os
 import re
+import signal
+import subprocess
+import sys
 from functools import cache
 from typing import Any
 
+import msgspec
 from cuda import pathfinder
 from cuda.bindings import nvrtc
 
@@ -28,6 +32,33 @@ _NVCC_ONLY = re.compile(
 )
 #: Names of header directories in cuda.pathfinder that are searched for includes, those of CCCL first.
 _HEADERS = ("cccl", "cudart", "curand")
+#: A process that finds what this one does.
+_CHILD = "import sys; sys.path[:] = sys.argv[1:]; from gpusim.frontend.native.nvrtc_child import main; main()"
+
+
+class Request(msgspec.Struct, frozen=True):
+    """What is compiled: a :class:`CppUnit`, its folders as bytes (a path need not be text), and how."""
+
+    source: str
+    file: str
+    options: tuple[str, ...]
+    folders: tuple[bytes, ...]
+    headers: tuple[tuple[str, str], ...]
+    says_architecture: bool
+    entry: str | None
+    target: str
+    relocatable: bool
+    lines: bool
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What a process of its own made of a request: ``built``, or an ``error``, of the source or of the compiler."""
+
+    built: CppBuild | None = None
+    error: str = ""
+    in_source: bool = False
+    log: str = ""
+    no_kernel: bool = False
 
 
 def compile_cpp(
@@ -46,37 +77,73 @@ def compile_cpp(
     found = kept_builds.read_build(kept)
     if found is not None:
         return CppBuild(*found, version())
-    built = _compile(unit, entry, target, relocatable=relocatable, lines=lines)
+    request = Request(
+        unit.source, unit.file, unit.options, tuple(map(os.fsencode, unit.folders)), unit.headers, unit.says_architecture,
+        entry, target, relocatable, lines,
+    )  # fmt: skip
+    # NVRTC ends its process where a template is named and the source has some errors: see nvrtc_child.
+    apart = entry is not None and "<" in entry and bool(sys.executable)
+    built = compile_apart(request) if apart else compile_here(request)
     kept_builds.write_build(kept, built.cubin, built.ptx, built.entry_name)
     return built
 
 
-def _compile(unit: CppUnit, entry: str | None, target: str, *, relocatable: bool, lines: bool) -> CppBuild:
+def compile_apart(request: Request) -> CppBuild:
+    """As :func:`compile_here`, in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", _CHILD, *sys.path],
+        input=msgspec.msgpack.encode(request), capture_output=True, check=False, start_new_session=True,
+    )  # fmt: skip
+    if done.returncode == 0:
+        answer = msgspec.msgpack.decode(done.stdout, type=Answer)
+        if answer.built is not None:
+            return answer.built
+        if answer.in_source:
+            raise refusal(answer.error, answer.log, no_kernel=answer.no_kernel)
+        raise ToolchainError(answer.error)
+    what = f"{request.entry} does not compile for {request.target}"
+    if done.returncode > 0:
+        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
+        raise ToolchainError(
+            f"{what}: the process that compiles failed ({''.join(last) or done.returncode}); {INSTALL_HINT}"
+        )
+    if request.entry is not None:  # without the name it does say what is wrong
+        try:
+            compile_apart(msgspec.structs.replace(request, entry=None))
+        except CppError as error:
+            raise refusal(f"{what}: {str(error).partition(': ')[2]}", error.log) from None
+    raise refusal(f"{what}: NVRTC itself ended with {signal.Signals(-done.returncode).name}", "")
+
+
+def compile_here(request: Request) -> CppBuild:
+    """As :func:`compile_cpp`, in this process whatever comes of it."""
+    entry = request.entry
     program = _checked(
         nvrtc.nvrtcCreateProgram(
-            unit.source.encode(),
-            unit.file.encode(),
-            len(unit.headers),
-            [text.encode() for _, text in unit.headers],
-            [name.encode() for name, _ in unit.headers],
+            request.source.encode(),
+            request.file.encode(),
+            len(request.headers),
+            [text.encode() for _, text in request.headers],
+            [name.encode() for name, _ in request.headers],
         )
     )
     try:
         if entry is not None:
             _checked(nvrtc.nvrtcAddNameExpression(program, entry.encode()))
-        flags = [flag for flag in unit.options if not _NVCC_ONLY.match(flag)]
-        if not unit.says_architecture:
-            flags.append(f"-arch={target}")
-        flags += ["-lineinfo"] * lines + ["-rdc=true"] * relocatable
-        flags += [f"-I{folder}" for folder in (*unit.folders, *include_folders())]
-        failed = nvrtc.nvrtcCompileProgram(program, len(flags), [flag.encode() for flag in flags])[0]
+        flags = [flag for flag in request.options if not _NVCC_ONLY.match(flag)]
+        if not request.says_architecture:
+            flags.append(f"-arch={request.target}")
+        flags += ["-lineinfo"] * request.lines + ["-rdc=true"] * request.relocatable
+        included = [b"-I" + folder for folder in (*request.folders, *map(os.fsencode, include_folders()))]
+        given = [*(flag.encode() for flag in flags), *included]
+        failed = nvrtc.nvrtcCompileProgram(program, len(given), given)[0]
         if failed != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-            raise _refused(_log(program), unit.file, entry, target)
+            raise _refused(_log(program), request.file, entry, request.target)
         name = entry
         if entry is not None:
             name = _checked(nvrtc.nvrtcGetLoweredName(program, entry.encode())).decode()
         text = _content(program, nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX).rstrip(b"\0").decode()
-        code = b"" if relocatable else _content(program, nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN)
+        code = b"" if request.relocatable else _content(program, nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN)
         return CppBuild(code, text, name or "", version())
     finally:
         nvrtc.nvrtcDestroyProgram(program)

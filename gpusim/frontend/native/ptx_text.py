@@ -11,8 +11,8 @@ import re
 _ENTRY = re.compile(r"\.entry\s+([\w$%]+)\s*(?:\(([^)]*)\))?")
 _PARAMETER = re.compile(r"\.param\s+(?:\.align\s+\d+\s+)?\.(\w+)\s+(.*)$", re.S)
 _BYTES = re.compile(r"\[(\d+)\]")
-_TARGET = re.compile(r"^(\s*\.target\s+)sm_(\d+)([af]?)(.*)$", re.M)
-_VERSION = re.compile(r"^(\s*\.version\s+)(\d+)\.(\d+)", re.M)
+_TARGET = re.compile(r"^(\s*\.target\s+)sm_(\d{1,9})([af]?)(.*)$", re.M)
+_VERSION = re.compile(r"^(\s*\.version\s+)(\d{1,9})\.(\d{1,9})", re.M)
 #: The oldest that the assembler of CUDA 13 takes: sm_75, which PTX 6.3 brought.
 OLDEST_TARGET, OLDEST_VERSION = 75, (6, 3)
 

@@ -11,14 +11,21 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from dataclasses import dataclass, field, replace
 
 from gpusim.errors import CompileError
+from gpusim.isa.binary.cubin_tables import (
+    ATTRIBUTE_FRAME_BYTES,
+    ATTRIBUTE_MIN_STACK_BYTES,
+    ATTRIBUTE_REGISTERS,
+    CubinTables,
+    attributes,
+    cubin_tables,
+    is_inside,
+)
 from gpusim.isa.binary.elf import (
     SECTION_NOBITS,
     SYMBOL_FUNCTION,
-    SYMBOL_OBJECT,
     UNDEFINED,
     Elf,
     Relocation,
@@ -26,7 +33,7 @@ from gpusim.isa.binary.elf import (
     Symbol,
     parse_elf,
 )
-from gpusim.isa.binary.lines import carry_over, line_rows
+from gpusim.isa.binary.lines import carry_over
 
 INSTRUCTION_BYTES = 16
 FUNCTION_ALIGNMENT = 128
@@ -41,10 +48,7 @@ GRID_WORKSPACE_ADDRESS = 0x7E90_0000_0000
 # Attributes of .nv.info: (format, number) -> payload.
 ATTRIBUTE_MAX_THREADS = 0x05
 ATTRIBUTE_PARAMETER_BANK = 0x0A
-ATTRIBUTE_FRAME_BYTES = 0x11
-ATTRIBUTE_MIN_STACK_BYTES = 0x12
 ATTRIBUTE_PARAMETER = 0x17
-ATTRIBUTE_REGISTERS = 0x2F
 ATTRIBUTE_BARRIERS = 0x4C
 
 # Relocations: which bits of the place take which part of the value.
@@ -58,9 +62,7 @@ RELOCATE_CALL = (0x3A, 0x4B)
 RELOCATE_DESCRIPTOR = 0x23
 
 _CODE = ".text."  # what the name of a function's section begins with
-#: Most that a module's global variables, or one bank of constants, may be. Constants: CUDA C++ Programming Guide, "Technical
-#: Specifications per Compute Capability"; variables: what this process may be asked to hold for a file of any size.
-MAX_GLOBAL_BYTES = 1 << 30
+#: Most that one bank of constants may be: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
 MAX_CONSTANT_BYTES = 64 << 10
 #: What a thread may have (the same table).
 MAX_REGISTERS = 255
@@ -80,16 +82,12 @@ class Parameter:
     size: int
 
 
-@dataclass(frozen=True)
-class KernelImage:
-    """One kernel ready to be loaded; sizes in bytes, addresses in the flat code space.
+@dataclass(frozen=True, kw_only=True)
+class KernelCode:
+    """The machine code that a kernel can reach; sizes in bytes, addresses in the flat code space.
 
-    ``shared_bytes`` is static shared memory with nothing reserved by the system; ``shared_base`` the
-    first shared address that belongs to the kernel. ``constants`` maps bank to initial bytes (bank 0
-    without parameters). ``functions`` are (name, address, size); ``externals`` maps the address of a
-    stub behind the code to the name of the driver function that it stands for. ``variables`` are the
-    module's global variables (name, offset into ``global_data``, size), whose first bytes are ``global_initial`` and whose
-    others are zero; ``max_threads`` the largest block that the kernel was compiled for, 0 if it does not say.
+    ``functions`` are (name, address, size); ``externals`` maps the address of a stub behind the code to the name of the driver
+    function that it stands for.
     """
 
     name: str
@@ -97,6 +95,25 @@ class KernelImage:
     code: bytes
     functions: tuple[tuple[str, int, int], ...]
     sections: tuple[tuple[str, int, int], ...]  # code section name, base, size
+    externals: dict[int, str]
+    lines: dict[int, tuple[str, int]] = field(default_factory=dict)  # address -> (file, line)
+
+    def symbol(self, name: str) -> int | None:
+        """Flat address of function ``name``, or None."""
+        return next((address for known, address, _ in self.functions if known == name), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelImage(KernelCode):
+    """One kernel ready to be loaded.
+
+    ``shared_bytes`` is static shared memory with nothing reserved by the system; ``shared_base`` the
+    first shared address that belongs to the kernel. ``constants`` maps bank to initial bytes (bank 0
+    without parameters). ``variables`` are the
+    module's global variables (name, offset into ``global_data``, size), whose first bytes are ``global_initial`` and whose
+    others are zero; ``max_threads`` the largest block that the kernel was compiled for, 0 if it does not say.
+    """
+
     registers_per_thread: int
     shared_bytes: int
     shared_base: int
@@ -108,9 +125,7 @@ class KernelImage:
     constants: dict[int, bytes]
     global_bytes: int
     global_initial: bytes
-    externals: dict[int, str]
     sha256: str
-    lines: dict[int, tuple[str, int]] = field(default_factory=dict)  # address -> (file, line)
     variables: tuple[tuple[str, int, int], ...] = ()
     max_threads: int = 0
 
@@ -118,10 +133,6 @@ class KernelImage:
     def global_data(self) -> bytes:
         """The initial content of all global variables."""
         return self.global_initial.ljust(self.global_bytes, b"\0")
-
-    def symbol(self, name: str) -> int | None:
-        """Flat address of function ``name``, or None."""
-        return next((address for known, address, _ in self.functions if known == name), None)
 
 
 def kernels_of(elf: Elf) -> list[str]:
@@ -137,101 +148,100 @@ def load_kernel(data: bytes, name: str | None = None, line_data: bytes = b"") ->
     ``line_data``: the same kernel built with line information; its lines are used only when its code is
     the same. Raises CompileError for a damaged cubin or a kernel that is not in it.
     """
-    cubin = _parsed(data)
-    elf = cubin.elf
-    names = kernels_of(elf)
-    if name is None:
-        if len(names) != 1:
-            raise CompileError(f"the cubin holds {len(names)} kernels ({', '.join(names)}): name one")
-        name = names[0]
-    main = elf.named(f".text.{name}")
-    if main is None:
-        raise CompileError(f"the cubin has no kernel {name}; it has {', '.join(names) or 'none'}")
-    image = _Loader(elf, name, main).image()
-    lines = _lines(cubin.line_rows, image)
+    tables = cubin_tables(data)
+    image = _loader(tables, name).image()
+    lines = _lines(tables, image)
     if not lines and line_data:
         lines = _lines_of_twin(line_data, image)
-    return KernelImage(**{**image.__dict__, "lines": lines})
+    return replace(image, lines=lines)
 
 
-class _Parsed:
-    """A cubin's tables and, once asked for, its source lines by section: (address in it, file, line)."""
-
-    def __init__(self, elf: Elf) -> None:
-        self.elf = elf
-
-    @cached_property
-    def line_rows(self) -> dict[str, list[tuple[int, str, int]]]:
-        rows: dict[str, list[tuple[int, str, int]]] = {}
-        for row in line_rows(self.elf):
-            if 0 <= row.section < len(self.elf.sections):
-                rows.setdefault(self.elf.sections[row.section].name, []).append((row.address, row.file, row.line))
-        return rows
+def load_code(data: bytes, name: str) -> KernelCode:
+    """The code of kernel ``name`` of a cubin, without source lines; raises CompileError as :func:`load_kernel`."""
+    return _loader(cubin_tables(data), name).reached()
 
 
-@lru_cache(maxsize=1)
-def _parsed(data: bytes) -> _Parsed:
-    """Kept for the next kernel of the same cubin: some have hundreds."""
-    return _Parsed(parse_elf(data))
+def lines_of_section(data: bytes, name: str) -> dict[int, tuple[str, int]]:
+    """Address in code section ``name`` of a cubin -> (file, line)."""
+    tables = cubin_tables(data)
+    section = tables.elf.named(name)
+    return _lines_in(tables, name, section.size) if section else {}
+
+
+def _loader(tables: CubinTables, name: str | None) -> _Loader:
+    main = None if name is None else tables.elf.named(f"{_CODE}{name}")
+    if name is None or main is None:
+        names = kernels_of(tables.elf)
+        if name is None and len(names) != 1:
+            raise CompileError(f"the cubin holds {len(names)} kernels ({', '.join(names)}): name one")
+        name = names[0] if name is None else name
+        main = tables.elf.named(f"{_CODE}{name}")
+        if main is None:
+            raise CompileError(f"the cubin has no kernel {name}; it has {', '.join(names) or 'none'}")
+    return _Loader(tables, name, main)
 
 
 class _Loader:
     """Lays out the reachable code and applies what relocations can be applied before launch."""
 
-    def __init__(self, elf: Elf, name: str, main: Section):
-        self.elf, self.name, self.main = elf, name, main
+    def __init__(self, tables: CubinTables, name: str, main: Section):
+        self.tables, self.elf, self.name, self.main = tables, tables.elf, name, main
         self.bases: dict[int, int] = {}  # code section -> flat base
         self.code = bytearray()
         self.externals: dict[int, str] = {}
         self.stubs: dict[str, int] = {}  # the same, by name
-        self.global_bases: dict[int, int] = {}
-        self.global_size = 0
-        self.global_initial_size = 0
+        self._lay_out_code()
+        self.globals = tables.globals
+
+    def reached(self) -> KernelCode:
+        for index, base in self.bases.items():
+            for relocation in self.elf.relocations.get(index, ()):
+                self._relocate(relocation, "code", self.code, base)
+        return KernelCode(
+            name=self.name,
+            architecture=self.elf.architecture,
+            code=bytes(self.code),
+            functions=self._functions(),
+            sections=tuple(
+                (self.elf.sections[index].name, base, self.elf.sections[index].size)
+                for index, base in self.bases.items()
+            ),
+            externals=dict(self.externals),
+        )
 
     def image(self) -> KernelImage:
-        elf, name = self.elf, self.name
-        self._lay_out_code()
-        self._lay_out_globals()
-        global_data = bytearray(self.global_initial_size)
+        elf = self.elf
+        reached = self.reached()
+        global_data = bytearray(self.globals.initial_size)
         constants = self._constants()
-        for section in elf.sections:
-            if section.index in self.global_bases and section.kind != SECTION_NOBITS:
-                base = self.global_bases[section.index]
+        for index, base in self.globals.bases.items():
+            section = elf.sections[index]
+            if section.kind != SECTION_NOBITS:
                 global_data[base : base + section.size] = section.data
-        for index, base in self.bases.items():
-            for relocation in elf.relocations.get(index, ()):
-                self._relocate(relocation, "code", self.code, base)
         for bank in constants:
             section = self._constant_section(bank)
             for relocation in elf.relocations.get(section.index, ()) if section else ():
                 self._relocate(relocation, f"constant{bank}", constants[bank], 0)
-        for index, base in self.global_bases.items():
+        for index, base in self.globals.bases.items():
             for relocation in elf.relocations.get(index, ()):
                 self._relocate(relocation, "globals", global_data, base)
         parameters, parameter_base, parameter_bytes, barriers = self._kernel_attributes()
         registers, local = self._resources()
         shared_base, shared_bytes = self._shared()
-        code = bytes(self.code)
         digest = hashlib.sha256()
         for part in (
             str((elf.architecture, registers, shared_bytes, local, barriers, parameter_base, parameters)).encode(),
-            code,
+            reached.code,
             *(bytes(constants[bank]) for bank in sorted(constants) if bank != 0),
         ):
             digest.update(len(part).to_bytes(8, "little"))
             digest.update(part)
-        digest.update(self.global_size.to_bytes(8, "little"))
+        digest.update(self.globals.size.to_bytes(8, "little"))
         digest.update(global_data)
-        for start in range(len(global_data), self.global_size, len(_ZEROS)):
-            digest.update(_ZEROS[: self.global_size - start])
+        for start in range(len(global_data), self.globals.size, len(_ZEROS)):
+            digest.update(_ZEROS[: self.globals.size - start])
         return KernelImage(
-            name=name,
-            architecture=elf.architecture,
-            code=code,
-            functions=self._functions(),
-            sections=tuple(
-                (elf.sections[index].name, base, elf.sections[index].size) for index, base in self.bases.items()
-            ),
+            **reached.__dict__,
             registers_per_thread=registers,
             shared_bytes=shared_bytes,
             shared_base=shared_base,
@@ -241,11 +251,10 @@ class _Loader:
             parameter_bytes=parameter_bytes,
             parameters=parameters,
             constants={bank: bytes(content) for bank, content in constants.items()},
-            global_bytes=self.global_size,
+            global_bytes=self.globals.size,
             global_initial=bytes(global_data),
-            externals=dict(self.externals),
             sha256=digest.hexdigest(),
-            variables=self._variables(),
+            variables=self.globals.variables,
             max_threads=self._max_threads(),
         )
 
@@ -285,19 +294,6 @@ class _Loader:
         for i, name in enumerate(externals):
             self.stubs[name] = base + i * INSTRUCTION_BYTES
             self.externals[self.stubs[name]] = name
-
-    def _lay_out_globals(self) -> None:
-        for section in self.elf.sections:
-            if section.name.startswith(".nv.global"):
-                base = -(-self.global_size // section.alignment) * section.alignment
-                self.global_bases[section.index] = base
-                self.global_size = base + section.size
-                if section.kind != SECTION_NOBITS:
-                    self.global_initial_size = self.global_size
-                if self.global_size > MAX_GLOBAL_BYTES:
-                    raise CompileError(
-                        f"the cubin's global variables take {self.global_size} bytes; {MAX_GLOBAL_BYTES} are allowed"
-                    )
 
     def _constant_section(self, bank: int) -> Section | None:
         return self.elf.named(f".nv.constant{bank}.{self.name}") or self.elf.named(f".nv.constant{bank}")
@@ -343,8 +339,8 @@ class _Loader:
         addend = relocation.addend
         if symbol.section in self.bases:
             return self.bases[symbol.section] + symbol.value + addend
-        if symbol.section in self.global_bases:
-            return GLOBALS_ADDRESS + self.global_bases[symbol.section] + symbol.value + addend
+        if symbol.section in self.globals.bases:
+            return GLOBALS_ADDRESS + self.globals.bases[symbol.section] + symbol.value + addend
         if symbol.section == UNDEFINED:
             address = self.stubs.get(symbol.name)
             return None if address is None else address + addend
@@ -355,33 +351,19 @@ class _Loader:
         return symbol.value + addend
 
     def _functions(self) -> tuple[tuple[str, int, int], ...]:
+        known = self.tables.functions
+        symbols = sorted((each for index in self.bases for each in known.get(index, ())), key=lambda each: each.index)
         found = [
             (symbol.name, self.bases[symbol.section] + symbol.value, symbol.size)
-            for symbol in self.elf.symbols
-            if symbol.section in self.bases and symbol.kind == SYMBOL_FUNCTION and symbol.name
-            if self._is_inside(symbol)
+            for symbol in symbols
+            if is_inside(self.elf, symbol)
         ]
         found.extend((name, address, INSTRUCTION_BYTES) for address, name in self.externals.items())
         return tuple(found)
 
-    def _variables(self) -> tuple[tuple[str, int, int], ...]:
-        return tuple(
-            (symbol.name, self.global_bases[symbol.section] + symbol.value, symbol.size)
-            for symbol in self.elf.symbols
-            if symbol.section in self.global_bases and symbol.kind == SYMBOL_OBJECT
-            if self._is_inside(symbol)
-        )
-
-    def _is_inside(self, symbol: Symbol) -> bool:
-        """True; raises CompileError for a symbol that leaves its section."""
-        section = self.elf.sections[symbol.section]
-        if symbol.value + symbol.size > section.size:
-            raise CompileError(f"damaged cubin: symbol {symbol.name} leaves {section.name}")
-        return True
-
     def _max_threads(self) -> int:
         info = self.elf.named(f".nv.info.{self.name}")
-        for _, number, payload in _attributes(info) if info else ():
+        for _, number, payload in attributes(info) if info else ():
             if number == ATTRIBUTE_MAX_THREADS and len(payload) >= 12:
                 x, y, z = (int.from_bytes(payload[i : i + 4], "little") for i in (0, 4, 8))
                 return x * y * z
@@ -390,7 +372,7 @@ class _Loader:
     def _kernel_attributes(self) -> tuple[tuple[Parameter, ...], int, int, int]:
         info = self.elf.named(f".nv.info.{self.name}")
         parameters, base, size, barriers = [], 0, 0, 0
-        for _, number, payload in _attributes(info) if info else ():
+        for _, number, payload in attributes(info) if info else ():
             if number == ATTRIBUTE_PARAMETER_BANK and len(payload) >= 8:
                 base = int.from_bytes(payload[4:6], "little")
                 size = int.from_bytes(payload[6:8], "little")
@@ -405,22 +387,14 @@ class _Loader:
     def _resources(self) -> tuple[int, int]:
         """Registers of the kernel and bytes of local memory a thread needs, calls included."""
         registers, stack, frame = 0, 0, 0
-        info = self.elf.named(".nv.info")
-        for _, number, payload in _attributes(info) if info else ():
-            if number not in (ATTRIBUTE_REGISTERS, ATTRIBUTE_MIN_STACK_BYTES, ATTRIBUTE_FRAME_BYTES):
-                continue
-            if len(payload) < 8:
-                continue
-            index, value = int.from_bytes(payload[:4], "little"), int.from_bytes(payload[4:8], "little")
-            symbol = self.elf.symbols[index] if index < len(self.elf.symbols) else None
-            if symbol is None or symbol.section not in self.bases:
-                continue
-            if number == ATTRIBUTE_REGISTERS:
-                registers = max(registers, value)
-            elif number == ATTRIBUTE_MIN_STACK_BYTES and symbol.name == self.name:
-                stack = DEFAULT_STACK_BYTES if value == 0xFFFFFFFF else value
-            elif number == ATTRIBUTE_FRAME_BYTES:
-                frame += value
+        for index in self.bases:
+            for number, symbol, value in self.tables.resources.get(index, ()):
+                if number == ATTRIBUTE_REGISTERS:
+                    registers = max(registers, value)
+                elif number == ATTRIBUTE_MIN_STACK_BYTES and symbol.name == self.name:
+                    stack = DEFAULT_STACK_BYTES if value == 0xFFFFFFFF else value
+                elif number == ATTRIBUTE_FRAME_BYTES:
+                    frame += value
         local = max(stack, frame)
         if registers > MAX_REGISTERS or local > MAX_LOCAL_BYTES:
             raise CompileError(
@@ -438,44 +412,34 @@ class _Loader:
         return base, max(0, size - base)
 
 
-def _attributes(section: Section) -> list[tuple[int, int, bytes]]:
-    """(format, number, payload) of every attribute of a .nv.info section."""
-    data, at, found = section.data, 0, []
-    while at + 4 <= len(data):
-        kind, number, value = data[at], data[at + 1], int.from_bytes(data[at + 2 : at + 4], "little")
-        at += 4
-        if kind == 4:
-            if at + value > len(data):
-                raise CompileError(f"damaged cubin: attribute outside {section.name}")
-            found.append((kind, number, data[at : at + value]))
-            at += value
-        else:
-            found.append((kind, number, value.to_bytes(2, "little")))
-    return found
-
-
-def _lines(rows: dict[str, list[tuple[int, str, int]]], image: KernelImage) -> dict[int, tuple[str, int]]:
-    bases = {name: (base, size) for name, base, size in image.sections}
+def _lines(tables: CubinTables, code: KernelCode) -> dict[int, tuple[str, int]]:
     lines: dict[int, tuple[str, int]] = {}
-    for name, (base, size) in bases.items():
-        entries = sorted(rows.get(name, ()), key=lambda entry: entry[0])
-        for i, (start, file, line) in enumerate(entries):
-            stop = entries[i + 1][0] if i + 1 < len(entries) else size
-            for address in range(start, min(stop, size), INSTRUCTION_BYTES):
-                lines[base + address] = (file, line)
+    for name, base, size in code.sections:
+        for address, place in _lines_in(tables, name, size).items():
+            lines[base + address] = place
+    return lines
+
+
+def _lines_in(tables: CubinTables, name: str, size: int) -> dict[int, tuple[str, int]]:
+    lines: dict[int, tuple[str, int]] = {}
+    entries = sorted(tables.line_rows.get(name, ()), key=lambda entry: entry[0])
+    for i, (start, file, line) in enumerate(entries):
+        stop = entries[i + 1][0] if i + 1 < len(entries) else size
+        for address in range(start, min(stop, size), INSTRUCTION_BYTES):
+            lines[address] = (file, line)
     return lines
 
 
 def _lines_of_twin(data: bytes, image: KernelImage) -> dict[int, tuple[str, int]]:
     """Lines by the build with line information, as far as its code is the same."""
     try:
-        elf = parse_elf(data)
-        names = kernels_of(elf)
+        tables = CubinTables(parse_elf(data))
+        names = kernels_of(tables.elf)
         twins = [load for load in names if _base_name(load) == _base_name(image.name)] or names
-        twin = _Loader(elf, twins[0], elf.named(f".text.{twins[0]}")).image()
-    except (CompileError, IndexError, AttributeError):
+        twin = _loader(tables, twins[0]).image()
+    except (CompileError, IndexError):
         return {}
-    return carry_over(image.code, twin.code, _lines(_Parsed(elf).line_rows, twin))
+    return carry_over(image.code, twin.code, _lines(tables, twin))
 
 
 def _base_name(mangled: str) -> str:

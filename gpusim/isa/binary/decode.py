@@ -16,8 +16,10 @@ import os
 import re
 import subprocess
 import tempfile
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 try:
     from cuda import pathfinder
@@ -28,7 +30,7 @@ from gpusim.errors import CompileError, ToolchainError
 from gpusim.io.kept_files import keep, read_kept
 from gpusim.io.whole_file import naming_file
 from gpusim.isa.binary.control import decode_control
-from gpusim.isa.binary.cubin import INSTRUCTION_BYTES, KernelImage
+from gpusim.isa.binary.cubin import INSTRUCTION_BYTES, KernelCode
 from gpusim.isa.form import Instruction, Kind, Operand
 
 CACHE_VARIABLE = "GPUSIM_CACHE_DIR"
@@ -54,16 +56,30 @@ _TARGETED = {"BRA", "BSSY", "CALL", "RET", "BRX", "JMP", "JMX", "JMXU", "BRXU", 
 _PACKED_HALF = {"HADD2", "HMUL2", "HFMA2", "HSETP2", "HSET2", "HMNMX2"}
 
 
-def decode(image: KernelImage, cubin: bytes, use_cache: bool = True) -> tuple[Instruction, ...]:
+def decode(image: KernelCode, cubin: bytes, use_cache: bool = True) -> tuple[Instruction, ...]:
     """Decode all instructions of ``image`` (a kernel and what it calls, in flat address order).
 
     Raises ToolchainError when nvdisasm is missing or fails, CompileError when its output does not cover
     the code. Words between functions (padding) are left out.
     """
-    texts = _texts(image, cubin, use_cache)
+    return _instructions(image, image.sections, _texts(image, cubin, use_cache))
+
+
+def decode_sections(image: KernelCode, cubin: bytes, names: Iterable[str]) -> dict[str, tuple[Instruction, ...]]:
+    """As :func:`decode`, of these code sections of ``image`` alone. What nvdisasm says of the whole cubin is kept on disk, so
+    that a file of many kernels takes one look, not one a kernel."""
+    wanted = set(names)
+    sections = [section for section in image.sections if section[0] in wanted]
+    texts = _texts_of(image, sections, _kept_listing(cubin))
+    return {section[0]: _instructions(image, [section], texts) for section in sections}
+
+
+def _instructions(
+    image: KernelCode, sections: Iterable[tuple[str, int, int]], texts: dict[int, list[list[str]]]
+) -> tuple[Instruction, ...]:
     files = {file: i for i, file in enumerate(source_files(image))}
     instructions = []
-    for name, base, size in image.sections:
+    for name, base, size in sections:
         rows = texts.get(base)
         if rows is None or len(rows) * INSTRUCTION_BYTES != size:
             raise CompileError(f"nvdisasm gave no full listing of {name}")
@@ -77,7 +93,7 @@ def decode(image: KernelImage, cubin: bytes, use_cache: bool = True) -> tuple[In
     return tuple(instructions)
 
 
-def source_files(image: KernelImage) -> tuple[str, ...]:
+def source_files(image: KernelCode) -> tuple[str, ...]:
     """Source files that ``image.lines`` names, in order of first use."""
     return tuple(dict.fromkeys(file for file, _ in image.lines.values() if file))
 
@@ -258,7 +274,7 @@ def find_nvdisasm() -> str:
     return path
 
 
-def _texts(image: KernelImage, cubin: bytes, use_cache: bool) -> dict[int, list[list[str]]]:
+def _texts(image: KernelCode, cubin: bytes, use_cache: bool) -> dict[int, list[list[str]]]:
     """Section base -> [guard, opcode, operands] of each instruction, from the cache or from nvdisasm."""
     path = _cache_path(image) if use_cache else None
     if path is not None:
@@ -271,9 +287,13 @@ def _texts(image: KernelImage, cubin: bytes, use_cache: bool) -> dict[int, list[
     return texts
 
 
+#: Function -> [guard, opcode, operands] of each instruction, as nvdisasm gives them.
+_Listing = dict[str, list[list[str]]]
+
+
 @lru_cache(maxsize=1)
-def _listing(cubin: bytes) -> dict[str, list[dict[str, str]]]:
-    """Function -> its instructions as nvdisasm lists them, for all of a cubin at once: kernels are asked for one after another."""
+def _listing(cubin: bytes) -> _Listing:
+    """What nvdisasm says of all of a cubin at once: kernels are asked for one after another."""
     tool = find_nvdisasm()
     with tempfile.TemporaryDirectory(prefix="gpusim-") as folder:
         path = Path(folder) / "kernel.cubin"
@@ -292,23 +312,44 @@ def _listing(cubin: bytes) -> dict[str, list[dict[str, str]]]:
         reason = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["no message"]
         raise ToolchainError(f"nvdisasm failed: {reason[0]}")
     try:
-        listing = json.loads(done.stdout)
-        return {entry["function-name"]: entry["sass-instructions"] for entry in listing[1]}
-    except (ValueError, KeyError, IndexError, TypeError) as error:
+        return {
+            entry["function-name"]: [
+                [row.get("predicate", ""), row["opcode"], row.get("operands", "")] for row in entry["sass-instructions"]
+            ]
+            for entry in json.loads(done.stdout)[1]
+        }
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
         raise ToolchainError(f"nvdisasm's listing could not be read ({error})") from error
 
 
-def _disassemble(image: KernelImage, cubin: bytes) -> dict[int, list[list[str]]]:
-    functions = _listing(cubin)
+@lru_cache(maxsize=1)
+def _kept_listing(cubin: bytes) -> _Listing:
+    """The same, from the cache where it is known."""
+    path = _kept_path(b"listing", cubin)
+    known = None if path is None else _stored(path)
+    if known is not None and all(map(_are_rows, known.values())):
+        return known
+    listing = _listing(cubin)
+    if path is not None:
+        _write_cache(path, listing)
+    return listing
+
+
+def _disassemble(image: KernelCode, cubin: bytes) -> dict[int, list[list[str]]]:
+    return _texts_of(image, image.sections, _listing(cubin))
+
+
+def _texts_of(
+    image: KernelCode, sections: Iterable[tuple[str, int, int]], listing: _Listing
+) -> dict[int, list[list[str]]]:
+    """Section base -> its rows of ``listing``, with the addresses of functions for their names."""
     names = {name: address for name, address, _ in image.functions}
     texts = {}
-    for section, base, _ in image.sections:
-        rows = functions.get(section.removeprefix(".text."))
+    for section, base, _ in sections:
+        rows = listing.get(section.removeprefix(".text."))
         if rows is None:
             raise CompileError(f"nvdisasm gave no listing of {section}")
-        texts[base] = [
-            [row.get("predicate", ""), row["opcode"], _with_addresses(row.get("operands", ""), names)] for row in rows
-        ]
+        texts[base] = [[guard, opcode, _with_addresses(operands, names)] for guard, opcode, operands in rows]
     return texts
 
 
@@ -331,27 +372,49 @@ def cache_folder() -> Path | None:
     return Path(base) / "gpusim"
 
 
-def _cache_path(image: KernelImage) -> Path | None:
+def _cache_path(image: KernelCode) -> Path | None:
+    parts = [image.architecture, image.sections[0][2]], [address for _, address, _ in image.functions]
+    return _kept_path(*(repr(part).encode() for part in parts), image.code)
+
+
+def _kept_path(*parts: bytes) -> Path | None:
+    """Where the texts of what ``parts`` say are kept."""
     folder = cache_folder()
     if folder is None:
         return None
-    digest = hashlib.sha256(repr((CACHE_VERSION, image.architecture, image.sections[0][2])).encode())
-    digest.update(repr([address for _, address, _ in image.functions]).encode())
-    digest.update(image.code)
+    digest = hashlib.sha256(repr(CACHE_VERSION).encode())
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
     return folder / "sass" / f"{digest.hexdigest()}.json"
 
 
-def _read_cache(path: Path, image: KernelImage) -> dict[int, list[list[str]]] | None:
+def _read_cache(path: Path, image: KernelCode) -> dict[int, list[list[str]]] | None:
     try:
-        stored = json.loads(read_kept(path) or b"")
-        texts = {int(base): rows for base, rows in stored.items()}
+        texts = {int(base): rows for base, rows in (_stored(path) or {}).items()}
         for _, base, size in image.sections:
             rows = texts[base]
-            sound = len(rows) * INSTRUCTION_BYTES == size and all(
-                len(row) == 3 and all(isinstance(text, str) for text in row) for row in rows
-            )
-            if not sound:
+            if not _are_rows(rows) or len(rows) * INSTRUCTION_BYTES != size:
                 return None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, KeyError):
         return None
     return texts
+
+
+def _stored(path: Path) -> dict[str, Any] | None:
+    try:
+        stored = json.loads(read_kept(path) or b"")
+    except (ValueError, RecursionError):
+        return None
+    return stored if isinstance(stored, dict) else None
+
+
+def _are_rows(rows: object) -> bool:
+    return isinstance(rows, list) and all(
+        isinstance(row, list) and len(row) == 3 and all(isinstance(text, str) for text in row) for row in rows
+    )
+
+
+def _write_cache(path: Path, texts: dict[int, list[list[str]]] | _Listing) -> None:
+    """Keep the texts; without a cache where they cannot be kept."""
+    keep(path, json.dumps(texts, separators=(",", ":")).encode())

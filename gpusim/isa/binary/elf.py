@@ -137,14 +137,13 @@ def parse_elf(data: bytes) -> Elf:
         if section.size > MAX_SECTION_BYTES:
             raise CompileError(f"damaged cubin: section {section.name} claims {section.size} bytes")
     symbols = _symbols(sections, len(data))
-    relocations: dict[int, tuple[Relocation, ...]] = {}
+    relocations: dict[int, list[Relocation]] = {}
     for section in sections:
         if section.kind in (SECTION_RELA, SECTION_REL):
-            found = _relocations(section)
-            relocations[section.info] = relocations.get(section.info, ()) + found
+            relocations.setdefault(section.info, []).extend(_relocations(section))
     # ABI version 8 moved the architecture number from the low byte to the second one.
     architecture = (flags >> 8) & 0xFF if abi >= 8 else flags & 0xFF
-    return Elf(architecture, sections, symbols, relocations)
+    return Elf(architecture, sections, symbols, {index: tuple(found) for index, found in relocations.items()})
 
 
 def image_size(read: Callable[[int, int], bytes], most_bytes: int) -> int:
@@ -204,12 +203,12 @@ def _symbols(sections: tuple[Section, ...], file_bytes: int) -> tuple[Symbol, ..
     return tuple(symbols)
 
 
-def _relocations(section: Section) -> tuple[Relocation, ...]:
+def _relocations(section: Section) -> list[Relocation]:
     if section.kind == SECTION_RELA:
         entries = [_RELA.unpack_from(section.data, i * 24) for i in range(len(section.data) // 24)]
     else:
         entries = [(*_REL.unpack_from(section.data, i * 16), 0) for i in range(len(section.data) // 16)]
-    return tuple(Relocation(offset, info & 0xFFFFFFFF, info >> 32, addend) for offset, info, addend in entries)
+    return [Relocation(offset, info & 0xFFFFFFFF, info >> 32, addend) for offset, info, addend in entries]
 
 
 def _bytes_of(data: bytes, entry: tuple) -> bytes:

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from gpusim.errors import MeasurementFormatError
+from gpusim.io.real_path import real_path
 from gpusim.io.records import parse_record
 from gpusim.silicon.imports import ncu_csv
 from gpusim.silicon.imports.profile import Profile, named_rows
@@ -65,7 +66,7 @@ def _through_program(ncu: str, path: Path) -> list[SiliconRow]:
 
 def _profiles(path: Path) -> list[Profile]:
     """What the module finds, in a process of its own: it ends its process on some damaged files."""
-    command = [sys.executable, "-m", "gpusim.silicon.imports.ncu_report_process", str(path.resolve())]
+    command = [sys.executable, "-m", "gpusim.silicon.imports.ncu_report_process", str(real_path(path))]
     try:
         done = subprocess.run(command, capture_output=True, timeout=NCU_TIMEOUT_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:

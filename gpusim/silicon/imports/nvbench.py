@@ -17,6 +17,7 @@ from typing import Any, NotRequired, TypedDict
 import numpy as np
 
 from gpusim.errors import MeasurementFormatError
+from gpusim.io.real_path import real_path
 from gpusim.io.records import as_record, parse_record
 from gpusim.io.shown import shown
 from gpusim.silicon.estimate import median_estimate
@@ -188,8 +189,8 @@ def _binary(path: Path, summaries: list[_Summary], tag: str) -> list[float]:
         size, name = int(data["size"]), str(data["filename"])
         if not 0 < size <= MAX_SAMPLES:
             raise MeasurementFormatError(f"{size} samples are out of range")
-        folder = path.resolve().parent
-        file = (folder / Path(name).parent.name / Path(name).name).resolve()  # where --jsonbin puts it, wherever it ran
+        folder = real_path(path).parent
+        file = real_path(folder / Path(name).parent.name / Path(name).name)  # where --jsonbin puts it, wherever it ran
         if not file.is_relative_to(folder) or not file.is_file():
             return []
         if file.stat().st_size != 4 * size:
