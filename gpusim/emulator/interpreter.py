@@ -178,7 +178,7 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
             x = fetch(registers, row, at.A, base, _X, lanes)
             y = fetch(registers, row, at.B, base, _Y, lanes)
             d = np.int64(row[at.D_OFFSET]) + (np.int64(row[at.D_OWN]) & base)
-            through_scratch = op == ops.ATOMIC or op >= ops.MATRIX_LOAD
+            through_scratch = op == ops.ATOMIC or ops.MATRIX_LOAD <= op < ops.WIDE_LOAD
             w = np.int64(_W) if through_scratch else d
             uniform = row[at.SCOPE] == at.UNIFORM
             regular = op <= ops.STORE and row[at.SPACE] != LOCAL
@@ -207,7 +207,7 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
                 elif op >= ops.MATRIX_LOAD:
                     status = execute_matrix_access(
                         state, matrix, registers, allocations, hint, accesses, scattered, pc, warp, base + shift,
-                        chunk_warp + warp, executing[i], x + shift, w + shift,
+                        chunk_warp + warp, executing[i], x + shift, y + shift, w + shift,
                     )  # fmt: skip
                 else:
                     state.q[i, 0] = 0
