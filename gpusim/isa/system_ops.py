@@ -74,7 +74,9 @@ VOTE = LANES_BASE + 1  # flags: mode
 MATCH = LANES_BASE + 2  # flags: mode, words
 REDUCE = LANES_BASE + 3  # flags: operation, how
 SPECIAL = LANES_BASE + 4  # flags: register
-FIRST_LANE = LANES_BASE + 5  # R2UR: the value of the lowest executing lane in all lanes; flags: join the predicate by OR
+FIRST_LANE = (
+    LANES_BASE + 5
+)  # R2UR: the value of the lowest executing lane in all lanes; flags: join the predicate by OR
 PACK_PREDICATES = LANES_BASE + 6  # P2R; flags: byte, uniform file
 UNPACK_PREDICATES = LANES_BASE + 7  # R2P
 BARRIER_RESULT = LANES_BASE + 8  # B2R.RESULT

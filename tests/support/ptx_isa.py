@@ -334,7 +334,9 @@ _GLOBAL_HINTS = (
     "applypriority.global.L2::evict_normal [G], 128;",
     "discard.global.L2 [G], 128;",
 )
-MEMORY = "\n".join(_GLOBAL_HINTS) + """
+MEMORY = (
+    "\n".join(_GLOBAL_HINTS)
+    + """
 ld.shared{|.volatile|.relaxed.cta|.acquire.cta}.b32 <b32 d>, [S];
 ld.shared{.u8|.s8|.u16|.s16} <b32 d>, [S+6];
 ld.shared.v2.b32 <2b32 d>, [S];
@@ -353,6 +355,7 @@ cvta.to.global.u64 %t, %generic; ld.global.b32 <b32 d>, [%t];
 { .reg .b64 %s; cvta.shared.u64 %s, %shared64; ld.b32 <b32 d>, [%s]; st.b32 [%s+8], <b32 a>; }
 { .reg .b64 %s; cvta.local.u64 %s, %local64; ld.v2.b32 <2b32 d>, [%s]; st.b32 [%s+8], <b32 a>; }
 """
+)
 
 ATOMIC = """
 atom{|.relaxed.gpu|.acq_rel.sys|.relaxed.cta|.release.gpu|.acquire.gpu}.global.add.u32 <b32 d>, [G], <b32 a>;
@@ -528,7 +531,12 @@ SCALED = "\n".join(
     ]
     + [
         _SCALED.format(k=64, kind=kind, vec=vec, a="e2m1", b="e2m1", scale=scale, at=at, at2=at2)
-        for kind, vec, scale in (("mxf4", "2X", "ue8m0"), ("mxf4nvf4", "2X", "ue8m0"), ("mxf4nvf4", "4X", "ue4m3"), ("mxf4nvf4", "4X", "ue8m0"))
+        for kind, vec, scale in (
+            ("mxf4", "2X", "ue8m0"),
+            ("mxf4nvf4", "2X", "ue8m0"),
+            ("mxf4nvf4", "4X", "ue4m3"),
+            ("mxf4nvf4", "4X", "ue8m0"),
+        )
         for at, at2 in (("0, 0", "0, 0"), ("0, 1", "0, 3"))
     ]
     + [
@@ -618,7 +626,9 @@ def statement(line: str, number: int, place: int) -> tuple[str, int]:
             if name[0] in "abc":
                 at = 8 * LANES * read
                 text.append(
-                    _PREDICATE_LOAD.format(at=at, name=own) if kind == "pred" else f"ld.global.{kind} %{own}, [%in+{at}];"
+                    _PREDICATE_LOAD.format(at=at, name=own)
+                    if kind == "pred"
+                    else f"ld.global.{kind} %{own}, [%in+{at}];"
                 )
                 read += 1
             else:
@@ -628,9 +638,11 @@ def statement(line: str, number: int, place: int) -> tuple[str, int]:
                 else:
                     stores.append(f"st.global.{kind} [%out+{at}], %{own};")
                 written += 1
+
     def named(match: re.Match) -> str:
         count, _, name = match.groups()
         return f"{{{', '.join(f'%{name}{i}' for i in range(int(count)))}}}" if count else f"%{name}"
+
     body = _REGISTER.sub(named, line)
     uses = {letter for letter in "GSLTMN" if re.search(rf"\[{letter}\b", body)}
     for name, letter in (("%generic", "G"), ("%shared64", "S"), ("%local64", "L")):
@@ -643,18 +655,31 @@ def statement(line: str, number: int, place: int) -> tuple[str, int]:
     for letter, space, address in (("S", "shared", "%own"), ("L", "local", "%kept"), ("T", "shared", "%row")):
         if letter in uses:
             for at in range(0, 32 if letter == "T" else 64, 16):
-                text.append(f"ld.global.v4.b32 {{%w0, %w1, %w2, %w3}}, [%memory+{at}]; st.{space}.v4.b32 [{address}+{at}], {{%w0, %w1, %w2, %w3}};")
+                text.append(
+                    f"ld.global.v4.b32 {{%w0, %w1, %w2, %w3}}, [%memory+{at}]; st.{space}.v4.b32 [{address}+{at}], {{%w0, %w1, %w2, %w3}};"
+                )
             text.append("bar.warp.sync 0xffffffff;")
     if uses & {"M", "N"}:
-        text.append("bar.sync 0; @%first mbarrier.init.shared.b64 [%meeting], 32; mbarrier.init.shared.b64 [%single], 2; bar.sync 0;")
-    for letter, address in (("G", "%memory"), ("S", "%own"), ("L", "%kept"), ("T", "%row"), ("M", "%meeting"), ("N", "%single")):
+        text.append(
+            "bar.sync 0; @%first mbarrier.init.shared.b64 [%meeting], 32; mbarrier.init.shared.b64 [%single], 2; bar.sync 0;"
+        )
+    for letter, address in (
+        ("G", "%memory"),
+        ("S", "%own"),
+        ("L", "%kept"),
+        ("T", "%row"),
+        ("M", "%meeting"),
+        ("N", "%single"),
+    ):
         body = re.sub(rf"\[{letter}\b", f"[{address}", body)
     text.append(body)
     for letter, space, address in (("S", "shared", "%own"), ("L", "local", "%kept"), ("T", "shared", "%row")):
         if letter in uses:
             text.append("bar.warp.sync 0xffffffff;")
             for at in range(0, 32 if letter == "T" else 64, 16):
-                text.append(f"ld.{space}.v4.b32 {{%w0, %w1, %w2, %w3}}, [{address}+{at}]; st.global.v4.b32 [%memory+{at}], {{%w0, %w1, %w2, %w3}};")
+                text.append(
+                    f"ld.{space}.v4.b32 {{%w0, %w1, %w2, %w3}}, [{address}+{at}]; st.global.v4.b32 [%memory+{at}], {{%w0, %w1, %w2, %w3}};"
+                )
     if uses & {"M", "N"}:
         text.append("bar.sync 0;")
     return " ".join([*text, *stores, "}"]), read

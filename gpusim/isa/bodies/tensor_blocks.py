@@ -153,7 +153,9 @@ def _apply_scale(work, sig, exp, place, count, code, style):
             elif factor == 0:
                 work[sig + k], work[exp + k] = 0, NOTHING
             elif exponent < INFINITE and exponent != NOTHING:
-                work[sig + k] = np.int32(np.int64(work[sig + k]) * factor >> INPUT_BITS)  # exact: few bits on both sides
+                work[sig + k] = np.int32(
+                    np.int64(work[sig + k]) * factor >> INPUT_BITS
+                )  # exact: few bits on both sides
                 work[exp + k] = np.int32(exponent + power)
 
 
@@ -161,7 +163,13 @@ def _apply_scale(work, sig, exp, place, count, code, style):
 def multiply_scaled(f, x, y, z, w, rules, work):
     """``f[0]``: format of A, of B (bits 8 on), elements a register (16 on), scales along k (20 on), format of a scale
     (24 on); beside A: scales of A, scales of B, where they lie."""
-    a_style, b_style, elements, scales, style = f[0] & 255, f[0] >> 8 & 255, f[0] >> 16 & 15, f[0] >> 20 & 15, f[0] >> 24
+    a_style, b_style, elements, scales, style = (
+        f[0] & 255,
+        f[0] >> 8 & 255,
+        f[0] >> 16 & 15,
+        f[0] >> 20 & 15,
+        f[0] >> 24,
+    )
     gather(x, a_style, 2, 2, elements, A_SIG, A_EXP, work)
     gather(y, b_style, 1, 2, elements, B_SIG, B_EXP, work)
     depth = 8 * elements

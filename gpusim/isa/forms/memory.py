@@ -471,7 +471,12 @@ _SPACE_OF = {"": Space.GENERIC, "G": Space.GLOBAL, "S": Space.SHARED, "L": Space
 
 
 def _accesses(
-    family: str, letters: tuple[str, ...], summary: str, lowering: Callable, bodies: tuple[int, ...], moved: tuple[int, ...]
+    family: str,
+    letters: tuple[str, ...],
+    summary: str,
+    lowering: Callable,
+    bodies: tuple[int, ...],
+    moved: tuple[int, ...],
 ) -> tuple[Opcode, ...]:
     """The opcodes of a family, one for each space, which the letter behind its name tells."""
     return tuple(
