@@ -1,9 +1,10 @@
-"""Memory instructions that the interpreter meets seldom: matrix loads and stores, copies that fill with zeros.
+"""Memory instructions that the interpreter meets seldom: matrix loads and stores, copies that fill with zeros, accesses
+of 32 bytes a lane.
 
 Mental model: LDSM and STSM move 8 x 8 matrices of 16-bit elements between shared memory and the warp's registers: lane
 8 i + r gives the address of row r of matrix i, 16 bytes; register i of lane 4 g + t holds elements
 2 t and 2 t + 1 of row g (transposed: of column g). The trace gets one access of 16 bytes for each address lane, which is
-what the banks see. LDGSTS with a predicate copies for some lanes and zeroes for the others. Source: PTX ISA, ldmatrix,
+what the banks see. Fragments of bytes are those of CuTe's copy traits (SM100_U8x8_LDSM_T, SM100_U8x8_STSM_T). LDGSTS with a predicate copies for some lanes and zeroes for the others. Source: PTX ISA, ldmatrix,
 stmatrix and cp.async.
 """
 
@@ -13,11 +14,11 @@ import numpy as np
 
 from gpusim.emulator.access import resolve
 from gpusim.emulator.addresses import affine_stride, lane_addresses, record, second_addresses
-from gpusim.emulator.pointers import copy_bytes, load16, load32, store8, store16, store32
+from gpusim.emulator.pointers import copy_bytes, load8, load16, load32, store8, store16, store32
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
 from gpusim.isa.jit import inner
-from gpusim.isa.lane_masks import first_predicate
+from gpusim.isa.lane_masks import first_predicate, signed32
 from gpusim.trace.record import Space
 
 SHARED, GLOBAL = int(Space.SHARED), int(Space.GLOBAL)
@@ -26,17 +27,22 @@ ROW_BYTES = 16
 
 @inner
 def execute_matrix_access(
-    state, matrix, registers, allocations, hint, accesses, scattered, index, warp, own_base, global_warp, mask, x, w
+    state, matrix, registers, allocations, hint, accesses, scattered, index, warp, own_base, global_warp, mask, x, y, w
 ):
-    """Execute the LDSM, STSM or filling LDGSTS ``index``; stored values lie at ``x`` among the registers, loaded ones
-    come to ``w`` for all lanes. Returns as :func:`gpusim.emulator.access.execute_memory` does."""
+    """Execute the LDSM, STSM, filling LDGSTS or access of 32 bytes ``index``; stored values lie at ``x`` (and ``y``) among
+    the registers, loaded ones come to ``w`` for all lanes. Returns as :func:`gpusim.emulator.access.execute_memory` does."""
     row = matrix[index]
     if row[at.OP] == ops.ASYNC_FILL:
         return _filled_copy(
             state, matrix, registers, allocations, hint, accesses, scattered, index, warp, own_base, global_warp, mask
         )
-    count, transposed = np.int64(row[at.F0]), row[at.F1] != 0
-    mask &= (np.int64(1) << (8 * count)) - 1
+    if row[at.OP] == ops.WIDE_LOAD or row[at.OP] == ops.WIDE_STORE:
+        return _wide(
+            state, matrix, registers, allocations, hint, accesses, scattered, index, warp, own_base, global_warp, mask,
+            x, y if row[at.OP] == ops.WIDE_STORE else w,
+        )  # fmt: skip
+    count, form = np.int64(row[at.F0]), np.int64(row[at.F1])
+    mask &= (np.int64(1) << (8 * (2 * count if form == ops.MATRIX_TURNED_BYTES else count))) - 1 & at.FULL
     if mask == 0:
         record(state, accesses, scattered, global_warp, mask, np.int64(0))
         return np.int64(at.DONE)
@@ -45,13 +51,88 @@ def execute_matrix_access(
     status = resolve(state, allocations, hint, index, warp, mask, np.int64(ROW_BYTES), np.int64(SHARED))
     if status != at.DONE:
         return status
+    loads = row[at.OP] == ops.MATRIX_LOAD
+    if form > 1:
+        if loads:
+            _load_bytes(state, registers, w, count, form, np.int64(row[at.F2]))
+        else:
+            _store_bytes(state, registers, x, count)
+        return np.int64(at.DONE)
     for i in range(count):
         if (mask >> (8 * i)) & 0xFF == 0xFF:
-            if row[at.OP] == ops.MATRIX_LOAD:
-                _load(state, registers, w + i * at.ROW, i, transposed)
+            if loads:
+                _load(state, registers, w + i * at.ROW, i, form != 0)
             else:
-                _store(state, registers, x + i * at.ROW, i, transposed)
+                _store(state, registers, x + i * at.ROW, i, form != 0)
     return np.int64(at.DONE)
+
+
+@inner
+def _wide(
+    state, matrix, registers, allocations, hint, accesses, scattered, index, warp, own_base, global_warp, mask, x, y
+):
+    """32 bytes a lane: the lower half from or to the registers at ``x``, the upper one at ``y``."""
+    row, address = matrix[index], state.address
+    if mask == 0:
+        record(state, accesses, scattered, global_warp, mask, np.int64(0))
+        return np.int64(at.DONE)
+    lane_addresses(state, matrix, registers, index, own_base)
+    record(state, accesses, scattered, global_warp, mask, affine_stride(address, mask))
+    status = resolve(state, allocations, hint, index, warp, mask, np.int64(32), np.int64(row[at.SPACE]))
+    if status != at.DONE:
+        return status
+    for lane in range(at.LANES):
+        if (mask >> lane) & 1:
+            for word in range(8):
+                place = (x if word < 4 else y) + (word & 3) * at.ROW + lane
+                if row[at.OP] == ops.WIDE_LOAD:
+                    registers[place] = load32(address[lane] + 4 * word)
+                else:
+                    store32(address[lane] + 4 * word, registers[place])
+    return np.int64(at.DONE)
+
+
+@inner
+def _narrow_byte(place, column, bits):
+    """Element ``column`` of a row of 16 at host address ``place``: a byte, or 6 or 4 bits of a packed row."""
+    if bits == 8:
+        return np.int64(load8(place + column)) & 0xFF
+    first = bits * column
+    low, high = np.int64(load8(place + (first >> 3))) & 0xFF, np.int64(0)
+    if (first & 7) + bits > 8:
+        high = np.int64(load8(place + (first >> 3) + 1)) & 0xFF
+    return (high << 8 | low) >> (first & 7) & ((np.int64(1) << bits) - 1)
+
+
+@inner
+def _load_bytes(state, registers, w, count, form, bits):
+    """Rows of 16 elements that become bytes. MATRIX_BYTES: 8 rows a matrix, register i of lane 4 g + t holds elements
+    4 t to 4 t + 3 of row g of matrix i. MATRIX_TURNED_BYTES: 16 rows a matrix, lane 16 i + r gives the address of row r,
+    and register 2 i + k holds rows 4 t + 2 k and the next one of column g, then of column g + 8."""
+    address = state.address
+    turned = form == ops.MATRIX_TURNED_BYTES
+    for i in range(2 * count if turned else count):
+        for lane in range(at.LANES):
+            g, t, word = lane >> 2, lane & 3, np.int64(0)
+            for e in range(4):
+                row, column = 8 * i + g, 4 * t + e
+                if turned:
+                    row, column = 16 * (i >> 1) + 4 * t + 2 * (i & 1) + (e & 1), g + 8 * (e >> 1)
+                word |= _narrow_byte(address[row], column, bits) << (8 * e)
+            registers[w + i * at.ROW + lane] = signed32(word)
+
+
+@inner
+def _store_bytes(state, registers, x, count):
+    """The other way, transposed, of 16 x 8 bytes a matrix (STSM.8.MT168): lane 8 i + r gives the address of row r, and
+    register i holds rows 2 t and 2 t + 1 of column g, then of column g + 8."""
+    address = state.address
+    for i in range(count):
+        for lane in range(at.LANES):
+            g, t = lane >> 2, lane & 3
+            for e in range(4):
+                place = address[8 * i + 2 * t + (e & 1)] + g + 8 * (e >> 1)
+                store8(place, registers[x + i * at.ROW + lane] >> (8 * e))
 
 
 @inner

@@ -21,13 +21,23 @@ from gpusim.isa.lane_masks import signed32
 
 LOW = 0xFFFFFFFF
 _SIGN = np.int64(-(2**63))
+#: The count of pending transactions of an mbarrier, modulo 2 ** 21.
+_PENDING = np.int64(0x1FFFFF)
 
 
 @inner
 def atomic_lane(registers, x, y, w, q, lane, operation, kind, address):
     """Apply ``operation`` of ``kind`` at host ``address``; ``x``, ``y`` and ``w`` are where the lane's operands
     and result lie among the registers."""
-    if kind == ops.B128:
+    if kind >= ops.F32X4_FTZ:
+        words = 2 if kind == ops.F16X4 or kind == ops.BF16X4 else 4
+        single = np.int64(ops.F32_FTZ)
+        if kind != ops.F32X4_FTZ:
+            single = np.int64(ops.F16X2 if kind == ops.F16X4 or kind == ops.F16X8 else ops.BF16X2)
+        for word in range(words):
+            step = word * at.ROW
+            _narrow(registers, x + step, y, w + step, q, lane, operation, single, address + 4 * word)
+    elif kind == ops.B128:
         _widest(registers, x, y, w, lane, operation, address)
     elif kind == ops.U64 or kind == ops.S64 or kind == ops.F64 or kind == ops.F32X2_FTZ:
         _wide(registers, x, y, w, q, lane, operation, kind, address)
@@ -43,7 +53,11 @@ def _narrow(registers, x, y, w, q, lane, operation, kind, address):
         store32(address, signed32(_add_float(old, operand, kind == ops.F32_FTZ)))
         return
     if kind == ops.F16X2 or kind == ops.BF16X2:
-        store32(address, _add_halves(old, operand, float_ops.F16 if kind == ops.F16X2 else float_ops.BF16))
+        style = float_ops.F16 if kind == ops.F16X2 else float_ops.BF16
+        if operation == ops.ADD:
+            store32(address, _add_halves(old, operand, style))
+        else:
+            store32(address, _extreme_halves(old, operand, style, operation == ops.MIN))
         return
     if operation == ops.SAFEADD:
         store32(address, signed32(np.int64(old) + 1))
@@ -97,7 +111,7 @@ def _wide(registers, x, y, w, q, lane, operation, kind, address):
     if operation == ops.ARRIVE_AMPERE:
         store64(address, _arrived(old))
         return
-    if operation == ops.ARRIVE or operation == ops.PHASE:
+    if operation == ops.ARRIVE or operation == ops.PHASE or operation >= ops.DROP:
         _barrier_object(registers, x, q, lane, operation, address, old)
         return
     new = old
@@ -143,15 +157,32 @@ def _arrived(old):
 def _barrier_object(registers, x, q, lane, operation, address, old):
     """An mbarrier's 64-bit word, as the code around SYNCS lays it out: bits 1..20 are 2 ** 20 less the threads that a
     phase expects, bits 43..62 the same less those still to come, so that the last one to arrive carries into bit 63,
-    the parity of the phase."""
+    the parity of the phase. A phase ends when nobody is still to come and no transaction is pending; those are counted
+    in bits 21..41, and bit 42 says that only they are missing (where the machine keeps them is not published)."""
     if operation == ops.PHASE:
         if (old >> 63) & 1 != (np.int64(registers[x]) >> 31) & 1:
             q[0] |= np.uint32(np.int64(1) << lane)
         return
-    new = old + (np.int64(registers[x]) << 43)
-    if (old ^ new) >> 63 & 1:
-        new = (new & ~(np.int64(0xFFFFF) << 43)) | (((old >> 1) & 0xFFFFF) << 43)
-    store64(address, new)
+    count = np.int64(registers[x])
+    pending, waits = (old >> 21) & _PENDING, (old >> 42) & 1
+    expected, parity = (old >> 1) & 0xFFFFF, (old >> 63) & 1
+    missing = (old >> 43) & 0xFFFFF  # 2 ** 20 less those still to come
+    if operation == ops.EXPECT or operation == ops.EXPECT_ARRIVE:
+        pending = (pending + count) & _PENDING
+    elif operation == ops.COMPLETE:
+        pending = (pending - count) & _PENDING
+    if operation == ops.DROP:
+        expected = (expected + count) & 0xFFFFF
+    if operation == ops.EXPECT_ARRIVE:
+        count = np.int64(1)
+    if operation != ops.EXPECT and operation != ops.COMPLETE:
+        missing += count
+    if missing >> 20 or waits:
+        waits = np.int64(pending != 0)
+        if waits == 0:
+            parity, missing = parity ^ 1, expected
+    missing &= 0xFFFFF
+    store64(address, old & 1 | expected << 1 | pending << 21 | waits << 42 | missing << 43 | parity << 63)
 
 
 @inner
@@ -182,6 +213,24 @@ def _add_float(old, operand, flush):
         old, operand = flush32(np.int64(old)), flush32(np.int64(operand))
     total = np.int64(bits_of(np.float32(float_of(np.int32(old)) + float_of(np.int32(operand)))))
     return flush32(total) if flush else total
+
+
+@inner
+def _extreme_halves(old, operand, style, least):
+    """Minimum or maximum of both halves; a number wins over NaN, -0 is below +0 (PTX ISA, min and max)."""
+    chosen = np.int64(0)
+    for part in range(2):
+        first, second = (np.int64(old) >> (16 * part)) & 0xFFFF, (np.int64(operand) >> (16 * part)) & 0xFFFF
+        a, b = decode_half(first, style), decode_half(second, style)
+        takes_first = a < b if least else a > b
+        if a == b:
+            takes_first = (first >> 15 != 0) == least
+        if a != a and b != b:
+            first, takes_first = np.int64(0x7FFF), True
+        elif b != b:
+            takes_first = True
+        chosen |= (first if takes_first else second) << (16 * part)
+    return signed32(chosen)
 
 
 @inner

@@ -81,7 +81,9 @@ def execute_control_flow(
         taken = executing & condition
         if op == ops.BRANCH_DIVERGENT:
             required = np.int64(registers[x + (first_lane(mask) & 31)]) & state.live[warp]
-            if row[at.F0] == 0:  # BRA.DIV: the guard says who counts as present, not who jumps
+            if row[at.F0] == ops.DIVERGENT_ANY:
+                taken = mask if taken != 0 else np.int64(0)
+            elif row[at.F0] == ops.DIVERGENT_DIV:  # the guard says who counts as present, not who jumps
                 taken = mask if required & ~executing != 0 else np.int64(0)
             else:
                 taken = executing if required & ~mask == 0 else np.int64(0)
@@ -135,6 +137,15 @@ def execute_control_flow(
                 registers[target + lane] = registers[start + lane]
                 if row[at.F0]:
                     registers[start + lane] = 0
+        return FALLS_THROUGH, pc + 1, mask
+
+    if op == ops.CONVERGE_COPY:
+        start, source = own_base + row[at.CONVERGENCE], own_base + np.int64(row[at.TARGET])
+        for lane in range(at.LANES):
+            if (executing >> lane) & 1:
+                registers[start + lane] = registers[source + lane]
+                if row[at.F0]:
+                    registers[source + lane] = 0
         return FALLS_THROUGH, pc + 1, mask
 
     if op == ops.CONVERGE_WRITE:

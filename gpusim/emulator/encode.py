@@ -21,6 +21,7 @@ from gpusim.isa.body import LANES_AT_ONCE, execution
 from gpusim.isa.dispatch import entry_addresses, needed
 from gpusim.isa.form import Instruction, Kind, MicroOp, Operand, Source
 from gpusim.isa.number_ranges import LANES_BASE
+from gpusim.isa.tensor_ops import NOT_BESIDE
 from gpusim.trace.record import MemoryKind
 
 NO_REGISTER = 255
@@ -112,7 +113,8 @@ def encode(image: KernelImage, instructions: tuple[Instruction, ...], micros: tu
     if extra:
         registers = max(registers, _RETURN_REGISTER + 2)
     # Convergence barriers, and behind them what CALL keeps in Rpc.LO and Rpc.HI.
-    barriers = max((micro.extra["convergence"] + 1 for micro in micros if "convergence" in micro.extra), default=0)
+    named = (micro.extra[n] + 1 for micro in micros for n in ("convergence", "convergence_from") if n in micro.extra)
+    barriers = max(named, default=0)
     own = registers + uniforms + barriers
     matrix = np.zeros((n + extra, at.COLUMNS), np.int32)
     address_of = np.zeros(n + extra, np.int32)
@@ -170,6 +172,7 @@ def _counts(micros: tuple[MicroOp, ...]) -> tuple[int, int]:
     for micro in micros:
         named: list[tuple[Operand | None, int]] = [(micro.destination, micro.words)]
         named += [(source.operand, source.words) for source in micro.sources if source is not None]
+        named += [(operand, 1) for operand in micro.extra.get("beside", ())]
         for operand, words in named:
             if operand is None or operand.index == NO_REGISTER:
                 continue
@@ -225,12 +228,16 @@ class _Encoder:
         row[at.ORDERED] = _ordered(micro)
         for i, flag in enumerate(micro.flags):
             row[at.F0 + i] = np.uint32(int(flag) & 0xFFFFFFFF).astype(np.int32)
+        for i, operand in enumerate(micro.extra.get("beside", ()), 1):
+            row[at.F0 + i] = self._rows_beside(operand, micro.sources[0].operand)
         row[at.SCOPE] = at.UNIFORM if micro.uniform else at.WARP_WIDE if micro.extra.get("warp_wide") else at.LANE_WISE
         row[at.SPACE] = micro.space
         row[at.BYTES] = micro.access_bytes
         row[at.RECORDS] = records_of(micro)
         if "convergence" in micro.extra:
             row[at.CONVERGENCE] = self.barrier_row + micro.extra["convergence"]
+        if "convergence_from" in micro.extra:
+            row[at.TARGET] = (self.barrier_row + micro.extra["convergence_from"]) * at.ROW
         if micro.op == ops.CONVERGE_READ:
             row[at.F0] = int(micro.extra["clear"])
         if "target" in micro.extra:
@@ -275,6 +282,12 @@ class _Encoder:
         if operand.index == NO_REGISTER:
             return at.SINK_ROW, 0
         return self._register(operand.index) if operand.kind == Kind.REGISTER else self._uniform(operand.index)
+
+    def _rows_beside(self, operand: Operand, source: Operand) -> int:
+        """Rows from those of ``source`` to those of ``operand``, both a warp's own."""
+        if operand.index == NO_REGISTER:
+            return NOT_BESIDE
+        return self._destination(operand)[0] - self._destination(source)[0]
 
     def _predicate(self, operand: Operand | None) -> tuple[int, int]:
         """(slot, 0 or -1) of a predicate operand; a missing one is true."""

@@ -213,7 +213,7 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
                 elif op >= ops.MATRIX_LOAD:
                     status = execute_matrix_access(
                         state, matrix, registers, allocations, hint, accesses, scattered, pc, warp, base + shift,
-                        chunk_warp + warp, executing[i], x + shift, w + shift,
+                        chunk_warp + warp, executing[i], x + shift, y + shift, w + shift,
                     )  # fmt: skip
                 else:
                     state.q[i, 0] = 0

@@ -7,4 +7,6 @@ FLUSH, SATURATE, RELU, PROPAGATE_NAN, XOR_SIGN = 16, 32, 64, 128, 256
 BOTH = 512  # HSETP2.H_AND: q[0] holds where both halves compare, q[1] its complement
 
 #: Which half of a source word (0 low, 1 high) the low and the high lane of the pair read.
-SWIZZLES = {(): 0b10, ("H1_H0",): 0b10, ("H0_H0",): 0b00, ("H1_H1",): 0b11, ("H0_H1",): 0b01}
+SWIZZLES = {(): 0b10, ("H1_H0",): 0b10, ("H0_H0",): 0b00, ("H1_H1",): 0b11, ("H0_H1",): 0b01, ("H0_NH1",): 0b01}
+#: Bits of a source word whose sign a selector changes: ``H0_NH1`` takes the upper half negated (complex products).
+SWIZZLE_SIGNS = {("H0_NH1",): 0x80000000}

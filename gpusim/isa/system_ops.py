@@ -26,6 +26,10 @@ CONVERGE_READ = CONTROL_BASE + 12  # BMOV R, B
 CONVERGE_WRITE = CONTROL_BASE + 13  # BMOV B, R
 TRAP = CONTROL_BASE + 14
 EXTERNAL = CONTROL_BASE + 15  # stub of a driver function behind the code
+CONVERGE_COPY = CONTROL_BASE + 16  # BMOV B, B; flags: clear the source
+
+# How BRANCH_DIVERGENT decides (flags[0]): lanes of the mask are elsewhere, all of them are here, or any guard holds.
+DIVERGENT_DIV, DIVERGENT_CONV, DIVERGENT_ANY = range(3)
 
 # What a stub does (flags[1] of EXTERNAL).
 CALL_HOST, CALL_GRID_HANDLE, CALL_GRID_SYNC = range(3)
@@ -42,19 +46,28 @@ STORE = MEMORY_BASE + 1
 ATOMIC = MEMORY_BASE + 2  # flags: operation, type
 ASYNC_COPY = MEMORY_BASE + 3  # LDGSTS; flags: bypass
 CONSTANT_LOAD = MEMORY_BASE + 4  # flags: bank start, bank bytes, bytes, sign-extend
-MATRIX_LOAD = MEMORY_BASE + 5  # LDSM; flags: matrices, transposed
+MATRIX_LOAD = MEMORY_BASE + 5  # LDSM; flags: matrices, form (MATRIX_*), bits of an element in memory
 MATRIX_STORE = MEMORY_BASE + 6
 ASYNC_FILL = MEMORY_BASE + 7  # LDGSTS that writes zeros where its predicate does not hold; flags: ZFILL
 TEXTURE = MEMORY_BASE + 8  # textures and surfaces; flags: what and how (gpusim/isa/forms/texture.py), channels, bytes
+WIDE_LOAD = MEMORY_BASE + 9  # 32 bytes a lane: the lower half to source A's registers, the upper one to the destination
+WIDE_STORE = MEMORY_BASE + 10  # 32 bytes a lane: of sources A and B
+
+# What LDSM and STSM move: 8 x 8 elements of 16 bits, the same transposed, 8 x 16 bytes, 16 x 16 bytes transposed,
+# 16 x 8 bytes transposed.
+MATRIX_PLAIN, MATRIX_TURNED, MATRIX_BYTES, MATRIX_TURNED_BYTES, MATRIX_TALL = range(5)
 
 # Atomic operations.
-# CAST is a CAS that returns 1 or 0: swapped or not. ARRIVE and PHASE are those of an mbarrier, ARRIVE_AMPERE is
-# that of Ampere's, which lays out its word otherwise.
+# CAST is a CAS that returns 1 or 0: swapped or not. ARRIVE, PHASE, DROP (arrive for good), EXPECT and COMPLETE (of
+# transactions) are those of an mbarrier, ARRIVE_AMPERE is that of Ampere's, which lays out its word otherwise.
 ADD, MIN, MAX, AND, OR, XOR, EXCH, INC, DEC, CAS, CAST, SAFEADD, ARRIVE, PHASE, ARRIVE_AMPERE = range(15)
+DROP, EXPECT, COMPLETE, EXPECT_ARRIVE = range(15, 19)
 # Spaces in which an atomic on a generic address is done (flags[2] of ATOMIC).
 SERVED_ALL, SERVED_GLOBAL, SERVED_GLOBAL_SHARED = range(3)
 # Atomic operand types.
 U32, S32, U64, S64, F32, F64, F16X2, BF16X2, B128, F32_FTZ, F32X2_FTZ = range(11)
+# Several words, each an operation of its own.
+F32X4_FTZ, F16X4, F16X8, BF16X4, BF16X8 = range(11, 16)
 
 # ---- lanes ---------------------------------------------------------------------------------------
 SHUFFLE = LANES_BASE + 0  # flags: mode
@@ -62,7 +75,9 @@ VOTE = LANES_BASE + 1  # flags: mode
 MATCH = LANES_BASE + 2  # flags: mode, words
 REDUCE = LANES_BASE + 3  # flags: operation, how
 SPECIAL = LANES_BASE + 4  # flags: register
-FIRST_LANE = LANES_BASE + 5  # R2UR: the value of the lowest executing lane in all lanes
+FIRST_LANE = (
+    LANES_BASE + 5
+)  # R2UR: the value of the lowest executing lane in all lanes; flags: join the predicate by OR
 PACK_PREDICATES = LANES_BASE + 6  # P2R; flags: byte, uniform file
 UNPACK_PREDICATES = LANES_BASE + 7  # R2P
 BARRIER_RESULT = LANES_BASE + 8  # B2R.RESULT

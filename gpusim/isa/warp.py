@@ -100,7 +100,8 @@ FREE, READY, AT_CONVERGENCE, AT_WARP_WAIT, AT_BARRIER, AT_GRID = range(6)
 # ---- rows that all groups share ------------------------------------------------------------------
 # Where operand areas of four rows begin: zeros, one that nobody reads, and scratch for sources x, y, z with
 # sign changes and for results.
-ZERO_ROW, SINK_ROW, X_ROW, Y_ROW, Z_ROW, W_ROW, FIRST_POOL_ROW = range(0, 28, 4)
+ZERO_ROW, SINK_ROW, X_ROW, Y_ROW, Z_ROW, W_ROW = range(0, 24, 4)
+FIRST_POOL_ROW = W_ROW + 8  # the largest result, of a DMMA, has eight
 
 # ---- what run functions answer -------------------------------------------------------------------
 (
@@ -171,7 +172,7 @@ RUNS, ACCESSES, SCATTERED_ROWS, SYNCS = range(4)  # entries of State.used
 
 MAX_WARPS = 32
 TENSOR_RULES = 4
-TENSOR_WORK_WORDS = 1536
+TENSOR_WORK_WORDS = 4096
 #: Room for the entry points of all bodies.
 ENTRY_POINTS = 160
 

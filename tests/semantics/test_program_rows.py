@@ -35,9 +35,11 @@ ELSEWHERE = {
     "LDSM": "test_tensor_ptx.py",
     "STSM": "test_tensor_ptx.py",
     "SYNCS": "test_asynchronous_copies.py",
+    "ARRIVES": "test_ptx_isa.py",
+    "OMMA": "test_ptx_isa.py",
 }
 #: What compiled code calls them there.
-PTX_NAMES = {"LDSM": "ldmatrix", "STSM": "stmatrix", "SYNCS": "mbarrier"}
+PTX_NAMES = {"LDSM": "ldmatrix", "STSM": "stmatrix", "SYNCS": "mbarrier", "ARRIVES": "mbarrier", "OMMA": "mxf4"}
 HERE = {"BPT"}
 words = st.one_of(st.sampled_from(INTEGER_EDGES), st.integers(0, M32))
 

@@ -203,14 +203,14 @@ def test_four_bit_elements_are_widened_within_the_row():
 def test_what_no_row_understands_is_refused():
     for text in (
         "HMMA.16816.F32 R12, R0, R4, -R8",
-        "HMMA.SP.16832.F32 R12, R0, R4, R8, R3, 0x0",
+        "HMMA.SP.16832.F32 R12, R0, R4, R8, R3, 0x2",
         "HMMA.16832.F32 R12, R0, R4, R8",
         "HMMA.16816.F16.BF16 R12, R0, R4, R8",
-        "DMMA.16x8x8 R12, R0, R4, R8",
+        "DMMA.16x8x8 R12, RZ, R4, R8",
         "IMMA.16832.S8.S4 R12, R0.ROW, R4.COL, R8",
         "IMMA.16832.S8.S8 R12, R0.COL, R4.COL, R8",
-        "QMMA.16832.F32.E3M2.E4M3 R12, R0, R4, R8",
-        "LDSM.8.MT1616 R4, [R0]",
+        "QMMA.SF.16832.F32.E4M3.E4M3.UE4M3 R12, R0, R4, R8, R20, R21, UR4",
+        "LDSM.8.MT1616.4 R4, [R0]",
         "MOVM.16.M832 R4, R0",
     ):
         assert lower(text) is None, text

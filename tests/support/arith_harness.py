@@ -27,7 +27,7 @@ from gpusim.isa.table import TABLE
 
 LANES = 32
 ALL = 0xFFFFFFFF
-_SOURCES, _RESULT = (24, 28, 32), 36  # rows of the register file, behind the ones with a meaning of their own
+_SOURCES, _RESULT = (28, 32, 36), 40  # rows of the register file, behind the ones with a meaning of their own
 _READ, _WRITTEN = (0, 1, 2), (4, 5)  # predicate slots
 
 

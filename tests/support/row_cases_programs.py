@@ -158,17 +158,23 @@ def from_first_lane(x: Rows) -> Rows:
 program("R2UR", [*P0_OR_LAST_LANE, "@P0 R2UR UR4, R9", "MOV R20, UR4"], from_first_lane, inputs=2)
 
 
-def first_and_whether_all(x: Rows) -> Rows:
+def first_and_which_differ(x: Rows) -> Rows:
     here = [lane for lane in range(32) if x[0][lane] & 1 or lane == 31]
-    differ = any(x[1][o] != x[1][here[0]] for o in here)
-    return [[x[1][here[0]]] * 32, [int(differ if lane in here else lane <= 15) for lane in range(32)]]
+    first = x[1][here[0]]
+    return [[first] * 32, [int(x[1][lane] != first if lane in here else lane <= 15) for lane in range(32)]]
 
 
 program(
     "R2UR",
     ["MOV R7, 0x1", *P0_OR_LAST_LANE, "ISETP.LE.U32.AND P1, PT, R0, 0xf, PT", "@P0 R2UR P1, UR4, R9", "MOV R20, UR4",
      "SEL R21, R7, RZ, P1"],
-    first_and_whether_all, outputs=("R20", "R21"), inputs=2,
+    first_and_which_differ, outputs=("R20", "R21"), inputs=2,
+)  # fmt: skip
+program(
+    "R2UR",
+    ["MOV R7, 0x1", "ISETP.LE.U32.AND P1, PT, R0, 0xf, PT", "R2UR.OR P1, UR4, R8", "MOV R20, UR4", "SEL R21, R7, RZ, P1"],
+    lambda x: [[x[0][0]] * 32, [int(x[0][lane] != x[0][0] or lane <= 15) for lane in range(32)]],
+    outputs=("R20", "R21"), inputs=1,
 )  # fmt: skip
 
 

@@ -43,13 +43,15 @@ _BARRIER = re.compile(r"^B(\d{1,4})$")
 _SCOREBOARD = re.compile(r"^SB(\d{1,4})$")
 _HEX = re.compile(r"^([+-]?)0x([0-9a-fA-F]+)((?:\.[A-Za-z0-9_]+)*)$")
 _FUNCTION = re.compile(r"^@0x([0-9a-fA-F]+)$")
-_DECIMAL = re.compile(r"^[+-]?(\d+(\.\d*)?([eE][+-]?\d+)?|INF|QNAN|SNAN|NAN)$")
+_DECIMAL = re.compile(r"^[+-]?(\d+(\.\d*)?([eE][+-]?\d+)?|INF|QNAN|SNAN|NAN)(\.H[01])?$")
 _CONSTANT = re.compile(r"^(c|cx)\[([^\]]+)\]\[([^\]]*)\]((?:\.[A-Za-z0-9_]+)*)$")
 _MEMORY = re.compile(r"^(?:desc\[UR(\d{1,4}|Z)\])?\[([^\]]*)\]((?:\.[A-Za-z0-9_]+)*)$")
-#: Before Hopper the two addresses of an asynchronous copy stand side by side: "[R5][R2.64]".
-_TWO_ADDRESSES = re.compile(r"^(\[[^\]]*\])(?=\[)")
-#: Ampere's loads with a cache policy are printed with the comma misplaced: "R8desc,[UR6][R2.64]".
-_MISPLACED_COMMA = re.compile(r"^(R\w+)desc,\[")
+#: Before Hopper the two addresses of an asynchronous copy stand side by side: "[R5][R2.64]", "[R5]desc[UR4][R2.64]".
+_TWO_ADDRESSES = re.compile(r"^(\[[^\]]*\])(?=\[|desc)")
+#: Ampere's accesses with a descriptor are printed with the comma misplaced: "R8desc,[UR6][R2.64]".
+_MISPLACED_COMMA = re.compile(r"\b(R\w+)desc,\[")
+#: The half that is taken of an immediate stands behind a comma: "R7,R4,4.57e-41,H0".
+_APART_SELECTOR = re.compile(r"([\d.e+-]+),(H[01])$")
 _RELOCATED = re.compile(r"^(?:32|fun)@(?:lo|hi)?\(")
 #: Mnemonics whose hexadecimal operand is a code address.
 _TARGETED = {"BRA", "BSSY", "CALL", "RET", "BRX", "JMP", "JMX", "JMXU", "BRXU", "LEPC", "PRET", "SSY"}
@@ -115,6 +117,7 @@ def parse_instruction(
         first, _, rest = operands.partition(",")
         guard, operands = "", f"{first},{guard},{rest}"
     operands = _MISPLACED_COMMA.sub(r"\1,desc[", operands)
+    operands = _APART_SELECTOR.sub(r"\1.\2", operands)
     if mnemonic == "LDGSTS":
         operands = _TWO_ADDRESSES.sub(r"\1,", operands)
     wide = mnemonic in ("MOV", "UMOV") and "64" in modifiers  # the one form with a 64-bit immediate
@@ -205,7 +208,8 @@ def _operand(text: str, word: int, mnemonic: str, section_base: int, wide: bool 
         bits = 64 if wide or len(digits) > 8 else 32
         return Operand(Kind.IMMEDIATE, value=value & ((1 << bits) - 1), modifiers=_modifiers(suffix), text=text)
     if _DECIMAL.match(text) or _RELOCATED.match(text):
-        return Operand(Kind.IMMEDIATE, value=(word >> 32) & 0xFFFFFFFF, text=text)
+        half = text[-2:] if text.endswith((".H0", ".H1")) else ""
+        return Operand(Kind.IMMEDIATE, value=(word >> 32) & 0xFFFFFFFF, modifiers=_modifiers(half), text=text)
     return Operand(Kind.OTHER, text=text)
 
 

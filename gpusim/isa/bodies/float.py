@@ -154,30 +154,38 @@ def fused_float(f, p, xi, yi, zi, wi, q):
 
 
 @inner
-def _pairs(op, how, xi, yi, zi, wi):
-    """Arithmetic on two FP32 numbers a lane."""
-    for word in range(2):
-        for l in range(LANES):
-            x, y, z = np.int64(xi[word, l]), np.int64(yi[word, l]), np.int64(zi[word, l])
-            wi[word, l] = np.int32(_rounded(op, how, x, y, z))
+def _of_pair(words, word, picks, lane):
+    """The number that the result's ``word`` takes of an operand: bits 0 and 1 of ``picks`` say for the lower and the
+    upper result which word of the operand it reads, bits 2 and 3 whether its sign changes."""
+    value = np.int64(words[picks >> word & 1, lane])
+    return value ^ 0x80000000 if picks >> (2 + word) & 1 else value
+
+
+@inner
+def _pairs(op, how, picks, xi, yi, zi, wi):
+    """Arithmetic on two FP32 numbers a lane; ``picks``: four bits an operand (see :func:`_of_pair`)."""
+    for l in range(LANES):
+        for word in range(2):
+            x, y = _of_pair(xi, word, picks, l), _of_pair(yi, word, picks >> 4, l)
+            wi[word, l] = np.int32(_rounded(op, how, x, y, _of_pair(zi, word, picks >> 8, l)))
 
 
 @warp_body()
 def add_float_pairs(f, p, xi, yi, zi, wi, q):
-    """x + y of two numbers a lane; ``f[0]``: how."""
-    _pairs(ADD, f[0], xi, yi, zi, wi)
+    """x + y of two numbers a lane; ``f``: how, picks."""
+    _pairs(ADD, f[0], f[1], xi, yi, zi, wi)
 
 
 @warp_body()
 def multiply_float_pairs(f, p, xi, yi, zi, wi, q):
-    """x * y of two numbers a lane; ``f[0]``: how."""
-    _pairs(MULTIPLY, f[0], xi, yi, zi, wi)
+    """x * y of two numbers a lane; ``f``: how, picks."""
+    _pairs(MULTIPLY, f[0], f[1], xi, yi, zi, wi)
 
 
 @warp_body()
 def fused_float_pairs(f, p, xi, yi, zi, wi, q):
-    """x * y + z of two numbers a lane; ``f[0]``: how."""
-    _pairs(FUSED, f[0], xi, yi, zi, wi)
+    """x * y + z of two numbers a lane; ``f``: how, picks."""
+    _pairs(FUSED, f[0], f[1], xi, yi, zi, wi)
 
 
 @warp_body(masked=lambda flags, words: 0 if flags[2] else masked.FLOAT_COMPARE)

@@ -40,12 +40,14 @@ def execute_lanes(state, registers, warp, op, f0, f1, x, y, z, w, q, vote_in, ex
         _reduce(registers, f0, f1, x, w, executing)
     elif op == ops.FIRST_LANE:
         value = registers[x + (first_lane(executing) & 31)]
-        differs = False
+        differ = np.int64(0)
         for lane in range(at.LANES):
-            differs |= (executing >> lane) & 1 != 0 and registers[x + lane] != value
+            if registers[x + lane] != value:
+                differ |= np.int64(1) << lane
         for lane in range(at.LANES):
             registers[w + lane] = value
-        q[0] = np.uint32((executing if differs else 0) | vote_in & ~executing & at.FULL)
+        kept = vote_in if f0 else vote_in & ~executing
+        q[0] = np.uint32((differ & executing | kept) & at.FULL)
     elif op == ops.PACK_PREDICATES:
         _pack(state, registers, warp, f0, f1, x, y, w)
     elif op == ops.UNPACK_PREDICATES:

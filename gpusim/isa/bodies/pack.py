@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpusim.isa import float_ops as ops
-from gpusim.isa.bodies.scalar import float_of
+from gpusim.isa.bodies.scalar import double_of, float_of
 from gpusim.isa.bodies.small import decode_half, decode_small, encode_small
 from gpusim.isa.body import warp_body
 from gpusim.isa.jit import inner
@@ -51,21 +51,22 @@ def _limited(value, how):
 @inner
 def _pack(style, mode, how, form, xi, yi, zi, wi):
     """Two numbers into a pair of a narrow format; ``how`` bit 0 saturates to finite, bit 1 is RELU.
-    ``form`` 0: FP32 x above y; 1: the same below z; 2: the halves of x (half precision), below y's
+    ``form`` 0: FP32 x above y; 1: the same below z; 2: the halves of x (half precision; 4: bfloat16), below y's
     lower half, which stays above them; 3: FP32 y alone, below z's lower half."""
     width = 16 if style == ops.F16 or style == ops.BF16 else 4 if style == ops.E2M1 else 8
     for l in range(LANES):
         codes = np.int64(0)
         for i in range(1 if form == 3 else 2):
-            if form == 2:
-                value = np.float64(decode_half(np.int64(xi[0, l]) >> 16 * i & 0xFFFF, ops.F16))
+            if form == 2 or form == 4:
+                half = np.int64(xi[0, l]) >> 16 * i & 0xFFFF
+                value = np.float64(decode_half(half, ops.F16 if form == 2 else ops.BF16))
             else:
                 value = np.float64(float_of(np.int64(xi[0, l]) if i else np.int64(yi[0, l])))
             code = encode_small(_limited(value, how), np.float64(0.0), style, mode, how & 1 != 0)
             codes |= code << (width * i)
         if form == 1 or form == 3:
             codes |= np.int64(zi[0, l]) << 16
-        elif form == 2:
+        elif form == 2 or form == 4:
             codes |= np.int64(yi[0, l]) << 16
         wi[0, l] = np.int32(codes)
 
@@ -118,10 +119,25 @@ def unpack_floats(f, p, xi, yi, zi, wi, q):
 
 
 @warp_body()
-def to_tf32(f, p, xi, yi, zi, wi, q):
-    """``f``: rounding, saturate to finite."""
+def unpack_scaled(f, p, xi, yi, zi, wi, q):
+    """Two narrow floats to bfloat16, each times the scale (ue8m0) at its place in y; ``f``: from format, place of the
+    numbers, place of the scales, how. The product is exact before it is rounded."""
+    bits = np.int64(4 if f[0] == ops.E2M1 else 8)
     for l in range(LANES):
-        value = np.float64(float_of(np.int64(xi[0, l])))
+        word, scales, codes = np.int64(xi[0, l]) >> f[1], np.int64(yi[0, l]) >> f[2], np.int64(0)
+        for i in range(2):
+            value = _limited(decode_small(word >> bits * i & (1 << bits) - 1, f[0]), f[3])
+            scale = scales >> 8 * i & 255
+            factor = np.float64(np.nan) if scale == 255 else double_of((scale - 127 + 1023) << 52)
+            codes |= encode_small(value * factor, np.float64(0.0), ops.BF16, 0, False) << 16 * i
+        wi[0, l] = np.int32(codes)
+
+
+@warp_body()
+def to_tf32(f, p, xi, yi, zi, wi, q):
+    """``f``: rounding, how (bit 0 saturates to finite, bit 1 is RELU)."""
+    for l in range(LANES):
+        value = _limited(np.float64(float_of(np.int64(xi[0, l]))), f[1])
         wi[0, l] = np.int32(encode_small(value, np.float64(0.0), ops.TF32, f[0], f[1] & 1 != 0) << 13)
 
 

@@ -8,7 +8,7 @@ Fragments (PTX ISA, "Matrix Fragments for mma"): with lane = 4 g + t and E eleme
 g + 8 (r mod tiles), elements 4 E (r / tiles) + E t and on; register r of B the same elements of column g; D and C
 hold row g (then g + 8), columns 2 t and 2 t + 1.
 
-Shapes: x, y, z, w int32[4, 32] as in :mod:`gpusim.isa.bodies.integer`; ``rules`` int32[4]; ``work`` int32[1536].
+Shapes: x, y, z, w int32[4, 32] as in :mod:`gpusim.isa.bodies.integer`; ``rules`` int32[4]; ``work`` int32[4096].
 Denormals count in full; any NaN, inf - inf or 0 * inf gives 0x7fffffff (FP16: 0x7fff).
 """
 
@@ -26,8 +26,8 @@ from gpusim.isa.body import matrix_body
 from gpusim.isa.jit import inner
 
 LANES = 32
-#: Places in ``work``: significands and exponents of A (16 x 32 at most) and of B (8 x 32).
-A_SIG, A_EXP, B_SIG, B_EXP = 0, 512, 1024, 1280
+#: Places in ``work``: significands and exponents of A (16 x 64 at most) and of B (8 x 64, and a column of B beside it).
+A_SIG, A_EXP, B_SIG, B_EXP = 0, 1024, 2048, 3072
 #: Every significand has this many fraction bits (the most that an input format has), the accumulator 23.
 INPUT_BITS, ACCUMULATOR_BITS = 10, 23
 #: Fraction bits that no generation exceeds.
@@ -156,19 +156,23 @@ def write_accumulator(total, top, fraction_bits, form, result_bits):
 
 
 @inner
-def _gather(words, style, tiles, steps, elements, sig, exp, work):
-    """Decode the fragments of ``tiles`` x ``steps`` registers into rows of ``work``."""
+def gather(words, style, tiles, steps, elements, sig, exp, work):
+    """Decode the fragments of ``tiles`` x ``steps`` registers into rows of ``work``. In a byte, 4 bits stand in the
+    middle and 6 bits at the bottom (what CuTe's fp4_shift_A says of mma .kind::f8f6f4)."""
     bits = 32 // elements
-    drop = 13 if style == float_ops.TF32 else 0
+    drop = 13 if style == float_ops.TF32 else 2 if style == float_ops.E2M1 and bits == 8 else 0
+    keep = np.int64(0x3F if bits == 8 and (style == float_ops.E2M3 or style == float_ops.E3M2) else -1)
+    if style == float_ops.E2M1:
+        keep = np.int64(0xF)
     depth = 4 * elements * steps
     for r in range(tiles * steps):
         step = r // tiles
         for lane in range(LANES):
-            word = np.int64(words[r, lane]) & 0xFFFFFFFF
+            word = np.int64(words[np.uint64(r), lane]) & 0xFFFFFFFF
             place = ((lane >> 2) + 8 * (r - step * tiles)) * depth + 4 * elements * step + elements * (lane & 3)
             for i in range(elements):
                 code = word >> (bits * i) & ((np.int64(1) << bits) - 1)
-                significand, exponent = split(code >> drop, style)
+                significand, exponent = split(code >> drop & keep, style)
                 work[sig + place + i] = np.int32(significand)
                 work[exp + place + i] = np.int32(exponent)
 
@@ -181,8 +185,8 @@ def _multiply(a_style, b_style, tiles, steps, form, x, y, z, w, rules, work):
         elements = 1
     elif a_style != float_ops.F16 and a_style != float_ops.BF16:
         elements = 4
-    _gather(x, a_style, tiles, steps, elements, A_SIG, A_EXP, work)
-    _gather(y, b_style, 1, steps, elements, B_SIG, B_EXP, work)
+    gather(x, a_style, tiles, steps, elements, A_SIG, A_EXP, work)
+    gather(y, b_style, 1, steps, elements, B_SIG, B_EXP, work)
     depth = 4 * elements * steps
     block = min(rules[rule.BLOCK_BYTES] * elements // 4, depth)
     fraction_bits = np.int64(rules[rule.FRACTION_BITS])
@@ -283,7 +287,45 @@ def _multiply_doubles(mode, x, y, z, w):
 
 @inner
 def _double_at(words, lane, word):
-    return double_of(np.int64(words[word + 1, lane]) << 32 | np.int64(words[word, lane]) & 0xFFFFFFFF)
+    return double_of(np.int64(words[np.uint64(word + 1), lane]) << 32 | np.int64(words[word, lane]) & 0xFFFFFFFF)
+
+
+@inner
+def store_result(w, lane, j, code, form):
+    """Element ``j`` of a lane's D."""
+    if form == ops.ACCUMULATE_F32:
+        w[j, lane] = np.int32(code)
+    elif j & 1:
+        w[j >> 1, lane] = np.int32(np.int64(w[j >> 1, lane]) & 0xFFFF | code << 16)
+    else:
+        w[j >> 1, lane] = np.int32(code)
+
+
+@inner
+def load_addend(z, lane, j, form):
+    """Element ``j`` of a lane's C, as a pattern."""
+    if form == ops.ACCUMULATE_F16:
+        return np.int64(z[j >> 1, lane]) >> (16 * (j & 1)) & 0xFFFF
+    return np.int64(z[j, lane]) & 0xFFFFFFFF
+
+
+@matrix_body
+def multiply_tall_doubles(f, x, y, z, w, rules, work):
+    """DMMA 16 x 8 x 4, 8 or 16 (sm_90): ``f``: rounding, depth, C is zero. Element i of A is row g + 8 (i mod 2), column
+    t + 4 (i / 2), of B row t + 4 i of column g (PTX ISA); fused multiply-adds one after another, as of 8 x 8 x 4."""
+    for lane in range(LANES):
+        for j in range(4):
+            row, column = lane >> 2, 2 * (lane & 3) + (j & 1)
+            total = np.float64(0.0)
+            if f[2] == 0:
+                total = _double_at(z, lane, np.uint64(2 * j))
+            for k in range(f[1]):
+                a = _double_at(x, 4 * row + (k & 3), np.uint64(2 * (2 * (k >> 2) + (j >> 1))))
+                b = _double_at(y, 4 * column + (k & 3), np.uint64(2 * (k >> 2)))
+                total = fused_once(a, b, total, f[0])
+            bits = bits64_of(total)
+            w[np.uint64(2 * j), lane] = np.int32(bits)
+            w[np.uint64(2 * j + 1), lane] = np.int32(bits >> 32)
 
 
 @matrix_body

@@ -3,7 +3,7 @@
 Mental model: as in :mod:`gpusim.isa.bodies.tensor` without exponents: sums are exact, and wrap around or saturate once
 at the end. A register of A or B holds 4 bytes, 8 nibbles or 32 bits of one row of A (column of B).
 
-Shapes: x, y, z, w int32[4, 32]; ``work`` int32[1536] holds A (16 x 64 at most) and behind it B (8 x 64). Source: PTX ISA,
+Shapes: x, y, z, w int32[4, 32]; ``work`` int32[4096] holds A (16 x 64 at most) and behind it B (8 x 128). Source: PTX ISA,
 mma for .s8, .u8, .s4, .u4 and .b1, and movmatrix. That MOVM.U4TO8 keeps the order of the nibbles is inferred: its only
 known use, products of bits on Blackwell, would give the same sums in any order that A and B share.
 """
@@ -21,7 +21,7 @@ B_PLACE = 1024
 
 
 @inner
-def _gather(words, bits, signed, tiles, steps, place, work):
+def gather_integers(words, bits, signed, tiles, steps, place, work):
     """Decode the fragments of ``tiles`` x ``steps`` registers into rows of ``work``."""
     elements = 32 // bits
     depth = 4 * elements * steps
@@ -31,7 +31,7 @@ def _gather(words, bits, signed, tiles, steps, place, work):
         for lane in range(LANES):
             start = ((lane >> 2) + 8 * (r - step * tiles)) * depth + elements * (4 * step + (lane & 3))
             for i in range(elements):
-                value = (np.int64(words[r, lane]) >> (bits * i)) & mask
+                value = (np.int64(words[np.uint64(r), lane]) >> (bits * i)) & mask
                 if signed and value & top:
                     value -= 2 * top
                 work[place + start + i] = np.int32(value)
@@ -39,8 +39,8 @@ def _gather(words, bits, signed, tiles, steps, place, work):
 
 @inner
 def _multiply(bits, signs, tiles, steps, saturate, x, y, z, w, work):
-    _gather(x, bits, signs & ops.A_SIGNED, tiles, steps, 0, work)
-    _gather(y, bits, signs & ops.B_SIGNED, 1, steps, B_PLACE, work)
+    gather_integers(x, bits, signs & ops.A_SIGNED, tiles, steps, 0, work)
+    gather_integers(y, bits, signs & ops.B_SIGNED, 1, steps, B_PLACE, work)
     depth = 128 // bits * steps
     for lane in range(LANES):
         for j in range(2 * tiles):

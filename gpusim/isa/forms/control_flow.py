@@ -89,14 +89,22 @@ def lower_branch(instruction: Instruction) -> MicroOp | None:
         return MicroOp(
             ops.BRANCH_DIVERGENT,
             sources=(mask, None, None),
-            flags=(int("CONV" in instruction.modifiers),),
+            flags=(ops.DIVERGENT_CONV if "CONV" in instruction.modifiers else ops.DIVERGENT_DIV,),
             trace_flags=int(Flag.BRANCH),
             extra={"target": target},
         )
     if any(o.kind not in PREDICATES for o in operands) or len(operands) > 1:
         return None
     if "ANY" in instruction.modifiers and [o.kind for o in operands] != [Kind.UNIFORM_PREDICATE]:
-        return None  # taken if any lane's predicate holds: here all lanes have the same
+        # All lanes jump if any one's guard and predicate hold: how a loop over the values of a register ends.
+        return MicroOp(
+            ops.BRANCH_DIVERGENT,
+            sources=(Source(Operand(Kind.IMMEDIATE), immediate=0), None, None),
+            predicate_sources=tuple(operands),
+            flags=(ops.DIVERGENT_ANY,),
+            trace_flags=int(Flag.BRANCH),
+            extra={"target": target},
+        )
     return MicroOp(
         ops.BRANCH,
         predicate_sources=tuple(operands),
@@ -171,10 +179,12 @@ def lower_converge_leave(instruction: Instruction) -> MicroOp | None:
 
 
 def lower_warp_wait(instruction: Instruction) -> MicroOp | None:
-    """WARPSYNC mask, WARPSYNC.ALL, WARPSYNC.COLLECTIVE mask, target, WARPSYNC.EXCLUSIVE mask."""
-    values = [o for o in instruction.operands if o.kind in (Kind.REGISTER, Kind.IMMEDIATE, Kind.UNIFORM)]
+    """WARPSYNC mask, WARPSYNC.ALL, WARPSYNC.COLLECTIVE mask, target, WARPSYNC.COLLECTIVE.ALL target, WARPSYNC.EXCLUSIVE mask."""
+    values = [o for o in instruction.operands if o.kind in (Kind.REGISTER, Kind.IMMEDIATE, Kind.UNIFORM, Kind.LABEL)]
     modifiers = instruction.modifiers
-    if modifiers == ("ALL",) and not instruction.operands:
+    if (modifiers == ("ALL",) and not instruction.operands) or (
+        modifiers == ("COLLECTIVE", "ALL") and len(values) == 1 == len(instruction.operands)
+    ):
         mask = Operand(Kind.IMMEDIATE, value=0xFFFFFFFF)
     elif modifiers in ((), ("EXCLUSIVE",)) and len(values) == 1 == len(instruction.operands):
         mask = values[0]
@@ -210,11 +220,18 @@ def lower_converge_move(instruction: Instruction) -> MicroOp | None:
             destination=first,
             extra={"convergence": second.index, "clear": "CLEAR" in instruction.modifiers},
         )
-    if first.kind == Kind.BARRIER and second.kind in (Kind.REGISTER, Kind.UNIFORM):
+    if first.kind == Kind.BARRIER and second.kind in (Kind.REGISTER, Kind.UNIFORM, Kind.IMMEDIATE):
+        immediate = second.value & 0xFFFFFFFF if second.kind == Kind.IMMEDIATE else None
         return MicroOp(
             ops.CONVERGE_WRITE,
-            sources=(Source(second), None, None),
+            sources=(Source(second, immediate=immediate), None, None),
             extra={"convergence": first.index},
+        )
+    if first.kind == Kind.BARRIER == second.kind:
+        return MicroOp(
+            ops.CONVERGE_COPY,
+            flags=(int("CLEAR" in instruction.modifiers),),
+            extra={"convergence": first.index, "convergence_from": second.index},
         )
     return None
 
@@ -368,7 +385,7 @@ OPCODES = (
     ),
     Opcode(
         mnemonic="BMOV", summary="save or restore a convergence barrier", lowering=lower_converge_move,
-        bodies=(ops.CONVERGE_READ, ops.CONVERGE_WRITE),
+        bodies=(ops.CONVERGE_READ, ops.CONVERGE_WRITE, ops.CONVERGE_COPY),
         pipe=PipeClass.SPECIAL, coverage="reconvergence", flops=NO_FLOPS,
     ),
     Opcode(

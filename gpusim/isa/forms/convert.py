@@ -128,19 +128,20 @@ def lower_pack(instruction: Instruction) -> MicroOp | None:
         return None
     mode = modifiers.choose(ops.ROUNDINGS, 0)
     how = int(modifiers.take("SATFINITE")) | int(modifiers.take("RELU")) << 1
+    if "UNPACK_B" in modifiers.left:
+        modifiers.take("UNPACK_B")
+        return _lower_unpack(instruction, modifiers, roles, modifiers.choose({"BF16": ops.BF16}, _half(modifiers)), how)
     tiny = modifiers.choose(TINY)
     if tiny is not None:
         return _lower_tiny(instruction, modifiers, roles, tiny, mode, how)
     style = modifiers.choose(NARROW, ops.F16)
-    if modifiers.take("UNPACK_B"):
-        return _lower_unpack(instruction, modifiers, roles, style, how)
     if modifiers.take("UNPACK_B_MERGE_C"):
         return _lower_repack(instruction, modifiers, roles, style, mode, how)
     modifiers.take("F32")
     if any(o.modifiers for o in roles.sources):
         return None
     if style == ops.TF32:
-        if not modifiers.take("PACK_B") or modifiers.left or len(roles.sources) != 1 or how & 2:
+        if not modifiers.take("PACK_B") or modifiers.left or len(roles.sources) != 1:
             return None
         source = float_source(roles.sources[0])
         return micro(pack.to_tf32, instruction, roles, (source,), flags=(mode, how))
@@ -157,6 +158,12 @@ def lower_pack(instruction: Instruction) -> MicroOp | None:
     sources = (*map(float_source, roles.sources[:2]), *map(bare, roles.sources[2:]))
     flags = (style, mode, how, form)
     return micro(pack.pack_floats, instruction, roles, sources, flags=flags)
+
+
+def _half(modifiers: Modifiers) -> int:
+    """Half precision, the format that is not always written."""
+    modifiers.take("F16")
+    return ops.F16
 
 
 def _lower_merge(
@@ -178,20 +185,28 @@ def _lower_merge(
 def _lower_unpack(
     instruction: Instruction, modifiers: Modifiers, roles: Roles, target: int, how: int
 ) -> MicroOp | None:
-    """F2FP.F16.E4M3.UNPACK_B: two 8-bit floats to half precision."""
-    style = modifiers.choose({"E4M3": ops.E4M3, "E5M2": ops.E5M2, "E8": ops.E8M0})
-    if (
-        style is None
-        or target != (ops.BF16 if style == ops.E8M0 else ops.F16)
-        or modifiers.left
-        or len(roles.sources) != 1
-    ):
+    """F2FP.F16.E4M3.UNPACK_B: two narrow floats to half precision; F2FP.BF16.E4M3.UNPACK_B R0, R1.H1, R2.H0: to bfloat16,
+    times the two scales (ue8m0) in a half of the second operand, which is 0x7f7f where PTX names none."""
+    style = modifiers.choose({**TINY, "E4M3": ops.E4M3, "E5M2": ops.E5M2, "E8": ops.E8M0})
+    if style is None or modifiers.left or how & 1:
         return None
-    place = {(): 0, ("H0",): 0, ("H1",): 16}.get(roles.sources[0].modifiers)
-    if place is None or how & 1:
+    scaled = target == ops.BF16 and style != ops.E8M0
+    if len(roles.sources) != 1 + scaled or (style == ops.E8M0 and target != ops.BF16):
         return None
-    flags = (style, target, place, how)
-    return micro(pack.unpack_floats, instruction, roles, (bare(roles.sources[0]),), flags=flags)
+    bits = ("B0", "B1", "B2", "B3") if style == ops.E2M1 else ("H0", "H1")
+    places = {(): 0, **{(name,): i * (32 // len(bits)) for i, name in enumerate(bits)}}
+    place = places.get(roles.sources[0].modifiers)
+    if place is None:
+        return None
+    if not scaled:
+        return micro(
+            pack.unpack_floats, instruction, roles, (bare(roles.sources[0]),), flags=(style, target, place, how)
+        )
+    half = {(): 0, ("H0",): 0, ("H1",): 16}.get(roles.sources[1].modifiers)
+    if half is None:
+        return None
+    sources = (bare(roles.sources[0]), bare(roles.sources[1]))
+    return micro(pack.unpack_scaled, instruction, roles, sources, flags=(style, place, half, how))
 
 
 def _is_scaling(mode: int, how: int) -> bool:
@@ -210,7 +225,12 @@ def _lower_repack(
         # BF16 names the source here, and E8 has been taken for the style before it.
         known = modifiers.take("BF16") and _is_scaling(mode, how)
     else:
-        known = modifiers.take("F16") and style in (ops.E4M3, ops.E5M2) and how & 1 and mode == 0
+        known = how & 1 and mode == 0 and style not in (ops.F16, ops.BF16)
+        form = {"F16": 2, "BF16": 4}.get(modifiers.left[0]) if len(modifiers.left) == 1 else None
+        if not known or form is None:
+            return None
+        sources = tuple(map(bare, roles.sources))
+        return micro(pack.pack_floats, instruction, roles, sources, flags=(style, mode, how, form))
     if not known or modifiers.left:
         return None
     sources = tuple(map(bare, roles.sources))
@@ -220,13 +240,13 @@ def _lower_repack(
 def _lower_tiny(
     instruction: Instruction, modifiers: Modifiers, roles: Roles, style: int, mode: int, how: int
 ) -> MicroOp | None:
-    """F2FP.SATFINITE.E2M1.F32.PACK_AB_MERGE_C above nothing, and F2FP.F16.E2M1.UNPACK_B."""
+    """F2FP.SATFINITE.E2M1.F32.PACK_AB_MERGE_C above nothing, F2FP.SATFINITE.E2M1.F16.UNPACK_B_MERGE_C."""
     if mode or any(o.modifiers for o in roles.sources):
         return None
-    if modifiers.take("UNPACK_B"):
-        if not modifiers.take("F16") or modifiers.left or len(roles.sources) != 1 or how & 1:
+    if modifiers.take("UNPACK_B_MERGE_C"):
+        if len(roles.sources) != 2 or not is_zero(roles.sources[1]):
             return None
-        return micro(pack.unpack_floats, instruction, roles, (bare(roles.sources[0]),), flags=(style, ops.F16, 0, how))
+        return _lower_repack(instruction, modifiers, roles, style, mode, how)
     if not modifiers.take("F32") or not modifiers.take("PACK_AB_MERGE_C") or modifiers.left or not how & 1:
         return None
     if len(roles.sources) != 3 or not is_zero(roles.sources[2]):
@@ -275,7 +295,7 @@ CONVERSIONS = (
     ),
     Opcode(
         mnemonic="F2FP", twin=True, summary="pack narrow floats", lowering=lower_pack,
-        bodies=(pack.pack_floats, pack.unpack_floats, pack.to_tf32), pipe=ALU, coverage="convert", flops=NO_FLOPS,
+        bodies=(pack.pack_floats, pack.unpack_floats, pack.unpack_scaled, pack.to_tf32), pipe=ALU, coverage="convert", flops=NO_FLOPS,
     ),
     Opcode(
         mnemonic="F2IP", twin=True, summary="pack narrow integers", lowering=lower_pack_integer,

@@ -7,6 +7,8 @@ flushing and saturation in the flag ``how``. Bodies: :mod:`gpusim.isa.bodies.flo
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from gpusim.isa import float_ops as ops
@@ -91,18 +93,33 @@ def lower_multiply(instruction: Instruction) -> MicroOp | None:
     return micro(multiply_float_scaled, instruction, roles, sources, flags=(how, scale))
 
 
-def _pair_source(operand: Operand) -> Source | None:
-    """Two FP32 numbers in two registers; only whole-pair forms are known."""
-    if operand.negated or operand.absolute or operand.inverted:
+#: Which word of a pair the lower (bit 0) and the upper result (bit 1) read: both in order, swapped, or one number for
+#: both. Read off code whose PTX puts pairs together: ``.NP`` changes the sign of the upper one alone, '-' that of both.
+_PAIR_PICKS = {
+    (): 0b10, ("F32x2",): 0b10, ("HI_LO",): 0b10, ("F32x2", "HI_LO"): 0b10, ("F32x2", "LO_HI"): 0b01, ("F32",): 0b00,
+}  # fmt: skip
+
+
+def _pair_source(operand: Operand) -> tuple[Source, int] | None:
+    """Two FP32 numbers in two registers, or one that stands for both; and how they are picked (bodies/float.py)."""
+    if operand.absolute or operand.inverted:
         return None
     if operand.kind == Kind.IMMEDIATE:
         value = operand.value & 0xFFFFFFFF
-        return Source(operand, 2, immediate=value << 32 | value)
-    return Source(operand, 2)
+        return (Source(operand, 2, immediate=value << 32 | value), 0b10) if not operand.modifiers else None
+    modifiers, signs = operand.modifiers, 0b1100 if operand.negated else 0
+    if modifiers[-1:] == ("NP",):
+        modifiers, signs = modifiers[:-1], signs ^ 0b1000
+    picks = _PAIR_PICKS.get(modifiers)
+    if picks is None:
+        return None
+    bare = replace(operand, negated=False)
+    return Source(bare, 1 if modifiers == ("F32",) else 2), picks | signs
 
 
 def lower_pair(instruction: Instruction) -> MicroOp | None:
-    """FADD2, FMUL2, FFMA2 (sm_100): two FP32 lanes in a register pair."""
+    """FADD2, FMUL2, FFMA2 (sm_100): two FP32 numbers in a register pair, ``R2.F32x2.HI_LO``; swapped, ``.LO_HI``; the upper
+    one with its sign changed, ``.NP``; or one number twice, ``R2.F32``."""
     modifiers = Modifiers(instruction)
     how = _how(modifiers)
     table = {
@@ -116,12 +133,10 @@ def lower_pair(instruction: Instruction) -> MicroOp | None:
         return None
     if roles.predicate_sources or roles.predicate_destinations:
         return None
-    if any(o.modifiers not in ((), ("F32x2", "HI_LO"), ("F32x2",), ("HI_LO",)) for o in roles.sources):
-        return None
-    sources = tuple(map(_pair_source, roles.sources))
-    if any(s is None for s in sources):
-        return None
-    return micro(op, instruction, roles, sources, words=2, flags=(how,))
+    found = [_pair_source(operand) for operand in roles.sources]
+    picks = sum(pair[1] << 4 * i for i, pair in enumerate(found) if pair is not None)
+    sources = tuple(pair[0] for pair in found if pair is not None)
+    return micro(op, instruction, roles, sources, words=2, flags=(how, picks)) if None not in found else None
 
 
 def lower_minmax(instruction: Instruction) -> MicroOp | None:

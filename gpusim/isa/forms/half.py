@@ -42,7 +42,8 @@ def _source(operand: Operand) -> Source:
     if operand.kind == Kind.IMMEDIATE:
         return Source(operand, immediate=operand.value & 0xFFFFFFFF)
     keep = 0x7FFF7FFF if operand.absolute else 0xFFFFFFFF
-    return Source(operand, keep=keep, flip=0x80008000 if operand.negated else 0)
+    flip = (0x80008000 if operand.negated else 0) ^ ops.SWIZZLE_SIGNS.get(operand.modifiers, 0)
+    return Source(operand, keep=keep, flip=flip)
 
 
 def _split(instruction: Instruction, *, writes_register: bool = True) -> Roles | None:

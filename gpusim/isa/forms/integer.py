@@ -144,9 +144,11 @@ def lower_minmax(instruction: Instruction) -> MicroOp | None:
 
 
 def lower_move(instruction: Instruction) -> MicroOp | None:
-    """MOV and MOV.64; the byte-masked form is accepted with a full mask only."""
+    """MOV and MOV.64; the byte-masked form is accepted with a full mask only. MOV.SPILL is a move that the register
+    allocator has put in."""
     modifiers, roles = Modifiers(instruction), split(instruction)
     wide = modifiers.take("64")
+    modifiers.take("SPILL")
     if modifiers.left or roles is None or not plain(roles.sources):
         return None
     if roles.predicate_sources or roles.predicate_destinations:

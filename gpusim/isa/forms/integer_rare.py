@@ -5,6 +5,8 @@ Mental model as in :mod:`gpusim.isa.forms.integer`. Bodies: :mod:`gpusim.isa.bod
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gpusim.isa.bodies import integer_rare as rare
 from gpusim.isa.body import Body
 from gpusim.isa.form import Instruction, MicroOp, integer_source
@@ -125,12 +127,18 @@ def lower_narrow(instruction: Instruction) -> MicroOp | None:
 
 
 def lower_pack(instruction: Instruction) -> MicroOp | None:
-    """I2IP: x and y saturated to 8 or 16 bits, packed below z."""
+    """I2IP: x and y saturated to 2, 4, 8 or 16 bits, packed below z; of 4 and 2 bits z is ``R2.24`` or ``R2.28``, its lower
+    24 or 28 bits, which is all that fits."""
     modifiers = Modifiers(instruction)
-    target = modifiers.choose({"S8": 9, "U8": 8, "S16": 17, "U16": 16})
+    target = modifiers.choose({"S8": 9, "U8": 8, "S16": 17, "U16": 16, "S4": 5, "U4": 4, "S2": 3, "U2": 2})
     modifiers.take("S32")
     if target is None or not modifiers.take("SAT"):
         return None
+    kept = (str(32 - target // 2 * 4),)
+    if target < 8 and len(instruction.operands) == 4 and instruction.operands[3].modifiers == kept:
+        instruction = replace(
+            instruction, operands=(*instruction.operands[:3], replace(instruction.operands[3], modifiers=()))
+        )
     roles = _values(instruction, modifiers, 3)
     return _build(rare.pack_integers, instruction, roles, target & ~1, target & 1)
 

@@ -143,6 +143,8 @@ def lower_reduce(instruction: Instruction) -> MicroOp | None:
 
 _SPECIALS = {
     "SRZ": ops.SR_ZERO,
+    # Performance counters: nothing counts in them unless a profiler says so.
+    **{f"SR_PM{i}": ops.SR_ZERO for i in range(8)},
     "SR_TID.X": ops.SR_TID_X,
     "SR_TID.Y": ops.SR_TID_Y,
     "SR_TID.Z": ops.SR_TID_Z,
@@ -178,7 +180,8 @@ _SPECIALS = {
     "SR_SMEMSZ": ops.SR_SHARED_BYTES,
 }
 #: Registers that are read as a pair by a 64-bit CS2R.
-_SPECIAL_PAIRS = {"SRZ": ops.SR_ZERO, "SR_CLOCKLO": ops.SR_CLOCK_64, "SR_GLOBALTIMERLO": ops.SR_CLOCK_64}
+_SPECIAL_PAIRS = {f"SR_PM{i}": ops.SR_ZERO for i in range(8)}
+_SPECIAL_PAIRS |= {"SRZ": ops.SR_ZERO, "SR_CLOCKLO": ops.SR_CLOCK_64, "SR_GLOBALTIMERLO": ops.SR_CLOCK_64}
 
 
 def lower_special(instruction: Instruction) -> MicroOp | None:
@@ -202,12 +205,17 @@ def lower_special(instruction: Instruction) -> MicroOp | None:
 
 
 def lower_first_lane(instruction: Instruction) -> MicroOp | None:
-    """``R2UR [P,] URd, Ra``: the value of the lowest executing lane; P (Ampere, before a vote whose mask is no constant)
-    says that another one's differs. That it is not the contrary follows from the code around it, which takes its fast
-    way only where P is false and the lanes of the mask are all there (``@!P BRA.DIV``)."""
+    """``R2UR[.OR] [P,] URd, Ra``: the value of the lowest executing lane; P says of each lane that its own differs, with
+    .OR that it does or P held already. That it is not the contrary, and of each lane, follows from the code around it:
+    before a vote whose mask is no constant it takes its fast way only where P is false and the lanes of the mask are all
+    there (``@!P BRA.DIV``); and a loop over the values of a register serves the lanes where P is false, then goes on
+    with the others (``@P BRA.U.ANY``)."""
     operands = [o for o in instruction.operands if o.kind not in PREDICATES]
     others = tuple(o for o in instruction.operands if o.kind in PREDICATES)
-    if len(operands) != 2 or len(others) > 1 or set(instruction.modifiers) - {"FILL", "BROADCAST"}:
+    if len(operands) != 2 or len(others) > 1 or set(instruction.modifiers) - {"FILL", "BROADCAST", "OR"}:
+        return None
+    joins = "OR" in instruction.modifiers
+    if joins and not others:
         return None
     if others and (others[0].kind != Kind.PREDICATE or others[0].inverted or instruction.operands[0] is not others[0]):
         return None
@@ -222,6 +230,7 @@ def lower_first_lane(instruction: Instruction) -> MicroOp | None:
         destination=operands[0],
         predicate_sources=others,  # what the lanes that do not execute keep
         predicate_destinations=others,
+        flags=(int(joins),),
         extra={"warp_wide": True},
     )
 
@@ -255,8 +264,10 @@ def lower_pack(instruction: Instruction) -> MicroOp | None:
 
 
 def lower_unpack(instruction: Instruction) -> MicroOp | None:
-    """``R2P PR, Ra[.B1], mask``: predicates of ``mask`` from a byte of Ra."""
+    """``R2P PR, Ra[.B1], mask``: predicates of ``mask`` from a byte of Ra; all of them where no mask is written."""
     operands = instruction.operands
+    if len(operands) == 2:
+        operands = (*operands, Operand(Kind.IMMEDIATE, value=0x7F, text="0x7f"))
     if instruction.modifiers or len(operands) != 3 or operands[0].text not in ("PR", "UPR"):
         return None
     byte = _byte(operands[1])

@@ -33,7 +33,7 @@ WIDTHS = {
 }
 #: modifiers that change timing or nothing, never the value
 HINTS = {
-    "E", "CONSTANT", "SYS", "GPU", "CTA", "SM", "VC", "STRONG", "WEAK", "MMIO", "CONST", "TENSOR",
+    "ENL2", "EFL2", "ELL2", "E", "CONSTANT", "SYS", "GPU", "CTA", "SM", "VC", "STRONG", "WEAK", "MMIO", "CONST", "TENSOR",
     "EF", "EL", "LU", "EU", "NA", "EN", "LTC64B", "LTC128B", "LTC256B", "PRIVATE", "U", "BYPASS", "ACCESS",
 }  # fmt: skip
 OPERATIONS = {
@@ -43,9 +43,13 @@ OPERATIONS = {
 TYPES = {
     "S32": ops.S32, "U32": ops.U32, "64": ops.U64, "U64": ops.U64, "S64": ops.S64, "F32": ops.F32,
     "F64": ops.F64, "F16x2": ops.F16X2, "BF16x2": ops.BF16X2, "BF16_V2": ops.BF16X2, "F32x2": ops.F32X2_FTZ, "128": ops.B128,
+    "F32x4": ops.F32X4_FTZ, "F16x4": ops.F16X4, "F16x8": ops.F16X8, "BF16x4": ops.BF16X4, "BF16x8": ops.BF16X8,
 }  # fmt: skip
 TYPE_WORDS = {ops.U64: 2, ops.S64: 2, ops.F64: 2, ops.F32X2_FTZ: 2, ops.B128: 4}
-FLOATING = (ops.F32, ops.F32_FTZ, ops.F64, ops.F16X2, ops.BF16X2, ops.F32X2_FTZ)
+TYPE_WORDS |= {ops.F32X4_FTZ: 4, ops.F16X4: 2, ops.F16X8: 4, ops.BF16X4: 2, ops.BF16X8: 4}
+#: Vectors of halves (sm_90), which have minimum and maximum too.
+HALF_VECTORS = (ops.F16X4, ops.F16X8, ops.BF16X4, ops.BF16X8)
+FLOATING = (ops.F32, ops.F32_FTZ, ops.F64, ops.F16X2, ops.BF16X2, ops.F32X2_FTZ, ops.F32X4_FTZ, *HALF_VECTORS)
 
 
 def address_recipe(operand: Operand, wide: bool) -> dict | None:
@@ -117,8 +121,37 @@ def _wide(space: Space, modifiers: tuple[str, ...]) -> bool | None:
     return True if "E" in modifiers else None
 
 
+def _wide_access(space: Space, instruction: Instruction) -> MicroOp | None:
+    """``LDG.E.ENL2.256 Rh, Rl, [address]`` and ``STG.E.ENL2.256 [address], Rl, Rh`` (sm_100): 32 bytes a lane, of which the
+    lower 16 are those of Rl."""
+    modifiers = tuple(m for m in instruction.modifiers if m != "256")
+    found, width = _memory_operand(instruction), _widths(modifiers)
+    if found is None or width != (4, False) or space != Space.GLOBAL or "E" not in modifiers:
+        return None
+    recipe, rest = address_recipe(found[0], True), found[1]
+    loads = instruction.mnemonic.startswith("LD")
+    if recipe is None or len(rest) != 2 or any(o.kind != Kind.REGISTER or o.modifiers for o in rest):
+        return None
+    if loads and any(o.index == NO_REGISTER for o in rest):
+        return None
+    low, high = (rest[1], rest[0]) if loads else (rest[0], rest[1])
+    return MicroOp(
+        ops.WIDE_LOAD if loads else ops.WIDE_STORE,
+        sources=(Source(low, words=4), None if loads else Source(high, words=4), None),
+        destination=high if loads else None,
+        words=4,
+        memory_kind=MemoryKind.LOAD if loads else MemoryKind.STORE,
+        space=space,
+        access_bytes=32,
+        trace_flags=_flags(modifiers),
+        extra={"address": recipe},
+    )
+
+
 def lower_load(space: Space, instruction: Instruction) -> MicroOp | None:
     """``LDG.E[.width] Rd, [address]``: registers from ``space``; narrow values are extended by zeros or their sign."""
+    if "256" in instruction.modifiers:
+        return _wide_access(space, instruction)
     found = _memory_operand(instruction)
     width, wide = _widths(instruction.modifiers), _wide(space, instruction.modifiers)
     if found is None or width is None or wide is None:
@@ -141,6 +174,8 @@ def lower_load(space: Space, instruction: Instruction) -> MicroOp | None:
 
 def lower_store(space: Space, instruction: Instruction) -> MicroOp | None:
     """``STG.E[.width] [address], Ra``: registers to ``space``."""
+    if "256" in instruction.modifiers:
+        return _wide_access(space, instruction)
     found = _memory_operand(instruction)
     width, wide = _widths(instruction.modifiers), _wide(space, instruction.modifiers)
     if found is None or width is None or wide is None:
@@ -180,9 +215,11 @@ def _atomic_form(modifiers: tuple[str, ...]) -> tuple[int, int] | None:
         return None
     if kind == ops.F32 and "FTZ" in modifiers:
         kind = ops.F32_FTZ
-    if kind == ops.F32X2_FTZ and "FTZ" not in modifiers:
+    if kind in (ops.F32X2_FTZ, ops.F32X4_FTZ) and "FTZ" not in modifiers:
         return None
     found = OPERATIONS[operation]
+    if kind in HALF_VECTORS and found in (ops.MIN, ops.MAX):
+        return found, kind
     if kind in FLOATING and found != ops.ADD or kind == ops.B128 and found not in (ops.EXCH, ops.CAS):
         return None
     return found, kind
@@ -354,6 +391,12 @@ _BARRIER_FORMS = {
     ("EXCH", "64"): (ops.EXCH, 2),
     ("ARRIVE", "TRANS64", "A1T0"): (ops.ARRIVE, 1),
     ("ARRIVE", "TRANS64", "ART0"): (ops.ARRIVE, 1),
+    ("ARRIVE", "TRANS64"): (ops.EXPECT_ARRIVE, 1),
+    ("ARRIVE", "TRANS64", "OPTOUT", "A1T0"): (ops.DROP, 1),
+    ("ARRIVE", "TRANS64", "OPTOUT", "ART0"): (ops.DROP, 1),
+    ("ARRIVE", "TRANS64", "RED", "A0T1"): (ops.EXPECT, 1),
+    ("ARRIVE", "TRANS64", "RED", "A0TR"): (ops.EXPECT, 1),
+    ("ARRIVE", "TRANS64", "RED", "A0TX"): (ops.COMPLETE, 1),
     ("PHASECHK", "TRANS64"): (ops.PHASE, 1),
     ("PHASECHK", "TRANS64", "TRYWAIT"): (ops.PHASE, 1),
 }
@@ -361,9 +404,10 @@ _BARRIER_FORMS = {
 
 def lower_shared_barrier(instruction: Instruction) -> MicroOp | None:
     """``SYNCS``: an mbarrier's word in shared memory (since Hopper). EXCH initialises it; ARRIVE counts one thread
-    (A1) or as many as the register says (AR) and returns the state before; PHASECHK asks whether the phase of a
-    state (its high word) is over. Counts of bytes (transactions) are not known and refused."""
-    if instruction.modifiers == ("CCTL", "IV"):
+    (A1) or as many as the register says (AR) and returns the state before, with OPTOUT for this and all later phases;
+    T1 and TR expect one transaction or as many as the register says, TX says that so many are complete, neither of
+    A and T (arrive.expect_tx) does both; PHASECHK asks whether the phase of a state (its high word) is over."""
+    if instruction.modifiers in (("CCTL", "IV"), ("CCTL", "IVALL")):
         return MicroOp(ops.NOP)
     form, found = _BARRIER_FORMS.get(instruction.modifiers), _memory_operand(instruction)
     if form is None or found is None:
@@ -375,7 +419,7 @@ def lower_shared_barrier(instruction: Instruction) -> MicroOp | None:
     if rest[0].kind != (Kind.PREDICATE if asks else Kind.REGISTER) and rest[0].index != NO_REGISTER:
         return None
     source = Source(rest[1], words=form[1])
-    if instruction.modifiers[-1] == "A1T0":
+    if instruction.modifiers[-1] in ("A1T0", "A0T1"):
         if rest[1].index != NO_REGISTER:
             return None
         source = Source(Operand(Kind.IMMEDIATE, value=1), immediate=1)
@@ -393,18 +437,52 @@ def lower_shared_barrier(instruction: Instruction) -> MicroOp | None:
     )
 
 
-_BYTES = (1, 2, 4, 8, 16)
+#: What ``ARRIVES.LDGSTSBAR.64`` does to the mbarrier once the thread's copies are there.
+_COPY_ARRIVALS = {
+    ("LDGSTSBAR", "64"): ops.ARRIVE_AMPERE,
+    ("LDGSTSBAR", "64", "ARVCNT"): ops.ARRIVE,
+    ("LDGSTSBAR", "64", "TRANSCNT"): ops.COMPLETE,
+}
+
+
+def lower_copy_arrival(instruction: Instruction) -> MicroOp | None:
+    """``ARRIVES.LDGSTSBAR.64[.ARVCNT|.TRANSCNT] [address]``: each thread arrives at an mbarrier (or completes a transaction)
+    when its asynchronous copies are there, which they are already here (PTX cp.async.mbarrier.arrive)."""
+    operation = _COPY_ARRIVALS.get(instruction.modifiers)
+    if operation is None or len(instruction.operands) != 1:
+        return None
+    recipe = address_recipe(instruction.operands[0], False)
+    if recipe is None:
+        return None
+    return MicroOp(
+        ops.ATOMIC,
+        sources=(Source(Operand(Kind.IMMEDIATE, value=1), immediate=1), None, None),
+        words=2,
+        flags=(operation, ops.U64, ops.SERVED_ALL),
+        memory_kind=MemoryKind.REDUCTION,
+        space=Space.SHARED,
+        access_bytes=8,
+        extra={"address": recipe},
+    )
+
+
+_BYTES = (1, 2, 4, 8, 16, 32)
 _SPACE_OF = {"": Space.GENERIC, "G": Space.GLOBAL, "S": Space.SHARED, "L": Space.LOCAL}
 
 
 def _accesses(
-    family: str, letters: tuple[str, ...], summary: str, lowering: Callable, body: int, moved: tuple[int, ...]
+    family: str,
+    letters: tuple[str, ...],
+    summary: str,
+    lowering: Callable,
+    bodies: tuple[int, ...],
+    moved: tuple[int, ...],
 ) -> tuple[Opcode, ...]:
     """The opcodes of a family, one for each space, which the letter behind its name tells."""
     return tuple(
         Opcode(
             mnemonic=family + letter, summary=summary, lowering=partial(lowering, _SPACE_OF[letter]),
-            bodies=(body,), pipe=PipeClass.LSU, coverage=summary, flops=NO_FLOPS,
+            bodies=bodies, pipe=PipeClass.LSU, coverage=summary, flops=NO_FLOPS,
             space=_SPACE_OF[letter], bytes_moved=moved,
         )
         for letter in letters
@@ -413,20 +491,25 @@ def _accesses(
 
 OPCODES = (
     Opcode(
+        mnemonic="ARRIVES", summary="arrive at a barrier object when copies are there", lowering=lower_copy_arrival,
+        bodies=(ops.ATOMIC,), pipe=PipeClass.LSU, coverage="async copy", flops=NO_FLOPS,
+        space=Space.SHARED, bytes_moved=(8,),
+    ),
+    Opcode(
         mnemonic="SYNCS", summary="barrier object in shared memory", lowering=lower_shared_barrier,
         bodies=(ops.ATOMIC, ops.NOP), pipe=PipeClass.LSU, coverage="block barrier", flops=NO_FLOPS,
         space=Space.SHARED, bytes_moved=(8,),
     ),
-    *_accesses("LD", ("G", "", "S", "L"), "load", lower_load, ops.LOAD, _BYTES),
-    *_accesses("ST", ("G", "", "S", "L"), "store", lower_store, ops.STORE, _BYTES),
-    *_accesses("ATOM", ("", "G", "S"), "atomic", lower_atomic, ops.ATOMIC, (4, 8, 16)),
+    *_accesses("LD", ("G", "", "S", "L"), "load", lower_load, (ops.LOAD, ops.WIDE_LOAD), _BYTES),
+    *_accesses("ST", ("G", "", "S", "L"), "store", lower_store, (ops.STORE, ops.WIDE_STORE), _BYTES),
+    *_accesses("ATOM", ("", "G", "S"), "atomic", lower_atomic, (ops.ATOMIC,), (4, 8, 16)),
     # RED names no space, but is emitted for global memory alone.
     Opcode(
         mnemonic="RED", summary="reduction", lowering=partial(lower_atomic, Space.GLOBAL),
         bodies=(ops.ATOMIC,), pipe=PipeClass.LSU, coverage="reduction", flops=NO_FLOPS,
         space=Space.GLOBAL, bytes_moved=(4, 8, 16),
     ),
-    *_accesses("RED", ("G", "S"), "reduction", lower_atomic, ops.ATOMIC, (4, 8, 16)),
+    *_accesses("RED", ("G", "S"), "reduction", lower_atomic, (ops.ATOMIC,), (4, 8, 16)),
     Opcode(
         mnemonic="LDGSTS", summary="asynchronous copy to shared memory", lowering=lower_async_copy,
         bodies=(ops.ASYNC_COPY, ops.ASYNC_FILL), pipe=PipeClass.LSU, coverage="async copy", flops=NO_FLOPS,
@@ -436,7 +519,7 @@ OPCODES = (
         Opcode(
             mnemonic=mnemonic, summary="constant load", lowering=lower_constant_load,
             bodies=(loops.copy, ops.CONSTANT_LOAD), pipe=pipe, coverage="constant load", flops=NO_FLOPS,
-            space=Space.CONSTANT, bytes_moved=_BYTES,
+            space=Space.CONSTANT, bytes_moved=_BYTES[:-1],
         )
         for mnemonic, pipe in (
             ("LDC", PipeClass.CONSTANT), ("ULDC", PipeClass.UNIFORM), ("LDCU", PipeClass.CONSTANT),

@@ -6,7 +6,7 @@ column of B), so a shape is a number of 8-row tiles and a number of register ste
 what is the body's business (:mod:`gpusim.isa.bodies.tensor`, after the PTX ISA's fragment figures).
 
 Hopper's and Blackwell's asynchronous tensor instructions work on shared or tensor memory and are refused by
-name: see :data:`REFUSED`. So are sparse products (``.SP``) and Hopper's FP64 shapes above 8 x 8 x 4.
+name: see :data:`REFUSED`. Products that are both sparse and block-scaled are not known.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 from gpusim.isa import float_ops, system_ops
 from gpusim.isa import tensor_ops as ops
 from gpusim.isa.bodies import tensor as body
-from gpusim.isa.bodies import tensor_integer
+from gpusim.isa.bodies import tensor_blocks, tensor_integer
 from gpusim.isa.body import Body
 from gpusim.isa.form import Instruction, Kind, MicroOp, Operand, Source
 from gpusim.isa.forms.memory import address_recipe
@@ -36,8 +36,13 @@ SHAPES = {
     "88128": (8, 8, 128),
     "168128": (16, 8, 128),
     "168256": (16, 8, 256),
+    "16x8x4": (16, 8, 4),
+    "16x8x8": (16, 8, 8),
+    "16x8x16": (16, 8, 16),
 }
 EIGHT_BIT = {"E4M3": float_ops.E4M3, "E5M2": float_ops.E5M2}
+#: What else stands in a byte for QMMA (sm_120).
+IN_BYTES = EIGHT_BIT | {"E3M2": float_ops.E3M2, "E2M3": float_ops.E2M3, "E2M1": float_ops.E2M1}
 INTEGERS = {"S8": (8, True), "U8": (8, False), "S4": (4, True), "U4": (4, False)}
 ROUNDINGS = {"RM": 1, "RP": 2, "RZ": 3}
 #: Bits of a row that all four lanes of a row hold in one register.
@@ -56,7 +61,6 @@ REFUSED = {
     "UTCATOMSWS": "allocation of tensor memory (tcgen05)",
     "LDTM": "load from tensor memory (tcgen05)",
     "STTM": "store to tensor memory (tcgen05)",
-    "OMMA": "block-scaled product",
     "UTMALDG": "bulk copy by the tensor memory accelerator",
     "UTMASTG": "bulk copy by the tensor memory accelerator",
     "UTMAREDG": "bulk reduction by the tensor memory accelerator",
@@ -117,9 +121,9 @@ def _shape(modifiers: Modifiers) -> tuple[int, int, int] | None:
 
 
 def lower_half(instruction: Instruction) -> MicroOp | None:
-    """``HMMA.16816.F32[.BF16|.TF32] Rd, Ra, Rb, Rc``, ``HMMA.1688.F16``; and ``HMMA.884.*.STEPn`` of Turing."""
+    """``HMMA.16816.F32[.BF16|.TF32] Rd, Ra, Rb, Rc``, ``HMMA.1688.F16``; ``HMMA.884.*.STEPn`` of Turing; sparse ones."""
     modifiers = Modifiers(instruction)
-    shape = _shape(modifiers)
+    sparse, shape = modifiers.take("SP"), _shape(modifiers)
     if shape is None:
         return None
     if shape[0] == 8:
@@ -133,6 +137,9 @@ def lower_half(instruction: Instruction) -> MicroOp | None:
         return None
     matrix = MatrixType.TF32 if style == float_ops.TF32 else MatrixType.F16 if wide else MatrixType.F16_F16
     bits = 32 if style == float_ops.TF32 else 16
+    if sparse:
+        op, code = tensor_blocks.multiply_sparse_floats, style | style << 8 | accumulator << 20
+        return _sparse(instruction, op, shape, bits, 4 if wide else 2, matrix, code)
     flags = (style | style << 8, None, accumulator)
     return _product(instruction, body.multiply_floats, shape, bits, 4 if wide else 2, matrix, flags)
 
@@ -164,25 +171,31 @@ def _lower_quad(instruction: Instruction, modifiers: Modifiers) -> MicroOp | Non
 
 
 def lower_eight_bit(instruction: Instruction) -> MicroOp | None:
-    """``QMMA.16832.F32.E4M3.E5M2 Rd, Ra, Rb, Rc``."""
+    """``QMMA.16832.F32.E4M3.E5M2 Rd, Ra, Rb, Rc``; sparse ones, and ``QMMA.SF.16832.F32.E4M3.E2M1.E8`` with scales."""
     modifiers = Modifiers(instruction)
-    shape = _shape(modifiers)
+    if modifiers.take("SF"):
+        return _scaled(instruction, modifiers, 4)
+    sparse, shape = modifiers.take("SP"), _shape(modifiers)
     accumulator = modifiers.choose({"F32": ops.ACCUMULATE_F32, "F16": ops.ACCUMULATE_F16})
     if shape is None or accumulator is None or len(modifiers.left) != 2:
         return None
-    a, b = (EIGHT_BIT.get(name) for name in modifiers.left)
+    a, b = (IN_BYTES.get(name) for name in modifiers.left)
     if a is None or b is None:
         return None
     wide = accumulator == ops.ACCUMULATE_F32
     matrix = MatrixType.FP8 if wide else MatrixType.FP8_F16
     layouts = (((), ("ROW",)), ((), ("COL",)))
+    if sparse:
+        op, code = tensor_blocks.multiply_sparse_floats, a | b << 8 | accumulator << 20
+        return _sparse(instruction, op, shape, 8, 4 if wide else 2, matrix, code)
     flags = (a | b << 8, None, accumulator)
     return _product(instruction, body.multiply_floats, shape, 8, 4 if wide else 2, matrix, flags, layouts)
 
 
 def lower_integer(instruction: Instruction) -> MicroOp | None:
-    """``IMMA.16832.S8.U8[.SAT] Rd, Ra.ROW, Rb.COL, Rc``."""
+    """``IMMA.16832.S8.U8[.SAT] Rd, Ra.ROW, Rb.COL, Rc``; sparse ones."""
     modifiers = Modifiers(instruction)
+    sparse = modifiers.take("SP")
     shape, saturate = _shape(modifiers), modifiers.take("SAT")
     if shape is None or len(modifiers.left) != 2 or any(name not in INTEGERS for name in modifiers.left):
         return None
@@ -191,6 +204,9 @@ def lower_integer(instruction: Instruction) -> MicroOp | None:
         return None
     matrix = MatrixType.INT8 if bits == 8 else MatrixType.INT4
     signs = (ops.A_SIGNED if a_signed else 0) | (ops.B_SIGNED if b_signed else 0)
+    if sparse:
+        op, code = tensor_blocks.multiply_sparse_integers, bits | signs << 8 | int(saturate) << 20
+        return _sparse(instruction, op, shape, bits, 4, matrix, code)
     flags = (bits | signs << 8, None, int(saturate))
     return _product(
         instruction,
@@ -225,9 +241,12 @@ def lower_bit(instruction: Instruction) -> MicroOp | None:
 
 
 def lower_double(instruction: Instruction) -> MicroOp | None:
-    """``DMMA.884[.RZ] Rd, Ra, Rb, Rc`` (``DMMA.8x8x4`` since Hopper): one element of A and B a lane."""
+    """``DMMA.884[.RZ] Rd, Ra, Rb, Rc`` (``DMMA.8x8x4`` since Hopper): one element of A and B a lane; of 16 x 8 x 4, 8 and
+    16 (Hopper) two for each four along k."""
     modifiers = Modifiers(instruction)
     shape, mode = _shape(modifiers), modifiers.choose(ROUNDINGS, 0)
+    if shape is not None and shape[0] == 16:
+        return _lower_tall_double(instruction, modifiers, shape, mode)
     if shape != (8, 8, 4) or modifiers.left or len(instruction.operands) != 4:
         return None
     destination, a, b, c = instruction.operands
@@ -242,6 +261,110 @@ def lower_double(instruction: Instruction) -> MicroOp | None:
         flags=(mode,),
         extra={"matrix": (MatrixType.F64, 256)},
     )
+
+
+def _lower_tall_double(
+    instruction: Instruction, modifiers: Modifiers, shape: tuple[int, int, int], mode: int
+) -> MicroOp | None:
+    if not instruction.modifiers[0].startswith("16x8x") or modifiers.left or len(instruction.operands) != 4:
+        return None
+    destination, a, b, c = instruction.operands
+    zero = c.kind == Kind.REGISTER and c.index == 255
+    sources = (_fragment(a, shape[2]), _fragment(b, shape[2] // 2), _fragment(c, 1 if zero else 8))
+    if None in sources or any(o.kind != Kind.REGISTER or o.index == 255 for o in (destination, a, b)):
+        return None
+    return MicroOp(
+        body.multiply_tall_doubles.number,
+        sources=sources,
+        destination=destination,
+        words=8,
+        flags=(mode, shape[2], int(zero)),
+        extra={"matrix": (MatrixType.F64, 128 * shape[2])},
+    )
+
+
+def _beside(operands: tuple[Operand, ...], source: Operand) -> bool:
+    """Whether operands can be named by their distance from ``source``."""
+    known = all(o.kind in (Kind.REGISTER, Kind.UNIFORM) and not o.modifiers and not o.negated for o in operands)
+    return known and source.kind == Kind.REGISTER and source.index != 255
+
+
+def _sparse(
+    instruction: Instruction,
+    op: Body,
+    shape: tuple[int, int, int],
+    element_bits: int,
+    accumulator_words: int,
+    matrix: MatrixType,
+    code: int,
+) -> MicroOp | None:
+    """``HMMA.SP.16832.F32 Rd, Ra, Rb, Rc, Re, selector``: A holds half of its elements, Re which."""
+    steps = shape[2] * element_bits // (2 * STEP_BITS)
+    if shape[0] != 16 or steps not in (1, 2) or len(instruction.operands) != 6:
+        return None
+    destination, a, b, c, metadata, selector = instruction.operands
+    sources = (
+        _fragment(a, 2 * steps, ((), ("ROW",))),
+        _fragment(b, 2 * steps, ((), ("COL",))),
+        _fragment(c, accumulator_words),
+    )
+    if None in sources or destination.kind != Kind.REGISTER or destination.modifiers:
+        return None
+    if not _beside((metadata,), a) or selector.kind != Kind.IMMEDIATE or selector.value > 3:
+        return None
+    # Which lane of four the metadata begins in: one of them, a pair, or all give it.
+    lane = selector.value if element_bits >= 16 and steps == 1 else 2 * selector.value
+    if lane > 3 or (element_bits < 16 and steps == 2 and lane):
+        return None
+    rows, columns, depth = shape
+    return MicroOp(
+        op.number,
+        sources=sources,
+        destination=destination,
+        words=accumulator_words,
+        flags=(code | steps << 16 | lane << 24,),
+        extra={"matrix": (matrix, rows * columns * depth // 2), "beside": (metadata,)},
+    )
+
+
+#: Formats of a scale, and how many stand along k where ``.4X`` is not written.
+_SCALES = {"E8": float_ops.E8M0, "UE4M3": float_ops.E4M3}
+
+
+def _scaled(instruction: Instruction, modifiers: Modifiers, elements: int) -> MicroOp | None:
+    """``QMMA.SF.16832.F32.E4M3.E2M1.E8 Rd, Ra, Rb, Rc, Rsa, Rsb, URx``: elements of A and B are multiplied by scales first."""
+    shape, four = _shape(modifiers), modifiers.take("4X")
+    if shape != (16, 8, 8 * elements) or not modifiers.take("F32") or len(modifiers.left) != 3:
+        return None
+    a_style, b_style = (IN_BYTES.get(name) for name in modifiers.left[:2])
+    style = _SCALES.get(modifiers.left[2])
+    if a_style is None or b_style is None or style is None or len(instruction.operands) != 7:
+        return None
+    if elements == 8 and (a_style != float_ops.E2M1 or b_style != float_ops.E2M1):
+        return None
+    if (four and elements != 8) or (style == float_ops.E4M3 and not four):
+        return None
+    destination, a, b, c, *scales = instruction.operands
+    sources = (_fragment(a, 4), _fragment(b, 2), _fragment(c, 4))
+    if None in sources or destination.kind != Kind.REGISTER or destination.modifiers:
+        return None
+    if not _beside(tuple(scales), a):
+        return None
+    along = 4 if four else elements // 4
+    return MicroOp(
+        tensor_blocks.multiply_scaled.number,
+        sources=sources,
+        destination=destination,
+        words=4,
+        flags=(a_style | b_style << 8 | elements << 16 | along << 20 | style << 24,),
+        extra={"matrix": (MatrixType.FP8, 128 * shape[2]), "beside": tuple(scales)},
+    )
+
+
+def lower_four_bit(instruction: Instruction) -> MicroOp | None:
+    """``OMMA.SF.16864.F32.E2M1.E2M1.E8[.4X] Rd, Ra, Rb, Rc, Rsa, Rsb, URx``: 4-bit floats, eight a register, with scales."""
+    modifiers = Modifiers(instruction)
+    return _scaled(instruction, modifiers, 8) if modifiers.take("SF") else None
 
 
 def lower_move(instruction: Instruction) -> MicroOp | None:
@@ -261,7 +384,10 @@ def lower_move(instruction: Instruction) -> MicroOp | None:
     )
 
 
-_TRANSPOSED = {"M88": 0, "MT88": 1}
+_TRANSPOSED = {"M88": system_ops.MATRIX_PLAIN, "MT88": system_ops.MATRIX_TURNED}
+#: Elements of a byte in the registers: bits that they have in memory (where 4 and 6 are packed and padded to 16 bytes).
+_BYTE_ELEMENTS = {"8": 8, "U6x16P32TO8": 6, "U4x16P64TO8": 4}
+_BYTE_FORMS = {"M816": system_ops.MATRIX_BYTES, "MT1616": system_ops.MATRIX_TURNED_BYTES}
 _COUNTS = {"2": 2, "4": 4}
 
 
@@ -275,10 +401,20 @@ def _matrices(instruction: Instruction) -> tuple[int, int] | None:
     return count, transposed
 
 
+def _byte_matrices(instruction: Instruction) -> tuple[int, int, int] | None:
+    """(matrices, form, bits of an element in memory) of ``.8.MT1616[.2]`` and ``.U4x16P64TO8.M816[.2|.4]`` (sm_100)."""
+    modifiers = Modifiers(instruction)
+    bits, form = modifiers.choose(_BYTE_ELEMENTS), modifiers.choose(_BYTE_FORMS)
+    count = modifiers.choose(_COUNTS, 1)
+    if bits is None or form is None or modifiers.left or len(instruction.operands) != 2:
+        return None
+    return (count, form, bits) if form == system_ops.MATRIX_BYTES or count < 4 else None
+
+
 def lower_matrix_load(instruction: Instruction) -> MicroOp | None:
     """``LDSM.16.M88.4 Rd, [address]``: lane 8 i + r gives the address of row r of matrix i; transposed with
     ``.MT88``."""
-    found = _matrices(instruction)
+    found = _matrices(instruction) or _byte_matrices(instruction)
     if found is None:
         return None
     destination, memory = instruction.operands
@@ -288,7 +424,7 @@ def lower_matrix_load(instruction: Instruction) -> MicroOp | None:
     return MicroOp(
         system_ops.MATRIX_LOAD,
         destination=destination,
-        words=found[0],
+        words=found[0] * (1 + (found[1] == system_ops.MATRIX_TURNED_BYTES)),
         flags=found,
         memory_kind=MemoryKind.MATRIX_LOAD,
         space=Space.SHARED,
@@ -298,8 +434,11 @@ def lower_matrix_load(instruction: Instruction) -> MicroOp | None:
 
 
 def lower_matrix_store(instruction: Instruction) -> MicroOp | None:
-    """``STSM.16.M88.4 [address], Ra``: LDSM the other way."""
+    """``STSM.16.M88.4 [address], Ra``: LDSM the other way; ``STSM.8.MT168.4``: 16 x 8 bytes, transposed."""
     found = _matrices(instruction)
+    if instruction.modifiers[:2] == ("8", "MT168"):
+        count = 1 if len(instruction.modifiers) == 2 else _COUNTS.get(instruction.modifiers[2], 0)
+        found = (count, system_ops.MATRIX_TALL) if count and len(instruction.operands) == 2 else None
     if found is None:
         return None
     memory, values = instruction.operands
@@ -320,16 +459,16 @@ def lower_matrix_store(instruction: Instruction) -> MicroOp | None:
 OPCODES = (
     Opcode(
         mnemonic="HMMA", summary="matrix product of half, bfloat16 or TF32", lowering=lower_half,
-        bodies=(body.multiply_floats, body.multiply_quads),
+        bodies=(body.multiply_floats, body.multiply_quads, tensor_blocks.multiply_sparse_floats),
         pipe=PipeClass.TENSOR, coverage="matrix multiply", flops=TENSOR,
     ),
     Opcode(
         mnemonic="QMMA", summary="matrix product of 8-bit floats", lowering=lower_eight_bit,
-        bodies=(body.multiply_floats,), pipe=PipeClass.TENSOR, coverage="matrix multiply", flops=TENSOR,
+        bodies=(body.multiply_floats, tensor_blocks.multiply_sparse_floats, tensor_blocks.multiply_scaled), pipe=PipeClass.TENSOR, coverage="matrix multiply", flops=TENSOR,
     ),
     Opcode(
         mnemonic="IMMA", summary="matrix product of 8-bit or 4-bit integers", lowering=lower_integer,
-        bodies=(tensor_integer.multiply_integers,), pipe=PipeClass.TENSOR, coverage="matrix multiply", flops=TENSOR,
+        bodies=(tensor_integer.multiply_integers, tensor_blocks.multiply_sparse_integers), pipe=PipeClass.TENSOR, coverage="matrix multiply", flops=TENSOR,
     ),
     Opcode(
         mnemonic="BMMA", summary="matrix product of bits", lowering=lower_bit,
@@ -337,7 +476,12 @@ OPCODES = (
     ),
     Opcode(
         mnemonic="DMMA", summary="matrix product of FP64", lowering=lower_double,
-        bodies=(body.multiply_doubles,), pipe=PipeClass.TENSOR, coverage="matrix multiply", flops=TENSOR,
+        bodies=(body.multiply_doubles, body.multiply_tall_doubles),
+        pipe=PipeClass.TENSOR, coverage="matrix multiply", flops=TENSOR,
+    ),
+    Opcode(
+        mnemonic="OMMA", summary="matrix product of 4-bit floats with scales", lowering=lower_four_bit,
+        bodies=(tensor_blocks.multiply_scaled,), pipe=PipeClass.TENSOR, coverage="matrix multiply", flops=TENSOR,
     ),
     # Crosses lanes; no published measurement says through which unit.
     Opcode(

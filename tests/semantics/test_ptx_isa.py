@@ -1,0 +1,267 @@
+"""The PTX ISA statement by statement: the same bits on every architecture that has a statement, and matrices as NumPy has them.
+
+What one architecture does with one instruction another does with five, so agreement is an oracle for both. Products of
+matrices are checked with whole numbers, exact whatever a generation cuts.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+pytest.importorskip("cuda.bindings", reason="needs the CUDA wheels")
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+
+import ptx_forms
+import ptx_isa
+
+import gpusim
+from gpusim.isa.architectures import GENERATIONS, architecture
+
+LANES, WORDS = 32, ptx_isa.STATEMENT_BYTES // 4
+#: Statements of a kernel.
+GROUP = 24
+#: What is different by design: clocks, places, numbers that only the machine knows, states that are opaque.
+OPAQUE = (
+    "%clock", "globaltimer", "%smid", "%nsmid", "%gridid", "%envreg", "smem_size", "smem_offset", "%total", "%aggr", "%warpid",
+    "%nwarpid", "%pm", "%current", "pending_count", "test_wait.parity.shared.b64 %done, [M], 1", "setmaxnreg", "cluster",
+)  # fmt: skip
+#: Statements that the day's run takes; the night takes all of these sections.
+DAILY = (
+    "f32x2", ".global.v4", ".global.v2", ".v8", "v4.b64", "cp.async", "mbarrier", "createpolicy", "pack.sat",
+    ".satfinite.e2m1", ".bf16x2.e", "tf32.f32", "match", "redux", "stacksave", "brx", "call",
+)  # fmt: skip
+SECTIONS = ("integer", "float", "half", "convert", "logic", "video", "warp", "memory", "atomic", "async", "mbarrier", "control")
+#: Differs by generation for a reason that is not the form's: -> why.
+DIFFERS = {
+    "fns.b32": "PTX leaves a base beyond the word open",
+}
+
+
+def run_groups(groups, capability, values, memory):
+    """Statement -> uint32[WORDS] that it leaves (results, then a thread's memory), for what the assembler takes."""
+    cubin, groups, _ = ptx_forms.assemble(groups, architecture(capability).target)
+    found = {}
+    for i, group in enumerate(groups):
+        if not group:
+            continue
+        out = np.tile(memory, len(group))
+        arguments = [0] * 14
+        arguments[4], arguments[11] = out, values
+        gpusim.capture(gpusim.cubin(cubin, f"form_{i}"), 1, LANES, tuple(arguments), gpu=capability)
+        found |= dict(zip(group, out.reshape(len(group), WORDS), strict=True))
+    return found
+
+
+@cache
+def operands():
+    """uint64[40, 32]: any bits, small numbers of FP32, and edges."""
+    rng = np.random.default_rng(1)
+    values = rng.integers(0, 2**64, (40, LANES), dtype=np.uint64)
+    small = rng.integers(-3, 4, (40, LANES)).astype(np.float32).view(np.uint32)
+    edges = np.array([0, 1, 0x80000000, 0x7F800000, 0x7FC00000, 0xFFFFFFFF, 0x7FFFFFFF, 0x3F800000, 2**63, 2**64 - 1], np.uint64)
+    kind = rng.integers(0, 3, (40, LANES))
+    return np.where(kind == 0, values, np.where(kind == 1, small, rng.choice(edges, (40, LANES))))
+
+
+def agree(lines, capabilities):
+    """Assert that all capabilities that have a statement leave the same; how many statements two or more have."""
+    memory = np.random.default_rng(2).integers(0, 2**32, WORDS, dtype=np.uint64).astype(np.uint32)
+    groups = [lines[i : i + GROUP] for i in range(0, len(lines), GROUP)]
+    first, compared = {}, 0
+    for capability in capabilities:
+        for line, left in run_groups(groups, capability, operands(), memory).items():
+            if line not in first:
+                first[line] = left, capability
+            elif not any(line.startswith(start) for start in DIFFERS):
+                compared += 1
+                assert (left == first[line][0]).all(), f"sm_{capability} and sm_{first[line][1]} differ in {line}"
+    return compared
+
+
+def lines_of(*sections):
+    every = [line for section in sections for line in ptx_isa.lines(section)]
+    return [line for line in every if not any(name in line for name in OPAQUE)]
+
+
+def test_the_newer_statements_give_the_same_bits_on_every_generation_that_has_them():
+    lines = [line for line in lines_of(*SECTIONS) if any(name in line for name in DAILY)]
+    assert agree(lines, [(8, 0), (9, 0), (10, 0), (12, 0)]) > 300
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("section", SECTIONS)
+def test_every_statement_gives_the_same_bits_on_every_generation_that_has_it(section):
+    assert agree(lines_of(section), [row.capability for row in GENERATIONS]) > 20
+
+
+# ---- matrices -----------------------------------------------------------------------------------------------------------
+
+FORMATS = {
+    "f16": np.float16, "bf16": ml_dtypes.bfloat16, "e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2,
+    "e3m2": ml_dtypes.float6_e3m2fn, "e2m3": ml_dtypes.float6_e2m3fn, "e2m1": ml_dtypes.float4_e2m1fn, "tf32": np.float32,
+    "s8": np.int8, "u8": np.uint8, "s4": np.int8, "u4": np.uint8, "f64": np.float64,
+}  # fmt: skip
+
+
+def draw(rng, style, shape):
+    """Small whole numbers that ``style`` has, and their codes (uint64)."""
+    low = 0 if style[0] == "u" else -3
+    numbers = rng.integers(low, 4, shape).astype(np.float64)
+    coded = numbers.astype(FORMATS[style])
+    codes = coded.view({8: np.uint64, 4: np.uint32, 2: np.uint16, 1: np.uint8}[coded.dtype.itemsize]).astype(np.uint64)
+    return numbers, codes & np.uint64(0xF) if style in ("s4", "u4") else codes
+
+
+def fragments(codes, bits, rows=8):
+    """uint64[registers, 32] of codes [rows x n, depth]: of PTX's row-major A, or of B by columns; ``bits`` an element."""
+    each = 32 // bits
+    count, depth = codes.shape
+    words = (codes.reshape(count, depth // each, each) << np.arange(each, dtype=np.uint64) * np.uint64(bits)).sum(2, dtype=np.uint64)
+    steps = words.shape[1] // 4  # lane 4 g + t holds word 4 step + t of row g
+    return words.reshape(count // rows, rows, steps, 4).transpose(2, 0, 1, 3).reshape(-1, LANES)
+
+
+def accumulator(matrix):
+    """[4, 32] of a 16 x 8 matrix: rows g and g + 8, columns 2 t and 2 t + 1."""
+    return matrix.reshape(2, 8, 4, 2).transpose(0, 3, 1, 2).reshape(4, LANES)
+
+
+def matrix_results(line, values, capability, kind=np.float32):
+    """The 16 x 8 result of one statement given its operands' registers."""
+    padded = np.zeros((40, LANES), np.uint64)
+    padded[: len(values)] = values
+    left = run_groups([[line]], capability, padded, np.zeros(WORDS, np.uint32))
+    (out,) = left.values()
+    registers = out[: 4 * 2 * LANES].view(np.uint64).reshape(4, LANES).astype(np.uint32).view(kind)
+    return registers.reshape(2, 2, 8, 4).transpose(0, 2, 3, 1).reshape(16, 8)
+
+
+def metadata(chosen, bits):
+    """uint64[lanes of a quad, 8] from [16, compressed depth] of two-bit indices in groups of four."""
+    count = chosen.shape[1]
+    if bits == 16:  # 16 bits for a row and 16 columns: rows g and g + 8 in one word
+        packed = (chosen.reshape(16, count // 8, 8) << 2 * np.arange(8)).sum(2)
+        return np.stack([packed[:8, c] | packed[8:, c] << 16 for c in range(count // 8)])
+    packed = (chosen.reshape(16, count // 16, 16) << 2 * np.arange(16)).sum(2)
+    return np.stack([packed[8 * half : 8 * half + 8, c] for c in range(count // 16) for half in range(2)])
+
+
+SPARSE = [
+    ("m16n8k16", "f16", 16, 16, 4), ("m16n8k32", "bf16", 32, 16, 2), ("m16n8k32", "s8", 32, 8, 2), ("m16n8k64", "u8", 64, 8, 1),
+    ("m16n8k64", "e4m3", 64, 8, 1), ("m16n8k8", "tf32", 8, 32, 4), ("m16n8k16", "tf32", 16, 32, 2), ("m16n8k64", "s4", 64, 4, 2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("shape", "style", "depth", "bits", "selectors"), SPARSE)
+def test_a_sparse_product_is_that_of_the_whole_matrix(shape, style, depth, bits, selectors):
+    rng = np.random.default_rng(depth + bits)
+    integers = style[0] in "su"
+    width = {4: 8, 32: 32}.get(bits, bits)  # pairs of nibbles, and TF32, are chosen as one
+    groups = depth * bits // width // (4 if bits < 32 else 2)
+    if bits == 32:
+        pick = rng.integers(0, 2, (16, groups, 1))
+        indices = np.concatenate([2 * pick, 2 * pick + 1], 2).reshape(16, -1)
+    else:
+        pick = np.sort(np.argsort(rng.random((16, groups, 4)), 2)[:, :, :2], 2)
+        indices = pick.reshape(16, -1)
+    numbers, codes = draw(rng, style, (16, depth // 2))
+    b, b_codes = draw(rng, style, (8, depth))
+    c = rng.integers(-9, 9, (16, 8))
+    per = depth // 2 // groups // (1 if bits == 32 else 2)  # elements that one index chooses
+    columns = (np.arange(groups)[:, None] * (2 if bits == 32 else 4) + pick).reshape(16, -1)
+    columns = (columns[:, :, None] * per + np.arange(per)).reshape(16, -1)
+    whole = np.zeros((16, depth))
+    np.put_along_axis(whole, columns, numbers, 1)
+    result = "s32" if integers else "f32"
+    registers = depth // 2 * bits // 64 // (1 if bits else 1)
+    for selector in range(selectors):
+        lanes = np.zeros((8, 4), np.uint64)
+        meta = metadata(indices, 16 if bits >= 16 else 8)
+        first = selector * (1 if len(meta) == 1 else 2)
+        lanes[:, first : first + len(meta)] = meta.T
+        line = (
+            f"mma.sp{'' if style in ('s4', 'u4') else '::ordered_metadata'}.sync.aligned.{shape}.row.col.{result}.{style}.{style}.{result}"
+            f" <4{result if not integers else 'b32'} d>, <{registers}b32 a>, <{registers}b32 b>,"
+            f" <4{result if not integers else 'b32'} c>, <b32 c9>, {selector};"
+        ).replace("::ordered_metadata", "::ordered_metadata")
+        c_words = accumulator(c.astype(np.int32 if integers else np.float32)).view(np.uint32)
+        values = np.vstack([fragments(codes, bits), fragments(b_codes, bits), c_words, lanes.reshape(1, LANES)])
+        capability = (8, 9)
+        got = matrix_results(line, values, capability, np.int32 if integers else np.float32)
+        assert (got == whole @ b.T + c).all(), (shape, style, selector)
+
+
+@pytest.mark.parametrize(("a_style", "b_style"), [("e3m2", "e2m1"), ("e2m1", "e2m3"), ("e4m3", "e2m1"), ("e2m3", "e5m2")])
+@pytest.mark.parametrize("scaled", [False, True])
+def test_floats_of_fewer_bits_multiply_exactly(a_style, b_style, scaled):
+    rng = np.random.default_rng(len(a_style + b_style) + scaled)
+    (a, a_codes), (b, b_codes) = draw(rng, a_style, (16, 32)), draw(rng, b_style, (8, 32))
+    c = rng.integers(-9, 9, (16, 8))
+    shifts = {"e2m1": 2}
+    values = [
+        fragments(a_codes << np.uint64(shifts.get(a_style, 0)), 8), fragments(b_codes << np.uint64(shifts.get(b_style, 0)), 8),
+        accumulator(c.astype(np.float32)).view(np.uint32),
+    ]  # fmt: skip
+    line = f"mma.sync.aligned.kind::f8f6f4.m16n8k32.row.col.f32.{a_style}.{b_style}.f32 <4f32 d>, <4b32 a>, <2b32 b>, <4f32 c>;"
+    expected = a @ b.T
+    if scaled:
+        # byte 1 of lanes 2 and 3 of a quad holds the scales of rows g and g + 8; byte 3 of lane 2 those of columns
+        rows, columns = rng.integers(120, 135, 16), rng.integers(120, 135, 8)
+        words = np.zeros((2, 8, 4), np.uint64)
+        words[0, :, 2], words[0, :, 3], words[1, :, 2] = rows[:8] << 8, rows[8:] << 8, columns << 24
+        values.append(words.reshape(2, LANES))
+        expected = expected * 2.0 ** (rows[:, None] - 127) * 2.0 ** (columns - 127)
+        line = (
+            f"mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale.scale_vec::1X.f32.{a_style}.{b_style}.f32.ue8m0"
+            " <4f32 d>, <4b32 a>, <2b32 b>, <4f32 c>, <b32 c8>, {1, 1}, <b32 c9>, {3, 2};"
+        )
+    got = matrix_results(line, np.vstack(values), (12, 0))
+    assert (got == expected + c).all()
+
+
+@pytest.mark.parametrize(("kind", "along", "scale"), [("mxf4", 2, "ue8m0"), ("mxf4nvf4", 4, "ue4m3"), ("mxf4nvf4", 4, "ue8m0")])
+def test_four_bit_floats_multiply_with_a_scale_for_each_block(kind, along, scale):
+    rng = np.random.default_rng(along)
+    (a, a_codes), (b, b_codes) = draw(rng, "e2m1", (16, 64)), draw(rng, "e2m1", (8, 64))
+    c = rng.integers(-9, 9, (16, 8))
+    if scale == "ue8m0":
+        codes = rng.integers(124, 131, (24, along)).astype(np.uint64)
+        factors = 2.0 ** (codes.astype(float) - 127)
+    else:
+        factors = rng.integers(1, 8, (24, along)) / 2.0
+        codes = factors.astype(ml_dtypes.float8_e4m3fn).view(np.uint8).astype(np.uint64)
+    words = (codes << 8 * np.arange(along, dtype=np.uint64)).sum(1, dtype=np.uint64)
+    lanes = np.zeros((2, 8, 4), np.uint64)
+    lanes[0, :, 2], lanes[0, :, 3], lanes[1, :, 3] = words[:8], words[8:16], words[16:]
+    values = [fragments(a_codes, 4), fragments(b_codes, 4), accumulator(c.astype(np.float32)).view(np.uint32), lanes.reshape(2, LANES)]
+    line = (
+        f"mma.sync.aligned.m16n8k64.row.col.kind::{kind}.block_scale.scale_vec::{along}X.f32.e2m1.e2m1.f32.{scale}"
+        " <4f32 d>, <4b32 a>, <2b32 b>, <4f32 c>, <b32 c8>, {0, 1}, <b32 c9>, {0, 3};"
+    )
+    each = np.repeat(factors, 64 // along, 1)
+    expected = (a * each[:16]) @ (b * each[16:]).T + c
+    assert (matrix_results(line, np.vstack(values), (12, 0)) == expected).all()
+
+
+@pytest.mark.parametrize("depth", [4, 8, 16])
+def test_the_larger_products_of_doubles(depth):
+    rng = np.random.default_rng(depth)
+    a, b, c = rng.integers(-9, 9, (16, depth)), rng.integers(-9, 9, (8, depth)), rng.integers(-9, 9, (16, 8))
+    # element i of A: row g + 8 (i mod 2), column t + 4 (i / 2)
+    a_words = a.reshape(2, 8, depth // 4, 4).transpose(2, 0, 1, 3).reshape(-1, LANES).astype(np.float64).view(np.uint64)
+    b_words = b.reshape(8, depth // 4, 4).transpose(1, 0, 2).reshape(-1, LANES).astype(np.float64).view(np.uint64)
+    line = (
+        f"mma.sync.aligned.m16n8k{depth}.row.col.f64.f64.f64.f64 <4f64 d>, <{depth // 2}f64 a>, <{depth // 4}f64 b>, <4f64 c>;"
+    )
+    values = np.zeros((40, LANES), np.uint64)
+    given = np.vstack([a_words, b_words, accumulator(c.astype(np.float64)).view(np.uint64)])
+    values[: len(given)] = given
+    (out,) = run_groups([[line]], (9, 0), values, np.zeros(WORDS, np.uint32)).values()
+    got = out[: 4 * 2 * LANES].view(np.float64).reshape(2, 2, 8, 4).transpose(0, 2, 3, 1).reshape(16, 8)
+    assert (got == a @ b.T + c).all()

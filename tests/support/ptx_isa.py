@@ -1,0 +1,722 @@
+"""PTX instruction by instruction: what the ISA has below the asynchronous units of Hopper and Blackwell.
+
+Mental model: a line is one PTX statement (or a few) whose registers are written ``<type name>``: results are called d or
+e, operands a, b or c, ``<4b32 d>`` is a braced list of four. ``G``, ``S`` and ``L`` in an address stand for 64 bytes of a
+thread's own in global, shared or local memory, ``T`` for 1 KiB of shared memory of the warp's. :func:`statement` turns a line into
+PTX that loads the operands and stores the results; which lines an architecture has is for its assembler to say. Sections
+follow the PTX ISA's chapter "Instruction Set".
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+
+#: 8-byte slots that a statement's results take at most, of each thread.
+SLOTS = 16
+LANES = 32
+_REGISTER = re.compile(r"<(\d*)(pred|[bfus]\d+) ([a-e]\w*)>")
+
+
+def expand(line: str) -> list[str]:
+    """``add{.s32|.u32} ...``: each of the alternatives."""
+    parts = re.split(r"\{([^{}]*\|[^{}]*)\}", line)
+    choices = [part.split("|") if i % 2 else [part] for i, part in enumerate(parts)]
+    return ["".join(picked) for picked in product(*choices)]
+
+
+INTEGER = """
+{add|sub|mul.lo|mul.hi|div|rem|min|max}{.s16|.u16} <b16 d>, <b16 a>, <b16 b>;
+{add|sub|mul.lo|mul.hi|div|rem|min|max}{.s32|.u32} <b32 d>, <b32 a>, <b32 b>;
+{add|sub|mul.lo|mul.hi|div|rem|min|max}{.s64|.u64} <b64 d>, <b64 a>, <b64 b>;
+{add|sub}.sat.s32 <b32 d>, <b32 a>, <b32 b>;
+{add|min|max}{.u16x2|.s16x2} <b32 d>, <b32 a>, <b32 b>;
+{min|max}.relu{.s16x2|.s32} <b32 d>, <b32 a>, <b32 b>;
+mul.wide{.s16|.u16} <b32 d>, <b16 a>, <b16 b>;
+mul.wide{.s32|.u32} <b64 d>, <b32 a>, <b32 b>;
+mad{.lo|.hi}{.s16|.u16} <b16 d>, <b16 a>, <b16 b>, <b16 c>;
+mad{.lo|.hi}{.s32|.u32} <b32 d>, <b32 a>, <b32 b>, <b32 c>;
+mad{.lo|.hi}{.s64|.u64} <b64 d>, <b64 a>, <b64 b>, <b64 c>;
+mad.wide{.s32|.u32} <b64 d>, <b32 a>, <b32 b>, <b64 c>;
+mad.wide{.s16|.u16} <b32 d>, <b16 a>, <b16 b>, <b32 c>;
+mad.hi.sat.s32 <b32 d>, <b32 a>, <b32 b>, <b32 c>;
+mul24{.lo|.hi}{.s32|.u32} <b32 d>, <b32 a>, <b32 b>;
+mad24{.lo|.hi}{.s32|.u32} <b32 d>, <b32 a>, <b32 b>, <b32 c>;
+mad24.hi.sat.s32 <b32 d>, <b32 a>, <b32 b>, <b32 c>;
+sad{.s32|.u32} <b32 d>, <b32 a>, <b32 b>, <b32 c>;
+sad{.s16|.u16} <b16 d>, <b16 a>, <b16 b>, <b16 c>;
+sad{.s64|.u64} <b64 d>, <b64 a>, <b64 b>, <b64 c>;
+{abs|neg}.s32 <b32 d>, <b32 a>;
+{abs|neg}.s16 <b16 d>, <b16 a>;
+{abs|neg}.s64 <b64 d>, <b64 a>;
+{popc.b32|clz.b32|bfind.u32|bfind.s32|bfind.shiftamt.u32|bfind.shiftamt.s32} <b32 d>, <b32 a>;
+{popc.b64|clz.b64|bfind.u64|bfind.s64|bfind.shiftamt.u64|bfind.shiftamt.s64} <b32 d>, <b64 a>;
+brev.b32 <b32 d>, <b32 a>;
+brev.b64 <b64 d>, <b64 a>;
+fns.b32 <b32 d>, <b32 a>, 5, 2;
+fns.b32 <b32 d>, <b32 a>, <b32 b>, <b32 c>;
+bfe{.s32|.u32} <b32 d>, <b32 a>, <b32 b>, <b32 c>;
+bfe{.s64|.u64} <b64 d>, <b64 a>, <b32 b>, <b32 c>;
+bfe{.s32|.u32} <b32 d>, <b32 a>, 7, 9;
+bfe{.s64|.u64} <b64 d>, <b64 a>, 17, 29;
+bfi.b32 <b32 d>, <b32 a>, <b32 b>, 5, 9;
+bfi.b32 <b32 d>, <b32 a>, <b32 b>, <b32 c>, <b32 c1>;
+bfi.b64 <b64 d>, <b64 a>, <b64 b>, <b32 c>, <b32 c1>;
+szext{.wrap|.clamp}{.s32|.u32} <b32 d>, <b32 a>, <b32 b>;
+bmsk{.wrap|.clamp}.b32 <b32 d>, <b32 a>, <b32 b>;
+dp4a{.s32|.u32}{.s32|.u32} <b32 d>, <b32 a>, <b32 b>, <b32 c>;
+dp2a{.lo|.hi}{.s32|.u32}{.s32|.u32} <b32 d>, <b32 a>, <b32 b>, <b32 c>;
+add.cc.{u32|s32} <b32 d>, <b32 a>, <b32 b>; addc.cc.u32 <b32 e>, <b32 a>, <b32 c>; addc.u32 <b32 e1>, <b32 b>, <b32 c>;
+sub.cc.{u32|s32} <b32 d>, <b32 a>, <b32 b>; subc.cc.u32 <b32 e>, <b32 a>, <b32 c>; subc.u32 <b32 e1>, <b32 b>, <b32 c>;
+add.cc.u64 <b64 d>, <b64 a>, <b64 b>; addc.cc.u64 <b64 e>, <b64 a>, <b64 c>; addc.u64 <b64 e1>, <b64 b>, <b64 c>;
+sub.cc.u64 <b64 d>, <b64 a>, <b64 b>; subc.cc.u64 <b64 e>, <b64 a>, <b64 c>; subc.u64 <b64 e1>, <b64 b>, <b64 c>;
+mad.lo.cc.u32 <b32 d>, <b32 a>, <b32 b>, <b32 c>; madc.hi.cc.u32 <b32 e>, <b32 a>, <b32 b>, <b32 c>; madc.lo.u32 <b32 e1>, <b32 b>, <b32 c>, <b32 a>;
+mad.hi.cc.u32 <b32 d>, <b32 a>, <b32 b>, <b32 c>; madc.lo.cc.u32 <b32 e>, <b32 a>, <b32 b>, <b32 c>; madc.hi.u32 <b32 e1>, <b32 b>, <b32 c>, <b32 a>;
+mad.lo.cc.u64 <b64 d>, <b64 a>, <b64 b>, <b64 c>; madc.hi.u64 <b64 e>, <b64 a>, <b64 b>, <b64 c>;
+"""
+
+FLOAT = """
+{add|sub|mul}{.rn|.rz|.rm|.rp}{|.ftz}{|.sat}.f32 <f32 d>, <f32 a>, <f32 b>;
+fma{.rn|.rz|.rm|.rp}{|.ftz}{|.sat}.f32 <f32 d>, <f32 a>, <f32 b>, <f32 c>;
+{add|sub|mul}{.rn|.rz|.rm|.rp}.f64 <f64 d>, <f64 a>, <f64 b>;
+fma{.rn|.rz|.rm|.rp}.f64 <f64 d>, <f64 a>, <f64 b>, <f64 c>;
+{add|sub|mul}{.rn|.rz|.rm|.rp}{|.ftz}.f32x2 <b64 d>, <b64 a>, <b64 b>;
+fma{.rn|.rz|.rm|.rp}{|.ftz}.f32x2 <b64 d>, <b64 a>, <b64 b>, <b64 c>;
+mov.b64 %t, {<f32 a>, <f32 a>}; fma.rn.f32x2 <b64 d>, %t, <b64 b>, <b64 c>;
+mov.b64 %t, {<f32 a>, <f32 b>}; mul.rn.f32x2 <b64 d>, %t, <b64 c>;
+mov.b64 %t, {<f32 a>, <f32 a>}; add.rn.ftz.f32x2 <b64 d>, %t, <b64 c>;
+mov.b64 %t, {0f3F800000, 0f40000000}; fma.rn.f32x2 <b64 d>, %t, <b64 b>, <b64 c>;
+mov.b64 %t, {0f3FC00000, 0f3FC00000}; mul.rn.f32x2 <b64 d>, %t, <b64 c>;
+mov.b64 %t, {<f32 a>, <f32 a>}; mov.b64 %t2, {<f32 b>, <f32 b>}; fma.rn.f32x2 <b64 d>, <b64 c>, %t, %t2;
+neg.f32 %f, <f32 a>; mov.b64 %t, {%f, %f}; fma.rn.f32x2 <b64 d>, %t, <b64 b>, <b64 c>;
+add{.rn|.rz}.f32{.f16|.bf16} <f32 d>, <b16 a>, <f32 b>;
+sub{.rn|.rz}.f32{.f16|.bf16} <f32 d>, <b16 a>, <f32 b>;
+fma{.rn|.rz}.f32{.f16|.bf16} <f32 d>, <b16 a>, <b16 b>, <f32 c>;
+{abs|neg}{|.ftz}.f32 <f32 d>, <f32 a>;
+{abs|neg}.f64 <f64 d>, <f64 a>;
+{min|max}{|.ftz}{|.NaN}{|.xorsign.abs}.f32 <f32 d>, <f32 a>, <f32 b>;
+{min|max}{|.ftz}{|.NaN}{|.abs}.f32 <f32 d>, <f32 a>, <f32 b>, <f32 c>;
+{min|max}.f64 <f64 d>, <f64 a>, <f64 b>;
+div{.rn|.rz|.rm|.rp}{|.ftz}.f32 <f32 d>, <f32 a>, <f32 b>;
+div.rn.f64 <f64 d>, <f64 a>, <f64 b>;
+{div.rz|div.rm|div.rp}.f64 <f64 d>, <f64 a>, <f64 b>;
+{rcp|sqrt}{.rn|.rz|.rm|.rp}{|.ftz}.f32 <f32 d>, <f32 a>;
+{rcp|sqrt}{.rn|.rz|.rm|.rp}.f64 <f64 d>, <f64 a>;
+copysign.f32 <f32 d>, <f32 a>, <f32 b>;
+copysign.f64 <f64 d>, <f64 a>, <f64 b>;
+testp{.finite|.infinite|.number|.notanumber|.normal|.subnormal}.f32 <pred d>, <f32 a>;
+testp{.finite|.infinite|.number|.notanumber|.normal|.subnormal}.f64 <pred d>, <f64 a>;
+set{.lt|.eq|.le|.gtu|.equ|.num|.nan}{|.ftz}{.u32|.f32}.f32 <b32 d>, <f32 a>, <f32 b>;
+set{.lt|.eq|.le|.gtu|.equ|.num|.nan}.u32.f64 <b32 d>, <f64 a>, <f64 b>;
+slct{|.ftz}.f32.f32 <f32 d>, <f32 a>, <f32 b>, <f32 c>;
+slct.f64.s32 <f64 d>, <f64 a>, <f64 b>, <b32 c>;
+slct.b64.f32 <b64 d>, <b64 a>, <b64 b>, <f32 c>;
+setp.lt.and.f32 <pred d>|<pred e>, <f32 a>, <f32 b>, !%true;
+setp.geu.xor.f64 <pred d>|<pred e>, <f64 a>, <f64 b>, %true;
+setp.nan.or.f16x2 <pred d>|<pred e>, <b32 a>, <b32 b>, !%true;
+setp.lt.bf16x2 <pred d>|<pred e>, <b32 a>, <b32 b>;
+"""
+
+#: Approximate functions: a table is behind them, the same one on every architecture as far as published.
+APPROXIMATE = """
+div.{approx|full}{|.ftz}.f32 <f32 d>, <f32 a>, <f32 b>;
+{rcp|sqrt|rsqrt|sin|cos|lg2|ex2}.approx{|.ftz}.f32 <f32 d>, <f32 a>;
+{rcp|rsqrt}.approx.ftz.f64 <f64 d>, <f64 a>;
+rsqrt.approx.f64 <f64 d>, <f64 a>;
+tanh.approx.f32 <f32 d>, <f32 a>;
+{tanh|ex2}.approx.f16 <b16 d>, <b16 a>;
+{tanh|ex2}.approx.f16x2 <b32 d>, <b32 a>;
+tanh.approx.bf16 <b16 d>, <b16 a>;
+tanh.approx.bf16x2 <b32 d>, <b32 a>;
+ex2.approx.ftz.bf16 <b16 d>, <b16 a>;
+ex2.approx.ftz.bf16x2 <b32 d>, <b32 a>;
+"""
+
+HALF = """
+{add|sub|mul}{|.rn}{|.ftz}{|.sat}.f16 <b16 d>, <b16 a>, <b16 b>;
+{add|sub|mul}{|.rn}{|.ftz}{|.sat}.f16x2 <b32 d>, <b32 a>, <b32 b>;
+{add|sub|mul}{|.rn}.bf16 <b16 d>, <b16 a>, <b16 b>;
+{add|sub|mul}{|.rn}.bf16x2 <b32 d>, <b32 a>, <b32 b>;
+fma.rn{|.ftz}{|.sat|.relu}.f16 <b16 d>, <b16 a>, <b16 b>, <b16 c>;
+fma.rn{|.ftz}{|.sat|.relu}.f16x2 <b32 d>, <b32 a>, <b32 b>, <b32 c>;
+fma.rn{|.relu|.oob|.oob.relu}.bf16 <b16 d>, <b16 a>, <b16 b>, <b16 c>;
+fma.rn{|.relu|.oob|.oob.relu}.bf16x2 <b32 d>, <b32 a>, <b32 b>, <b32 c>;
+fma.rn{.oob|.oob.relu}.f16x2 <b32 d>, <b32 a>, <b32 b>, <b32 c>;
+fma.rn{.oob|.oob.relu}.f16 <b16 d>, <b16 a>, <b16 b>, <b16 c>;
+{abs|neg}{|.ftz}.f16 <b16 d>, <b16 a>;
+{abs|neg}{|.ftz}.f16x2 <b32 d>, <b32 a>;
+{abs|neg}.bf16 <b16 d>, <b16 a>;
+{abs|neg}.bf16x2 <b32 d>, <b32 a>;
+{min|max}{|.ftz}{|.NaN}{|.xorsign.abs}.f16 <b16 d>, <b16 a>, <b16 b>;
+{min|max}{|.ftz}{|.NaN}{|.xorsign.abs}.f16x2 <b32 d>, <b32 a>, <b32 b>;
+{min|max}{|.NaN}{|.xorsign.abs}.bf16 <b16 d>, <b16 a>, <b16 b>;
+{min|max}{|.NaN}{|.xorsign.abs}.bf16x2 <b32 d>, <b32 a>, <b32 b>;
+set{.lt|.geu|.nan}{.u16|.f16|.s16}.f16 <b16 d>, <b16 a>, <b16 b>;
+set{.lt|.geu|.nan}{.u16|.bf16}.bf16 <b16 d>, <b16 a>, <b16 b>;
+set{.lt|.geu|.nan}{|.ftz}.f16x2.f16x2 <b32 d>, <b32 a>, <b32 b>;
+set{.lt|.geu|.nan}.bf16x2.bf16x2 <b32 d>, <b32 a>, <b32 b>;
+set{.lt|.geu|.nan}.u32{.f16x2|.bf16x2} <b32 d>, <b32 a>, <b32 b>;
+set.lt.and.u32.f16 <b32 d>, <b16 a>, <b16 b>, !%true;
+setp{.lt|.equ|.nan}{|.ftz}.f16 <pred d>, <b16 a>, <b16 b>;
+setp{.lt|.equ|.nan}.bf16 <pred d>, <b16 a>, <b16 b>;
+"""
+
+CONVERT = """
+cvt{.rni|.rzi|.rmi|.rpi}{|.sat}{.u8|.s8|.u16|.s16}.f32 <b16 d>, <f32 a>;
+cvt{.rni|.rzi|.rmi|.rpi}{|.ftz|.sat}{.u32|.s32}.f32 <b32 d>, <f32 a>;
+cvt{.rni|.rzi|.rmi|.rpi}{|.ftz}{.u64|.s64}.f32 <b64 d>, <f32 a>;
+cvt{.rni|.rzi|.rmi|.rpi}{.u16|.s16}.f16 <b16 d>, <b16 a>;
+cvt{.rni|.rzi|.rmi|.rpi}{.u32|.s32}{.f16|.bf16} <b32 d>, <b16 a>;
+cvt{.rni|.rzi|.rmi|.rpi}{.u64|.s64}{.f16|.bf16} <b64 d>, <b16 a>;
+cvt{.rni|.rzi}{.u32|.s32}.f64 <b32 d>, <f64 a>;
+cvt{.rni|.rzi|.rmi|.rpi}{.u64|.s64}.f64 <b64 d>, <f64 a>;
+cvt{.rn|.rz|.rm|.rp}.f32{.u32|.s32} <f32 d>, <b32 a>;
+cvt{.rn|.rz|.rm|.rp}.f32{.u64|.s64} <f32 d>, <b64 a>;
+cvt.rn.f32{.u8|.s8|.u16|.s16} <f32 d>, <b16 a>;
+cvt{.rn|.rz|.rm|.rp}.f64{.u64|.s64} <f64 d>, <b64 a>;
+cvt.rn.f64{.u32|.s32} <f64 d>, <b32 a>;
+cvt{.rn|.rz}{.f16|.bf16}{.u32|.s32} <b16 d>, <b32 a>;
+cvt{.rn|.rz}{.f16|.bf16}{.u64|.s64} <b16 d>, <b64 a>;
+cvt{.rn|.rz}{.f16|.bf16}{.u16|.s16} <b16 d>, <b16 a>;
+cvt{.rn|.rz|.rm|.rp}.f32.f64 <f32 d>, <f64 a>;
+cvt{|.ftz}.f64.f32 <f64 d>, <f32 a>;
+cvt{.rni|.rzi|.rmi|.rpi}{|.ftz}{|.sat}.f32.f32 <f32 d>, <f32 a>;
+cvt{.rni|.rzi|.rmi|.rpi}.f64.f64 <f64 d>, <f64 a>;
+cvt{.rni|.rzi|.rmi|.rpi}.f16.f16 <b16 d>, <b16 a>;
+cvt{.rni|.rzi|.rmi|.rpi}.bf16.bf16 <b16 d>, <b16 a>;
+cvt{.rn|.rz|.rm|.rp}{.f16|.bf16|.sat.f16}.f32 <b16 d>, <f32 a>;
+cvt{.rn|.rz}{|.relu}{|.satfinite}{.f16|.bf16}.f32 <b16 d>, <f32 a>;
+cvt{.rn|.rz}{.f16|.bf16}.f64 <b16 d>, <f64 a>;
+cvt{|.ftz}.f32{.f16|.bf16} <f32 d>, <b16 a>;
+cvt.f64{.f16|.bf16} <f64 d>, <b16 a>;
+cvt.rn.bf16.f16 <b16 d>, <b16 a>;
+cvt.rn.f16.bf16 <b16 d>, <b16 a>;
+cvt{.rn|.rz}{|.relu}{|.satfinite}{.f16x2|.bf16x2}.f32 <b32 d>, <f32 a>, <f32 b>;
+cvt.rs{|.relu}{|.satfinite}{.f16x2|.bf16x2}.f32 <b32 d>, <f32 a>, <f32 b>, <b32 c>;
+cvt.rna{|.satfinite}.tf32.f32 <b32 d>, <f32 a>;
+cvt{.rn|.rz}{|.relu}{|.satfinite}.tf32.f32 <b32 d>, <f32 a>;
+cvt.rn.satfinite{|.relu}{.e4m3x2|.e5m2x2}.f32 <b16 d>, <f32 a>, <f32 b>;
+cvt.rn.satfinite{|.relu}{.e4m3x2|.e5m2x2}{.f16x2|.bf16x2} <b16 d>, <b32 a>;
+cvt.rn{|.relu}.f16x2{.e4m3x2|.e5m2x2} <b32 d>, <b16 a>;
+cvt.rn{|.relu}.bf16x2{.e4m3x2|.e5m2x2} <b32 d>, <b16 a>;
+cvt.rn.satfinite{|.relu}{.e2m3x2|.e3m2x2}.f32 <b16 d>, <f32 a>, <f32 b>;
+cvt.rn.satfinite{|.relu}{.e2m3x2|.e3m2x2}{.f16x2|.bf16x2} <b16 d>, <b32 a>;
+cvt.rn{|.relu}.f16x2{.e2m3x2|.e3m2x2} <b32 d>, <b16 a>;
+{ .reg .b8 %e2; cvt.rn.satfinite{|.relu}.e2m1x2.f32 %e2, <f32 a>, <f32 b>; cvt.u16.u8 <b16 d>, %e2; }
+{ .reg .b8 %e2; cvt.rn.satfinite{|.relu}.e2m1x2.{f16x2|bf16x2} %e2, <b32 a>; mov.b16 <b16 d>, {%e2, 0}; }
+{ .reg .b8 %e2; cvt.u8.u16 %e2, <b16 a>; cvt.rn{|.relu}.f16x2.e2m1x2 <b32 d>, %e2; }
+cvt.rs{|.relu}.satfinite{.e4m3x4|.e5m2x4|.e2m3x4|.e3m2x4}.f32 <b32 d>, {<f32 a>, <f32 a1>, <f32 b>, <f32 b1>}, <b32 c>;
+cvt.rs{|.relu}.satfinite.e2m1x4.f32 <b16 d>, {<f32 a>, <f32 a1>, <f32 b>, <f32 b1>}, <b32 c>;
+cvt{.rz|.rp}{|.satfinite}.ue8m0x2.f32 <b16 d>, <f32 a>, <f32 b>;
+cvt{.rz|.rp}{|.satfinite}.ue8m0x2.bf16x2 <b16 d>, <b32 a>;
+cvt.rn.bf16x2.ue8m0x2 <b32 d>, <b16 a>;
+cvt.pack.sat{.u8|.s8}.s32.b32 <b32 d>, <b32 a>, <b32 b>, <b32 c>;
+cvt.pack.sat{.u4|.s4|.u2|.s2}.s32.b32 <b32 d>, <b32 a>, <b32 b>, <b32 c>;
+cvt.pack.sat{.u16|.s16}.s32 <b32 d>, <b32 a>, <b32 b>;
+cvt{|.sat}{.u8|.s8}.s32 <b16 d>, <b32 a>;
+cvt{|.sat}{.u16|.s16}{.u32|.s32} <b16 d>, <b32 a>;
+cvt{|.sat}{.u32|.s32}{.u64|.s64} <b32 d>, <b64 a>;
+cvt{.u64|.s64}{.u8|.s8|.u16|.s16} <b64 d>, <b16 a>;
+"""
+
+LOGIC = """
+{and|or|xor}.b16 <b16 d>, <b16 a>, <b16 b>;
+{and|or|xor}.b32 <b32 d>, <b32 a>, <b32 b>;
+{and|or|xor}.b64 <b64 d>, <b64 a>, <b64 b>;
+{not|cnot}.b16 <b16 d>, <b16 a>;
+{not|cnot}.b32 <b32 d>, <b32 a>;
+{not|cnot}.b64 <b64 d>, <b64 a>;
+lop3.b32 <b32 d>, <b32 a>, <b32 b>, <b32 c>, {0x96|0xe8|0xca|0x1b};
+lop3{.or|.and}.b32 <b32 d>|<pred e>, <b32 a>, <b32 b>, <b32 c>, 0xca, %true;
+{shl.b16|shr.u16|shr.s16} <b16 d>, <b16 a>, <b32 b>;
+{shl.b32|shr.u32|shr.s32} <b32 d>, <b32 a>, <b32 b>;
+{shl.b64|shr.u64|shr.s64} <b64 d>, <b64 a>, <b32 b>;
+shf{.l|.r}{.wrap|.clamp}.b32 <b32 d>, <b32 a>, <b32 b>, <b32 c>;
+shf{.l|.r}{.wrap|.clamp}.b32 <b32 d>, <b32 a>, <b32 b>, 11;
+prmt.b32 <b32 d>, <b32 a>, <b32 b>, <b32 c>;
+prmt.b32{.f4e|.b4e|.rc8|.ecl|.ecr|.rc16} <b32 d>, <b32 a>, <b32 b>, <b32 c>;
+prmt.b32 <b32 d>, <b32 a>, <b32 b>, {0x1054|0x8ba9|0x5410};
+selp.b32 <b32 d>, <b32 a>, <b32 b>, %true;
+selp.b64 <b64 d>, <b64 a>, <b64 b>, %true;
+slct.s32.s32 <b32 d>, <b32 a>, <b32 b>, <b32 c>;
+slct.u64.s32 <b64 d>, <b64 a>, <b64 b>, <b32 c>;
+set{.eq|.lt|.hs}.u32.u32 <b32 d>, <b32 a>, <b32 b>;
+set{.eq|.lt|.ge}{.s32|.f32}.s64 <b32 d>, <b64 a>, <b64 b>;
+setp{.eq|.lt}.xor.s64 <pred d>|<pred e>, <b64 a>, <b64 b>, !%true;
+setp.ls.u16 <pred d>, <b16 a>, <b16 b>;
+mov.b64 {<b32 d>, <b32 e>}, <b64 a>;
+mov.b32 {<b16 d>, <b16 e>}, <b32 a>;
+mov.b64 {<b16 d>, <b16 d1>, <b16 e>, <b16 e1>}, <b64 a>;
+mov.b128 %q, {<b64 a>, <b64 b>}; mov.b128 {<b64 d>, <b64 e>}, %q;
+"""
+
+VIDEO = """
+{vadd|vsub|vabsdiff|vmin|vmax}{.s32.s32|.u32.u32|.s32.u32}.s32{|.sat} <b32 d>, <b32 a>{.b1|.h0}, <b32 b>{.b3|.h1};
+{vadd|vsub|vabsdiff|vmin|vmax}.s32.s32.u32{.sat.add|.min|.max} <b32 d>, <b32 a>.b2, <b32 b>, <b32 c>;
+{vadd|vmin}.u32.u32.s32 <b32 d>.{b1|h1}, <b32 a>.b2, <b32 b>, <b32 c>;
+{vshl|vshr}{.s32.s32|.u32.u32}.u32{.clamp|.wrap} <b32 d>, <b32 a>.h1, <b32 b>.b1;
+{vshl|vshr}{.s32.s32|.u32.u32}.u32{.clamp|.wrap}.add <b32 d>, <b32 a>, <b32 b>, <b32 c>;
+vmad{.s32|.u32}.{s32.s32|u32.u32}{|.sat}{|.shr7|.shr15} <b32 d>, <b32 a>.h0, <b32 b>.h1, <b32 c>;
+vmad.u32.u32.u32.po <b32 d>, <b32 a>.b0, <b32 b>.b1, <b32 c>;
+vset{.s32.s32|.u32.u32|.s32.u32}{.lt|.ge|.ne} <b32 d>, <b32 a>.h0, <b32 b>.b1;
+vset.s32.u32.le{.add|.min|.max} <b32 d>, <b32 a>.h0, <b32 b>.b1, <b32 c>;
+{vadd2|vsub2|vavrg2|vabsdiff2|vmin2|vmax2}{.s32.s32.s32|.u32.u32.u32}{|.sat|.add} <b32 d>, <b32 a>, <b32 b>, <b32 c>;
+{vadd4|vsub4|vavrg4|vabsdiff4|vmin4|vmax4}{.s32.s32.s32|.u32.u32.u32}{|.sat|.add} <b32 d>, <b32 a>, <b32 b>, <b32 c>;
+{vadd2|vsub2}.s32.s32.s32 <b32 d>.h1, <b32 a>.h21, <b32 b>.h03, <b32 c>;
+{vadd4|vmax4}.s32.s32.s32 <b32 d>.b210, <b32 a>.b7531, <b32 b>.b6420, <b32 c>;
+{vset2|vset4}{.s32.s32|.u32.u32}{.lt|.ge|.ne}{|.add} <b32 d>, <b32 a>, <b32 b>, <b32 c>;
+"""
+
+WARP = """
+vote.sync{.all|.any|.uni}.pred <pred d>, %odd, 0xffffffff;
+vote.sync.ballot.b32 <b32 d>, %odd, 0xffffffff;
+vote.sync.ballot.b32 <b32 d>, !%odd, %all;
+match.any.sync.b32 <b32 d>, <b32 a>, 0xffffffff;
+match.any.sync.b64 <b32 d>, <b64 a>, 0xffffffff;
+match.all.sync.b32 <b32 d>|<pred e>, <b32 a>, 0xffffffff;
+match.all.sync.b64 <b32 d>|<pred e>, <b64 a>, 0xffffffff;
+redux.sync{.add|.min|.max}{.u32|.s32} <b32 d>, <b32 a>, 0xffffffff;
+redux.sync{.and|.or|.xor}.b32 <b32 d>, <b32 a>, 0xffffffff;
+redux.sync.add.s32 <b32 d>, <b32 a>, %all;
+redux.sync{.min|.max}{|.abs}{|.NaN}.f32 <f32 d>, <f32 a>, 0xffffffff;
+shfl.sync{.up|.down|.bfly|.idx}.b32 <b32 d>|<pred e>, <b32 a>, <b32 b>, 0x1f, 0xffffffff;
+shfl.sync{.up|.down|.bfly|.idx}.b32 <b32 d>, <b32 a>, 5, 0x1803, 0xffffffff;
+shfl.sync.idx.b32 <b32 d>, <b32 a>, <b32 b>, <b32 c>, %all;
+activemask.b32 <b32 d>;
+elect.sync <b32 d>|<pred e>, 0xffffffff;
+elect.sync <b32 d>|<pred e>, %all;
+bar.warp.sync 0xffffffff;
+bar.warp.sync %all;
+movmatrix.sync.aligned.m8n8.trans.b16 <b32 d>, <b32 a>;
+@%odd bar.warp.sync 0xaaaaaaaa;
+"""
+
+_GLOBAL_HINTS = (
+    "ld.global{|.ca|.cg|.cs|.lu|.cv|.nc|.ca.nc|.cg.nc|.cs.nc}.b32 <b32 d>, [G];",
+    "ld{.weak|.relaxed.cta|.relaxed.gpu|.relaxed.sys|.acquire.cta|.acquire.gpu|.acquire.sys|.volatile|.mmio.relaxed.sys}.global.b32 <b32 d>, [G];",
+    "ld.{relaxed|acquire}.cluster.global.b32 <b32 d>, [G];",
+    "ld.global{|.nc}{.L1::evict_normal|.L1::evict_unchanged|.L1::evict_first|.L1::evict_last|.L1::no_allocate}{|.L2::64B|.L2::128B|.L2::256B}.b32 <b32 d>, [G];",
+    "ld.global{|.nc}.L2::evict_{first|last|normal}.v8.b32 <8b32 d>, [G];",
+    "ld.global{|.nc}{.u8|.s8|.u16|.s16} <b32 d>, [G+3+3];",
+    "ld.global{|.nc}{|.L1::no_allocate}.v2.b32 <2b32 d>, [G];",
+    "ld.global{|.nc}{|.L1::no_allocate}.v4.b32 <4b32 d>, [G];",
+    "ld.global{|.nc}{|.L1::no_allocate}.v8.b32 <8b32 d>, [G];",
+    "ld.global{|.nc}.v4.b64 <4b64 d>, [G];",
+    "ld.global{|.nc}.v2.b64 <2b64 d>, [G];",
+    "ld.global.v4.u8 <4b32 d>, [G+4];",
+    "ld.global.v8.f32 <8f32 d>, [G];",
+    "ld.global.b128 %q, [G]; mov.b128 {<b64 d>, <b64 e>}, %q;",
+    "ld{|.volatile|.relaxed.gpu|.acquire.sys}.b64 <b64 d>, [G];",
+    "ldu.global.b32 <b32 d>, [G];",
+    "ldu.global.v4.b32 <4b32 d>, [G];",
+    "createpolicy.fractional.L2::evict_{last|first|normal|unchanged}.L2::evict_{first|unchanged}.b64 %t, 0.5; ld.global.L2::cache_hint.b32 <b32 d>, [G], %t;",
+    "createpolicy.fractional.L2::evict_last.b64 %t; ld.global{|.nc}.L2::cache_hint.v4.b32 <4b32 d>, [G], %t;",
+    "createpolicy.fractional.L2::evict_last.b64 %t; st.global.L2::cache_hint.v4.b32 [G], <4b32 a>, %t;",
+    "createpolicy.range.global.L2::evict_last.L2::evict_unchanged.b64 %t, [G], 64, 128; st.global.L2::cache_hint.b32 [G], <b32 a>, %t;",
+    "createpolicy.cvt.L2.b64 %t, 0x10f0000000000000; st.global.L2::cache_hint.b32 [G], <b32 a>, %t;",
+    "createpolicy.fractional.L2::evict_last.b64 %t; atom.global.add.L2::cache_hint.u32 <b32 d>, [G], <b32 a>, %t;",
+    "createpolicy.fractional.L2::evict_last.b64 %t; red.global.add.L2::cache_hint.u32 [G], <b32 a>, %t;",
+    "st.global{|.wb|.cg|.cs|.wt}.b32 [G], <b32 a>;",
+    "st{.weak|.relaxed.cta|.relaxed.gpu|.relaxed.sys|.release.cta|.release.gpu|.release.sys|.volatile|.mmio.relaxed.sys}.global.b32 [G], <b32 a>;",
+    "st.global{.L1::evict_normal|.L1::evict_unchanged|.L1::evict_first|.L1::evict_last|.L1::no_allocate}.b32 [G], <b32 a>;",
+    "st.global{.b8|.u16} [G+6], <b32 a>;",
+    "st.global.v2.b32 [G], <2b32 a>;",
+    "st.global.v4.b32 [G], <4b32 a>;",
+    "st.global{|.L1::no_allocate}.v8.b32 [G], <8b32 a>;",
+    "st.global.L2::evict_{first|last}.v8.b32 [G], <8b32 a>;",
+    "st.global.v4.b64 [G], <4b64 a>;",
+    "st{|.volatile|.release.sys}.b64 [G], <b64 a>;",
+    "mov.b128 %q, {<b64 a>, <b64 b>}; st.global.b128 [G], %q;",
+    "prefetch{.global.L1|.global.L2|.global.L2::evict_last|.global.L2::evict_normal} [G];",
+    "prefetch{.L1|.L2} [G];",
+    "prefetchu.L1 [G];",
+    "prefetch{.local.L1|.local.L2} [L];",
+    "applypriority.global.L2::evict_normal [G], 128;",
+    "discard.global.L2 [G], 128;",
+)
+MEMORY = (
+    "\n".join(_GLOBAL_HINTS)
+    + """
+ld.shared{|.volatile|.relaxed.cta|.acquire.cta}.b32 <b32 d>, [S];
+ld.shared{.u8|.s8|.u16|.s16} <b32 d>, [S+6];
+ld.shared.v2.b32 <2b32 d>, [S];
+ld.shared.v4.b32 <4b32 d>, [S];
+ld.shared.v2.b64 <2b64 d>, [S];
+st.shared{.b8|.b16} [S+2], <b32 a>;
+st.shared{|.volatile|.relaxed.cta|.release.cta}.b32 [S], <b32 a>;
+st.shared.v4.b32 [S], <4b32 a>;
+ld.local.b32 <b32 d>, [L];
+ld.local.v4.b32 <4b32 d>, [L];
+ld.local{.u8|.s16} <b32 d>, [L+6];
+st.local{.b8|.b16|.b32} [L+4], <b32 a>;
+st.local.v4.b32 [L], <4b32 a>;
+isspacep{.global|.shared|.local|.const|.param::entry|.shared::cluster|.shared::cta} <pred d>, %generic;
+cvta.to.global.u64 %t, %generic; ld.global.b32 <b32 d>, [%t];
+{ .reg .b64 %s; cvta.shared.u64 %s, %shared64; ld.b32 <b32 d>, [%s]; st.b32 [%s+8], <b32 a>; }
+{ .reg .b64 %s; cvta.local.u64 %s, %local64; ld.v2.b32 <2b32 d>, [%s]; st.b32 [%s+8], <b32 a>; }
+"""
+)
+
+ATOMIC = """
+atom{|.relaxed.gpu|.acq_rel.sys|.relaxed.cta|.release.gpu|.acquire.gpu}.global.add.u32 <b32 d>, [G], <b32 a>;
+atom.global{.and|.or|.xor|.exch}.b32 <b32 d>, [G], <b32 a>;
+atom.global{.and|.or|.xor|.exch}.b64 <b64 d>, [G], <b64 a>;
+atom.global{.add|.min|.max|.inc|.dec}.u32 <b32 d>, [G], <b32 a>;
+atom.global{.add|.min|.max}.s32 <b32 d>, [G], <b32 a>;
+atom.global{.add|.min|.max}.u64 <b64 d>, [G], <b64 a>;
+atom.global{.min|.max}.s64 <b64 d>, [G], <b64 a>;
+atom.global.add.f32 <f32 d>, [G], <f32 a>;
+atom.global.add.f64 <f64 d>, [G], <f64 a>;
+atom.global.add.noftz{.f16x2|.bf16x2} <b32 d>, [G], <b32 a>;
+atom.global.add.noftz{.f16|.bf16} <b16 d>, [G], <b16 a>;
+atom.global.cas.b32 <b32 d>, [G], <b32 a>, <b32 b>;
+atom.global.cas.b64 <b64 d>, [G], <b64 a>, <b64 b>;
+atom.global.cas.b16 <b16 d>, [G], <b16 a>, <b16 b>;
+mov.b128 %q, {<b64 a>, <b64 b>}; mov.b128 %q2, {<b64 b>, <b64 c>}; atom.global{.cas.b128 %q, [G], %q, %q2|.exch.b128 %q, [G], %q2}; mov.b128 {<b64 d>, <b64 e>}, %q;
+ld.global.b32 %r, [G]; atom.global.cas.b32 <b32 d>, [G], %r, <b32 b>;
+atom.global.v2.f32.add <2f32 d>, [G], <2f32 a>;
+atom.global.v4.f32.add <4f32 d>, [G], <4f32 a>;
+atom.global.v2{.f16|.bf16}.add.noftz <2b16 d>, [G], <2b16 a>;
+atom.global.v4{.f16|.bf16}.add.noftz <4b16 d>, [G], <4b16 a>;
+atom.global.v8{.f16|.bf16}.add.noftz <8b16 d>, [G], <8b16 a>;
+atom.global.v2{.f16x2|.bf16x2}.add.noftz <2b32 d>, [G], <2b32 a>;
+atom.global.v4{.f16x2|.bf16x2}.add.noftz <4b32 d>, [G], <4b32 a>;
+atom.global.v2{.f16x2|.bf16x2}{.min|.max}.noftz <2b32 d>, [G], <2b32 a>;
+atom.global.v4{.f16x2|.bf16x2}{.min|.max}.noftz <4b32 d>, [G], <4b32 a>;
+atom.shared{.add|.min|.max|.inc|.dec}.u32 <b32 d>, [S], <b32 a>;
+atom.shared{.min|.max}.s32 <b32 d>, [S], <b32 a>;
+atom.shared{.and|.or|.xor|.exch}.b32 <b32 d>, [S], <b32 a>;
+atom.shared{.and|.or|.xor|.exch}.b64 <b64 d>, [S], <b64 a>;
+atom.shared{.add|.min|.max}.u64 <b64 d>, [S], <b64 a>;
+atom.shared.add.f32 <f32 d>, [S], <f32 a>;
+atom.shared.add.f64 <f64 d>, [S], <f64 a>;
+atom.shared.add.noftz{.f16x2|.bf16x2} <b32 d>, [S], <b32 a>;
+atom.shared.cas.b32 <b32 d>, [S], <b32 a>, <b32 b>;
+atom.shared.cas.b64 <b64 d>, [S], <b64 a>, <b64 b>;
+atom.shared.cas.b16 <b16 d>, [S], <b16 a>, <b16 b>;
+atom.shared::cta.add.u32 <b32 d>, [S], <b32 a>;
+atom{.add.u32|.exch.b32|.min.s32} <b32 d>, [%generic], <b32 a>;
+atom{.add.u64|.exch.b64|.min.s64} <b64 d>, [%generic], <b64 a>;
+atom.add.f32 <f32 d>, [%generic], <f32 a>;
+atom.cas.b32 <b32 d>, [%generic], <b32 a>, <b32 b>;
+atom.cas.b64 <b64 d>, [%generic], <b64 a>, <b64 b>;
+red{|.relaxed.gpu|.release.sys|.relaxed.cta}.global.add.u32 [G], <b32 a>;
+red.global{.and|.or|.xor}.b32 [G], <b32 a>;
+red.global{.and|.or|.xor}.b64 [G], <b64 a>;
+red.global{.add|.min|.max|.inc|.dec}.u32 [G], <b32 a>;
+red.global{.min|.max}.s32 [G], <b32 a>;
+red.global{.add|.min|.max}.u64 [G], <b64 a>;
+red.global{.min|.max}.s64 [G], <b64 a>;
+red.global.add.f32 [G], <f32 a>;
+red.global.add.f64 [G], <f64 a>;
+red.global.add.noftz{.f16x2|.bf16x2} [G], <b32 a>;
+red.global.add.noftz{.f16|.bf16} [G], <b16 a>;
+red.global.v2.f32.add [G], <2f32 a>;
+red.global.v4.f32.add [G], <4f32 a>;
+red.global.v2{.f16|.bf16}.add.noftz [G], <2b16 a>;
+red.global.v4{.f16|.bf16}.add.noftz [G], <4b16 a>;
+red.global.v8{.f16|.bf16}.add.noftz [G], <8b16 a>;
+red.global.v2{.f16x2|.bf16x2}.add.noftz [G], <2b32 a>;
+red.global.v4{.f16x2|.bf16x2}.add.noftz [G], <4b32 a>;
+red.global.v8{.f16|.bf16}{.min|.max}.noftz [G], <8b16 a>;
+red.global.v4{.f16x2|.bf16x2}{.min|.max}.noftz [G], <4b32 a>;
+red.shared{.add.u32|.and.b32|.min.s32|.inc.u32} [S], <b32 a>;
+red.shared.add.u64 [S], <b64 a>;
+red.shared.add.f32 [S], <f32 a>;
+red{.add.u32|.min.s32|.xor.b32} [%generic], <b32 a>;
+"""
+
+ASYNC = """
+cp.async.ca.shared.global{|.L2::128B|.L2::64B|.L2::256B} [S], [G], {4|8|16}; cp.async.commit_group; cp.async.wait_group 0;
+cp.async.cg.shared.global{|.L2::128B} [S], [G], 16; cp.async.wait_all;
+cp.async.cg.shared.global [S], [G], 16, <b32 a>; cp.async.wait_all;
+cp.async.ca.shared.global [S], [G], {4|8|16}, {2|0|4}; cp.async.wait_all;
+and.b32 %r, <b32 a>, 15; cp.async.cg.shared.global [S], [G], 16, %r; cp.async.commit_group; cp.async.wait_group 0;
+cp.async.cg.shared.global [S], [G], 16, %odd; cp.async.wait_all;
+cp.async.ca.shared.global [S], [G], {4|8|16}, %odd; cp.async.wait_all;
+createpolicy.fractional.L2::evict_last.b64 %t; cp.async.cg.shared.global.L2::cache_hint [S], [G], 16, %t; cp.async.wait_all;
+cp.async.ca.shared.global [S], [G], 4; cp.async.ca.shared.global [S+16], [G+16], 16; cp.async.commit_group; cp.async.ca.shared.global [S+8], [G+8], 8; cp.async.commit_group; cp.async.wait_group 1; cp.async.wait_group 0;
+"""
+
+#: One thread initialises, 32 arrive: M is the mbarrier's address.
+MBARRIER = """
+mbarrier.arrive.shared.b64 %t, [M]; WAIT(test_wait)
+mbarrier.arrive.shared::cta.b64 %t, [M]; WAIT(try_wait)
+mbarrier.arrive.release.cta.shared::cta.b64 %t, [M], 1; WAIT(test_wait)
+mov.u32 %r, 1; mbarrier.arrive.release.cta.shared::cta.b64 %t, [M], %r; WAIT(try_wait)
+mbarrier.arrive.noComplete.shared.b64 %t, [N], 1; st.shared.b32 [S], 1;
+mbarrier.arrive_drop.shared.b64 %t, [M];
+mbarrier.arrive_drop.noComplete.shared.b64 %t, [N], 1;
+mbarrier.arrive.shared.b64 %t, [M]; bar.warp.sync 0xffffffff; { .reg .pred %done; mbarrier.test_wait.parity.shared.b64 %done, [M], 0; selp.b32 <b32 d>, 1, 0, %done; mbarrier.test_wait.parity.shared.b64 %done, [M], 1; selp.b32 <b32 e>, 1, 0, %done; }
+mbarrier.arrive.shared.b64 %t, [M]; { .reg .pred %done; WAIT0: mbarrier.try_wait.parity.shared::cta.b64 %done, [M], 0; @!%done bra WAIT0; }
+mbarrier.arrive.shared.b64 %t, [M]; { .reg .pred %done; WAIT0: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 %done, [M], 0, 100000; @!%done bra WAIT0; }
+mbarrier.arrive.shared.b64 %t, [M]; { .reg .pred %done; WAIT0: mbarrier.try_wait.shared::cta.b64 %done, [M], %t, 1000; @!%done bra WAIT0; }
+mbarrier.arrive.relaxed.cta.shared::cta.b64 %t, [M]; { .reg .pred %done; WAIT0: mbarrier.try_wait.relaxed.cta.shared::cta.b64 %done, [M], %t; @!%done bra WAIT0; }
+mbarrier.arrive.shared.b64 %t, [M]; mbarrier.pending_count.b64 <b32 d>, %t;
+cp.async.ca.shared.global [S], [G], {4|16}; cp.async.mbarrier.arrive.noinc.shared.b64 [M]; { .reg .pred %done; WAIT0: mbarrier.test_wait.parity.shared.b64 %done, [M], 0; @!%done bra WAIT0; } ld.shared.b32 <b32 d>, [S];
+cp.async.ca.shared.global [S], [G], 8; cp.async.mbarrier.arrive.shared.b64 [M]; mbarrier.arrive.shared.b64 %t, [M]; WAIT(test_wait) ld.shared.b32 <b32 d>, [S];
+mbarrier.arrive.expect_tx.shared::cta.b64 %t, [M], 0; WAIT(try_wait)
+mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [M], 16; mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [M], 16; mbarrier.arrive.shared.b64 %t, [M]; WAIT(try_wait)
+mbarrier.arrive.shared.b64 _, [M]; mbarrier.inval.shared.b64 [N];
+"""
+
+MATRIX = """
+ldmatrix.sync.aligned.m8n8.x1{|.trans}.shared.b16 <1b32 d>, [T];
+ldmatrix.sync.aligned.m8n8.x2{|.trans}.shared.b16 <2b32 d>, [T];
+ldmatrix.sync.aligned.m8n8.x4{|.trans}.shared.b16 <4b32 d>, [T];
+ldmatrix.sync.aligned.m16n16.x1.trans.shared{.b8|.b8x16.b6x16_p32|.b8x16.b4x16_p64} <2b32 d>, [T];
+ldmatrix.sync.aligned.m16n16.x2.trans.shared{.b8|.b8x16.b6x16_p32|.b8x16.b4x16_p64} <4b32 d>, [T];
+ldmatrix.sync.aligned.m8n16.x1.shared{.b8x16.b6x16_p32|.b8x16.b4x16_p64} <1b32 d>, [T];
+ldmatrix.sync.aligned.m8n16.x2.shared{.b8x16.b6x16_p32|.b8x16.b4x16_p64} <2b32 d>, [T];
+ldmatrix.sync.aligned.m8n16.x4.shared{.b8x16.b6x16_p32|.b8x16.b4x16_p64} <4b32 d>, [T];
+stmatrix.sync.aligned.m8n8.x1{|.trans}.shared.b16 [T], <1b32 a>;
+stmatrix.sync.aligned.m8n8.x2{|.trans}.shared.b16 [T], <2b32 a>;
+stmatrix.sync.aligned.m8n8.x4{|.trans}.shared.b16 [T], <4b32 a>;
+stmatrix.sync.aligned.m16n8.x1.trans.shared.b8 [T], <1b32 a>;
+stmatrix.sync.aligned.m16n8.x2.trans.shared.b8 [T], <2b32 a>;
+stmatrix.sync.aligned.m16n8.x4.trans.shared.b8 [T], <4b32 a>;
+mma.sync.aligned.m8n8k4{.row.col|.col.row|.row.row|.col.col}.f32.f16.f16.f32 <8f32 d>, <2b32 a>, <2b32 b>, <8f32 c>;
+mma.sync.aligned.m8n8k4.row.col.f16.f16.f16.f16 <4b32 d>, <2b32 a>, <2b32 b>, <4b32 c>;
+mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 <4f32 d>, <2b32 a>, <1b32 b>, <4f32 c>;
+mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16 <2b32 d>, <2b32 a>, <1b32 b>, <2b32 c>;
+mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 <4f32 d>, <2b32 a>, <1b32 b>, <4f32 c>;
+mma.sync.aligned.m16n8k16.row.col.f32{.f16.f16|.bf16.bf16}.f32 <4f32 d>, <4b32 a>, <2b32 b>, <4f32 c>;
+mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 <2b32 d>, <4b32 a>, <2b32 b>, <2b32 c>;
+mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32 <4f32 d>, <2b32 a>, <1b32 b>, <4f32 c>;
+mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 <4f32 d>, <4b32 a>, <2b32 b>, <4f32 c>;
+mma.sync.aligned.m16n8k32.row.col.f32{.e4m3|.e5m2}{.e4m3|.e5m2}.f32 <4f32 d>, <4b32 a>, <2b32 b>, <4f32 c>;
+mma.sync.aligned.m16n8k16.row.col.f32{.e4m3|.e5m2}{.e4m3|.e5m2}.f32 <4f32 d>, <2b32 a>, <1b32 b>, <4f32 c>;
+mma.sync.aligned.m16n8k32.row.col.f16{.e4m3|.e5m2}{.e4m3|.e5m2}.f16 <2b32 d>, <4b32 a>, <2b32 b>, <2b32 c>;
+mma.sync.aligned.m16n8k16.row.col.f16{.e4m3|.e5m2}{.e4m3|.e5m2}.f16 <2b32 d>, <2b32 a>, <1b32 b>, <2b32 c>;
+mma.sync.aligned.kind::f8f6f4.m16n8k32.row.col.f32{.e4m3|.e5m2|.e3m2|.e2m3|.e2m1}{.e4m3|.e5m2|.e3m2|.e2m3|.e2m1}.f32 <4f32 d>, <4b32 a>, <2b32 b>, <4f32 c>;
+mma.sync.aligned.kind::f8f6f4.m16n8k32.row.col.f16{.e4m3|.e3m2|.e2m3|.e2m1}{.e5m2|.e2m1}.f16 <2b32 d>, <4b32 a>, <2b32 b>, <2b32 c>;
+mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 <2f64 d>, <1f64 a>, <1f64 b>, <2f64 c>;
+mma.sync.aligned.m8n8k4.row.col{.rz|.rm|.rp}.f64.f64.f64.f64 <2f64 d>, <1f64 a>, <1f64 b>, <2f64 c>;
+mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 <4f64 d>, <2f64 a>, <1f64 b>, <4f64 c>;
+mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 <4f64 d>, <4f64 a>, <2f64 b>, <4f64 c>;
+mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 <4f64 d>, <8f64 a>, <4f64 b>, <4f64 c>;
+mma.sync.aligned.m8n8k16.row.col{|.satfinite}.s32{.s8.s8|.s8.u8|.u8.u8}.s32 <2b32 d>, <1b32 a>, <1b32 b>, <2b32 c>;
+mma.sync.aligned.m16n8k16.row.col{|.satfinite}.s32{.s8.s8|.u8.s8}.s32 <4b32 d>, <2b32 a>, <1b32 b>, <4b32 c>;
+mma.sync.aligned.m16n8k32.row.col{|.satfinite}.s32{.s8.s8|.u8.s8}.s32 <4b32 d>, <4b32 a>, <2b32 b>, <4b32 c>;
+mma.sync.aligned.m8n8k32.row.col{|.satfinite}.s32{.s4.s4|.u4.s4}.s32 <2b32 d>, <1b32 a>, <1b32 b>, <2b32 c>;
+mma.sync.aligned.m16n8k32.row.col.s32{.s4.s4|.u4.s4}.s32 <4b32 d>, <2b32 a>, <1b32 b>, <4b32 c>;
+mma.sync.aligned.m16n8k64.row.col{|.satfinite}.s32{.s4.s4|.s4.u4}.s32 <4b32 d>, <4b32 a>, <2b32 b>, <4b32 c>;
+mma.sync.aligned.m8n8k128.row.col.s32.b1.b1.s32{.xor|.and}.popc <2b32 d>, <1b32 a>, <1b32 b>, <2b32 c>;
+mma.sync.aligned.m16n8k128.row.col.s32.b1.b1.s32{.xor|.and}.popc <4b32 d>, <2b32 a>, <1b32 b>, <4b32 c>;
+mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32{.xor|.and}.popc <4b32 d>, <4b32 a>, <2b32 b>, <4b32 c>;
+"""
+
+SPARSE = """
+mma.sp{|::ordered_metadata}.sync.aligned.m16n8k16.row.col.f32{.f16.f16|.bf16.bf16}.f32 <4f32 d>, <2b32 a>, <2b32 b>, <4f32 c>, <b32 c9>, {0x0|0x1|0x2|0x3};
+mma.sp{|::ordered_metadata}.sync.aligned.m16n8k32.row.col.f32{.f16.f16|.bf16.bf16}.f32 <4f32 d>, <4b32 a>, <4b32 b>, <4f32 c>, <b32 c9>, {0x0|0x1};
+mma.sp{|::ordered_metadata}.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 <2b32 d>, <2b32 a>, <2b32 b>, <2b32 c>, <b32 c9>, 0x0;
+mma.sp{|::ordered_metadata}.sync.aligned.m16n8k32.row.col.f16.f16.f16.f16 <2b32 d>, <4b32 a>, <4b32 b>, <2b32 c>, <b32 c9>, 0x1;
+mma.sp{|::ordered_metadata}.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 <4f32 d>, <2b32 a>, <2b32 b>, <4f32 c>, <b32 c9>, {0x0|0x3};
+mma.sp{|::ordered_metadata}.sync.aligned.m16n8k16.row.col.f32.tf32.tf32.f32 <4f32 d>, <4b32 a>, <4b32 b>, <4f32 c>, <b32 c9>, {0x0|0x1};
+mma.sp{|::ordered_metadata}.sync.aligned.m16n8k32.row.col{|.satfinite}.s32{.s8.s8|.u8.s8}.s32 <4b32 d>, <2b32 a>, <2b32 b>, <4b32 c>, <b32 c9>, {0x0|0x1};
+mma.sp{|::ordered_metadata}.sync.aligned.m16n8k64.row.col{|.satfinite}.s32{.s8.s8|.u8.s8}.s32 <4b32 d>, <4b32 a>, <4b32 b>, <4b32 c>, <b32 c9>, 0x0;
+mma.sp{|::ordered_metadata}.sync.aligned.m16n8k64.row.col.s32{.s4.s4|.u4.s4}.s32 <4b32 d>, <2b32 a>, <2b32 b>, <4b32 c>, <b32 c9>, {0x0|0x1};
+mma.sp{|::ordered_metadata}.sync.aligned.m16n8k128.row.col.s32{.s4.s4|.u4.s4}.s32 <4b32 d>, <4b32 a>, <4b32 b>, <4b32 c>, <b32 c9>, 0x0;
+mma.sp{|::ordered_metadata}.sync.aligned.m16n8k64.row.col.f32{.e4m3|.e5m2}{.e4m3|.e5m2}.f32 <4f32 d>, <4b32 a>, <4b32 b>, <4f32 c>, <b32 c9>, 0x0;
+mma.sp::ordered_metadata.sync.aligned.kind::f8f6f4.m16n8k64.row.col.f32{.e4m3|.e3m2|.e2m1}{.e4m3|.e2m3|.e2m1}.f32 <4f32 d>, <4b32 a>, <4b32 b>, <4f32 c>, <b32 c9>, 0x0;
+"""
+
+_SCALED = "mma.sync.aligned.m16n8k{k}.row.col.kind::{kind}.block_scale.scale_vec::{vec}.f32.{a}.{b}.f32.{scale} <4f32 d>, <4b32 a>, <2b32 b>, <4f32 c>, <b32 c8>, {{{at}}}, <b32 c9>, {{{at2}}};"
+SCALED = "\n".join(
+    [
+        _SCALED.format(k=32, kind="mxf8f6f4", vec="1X", a=a, b=b, scale="ue8m0", at=at, at2=at2)
+        for a in ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1")
+        for b in ("e4m3", "e2m3", "e2m1")
+        for at, at2 in (("0, 0", "0, 0"), ("1, 1", "3, 2"))
+    ]
+    + [
+        _SCALED.format(k=64, kind=kind, vec=vec, a="e2m1", b="e2m1", scale=scale, at=at, at2=at2)
+        for kind, vec, scale in (
+            ("mxf4", "2X", "ue8m0"),
+            ("mxf4nvf4", "2X", "ue8m0"),
+            ("mxf4nvf4", "4X", "ue4m3"),
+            ("mxf4nvf4", "4X", "ue8m0"),
+        )
+        for at, at2 in (("0, 0", "0, 0"), ("0, 1", "0, 3"))
+    ]
+    + [
+        "mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.kind::mxf8f6f4.block_scale.scale_vec::1X.f32.e4m3.e2m1.f32.ue8m0 <4f32 d>, <4b32 a>, <4b32 b>, <4f32 c>, <b32 c7>, 0x0, <b32 c8>, {0, 0}, <b32 c9>, {0, 0};",
+        "mma.sp::ordered_metadata.sync.aligned.m16n8k128.row.col.kind::mxf4.block_scale.scale_vec::2X.f32.e2m1.e2m1.f32.ue8m0 <4f32 d>, <4b32 a>, <4b32 b>, <4f32 c>, <b32 c7>, 0x0, <b32 c8>, {0, 0}, <b32 c9>, {0, 0};",
+        "mma.sp::ordered_metadata.sync.aligned.m16n8k128.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.ue4m3 <4f32 d>, <4b32 a>, <4b32 b>, <4f32 c>, <b32 c7>, 0x0, <b32 c8>, {0, 0}, <b32 c9>, {0, 0};",
+    ]
+)
+
+CONTROL = """
+bar.sync 0;
+bar.sync 1, 32;
+barrier.sync 2;
+barrier.sync.aligned 3, 32;
+barrier.cta.sync{|.aligned} 4, 32;
+barrier.cta.arrive{|.aligned} 5, 64; barrier.cta.sync{|.aligned} 5, 64;
+bar.red{.and|.or}.pred <pred d>, 1, %odd;
+bar.red.popc.u32 <b32 d>, 0, %odd;
+barrier.cta.red.popc{|.aligned}.u32 <b32 d>, 6, 32, %odd;
+mov.u32 %r, 7; bar.sync %r, 32;
+mov.u32 %r, %ntid.x; mov.u32 %r2, 3; barrier.sync %r2, %r;
+membar{.cta|.gl|.sys};
+fence{|.sc|.acq_rel}{.cta|.gpu|.sys|.cluster};
+fence.proxy{.alias|.async|.async.global|.async.shared::cta};
+fence.mbarrier_init.release.cluster;
+fence.acquire.sync_restrict::shared::cluster.cluster;
+nanosleep.u32 20;
+nanosleep.u32 <b32 a>;
+griddepcontrol{.launch_dependents|.wait};
+pmevent 3;
+pmevent.mask 12;
+@!%true trap;
+@!%true brkpt;
+@!%true exit;
+mov.u32 <b32 d>, %tid.{x|y|z};
+mov.u32 <b32 d>, %ntid.{x|y|z};
+mov.u32 <b32 d>, %ctaid.{x|y|z};
+mov.u32 <b32 d>, %nctaid.{x|y|z};
+mov.u32 <b32 d>, {%laneid|%warpid|%nwarpid|%smid|%nsmid|%lanemask_eq|%lanemask_le|%lanemask_lt|%lanemask_ge|%lanemask_gt};
+mov.u32 <b32 d>, {%clock|%clock_hi|%globaltimer_lo|%globaltimer_hi|%dynamic_smem_size|%total_smem_size|%aggr_smem_size|%reserved_smem_offset_begin|%reserved_smem_offset_end|%envreg3|%pm0};
+mov.u64 <b64 d>, {%clock64|%globaltimer|%gridid|%current_graph_exec|%pm0_64};
+mov.u32 <b32 d>, {%cluster_ctarank|%cluster_nctarank|%cluster_ctaid.x|%cluster_nctaid.x|%clusterid.x|%nclusterid.x|%cluster_ctaid.y|%clusterid.z};
+mov.pred <pred d>, %is_explicit_cluster;
+and.b32 %r, <b32 a>, 3; { targets: .branchtargets GOTO0, GOTO1, GOTO2, GOTO3; brx.idx %r, targets; GOTO0: mov.u32 <b32 d>, 7; bra GOTO4; GOTO1: mov.u32 <b32 d>, %clock; mov.u32 <b32 d>, 9; bra GOTO4; GOTO2: add.u32 <b32 d>, %r, 5; bra GOTO4; GOTO3: mul.lo.u32 <b32 d>, %r, %r; GOTO4: }
+{ .reg .b64 %size; mov.u64 %size, 64; .reg .b64 %p0, %p1, %s; stacksave.u64 %s; alloca.u64 %p0, %size, 16; cvta.local.u64 %p1, %p0; st.b32 [%p1], <b32 a>; ld.b32 <b32 d>, [%p1]; stackrestore.u64 %s; }
+call (<b32 d>), twice, (<b32 a>);
+{ .reg .b64 %fn; mov.u64 %fn, twice; and.b32 %r, <b32 a>, 1; setp.eq.u32 %true, %r, 1; @%true mov.u64 %fn, thrice; proto: .callprototype (.param .b32 _) _ (.param .b32 _); { .param .b32 ret; .param .b32 arg; st.param.b32 [arg], <b32 a>; call (ret), %fn, (arg), proto; ld.param.b32 <b32 d>, [ret]; } }
+setmaxnreg{.inc|.dec}.sync.aligned.u32 64;
+"""
+
+SECTIONS = {
+    "integer": INTEGER, "float": FLOAT, "approximate": APPROXIMATE, "half": HALF, "convert": CONVERT, "logic": LOGIC,
+    "video": VIDEO, "warp": WARP, "memory": MEMORY, "atomic": ATOMIC, "async": ASYNC, "mbarrier": MBARRIER,
+    "matrix": MATRIX, "sparse": SPARSE, "scaled": SCALED, "control": CONTROL,
+}  # fmt: skip
+
+
+def lines(section: str) -> list[str]:
+    """Every line of a section, alternatives written out, without blanks and repetitions."""
+    found = (one.strip() for line in SECTIONS[section].splitlines() if line.strip() for one in expand(line))
+    return list(dict.fromkeys(found))
+
+
+_WAIT = "{{ .reg .pred %done; WAIT0: mbarrier.{}.shared.b64 %done, [M], %t; @!%done bra WAIT0; }}"
+#: Bytes of results and of memory of a statement.
+MEMORY_AT = SLOTS * 8 * LANES
+STATEMENT_BYTES = MEMORY_AT + 64 * LANES
+_PREDICATE_LOAD = "{{ .reg .b32 %p; ld.global.b32 %p, [%in+{at}]; and.b32 %p, %p, 1; setp.ne.u32 %{name}, %p, 0; }}"
+
+
+def registers(line: str) -> dict[str, tuple[str, int]]:
+    """Register name -> (type, count; 0 for one that is no list)."""
+    return {name: (kind, int(count or 0)) for count, kind, name in _REGISTER.findall(line)}
+
+
+def statement(line: str, number: int, place: int) -> tuple[str, int]:
+    """(PTX of one line, 8-byte operand slots read); ``number`` makes labels its own, results go to the ``place``-th block."""
+    line = re.sub(r"WAIT\((\w+)\)", lambda m: _WAIT.format(m.group(1)), line)
+    line = re.sub(r"\b(WAIT|GOTO)(\d)\b", rf"$\1_{number}_\2", line)
+    line = re.sub(r"\b(targets|proto)\b", rf"\1_{number}", line)
+    text, read, written = ["{"], 0, 0
+    stores = []
+    for name, (kind, count) in registers(line).items():
+        for i in range(max(1, count)):
+            own = f"{name}{i}" if count else name
+            text.append(f".reg .{kind} %{own};")
+            if name[0] in "abc":
+                at = 8 * LANES * read
+                text.append(
+                    _PREDICATE_LOAD.format(at=at, name=own)
+                    if kind == "pred"
+                    else f"ld.global.{kind} %{own}, [%in+{at}];"
+                )
+                read += 1
+            else:
+                at = place * STATEMENT_BYTES + 8 * LANES * written
+                if kind == "pred":
+                    stores.append(f"{{ .reg .b32 %p; selp.b32 %p, 1, 0, %{own}; st.global.b32 [%out+{at}], %p; }}")
+                else:
+                    stores.append(f"st.global.{kind} [%out+{at}], %{own};")
+                written += 1
+
+    def named(match: re.Match) -> str:
+        count, _, name = match.groups()
+        return f"{{{', '.join(f'%{name}{i}' for i in range(int(count)))}}}" if count else f"%{name}"
+
+    body = _REGISTER.sub(named, line)
+    uses = {letter for letter in "GSLTMN" if re.search(rf"\[{letter}\b", body)}
+    for name, letter in (("%generic", "G"), ("%shared64", "S"), ("%local64", "L")):
+        if name in body:
+            uses.add(letter)
+    if uses:
+        text.append(f"add.u64 %memory, %scratch, {place * STATEMENT_BYTES + MEMORY_AT};")
+    if "%generic" in body:
+        text.append("mov.b64 %generic, %memory;")
+    for letter, space, address in (("S", "shared", "%own"), ("L", "local", "%kept"), ("T", "shared", "%row")):
+        if letter in uses:
+            for at in range(0, 32 if letter == "T" else 64, 16):
+                text.append(
+                    f"ld.global.v4.b32 {{%w0, %w1, %w2, %w3}}, [%memory+{at}]; st.{space}.v4.b32 [{address}+{at}], {{%w0, %w1, %w2, %w3}};"
+                )
+            text.append("bar.warp.sync 0xffffffff;")
+    if uses & {"M", "N"}:
+        text.append(
+            "bar.sync 0; @%first mbarrier.init.shared.b64 [%meeting], 32; mbarrier.init.shared.b64 [%single], 2; bar.sync 0;"
+        )
+    for letter, address in (
+        ("G", "%memory"),
+        ("S", "%own"),
+        ("L", "%kept"),
+        ("T", "%row"),
+        ("M", "%meeting"),
+        ("N", "%single"),
+    ):
+        body = re.sub(rf"\[{letter}\b", f"[{address}", body)
+    text.append(body)
+    for letter, space, address in (("S", "shared", "%own"), ("L", "local", "%kept"), ("T", "shared", "%row")):
+        if letter in uses:
+            text.append("bar.warp.sync 0xffffffff;")
+            for at in range(0, 32 if letter == "T" else 64, 16):
+                text.append(
+                    f"ld.{space}.v4.b32 {{%w0, %w1, %w2, %w3}}, [{address}+{at}]; st.global.v4.b32 [%memory+{at}], {{%w0, %w1, %w2, %w3}};"
+                )
+    if uses & {"M", "N"}:
+        text.append("bar.sync 0;")
+    return " ".join([*text, *stores, "}"]), read
+
+
+_HEAD = """.version {version}
+.target {architecture}
+.address_size 64
+.visible .func (.param .b32 ret) twice(.param .b32 arg) {{ .reg .b32 %v; ld.param.b32 %v, [arg]; add.u32 %v, %v, %v; st.param.b32 [ret], %v; ret; }}
+.visible .func (.param .b32 ret) thrice(.param .b32 arg) {{ .reg .b32 %v; ld.param.b32 %v, [arg]; mul.lo.u32 %v, %v, 3; st.param.b32 [ret], %v; ret; }}
+"""
+_ENTRY = """.visible .entry {name}({parameters}) {{
+.reg .b64 %out, %in, %scratch, %step, %memory, %t, %t2, %generic, %shared64, %local64; .reg .b32 %thread, %own, %row, %meeting, %single, %r, %r2, %all, %kept, %w<4>;
+.reg .f32 %f; .reg .b128 %q, %q2; .reg .pred %odd, %true, %first;
+.shared .align 64 .b8 own[2048]; .shared .align 128 .b8 tile[1024]; .shared .align 8 .b8 meeting[8]; .shared .align 8 .b8 single[256];
+.local .align 16 .b8 kept[64];
+ld.param.u64 %scratch, [p4]; ld.param.u64 %in, [p11];
+mov.u32 %thread, %tid.x; mul.wide.u32 %step, %thread, 8; add.u64 %out, %scratch, %step; add.u64 %in, %in, %step;
+mul.wide.u32 %step, %thread, 64; add.u64 %scratch, %scratch, %step;
+mov.u32 %own, own; mad.lo.u32 %own, %thread, 64, %own; mov.u32 %row, tile; mad.lo.u32 %row, %thread, 32, %row;
+mov.u32 %meeting, meeting; mov.u32 %single, single; mad.lo.u32 %single, %thread, 8, %single; mov.u32 %kept, kept;
+cvt.u64.u32 %shared64, %own; cvt.u64.u32 %local64, %kept;
+and.b32 %r, %thread, 1; setp.ne.u32 %odd, %r, 0; setp.eq.u32 %first, %thread, 0; mov.u32 %all, %ntid.x; setp.gt.u32 %true, %all, 0; sub.u32 %all, %all, 33;
+"""
+_PARAMETERS = ",".join(f".param .u64 p{i}" for i in range(14))
+
+
+def module(groups: list[list[str]], architecture: str, version: str = "9.3") -> tuple[str, dict[int, tuple[int, int]]]:
+    """(PTX of a module with entry ``form_i`` for each group of lines; line of the text -> (group, line in it))."""
+    text = _HEAD.format(version=version, architecture=architecture).splitlines()
+    places = {}
+    number = 0
+    for i, group in enumerate(groups):
+        text += _ENTRY.format(name=f"form_{i}", parameters=_PARAMETERS).splitlines()
+        for k, line in enumerate(group):
+            text.append(statement(line, number, k)[0])
+            places[len(text)] = (i, k)
+            number += 1
+        text.append("ret; }")
+    return "\n".join(text) + "\n", places
