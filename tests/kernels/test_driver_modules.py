@@ -211,3 +211,28 @@ def test_a_graph_node_of_cuda_bindings_is_read(api) -> None:
     executable = api.word("cuGraphInstantiateWithFlags", graph, 0)
     api.cuGraphLaunch(executable, 0)
     assert api.download(word, np.uint32, 1)[0] == 5
+
+
+def test_a_runtime_library_finds_its_tables_but_no_proof_of_the_vendor(api) -> None:
+    def table(number: str) -> int:
+        raw = keep(ctypes.create_string_buffer(bytes.fromhex(number), 16))
+        return api.word("cuGetExportTable", ctypes.addressof(raw))
+
+    words = (ctypes.c_uint64 * 13).from_address(table("6bd5fb6c5bf4e74a8987d93912fd9df9"))
+    assert words[0] == ctypes.sizeof(words)
+    context = ctypes.c_uint64()
+    assert ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int)(words[2])(ctypes.addressof(context), 0) == 0
+    assert context.value == api.word("cuCtxGetCurrent")
+    keeps, drops, gives, _ = (ctypes.c_uint64 * 4).from_address(table("c693336e1121df11a8c368f355d89593"))
+    three = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_uint64] * 3)
+    value = ctypes.c_uint64()
+    put = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_uint64] * 4)(keeps)
+    assert put(0, 7, 0x1234, 0) == 0 and three(gives)(ctypes.addressof(value), 0, 7) == 0 and value.value == 0x1234
+    assert ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_uint64] * 2)(drops)(0, 7) == 0
+    assert three(gives)(ctypes.addressof(value), 0, 7) == 1
+    proof = keep(ctypes.create_string_buffer(bytes.fromhex("d4082055bde6704b8d34ba123c66e1f2"), 16))
+    out = ctypes.c_uint64(5)
+    assert (
+        api.code("cuGetExportTable", ctypes.byref(out), ctypes.addressof(proof)) == "NOT_SUPPORTED" and out.value == 0
+    )
+    assert "-cudart shared" in api.driver.details[-1]
