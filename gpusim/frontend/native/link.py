@@ -31,7 +31,9 @@ def link(name: str, target: str, parts: Sequence[tuple[str, str, bytes]], option
     try:
         handle = nvjitlink.create(len(flags), flags)
         for kind, part, content in parts:
-            if kind == ".ptx" and b"\0" in content.rstrip(b"\0"):  # nvJitLink 13 takes it for the end, and writes over memory
+            if kind == ".ptx" and b"\0" in content.rstrip(
+                b"\0"
+            ):  # nvJitLink 13 takes it for the end, and writes over memory
                 raise CompileError(f"{name} does not link for {target}: {part} is no text: it holds a byte 0")
             nvjitlink.add_data(handle, KINDS[kind], content, len(content), part)
         nvjitlink.complete(handle)
