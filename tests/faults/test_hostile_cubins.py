@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 
 from gpusim.errors import CompileError
+from gpusim.isa.binary import decode
 from gpusim.isa.binary.cubin import kernels_of, load_kernel
 from gpusim.isa.binary.cubin_tables import MAX_GLOBAL_BYTES
 from gpusim.isa.binary.elf import parse_elf
 from gpusim.isa.binary.lines import line_rows
+from gpusim.isa.survey import survey_cubin
 
 SMALL = (Path(__file__).parent / "seeds" / "small.cubin").read_bytes()
 SECTION = struct.Struct("<IIQQQQIIQQ")
@@ -222,3 +224,16 @@ def test_a_function_beyond_its_section_is_refused() -> None:
     struct.pack_into("<Q", symbols, 24 * function + 8, 1 << 62)
     image.replace(table, bytes(symbols))
     assert "leaves .text." in taken(bytes(image))[1]
+
+
+def test_a_disassembler_that_comes_to_no_end_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """nvdisasm 13 goes round for ever in some cubins of which a few bytes were changed."""
+    endless = tmp_path / "nvdisasm"
+    endless.write_text("#!/bin/sh\nwhile :; do :; done\n")
+    endless.chmod(0o755)
+    monkeypatch.setattr(decode, "find_nvdisasm", lambda: str(endless))
+    monkeypatch.setattr(decode, "LISTING_SECONDS", 1)
+    monkeypatch.setenv(decode.CACHE_VARIABLE, "")
+    data = SMALL + bytes(1)  # not what another test has had listed
+    with pytest.raises(CompileError, match="nvdisasm has come to no end of it within 1 s"):
+        survey_cubin(data)
