@@ -27,7 +27,19 @@ from gpusim.trace.record import SCATTERED, Space
 #: Why a warp or a block cannot go on, where a listener may take that.
 _TAKEN = (at.BAD_ADDRESS, at.MISALIGNED, at.DEADLOCK)
 #: Counters that belong to the launch, not to a slot.
-_SHARED_FIELDS = ("used", "executed", "now", "dropping_call", "dropped_prints", "epoch", "words_used")
+_SHARED_FIELDS = (
+    "used",
+    "executed",
+    "now",
+    "dropping_call",
+    "dropped_prints",
+    "epoch",
+    "words_used",
+    "changes",
+    "pollers",
+    "unlooked",
+    "held_back",
+)
 #: Blocks that run side by side because one of them is slow; a grid-wide barrier opens as many as it needs.
 _MAX_SLOW = 64
 #: Instructions of a block's slice once blocks run side by side: short, so that a stretch of the log holds a
@@ -109,7 +121,7 @@ class BlockScheduler:
     def _logged_so_far(self) -> tuple[int, ...]:
         """What changes when any warp does anything but poll."""
         state = self._last.states[0]
-        return (int(state.epoch), *self.used())
+        return (int(state.epoch), int(state.held_back), *self.used())
 
     def dropped_prints(self) -> int:
         """Calls of ``vprintf`` that came when its buffer was full and never reached Python."""

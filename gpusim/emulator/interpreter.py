@@ -21,7 +21,7 @@ from gpusim.emulator.access_affine import affine_access, scattered_access
 from gpusim.emulator.access_matrix import execute_matrix_access
 from gpusim.emulator.control_flow import FALLS_THROUGH, GONE, JUMPED, STOPPED, execute_control_flow, log_run
 from gpusim.emulator.convergence import push, retire
-from gpusim.emulator.polling import begin_round, decide, note_before, note_writes, room_to_poll
+from gpusim.emulator.polling import begin_round, decide, must_wait, note_before, note_writes, room_to_poll
 from gpusim.emulator.runs import execute_arithmetic, fetch, write_back, write_predicates
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
@@ -222,6 +222,13 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
                         base + shift,
                         executing[i],
                     )
+                    if must_wait(state, row, allocations, hint, words, pc, executing[i]):
+                        for done in range(i):
+                            state.outcome[done], state.goal[done] = FALLS_THROUGH, pc + 1
+                        leave_between(state, first_warp, count, members, steps, pc, i)
+                        state.executed += 1
+                        state.quantum_left[warp], state.quantum_spent[warp] = 0, 1
+                        return np.int64(at.SPLIT)
                 if regular and executing[i] == at.FULL and affine_access(
                     state, row, registers, allocations, hint, accesses, pc, base + shift, chunk_warp + warp,
                     value + shift,

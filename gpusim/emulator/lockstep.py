@@ -55,7 +55,8 @@ def start_block(state, registers, linear):
         state.fragments[warp] = 1
         state.live[warp] = state.exists[warp]
         state.held[warp] = 0
-        state.poll_loop[warp] = 0
+        if state.poll_loop[warp]:  # lanes that ended while others of their warp polled
+            state.poll_loop[warp], state.pollers = 0, state.pollers - 1
         state.pc[warp, 0] = 0
         state.mask[warp, 0] = state.exists[warp]
         state.fragment[warp, 0] = at.READY

@@ -3,7 +3,8 @@
 Mental model: words of memory that warps wait for have numbers, and each write that changes one is counted. When a polling
 loop ends, the log gets the load that saw the change with the count that it saw (a *signal*), and one round of the loop,
 marked: "go round until the word has been written so often". What the emulator went round itself is taken out, so the log does
-not depend on whose turn came when; a warp that has to go on polling gives way at once. Writes are noted with their counts as
+not depend on whose turn came when; a warp that has to go on polling gives way at once. And before a word that is polled is
+written again, all who poll look at it, so that nobody is taken to wait for more than what let it go. Writes are noted with their counts as
 well. A count and not a value: whoever waits for the last of many arrivals waits for all of them, in whatever order they come.
 
 Which instructions matter is known before the launch (:mod:`gpusim.emulator.poll_loops`): polling loads, strong stores,
@@ -27,6 +28,8 @@ _SHARED_KEY, _BLOCK_SHIFT = np.int64(1) << 61, 22
 #: Most entries of ``signals`` and of ``words`` that one instruction of one warp adds: four words a lane, polled and written.
 _MOST_SIGNALS, _MOST_WORDS = 8 * at.LANES, 4 * at.LANES
 _NOWHERE = np.int64(0)
+#: Times that warps give way before a write while one that polls does not look: lanes of their own warp may be that one.
+_MOST_HELD_BACK = 1 << 12
 _SCATTERED = int(SCATTERED)
 
 
@@ -83,6 +86,7 @@ def _locate(state, allocations, hint, index, space, address):
 def _insert(state, words, row, key):
     """Give the word ``key`` row ``row``, with no writes so far."""
     words[row, at.WORD_KEY], words[row, at.WORD_INDEX], words[row, at.WORD_COUNT] = key, state.words_used, 0
+    words[row, at.WORD_POLLED] = 0
     words[row, at.WORD_SHARED], words[row, at.WORD_WRITER], words[row, at.WORD_VALUE] = 0, -1, 0
     state.words_used += 1
 
@@ -125,10 +129,13 @@ def note_before(state, matrix, registers, allocations, hint, words, signals, pc,
             if key == 0:
                 continue
             found = _find(words, key)
-            if found < 0 and row[at.OP] == ops.ATOMIC:
-                _insert(state, words, ~found, key)
-                words[~found, at.WORD_VALUE] = load32(host)
-            elif found >= 0 and polls and words[found, at.WORD_COUNT]:
+            if found < 0:
+                found = ~found
+                _insert(state, words, found, key)
+                words[found, at.WORD_VALUE] = load32(host)
+            if polls:
+                words[found, at.WORD_POLLED] = 1
+            if polls and words[found, at.WORD_COUNT]:
                 if words[found, at.WORD_SHARED] or words[found, at.WORD_WRITER] != me:
                     _signal(state, words, signals, found, state.used[at.ACCESSES], 1)
 
@@ -161,7 +168,31 @@ def note_writes(state, row, allocations, hint, words, signals, pc, warp, mask):
             if words[found, at.WORD_WRITER] >= 0 and words[found, at.WORD_WRITER] != me:
                 words[found, at.WORD_SHARED] = 1
             words[found, at.WORD_WRITER] = me
+            if words[found, at.WORD_POLLED]:
+                state.changes += 1
+                state.unlooked, state.held_back = state.pollers, 0
             _signal(state, words, signals, found, state.used[at.ACCESSES] - 1, 0)
+
+
+@inner
+def must_wait(state, row, allocations, hint, words, pc, mask):
+    """Whether the write ``row``, whose addresses are noted, is of a word that a warp polls which has not looked since the last
+    change. The warp then gives way."""
+    if state.unlooked <= 0 or words.shape[0] == 0 or row[at.OP] == ops.LOAD or row[at.TRACK] & at.TRACK_POLL:
+        return False
+    if state.held_back > _MOST_HELD_BACK:
+        state.unlooked = 0
+        return False
+    for lane in range(at.LANES):
+        if (mask >> lane) & 1:
+            for word in range((row[at.BYTES] + 3) >> 2):
+                address = (state.noted[lane] & ~np.int64(3)) + 4 * word
+                key, _ = _locate(state, allocations, hint, pc, np.int64(row[at.SPACE]), address)
+                found = _find(words, key) if key else np.int64(-1)
+                if found >= 0 and words[found, at.WORD_POLLED]:
+                    state.held_back += 1
+                    return True
+    return False
 
 
 @inner
@@ -254,6 +285,13 @@ def _log_round(
 
 
 @inner
+def _go_on(state, warp, loop):
+    """The warp polls in ``loop`` and will look again."""
+    state.poll_loop[warp], state.poll_left[warp], state.poll_looked[warp] = loop + 1, 1, state.changes
+    state.pollers += 1
+
+
+@inner
 def decide(state, polls, runs, accesses, scattered, signals, row, warp, global_warp, pc, mask, jumping):
     """The warp's lanes ``mask`` come to the decision ``row`` at ``pc``, of which ``jumping`` take the branch. True if all of
     them go on polling, and nothing that they did shows: the log is then as it was before. Else the run so far is logged."""
@@ -272,13 +310,16 @@ def decide(state, polls, runs, accesses, scattered, signals, row, warp, global_w
         and here
         and _only_mine(state, runs, accesses, warp, global_warp)
     )
+    if state.poll_loop[warp]:
+        state.pollers -= 1
+        if state.poll_looked[warp] != state.changes:
+            state.unlooked -= 1
     state.poll_loop[warp] = 0
     again = stays == mask and here and not wrote and _alone(state, warp, mask)
     if opened and again:
         _forget_round(state, warp)
         state.used[at.SIGNALS] = state.poll_mark[warp, at.SIGNALS]
-        state.poll_loop[warp] = np.int64(polls[decision, at.POLL_LOOP]) + 1
-        state.poll_left[warp] = 1
+        _go_on(state, warp, np.int64(polls[decision, at.POLL_LOOP]))
         return True
     first = state.poll_access[warp]
     if opened and state.poll_epoch[warp] == state.epoch and _same_place(accesses, scattered, first, access):
@@ -302,9 +343,9 @@ def decide(state, polls, runs, accesses, scattered, signals, row, warp, global_w
     state.held_first[warp] = pc + 1
     if again:
         state.used[at.SIGNALS] = needs
-        state.poll_loop[warp] = np.int64(polls[decision, at.POLL_LOOP]) + 1
+        _go_on(state, warp, np.int64(polls[decision, at.POLL_LOOP]))
         state.poll_mask[warp], state.poll_decision[warp] = mask, decision + 1
-        state.poll_access[warp], state.poll_epoch[warp], state.poll_left[warp] = access, state.epoch, 1
+        state.poll_access[warp], state.poll_epoch[warp] = access, state.epoch
         return True
     if polled and here:
         _log_round(state, polls, runs, accesses, scattered, signals, decision, access, needs, warp, global_warp, mask)

@@ -153,7 +153,7 @@ class Machine(NamedTuple):
     scattered: np.ndarray  # uint64[s, 32]
     syncs: np.ndarray  # int64[y, 9]: without rows where no listener asks for barriers
     polls: np.ndarray  # int32[d, 19]: decisions of polling loops
-    words: np.ndarray  # int64[w, 6]: a power of two of rows; none where the kernel does not poll
+    words: np.ndarray  # int64[w, 7]: a power of two of rows; none where the kernel does not poll
     signals: np.ndarray  # int64[g, 7]: the log's
 
 
@@ -211,6 +211,7 @@ WORD_COUNT = WORD_TABLE.column("count", "writes that changed it")
 WORD_VALUE = WORD_TABLE.column("words", "its value after the last one")
 WORD_WRITER = WORD_TABLE.column("index", "the last one's warp, counted over all blocks with room for MAX_WARPS each")
 WORD_SHARED = WORD_TABLE.column("flag", "several warps have written it")
+WORD_POLLED = WORD_TABLE.column("flag", "a warp has polled it")
 
 RUNS, ACCESSES, SCATTERED_ROWS, SYNCS, SIGNALS = range(5)  # entries of State.used
 
@@ -289,6 +290,10 @@ STATE_RECORD = Record(
     Field("used", "(5,)<i8", "count", "entries of the log: RUNS, ACCESSES, SCATTERED_ROWS, SYNCS, SIGNALS"),
     Field("epoch", "<i8", "count", "how often the log was emptied"),
     Field("words_used", "<i8", "count", "words in ``words``"),
+    Field("changes", "<i8", "count", "writes of words that warps have polled"),
+    Field("pollers", "<i8", "count", "warps that poll and will look again"),
+    Field("unlooked", "<i8", "count", "of these that have not looked since the last change"),
+    Field("held_back", "<i8", "count", "how often since then a warp gave way before it wrote such a word"),
     Field("only_polled", "<i8", "flag", "the block was left since all its warps only polled"),
     # its warps
     Field("alive", "<i8", "count", "warps with lanes that have not ended"),
@@ -319,6 +324,7 @@ STATE_RECORD = Record(
     Field("poll_decision", _BY_WARP, "index", "1 + row of ``polls`` of the first decision"),
     Field("poll_access", _BY_WARP, "index", "the access before it, in the log"),
     Field("poll_epoch", _BY_WARP, "count", "value of ``epoch`` then"),
+    Field("poll_looked", _BY_WARP, "count", "value of ``changes`` when the warp last looked"),
     Field("poll_left", _BY_WARP, "flag", "the warp has not gone on since its last decision"),
     Field("poll_last", _BY_WARP, "index", "its latest polling access, in the log"),
     Field("poll_needs", _BY_WARP, "count", "entries of ``signals`` before that access"),
