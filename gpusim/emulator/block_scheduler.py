@@ -65,6 +65,8 @@ class Slot:
     raw: np.ndarray  # the bytes of ``states``, counters of what was executed among them
     backing: list[np.ndarray]
     block: int = -1
+    #: ``changes`` of the launch when all that its warps did was to poll, -1: they did something else
+    polled_at: int = -1
 
     def __post_init__(self) -> None:
         self.states[0]["registers_host"] = self.registers.ctypes.data
@@ -313,9 +315,13 @@ class BlockScheduler:
             slot.block = pending
             pending += 1
             resident.append(slot)
+        rouse = True  # polling blocks have their turn although nothing that is known to be polled has been written
         while resident:
-            moved, slow, ended, polled = False, False, False, False
+            moved, slow, ended, polled, skipped = False, False, False, False, False
             for slot in list(resident):
+                if not rouse and slot.polled_at == int(self._last.states[0].changes):
+                    polled = skipped = True
+                    continue
                 slot.states[0].slice = length
                 before = self._logged_so_far()
                 while True:
@@ -331,20 +337,25 @@ class BlockScheduler:
                     free.append(slot)
                     moved = ended = True
                     livelock.progress()
-                elif status == at.PREEMPTED and slot.states[0].only_polled and before == self._logged_so_far():
-                    polled = True
+                elif status == at.PREEMPTED and slot.states[0].only_polled:
+                    polled, waits = True, before == self._logged_so_far()
+                    moved |= not waits
+                    slot.polled_at = int(slot.states[0].changes) if waits else -1
                 elif status == at.PREEMPTED:
                     moved = slow = True
                 elif status != at.GRID_WAIT:
                     self._report_syncs()
                     self._fail(slot, status)
                     return pending
+            rouse = not moved and not rouse
+            if rouse and skipped and resident:
+                continue
             self.resident, self.ended = resident, pending - len(resident)
             crowded = len(resident) >= _MAX_SLOW
             stuck = slow and not ended and livelock.reached(resident, self.machine.allocations)
-            if pending < end and resident and (slow and not crowded or not moved or stuck):
+            if pending < end and resident and ((slow or polled) and not crowded or not moved or stuck):
                 slot = free.pop() if free else self._open()
-                slot.block = pending
+                slot.block, slot.polled_at = pending, -1
                 pending += 1
                 resident.append(slot)
                 livelock.progress()
