@@ -7,6 +7,8 @@ holds fewer blocks at a time than wait for each other, as on silicon. Looked at 
 
 from __future__ import annotations
 
+import numpy as np
+
 from gpusim.engine.arena import Arena
 from gpusim.engine.device import Device
 from gpusim.errors import DeadlockError
@@ -71,7 +73,7 @@ class PollWatch:
                     lines.append(f"block {block} warp {number} polls {awaited}")
         return lines
 
-    def _awaited(self, first: int, end: int, shared: object) -> str:
+    def _awaited(self, first: int, end: int, shared: np.ndarray) -> str:
         """What the accesses ``first`` to ``end`` of a round poll and have not seen."""
         tables, dispatcher = self._arena.tables, self._device.dispatcher
         for access in range(first, end + 1):
