@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpusim.emulator.chunks import grown, lanes_of
+from gpusim.emulator.chunks import grown, lanes_of, roomier
 from gpusim.emulator.early_end import end_block, end_lanes, exit_index
 from gpusim.emulator.host_calls import HostCalls
 from gpusim.emulator.listeners import Fault, Listener
@@ -27,7 +27,19 @@ from gpusim.trace.record import SCATTERED, Space
 #: Why a warp or a block cannot go on, where a listener may take that.
 _TAKEN = (at.BAD_ADDRESS, at.MISALIGNED, at.DEADLOCK)
 #: Counters that belong to the launch, not to a slot.
-_SHARED_FIELDS = ("used", "executed", "now", "dropping_call", "dropped_prints")
+_SHARED_FIELDS = (
+    "used",
+    "executed",
+    "now",
+    "dropping_call",
+    "dropped_prints",
+    "epoch",
+    "words_used",
+    "changes",
+    "pollers",
+    "unlooked",
+    "held_back",
+)
 #: Blocks that run side by side because one of them is slow; a grid-wide barrier opens as many as it needs.
 _MAX_SLOW = 64
 #: Instructions of a block's slice once blocks run side by side: short, so that a stretch of the log holds a
@@ -53,6 +65,8 @@ class Slot:
     raw: np.ndarray  # the bytes of ``states``, counters of what was executed among them
     backing: list[np.ndarray]
     block: int = -1
+    #: ``changes`` of the launch when all that its warps did was to poll, -1: they did something else
+    polled_at: int = -1
 
     def __post_init__(self) -> None:
         self.states[0]["registers_host"] = self.registers.ctypes.data
@@ -101,6 +115,15 @@ class BlockScheduler:
     def used(self) -> tuple[int, int, int]:
         """Entries of the log that are filled: runs, accesses, scattered rows."""
         return tuple(self._last.states[0]["used"][: at.SYNCS].tolist())
+
+    def signals_used(self) -> int:
+        """Signals of the log."""
+        return int(self._last.states[0]["used"][at.SIGNALS])
+
+    def _logged_so_far(self) -> tuple[int, ...]:
+        """What changes when any warp does anything but poll."""
+        state = self._last.states[0]
+        return (int(state.epoch), int(state.held_back), *self.used())
 
     def dropped_prints(self) -> int:
         """Calls of ``vprintf`` that came when its buffer was full and never reached Python."""
@@ -160,12 +183,13 @@ class BlockScheduler:
             runs = np.concatenate([self.machine.runs, np.empty_like(self.machine.runs)])
             self.machine = self.machine._replace(runs=runs)
         number = (slot.block - self._base) * int(state.warps) + warp
-        self.machine.runs[used[at.RUNS]] = number, first, end - first, state.held_mask[warp]
+        self.machine.runs[used[at.RUNS]] = number, first, end - first, state.held_mask[warp], 0
         used[at.RUNS] += 1
         state.held_first[warp] = end
 
     def _empty_log(self) -> None:
         self._last.states[0].used[:] = 0
+        self._last.states[0].epoch += 1
 
     def _take(self, slot: Slot, status: int) -> bool:
         """Whether a listener takes what has stopped ``slot``, whose block then goes on without the threads that cannot."""
@@ -272,6 +296,8 @@ class BlockScheduler:
                 self._report_syncs()
                 continue
             larger = grown(self.machine, self.used(), LOG_LIMITS)
+            if len(larger.words):
+                larger = roomier(larger, int(state.words_used), int(state.used[at.SIGNALS]))
             if larger is self.machine:
                 return status, block
             self.machine = larger
@@ -289,10 +315,15 @@ class BlockScheduler:
             slot.block = pending
             pending += 1
             resident.append(slot)
+        rouse = True  # polling blocks have their turn although nothing that is known to be polled has been written
         while resident:
-            moved, slow, ended = False, False, False
+            moved, slow, ended, polled, skipped = False, False, False, False, False
             for slot in list(resident):
+                if not rouse and slot.polled_at == int(self._last.states[0].changes):
+                    polled = skipped = True
+                    continue
                 slot.states[0].slice = length
+                before = self._logged_so_far()
                 while True:
                     status, _ = self._step(slot, slot.block, slot.block + 1)
                     if status != at.LOG_FULL:
@@ -306,22 +337,30 @@ class BlockScheduler:
                     free.append(slot)
                     moved = ended = True
                     livelock.progress()
+                elif status == at.PREEMPTED and slot.states[0].only_polled:
+                    polled, waits = True, before == self._logged_so_far()
+                    moved |= not waits
+                    slot.polled_at = int(slot.states[0].changes) if waits else -1
                 elif status == at.PREEMPTED:
                     moved = slow = True
                 elif status != at.GRID_WAIT:
                     self._report_syncs()
                     self._fail(slot, status)
                     return pending
+            rouse = not moved and not rouse
+            if rouse and skipped and resident:
+                continue
             self.resident, self.ended = resident, pending - len(resident)
             crowded = len(resident) >= _MAX_SLOW
             stuck = slow and not ended and livelock.reached(resident, self.machine.allocations)
-            if pending < end and resident and (slow and not crowded or not moved or stuck):
+            if pending < end and resident and ((slow or polled) and not crowded or not moved or stuck):
                 slot = free.pop() if free else self._open()
-                slot.block = pending
+                slot.block, slot.polled_at = pending, -1
                 pending += 1
                 resident.append(slot)
                 livelock.progress()
-            elif stuck:
+            elif stuck or (polled and not moved):
+                self._report_syncs()
                 self.spinning = True
                 self._fail(resident[0], at.DEADLOCK)
                 return pending

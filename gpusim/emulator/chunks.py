@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpusim.emulator.polling import rehash
 from gpusim.isa import warp as at
 from gpusim.isa.jit import allocating
-from gpusim.trace.record import ACCESS, RUN, SCATTERED, WARP, Chunk
+from gpusim.trace.record import ACCESS, POLL, RUN, SCATTERED, SIGNAL, WARP, Chunk
 
 _SCATTERED = int(SCATTERED)
+#: Rows of the hash of words, and signals of the log, beyond which they do not grow: 96 and 14 MiB.
+MOST_WORDS, MOST_SIGNALS = 1 << 21, 1 << 18
 
 
 @allocating
@@ -29,7 +32,7 @@ def starts(keys, warps):
 
 @allocating
 def intern_paths(runs, start):
-    """Give equal run sequences (``runs`` uint32[r, 3]: first, count, mask, sorted by warp) one number.
+    """Give equal run sequences (``runs`` uint32[r, 4]: first, count, mask, poll, sorted by warp) one number.
 
     Returns (path of each warp uint32[w], the warp that first showed each path int64[p]).
     """
@@ -45,7 +48,7 @@ def intern_paths(runs, start):
     for warp in range(warps):
         value = 0
         for i in range(start[warp], start[warp + 1]):
-            for column in range(3):
+            for column in range(4):
                 # 31 bits times 31 bits: no overflow, so that interpreted runs need no wrap-around
                 value = ((value ^ int(runs[i, column])) & 0x7FFFFFFF) * 0x5BD1E995
                 value ^= value >> 29
@@ -72,7 +75,7 @@ def _same(runs, start, one, other):
         return False
     for i in range(n):
         a, b = start[one] + i, start[other] + i
-        for column in range(3):
+        for column in range(4):
             if runs[a, column] != runs[b, column]:
                 return False
     return True
@@ -85,9 +88,10 @@ def close_chunk(
     blocks: int,
     warps_per_block: int,
     open_blocks: int = 0,
+    signals: int = 0,
 ) -> Chunk:
     """Make the Chunk of ``blocks`` blocks, of which the last ``open_blocks`` go on, from the log (``used``
-    entries of runs, accesses, scattered); the log can be emptied afterwards."""
+    entries of runs, accesses, scattered; so many ``signals``); the log can be emptied afterwards."""
     runs, accesses = machine.runs[: used[at.RUNS]], machine.accesses[: used[at.ACCESSES]]
     rows = machine.scattered[: used[at.SCATTERED_ROWS]]
     table, out, scattered = (
@@ -96,33 +100,55 @@ def close_chunk(
         np.empty_like(rows),
     )
     interned, path_start, scattered_rows = fold_log(runs, accesses, rows, table, out, scattered)
+    noted = np.zeros(0, SIGNAL)
+    if signals:
+        noted = _signals(machine.signals[:signals], accesses[:, at.ACCESS_WARP], table["access_start"])
+    runs = np.ascontiguousarray(interned[:, :3]).view(RUN)[:, 0]
+    marked = np.flatnonzero(interned[:, 3])
+    polls = np.empty(len(marked), POLL)
+    polls["run"], polls["runs"] = marked, interned[marked, 3]
     return Chunk(
-        first_block, blocks, table, interned.view(RUN)[:, 0], path_start, out, scattered[:scattered_rows], open_blocks
+        first_block, blocks, table, runs, path_start, out, scattered[:scattered_rows], open_blocks, polls, noted
     )
+
+
+def _signals(logged: np.ndarray, warp_of: np.ndarray, access_start: np.ndarray) -> np.ndarray:
+    """SIGNAL records, in the order of their accesses, from the log's; ``warp_of`` the warp of each access of the log."""
+    order = np.argsort(warp_of, kind="stable")
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    noted = np.empty(len(logged), SIGNAL)
+    noted["access"] = place[logged[:, at.SIGNAL_ACCESS]]
+    for column, name in (
+        (at.SIGNAL_WORD, "word"), (at.SIGNAL_POLLS, "polls"), (at.SIGNAL_COUNT, "count"), (at.SIGNAL_BLOCK, "block"),
+        (at.SIGNAL_WARP, "warp"), (at.SIGNAL_ADDRESS, "address"),
+    ):  # fmt: skip
+        noted[name] = logged[:, column]
+    return noted[np.argsort(noted["access"], kind="stable")]
 
 
 @allocating
 def fold_log(runs, accesses, rows, table, out, scattered):
     """Fill the WARP ``table``, the ACCESS records ``out`` and the ``scattered`` rows from the log.
 
-    Returns (the runs of each different path uint32[r, 3], where each path begins int64[p + 1], scattered rows).
+    Returns (the runs of each different path uint32[r, 4], where each path begins int64[p + 1], scattered rows).
     """
     warps = len(table)
     run_start = starts(runs[:, at.RUN_WARP], warps)
-    ordered, place = np.empty((len(runs), 3), np.uint32), run_start[:-1].copy()
+    ordered, place = np.empty((len(runs), 4), np.uint32), run_start[:-1].copy()
     for i in range(len(runs)):
         warp = runs[i, at.RUN_WARP]
-        for column in range(3):
+        for column in range(4):
             ordered[place[warp], column] = runs[i, at.RUN_FIRST + column]
         place[warp] += 1
     path, leaders = intern_paths(ordered, run_start)
     path_start = np.zeros(len(leaders) + 1, np.int64)
     for p in range(len(leaders)):
         path_start[p + 1] = path_start[p] + run_start[leaders[p] + 1] - run_start[leaders[p]]
-    interned = np.empty((path_start[-1], 3), np.uint32)
+    interned = np.empty((path_start[-1], 4), np.uint32)
     for p in range(len(leaders)):
         for i in range(path_start[p + 1] - path_start[p]):
-            for column in range(3):
+            for column in range(4):
                 interned[path_start[p] + i, column] = ordered[run_start[leaders[p]] + i, column]
     access_start = starts(accesses[:, at.ACCESS_WARP], warps)
     for warp in range(warps):
@@ -158,7 +184,7 @@ def place_accesses(accesses, place, out, rows, sorted_rows):
 
 
 def new_log(runs: int, accesses: int, scattered: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """An empty log with room for so many records: runs uint32[r, 4], accesses int64[a, 3], scattered
+    """An empty log with room for so many records: runs uint32[r, 5], accesses int64[a, 3], scattered
     uint64[s, 32]."""
     return (
         np.empty((runs, at.RUN_TABLE.width), np.uint32),
@@ -178,6 +204,23 @@ def grown(machine: at.Machine, used: tuple[int, int, int], limits: tuple[int, in
             new[:filled] = old[:filled]
             parts[name] = new
     return machine._replace(**parts) if parts else machine
+
+
+def roomier(machine: at.Machine, words_used: int, signals_used: int) -> at.Machine:
+    """The same machine with room for more words that are polled or may be, and more signals, if it runs short of either. A
+    kernel with more than :data:`MOST_WORDS` is not looked at any more: its warps then wait for nothing."""
+    words, signals = machine.words, machine.signals
+    if 4 * words_used > len(words):
+        more = 2 * len(words) if 2 * len(words) <= MOST_WORDS else 0
+        words = np.zeros((more, words.shape[1]), np.int64)
+        if more:
+            rehash(machine.words, words)
+    if 4 * signals_used > len(signals) and len(signals) < MOST_SIGNALS:
+        signals = np.empty((2 * len(signals), signals.shape[1]), np.int64)
+        signals[:signals_used] = machine.signals[:signals_used]
+    if words is machine.words and signals is machine.signals:
+        return machine
+    return machine._replace(words=words, signals=signals)
 
 
 def lanes_of(machine: at.Machine, row: np.ndarray) -> tuple[np.ndarray, int]:

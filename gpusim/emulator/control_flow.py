@@ -46,6 +46,7 @@ def log_run(state, runs, warp, first, stop, mask):
         runs[n, at.RUN_FIRST] = first
         runs[n, at.RUN_COUNT] = stop - first
         runs[n, at.RUN_MASK] = mask
+        runs[n, at.RUN_POLL] = 0
 
 
 @inner

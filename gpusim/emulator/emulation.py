@@ -129,6 +129,7 @@ class Emulation:
                 logged.blocks,
                 facts.warps_per_block,
                 logged.open_blocks,
+                scheduler.signals_used(),
             )
         if scheduler.failed is not None:
             program = self.program if self._program_with_lines is None else self._program_with_lines()

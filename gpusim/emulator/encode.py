@@ -12,6 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
+from gpusim.emulator.poll_loops import poll_columns
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
 from gpusim.isa.binary.cubin import INSTRUCTION_BYTES, KernelImage
@@ -22,7 +23,7 @@ from gpusim.isa.dispatch import entry_addresses, needed
 from gpusim.isa.form import Instruction, Kind, MicroOp, Operand, Source
 from gpusim.isa.number_ranges import LANES_BASE
 from gpusim.isa.tensor_ops import NOT_BESIDE
-from gpusim.trace.record import MemoryKind
+from gpusim.trace.record import Flag, MemoryKind
 
 NO_REGISTER = 255
 _RESULT_REGISTER, _RETURN_REGISTER = 4, 20  # see gpusim.isa.binary.externals
@@ -42,6 +43,7 @@ class Encoded:
     shared_rows: int
     own_rows: int
     barrier_row: int
+    polls: np.ndarray
     bank_start: dict[int, int]
     bank_bytes: dict[int, int]
 
@@ -147,6 +149,9 @@ def encode(image: KernelImage, instructions: tuple[Instruction, ...], micros: tu
     encoder = _Encoder(rows, registers, uniforms, index_of, bank_start, bank_bytes)
     for i, (instruction, micro) in enumerate(zip(instructions, micros, strict=True)):
         encoder.row(matrix[i], instruction, micro)
+    strong = np.zeros(len(matrix), bool)
+    strong[:n] = [bool(micro.trace_flags & Flag.BYPASS_L1) for micro in micros]
+    polls = poll_columns(matrix, strong)
     shared = rows.next
     own_columns = [at.A + at.SOURCE_OFFSET, at.B + at.SOURCE_OFFSET, at.C + at.SOURCE_OFFSET]
     own_columns += [at.D_OFFSET, at.BASE_OFFSET, at.UNIFORM_OFFSET, at.SECOND, at.SECOND + 4, at.CONVERGENCE]
@@ -161,6 +166,7 @@ def encode(image: KernelImage, instructions: tuple[Instruction, ...], micros: tu
         shared_rows=shared,
         own_rows=own,
         barrier_row=registers + uniforms,
+        polls=polls,
         bank_start=bank_start,
         bank_bytes=bank_bytes,
     )

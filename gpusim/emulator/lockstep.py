@@ -55,6 +55,8 @@ def start_block(state, registers, linear):
         state.fragments[warp] = 1
         state.live[warp] = state.exists[warp]
         state.held[warp] = 0
+        if state.poll_loop[warp]:  # lanes that ended while others of their warp polled
+            state.poll_loop[warp], state.pollers = 0, state.pollers - 1
         state.pc[warp, 0] = 0
         state.mask[warp, 0] = state.exists[warp]
         state.fragment[warp, 0] = at.READY
@@ -191,6 +193,7 @@ def filled(state, machine):
         or 4 * state.used[at.ACCESSES] > 3 * machine.accesses.shape[0]
         or 4 * state.used[at.SCATTERED_ROWS] > 3 * machine.scattered.shape[0]
         or 4 * state.used[at.SYNCS] > 3 * machine.syncs.shape[0]
+        or 4 * state.used[at.SIGNALS] > 3 * machine.signals.shape[0]
     )
 
 
@@ -214,11 +217,11 @@ def run_blocks(states, slot, machine, first_block, next_block, end_block):
         if state.slice_end == 0:
             state.slice_end = state.executed + state.slice
         elif state.executed >= state.slice_end:  # the log was full before the end of the slice was seen
-            state.slice_end = 0
+            state.slice_end, state.only_polled = 0, 0
             return np.int64(at.PREEMPTED), linear
-        idle = np.int64(0)
+        idle, polling = np.int64(0), np.int64(0)
         while idle < groups:
-            before = state.executed
+            before, runs_before, accesses_before = state.executed, state.used[at.RUNS], state.used[at.ACCESSES]
             status = run_group(state, machine, state.next_group, chunk_warp)
             if status != at.DONE:
                 return status, linear
@@ -226,8 +229,16 @@ def run_blocks(states, slot, machine, first_block, next_block, end_block):
                 break
             idle = idle + 1 if state.executed == before else np.int64(0)
             state.next_group = state.next_group + 1 if state.next_group + 1 < groups else 0
+            # What was executed and left nothing in the log was rounds of polling loops.
+            if idle == 0 and state.used[at.RUNS] == runs_before and state.used[at.ACCESSES] == accesses_before:
+                polling += 1
+            elif idle == 0:
+                polling = np.int64(0)
+            if polling and polling + idle >= groups:
+                state.slice_end, state.only_polled = 0, 1
+                return np.int64(at.PREEMPTED), linear
             if state.executed >= state.slice_end and idle == 0:
-                state.slice_end = 0
+                state.slice_end, state.only_polled = 0, 0
                 return np.int64(at.PREEMPTED), linear
             if state.executed >= state.pause_end and idle == 0:
                 return np.int64(at.PAUSED), linear

@@ -33,6 +33,10 @@ _FREE_STATES = 4
 _free_states: list[tuple[np.recarray, np.ndarray]] = []
 
 
+#: Rows of the hash of words and of the signals that a kernel that polls starts with.
+_FIRST_WORDS, _FIRST_SIGNALS = 1 << 13, 1 << 14
+
+
 def make_state(
     prepared: Prepared, launch: KernelLaunch, instruction_limit: int, lockstep: bool = True
 ) -> tuple[np.recarray, np.ndarray, list[np.ndarray]]:
@@ -155,6 +159,7 @@ def make_machine(
     rows, places = encoded.constant_rows
     registers.reshape(-1, at.ROW)[rows] = constants[places].view(np.int32)
     allocations = memory.sorted()
+    polls = len(encoded.polls) > 0
     table = np.array([(a.base, a.size, a.host) for a in allocations], np.int64).reshape(len(allocations), 3)
     return at.Machine(
         matrix=encoded.matrix,
@@ -167,6 +172,9 @@ def make_machine(
         accesses=log[1],
         scattered=log[2],
         syncs=np.empty((0, at.SYNC_TABLE.width), np.int64),
+        polls=encoded.polls,
+        words=np.zeros((_FIRST_WORDS if polls else 0, at.WORD_TABLE.width), np.int64),
+        signals=np.empty((_FIRST_SIGNALS if polls else 0, at.SIGNAL_TABLE.width), np.int64),
     )
 
 

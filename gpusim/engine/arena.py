@@ -18,19 +18,31 @@ from gpusim.errors import TraceFormatError
 from gpusim.model.trace_tables import (
     A_ADDRESS,
     A_MASK,
+    A_SIGNAL,
     A_STRIDE,
     ACCESS_TABLE,
     ENDS,
+    G_ADDRESS,
+    G_BLOCK,
+    G_COUNT,
+    G_LINE,
+    G_MORE,
+    G_POLLS,
+    G_WARP,
+    G_WORD,
     LANES,
     ROW_TABLE,
     RUN_COUNT,
     RUN_FIRST,
     RUN_MASK,
+    RUN_POLL,
     RUN_TABLE,
     SCATTER_TABLE,
+    SIGNAL_TABLE,
     W_ACCESS,
     W_NEXT,
     W_PART,
+    W_POLLS,
     W_RUN,
     W_RUN_END,
     Tables,
@@ -101,13 +113,35 @@ class Arena:
         self._runs = _GrowingTable(RUN_TABLE, 256)
         self._accesses = _GrowingTable(ACCESS_TABLE, 1024)
         self._scattered = _GrowingTable(SCATTER_TABLE, 16)
+        self._signals = _GrowingTable(SIGNAL_TABLE, 1)  # kept: a store may reach the L2 when its block has long ended
+        self._word_of: dict[int, int] = {}
         self.tables = self._snapshot()
         #: rises whenever ``tables`` was replaced
         self.version = 0
 
     def _snapshot(self) -> Tables:
-        parts = (self._warps, self._runs, self._accesses, self._scattered)
+        parts = (self._warps, self._runs, self._accesses, self._scattered, self._signals)
         return Tables(*(part.rows for part in parts))
+
+    @property
+    def words(self) -> int:
+        """Words of memory that warps of the chunks so far write and poll."""
+        return len(self._word_of)
+
+    def _add_signals(self, chunk: Chunk, accesses: np.ndarray) -> None:
+        """Copy the chunk's signals in and let its ``accesses`` name them. A trace may number words as it likes."""
+        signals = chunk.signals
+        rows = SIGNAL_TABLE.zeros(len(signals))
+        words = [self._word_of.setdefault(word, len(self._word_of)) for word in signals["word"].tolist()]
+        address = signals["address"].astype(np.int64)
+        rows[:, G_WORD], rows[:, G_LINE], rows[:, G_ADDRESS] = words, address >> 7, address
+        for column, name in ((G_COUNT, "count"), (G_POLLS, "polls"), (G_BLOCK, "block"), (G_WARP, "warp")):
+            rows[:, column] = signals[name]
+        access = signals["access"].astype(np.int64)
+        rows[:-1, G_MORE] = access[1:] == access[:-1]
+        base = self._signals.place(rows)
+        named, first = np.unique(access, return_index=True)
+        accesses[named, A_SIGNAL] = base + first + 1
 
     def add(self, chunk: Chunk, number: int = 0) -> LiveChunk:
         """Copy chunk ``number`` in, each warp ending with it; raises TraceFormatError for a run without instructions."""
@@ -116,6 +150,7 @@ class Arena:
         runs = RUN_TABLE.zeros(len(chunk.runs))
         for column, name in ((RUN_FIRST, "first"), (RUN_COUNT, "count"), (RUN_MASK, "mask")):
             runs[:, column] = chunk.runs[name]
+        runs[chunk.polls["run"], RUN_POLL] = chunk.polls["runs"]
         run_base = self._runs.place(runs)
         scatter_base = self._scattered.place(np.ascontiguousarray(chunk.scattered).view(np.int64).reshape(-1, LANES))
         accesses = ACCESS_TABLE.zeros(len(chunk.accesses))
@@ -124,6 +159,8 @@ class Arena:
         accesses[:, A_MASK] = chunk.accesses["mask"]
         if scatter_base and len(chunk.scattered):
             accesses[accesses[:, A_STRIDE] == SCATTERED, A_ADDRESS] += scatter_base
+        if len(chunk.signals):
+            self._add_signals(chunk, accesses)
         access_base = self._accesses.place(accesses)
         warps = ROW_TABLE.zeros(len(chunk.warps))
         path = chunk.warps["path"]
@@ -132,6 +169,10 @@ class Arena:
         warps[:, (W_RUN, W_RUN_END)] += run_base
         warps[:, W_ACCESS] = chunk.warps["access_start"].astype(np.int64) + access_base
         warps[:, W_PART], warps[:, W_NEXT] = number, ENDS
+        if len(chunk.polls):
+            before = np.concatenate(([0], np.cumsum(chunk.polls["runs"], dtype=np.int64)))
+            polled = before[np.searchsorted(chunk.polls["run"], chunk.path_start)]
+            warps[:, W_POLLS] = np.diff(polled)[path]
         live = LiveChunk(
             chunk.first_block,
             chunk.blocks,

@@ -40,12 +40,17 @@ from gpusim.model.residency import (
     LIVE,
     MASK,
     PC,
+    POLL_ACCESS,
+    POLL_END,
+    POLL_FROM,
+    POLL_RUN,
     QUEUED,
     ROW,
     RUN,
     RUN_END,
     STALL_END,
     STORES,
+    UNSEEN,
     WAIT_REASON,
     WAITING,
     earliest_issue,
@@ -63,7 +68,7 @@ from gpusim.model.timing import (
     SUB_CORES,
     WARPS_PER_SUB_CORE,
 )
-from gpusim.model.trace_tables import W_ACCESS, W_NEXT, W_RUN, W_RUN_END
+from gpusim.model.trace_tables import RUN_COUNT, RUN_FIRST, RUN_POLL, W_ACCESS, W_NEXT, W_RUN, W_RUN_END
 from gpusim.trace.record import NO_BARRIER, Flag, MemoryKind, PipeClass
 
 BARRIER_WAIT, FENCE, COPY_GROUP = int(Flag.BARRIER_WAIT), int(Flag.FENCE), int(Flag.COPY_GROUP)
@@ -149,6 +154,36 @@ def go_on(tables, warps, warp):
     return True
 
 
+@inner
+def choose_round(state, tables, warp, now):
+    """Behind a run of the warp's path: it goes on with the round of polling that stands there if its last poll has not seen
+    what it waits for, makes one again that is at its end, or goes on behind it."""
+    warps, runs = state.resident.warps, tables.runs
+    run = warps[warp, RUN]
+    if warps[warp, POLL_END]:
+        if run != warps[warp, POLL_END]:
+            return
+        if warps[warp, UNSEEN]:
+            warps[warp, UNSEEN] = 0
+            warps[warp, RUN], warps[warp, ACCESS] = warps[warp, POLL_RUN], warps[warp, POLL_ACCESS]
+            return
+        state.counters[count.POLL_CYCLES] += now - warps[warp, POLL_FROM]
+        warps[warp, POLL_END] = 0
+    while run < warps[warp, RUN_END] and runs[run, RUN_POLL]:
+        end = run + runs[run, RUN_POLL]
+        if warps[warp, UNSEEN]:
+            warps[warp, UNSEEN] = 0
+            warps[warp, POLL_RUN], warps[warp, POLL_END] = run, end
+            warps[warp, POLL_ACCESS], warps[warp, POLL_FROM] = warps[warp, ACCESS], now
+            break
+        for skipped in range(run, end):
+            first = runs[skipped, RUN_FIRST]
+            for pc in range(first, first + runs[skipped, RUN_COUNT]):
+                warps[warp, ACCESS] += state.program[pc, op.RECORDS]
+        run = end
+    warps[warp, RUN] = run
+
+
 @inlined
 def issue(state, tables, sm, sub, warp, now):
     """Issue the next instruction of ``warp`` in cycle ``now``; True if it was the warp's last one. ``state``: SmState."""
@@ -210,6 +245,8 @@ def issue(state, tables, sm, sub, warp, now):
     warps[warp, ISSUED] = now
     wait = program[pc, op.STALL]
     left = warps[warp, LEFT] - 1
+    if warps[warp, POLL_END]:
+        state.counters[count.POLL_INSTRUCTIONS] += 1
     warps[warp, BRANCHED] = 0
     jumps = False
     if left:
@@ -217,6 +254,10 @@ def issue(state, tables, sm, sub, warp, now):
         warps[warp, PC] = pc + 1
     else:
         warps[warp, RUN] += 1
+        if warps[warp, POLL_END] or (
+            warps[warp, RUN] < warps[warp, RUN_END] and tables.runs[warps[warp, RUN], RUN_POLL]
+        ):
+            choose_round(state, tables, warp, now)
         if warps[warp, RUN] == warps[warp, RUN_END] and not go_on(tables, warps, warp):
             slots[warp, READY] = NEVER
             slots[warp, AGE] = 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpusim.engine.arena import Arena
 from gpusim.engine.graph import part_name
 from gpusim.engine.inbox import Inbox
 from gpusim.engine.latencies import dram_request_ticks
@@ -24,6 +25,7 @@ from gpusim.model.l2_traffic import ROOM_OF_SLICE_0
 from gpusim.model.l2_warm import warm_lines
 from gpusim.model.messages import DRAM_REQUEST, DRAM_RESPONSE, NEVER, REQUEST, RESPONSE, WRITE
 from gpusim.model.tlb import make_pages, page_shift
+from gpusim.model.trace_tables import SIGNAL_TABLE
 
 #: What one request may cause at most: nodes that it holds, DRAM messages on its way.
 _NODES_PER_REQUEST = 2
@@ -85,7 +87,10 @@ class L2Part:
             scalars=np.zeros(l2_state.SCALARS, np.int64),
             responses=np.zeros(256, RESPONSE),
             dram=np.zeros(256, DRAM_REQUEST),
+            signals=SIGNAL_TABLE.zeros(1),
+            written=np.zeros(1, np.int64),
         )
+        self._arena: Arena | None = None
         self._state.servers[:, l2_state.WRITE_ROOM] = room
         self._state.servers[:, l2_state.FIRST_BLOCKED] = -1
         self._state.scalars[l2_state.FREE_NODE] = -1
@@ -141,9 +146,21 @@ class L2Part:
             sent.append(state.dram[:count].copy())
         return sent
 
+    def begin_launch(self, arena: Arena) -> None:
+        """A launch whose trace lies in ``arena`` begins: no word that its warps poll has been written."""
+        self._arena = arena
+        self._state.written[:] = 0
+
+    def written(self, word: int) -> int:
+        """How often word number ``word`` of those that warps poll has been written."""
+        return int(self._state.written[word]) if word < len(self._state.written) else 0
+
     def _make_room(self, requests: int, fills: int) -> None:
         """Grow nodes, heap and outgoing messages to what the coming window may need at most."""
         state = self._state
+        if self._arena is not None and (words := self._arena.words):
+            written = state.written if len(state.written) >= words else grown(state.written, words)
+            state = state._replace(signals=self._arena.tables.signals, written=written)
         outstanding = int(state.scalars[l2_state.OUTSTANDING]) + requests
         nodes = _NODES_PER_REQUEST * (outstanding + requests) + 64
         events = 2 * outstanding + fills + int(state.scalars[l2_state.HEAP_SIZE])

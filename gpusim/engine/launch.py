@@ -14,6 +14,7 @@ import numpy as np
 
 from gpusim.engine.arena import Arena
 from gpusim.engine.device import Device
+from gpusim.engine.poll_watch import PollWatch
 from gpusim.engine.result import LaunchResult
 from gpusim.engine.samples import Sampler
 from gpusim.engine.sampling import Reading, Sampling, WaveReader
@@ -85,6 +86,8 @@ class RunningLaunch:
         self._fit = occupancy(trace.launch, device.spec)
         arena = Arena()
         device.dispatcher.begin_launch(trace, self._fit.blocks_per_sm, cycle, arena, reach_cycles)
+        device.l2.begin_launch(arena)
+        self._polling = PollWatch(device, arena)
         for group in device.groups:
             group.begin_launch(trace.program, trace.launch, self._fit, arena, keep_l1)
         self._counters = CounterReader(device, cycle)
@@ -122,6 +125,7 @@ class RunningLaunch:
     def on_boundary(self, tick: int) -> None:
         """Before a window: all parts of the device have done everything before ``tick`` and nothing after it."""
         self._device.dispatcher.feed(self._device.groups, tick // TICKS_PER_CYCLE)
+        self._polling.look(tick // TICKS_PER_CYCLE)
         if self._sampler is not None:
             self._sampler(tick)
         if self._waves is not None:

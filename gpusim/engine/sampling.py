@@ -160,6 +160,9 @@ class WaveReader:
         self._blocks = dispatcher.blocks
         self._warps_per_block = trace.launch.warps_per_block
         self._worth = self._blocks >= LEAST_WAVES_OF_A_LAUNCH * wave_blocks
+        # Blocks that are left out would write nothing that others poll.
+        self._polls = self._worth and any(len(chunk.signals) for chunk in trace.chunk_list)
+        self._worth = self._worth and not self._polls
         self._instructions, self._accesses = block_work(trace) if self._worth else (np.zeros(0), np.zeros(0))
 
     def __call__(self, tick: int) -> None:
@@ -212,7 +215,7 @@ class WaveReader:
         cost = self._cost
         if cost is None:
             why = "no stationary stretch" if self._readings else f"fewer than {LEAST_WAVES_OF_A_LAUNCH} waves of blocks"
-            return Sampling(0, 100.0, 0, 0.0, why)
+            return Sampling(0, 100.0, 0, 0.0, "warps of its blocks poll for each other" if self._polls else why)
         waves = self._readings[cost.first : cost.last + 1]
         wave_cycles = (waves[-1].cycle - waves[0].cycle) / (len(waves) - 1)
         error = self.skipped_cycles * (math.hypot(cost.half_width, cost.drift, self._mix) + SEAM_SHARE)

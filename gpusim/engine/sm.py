@@ -14,6 +14,7 @@ from gpusim.engine.graph import part_name
 from gpusim.engine.latencies import turnaround_halves
 from gpusim.engine.part import Outgoing
 from gpusim.engine.sm_advance import advance_group
+from gpusim.engine.tables import grown
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model import timing as at
 from gpusim.model.arrivals import TAG_BITS, push
@@ -21,6 +22,7 @@ from gpusim.model.cache import sets_in
 from gpusim.model.compiled import compiled
 from gpusim.model.crossbar import request_latency_ticks
 from gpusim.model.messages import EXIT, NEVER, START, TICKS_PER_CYCLE
+from gpusim.model.mshr import SENDER
 from gpusim.model.occupancy import Occupancy
 from gpusim.model.program import LINE, counts_down, program_table
 from gpusim.model.register_file import operand_table
@@ -61,6 +63,9 @@ def _deliver(state, batch):
         if sm < 0 or sm >= sms.shape[0]:
             continue
         tick = np.int64(batch[i]["time"])
+        if not batch[i]["seen"]:
+            requests = state.mshr.requests
+            requests[sm, np.int64(batch[i]["tag"]), SENDER] = ~requests[sm, np.int64(batch[i]["tag"]), SENDER]
         push(state.heap, sm, sms, ARRIVALS, (tick << TAG_BITS) | np.int64(batch[i]["tag"]))
         cycle = (tick + TICKS_PER_CYCLE - 1) // TICKS_PER_CYCLE
         sms[sm, NEXT] = min(sms[sm, NEXT], cycle)
@@ -150,6 +155,8 @@ class SmGroup:
 
     def advance(self, until_tick: int) -> Outgoing:
         """Run all SMs up to ``until_tick``."""
+        if len(self.state.written) < self.arena.words:
+            self.state = self.state._replace(written=grown(self.state.written, self.arena.words))
         state = self.state
         advance_group(state, self.arena.tables, until_tick // TICKS_PER_CYCLE)
         report = state.report

@@ -217,7 +217,7 @@ def advance_sm(state, tables, sm, until):
             if not lsu[sm, LSU_BUSY]:
                 sms[sm, QUEUE_NEXT] = next_instruction_cycle(queue, subs, sms, timing, sm)
             elif has_room(sms, lsu, program, timing, sm):
-                warp = enter(state, sm, now)
+                warp = enter(state, tables, sm, now)
                 taken = lsu[sm, LSU_WARP]
                 kind = program[lsu[sm, LSU_PC], op.KIND]
                 if kind == STORE or kind == REDUCTION:

@@ -25,7 +25,18 @@ from gpusim.model.messages import NEVER
 from gpusim.model.residency import LEFT, ROW, RUN
 from gpusim.model.scheduler import AGE
 from gpusim.model.sm_tables import Q_ACCESS, QUEUE_COUNT, QUEUE_HEAD, S_CYCLE, S_WARP_ROW
-from gpusim.model.trace_tables import ENDS, NOT_HERE, RUN_COUNT, UNKNOWN, W_NEXT, W_PART, W_RUN, W_RUN_END
+from gpusim.model.trace_tables import (
+    ENDS,
+    NOT_HERE,
+    RUN_COUNT,
+    RUN_POLL,
+    UNKNOWN,
+    W_NEXT,
+    W_PART,
+    W_POLLS,
+    W_RUN,
+    W_RUN_END,
+)
 from gpusim.state_tables import Table
 from gpusim.trace.record import Chunk, Flag, Trace
 
@@ -42,10 +53,15 @@ def _lacks(tables, row, run, left, need):
     have = left
     while True:
         end = tables.warps[row, W_RUN_END]
-        if have + end - run > need:  # a run is an instruction at least
+        if have + end - run - tables.warps[row, W_POLLS] > need:  # a run is an instruction at least
             return 0
-        for later in range(run + 1, end):
-            have += tables.runs[later, RUN_COUNT]
+        later = run + 1
+        while later < end:
+            if tables.runs[later, RUN_POLL]:  # it may not be executed
+                later += tables.runs[later, RUN_POLL]
+            else:
+                have += tables.runs[later, RUN_COUNT]
+                later += 1
         if have >= need:
             return 0
         following = tables.warps[row, W_NEXT]

@@ -72,7 +72,25 @@ SECOND = CODE_TABLE.column(
     "index", "second address (LDGSTS): base offset, own, words, shift, uniform offset, own, offset", span=7
 )
 ORDERED = CODE_TABLE.column("flag", "the order in which warps execute it shows in the result")
+TRACK = CODE_TABLE.column(
+    "code", "writes that polling warps may wait for, and polls: bits TRACK_ONE_LANE, _WRITE, _POLL"
+)
+DECISION = CODE_TABLE.column(
+    "index", "1 + its row of ``polls`` if the branch decides whether to go on polling; 0: it does not"
+)
 COLUMNS = CODE_TABLE.width
+
+TRACK_ONE_LANE, TRACK_WRITE, TRACK_POLL = 1, 2, 4
+
+#: Runs of the longest way from one decision of a polling loop to the next.
+POLL_RUNS = 8
+POLL_TABLE = Table(
+    __name__, "polls", "a decision of a polling loop", "Where it goes on (emulator/poll_loops.py).", np.int32
+)
+POLL_LOOP = POLL_TABLE.column("index", "the loop that it belongs to")
+POLL_STAYS = POLL_TABLE.column("flag", "the branch is taken to go on polling")
+POLL_COUNT = POLL_TABLE.column("count", "runs from it to the next decision")
+POLL_PATH = POLL_TABLE.column("packed", "first instruction and count of each", span=2 * POLL_RUNS)
 
 SOURCE_TABLE = Table(__name__, "source", "", "A source operand: columns from A, B or C on.", np.int32)
 SOURCE_OFFSET = SOURCE_TABLE.column("words", "where its rows begin")
@@ -135,6 +153,9 @@ class Machine(NamedTuple):
     accesses: np.ndarray  # int64[a, 3]
     scattered: np.ndarray  # uint64[s, 32]
     syncs: np.ndarray  # int64[y, 9]: without rows where no listener asks for barriers
+    polls: np.ndarray  # int32[d, 19]: decisions of polling loops
+    words: np.ndarray  # int64[w, 7]: a power of two of rows; none where the kernel does not poll
+    signals: np.ndarray  # int64[g, 7]: the log's
 
 
 # ---- the log: in time order; the warps' records are sorted apart when a chunk closes ----------------
@@ -143,6 +164,7 @@ RUN_WARP = RUN_TABLE.column("index", "the warp, counted from the log's first blo
 RUN_FIRST = RUN_TABLE.column("index", "first instruction")
 RUN_COUNT = RUN_TABLE.column("count", "instructions")
 RUN_MASK = RUN_TABLE.column("mask", "lanes that are on")
+RUN_POLL = RUN_TABLE.column("count", "runs, from this one on, that are one round of a polling loop; 0: none")
 
 ACCESS_TABLE = Table(__name__, "accesses", "an access of a warp", "The log's accesses.")
 ACCESS_WARP = ACCESS_TABLE.column("index", "the warp, counted from the log's first block")
@@ -168,7 +190,31 @@ SYNC_TURN = SYNC_TABLE.column("count", "how often the block barrier had complete
 SYNC_BLOCK_WAIT, SYNC_BLOCK_ARRIVE, SYNC_WARP_WAIT = range(3)
 SYNC_WARP_RELEASE = 3  # lanes that go on although some that they wait for cannot come
 
-RUNS, ACCESSES, SCATTERED_ROWS, SYNCS = range(4)  # entries of State.used
+SIGNAL_TABLE = Table(
+    __name__, "signals", "a word that an access writes or polls", "The log's accesses to words that warps poll."
+)
+SIGNAL_ACCESS = SIGNAL_TABLE.column("index", "the access, in the log")
+SIGNAL_WORD = SIGNAL_TABLE.column("index", "the word: the launch's words that are polled or may be, as they were met")
+SIGNAL_POLLS = SIGNAL_TABLE.column("flag", "1: the access polls the word; 0: it writes it")
+SIGNAL_COUNT = SIGNAL_TABLE.column(
+    "count", "writes of the word so far: this one included, or those that a poll has to see"
+)
+SIGNAL_BLOCK = SIGNAL_TABLE.column("index", "block that wrote last")
+SIGNAL_WARP = SIGNAL_TABLE.column("index", "warp of it that wrote last")
+SIGNAL_ADDRESS = SIGNAL_TABLE.column("address", "of the word; in shared memory from the block's first byte on")
+
+WORD_TABLE = Table(__name__, "words", "a word of memory", "Words that were written by what TRACK names: an open hash.")
+WORD_KEY = WORD_TABLE.column(
+    "packed", "1 + its address / 4 in global memory; block and offset in shared memory; 0: free"
+)
+WORD_INDEX = WORD_TABLE.column("index", "the word's number")
+WORD_COUNT = WORD_TABLE.column("count", "writes that changed it")
+WORD_VALUE = WORD_TABLE.column("words", "its value after the last one")
+WORD_WRITER = WORD_TABLE.column("index", "the last one's warp, counted over all blocks with room for MAX_WARPS each")
+WORD_SHARED = WORD_TABLE.column("flag", "several warps have written it")
+WORD_POLLED = WORD_TABLE.column("flag", "a warp has polled it")
+
+RUNS, ACCESSES, SCATTERED_ROWS, SYNCS, SIGNALS = range(5)  # entries of State.used
 
 MAX_WARPS = 32
 TENSOR_RULES = 4
@@ -248,7 +294,14 @@ STATE_RECORD = Record(
     Field("clock", "<i8", "instructions", "of the launch up to the one that reads the clock"),
     Field("now", "<i8", "count", "fragments that have stopped, for fairness among them"),
     Field("at_barrier", "<i8", "count", "fragments that wait at block barriers"),
-    Field("used", "(4,)<i8", "count", "entries of the log: RUNS, ACCESSES, SCATTERED_ROWS, SYNCS"),
+    Field("used", "(5,)<i8", "count", "entries of the log: RUNS, ACCESSES, SCATTERED_ROWS, SYNCS, SIGNALS"),
+    Field("epoch", "<i8", "count", "how often the log was emptied"),
+    Field("words_used", "<i8", "count", "words in ``words``"),
+    Field("changes", "<i8", "count", "writes of words that warps have polled"),
+    Field("pollers", "<i8", "count", "warps that poll and will look again"),
+    Field("unlooked", "<i8", "count", "of these that have not looked since the last change"),
+    Field("held_back", "<i8", "count", "how often since then a warp gave way before it wrote such a word"),
+    Field("only_polled", "<i8", "flag", "the block was left since all its warps only polled"),
     # its warps
     Field("alive", "<i8", "count", "warps with lanes that have not ended"),
     Field("live", _BY_WARP, "mask", "lanes that have not ended"),
@@ -272,6 +325,18 @@ STATE_RECORD = Record(
     Field("mask", _BY_WARP_AND_FRAGMENT + "<i8", "mask", "its lanes"),
     Field("wait", _BY_WARP_AND_FRAGMENT + "<i8", "code", "convergence row, lane mask or barrier that it waits for"),
     Field("stamp", _BY_WARP_AND_FRAGMENT + "<i8", "count", "value of ``now`` when it stopped"),
+    # polling loops: what a warp polled when it last had to go on, so that rounds that only repeat leave the log
+    Field("poll_loop", _BY_WARP, "index", "1 + the loop that all lanes held poll in; 0: none"),
+    Field("poll_mask", _BY_WARP, "mask", "those lanes"),
+    Field("poll_decision", _BY_WARP, "index", "1 + row of ``polls`` of the first decision"),
+    Field("poll_access", _BY_WARP, "index", "the access before it, in the log"),
+    Field("poll_epoch", _BY_WARP, "count", "value of ``epoch`` then"),
+    Field("poll_looked", _BY_WARP, "count", "value of ``changes`` when the warp last looked"),
+    Field("poll_left", _BY_WARP, "flag", "the warp has not gone on since its last decision"),
+    Field("poll_last", _BY_WARP, "index", "its latest polling access, in the log"),
+    Field("poll_needs", _BY_WARP, "count", "entries of ``signals`` before that access"),
+    Field("poll_mark", f"({MAX_WARPS},6)<i8", "count", "``used`` and ``epoch`` when the round began"),
+    Field("noted", _BY_LANE, "address", "of each lane of an access that is tracked"),
     # block barriers
     Field("arrived", f"({BLOCK_BARRIERS},{MAX_WARPS})<i8", "mask", "lanes that have arrived"),
     Field("vote", f"({BLOCK_BARRIERS},{MAX_WARPS})<i8", "mask", "lanes whose predicate BAR.RED counts"),

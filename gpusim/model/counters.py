@@ -71,4 +71,10 @@ BLOCKS = COUNTER_TABLE.column("count", "blocks started", counter="sm__ctas_launc
 SECTORS_FROM_L2 = COUNTER_TABLE.column(
     "sectors", "that came from the L2", counter="l1tex__m_xbar2l1tex_read_sectors.sum"
 )
+POLL_CYCLES = COUNTER_TABLE.column(
+    "warp cycles", "from a first decision to go on polling to the last one", counter="sm__warp_cycles_polling.sum"
+)
+POLL_INSTRUCTIONS = COUNTER_TABLE.column(
+    "instructions", "issued in them: further rounds of polling loops", counter="sm__inst_issued_polling.sum"
+)
 COUNTER_NAMES = COUNTER_TABLE.counters()

@@ -21,9 +21,10 @@ from gpusim.model.coalescer import ADDRESS, LANE_BYTES, LINE_BYTES, OPERATIONS, 
 from gpusim.model.compiled import inlined, inner
 from gpusim.model.lsu import LOCAL, SHARED, occupy_stages
 from gpusim.model.messages import NEVER
-from gpusim.model.residency import COPIES_DONE, COPIES_OPEN, STORES
+from gpusim.model.residency import COPIES_DONE, COPIES_OPEN, STORES, UNSEEN
 from gpusim.model.scheduler import AGE
 from gpusim.model.scoreboard import resolve
+from gpusim.model.signals import ANY_LINE, count_writes, has_seen
 from gpusim.model.sm_tables import (
     BLOCKED,
     FREE_ENTRY,
@@ -35,6 +36,7 @@ from gpusim.model.sm_tables import (
     LSU_GROUP,
     LSU_LINES,
     LSU_PC,
+    LSU_SIGNAL,
     LSU_SPACE,
     LSU_TAG_CYCLES,
     LSU_WARP,
@@ -94,11 +96,11 @@ def has_room(sms, lsu, program, timing, sm):
 
 
 @inner
-def send(out, report, requests, sms, timing, sm, fields, content, sender, leave_tick):
+def send(out, report, requests, sms, timing, sm, fields, content, sender, signal, leave_tick):
     """Put one request on the output port and remember it under its tag.
 
     ``out`` is the group's REQUEST array, ``fields`` (kind, line, sectors, payload sectors, bytes, operations);
-    ``content`` and ``sender`` are what :mod:`gpusim.model.mshr` keeps of it.
+    ``content`` and ``sender`` are what :mod:`gpusim.model.mshr` keeps of it; ``signal`` as LSU_SIGNAL.
     """
     kind, line, sectors, payload_sectors, bytes_moved, operations = fields
     tag = table.take(requests, sm, sms, FREE_REQUEST, USED_REQUEST)
@@ -119,11 +121,12 @@ def send(out, report, requests, sms, timing, sm, fields, content, sender, leave_
     record["sectors"] = sectors
     record["bytes"] = bytes_moved
     record["operations"] = operations
+    record["signal"] = signal
     sms[sm, SEQUENCE] += 1
 
 
 @inlined
-def enter(state, sm, now):
+def enter(state, tables, sm, now):
     """Carry out the LSU's instruction, for which there is room, in cycle ``now``. ``state``: SmState.
 
     Returns the warp if an event that it may wait for became known, -1 otherwise.
@@ -163,13 +166,20 @@ def enter(state, sm, now):
             row[count.SHARED_STORES] += 1
         else:
             row[count.SHARED_LOADS] += 1
+        signal = lsu[sm, LSU_SIGNAL]
+        if signal:
+            if not has_seen(tables.signals, state.written, signal, ANY_LINE):
+                warps[warp, UNSEEN] += 1
+            count_writes(tables.signals, state.written, signal, ANY_LINE)
     elif n and kind != 0:
         leave = (tag_start - timing[ADDRESS_LATENCY] + timing[HIT_LATENCY] // 2) * TICKS
         entry = 0
         if kind == STORE or kind == REDUCTION:
-            _write(state, row, sm, warp, kind, space, n, leave, now)
+            _write(state, row, sm, warp, kind, space, n, lsu[sm, LSU_SIGNAL], leave, now)
         else:
-            entry = _read(state, row, sm, warp, kind, space, n, program[pc, op.FLAGS] & BYPASS, done, leave, now)
+            signal = lsu[sm, LSU_SIGNAL]
+            bypass = program[pc, op.FLAGS] & BYPASS or signal  # what polls would not see others' writes in the L1
+            entry = _read(state, row, sm, warp, kind, space, n, bypass, signal, done, leave, now)
         if entry:
             pending[sm, entry, table.OWNER] = table.owner(warp, counter, lsu[sm, LSU_GROUP])
             return warp if reader != NO_BARRIER else -1
@@ -186,7 +196,7 @@ def enter(state, sm, now):
 
 
 @inlined
-def _write(state, row, sm, warp, kind, space, n, leave, now):
+def _write(state, row, sm, warp, kind, space, n, signal, leave, now):
     """Send a store or reduction to L2, line by line; a line in L1 is updated (store) or dropped."""
     lines, l1, sms, timing = state.lines, state.l1, state.sms, state.timing
     to = message.WRITE if kind == STORE else message.REDUCTION
@@ -203,7 +213,7 @@ def _write(state, row, sm, warp, kind, space, n, leave, now):
             cache.look_up(l1, sm, line, timing[L1_SETS], timing[L1_WAYS], now)
         fields = (to, line, sectors, bits(sectors), moved, lines[sm, i, OPERATIONS])
         content = table.content(to, sectors, 0, 0)
-        send(state.out, state.report, state.mshr.requests, sms, timing, sm, fields, content, sender, leave)
+        send(state.out, state.report, state.mshr.requests, sms, timing, sm, fields, content, sender, signal, leave)
         if space == LOCAL:
             row[count.LOCAL_STORE_SECTORS] += bits(sectors)
         elif kind == STORE:
@@ -218,7 +228,7 @@ def _write(state, row, sm, warp, kind, space, n, leave, now):
 
 
 @inlined
-def _read(state, row, sm, warp, kind, space, n, bypass, done, leave, now):
+def _read(state, row, sm, warp, kind, space, n, bypass, signal, done, leave, now):
     """Look up the lines of a load, atomic or copy; returns its pending request, 0 if all sectors hit."""
     lines, l1, sms, timing = state.lines, state.l1, state.sms, state.timing
     entries, targets, pending = state.mshr.entries, state.mshr.targets, state.mshr.pending
@@ -287,7 +297,7 @@ def _read(state, row, sm, warp, kind, space, n, bypass, done, leave, now):
             fields = (to, line, ask, payload, min(moved, LINE_BYTES), lines[sm, i, OPERATIONS])
             content = table.content(to, ask, entry, instruction if entry == 0 else 0)
             sender = table.sender(warp, age)
-            send(state.out, state.report, state.mshr.requests, sms, timing, sm, fields, content, sender, leave)
+            send(state.out, state.report, state.mshr.requests, sms, timing, sm, fields, content, sender, signal, leave)
     return instruction
 
 

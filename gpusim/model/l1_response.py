@@ -14,7 +14,7 @@ from gpusim.model import mshr as table
 from gpusim.model.arrivals import TAG_BITS, TAG_MASK
 from gpusim.model.coalescer import bits
 from gpusim.model.compiled import inlined, inner
-from gpusim.model.residency import COPIES_DONE, COPIES_OPEN, LAST_ACK, STORES, wake
+from gpusim.model.residency import COPIES_DONE, COPIES_OPEN, LAST_ACK, STORES, UNSEEN, wake
 from gpusim.model.scheduler import AGE
 from gpusim.model.scoreboard import resolve
 from gpusim.model.sm_tables import (
@@ -44,6 +44,8 @@ def receive(state, key, sm, now):
     tick = key >> TAG_BITS
     kind, sectors, entry, instruction = table.content_parts(requests[sm, tag, table.CONTENT])
     warp, age = table.sender_parts(requests[sm, tag, table.SENDER])
+    if requests[sm, tag, table.SENDER] < 0 and state.resident.slots[warp, AGE] == age:
+        state.resident.warps[warp, UNSEEN] += 1
     table.give(requests, sm, sms, FREE_REQUEST, tag)
     if kind == message.WRITE or kind == message.REDUCTION:
         warps = state.resident.warps

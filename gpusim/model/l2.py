@@ -47,6 +47,7 @@ from gpusim.model.l2_state import (
     SECTORS,
     SET,
     SET_STALLS,
+    SIGNAL,
     SLOT,
     STAGE,
     TRANSLATED,
@@ -95,6 +96,7 @@ from gpusim.model.l2_traffic import (
 from gpusim.model.messages import ATOMIC, NEVER, READ, REDUCTION, WRITE
 from gpusim.model.prefetch import prefetch
 from gpusim.model.sector_mask import popcount, whole_groups
+from gpusim.model.signals import count_writes
 
 
 @inlined
@@ -234,6 +236,8 @@ def _write(p: L2Rates, s: L2State, time: int, node: int) -> None:
         return
     end = look_up_and_move(p, s, here, time, s.costs[WRITE_COST, popcount(sectors)])
     write_sectors(s.tags, slot, sectors, s.nodes[node, BYTES], p.sector_bytes)
+    if s.nodes[node, SIGNAL]:
+        count_writes(s.signals, s.written, s.nodes[node, SIGNAL], s.nodes[node, LINE])
     if s.nodes[node, NEAR] == here:
         invalidate_copies(p, s, here, s.nodes[node, SET], s.nodes[node, LINE], sectors)
     respond(s, end + p.hit + _way_back(p, s, node) + p.response, node)
@@ -283,6 +287,8 @@ def _operate(p: L2Rates, s: L2State, time: int, node: int, slot: int) -> None:
         if s.nodes[node, NEAR] != here:
             end = cross(p, s, s.nodes[node, NEAR], end, sectors)
         respond(s, end + p.response, node)
+    if s.nodes[node, SIGNAL]:
+        count_writes(s.signals, s.written, s.nodes[node, SIGNAL], s.nodes[node, LINE])
     drop_node(s, node)
 
 

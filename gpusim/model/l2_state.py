@@ -34,6 +34,7 @@ HOME = NODE_TABLE.column("index", "slice of the line in its home partition")
 SET = NODE_TABLE.column("index", "of the line")
 NEXT = NODE_TABLE.column("link", "next waiter of the same slot, or next free node")
 STAGE = NODE_TABLE.column("code", "what its next event is, see below")
+SIGNAL = NODE_TABLE.column("index", "1 + first row of ``tables.signals`` of its access; 0: none")
 NODE_COLUMNS = NODE_TABLE.width
 
 # Stages: where in its life a node is when its event comes up.
@@ -123,6 +124,8 @@ class L2State(NamedTuple):
     scalars: np.ndarray  # int64[SCALARS]
     responses: np.ndarray  # RESPONSE[...]
     dram: np.ndarray  # DRAM_REQUEST[...]
+    signals: np.ndarray  # ``tables.signals`` of the launch
+    written: np.ndarray  # int64[words]: writes so far of each word that warps poll
 
 
 @inner

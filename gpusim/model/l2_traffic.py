@@ -31,6 +31,7 @@ from gpusim.model.l2_state import (
     REQUESTS,
     RESPONSES,
     SECTORS,
+    SIGNAL,
     SM,
     TAG,
     TAG_FREE,
@@ -44,6 +45,7 @@ from gpusim.model.l2_state import (
 )
 from gpusim.model.messages import ATOMIC, READ, WRITE
 from gpusim.model.sector_mask import popcount
+from gpusim.model.signals import has_seen
 from gpusim.model.tlb import translate
 
 #: Handles of DRAM requests that are no slot: data that nobody waits for, and (downwards, one a
@@ -65,6 +67,7 @@ def admit(p: L2Rates, s: L2State, request: np.void) -> int:
     s.nodes[node, SECTORS] = sectors
     s.nodes[node, BYTES] = request["bytes"]
     s.nodes[node, OPERATIONS] = request["operations"]
+    s.nodes[node, SIGNAL] = request["signal"]
     s.scalars[REQUESTS] += 1
     s.scalars[OUTSTANDING] += 1
     count = popcount(sectors)
@@ -101,6 +104,9 @@ def respond(s: L2State, time: int, node: int) -> None:
     s.responses[at]["sm"] = s.nodes[node, SM]
     s.responses[at]["kind"] = s.nodes[node, KIND]
     s.responses[at]["sectors"] = s.nodes[node, SECTORS]
+    s.responses[at]["seen"] = s.nodes[node, SIGNAL] == 0 or has_seen(
+        s.signals, s.written, s.nodes[node, SIGNAL], s.nodes[node, LINE]
+    )
     s.scalars[RESPONSES] = at + 1
     s.scalars[OUTSTANDING] -= 1
 

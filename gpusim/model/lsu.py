@@ -27,6 +27,7 @@ from gpusim.model.sm_tables import (
     LSU_LINES,
     LSU_MASK,
     LSU_PC,
+    LSU_SIGNAL,
     LSU_SPACE,
     LSU_TAG_CYCLES,
     LSU_WARP,
@@ -57,7 +58,7 @@ from gpusim.model.timing import (
     TAG_BANKS,
     TAG_LEAD,
 )
-from gpusim.model.trace_tables import A_ADDRESS, A_MASK, A_STRIDE, LANES
+from gpusim.model.trace_tables import A_ADDRESS, A_MASK, A_SIGNAL, A_STRIDE, LANES
 from gpusim.trace.record import MemoryKind, Space
 
 ATOMIC, REDUCTION, ASYNC_COPY = int(MemoryKind.ATOMIC), int(MemoryKind.REDUCTION), int(MemoryKind.ASYNC_COPY)
@@ -162,6 +163,7 @@ def _work_out(state, tables, sm):
     space = program[pc, op.SPACE]
     lsu[sm, LSU_SPACE] = space
     records = program[pc, op.RECORDS]
+    lsu[sm, LSU_SIGNAL] = accesses[access, A_SIGNAL] if records else 0
     if records == 0:
         if program[pc, op.IS_SHUFFLE]:
             lsu[sm, LSU_DATA_CYCLES] = 1

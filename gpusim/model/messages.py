@@ -36,6 +36,7 @@ _REQUEST = Record(
     Field("sectors", "u1", "mask", "bit i names sector i"),
     Field("bytes", "<u2", "bytes", "payload written (for byte-masked partial writes)"),
     Field("operations", "<u2", "count", "lanes' atomic operations serialised on the most contended word of the line"),
+    Field("signal", "<i8", "index", "1 + first row of ``tables.signals`` of its access; 0: none"),
 )
 REQUEST = _REQUEST.dtype
 
@@ -48,6 +49,7 @@ _RESPONSE = Record(
     Field("sm", "<i2", "index", "of the device"),
     Field("kind", "u1", "code", "of the request"),
     Field("sectors", "u1", "mask", "that came"),
+    Field("seen", "u1", "flag", "a poll has seen what it waits for; 1 for all other requests"),
 )
 RESPONSE = _RESPONSE.dtype
 

@@ -48,7 +48,9 @@ REQUEST_TABLE = Table(
     __name__, "mshr.requests", "an unanswered request of an SM, by its tag", "What was asked of the L2."
 )
 CONTENT = REQUEST_TABLE.column("packed", "message kind, sectors, entry, pending, see content()")
-SENDER = REQUEST_TABLE.column("packed", "warp and its age, see sender()")
+SENDER = REQUEST_TABLE.column(
+    "packed", "warp and its age, see sender(); ~ that: it polls and has not seen what it waits for"
+)
 
 SECTOR_BITS = 4
 SECTORS = (1 << SECTOR_BITS) - 1
@@ -104,6 +106,7 @@ def sender(warp, age):
 @inner
 def sender_parts(packed):
     """(warp, age) of a SENDER."""
+    packed ^= packed >> 63
     return packed & _WARP, packed >> _WARP_BITS
 
 

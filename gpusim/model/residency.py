@@ -64,6 +64,11 @@ LINE_READY = WARP_TABLE.column("cycle", "at which the next line's first instruct
 FETCHED = WARP_TABLE.column("cycle", "the same of the next instruction, as far as fetch goes")
 CONSTANT_READY = WARP_TABLE.column("cycle", "and as far as its constant operand goes")
 HELD = WARP_TABLE.column("cycles", "in which it could have issued but for operand reads")
+UNSEEN = WARP_TABLE.column("count", "polls since the last decision that have not seen what they wait for")
+POLL_RUN = WARP_TABLE.column("index", "first run of the round of polling that it is in")
+POLL_END = WARP_TABLE.column("index", "behind its last run; 0: it does not poll")
+POLL_ACCESS = WARP_TABLE.column("index", "access record at the round's begin")
+POLL_FROM = WARP_TABLE.column("cycle", "of the first decision to go on polling")
 COPIES_OPEN = WARP_TABLE.column("count", "copies of each group entry that are under way", span=COPY_GROUPS)
 COPIES_DONE = WARP_TABLE.column("cycle", "at which the latest copy of each group entry was there", span=COPY_GROUPS)
 WARP_COLUMNS = WARP_TABLE.width

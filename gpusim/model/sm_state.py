@@ -60,6 +60,7 @@ class SmState(NamedTuple):
     stalls: np.ndarray
     work: np.ndarray
     scratch: np.ndarray  # int64[5, LINES_MAX]
+    written: np.ndarray  # int64[words]: writes so far of each word of shared memory that warps poll
     order: np.ndarray  # int64[sms]: the order in which SMs are visited, which changes no result
     resident: ResidentState
     mshr: MshrState
@@ -120,6 +121,7 @@ def empty_state(spec: GpuSpec, first: int, sms: int) -> SmState:
         stalls=stall_reasons.STALL_TABLE.zeros(1),
         work=counters.WORK_TABLE.zeros(1),
         scratch=np.zeros((_SCRATCH_ROWS, at.LINES_MAX), np.int64),
+        written=np.zeros(1, np.int64),
         order=np.arange(sms, dtype=np.int64),
         resident=ResidentState(
             warps=residency.WARP_TABLE.zeros(warps),
@@ -151,6 +153,7 @@ def for_program(state: SmState, program: np.ndarray, operands: np.ndarray, deep:
     state.subs[:, (sm.HOLD, sm.HELD_FROM, sm.ADDRESS_FREE, sm.TENSOR_FREE_TICK)] = 0
     state.sms[:, (sm.CODE_PORT_FREE, sm.CODE_STREAM_FREE)] = 0
     state.port_free[:] = 0
+    state.written[:] = 0
     state.report[sm.R_LAST_CYCLE] = 0
     renew(state.front)
     more = scoreboard.DEEP_WIDTH - scoreboard.WIDTH if deep else 0

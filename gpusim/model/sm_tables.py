@@ -51,6 +51,7 @@ LSU_TAG_CYCLES = LSU_TABLE.column("cycles", "that it takes in the tag stage")
 LSU_DATA_CYCLES = LSU_TABLE.column("cycles", "that it takes in the data stage")
 LSU_SPACE = LSU_TABLE.column("code", "memory space, resolved: GENERIC never stands here")
 LSU_ACCESS = LSU_TABLE.column("index", "its first access record")
+LSU_SIGNAL = LSU_TABLE.column("index", "1 + first row of ``tables.signals`` of its access; 0: none")
 LSU_GROUP = LSU_TABLE.column("index", "asynchronous copies: 1 + the copy group's entry")
 
 QUEUE_TABLE = Table(__name__, "queue", "an entry of a sub-core's memory queue", "A memory instruction that has issued.")

@@ -20,6 +20,7 @@ W_RUN = ROW_TABLE.column("index", "its first run")
 W_RUN_END = ROW_TABLE.column("index", "behind its last run")
 W_ACCESS = ROW_TABLE.column("index", "its first access")
 W_PART = ROW_TABLE.column("index", "the part")
+W_POLLS = ROW_TABLE.column("count", "of its runs that are rounds of polling loops, which may not be executed")
 W_NEXT = ROW_TABLE.column("link", "row to go on with, or ENDS, NOT_HERE, UNKNOWN")
 #: W_NEXT where there is no row: the warp ends here; it goes on in a part that is not here yet; nobody knows yet.
 ENDS, NOT_HERE, UNKNOWN = -1, -2, -3
@@ -28,14 +29,33 @@ RUN_TABLE = Table(__name__, "tables.runs", "a run", "Consecutive instructions un
 RUN_FIRST = RUN_TABLE.column("index", "its first instruction")
 RUN_COUNT = RUN_TABLE.column("count", "instructions")
 RUN_MASK = RUN_TABLE.column("mask", "lanes that are on")
+RUN_POLL = RUN_TABLE.column("count", "runs, from this one on, that are a round of a polling loop; 0: none")
 
 ACCESS_TABLE = Table(__name__, "tables.accesses", "an access record", "The addresses of one memory instruction.")
 A_ADDRESS = ACCESS_TABLE.column("address", "of lane 0; of a scattered one its row of ``scattered``")
 A_STRIDE = ACCESS_TABLE.column("bytes", "from lane to lane, or SCATTERED")
 A_MASK = ACCESS_TABLE.column("mask", "lanes that access memory")
+A_SIGNAL = ACCESS_TABLE.column(
+    "index", "1 + its first row of ``signals``; 0: it writes and polls nothing that warps wait for"
+)
 
 SCATTER_TABLE = Table(__name__, "tables.scattered", "a scattered access", "One address a lane.")
 LANE_ADDRESS = SCATTER_TABLE.column("address", "of each lane", span=LANES)
+
+SIGNAL_TABLE = Table(
+    __name__,
+    "tables.signals",
+    "a word that an access writes or polls",
+    "What polling warps wait for; see the trace's SIGNAL.",
+)
+G_WORD = SIGNAL_TABLE.column("index", "the word")
+G_COUNT = SIGNAL_TABLE.column("count", "writes of it that a poll has to see; of a write its number")
+G_POLLS = SIGNAL_TABLE.column("flag", "1: the access polls the word; 0: it writes it")
+G_LINE = SIGNAL_TABLE.column("index", "of the word: address over 128")
+G_MORE = SIGNAL_TABLE.column("flag", "the next row is of the same access")
+G_BLOCK = SIGNAL_TABLE.column("index", "block that wrote last")
+G_WARP = SIGNAL_TABLE.column("index", "warp of it that wrote last")
+G_ADDRESS = SIGNAL_TABLE.column("address", "of the word")
 
 
 class Tables(NamedTuple):
@@ -45,3 +65,4 @@ class Tables(NamedTuple):
     runs: np.ndarray
     accesses: np.ndarray
     scattered: np.ndarray
+    signals: np.ndarray

@@ -43,8 +43,8 @@ def _run_sums(runs: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def _path_sums(chunk, weights: np.ndarray) -> np.ndarray:
-    """Sum of ``weights`` over the instructions of each path of the chunk."""
-    totals = np.concatenate(([0], np.cumsum(_run_sums(chunk.runs, weights))))
+    """Sum of ``weights`` over the instructions that each path of the chunk executes in any case."""
+    totals = np.concatenate(([0], np.cumsum(np.where(chunk.polling, 0.0, _run_sums(chunk.runs, weights)))))
     return totals[chunk.path_start[1:]] - totals[chunk.path_start[:-1]]
 
 

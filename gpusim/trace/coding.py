@@ -17,7 +17,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusim.trace.layout import ACCESS, RUN, SCATTERED, WARP, WARP_LANES, Chunk, Program
+from gpusim.trace.layout import (
+    ACCESS,
+    POLL,
+    RUN,
+    SCATTERED,
+    SIGNAL,
+    TRACE_VERSION,
+    WARP,
+    WARP_LANES,
+    Chunk,
+    Program,
+)
 from gpusim.trace.patterns import OFF, join_rows, split_rows
 from gpusim.trace.predict import FINE, empty_memory, walk
 from gpusim.trace.validate import records_by_path, refuse
@@ -39,6 +50,8 @@ COUNTS = (
     "late_rows",  # those of them that no access names in order
     "patterns",
     "pattern_lanes",  # lanes that are on, over all patterns
+    "polls",
+    "signals",
 )
 #: Column -> the count of its numbers.
 COLUMNS = {
@@ -56,7 +69,20 @@ COLUMNS = {
     "late_pattern": "late_rows",
     "pattern_mask": "patterns",
     "pattern_offset": "pattern_lanes",
+    "poll_run": "polls",
+    "poll_runs": "polls",
+    "signal_access": "signals",
+    "signal_address": "signals",
+    "signal_word": "signals",
+    "signal_count": "signals",
+    "signal_block": "signals",
+    "signal_warp": "signals",
+    "signal_polls": "signals",
 }
+#: What chunks had before polling was recorded.
+_FIRST_COUNTS, _FIRST_COLUMNS = COUNTS[:-2], dict(list(COLUMNS.items())[:-9])
+#: The first version of trace files that records it.
+_POLLS_SINCE = 5
 _BYTES_OF = {
     "warps": WARP.itemsize,
     "paths": 8,
@@ -64,20 +90,24 @@ _BYTES_OF = {
     "accesses": ACCESS.itemsize,
     "rows": 8 * WARP_LANES,
     "patterns": 8 * WARP_LANES,
+    "polls": POLL.itemsize,
+    "signals": SIGNAL.itemsize,
 }
 #: Counts that others bound: (the smaller, times what, the larger).
+_SIGNAL_FIELDS = ("address", "word", "count", "block", "warp", "polls")
 _WITHIN = (
     ("scattered_accesses", 1, "accesses"),
     ("late_rows", 1, "rows"),
     ("pattern_lanes", WARP_LANES, "patterns"),
 )
 _LANES = np.arange(WARP_LANES, dtype=np.int64)
-_PREFIX = 8 * (len(COUNTS) + len(COLUMNS))
 
 
 def encode_chunk(chunk: Chunk, program: Program) -> bytes:
     """The payload of ``chunk``, which must be consistent (:func:`check_chunk`)."""
     accesses = in_order(chunk)
+    if accesses is not chunk.accesses and len(chunk.signals):
+        raise refuse(f"chunk at block {chunk.first_block}: its accesses do not lie warp after warp, but have signals")
     base, pattern, patterns = split_rows(chunk.scattered)
     fields = [accesses[name].astype(np.int64) for name in ("address", "stride", "mask")]
     n = len(accesses)
@@ -107,6 +137,12 @@ def encode_chunk(chunk: Chunk, program: Program) -> bytes:
         "pattern_mask": (on << _LANES).sum(axis=1, dtype=np.int64),
         "pattern_offset": _lane_steps(patterns, on),
     }
+    columns |= {
+        "poll_run": np.diff(chunk.polls["run"].astype(np.int64), prepend=0),
+        "poll_runs": chunk.polls["runs"].astype(np.int64),
+        "signal_access": np.diff(chunk.signals["access"].astype(np.int64), prepend=0),
+        **{f"signal_{name}": np.diff(chunk.signals[name].astype(np.int64), prepend=0) for name in _SIGNAL_FIELDS},
+    }
     counts = {
         "first_block": chunk.first_block,
         "blocks": chunk.blocks,
@@ -120,6 +156,8 @@ def encode_chunk(chunk: Chunk, program: Program) -> bytes:
         "late_rows": len(base) - in_order_rows,
         "patterns": len(patterns),
         "pattern_lanes": int(on.sum()),
+        "polls": len(chunk.polls),
+        "signals": len(chunk.signals),
     }
     _check_sizes(counts)
     packed = [pack(columns[name]) for name in COLUMNS]
@@ -127,20 +165,24 @@ def encode_chunk(chunk: Chunk, program: Program) -> bytes:
     return b"".join([np.array(prefix, "<i8").tobytes(), *packed])
 
 
-def decode_chunk(payload: bytes | bytearray | memoryview, program: Program) -> Chunk:
-    """The chunk of a payload; its indices into its own arrays are checked, its place in a launch is not."""
+def decode_chunk(payload: bytes | bytearray | memoryview, program: Program, version: int = TRACE_VERSION) -> Chunk:
+    """The chunk of a payload as trace files of ``version`` hold it; its indices into its own arrays are checked, its place in
+    a launch is not."""
     data = np.frombuffer(payload, np.uint8)
-    if len(data) < _PREFIX:
-        raise refuse(f"a chunk of {len(data)} bytes is too short for its {_PREFIX} bytes of counts")
-    prefix = data[:_PREFIX].view("<i8")
-    counts = {name: int(value) for name, value in zip(COUNTS, prefix, strict=False)}
-    lengths = [int(value) for value in prefix[len(COUNTS) :]]
-    if min(*counts.values(), *lengths) < 0 or sum(lengths) != len(data) - _PREFIX:
+    polling = version >= _POLLS_SINCE
+    held_counts, held = (COUNTS, COLUMNS) if polling else (_FIRST_COUNTS, _FIRST_COLUMNS)
+    before = 8 * (len(held_counts) + len(held))
+    if len(data) < before:
+        raise refuse(f"a chunk of {len(data)} bytes is too short for its {before} bytes of counts")
+    prefix = data[:before].view("<i8")
+    counts = dict.fromkeys(COUNTS, 0) | {name: int(value) for name, value in zip(held_counts, prefix, strict=False)}
+    lengths = [int(value) for value in prefix[len(held_counts) :]]
+    if min(*counts.values(), *lengths) < 0 or sum(lengths) != len(data) - before:
         raise refuse("the columns of a chunk do not make up its bytes")
     _check_sizes(counts)
-    _check_columns(counts, lengths)
-    columns, place = {}, _PREFIX
-    for (name, count), length in zip(COLUMNS.items(), lengths, strict=True):
+    _check_columns(held, counts, lengths)
+    columns, place = dict.fromkeys(COLUMNS, np.zeros(0, np.int64)), before
+    for (name, count), length in zip(held.items(), lengths, strict=True):
         columns[name] = unpack(data[place : place + length], counts[count], name)
         place += length
     path_start = np.concatenate(([0], np.cumsum(columns["path_length"])))
@@ -163,7 +205,23 @@ def decode_chunk(payload: bytes | bytearray | memoryview, program: Program) -> C
         accesses=accesses,
         scattered=scattered,
         open_blocks=counts["open_blocks"],
+        polls=_records(POLL, run=np.cumsum(columns["poll_run"]), runs=columns["poll_runs"]),
+        signals=_records(
+            SIGNAL,
+            access=np.cumsum(columns["signal_access"]),
+            **{name: np.cumsum(columns[f"signal_{name}"]) for name in _SIGNAL_FIELDS},
+        ),
     )
+
+
+def _records(dtype: np.dtype, **columns: np.ndarray) -> np.ndarray:
+    """An array of ``dtype`` from its fields int64[n], each of which must hold what is there."""
+    made = np.empty(len(next(iter(columns.values()))), dtype)
+    for name, values in columns.items():
+        if len(values) and not 0 <= values.min() <= values.max() <= np.iinfo(dtype[name]).max:
+            raise refuse(f"a chunk has a number in {name} that does not fit there")
+        made[name] = values
+    return made
 
 
 def in_order(chunk: Chunk) -> np.ndarray:
@@ -274,12 +332,12 @@ def _xor_previous(values: np.ndarray) -> np.ndarray:
     return values ^ np.concatenate(([0], values[:-1]))[: len(values)]
 
 
-def _check_columns(counts: dict[str, int], lengths: list[int]) -> None:
+def _check_columns(held: dict[str, str], counts: dict[str, int], lengths: list[int]) -> None:
     """Before anything is unpacked: no count is more than those that bound it, no column longer than its numbers can be."""
     for name, times, bound in _WITHIN:
         if counts[name] > times * counts[bound]:
             raise refuse(f"a chunk names {counts[name]} {name} of {counts[bound]} {bound}")
-    for (name, count), length in zip(COLUMNS.items(), lengths, strict=True):
+    for (name, count), length in zip(held.items(), lengths, strict=True):
         if not counts[count] <= length <= LONGEST_BYTES * counts[count]:
             raise refuse(f"column {name} has {length} bytes for {counts[count]} numbers")
 

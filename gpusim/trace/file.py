@@ -40,6 +40,8 @@ from gpusim.trace.layout import INSTRUCTION, TRACE_VERSION, Chunk, Launch, Progr
 from gpusim.trace.validate import check_chunk, check_launch, check_program, refuse
 
 MAGIC = "gpusim-trace"
+#: Versions that can be read: one of version 4 says how often warps polled as the emulator made them do.
+VERSIONS = (4, TRACE_VERSION)
 HEADER = "header.json"
 PROGRAM = "program.json"
 INSTRUCTIONS = "instructions.npy"
@@ -143,7 +145,7 @@ class StoredChunks:
 
     def __init__(self, path: Path, archive: zipfile.ZipFile, program: Program, launch: Launch, header: dict) -> None:
         self._path, self._archive, self._program, self._launch = path, archive, program, launch
-        self._members = header["members"]
+        self._members, self._version = header["members"], header["version"]
         self._table = [_table_row(row) for row in header["chunks"]]
         if sum(blocks - open_blocks for _, blocks, open_blocks, _ in self._table) != launch.blocks:
             raise refuse(f"its chunks do not make up the grid of {launch.blocks} blocks")
@@ -161,7 +163,7 @@ class StoredChunks:
         for index, row in enumerate(self._table):
             with naming(self._path):
                 payload = _get(self._archive, self._members, _member(index), MAX_CHUNK_BYTES)
-                chunk = decode_chunk(payload, self._program)
+                chunk = decode_chunk(payload, self._program, self._version)
                 check_chunk(chunk, self._launch, self._program, block, before)
                 if tuple(getattr(chunk, name) for name in TABLE_COLUMNS) != row:
                     raise refuse(f"chunk {index} is not the one that the header's table describes")
@@ -224,9 +226,9 @@ def _read_header(archive: zipfile.ZipFile) -> dict:
     header = read_json(bytes(_get(archive, None, HEADER, MAX_HEADER_BYTES)))
     if not isinstance(header, dict) or header.get("magic") != MAGIC:
         raise refuse("not a gpusim trace (no magic in its header)")
-    if header.get("version") != TRACE_VERSION:
+    if header.get("version") not in VERSIONS or type(header["version"]) is not int:
         raise refuse(
-            f"trace version {header.get('version')!r}, this gpusim reads version {TRACE_VERSION}: "
+            f"trace version {header.get('version')!r}, this gpusim reads versions {VERSIONS[0]} to {VERSIONS[-1]}: "
             "capture the kernel again"
         )
     if set(header) != {"magic", "version", "launch", "chunks", "members"}:

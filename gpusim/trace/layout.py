@@ -13,16 +13,21 @@ active-lane ``mask``. Equal paths of a chunk are stored once. A block whose reco
 for one chunk goes on in the next one (``Chunk.open_blocks``), so that one block may be of any length too. Each executed instruction with
 ``records > 0`` consumes that many ``ACCESS`` records of its warp, in program order, also when its
 guard predicate switched off all lanes (``mask == 0``).
+
+Polling. How often a warp goes round a loop that waits for memory is a matter of time, so it is not recorded. One round is, as
+runs of the path (``POLL``) with their ACCESS records: it is made 0 times or more, until the polling access that was made last
+before it has seen what it waits for. That are writes (``SIGNAL``): words of memory have numbers; an access that changes a word
+adds one to its count, and one that polls it has seen what it waits for when at least ``count`` writes came before it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 import numpy as np
 
-TRACE_VERSION = 4
+TRACE_VERSION = 5
 WARP_LANES = 32
 #: ``stride`` of an access whose lane addresses are no affine sequence (see ``Chunk.scattered``).
 SCATTERED = -(2**31)
@@ -144,6 +149,22 @@ RUN = np.dtype([("first", "<u4"), ("count", "<u4"), ("mask", "<u4")])
 ACCESS = np.dtype([("address", "<u8"), ("stride", "<i4"), ("mask", "<u4")])
 #: One warp: its path (index into ``path_start``), and its slice of ``accesses``.
 WARP = np.dtype([("path", "<u4"), ("access_count", "<u4"), ("access_start", "<u8")])
+#: ``runs`` runs, from number ``run`` of the chunk on, are one round of a polling loop.
+POLL = np.dtype([("run", "<u4"), ("runs", "<u4")])
+#: Access number ``access`` of the chunk writes word ``word`` (``polls`` 0) for the ``count``-th time, or polls it (1) until it has
+#: been written ``count`` times, the last time by warp ``warp`` of block ``block``. The word lies at ``address`` in global memory,
+#: or so far into the block's shared memory.
+SIGNAL = np.dtype(
+    [
+        ("address", "<u8"),
+        ("access", "<u4"),
+        ("word", "<u4"),
+        ("count", "<u4"),
+        ("block", "<u4"),
+        ("warp", "<u2"),
+        ("polls", "<u2"),
+    ]
+)
 
 
 @dataclass(frozen=True)
@@ -197,7 +218,8 @@ class Chunk:
     """Consecutive blocks of a launch, self-contained.
 
     ``warps`` WARP[blocks * warps_per_block]; ``runs`` RUN[r]; ``path_start`` int64[p + 1], path i is
-    ``runs[path_start[i]:path_start[i + 1]]``; ``accesses`` ACCESS[a]; ``scattered`` uint64[s, 32].
+    ``runs[path_start[i]:path_start[i + 1]]``; ``accesses`` ACCESS[a]; ``scattered`` uint64[s, 32]; ``polls`` POLL[n], in
+    the order of their runs; ``signals`` SIGNAL[g], in the order of their accesses.
 
     The last ``open_blocks`` of the blocks go on in the next chunk, which begins with them; a warp may then
     have an empty path here. :meth:`gpusim.trace.record.Trace.chunks` joins such parts.
@@ -211,6 +233,16 @@ class Chunk:
     accesses: np.ndarray
     scattered: np.ndarray
     open_blocks: int = 0
+    polls: np.ndarray = field(default_factory=lambda: np.zeros(0, POLL))
+    signals: np.ndarray = field(default_factory=lambda: np.zeros(0, SIGNAL))
+
+    @property
+    def polling(self) -> np.ndarray:
+        """Whether each run is of a round of polling, which may be executed 0 times or often: bool[runs]."""
+        change = np.zeros(len(self.runs) + 1, np.int64)
+        change[self.polls["run"]] += 1
+        change[self.polls["run"].astype(np.int64) + self.polls["runs"]] -= 1
+        return np.cumsum(change)[:-1] > 0
 
     @property
     def warp_instructions(self) -> int:
@@ -222,4 +254,7 @@ class Chunk:
 
     @property
     def nbytes(self) -> int:
-        return sum(a.nbytes for a in (self.warps, self.runs, self.path_start, self.accesses, self.scattered))
+        return sum(
+            a.nbytes
+            for a in (self.warps, self.runs, self.path_start, self.accesses, self.scattered, self.polls, self.signals)
+        )

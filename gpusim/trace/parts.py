@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from gpusim.trace.layout import SCATTERED, WARP, Chunk
+from gpusim.trace.layout import POLL, SCATTERED, WARP, Chunk
 
 
 class WholeBlocks:
@@ -46,13 +46,18 @@ def _warps_per_block(chunk: Chunk) -> int:
 
 def _without_first(chunk: Chunk, blocks: int) -> Chunk:
     """The chunk without its first ``blocks`` blocks, in arrays of its own."""
-    warps = chunk.warps[blocks * _warps_per_block(chunk) :].copy()
+    warps_before = chunk.warps[blocks * _warps_per_block(chunk) :]
+    warps = warps_before.copy()
     used, warps["path"] = np.unique(warps["path"], return_inverse=True)
     lengths = np.diff(chunk.path_start)[used]
-    runs = chunk.runs[_ranges(chunk.path_start[used], lengths)]
+    taken_runs = _ranges(chunk.path_start[used], lengths)
+    runs = chunk.runs[taken_runs]
     count = warps["access_count"].astype(np.int64)
     accesses = chunk.accesses[_ranges(warps["access_start"].astype(np.int64), count)]
     warps["access_start"] = np.cumsum(count) - count
+    taken = _ranges(warps_before["access_start"].astype(np.int64), count)
+    place = np.full(len(chunk.accesses), -1, np.int64)
+    place[taken] = np.arange(len(taken))
     named = accesses["stride"] == SCATTERED
     rows, accesses["address"][named] = np.unique(accesses["address"][named], return_inverse=True)
     return Chunk(
@@ -64,7 +69,32 @@ def _without_first(chunk: Chunk, blocks: int) -> Chunk:
         accesses,
         chunk.scattered[rows.astype(np.int64)],
         chunk.open_blocks,
+        _polls_of(_poll_lengths(chunk)[taken_runs]),
+        _moved_signals(chunk.signals, place),
     )
+
+
+def _poll_lengths(chunk: Chunk) -> np.ndarray:
+    """Runs of the round of polling that begins with each run, 0 for none: int64[runs]."""
+    lengths = np.zeros(len(chunk.runs), np.int64)
+    lengths[chunk.polls["run"]] = chunk.polls["runs"]
+    return lengths
+
+
+def _polls_of(lengths: np.ndarray) -> np.ndarray:
+    """POLL records from what :func:`_poll_lengths` gives."""
+    first = np.flatnonzero(lengths)
+    polls = np.empty(len(first), POLL)
+    polls["run"], polls["runs"] = first, lengths[first]
+    return polls
+
+
+def _moved_signals(signals: np.ndarray, place: np.ndarray) -> np.ndarray:
+    """The signals of accesses that are kept, with their new places (``place`` int64[accesses], -1: not kept)."""
+    access = place[signals["access"]]
+    kept = signals[access >= 0].copy()
+    kept["access"] = access[access >= 0]
+    return kept[np.argsort(kept["access"], kind="stable")]
 
 
 def _merged(parts: list[Chunk], blocks: int) -> Chunk:
@@ -90,6 +120,14 @@ def _merged(parts: list[Chunk], blocks: int) -> Chunk:
         runs_before += len(part.runs)
         accesses_before += len(part.accesses)
         rows_before += len(part.scattered)
+    order = _ranges(access_start.ravel(), access_count.ravel())
+    place = np.full(accesses_before, -1, np.int64)
+    place[order] = np.arange(len(order))
+    signals, before = [], 0
+    for part in parts:
+        signals.append(_moved_signals(part.signals, place[before : before + len(part.accesses)]))
+        before += len(part.accesses)
+    together = np.concatenate(signals)
     _, leaders, numbers = np.unique(path, axis=0, return_index=True, return_inverse=True)
     lengths = run_count[leaders]
     table = np.empty(n_warps, WARP)
@@ -97,14 +135,17 @@ def _merged(parts: list[Chunk], blocks: int) -> Chunk:
     total = access_count.sum(axis=1)
     table["access_count"] = total
     table["access_start"] = np.cumsum(total) - total
+    taken_runs = _ranges(run_start[leaders].ravel(), lengths.ravel())
     return Chunk(
         parts[0].first_block,
         blocks,
         table,
-        np.concatenate([part.runs for part in parts])[_ranges(run_start[leaders].ravel(), lengths.ravel())],
+        np.concatenate([part.runs for part in parts])[taken_runs],
         np.concatenate(([0], np.cumsum(lengths.sum(axis=1)))),
-        np.concatenate(accesses)[_ranges(access_start.ravel(), access_count.ravel())],
+        np.concatenate(accesses)[order],
         np.concatenate([part.scattered for part in parts]),
+        polls=_polls_of(np.concatenate([_poll_lengths(part) for part in parts])[taken_runs]),
+        signals=together[np.argsort(together["access"], kind="stable")],
     )
 
 

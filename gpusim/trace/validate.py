@@ -15,8 +15,10 @@ from gpusim.trace.layout import (
     ACCESS,
     INSTRUCTION,
     NO_BARRIER,
+    POLL,
     RUN,
     SCATTERED,
+    SIGNAL,
     WARP,
     WARP_LANES,
     Chunk,
@@ -50,6 +52,8 @@ CHUNK_ARRAYS = {
     "path_start": (np.dtype("<i8"), None),
     "accesses": (ACCESS, None),
     "scattered": (np.dtype("<u8"), WARP_LANES),
+    "polls": (POLL, None),
+    "signals": (SIGNAL, None),
 }
 
 
@@ -159,6 +163,35 @@ def check_chunk(chunk: Chunk, launch: Launch, program: Program, expected_block: 
     if (paths >= len(start) - 1).any():
         raise refuse(f"{where}: a warp names path {paths.max()} of {len(start) - 1}")
     _check_accesses(chunk, where, records_by_path(runs, start, code)[paths])
+    _check_polls(chunk, where)
+    _check_signals(chunk, where, launch)
+
+
+def _check_polls(chunk: Chunk, where: str) -> None:
+    """Each round of polling lies inside one path, behind a run of it, and they do not overlap."""
+    first = chunk.polls["run"].astype(np.int64)
+    end = first + chunk.polls["runs"]
+    if not len(first):
+        return
+    if (end <= first).any() or (first[1:] < end[:-1]).any() or end[-1] > len(chunk.runs):
+        raise refuse(f"{where}: the {len(first)} rounds of polling are no stretches of its {len(chunk.runs)} runs")
+    path = np.searchsorted(chunk.path_start, first, side="right") - 1
+    if (end > chunk.path_start[path + 1]).any():
+        raise refuse(f"{where}: a round of polling leaves its path")
+
+
+def _check_signals(chunk: Chunk, where: str, launch: Launch) -> None:
+    """Signals are of accesses of the chunk, in their order, and name warps of the launch."""
+    signals = chunk.signals
+    if not len(signals):
+        return
+    access = signals["access"].astype(np.int64)
+    if (np.diff(access) < 0).any() or access[-1] >= len(chunk.accesses):
+        raise refuse(f"{where}: signals are not in the order of its {len(chunk.accesses)} accesses")
+    if (signals["polls"] > 1).any() or (signals["count"] < 1).any():
+        raise refuse(f"{where}: a signal neither writes nor polls a word")
+    if (signals["block"] >= launch.blocks).any() or (signals["warp"] >= launch.warps_per_block).any():
+        raise refuse(f"{where}: a signal names a warp outside the grid of {launch.blocks} blocks")
 
 
 def records_by_path(runs: np.ndarray, path_start: np.ndarray, code: np.ndarray) -> np.ndarray:

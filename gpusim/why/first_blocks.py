@@ -22,6 +22,10 @@ class FirstBlocks:
                 kept = chunk.blocks - beyond
                 warps = chunk.warps[: kept * self.trace.launch.warps_per_block]
                 chunk = replace(chunk, blocks=kept, warps=warps, open_blocks=max(0, chunk.open_blocks - beyond))
+            if len(chunk.signals) and self.blocks < self.trace.launch.blocks:
+                chunk = replace(
+                    chunk, signals=chunk.signals[:0]
+                )  # others of its blocks may be waited for: nobody waits
             yield chunk
             if chunk.first_block + chunk.blocks - chunk.open_blocks >= self.blocks:
                 return

@@ -117,10 +117,25 @@ def counting_spin(flag):
     flag[1] = turns
 
 
-def test_a_spin_that_counts_meets_the_limit_which_says_where_it_spins(short_turns):
-    text = message(InstructionLimitError, counting_spin, np.zeros(2, np.int32), block=32, instruction_limit=300_000)
-    assert "300000 warp instructions" in text and "raise instruction_limit" in text
+def test_a_poll_that_counts_ends_at_once_where_nobody_is_left_to_write():
+    text = message(DeadlockError, counting_spin, np.zeros(2, np.int32), block=32, instruction_limit=300_000)
+    assert "all 1 resident blocks only repeat themselves" in text
     assert "warp 0" in text and line(counting_spin, 3) in text
+
+
+@cuda.jit
+def bounded_spin(flag):
+    turns = 0
+    while cuda.atomic.add(flag, 0, 0) == 0 and turns < flag[1]:
+        turns += 1
+    flag[2] = turns
+
+
+def test_a_spin_that_gives_up_in_the_end_meets_the_limit_which_says_where_it_spins(short_turns):
+    flag = np.array([0, 1 << 30, 0], np.int32)
+    text = message(InstructionLimitError, bounded_spin, flag, block=32, instruction_limit=300_000)
+    assert "300000 warp instructions" in text and "raise instruction_limit" in text
+    assert "warp 0" in text and line(bounded_spin, 3) in text
 
 
 @cuda.jit

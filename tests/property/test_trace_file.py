@@ -7,12 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given
 from trace_examples import assert_same_trace, example_trace, in_parts, traces
 
+from gpusim.errors import TraceFormatError
 from gpusim.trace import kept
-from gpusim.trace.coding import decode_chunk, encode_chunk
-from gpusim.trace.record import SCATTERED, Trace
+from gpusim.trace.coding import COLUMNS, COUNTS, decode_chunk, encode_chunk
+from gpusim.trace.record import POLL, SCATTERED, SIGNAL, Trace
+from gpusim.trace.validate import check_chunk
 
 
 @given(trace=traces())
@@ -159,3 +162,50 @@ def _by_warp(trace: Trace) -> list[tuple]:
                 accesses.append((rows, mask))
             out.append((runs, accesses))
     return out
+
+
+def polling_trace() -> Trace:
+    """Two blocks of one warp: the second polls what the first writes."""
+    trace = example_trace(blocks=2, blocks_per_chunk=2, seed=3)
+    (chunk,) = trace.chunks()
+    polls = np.array([(0, 1)], POLL)
+    signals = np.array([(1 << 20, 0, 7, 1, 0, 0, 0), (1 << 20, 1, 7, 1, 0, 0, 1)], SIGNAL)
+    return Trace(trace.program, trace.launch, [replace(chunk, polls=polls, signals=signals)])
+
+
+def test_polls_and_signals_come_back(tmp_path: Path) -> None:
+    path, trace = tmp_path / "t.trace", polling_trace()
+    trace.save(path)
+    (chunk,), (loaded,) = trace.chunks(), Trace.load(path).chunks()
+    assert loaded.polls.tolist() == chunk.polls.tolist() and loaded.signals.tolist() == chunk.signals.tolist()
+
+
+def test_a_chunk_of_version_4_polls_nothing() -> None:
+    (chunk,) = polling_trace().chunks()
+    program = example_trace(blocks=2, blocks_per_chunk=2, seed=3).program
+    payload = encode_chunk(replace(chunk, polls=chunk.polls[:0], signals=chunk.signals[:0]), program)
+    numbers = np.frombuffer(payload[: 8 * (len(COUNTS) + len(COLUMNS))], "<i8")
+    old = np.concatenate((numbers[: len(COUNTS) - 2], numbers[len(COUNTS) : -9]))  # columns of no numbers have no bytes
+    decoded = decode_chunk(old.tobytes() + payload[8 * len(numbers) :], program, version=4)
+    assert not len(decoded.polls) and not len(decoded.signals)
+    assert decoded.accesses.tolist() == chunk.accesses.tolist()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"polls": [(0, 99)]}, "are no stretches of its"),
+        ({"polls": [(0, 0)]}, "are no stretches of its"),
+        ({"signals": [(0, 1, 0, 1, 0, 0, 0), (0, 0, 0, 1, 0, 0, 1)]}, "not in the order of its"),
+        ({"signals": [(0, 9999, 0, 1, 0, 0, 0)]}, "not in the order of its"),
+        ({"signals": [(0, 0, 0, 1, 2, 0, 1)]}, "names a warp outside the grid of 2 blocks"),
+        ({"signals": [(0, 0, 0, 0, 0, 0, 1)]}, "neither writes nor polls"),
+    ],
+)
+def test_polls_and_signals_that_make_no_sense_are_refused(change: dict, message: str) -> None:
+    trace = polling_trace()
+    (chunk,) = trace.chunks()
+    types = {"polls": POLL, "signals": SIGNAL}
+    forged = replace(chunk, **{name: np.array(rows, types[name]) for name, rows in change.items()})
+    with pytest.raises(TraceFormatError, match=message):
+        check_chunk(forged, trace.launch, trace.program, 0)

@@ -1,0 +1,153 @@
+"""Kernels of CUDA C++ whose warps wait for each other by polling, with what their results must be.
+
+Mental model: one translation unit, compiled once; :func:`capture_polling` runs one of its kernels, checks what it left and
+returns its trace.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+import gpusim
+from gpusim.trace.record import Trace
+
+SOURCE = r"""
+__device__ int busy(int x, int n) { for (int i = 0; i < n; i++) x = x * x + i; return x; }
+// One lane a block takes a lock, by compare-and-swap, counts and gives it back.
+extern "C" __global__ void spin(int *lock, int *data, int work) {
+  if (threadIdx.x == 0) {
+    while (atomicCAS(lock, 0, 1) != 0) ;
+    __threadfence();
+    *(volatile int*)data = *(volatile int*)data + 1 + (busy(1, work) == 5);
+    __threadfence();
+    atomicExch(lock, 0);
+  }
+}
+extern "C" __global__ void exchange(int *lock, int *data, int work) {
+  if (threadIdx.x == 0) {
+    while (atomicExch(lock, 1)) __nanosleep(20);
+    __threadfence();
+    *(volatile int*)data = *(volatile int*)data + 1 + (busy(1, work) == 5);
+    __threadfence();
+    atomicExch(lock, 0);
+  }
+}
+extern "C" __global__ void ticket(int *lock, int *data, int work) {
+  if (threadIdx.x == 0) {
+    int mine = atomicAdd(lock, 1);
+    while (atomicAdd(lock + 1, 0) != mine) ;
+    __threadfence();
+    *(volatile int*)data = *(volatile int*)data + 1 + (busy(1, work) == 5);
+    __threadfence();
+    atomicAdd(lock + 1, 1);
+  }
+}
+// The last block produces, after some work; the others wait for its flag, backing off.
+extern "C" __global__ void flags(int *flag, int *data, int work) {
+  if (blockIdx.x + 1 < gridDim.x) {
+    if (threadIdx.x == 0) {
+      unsigned ns = 8;
+      while (*(volatile int*)flag == 0) { __nanosleep(ns); if (ns < 256) ns *= 2; }
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) atomicAdd(data, *(volatile int*)(data + 1));
+  } else if (threadIdx.x == 0) {
+    *(volatile int*)(data + 1) = 1 + (busy(1, work) == 5);
+    __threadfence();
+    *(volatile int*)flag = 1;
+  }
+}
+// The same the other way round: the first block produces, so that the emulator never finds a flag that is not set.
+extern "C" __global__ void late(int *flag, int *data, int work) {
+  if (blockIdx.x) {
+    if (threadIdx.x == 0) {
+      while (*(volatile int*)flag == 0) ;
+      __threadfence();
+      atomicAdd(data, *(volatile int*)(data + 1));
+    }
+  } else if (threadIdx.x == 0) {
+    *(volatile int*)(data + 1) = 1 + (busy(1, work) == 5);
+    __threadfence();
+    *(volatile int*)flag = 1;
+  }
+}
+// Each of 32 lanes waits for the flag of another block, all of them together.
+extern "C" __global__ void votes(int *flag, int *data, int work) {
+  if (threadIdx.x == 0) {
+    if (busy(blockIdx.x, work) == 5) data[7] = 1;
+    __threadfence();
+    *(volatile int*)(flag + blockIdx.x) = 1;
+  }
+  __syncwarp();
+  int mine = threadIdx.x < gridDim.x ? threadIdx.x : 0;
+  if (threadIdx.x < 32) {
+    while (__any_sync(~0u, *(volatile int*)(flag + mine) == 0)) ;
+    if (threadIdx.x == 0) atomicAdd(data, 1);
+  }
+}
+// A counter to which all blocks add, and that all wait for: a barrier of the grid, twice.
+extern "C" __global__ void barrier(int *count, int *data, int work) {
+  for (int round = 1; round <= 2; round++) {
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      if (busy(1, blockIdx.x == 0 ? work : 0) == 5) data[7] = 1;
+      __threadfence();
+      atomicAdd(count, 1);
+      while (*(volatile int*)count < round * (int)gridDim.x) ;
+      __threadfence();
+    }
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) atomicAdd(data, 1);
+}
+// Stream-K: the last block of a tile adds up what the others left, when they say that it is there.
+extern "C" __global__ void fixup(int *flag, int *data, int work) {
+  if (blockIdx.x) {
+    if (threadIdx.x == 0) data[blockIdx.x + 1] = 1 + (busy(1, work) == 5);
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) atomicAdd(flag, 1);
+  } else {
+    if (threadIdx.x == 0) while (atomicOr(flag, 0) < (int)gridDim.x - 1) ;
+    __syncthreads();
+    if (threadIdx.x == 0)
+      for (int i = 1; i < gridDim.x; i++) data[0] += *(volatile int*)(data + i + 1);
+  }
+}
+// Warp 0 waits for warp 2 of its own block.
+extern "C" __global__ void inside(int *unused, int *data, int work) {
+  __shared__ volatile int flag;
+  if (threadIdx.x == 0) flag = 0;
+  __syncthreads();
+  if (threadIdx.x == 64) { int x = 1 + (busy(1, work) == 5); flag = x; }
+  if (threadIdx.x == 0) { while (flag == 0) ; atomicAdd(data, 1); }
+}
+// Reads the same again and again, and counts: nobody waits here.
+extern "C" __global__ void reads(int *place, int *data, int times) {
+  int sum = 0;
+  for (int i = 0; i < times; i++) sum += *(volatile int*)place;
+  data[0] = sum + gridDim.x - 1;
+}
+"""
+#: What ``data[0]`` holds in the end, by the blocks of the launch.
+EXPECTED = {
+    "spin": lambda blocks: blocks,
+    "exchange": lambda blocks: blocks,
+    "ticket": lambda blocks: blocks,
+    "flags": lambda blocks: blocks - 1,
+    "late": lambda blocks: blocks - 1,
+    "votes": lambda blocks: blocks,
+    "barrier": lambda blocks: blocks,
+    "fixup": lambda blocks: blocks - 1,
+    "inside": lambda blocks: blocks,
+    "reads": lambda blocks: blocks - 1,
+}
+
+
+def capture_polling(name: str, blocks: int = 6, work: int = 10, gpu: str = "sm_90") -> Trace:
+    """A trace of kernel ``name``; raises AssertionError if its result is wrong."""
+    words, data = np.zeros(64, np.int32), np.zeros(64, np.int32)
+    threads = 96 if name == "inside" else 64
+    trace = gpusim.capture(gpusim.cuda_cpp(SOURCE, name), blocks, threads, (words, data, np.int32(work)), gpu=gpu)
+    assert data[0] == EXPECTED[name](blocks), f"{name}: {data[0]}"
+    return trace
