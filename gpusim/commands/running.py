@@ -12,9 +12,13 @@ from typing import Any, NoReturn
 import click
 
 from gpusim.commands.cold_start import is_cold, start_compiling_engine
+from gpusim.commands.running_programs import run_and_show
+from gpusim.cudart.libraries import write_libraries
 from gpusim.driver.device import make_device
 from gpusim.driver.ledger import Ledger
+from gpusim.driver.programs import is_executable
 from gpusim.driver.run import run_program
+from gpusim.driver.session import Options
 from gpusim.driver.wanted import Wanted
 from gpusim.engine.gpu import simulate as simulate_trace
 from gpusim.gpus.spec import GpuSpec
@@ -42,6 +46,8 @@ def run(
     record: Path | None,
     force: bool,
     leak_check: str,
+    pageable_memory: bool,
+    library_path: bool,
     output: Path | None,
     form: str,
     program: str,
@@ -52,11 +58,21 @@ def run(
     simulate = simulate or why
     wanted = Wanted(simulate, sample, cold, why, chosen, kernel, launch_skip, launch_count, instruction_limit)
     device = make_device(gpu)
+    if library_path:
+        click.echo(write_libraries())
+        return 0
     compiling = start_compiling_engine() if simulate else None
     if compiling is not None:
         compiling.wait()
     elif is_cold("emulator"):
         click.echo("compiling gpusim for this machine, once: about half a minute", err=True)
+
+    options = Options(
+        device.spec.name, simulate, sample, cold, why, tuple(sorted(chosen)), kernel, launch_skip, launch_count,
+        instruction_limit, str(record or ""), leak_check == "full", pageable_memory,
+    )  # fmt: skip
+    if not as_module and is_executable(program):
+        return run_and_show(program, arguments, options, force=force, output=output, form=form)
 
     def on_terminated(ledger: Ledger) -> None:
         click.echo("error: terminated", err=True)

@@ -115,6 +115,10 @@ class Handles:
         except KeyError:
             raise DriverError(INVALID_HANDLE, f"0x{handle or 0:x} is no handle of this device") from None
 
+    def find(self, handle: int) -> Any:
+        """The object of ``handle``, None for one that is unknown or gone."""
+        return self._objects.get(handle)
+
     def remove(self, handle: int) -> Any:
         thing = self.get(handle)
         del self._objects[handle]

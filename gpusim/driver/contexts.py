@@ -46,6 +46,8 @@ class Contexts:
         self._made = Handles(PRIMARY + 0x10)
         self._retained = 0
         self._limits = dict(LIMITS)
+        #: called when the program first initialises the driver
+        self.on_initialized: Callable[[], None] = lambda: None
 
     def _stack(self) -> list[int]:
         if not hasattr(self._threads, "stack"):
@@ -63,7 +65,8 @@ class Contexts:
 
     @entry("cuInit", arguments=(c_uint,))
     def initialize(self, flags: int) -> None:
-        pass
+        on_initialized, self.on_initialized = self.on_initialized, lambda: None
+        on_initialized()
 
     @entry("cuDriverGetVersion", arguments=(INT_OUT,))
     def driver_version(self, out) -> None:

@@ -91,6 +91,8 @@ class Ledger:
         self.kept: list[KeptLaunch] = []
         #: launches that have begun, that failed, and that were refused before they began
         self.launches = self.failed = self.refused = 0
+        #: called with each launch's record when it has ended, in a program that is not this process
+        self.told: Callable[[str, dict[str, Any]], None] = lambda kind, record: None
         self.executor: Executor | None = None
         self._folder, self._clock = folder, clock
         self._files: list[dict[str, Any]] = []
@@ -107,6 +109,7 @@ class Ledger:
     def run(self, emulation: Emulation) -> None:
         """Run a launch to its end; raises what the emulation raises."""
         self.launches += 1
+        self.told("begin", {"launch": self.launches, "kernel": emulation.facts.kernel})
         number, facts, started = self.launches, emulation.facts, time.perf_counter()
         count = self._running = _Counter(facts, number, self.say, self.executor)
         chosen = self.wanted.takes(facts.kernel)
@@ -134,6 +137,7 @@ class Ledger:
             for _ in chunks:  # the program's memory is to be right, whatever befell its trace
                 pass
             self.failed += isinstance(error, GpusimError)
+            self.told("failed", {"launch": number})
             self._running = None
             raise
         shown = {
@@ -150,6 +154,9 @@ class Ledger:
         row = Row(number, 1, shown, seconds, timing, len(found) if self.wanted.checks and chosen else None)
         self._running = None
         self._append(row, facts.cubin_sha256)
+        for finding in self.findings[len(self.findings) - len(found) :]:
+            self.told("finding", {"finding": finding})
+        self.told("launch", {**row.record(self.wanted), "code": facts.cubin_sha256})
 
     def _time(self, clock: SimulatedClock, trace: Trace, what: str, chosen: bool) -> Timing | None:
         """What the launch costs; one that was not asked for only leaves its data in the caches."""

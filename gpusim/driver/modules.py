@@ -51,7 +51,8 @@ _MAX_IMAGE_BYTES = 1 << 30
 @dataclass(eq=False)
 class Module:
     """A loaded cubin: ``names`` of its kernels, ``functions`` of all its code. ``globals_`` uint8 array of its variables, once
-    something asks for them, at device address ``globals_address``."""
+    something asks for them, at device address ``globals_address``; ``shared``: the host reads and writes
+    them too."""
 
     cubin: bytes
     names: tuple[str, ...]
@@ -60,6 +61,7 @@ class Module:
     kernels: dict[str, Kernel] = field(default_factory=dict)
     globals_: np.ndarray | None = None
     globals_address: int = 0
+    shared: bool = False
 
 
 @dataclass(eq=False)
@@ -94,6 +96,14 @@ class Modules:
         if not isinstance(kernel, Kernel):
             raise DriverError(INVALID_VALUE, f"0x{handle:x} is no kernel")
         return kernel
+
+    def is_kernel(self, handle: int) -> bool:
+        """Whether ``handle`` is a kernel's."""
+        return isinstance(self._handles.find(handle), Kernel)
+
+    def share_variables(self, handle: int) -> None:
+        """Let the module's variables be managed memory: some of them are, and they lie in one block."""
+        self._handles.get(handle).shared = True
 
     # ---- loading -----------------------------------------------------------------------------
 
@@ -233,7 +243,8 @@ class Modules:
     def globals_of(self, module: Module, image: KernelImage) -> np.ndarray | None:
         """The module's variables, in device memory from now on; None if it has none."""
         if image.global_bytes and module.globals_ is None:
-            block = self._memory.allocate(image.global_bytes, "the module's global variables")
+            allocate = self._memory.allocate_managed if module.shared else self._memory.allocate
+            block = allocate(image.global_bytes, "the module's global variables")
             block.pages[:] = np.frombuffer(image.global_data, np.uint8)
             module.globals_, module.globals_address = block.pages, block.allocation.base
         return module.globals_

@@ -1,0 +1,104 @@
+"""``gpusim run`` of a program that is not Python; the work."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gpusim.cudart.libraries import write_libraries
+from gpusim.driver.ledger import INDEX, open_folder
+from gpusim.driver.programs import Account, environment_for, read_account, run_executable
+from gpusim.driver.session import Options, Session
+from gpusim.io.whole_file import replacing
+from gpusim.report.tables import format_cards, format_records
+
+#: Exit codes: a check has found something; a SIGINT.
+FINDINGS, INTERRUPTED = 1, 130
+
+
+def run_and_show(
+    program: str,
+    arguments: Sequence[str],
+    options: Options,
+    *,
+    force: bool,
+    output: Path | None,
+    form: str,
+) -> int:
+    """Run it to its end and list its launches; the exit code."""
+    folder = write_libraries()
+    if options.record:
+        options.record = str(open_folder(Path(options.record), force).resolve())
+    with tempfile.TemporaryDirectory(prefix="gpusim-run-", ignore_cleanup_errors=True) as place:
+        session = Session(Path(place))
+        session.write(options)
+        code = run_executable(program, arguments, environment_for(folder, session, os.environ))
+        account = read_account(session)
+    if options.record:
+        _write_index(Path(options.record), options.gpu, account)
+    if code == INTERRUPTED:
+        click.echo("error: interrupted", err=True)
+    show(account, options, output, form)
+    if options.leak_check:
+        show_leaks(account.leaks)
+    for launch, sentence in account.sentences:
+        click.echo(f"\nlaunch {launch}: {sentence}", err=True)
+    return code or (FINDINGS if account.findings or account.leaks else 0)
+
+
+def _write_index(folder: Path, gpu: str, account: Account) -> None:
+    """The index of the kept traces, as a Python program's run has it."""
+    traces = [
+        {
+            "launch": int(path.name.partition(".")[0]),
+            "file": str(path.relative_to(folder)),
+            "kernel": path.name.split(".")[1],
+        }
+        for path in sorted(folder.rglob("[0-9]*.trace"))
+    ]
+    with replacing(folder / INDEX) as stream:
+        stream.write(
+            format_records([{"gpu": gpu, "traces": traces, "launches": account.rows}], "json").encode() + b"\n"
+        )
+
+
+def show(account: Account, options: Options, output: Path | None, form: str) -> None:
+    """Write what has become of the launches, to ``output`` or stderr."""
+    if account.findings:
+        click.echo(f"\n{format_cards(account.findings, 'table')}", err=True)
+    for line in account.begun.values():
+        click.echo(f"gpusim: launch {line['launch']} {line['kernel']} had not come to its end", err=True)
+    records: list[dict[str, Any]] = account.rows
+    if output is not None:
+        with replacing(output) as stream:
+            stream.write(format_records(records, form).encode() + b"\n")
+    elif form != "table":
+        click.echo(format_records(records, form), err=True)
+    elif records:
+        if options.simulate:
+            state = "swept before each launch" if options.cold else "kept from launch to launch; --cold sweeps it"
+            click.echo(f"\nlaunches on {options.gpu}, L2 {state}", err=True)
+        blank = [{key: "" if value is None else value for key, value in record.items()} for record in records]
+        click.echo(f"\n{format_records(blank, form)}", err=True)
+    else:
+        click.echo(f"gpusim: {none_ended(account)} on {options.gpu}", err=True)
+
+
+def none_ended(account: Account) -> str:
+    """Why there is no row to show."""
+    counts = {"failed": account.failed, "interrupted": len(account.begun)}
+    told = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+    return f"no launch came to its end ({told})" if told else "the program launched no kernel"
+
+
+def show_leaks(leaks: list[dict[str, Any]]) -> None:
+    """What the program has not freed, on stderr."""
+    if leaks:
+        click.echo(f"\n{format_records(leaks, 'table')}", err=True)
+    total, count = (sum(row[column] for row in leaks) for column in ("leaked_bytes", "allocations"))
+    click.echo(f"gpusim: {total} bytes of device memory leaked in {count} allocations", err=True)
