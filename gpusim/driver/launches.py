@@ -168,6 +168,7 @@ class Launches:
                 module_globals=self._modules.globals_of(kernel.module, kernel.image),
                 program_with_lines=lambda: self._program_with_lines(kernel, cooperative),
                 print_bytes=self._contexts.print_bytes(),
+                module_constants=kernel.module.constants,
             )
         except GpusimError as error:
             self._refuse(error)
