@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,8 +13,8 @@ import click
 
 from gpusim.cudart.libraries import write_libraries
 from gpusim.driver.ledger import INDEX, open_folder
-from gpusim.driver.programs import Account, environment_for, read_account, run_executable
-from gpusim.driver.session import Options, Session
+from gpusim.driver.programs import FOLDERS, PATHS, Account, environment_for, read_account, run_executable
+from gpusim.driver.session import VARIABLE, Options, Session
 from gpusim.io.whole_file import replacing
 from gpusim.report.tables import format_cards, format_records
 
@@ -46,9 +47,32 @@ def run_and_show(
     show(account, options, output, form)
     if options.leak_check:
         show_leaks(account.leaks)
-    for launch, sentence in account.sentences:
-        click.echo(f"\nlaunch {launch}: {sentence}", err=True)
+    show_reasons(account)
     return code or (FINDINGS if account.findings or account.leaks else 0)
+
+
+class Children:
+    """The processes that a Python program starts, while it runs: they find the device too. :meth:`close` afterwards."""
+
+    def __init__(self, options: Options):
+        self._place = tempfile.mkdtemp(prefix="gpusim-run-")
+        self._session = Session(Path(self._place))
+        self._session.write(options)
+        self._session.enter()  # the program itself
+        self._before = dict(os.environ)
+        os.environ.update(environment_for(write_libraries(), self._session, os.environ))
+
+    def account(self) -> Account:
+        """What they have told so far."""
+        return read_account(self._session)
+
+    def close(self) -> None:
+        """Forget them."""
+        for name in {*os.environ} - {*self._before}:
+            if name in (VARIABLE, *PATHS, *FOLDERS):
+                del os.environ[name]
+        os.environ.update({name: self._before[name] for name in (*PATHS, *FOLDERS) if name in self._before})
+        shutil.rmtree(self._place, ignore_errors=True)
 
 
 def _write_index(folder: Path, gpu: str, account: Account) -> None:
@@ -87,6 +111,12 @@ def show(account: Account, options: Options, output: Path | None, form: str) -> 
         click.echo(f"\n{format_records(blank, form)}", err=True)
     else:
         click.echo(f"gpusim: {none_ended(account)} on {options.gpu}", err=True)
+
+
+def show_reasons(account: Account) -> None:
+    """Say what limits the launches that were kept for it."""
+    for launch, sentence in account.sentences:
+        click.echo(f"\nlaunch {launch}: {sentence}", err=True)
 
 
 def none_ended(account: Account) -> str:

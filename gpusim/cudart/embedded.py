@@ -68,7 +68,7 @@ class Process:
         options = self._session.options() if self._session is not None else _from_environment()
         self.number = self._session.enter() if self._session is not None else 0
         self._options = options
-        device = make_device(options.gpu)
+        device = make_device(options.gpu, options.pageable)
         wanted = Wanted(
             options.simulate, options.sample, options.cold, options.explain, frozenset(options.checks), options.kernel,
             options.skip, options.count, options.instruction_limit or DEFAULT_INSTRUCTION_LIMIT,
@@ -81,7 +81,6 @@ class Process:
         self._ledger = Ledger(wanted, record, clock, _say)
         self._ledger.told = self._tell
         self.driver = Driver(device, self._ledger, Interrupts(lambda: None))
-        self.driver.memory.pageable |= options.pageable
         if clock is not None:
             self.driver.streams.now_ns = clock.now_ns
         path = folder / SONAME
@@ -99,7 +98,9 @@ class Process:
         path = folder / soname
         names = names_of(path)
         made = self.runtimes[soname] = Runtime(self.driver, int(runtime[1]))
-        made.fill(open_library(path, names), names)
+        library = open_library(path, names)
+        made.fill(library, names)
+        self.driver.contexts.when_initialized(library.refuse_after_fork)
 
     # ---- the account -------------------------------------------------------------------------
 

@@ -19,9 +19,11 @@ RUNTIMES = {12: (), 13: ("libcudart.so",)}
 
 def write_libraries() -> Path:
     """The folder with all of them. Raises ToolchainError where they cannot be written."""
+    folder, runtimes = libraries_folder(), {f"libcudart.so.{major}": major for major in RUNTIMES}
+    if all((folder / name).exists() for name in (SONAME, *LINKS, *runtimes)):
+        return folder
     driver = Driver(make_device(DEFAULT_GPU), Ledger(), Interrupts(lambda: None))
     library_file(SONAME, list(driver.functions()), links=LINKS)
-    for major, links in RUNTIMES.items():
-        soname = f"libcudart.so.{major}"
-        library_file(soname, names_of(major), soname, FORKED_TEXTS, links)
-    return libraries_folder()
+    for soname, major in runtimes.items():
+        library_file(soname, names_of(major), soname, FORKED_TEXTS, RUNTIMES[major])
+    return folder

@@ -82,6 +82,7 @@ class Driver:
         self.lines, self._compilers = LineSource(), InterruptibleCompilers(interrupts)
         self.contexts = Contexts(device, self.reset)
         self.memory = Memory(device.spec.dram.total_bytes)
+        self.memory.pageable = device.pageable
         self.modules = Modules(device, self.memory, self.lines)
         self.facts = KernelFacts(device, self.modules)
         self.launches = Launches(
@@ -145,7 +146,7 @@ class Driver:
             if id(call) not in callbacks:
                 callbacks[id(call)] = ctypes.CFUNCTYPE(c_int, *signature.arguments)(call)
             self.library.fill(symbol, callbacks[id(call)])
-        self.contexts.on_initialized = self.library.refuse_after_fork
+        self.contexts.when_initialized(self.library.refuse_after_fork)
         # C++ destructors call the driver after Python has gone: they must not come here.
         atexit.register(self.library.close)
         if numba_driver.driver.initialization_error is not None:

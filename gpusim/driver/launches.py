@@ -159,6 +159,18 @@ class Launches:
         cooperative: bool,
     ) -> None:
         """The launch itself, in the executor's thread."""
+        with self._memory.with_host():
+            self._run_on(kernel, grid, block, shared, bank, cooperative)
+
+    def _run_on(
+        self,
+        kernel: Kernel,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared: int,
+        bank: bytes,
+        cooperative: bool,
+    ) -> None:
         try:
             launch = KernelLaunch(self._modules.binary(kernel, cooperative), self._target, grid, block, shared, bank)
             emulation = Emulation(

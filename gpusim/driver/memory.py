@@ -8,9 +8,10 @@ address for both sides.
 from __future__ import annotations
 
 import bisect
+import contextlib
 import ctypes
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from ctypes import POINTER, c_int, c_size_t, c_uint
 from dataclasses import dataclass
 
@@ -31,6 +32,7 @@ from gpusim.driver.abi import (
 )
 from gpusim.driver.contexts import PRIMARY
 from gpusim.driver.host_memory import SharedPages
+from gpusim.driver.host_ranges import host_ranges
 from gpusim.errors import UsageError
 from gpusim.io.memory_limit import machine_bytes
 from gpusim.launch.memory import Allocation, DeviceMemory
@@ -237,6 +239,18 @@ class Memory:
     def info(self, free, total) -> None:
         put(free, self.capacity_bytes - self.used_bytes)
         put(total, self.capacity_bytes)
+
+    @contextlib.contextmanager
+    def with_host(self) -> Iterator[None]:
+        """While a launch runs, what it reaches of the host."""
+        if not self.pageable:
+            yield
+            return
+        ranges = [self.space.add_at(*each) for each in list(host_ranges(self.space.sorted()))]
+        try:
+            yield
+        finally:
+            self.space.remove(ranges)
 
     # ---- addresses ---------------------------------------------------------------------------
 

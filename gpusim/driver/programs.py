@@ -19,9 +19,9 @@ from gpusim.driver.session import VARIABLE, Session
 from gpusim.errors import UsageError
 
 #: Environment variables that name the folder of the libraries, before what they name already.
-_PATHS = ("LD_LIBRARY_PATH",)
+PATHS = ("LD_LIBRARY_PATH",)
 #: Those that are set to it: where Triton looks for the driver.
-_FOLDERS = ("TRITON_LIBCUDA_PATH",)
+FOLDERS = ("TRITON_LIBCUDA_PATH",)
 _WAITED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
 _PYTHON_SUFFIXES = (".py", ".pyw", ".pyc", ".pyz")
 _SHEBANG, _ELF = b"#!", b"\x7fELF"
@@ -67,9 +67,9 @@ def find_program(program: str) -> Path | None:
 def environment_for(folder: Path, session: Session | None, base: Mapping[str, str]) -> dict[str, str]:
     """``base``, and what leads a program to the libraries in ``folder`` and to its run."""
     found = dict(base)
-    for name in _PATHS:
+    for name in PATHS:
         found[name] = os.pathsep.join(filter(None, (str(folder), base.get(name, ""))))
-    found.update(dict.fromkeys(_FOLDERS, str(folder)))
+    found.update(dict.fromkeys(FOLDERS, str(folder)))
     found.pop("CUDA_VISIBLE_DEVICES", None)  # it may hide the devices of this machine, which are not these
     if session is not None:
         found[VARIABLE] = str(session.folder)
