@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from gpusim.commands.later import done_by
 from gpusim.commands.options import HELP
+from gpusim.driver.programs import is_executable
 from gpusim.errors import UsageError
 from gpusim.launch.instruction_limit import DEFAULT_INSTRUCTION_LIMIT
 from gpusim.report.tables import FORMATS
 from gpusim.sanitizer.checks import CHECKS, checks_of
+
+
+def _worker(*, program: str, as_module: bool, library_path: bool, **_options: Any) -> str:
+    """What does the work: a program that is not Python needs nothing of the simulator in this process."""
+    return "running_programs" if library_path or (not as_module and is_executable(program)) else "running"
 
 
 @click.command(context_settings={**HELP, "ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -91,7 +98,7 @@ from gpusim.sanitizer.checks import CHECKS, checks_of
 )
 @click.argument("program", required=False, default="")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-@done_by("running")
+@done_by(_worker)
 def run(
     gpu: str,
     as_module: bool,

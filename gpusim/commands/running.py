@@ -13,13 +13,11 @@ from typing import NoReturn
 import click
 
 from gpusim.commands.cold_start import is_cold, start_compiling_engine
-from gpusim.commands.running_programs import Children, run_and_show, show_leaks, show_reasons
-from gpusim.cudart.libraries import write_libraries
+from gpusim.commands.running_programs import Children, options_of, show_leaks, show_reasons
 from gpusim.driver.device import Device, make_device
 from gpusim.driver.ledger import Ledger
-from gpusim.driver.programs import Account, is_executable
+from gpusim.driver.programs import Account
 from gpusim.driver.run import Ending, run_program
-from gpusim.driver.session import Options
 from gpusim.driver.wanted import Wanted
 from gpusim.engine.gpu import simulate as simulate_trace
 from gpusim.gpus.spec import GpuSpec
@@ -59,22 +57,16 @@ def run(
     simulate = simulate or why
     wanted = Wanted(simulate, sample, cold, why, chosen, kernel, launch_skip, launch_count, instruction_limit)
     device = make_device(gpu, pageable_memory)
-    if library_path:
-        click.echo(write_libraries())
-        return 0
     compiling = start_compiling_engine() if simulate else None
     if compiling is not None:
         compiling.wait()
     elif is_cold("emulator"):
         click.echo("compiling gpusim for this machine, once: about half a minute", err=True)
 
-    options = Options(
-        str(Path(gpu).resolve()) if Path(gpu).is_file() else gpu, simulate, sample, cold, why, tuple(sorted(chosen)), kernel, launch_skip, launch_count,
-        instruction_limit, str(record or ""), leak_check == "full", pageable_memory,
+    options = options_of(
+        gpu, simulate, sample, cold, why, chosen, kernel, launch_skip, launch_count, instruction_limit, record, leak_check,
+        pageable_memory,
     )  # fmt: skip
-    if not as_module and is_executable(program):
-        return run_and_show(program, arguments, options, force=force, output=output, form=form)
-
     children = Children(options)
 
     def on_terminated(ledger: Ledger) -> None:

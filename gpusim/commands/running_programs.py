@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import tempfile
@@ -11,18 +12,91 @@ from typing import Any
 
 import click
 
-from gpusim.cudart.libraries import write_libraries
-from gpusim.driver.ledger import INDEX, open_folder
+from gpusim.driver.device import make_device
+from gpusim.driver.library_folder import are_written, libraries_folder
 from gpusim.driver.programs import FOLDERS, PATHS, Account, environment_for, read_account, run_executable
+from gpusim.driver.recording import INDEX, open_folder
 from gpusim.driver.session import VARIABLE, Options, Session
 from gpusim.io.whole_file import replacing
 from gpusim.report.tables import format_cards, format_records
+from gpusim.sanitizer.checks import checks_of
 
 #: Exit codes: a check has found something; a SIGINT.
 FINDINGS, INTERRUPTED = 1, 130
+_PACKAGE = Path(__file__).parents[1]
 
 
-def run_and_show(
+def run(
+    gpu: str,
+    as_module: bool,
+    simulate: bool,
+    sample: bool,
+    cold: bool,
+    why: bool,
+    checks: str | None,
+    kernel: str,
+    launch_skip: int,
+    launch_count: int | None,
+    instruction_limit: int,
+    record: Path | None,
+    force: bool,
+    leak_check: str,
+    pageable_memory: bool,
+    library_path: bool,
+    output: Path | None,
+    form: str,
+    program: str,
+    arguments: tuple[str, ...],
+) -> int:
+    """What :func:`gpusim.commands.run.run` declares, with its arguments."""
+    if library_path:
+        click.echo(libraries())
+        return 0
+    chosen = checks_of(checks)
+    simulate = simulate or why
+    make_device(gpu)  # a mistake is told before the program starts
+    options = options_of(
+        gpu, simulate, sample, cold, why, chosen, kernel, launch_skip, launch_count, instruction_limit, record, leak_check,
+        pageable_memory,
+    )  # fmt: skip
+    if not all(any((_PACKAGE / half / "__pycache__").glob("*.nbi")) for half in ("emulator", "engine")):
+        compiling = importlib.import_module("gpusim.commands.cold_start").start_compiling_engine()
+        if compiling is not None and simulate:
+            compiling.wait()
+    return _run_and_show(program, arguments, options, force=force, output=output, form=form)
+
+
+def options_of(
+    gpu: str,
+    simulate: bool,
+    sample: bool,
+    cold: bool,
+    why: bool,
+    checks: frozenset[str],
+    kernel: str,
+    launch_skip: int,
+    launch_count: int | None,
+    instruction_limit: int,
+    record: Path | None,
+    leak_check: str,
+    pageable: bool,
+) -> Options:
+    """Those of the command line, for the processes that the program consists of."""
+    gpu = str(Path(gpu).resolve()) if Path(gpu).is_file() else gpu
+    return Options(
+        gpu, simulate, sample, cold, why, tuple(sorted(checks)), kernel, launch_skip, launch_count, instruction_limit,
+        str(record or ""), leak_check == "full", pageable,
+    )  # fmt: skip
+
+
+def libraries() -> Path:
+    """The folder of the libraries. Writing them takes all of the simulator; this process does without it where it can."""
+    if are_written():
+        return libraries_folder()
+    return importlib.import_module("gpusim.cudart.libraries").write_libraries()
+
+
+def _run_and_show(
     program: str,
     arguments: Sequence[str],
     options: Options,
@@ -32,7 +106,7 @@ def run_and_show(
     form: str,
 ) -> int:
     """Run it to its end and list its launches; the exit code."""
-    folder = write_libraries()
+    folder = libraries()
     if options.record:
         options.record = str(open_folder(Path(options.record), force).resolve())
     with tempfile.TemporaryDirectory(prefix="gpusim-run-", ignore_cleanup_errors=True) as place:
@@ -60,7 +134,7 @@ class Children:
         self._session.write(options)
         self._session.enter()  # the program itself
         self._before = dict(os.environ)
-        os.environ.update(environment_for(write_libraries(), self._session, os.environ))
+        os.environ.update(environment_for(libraries(), self._session, os.environ))
 
     def account(self) -> Account:
         """What they have told so far."""

@@ -17,11 +17,11 @@ from typing import Any
 
 from gpusim.cudart.runtime import Runtime
 from gpusim.driver.device import make_device
-from gpusim.driver.driver import SONAME, Driver, installed_driver
+from gpusim.driver.driver import Driver, installed_driver
 from gpusim.driver.interrupts import Interrupts
 from gpusim.driver.leaks import leaks_of
 from gpusim.driver.ledger import Ledger
-from gpusim.driver.library_files import names_of
+from gpusim.driver.library_folder import SONAME, names_of
 from gpusim.driver.session import DEFAULT_GPU, GPU_VARIABLE, Options, current
 from gpusim.driver.shared_library import open_library
 from gpusim.driver.timing import SimulatedClock

@@ -46,6 +46,7 @@ from gpusim.driver.interrupts import Interrupts
 from gpusim.driver.launches import Launches
 from gpusim.driver.ledger import Ledger
 from gpusim.driver.library_files import library_file
+from gpusim.driver.library_folder import LINKS, SONAME
 from gpusim.driver.lines import LineSource
 from gpusim.driver.memory import Memory
 from gpusim.driver.modules import Modules
@@ -56,9 +57,6 @@ from gpusim.driver.streams import Streams
 from gpusim.driver.toolchain import InterruptibleCompilers
 from gpusim.errors import GpusimError, UsageError
 
-SONAME = "libcuda.so.1"
-#: The name by which linkers look for it.
-LINKS = ("libcuda.so",)
 _PROC_ADDRESS_FOUND, _PROC_ADDRESS_NOT_FOUND = 0, 1
 #: What may be asked while a launch is under way, which is so only after a signal: what no kernel can change.
 _ANY_TIME = frozenset(

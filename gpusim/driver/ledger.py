@@ -17,18 +17,17 @@ from typing import Any
 
 from gpusim.capturing import checks_of
 from gpusim.driver.executor import Executor, Stopped
+from gpusim.driver.recording import INDEX
 from gpusim.driver.timing import SimulatedClock, Timing
 from gpusim.driver.wanted import Wanted
 from gpusim.emulator.emulation import Emulation
 from gpusim.emulator.listeners import Listener
-from gpusim.errors import GpusimError, UsageError
+from gpusim.errors import GpusimError
 from gpusim.trace import file
 from gpusim.trace.record import Chunk, Launch, Trace
 
-INDEX = "index.json"
 #: Seconds of silence after which a launch that is still running says so; from then on at intervals that double.
 PROGRESS_SECONDS = 2.0
-_TRACE_PATTERN = "[0-9]*.trace"
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9_.-]+")
 
 Say = Callable[[str], None]
@@ -242,21 +241,6 @@ class _Counter(Listener):
     def standing(self) -> str:
         """How far it was when it was stopped."""
         return f"{self._place()}, interrupted"
-
-
-def open_folder(path: Path, force: bool) -> Path:
-    """Make or check the folder of a recording; raises UsageError for one with something in it."""
-    if path.exists() and not path.is_dir():
-        raise UsageError(f"--record {path}: it is a file, give a folder")
-    if path.is_dir() and any(path.iterdir()):
-        if not force:
-            raise UsageError(
-                f"--record {path}: the folder is not empty; give another one, or --force to replace its traces"
-            )
-        for old in (*path.glob(_TRACE_PATTERN), path / INDEX):
-            old.unlink(missing_ok=True)
-    path.mkdir(parents=True, exist_ok=True)
-    return path
 
 
 def _shape(sizes: tuple[int, ...]) -> str:
