@@ -30,6 +30,7 @@ FLOORS = {
     "sanitizer": 6,
     "capturing": 7,
     "driver": 8,
+    "cudart": 11,
     "store": 8,
     "cases": 9,
     "benchmarking": 10,

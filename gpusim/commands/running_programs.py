@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import shutil
 import tempfile
@@ -159,10 +160,9 @@ def _write_index(folder: Path, gpu: str, account: Account) -> None:
         }
         for path in sorted(folder.rglob("[0-9]*.trace"))
     ]
+    text = json.dumps({"gpu": gpu, "traces": traces, "launches": account.rows}, indent=2)
     with replacing(folder / INDEX) as stream:
-        stream.write(
-            format_records([{"gpu": gpu, "traces": traces, "launches": account.rows}], "json").encode() + b"\n"
-        )
+        stream.write(text.encode() + b"\n")
 
 
 def show(account: Account, options: Options, output: Path | None, form: str) -> None:

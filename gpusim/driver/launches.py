@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from gpusim.driver.abi import (
+    ASSERT,
     COOPERATIVE_LAUNCH_TOO_LARGE,
     HOST,
     ILLEGAL_ADDRESS,
@@ -256,4 +257,6 @@ def _code_of(error: GpusimError) -> int:
         return MISALIGNED_ADDRESS if "is not a multiple of" in str(error) else ILLEGAL_ADDRESS
     if isinstance(error, (DeadlockError, InstructionLimitError)):
         return LAUNCH_TIMEOUT
-    return LAUNCH_FAILED if isinstance(error, ExecutionError) else NOT_SUPPORTED
+    if isinstance(error, ExecutionError):
+        return ASSERT if "assertion `" in str(error) else LAUNCH_FAILED
+    return NOT_SUPPORTED
