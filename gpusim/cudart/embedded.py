@@ -79,7 +79,7 @@ class Process:
             record.mkdir(parents=True, exist_ok=True)
         clock = SimulatedClock(device, wanted) if options.simulate else None
         self._ledger = Ledger(wanted, record, clock, _say)
-        self._ledger.told = self._tell
+        self._ledger.told, self._ledger.refusal = self._tell, _say
         self.driver = Driver(device, self._ledger, Interrupts(lambda: None))
         if clock is not None:
             self.driver.streams.now_ns = clock.now_ns

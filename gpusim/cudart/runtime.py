@@ -88,5 +88,5 @@ class Runtime:
 
     def _refuse(self, name: str) -> None:
         detail = f"{name} is not emulated: the call returns cudaErrorNotSupported"
-        self._driver.ledger.say(detail)
+        self._driver.ledger.refusal(detail)
         raise DriverError(NOT_SUPPORTED, detail)

@@ -94,6 +94,7 @@ class Driver:
         self.calls: dict[str, Callable[..., int]] = {}
         self._signatures: dict[str, Signature] = {}
         self._refused: set[str] = set()
+        self._told: set[str] = set()
         self._versions: dict[str, list[Signature]] = {}
         self._names: dict[int, ctypes.Array] = {}
         self._packages = PackageRefusal()
@@ -221,6 +222,9 @@ class Driver:
         return True
 
     def _refuse(self, name: str, *_arguments: object) -> None:
+        if name not in self._told:
+            self._told.add(name)
+            self.ledger.refusal(sentence(name))
         raise DriverError(NOT_SUPPORTED, sentence(name))
 
     def note(self, detail: str) -> None:

@@ -92,6 +92,8 @@ class Ledger:
         self.launches = self.failed = self.refused = 0
         #: called with each launch's record when it has ended, in a program that is not this process
         self.told: Callable[[str, dict[str, Any]], None] = lambda kind, record: None
+        #: called with why a driver function refuses, where nobody else can tell the user
+        self.refusal: Callable[[str], None] = lambda sentence: None
         self.executor: Executor | None = None
         self._folder, self._clock = folder, clock
         self._files: list[dict[str, Any]] = []

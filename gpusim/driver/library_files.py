@@ -21,8 +21,11 @@ from gpusim.io.whole_file import write_whole
 _PACKAGE = Path(__file__).parents[1]
 #: What the libraries' first call runs in Python; {folder} and {soname} name the library, {paths} where gpusim lies.
 _CODE = (
-    "import sys; sys.path += [path for path in {paths!r} if path not in sys.path];"
-    " from gpusim.cudart.embedded import attach; attach({folder!r}, {soname!r})"
+    "import sys; sys.path += [path for path in {paths!r} if path not in sys.path]\n"
+    "from gpusim.cudart.kept_signals import kept\n"
+    "with kept():\n"
+    "    from gpusim.cudart.embedded import attach\n"
+    "    attach({folder!r}, {soname!r})\n"
 )
 
 

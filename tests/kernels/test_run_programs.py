@@ -38,7 +38,7 @@ def libraries(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def program(libraries, tmp_path_factory) -> Path:
     """tests/support/program.cu, built by nvcc with the shared runtime."""
-    nvcc = shutil.which("nvcc") or next(Path(sys.prefix).glob("lib/python*/site-packages/nvidia/cu13/bin/nvcc"), None)
+    nvcc = next(Path(sys.prefix).glob("lib/python*/site-packages/nvidia/cu13/bin/nvcc"), None) or shutil.which("nvcc")
     if nvcc is None:
         pytest.skip("no nvcc: pip install 'gpusim[nvcc]'")
     if shutil.which("g++") is None:
@@ -111,6 +111,7 @@ def test_an_interrupted_program_leaves_its_launches_so_far(program) -> None:
     process = subprocess.Popen(command, cwd=program.parent, env=surroundings({}), **pipes)
     assert process.stdout is not None
     assert [process.stdout.readline() for _ in range(2)] == ["from the kernel: 10\n", "waiting\n"]
+    time.sleep(1)  # for it to be in the launch, mostly; it may be about to be
     process.send_signal(signal.SIGINT)
     begun = time.monotonic()
     _, said = process.communicate(timeout=60)

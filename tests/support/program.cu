@@ -21,9 +21,8 @@ __global__ void combine(int *x, int n) {
 
 __global__ void twice(int *x) { x[threadIdx.x] *= 2; }
 
-__global__ void wait(volatile int *flag) {
-    while (*flag == 0) {
-    }
+__global__ void count(volatile long *number) {
+    for (long i = 0; i < 1L << 40; i++) *number += i;
 }
 
 static int pageable() {
@@ -54,12 +53,12 @@ int main(int argc, char **argv) {
     combine<<<1, n>>>(x, n);
     cudaError_t error = cudaDeviceSynchronize();
     if (!strcmp(what, "endless")) {
-        int *flag;
-        cudaMalloc(&flag, sizeof(int));
-        cudaMemset(flag, 0, sizeof(int));
+        long *number;
+        cudaMalloc(&number, sizeof(long));
+        cudaMemset(number, 0, sizeof(long));
         printf("waiting\n");
         fflush(stdout);
-        wait<<<1, 32>>>(flag);
+        count<<<1, 32>>>(number);
         cudaDeviceSynchronize();
     }
     if (strcmp(what, "children")) return 5;
