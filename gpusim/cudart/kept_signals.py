@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import signal
 from collections.abc import Iterator
 
-_NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE)
+#: SIGHUP, SIGINT, SIGPIPE, SIGTERM by number: importing ``signal`` itself sets a handler.
+_NUMBERS = (1, 2, 13, 15)
 #: More than any system's ``struct sigaction``.
 _ACTION_BYTES = 256
 
@@ -22,9 +22,9 @@ def kept() -> Iterator[None]:
     libc = ctypes.CDLL(None)
     before = {number: ctypes.create_string_buffer(_ACTION_BYTES) for number in _NUMBERS}
     for number, action in before.items():
-        libc.sigaction(int(number), None, action)
+        libc.sigaction(number, None, action)
     try:
         yield
     finally:
         for number, action in before.items():
-            libc.sigaction(int(number), action, None)
+            libc.sigaction(number, action, None)
