@@ -13,18 +13,20 @@ from typing import Any
 from gpusim.io.garbage import loaded
 
 #: Whose work is a user's program.
-RUNS_PROGRAMS = "running"
+RUNS_PROGRAMS = ("running", "running_programs")
 
 
-def done_by(module: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def done_by(module: str | Callable[..., str]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """The decorated function declares a command, whose work the function of the same name in ``gpusim.commands``'
-    ``module`` does. It runs first, and raises for mistakes that can be seen early."""
+    ``module`` does (or in the one that ``module`` names for the options given). It runs first, and raises for mistakes that can
+    be seen early."""
 
     def decorate(declared: Callable[..., None]) -> Callable[..., None]:
         def run(*context: Any, **options: Any) -> Any:
             declared(*context, **options)
-            work = getattr(importlib.import_module(f"gpusim.commands.{module}"), declared.__name__)
-            loaded(own_program=module != RUNS_PROGRAMS)
+            name = module if isinstance(module, str) else module(**options)
+            work = getattr(importlib.import_module(f"gpusim.commands.{name}"), declared.__name__)
+            loaded(own_program=name not in RUNS_PROGRAMS)
             return work(*context, **options)
 
         run.__name__, run.__doc__ = declared.__name__, declared.__doc__

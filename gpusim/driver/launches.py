@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, NoReturn
 
 from gpusim.driver.abi import (
+    ASSERT,
     COOPERATIVE_LAUNCH_TOO_LARGE,
     HOST,
     ILLEGAL_ADDRESS,
@@ -164,6 +165,10 @@ class Launches:
 
     def _run(self, work: KernelLaunchWork) -> None:
         """The launch itself, in the executor's thread."""
+        with self._memory.with_host():
+            self._run_on(work)
+
+    def _run_on(self, work: KernelLaunchWork) -> None:
         kernel, cooperative = work.kernel, work.options.cooperative
         try:
             binary = self._modules.binary(kernel, cooperative)
@@ -175,6 +180,7 @@ class Launches:
                 module_globals=self._modules.globals_of(kernel.module, kernel.image),
                 program_with_lines=lambda: self._program_with_lines(kernel, cooperative),
                 print_bytes=work.print_bytes,
+                module_constants=kernel.module.constants,
             )
         except GpusimError as error:
             self._refuse(error)
@@ -316,4 +322,6 @@ def _code_of(error: GpusimError) -> int:
         return MISALIGNED_ADDRESS if "is not a multiple of" in str(error) else ILLEGAL_ADDRESS
     if isinstance(error, (DeadlockError, InstructionLimitError)):
         return LAUNCH_TIMEOUT
-    return LAUNCH_FAILED if isinstance(error, ExecutionError) else NOT_SUPPORTED
+    if isinstance(error, ExecutionError):
+        return ASSERT if "assertion `" in str(error) else LAUNCH_FAILED
+    return NOT_SUPPORTED

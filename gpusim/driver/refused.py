@@ -44,6 +44,10 @@ FAMILIES = {
     "cuLaunchGrid": "launches in the form of CUDA 3 (cuLaunchKernel is there)",
     "cuParamSet": "launches in the form of CUDA 3 (cuLaunchKernel is there)",
     "cuLaunchCooperativeKernelMultiDevice": "launches on several GPUs",
+    "cuGetExportTable": (
+        "undocumented tables of the driver, which NVIDIA's own CUDA runtime asks for (build the program with nvcc -cudart shared,"
+        " so that it finds gpusim's runtime; the default, -cudart static, has NVIDIA's in it)"
+    ),
 }
 #: Top-level package -> why its kernels cannot run here.
 PACKAGES = {

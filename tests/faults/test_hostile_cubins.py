@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from gpusim.errors import CompileError
+from gpusim.io.cache_folder import CACHE_VARIABLE
 from gpusim.isa.binary import decode
 from gpusim.isa.binary.cubin import kernels_of, load_kernel
 from gpusim.isa.binary.cubin_tables import MAX_GLOBAL_BYTES
@@ -233,7 +234,7 @@ def test_a_disassembler_that_comes_to_no_end_is_ended(tmp_path: Path, monkeypatc
     endless.chmod(0o755)
     monkeypatch.setattr(decode, "find_nvdisasm", lambda: str(endless))
     monkeypatch.setattr(decode, "LISTING_SECONDS", 1)
-    monkeypatch.setenv(decode.CACHE_VARIABLE, "")
+    monkeypatch.setenv(CACHE_VARIABLE, "")
     data = SMALL + bytes(1)  # not what another test has had listed
     with pytest.raises(CompileError, match="nvdisasm has come to no end of it within 1 s"):
         survey_cubin(data)

@@ -9,7 +9,7 @@ import pytest
 from gpusim.frontend.native import nvrtc
 from gpusim.frontend.native.cpp_unit import CppBuild, CppUnit
 from gpusim.frontend.native.kept_builds import fingerprint, read_build, write_build
-from gpusim.isa.binary.decode import CACHE_VARIABLE
+from gpusim.io.cache_folder import CACHE_VARIABLE
 
 SOURCE = '#include "own.h"\n#include <toolkit.h>\nextern "C" __global__ void k(float *x) { *x = VALUE; }\n'
 

@@ -15,8 +15,8 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from gpusim.io.cache_folder import cache_folder
 from gpusim.io.kept_files import keep, read_kept
-from gpusim.isa.binary.decode import cache_folder
 
 VERSION = 1
 #: A larger file is not read: the largest kernels have some megabytes of machine code.

@@ -28,8 +28,8 @@ from numba.core.types import Type
 from numba.cuda.dispatcher import CUDADispatcher
 from numba.cuda.types import Type as CudaType  # pyright: ignore[reportAttributeAccessIssue]
 
+from gpusim.io.cache_folder import cache_folder
 from gpusim.io.kept_files import keep, read_kept
-from gpusim.isa.binary.decode import cache_folder
 
 VERSION = 1
 #: A larger file is not read: the largest kernels have some megabytes of machine code.

@@ -18,8 +18,8 @@ from typing import Any
 
 from gpusim.errors import CompileError, GpusimError, ToolchainError, UsageError
 from gpusim.frontend.triton.installed import load
+from gpusim.io.cache_folder import cache_folder
 from gpusim.isa.architectures import nearest
-from gpusim.isa.binary.decode import cache_folder
 
 _lock = threading.RLock()
 #: Triton's own announcement of a default to come, which users of a front end can do nothing about.

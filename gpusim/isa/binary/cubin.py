@@ -26,6 +26,7 @@ from gpusim.isa.binary.cubin_tables import (
 from gpusim.isa.binary.elf import (
     SECTION_NOBITS,
     SYMBOL_FUNCTION,
+    SYMBOL_OBJECT,
     UNDEFINED,
     Elf,
     Relocation,
@@ -127,6 +128,7 @@ class KernelImage(KernelCode):
     global_initial: bytes
     sha256: str
     variables: tuple[tuple[str, int, int], ...] = ()
+    constant_variables: tuple[tuple[str, int, int], ...] = ()
     max_threads: int = 0
 
     @property
@@ -255,6 +257,7 @@ class _Loader:
             global_initial=bytes(global_data),
             sha256=digest.hexdigest(),
             variables=self.globals.variables,
+            constant_variables=self._constant_variables(),
             max_threads=self._max_threads(),
         )
 
@@ -360,6 +363,22 @@ class _Loader:
         ]
         found.extend((name, address, INSTRUCTION_BYTES) for address, name in self.externals.items())
         return tuple(found)
+
+    def _constant_variables(self) -> tuple[tuple[str, int, int], ...]:
+        section = self._constant_section(3)
+        return tuple(
+            (symbol.name, symbol.value, symbol.size)
+            for symbol in self.elf.symbols
+            if section is not None and 0 < symbol.section < len(self.elf.sections) and symbol.kind == SYMBOL_OBJECT
+            if self.elf.sections[symbol.section] is section and self._is_inside(symbol)
+        )
+
+    def _is_inside(self, symbol: Symbol) -> bool:
+        """True; raises CompileError for a symbol that leaves its section."""
+        section = self.elf.sections[symbol.section]
+        if symbol.value + symbol.size > section.size:
+            raise CompileError(f"damaged cubin: symbol {symbol.name} leaves {section.name}")
+        return True
 
     def _max_threads(self) -> int:
         info = self.elf.named(f".nv.info.{self.name}")
