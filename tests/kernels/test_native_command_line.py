@@ -14,7 +14,7 @@ from gpusim.cases.native_arguments import parse_kernel_argument
 from gpusim.cases.native_cases import make_native_case
 from gpusim.cases.native_names import split_native
 from gpusim.cases.requests import split_request, sweep_points
-from gpusim.cases.suite import capture_case, complete_shape
+from gpusim.cases.suite import capture_case, complete_shape, find_kernel
 from gpusim.errors import UsageError
 from gpusim.gpus.load import load_gpu
 
@@ -169,3 +169,51 @@ def test_an_array_that_no_machine_holds_is_refused(folder: Path) -> None:
     shape = {"grid": "1", "block": "1", "arg0": "int[99999999999999]"}
     with pytest.raises((UsageError, MemoryError)):
         make_native_case("my.cu:saxpy", complete_shape("my.cu:saxpy", shape))
+
+
+def test_a_launch_may_be_formulas_of_its_own_axes(folder: Path) -> None:
+    asked = {
+        "n": "1Ki",
+        "T": "double",
+        "block": "64",
+        "grid": "cdiv(n,block)x2",
+        "arg0": "{T}[n,2]=1",
+        "arg1": "{T}:3",
+        "arg2": "int:n/2",
+    }
+    shape = complete_shape("my.cu:scale<{T}>", asked)
+    assert shape["n"] == "1024"
+    launch = make_native_case("my.cu:scale<{T}>", shape).launches[0]
+    assert (launch.grid, launch.block, launch.kernel.entry) == ((16, 2), (64,), "scale<double>")
+    assert launch.args[0].shape == (1024, 2) and launch.args[0].dtype == np.float64 and launch.args[2] == 512
+    with pytest.raises(UsageError, match="has no axis 'm'"):
+        complete_shape("my.cu:saxpy", {"grid": "1", "block": "1", "m": "3"})
+    with pytest.raises(UsageError, match="grid=k: .*formulas may name n"):
+        complete_shape("my.cu:saxpy", {"grid": "k", "block": "n", "n": "3"})
+
+
+def test_axes_with_several_values_can_be_searched(folder: Path) -> None:
+    name = "my.cu:saxpy:n=1..2Ki,block=64,128,grid=cdiv(n,block),arg0=int:n,arg1=float:2,arg2=float[n],arg3=float[n]"
+    entry = find_kernel(name)
+    assert (
+        entry.axes["block"] == (64, 128) and entry.bounds == {"n": range(1, 2049)} and set(entry.axes) == {"n", "block"}
+    )
+    case = entry.make(n=100, block=64)
+    assert case.launches[0].grid == (2,) and case.launches[0].args[2].shape == (100,)
+    assert split_request(f"{name}:n=100,block=64")[1]["n"] == ["100"]
+    with pytest.raises(UsageError, match="nothing to vary"):
+        find_kernel("my.cu:saxpy:grid=1,block=32")
+
+
+def test_compiler_options_reach_the_compiler(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "inner").mkdir()
+    (folder / "inner" / "size.h").write_text("#pragma once\n")
+    (folder / "sized.cu").write_text('#include "size.h"\n__global__ void fill(int *x) { *x = SIZE; }\n')
+    options = ["--include", "inner", "--option=-DSIZE=7", "--std", "c++20"]
+    assert cli.run(["sass", "sized.cu:fill", *options]) == 0 and "STG" in capsys.readouterr().out
+    assert cli.run(["sass", "survey", "sized.cu", "--arch", "sm_90", "--format", "json", *options]) == 0
+    assert json.loads(capsys.readouterr().out)["totals"][0]["kernels"] == 1
+    shape = {"grid": "1", "block": "1", "include": "inner", "options": "-DSIZE=7", "arg0": "int[1]"}
+    case = make_native_case("sized.cu:fill", complete_shape("sized.cu:fill", shape))
+    capture_case(case, load_gpu("h200"))
+    assert case.launches[0].args[0][0] == 7
