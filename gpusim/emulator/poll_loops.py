@@ -37,12 +37,14 @@ _HARMLESS = (
 @dataclass(frozen=True)
 class Decision:
     """The branch ``at`` that goes on polling or not, and the load or atomic ``load`` that it depends on. ``stays_taken``: it
-    is taken to go on polling. ``path``: (first, count) of the instructions from it to the next decision, through the load."""
+    is taken to go on polling. ``of_value_alone``: what was read decides, compared with nothing that differs from waiter to
+    waiter (a flag that is set, not a ticket whose turn comes). ``path``: (first, count) of the instructions from it to the next decision, through the load."""
 
     at: int
     load: int
     loop: int
     stays_taken: bool
+    of_value_alone: bool
     path: tuple[tuple[int, int], ...]
 
 
@@ -67,24 +69,25 @@ def _loop_decisions(code: _Code, head: int, back: int, number: int) -> list[Deci
     if len(leaving) != 1 or not code.is_conditional(leaving[0]):
         return []
     decision = leaving[0]
-    load = code.awaited(decision, head, back)
-    if load is None:
+    awaited = code.awaited(decision, head, back)
+    if awaited is None:
         return []
+    load, alone = awaited
     stays_taken = code.target(decision) in inside
     found = []
     path = code.path(decision, load, inside, stays_taken)
     if path is None:
         return []
     out = decision + 1 if stays_taken else code.target(decision)
-    found.append(Decision(decision, load, number, stays_taken, path))
+    found.append(Decision(decision, load, number, stays_taken, alone, path))
     for early in range(head - 1, max(-1, head - _EARLIER), -1):
         if code.op(early) == ops.BRANCH and code.is_conditional(early) and code.target(early) == out:
             before = code.awaited(early, max(0, early - _EARLIER), early, straight=True)
-            if before is None or not code.same_place(before, load):
+            if before is None or not code.same_place(before[0], load):
                 continue
             way = code.path(early, load, range(early + 1, back + 1), False, decision)
             if way is not None:
-                found.append(Decision(early, before, number, False, way))
+                found.append(Decision(early, before[0], number, False, alone, way))
     return found
 
 
@@ -164,11 +167,12 @@ class _Code:
                     return False
         return True
 
-    def awaited(self, branch: int, head: int, back: int, straight: bool = False) -> int | None:
+    def awaited(self, branch: int, head: int, back: int, straight: bool = False) -> tuple[int, bool] | None:
         """The one load or atomic on which the branch depends within a round of ``head`` to ``back``, if it reads the same
-        place in every round and the branch depends on nothing that changes from round to round. ``straight``: there is no
-        loop, the code before the branch runs once."""
+        place in every round and the branch depends on nothing that changes from round to round. And whether it depends on nothing
+        else at all. ``straight``: there is no loop, the code before the branch runs once."""
         found: set[int] = set()
+        alone = True
         todo, seen = deque((r, branch) for r in self._guards(branch)), set()
         while todo:
             register, before = todo.popleft()
@@ -177,6 +181,7 @@ class _Code:
             seen.add((register, before))
             written = [i for i in range(head, before) if register in self.written(i)]
             if not written:
+                alone = False
                 if not straight and not self._is_invariant(register, head, back):
                     return None
                 continue
@@ -198,7 +203,7 @@ class _Code:
         fixed = self._address(load) | (self._operands(load) if self.op(load) == ops.ATOMIC else set())
         if not straight and not all(self._is_invariant(r, head, back) for r in fixed):
             return None
-        return load
+        return load, alone
 
     def path(
         self, decision: int, load: int, inside: range, stays_taken: bool, until: int | None = None
@@ -257,6 +262,8 @@ def poll_columns(matrix: np.ndarray, strong: np.ndarray) -> np.ndarray:
     matrix[(op == ops.STORE) & here & strong, at.TRACK] = at.TRACK_WRITE
     matrix[(op == ops.ATOMIC) & here, at.TRACK] = at.TRACK_WRITE
     matrix[loads, at.TRACK] |= at.TRACK_POLL
+    values = [load for load in loads if all(d.of_value_alone for d in decisions if d.load == load)]
+    matrix[[load for load in values if op[load] == ops.LOAD], at.TRACK] |= at.TRACK_VALUE
     matrix[loads, at.ORDERED] = 1
     for number, decision in enumerate(decisions):
         matrix[decision.at, at.DECISION] = number + 1

@@ -83,11 +83,12 @@ def _locate(state, allocations, hint, index, space, address):
 
 
 @inner
-def _insert(state, words, row, key):
-    """Give the word ``key`` row ``row``, with no writes so far."""
+def _insert(state, words, row, key, value):
+    """Give the word ``key``, which holds ``value``, row ``row``, with no writes so far."""
+    words[row, at.WORD_VALUE] = words[row, at.WORD_FIRST] = value
     words[row, at.WORD_KEY], words[row, at.WORD_INDEX], words[row, at.WORD_COUNT] = key, state.words_used, 0
     words[row, at.WORD_POLLED] = 0
-    words[row, at.WORD_SHARED], words[row, at.WORD_WRITER], words[row, at.WORD_VALUE] = 0, -1, 0
+    words[row, at.WORD_SHARED], words[row, at.WORD_WRITER] = 0, -1
     state.words_used += 1
 
 
@@ -116,7 +117,7 @@ def note_before(state, matrix, registers, allocations, hint, words, signals, pc,
     polls = row[at.TRACK] & at.TRACK_POLL
     if polls:
         state.poll_last[warp], state.poll_needs[warp] = state.used[at.ACCESSES], state.used[at.SIGNALS]
-    if not polls and row[at.OP] != ops.ATOMIC:
+    if row[at.TRACK] == at.TRACK_ONE_LANE and mask & (mask - 1):
         return
     me, space = state.linear * at.MAX_WARPS + warp, np.int64(row[at.SPACE])
     last = np.int64(-1)
@@ -131,13 +132,15 @@ def note_before(state, matrix, registers, allocations, hint, words, signals, pc,
             found = _find(words, key)
             if found < 0:
                 found = ~found
-                _insert(state, words, found, key)
-                words[found, at.WORD_VALUE] = load32(host)
+                _insert(state, words, found, key, np.int64(load32(host)))
             if polls:
                 words[found, at.WORD_POLLED] = 1
             if polls and words[found, at.WORD_COUNT]:
                 if words[found, at.WORD_SHARED] or words[found, at.WORD_WRITER] != me:
                     _signal(state, words, signals, found, state.used[at.ACCESSES], 1)
+                    # A word that is no longer what it was: the first change would have let whoever waits go.
+                    if row[at.TRACK] & at.TRACK_VALUE and words[found, at.WORD_VALUE] != words[found, at.WORD_FIRST]:
+                        signals[state.used[at.SIGNALS] - 1, at.SIGNAL_COUNT] = 1
 
 
 @inner
@@ -158,10 +161,9 @@ def note_writes(state, row, allocations, hint, words, signals, pc, warp, mask):
             if key == 0:
                 continue
             found, value = _find(words, key), np.int64(load32(host))
-            if found < 0:
-                found = ~found
-                _insert(state, words, found, key)
-            elif words[found, at.WORD_VALUE] == value:
+            if found < 0:  # it was met before the access
+                continue
+            if words[found, at.WORD_VALUE] == value:
                 continue
             words[found, at.WORD_VALUE] = value
             words[found, at.WORD_COUNT] += 1

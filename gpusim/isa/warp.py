@@ -73,14 +73,14 @@ SECOND = CODE_TABLE.column(
 )
 ORDERED = CODE_TABLE.column("flag", "the order in which warps execute it shows in the result")
 TRACK = CODE_TABLE.column(
-    "code", "writes that polling warps may wait for, and polls: bits TRACK_ONE_LANE, _WRITE, _POLL"
+    "code", "writes that polling warps may wait for, and polls: bits TRACK_ONE_LANE, _WRITE, _POLL, _VALUE"
 )
 DECISION = CODE_TABLE.column(
     "index", "1 + its row of ``polls`` if the branch decides whether to go on polling; 0: it does not"
 )
 COLUMNS = CODE_TABLE.width
 
-TRACK_ONE_LANE, TRACK_WRITE, TRACK_POLL = 1, 2, 4
+TRACK_ONE_LANE, TRACK_WRITE, TRACK_POLL, TRACK_VALUE = 1, 2, 4, 8
 
 #: Runs of the longest way from one decision of a polling loop to the next.
 POLL_RUNS = 8
@@ -154,7 +154,7 @@ class Machine(NamedTuple):
     scattered: np.ndarray  # uint64[s, 32]
     syncs: np.ndarray  # int64[y, 9]: without rows where no listener asks for barriers
     polls: np.ndarray  # int32[d, 19]: decisions of polling loops
-    words: np.ndarray  # int64[w, 7]: a power of two of rows; none where the kernel does not poll
+    words: np.ndarray  # int64[w, 8]: a power of two of rows; none where the kernel does not poll
     signals: np.ndarray  # int64[g, 7]: the log's
 
 
@@ -210,6 +210,7 @@ WORD_KEY = WORD_TABLE.column(
 WORD_INDEX = WORD_TABLE.column("index", "the word's number")
 WORD_COUNT = WORD_TABLE.column("count", "writes that changed it")
 WORD_VALUE = WORD_TABLE.column("words", "its value after the last one")
+WORD_FIRST = WORD_TABLE.column("words", "its value before the first one")
 WORD_WRITER = WORD_TABLE.column("index", "the last one's warp, counted over all blocks with room for MAX_WARPS each")
 WORD_SHARED = WORD_TABLE.column("flag", "several warps have written it")
 WORD_POLLED = WORD_TABLE.column("flag", "a warp has polled it")
