@@ -31,6 +31,7 @@ FLOORS = {
     "tuning": 6,
     "capturing": 7,
     "driver": 8,
+    "cudart": 11,
     "store": 8,
     "cases": 9,
     "benchmarking": 10,

@@ -11,14 +11,16 @@ from collections.abc import Callable
 from typing import Any
 
 
-def done_by(module: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def done_by(module: str | Callable[..., str]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """The decorated function declares a command, whose work the function of the same name in ``gpusim.commands``'
-    ``module`` does. It runs first, and raises for mistakes that can be seen early."""
+    ``module`` does (or in the one that ``module`` names for the options given). It runs first, and raises for mistakes that can
+    be seen early."""
 
     def decorate(declared: Callable[..., None]) -> Callable[..., None]:
         def run(*context: Any, **options: Any) -> Any:
             declared(*context, **options)
-            work = getattr(importlib.import_module(f"gpusim.commands.{module}"), declared.__name__)
+            name = module if isinstance(module, str) else module(**options)
+            work = getattr(importlib.import_module(f"gpusim.commands.{name}"), declared.__name__)
             return work(*context, **options)
 
         run.__name__, run.__doc__ = declared.__name__, declared.__doc__

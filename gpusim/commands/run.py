@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from gpusim.commands.later import done_by
 from gpusim.commands.options import HELP
+from gpusim.driver.programs import is_executable
 from gpusim.errors import UsageError
 from gpusim.launch.instruction_limit import DEFAULT_INSTRUCTION_LIMIT
 from gpusim.report.tables import FORMATS
 from gpusim.sanitizer.checks import CHECKS, checks_of
+
+
+def _worker(*, program: str, as_module: bool, library_path: bool, **_options: Any) -> str:
+    """What does the work: a program that is not Python needs nothing of the simulator in this process."""
+    return "running_programs" if library_path or (not as_module and is_executable(program)) else "running"
 
 
 @click.command(context_settings={**HELP, "ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -74,14 +81,24 @@ from gpusim.sanitizer.checks import CHECKS, checks_of
     help="List the device memory that the program has not freed at its end, with the line that allocated it.",
 )
 @click.option(
+    "--pageable-memory",
+    is_flag=True,
+    help="Kernels reach all memory of the host, as on a Grace Hopper (attribute PAGEABLE_MEMORY_ACCESS).",
+)
+@click.option(
+    "--library-path",
+    is_flag=True,
+    help="Print the folder of the emulated libcuda.so.1 and libcudart.so, to link with or to load, and end.",
+)
+@click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the launches here, not to stderr."
 )
 @click.option(
     "--format", "form", type=click.Choice(FORMATS), default="table", show_default=True, help="How they are written."
 )
-@click.argument("program")
+@click.argument("program", required=False, default="")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-@done_by("running")
+@done_by(_worker)
 def run(
     gpu: str,
     as_module: bool,
@@ -97,12 +114,17 @@ def run(
     record: Path | None,
     force: bool,
     leak_check: str,
+    pageable_memory: bool,
+    library_path: bool,
     output: Path | None,
     form: str,
     program: str,
     arguments: tuple[str, ...],
 ) -> None:
-    """Run PROGRAM [ARGUMENTS] as python would, with an emulated GPU behind the CUDA driver.
+    """Run PROGRAM [ARGUMENTS], a Python script or an executable, with an emulated GPU behind the CUDA driver.
+
+    A script of Python's is run as python would; anything else that can be started is, with the emulated libcuda.so.1 and
+    libcudart.so in front of the real ones (nvcc -cudart shared). Processes that it starts have the device too.
 
     Options of gpusim stand before PROGRAM. stdout is the program's own. At the end, also of a program that
     fails or is interrupted, its launches are listed on stderr. The exit code is the program's; if it died of a launch
@@ -121,8 +143,12 @@ def run(
       gpusim run --simulate --sample --why train.py
       gpusim run --check memory,race train.py
       gpusim run --leak-check full train.py
+      gpusim run --gpu a100_80gb ./vectorAdd 1000000
+      nvcc -cudart shared -L$(gpusim run --library-path) -o saxpy saxpy.cu
       gpusim run --record traces -o launches.json --format json -m package.module
     """
+    if not program and not library_path:
+        raise click.UsageError("Missing argument 'PROGRAM'.")
     if output is not None and not output.resolve().parent.is_dir():
         raise UsageError(f"there is no folder {output.parent} to write {output.name} into")
     chosen = checks_of(checks)

@@ -6,15 +6,18 @@ import atexit
 import contextlib
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import click
 
 from gpusim.commands.cold_start import is_cold, start_compiling_engine
-from gpusim.driver.device import make_device
+from gpusim.commands.running_programs import Children, options_of, show_leaks, show_reasons
+from gpusim.driver.device import Device, make_device
 from gpusim.driver.ledger import Ledger
-from gpusim.driver.run import run_program
+from gpusim.driver.programs import Account
+from gpusim.driver.run import Ending, run_program
 from gpusim.driver.wanted import Wanted
 from gpusim.engine.gpu import simulate as simulate_trace
 from gpusim.gpus.spec import GpuSpec
@@ -42,6 +45,8 @@ def run(
     record: Path | None,
     force: bool,
     leak_check: str,
+    pageable_memory: bool,
+    library_path: bool,
     output: Path | None,
     form: str,
     program: str,
@@ -51,19 +56,58 @@ def run(
     chosen = checks_of(checks)
     simulate = simulate or why
     wanted = Wanted(simulate, sample, cold, why, chosen, kernel, launch_skip, launch_count, instruction_limit)
-    device = make_device(gpu)
+    device = make_device(gpu, pageable_memory)
     compiling = start_compiling_engine() if simulate else None
     if compiling is not None:
         compiling.wait()
     elif is_cold("emulator"):
         click.echo("compiling gpusim for this machine, once: about half a minute", err=True)
 
+    options = options_of(
+        gpu, simulate, sample, cold, why, chosen, kernel, launch_skip, launch_count, instruction_limit, record, leak_check,
+        pageable_memory,
+    )  # fmt: skip
+    children = Children(options)
+
     def on_terminated(ledger: Ledger) -> None:
         click.echo("error: terminated", err=True)
-        _show(ledger, form, output, device.spec.name)
+        _show(ledger, children.account(), form, output, device.spec.name)
+        children.close()
         _leave(TERMINATED)
 
-    ending, ledger = run_program(
+    try:
+        ending, ledger = _run(program, arguments, device, as_module, wanted, record, force, leak_check, on_terminated)
+        account = children.account()
+    finally:
+        children.close()
+    if ending.explanation:
+        click.echo(f"error: {' '.join(ending.explanation.split())}", err=True)
+    _show(ledger, account, form, output, device.spec.name)
+    if ending.interrupted or not ending.at_rest:  # Python itself takes its time to end
+        if ending.at_rest:
+            atexit._run_exitfuncs()
+        _leave(ending.exit_code)
+    leaks = [*ledger.leaks, *account.leaks]
+    if leak_check == "full":
+        show_leaks(leaks)
+    if why:
+        _explain(ledger, device.spec, sample)
+        show_reasons(account)
+    return ending.exit_code or (FINDINGS if ledger.findings or account.findings or leaks else 0)
+
+
+def _run(
+    program: str,
+    arguments: tuple[str, ...],
+    device: Device,
+    as_module: bool,
+    wanted: Wanted,
+    record: Path | None,
+    force: bool,
+    leak_check: str,
+    on_terminated: Callable[[Ledger], None],
+) -> tuple[Ending, Ledger]:
+    return run_program(
         program,
         arguments,
         device,
@@ -75,26 +119,6 @@ def run(
         say=lambda line: click.echo(f"gpusim: {line}", err=True),
         on_terminated=on_terminated,
     )
-    if ending.explanation:
-        click.echo(f"error: {' '.join(ending.explanation.split())}", err=True)
-    _show(ledger, form, output, device.spec.name)
-    if ending.interrupted or not ending.at_rest:  # Python itself takes its time to end
-        if ending.at_rest:
-            atexit._run_exitfuncs()
-        _leave(ending.exit_code)
-    if leak_check == "full":
-        _show_leaks(ledger.leaks)
-    if why:
-        _explain(ledger, device.spec, sample)
-    return ending.exit_code or (FINDINGS if ledger.findings or ledger.leaks else 0)
-
-
-def _show_leaks(leaks: list[dict[str, Any]]) -> None:
-    """What the program has not freed, on stderr."""
-    if leaks:
-        click.echo(f"\n{format_records(leaks, 'table')}", err=True)
-    total, count = (sum(row[column] for row in leaks) for column in ("leaked_bytes", "allocations"))
-    click.echo(f"gpusim: {total} bytes of device memory leaked in {count} allocations", err=True)
 
 
 def _leave(code: int) -> NoReturn:
@@ -105,15 +129,17 @@ def _leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-def _show(ledger: Ledger, form: str, output: Path | None, gpu: str) -> None:
+def _show(ledger: Ledger, account: Account, form: str, output: Path | None, gpu: str) -> None:
     """Write what has become of the launches, to ``output`` or stderr."""
     with contextlib.suppress(RuntimeError):  # as above
         sys.stdout.flush()
-    if ledger.findings:
-        click.echo(f"\n{format_cards(ledger.findings, 'table')}", err=True)
+    if findings := [*ledger.findings, *account.findings]:
+        click.echo(f"\n{format_cards(findings, 'table')}", err=True)
     if standing := ledger.interrupted():
         click.echo(f"gpusim: {standing}", err=True)
     records = ledger.records()
+    if account.rows:
+        records = [{"process": 0, **record} for record in records] + account.rows
     if output is not None:
         with replacing(output) as stream:
             stream.write(format_records(records, form).encode() + b"\n")

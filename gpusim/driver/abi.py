@@ -41,6 +41,7 @@ PEER_ACCESS_UNSUPPORTED = 217
 HOST_MEMORY_ALREADY_REGISTERED = 712
 HOST_MEMORY_NOT_REGISTERED = 713
 MISALIGNED_ADDRESS = 716
+ASSERT = 710
 LAUNCH_FAILED = 719
 COOPERATIVE_LAUNCH_TOO_LARGE = 720
 NOT_SUPPORTED = 801
@@ -114,6 +115,10 @@ class Handles:
             return self._objects[handle]
         except KeyError:
             raise DriverError(INVALID_HANDLE, f"0x{handle or 0:x} is no handle of this device") from None
+
+    def find(self, handle: int) -> Any:
+        """The object of ``handle``, None for one that is unknown or gone."""
+        return self._objects.get(handle)
 
     def remove(self, handle: int) -> Any:
         thing = self.get(handle)

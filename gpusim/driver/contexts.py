@@ -46,6 +46,14 @@ class Contexts:
         self._made = Handles(PRIMARY + 0x10)
         self._retained = 0
         self._limits = dict(LIMITS)
+        self._initialized = False
+        self._waiting: list[Callable[[], None]] = []
+
+    def when_initialized(self, action: Callable[[], None]) -> None:
+        """Have ``action`` called once the program has initialised the driver, at once if it has."""
+        self._waiting.append(action)
+        if self._initialized:
+            self._waiting.pop()()
 
     def _stack(self) -> list[int]:
         if not hasattr(self._threads, "stack"):
@@ -63,7 +71,9 @@ class Contexts:
 
     @entry("cuInit", arguments=(c_uint,))
     def initialize(self, flags: int) -> None:
-        pass
+        self._initialized = True
+        while self._waiting:
+            self._waiting.pop()()
 
     @entry("cuDriverGetVersion", arguments=(INT_OUT,))
     def driver_version(self, out) -> None:

@@ -21,17 +21,20 @@ from gpusim.isa.target import Target, make_target
 _BARE_SM_COUNT = 16
 _BARE_MEMORY_BYTES = 16 << 30
 _DEFAULT_SHARED_BYTES = 48 << 10
+#: GPUs that share the host's page tables (NVIDIA Grace Hopper Superchip Architecture, "NVLink-C2C").
+_COHERENT = frozenset({"gh200"})
 _TEXTURE_ALIGNMENT, _PITCH_ALIGNMENT, _MAX_PITCH = 512, 32, 2**31 - 1
 
 
 @dataclass(frozen=True)
 class Device:
     """The one device of a run: ``spec`` for sizes, ``target`` for launches; ``timed``: the spec describes a
-    GPU whose cycles can be predicted."""
+    GPU whose cycles can be predicted; ``pageable``: kernels reach all memory of the host."""
 
     spec: GpuSpec
     target: Target
     timed: bool
+    pageable: bool = False
 
     @property
     def name(self) -> str:
@@ -76,17 +79,21 @@ class Device:
                 120: 0,  # thread-block clusters are not emulated
             }
         )
+        values[88] = int(self.pageable)  # access to pageable memory
+        values[100] = int(self.pageable and self.spec.name in _COHERENT)  # by the host's page tables
+        values[91] = 1  # registered memory has the host's address
         return values
 
 
-def make_device(gpu: str | GpuSpec) -> Device:
-    """A device from a GPU's name, TOML file or spec, or a bare capability such as ``sm_86``; raises
+def make_device(gpu: str | GpuSpec, pageable: bool = False) -> Device:
+    """A device from a GPU's name, TOML file or spec, or a bare capability such as ``sm_86``, which reaches the host's memory if
+    ``pageable`` or if it does so on silicon; raises
     UnknownGpuError and SpecError."""
     if isinstance(gpu, str) and gpu.startswith(("sm_", "sm", "compute_")) and "." not in gpu:
         target = make_target(gpu)
-        return Device(_bare_spec(target), replace(target, sm_count=_BARE_SM_COUNT), timed=False)
+        return Device(_bare_spec(target), replace(target, sm_count=_BARE_SM_COUNT), timed=False, pageable=pageable)
     spec = gpu if isinstance(gpu, GpuSpec) else load_gpu(gpu)
-    return Device(spec, make_target(spec), timed=True)
+    return Device(spec, make_target(spec), timed=True, pageable=pageable or spec.name in _COHERENT)
 
 
 def _bare_spec(target: Target) -> GpuSpec:

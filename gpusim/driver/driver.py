@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable
 from ctypes import c_char_p, c_int, c_uint64
 from types import TracebackType
+from typing import Any
 
 from cuda.bindings import driver as binding
 from numba.cuda.cudadrv import driver as numba_driver
@@ -40,9 +41,12 @@ from gpusim.driver.contexts import Contexts
 from gpusim.driver.copies import Copies
 from gpusim.driver.device import Device
 from gpusim.driver.executor import Executor, Stopped
+from gpusim.driver.exports import exported
 from gpusim.driver.interrupts import Interrupts
 from gpusim.driver.launches import Launches
 from gpusim.driver.ledger import Ledger
+from gpusim.driver.library_files import library_file
+from gpusim.driver.library_folder import LINKS, SONAME
 from gpusim.driver.lines import LineSource
 from gpusim.driver.memory import Memory
 from gpusim.driver.modules import Modules
@@ -53,7 +57,6 @@ from gpusim.driver.streams import Streams
 from gpusim.driver.toolchain import InterruptibleCompilers
 from gpusim.errors import GpusimError, UsageError
 
-SONAME = "libcuda.so.1"
 _PROC_ADDRESS_FOUND, _PROC_ADDRESS_NOT_FOUND = 0, 1
 #: What may be asked while a launch is under way, which is so only after a signal: what no kernel can change.
 _ANY_TIME = frozenset(
@@ -77,6 +80,7 @@ class Driver:
         self.lines, self._compilers = LineSource(), InterruptibleCompilers(interrupts)
         self.contexts = Contexts(device, self.reset)
         self.memory = Memory(device.spec.dram.total_bytes)
+        self.memory.pageable = device.pageable
         self.modules = Modules(device, self.memory, self.lines)
         self.facts = KernelFacts(device, self.modules)
         self.launches = Launches(
@@ -86,7 +90,11 @@ class Driver:
         self.launches.streams = self.streams
         self.details: list[str] = []
         self.library: SlotLibrary | None = None
-        self._callbacks: list[object] = []
+        #: symbol -> Python function, as C calls it
+        self.calls: dict[str, Callable[..., int]] = {}
+        self._signatures: dict[str, Signature] = {}
+        self._refused: set[str] = set()
+        self._told: set[str] = set()
         self._versions: dict[str, list[Signature]] = {}
         self._names: dict[int, ctypes.Array] = {}
         self._packages = PackageRefusal()
@@ -102,25 +110,42 @@ class Driver:
 
     # ---- the library ------------------------------------------------------------------------
 
-    def open(self) -> None:
-        """Put the entry points behind the driver's name in this process."""
+    def functions(self) -> dict[str, tuple[Signature, Callable[..., int]]]:
+        """Symbol -> signature and Python function of everything that the library exports; those that are not emulated refuse."""
         copies = Copies(self.memory)
         parts = (self, self.contexts, self.memory, copies, self.streams, self.modules, self.facts, self.launches)
-        found: dict[str, tuple[Signature, Callable]] = {}
+        forms: dict[tuple[str, int], tuple[Signature, Callable[..., int]]] = {}
         for part in parts:
             for signature, method in entries_of(part):
-                found[signature.symbol] = signature, self._guarded(signature.name, method)
+                forms[signature.name, signature.since] = signature, self._guarded(signature.name, method)
                 self._versions.setdefault(signature.name, []).append(signature)
         for name in _all_names():
             if name not in self._versions:
                 signature = Signature(name, ())
-                found[name] = signature, self._guarded(name, functools.partial(self._refuse, name))
+                forms[name, 0] = signature, self._guarded(name, functools.partial(self._refuse, name))
                 self._versions[name] = [signature]
-        self.library = open_library(SONAME, list(found))
-        for slot, (signature, call) in enumerate(found.values()):
-            callback = ctypes.CFUNCTYPE(c_int, *signature.arguments)(call)
-            self._callbacks.append(callback)
-            self.library.table[slot] = ctypes.cast(callback, ctypes.c_void_p).value
+                self._refused.add(name)
+        symbols = exported({name: [form.since for form in found] for name, found in self._versions.items()})
+        found = {signature.symbol: (signature, call) for signature, call in forms.values()}
+        for symbol, form in symbols.items():
+            found.setdefault(symbol, forms[form])
+        self.calls = {symbol: call for symbol, (_, call) in found.items()}
+        self._signatures = {symbol: signature for symbol, (signature, _) in found.items()}
+        self._refused |= {symbol for symbol, (name, _) in symbols.items() if name in self._refused}
+        return found
+
+    def open(self, library: SlotLibrary | None = None) -> None:
+        """Put the entry points behind the driver's name in this process; ``library``: the open file of that name, else it is
+        opened now."""
+        found = self.functions()
+        names = list(found)
+        self.library = library or open_library(library_file(SONAME, names, links=LINKS), names)
+        callbacks: dict[int, Any] = {}
+        for symbol, (signature, call) in found.items():
+            if id(call) not in callbacks:
+                callbacks[id(call)] = ctypes.CFUNCTYPE(c_int, *signature.arguments)(call)
+            self.library.fill(symbol, callbacks[id(call)])
+        self.contexts.when_initialized(self.library.refuse_after_fork)
         # C++ destructors call the driver after Python has gone: they must not come here.
         atexit.register(self.library.close)
         if numba_driver.driver.initialization_error is not None:
@@ -128,6 +153,11 @@ class Driver:
         self.lines.install()
         self._compilers.install()
         sys.meta_path.insert(0, self._packages)
+
+    def signature(self, symbol: str) -> Signature | None:
+        """How the function of that symbol is called; None where it is not emulated."""
+        found = self._signatures.get(symbol)
+        return None if found is None or symbol in self._refused else found
 
     def close(self) -> None:
         """Stop answering: later calls get CUDA_ERROR_DEINITIALIZED."""
@@ -169,17 +199,17 @@ class Driver:
                 self._lock.release()
         except DriverError as error:
             if error.detail:
-                self._note(error.detail)
+                self.note(error.detail)
             return error.code
         except GpusimError as error:
-            self._note(str(error))
+            self.note(str(error))
             return NOT_SUPPORTED
         except Stopped:
             if threading.current_thread() is not threading.main_thread():
                 threading.Event().wait()  # its program is over, and so will be the process; nothing is left to tell it
             return DEINITIALIZED
         except Exception as error:
-            self._note(f"internal error in {name}: {type(error).__name__}: {error}")
+            self.note(f"internal error in {name}: {type(error).__name__}: {error}")
             if os.environ.get("GPUSIM_DEBUG"):
                 sys.excepthook(type(error), error, error.__traceback__)
             return UNKNOWN
@@ -192,9 +222,13 @@ class Driver:
         return True
 
     def _refuse(self, name: str, *_arguments: object) -> None:
+        if name not in self._told:
+            self._told.add(name)
+            self.ledger.refusal(sentence(name))
         raise DriverError(NOT_SUPPORTED, sentence(name))
 
-    def _note(self, detail: str) -> None:
+    def note(self, detail: str) -> None:
+        """Keep what is wrong, for whoever asks why the program failed."""
         self.details.append(detail)
         del self.details[:-8]
 
@@ -254,6 +288,11 @@ class Driver:
                 return self.details[-1] if self.details else None
             seen = seen.__cause__ or seen.__context__
         return None
+
+
+def installed_driver() -> Driver | None:
+    """The one of this process, if it runs under ``gpusim run``."""
+    return _installed
 
 
 def _all_names() -> list[str]:

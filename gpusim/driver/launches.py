@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from gpusim.driver.abi import (
+    ASSERT,
     COOPERATIVE_LAUNCH_TOO_LARGE,
     HOST,
     ILLEGAL_ADDRESS,
@@ -159,6 +160,18 @@ class Launches:
         cooperative: bool,
     ) -> None:
         """The launch itself, in the executor's thread."""
+        with self._memory.with_host():
+            self._run_on(kernel, grid, block, shared, bank, cooperative)
+
+    def _run_on(
+        self,
+        kernel: Kernel,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared: int,
+        bank: bytes,
+        cooperative: bool,
+    ) -> None:
         try:
             launch = KernelLaunch(self._modules.binary(kernel, cooperative), self._target, grid, block, shared, bank)
             emulation = Emulation(
@@ -168,6 +181,7 @@ class Launches:
                 module_globals=self._modules.globals_of(kernel.module, kernel.image),
                 program_with_lines=lambda: self._program_with_lines(kernel, cooperative),
                 print_bytes=self._contexts.print_bytes(),
+                module_constants=kernel.module.constants,
             )
         except GpusimError as error:
             self._refuse(error)
@@ -243,4 +257,6 @@ def _code_of(error: GpusimError) -> int:
         return MISALIGNED_ADDRESS if "is not a multiple of" in str(error) else ILLEGAL_ADDRESS
     if isinstance(error, (DeadlockError, InstructionLimitError)):
         return LAUNCH_TIMEOUT
-    return LAUNCH_FAILED if isinstance(error, ExecutionError) else NOT_SUPPORTED
+    if isinstance(error, ExecutionError):
+        return ASSERT if "assertion `" in str(error) else LAUNCH_FAILED
+    return NOT_SUPPORTED

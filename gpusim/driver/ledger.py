@@ -17,18 +17,17 @@ from typing import Any
 
 from gpusim.capturing import checks_of
 from gpusim.driver.executor import Executor, Stopped
+from gpusim.driver.recording import INDEX
 from gpusim.driver.timing import SimulatedClock, Timing
 from gpusim.driver.wanted import Wanted
 from gpusim.emulator.emulation import Emulation
 from gpusim.emulator.listeners import Listener
-from gpusim.errors import GpusimError, UsageError
+from gpusim.errors import GpusimError
 from gpusim.trace import file
 from gpusim.trace.record import Chunk, Launch, Trace
 
-INDEX = "index.json"
 #: Seconds of silence after which a launch that is still running says so; from then on at intervals that double.
 PROGRESS_SECONDS = 2.0
-_TRACE_PATTERN = "[0-9]*.trace"
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9_.-]+")
 
 Say = Callable[[str], None]
@@ -91,6 +90,10 @@ class Ledger:
         self.kept: list[KeptLaunch] = []
         #: launches that have begun, that failed, and that were refused before they began
         self.launches = self.failed = self.refused = 0
+        #: called with each launch's record when it has ended, in a program that is not this process
+        self.told: Callable[[str, dict[str, Any]], None] = lambda kind, record: None
+        #: called with why a driver function refuses, where nobody else can tell the user
+        self.refusal: Callable[[str], None] = lambda sentence: None
         self.executor: Executor | None = None
         self._folder, self._clock = folder, clock
         self._files: list[dict[str, Any]] = []
@@ -107,6 +110,7 @@ class Ledger:
     def run(self, emulation: Emulation) -> None:
         """Run a launch to its end; raises what the emulation raises."""
         self.launches += 1
+        self.told("begin", {"launch": self.launches, "kernel": emulation.facts.kernel})
         number, facts, started = self.launches, emulation.facts, time.perf_counter()
         count = self._running = _Counter(facts, number, self.say, self.executor)
         chosen = self.wanted.takes(facts.kernel)
@@ -134,6 +138,7 @@ class Ledger:
             for _ in chunks:  # the program's memory is to be right, whatever befell its trace
                 pass
             self.failed += isinstance(error, GpusimError)
+            self.told("failed", {"launch": number})
             self._running = None
             raise
         shown = {
@@ -150,6 +155,9 @@ class Ledger:
         row = Row(number, 1, shown, seconds, timing, len(found) if self.wanted.checks and chosen else None)
         self._running = None
         self._append(row, facts.cubin_sha256)
+        for finding in self.findings[len(self.findings) - len(found) :]:
+            self.told("finding", {"finding": finding})
+        self.told("launch", {**row.record(self.wanted), "code": facts.cubin_sha256})
 
     def _time(self, clock: SimulatedClock, trace: Trace, what: str, chosen: bool) -> Timing | None:
         """What the launch costs; one that was not asked for only leaves its data in the caches."""
@@ -235,21 +243,6 @@ class _Counter(Listener):
     def standing(self) -> str:
         """How far it was when it was stopped."""
         return f"{self._place()}, interrupted"
-
-
-def open_folder(path: Path, force: bool) -> Path:
-    """Make or check the folder of a recording; raises UsageError for one with something in it."""
-    if path.exists() and not path.is_dir():
-        raise UsageError(f"--record {path}: it is a file, give a folder")
-    if path.is_dir() and any(path.iterdir()):
-        if not force:
-            raise UsageError(
-                f"--record {path}: the folder is not empty; give another one, or --force to replace its traces"
-            )
-        for old in (*path.glob(_TRACE_PATTERN), path / INDEX):
-            old.unlink(missing_ok=True)
-    path.mkdir(parents=True, exist_ok=True)
-    return path
 
 
 def _shape(sizes: tuple[int, ...]) -> str:

@@ -1,16 +1,17 @@
 """Memory as the driver API has it: allocations of every kind, and what lies at an address.
 
 Mental model: every allocation is host memory registered in the emulator's
-:class:`~gpusim.launch.memory.DeviceMemory` at a device address. Managed memory has one address for both
-sides; pinned and registered host memory has a device address beside its own.
+:class:`~gpusim.launch.memory.DeviceMemory` at a device address. Managed, pinned and registered memory has one
+address for both sides.
 """
 
 from __future__ import annotations
 
 import bisect
+import contextlib
 import ctypes
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from ctypes import POINTER, c_int, c_size_t, c_uint
 from dataclasses import dataclass
 
@@ -31,6 +32,7 @@ from gpusim.driver.abi import (
 )
 from gpusim.driver.contexts import PRIMARY
 from gpusim.driver.host_memory import SharedPages
+from gpusim.driver.host_ranges import host_ranges
 from gpusim.errors import UsageError
 from gpusim.io.memory_limit import machine_bytes
 from gpusim.launch.memory import Allocation, DeviceMemory
@@ -62,6 +64,8 @@ class Memory:
         self._bases: list[int] = []
         self._by_host: dict[int, Block] = {}  # pinned and registered memory by host address
         self.used_bytes = 0
+        #: kernels reach all memory of the host, as on a GPU with PAGEABLE_MEMORY_ACCESS
+        self.pageable = False
 
     # ---- allocations -------------------------------------------------------------------------
 
@@ -157,11 +161,14 @@ class Memory:
 
     @entry("cuMemAllocManaged", arguments=(WORD_OUT, c_size_t, c_uint))
     def alloc_managed(self, out, size: int, flags: int) -> None:
+        put(out, self.allocate_managed(size).allocation.base)
+
+    def allocate_managed(self, size: int, what: str = "") -> Block:
+        """``size`` zeroed bytes at one address for host and device; raises DriverError."""
         self._reserve(size)
         pages = self._take(size)
-        label = f"managed memory of {size} bytes{_asked_at()}"
-        allocation = self.space.add_at(pages.ctypes.data, pages, label)
-        put(out, self._enter(Block(allocation, MANAGED, pages)).allocation.base)
+        label = what or f"managed memory of {size} bytes{_asked_at()}"
+        return self._enter(Block(self.space.add_at(pages.ctypes.data, pages, label), MANAGED, pages))
 
     @entry("cuMemHostAlloc", arguments=(WORD_OUT, c_size_t, c_uint))
     def host_alloc(self, out, size: int, flags: int) -> None:
@@ -169,7 +176,7 @@ class Memory:
             raise DriverError(INVALID_VALUE, f"an allocation of {size} bytes")
         pages = self._take(size)
         label = f"pinned memory of {size} bytes{_asked_at()}"
-        allocation = self.space.add(pages.ctypes.data, size, label, pages)
+        allocation = self.space.add_at(pages.ctypes.data, pages, label)
         self._enter(Block(allocation, HOST_PAGES, pages))
         put(out, pages.ctypes.data)
 
@@ -196,7 +203,8 @@ class Memory:
             raise DriverError(INVALID_VALUE, f"registering {size} bytes at 0x{host or 0:x}")
         if host in self._by_host:
             raise DriverError(HOST_MEMORY_ALREADY_REGISTERED, f"0x{host:x} is registered already")
-        allocation = self.space.add(host, size, f"registered memory of {size} bytes{_asked_at()}", None)
+        pages = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(host))
+        allocation = self.space.add_at(host, pages, f"registered memory of {size} bytes{_asked_at()}")
         self._enter(Block(allocation, REGISTERED, None))
 
     @entry("cuMemHostUnregister", arguments=(HOST,))
@@ -232,6 +240,18 @@ class Memory:
         put(free, self.capacity_bytes - self.used_bytes)
         put(total, self.capacity_bytes)
 
+    @contextlib.contextmanager
+    def with_host(self) -> Iterator[None]:
+        """While a launch runs, what it reaches of the host."""
+        if not self.pageable:
+            yield
+            return
+        ranges = [self.space.add_at(*each) for each in list(host_ranges(self.space.sorted()))]
+        try:
+            yield
+        finally:
+            self.space.remove(ranges)
+
     # ---- addresses ---------------------------------------------------------------------------
 
     def block_at(self, address: int) -> Block | None:
@@ -241,6 +261,19 @@ class Memory:
             return None
         block = self._blocks[self._bases[index]]
         return block if address < block.allocation.end else None
+
+    def block_of(self, address: int) -> Block | None:
+        """The allocation at an address of either side."""
+        found = self.block_at(address)
+        if found is None:
+            for block in self._by_host.values():
+                if block.allocation.host <= address < block.allocation.host + block.allocation.size:
+                    return block
+        return found
+
+    def device_address(self, address: int, size: int) -> None:
+        """Raise DriverError unless ``size`` bytes at ``address`` can be the device's side of a copy."""
+        self.host_address(address, size)
 
     def host_address(self, address: int, size: int) -> int:
         """Host address of ``size`` bytes at device address ``address``; raises DriverError."""

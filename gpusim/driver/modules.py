@@ -11,6 +11,7 @@ import ctypes
 from ctypes import c_char_p, c_uint
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from cuda.bindings import nvjitlink
@@ -51,7 +52,8 @@ _MAX_IMAGE_BYTES = 1 << 30
 @dataclass(eq=False)
 class Module:
     """A loaded cubin: ``names`` of its kernels, ``functions`` of all its code. ``globals_`` uint8 array of its variables, once
-    something asks for them, at device address ``globals_address``."""
+    something asks for them, at device address ``globals_address``; ``shared``: the host reads and writes
+    them too. ``constants`` likewise those in constant memory."""
 
     cubin: bytes
     names: tuple[str, ...]
@@ -60,6 +62,9 @@ class Module:
     kernels: dict[str, Kernel] = field(default_factory=dict)
     globals_: np.ndarray | None = None
     globals_address: int = 0
+    shared: bool = False
+    constants: np.ndarray | None = None
+    constants_address: int = 0
 
 
 @dataclass(eq=False)
@@ -94,6 +99,14 @@ class Modules:
         if not isinstance(kernel, Kernel):
             raise DriverError(INVALID_VALUE, f"0x{handle:x} is no kernel")
         return kernel
+
+    def is_kernel(self, handle: int) -> bool:
+        """Whether ``handle`` is a kernel's."""
+        return isinstance(self._handles.find(handle), Kernel)
+
+    def share_variables(self, handle: int) -> None:
+        """Let the module's variables be managed memory: some of them are, and they lie in one block."""
+        self._handles.get(handle).shared = True
 
     # ---- loading -----------------------------------------------------------------------------
 
@@ -158,8 +171,8 @@ class Modules:
         module = self._handles.remove(handle)
         for kernel in module.kernels.values():
             self._handles.remove(kernel.handle)
-        if module.globals_address:
-            self._memory.free(module.globals_address)
+        for address in filter(None, (module.globals_address, module.constants_address)):
+            self._memory.free(address)
 
     @entry("cuLibraryGetModule", arguments=(WORD_OUT, WORD))
     def library_module(self, out, handle: int) -> None:
@@ -220,23 +233,35 @@ class Modules:
         module = self._handles.get(handle)
         # Any function's image has the module's variables; a module may hold but a kernel without parameters.
         images = [self._enter(module, symbol).image for symbol in (*module.names, *sorted(module.functions))[:1]]
-        for known, offset, size in images[0].variables if images else ():
-            if known == name.decode():
-                self.globals_of(module, images[0])
-                if out:
-                    out[0] = module.globals_address + offset
-                if size_out:
-                    size_out[0] = size
+        image, wanted = (images[0] if images else None), name.decode()
+        for known, offset, size in image.variables if image is not None else ():
+            if known == wanted:
+                self.globals_of(module, image)
+                _put_range(out, size_out, module.globals_address + offset, size)
+                return
+        for known, offset, size in image.constant_variables if image is not None else ():
+            if known == wanted:
+                self._hold_constants(module, image)
+                _put_range(out, size_out, module.constants_address + offset, size)
                 return
         raise DriverError(NOT_FOUND, f"the module has no global variable {name.decode()}")
 
     def globals_of(self, module: Module, image: KernelImage) -> np.ndarray | None:
         """The module's variables, in device memory from now on; None if it has none."""
         if image.global_bytes and module.globals_ is None:
-            block = self._memory.allocate(image.global_bytes, "the module's global variables")
+            allocate = self._memory.allocate_managed if module.shared else self._memory.allocate
+            block = allocate(image.global_bytes, "the module's global variables")
             block.pages[:] = np.frombuffer(image.global_data, np.uint8)
             module.globals_, module.globals_address = block.pages, block.allocation.base
         return module.globals_
+
+    def _hold_constants(self, module: Module, image: KernelImage) -> None:
+        """Keep the module's constant variables in device memory from now on, from where launches take them."""
+        if module.constants is None:
+            content = np.frombuffer(image.constants[3], np.uint8)
+            block = self._memory.allocate(content.nbytes, "the module's constant variables")
+            block.pages[:] = content
+            module.constants, module.constants_address = block.pages, block.allocation.base
 
     # ---- what a launch needs -----------------------------------------------------------------
 
@@ -267,6 +292,13 @@ class Modules:
             if kernel.line_cubin:
                 kernel.binaries.pop(cooperative, None)
         return prepare(self.binary(kernel, cooperative)).program
+
+
+def _put_range(out: Any, size_out: Any, address: int, size: int) -> None:
+    if out:
+        out[0] = address
+    if size_out:
+        size_out[0] = size
 
 
 def image_bytes(address: int) -> bytes:

@@ -37,6 +37,10 @@ FAMILIES = {
     "cuImportExternal": "external memory and semaphores",
     "cuLink": "linking in the driver (nvJitLink is used instead)",
     "cuLaunchCooperativeKernelMultiDevice": "launches on several GPUs",
+    "cuGetExportTable": (
+        "undocumented tables of the driver, which NVIDIA's own CUDA runtime asks for (build the program with nvcc -cudart shared,"
+        " so that it finds gpusim's runtime; the default, -cudart static, has NVIDIA's in it)"
+    ),
 }
 #: Top-level package -> why its kernels cannot run here.
 PACKAGES = {
@@ -52,7 +56,7 @@ def sentence(function: str) -> str:
     """What to tell the user who called the driver function ``function``."""
     for start, what in sorted(FAMILIES.items(), key=lambda item: -len(item[0])):
         if function.startswith(start):
-            return f"{what} cannot be run without a GPU ({function}): gpusim run has Numba kernels, memory, streams and events"
+            return f"{what} cannot be had without a GPU ({function})"
     return f"the driver function {function} is not emulated by gpusim run"
 
 

@@ -23,7 +23,8 @@ from gpusim.driver.device import Device
 from gpusim.driver.driver import Driver, installed
 from gpusim.driver.interrupts import Interrupts
 from gpusim.driver.leaks import leaks_of
-from gpusim.driver.ledger import Ledger, open_folder
+from gpusim.driver.ledger import Ledger
+from gpusim.driver.recording import open_folder
 from gpusim.driver.timing import SimulatedClock
 from gpusim.driver.wanted import Wanted
 from gpusim.errors import GpusimError, UsageError

@@ -38,7 +38,8 @@ class Emulation:
 
     ``module_globals``: uint8[global_bytes] that outlives the launch, as a loaded module's variables do; fresh ones when
     None. ``program_with_lines`` makes the program that an error is explained with, where the binary has no source
-    lines. ``print_bytes``: size of the buffer that the kernel's ``printf`` fills. Raises UnsupportedOpcodeError, and CompileError for a damaged cubin.
+    lines. ``print_bytes``: size of the buffer that the kernel's ``printf`` fills. ``module_constants``: what the module's constant variables
+    (bank 3) hold now, uint8. Raises UnsupportedOpcodeError, and CompileError for a damaged cubin.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Emulation:
         module_globals: np.ndarray | None = None,
         program_with_lines: Callable[[], Program] | None = None,
         print_bytes: int = PRINT_BYTES,
+        module_constants: np.ndarray | None = None,
     ):
         self.launch, self.memory = launch, memory
         self._program_with_lines = program_with_lines
@@ -57,12 +59,13 @@ class Emulation:
         if module_globals is None:
             module_globals = np.frombuffer(bytearray(image.global_data), np.uint8)
         self.module_globals = module_globals
+        self._constants = bytes(image.constants.get(3, b"")) if module_constants is None else module_constants.tobytes()
         self._host = HostCalls(launch.binary.name, image.externals, print_bytes)
         self._own = self._map_module()
         self.facts = launch.describe(memory)
         warps = min(self.facts.blocks, self._chunk_blocks()) * self.facts.warps_per_block
         records = min(_LOG_RECORDS, max(1024, 16 * warps))
-        machine = make_machine(prepared, launch, memory, new_log(records, records, 1024))
+        machine = make_machine(prepared, launch, memory, new_log(records, records, 1024), self._constants)
 
         def open_slot(registers: np.ndarray | None = None) -> Slot:
             states, raw, backing = make_state(prepared, launch, instruction_limit)
@@ -111,8 +114,8 @@ class Emulation:
         own = self._host.map_heap(self.memory)
         if image.global_bytes:
             own.append(self.memory.add_at(GLOBALS_ADDRESS, self.module_globals, "module globals"))
-        if image.constants.get(3):
-            data = np.frombuffer(bytearray(image.constants[3]), np.uint8)
+        if self._constants:
+            data = np.frombuffer(bytearray(self._constants), np.uint8)
             own.append(self.memory.add_at(CONSTANTS_ADDRESS, data, "constant memory"))
         if self.launch.binary.cooperative:
             workspace = np.zeros(GRID_WORKSPACE_BYTES, np.uint8)

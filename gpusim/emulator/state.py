@@ -133,10 +133,12 @@ def make_machine(
     launch: KernelLaunch,
     memory: DeviceMemory,
     log: tuple[np.ndarray, np.ndarray, np.ndarray],
+    module_constants: bytes = b"",
 ) -> at.Machine:
-    """The arrays of a launch, with a register file for one resident block."""
+    """The arrays of a launch, with a register file for one resident block. ``module_constants``: what bank 3 holds, else what
+    the cubin says."""
     encoded = prepared.encoded
-    constants = _constants(prepared, launch)
+    constants = _constants(prepared, launch, module_constants)
     block = launch.block
     warps = -(-block[0] * block[1] * block[2] // at.LANES)
     groups = -(-warps // at.GROUP_WARPS)
@@ -166,13 +168,18 @@ def make_machine(
     )
 
 
-def _constants(prepared: Prepared, launch: KernelLaunch) -> np.ndarray:
+#: The constant variables of a module.
+_MODULE_BANK = 3
+
+
+def _constants(prepared: Prepared, launch: KernelLaunch, module_constants: bytes) -> np.ndarray:
     """All constant banks one after another, bank 0 filled as the driver fills it."""
     image, encoded = prepared.image, prepared.encoded
     end = max((encoded.bank_start[b] + -(-encoded.bank_bytes[b] // 16) * 16 for b in encoded.bank_start), default=0)
     constants = bytearray(end)
     for bank, content in image.constants.items():
         start = encoded.bank_start[bank]
+        content = module_constants or content if bank == _MODULE_BANK else content
         constants[start : start + len(content)] = content
     start, size = encoded.bank_start.get(0, 0), encoded.bank_bytes.get(0, 0)
     layout = nearest(prepared.capability).bank

@@ -89,7 +89,7 @@ class KernelImage:
     without parameters). ``functions`` are (name, address, size); ``externals`` maps the address of a
     stub behind the code to the name of the driver function that it stands for. ``variables`` are the
     module's global variables (name, offset into ``global_data``, size), whose first bytes are ``global_initial`` and whose
-    others are zero; ``max_threads`` the largest block that the kernel was compiled for, 0 if it does not say.
+    others are zero, ``constant_variables`` likewise those in constant bank 3; ``max_threads`` the largest block that the kernel was compiled for, 0 if it does not say.
     """
 
     name: str
@@ -112,6 +112,7 @@ class KernelImage:
     sha256: str
     lines: dict[int, tuple[str, int]] = field(default_factory=dict)  # address -> (file, line)
     variables: tuple[tuple[str, int, int], ...] = ()
+    constant_variables: tuple[tuple[str, int, int], ...] = ()
     max_threads: int = 0
 
     @property
@@ -246,6 +247,7 @@ class _Loader:
             externals=dict(self.externals),
             sha256=digest.hexdigest(),
             variables=self._variables(),
+            constant_variables=self._constant_variables(),
             max_threads=self._max_threads(),
         )
 
@@ -370,6 +372,15 @@ class _Loader:
             for symbol in self.elf.symbols
             if symbol.section in self.global_bases and symbol.kind == SYMBOL_OBJECT
             if self._is_inside(symbol)
+        )
+
+    def _constant_variables(self) -> tuple[tuple[str, int, int], ...]:
+        section = self._constant_section(3)
+        return tuple(
+            (symbol.name, symbol.value, symbol.size)
+            for symbol in self.elf.symbols
+            if section is not None and 0 < symbol.section < len(self.elf.sections) and symbol.kind == SYMBOL_OBJECT
+            if self.elf.sections[symbol.section] is section and self._is_inside(symbol)
         )
 
     def _is_inside(self, symbol: Symbol) -> bool:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import re
 import subprocess
 import tempfile
@@ -26,12 +25,12 @@ except ImportError:  # a machine that only simulates trace files; whoever disass
     pathfinder = None
 
 from gpusim.errors import CompileError, ToolchainError
+from gpusim.io.cache_folder import cache_folder
 from gpusim.io.whole_file import naming_file, write_whole
 from gpusim.isa.binary.control import decode_control
 from gpusim.isa.binary.cubin import INSTRUCTION_BYTES, KernelImage
 from gpusim.isa.form import Instruction, Kind, Operand
 
-CACHE_VARIABLE = "GPUSIM_CACHE_DIR"
 CACHE_VERSION = 3
 FUNCTION_PREFIX = "@"  # "@0x1f0": the function at that flat address
 
@@ -320,15 +319,6 @@ def _with_addresses(operands: str, names: dict[str, int]) -> str:
         elif part.startswith(("32@", "fun@")):
             parts[i] = f"{part[:5]}(address)"
     return ",".join(parts)
-
-
-def cache_folder() -> Path | None:
-    """Where disassemblies are kept: ``GPUSIM_CACHE_DIR`` (empty: nowhere) or the user's cache folder."""
-    named = os.environ.get(CACHE_VARIABLE)
-    if named is not None:
-        return Path(named) if named else None
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "gpusim"
 
 
 def _cache_path(image: KernelImage) -> Path | None:

@@ -1,0 +1,177 @@
+"""Devices, errors, versions and pointers, as the runtime tells them.
+
+Mental model: there is one device, number 0, and it is chosen from the start. Errors are remembered for each thread until they
+are asked for; that of a launch which failed on the device is there for every thread until the device is reset.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import POINTER, c_int, c_uint
+
+from gpusim.cudart.errors import ERRORS, INVALID_DEVICE, SUCCESS, UNRECOGNIZED
+from gpusim.cudart.properties import Properties12, Properties13, fill
+from gpusim.cudart.registration import Registration
+from gpusim.cudart.state import State
+from gpusim.driver.abi import HOST, INT_OUT, UINT_OUT, WORD, WORD_OUT, DriverError, entry, put
+from gpusim.driver.memory import DEVICE, HOST_PAGES, MANAGED, REGISTERED
+
+#: cudaMemoryType
+_UNREGISTERED, _HOST, _DEVICE, _MANAGED = range(4)
+_TYPES = {DEVICE: _DEVICE, HOST_PAGES: _HOST, REGISTERED: _HOST, MANAGED: _MANAGED}
+
+
+class PointerAttributes(ctypes.Structure):
+    """cudaPointerAttributes of driver_types.h; CUDA 13 adds reserved words behind."""
+
+    _fields_ = [("type", c_int), ("device", c_int), ("device_pointer", WORD), ("host_pointer", WORD)]
+
+
+class Devices:
+    """Entry points cudaGetDevice*, cudaSetDevice*, cudaGetLastError and their like."""
+
+    def __init__(self, state: State, code: Registration):
+        self._state, self._code = state, code
+
+    def _device(self, number: int) -> None:
+        if number != 0:
+            raise DriverError(INVALID_DEVICE, f"there is one device, number 0; {number} was asked for")
+
+    # ---- devices -----------------------------------------------------------------------------
+
+    @entry("cudaGetDeviceCount", arguments=(INT_OUT,))
+    def count(self, out) -> None:
+        put(out, 1)
+
+    @entry("cudaGetDevice", arguments=(INT_OUT,))
+    def get(self, out) -> None:
+        put(out, 0)
+
+    @entry("cudaSetDevice", arguments=(c_int,))
+    def set(self, number: int) -> None:
+        self._device(number)
+        self._state.ready()
+
+    @entry("cudaInitDevice", arguments=(c_int, c_uint, c_uint))
+    def initialise(self, number: int, flags: int, valid: int) -> None:
+        self.set(number)
+
+    @entry("cudaSetValidDevices", arguments=(HOST, c_int))
+    def set_valid(self, numbers: int, count: int) -> None:
+        for i in range(count):
+            self._device(c_int.from_address(numbers + 4 * i).value)
+
+    @entry("cudaChooseDevice", arguments=(INT_OUT, HOST))
+    def choose(self, out, properties: int) -> None:
+        put(out, 0)
+
+    @entry("cudaSetDeviceFlags", arguments=(c_uint,))
+    def set_flags(self, flags: int) -> None:
+        self._state.flags = flags
+
+    @entry("cudaGetDeviceFlags", arguments=(UINT_OUT,))
+    def get_flags(self, out) -> None:
+        put(out, self._state.flags)
+
+    @entry("cudaDeviceReset", "cudaThreadExit")
+    def reset(self) -> None:
+        self._state.ready()
+        self._code.reset()
+        self._state.check(self._state.function("cuDevicePrimaryCtxReset")(0))
+
+    @entry("cudaDeviceSetSharedMemConfig", arguments=(c_int,))
+    def set_shared_config(self, config: int) -> None:
+        pass
+
+    @entry("cudaGetDeviceProperties", "cudaGetDeviceProperties_v2", arguments=(HOST, c_int))
+    def properties(self, out: int, number: int) -> None:
+        self._device(number)
+        kind = Properties12 if self._state.major == 12 else Properties13
+        device = self._state.driver.device
+        found = kind.from_address(out)
+        fill(found, device.attributes(), device.name, device.uuid, device.spec.dram.total_bytes)
+
+    @entry("cudaDeviceEnablePeerAccess", arguments=(c_int, c_uint))
+    def enable_peer(self, number: int, flags: int) -> None:
+        raise DriverError(INVALID_DEVICE, "there is one device and no peer of it")
+
+    @entry("cudaDeviceDisablePeerAccess", arguments=(c_int,))
+    def disable_peer(self, number: int) -> None:
+        raise DriverError(INVALID_DEVICE, "there is one device and no peer of it")
+
+    # ---- versions and errors -----------------------------------------------------------------
+
+    @entry("cudaRuntimeGetVersion", arguments=(INT_OUT,))
+    def runtime_version(self, out) -> None:
+        put(out, self._state.version)
+
+    @entry("cudaDriverGetVersion", arguments=(INT_OUT,))
+    def driver_version(self, out) -> None:
+        self._state.check(self._state.function("cuDriverGetVersion")(out))
+
+    @entry("cudaGetLastError")
+    def last_error(self) -> int:
+        error, self._state.thread.error = self._error(), SUCCESS
+        return error
+
+    @entry("cudaPeekAtLastError")
+    def peek_error(self) -> int:
+        return self._error()
+
+    def _error(self) -> int:
+        failure = self._state.driver.launches.failure
+        return self._state.thread.error if failure is None else failure.code
+
+    @entry("cudaGetErrorName", arguments=(c_int,))
+    def error_name(self, number: int) -> int:
+        return self._text(number, 0)
+
+    @entry("cudaGetErrorString", arguments=(c_int,))
+    def error_string(self, number: int) -> int:
+        return self._text(number, 1)
+
+    def _text(self, number: int, which: int) -> int:
+        text = ERRORS[number][which] if number in ERRORS else UNRECOGNIZED
+        kept = _TEXTS.setdefault(text, ctypes.create_string_buffer(text.encode()))
+        return ctypes.addressof(kept)
+
+    # ---- pointers, events, streams -----------------------------------------------------------
+
+    @entry("cudaPointerGetAttributes", arguments=(POINTER(PointerAttributes), WORD))
+    def pointer(self, out, address: int) -> None:
+        self._state.ready()
+        block = self._state.driver.memory.block_of(address)
+        if block is None:
+            out[0] = PointerAttributes(_UNREGISTERED, -2, 0, address)
+            return
+        allocation, kind = block.allocation, _TYPES[block.kind]
+        inside = address - allocation.base if allocation.base <= address < allocation.end else address - allocation.host
+        out[0] = PointerAttributes(
+            kind, 0, allocation.base + inside, 0 if kind == _DEVICE else allocation.host + inside
+        )
+
+    @entry("cudaMallocManaged", arguments=(WORD_OUT, ctypes.c_size_t, c_uint))
+    def allocate_managed(self, out, size: int, flags: int) -> None:
+        self._state.call("cuMemAllocManaged", out, size, flags)
+
+    @entry("cudaFreeHost", arguments=(HOST,))
+    def free_host(self, host: int) -> None:
+        if host:
+            self._state.call("cuMemFreeHost", host)
+
+    @entry("cudaEventCreate", arguments=(WORD_OUT,))
+    def create_event(self, out) -> None:
+        self._state.call("cuEventCreate", out, 0)
+
+    @entry("cudaStreamCreate", arguments=(WORD_OUT,))
+    def create_stream(self, out) -> None:
+        self._state.call("cuStreamCreate", out, 0)
+
+    @entry("cudaGetExportTable", arguments=(HOST, HOST))
+    def export_table(self, out: int, identity: int) -> None:
+        raise DriverError(INVALID_DEVICE, "undocumented tables of functions are not there")
+
+
+_TEXTS: dict[str, ctypes.Array] = {}
+#: Functions whose result is no error: what they return.
+RESULTS = dict.fromkeys(("cudaGetErrorName", "cudaGetErrorString"), ctypes.c_uint64)

@@ -1,0 +1,132 @@
+"""``gpusim run`` of executables: does a program of nvcc's run unmodified, with its children, and is what happened told truthfully?"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gpusim.driver.programs import is_executable
+
+ROOT = Path(__file__).parents[2]
+SUPPORT = ROOT / "tests" / "support"
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the libraries are for Linux")
+
+
+def gpusim(*arguments: object, cwd: Path, **environment: str) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "gpusim.cli", "run", *map(str, arguments)]
+    return subprocess.run(command, cwd=cwd, env=surroundings(environment), capture_output=True, text=True, timeout=600)
+
+
+def surroundings(more: dict[str, str]) -> dict[str, str]:
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    return {**os.environ, "PYTHONPATH": path, **more}
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory) -> Path:
+    return Path(gpusim("--library-path", cwd=tmp_path_factory.mktemp("libraries")).stdout.strip())
+
+
+@pytest.fixture(scope="module")
+def program(libraries, tmp_path_factory) -> Path:
+    """tests/support/program.cu, built by nvcc with the shared runtime."""
+    nvcc = next(Path(sys.prefix).glob("lib/python*/site-packages/nvidia/cu13/bin/nvcc"), None) or shutil.which("nvcc")
+    if nvcc is None:
+        pytest.skip("no nvcc: pip install 'gpusim[nvcc]'")
+    if shutil.which("g++") is None:
+        pytest.skip("no g++, which nvcc compiles host code with")
+    path = tmp_path_factory.mktemp("program") / "program"
+    command = [nvcc, "-arch=sm_90", "-cudart", "shared", f"-L{libraries}", "-o", path, SUPPORT / "program.cu"]
+    built = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    assert built.returncode == 0, built.stdout + built.stderr
+    return path
+
+
+def test_the_driver_links_and_loads_like_any_library(libraries, tmp_path) -> None:
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    (tmp_path / "device.c").write_text(
+        "#include <stdio.h>\nint cuInit(unsigned); int cuDeviceGetName(char *, int, int);\n"
+        'int main(void) { char name[64]; int error = cuInit(0) | cuDeviceGetName(name, 64, 0); printf("%d %s\\n", error, name);'
+        " return 0; }\n"
+    )
+    command = [compiler, "-o", "device", "device.c", f"-L{libraries}", "-lcuda"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    done = gpusim("--gpu", "a100_40gb", "./device", cwd=tmp_path)
+    assert done.stdout == "0 NVIDIA A100 SXM4 40 GB\n", done.stderr
+    assert "the program launched no kernel" in done.stderr
+    # On its own, outside gpusim run.
+    surrounded = surroundings({"LD_LIBRARY_PATH": str(libraries), "GPUSIM_GPU": "sm_86"})
+    alone = subprocess.run(["./device"], cwd=tmp_path, env=surrounded, capture_output=True, text=True)
+    assert alone.stdout == "0 NVIDIA sm_86\n", alone.stderr
+
+
+def test_a_program_runs_with_its_children_and_keeps_its_exit_code(program) -> None:
+    done = gpusim("-o", "out.json", "--format", "json", program, "children", cwd=program.parent)
+    assert done.stdout.splitlines() == [
+        "device NVIDIA H200 SXM 141 GB, 132 SMs",
+        "from the kernel: 10",
+        "constants, variables, managed memory: no error, 1",
+        "pinned memory has one address: 1",
+        "rows: no error, 1",
+        "an empty grid: cudaErrorInvalidConfiguration, then cudaSuccess",
+        "forked child: 3 initialization error",
+        "started child: 5",
+    ], done.stderr
+    assert done.returncode == 7
+    rows = json.loads((program.parent / "out.json").read_text())
+    assert [(row["process"], row["kernel"]) for row in rows] == [(0, "combine"), (1, "combine")]
+    assert rows[0]["grid"] == "1" and rows[0]["block"] == "64"
+
+
+def test_pageable_memory_is_reached_where_it_is_on_silicon(program) -> None:
+    ask = "pageable"
+    assert gpusim("--gpu", "gh200", program, ask, cwd=program.parent).stdout == "1 no error 10\n"
+    refused = gpusim(program, ask, cwd=program.parent)
+    assert refused.stdout == "0 an illegal memory access was encountered 5\n"
+    assert "outside every allocation" in refused.stderr and "no launch came to its end (1 failed)" in refused.stderr
+
+
+def test_simulating_checking_and_choosing_work_as_for_python(program) -> None:
+    options = ("--simulate", "--check", "memory", "--kernel", "combine", "--record", "traces")
+    done = gpusim(*options, program, cwd=program.parent)
+    assert done.returncode == 5 and "cycles" in done.stderr and "time_us" in done.stderr, done.stderr
+    index = json.loads((program.parent / "traces" / "index.json").read_text())
+    (trace,) = index["traces"]
+    assert trace["kernel"] == "combine" and (program.parent / "traces" / trace["file"]).is_file()
+
+
+def test_an_interrupted_program_leaves_its_launches_so_far(program) -> None:
+    command = [sys.executable, "-m", "gpusim.cli", "run", str(program), "endless"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen(command, cwd=program.parent, env=surroundings({}), **pipes)
+    assert process.stdout is not None
+    assert [process.stdout.readline() for _ in range(2)] == ["from the kernel: 10\n", "waiting\n"]
+    time.sleep(1)  # for it to be in the launch, mostly; it may be about to be
+    process.send_signal(signal.SIGINT)
+    begun = time.monotonic()
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130 and time.monotonic() - begun < 60
+    assert "error: interrupted" in said and "combine" in said
+
+
+def test_what_is_a_program_and_what_a_script(tmp_path) -> None:
+    for name, content in (
+        ("a.py", "#!/usr/bin/env python3\n"),
+        ("b", "#!/usr/bin/python3\n"),
+        ("c", "#!/bin/sh\n"),
+        ("d", "x = 1\n"),
+    ):
+        (tmp_path / name).write_text(content)
+    found = [is_executable(str(tmp_path / name)) for name in ("a.py", "b", "c", "d", "absent")]
+    assert found == [False, False, True, False, False]
+    assert is_executable("sh") and is_executable("/bin/sh")
