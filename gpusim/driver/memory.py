@@ -40,6 +40,7 @@ from gpusim.launch.memory import Allocation, DeviceMemory
 # Packages whose frames do not count as the place where a program allocates.
 _LIBRARIES = ("numba", "numba_cuda", "cuda", "gpusim", "weakref", "contextlib", "functools")
 _MEMORY_TYPE_HOST, _MEMORY_TYPE_DEVICE = 1, 2
+_MEMORY_TYPE, _DEVICE_POINTER, _HOST_POINTER = 2, 3, 4  # CU_POINTER_ATTRIBUTE_*
 DEVICE, HOST_PAGES, MANAGED, REGISTERED = "device", "pinned", "managed", "registered"
 
 
@@ -301,9 +302,11 @@ class Memory:
 
     @entry("cuPointerGetAttribute", arguments=(HOST, c_int, WORD))
     def pointer_attribute(self, out: int, attribute: int, address: int) -> None:
-        block = self.block_at(address)
+        block = self.block_of(address)
         if block is None:
-            block = self.block_at(self._of_host(address))
+            self._host_attribute(out, attribute, address)
+            return
+        if self.block_at(address) is not block:
             address = block.allocation.base + address - block.allocation.host
         on_host = block.kind in (HOST_PAGES, REGISTERED)
         allocation = block.allocation
@@ -330,6 +333,21 @@ class Memory:
             ctypes.c_int.from_address(out).value = numbers[attribute]
         else:
             raise DriverError(INVALID_VALUE, f"pointer attribute {attribute} is not known")
+
+    def _host_attribute(self, out: int, attribute: int, address: int) -> None:
+        """An attribute of memory that the driver knows nothing of."""
+        if not self.pageable:
+            raise DriverError(
+                INVALID_VALUE,
+                f"0x{address or 0:x} is memory of the host that is neither pinned, registered nor managed, and kernels do not reach it:"
+                " gpusim run --pageable-memory lets them, as on a GPU with pageable memory access",
+            )
+        if attribute in (_DEVICE_POINTER, _HOST_POINTER):
+            ctypes.c_uint64.from_address(out).value = address
+        elif attribute == _MEMORY_TYPE:
+            ctypes.c_int.from_address(out).value = _MEMORY_TYPE_HOST
+        else:
+            raise DriverError(INVALID_VALUE, f"memory of the host has no pointer attribute {attribute}")
 
     @entry("cuPointerGetAttributes", arguments=(c_uint, POINTER(c_int), WORD_OUT, WORD))
     def pointer_attributes(self, count: int, attributes, outs, address: int) -> None:

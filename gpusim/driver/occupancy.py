@@ -23,6 +23,8 @@ DEFAULT_SHARED_BYTES = 48 << 10
     MAX_THREADS, _SHARED_BYTES, _CONSTANT_BYTES, _LOCAL_BYTES, _REGISTERS, _PTX_VERSION, _BINARY_VERSION, _CACHE_CA,
     MAX_DYNAMIC_SHARED, _CARVEOUT,
 ) = range(10)  # fmt: skip
+#: Those that can be set: the two of shared memory, and what belongs to clusters.
+_SETTABLE = (MAX_DYNAMIC_SHARED, _CARVEOUT, 11, 12, 13, 14, 15)
 _SHARED_OF_BLOCK = ctypes.CFUNCTYPE(c_size_t, c_int)
 
 
@@ -72,6 +74,8 @@ class KernelFacts:
     @entry("cuFuncSetAttribute", arguments=(WORD, c_int, c_int))
     def set_function_attribute(self, handle: int, attribute: int, value: int) -> None:
         kernel = self._modules.kernel(handle)
+        if attribute not in _SETTABLE:  # such as 17, SHARED_MEMORY_MODE: whoever asks has another way
+            raise DriverError(INVALID_VALUE, f"{kernel.name}: function attribute {attribute} cannot be set")
         limit = self._device.spec.sm.shared_per_block_max_bytes - kernel.image.shared_bytes
         if attribute == MAX_DYNAMIC_SHARED and not 0 <= value <= limit:
             raise DriverError(
