@@ -58,8 +58,13 @@ from gpusim.driver.refused import PackageRefusal, sentence
 from gpusim.driver.shared_library import SlotLibrary, open_library
 from gpusim.driver.streams import Streams
 from gpusim.driver.toolchain import InterruptibleCompilers
+from gpusim.driver.triton_programs import TritonDriver
 from gpusim.errors import GpusimError, UsageError
 
+#: Of the message of Triton's launcher about a pointer that the driver does not know.
+_TRITON_REFUSES = "cannot be accessed from Triton"
+#: Where Triton looks for the folder of the driver's library, which it links its launcher to.
+_TRITON_PATH = "TRITON_LIBCUDA_PATH"
 _PROC_ADDRESS_FOUND, _PROC_ADDRESS_NOT_FOUND = 0, 1
 #: What may be asked while a launch is under way, which is so only after a signal: what no kernel can change.
 _ANY_TIME = frozenset(
@@ -116,6 +121,9 @@ class Driver:
         self._versions: dict[str, list[Signature]] = {}
         self._names: dict[int, ctypes.Array] = {}
         self._packages = PackageRefusal()
+        self._triton = TritonDriver(
+            lambda: self.streams.now_ns() / 1e6, self._synchronize, None if ledger.wanted.simulate else ledger.say
+        )
         # Calls may come from several threads; a host callback may call the driver again.
         self._lock = threading.RLock()
 
@@ -173,6 +181,8 @@ class Driver:
         atexit.register(self.library.close)
         if numba_driver.driver.initialization_error is not None:
             numba_driver.driver.__init__()  # it looked for a driver before there was one
+        os.environ.setdefault(_TRITON_PATH, str(self.library.path.parent))
+        sys.meta_path.insert(0, self._triton)
         self.lines.install()
         self._compilers.install()
         sys.meta_path.insert(0, self._packages)
@@ -186,8 +196,14 @@ class Driver:
         """Stop answering: later calls get CUDA_ERROR_DEINITIALIZED."""
         self.lines.remove()
         self._compilers.remove()
-        if self._packages in sys.meta_path:
-            sys.meta_path.remove(self._packages)
+        for finder in (self._packages, self._triton):
+            if finder in sys.meta_path:
+                sys.meta_path.remove(finder)
+
+    def _synchronize(self) -> None:
+        """What ``cuCtxSynchronize`` does, called from Python."""
+        if self.library is not None:
+            self.library.handle.cuCtxSynchronize()
 
     def _guarded(self, name: str, method: Callable) -> Callable[..., int]:
         interrupts = self.interrupts
@@ -313,6 +329,8 @@ class Driver:
                 "CudaAPIError",
                 "CudaSupportError",
             ):
+                return self.details[-1] if self.details else None
+            if isinstance(seen, ValueError) and _TRITON_REFUSES in str(seen):
                 return self.details[-1] if self.details else None
             seen = seen.__cause__ or seen.__context__
         return None

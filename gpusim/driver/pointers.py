@@ -77,8 +77,26 @@ class Pointers:
             raise DriverError(
                 INVALID_VALUE, f"pointer attribute {attribute} is not known, or the result's pointer is null"
             )
-        value = self._value(attribute, *self._find(address))
+        try:
+            value = self._value(attribute, *self._find(address))
+        except DriverError:
+            if self._memory.block_of(address or 0) is not None:
+                raise
+            value = self._host_value(attribute, address)
         _write(out, attribute, value)
+
+    def _host_value(self, attribute: int, address: int) -> int:
+        """An attribute of memory that the driver knows nothing of."""
+        if not self._memory.pageable:
+            raise DriverError(
+                INVALID_VALUE,
+                f"0x{address or 0:x} is memory of the host that is neither pinned, registered nor managed, and kernels do not reach it:"
+                " gpusim run --pageable-memory lets them, as on a GPU with pageable memory access",
+            )
+        values = {_MEMORY_TYPE: _HOST_MEMORY, _DEVICE_POINTER: address, _HOST_POINTER: address}
+        if attribute not in values:
+            raise DriverError(INVALID_VALUE, f"memory of the host has no pointer attribute {attribute}")
+        return values[attribute]
 
     @entry("cuPointerGetAttributes", arguments=(c_uint, POINTER(c_int), WORD_OUT, WORD))
     def attributes(self, count: int, attributes, outs, address: int) -> None:

@@ -1,0 +1,87 @@
+"""Programs that launch Triton's kernels by Triton's own launcher, on the emulated driver of ``gpusim run``."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("triton", reason="Triton is not installed: pip install 'gpusim[triton]'")
+needs_compiler = pytest.mark.skipif(
+    not (shutil.which("gcc") or shutil.which("clang")),
+    reason="Triton builds its launcher with a C compiler, and none is here",
+)
+HEAD = """
+import numpy as np, triton, triton.language as tl
+
+class Tensor:
+    def __init__(self, array):
+        self.array, self.dtype = array, str(array.dtype)
+    def data_ptr(self):
+        return self.array.ctypes.data
+
+@triton.jit
+def product(x_ptr, out_ptr, M: tl.constexpr, K: tl.constexpr):
+    row, depth = tl.arange(0, M), tl.arange(0, K)
+    x = tl.load(x_ptr + row[:, None] * K + depth[None, :])
+    y = tl.load(x_ptr + row[None, :] * K + depth[:, None])
+    tl.store(out_ptr + row[:, None] * M + row[None, :], tl.dot(x, y))
+
+x, out = np.random.default_rng(0).random((64, 256)).astype(np.float16), np.zeros((64, 64), np.float32)
+"""
+LAUNCH = """
+kernel = product[(1,)](Tensor(x), Tensor(out), 64, 256, num_warps=8)
+wanted = x.astype(np.float32) @ x.T.astype(np.float32)
+print(triton.runtime.driver.active.get_current_target().arch, kernel.metadata.shared, np.allclose(out, wanted, rtol=1e-4))
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where programs run, and where Triton keeps its launcher from one to the next."""
+    return tmp_path_factory.mktemp("programs")
+
+
+def run(folder: Path, text: str, *options: str) -> subprocess.CompletedProcess:
+    (folder / "program.py").write_text(text)
+    command = [sys.executable, "-m", "gpusim.cli", "run", "--gpu", "a100_80gb", *options, "program.py"]
+    path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": path, "TRITON_HOME": str(folder)}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
+
+
+@needs_compiler
+def test_triton_s_own_launcher_runs_a_tile_above_48_kib_on_memory_of_the_host(folder: Path) -> None:
+    ran = run(folder, HEAD + LAUNCH, "--pageable-memory")
+    assert ran.returncode == 0, ran.stderr
+    architecture, shared, right = ran.stdout.split()
+    assert architecture == "80" and int(shared) > 48 << 10 and right == "True"
+    assert "product" in ran.stderr  # the account of the launches
+
+
+@needs_compiler
+def test_memory_that_kernels_do_not_reach_is_refused_with_the_remedy(folder: Path) -> None:
+    ran = run(folder, HEAD + LAUNCH)
+    assert ran.returncode == 1 and "cpu tensor?" in ran.stderr and "--pageable-memory" in ran.stderr.splitlines()[-2]
+
+
+@needs_compiler
+@pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
+def test_pytorch_without_a_gpu_makes_tensors_that_triton_takes(folder: Path) -> None:
+    text = """
+import torch
+device = triton.runtime.driver.active.get_active_torch_device()
+x, out = torch.rand(64, 256, device=device).half(), torch.zeros(64, 64, device=device)
+product[(1,)](x, out, 64, 256, num_warps=8)
+assert torch.allclose(out, x.float() @ x.float().T, rtol=1e-3)
+time_ms = triton.testing.do_bench(lambda: product[(1,)](x, out, 64, 256, num_warps=8))
+print(device, 0 < time_ms < 1)
+"""
+    ran = run(folder, HEAD + text, "--pageable-memory", "--simulate")
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.split() == ["cpu", "True"]
