@@ -36,7 +36,20 @@ DAILY = (
     "f32x2", ".global.v4", ".global.v2", ".v8", "v4.b64", "cp.async", "mbarrier", "createpolicy", "pack.sat",
     ".satfinite.e2m1", ".bf16x2.e", "tf32.f32", "match", "redux", "stacksave", "brx", "call",
 )  # fmt: skip
-SECTIONS = ("integer", "float", "half", "convert", "logic", "video", "warp", "memory", "atomic", "async", "mbarrier", "control")
+SECTIONS = (
+    "integer",
+    "float",
+    "half",
+    "convert",
+    "logic",
+    "video",
+    "warp",
+    "memory",
+    "atomic",
+    "async",
+    "mbarrier",
+    "control",
+)
 #: Differs by generation for a reason that is not the form's: -> why.
 DIFFERS = {
     "fns.b32": "PTX leaves a base beyond the word open",
@@ -64,7 +77,9 @@ def operands():
     rng = np.random.default_rng(1)
     values = rng.integers(0, 2**64, (40, LANES), dtype=np.uint64)
     small = rng.integers(-3, 4, (40, LANES)).astype(np.float32).view(np.uint32)
-    edges = np.array([0, 1, 0x80000000, 0x7F800000, 0x7FC00000, 0xFFFFFFFF, 0x7FFFFFFF, 0x3F800000, 2**63, 2**64 - 1], np.uint64)
+    edges = np.array(
+        [0, 1, 0x80000000, 0x7F800000, 0x7FC00000, 0xFFFFFFFF, 0x7FFFFFFF, 0x3F800000, 2**63, 2**64 - 1], np.uint64
+    )
     kind = rng.integers(0, 3, (40, LANES))
     return np.where(kind == 0, values, np.where(kind == 1, small, rng.choice(edges, (40, LANES))))
 
@@ -122,7 +137,9 @@ def fragments(codes, bits, rows=8):
     """uint64[registers, 32] of codes [rows x n, depth]: of PTX's row-major A, or of B by columns; ``bits`` an element."""
     each = 32 // bits
     count, depth = codes.shape
-    words = (codes.reshape(count, depth // each, each) << np.arange(each, dtype=np.uint64) * np.uint64(bits)).sum(2, dtype=np.uint64)
+    words = (codes.reshape(count, depth // each, each) << np.arange(each, dtype=np.uint64) * np.uint64(bits)).sum(
+        2, dtype=np.uint64
+    )
     steps = words.shape[1] // 4  # lane 4 g + t holds word 4 step + t of row g
     return words.reshape(count // rows, rows, steps, 4).transpose(2, 0, 1, 3).reshape(-1, LANES)
 
@@ -197,7 +214,9 @@ def test_a_sparse_product_is_that_of_the_whole_matrix(shape, style, depth, bits,
         assert (got == whole @ b.T + c).all(), (shape, style, selector)
 
 
-@pytest.mark.parametrize(("a_style", "b_style"), [("e3m2", "e2m1"), ("e2m1", "e2m3"), ("e4m3", "e2m1"), ("e2m3", "e5m2")])
+@pytest.mark.parametrize(
+    ("a_style", "b_style"), [("e3m2", "e2m1"), ("e2m1", "e2m3"), ("e4m3", "e2m1"), ("e2m3", "e5m2")]
+)
 @pytest.mark.parametrize("scaled", [False, True])
 def test_floats_of_fewer_bits_multiply_exactly(a_style, b_style, scaled):
     rng = np.random.default_rng(len(a_style + b_style) + scaled)
@@ -225,7 +244,9 @@ def test_floats_of_fewer_bits_multiply_exactly(a_style, b_style, scaled):
     assert (got == expected + c).all()
 
 
-@pytest.mark.parametrize(("kind", "along", "scale"), [("mxf4", 2, "ue8m0"), ("mxf4nvf4", 4, "ue4m3"), ("mxf4nvf4", 4, "ue8m0")])
+@pytest.mark.parametrize(
+    ("kind", "along", "scale"), [("mxf4", 2, "ue8m0"), ("mxf4nvf4", 4, "ue4m3"), ("mxf4nvf4", 4, "ue8m0")]
+)
 def test_four_bit_floats_multiply_with_a_scale_for_each_block(kind, along, scale):
     rng = np.random.default_rng(along)
     (a, a_codes), (b, b_codes) = draw(rng, "e2m1", (16, 64)), draw(rng, "e2m1", (8, 64))
@@ -239,7 +260,12 @@ def test_four_bit_floats_multiply_with_a_scale_for_each_block(kind, along, scale
     words = (codes << 8 * np.arange(along, dtype=np.uint64)).sum(1, dtype=np.uint64)
     lanes = np.zeros((2, 8, 4), np.uint64)
     lanes[0, :, 2], lanes[0, :, 3], lanes[1, :, 3] = words[:8], words[8:16], words[16:]
-    values = [fragments(a_codes, 4), fragments(b_codes, 4), accumulator(c.astype(np.float32)).view(np.uint32), lanes.reshape(2, LANES)]
+    values = [
+        fragments(a_codes, 4),
+        fragments(b_codes, 4),
+        accumulator(c.astype(np.float32)).view(np.uint32),
+        lanes.reshape(2, LANES),
+    ]
     line = (
         f"mma.sync.aligned.m16n8k64.row.col.kind::{kind}.block_scale.scale_vec::{along}X.f32.e2m1.e2m1.f32.{scale}"
         " <4f32 d>, <4b32 a>, <2b32 b>, <4f32 c>, <b32 c8>, {0, 1}, <b32 c9>, {0, 3};"
@@ -256,9 +282,7 @@ def test_the_larger_products_of_doubles(depth):
     # element i of A: row g + 8 (i mod 2), column t + 4 (i / 2)
     a_words = a.reshape(2, 8, depth // 4, 4).transpose(2, 0, 1, 3).reshape(-1, LANES).astype(np.float64).view(np.uint64)
     b_words = b.reshape(8, depth // 4, 4).transpose(1, 0, 2).reshape(-1, LANES).astype(np.float64).view(np.uint64)
-    line = (
-        f"mma.sync.aligned.m16n8k{depth}.row.col.f64.f64.f64.f64 <4f64 d>, <{depth // 2}f64 a>, <{depth // 4}f64 b>, <4f64 c>;"
-    )
+    line = f"mma.sync.aligned.m16n8k{depth}.row.col.f64.f64.f64.f64 <4f64 d>, <{depth // 2}f64 a>, <{depth // 4}f64 b>, <4f64 c>;"
     values = np.zeros((40, LANES), np.uint64)
     given = np.vstack([a_words, b_words, accumulator(c.astype(np.float64)).view(np.uint64)])
     values[: len(given)] = given
