@@ -12,7 +12,18 @@ from functools import lru_cache
 from gpusim.errors import UnsupportedOpcodeError
 from gpusim.isa.binary.text import opcode_parts
 from gpusim.isa.form import Instruction, MicroOp
-from gpusim.isa.forms import barrier_objects, control_flow, double, floating, half, integer, lanes, memory, tensor
+from gpusim.isa.forms import (
+    barrier_objects,
+    control_flow,
+    double,
+    floating,
+    half,
+    integer,
+    lanes,
+    matrix_moves,
+    memory,
+    tensor,
+)
 from gpusim.isa.opcode import Opcode, collect
 
 TABLE = collect(

@@ -196,7 +196,7 @@ def test_a_sparse_product_is_that_of_the_whole_matrix(shape, style, depth, bits,
     whole = np.zeros((16, depth))
     np.put_along_axis(whole, columns, numbers, 1)
     result = "s32" if integers else "f32"
-    registers = depth // 2 * bits // 64 // (1 if bits else 1)
+    registers = depth // 2 * bits // 64
     for selector in range(selectors):
         lanes = np.zeros((8, 4), np.uint64)
         meta = metadata(indices, 16 if bits >= 16 else 8)
