@@ -117,7 +117,7 @@ def chosen(
 
 def _capture(
     kernel: Any,
-    grid: Grid,
+    grid: Grid | None,
     block: Any,
     args: tuple,
     target: Target,

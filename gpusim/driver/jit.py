@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from ctypes import c_float, c_int, c_uint64
 from dataclasses import dataclass, field
 
-from cuda.bindings import nvjitlink  # pyright: ignore[reportMissingImports]
+from cuda.bindings import nvjitlink  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
 
 from gpusim.driver.abi import INVALID_IMAGE, INVALID_PTX, INVALID_VALUE, DriverError
 from gpusim.frontend.native.ptx_text import raised

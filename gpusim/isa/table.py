@@ -12,11 +12,23 @@ from functools import lru_cache
 from gpusim.errors import UnsupportedOpcodeError
 from gpusim.isa.binary.text import opcode_parts
 from gpusim.isa.form import Instruction, MicroOp
-from gpusim.isa.forms import control_flow, double, floating, half, integer, lanes, memory, tensor, texture
+from gpusim.isa.forms import (
+    barrier_objects,
+    control_flow,
+    double,
+    floating,
+    half,
+    integer,
+    lanes,
+    memory,
+    tensor,
+    texture,
+)
 from gpusim.isa.opcode import Opcode, collect
 
 TABLE = collect(
-    family.OPCODES for family in (integer, floating, half, double, memory, control_flow, lanes, tensor, texture)
+    family.OPCODES
+    for family in (integer, floating, half, double, memory, barrier_objects, control_flow, lanes, tensor, texture)
 )
 
 

@@ -36,7 +36,7 @@ def compile_source(path: Path) -> str:
     """CUDA C++ through the compiler."""
     kernel = kernels.cuda_cpp(path, "scale<float>")
     try:
-        built = nvrtc.compile_cpp(kernel.source, kernel.file, kernel.entry, "sm_90", folders=kernel.folders)
+        built = nvrtc.compile_cpp(kernel.unit, kernel.entry, "sm_90")
         return f"{len(load_kernel(built.cubin, built.entry_name).parameters)} parameters"
     except CompileError as error:
         raise CompileError(_naming(path, error)) from None

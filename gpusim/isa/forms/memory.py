@@ -108,7 +108,7 @@ def _flags(modifiers: tuple[str, ...]) -> int:
     return int(flags)
 
 
-def _memory_operand(instruction: Instruction) -> tuple[Operand, list[Operand]] | None:
+def memory_operand(instruction: Instruction) -> tuple[Operand, list[Operand]] | None:
     memory = [o for o in instruction.operands if o.kind == Kind.MEMORY]
     rest = [o for o in instruction.operands if o.kind != Kind.MEMORY]
     return (memory[0], rest) if len(memory) == 1 else None
@@ -125,7 +125,7 @@ def _wide_access(space: Space, instruction: Instruction) -> MicroOp | None:
     """``LDG.E.ENL2.256 Rh, Rl, [address]`` and ``STG.E.ENL2.256 [address], Rl, Rh`` (sm_100): 32 bytes a lane, of which the
     lower 16 are those of Rl."""
     modifiers = tuple(m for m in instruction.modifiers if m != "256")
-    found, width = _memory_operand(instruction), _widths(modifiers)
+    found, width = memory_operand(instruction), _widths(modifiers)
     if found is None or width != (4, False) or space != Space.GLOBAL or "E" not in modifiers:
         return None
     recipe, rest = address_recipe(found[0], True), found[1]
@@ -152,7 +152,7 @@ def lower_load(space: Space, instruction: Instruction) -> MicroOp | None:
     """``LDG.E[.width] Rd, [address]``: registers from ``space``; narrow values are extended by zeros or their sign."""
     if "256" in instruction.modifiers:
         return _wide_access(space, instruction)
-    found = _memory_operand(instruction)
+    found = memory_operand(instruction)
     width, wide = _widths(instruction.modifiers), _wide(space, instruction.modifiers)
     if found is None or width is None or wide is None:
         return None
@@ -176,7 +176,7 @@ def lower_store(space: Space, instruction: Instruction) -> MicroOp | None:
     """``STG.E[.width] [address], Ra``: registers to ``space``."""
     if "256" in instruction.modifiers:
         return _wide_access(space, instruction)
-    found = _memory_operand(instruction)
+    found = memory_operand(instruction)
     width, wide = _widths(instruction.modifiers), _wide(space, instruction.modifiers)
     if found is None or width is None or wide is None:
         return None
@@ -238,7 +238,7 @@ def lower_atomic(space: Space, instruction: Instruction) -> MicroOp | None:
     says in P0 which lanes it has served; the code behind it does the others' by loops (QSPC tells the space)."""
     if instruction.mnemonic == "ATOMS" and "ARRIVE" in instruction.modifiers:
         return lower_arrival(instruction)
-    found = _memory_operand(instruction)
+    found = memory_operand(instruction)
     form, wide = _atomic_form(instruction.modifiers), _wide(space, instruction.modifiers)
     if found is None or form is None or wide is None:
         return None
@@ -387,85 +387,6 @@ def lower_constant_load(instruction: Instruction) -> MicroOp | None:
     )
 
 
-_BARRIER_FORMS = {
-    ("EXCH", "64"): (ops.EXCH, 2),
-    ("ARRIVE", "TRANS64", "A1T0"): (ops.ARRIVE, 1),
-    ("ARRIVE", "TRANS64", "ART0"): (ops.ARRIVE, 1),
-    ("ARRIVE", "TRANS64"): (ops.EXPECT_ARRIVE, 1),
-    ("ARRIVE", "TRANS64", "OPTOUT", "A1T0"): (ops.DROP, 1),
-    ("ARRIVE", "TRANS64", "OPTOUT", "ART0"): (ops.DROP, 1),
-    ("ARRIVE", "TRANS64", "RED", "A0T1"): (ops.EXPECT, 1),
-    ("ARRIVE", "TRANS64", "RED", "A0TR"): (ops.EXPECT, 1),
-    ("ARRIVE", "TRANS64", "RED", "A0TX"): (ops.COMPLETE, 1),
-    ("PHASECHK", "TRANS64"): (ops.PHASE, 1),
-    ("PHASECHK", "TRANS64", "TRYWAIT"): (ops.PHASE, 1),
-}
-
-
-def lower_shared_barrier(instruction: Instruction) -> MicroOp | None:
-    """``SYNCS``: an mbarrier's word in shared memory (since Hopper). EXCH initialises it; ARRIVE counts one thread
-    (A1) or as many as the register says (AR) and returns the state before, with OPTOUT for this and all later phases;
-    T1 and TR expect one transaction or as many as the register says, TX says that so many are complete, neither of
-    A and T (arrive.expect_tx) does both; PHASECHK asks whether the phase of a state (its high word) is over."""
-    if instruction.modifiers in (("CCTL", "IV"), ("CCTL", "IVALL")):
-        return MicroOp(ops.NOP)
-    form, found = _BARRIER_FORMS.get(instruction.modifiers), _memory_operand(instruction)
-    if form is None or found is None:
-        return None
-    recipe, rest = address_recipe(found[0], False), found[1]
-    if recipe is None or len(rest) != 2 or rest[1].kind not in REGISTERS or rest[1].modifiers:
-        return None
-    asks = form[0] == ops.PHASE
-    if rest[0].kind != (Kind.PREDICATE if asks else Kind.REGISTER) and rest[0].index != NO_REGISTER:
-        return None
-    source = Source(rest[1], words=form[1])
-    if instruction.modifiers[-1] in ("A1T0", "A0T1"):
-        if rest[1].index != NO_REGISTER:
-            return None
-        source = Source(Operand(Kind.IMMEDIATE, value=1), immediate=1)
-    return MicroOp(
-        ops.ATOMIC,
-        sources=(source, None, None),
-        destination=None if asks else rest[0],
-        words=2,
-        predicate_destinations=(rest[0],) if asks else (),
-        flags=(form[0], ops.U64),
-        memory_kind=MemoryKind.ATOMIC,
-        space=Space.SHARED,
-        access_bytes=8,
-        extra={"address": recipe},
-    )
-
-
-#: What ``ARRIVES.LDGSTSBAR.64`` does to the mbarrier once the thread's copies are there.
-_COPY_ARRIVALS = {
-    ("LDGSTSBAR", "64"): ops.ARRIVE_AMPERE,
-    ("LDGSTSBAR", "64", "ARVCNT"): ops.ARRIVE,
-    ("LDGSTSBAR", "64", "TRANSCNT"): ops.COMPLETE,
-}
-
-
-def lower_copy_arrival(instruction: Instruction) -> MicroOp | None:
-    """``ARRIVES.LDGSTSBAR.64[.ARVCNT|.TRANSCNT] [address]``: each thread arrives at an mbarrier (or completes a transaction)
-    when its asynchronous copies are there, which they are already here (PTX cp.async.mbarrier.arrive)."""
-    operation = _COPY_ARRIVALS.get(instruction.modifiers)
-    if operation is None or len(instruction.operands) != 1:
-        return None
-    recipe = address_recipe(instruction.operands[0], False)
-    if recipe is None:
-        return None
-    return MicroOp(
-        ops.ATOMIC,
-        sources=(Source(Operand(Kind.IMMEDIATE, value=1), immediate=1), None, None),
-        words=2,
-        flags=(operation, ops.U64, ops.SERVED_ALL),
-        memory_kind=MemoryKind.REDUCTION,
-        space=Space.SHARED,
-        access_bytes=8,
-        extra={"address": recipe},
-    )
-
-
 _BYTES = (1, 2, 4, 8, 16, 32)
 _SPACE_OF = {"": Space.GENERIC, "G": Space.GLOBAL, "S": Space.SHARED, "L": Space.LOCAL}
 
@@ -490,16 +411,6 @@ def _accesses(
 
 
 OPCODES = (
-    Opcode(
-        mnemonic="ARRIVES", summary="arrive at a barrier object when copies are there", lowering=lower_copy_arrival,
-        bodies=(ops.ATOMIC,), pipe=PipeClass.LSU, coverage="async copy", flops=NO_FLOPS,
-        space=Space.SHARED, bytes_moved=(8,),
-    ),
-    Opcode(
-        mnemonic="SYNCS", summary="barrier object in shared memory", lowering=lower_shared_barrier,
-        bodies=(ops.ATOMIC, ops.NOP), pipe=PipeClass.LSU, coverage="block barrier", flops=NO_FLOPS,
-        space=Space.SHARED, bytes_moved=(8,),
-    ),
     *_accesses("LD", ("G", "", "S", "L"), "load", lower_load, (ops.LOAD, ops.WIDE_LOAD), _BYTES),
     *_accesses("ST", ("G", "", "S", "L"), "store", lower_store, (ops.STORE, ops.WIDE_STORE), _BYTES),
     *_accesses("ATOM", ("", "G", "S"), "atomic", lower_atomic, (ops.ATOMIC,), (4, 8, 16)),

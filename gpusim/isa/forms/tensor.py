@@ -11,16 +11,15 @@ name: see :data:`REFUSED`. Products that are both sparse and block-scaled are no
 
 from __future__ import annotations
 
-from gpusim.isa import float_ops, system_ops
+from gpusim.isa import float_ops
 from gpusim.isa import tensor_ops as ops
 from gpusim.isa.bodies import tensor as body
 from gpusim.isa.bodies import tensor_blocks, tensor_integer
 from gpusim.isa.body import Body
 from gpusim.isa.form import Instruction, Kind, MicroOp, Operand, Source
-from gpusim.isa.forms.memory import address_recipe
 from gpusim.isa.lowering import Modifiers
-from gpusim.isa.opcode import NO_FLOPS, TENSOR, Opcode
-from gpusim.trace.record import MatrixType, MemoryKind, PipeClass, Space
+from gpusim.isa.opcode import TENSOR, Opcode
+from gpusim.trace.record import MatrixType, PipeClass
 
 #: Shapes as SASS writes them: rows of A, columns of B, depth.
 SHAPES = {
@@ -69,7 +68,7 @@ REFUSED = {
 }
 
 
-def _fragment(operand: Operand, words: int, allowed: tuple[tuple[str, ...], ...] = ((),)) -> Source | None:
+def fragment(operand: Operand, words: int, allowed: tuple[tuple[str, ...], ...] = ((),)) -> Source | None:
     """A source of ``words`` registers without sign, or None."""
     if operand.kind != Kind.REGISTER or operand.modifiers not in allowed:
         return None
@@ -96,9 +95,9 @@ def _product(
     destination, a, b, c = instruction.operands
     tiles = rows // 8
     sources = (
-        _fragment(a, tiles * steps, layouts[0]),
-        _fragment(b, steps, layouts[1]),
-        _fragment(c, accumulator_words),
+        fragment(a, tiles * steps, layouts[0]),
+        fragment(b, steps, layouts[1]),
+        fragment(c, accumulator_words),
     )
     if None in sources or destination.kind != Kind.REGISTER or destination.modifiers:
         return None
@@ -153,7 +152,7 @@ def _lower_quad(instruction: Instruction, modifiers: Modifiers) -> MicroOp | Non
         return None
     to, of = (formats.get(name) for name in modifiers.left)
     destination, a, b, c = instruction.operands
-    sources = (_fragment(a, 2, (("ROW",), ("COL",))), _fragment(b, 2, (("ROW",), ("COL",))), _fragment(c, 2))
+    sources = (fragment(a, 2, (("ROW",), ("COL",))), fragment(b, 2, (("ROW",), ("COL",))), fragment(c, 2))
     if to is None or of is None or None in sources or (to and not of) or (to and step > 1):
         return None
     if destination.kind != Kind.REGISTER or destination.modifiers:
@@ -250,7 +249,7 @@ def lower_double(instruction: Instruction) -> MicroOp | None:
     if shape != (8, 8, 4) or modifiers.left or len(instruction.operands) != 4:
         return None
     destination, a, b, c = instruction.operands
-    sources = (_fragment(a, 2), _fragment(b, 2), _fragment(c, 4))
+    sources = (fragment(a, 2), fragment(b, 2), fragment(c, 4))
     if None in sources or destination.kind != Kind.REGISTER or destination.modifiers:
         return None
     return MicroOp(
@@ -270,7 +269,7 @@ def _lower_tall_double(
         return None
     destination, a, b, c = instruction.operands
     zero = c.kind == Kind.REGISTER and c.index == 255
-    sources = (_fragment(a, shape[2]), _fragment(b, shape[2] // 2), _fragment(c, 1 if zero else 8))
+    sources = (fragment(a, shape[2]), fragment(b, shape[2] // 2), fragment(c, 1 if zero else 8))
     if None in sources or any(o.kind != Kind.REGISTER or o.index == 255 for o in (destination, a, b)):
         return None
     return MicroOp(
@@ -304,9 +303,9 @@ def _sparse(
         return None
     destination, a, b, c, metadata, selector = instruction.operands
     sources = (
-        _fragment(a, 2 * steps, ((), ("ROW",))),
-        _fragment(b, 2 * steps, ((), ("COL",))),
-        _fragment(c, accumulator_words),
+        fragment(a, 2 * steps, ((), ("ROW",))),
+        fragment(b, 2 * steps, ((), ("COL",))),
+        fragment(c, accumulator_words),
     )
     if None in sources or destination.kind != Kind.REGISTER or destination.modifiers:
         return None
@@ -345,7 +344,7 @@ def _scaled(instruction: Instruction, modifiers: Modifiers, elements: int) -> Mi
     if (four and elements != 8) or (style == float_ops.E4M3 and not four):
         return None
     destination, a, b, c, *scales = instruction.operands
-    sources = (_fragment(a, 4), _fragment(b, 2), _fragment(c, 4))
+    sources = (fragment(a, 4), fragment(b, 2), fragment(c, 4))
     if None in sources or destination.kind != Kind.REGISTER or destination.modifiers:
         return None
     if not _beside(tuple(scales), a):
@@ -365,95 +364,6 @@ def lower_four_bit(instruction: Instruction) -> MicroOp | None:
     """``OMMA.SF.16864.F32.E2M1.E2M1.E8[.4X] Rd, Ra, Rb, Rc, Rsa, Rsb, URx``: 4-bit floats, eight a register, with scales."""
     modifiers = Modifiers(instruction)
     return _scaled(instruction, modifiers, 8) if modifiers.take("SF") else None
-
-
-def lower_move(instruction: Instruction) -> MicroOp | None:
-    """``MOVM.16.MT88 Rd, Ra``: the matrix transposed; ``MOVM.U4TO8.M832 Rd, Ra``: two registers of bytes."""
-    forms = {("16", "MT88"): (tensor_integer.transpose_matrix, 1), ("U4TO8", "M832"): (tensor_integer.widen_matrix, 2)}
-    found = forms.get(instruction.modifiers)
-    if found is None or len(instruction.operands) != 2:
-        return None
-    destination, source = instruction.operands[0], _fragment(instruction.operands[1], 1)
-    if source is None or destination.kind != Kind.REGISTER or destination.modifiers:
-        return None
-    return MicroOp(
-        found[0].number,
-        sources=(source, None, None),
-        destination=destination,
-        words=found[1],
-    )
-
-
-_TRANSPOSED = {"M88": system_ops.MATRIX_PLAIN, "MT88": system_ops.MATRIX_TURNED}
-#: Elements of a byte in the registers: bits that they have in memory (where 4 and 6 are packed and padded to 16 bytes).
-_BYTE_ELEMENTS = {"8": 8, "U6x16P32TO8": 6, "U4x16P64TO8": 4}
-_BYTE_FORMS = {"M816": system_ops.MATRIX_BYTES, "MT1616": system_ops.MATRIX_TURNED_BYTES}
-_COUNTS = {"2": 2, "4": 4}
-
-
-def _matrices(instruction: Instruction) -> tuple[int, int] | None:
-    """(matrices, transposed) of ``.16.M88[.2|.4]``."""
-    modifiers = Modifiers(instruction)
-    transposed = modifiers.choose(_TRANSPOSED)
-    count = modifiers.choose(_COUNTS, 1)
-    if transposed is None or not modifiers.take("16") or modifiers.left or len(instruction.operands) != 2:
-        return None
-    return count, transposed
-
-
-def _byte_matrices(instruction: Instruction) -> tuple[int, int, int] | None:
-    """(matrices, form, bits of an element in memory) of ``.8.MT1616[.2]`` and ``.U4x16P64TO8.M816[.2|.4]`` (sm_100)."""
-    modifiers = Modifiers(instruction)
-    bits, form = modifiers.choose(_BYTE_ELEMENTS), modifiers.choose(_BYTE_FORMS)
-    count = modifiers.choose(_COUNTS, 1)
-    if bits is None or form is None or modifiers.left or len(instruction.operands) != 2:
-        return None
-    return (count, form, bits) if form == system_ops.MATRIX_BYTES or count < 4 else None
-
-
-def lower_matrix_load(instruction: Instruction) -> MicroOp | None:
-    """``LDSM.16.M88.4 Rd, [address]``: lane 8 i + r gives the address of row r of matrix i; transposed with
-    ``.MT88``."""
-    found = _matrices(instruction) or _byte_matrices(instruction)
-    if found is None:
-        return None
-    destination, memory = instruction.operands
-    recipe = address_recipe(memory, False)
-    if recipe is None or destination.kind != Kind.REGISTER or destination.modifiers:
-        return None
-    return MicroOp(
-        system_ops.MATRIX_LOAD,
-        destination=destination,
-        words=found[0] * (1 + (found[1] == system_ops.MATRIX_TURNED_BYTES)),
-        flags=found,
-        memory_kind=MemoryKind.MATRIX_LOAD,
-        space=Space.SHARED,
-        access_bytes=16,
-        extra={"address": recipe},
-    )
-
-
-def lower_matrix_store(instruction: Instruction) -> MicroOp | None:
-    """``STSM.16.M88.4 [address], Ra``: LDSM the other way; ``STSM.8.MT168.4``: 16 x 8 bytes, transposed."""
-    found = _matrices(instruction)
-    if instruction.modifiers[:2] == ("8", "MT168"):
-        count = 1 if len(instruction.modifiers) == 2 else _COUNTS.get(instruction.modifiers[2], 0)
-        found = (count, system_ops.MATRIX_TALL) if count and len(instruction.operands) == 2 else None
-    if found is None:
-        return None
-    memory, values = instruction.operands
-    recipe, source = address_recipe(memory, False), _fragment(values, found[0])
-    if recipe is None or source is None:
-        return None
-    return MicroOp(
-        system_ops.MATRIX_STORE,
-        sources=(source, None, None),
-        flags=found,
-        memory_kind=MemoryKind.STORE,
-        space=Space.SHARED,
-        access_bytes=16,
-        extra={"address": recipe},
-    )
 
 
 OPCODES = (
@@ -482,22 +392,6 @@ OPCODES = (
     Opcode(
         mnemonic="OMMA", summary="matrix product of 4-bit floats with scales", lowering=lower_four_bit,
         bodies=(tensor_blocks.multiply_scaled,), pipe=PipeClass.TENSOR, coverage="matrix multiply", flops=TENSOR,
-    ),
-    # Crosses lanes; no published measurement says through which unit.
-    Opcode(
-        mnemonic="MOVM", summary="move a matrix within the warp", lowering=lower_move,
-        bodies=(tensor_integer.transpose_matrix, tensor_integer.widen_matrix),
-        pipe=PipeClass.SHUFFLE, coverage="matrix move", flops=NO_FLOPS,
-    ),
-    Opcode(
-        mnemonic="LDSM", summary="load matrices from shared memory", lowering=lower_matrix_load,
-        bodies=(system_ops.MATRIX_LOAD,),
-        pipe=PipeClass.LSU, coverage="matrix move", flops=NO_FLOPS, space=Space.SHARED, bytes_moved=(16,),
-    ),
-    Opcode(
-        mnemonic="STSM", summary="store matrices to shared memory", lowering=lower_matrix_store,
-        bodies=(system_ops.MATRIX_STORE,),
-        pipe=PipeClass.LSU, coverage="matrix move", flops=NO_FLOPS, space=Space.SHARED, bytes_moved=(16,),
     ),
     *(Opcode(mnemonic=name, summary=f"{why}: not emulated", refused=why) for name, why in REFUSED.items()),
 )  # fmt: skip
