@@ -291,7 +291,7 @@ def _sections(parts: dict[str, _Part], version: str) -> list[tuple]:
     return [*rows, (".shstrtab", _SHT_STRTAB, 0, 0, 0, 0, 0, 1, 0)]
 
 
-def _place(target: bytearray, at: int, data: bytes) -> None:
+def _place(target: bytearray, at: int, data: bytes | bytearray) -> None:
     target[at : at + len(data)] = data
 
 
