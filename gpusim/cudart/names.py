@@ -6,529 +6,143 @@ symbols of the libraries of CUDA 12.9 and 13.
 
 from __future__ import annotations
 
-#: In both.
-COMMON = [
-    "__cudaGetKernel",
-    "__cudaInitModule",
-    "__cudaLaunchKernel",
-    "__cudaPopCallConfiguration",
-    "__cudaPushCallConfiguration",
-    "__cudaRegisterFatBinary",
-    "__cudaRegisterFatBinaryEnd",
-    "__cudaRegisterFunction",
-    "__cudaRegisterHostVar",
-    "__cudaRegisterManagedVar",
-    "__cudaRegisterUnifiedTable",
-    "__cudaRegisterVar",
-    "__cudaUnregisterFatBinary",
-    "cudaArrayGetInfo",
-    "cudaArrayGetMemoryRequirements",
-    "cudaArrayGetPlane",
-    "cudaArrayGetSparseProperties",
-    "cudaChooseDevice",
-    "cudaCreateChannelDesc",
-    "cudaCreateSurfaceObject",
-    "cudaCreateTextureObject",
-    "cudaCtxResetPersistingL2Cache",
-    "cudaDestroyExternalMemory",
-    "cudaDestroyExternalSemaphore",
-    "cudaDestroySurfaceObject",
-    "cudaDestroyTextureObject",
-    "cudaDeviceCanAccessPeer",
-    "cudaDeviceDisablePeerAccess",
-    "cudaDeviceEnablePeerAccess",
-    "cudaDeviceFlushGPUDirectRDMAWrites",
-    "cudaDeviceGetAttribute",
-    "cudaDeviceGetByPCIBusId",
-    "cudaDeviceGetCacheConfig",
-    "cudaDeviceGetDefaultMemPool",
-    "cudaDeviceGetGraphMemAttribute",
-    "cudaDeviceGetLimit",
-    "cudaDeviceGetMemPool",
-    "cudaDeviceGetNvSciSyncAttributes",
-    "cudaDeviceGetP2PAttribute",
-    "cudaDeviceGetPCIBusId",
-    "cudaDeviceGetSharedMemConfig",
-    "cudaDeviceGetStreamPriorityRange",
-    "cudaDeviceGetTexture1DLinearMaxWidth",
-    "cudaDeviceGraphMemTrim",
-    "cudaDeviceRegisterAsyncNotification",
-    "cudaDeviceReset",
-    "cudaDeviceSetCacheConfig",
-    "cudaDeviceSetGraphMemAttribute",
-    "cudaDeviceSetLimit",
-    "cudaDeviceSetMemPool",
-    "cudaDeviceSetSharedMemConfig",
-    "cudaDeviceSynchronize",
-    "cudaDeviceUnregisterAsyncNotification",
-    "cudaDriverGetVersion",
-    "cudaEGLStreamConsumerAcquireFrame",
-    "cudaEGLStreamConsumerConnect",
-    "cudaEGLStreamConsumerConnectWithFlags",
-    "cudaEGLStreamConsumerDisconnect",
-    "cudaEGLStreamConsumerReleaseFrame",
-    "cudaEGLStreamProducerConnect",
-    "cudaEGLStreamProducerDisconnect",
-    "cudaEGLStreamProducerPresentFrame",
-    "cudaEGLStreamProducerReturnFrame",
-    "cudaEventCreate",
-    "cudaEventCreateFromEGLSync",
-    "cudaEventCreateWithFlags",
-    "cudaEventDestroy",
-    "cudaEventElapsedTime",
-    "cudaEventQuery",
-    "cudaEventRecord",
-    "cudaEventRecordWithFlags",
-    "cudaEventSynchronize",
-    "cudaExternalMemoryGetMappedBuffer",
-    "cudaExternalMemoryGetMappedMipmappedArray",
-    "cudaFree",
-    "cudaFreeArray",
-    "cudaFreeAsync",
-    "cudaFreeHost",
-    "cudaFreeMipmappedArray",
-    "cudaFuncGetAttributes",
-    "cudaFuncGetName",
-    "cudaFuncGetParamInfo",
-    "cudaFuncSetAttribute",
-    "cudaFuncSetCacheConfig",
-    "cudaFuncSetSharedMemConfig",
-    "cudaGLGetDevices",
-    "cudaGLMapBufferObject",
-    "cudaGLMapBufferObjectAsync",
-    "cudaGLRegisterBufferObject",
-    "cudaGLSetBufferObjectMapFlags",
-    "cudaGLSetGLDevice",
-    "cudaGLUnmapBufferObject",
-    "cudaGLUnmapBufferObjectAsync",
-    "cudaGLUnregisterBufferObject",
-    "cudaGetChannelDesc",
-    "cudaGetDevice",
-    "cudaGetDeviceCount",
-    "cudaGetDeviceFlags",
-    "cudaGetDeviceProperties",
-    "cudaGetDriverEntryPoint",
-    "cudaGetDriverEntryPointByVersion",
-    "cudaGetErrorName",
-    "cudaGetErrorString",
-    "cudaGetExportTable",
-    "cudaGetFuncBySymbol",
-    "cudaGetKernel",
-    "cudaGetLastError",
-    "cudaGetMipmappedArrayLevel",
-    "cudaGetSurfaceObjectResourceDesc",
-    "cudaGetSymbolAddress",
-    "cudaGetSymbolSize",
-    "cudaGetTextureObjectResourceDesc",
-    "cudaGetTextureObjectResourceViewDesc",
-    "cudaGetTextureObjectTextureDesc",
-    "cudaGraphAddChildGraphNode",
-    "cudaGraphAddDependencies",
-    "cudaGraphAddEmptyNode",
-    "cudaGraphAddEventRecordNode",
-    "cudaGraphAddEventWaitNode",
-    "cudaGraphAddExternalSemaphoresSignalNode",
-    "cudaGraphAddExternalSemaphoresWaitNode",
-    "cudaGraphAddHostNode",
-    "cudaGraphAddKernelNode",
-    "cudaGraphAddMemAllocNode",
-    "cudaGraphAddMemFreeNode",
-    "cudaGraphAddMemcpyNode",
-    "cudaGraphAddMemcpyNode1D",
-    "cudaGraphAddMemcpyNodeFromSymbol",
-    "cudaGraphAddMemcpyNodeToSymbol",
-    "cudaGraphAddMemsetNode",
-    "cudaGraphAddNode",
-    "cudaGraphChildGraphNodeGetGraph",
-    "cudaGraphClone",
-    "cudaGraphConditionalHandleCreate",
-    "cudaGraphCreate",
-    "cudaGraphDebugDotPrint",
-    "cudaGraphDestroy",
-    "cudaGraphDestroyNode",
-    "cudaGraphEventRecordNodeGetEvent",
-    "cudaGraphEventRecordNodeSetEvent",
-    "cudaGraphEventWaitNodeGetEvent",
-    "cudaGraphEventWaitNodeSetEvent",
-    "cudaGraphExecChildGraphNodeSetParams",
-    "cudaGraphExecDestroy",
-    "cudaGraphExecEventRecordNodeSetEvent",
-    "cudaGraphExecEventWaitNodeSetEvent",
-    "cudaGraphExecExternalSemaphoresSignalNodeSetParams",
-    "cudaGraphExecExternalSemaphoresWaitNodeSetParams",
-    "cudaGraphExecGetFlags",
-    "cudaGraphExecHostNodeSetParams",
-    "cudaGraphExecKernelNodeSetParams",
-    "cudaGraphExecMemcpyNodeSetParams",
-    "cudaGraphExecMemcpyNodeSetParams1D",
-    "cudaGraphExecMemcpyNodeSetParamsFromSymbol",
-    "cudaGraphExecMemcpyNodeSetParamsToSymbol",
-    "cudaGraphExecMemsetNodeSetParams",
-    "cudaGraphExecNodeSetParams",
-    "cudaGraphExecUpdate",
-    "cudaGraphExternalSemaphoresSignalNodeGetParams",
-    "cudaGraphExternalSemaphoresSignalNodeSetParams",
-    "cudaGraphExternalSemaphoresWaitNodeGetParams",
-    "cudaGraphExternalSemaphoresWaitNodeSetParams",
-    "cudaGraphGetEdges",
-    "cudaGraphGetNodes",
-    "cudaGraphGetRootNodes",
-    "cudaGraphHostNodeGetParams",
-    "cudaGraphHostNodeSetParams",
-    "cudaGraphInstantiate",
-    "cudaGraphInstantiateWithFlags",
-    "cudaGraphInstantiateWithParams",
-    "cudaGraphKernelNodeCopyAttributes",
-    "cudaGraphKernelNodeGetAttribute",
-    "cudaGraphKernelNodeGetParams",
-    "cudaGraphKernelNodeSetAttribute",
-    "cudaGraphKernelNodeSetParams",
-    "cudaGraphLaunch",
-    "cudaGraphMemAllocNodeGetParams",
-    "cudaGraphMemFreeNodeGetParams",
-    "cudaGraphMemcpyNodeGetParams",
-    "cudaGraphMemcpyNodeSetParams",
-    "cudaGraphMemcpyNodeSetParams1D",
-    "cudaGraphMemcpyNodeSetParamsFromSymbol",
-    "cudaGraphMemcpyNodeSetParamsToSymbol",
-    "cudaGraphMemsetNodeGetParams",
-    "cudaGraphMemsetNodeSetParams",
-    "cudaGraphNodeFindInClone",
-    "cudaGraphNodeGetDependencies",
-    "cudaGraphNodeGetDependentNodes",
-    "cudaGraphNodeGetEnabled",
-    "cudaGraphNodeGetType",
-    "cudaGraphNodeSetEnabled",
-    "cudaGraphNodeSetParams",
-    "cudaGraphReleaseUserObject",
-    "cudaGraphRemoveDependencies",
-    "cudaGraphRetainUserObject",
-    "cudaGraphUpload",
-    "cudaGraphicsEGLRegisterImage",
-    "cudaGraphicsGLRegisterBuffer",
-    "cudaGraphicsGLRegisterImage",
-    "cudaGraphicsMapResources",
-    "cudaGraphicsResourceGetMappedEglFrame",
-    "cudaGraphicsResourceGetMappedMipmappedArray",
-    "cudaGraphicsResourceGetMappedPointer",
-    "cudaGraphicsResourceSetMapFlags",
-    "cudaGraphicsSubResourceGetMappedArray",
-    "cudaGraphicsUnmapResources",
-    "cudaGraphicsUnregisterResource",
-    "cudaGraphicsVDPAURegisterOutputSurface",
-    "cudaGraphicsVDPAURegisterVideoSurface",
-    "cudaHostAlloc",
-    "cudaHostGetDevicePointer",
-    "cudaHostGetFlags",
-    "cudaHostRegister",
-    "cudaHostUnregister",
-    "cudaImportExternalMemory",
-    "cudaImportExternalSemaphore",
-    "cudaInitDevice",
-    "cudaIpcCloseMemHandle",
-    "cudaIpcGetEventHandle",
-    "cudaIpcGetMemHandle",
-    "cudaIpcOpenEventHandle",
-    "cudaIpcOpenMemHandle",
-    "cudaKernelSetAttributeForDevice",
-    "cudaLaunchCooperativeKernel",
-    "cudaLaunchHostFunc",
-    "cudaLaunchKernel",
-    "cudaLaunchKernelExC",
-    "cudaLibraryEnumerateKernels",
-    "cudaLibraryGetGlobal",
-    "cudaLibraryGetKernel",
-    "cudaLibraryGetKernelCount",
-    "cudaLibraryGetManaged",
-    "cudaLibraryGetUnifiedFunction",
-    "cudaLibraryLoadData",
-    "cudaLibraryLoadFromFile",
-    "cudaLibraryUnload",
-    "cudaMalloc",
-    "cudaMalloc3D",
-    "cudaMalloc3DArray",
-    "cudaMallocArray",
-    "cudaMallocAsync",
-    "cudaMallocFromPoolAsync",
-    "cudaMallocHost",
-    "cudaMallocManaged",
-    "cudaMallocMipmappedArray",
-    "cudaMallocPitch",
-    "cudaMemAdvise",
-    "cudaMemGetInfo",
-    "cudaMemPoolCreate",
-    "cudaMemPoolDestroy",
-    "cudaMemPoolExportPointer",
-    "cudaMemPoolExportToShareableHandle",
-    "cudaMemPoolGetAccess",
-    "cudaMemPoolGetAttribute",
-    "cudaMemPoolImportFromShareableHandle",
-    "cudaMemPoolImportPointer",
-    "cudaMemPoolSetAccess",
-    "cudaMemPoolSetAttribute",
-    "cudaMemPoolTrimTo",
-    "cudaMemPrefetchAsync",
-    "cudaMemRangeGetAttribute",
-    "cudaMemRangeGetAttributes",
-    "cudaMemcpy",
-    "cudaMemcpy2D",
-    "cudaMemcpy2DArrayToArray",
-    "cudaMemcpy2DArrayToArray_ptds",
-    "cudaMemcpy2DAsync",
-    "cudaMemcpy2DFromArray",
-    "cudaMemcpy2DFromArrayAsync",
-    "cudaMemcpy2DFromArray_ptds",
-    "cudaMemcpy2DToArray",
-    "cudaMemcpy2DToArrayAsync",
-    "cudaMemcpy2DToArray_ptds",
-    "cudaMemcpy2D_ptds",
-    "cudaMemcpy3D",
-    "cudaMemcpy3DAsync",
-    "cudaMemcpy3DBatchAsync",
-    "cudaMemcpy3DPeer",
-    "cudaMemcpy3DPeerAsync",
-    "cudaMemcpy3DPeer_ptds",
-    "cudaMemcpy3D_ptds",
-    "cudaMemcpyArrayToArray",
-    "cudaMemcpyArrayToArray_ptds",
-    "cudaMemcpyAsync",
-    "cudaMemcpyBatchAsync",
-    "cudaMemcpyFromArray",
-    "cudaMemcpyFromArrayAsync",
-    "cudaMemcpyFromArray_ptds",
-    "cudaMemcpyFromSymbol",
-    "cudaMemcpyFromSymbolAsync",
-    "cudaMemcpyFromSymbol_ptds",
-    "cudaMemcpyPeer",
-    "cudaMemcpyPeerAsync",
-    "cudaMemcpyToArray",
-    "cudaMemcpyToArrayAsync",
-    "cudaMemcpyToArray_ptds",
-    "cudaMemcpyToSymbol",
-    "cudaMemcpyToSymbolAsync",
-    "cudaMemcpyToSymbol_ptds",
-    "cudaMemcpy_ptds",
-    "cudaMemset",
-    "cudaMemset2D",
-    "cudaMemset2DAsync",
-    "cudaMemset2D_ptds",
-    "cudaMemset3D",
-    "cudaMemset3DAsync",
-    "cudaMemset3D_ptds",
-    "cudaMemsetAsync",
-    "cudaMemset_ptds",
-    "cudaMipmappedArrayGetMemoryRequirements",
-    "cudaMipmappedArrayGetSparseProperties",
-    "cudaOccupancyAvailableDynamicSMemPerBlock",
-    "cudaOccupancyMaxActiveBlocksPerMultiprocessor",
-    "cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags",
-    "cudaOccupancyMaxActiveClusters",
-    "cudaOccupancyMaxPotentialClusterSize",
-    "cudaPeekAtLastError",
-    "cudaPointerGetAttributes",
-    "cudaProfilerStart",
-    "cudaProfilerStop",
-    "cudaRuntimeGetVersion",
-    "cudaSetDevice",
-    "cudaSetDeviceFlags",
-    "cudaSetValidDevices",
-    "cudaSignalExternalSemaphoresAsync",
-    "cudaStreamAddCallback",
-    "cudaStreamAttachMemAsync",
-    "cudaStreamBeginCapture",
-    "cudaStreamBeginCaptureToGraph",
-    "cudaStreamCopyAttributes",
-    "cudaStreamCreate",
-    "cudaStreamCreateWithFlags",
-    "cudaStreamCreateWithPriority",
-    "cudaStreamDestroy",
-    "cudaStreamEndCapture",
-    "cudaStreamGetAttribute",
-    "cudaStreamGetCaptureInfo",
-    "cudaStreamGetDevice",
-    "cudaStreamGetFlags",
-    "cudaStreamGetId",
-    "cudaStreamGetPriority",
-    "cudaStreamIsCapturing",
-    "cudaStreamQuery",
-    "cudaStreamSetAttribute",
-    "cudaStreamSynchronize",
-    "cudaStreamUpdateCaptureDependencies",
-    "cudaStreamWaitEvent",
-    "cudaThreadExchangeStreamCaptureMode",
-    "cudaUserObjectCreate",
-    "cudaUserObjectRelease",
-    "cudaUserObjectRetain",
-    "cudaVDPAUGetDevice",
-    "cudaVDPAUSetVDPAUDevice",
-    "cudaWaitExternalSemaphoresAsync",
-]
-ONLY_12 = [
-    "cudaEventElapsedTime_v2",
-    "cudaGetDeviceProperties_v2",
-    "cudaGraphAddDependencies_v2",
-    "cudaGraphAddNode_v2",
-    "cudaGraphGetEdges_v2",
-    "cudaGraphNodeGetDependencies_v2",
-    "cudaGraphNodeGetDependentNodes_v2",
-    "cudaGraphRemoveDependencies_v2",
-    "cudaLaunchCooperativeKernelMultiDevice",
-    "cudaMemAdvise_v2",
-    "cudaMemPrefetchAsync_v2",
-    "cudaSetDoubleForDevice",
-    "cudaSetDoubleForHost",
-    "cudaSignalExternalSemaphoresAsync_v2",
-    "cudaStreamGetCaptureInfo_v2",
-    "cudaStreamGetCaptureInfo_v3",
-    "cudaStreamUpdateCaptureDependencies_v2",
-    "cudaThreadExit",
-    "cudaThreadGetCacheConfig",
-    "cudaThreadGetLimit",
-    "cudaThreadSetCacheConfig",
-    "cudaThreadSetLimit",
-    "cudaThreadSynchronize",
-    "cudaWaitExternalSemaphoresAsync_v2",
-]
-ONLY_13 = [
-    "__cudaGetProcAddress",
-    "cudaDevResourceGenerateDesc",
-    "cudaDevSmResourceSplit",
-    "cudaDevSmResourceSplitByCount",
-    "cudaDeviceGetDevResource",
-    "cudaDeviceGetExecutionCtx",
-    "cudaDeviceGetHostAtomicCapabilities",
-    "cudaDeviceGetP2PAtomicCapabilities",
-    "cudaExecutionCtxDestroy",
-    "cudaExecutionCtxGetDevResource",
-    "cudaExecutionCtxGetDevice",
-    "cudaExecutionCtxGetId",
-    "cudaExecutionCtxRecordEvent",
-    "cudaExecutionCtxStreamCreate",
-    "cudaExecutionCtxSynchronize",
-    "cudaExecutionCtxWaitEvent",
-    "cudaFuncGetParamCount",
-    "cudaGraphConditionalHandleCreate_v2",
-    "cudaGraphExecGetId",
-    "cudaGraphGetId",
-    "cudaGraphNodeGetContainingGraph",
-    "cudaGraphNodeGetLocalId",
-    "cudaGraphNodeGetParams",
-    "cudaGraphNodeGetToolsId",
-    "cudaGreenCtxCreate",
-    "cudaLaunchHostFunc_v2",
-    "cudaLogsCurrent",
-    "cudaLogsDumpToFile",
-    "cudaLogsDumpToMemory",
-    "cudaLogsRegisterCallback",
-    "cudaLogsUnregisterCallback",
-    "cudaMemDiscardAndPrefetchBatchAsync",
-    "cudaMemDiscardBatchAsync",
-    "cudaMemGetDefaultMemPool",
-    "cudaMemGetLocationInfo",
-    "cudaMemGetMemPool",
-    "cudaMemPrefetchBatchAsync",
-    "cudaMemSetMemPool",
-    "cudaMemcpy3DWithAttributesAsync",
-    "cudaMemcpyWithAttributesAsync",
-    "cudaStreamBeginRecaptureToGraph",
-    "cudaStreamGetDevResource",
-    "cudaSubgridCreate",
-    "cudaSubgridWorkerGridCreate",
-    "cudaSubgridWorksetCreate",
-]
-#: Those that a program compiled for a default stream of each thread calls under another name.
-PER_THREAD_STREAM = [
-    "__cudaLaunchKernel",
-    "cudaEventRecord",
-    "cudaEventRecordWithFlags",
-    "cudaFreeAsync",
-    "cudaGetDriverEntryPoint",
-    "cudaGetDriverEntryPointByVersion",
-    "cudaGraphInstantiateWithParams",
-    "cudaGraphLaunch",
-    "cudaGraphUpload",
-    "cudaLaunchCooperativeKernel",
-    "cudaLaunchHostFunc",
-    "cudaLaunchHostFunc_v2",
-    "cudaLaunchKernel",
-    "cudaLaunchKernelExC",
-    "cudaMallocAsync",
-    "cudaMallocFromPoolAsync",
-    "cudaMemDiscardAndPrefetchBatchAsync",
-    "cudaMemDiscardBatchAsync",
-    "cudaMemPrefetchAsync",
-    "cudaMemPrefetchAsync_v2",
-    "cudaMemPrefetchBatchAsync",
-    "cudaMemcpy2DAsync",
-    "cudaMemcpy2DFromArrayAsync",
-    "cudaMemcpy2DToArrayAsync",
-    "cudaMemcpy3DAsync",
-    "cudaMemcpy3DBatchAsync",
-    "cudaMemcpy3DPeerAsync",
-    "cudaMemcpy3DWithAttributesAsync",
-    "cudaMemcpyAsync",
-    "cudaMemcpyBatchAsync",
-    "cudaMemcpyFromArrayAsync",
-    "cudaMemcpyFromSymbolAsync",
-    "cudaMemcpyToArrayAsync",
-    "cudaMemcpyToSymbolAsync",
-    "cudaMemcpyWithAttributesAsync",
-    "cudaMemset2DAsync",
-    "cudaMemset3DAsync",
-    "cudaMemsetAsync",
-    "cudaSignalExternalSemaphoresAsync",
-    "cudaSignalExternalSemaphoresAsync_v2",
-    "cudaStreamAddCallback",
-    "cudaStreamAttachMemAsync",
-    "cudaStreamBeginCapture",
-    "cudaStreamBeginCaptureToGraph",
-    "cudaStreamBeginRecaptureToGraph",
-    "cudaStreamCopyAttributes",
-    "cudaStreamEndCapture",
-    "cudaStreamGetAttribute",
-    "cudaStreamGetCaptureInfo",
-    "cudaStreamGetCaptureInfo_v2",
-    "cudaStreamGetCaptureInfo_v3",
-    "cudaStreamGetDevResource",
-    "cudaStreamGetDevice",
-    "cudaStreamGetFlags",
-    "cudaStreamGetId",
-    "cudaStreamGetPriority",
-    "cudaStreamIsCapturing",
-    "cudaStreamQuery",
-    "cudaStreamSetAttribute",
-    "cudaStreamSynchronize",
-    "cudaStreamUpdateCaptureDependencies",
-    "cudaStreamUpdateCaptureDependencies_v2",
-    "cudaStreamWaitEvent",
-    "cudaWaitExternalSemaphoresAsync",
-    "cudaWaitExternalSemaphoresAsync_v2",
-]
-PER_THREAD_DEFAULT = [
-    "cudaMemcpy",
-    "cudaMemcpy2D",
-    "cudaMemcpy2DArrayToArray",
-    "cudaMemcpy2DFromArray",
-    "cudaMemcpy2DToArray",
-    "cudaMemcpy3D",
-    "cudaMemcpy3DPeer",
-    "cudaMemcpyArrayToArray",
-    "cudaMemcpyFromArray",
-    "cudaMemcpyFromSymbol",
-    "cudaMemcpyToArray",
-    "cudaMemcpyToSymbol",
-    "cudaMemset",
-    "cudaMemset2D",
-    "cudaMemset3D",
-]
+#: In both libraries, in one, and those that a program compiled for a default stream of each thread calls under another name.
+_COMMON = """
+    __cudaGetKernel __cudaInitModule __cudaLaunchKernel __cudaPopCallConfiguration __cudaPushCallConfiguration
+    __cudaRegisterFatBinary __cudaRegisterFatBinaryEnd __cudaRegisterFunction __cudaRegisterHostVar __cudaRegisterManagedVar
+    __cudaRegisterUnifiedTable __cudaRegisterVar __cudaUnregisterFatBinary cudaArrayGetInfo cudaArrayGetMemoryRequirements
+    cudaArrayGetPlane cudaArrayGetSparseProperties cudaChooseDevice cudaCreateChannelDesc cudaCreateSurfaceObject
+    cudaCreateTextureObject cudaCtxResetPersistingL2Cache cudaDestroyExternalMemory cudaDestroyExternalSemaphore
+    cudaDestroySurfaceObject cudaDestroyTextureObject cudaDeviceCanAccessPeer cudaDeviceDisablePeerAccess
+    cudaDeviceEnablePeerAccess cudaDeviceFlushGPUDirectRDMAWrites cudaDeviceGetAttribute cudaDeviceGetByPCIBusId
+    cudaDeviceGetCacheConfig cudaDeviceGetDefaultMemPool cudaDeviceGetGraphMemAttribute cudaDeviceGetLimit
+    cudaDeviceGetMemPool cudaDeviceGetNvSciSyncAttributes cudaDeviceGetP2PAttribute cudaDeviceGetPCIBusId
+    cudaDeviceGetSharedMemConfig cudaDeviceGetStreamPriorityRange cudaDeviceGetTexture1DLinearMaxWidth
+    cudaDeviceGraphMemTrim cudaDeviceRegisterAsyncNotification cudaDeviceReset cudaDeviceSetCacheConfig
+    cudaDeviceSetGraphMemAttribute cudaDeviceSetLimit cudaDeviceSetMemPool cudaDeviceSetSharedMemConfig
+    cudaDeviceSynchronize cudaDeviceUnregisterAsyncNotification cudaDriverGetVersion cudaEGLStreamConsumerAcquireFrame
+    cudaEGLStreamConsumerConnect cudaEGLStreamConsumerConnectWithFlags cudaEGLStreamConsumerDisconnect
+    cudaEGLStreamConsumerReleaseFrame cudaEGLStreamProducerConnect cudaEGLStreamProducerDisconnect
+    cudaEGLStreamProducerPresentFrame cudaEGLStreamProducerReturnFrame cudaEventCreate cudaEventCreateFromEGLSync
+    cudaEventCreateWithFlags cudaEventDestroy cudaEventElapsedTime cudaEventQuery cudaEventRecord cudaEventRecordWithFlags
+    cudaEventSynchronize cudaExternalMemoryGetMappedBuffer cudaExternalMemoryGetMappedMipmappedArray cudaFree cudaFreeArray
+    cudaFreeAsync cudaFreeHost cudaFreeMipmappedArray cudaFuncGetAttributes cudaFuncGetName cudaFuncGetParamInfo
+    cudaFuncSetAttribute cudaFuncSetCacheConfig cudaFuncSetSharedMemConfig cudaGLGetDevices cudaGLMapBufferObject
+    cudaGLMapBufferObjectAsync cudaGLRegisterBufferObject cudaGLSetBufferObjectMapFlags cudaGLSetGLDevice
+    cudaGLUnmapBufferObject cudaGLUnmapBufferObjectAsync cudaGLUnregisterBufferObject cudaGetChannelDesc cudaGetDevice
+    cudaGetDeviceCount cudaGetDeviceFlags cudaGetDeviceProperties cudaGetDriverEntryPoint cudaGetDriverEntryPointByVersion
+    cudaGetErrorName cudaGetErrorString cudaGetExportTable cudaGetFuncBySymbol cudaGetKernel cudaGetLastError
+    cudaGetMipmappedArrayLevel cudaGetSurfaceObjectResourceDesc cudaGetSymbolAddress cudaGetSymbolSize
+    cudaGetTextureObjectResourceDesc cudaGetTextureObjectResourceViewDesc cudaGetTextureObjectTextureDesc
+    cudaGraphAddChildGraphNode cudaGraphAddDependencies cudaGraphAddEmptyNode cudaGraphAddEventRecordNode
+    cudaGraphAddEventWaitNode cudaGraphAddExternalSemaphoresSignalNode cudaGraphAddExternalSemaphoresWaitNode
+    cudaGraphAddHostNode cudaGraphAddKernelNode cudaGraphAddMemAllocNode cudaGraphAddMemFreeNode cudaGraphAddMemcpyNode
+    cudaGraphAddMemcpyNode1D cudaGraphAddMemcpyNodeFromSymbol cudaGraphAddMemcpyNodeToSymbol cudaGraphAddMemsetNode
+    cudaGraphAddNode cudaGraphChildGraphNodeGetGraph cudaGraphClone cudaGraphConditionalHandleCreate cudaGraphCreate
+    cudaGraphDebugDotPrint cudaGraphDestroy cudaGraphDestroyNode cudaGraphEventRecordNodeGetEvent
+    cudaGraphEventRecordNodeSetEvent cudaGraphEventWaitNodeGetEvent cudaGraphEventWaitNodeSetEvent
+    cudaGraphExecChildGraphNodeSetParams cudaGraphExecDestroy cudaGraphExecEventRecordNodeSetEvent
+    cudaGraphExecEventWaitNodeSetEvent cudaGraphExecExternalSemaphoresSignalNodeSetParams
+    cudaGraphExecExternalSemaphoresWaitNodeSetParams cudaGraphExecGetFlags cudaGraphExecHostNodeSetParams
+    cudaGraphExecKernelNodeSetParams cudaGraphExecMemcpyNodeSetParams cudaGraphExecMemcpyNodeSetParams1D
+    cudaGraphExecMemcpyNodeSetParamsFromSymbol cudaGraphExecMemcpyNodeSetParamsToSymbol cudaGraphExecMemsetNodeSetParams
+    cudaGraphExecNodeSetParams cudaGraphExecUpdate cudaGraphExternalSemaphoresSignalNodeGetParams
+    cudaGraphExternalSemaphoresSignalNodeSetParams cudaGraphExternalSemaphoresWaitNodeGetParams
+    cudaGraphExternalSemaphoresWaitNodeSetParams cudaGraphGetEdges cudaGraphGetNodes cudaGraphGetRootNodes
+    cudaGraphHostNodeGetParams cudaGraphHostNodeSetParams cudaGraphInstantiate cudaGraphInstantiateWithFlags
+    cudaGraphInstantiateWithParams cudaGraphKernelNodeCopyAttributes cudaGraphKernelNodeGetAttribute
+    cudaGraphKernelNodeGetParams cudaGraphKernelNodeSetAttribute cudaGraphKernelNodeSetParams cudaGraphLaunch
+    cudaGraphMemAllocNodeGetParams cudaGraphMemFreeNodeGetParams cudaGraphMemcpyNodeGetParams cudaGraphMemcpyNodeSetParams
+    cudaGraphMemcpyNodeSetParams1D cudaGraphMemcpyNodeSetParamsFromSymbol cudaGraphMemcpyNodeSetParamsToSymbol
+    cudaGraphMemsetNodeGetParams cudaGraphMemsetNodeSetParams cudaGraphNodeFindInClone cudaGraphNodeGetDependencies
+    cudaGraphNodeGetDependentNodes cudaGraphNodeGetEnabled cudaGraphNodeGetType cudaGraphNodeSetEnabled
+    cudaGraphNodeSetParams cudaGraphReleaseUserObject cudaGraphRemoveDependencies cudaGraphRetainUserObject cudaGraphUpload
+    cudaGraphicsEGLRegisterImage cudaGraphicsGLRegisterBuffer cudaGraphicsGLRegisterImage cudaGraphicsMapResources
+    cudaGraphicsResourceGetMappedEglFrame cudaGraphicsResourceGetMappedMipmappedArray cudaGraphicsResourceGetMappedPointer
+    cudaGraphicsResourceSetMapFlags cudaGraphicsSubResourceGetMappedArray cudaGraphicsUnmapResources
+    cudaGraphicsUnregisterResource cudaGraphicsVDPAURegisterOutputSurface cudaGraphicsVDPAURegisterVideoSurface
+    cudaHostAlloc cudaHostGetDevicePointer cudaHostGetFlags cudaHostRegister cudaHostUnregister cudaImportExternalMemory
+    cudaImportExternalSemaphore cudaInitDevice cudaIpcCloseMemHandle cudaIpcGetEventHandle cudaIpcGetMemHandle
+    cudaIpcOpenEventHandle cudaIpcOpenMemHandle cudaKernelSetAttributeForDevice cudaLaunchCooperativeKernel
+    cudaLaunchHostFunc cudaLaunchKernel cudaLaunchKernelExC cudaLibraryEnumerateKernels cudaLibraryGetGlobal
+    cudaLibraryGetKernel cudaLibraryGetKernelCount cudaLibraryGetManaged cudaLibraryGetUnifiedFunction cudaLibraryLoadData
+    cudaLibraryLoadFromFile cudaLibraryUnload cudaMalloc cudaMalloc3D cudaMalloc3DArray cudaMallocArray cudaMallocAsync
+    cudaMallocFromPoolAsync cudaMallocHost cudaMallocManaged cudaMallocMipmappedArray cudaMallocPitch cudaMemAdvise
+    cudaMemGetInfo cudaMemPoolCreate cudaMemPoolDestroy cudaMemPoolExportPointer cudaMemPoolExportToShareableHandle
+    cudaMemPoolGetAccess cudaMemPoolGetAttribute cudaMemPoolImportFromShareableHandle cudaMemPoolImportPointer
+    cudaMemPoolSetAccess cudaMemPoolSetAttribute cudaMemPoolTrimTo cudaMemPrefetchAsync cudaMemRangeGetAttribute
+    cudaMemRangeGetAttributes cudaMemcpy cudaMemcpy2D cudaMemcpy2DArrayToArray cudaMemcpy2DArrayToArray_ptds
+    cudaMemcpy2DAsync cudaMemcpy2DFromArray cudaMemcpy2DFromArrayAsync cudaMemcpy2DFromArray_ptds cudaMemcpy2DToArray
+    cudaMemcpy2DToArrayAsync cudaMemcpy2DToArray_ptds cudaMemcpy2D_ptds cudaMemcpy3D cudaMemcpy3DAsync
+    cudaMemcpy3DBatchAsync cudaMemcpy3DPeer cudaMemcpy3DPeerAsync cudaMemcpy3DPeer_ptds cudaMemcpy3D_ptds
+    cudaMemcpyArrayToArray cudaMemcpyArrayToArray_ptds cudaMemcpyAsync cudaMemcpyBatchAsync cudaMemcpyFromArray
+    cudaMemcpyFromArrayAsync cudaMemcpyFromArray_ptds cudaMemcpyFromSymbol cudaMemcpyFromSymbolAsync
+    cudaMemcpyFromSymbol_ptds cudaMemcpyPeer cudaMemcpyPeerAsync cudaMemcpyToArray cudaMemcpyToArrayAsync
+    cudaMemcpyToArray_ptds cudaMemcpyToSymbol cudaMemcpyToSymbolAsync cudaMemcpyToSymbol_ptds cudaMemcpy_ptds cudaMemset
+    cudaMemset2D cudaMemset2DAsync cudaMemset2D_ptds cudaMemset3D cudaMemset3DAsync cudaMemset3D_ptds cudaMemsetAsync
+    cudaMemset_ptds cudaMipmappedArrayGetMemoryRequirements cudaMipmappedArrayGetSparseProperties
+    cudaOccupancyAvailableDynamicSMemPerBlock cudaOccupancyMaxActiveBlocksPerMultiprocessor
+    cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags cudaOccupancyMaxActiveClusters
+    cudaOccupancyMaxPotentialClusterSize cudaPeekAtLastError cudaPointerGetAttributes cudaProfilerStart cudaProfilerStop
+    cudaRuntimeGetVersion cudaSetDevice cudaSetDeviceFlags cudaSetValidDevices cudaSignalExternalSemaphoresAsync
+    cudaStreamAddCallback cudaStreamAttachMemAsync cudaStreamBeginCapture cudaStreamBeginCaptureToGraph
+    cudaStreamCopyAttributes cudaStreamCreate cudaStreamCreateWithFlags cudaStreamCreateWithPriority cudaStreamDestroy
+    cudaStreamEndCapture cudaStreamGetAttribute cudaStreamGetCaptureInfo cudaStreamGetDevice cudaStreamGetFlags
+    cudaStreamGetId cudaStreamGetPriority cudaStreamIsCapturing cudaStreamQuery cudaStreamSetAttribute cudaStreamSynchronize
+    cudaStreamUpdateCaptureDependencies cudaStreamWaitEvent cudaThreadExchangeStreamCaptureMode cudaUserObjectCreate
+    cudaUserObjectRelease cudaUserObjectRetain cudaVDPAUGetDevice cudaVDPAUSetVDPAUDevice cudaWaitExternalSemaphoresAsync
+"""
+_ONLY_12 = """
+    cudaEventElapsedTime_v2 cudaGetDeviceProperties_v2 cudaGraphAddDependencies_v2 cudaGraphAddNode_v2 cudaGraphGetEdges_v2
+    cudaGraphNodeGetDependencies_v2 cudaGraphNodeGetDependentNodes_v2 cudaGraphRemoveDependencies_v2
+    cudaLaunchCooperativeKernelMultiDevice cudaMemAdvise_v2 cudaMemPrefetchAsync_v2 cudaSetDoubleForDevice
+    cudaSetDoubleForHost cudaSignalExternalSemaphoresAsync_v2 cudaStreamGetCaptureInfo_v2 cudaStreamGetCaptureInfo_v3
+    cudaStreamUpdateCaptureDependencies_v2 cudaThreadExit cudaThreadGetCacheConfig cudaThreadGetLimit
+    cudaThreadSetCacheConfig cudaThreadSetLimit cudaThreadSynchronize cudaWaitExternalSemaphoresAsync_v2
+"""
+_ONLY_13 = """
+    __cudaGetProcAddress cudaDevResourceGenerateDesc cudaDevSmResourceSplit cudaDevSmResourceSplitByCount
+    cudaDeviceGetDevResource cudaDeviceGetExecutionCtx cudaDeviceGetHostAtomicCapabilities
+    cudaDeviceGetP2PAtomicCapabilities cudaExecutionCtxDestroy cudaExecutionCtxGetDevResource cudaExecutionCtxGetDevice
+    cudaExecutionCtxGetId cudaExecutionCtxRecordEvent cudaExecutionCtxStreamCreate cudaExecutionCtxSynchronize
+    cudaExecutionCtxWaitEvent cudaFuncGetParamCount cudaGraphConditionalHandleCreate_v2 cudaGraphExecGetId cudaGraphGetId
+    cudaGraphNodeGetContainingGraph cudaGraphNodeGetLocalId cudaGraphNodeGetParams cudaGraphNodeGetToolsId
+    cudaGreenCtxCreate cudaLaunchHostFunc_v2 cudaLogsCurrent cudaLogsDumpToFile cudaLogsDumpToMemory
+    cudaLogsRegisterCallback cudaLogsUnregisterCallback cudaMemDiscardAndPrefetchBatchAsync cudaMemDiscardBatchAsync
+    cudaMemGetDefaultMemPool cudaMemGetLocationInfo cudaMemGetMemPool cudaMemPrefetchBatchAsync cudaMemSetMemPool
+    cudaMemcpy3DWithAttributesAsync cudaMemcpyWithAttributesAsync cudaStreamBeginRecaptureToGraph cudaStreamGetDevResource
+    cudaSubgridCreate cudaSubgridWorkerGridCreate cudaSubgridWorksetCreate
+"""
+_PER_THREAD_STREAM = """
+    __cudaLaunchKernel cudaEventRecord cudaEventRecordWithFlags cudaFreeAsync cudaGetDriverEntryPoint
+    cudaGetDriverEntryPointByVersion cudaGraphInstantiateWithParams cudaGraphLaunch cudaGraphUpload
+    cudaLaunchCooperativeKernel cudaLaunchHostFunc cudaLaunchHostFunc_v2 cudaLaunchKernel cudaLaunchKernelExC
+    cudaMallocAsync cudaMallocFromPoolAsync cudaMemDiscardAndPrefetchBatchAsync cudaMemDiscardBatchAsync
+    cudaMemPrefetchAsync cudaMemPrefetchAsync_v2 cudaMemPrefetchBatchAsync cudaMemcpy2DAsync cudaMemcpy2DFromArrayAsync
+    cudaMemcpy2DToArrayAsync cudaMemcpy3DAsync cudaMemcpy3DBatchAsync cudaMemcpy3DPeerAsync cudaMemcpy3DWithAttributesAsync
+    cudaMemcpyAsync cudaMemcpyBatchAsync cudaMemcpyFromArrayAsync cudaMemcpyFromSymbolAsync cudaMemcpyToArrayAsync
+    cudaMemcpyToSymbolAsync cudaMemcpyWithAttributesAsync cudaMemset2DAsync cudaMemset3DAsync cudaMemsetAsync
+    cudaSignalExternalSemaphoresAsync cudaSignalExternalSemaphoresAsync_v2 cudaStreamAddCallback cudaStreamAttachMemAsync
+    cudaStreamBeginCapture cudaStreamBeginCaptureToGraph cudaStreamBeginRecaptureToGraph cudaStreamCopyAttributes
+    cudaStreamEndCapture cudaStreamGetAttribute cudaStreamGetCaptureInfo cudaStreamGetCaptureInfo_v2
+    cudaStreamGetCaptureInfo_v3 cudaStreamGetDevResource cudaStreamGetDevice cudaStreamGetFlags cudaStreamGetId
+    cudaStreamGetPriority cudaStreamIsCapturing cudaStreamQuery cudaStreamSetAttribute cudaStreamSynchronize
+    cudaStreamUpdateCaptureDependencies cudaStreamUpdateCaptureDependencies_v2 cudaStreamWaitEvent
+    cudaWaitExternalSemaphoresAsync cudaWaitExternalSemaphoresAsync_v2
+"""
+_PER_THREAD_DEFAULT = """
+    cudaMemcpy cudaMemcpy2D cudaMemcpy2DArrayToArray cudaMemcpy2DFromArray cudaMemcpy2DToArray cudaMemcpy3D cudaMemcpy3DPeer
+    cudaMemcpyArrayToArray cudaMemcpyFromArray cudaMemcpyFromSymbol cudaMemcpyToArray cudaMemcpyToSymbol cudaMemset
+    cudaMemset2D cudaMemset3D
+"""
 
 
 def names_of(major: int) -> list[str]:
     """All symbols of the library of CUDA ``major``, 12 or 13."""
-    found = [*COMMON, *(ONLY_12 if major == 12 else ONLY_13)]
+    found = [*_COMMON.split(), *(_ONLY_12 if major == 12 else _ONLY_13).split()]
     known = set(found)
     return [
         *found,
-        *(f"{name}_ptsz" for name in PER_THREAD_STREAM if name in known),
-        *(f"{name}_ptds" for name in PER_THREAD_DEFAULT if name in known),
+        *(f"{name}_ptsz" for name in _PER_THREAD_STREAM.split() if name in known),
+        *(f"{name}_ptds" for name in _PER_THREAD_DEFAULT.split() if name in known),
     ]

@@ -149,7 +149,8 @@ class Registration:
             raise DriverError(INVALID_IMAGE, "the program registers device code that is no fat binary")
         header = _CONTAINER.unpack(ctypes.string_at(container, _CONTAINER.size))
         data = ctypes.string_at(container, header[2] + header[3])
-        capability = self._state.driver.device.spec.capability
+        major, minor = self._state.driver.device.spec.capability
+        capability = major, minor
         try:
             modules = [FatModule(images) for images in containers(data, 0, len(data))]
             for module in modules:

@@ -11,7 +11,7 @@ Calling conventions: System V ABI, AMD64 and AArch64 (AAPCS64) supplements.
 
 from __future__ import annotations
 
-from llvmlite import binding as llvm
+from llvmlite import binding as llvm  # pyright: ignore[reportMissingImports]
 
 #: What the block of data holds, 8 bytes each: addresses of C functions, of texts, and of what lies in the library itself.
 IMPORTS = ("dlopen", "dlsym", "dlerror", "pthread_mutex_lock", "pthread_mutex_unlock", "write", "strlen")
