@@ -27,8 +27,11 @@ from gpusim.isa.forms import (
 from gpusim.isa.opcode import Opcode, collect
 
 TABLE = collect(
-    family.OPCODES for family in (integer, floating, half, double, memory, barrier_objects, control_flow, lanes, tensor)
-)
+    family.OPCODES
+    for family in (
+        integer, floating, half, double, memory, barrier_objects, control_flow, lanes, tensor, matrix_moves,
+    )
+)  # fmt: skip
 
 
 def supported(instruction: Instruction) -> bool:

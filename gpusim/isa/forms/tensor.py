@@ -18,7 +18,7 @@ from gpusim.isa.bodies import tensor_blocks, tensor_integer
 from gpusim.isa.body import Body
 from gpusim.isa.form import Instruction, Kind, MicroOp, Operand, Source
 from gpusim.isa.lowering import Modifiers
-from gpusim.isa.opcode import NO_FLOPS, TENSOR, Opcode
+from gpusim.isa.opcode import TENSOR, Opcode
 from gpusim.trace.record import MatrixType, PipeClass
 
 #: Shapes as SASS writes them: rows of A, columns of B, depth.
