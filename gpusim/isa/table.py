@@ -20,6 +20,7 @@ from gpusim.isa.forms import (
     half,
     integer,
     lanes,
+    matrix_moves,
     memory,
     tensor,
     texture,
@@ -28,8 +29,10 @@ from gpusim.isa.opcode import Opcode, collect
 
 TABLE = collect(
     family.OPCODES
-    for family in (integer, floating, half, double, memory, barrier_objects, control_flow, lanes, tensor, texture)
-)
+    for family in (
+        integer, floating, half, double, memory, barrier_objects, control_flow, lanes, tensor, matrix_moves, texture,
+    )
+)  # fmt: skip
 
 
 def supported(instruction: Instruction) -> bool:
