@@ -11,7 +11,7 @@ from numba import cuda
 from gpusim.frontend.numba import build as building
 from gpusim.frontend.numba.build import argument_types, build
 from gpusim.frontend.numba.kept_builds import fingerprint, read_build, write_build
-from gpusim.isa.binary.decode import CACHE_VARIABLE
+from gpusim.io.cache_folder import CACHE_VARIABLE
 
 FACTOR, TABLE = 3, np.arange(4, dtype=np.float32)
 ARGUMENTS = (np.zeros(4, np.float32),)
