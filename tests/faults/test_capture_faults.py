@@ -46,6 +46,12 @@ def endless(flag):
 
 
 @cuda.jit
+def counting(flag):
+    while flag[0] >= 0:
+        cuda.atomic.add(flag, 1, 1)
+
+
+@cuda.jit
 def shared_overrun(out, n):
     room = cuda.shared.array(32, float32)
     t = cuda.threadIdx.x
@@ -143,7 +149,14 @@ def test_warps_that_exit_count_as_arrived():
 
 def test_a_kernel_that_never_ends_meets_its_limit():
     flag = np.zeros(2, np.int32)
-    with pytest.raises(InstructionLimitError, match="endless.*20000.*instruction_limit"):
+    with pytest.raises(InstructionLimitError, match="counting.*20000.*instruction_limit"):
+        capture(counting, 1, 64, (flag,), gpu="sm_90", instruction_limit=20_000)
+    assert (flag == 0).all()
+
+
+def test_a_kernel_that_waits_for_what_nobody_writes_is_a_deadlock_at_once():
+    flag = np.zeros(2, np.int32)
+    with pytest.raises(DeadlockError, match="endless: livelock: all 1 resident blocks only repeat themselves"):
         capture(endless, 1, 64, (flag,), gpu="sm_90", instruction_limit=20_000)
     assert flag[1] == 0
 

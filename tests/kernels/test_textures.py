@@ -10,6 +10,7 @@ from cuda.bindings import driver as cu
 from driver_api import Api, CallError, address_of, keep, parameters
 
 import gpusim
+from gpusim.frontend.native.cpp_unit import CppUnit
 from gpusim.frontend.native.nvrtc import compile_cpp
 
 SOURCE = r"""
@@ -57,7 +58,7 @@ class Scene:
 
     def __init__(self, gpu: str, target: str):
         self.api, self.is_ampere = Api(gpu), target == "sm_80"
-        cubin = compile_cpp(SOURCE, "textures.cu", None, target, lines=False).cubin
+        cubin = compile_cpp(CppUnit(SOURCE, "textures.cu"), None, target, lines=False).cubin
         self._module = self.api.word(
             "cuModuleLoadData", ctypes.addressof(keep(ctypes.create_string_buffer(cubin, len(cubin))))
         )

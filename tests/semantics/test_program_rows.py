@@ -37,6 +37,7 @@ ELSEWHERE = {
     "SYNCS": "test_asynchronous_copies.py",
     "ARRIVES": "test_ptx_isa.py",
     "OMMA": "test_ptx_isa.py",
+    **dict.fromkeys(("TEX", "TXD", "TLD", "TLD4", "SULD", "SUST"), "../kernels/test_textures.py"),
 }
 #: What compiled code calls them there.
 PTX_NAMES = {"LDSM": "ldmatrix", "STSM": "stmatrix", "SYNCS": "mbarrier", "ARRIVES": "mbarrier", "OMMA": "mxf4"}

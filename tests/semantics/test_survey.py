@@ -17,6 +17,7 @@ from gpusim import cli
 from gpusim.capturing import capture
 from gpusim.errors import CompileError, ToolchainError, UnsupportedOpcodeError
 from gpusim.frontend.native import link, nvrtc
+from gpusim.frontend.native.cpp_unit import CppUnit
 from gpusim.frontend.numba.build import argument_types, build
 from gpusim.isa.binary import cubin_tables
 from gpusim.isa.binary.cubin import load_kernel
@@ -197,7 +198,7 @@ def many_kernels() -> bytes:
     """Twelve kernels that call the same function."""
     function = "__device__ __noinline__ unsigned f(unsigned a) { for (int i = 0; i < 9; i++) a = __popc(a * a) ^ i; return a; }"
     kernels = "".join(f'extern "C" __global__ void k{i}(unsigned *p) {{ *p = f(*p); }}\n' for i in range(12))
-    built = nvrtc.compile_cpp(f"{function}\n{kernels}", "many.cu", None, "sm_90", relocatable=True)
+    built = nvrtc.compile_cpp(CppUnit(f"{function}\n{kernels}", "many.cu"), None, "sm_90", relocatable=True)
     return link.link("many", "sm_90", [(".ptx", "many.cu", built.ptx.encode())])
 
 
