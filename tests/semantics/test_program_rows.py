@@ -40,7 +40,15 @@ ELSEWHERE = {
     **dict.fromkeys(("TEX", "TXD", "TLD", "TLD4", "SULD", "SUST"), "../kernels/test_textures.py"),
 }
 #: What compiled code calls them there.
-PTX_NAMES = {"LDSM": "ldmatrix", "STSM": "stmatrix", "SYNCS": "mbarrier", "ARRIVES": "mbarrier", "OMMA": "mxf4"}
+PTX_NAMES = {
+    **dict.fromkeys(("TEX", "TXD", "TLD", "TLD4"), "cudaTextureObject_t"),
+    **dict.fromkeys(("SULD", "SUST"), "cudaSurfaceObject_t"),
+    "LDSM": "ldmatrix",
+    "STSM": "stmatrix",
+    "SYNCS": "mbarrier",
+    "ARRIVES": "mbarrier",
+    "OMMA": "mxf4",
+}
 HERE = {"BPT"}
 words = st.one_of(st.sampled_from(INTEGER_EDGES), st.integers(0, M32))
 
