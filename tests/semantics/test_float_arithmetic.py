@@ -84,7 +84,7 @@ def test_pairs_are_two_lanes_of_their_own(a, b, c, d, e, f):
     out = execute("FFMA2 R0, -R2.F32, R4.F32x2.LO_HI, -R6.F32x2.HI_LO.NP", state).words.tolist()
     assert out[0] == [fused(F32, x ^ sign, y, z ^ sign) for x, y, z in zip(a, d, e)]
     assert out[1] == [fused(F32, x ^ sign, y, z) for x, y, z in zip(a, c, f)]
-    out = execute("FMUL2 R0, R2.F32x2.HI_LO.NP, 2", state).words.tolist()
+    out = execute("FMUL2 R0, R2.F32x2.HI_LO.NP, 0x40000000", state).words.tolist()
     assert out[1] == [multiply(F32, y ^ sign, 0x40000000) for y in b]
 
 
