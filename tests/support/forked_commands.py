@@ -22,7 +22,8 @@ ROOT = Path(__file__).parents[2]
 _SERVER = """
 import json, os, sys
 import numba.cuda, numba.cuda.compiler, numba.cuda.np.arraymath, numba.cuda.fp16
-import gpusim.cli, gpusim.capturing, gpusim.commands.run, gpusim.driver.ledger, gpusim.driver.run
+import gpusim.cli, gpusim.capturing, gpusim.driver.ledger, gpusim.driver.run
+import gpusim.commands.run, gpusim.commands.running, gpusim.commands.running_programs, gpusim.commands.simulating
 answers = os.fdopen(os.dup(1), "w", buffering=1)
 for line in sys.stdin:
     asked = json.loads(line)
