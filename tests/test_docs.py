@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 import write_docs
+from forked_commands import gpusim as forked
 
 from gpusim import cli
 
@@ -68,9 +69,7 @@ def skip_without_extra(page: str) -> None:
 
 def run_in_process(words: list[str], folder: Path) -> tuple[int, str, str]:
     """``gpusim run``, which emulates the driver for a whole process."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "gpusim.cli", *words[1:]]
-    ran = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment)
+    ran = forked(*words[1:], cwd=folder)
     return ran.returncode, ran.stdout, ran.stderr
 
 

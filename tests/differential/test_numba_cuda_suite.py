@@ -45,7 +45,8 @@ LEFT_OUT = {
 ENDLESS = {
     "cudapy.test_caching.TestMultiprocessCache.test_multiprocessing": "the workers of its pool have no GPU, die, and are replaced",
 }
-#: What every run of the tests looks at: memory, contexts, records, reductions, shared memory.
+#: What every run of the tests looks at: memory, contexts, records, events. Reductions and shared memory, whose modules compile for
+#: most of their time, run every day in tests/kernels/test_run_scripts.py.
 EVERYDAY = (
     "cudadrv.test_array_attr",
     "cudadrv.test_context_stack",
@@ -54,10 +55,6 @@ EVERYDAY = (
     "cudadrv.test_deallocations",
     "cudadrv.test_events",
     "cudadrv.test_module_callbacks",
-    "cudapy.test_localmem",
-    "cudapy.test_reduction",
-    "cudapy.test_sm",
-    "cudapy.test_sm_creation",
 )
 pytest.importorskip("filecheck", reason="numba-cuda's tests need it; it is one of the extras for tests")
 

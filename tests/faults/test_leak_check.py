@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
+
+from forked_commands import gpusim as forked
 
 PROGRAM = """\
 import numpy as np
@@ -28,8 +28,7 @@ LEAKS = "for _ in range(3):\n    driver.cuMemAlloc(1000)\n"
 def run(folder: Path, more: str) -> tuple[int, str]:
     script = folder / "program.py"
     script.write_text(PROGRAM.format(more=more))
-    command = [sys.executable, "-m", "gpusim.cli", "run", "--leak-check", "full", str(script)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    done = forked("run", "--leak-check", "full", script, cwd=Path.cwd())
     return done.returncode, done.stderr
 
 

@@ -10,6 +10,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from forked_commands import gpusim as forked
 
 from gpusim.trace.record import Trace
 
@@ -29,13 +30,15 @@ def double(x):
 
 @pytest.fixture
 def run(tmp_path):
-    """``run(text, *arguments, options=[...])``: run a script and return the finished process."""
+    """``run(text, *arguments, options=[...])``: run a script and return the finished process, one with its own start where
+    settings of the environment are given."""
 
     def call(
         text: str, *arguments: str, options=(), head: str = HEAD, **environment: str
     ) -> subprocess.CompletedProcess:
         (tmp_path / "script.py").write_text(head + textwrap.dedent(text))
-        return gpusim(*options, str(tmp_path / "script.py"), *arguments, cwd=tmp_path, **environment)
+        words = (*options, str(tmp_path / "script.py"), *arguments)
+        return gpusim(*words, cwd=tmp_path, **environment) if environment else forked("run", *words, cwd=tmp_path)
 
     return call
 

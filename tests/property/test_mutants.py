@@ -41,6 +41,8 @@ def _named(name: str) -> GpuMutant | BuildMutant:
     return next(mutant for mutant in (*GPUS, *BUILDS) if mutant.name == name)
 
 
+# Every day a fault is found, made small and replayed in test_explore.py, and two builds are told apart in test_explore_users.py.
+@pytest.mark.nightly
 def test_a_fault_of_a_build_is_found_made_small_and_replayed(tmp_path, small_pool, one_finding):
     row = look_for(_named("build: padding forgotten"), 0, Servers(Here(), Here()), tmp_path, 0, lambda line: None)
     assert row.caught_by == "builds", row.problem

@@ -32,7 +32,7 @@ from tools.noise import HELD_OUT_SEED, REGIMES, RecordedNoise, trials
 OPPOSITE = {Verdict.SLOWER: Verdict.FASTER, Verdict.FASTER: Verdict.SLOWER}
 times = st.lists(st.floats(1, 1e4), min_size=LEAST_SAMPLES, max_size=60)
 seeds = st.integers(0, 2**32 - 1)
-COUNT = 200
+COUNT = 100
 
 
 def normal(seed: int, n: int = 60, level: float = 100.0, jitter: float = 0.01) -> np.ndarray:
