@@ -98,7 +98,7 @@ def check(outcomes: dict[str, list[str]]) -> None:
 def test_the_everyday_slice_passes(tmp_path) -> None:
     outcomes = run(tmp_path, EVERYDAY)
     check(outcomes)
-    assert sum(outcome == "passed" for outcome, _ in outcomes.values()) >= 100
+    assert sum(outcome == "passed" for outcome, _ in outcomes.values()) >= 70
 
 
 @pytest.mark.nightly
