@@ -5,11 +5,10 @@ from __future__ import annotations
 import importlib
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from forked_commands import gpusim as forked
 from hypothesis import given, settings
 
 from gpusim.cases.suite import find_kernel
@@ -100,9 +99,7 @@ def test_two_builds_in_a_file_of_one_s_own_are_told_apart(mine: str, tmp_path: P
     assert json.loads(output.out)[0]["same_digits"]
     Path(mine).write_text(FILE.replace("def plain", "def renamed"))
     # Another process, as a user's: a file is imported once in each.
-    again = subprocess.run(
-        [sys.executable, "-m", "gpusim.cli", "replay", found[0]["file"]], capture_output=True, text=True, check=False
-    )
+    again = forked("replay", found[0]["file"], cwd=Path.cwd())
     assert (
         again.returncode == 2 and "has no plain; there are scale" in again.stderr and found[0]["file"] in again.stderr
     )
