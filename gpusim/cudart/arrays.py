@@ -90,7 +90,9 @@ class RuntimeArrays:
         if platform.machine() == "x86_64":
             ChannelFormat.from_address(out).__init__(x, y, z, w, kind)
             return out
-        self._state.driver.ledger.refusal("cudaCreateChannelDesc is emulated on x86-64 only: what it returns is undefined")
+        self._state.driver.ledger.refusal(
+            "cudaCreateChannelDesc is emulated on x86-64 only: what it returns is undefined"
+        )
         return 0
 
     # ---- arrays ------------------------------------------------------------------------------

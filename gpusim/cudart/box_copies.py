@@ -51,9 +51,7 @@ class RuntimeBoxCopies:
                 raise DriverError(INVALID_VALUE, f"the {side} of a copy is null")
             if side in on_device:
                 pitch, height = getattr(box, f"{side}_pitch"), getattr(box, f"{side}_height")
-                self._memory.device_address(
-                    address, ((box.depth - 1) * height + box.height - 1) * pitch + box.width
-                )
+                self._memory.device_address(address, ((box.depth - 1) * height + box.height - 1) * pitch + box.width)
 
     def _description(self, array: int) -> ArrayDescription3D:
         found = (ArrayDescription3D * 1)()
@@ -135,7 +133,8 @@ class RuntimeBoxCopies:
         self.rows_to_array_async(array, x, y, source, pitch, width, height, kind, 0)
 
     @entry(
-        "cudaMemcpy2DToArrayAsync", arguments=(WORD, c_size_t, c_size_t, HOST, c_size_t, c_size_t, c_size_t, c_int, WORD)
+        "cudaMemcpy2DToArrayAsync",
+        arguments=(WORD, c_size_t, c_size_t, HOST, c_size_t, c_size_t, c_size_t, c_int, WORD),
     )
     def rows_to_array_async(self, array, x, y, source, pitch, width, height, kind, stream) -> None:
         if height > 1 and width > pitch:
@@ -150,7 +149,8 @@ class RuntimeBoxCopies:
         self.rows_from_array_async(target, pitch, array, x, y, width, height, kind, 0)
 
     @entry(
-        "cudaMemcpy2DFromArrayAsync", arguments=(HOST, c_size_t, WORD, c_size_t, c_size_t, c_size_t, c_size_t, c_int, WORD)
+        "cudaMemcpy2DFromArrayAsync",
+        arguments=(HOST, c_size_t, WORD, c_size_t, c_size_t, c_size_t, c_size_t, c_int, WORD),
     )
     def rows_from_array_async(self, target, pitch, array, x, y, width, height, kind, stream) -> None:
         if height > 1 and width > pitch:
