@@ -37,19 +37,23 @@ def libraries(tmp_path_factory) -> Path:
     return Path(gpusim("--library-path", cwd=tmp_path_factory.mktemp("libraries")).stdout.strip())
 
 
-@pytest.fixture(scope="module")
-def program(libraries, tmp_path_factory) -> Path:
-    """tests/support/program.cu, built by nvcc with the shared runtime."""
+def compiled(source: str, libraries: Path, folder: Path) -> Path:
+    """A program of tests/support, built by nvcc with the shared runtime."""
     nvcc = next(Path(sys.prefix).glob("lib/python*/site-packages/nvidia/cu13/bin/nvcc"), None) or shutil.which("nvcc")
     if nvcc is None:
         pytest.skip("no nvcc: pip install 'gpusim[nvcc]'")
     if shutil.which("g++") is None:
         pytest.skip("no g++, which nvcc compiles host code with")
-    path = tmp_path_factory.mktemp("program") / "program"
-    command = [nvcc, "-arch=sm_90", "-cudart", "shared", f"-L{libraries}", "-o", path, SUPPORT / "program.cu"]
+    path = folder / "program"
+    command = [nvcc, "-arch=sm_90", "-cudart", "shared", f"-L{libraries}", "-o", path, SUPPORT / source]
     built = subprocess.run(list(map(str, command)), capture_output=True, text=True)
     assert built.returncode == 0, built.stdout + built.stderr
     return path
+
+
+@pytest.fixture(scope="module")
+def program(libraries, tmp_path_factory) -> Path:
+    return compiled("program.cu", libraries, tmp_path_factory.mktemp("program"))
 
 
 def test_the_driver_links_and_loads_like_any_library(libraries, tmp_path) -> None:
@@ -88,6 +92,15 @@ def test_a_program_runs_with_its_children_and_keeps_its_exit_code(program) -> No
     rows = json.loads((program.parent / "out.json").read_text())
     assert [(row["process"], row["kernel"]) for row in rows] == [(0, "combine"), (1, "combine")]
     assert rows[0]["grid"] == "1" and rows[0]["block"] == "64"
+
+
+def test_arrays_textures_surfaces_and_graphs_of_the_runtime(libraries, tmp_path) -> None:
+    done = gpusim(compiled("runtime_objects.cu", libraries, tmp_path), cwd=tmp_path)
+    names = (
+        "texture", "descriptions", "surface", "volume", "array", "boxes", "three channels", "nodes", "graph", "changed",
+        "variables", "captured",
+    )  # fmt: skip
+    assert done.stdout.splitlines() == [f"{name} 1" for name in names], done.stderr
 
 
 def test_pageable_memory_is_reached_where_it_is_on_silicon(program) -> None:
