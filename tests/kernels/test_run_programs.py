@@ -94,11 +94,11 @@ def test_a_program_runs_with_its_children_and_keeps_its_exit_code(program) -> No
     assert rows[0]["grid"] == "1" and rows[0]["block"] == "64"
 
 
-def test_arrays_textures_surfaces_and_graphs_of_the_runtime(libraries, tmp_path) -> None:
+def test_arrays_textures_graphs_and_large_parameters(libraries, tmp_path) -> None:
     done = gpusim(compiled("runtime_objects.cu", libraries, tmp_path), cwd=tmp_path)
     names = (
         "texture", "descriptions", "surface", "volume", "array", "boxes", "three channels", "nodes", "graph", "changed",
-        "variables", "captured",
+        "variables", "captured", "parameters",
     )  # fmt: skip
     assert done.stdout.splitlines() == [f"{name} 1" for name in names], done.stderr
 

@@ -1,4 +1,4 @@
-// CUDA arrays, textures, surfaces, graphs and captures of the runtime: each line that it prints ends in 1 where the result is right.
+// CUDA arrays, textures, surfaces, graphs, captures and large parameters: each line that it prints ends in 1 where the result is right.
 #include <cstdio>
 #include <cstring>
 
@@ -23,6 +23,15 @@ __global__ void twice(cudaSurfaceObject_t surface) {
 __global__ void add(float *p, float k) { p[threadIdx.x] += k; }
 __device__ float table[8];
 __global__ void from_table(float *p) { p[threadIdx.x] = table[threadIdx.x]; }
+
+struct Large {
+    int values[2000];
+};
+__global__ void sum(const __grid_constant__ Large large, int *total) {
+    int found = 0;
+    for (int i = threadIdx.x; i < 2000; i += 32) found += large.values[i];
+    atomicAdd(total, found);
+}
 
 static float a[D * H * W], b[D * H * W], out[8];
 
@@ -146,11 +155,22 @@ static void graphs(float *d) {
     printf("captured %d\n", out[7] == 115);
 }
 
+static void parameters(int *total) {
+    Large large;
+    int found;
+    for (int i = 0; i < 2000; i++) large.values[i] = i;
+    CHECK(cudaMemset(total, 0, 4));
+    sum<<<1, 32>>>(large, total);
+    CHECK(cudaMemcpy(&found, total, 4, cudaMemcpyDeviceToHost));
+    printf("parameters %d\n", found == 1999 * 1000);
+}
+
 int main() {
     float *d;
     for (int i = 0; i < D * H * W; i++) a[i] = i;
     CHECK(cudaMalloc(&d, sizeof a));
     arrays(d);
     graphs(d);
+    parameters((int *)d);
     return 0;
 }
