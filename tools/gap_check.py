@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from gpusim.cases.suite import parse_request
 from gpusim.compare.case_simulator import CaseSimulator
 from gpusim.compare.gap import Decomposition, GapCase, decompose
-from gpusim.frontend.numba.build import toolchain
+from gpusim.frontend.toolchain_versions import toolchain
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.spec import GpuSpec
 from gpusim.report.tables import FORMATS, format_records

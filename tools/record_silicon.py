@@ -63,7 +63,7 @@ import click
 try:
     from gpusim.cases.suite import complete_shape, make_case, shape_text
     from gpusim.errors import GpusimError, SiliconError
-    from gpusim.frontend.numba.build import toolchain
+    from gpusim.frontend.toolchain_versions import toolchain
     from gpusim.gpus.load import load_gpu
     from gpusim.gpus.spec import GpuSpec
     from gpusim.measure.builds import Builder, Compiler, Pack, launch_key, write_pack

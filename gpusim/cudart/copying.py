@@ -1,7 +1,7 @@
-"""Copies and fills of the runtime: one address space, a direction that the program states, rows with a pitch.
+"""Copies and fills of the runtime: one address space, a direction that the program states.
 
 Mental model: with unified addressing an address says itself where it lies, so that the direction is only checked; a side that
-is said to be the device must be memory of the device. A copy of rows is a copy of each row.
+is said to be the device must be memory of the device. Rows, slices and arrays: :mod:`gpusim.cudart.box_copies`.
 """
 
 from __future__ import annotations
@@ -12,38 +12,11 @@ from ctypes import POINTER, c_int, c_size_t
 from gpusim.cudart.errors import INVALID_DIRECTION, INVALID_PITCH, INVALID_VALUE
 from gpusim.cudart.registration import Registration
 from gpusim.cudart.state import State, write_word
+from gpusim.cudart.structures import Extent, PitchedPointer
 from gpusim.driver.abi import HOST, WORD, DriverError, entry
 
 #: cudaMemcpyKind
 HOST_TO_HOST, HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE, DEFAULT = range(5)
-
-
-class PitchedPointer(ctypes.Structure):
-    """cudaPitchedPtr, passed by value."""
-
-    _fields_ = [("address", WORD), ("pitch", c_size_t), ("width", c_size_t), ("height", c_size_t)]
-
-
-class Extent(ctypes.Structure):
-    """cudaExtent, passed by value: bytes (elements of an array), rows, slices."""
-
-    _fields_ = [("width", c_size_t), ("height", c_size_t), ("depth", c_size_t)]
-
-
-class Position(ctypes.Structure):
-    """cudaPos."""
-
-    _fields_ = [("x", c_size_t), ("y", c_size_t), ("z", c_size_t)]
-
-
-class Copy3D(ctypes.Structure):
-    """cudaMemcpy3DParms."""
-
-    _fields_ = [
-        ("source_array", WORD), ("source_position", Position), ("source", PitchedPointer),
-        ("target_array", WORD), ("target_position", Position), ("target", PitchedPointer),
-        ("extent", Extent), ("kind", c_int),
-    ]  # fmt: skip
 
 
 class Copying:
@@ -96,54 +69,23 @@ class Copying:
 
     # ---- variables ---------------------------------------------------------------------------
 
-    def _within(self, host: int, offset: int, size: int) -> int:
-        self._state.ready()
-        address, room = self._code.variable(host)
-        if offset + size > room:
-            raise DriverError(INVALID_VALUE, f"bytes {offset} to {offset + size} of a variable of {room} bytes")
-        return address + offset
-
     @entry("cudaMemcpyToSymbol", arguments=(HOST, HOST, c_size_t, c_size_t, c_int))
     def to_symbol(self, symbol: int, source: int, size: int, offset: int, kind: int) -> None:
-        self.copy(self._within(symbol, offset, size), source, size, kind)
+        self.copy(self._code.inside_variable(symbol, offset, size), source, size, kind)
 
     @entry("cudaMemcpyToSymbolAsync", arguments=(HOST, HOST, c_size_t, c_size_t, c_int, WORD))
     def to_symbol_async(self, symbol: int, source: int, size: int, offset: int, kind: int, stream: int) -> None:
-        self.copy_async(self._within(symbol, offset, size), source, size, kind, stream)
+        self.copy_async(self._code.inside_variable(symbol, offset, size), source, size, kind, stream)
 
     @entry("cudaMemcpyFromSymbol", arguments=(HOST, HOST, c_size_t, c_size_t, c_int))
     def from_symbol(self, target: int, symbol: int, size: int, offset: int, kind: int) -> None:
-        self.copy(target, self._within(symbol, offset, size), size, kind)
+        self.copy(target, self._code.inside_variable(symbol, offset, size), size, kind)
 
     @entry("cudaMemcpyFromSymbolAsync", arguments=(HOST, HOST, c_size_t, c_size_t, c_int, WORD))
     def from_symbol_async(self, target: int, symbol: int, size: int, offset: int, kind: int, stream: int) -> None:
-        self.copy_async(target, self._within(symbol, offset, size), size, kind, stream)
+        self.copy_async(target, self._code.inside_variable(symbol, offset, size), size, kind, stream)
 
-    # ---- rows --------------------------------------------------------------------------------
-
-    @entry("cudaMemcpy2D", arguments=(HOST, c_size_t, HOST, c_size_t, c_size_t, c_size_t, c_int))
-    def copy_rows(self, target, target_pitch, source, source_pitch, width, height, kind) -> None:
-        self._rows(target, target_pitch, source, source_pitch, width, height, kind, 0)
-
-    @entry("cudaMemcpy2DAsync", arguments=(HOST, c_size_t, HOST, c_size_t, c_size_t, c_size_t, c_int, WORD))
-    def copy_rows_async(self, target, target_pitch, source, source_pitch, width, height, kind, stream) -> None:
-        self._rows(target, target_pitch, source, source_pitch, width, height, kind, stream)
-
-    def _rows(
-        self,
-        target: int,
-        target_pitch: int,
-        source: int,
-        source_pitch: int,
-        width: int,
-        height: int,
-        kind: int,
-        stream: int,
-    ) -> None:
-        if height and (width > target_pitch or width > source_pitch):
-            raise DriverError(INVALID_PITCH, f"rows of {width} bytes, {min(target_pitch, source_pitch)} apart")
-        for row in range(height if width else 0):
-            self.copy_async(target + row * target_pitch, source + row * source_pitch, width, kind, stream)
+    # ---- fills of rows --------------------------------------------------------------------------------
 
     @entry("cudaMemset2D", arguments=(WORD, c_size_t, c_int, c_size_t, c_size_t))
     def fill_rows(self, address: int, pitch: int, value: int, width: int, height: int) -> None:
@@ -153,8 +95,8 @@ class Copying:
     def fill_rows_async(self, address: int, pitch: int, value: int, width: int, height: int, stream: int) -> None:
         if width > pitch:
             raise DriverError(INVALID_PITCH, f"rows of {width} bytes, {pitch} apart")
-        for row in range(height if width else 0):
-            self.fill_async(address + row * pitch, value, width, stream)
+        if width and height:
+            self._state.call("cuMemsetD2D8Async", address, pitch, value & 0xFF, width, height, stream)
 
     @entry("cudaMemset3D", arguments=(PitchedPointer, c_int, Extent))
     def fill_slices(self, place: PitchedPointer, value: int, extent: Extent) -> None:
@@ -165,28 +107,6 @@ class Copying:
         for slice_ in range(extent.depth):
             address = place.address + slice_ * place.pitch * place.height
             self.fill_rows_async(address, place.pitch, value, extent.width, extent.height, stream)
-
-    @entry("cudaMemcpy3D", arguments=(POINTER(Copy3D),))
-    def copy_slices(self, given) -> None:
-        self.copy_slices_async(given, 0)
-
-    @entry("cudaMemcpy3DAsync", arguments=(POINTER(Copy3D), WORD))
-    def copy_slices_async(self, given, stream: int) -> None:
-        copy = given[0]
-        if copy.source_array or copy.target_array:
-            raise DriverError(INVALID_VALUE, "cudaMemcpy3D with a CUDA array is not emulated")
-        places = []
-        for place, position in ((copy.target, copy.target_position), (copy.source, copy.source_position)):
-            slice_bytes = place.pitch * place.height
-            places.append(
-                (place.address + position.x + position.y * place.pitch + position.z * slice_bytes, slice_bytes)
-            )
-        (target, target_slice), (source, source_slice) = places
-        for slice_ in range(copy.extent.depth):
-            self._rows(
-                target + slice_ * target_slice, copy.target.pitch, source + slice_ * source_slice, copy.source.pitch,
-                copy.extent.width, copy.extent.height, copy.kind, stream,
-            )  # fmt: skip
 
     # ---- allocations with rows ---------------------------------------------------------------
 

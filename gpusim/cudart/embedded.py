@@ -8,6 +8,7 @@ one driver for the process and puts it behind the library's functions. What beco
 from __future__ import annotations
 
 import ctypes
+import importlib
 import os
 import re
 import sys
@@ -31,6 +32,7 @@ from gpusim.errors import GpusimError
 from gpusim.launch.instruction_limit import DEFAULT_INSTRUCTION_LIMIT
 from gpusim.why.explain import explain
 
+_PYTHON_COMPILERS = "gpusim.driver.python_compilers"
 _RUNTIME = re.compile(r"libcudart\.so\.(\d+)$")
 _process: Process | None = None
 _lock = threading.RLock()
@@ -80,7 +82,10 @@ class Process:
         clock = SimulatedClock(device, wanted) if options.simulate else None
         self._ledger = Ledger(wanted, record, clock, _say)
         self._ledger.told, self._ledger.refusal = self._tell, _say
-        self.driver = Driver(device, self._ledger, Interrupts(lambda: None))
+        interrupts, source = Interrupts(lambda: None), None
+        if _is_python():  # the import of Numba, which nothing else needs, would double what the driver costs to load
+            source = importlib.import_module(_PYTHON_COMPILERS).PythonCompilers(interrupts)
+        self.driver = Driver(device, self._ledger, interrupts, source)
         if clock is not None:
             self.driver.streams.now_ns = clock.now_ns
         path = folder / SONAME

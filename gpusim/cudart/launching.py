@@ -134,6 +134,10 @@ class Launching:
         self._state.ready()
         self._state.call("cuFuncSetAttribute", self._code.kernel(host), attribute, value)
 
+    @entry("cudaKernelSetAttributeForDevice", arguments=(HOST, c_int, c_int, c_int))
+    def set_kernel_attribute(self, kernel: int, attribute: int, value: int, device: int) -> None:
+        self.set_attribute(kernel, attribute, value)
+
     @entry("cudaFuncSetCacheConfig", "cudaFuncSetSharedMemConfig", arguments=(HOST, c_int))
     def set_preference(self, host: int, config: int) -> None:
         self._state.ready()

@@ -12,7 +12,7 @@ import struct
 from ctypes import c_char, c_char_p, c_int, c_size_t
 from dataclasses import dataclass, field
 
-from gpusim.cudart.errors import INVALID_DEVICE_FUNCTION, INVALID_SYMBOL
+from gpusim.cudart.errors import INVALID_DEVICE_FUNCTION, INVALID_SYMBOL, INVALID_VALUE
 from gpusim.cudart.state import State, write_word
 from gpusim.driver.abi import HOST, INVALID_IMAGE, NO_BINARY_FOR_GPU, WORD, DriverError, entry
 from gpusim.errors import CompileError
@@ -112,6 +112,10 @@ class Registration:
             handle = self._handles[host] = self._state.word("cuModuleGetFunction", module, symbol.name.encode())
         return handle
 
+    def host_function(self, handle: int) -> int:
+        """The host function of a kernel's handle; the handle itself where it has none."""
+        return next((host for host, known in self._handles.items() if known == handle), handle)
+
     def variable(self, host: int) -> tuple[int, int]:
         """(device address, bytes) of the variable whose host copy is at ``host``. Raises DriverError."""
         symbol = self._variables.get(host)
@@ -120,6 +124,14 @@ class Registration:
         size = (ctypes.c_uint64 * 1)()
         module = self._module(symbol.binary)
         return self._state.word("cuModuleGetGlobal", size, module, symbol.name.encode()), size[0]
+
+    def inside_variable(self, host: int, offset: int, size: int) -> int:
+        """The device address of ``size`` bytes from byte ``offset`` of a variable; raises DriverError where it is too small."""
+        self._state.ready()
+        address, room = self.variable(host)
+        if offset + size > room:
+            raise DriverError(INVALID_VALUE, f"bytes {offset} to {offset + size} of a variable of {room} bytes")
+        return address + offset
 
     def reset(self) -> None:
         """Forget what is loaded: the device has been reset."""

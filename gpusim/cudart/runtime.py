@@ -13,10 +13,13 @@ from collections.abc import Callable, Sequence
 from ctypes import c_int
 from typing import Any
 
-from gpusim.cudart import devices, registration
+from gpusim.cudart import arrays, devices, registration
+from gpusim.cudart.arrays import RuntimeArrays
+from gpusim.cudart.box_copies import RuntimeBoxCopies
 from gpusim.cudart.copying import Copying
 from gpusim.cudart.devices import Devices
 from gpusim.cudart.errors import ERRORS, NOT_READY, NOT_SUPPORTED, SUCCESS
+from gpusim.cudart.graph_nodes import GraphNodes
 from gpusim.cudart.launching import Launching
 from gpusim.cudart.registration import Registration
 from gpusim.cudart.same import same
@@ -26,9 +29,11 @@ from gpusim.driver.driver import Driver
 from gpusim.driver.exports import base_name
 from gpusim.driver.shared_library import SlotLibrary
 
+#: Names that in CUDA 13 mean what CUDA 12 calls by them with ``_v2`` behind.
+_SECOND_IN_13 = ("cudaGraphAddNode",)
 #: Those that leave the last error as it is.
 _SILENT = frozenset({"cudaGetLastError", "cudaPeekAtLastError"})
-_RESULTS = {**registration.RESULTS, **devices.RESULTS}
+_RESULTS = {**registration.RESULTS, **devices.RESULTS, **arrays.RESULTS}
 #: What some functions answer in a forked process: a text, not a number.
 FORKED_TEXTS = {"cudaGetErrorName": ERRORS[3][0], "cudaGetErrorString": ERRORS[3][1]}
 
@@ -41,8 +46,10 @@ class Runtime:
         self.state = State(driver, major)
         self._library: SlotLibrary | None = None
         code = Registration(self.state)
+        boxes = RuntimeBoxCopies(self.state)
         self._parts = (
-            code, Launching(self.state, code), Copying(self.state, code), Devices(self.state, code),
+            code, Launching(self.state, code), Copying(self.state, code), Devices(self.state, code), boxes,
+            RuntimeArrays(self.state), GraphNodes(self.state, code, boxes),
         )  # fmt: skip
 
     def fill(self, library: SlotLibrary, names: Sequence[str]) -> None:
@@ -50,6 +57,8 @@ class Runtime:
         self._library = library  # its callbacks live as long as it does
         made: dict[str, Any] = {}
         own = {signature.name: (signature, method) for part in self._parts for signature, method in entries_of(part)}
+        if self.state.major > 12:
+            own |= {name: own[f"{name}_v2"] for name in _SECOND_IN_13}
         table = same(self.state.major)
         for symbol in names:
             name = symbol if symbol in own or symbol in table else base_name(symbol)

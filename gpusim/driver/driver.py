@@ -19,7 +19,6 @@ from types import TracebackType
 from typing import Any
 
 from cuda.bindings import driver as binding
-from numba.cuda.cudadrv import driver as numba_driver
 
 from gpusim.driver.abi import (
     DEINITIALIZED,
@@ -45,11 +44,11 @@ from gpusim.driver.executor import Executor, Stopped
 from gpusim.driver.export_tables import ExportTables
 from gpusim.driver.exports import exported
 from gpusim.driver.interrupts import Interrupts
+from gpusim.driver.kernel_source import KernelSource
 from gpusim.driver.launches import Launches
 from gpusim.driver.ledger import Ledger
 from gpusim.driver.library_files import library_file
 from gpusim.driver.library_folder import LINKS, SONAME
-from gpusim.driver.lines import LineSource
 from gpusim.driver.memory import Memory
 from gpusim.driver.modules import Modules
 from gpusim.driver.occupancy import KernelFacts
@@ -57,7 +56,6 @@ from gpusim.driver.parts import make_parts
 from gpusim.driver.refused import PackageRefusal, sentence
 from gpusim.driver.shared_library import SlotLibrary, open_library
 from gpusim.driver.streams import Streams
-from gpusim.driver.toolchain import InterruptibleCompilers
 from gpusim.driver.triton_programs import TritonDriver
 from gpusim.errors import GpusimError, UsageError
 
@@ -86,10 +84,10 @@ _installed: Driver | None = None
 class Driver:
     """All parts of the emulated driver; use it through :class:`installed`."""
 
-    def __init__(self, device: Device, ledger: Ledger, interrupts: Interrupts):
+    def __init__(self, device: Device, ledger: Ledger, interrupts: Interrupts, source: KernelSource | None = None):
         self.device, self.ledger, self.interrupts = device, ledger, interrupts
         self.executor = ledger.executor = Executor(interrupts)
-        self.lines, self._compilers = LineSource(), InterruptibleCompilers(interrupts)
+        self.lines = source or KernelSource()
         self.contexts = Contexts(device, self.reset)
         self.memory = Memory(device.spec.dram.total_bytes)
         self.memory.pageable = device.pageable
@@ -179,12 +177,9 @@ class Driver:
         self.contexts.when_initialized(self.library.refuse_after_fork)
         # C++ destructors call the driver after Python has gone: they must not come here.
         atexit.register(self.library.close)
-        if numba_driver.driver.initialization_error is not None:
-            numba_driver.driver.__init__()  # it looked for a driver before there was one
         os.environ.setdefault(_TRITON_PATH, str(self.library.path.parent))
         sys.meta_path.insert(0, self._triton)
         self.lines.install()
-        self._compilers.install()
         sys.meta_path.insert(0, self._packages)
 
     def signature(self, symbol: str) -> Signature | None:
@@ -195,7 +190,6 @@ class Driver:
     def close(self) -> None:
         """Stop answering: later calls get CUDA_ERROR_DEINITIALIZED."""
         self.lines.remove()
-        self._compilers.remove()
         for finder in (self._packages, self._triton):
             if finder in sys.meta_path:
                 sys.meta_path.remove(finder)
@@ -357,8 +351,14 @@ def _all_names() -> list[str]:
 class installed:
     """``with installed(device, ledger) as driver``: the device is there while the block runs."""
 
-    def __init__(self, device: Device, ledger: Ledger, interrupts: Interrupts | None = None):
-        self._driver = Driver(device, ledger, interrupts or Interrupts(lambda: None))
+    def __init__(
+        self,
+        device: Device,
+        ledger: Ledger,
+        interrupts: Interrupts | None = None,
+        source: KernelSource | None = None,
+    ):
+        self._driver = Driver(device, ledger, interrupts or Interrupts(lambda: None), source)
 
     def __enter__(self) -> Driver:
         global _installed

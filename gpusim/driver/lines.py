@@ -15,8 +15,10 @@ from typing import Any
 
 from numba.cuda.dispatcher import _Kernel
 
+from gpusim.driver.kernel_source import KernelSource
 
-class LineSource:
+
+class LineSource(KernelSource):
     """While installed, remembers how each of Numba's kernels was compiled."""
 
     def __init__(self) -> None:
@@ -64,14 +66,3 @@ class LineSource:
             return b""
         finally:
             self._asking = False
-
-
-def readable_name(symbol: str) -> str:
-    """The last part of a mangled name: ``saxpy`` of ``_ZN6cudapy8__main__5saxpyB2v1B...``."""
-    rest = symbol.removeprefix("_Z").removeprefix("N")
-    name = ""
-    while symbol.startswith("_Z") and rest[:1].isdigit():
-        digits = len(rest) - len(rest.lstrip("0123456789"))
-        size = int(rest[:digits])
-        name, rest = rest[digits : digits + size], rest[digits + size :]
-    return name or symbol

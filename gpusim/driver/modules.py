@@ -35,11 +35,12 @@ from gpusim.driver.clusters import cluster_use
 from gpusim.driver.device import Device
 from gpusim.driver.images import cubin_of, image_bytes
 from gpusim.driver.jit import JitOptions, options_at
-from gpusim.driver.lines import LineSource, readable_name
+from gpusim.driver.kernel_source import KernelSource
 from gpusim.driver.memory import Memory
+from gpusim.driver.symbols import readable_name
 from gpusim.emulator.prepare import prepare
 from gpusim.errors import CompileError
-from gpusim.frontend.numba.build import toolchain
+from gpusim.frontend.toolchain_versions import toolchain
 from gpusim.isa.binary.cubin import KernelImage, kernels_of, load_kernel
 from gpusim.isa.binary.elf import parse_elf
 from gpusim.launch.binary import KernelBinary
@@ -86,7 +87,7 @@ class Kernel:
 class Modules:
     """Entry points cuModule* and cuLibrary*, and those that name kernels."""
 
-    def __init__(self, device: Device, memory: Memory, lines: LineSource):
+    def __init__(self, device: Device, memory: Memory, lines: KernelSource):
         self._device, self._memory, self._lines = device, memory, lines
         self._handles = Handles(0xE0_0000)
 

@@ -24,6 +24,7 @@ from gpusim.driver.driver import Driver, installed
 from gpusim.driver.interrupts import Interrupts
 from gpusim.driver.leaks import leaks_of
 from gpusim.driver.ledger import Ledger
+from gpusim.driver.python_compilers import PythonCompilers
 from gpusim.driver.recording import open_folder
 from gpusim.driver.timing import SimulatedClock
 from gpusim.driver.wanted import Wanted
@@ -89,7 +90,10 @@ def run_program(
 
     at_rest = False
     try:
-        with Interrupts(terminate) as interrupts, installed(device, ledger, interrupts) as driver:
+        with (
+            Interrupts(terminate) as interrupts,
+            installed(device, ledger, interrupts, PythonCompilers(interrupts)) as driver,
+        ):
             if clock is not None:
                 driver.streams.now_ns = clock.now_ns
             ending = _run(program, arguments, as_module, driver)

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpusim.errors import SiliconError
-from gpusim.frontend.numba.build import toolchain
+from gpusim.frontend.toolchain_versions import toolchain
 from gpusim.measure.builds import Pack
 from gpusim.measure.driver import Driver
 from gpusim.measure.passes import COLD, WARM

@@ -15,7 +15,7 @@ from typing import Any
 from gpusim.cases.run_case import NO_CHECK
 from gpusim.cases.suite import complete_shape, shape_text
 from gpusim.errors import LaunchError, SiliconError
-from gpusim.frontend.numba.build import toolchain
+from gpusim.frontend.toolchain_versions import toolchain
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.spec import GpuSpec
 from gpusim.measure.builds import Builder, Compiler

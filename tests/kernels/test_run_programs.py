@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
 import os
 import shutil
@@ -35,19 +37,23 @@ def libraries(tmp_path_factory) -> Path:
     return Path(gpusim("--library-path", cwd=tmp_path_factory.mktemp("libraries")).stdout.strip())
 
 
-@pytest.fixture(scope="module")
-def program(libraries, tmp_path_factory) -> Path:
-    """tests/support/program.cu, built by nvcc with the shared runtime."""
+def compiled(source: str, libraries: Path, folder: Path) -> Path:
+    """A program of tests/support, built by nvcc with the shared runtime."""
     nvcc = next(Path(sys.prefix).glob("lib/python*/site-packages/nvidia/cu13/bin/nvcc"), None) or shutil.which("nvcc")
     if nvcc is None:
         pytest.skip("no nvcc: pip install 'gpusim[nvcc]'")
     if shutil.which("g++") is None:
         pytest.skip("no g++, which nvcc compiles host code with")
-    path = tmp_path_factory.mktemp("program") / "program"
-    command = [nvcc, "-arch=sm_90", "-cudart", "shared", f"-L{libraries}", "-o", path, SUPPORT / "program.cu"]
+    path = folder / "program"
+    command = [nvcc, "-arch=sm_90", "-cudart", "shared", f"-L{libraries}", "-o", path, SUPPORT / source]
     built = subprocess.run(list(map(str, command)), capture_output=True, text=True)
     assert built.returncode == 0, built.stdout + built.stderr
     return path
+
+
+@pytest.fixture(scope="module")
+def program(libraries, tmp_path_factory) -> Path:
+    return compiled("program.cu", libraries, tmp_path_factory.mktemp("program"))
 
 
 def test_the_driver_links_and_loads_like_any_library(libraries, tmp_path) -> None:
@@ -88,6 +94,15 @@ def test_a_program_runs_with_its_children_and_keeps_its_exit_code(program) -> No
     assert rows[0]["grid"] == "1" and rows[0]["block"] == "64"
 
 
+def test_arrays_textures_graphs_and_large_parameters(libraries, tmp_path) -> None:
+    done = gpusim(compiled("runtime_objects.cu", libraries, tmp_path), cwd=tmp_path)
+    names = (
+        "texture", "descriptions", "surface", "volume", "array", "boxes", "three channels", "nodes", "graph", "changed",
+        "variables", "captured", "parameters",
+    )  # fmt: skip
+    assert done.stdout.splitlines() == [f"{name} 1" for name in names], done.stderr
+
+
 def test_pageable_memory_is_reached_where_it_is_on_silicon(program) -> None:
     ask = "pageable"
     assert gpusim("--gpu", "gh200", program, ask, cwd=program.parent).stdout == "1 no error 10\n"
@@ -105,18 +120,25 @@ def test_simulating_checking_and_choosing_work_as_for_python(program) -> None:
     assert trace["kernel"] == "combine" and (program.parent / "traces" / trace["file"]).is_file()
 
 
-def test_an_interrupted_program_leaves_its_launches_so_far(program) -> None:
+@pytest.mark.parametrize(("number", "word"), [(signal.SIGINT, "error: interrupted"), (signal.SIGTERM, "combine")])
+def test_an_interrupted_program_leaves_its_launches_so_far(program, number, word) -> None:
     command = [sys.executable, "-m", "gpusim.cli", "run", str(program), "endless"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    process = subprocess.Popen(command, cwd=program.parent, env=surroundings({}), **pipes)
-    assert process.stdout is not None
-    assert [process.stdout.readline() for _ in range(2)] == ["from the kernel: 10\n", "waiting\n"]
-    time.sleep(1)  # for it to be in the launch, mostly; it may be about to be
-    process.send_signal(signal.SIGINT)
-    begun = time.monotonic()
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 130 and time.monotonic() - begun < 60
-    assert "error: interrupted" in said and "combine" in said
+    # A shell starts its background jobs with SIGINT ignored, and children inherit that: the program would rightly go on.
+    heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    place = {"cwd": program.parent, "env": surroundings({}), "start_new_session": True, "preexec_fn": heed}
+    process = subprocess.Popen(command, **place, **pipes)
+    try:
+        assert process.stdout is not None
+        assert [process.stdout.readline() for _ in range(2)] == ["from the kernel: 10\n", "waiting\n"]
+        time.sleep(1)  # for it to be in the launch, mostly; it may be about to be
+        process.send_signal(number)
+        _, said = process.communicate(timeout=60)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # the program too, whatever became of gpusim
+    assert process.returncode == 128 + number
+    assert word in said and "combine" in said
 
 
 def test_what_is_a_program_and_what_a_script(tmp_path) -> None:

@@ -13,8 +13,6 @@ import threading
 import warnings
 import weakref
 from dataclasses import dataclass
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
@@ -25,10 +23,10 @@ from numba.cuda.dispatcher import CUDADispatcher, _Kernel
 
 from gpusim.errors import CompileError, ToolchainError, UsageError
 from gpusim.frontend.numba.kept_builds import fingerprint, read_build, write_build
+from gpusim.frontend.toolchain_versions import toolchain
 from gpusim.isa.architectures import nearest
 from gpusim.launch.binary import KernelBinary
 
-_TOOLS = ("numba-cuda", "nvidia-nvvm", "nvidia-nvjitlink", "nvidia-cuda-nvdisasm")
 INSTALL_HINT = 'pip install "numba-cuda[cu13]" nvidia-cuda-nvdisasm'
 
 _lock = threading.RLock()
@@ -259,18 +257,6 @@ def _compile(
         extensions=tuple(compiled.extensions),
         call_helper=compiled.call_helper if options.get("debug") else None,
     )
-
-
-@cache
-def toolchain() -> str:
-    """Names and versions of the installed tools that make machine code."""
-    parts = []
-    for name in _TOOLS:
-        try:
-            parts.append(f"{name} {version(name)}")
-        except PackageNotFoundError:
-            continue
-    return ", ".join(parts)
 
 
 def _one_line(error: BaseException) -> str:

@@ -50,6 +50,8 @@ GRID_WORKSPACE_ADDRESS = 0x7E90_0000_0000
 ATTRIBUTE_MAX_THREADS = 0x05
 ATTRIBUTE_PARAMETER_BANK = 0x0A
 ATTRIBUTE_PARAMETER = 0x17
+#: Of kernels with more than 4 KiB of parameters, whose sizes the 14 bits of the other do not hold.
+ATTRIBUTE_LARGE_PARAMETER = 0x45
 ATTRIBUTE_BARRIERS = 0x4C
 
 # Relocations: which bits of the place take which part of the value.
@@ -395,10 +397,12 @@ class _Loader:
             if number == ATTRIBUTE_PARAMETER_BANK and len(payload) >= 8:
                 base = int.from_bytes(payload[4:6], "little")
                 size = int.from_bytes(payload[6:8], "little")
-            elif number == ATTRIBUTE_PARAMETER and len(payload) >= 12:
+            elif number in (ATTRIBUTE_PARAMETER, ATTRIBUTE_LARGE_PARAMETER) and len(payload) >= 12:
                 ordinal = int.from_bytes(payload[4:6], "little")
                 offset = int.from_bytes(payload[6:8], "little")
-                parameters.append(Parameter(ordinal, offset, int.from_bytes(payload[8:12], "little") >> 18))
+                large = number == ATTRIBUTE_LARGE_PARAMETER
+                length = int.from_bytes(payload[8:10] if large else payload[8:12], "little") >> (0 if large else 18)
+                parameters.append(Parameter(ordinal, offset, length))
             elif number == ATTRIBUTE_BARRIERS and payload:
                 barriers = payload[0]
         return tuple(sorted(parameters, key=lambda p: p.ordinal)), base, size, barriers
