@@ -6,7 +6,7 @@ through. Only a process that is Python loads this, since Numba's CUDA target tak
 
 from __future__ import annotations
 
-from numba.cuda.cudadrv import driver as numba_driver
+from numba.cuda.cudadrv import driver as numba_driver  # pyright: ignore[reportMissingImports]
 
 from gpusim.driver.interrupts import Interrupts
 from gpusim.driver.lines import LineSource
