@@ -6,7 +6,6 @@ go. What nvJitLink says is written there, whether it succeeds or not.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import time
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from dataclasses import dataclass, field
 from cuda.bindings import nvjitlink  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
 
 from gpusim.driver.abi import INVALID_IMAGE, INVALID_PTX, INVALID_VALUE, DriverError
+from gpusim.frontend.native.link import run_linker
 from gpusim.frontend.native.ptx_text import raised
 
 # CUjit_option
@@ -80,37 +80,19 @@ def options_at(count: int, numbers: int, values: int) -> JitOptions:
 def link(parts: Sequence[tuple[int, str, bytes]], target: str, options: JitOptions) -> bytes:
     """The cubin of ``parts``, (CUjitInputType, name, content) each, for ``target`` (``sm_90``); raises DriverError, with what the
     linker says."""
-    flags, handle, started = [f"-arch={target}", *options.flags], None, time.perf_counter()
-    info = error = ""
-    try:
-        handle = nvjitlink.create(len(flags), flags)
-        for kind, name, content in parts:
-            if kind == PTX_INPUT:
-                content = raised(content.rstrip(b"\0").decode(errors="replace")).encode()
-            nvjitlink.add_data(handle, INPUTS[kind], content, len(content), name)
-        nvjitlink.complete(handle)
-        cubin = bytearray(nvjitlink.get_linked_cubin_size(handle))
-        nvjitlink.get_linked_cubin(handle, cubin)
-        return bytes(cubin)
-    except nvjitlink.nvJitLinkError as problem:
-        error = _log(handle, nvjitlink.get_error_log_size, nvjitlink.get_error_log) or str(problem)
-        told = " ".join(error.split())[:400]
+    started = time.perf_counter()
+    done = run_linker(
+        [f"-arch={target}", *options.flags],
+        [(INPUTS[kind], name, _raised(content) if kind == PTX_INPUT else content) for kind, name, content in parts],
+    )
+    options.tell(done.info, done.error, time.perf_counter() - started)
+    if done.error:
+        told = " ".join(done.error.split())[:400]
         only_ptx = all(kind == PTX_INPUT for kind, _, _ in parts)
-        raise DriverError(
-            INVALID_PTX if only_ptx else INVALID_IMAGE, f"the code does not link for {target}: {told}"
-        ) from None
-    finally:
-        info = _log(handle, nvjitlink.get_info_log_size, nvjitlink.get_info_log)
-        options.tell(info, error, time.perf_counter() - started)
-        if handle is not None:
-            nvjitlink.destroy(handle)
+        raise DriverError(INVALID_PTX if only_ptx else INVALID_IMAGE, f"the code does not link for {target}: {told}")
+    return done.cubin
 
 
-def _log(handle: int | None, size_of, read) -> str:
-    """One of the linker's logs."""
-    if handle is not None:
-        with contextlib.suppress(nvjitlink.nvJitLinkError):
-            text = bytearray(size_of(handle))
-            read(handle, text)
-            return text.rstrip(b"\0").decode(errors="replace")
-    return ""
+def _raised(text: bytes) -> bytes:
+    """PTX, for an architecture that the linker knows."""
+    return raised(text.rstrip(b"\0").decode(errors="replace")).encode()

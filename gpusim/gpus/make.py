@@ -18,6 +18,7 @@ Rules, with their reasons:
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -164,18 +165,8 @@ def _pipes(sheet: Datasheet, base: GpuSpec, clock_hz: float, stated) -> Iterator
 
 def _even(rate: float) -> float:
     """``rate``, or the power of two of which it is the rounding."""
-    power = 2.0 ** round_log2(rate)
+    power = 2.0 ** round(math.log2(rate))
     return power if abs(rate / power - 1) <= _ROUNDING else float(f"{rate:.3g}")
-
-
-def round_log2(value: float) -> int:
-    """The exponent of the power of two that is nearest to ``value`` by ratio."""
-    exponent = 0
-    while value > 2**0.5:
-        value, exponent = value / 2, exponent + 1
-    while value < 2**-0.5:
-        value, exponent = value * 2, exponent - 1
-    return exponent
 
 
 def _memory(sheet: Datasheet, base: GpuSpec, like: str, stated, ruled) -> Iterator[tuple[str, Claim]]:

@@ -6,7 +6,9 @@ Mental model: what a driver's assembler and linker would do when a program loads
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from cuda.bindings import nvjitlink
 
@@ -23,28 +25,47 @@ KINDS = {
 }
 
 
-def link(name: str, target: str, parts: Sequence[tuple[str, str, bytes]], options: Sequence[str] = ()) -> bytes:
-    """The cubin of ``parts``, (kind of :data:`KINDS`, name, content) each, for ``target``; ``name`` is the kernel's, for messages.
-    Raises CompileError with the linker's first complaint."""
-    handle = None
-    flags = [f"-arch={target}", "-lineinfo", *options]
+@dataclass(frozen=True)
+class Linked:
+    """What the linker made: ``cubin``, empty where it refused; its logs ``info`` and ``error``."""
+
+    cubin: bytes = field(repr=False)
+    info: str
+    error: str
+
+
+def run_linker(flags: Sequence[str], parts: Sequence[tuple[Any, str, bytes]]) -> Linked:
+    """One run of nvJitLink over ``parts``, (nvJitLink's InputType, name, content) each; raises nothing for what it refuses."""
+    handle, cubin, error = None, bytearray(), ""
     try:
-        handle = nvjitlink.create(len(flags), flags)
-        for kind, part, content in parts:
-            if kind == ".ptx" and b"\0" in content.rstrip(
-                b"\0"
-            ):  # nvJitLink 13 takes it for the end, and writes over memory
-                raise CompileError(f"{name} does not link for {target}: {part} is no text: it holds a byte 0")
-            nvjitlink.add_data(handle, KINDS[kind], content, len(content), part)
+        handle = nvjitlink.create(len(flags), list(flags))
+        for kind, name, content in parts:
+            # nvJitLink 13 takes a byte 0 for the text's end, and writes over memory.
+            if kind == KINDS[".ptx"] and b"\0" in content.rstrip(b"\0"):
+                return Linked(b"", "", f"{name} is no text: it holds a byte 0")
+            nvjitlink.add_data(handle, kind, content, len(content), name)
         nvjitlink.complete(handle)
         cubin = bytearray(nvjitlink.get_linked_cubin_size(handle))
         nvjitlink.get_linked_cubin(handle, cubin)
-        return bytes(cubin)
-    except nvjitlink.nvJitLinkError as error:
-        raise CompileError(f"{name} does not link for {target}: {_log(handle) or error}") from None
+    except nvjitlink.nvJitLinkError as problem:
+        error = _log(handle, nvjitlink.get_error_log_size, nvjitlink.get_error_log) or str(problem)
+        cubin = bytearray()
     finally:
+        info = _log(handle, nvjitlink.get_info_log_size, nvjitlink.get_info_log)
         if handle is not None:
             nvjitlink.destroy(handle)
+    return Linked(bytes(cubin), info, error)
+
+
+def link(name: str, target: str, parts: Sequence[tuple[str, str, bytes]], options: Sequence[str] = ()) -> bytes:
+    """The cubin of ``parts``, (kind of :data:`KINDS`, name, content) each, for ``target``; ``name`` is the kernel's, for messages.
+    Raises CompileError with the linker's first complaint."""
+    done = run_linker(
+        [f"-arch={target}", "-lineinfo", *options], [(KINDS[kind], part, content) for kind, part, content in parts]
+    )
+    if done.error:
+        raise CompileError(f"{name} does not link for {target}: {_first_error(done.error)}")
+    return done.cubin
 
 
 def version() -> str:
@@ -53,13 +74,17 @@ def version() -> str:
     return f"nvJitLink {major}.{minor}"
 
 
-def _log(handle: int | None) -> str:
-    """The first error in the linker's log, on one line."""
-    if handle is None:
-        return ""
-    with contextlib.suppress(nvjitlink.nvJitLinkError):
-        log = bytearray(nvjitlink.get_error_log_size(handle))
-        nvjitlink.get_error_log(handle, log)
-        lines = [line.strip() for line in log.rstrip(b"\0").decode(errors="replace").splitlines() if line.strip()]
-        return next((" ".join(line.split()) for line in lines if "error" in line.lower()), " ".join(lines[:1]))[:400]
+def _log(handle: int | None, size_of: Callable[[int], int], read: Callable[[int, bytearray], None]) -> str:
+    """One of the linker's logs."""
+    if handle is not None:
+        with contextlib.suppress(nvjitlink.nvJitLinkError):
+            text = bytearray(size_of(handle))
+            read(handle, text)
+            return text.rstrip(b"\0").decode(errors="replace")
     return ""
+
+
+def _first_error(log: str) -> str:
+    """The first error in the linker's log, on one line."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    return next((" ".join(line.split()) for line in lines if "error" in line.lower()), " ".join(lines[:1]))[:400]
