@@ -56,8 +56,9 @@ WORKLOADS = sorted((ROOT / "workloads").rglob("*.py"))
 
 
 @cache
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(), str(path))
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """Everything in a file, outer before inner."""
+    return tuple(ast.walk(ast.parse(path.read_text(), str(path))))
 
 
 def part_of(path: Path) -> str:
@@ -65,17 +66,19 @@ def part_of(path: Path) -> str:
     return relative.parts[0].removesuffix(".py")
 
 
-def imports(path: Path) -> Iterator[tuple[int, str]]:
+@cache
+def imports(path: Path) -> list[tuple[int, str]]:
     """(line, dotted module) of every import; ``from a import b`` gives both ``a`` and ``a.b``."""
     package = path.relative_to(ROOT).with_suffix("").parts
-    for node in ast.walk(parsed(path)):
+    found = []
+    for node in nodes(path):
         if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
+            found += [(node.lineno, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = ".".join(package[: len(package) - node.level]) if node.level else ""
             module = ".".join(filter(None, (base, node.module)))
-            yield node.lineno, module
-            yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
+            found += [(node.lineno, module), *((node.lineno, f"{module}.{alias.name}") for alias in node.names)]
+    return found
 
 
 def gpusim_part(module: str) -> str | None:
@@ -83,27 +86,54 @@ def gpusim_part(module: str) -> str | None:
     return parts[1] if parts[0] == "gpusim" and len(parts) > 1 else None
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_a_file_imports_only_lower_floors_or_its_own_part(path: Path) -> None:
+def named(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def wrong_floor(path: Path) -> Iterator[str]:
+    """Imports of a file that are neither of a lower floor nor of its own part."""
     own = part_of(path)
     if own == "__init__":
         return
-    assert own in FLOORS, f"{path} belongs to no floor"
+    if own not in FLOORS:
+        yield f"{named(path)} belongs to no floor"
+        return
     for line, module in imports(path):
-        assert module.split(".")[0] not in ("kernels", "workloads"), f"{path}:{line} imports {module}"
         part = gpusim_part(module)
-        if part is None or part == own or part == "__version__":
+        if module.split(".")[0] in ("kernels", "workloads"):
+            yield f"{named(path)}:{line} imports {module}"
+        elif part is None or part == own or part == "__version__":
             continue
-        assert part in FLOORS, f"{path}:{line} imports {module}, which stands on no floor"
-        assert FLOORS[part] < FLOORS[own], f"{path}:{line} imports {module}: not a lower floor"
+        elif part not in FLOORS:
+            yield f"{named(path)}:{line} imports {module}, which stands on no floor"
+        elif FLOORS[part] >= FLOORS[own]:
+            yield f"{named(path)}:{line} imports {module}: not a lower floor"
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_imports_stand_at_the_top(path: Path) -> None:
-    for node in ast.walk(parsed(path)):
+def late_imports(path: Path) -> Iterator[str]:
+    for node in nodes(path):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             inner = [n for n in ast.walk(node) if isinstance(n, (ast.Import, ast.ImportFrom))]
-            assert not inner, f"{path}:{inner[0].lineno} imports inside {node.name}()"
+            yield from (f"{named(path)}:{each.lineno} imports inside {node.name}()" for each in inner)
+
+
+def pickled_or_evaluated(path: Path) -> Iterator[str]:
+    for line, module in imports(path):
+        if module.split(".")[0] in ("pickle", "marshal", "shelve"):
+            yield f"{named(path)}:{line} imports {module}"
+    for node in nodes(path):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("eval", "exec"):
+            yield f"{named(path)}:{node.lineno} calls {node.func.id}"
+        if isinstance(node, ast.keyword) and node.arg == "allow_pickle" and ast.literal_eval(node.value) is not False:
+            yield f"{named(path)}:{node.value.lineno} allows pickles"
+
+
+def test_files_import_only_lower_floors_or_their_own_part() -> None:
+    assert [found for path in SOURCES for found in wrong_floor(path)] == []
+
+
+def test_imports_stand_at_the_top() -> None:
+    assert [found for path in SOURCES for found in late_imports(path)] == []
 
 
 def test_no_part_has_an_import_circle_inside() -> None:
@@ -123,31 +153,43 @@ def test_no_part_has_an_import_circle_inside() -> None:
         visit(name, ())
 
 
-@pytest.mark.parametrize("path", [*KERNELS, *WORKLOADS], ids=lambda p: str(p.relative_to(ROOT)))
-def test_kernels_and_workloads_know_nothing_of_gpusim(path: Path) -> None:
-    for line, module in imports(path):
-        assert module.split(".")[0] != "gpusim", f"{path}:{line} imports {module}"
+def test_kernels_and_workloads_know_nothing_of_gpusim() -> None:
+    found = [(path, line, module) for path in (*KERNELS, *WORKLOADS) for line, module in imports(path)]
+    assert found
+    assert [f"{named(path)}:{line}" for path, line, module in found if module.split(".")[0] == "gpusim"] == []
 
 
-@pytest.mark.parametrize(
-    "path",
-    [*SOURCES, *KERNELS, *WORKLOADS, *sorted((ROOT / "tests").rglob("*.py")), *sorted((ROOT / "tools").rglob("*.py"))],
-    ids=lambda p: str(p.relative_to(ROOT)),
-)
-def test_a_file_is_short_enough_to_read(path: Path) -> None:
-    lines = len(path.read_text().splitlines())
-    assert lines <= CEILING_LINES, f"{path} has {lines} lines, more than {CEILING_LINES}: split it"
+def test_files_are_short_enough_to_read() -> None:
+    others = (path for folder in ("tests", "tools") for path in sorted((ROOT / folder).rglob("*.py")))
+    lengths = {named(path): len(path.read_text().splitlines()) for path in (*SOURCES, *KERNELS, *WORKLOADS, *others)}
+    long = {name: lines for name, lines in lengths.items() if lines > CEILING_LINES}
+    assert not long, f"more than {CEILING_LINES} lines: split {long}"
 
 
-@pytest.mark.parametrize("path", [*SOURCES, *KERNELS], ids=lambda p: str(p.relative_to(ROOT)))
-def test_nothing_is_pickled_or_evaluated(path: Path) -> None:
-    for line, module in imports(path):
-        assert module.split(".")[0] not in ("pickle", "marshal", "shelve"), f"{path}:{line}"
-    for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            assert node.func.id not in ("eval", "exec"), f"{path}:{node.lineno} calls {node.func.id}"
-        if isinstance(node, ast.keyword) and node.arg == "allow_pickle":
-            assert ast.literal_eval(node.value) is False, f"{path}:{node.value.lineno}"
+def test_nothing_is_pickled_or_evaluated() -> None:
+    assert [found for path in (*SOURCES, *KERNELS) for found in pickled_or_evaluated(path)] == []
+
+
+def test_what_is_forbidden_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each rule on a file that breaks it: several findings in one file are all listed."""
+    monkeypatch.setitem(globals(), "ROOT", tmp_path)
+    (tmp_path / "gpusim" / "trace").mkdir(parents=True)
+    path = tmp_path / "gpusim" / "trace" / "wrong.py"
+    path.write_text(
+        "import kernels.copy, gpusim.attic, gpusim.trace.record\nfrom gpusim.cli import run\nimport pickle\n"
+        "def f():\n    import os\n    eval('1')\n    g(allow_pickle=True)\n"
+    )
+    at = "gpusim/trace/wrong.py"
+    assert [found.split(" ")[0] for found in wrong_floor(path)] == [f"{at}:1", f"{at}:1", f"{at}:2", f"{at}:2"]
+    assert list(late_imports(path)) == [f"{at}:5 imports inside f()"]
+    assert sorted(pickled_or_evaluated(path)) == [
+        f"{at}:3 imports pickle",
+        f"{at}:6 calls eval",
+        f"{at}:7 allows pickles",
+    ]
+    attic = tmp_path / "gpusim" / "attic.py"
+    attic.write_text("")
+    assert list(wrong_floor(attic)) == ["gpusim/attic.py belongs to no floor"]
 
 
 def test_every_package_is_listed_for_the_wheel() -> None:

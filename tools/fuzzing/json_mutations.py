@@ -18,12 +18,15 @@ _DEEP = (2, 60, 400, 900, 950, 980, 3000, 100_000)
 
 def any_value(rng: Random) -> Any:
     """A value that a file might hold where it should not."""
-    return rng.choice(
-        (
-            None, True, False, rng.choice(WHOLE), -rng.choice(WHOLE), rng.choice(WORDS), rng.choice(NUMBERS), 0.5, -0.0, 1e308,
-            float("nan"), float("inf"), 10**400, [], {}, [None], {"": 0}, [[]], "x" * 70_000, [0] * 3000, _buried(rng),
-        )
+    return one_of(
+        rng, None, True, False, rng.choice(WHOLE), -rng.choice(WHOLE), rng.choice(WORDS), rng.choice(NUMBERS), 0.5, -0.0,
+        1e308, float("nan"), float("inf"), 10**400, [], {}, [None], {"": 0}, [[]], "x" * 70_000, [0] * 3000, _buried(rng),
     )  # fmt: skip
+
+
+def one_of(rng: Random, *values: Any) -> Any:
+    """One of values of any types: finding what type a tuple of twenty has takes pyright seconds."""
+    return rng.choice(values)
 
 
 def _buried(rng: Random) -> Any:
@@ -72,11 +75,11 @@ def _near(value: Any, rng: Random) -> Any:
     if isinstance(value, bool):
         return not value
     if isinstance(value, int):
-        return rng.choice(
-            (value + 1, value - 1, -value, value * 1000, str(value)[:4000]) if value < 1 << 1000 else (0, 1)
-        )
+        if value >= 1 << 1000:
+            return rng.choice((0, 1))
+        return one_of(rng, value + 1, value - 1, -value, value * 1000, str(value)[:4000])
     if isinstance(value, float):
-        return rng.choice((value + 1, -value, value * 1000, value / 2, str(value), 0))
+        return one_of(rng, value + 1, -value, value * 1000, value / 2, str(value), 0)
     if isinstance(value, str):
         cut = rng.randrange(len(value) + 1)
         return rng.choice((value[:cut], value[:cut] + rng.choice(WORDS) + value[cut:], value * 2, value.upper()))

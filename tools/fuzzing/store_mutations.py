@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 
 from fuzzing.byte_mutations import NUMBERS, WHOLE, WORDS, mutate_bytes
-from fuzzing.json_mutations import mutate_json
+from fuzzing.json_mutations import mutate_json, one_of
 
 _SHARED = "/dev/shm"
 
@@ -64,16 +64,5 @@ def _other(value: object, rng: Random) -> object:
         return mutate_json(value.encode(), rng, ()).decode("utf-8", "replace")
     if isinstance(value, bytes) and rng.random() < 0.7:
         return mutate_bytes(value, rng, ())
-    return rng.choice(
-        (
-            None,
-            rng.choice(WHOLE[:-3]),
-            -1,
-            0.5,
-            float("inf"),
-            rng.choice(NUMBERS),
-            rng.choice(WORDS[:8]),
-            b"\xff\x00",
-            b"",
-        )
-    )
+    numbers = rng.choice(WHOLE[:-3]), -1, 0.5, float("inf"), rng.choice(NUMBERS)
+    return one_of(rng, None, *numbers, rng.choice(WORDS[:8]), b"\xff\x00", b"")
