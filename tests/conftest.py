@@ -80,6 +80,22 @@ def own_store(tmp_path_factory):
         yield
 
 
+@pytest.fixture(scope="module")
+def without_source_lines():
+    """For modules whose tests look at results and cycles: Numba compiles a kernel a second time for the lines of its
+    source, which is half the time of a test that runs a new kernel once."""
+    from gpusim.frontend.numba.frontend import NumbaFrontEnd
+
+    plain = NumbaFrontEnd.compile
+
+    def compile(self, kernel, args, capability, *, lines=False):
+        return plain(self, kernel, args, capability, lines=False)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(NumbaFrontEnd, "compile", compile)
+        yield
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes():
     """Before the workers of ``pytest -n`` start: compile emulator and engine side by side, once, through

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numba.cuda import compiler
 from numba.cuda.core import errors as numba_errors
 from numba.cuda.core import sigutils
 from numba.cuda.cudadrv import devices
@@ -66,6 +67,25 @@ class _StandInRuntime:
         return self._context
 
 
+class _Flags(compiler.CUDAFlags):
+    """Numba's options of one compilation, which it compares for every candidate of every operator. Most are the same: those
+    that are set then say so, and their names, which are all that Numba's own hash is made of, are always the same."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        return _FLAGS_HASH
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, _Flags) and self._values == other._values:
+            return True
+        return super().__eq__(other)
+
+
+_FLAGS_HASH = hash(tuple(sorted(_Flags.options)))
+_Flags.__name__ = compiler.CUDAFlags.__name__  # part of the names of compiled functions
+
+
 class _Target:
     """While entered, Numba compiles for ``capability``; device functions keep one overload table each
     per capability (Numba keys them by argument types alone)."""
@@ -78,6 +98,7 @@ class _Target:
         _lock.acquire()
         self._runtime = devices._runtime
         self._compile_device = CUDADispatcher.compile_device
+        self._flags, compiler.CUDAFlags = compiler.CUDAFlags, _Flags
         devices._runtime = _StandInRuntime(self.capability)
         swapped, capability, compile_device = self._swapped, self.capability, self._compile_device
 
@@ -95,6 +116,7 @@ class _Target:
 
     def __exit__(self, *exc_info) -> None:
         CUDADispatcher.compile_device = self._compile_device
+        compiler.CUDAFlags = self._flags
         for dispatcher, overloads in reversed(self._swapped):
             dispatcher.overloads = overloads
         devices._runtime = self._runtime
@@ -181,6 +203,8 @@ def build(
     with _lock:
         known = _builds.setdefault(kernel, {})
         built = known.get(key)
+        if built is None and not lines:  # with lines it is the same code
+            built = known.get((types, capability, True, key[-1]))
         if built is None:
             built = known[key] = _kept_or_compiled(kernel, types, capability, lines)
     return built
@@ -192,6 +216,8 @@ def _kept_or_compiled(
     """The build of an earlier process if there is one of the very same kernel, or a new one, which is then kept."""
     name = fingerprint(kernel, types, capability, f"{toolchain()}; lines {lines}")
     kept = read_build(name)
+    if kept is None and not lines:
+        kept = read_build(fingerprint(kernel, types, capability, f"{toolchain()}; lines True"))
     if kept is not None:
         return NumbaBinary(
             name=kernel.py_func.__name__,
