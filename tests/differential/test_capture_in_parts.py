@@ -14,6 +14,8 @@ from gpusim.engine.gpu import simulate
 from gpusim.errors import AddressError
 from gpusim.trace.record import SCATTERED, Trace
 
+pytestmark = pytest.mark.usefixtures("without_source_lines")
+
 
 @cuda.jit
 def gathered(values, index, out, turns):

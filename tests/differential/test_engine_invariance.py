@@ -19,6 +19,8 @@ from gpusim.engine.gpu import simulate, window_limit_cycles
 from gpusim.engine.result import Result
 from gpusim.errors import UsageError
 
+pytestmark = pytest.mark.usefixtures("without_source_lines")
+
 MACHINES = {
     "two_sms": small_gpu(sm_count=2),
     "five_tight_sms": small_gpu(

@@ -20,6 +20,8 @@ from gpusim.errors import GpusimError
 from gpusim.launch.memory import DeviceMemory
 from gpusim.trace.record import SCATTERED
 
+pytestmark = pytest.mark.usefixtures("without_source_lines")
+
 SHARED = 256
 #: Kernels that look at memory while other warps may write it: a compare-and-swap loop begins with a plain
 #: load, a breadth-first search marks vertices without asking. Their results are right in any order, their

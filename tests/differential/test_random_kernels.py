@@ -19,6 +19,8 @@ from numba import cuda, int8, int16, int32, int64, uint8, uint16, uint32, uint64
 from gpusim.capturing import capture
 from gpusim.isa.architectures import GENERATIONS
 
+pytestmark = pytest.mark.usefixtures("without_source_lines")
+
 ARCHITECTURES = tuple(row.name for row in GENERATIONS)
 VARIABLES = ("a", "b", "c", "d")
 THREADS = 64

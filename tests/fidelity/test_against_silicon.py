@@ -2,6 +2,9 @@
 
 The limits are what was promised for the series, not what was reached for the point, so that a better
 model need not touch them; `make compare` prints what is reached.
+
+Every day each series and each level of the hierarchy is asked at one point or more; nightly marks further points of a
+level that an everyday point asks for on the same or the other GPU, whose files share the model.
 """
 
 from __future__ import annotations
@@ -14,6 +17,8 @@ from gpusim.compare.replay import REPLAYS
 from gpusim.compare.replay_bench import Bench
 from gpusim.gpus.load import load_gpu
 from gpusim.silicon.published import load_published
+
+pytestmark = pytest.mark.usefixtures("without_source_lines")
 
 
 def replay(gpu: str, series: str, bench: Bench | None = None, **near: float) -> list[ComparedPoint]:
@@ -32,9 +37,9 @@ def replay(gpu: str, series: str, bench: Bench | None = None, **near: float) -> 
         ("a100_80gb", 4023.4, "near L2"),
         ("a100_80gb", 32520.6, "both halves of L2"),
         ("a100_80gb", 66061.4, "DRAM"),
-        ("gh200", 63.2, "L1"),
+        pytest.param("gh200", 63.2, "L1", marks=pytest.mark.nightly),
         ("gh200", 4084.5, "near L2"),
-        ("gh200", 64550.2, "DRAM"),
+        pytest.param("gh200", 64550.2, "DRAM", marks=pytest.mark.nightly),
     ],
 )
 def test_a_plateau_of_the_pointer_chase_is_within_ten_percent(gpu: str, buffer_kib: float, level: str) -> None:
@@ -42,14 +47,28 @@ def test_a_plateau_of_the_pointer_chase_is_within_ten_percent(gpu: str, buffer_k
     assert abs(row.error_percent) < 10, f"{level}: {row}"
 
 
-@pytest.mark.parametrize(("gpu", "buffer_kib"), [("a100_80gb", 177.4), ("a100_80gb", 199.0), ("gh200", 277.0)])
+@pytest.mark.parametrize(
+    ("gpu", "buffer_kib"),
+    [
+        pytest.param("a100_80gb", 177.4, marks=pytest.mark.nightly),
+        ("a100_80gb", 199.0),
+        pytest.param("gh200", 277.0, marks=pytest.mark.nightly),
+    ],
+)
 def test_the_knee_of_the_pointer_chase_at_l1_is_within_a_fifth(gpu: str, buffer_kib: float) -> None:
     (row,) = replay(gpu, "pointer_chase", buffer_kib=buffer_kib)
     assert abs(row.error_percent) < 20, row
 
 
-@pytest.mark.parametrize("gpu", ["a100_80gb", "gh200"])
-@pytest.mark.parametrize("series", ["stream_read", "stream_triad"])
+@pytest.mark.parametrize(
+    ("gpu", "series"),
+    [
+        pytest.param("a100_80gb", "stream_read", marks=pytest.mark.nightly),
+        ("a100_80gb", "stream_triad"),
+        ("gh200", "stream_read"),
+        pytest.param("gh200", "stream_triad", marks=pytest.mark.nightly),
+    ],
+)
 def test_streams_at_eight_warps_or_more_are_within_twenty_percent_on_average(gpu: str, series: str) -> None:
     places = [{"block_threads": threads, "blocks_per_sm": 2} for threads in (128, 512, 1024)]
     bench = Bench(load_gpu(gpu))
@@ -67,13 +86,18 @@ def test_a_block_that_reads_four_neighbouring_lines_is_no_slower_than_one_that_r
     assert abs(four.error_percent) < 6, four
 
 
-@pytest.mark.parametrize("footprint_kib", [1, 6, 148, 1152, 8872])
+@pytest.mark.parametrize(
+    "footprint_kib",
+    [pytest.param(1, marks=pytest.mark.nightly), 6, pytest.param(148, marks=pytest.mark.nightly), 1152, 8872],
+)
 def test_reads_of_one_block_an_sm_are_within_ten_percent_in_l1_and_in_l2(footprint_kib: int) -> None:
     (row,) = replay("a100_80gb", "l1_read", footprint_kib=footprint_kib)
     assert abs(row.error_percent) < 10, row
 
 
-@pytest.mark.parametrize(("gpu", "footprint_kib"), [("h200", 16896), ("a100_80gb", 4608)])
+@pytest.mark.parametrize(
+    ("gpu", "footprint_kib"), [pytest.param("h200", 16896, marks=pytest.mark.nightly), ("a100_80gb", 4608)]
+)
 def test_a_footprint_of_as_many_stretches_as_sms_is_read_from_l2_all_the_same(gpu: str, footprint_kib: int) -> None:
     (row,) = replay(gpu, "l2_read", footprint_kib=footprint_kib)
     assert abs(row.error_percent) < 10, row

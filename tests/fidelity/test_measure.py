@@ -33,6 +33,8 @@ from gpusim.silicon.imports import read_rows
 from gpusim.silicon.row import Estimate, SiliconRow
 from gpusim.store import open_store
 
+pytestmark = pytest.mark.usefixtures("without_source_lines")
+
 ROOT = Path(__file__).parents[2]
 SAXPY = MeasureRequest("saxpy", {"n": 2000})
 MINI_GPU = """inherits = "t4"

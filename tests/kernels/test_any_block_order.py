@@ -13,6 +13,8 @@ from gpusim.emulator.block_scheduler import BlockScheduler, LoggedBlocks, _relea
 from gpusim.isa import warp as at
 from gpusim.launch.memory import DeviceMemory
 
+pytestmark = pytest.mark.usefixtures("without_source_lines")
+
 #: Warp instructions of a turn: few enough that every block is interrupted many times.
 TURN = 150
 

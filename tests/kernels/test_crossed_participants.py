@@ -16,6 +16,8 @@ from numba import cuda
 
 import gpusim
 
+pytestmark = pytest.mark.usefixtures("without_source_lines")
+
 PARTS = [0.0, -0.0, 1.0, -3.5, math.inf, -math.inf, math.nan, 1e-300, -1e300, math.pi, 1e-4]
 
 

@@ -8,6 +8,8 @@ from numba import cuda
 
 import gpusim
 
+pytestmark = pytest.mark.usefixtures("without_source_lines")
+
 
 @cuda.jit
 def last_two(x, out):

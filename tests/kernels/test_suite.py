@@ -16,6 +16,8 @@ from gpusim.errors import UnknownKernelError
 from gpusim.isa.architectures import SURVEYED
 from gpusim.launch.memory import DeviceMemory
 
+pytestmark = pytest.mark.usefixtures("without_source_lines")
+
 #: Those in Triton have a file of their own: test_triton_kernels.py.
 NAMES = [name for name in kernel_names() if not name.startswith("triton_")]
 EVERYDAY = ("sm_80", "sm_90")

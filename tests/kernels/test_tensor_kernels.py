@@ -11,6 +11,8 @@ from gpusim.gpus.load import load_gpu
 from gpusim.theory.bounds import lower_bounds
 from gpusim.trace.record import MatrixType, PipeClass
 
+pytestmark = pytest.mark.usefixtures("without_source_lines")
+
 #: Kernel, shape, format, multiply-adds of a padded 80 x 72 problem in whole tiles.
 PRODUCTS = [
     ("hgemm_tensor", {}, MatrixType.F16, 128 * 128 * 64),

@@ -16,6 +16,8 @@ FURTHER = tuple(row.name for row in SURVEYED if row.name not in EVERYDAY)
 find_kernel("gemv")  # loads the suite's package, which the next line takes a module from
 from gpusim.kernels.vector import copy_vector, load_vector, store_vector, vector_width  # noqa: E402 - see above
 
+pytestmark = pytest.mark.usefixtures("without_source_lines")
+
 
 def doubling(dtype, count):
     @cuda.jit

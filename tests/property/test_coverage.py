@@ -23,6 +23,8 @@ from gpusim.gpus.load import load_gpu
 from gpusim.isa.forms.tensor import REFUSED
 from gpusim.isa.table import TABLE
 
+pytestmark = pytest.mark.usefixtures("without_source_lines")
+
 H200 = load_gpu("h200")
 
 

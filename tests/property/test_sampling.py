@@ -14,6 +14,8 @@ from gpusim.engine.sampling import BEHIND_SHARE, LEAST_CYCLES, LEAST_WAVES, TOLE
 from gpusim.gpus.load import load_gpu
 from gpusim.trace.record import PipeClass
 
+pytestmark = pytest.mark.usefixtures("without_source_lines")
+
 #: Regular ones, irregular ones, one whose last wave is mostly empty.
 LAUNCHES = (
     "saxpy:n=132000,block_threads=64",
@@ -25,7 +27,14 @@ LAUNCHES = (
 )
 
 
-@pytest.mark.parametrize("request_", LAUNCHES)
+#: Of the same kind as one that runs by day: regular as saxpy, irregular as bfs.
+NIGHTLY = (1, 4)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [pytest.param(launch, marks=pytest.mark.nightly if i in NIGHTLY else ()) for i, launch in enumerate(LAUNCHES)],
+)
 def test_the_real_error_is_within_the_claimed_one(request_):
     spec = load_gpu("t4")
     name, shape = parse_request(request_)

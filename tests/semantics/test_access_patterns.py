@@ -11,6 +11,8 @@ import gpusim
 from gpusim.launch.memory import DeviceMemory
 from gpusim.trace.record import SCATTERED, MemoryKind, Space
 
+pytestmark = pytest.mark.usefixtures("without_source_lines")
+
 THREADS, PLACES = 64, 256
 LANES = np.arange(32)
 #: Index of each lane of a warp, as a pattern of places below PLACES / 2.

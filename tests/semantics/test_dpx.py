@@ -6,6 +6,8 @@ from numba import cuda
 
 from gpusim.capturing import capture
 
+pytestmark = pytest.mark.usefixtures("without_source_lines")
+
 _SOURCE = r"""
 #define DPX(name, body) extern "C" __device__ int name(int *r, int a, int b) { bool p, q; (void)p; (void)q; body; return 0; }
 DPX(dpx_max_s32, int m = __vibmax_s32(a, b, &p); *r = m ^ (p ? 1000 : 0))

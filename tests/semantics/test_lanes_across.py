@@ -11,6 +11,8 @@ from numba import cuda
 from gpusim.capturing import capture
 from gpusim.isa.architectures import GENERATIONS
 
+pytestmark = pytest.mark.usefixtures("without_source_lines")
+
 lanes_lists = st.lists(st.integers(-(2**31), 2**31 - 1), min_size=32, max_size=32)
 
 

@@ -13,6 +13,8 @@ from gpusim.isa.architectures import GENERATIONS
 from gpusim.launch.memory import DeviceMemory
 from gpusim.trace.record import SCATTERED, MemoryKind, Space
 
+pytestmark = pytest.mark.usefixtures("without_source_lines")
+
 CONSTANTS = np.arange(64, dtype=np.float32) * 3
 
 

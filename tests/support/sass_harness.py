@@ -53,7 +53,7 @@ class Ran:
 
 @lru_cache
 def _image(capability: tuple[int, int]) -> KernelImage:
-    return build(stand_in, argument_types(stand_in, (_ARRAY, _ARRAY)), capability).image
+    return build(stand_in, argument_types(stand_in, (_ARRAY, _ARRAY)), capability, lines=False).image
 
 
 def assemble(lines: Sequence[str], parameter_base: int = 0) -> tuple[Instruction, ...]:

@@ -24,6 +24,8 @@ from gpusim.trace.record import (
     Trace,
 )
 
+pytestmark = pytest.mark.usefixtures("without_source_lines")
+
 
 def two_warp_trace(accesses, scattered=(), kind=MemoryKind.LOAD):
     """Each of two warps: ALU, one 4-byte global access, FP64, and an exit-like branch."""
