@@ -84,6 +84,7 @@ def link(parts: Sequence[tuple[int, str, bytes]], target: str, options: JitOptio
     done = run_linker(
         [f"-arch={target}", *options.flags],
         [(INPUTS[kind], name, _raised(content) if kind == PTX_INPUT else content) for kind, name, content in parts],
+        keep=False,  # the program may wait for whatever children there are
     )
     options.tell(done.info, done.error, time.perf_counter() - started)
     if done.error:

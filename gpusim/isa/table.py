@@ -44,6 +44,8 @@ def supported(instruction: Instruction) -> bool:
 def why_refused(instruction: Instruction) -> str:
     """Why ``instruction``, which no declaration accepts, is not emulated."""
     mnemonic = instruction.mnemonic
+    if not mnemonic:
+        return "nvdisasm has no name for it"
     opcode = TABLE.get(mnemonic)
     if opcode is not None and opcode.refused:
         return f"{mnemonic} is not emulated ({opcode.refused})"
@@ -67,7 +69,7 @@ def lower(instruction: Instruction, kernel: str = "", files: Sequence[str] = ())
         where = f"kernel {kernel}, " if kernel else ""
         line = f" ({files[instruction.file]}:{instruction.line})" if 0 <= instruction.file < len(files) else ""
         raise UnsupportedOpcodeError(
-            f"unsupported instruction: {where}address 0x{instruction.address:x}: {instruction.text}{line}:"
+            f"unsupported instruction: {where}address 0x{instruction.address:x}: {instruction.text or hex(instruction.word)}{line}:"
             f" {why_refused(instruction)}; `gpusim sass survey` shows what each architecture makes of a kernel"
         )
     return micro

@@ -178,6 +178,15 @@ def test_a_single_cut_to_half_by_adding_zero(a):
     expected = [F16.nan if F32.is_nan(x) else narrowed(x) for x in a]
     out = execute("HADD2 R0, R2.F32, -RZ.H0_H0", {"R2": a}).word
     assert [w & 0xFFFF for w in out] == expected
+    out = execute("HADD2.SAT R0, R2.F32, -RZ.H0_H0", {"R2": a}).word
+    assert [w & 0xFFFF for w in out] == [clamped(x) for x in expected]
+
+
+def clamped(code):
+    """Into 0 to 1: what is no number, and either zero, is +0."""
+    if F16.is_nan(code) or F16.is_negative(code):
+        return 0
+    return min(code, F16.bias << 10)
 
 
 def narrowed(code):

@@ -21,6 +21,7 @@ import ptx_forms
 import ptx_isa
 
 import gpusim
+from gpusim.errors import UnsupportedOpcodeError
 from gpusim.isa.architectures import GENERATIONS, architecture
 
 LANES, WORDS = 32, ptx_isa.STATEMENT_BYTES // 4
@@ -32,6 +33,8 @@ OPAQUE = (
     "%nwarpid", "%pm", "%current", "pending_count", "test_wait.parity.shared.b64 %done, [M], 1", "setmaxnreg", "cluster",
     "alloca",  # memory below a thread's frame, which the emulator does not give it
     ".rs.",  # the layout of the random bits is not public: refused
+    ".oob",  # as little is which of the not-a-numbers stands for an element out of bounds: refused
+    "barrier.cta.arrive",  # of a warp that is already there: what it counts for is not public
 )  # fmt: skip
 #: Statements that the day's run takes; the night takes all of these sections.
 DAILY = (
@@ -56,6 +59,8 @@ SECTIONS = (
 DIFFERS = {
     "fns.b32": "PTX leaves a base beyond the word open",
 }
+#: Where the assembler makes of a statement what its own disassembler has no name for: refused.
+NAMELESS = {(7, 5): ("cvt.rn.satfinite.f16.f32", "cvt.rz.satfinite.f16.f32")}
 
 
 def run_groups(groups, capability, values, memory):
@@ -86,13 +91,21 @@ def operands():
     return np.where(kind == 0, values, np.where(kind == 1, small, rng.choice(edges, (40, LANES))))
 
 
+def test_what_the_disassembler_has_no_name_for_is_refused_by_its_word():
+    with pytest.raises(
+        UnsupportedOpcodeError, match="address 0x[0-9a-f]+: 0x[0-9a-f]{20,}: nvdisasm has no name for it"
+    ):
+        run_groups([[f"{NAMELESS[7, 5][0]} <b16 d>, <f32 a>;"]], (7, 5), operands(), np.zeros(WORDS, np.uint32))
+
+
 def agree(lines, capabilities):
     """Assert that all capabilities that have a statement leave the same; how many statements two or more have."""
     memory = np.random.default_rng(2).integers(0, 2**32, WORDS, dtype=np.uint64).astype(np.uint32)
     groups = [lines[i : i + GROUP] for i in range(0, len(lines), GROUP)]
     first, compared = {}, 0
     for capability in capabilities:
-        for line, left in run_groups(groups, capability, operands(), memory).items():
+        named = [[line for line in group if not line.startswith(NAMELESS.get(capability, ()))] for group in groups]
+        for line, left in run_groups(named, capability, operands(), memory).items():
             if line not in first:
                 first[line] = left, capability
             elif not any(line.startswith(start) for start in DIFFERS):

@@ -1,18 +1,19 @@
 """PTX and parts with device functions in, one cubin out, by nvJitLink.
 
-Mental model: what a driver's assembler and linker would do when a program loads its parts.
+Mental model: what a driver's assembler and linker would do when a program loads its parts. nvJitLink runs in a process of its own
+(:mod:`gpusim.frontend.native.link_process`): some faults in what it is given make it end the one it runs in.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cuda.bindings import nvjitlink
+from cuda.bindings import nvjitlink  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
 
 from gpusim.errors import CompileError
+from gpusim.frontend.native import link_process
 
 #: Suffix of a file -> what it is to nvJitLink.
 KINDS = {
@@ -34,27 +35,21 @@ class Linked:
     error: str
 
 
-def run_linker(flags: Sequence[str], parts: Sequence[tuple[Any, str, bytes]]) -> Linked:
-    """One run of nvJitLink over ``parts``, (nvJitLink's InputType, name, content) each; raises nothing for what it refuses."""
-    handle, cubin, error = None, bytearray(), ""
+def run_linker(flags: Sequence[str], parts: Sequence[tuple[Any, str, bytes]], *, keep: bool = True) -> Linked:
+    """One run of nvJitLink over ``parts``, (nvJitLink's InputType, name, content) each, in a process of its own, which waits for the
+    next run if ``keep``. Refusals, and that the linker ended its process, are in what is returned; raises ToolchainError where there is
+    no linker."""
+    for kind, name, content in parts:
+        # nvJitLink 13 takes a byte 0 for the text's end, and writes over memory.
+        if kind == KINDS[".ptx"] and b"\0" in content.rstrip(b"\0"):
+            return Linked(b"", "", f"{name} is no text: it holds a byte 0")
     try:
-        handle = nvjitlink.create(len(flags), list(flags))
-        for kind, name, content in parts:
-            # nvJitLink 13 takes a byte 0 for the text's end, and writes over memory.
-            if kind == KINDS[".ptx"] and b"\0" in content.rstrip(b"\0"):
-                return Linked(b"", "", f"{name} is no text: it holds a byte 0")
-            nvjitlink.add_data(handle, kind, content, len(content), name)
-        nvjitlink.complete(handle)
-        cubin = bytearray(nvjitlink.get_linked_cubin_size(handle))
-        nvjitlink.get_linked_cubin(handle, cubin)
-    except nvjitlink.nvJitLinkError as problem:
-        error = _log(handle, nvjitlink.get_error_log_size, nvjitlink.get_error_log) or str(problem)
-        cubin = bytearray()
-    finally:
-        info = _log(handle, nvjitlink.get_info_log_size, nvjitlink.get_info_log)
-        if handle is not None:
-            nvjitlink.destroy(handle)
-    return Linked(bytes(cubin), info, error)
+        result, cubin, info, error = link_process.ask(
+            flags, [(int(kind), name, content) for kind, name, content in parts], keep=keep
+        )
+    except link_process.EndedItself as ended:
+        return Linked(b"", "", str(ended))
+    return Linked(cubin, info, (error or str(nvjitlink.nvJitLinkError(result))) if result else "")
 
 
 def link(name: str, target: str, parts: Sequence[tuple[str, str, bytes]], options: Sequence[str] = ()) -> bytes:
@@ -72,16 +67,6 @@ def version() -> str:
     """Name and version of the linker, as traces keep it."""
     major, minor = nvjitlink.version()
     return f"nvJitLink {major}.{minor}"
-
-
-def _log(handle: int | None, size_of: Callable[[int], int], read: Callable[[int, bytearray], None]) -> str:
-    """One of the linker's logs."""
-    if handle is not None:
-        with contextlib.suppress(nvjitlink.nvJitLinkError):
-            text = bytearray(size_of(handle))
-            read(handle, text)
-            return text.rstrip(b"\0").decode(errors="replace")
-    return ""
 
 
 def _first_error(log: str) -> str:

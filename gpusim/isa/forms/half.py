@@ -96,7 +96,8 @@ def lower_arithmetic(instruction: Instruction) -> MicroOp | None:
     if roles.predicate_sources or roles.predicate_destinations:
         return None
     if count == 2 and any(o.modifiers == ("F32",) for o in roles.sources):
-        return None if to_float or how >> 4 else _lower_narrow_sum(instruction, roles, packed, how)
+        known = not to_float and how & ~15 in (0, ops.SATURATE)
+        return _lower_narrow_sum(instruction, roles, packed, how) if known else None
     swizzles = _swizzles(roles.sources)
     if swizzles is None or (to_float and how & (ops.SATURATE | ops.RELU)):
         return None
@@ -109,7 +110,7 @@ def lower_arithmetic(instruction: Instruction) -> MicroOp | None:
 
 
 def _lower_narrow_sum(instruction: Instruction, roles: Roles, op: int, how: int) -> MicroOp | None:
-    """HADD2 R0, R2.F32, -RZ.H0_H0: how sm_75 cuts an FP32 number to half precision."""
+    """HADD2 R0, R2.F32, -RZ.H0_H0: how sm_75 cuts an FP32 number to half precision; with .SAT, into 0 to 1."""
     wide = [o.modifiers == ("F32",) for o in roles.sources]
     swizzles = _swizzles(tuple(replace(o, modifiers=()) if w else o for o, w in zip(roles.sources, wide)))
     if op != body.add_halves_float or swizzles is None:
