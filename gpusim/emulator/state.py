@@ -99,6 +99,7 @@ def _blank(prepared: Prepared, launch: KernelLaunch, lockstep: bool) -> np.ndarr
     state["shared_window"] = SHARED_WINDOW
     state["local_window"] = LOCAL_WINDOW
     state["sm_count"] = launch.target.sm_count
+    state["sm_warps"] = nearest(prepared.capability).sm_warps
     state["quantum"] = WARP_QUANTUM
     state["slice"] = BLOCK_SLICE
     state["entries"][:] = encoded.entries

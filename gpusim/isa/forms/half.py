@@ -90,15 +90,17 @@ def lower_arithmetic(instruction: Instruction) -> MicroOp | None:
     packed, wide, count = _ARITHMETIC[instruction.mnemonic.removeprefix("U")]
     modifiers.take("MMA")
     how = _style(modifiers)
+    if count == 3 and modifiers.take("OOB"):
+        how |= ops.ZERO_OUTSIDE
     to_float = modifiers.take("F32")
     if modifiers.left or roles is None or len(roles.sources) != count:
         return None
     if roles.predicate_sources or roles.predicate_destinations:
         return None
     if count == 2 and any(o.modifiers == ("F32",) for o in roles.sources):
-        return None if to_float or how >> 4 else _lower_narrow_sum(instruction, roles, packed, how)
+        return None if to_float or how >> 4 << 4 & ~ops.SATURATE else _lower_narrow_sum(instruction, roles, packed, how)
     swizzles = _swizzles(roles.sources)
-    if swizzles is None or (to_float and how & (ops.SATURATE | ops.RELU)):
+    if swizzles is None or (to_float and how & (ops.SATURATE | ops.RELU | ops.ZERO_OUTSIDE)):
         return None
     if count == 3 and not to_float and (value := _constant(roles, how)) is not None:
         source = Source(roles.sources[2], immediate=value)
