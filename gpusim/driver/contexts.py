@@ -334,6 +334,10 @@ class Contexts:
             raise DriverError(UNSUPPORTED_LIMIT if known else INVALID_VALUE, f"this device has no limit {limit}")
         return limits
 
+    def stack_bytes(self) -> int:
+        """Limit of a thread's stack where the compiler sets none (CU_LIMIT_STACK_SIZE)."""
+        return self._here().limits[_STACK]
+
     def print_bytes(self) -> int:
         """Size of the buffer that kernels print to (CU_LIMIT_PRINTF_FIFO_SIZE)."""
         return self._here().limits[_PRINT]

@@ -137,6 +137,7 @@ class Launches:
         kernel = self._modules.kernel(handle)
         work = KernelLaunchWork(self, kernel, grid, block, shared, _pack(kernel, parameters, extra), options)
         work.print_bytes = self._contexts.print_bytes()
+        work.stack_bytes = self._contexts.stack_bytes()
         self.check(work)
         return work
 
@@ -152,7 +153,7 @@ class Launches:
         """Raise DriverError for what else a launch would be turned down for when it begins: its grid, block and memory."""
         try:
             binary = self._modules.binary(work.kernel, work.options.cooperative)
-            KernelLaunch(binary, self._target, work.grid, work.block, work.shared, work.bank)
+            KernelLaunch(binary, self._target, work.grid, work.block, work.shared, work.bank, work.stack_bytes)
         except GpusimError as error:
             self._refuse(error)
 
@@ -172,7 +173,7 @@ class Launches:
         kernel, cooperative = work.kernel, work.options.cooperative
         try:
             binary = self._modules.binary(kernel, cooperative)
-            launch = KernelLaunch(binary, self._target, work.grid, work.block, work.shared, work.bank)
+            launch = KernelLaunch(binary, self._target, work.grid, work.block, work.shared, work.bank, work.stack_bytes)
             emulation = Emulation(
                 launch,
                 self._memory.space,
@@ -267,6 +268,7 @@ class KernelLaunchWork(Work):
     bank: bytes
     options: LaunchOptions
     print_bytes: int = 0
+    stack_bytes: int = 0
     shown: tuple = ()
     kind: ClassVar[int] = KERNEL
 

@@ -178,7 +178,7 @@ def _counts(micros: tuple[MicroOp, ...]) -> tuple[int, int]:
     for micro in micros:
         named: list[tuple[Operand | None, int]] = [(micro.destination, micro.words)]
         named += [(source.operand, source.words) for source in micro.sources if source is not None]
-        named += [(operand, 1) for operand in micro.extra.get("beside", ())]
+        named += [(operand, micro.extra.get("beside_words", 1)) for operand in micro.extra.get("beside", ())]
         for operand, words in named:
             if operand is None or operand.index == NO_REGISTER:
                 continue

@@ -274,6 +274,8 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
                         return status
                     for done in range(i):
                         state.outcome[done], state.goal[done] = FALLS_THROUGH, pc + 1
+                    if through_scratch:  # matrices: atomics, which alone write predicates as well, run one by one
+                        write_back(state, registers, d, row[at.D_WORDS], np.int64(1), np.int64(i))
                     leave_between(state, first_warp, count, members, steps, pc, i)
                     state.used[at.ACCESSES], state.used[at.SCATTERED_ROWS] = logged, rows  # it will be made again
                     state.one_by_one = 1

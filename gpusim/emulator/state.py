@@ -95,10 +95,11 @@ def _blank(prepared: Prepared, launch: KernelLaunch, lockstep: bool) -> np.ndarr
         # The compiler does not know the end of dynamic shared memory, and may read up to the next 16-byte
         # boundary when it merges loads: on a GPU that is always there, memory comes in larger units.
         state["shared_bytes"] = -(-state["shared_bytes"] // 16) * 16
-    state["local_bytes"] = stack_bytes(prepared)
+    state["local_bytes"] = stack_bytes(launch)
     state["shared_window"] = SHARED_WINDOW
     state["local_window"] = LOCAL_WINDOW
     state["sm_count"] = launch.target.sm_count
+    state["sm_warps"] = nearest(prepared.capability).sm_warps
     state["quantum"] = WARP_QUANTUM
     state["slice"] = BLOCK_SLICE
     state["entries"][:] = encoded.entries
@@ -131,9 +132,9 @@ def _aligned(count: int, dtype: np.dtype) -> np.ndarray:
     return raw[start : start + count * dtype.itemsize].view(dtype)
 
 
-def stack_bytes(prepared: Prepared) -> int:
-    """Bytes of local memory a thread has: what the compiler asks for, in whole 16-byte units."""
-    return -(-prepared.image.local_bytes // 16) * 16
+def stack_bytes(launch: KernelLaunch) -> int:
+    """Bytes of local memory a thread has, in whole 16-byte units."""
+    return -(-launch.local_bytes // 16) * 16
 
 
 def make_machine(
@@ -204,7 +205,7 @@ def _constants(prepared: Prepared, launch: KernelLaunch, module_constants: bytes
     put(layout.grid_shape, "<3I", *launch.grid)
     put(layout.shared_window, "<Q", SHARED_WINDOW)
     put(layout.local_window, "<Q", LOCAL_WINDOW)
-    put(layout.stack, "<I", stack_bytes(prepared))
+    put(layout.stack, "<I", stack_bytes(launch))
     for offset in layout.dynamic_shared:
         put(offset, "<I", launch.dynamic_shared_bytes)
     put(layout.constants_pointer, "<Q", CONSTANTS_ADDRESS)

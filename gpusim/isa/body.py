@@ -16,7 +16,7 @@ Three kinds have an entry point:
 - :func:`lanes_body` ``(f, x, y, z, w, lanes)``, called once for all warps in lockstep, whose lanes lie side by side
   in the same arrays; it touches no predicate. ``w`` may be the destination itself where that is no source.
 - :func:`matrix_body` ``(f, x, y, z, w, rules, work)``, called once for each warp: ``rules`` int32[COLUMNS] of
-  :mod:`gpusim.isa.architectures`, ``work`` int32[4096] to work in.
+  :mod:`gpusim.isa.architectures`, ``work`` int32[4352] to work in.
 
 The commonest forms are executed by vector bodies (``bodies/wide.py``, ``bodies/masked.py``), which are compiled into
 the interpreter and keep one if-chain, because a call would cost more than they do. ``unmasked`` and ``masked`` of a

@@ -219,7 +219,7 @@ RUNS, ACCESSES, SCATTERED_ROWS, SYNCS, SIGNALS = range(5)  # entries of State.us
 
 MAX_WARPS = 32
 TENSOR_RULES = 4
-TENSOR_WORK_WORDS = 4096
+TENSOR_WORK_WORDS = 4352
 #: Room for the entry points of all bodies.
 ENTRY_POINTS = 160
 
@@ -245,6 +245,7 @@ STATE_RECORD = Record(
     Field("shared_window", "<i8", "address", "of shared memory in generic addresses"),
     Field("local_window", "<i8", "address", "of local memory in generic addresses"),
     Field("sm_count", "<i8", "count", "SMs of the GPU"),
+    Field("sm_warps", "<i8", "count", "warps that an SM holds at most"),
     Field("quantum", "<i8", "instructions", "that a warp may execute before the next one of its block runs"),
     Field("limit", "<i8", "instructions", "after which the launch counts as endless"),
     Field("slice", "<i8", "instructions", "that a block may execute before another one runs"),

@@ -15,7 +15,7 @@ from typing import Any
 from gpusim.errors import UsageError
 from gpusim.isa.binary.cubin import KernelImage, load_kernel
 from gpusim.isa.binary.decode import decode
-from gpusim.isa.form import Instruction
+from gpusim.isa.form import Instruction, Kind
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,9 +49,19 @@ class KernelBinary:
         """What a loader would put on the GPU. Raises CompileError for a damaged cubin or one without this kernel."""
         return load_kernel(self.cubin, self.entry_name, self.line_cubin)
 
+    @cached_property
+    def _instructions(self) -> tuple[Instruction, ...]:
+        return decode(self.image, self.cubin)
+
     def decode(self) -> tuple[Instruction, ...]:
         """The kernel's instructions, supported or not. Raises CompileError, and ToolchainError without nvdisasm."""
-        return decode(self.image, self.cubin)
+        return self._instructions
+
+    @cached_property
+    def moves_stack(self) -> bool:
+        """Whether a thread takes stack as it runs (``alloca``), which no table of the cubin says: the stack pointer, R1, is
+        computed from another register."""
+        return any(_moves_stack(instruction) for instruction in self.decode())
 
     def place_parameters(self, values: Sequence[bytes]) -> bytes:
         """The parameter bank that holds ``values``, each at the offset that the cubin gives it. Raises UsageError unless
@@ -66,3 +76,22 @@ class KernelBinary:
             room = min(parameter.size, len(bank) - parameter.offset)
             bank[parameter.offset : parameter.offset + min(len(value), room)] = value[:room]
         return bytes(bank)
+
+
+#: The stack pointer, and RZ.
+_STACK_POINTER, _ZERO = 1, 255
+
+
+def _moves_stack(instruction: Instruction) -> bool:
+    """``IMAD.IADD R1, R1, 0x1, -R0``; a frame is made by ``IADD3 R1, R1, -0x40, RZ``, and restored by ``MOV R1, R20``, which
+    alone is no sign of more."""
+    if not instruction.operands or not instruction.mnemonic.startswith(_ADDERS):
+        return False
+    target, *sources = instruction.operands
+    if target.kind != Kind.REGISTER or target.index != _STACK_POINTER:
+        return False
+    others = [o.index for o in sources if o.kind in (Kind.REGISTER, Kind.UNIFORM)]
+    return _STACK_POINTER in others and any(index not in (_STACK_POINTER, _ZERO) for index in others)
+
+
+_ADDERS = ("IADD", "IMAD", "VIADD", "LEA")

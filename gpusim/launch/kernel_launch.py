@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpusim.errors import LaunchError
-from gpusim.isa.binary.cubin import KernelImage
+from gpusim.isa.binary.cubin import DEFAULT_STACK_BYTES, KernelImage
 from gpusim.isa.target import Target, check_launch, shape
 from gpusim.launch.binary import KernelBinary
 from gpusim.launch.memory import LOCAL_WINDOW, SHARED_WINDOW, DeviceMemory
@@ -27,6 +27,7 @@ Grid = Sides | Callable[[Mapping[str, Any]], Sides]
 @dataclass(frozen=True, eq=False)
 class KernelLaunch:
     """A launch that ``target`` can run. ``parameters``: the parameter bank from its first byte; sizes in bytes.
+    ``stack_limit_bytes``: the stack of a thread whose need nobody knows beforehand.
 
     Raises LaunchError, naming what was asked for and what is possible, for one that the GPU would refuse.
     """
@@ -37,6 +38,7 @@ class KernelLaunch:
     block: tuple[int, int, int]
     dynamic_shared_bytes: int = 0
     parameters: bytes = field(default=b"", repr=False)
+    stack_limit_bytes: int = DEFAULT_STACK_BYTES
 
     def __post_init__(self) -> None:
         _refuse_other_architecture(self.binary, self.target)
@@ -51,6 +53,15 @@ class KernelLaunch:
         """The binary as a loader sees it."""
         return self.binary.image
 
+    @property
+    def local_bytes(self) -> int:
+        """Local memory of a thread: what the compiler asks for, and the driver's limit where the stack grows as the kernel
+        runs (recursion, ``alloca``)."""
+        image = self.image
+        if image.open_stack:
+            return max(image.local_bytes, image.local_bytes - DEFAULT_STACK_BYTES + self.stack_limit_bytes)
+        return image.local_bytes + (self.stack_limit_bytes if self.binary.moves_stack else 0)
+
     def describe(self, memory: DeviceMemory) -> Launch:
         """What a trace says of this launch with the allocations of ``memory``."""
         image = self.image
@@ -61,7 +72,7 @@ class KernelLaunch:
             block=self.block,
             registers_per_thread=image.registers_per_thread,
             shared_bytes=image.shared_bytes + self.dynamic_shared_bytes,
-            local_bytes=image.local_bytes,
+            local_bytes=self.local_bytes,
             cubin_sha256=image.sha256,
             gpu=self.target.gpu,
             toolchain=self.binary.toolchain,

@@ -1,4 +1,5 @@
-"""Control flow that only CUDA C++ writes: a recursion whose lanes call at different depths, and a grid that waits for itself."""
+"""What only CUDA C++ writes: a recursion whose lanes call at different depths, stack taken as the kernel runs, and a grid that
+waits for itself."""
 
 from __future__ import annotations
 
@@ -6,12 +7,26 @@ import numpy as np
 import pytest
 
 import gpusim
+from gpusim.frontend.registry import compile_kernel
+from gpusim.isa.binary.cubin import DEFAULT_STACK_BYTES
+from gpusim.isa.target import make_target
+from gpusim.launch.kernel_launch import KernelLaunch
 
 TREE = """
 __device__ __noinline__ int fibonacci(int n) { return n < 2 ? n : fibonacci(n - 1) + fibonacci(n - 2); }
 extern "C" __global__ void tree(int *x) {
   int i = threadIdx.x;
   if (x[i] & 1) x[i] = fibonacci(x[i]); else x[i] = -x[i];
+}
+"""
+ROOM = """
+extern "C" __global__ void reversed(int *x, int n) {
+  int count = n + threadIdx.x % 4;
+  int *room = (int *)alloca(count * sizeof(int));
+  for (int i = 0; i < count; i++) room[i] = i * threadIdx.x;
+  int total = 0;
+  for (int i = 0; i < count; i++) total = total * 3 + room[count - 1 - i];
+  x[threadIdx.x] = total;
 }
 """
 GRID = """
@@ -32,6 +47,34 @@ def test_lanes_of_different_calls_wait_for_their_own(architecture: str) -> None:
     expected = [fibonacci[n] if n & 1 else -n for n in x.tolist()]
     gpusim.capture(gpusim.cuda_cpp(TREE, "tree"), 1, 32, (x,), gpu=architecture)
     assert x.tolist() == expected
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100"])
+def test_a_thread_takes_stack_as_it_runs(architecture: str) -> None:
+    x, expected = np.zeros(32, np.int32), []
+    trace = gpusim.capture(gpusim.cuda_cpp(ROOM, "reversed"), 1, 32, (x, 9), gpu=architecture)
+    for thread in range(32):
+        total = 0
+        for i in reversed(range(9 + thread % 4)):
+            total = total * 3 + i * thread
+        expected.append(total)
+    assert x.tolist() == expected
+    assert trace.launch.local_bytes == DEFAULT_STACK_BYTES
+
+
+@pytest.mark.parametrize(
+    ("source", "entry", "known"), [(TREE, "tree", 0), (ROOM, "reversed", 0), (GRID, "mirror", None)]
+)
+def test_the_limit_of_the_stack_counts_where_the_compiler_sets_none(source: str, entry: str, known: int | None) -> None:
+    parameters = (
+        (np.zeros(32, np.int32), 9) if entry == "reversed" else (np.zeros(32, np.int32),) * (1 + (known is None))
+    )
+    binary = compile_kernel(gpusim.cuda_cpp(source, entry), parameters, (9, 0))
+    sizes = [
+        KernelLaunch(binary, make_target("sm_90"), (1, 1, 1), (32, 1, 1), stack_limit_bytes=limit).local_bytes
+        for limit in (1024, 8192)
+    ]
+    assert sizes[1] - sizes[0] == (0 if known is None else 7168)
 
 
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100"])

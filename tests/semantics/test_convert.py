@@ -312,6 +312,63 @@ def test_floats_of_four_and_six_bits_pack_and_unpack(text, f, place, relu, a, b)
     assert execute(f"F2FP{option}.F16.{text}.UNPACK_B R0, R1", {"R1": every}).word == expected
 
 
+def stochastic(f, code, random, bits, relu, finite):
+    """PTX ISA, cvt .rs: towards zero, or away from it where the random bits, added to the uppermost bits cut off, carry."""
+    if F32.is_nan(code):
+        return f.nan if f.nan is not None else f.top
+    if F32.is_negative(code) and relu:
+        return 0
+    sign = f.sign if F32.is_negative(code) else 0
+    if F32.is_infinite(code):
+        return sign | (f.top if finite else f.infinity)
+    real = abs(F32.value(code))
+    below = f.round(real, "RZ")
+    if below >= f.top:
+        below = f.top
+        step = f.value(f.top) - f.value(f.top - 1)
+        if not finite and real + step * Fraction(random, 2**bits) >= f.value(f.top) + step:
+            return sign | f.infinity
+        return sign | below
+    step = f.value(below + 1) - f.value(below)
+    return sign | below + (real + step * Fraction(random, 2**bits) >= f.value(below + 1))
+
+
+@pytest.mark.parametrize("text,f,bits", [("F16", F16, 13), ("BF16", BF16, 16)])
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("finite", [False, True])
+@given(codes(F32), codes(F32), st.lists(st.integers(0, M32), min_size=32, max_size=32))
+@quick
+def test_stochastic_rounding_to_halves(text, f, bits, relu, finite, a, b, random):
+    option = (".SATFINITE" if finite else "") + (".RELU" if relu else "")
+    out = execute(f"F2FP{option}.{text}.F32.PACK_AB.RS R0, R1, R2, R3", {"R1": a, "R2": b, "R3": random})
+    mask = (1 << bits) - 1
+    assert out.word == [
+        stochastic(f, x, r >> 16 & mask, bits, relu, finite) << 16 | stochastic(f, y, r & mask, bits, relu, finite)
+        for x, y, r in zip(a, b, random)
+    ]
+
+
+@pytest.mark.parametrize("text,f", [("E4M3", E4M3), ("E5M2", E5M2), ("E2M1", E2M1), ("E2M3", E2M3), ("E3M2", E3M2)])
+@pytest.mark.parametrize("relu", [False, True])
+@given(codes(F32), codes(F32), codes(F32), codes(F32), st.lists(st.integers(0, M32), min_size=32, max_size=32))
+@quick
+def test_stochastic_rounding_of_four_numbers_is_two_instructions(text, f, relu, a, b, c, d, random):
+    width = 4 if f is E2M1 else 8
+    name = f"F2FP.SATFINITE{'.RELU' if relu else ''}.{text}.F32.PACK_AB_MERGE_C.RS"
+    first = execute(f"{name} R0, R1, R2, R3", {"R1": a, "R2": b, "R3": random}).word
+    out = execute(f"{name} R0, R1, R2, R3", {"R1": c, "R2": d, "R3": first}).word
+    # bytes of the random word: of a, b, c and d
+    order = (3, 1, 2, 0) if f is E2M1 else (3, 2, 1, 0)
+    expected = [
+        sum(
+            stochastic(f, x, r >> 8 * byte & 255, 8, relu, True) << (3 - i) * width
+            for i, (x, byte) in enumerate(zip(numbers, order))
+        )
+        for *numbers, r in zip(a, b, c, d, random)
+    ]
+    assert [word & (1 << 4 * width) - 1 for word in out] == expected
+
+
 def test_every_scale_unpacks_to_its_power_of_two():
     def bfloat(code):
         return BF16.nan if code == 255 else BF16.round(Fraction(2) ** (code - 127), "RN", False)

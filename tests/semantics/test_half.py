@@ -52,6 +52,18 @@ def test_arithmetic(suffix, f, data):
     assert execute(f"HFMA2{suffix}.RELU R0, R1, R2, R3", state).word == relu
 
 
+@pytest.mark.parametrize("suffix,f", STYLES)
+@pytest.mark.parametrize("place", range(3))
+@given(st.data())
+@quick
+def test_an_element_outside_its_tensor_makes_the_product_zero(suffix, f, place, data):
+    """PTX ISA, fma: .oob; the pattern is what tensor maps' copies were measured to fill with."""
+    a, b, c = given = [data.draw(words(f)) for _ in range(3)]
+    given[place][:16] = [w & 0xFFFF0000 | 0x7FF7 for w in given[place][:16]]
+    exact = packed(lambda *x: 0 if 0x7FF7 in (w & 0x7FFF for w in x) else fused(f, *x), a, b, c)
+    assert execute(f"HFMA2{suffix}.OOB R0, R1, R2, R3", {"R1": a, "R2": b, "R3": c}).word == exact
+
+
 @given(words(F16), words(F16), words(F16))
 @quick
 def test_signs_selectors_and_immediates(a, b, c):

@@ -290,6 +290,45 @@ def test_four_bit_floats_multiply_with_a_scale_for_each_block(kind, along, scale
     assert (matrix_results(line, np.vstack(values), (12, 0)) == expected).all()
 
 
+@pytest.mark.parametrize(
+    ("kind", "style", "depth", "along", "scale"),
+    [("mxf8f6f4", "e4m3", 64, 1, "ue8m0"), ("mxf4", "e2m1", 128, 2, "ue8m0"), ("mxf4nvf4", "e2m1", 128, 4, "ue4m3")],
+)
+def test_a_sparse_product_with_scales_is_that_of_the_whole_scaled_matrix(kind, style, depth, along, scale):
+    rng = np.random.default_rng(depth + along)
+    bits = 4 if style == "e2m1" else 8
+    each = 8 // bits  # elements that one index chooses
+    groups = depth // each // 4
+    pick = np.sort(np.argsort(rng.random((16, groups, 4)), 2)[:, :, :2], 2)
+    columns = (4 * np.arange(groups)[:, None] + pick).reshape(16, -1)
+    columns = (columns[:, :, None] * each + np.arange(each)).reshape(16, -1)
+    (numbers, codes), (b, b_codes) = draw(rng, style, (16, depth // 2)), draw(rng, style, (8, depth))
+    whole = np.zeros((16, depth))
+    np.put_along_axis(whole, columns, numbers, 1)
+    c = rng.integers(-9, 9, (16, 8))
+    if scale == "ue8m0":
+        patterns = rng.integers(124, 131, (24, along)).astype(np.uint64)
+        factors = 2.0 ** (patterns.astype(float) - 127)
+    else:
+        factors = rng.integers(1, 8, (24, along)) / 2.0
+        patterns = factors.astype(ml_dtypes.float8_e4m3fn).view(np.uint8).astype(np.uint64)
+    words = (patterns << 8 * np.arange(along, dtype=np.uint64)).sum(1, dtype=np.uint64)
+    lanes = np.zeros((3, 8, 4), np.uint64)
+    lanes[0] = metadata(pick.reshape(16, -1), 8).T
+    lanes[1, :, 0], lanes[1, :, 1], lanes[2, :, 0] = words[:8], words[8:16], words[16:]
+    values = [
+        fragments(codes, bits), fragments(b_codes, bits), accumulator(c.astype(np.float32)).view(np.uint32),
+        lanes.reshape(3, LANES),
+    ]  # fmt: skip
+    line = (
+        f"mma.sp::ordered_metadata.sync.aligned.m16n8k{depth}.row.col.kind::{kind}.block_scale.scale_vec::{along}X"
+        f".f32.{style}.{style}.f32.{scale} <4f32 d>, <4b32 a>, <4b32 b>, <4f32 c>, <b32 c7>, 0x0, <b32 c8>, {{0, 0}}, <b32 c9>, {{0, 0}};"
+    )
+    long = np.repeat(factors, depth // along, 1)
+    expected = (whole * long[:16]) @ (b * long[16:]).T + c
+    assert (matrix_results(line, np.vstack(values), (12, 0)) == expected).all()
+
+
 @pytest.mark.parametrize("depth", [4, 8, 16])
 def test_the_larger_products_of_doubles(depth):
     rng = np.random.default_rng(depth)

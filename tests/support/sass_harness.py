@@ -31,6 +31,7 @@ from gpusim.isa.binary.cubin import INSTRUCTION_BYTES, KernelImage
 from gpusim.isa.binary.decode import parse_instruction
 from gpusim.isa.form import Instruction
 from gpusim.isa.table import lower_all
+from gpusim.launch.kernel_launch import KernelLaunch
 
 FIRST_INPUT = 8
 _ARRAY = np.zeros(1, np.uint32)
@@ -122,7 +123,10 @@ def run(
     prepared = _prepared(whole, capability, local_bytes, shared_bytes)
     out = np.zeros(max(1, len(outputs)) * threads, np.uint32)
     values = np.ascontiguousarray(inputs, np.uint32).reshape(-1)
-    with mock.patch.object(emulation, "prepare", lambda _: prepared):
+    with (
+        mock.patch.object(emulation, "prepare", lambda _: prepared),
+        mock.patch.object(KernelLaunch, "local_bytes", local_bytes),
+    ):
         trace = capturing.capture(stand_in, 1, threads, (out, values), gpu=capability, instruction_limit=10_000_000)
     edges = np.zeros(len(prepared.instructions) + 1, np.int64)
     for chunk in trace.chunk_list:

@@ -6,6 +6,7 @@ is asked for, it is every one that the file has code for.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from gpusim.frontend.native.kernels import CubinKernel, CudaCppKernel, PtxKernel
 from gpusim.frontend.native.machine_code import linked_images
 from gpusim.frontend.native.ptx_text import raised
 from gpusim.io.progress import task
-from gpusim.isa.architectures import SURVEYED, nearest
+from gpusim.isa.architectures import BUILT, SURVEYED, nearest
 from gpusim.isa.binary.cubin import kernels_of
 from gpusim.isa.binary.elf import parse_elf
 from gpusim.isa.binary.fatbin import Image
@@ -62,7 +63,7 @@ def _of_machine_code(code: bytes, file: str, capabilities: Sequence[tuple[int, i
     modules = modules_of(code, file)
     if capabilities is None:
         own = {image.capability for module in modules for image in module.images if not image.is_ptx}
-        capabilities = sorted(own) or [row.capability for row in SURVEYED]
+        capabilities = sorted(_readable(own, file)) or [row.capability for row in SURVEYED]
     jobs: list[tuple[list[Image], tuple[int, int], bool]] = []
     seen: set[int] = set()  # machine code that serves several architectures is there once
     for capability in capabilities:
@@ -80,6 +81,19 @@ def _of_machine_code(code: bytes, file: str, capabilities: Sequence[tuple[int, i
             ready = linked and not images[0].is_ptx
             yield content_of(images[0], file) if ready else linked_images(images, images[0], file, file, capability)
         shown.to(len(jobs))
+
+
+def _readable(own: set[tuple[int, int]], file: str) -> set[tuple[int, int]]:
+    """Those architectures whose machine code the toolchain still reads; what is left out is said on stderr."""
+    oldest = min(row.capability for row in BUILT)
+    older = sorted(each for each in own if each < oldest)
+    if older:
+        names = ", ".join("sm_{}{}".format(*each) for each in older)
+        what = f"{file} has machine code for {names}, older than {nearest(oldest).name}, which the toolchain does not read"
+        if len(older) == len(own):
+            raise UsageError(f"{what}, and none else")
+        print(f"{what}: left out", file=sys.stderr)
+    return own - set(older)
 
 
 def _assembled(text: str, name: str, capability: tuple[int, int]) -> bytes:

@@ -110,7 +110,8 @@ class KernelCode:
 class KernelImage(KernelCode):
     """One kernel ready to be loaded.
 
-    ``shared_bytes`` is static shared memory with nothing reserved by the system; ``shared_base`` the
+    ``local_bytes`` is a thread's local memory, with the driver's default stack where ``open_stack``: the compiler cannot bound
+    it (recursion). ``shared_bytes`` is static shared memory with nothing reserved by the system; ``shared_base`` the
     first shared address that belongs to the kernel. ``constants`` maps bank to initial bytes (bank 0
     without parameters). ``variables`` are the
     module's global variables (name, offset into ``global_data``, size), whose first bytes are ``global_initial`` and whose
@@ -132,6 +133,7 @@ class KernelImage(KernelCode):
     variables: tuple[tuple[str, int, int], ...] = ()
     constant_variables: tuple[tuple[str, int, int], ...] = ()
     max_threads: int = 0
+    open_stack: bool = False
 
     @property
     def global_data(self) -> bytes:
@@ -230,7 +232,7 @@ class _Loader:
             for relocation in elf.relocations.get(index, ()):
                 self._relocate(relocation, "globals", global_data, base)
         parameters, parameter_base, parameter_bytes, barriers = self._kernel_attributes()
-        registers, local = self._resources()
+        registers, local, open_stack = self._resources()
         shared_base, shared_bytes = self._shared()
         digest = hashlib.sha256()
         for part in (
@@ -261,6 +263,7 @@ class _Loader:
             variables=self.globals.variables,
             constant_variables=self._constant_variables(),
             max_threads=self._max_threads(),
+            open_stack=open_stack,
         )
 
     def _symbol(self, index: int) -> Symbol:
@@ -407,15 +410,16 @@ class _Loader:
                 barriers = payload[0]
         return tuple(sorted(parameters, key=lambda p: p.ordinal)), base, size, barriers
 
-    def _resources(self) -> tuple[int, int]:
-        """Registers of the kernel and bytes of local memory a thread needs, calls included."""
-        registers, stack, frame = 0, 0, 0
+    def _resources(self) -> tuple[int, int, bool]:
+        """Registers of the kernel, bytes of local memory a thread needs, calls included, and whether that has no bound."""
+        registers, stack, frame, unbounded = 0, 0, 0, False
         for index in self.bases:
             for number, symbol, value in self.tables.resources.get(index, ()):
                 if number == ATTRIBUTE_REGISTERS:
                     registers = max(registers, value)
                 elif number == ATTRIBUTE_MIN_STACK_BYTES and symbol.name == self.name:
-                    stack = DEFAULT_STACK_BYTES if value == 0xFFFFFFFF else value
+                    unbounded = value == 0xFFFFFFFF
+                    stack = DEFAULT_STACK_BYTES if unbounded else value
                 elif number == ATTRIBUTE_FRAME_BYTES:
                     frame += value
         local = max(stack, frame)
@@ -424,7 +428,7 @@ class _Loader:
                 f"damaged cubin: {self.name} claims {registers} registers and {local} bytes of local memory a thread;"
                 f" {MAX_REGISTERS} and {MAX_LOCAL_BYTES} are allowed"
             )
-        return registers, local
+        return registers, local, unbounded
 
     def _shared(self) -> tuple[int, int]:
         """(first address, bytes) of static shared memory. From sm_90 on the first KiB is the system's and

@@ -77,7 +77,15 @@ def _real(op, how, x, y, z):
 
 
 @inner
+def _outside(x, y, z):
+    """Whether an operand stands for an element outside its tensor (PTX ISA, fma: .oob)."""
+    return x & 0x7FFF == ops.OUTSIDE or y & 0x7FFF == ops.OUTSIDE or z & 0x7FFF == ops.OUTSIDE
+
+
+@inner
 def _arithmetic(op, how, x, y, z):
+    if how & ops.ZERO_OUTSIDE and _outside(x, y, z):
+        return np.int64(0)
     total, lost = _real(op, how, x, y, z)
     if how & ops.SATURATE:
         if total != total or total <= 0.0:

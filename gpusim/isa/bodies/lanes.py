@@ -133,6 +133,8 @@ def _special(state, registers, warp, number, w, executing, active):
         value = state.shared_bytes
     elif number == ops.SR_WARP_COUNT:
         value = state.warps
+    elif number == ops.SR_SM_WARPS:
+        value = state.sm_warps << 8
     elif number == ops.SR_ONE:
         value = np.int64(1)
     for lane in range(at.LANES):

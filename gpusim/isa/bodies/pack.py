@@ -5,6 +5,12 @@ Mental model and shapes as in :mod:`gpusim.isa.bodies.convert`; x is packed abov
 ue8m0x2: a scale, the power of two ``2 ** (code - 127)``, with 255 for NaN (OCP microscaling formats); a negative
 number's scale is its magnitude's (what the CUDA toolkit's cuda_fp8.hpp computes where no instruction does). Floats of
 4 and 6 bits (e2m1x2, e2m3x2, e3m2x2) have no NaN: it becomes the largest number.
+
+Stochastic rounding (``.rs``): PTX ISA, ``cvt`` with rbits, says which bits of z belong to which numbers: of half precision
+the lower 13 and of bfloat16 all 16 of a half of z. Of four 8-bit or 6-bit numbers the upper half serves the first pair, of
+four 4-bit ones the upper byte of each half; that each of the pair has 8 bits of its own is what TransformerEngine's
+rounding without the instruction takes (pull request 3281), and which of the two is the upper one a guess. The result of
+the first pair goes below z, which then offers its other bits to the second: so the compiler chains two instructions.
 """
 
 from __future__ import annotations
@@ -13,7 +19,7 @@ import numpy as np
 
 from gpusim.isa import float_ops as ops
 from gpusim.isa.bodies.scalar import double_of, float_of
-from gpusim.isa.bodies.small import decode_half, decode_small, encode_small
+from gpusim.isa.bodies.small import decode_half, decode_small, encode_small, encode_stochastic
 from gpusim.isa.body import warp_body
 from gpusim.isa.jit import inner
 
@@ -99,6 +105,30 @@ def pack_floats(f, p, xi, yi, zi, wi, q):
             wi[0, l] = np.int32(rest << 16 | _scale_of(high, f[1], f[2]) << 8 | _scale_of(low, f[1], f[2]))
     else:
         _pack(f[0], f[1], f[2], f[3], xi, yi, zi, wi)
+
+
+@warp_body()
+def pack_stochastic(f, p, xi, yi, zi, wi, q):
+    """x above y, rounded by the random bits in z, and narrow pairs below what is left of z; ``f``: format, how."""
+    style, how, finite = f[0], f[1], f[1] & 1 != 0
+    for l in range(LANES):
+        random = np.int64(zi[0, l]) & 0xFFFFFFFF
+        count, width = np.int64(8), np.int64(8)
+        if style == ops.F16 or style == ops.BF16:
+            width = np.int64(16)
+            count = np.int64(13 if style == ops.F16 else 16)
+            upper, lower = random >> 16, random
+        elif style == ops.E2M1:
+            width = np.int64(4)
+            upper, lower = random >> 24, random >> 8
+        else:
+            upper, lower = random >> 24, random >> 16
+        mask = (np.int64(1) << count) - 1
+        high = _limited(np.float64(float_of(np.int64(xi[0, l]))), how)
+        low = _limited(np.float64(float_of(np.int64(yi[0, l]))), how)
+        codes = encode_stochastic(high, upper & mask, count, style, finite) << width
+        codes |= encode_stochastic(low, lower & mask, count, style, finite)
+        wi[0, l] = np.int32(codes if width == 16 else random << 2 * width | codes)
 
 
 @warp_body()

@@ -161,3 +161,16 @@ def encode_small(value, lost, style, mode, finite):
         else:
             code = np.int64(nan) if nan >= 0 else np.int64(largest)
     return code | sign if negative else code
+
+
+@inner
+def encode_stochastic(value, random, count, style, finite):
+    """The code of an FP32 number (as FP64) rounded away from zero where ``count`` random bits, added to the uppermost bits
+    that are cut off, carry into those that stay; otherwise towards zero. A denormal result is cut at its last bit."""
+    if value - value != 0.0:
+        return encode_small(value, np.float64(0.0), style, NEAREST, finite)
+    mantissa_bits, bias, _largest, _infinity, _nan = shape(style)
+    exponent = max((bits64_of(value) >> 52 & 2047) - 1023, np.int64(1 - bias))
+    step = double_of((exponent - mantissa_bits + 1023) << 52)
+    steps = np.floor(abs(value) / step + np.float64(random) * double_of((1023 - count) << 52))
+    return encode_small(np.copysign(steps * step, value), np.float64(0.0), style, NEAREST, finite)

@@ -8,7 +8,7 @@ Fragments (PTX ISA, "Matrix Fragments for mma"): with lane = 4 g + t and E eleme
 g + 8 (r mod tiles), elements 4 E (r / tiles) + E t and on; register r of B the same elements of column g; D and C
 hold row g (then g + 8), columns 2 t and 2 t + 1.
 
-Shapes: x, y, z, w int32[4, 32] as in :mod:`gpusim.isa.bodies.integer`; ``rules`` int32[4]; ``work`` int32[4096].
+Shapes: x, y, z, w int32[4, 32] as in :mod:`gpusim.isa.bodies.integer`; ``rules`` int32[4]; ``work`` int32[4352].
 Denormals count in full; any NaN, inf - inf or 0 * inf gives 0x7fffffff (FP16: 0x7fff).
 """
 
@@ -26,8 +26,8 @@ from gpusim.isa.body import matrix_body
 from gpusim.isa.jit import inner
 
 LANES = 32
-#: Places in ``work``: significands and exponents of A (16 x 64 at most) and of B (8 x 64, and a column of B beside it).
-A_SIG, A_EXP, B_SIG, B_EXP = 0, 1024, 2048, 3072
+#: Places in ``work``: significands and exponents of A (16 x 64 at most) and of B (8 x 128, and a column of B behind it).
+A_SIG, A_EXP, B_SIG, B_EXP = 0, 1024, 2048, 3200
 #: Every significand has this many fraction bits (the most that an input format has), the accumulator 23.
 INPUT_BITS, ACCUMULATOR_BITS = 10, 23
 #: Fraction bits that no generation exceeds.

@@ -47,7 +47,7 @@ from gpusim.isa.body import matrix_body
 from gpusim.isa.jit import inner
 
 #: Where a row's or column's chosen elements of B are put together.
-CHOSEN = 512
+CHOSEN = 1024
 CHOSEN_INTEGERS = 2048
 
 
@@ -95,6 +95,15 @@ def _chain(row, column, depth, block, z, w, lane, j, form, fraction_bits, result
     store_result(w, lane, j, code, form)
 
 
+@inner
+def _choose(x, rows, selector, bits, row, place, depth, work):
+    """Put together those elements of the column of B at ``place`` that a row of a sparse A is multiplied with."""
+    for k in range(depth):
+        chosen = place + _chosen_column(x, rows, selector, bits, row, k)
+        work[B_SIG + CHOSEN + k] = work[B_SIG + chosen]
+        work[B_EXP + CHOSEN + k] = work[B_EXP + chosen]
+
+
 @matrix_body
 def multiply_sparse_floats(f, x, y, z, w, rules, work):
     """``f``: format of A, of B (bits 8 on), steps of A (16 on), accumulator (20 on), selector (24 on); metadata beside A."""
@@ -110,10 +119,7 @@ def multiply_sparse_floats(f, x, y, z, w, rules, work):
     for lane in range(LANES):
         for j in range(4):
             row, column = (lane >> 2) + 8 * (j >> 1), 2 * (lane & 3) + (j & 1)
-            for k in range(depth):
-                place = column * wide + _chosen_column(x, f[1], selector, 32 // elements, row, k)
-                work[B_SIG + CHOSEN + k] = work[B_SIG + place]
-                work[B_EXP + CHOSEN + k] = work[B_EXP + place]
+            _choose(x, f[1], selector, 32 // elements, row, column * wide, depth, work)
             _chain(row * depth, CHOSEN, depth, block, z, w, lane, j, form, fraction_bits, result_bits, work)
 
 
@@ -159,6 +165,21 @@ def _apply_scale(work, sig, exp, place, count, code, style):
                 work[exp + k] = np.int32(exponent + power)
 
 
+@inner
+def _scale_both(x, a_rows, b_rows, where, a_depth, b_depth, scales, style, work):
+    """Multiply A and B by the scales of their rows and columns, each ``scales`` along k."""
+    for row in range(16):
+        word = _word_beside(x, a_rows, 4 * (row & 7) + 2 * (where >> 2 & 1) + (row >> 3)) >> (8 * (where & 3))
+        part = a_depth // scales
+        for i in range(scales):
+            _apply_scale(work, A_SIG, A_EXP, row * a_depth + i * part, part, word >> (8 * i) & 255, style)
+    for column in range(8):
+        word = _word_beside(x, b_rows, 4 * column + (where >> 5 & 3)) >> (8 * (where >> 3 & 3))
+        part = b_depth // scales
+        for i in range(scales):
+            _apply_scale(work, B_SIG, B_EXP, column * b_depth + i * part, part, word >> (8 * i) & 255, style)
+
+
 @matrix_body
 def multiply_scaled(f, x, y, z, w, rules, work):
     """``f[0]``: format of A, of B (bits 8 on), elements a register (16 on), scales along k (20 on), format of a scale
@@ -173,16 +194,8 @@ def multiply_scaled(f, x, y, z, w, rules, work):
     gather(x, a_style, 2, 2, elements, A_SIG, A_EXP, work)
     gather(y, b_style, 1, 2, elements, B_SIG, B_EXP, work)
     depth = 8 * elements
-    part = depth // scales
     where = _word_beside(x, f[3], 0)
-    for row in range(16):
-        word = _word_beside(x, f[1], 4 * (row & 7) + 2 * (where >> 2 & 1) + (row >> 3)) >> (8 * (where & 3))
-        for i in range(scales):
-            _apply_scale(work, A_SIG, A_EXP, row * depth + i * part, part, word >> (8 * i) & 255, style)
-    for column in range(8):
-        word = _word_beside(x, f[2], 4 * column + (where >> 5 & 3)) >> (8 * (where >> 3 & 3))
-        for i in range(scales):
-            _apply_scale(work, B_SIG, B_EXP, column * depth + i * part, part, word >> (8 * i) & 255, style)
+    _scale_both(x, f[1], f[2], where, depth, depth, scales, style, work)
     block = min(rules[rule.BLOCK_BYTES] * elements // 4, depth)
     fraction_bits, result_bits = np.int64(rules[rule.FRACTION_BITS_8]), np.int64(rules[rule.RESULT_BITS_8])
     form = ops.ACCUMULATE_F32
@@ -190,3 +203,31 @@ def multiply_scaled(f, x, y, z, w, rules, work):
         for j in range(4):
             row, column = (lane >> 2) + 8 * (j >> 1), 2 * (lane & 3) + (j & 1)
             _chain(row * depth, column * depth, depth, block, z, w, lane, j, form, fraction_bits, result_bits, work)
+
+
+@matrix_body
+def multiply_sparse_scaled(f, x, y, z, w, rules, work):
+    """Sparse and scaled: a block of the whole matrix that has one scale is twice as long as a dense product's. ``f[0]`` as
+    of :func:`multiply_scaled`; beside A: metadata and behind it scales of A, scales of B, where the scales lie. The
+    metadata of all that there is comes from all four lanes."""
+    a_style, b_style, elements, scales, style = (
+        f[0] & 255,
+        f[0] >> 8 & 255,
+        f[0] >> 16 & 15,
+        f[0] >> 20 & 15,
+        f[0] >> 24,
+    )
+    gather(x, a_style, 2, 2, elements, A_SIG, A_EXP, work)
+    gather(y, b_style, 1, 4, elements, B_SIG, B_EXP, work)
+    depth, wide = 8 * elements, 16 * elements
+    scales_of_a = f[1] if f[1] == ops.NOT_BESIDE else f[1] + 1
+    _scale_both(x, scales_of_a, f[2], _word_beside(x, f[3], 0), depth, wide, scales, style, work)
+    block = min(rules[rule.BLOCK_BYTES] * elements // 4, depth)
+    fraction_bits, result_bits = np.int64(rules[rule.FRACTION_BITS_8]), np.int64(rules[rule.RESULT_BITS_8])
+    for lane in range(LANES):
+        for j in range(4):
+            row, column = (lane >> 2) + 8 * (j >> 1), 2 * (lane & 3) + (j & 1)
+            _choose(x, f[1], 0, 32 // elements, row, column * wide, depth, work)
+            _chain(
+                row * depth, CHOSEN, depth, block, z, w, lane, j, ops.ACCUMULATE_F32, fraction_bits, result_bits, work
+            )

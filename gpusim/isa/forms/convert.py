@@ -131,6 +131,8 @@ def lower_pack(instruction: Instruction) -> MicroOp | None:
     if "UNPACK_B" in modifiers.left:
         modifiers.take("UNPACK_B")
         return _lower_unpack(instruction, modifiers, roles, modifiers.choose({"BF16": ops.BF16}, _half(modifiers)), how)
+    if modifiers.take("RS"):
+        return _lower_stochastic(instruction, modifiers, roles, how)
     tiny = modifiers.choose(TINY)
     if tiny is not None:
         return _lower_tiny(instruction, modifiers, roles, tiny, mode, how)
@@ -158,6 +160,23 @@ def lower_pack(instruction: Instruction) -> MicroOp | None:
     sources = (*map(float_source, roles.sources[:2]), *map(bare, roles.sources[2:]))
     flags = (style, mode, how, form)
     return micro(pack.pack_floats, instruction, roles, sources, flags=flags)
+
+
+def _lower_stochastic(instruction: Instruction, modifiers: Modifiers, roles: Roles, how: int) -> MicroOp | None:
+    """F2FP.BF16.F32.PACK_AB.RS R0, R1, R2, R3: rounded by the random bits in R3; F2FP.SATFINITE.E4M3.F32.PACK_AB_MERGE_C.RS:
+    the pair goes below what is left of them (PTX's .e4m3x4 is two of these)."""
+    style = modifiers.choose({**TINY, **NARROW})
+    wide = style in (ops.F16, ops.BF16)
+    if not wide and (style not in (ops.E4M3, ops.E5M2, *TINY.values()) or not how & 1):
+        return None
+    if not modifiers.take("F32") or not modifiers.take("PACK_AB" if wide else "PACK_AB_MERGE_C") or modifiers.left:
+        return None
+    if len(roles.sources) != 3 or any(o.modifiers for o in roles.sources):
+        return None
+    if roles.sources[2].negated or roles.sources[2].absolute:
+        return None
+    sources = (*map(float_source, roles.sources[:2]), bare(roles.sources[2]))
+    return micro(pack.pack_stochastic, instruction, roles, sources, flags=(style, how))
 
 
 def _half(modifiers: Modifiers) -> int:
@@ -295,7 +314,7 @@ CONVERSIONS = (
     ),
     Opcode(
         mnemonic="F2FP", twin=True, summary="pack narrow floats", lowering=lower_pack,
-        bodies=(pack.pack_floats, pack.unpack_floats, pack.unpack_scaled, pack.to_tf32), pipe=ALU, coverage="convert", flops=NO_FLOPS,
+        bodies=(pack.pack_floats, pack.pack_stochastic, pack.unpack_floats, pack.unpack_scaled, pack.to_tf32), pipe=ALU, coverage="convert", flops=NO_FLOPS,
     ),
     Opcode(
         mnemonic="F2IP", twin=True, summary="pack narrow integers", lowering=lower_pack_integer,

@@ -90,6 +90,8 @@ def lower_arithmetic(instruction: Instruction) -> MicroOp | None:
     packed, wide, count = _ARITHMETIC[instruction.mnemonic.removeprefix("U")]
     modifiers.take("MMA")
     how = _style(modifiers)
+    if count == 3 and modifiers.take("OOB"):
+        how |= ops.ZERO_OUTSIDE
     to_float = modifiers.take("F32")
     if modifiers.left or roles is None or len(roles.sources) != count:
         return None
@@ -99,7 +101,7 @@ def lower_arithmetic(instruction: Instruction) -> MicroOp | None:
         known = not to_float and how & ~15 in (0, ops.SATURATE)
         return _lower_narrow_sum(instruction, roles, packed, how) if known else None
     swizzles = _swizzles(roles.sources)
-    if swizzles is None or (to_float and how & (ops.SATURATE | ops.RELU)):
+    if swizzles is None or (to_float and how & (ops.SATURATE | ops.RELU | ops.ZERO_OUTSIDE)):
         return None
     if count == 3 and not to_float and (value := _constant(roles, how)) is not None:
         source = Source(roles.sources[2], immediate=value)

@@ -160,6 +160,8 @@ _SPECIALS = {
     "SR_TID": ops.SR_TID_PACKED,
     "SR_LANEID": ops.SR_LANE,
     "SR_VIRTID": ops.SR_ZERO,
+    # Its bits 8 to 15 are PTX's %nwarpid (what the compiler makes of it); the others are not known.
+    "SR_VIRTCFG": ops.SR_SM_WARPS,
     "SR_WARPID": ops.SR_WARP,
     "SR_EQMASK": ops.SR_EQ_MASK,
     "SR_LTMASK": ops.SR_LT_MASK,

@@ -6,7 +6,7 @@ column of B), so a shape is a number of 8-row tiles and a number of register ste
 what is the body's business (:mod:`gpusim.isa.bodies.tensor`, after the PTX ISA's fragment figures).
 
 Hopper's and Blackwell's asynchronous tensor instructions work on shared or tensor memory and are refused by
-name: see :data:`REFUSED`. Products that are both sparse and block-scaled are not known.
+name: see :data:`REFUSED`.
 """
 
 from __future__ import annotations
@@ -331,32 +331,38 @@ _SCALES = {"E8": float_ops.E8M0, "UE4M3": float_ops.E4M3}
 
 
 def _scaled(instruction: Instruction, modifiers: Modifiers, elements: int) -> MicroOp | None:
-    """``QMMA.SF.16832.F32.E4M3.E2M1.E8 Rd, Ra, Rb, Rc, Rsa, Rsb, URx``: elements of A and B are multiplied by scales first."""
-    shape, four = _shape(modifiers), modifiers.take("4X")
-    if shape != (16, 8, 8 * elements) or not modifiers.take("F32") or len(modifiers.left) != 3:
+    """``QMMA.SF.16832.F32.E4M3.E2M1.E8 Rd, Ra, Rb, Rc, Rsa, Rsb, URx``: elements of A and B are multiplied by scales first.
+    ``QMMA.SF.SP.16864.F32.E4M3.E2M1.E8 Rd, Ra, Rb, Rc, Re, Rsb, URx, selector``: A is sparse as well, and Re two registers, the
+    metadata and the scales of A."""
+    sparse, shape, four = modifiers.take("SP"), _shape(modifiers), modifiers.take("4X")
+    if shape != (16, 8, 8 * elements << sparse) or not modifiers.take("F32") or len(modifiers.left) != 3:
         return None
     a_style, b_style = (IN_BYTES.get(name) for name in modifiers.left[:2])
     style = _SCALES.get(modifiers.left[2])
-    if a_style is None or b_style is None or style is None or len(instruction.operands) != 7:
+    if a_style is None or b_style is None or style is None or len(instruction.operands) != 7 + sparse:
         return None
     if elements == 8 and (a_style != float_ops.E2M1 or b_style != float_ops.E2M1):
         return None
     if (four and elements != 8) or (style == float_ops.E4M3 and not four):
         return None
     destination, a, b, c, *scales = instruction.operands
-    sources = (fragment(a, 4), fragment(b, 2), fragment(c, 4))
+    if sparse:
+        selector = scales.pop()
+        if selector.kind != Kind.IMMEDIATE or selector.value:
+            return None
+    sources = (fragment(a, 4), fragment(b, 4 if sparse else 2), fragment(c, 4))
     if None in sources or destination.kind != Kind.REGISTER or destination.modifiers:
         return None
     if not _beside(tuple(scales), a):
         return None
     along = 4 if four else elements // 4
     return MicroOp(
-        tensor_blocks.multiply_scaled.number,
+        (tensor_blocks.multiply_sparse_scaled if sparse else tensor_blocks.multiply_scaled).number,
         sources=sources,
         destination=destination,
         words=4,
         flags=(a_style | b_style << 8 | elements << 16 | along << 20 | style << 24,),
-        extra={"matrix": (MatrixType.FP8, 128 * shape[2]), "beside": tuple(scales)},
+        extra={"matrix": (MatrixType.FP8, 128 * 8 * elements), "beside": tuple(scales), "beside_words": 1 + sparse},
     )
 
 
@@ -374,7 +380,7 @@ OPCODES = (
     ),
     Opcode(
         mnemonic="QMMA", summary="matrix product of 8-bit floats", lowering=lower_eight_bit,
-        bodies=(body.multiply_floats, tensor_blocks.multiply_sparse_floats, tensor_blocks.multiply_scaled), pipe=PipeClass.TENSOR, coverage="matrix multiply", flops=TENSOR,
+        bodies=(body.multiply_floats, tensor_blocks.multiply_sparse_floats, tensor_blocks.multiply_scaled, tensor_blocks.multiply_sparse_scaled), pipe=PipeClass.TENSOR, coverage="matrix multiply", flops=TENSOR,
     ),
     Opcode(
         mnemonic="IMMA", summary="matrix product of 8-bit or 4-bit integers", lowering=lower_integer,
@@ -391,7 +397,7 @@ OPCODES = (
     ),
     Opcode(
         mnemonic="OMMA", summary="matrix product of 4-bit floats with scales", lowering=lower_four_bit,
-        bodies=(tensor_blocks.multiply_scaled,), pipe=PipeClass.TENSOR, coverage="matrix multiply", flops=TENSOR,
+        bodies=(tensor_blocks.multiply_scaled, tensor_blocks.multiply_sparse_scaled), pipe=PipeClass.TENSOR, coverage="matrix multiply", flops=TENSOR,
     ),
     *(Opcode(mnemonic=name, summary=f"{why}: not emulated", refused=why) for name, why in REFUSED.items()),
 )  # fmt: skip
