@@ -98,6 +98,19 @@ class RegularChunks:
         both = np.concatenate(work)
         return both[:, 0], both[:, 1]
 
+    def executions(self, instructions: int) -> np.ndarray:
+        """How often each of so many instructions issues in all blocks, int64[instructions]."""
+        total = np.zeros(instructions + 1, np.int64)
+        for part, classes in zip(self.parts, self._classes, strict=True):
+            number = self.regular.class_of(np.arange(part.first, part.first + part.blocks))
+            for c, blocks in enumerate(np.bincount(number, minlength=len(classes)).tolist()):
+                warps = np.bincount(classes[c].template.path, minlength=len(classes[c].runs))
+                for runs, times in zip(classes[c].runs, (blocks * warps).tolist(), strict=True):
+                    first = runs["first"].astype(np.int64)
+                    np.add.at(total, first, times)
+                    np.add.at(total, first + runs["count"], -times)
+        return np.cumsum(total)[:-1]
+
     def __iter__(self) -> Iterator[Chunk]:
         before = 0
         for part, classes in zip(self.parts, self._classes, strict=True):

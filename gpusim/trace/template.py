@@ -127,10 +127,7 @@ def _periods(ids: np.ndarray, weight: np.ndarray) -> list[int]:
 
 def fold(chunk: Chunk, program: Program, patterns: Patterns) -> BlockTemplate:
     """The one block of ``chunk``, folded where that loses nothing."""
-    path = chunk.warps["path"].astype(np.int64)
-    used, path = np.unique(path, return_inverse=True)
-    path = path.reshape(-1)
-    runs = [chunk.runs[chunk.path_start[p] : chunk.path_start[p + 1]] for p in used]
+    path, runs = _paths(chunk)
     accesses = _Accesses(chunk, patterns)
     loops = [find_loop(each) for each in runs]
     turns = {turns for _, _, turns in loops}
@@ -141,6 +138,27 @@ def fold(chunk: Chunk, program: Program, patterns: Patterns) -> BlockTemplate:
             if folded is not None:
                 return folded
     return _whole(path, runs, accesses)
+
+
+def _paths(chunk: Chunk) -> tuple[np.ndarray, list[np.ndarray]]:
+    """(path of each warp int64[warps], runs RUN[r] of each path), each run as long as it can be: one that was cut where the log
+    was full is whole again."""
+    known: dict[bytes, int] = {}
+    paths, numbers = [], np.empty(len(chunk.path_start) - 1, np.int64)
+    for p in range(len(numbers)):
+        runs = chunk.runs[chunk.path_start[p] : chunk.path_start[p + 1]]
+        end = runs["first"] + runs["count"]
+        begins = np.concatenate(([True], (runs["first"][1:] != end[:-1]) | (runs["mask"][1:] != runs["mask"][:-1])))
+        first = np.flatnonzero(begins)
+        whole = runs[first].copy()
+        whole["count"] = np.add.reduceat(runs["count"], first) if len(runs) else whole["count"]
+        key = whole.tobytes()
+        if key not in known:
+            known[key] = len(paths)
+            paths.append(whole)
+        numbers[p] = known[key]
+    used, path = np.unique(numbers[chunk.warps["path"]], return_inverse=True)
+    return path.reshape(-1), [paths[p] for p in used]
 
 
 class _Accesses:
