@@ -18,6 +18,7 @@ from typing import Any
 from gpusim.emulator.emulation import Emulation
 from gpusim.emulator.listeners import Listener
 from gpusim.emulator.prepare import prepare
+from gpusim.emulator.sampled import dependence, regular_blocks
 from gpusim.errors import UsageError
 from gpusim.frontend.protocol import FrontEnd
 from gpusim.frontend.registry import choice_of, front_end_of, grid_arguments
@@ -35,6 +36,7 @@ from gpusim.sanitizer.memcheck import MemoryCheck
 from gpusim.sanitizer.ordercheck import OrderCheck
 from gpusim.sanitizer.synccheck import SyncCheck
 from gpusim.trace.record import Chunk, Launch, Trace
+from gpusim.trace.regular import IrregularError
 from gpusim.tuning import choose, kept_content
 
 #: Told how far a launch is: kernel, blocks done, blocks in all, warp instructions so far.
@@ -55,6 +57,7 @@ def capture(
     to: str | os.PathLike[str] | None = None,
     check: Iterable[str] = (),
     progress: Progress | None = None,
+    sample: bool = False,
 ) -> Trace:
     """Launch ``kernel[grid, block](*args)`` on the emulator and return its trace.
 
@@ -70,6 +73,9 @@ def capture(
     large. ``check``: any of "memory", "race", "sync" and "leak" (:mod:`gpusim.sanitizer.findings`); what they find is the
     trace's ``findings``, and an invalid access or a barrier at which threads are missing then ends threads, whose paths end
     there in the trace, rather than the launch. ``progress`` is told now and then (kernel, blocks done, blocks in all, warp instructions so far).
+    ``sample``: run only a few blocks where all others follow from them (:mod:`gpusim.emulator.sampled`); arrays are then as before,
+    for the result is not computed, and the trace's ``regular`` says which blocks were run. Where they do not follow all run, and
+    the trace's ``why_whole`` says why.
 
     Raises UsageError, CompileError, ToolchainError, UnsupportedOpcodeError, LaunchError, AddressError,
     DeadlockError, InstructionLimitError, and OSError where ``to`` cannot be written; the arrays are then as
@@ -77,6 +83,8 @@ def capture(
     has raised, as Numba does after a launch.
     """
     checks = parse_checks(check)
+    if sample and checks:
+        raise UsageError("a check looks at every block: capture with sample or with check, not with both")
     if not isinstance(args, (tuple, list)):
         raise UsageError(f"args must be a tuple of the kernel's arguments, not {type(args).__name__}")
     limit = DEFAULT_INSTRUCTION_LIMIT if instruction_limit is None else int(instruction_limit)
@@ -85,9 +93,61 @@ def capture(
     kernel = chosen(
         kernel, grid, block, args, gpu=gpu, shared_bytes=shared_bytes, memory=memory, instruction_limit=limit
     )
-    return _capture(
-        kernel, grid, block, tuple(args), make_target(gpu), shared_bytes, memory, limit, to, checks, progress
-    )
+    args, target, why = tuple(args), make_target(gpu), ""
+    if sample:
+        few = _capture_few(kernel, grid, block, args, target, shared_bytes, memory, limit, to)
+        if isinstance(few, Trace):
+            return few
+        why = few
+    trace = _capture(kernel, grid, block, args, target, shared_bytes, memory, limit, to, checks, progress)
+    return replace(trace, why_whole=why) if why else trace
+
+
+def dependence_of(kernel: Any, args: Iterable[Any], gpu: str | GpuSpec | tuple[int, int]) -> str:
+    """How what a block of a launch does may depend on what others, or earlier launches, wrote to memory; empty: it cannot."""
+    args = tuple(args)
+    return dependence(front_end_of(kernel).compile(kernel, args, make_target(gpu).capability))
+
+
+def _capture_few(
+    kernel: Any,
+    grid: Any,
+    block: Any,
+    args: tuple,
+    target: Target,
+    shared_bytes: int,
+    memory: DeviceMemory | None,
+    limit: int,
+    to: str | os.PathLike[str] | None,
+) -> Trace | str:
+    """The trace of a launch of which a few blocks were run, with the arrays as before; or why all have to run."""
+    front_end = front_end_of(kernel)
+    binary = front_end.compile(kernel, args, target.capability)
+    prepare(binary)
+    if why := dependence(binary):
+        return f"dependent: {why}"
+    named = grid_arguments(kernel, binary, args) if callable(grid) else None
+    launch = make_launch(binary, target, grid, block, shared_bytes, named)
+    device = DeviceMemory() if memory is None else memory
+    arrays = HostArrays(device, private=memory is None, kernel=binary.name, blocks=math.prod(launch.grid))
+    try:
+        parameters = front_end.pack(kernel, binary, args, arrays)
+        with kept_content(device):
+            emulation = Emulation(replace(launch, parameters=parameters), device, limit)
+            facts = emulation.facts
+            try:
+                with task(f"capturing {facts.kernel}", facts.blocks, "blocks, a few for all") as shown:
+                    found = Trace.of_regular(emulation.program, facts, regular_blocks(emulation, shown.to))
+            except IrregularError as irregular:
+                return str(irregular)
+            finally:
+                emulation.close()
+    finally:
+        arrays.fail()
+    if to is None:
+        return found
+    found.save(to)
+    return Trace.load(to)
 
 
 def chosen(

@@ -129,11 +129,12 @@ class BlockScheduler:
         """Calls of ``vprintf`` that came when its buffer was full and never reached Python."""
         return int(self._last.states[0].dropped_prints)
 
-    def run(self, blocks: int, chunk_blocks: int) -> Iterator[LoggedBlocks]:
-        """Run blocks 0 to ``blocks - 1``, in stretches of at most ``chunk_blocks`` where they end one by one. The
+    def run(self, blocks: int, chunk_blocks: int, first: int = 0) -> Iterator[LoggedBlocks]:
+        """Run blocks ``first`` to ``blocks - 1``, in stretches of at most ``chunk_blocks`` where they end one by one. The
         log holds a stretch until the next is asked for. Ends early, with ``failed`` and ``status`` set, when a
         block cannot go on."""
-        current = 0
+        self._base = current = first
+        self._empty_log()
         while current < blocks:
             end = min(self._base + chunk_blocks, blocks)
             begun = current

@@ -22,6 +22,7 @@ from gpusim.isa.binary.cubin import CONSTANTS_ADDRESS, GLOBALS_ADDRESS, GRID_WOR
 from gpusim.launch.instruction_limit import DEFAULT_INSTRUCTION_LIMIT
 from gpusim.launch.kernel_launch import KernelLaunch
 from gpusim.launch.memory import Allocation, DeviceMemory
+from gpusim.trace.parts import WholeBlocks
 from gpusim.trace.record import Chunk, Program
 
 #: A chunk of the trace holds about this many warps.
@@ -98,6 +99,13 @@ class Emulation:
             self._host.dropped += self._scheduler.dropped_prints()
             self.close()
 
+    def run_block(self, block: int) -> Chunk:
+        """Run block number ``block`` alone, at any time before :meth:`close`; the chunk that it alone makes. Raises as
+        :meth:`run`."""
+        joined = WholeBlocks()
+        whole = [done for chunk in self._chunks(block, block + 1) for done in joined.add(chunk)]
+        return whole[0]
+
     def close(self) -> None:
         """Print what the kernel has printed and take the module out of memory again; :meth:`run` does so at its end."""
         self._host.flush()
@@ -122,9 +130,9 @@ class Emulation:
             own.append(self.memory.add_at(GRID_WORKSPACE_ADDRESS, workspace, "workspace of the cooperative launch"))
         return own
 
-    def _chunks(self) -> Iterator[Chunk]:
+    def _chunks(self, first: int = 0, end: int | None = None) -> Iterator[Chunk]:
         facts, scheduler = self.facts, self._scheduler
-        for logged in scheduler.run(facts.blocks, self._chunk_blocks()):
+        for logged in scheduler.run(facts.blocks if end is None else end, self._chunk_blocks(), first):
             yield close_chunk(
                 scheduler.used(),
                 scheduler.machine,

@@ -14,7 +14,8 @@ from gpusim.engine.graph import gpu_graph
 from gpusim.engine.launch import Observation, Progress, known_instructions
 from gpusim.engine.machine import Machine
 from gpusim.engine.result import LaunchResult, Result
-from gpusim.engine.sampling import behind_sampled
+from gpusim.engine.sampled.turns import SAMPLE_INSTRUCTIONS, leave_out_turns, plan_turns
+from gpusim.engine.sampling import behind_sampled, left_out
 from gpusim.errors import LaunchError, UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.spec import GpuSpec
@@ -37,6 +38,7 @@ def simulate(
     order_seed: int | None = None,
     samples: bool = False,
     sample: bool = False,
+    sample_instructions: int = SAMPLE_INSTRUCTIONS,
     progress: Progress | None = None,
 ) -> Result:
     """Predict what the launches of ``traces`` cost, one after another on one machine.
@@ -47,7 +49,9 @@ def simulate(
     SM groups run in parallel (default: the cores, fewer for small grids); ``order_seed``: visit parts and
     SMs in a shuffled order. None of the three changes the result. ``samples``: keep readings over time (see
     :mod:`gpusim.engine.samples`). ``sample``: leave out the middle of large launches and extrapolate
-    (:mod:`gpusim.engine.sampling`; each launch's ``sampling`` says what was done). ``progress(done, blocks)`` is called now
+    (:mod:`gpusim.engine.sampling`; each launch's ``sampling`` says what was done), and turns of loops of launches that were
+    captured from a few blocks (:mod:`gpusim.engine.sampled.turns`), where simulating them takes more than about
+    ``sample_instructions`` warp instructions. ``progress(done, blocks)`` is called now
     and then. Raises UsageError, LaunchError, UnknownGpuError, SpecError, TraceFormatError and DeadlockError.
     """
     launches = [traces] if isinstance(traces, Trace) else list(traces)
@@ -72,12 +76,20 @@ def simulate(
             if before:
                 device.warm(before, launches[0])
             for i, trace in enumerate(launches):
-                result = machine.launch(trace, keep_l1=bool(before) and i == 0, wanted=wanted)
-                if result.sampling and any(earlier.sampling.skipped_blocks for earlier in results):
+                keep_l1 = bool(before) and i == 0
+                plan = plan_turns(trace, spec, sample_instructions) if sample else None
+                if plan is None:
+                    result = machine.launch(trace, keep_l1=keep_l1, wanted=wanted)
+                else:
+                    result = leave_out_turns(plan, machine, keep_l1, warmed=bool(before) or i > 0, wanted=wanted)
+                if trace.regular is not None and result.sampling is not None:
+                    sampling = replace(result.sampling, run_blocks=len(trace.regular.held))
+                    result = replace(result, sampling=sampling)
+                if result.sampling and any(left_out(earlier.sampling) for earlier in results):
                     result = replace(result, sampling=behind_sampled(result.sampling, result.cycles))
                 results.append(result)
                 shown.to(len(ran) + len(results))
-                if result.sampling and result.sampling.skipped_blocks and i + 1 < len(launches):
+                if plan is None and left_out(result.sampling) and i + 1 < len(launches):
                     device.warm([trace], launches[i + 1])  # as the blocks left out would have left the L2
     return _summary(spec, results, machine.windows)
 

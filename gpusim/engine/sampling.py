@@ -33,6 +33,7 @@ from gpusim.model.messages import TICKS_PER_CYCLE
 from gpusim.model.stall_reasons import SELECTED
 from gpusim.trace.layout import Chunk
 from gpusim.trace.record import Trace
+from gpusim.trace.synthesis import RegularChunks
 
 #: Waves over which the cost is read at least.
 LEAST_WAVES = 4
@@ -63,13 +64,22 @@ _STUDENT = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365)
 class Sampling:
     """How a launch was sampled: its ``skipped_blocks`` (0: it was simulated in full, ``why_full`` says why), the share
     of its warp instructions that was simulated, the ``steady_waves`` that the cost was read from, and the 95 %
-    half-width of its cycles."""
+    half-width of its cycles. Of ``turns`` turns of the loop that all its blocks make, ``skipped_turns`` were left out of
+    each (:mod:`gpusim.engine.sampled.turns`); ``run_blocks``: blocks that the capture ran, 0: all."""
 
     skipped_blocks: int
     simulated_percent: float
     steady_waves: int
     error_cycles: float
     why_full: str = ""
+    skipped_turns: int = 0
+    turns: int = 0
+    run_blocks: int = 0
+
+
+def left_out(sampling: Sampling | None) -> bool:
+    """Whether a launch was simulated in part."""
+    return sampling is not None and (sampling.skipped_blocks > 0 or sampling.skipped_turns > 0)
 
 
 def behind_sampled(sampling: Sampling, cycles: int) -> Sampling:
@@ -120,6 +130,8 @@ def steady_cost(cycles: Sequence[int], issued: Sequence[int], earliest: int = 0)
 
 def block_work(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
     """Warp instructions and access records of each block, int64[blocks] each."""
+    if isinstance(trace.chunk_list, RegularChunks):
+        return trace.chunk_list.block_work()
     instructions, accesses = np.zeros((2, trace.launch.blocks), np.int64)
     for chunk in trace.chunk_list:
         mine = slice(chunk.first_block, chunk.first_block + chunk.blocks)

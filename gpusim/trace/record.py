@@ -34,6 +34,8 @@ from gpusim.trace.layout import (
     Space,
 )
 from gpusim.trace.parts import whole_blocks
+from gpusim.trace.regular import RegularBlocks
+from gpusim.trace.synthesis import RegularChunks
 
 __all__ = [
     "ACCESS",
@@ -65,13 +67,16 @@ class Trace:
     ``chunk_list`` holds the chunks as they were recorded, parts of long blocks included: a list, a
     :class:`gpusim.trace.kept.KeptChunks`, or for a trace opened from a file a
     :class:`gpusim.trace.file.StoredChunks`, which reads and checks them one by one. ``findings`` is what a checked
-    capture found wrong (:class:`gpusim.sanitizer.findings.Finding`); no file holds it.
+    capture found wrong (:class:`gpusim.sanitizer.findings.Finding`); no file holds it. ``regular``: a few blocks from which
+    ``chunk_list`` makes the others, where only these were run; ``why_whole`` says why all were run although few were asked for.
     """
 
     program: Program
     launch: Launch
     chunk_list: Iterable[Chunk] = field(default_factory=list)
     findings: tuple = ()
+    regular: RegularBlocks | None = None
+    why_whole: str = ""
 
     def chunks(self) -> Iterator[Chunk]:
         """Yield the chunks in block order, each of whole blocks; may be called again to start over."""
@@ -97,6 +102,11 @@ class Trace:
         before. Raises TraceFormatError for a trace that is inconsistent in itself, OSError from the
         file system."""
         file.write(path, self.program, self.launch, self.chunk_list)
+
+    @classmethod
+    def of_regular(cls, program: Program, launch: Launch, regular: RegularBlocks) -> Trace:
+        """The trace of a launch whose blocks follow from a few."""
+        return cls(program, launch, RegularChunks(regular, launch.warps_per_block), regular=regular)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Trace:
