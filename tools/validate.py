@@ -95,7 +95,11 @@ def run(jobs: Sequence[Job], processes: int) -> Iterator[Done]:
     """Every job done, those that were kept first; the rest in ``processes``."""
     left = []
     for job in jobs:
-        made = kept.read(job.key())
+        try:
+            made = kept.read(job.key())
+        except ImportError as error:
+            yield Done(job, None, f"{error}: python -m pip install 'gpusim[triton]' ml_dtypes", 0.0)
+            continue
         if made is None:
             left.append(job)
         else:
