@@ -17,6 +17,7 @@ from gpusim.gpus.describe import describe_gpu
 from gpusim.gpus.load import list_gpus, load_gpu
 
 PUBLISHED = Path(__file__).parents[1] / "traces" / "published"
+EXTERNAL = Path(__file__).parents[1] / "traces" / "external"
 KINDS = ("datasheet", "measured", "paper", "fitted", "guess")
 
 
@@ -66,4 +67,49 @@ def gpus() -> str:
     return table(["GPU", "what it is", "capability", "SMs", *KINDS], rows, frozenset(range(3, 9)))
 
 
-TABLES: Mapping[str, Callable[[], str]] = {"accuracy": accuracy, "published series": held_out, "gpus": gpus}
+def external_figures() -> str:
+    """Errors, rank correlation and regret of each half of each set that was predicted."""
+    head = ["set", "half", "rows", "mean", "signed", "worst", "rank", "regret", "noise"]
+    rows = []
+    for each in json.loads((EXTERNAL / "results.json").read_text("utf-8"))["summaries"]:
+        of = f"{each['rows']} of {each['of_rows']}"
+        if not each["rows"]:
+            rows.append([f"`{each['set']}`", each["half"], of, *[""] * 6])
+            continue
+        percents = [
+            "" if each[name] is None else form.format(each[name])
+            for name, form in (
+                ("mape_percent", "{:.1f} %"), ("signed_percent", "{:+.1f} %"), ("worst_percent", "{:+.1f} %"),
+                ("rank", "{:.2f}"), ("regret_percent", "{:.1f} %"), ("noise_percent", "{:.1f} %"),
+            )
+        ]  # fmt: skip
+        rows.append([f"`{each['set']}`", each["half"], of, *percents])
+    return table(head, rows, frozenset(range(2, 9)))
+
+
+def external_sets() -> str:
+    """The sets with their provenance, each fact as the manifest has it."""
+    facts = ("method", "cache", "clocks", "compiler", "noise", "status")
+    parts = []
+    for name, entry in json.loads((EXTERNAL / "manifest.json").read_text("utf-8"))["sets"].items():
+        source = entry["source"]
+        place = (
+            f"[{source['repository'].split('//')[1]}]({source['repository']}) at {source['commit']}, `{source['path']}`"
+        )
+        lines = [f"**{entry['title']}** (`{name}`)", "", f"- source: {place} ({source['date']}; {source['licence']})"]
+        predicted = " ".join(f"`{each}`" for each in (entry["gpu"], *entry["settings"]))
+        lines.append(
+            f"- measured on: {entry['measured_on']}; predicted on: {predicted}; made smaller by: {entry['reduce']}"
+        )
+        lines += [f"- {fact}: {entry[fact]}" for fact in facts]
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+TABLES: Mapping[str, Callable[[], str]] = {
+    "accuracy": accuracy,
+    "published series": held_out,
+    "gpus": gpus,
+    "external figures": external_figures,
+    "external sets": external_sets,
+}

@@ -97,8 +97,8 @@ def export(names: tuple[str, ...], what: str | None, form: str | None, output: P
 @done_by("stored_runs")
 def import_(files: tuple[Path, ...], name: str, importer: str, form: str) -> None:
     """Keep the measurements of FILEs as one run: JSON lines of gpusim measure, Nsight Compute's CSV (ncu --csv) and
-    .ncu-rep, nvbench's JSON, plain CSV; told apart by their content. Other packages may add formats, as entry points
-    of the group gpusim.importers.
+    .ncu-rep, nvbench's JSON, Kernel Tuner's cache files and T4 results, cutlass_profiler's CSV, plain CSV; told apart by
+    their content. Other packages may add formats, as entry points of the group gpusim.importers.
 
     \b
     Example:

@@ -8,5 +8,7 @@ IMPORTERS = {
     "ncu-rep": "gpusim.silicon.imports.ncu_report",
     "ncu-csv": "gpusim.silicon.imports.ncu_csv",
     "nvbench": "gpusim.silicon.imports.nvbench",
+    "kernel-tuner": "gpusim.silicon.imports.kernel_tuner",
+    "cutlass": "gpusim.silicon.imports.cutlass_profiler",
     "csv": "gpusim.silicon.imports.plain_csv",
 }

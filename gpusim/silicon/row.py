@@ -1,6 +1,6 @@
 """One measured launch: the row that every source of silicon figures becomes.
 
-Mental model: whoever timed a kernel (``gpusim measure``, Nsight Compute, nvbench, a spreadsheet) says the same
+Mental model: whoever timed a kernel (``gpusim measure``, Nsight Compute, nvbench, an autotuner, a spreadsheet) says the same
 few things: what ran (kernel, shape, launch, cubin), where (GPU, driver, clocks), how (method, state of the
 caches) and what came out (cycles, time, counters, the raw samples). A row holds them all; what a source does
 not know is None or empty, never invented. Rows are what is stored, exported, joined with simulated launches

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -300,6 +301,17 @@ def test_a_report_file_through_the_program(tmp_path: Path, monkeypatch) -> None:
         ("x.json", '{"benchmarks": 3}', "no report of nvbench: benchmarks should be a list, not 3"),
         ("x.json", '{"benchmarks": [{"name": "a", "states": [{"name": "s", "summaries": [3]}]}]}', r"benchmark 'a', state 's': damaged: summaries\[0\] should be an object, not 3"),
         ("x.jsonl", '{"kernel": "a", "samples_us": [1]}\n{"kernel": 3}\n', "x.jsonl, line 2: .*kernel should be a text, not 3"),
+        ("x.json", '{"tune_params_keys": ["a"], "kernel_name": "k", "cache": 3}', "cache should be an object, not 3"),
+        ("x.json", '{"tune_params_keys": ["a"], "kernel_name": "k", "cache": {"1": {"a": 1}}}', "configuration '1': it has neither"),
+        ("x.json", '{"tune_params_keys": ["a"], "kernel_name": "k", "cache": {"1": {"a": 1, "times": [-1]}}}', "configuration '1': a time is -1"),
+        ("x.json", '{"tune_params_keys": ["a"], "kernel_name": "k", "cache": {"1": {"a": [1], "time": 2}}}', "the parameter 'a' is"),
+        ("x.json", '{"tune_params_keys": ["a"], "kernel_name": ', "x.json: not JSON"),
+        ("x.json", '{"results": [{"configuration": 3}], "schema_version": "1.0.0"}', "result 1: damaged: configuration should be an object"),
+        ("x.json", '{"results": [], "schema_version": "1.0.0", "metadata": {"timeunit": "days"}, "x": {"configuration": 1}}', "timeunit is 'days'"),
+        ("x.json", '{"ConfigurationSpace": {}, "KernelSpecification": {}}', "a T1 file describes a tuning problem and holds no measurement"),
+        ("x.csv", "Problem,Provider,OperationKind,Operation\n", "line 1: no column 'Disposition'"),
+        ("x.csv", "Problem,Provider,OperationKind,Operation,Disposition,Status,Runtime\n1,C,gemm,op,passed,success,fast\n", "line 2: Runtime is 'fast'"),
+        ("x.csv", "Problem,Provider,OperationKind,Operation,Disposition,Status,Runtime\n1,C,gemm,op\n", "line 2: 4 cells, the header has 7"),
         ("x.jsonl", "[" * 100_000, "x.jsonl"),
         ("x.json", '{"a":' * 100_000, "x.json"),
     ],
@@ -312,6 +324,58 @@ def test_what_is_wrong_is_said_with_its_place(
     with pytest.raises(MeasurementFormatError, match=complaint) as caught:
         read_rows(write(tmp_path, name, text))
     assert "\n" not in str(caught.value)
+
+
+SEEDS = Path(__file__).parents[1] / "faults" / "seeds"
+
+
+def test_a_cache_of_kernel_tuner(tmp_path: Path) -> None:
+    rows = read_rows(SEEDS / "kernel-tuner-cache.json")
+    assert [(row.kernel, row.shape, row.block, row.n) for row in rows] == [
+        ("vector_add", "block_size_x=64,use_cache=yes", (64, 1, 1), 3),
+        ("vector_add", "block_size_x=128,use_cache=yes", (128, 1, 1), 1),
+    ]  # what did not compile was not measured
+    first, second = rows
+    assert (first.gpu, first.device_name) == ("a100_pcie_40gb", "NVIDIA A100-PCIE-40GB")
+    assert (
+        first.samples_us == pytest.approx((25, 21, 20)) and first.time_us and first.time_us.median == pytest.approx(21)
+    )
+    assert second.time_us and second.time_us.median == pytest.approx(19.5)
+    assert first.date == "2024-01-02 03:04:05.678901+00:00"
+    # A run that goes on has written its last entry with a comma behind it, and no closing brackets.
+    text = (SEEDS / "kernel-tuner-cache.json").read_text()
+    cut = text[: text.index('"2048,yes"')]
+    assert read_rows(write(tmp_path, "going_on.json", cut)) == [
+        replace(row, source=str(tmp_path / "going_on.json")) for row in rows
+    ]
+    # Before failures had names they had a time that no kernel takes.
+    assert len(read_rows(write(tmp_path, "old.json", text.replace('"CompilationFailedConfig"', "1e20")))) == 2
+
+
+def test_t4_results_with_times_and_without(tmp_path: Path) -> None:
+    rows = read_rows(SEEDS / "kernel-tuner-t4.json")
+    assert [(row.kernel, row.shape, row.gpu, row.block) for row in rows] == [
+        ("kernel-tuner-t4", "block_size_x=32,block_size_y=4,vector=2", "l40", (32, 4, 1)),
+        ("kernel-tuner-t4", "block_size_x=64,block_size_y=4,vector=2", "l40", (64, 4, 1)),
+    ]
+    assert [row.time_us and row.time_us.median for row in rows] == [500, 125]
+    text = (SEEDS / "kernel-tuner-t4.json").read_text()
+    nanoseconds = read_rows(write(tmp_path, "ns.json", text.replace("milliseconds", "nanoseconds")))
+    assert [row.time_us and row.time_us.median for row in nanoseconds] == pytest.approx([5e-4, 1.25e-4])
+
+
+def test_a_table_of_cutlass_profiler_in_its_log(tmp_path: Path) -> None:
+    table = (SEEDS / "cutlass.csv").read_text()
+    rows = read_rows(write(tmp_path, "log.txt", "Problem ID: 1\n\nCSV Results:\n\n" + table))
+    assert [(row.kernel, row.toolchain, row.time_us and row.time_us.median) for row in rows] == [
+        ("cutlass_tensorop_s16816gemm_f16_256x128_32x3_nt_align8", "CUTLASS", 250),
+        ("cublas_gemm_f16", "cuBLAS", 12.5),
+    ]  # neither what came out wrong nor what is not supported
+    assert (
+        rows[0].shape.startswith("gemm_kind=universal,m=4096,n=4096,k=4096,A=f16:column,")
+        and "Bytes" not in rows[0].shape
+    )
+    assert [row.shape for row in read_rows(SEEDS / "cutlass.csv")] == [row.shape for row in rows]
 
 
 @given(st.floats(0, 1e12), st.sampled_from([".", ","]), st.booleans())
@@ -336,7 +400,7 @@ def test_units_are_scaled_to_ncus_base_units(unit: str, factor: float) -> None:
     ("name", "gpu"),
     [("NVIDIA H200", "h200"), ("NVIDIA GH200 480GB", "gh200"), ("NVIDIA A100-SXM4-80GB", "a100_80gb"), ("Tesla T4", "t4"),
      ("NVIDIA A100-SXM4-40GB", "a100_40gb"), ("NVIDIA H100 80GB HBM3", "h100"), ("NVIDIA H100 PCIe", "h100_pcie"), ("NVIDIA L4", "l4"),
-     ("NVIDIA GeForce RTX 4090", "rtx4090"), ("NVIDIA L40S", ""), ("NVIDIA H200 NVL", ""), ("NVIDIA GH200 144G HBM3e", "")],
+     ("NVIDIA GeForce RTX 4090", "rtx4090"), ("NVIDIA L40G", ""), ("NVIDIA A100-PCIE-40GB", "a100_pcie_40gb"), ("NVIDIA H200 NVL", ""), ("NVIDIA GH200 144G HBM3e", "")],
 )  # fmt: skip
 def test_a_gpu_is_named_only_if_that_very_variant_is_described(name: str, gpu: str) -> None:
     assert gpu_of_device(name) == gpu

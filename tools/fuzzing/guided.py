@@ -29,6 +29,7 @@ INSTRUMENTED = (
     "gpusim.isa.binary.lines", "gpusim.isa.binary.unpack", "gpusim.isa.survey", "gpusim.measure.builds", "gpusim.measure.session",
     "gpusim.regress.result_file", "gpusim.report.saved", "gpusim.silicon.estimate", "gpusim.silicon.imports.formats",
     "gpusim.silicon.imports.ncu_csv", "gpusim.silicon.imports.numbers", "gpusim.silicon.imports.nvbench",
+    "gpusim.silicon.imports.cutlass_profiler", "gpusim.silicon.imports.kernel_tuner",
     "gpusim.silicon.imports.plain_csv", "gpusim.silicon.imports.profile", "gpusim.silicon.imports.row_lines",
     "gpusim.silicon.published", "gpusim.silicon.recorded", "gpusim.silicon.row", "gpusim.silicon.rows", "gpusim.store.coding",
     "gpusim.store.migrations", "gpusim.store.run", "gpusim.trace.coding", "gpusim.trace.file", "gpusim.trace.parts",

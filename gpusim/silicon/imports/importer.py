@@ -40,7 +40,7 @@ def read_text(path: Path) -> str:
     except UnicodeDecodeError as error:
         raise MeasurementFormatError(
             f"{path}: no text (byte {error.start}), and no .ncu-rep: known are rows of gpusim measure, Nsight Compute's"
-            f" --csv and .ncu-rep, nvbench's JSON, and CSV with a column 'kernel'"
+            f" --csv and .ncu-rep, nvbench's JSON, Kernel Tuner's cache and T4 files, cutlass_profiler's CSV, and CSV with a column 'kernel'"
         ) from None
 
 

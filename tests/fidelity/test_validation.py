@@ -1,0 +1,149 @@
+"""Does the validation bench predict what was measured: are its kernels right, its halves kept apart, its figures those of the field?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.stats
+import validate
+from click.testing import CliRunner
+from validation import sets
+from validation.figures import figures, spearman
+from validation.predict import _cut
+
+import gpusim
+from gpusim.errors import UsageError
+from workloads.external import families
+
+CONVOLUTION = dict(zip(families._CONVOLUTION, (16, 2, 2, 3, 1, 1), strict=True))
+
+
+def run_block(timed: families.Timed, depth: int | None = None, fill: bool = True) -> tuple:
+    """The arguments after block 0 ran, its float arrays filled at random before."""
+    args = timed.arguments(depth)
+    random = np.random.default_rng(3)
+    for array in args if fill else ():
+        if isinstance(array, np.ndarray) and array.dtype != np.int64:
+            array[...] = random.random(array.shape, np.float32).astype(array.dtype)
+    before = tuple(a.copy() if isinstance(a, np.ndarray) else a for a in args)
+    gpusim.capture(timed.kernel, tuple(1 for _ in timed.grid), timed.block, args, gpu="a100_80gb")
+    return before, args
+
+
+@pytest.mark.parametrize(("read_only", "padding"), [(0, 0), (1, 1)])
+def test_a_block_of_the_convolution(tmp_path: Path, read_only: int, padding: int) -> None:
+    timed = families.convolution(CONVOLUTION | {"read_only": read_only, "use_padding": padding})
+    weights = np.random.default_rng(0).random((15, 15), np.float32)
+    text = timed.kernel.source.read_text()
+    given = "weights[33 * 33] = {" + ", ".join(f"{w:.9g}f" for w in weights.ravel()) + "};"
+    (tmp_path / "c.cu").write_text(text.replace("weights[33 * 33];", given))
+    kernel = families.CudaKernel(tmp_path / "c.cu", timed.kernel.entry)
+    output, image = timed.arguments(None)
+    image[:] = np.random.default_rng(1).random(image.shape, np.float32)
+    gpusim.capture(kernel, (1, 1), timed.block, (output, image), gpu="a100_80gb")
+    high, wide = 2 * 3, 16 * 2
+    windows = np.lib.stride_tricks.sliding_window_view(image[: high + 14, : wide + 14].astype(np.float64), (15, 15))
+    np.testing.assert_allclose(output[:high, :wide], (windows * weights).sum(axis=(2, 3)), rtol=1e-4)
+    assert not output[high:].any() and not output[:, wide:].any()
+
+
+@pytest.mark.parametrize(("rung", "tile"), [("1", 32), ("2", 32), ("3", 32), ("6", 128)])
+def test_a_block_of_a_rung_to_some_depth(rung: str, tile: int) -> None:
+    timed = families.sgemm_ladder({"rung": rung, "size": 128})
+    depth = 64
+    before, after = run_block(timed, depth)
+    a, b, old = (before[i].astype(np.float64) for i in (3, 4, 6))
+    wanted = 0.5 * a[:, :depth] @ b[:depth] + 3.0 * old
+    np.testing.assert_allclose(after[6][:tile, :tile], wanted[:tile, :tile], rtol=1e-5)
+    assert timed.depth == 128 and timed.arguments(None)[1] == 128
+
+
+def test_a_row_of_each_triton_kernel() -> None:
+    pytest.importorskip("triton", reason="pip install 'gpusim[triton]'")
+    row = {"rows": "3", "columns": "96", "vocabulary": "7", "dtype": "float32"}
+
+    def run(kernel: str) -> tuple:
+        return run_block(families.triton_rows(row | {"kernel": kernel}))
+
+    _, (y, _, x, _, weight, rstd, *_) = run("rms_norm")
+    scale = 1 / np.sqrt((x[0].astype(np.float64) ** 2).mean() + 1e-6)
+    np.testing.assert_allclose(y[0], x[0] * scale * weight, rtol=1e-5)
+    np.testing.assert_allclose(rstd[0], scale, rtol=1e-5)
+    _, (y, _, x, _, weight, bias, *_) = run("layer_norm")
+    normal = (x[0] - x[0].mean()) / np.sqrt(x[0].astype(np.float64).var() + 1e-6)
+    np.testing.assert_allclose(y[0], normal * weight + bias, rtol=1e-4, atol=1e-5)
+    _, (table, index, out, *_) = run("embedding")
+    np.testing.assert_array_equal(out, table[index])
+    before, after = run("rope")
+    half, q, turned, cos, sin = 1, before[0][0], after[0][0], before[4][0], before[6][0]
+    np.testing.assert_allclose(
+        turned[:, :half], q[:, :half] * cos[:half] - q[:, half : 2 * half] * sin[:half], rtol=1e-5, atol=1e-6
+    )
+
+
+def test_halves_are_kept_apart_and_samples_nest() -> None:
+    for each in sets.load_sets():
+        halves = {half: [row for row in each.rows if row.half == half] for half in (sets.LEARN, sets.FINAL)}
+        assert all(halves.values())
+        ten, twenty = (sets.sample(halves[sets.LEARN], count, each.entry["strata"]) for count in (10, 20))
+        assert twenty[: len(ten)] == ten and len(set(map(id, twenty))) == len(twenty)
+    (tuned,) = sets.load_sets(["convolution_a100"])
+    assert len(tuned.rows) + tuned.left_out == 2412
+    half_of: dict[tuple, set[str]] = {}
+    for row in tuned.rows:
+        half_of.setdefault(tuple(row.values[n] for n in families._CONVOLUTION if n != "read_only"), set()).add(row.half)
+    assert all(len(found) == 1 for found in half_of.values())
+    assert 0.4 < sum(row.half == sets.LEARN for row in tuned.rows) / len(tuned.rows) < 0.6
+    # Tiles are the strata: 16 rows have 16 of them.
+    assert (
+        len(
+            {
+                (r.values["tile_size_x"], r.values["tile_size_y"])
+                for r in sets.sample(tuned.rows, 16, tuned.entry["strata"])
+            }
+        )
+        == 16
+    )
+
+
+def test_a_damaged_table_and_an_unknown_set_are_refused(tmp_path: Path) -> None:
+    for path in sets.FOLDER.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "deepgemm_h800.csv").write_text("m,n,k,measured_us,noise_percent\n1,1,1,1,\n")
+    assert sets.load_sets(["sgemm_ladder_a6000"], tmp_path)
+    with pytest.raises(UsageError, match=r"deepgemm_h800.csv is not the table that the manifest names"):
+        sets.load_sets((), tmp_path)
+    done = CliRunner().invoke(validate.main, ["sgemm_ladder"])
+    assert done.exit_code == 2 and "there is no set 'sgemm_ladder'; did you mean sgemm_ladder_a6000?" in done.output
+    listed = json.loads(CliRunner().invoke(validate.main, ["--list", "--format", "json"]).output)
+    assert {each["set"] for each in listed} >= {"convolution_a100", "deepgemm_h800"}
+
+
+def test_figures_by_hand() -> None:
+    found = figures(
+        ["a", "b", "c", "d"], [11.0, 8.0, 30.0, 50.0], [10.0, 16.0, 20.0, 40.0], [1.0, None, 3.0, None], True
+    )
+    assert found.mape_percent == pytest.approx((10 + 50 + 50 + 25) / 4)
+    assert found.signed_percent == pytest.approx((10 - 50 + 50 + 25) / 4)
+    assert (found.worst_row, found.worst_percent, found.noise_percent) == ("b", -50, 2)
+    assert found.regret_percent == pytest.approx(60)  # b is predicted best, and takes 16 where a takes 10
+    assert found.rank == pytest.approx(0.8)
+    assert figures(["a"], [1.0], [1.0], [None], False).rank is None
+
+
+@pytest.mark.parametrize("values", [[1, 2, 2, 5, 3], [4, 4, 1, 9, 9], [5, 4, 3, 2, 1]])
+def test_spearman_is_scipys(values: list[int]) -> None:
+    other = np.array([3.0, 1.0, 1.0, 7.0, 2.0])
+    assert spearman(np.array(values, float), other) == pytest.approx(scipy.stats.spearmanr(values, other).statistic)
+
+
+def test_a_grid_is_cut_to_the_share_of_its_sms() -> None:
+    for size in (7, 64, 342, 4096):
+        for share in (0.01, 0.1, 0.4):
+            sms, along = _cut(size, 108, share)
+            assert 6 <= sms <= 108 and 1 <= along <= size
+            if size >= 64:
+                assert along / size == pytest.approx(sms / 108, rel=0.03)

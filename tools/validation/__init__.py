@@ -1,0 +1,1 @@
+"""What tools/validate.py is made of: sets of measurements, predictions of their rows, figures over them, and the page."""

@@ -1,0 +1,62 @@
+"""Figures over a set's predictions: errors, order, and what taking the best predicted configuration costs.
+
+Mental model: a row's error is predicted over measured time less one. Spearman's coefficient is the correlation of the ranks, mean ranks for
+equal values (as scipy.stats.spearmanr; a core dependency on scipy for one line would not earn its place). Regret is what the configuration
+of the least predicted time takes on silicon above the least measured one, in per cent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+
+@dataclass(frozen=True)
+class Figures:
+    """In per cent, but for ``rows`` and ``rank`` (-1 to 1). ``regret_percent`` None where rows are no variants of one problem; ``noise_percent``:
+    the median over the rows, None where the source says none."""
+
+    rows: int
+    mape_percent: float
+    signed_percent: float
+    worst_percent: float
+    worst_row: str
+    rank: float | None
+    regret_percent: float | None
+    noise_percent: float | None
+
+
+def figures(
+    names: Sequence[str],
+    predicted_us: Sequence[float],
+    measured_us: Sequence[float],
+    noise_percent: Sequence[float | None],
+    one_problem: bool,
+) -> Figures:
+    """The figures of rows in any order; at least one."""
+    predicted, measured = np.asarray(predicted_us, float), np.asarray(measured_us, float)
+    error = 100 * (predicted / measured - 1)
+    worst = int(np.abs(error).argmax())
+    regret = 100 * (measured[int(predicted.argmin())] / measured.min() - 1) if one_problem else None
+    noise = [each for each in noise_percent if each is not None]
+    return Figures(
+        rows=len(error),
+        mape_percent=float(np.abs(error).mean()),
+        signed_percent=float(error.mean()),
+        worst_percent=float(error[worst]),
+        worst_row=names[worst],
+        rank=spearman(predicted, measured),
+        regret_percent=None if regret is None else float(regret),
+        noise_percent=float(np.median(noise)) if noise else None,
+    )
+
+
+def spearman(one: np.ndarray, other: np.ndarray) -> float | None:
+    """Spearman's rank correlation; None of fewer than three rows, or where one side is all equal."""
+    ranks = [pd.Series(each).rank().to_numpy() for each in (one, other)]
+    if len(one) < 3 or any(np.ptp(each) == 0 for each in ranks):
+        return None
+    return float(np.corrcoef(*ranks)[0, 1])

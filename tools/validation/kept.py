@@ -1,0 +1,65 @@
+"""Predictions that were made before, by the hash of all that they depend on.
+
+Mental model: a prediction depends on gpusim's own source, the kernel's source and options, the machine's description, the row's identity and
+how the launch was made smaller. Their hash names a file; a run that was broken off finds what it had made, and a change of the model makes
+all anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, fields
+from functools import cache
+from pathlib import Path
+
+from gpusim.frontend.toolchain_versions import toolchain
+from gpusim.io.cache_folder import cache_folder
+from gpusim.io.kept_files import keep, read_kept
+
+from .predict import Prediction
+
+ROOT = Path(__file__).parents[2]
+#: Folders whose source decides what is predicted.
+_DECIDING = ("emulator", "engine", "frontend", "isa", "launch", "model", "trace")
+
+
+@cache
+def source_digest() -> str:
+    """Of gpusim's source that a prediction depends on, and of what makes launches smaller."""
+    digest = hashlib.sha256(str(toolchain()).encode())
+    files = [path for room in _DECIDING for path in sorted((ROOT / "gpusim" / room).rglob("*.py"))]
+    for path in (*files, Path(__file__).parent / "predict.py", ROOT / "workloads/external/families.py"):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def key_of(facts: Iterable[object], sources: Iterable[Path]) -> str:
+    """The name of a prediction's file."""
+    digest = hashlib.sha256(source_digest().encode())
+    for fact in facts:
+        digest.update(f"{fact!r}\0".encode())
+    for path in sources:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def read(key: str) -> Prediction | None:
+    """The prediction kept under ``key``, if there is one."""
+    folder = cache_folder()
+    data = folder and read_kept(folder / "validation" / key)
+    if not data:
+        return None
+    try:
+        values = json.loads(data)
+        return Prediction(**{each.name: values[each.name] for each in fields(Prediction)})
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def write(key: str, prediction: Prediction) -> None:
+    """Keep it, where there is a folder for such."""
+    folder = cache_folder()
+    if folder is not None:
+        keep(folder / "validation" / key, json.dumps(asdict(prediction)).encode())

@@ -1,0 +1,220 @@
+"""The predicted time of one row: captured and simulated, of large launches a part that stands for the whole.
+
+Mental model: three ways, of which the manifest says one for each set.
+
+- ``none``: the whole launch is captured; the engine samples its waves.
+- ``sms``: blocks are alike and SMs share little: a GPU of ``s`` SMs, with as much less of L2 and of bandwidths, runs ``s / SMs`` of the
+  grid, in as many waves. Where the grid cannot be cut exactly, the time is scaled by what is missing (some per cent at most).
+- ``depth``: a product sums over a long common dimension: two waves of blocks on the whole GPU, twice, to different depths; the time is
+  linear in the depth and in the waves. A grid of few waves runs whole, so that its tail is simulated.
+
+All begin with the launch's machine code in the instruction caches and no data in any cache. ``budget`` bounds the warp instructions.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import gpusim
+from gpusim.engine.result import Result
+from gpusim.gpus.load import load_gpu
+from gpusim.gpus.override import override_gpu
+from gpusim.gpus.spec import GpuSpec
+from gpusim.launch.memory import DeviceMemory
+from gpusim.model.occupancy import Occupancy, occupancy
+from gpusim.report.answer import answer
+from gpusim.trace.record import Trace
+from workloads.external.families import FAMILIES, Timed
+
+#: Least SMs of a GPU that is cut down: fewer would leave nothing to share.
+LEAST_SMS = 6
+#: Waves that are run of a launch of many, and waves up to which a launch is run whole.
+WAVES, FEW_WAVES = 2, 8
+#: The least depth that is run, and how much less the first run has.
+LEAST_DEPTH, FIRST_SHARE = 32, 0.5
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """``time_us`` of the whole launch; ``error_us`` that sampling claims, None where nothing was left out by it; ``scaled``: what stands for
+    what, in words; the rest is what the model says of the part that ran."""
+
+    time_us: float
+    error_us: float | None
+    scaled: str
+    bound_by: str
+    roof: str
+    roof_percent: float
+    stalls: dict[str, float]
+    registers: int
+    shared_bytes: int
+    blocks_per_sm: int
+    occupancy_limiter: str
+    instructions: int
+    simulated_instructions: float
+
+
+def machine_of(gpu: str, settings: list[str]) -> GpuSpec:
+    """The description that a set is predicted on."""
+    return override_gpu(load_gpu(gpu), settings)
+
+
+def predict(
+    family: str, values: dict[str, str], spec: GpuSpec, reduce: str, budget: float, checkout: Path | None
+) -> Prediction:
+    """The time of the launch that a row of ``family`` timed, on ``spec``."""
+    timed = FAMILIES[family](values, checkout)
+    runner = _Runner(timed, spec)
+    if reduce == "sms":
+        return _by_sms(runner, budget)
+    if reduce == "depth":
+        return _by_depth(runner, budget)
+    result = runner.run(timed.grid, sample=True)
+    error = result.error_cycles
+    return _prediction(runner, result, result.time_us, "the whole launch", error and 1e6 * error / result.clock_hz)
+
+
+class _Runner:
+    """Captures and simulates parts of one launch, in one device memory."""
+
+    def __init__(self, timed: Timed, spec: GpuSpec) -> None:
+        self.timed, self.spec = timed, spec
+        self.memory = DeviceMemory()
+        self.arguments = {None: timed.arguments(None)}
+        self.first = self.capture(tuple(1 for _ in timed.grid), LEAST_DEPTH if timed.depth else None)
+        self.instructions_a_block = self.count(self.first)
+
+    def capture(self, grid: tuple[int, ...], depth: int | None = None) -> Trace:
+        timed, known = self.timed, self.arguments[None]
+        arguments = known if depth is None else _with_depth(timed, known, depth)
+        return gpusim.capture(timed.kernel, grid, timed.block, arguments, gpu=self.spec, memory=self.memory)
+
+    def run(
+        self, grid: tuple[int, ...], depth: int | None = None, spec: GpuSpec | None = None, sample: bool = False
+    ) -> Result:
+        """The part that ``grid`` and ``depth`` say, on ``spec`` (the GPU itself)."""
+        trace = self.capture(grid, depth)
+        return gpusim.simulate(trace, gpu=spec or self.spec, code=self.first, sample=sample)
+
+    def occupancy(self) -> Occupancy:
+        return occupancy(replace(self.first.launch, grid=_three(self.timed.grid)), self.spec)
+
+    @staticmethod
+    def count(trace: Trace) -> float:
+        return float(sum(chunk.warp_instructions for chunk in trace.chunk_list))
+
+
+def _three(grid: tuple[int, ...]) -> tuple[int, int, int]:
+    return (*grid, 1, 1)[:3]
+
+
+def _with_depth(timed: Timed, known: tuple, depth: int) -> tuple:
+    """The same arrays, so that nothing is made twice; numbers of the shorter launch."""
+    import numpy as np
+
+    return tuple(
+        old if isinstance(old, np.ndarray) else new for old, new in zip(known, timed.arguments(depth), strict=True)
+    )
+
+
+def _by_sms(runner: _Runner, budget: float) -> Prediction:
+    grid, axis, spec = runner.timed.grid, runner.timed.cut_axis, runner.spec
+    assert axis is not None, "a grid to cut"
+    blocks = math.prod(grid)
+    share = budget / (blocks * runner.instructions_a_block)
+    if share >= 1:
+        result = runner.run(grid)
+        return _prediction(runner, result, result.time_us, "the whole launch")
+    sms, along = _cut(grid[axis], spec.sm_count, share)
+    part = tuple(along if i == axis else size for i, size in enumerate(grid))
+    result = runner.run(part, spec=cut_down(spec, sms))
+    missing = (grid[axis] / along) * (sms / spec.sm_count)
+    launch = 1e6 * (spec.launch.start_cycles + spec.launch.end_cycles) / spec.clock_hz
+    time_us = launch + (result.time_us - launch) * missing
+    return _prediction(runner, result, time_us, f"{math.prod(part)} of {blocks} blocks on {sms} of {spec.sm_count} SMs")
+
+
+def _cut(size: int, sm_count: int, share: float) -> tuple[int, int]:
+    """SMs and blocks along the axis, of about ``share`` of both, whose shares are as near each other as can be."""
+    most = max(LEAST_SMS, int(share * sm_count))
+    least = max(LEAST_SMS, most // 2)
+
+    def mismatch(sms: int) -> float:
+        along = max(1, round(size * sms / sm_count))
+        return abs(along / size / (sms / sm_count) - 1)
+
+    sms = min(range(least, most + 1), key=lambda sms: (round(mismatch(sms), 3), sms))
+    if mismatch(sms) > 0.03:  # a short axis: look further up rather than be wrong
+        sms = min(range(least, min(sm_count, 3 * most) + 1), key=lambda sms: (round(mismatch(sms), 3), sms))
+    return sms, max(1, round(size * sms / sm_count))
+
+
+def cut_down(spec: GpuSpec, sms: int) -> GpuSpec:
+    """The GPU with ``sms`` SMs, and as much less of L2, of its bandwidths and of DRAM's."""
+    share = sms / spec.sm_count
+    chip = spec.l2
+    a_set = chip.slices * chip.ways * chip.line_bytes
+    l2 = replace(
+        chip,
+        total_bytes=max(a_set, int(chip.total_bytes * share) // a_set * a_set),
+        slice_bytes_per_ns=chip.slice_bytes_per_ns * share,
+        slice_write_bytes_per_ns=chip.slice_write_bytes_per_ns * share,
+        partition_link_bytes_per_ns=chip.partition_link_bytes_per_ns * share,
+    )
+    dram = replace(spec.dram, peak_bytes_per_ns=spec.dram.peak_bytes_per_ns * share)
+    return replace(spec, sm_count=sms, l2=l2, dram=dram)
+
+
+def _by_depth(runner: _Runner, budget: float) -> Prediction:
+    timed, spec = runner.timed, runner.spec
+    assert timed.depth is not None, "a depth to cut"
+    resident = runner.occupancy().blocks_per_sm * spec.sm_count
+    blocks = math.prod(timed.grid)
+    part = timed.grid if blocks <= FEW_WAVES * resident else _waves(timed.grid, resident)
+    run = math.prod(part)
+    a_step = runner.instructions_a_block / LEAST_DEPTH  # of one block, prologue and end included: a little too much
+    step = math.lcm(timed.depth_step, LEAST_DEPTH)
+    second = min(timed.depth, max(2 * step, int(budget / (run * a_step * (1 + FIRST_SHARE))) // step * step))
+    first = max(step, int(second * FIRST_SHARE) // step * step)
+    short, long = runner.run(part, first), runner.run(part, second)
+    launch = spec.launch.start_cycles + spec.launch.end_cycles
+    cycles_of_depth = (long.cycles - short.cycles) / (second - first)
+    cycles = long.cycles - launch + cycles_of_depth * (timed.depth - second)
+    time_us = 1e6 * (launch + cycles * blocks / run) / spec.clock_hz
+    return _prediction(runner, long, time_us, f"{run} of {blocks} blocks, depths {first} and {second} of {timed.depth}")
+
+
+def _waves(grid: tuple[int, ...], resident: int) -> tuple[int, ...]:
+    """A part of a grid of two axes, WAVES full waves or as near as it can be cut."""
+    wide = min(grid[0], resident)
+    while wide > 1 and resident % wide:
+        wide -= 1
+    if wide < grid[0] // 4:  # a prime number of SMs, or so: a wave and a little
+        wide = min(grid[0], resident)
+    return wide, min(grid[1], max(1, WAVES * resident // wide))
+
+
+def _prediction(
+    runner: _Runner, result: Result, time_us: float, scaled: str, error_us: float | None = None
+) -> Prediction:
+    found, held = answer(result), runner.occupancy()
+    total = max(1, sum(result.stalls.values()))
+    launch: Any = runner.first.launch
+    return Prediction(
+        time_us=time_us,
+        error_us=error_us or None,
+        scaled=scaled,
+        bound_by=found.bound_by,
+        roof=found.roof,
+        roof_percent=found.roof_percent,
+        stalls={name: round(100 * cycles / total, 1) for name, cycles in result.stalls.items() if cycles > total / 200},
+        registers=launch.registers_per_thread,
+        shared_bytes=launch.shared_bytes,
+        blocks_per_sm=held.blocks_per_sm,
+        occupancy_limiter=held.limiter,
+        instructions=len(runner.first.program.instructions),
+        simulated_instructions=result.counters["smsp__inst_executed.sum"],
+    )

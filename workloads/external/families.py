@@ -1,0 +1,160 @@
+"""What a row of a set of measurements timed, as a launch.
+
+Mental model: a family takes a row's columns and gives a :class:`Timed`: kernel, whole grid, block, and arguments made when asked for.
+Arrays hold zeros, which the system gives out page by page, where a kernel's path does not depend on them; what they must hold for a right
+result is the tests' business. ``depth`` says how much of a loop over a common dimension is run, for a kernel that has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+HERE = Path(__file__).parent
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Timed:
+    """``arguments(depth)`` makes the arguments, of a launch that runs ``depth`` of the common dimension (None: all of it, ``depth`` of
+    this). ``cut_axis``: the axis of the grid along which the blocks are alike, so that a part of them stands for all; None where none is."""
+
+    kernel: Any
+    grid: tuple[int, ...]
+    block: tuple[int, ...] | None
+    arguments: Callable[[int | None], tuple]
+    sources: tuple[Path, ...]
+    options: tuple[str, ...] = ()
+    cut_axis: int | None = None
+    depth: int | None = None
+    depth_step: int = 1
+
+
+@dataclass(frozen=True)
+class CudaKernel:
+    """A kernel of CUDA C++: a source file, an entry in it, and options, as the front end asks for them."""
+
+    source: Path
+    entry: str
+    options: tuple[str, ...] = ()
+
+    @property
+    def __name__(self) -> str:
+        return self.entry
+
+    def __cuda_cpp__(self) -> dict[str, Any]:
+        return {"source": str(self.source), "entry": self.entry, "options": self.options, "cooperative": False}
+
+
+_CONVOLUTION = ("block_size_x", "block_size_y", "tile_size_x", "tile_size_y", "read_only", "use_padding")
+_IMAGE, _FILTER = 4096, 15
+
+
+def convolution(row: Row, checkout: Path | None = None) -> Timed:
+    """The tuned convolution; from a checkout its own file, with every parameter as a macro, as the autotuner passes it."""
+    bx, by, tx, ty, read_only, padding = (int(row[name]) for name in _CONVOLUTION)
+    side = _IMAGE + _FILTER // 2 * 2
+
+    def arguments(depth: int | None) -> tuple:
+        output, image = np.zeros((_IMAGE, _IMAGE), np.float32), np.zeros((side, side), np.float32)
+        return (output, image) if checkout is None else (output, image, None)
+
+    if checkout is None:
+        options: tuple[str, ...] = ()
+        flags = ", ".join("true" if each else "false" for each in (read_only, padding))
+        kernel = CudaKernel(HERE / "convolution.cu", f"convolution<{bx}, {by}, {tx}, {ty}, {flags}>")
+    else:
+        macros = {name: row[name] for name in _CONVOLUTION}
+        macros |= {"use_shmem": 1, "use_cmem": 1, "filter_height": _FILTER, "filter_width": _FILTER}
+        options = (*(f"-D{name}={value}" for name, value in macros.items()), "-std=c++11")
+        kernel = CudaKernel(checkout / "convolution_milo.cu", "convolution_kernel", options)
+    grid = (-(-_IMAGE // (bx * tx)), -(-_IMAGE // (by * ty)))
+    return Timed(kernel, grid, (bx, by), arguments, (kernel.source,), options, cut_axis=1)
+
+
+#: Rung -> entry, rows and columns of a block's tile, threads, and the axis of the grid that is the slower one.
+_RUNGS = {
+    "1": ("naive", 32, (32, 32), 32),
+    "2": ("coalesced", 32, (1024,), 32),
+    "3": ("shared_tiles", 32, (1024,), 32),
+    "6": ("vectorised", 128, (256,), 8),
+}
+
+
+def sgemm_ladder(row: Row, checkout: Path | None = None) -> Timed:
+    """A rung of the ladder of square products."""
+    entry, tile, block, step = _RUNGS[str(row["rung"])]
+    size = int(row["size"])
+
+    def arguments(depth: int | None) -> tuple:
+        a, b, c = (np.zeros((size, size), np.float32) for _ in range(3))
+        return size, size if depth is None else depth, np.float32(0.5), a, b, np.float32(3.0), c
+
+    kernel = CudaKernel(HERE / "sgemm_ladder.cu", entry)
+    grid = (size // tile, size // tile)
+    return Timed(kernel, grid, block, arguments, (kernel.source,), cut_axis=1, depth=size, depth_step=step)
+
+
+def _warps_of_a_row(block: int) -> int:
+    """As the library sets them: more for longer rows."""
+    return 32 if block >= 32768 else 16 if block >= 8192 else 8 if block >= 2048 else 4
+
+
+def triton_rows(row: Row, checkout: Path | None = None) -> Timed:
+    """A forward kernel of the Triton library. Imported here: Triton is an extra, and large."""
+    import ml_dtypes
+    import triton
+
+    from . import rows_triton
+
+    name, rows, columns = str(row["kernel"]), int(row["rows"]), int(row["columns"])
+    kind = np.dtype(np.float32 if row["dtype"] == "float32" else ml_dtypes.bfloat16)
+    block = triton.next_power_of_2(columns)
+    norm_warps = _warps_of_a_row(block)
+
+    def rms_norm(depth: int | None) -> tuple:
+        x, y, weight = np.zeros((rows, columns), kind), np.zeros((rows, columns), kind), np.zeros(columns, kind)
+        return y, columns, x, columns, weight, np.zeros(rows, np.float32), columns, 1e-6, 0.0, block
+
+    def layer_norm(depth: int | None) -> tuple:
+        x, y, weight, bias = (np.zeros(shape, kind) for shape in ((rows, columns), (rows, columns), columns, columns))
+        return y, columns, x, columns, weight, bias, np.zeros(rows, kind), np.zeros(rows, kind), columns, 1e-6, block
+
+    def embedding(depth: int | None) -> tuple:
+        vocabulary = int(row["vocabulary"])
+        index = np.random.default_rng(0).integers(0, vocabulary, rows, dtype=np.int64)
+        return np.zeros((vocabulary, columns), kind), index, np.zeros((rows, columns), kind), rows, columns, *tile
+
+    def rope(depth: int | None) -> tuple:
+        heads, shared_heads = 32, 8
+        width = columns // heads
+        q, k = np.zeros((rows, heads, width), kind), np.zeros((rows, shared_heads, width), kind)
+        cos, sin = np.zeros((rows, width), kind), np.zeros((rows, width), kind)
+        padded = tuple(map(triton.next_power_of_2, (heads, shared_heads, width)))
+        sizes = (q, heads * width, k, shared_heads * width, cos, width, sin, width, rows)
+        return *sizes, heads, shared_heads, width, *padded
+
+    tile = tuple(triton.next_power_of_2(min(128, columns)) for _ in range(2))
+    entries: dict[str, tuple[Any, Callable, tuple[int, ...], int]] = {
+        "rms_norm": (rows_triton.rms_norm, rms_norm, (rows,), norm_warps),
+        "layer_norm": (rows_triton.layer_norm, layer_norm, (rows,), norm_warps),
+        "embedding": (rows_triton.embedding, embedding, (-(-rows // tile[0]), -(-columns // tile[1])), 4),
+        "rope": (rows_triton.rope, rope, (rows,), 4),
+    }
+    kernel, arguments, grid, warps = entries[name]
+    return Timed(
+        partial(kernel, num_warps=warps), grid, None, arguments, (HERE / "rows_triton.py",), (f"num_warps={warps}",)
+    )
+
+
+#: Family -> what makes a launch of one of its rows, given a checkout of the original or None.
+FAMILIES: Mapping[str, Callable[[Row, Path | None], Timed]] = {
+    "convolution": convolution,
+    "sgemm_ladder": sgemm_ladder,
+    "triton_rows": triton_rows,
+}
