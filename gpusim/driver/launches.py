@@ -40,6 +40,7 @@ from gpusim.driver.ledger import Ledger
 from gpusim.driver.memory import Memory
 from gpusim.driver.modules import Kernel, Modules
 from gpusim.driver.occupancy import MAX_DYNAMIC_SHARED, MAX_THREADS, KernelFacts
+from gpusim.driver.repeats import Repeats
 from gpusim.driver.streams import Streams
 from gpusim.driver.structures import KernelNode, LaunchConfig
 from gpusim.driver.work import KERNEL, Work
@@ -87,6 +88,7 @@ class Launches:
     ):
         self._target, self._contexts, self._memory = target, contexts, memory
         self._modules, self._facts, self._ledger, self._executor = modules, facts, ledger, executor
+        self._repeats = Repeats()
         self.streams: Streams | None = None
         self.record_event: Callable[[int, int], None] = lambda event, stream: None
         self.failure: Failure | None = None
@@ -185,7 +187,7 @@ class Launches:
         except GpusimError as error:
             self._refuse(error)
         try:
-            self._ledger.run(emulation)
+            self._ledger.run(emulation, self._repeats)
         except GpusimError as error:
             self.failure = Failure(_code_of(error), error)
             self._ledger.say(str(error))  # a CUresult is all that the program itself can see

@@ -35,6 +35,8 @@ PRINT_BYTES = 1 << 20
 #: What a call takes of it: a head, and each argument. NVIDIA documents neither; an argument is at most 8 bytes in the
 #: buffer that the kernel passes (:mod:`gpusim.emulator.printf`).
 _PRINT_HEAD_BYTES, _PRINT_ARGUMENT_BYTES = 16, 8
+#: Functions that leave nothing behind in a launch that comes to its end.
+_WITHOUT_TRACE = ("__assertfail",)
 
 
 class Lane:
@@ -159,6 +161,11 @@ class HostCalls:
         if "malloc" not in self.names:
             return []
         return [memory.add_at(HEAP_ADDRESS, np.zeros(HEAP_BYTES, np.uint8), "device heap")]
+
+    @property
+    def lasting(self) -> bool:
+        """Whether a launch may leave something behind that is not in memory: prints, or blocks of the heap."""
+        return any(name not in _WITHOUT_TRACE for name in self.names)
 
     def serve(self, state: np.record, registers: np.ndarray, machine: at.Machine) -> None:
         """Do what the lanes noted in the fault fields have called; raises what ends the launch."""
