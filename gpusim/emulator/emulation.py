@@ -13,8 +13,9 @@ import numpy as np
 
 from gpusim.emulator.block_scheduler import BlockScheduler, LoggedBlocks, Slot
 from gpusim.emulator.chunks import close_chunk, new_log
+from gpusim.emulator.device_launches import DeviceLaunch
 from gpusim.emulator.faults import ResidentBlocks, explain
-from gpusim.emulator.host_calls import PRINT_BYTES, HostCalls
+from gpusim.emulator.host_calls import PRINT_BYTES, Heap, HostCalls
 from gpusim.emulator.listeners import Listener
 from gpusim.emulator.prepare import prepare
 from gpusim.emulator.state import another_file, make_machine, make_state, release
@@ -43,7 +44,7 @@ class Emulation:
     ``module_globals``: uint8[global_bytes] that outlives the launch, as a loaded module's variables do; fresh ones when
     None. ``program_with_lines`` makes the program that an error is explained with, where the binary has no source
     lines. ``print_bytes``: size of the buffer that the kernel's ``printf`` fills. ``module_constants``: what the module's constant variables
-    (bank 3) hold now, uint8. Raises UnsupportedOpcodeError, and CompileError for a damaged cubin.
+    (bank 3) hold now, uint8. ``heap``: what kernels allocate from, if it outlives the launch. Raises UnsupportedOpcodeError, and CompileError for a damaged cubin.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Emulation:
         program_with_lines: Callable[[], Program] | None = None,
         print_bytes: int = PRINT_BYTES,
         module_constants: np.ndarray | None = None,
+        heap: Heap | None = None,
     ):
         self.launch, self.memory = launch, memory
         self._program_with_lines = program_with_lines
@@ -64,7 +66,7 @@ class Emulation:
             module_globals = np.frombuffer(bytearray(image.global_data), np.uint8)
         self.module_globals = module_globals
         self._constants = bytes(image.constants.get(3, b"")) if module_constants is None else module_constants.tobytes()
-        self._host = HostCalls(launch.binary.name, image.externals, print_bytes)
+        self._host = HostCalls(launch.binary.name, image.externals, print_bytes, heap, image.launched)
         self._own = self._map_module()
         self.facts = launch.describe(memory)
         warps = min(self.facts.blocks, self._chunk_blocks()) * self.facts.warps_per_block
@@ -102,6 +104,10 @@ class Emulation:
             executed += int(scheduler.machine.runs[: scheduler.used()[at.RUNS], at.RUN_COUNT].sum())
         return executed
 
+    def launches(self) -> list[DeviceLaunch]:
+        """What the kernel has launched itself; it has not run yet."""
+        return self._host.launches()
+
     @property
     def repeatable(self) -> bool:
         """Whether the same launch on the same memory does the same, seen from outside: it neither prints nor allocates."""
@@ -112,7 +118,7 @@ class Emulation:
         self._scheduler.listen(listeners)
         try:
             yield from self._logged()
-            left = self._host.heap.left()
+            left = self._host.left()
             for listener in listeners:
                 listener.heap_left(left)
             slot = self._scheduler.first
@@ -134,7 +140,7 @@ class Emulation:
     def _map_module(self) -> list[Allocation]:
         """Map the module's globals, bank 3 for pointers to constants, and the heap."""
         image = self.prepared.image
-        own = self._host.map_heap(self.memory)
+        own = self._host.map(self.memory)
         if image.global_bytes:
             own.append(self.memory.add_at(GLOBALS_ADDRESS, self.module_globals, "module globals"))
         if self._constants:
