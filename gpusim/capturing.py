@@ -19,7 +19,7 @@ from gpusim.emulator.emulation import Emulation
 from gpusim.emulator.listeners import Listener
 from gpusim.emulator.prepare import prepare
 from gpusim.emulator.sampled import dependence, regular_blocks
-from gpusim.errors import UsageError
+from gpusim.errors import LaunchError, UsageError
 from gpusim.frontend.protocol import FrontEnd
 from gpusim.frontend.registry import choice_of, front_end_of, grid_arguments
 from gpusim.gpus.spec import GpuSpec
@@ -193,6 +193,11 @@ def _capture(
     front_end = front_end_of(kernel)
     binary = front_end.compile(kernel, args, target.capability)
     prepare(binary)  # an instruction that is not emulated is refused before anything else is looked at
+    if binary.image.launched:
+        raise LaunchError(
+            f"{binary.name} launches {', '.join(binary.image.launched.values())} from the device: a capture is of one kernel;"
+            " gpusim run makes such launches for a program"
+        )
     named = grid_arguments(kernel, binary, args) if callable(grid) else None
     launch = make_launch(binary, target, grid, block, shared_bytes, named)
     device = DeviceMemory() if memory is None else memory

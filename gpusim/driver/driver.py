@@ -132,7 +132,7 @@ class Driver:
         self.modules.reset()
         self.streams.reset()
         self.memory.reset()
-        self.launches.failure = None
+        self.launches.reset()
 
     # ---- the library ------------------------------------------------------------------------
 

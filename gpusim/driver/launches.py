@@ -40,10 +40,13 @@ from gpusim.driver.ledger import Ledger
 from gpusim.driver.memory import Memory
 from gpusim.driver.modules import Kernel, Modules
 from gpusim.driver.occupancy import MAX_DYNAMIC_SHARED, MAX_THREADS, KernelFacts
+from gpusim.driver.repeats import Repeats
 from gpusim.driver.streams import Streams
 from gpusim.driver.structures import KernelNode, LaunchConfig
 from gpusim.driver.work import KERNEL, Work
+from gpusim.emulator.device_launches import DeviceLaunch
 from gpusim.emulator.emulation import Emulation
+from gpusim.emulator.host_calls import Heap
 from gpusim.emulator.prepare import prepare
 from gpusim.errors import (
     AddressError,
@@ -87,6 +90,8 @@ class Launches:
     ):
         self._target, self._contexts, self._memory = target, contexts, memory
         self._modules, self._facts, self._ledger, self._executor = modules, facts, ledger, executor
+        self._repeats = Repeats()
+        self._heap: Heap | None = None
         self.streams: Streams | None = None
         self.record_event: Callable[[int, int], None] = lambda event, stream: None
         self.failure: Failure | None = None
@@ -136,7 +141,7 @@ class Launches:
         self._contexts.need()
         kernel = self._modules.kernel(handle)
         work = KernelLaunchWork(self, kernel, grid, block, shared, _pack(kernel, parameters, extra), options)
-        work.print_bytes = self._contexts.print_bytes()
+        work.print_bytes, work.heap_bytes = self._contexts.print_bytes(), self._contexts.heap_bytes()
         work.stack_bytes = self._contexts.stack_bytes()
         self.check(work)
         return work
@@ -182,15 +187,38 @@ class Launches:
                 program_with_lines=lambda: self._program_with_lines(kernel, cooperative),
                 print_bytes=work.print_bytes,
                 module_constants=kernel.module.constants,
+                heap=self._heap_of(work),
             )
         except GpusimError as error:
             self._refuse(error)
         try:
-            self._ledger.run(emulation)
+            self._ledger.run(emulation, self._repeats)
         except GpusimError as error:
             self.failure = Failure(_code_of(error), error)
             self._ledger.say(str(error))  # a CUresult is all that the program itself can see
             raise DriverError(self.failure.code, str(error)) from None
+        for made in emulation.launches():
+            self._run_on(self._work_of(made, work))
+
+    def _work_of(self, made: DeviceLaunch, parent: KernelLaunchWork) -> KernelLaunchWork:
+        """A launch that ``parent`` has made; raises DriverError for one that the GPU would turn down."""
+        kernel = self._modules.kernel_of(parent.kernel.module, made.symbol)
+        bank = made.parameters[: kernel.image.parameter_bytes]
+        work = KernelLaunchWork(self, kernel, made.grid, made.block, made.shared_bytes, bank, PLAIN)
+        work.print_bytes, work.heap_bytes = parent.print_bytes, parent.heap_bytes
+        self.check(work)
+        return work
+
+    def _heap_of(self, work: KernelLaunchWork) -> Heap | None:
+        """The device's heap, made when a kernel that allocates is first launched."""
+        if self._heap is None and "malloc" in work.kernel.image.externals.values():
+            self._heap = Heap(work.heap_bytes)
+        return self._heap
+
+    def reset(self) -> None:
+        """Forget what launches have left: the device has been reset."""
+        self.failure, self._heap = None, None
+        self._repeats.clear()
 
     def _refuse(self, error: GpusimError) -> NoReturn:
         code = INVALID_VALUE if isinstance(error, LaunchError) else NOT_SUPPORTED
@@ -268,6 +296,7 @@ class KernelLaunchWork(Work):
     bank: bytes
     options: LaunchOptions
     print_bytes: int = 0
+    heap_bytes: int = 0
     stack_bytes: int = 0
     shown: tuple = ()
     kind: ClassVar[int] = KERNEL

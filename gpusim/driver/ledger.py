@@ -18,6 +18,7 @@ from typing import Any
 from gpusim.capturing import checks_of
 from gpusim.driver.executor import Executor, Stopped
 from gpusim.driver.recording import INDEX
+from gpusim.driver.repeats import Repeats
 from gpusim.driver.timing import SimulatedClock, Timing
 from gpusim.driver.wanted import Wanted
 from gpusim.emulator.emulation import Emulation
@@ -107,13 +108,47 @@ class Ledger:
         """Whether traces should know their source lines."""
         return self._folder is not None or bool(self.wanted.checks) or self.wanted.explain
 
-    def run(self, emulation: Emulation) -> None:
+    def run(self, emulation: Emulation, repeats: Repeats) -> None:
         """Run a launch to its end; raises what the emulation raises."""
         self.launches += 1
-        self.told("begin", {"launch": self.launches, "kernel": emulation.facts.kernel})
+        kernel, wanted = emulation.facts.kernel, self.wanted
+        self.told("begin", {"launch": self.launches, "kernel": kernel})
+        chosen = wanted.takes(kernel)
+        if chosen and (wanted.simulate or wanted.checks or wanted.explain or self._folder is not None):
+            self._run_traced(emulation, chosen)
+        elif wanted.simulate and not wanted.cold:  # its data is to be in the caches
+            self._run_traced(emulation, chosen)
+        else:
+            self._run_untraced(emulation, repeats)
+
+    def _run_untraced(self, emulation: Emulation, repeats: Repeats) -> None:
+        """Run a launch for what it leaves in memory, or bring that there if it is known."""
+        facts, launch, started = emulation.facts, emulation.launch, time.perf_counter()
+        count = self._running = _Counter(facts, self.launches, self.say, self.executor)
+        key = launch.binary, facts.grid, facts.block, facts.shared_bytes, launch.parameters
+        allocations = emulation.memory.sorted() if emulation.repeatable else ()
+        executed = repeats.begin(key, allocations) if emulation.repeatable else None
+        if executed is not None:
+            emulation.close()
+        else:
+            try:
+                executed = emulation.run_untraced([count])
+            except GpusimError:
+                self._fails()
+                raise
+            if emulation.repeatable:
+                repeats.end(key, allocations, time.perf_counter() - started, executed)
+        self._ended(facts, executed, time.perf_counter() - started)
+
+    def _fails(self) -> None:
+        self.failed += 1
+        self.told("failed", {"launch": self.launches})
+        self._running = None
+
+    def _run_traced(self, emulation: Emulation, chosen: bool) -> None:
+        """Run a launch with its trace, for all that was asked for."""
         number, facts, started = self.launches, emulation.facts, time.perf_counter()
         count = self._running = _Counter(facts, number, self.say, self.executor)
-        chosen = self.wanted.takes(facts.kernel)
         watching = checks_of(emulation, self.wanted.checks) if chosen else []
         chunks = emulation.run([count, *watching])
         timing = None
@@ -137,26 +172,41 @@ class Ledger:
         except BaseException as error:
             for _ in chunks:  # the program's memory is to be right, whatever befell its trace
                 pass
-            self.failed += isinstance(error, GpusimError)
-            self.told("failed", {"launch": number})
-            self._running = None
+            if isinstance(error, GpusimError):
+                self._fails()
+            else:
+                self.told("failed", {"launch": number})
+                self._running = None
             raise
+        found = [finding for each in watching for finding in each.findings()]
+        self.findings += [{"launch": number, "kernel": facts.kernel, **finding.as_record()} for finding in found]
+        self._ended(
+            facts, count.warp_instructions, time.perf_counter() - started, timing,
+            len(found) if self.wanted.checks and chosen else None,
+        )  # fmt: skip
+        for finding in self.findings[len(self.findings) - len(found) :]:
+            self.told("finding", {"finding": finding})
+
+    def _ended(
+        self,
+        facts: Launch,
+        warp_instructions: int,
+        seconds: float,
+        timing: Timing | None = None,
+        findings: int | None = None,
+    ) -> None:
+        """Write a launch that has come to its end into the account."""
         shown = {
             "kernel": facts.kernel,
             "grid": _shape(facts.grid),
             "block": _shape(facts.block),
             "registers": facts.registers_per_thread,
             "shared_bytes": facts.shared_bytes,
-            "warp_instructions": count.warp_instructions,
+            "warp_instructions": warp_instructions,
         }
-        found = [finding for each in watching for finding in each.findings()]
-        self.findings += [{"launch": number, "kernel": facts.kernel, **finding.as_record()} for finding in found]
-        seconds = time.perf_counter() - started
-        row = Row(number, 1, shown, seconds, timing, len(found) if self.wanted.checks and chosen else None)
+        row = Row(self.launches, 1, shown, seconds, timing, findings)
         self._running = None
         self._append(row, facts.cubin_sha256)
-        for finding in self.findings[len(self.findings) - len(found) :]:
-            self.told("finding", {"finding": finding})
         self.told("launch", {**row.record(self.wanted), "code": facts.cubin_sha256})
 
     def _time(self, clock: SimulatedClock, trace: Trace, what: str, chosen: bool) -> Timing | None:

@@ -70,6 +70,7 @@ class Memory:
         self._blocks: dict[int, Block] = {}  # by device address
         self._bases: list[int] = []
         self._by_host: dict[int, Block] = {}  # pinned and registered memory by host address
+        self._away: dict[int, Allocation] = {}  # allocations that were taken away for a while, by device address
         self.used_bytes = 0
         self.owners: dict[int, Callable[[int], None]] = {}
         self._host_flags: dict[int, int] = {}
@@ -171,21 +172,25 @@ class Memory:
         del self._blocks[base]
         self._bases.remove(base)
         self.space.remove([block.allocation])
+        self._away[base] = block.allocation
 
     def show(self, block: Block) -> None:
         """Bring back an allocation that was taken away."""
         allocation = self.space.add_at(block.allocation.base, block.pages, block.allocation.label)
         base = allocation.base
+        del self._away[base]
         self._blocks[base] = replace(block, allocation=allocation)
         bisect.insort(self._bases, base)
 
     def forget(self, block: Block) -> None:
         """Free an allocation that was taken away."""
+        self._away.pop(block.allocation.base, None)
         self._held_bytes -= block.pages.nbytes
         self.used_bytes -= block.allocation.size
 
     def hold(self, block: Block) -> None:
-        """Account again for an allocation that was freed while its memory stays."""
+        """Account again for an allocation that was freed while its memory stays: it is away, and may be brought back."""
+        self._away[block.allocation.base] = block.allocation
         self._held_bytes += block.pages.nbytes
         self.used_bytes += block.allocation.size
 
@@ -279,6 +284,7 @@ class Memory:
 
     def reset(self) -> None:
         """Free everything."""
+        self._away.clear()
         for block in list(self._blocks.values()):
             self._drop(block)
 
@@ -319,8 +325,11 @@ class Memory:
         return found
 
     def device_address(self, address: int, size: int) -> None:
-        """Raise DriverError unless ``size`` bytes at ``address`` can be the device's side of a copy."""
-        self.host_address(address, size)
+        """Raise DriverError unless ``size`` bytes at ``address`` can be the device's side of a copy: now, or in a graph that
+        allocates them."""
+        away = self._away.values()
+        if not any(each.base <= address and address + size <= each.end for each in away):
+            self.host_address(address, size)
 
     def host_address(self, address: int, size: int) -> int:
         """Host address of ``size`` bytes at device address ``address``; raises DriverError."""

@@ -175,9 +175,10 @@ class Modules:
             raise DriverError(
                 NOT_FOUND, f"the module has no kernel {symbol}; it has {', '.join(module.names) or 'none'}"
             )
-        put(out, self._enter(module, symbol).handle)
+        put(out, self.kernel_of(module, symbol).handle)
 
-    def _enter(self, module: Module, symbol: str) -> Kernel:
+    def kernel_of(self, module: Module, symbol: str) -> Kernel:
+        """The kernel ``symbol`` of a module; raises DriverError."""
         kernel = module.kernels.get(symbol)
         if kernel is None:
             try:
@@ -197,7 +198,7 @@ class Modules:
     def kernel_list(self, out, count: int, handle: int) -> None:
         module = self._handles.get(handle)
         for i, symbol in enumerate(module.names[:count]):
-            out[i] = self._enter(module, symbol).handle
+            out[i] = self.kernel_of(module, symbol).handle
 
     @entry("cuKernelGetFunction", arguments=(WORD_OUT, WORD))
     def function_of(self, out, handle: int) -> None:
@@ -219,7 +220,7 @@ class Modules:
     def find_variable(self, out, size_out, handle: int, name: bytes) -> None:
         module = self._handles.get(handle)
         # Any function's image has the module's variables; a module may hold but a kernel without parameters.
-        images = [self._enter(module, symbol).image for symbol in (*module.names, *sorted(module.functions))[:1]]
+        images = [self.kernel_of(module, symbol).image for symbol in (*module.names, *sorted(module.functions))[:1]]
         image, wanted = (images[0] if images else None), name.decode()
         for known, offset, size in image.variables if image is not None else ():
             if known == wanted:

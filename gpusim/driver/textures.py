@@ -29,7 +29,7 @@ from gpusim.launch.texture import DESCRIPTOR_BYTES, FILTERED, HALF, Descriptor
 from gpusim.launch.texture import FLOAT as FLOAT_FORMAT
 
 _ARRAY, _MIPMAPPED, _LINEAR, _PITCHED = range(4)  # CUresourcetype
-_AS_INTEGER, _NORMALIZED, _SRGB = 0x01, 0x02, 0x10  # CU_TRSF_*
+_AS_INTEGER, _NORMALIZED, _SRGB, _SEAMLESS = 0x01, 0x02, 0x10, 0x40  # CU_TRSF_*
 _KNOWN_FLAGS = 0x73
 _ALIGNMENT, _PITCH_ALIGNMENT, _MOST_ELEMENTS = 512, 32, 1 << 28
 _MOST_PITCHED = (131072, 65000, 2097120)  # elements, rows, bytes a row
@@ -195,4 +195,5 @@ def _sampled(place: Descriptor, texture: TextureDescription, integer: bool) -> D
         normalized=bool(texture.flags & _NORMALIZED),
         integer=integer,
         border=tuple(texture.border),
+        seamless=bool(texture.flags & _SEAMLESS),
     )  # fmt: skip

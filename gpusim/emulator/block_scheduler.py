@@ -4,7 +4,7 @@ Mental model: nearly every block ends without looking at another, so one slot se
 that uses up its slice of instructions may be spinning for a later one, and a grid-wide barrier needs all
 blocks at once: then further slots are opened and run round robin, as blocks are resident together on a GPU.
 The log is one; slots hand its fill level and the instruction count on to each other. It grows up to
-:data:`LOG_LIMITS`; when it is full the caller gets what it holds as a :class:`LoggedBlocks` and it starts anew, if
+its limits; when it is full the caller gets what it holds as a :class:`LoggedBlocks` and it starts anew, if
 need be in the middle of blocks.
 """
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpusim.emulator.chunks import grown, lanes_of, roomier
+from gpusim.emulator.chunks import grown, lanes_of, new_log, roomier
 from gpusim.emulator.early_end import end_block, end_lanes, exit_index
 from gpusim.emulator.host_calls import HostCalls
 from gpusim.emulator.listeners import Fault, Listener
@@ -105,12 +105,20 @@ class BlockScheduler:
         self.listeners: Sequence[Listener] = ()
         self._ended_early = False  # there are threads without which the launch goes on
         self._pause_end = PAUSE_INSTRUCTIONS
+        self._log_limits = LOG_LIMITS
 
     def listen(self, listeners: Sequence[Listener]) -> None:
         """Tell ``listeners`` from now on; barriers are logged if one of them asks for them."""
         self.listeners = self.host.listeners = tuple(listeners)
         if any(type(listener).syncs_logged is not Listener.syncs_logged for listener in listeners):
             self.machine = self.machine._replace(syncs=np.empty((SYNC_ROWS, at.SYNC_TABLE.width), np.int64))
+
+    def limit_log(self, limits: tuple[int, int, int]) -> None:
+        """Let the log, which is empty yet, hold no more than so many runs, accesses and scattered rows."""
+        self._log_limits = limits
+        log = self.machine.runs, self.machine.accesses, self.machine.scattered
+        runs, accesses, scattered = new_log(*(min(len(part), most) for part, most in zip(log, limits, strict=True)))
+        self.machine = self.machine._replace(runs=runs, accesses=accesses, scattered=scattered)
 
     def used(self) -> tuple[int, int, int]:
         """Entries of the log that are filled: runs, accesses, scattered rows."""
@@ -296,7 +304,7 @@ class BlockScheduler:
             if 2 * int(state.used[at.SYNCS]) > SYNC_ROWS:
                 self._report_syncs()
                 continue
-            larger = grown(self.machine, self.used(), LOG_LIMITS)
+            larger = grown(self.machine, self.used(), self._log_limits)
             if len(larger.words):
                 larger = roomier(larger, int(state.words_used), int(state.used[at.SIGNALS]))
             if larger is self.machine:

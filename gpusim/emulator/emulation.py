@@ -11,13 +11,15 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from gpusim.emulator.block_scheduler import BlockScheduler, Slot
+from gpusim.emulator.block_scheduler import BlockScheduler, LoggedBlocks, Slot
 from gpusim.emulator.chunks import close_chunk, new_log
+from gpusim.emulator.device_launches import DeviceLaunch
 from gpusim.emulator.faults import ResidentBlocks, explain
-from gpusim.emulator.host_calls import PRINT_BYTES, HostCalls
+from gpusim.emulator.host_calls import PRINT_BYTES, Heap, HostCalls
 from gpusim.emulator.listeners import Listener
 from gpusim.emulator.prepare import prepare
 from gpusim.emulator.state import another_file, make_machine, make_state, release
+from gpusim.isa import warp as at
 from gpusim.isa.binary.cubin import CONSTANTS_ADDRESS, GLOBALS_ADDRESS, GRID_WORKSPACE_ADDRESS
 from gpusim.launch.instruction_limit import DEFAULT_INSTRUCTION_LIMIT
 from gpusim.launch.kernel_launch import KernelLaunch
@@ -32,6 +34,9 @@ CHUNK_WARPS = 1 << 16
 GRID_WORKSPACE_BYTES = 64
 #: The log starts with room for so many records and grows as it must.
 _LOG_RECORDS = 1 << 18
+#: Records of the log (runs, accesses, scattered rows) of a launch whose trace nobody wants: 0.3, 0.4 and 1 MiB, which stay in the
+#: processor's caches.
+_UNTRACED_LIMITS = (1 << 14, 1 << 14, 1 << 12)
 
 
 class Emulation:
@@ -40,7 +45,7 @@ class Emulation:
     ``module_globals``: uint8[global_bytes] that outlives the launch, as a loaded module's variables do; fresh ones when
     None. ``program_with_lines`` makes the program that an error is explained with, where the binary has no source
     lines. ``print_bytes``: size of the buffer that the kernel's ``printf`` fills. ``module_constants``: what the module's constant variables
-    (bank 3) hold now, uint8. Raises UnsupportedOpcodeError, and CompileError for a damaged cubin.
+    (bank 3) hold now, uint8. ``heap``: what kernels allocate from, if it outlives the launch. Raises UnsupportedOpcodeError, and CompileError for a damaged cubin.
     """
 
     def __init__(
@@ -52,6 +57,7 @@ class Emulation:
         program_with_lines: Callable[[], Program] | None = None,
         print_bytes: int = PRINT_BYTES,
         module_constants: np.ndarray | None = None,
+        heap: Heap | None = None,
     ):
         self.launch, self.memory = launch, memory
         self._program_with_lines = program_with_lines
@@ -61,7 +67,7 @@ class Emulation:
             module_globals = np.frombuffer(bytearray(image.global_data), np.uint8)
         self.module_globals = module_globals
         self._constants = bytes(image.constants.get(3, b"")) if module_constants is None else module_constants.tobytes()
-        self._host = HostCalls(launch.binary.name, image.externals, print_bytes)
+        self._host = HostCalls(launch.binary.name, image.externals, print_bytes, heap, image.launched)
         self._own = self._map_module()
         self.facts = launch.describe(memory)
         warps = min(self.facts.blocks, self._chunk_blocks()) * self.facts.warps_per_block
@@ -84,13 +90,36 @@ class Emulation:
     def run(self, listeners: Sequence[Listener] = ()) -> Iterator[Chunk]:
         """Run all blocks; yields chunks in block order. Memory is final when it is exhausted. ``listeners`` hear what
         happens. Raises what ends the launch: AddressError, DeadlockError, InstructionLimitError, ExecutionError."""
+        for logged in self._run(listeners):
+            chunk = self._chunk(logged)
+            for listener in listeners:
+                listener.chunk_closed(chunk)
+            yield chunk
+
+    def run_untraced(self, listeners: Sequence[Listener] = ()) -> int:
+        """Run all blocks for what they leave in memory; returns the warp instructions of the trace that :meth:`run` would
+        make. ``listeners`` hear of everything but chunks. Raises what :meth:`run` does."""
+        scheduler, executed = self._scheduler, 0
+        scheduler.limit_log(_UNTRACED_LIMITS)
+        for _ in self._run(listeners):
+            executed += int(scheduler.machine.runs[: scheduler.used()[at.RUNS], at.RUN_COUNT].sum())
+        return executed
+
+    def launches(self) -> list[DeviceLaunch]:
+        """What the kernel has launched itself; it has not run yet."""
+        return self._host.launches()
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether the same launch on the same memory does the same, seen from outside: it neither prints nor allocates."""
+        return not self._host.lasting
+
+    def _run(self, listeners: Sequence[Listener]) -> Iterator[LoggedBlocks]:
+        """Run all blocks; the log holds what is yielded until the next is asked for."""
         self._scheduler.listen(listeners)
         try:
-            for chunk in self._chunks():
-                for listener in listeners:
-                    listener.chunk_closed(chunk)
-                yield chunk
-            left = self._host.heap.left()
+            yield from self._logged()
+            left = self._host.left()
             for listener in listeners:
                 listener.heap_left(left)
             slot = self._scheduler.first
@@ -103,7 +132,7 @@ class Emulation:
         """Run block number ``block`` alone, at any time before :meth:`close`; the chunk that it alone makes. Raises as
         :meth:`run`."""
         joined = WholeBlocks()
-        whole = [done for chunk in self._chunks(block, block + 1) for done in joined.add(chunk)]
+        whole = [done for logged in self._logged(block, block + 1) for done in joined.add(self._chunk(logged))]
         return whole[0]
 
     def close(self) -> None:
@@ -119,7 +148,7 @@ class Emulation:
     def _map_module(self) -> list[Allocation]:
         """Map the module's globals, bank 3 for pointers to constants, and the heap."""
         image = self.prepared.image
-        own = self._host.map_heap(self.memory)
+        own = self._host.map(self.memory)
         if image.global_bytes:
             own.append(self.memory.add_at(GLOBALS_ADDRESS, self.module_globals, "module globals"))
         if self._constants:
@@ -130,18 +159,21 @@ class Emulation:
             own.append(self.memory.add_at(GRID_WORKSPACE_ADDRESS, workspace, "workspace of the cooperative launch"))
         return own
 
-    def _chunks(self, first: int = 0, end: int | None = None) -> Iterator[Chunk]:
+    def _chunk(self, logged: LoggedBlocks) -> Chunk:
+        scheduler = self._scheduler
+        return close_chunk(
+            scheduler.used(),
+            scheduler.machine,
+            logged.first_block,
+            logged.blocks,
+            self.facts.warps_per_block,
+            logged.open_blocks,
+            scheduler.signals_used(),
+        )
+
+    def _logged(self, first: int = 0, end: int | None = None) -> Iterator[LoggedBlocks]:
         facts, scheduler = self.facts, self._scheduler
-        for logged in scheduler.run(facts.blocks if end is None else end, self._chunk_blocks(), first):
-            yield close_chunk(
-                scheduler.used(),
-                scheduler.machine,
-                logged.first_block,
-                logged.blocks,
-                facts.warps_per_block,
-                logged.open_blocks,
-                scheduler.signals_used(),
-            )
+        yield from scheduler.run(facts.blocks if end is None else end, self._chunk_blocks(), first)
         if scheduler.failed is not None:
             program = self.program if self._program_with_lines is None else self._program_with_lines()
             states = [slot.states[0] for slot in scheduler.resident]

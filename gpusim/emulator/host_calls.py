@@ -1,4 +1,4 @@
-"""Driver functions that Python serves for a kernel: ``print`` (vprintf), ``malloc`` and ``free``, ``assert``.
+"""Driver functions that Python serves for a kernel: ``print`` (vprintf), ``malloc`` and ``free``, ``assert``, launches.
 
 Mental model: at such a call the interpreter stops with the lanes that made it already standing behind it; what
 they passed is in their registers and memory. :class:`HostCalls` does what was asked for, lane by lane, writes the
@@ -11,15 +11,17 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from gpusim.emulator.control_flow import DROPPED, RESULT_REGISTER
+from gpusim.emulator.device_launches import BUFFERS_ADDRESS, MOST_LAUNCHES, DeviceLaunch, DeviceLaunches
 from gpusim.emulator.listeners import HeapBlock, Listener
 from gpusim.emulator.printf import format_printf
 from gpusim.errors import AddressError, ExecutionError
 from gpusim.isa import warp as at
+from gpusim.isa.binary.externals import DEVICE_RUNTIME
 from gpusim.launch.memory import Allocation, DeviceMemory
 
 #: Where arguments and results of a driver function lie, see :mod:`gpusim.isa.binary.externals`.
@@ -35,6 +37,22 @@ PRINT_BYTES = 1 << 20
 #: What a call takes of it: a head, and each argument. NVIDIA documents neither; an argument is at most 8 bytes in the
 #: buffer that the kernel passes (:mod:`gpusim.emulator.printf`).
 _PRINT_HEAD_BYTES, _PRINT_ARGUMENT_BYTES = 16, 8
+#: Functions that leave nothing behind in a launch that comes to its end.
+_WITHOUT_TRACE = ("__assertfail",)
+#: Function of the device runtime -> what serves it.
+_DEVICE_BODIES = {
+    "GetParameterBufferV2": "_parameter_buffer",
+    "LaunchDeviceV2": "_launch",
+    "SetLastError": "_keep",
+    "GetLastError": "_succeed",
+    "GetDevice": "_device_number",
+    "StreamCreate": "_new_handle",
+    "StreamDestroy": "_succeed",
+    "StreamWaitEvent": "_succeed",
+    "EventCreate": "_new_handle",
+    "EventRecord": "_succeed",
+    "EventDestroy": "_succeed",
+}
 
 
 class Lane:
@@ -60,28 +78,38 @@ class Lane:
             word = value >> 32 * i & at.FULL
             self.registers[self.base + (FIRST_REGISTER + i) * at.ROW] = np.uint32(word).astype(np.int32)
 
-    def read(self, address: int, size: int) -> bytes:
-        """``size`` bytes at a generic address; raises AddressError."""
+    def places(self, address: int, size: int) -> list[tuple[int, int]]:
+        """Host memory behind ``size`` bytes at a generic address: (address, bytes) of its pieces. Raises AddressError."""
         state = self.state
         if address >> 32 == int(state.local_window) >> 32:
             offset = address & at.FULL
             if offset + size <= int(state.local_bytes):
                 start = int(state.local_host) + self.warp * at.LANES * int(state.local_bytes) + 4 * self.lane
-                places = (start + (o >> 2) * 4 * at.LANES + (o & 3) for o in range(offset, offset + size))
-                return b"".join(ctypes.string_at(place, 1) for place in places)
+                return [(start + (o >> 2) * 4 * at.LANES + (o & 3), 1) for o in range(offset, offset + size)]
         elif address >> 32 == int(state.shared_window) >> 32:
             offset = (address & 0xFFFFFF) - int(state.shared_base)
             if offset >= 0 and offset + size <= int(state.shared_bytes):
-                return ctypes.string_at(int(state.shared_host) + offset, size)
+                return [(int(state.shared_host) + offset, size)]
         else:
             found = int(np.searchsorted(self.allocations[:, 0], address, side="right")) - 1
             if found >= 0:
                 base, length, host = (int(n) for n in self.allocations[found])
                 if address + size <= base + length:
-                    return ctypes.string_at(host + address - base, size)
+                    return [(host + address - base, size)]
         raise AddressError(
             f"{self.who()}: 0x{address:x} ({size} bytes), passed to a driver function, is no valid address"
         )
+
+    def read(self, address: int, size: int) -> bytes:
+        """``size`` bytes at a generic address; raises AddressError."""
+        return b"".join(ctypes.string_at(place, part) for place, part in self.places(address, size))
+
+    def write(self, address: int, data: bytes) -> None:
+        """Write ``data`` at a generic address; raises AddressError."""
+        done = 0
+        for place, part in self.places(address, len(data)):
+            ctypes.memmove(place, data[done : done + part], part)
+            done += part
 
     def read_string(self, address: int) -> str:
         """The zero-terminated string at ``address``."""
@@ -97,9 +125,10 @@ class Lane:
 
 
 class Heap:
-    """Device memory that kernels allocate: first the end of the heap, then what has been freed in that size."""
+    """Device memory that kernels allocate, ``size`` bytes: first the end of the heap, then what has been freed in that size."""
 
-    def __init__(self) -> None:
+    def __init__(self, size: int = HEAP_BYTES) -> None:
+        self.data = np.zeros(size, np.uint8)
         self.next = HEAP_ADDRESS
         self.blocks: dict[int, HeapBlock] = {}
         self.freed: dict[int, list[int]] = {}
@@ -109,7 +138,7 @@ class Heap:
         size = _whole(wanted)
         if self.freed.get(size):
             address = self.freed[size].pop()
-        elif self.next + size <= HEAP_ADDRESS + HEAP_BYTES:
+        elif self.next + size <= HEAP_ADDRESS + len(self.data):
             address, self.next = self.next, self.next + size
         else:
             return 0
@@ -136,29 +165,64 @@ def _whole(size: int) -> int:
 
 class HostCalls:
     """The driver functions of one launch. ``externals`` as in :class:`gpusim.isa.binary.cubin.KernelImage`,
-    ``print_bytes``: size of the buffer that ``printf`` fills; ``dropped``: calls that came when it was full."""
+    ``print_bytes``: size of the buffer that ``printf`` fills; ``dropped``: calls that came when it was full. ``heap`` outlives
+    the launch; a fresh one when None. ``launched``: as in the kernel's image, what stands for kernels that it launches."""
 
-    def __init__(self, kernel: str, externals: dict[int, str], print_bytes: int = PRINT_BYTES):
+    def __init__(
+        self,
+        kernel: str,
+        externals: dict[int, str],
+        print_bytes: int = PRINT_BYTES,
+        heap: Heap | None = None,
+        launched: dict[int, str] | None = None,
+    ):
         self.kernel = kernel
         self.names = [externals[address] for address in sorted(externals)]
-        self.heap = Heap()
+        self._heap, self._held = heap, frozenset() if heap is None else frozenset(heap.blocks)
         self.printed: list[tuple[int, str]] = []
         self.listeners: Sequence[Listener] = ()
         self._index_of = np.zeros(0, np.int32)
         self.print_bytes = self._print_room = print_bytes
         self.dropped = 0
-        self._bodies = {
+        self._device = DeviceLaunches(launched or {})
+        self._bodies: dict[str, Callable[[Lane], None]] = {
             "vprintf": self._print,
             "malloc": self._malloc,
             "free": self._free,
             "__assertfail": self._assert,
+            **{DEVICE_RUNTIME + name: getattr(self, body) for name, body in _DEVICE_BODIES.items()},
         }
 
-    def map_heap(self, memory: DeviceMemory) -> list[Allocation]:
-        """Map the heap if the kernel allocates."""
-        if "malloc" not in self.names:
+    def map(self, memory: DeviceMemory) -> list[Allocation]:
+        """Map the heap if the kernel allocates, or others have, and the parameter buffers if it launches others."""
+        own = []
+        if "malloc" in self.names or self._heap is not None:
+            own.append(memory.add_at(HEAP_ADDRESS, self.heap.data, "device heap"))
+        if len(self._device.buffers):
+            own.append(memory.add_at(BUFFERS_ADDRESS, self._device.buffers, "parameters of device-side launches"))
+        return own
+
+    def launches(self) -> list[DeviceLaunch]:
+        """What the kernel has launched."""
+        return self._device.made()
+
+    @property
+    def heap(self) -> Heap:
+        """What kernels allocate from."""
+        if self._heap is None:
+            self._heap = Heap()
+        return self._heap
+
+    def left(self) -> list[HeapBlock]:
+        """What the launch has allocated and not freed."""
+        if self._heap is None:
             return []
-        return [memory.add_at(HEAP_ADDRESS, np.zeros(HEAP_BYTES, np.uint8), "device heap")]
+        return [block for block in self._heap.left() if block.address not in self._held]
+
+    @property
+    def lasting(self) -> bool:
+        """Whether a launch may leave something behind that is not in memory: prints, or blocks of the heap."""
+        return any(name not in _WITHOUT_TRACE for name in self.names)
 
     def serve(self, state: np.record, registers: np.ndarray, machine: at.Machine) -> None:
         """Do what the lanes noted in the fault fields have called; raises what ends the launch."""
@@ -219,6 +283,41 @@ class HostCalls:
         refused = HeapBlock(address, 0, *self._place(lane))
         if not any([listener.free_refused(refused) for listener in self.listeners]):  # all of them hear of it
             raise AddressError(f"{self.kernel}: {lane.who()}: free(0x{address:x}) of what is not allocated")
+
+    # ---- the device runtime --------------------------------------------------------------------
+
+    def _parameter_buffer(self, lane: Lane) -> None:
+        # cudaGetParameterBufferV2(void *kernel, dim3 grid, dim3 block, unsigned shared_bytes)
+        shape = tuple(lane.word(FIRST_REGISTER + 2 + i) for i in range(7))
+        kernel = lane.pair(FIRST_REGISTER)
+        if not self._device.is_kernel(kernel):
+            raise ExecutionError(
+                f"{self.kernel}: {lane.who()}: launches 0x{kernel:x}, which is no kernel that it names"
+            )
+        address = self._device.buffer(kernel, shape)
+        if not address:
+            raise ExecutionError(f"{self.kernel}: {lane.who()}: more than {MOST_LAUNCHES:,} launches of other kernels")
+        lane.answer(address, 2)
+
+    def _launch(self, lane: Lane) -> None:
+        # cudaLaunchDeviceV2(void *buffer, cudaStream_t stream)
+        if not self._device.launch(lane.pair(FIRST_REGISTER), lane.pair(FIRST_REGISTER + 2)):
+            raise ExecutionError(f"{self.kernel}: {lane.who()}: launches with what is no parameter buffer")
+        lane.answer(0, 1)
+
+    def _keep(self, lane: Lane) -> None:
+        """What was passed is the result: it is in its place already."""
+
+    def _succeed(self, lane: Lane) -> None:
+        lane.answer(0, 1)
+
+    def _new_handle(self, lane: Lane) -> None:
+        lane.write(lane.pair(FIRST_REGISTER), self._device.handle().to_bytes(8, "little"))
+        lane.answer(0, 1)
+
+    def _device_number(self, lane: Lane) -> None:
+        lane.write(lane.pair(FIRST_REGISTER), bytes(4))
+        lane.answer(0, 1)
 
     def _assert(self, lane: Lane) -> None:
         # __assertfail(const char *message, const char *file, unsigned line, const char *function, size_t)

@@ -2,7 +2,8 @@
 
 Mental model: the unit reads a descriptor (:mod:`gpusim.launch.texture`), turns coordinates into places of elements by the address
 modes, and returns one element, a weighted mean of two, four or eight, or one channel of four. Weights have 8 bits of fraction, as
-the CUDA Programming Guide says of linear filtering; that they are rounded to the nearest is a guess.
+the CUDA Programming Guide says of linear filtering; that they are rounded to the nearest is a guess. On a cube the largest of the
+three coordinates names the face (Programming Guide, "Cubemap Textures"); among equals z goes before y before x, a guess.
 
 The unit is called by address, as runs of arithmetic are: it is compiled apart from the interpreter, when a kernel first needs it.
 """
@@ -18,7 +19,7 @@ from gpusim.emulator.pointers import load8, load16, load32, load64, store8, stor
 from gpusim.isa import warp as at
 from gpusim.isa.bodies.scalar import bits_of, float_of
 from gpusim.isa.dispatch import record_at
-from gpusim.isa.forms.texture import CLAMPED, FETCH, GATHER, IGNORED, SURFACE_LOAD
+from gpusim.isa.forms.texture import CLAMPED, CUBE, FETCH, GATHER, IGNORED, SURFACE_LOAD
 from gpusim.isa.jit import entry, inner
 from gpusim.isa.lane_masks import signed32
 from gpusim.launch import texture as t
@@ -132,6 +133,67 @@ def _coordinate(word, n, normalized):
 
 
 @inner
+def _direction(word):
+    """A coordinate of a cube."""
+    value = np.float64(float_of(word))
+    return np.float64(0.0) if value != value else min(max(value, -_FAR), _FAR)
+
+
+@inner
+def _face(x, y, z):
+    """(face of the cube that a direction hits, where on it: 0 to 1 across and down)."""
+    far = max(abs(x), abs(y), abs(z))
+    if abs(z) == far:
+        face, s, t = np.int64(4) if z >= 0 else np.int64(5), x if z >= 0 else -x, -y
+    elif abs(y) == far:
+        face, s, t = np.int64(2) if y >= 0 else np.int64(3), x, z if y >= 0 else -z
+    else:
+        face, s, t = np.int64(0) if x >= 0 else np.int64(1), -z if x >= 0 else z, -y
+    if far == 0.0:
+        return face, np.float64(0.5), np.float64(0.5)
+    return face, (s / far + 1.0) / 2.0, (t / far + 1.0) / 2.0
+
+
+@inner
+def _over_edge(face, i, j, n):
+    """(face, column, row) of the element next to ``face`` at column ``i``, row ``j`` of which one lies outside 0 to ``n - 1``."""
+    s, t, m = (2.0 * i + 1.0) / n - 1.0, (2.0 * j + 1.0) / n - 1.0, np.float64(1.0)
+    # What reaches over the edge is folded down along the next face.
+    if abs(s) > 1.0:
+        m, s = 2.0 - abs(s), np.float64(1.0) if s > 0 else np.float64(-1.0)
+    else:
+        m, t = 2.0 - abs(t), np.float64(1.0) if t > 0 else np.float64(-1.0)
+    sign = np.float64(-1.0) if face & 1 else np.float64(1.0)
+    if face < 2:
+        found, s, t = _face(sign * m, -t, -sign * s)
+    elif face < 4:
+        found, s, t = _face(s, sign * m, sign * t)
+    else:
+        found, s, t = _face(sign * s, -t, sign * m)
+    return found, min(np.int64(s * n), n - 1), min(np.int64(t * n), n - 1)
+
+
+@inner
+def _cube_tap(descriptor, data, i, j, first, face, n, channel):
+    """A channel of the element at column ``i``, row ``j`` of ``face`` or beside it, and its host address; the slice of face 0 is
+    ``first``."""
+    i_out, j_out = i < 0 or i >= n, j < 0 or j >= n
+    i_in, j_in = min(max(i, np.int64(0)), n - 1), min(max(j, np.int64(0)), n - 1)
+    if i_out and j_out:  # three faces meet there, and no fourth element
+        place = _place(descriptor, data, i_in, j_in, first + face)
+        across, column, row = _over_edge(face, i, j_in, n)
+        down, other_column, other_row = _over_edge(face, i_in, j, n)
+        total = _tap(descriptor, place, channel)
+        total += _tap(descriptor, _place(descriptor, data, column, row, first + across), channel)
+        total += _tap(descriptor, _place(descriptor, data, other_column, other_row, first + down), channel)
+        return total / 3.0, place
+    if i_out or j_out:
+        face, i_in, j_in = _over_edge(face, i, j, n)
+    place = _place(descriptor, data, i_in, j_in, first + face)
+    return _tap(descriptor, place, channel), place
+
+
+@inner
 def texture_lane(descriptor, data, base, state, row, registers, x, y, d, second, lane):
     """Do what instruction ``row`` asks of a texture or surface for one lane, whose coordinates begin at ``x`` (and ``y``) among
     the registers; results go to ``d`` and behind two channels to ``second``. ``data`` is the host's, ``base`` the device's address
@@ -143,7 +205,10 @@ def texture_lane(descriptor, data, base, state, row, registers, x, y, d, second,
     depth, linear = np.int64(load32(descriptor + t.DEPTH)), load32(descriptor + t.LINEAR)
     element = np.int64(load32(descriptor + t.ELEMENT))
     c0, c1, c2, c3 = np.int32(0), np.int32(0), np.int32(0), np.int32(0)
-    for k in range(dims + layered):
+    cube = dims == CUBE
+    if cube:
+        dims = np.int64(2)
+    for k in range(dims + cube + layered):
         word = registers[x + k * at.ROW] if k < first_words else registers[y + (k - first_words) * at.ROW]
         if k == 0:
             c0 = word
@@ -195,7 +260,7 @@ def texture_lane(descriptor, data, base, state, row, registers, x, y, d, second,
 
     layer = np.int64(0)
     if layered:
-        layer = min(np.int64(c0) & at.FULL, depth - 1)
+        layer = min(np.int64(c0) & at.FULL, (depth // 6 if cube else depth) - 1)
         c0, c1, c2 = c1, c2, c3
     m0, m1, m2 = load32(descriptor + t.MODES), load32(descriptor + t.MODES + 4), load32(descriptor + t.MODES + 8)
     if kind == FETCH:
@@ -223,8 +288,14 @@ def texture_lane(descriptor, data, base, state, row, registers, x, y, d, second,
     if linear:
         return False
     normalized = load32(descriptor + t.NORMALIZED) != 0
-    u = _coordinate(c0, width, normalized)
-    v = _coordinate(c1, height, normalized) if dims >= 2 else np.float64(0.0)
+    face, seamless = np.int64(0), False
+    if cube:
+        face, u, v = _face(_direction(c0), _direction(c1), _direction(c2))
+        u, v, layer = u * width, v * height, 6 * layer + face
+        seamless = load32(descriptor + t.SEAMLESS) != 0
+    else:
+        u = _coordinate(c0, width, normalized)
+        v = _coordinate(c1, height, normalized) if dims >= 2 else np.float64(0.0)
     w = _coordinate(c2, depth, normalized) if dims == 3 else np.float64(0.0)
     filtered = load32(descriptor + t.FILTER) == t.FILTERED or kind == GATHER
     if not filtered:
@@ -267,6 +338,13 @@ def texture_lane(descriptor, data, base, state, row, registers, x, y, d, second,
                 di, dj, dk = corner & 1, (corner >> 1) & 1, (corner >> 2) & 1
                 weight = (a if di else 1.0 - a) * (b if dj else 1.0 - b) * (g if dk else 1.0 - g)
                 if weight == 0.0:
+                    continue
+                if seamless:
+                    tap, place = _cube_tap(
+                        descriptor, data, np.int64(i0) + di, np.int64(j0) + dj, layer - face, face, width, channel
+                    )
+                    state.address[lane] = base + place - data
+                    total += weight * tap
                     continue
                 i = _placed(np.int64(i0) + di, width, m0)
                 j = _placed(np.int64(j0) + dj, height, m1) if dims >= 2 else np.int64(0)

@@ -17,9 +17,9 @@ MOST_DESCRIPTORS = 1 << 13
 #: Byte offsets of the fields.
 (
     VALID, LINEAR, FORMAT, CHANNELS, WIDTH, HEIGHT, DEPTH, MODES, FILTER, NORMALIZED, INTEGER, BORDER, ELEMENT, ROW, SLICE,
-    DATA, BYTES,
-) = (0, 4, 8, 12, 16, 20, 24, 28, 40, 44, 48, 52, 68, 72, 80, 88, 96)  # fmt: skip
-_LAYOUT = struct.Struct("<7I3I3I4fI3QQ")
+    DATA, BYTES, SEAMLESS,
+) = (0, 4, 8, 12, 16, 20, 24, 28, 40, 44, 48, 52, 68, 72, 80, 88, 96, 104)  # fmt: skip
+_LAYOUT = struct.Struct("<7I3I3I4fI3QQI")
 WRAP, CLAMP, MIRROR, BORDER_COLOUR = range(4)  # CUaddress_mode
 POINT, FILTERED = range(2)  # CUfilter_mode
 UINT8, UINT16, UINT32, INT8, INT16, INT32, HALF, FLOAT = 1, 2, 3, 8, 9, 10, 16, 32  # CUarray_format
@@ -30,7 +30,8 @@ _BYTES = {UINT8: 1, UINT16: 2, UINT32: 4, INT8: 1, INT16: 2, INT32: 4, HALF: 2, 
 class Descriptor:
     """Elements of ``channels`` channels of ``format``: ``width`` a row, ``height`` rows ``row_bytes`` apart, ``depth`` slices or
     layers ``slice_bytes`` apart, from device address ``data`` on. ``linear``: fetched by index alone. ``integer``: elements are
-    returned as they are, else integers of 8 and 16 bits as fractions of their largest value."""
+    returned as they are, else integers of 8 and 16 bits as fractions of their largest value. ``seamless``: on a cube, filtering
+    goes on over the edges of its faces."""
 
     format: int
     channels: int
@@ -46,6 +47,7 @@ class Descriptor:
     normalized: bool = False
     integer: bool = True
     border: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+    seamless: bool = False
 
     @property
     def element_bytes(self) -> int:
@@ -63,6 +65,6 @@ class Descriptor:
             *modes,
             *(self.filter, int(self.normalized), int(self.integer)),
             *self.border,
-            *(self.element_bytes, self.row_bytes, self.slice_bytes, self.data, size),
+            *(self.element_bytes, self.row_bytes, self.slice_bytes, self.data, size, int(self.seamless)),
         )
         return data.ljust(DESCRIPTOR_BYTES, b"\0")

@@ -1,8 +1,8 @@
 """What a kernel has taken from the device heap and not given back, as findings.
 
-Mental model: ``malloc`` in a kernel takes from a heap that is the launch's own here (on a GPU it lasts as long as the
-context, so that a later kernel may free what an earlier one has allocated); what is left of it when the launch ends is a
-leak, one finding for each place that allocates.
+Mental model: ``malloc`` in a kernel takes from a heap, which in a capture is the launch's own and in a program lasts as long as the
+context; what a launch has allocated and not freed when it ends is a leak, one finding for each place that allocates. (A later kernel
+of a program may still free it.)
 """
 
 from __future__ import annotations

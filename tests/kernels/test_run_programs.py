@@ -37,7 +37,7 @@ def libraries(tmp_path_factory) -> Path:
     return Path(gpusim("--library-path", cwd=tmp_path_factory.mktemp("libraries")).stdout.strip())
 
 
-def compiled(source: str, libraries: Path, folder: Path) -> Path:
+def compiled(source: str, libraries: Path, folder: Path, *options: str) -> Path:
     """A program of tests/support, built by nvcc with the shared runtime."""
     nvcc = next(Path(sys.prefix).glob("lib/python*/site-packages/nvidia/cu13/bin/nvcc"), None) or shutil.which("nvcc")
     if nvcc is None:
@@ -45,7 +45,7 @@ def compiled(source: str, libraries: Path, folder: Path) -> Path:
     if shutil.which("g++") is None:
         pytest.skip("no g++, which nvcc compiles host code with")
     path = folder / "program"
-    command = [nvcc, "-arch=sm_90", "-cudart", "shared", f"-L{libraries}", "-o", path, SUPPORT / source]
+    command = [nvcc, "-arch=sm_90", "-cudart", "shared", f"-L{libraries}", "-o", path, SUPPORT / source, *options]
     built = subprocess.run(list(map(str, command)), capture_output=True, text=True)
     assert built.returncode == 0, built.stdout + built.stderr
     return path
@@ -101,6 +101,19 @@ def test_arrays_textures_graphs_and_large_parameters(libraries, tmp_path) -> Non
         "variables", "captured", "parameters",
     )  # fmt: skip
     assert done.stdout.splitlines() == [f"{name} 1" for name in names], done.stderr
+
+
+def test_launches_of_launches_and_what_lasts_from_launch_to_launch(libraries, tmp_path) -> None:
+    archive = next(Path(sys.prefix).glob("lib/python*/site-packages/nvidia/cu13/lib/libcudadevrt.a"), None)
+    options = [] if archive is None else [f"-L{archive.parent}"]
+    made = compiled("program_launches.cu", libraries, tmp_path, "-rdc=true", *options, "-lcudadevrt")
+    done = gpusim("-o", "out.json", "--format", "json", made, cwd=tmp_path)
+    names = ("launches of launches", "heap", "made again", "captured allocation")
+    assert done.stdout.splitlines() == [f"{name} 1" for name in names], done.stderr
+    rows = json.loads((tmp_path / "out.json").read_text())
+    assert [row["kernel"] for row in rows[:3]] == ["twice", "add", "twice"]
+    (scaled,) = (row for row in rows if row["kernel"] == "scale")
+    assert scaled["launches"] == 7  # those that were looked up too
 
 
 def test_pageable_memory_is_reached_where_it_is_on_silicon(program) -> None:

@@ -27,6 +27,12 @@ extern "C" __global__ void row(T t, const float *coordinates, float *out) { AT o
 extern "C" __global__ void four(T t, const float *coordinates, float4 *out) { AT out[x] = tex2Dgather<float4>(t, u, v, 0); }
 extern "C" __global__ void element(T t, const float *coordinates, int2 *out) { AT out[x] = tex1Dfetch<int2>(t, x - 2); }
 extern "C" __global__ void chosen(const T *t, const float *coordinates, float *out) { AT out[x] = tex2D<float>(t[x & 1], u, v); }
+extern "C" __global__ void cube(T t, const float *c, float *out) {
+  int x = threadIdx.x; out[x] = texCubemap<float>(t, c[3 * x], c[3 * x + 1], c[3 * x + 2]);
+}
+extern "C" __global__ void cubes(T t, const float *c, float *out) {
+  int x = threadIdx.x; out[x] = texCubemapLayered<float>(t, c[3 * x], c[3 * x + 1], c[3 * x + 2], x & 1);
+}
 extern "C" __global__ void copied(S from, S to) {
   int x = threadIdx.x, y = blockIdx.x;
   surf2Dwrite(surf2Dread<float2>(from, 8 * x, y) , to, 8 * x, y);
@@ -49,7 +55,8 @@ FORMATS = {
 FORMATS[np.int32] = cu.CUarray_format.CU_AD_FORMAT_SIGNED_INT32, 10
 FORMATS[np.float16] = cu.CUarray_format.CU_AD_FORMAT_HALF, 16
 WRAP, CLAMP, MIRROR, BORDER = range(4)
-AS_INTEGER, NORMALIZED = 1, 2
+AS_INTEGER, NORMALIZED, SEAMLESS = 1, 2, 0x40
+LAYERED, CUBEMAP = 1, 4
 COUNT = 64
 
 
@@ -198,6 +205,52 @@ def test_lines_rooms_and_layers(scene, coordinates, filtered) -> None:
     ):
         got = scene.run(name, handle, coordinates)[:, 0]
         assert np.allclose(got, sampled(data, places, CLAMP, filtered), rtol=1e-6, atol=1e-6), name
+
+
+#: Of each face the axis that it stands on, and what increases across and down it (CUDA Programming Guide, "Cubemap Textures").
+FACES = ((0, 1, -2, -1), (0, -1, 2, -1), (1, 1, 0, 2), (1, -1, 0, -2), (2, 1, 0, -1), (2, -1, -0.5, -1))
+
+
+def centres(n: int) -> np.ndarray:
+    """[6, n, n, 3]: where the elements of a cube's faces lie on the cube from -1 to 1."""
+    out = np.zeros((6, n, n, 3))
+    steps = (2 * np.arange(n) + 1) / n - 1
+    for face, (axis, sign, across, down) in enumerate(FACES):
+        out[face, :, :, axis] = sign
+        for direction, values in ((across, steps[None, :]), (down, steps[:, None])):
+            place = 0 if direction == -0.5 else abs(direction)
+            out[face, :, :, place] = -values if direction < 0 else values
+    return out
+
+
+@pytest.mark.parametrize("kernel", ["cube", "cubes"])
+def test_a_direction_finds_its_face_and_element(scene, kernel) -> None:
+    n, rng = 4, np.random.default_rng(6)
+    layers = 2 if kernel == "cubes" else 1
+    data = rng.uniform(-1, 1, (6 * layers, n, n)).astype(np.float32)
+    flags = CUBEMAP | (LAYERED if layers > 1 else 0)
+    handle = scene.texture(scene.of_array(scene.array(data[..., None], flags)), flags=NORMALIZED)
+    directions = rng.normal(size=(COUNT, 3)).astype(np.float32)
+    hit = directions / np.abs(directions).max(axis=1, keepdims=True)
+    nearest = ((centres(n)[None] - hit[:, None, None, None]) ** 2).sum(axis=-1).reshape(COUNT, -1).argmin(axis=1)
+    expected = data.reshape(layers, -1)[np.arange(COUNT) % layers, nearest]
+    assert (scene.run(kernel, handle, directions)[:, 0] == expected).all()
+
+
+def test_a_seamless_cube_is_filtered_over_its_edges(scene) -> None:
+    n = 4
+    data = np.random.default_rng(8).uniform(-1, 1, (6, n, n)).astype(np.float32)
+    resource = scene.of_array(scene.array(data[..., None], CUBEMAP))
+    middle = np.float32(0.25)  # of an element's height
+    directions = np.array([[1, middle, 1], [1, 1, -middle], [-middle, -1, 1], [-1, middle, -1], [1, 1, 1]], np.float32)
+    given = np.resize(directions, (COUNT, 3))
+    seamless = scene.run("cube", scene.texture(resource, CLAMP, True, NORMALIZED | SEAMLESS), given)[:5, 0]
+    far = np.linalg.norm(centres(n)[None] - directions[:, None, None, None], axis=-1).reshape(5, -1)
+    for result, distances in zip(seamless, far, strict=True):  # as near as each other: two at an edge, three at a corner
+        among = np.isclose(distances, distances.min())
+        assert np.isclose(result, data.ravel()[among].mean(), atol=1e-6)
+    within = scene.run("cube", scene.texture(resource, CLAMP, True, NORMALIZED), given)[:5, 0]
+    assert within[0] == data[4, 1, 3]  # z goes before x
 
 
 def test_elements_of_every_format(scene, coordinates) -> None:

@@ -59,10 +59,17 @@ RELOCATE_WORD32 = (1, 3)
 RELOCATE_WORD64 = (2, 4)
 RELOCATE_LOW32_AT_32 = 0x38
 RELOCATE_HIGH32_AT_32 = 0x39
+#: The halves of what stands for a kernel that code launches.
+RELOCATE_KERNEL_LOW32_AT_32, RELOCATE_KERNEL_HIGH32_AT_32 = 0x3E, 0x3F
+RELOCATE_KERNEL = (RELOCATE_KERNEL_LOW32_AT_32, RELOCATE_KERNEL_HIGH32_AT_32)
+#: The driver function that a kernel launches others with.
+LAUNCH = "__cuda_syscall_cnpv2LaunchDeviceV2"
 # Targets of CALL.ABS: the disassembler names them, so that the code itself needs no patch.
 RELOCATE_CALL = (0x3A, 0x4B)
-# Descriptors of functions for launches from the device: nothing that is emulated can reach them.
+#: The same as a whole, in data.
 RELOCATE_DESCRIPTOR = 0x23
+#: What stands for a kernel is this and 16 times its symbol's number, an address at which nothing is.
+KERNELS_ADDRESS = 0x7B00_0000_0000
 
 _CODE = ".text."  # what the name of a function's section begins with
 #: Most that one bank of constants may be: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
@@ -90,7 +97,7 @@ class KernelCode:
     """The machine code that a kernel can reach; sizes in bytes, addresses in the flat code space.
 
     ``functions`` are (name, address, size); ``externals`` maps the address of a stub behind the code to the name of the driver
-    function that it stands for.
+    function that it stands for; ``launched`` likewise what stands for a kernel that the code launches, to its name.
     """
 
     name: str
@@ -100,6 +107,7 @@ class KernelCode:
     sections: tuple[tuple[str, int, int], ...]  # code section name, base, size
     externals: dict[int, str]
     lines: dict[int, tuple[str, int]] = field(default_factory=dict)  # address -> (file, line)
+    launched: dict[int, str] = field(default_factory=dict)
 
     def symbol(self, name: str) -> int | None:
         """Flat address of function ``name``, or None."""
@@ -213,6 +221,7 @@ class _Loader:
                 for index, base in self.bases.items()
             ),
             externals=dict(self.externals),
+            launched=self._launched(),
         )
 
     def image(self) -> KernelImage:
@@ -289,6 +298,8 @@ class _Loader:
                 self.code.extend(section.data)
             for relocation in self.elf.relocations.get(section.index, ()):
                 symbol = self._symbol(relocation.symbol)
+                if relocation.kind in (*RELOCATE_KERNEL, RELOCATE_DESCRIPTOR):
+                    continue  # a kernel that is launched is code of its own
                 if symbol.section == UNDEFINED:
                     if symbol.name and not symbol.name.startswith(".nv."):
                         externals[symbol.name] = None
@@ -302,6 +313,12 @@ class _Loader:
         for i, name in enumerate(externals):
             self.stubs[name] = base + i * INSTRUCTION_BYTES
             self.externals[self.stubs[name]] = name
+
+    def _launched(self) -> dict[int, str]:
+        """The kernels that the code may launch, if it launches any."""
+        if LAUNCH not in self.stubs:
+            return {}
+        return {_handle(symbol): symbol.name for symbol in self.elf.symbols if symbol.entry}
 
     def _constant_section(self, bank: int) -> Section | None:
         return self.elf.named(f".nv.constant{bank}.{self.name}") or self.elf.named(f".nv.constant{bank}")
@@ -324,13 +341,19 @@ class _Loader:
         width = 16 if place == "code" else 8
         if at + (4 if relocation.kind in RELOCATE_WORD32 else width) > len(data):
             raise CompileError(f"damaged cubin: relocation outside {place} at 0x{at:x}")
+        if relocation.kind == RELOCATE_DESCRIPTOR:
+            data[at : at + 8] = _handle(symbol).to_bytes(8, "little")
+            return
         value = self._value(symbol, relocation)
-        if value is None or relocation.kind == RELOCATE_DESCRIPTOR:
+        if value is None:
             return
         if relocation.kind in RELOCATE_WORD64:
             data[at : at + 8] = (value & (2**64 - 1)).to_bytes(8, "little")
         elif relocation.kind in RELOCATE_WORD32:
             data[at : at + 4] = (value & (2**32 - 1)).to_bytes(4, "little")
+        elif relocation.kind in RELOCATE_KERNEL and place == "code":
+            part = _handle(symbol) >> (0 if relocation.kind == RELOCATE_KERNEL_LOW32_AT_32 else 32)
+            data[at + 4 : at + 8] = (part & 0xFFFFFFFF).to_bytes(4, "little")
         elif relocation.kind in (RELOCATE_LOW32_AT_32, RELOCATE_HIGH32_AT_32) and place == "code":
             part = value if relocation.kind == RELOCATE_LOW32_AT_32 else value >> 32
             data[at + 4 : at + 8] = (part & 0xFFFFFFFF).to_bytes(4, "little")
@@ -472,3 +495,8 @@ def _lines_of_twin(data: bytes, image: KernelImage) -> dict[int, tuple[str, int]
 def _base_name(mangled: str) -> str:
     """A Numba symbol up to the tag that counts compilations ("B2v12"), which differs between builds."""
     return mangled.split("B", 1)[0]
+
+
+def _handle(kernel: Symbol) -> int:
+    """What stands for a kernel in code that launches it."""
+    return KERNELS_ADDRESS + 16 * kernel.index

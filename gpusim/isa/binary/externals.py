@@ -12,6 +12,13 @@ from gpusim.errors import UnsupportedOpcodeError
 from gpusim.isa import system_ops as ops
 from gpusim.isa.binary.cubin import KernelImage
 
+#: What every function of the device runtime is called in the driver, before its own name (read off libcudadevrt.a of CUDA 13).
+DEVICE_RUNTIME = "__cuda_syscall_cnpv2"
+#: Those that are served: launches, and streams and events, which only bring launches into an order.
+DEVICE_RUNTIME_CALLS = (
+    "GetParameterBufferV2", "LaunchDeviceV2", "SetLastError", "GetLastError", "GetDevice", "StreamCreate", "StreamDestroy",
+    "StreamWaitEvent", "EventCreate", "EventRecord", "EventDestroy",
+)  # fmt: skip
 #: Driver function -> what its stub does.
 CALLS = {
     "__cuda_syscall_CGS_get_intrinsic_handle": ops.CALL_GRID_HANDLE,
@@ -20,6 +27,7 @@ CALLS = {
     "malloc": ops.CALL_HOST,
     "free": ops.CALL_HOST,
     "__assertfail": ops.CALL_HOST,
+    **{DEVICE_RUNTIME + name: ops.CALL_HOST for name in DEVICE_RUNTIME_CALLS},
 }
 
 

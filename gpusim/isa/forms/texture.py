@@ -19,8 +19,12 @@ SAMPLE, FETCH, GATHER, SURFACE_LOAD, SURFACE_STORE = range(5)
 TRAPPED, IGNORED, CLAMPED = range(3)
 NO_REGISTER = 255
 _WORD_BYTES = 4
+#: Instead of the number of dimensions: a direction in three, which finds a place in two on a face of a cube.
+CUBE = 4
 #: Shape -> (dimensions, whether a layer comes with them).
-_SHAPES = {"1D": (1, 0), "2D": (2, 0), "3D": (3, 0), "ARRAY_1D": (1, 1), "ARRAY_2D": (2, 1)}
+_SHAPES = {
+    "1D": (1, 0), "2D": (2, 0), "3D": (3, 0), "ARRAY_1D": (1, 1), "ARRAY_2D": (2, 1), "CUBE": (CUBE, 0), "ARRAY_CUBE": (CUBE, 1),
+}  # fmt: skip
 _SURFACES = {"1D": (1, 0), "2D": (2, 0), "3D": (3, 0), "1D_ARRAY": (1, 1), "2D_ARRAY": (2, 1)}
 _WIDTHS = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "32": 4, "64": 8, "128": 16}
 _CHANNELS = {"R": 0, "G": 1, "B": 2, "A": 3}
@@ -55,7 +59,7 @@ def lower_texture(instruction: Instruction) -> MicroOp | None:
     gathered, TXD with gradients in Rb. SCR: coordinates and level go to Ra and Rb in turn, two each; else all coordinates are in
     Ra. B: the handle is Rb's first register."""
     kind = {"TEX": SAMPLE, "TXD": SAMPLE, "TLD": FETCH, "TLD4": GATHER}[instruction.mnemonic]
-    given = set(instruction.modifiers) - {"SCR", "NODEP"}
+    given = set(instruction.modifiers) - {"SCR", "NODEP", "NDV"}
     bindless = "B" in given and kind != GATHER
     given -= {"B"} if bindless else set()
     channel = 0
@@ -85,7 +89,9 @@ def lower_texture(instruction: Instruction) -> MicroOp | None:
     second, destination, first = rest[:3]
     rest = rest[3:]
     other = rest.pop(0) if rest and _is_register(rest[0]) else None
-    count = dims + layered
+    count = (3 if dims == CUBE else dims) + layered
+    if dims == CUBE and kind != SAMPLE:
+        return None
     if bindless:
         if other is None or rest or count > 2:
             return None
