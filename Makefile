@@ -42,7 +42,8 @@ compare: $(READY)
 
 LINT := $(BIN)/ruff check --quiet .
 FORMAT := $(BIN)/ruff format --quiet --check .
-TYPES := PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --pythonpath $(BIN)/python
+# Node's collector of young objects wakes less often with more room for them: an eighth of the time.
+TYPES := PYRIGHT_PYTHON_IGNORE_WARNINGS=1 NODE_OPTIONS="--max-semi-space-size=64 $$NODE_OPTIONS" $(BIN)/pyright --pythonpath $(BIN)/python
 
 # All that `make check` does. The types are checked beside the tests, which begin with a compilation that leaves a core
 # free; what is found is shown at the end, where it is seen.
