@@ -82,8 +82,9 @@ def own_store(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def without_source_lines():
-    """For modules whose tests look at results and cycles: Numba compiles a kernel a second time for the lines of its
-    source, which is half the time of a test that runs a new kernel once."""
+    """For modules whose tests look at results and cycles of kernels of their own: Numba compiles a kernel a second time for
+    the lines of its source, which takes longer than the first. Not where commands, or processes that the test starts,
+    ask for the same kernels: they want lines, and a build that is kept serves all who come after."""
     from gpusim.frontend.numba.frontend import NumbaFrontEnd
 
     plain = NumbaFrontEnd.compile

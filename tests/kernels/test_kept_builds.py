@@ -105,6 +105,23 @@ def test_a_kept_build_is_the_build(tmp_path, monkeypatch) -> None:
         assert getattr(kept, part) == getattr(fresh, part), part
 
 
+@pytest.mark.parametrize("same_process", [True, False])
+def test_a_build_with_lines_serves_who_wants_none_but_not_the_other_way(
+    same_process: bool, tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, "" if same_process else str(tmp_path))
+    kinds, kernel = argument_types(scale, ARGUMENTS), with_globals(scale)
+    again = kernel if same_process else with_globals(scale)
+    plain = build(kernel, kinds, (8, 0), lines=False)
+    lined = build(again, kinds, (8, 0))
+    assert not plain.line_cubin and lined.line_cubin and lined.image.code == plain.image.code
+    other = with_globals(scale)
+    fresh = build(other, kinds, (9, 0))
+    monkeypatch.setattr(building, "_compile", lambda *_: pytest.fail("compiled again"))
+    served = build(other if same_process else with_globals(scale), kinds, (9, 0), lines=False)
+    assert served.cubin == fresh.cubin
+
+
 @pytest.mark.parametrize("damage", [b"", b"{}", b"[" * 100_000, b'{"cubin": 3}', b"\xff\xfe"])
 def test_a_damaged_file_counts_as_none(damage: bytes, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))

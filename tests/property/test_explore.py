@@ -38,8 +38,6 @@ from gpusim.gpus.load import load_gpu
 from gpusim.silicon.row import Estimate, SiliconRow
 from gpusim.silicon.rows import append_rows
 
-pytestmark = pytest.mark.usefixtures("without_source_lines")
-
 H200 = load_gpu("h200")
 AXES = {"n": (64, 1000, 4096), "rows": (1, 16), "dtype": ("float32", "float16")}
 SMALL = {"n": 100, "rows": 3, "dtype": "float16"}

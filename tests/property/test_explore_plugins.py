@@ -16,8 +16,6 @@ from gpusim.errors import UsageError
 from gpusim.explore.property import Property
 from gpusim.explore.property_registry import GROUP, OWN, find_property, property_names
 
-pytestmark = pytest.mark.usefixtures("without_source_lines")
-
 ROOT = Path(__file__).parents[2]
 PROPERTY = '''
 from gpusim.explore.property import Option, Outcome, Property

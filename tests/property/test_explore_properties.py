@@ -28,8 +28,6 @@ from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.model import counters as count
 
-pytestmark = pytest.mark.usefixtures("without_source_lines")
-
 ROOT = Path(__file__).parents[2]
 H200 = load_gpu("h200")
 

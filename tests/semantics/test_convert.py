@@ -6,6 +6,7 @@ import pytest
 from arith_harness import execute, lower
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lane_values import lanes
 from oracles_arith import (
     BF16,
     E2M1,
@@ -32,7 +33,7 @@ quick = settings(max_examples=5, deadline=None)
 
 
 def codes(f):
-    return st.lists(st.one_of(st.sampled_from(edges(f)), st.integers(0, 2 * f.sign - 1)), min_size=32, max_size=32)
+    return lanes(edges(f), 2 * f.sign - 1)
 
 
 def state_of(values):
@@ -175,7 +176,7 @@ def test_packing_two_floats(text, f, mode, relu, a, b):
 
 
 @pytest.mark.parametrize("text,f", [("E4M3", E4M3), ("E5M2", E5M2)])
-@given(codes(F32), codes(F32), st.lists(st.integers(0, M32), min_size=32, max_size=32))
+@given(codes(F32), codes(F32), lanes((0, M32), M32))
 @quick
 def test_packing_eight_bit_floats_saturates_to_finite(text, f, a, b, c):
     def one(code):
@@ -259,7 +260,7 @@ def test_every_eight_bit_float_unpacks_exactly_and_packs_again(text, f, relu):
 
 @pytest.mark.parametrize("limit,suffix", [(254, ".SATFINITE"), (255, "")])
 @pytest.mark.parametrize("mode", ["RP", "RZ"])
-@given(codes(F32), codes(F32), st.lists(st.integers(0, M32), min_size=32, max_size=32))
+@given(codes(F32), codes(F32), lanes((0, M32), M32))
 @quick
 def test_packing_scales_rounds_to_a_power_of_two(limit, suffix, mode, a, b, c):
     def one(code):

@@ -4,6 +4,7 @@ import pytest
 from arith_harness import execute, lower
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lane_values import lanes
 from oracles_arith import F64, M32, M64, add, compare, edges, fused, join, lane, mask_of, minmax, multiply
 
 ANY = st.integers(0, M64)
@@ -12,7 +13,7 @@ CODE = st.one_of(st.sampled_from(edges(F64)), ANY)
 NEAR = st.builds(lambda low, sign: 0x3FEFFFFFFFFFFFF0 + low | sign << 63, st.integers(0, 64), st.integers(0, 1))
 #: numbers whose products leave the normal range
 SMALL = st.builds(lambda e, m: e << 52 | m, st.integers(0, 520), st.integers(0, (1 << 52) - 1))
-LANES = st.lists(CODE, min_size=32, max_size=32)
+LANES = lanes(edges(F64), 2**64 - 1)
 NEARS = st.lists(NEAR, min_size=32, max_size=32)
 SMALLS = st.lists(st.one_of(SMALL, st.sampled_from(edges(F64))), min_size=32, max_size=32)
 MASK = st.one_of(st.sampled_from([0, M32]), st.integers(0, M32))

@@ -4,6 +4,7 @@ import pytest
 from arith_harness import execute, lower
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lane_values import lanes
 from oracles_arith import (
     F32,
     M32,
@@ -19,9 +20,8 @@ from oracles_arith import (
     multiply,
 )
 
-CODE = st.one_of(st.sampled_from(edges(F32)), st.integers(0, M32))
-LANES = st.lists(CODE, min_size=32, max_size=32)
-NEAR = st.lists(st.integers(0x3F700000, 0x3F8FFFFF), min_size=32, max_size=32)
+LANES = lanes(edges(F32), M32)
+NEAR = lanes((0,), 0x1FFFFF).map(lambda offsets: [0x3F700000 + offset for offset in offsets])
 MASK = st.one_of(st.sampled_from([0, M32]), st.integers(0, M32))
 few = settings(max_examples=20, deadline=None)
 quick = settings(max_examples=6, deadline=None)

@@ -4,6 +4,7 @@ import pytest
 from arith_harness import execute, lower
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lane_values import lanes
 from oracles_arith import (
     BF16,
     F16,
@@ -26,8 +27,7 @@ STYLES = [("", F16), (".BF16_V2", BF16)]
 
 
 def words(f):
-    code = st.one_of(st.sampled_from(edges(f)), st.integers(0, 0xFFFF))
-    return st.lists(st.builds(lambda h, w: h << 16 | w, code, code), min_size=32, max_size=32)
+    return lanes(edges(f), 0xFFFF, 64).map(lambda halves: [h << 16 | w for h, w in zip(halves[:32], halves[32:])])
 
 
 def packed(function, *columns):
@@ -184,7 +184,7 @@ def test_halves_into_single_precision_sums(suffix, f, mode, data):
     ]
 
 
-@given(st.lists(st.one_of(st.sampled_from(edges(F32)), st.integers(0, M32)), min_size=32, max_size=32))
+@given(lanes(edges(F32), M32))
 @quick
 def test_a_single_cut_to_half_by_adding_zero(a):
     expected = [F16.nan if F32.is_nan(x) else narrowed(x) for x in a]

@@ -4,10 +4,10 @@ import pytest
 from arith_harness import execute
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lane_values import lanes
 from oracles_arith import INTEGER_EDGES, M32, mask_of, saturate, signed
 
-WORD = st.one_of(st.sampled_from(INTEGER_EDGES), st.integers(0, M32))
-LANES = st.lists(WORD, min_size=32, max_size=32)
+LANES = lanes(INTEGER_EDGES, M32)
 few = settings(max_examples=20, deadline=None)
 
 

@@ -8,9 +8,10 @@ import pytest
 from arith_harness import execute
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lane_values import lanes
 from oracles_arith import F32, M32, edges
 
-CODES = st.lists(st.one_of(st.sampled_from(edges(F32)), st.integers(0, M32)), min_size=32, max_size=32)
+CODES = lanes(edges(F32), M32)
 TURNS = st.lists(st.floats(-8, 8, width=32), min_size=32, max_size=32)
 few = settings(max_examples=25, deadline=None)
 NAN, INF, NEGATIVE = F32.nan, F32.infinity, F32.sign
