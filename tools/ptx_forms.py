@@ -26,10 +26,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cuda.bindings import nvjitlink
 from elftools.elf.elffile import ELFFile
 
 from gpusim.errors import ToolchainError
+from gpusim.frontend.native.link import KINDS, run_linker
 from gpusim.isa.architectures import BUILT, architecture
 from gpusim.isa.binary.decode import find_nvdisasm, parse_instruction
 from gpusim.isa.form import Instruction
@@ -76,20 +76,8 @@ class Found:
 
 def link(text: str, target: str, options: Sequence[str] = ()) -> tuple[bytes, str]:
     """(the cubin of a PTX text, nothing), or (nothing, what nvJitLink said)."""
-    handle = nvjitlink.create(1 + len(options), [f"-arch={target}", *options])
-    try:
-        data = text.encode()
-        nvjitlink.add_data(handle, nvjitlink.InputType.PTX, data, len(data), "forms")
-        nvjitlink.complete(handle)
-        cubin = bytearray(nvjitlink.get_linked_cubin_size(handle))
-        nvjitlink.get_linked_cubin(handle, cubin)
-        return bytes(cubin), ""
-    except nvjitlink.nvJitLinkError:
-        log = bytearray(nvjitlink.get_error_log_size(handle))
-        nvjitlink.get_error_log(handle, log)
-        return b"", log.decode("utf-8", "replace")
-    finally:
-        nvjitlink.destroy(handle)
+    done = run_linker([f"-arch={target}", *options], [(KINDS[".ptx"], "forms", text.encode())])
+    return done.cubin, done.error
 
 
 def assemble(

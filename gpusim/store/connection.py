@@ -33,6 +33,8 @@ from gpusim.store.location import VARIABLE, store_name
 BUSY_SECONDS = 30.0
 _PAUSE_SECONDS = 0.01
 _WRITES = "gpusim_writes"
+#: Of a database's own message so much is shown.
+_MOST_LETTERS = 200
 
 
 def open_engine(url: URL) -> Engine:
@@ -88,7 +90,7 @@ def refuse_damaged(path: Path, url: URL) -> None:
         found = [str(row[0]) for row in connection.execute("PRAGMA quick_check(1)")]
     if found != ["ok"]:
         raise StoreFormatError(
-            f"{store_name(url)}: damaged ({'; '.join(found).splitlines()[-1].strip()}); nothing was written: move it"
+            f"{store_name(url)}: damaged ({_line('; '.join(found).splitlines()[-1])}); nothing was written: move it"
             f" away, or set {VARIABLE} to another file"
         )
 
@@ -153,27 +155,32 @@ def translating(url: URL) -> Iterator[None]:
         if isinstance(cause, sqlite3.Error):
             raise _of_sqlite(cause, store_name(url)) from error
         text = str(cause or error).strip()
-        detail = text.splitlines()[0] if text else type(error).__name__
+        detail = _line(text.splitlines()[0]) if text else type(error).__name__
         raise StoreError(f"{store_name(url)}: {detail}; check {VARIABLE} and the server") from error
 
 
+def _line(text: object) -> str:
+    """A database's own words as a part of a message: they may quote what stands in a file, lines and escape sequences and all."""
+    line = " ".join(str(text).split())
+    line = "".join(letter if letter.isprintable() else "?" for letter in line)
+    return line if len(line) <= _MOST_LETTERS else line[: _MOST_LETTERS - 3] + "..."
+
+
 def _of_sqlite(error: sqlite3.Error, store: str) -> StoreError | StoreFormatError:
-    name = getattr(error, "sqlite_errorname", None) or ""
+    name, said = getattr(error, "sqlite_errorname", None) or "", _line(error)
     elsewhere = f"or set {VARIABLE} to another file"
     # SQLITE_ERROR: the statement does not fit the tables, which are then not those that this version has made.
     unfit = name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")) or name == "SQLITE_ERROR"
     if unfit or not name and isinstance(error, sqlite3.DatabaseError):
-        return StoreFormatError(f"{store}: damaged, or not a gpusim store ({error}); move it away, {elsewhere}")
+        return StoreFormatError(f"{store}: damaged, or not a gpusim store ({said}); move it away, {elsewhere}")
     if name.startswith("SQLITE_FULL"):
         return StoreError(f"{store}: the disk is full, this was not stored; free some space, {elsewhere}")
     if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH")):
-        return StoreError(f"{store}: cannot be written here ({error}); mend its permissions, {elsewhere}")
+        return StoreError(f"{store}: cannot be written here ({said}); mend its permissions, {elsewhere}")
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return StoreError(
             f"{store}: other processes have kept it locked for {BUSY_SECONDS:g} s; try again, {elsewhere}"
         )
     if name.startswith("SQLITE_IOERR"):
-        return StoreError(
-            f"{store}: the file system failed ({error}), this was not stored; check the disk, {elsewhere}"
-        )
-    return StoreError(f"{store}: {error}; check the disk, {elsewhere}")
+        return StoreError(f"{store}: the file system failed ({said}), this was not stored; check the disk, {elsewhere}")
+    return StoreError(f"{store}: {said}; check the disk, {elsewhere}")

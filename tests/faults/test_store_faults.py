@@ -226,6 +226,19 @@ def test_a_store_from_elsewhere_is_checked(tmp_path, change, words):
             store.new_run(command="test")
 
 
+def test_what_a_damaged_store_makes_sqlite_say_stays_one_line(tmp_path):
+    path = filled(tmp_path / "s.sqlite")
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA writable_schema=ON")
+        text = f'CREATE TABLE launches (id, "a TEXT,\n\x1b[31m{"b" * 2000}'
+        connection.execute("UPDATE sqlite_master SET sql=? WHERE name='launches'", (text,))
+    with open_store(path) as store:
+        for use in (lambda: store.load_run("base"), lambda: store.new_run(command="test")):
+            with pytest.raises(StoreFormatError, match=r"damaged.*unrecognized token") as caught:
+                use()
+            assert str(caught.value).isprintable() and len(str(caught.value)) < 600
+
+
 def version_one(path: Path) -> Path:
     """The store as gpusim of schema 1 wrote it."""
     with sqlite3.connect(path) as connection:

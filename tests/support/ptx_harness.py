@@ -10,10 +10,10 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
-from cuda.bindings import nvjitlink
 from numba import cuda
 
 from gpusim.capturing import capture
+from gpusim.frontend.native.link import KINDS, run_linker
 from gpusim.frontend.numba import frontend
 from gpusim.isa.architectures import architecture
 
@@ -72,16 +72,9 @@ def _opening(architecture: str) -> list[str]:
 
 def link(text: str, architecture: str) -> bytes:
     """The cubin of a PTX text."""
-    handle = nvjitlink.create(1, [f"-arch={architecture}"])
-    try:
-        data = text.encode()
-        nvjitlink.add_data(handle, nvjitlink.InputType.PTX, data, len(data), "operations")
-        nvjitlink.complete(handle)
-        cubin = bytearray(nvjitlink.get_linked_cubin_size(handle))
-        nvjitlink.get_linked_cubin(handle, cubin)
-        return bytes(cubin)
-    finally:
-        nvjitlink.destroy(handle)
+    done = run_linker([f"-arch={architecture}"], [(KINDS[".ptx"], "operations", text.encode())])
+    assert done.cubin, done.error
+    return done.cubin
 
 
 def architecture_of(capability: tuple[int, int]) -> str:
