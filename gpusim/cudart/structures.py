@@ -40,3 +40,13 @@ class Copy3D(ctypes.Structure):
         ("target_array", WORD), ("target_position", Position), ("target", PitchedPointer),
         ("extent", Extent), ("kind", c_int),
     ]  # fmt: skip
+
+
+class PeerCopy3D(ctypes.Structure):
+    """cudaMemcpy3DPeerParms."""
+
+    _fields_ = [
+        ("source_array", WORD), ("source_position", Position), ("source", PitchedPointer), ("source_device", c_int),
+        ("target_array", WORD), ("target_position", Position), ("target", PitchedPointer), ("target_device", c_int),
+        ("extent", Extent),
+    ]  # fmt: skip

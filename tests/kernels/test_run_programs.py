@@ -97,7 +97,7 @@ def test_a_program_runs_with_its_children_and_keeps_its_exit_code(program) -> No
 def test_arrays_textures_graphs_and_large_parameters(libraries, tmp_path) -> None:
     done = gpusim(compiled("runtime_objects.cu", libraries, tmp_path), cwd=tmp_path)
     names = (
-        "texture", "descriptions", "surface", "volume", "array", "boxes", "three channels", "nodes", "graph", "changed",
+        "texture", "descriptions", "surface", "volume", "array", "boxes", "peer", "three channels", "nodes", "graph", "changed",
         "variables", "captured", "parameters",
     )  # fmt: skip
     assert done.stdout.splitlines() == [f"{name} 1" for name in names], done.stderr

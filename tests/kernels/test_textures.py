@@ -246,7 +246,9 @@ def test_a_seamless_cube_is_filtered_over_its_edges(scene) -> None:
     given = np.resize(directions, (COUNT, 3))
     seamless = scene.run("cube", scene.texture(resource, CLAMP, True, NORMALIZED | SEAMLESS), given)[:5, 0]
     far = np.linalg.norm(centres(n)[None] - directions[:, None, None, None], axis=-1).reshape(5, -1)
-    for result, distances in zip(seamless, far, strict=True):  # as near as each other: two at an edge, three at a corner
+    for result, distances in zip(
+        seamless, far, strict=True
+    ):  # as near as each other: two at an edge, three at a corner
         among = np.isclose(distances, distances.min())
         assert np.isclose(result, data.ravel()[among].mean(), atol=1e-6)
     within = scene.run("cube", scene.texture(resource, CLAMP, True, NORMALIZED), given)[:5, 0]

@@ -96,6 +96,15 @@ static void arrays(float *d) {
     for (int i = 0; i < W; i++) b[H * W + i] = a[H * W + i], b[(H + 1) * W] = a[(H + 1) * W];
     CHECK(cudaMemcpy3D(&back));
     printf("boxes %d\n", b[(H + 1) * W + 1] == a[(H + 1) * W + 1] && b[W * H * D - 1] == a[W * H * D - 1]);
+    cudaMemcpy3DPeerParms peer = {};
+    peer.srcArray = volume;
+    peer.dstPtr = pitched;
+    peer.extent = make_cudaExtent(W, H, D);
+    CHECK(cudaMemcpy3DPeer(&peer));
+    CHECK(cudaMemcpy(out, pitched.ptr, 32, cudaMemcpyDeviceToHost));
+    peer.dstDevice = 1;
+    printf("peer %d\n", !memcmp(out, a, 32) && cudaMemcpy3DPeer(&peer) == cudaErrorInvalidDevice);
+    cudaGetLastError();
     format = cudaCreateChannelDesc(8, 8, 8, 0, cudaChannelFormatKindUnsigned);
     printf("three channels %d\n", cudaMallocArray(&flat, &format, 4, 4) == cudaErrorInvalidChannelDescriptor);
     cudaGetLastError();
