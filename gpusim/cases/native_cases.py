@@ -18,6 +18,7 @@ from typing import Any
 
 from gpusim.cases.case_forms import CaseLaunch, UserCase
 from gpusim.cases.native_arguments import check_kernel_argument, parse_kernel_argument
+from gpusim.cases.native_hints import launch_hint
 from gpusim.cases.native_names import CUDA_CPP, PTX, split_native
 from gpusim.cases.numbers import parse_integer
 from gpusim.cases.requests import split_request
@@ -73,12 +74,15 @@ def complete_native_shape(name: str, shape: Mapping[str, Any]) -> dict[str, Any]
     """``shape``, a launch of ``name`` as texts, in order and with what may be left out: axes of the user's own, the launch's, and how
     it is compiled, if said. Raises UsageError for what is missing, unknown or cannot be read."""
     given = _own_axes(name) | {axis: str(value) for axis, value in shape.items()}
-    load_native(name, shape)
+    kernel = load_native(name, shape)
     missing = [axis for axis in ("grid", "block") if axis not in given]
     if missing:
         options = " ".join(f"--{axis} {example}" for axis, example in (("grid", 4), ("block", 256)) if axis in missing)
+        told = isinstance(kernel, kernels.CudaCppKernel) and launch_hint(
+            kernel.unit.source, kernel.unit.file, kernel.entry
+        )
         raise UsageError(
-            f"{name} needs its launch: give {options}, and --arg TYPE:VALUE or TYPE[LENGTH] for each argument"
+            f"{name} needs its launch: give {options}, and --arg TYPE:VALUE or TYPE[LENGTH] for each argument{f' of {told}' if told and '--arg' in told else f'; {told}' if told else ''}"
         )
     arguments = sorted((axis for axis in given if _ARGUMENT_AXIS.match(axis)), key=lambda axis: int(axis[3:]))
     own = [axis for axis in given if axis not in (*RESERVED, *arguments)]
