@@ -18,27 +18,26 @@ _QUALIFIERS = re.compile(
 _LENGTH = 1024
 
 
-def launch_hint(source: str, file: str, entry: str) -> str:
-    """``--arg float:2 --arg float[1024]`` with the declaration that it is made from; of a template without arguments, or a kernel
-    that the text has not, what there is instead; empty where the text has no kernel at all."""
+def launch_hint(source: str, file: str, entry: str) -> tuple[str, list[str]]:
+    """The declaration of kernel ``entry`` and an example of each argument, ``float:2``, ``float[1024]``; of a template without
+    arguments, or a kernel that the text has not, what there is instead, and no example."""
     plain = entry.partition("<")[0].rpartition("::")[2].strip()
     found = [piece for piece in pieces(source) if piece.kernel.rpartition("::")[2] == plain]
     if not found:
         there = list(dict.fromkeys(kernels(source)))
-        return f"{file} itself has no kernel {plain}; it has {', '.join(there)}" if there else ""
+        return (f"{file} itself has no kernel {plain}; it has {', '.join(there)}" if there else ""), []
     piece = found[0]
     declared = _declared(source, piece)
     if declared is None:
-        return ""
+        return "", []
     types = {}
     if piece.template is not None:
         names = names_of(piece.template)
         if "<" not in entry:
-            return f"{plain} is a template: name it with its arguments, {file}:{plain}<{', '.join(names)}>"
+            return f"{plain} is a template: name it with its arguments, {file}:{plain}<{', '.join(names)}>", []
         types = dict(zip(names, at_commas(entry.partition("<")[2].rpartition(">")[0]), strict=False))
-    arguments = [f"--arg {_argument(each, types)}" for each in at_commas(declared) if each.strip() not in ("", "void")]
-    taken = " ".join(declared.split())
-    return f"{plain}({taken}): {' '.join(arguments) or 'it takes no arguments'}"
+    parameters = [each for each in at_commas(declared) if each.strip() not in ("", "void")]
+    return f"{plain}({' '.join(declared.split())})", [_argument(each, types) for each in parameters]
 
 
 def _declared(source: str, piece: Piece) -> str | None:
@@ -63,11 +62,10 @@ def _argument(parameter: str, types: dict[str, str]) -> str:
     written = {"__half": "half", "__nv_bfloat162": "bf16", "__half2": "half"}.get(words[0] if words else "", written)
     kind = written or (words[0] if words else "TYPE")
     if pointers == 1:
-        return f"'{kind}[{_LENGTH}]'" if " " in kind else f"{kind}[{_LENGTH}]"
+        return f"{kind}[{_LENGTH}]"
     if pointers:
         return f"{kind}*[8,{_LENGTH}]"
     if not written:
         return f"{{...}} (a {kind})"
     floats = written in SMALL_FLOATS or TYPES[written].kind == "f"
-    value = f"{kind}:{'true' if kind == 'bool' else 2 if floats else _LENGTH}"
-    return f"'{value}'" if " " in kind else value
+    return f"{kind}:{'true' if kind == 'bool' else 2 if floats else _LENGTH}"
