@@ -18,6 +18,7 @@ import numpy as np
 
 from gpusim.cases.numbers import parse_integer, parse_number
 from gpusim.io.late_ml_dtypes import small_float
+from gpusim.io.nearest import hint
 
 _ARGUMENT = re.compile(
     r"^(?P<type>[A-Za-z_][\w ]*?)\s*(?P<stars>\*?)\s*(?:\[(?P<lengths>[^\]]*)\](?:=(?P<fill>.*))?|:(?P<value>.*))$", re.DOTALL
@@ -131,7 +132,9 @@ def _parts(text: str) -> _Parts:
         name, width = name[:-1], int(vector[1])
     kind = small_float(SMALL_FLOATS[name]) if name in SMALL_FLOATS else TYPES.get(name)
     if kind is None:
-        raise ValueError(f"there is no type {found['type']}; there are {', '.join((*TYPES, *SMALL_FLOATS))}")
+        known = (*TYPES, *SMALL_FLOATS)
+        there = f"there are {', '.join(known)}"
+        raise ValueError(f"there is no type {found['type']}; {hint(name, known, there)}")
     if found["stars"] and found["lengths"] is None:
         raise ValueError("an array of pointers has a count and a length: float*[8,1024]")
     return _Parts(kind, width, bool(found["stars"]), found["lengths"], found["fill"], found["value"] or "")

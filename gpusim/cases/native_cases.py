@@ -18,6 +18,7 @@ from typing import Any
 
 from gpusim.cases.case_forms import CaseLaunch, UserCase
 from gpusim.cases.native_arguments import check_kernel_argument, parse_kernel_argument
+from gpusim.cases.native_hints import launch_hint
 from gpusim.cases.native_names import CUDA_CPP, PTX, split_native
 from gpusim.cases.numbers import parse_integer
 from gpusim.cases.requests import split_request
@@ -73,13 +74,14 @@ def complete_native_shape(name: str, shape: Mapping[str, Any]) -> dict[str, Any]
     """``shape``, a launch of ``name`` as texts, in order and with what may be left out: axes of the user's own, the launch's, and how
     it is compiled, if said. Raises UsageError for what is missing, unknown or cannot be read."""
     given = _own_axes(name) | {axis: str(value) for axis, value in shape.items()}
-    load_native(name, shape)
+    kernel = load_native(name, shape)
     missing = [axis for axis in ("grid", "block") if axis not in given]
     if missing:
         options = " ".join(f"--{axis} {example}" for axis, example in (("grid", 4), ("block", 256)) if axis in missing)
-        raise UsageError(
-            f"{name} needs its launch: give {options}, and --arg TYPE:VALUE or TYPE[LENGTH] for each argument"
-        )
+        told, examples = "", []
+        if isinstance(kernel, kernels.CudaCppKernel):
+            told, examples = launch_hint(kernel.source, kernel.file, kernel.entry)
+        raise UsageError(f"{name} needs its launch: give {options}, and {_arguments_told(name, told, examples)}")
     arguments = sorted((axis for axis in given if _ARGUMENT_AXIS.match(axis)), key=lambda axis: int(axis[3:]))
     own = [axis for axis in given if axis not in (*RESERVED, *arguments)]
     used = " ".join([name, *(given[axis] for axis in given if axis not in own)])
@@ -100,6 +102,15 @@ def complete_native_shape(name: str, shape: Mapping[str, Any]) -> dict[str, Any]
     if whole.get("cooperative", "true") not in ("true", "false"):
         raise UsageError(f"{name}: cooperative={whole['cooperative']}: it is true or false")
     return whole
+
+
+def _arguments_told(name: str, told: str, examples: list[str]) -> str:
+    """How the arguments are given, shown on those of the kernel's own declaration where it was found."""
+    if not examples:
+        return "--arg TYPE:VALUE or TYPE[LENGTH] for each argument" + f"; {told}" * bool(told)
+    options = " ".join(f"--arg {shlex.quote(each) if ' ' in each else each}" for each in examples)
+    axes = ",".join(f"arg{place}={each}" for place, each in enumerate(examples))
+    return f"for {told} {options}; where no options are taken, '{name.partition(':')[0]}:{name.partition(':')[2].partition(':')[0]}:grid=4,block=256,{axes}'"
 
 
 def make_native_case(name: str, shape: Mapping[str, Any]) -> UserCase:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from gpusim.cases.names import kernel_names
+from gpusim.cases.names import is_reference, kernel_names
+from gpusim.cases.native_names import is_native
 from gpusim.cases.networks import pinned_suites
 from gpusim.cases.requests import parse_request
 from gpusim.errors import GpusimError, NoDataError, UnknownKernelError, UsageError
@@ -38,6 +39,11 @@ def _unpublished(kernel: str, series: Sequence[str]) -> GpusimError:
     if Path(kernel).is_file():
         return UsageError(
             f"{kernel} is a file: rows are given with --against {kernel}; a suite's file needs rows to be compared with"
+        )
+    if is_reference(name) or is_native(name):
+        return NoDataError(
+            f"nothing is published for {name}, a kernel of your own: measure it on a GPU (gpusim measure ... -o rows.jsonl), then"
+            " give --against rows.jsonl"
         )
     near = hint(name, [*series, *kernel_names()], f"there are measurements of {', '.join(series)}")
     return UnknownKernelError(f"no kernel and no published series is called {name!r}; {near}")

@@ -8,6 +8,7 @@ an instruction in a loop counts once. Surveys of several kernels add up.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -167,6 +168,11 @@ def _joined(image: KernelCode, kernel: str, parts: Iterable[tuple[int, _Part]]) 
     return found
 
 
+#: Within brackets: a numbered register, and what is added to it.
+_NUMBERED = re.compile(r"\b(U?[RP])\d+\b")
+_OFFSET = re.compile(r"\+-?0x[0-9a-f]+(?=[\]+])")
+
+
 def _operand(operand: Operand) -> str:
     suffix = "".join(f".{m}" for m in operand.modifiers)
     if operand.kind == Kind.MEMORY:
@@ -175,7 +181,9 @@ def _operand(operand: Operand) -> str:
     if operand.kind == Kind.CONSTANT:
         bank = "cx[UR]" if operand.descriptor >= 0 else "c[bank]"
         return f"{bank}[{_address(operand)}]"
-    if operand.kind in (Kind.SPECIAL, Kind.OTHER):
+    if operand.kind == Kind.OTHER:  # gdesc[UR24], tmem[UR8+0x40]: whichever register, and wherever it points
+        return _NUMBERED.sub(r"\1", _OFFSET.sub("+imm", operand.text))
+    if operand.kind == Kind.SPECIAL:
         return operand.text
     return _PLAIN[operand.kind] + suffix
 

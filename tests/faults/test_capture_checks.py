@@ -10,6 +10,7 @@ import pytest
 from hand_traces import Asm, build
 from numba import cuda, float32, int32, types
 
+import gpusim
 from gpusim import cli
 from gpusim.capturing import capture
 from gpusim.errors import AddressError, UsageError
@@ -283,3 +284,25 @@ def test_the_command_prints_findings_and_exits_with_1_or_0(capsys, tmp_path, mon
     (row,) = json.loads(capsys.readouterr().out)
     assert row["tool"] == "initcheck" and row["thread"] == "(0, 0, 0)" and not list(tmp_path.iterdir())
     assert cli.run(["capture", "reduce_sum"]) == 2
+
+
+MATRICES = """
+extern "C" __global__ void matrices(unsigned *out, unsigned stride) {
+  __shared__ alignas(16) unsigned tile[256];
+  for (int i = threadIdx.x; i < 256; i += 64) tile[i] = i;
+  __syncthreads();
+  unsigned a = (unsigned)__cvta_generic_to_shared(tile) + 16 * (threadIdx.x % 32) + threadIdx.x / 32 * stride, d[4];
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3]) : "r"(a));
+  for (int i = 0; i < 4; i++) out[4 * threadIdx.x + i] = d[i];
+}
+"""
+
+
+def test_a_warp_keeps_what_it_has_loaded_when_the_next_one_reads_elsewhere():
+    pytest.importorskip("cuda.bindings.nvrtc")
+    right, wrong = np.zeros((2, 256), np.uint32)
+    assert findings(gpusim.cuda_cpp(MATRICES, "matrices"), right, np.uint32(512), check=("memory",)) == ()
+    (found,) = findings(gpusim.cuda_cpp(MATRICES, "matrices"), wrong, np.uint32(100_000), check=("memory",))
+    assert found.thread == (32, 0, 0) and "LDSM" in found.where
+    assert wrong[:128].tolist() == right[:128].tolist() and right[:128].any()

@@ -59,6 +59,19 @@ def built(capability: tuple[int, int]):
         ("", "HADD2", "R1,R2.H0_H0,-R3.H1_H1", "HADD2 R, R.H0_H0, R.H1_H1"),
         ("", "EXIT", "", "EXIT"),
         ("", "LDG.E", "R2,[RZ]", "LDG.E R, [imm]"),
+        (
+            "",
+            "HGMMA.64x128x16.F32",
+            "R24,gdesc[UR24].tnspB,R24,gsb0",
+            "HGMMA.64x128x16.F32 R, gdesc[UR].tnspB, R, gsb0",
+        ),
+        ("", "LDTM.x64", "R4,tmem[UR13+0x40]", "LDTM.x64 R, tmem[UR+imm]"),
+        (
+            "",
+            "UTCHMMA",
+            "gdesc[UR10],gdesc[UR12],tmem[UR8],tmem[UR26],idesc[UR27],UP0",
+            "UTCHMMA gdesc[UR], gdesc[UR], tmem[UR], tmem[UR], idesc[UR], UP",
+        ),
     ],
 )
 def test_a_form_is_the_instruction_without_its_numbers(guard, opcode, operands, form):

@@ -77,22 +77,23 @@ def _blank(text: str) -> str:
 def kernels(text: str) -> list[str]:
     """What the kernels of a source may be called: ``ns::axpy<T, N>`` of a template."""
     return [
-        piece.kernel + (f"<{_arguments(piece.template)}>" if piece.template is not None else "")
+        piece.kernel + (f"<{', '.join(names_of(piece.template))}>" if piece.template is not None else "")
         for piece in pieces(text)
         if piece.kernel
     ]
 
 
-def _arguments(parameters: str) -> str:
+def names_of(parameters: str) -> list[str]:
     """The names of a template's ``parameters``: ``T, N`` of ``typename T, int N = 4``."""
     names = []
-    for each in _at_commas(parameters):
+    for each in at_commas(parameters):
         words = re.findall(r"[A-Za-z_]\w*", each.partition("=")[0])
         names.append(words[-1] if words else each.strip())
-    return ", ".join(names)
+    return names
 
 
-def _at_commas(text: str) -> Iterator[str]:
+def at_commas(text: str) -> Iterator[str]:
+    """The parts of ``text`` between the commas that stand in no bracket."""
     depth, start = 0, 0
     for at, letter in enumerate(text):
         depth += (letter in "<([{") - (letter in ">)]}")

@@ -89,7 +89,9 @@ def _readable(own: set[tuple[int, int]], file: str) -> set[tuple[int, int]]:
     older = sorted(each for each in own if each < oldest)
     if older:
         names = ", ".join("sm_{}{}".format(*each) for each in older)
-        what = f"{file} has machine code for {names}, older than {nearest(oldest).name}, which the toolchain does not read"
+        what = (
+            f"{file} has machine code for {names}, older than {nearest(oldest).name}, which the toolchain does not read"
+        )
         if len(older) == len(own):
             raise UsageError(f"{what}, and none else")
         print(f"{what}: left out", file=sys.stderr)

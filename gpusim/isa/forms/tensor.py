@@ -65,6 +65,13 @@ REFUSED = {
     "UTMAREDG": "bulk reduction by the tensor memory accelerator",
     "UBLKCP": "bulk copy by the tensor memory accelerator",
     "UBLKRED": "bulk reduction by the tensor memory accelerator",
+    "UTMAPF": "prefetch by the tensor memory accelerator",
+    "UBLKPF": "prefetch by the tensor memory accelerator",
+    "UTMACMDFLUSH": "end of a group of bulk copies by the tensor memory accelerator",
+    "UTMACCTL": "cache of tensor maps of the tensor memory accelerator",
+    "UTCCP": "copy into tensor memory (tcgen05)",
+    "UTCSHIFT": "shift in tensor memory (tcgen05)",
+    "UVIRTCOUNT": "allocation of tensor memory (tcgen05)",
 }
 
 
