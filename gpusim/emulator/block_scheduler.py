@@ -36,9 +36,7 @@ _SHARED_FIELDS = (
     "epoch",
     "words_used",
     "changes",
-    "pollers",
-    "unlooked",
-    "held_back",
+    "history_used",
 )
 #: Blocks that run side by side because one of them is slow; a grid-wide barrier opens as many as it needs.
 _MAX_SLOW = 64
@@ -67,6 +65,8 @@ class Slot:
     block: int = -1
     #: ``changes`` of the launch when all that its warps did was to poll, -1: they did something else
     polled_at: int = -1
+    #: rows of the launch's ``touched`` for the words that they poll; none: too many to say
+    watched: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         self.states[0]["registers_host"] = self.registers.ctypes.data
@@ -123,7 +123,20 @@ class BlockScheduler:
     def _logged_so_far(self) -> tuple[int, ...]:
         """What changes when any warp does anything but poll."""
         state = self._last.states[0]
-        return (int(state.epoch), int(state.held_back), *self.used())
+        return (int(state.epoch), *self.used())
+
+    def _polled_by(self, slot: Slot) -> tuple[int, ...]:
+        """Rows of ``touched`` for the words that the warps of ``slot`` poll; none where one of them polls several."""
+        state = slot.states[0]
+        words = state.poll_watch[state.poll_loop != 0].tolist()
+        return tuple({word % len(self.machine.touched) for word in words}) if words and min(words) >= 0 else ()
+
+    def _sleeps(self, slot: Slot) -> bool:
+        """Whether no word that ``slot`` polls has been written since it looked."""
+        if slot.polled_at < 0 or slot.polled_at == int(self._last.states[0].changes):
+            return slot.polled_at >= 0
+        touched = self.machine.touched
+        return bool(slot.watched) and all(touched[word] <= slot.polled_at for word in slot.watched)
 
     def dropped_prints(self) -> int:
         """Calls of ``vprintf`` that came when its buffer was full and never reached Python."""
@@ -319,7 +332,7 @@ class BlockScheduler:
         while resident:
             moved, slow, ended, polled, skipped = False, False, False, False, False
             for slot in list(resident):
-                if not rouse and slot.polled_at == int(self._last.states[0].changes):
+                if not rouse and self._sleeps(slot):
                     polled = skipped = True
                     continue
                 slot.states[0].slice = length
@@ -341,6 +354,7 @@ class BlockScheduler:
                     polled, waits = True, before == self._logged_so_far()
                     moved |= not waits
                     slot.polled_at = int(slot.states[0].changes) if waits else -1
+                    slot.watched = self._polled_by(slot)
                 elif status == at.PREEMPTED:
                     moved = slow = True
                 elif status != at.GRID_WAIT:
