@@ -131,6 +131,13 @@ class BlockScheduler:
         words = state.poll_watch[state.poll_loop != 0].tolist()
         return tuple({word % len(self.machine.touched) for word in words}) if words and min(words) >= 0 else ()
 
+    def _may_give_up(self, resident: Sequence[Slot]) -> bool:
+        """Whether a warp polls in a loop that may end although nobody writes: after some rounds, after some time."""
+        polls = self.machine.polls
+        kinds = np.isin(polls[:, at.POLL_KIND], (at.POLL_GIVES_UP, at.POLL_ROUND))
+        loops = {int(loop) + 1 for loop in polls[kinds, at.POLL_LOOP]}
+        return any(loops & set(slot.states[0].poll_loop.tolist()) for slot in resident)
+
     def _sleeps(self, slot: Slot) -> bool:
         """Whether no word that ``slot`` polls has been written since it looked."""
         if slot.polled_at < 0 or slot.polled_at == int(self._last.states[0].changes):
@@ -366,13 +373,19 @@ class BlockScheduler:
                 continue
             self.resident, self.ended = resident, pending - len(resident)
             crowded = len(resident) >= _MAX_SLOW
-            stuck = slow and not ended and livelock.reached(resident, self.machine.allocations)
+            hopeless = polled and not moved and not skipped
+            giving_up = hopeless and self._may_give_up(resident)
+            for slot in resident:
+                slot.states[0].impatient = giving_up
+            stuck = (slow or giving_up) and not ended and livelock.reached(resident, self.machine.allocations)
             if pending < end and resident and ((slow or polled) and not crowded or not moved or stuck):
                 slot = free.pop() if free else self._open()
                 slot.block, slot.polled_at = pending, -1
                 pending += 1
                 resident.append(slot)
                 livelock.progress()
+            elif giving_up and not stuck:
+                rouse = True
             elif stuck or (polled and not moved):
                 self._report_syncs()
                 self.spinning = True
@@ -386,7 +399,7 @@ class BlockScheduler:
             elif not moved:
                 for slot in resident:
                     _release_grid(slot.states[0])
-        self.first.states[0].slice = alone
+        self.first.states[0].slice, self.first.states[0].impatient = alone, 0
         self.resident, self.ended = [], 0
         return pending
 

@@ -339,7 +339,9 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
             if fate != GOES_ON:
                 goal = np.int64(row[at.TARGET]) if polls[number, at.POLL_STAYS] else pc + 1
                 state.held_first[leader] = goal
-                if fate == WAITS:  # it would only read the same again: others have their turn first
+                if (
+                    fate == WAITS and state.impatient == 0
+                ):  # it would only read the same again: others have their turn first
                     state.quantum_left[leader], state.held_left[leader] = 0, 0
                 leave(state, first_warp, count, members, steps, goal, True)
                 return np.int64(at.SPLIT)

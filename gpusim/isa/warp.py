@@ -321,6 +321,9 @@ STATE_RECORD = Record(
     Field("changes", "<i8", "count", "writes of words that warps have polled"),
     Field("history_used", "<i8", "count", "changes of polled words that ``history`` was told"),
     Field("shown", "<i8", "words", "what a word holds in place of which a poll is shown what it held before"),
+    Field(
+        "impatient", "<i8", "flag", "warps that poll go on at once: nobody else can run, and their loops may give up"
+    ),
     Field("only_polled", "<i8", "flag", "the block was left since all its warps only polled"),
     # its warps
     Field("alive", "<i8", "count", "warps with lanes that have not ended"),

@@ -8,6 +8,7 @@ from polling_kernels import EXPECTED, capture_polling
 
 from gpusim.emulator import block_scheduler
 from gpusim.emulator import state as emulator_state
+from gpusim.errors import DeadlockError
 from gpusim.trace.record import Trace
 
 WAITING = list(EXPECTED)
@@ -62,6 +63,14 @@ def test_a_loop_that_gives_up_is_as_long_as_it_was() -> None:
     assert len(next(iter(ten.chunks())).accesses) - len(next(iter(five.chunks())).accesses) == 5
 
 
+def test_waiting_for_what_nobody_writes_names_line_and_address() -> None:
+    with pytest.raises(DeadlockError) as caught:
+        capture_polling("forgotten", blocks=3)
+    text = str(caught.value)
+    assert "forgotten: livelock" in text and "no warp is left that could write what they poll" in text
+    assert "block (1, 0, 0): warp 0" in text and "polling address 0x" in text and "source.cu:" in text
+
+
 def test_who_takes_the_next_piece_of_work_waits_for_nobody() -> None:
     chunk = next(iter(capture_polling("queue", blocks=4).chunks()))
     assert not len(chunk.polls) and not (chunk.signals["polls"] == 1).any()
@@ -75,7 +84,7 @@ def test_waiters_of_a_barrier_look_a_few_times_however_many_come(monkeypatch: py
     counts = []
     for blocks in (16, 64):
         looks.clear()
-        capture_polling("barrier", blocks=blocks)
+        capture_polling("barrier", blocks=blocks, cooperative=True)
         counts.append(len(looks))
     assert counts[1] < 6 * counts[0]
 

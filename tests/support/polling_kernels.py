@@ -256,11 +256,13 @@ NOT_WAITING = {
 }
 
 
-def capture_polling(name: str, blocks: int = 6, work: int = 10, gpu: str = "sm_90") -> Trace:
+def capture_polling(name: str, blocks: int = 6, work: int = 10, gpu: str = "sm_90", cooperative: bool = False) -> Trace:
     """A trace of kernel ``name``; raises AssertionError if its result is wrong."""
     words, data = np.zeros(64, np.int32), np.zeros(64, np.int32)
     threads = 96 if name == "inside" else 64
-    trace = gpusim.capture(gpusim.cuda_cpp(SOURCE, name), blocks, threads, (words, data, np.int32(work)), gpu=gpu)
+    trace = gpusim.capture(
+        gpusim.cuda_cpp(SOURCE, name, cooperative=cooperative), blocks, threads, (words, data, np.int32(work)), gpu=gpu
+    )
     expected = (EXPECTED | NOT_WAITING)[name](blocks)
     assert data[0] == expected, f"{name}: {data[0]}"
     return trace

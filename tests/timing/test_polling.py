@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
-from polling_kernels import capture_polling
+from polling_kernels import SOURCE, capture_polling
 
 from gpusim.engine import poll_watch
 from gpusim.engine.gpu import simulate
@@ -13,6 +14,7 @@ from gpusim.engine.result import LaunchResult
 from gpusim.errors import DeadlockError
 from gpusim.gpus.load import load_gpu
 from gpusim.trace.record import Trace
+from gpusim.why.advice import advise
 
 #: Cycles that a round of polling takes at most with nothing in its way: an access to the L2 and the loop around it.
 ROUND_CYCLES = 1500
@@ -62,7 +64,7 @@ def test_a_sleep_takes_the_time_that_it_states() -> None:
 
 def test_a_fence_of_the_gpu_goes_to_the_l2_and_back() -> None:
     def cycles(name: str, gpu: str) -> float:
-        few, many = (simulate(capture_polling(name, blocks=1, work=times), gpu).cycles for times in (5, 25))
+        few, many = (simulate(capture_polling(name, blocks=1, work=times, gpu=gpu), gpu).cycles for times in (5, 25))
         return (many - few) / 20
 
     assert cycles("fences", "b200") == pytest.approx(290, rel=0.15)  # measured on a B300: 277 to 292
@@ -106,3 +108,18 @@ def test_a_wait_that_nobody_ends_is_a_deadlock(monkeypatch: pytest.MonkeyPatch) 
     kept = chunk.signals[chunk.signals["polls"] == 1]
     with pytest.raises(DeadlockError, match="block 1 warp 0 polls .* written 0 of 1 times, for block 0 warp 0"):
         simulate(Trace(trace.program, trace.launch, [replace(chunk, signals=kept)]), "h200")
+
+
+def test_why_names_who_polls_for_whose_store_and_what_it_costs() -> None:
+    trace = capture_polling("spin", blocks=4, work=1000)
+    (remedy,) = [one for one in advise([trace], simulate(trace, "h200")).remedies if one.rule == "waiting"]
+    lines = SOURCE.splitlines()
+    polled, stored = (lines[int(n) - 1] for n in re.findall(r"source.cu:(\d+)", f"{remedy.place} {remedy.problem}"))
+    assert "while (atomicCAS(lock, 0, 1) != 0)" in polled and "atomicExch(lock, 0);" in stored
+    assert 60 < remedy.saved_percent < 80  # one after the other takes four times as long as side by side
+    assert "by polling" in remedy.sentence and "at most" in remedy.sentence
+
+
+def test_nothing_is_said_of_waiting_where_nobody_waits() -> None:
+    trace = capture_polling("queue", blocks=4)
+    assert not [one for one in advise([trace], simulate(trace, "h200")).remedies if one.rule == "waiting"]
