@@ -25,6 +25,7 @@ from gpusim.trace.record import Space
 #: Instructions of the longest loop that is looked at, of the longest whose rounds are known only as they are executed, and
 #: before a loop to look for an early decision.
 LONGEST, LONGEST_ROUND, _EARLIER = 192, 512, 48
+_EXACT = at.POLL_EXACT
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Decision:
     stays_taken: bool
     of_value_alone: bool
     path: tuple[tuple[int, int], ...] = ()
-    kind: int = at.POLL_EXACT
+    kind: int = _EXACT
     head: int = 0
     back: bool = True
     leaves: bool = True

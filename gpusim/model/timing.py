@@ -69,12 +69,12 @@ REQUESTS_MAX = (1 << 16) - 1
 
 
 def fence_cycles(spec: GpuSpec) -> int:
-    """Cycles of a fence with GPU scope when nothing is outstanding: as an L2 hit. It asks all that lies between the SM and the L2
-    to be done, and waits for the answer. Measured alone on a B300, ``__threadfence()`` (MEMBAR.SC.GPU, ERRBAR, CGAERRBAR,
-    CCTL.IVALL) takes 277 to 292 cycles (github.com/ademeure/QuickRunCUDA, b300_clean/08_sync_primitives.md; other methods there
-    258 to 320), and an L2 hit of the same chip 295 to 298 (``b200.toml``, ``l2.hit_latency_ns``); a fence of a block 9 to 16."""
+    """Cycles of a fence with GPU scope when nothing is outstanding: the way to the L2, a look there, and the way back. It asks
+    all that lies between the SM and the L2 to be done, and waits for the answer. Measured alone on a B300, ``__threadfence()`` (with
+    ERRBAR, CGAERRBAR and CCTL.IVALL behind the MEMBAR) takes 277 to 292 cycles, by other methods 258 to 320 (github.com/ademeure/
+    QuickRunCUDA, b300_clean/08_sync_primitives.md), as long as an L2 hit there, 295 (``b200.toml``); a fence of a block 9 to 16."""
     away_ns = spec.crossbar.request_latency_ns + spec.l2.hit_latency_ns + spec.crossbar.response_latency_ns
-    return spec.l1.hit_latency_cycles + round(spec.cycles(away_ns))
+    return round(spec.cycles(away_ns))
 
 
 def sm_timing(spec: GpuSpec) -> np.ndarray:
