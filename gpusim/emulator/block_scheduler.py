@@ -36,9 +36,7 @@ _SHARED_FIELDS = (
     "epoch",
     "words_used",
     "changes",
-    "pollers",
-    "unlooked",
-    "held_back",
+    "history_used",
 )
 #: Blocks that run side by side because one of them is slow; a grid-wide barrier opens as many as it needs.
 _MAX_SLOW = 64
@@ -67,6 +65,8 @@ class Slot:
     block: int = -1
     #: ``changes`` of the launch when all that its warps did was to poll, -1: they did something else
     polled_at: int = -1
+    #: rows of the launch's ``touched`` for the words that they poll; none: too many to say
+    watched: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         self.states[0]["registers_host"] = self.registers.ctypes.data
@@ -131,7 +131,27 @@ class BlockScheduler:
     def _logged_so_far(self) -> tuple[int, ...]:
         """What changes when any warp does anything but poll."""
         state = self._last.states[0]
-        return (int(state.epoch), int(state.held_back), *self.used())
+        return (int(state.epoch), *self.used())
+
+    def _polled_by(self, slot: Slot) -> tuple[int, ...]:
+        """Rows of ``touched`` for the words that the warps of ``slot`` poll; none where one of them polls several."""
+        state = slot.states[0]
+        words = state.poll_watch[state.poll_loop != 0].tolist()
+        return tuple({word % len(self.machine.touched) for word in words}) if words and min(words) >= 0 else ()
+
+    def _may_give_up(self, resident: Sequence[Slot]) -> bool:
+        """Whether a warp polls in a loop that may end although nobody writes: after some rounds, after some time."""
+        polls = self.machine.polls
+        kinds = np.isin(polls[:, at.POLL_KIND], (at.POLL_GIVES_UP, at.POLL_ROUND))
+        loops = {int(loop) + 1 for loop in polls[kinds, at.POLL_LOOP]}
+        return any(loops & set(slot.states[0].poll_loop.tolist()) for slot in resident)
+
+    def _sleeps(self, slot: Slot) -> bool:
+        """Whether no word that ``slot`` polls has been written since it looked."""
+        if slot.polled_at < 0 or slot.polled_at == int(self._last.states[0].changes):
+            return slot.polled_at >= 0
+        touched = self.machine.touched
+        return bool(slot.watched) and all(touched[word] <= slot.polled_at for word in slot.watched)
 
     def dropped_prints(self) -> int:
         """Calls of ``vprintf`` that came when its buffer was full and never reached Python."""
@@ -328,7 +348,7 @@ class BlockScheduler:
         while resident:
             moved, slow, ended, polled, skipped = False, False, False, False, False
             for slot in list(resident):
-                if not rouse and slot.polled_at == int(self._last.states[0].changes):
+                if not rouse and self._sleeps(slot):
                     polled = skipped = True
                     continue
                 slot.states[0].slice = length
@@ -350,6 +370,7 @@ class BlockScheduler:
                     polled, waits = True, before == self._logged_so_far()
                     moved |= not waits
                     slot.polled_at = int(slot.states[0].changes) if waits else -1
+                    slot.watched = self._polled_by(slot)
                 elif status == at.PREEMPTED:
                     moved = slow = True
                 elif status != at.GRID_WAIT:
@@ -361,13 +382,19 @@ class BlockScheduler:
                 continue
             self.resident, self.ended = resident, pending - len(resident)
             crowded = len(resident) >= _MAX_SLOW
-            stuck = slow and not ended and livelock.reached(resident, self.machine.allocations)
+            hopeless = polled and not moved and not skipped
+            giving_up = hopeless and self._may_give_up(resident)
+            for slot in resident:
+                slot.states[0].impatient = giving_up
+            stuck = (slow or giving_up) and not ended and livelock.reached(resident, self.machine.allocations)
             if pending < end and resident and ((slow or polled) and not crowded or not moved or stuck):
                 slot = free.pop() if free else self._open()
                 slot.block, slot.polled_at = pending, -1
                 pending += 1
                 resident.append(slot)
                 livelock.progress()
+            elif giving_up and not stuck:
+                rouse = True
             elif stuck or (polled and not moved):
                 self._report_syncs()
                 self.spinning = True
@@ -381,7 +408,7 @@ class BlockScheduler:
             elif not moved:
                 for slot in resident:
                     _release_grid(slot.states[0])
-        self.first.states[0].slice = alone
+        self.first.states[0].slice, self.first.states[0].impatient = alone, 0
         self.resident, self.ended = [], 0
         return pending
 

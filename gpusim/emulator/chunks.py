@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusim.emulator.polling import rehash
+from gpusim.emulator.poll_words import rehash
 from gpusim.isa import warp as at
 from gpusim.isa.jit import allocating
 from gpusim.trace.record import ACCESS, POLL, RUN, SCATTERED, SIGNAL, WARP, Chunk
@@ -114,6 +114,7 @@ def close_chunk(
 
 def _signals(logged: np.ndarray, warp_of: np.ndarray, access_start: np.ndarray) -> np.ndarray:
     """SIGNAL records, in the order of their accesses, from the log's; ``warp_of`` the warp of each access of the log."""
+    logged = logged[logged[:, at.SIGNAL_POLLS] < 2]  # nobody waited there
     order = np.argsort(warp_of, kind="stable")
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))

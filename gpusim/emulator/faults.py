@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gpusim.emulator.poll_words import polled_address
 from gpusim.errors import (
     AddressError,
     DeadlockError,
@@ -109,7 +110,10 @@ def _deadlock(state: np.record, program: Program, resident: ResidentBlocks | Non
     if len(others) >= _LISTED:
         blocks += f"; and {len(others) - _LISTED + 1} more blocks"
     if resident is not None and resident.spinning:
-        return f"livelock: all {len(resident.states)} resident blocks only repeat themselves and no memory changes; {blocks}"
+        said = f"livelock: all {len(resident.states)} resident blocks only repeat themselves and no memory changes"
+        if any((one.poll_loop != 0).any() for one in resident.states):
+            said += ": no warp is left that could write what they poll, and on a GPU the kernel hangs"
+        return f"{said}; {blocks}"
     if (state.fragment == at.AT_GRID).any() and resident is not None:
         have = "block has" if resident.ended == 1 else "blocks have"
         return (
@@ -135,6 +139,8 @@ def _standing(state: np.record, program: Program) -> str:
                 continue
             lanes = "" if mask == int(state.exists[warp]) else f" lanes 0x{mask:08x}"
             what = f"{place_of(program, pc)}{_awaited(state, warp, status, wait, mask)}"
+            if status == at.READY and state.poll_loop[warp] and state.poll_mask[warp] == mask:
+                what += f", polling {polled_address(int(state.poll_key[warp]))}"
             groups.setdefault(("run" if status == at.READY else "wait", what), []).append(f"{warp}{lanes}")
     parts = [f"{_warps(warps, verb)} at {what}" for (verb, what), warps in groups.items()]
     if exited:

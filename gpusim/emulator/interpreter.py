@@ -22,7 +22,9 @@ from gpusim.emulator.access_matrix import execute_matrix_access
 from gpusim.emulator.access_texture import execute_texture
 from gpusim.emulator.control_flow import FALLS_THROUGH, GONE, JUMPED, STOPPED, execute_control_flow, log_run
 from gpusim.emulator.convergence import push, retire
-from gpusim.emulator.polling import begin_round, decide, must_wait, note_before, note_writes, room_to_poll
+from gpusim.emulator.poll_rounds import DECISION_ROWS, decide_round, give_up, take_lock
+from gpusim.emulator.poll_words import note_before, note_writes, put_back, room_to_poll, show_past
+from gpusim.emulator.polling import GOES_ON, WAITS, begin_round, decide
 from gpusim.emulator.runs import execute_arithmetic, fetch, write_back, write_predicates
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
@@ -37,9 +39,9 @@ _X, _Y, _W = at.X_ROW * at.ROW, at.Y_ROW * at.ROW, at.W_ROW * at.ROW
 def room(state, runs, accesses, scattered, syncs, words, signals):
     """Whether warps in lockstep can log one more instruction of any kind, and each warp of the block its run so far."""
     return (
-        state.used[at.RUNS] + at.GROUP_WARPS + at.MAX_WARPS < runs.shape[0]
-        and state.used[at.ACCESSES] + 2 * at.GROUP_WARPS < accesses.shape[0]
-        and state.used[at.SCATTERED_ROWS] + 2 * at.GROUP_WARPS < scattered.shape[0]
+        state.used[at.RUNS] + at.GROUP_WARPS + at.MAX_WARPS + DECISION_ROWS < runs.shape[0]
+        and state.used[at.ACCESSES] + 2 * at.GROUP_WARPS + DECISION_ROWS < accesses.shape[0]
+        and state.used[at.SCATTERED_ROWS] + 2 * at.GROUP_WARPS + DECISION_ROWS < scattered.shape[0]
         and room_to_poll(state, words, signals)
         and (syncs.shape[0] == 0 or state.used[at.SYNCS] + 2 * at.MAX_WARPS * at.LANES < syncs.shape[0])
     )
@@ -129,6 +131,8 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
         polls,
         words,
         signals,
+        history,
+        touched,
     ) = machine
     group = first_warp // at.GROUP_WARPS
     place = first_warp - group * at.GROUP_WARPS
@@ -207,6 +211,7 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
                     continue
                 warp, shift = first_warp + i, i * at.LANES
                 tracked, signalled = row[at.TRACK] != 0 and executing[i] != 0, state.used[at.SIGNALS]
+                shown = np.int64(0)
                 if row[at.TRACK] and not tracked:
                     state.poll_last[warp] = -1
                 if tracked:
@@ -223,26 +228,28 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
                         base + shift,
                         executing[i],
                     )
-                    if must_wait(state, row, allocations, hint, words, pc, executing[i]):
-                        for done in range(i):
-                            state.outcome[done], state.goal[done] = FALLS_THROUGH, pc + 1
-                        leave_between(state, first_warp, count, members, steps, pc, i)
-                        state.executed += 1
-                        state.quantum_left[warp], state.quantum_spent[warp] = 0, 1
-                        return np.int64(at.SPLIT)
+                    shown = show_past(state, row, allocations, hint, words, history, pc, warp)
                 if regular and executing[i] == at.FULL and affine_access(
                     state, row, registers, allocations, hint, accesses, pc, base + shift, chunk_warp + warp,
                     value + shift,
                 ):  # fmt: skip
-                    if tracked:
-                        note_writes(state, row, allocations, hint, words, signals, pc, warp, executing[i])
+                    if shown:
+                        put_back(state, shown)
+                    elif tracked:
+                        note_writes(
+                            state, row, allocations, hint, words, signals, history, touched, pc, warp, executing[i]
+                        )
                     continue
                 if regular and executing[i] == at.FULL and scattered_access(
                     state, row, registers, allocations, hint, accesses, scattered, pc, base + shift, chunk_warp + warp,
                     value + shift,
                 ):  # fmt: skip
-                    if tracked:
-                        note_writes(state, row, allocations, hint, words, signals, pc, warp, executing[i])
+                    if shown:
+                        put_back(state, shown)
+                    elif tracked:
+                        note_writes(
+                            state, row, allocations, hint, words, signals, history, touched, pc, warp, executing[i]
+                        )
                     continue
                 logged, rows = state.used[at.ACCESSES], state.used[at.SCATTERED_ROWS]
                 if op == ops.CONSTANT_LOAD:
@@ -267,6 +274,8 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
                         state, matrix, registers, allocations, hint, accesses, scattered, pc, warp, base + shift,
                         chunk_warp + warp, executing[i], x + shift, y + shift, w + shift, state.q[i],
                     )  # fmt: skip
+                if shown:
+                    put_back(state, shown)
                 if status != at.DONE:
                     state.used[at.SIGNALS] = signalled
                     if alone:  # it stands before the instruction: a listener may let its good lanes make it again
@@ -280,8 +289,8 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
                     state.used[at.ACCESSES], state.used[at.SCATTERED_ROWS] = logged, rows  # it will be made again
                     state.one_by_one = 1
                     return np.int64(at.SPLIT)
-                if tracked:
-                    note_writes(state, row, allocations, hint, words, signals, pc, warp, executing[i])
+                if tracked and shown == 0:
+                    note_writes(state, row, allocations, hint, words, signals, history, touched, pc, warp, executing[i])
             if through_scratch and some:
                 write_back(state, registers, d, row[at.D_WORDS], lost, count)
                 if row[at.PREDICATES_OUT]:
@@ -303,13 +312,39 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
         if row[at.DECISION] and alone and room(state, runs, accesses, scattered, syncs, words, signals):
             place = leader - first_warp
             jumping = executing[place] & state.condition[place]
-            if decide(
-                state, polls, runs, accesses, scattered, signals, row, leader, chunk_warp + leader, pc, active[place],
-                jumping,
-            ):  # fmt: skip
-                # It would only read the same again: others have their turn first.
-                goal = np.int64(row[at.TARGET]) if jumping else pc + 1
-                state.held_first[leader], state.quantum_left[leader], state.held_left[leader] = goal, 0, 0
+            number = np.int64(row[at.DECISION]) - 1
+            kind, fate = polls[number, at.POLL_KIND], np.int64(GOES_ON)
+            if kind == at.POLL_EXACT:
+                fate = np.int64(
+                    decide(
+                        state, polls, runs, accesses, scattered, words, signals, history, row, leader,
+                        chunk_warp + leader, pc, active[place], jumping,
+                    )
+                )  # fmt: skip
+            elif kind == at.POLL_ROUND:
+                fate = np.int64(
+                    decide_round(
+                        state, matrix, polls, runs, accesses, scattered, signals, row, leader, chunk_warp + leader, pc,
+                        active[place], jumping,
+                    )
+                )  # fmt: skip
+            elif kind == at.POLL_SWAPPED:
+                take_lock(
+                    state, polls, runs, accesses, scattered, matrix, signals, row, leader, chunk_warp + leader, pc,
+                    active[place], jumping,
+                )  # fmt: skip
+            else:
+                give_up(
+                    state, polls, runs, accesses, scattered, signals, row, leader, chunk_warp + leader, pc,
+                    active[place], jumping,
+                )  # fmt: skip
+            if fate != GOES_ON:
+                goal = np.int64(row[at.TARGET]) if polls[number, at.POLL_STAYS] else pc + 1
+                state.held_first[leader] = goal
+                if (
+                    fate == WAITS and state.impatient == 0
+                ):  # it would only read the same again: others have their turn first
+                    state.quantum_left[leader], state.held_left[leader] = 0, 0
                 leave(state, first_warp, count, members, steps, goal, True)
                 return np.int64(at.SPLIT)
         leaves = op == ops.BRANCH or op == ops.EXIT

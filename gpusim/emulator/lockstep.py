@@ -15,6 +15,7 @@ import numpy as np
 
 from gpusim.emulator.convergence import pick, release_crossed_waits, release_mixed
 from gpusim.emulator.interpreter import run_lockstep
+from gpusim.emulator.polling import end_polling
 from gpusim.isa import warp as at
 from gpusim.isa.jit import compiled, inner
 
@@ -55,8 +56,8 @@ def start_block(state, registers, linear):
         state.fragments[warp] = 1
         state.live[warp] = state.exists[warp]
         state.held[warp] = 0
-        if state.poll_loop[warp]:  # lanes that ended while others of their warp polled
-            state.poll_loop[warp], state.pollers = 0, state.pollers - 1
+        end_polling(state, warp)  # lanes that ended while others of their warp polled
+        state.probe[warp] = 0
         state.pc[warp, 0] = 0
         state.mask[warp, 0] = state.exists[warp]
         state.fragment[warp, 0] = at.READY

@@ -11,7 +11,7 @@ import numpy as np
 from gpusim.emulator.encode import records_of
 from gpusim.isa.form import Instruction, Kind, MicroOp
 from gpusim.isa.operands import fixed_constant, register_slots
-from gpusim.trace.record import INSTRUCTION, MemoryKind, PipeClass, Program
+from gpusim.trace.record import INSTRUCTION, Flag, MemoryKind, PipeClass, Program
 
 NO_REGISTER = 255
 
@@ -64,6 +64,8 @@ def make_program(
         record["constant_bytes"], record["constant_bank"], record["constant_offset"] = fixed_constant(
             instruction, micro
         )
+        if micro.trace_flags & Flag.SLEEP:
+            record["constant_offset"] = micro.extra["sleep_ns"]
     for i, address in enumerate(sorted(externals)):
         table[len(instructions) + i]["address"] = address
         table[len(instructions) + i]["pipe"] = PipeClass.BRANCH

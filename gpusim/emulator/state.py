@@ -35,6 +35,8 @@ _free_states: list[tuple[np.recarray, np.ndarray]] = []
 
 #: Rows of the hash of words and of the signals that a kernel that polls starts with.
 _FIRST_WORDS, _FIRST_SIGNALS = 1 << 13, 1 << 14
+#: Changes of polled words that are kept (2 MiB), and numbers of words that are told apart when one of them changes.
+_HISTORY, _TOUCHED = 1 << 16, 1 << 12
 
 
 def make_state(
@@ -178,6 +180,8 @@ def make_machine(
         polls=encoded.polls,
         words=np.zeros((_FIRST_WORDS if polls else 0, at.WORD_TABLE.width), np.int64),
         signals=np.empty((_FIRST_SIGNALS if polls else 0, at.SIGNAL_TABLE.width), np.int64),
+        history=np.zeros((_HISTORY if polls else 1, at.HISTORY_TABLE.width), np.int64),
+        touched=np.zeros(_TOUCHED if polls else 1, np.int64),
     )
 
 

@@ -35,6 +35,7 @@ from gpusim.model.residency import (
     GROUP,
     HELD,
     ISSUED,
+    LAST_ACK,
     LEFT,
     LINE_READY,
     LIVE,
@@ -48,6 +49,7 @@ from gpusim.model.residency import (
     ROW,
     RUN,
     RUN_END,
+    SLEEP_END,
     STALL_END,
     STORES,
     UNSEEN,
@@ -64,6 +66,7 @@ from gpusim.model.timing import (
     BARRIER_LATENCY,
     CODE_AHEAD,
     DECODE_CYCLES,
+    FENCE_LATENCY,
     OPERAND_READ,
     SUB_CORES,
     WARPS_PER_SUB_CORE,
@@ -72,7 +75,7 @@ from gpusim.model.trace_tables import RUN_COUNT, RUN_FIRST, RUN_POLL, W_ACCESS, 
 from gpusim.trace.record import NO_BARRIER, Flag, MemoryKind, PipeClass
 
 BARRIER_WAIT, FENCE, COPY_GROUP = int(Flag.BARRIER_WAIT), int(Flag.FENCE), int(Flag.COPY_GROUP)
-BRANCH = int(Flag.BRANCH)
+BRANCH, DEVICE_FENCE = int(Flag.BRANCH), int(Flag.DEVICE_FENCE)
 BARRIER_PORT, CONSTANT_PORT = int(PipeClass.BARRIER), int(PipeClass.CONSTANT)
 ASYNC_COPY = int(MemoryKind.ASYNC_COPY)
 STORE, REDUCTION = int(MemoryKind.STORE), int(MemoryKind.REDUCTION)
@@ -271,6 +274,8 @@ def issue(state, tables, sm, sub, warp, now):
             warps[warp, BRANCHED] = 1
             wait = max(wait, program[pc, op.LATENCY])
     stall_end = now + wait
+    if program[pc, op.SLEEP]:
+        warps[warp, SLEEP_END] = now + program[pc, op.SLEEP]
     warps[warp, STALL_END] = stall_end
     following = warps[warp, PC]
     slots[warp, PORT] = program[following, op.PORT]
@@ -293,6 +298,8 @@ def issue(state, tables, sm, sub, warp, now):
         if flags & COPY_GROUP:
             close_group(warps, warp)
         warps[warp, FENCED] = 1 if flags & FENCE else 0
+        if flags & DEVICE_FENCE:
+            warps[warp, LAST_ACK] = max(warps[warp, LAST_ACK], now + timing[FENCE_LATENCY])
     elif warps[warp, FENCED]:
         warps[warp, FENCED] = 0
     if port == BARRIER_PORT:

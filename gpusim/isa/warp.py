@@ -73,14 +73,14 @@ SECOND = CODE_TABLE.column(
 )
 ORDERED = CODE_TABLE.column("flag", "the order in which warps execute it shows in the result")
 TRACK = CODE_TABLE.column(
-    "code", "writes that polling warps may wait for, and polls: bits TRACK_ONE_LANE, _WRITE, _POLL, _VALUE"
+    "code", "writes that polling warps may wait for, and polls: bits TRACK_ONE_LANE, _WRITE, _POLL, _VALUE, _PERHAPS"
 )
 DECISION = CODE_TABLE.column(
     "index", "1 + its row of ``polls`` if the branch decides whether to go on polling; 0: it does not"
 )
 COLUMNS = CODE_TABLE.width
 
-TRACK_ONE_LANE, TRACK_WRITE, TRACK_POLL, TRACK_VALUE = 1, 2, 4, 8
+TRACK_ONE_LANE, TRACK_WRITE, TRACK_POLL, TRACK_VALUE, TRACK_PERHAPS = 1, 2, 4, 8, 16
 
 #: Runs of the longest way from one decision of a polling loop to the next.
 POLL_RUNS = 8
@@ -89,8 +89,17 @@ POLL_TABLE = Table(
 )
 POLL_LOOP = POLL_TABLE.column("index", "the loop that it belongs to")
 POLL_STAYS = POLL_TABLE.column("flag", "the branch is taken to go on polling")
+POLL_KIND = POLL_TABLE.column("code", "POLL_EXACT, POLL_ROUND, POLL_GIVES_UP or POLL_SWAPPED")
+POLL_HEAD = POLL_TABLE.column("index", "first instruction of the loop")
+POLL_BACK = POLL_TABLE.column("flag", "whoever stays here has gone round")
+POLL_LEAVES = POLL_TABLE.column("flag", "whoever does not stay leaves the loop")
 POLL_COUNT = POLL_TABLE.column("count", "runs from it to the next decision")
 POLL_PATH = POLL_TABLE.column("packed", "first instruction and count of each", span=2 * POLL_RUNS)
+
+#: Of a loop whose one load decides at one branch: its round is known from the code. Of another: a round is what was executed.
+#: A branch that ends polling without any memory having changed: after so many rounds, after some time.
+#: And where the result of an atomic that takes a lock has been looked at.
+POLL_EXACT, POLL_ROUND, POLL_GIVES_UP, POLL_SWAPPED = range(4)
 
 SOURCE_TABLE = Table(__name__, "source", "", "A source operand: columns from A, B or C on.", np.int32)
 SOURCE_OFFSET = SOURCE_TABLE.column("words", "where its rows begin")
@@ -153,9 +162,11 @@ class Machine(NamedTuple):
     accesses: np.ndarray  # int64[a, 3]
     scattered: np.ndarray  # uint64[s, 32]
     syncs: np.ndarray  # int64[y, 9]: without rows where no listener asks for barriers
-    polls: np.ndarray  # int32[d, 19]: decisions of polling loops
-    words: np.ndarray  # int64[w, 8]: a power of two of rows; none where the kernel does not poll
+    polls: np.ndarray  # int32[d, 23]: decisions of polling loops
+    words: np.ndarray  # int64[w, 9]: a power of two of rows; none where the kernel does not poll
     signals: np.ndarray  # int64[g, 7]: the log's
+    history: np.ndarray  # int64[h, 4]: the latest changes of polled words, a ring
+    touched: np.ndarray  # int64[t]: by number of a polled word, modulo t: value of ``changes`` at its latest change
 
 
 # ---- the log: in time order; the warps' records are sorted apart when a chunk closes ----------------
@@ -195,7 +206,9 @@ SIGNAL_TABLE = Table(
 )
 SIGNAL_ACCESS = SIGNAL_TABLE.column("index", "the access, in the log")
 SIGNAL_WORD = SIGNAL_TABLE.column("index", "the word: the launch's words that are polled or may be, as they were met")
-SIGNAL_POLLS = SIGNAL_TABLE.column("flag", "1: the access polls the word; 0: it writes it")
+SIGNAL_POLLS = SIGNAL_TABLE.column(
+    "code", "1: the access polls the word; 0: it writes it; 2: it would poll it if its loop turned out to wait"
+)
 SIGNAL_COUNT = SIGNAL_TABLE.column(
     "count", "writes of the word so far: this one included, or those that a poll has to see"
 )
@@ -214,6 +227,13 @@ WORD_FIRST = WORD_TABLE.column("words", "its value before the first one")
 WORD_WRITER = WORD_TABLE.column("index", "the last one's warp, counted over all blocks with room for MAX_WARPS each")
 WORD_SHARED = WORD_TABLE.column("flag", "several warps have written it")
 WORD_POLLED = WORD_TABLE.column("flag", "a warp has polled it")
+WORD_LAST = WORD_TABLE.column("count", "changes of polled words up to its latest one; 0: none since it was polled")
+
+HISTORY_TABLE = Table(__name__, "history", "a change of a polled word", "What polled words held, for who looks late.")
+HISTORY_BEFORE = HISTORY_TABLE.column("count", "WORD_LAST before it")
+HISTORY_COUNT = HISTORY_TABLE.column("count", "WORD_COUNT after it")
+HISTORY_WRITER = HISTORY_TABLE.column("index", "WORD_WRITER after it")
+HISTORY_VALUE = HISTORY_TABLE.column("words", "WORD_VALUE after it")
 
 RUNS, ACCESSES, SCATTERED_ROWS, SYNCS, SIGNALS = range(5)  # entries of State.used
 
@@ -300,9 +320,11 @@ STATE_RECORD = Record(
     Field("epoch", "<i8", "count", "how often the log was emptied"),
     Field("words_used", "<i8", "count", "words in ``words``"),
     Field("changes", "<i8", "count", "writes of words that warps have polled"),
-    Field("pollers", "<i8", "count", "warps that poll and will look again"),
-    Field("unlooked", "<i8", "count", "of these that have not looked since the last change"),
-    Field("held_back", "<i8", "count", "how often since then a warp gave way before it wrote such a word"),
+    Field("history_used", "<i8", "count", "changes of polled words that ``history`` was told"),
+    Field("shown", "<i8", "words", "what a word holds in place of which a poll is shown what it held before"),
+    Field(
+        "impatient", "<i8", "flag", "warps that poll go on at once: nobody else can run, and their loops may give up"
+    ),
     Field("only_polled", "<i8", "flag", "the block was left since all its warps only polled"),
     # its warps
     Field("alive", "<i8", "count", "warps with lanes that have not ended"),
@@ -333,11 +355,22 @@ STATE_RECORD = Record(
     Field("poll_decision", _BY_WARP, "index", "1 + row of ``polls`` of the first decision"),
     Field("poll_access", _BY_WARP, "index", "the access before it, in the log"),
     Field("poll_epoch", _BY_WARP, "count", "value of ``epoch`` then"),
-    Field("poll_looked", _BY_WARP, "count", "value of ``changes`` when the warp last looked"),
     Field("poll_left", _BY_WARP, "flag", "the warp has not gone on since its last decision"),
     Field("poll_last", _BY_WARP, "index", "its latest polling access, in the log"),
     Field("poll_needs", _BY_WARP, "count", "entries of ``signals`` before that access"),
     Field("poll_mark", f"({MAX_WARPS},6)<i8", "count", "``used`` and ``epoch`` when the round began"),
+    Field("poll_accesses", _BY_WARP, "count", "accesses of a round"),
+    Field("poll_rounds", _BY_WARP, "count", "rounds that left the log"),
+    Field("poll_words", _BY_WARP, "count", "words of its latest polling access that had changed"),
+    Field("poll_key", _BY_WARP, "packed", "WORD_KEY of one of them"),
+    Field("poll_count", _BY_WARP, "count", "WORD_COUNT of it"),
+    Field("poll_watch", _BY_WARP, "index", "number of the word that it polls; -1: none, -2: several"),
+    Field("poll_low", _BY_WARP, "count", "poll_count when it last had to go on"),
+    # who looks late asks from which change on it would have gone: it looks at what was there then
+    Field("probe", _BY_WARP, "count", "WORD_COUNT at which it looks; 0: at what is there"),
+    Field("probe_low", _BY_WARP, "count", "WORD_COUNT at which it goes on polling"),
+    Field("probe_high", _BY_WARP, "count", "WORD_COUNT at which it does not"),
+    Field("poll_found", _BY_WARP, "count", "the answer; 0: not known"),
     Field("noted", _BY_LANE, "address", "of each lane of an access that is tracked"),
     # block barriers
     Field("arrived", f"({BLOCK_BARRIERS},{MAX_WARPS})<i8", "mask", "lanes that have arrived"),

@@ -52,7 +52,7 @@ def receive(state, key, sm, now):
         sms[sm, WRITES_OUT] -= 1
         if state.resident.slots[warp, AGE] == age:
             warps[warp, STORES] -= 1
-            warps[warp, LAST_ACK] = now
+            warps[warp, LAST_ACK] = max(warps[warp, LAST_ACK], now)
             if warps[warp, STORES] == 0:
                 wake(state.resident, program, timing, warp, now)
         return

@@ -53,6 +53,7 @@ LOADED_LINE = PROGRAM_TABLE.column(
 TICKS = PROGRAM_TABLE.column(
     "ticks", "interval of a tensor-core instruction, whose rate is no whole number of cycles; else 0"
 )
+SLEEP = PROGRAM_TABLE.column("cycles", "for which its warp sleeps")
 
 QUEUE_PORT = len(PipeClass)
 PORTS = QUEUE_PORT + 1
@@ -118,6 +119,9 @@ def program_table(program: Program, spec: GpuSpec, first_line: int = 0) -> np.nd
         out[READ_BARRIER] = min(int(row["read_barrier"]), NO_BARRIER)
         out[WAIT_MASK] = row["wait_mask"]
         out[FLAGS] = row["flags"]
+        if row["flags"] & Flag.SLEEP:
+            # PTX ISA, "nanosleep": "the sleep duration is approximated, but guaranteed to be in the interval [0, 2*t]": t.
+            out[SLEEP] = round(spec.cycles(int(row["constant_offset"])))
         out[KIND] = row["memory_kind"]
         out[SPACE] = row["space"]
         out[BYTES] = row["access_bytes"]

@@ -27,6 +27,7 @@ from gpusim.model.stall_reasons import (
     MEMBAR,
     NO_INSTRUCTION,
     SHORT_SCOREBOARD,
+    SLEEPING,
 )
 from gpusim.model.timing import MAX_BLOCKS, SUB_CORES, WARPS_PER_BLOCK, WARPS_PER_SUB_CORE
 from gpusim.model.trace_tables import RUN_COUNT, RUN_FIRST, RUN_MASK
@@ -54,6 +55,7 @@ WAIT_REASON = WARP_TABLE.column("code", "the stall reason of what it waits for")
 BRANCHED = WARP_TABLE.column("flag", "the last issue was a taken branch")
 STORES = WARP_TABLE.column("count", "stores and reductions not acknowledged yet")
 LAST_ACK = WARP_TABLE.column("cycle", "of the latest acknowledgement")
+SLEEP_END = WARP_TABLE.column("cycle", "at which it wakes from a NANOSLEEP")
 FENCED = WARP_TABLE.column("flag", "the last issue was a fence")
 AT_BARRIER = WARP_TABLE.column("index", "1 + number of the barrier at which it waits; 0: at none")
 BARRIER_PC = WARP_TABLE.column("index", "instruction at which it last waited at a barrier")
@@ -118,6 +120,9 @@ def earliest_issue(warps, board, program, warp):
     if warps[warp, BARRIER_END] > cycle:
         cycle = warps[warp, BARRIER_END]
         warps[warp, WAIT_REASON] = BARRIER
+    if warps[warp, SLEEP_END] > cycle:
+        cycle = warps[warp, SLEEP_END]
+        warps[warp, WAIT_REASON] = SLEEPING
     if warps[warp, FENCED]:
         if warps[warp, STORES] > 0:
             warps[warp, WAIT_REASON] = MEMBAR

@@ -42,4 +42,5 @@ NO_INSTRUCTION = STALL_TABLE.column("warp cycles", "the instruction has not been
 DISPATCH_STALL = STALL_TABLE.column(
     "warp cycles", "operand reads of instructions before it keep the register-file ports", counter="dispatch_stall"
 )
+SLEEPING = STALL_TABLE.column("warp cycles", "the end of a NANOSLEEP", counter="sleeping")
 STALL_NAMES = STALL_TABLE.counters()

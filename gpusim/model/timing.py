@@ -58,6 +58,7 @@ ADDRESS_INTERVAL = TIMING_TABLE.column(
     "cycles", "from one instruction whose addresses a sub-core works out to the next"
 )
 WRITE_BACK_CYCLES = TIMING_TABLE.column("cycles", "to write one register of a warp with loaded data")
+FENCE_LATENCY = TIMING_TABLE.column("cycles", "a fence of the GPU at least: there and back to the L2")
 TAG_LEAD = TIMING_TABLE.column("cycles", "of passes over the banks that may wait between tag and data stage")
 
 #: Lines of one instruction at most: 32 lanes of 32 bytes in local memory, where each word has its own
@@ -65,6 +66,15 @@ TAG_LEAD = TIMING_TABLE.column("cycles", "of passes over the banks that may wait
 LINES_MAX = 256
 #: Tags travel in 16 bits.
 REQUESTS_MAX = (1 << 16) - 1
+
+
+def fence_cycles(spec: GpuSpec) -> int:
+    """Cycles of a fence with GPU scope when nothing is outstanding: the way to the L2, a look there, and the way back. It asks
+    all that lies between the SM and the L2 to be done, and waits for the answer. Measured alone on a B300, ``__threadfence()`` (with
+    ERRBAR, CGAERRBAR and CCTL.IVALL behind the MEMBAR) takes 277 to 292 cycles, by other methods 258 to 320 (github.com/ademeure/
+    QuickRunCUDA, b300_clean/08_sync_primitives.md), as long as an L2 hit there, 295 (``b200.toml``); a fence of a block 9 to 16."""
+    away_ns = spec.crossbar.request_latency_ns + spec.l2.hit_latency_ns + spec.crossbar.response_latency_ns
+    return round(spec.cycles(away_ns))
 
 
 def sm_timing(spec: GpuSpec) -> np.ndarray:
@@ -105,6 +115,7 @@ def sm_timing(spec: GpuSpec) -> np.ndarray:
     timing[ADDRESS_INTERVAL] = l1.address_interval_cycles
     timing[WRITE_BACK_CYCLES] = math.ceil(l1.line_bytes / l1.write_back_bytes_per_cycle)
     timing[TAG_LEAD] = l1.tag_lead_cycles
+    timing[FENCE_LATENCY] = fence_cycles(spec)
     timing[CODE_L0_MISS] = spec.instruction_cache.l0_miss_cycles
     timing[CODE_L1_MISS] = spec.instruction_cache.l1_miss_cycles
     timing[CODE_L1_INTERVAL] = spec.instruction_cache.l1_interval_cycles

@@ -108,6 +108,8 @@ class Flag(IntEnum):
     FENCE = 32  # MEMBAR: waits for the warp's own outstanding stores
     READ_ONLY = 64  # LDG.CONSTANT
     COPY_GROUP = 128  # LDGDEPBAR: closes a group of asynchronous copies
+    DEVICE_FENCE = 256  # MEMBAR of the GPU or the system: a round trip to the L2 at least
+    SLEEP = 512  # NANOSLEEP: ``constant_offset`` nanoseconds; 0: only a register of the launch knows
 
 
 INSTRUCTION = np.dtype(

@@ -15,8 +15,9 @@ import numpy as np
 
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model.occupancy import occupancy
-from gpusim.trace.record import Flag, Launch, MemoryKind, PipeClass, Program, Trace
+from gpusim.trace.record import Chunk, Flag, Launch, MemoryKind, PipeClass, Program, Trace
 from gpusim.why.first_blocks import FirstBlocks
+from gpusim.why.retrace import ChangedChunks
 
 #: Parts of the engine must be at least 4 cycles apart (gpusim.gpus.consistency); twice that keeps windows long
 #: enough to be quick.
@@ -203,6 +204,19 @@ def _no_barriers(program: Program) -> Program:
     return replace(program, instructions=code)
 
 
+def _seen_at_once(trace: Trace, _gpu: GpuSpec) -> Trace:
+    """The launch with whatever warps poll for there when they first look."""
+    return Trace(trace.program, trace.launch, ChangedChunks(trace.chunk_list, lambda: _without_signals))
+
+
+def _without_signals(chunk: Chunk) -> Chunk:
+    return replace(chunk, signals=chunk.signals[:0])
+
+
+def _polls(counters: dict[str, float], _traces: Sequence[Trace]) -> bool:
+    return bool(counters.get("sm__warp_cycles_polling.sum"))
+
+
 _L1_SPACES = ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum")
 _SHARED = ("smsp__inst_executed_op_shared_ld.sum", "smsp__inst_executed_op_shared_st.sum")
 _GLOBAL_LINES = (*_L1_SPACES, "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum")
@@ -251,6 +265,7 @@ COUNTERFACTUALS = (
     Counterfactual("issue slots", "twice as many sub-cores", _always, _issue),
     Counterfactual("fixed latencies", "no stall counts", _always, program=_no_stall_counts),
     Counterfactual("barriers", "nobody waits", _has_barriers, program=_no_barriers),
+    Counterfactual("waiting by polling", "no waiting on other warps", _polls, trace=_seen_at_once),
     Counterfactual(
         "occupancy",
         "no limit by registers, shared memory or blocks",

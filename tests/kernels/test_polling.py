@@ -8,9 +8,10 @@ from polling_kernels import EXPECTED, capture_polling
 
 from gpusim.emulator import block_scheduler
 from gpusim.emulator import state as emulator_state
+from gpusim.errors import DeadlockError
 from gpusim.trace.record import Trace
 
-WAITING = [name for name in EXPECTED if name != "reads"]
+WAITING = list(EXPECTED)
 
 
 def contents(trace: Trace) -> list:
@@ -35,7 +36,7 @@ def test_each_wait_is_one_round_that_names_who_ends_it(name: str) -> None:
         assert (write["block"], write["warp"]) == (poll["block"], poll["warp"])
 
 
-@pytest.mark.parametrize("name", ["flags", "votes", "barrier", "inside"])
+@pytest.mark.parametrize("name", ["flags", "votes", "barrier", "inside", "tries"])
 def test_the_trace_does_not_know_how_often_the_emulator_polled(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     usual = capture_polling(name)
     monkeypatch.setattr(block_scheduler, "_SLICE_TOGETHER", 64)
@@ -55,6 +56,37 @@ def test_a_counted_loop_of_volatile_loads_is_no_poll() -> None:
     chunk = next(iter(capture_polling("reads", blocks=1, work=20).chunks()))
     assert not len(chunk.polls) and not len(chunk.signals)
     assert len(chunk.accesses) == 2 * (20 + 1)
+
+
+def test_a_loop_that_gives_up_is_as_long_as_it_was() -> None:
+    five, ten = (capture_polling("gives_up", blocks=1, work=tries) for tries in (5, 10))
+    assert len(next(iter(ten.chunks())).accesses) - len(next(iter(five.chunks())).accesses) == 5
+
+
+def test_waiting_for_what_nobody_writes_names_line_and_address() -> None:
+    with pytest.raises(DeadlockError) as caught:
+        capture_polling("forgotten", blocks=3)
+    text = str(caught.value)
+    assert "forgotten: livelock" in text and "no warp is left that could write what they poll" in text
+    assert "block (1, 0, 0): warp 0" in text and "polling address 0x" in text and "source.cu:" in text
+
+
+def test_who_takes_the_next_piece_of_work_waits_for_nobody() -> None:
+    chunk = next(iter(capture_polling("queue", blocks=4).chunks()))
+    assert not len(chunk.polls) and not (chunk.signals["polls"] == 1).any()
+
+
+def test_waiters_of_a_barrier_look_a_few_times_however_many_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each arrival is a write of the word that all wait for; if all looked at each, this would grow with the square."""
+    looks = []
+    step = block_scheduler.BlockScheduler._step
+    monkeypatch.setattr(block_scheduler.BlockScheduler, "_step", lambda self, *a: looks.append(1) or step(self, *a))
+    counts = []
+    for blocks in (16, 64):
+        looks.clear()
+        capture_polling("barrier", blocks=blocks, cooperative=True)
+        counts.append(len(looks))
+    assert counts[1] < 6 * counts[0]
 
 
 def test_a_chain_of_blocks_notes_each_link() -> None:

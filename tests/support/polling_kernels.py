@@ -122,6 +122,105 @@ extern "C" __global__ void inside(int *unused, int *data, int work) {
   if (threadIdx.x == 64) { int x = 1 + (busy(1, work) == 5); flag = x; }
   if (threadIdx.x == 0) { while (flag == 0) ; atomicAdd(data, 1); }
 }
+// Gives up after so many tries, which are enough.
+extern "C" __global__ void tries(int *flag, int *data, int work) {
+  if (blockIdx.x) {
+    if (threadIdx.x == 0) {
+      int left = 1 << 20;
+      while (*(volatile int*)flag == 0 && --left) ;
+      __threadfence();
+      atomicAdd(data, left ? *(volatile int*)(data + 1) : 1000);
+    }
+  } else if (threadIdx.x == 0) {
+    *(volatile int*)(data + 1) = 1 + (busy(1, work) == 5);
+    __threadfence();
+    *(volatile int*)flag = 1;
+  }
+}
+// Gives up after ten tries, for nobody ever writes.
+extern "C" __global__ void gives_up(int *flag, int *data, int tries) {
+  if (threadIdx.x == 0) {
+    int left = tries;
+    while (*(volatile int*)flag == 0 && --left) ;
+    if (left == 0) atomicAdd(data, 1);
+  }
+}
+// Two words that are set one after the other, read in one round and added.
+extern "C" __global__ void both(int *flag, int *data, int work) {
+  if (blockIdx.x) {
+    if (threadIdx.x == 0) {
+      int a, b;
+      do { a = *(volatile int*)flag; b = *(volatile int*)(flag + 32); } while (a + b < 2);
+      __threadfence();
+      atomicAdd(data, 1);
+    }
+  } else if (threadIdx.x == 0) {
+    *(volatile int*)flag = 1;
+    __threadfence();
+    *(volatile int*)(flag + 32) = 1 + (busy(1, work) == 5);
+  }
+}
+// A state with two values that end the waiting, at different places.
+extern "C" __global__ void states(int *flag, int *data, int work) {
+  if (blockIdx.x) {
+    if (threadIdx.x == 0) {
+      while (true) {
+        int s = *(volatile int*)flag;
+        if (s == 1) { atomicAdd(data, 1); break; }
+        if (s == 2) { atomicAdd(data + 1, 1); break; }
+      }
+    }
+  } else if (threadIdx.x == 0) {
+    *(volatile int*)flag = 1 + (busy(1, work) == 5);
+  }
+}
+// All flags of a bag, in a loop inside the loop.
+extern "C" __global__ void bag(int *flag, int *data, int work) {
+  if (blockIdx.x) {
+    if (threadIdx.x == 0) { int x = 1 + (busy(1, work) == 5); __threadfence(); *(volatile int*)(flag + blockIdx.x) = x; }
+  } else if (threadIdx.x == 0) {
+    int got;
+    do { got = 0; for (int i = 1; i < gridDim.x; i++) got += *(volatile int*)(flag + i); } while (got < gridDim.x - 1);
+    data[0] = got;
+  }
+}
+// Every lane takes the lock, and holds it inside the loop that tries.
+extern "C" __global__ void inner(int *lock, int *data, int work) {
+  bool done = threadIdx.x >= 4;
+  while (!done) {
+    if (atomicCAS(lock, 0, 1) == 0) {
+      *(volatile int*)data = *(volatile int*)data + 1 + (busy(1, work) == 5);
+      __threadfence();
+      atomicExch(lock, 0);
+      done = true;
+    }
+  }
+}
+// A queue of work: whoever takes the next piece waits for nobody.
+extern "C" __global__ void queue(int *next, int *data, int work) {
+  if (threadIdx.x == 0) {
+    int mine;
+    while ((mine = atomicAdd(next, 1)) < 24) { if (busy(mine, work) == 5) data[7] = 1; atomicAdd(data, 1); }
+  }
+}
+// Sleeps for a microsecond, so many times.
+extern "C" __global__ void sleeps(int *unused, int *data, int times) {
+  for (int i = 0; i < times; i++) __nanosleep(1000);
+  data[0] = 1;
+}
+// So many fences, one behind the other.
+extern "C" __global__ void fences(int *unused, int *data, int times) {
+  for (int i = 0; i < times; i++) __threadfence();
+  data[0] = 1;
+}
+extern "C" __global__ void block_fences(int *unused, int *data, int times) {
+  for (int i = 0; i < times; i++) __threadfence_block();
+  data[0] = 1;
+}
+// Nobody writes: the second block waits for ever.
+extern "C" __global__ void forgotten(int *flag, int *data, int work) {
+  if (blockIdx.x && threadIdx.x == 0) while (*(volatile int*)flag == 0) ;
+}
 // Reads the same again and again, and counts: nobody waits here.
 extern "C" __global__ void reads(int *place, int *data, int times) {
   int sum = 0;
@@ -140,14 +239,30 @@ EXPECTED = {
     "barrier": lambda blocks: blocks,
     "fixup": lambda blocks: blocks - 1,
     "inside": lambda blocks: blocks,
+    "tries": lambda blocks: blocks - 1,
+    "both": lambda blocks: blocks - 1,
+    "states": lambda blocks: blocks - 1,
+    "bag": lambda blocks: blocks - 1,
+    "inner": lambda blocks: 4 * blocks,
+}
+#: Kernels in which nobody waits.
+NOT_WAITING = {
     "reads": lambda blocks: blocks - 1,
+    "gives_up": lambda blocks: blocks,
+    "queue": lambda blocks: 24,
+    "sleeps": lambda blocks: 1,
+    "fences": lambda blocks: 1,
+    "block_fences": lambda blocks: 1,
 }
 
 
-def capture_polling(name: str, blocks: int = 6, work: int = 10, gpu: str = "sm_90") -> Trace:
+def capture_polling(name: str, blocks: int = 6, work: int = 10, gpu: str = "sm_90", cooperative: bool = False) -> Trace:
     """A trace of kernel ``name``; raises AssertionError if its result is wrong."""
     words, data = np.zeros(64, np.int32), np.zeros(64, np.int32)
     threads = 96 if name == "inside" else 64
-    trace = gpusim.capture(gpusim.cuda_cpp(SOURCE, name), blocks, threads, (words, data, np.int32(work)), gpu=gpu)
-    assert data[0] == EXPECTED[name](blocks), f"{name}: {data[0]}"
+    trace = gpusim.capture(
+        gpusim.cuda_cpp(SOURCE, name, cooperative=cooperative), blocks, threads, (words, data, np.int32(work)), gpu=gpu
+    )
+    expected = (EXPECTED | NOT_WAITING)[name](blocks)
+    assert data[0] == expected, f"{name}: {data[0]}"
     return trace

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
-from polling_kernels import capture_polling
+from polling_kernels import SOURCE, capture_polling
 
 from gpusim.engine import poll_watch
 from gpusim.engine.gpu import simulate
@@ -13,6 +14,7 @@ from gpusim.engine.result import LaunchResult
 from gpusim.errors import DeadlockError
 from gpusim.gpus.load import load_gpu
 from gpusim.trace.record import Trace
+from gpusim.why.advice import advise
 
 #: Cycles that a round of polling takes at most with nothing in its way: an access to the L2 and the loop around it.
 ROUND_CYCLES = 1500
@@ -23,14 +25,14 @@ def polling(result: LaunchResult) -> tuple[float, float]:
     return result.counters["sm__warp_cycles_polling.sum"], result.counters["sm__inst_issued_polling.sum"]
 
 
-@pytest.mark.parametrize("name", ["flags", "late", "inside", "barrier"])
+@pytest.mark.parametrize("name", ["flags", "late", "inside", "barrier", "tries", "both", "states"])
 def test_whoever_waits_waits_for_the_work_of_the_other(name: str) -> None:
     blocks = 1 if name == "inside" else 3
     times = [simulate(capture_polling(name, blocks=blocks, work=work), "h200") for work in (1000, 3000)]
     spent = [polling(result) for result in times]
     longer = times[1].cycles - times[0].cycles
     assert longer > 4 * 2000  # a dependent multiply-add a step
-    waiters = {"flags": 2, "late": 2, "inside": 1, "barrier": 2}[name]
+    waiters = {"flags": 2, "late": 2, "inside": 1, "barrier": 2, "tries": 2, "both": 2, "states": 2}[name]
     rounds = 2 if name == "barrier" else 1  # the slow block comes late to both
     assert spent[1][0] - spent[0][0] == pytest.approx(waiters * longer, abs=waiters * rounds * ROUND_CYCLES)
     assert spent[1][1] > spent[0][1] > 0
@@ -47,6 +49,26 @@ def test_a_lock_is_held_by_one_at_a_time() -> None:
     critical = 4 * 2000
     assert alone.cycles > critical and four.cycles > alone.cycles + 3 * critical
     assert four.cycles < 5 * alone.cycles
+
+
+def test_a_lock_that_is_held_inside_the_loop_is_held_by_one_at_a_time() -> None:
+    alone, four = (simulate(capture_polling("inner", blocks=n, work=500), "h200") for n in (1, 4))
+    assert four.cycles > 3 * alone.cycles
+
+
+def test_a_sleep_takes_the_time_that_it_states() -> None:
+    once, often = (simulate(capture_polling("sleeps", blocks=1, work=times), "h200") for times in (1, 11))
+    assert often.cycles - once.cycles == pytest.approx(load_gpu("h200").cycles(10 * 1000), rel=0.02)
+    assert often.stalls["sleeping"] > 9 * once.stalls["sleeping"] > 0
+
+
+def test_a_fence_of_the_gpu_goes_to_the_l2_and_back() -> None:
+    def cycles(name: str, gpu: str) -> float:
+        few, many = (simulate(capture_polling(name, blocks=1, work=times, gpu=gpu), gpu).cycles for times in (5, 25))
+        return (many - few) / 20
+
+    assert cycles("fences", "b200") == pytest.approx(290, rel=0.15)  # measured on a B300: 277 to 292
+    assert cycles("block_fences", "b200") < 40
 
 
 def test_polls_are_traffic() -> None:
@@ -86,3 +108,18 @@ def test_a_wait_that_nobody_ends_is_a_deadlock(monkeypatch: pytest.MonkeyPatch) 
     kept = chunk.signals[chunk.signals["polls"] == 1]
     with pytest.raises(DeadlockError, match="block 1 warp 0 polls .* written 0 of 1 times, for block 0 warp 0"):
         simulate(Trace(trace.program, trace.launch, [replace(chunk, signals=kept)]), "h200")
+
+
+def test_why_names_who_polls_for_whose_store_and_what_it_costs() -> None:
+    trace = capture_polling("spin", blocks=4, work=1000)
+    (remedy,) = [one for one in advise([trace], simulate(trace, "h200")).remedies if one.rule == "waiting"]
+    lines = SOURCE.splitlines()
+    polled, stored = (lines[int(n) - 1] for n in re.findall(r"source.cu:(\d+)", f"{remedy.place} {remedy.problem}"))
+    assert "while (atomicCAS(lock, 0, 1) != 0)" in polled and "atomicExch(lock, 0);" in stored
+    assert 60 < remedy.saved_percent < 80  # one after the other takes four times as long as side by side
+    assert "by polling" in remedy.sentence and "at most" in remedy.sentence
+
+
+def test_nothing_is_said_of_waiting_where_nobody_waits() -> None:
+    trace = capture_polling("queue", blocks=4)
+    assert not [one for one in advise([trace], simulate(trace, "h200")).remedies if one.rule == "waiting"]

@@ -21,6 +21,10 @@ def _only(instruction: Instruction, *allowed: str) -> bool:
     return set(instruction.modifiers) <= set(allowed)
 
 
+#: What the trace has room for; PTX lets a warp sleep for 1 ms at most.
+LONGEST_SLEEP_NS = (1 << 16) - 1
+
+
 def _nop(flags: int = 0) -> MicroOp:
     return MicroOp(ops.NOP, trace_flags=flags)
 
@@ -32,7 +36,8 @@ def lower_nop(instruction: Instruction) -> MicroOp | None:
 
 def lower_fence(instruction: Instruction) -> MicroOp | None:
     """MEMBAR and its kin: the emulator's memory is always in order."""
-    return _nop(int(Flag.FENCE))
+    wide = {"GPU", "SYS", "VC"} & set(instruction.modifiers)
+    return _nop(int(Flag.FENCE | Flag.DEVICE_FENCE if wide else Flag.FENCE))
 
 
 def lower_depbar(instruction: Instruction) -> MicroOp | None:
@@ -200,8 +205,16 @@ def lower_warp_wait(instruction: Instruction) -> MicroOp | None:
 
 
 def lower_give_way(instruction: Instruction) -> MicroOp | None:
-    """Every form; how long a sleep lasts is not modelled."""
+    """Every form: for the emulator a sleep only lets others run."""
     return MicroOp(ops.GIVE_WAY)
+
+
+def lower_sleep(instruction: Instruction) -> MicroOp | None:
+    """NANOSLEEP: the nanoseconds are known if they stand in the instruction."""
+    times = [o.value for o in instruction.operands if o.kind == Kind.IMMEDIATE]
+    return MicroOp(
+        ops.GIVE_WAY, trace_flags=int(Flag.SLEEP), extra={"sleep_ns": min(max(times, default=0), LONGEST_SLEEP_NS)}
+    )
 
 
 def lower_trap(instruction: Instruction) -> MicroOp | None:
@@ -380,7 +393,7 @@ OPCODES = (
         bodies=(ops.GIVE_WAY,), pipe=PipeClass.NONE, coverage="reconvergence", flops=NO_FLOPS,
     ),
     Opcode(
-        mnemonic="NANOSLEEP", summary="let other lanes and warps run", lowering=lower_give_way,
+        mnemonic="NANOSLEEP", summary="let other lanes and warps run", lowering=lower_sleep,
         bodies=(ops.GIVE_WAY,), pipe=PipeClass.NONE, coverage="wait", flops=NO_FLOPS,
     ),
     Opcode(

@@ -1,0 +1,235 @@
+"""A kernel's code as who looks for polling loops sees it: what reads and writes which register, and what a branch depends on.
+
+Mental model: rows of the code matrix are instructions, registers are rows of the register file, predicates numbers below
+zero. All forms of an instruction are one thing here, whatever its mnemonic.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+import numpy as np
+
+from gpusim.isa import system_ops as ops
+from gpusim.isa import warp as at
+from gpusim.isa.number_ranges import LANES_BASE, MEMORY_BASE
+
+_TRUE = (at.TRUE_PREDICATE, at.TRUE_UNIFORM_PREDICATE)
+_CLOCKS = (ops.SR_CLOCK, ops.SR_CLOCK_HIGH, ops.SR_CLOCK_64)
+#: What a loop may hold beside arithmetic and branches.
+_HARMLESS = (
+    ops.NOP, ops.CONVERGE_SET, ops.CONVERGE_WAIT, ops.CONVERGE_LEAVE, ops.WARP_WAIT, ops.GIVE_WAY, ops.BRANCH_DIVERGENT,
+    ops.BRANCH, ops.CONSTANT_LOAD,
+)  # fmt: skip
+
+
+class Code:
+    """A code matrix seen as instructions with registers that they read and write; registers are rows, predicates -1 - slot."""
+
+    def __init__(self, matrix: np.ndarray) -> None:
+        self._matrix = matrix
+
+    def op(self, i: int) -> int:
+        return int(self._matrix[i, at.OP])
+
+    def target(self, i: int) -> int:
+        return int(self._matrix[i, at.TARGET])
+
+    def is_conditional(self, i: int) -> bool:
+        return any(slot not in _TRUE for slot in self._matrix[i, [at.GUARD, at.P0]].tolist())
+
+    def is_harmless(self, i: int) -> bool:
+        op = self.op(i)
+        return op >= LANES_BASE or op in _HARMLESS
+
+    def successors(self, i: int) -> list[int]:
+        """Where the instruction may lead; a BRA.DIV is taken to fall through."""
+        if self.op(i) != ops.BRANCH:
+            return [i + 1]
+        return [self.target(i), i + 1] if self.is_conditional(i) else [self.target(i)]
+
+    def written(self, i: int) -> set[int]:
+        row = self._matrix[i]
+        registers = set()
+        if row[at.D_WORDS] and row[at.D_OWN]:
+            registers = set(range(int(row[at.D_OFFSET]), int(row[at.D_OFFSET] + row[at.D_WORDS])))
+        return registers | {
+            -1 - int(s) for s in row[[at.Q0, at.Q1]] if s != at.SINK_PREDICATE and row[at.PREDICATES_OUT]
+        }
+
+    def _guards(self, i: int) -> set[int]:
+        row = self._matrix[i]
+        return {-1 - int(s) for s in row[[at.GUARD, at.P0, at.P1, at.P2]] if s not in _TRUE and s < at.SINK_PREDICATE}
+
+    def _operands(self, i: int) -> set[int]:
+        row, registers = self._matrix[i], set()
+        for column in (at.A, at.B, at.C):
+            if row[column + at.SOURCE_OWN]:
+                first = int(row[column + at.SOURCE_OFFSET])
+                registers |= set(range(first, first + int(row[column + at.SOURCE_WORDS])))
+        return registers
+
+    def _address(self, i: int) -> set[int]:
+        row, registers = self._matrix[i], set()
+        for offset, own, words in (
+            (at.BASE_OFFSET, at.BASE_OWN, at.BASE_WORDS),
+            (at.UNIFORM_OFFSET, at.UNIFORM_OWN, at.UNIFORM_WORDS),
+        ):
+            if row[own]:
+                registers |= set(range(int(row[offset]), int(row[offset] + max(1, row[words]))))
+        return registers
+
+    def same_place(self, one: int, other: int) -> bool:
+        """Whether two accesses name the same address in the same way: registers, offset, space, size."""
+        columns = [at.OP, at.SPACE, at.BASE_OFFSET, at.BASE_OWN, at.UNIFORM_OFFSET, at.UNIFORM_OWN]
+        rows = self._matrix[[one, other]]
+        return bool((rows[0, columns] == rows[1, columns]).all())
+
+    def _is_invariant(self, register: int, head: int, back: int, depth: int = 4) -> bool:
+        """Whether a register has the same value in every round: nothing writes it, or only from what is the same."""
+        for i in range(head, back + 1):
+            if register in self.written(i):
+                row = self._matrix[i]
+                special = row[at.OP] == ops.SPECIAL and row[at.F0] in _CLOCKS
+                reads = self._operands(i) | self._guards(i) | self._address(i)
+                memory = self.op(i) < LANES_BASE and self.op(i) != ops.CONSTANT_LOAD
+                if depth == 0 or special or memory or register in reads:
+                    return False
+                if not all(self._is_invariant(r, head, back, depth - 1) for r in reads):
+                    return False
+        return True
+
+    def _is_constant(self, register: int, before: int, head: int) -> bool:
+        """Whether what last writes a register in the code before an instruction of the loop gives it a constant."""
+        for i in range(before - 1, head - 1, -1):
+            if register in self.written(i):
+                reads = self._operands(i) | self._guards(i) | self._address(i)
+                return self.op(i) >= LANES_BASE and self.op(i) != ops.SPECIAL and not reads
+        return False
+
+    def awaited(self, branch: int, head: int, back: int, straight: bool = False) -> tuple[int, bool] | None:
+        """The one load or atomic on which the branch depends within a round of ``head`` to ``back``, if it reads the same
+        place in every round and the branch depends on nothing that changes from round to round. And whether it depends on nothing
+        else at all. ``straight``: there is no loop, the code before the branch runs once."""
+        found: set[int] = set()
+        alone = True
+        todo, seen = deque((r, branch) for r in self._guards(branch)), set()
+        while todo:
+            register, before = todo.popleft()
+            if (register, before) in seen:
+                continue
+            seen.add((register, before))
+            written = [i for i in range(head, before) if register in self.written(i)]
+            if not written:
+                alone = False
+                if not straight and not self._is_invariant(register, head, back):
+                    return None
+                continue
+            last = written[-1]
+            if self.op(last) in (ops.LOAD, ops.ATOMIC):
+                found.add(last)
+                continue
+            row = self._matrix[last]
+            if row[at.OP] == ops.SPECIAL and row[at.F0] in _CLOCKS:
+                return None
+            if row[at.OP] < LANES_BASE and row[at.OP] != ops.CONSTANT_LOAD:
+                return None
+            todo.extend((r, last) for r in self._operands(last) | self._guards(last))
+            if row[at.GUARD] not in _TRUE and len(written) > 1:
+                todo.append((register, last))
+        if len(found) != 1:
+            return None
+        load = found.pop()
+        fixed = self._address(load) | (self._operands(load) if self.op(load) == ops.ATOMIC else set())
+        if not straight and not all(self._is_invariant(r, head, back) for r in fixed):
+            return None
+        return load, alone
+
+    def is_alike(self, one: int, other: int) -> bool:
+        """Whether two accesses are of one kind: what they do, in which space."""
+        columns = [at.OP, at.SPACE, at.BYTES]
+        return bool((self._matrix[one, columns] == self._matrix[other, columns]).all())
+
+    def is_straight(self, first: int, end: int) -> bool:
+        """Whether whoever executes instruction ``first`` comes to ``end`` with nothing decided on the way."""
+        return all(self.op(i) >= MEMORY_BASE or self.op(i) in (ops.NOP, ops.CONVERGE_SET) for i in range(first, end))
+
+    def lock_end(self, atomic: int, inside: range) -> int | None:
+        """The branch or barrier behind an atomic of the loop that may take a lock, if what is between them looks at its result;
+        None if the atomic swaps in what changes from round to round, as those do that update a word without a lock."""
+        row = self._matrix[atomic]
+        if row[at.F0] not in (ops.CAS, ops.CAST, ops.EXCH):
+            return None
+        head, back = inside.start, inside.stop - 1
+        swapped = self._address(atomic) | self._operands(atomic)
+        if not all(self._is_constant(r, atomic, head) or self._is_invariant(r, head, back) for r in swapped):
+            return None
+        looked = False
+        for i in range(atomic + 1, back + 1):
+            if self.op(i) < MEMORY_BASE and self.op(i) not in (ops.NOP, ops.CONVERGE_SET):
+                return i if looked or self._guards(i) & self.written(atomic) else None
+            looked |= bool((self._operands(i) | self._guards(i)) & self.written(atomic))
+        return None
+
+    def depends(self, branch: int, head: int, back: int) -> tuple[set[int], bool]:
+        """The loads and atomics of the loop on which the branch depends in this round or a later one, through registers and
+        through branches that jump over what writes them. And whether it depends on nothing from outside the loop."""
+        found: set[int] = set()
+        alone = True
+        todo, seen = deque(self._guards(branch)), set()
+        while todo:
+            register = todo.popleft()
+            if register in seen:
+                continue
+            seen.add(register)
+            writers = [i for i in range(head, back + 1) if register in self.written(i)]
+            alone &= bool(writers)
+            for writer in writers:
+                if self.op(writer) in (ops.LOAD, ops.ATOMIC):
+                    found.add(writer)
+                    continue
+                todo.extend(self._operands(writer) | self._guards(writer))
+                for i in range(head, writer):
+                    if self.op(i) == ops.BRANCH and self.is_conditional(i) and writer < self.target(i) <= back + 1:
+                        todo.extend(self._guards(i))
+        return found, alone
+
+    def path(
+        self, decision: int, load: int, inside: range, stays_taken: bool, until: int | None = None
+    ) -> tuple[tuple[int, int], ...] | None:
+        """The shortest way from a decision that goes on polling through the load to the next decision, as runs."""
+        start = self.target(decision) if stays_taken else decision + 1
+        until = decision if until is None else until
+        there, back = self._shortest(start, load, inside, load), self._shortest(load, until, inside, load)
+        if there is None or back is None:
+            return None
+        steps = [*there, *back[1:]]
+        runs: list[tuple[int, int]] = []
+        for step in steps:
+            if runs and sum(runs[-1]) == step:
+                runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+            else:
+                runs.append((step, 1))
+        return tuple(runs) if len(runs) <= at.POLL_RUNS else None
+
+    def _shortest(self, start: int, goal: int, inside: range, load: int) -> list[int] | None:
+        before: dict[int, int | None] = {start: None}
+        queue = deque([start])
+        while queue:
+            i = queue.popleft()
+            if i == goal:
+                return list(_back(before, i))[::-1]
+            if i not in inside or (self._matrix[i, at.RECORDS] and i != load):
+                continue
+            for following in self.successors(i):
+                if following in inside and following not in before:
+                    before[following] = i
+                    queue.append(following)
+        return None
+
+
+def _back(before: dict[int, int | None], i: int | None) -> Iterator[int]:
+    while i is not None:
+        yield i
+        i = before[i]

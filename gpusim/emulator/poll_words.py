@@ -1,0 +1,255 @@
+"""Words of memory that warps wait for: their numbers, how often each has changed, and what polled ones held before.
+
+Mental model: a word that is written by what may set a flag, or polled, has a number and a count of its changes (a hash of
+words). Accesses leave *signals* in the log: this one wrote word w for the n-th time, that one polls it and has seen n writes.
+Of words that somebody polls the latest values are kept too, so that a warp that looks late can ask what it would have done
+earlier: it is shown, in place of the word, what the word held after its n-th change.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpusim.emulator.access import GENERIC, SHARED, find_allocation
+from gpusim.emulator.addresses import lane_addresses
+from gpusim.emulator.pointers import load32, store32
+from gpusim.isa import system_ops as ops
+from gpusim.isa import warp as at
+from gpusim.isa.jit import allocating, inlined, inner
+from gpusim.trace.record import Space
+
+_SHARED_KEY, _BLOCK_SHIFT = np.int64(1) << 61, 22
+#: Most entries of ``signals`` and of ``words`` that one instruction of one warp adds: four words a lane, polled and written.
+_MOST_SIGNALS, _MOST_WORDS = 8 * at.LANES, 4 * at.LANES
+_NOWHERE, _GLOBAL = np.int64(0), int(Space.GLOBAL)
+
+
+@inlined
+def room_to_poll(state, words, signals):
+    """Whether warps in lockstep may add as many signals and words as one instruction can."""
+    return words.shape[0] == 0 or (
+        state.used[at.SIGNALS] + (at.GROUP_WARPS + 1) * _MOST_SIGNALS < signals.shape[0]
+        and 2 * (state.words_used + at.GROUP_WARPS * _MOST_WORDS) < words.shape[0]
+    )
+
+
+@inner
+def _find(words, key):
+    """Row of the word in ``words``, or ~ the row where it belongs."""
+    last = words.shape[0] - 1
+    mixed = (key ^ (key >> 15)) * np.int64(0x2545F491)
+    row = (mixed ^ (mixed >> 21)) & last
+    while words[row, at.WORD_KEY]:
+        if words[row, at.WORD_KEY] == key:
+            return row
+        row = (row + 1) & last
+    return ~row
+
+
+@allocating
+def rehash(words, larger):
+    """Copy all words to ``larger``, which is empty."""
+    for i in range(words.shape[0]):
+        if words[i, at.WORD_KEY]:
+            row = ~_find(larger, words[i, at.WORD_KEY])
+            for column in range(words.shape[1]):
+                larger[row, column] = words[i, column]
+
+
+@inner
+def _locate(state, allocations, hint, index, space, address):
+    """(key, host address) of the 32-bit word at ``address``; key 0 where it is in no memory that others see."""
+    window = address >> 32
+    if space == SHARED or (space == GENERIC and window == state.shared_window >> 32):
+        offset = (address & 0xFFFFFF if space == GENERIC else address) - state.shared_base
+        if offset < 0 or offset + 4 > state.shared_bytes:
+            return _NOWHERE, _NOWHERE
+        return _SHARED_KEY | ((state.linear << _BLOCK_SHIFT) + offset + 1), state.shared_host + offset
+    if space == GENERIC and window == state.local_window >> 32:
+        return _NOWHERE, _NOWHERE
+    found = find_allocation(allocations, hint, index, address, np.int64(4)) if address >= 0 else np.int64(-1)
+    if found < 0:
+        return _NOWHERE, _NOWHERE
+    return (address >> 2) + 1, address - allocations[found, 0] + allocations[found, 2]
+
+
+@inner
+def _insert(state, words, row, key, value):
+    """Give the word ``key``, which holds ``value``, row ``row``, with no writes so far."""
+    words[row, at.WORD_VALUE] = words[row, at.WORD_FIRST] = value
+    words[row, at.WORD_KEY], words[row, at.WORD_INDEX], words[row, at.WORD_COUNT] = key, state.words_used, 0
+    words[row, at.WORD_POLLED] = words[row, at.WORD_LAST] = 0
+    words[row, at.WORD_SHARED], words[row, at.WORD_WRITER] = 0, -1
+    state.words_used += 1
+
+
+@inner
+def _signal(state, words, signals, row, access, polls):
+    n = state.used[at.SIGNALS]
+    state.used[at.SIGNALS] = n + 1
+    writer = words[row, at.WORD_WRITER]
+    signals[n, at.SIGNAL_ACCESS], signals[n, at.SIGNAL_WORD] = access, words[row, at.WORD_INDEX]
+    signals[n, at.SIGNAL_POLLS], signals[n, at.SIGNAL_COUNT] = polls, words[row, at.WORD_COUNT]
+    signals[n, at.SIGNAL_BLOCK], signals[n, at.SIGNAL_WARP] = writer // at.MAX_WARPS, writer % at.MAX_WARPS
+    key = words[row, at.WORD_KEY]
+    is_shared = key >= _SHARED_KEY
+    signals[n, at.SIGNAL_ADDRESS] = (key & ((1 << _BLOCK_SHIFT) - 1)) - 1 if is_shared else (key - 1) << 2
+
+
+@inner
+def note_before(state, matrix, registers, allocations, hint, words, signals, pc, warp, own_base, mask):
+    """Before an access that is tracked: keep its addresses, what an atomic finds, and what a poll will see."""
+    if words.shape[0] == 0:
+        return
+    row = matrix[pc]
+    lane_addresses(state, matrix, registers, pc, own_base)
+    for lane in range(at.LANES):
+        state.noted[lane] = state.address[lane]
+    polls = row[at.TRACK] & at.TRACK_POLL
+    how = 2 if row[at.TRACK] & at.TRACK_PERHAPS else 1
+    if polls:
+        state.poll_last[warp], state.poll_needs[warp] = state.used[at.ACCESSES], state.used[at.SIGNALS]
+        state.poll_words[warp], state.poll_watch[warp] = 0, -1
+    if row[at.TRACK] == at.TRACK_ONE_LANE and mask & (mask - 1):
+        return
+    me, space = state.linear * at.MAX_WARPS + warp, np.int64(row[at.SPACE])
+    last = np.int64(-1)
+    for lane in range(at.LANES):
+        if not (mask >> lane) & 1 or state.noted[lane] == last:
+            continue
+        last = state.noted[lane]
+        for word in range((row[at.BYTES] + 3) >> 2):
+            key, host = _locate(state, allocations, hint, pc, space, (last & ~np.int64(3)) + 4 * word)
+            if key == 0:
+                continue
+            found = _find(words, key)
+            if found < 0:
+                found = ~found
+                _insert(state, words, found, key, np.int64(load32(host)))
+            if polls:
+                words[found, at.WORD_POLLED] = 1
+                _watch(state, warp, words[found, at.WORD_INDEX])
+                if state.poll_words[warp] == 0:
+                    state.poll_key[warp] = key
+            if polls and words[found, at.WORD_COUNT]:
+                if words[found, at.WORD_SHARED] or words[found, at.WORD_WRITER] != me:
+                    _signal(state, words, signals, found, state.used[at.ACCESSES], how)
+                    state.poll_words[warp] += 1
+                    state.poll_key[warp], state.poll_count[warp] = key, words[found, at.WORD_COUNT]
+                    # A word that is no longer what it was: the first change would have let whoever waits go.
+                    if row[at.TRACK] & at.TRACK_VALUE and words[found, at.WORD_VALUE] != words[found, at.WORD_FIRST]:
+                        signals[state.used[at.SIGNALS] - 1, at.SIGNAL_COUNT] = 1
+
+
+@inlined
+def _watch(state, warp, index):
+    """The warp polls word number ``index``, with others perhaps."""
+    if state.poll_watch[warp] == -1:
+        state.poll_watch[warp] = index
+    elif state.poll_watch[warp] != index:
+        state.poll_watch[warp] = -2
+
+
+@inner
+def _past(words, history, key, count, used):
+    """Row of ``history`` with the change number ``count`` of the word ``key``; -1: it is not kept any more."""
+    found = _find(words, key)
+    last = words[found, at.WORD_LAST] if found >= 0 else np.int64(0)
+    while last > 0 and used - last < history.shape[0]:
+        row = (last - 1) % history.shape[0]
+        if history[row, at.HISTORY_COUNT] <= count:
+            return row if history[row, at.HISTORY_COUNT] == count else np.int64(-1)
+        last = history[row, at.HISTORY_BEFORE]
+    return np.int64(-1)
+
+
+@inner
+def is_kept(state, words, history, warp, count):
+    """Whether it is known what the word that the warp polls held after its change number ``count``."""
+    return _past(words, history, state.poll_key[warp], count, state.history_used) >= 0
+
+
+@inner
+def show_past(state, row, allocations, hint, words, history, pc, warp):
+    """Before a poll of a warp that looks at the past: put what was there into memory. Returns the host address whose word is
+    to be put back (``state.shown`` keeps it), 0: nothing was changed."""
+    if state.probe[warp] == 0 or not row[at.TRACK] & at.TRACK_POLL:
+        return _NOWHERE
+    past = _past(words, history, state.poll_key[warp], state.probe[warp], state.history_used)
+    key = state.poll_key[warp]
+    if past < 0:
+        return _NOWHERE
+    host = _NOWHERE
+    if key & _SHARED_KEY:
+        host = state.shared_host + (key & ((np.int64(1) << _BLOCK_SHIFT) - 1)) - 1
+    else:
+        _, host = _locate(state, allocations, hint, pc, np.int64(_GLOBAL), (key - 1) << 2)
+    if host:
+        state.shown = np.int64(load32(host))
+        store32(host, np.int32(history[past, at.HISTORY_VALUE]))
+    return host
+
+
+@inner
+def date_back(state, words, signals, history, warp, first):
+    """The signals from row ``first`` on are of polls that needed no more than the change ``poll_found`` of their word."""
+    past = _past(words, history, state.poll_key[warp], state.poll_found[warp], state.history_used)
+    for i in range(first, state.used[at.SIGNALS]):
+        if signals[i, at.SIGNAL_POLLS]:
+            signals[i, at.SIGNAL_COUNT] = state.poll_found[warp]
+            if past >= 0:
+                writer = history[past, at.HISTORY_WRITER]
+                signals[i, at.SIGNAL_BLOCK], signals[i, at.SIGNAL_WARP] = writer // at.MAX_WARPS, writer % at.MAX_WARPS
+
+
+def polled_address(key: int) -> str:
+    """The address of the word with a hash's ``key``, as errors name it."""
+    if key & int(_SHARED_KEY):
+        return f"byte 0x{(key & ((1 << _BLOCK_SHIFT) - 1)) - 1:x} of its shared memory"
+    return f"address 0x{(key - 1) << 2:x}"
+
+
+@inlined
+def put_back(state, host):
+    """After the access: memory is as it was."""
+    store32(host, np.int32(state.shown))
+
+
+@inner
+def note_writes(state, row, allocations, hint, words, signals, history, touched, pc, warp, mask):
+    """After an access that is tracked: count the words that it has changed."""
+    if words.shape[0] == 0 or row[at.OP] == ops.LOAD:
+        return
+    if row[at.TRACK] == at.TRACK_ONE_LANE and mask & (mask - 1):
+        return
+    me, space = state.linear * at.MAX_WARPS + warp, np.int64(row[at.SPACE])
+    last = np.int64(-1)
+    for lane in range(at.LANES):
+        if not (mask >> lane) & 1 or state.noted[lane] == last:
+            continue
+        last = state.noted[lane]
+        for word in range((row[at.BYTES] + 3) >> 2):
+            key, host = _locate(state, allocations, hint, pc, space, (last & ~np.int64(3)) + 4 * word)
+            if key == 0:
+                continue
+            found, value = _find(words, key), np.int64(load32(host))
+            if found < 0:  # it was met before the access
+                continue
+            if words[found, at.WORD_VALUE] == value:
+                continue
+            words[found, at.WORD_VALUE] = value
+            words[found, at.WORD_COUNT] += 1
+            if words[found, at.WORD_WRITER] >= 0 and words[found, at.WORD_WRITER] != me:
+                words[found, at.WORD_SHARED] = 1
+            words[found, at.WORD_WRITER] = me
+            if words[found, at.WORD_POLLED]:
+                state.changes += 1
+                touched[words[found, at.WORD_INDEX] % touched.shape[0]] = state.changes
+                kept = state.history_used % history.shape[0]
+                history[kept, at.HISTORY_BEFORE] = words[found, at.WORD_LAST]
+                history[kept, at.HISTORY_COUNT] = words[found, at.WORD_COUNT]
+                history[kept, at.HISTORY_WRITER] = me
+                history[kept, at.HISTORY_VALUE] = value
+                state.history_used += 1
+                words[found, at.WORD_LAST] = state.history_used
+            _signal(state, words, signals, found, state.used[at.ACCESSES] - 1, 0)
