@@ -26,7 +26,7 @@ import numpy as np
 from gpusim.engine.graph import gpu_graph
 from gpusim.engine.machine import Machine
 from gpusim.engine.result import LaunchResult
-from gpusim.engine.sampled.footprint import lines_of
+from gpusim.engine.sampled.footprint import lines_of, lines_of_a_turn
 from gpusim.engine.sampling import LEAST_SHARE, Sampling
 from gpusim.gpus.spec import GpuSpec
 from gpusim.io.progress import task
@@ -38,8 +38,11 @@ from gpusim.trace.synthesis import Part, RegularChunks
 
 #: Warp instructions from which on turns are left out, and about as many as are then simulated.
 SAMPLE_INSTRUCTIONS = 80_000_000
-#: Turns below which a loop is simulated whole; the least of the longest simulation, which is cut to waves before to fewer.
-WORTH_TURNS, LEAST_TURNS = 32, 8
+#: Warp instructions that take as long to simulate as one line of memory that an access asks for (measured: SGEMM's first rung, whose
+#: loads ask for 32).
+INSTRUCTIONS_OF_A_LINE = 0.65
+#: Turns below which a loop is simulated whole; the least of the longest simulation, and those below which fewer waves are simulated.
+WORTH_TURNS, LEAST_TURNS, ENOUGH_TURNS = 32, 4, 16
 #: Waves simulated of a launch of more: the first, two between, the last; one less where turns would be too few.
 WAVES, LEAST_WAVES = 4, 3
 #: Share of what is left out that is claimed as error whatever was seen: fitted with a margin to ``tools/sampling.py --turns``.
@@ -72,10 +75,11 @@ def plan_turns(trace: Trace, spec: GpuSpec, instructions: int = SAMPLE_INSTRUCTI
     wave = min(blocks, occupancy(trace.launch, spec).blocks_per_sm * spec.sm_count)
     waves, rest = divmod(blocks, wave)
     turn = trace.warp_instructions / blocks / regular.turns
+    turn += INSTRUCTIONS_OF_A_LINE * lines_of_a_turn(regular, trace.launch.allocations)
     for simulated in (min(waves, WAVES), min(waves, LEAST_WAVES)):
         # n, 2 n and 4 n turns.
         longest = int(instructions / (1.75 * turn * (simulated * wave + rest)))
-        if longest >= 2 * LEAST_TURNS:
+        if longest >= ENOUGH_TURNS:
             break
     quarter = max(LEAST_TURNS, longest) // 4
     if 4 * quarter > regular.turns // 2:
@@ -217,7 +221,7 @@ def _result(plan: TurnPlan, found: Extrapolated, between: float) -> LaunchResult
         skipped_blocks=(plan.waves - plan.simulated) * plan.wave,
         simulated_percent=min(100.0, 100.0 * simulated / total),
         steady_waves=plan.simulated,
-        error_cycles=max(error, LEAST_SHARE * cycles),
+        error_cycles=float(max(error, LEAST_SHARE * cycles)),
         skipped_turns=plan.turns - most,
         turns=plan.turns,
     )
