@@ -100,9 +100,7 @@ def measure(
 @click.option("--few", is_flag=True, help="Capture a few blocks where the others follow.")
 @click.option("--instructions", default=SAMPLE_INSTRUCTIONS, show_default=True, help="Beyond them turns are left out.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
-def main(
-    requests: Sequence[str], gpu: str, sms: int, behind: bool, few: bool, instructions: int, form: str
-) -> None:
+def main(requests: Sequence[str], gpu: str, sms: int, behind: bool, few: bool, instructions: int, form: str) -> None:
     """Sample REQUESTS (by default a list of regular and irregular ones) and compare with full simulation."""
     spec = gpusim.load_gpu(gpu)
     records = []

@@ -47,9 +47,7 @@ def captured(rung: str, gpu: gpusim.GpuSpec, size: int, depth: int) -> gpusim.Tr
     return gpusim.capture(kernel, (size // tile, size // tile), block, args, gpu=gpu, sample=True)
 
 
-def measure(
-    rung: str, gpu: gpusim.GpuSpec, size: int, depth: int, full: bool, instructions: int
-) -> dict[str, object]:
+def measure(rung: str, gpu: gpusim.GpuSpec, size: int, depth: int, full: bool, instructions: int) -> dict[str, object]:
     """One row of the table."""
     begin = time.process_time()
     trace = captured(rung, gpu, size, depth)

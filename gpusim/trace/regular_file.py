@@ -91,7 +91,11 @@ def _integers(values: object, end: int) -> list[int]:
 
 def _class(index: int, entry: object, get: Get, launch: Launch, patterns: int) -> BlockClass:
     where = f"class {index}"
-    if not isinstance(entry, dict) or set(entry) != {"origin", "turns", "paths"} or not isinstance(entry["paths"], list):
+    if (
+        not isinstance(entry, dict)
+        or set(entry) != {"origin", "turns", "paths"}
+        or not isinstance(entry["paths"], list)
+    ):
         raise refuse(f"{where} is {entry!r}")
     origin = _integers(entry["origin"], 1 << 31)
     turns = _integers([entry["turns"]], 1 << 31)[0]

@@ -1,7 +1,7 @@
 """Leaving turns of a loop out of every block: what a turn costs in the steady state, times the turns left out.
 
 Mental model: all blocks of a launch make the same loop of N turns, and N is large. The launch is simulated with a few turns only, three
-times, with n, 2 n and 4 n of them: once the loop is in its steady state every further turn costs the same, so the last two give
+times, with n, 2 n and 4 n of them (n such that a walk through memory has come to the next line): once the loop is in its steady state every further turn costs the same, so the last two give
 the cost of those left out, and the first two say how steady it is. Of a launch of many *waves* (as many blocks as the GPU holds at
 once) only the first ones are simulated, and the last one with the blocks left over behind it: those between cost what the simulated ones
 between cost. With s the mean start of a wave's blocks, of M waves simulated and F in all,
@@ -26,7 +26,7 @@ import numpy as np
 from gpusim.engine.graph import gpu_graph
 from gpusim.engine.machine import Machine
 from gpusim.engine.result import LaunchResult
-from gpusim.engine.sampled.footprint import lines_of, lines_of_a_turn
+from gpusim.engine.sampled.footprint import lines_of, lines_of_a_turn, turns_to_a_line
 from gpusim.engine.sampling import LEAST_SHARE, Sampling
 from gpusim.gpus.spec import GpuSpec
 from gpusim.io.progress import task
@@ -41,8 +41,8 @@ SAMPLE_INSTRUCTIONS = 80_000_000
 #: Warp instructions that take as long to simulate as one line of memory that an access asks for (measured: SGEMM's first rung, whose
 #: loads ask for 32).
 INSTRUCTIONS_OF_A_LINE = 0.65
-#: Turns below which a loop is simulated whole; the least of the longest simulation, and those below which fewer waves are simulated.
-WORTH_TURNS, LEAST_TURNS, ENOUGH_TURNS = 32, 4, 16
+#: Turns below which a loop is simulated whole, and those of the longest simulation below which fewer waves are simulated.
+WORTH_TURNS, ENOUGH_TURNS = 32, 16
 #: Waves simulated of a launch of more: the first, two between, the last; one less where turns would be too few.
 WAVES, LEAST_WAVES = 4, 3
 #: Share of what is left out that is claimed as error whatever was seen: fitted with a margin to ``tools/sampling.py --turns``.
@@ -53,13 +53,14 @@ STAYS, GONE = 0.6, 1.6
 
 @dataclass(frozen=True)
 class TurnPlan:
-    """What is simulated of ``trace`` on ``spec``: of its ``turns`` turns ``counts``, of its ``waves`` of ``wave`` blocks
+    """What is simulated of ``trace`` on ``spec``: of its ``turns`` turns ``counts``, multiples of ``whole``, of its ``waves`` of ``wave`` blocks
     ``simulated``, the last of them with the ``rest`` of the blocks behind it."""
 
     trace: Trace
     spec: GpuSpec
     turns: int
     counts: tuple[int, int, int]
+    whole: int
     wave: int
     waves: int
     rest: int
@@ -69,7 +70,12 @@ class TurnPlan:
 def plan_turns(trace: Trace, spec: GpuSpec, instructions: int = SAMPLE_INSTRUCTIONS) -> TurnPlan | None:
     """How to leave turns out of a launch; None where it is not of that kind, or is simulated soon enough without."""
     chunks, regular = trace.chunk_list, trace.regular
-    if regular is None or not isinstance(chunks, RegularChunks) or not regular.evenly_turned or regular.turns < WORTH_TURNS:
+    if (
+        regular is None
+        or not isinstance(chunks, RegularChunks)
+        or not regular.evenly_turned
+        or regular.turns < WORTH_TURNS
+    ):
         return None
     blocks = trace.launch.blocks
     wave = min(blocks, occupancy(trace.launch, spec).blocks_per_sm * spec.sm_count)
@@ -81,10 +87,13 @@ def plan_turns(trace: Trace, spec: GpuSpec, instructions: int = SAMPLE_INSTRUCTI
         longest = int(instructions / (1.75 * turn * (simulated * wave + rest)))
         if longest >= ENOUGH_TURNS:
             break
-    quarter = max(LEAST_TURNS, longest) // 4
+    # A turn that takes no new line is cheap: whole numbers of turns from one line to the next.
+    whole = turns_to_a_line(regular, trace.launch.allocations)
+    quarter = max(1, longest // 4 // whole) * whole
     if 4 * quarter > regular.turns // 2:
         return None
-    return TurnPlan(trace, spec, regular.turns, (quarter, 2 * quarter, 4 * quarter), wave, waves, rest, simulated)
+    counts = (quarter, 2 * quarter, 4 * quarter)
+    return TurnPlan(trace, spec, regular.turns, counts, whole, wave, waves, rest, simulated)
 
 
 def leave_out_turns(plan: TurnPlan, machine: Machine, warmed: bool) -> LaunchResult:
@@ -110,6 +119,7 @@ def _part(plan: TurnPlan, turns: int, reuse: bool) -> Trace:
         last = number == plan.simulated - 1
         first = plan.wave * (number + (left_out if last else 0))
         begin = spare // 2 if reuse else spare * number // max(1, plan.simulated - 1)
+        begin -= begin % plan.whole
         parts.append(Part(first, plan.wave + (plan.rest if last else 0), turns, begin))
     launch = replace(plan.trace.launch, grid=(sum(part.blocks for part in parts), 1, 1))
     return Trace(plan.trace.program, launch, RegularChunks(regular, launch.warps_per_block, parts))
