@@ -1,10 +1,11 @@
 """What ``--sample`` gets right: predicted against full simulation, claimed against real error, as a table.
 
-    python tools/sampling.py [--gpu t4] [--sms 8] [--behind] [--format table|json|csv|md] [KERNEL:axis=value,... ...]
+    python tools/sampling.py [--gpu t4] [--sms 8] [--behind] [--few] [--instructions N] [--format table|json|csv|md] [KERNEL:axis=value,... ...]
 
 Mental model: a launch is sampled and then simulated in full on the same machine. ``--sms`` cuts the GPU down to so many
 SMs, so that a launch of some thousand blocks has many waves. ``held`` says whether the full result lies within the
-claimed error. Sampling is worth its name where ``simulated_percent`` is small.
+claimed error. Sampling is worth its name where ``simulated_percent`` is small. ``--few``: launches are captured from a few blocks where
+the others follow, and turns of loops left out where simulating takes more than ``--instructions`` warp instructions.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import click
 
 import gpusim
 from gpusim.cases.suite import capture_case, make_case, parse_request
+from gpusim.engine.sampled.turns import SAMPLE_INSTRUCTIONS
 from gpusim.report.tables import FORMATS, format_records
 
 #: Streams, tiles, irregular rows and gathers, atomics, divergence, tails.
@@ -49,16 +51,18 @@ CASES = (
 )
 
 
-def measure(request: str, gpu: gpusim.GpuSpec, sms: int | None, behind: bool) -> dict[str, object]:
+def measure(
+    request: str, gpu: gpusim.GpuSpec, sms: int | None, behind: bool, few: bool, instructions: int
+) -> dict[str, object]:
     """One row of the table; ``behind``: of the same launches once more, behind the sampled ones."""
     name, shape = parse_request(request)
-    launches = capture_case(make_case(name, shape, gpu), gpu)
+    launches = capture_case(make_case(name, shape, gpu), gpu, sample=few)
     timed = [launch.trace for launch in launches if launch.timed]
     before = [launch.trace for launch in launches if not launch.timed]
     timed *= 2 if behind else 1
     machine = gpu if sms is None else replace(gpu, sm_count=sms)
     seconds = [time.process_time()]
-    sampled = gpusim.simulate(timed, machine, warm=before, sample=True)
+    sampled = gpusim.simulate(timed, machine, warm=before, sample=True, sample_instructions=instructions)
     seconds.append(time.process_time())
     full = gpusim.simulate(timed, machine, warm=before)
     seconds.append(time.process_time())
@@ -67,8 +71,14 @@ def measure(request: str, gpu: gpusim.GpuSpec, sms: int | None, behind: bool) ->
     said = sampled.sampling if behind else sampled
     error_cycles, simulated_percent = said.error_cycles, said.simulated_percent
     off = [abs(sampled.counters[key] / value - 1) for key, value in full.counters.items() if value > 1000]
+    ran: dict[str, object] = {}
+    if few:
+        regular, last = timed[-1].regular, sampled.launches[-1].sampling
+        ran["blocks_run"] = f"{len(regular.held) if regular else timed[-1].launch.blocks} of {timed[-1].launch.blocks}"
+        ran["turns"] = f"{last.turns - last.skipped_turns} of {last.turns}" if last and last.turns else "all"
     return {
         "launch": request,
+        **ran,
         "cycles": full.cycles,
         "predicted": sampled.cycles,
         "real_percent": 100.0 * (sampled.cycles - full.cycles) / full.cycles,
@@ -87,13 +97,15 @@ def measure(request: str, gpu: gpusim.GpuSpec, sms: int | None, behind: bool) ->
 @click.option(
     "--behind", is_flag=True, help="Of each launch's second run, on the caches that the sampled first one left."
 )
+@click.option("--few", is_flag=True, help="Capture a few blocks where the others follow.")
+@click.option("--instructions", default=SAMPLE_INSTRUCTIONS, show_default=True, help="Beyond them turns are left out.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
-def main(requests: Sequence[str], gpu: str, sms: int, behind: bool, form: str) -> None:
+def main(requests: Sequence[str], gpu: str, sms: int, behind: bool, few: bool, instructions: int, form: str) -> None:
     """Sample REQUESTS (by default a list of regular and irregular ones) and compare with full simulation."""
     spec = gpusim.load_gpu(gpu)
     records = []
     for request in requests or CASES:
-        records.append(measure(request, spec, sms or None, behind))
+        records.append(measure(request, spec, sms or None, behind, few, instructions))
         print(
             f"{request}: {records[-1]['real_percent']:.2f} % ({records[-1]['claimed_percent']:.2f} %)", file=sys.stderr
         )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpusim.cases.names import is_path
-from gpusim.cases.run_case import NO_CHECK, run_case
+from gpusim.cases.run_case import run_case
 from gpusim.cases.suite import complete_shape, parse_request, shape_text
 from gpusim.engine.result import Result
 from gpusim.errors import UsageError
@@ -47,9 +47,11 @@ class Source:
     work: Mapping[str, float] = field(default_factory=dict)
 
 
-def open_source(text: str, spec: GpuSpec, *, small: bool = False, instruction_limit: int | None = None) -> Source:
+def open_source(
+    text: str, spec: GpuSpec, *, small: bool = False, instruction_limit: int | None = None, sample: bool = False
+) -> Source:
     """The launches of ``text``; a kernel of the suite is captured for ``spec``, from its ``small`` shape if asked to, and its
-    check is run; ``instruction_limit`` as in :func:`gpusim.capturing.capture`, for each launch of it. Raises WrongResultError
+    check is run; ``instruction_limit`` as in :func:`gpusim.capturing.capture`, for each launch of it, as is ``sample``. Raises WrongResultError
     where the check finds the result wrong, and as making and capturing do."""
     path = Path(text)
     if path.is_file():
@@ -63,12 +65,12 @@ def open_source(text: str, spec: GpuSpec, *, small: bool = False, instruction_li
     if is_path(name):
         raise UsageError(f"there is no trace file {text}")
     whole = shape_text(complete_shape(name, shape, spec, small=small))
-    ran = run_case(name, shape, spec, small=small, instruction_limit=instruction_limit)
+    ran = run_case(name, shape, spec, small=small, instruction_limit=instruction_limit, sample=sample)
     timed = [launch.trace for launch in ran.launches if launch.timed]
     return Source(
         tuple(NamedTrace(trace, name, whole, index) for index, trace in enumerate(timed)),
         tuple(launch.trace for launch in ran.launches if not launch.timed),
-        "" if ran.checked else NO_CHECK,
+        ran.why_unchecked,
         ran.work,
     )
 

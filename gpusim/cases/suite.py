@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpusim.capturing import capture
+from gpusim.capturing import capture, dependence_of
 from gpusim.cases.arguments import TRUTHS
+from gpusim.cases.case_forms import GeneratedLaunches
 from gpusim.cases.names import is_reference, suite, unknown
 from gpusim.cases.native_cases import complete_native_shape, make_native_case
 from gpusim.cases.native_entries import native_entry
@@ -118,14 +119,16 @@ def capture_case(
     folder: Path | None = None,
     check: Iterable[str] = (),
     instruction_limit: int | None = None,
+    sample: bool = False,
 ) -> list[CaseTrace]:
     """Capture all launches of a case in order, on one device memory (a new one by default). With ``folder``
     each is written there as it runs (``0.trace``, ``1.trace`` ...), in bounded memory, and read from there.
-    ``check`` and ``instruction_limit``, each launch's, as in :func:`gpusim.capturing.capture`."""
+    ``check`` and ``instruction_limit``, each launch's, as in :func:`gpusim.capturing.capture`; ``sample``: so that, where no
+    later launch may depend on what one computes, only a few of its blocks are run, and the case's result is not computed."""
     memory = DeviceMemory() if memory is None else memory
     try:
         with limited_memory():
-            return _capture_all(case, gpu, memory, folder, check, instruction_limit)
+            return _capture_all(case, gpu, memory, folder, check, instruction_limit, sample)
     except MemoryError:
         raise UsageError(f"{_name_of(case.launches[0].kernel)}: {_TOO_LARGE} and run there") from None
 
@@ -141,7 +144,9 @@ def _capture_all(
     folder: Path | None,
     check: Iterable[str],
     instruction_limit: int | None,
+    sample: bool,
 ) -> list[CaseTrace]:
+    whole = _launches_run_whole(case.launches, gpu) if sample else _ALL
     return [
         CaseTrace(
             _naming_what_threads_raise(
@@ -156,11 +161,28 @@ def _capture_all(
                 to=None if folder is None else folder / f"{index}.trace",
                 check=check,
                 instruction_limit=instruction_limit,
+                sample=index >= whole,
             ),
             launch.timed,
         )
         for index, launch in enumerate(case.launches)
     ]
+
+
+def _launches_run_whole(launches: Any, gpu: GpuSpec) -> int:
+    """How many launches of a case have to compute their results: up to the last one whose blocks may depend on memory. A
+    generator looks at results itself."""
+    if isinstance(launches, GeneratedLaunches):
+        return _ALL
+    every = list(launches)
+    for index in range(len(every) - 1, 0, -1):
+        try:
+            dependent = dependence_of(every[index].kernel, every[index].args, gpu)
+        except GpusimError:
+            dependent = "it does not compile as it is"
+        if dependent:
+            return index
+    return 0
 
 
 def _naming_what_threads_raise(call: Callable[..., Trace], *args: Any, **options: Any) -> Trace:
@@ -177,6 +199,7 @@ def _naming_what_threads_raise(call: Callable[..., Trace], *args: Any, **options
         raise ExecutionError(f"a thread of the kernel raised {type(error).__name__}: {error}") from error
 
 
+_ALL = 1 << 62
 _TOO_LARGE = "the arrays of this shape do not fit in the memory of this machine"
 _NO_CUDA = (
     "capturing a kernel needs Numba's CUDA target: pip install 'numba-cuda[cu13]' "

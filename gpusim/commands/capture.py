@@ -33,12 +33,24 @@ from gpusim.sanitizer.checks import checks_of
     help="Look for invalid, misaligned and uninitialised accesses (memory), hazards in shared memory (race), barriers"
     " that threads use wrongly (sync) and memory that kernels leave allocated (leak); several separated by commas.",
 )
+@click.option(
+    "--sample",
+    is_flag=True,
+    help="Run only a few blocks where the others provably follow from them; the result is then not checked.",
+)
 @instruction_limit_option()
 @format_option()
 @launch_options("kernel")
 @done_by("capturing")
 def capture(
-    kernel: str, gpu: str, output: Path | None, small: bool, checks: str | None, instruction_limit: int, form: str
+    kernel: str,
+    gpu: str,
+    output: Path | None,
+    small: bool,
+    checks: str | None,
+    sample: bool,
+    instruction_limit: int,
+    form: str,
 ) -> None:
     """Capture KERNEL[:axis=value,...] for a GPU, check its result against NumPy, write its trace.
 
@@ -54,6 +66,7 @@ def capture(
       gpusim capture pointer_chase --small -o chase.trace
       gpusim capture reduce_sum --small --check memory,race,sync,leak
       gpusim capture my.py:saxpy_case:n=4096 -o saxpy.trace
+      gpusim capture matmul_tiled:m=4096,n=4096,k=4096 --sample -o matmul.trace
       gpusim capture my.cu:saxpy --grid 1 --block 64 --arg int:64 --arg float:2 --arg 'float[64]=arange' --arg 'float[64]' -o my.trace
     """
     if output is None and checks is None:

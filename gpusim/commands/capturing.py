@@ -9,10 +9,10 @@ from typing import Any
 
 import click
 
-from gpusim.cases.run_case import NO_CHECK, check_result
+from gpusim.cases.run_case import NO_CHECK, SAMPLED, check_result
 from gpusim.cases.suite import CaseTrace, capture_case, make_case, parse_request
 from gpusim.commands.cold_start import is_cold
-from gpusim.commands.unchecked import tell_unchecked
+from gpusim.commands.unchecked import tell_unchecked, tell_whole
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.spec import GpuSpec
 from gpusim.io.whole_file import folder_for, is_special
@@ -24,7 +24,14 @@ FINDINGS = 1
 
 
 def capture(
-    kernel: str, gpu: str, output: Path | None, small: bool, checks: str | None, instruction_limit: int, form: str
+    kernel: str,
+    gpu: str,
+    output: Path | None,
+    small: bool,
+    checks: str | None,
+    sample: bool,
+    instruction_limit: int,
+    form: str,
 ) -> int:
     """What :func:`gpusim.commands.capture.capture` declares, with its arguments."""
     chosen = checks_of(checks)
@@ -38,7 +45,9 @@ def capture(
         return _verdict(name, case, spec, launches, bool(checks), form)
     try:
         with folder_for(output) as folder:
-            launches = capture_case(case, spec, folder=folder, check=chosen, instruction_limit=instruction_limit)
+            launches = capture_case(
+                case, spec, folder=folder, check=chosen, instruction_limit=instruction_limit, sample=sample
+            )
             code = _verdict(name, case, spec, launches, bool(checks), form)
             if code:
                 return code
@@ -61,8 +70,12 @@ def _verdict(name: str, case: Any, spec: GpuSpec, launches: list[CaseTrace], che
         click.echo(format_records(findings, form))
         click.echo(f"{name} on {spec.name}: {len(findings)} findings", err=True)
         return FINDINGS
-    if not check_result(case, name, spec):
+    traces = [launch.trace for launch in launches]
+    if any(trace.regular is not None for trace in traces):
+        tell_unchecked({name: SAMPLED})
+    elif not check_result(case, name, spec):
         tell_unchecked({name: NO_CHECK})
+    tell_whole(traces)
     if checked:
         click.echo(format_records([], form))
         click.echo(f"{name} on {spec.name}: no findings", err=True)

@@ -53,7 +53,8 @@ BY = ("instruction", "line")
 @click.option(
     "--sample",
     is_flag=True,
-    help="Leave out the middle of launches of many blocks once their throughput is steady, and say with what error.",
+    help="Of large launches run and simulate a part, and say with what error: a few blocks where the others provably follow from"
+    " them (the result is then not checked), waves until their throughput is steady, a few turns of long loops.",
 )
 @click.option(
     "--timeline",

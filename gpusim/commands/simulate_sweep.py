@@ -124,7 +124,9 @@ class _Sweep:
         # The same machine code with the same launch serves all GPUs that are alike in these.
         alike = (tuple(spec.capability), spec.sm.shared_max_bytes, spec.sm.registers, spec.sm.max_threads_per_block)
         if alike not in captured:
-            captured[alike] = open_source(point.text, spec, small=self.small, instruction_limit=self.instruction_limit)
+            captured[alike] = open_source(
+                point.text, spec, small=self.small, instruction_limit=self.instruction_limit, sample=self.sample
+            )
         source = captured[alike]
         if source.unchecked:
             self.unchecked[point.name] = source.unchecked

@@ -14,7 +14,7 @@ from gpusim.cases.source import least_cycles as bounds_of
 from gpusim.commands.cold_start import start_compiling_engine
 from gpusim.commands.output_file import form_of, open_output
 from gpusim.commands.simulate_sweep import run_sweep
-from gpusim.commands.unchecked import tell_unchecked
+from gpusim.commands.unchecked import tell_unchecked, tell_whole
 from gpusim.engine.gpu import simulate as simulate_traces
 from gpusim.engine.result import Result
 from gpusim.gpus.load import load_gpu
@@ -76,7 +76,9 @@ def simulate(
     unchecked: dict[str, str] = {}
     before = [Trace.load(path) for path in warm]
     for text in sources:
-        source = open_source(text, spec, small=small, instruction_limit=instruction_limit)
+        # What explains or bounds a launch reads the whole trace, often.
+        few = sample and not why and not bounds
+        source = open_source(text, spec, small=small, instruction_limit=instruction_limit, sample=few)
         named += source.timed
         unchecked |= {text: source.unchecked} if source.unchecked else {}
         before += source.warm
@@ -110,6 +112,7 @@ def simulate(
     with open_output(output) as write:
         write(text)
     tell_unchecked(unchecked)
+    tell_whole(timed)
     if save_run is not None:
         _keep(save_run, result, named, bool(before), simulation_request(sources, gpu, settings, warm, small))
     return 0

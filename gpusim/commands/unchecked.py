@@ -1,10 +1,13 @@
-"""Say once, on stderr, which results nobody has checked: a case without a check, a trace, which carries no result."""
+"""Say once, on stderr, which results nobody has checked: a case without a check, a trace, which carries no result; and which
+launches were run whole although a few blocks were asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import click
+
+from gpusim.trace.record import Trace
 
 
 def tell_unchecked(reasons: Mapping[str, str]) -> None:
@@ -17,3 +20,10 @@ def tell_unchecked(reasons: Mapping[str, str]) -> None:
         click.echo(
             "not checked: " + "; ".join(f"{', '.join(names)} ({why})" for why, names in by_reason.items()), err=True
         )
+
+
+def tell_whole(traces: Iterable[Trace]) -> None:
+    """A line for each kernel of which all blocks were run although a few were asked for, with the reason."""
+    reasons = {trace.launch.kernel: trace.why_whole for trace in traces if trace.why_whole}
+    for kernel, why in reasons.items():
+        click.echo(f"{kernel}: all blocks were run ({why})", err=True)

@@ -150,7 +150,12 @@ class _Flow:
         marked |= self._is_source(micro)
         if micro.memory_kind in (MemoryKind.STORE, MemoryKind.REDUCTION, MemoryKind.ATOMIC, MemoryKind.ASYNC_COPY):
             kept = marked or (self._loads and micro.memory_kind == MemoryKind.ASYNC_COPY)
-            if kept and micro.space in (Space.SHARED, Space.GENERIC) or micro.memory_kind == MemoryKind.ASYNC_COPY and kept:
+            if (
+                kept
+                and micro.space in (Space.SHARED, Space.GENERIC)
+                or micro.memory_kind == MemoryKind.ASYNC_COPY
+                and kept
+            ):
                 self._memory |= 1 << _SHARED
             if kept and micro.space in (Space.LOCAL, Space.GENERIC):
                 self._memory |= 1 << _LOCAL

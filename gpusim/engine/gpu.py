@@ -81,7 +81,7 @@ def simulate(
                 if plan is None:
                     result = machine.launch(trace, keep_l1=keep_l1, wanted=wanted)
                 else:
-                    result = leave_out_turns(plan, machine, keep_l1, warmed=bool(before) or i > 0, wanted=wanted)
+                    result = leave_out_turns(plan, machine, warmed=bool(before) or i > 0)
                 if trace.regular is not None and result.sampling is not None:
                     sampling = replace(result.sampling, run_blocks=len(trace.regular.held))
                     result = replace(result, sampling=sampling)

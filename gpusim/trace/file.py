@@ -37,11 +37,16 @@ from gpusim.io.records import read_json
 from gpusim.io.whole_file import replacing
 from gpusim.trace.coding import decode_chunk, encode_chunk
 from gpusim.trace.layout import INSTRUCTION, TRACE_VERSION, Chunk, Launch, Program
+from gpusim.trace.regular import RegularBlocks
+from gpusim.trace.regular_file import arrays_of, header_of, read_regular
+from gpusim.trace.regular_file import members as regular_members
 from gpusim.trace.validate import check_chunk, check_launch, check_program, refuse
 
 MAGIC = "gpusim-trace"
 #: Versions that can be read: one of version 4 says how often warps polled as the emulator made them do.
 VERSIONS = (4, TRACE_VERSION)
+#: One of this version holds a few blocks, from which all others follow (:mod:`gpusim.trace.regular_file`).
+REGULAR_VERSION = 6
 HEADER = "header.json"
 PROGRAM = "program.json"
 INSTRUCTIONS = "instructions.npy"
@@ -115,8 +120,27 @@ def write(path: str | os.PathLike[str], program: Program, launch: Launch, chunks
         _put(archive, {}, HEADER, [json.dumps(header).encode()])
 
 
-def read(path: str | os.PathLike[str]) -> tuple[Program, Launch, StoredChunks]:
-    """Open a trace file: its program and launch, checked, and its chunks, to be read on demand."""
+def write_regular(path: str | os.PathLike[str], program: Program, launch: Launch, regular: RegularBlocks) -> None:
+    """Write a trace file that holds the blocks of ``regular``; atomic, as :func:`write`."""
+    check_launch(launch)
+    check_program(program)
+    with replacing(Path(path)) as stream, zipfile.ZipFile(stream, "w", allowZip64=True) as archive:
+        members: dict[str, dict] = {}
+        _put_array(archive, members, INSTRUCTIONS, program.instructions)
+        texts = {"texts": list(program.texts), "files": list(program.files)}
+        _put(archive, members, PROGRAM, [json.dumps(texts).encode()])
+        for name, array in arrays_of(regular):
+            _put_array(archive, members, name, array)
+        header = {
+            "magic": MAGIC, "version": REGULAR_VERSION, "launch": asdict(launch), "regular": header_of(regular),
+            "members": members,
+        }  # fmt: skip
+        _put(archive, {}, HEADER, [json.dumps(header).encode()])
+
+
+def read(path: str | os.PathLike[str]) -> tuple[Program, Launch, StoredChunks | RegularBlocks]:
+    """Open a trace file: its program and launch, checked, and its chunks, to be read on demand, or the few blocks that it
+    holds for all."""
     source = Path(path)
     with naming(source):
         archive = zipfile.ZipFile(source)
@@ -129,6 +153,14 @@ def read(path: str | os.PathLike[str]) -> tuple[Program, Launch, StoredChunks]:
             texts = read_json(bytes(_get(archive, members, PROGRAM, MAX_PROGRAM_BYTES)))
             program = Program(code, _strings(texts["texts"]), _strings(texts["files"]))
             check_program(program)
+            if header["version"] == REGULAR_VERSION:
+
+                def get(name: str, dtype: np.dtype) -> np.ndarray:
+                    return _get_array(archive, members, name, dtype)
+
+                regular = read_regular(header["regular"], get, program, launch)
+                archive.close()
+                return program, launch, regular
             chunks = StoredChunks(source, archive, program, launch, header)
         except BaseException:
             archive.close()
@@ -226,15 +258,19 @@ def _read_header(archive: zipfile.ZipFile) -> dict:
     header = read_json(bytes(_get(archive, None, HEADER, MAX_HEADER_BYTES)))
     if not isinstance(header, dict) or header.get("magic") != MAGIC:
         raise refuse("not a gpusim trace (no magic in its header)")
-    if header.get("version") not in VERSIONS or type(header["version"]) is not int:
+    if header.get("version") not in (*VERSIONS, REGULAR_VERSION) or type(header["version"]) is not int:
         raise refuse(
-            f"trace version {header.get('version')!r}, this gpusim reads versions {VERSIONS[0]} to {VERSIONS[-1]}: "
+            f"trace version {header.get('version')!r}, this gpusim reads versions {VERSIONS[0]} to {REGULAR_VERSION}: "
             "capture the kernel again"
         )
-    if set(header) != {"magic", "version", "launch", "chunks", "members"}:
+    content = "regular" if header["version"] == REGULAR_VERSION else "chunks"
+    if set(header) != {"magic", "version", "launch", content, "members"}:
         raise refuse(f"header has the keys {sorted(header)}")
     expected = {PROGRAM, INSTRUCTIONS}
-    expected |= {_member(i) for i in range(len(header["chunks"]))}
+    if content == "regular":
+        expected |= set(regular_members(len(header["regular"]["classes"])))
+    else:
+        expected |= {_member(i) for i in range(len(header["chunks"]))}
     names = archive.namelist()
     if set(header["members"]) != expected or sorted(names) != sorted(expected | {HEADER}):
         raise refuse("its members are not the ones that its header lists")

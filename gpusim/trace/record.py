@@ -101,6 +101,9 @@ class Trace:
         """Write the trace to ``path`` atomically: afterwards it holds the whole trace or what it held
         before. Raises TraceFormatError for a trace that is inconsistent in itself, OSError from the
         file system."""
+        if self.regular is not None:
+            file.write_regular(path, self.program, self.launch, self.regular)
+            return
         file.write(path, self.program, self.launch, self.chunk_list)
 
     @classmethod
@@ -112,5 +115,7 @@ class Trace:
     def load(cls, path: str | os.PathLike[str]) -> Trace:
         """Open a trace file; chunks are read and checked one by one as they are asked for. Raises
         TraceFormatError (here or while iterating) when the file is damaged or not a trace."""
-        program, launch, chunks = file.read(path)
-        return cls(program, launch, chunks)
+        program, launch, content = file.read(path)
+        if isinstance(content, RegularBlocks):
+            return cls.of_regular(program, launch, content)
+        return cls(program, launch, content)

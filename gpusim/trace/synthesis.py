@@ -8,7 +8,7 @@ a launch: some of its blocks, renumbered from 0, and fewer turns of their loops.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -181,13 +181,3 @@ class RegularChunks:
         place[:, moved] = own.reshape(len(blocks), len(moved))
         made["address"] = place.view(np.uint64)
         return made, np.concatenate(rows)
-
-
-def shortened(chunks: RegularChunks, parts: Sequence[Part]) -> RegularChunks:
-    """The same launch, of which only ``parts`` run."""
-    return RegularChunks(chunks.regular, chunks._per_block, parts)
-
-
-def renumbered(chunk: Chunk, first: int) -> Chunk:
-    """``chunk`` with its first block called ``first``."""
-    return replace(chunk, first_block=first)

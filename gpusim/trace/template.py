@@ -271,4 +271,6 @@ def unfolded(template: BlockTemplate, first_turn: int, turns: int) -> Unfolded:
         ]  # fmt: skip
         start.append(start[-1] + int(begin - first + turns * length + last - end))
     order = np.concatenate(source)
-    return Unfolded(order, template.place[order] + np.concatenate(turn) * template.step[order], np.array(start, np.int64))
+    return Unfolded(
+        order, template.place[order] + np.concatenate(turn) * template.step[order], np.array(start, np.int64)
+    )
