@@ -22,7 +22,7 @@ from gpusim.emulator.access_matrix import execute_matrix_access
 from gpusim.emulator.access_texture import execute_texture
 from gpusim.emulator.control_flow import FALLS_THROUGH, GONE, JUMPED, STOPPED, execute_control_flow, log_run
 from gpusim.emulator.convergence import push, retire
-from gpusim.emulator.polling import begin_round, decide, must_wait, note_before, note_writes, room_to_poll
+from gpusim.emulator.polling import begin_round, decide, must_wait_first, note_writes, room_to_poll
 from gpusim.emulator.runs import execute_arithmetic, fetch, write_back, write_predicates
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
@@ -34,13 +34,12 @@ _X, _Y, _W = at.X_ROW * at.ROW, at.Y_ROW * at.ROW, at.W_ROW * at.ROW
 
 
 @inner
-def room(state, runs, accesses, scattered, syncs, words, signals):
+def room(state, runs, accesses, scattered, syncs):
     """Whether warps in lockstep can log one more instruction of any kind, and each warp of the block its run so far."""
     return (
         state.used[at.RUNS] + at.GROUP_WARPS + at.MAX_WARPS < runs.shape[0]
         and state.used[at.ACCESSES] + 2 * at.GROUP_WARPS < accesses.shape[0]
         and state.used[at.SCATTERED_ROWS] + 2 * at.GROUP_WARPS < scattered.shape[0]
-        and room_to_poll(state, words, signals)
         and (syncs.shape[0] == 0 or state.used[at.SYNCS] + 2 * at.MAX_WARPS * at.LANES < syncs.shape[0])
     )
 
@@ -187,8 +186,11 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
 
         # ---- memory ----------------------------------------------------------------------------
         if op >= MEMORY_BASE:
-            full = not room(state, runs, accesses, scattered, syncs, words, signals)
-            if full or (row[at.ORDERED] and not alone):
+            # Few kernels have loops that poll: whether anything of them is to be noted is asked once an instruction.
+            track, signalled = row[at.ORDERED] & at.TRACKED, np.int64(0)
+            full = not room(state, runs, accesses, scattered, syncs)
+            full |= track != 0 and not room_to_poll(state, words, signals)
+            if full or (row[at.ORDERED] & at.ORDER_SHOWS and not alone):
                 leave(state, first_warp, count, members, steps - 1, pc, False)
                 if full:
                     return np.int64(at.LOG_FULL)
@@ -206,42 +208,28 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
                 if active[i] == 0:
                     continue
                 warp, shift = first_warp + i, i * at.LANES
-                tracked, signalled = row[at.TRACK] != 0 and executing[i] != 0, state.used[at.SIGNALS]
-                if row[at.TRACK] and not tracked:
-                    state.poll_last[warp] = -1
-                if tracked:
-                    note_before(
-                        state,
-                        matrix,
-                        registers,
-                        allocations,
-                        hint,
-                        words,
-                        signals,
-                        pc,
-                        warp,
-                        base + shift,
+                if track:
+                    signalled = state.used[at.SIGNALS]
+                    if must_wait_first(
+                        state, matrix, registers, allocations, hint, words, signals, pc, warp, base + shift,
                         executing[i],
-                    )
-                    if must_wait(state, row, allocations, hint, words, pc, executing[i]):
+                    ):  # fmt: skip
                         for done in range(i):
                             state.outcome[done], state.goal[done] = FALLS_THROUGH, pc + 1
                         leave_between(state, first_warp, count, members, steps, pc, i)
                         state.executed += 1
                         state.quantum_left[warp], state.quantum_spent[warp] = 0, 1
                         return np.int64(at.SPLIT)
-                if regular and executing[i] == at.FULL and affine_access(
-                    state, row, registers, allocations, hint, accesses, pc, base + shift, chunk_warp + warp,
-                    value + shift,
+                if regular and executing[i] == at.FULL and (
+                    affine_access(
+                        state, row, registers, allocations, hint, accesses, pc, base + shift, chunk_warp + warp,
+                        value + shift,
+                    ) or scattered_access(
+                        state, row, registers, allocations, hint, accesses, scattered, pc, base + shift,
+                        chunk_warp + warp, value + shift,
+                    )
                 ):  # fmt: skip
-                    if tracked:
-                        note_writes(state, row, allocations, hint, words, signals, pc, warp, executing[i])
-                    continue
-                if regular and executing[i] == at.FULL and scattered_access(
-                    state, row, registers, allocations, hint, accesses, scattered, pc, base + shift, chunk_warp + warp,
-                    value + shift,
-                ):  # fmt: skip
-                    if tracked:
+                    if track:
                         note_writes(state, row, allocations, hint, words, signals, pc, warp, executing[i])
                     continue
                 logged, rows = state.used[at.ACCESSES], state.used[at.SCATTERED_ROWS]
@@ -268,7 +256,8 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
                         chunk_warp + warp, executing[i], x + shift, y + shift, w + shift, state.q[i],
                     )  # fmt: skip
                 if status != at.DONE:
-                    state.used[at.SIGNALS] = signalled
+                    if track:
+                        state.used[at.SIGNALS] = signalled
                     if alone:  # it stands before the instruction: a listener may let its good lanes make it again
                         leave(state, first_warp, count, members, steps - 1, pc, False)
                         return status
@@ -278,7 +267,7 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
                     state.used[at.ACCESSES], state.used[at.SCATTERED_ROWS] = logged, rows  # it will be made again
                     state.one_by_one = 1
                     return np.int64(at.SPLIT)
-                if tracked:
+                if track:
                     note_writes(state, row, allocations, hint, words, signals, pc, warp, executing[i])
             if through_scratch and some:
                 write_back(state, registers, d, row[at.D_WORDS], lost, count)
@@ -298,11 +287,16 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
             state.condition[i] = mask & at.FULL
             taken |= mask & executing[i]
             parted |= active[i] ^ (mask & executing[i])
-        if row[at.DECISION] and alone and room(state, runs, accesses, scattered, syncs, words, signals):
+        if (
+            row[at.ORDERED] & at.DECIDES
+            and alone
+            and room(state, runs, accesses, scattered, syncs)
+            and room_to_poll(state, words, signals)
+        ):
             place = leader - first_warp
             jumping = executing[place] & state.condition[place]
             if decide(
-                state, polls, runs, accesses, scattered, signals, row, leader, chunk_warp + leader, pc, active[place],
+                state, polls, runs, accesses, scattered, signals, leader, chunk_warp + leader, pc, active[place],
                 jumping,
             ):  # fmt: skip
                 # It would only read the same again: others have their turn first.
@@ -314,8 +308,9 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
         if (leaves and taken == 0) or (some == 0 and op != ops.CONVERGE_SET and op != ops.BRANCH_DIVERGENT):
             pc += 1
             continue
-        full = not room(state, runs, accesses, scattered, syncs, words, signals)
-        if full or (row[at.ORDERED] and not alone):
+        full = not room(state, runs, accesses, scattered, syncs)
+        full |= row[at.ORDERED] & at.DECIDES != 0 and not room_to_poll(state, words, signals)
+        if full or (row[at.ORDERED] & at.ORDER_SHOWS and not alone):
             leave(state, first_warp, count, members, steps - 1, pc, False)
             if full:
                 return np.int64(at.LOG_FULL)

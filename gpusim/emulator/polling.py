@@ -16,12 +16,12 @@ from __future__ import annotations
 import numpy as np
 
 from gpusim.emulator.access import GENERIC, SHARED, find_allocation
-from gpusim.emulator.addresses import lane_addresses
+from gpusim.emulator.addresses import formed_addresses
 from gpusim.emulator.control_flow import log_run
 from gpusim.emulator.pointers import load32
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
-from gpusim.isa.jit import allocating, inlined, inner
+from gpusim.isa.jit import allocating, inlined, inner, seldom
 from gpusim.trace.record import SCATTERED
 
 _SHARED_KEY, _BLOCK_SHIFT = np.int64(1) << 61, 22
@@ -105,19 +105,29 @@ def _signal(state, words, signals, row, access, polls):
     signals[n, at.SIGNAL_ADDRESS] = (key & ((1 << _BLOCK_SHIFT) - 1)) - 1 if is_shared else (key - 1) << 2
 
 
+@seldom
+def must_wait_first(state, matrix, registers, allocations, hint, words, signals, pc, warp, own_base, mask):
+    """Before a warp's access that is tracked: note what :func:`note_writes` will ask for. True if the warp must give way."""
+    if mask == 0:
+        state.poll_last[warp] = -1
+        return False
+    _note_before(state, matrix, registers, allocations, hint, words, signals, pc, warp, own_base, mask)
+    return _must_wait(state, matrix[pc], allocations, hint, words, pc, mask)
+
+
 @inner
-def note_before(state, matrix, registers, allocations, hint, words, signals, pc, warp, own_base, mask):
-    """Before an access that is tracked: keep its addresses, what an atomic finds, and what a poll will see."""
+def _note_before(state, matrix, registers, allocations, hint, words, signals, pc, warp, own_base, mask):
+    """Keep an access's addresses, what an atomic finds, and what a poll will see."""
     if words.shape[0] == 0:
         return
     row = matrix[pc]
-    lane_addresses(state, matrix, registers, pc, own_base)
+    formed_addresses(state, matrix, registers, pc, own_base)
     for lane in range(at.LANES):
         state.noted[lane] = state.address[lane]
-    polls = row[at.TRACK] & at.TRACK_POLL
+    polls = row[at.ORDERED] & at.TRACK_POLL
     if polls:
         state.poll_last[warp], state.poll_needs[warp] = state.used[at.ACCESSES], state.used[at.SIGNALS]
-    if row[at.TRACK] == at.TRACK_ONE_LANE and mask & (mask - 1):
+    if row[at.ORDERED] & at.TRACKED == at.TRACK_ONE_LANE and mask & (mask - 1):
         return
     me, space = state.linear * at.MAX_WARPS + warp, np.int64(row[at.SPACE])
     last = np.int64(-1)
@@ -139,16 +149,16 @@ def note_before(state, matrix, registers, allocations, hint, words, signals, pc,
                 if words[found, at.WORD_SHARED] or words[found, at.WORD_WRITER] != me:
                     _signal(state, words, signals, found, state.used[at.ACCESSES], 1)
                     # A word that is no longer what it was: the first change would have let whoever waits go.
-                    if row[at.TRACK] & at.TRACK_VALUE and words[found, at.WORD_VALUE] != words[found, at.WORD_FIRST]:
+                    if row[at.ORDERED] & at.TRACK_VALUE and words[found, at.WORD_VALUE] != words[found, at.WORD_FIRST]:
                         signals[state.used[at.SIGNALS] - 1, at.SIGNAL_COUNT] = 1
 
 
-@inner
+@seldom
 def note_writes(state, row, allocations, hint, words, signals, pc, warp, mask):
     """After an access that is tracked: count the words that it has changed."""
     if words.shape[0] == 0 or row[at.OP] == ops.LOAD:
         return
-    if row[at.TRACK] == at.TRACK_ONE_LANE and mask & (mask - 1):
+    if row[at.ORDERED] & at.TRACKED == at.TRACK_ONE_LANE and mask & (mask - 1):
         return
     me, space = state.linear * at.MAX_WARPS + warp, np.int64(row[at.SPACE])
     last = np.int64(-1)
@@ -177,10 +187,10 @@ def note_writes(state, row, allocations, hint, words, signals, pc, warp, mask):
 
 
 @inner
-def must_wait(state, row, allocations, hint, words, pc, mask):
+def _must_wait(state, row, allocations, hint, words, pc, mask):
     """Whether the write ``row``, whose addresses are noted, is of a word that a warp polls which has not looked since the last
     change. The warp then gives way."""
-    if state.unlooked <= 0 or words.shape[0] == 0 or row[at.OP] == ops.LOAD or row[at.TRACK] & at.TRACK_POLL:
+    if state.unlooked <= 0 or words.shape[0] == 0 or row[at.OP] == ops.LOAD or row[at.ORDERED] & at.TRACK_POLL:
         return False
     if state.held_back > _MOST_HELD_BACK:
         state.unlooked = 0
@@ -205,7 +215,7 @@ def _mark(state, warp):
     state.poll_mark[warp, 5] = state.epoch
 
 
-@inner
+@seldom
 def begin_round(state, warp):
     """A warp goes on that gave way while it polled: others may have logged since."""
     if state.poll_loop[warp] and state.poll_left[warp]:
@@ -267,7 +277,7 @@ def _log_round(
     for i in range(count):
         first = np.int64(polls[decision, at.POLL_PATH + 2 * i])
         log_run(state, runs, global_warp, first, first + np.int64(polls[decision, at.POLL_PATH + 2 * i + 1]), mask)
-    runs[state.used[at.RUNS] - count, at.RUN_POLL] = count
+    runs[state.used[at.RUNS] - count, at.RUN_COUNT] |= count << at.RUN_POLL_SHIFT
     n = state.used[at.ACCESSES]
     state.used[at.ACCESSES] = n + 1
     for column in range(accesses.shape[1]):
@@ -293,11 +303,13 @@ def _go_on(state, warp, loop):
     state.pollers += 1
 
 
-@inner
-def decide(state, polls, runs, accesses, scattered, signals, row, warp, global_warp, pc, mask, jumping):
-    """The warp's lanes ``mask`` come to the decision ``row`` at ``pc``, of which ``jumping`` take the branch. True if all of
+@seldom
+def decide(state, polls, runs, accesses, scattered, signals, warp, global_warp, pc, mask, jumping):
+    """The warp's lanes ``mask`` come to the decision at ``pc``, of which ``jumping`` take the branch. True if all of
     them go on polling, and nothing that they did shows: the log is then as it was before. Else the run so far is logged."""
-    decision = np.int64(row[at.DECISION]) - 1
+    decision = polls.shape[0] - 1
+    while polls[decision, at.POLL_AT] != pc:
+        decision -= 1
     stays = jumping if polls[decision, at.POLL_STAYS] else mask & ~jumping
     access, needs = state.poll_last[warp], state.poll_needs[warp]
     polled, wrote = False, False
