@@ -10,8 +10,10 @@ imports the one module that holds the entry and returns its :class:`~.case.Kerne
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
+from pathlib import Path
 
 #: entry -> module of this package that defines it (in a dict ``KERNELS``), in reading order.
 _MODULES = {
@@ -173,6 +175,23 @@ def names() -> list[str]:
 def lacks(name: str) -> str:
     """The package that entry ``name`` needs and that is not installed; empty where there is none."""
     return "triton" if name in _TRITON and importlib.util.find_spec("triton") is None else ""
+
+
+def axes(name: str) -> tuple[str, ...] | None:
+    """The shape axes of entry ``name`` as its module's source writes them out, without importing it; None where ``name`` is no
+    entry, or its axes are not to be read there."""
+    module = _MODULES.get(name) or _TRITON.get(name)
+    if module is None:
+        return None
+    source = Path(__file__).parent.joinpath(*module.split(".")).with_suffix(".py").read_bytes()
+    for call in ast.walk(ast.parse(source)):
+        if isinstance(call, ast.Call):
+            given = {keyword.arg: keyword.value for keyword in call.keywords}
+            named, shape = given.get("name"), given.get("default")
+            if isinstance(named, ast.Constant) and named.value == name and isinstance(shape, ast.Dict):
+                found = [key.value for key in shape.keys if isinstance(key, ast.Constant)]
+                return tuple(found) if len(found) == len(shape.keys) else None
+    return None
 
 
 def get(name: str):

@@ -52,7 +52,7 @@ def refuse_unknown(texts: Iterable[str]) -> None:
         name, _ = parse_request(text)
         if is_path(name):
             raise UsageError(f"there is no trace file {text}")
-        refuse_unknown_kernel(name)
+        refuse_unknown_request(text)
 
 
 def refuse_unknown_kernel(name: str) -> None:
@@ -68,6 +68,21 @@ def refuse_unknown_kernel(name: str) -> None:
             raise UnknownKernelError(f"there is no file {reference['path']}")
     elif name not in kernel_names():
         raise UnknownKernelError(unknown(name))
+
+
+def refuse_unknown_request(text: str) -> None:
+    """Raise if ``text`` names no kernel, as :func:`refuse_unknown_kernel` says, or an axis that an entry of the suite has not."""
+    name, shape = parse_request(text)
+    refuse_unknown_kernel(name)
+    axes = None if is_reference(name) or is_native(name) else suite().axes(name)
+    for axis in shape if axes is not None else ():
+        if axis not in axes:
+            raise no_axis(name, axis, axes)
+
+
+def no_axis(name: str, axis: str, axes: Iterable[str]) -> UsageError:
+    """What is said of an axis that entry ``name``, which has ``axes``, has not."""
+    return UsageError(f"kernel {name} has no axis {axis!r}; it has {', '.join(axes)}")
 
 
 def unknown(name: str) -> str:

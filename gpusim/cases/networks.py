@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpusim.cases.names import refuse_unknown_kernel
-from gpusim.cases.requests import parse_request
+from gpusim.cases.names import refuse_unknown_request
 from gpusim.errors import UsageError
 from gpusim.io.nearest import hint
 from gpusim.io.sibling import load_sibling
@@ -68,7 +67,7 @@ def refuse_unknown_workloads(texts: Iterable[str]) -> None:
     """Raise for the first of ``texts`` that is no suite's name or file, no entry of the suite and no function in a file."""
     for text in texts:
         if not (text.endswith(".json") and Path(text).is_file()) and text not in pinned_suites():
-            refuse_unknown_kernel(parse_request(text)[0])
+            refuse_unknown_request(text)
 
 
 def _package() -> Any:

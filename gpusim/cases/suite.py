@@ -21,7 +21,7 @@ from typing import Any
 from gpusim.capturing import capture, dependence_of
 from gpusim.cases.arguments import TRUTHS
 from gpusim.cases.case_forms import GeneratedLaunches
-from gpusim.cases.names import is_reference, suite, unknown
+from gpusim.cases.names import is_reference, no_axis, suite, unknown
 from gpusim.cases.native_cases import complete_native_shape, make_native_case
 from gpusim.cases.native_entries import native_entry
 from gpusim.cases.native_names import is_native
@@ -80,7 +80,7 @@ def complete_shape(
             base[axis] = read(gpu)
     for axis, value in shape.items():
         if axis not in base:
-            raise UsageError(f"kernel {name} has no axis {axis!r}; it has {', '.join(base)}")
+            raise no_axis(name, axis, base)
         base[axis] = _parse_value(entry, axis, value)
     return base
 

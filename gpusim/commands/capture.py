@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from gpusim.cases.names import refuse_unknown_kernel
-from gpusim.cases.requests import parse_request
+from gpusim.cases.names import refuse_unknown_request
 from gpusim.commands.later import done_by
 from gpusim.commands.launch_options import launch_options
 from gpusim.commands.options import HELP, format_option, gpu_option, instruction_limit_option
@@ -73,4 +72,4 @@ def capture(
         raise UsageError("give --output FILE to write the trace to, or --check")
     refuse_no_place(output)
     checks_of(checks)
-    refuse_unknown_kernel(parse_request(kernel)[0])
+    refuse_unknown_request(kernel)

@@ -18,6 +18,7 @@ from gpusim.errors import UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.silicon.published import load_published
+from gpusim.store.known_runs import refuse_unknown_runs
 
 
 @click.command(context_settings=HELP)
@@ -130,5 +131,19 @@ def compare(
         if all_points:
             raise UsageError("--all-points belongs to --against published")
         refuse_unknown_workloads(kernels)
+        if against not in ("recorded", "silicon"):
+            refuse_no_measurements(against)
+    if baseline:
+        refuse_unknown_runs([baseline])
     for gpu in gpus:
         override_gpu(load_gpu(gpu), settings)
+
+
+def refuse_no_measurements(against: str) -> None:
+    """Raise if ``against`` is no file, can only be a file's name or, as far as is known at once, names no stored run."""
+    path = Path(against)
+    if path.is_file():
+        return
+    if path.suffix or path.parent != Path("."):
+        raise UsageError(f"there is no file {against}")
+    refuse_unknown_runs([against])

@@ -15,6 +15,7 @@ from gpusim.cases.names import is_reference
 from gpusim.cases.native_names import is_native
 from gpusim.cases.run_case import unchecked_kernels
 from gpusim.cases.suite import find_kernel
+from gpusim.commands.compare import refuse_no_measurements
 from gpusim.commands.compare_options import (
     CompareOptions,
     baseline_changes,
@@ -113,11 +114,10 @@ def measured_rows(chosen: CompareOptions, requests: Sequence[Request], gpus: Seq
         return rows
     if chosen.against == "silicon":
         return _measure(chosen, requests, gpus)
+    refuse_no_measurements(chosen.against)
     path = Path(chosen.against)
     if path.is_file():
         rows = read_rows(path)
-    elif path.suffix or path.parent != Path("."):
-        raise UsageError(f"there is no file {chosen.against}")
     else:
         with open_store() as store:
             rows = list(store.load_run(chosen.against).measurements)

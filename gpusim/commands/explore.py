@@ -8,9 +8,8 @@ from typing import Any
 
 import click
 
-from gpusim.cases.names import refuse_unknown_kernel
+from gpusim.cases.names import refuse_unknown_kernel, refuse_unknown_request
 from gpusim.cases.native_names import is_native
-from gpusim.cases.requests import parse_request
 from gpusim.commands.later import done_by
 from gpusim.commands.launch_options import launch_options
 from gpusim.commands.options import HELP, Figure, format_option, gpu_option, set_option
@@ -118,7 +117,10 @@ def explore(
     """
     if kernels != ("all",):
         for kernel in kernels:
-            refuse_unknown_kernel(kernel if is_native(kernel) else parse_request(kernel)[0])
+            if is_native(kernel):
+                refuse_unknown_kernel(kernel)
+            else:
+                refuse_unknown_request(kernel)
     override_gpu(load_gpu(gpu), settings)
 
 

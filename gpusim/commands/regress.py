@@ -11,6 +11,7 @@ from gpusim.commands.launch_options import launch_options
 from gpusim.commands.options import HELP, Figure, format_option
 from gpusim.commands.output_place import refuse_no_place
 from gpusim.gpus.load import load_gpu
+from gpusim.regress.side_names import refuse_unknown_sides
 from gpusim.regress.thresholds import DEFAULT_GPU, Thresholds
 
 
@@ -82,3 +83,4 @@ def regress(
     for machine in (gpu, base_gpu, head_gpu):
         if machine is not None:
             load_gpu(machine)
+    refuse_unknown_sides((base, head))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -151,7 +154,21 @@ def run(
         raise UsageError(f"{'--sample' if sample else '--cold'} says how launches are simulated: add --simulate")
     if (kernel or launch_skip or launch_count) and not (simulate or record or chosen):
         raise UsageError("there is nothing to choose launches for: add --simulate, --record, --check or --why")
+    if as_module and not is_module(program):
+        raise UsageError(f"there is no module {program}")
     make_device(gpu)
     Wanted(simulate, sample, cold, why, chosen, kernel, launch_skip, launch_count, instruction_limit)
     if not as_module and not Path(program).exists():
         raise UsageError(f"there is no script {program}")
+
+
+def is_module(name: str) -> bool:
+    """Whether the first part of a module's name is found from the working folder; what is in it, only its import tells."""
+    before = list(sys.path)
+    sys.path[:1] = [os.getcwd()]
+    try:
+        return importlib.util.find_spec(name.partition(".")[0]) is not None
+    except ValueError:  # no name at all, or a module that is loaded and says nothing of where from
+        return bool(name.partition(".")[0])
+    finally:
+        sys.path[:] = before

@@ -11,6 +11,7 @@ from gpusim.commands.options import HELP, format_option
 from gpusim.commands.output_place import refuse_no_place
 from gpusim.errors import UsageError
 from gpusim.silicon.own_importers import IMPORTERS
+from gpusim.store.known_runs import known_runs, refuse_unknown_runs
 
 EXPORTS = ("csv", "json", "parquet")
 #: What ``--what`` may say; :data:`gpusim.store.flat.TABLES` has them.
@@ -57,6 +58,7 @@ def show(run: str, form: str) -> None:
       gpusim runs show before
       gpusim runs show 12 --format json
     """
+    refuse_unknown_runs([run])
 
 
 @runs.command()
@@ -82,6 +84,7 @@ def export(names: tuple[str, ...], what: str | None, form: str | None, output: P
       gpusim runs export 3 4 5 --what measurements --format parquet -o rows.parquet
     """
     export_form(output, form)
+    refuse_unknown_runs(names)
 
 
 @runs.command("import")
@@ -116,6 +119,10 @@ def delete(names: tuple[str, ...]) -> None:
     Example:
       gpusim runs delete 3 before
     """
+    known = known_runs()
+    for name in names if known is not None else ():
+        if name not in known.names():
+            known.refuse_unknown(name)
 
 
 @runs.command()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gpusim.cases.names import refuse_unknown_kernel
+from gpusim.cases.names import refuse_unknown_request
 from gpusim.cases.native_names import is_native_file
 from gpusim.cases.requests import parse_request
 from gpusim.commands.later import done_by
@@ -61,7 +61,7 @@ def show(kernel: str, gpu: str, signature: str | None, form: str) -> None:
     load_gpu(gpu)
     name = parse_request(kernel)[0]
     if not is_native_file(name):
-        refuse_unknown_kernel(name)
+        refuse_unknown_request(kernel)
 
 
 sass.add_command(survey)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from gpusim.cases.names import is_reference, refuse_unknown_kernel
+from gpusim.cases.names import is_reference, refuse_unknown_request
 from gpusim.cases.native_names import ALL_KERNELS, is_native_file, split_native
 from gpusim.cases.requests import parse_request
 from gpusim.commands.later import done_by
@@ -64,7 +64,7 @@ def survey(
     """
     for kernel in kernels:
         if kernel != ALL and not is_file(kernel):
-            refuse_unknown_kernel(parse_request(kernel)[0])
+            refuse_unknown_request(kernel)
 
 
 def is_file(kernel: str) -> bool:

@@ -19,7 +19,7 @@ from gpusim.report.tables import format_records
 from gpusim.silicon.imports import read_rows
 from gpusim.store import RunInfo, Store, StoredRun, open_store
 from gpusim.store.flat import TABLES
-from gpusim.store.store import FINISHED
+from gpusim.store.known_runs import FINISHED
 
 #: An unfinished run may be one that is still being written; after so many days it is not.
 UNFINISHED_DAYS = 1.0

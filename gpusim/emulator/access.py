@@ -12,12 +12,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusim.emulator.addresses import AFFINE_NONE, affine_stride, lane_addresses, record, second_addresses
+from gpusim.emulator.addresses import (
+    AFFINE_NONE,
+    affine_stride,
+    formed_addresses,
+    lane_addresses,
+    log_addresses,
+    record,
+    second_addresses,
+)
 from gpusim.emulator.atomics import atomic_lane
 from gpusim.emulator.pointers import copy_bytes, load8, load16, load32, store8, store16, store32
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
-from gpusim.isa.jit import inlined, inner
+from gpusim.isa.jit import apart, inlined, inner, seldom
 from gpusim.isa.lane_masks import first_lane, signed32
 from gpusim.trace.record import Space
 
@@ -168,7 +176,7 @@ def word_step(state, space, lane_virtual):
     return np.int64(4)
 
 
-@inner
+@apart
 def load_lanes(state, registers, d, mask, size, signed, step):
     """Move bytes from host addresses to the registers at ``d``. ``step``: bytes between words of one lane."""
     address = state.address
@@ -193,7 +201,7 @@ def load_lanes(state, registers, d, mask, size, signed, step):
                 registers[d + lane] = value - ((value & 0x8000) << 1) if signed else value
 
 
-@inner
+@apart
 def store_lanes(state, registers, x, mask, size, step):
     """Move bytes from the registers at ``x`` to host addresses, lane by lane, so that the highest lane wins."""
     address = state.address
@@ -365,14 +373,11 @@ def execute_memory(
         if odd & (size - 1) == 0:
             move = stretch(state, allocations, hint, index, low, high - low + size, space)
             if move != NOWHERE:
-                if stride == AFFINE_NONE and op == ops.LOAD:
+                # Evenly spaced lanes have been served by affine_access, but for a few that do not look it.
+                if op == ops.LOAD:
                     load_each(registers, address, d, move, size, np.int64(row[at.F0]))
-                elif stride == AFFINE_NONE:
-                    store_each(registers, address, x, move, size)
-                elif op == ops.LOAD:
-                    load_affine(state, registers, d, address[0] + move, stride, size, np.int64(row[at.F0]))
                 else:
-                    store_affine(state, registers, x, address[0] + move, stride, size)
+                    store_each(registers, address, x, move, size)
                 return np.int64(at.DONE)
     step = word_step(state, space, address[first_lane(mask)])
     if space == GENERIC and size > 4 and stride == AFFINE_NONE:
@@ -395,14 +400,14 @@ def execute_memory(
     return np.int64(at.DONE)
 
 
-@inner
+@seldom
 def _mixed_wide(state, matrix, registers, allocations, hint, index, warp, own_base, mask, size, x, y, d, q):
     """A wide generic access whose lanes may lie in different spaces: lane by lane."""
     row = matrix[index]
     status = resolve(state, allocations, hint, index, warp, mask, size, np.int64(GENERIC))
     if status != at.DONE:
         return status
-    lane_addresses(state, matrix, registers, index, own_base)  # resolving has moved them
+    formed_addresses(state, matrix, registers, index, own_base)  # resolving has moved them
     for lane in range(at.LANES):
         if (mask >> lane) & 1:
             only = np.int64(1) << lane
@@ -416,7 +421,7 @@ def _mixed_wide(state, matrix, registers, allocations, hint, index, warp, own_ba
                 place = state.address[lane]
                 atomic_lane(registers, x + lane, y + lane, d + lane, q, lane, row[at.F0], row[at.F1], place)
             # resolving moved all lanes: start the next one from its device address
-            lane_addresses(state, matrix, registers, index, own_base)
+            formed_addresses(state, matrix, registers, index, own_base)
     return np.int64(at.DONE)
 
 
@@ -429,7 +434,7 @@ def _async_copy(
     for lane in range(at.LANES):
         state.second[lane] = state.address[lane]
     second_addresses(state, matrix, registers, index, own_base)
-    record(state, accesses, scattered, global_warp, mask, affine_stride(state.address, mask))
+    log_addresses(state, accesses, scattered, global_warp, mask)
     status = resolve(state, allocations, hint, index, warp, mask, size, np.int64(SHARED))
     if status != at.DONE:
         return status
@@ -439,7 +444,7 @@ def _async_copy(
     return np.int64(at.DONE)
 
 
-@inner
+@apart
 def load_constant(
     state, matrix, registers, constants, accesses, scattered, index, warp, own_base, global_warp, mask, d
 ):
@@ -448,9 +453,9 @@ def load_constant(
     row = matrix[index]
     size = np.int64(row[at.BYTES])
     if mask == 0:
-        record(state, accesses, scattered, global_warp, mask, np.int64(0))
+        log_addresses(state, accesses, scattered, global_warp, mask)
         return np.int64(at.DONE)
-    lane_addresses(state, matrix, registers, index, own_base)
+    formed_addresses(state, matrix, registers, index, own_base)
     start, limit = np.int64(row[at.F0]), np.int64(row[at.F1])
     for lane in range(at.LANES):
         offset = signed32(state.address[lane])
@@ -458,7 +463,7 @@ def load_constant(
             fail(state, index, warp, lane, offset, size, CONSTANT)
             return np.int64(at.BAD_CONSTANT)
         state.address[lane] = offset
-    record(state, accesses, scattered, global_warp, mask, affine_stride(state.address, mask))
+    log_addresses(state, accesses, scattered, global_warp, mask)
     for lane in range(at.LANES):
         if not (mask >> lane) & 1:
             continue

@@ -124,17 +124,17 @@ def scattered_access(
     accesses[n, at.ACCESS_WARP] = global_warp
     accesses[n, at.ACCESS_ADDRESS] = s
     accesses[n, at.ACCESS_PATTERN] = (AFFINE_NONE << 32) | at.FULL
-    start, word, words = np.uint64(base), np.uint64(place), size >> 2
+    start, loads = np.uint64(base), row[at.OP] == ops.LOAD
     for lane in range(np.uint64(at.LANES)):
         scattered[s, lane] = np.uint64(origin + (np.int64(registers[start + lane]) & at.FULL))
-    origin += move
-    # Lane by lane: the addresses may lie in a register that is loaded, and the highest lane's store wins.
-    for lane in range(np.uint64(at.LANES)):
-        address = origin + (np.int64(registers[start + lane]) & at.FULL)
-        for part in range(words):
-            register = word + np.uint64(part * at.ROW) + lane
-            if row[at.OP] == ops.LOAD:
-                registers[register] = load32(address + 4 * part)
-            else:
-                store32(address + 4 * part, registers[register])
+    # From the log, for the addresses may lie in a register that is loaded. Lanes that store meet in whole words, of which the
+    # highest lane's wins.
+    for part in range(size >> 2):
+        words, there = np.uint64(place + part * at.ROW), move + 4 * part
+        if loads:
+            for lane in range(np.uint64(at.LANES)):
+                registers[words + lane] = load32(np.int64(scattered[s, lane]) + there)
+        else:
+            for lane in range(np.uint64(at.LANES)):
+                store32(np.int64(scattered[s, lane]) + there, registers[words + lane])
     return True

@@ -13,11 +13,11 @@ from __future__ import annotations
 import numpy as np
 
 from gpusim.emulator.access import resolve
-from gpusim.emulator.addresses import affine_stride, lane_addresses, record, second_addresses
+from gpusim.emulator.addresses import formed_addresses, log_addresses, second_addresses
 from gpusim.emulator.pointers import copy_bytes, load8, load16, load32, store8, store16, store32
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
-from gpusim.isa.jit import inner
+from gpusim.isa.jit import apart, inner
 from gpusim.isa.lane_masks import first_predicate, signed32
 from gpusim.trace.record import Space
 
@@ -25,7 +25,7 @@ SHARED, GLOBAL = int(Space.SHARED), int(Space.GLOBAL)
 ROW_BYTES = 16
 
 
-@inner
+@apart
 def execute_matrix_access(
     state, matrix, registers, allocations, hint, accesses, scattered, index, warp, own_base, global_warp, mask, x, y, w
 ):
@@ -44,10 +44,10 @@ def execute_matrix_access(
     count, form = np.int64(row[at.F0]), np.int64(row[at.F1])
     mask &= (np.int64(1) << (8 * (2 * count if form == ops.MATRIX_TURNED_BYTES else count))) - 1 & at.FULL
     if mask == 0:
-        record(state, accesses, scattered, global_warp, mask, np.int64(0))
+        log_addresses(state, accesses, scattered, global_warp, mask)
         return np.int64(at.DONE)
-    lane_addresses(state, matrix, registers, index, own_base)
-    record(state, accesses, scattered, global_warp, mask, affine_stride(state.address, mask))
+    formed_addresses(state, matrix, registers, index, own_base)
+    log_addresses(state, accesses, scattered, global_warp, mask)
     status = resolve(state, allocations, hint, index, warp, mask, np.int64(ROW_BYTES), np.int64(SHARED))
     if status != at.DONE:
         return status
@@ -74,10 +74,10 @@ def _wide(
     """32 bytes a lane: the lower half from or to the registers at ``x``, the upper one at ``y``."""
     row, address = matrix[index], state.address
     if mask == 0:
-        record(state, accesses, scattered, global_warp, mask, np.int64(0))
+        log_addresses(state, accesses, scattered, global_warp, mask)
         return np.int64(at.DONE)
-    lane_addresses(state, matrix, registers, index, own_base)
-    record(state, accesses, scattered, global_warp, mask, affine_stride(address, mask))
+    formed_addresses(state, matrix, registers, index, own_base)
+    log_addresses(state, accesses, scattered, global_warp, mask)
     status = resolve(state, allocations, hint, index, warp, mask, np.int64(32), np.int64(row[at.SPACE]))
     if status != at.DONE:
         return status
@@ -170,16 +170,14 @@ def _filled_copy(
     size = np.int64(row[at.BYTES])
     holds = state.predicates[first_predicate(warp) + row[at.P0] * at.GROUP_WARPS] ^ np.int64(row[at.P0_FLIP])
     reading = mask & holds
-    lane_addresses(state, matrix, registers, index, own_base)
+    formed_addresses(state, matrix, registers, index, own_base)
     for lane in range(at.LANES):
         if row[at.F0]:
             state.skipped[lane] = address[lane] & (size - 1)
             address[lane] -= state.skipped[lane]
         else:
             state.skipped[lane] = 0
-    record(
-        state, accesses, scattered, global_warp, reading, affine_stride(address, reading) if reading else np.int64(0)
-    )
+    log_addresses(state, accesses, scattered, global_warp, reading)
     if reading:
         status = resolve(state, allocations, hint, index, warp, reading, size, np.int64(GLOBAL))
         if status != at.DONE:
@@ -187,7 +185,7 @@ def _filled_copy(
     for lane in range(at.LANES):
         state.second[lane] = address[lane]
     second_addresses(state, matrix, registers, index, own_base)
-    record(state, accesses, scattered, global_warp, mask, affine_stride(address, mask) if mask else np.int64(0))
+    log_addresses(state, accesses, scattered, global_warp, mask)
     if mask == 0:
         return np.int64(at.DONE)
     status = resolve(state, allocations, hint, index, warp, mask, size, np.int64(SHARED))

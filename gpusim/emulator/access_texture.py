@@ -11,11 +11,11 @@ import numpy as np
 from numba import config
 
 from gpusim.emulator.access import GLOBAL, fail, find_allocation
-from gpusim.emulator.addresses import affine_stride, record
+from gpusim.emulator.addresses import log_addresses
 from gpusim.emulator.pointers import load32, load64
 from gpusim.emulator.texture_units import texture_lane
 from gpusim.isa import warp as at
-from gpusim.isa.jit import inner
+from gpusim.isa.jit import apart, inner
 from gpusim.launch.texture import BYTES, DATA, DESCRIPTOR_BYTES, TEXTURES_ADDRESS, VALID
 
 if config.DISABLE_JIT:
@@ -33,7 +33,7 @@ else:
         )
 
 
-@inner
+@apart
 def execute_texture(
     state, matrix, registers, allocations, hint, accesses, scattered, index, warp, own_base, global_warp, mask, x, y, d
 ):
@@ -68,5 +68,5 @@ def execute_texture(
             fail(state, index, warp, lane, base, size, GLOBAL)
             return np.int64(at.BAD_ADDRESS)
         address[lane] -= address[lane] % size
-    record(state, accesses, scattered, global_warp, mask, affine_stride(address, mask) if mask else np.int64(0))
+    log_addresses(state, accesses, scattered, global_warp, mask)
     return np.int64(at.DONE)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpusim.isa import warp as at
-from gpusim.isa.jit import inlined, inner
+from gpusim.isa.jit import apart, inlined, inner
 from gpusim.isa.lane_masks import first_lane
 from gpusim.trace.record import SCATTERED, Space
 
@@ -109,3 +109,16 @@ def record(state, accesses, scattered, warp, mask, stride):
                 scattered[s, lane] = np.uint64(address[lane]) if (mask >> lane) & 1 else np.uint64(0)
         accesses[n, at.ACCESS_ADDRESS] = s
         accesses[n, at.ACCESS_PATTERN] = (stride << 32) | mask
+
+
+@apart
+def formed_addresses(state, matrix, registers, index, own_base):
+    """:func:`lane_addresses`, called: for all but plain loads and stores."""
+    lane_addresses(state, matrix, registers, index, own_base)
+
+
+@apart
+def log_addresses(state, accesses, scattered, warp, mask):
+    """Append the record of ``state.address`` for the lanes ``mask``, of which there may be none."""
+    stride = affine_stride(state.address, mask) if mask else np.int64(0)
+    record(state, accesses, scattered, warp, mask, stride)

@@ -212,7 +212,7 @@ class BlockScheduler:
             runs = np.concatenate([self.machine.runs, np.empty_like(self.machine.runs)])
             self.machine = self.machine._replace(runs=runs)
         number = (slot.block - self._base) * int(state.warps) + warp
-        self.machine.runs[used[at.RUNS]] = number, first, end - first, state.held_mask[warp], 0
+        self.machine.runs[used[at.RUNS]] = number, first, end - first, state.held_mask[warp]
         used[at.RUNS] += 1
         state.held_first[warp] = end
 

@@ -32,7 +32,7 @@ def starts(keys, warps):
 
 @allocating
 def intern_paths(runs, start):
-    """Give equal run sequences (``runs`` uint32[r, 4]: first, count, mask, poll, sorted by warp) one number.
+    """Give equal run sequences (``runs`` uint32[r, 3]: first, count, mask, sorted by warp) one number.
 
     Returns (path of each warp uint32[w], the warp that first showed each path int64[p]).
     """
@@ -48,7 +48,7 @@ def intern_paths(runs, start):
     for warp in range(warps):
         value = 0
         for i in range(start[warp], start[warp + 1]):
-            for column in range(4):
+            for column in range(3):
                 # 31 bits times 31 bits: no overflow, so that interpreted runs need no wrap-around
                 value = ((value ^ int(runs[i, column])) & 0x7FFFFFFF) * 0x5BD1E995
                 value ^= value >> 29
@@ -75,7 +75,7 @@ def _same(runs, start, one, other):
         return False
     for i in range(n):
         a, b = start[one] + i, start[other] + i
-        for column in range(4):
+        for column in range(3):
             if runs[a, column] != runs[b, column]:
                 return False
     return True
@@ -103,10 +103,12 @@ def close_chunk(
     noted = np.zeros(0, SIGNAL)
     if signals:
         noted = _signals(machine.signals[:signals], accesses[:, at.ACCESS_WARP], table["access_start"])
-    runs = np.ascontiguousarray(interned[:, :3]).view(RUN)[:, 0]
-    marked = np.flatnonzero(interned[:, 3])
+    runs = interned.view(RUN)[:, 0]
+    rounds = runs["count"] >> at.RUN_POLL_SHIFT
+    marked = np.flatnonzero(rounds)
+    runs["count"][marked] &= at.RUN_LENGTH
     polls = np.empty(len(marked), POLL)
-    polls["run"], polls["runs"] = marked, interned[marked, 3]
+    polls["run"], polls["runs"] = marked, rounds[marked]
     return Chunk(
         first_block, blocks, table, runs, path_start, out, scattered[:scattered_rows], open_blocks, polls, noted
     )
@@ -132,24 +134,24 @@ def _signals(logged: np.ndarray, warp_of: np.ndarray, access_start: np.ndarray) 
 def fold_log(runs, accesses, rows, table, out, scattered):
     """Fill the WARP ``table``, the ACCESS records ``out`` and the ``scattered`` rows from the log.
 
-    Returns (the runs of each different path uint32[r, 4], where each path begins int64[p + 1], scattered rows).
+    Returns (the runs of each different path uint32[r, 3], where each path begins int64[p + 1], scattered rows).
     """
     warps = len(table)
     run_start = starts(runs[:, at.RUN_WARP], warps)
-    ordered, place = np.empty((len(runs), 4), np.uint32), run_start[:-1].copy()
+    ordered, place = np.empty((len(runs), 3), np.uint32), run_start[:-1].copy()
     for i in range(len(runs)):
         warp = runs[i, at.RUN_WARP]
-        for column in range(4):
+        for column in range(3):
             ordered[place[warp], column] = runs[i, at.RUN_FIRST + column]
         place[warp] += 1
     path, leaders = intern_paths(ordered, run_start)
     path_start = np.zeros(len(leaders) + 1, np.int64)
     for p in range(len(leaders)):
         path_start[p + 1] = path_start[p] + run_start[leaders[p] + 1] - run_start[leaders[p]]
-    interned = np.empty((path_start[-1], 4), np.uint32)
+    interned = np.empty((path_start[-1], 3), np.uint32)
     for p in range(len(leaders)):
         for i in range(path_start[p + 1] - path_start[p]):
-            for column in range(4):
+            for column in range(3):
                 interned[path_start[p] + i, column] = ordered[run_start[leaders[p]] + i, column]
     access_start = starts(accesses[:, at.ACCESS_WARP], warps)
     for warp in range(warps):
@@ -185,7 +187,7 @@ def place_accesses(accesses, place, out, rows, sorted_rows):
 
 
 def new_log(runs: int, accesses: int, scattered: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """An empty log with room for so many records: runs uint32[r, 5], accesses int64[a, 3], scattered
+    """An empty log with room for so many records: runs uint32[r, 4], accesses int64[a, 3], scattered
     uint64[s, 32]."""
     return (
         np.empty((runs, at.RUN_TABLE.width), np.uint32),

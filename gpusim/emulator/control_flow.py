@@ -25,7 +25,7 @@ from gpusim.emulator.convergence import (
 )
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
-from gpusim.isa.jit import inner
+from gpusim.isa.jit import inner, seldom
 from gpusim.isa.lane_masks import count_lanes, first_lane, signed32
 
 FALLS_THROUGH, JUMPED, GONE, STOPPED = range(4)
@@ -46,7 +46,6 @@ def log_run(state, runs, warp, first, stop, mask):
         runs[n, at.RUN_FIRST] = first
         runs[n, at.RUN_COUNT] = stop - first
         runs[n, at.RUN_MASK] = mask
-        runs[n, at.RUN_POLL] = 0
 
 
 @inner
@@ -246,7 +245,7 @@ def _leave_rest(state, warp, pc, rest):
         push(state, warp, pc + 1, rest, at.READY, np.int64(0))
 
 
-@inner
+@seldom
 def _log_warp_wait(state, registers, syncs, warp, global_warp, x, pc, executing):
     """Log lanes ``executing`` at a WARPSYNC, once for each set of lanes that they name."""
     rest = executing

@@ -13,7 +13,7 @@ import numpy as np
 
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
-from gpusim.isa.jit import inner
+from gpusim.isa.jit import inner, seldom
 from gpusim.isa.lane_masks import count_lanes, first_lane, first_predicate, signed32
 
 
@@ -138,7 +138,7 @@ def release_converged(state, registers, warp, own_base, mixed):
     return released
 
 
-@inner
+@seldom
 def release_mixed(state, registers):
     """Release, in any warp of the block, lanes that wait in one BSYNC with different participants; True if there were any.
     Called when nothing else in the block can move."""
@@ -175,7 +175,7 @@ def spins(state, registers, warp, own_base, pc, mask):
     return same
 
 
-@inner
+@seldom
 def release_without(state, registers, warp, own_base, yielding):
     """Make ready what waits in BSYNC for nobody but the lanes ``yielding``, which spin.
 
@@ -221,7 +221,7 @@ def release_warp_wait(state, warp):
                 push(state, warp, state.pc[warp, g] + 1, state.mask[warp, g], at.READY, 0)
 
 
-@inner
+@seldom
 def release_crossed_waits(state, syncs, chunk_warp):
     """Make ready what waits in WARPSYNC for lanes that wait at a convergence barrier; True if anything did.
 

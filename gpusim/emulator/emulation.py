@@ -102,7 +102,7 @@ class Emulation:
         scheduler, executed = self._scheduler, 0
         scheduler.limit_log(_UNTRACED_LIMITS)
         for _ in self._run(listeners):
-            executed += int(scheduler.machine.runs[: scheduler.used()[at.RUNS], at.RUN_COUNT].sum())
+            executed += int((scheduler.machine.runs[: scheduler.used()[at.RUNS], at.RUN_COUNT] & at.RUN_LENGTH).sum())
         return executed
 
     def launches(self) -> list[DeviceLaunch]:

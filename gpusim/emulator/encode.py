@@ -12,6 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
+from gpusim.emulator.aligned import aligned_zeros
 from gpusim.emulator.poll_loops import poll_columns
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
@@ -118,7 +119,7 @@ def encode(image: KernelImage, instructions: tuple[Instruction, ...], micros: tu
     named = (micro.extra[n] + 1 for micro in micros for n in ("convergence", "convergence_from") if n in micro.extra)
     barriers = max(named, default=0)
     own = registers + uniforms + barriers
-    matrix = np.zeros((n + extra, at.COLUMNS), np.int32)
+    matrix = aligned_zeros((n + extra) * at.COLUMNS, np.dtype(np.int32)).reshape(n + extra, at.COLUMNS)
     address_of = np.zeros(n + extra, np.int32)
     last = max((i.address for i in instructions), default=0)
     last = max([last, *image.externals])

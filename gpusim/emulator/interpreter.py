@@ -22,9 +22,9 @@ from gpusim.emulator.access_matrix import execute_matrix_access
 from gpusim.emulator.access_texture import execute_texture
 from gpusim.emulator.control_flow import FALLS_THROUGH, GONE, JUMPED, STOPPED, execute_control_flow, log_run
 from gpusim.emulator.convergence import push, retire
-from gpusim.emulator.poll_rounds import DECISION_ROWS, decide_round, give_up, take_lock
-from gpusim.emulator.poll_words import note_before, note_writes, put_back, room_to_poll, show_past
-from gpusim.emulator.polling import GOES_ON, WAITS, begin_round, decide
+from gpusim.emulator.poll_rounds import DECISION_ROWS, decide_polling, decision_at
+from gpusim.emulator.poll_words import after_access, before_access, put_back, room_to_poll
+from gpusim.emulator.polling import GOES_ON, WAITS, begin_round
 from gpusim.emulator.runs import execute_arithmetic, fetch, write_back, write_predicates
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
@@ -36,13 +36,12 @@ _X, _Y, _W = at.X_ROW * at.ROW, at.Y_ROW * at.ROW, at.W_ROW * at.ROW
 
 
 @inner
-def room(state, runs, accesses, scattered, syncs, words, signals):
+def room(state, runs, accesses, scattered, syncs):
     """Whether warps in lockstep can log one more instruction of any kind, and each warp of the block its run so far."""
     return (
         state.used[at.RUNS] + at.GROUP_WARPS + at.MAX_WARPS + DECISION_ROWS < runs.shape[0]
         and state.used[at.ACCESSES] + 2 * at.GROUP_WARPS + DECISION_ROWS < accesses.shape[0]
         and state.used[at.SCATTERED_ROWS] + 2 * at.GROUP_WARPS + DECISION_ROWS < scattered.shape[0]
-        and room_to_poll(state, words, signals)
         and (syncs.shape[0] == 0 or state.used[at.SYNCS] + 2 * at.MAX_WARPS * at.LANES < syncs.shape[0])
     )
 
@@ -191,8 +190,11 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
 
         # ---- memory ----------------------------------------------------------------------------
         if op >= MEMORY_BASE:
-            full = not room(state, runs, accesses, scattered, syncs, words, signals)
-            if full or (row[at.ORDERED] and not alone):
+            # Few kernels have loops that poll: whether anything of them is to be noted is asked once an instruction.
+            track, signalled = row[at.ORDERED] & at.TRACKED, np.int64(0)
+            full = not room(state, runs, accesses, scattered, syncs)
+            full |= track != 0 and not room_to_poll(state, words, signals)
+            if full or (row[at.ORDERED] & at.ORDER_SHOWS and not alone):
                 leave(state, first_warp, count, members, steps - 1, pc, False)
                 if full:
                     return np.int64(at.LOG_FULL)
@@ -210,46 +212,27 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
                 if active[i] == 0:
                     continue
                 warp, shift = first_warp + i, i * at.LANES
-                tracked, signalled = row[at.TRACK] != 0 and executing[i] != 0, state.used[at.SIGNALS]
                 shown = np.int64(0)
-                if row[at.TRACK] and not tracked:
-                    state.poll_last[warp] = -1
-                if tracked:
-                    note_before(
-                        state,
-                        matrix,
-                        registers,
-                        allocations,
-                        hint,
-                        words,
-                        signals,
-                        pc,
-                        warp,
-                        base + shift,
+                if track:
+                    signalled = state.used[at.SIGNALS]
+                    shown = before_access(
+                        state, matrix, registers, allocations, hint, words, signals, history, pc, warp, base + shift,
                         executing[i],
+                    )  # fmt: skip
+                if regular and executing[i] == at.FULL and (
+                    affine_access(
+                        state, row, registers, allocations, hint, accesses, pc, base + shift, chunk_warp + warp,
+                        value + shift,
+                    ) or scattered_access(
+                        state, row, registers, allocations, hint, accesses, scattered, pc, base + shift,
+                        chunk_warp + warp, value + shift,
                     )
-                    shown = show_past(state, row, allocations, hint, words, history, pc, warp)
-                if regular and executing[i] == at.FULL and affine_access(
-                    state, row, registers, allocations, hint, accesses, pc, base + shift, chunk_warp + warp,
-                    value + shift,
                 ):  # fmt: skip
-                    if shown:
-                        put_back(state, shown)
-                    elif tracked:
-                        note_writes(
-                            state, row, allocations, hint, words, signals, history, touched, pc, warp, executing[i]
-                        )
-                    continue
-                if regular and executing[i] == at.FULL and scattered_access(
-                    state, row, registers, allocations, hint, accesses, scattered, pc, base + shift, chunk_warp + warp,
-                    value + shift,
-                ):  # fmt: skip
-                    if shown:
-                        put_back(state, shown)
-                    elif tracked:
-                        note_writes(
-                            state, row, allocations, hint, words, signals, history, touched, pc, warp, executing[i]
-                        )
+                    if track:
+                        after_access(
+                            state, row, allocations, hint, words, signals, history, touched, pc, warp, executing[i],
+                            shown,
+                        )  # fmt: skip
                     continue
                 logged, rows = state.used[at.ACCESSES], state.used[at.SCATTERED_ROWS]
                 if op == ops.CONSTANT_LOAD:
@@ -277,7 +260,8 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
                 if shown:
                     put_back(state, shown)
                 if status != at.DONE:
-                    state.used[at.SIGNALS] = signalled
+                    if track:
+                        state.used[at.SIGNALS] = signalled
                     if alone:  # it stands before the instruction: a listener may let its good lanes make it again
                         leave(state, first_warp, count, members, steps - 1, pc, False)
                         return status
@@ -289,8 +273,10 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
                     state.used[at.ACCESSES], state.used[at.SCATTERED_ROWS] = logged, rows  # it will be made again
                     state.one_by_one = 1
                     return np.int64(at.SPLIT)
-                if tracked and shown == 0:
-                    note_writes(state, row, allocations, hint, words, signals, history, touched, pc, warp, executing[i])
+                if track and shown == 0:
+                    after_access(
+                        state, row, allocations, hint, words, signals, history, touched, pc, warp, executing[i], shown
+                    )
             if through_scratch and some:
                 write_back(state, registers, d, row[at.D_WORDS], lost, count)
                 if row[at.PREDICATES_OUT]:
@@ -309,41 +295,23 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
             state.condition[i] = mask & at.FULL
             taken |= mask & executing[i]
             parted |= active[i] ^ (mask & executing[i])
-        if row[at.DECISION] and alone and room(state, runs, accesses, scattered, syncs, words, signals):
+        if (
+            row[at.ORDERED] & at.DECIDES
+            and alone
+            and room(state, runs, accesses, scattered, syncs)
+            and room_to_poll(state, words, signals)
+        ):
             place = leader - first_warp
             jumping = executing[place] & state.condition[place]
-            number = np.int64(row[at.DECISION]) - 1
-            kind, fate = polls[number, at.POLL_KIND], np.int64(GOES_ON)
-            if kind == at.POLL_EXACT:
-                fate = np.int64(
-                    decide(
-                        state, polls, runs, accesses, scattered, words, signals, history, row, leader,
-                        chunk_warp + leader, pc, active[place], jumping,
-                    )
-                )  # fmt: skip
-            elif kind == at.POLL_ROUND:
-                fate = np.int64(
-                    decide_round(
-                        state, matrix, polls, runs, accesses, scattered, signals, row, leader, chunk_warp + leader, pc,
-                        active[place], jumping,
-                    )
-                )  # fmt: skip
-            elif kind == at.POLL_SWAPPED:
-                take_lock(
-                    state, polls, runs, accesses, scattered, matrix, signals, row, leader, chunk_warp + leader, pc,
-                    active[place], jumping,
-                )  # fmt: skip
-            else:
-                give_up(
-                    state, polls, runs, accesses, scattered, signals, row, leader, chunk_warp + leader, pc,
-                    active[place], jumping,
-                )  # fmt: skip
+            fate = decide_polling(
+                state, matrix, polls, runs, accesses, scattered, words, signals, history, leader, chunk_warp + leader,
+                pc, active[place], jumping,
+            )  # fmt: skip
             if fate != GOES_ON:
-                goal = np.int64(row[at.TARGET]) if polls[number, at.POLL_STAYS] else pc + 1
+                goal = np.int64(row[at.TARGET]) if polls[decision_at(polls, pc), at.POLL_STAYS] else pc + 1
                 state.held_first[leader] = goal
-                if (
-                    fate == WAITS and state.impatient == 0
-                ):  # it would only read the same again: others have their turn first
+                if fate == WAITS and state.impatient == 0:
+                    # It would only read the same again: others have their turn first.
                     state.quantum_left[leader], state.held_left[leader] = 0, 0
                 leave(state, first_warp, count, members, steps, goal, True)
                 return np.int64(at.SPLIT)
@@ -351,8 +319,9 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
         if (leaves and taken == 0) or (some == 0 and op != ops.CONVERGE_SET and op != ops.BRANCH_DIVERGENT):
             pc += 1
             continue
-        full = not room(state, runs, accesses, scattered, syncs, words, signals)
-        if full or (row[at.ORDERED] and not alone):
+        full = not room(state, runs, accesses, scattered, syncs)
+        full |= row[at.ORDERED] & at.DECIDES != 0 and not room_to_poll(state, words, signals)
+        if full or (row[at.ORDERED] & at.ORDER_SHOWS and not alone):
             leave(state, first_warp, count, members, steps - 1, pc, False)
             if full:
                 return np.int64(at.LOG_FULL)

@@ -213,8 +213,8 @@ def _early_decisions(
 
 
 def poll_columns(matrix: np.ndarray, strong: np.ndarray) -> np.ndarray:
-    """Fill the columns TRACK and DECISION of a code matrix whose offsets are counted in whole rows, and make what polls
-    ORDERED; ``strong`` bool[n]: accesses served past the L1. Returns the table of decisions, int32[d, POLL columns]."""
+    """Fill the column ORDERED of a code matrix whose offsets are counted in whole rows with what polling asks for;
+    ``strong`` bool[n]: accesses served past the L1. Returns the table of decisions, int32[d, POLL columns]."""
     decisions = find_decisions(matrix, strong)
     table = np.zeros((len(decisions), at.POLL_TABLE.width), np.int32)
     if not decisions:
@@ -225,19 +225,19 @@ def poll_columns(matrix: np.ndarray, strong: np.ndarray) -> np.ndarray:
     shared = np.isin(space[loads], (Space.SHARED, Space.GENERIC)).any()
     beyond = np.isin(space[loads], (Space.GLOBAL, Space.GENERIC)).any()
     here = (space == Space.SHARED) & shared | (space == Space.GLOBAL) & beyond | (space == Space.GENERIC)
-    matrix[(op == ops.STORE) & here, at.TRACK] = at.TRACK_ONE_LANE
-    matrix[(op == ops.STORE) & here & strong, at.TRACK] = at.TRACK_WRITE
-    matrix[(op == ops.ATOMIC) & here, at.TRACK] = at.TRACK_WRITE
-    matrix[loads, at.TRACK] |= at.TRACK_POLL
+    matrix[(op == ops.STORE) & here & ~strong, at.ORDERED] |= at.TRACK_ONE_LANE
+    matrix[(op == ops.STORE) & here & strong, at.ORDERED] |= at.TRACK_WRITE
+    matrix[(op == ops.ATOMIC) & here, at.ORDERED] |= at.TRACK_WRITE
+    matrix[loads, at.ORDERED] |= at.TRACK_POLL | at.ORDER_SHOWS
     known = {load for d in decisions if d.kind in (at.POLL_EXACT, at.POLL_GIVES_UP) for load in d.loads}
-    matrix[[load for load in loads if load not in known], at.TRACK] |= at.TRACK_PERHAPS
+    matrix[[load for load in loads if load not in known], at.ORDERED] |= at.TRACK_PERHAPS
     values = [load for load in loads if all(d.of_value_alone for d in decisions if load in d.loads)]
-    matrix[[load for load in values if op[load] == ops.LOAD], at.TRACK] |= at.TRACK_VALUE
-    matrix[loads, at.ORDERED] = 1
+    matrix[[load for load in values if op[load] == ops.LOAD], at.ORDERED] |= at.TRACK_VALUE
     for number, decision in enumerate(decisions):
-        matrix[decision.at, at.DECISION] = number + 1
-        matrix[decision.at, at.ORDERED] = decision.kind in (at.POLL_EXACT, at.POLL_GIVES_UP)
+        shows = at.ORDER_SHOWS if decision.kind in (at.POLL_EXACT, at.POLL_GIVES_UP) else 0
+        matrix[decision.at, at.ORDERED] |= at.DECIDES | shows
         row = table[number]
+        row[at.POLL_AT] = decision.at
         row[at.POLL_LOOP], row[at.POLL_STAYS], row[at.POLL_COUNT] = (
             decision.loop,
             decision.stays_taken,

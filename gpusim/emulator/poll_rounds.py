@@ -12,10 +12,21 @@ from __future__ import annotations
 import numpy as np
 
 from gpusim.emulator.control_flow import log_run
-from gpusim.emulator.polling import GOES_ON, WAITS, alone, end_polling, forget_round, go_round, only_mine, same_place
+from gpusim.emulator.polling import (
+    GOES_ON,
+    WAITS,
+    alone,
+    decide,
+    end_polling,
+    forget_round,
+    go_round,
+    mark_runs,
+    only_mine,
+    same_place,
+)
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
-from gpusim.isa.jit import inner
+from gpusim.isa.jit import inner, seldom
 from gpusim.isa.number_ranges import LANES_BASE
 from gpusim.trace.record import SCATTERED
 
@@ -30,7 +41,7 @@ def _begins(state, runs, global_warp, head):
     row = state.used[at.RUNS] - 1
     while row >= 0 and row >= state.used[at.RUNS] - LONGEST_ROUND and runs[row, at.RUN_WARP] == global_warp:
         first = np.int64(runs[row, at.RUN_FIRST])
-        if first <= head < first + np.int64(runs[row, at.RUN_COUNT]):
+        if first <= head < first + np.int64(runs[row, at.RUN_COUNT] & at.RUN_LENGTH):
             return row
         row -= 1
     return np.int64(-1)
@@ -42,7 +53,7 @@ def _only_reads(matrix, runs, head, begin, end):
     accesses = np.int64(0)
     for row in range(begin, end):
         first = np.int64(runs[row, at.RUN_FIRST])
-        stop = first + np.int64(runs[row, at.RUN_COUNT])
+        stop = first + np.int64(runs[row, at.RUN_COUNT] & at.RUN_LENGTH)
         for pc in range(head if row == begin else first, stop):
             op = matrix[pc, at.OP]
             quiet = (
@@ -61,7 +72,7 @@ def _adds(matrix, runs, head, begin, end):
     """Whether the round has an atomic that takes no lock: whoever added 1 has not waited for those who added before."""
     for row in range(begin, end):
         first = np.int64(runs[row, at.RUN_FIRST])
-        stop = first + np.int64(runs[row, at.RUN_COUNT])
+        stop = first + np.int64(runs[row, at.RUN_COUNT] & at.RUN_LENGTH)
         for pc in range(head if row == begin else first, stop):
             how = matrix[pc, at.F0]
             if matrix[pc, at.OP] == ops.ATOMIC and how != ops.CAS and how != ops.CAST and how != ops.EXCH:
@@ -99,7 +110,7 @@ def _copy_round(state, runs, accesses, scattered, head, begin, end, access, coun
     """Append the round in the runs ``begin`` to ``end - 1``, with its ``count`` accesses from ``access`` on."""
     for row in range(begin, end):
         first = np.int64(runs[row, at.RUN_FIRST])
-        stop = first + np.int64(runs[row, at.RUN_COUNT])
+        stop = first + np.int64(runs[row, at.RUN_COUNT] & at.RUN_LENGTH)
         log_run(
             state, runs, runs[row, at.RUN_WARP], head if row == begin else first, stop, runs[row, at.RUN_MASK]
         )  # fmt: skip
@@ -118,9 +129,10 @@ def _has_room(state, runs, accesses, scattered, signals, wanted):
 
 
 @inner
-def decide_round(state, matrix, polls, runs, accesses, scattered, signals, row, warp, global_warp, pc, mask, jumping):
+def decide_round(
+    state, matrix, polls, runs, accesses, scattered, signals, decision, warp, global_warp, pc, mask, jumping
+):
     """As :func:`gpusim.emulator.polling.decide`, for a loop of which the round is what was executed."""
-    decision = np.int64(row[at.DECISION]) - 1
     loop, head = np.int64(polls[decision, at.POLL_LOOP]), np.int64(polls[decision, at.POLL_HEAD])
     stays = jumping if polls[decision, at.POLL_STAYS] else mask & ~jumping
     if (stays == mask and not polls[decision, at.POLL_BACK]) or (stays == 0 and not polls[decision, at.POLL_LEAVES]):
@@ -182,12 +194,12 @@ def decide_round(state, matrix, polls, runs, accesses, scattered, signals, row, 
         _copy_signals(state, signals, noted, signalled, np.int64(0))
         for i in range(noted, signalled):
             signals[i, at.SIGNAL_ACCESS] += before - first
-        runs[state.poll_mark[warp, at.RUNS], at.RUN_POLL] = end - state.poll_mark[warp, at.RUNS]
+        mark_runs(runs, state.poll_mark[warp, at.RUNS], end)
     elif polled:
         copied = state.used[at.RUNS]
         by = state.used[at.ACCESSES] - first
         _copy_round(state, runs, accesses, scattered, head, begin, end, first, count)
-        runs[copied, at.RUN_POLL] = state.used[at.RUNS] - copied
+        mark_runs(runs, copied, state.used[at.RUNS])
         _copy_signals(state, signals, noted, signalled, by)
     elif same:
         while rounds > 0 and _has_room(state, runs, accesses, scattered, signals, LONGEST_ROUND):
@@ -197,10 +209,9 @@ def decide_round(state, matrix, polls, runs, accesses, scattered, signals, row, 
 
 
 @inner
-def give_up(state, polls, runs, accesses, scattered, signals, row, warp, global_warp, pc, mask, jumping):
+def give_up(state, polls, runs, accesses, scattered, signals, decision, warp, global_warp, pc, mask, jumping):
     """The warp's lanes come to a branch at which a loop ends whose round is known, although nobody has written: the rounds
     that left the log belong into it."""
-    decision = np.int64(row[at.DECISION]) - 1
     stays = jumping if polls[decision, at.POLL_STAYS] else mask & ~jumping
     if state.poll_loop[warp] != np.int64(polls[decision, at.POLL_LOOP]) + 1 or stays:
         return
@@ -220,12 +231,12 @@ def give_up(state, polls, runs, accesses, scattered, signals, row, warp, global_
 
 
 @inner
-def take_lock(state, polls, runs, accesses, scattered, matrix, signals, row, warp, global_warp, pc, mask, jumping):
+def take_lock(state, polls, runs, accesses, scattered, matrix, signals, decision, warp, global_warp, pc, mask, jumping):
     """The warp's lanes ``mask`` come to an instruction behind an atomic that may have taken a lock, and what looked at its result. If it
     did, and the lock was another's before, the atomic waited for that: it is made again until then. What else stands in its loop,
     the work of who holds the lock even, is no part of the waiting."""
     access, first_signal = state.poll_last[warp], state.poll_needs[warp]
-    begin = np.int64(polls[np.int64(row[at.DECISION]) - 1, at.POLL_HEAD])
+    begin = np.int64(polls[decision, at.POLL_HEAD])
     count = np.int64(0)
     for i in range(begin, pc):
         count += matrix[i, at.RECORDS]
@@ -240,15 +251,53 @@ def take_lock(state, polls, runs, accesses, scattered, matrix, signals, row, war
         polled |= signals[i, at.SIGNAL_POLLS] != 0 and signals[i, at.SIGNAL_ACCESS] == access
         wrote |= signals[i, at.SIGNAL_POLLS] == 0 and signals[i, at.SIGNAL_ACCESS] == access
     # A load before the loop takes nothing: it has waited if all lanes pass the loop by.
-    lock = polls[np.int64(row[at.DECISION]) - 1, at.POLL_BACK]
+    lock = polls[decision, at.POLL_BACK]
     if not polled or (not wrote if lock else jumping != mask):
         return
     log_run(state, runs, global_warp, state.held_first[warp], pc, mask)
     state.held_first[warp] = pc
     log_run(state, runs, global_warp, begin, pc, mask)
-    runs[state.used[at.RUNS] - 1, at.RUN_POLL] = 1
+    mark_runs(runs, state.used[at.RUNS] - 1, state.used[at.RUNS])
     for i in range(count):
         _copy_access(accesses, scattered, state.used, access + i)
     for i in range(first_signal, signalled):
         signals[i, at.SIGNAL_POLLS] = min(1, signals[i, at.SIGNAL_POLLS])
     _copy_signals(state, signals, first_signal, signalled, count)
+
+
+@inner
+def decision_at(polls, pc):
+    """Row of ``polls`` with the decision at ``pc``, which there is."""
+    decision = np.int64(polls.shape[0]) - 1
+    while polls[decision, at.POLL_AT] != pc:
+        decision -= 1
+    return decision
+
+
+@seldom
+def decide_polling(
+    state, matrix, polls, runs, accesses, scattered, words, signals, history, warp, global_warp, pc, mask, jumping
+):
+    """As :func:`gpusim.emulator.polling.decide`, at a decision of any kind."""
+    decision = decision_at(polls, pc)
+    kind, fate = polls[decision, at.POLL_KIND], np.int64(GOES_ON)
+    if kind == at.POLL_EXACT:
+        fate = np.int64(
+            decide(
+                state, polls, runs, accesses, scattered, words, signals, history, decision, warp, global_warp, pc, mask,
+                jumping,
+            )
+        )  # fmt: skip
+    elif kind == at.POLL_ROUND:
+        fate = np.int64(
+            decide_round(
+                state, matrix, polls, runs, accesses, scattered, signals, decision, warp, global_warp, pc, mask, jumping
+            )
+        )
+    elif kind == at.POLL_SWAPPED:
+        take_lock(
+            state, polls, runs, accesses, scattered, matrix, signals, decision, warp, global_warp, pc, mask, jumping
+        )
+    else:
+        give_up(state, polls, runs, accesses, scattered, signals, decision, warp, global_warp, pc, mask, jumping)
+    return fate

@@ -11,11 +11,11 @@ from __future__ import annotations
 import numpy as np
 
 from gpusim.emulator.access import GENERIC, SHARED, find_allocation
-from gpusim.emulator.addresses import lane_addresses
+from gpusim.emulator.addresses import formed_addresses
 from gpusim.emulator.pointers import load32, store32
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
-from gpusim.isa.jit import allocating, inlined, inner
+from gpusim.isa.jit import allocating, inlined, inner, seldom
 from gpusim.trace.record import Space
 
 _SHARED_KEY, _BLOCK_SHIFT = np.int64(1) << 61, 22
@@ -97,20 +97,20 @@ def _signal(state, words, signals, row, access, polls):
 
 
 @inner
-def note_before(state, matrix, registers, allocations, hint, words, signals, pc, warp, own_base, mask):
+def _note_before(state, matrix, registers, allocations, hint, words, signals, pc, warp, own_base, mask):
     """Before an access that is tracked: keep its addresses, what an atomic finds, and what a poll will see."""
     if words.shape[0] == 0:
         return
     row = matrix[pc]
-    lane_addresses(state, matrix, registers, pc, own_base)
+    formed_addresses(state, matrix, registers, pc, own_base)
     for lane in range(at.LANES):
         state.noted[lane] = state.address[lane]
-    polls = row[at.TRACK] & at.TRACK_POLL
-    how = 2 if row[at.TRACK] & at.TRACK_PERHAPS else 1
+    polls = row[at.ORDERED] & at.TRACK_POLL
+    how = 2 if row[at.ORDERED] & at.TRACK_PERHAPS else 1
     if polls:
         state.poll_last[warp], state.poll_needs[warp] = state.used[at.ACCESSES], state.used[at.SIGNALS]
         state.poll_words[warp], state.poll_watch[warp] = 0, -1
-    if row[at.TRACK] == at.TRACK_ONE_LANE and mask & (mask - 1):
+    if row[at.ORDERED] & at.TRACKED == at.TRACK_ONE_LANE and mask & (mask - 1):
         return
     me, space = state.linear * at.MAX_WARPS + warp, np.int64(row[at.SPACE])
     last = np.int64(-1)
@@ -137,7 +137,7 @@ def note_before(state, matrix, registers, allocations, hint, words, signals, pc,
                     state.poll_words[warp] += 1
                     state.poll_key[warp], state.poll_count[warp] = key, words[found, at.WORD_COUNT]
                     # A word that is no longer what it was: the first change would have let whoever waits go.
-                    if row[at.TRACK] & at.TRACK_VALUE and words[found, at.WORD_VALUE] != words[found, at.WORD_FIRST]:
+                    if row[at.ORDERED] & at.TRACK_VALUE and words[found, at.WORD_VALUE] != words[found, at.WORD_FIRST]:
                         signals[state.used[at.SIGNALS] - 1, at.SIGNAL_COUNT] = 1
 
 
@@ -170,10 +170,10 @@ def is_kept(state, words, history, warp, count):
 
 
 @inner
-def show_past(state, row, allocations, hint, words, history, pc, warp):
+def _show_past(state, row, allocations, hint, words, history, pc, warp):
     """Before a poll of a warp that looks at the past: put what was there into memory. Returns the host address whose word is
     to be put back (``state.shown`` keeps it), 0: nothing was changed."""
-    if state.probe[warp] == 0 or not row[at.TRACK] & at.TRACK_POLL:
+    if state.probe[warp] == 0 or not row[at.ORDERED] & at.TRACK_POLL:
         return _NOWHERE
     past = _past(words, history, state.poll_key[warp], state.probe[warp], state.history_used)
     key = state.poll_key[warp]
@@ -216,11 +216,11 @@ def put_back(state, host):
 
 
 @inner
-def note_writes(state, row, allocations, hint, words, signals, history, touched, pc, warp, mask):
+def _note_writes(state, row, allocations, hint, words, signals, history, touched, pc, warp, mask):
     """After an access that is tracked: count the words that it has changed."""
     if words.shape[0] == 0 or row[at.OP] == ops.LOAD:
         return
-    if row[at.TRACK] == at.TRACK_ONE_LANE and mask & (mask - 1):
+    if row[at.ORDERED] & at.TRACKED == at.TRACK_ONE_LANE and mask & (mask - 1):
         return
     me, space = state.linear * at.MAX_WARPS + warp, np.int64(row[at.SPACE])
     last = np.int64(-1)
@@ -253,3 +253,23 @@ def note_writes(state, row, allocations, hint, words, signals, history, touched,
                 state.history_used += 1
                 words[found, at.WORD_LAST] = state.history_used
             _signal(state, words, signals, found, state.used[at.ACCESSES] - 1, 0)
+
+
+@seldom
+def before_access(state, matrix, registers, allocations, hint, words, signals, history, pc, warp, own_base, mask):
+    """Before a warp's access that is tracked, by the lanes ``mask``, of which there may be none: note what
+    :func:`after_access` will ask for. Returns the host address whose word is to be put back, or 0."""
+    if mask == 0:
+        state.poll_last[warp] = -1
+        return _NOWHERE
+    _note_before(state, matrix, registers, allocations, hint, words, signals, pc, warp, own_base, mask)
+    return _show_past(state, matrix[pc], allocations, hint, words, history, pc, warp)
+
+
+@seldom
+def after_access(state, row, allocations, hint, words, signals, history, touched, pc, warp, mask, shown):
+    """After it: memory is as it was if the past was ``shown`` to it, else what it has changed counts."""
+    if shown:
+        put_back(state, shown)
+    elif mask:
+        _note_writes(state, row, allocations, hint, words, signals, history, touched, pc, warp, mask)

@@ -19,12 +19,18 @@ import numpy as np
 from gpusim.emulator.control_flow import log_run
 from gpusim.emulator.poll_words import date_back, is_kept
 from gpusim.isa import warp as at
-from gpusim.isa.jit import inner
+from gpusim.isa.jit import inner, seldom
 from gpusim.trace.record import SCATTERED
 
 _SCATTERED = int(SCATTERED)
 #: What becomes of a warp at a decision: it goes on, or round again, after others or at once.
 GOES_ON, WAITS, LOOKS_AGAIN = range(3)
+
+
+@inner
+def mark_runs(runs, first, end):
+    """The runs ``first`` to ``end - 1`` are one round of polling."""
+    runs[first, at.RUN_COUNT] = (runs[first, at.RUN_COUNT] & at.RUN_LENGTH) | ((end - first) << at.RUN_POLL_SHIFT)
 
 
 @inner
@@ -35,7 +41,7 @@ def mark_round(state, warp):
     state.poll_mark[warp, 5] = state.epoch
 
 
-@inner
+@seldom
 def begin_round(state, warp):
     """A warp goes on that gave way while it polled: others may have logged since."""
     if state.poll_loop[warp] and state.poll_left[warp]:
@@ -97,7 +103,7 @@ def _log_round(
     for i in range(count):
         first = np.int64(polls[decision, at.POLL_PATH + 2 * i])
         log_run(state, runs, global_warp, first, first + np.int64(polls[decision, at.POLL_PATH + 2 * i + 1]), mask)
-    runs[state.used[at.RUNS] - count, at.RUN_POLL] = count
+    mark_runs(runs, state.used[at.RUNS] - count, state.used[at.RUNS])
     n = state.used[at.ACCESSES]
     state.used[at.ACCESSES] = n + 1
     for column in range(accesses.shape[1]):
@@ -153,11 +159,12 @@ def end_polling(state, warp):
 
 
 @inner
-def decide(state, polls, runs, accesses, scattered, words, signals, history, row, warp, global_warp, pc, mask, jumping):
-    """The warp's lanes ``mask`` come to the decision ``row`` at ``pc`` of a loop whose round is known, of which ``jumping`` take
+def decide(
+    state, polls, runs, accesses, scattered, words, signals, history, decision, warp, global_warp, pc, mask, jumping
+):
+    """The warp's lanes ``mask`` come to the ``decision`` at ``pc`` of a loop whose round is known, of which ``jumping`` take
     the branch. WAITS if all of them go on polling, and nothing that they did shows: the log is then as it was before. Else
     the run so far is logged. LOOKS_AGAIN: they would leave, and go round to find out since when they might have."""
-    decision = np.int64(row[at.DECISION]) - 1
     loop = np.int64(polls[decision, at.POLL_LOOP])
     stays = jumping if polls[decision, at.POLL_STAYS] else mask & ~jumping
     access, needs = state.poll_last[warp], state.poll_needs[warp]

@@ -11,6 +11,7 @@ import struct
 
 import numpy as np
 
+from gpusim.emulator.aligned import aligned_zeros
 from gpusim.emulator.prepare import Prepared
 from gpusim.emulator.runs import arithmetic_entry_address
 from gpusim.emulator.texture_units import texture_entry_address
@@ -52,7 +53,7 @@ def make_state(
     if _free_states:
         states, raw = _free_states.pop()
     else:
-        raw = _aligned(at.STATE.itemsize, np.dtype(np.uint8))
+        raw = aligned_zeros(at.STATE.itemsize, np.dtype(np.uint8))
         states = raw.view(at.STATE).view(np.recarray)
     raw[:] = image
     state = states[0]
@@ -122,16 +123,9 @@ def _blank(prepared: Prepared, launch: KernelLaunch, lockstep: bool) -> np.ndarr
 
 def another_file(registers: np.ndarray) -> np.ndarray:
     """A register file of its own for a further slot, with the same shared rows."""
-    copy = _aligned(registers.size, registers.dtype)
+    copy = aligned_zeros(registers.size, registers.dtype)
     copy[:] = registers
     return copy
-
-
-def _aligned(count: int, dtype: np.dtype) -> np.ndarray:
-    """Zeros that begin at a 64-byte boundary, as wide loads like it."""
-    raw = np.zeros(count * dtype.itemsize + 64, np.uint8)
-    start = -raw.ctypes.data % 64
-    return raw[start : start + count * dtype.itemsize].view(dtype)
 
 
 def stack_bytes(launch: KernelLaunch) -> int:
@@ -158,7 +152,7 @@ def make_machine(
     registers = prepared.spare.pop(("file", words), None)
     if registers is None:
         _make_room(prepared)
-        registers = _aligned(words, np.dtype(np.int32))
+        registers = aligned_zeros(words, np.dtype(np.int32))
         rows, values = encoded.immediate_rows
         registers.reshape(-1, at.ROW)[rows] = values
     rows, places = encoded.constant_rows

@@ -12,6 +12,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterable
 
+import llvmlite.binding as llvm
 from llvmlite.binding import ModuleRef
 from numba.core.codegen import CodeLibrary, CPUCodegen, JITCodeLibrary
 from numba.core.compiler import Compiler, DefaultPassBuilder
@@ -22,6 +23,9 @@ from numba.core.typed_passes import NativeLowering
 from gpusim.io.jit_kept import KeptLibrary
 from gpusim.io.jit_passes import InnerLowering, LeanLowering, shorter
 from gpusim.io.jit_typing import Options, remembering
+
+#: LLVM's level for the code of an inner function alone.
+_INNER_LEVEL = 2
 
 
 class _NoEnvironment:
@@ -48,6 +52,13 @@ class InnerLibrary(JITCodeLibrary):
     def _optimize_functions(self, ll_module: ModuleRef) -> None:
         """As a whole, when it is final."""
         ll_module.data_layout = self._codegen._data_layout
+
+    def _optimize_final_module(self) -> None:
+        """Without what makes loops longer: the whole is optimised once more, and what is longer then takes longer."""
+        options = llvm.create_pipeline_tuning_options(speed_level=_INNER_LEVEL)
+        options.loop_unrolling = options.loop_vectorization = options.slp_vectorization = False
+        builder = llvm.create_pass_builder(self._codegen._tm, options)
+        builder.getModulePassManager().run(self._final_module, builder)
 
     def finalize(self) -> None:
         self._raise_if_finalized()

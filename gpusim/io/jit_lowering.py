@@ -12,6 +12,7 @@ Only for functions without reference counting and without ``try``.
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir as llvm
@@ -445,7 +446,22 @@ class LeanLower(Lower):
         return super()._cast_var(var, ty)
 
 
+#: What :func:`never_inlined` was told: function -> LLVM's attributes.
+_CALLED: dict[Callable, tuple[str, ...]] = {}
+
+
+def never_inlined(function: Callable, *, seldom: bool) -> Callable:
+    """Have LLVM call ``function``, an inner one to be, wherever it is called; ``seldom``: its size matters, not its speed."""
+    _CALLED[function] = ("noinline", "cold", "optsize") if seldom else ("noinline",)
+    return function
+
+
 class LeanInnerLower(LeanLower):
     """For inner functions."""
 
     inner = True
+
+    def setup_function(self, fndesc: Any) -> None:
+        super().setup_function(fndesc)
+        for attribute in _CALLED.get(self.func_ir.func_id.func, ()):
+            self.function.attributes.add(attribute)

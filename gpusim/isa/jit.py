@@ -18,6 +18,7 @@ from numba.core.ccallback import CFunc
 
 from gpusim.io.jit_cache import stamp_of, stamped
 from gpusim.io.jit_linking import InnerCompiler, OuterCompiler, called_as
+from gpusim.io.jit_lowering import never_inlined
 
 _GPUSIM = Path(__file__).parents[1]
 #: All sources that compiled functions of this package may contain.
@@ -32,6 +33,8 @@ SOURCES = stamp_of(
     ]
 )
 _COMMON = {"error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
+#: Numba hands ``forceinline`` down to what a function calls, unless that says otherwise.
+_INNER = {**_COMMON, "no_cpython_wrapper": True, "forceinline": False}
 
 
 def compiled(function: Callable) -> Callable:
@@ -43,13 +46,24 @@ def compiled(function: Callable) -> Callable:
 def inner(function: Callable) -> Callable:
     """For functions that only compiled functions call: compiled, and kept on disk, as part of those, and without the
     wrapper that lets Python call them."""
-    return njit(pipeline_class=InnerCompiler, no_cpython_wrapper=True, **_COMMON)(function)
+    return njit(pipeline_class=InnerCompiler, **_INNER)(function)
 
 
 def inlined(function: Callable) -> Callable:
     """For inner functions that take many arrays and are called from one or two places: passing an array costs
     nine words, more than many an instruction that is emulated."""
-    return njit(pipeline_class=InnerCompiler, no_cpython_wrapper=True, forceinline=True, **_COMMON)(function)
+    return njit(pipeline_class=InnerCompiler, **{**_INNER, "forceinline": True})(function)
+
+
+def apart(function: Callable) -> Callable:
+    """For inner functions that are called from several places, or from a hot loop on occasion: compiled once, never
+    inlined, so that their callers stay small and keep their registers."""
+    return inner(never_inlined(function, seldom=False))
+
+
+def seldom(function: Callable) -> Callable:
+    """The same for what most launches never call: compiled for size."""
+    return inner(never_inlined(function, seldom=True))
 
 
 @cache

@@ -71,22 +71,25 @@ ADDRESS_OFFSET = CODE_TABLE.column("bytes", "added to the address")
 SECOND = CODE_TABLE.column(
     "index", "second address (LDGSTS): base offset, own, words, shift, uniform offset, own, offset", span=7
 )
-ORDERED = CODE_TABLE.column("flag", "the order in which warps execute it shows in the result")
-TRACK = CODE_TABLE.column(
-    "code", "writes that polling warps may wait for, and polls: bits TRACK_ONE_LANE, _WRITE, _POLL, _VALUE, _PERHAPS"
+ORDERED = CODE_TABLE.column(
+    "code",
+    "bits ORDER_SHOWS, DECIDES, and for what polling warps may wait for and polls TRACK_ONE_LANE, _WRITE, _POLL, _VALUE, "
+    "_PERHAPS",
 )
-DECISION = CODE_TABLE.column(
-    "index", "1 + its row of ``polls`` if the branch decides whether to go on polling; 0: it does not"
-)
+#: Four cache lines of the host: an instruction's row begins at one.
 COLUMNS = CODE_TABLE.width
 
-TRACK_ONE_LANE, TRACK_WRITE, TRACK_POLL, TRACK_VALUE, TRACK_PERHAPS = 1, 2, 4, 8, 16
+#: The order in which warps execute it shows in the result; the branch decides whether to go on polling (``polls`` has its row).
+ORDER_SHOWS, DECIDES = 1, 2
+TRACK_ONE_LANE, TRACK_WRITE, TRACK_POLL, TRACK_VALUE, TRACK_PERHAPS = 4, 8, 16, 32, 64
+TRACKED = TRACK_ONE_LANE | TRACK_WRITE | TRACK_POLL | TRACK_VALUE | TRACK_PERHAPS
 
 #: Runs of the longest way from one decision of a polling loop to the next.
 POLL_RUNS = 8
 POLL_TABLE = Table(
     __name__, "polls", "a decision of a polling loop", "Where it goes on (emulator/poll_loops.py).", np.int32
 )
+POLL_AT = POLL_TABLE.column("index", "the branch, an instruction")
 POLL_LOOP = POLL_TABLE.column("index", "the loop that it belongs to")
 POLL_STAYS = POLL_TABLE.column("flag", "the branch is taken to go on polling")
 POLL_KIND = POLL_TABLE.column("code", "POLL_EXACT, POLL_ROUND, POLL_GIVES_UP or POLL_SWAPPED")
@@ -162,7 +165,7 @@ class Machine(NamedTuple):
     accesses: np.ndarray  # int64[a, 3]
     scattered: np.ndarray  # uint64[s, 32]
     syncs: np.ndarray  # int64[y, 9]: without rows where no listener asks for barriers
-    polls: np.ndarray  # int32[d, 23]: decisions of polling loops
+    polls: np.ndarray  # int32[d, 24]: decisions of polling loops
     words: np.ndarray  # int64[w, 9]: a power of two of rows; none where the kernel does not poll
     signals: np.ndarray  # int64[g, 7]: the log's
     history: np.ndarray  # int64[h, 4]: the latest changes of polled words, a ring
@@ -173,9 +176,13 @@ class Machine(NamedTuple):
 RUN_TABLE = Table(__name__, "runs", "a run of instructions of a warp", "The log's runs.", np.uint32)
 RUN_WARP = RUN_TABLE.column("index", "the warp, counted from the log's first block")
 RUN_FIRST = RUN_TABLE.column("index", "first instruction")
-RUN_COUNT = RUN_TABLE.column("count", "instructions")
+RUN_COUNT = RUN_TABLE.column(
+    "packed", "instructions | runs, from this one on, that are one round of polling << RUN_POLL_SHIFT"
+)
 RUN_MASK = RUN_TABLE.column("mask", "lanes that are on")
-RUN_POLL = RUN_TABLE.column("count", "runs, from this one on, that are one round of a polling loop; 0: none")
+#: No kernel has so many instructions; a round has fewer runs than the other eight bits count.
+RUN_LENGTH = (1 << 24) - 1
+RUN_POLL_SHIFT = 24
 
 ACCESS_TABLE = Table(__name__, "accesses", "an access of a warp", "The log's accesses.")
 ACCESS_WARP = ACCESS_TABLE.column("index", "the warp, counted from the log's first block")
@@ -253,6 +260,27 @@ STATE_RECORD = Record(
     __name__,
     "STATE",
     "One resident block and the launch that it belongs to.",
+    # what every instruction looks at, in whole cache lines of the host: the record begins at one
+    # the warps that run in lockstep, by their place in the group
+    Field("active", _BY_GROUP_PLACE, "mask", "their lanes; 0 for warps of the group that are elsewhere"),
+    Field("span", _BY_GROUP_PLACE, "mask", "all lanes of the warps from the first to the last of them"),
+    Field("executing", _BY_GROUP_PLACE, "mask", "lanes that execute the instruction"),
+    Field("condition", _BY_GROUP_PLACE, "mask", "lanes where the first predicate operand holds"),
+    Field("outcome", _BY_GROUP_PLACE, "code", "of a control-flow instruction (emulator/control_flow.py)"),
+    Field("goal", _BY_GROUP_PLACE, "index", "instruction to go on with after it"),
+    Field("p0", f"({GROUP_WARPS},)<u4", "mask", "first predicate operand"),
+    Field("p1", f"({GROUP_WARPS},)<u4", "mask", "second predicate operand"),
+    Field("q", f"({GROUP_WARPS},2)<u4", "mask", "third predicate operand, then the predicates written"),
+    # the block's warps
+    Field("predicates", f"({MAX_WARPS * PREDICATE_SLOTS},)<i8", "mask", "lanes where each holds, [group][slot][warp]"),
+    Field("quantum_left", _BY_WARP, "instructions", "until the warp's quantum is used up, at a jump"),
+    Field("quantum_spent", _BY_WARP, "flag", "it is used up for the fragment held"),
+    # the fragment of each warp that runs, or was stopped in the middle
+    Field("held", _BY_WARP, "flag", "there is one"),
+    Field("held_pc", _BY_WARP, "index", "its next instruction"),
+    Field("held_mask", _BY_WARP, "mask", "its lanes"),
+    Field("held_first", _BY_WARP, "index", "instruction at which its run began"),
+    Field("held_left", _BY_WARP, "instructions", "until it gives way to another fragment of the warp"),
     # launch facts, set once
     Field("grid_dim", "(3,)<i8", "count", "blocks along x, y, z"),
     Field("block_dim", "(3,)<i8", "count", "threads along x, y, z"),
@@ -333,15 +361,6 @@ STATE_RECORD = Record(
     Field("result", f"({MAX_WARPS},)<i4", "code", "what the last BAR.RED gave"),
     Field("spin_pc", _BY_WARP, "index", "last YIELD with nobody to yield to"),
     Field("spin_hash", _BY_WARP, "hash", "the registers at that time"),
-    Field("predicates", f"({MAX_WARPS * PREDICATE_SLOTS},)<i8", "mask", "lanes where each holds, [group][slot][warp]"),
-    Field("quantum_left", _BY_WARP, "instructions", "until the warp's quantum is used up, at a jump"),
-    Field("quantum_spent", _BY_WARP, "flag", "it is used up for the fragment held"),
-    # the fragment of each warp that runs, or was stopped in the middle
-    Field("held", _BY_WARP, "flag", "there is one"),
-    Field("held_pc", _BY_WARP, "index", "its next instruction"),
-    Field("held_mask", _BY_WARP, "mask", "its lanes"),
-    Field("held_first", _BY_WARP, "index", "instruction at which its run began"),
-    Field("held_left", _BY_WARP, "instructions", "until it gives way to another fragment of the warp"),
     Field("fragments", _BY_WARP, "count", "entries of the following table that have been used"),
     # the warp's other fragments
     Field("pc", _BY_WARP_AND_FRAGMENT + "<i4", "index", "next instruction"),
@@ -386,20 +405,10 @@ STATE_RECORD = Record(
     Field("fault_address", "<i8", "address", "what it named"),
     Field("fault_bytes", "<i8", "bytes", "of the access"),
     Field("fault_space", "<i8", "code", "Space of the access"),
-    # the warps that run in lockstep, by their place in the group
-    Field("active", _BY_GROUP_PLACE, "mask", "their lanes; 0 for warps of the group that are elsewhere"),
-    Field("span", _BY_GROUP_PLACE, "mask", "all lanes of the warps from the first to the last of them"),
-    Field("executing", _BY_GROUP_PLACE, "mask", "lanes that execute the instruction"),
-    Field("condition", _BY_GROUP_PLACE, "mask", "lanes where the first predicate operand holds"),
-    Field("outcome", _BY_GROUP_PLACE, "code", "of a control-flow instruction (emulator/control_flow.py)"),
-    Field("goal", _BY_GROUP_PLACE, "index", "instruction to go on with after it"),
     # scratch of one instruction
     Field("address", _BY_LANE, "address", "of each lane; later the host address"),
     Field("second", _BY_LANE, "address", "the second one of an asynchronous copy"),
     Field("skipped", _BY_LANE, "bytes", "from the aligned address to the one that the lane named"),
-    Field("p0", f"({GROUP_WARPS},)<u4", "mask", "first predicate operand"),
-    Field("p1", f"({GROUP_WARPS},)<u4", "mask", "second predicate operand"),
-    Field("q", f"({GROUP_WARPS},2)<u4", "mask", "third predicate operand, then the predicates written"),
     # of the tensor bodies
     Field("rules", f"({TENSOR_RULES},)<i4", "code", "what this generation does (bodies/tensor_rules.py)"),
     Field("work", f"({TENSOR_WORK_WORDS},)<i4", "words", "room for two decoded matrices"),

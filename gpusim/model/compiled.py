@@ -31,6 +31,8 @@ SOURCES = stamp_of(
 
 
 _COMMON = {"nogil": True, "_nrt": False, "no_cfunc_wrapper": True}
+#: Numba hands ``forceinline`` down to what a function calls, unless that says otherwise.
+_INNER = {**_COMMON, "no_cpython_wrapper": True, "forceinline": False}
 
 
 def compiled(function: F) -> F:
@@ -42,10 +44,10 @@ def compiled(function: F) -> F:
 def inner(function: F) -> F:
     """As :func:`compiled`, for functions that only compiled functions call: compiled, and kept on disk, as part of
     those, and without the wrapper that lets Python call them."""
-    return njit(pipeline_class=InnerCompiler, no_cpython_wrapper=True, **_COMMON)(function)
+    return njit(pipeline_class=InnerCompiler, **_INNER)(function)
 
 
 def inlined(function: F) -> F:
     """As :func:`inner`, for functions that take many arrays and are called from few places: passing an array costs
     nine words, and an issue would pass thirty of them."""
-    return njit(pipeline_class=InnerCompiler, no_cpython_wrapper=True, forceinline=True, **_COMMON)(function)
+    return njit(pipeline_class=InnerCompiler, **{**_INNER, "forceinline": True})(function)

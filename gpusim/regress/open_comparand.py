@@ -17,17 +17,14 @@ from gpusim.errors import NoDataError, StoreError, StoreFormatError, UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.gpus.spec import GpuSpec
-from gpusim.io.nearest import hint
 from gpusim.io.progress import say, task
 from gpusim.regress.comparand import Comparand, ComparedLaunch, simulate_launches
 from gpusim.regress.rerun import rerun
 from gpusim.regress.result_file import read_result
+from gpusim.regress.side_names import KERNEL, NOW, RUN, names_nothing
 from gpusim.regress.thresholds import DEFAULT_GPU
 from gpusim.store import Store, StoredRun
 from gpusim.trace.record import Trace
-
-NOW = "now"
-_RUN, _KERNEL = "run:", "kernel:"
 
 
 @dataclass(frozen=True)
@@ -74,7 +71,7 @@ def open_comparands(
 
 def _rerun(text: str, machine: GpuRequest, store: Store) -> Comparand:
     with task(f"simulating again what {text} has"):
-        return rerun(store.load_run(text.removeprefix(_RUN)), machine.gpu, machine.settings)
+        return rerun(store.load_run(text.removeprefix(RUN)), machine.gpu, machine.settings)
 
 
 def _open_one(text: str, kind: str | None, machine: GpuRequest, spec: GpuSpec, store: Store, small: bool) -> Comparand:
@@ -83,12 +80,12 @@ def _open_one(text: str, kind: str | None, machine: GpuRequest, spec: GpuSpec, s
             f"{text} is a saved result: its GPU is what it was simulated on; leave out --gpu and --set for it"
         )
     if kind == "run":
-        return _stored(text, store.load_run(text.removeprefix(_RUN)))
+        return _stored(text, store.load_run(text.removeprefix(RUN)))
     if kind == "result":
         return Comparand(text, read_result(Path(text)))
     if kind == "folder":
         return _folder(Path(text), spec)
-    source = open_source(text.removeprefix(_KERNEL), spec, small=small)
+    source = open_source(text.removeprefix(KERNEL), spec, small=small)
     if source.unchecked:
         say(f"not checked: {text} ({source.unchecked})")
     return Comparand(text, simulate_launches(source.timed, source.warm, spec))
@@ -96,9 +93,9 @@ def _open_one(text: str, kind: str | None, machine: GpuRequest, spec: GpuSpec, s
 
 def _kind(text: str, store: Store) -> str:
     """run, result, folder, trace or kernel."""
-    if text.startswith(_RUN):
+    if text.startswith(RUN):
         return "run"
-    if text.startswith(_KERNEL):
+    if text.startswith(KERNEL):
         return "kernel"
     path = Path(text)
     if path.is_dir():
@@ -108,18 +105,12 @@ def _kind(text: str, store: Store) -> str:
     is_kernel = text.partition(":")[0] in kernel_names()
     is_run = text.isdecimal() or _is_stored(text, store, is_kernel or ":" in text)
     if is_run and is_kernel:
-        raise UsageError(
-            f"{text} is both a stored run and a kernel of the suite: write {_RUN}{text} or {_KERNEL}{text}"
-        )
+        raise UsageError(f"{text} is both a stored run and a kernel of the suite: write {RUN}{text} or {KERNEL}{text}")
     if is_run:
         return "run"
     if is_kernel or ":" in text:
         return "kernel"
-    names = sorted({info.name for info in store.list_runs() if info.name}) + kernel_names()
-    raise UsageError(
-        f"{text} is no file, no folder of traces, no run in {store.name} and no kernel of the suite; "
-        + hint(text, names, "see gpusim runs list, gpusim kernels list")
-    )
+    raise names_nothing(text, store.name, sorted({info.name for info in store.list_runs() if info.name}))
 
 
 def _is_stored(text: str, store: Store, is_kernel: bool) -> bool:

@@ -28,7 +28,8 @@ from sqlalchemy.exc import NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
 from gpusim.errors import StoreError, StoreFormatError, ToolchainError
-from gpusim.store.location import VARIABLE, store_name
+from gpusim.store.location import store_name
+from gpusim.store.place import VARIABLE
 
 BUSY_SECONDS = 30.0
 _PAUSE_SECONDS = 0.01

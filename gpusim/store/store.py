@@ -23,16 +23,17 @@ from sqlalchemy import Connection, delete, func, select, text
 from sqlalchemy.dialects import postgresql, sqlite
 
 from gpusim import __version__
-from gpusim.errors import GpusimError, StoreError, StoreFormatError, UnknownRunError
+from gpusim.errors import GpusimError, StoreError, StoreFormatError
 from gpusim.gpus.spec import GpuSpec
-from gpusim.io.nearest import hint
 from gpusim.silicon.row import SiliconRow
 from gpusim.store.connection import may_write, open_engine, refuse_damaged, transaction, translating
 from gpusim.store.environment import environment, host_hash
 from gpusim.store.hashes import gpu_hash, gpu_values, model_hash
+from gpusim.store.known_runs import FINISHED, never_finished, no_such_name, no_such_number, nothing_kept
 from gpusim.store.launch import SimulatedLaunch
-from gpusim.store.location import VARIABLE, store_name, store_url
+from gpusim.store.location import store_name, store_url
 from gpusim.store.migrations import migrate, refuse_old, stored_version
+from gpusim.store.place import VARIABLE
 from gpusim.store.run import (
     RunInfo,
     StoredRun,
@@ -47,7 +48,7 @@ from gpusim.store.run import (
 )
 from gpusim.store.schema import documents, gpus, launches, measurements, runs
 
-OPEN, FINISHED, FAILED = "open", "finished", "failed"
+OPEN, FAILED = "open", "failed"
 
 
 def open_store(where: str | os.PathLike[str] | None = None) -> Store:
@@ -255,11 +256,11 @@ class Store:
 
     def _find(self, connection: Connection | None, key: str) -> RunInfo:
         if connection is None:
-            raise UnknownRunError(f"no run {key!r}: nothing has been kept in {self.name} yet")
+            raise nothing_kept(key, self.name)
         if key.isdecimal():
             found = _infos(connection, [runs.c.id == int(key)]) if len(key) < 19 else []
             if not found:
-                raise UnknownRunError(f"{self.name} holds no run {key}; see gpusim runs list")
+                raise no_such_number(key, self.name)
             return found[0]
         named = (
             _infos(connection, [runs.c.name == key]) if key.isprintable() else []
@@ -268,11 +269,9 @@ class Store:
         if finished:
             return finished[-1]
         if named:
-            raise UnknownRunError(
-                f"no run {key!r} was finished; what was kept of it before it broke off: gpusim runs show {named[-1].id}"
-            )
+            raise never_finished(key, named[-1].id)
         names = sorted(set(connection.execute(select(runs.c.name).where(runs.c.name != "")).scalars()))
-        raise UnknownRunError(f"{self.name} holds no run {key!r}; {hint(key, names, 'gpusim runs list names them')}")
+        raise no_such_name(key, names, self.name)
 
 
 def _infos(connection: Connection, conditions: list[Any]) -> list[RunInfo]:

@@ -231,6 +231,9 @@ MISTAKES = (
     "report cli.py", "trace info nowhere", "suite make nowhere -o x", "doctor --fast", "workloads show", "workloads show lama", "replay nowhere",
     "compare saxpi", "compare l1_stride --set sm_count=0", "run nowhere.py", "run --simulate --kernel ( cli.py", "suite show nowhere",
     "simulate nowhere.py:case", "capture nowhere.py:case -o x", "sass nowhere.py:case",
+    "simulate saxpy:q=1", "capture saxpy:q=1 -o x", "sass saxpy:q=1", "measure saxpy:q=1", "compare saxpy:q=1 --against recorded",
+    "compare --against nofile", "compare --against no/file.csv", "compare l1_stride --baseline nosuch", "run -m no_such_module",
+    "runs show nosuch", "runs show 7", "runs export nosuch", "runs delete nosuch", "regress nosuch saxpy", "regress saxpy run:nosuch",
 )
 for words in [[*path, "--help"] for path in every([], cli.gpusim)] + [text.split() for text in MISTAKES]:
     code = cli.run(words)

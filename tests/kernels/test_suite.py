@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpusim.capturing import capture
-from gpusim.cases.names import kernel_names
+from gpusim.cases.names import kernel_names, suite
 from gpusim.cases.suite import find_kernel
 from gpusim.errors import UnknownKernelError
 from gpusim.isa.architectures import SURVEYED
@@ -236,6 +236,8 @@ def test_entries_describe_all_their_axes(name):
     entry = find_kernel(name)
     assert entry.name == name and entry.purpose
     assert set(entry.axes) == set(entry.default) == set(entry.small)
+    # What a wrong axis is told by, without loading the entry; some entries' shapes are computed.
+    assert suite().axes(name) in (tuple(entry.default), None)
     assert any(launch.timed for launch in entry.make(**entry.small).launches)
     assert entry.make(**entry.small).work
 

@@ -19,7 +19,9 @@ from gpusim.gpus.override import override_gpu
 from gpusim.store import Instruction, gpu_hash, launch_record, open_store, schema, trace_hash
 from gpusim.store.coding import pack, unpack
 from gpusim.store.connection import open_engine
-from gpusim.store.location import default_path, store_url
+from gpusim.store.known_runs import refuse_unknown_runs
+from gpusim.store.location import store_url
+from gpusim.store.place import default_path
 from gpusim.trace.record import Trace
 
 WRITERS, ROUNDS = 4, 10
@@ -232,3 +234,27 @@ def test_where_the_store_is(monkeypatch, tmp_path):
         monkeypatch.setenv("GPUSIM_STORE", wrong)
         with pytest.raises(UsageError, match="GPUSIM_STORE"):
             open_store()
+
+
+def test_what_its_file_alone_tells_of_a_run_is_what_the_store_says(tmp_path, monkeypatch):
+    """And looking leaves nothing beside the file."""
+    path = tmp_path / "store.sqlite"
+    monkeypatch.setenv("GPUSIM_STORE", str(path))
+    with open_store() as store:
+        store.new_run("base", command="measure").finish()
+        store.new_run("broken", command="measure")
+        for key in ("base", "1", "2", "3", "broken", "bose", "now", "\udc80"):
+            said = []
+            for find in (store.find_run, lambda key: refuse_unknown_runs([key])):
+                try:
+                    find(key)
+                    said.append("")
+                except UnknownRunError as error:
+                    said.append(str(error))
+            assert said[0] == said[1] and (said[0] == "") == (key in ("base", "1", "2")), said
+    assert [each.name for each in tmp_path.iterdir()] == ["store.sqlite"]
+    refuse_unknown_runs(["base"])
+    assert [each.name for each in tmp_path.iterdir()] == ["store.sqlite"]
+    for contents in (b"", b"no database"):
+        path.write_bytes(contents)
+        refuse_unknown_runs(["base"])  # what is wrong with it, the store says

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from gpusim.emulator.aligned import LINE_BYTES, aligned_zeros
 from gpusim.emulator.chunks import new_log
 from gpusim.isa import warp as at
 from gpusim.state_tables import Field, Record, Table
@@ -30,3 +32,13 @@ def test_the_record_of_a_block_is_what_its_declaration_says() -> None:
     assert all(field.meaning for field in at.STATE_RECORD.fields)
     with pytest.raises(ValueError, match="no unit 'furlong'"):
         Record(__name__, "odd", "", Field("length", "<i8", "furlong", "how far"))
+
+
+def test_what_every_instruction_looks_at_lies_in_whole_cache_lines() -> None:
+    """A row or an array that begins a few bytes later takes two lines for one: 5 to 8 % of an emulation."""
+    assert at.COLUMNS * 4 % LINE_BYTES == 0
+    for name in ("active", "span", "executing", "condition", "p0", "q", "predicates", "quantum_left", "held_pc"):
+        assert at.STATE.fields[name][1] % LINE_BYTES == 0, name
+    for count in (1, 3, 1000):
+        zeros = aligned_zeros(count, np.dtype(np.int32))
+        assert zeros.shape == (count,) and not zeros.any() and zeros.ctypes.data % LINE_BYTES == 0
