@@ -216,7 +216,7 @@ def listing(sets: Sequence[MeasuredSet]) -> list[dict[str, Any]]:
     metavar="SET=DIR",
     help="Compile the published kernel in DIR instead of ours.",
 )
-@click.option("--budget", default=12e6, show_default=True, help="Warp instructions simulated a row, about.")
+@click.option("--budget", default=4e6, show_default=True, help="Warp instructions simulated a row, about.")
 @click.option("--jobs", default=2, show_default=True, type=click.IntRange(1), help="Processes.")
 @click.option(
     "--record", "record_it", is_flag=True, help="Keep the figures in traces/external/results.json, for the page."
