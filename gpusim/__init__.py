@@ -29,6 +29,8 @@ _HOMES = {
     "Surface": "gpusim.launch.texture_argument",
     "Texture": "gpusim.launch.texture_argument",
     "simulate": "gpusim.engine.gpu",
+    "tune": "gpusim.tuning_search",
+    "tuning_objective": "gpusim.tuning_search",
     "Result": "gpusim.engine.result",
     "explain": "gpusim.why.explain",
     "workload": "gpusim.explore.workload",
@@ -94,6 +96,8 @@ __all__ = [
     "ptx",
     "simulate",
     "triton",
+    "tune",
+    "tuning_objective",
     "workload",
 ]
 
@@ -132,6 +136,7 @@ if TYPE_CHECKING:
     from gpusim.launch.memory import DeviceMemory
     from gpusim.launch.texture_argument import Surface, Texture
     from gpusim.trace.record import Trace
+    from gpusim.tuning_search import tune, tuning_objective
     from gpusim.why.explain import explain
 else:
 

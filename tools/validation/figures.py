@@ -13,10 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+#: Of fewer rows the best is no choice.
+LEAST_CHOICE = 3
+
 
 @dataclass(frozen=True)
 class Figures:
-    """In per cent, but for ``rows`` and ``rank`` (-1 to 1). ``regret_percent`` None where rows are no variants of one problem; ``noise_percent``:
+    """In per cent, but for ``rows`` and ``rank`` (-1 to 1). ``regret_percent`` None where rows are no variants of one problem, or fewer than three; ``noise_percent``:
     the median over the rows, None where the source says none."""
 
     rows: int
@@ -40,7 +43,8 @@ def figures(
     predicted, measured = np.asarray(predicted_us, float), np.asarray(measured_us, float)
     error = 100 * (predicted / measured - 1)
     worst = int(np.abs(error).argmax())
-    regret = 100 * (measured[int(predicted.argmin())] / measured.min() - 1) if one_problem else None
+    choice = one_problem and len(error) >= LEAST_CHOICE
+    regret = 100 * (measured[int(predicted.argmin())] / measured.min() - 1) if choice else None
     noise = [each for each in noise_percent if each is not None]
     return Figures(
         rows=len(error),

@@ -5,8 +5,8 @@ Mental model: three ways, of which the manifest says one for each set.
 - ``none``: the whole launch is captured; the engine samples its waves.
 - ``sms``: blocks are alike and SMs share little: a GPU of ``s`` SMs, with as much less of L2 and of bandwidths, runs ``s / SMs`` of the
   grid, in as many waves. Where the grid cannot be cut exactly, the time is scaled by what is missing (some per cent at most).
-- ``depth``: a product sums over a long common dimension: two waves of blocks on the whole GPU, twice, to different depths; the time is
-  linear in the depth and in the waves. A grid of few waves runs whole, so that its tail is simulated.
+- ``depth``: a product sums over a long common dimension: two waves of blocks run twice, to different depths, on the GPU or, where that costs
+  too much, on fewer SMs as above; the time is linear in the depth and in the waves. Of few waves the last one, which is not full, is run by itself.
 
 All begin with the launch's machine code in the instruction caches and no data in any cache. ``budget`` bounds the warp instructions.
 """
@@ -18,8 +18,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import gpusim
 from gpusim.engine.result import Result
+from gpusim.gpus.cut_down import cut_down
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.gpus.spec import GpuSpec
@@ -30,11 +33,13 @@ from gpusim.trace.record import Trace
 from workloads.external.families import FAMILIES, Timed
 
 #: Least SMs of a GPU that is cut down: fewer would leave nothing to share.
-LEAST_SMS = 6
-#: Waves that are run of a launch of many, and waves up to which a launch is run whole.
+LEAST_SMS = 2
+#: Waves that are run of a product, and waves up to which its last one counts for itself.
 WAVES, FEW_WAVES = 2, 8
-#: The least depth that is run, and how much less the first run has.
-LEAST_DEPTH, FIRST_SHARE = 32, 0.5
+#: The depth of one block, whose instructions are counted first; the two depths that a product is run to: less is not steady yet (with 32 and 64
+#: the vectorised product came out 15 % shorter). A product may cost so many budgets, and needs so many SMs to share what they load.
+LEAST_DEPTH, DEPTHS = 32, (128, 384)
+DEPTH_BUDGET, LEAST_SMS_OF_A_PRODUCT = 5, 8
 
 
 @dataclass(frozen=True)
@@ -113,8 +118,6 @@ def _three(grid: tuple[int, ...]) -> tuple[int, int, int]:
 
 def _with_depth(timed: Timed, known: tuple, depth: int) -> tuple:
     """The same arrays, so that nothing is made twice; numbers of the shorter launch."""
-    import numpy as np
-
     return tuple(
         old if isinstance(old, np.ndarray) else new for old, new in zip(known, timed.arguments(depth), strict=True)
     )
@@ -152,49 +155,47 @@ def _cut(size: int, sm_count: int, share: float) -> tuple[int, int]:
     return sms, max(1, round(size * sms / sm_count))
 
 
-def cut_down(spec: GpuSpec, sms: int) -> GpuSpec:
-    """The GPU with ``sms`` SMs, and as much less of L2, of its bandwidths and of DRAM's."""
-    share = sms / spec.sm_count
-    chip = spec.l2
-    a_set = chip.slices * chip.ways * chip.line_bytes
-    l2 = replace(
-        chip,
-        total_bytes=max(a_set, int(chip.total_bytes * share) // a_set * a_set),
-        slice_bytes_per_ns=chip.slice_bytes_per_ns * share,
-        slice_write_bytes_per_ns=chip.slice_write_bytes_per_ns * share,
-        partition_link_bytes_per_ns=chip.partition_link_bytes_per_ns * share,
-    )
-    dram = replace(spec.dram, peak_bytes_per_ns=spec.dram.peak_bytes_per_ns * share)
-    return replace(spec, sm_count=sms, l2=l2, dram=dram)
-
-
 def _by_depth(runner: _Runner, budget: float) -> Prediction:
-    timed, spec = runner.timed, runner.spec
+    timed, whole = runner.timed, runner.spec
     assert timed.depth is not None, "a depth to cut"
-    resident = runner.occupancy().blocks_per_sm * spec.sm_count
-    blocks = math.prod(timed.grid)
-    part = timed.grid if blocks <= FEW_WAVES * resident else _waves(timed.grid, resident)
-    run = math.prod(part)
-    a_step = runner.instructions_a_block / LEAST_DEPTH  # of one block, prologue and end included: a little too much
+    per_sm, blocks = runner.occupancy().blocks_per_sm, math.prod(timed.grid)
     step = math.lcm(timed.depth_step, LEAST_DEPTH)
-    second = min(timed.depth, max(2 * step, int(budget / (run * a_step * (1 + FIRST_SHARE))) // step * step))
-    first = max(step, int(second * FIRST_SHARE) // step * step)
-    short, long = runner.run(part, first), runner.run(part, second)
-    launch = spec.launch.start_cycles + spec.launch.end_cycles
-    cycles_of_depth = (long.cycles - short.cycles) / (second - first)
-    cycles = long.cycles - launch + cycles_of_depth * (timed.depth - second)
-    time_us = 1e6 * (launch + cycles * blocks / run) / spec.clock_hz
-    return _prediction(runner, long, time_us, f"{run} of {blocks} blocks, depths {first} and {second} of {timed.depth}")
+    first, second = (min(timed.depth, -(-depth // step) * step) for depth in DEPTHS)
+    if first == second:
+        result = runner.run(timed.grid)
+        return _prediction(runner, result, result.time_us, "the whole launch")
+    cost = WAVES * per_sm * whole.sm_count * runner.instructions_a_block * (first + second) / LEAST_DEPTH
+    sms = min(whole.sm_count, max(LEAST_SMS_OF_A_PRODUCT, int(whole.sm_count * DEPTH_BUDGET * budget / cost)))
+    spec = cut_down(whole, sms)
+    launch = whole.launch.start_cycles + whole.launch.end_cycles
+
+    def wave_cycles(resident: int, waves: int) -> tuple[float, Result]:
+        """Cycles of a wave to the whole depth, of ``resident`` blocks an SM, and the longer of the two runs."""
+        part = _part(timed.grid, waves * resident * sms)
+        short, long = (runner.run(part, depth, spec=spec) for depth in (first, second))
+        of_depth = (long.cycles - short.cycles) / (second - first)
+        run_waves = math.prod(part) / (resident * sms)
+        return (long.cycles - launch + of_depth * (timed.depth - second)) / run_waves, long
+
+    cycles, long = wave_cycles(per_sm, WAVES)
+    waves = blocks / (per_sm * whole.sm_count)
+    if waves > FEW_WAVES:
+        total = waves * cycles
+    else:  # the last wave is not full: its blocks have the SMs to themselves
+        last = blocks - int(waves) * per_sm * whole.sm_count
+        resident = -(-last // whole.sm_count)
+        tail = 0.0 if not last else cycles if resident == per_sm else wave_cycles(resident, 1)[0]
+        total = int(waves) * cycles + tail
+    part = f"{WAVES} waves on {sms} of {whole.sm_count} SMs, depths {first} and {second} of {timed.depth}"
+    return _prediction(runner, long, 1e6 * (launch + total) / whole.clock_hz, part)
 
 
-def _waves(grid: tuple[int, ...], resident: int) -> tuple[int, ...]:
-    """A part of a grid of two axes, WAVES full waves or as near as it can be cut."""
-    wide = min(grid[0], resident)
-    while wide > 1 and resident % wide:
-        wide -= 1
-    if wide < grid[0] // 4:  # a prime number of SMs, or so: a wave and a little
-        wide = min(grid[0], resident)
-    return wide, min(grid[1], max(1, WAVES * resident // wide))
+def _part(grid: tuple[int, ...], blocks: int) -> tuple[int, ...]:
+    """A part of a grid of two axes with ``blocks`` blocks or a few fewer, as near a square as the grid allows."""
+    wide = min(grid[0], max(1, math.isqrt(blocks)))
+    candidates = range(wide, min(grid[0], 2 * wide, blocks) + 1)
+    wide = min(candidates, key=lambda wide: (blocks % wide + max(0, blocks // wide - grid[1]) * wide, wide))
+    return wide, min(grid[1], blocks // wide)
 
 
 def _prediction(

@@ -1,0 +1,121 @@
+"""Does a search over configurations find the one that whole simulations of all would choose, and say what it left out?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpusim
+from gpusim import tuning_search
+from gpusim.cases.case_forms import as_case
+from gpusim.errors import NoDataError, UsageError
+from gpusim.launch.memory import DeviceMemory
+from gpusim.silicon.imports import read_rows
+from gpusim.tuning_search import COARSE, EXACT, _part_us, validated_regrets
+
+SOURCE = """
+template <int EACH> __global__ void poly(float *x) {
+  for (int e = 0; e < EACH; ++e) {
+    int i = (blockIdx.x * EACH + e) * blockDim.x + threadIdx.x;
+    float y = x[i];
+    for (int k = 0; k < 240; ++k) y = y * 0.5f + 1.0f;
+    x[i] = y;
+  }
+}
+__global__ void shared_out(float *x, int n) {
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) x[i] += 1.0f;
+}
+"""
+GPU = "t4"
+N = 1 << 18
+SPACE = {"block": [32, 128, 2048], "each": [1, 4]}
+
+
+def poly_case(block: int, each: int) -> tuple[Any, int, int, tuple]:
+    return gpusim.cuda_cpp(SOURCE, f"poly<{each}>"), N // (block * each), block, (np.ones(N, np.float32),)
+
+
+def counted(case: Callable[..., Any]) -> tuple[Callable[..., Any], list[dict]]:
+    calls: list[dict] = []
+
+    def counting(**parameters: Any) -> Any:
+        calls.append(parameters)
+        return case(**parameters)
+
+    return counting, calls
+
+
+def test_the_winner_is_that_of_whole_simulations_and_what_is_kept_is_not_predicted_again(
+    tmp_path: Path, monkeypatch
+) -> None:
+    kept = tmp_path / "kept.jsonl"
+    monkeypatch.setattr(tuning_search, "PART_INSTRUCTIONS", 3e5)  # so that a launch of 2 million has a part
+    case, calls = counted(poly_case)
+    found = gpusim.tune(case, SPACE, gpu=GPU, exact=2, keep=kept)
+    assert len(calls) == 6 + 2
+    whole = {}
+    for row in found.rows:
+        if row.time_us is None:
+            assert row.parameters["block"] == 2048 and "2048" in row.why  # no GPU has blocks of 2,048 threads
+            continue
+        kernel, grid, block, args = poly_case(**row.parameters)
+        trace = gpusim.capture(kernel, grid, block, args, gpu=GPU)
+        whole[row.parameters["block"], row.parameters["each"]] = gpusim.simulate(trace, GPU).time_us
+        assert row.time_us == pytest.approx(whole[row.parameters["block"], row.parameters["each"]], rel=0.1), row
+    assert (found.best.parameters["block"], found.best.parameters["each"]) == min(whole, key=whole.__getitem__)
+    assert [row.stage for row in found.rows[:4]] == [EXACT, EXACT, COARSE, COARSE]
+    assert "the best of 4 configurations, of which 2 were simulated whole; 2 left out" in str(found)
+    # Broken off in the middle of a line, it goes on behind it.
+    kept.write_text(kept.read_text() + '{"key": "12')
+    again = gpusim.tune(case, SPACE, gpu=GPU, exact=2, keep=kept)
+    assert again == found and len(calls) == 8
+    # Kernel Tuner's tools read the cache, and so does gpusim.
+    found.write_cache(tmp_path / "cache.json")
+    rows = read_rows(tmp_path / "cache.json")
+    assert {row.shape: row.time_us and row.time_us.median for row in rows} == pytest.approx(
+        {f"block={r.parameters['block']},each={r.parameters['each']}": r.time_us for r in found.rows if r.time_us}
+    )
+    assert {row.gpu for row in rows} == {GPU}
+
+
+def test_blocks_that_share_out_a_fixed_amount_of_work_are_not_cut(monkeypatch) -> None:
+    monkeypatch.setattr(tuning_search, "PART_INSTRUCTIONS", 1e3)
+
+    def first(kernel: Any) -> Any:
+        return as_case("c", (kernel, 640, 128, args)).launches[0]
+
+    args: tuple = (np.zeros(N, np.float32), N)
+    spec = gpusim.load_gpu(GPU)
+    assert _part_us(first(gpusim.cuda_cpp(SOURCE, "shared_out")), spec, DeviceMemory()) is None
+    args = (np.zeros(N, np.float32),)
+    assert _part_us(first(gpusim.cuda_cpp(SOURCE, "poly<1>")), spec, DeviceMemory())
+
+
+def test_restrictions_objectives_and_refusals() -> None:
+    class Trial:
+        def suggest_categorical(self, name: str, choices: list[Any]) -> Any:
+            return choices[-1] if name == "each" else choices[self.block]
+
+        block = 1
+
+    objective = gpusim.tuning_objective(poly_case, SPACE, gpu=GPU)
+    assert objective(Trial()) == objective({"block": 128, "each": 4}) > 0
+    Trial.block = 2
+    assert objective(Trial()) == float("inf")
+    with pytest.raises(UsageError, match="no configuration is in the space"):
+        gpusim.tune(poly_case, SPACE, gpu=GPU, restrict=lambda block, each: block < 0)
+    with pytest.raises(NoDataError, match="no configuration can run on t4: .*2048"):
+        gpusim.tune(poly_case, [{"block": 2048, "each": 1}], gpu=GPU)
+    with pytest.raises(UsageError, match=r"write case as 'file.py:function'"):
+        gpusim.tune(poly_case, SPACE, gpu=GPU, jobs=2)
+
+
+def test_what_validation_found_stands_beside_the_winner() -> None:
+    recorded = json.loads((Path(__file__).parents[2] / "traces/external/results.json").read_text())["summaries"]
+    tuned = {each["set"] for each in recorded if each.get("regret_percent") is not None and each["rows"] > 2}
+    assert {each.measured for each in validated_regrets()} == tuned
