@@ -82,14 +82,14 @@ def test_a_check_wants_all_blocks():
         gpusim.capture(*launch("stencil"), gpu="a100_80gb", sample=True, check=["memory"])
 
 
-def test_turns_are_left_out_of_a_loop_whose_buffers_alternate():
-    few, short = captured("two_buffers", True, turns=40), captured("two_buffers", False, turns=8)
+def test_iterations_are_left_out_of_a_loop_whose_buffers_alternate():
+    few, short = captured("two_buffers", True, iterations=40), captured("two_buffers", False, iterations=8)
     template = few.regular.classes[0].template
-    turn = template.instructions(2) - template.instructions(1)
-    left_out = (few.warp_instructions - short.warp_instructions) // (80 * turn)
-    part = [Part(0, 80, template.turns - left_out)]
+    iteration = template.instructions(2) - template.instructions(1)
+    left_out = (few.warp_instructions - short.warp_instructions) // (80 * iteration)
+    part = [Part(0, 80, template.iterations - left_out)]
     shortened = Trace(few.program, few.launch, RegularChunks(few.regular, 2, part))
-    assert template.turns > left_out > 0
+    assert template.iterations > left_out > 0
     assert [warp[0] for warp in warps_of(shortened)] == [warp[0] for warp in warps_of(short)]
 
 
@@ -123,7 +123,7 @@ def test_a_damaged_trace_file_of_a_few_blocks_is_refused(tmp_path):
     few = captured("two_buffers", True)
     template = few.regular.classes[0].template
     wrong = {
-        "turns": 1 << 30,
+        "iterations": 1 << 30,
         "path": template.path + 9,
         "pattern": template.pattern + 99,
         "place": template.place[:-1],
