@@ -5,7 +5,7 @@
 Mental model: a launch is sampled and then simulated in full on the same machine. ``--sms`` cuts the GPU down to so many
 SMs, so that a launch of some thousand blocks has many waves. ``held`` says whether the full result lies within the
 claimed error. Sampling is worth its name where ``simulated_percent`` is small. ``--few``: launches are captured from a few blocks where
-the others follow, and turns of loops left out where simulating takes more than ``--instructions`` warp instructions.
+the others follow, and iterations of loops left out where simulating takes more than ``--instructions`` warp instructions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import click
 
 import gpusim
 from gpusim.cases.suite import capture_case, make_case, parse_request
-from gpusim.engine.sampled.turns import SAMPLE_INSTRUCTIONS
+from gpusim.engine.sampled.iterations import SAMPLE_INSTRUCTIONS
 from gpusim.report.tables import FORMATS, format_records
 
 #: Streams, tiles, irregular rows and gathers, atomics, divergence, tails.
@@ -75,7 +75,9 @@ def measure(
     if few:
         regular, last = timed[-1].regular, sampled.launches[-1].sampling
         ran["blocks_run"] = f"{len(regular.held) if regular else timed[-1].launch.blocks} of {timed[-1].launch.blocks}"
-        ran["turns"] = f"{last.turns - last.skipped_turns} of {last.turns}" if last and last.turns else "all"
+        ran["iterations"] = (
+            f"{last.iterations - last.skipped_iterations} of {last.iterations}" if last and last.iterations else "all"
+        )
     return {
         "launch": request,
         **ran,
@@ -98,7 +100,9 @@ def measure(
     "--behind", is_flag=True, help="Of each launch's second run, on the caches that the sampled first one left."
 )
 @click.option("--few", is_flag=True, help="Capture a few blocks where the others follow.")
-@click.option("--instructions", default=SAMPLE_INSTRUCTIONS, show_default=True, help="Beyond them turns are left out.")
+@click.option(
+    "--instructions", default=SAMPLE_INSTRUCTIONS, show_default=True, help="Beyond them iterations are left out."
+)
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
 def main(requests: Sequence[str], gpu: str, sms: int, behind: bool, few: bool, instructions: int, form: str) -> None:
     """Sample REQUESTS (by default a list of regular and irregular ones) and compare with full simulation."""

@@ -20,7 +20,7 @@ import click
 import numpy as np
 
 import gpusim
-from gpusim.engine.sampled.turns import SAMPLE_INSTRUCTIONS
+from gpusim.engine.sampled.iterations import SAMPLE_INSTRUCTIONS
 from gpusim.report.tables import FORMATS, format_records
 
 SOURCE = Path(__file__).parent / "ladder" / "sgemm.cu"
@@ -61,7 +61,9 @@ def measure(rung: str, gpu: gpusim.GpuSpec, size: int, depth: int, full: bool, i
         "gpu": gpu.name,
         "million_instructions": trace.warp_instructions / 1e6,
         "blocks_run": len(trace.regular.held) if trace.regular else trace.launch.blocks,
-        "turns": f"{sampling.turns - sampling.skipped_turns} of {sampling.turns}" if sampling.turns else "all",
+        "iterations": f"{sampling.iterations - sampling.skipped_iterations} of {sampling.iterations}"
+        if sampling.iterations
+        else "all",
         "simulated_percent": result.simulated_percent,
         "time_ms": result.time_us / 1e3,
         "gflop_per_s": 2 * size * size * depth / result.time_us / 1e3,

@@ -54,7 +54,7 @@ BY = ("instruction", "line")
     "--sample",
     is_flag=True,
     help="Of large launches run and simulate a part, and say with what error: a few blocks where the others provably follow from"
-    " them (the result is then not checked), waves until their throughput is steady, a few turns of long loops.",
+    " them (the result is then not checked), waves until their throughput is steady, a few iterations of long loops.",
 )
 @click.option(
     "--timeline",

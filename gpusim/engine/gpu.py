@@ -14,7 +14,7 @@ from gpusim.engine.graph import gpu_graph
 from gpusim.engine.launch import Observation, Progress, known_instructions
 from gpusim.engine.machine import Machine
 from gpusim.engine.result import LaunchResult, Result
-from gpusim.engine.sampled.turns import SAMPLE_INSTRUCTIONS, leave_out_turns, plan_turns
+from gpusim.engine.sampled.iterations import SAMPLE_INSTRUCTIONS, leave_out_iterations, plan_iterations
 from gpusim.engine.sampling import behind_sampled, left_out
 from gpusim.errors import LaunchError, UsageError
 from gpusim.gpus.load import load_gpu
@@ -49,8 +49,8 @@ def simulate(
     SM groups run in parallel (default: the cores, fewer for small grids); ``order_seed``: visit parts and
     SMs in a shuffled order. None of the three changes the result. ``samples``: keep readings over time (see
     :mod:`gpusim.engine.samples`). ``sample``: leave out the middle of large launches and extrapolate
-    (:mod:`gpusim.engine.sampling`; each launch's ``sampling`` says what was done), and turns of loops of launches that were
-    captured from a few blocks (:mod:`gpusim.engine.sampled.turns`), where simulating them takes more than about
+    (:mod:`gpusim.engine.sampling`; each launch's ``sampling`` says what was done), and iterations of loops of launches that were
+    captured from a few blocks (:mod:`gpusim.engine.sampled.iterations`), where simulating them takes more than about
     ``sample_instructions`` warp instructions. ``progress(done, blocks)`` is called now
     and then. Raises UsageError, LaunchError, UnknownGpuError, SpecError, TraceFormatError and DeadlockError.
     """
@@ -77,11 +77,11 @@ def simulate(
                 device.warm(before, launches[0])
             for i, trace in enumerate(launches):
                 keep_l1 = bool(before) and i == 0
-                plan = plan_turns(trace, spec, sample_instructions) if sample else None
+                plan = plan_iterations(trace, spec, sample_instructions) if sample else None
                 if plan is None:
                     result = machine.launch(trace, keep_l1=keep_l1, wanted=wanted)
                 else:
-                    result = leave_out_turns(plan, machine, warmed=bool(before) or i > 0)
+                    result = leave_out_iterations(plan, machine, warmed=bool(before) or i > 0)
                 if trace.regular is not None and result.sampling is not None:
                     sampling = replace(result.sampling, run_blocks=len(trace.regular.held))
                     result = replace(result, sampling=sampling)

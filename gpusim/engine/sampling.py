@@ -64,22 +64,22 @@ _STUDENT = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365)
 class Sampling:
     """How a launch was sampled: its ``skipped_blocks`` (0: it was simulated in full, ``why_full`` says why), the share
     of its warp instructions that was simulated, the ``steady_waves`` that the cost was read from, and the 95 %
-    half-width of its cycles. Of ``turns`` turns of the loop that all its blocks make, ``skipped_turns`` were left out of
-    each (:mod:`gpusim.engine.sampled.turns`); ``run_blocks``: blocks that the capture ran, 0: all."""
+    half-width of its cycles. Of ``iterations`` iterations of the loop that all its blocks make, ``skipped_iterations`` were left out of
+    each (:mod:`gpusim.engine.sampled.iterations`); ``run_blocks``: blocks that the capture ran, 0: all."""
 
     skipped_blocks: int
     simulated_percent: float
     steady_waves: int
     error_cycles: float
     why_full: str = ""
-    skipped_turns: int = 0
-    turns: int = 0
+    skipped_iterations: int = 0
+    iterations: int = 0
     run_blocks: int = 0
 
 
 def left_out(sampling: Sampling | None) -> bool:
     """Whether a launch was simulated in part."""
-    return sampling is not None and (sampling.skipped_blocks > 0 or sampling.skipped_turns > 0)
+    return sampling is not None and (sampling.skipped_blocks > 0 or sampling.skipped_iterations > 0)
 
 
 def behind_sampled(sampling: Sampling, cycles: int) -> Sampling:

@@ -49,14 +49,14 @@ class RegularBlocks:
     held: tuple[int, ...]
 
     @property
-    def turns(self) -> int:
-        """Turns of the loop that all blocks have in common; 1 where there is none."""
-        return min(each.template.turns for each in self.classes)
+    def iterations(self) -> int:
+        """Iterations of the loop that all blocks have in common; 1 where there is none."""
+        return min(each.template.iterations for each in self.classes)
 
     @property
-    def evenly_turned(self) -> bool:
-        """Whether all classes make equally many turns, so that turns may be left out of all."""
-        return len({each.template.turns for each in self.classes}) == 1
+    def equally_iterated(self) -> bool:
+        """Whether all classes make equally many iterations, so that iterations may be left out of all."""
+        return len({each.template.iterations for each in self.classes}) == 1
 
     def class_of(self, blocks: np.ndarray) -> np.ndarray:
         """The class of each block number, int64[n]."""

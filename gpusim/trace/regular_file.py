@@ -1,7 +1,7 @@
 """The members of a trace file that holds a few blocks for all: what of :class:`RegularBlocks` goes into the header, what into arrays.
 
 Mental model: everything is flat arrays of known dtypes, and counts in the header. What comes from outside is checked here
-once: every index inside its array, and a block of each class, with one turn and with two, as any chunk is. Whatever chunks are made of it
+once: every index inside its array, and a block of each class, with one iteration and with two, as any chunk is. Whatever chunks are made of it
 later are then as good.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -37,7 +38,7 @@ def header_of(regular: RegularBlocks) -> dict:
         "classes": [
             {
                 "origin": list(each.origin),
-                "turns": each.template.turns,
+                "iterations": each.template.iterations,
                 "paths": [[len(path.runs), path.begin, path.end] for path in each.template.paths],
             }
             for each in regular.classes
@@ -74,7 +75,7 @@ def read_regular(header: object, get: Get, program: Program, launch: Launch) -> 
     if len(number) != 27 or ((number < 0) | (number >= len(entries))).any() or len(patterns) % 32:
         raise refuse(f"its blocks are of classes that its {len(entries)} do not name")
     held = _integers(header["held"], launch.blocks)
-    if not held or any(b <= a for a, b in zip(held, held[1:], strict=False)):
+    if not held or any(b <= a for a, b in pairwise(held)):
         raise refuse("the blocks that it holds are not in order")
     classes = tuple(_class(index, entry, get, launch, len(patterns) // 32) for index, entry in enumerate(entries))
     regular = RegularBlocks(launch.grid, classes, number.reshape(3, 3, 3), patterns.reshape(-1, 32), tuple(held))
@@ -93,14 +94,14 @@ def _class(index: int, entry: object, get: Get, launch: Launch, patterns: int) -
     where = f"class {index}"
     if (
         not isinstance(entry, dict)
-        or set(entry) != {"origin", "turns", "paths"}
+        or set(entry) != {"origin", "iterations", "paths"}
         or not isinstance(entry["paths"], list)
     ):
         raise refuse(f"{where} is {entry!r}")
     origin = _integers(entry["origin"], 1 << 31)
-    turns = _integers([entry["turns"]], 1 << 31)[0]
-    if len(origin) != 3 or any(at >= size for at, size in zip(origin, launch.grid, strict=True)) or turns < 1:
-        raise refuse(f"{where} begins at {origin} and makes {turns} turns")
+    iterations = _integers([entry["iterations"]], 1 << 31)[0]
+    if len(origin) != 3 or any(at >= size for at, size in zip(origin, launch.grid, strict=True)) or iterations < 1:
+        raise refuse(f"{where} begins at {origin} and makes {iterations} iterations")
     arrays = {}
     for name, (dtype, columns) in _ARRAYS.items():
         flat = get(f"class{index:02d}.{name}.npy", dtype)
@@ -115,7 +116,7 @@ def _class(index: int, entry: object, get: Get, launch: Launch, patterns: int) -
             raise refuse(f"{where}: a path of {counts} runs among {len(runs)}")
         paths.append(Path(runs[begin : begin + length], first, end))
         begin += length
-    template = BlockTemplate(paths=tuple(paths), turns=turns, **arrays)
+    template = BlockTemplate(paths=tuple(paths), iterations=iterations, **arrays)
     _check_template(where, template, slope, launch.warps_per_block, patterns)
     return BlockClass((origin[0], origin[1], origin[2]), template, slope.reshape(-1, 3))
 
@@ -135,15 +136,15 @@ def _check_template(where: str, block: BlockTemplate, slope: np.ndarray, warps: 
     patterned = block.stride == SCATTERED
     if ((block.pattern >= 0) != patterned).any() or (block.pattern >= patterns).any() or (block.pattern < -1).any():
         raise refuse(f"{where}: an access names a pattern beyond the {patterns}")
-    runs = sum(len(path.runs) + (block.turns - 1) * (path.end - path.begin) for path in block.paths)
-    if block.accesses(block.turns) > MAX_UNFOLDED or runs > MAX_UNFOLDED:
-        raise refuse(f"{where}: a block would have {block.accesses(block.turns)} accesses and {runs} runs")
+    runs = sum(len(path.runs) + (block.iterations - 1) * (path.end - path.begin) for path in block.paths)
+    if block.accesses(block.iterations) > MAX_UNFOLDED or runs > MAX_UNFOLDED:
+        raise refuse(f"{where}: a block would have {block.accesses(block.iterations)} accesses and {runs} runs")
 
 
 def _check_class(index: int, each: BlockClass, regular: RegularBlocks, program: Program, launch: Launch) -> None:
-    """A block of the class, with one turn and with two, is one that a capture could have made."""
+    """A block of the class, with one iteration and with two, is one that a capture could have made."""
     alone = replace(regular, classes=(each,), number=np.zeros((3, 3, 3), np.int64))
-    for turns in (1, min(2, each.template.turns)):
-        part = Part(linear(each.origin, regular.grid), 1, turns)
+    for iterations in (1, min(2, each.template.iterations)):
+        part = Part(linear(each.origin, regular.grid), 1, iterations)
         for chunk in RegularChunks(alone, launch.warps_per_block, [part]):
             check_chunk(chunk, launch, program, 0)

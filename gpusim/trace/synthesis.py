@@ -2,7 +2,7 @@
 
 Mental model: :class:`RegularChunks` looks like the list of chunks that a capture of the whole grid would have made, but holds
 a few folded blocks (:class:`gpusim.trace.regular.RegularBlocks`) and moves them to where each block lies. It may also give part of
-a launch: some of its blocks, renumbered from 0, and fewer turns of their loops.
+a launch: some of its blocks, renumbered from 0, and fewer iterations of their loops.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ CHUNK_ACCESSES, CHUNK_WARPS = 1 << 18, 1 << 15
 
 @dataclass(frozen=True)
 class Part:
-    """Blocks from ``first`` on, ``blocks`` of them, each with ``turns`` turns of its loop from turn ``first_turn`` on."""
+    """Blocks from ``first`` on, ``blocks`` of them, each with ``iterations`` iterations of its loop from iteration ``first_iteration`` on."""
 
     first: int
     blocks: int
-    turns: int
-    first_turn: int = 0
+    iterations: int
+    first_iteration: int = 0
 
 
 class _Moving:
-    """A class with so many turns, ready to be moved."""
+    """A class with so many iterations, ready to be moved."""
 
-    def __init__(self, of: BlockClass, patterns: np.ndarray, first_turn: int, turns: int) -> None:
+    def __init__(self, of: BlockClass, patterns: np.ndarray, first_iteration: int, iterations: int) -> None:
         template = of.template
         self.origin, self.template = of.origin, template
-        if template.turns == 1:
-            first_turn, turns = 0, 1
-        self.turns = turns
-        self.runs = [path_runs(path, turns) for path in template.paths]
+        if template.iterations == 1:
+            first_iteration, iterations = 0, 1
+        self.iterations = iterations
+        self.runs = [path_runs(path, iterations) for path in template.paths]
         self._accesses: Unfolded | None = None
-        self._window, self._patterns, self._slope = (first_turn, turns), patterns, of.slope
-        self.instructions, self.records = template.instructions(turns), template.accesses(turns)
+        self._window, self._patterns, self._slope = (first_iteration, iterations), patterns, of.slope
+        self.instructions, self.records = template.instructions(iterations), template.accesses(iterations)
 
     @property
     def accesses(self) -> Unfolded:
@@ -63,16 +63,18 @@ class _Moving:
 
 
 class RegularChunks:
-    """The chunks of ``parts`` of ``launch``, one behind the other; all of its blocks with all turns by default."""
+    """The chunks of ``parts`` of ``launch``, one behind the other; all of its blocks with all iterations by default."""
 
     def __init__(self, regular: RegularBlocks, warps_per_block: int, parts: Sequence[Part] = ()) -> None:
         x, y, z = regular.grid
         self.regular, self._per_block = regular, warps_per_block
-        self.parts = tuple(parts) or (Part(0, x * y * z, regular.turns),)
+        self.parts = tuple(parts) or (Part(0, x * y * z, regular.iterations),)
         whole = not parts
         self._classes = [
             [
-                _Moving(each, regular.patterns, part.first_turn, each.template.turns if whole else part.turns)
+                _Moving(
+                    each, regular.patterns, part.first_iteration, each.template.iterations if whole else part.iterations
+                )
                 for each in regular.classes
             ]
             for part in self.parts
@@ -171,7 +173,7 @@ class RegularChunks:
             return made, np.zeros((0, 32), np.uint64)
         still = (slope[patterned] == 0).all(axis=1)
         fixed, moved = patterned[still], patterned[~still]
-        # What does not move is the same in all blocks, and mostly in all turns.
+        # What does not move is the same in all blocks, and mostly in all iterations.
         key = np.stack((place[0, fixed], template.pattern[at.source[fixed]].astype(np.int64)), axis=1)
         kept, same = np.unique(key, axis=0, return_inverse=True)
         rows = [join_rows(kept[:, 0].copy(), kept[:, 1].copy(), self.regular.patterns)]

@@ -1,8 +1,8 @@
-"""One block of a launch, folded: a loop whose turns are alike is kept once, with how its addresses move from turn to turn.
+"""One block of a launch, folded: a loop whose iterations are alike is kept once, with how its addresses move from iteration to iteration.
 
-Mental model: a warp's path is a sequence of runs, and a loop is a stretch of it that repeats. Where every turn also makes
-the same accesses, each moved by its own fixed number of bytes a turn, one turn and the moves say all: :func:`fold` checks
-that on every turn of every warp, so :func:`unfolded` gives the block back exactly. It may also give it with fewer turns.
+Mental model: a warp's path is a sequence of runs, and a loop is a stretch of it that repeats. Where every iteration also makes
+the same accesses, each moved by its own fixed number of bytes an iteration, one iteration and the moves say all: :func:`fold` checks
+that on every iteration of every warp, so :func:`unfolded` gives the block back exactly. It may also give it with fewer iterations.
 
 An access is a *place* and the lanes around it: lane 0's address and a stride, or the first lane's address and one of
 ``patterns`` (offsets of the 32 lanes, as :mod:`gpusim.trace.patterns` makes them). Whatever moves an access adds to its place.
@@ -17,17 +17,17 @@ import numpy as np
 from gpusim.trace.layout import RUN, SCATTERED, Chunk, Program
 from gpusim.trace.patterns import split_rows
 
-#: A loop is worth folding from so many turns on.
-LEAST_TURNS = 4
-#: Turns that may be taken together as one, where a loop's buffers alternate.
+#: A loop is worth folding from so many iterations on.
+LEAST_ITERATIONS = 4
+#: Iterations that may be taken together as one, where a loop's buffers alternate.
 MOST_TOGETHER = 4
-#: Candidates for the number of runs of a turn that are looked at.
+#: Candidates for the number of runs of an iteration that are looked at.
 _MOST_PERIODS = 8
 
 
 @dataclass(frozen=True)
 class Path:
-    """The runs RUN[r] of a warp, of which ``runs[begin:end]`` is one turn of the loop (empty: it is not in it)."""
+    """The runs RUN[r] of a warp, of which ``runs[begin:end]`` is one iteration of the loop (empty: it is not in it)."""
 
     runs: np.ndarray
     begin: int
@@ -36,16 +36,16 @@ class Path:
 
 @dataclass(frozen=True)
 class BlockTemplate:
-    """A folded block. ``path`` int64[warps] names its ``paths``; each loop makes ``turns`` turns (1: nothing was folded).
+    """A folded block. ``path`` int64[warps] names its ``paths``; each loop makes ``iterations`` iterations (1: nothing was folded).
 
-    The accesses of all warps, warp by warp, one turn of the loop each: ``place`` int64[a], ``stride`` int32[a] (SCATTERED with
+    The accesses of all warps, warp by warp, one iteration of the loop each: ``place`` int64[a], ``stride`` int32[a] (SCATTERED with
     a pattern), ``mask`` uint32[a], ``pattern`` int32[a] (row of the launch's patterns, -1: none), ``step`` int64[a] bytes a
-    turn. Of warp w they are ``start[w]`` to ``start[w + 1]``, those of the turn ``body[w]`` (first, end), int64[warps, 2].
+    iteration. Of warp w they are ``start[w]`` to ``start[w + 1]``, those of the iteration ``body[w]`` (first, end), int64[warps, 2].
     """
 
     path: np.ndarray
     paths: tuple[Path, ...]
-    turns: int
+    iterations: int
     place: np.ndarray
     stride: np.ndarray
     mask: np.ndarray
@@ -58,20 +58,20 @@ class BlockTemplate:
         """What two blocks have in common of which one is the other, moved."""
         parts = (self.path, self.stride, self.mask, self.pattern, self.step, self.start, self.body)
         paths = tuple((path.runs.tobytes(), path.begin, path.end) for path in self.paths)
-        return (self.turns, paths, *(part.tobytes() for part in parts))
+        return (self.iterations, paths, *(part.tobytes() for part in parts))
 
-    def instructions(self, turns: int) -> int:
-        """Warp instructions of the block with so many turns."""
+    def instructions(self, iterations: int) -> int:
+        """Warp instructions of the block with so many iterations."""
         total = 0
         for number, path in enumerate(self.paths):
             counts = path.runs["count"].astype(np.int64)
-            turn = int(counts[path.begin : path.end].sum())
-            total += int((self.path == number).sum()) * (int(counts.sum()) + (turns - 1) * turn)
+            iteration = int(counts[path.begin : path.end].sum())
+            total += int((self.path == number).sum()) * (int(counts.sum()) + (iterations - 1) * iteration)
         return total
 
-    def accesses(self, turns: int) -> int:
-        """ACCESS records of the block with so many turns."""
-        return len(self.place) + (turns - 1) * int((self.body[:, 1] - self.body[:, 0]).sum())
+    def accesses(self, iterations: int) -> int:
+        """ACCESS records of the block with so many iterations."""
+        return len(self.place) + (iterations - 1) * int((self.body[:, 1] - self.body[:, 0]).sum())
 
 
 class Patterns:
@@ -98,7 +98,7 @@ class Patterns:
 
 
 def find_loop(runs: np.ndarray) -> tuple[int, int, int]:
-    """The loop of a path RUN[r] in which most instructions repeat: (its first run, runs of a turn, turns); turns 1 for none."""
+    """The loop of a path RUN[r] in which most instructions repeat: (its first run, runs of an iteration, iterations); iterations 1 for none."""
     _, ids = np.unique(runs, return_inverse=True)
     ids = ids.reshape(-1)
     counts = np.concatenate(([0], np.cumsum(runs["count"].astype(np.int64))))
@@ -107,10 +107,10 @@ def find_loop(runs: np.ndarray) -> tuple[int, int, int]:
         same = np.concatenate(([False], ids[:-period] == ids[period:], [False]))
         edges = np.flatnonzero(np.diff(same.astype(np.int8)))
         for first, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
-            turns = (end - first) // period + 1
-            gain = int(counts[first + turns * period] - counts[first + period])
-            if turns >= LEAST_TURNS and gain > saved:
-                best, saved = (first, period, turns), gain
+            iterations = (end - first) // period + 1
+            gain = int(counts[first + iterations * period] - counts[first + period])
+            if iterations >= LEAST_ITERATIONS and gain > saved:
+                best, saved = (first, period, iterations), gain
     return best
 
 
@@ -130,9 +130,9 @@ def fold(chunk: Chunk, program: Program, patterns: Patterns) -> BlockTemplate:
     path, runs = _paths(chunk)
     accesses = _Accesses(chunk, patterns)
     loops = [find_loop(each) for each in runs]
-    turns = {turns for _, _, turns in loops}
+    iterations = {iterations for _, _, iterations in loops}
     # A loop that only some warps are in may hold barriers with the others: then all or nobody.
-    if turns != {1} and len(turns) == 1:
+    if iterations != {1} and len(iterations) == 1:
         for together in range(1, MOST_TOGETHER + 1):
             folded = _folded(path, runs, loops, together, program, accesses)
             if folded is not None:
@@ -197,80 +197,80 @@ def _folded(
     program: Program,
     of: _Accesses,
 ) -> BlockTemplate | None:
-    """The block with its loops folded, ``together`` turns as one; None if its accesses do not move evenly."""
-    turns = loops[0][2] // together
-    if turns < LEAST_TURNS:
+    """The block with its loops folded, ``together`` iterations as one; None if its accesses do not move evenly."""
+    iterations = loops[0][2] // together
+    if iterations < LEAST_ITERATIONS:
         return None
     consumed = np.concatenate(([0], np.cumsum(program.instructions["records"], dtype=np.int64)))
     paths, records = [], []
     for each, (first, period, _) in zip(runs, loops, strict=True):
         begin, end = first, first + period * together
-        rest = first + period * together * turns
+        rest = first + period * together * iterations
         by_run = consumed[each["first"].astype(np.int64) + each["count"]] - consumed[each["first"]]
         paths.append(Path(np.concatenate((each[:end], each[rest:])), begin, end))
         records.append((int(by_run[:begin].sum()), int(by_run[begin:end].sum())))
     kept, steps, start, body = [], [], [0], []
     for warp, number in enumerate(path.tolist()):
-        before, of_a_turn = records[number]
+        before, of_an_iteration = records[number]
         first, last = int(of.start[warp]), int(of.start[warp + 1])
-        begin, behind = first + before, first + before + turns * of_a_turn
-        step = _even_step(of, begin, turns, of_a_turn)
+        begin, behind = first + before, first + before + iterations * of_an_iteration
+        step = _even_step(of, begin, iterations, of_an_iteration)
         if step is None:
             return None
-        mine = [np.arange(first, begin + of_a_turn), np.arange(behind, last)]
+        mine = [np.arange(first, begin + of_an_iteration), np.arange(behind, last)]
         kept += mine
         steps += [np.zeros(before, np.int64), step, np.zeros(last - behind, np.int64)]
-        body.append((start[-1] + before, start[-1] + before + of_a_turn))
+        body.append((start[-1] + before, start[-1] + before + of_an_iteration))
         start.append(start[-1] + len(mine[0]) + len(mine[1]))
     order = np.concatenate(kept)
     return BlockTemplate(
-        path, tuple(paths), turns, of.place[order], of.stride[order], of.mask[order], of.pattern[order],
+        path, tuple(paths), iterations, of.place[order], of.stride[order], of.mask[order], of.pattern[order],
         np.concatenate(steps), np.array(start, np.int64), np.array(body, np.int64).reshape(-1, 2),
     )  # fmt: skip
 
 
-def _even_step(of: _Accesses, begin: int, turns: int, of_a_turn: int) -> np.ndarray | None:
-    """By how much each access of a turn moves from turn to turn, int64[of_a_turn]; None if not always by as much."""
-    stretch = slice(begin, begin + turns * of_a_turn)
+def _even_step(of: _Accesses, begin: int, iterations: int, of_an_iteration: int) -> np.ndarray | None:
+    """By how much each access of an iteration moves from iteration to iteration, int64[of_an_iteration]; None if not always by as much."""
+    stretch = slice(begin, begin + iterations * of_an_iteration)
     for values in (of.stride, of.mask, of.pattern):
-        table = values[stretch].reshape(turns, of_a_turn)
+        table = values[stretch].reshape(iterations, of_an_iteration)
         if (table[1:] != table[0]).any():
             return None
-    place = of.place[stretch].reshape(turns, of_a_turn)
+    place = of.place[stretch].reshape(iterations, of_an_iteration)
     step = place[1] - place[0]
-    expected = place[0] + np.arange(turns)[:, None] * step
+    expected = place[0] + np.arange(iterations)[:, None] * step
     return None if (expected != place).any() else step
 
 
-def path_runs(path: Path, turns: int) -> np.ndarray:
-    """The runs RUN[r] of a path with so many turns."""
-    turn = path.runs[path.begin : path.end]
-    return np.concatenate((path.runs[: path.begin], np.tile(turn, turns), path.runs[path.end :])).astype(RUN)
+def path_runs(path: Path, iterations: int) -> np.ndarray:
+    """The runs RUN[r] of a path with so many iterations."""
+    iteration = path.runs[path.begin : path.end]
+    return np.concatenate((path.runs[: path.begin], np.tile(iteration, iterations), path.runs[path.end :])).astype(RUN)
 
 
 @dataclass(frozen=True)
 class Unfolded:
-    """Accesses of a block with some turns: ``source`` int64[n] the template's access, ``place`` int64[n], ``start`` int64[warps + 1]."""
+    """Accesses of a block with some iterations: ``source`` int64[n] the template's access, ``place`` int64[n], ``start`` int64[warps + 1]."""
 
     source: np.ndarray
     place: np.ndarray
     start: np.ndarray
 
 
-def unfolded(template: BlockTemplate, first_turn: int, turns: int) -> Unfolded:
-    """The accesses with ``turns`` turns of the loop, of which the first is number ``first_turn`` of the block's own."""
-    source, turn, start = [], [], [0]
+def unfolded(template: BlockTemplate, first_iteration: int, iterations: int) -> Unfolded:
+    """The accesses with ``iterations`` iterations of the loop, of which the first is number ``first_iteration`` of the block's own."""
+    source, iteration, start = [], [], [0]
     for warp in range(len(template.path)):
         first, last = template.start[warp], template.start[warp + 1]
         begin, end = template.body[warp]
         length = end - begin
-        source += [np.arange(first, begin), np.tile(np.arange(begin, end), turns), np.arange(end, last)]
-        turn += [
-            np.zeros(begin - first, np.int64), np.repeat(np.arange(first_turn, first_turn + turns), length),
+        source += [np.arange(first, begin), np.tile(np.arange(begin, end), iterations), np.arange(end, last)]
+        iteration += [
+            np.zeros(begin - first, np.int64), np.repeat(np.arange(first_iteration, first_iteration + iterations), length),
             np.zeros(last - end, np.int64),
         ]  # fmt: skip
-        start.append(start[-1] + int(begin - first + turns * length + last - end))
+        start.append(start[-1] + int(begin - first + iterations * length + last - end))
     order = np.concatenate(source)
     return Unfolded(
-        order, template.place[order] + np.concatenate(turn) * template.step[order], np.array(start, np.int64)
+        order, template.place[order] + np.concatenate(iteration) * template.step[order], np.array(start, np.int64)
     )

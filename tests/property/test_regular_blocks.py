@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from regular_kernels import launch
 
 import gpusim
+from gpusim.cases.requests import parse_request
+from gpusim.cases.run_case import SAMPLED, run_case
+from gpusim.cases.suite import capture_case
 from gpusim.errors import TraceFormatError, UsageError
 from gpusim.trace.record import SCATTERED, Trace
 from gpusim.trace.synthesis import Part, RegularChunks
 from gpusim.trace.template import find_loop
+
+
+@dataclass
+class CaseLaunch:
+    kernel: Any
+    grid: Any
+    block: Any
+    args: tuple
+    shared_bytes: int = 0
+    timed: bool = True
+
 
 REGULAR = ("stencil", "product", "two_buffers", "counted", "volume")
 DEPENDENT = {
@@ -82,14 +98,14 @@ def test_a_check_wants_all_blocks():
         gpusim.capture(*launch("stencil"), gpu="a100_80gb", sample=True, check=["memory"])
 
 
-def test_turns_are_left_out_of_a_loop_whose_buffers_alternate():
-    few, short = captured("two_buffers", True, turns=40), captured("two_buffers", False, turns=8)
+def test_iterations_are_left_out_of_a_loop_whose_buffers_alternate():
+    few, short = captured("two_buffers", True, iterations=40), captured("two_buffers", False, iterations=8)
     template = few.regular.classes[0].template
-    turn = template.instructions(2) - template.instructions(1)
-    left_out = (few.warp_instructions - short.warp_instructions) // (80 * turn)
-    part = [Part(0, 80, template.turns - left_out)]
+    iteration = template.instructions(2) - template.instructions(1)
+    left_out = (few.warp_instructions - short.warp_instructions) // (80 * iteration)
+    part = [Part(0, 80, template.iterations - left_out)]
     shortened = Trace(few.program, few.launch, RegularChunks(few.regular, 2, part))
-    assert template.turns > left_out > 0
+    assert template.iterations > left_out > 0
     assert [warp[0] for warp in warps_of(shortened)] == [warp[0] for warp in warps_of(short)]
 
 
@@ -123,7 +139,7 @@ def test_a_damaged_trace_file_of_a_few_blocks_is_refused(tmp_path):
     few = captured("two_buffers", True)
     template = few.regular.classes[0].template
     wrong = {
-        "turns": 1 << 30,
+        "iterations": 1 << 30,
         "path": template.path + 9,
         "pattern": template.pattern + 99,
         "place": template.place[:-1],
@@ -138,3 +154,30 @@ def test_a_damaged_trace_file_of_a_few_blocks_is_refused(tmp_path):
     replace(few, regular=replace(few.regular, held=(5, 3))).save(tmp_path / "bad.trace")
     with pytest.raises(TraceFormatError, match="not in order"):
         Trace.load(tmp_path / "bad.trace")
+
+
+def ran(request: str):
+    name, shape = parse_request(request)
+    return run_case(name, shape, gpusim.load_gpu("a100_80gb"), sample=True)
+
+
+def test_the_result_of_a_case_of_which_a_few_blocks_ran_is_not_checked():
+    case = ran("saxpy:n=65536,block_threads=256")
+    assert not case.checked
+    assert case.why_unchecked == SAMPLED
+    whole = ran("embedding_gather:tokens=128,columns=128")
+    assert whole.checked
+    assert not whole.why_unchecked
+    assert whole.launches[-1].trace.why_whole.startswith("dependent")
+
+
+def test_launches_before_one_that_depends_on_memory_run_whole():
+    kernel, grid, block, args = launch("stencil")
+    follows = launch("gather")
+    launches = [CaseLaunch(*each) for each in ((kernel, grid, block, args), follows, (kernel, grid, block, args))]
+    traces = [
+        each.trace
+        for each in capture_case(SimpleNamespace(launches=launches), gpusim.load_gpu("a100_80gb"), sample=True)
+    ]
+    assert [trace.regular is None for trace in traces] == [True, True, False]
+    assert args[1].any()

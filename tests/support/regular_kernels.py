@@ -20,11 +20,11 @@ extern "C" __global__ void product(const float *a, const float *b, float *c, int
     c[row * n + column] = sum;
   }
 }
-extern "C" __global__ void two_buffers(const float *x, float *y, int turns) {  // shared memory alternates
+extern "C" __global__ void two_buffers(const float *x, float *y, int iterations) {  // shared memory alternates
   __shared__ float tile[2][64];
   float sum = 0;
   #pragma unroll 1
-  for (int i = 0; i < turns; ++i) {
+  for (int i = 0; i < iterations; ++i) {
     tile[i & 1][threadIdx.x] = x[(i * gridDim.x + blockIdx.x) * 64 + threadIdx.x];
     __syncthreads();
     sum += tile[i & 1][63 - threadIdx.x];
@@ -68,7 +68,7 @@ extern "C" __global__ void until(const float *x, float *y) {  // how long a bloc
   while (v < 4) v += 1;
   y[i] = v;
 }
-extern "C" __global__ void triangle(const float *x, float *y) {  // block b makes b turns
+extern "C" __global__ void triangle(const float *x, float *y) {  // block b makes b iterations
   float sum = 0;
   #pragma unroll 1
   for (unsigned i = 0; i < blockIdx.x; ++i) sum += x[i * 64 + threadIdx.x];
@@ -85,20 +85,20 @@ def floats(count: int) -> np.ndarray:
     return np.arange(count, dtype=np.float32) % 13
 
 
-def launch(name: str, blocks: int = 80, turns: int = 40) -> tuple:
-    """(kernel, grid, block, args) of a kernel above, with ``blocks`` blocks and ``turns`` turns of its loop."""
+def launch(name: str, blocks: int = 80, iterations: int = 40) -> tuple:
+    """(kernel, grid, block, args) of a kernel above, with ``blocks`` blocks and ``iterations`` iterations of its loop."""
     i32, n = np.int32, 64 * blocks
     index, x, y = np.arange(n, dtype=i32)[::-1].copy(), floats(n), np.zeros(n, np.float32)
     kernel = gpusim.cuda_cpp(SOURCE, name)
     if name == "product":
-        m, k = 8 * (blocks // 10) - 3, turns
+        m, k = 8 * (blocks // 10) - 3, iterations
         args = (floats(m * k), floats(k * 77), np.zeros(m * 77, np.float32), i32(m), i32(77), i32(k))
         return kernel, (10, blocks // 10), (8, 8), args
     if name == "volume":
         return kernel, (5, blocks // 20, 4), 32, (x, y)
     args = {
         "stencil": (x, y, i32(n)),
-        "two_buffers": (floats(n * turns), y, i32(turns)),
+        "two_buffers": (floats(n * iterations), y, i32(iterations)),
         "counted": (x, np.zeros(7, i32)),
         "gather": (index, x, y),
         "through_shared": (index, x, y),

@@ -1,4 +1,4 @@
-"""Which lines of global memory a few blocks touch, and how many a turn of a loop asks for."""
+"""Which lines of global memory a few blocks touch, and how many an iteration of a loop asks for."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ def _in_memory(block: BlockTemplate, allocations: tuple[tuple[int, int], ...]) -
     return inside
 
 
-def turns_to_a_line(regular: RegularBlocks, allocations: tuple[tuple[int, int], ...]) -> int:
-    """After how many turns all accesses to global memory stand at the same byte of a line again: a loop may take a new line
-    only once in so many turns."""
+def iterations_to_a_line(regular: RegularBlocks, allocations: tuple[tuple[int, int], ...]) -> int:
+    """After how many iterations all accesses to global memory stand at the same byte of a line again: a loop may take a new line
+    only once in so many iterations."""
     block = _block_of_most(regular)
     steps = np.unique(block.step[_in_memory(block, allocations)])
     return max((_LINE // math.gcd(int(step), _LINE) for step in steps), default=1)
 
 
-def lines_of_a_turn(regular: RegularBlocks, allocations: tuple[tuple[int, int], ...]) -> int:
-    """Lines of global memory that the accesses of a turn of a block ask for, each counted once an access."""
+def lines_of_an_iteration(regular: RegularBlocks, allocations: tuple[tuple[int, int], ...]) -> int:
+    """Lines of global memory that the accesses of an iteration of a block ask for, each counted once an access."""
     block = _block_of_most(regular)
     inside = _in_memory(block, allocations)
     offset = np.arange(WARP_LANES) * np.where(block.stride == SCATTERED, 0, block.stride).astype(np.int64)[:, None]

@@ -1,4 +1,4 @@
-"""Turns of loops left out of sampled launches: is the real error within the claimed one, and what is exact exact?"""
+"""Iterations of loops left out of sampled launches: is the real error within the claimed one, and what is exact exact?"""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 from regular_kernels import launch
 
 import gpusim
-from gpusim.engine.sampled.turns import plan_turns
+from gpusim.engine.sampled.iterations import plan_iterations
 from gpusim.engine.sampling import BEHIND_SHARE
 
-#: Kernel, GPU, SMs, blocks, turns: whole waves and a rest, one wave, many; footprints that fit in L2 and that do not.
+#: Kernel, GPU, SMs, blocks, iterations: whole waves and a rest, one wave, many; footprints that fit in L2 and that do not.
 LAUNCHES = (
     ("two_buffers", "a100_80gb", 1, 80, 150),
     ("two_buffers", "rtx_a6000", 2, 64, 200),
@@ -22,9 +22,9 @@ LAUNCHES = (
 )
 
 
-def simulated(name: str, gpu: str, sms: int, blocks: int, turns: int, instructions: int):
+def simulated(name: str, gpu: str, sms: int, blocks: int, iterations: int, instructions: int):
     spec = replace(gpusim.load_gpu(gpu), sm_count=sms)
-    trace = gpusim.capture(*launch(name, blocks, turns), gpu=gpu, sample=True)
+    trace = gpusim.capture(*launch(name, blocks, iterations), gpu=gpu, sample=True)
     return trace, spec, gpusim.simulate(trace, spec, sample=True, sample_instructions=instructions).launches[0]
 
 
@@ -32,7 +32,7 @@ def simulated(name: str, gpu: str, sms: int, blocks: int, turns: int, instructio
 def test_the_whole_launch_is_within_the_claimed_error(what):
     trace, spec, sampled = simulated(*what, instructions=60_000)
     full = gpusim.simulate(trace, spec).launches[0]
-    assert sampled.sampling.skipped_turns > 0
+    assert sampled.sampling.skipped_iterations > 0
     assert sampled.sampling.simulated_percent < 70
     assert sampled.sampling.run_blocks == len(trace.regular.held)
     assert abs(sampled.cycles - full.cycles) <= sampled.sampling.error_cycles
@@ -44,29 +44,31 @@ def test_the_whole_launch_is_within_the_claimed_error(what):
     assert (sampled.block_times == -1).all()
 
 
-def test_a_launch_that_is_simulated_soon_enough_keeps_its_turns():
+def test_a_launch_that_is_simulated_soon_enough_keeps_its_iterations():
     trace, spec, sampled = simulated("two_buffers", "a100_80gb", 1, 64, 100, instructions=80_000_000)
     full = gpusim.simulate(trace, spec).launches[0]
-    assert plan_turns(trace, spec) is None
+    assert plan_iterations(trace, spec) is None
     assert sampled.cycles == full.cycles
-    assert sampled.sampling.skipped_turns == 0
+    assert sampled.sampling.skipped_iterations == 0
 
 
-def test_turns_are_counted_from_one_line_to_the_next():
+def test_iterations_are_counted_from_one_line_to_the_next():
     spec = replace(gpusim.load_gpu("a100_80gb"), sm_count=1)
-    long, short = (gpusim.capture(*launch("product", 150, turns), gpu="a100_80gb", sample=True) for turns in (300, 250))
-    assert plan_turns(long, spec, 1000).counts == (32, 64, 128)  # 4 bytes a turn
-    assert plan_turns(short, spec, 1000) is None
+    long, short = (
+        gpusim.capture(*launch("product", 150, iterations), gpu="a100_80gb", sample=True) for iterations in (300, 250)
+    )
+    assert plan_iterations(long, spec, 1000).counts == (32, 64, 128)  # 4 bytes an iteration
+    assert plan_iterations(short, spec, 1000) is None
 
 
-def test_more_instructions_are_more_turns():
+def test_more_instructions_are_more_iterations():
     trace, spec, _ = simulated("two_buffers", "a100_80gb", 1, 64, 300, instructions=80_000_000)
-    counts = [plan_turns(trace, spec, instructions).counts for instructions in (50_000, 100_000, 200_000)]
+    counts = [plan_iterations(trace, spec, instructions).counts for instructions in (50_000, 100_000, 200_000)]
     assert counts == sorted(counts)
     assert counts[0] < counts[-1]
 
 
-def test_a_launch_behind_one_without_all_its_turns_finds_warm_caches():
+def test_a_launch_behind_one_without_all_its_iterations_finds_warm_caches():
     spec = replace(gpusim.load_gpu("a100_80gb"), sm_count=1)
     trace = gpusim.capture(*launch("two_buffers", 64, 100), gpu="a100_80gb", sample=True)
     both = gpusim.simulate([trace, trace], spec, sample=True, sample_instructions=60_000)
