@@ -57,3 +57,31 @@ def test_make_fails_with_each_of_its_checks_and_shows_what_they_say(target: str,
         ran = ("ran ruff check", "ran ruff format --quiet --check", "ran pyright", "ran python -m pytest")
         assert [what in done.stdout for what in ran] == [True, True, True, target == "test"]
         assert ("--no-loadscope-reorder, keeps byte code" in done.stdout) == (target == "test")
+
+
+@pytest.mark.parametrize(
+    ("settings", "fails", "installs"),
+    [
+        ("global.extra-index-url='file:///wheels'", "", ["-m uv pip install"]),
+        ("", "install --quiet uv", ["-m pip --disable-pip-version-check install --quiet --editable"]),
+        ("", "-m uv", ["-m uv pip install", "-m pip --disable-pip-version-check install --quiet --editable"]),
+        ("global.index-url='https://mirror/simple'", "", ["-m pip --disable-pip-version-check install --quiet --editable"]),
+        (":env:.no-index='1'", "", ["-m pip --disable-pip-version-check install --quiet --editable"]),
+    ],
+    ids=["uv", "no uv", "uv fails", "a mirror", "no index"],
+)  # fmt: skip
+def test_setup_installs_with_uv_or_else_with_pip(
+    settings: str, fails: str, installs: list[str], tmp_path: Path
+) -> None:
+    """A program that notes its arguments stands for the virtual environment's Python."""
+    python = tmp_path / "bin" / "python"
+    python.parent.mkdir()
+    python.write_text(
+        f'#!/bin/sh\necho "ran $*"\ncase "$*" in *"config list") echo "{settings}";; esac\n'
+        f'case "{fails}:$*" in :*) ;; "{fails}":*"{fails}"*) exit 9;; esac\n'
+    )
+    python.chmod(0o755)
+    done = subprocess.run(["make", "setup", f"VENV={tmp_path}"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    ran = [line for line in done.stdout.splitlines() if "--editable" in line and line.startswith("ran ")]
+    assert [next(each for each in installs if each in line) for line in ran] == installs

@@ -28,12 +28,12 @@ from gpusim.trace.file import HEADER, read
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((Path(__file__).parent / "examples").glob("*/*"))
-#: Inputs of each target in a run of the suite: about a second's.
+#: Inputs of each target in a run of the suite: half a second's; nightly each has a minute.
 INPUTS = {
     "trace": 80, "gpu": 60, "store": 40, "simulate": 30, "survey": 4, "ncu-rep": 1, "page": 3, "recorded": 60, "result": 80,
     "device-code": 100, "assemble": 20, "cuda-cpp": 3, "machine-code": 60,
 }  # fmt: skip
-PLENTY = 200
+PLENTY = 100
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: f"{path.parent.name}-{path.name}")
