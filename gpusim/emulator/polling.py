@@ -173,6 +173,7 @@ def note_writes(state, row, allocations, hint, words, signals, pc, warp, mask):
             if words[found, at.WORD_POLLED]:
                 state.changes += 1
                 state.unlooked, state.held_back = state.pollers, 0
+                words[found, at.WORD_CHANGED] = state.changes
             _signal(state, words, signals, found, state.used[at.ACCESSES] - 1, 0)
 
 
@@ -191,10 +192,23 @@ def must_wait(state, row, allocations, hint, words, pc, mask):
                 address = (state.noted[lane] & ~np.int64(3)) + 4 * word
                 key, _ = _locate(state, allocations, hint, pc, np.int64(row[at.SPACE]), address)
                 found = _find(words, key) if key else np.int64(-1)
-                if found >= 0 and words[found, at.WORD_POLLED]:
-                    state.held_back += 1
-                    return True
+                if found < 0 or words[found, at.WORD_POLLED] == 0:
+                    continue
+                # Only warps of its own block poll a word of shared memory: the others need not have their turn first.
+                if key >= _SHARED_KEY and not _unlooked_here(state, words[found, at.WORD_CHANGED]):
+                    continue
+                state.held_back += 1
+                return True
     return False
+
+
+@inner
+def _unlooked_here(state, change):
+    """Whether a warp of the block polls that has not looked since change number ``change``."""
+    found = False
+    for warp in range(state.warps):
+        found |= state.poll_loop[warp] != 0 and state.poll_looked[warp] < change
+    return found
 
 
 @inner

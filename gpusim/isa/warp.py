@@ -214,6 +214,9 @@ WORD_FIRST = WORD_TABLE.column("words", "its value before the first one")
 WORD_WRITER = WORD_TABLE.column("index", "the last one's warp, counted over all blocks with room for MAX_WARPS each")
 WORD_SHARED = WORD_TABLE.column("flag", "several warps have written it")
 WORD_POLLED = WORD_TABLE.column("flag", "a warp has polled it")
+WORD_CHANGED = WORD_TABLE.column(
+    "count", "changes of polled words, its own last one included, when it was written last"
+)
 
 RUNS, ACCESSES, SCATTERED_ROWS, SYNCS, SIGNALS = range(5)  # entries of State.used
 
