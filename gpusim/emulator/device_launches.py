@@ -64,7 +64,8 @@ class DeviceLaunches:
         symbol, shape = self._asked[number]
         parameters = self.buffers[number * BUFFER_BYTES : (number + 1) * BUFFER_BYTES].tobytes()
         launches = self._last if stream == _TAIL_STREAM else self._made
-        launches.append(DeviceLaunch(symbol, shape[:3], shape[3:6], shape[6], parameters))
+        x, y, z, wide, high, deep, shared_bytes = shape
+        launches.append(DeviceLaunch(symbol, (x, y, z), (wide, high, deep), shared_bytes, parameters))
         return True
 
     def handle(self) -> int:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from polling_kernels import EXPECTED, capture_polling
 
+import gpusim
 from gpusim.emulator import block_scheduler
 from gpusim.emulator import state as emulator_state
 from gpusim.errors import DeadlockError
@@ -93,3 +94,28 @@ def test_a_chain_of_blocks_notes_each_link() -> None:
     chunk = next(iter(capture_polling("ticket", blocks=4).chunks()))
     served = chunk.signals[(chunk.signals["polls"] == 1)]
     assert np.unique(served["count"]).tolist() == [1, 2, 3]
+
+
+BARRIERS = r"""
+#include <cuda/barrier>
+#include <cooperative_groups.h>
+extern "C" __global__ void met(int *out) {
+  __shared__ cuda::barrier<cuda::thread_scope_block> barrier;
+  if (threadIdx.x == 0) init(&barrier, blockDim.x);
+  __syncthreads();
+  barrier.wait(barrier.arrive());
+  cooperative_groups::this_grid().sync();
+  out[blockIdx.x * blockDim.x + threadIdx.x] = 1;
+}
+"""
+
+
+def test_who_arrives_at_a_barrier_of_its_block_waits_for_no_other_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = []
+    step = block_scheduler.BlockScheduler._step
+    monkeypatch.setattr(
+        block_scheduler.BlockScheduler, "_step", lambda self, *rest: turns.append(1) or step(self, *rest)
+    )
+    out = np.zeros(6 * 256, np.int32)
+    gpusim.capture(gpusim.cuda_cpp(BARRIERS, "met", cooperative=True), 6, 256, (out,), gpu="h200")
+    assert out.all() and len(turns) < 6 * 8  # a turn of every block for each of 8 warps would be more
