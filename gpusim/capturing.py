@@ -111,7 +111,7 @@ def dependence_of(kernel: Any, args: Iterable[Any], gpu: str | GpuSpec | tuple[i
 
 def _capture_few(
     kernel: Any,
-    grid: Any,
+    grid: Grid | None,
     block: Any,
     args: tuple,
     target: Target,

@@ -19,7 +19,7 @@ from gpusim.isa.form import Instruction, Kind, MicroOp, Operand
 from gpusim.isa.number_ranges import MEMORY_BASE
 from gpusim.trace.record import MemoryKind, Space
 
-_UNIFORM, _PREDICATE, _UNIFORM_PREDICATE, _BARRIER, _SHARED, _LOCAL = 260, 330, 340, 350, 400, 401
+_UNIFORM, _PREDICATE, _UNIFORM_PREDICATE, _BARRIER, _SHARED, _LOCAL = 272, 544, 552, 560, 640, 641
 _NO_REGISTER, _TRUE = 255, 7
 #: Special registers that say something of the machine or the time, not of the launch.
 _UNSTEADY = (ops.SR_CLOCK, ops.SR_CLOCK_HIGH, ops.SR_CLOCK_64, ops.SR_SM)
@@ -138,6 +138,8 @@ class _Flow:
         for source in micro.sources:
             if source is not None:
                 read |= _bits(source.operand, source.words)
+        if micro.op == ops.PACK_PREDICATES:
+            read |= 0xFF << _PREDICATE | 0xFF << _UNIFORM_PREDICATE
         if "convergence" in micro.extra:
             read |= 1 << _BARRIER + micro.extra["convergence"]
         if "convergence_from" in micro.extra:

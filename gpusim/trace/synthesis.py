@@ -114,6 +114,14 @@ class RegularChunks:
         return np.cumsum(total)[:-1]
 
     def __iter__(self) -> Iterator[Chunk]:
+        for classes, blocks, first in self._cut():
+            yield self._chunk(classes, blocks, first)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self._cut())
+
+    def _cut(self) -> Iterator[tuple[list[_Moving], np.ndarray, int]]:
+        """Classes and blocks of each chunk, and the number of its first block."""
         before = 0
         for part, classes in zip(self.parts, self._classes, strict=True):
             records = np.array([moving.records for moving in classes], np.int64)
@@ -123,7 +131,7 @@ class RegularChunks:
                 ahead = np.arange(block, min(end, block + most))
                 used = np.cumsum(records[self.regular.class_of(ahead)])
                 count = max(1, int(np.searchsorted(used, CHUNK_ACCESSES, side="right")))
-                yield self._chunk(classes, ahead[:count], before + block - part.first)
+                yield classes, ahead[:count], before + block - part.first
                 block += count
             before += part.blocks
 

@@ -181,3 +181,12 @@ def test_launches_before_one_that_depends_on_memory_run_whole():
     ]
     assert [trace.regular is None for trace in traces] == [True, True, False]
     assert args[1].any()
+
+
+def test_a_longer_loop_takes_no_more_memory(tmp_path):
+    short, long = (captured("two_buffers", True, iterations=iterations) for iterations in (40, 4000))
+    assert long.warp_instructions > 50 * short.warp_instructions
+    assert len(long.regular.classes[0].template.place) == len(short.regular.classes[0].template.place)
+    for name, trace in (("short", short), ("long", long)):
+        trace.save(tmp_path / name)
+    assert (tmp_path / "long").stat().st_size < 1.1 * (tmp_path / "short").stat().st_size
