@@ -113,7 +113,8 @@ class _Runner:
 
 
 def _three(grid: tuple[int, ...]) -> tuple[int, int, int]:
-    return (*grid, 1, 1)[:3]
+    x, y, z = (*grid, 1, 1)[:3]
+    return x, y, z
 
 
 def _with_depth(timed: Timed, known: tuple, depth: int) -> tuple:
@@ -169,13 +170,15 @@ def _by_depth(runner: _Runner, budget: float) -> Prediction:
     spec = cut_down(whole, sms)
     launch = whole.launch.start_cycles + whole.launch.end_cycles
 
+    depth = timed.depth
+
     def wave_cycles(resident: int, waves: int) -> tuple[float, Result]:
         """Cycles of a wave to the whole depth, of ``resident`` blocks an SM, and the longer of the two runs."""
         part = _part(timed.grid, waves * resident * sms)
         short, long = (runner.run(part, depth, spec=spec) for depth in (first, second))
         of_depth = (long.cycles - short.cycles) / (second - first)
         run_waves = math.prod(part) / (resident * sms)
-        return (long.cycles - launch + of_depth * (timed.depth - second)) / run_waves, long
+        return (long.cycles - launch + of_depth * (depth - second)) / run_waves, long
 
     cycles, long = wave_cycles(per_sm, WAVES)
     waves = blocks / (per_sm * whole.sm_count)
