@@ -223,9 +223,10 @@ def _source_of(case: str | Callable[..., Any]) -> tuple[str, str]:
 def _combinations(space: Mapping[str, Sequence[Any]] | Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     if isinstance(space, Mapping):
         for values in itertools.product(*space.values()):
-            yield dict(zip(space, values, strict=True))
-    else:
-        yield from map(dict, space)
+            yield {str(name): value for name, value in zip(space, values, strict=True)}
+        return
+    for each in space:
+        yield {str(name): value for name, value in each.items()}
 
 
 def _how_many(able: Sequence[Predicted], exact: int | None) -> int:

@@ -64,13 +64,16 @@ class Job:
     reduce: str
     budget: float
     checkout: str
+    cache: str
 
     def key(self) -> str:
         """Of what is kept of it."""
         checkout = Path(self.checkout) if self.checkout else None
         timed = FAMILIES[self.family](self.values, checkout)
         spec = machine_of(self.gpu, list(self.settings))
-        return kept.key_of((self.family, self.identity, timed.options, spec, self.reduce, self.budget), timed.sources)
+        return kept.key_of(
+            (self.family, self.identity, timed.options, spec, self.reduce, self.budget, self.cache), timed.sources
+        )
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,7 @@ def work(job: Job) -> Done:
     try:
         spec = machine_of(job.gpu, list(job.settings))
         checkout = Path(job.checkout) if job.checkout else None
-        made = predict(job.family, job.values, spec, job.reduce, job.budget, checkout)
+        made = predict(job.family, job.values, spec, job.reduce, job.budget, checkout, job.cache)
         kept.write(job.key(), made)
         return Done(job, made, "", time.process_time() - begun)
     except (GpusimError, ImportError) as error:
@@ -257,7 +260,7 @@ def main(
                         Job(
                             one.name, one.entry["family"], row.identity, row.values, gpu or one.entry["gpu"],
                             (*(() if gpu else one.entry["settings"]), *settings), one.entry["reduce"], budget,
-                            folders.get(one.name, ""),
+                            folders.get(one.name, ""), one.entry["cache"],
                         )
                     )  # fmt: skip
         with shown():

@@ -12,9 +12,11 @@ import validate
 from click.testing import CliRunner
 from validation import sets
 from validation.figures import figures, spearman
-from validation.predict import _cut
+from validation.predict import _cut, _part
+from validation.published import summed
 
 import gpusim
+from gpusim.compare.error import ComparedPoint
 from gpusim.errors import UsageError
 from workloads.external import families
 
@@ -131,7 +133,20 @@ def test_figures_by_hand() -> None:
     assert (found.worst_row, found.worst_percent, found.noise_percent) == ("b", -50, 2)
     assert found.regret_percent == pytest.approx(60)  # b is predicted best, and takes 16 where a takes 10
     assert found.rank == pytest.approx(0.8)
-    assert figures(["a"], [1.0], [1.0], [None], False).rank is None
+    few = figures(["a", "b"], [1.0, 2.0], [2.0, 1.0], [None, None], True)
+    assert (few.rank, few.regret_percent, few.noise_percent) == (None, None, None)
+
+
+def test_published_points_are_summed_up_by_what_they_were_to_the_description() -> None:
+    def point(series: str, at: int, simulated: float, fitted: bool) -> ComparedPoint:
+        return ComparedPoint("t4", series, f"n={at}", "GB/s", simulated, float(at), fitted)
+
+    rising = [point("read", at, 1.1 * at, True) for at in (1, 2, 3)]
+    falling = [point("write", at, 4.0 - at, True) for at in (1, 2, 3)]
+    fitted, held_out = summed([*rising, *falling, point("copy", 4, 3.0, False)])
+    assert (fitted["half"], fitted["rows"], fitted["rank"]) == ("fitted", 6, pytest.approx(0.0))  # +1 and -1
+    assert (held_out["half"], held_out["mape_percent"], held_out["rank"]) == ("held out", 25.0, None)
+    assert summed(rising)[1]["rows"] == 0
 
 
 @pytest.mark.parametrize("values", [[1, 2, 2, 5, 3], [4, 4, 1, 9, 9], [5, 4, 3, 2, 1]])
@@ -147,3 +162,10 @@ def test_a_grid_is_cut_to_the_share_of_its_sms() -> None:
             assert 2 <= sms <= 108 and 1 <= along <= size
             if size >= 64:
                 assert along / size == pytest.approx(sms / 108, rel=0.03)
+
+
+def test_a_part_of_a_products_grid_has_as_many_blocks_as_are_resident() -> None:
+    for blocks in (15, 28, 168, 336):
+        wide, high = _part((128, 128), blocks)
+        assert blocks * 0.9 <= wide * high <= blocks and wide <= 3 * high
+    assert _part((4, 100), 40) == (4, 10)

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 
 #: Of fewer rows the best is no choice.
 LEAST_CHOICE = 3
@@ -60,7 +59,13 @@ def figures(
 
 def spearman(one: np.ndarray, other: np.ndarray) -> float | None:
     """Spearman's rank correlation; None of fewer than three rows, or where one side is all equal."""
-    ranks = [pd.Series(each).rank().to_numpy() for each in (one, other)]
+    ranks = [_ranks(each) for each in (one, other)]
     if len(one) < 3 or any(np.ptp(each) == 0 for each in ranks):
         return None
-    return float(np.corrcoef(*ranks)[0, 1])
+    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    """The rank of each value from 1 on; equal ones share the mean of theirs."""
+    _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(counts) - (counts - 1) / 2)[which]

@@ -8,7 +8,8 @@ Mental model: three ways, of which the manifest says one for each set.
 - ``depth``: a product sums over a long common dimension: two waves of blocks run twice, to different depths, on the GPU or, where that costs
   too much, on fewer SMs as above; the time is linear in the depth and in the waves. Of few waves the last one, which is not full, is run by itself.
 
-All begin with the launch's machine code in the instruction caches and no data in any cache. ``budget`` bounds the warp instructions.
+All begin with the launch's machine code in the instruction caches and no data of theirs in any cache; where the set's cache state is ``flushed``,
+L2 is full of another buffer's lines that are yet to be written back. ``budget`` bounds the warp instructions.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any
 import numpy as np
 
 import gpusim
-from gpusim.engine.result import Result
+from gpusim.engine.result import LaunchResult, Result
 from gpusim.gpus.cut_down import cut_down
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
@@ -30,12 +31,15 @@ from gpusim.launch.memory import DeviceMemory
 from gpusim.model.occupancy import Occupancy, occupancy
 from gpusim.report.answer import answer
 from gpusim.trace.record import Trace
-from workloads.external.families import FAMILIES, Timed
+from workloads.external.families import FAMILIES, FLUSH, Timed
 
 #: Least SMs of a GPU that is cut down: fewer would leave nothing to share.
 LEAST_SMS = 2
 #: Waves that are run of a product, and waves up to which its last one counts for itself.
 WAVES, FEW_WAVES = 2, 8
+#: A flush writes this many times L2's size, by so many blocks an SM of so many threads.
+FLUSH_SHARE, FLUSH_BLOCKS, FLUSH_THREADS = 1.5, 4, 512
+FLUSHED = "flushed"
 #: The depth of one block, whose instructions are counted first; the two depths that a product is run to: less is not steady yet (with 32 and 64
 #: the vectorised product came out 15 % shorter). A product may cost so many budgets, and needs so many SMs to share what they load.
 LEAST_DEPTH, DEPTHS = 32, (128, 384)
@@ -68,7 +72,7 @@ def machine_of(gpu: str, settings: list[str]) -> GpuSpec:
 
 
 def predict(
-    family: str, values: dict[str, str], spec: GpuSpec, reduce: str, budget: float, checkout: Path | None
+    family: str, values: dict[str, str], spec: GpuSpec, reduce: str, budget: float, checkout: Path | None, cache: str
 ) -> Prediction:
     """The time of the launch that a row of ``family`` timed, on ``spec``."""
     timed = FAMILIES[family](values, checkout)
@@ -77,9 +81,10 @@ def predict(
         return _by_sms(runner, budget)
     if reduce == "depth":
         return _by_depth(runner, budget)
-    result = runner.run(timed.grid, sample=True)
-    error = result.error_cycles
-    return _prediction(runner, result, result.time_us, "the whole launch", error and 1e6 * error / result.clock_hz)
+    result, last = runner.run_whole(cache == FLUSHED)
+    sampling = last.sampling
+    error_us = 1e6 * sampling.error_cycles / result.clock_hz if sampling else None
+    return _prediction(runner, result, last.time_us, "the whole launch", error_us)
 
 
 class _Runner:
@@ -104,6 +109,21 @@ class _Runner:
         trace = self.capture(grid, depth)
         return gpusim.simulate(trace, gpu=spec or self.spec, code=self.first, sample=sample)
 
+    def run_whole(self, flushed: bool) -> tuple[Result, LaunchResult]:
+        """The whole launch, sampled, and what it took behind a flush or without; the result holds the launch alone."""
+        trace = self.capture(self.timed.grid)
+        if not flushed:
+            result = gpusim.simulate(trace, gpu=self.spec, code=self.first, sample=True)
+            return result, result.launches[-1]
+        buffer = np.zeros((int(FLUSH_SHARE * self.spec.l2.total_bytes) // 16, 4), np.float32)
+        blocks = FLUSH_BLOCKS * self.spec.sm_count
+        args = (buffer, np.int32(len(buffer)))
+        flush = gpusim.capture(FLUSH, (blocks,), (FLUSH_THREADS,), args, gpu=self.spec, memory=self.memory)
+        both = gpusim.simulate([flush, trace], gpu=self.spec, code=[self.first], sample=True)
+        last = both.launches[-1]
+        alone = replace(both, cycles=last.cycles, counters=last.counters, stalls=last.stalls, launches=(last,))
+        return alone, last
+
     def occupancy(self) -> Occupancy:
         return occupancy(replace(self.first.launch, grid=_three(self.timed.grid)), self.spec)
 
@@ -113,7 +133,8 @@ class _Runner:
 
 
 def _three(grid: tuple[int, ...]) -> tuple[int, int, int]:
-    return (*grid, 1, 1)[:3]
+    x, y, z = (*grid, 1, 1)[:3]
+    return x, y, z
 
 
 def _with_depth(timed: Timed, known: tuple, depth: int) -> tuple:
@@ -169,13 +190,15 @@ def _by_depth(runner: _Runner, budget: float) -> Prediction:
     spec = cut_down(whole, sms)
     launch = whole.launch.start_cycles + whole.launch.end_cycles
 
+    depth = timed.depth
+
     def wave_cycles(resident: int, waves: int) -> tuple[float, Result]:
         """Cycles of a wave to the whole depth, of ``resident`` blocks an SM, and the longer of the two runs."""
         part = _part(timed.grid, waves * resident * sms)
         short, long = (runner.run(part, depth, spec=spec) for depth in (first, second))
         of_depth = (long.cycles - short.cycles) / (second - first)
         run_waves = math.prod(part) / (resident * sms)
-        return (long.cycles - launch + of_depth * (timed.depth - second)) / run_waves, long
+        return (long.cycles - launch + of_depth * (depth - second)) / run_waves, long
 
     cycles, long = wave_cycles(per_sm, WAVES)
     waves = blocks / (per_sm * whole.sm_count)

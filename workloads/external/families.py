@@ -51,6 +51,8 @@ class CudaKernel:
         return {"source": str(self.source), "entry": self.entry, "options": self.options, "cooperative": False}
 
 
+#: Writes the whole of a buffer: ``(buffer of float4, its length)``.
+FLUSH = CudaKernel(HERE / "flush.cu", "flush")
 _CONVOLUTION = ("block_size_x", "block_size_y", "tile_size_x", "tile_size_y", "read_only", "use_padding")
 _IMAGE, _FILTER = 4096, 15
 
