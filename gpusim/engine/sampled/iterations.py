@@ -1,7 +1,7 @@
 """Leaving iterations of a loop out of every block: what an iteration costs in the steady state, times the iterations left out.
 
 Mental model: all blocks of a launch make the same loop of N iterations, and N is large. The launch is simulated with a few iterations only, three
-times, with n, 2 n and 4 n of them (n such that a walk through memory has come to the next line): once the loop is in its steady state every further iteration costs the same, so the last two give
+times, with n, 2 n and 4 n of them, or with 2 n, 3 n and 4 n where those are few (n such that a walk through memory has come to the next line): once the loop is in its steady state every further iteration costs the same, so the last two give
 the cost of those left out, and the first two say how steady it is. Of a launch of many *waves* (as many blocks as the GPU holds at
 once) only the first ones are simulated, and the last one with the blocks left over behind it: those between cost what the simulated ones
 between cost. With s the mean start of a wave's blocks, of M waves simulated and F in all,
@@ -93,7 +93,9 @@ def plan_iterations(trace: Trace, spec: GpuSpec, instructions: int = SAMPLE_INST
     quarter = max(1, longest // 4 // whole) * whole
     if 4 * quarter > regular.iterations // 2:
         return None
-    counts = (quarter, 2 * quarter, 4 * quarter)
+    # With so few iterations the first of them, when the pipeline fills, says nothing of the others.
+    first, second = (2, 3) if 4 * quarter < ENOUGH_ITERATIONS else (1, 2)
+    counts = (first * quarter, second * quarter, 4 * quarter)
     return IterationPlan(trace, spec, regular.iterations, counts, whole, wave, waves, rest, simulated)
 
 
