@@ -2,7 +2,8 @@
 
 Mental model: the function is called once, with every launch that it writes (``kernel[grid, block](*args)``) run by the
 emulator, in order, on NumPy arrays; what they cost is simulated afterwards on one machine, as a benchmark would find it: the
-machine code in the instruction caches, the data swept out of the L2. A prediction has no noise, so once is enough.
+machine code in the instruction caches, the data swept out of the L2 by a buffer that was zeroed and is not yet written back. A
+prediction has no noise, so once is enough.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Benched:
 
 
 def run_and_simulate(work: Callable[[], Any], gpu: str | GpuSpec = "h200", *, sample: bool = False) -> Benched:
-    """Call ``work`` with its launches on the emulator, then simulate them from an L2 without their data.
+    """Call ``work`` with its launches on the emulator, then simulate them from an L2 that another buffer fills.
 
     ``work`` may launch kernels itself, or return launches as a case does: ``(kernel, grid, block, args)``. ``sample`` as in
     :func:`gpusim.simulate`. Raises UsageError if it does neither, what ``work`` raises, and what :func:`gpusim.capture` and
@@ -59,7 +60,7 @@ def run_and_simulate(work: Callable[[], Any], gpu: str | GpuSpec = "h200", *, sa
             )
         for one in as_case(name, returned).launches:
             take(one.kernel, one.grid, one.block, one.args, one.shared_bytes)
-    return Benched(returned, tuple(traces), simulate(traces, spec, code=traces, sample=sample))
+    return Benched(returned, tuple(traces), simulate(traces, spec, code=traces, sample=sample, flush=True))
 
 
 @overload
@@ -97,8 +98,8 @@ def bench(
     """Milliseconds that the launches of ``fn()`` take together on ``gpu``, as ``triton.testing.do_bench`` measures them.
 
     ``fn`` takes no arguments and launches kernels on NumPy arrays, or returns ``(kernel, grid, block, args)``; it is called
-    once. As do_bench does, the launches find their machine code in the instruction caches and none of their data in the L2
-    at the first of them. ``warmup`` and ``rep`` (milliseconds to spend) are taken so that calls written for do_bench stay as
+    once. As with do_bench, the first of the launches finds its machine code in the instruction caches, and an L2 full of the
+    lines of a buffer that was zeroed to sweep it: they have yet to be written back, which takes some of DRAM's bandwidth. ``warmup`` and ``rep`` (milliseconds to spend) are taken so that calls written for do_bench stay as
     they are: a prediction is the same every time. ``quantiles``: a list of as many equal figures (one alone: the figure);
     ``return_mode``: "min", "max", "mean" or "median" give the figure, "all" a list of it. ``sample`` as in
     :func:`gpusim.simulate`: for large launches.

@@ -20,6 +20,10 @@ from gpusim.io.progress import task
 from gpusim.model.occupancy import occupancy
 from gpusim.trace.record import Trace
 
+#: The buffer of a flush is this many times as large as the L2, so that each set is full of it (do_bench's: 256 MiB, whatever the
+#: GPU), and lies where no launch has memory.
+_FLUSH_SHARE, _FLUSH_ADDRESS = 1.5, 0x2000_0000_0000
+
 
 @dataclass(frozen=True)
 class Device:
@@ -46,6 +50,16 @@ class Device:
         self.hbm.reset()
         for group in self.groups:
             group.state.l1[:] = 0
+
+    def flush_data(self) -> None:
+        """Leave the L2 full of another buffer's lines that are yet to be written back, as a benchmark does that zeroes a
+        buffer larger than the L2 before each repetition; what the launches before left there is gone."""
+        self.sweep_data()
+        l2 = self.spec.l2
+        count = int(_FLUSH_SHARE * l2.total_bytes) // l2.line_bytes
+        lines = np.uint64(_FLUSH_ADDRESS) + np.arange(count, dtype=np.uint64) * np.uint64(l2.line_bytes)
+        whole = np.full(count, (1 << l2.line_bytes // l2.sector_bytes) - 1, np.uint8)
+        self.l2.warm(lines, whole, np.ones(count, np.uint8), np.arange(count) % self.spec.sm_count)
 
     def memory_counters(self) -> dict[str, int]:
         """Cumulative counters of L2 and DRAM."""

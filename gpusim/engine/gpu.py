@@ -39,12 +39,15 @@ def simulate(
     samples: bool = False,
     sample: bool = False,
     sample_instructions: int = SAMPLE_INSTRUCTIONS,
+    flush: bool = False,
     progress: Progress | None = None,
 ) -> Result:
     """Predict what the launches of ``traces`` cost, one after another on one machine.
 
     ``warm``: launches whose footprint the caches (L1 too) hold beforehand; they take no time. ``code``: launches that ran
     before, of which only their machine code is left, in the instruction caches: all data have been swept out since.
+    ``flush``: by the writes of a buffer larger than the L2, whose last lines are yet to be written back, as Triton's
+    do_bench sweeps it.
     ``window_cycles``: length of the engine's windows, at most :func:`window_limit_cycles`; ``threads``:
     SM groups run in parallel (default: the cores, fewer for small grids); ``order_seed``: visit parts and
     SMs in a shuffled order. None of the three changes the result. ``samples``: keep readings over time (see
@@ -71,7 +74,9 @@ def simulate(
             for done, trace in enumerate(ran, 1):
                 machine.launch(trace)
                 shown.to(done)
-            if ran:
+            if flush:
+                device.flush_data()
+            elif ran:
                 device.sweep_data()
             if before:
                 device.warm(before, launches[0])

@@ -61,3 +61,13 @@ def test_a_cold_saxpy_is_its_launch_and_one_trip_to_dram(gpu_name):
     inner = cycles - gpu.launch.start_cycles - gpu.launch.end_cycles
     # A second dependent trip would show; its instructions and its stores take less than a trip.
     assert near < inner < 2 * far
+
+
+def test_a_flush_leaves_lines_that_are_written_back_for_what_the_launch_brings():
+    trace = Trace.load(FOLDER / "softmax-h200.trace")
+    swept, flushed, again = (simulate(trace, "h200", code=trace, flush=flush) for flush in (False, True, True))
+    assert flushed.counters["dram__bytes_read.sum"] == swept.counters["dram__bytes_read.sum"]
+    # For the lines that come others go, in whole: at least as many bytes as are read, where nothing went before.
+    assert swept.counters["dram__bytes_write.sum"] < swept.counters["dram__bytes_read.sum"]
+    assert flushed.counters["dram__bytes_write.sum"] >= swept.counters["dram__bytes_read.sum"] / 2
+    assert flushed.cycles >= swept.cycles and flushed.cycles == again.cycles
