@@ -24,7 +24,7 @@ def shuffled(seed):
     rng = np.random.default_rng(seed)
 
     class Shuffled(BlockScheduler):
-        def run(self, blocks, chunk_blocks):
+        def run(self, blocks, chunk_blocks, first=0):
             slots = [self.first, *(self._open() for _ in range(blocks - 1))]
             for slot, block in zip(slots, rng.permutation(blocks), strict=True):
                 slot.block, slot.states[0].slice = int(block), TURN
