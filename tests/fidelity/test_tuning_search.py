@@ -23,7 +23,7 @@ template <int EACH> __global__ void poly(float *x) {
   for (int e = 0; e < EACH; ++e) {
     int i = (blockIdx.x * EACH + e) * blockDim.x + threadIdx.x;
     float y = x[i];
-    for (int k = 0; k < 240; ++k) y = y * 0.5f + 1.0f;
+    for (int k = 0; k < 120; ++k) y = y * 0.5f + 1.0f;
     x[i] = y;
   }
 }
@@ -32,7 +32,7 @@ __global__ void shared_out(float *x, int n) {
 }
 """
 GPU = "t4"
-N = 1 << 18
+N = 1 << 17
 SPACE = {"block": [32, 128, 2048], "each": [1, 4]}
 
 
@@ -54,7 +54,7 @@ def test_the_winner_is_that_of_whole_simulations_and_what_is_kept_is_not_predict
     tmp_path: Path, monkeypatch
 ) -> None:
     kept = tmp_path / "kept.jsonl"
-    monkeypatch.setattr(tuning_search, "PART_INSTRUCTIONS", 3e5)  # so that a launch of 2 million has a part
+    monkeypatch.setattr(tuning_search, "PART_INSTRUCTIONS", 1e5)  # so that a launch of half a million has a part
     case, calls = counted(poly_case)
     found = gpusim.tune(case, SPACE, gpu=GPU, exact=2, keep=kept)
     assert len(calls) == 6 + 2

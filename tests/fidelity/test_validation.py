@@ -12,7 +12,7 @@ import validate
 from click.testing import CliRunner
 from validation import sets
 from validation.figures import figures, spearman
-from validation.predict import _cut, _part
+from validation.predict import _cut, _part, machine_of, predict
 from validation.published import summed
 
 import gpusim
@@ -20,7 +20,7 @@ from gpusim.compare.error import ComparedPoint
 from gpusim.errors import UsageError
 from workloads.external import families
 
-CONVOLUTION = dict(zip(families._CONVOLUTION, (16, 2, 2, 3, 1, 1), strict=True))
+CONVOLUTION = dict(zip(families._CONVOLUTION, (16, 2, 1, 2, 1, 1), strict=True))
 
 
 def run_block(timed: families.Timed, depth: int | None = None, fill: bool = True) -> tuple:
@@ -46,7 +46,7 @@ def test_a_block_of_the_convolution(tmp_path: Path, read_only: int, padding: int
     output, image = timed.arguments(None)
     image[:] = np.random.default_rng(1).random(image.shape, np.float32)
     gpusim.capture(kernel, (1, 1), timed.block, (output, image), gpu="a100_80gb")
-    high, wide = 2 * 3, 16 * 2
+    high, wide = 2 * 2, 16
     windows = np.lib.stride_tricks.sliding_window_view(image[: high + 14, : wide + 14].astype(np.float64), (15, 15))
     np.testing.assert_allclose(output[:high, :wide], (windows * weights).sum(axis=(2, 3)), rtol=1e-4)
     assert not output[high:].any() and not output[:, wide:].any()
@@ -169,3 +169,36 @@ def test_a_part_of_a_products_grid_has_as_many_blocks_as_are_resident() -> None:
         wide, high = _part((128, 128), blocks)
         assert blocks * 0.9 <= wide * high <= blocks and wide <= 3 * high
     assert _part((4, 100), 40) == (4, 10)
+
+
+def test_behind_a_flush_a_launch_pays_for_the_lines_that_are_written_back(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "copy.cu").write_text(
+        "__global__ void copy(float4 *to, const float4 *from) { int i = blockIdx.x * 256 + threadIdx.x; to[i] = from[i]; }"
+    )
+
+    def copied(row: families.Row, checkout: Path | None) -> families.Timed:
+        blocks = 128
+        arrays = tuple(np.zeros((blocks * 256, 4), np.float32) for _ in range(2))
+        kernel = families.CudaKernel(tmp_path / "copy.cu", "copy")
+        return families.Timed(kernel, (blocks,), (256,), lambda depth: arrays, (kernel.source,))
+
+    monkeypatch.setitem(families.FAMILIES, "copy", copied)
+    spec = machine_of("t4", [])
+    empty, dirty = (predict("copy", {}, spec, "none", 1e6, None, cache) for cache in ("cold", "flushed"))
+    written_back_us = 1e-3 * 2 * 128 * 256 * 16 / spec.dram.peak_bytes_per_ns  # a line for each that is read or written
+    assert dirty.time_us - empty.time_us == pytest.approx(written_back_us, rel=0.5)
+
+
+def test_a_checkout_is_compiled_as_it_was_measured(tmp_path: Path) -> None:
+    timed = families.convolution(CONVOLUTION, tmp_path)
+    assert timed.sources == (tmp_path / "convolution_milo.cu",)
+    assert {"-Dblock_size_x=16", "-Dtile_size_y=2", "-Duse_shmem=1", "-Dfilter_width=15", "-std=c++11"} <= set(
+        timed.options
+    )
+    assert validate.checkouts_of([f"convolution_a100={tmp_path}"], ["convolution_a100"]) == {
+        "convolution_a100": str(tmp_path)
+    }
+    with pytest.raises(UsageError, match="write SET=DIR, of a set that is asked for: convolution_a100"):
+        validate.checkouts_of(["elsewhere=/"], ["convolution_a100"])
+    with pytest.raises(UsageError, match="is no folder"):
+        validate.checkouts_of([f"convolution_a100={tmp_path / 'no'}"], ["convolution_a100"])
