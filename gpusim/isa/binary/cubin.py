@@ -3,14 +3,16 @@
 Mental model: :class:`KernelImage` is what the driver's loader would put on the GPU for one kernel. The
 kernel's code and every function that it reaches through relocations lie in one flat code space, the
 kernel at address 0; constants, globals, parameters and resource counts stand beside it.
-Attribute and relocation numbers were read off cubins by experiment and agree with the names that
-NVIDIA's cuobjdump prints for them (EIATTR_*, R_CUDA_*).
+Attribute numbers were read off cubins by experiment and agree with the names that NVIDIA's cuobjdump prints for
+them (EIATTR_*). Addresses of functions that a program can see are of a space of their own
+(:mod:`gpusim.isa.binary.function_pointers`).
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from gpusim.errors import CompileError
@@ -34,7 +36,19 @@ from gpusim.isa.binary.elf import (
     Symbol,
     parse_elf,
 )
+from gpusim.isa.binary.function_pointers import calls_through_pointers
 from gpusim.isa.binary.lines import carry_over
+from gpusim.isa.binary.relocations import (
+    RELOCATE_ADDRESS,
+    RELOCATE_CALL,
+    RELOCATE_DESCRIPTOR,
+    RELOCATE_HIGH32_AT_32,
+    RELOCATE_KERNEL,
+    RELOCATE_KERNEL_LOW32_AT_32,
+    RELOCATE_LOW32_AT_32,
+    RELOCATE_WORD32,
+    RELOCATE_WORD64,
+)
 
 INSTRUCTION_BYTES = 16
 FUNCTION_ALIGNMENT = 128
@@ -54,20 +68,8 @@ ATTRIBUTE_PARAMETER = 0x17
 ATTRIBUTE_LARGE_PARAMETER = 0x45
 ATTRIBUTE_BARRIERS = 0x4C
 
-# Relocations: which bits of the place take which part of the value.
-RELOCATE_WORD32 = (1, 3)
-RELOCATE_WORD64 = (2, 4)
-RELOCATE_LOW32_AT_32 = 0x38
-RELOCATE_HIGH32_AT_32 = 0x39
-#: The halves of what stands for a kernel that code launches.
-RELOCATE_KERNEL_LOW32_AT_32, RELOCATE_KERNEL_HIGH32_AT_32 = 0x3E, 0x3F
-RELOCATE_KERNEL = (RELOCATE_KERNEL_LOW32_AT_32, RELOCATE_KERNEL_HIGH32_AT_32)
 #: The driver function that a kernel launches others with.
 LAUNCH = "__cuda_syscall_cnpv2LaunchDeviceV2"
-# Targets of CALL.ABS: the disassembler names them, so that the code itself needs no patch.
-RELOCATE_CALL = (0x3A, 0x4B)
-#: The same as a whole, in data.
-RELOCATE_DESCRIPTOR = 0x23
 #: What stands for a kernel is this and 16 times its symbol's number, an address at which nothing is.
 KERNELS_ADDRESS = 0x7B00_0000_0000
 
@@ -98,6 +100,7 @@ class KernelCode:
 
     ``functions`` are (name, address, size); ``externals`` maps the address of a stub behind the code to the name of the driver
     function that it stands for; ``launched`` likewise what stands for a kernel that the code launches, to its name.
+    ``pointers``: what a pointer to a function holds, to the function's address: of those that a call through one can reach.
     """
 
     name: str
@@ -108,6 +111,7 @@ class KernelCode:
     externals: dict[int, str]
     lines: dict[int, tuple[str, int]] = field(default_factory=dict)  # address -> (file, line)
     launched: dict[int, str] = field(default_factory=dict)
+    pointers: dict[int, int] = field(default_factory=dict)
 
     def symbol(self, name: str) -> int | None:
         """Flat address of function ``name``, or None."""
@@ -204,6 +208,8 @@ class _Loader:
         self.code = bytearray()
         self.externals: dict[int, str] = {}
         self.stubs: dict[str, int] = {}  # the same, by name
+        self.calls_through_pointers = False
+        self.pointed: set[int] = set()  # code sections that are there for pointers from elsewhere
         self._lay_out_code()
         self.globals = tables.globals
 
@@ -222,6 +228,7 @@ class _Loader:
             ),
             externals=dict(self.externals),
             launched=self._launched(),
+            pointers=self._pointers(),
         )
 
     def image(self) -> KernelImage:
@@ -281,38 +288,59 @@ class _Loader:
         return self.elf.symbols[index]
 
     def _lay_out_code(self) -> None:
-        """Put the kernel first, then every code section that it reaches, through code or constants."""
+        """Put the kernel first, then every code section that it reaches, through code or constants, and last those that a
+        pointer from elsewhere may name."""
         todo, seen_places = deque([self.main]), set()
         externals: dict[str, None] = {}  # in order of first use
         while todo:
             section = todo.popleft()
-            if section.index in seen_places:
-                continue
-            seen_places.add(section.index)
-            if section.name.startswith(".text"):
-                if section.size % INSTRUCTION_BYTES:
-                    raise CompileError(f"damaged cubin: {section.name} is no whole number of instructions")
-                base = -(-len(self.code) // FUNCTION_ALIGNMENT) * FUNCTION_ALIGNMENT
-                self.code.extend(bytes(base - len(self.code)))
-                self.bases[section.index] = base
-                self.code.extend(section.data)
-            for relocation in self.elf.relocations.get(section.index, ()):
-                symbol = self._symbol(relocation.symbol)
-                if relocation.kind in (*RELOCATE_KERNEL, RELOCATE_DESCRIPTOR):
-                    continue  # a kernel that is launched is code of its own
-                if symbol.section == UNDEFINED:
-                    if symbol.name and not symbol.name.startswith(".nv."):
-                        externals[symbol.name] = None
-                elif symbol.section < len(self.elf.sections):
-                    target = self.elf.sections[symbol.section]
-                    if target.name.startswith(".text"):
-                        todo.append(target)
-            if section is self.main:
-                todo.extend(s for s in (self._constant_section(bank) for bank in (2, 3, 4)) if s is not None)
+            if section.index not in seen_places:
+                seen_places.add(section.index)
+                todo.extend(self._reach(section, externals))
+            if not todo and self.calls_through_pointers:
+                missing = [index for index in self.tables.function_addresses.taken if index not in seen_places]
+                self.pointed.update(missing)
+                todo.extend(self.elf.sections[index] for index in missing)
         base = len(self.code)
         for i, name in enumerate(externals):
             self.stubs[name] = base + i * INSTRUCTION_BYTES
             self.externals[self.stubs[name]] = name
+
+    def _reach(self, section: Section, externals: dict[str, None]) -> Iterator[Section]:
+        """Put a section's code behind the rest; gives what it reaches, and adds the driver functions that it names."""
+        if section.name.startswith(".text"):
+            if section.size % INSTRUCTION_BYTES:
+                raise CompileError(f"damaged cubin: {section.name} is no whole number of instructions")
+            base = -(-len(self.code) // FUNCTION_ALIGNMENT) * FUNCTION_ALIGNMENT
+            self.code.extend(bytes(base - len(self.code)))
+            self.bases[section.index] = base
+            self.code.extend(section.data)
+            self.calls_through_pointers |= calls_through_pointers(section.data)
+        for relocation in self.elf.relocations.get(section.index, ()):
+            symbol = self._symbol(relocation.symbol)
+            if relocation.kind in (*RELOCATE_KERNEL, RELOCATE_DESCRIPTOR):
+                continue  # a kernel that is launched is code of its own
+            if symbol.section == UNDEFINED:
+                if symbol.name and not symbol.name.startswith(".nv."):
+                    externals[symbol.name] = None
+            elif symbol.section < len(self.elf.sections):
+                target = self.elf.sections[symbol.section]
+                if target.name.startswith(".text"):
+                    yield target
+        if section is self.main:
+            yield from (s for s in (self._constant_section(bank) for bank in (2, 3, 4)) if s is not None)
+
+    def _pointers(self) -> dict[int, int]:
+        """What pointers to the functions in the code hold, for calls through them; driver functions have but their stubs."""
+        if not self.calls_through_pointers:
+            return {}
+        starts = self.tables.function_addresses.starts
+        found = {
+            address: self.bases[section] + offset
+            for (section, offset), address in starts.items()
+            if section in self.bases
+        }
+        return found | {address: address for address in self.externals}
 
     def _launched(self) -> dict[int, str]:
         """The kernels that the code may launch, if it launches any."""
@@ -368,6 +396,10 @@ class _Loader:
     def _value(self, symbol: Symbol, relocation: Relocation) -> int | None:
         """What the relocation patches in; None for a system symbol that nothing here provides."""
         addend = relocation.addend
+        if relocation.kind in RELOCATE_ADDRESS:
+            function = self.tables.function_addresses.starts.get((symbol.section, symbol.value + addend))
+            if function is not None:
+                return function
         if symbol.section in self.bases:
             return self.bases[symbol.section] + symbol.value + addend
         if symbol.section in self.globals.bases:
@@ -435,16 +467,19 @@ class _Loader:
 
     def _resources(self) -> tuple[int, int, bool]:
         """Registers of the kernel, bytes of local memory a thread needs, calls included, and whether that has no bound."""
-        registers, stack, frame, unbounded = 0, 0, 0, False
+        own, registers, stack, frame, unbounded = 0, 0, 0, 0, False
         for index in self.bases:
             for number, symbol, value in self.tables.resources.get(index, ()):
                 if number == ATTRIBUTE_REGISTERS:
+                    own = value if symbol.name == self.name else own
                     registers = max(registers, value)
                 elif number == ATTRIBUTE_MIN_STACK_BYTES and symbol.name == self.name:
                     unbounded = value == 0xFFFFFFFF
                     stack = DEFAULT_STACK_BYTES if unbounded else value
-                elif number == ATTRIBUTE_FRAME_BYTES:
+                elif number == ATTRIBUTE_FRAME_BYTES and index not in self.pointed:
                     frame += value
+        # The linker counts in the kernel's own numbers what it calls, through pointers the functions of their type.
+        registers = own or registers
         local = max(stack, frame)
         if registers > MAX_REGISTERS or local > MAX_LOCAL_BYTES:
             raise CompileError(
