@@ -2,10 +2,8 @@
 
 Mental model: :class:`KernelImage` is what the driver's loader would put on the GPU for one kernel. The
 kernel's code and every function that it reaches through relocations lie in one flat code space, the
-kernel at address 0; constants, globals, parameters and resource counts stand beside it.
-Attribute numbers were read off cubins by experiment and agree with the names that NVIDIA's cuobjdump prints for
-them (EIATTR_*). Addresses of functions that a program can see are of a space of their own
-(:mod:`gpusim.isa.binary.function_pointers`).
+kernel at address 0; constants, globals, parameters and resource counts stand beside it. What a program sees of a
+function's address is of a space of the module's own (:mod:`gpusim.isa.binary.function_pointers`).
 """
 
 from __future__ import annotations
@@ -21,7 +19,6 @@ from gpusim.isa.binary.cubin_tables import (
     ATTRIBUTE_MIN_STACK_BYTES,
     ATTRIBUTE_REGISTERS,
     CubinTables,
-    attributes,
     cubin_tables,
     is_inside,
 )
@@ -37,6 +34,7 @@ from gpusim.isa.binary.elf import (
     parse_elf,
 )
 from gpusim.isa.binary.function_pointers import calls_through_pointers
+from gpusim.isa.binary.kernel_attributes import Parameter, kernel_attributes
 from gpusim.isa.binary.lines import carry_over
 from gpusim.isa.binary.relocations import (
     RELOCATE_ADDRESS,
@@ -60,14 +58,6 @@ CONSTANTS_ADDRESS = 0x7E80_0000_0000
 #: Where a cooperative launch finds its workspace.
 GRID_WORKSPACE_ADDRESS = 0x7E90_0000_0000
 
-# Attributes of .nv.info: (format, number) -> payload.
-ATTRIBUTE_MAX_THREADS = 0x05
-ATTRIBUTE_PARAMETER_BANK = 0x0A
-ATTRIBUTE_PARAMETER = 0x17
-#: Of kernels with more than 4 KiB of parameters, whose sizes the 14 bits of the other do not hold.
-ATTRIBUTE_LARGE_PARAMETER = 0x45
-ATTRIBUTE_BARRIERS = 0x4C
-
 #: The driver function that a kernel launches others with.
 LAUNCH = "__cuda_syscall_cnpv2LaunchDeviceV2"
 #: What stands for a kernel is this and 16 times its symbol's number, an address at which nothing is.
@@ -83,15 +73,6 @@ _ZEROS = bytes(1 << 20)
 
 #: Stack of a thread when the compiler cannot bound it (recursion): the driver's default limit.
 DEFAULT_STACK_BYTES = 1024
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """One kernel parameter: byte ``offset`` from the parameter base, ``size`` in bytes."""
-
-    ordinal: int
-    offset: int
-    size: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,12 +228,14 @@ class _Loader:
         for index, base in self.globals.bases.items():
             for relocation in elf.relocations.get(index, ()):
                 self._relocate(relocation, "globals", global_data, base)
-        parameters, parameter_base, parameter_bytes, barriers = self._kernel_attributes()
+        own = kernel_attributes(elf, self.name)
         registers, local, open_stack = self._resources()
         shared_base, shared_bytes = self._shared()
         digest = hashlib.sha256()
         for part in (
-            str((elf.architecture, registers, shared_bytes, local, barriers, parameter_base, parameters)).encode(),
+            str(
+                (elf.architecture, registers, shared_bytes, local, own.barriers, own.parameter_base, own.parameters)
+            ).encode(),
             reached.code,
             *(bytes(constants[bank]) for bank in sorted(constants) if bank != 0),
         ):
@@ -268,17 +251,17 @@ class _Loader:
             shared_bytes=shared_bytes,
             shared_base=shared_base,
             local_bytes=local,
-            barriers=barriers,
-            parameter_base=parameter_base,
-            parameter_bytes=parameter_bytes,
-            parameters=parameters,
+            barriers=own.barriers,
+            parameter_base=own.parameter_base,
+            parameter_bytes=own.parameter_bytes,
+            parameters=own.parameters,
             constants={bank: bytes(content) for bank, content in constants.items()},
             global_bytes=self.globals.size,
             global_initial=bytes(global_data),
             sha256=digest.hexdigest(),
             variables=self.globals.variables,
             constant_variables=self._constant_variables(),
-            max_threads=self._max_threads(),
+            max_threads=own.max_threads,
             open_stack=open_stack,
         )
 
@@ -440,31 +423,6 @@ class _Loader:
             raise CompileError(f"damaged cubin: symbol {symbol.name} leaves {section.name}")
         return True
 
-    def _max_threads(self) -> int:
-        info = self.elf.named(f".nv.info.{self.name}")
-        for _, number, payload in attributes(info) if info else ():
-            if number == ATTRIBUTE_MAX_THREADS and len(payload) >= 12:
-                x, y, z = (int.from_bytes(payload[i : i + 4], "little") for i in (0, 4, 8))
-                return x * y * z
-        return 0
-
-    def _kernel_attributes(self) -> tuple[tuple[Parameter, ...], int, int, int]:
-        info = self.elf.named(f".nv.info.{self.name}")
-        parameters, base, size, barriers = [], 0, 0, 0
-        for _, number, payload in attributes(info) if info else ():
-            if number == ATTRIBUTE_PARAMETER_BANK and len(payload) >= 8:
-                base = int.from_bytes(payload[4:6], "little")
-                size = int.from_bytes(payload[6:8], "little")
-            elif number in (ATTRIBUTE_PARAMETER, ATTRIBUTE_LARGE_PARAMETER) and len(payload) >= 12:
-                ordinal = int.from_bytes(payload[4:6], "little")
-                offset = int.from_bytes(payload[6:8], "little")
-                large = number == ATTRIBUTE_LARGE_PARAMETER
-                length = int.from_bytes(payload[8:10] if large else payload[8:12], "little") >> (0 if large else 18)
-                parameters.append(Parameter(ordinal, offset, length))
-            elif number == ATTRIBUTE_BARRIERS and payload:
-                barriers = payload[0]
-        return tuple(sorted(parameters, key=lambda p: p.ordinal)), base, size, barriers
-
     def _resources(self) -> tuple[int, int, bool]:
         """Registers of the kernel, bytes of local memory a thread needs, calls included, and whether that has no bound."""
         own, registers, stack, frame, unbounded = 0, 0, 0, 0, False
@@ -478,15 +436,14 @@ class _Loader:
                     stack = DEFAULT_STACK_BYTES if unbounded else value
                 elif number == ATTRIBUTE_FRAME_BYTES and index not in self.pointed:
                     frame += value
-        # The linker counts in the kernel's own numbers what it calls, through pointers the functions of their type.
-        registers = own or registers
         local = max(stack, frame)
         if registers > MAX_REGISTERS or local > MAX_LOCAL_BYTES:
             raise CompileError(
                 f"damaged cubin: {self.name} claims {registers} registers and {local} bytes of local memory a thread;"
                 f" {MAX_REGISTERS} and {MAX_LOCAL_BYTES} are allowed"
             )
-        return registers, local, unbounded
+        # The linker counts in the kernel's own number what it calls, through pointers the functions of their type.
+        return own or registers, local, unbounded
 
     def _shared(self) -> tuple[int, int]:
         """(first address, bytes) of static shared memory. From sm_90 on the first KiB is the system's and
