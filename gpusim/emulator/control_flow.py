@@ -56,8 +56,8 @@ def stop(state, warp, pc, lane, address):
 
 @inner
 def execute_control_flow(
-    state, registers, row, index_of, runs, syncs, warp, global_warp, own_base, x, y, run_start, pc, mask, executing,
-    condition,
+    state, registers, row, index_of, pointers, runs, syncs, warp, global_warp, own_base, x, y, run_start, pc, mask,
+    executing, condition,
 ):  # fmt: skip
     """Execute the control-flow instruction ``row`` at ``pc`` for the fragment ``mask``.
 
@@ -120,7 +120,7 @@ def execute_control_flow(
 
     if op == ops.BRANCH_INDEXED:
         return _branch_indexed(
-            state, registers, row, index_of, runs, warp, global_warp, x, run_start, pc, mask, executing
+            state, registers, row, index_of, pointers, runs, warp, global_warp, x, run_start, pc, mask, executing
         )
 
     if op == ops.CONVERGE_LEAVE:
@@ -202,7 +202,7 @@ def execute_control_flow(
     if op == ops.EXTERNAL and row[at.F1] == ops.CALL_HOST:
         # Python serves the call: the lanes stand behind it already when the interpreter stops.
         outcome, target, back = _branch_indexed(
-            state, registers, row, index_of, runs, warp, global_warp, x, run_start, pc, mask, executing
+            state, registers, row, index_of, pointers, runs, warp, global_warp, x, run_start, pc, mask, executing
         )
         if outcome != JUMPED:
             return outcome, target, back
@@ -227,7 +227,7 @@ def execute_control_flow(
                 if value:
                     registers[result + at.ROW + lane] = 0
         outcome, target, back = _branch_indexed(
-            state, registers, row, index_of, runs, warp, global_warp, x, run_start, pc, mask, executing
+            state, registers, row, index_of, pointers, runs, warp, global_warp, x, run_start, pc, mask, executing
         )
         if outcome == JUMPED and value == 0:
             push(state, warp, target, back, at.AT_GRID, np.int64(0))
@@ -262,8 +262,11 @@ def _log_warp_wait(state, registers, syncs, warp, global_warp, x, pc, executing)
 
 
 @inner
-def _branch_indexed(state, registers, row, index_of, runs, warp, global_warp, x, run_start, pc, mask, executing):
+def _branch_indexed(
+    state, registers, row, index_of, pointers, runs, warp, global_warp, x, run_start, pc, mask, executing
+):
     """A branch to a register pair plus an offset: one fragment for each target that lanes name."""
+    through_pointer = row[at.OP] == ops.BRANCH_INDEXED and row[at.F0] == ops.INDEXED_POINTER
     y = x + at.ROW
     low = first_lane(executing)
     rest, first_target, first_mask = executing, np.int64(-1), np.int64(0)
@@ -281,11 +284,13 @@ def _branch_indexed(state, registers, row, index_of, runs, warp, global_warp, x,
         goal = address + np.int64(row[at.TARGET])
         slot = goal >> 4
         found = np.int64(-1)
-        if goal >= 0 and goal & 15 == 0 and slot < index_of.shape[0]:
+        if through_pointer:
+            found = _pointed(pointers, goal)
+        elif goal >= 0 and goal & 15 == 0 and slot < index_of.shape[0]:
             found = np.int64(index_of[slot])
         if found < 0:
             stop(state, warp, pc, lane, goal)
-            return STOPPED, np.int64(at.BAD_TARGET), np.int64(0)
+            return STOPPED, np.int64(at.BAD_POINTER if through_pointer else at.BAD_TARGET), np.int64(0)
         if first_target < 0:
             first_target, first_mask = found, same
         else:
@@ -294,3 +299,18 @@ def _branch_indexed(state, registers, row, index_of, runs, warp, global_warp, x,
     if not whole:
         push(state, warp, pc + 1, mask & ~executing, at.READY, np.int64(0))
     return JUMPED, first_target, first_mask
+
+
+@seldom
+def _pointed(pointers, held):
+    """Where the function that a pointer names begins; -1: it names none."""
+    low, high = np.int64(0), np.int64(pointers.shape[0])
+    while low < high:
+        middle = (low + high) >> 1
+        if pointers[middle, 0] < held:
+            low = middle + 1
+        else:
+            high = middle
+    if low < pointers.shape[0] and pointers[low, 0] == held:
+        return np.int64(pointers[low, 1])
+    return np.int64(-1)

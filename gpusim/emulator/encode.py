@@ -33,11 +33,13 @@ _RESULT_REGISTER, _RETURN_REGISTER = 4, 20  # see gpusim.isa.binary.externals
 @dataclass(frozen=True)
 class Encoded:
     """``matrix`` int32[n, COLUMNS]; ``immediates`` (row, value) and ``constants`` (row, bank, byte offset)
-    of the shared rows; ``shared_rows`` and ``own_rows`` their counts; ``barrier_row`` the first row of the
+    of the shared rows; ``pointers`` as in :class:`gpusim.isa.warp.Machine`; ``shared_rows`` and ``own_rows`` their
+    counts; ``barrier_row`` the first row of the
     convergence barriers among a warp's own."""
 
     matrix: np.ndarray
     index_of: np.ndarray
+    pointers: np.ndarray
     address_of: np.ndarray
     immediates: tuple[tuple[int, int], ...]
     constants: tuple[tuple[int, int, int], ...]
@@ -161,6 +163,7 @@ def encode(image: KernelImage, instructions: tuple[Instruction, ...], micros: tu
     return Encoded(
         matrix=matrix,
         index_of=index_of,
+        pointers=_pointers(image, index_of),
         address_of=address_of,
         immediates=tuple(rows.immediates),
         constants=tuple(rows.constants),
@@ -171,6 +174,13 @@ def encode(image: KernelImage, instructions: tuple[Instruction, ...], micros: tu
         bank_start=bank_start,
         bank_bytes=bank_bytes,
     )
+
+
+def _pointers(image: KernelImage, index_of: np.ndarray) -> np.ndarray:
+    """Machine.pointers of a kernel."""
+    slots = {held: divmod(address, INSTRUCTION_BYTES) for held, address in sorted(image.pointers.items())}
+    found = [(held, index_of[slot]) for held, (slot, odd) in slots.items() if not odd and slot < len(index_of)]
+    return np.array(found, np.int64).reshape(len(found), 2)
 
 
 def _counts(micros: tuple[MicroOp, ...]) -> tuple[int, int]:

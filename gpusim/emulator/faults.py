@@ -19,6 +19,8 @@ from gpusim.errors import (
     InstructionLimitError,
 )
 from gpusim.isa import warp as at
+from gpusim.isa.binary.cubin import KERNELS_ADDRESS
+from gpusim.isa.binary.function_pointers import FUNCTIONS_ADDRESS
 from gpusim.launch.memory import DeviceMemory
 from gpusim.trace.record import Program, Space
 
@@ -77,10 +79,29 @@ def explain(
     if status == at.BAD_CONSTANT:
         return AddressError(f"{who}: constant offset {address} is outside the bank; {place}")
     if status == at.BAD_TARGET:
+        if any(part.startswith("CALL") for part in program.texts[index].split()[:2]):
+            # Of a module compiled as a whole: out of a table of functions, whose first entry is no instruction.
+            fault = "names no function of the kernel's module; null is such a one"
+            return ExecutionError(f"{who}: call through a pointer that {fault}; {place}")
         return ExecutionError(f"{kernel}: block {_block(state)}: jump to no instruction (0x{address:x}); {place}")
+    if status == at.BAD_POINTER:
+        return ExecutionError(f"{who}: call through a pointer that {_pointer_fault(address)}; {place}")
     if status == at.TRAPPED:
         return ExecutionError(f"{who}: the kernel trapped; {place}")
     return ExecutionError(f"{kernel}: stopped with status {status}; {place}")
+
+
+def _pointer_fault(held: int) -> str:
+    """What is wrong with what a pointer to a function holds."""
+    if held == 0:
+        return "is null"
+    named = f"holds 0x{held & (2**64 - 1):x}"
+    if FUNCTIONS_ADDRESS <= held < KERNELS_ADDRESS:
+        return f"{named}, no function of the kernel's module: calls from one module into another are not emulated, link the two"
+    return (
+        f"{named}, no function of the kernel's module (the address that host code has of a __device__ function is none: read it"
+        " from a __device__ variable or take it in a kernel)"
+    )
 
 
 def place_of(program: Program, index: int) -> str:

@@ -120,6 +120,7 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
         matrix,
         registers,
         index_of,
+        pointers,
         allocations,
         hint,
         constants,
@@ -385,8 +386,8 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
                     continue
                 warp, shift = first_warp + i, i * at.LANES
                 outcome, next_pc, mask = execute_control_flow(
-                    state, registers, row, index_of, runs, syncs, warp, chunk_warp + warp, base + shift, x + shift,
-                    y + shift, state.held_first[warp], pc, active[i], executing[i], state.condition[i],
+                    state, registers, row, index_of, pointers, runs, syncs, warp, chunk_warp + warp, base + shift,
+                    x + shift, y + shift, state.held_first[warp], pc, active[i], executing[i], state.condition[i],
                 )  # fmt: skip
                 if outcome == STOPPED:
                     if alone:

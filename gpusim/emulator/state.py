@@ -164,6 +164,7 @@ def make_machine(
         matrix=encoded.matrix,
         registers=registers,
         index_of=encoded.index_of,
+        pointers=encoded.pointers,
         allocations=table,
         hint=np.zeros(len(encoded.matrix), np.int64),
         constants=constants,

@@ -13,7 +13,7 @@ from gpusim.isa.number_ranges import CONTROL_BASE, LANES_BASE, MEMORY_BASE
 NOP = CONTROL_BASE + 0
 EXIT = CONTROL_BASE + 1
 BRANCH = CONTROL_BASE + 2
-BRANCH_INDEXED = CONTROL_BASE + 3  # target = label + 64-bit register, may differ by lane
+BRANCH_INDEXED = CONTROL_BASE + 3  # target = label + 64-bit register, may differ by lane; flags: INDEXED_*
 BRANCH_DIVERGENT = CONTROL_BASE + 4  # taken when lanes of a mask are elsewhere
 CONVERGE_SET = CONTROL_BASE + 5  # BSSY
 CONVERGE_WAIT = CONTROL_BASE + 6  # BSYNC
@@ -28,6 +28,8 @@ TRAP = CONTROL_BASE + 14
 EXTERNAL = CONTROL_BASE + 15  # stub of a driver function behind the code
 CONVERGE_COPY = CONTROL_BASE + 16  # BMOV B, B; flags: clear the source
 
+# What the target of BRANCH_INDEXED is (flags[0]): an address of the kernel's code, or what a pointer to a function holds.
+INDEXED_CODE, INDEXED_POINTER = range(2)
 # How BRANCH_DIVERGENT decides (flags[0]): lanes of the mask are elsewhere, all of them are here, or any guard holds.
 DIVERGENT_DIV, DIVERGENT_CONV, DIVERGENT_ANY = range(3)
 

@@ -149,7 +149,8 @@ FIRST_POOL_ROW = W_ROW + 8  # the largest result, of a DMMA, has eight
     GRID_WAIT,
     SPLIT,
     PAUSED,  # Python may look at how far the launch is, and goes on
-) = range(14)
+    BAD_POINTER,
+) = range(15)
 
 
 class Machine(NamedTuple):
@@ -158,6 +159,7 @@ class Machine(NamedTuple):
     matrix: np.ndarray  # int32[n, COLUMNS]: the encoded kernel
     registers: np.ndarray  # int32, 64-byte aligned: shared rows, then each group's own
     index_of: np.ndarray  # int32[code_bytes / 16]: instruction index at that address, -1 for none
+    pointers: np.ndarray  # int64[p, 2]: what a pointer to a function holds (ascending), instruction index
     allocations: np.ndarray  # int64[a, 3]: device address (ascending), bytes, host address
     hint: np.ndarray  # int64[n]: allocation that an instruction last touched
     constants: np.ndarray  # uint8: all banks, one after another

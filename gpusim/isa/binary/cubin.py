@@ -2,15 +2,15 @@
 
 Mental model: :class:`KernelImage` is what the driver's loader would put on the GPU for one kernel. The
 kernel's code and every function that it reaches through relocations lie in one flat code space, the
-kernel at address 0; constants, globals, parameters and resource counts stand beside it.
-Attribute and relocation numbers were read off cubins by experiment and agree with the names that
-NVIDIA's cuobjdump prints for them (EIATTR_*, R_CUDA_*).
+kernel at address 0; constants, globals, parameters and resource counts stand beside it. What a program sees of a
+function's address is of a space of the module's own (:mod:`gpusim.isa.binary.function_pointers`).
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from gpusim.errors import CompileError
@@ -19,7 +19,6 @@ from gpusim.isa.binary.cubin_tables import (
     ATTRIBUTE_MIN_STACK_BYTES,
     ATTRIBUTE_REGISTERS,
     CubinTables,
-    attributes,
     cubin_tables,
     is_inside,
 )
@@ -34,7 +33,20 @@ from gpusim.isa.binary.elf import (
     Symbol,
     parse_elf,
 )
+from gpusim.isa.binary.function_pointers import calls_through_pointers
+from gpusim.isa.binary.kernel_attributes import Parameter, kernel_attributes
 from gpusim.isa.binary.lines import carry_over
+from gpusim.isa.binary.relocations import (
+    RELOCATE_ADDRESS,
+    RELOCATE_CALL,
+    RELOCATE_DESCRIPTOR,
+    RELOCATE_HIGH32_AT_32,
+    RELOCATE_KERNEL,
+    RELOCATE_KERNEL_LOW32_AT_32,
+    RELOCATE_LOW32_AT_32,
+    RELOCATE_WORD32,
+    RELOCATE_WORD64,
+)
 
 INSTRUCTION_BYTES = 16
 FUNCTION_ALIGNMENT = 128
@@ -46,28 +58,8 @@ CONSTANTS_ADDRESS = 0x7E80_0000_0000
 #: Where a cooperative launch finds its workspace.
 GRID_WORKSPACE_ADDRESS = 0x7E90_0000_0000
 
-# Attributes of .nv.info: (format, number) -> payload.
-ATTRIBUTE_MAX_THREADS = 0x05
-ATTRIBUTE_PARAMETER_BANK = 0x0A
-ATTRIBUTE_PARAMETER = 0x17
-#: Of kernels with more than 4 KiB of parameters, whose sizes the 14 bits of the other do not hold.
-ATTRIBUTE_LARGE_PARAMETER = 0x45
-ATTRIBUTE_BARRIERS = 0x4C
-
-# Relocations: which bits of the place take which part of the value.
-RELOCATE_WORD32 = (1, 3)
-RELOCATE_WORD64 = (2, 4)
-RELOCATE_LOW32_AT_32 = 0x38
-RELOCATE_HIGH32_AT_32 = 0x39
-#: The halves of what stands for a kernel that code launches.
-RELOCATE_KERNEL_LOW32_AT_32, RELOCATE_KERNEL_HIGH32_AT_32 = 0x3E, 0x3F
-RELOCATE_KERNEL = (RELOCATE_KERNEL_LOW32_AT_32, RELOCATE_KERNEL_HIGH32_AT_32)
 #: The driver function that a kernel launches others with.
 LAUNCH = "__cuda_syscall_cnpv2LaunchDeviceV2"
-# Targets of CALL.ABS: the disassembler names them, so that the code itself needs no patch.
-RELOCATE_CALL = (0x3A, 0x4B)
-#: The same as a whole, in data.
-RELOCATE_DESCRIPTOR = 0x23
 #: What stands for a kernel is this and 16 times its symbol's number, an address at which nothing is.
 KERNELS_ADDRESS = 0x7B00_0000_0000
 
@@ -83,21 +75,13 @@ _ZEROS = bytes(1 << 20)
 DEFAULT_STACK_BYTES = 1024
 
 
-@dataclass(frozen=True)
-class Parameter:
-    """One kernel parameter: byte ``offset`` from the parameter base, ``size`` in bytes."""
-
-    ordinal: int
-    offset: int
-    size: int
-
-
 @dataclass(frozen=True, kw_only=True)
 class KernelCode:
     """The machine code that a kernel can reach; sizes in bytes, addresses in the flat code space.
 
     ``functions`` are (name, address, size); ``externals`` maps the address of a stub behind the code to the name of the driver
     function that it stands for; ``launched`` likewise what stands for a kernel that the code launches, to its name.
+    ``pointers``: what a pointer to a function holds, to the function's address: of those that a call through one can reach.
     """
 
     name: str
@@ -108,6 +92,7 @@ class KernelCode:
     externals: dict[int, str]
     lines: dict[int, tuple[str, int]] = field(default_factory=dict)  # address -> (file, line)
     launched: dict[int, str] = field(default_factory=dict)
+    pointers: dict[int, int] = field(default_factory=dict)
 
     def symbol(self, name: str) -> int | None:
         """Flat address of function ``name``, or None."""
@@ -204,6 +189,8 @@ class _Loader:
         self.code = bytearray()
         self.externals: dict[int, str] = {}
         self.stubs: dict[str, int] = {}  # the same, by name
+        self.calls_through_pointers = False
+        self.pointed: set[int] = set()  # code sections that are there for pointers from elsewhere
         self._lay_out_code()
         self.globals = tables.globals
 
@@ -222,6 +209,7 @@ class _Loader:
             ),
             externals=dict(self.externals),
             launched=self._launched(),
+            pointers=self._pointers(),
         )
 
     def image(self) -> KernelImage:
@@ -240,12 +228,14 @@ class _Loader:
         for index, base in self.globals.bases.items():
             for relocation in elf.relocations.get(index, ()):
                 self._relocate(relocation, "globals", global_data, base)
-        parameters, parameter_base, parameter_bytes, barriers = self._kernel_attributes()
+        own = kernel_attributes(elf, self.name)
         registers, local, open_stack = self._resources()
         shared_base, shared_bytes = self._shared()
         digest = hashlib.sha256()
         for part in (
-            str((elf.architecture, registers, shared_bytes, local, barriers, parameter_base, parameters)).encode(),
+            str(
+                (elf.architecture, registers, shared_bytes, local, own.barriers, own.parameter_base, own.parameters)
+            ).encode(),
             reached.code,
             *(bytes(constants[bank]) for bank in sorted(constants) if bank != 0),
         ):
@@ -261,17 +251,17 @@ class _Loader:
             shared_bytes=shared_bytes,
             shared_base=shared_base,
             local_bytes=local,
-            barriers=barriers,
-            parameter_base=parameter_base,
-            parameter_bytes=parameter_bytes,
-            parameters=parameters,
+            barriers=own.barriers,
+            parameter_base=own.parameter_base,
+            parameter_bytes=own.parameter_bytes,
+            parameters=own.parameters,
             constants={bank: bytes(content) for bank, content in constants.items()},
             global_bytes=self.globals.size,
             global_initial=bytes(global_data),
             sha256=digest.hexdigest(),
             variables=self.globals.variables,
             constant_variables=self._constant_variables(),
-            max_threads=self._max_threads(),
+            max_threads=own.max_threads,
             open_stack=open_stack,
         )
 
@@ -281,38 +271,59 @@ class _Loader:
         return self.elf.symbols[index]
 
     def _lay_out_code(self) -> None:
-        """Put the kernel first, then every code section that it reaches, through code or constants."""
+        """Put the kernel first, then every code section that it reaches, through code or constants, and last those that a
+        pointer from elsewhere may name."""
         todo, seen_places = deque([self.main]), set()
         externals: dict[str, None] = {}  # in order of first use
         while todo:
             section = todo.popleft()
-            if section.index in seen_places:
-                continue
-            seen_places.add(section.index)
-            if section.name.startswith(".text"):
-                if section.size % INSTRUCTION_BYTES:
-                    raise CompileError(f"damaged cubin: {section.name} is no whole number of instructions")
-                base = -(-len(self.code) // FUNCTION_ALIGNMENT) * FUNCTION_ALIGNMENT
-                self.code.extend(bytes(base - len(self.code)))
-                self.bases[section.index] = base
-                self.code.extend(section.data)
-            for relocation in self.elf.relocations.get(section.index, ()):
-                symbol = self._symbol(relocation.symbol)
-                if relocation.kind in (*RELOCATE_KERNEL, RELOCATE_DESCRIPTOR):
-                    continue  # a kernel that is launched is code of its own
-                if symbol.section == UNDEFINED:
-                    if symbol.name and not symbol.name.startswith(".nv."):
-                        externals[symbol.name] = None
-                elif symbol.section < len(self.elf.sections):
-                    target = self.elf.sections[symbol.section]
-                    if target.name.startswith(".text"):
-                        todo.append(target)
-            if section is self.main:
-                todo.extend(s for s in (self._constant_section(bank) for bank in (2, 3, 4)) if s is not None)
+            if section.index not in seen_places:
+                seen_places.add(section.index)
+                todo.extend(self._reach(section, externals))
+            if not todo and self.calls_through_pointers:
+                missing = [index for index in self.tables.function_addresses.taken if index not in seen_places]
+                self.pointed.update(missing)
+                todo.extend(self.elf.sections[index] for index in missing)
         base = len(self.code)
         for i, name in enumerate(externals):
             self.stubs[name] = base + i * INSTRUCTION_BYTES
             self.externals[self.stubs[name]] = name
+
+    def _reach(self, section: Section, externals: dict[str, None]) -> Iterator[Section]:
+        """Put a section's code behind the rest; gives what it reaches, and adds the driver functions that it names."""
+        if section.name.startswith(".text"):
+            if section.size % INSTRUCTION_BYTES:
+                raise CompileError(f"damaged cubin: {section.name} is no whole number of instructions")
+            base = -(-len(self.code) // FUNCTION_ALIGNMENT) * FUNCTION_ALIGNMENT
+            self.code.extend(bytes(base - len(self.code)))
+            self.bases[section.index] = base
+            self.code.extend(section.data)
+            self.calls_through_pointers |= calls_through_pointers(section.data)
+        for relocation in self.elf.relocations.get(section.index, ()):
+            symbol = self._symbol(relocation.symbol)
+            if relocation.kind in (*RELOCATE_KERNEL, RELOCATE_DESCRIPTOR):
+                continue  # a kernel that is launched is code of its own
+            if symbol.section == UNDEFINED:
+                if symbol.name and not symbol.name.startswith(".nv."):
+                    externals[symbol.name] = None
+            elif symbol.section < len(self.elf.sections):
+                target = self.elf.sections[symbol.section]
+                if target.name.startswith(".text"):
+                    yield target
+        if section is self.main:
+            yield from (s for s in (self._constant_section(bank) for bank in (2, 3, 4)) if s is not None)
+
+    def _pointers(self) -> dict[int, int]:
+        """What pointers to the functions in the code hold, for calls through them; driver functions have but their stubs."""
+        if not self.calls_through_pointers:
+            return {}
+        starts = self.tables.function_addresses.starts
+        found = {
+            address: self.bases[section] + offset
+            for (section, offset), address in starts.items()
+            if section in self.bases
+        }
+        return found | {address: address for address in self.externals}
 
     def _launched(self) -> dict[int, str]:
         """The kernels that the code may launch, if it launches any."""
@@ -368,6 +379,10 @@ class _Loader:
     def _value(self, symbol: Symbol, relocation: Relocation) -> int | None:
         """What the relocation patches in; None for a system symbol that nothing here provides."""
         addend = relocation.addend
+        if relocation.kind in RELOCATE_ADDRESS:
+            function = self.tables.function_addresses.starts.get((symbol.section, symbol.value + addend))
+            if function is not None:
+                return function
         if symbol.section in self.bases:
             return self.bases[symbol.section] + symbol.value + addend
         if symbol.section in self.globals.bases:
@@ -408,42 +423,18 @@ class _Loader:
             raise CompileError(f"damaged cubin: symbol {symbol.name} leaves {section.name}")
         return True
 
-    def _max_threads(self) -> int:
-        info = self.elf.named(f".nv.info.{self.name}")
-        for _, number, payload in attributes(info) if info else ():
-            if number == ATTRIBUTE_MAX_THREADS and len(payload) >= 12:
-                x, y, z = (int.from_bytes(payload[i : i + 4], "little") for i in (0, 4, 8))
-                return x * y * z
-        return 0
-
-    def _kernel_attributes(self) -> tuple[tuple[Parameter, ...], int, int, int]:
-        info = self.elf.named(f".nv.info.{self.name}")
-        parameters, base, size, barriers = [], 0, 0, 0
-        for _, number, payload in attributes(info) if info else ():
-            if number == ATTRIBUTE_PARAMETER_BANK and len(payload) >= 8:
-                base = int.from_bytes(payload[4:6], "little")
-                size = int.from_bytes(payload[6:8], "little")
-            elif number in (ATTRIBUTE_PARAMETER, ATTRIBUTE_LARGE_PARAMETER) and len(payload) >= 12:
-                ordinal = int.from_bytes(payload[4:6], "little")
-                offset = int.from_bytes(payload[6:8], "little")
-                large = number == ATTRIBUTE_LARGE_PARAMETER
-                length = int.from_bytes(payload[8:10] if large else payload[8:12], "little") >> (0 if large else 18)
-                parameters.append(Parameter(ordinal, offset, length))
-            elif number == ATTRIBUTE_BARRIERS and payload:
-                barriers = payload[0]
-        return tuple(sorted(parameters, key=lambda p: p.ordinal)), base, size, barriers
-
     def _resources(self) -> tuple[int, int, bool]:
         """Registers of the kernel, bytes of local memory a thread needs, calls included, and whether that has no bound."""
-        registers, stack, frame, unbounded = 0, 0, 0, False
+        own, registers, stack, frame, unbounded = 0, 0, 0, 0, False
         for index in self.bases:
             for number, symbol, value in self.tables.resources.get(index, ()):
                 if number == ATTRIBUTE_REGISTERS:
+                    own = value if symbol.name == self.name else own
                     registers = max(registers, value)
                 elif number == ATTRIBUTE_MIN_STACK_BYTES and symbol.name == self.name:
                     unbounded = value == 0xFFFFFFFF
                     stack = DEFAULT_STACK_BYTES if unbounded else value
-                elif number == ATTRIBUTE_FRAME_BYTES:
+                elif number == ATTRIBUTE_FRAME_BYTES and index not in self.pointed:
                     frame += value
         local = max(stack, frame)
         if registers > MAX_REGISTERS or local > MAX_LOCAL_BYTES:
@@ -451,7 +442,8 @@ class _Loader:
                 f"damaged cubin: {self.name} claims {registers} registers and {local} bytes of local memory a thread;"
                 f" {MAX_REGISTERS} and {MAX_LOCAL_BYTES} are allowed"
             )
-        return registers, local, unbounded
+        # The linker counts in the kernel's own number what it calls, through pointers the functions of their type.
+        return own or registers, local, unbounded
 
     def _shared(self) -> tuple[int, int]:
         """(first address, bytes) of static shared memory. From sm_90 on the first KiB is the system's and

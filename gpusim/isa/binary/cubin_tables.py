@@ -11,6 +11,7 @@ from functools import cached_property, lru_cache
 
 from gpusim.errors import CompileError
 from gpusim.isa.binary.elf import SECTION_NOBITS, SYMBOL_FUNCTION, SYMBOL_OBJECT, Elf, Section, Symbol, parse_elf
+from gpusim.isa.binary.function_pointers import FunctionAddresses, function_addresses
 from gpusim.isa.binary.lines import line_rows
 
 # Attributes of .nv.info that name a function: (format, number) -> payload of its symbol and a number.
@@ -47,6 +48,11 @@ class CubinTables:
             if symbol.kind == SYMBOL_FUNCTION and symbol.name:
                 found.setdefault(symbol.section, []).append(symbol)
         return found
+
+    @cached_property
+    def function_addresses(self) -> FunctionAddresses:
+        """Where the module's functions lie for those who point to them."""
+        return function_addresses(self.elf, self.functions)
 
     @cached_property
     def resources(self) -> dict[int, list[tuple[int, Symbol, int]]]:

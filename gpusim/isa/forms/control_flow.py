@@ -70,7 +70,7 @@ def lower_exit(instruction: Instruction) -> MicroOp | None:
 
 def lower_branch(instruction: Instruction) -> MicroOp | None:
     """BRA, JMP and CALL: jump where the guard and an optional second predicate hold. A CALL through a
-    register counts from the function that its label names, as RET does. BRA.DIV takes all lanes along if one that its
+    register counts from the function that its label names, as RET does; CALL.ABS takes a pointer to a function. BRA.DIV takes all lanes along if one that its
     mask names is elsewhere, or if the guard does not hold there: code of Ampere that guards it (``@!P0 BRA.DIV``, P0
     where lanes disagree on the mask of a vote) has no other way to its slow path."""
     if not _only(instruction, "U", "ANY", "DIV", "CONV", "INC", "DEC", "REL", "ABS", "NOINC", "UNIFORM"):
@@ -79,7 +79,8 @@ def lower_branch(instruction: Instruction) -> MicroOp | None:
     if not operands:
         return None
     if operands[-1].kind in (Kind.REGISTER, Kind.UNIFORM) and len(operands) == 1:
-        return _indexed(operands[0], 0, instruction)
+        calls = instruction.mnemonic == "CALL" and "ABS" in instruction.modifiers
+        return _indexed(operands[0], 0, instruction, ops.INDEXED_POINTER if calls else ops.INDEXED_CODE)
     if operands[-1].kind != Kind.LABEL:
         return None
     if instruction.mnemonic == "CALL" and len(operands) == 2 and operands[0].kind in (Kind.REGISTER, Kind.UNIFORM):
@@ -140,10 +141,11 @@ def lower_branch_indexed(instruction: Instruction) -> MicroOp | None:
     return _indexed(base, offset, instruction)
 
 
-def _indexed(base: Operand, offset: int, instruction: Instruction) -> MicroOp:
+def _indexed(base: Operand, offset: int, instruction: Instruction, target: int = ops.INDEXED_CODE) -> MicroOp:
     return MicroOp(
         ops.BRANCH_INDEXED,
         sources=(Source(base, words=2), None, None),
+        flags=(target,),
         trace_flags=int(Flag.BRANCH),
         extra={"target": offset},
     )

@@ -1,0 +1,63 @@
+"""What a cubin says of one kernel: its parameters, block barriers and the largest block that it was compiled for.
+
+Mental model: a section of attributes for each kernel. Their numbers were read off cubins by experiment and agree with the
+names that NVIDIA's cuobjdump prints for them (EIATTR_*).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpusim.isa.binary.cubin_tables import attributes
+from gpusim.isa.binary.elf import Elf
+
+# Attributes of .nv.info: (format, number) -> payload.
+ATTRIBUTE_MAX_THREADS = 0x05
+ATTRIBUTE_PARAMETER_BANK = 0x0A
+ATTRIBUTE_PARAMETER = 0x17
+#: Of kernels with more than 4 KiB of parameters, whose sizes the 14 bits of the other do not hold.
+ATTRIBUTE_LARGE_PARAMETER = 0x45
+ATTRIBUTE_BARRIERS = 0x4C
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One kernel parameter: byte ``offset`` from the parameter base, ``size`` in bytes."""
+
+    ordinal: int
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True)
+class KernelAttributes:
+    """``parameters`` in their order, from byte ``parameter_base`` of constant bank 0 on, ``parameter_bytes`` in all; ``barriers``: block
+    barriers; ``max_threads``: of a block, 0 if it does not say."""
+
+    parameters: tuple[Parameter, ...] = ()
+    parameter_base: int = 0
+    parameter_bytes: int = 0
+    barriers: int = 0
+    max_threads: int = 0
+
+
+def kernel_attributes(elf: Elf, name: str) -> KernelAttributes:
+    """Those of kernel ``name``. Raises CompileError for a damaged section."""
+    info = elf.named(f".nv.info.{name}")
+    parameters, base, size, barriers, max_threads = [], 0, 0, 0, 0
+    for _, number, payload in attributes(info) if info else ():
+        if number == ATTRIBUTE_PARAMETER_BANK and len(payload) >= 8:
+            base = int.from_bytes(payload[4:6], "little")
+            size = int.from_bytes(payload[6:8], "little")
+        elif number in (ATTRIBUTE_PARAMETER, ATTRIBUTE_LARGE_PARAMETER) and len(payload) >= 12:
+            ordinal = int.from_bytes(payload[4:6], "little")
+            offset = int.from_bytes(payload[6:8], "little")
+            large = number == ATTRIBUTE_LARGE_PARAMETER
+            length = int.from_bytes(payload[8:10] if large else payload[8:12], "little") >> (0 if large else 18)
+            parameters.append(Parameter(ordinal, offset, length))
+        elif number == ATTRIBUTE_BARRIERS and payload:
+            barriers = payload[0]
+        elif number == ATTRIBUTE_MAX_THREADS and len(payload) >= 12 and not max_threads:
+            x, y, z = (int.from_bytes(payload[i : i + 4], "little") for i in (0, 4, 8))
+            max_threads = x * y * z
+    return KernelAttributes(tuple(sorted(parameters, key=lambda p: p.ordinal)), base, size, barriers, max_threads)
