@@ -74,6 +74,7 @@ try:
     from gpusim.silicon.names import gpu_of_device
     from gpusim.silicon.row import SiliconRow
     from gpusim.silicon.rows import append_rows, read_rows_file
+    from tools.silicon_questions import POINTS as QUESTION_POINTS
     from workloads.curves import CURVES
     from workloads.pinned import SUITES
 except ImportError as error:  # another version than pyproject.toml asks for
@@ -88,6 +89,8 @@ MANIFEST = "manifest.json"
 GROUP = 8
 #: Seconds that one kernel needs at most under ncu: start, load, five passes of all counters.
 NCU_SECONDS_A_POINT = 12
+#: What --suite names beside the pinned suites.
+MORE = CURVES | {"questions": QUESTION_POINTS}
 #: Key of a point: kernel, complete shape, cache state, method.
 Key = tuple[str, str, str, str]
 NCU = "ncu"
@@ -98,7 +101,7 @@ def points(suites: Iterable[str], spec: GpuSpec | None) -> list[tuple[MeasureReq
     """Every point of the suites once, with its complete shape."""
     found: dict[tuple[str, str], MeasureRequest] = {}
     for suite in suites:
-        for name, shape in SUITES[suite] if suite in SUITES else CURVES[suite]:
+        for name, shape in SUITES[suite] if suite in SUITES else MORE[suite]:
             text = shape_text(complete_shape(name, dict(shape), spec))
             found.setdefault((name, text), MeasureRequest(name, dict(shape)))
     return [(request, text) for (_, text), request in found.items()]
@@ -219,8 +222,8 @@ def write_manifest(folder: Path) -> None:
     "--suite",
     "suites",
     multiple=True,
-    type=click.Choice([*SUITES, *CURVES]),
-    help="Which pinned suites or curves.  [default: all pinned suites]",
+    type=click.Choice([*SUITES, *MORE]),
+    help="Which pinned suites, curves or open questions.  [default: all pinned suites]",
 )
 @click.option("--method", type=click.Choice(["all", *METHODS]), default="all", show_default=True)
 @click.option("--device", default=0, show_default=True, help="Which GPU of this machine.")
@@ -252,7 +255,7 @@ def main(
     """Record the pinned suites on this machine's GPU within a budget, going on where the last run stopped.
 
     The pinned suites are what `gpusim compare` is judged on; the curves (latency, pipes, sm, bandwidth, dispatch) isolate
-    one parameter of the machine each, for its description.
+    one parameter of the machine each, for its description; the questions are those of tools/silicon_questions.py.
 
     Writes OUT/<gpu>/suite.jsonl (one row a launch, cache state and method) and OUT/<gpu>/manifest.json. Clocks are measured,
     never set. First all points by CUPTI's records of kernels (by CUDA events where they cannot be had), then, in the time that is

@@ -8,12 +8,13 @@
 #        events   the pinned suites by CUDA events, cold and warm
 #        ncu      the pinned suites by Nsight Compute: cycles and counters
 #        curves   the curves that isolate one parameter of the machine each, by CUDA events
+#        questions  the launches that answer the open questions of the timing model (tools/silicon_questions.py), by CUDA events
 # OUT    folder for the rows; the next part (or the same one again) goes on from what lies there
 # CUBINS pack of machine code (tools/record_silicon.py --pack), so that what is measured is what is simulated
 #
 # Run from the repository's root. No setting of the GPU is changed. Copy OUT/<gpu>/ to traces/silicon/<gpu>/ afterwards.
 set -u
-part=${1:?give a part: look, cupti, events, ncu or curves}
+part=${1:?give a part: look, cupti, events, ncu, curves or questions}
 out=${2:?give the folder for the rows}
 cubins=${3:+--cubins $3}
 python=${PYTHON:-python3}
@@ -36,8 +37,9 @@ ncu) $record --method ncu ;;
 curves)
     $record --method events --suite latency --suite pipes --suite sm --suite bandwidth --suite dispatch
     ;;
+questions) $record --method events --suite questions ;;
 *)
-    echo "error: there is no part $part: look, cupti, events, ncu or curves" >&2
+    echo "error: there is no part $part: look, cupti, events, ncu, curves or questions" >&2
     exit 2
     ;;
 esac

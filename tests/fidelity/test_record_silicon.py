@@ -18,6 +18,7 @@ from gpusim.gpus.load import load_gpu
 from gpusim.measure import builds
 from gpusim.silicon.recorded import load_recorded
 from gpusim.silicon.rows import append_rows, read_rows_file
+from tools.silicon_questions import QUESTIONS
 
 ROOT = Path(__file__).parents[2]
 
@@ -140,6 +141,18 @@ def test_every_point_of_the_curves_is_a_shape_of_the_suite() -> None:
     curves = runpy.run_path(str(ROOT / "workloads" / "curves.py"))["CURVES"]
     for name, shape in (point for points in curves.values() for point in points):
         assert shape_text(complete_shape(name, shape, gpu))
+
+
+def test_every_open_question_is_of_launches_of_the_suite_and_decides_what_a_description_has() -> None:
+    gpu = load_gpu("h200")
+    assert len({each.name for each in QUESTIONS}) == len(QUESTIONS)
+    for each in QUESTIONS:
+        texts = [(name, shape_text(complete_shape(name, shape, gpu))) for name, shape in each.points]
+        assert len(set(texts)) == len(texts) > 1, each.name
+        for key in each.decides:
+            room, _, name = key.partition(".")
+            found = getattr(gpu, room)
+            assert name.partition(".")[0] in found if room == "pipes" else hasattr(found, name), key
 
 
 def test_all_is_by_cupti_or_else_by_events_and_what_cannot_be_had_is_not_waited_for(

@@ -1,0 +1,174 @@
+"""What only a GPU can answer: each open question of the timing model with the launches that answer it.
+
+    python tools/silicon_questions.py [--only WORD] [--format table|json|csv|md]
+    tools/silicon_session.sh questions OUT          # on a machine with a GPU: measures all of them
+
+Mental model: a :class:`Question` is a doubt about one mechanism or figure of a GPU's description. Its ``points`` are launches of the
+suite whose times differ in that alone; ``reading`` says how the answer is seen in them, before anybody has measured, so that no
+result can be explained afterwards to fit. Two numbers of rounds are there where what a launch costs must be taken off.
+``decides`` names the keys of the description that the answer sets.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from gpusim.report.tables import FORMATS, format_records
+
+Point = tuple[str, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Question:
+    """``points``: launches of the suite as (kernel, axes that differ from its default)."""
+
+    name: str
+    asks: str
+    reading: str
+    decides: tuple[str, ...]
+    points: tuple[Point, ...]
+
+
+def _code(kib: tuple[int, ...], threads: int, blocks: int = 1) -> tuple[Point, ...]:
+    return tuple(
+        (
+            "instruction_cache",
+            {"body_instructions": size * 64, "rounds": rounds, "block_threads": threads, "blocks": blocks},
+        )
+        for size in kib
+        for rounds in (2, 8)
+    )
+
+
+QUESTIONS = (
+    Question(
+        "code of one warp",
+        "How much code do the instruction caches of this GPU hold, and how fast does a loop run that they do not hold?",
+        "Cycles a line of eight instructions, by the difference of the rounds: 8 where the first cache holds the loop. Each rise begins at a "
+        "capacity and ends a way further (5/4 of it: four ways). An RTX 3060 shows 8.0 up to 64 KiB, 16.7 from 80, 35.6 from 160.",
+        (
+            "instruction_cache.l0_bytes",
+            "instruction_cache.l1_bytes",
+            "instruction_cache.l0_ways",
+            "instruction_cache.l1_ways",
+            "instruction_cache.l0_miss_cycles",
+            "instruction_cache.l1_miss_cycles",
+            "instruction_cache.stream_entries",
+            "instruction_cache.l1_fill_lines",
+        ),
+        _code((8, 12, 14, 16, 20, 24, 28, 32, 36, 40, 48, 60, 64, 72, 80, 96, 120, 128, 136, 144, 160, 192), 32),
+    ),
+    Question(
+        "code of many warps",
+        "Do warps that run the same loop bring its lines for one another, and what does the SM's cache give to four sub-cores?",
+        "As above. Equal to one warp a sub-core (128 threads): the port is no limit. With 512 threads (four warps a sub-core, each of which could "
+        "issue in another's misses): 8 cycles a warp's line and less is full issue; a plateau that grows with the warps is the port's rate.",
+        ("instruction_cache.l1_interval_cycles", "instruction_cache.stream_entries", "instruction_cache.l0_bytes"),
+        (*_code((12, 24, 48, 96, 192), 128), *_code((12, 24, 48, 96, 192), 512), *_code((96,), 512, 132)),
+    ),
+    Question(
+        "a barrier between loading and computing",
+        "Blocks load a tile, meet at a barrier and compute: do the phases of an SM's blocks overlap on silicon as much as simulated? "
+        "A tuned convolution on an A100 is 10 to 28 % slower than predicted where rows of threads are long and blocks few.",
+        "Time against the block's rows at an equal number of threads a SM. What silicon loses from many small blocks to few large ones, beyond "
+        "what is simulated, is the phases' overlap; the same loss without the barrier's loads (barrier, alone) is the barrier's own.",
+        ("l1.barrier_latency_cycles", "launch.block_turnaround_cycles"),
+        (
+            *(("stencil2d", {"rows": 4096, "columns": 4096, "block_y": y}) for y in (4, 8, 16, 32)),
+            *(("barrier", {"block_threads": t, "rounds": r}) for t in (32, 128, 512, 1024) for r in (16, 64)),
+            *(("occupancy_ramp", {"blocks_per_sm": n, "block_threads": 256, "blocks": 2112}) for n in (1, 2, 4, 8)),
+        ),
+    ),
+    Question(
+        "streams that lie megabytes apart",
+        "What do DRAM's rows and banks lose when one, two, three or four streams are read and written at once?",
+        "GB/s of the same bytes by one stream (read, init), two (scale) and four (triad), arrays that end within a row and ones that do not. Less "
+        "with the number of reading streams alone is row locality; less with writes among them is the change of direction.",
+        ("dram.efficiency", "dram.read_write_turnaround_ns", "dram.row_bytes"),
+        tuple(
+            (kernel, {"n": n, "block_threads": 1024, "blocks_per_sm": 2})
+            for kernel in ("stream_read", "stream_init", "stream_scale", "stream_triad", "stencil3")
+            for n in (2**25, 2**25 + 2, 2**25 + 2**17 + 2)
+        ),
+    ),
+    Question(
+        "wide reads of shared memory",
+        "How many passes does a shared load of 8 or 16 bytes take where lanes share words, and where they do not?",
+        "Cycles a load, by the difference of the rounds, at 1,024 threads (rate) and 32 (latency): stride 0 is one word for all. A rate that follows "
+        "the distinct words alone is full broadcast within the instruction; one that follows half or quarter warps is not.",
+        ("l1.bank_count", "l1.bank_bytes", "l1.write_back_bytes_per_cycle"),
+        tuple(
+            ("bank_conflicts", {"stride": s, "width_bytes": w, "rounds": r, "block_threads": t})
+            for s in (0, 1, 2)
+            for w in (4, 8, 16)
+            for r in (16, 64)
+            for t in (32, 1024)
+        ),
+    ),
+    Question(
+        "register tiles",
+        "How near to the FP32 peak do products from registers come, of which operands of one bank and the reuse cache decide?",
+        "Cycles a multiply-add and sub-core, by the difference of the depths. Above what issue and shared memory allow, it is the register file: the "
+        "what-if register_file.bank_conflicts=false says how much of it is simulated.",
+        ("register_file.reads_per_bank", "pipes.fma.interval_cycles"),
+        (
+            *(
+                ("sgemm_register", {"m": 1024, "n": 1024, "k": k, "tile": tile})
+                for k in (128, 512)
+                for tile in (32, 64)
+            ),
+            *(("pipe_throughput", {"op": op, "rounds": r}) for op in ("ffma", "imad", "iadd", "lop3") for r in (4, 12)),
+        ),
+    ),
+    Question(
+        "the knee of the L1",
+        "What does a block find again of an array that is 1.0 to 1.5 times as large as the L1?",
+        "Bytes a clock against the footprint, at 4 and 64 laps: a difference between the laps is warps that run ahead and keep their lines, which "
+        "the replay of few laps cannot show.",
+        ("l1.reserved_bytes", "l1.ways"),
+        tuple(
+            ("l1_read", {"footprint_kib": kib, "laps": laps})
+            for kib in (160, 200, 236, 260, 296, 328)
+            for laps in (4, 64)
+        ),
+    ),
+)
+
+#: Every launch of every question, for tools/record_silicon.py --suite questions.
+POINTS: tuple[Point, ...] = tuple(point for question in QUESTIONS for point in question.points)
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--only", default="", metavar="WORD", help="Only questions whose name contains this.")
+@click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
+def main(only: str, form: str) -> None:
+    """List the open questions: what is asked, how the answer is seen, what it decides.
+
+    Example:
+      python tools/silicon_questions.py --only code --format md
+    """
+    chosen = [question for question in QUESTIONS if only in question.name]
+    if not chosen:
+        raise click.UsageError(f"no question's name contains {only!r}: {', '.join(each.name for each in QUESTIONS)}")
+    records = [
+        {
+            "question": each.name,
+            "asks": each.asks,
+            "reading": each.reading,
+            "decides": " ".join(each.decides),
+            "launches": len(each.points),
+        }
+        for each in chosen
+    ]
+    click.echo(format_records(records, form))
+
+
+if __name__ == "__main__":
+    main()
