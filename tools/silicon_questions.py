@@ -61,7 +61,6 @@ QUESTIONS = (
             "instruction_cache.l0_miss_cycles",
             "instruction_cache.l1_miss_cycles",
             "instruction_cache.stream_entries",
-            "instruction_cache.l1_fill_lines",
         ),
         _code((8, 12, 14, 16, 20, 24, 28, 32, 36, 40, 48, 60, 64, 72, 80, 96, 120, 128, 136, 144, 160, 192), 32),
     ),
