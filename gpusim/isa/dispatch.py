@@ -31,16 +31,16 @@ _ENTRY = types.void(_WORD, _WORD, _WORD, _WORD, _PLACE, _PLACE, _PLACE, _PLACE, 
 
 #: Four rows of an operand.
 _OPERAND = np.dtype([("i", "<i4", (4, at.ROW))])
-#: The last fields of STATE: predicates as lane masks by warp; what this generation's tensor cores do, and
-#: room for them to work.
+_FIELDS = ("p0", "p1", "q", "rules", "work")
+_FIRST = at.STATE.fields["p0"][1]
+#: What bodies see of STATE, from its field ``p0`` on: predicates as lane masks by warp; what this generation's tensor cores do,
+#: and room for them to work.
 MASKS = np.dtype(
-    [
-        ("p0", "<u4", (at.GROUP_WARPS,)),
-        ("p1", "<u4", (at.GROUP_WARPS,)),
-        ("q", "<u4", (at.GROUP_WARPS, 2)),
-        ("rules", "<i4", (at.TENSOR_RULES,)),
-        ("work", "<i4", (at.TENSOR_WORK_WORDS,)),
-    ]
+    {
+        "names": _FIELDS,
+        "formats": [at.STATE.fields[name][0] for name in _FIELDS],
+        "offsets": [at.STATE.fields[name][1] - _FIRST for name in _FIELDS],
+    }
 )
 _OPERAND_TYPE, _MASKS_TYPE = from_dtype(_OPERAND), from_dtype(MASKS)
 _WARP_BYTES = 4 * at.LANES
