@@ -75,9 +75,10 @@ def refuse_unknown_request(text: str) -> None:
     name, shape = parse_request(text)
     refuse_unknown_kernel(name)
     axes = None if is_reference(name) or is_native(name) else suite().axes(name)
-    for axis in shape if axes is not None else ():
-        if axis not in axes:
-            raise no_axis(name, axis, axes)
+    if axes is not None:
+        for axis in shape:
+            if axis not in axes:
+                raise no_axis(name, axis, axes)
 
 
 def no_axis(name: str, axis: str, axes: Iterable[str]) -> UsageError:

@@ -120,9 +120,10 @@ def delete(names: tuple[str, ...]) -> None:
       gpusim runs delete 3 before
     """
     known = known_runs()
-    for name in names if known is not None else ():
-        if name not in known.names():
-            known.refuse_unknown(name)
+    if known is not None:
+        for name in names:
+            if name not in known.names():
+                known.refuse_unknown(name)
 
 
 @runs.command()

@@ -98,11 +98,11 @@ def same_launch(left: Trace, right: Trace) -> bool:
 
 @pytest.fixture
 def small_log(monkeypatch):
-    """A log of a few hundred records, and blocks that take short turns."""
+    """A log of a few hundred records, little more than one instruction and one decision of a polling loop may need, and blocks that take short turns."""
     real = emulation.new_log
-    monkeypatch.setattr(block_scheduler, "LOG_LIMITS", (300, 300, 100))
+    monkeypatch.setattr(block_scheduler, "LOG_LIMITS", (600, 600, 600))
     monkeypatch.setattr(block_scheduler, "_SLICE_TOGETHER", 500)
-    monkeypatch.setattr(emulation, "new_log", lambda runs, accesses, rows: real(200, 200, 50))
+    monkeypatch.setattr(emulation, "new_log", lambda runs, accesses, rows: real(500, 500, 500))
 
 
 @pytest.mark.parametrize("run", [run_gathered, run_swept, run_handed_on])
@@ -132,11 +132,11 @@ def test_chunks_close_between_blocks_when_the_log_fills(small_log) -> None:
     def once(values):
         values[cuda.grid(1)] += 1
 
-    values = np.zeros(400 * 32, np.float32)
-    trace = capture(once, 400, 32, (values,), gpu="h200")
+    values = np.zeros(800 * 32, np.float32)
+    trace = capture(once, 800, 32, (values,), gpu="h200")
     chunks = list(trace.chunk_list)
     assert len(chunks) > 2 and not any(chunk.open_blocks for chunk in chunks)
-    assert sum(chunk.blocks for chunk in chunks) == 400
+    assert sum(chunk.blocks for chunk in chunks) == 800
     assert (values == 1).all()
 
 

@@ -25,6 +25,7 @@ from fuzzing.targets import TARGETS, Target
 from gpusim.errors import GpusimError, UsageError
 from gpusim.io.records import as_record, nested_beyond
 from gpusim.trace.file import HEADER, read
+from gpusim.trace.regular import RegularBlocks
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((Path(__file__).parent / "examples").glob("*/*"))
@@ -166,7 +167,8 @@ def test_a_mutated_trace_keeps_its_hashes(tmp_path: Path) -> None:
         data = target.mutate(seed, rng, [])
         path.write_bytes(data)
         try:
-            for _ in read(path)[2]:
+            chunks = read(path)[2]
+            for _ in () if isinstance(chunks, RegularBlocks) else chunks:
                 pass
         except GpusimError as error:
             refusals.append(str(error))
