@@ -205,7 +205,7 @@ class Launches:
         kernel = self._modules.kernel_of(parent.kernel.module, made.symbol)
         bank = made.parameters[: kernel.image.parameter_bytes]
         work = KernelLaunchWork(self, kernel, made.grid, made.block, made.shared_bytes, bank, PLAIN)
-        work.print_bytes, work.heap_bytes = parent.print_bytes, parent.heap_bytes
+        work.print_bytes, work.heap_bytes, work.stack_bytes = parent.print_bytes, parent.heap_bytes, parent.stack_bytes
         self.check(work)
         return work
 

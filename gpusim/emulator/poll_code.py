@@ -155,18 +155,25 @@ class Code:
         """Whether whoever executes instruction ``first`` comes to ``end`` with nothing decided on the way."""
         return all(self.op(i) >= MEMORY_BASE or self.op(i) in (ops.NOP, ops.CONVERGE_SET) for i in range(first, end))
 
+    def _swaps(self, i: int) -> bool:
+        return self.op(i) == ops.ATOMIC and self._matrix[i, at.F0] in (ops.CAS, ops.CAST, ops.EXCH)
+
+    def swaps_what_changes(self, i: int, inside: range) -> bool:
+        """Whether the instruction is an atomic that swaps in what changes from round to round, as one does that updates a word
+        without a lock: it tries again because it was overtaken, and waits for nobody."""
+        head, back = inside.start, inside.stop - 1
+        swapped = self._address(i) | self._operands(i)
+        return self._swaps(i) and not all(
+            self._is_constant(r, i, head) or self._is_invariant(r, head, back) for r in swapped
+        )
+
     def lock_end(self, atomic: int, inside: range) -> int | None:
         """The branch or barrier behind an atomic of the loop that may take a lock, if what is between them looks at its result;
         None if the atomic swaps in what changes from round to round, as those do that update a word without a lock."""
-        row = self._matrix[atomic]
-        if row[at.F0] not in (ops.CAS, ops.CAST, ops.EXCH):
-            return None
-        head, back = inside.start, inside.stop - 1
-        swapped = self._address(atomic) | self._operands(atomic)
-        if not all(self._is_constant(r, atomic, head) or self._is_invariant(r, head, back) for r in swapped):
+        if not self._swaps(atomic) or self.swaps_what_changes(atomic, inside):
             return None
         looked = False
-        for i in range(atomic + 1, back + 1):
+        for i in range(atomic + 1, inside.stop):
             if self.op(i) < MEMORY_BASE and self.op(i) not in (ops.NOP, ops.CONVERGE_SET):
                 return i if looked or self._guards(i) & self.written(atomic) else None
             looked |= bool((self._operands(i) | self._guards(i)) & self.written(atomic))

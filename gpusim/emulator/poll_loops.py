@@ -172,6 +172,7 @@ def _round_decisions(
         if code.is_conditional(branch):
             found, by_itself = code.depends(branch, inside.start, inside.stop - 1)
             polls = {i for i in found - taken if strong[i] or code.op(i) == ops.ATOMIC}
+            polls = {i for i in polls if not code.swaps_what_changes(i, inside)}
             loads |= polls
             alone &= by_itself or not polls
     if not loads:
