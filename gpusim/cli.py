@@ -11,7 +11,6 @@ import contextlib
 import importlib
 import io
 import os
-import signal
 import sys
 from collections.abc import Sequence
 
@@ -22,6 +21,7 @@ from gpusim.errors import GpusimError, ToolchainError, UsageError
 from gpusim.io.garbage import ending, starting
 from gpusim.io.nearest import hint
 from gpusim.io.progress import shown
+from gpusim.io.signalled import Terminated, ended_by, listen
 from gpusim.io.stdout import AS_ESCAPE, open_closed_streams, patient
 
 #: Command -> (module in gpusim.commands that defines it under this name, one line of help).
@@ -107,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             sys.stdout = patient(sys.stdout, "standard output")
         elif isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors=AS_ESCAPE)
-    signal.signal(signal.SIGTERM, _terminate)  # gpusim run: until the program begins
+    listen(interrupts=given[:1] != [RUN])  # gpusim run: until the program begins
     starting()
     code = run(given)
     if given[:1] != [RUN]:  # the objects of the user's program end as Python ends them
@@ -115,29 +115,34 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(code)
 
 
-class _Terminated(BaseException):
-    """Somebody ended this process with SIGTERM; raised so that temporary files go with it."""
-
-
-def _terminate(number: int, frame: object) -> None:
-    raise _Terminated
-
-
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code; no exception leaves it but SystemExit."""
     try:
-        with shown():
-            code = gpusim.main(args=arguments, prog_name="gpusim", standalone_mode=False)
-        sys.stdout.flush()
-        return code if isinstance(code, int) else 0
+        try:
+            with shown():
+                code = gpusim.main(args=arguments, prog_name="gpusim", standalone_mode=False)
+            sys.stdout.flush()
+            return code if isinstance(code, int) else 0
+        except Exception as error:
+            if (signalled := ended_by()) is not None:  # whatever it has led to
+                raise signalled from error
+            return _explained(error)
+    except (KeyboardInterrupt, click.Abort):
+        return _fail("interrupted", INTERRUPTED)
+    except Terminated:
+        return _fail("terminated", TERMINATED)
+
+
+def _explained(error: Exception) -> int:
+    """The exit code of a command that ended with an error, of which a line is told."""
+    try:
+        raise error
+    except click.Abort:
+        raise
     except BrokenPipeError:
         # The reader has gone (`gpusim ... | head`). Python would complain once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (KeyboardInterrupt, click.Abort):
-        return _fail("interrupted", INTERRUPTED)
-    except _Terminated:
-        return _fail("terminated", TERMINATED)
     except click.exceptions.Exit as exit_:
         return exit_.exit_code
     except click.exceptions.NoArgsIsHelpError as error:

@@ -8,7 +8,6 @@ program sees its own handlers, by default Python's KeyboardInterrupt; a SIGTERM 
 
 from __future__ import annotations
 
-import _thread
 import os
 import signal
 import threading
@@ -17,16 +16,11 @@ from queue import SimpleQueue
 from types import CodeType, FrameType
 from typing import Any
 
+from gpusim.io.signalled import Trip
+
 #: What a woken waiter finds in its queue.
 WAKE = object()
 _HANDLED = (signal.SIGINT, signal.SIGTERM)
-
-
-class _Trip(int):
-    """A signal's number. Reading ``now`` raises the signal in the main thread; unlike a call, that gives Python no occasion
-    to run its handler before the function that reads it has returned."""
-
-    now = property(_thread.interrupt_main)
 
 
 class Interrupts:
@@ -37,7 +31,7 @@ class Interrupts:
     def __init__(self, terminate: Callable[[], None]):
         self.guarded: CodeType | None = None
         #: the signal that waits for the driver call to return
-        self.held: _Trip | None = None
+        self.held: Trip | None = None
         self._terminate, self._pid = terminate, os.getpid()
         self._handlers: dict[int, Any] = {}  # what the program sees
         self._before: dict[int, Any] = {}
@@ -88,7 +82,7 @@ class Interrupts:
         if self.inside(frame):
             if number not in self._pending:
                 self._pending.append(number)
-            self.held = _Trip(self._pending[0])
+            self.held = Trip(self._pending[0])
             if self._waiting is not None:
                 self._waiting.put(WAKE)
             return

@@ -131,3 +131,34 @@ def test_a_kernel_without_end_obeys(case, number, tmp_path):
 )
 def test_every_long_command_obeys(arguments, sign, number, tmp_path):
     interrupted(arguments, sign, number, tmp_path)
+
+
+DROPPED = """
+import ctypes, signal, sys
+from gpusim import cli
+from gpusim.io.signalled import listen
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+listen(interrupts=True)
+number = int(sys.argv[1])
+
+@ctypes.CFUNCTYPE(None)
+def called_from_c():
+    signal.raise_signal(number)
+
+def a_command(**_):
+    try:
+        called_from_c()
+        [None for _ in range(10)]  # what waits for Python is done here, if not before
+    finally:
+        raise ValueError("what a library makes of it")
+
+cli.gpusim.main = a_command
+sys.exit(cli.run([]))
+"""
+
+
+@BOTH
+def test_a_signal_arrives_through_what_drops_or_changes_exceptions(number):
+    done = subprocess.run([sys.executable, "-c", DROPPED, str(number)], capture_output=True, text=True)
+    assert (done.returncode, done.stderr.splitlines()) == (CODES[number][0], [CODES[number][1]])
