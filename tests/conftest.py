@@ -12,6 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import cpu_counter
 import pytest
 import row_counter
 from hypothesis import HealthCheck, settings
@@ -53,11 +54,13 @@ LONGEST_FIRST = (
 PRECOMPILE = ("gpusim.engine.precompile", "gpusim.commands.precompile_emulator")
 
 
-def pytest_configure():
-    """Count which rows of the instruction table the tests run, if asked to: see ``row_counter.py``."""
-    folder = os.environ.get(row_counter.VARIABLE)
-    if folder:
+def pytest_configure(config: pytest.Config):
+    """Count what is asked for: which rows of the instruction table the tests run (``row_counter.py``), and what processor
+    time they take (``cpu_counter.py``)."""
+    if folder := os.environ.get(row_counter.VARIABLE):
         row_counter.install(Path(folder).resolve())
+    if folder := os.environ.get(cpu_counter.VARIABLE):
+        config.pluginmanager.register(cpu_counter.CpuCounter(Path(folder).resolve()))
 
 
 def pytest_collection_finish() -> None:

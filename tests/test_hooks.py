@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import cost_of_tests
 import pytest
 import yaml
 
@@ -85,3 +86,17 @@ def test_setup_installs_with_uv_or_else_with_pip(
     assert done.returncode == 0, done.stderr
     ran = [line for line in done.stdout.splitlines() if "--editable" in line and line.startswith("ran ")]
     assert [next(each for each in installs if each in line) for line in ran] == installs
+
+
+def test_the_cost_of_tests_adds_up(tmp_path: Path) -> None:
+    """Two workers' files, as ``support/cpu_counter.py`` leaves them."""
+    (tmp_path / "1.tsv").write_text('imports and collection\t2.0\t0.5\ntests/a/test_b.py::test_c["d"]\t1.0\t0.0\n')
+    (tmp_path / "2.tsv").write_text("tests/a/test_b.py::test_e\t0.5\t4.0\n")
+    tests = cost_of_tests.read(tmp_path)
+    by_file = cost_of_tests.costs(tests, "file", 5)
+    assert [(row["where"], row["tests"], row["cpu_s"]) for row in by_file] == [
+        ("tests/a/test_b.py", 2, 5.5), ("imports and collection", 1, 2.5), ("all", 3, 8.0)
+    ]  # fmt: skip
+    assert cost_of_tests.costs(tests, "test", 1)[0]["where"] == "tests/a/test_b.py::test_e"
+    with pytest.raises(SystemExit, match="GPUSIM_COUNT_CPU"):
+        cost_of_tests.read(tmp_path / "nothing")

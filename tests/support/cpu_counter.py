@@ -1,0 +1,50 @@
+"""Note what processor time each test takes, its child processes' too; switched on by ``GPUSIM_COUNT_CPU=FOLDER``.
+
+Mental model: under ``pytest -n`` each worker writes a file of its own, a line a test, as soon as the test has ended; what a
+worker did before its first test (imports, collection) is a line of its own. ``tools/cost_of_tests.py FOLDER`` adds them up. Wall
+time would say as much of who else is at work on the machine.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+VARIABLE = "GPUSIM_COUNT_CPU"
+#: What stands in place of a test's name for what comes before the first.
+BEFORE = "imports and collection"
+
+
+def _seconds() -> tuple[float, float]:
+    """Processor time of this process, and of the children that it has waited for."""
+    both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    own, children = (used.ru_utime + used.ru_stime for used in both)
+    return own, children
+
+
+class CpuCounter:
+    """A pytest plugin; ``folder`` is made if it is not there."""
+
+    def __init__(self, folder: Path):
+        folder.mkdir(parents=True, exist_ok=True)
+        self._path = folder / f"{os.getpid()}.tsv"
+        self._begun = False
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        own, children = _seconds()
+        if not self._begun:
+            self._begun = True
+            self._note(BEFORE, own, children)
+        result = yield
+        own_after, children_after = _seconds()
+        self._note(item.nodeid, own_after - own, children_after - children)
+        return result
+
+    def _note(self, name: str, own: float, children: float) -> None:
+        with self._path.open("a") as file:
+            file.write(f"{name}\t{own:.3f}\t{children:.3f}\n")
