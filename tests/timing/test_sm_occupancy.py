@@ -37,6 +37,20 @@ def test_occupancy_as_the_cuda_calculator_has_it(threads, registers, shared, blo
     assert fit.carveout_bytes >= blocks * (shared + KIB)
 
 
+@pytest.mark.parametrize(
+    ("gpu", "threads", "carveout_kib"),
+    [
+        ("a100_80gb", 32, 32),
+        ("l40", 64, 32),  # 24 blocks
+        ("rtx_a4000", 32, 16),  # as Nsight Compute shows it on another GPU of capability 8.6
+        ("rtx3090", 512, 8),
+    ],
+)
+def test_the_carve_out_holds_the_blocks_that_fit_not_those_of_the_grid(gpu, threads, carveout_kib):
+    trace = build(Asm().exit(), blocks=1, threads=threads, registers=16)
+    assert occupancy(trace.launch, load_gpu(gpu)).carveout_bytes == carveout_kib * KIB
+
+
 def test_a_cooperative_launch_must_fit_on_the_machine_at_once():
     launch = replace(build(Asm().exit(), blocks=17, threads=1024, registers=32).launch, cooperative=True)
     with pytest.raises(LaunchError, match="cooperative"):
