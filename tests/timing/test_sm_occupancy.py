@@ -45,9 +45,9 @@ def test_occupancy_as_the_cuda_calculator_has_it(threads, registers, shared, blo
         ("rtx3090", 512, 8),
         ("a100_80gb", 32, 32),  # of the chase, not of a profile
         ("a100_80gb", 256, 32),
-        ("a30", 1024, 8),
         ("h100", 256, 32),
         ("l40", 64, 32),  # of the chase
+        ("rtx4090", 1024, 8),
         ("rtx4090", 256, 16),
         ("rtx5090", 128, 32),
         ("t4", 256, 32),
