@@ -11,6 +11,7 @@ from gpusim.cases.suite import capture_case, make_case
 from gpusim.engine.gpu import simulate
 from gpusim.errors import SpecError, UnknownGpuError
 from gpusim.gpus import built_in_of, describe_gpu, diff_gpus, list_gpus, load_gpu, override_gpu
+from gpusim.gpus.clock import at_clock
 from gpusim.gpus.load import KINDS
 from gpusim.gpus.spec import PIPE_NAMES
 from gpusim.trace.record import PipeClass
@@ -270,6 +271,20 @@ def test_a_setting_changes_one_value_and_shows_in_the_name():
     back = override_gpu(changed, [f"l2.hit_latency_ns={was[0]}", f"pipes.fma.interval_cycles={was[1]}"])
     assert dataclasses.replace(back, name="h200") == base
     assert override_gpu(base, ["sm_count=4"]).sm_count == 4
+
+
+def test_crossbar_and_l2_follow_the_clock_and_dram_does_not():
+    base = load_gpu("a100_80gb")
+    half = override_gpu(base, ["clock_hz=705e6", "l2.tag_interval_ns=1.0"])
+    assert half.name == "a100_80gb[clock_hz=705000000.0][l2.tag_interval_ns=1.0]"
+    for room, name in (("crossbar", "request_latency_ns"), ("l2", "hit_latency_ns"), ("l2", "far_miss_extra_ns")):
+        assert half.cycles(getattr(getattr(half, room), name)) == pytest.approx(
+            base.cycles(getattr(getattr(base, room), name))
+        )
+    assert half.l2.slice_bytes_per_ns == base.l2.slice_bytes_per_ns / 2
+    assert half.l2.tag_interval_ns == 1.0
+    assert (half.dram, half.tlb, half.l1) == (base.dram, base.tlb, base.l1)
+    assert at_clock(base, base.clock_hz) is base
 
 
 @pytest.mark.parametrize(

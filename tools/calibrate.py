@@ -15,12 +15,13 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gpusim.compare.replay import REPLAYS
 from gpusim.compare.replay_bench import Bench
 from gpusim.errors import GpusimError
 from gpusim.gpus import load_gpu, override_gpu
+from gpusim.gpus.clock import at_clock
 from gpusim.silicon.published import PublishedPoint, load_published
 
 DEFAULT_GPUS = ("a100_80gb", "gh200", "h200")
@@ -117,7 +118,7 @@ def run_experiment(experiment: Experiment, gpu: str, every: int, settings: list[
     benches: dict[str, Bench] = {}
     for m in points[:: max(1, every)]:
         bench = benches.setdefault(m.series, Bench(spec))
-        bench.gpu = replace(spec, clock_hz=m.sm_clock_mhz * 1e6)
+        bench.gpu = at_clock(spec, m.sm_clock_mhz * 1e6)
         begun = time.perf_counter()
         try:
             simulated = REPLAYS[m.series](bench, m)

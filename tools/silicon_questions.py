@@ -75,7 +75,8 @@ QUESTIONS = (
     Question(
         "a barrier between loading and computing",
         "Blocks load a tile, meet at a barrier and compute: do the phases of an SM's blocks overlap on silicon as much as simulated? "
-        "A tuned convolution on an A100 is 10 to 28 % slower than predicted where rows of threads are long and blocks few.",
+        "A tuned convolution on an A100 is 10 to 28 % slower than predicted where rows of threads are long and blocks few; what it loses goes with the "
+        "generations of blocks on an SM, not with the number of loads (docs/validation/gaps.md).",
         "Time against the block's rows at an equal number of threads a SM. What silicon loses from many small blocks to few large ones, beyond "
         "what is simulated, is the phases' overlap; the same loss without the barrier's loads (barrier, alone) is the barrier's own.",
         ("l1.barrier_latency_cycles", "launch.block_turnaround_cycles"),
@@ -124,6 +125,19 @@ QUESTIONS = (
                 for tile in (32, 64)
             ),
             *(("pipe_throughput", {"op": op, "rounds": r}) for op in ("ffma", "imad", "iadd", "lop3") for r in (4, 12)),
+        ),
+    ),
+    Question(
+        "the carve-out of kernels without shared memory",
+        "How much of the array does the driver keep from the L1, by the number of blocks that would fit? Profiles show 8.19, 16.38 and 32.77 kB for the "
+        "same launch on different chips.",
+        "Cycles a load: the buffer at which they begin to rise is the array less the carve-out less what the SM keeps. One thread's (as many blocks "
+        "as fit) and 1,024 threads' rise lie as far apart as their carve-outs; what is left at 1,024 threads is the SM's own.",
+        ("sm.shared_carveout_reserved_bytes", "l1.reserved_bytes"),
+        tuple(
+            ("pointer_chase", {"buffer_kib": kib, "loads": 131072, "block_threads": threads})
+            for kib in (84, 96, 108, 120, 148, 160, 172, 184, 212, 224, 236, 248)
+            for threads in (1, 256, 1024)
         ),
     ),
     Question(

@@ -24,6 +24,7 @@ from gpusim.compare.join import LaunchFacts
 from gpusim.compare.unit_costs import program_with_costs, with_costs
 from gpusim.engine.gpu import simulate
 from gpusim.engine.result import LaunchResult
+from gpusim.gpus.clock import at_clock
 from gpusim.gpus.spec import GpuSpec
 from gpusim.silicon.row import SiliconRow
 from gpusim.trace.record import Program, Trace
@@ -110,7 +111,7 @@ class CaseSimulator:
 
     def machine(self, clock_hz: float, costs: Costs = ()) -> GpuSpec:
         """The GPU at that clock, with ``costs`` times those of its units."""
-        return with_costs(replace(self.spec, clock_hz=clock_hz), costs)
+        return with_costs(at_clock(self.spec, clock_hz), costs)
 
     def simulate(self, launch: LaunchFacts, state: str, clock_hz: float) -> LaunchResult:
         """The launch's result; all launches of its case that run with it are kept too."""

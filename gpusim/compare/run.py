@@ -28,6 +28,7 @@ from gpusim.errors import (
     ToolchainError,
     UnsupportedOpcodeError,
 )
+from gpusim.gpus.clock import at_clock
 from gpusim.gpus.load import built_in_of, load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.gpus.spec import GpuSpec
@@ -234,7 +235,7 @@ def replay_group(compared_gpu: ComparedGpu, points: Iterable[PublishedPoint]) ->
     keeps_clock = spec.clock_hz == load_gpu(compared_gpu.measured_as).clock_hz
     bench = Bench(spec)
     for m in points:
-        bench.gpu = replace(spec, clock_hz=m.sm_clock_mhz * 1e6) if keeps_clock else spec
+        bench.gpu = at_clock(spec, m.sm_clock_mhz * 1e6) if keeps_clock else spec
         start = time.monotonic()
         try:
             simulated = REPLAYS[m.series](bench, m)

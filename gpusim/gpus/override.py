@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from gpusim.errors import SpecError
+from gpusim.gpus.clock import at_clock
 from gpusim.gpus.consistency import check_consistency
 from gpusim.gpus.load import ALL_KEYS, checked, hints_of, known_keys
 from gpusim.gpus.spec import GpuSpec
@@ -20,7 +21,8 @@ from gpusim.io.nearest import hint
 
 def override_gpu(spec: GpuSpec, settings: Iterable[str]) -> GpuSpec:
     """A GPU that differs from ``spec`` in ``settings``: ``key=value`` texts with a GPU file's dotted keys
-    and TOML values, e.g. ``l2.hit_latency_ns=60``.
+    and TOML values, e.g. ``l2.hit_latency_ns=60``. With ``clock_hz`` crossbar and L2 follow the clock (:mod:`gpusim.gpus.clock`);
+    settings behind it hold as they are.
 
     The name tells the difference (``h200[l2.hit_latency_ns=60]``). Raises :class:`SpecError` as
     :func:`load_gpu` does, and for a text that is no setting or sets what another has set.
@@ -42,7 +44,10 @@ def override_gpu(spec: GpuSpec, settings: Iterable[str]) -> GpuSpec:
             value = tomllib.loads(f"value = {text}")["value"]
         except (ValueError, RecursionError) as error:  # a number of thousands of digits is a plain ValueError
             raise SpecError(f"{where}: not a TOML value: {error}") from error
-        spec = _with_value(spec, where, key, value)
+        changed = _with_value(spec, where, key, value)
+        if key == "clock_hz":
+            changed = replace(at_clock(spec, changed.clock_hz), name=changed.name)
+        spec = changed
     check_consistency(spec, spec.name)
     return spec
 

@@ -82,6 +82,7 @@ class SmSpec:
     shared_reserved_bytes: int  # per block, taken by the system (1024 since sm_80)
     shared_allocation_unit_bytes: int
     shared_carveouts_kib: tuple[int, ...]  # legal carve-outs, ascending
+    shared_carveout_reserved_bytes: int = 0  # per block, that the driver counts when it picks the carve-out
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,12 @@
 
 Mental model: a block takes warps, threads, registers and shared memory, each rounded up to what the
 hardware hands out; the scarcest resource decides. The driver then picks the smallest legal shared
-carve-out that holds the resident blocks; the rest of the array is L1.
+carve-out that holds as many blocks as fit, whether or not the grid has so many; the rest of the array is L1.
+
+That the grid does not matter shows in profiles: one warp in a grid of one block on a GA10x of 38 SMs (16 blocks fit, 1 KiB each for
+the system) runs with 16.38 kB (Nsight Compute's ``launch__shared_mem_config_size``), not 8.19. And in two published experiments: a chase of
+one thread loses its first lines 24 KiB before sums of 256 threads do (``l1.reserved_bytes``). Without shared memory of its own a
+kernel still gets more than its blocks' 1 KiB each on some GPUs: ``sm.shared_carveout_reserved_bytes``.
 """
 
 from __future__ import annotations
@@ -69,8 +74,8 @@ def occupancy(launch: Launch, spec: GpuSpec) -> Occupancy:
             f"{launch.kernel}: a cooperative launch of {launch.blocks} blocks, but {spec.name} holds only "
             f"{blocks * spec.sm_count} of them at once ({limiter})"
         )
-    resident = min(blocks, -(-launch.blocks // spec.sm_count))
-    need = resident * shared
+    least = min(blocks * sm.shared_carveout_reserved_bytes, sm.max_blocks * sm.shared_reserved_bytes)
+    need = max(blocks * shared, least)
     fitting = [kib * 1024 for kib in sm.shared_carveouts_kib if kib * 1024 >= need]
     carveout = min(fitting, default=sm.shared_max_bytes)
     return Occupancy(blocks, blocks * warps, limits, limiter, carveout, spec.l1.total_bytes - carveout)

@@ -118,14 +118,14 @@ GAPS = [
         "l1_read",
         {"footprint_kib": 236},
         20,
-        "warps of silicon drift apart by laps, and who hits runs ahead",
+        "silicon keeps as large a share as the L1 holds up to twice its size",
     ),
     (
         "a100_80gb",
         "l1_read",
         {"footprint_kib": 280},
         20,
-        "warps of silicon drift apart by laps, and who hits runs ahead",
+        "silicon keeps as large a share as the L1 holds up to twice its size",
     ),
     (
         "a100_80gb",
@@ -217,9 +217,24 @@ def test_the_knees_of_the_chase_on_l40_are_those_of_caches_that_evict_the_oldest
     assert abs(row.error_percent) < limit_percent, row
 
 
+@pytest.mark.parametrize(
+    ("gpu", "footprint_kib", "limit_percent"),
+    [
+        pytest.param("l40", 102, 5, marks=pytest.mark.nightly),
+        ("l40", 118, 10),  # 1.2 times what the L1 holds
+        pytest.param("l40", 140, 15, marks=pytest.mark.nightly),
+        ("a40", 102, 5),
+        pytest.param("a100_80gb", 204, 10, marks=pytest.mark.nightly),
+    ],
+)
+def test_sums_find_what_the_carve_out_of_few_blocks_leaves_to_the_l1(gpu, footprint_kib, limit_percent) -> None:
+    (row,) = replay(gpu, "l1_read", footprint_kib=footprint_kib)
+    assert abs(row.error_percent) < limit_percent, row
+
+
 @pytest.mark.nightly
-@pytest.mark.xfail(strict=True, reason="warps of silicon drift apart by laps and find more than in step")
-@pytest.mark.parametrize(("gpu", "footprint_kib"), [("l40", 140), ("a40", 192)])
+@pytest.mark.xfail(strict=True, reason="silicon keeps as large a share as the L1 holds up to twice its size")
+@pytest.mark.parametrize(("gpu", "footprint_kib"), [("l40", 192), ("a40", 192)])
 def test_sums_over_footprints_beyond_l1_are_within_a_fifth(gpu: str, footprint_kib: int) -> None:
     (row,) = replay(gpu, "l1_read", footprint_kib=footprint_kib)
     assert abs(row.error_percent) < 20, row

@@ -37,6 +37,28 @@ def test_occupancy_as_the_cuda_calculator_has_it(threads, registers, shared, blo
     assert fit.carveout_bytes >= blocks * (shared + KIB)
 
 
+@pytest.mark.parametrize(
+    ("gpu", "threads", "carveout_kib"),
+    [
+        ("rtx_a4000", 32, 16),
+        ("rtx3090", 128, 16),
+        ("rtx3090", 512, 8),
+        ("a100_80gb", 32, 32),  # of the chase, not of a profile
+        ("a100_80gb", 256, 32),
+        ("h100", 256, 32),
+        ("l40", 64, 32),  # of the chase
+        ("rtx4090", 1024, 8),
+        ("rtx4090", 256, 16),
+        ("rtx5090", 128, 32),
+        ("t4", 256, 32),
+    ],
+)
+def test_the_carve_out_holds_the_blocks_that_fit_not_those_of_the_grid(gpu, threads, carveout_kib):
+    """As Nsight Compute printed it on GPUs of the same chip."""
+    trace = build(Asm().exit(), blocks=1, threads=threads, registers=40 if threads < 256 else 16)
+    assert occupancy(trace.launch, load_gpu(gpu)).carveout_bytes == carveout_kib * KIB
+
+
 def test_a_cooperative_launch_must_fit_on_the_machine_at_once():
     launch = replace(build(Asm().exit(), blocks=17, threads=1024, registers=32).launch, cooperative=True)
     with pytest.raises(LaunchError, match="cooperative"):
