@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import click
 
 from gpusim.commands.compare_options import (
@@ -95,6 +96,7 @@ def _evidence(part: Evidence) -> dict:
         "series": part.series,
         "points": part.points,
         "mape_percent": part.mape_percent,
+        **({} if math.isnan(part.within_interval_percent) else {"within_interval_percent": part.within_interval_percent}),
     }
 
 

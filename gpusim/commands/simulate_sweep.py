@@ -29,7 +29,7 @@ from gpusim.gpus.spec import GpuSpec
 from gpusim.io.progress import task
 from gpusim.report.roofline import operations
 from gpusim.report.tables import format_records
-from gpusim.report.utilisation import traffic
+from gpusim.engine.utilisation import traffic
 from gpusim.trace.record import Trace
 
 _BYTES = ("bytes_read", "bytes_written")
@@ -149,10 +149,13 @@ def _rates(result: Result, work: Mapping[str, float]) -> dict[str, Any]:
     figures: dict[str, Any] = {
         "cycles": int(result.cycles),
         "time_us": float(result.time_us),
+        "time_us_low": result.interval.low_us,
+        "time_us_high": result.interval.high_us,
         "gb_per_s": counted / ns if counted else "",
         "dram_gb_per_s": traffic(result.launches)["dram__bytes.sum"] / ns,
         "gflop_per_s": done / ns if done else "",
     }
+    figures["interval_outside"] = "; ".join(result.interval.outside)
     if result.error_cycles is not None:
         figures |= {"error_cycles": round(result.error_cycles), "simulated_percent": result.simulated_percent}
     return figures

@@ -26,7 +26,7 @@ from gpusim.report.document import Document
 from gpusim.report.roofline import roofline
 from gpusim.report.summary import share_document, summary_document
 from gpusim.report.timeline import sample_rates
-from gpusim.report.utilisation import traffic
+from gpusim.engine.utilisation import traffic
 from gpusim.why.explain import Explanation
 
 RESULT_VERSION = 1

@@ -22,7 +22,7 @@ from gpusim.report.saved import load_result, result_document, save_result
 from gpusim.report.summary import summary_document
 from gpusim.report.tables import format_cards, format_records
 from gpusim.report.timeline import sample_rates, timeline_events, write_timeline
-from gpusim.report.utilisation import traffic
+from gpusim.engine.utilisation import traffic
 from gpusim.trace.record import PipeClass
 from gpusim.why.explain import explain
 

@@ -24,13 +24,15 @@ from .predict import Prediction
 ROOT = Path(__file__).parents[2]
 #: Folders whose source decides what is predicted.
 _DECIDING = ("emulator", "engine", "frontend", "isa", "launch", "model", "trace")
+#: What is said of cycles once they are known.
+_TELLING = ("result.py", "bound.py", "utilisation.py")
 
 
 @cache
 def source_digest() -> str:
     """Of gpusim's source that a prediction depends on, and of what makes launches smaller."""
     digest = hashlib.sha256(str(toolchain()).encode())
-    files = [path for room in _DECIDING for path in sorted((ROOT / "gpusim" / room).rglob("*.py"))]
+    files = [path for room in _DECIDING for path in sorted((ROOT / "gpusim" / room).rglob("*.py")) if path.name not in _TELLING]
     for path in (*files, Path(__file__).parent / "predict.py", ROOT / "workloads/external/families.py"):
         digest.update(path.read_bytes())
     return digest.hexdigest()

@@ -1,6 +1,6 @@
 """Published points replayed on a description, each with what limited it, kept so that a run that was broken off goes on.
 
-Mental model: as ``gpusim compare --against published``, but the machine that replays remembers its last run, whose attribution (what
+Mental model: as ``gpusim compare --against published``, but the machine that replays remembers its last run, whose limiter (of what
 ``gpusim simulate`` prints as *bound by*) is kept beside the value. A point is kept by the hash of gpusim's source, the replay's, the
 description and the point.
 """
@@ -8,45 +8,29 @@ description and the point.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpusim.compare.error import higher_is_faster
 from gpusim.compare.replay import REPLAYS
-from gpusim.compare.replay_bench import Bench
-from gpusim.engine.result import Result
+from gpusim.compare.run import WatchedBench
 from gpusim.errors import GpusimError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.io.progress import say
-from gpusim.report.answer import answer
 from gpusim.silicon.published import PublishedPoint
-from gpusim.trace.record import Trace
 
 from . import kept
 
 _REPLAYS = sorted((Path(__file__).parents[2] / "gpusim" / "compare").glob("replay*.py"))
 
 
-@dataclass
-class WatchedBench(Bench):
-    """A bench that shares with its copies the last result that it made; ``bound_by`` of each value that a replay keeps."""
-
-    last: list[Result] = field(default_factory=list)
-
-    def run(self, timed: list[Trace], warm: Sequence[Trace] = ()) -> Result:
-        """As Bench.run."""
-        result = super().run(timed, list(warm))
-        self.last[:] = [result]
-        return result
-
-
 @dataclass(frozen=True)
 class Replayed:
-    """``simulated`` in the point's unit; ``bound_by`` as :func:`gpusim.report.answer.answer` words it; ``is_sampled`` never."""
+    """``simulated`` in the point's unit; ``limiter``: what bound the run that it came from (:class:`gpusim.uncertainty.limiters.Limiter`)."""
 
     point: PublishedPoint
     simulated: float
-    bound_by: str
+    limiter: str
 
     @property
     def time_ratio(self) -> float:
@@ -69,6 +53,6 @@ def replayed(spec: GpuSpec, points: Sequence[PublishedPoint], keeps_clock: bool 
             except GpusimError as error:
                 say(f"{spec.name} {point.series} {point.point}: {error}")
                 continue
-            found = {"simulated": simulated, "bound_by": answer(bench.last[0]).bound_by}
+            found = {"simulated": simulated, "limiter": str(bench.last[0].bound.limiter)}
             kept.write_values(key, found)
-        yield Replayed(point, found["simulated"], found["bound_by"])
+        yield Replayed(point, found["simulated"], found["limiter"])

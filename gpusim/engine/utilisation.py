@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from gpusim.engine.result import LaunchResult
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model import program as op
 from gpusim.model import timing as at
@@ -22,6 +23,9 @@ from gpusim.model.l1_access import HEADER_SHARE
 from gpusim.model.messages import TICKS_PER_CYCLE
 from gpusim.model.stall_reasons import SELECTED
 from gpusim.trace.record import PipeClass
+
+if TYPE_CHECKING:  # a result asks for its units
+    from gpusim.engine.result import LaunchResult
 
 _ELAPSED = ".avg.pct_of_peak_sustained_elapsed"
 #: Port of a sub-core -> (unit, Nsight's metric; its own name with the same pattern where Nsight has none).
