@@ -9,15 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from gpusim.engine.utilisation import Unit, utilisation
+from gpusim.engine.utilisation import Ran, Unit, utilisation
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model.stall_reasons import SELECTED, STALL_NAMES
 from gpusim.uncertainty.limiters import Limiter
-
-if TYPE_CHECKING:  # a result asks for its bound
-    from gpusim.engine.result import LaunchResult
 
 #: Busy share from which on a unit counts as the roof. ncu's rules take 60 % as the end of "latency issues" and 80 % as high.
 ROOF_PERCENT = 60.0
@@ -48,7 +44,7 @@ class Bound:
         return self.roof.startswith(_MEMORY)
 
 
-def bound_of(launches: Sequence[LaunchResult], spec: GpuSpec) -> Bound:
+def bound_of(launches: Sequence[Ran], spec: GpuSpec) -> Bound:
     """What bounds ``launches`` together, on ``spec``."""
     units = utilisation(launches, spec)
     highest = max((u for u in units if u.name not in (_SHARED, _BUS)), key=lambda unit: unit.percent)

@@ -46,8 +46,12 @@ def interval_of(
 
     Source of the factors: ``intervals.json``, written by ``tools/write_intervals.py`` from ``traces/residuals``."""
     known = table()
+    row = row_of(kind_of(spec.name), limiter)
     reasons = tuple(_outside(spec, tensor, devices, known["architectures"]))
-    row = widest() if reasons else row_of(kind_of(spec.name), limiter)
+    if row["coarser"]:
+        reasons += (f"too few {limiter}-bound launches were measured",)
+    if reasons:
+        row = widest()
     share = error_us / time_us if time_us > 0 else 0.0
     factor = math.exp(math.hypot(math.log(row["factor"]), share))
     counted = f"{row['series']} series, {row['points']} points" if row["series"] else "no series"

@@ -18,13 +18,14 @@ FITTED, DATASHEET = "fitted", "datasheet"
 
 
 class Row(TypedDict):
-    """``factor``: at least 1; a band is from time / factor to time x factor. ``basis``: whose errors it is from, where its own class has too
-    few: kind and limiter. ``series`` and ``points`` of them."""
+    """``factor``: at least 1; an interval is from time / factor to time x factor. ``basis``: whose errors it is from, in words, ``series`` and
+    ``points`` of them; ``coarser``: those of another limiter too, since its own has too few series."""
 
     kind: str
     limiter: str
     factor: PositiveFinite
     basis: str
+    coarser: bool
     series: int
     points: int
 
