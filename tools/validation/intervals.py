@@ -1,0 +1,143 @@
+"""Factors of prediction intervals from validation errors, and how often they hold for what they were not made from.
+
+Mental model: split conformal prediction with series as the unit (hierarchical conformal prediction: Lee, Barber and Willett 2023): K series that are
+exchangeable with the next one share the weight K / (K + 1) equally, each over its own points, and the rest is one at infinity; the factor is
+the least error at which the weight reaches the level. Fewer series make a wider interval by that rule alone, and too few (four, for 80 %) none: then the
+next coarser class speaks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from gpusim.uncertainty.limiters import Limiter
+from gpusim.uncertainty.table import DATASHEET, FITTED, Row
+
+from .residuals import Residual
+from .sets import FINAL
+
+LEVEL = 0.80
+#: The least number of series of which the rule gives a finite interval at all: K / (K + 1) is to reach the level.
+LEAST_SERIES = math.ceil(LEVEL / (1 - LEVEL) - 1e-9)
+#: Coarser classes in order, by kind of description: a fitted one may lean on what datasheets were worse at, not the other way round.
+_FITTED_FALL_BACK = ((FITTED, True), (None, True), (FITTED, False), (None, False))
+_DATASHEET_FALL_BACK = ((DATASHEET, True), (DATASHEET, False), (None, False))
+
+
+def calibration(rows: Iterable[Residual]) -> list[Residual]:
+    """The rows that intervals are made from: held out, and of no half that is looked at last."""
+    return [row for row in rows if row.held_out and row.half != FINAL]
+
+
+def factor_of(rows: Sequence[Residual], level: float = LEVEL) -> float | None:
+    """The factor that a new series' points lie within at ``level``; None of too few series."""
+    groups: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for row in rows:
+        groups[row.group].append(row.size)
+    each = 1 / (len(groups) + 1)
+    sizes = sorted((size, each / len(own)) for own in groups.values() for size in own)
+    reached = 0.0
+    for size, weight in sizes:
+        reached += weight
+        if reached >= level - 1e-9:
+            return math.exp(size)
+    return None
+
+
+def row_for(kind: str, limiter: Limiter, rows: Sequence[Residual]) -> Row | None:
+    """The row of the table for a kind and a limiter, from calibration rows: of its own class, or of the next coarser one that has enough series."""
+    for of_kind, of_limiter in _FITTED_FALL_BACK if kind == FITTED else _DATASHEET_FALL_BACK:
+        own = [
+            row
+            for row in rows
+            if (of_kind is None or row.kind == of_kind) and (not of_limiter or row.limiter == limiter)
+        ]
+        factor = factor_of(own)
+        if factor is not None:
+            return Row(
+                kind=kind, limiter=str(limiter), factor=round(factor, 4), basis=basis(of_kind, of_limiter, limiter),
+                coarser=not of_limiter,
+                series=len({row.group for row in own}), points=len(own),
+            )  # fmt: skip
+    return None
+
+
+def basis(kind: str | None, of_limiter: bool, limiter: Limiter) -> str:
+    """Whose errors a row is from, in words."""
+    launches = f"{limiter}-bound" if of_limiter else "all launches"
+    described = {FITTED: "on fitted GPUs", DATASHEET: "on GPUs known from datasheets", None: "on all GPUs"}[kind]
+    return f"{launches} {described}"
+
+
+def rows_of(rows: Sequence[Residual]) -> list[Row]:
+    """The table's rows."""
+    known = calibration(rows)
+    found = [row_for(kind, limiter, known) for kind in (FITTED, DATASHEET) for limiter in Limiter]
+    return [row for row in found if row is not None]
+
+
+@dataclass(frozen=True)
+class Held:
+    """How often intervals held for rows of a class that they were not made from; percents over ``points``, and with each of ``series`` as one."""
+
+    kind: str
+    limiter: str
+    series: int
+    points: int
+    inside_percent: float
+    inside_series_percent: float
+
+
+def left_out(rows: Sequence[Residual], part: Callable[[Residual], str]) -> Iterator[tuple[Residual, bool]]:
+    """Each calibration row, and whether it lies within the interval that all rows but those of its ``part`` make."""
+    known = calibration(rows)
+    for name in sorted({part(row) for row in known}):
+        rest = [row for row in known if part(row) != name]
+        factors: dict[tuple[str, str], float] = {}
+        for row in known:
+            if part(row) != name:
+                continue
+            key = row.kind, row.limiter
+            if key not in factors:
+                made = row_for(row.kind, Limiter(row.limiter), rest)
+                factors[key] = math.inf if made is None else made["factor"]  # the widest is said, if none can be made
+            yield row, row.size <= math.log(factors[key])
+
+
+def kernel_of(row: Residual) -> str:
+    """The kernel, on whatever GPU: an external set's kernels have one author, and count as one."""
+    return row.series if row.source == "published" else row.source
+
+
+def gpu_of(row: Residual) -> str:
+    """The GPU, however it was described."""
+    return row.gpu
+
+
+def held(judged: Iterable[tuple[Residual, bool]]) -> list[Held]:
+    """The shares by kind and limiter, of each kind, and of all."""
+    every = list(judged)
+    found = []
+    for kind in (FITTED, DATASHEET, "all"):
+        for limiter in (*map(str, Limiter), "all"):
+            own = [(row, ok) for row, ok in every if kind in ("all", row.kind) and limiter in ("all", row.limiter)]
+            if not own or (kind == "all") != (limiter == "all") and kind == "all":
+                continue
+            groups: dict[tuple[str, str, str], list[bool]] = defaultdict(list)
+            for row, ok in own:
+                groups[row.kind, *row.group].append(ok)
+            shares = [sum(oks) / len(oks) for oks in groups.values()]
+            found.append(
+                Held(kind, limiter, len(groups), len(own), 100 * sum(ok for _, ok in own) / len(own), 100 * sum(shares) / len(shares))
+            )
+    return found
+
+
+def judged_by(rows: Sequence[Row], residuals: Iterable[Residual]) -> Iterator[tuple[Residual, bool]]:
+    """Each residual, and whether the table's interval holds it."""
+    factors = {(row["kind"], row["limiter"]): row["factor"] for row in rows}
+    for each in residuals:
+        yield each, each.size <= math.log(factors[each.kind, each.limiter])
