@@ -352,7 +352,9 @@ class _Kept:
                 except ValueError:
                     continue  # the last line of a search that was broken off
                 row = as_record(_KeptRow, value, f"{path}, line {number}: no kept prediction", UsageError)
-                self._rows[row["key"]] = Predicted(row["parameters"], row["time_us"], row["stage"], row["why"], row.get("factor", 0.0))
+                self._rows[row["key"]] = Predicted(
+                    row["parameters"], row["time_us"], row["stage"], row["why"], row.get("factor", 0.0)
+                )
 
     def _key(self, parameters: Mapping[str, Any], stage: str) -> str:
         return hashlib.sha256(f"{self._base}\0{stage}\0{_shown(parameters)}".encode()).hexdigest()

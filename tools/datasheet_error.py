@@ -87,7 +87,17 @@ def sheet_errors(residuals: list[Residual]) -> list[SheetError]:
 def main(context: click.Context, run_it: bool, gpus: tuple[str, ...], all_points: bool, form: str) -> None:
     if run_it:
         for source in (DATASHEET, "published"):
-            context.invoke(record, sources=(source,), gpus=gpus, all_points=all_points, rows=None, final=False, budget=4e6, jobs=1, out=FILE)
+            context.invoke(
+                record,
+                sources=(source,),
+                gpus=gpus,
+                all_points=all_points,
+                rows=None,
+                final=False,
+                budget=4e6,
+                jobs=1,
+                out=FILE,
+            )
     try:
         lines = [line for line in sheet_errors(load_residuals()) if not gpus or line.gpu in gpus]
         if not lines:
@@ -99,7 +109,10 @@ def main(context: click.Context, run_it: bool, gpus: tuple[str, ...], all_points
     for line in lines:
         if line.series == "all":
             verdict = "within" if line.datasheet_percent <= TARGET_PERCENT else "above"
-            click.echo(f"{line.gpu}: {line.datasheet_percent:.1f} % over {line.points} points, {verdict} {TARGET_PERCENT:.0f} %", err=True)
+            click.echo(
+                f"{line.gpu}: {line.datasheet_percent:.1f} % over {line.points} points, {verdict} {TARGET_PERCENT:.0f} %",
+                err=True,
+            )
 
 
 if __name__ == "__main__":

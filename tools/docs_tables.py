@@ -117,7 +117,9 @@ def intervals() -> str:
         [row["kind"], row["limiter"], f"{row['factor']:.2f}", row["basis"], row["series"], row["points"]]
         for row in rows_of(load_residuals())
     ]
-    return table(["description", "bound by", "factor", "from the errors of", "series", "points"], rows, frozenset((2, 4, 5)))
+    return table(
+        ["description", "bound by", "factor", "from the errors of", "series", "points"], rows, frozenset((2, 4, 5))
+    )
 
 
 def interval_coverage() -> str:
@@ -148,7 +150,10 @@ def interval_halves() -> str:
     rows = []
     for name, own in groups.items():
         total = [each for each in held(judged_by(made, own)) if (each.kind, each.limiter) == ("all", "all")]
-        rows += [[name, each.series, each.points, f"{each.inside_series_percent:.0f} % ({each.inside_percent:.0f})"] for each in total]
+        rows += [
+            [name, each.series, each.points, f"{each.inside_series_percent:.0f} % ({each.inside_percent:.0f})"]
+            for each in total
+        ]
     return table(["rows", "series", "points", "inside"], rows, frozenset((1, 2, 3)))
 
 
@@ -159,7 +164,15 @@ def datasheet_errors() -> str:
         series = "**all**" if line.series == "all" else f"`{line.series}`"
         own = "" if line.shipped_percent is None else f"{line.shipped_percent:.1f} %"
         rows.append(
-            [f"`{line.gpu}`", f"`{line.like}`", series, line.points, f"{line.datasheet_percent:.1f} %", f"{line.worst_percent:+.0f} %", own]
+            [
+                f"`{line.gpu}`",
+                f"`{line.like}`",
+                series,
+                line.points,
+                f"{line.datasheet_percent:.1f} %",
+                f"{line.worst_percent:+.0f} %",
+                own,
+            ]
         )
     head = ["GPU", "described like", "series", "points", "from the datasheet", "worst", "its own description"]
     return table(head, rows, frozenset((3, 4, 5, 6)))

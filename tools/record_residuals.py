@@ -76,7 +76,11 @@ def of_set(name: str, rows: int | None, final: bool, budget: float, jobs: int) -
     if not one.is_predicted:
         raise UsageError(f"{name}: {one.entry['status']}")
     entry = one.entry
-    chosen = [row for half in (LEARN, FINAL)[: 1 + final] for row in sample([r for r in one.rows if r.half == half], rows, entry["strata"])]
+    chosen = [
+        row
+        for half in (LEARN, FINAL)[: 1 + final]
+        for row in sample([r for r in one.rows if r.half == half], rows, entry["strata"])
+    ]
     found = {row.identity: row for row in chosen}
     todo = [
         Job(name, entry["family"], row.identity, row.values, entry["gpu"], tuple(entry["settings"]), entry["reduce"], budget, "", entry["cache"])
@@ -100,7 +104,9 @@ def of_set(name: str, rows: int | None, final: bool, budget: float, jobs: int) -
 @click.option("--gpu", "gpus", multiple=True, help="Only these GPUs' curves.")
 @click.option("--all-points", is_flag=True, help="Every published point instead of a spread of them.")
 @click.option("--rows", type=click.IntRange(1), default=None, help="A sample of so many rows of each half of a set.")
-@click.option("--final", is_flag=True, help="Sets: the other half too, which sets no interval and shows whether they hold.")
+@click.option(
+    "--final", is_flag=True, help="Sets: the other half too, which sets no interval and shows whether they hold."
+)
 @click.option("--budget", default=4e6, show_default=True, help="Warp instructions simulated a row of a set, about.")
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Processes, for sets.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), default=FILE, show_default=True)

@@ -61,7 +61,11 @@ def main(check: bool, form: str) -> None:
     write_whole(TABLE, text.encode())
     tables = [format_records([dict(row) for row in made["rows"]], form)]
     for part in (kernel_of, gpu_of):
-        tables.append(format_records([{"left_out": part.__name__, **asdict(each)} for each in held(left_out(residuals, part))], form))
+        tables.append(
+            format_records(
+                [{"left_out": part.__name__, **asdict(each)} for each in held(left_out(residuals, part))], form
+            )
+        )
     click.echo("\n\n".join(tables))
 
 

@@ -22,6 +22,7 @@ from gpusim.commands.output_file import open_output
 from gpusim.commands.unchecked import tell_unchecked
 from gpusim.engine.gpu import simulate
 from gpusim.engine.result import Result
+from gpusim.engine.utilisation import traffic
 from gpusim.errors import GpusimError, ToolchainError, UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
@@ -29,7 +30,6 @@ from gpusim.gpus.spec import GpuSpec
 from gpusim.io.progress import task
 from gpusim.report.roofline import operations
 from gpusim.report.tables import format_records
-from gpusim.engine.utilisation import traffic
 from gpusim.trace.record import Trace
 
 _BYTES = ("bytes_read", "bytes_written")

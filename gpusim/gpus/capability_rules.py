@@ -16,7 +16,9 @@ _GA10X = (0, 8, 16, 32, 64, 100)
 _HOPPER = (*_AMPERE, 196, 228)
 
 
-def _limits(warps: int, blocks: int, most_kib: int, block_kib: int, l1_kib: int, carveouts: tuple[int, ...]) -> dict[str, Any]:
+def _limits(
+    warps: int, blocks: int, most_kib: int, block_kib: int, l1_kib: int, carveouts: tuple[int, ...]
+) -> dict[str, Any]:
     return {
         "sm.max_warps": warps,
         "sm.max_blocks": blocks,

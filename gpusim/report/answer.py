@@ -11,9 +11,9 @@ from typing import Any
 
 from gpusim.engine.bound import Bound
 from gpusim.engine.result import Result, time_text
+from gpusim.engine.utilisation import traffic
 from gpusim.report.roofline import roofline
 from gpusim.report.tables import format_pairs, rounded
-from gpusim.engine.utilisation import traffic
 from gpusim.uncertainty.interval import Interval
 from gpusim.uncertainty.limiters import Limiter
 from gpusim.why.advice import Advice, Remedy

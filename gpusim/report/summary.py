@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpusim.engine.result import LaunchResult, Result
+from gpusim.engine.utilisation import occupancy, traffic, utilisation
 from gpusim.report.answer import answer, answer_document, interval_document, remedy_records
 from gpusim.report.attribution import Share
-from gpusim.engine.utilisation import occupancy, traffic, utilisation
 from gpusim.why.explain import Explanation, kernels_text
 
 

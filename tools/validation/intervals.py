@@ -131,7 +131,14 @@ def held(judged: Iterable[tuple[Residual, bool]]) -> list[Held]:
                 groups[row.kind, *row.group].append(ok)
             shares = [sum(oks) / len(oks) for oks in groups.values()]
             found.append(
-                Held(kind, limiter, len(groups), len(own), 100 * sum(ok for _, ok in own) / len(own), 100 * sum(shares) / len(shares))
+                Held(
+                    kind,
+                    limiter,
+                    len(groups),
+                    len(own),
+                    100 * sum(ok for _, ok in own) / len(own),
+                    100 * sum(shares) / len(shares),
+                )
             )
     return found
 

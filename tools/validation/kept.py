@@ -32,7 +32,12 @@ _TELLING = ("result.py", "bound.py", "utilisation.py")
 def source_digest() -> str:
     """Of gpusim's source that a prediction depends on, and of what makes launches smaller."""
     digest = hashlib.sha256(str(toolchain()).encode())
-    files = [path for room in _DECIDING for path in sorted((ROOT / "gpusim" / room).rglob("*.py")) if path.name not in _TELLING]
+    files = [
+        path
+        for room in _DECIDING
+        for path in sorted((ROOT / "gpusim" / room).rglob("*.py"))
+        if path.name not in _TELLING
+    ]
     for path in (*files, Path(__file__).parent / "predict.py", ROOT / "workloads/external/families.py"):
         digest.update(path.read_bytes())
     return digest.hexdigest()
