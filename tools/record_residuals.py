@@ -3,6 +3,7 @@
     python tools/record_residuals.py                     everything (an hour of processor time; goes on where it was broken off)
     python tools/record_residuals.py published           curves on the descriptions that ship
     python tools/record_residuals.py datasheet           the same curves on descriptions made from the datasheets alone
+    python tools/record_residuals.py small_launches      chains of small launches, on both
     python tools/record_residuals.py liger_forward_a100 --rows 20      rows of an external set, of each half
 
 Mental model: each source's rows take the place of its older ones. Points and rows are kept by the hash of all that they depend on, as
@@ -20,6 +21,7 @@ import click
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
+from microbenchmarks import FIGURES, SmallKernel
 from validate import Job, run
 from validation.held_out import HELD_OUT, held_out
 from validation.replayed import Replayed, replayed
@@ -27,6 +29,7 @@ from validation.residuals import FILE, Residual, load_residuals, save_residuals
 from validation.sets import FINAL, LEARN, load_sets, sample
 
 from gpusim.compare.run import select
+from gpusim.engine.bound import bound_of
 from gpusim.errors import GpusimError, UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.io.progress import say, shown, task
@@ -34,6 +37,8 @@ from gpusim.silicon.published import load_published
 from gpusim.uncertainty.table import DATASHEET, FITTED
 
 PUBLISHED = "published"
+#: The suite that tools/microbenchmarks.py has the figures of.
+SMALL = "small_launches"
 
 
 def fitted_gpus() -> list[str]:
@@ -68,6 +73,23 @@ def _of_point(each: Replayed, gpu: str, kind: str) -> Residual:
     return Residual(
         PUBLISHED, kind, gpu, point.series, point.point, each.limiter, int(is_held_out), "", each.time_ratio
     )
+
+
+def of_small_launches(kind: str) -> Iterator[Residual]:
+    """Chains of small launches; the start of a launch was fitted to the smallest of each GPU."""
+    figures = [(figure, figure.experiment) for figure in FIGURES if isinstance(figure.experiment, SmallKernel)]
+    smallest = {gpu: min(s.elements for f, s in figures if f.gpu == gpu) for gpu in {f.gpu for f, _ in figures}}
+    for figure, small in figures:
+        gpu = figure.gpu
+        if kind == DATASHEET and gpu not in HELD_OUT:
+            continue
+        spec = load_gpu(gpu) if kind == FITTED else held_out(gpu)
+        launches = small.run(spec)
+        time_ns = spec.ns(sum(launch.cycles for launch in launches) / len(launches))
+        yield Residual(
+            SMALL, kind, gpu, SMALL, f"elements={small.elements}", str(bound_of(launches, spec).limiter),
+            int(kind == DATASHEET or small.elements > smallest[gpu]), "", time_ns / figure.published,
+        )  # fmt: skip
 
 
 def of_set(name: str, rows: int | None, final: bool, budget: float, jobs: int) -> Iterator[Residual]:
@@ -116,7 +138,7 @@ def main(
 ) -> None:  # fmt: skip
     try:
         known = [each.name for each in load_sets() if each.is_predicted]
-        wanted = sources or (DATASHEET, PUBLISHED, *known)
+        wanted = sources or (DATASHEET, PUBLISHED, SMALL, *known)
         kept = load_residuals(out) if out.exists() else []
         with shown():
             for source in wanted:
@@ -126,6 +148,8 @@ def main(
                 elif source == DATASHEET:
                     asked = [gpu for gpu in HELD_OUT if not gpus or gpu in gpus]
                     made = list(of_datasheets(asked, all_points))
+                elif source == SMALL:
+                    made = [row for kind in (FITTED, DATASHEET) for row in of_small_launches(kind)]
                 else:
                     made = list(of_set(source, rows, final, budget, jobs))
                 replaced = {(row.source, row.kind, row.gpu) for row in made}

@@ -92,19 +92,11 @@ class Held:
 
 
 def left_out(rows: Sequence[Residual], part: Callable[[Residual], str]) -> Iterator[tuple[Residual, bool]]:
-    """Each calibration row, and whether it lies within the interval that all rows but those of its ``part`` make."""
+    """Each calibration row, and whether it lies within the interval that would be said with all rows but those of its ``part``."""
     known = calibration(rows)
     for name in sorted({part(row) for row in known}):
         rest = [row for row in known if part(row) != name]
-        factors: dict[tuple[str, str], float] = {}
-        for row in known:
-            if part(row) != name:
-                continue
-            key = row.kind, row.limiter
-            if key not in factors:
-                made = row_for(row.kind, Limiter(row.limiter), rest)
-                factors[key] = math.inf if made is None else made["factor"]  # the widest is said, if none can be made
-            yield row, row.size <= math.log(factors[key])
+        yield from judged_by(rows_of(rest), [row for row in known if part(row) == name])
 
 
 def kernel_of(row: Residual) -> str:
@@ -144,7 +136,8 @@ def held(judged: Iterable[tuple[Residual, bool]]) -> list[Held]:
 
 
 def judged_by(rows: Sequence[Row], residuals: Iterable[Residual]) -> Iterator[tuple[Residual, bool]]:
-    """Each residual, and whether the table's interval holds it."""
-    factors = {(row["kind"], row["limiter"]): row["factor"] for row in rows}
+    """Each residual, and whether the interval that the table has for it holds it: the widest, where its class has too few series."""
+    widest = max((row["factor"] for row in rows), default=math.inf)
+    factors = {(row["kind"], row["limiter"]): row["factor"] for row in rows if not row["coarser"]}
     for each in residuals:
-        yield each, each.size <= math.log(factors[each.kind, each.limiter])
+        yield each, each.size <= math.log(factors.get((each.kind, each.limiter), widest))
