@@ -57,7 +57,7 @@ class LaunchResult:
         """Microseconds at the described SM clock."""
         return self.cycles / self.clock_hz * 1e6
 
-    @property
+    @cached_property
     def interval(self) -> Interval | None:
         """Between which microseconds a measurement would lie (:mod:`gpusim.uncertainty`); None without a description."""
         if self.spec is None:

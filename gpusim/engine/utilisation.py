@@ -125,7 +125,7 @@ def _of_launch(launch: Ran, spec: GpuSpec) -> list[Unit]:
 def _pipes(launch: Ran, spec: GpuSpec, sm_cycles: int) -> list[Unit]:
     """Units for the ports that the program uses."""
     issues = launch.stalls_by_instruction[:, SELECTED]
-    table = op.program_table(launch.program, spec)
+    table = _table_of(launch.program, spec)
     units = []
     for port in sorted(set(table[:, op.PORT].tolist())):
         if port == PipeClass.NONE:
@@ -142,6 +142,22 @@ def _pipes(launch: Ran, spec: GpuSpec, sm_cycles: int) -> list[Unit]:
         label, metric = _PIPES.get(port, (f"{name} pipe", f"sm__inst_executed_pipe_{name}"))
         units.append(Unit(label, metric, busy, sm_cycles * copies))
     return units
+
+
+#: The tables made last, newest first: a program's launches follow each other, and a table takes Python once an instruction.
+_TABLES: list[tuple[Program, GpuSpec, np.ndarray]] = []
+_MOST_TABLES = 16
+
+
+def _table_of(program: Program, spec: GpuSpec) -> np.ndarray:
+    """The program's table, made once for its launches."""
+    for known, machine, table in _TABLES:
+        if known is program and machine is spec:
+            return table
+    table = op.program_table(program, spec)
+    _TABLES.insert(0, (program, spec, table))
+    del _TABLES[_MOST_TABLES:]
+    return table
 
 
 def traffic(launches: Iterable[Ran]) -> dict[str, float]:
