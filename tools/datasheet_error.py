@@ -13,69 +13,22 @@ generation earlier. The A100 80 GB, from which all others inherit, cannot be hel
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import click
-import numpy as np
 
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
 from record_residuals import main as record
-from validation.held_out import HELD_OUT, like_of
-from validation.residuals import FILE, Residual, load_residuals
+from validation.held_out import HELD_OUT
+from validation.residuals import FILE, load_residuals
+from validation.sheet_errors import TARGET_PERCENT, sheet_errors
 
-from gpusim.compare.error import higher_is_faster
 from gpusim.errors import GpusimError, NoDataError
 from gpusim.report.tables import FORMATS, format_records
-from gpusim.silicon.published import load_published
-from gpusim.uncertainty.table import DATASHEET, FITTED
-
-#: The mean error that a GPU described from its datasheet should not exceed.
-TARGET_PERCENT = 12.0
-
-
-@dataclass(frozen=True)
-class SheetError:
-    """Mean absolute errors in percent, as `gpusim compare` takes them, over the points of one series, or of all (``all``)."""
-
-    gpu: str
-    like: str
-    series: str
-    points: int
-    datasheet_percent: float
-    shipped_percent: float | None
-    worst_percent: float
-
-
-def sheet_errors(residuals: list[Residual]) -> list[SheetError]:
-    """A line a series, and one for each GPU as a whole behind its series."""
-    units = {(point.gpu, point.series): point.unit for point in load_published()}
-
-    def errors(kind: str, gpu: str) -> dict[tuple[str, str], float]:
-        """(series, point) -> signed percent of the value."""
-        found = {}
-        for row in residuals:
-            if (row.source, row.kind, row.gpu) == ("published", kind, gpu):
-                ratio = 1 / row.time_ratio if higher_is_faster(units[gpu, row.series]) else row.time_ratio
-                found[row.series, row.point] = 100 * (ratio - 1)
-        return found
-
-    lines = []
-    for gpu in HELD_OUT:
-        sheet, shipped = errors(DATASHEET, gpu), errors(FITTED, gpu)
-        for series in [*dict.fromkeys(name for name, _ in sheet), "all"]:
-            own = [key for key in sheet if series in (key[0], "all")]
-            if own:
-                both = [abs(shipped[key]) for key in own if key in shipped]
-                lines.append(
-                    SheetError(
-                        gpu, like_of(gpu), series, len(own), float(np.mean([abs(sheet[key]) for key in own])),
-                        float(np.mean(both)) if len(both) == len(own) else None, max((sheet[key] for key in own), key=abs),
-                    )
-                )  # fmt: skip
-    return lines
+from gpusim.uncertainty.table import DATASHEET
 
 
 @click.command(help=(__doc__ or "").replace("\n    python", "\n\n\b\n    python"))

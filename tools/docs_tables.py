@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from datasheet_error import sheet_errors
 from validation.intervals import Held, gpu_of, held, judged_by, kernel_of, left_out, rows_of
 from validation.residuals import load_residuals
 from validation.sets import FINAL
+from validation.sheet_errors import sheet_errors
 
 from gpusim.gpus.describe import describe_gpu
 from gpusim.gpus.load import list_gpus, load_gpu
