@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from hand_traces import Asm, build, small_gpu
+from validation import intervals
 from validation.held_out import HELD_OUT, held_out, like_of
 from validation.intervals import LEAST_SERIES, LEVEL, factor_of, gpu_of, held, kernel_of, left_out, row_for
 from validation.residuals import Residual, load_residuals
@@ -112,6 +113,19 @@ def test_held_out_rows_judge_no_interval_that_they_made() -> None:
     rows = [residual(name, 0.01) for name in "abcd"] + [residual("far", 2.0)]
     judged = {row.series: ok for row, ok in left_out(rows, kernel_of)}
     assert judged["far"] is False
+
+
+def test_a_class_with_too_few_series_is_judged_by_the_widest_as_it_is_said() -> None:
+    made = intervals.rows_of(
+        [residual(n, 0.1) for n in "abcdefghijklmnopABCDEFGH"] + [residual(n, 0.5, limiter="L1") for n in "qrst"]
+    )
+    (own,) = intervals.judged_by(made, [residual("new", 0.4, limiter="L2")])
+    assert own[1] and next(row for row in made if row["limiter"] == "L2")["factor"] < math.exp(0.4)
+
+
+def test_what_is_looked_at_last_or_was_fitted_makes_no_interval() -> None:
+    rows = [replace(residual("a", 0.1), half="final"), replace(residual("b", 0.1), held_out=0), residual("c", 0.1)]
+    assert [row.series for row in intervals.calibration(rows)] == ["c"]
 
 
 def test_a_gpu_is_held_out_with_all_that_its_curves_set() -> None:
