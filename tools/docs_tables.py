@@ -114,11 +114,21 @@ def external_sets() -> str:
 def intervals() -> str:
     """The factors by kind of description and limiter, with whose errors they are."""
     rows = [
-        [row["kind"], row["limiter"], f"{row['factor']:.2f}", row["basis"], row["series"], row["points"]]
+        [
+            row["kind"],
+            row["limiter"],
+            f"{row['factor']:.2f}",
+            row["basis"],
+            row["kernels"],
+            row["series"],
+            row["points"],
+        ]
         for row in rows_of(load_residuals())
     ]
     return table(
-        ["description", "bound by", "factor", "from the errors of", "series", "points"], rows, frozenset((2, 4, 5))
+        ["description", "bound by", "factor", "from the errors of", "kernels", "series", "points"],
+        rows,
+        frozenset((2, 4, 5, 6)),
     )
 
 

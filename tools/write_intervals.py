@@ -18,7 +18,7 @@ import click
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
-from validation.intervals import LEAST_SERIES, LEVEL, calibration, gpu_of, held, kernel_of, left_out, rows_of
+from validation.intervals import LEAST_UNITS, LEVEL, calibration, gpu_of, held, kernel_of, left_out, rows_of
 from validation.residuals import Residual, load_residuals
 
 from gpusim.errors import GpusimError
@@ -38,7 +38,7 @@ def document(residuals: list[Residual]) -> dict:
     return {
         "about": "Written by tools/write_intervals.py from traces/residuals/residuals.csv; see docs/validation/intervals.md.",
         "level_percent": 100 * LEVEL,
-        "least_series": LEAST_SERIES,
+        "least_units": LEAST_UNITS,
         "fitted_gpus": fitted,
         "architectures": ["{}.{}".format(*each) for each in sorted(capabilities)],
         "rows": rows_of(residuals),

@@ -1,7 +1,7 @@
 """The factors of the prediction intervals, as ``tools/write_intervals.py`` computed them from what was held out.
 
 Mental model: ``intervals.json`` says for a kind of description and a limiter within which factor of the predicted time the held-out
-measurements lay, and from how many series that is known. It is small, and read when the first interval is asked for.
+measurements lay, and from how many kernels that is known. It is small, and read when the first interval is asked for.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ FITTED, DATASHEET = "fitted", "datasheet"
 
 
 class Row(TypedDict):
-    """``factor``: at least 1; an interval is from time / factor to time x factor. ``basis``: whose errors it is from, in words, ``series`` and
-    ``points`` of them; ``coarser``: those of another limiter too, since its own has too few series."""
+    """``factor``: at least 1; an interval is from time / factor to time x factor. ``basis``: whose errors it is from, in words: so many
+    ``kernels``, ``series`` (a kernel on a GPU) and ``points``; ``coarser``: those of other limiters too, since its own has too few."""
 
     kind: str
     limiter: str
     factor: PositiveFinite
     basis: str
     coarser: bool
+    kernels: int
     series: int
     points: int
 
@@ -36,7 +37,7 @@ class Table(TypedDict):
 
     about: str
     level_percent: PositiveFinite
-    least_series: int
+    least_units: int
     fitted_gpus: list[str]
     architectures: list[str]
     rows: list[Row]

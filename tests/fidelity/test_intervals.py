@@ -11,7 +11,7 @@ import pytest
 from hand_traces import Asm, build, small_gpu
 from validation import intervals
 from validation.held_out import HELD_OUT, held_out, like_of
-from validation.intervals import LEAST_SERIES, LEVEL, factor_of, gpu_of, held, kernel_of, left_out, row_for
+from validation.intervals import LEAST_UNITS, LEVEL, factor_of, gpu_of, held, kernel_of, left_out, row_for
 from validation.residuals import Residual, load_residuals
 from write_intervals import document
 
@@ -49,7 +49,7 @@ def test_a_factor_by_hand() -> None:
     assert factor_of(rows) == pytest.approx(math.exp(0.4))
     rows += [residual(name, 0.01) for name in "efghij"]  # ten series, 1/11 each: 8.8 of them are 80 %
     assert factor_of(rows) == pytest.approx(math.exp(0.3))
-    assert factor_of([row for row in rows if row.series in "abc"]) is None and LEAST_SERIES == 4
+    assert factor_of([row for row in rows if row.series in "abc"]) is None and LEAST_UNITS == 4
 
 
 def test_new_series_lie_within_as_often_as_the_level_says() -> None:
@@ -60,7 +60,7 @@ def test_new_series_lie_within_as_often_as_the_level_says() -> None:
         common = random.normal(0, 0.1)
         return [residual(name, common + random.normal(0, 0.03)) for _ in range(random.integers(1, 20))]
 
-    for count in (LEAST_SERIES, 12):
+    for count in (LEAST_UNITS, 12):
         shares = []
         for _ in range(200):
             factor = factor_of([row for i in range(count) for row in series(str(i))])
@@ -74,7 +74,7 @@ def test_few_series_take_the_next_coarser_class_and_say_so() -> None:
     own = [residual(name, 0.1) for name in "abcd"]
     others = [residual(name, 0.3, limiter="L1") for name in "efgh"]
     assert row_for(FITTED, Limiter.DRAM, own + others) == {
-        "kind": FITTED, "limiter": "DRAM", "factor": 1.1052, "basis": "DRAM-bound on fitted GPUs", "coarser": False, "series": 4, "points": 4,
+        "kind": FITTED, "limiter": "DRAM", "factor": 1.1052, "basis": "DRAM-bound on fitted GPUs", "coarser": False, "kernels": 4, "series": 4, "points": 4,
     }  # fmt: skip
     rest = row_for(FITTED, Limiter.L2, own + others)
     assert (

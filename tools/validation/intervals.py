@@ -1,9 +1,9 @@
 """Factors of prediction intervals from validation errors, and how often they hold for what they were not made from.
 
-Mental model: split conformal prediction with series as the unit (hierarchical conformal prediction: Lee, Barber and Willett 2023): K series that are
-exchangeable with the next one share the weight K / (K + 1) equally, each over its own points, and the rest is one at infinity; the factor is
-the least error at which the weight reaches the level. Fewer series make a wider interval by that rule alone, and too few (four, for 80 %) none: then the
-next coarser class speaks.
+Mental model: split conformal prediction with the kernel as the unit (hierarchical conformal prediction: Lee, Barber and Willett 2023), since who asks
+for a time asks it of a kernel that validation has not seen: K kernels share the weight K / (K + 1) equally, each over its own points on whatever GPUs, and
+the rest is one at infinity; the factor is the least error at which the weight reaches the level. Fewer units make a wider interval by that rule alone.
+Of fewer kernels than the rule needs (four, for 80 %) the unit is the kernel on one GPU; of fewer of those, the next coarser class speaks.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from .residuals import Residual
 from .sets import FINAL
 
 LEVEL = 0.80
-#: The least number of series of which the rule gives a finite interval at all: K / (K + 1) is to reach the level.
-LEAST_SERIES = math.ceil(LEVEL / (1 - LEVEL) - 1e-9)
+#: The least number of units of which the rule gives a finite interval at all: K / (K + 1) is to reach the level.
+LEAST_UNITS = math.ceil(LEVEL / (1 - LEVEL) - 1e-9)
 #: Coarser classes in order, by kind of description: a fitted one may lean on what datasheets were worse at, not the other way round.
 _FITTED_FALL_BACK = ((FITTED, True), (None, True), (FITTED, False), (None, False))
 _DATASHEET_FALL_BACK = ((DATASHEET, True), (DATASHEET, False), (None, False))
@@ -33,10 +33,11 @@ def calibration(rows: Iterable[Residual]) -> list[Residual]:
 
 
 def factor_of(rows: Sequence[Residual], level: float = LEVEL) -> float | None:
-    """The factor that a new series' points lie within at ``level``; None of too few series."""
-    groups: dict[tuple[str, str], list[float]] = defaultdict(list)
+    """The factor that a new kernel's points lie within at ``level``; None of too few units."""
+    by_kernel = len({row.series for row in rows}) >= LEAST_UNITS
+    groups: dict[tuple[str, ...], list[float]] = defaultdict(list)
     for row in rows:
-        groups[row.group].append(row.size)
+        groups[(row.series,) if by_kernel else row.group].append(row.size)
     each = 1 / (len(groups) + 1)
     sizes = sorted((size, each / len(own)) for own in groups.values() for size in own)
     reached = 0.0
@@ -48,7 +49,7 @@ def factor_of(rows: Sequence[Residual], level: float = LEVEL) -> float | None:
 
 
 def row_for(kind: str, limiter: Limiter, rows: Sequence[Residual]) -> Row | None:
-    """The row of the table for a kind and a limiter, from calibration rows: of its own class, or of the next coarser one that has enough series."""
+    """The row of the table for a kind and a limiter, from calibration rows: of its own class, or of the next coarser one that has enough units."""
     for of_kind, of_limiter in _FITTED_FALL_BACK if kind == FITTED else _DATASHEET_FALL_BACK:
         own = [
             row
@@ -60,7 +61,7 @@ def row_for(kind: str, limiter: Limiter, rows: Sequence[Residual]) -> Row | None
             return Row(
                 kind=kind, limiter=str(limiter), factor=round(factor, 4), basis=basis(of_kind, of_limiter, limiter),
                 coarser=not of_limiter,
-                series=len({row.group for row in own}), points=len(own),
+                kernels=len({row.series for row in own}), series=len({row.group for row in own}), points=len(own),
             )  # fmt: skip
     return None
 
@@ -136,7 +137,7 @@ def held(judged: Iterable[tuple[Residual, bool]]) -> list[Held]:
 
 
 def judged_by(rows: Sequence[Row], residuals: Iterable[Residual]) -> Iterator[tuple[Residual, bool]]:
-    """Each residual, and whether the interval that the table has for it holds it: the widest, where its class has too few series."""
+    """Each residual, and whether the interval that the table has for it holds it: the widest, where its class has too few units."""
     widest = max((row["factor"] for row in rows), default=math.inf)
     factors = {(row["kind"], row["limiter"]): row["factor"] for row in rows if not row["coarser"]}
     for each in residuals:
