@@ -142,10 +142,10 @@ def interval_coverage() -> str:
     for key, kernel in columns[0].items():
         gpu = columns[1][key]
         rows.append(
-            [key[0], key[1], kernel.series, kernel.points, f"{kernel.inside_series_percent:.0f} % ({kernel.inside_percent:.0f})",
-             f"{gpu.inside_series_percent:.0f} % ({gpu.inside_percent:.0f})"]
+            [key[0], key[1], kernel.kernels, kernel.points, f"{kernel.inside_kernels_percent:.0f} % ({kernel.inside_percent:.0f})",
+             f"{gpu.inside_kernels_percent:.0f} % ({gpu.inside_percent:.0f})"]
         )  # fmt: skip
-    head = ["description", "bound by", "series", "points", "inside, kernel left out", "inside, GPU left out"]
+    head = ["description", "bound by", "kernels", "points", "inside, kernel left out", "inside, GPU left out"]
     return table(head, rows, frozenset((2, 3, 4, 5)))
 
 
@@ -161,10 +161,10 @@ def interval_halves() -> str:
     for name, own in groups.items():
         total = [each for each in held(judged_by(made, own)) if (each.kind, each.limiter) == ("all", "all")]
         rows += [
-            [name, each.series, each.points, f"{each.inside_series_percent:.0f} % ({each.inside_percent:.0f})"]
+            [name, each.kernels, each.points, f"{each.inside_kernels_percent:.0f} % ({each.inside_percent:.0f})"]
             for each in total
         ]
-    return table(["rows", "series", "points", "inside"], rows, frozenset((1, 2, 3)))
+    return table(["rows", "kernels", "points", "inside"], rows, frozenset((1, 2, 3)))
 
 
 def datasheet_errors() -> str:

@@ -26,7 +26,7 @@ from gpusim.uncertainty.limiters import Limiter
 from gpusim.uncertainty.table import DATASHEET, FITTED, row_of, table, widest
 
 GPU = small_gpu(sm_count=2)
-#: What the shares of left-out rows, each series as one, may be below the level: they are themselves known from tens of series.
+#: What the shares of left-out rows, each kernel as one, may be below the level: they are themselves known from tens of series.
 SLACK_PERCENT = 10.0
 
 
@@ -103,7 +103,7 @@ def test_the_table_is_what_the_residuals_make() -> None:
 def test_intervals_hold_for_rows_that_they_were_not_made_from(part) -> None:
     shares = {(each.kind, each.limiter): each for each in held(left_out(load_residuals(), part))}
     for kind in (FITTED, DATASHEET, "all"):
-        assert shares[kind, "all"].inside_series_percent >= 100 * LEVEL - SLACK_PERCENT, (
+        assert shares[kind, "all"].inside_kernels_percent >= 100 * LEVEL - SLACK_PERCENT, (
             part.__name__,
             shares[kind, "all"],
         )
@@ -121,6 +121,21 @@ def test_a_class_with_too_few_series_is_judged_by_the_widest_as_it_is_said() -> 
     )
     (own,) = intervals.judged_by(made, [residual("new", 0.4, limiter="L2")])
     assert own[1] and next(row for row in made if row["limiter"] == "L2")["factor"] < math.exp(0.4)
+
+
+def test_a_datasheet_is_nowhere_surer_than_a_fitted_description() -> None:
+    rows = [residual(n, 0.5) for n in "abcd"] + [residual(n, 0.1, kind=DATASHEET, gpu="a40") for n in "abcd"]
+    factors = {row["kind"]: row["factor"] for row in intervals.rows_of(rows) if row["limiter"] == "DRAM"}
+    assert factors[DATASHEET] == factors[FITTED] == pytest.approx(math.exp(0.5), abs=1e-4)
+
+
+def test_points_of_a_kernel_on_several_gpus_count_as_one_kernel() -> None:
+    many = [residual("a", 0.4, gpu=gpu) for gpu in ("h200", "a100_80gb", "l40", "gh200")]
+    few = [residual(name, 0.1) for name in "bcdefghij"]
+    assert factor_of(many + few) == pytest.approx(
+        math.exp(0.1)
+    )  # nine of eleven; as series they would be nine of fourteen
+    assert factor_of(many) == pytest.approx(math.exp(0.4))  # one kernel: its four series are the units
 
 
 def test_what_is_looked_at_last_or_was_fitted_makes_no_interval() -> None:

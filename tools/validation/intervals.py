@@ -74,22 +74,28 @@ def basis(kind: str | None, of_limiter: bool, limiter: Limiter) -> str:
 
 
 def rows_of(rows: Sequence[Residual]) -> list[Row]:
-    """The table's rows."""
+    """The table's rows. A GPU known from its datasheet is nowhere surer than a fitted one."""
     known = calibration(rows)
-    found = [row_for(kind, limiter, known) for kind in (FITTED, DATASHEET) for limiter in Limiter]
+    fitted = {limiter: row_for(FITTED, limiter, known) for limiter in Limiter}
+    found = list(fitted.values())
+    for limiter in Limiter:
+        row, surer = row_for(DATASHEET, limiter, known), fitted[limiter]
+        if row and surer and not surer["coarser"] and surer["factor"] > row["factor"]:
+            row = Row(**{**surer, "kind": DATASHEET})
+        found.append(row)
     return [row for row in found if row is not None]
 
 
 @dataclass(frozen=True)
 class Held:
-    """How often intervals held for rows of a class that they were not made from; percents over ``points``, and with each of ``series`` as one."""
+    """How often intervals held for rows of a class that they were not made from; percents over ``points``, and with each of ``kernels`` as one."""
 
     kind: str
     limiter: str
-    series: int
+    kernels: int
     points: int
     inside_percent: float
-    inside_series_percent: float
+    inside_kernels_percent: float
 
 
 def left_out(rows: Sequence[Residual], part: Callable[[Residual], str]) -> Iterator[tuple[Residual, bool]]:
@@ -119,9 +125,9 @@ def held(judged: Iterable[tuple[Residual, bool]]) -> list[Held]:
             own = [(row, ok) for row, ok in every if kind in ("all", row.kind) and limiter in ("all", row.limiter)]
             if not own or (kind == "all") != (limiter == "all") and kind == "all":
                 continue
-            groups: dict[tuple[str, str, str], list[bool]] = defaultdict(list)
+            groups: dict[str, list[bool]] = defaultdict(list)
             for row, ok in own:
-                groups[row.kind, *row.group].append(ok)
+                groups[row.series].append(ok)
             shares = [sum(oks) / len(oks) for oks in groups.values()]
             found.append(
                 Held(
