@@ -24,7 +24,7 @@ FORMAT = "gpusim-benchmarks"
 @dataclass(frozen=True)
 class Benchmark:
     """What one test's launches cost together: ``cycles``, and ``time_us`` at the SM clock of ``gpu``; ``kernels`` in order of
-    their launches. ``gpu_hash`` and ``gpusim_hash`` identify the description and the code that predicted it."""
+    their launches; ``time_us_low`` and ``time_us_high``: the time's prediction interval, 0 in files of before there were any. ``gpu_hash`` and ``gpusim_hash`` identify the description and the code that predicted it."""
 
     test: str
     gpu: str
@@ -33,6 +33,8 @@ class Benchmark:
     kernels: tuple[str, ...]
     gpu_hash: str
     gpusim_hash: str
+    time_us_low: NotNegative = 0.0
+    time_us_high: NotNegative = 0.0
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,9 @@ class Change:
 def benchmark_of(test: str, result: Result) -> Benchmark:
     """What a file keeps of ``result``, the prediction for ``test``."""
     kernels = tuple(launch.kernel for launch in result.launches)
-    return Benchmark(test, result.gpu, int(result.cycles), result.time_us, kernels, gpu_hash(result.spec), model_hash())
+    hashes = gpu_hash(result.spec), model_hash()
+    ends = result.interval.low_us, result.interval.high_us
+    return Benchmark(test, result.gpu, int(result.cycles), result.time_us, kernels, *hashes, *ends)
 
 
 def save_benchmarks(benchmarks: Iterable[Benchmark], path: Path) -> None:

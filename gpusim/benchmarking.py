@@ -24,8 +24,8 @@ from gpusim.gpus.spec import GpuSpec
 from gpusim.launch.memory import DeviceMemory
 from gpusim.trace.record import Trace
 
-#: How do_bench sums up its repetitions; of a prediction all are the same.
-RETURN_MODES = ("min", "max", "mean", "median", "all")
+#: How do_bench sums up its repetitions; of a prediction all are the same. The last is ours.
+RETURN_MODES = ("min", "max", "mean", "median", "all", "interval")
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,8 @@ def bench(
     once. As with do_bench, the first of the launches finds its machine code in the instruction caches, and an L2 full of the
     lines of a buffer that was zeroed to sweep it: they have yet to be written back, which takes some of DRAM's bandwidth. ``warmup`` and ``rep`` (milliseconds to spend) are taken so that calls written for do_bench stay as
     they are: a prediction is the same every time. ``quantiles``: a list of as many equal figures (one alone: the figure);
-    ``return_mode``: "min", "max", "mean" or "median" give the figure, "all" a list of it. ``sample`` as in
+    ``return_mode``: "min", "max", "mean" or "median" give the figure, "all" a list of it; "interval", which do_bench has not, the
+    list of the low end of its prediction interval (:mod:`gpusim.uncertainty`), the figure, and the high end. ``sample`` as in
     :func:`gpusim.simulate`: for large launches.
 
     Raises UsageError if no kernel was launched or for an unknown mode, and what :func:`gpusim.capture` and
@@ -113,7 +114,10 @@ def bench(
         raise UsageError(f"warmup = {warmup}, rep = {rep}: milliseconds are not negative")
     if quantiles is not None and not all(0 <= each <= 1 for each in quantiles):
         raise UsageError(f"quantiles = {list(quantiles)!r}; give shares between 0 and 1")
-    time_ms = run_and_simulate(fn, gpu, sample=sample).result.time_us / 1e3
+    result = run_and_simulate(fn, gpu, sample=sample).result
+    time_ms = result.time_us / 1e3
+    if return_mode == "interval":
+        return [result.interval.low_us / 1e3, time_ms, result.interval.high_us / 1e3]
     if quantiles is not None:
         return [time_ms] * len(quantiles) if len(quantiles) > 1 else time_ms
     return [time_ms] if return_mode == "all" else time_ms

@@ -65,7 +65,13 @@ class Benchmarks:
         if not self.kept or self._worker:
             return []
         rows = [
-            {"test": c.now.test, "gpu": c.now.gpu, "cycles": c.now.cycles, "time_us": f"{c.now.time_us:.3g}"}
+            {
+                "test": c.now.test,
+                "gpu": c.now.gpu,
+                "cycles": c.now.cycles,
+                "time_us": f"{c.now.time_us:.3g}",
+                "interval_us": f"{c.now.time_us_low:.3g} to {c.now.time_us_high:.3g}",
+            }
             | ({} if self._before is None else {"before": c.before.cycles if c.before else "", "change": self._told(c)})
             for c in self._changes()
         ]

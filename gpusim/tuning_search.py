@@ -52,12 +52,14 @@ _LEFT_OUT = (LaunchError, CompileError, UnsupportedOpcodeError)
 @dataclass(frozen=True)
 class Predicted:
     """A configuration: its ``parameters``, the predicted ``time_us`` (None: left out, ``why`` says the reason), and whether that is
-    the time of a part (COARSE) or of all (EXACT)."""
+    the time of a part (COARSE) or of all (EXACT). ``factor``: a measurement should lie between the time over and times it
+    (:mod:`gpusim.uncertainty`); 0 where only a part was simulated."""
 
     parameters: Mapping[str, Any]
     time_us: float | None
     stage: str
     why: str = ""
+    factor: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ class Tuned:
         tried = sum(row.time_us is not None for row in self.rows)
         exact = sum(row.stage == EXACT and row.time_us is not None for row in self.rows)
         lines = [
-            f"{self.kernel} on {self.gpu}: {_shown(self.best.parameters)} takes {self.best.time_us:.4g} us (predicted), the best of {tried}"
+            f"{self.kernel} on {self.gpu}: {_shown(self.best.parameters)} takes {_between(self.best)} (predicted), the best of {tried}"
             f" configurations, of which {exact} were simulated whole; {len(self.rows) - tried} left out"
         ]
         for each in self.validated:
@@ -240,6 +242,13 @@ def _time(row: Predicted) -> float:
     return math.inf if row.time_us is None else row.time_us
 
 
+def _between(row: Predicted) -> str:
+    """A time with its interval."""
+    time_us = row.time_us or 0.0
+    ends = f" ({time_us / row.factor:.4g} to {time_us * row.factor:.4g})" if row.factor else ""
+    return f"{time_us:.4g} us{ends}"
+
+
 def _shown(parameters: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={value}" for name, value in parameters.items())
 
@@ -279,16 +288,16 @@ def _predict(case: str | Callable[..., Any], parameters: Mapping[str, Any], gpu:
     function = case_function(case) if isinstance(case, str) else case
     try:
         made = as_case(getattr(function, "__name__", "case"), function(**parameters))
-        memory, time_us = DeviceMemory(), 0.0
+        memory, time_us, factors = DeviceMemory(), 0.0, [0.0]
         for launch in made.launches:
             took = _part_us(launch, spec, memory) if stage == COARSE else None
             if took is None:
                 trace = _capture(launch, launch.grid, spec, memory)
-                took = simulate(
-                    trace, spec, code=trace if trace.launch.blocks < spec.sm_count else (), sample=True
-                ).time_us
+                result = simulate(trace, spec, code=trace if trace.launch.blocks < spec.sm_count else (), sample=True)
+                took = result.time_us
+                factors.append(result.interval.high_us / took)
             time_us += took if launch.timed else 0.0
-        return Predicted(dict(parameters), time_us, stage)
+        return Predicted(dict(parameters), time_us, stage, factor=max(factors) if stage == EXACT else 0.0)
     except _LEFT_OUT as error:
         return Predicted(dict(parameters), None, stage, " ".join(str(error).split()))
 
@@ -343,7 +352,9 @@ class _Kept:
                 except ValueError:
                     continue  # the last line of a search that was broken off
                 row = as_record(_KeptRow, value, f"{path}, line {number}: no kept prediction", UsageError)
-                self._rows[row["key"]] = Predicted(row["parameters"], row["time_us"], row["stage"], row["why"])
+                self._rows[row["key"]] = Predicted(
+                    row["parameters"], row["time_us"], row["stage"], row["why"], row.get("factor", 0.0)
+                )
 
     def _key(self, parameters: Mapping[str, Any], stage: str) -> str:
         return hashlib.sha256(f"{self._base}\0{stage}\0{_shown(parameters)}".encode()).hexdigest()
@@ -365,3 +376,4 @@ class _KeptRow(TypedDict):
     time_us: float | None
     stage: str
     why: str
+    factor: NotRequired[float]

@@ -10,8 +10,10 @@ from gpusim import cli
 from gpusim.errors import SpecError, UnknownGpuError, UsageError
 from gpusim.gpus import datasheet as datasheets
 from gpusim.gpus import describe_gpu, list_gpus, load_gpu
+from gpusim.gpus.capability_rules import LIMITS
 from gpusim.gpus.datasheet import Datasheet, Memory, Rates, read_datasheet
-from gpusim.gpus.make import GENERATIONS, MEMORY_KINDS, make_gpu
+from gpusim.gpus.make import GENERATIONS, MEMORY_KINDS, MEMORY_OF, make_gpu
+from gpusim.isa.architectures import architecture
 
 SHEETS = sorted((Path(datasheets.__file__).parent / "datasheets").glob("*.toml"))
 A40 = Datasheet(
@@ -64,6 +66,44 @@ def test_more_of_what_a_datasheet_counts_makes_more_of_the_machine() -> None:
     assert fast.l2.slice_bytes_per_ns == pytest.approx(2 * base.l2.slice_bytes_per_ns, rel=1e-2)
     assert fast.l2.hit_latency_ns == base.l2.hit_latency_ns
     assert fast.tensor.f16_macs_per_cycle == base.tensor.f16_macs_per_cycle / 2  # the same rate at twice the clock
+
+
+def test_limits_of_a_capability_are_those_that_machine_code_is_made_for() -> None:
+    for capability, limits in LIMITS.items():
+        row = architecture(capability)
+        assert (limits["sm.max_warps"], limits["sm.max_blocks"]) == (row.sm_warps, row.sm_blocks)
+        assert limits["sm.shared_max_bytes"] == row.sm_shared_bytes == 1024 * max(limits["sm.shared_carveouts_kib"])
+        assert limits["sm.shared_per_block_max_bytes"] == row.block_shared_bytes
+        assert limits["sm.shared_reserved_bytes"] == row.reserved_shared_bytes
+    for name in list_gpus():
+        spec = load_gpu(name)
+        assert spec.l1.total_bytes == LIMITS[spec.capability]["l1.total_bytes"], name
+        assert spec.sm.max_blocks == LIMITS[spec.capability]["sm.max_blocks"], name
+
+
+def test_a_gpu_of_another_capability_has_its_own_limits_and_widths() -> None:
+    """An A40 like an A100: another SM, slices half as wide, and no full-rate FP64 unit's latency."""
+    made, own, base = make_gpu("mine", A40, "a100_80gb").spec, load_gpu("a40"), load_gpu("a100_80gb")
+    assert made.sm.max_warps == own.sm.max_warps and made.sm.shared_carveouts_kib == own.sm.shared_carveouts_kib
+    assert made.l1.total_bytes == own.l1.total_bytes and made.l1.fill_bytes_per_cycle == own.l1.fill_bytes_per_cycle
+    a_clock = [spec.l2.slice_bytes_per_ns / spec.clock_hz for spec in (made, base)]
+    assert a_clock[0] == pytest.approx(a_clock[1] / 2, rel=0.01)
+    assert made.pipes["fp64"].latency_cycles > 5 * base.pipes["fp64"].latency_cycles
+    assert made.launch.start_cycles / made.clock_hz == pytest.approx(base.launch.start_cycles / base.clock_hz, rel=0.01)
+
+
+def test_slices_follow_the_bus_whatever_the_channels_are() -> None:
+    for kind, bits, slices in (("HBM2e", 5120, 80), ("HBM3", 6144, 96), ("HBM3", 5120, 80), ("GDDR6", 256, 32)):
+        sheet = changed(memory=Memory(kind, 80.0, bits, 2000.0), l2_mib=48.0)
+        assert make_gpu("mine", sheet, "h200" if kind.startswith("HBM") else "a40").spec.l2.slices == slices
+
+
+def test_what_dram_reaches_is_of_its_own_kind() -> None:
+    sheet = changed(memory=Memory("HBM2e", 80.0, 5120, 2039.0), capability=(9, 0))
+    assert make_gpu("mine", sheet, "h200").spec.dram.efficiency == MEMORY_KINDS["HBM2e"].efficiency
+    same = changed(memory=Memory("HBM3e", 80.0, 5120, 4000.0), capability=(9, 0))
+    assert make_gpu("mine", same, "h200").spec.dram.efficiency == load_gpu("h200").dram.efficiency
+    assert set(list_gpus()) <= MEMORY_OF.keys() and set(MEMORY_OF.values()) <= MEMORY_KINDS.keys()
 
 
 @pytest.mark.parametrize("kind", MEMORY_KINDS)

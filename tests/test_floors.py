@@ -20,6 +20,7 @@ FLOORS = {
     "gpus": 2,
     "trace": 2,
     "isa": 3,
+    "uncertainty": 3,
     "launch": 4,
     "model": 3,
     "frontend": 5,

@@ -1,70 +1,72 @@
 """How far off a GPU is that is described from its datasheet alone.
 
-    python tools/datasheet_error.py [GPU...] [--jobs 2] [--all-points] [--kernels stream_triad ...]
+    python tools/datasheet_error.py                       what was last recorded, a line a GPU and series
+    python tools/datasheet_error.py --run                 replay the curves anew, where a description or the model changed (half an hour; kept by point)
+    python tools/datasheet_error.py --run --gpu l40 --all-points
 
-Mental model: each GPU with published curves is left out in turn: `gpus make` describes it from its datasheet
-(`gpusim/gpus/datasheets`) on top of a related GPU that none of its curves set, and its curves are simulated on that description.
-Printed beside it: the same curves on the description that ships. The related GPU of each stands in the first line of its datasheet.
-GH200 and H200 are described from the A100, a generation earlier. The A100's own file, from which all others inherit, cannot be left out.
+Mental model: each GPU with published curves is held out in turn: `gpus make` describes it from its datasheet (`gpusim/gpus/datasheets`) on top of a
+related GPU, from which everything that the held-out GPU's own curves set was taken away (tools/validation/held_out.py), and its curves are replayed on
+that description. Printed beside it: the same curves on the description that ships. GH200 and H200 are described from the A100, a
+generation earlier. The A100 80 GB, from which all others inherit, cannot be held out.
 """
 
 from __future__ import annotations
 
-import argparse
-import re
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
-from gpusim.compare.run import ComparedGpu, compare_groups, select
-from gpusim.gpus.datasheet import read_datasheet
-from gpusim.gpus.load import load_gpu
-from gpusim.gpus.make import make_gpu
-from gpusim.report.tables import format_records
+import click
 
-SHEETS = Path(__file__).parents[1] / "gpusim" / "gpus" / "datasheets"
-LEFT_OUT = ("a40", "l40", "h100_pcie", "gh200", "h200")
-_LIKE = re.compile(r"--like (\S+)")
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
+from record_residuals import main as record
+from validation.held_out import HELD_OUT
+from validation.residuals import FILE, load_residuals
+from validation.sheet_errors import TARGET_PERCENT, sheet_errors
 
-def from_datasheet(name: str) -> tuple[ComparedGpu, str]:
-    """``name`` as its datasheet alone describes it, and the GPU that it is made like."""
-    path = SHEETS / f"{name}.toml"
-    found = _LIKE.search(path.read_text().splitlines()[0])
-    if found is None:
-        raise SystemExit(f"{path}: its first line does not say --like")
-    return ComparedGpu(make_gpu(f"{name}_datasheet", read_datasheet(path), found[1]).spec, name), found[1]
+from gpusim.errors import GpusimError, NoDataError
+from gpusim.report.tables import FORMATS, format_records
+from gpusim.uncertainty.table import DATASHEET
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("gpus", nargs="*", default=LEFT_OUT, metavar="GPU")
-    parser.add_argument("--kernels", nargs="+", default=())
-    parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--all-points", action="store_true")
-    options = parser.parse_args()
-    records = []
-    for name in options.gpus:
-        made, like = from_datasheet(name)
-        shipped = select(options.kernels, [name], all_points=options.all_points)
-        groups = [*shipped, *((made, points) for _, points in shipped)]
-        done = compare_groups(groups, jobs=options.jobs)
-        half = len(shipped)
-        for own, other in zip(done.summaries[:half], done.summaries[half:], strict=True):
-            records.append(
-                {
-                    "gpu": name, "like": like, "series": own.series, "points": own.points,
-                    "shipped_mape_percent": own.mape_percent, "datasheet_mape_percent": other.mape_percent,
-                }
-            )  # fmt: skip
-    print(format_records(records, "table"))
-    for name in options.gpus:
-        own = [r for r in records if r["gpu"] == name]
-        points = sum(r["points"] for r in own)
-        for column in ("shipped", "datasheet"):
-            mean = sum(r[f"{column}_mape_percent"] * r["points"] for r in own) / points
-            print(f"{name}: {column} {mean:.1f} % over {points} points of {load_gpu(name).title}")
-    return 0
+@click.command(help=(__doc__ or "").replace("\n    python", "\n\n\b\n    python"))
+@click.option("--run", "run_it", is_flag=True, help="Replay the curves, and record them.")
+@click.option("--gpu", "gpus", multiple=True, type=click.Choice(HELD_OUT), help="Only these GPUs.")
+@click.option("--all-points", is_flag=True, help="Every published point instead of a spread of them.")
+@click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
+@click.pass_context
+def main(context: click.Context, run_it: bool, gpus: tuple[str, ...], all_points: bool, form: str) -> None:
+    if run_it:
+        for source in (DATASHEET, "published"):
+            context.invoke(
+                record,
+                sources=(source,),
+                gpus=gpus,
+                all_points=all_points,
+                rows=None,
+                final=False,
+                budget=4e6,
+                jobs=1,
+                out=FILE,
+            )
+    try:
+        lines = [line for line in sheet_errors(load_residuals()) if not gpus or line.gpu in gpus]
+        if not lines:
+            raise NoDataError("nothing is recorded of these GPUs: run it with --run")
+    except GpusimError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(error.exit_code)
+    click.echo(format_records([asdict(line) for line in lines], form))
+    for line in lines:
+        if line.series == "all":
+            verdict = "within" if line.datasheet_percent <= TARGET_PERCENT else "above"
+            click.echo(
+                f"{line.gpu}: {line.datasheet_percent:.1f} % over {line.points} points, {verdict} {TARGET_PERCENT:.0f} %",
+                err=True,
+            )
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -13,6 +13,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from validation.intervals import Held, gpu_of, held, judged_by, kernel_of, left_out, rows_of
+from validation.residuals import load_residuals
+from validation.sets import FINAL
+from validation.sheet_errors import sheet_errors
+
 from gpusim.gpus.describe import describe_gpu
 from gpusim.gpus.load import list_gpus, load_gpu
 
@@ -106,10 +111,91 @@ def external_sets() -> str:
     return "\n\n".join(parts)
 
 
+def intervals() -> str:
+    """The factors by kind of description and limiter, with whose errors they are."""
+    rows = [
+        [
+            row["kind"],
+            row["limiter"],
+            f"{row['factor']:.2f}",
+            row["basis"],
+            row["kernels"],
+            row["series"],
+            row["points"],
+        ]
+        for row in rows_of(load_residuals())
+    ]
+    return table(
+        ["description", "bound by", "factor", "from the errors of", "kernels", "series", "points"],
+        rows,
+        frozenset((2, 4, 5, 6)),
+    )
+
+
+def interval_coverage() -> str:
+    """How often intervals hold for what they were not made from: a kernel left out on all GPUs, a GPU left out with all its kernels."""
+    residuals = load_residuals()
+    columns: list[dict[tuple[str, str], Held]] = [
+        {(each.kind, each.limiter): each for each in held(left_out(residuals, part))} for part in (kernel_of, gpu_of)
+    ]
+    rows = []
+    for key, kernel in columns[0].items():
+        gpu = columns[1][key]
+        rows.append(
+            [key[0], key[1], kernel.kernels, kernel.points, f"{kernel.inside_kernels_percent:.0f} % ({kernel.inside_percent:.0f})",
+             f"{gpu.inside_kernels_percent:.0f} % ({gpu.inside_percent:.0f})"]
+        )  # fmt: skip
+    head = ["description", "bound by", "kernels", "points", "inside, kernel left out", "inside, GPU left out"]
+    return table(head, rows, frozenset((2, 3, 4, 5)))
+
+
+def interval_halves() -> str:
+    """How often the table's intervals hold for what set nothing of them: final halves of external sets, and curves that set the descriptions."""
+    residuals = load_residuals()
+    made = rows_of(residuals)
+    groups = {
+        "final halves of external sets": [row for row in residuals if row.half == FINAL],
+        "curves that the descriptions were set from": [row for row in residuals if not row.held_out],
+    }
+    rows = []
+    for name, own in groups.items():
+        total = [each for each in held(judged_by(made, own)) if (each.kind, each.limiter) == ("all", "all")]
+        rows += [
+            [name, each.kernels, each.points, f"{each.inside_kernels_percent:.0f} % ({each.inside_percent:.0f})"]
+            for each in total
+        ]
+    return table(["rows", "kernels", "points", "inside"], rows, frozenset((1, 2, 3)))
+
+
+def datasheet_errors() -> str:
+    """Errors of GPUs described from datasheets alone, beside those of their own descriptions."""
+    rows = []
+    for line in sheet_errors(load_residuals()):
+        series = "**all**" if line.series == "all" else f"`{line.series}`"
+        own = "" if line.shipped_percent is None else f"{line.shipped_percent:.1f} %"
+        rows.append(
+            [
+                f"`{line.gpu}`",
+                f"`{line.like}`",
+                series,
+                line.points,
+                f"{line.datasheet_percent:.1f} %",
+                f"{line.worst_percent:+.0f} %",
+                own,
+            ]
+        )
+    head = ["GPU", "described like", "series", "points", "from the datasheet", "worst", "its own description"]
+    return table(head, rows, frozenset((3, 4, 5, 6)))
+
+
 TABLES: Mapping[str, Callable[[], str]] = {
     "accuracy": accuracy,
     "published series": held_out,
     "gpus": gpus,
     "external figures": external_figures,
     "external sets": external_sets,
+    "intervals": intervals,
+    "interval coverage": interval_coverage,
+    "interval halves": interval_halves,
+    "datasheet errors": datasheet_errors,
 }

@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 
 from gpusim.cases.suite import capture_case, make_case
 from gpusim.engine.gpu import simulate
+from gpusim.engine.result import LaunchResult
 from gpusim.errors import GpusimError
 from gpusim.gpus import load_gpu, override_gpu
 from gpusim.gpus.spec import GpuSpec
@@ -82,12 +83,16 @@ class SmallKernel:
 
     def value(self, gpu: GpuSpec) -> float:
         """Nanoseconds a launch whose code and data the caches hold."""
+        return gpu.ns(sum(launch.cycles for launch in self.run(gpu)) / 2)
+
+    def run(self, gpu: GpuSpec) -> tuple[LaunchResult, ...]:
+        """The launch there and the one back, once the caches hold code and data."""
         case = make_case("stream_scale", {"n": self.elements, "block_threads": 256, "blocks_per_sm": 8}, gpu)
         (there,) = case.launches
         to, source, *rest = there.args
         back = replace(there, args=(source, to, *rest))
         traces = [launch.trace for launch in capture_case(replace(case, launches=(there, back)), gpu)]
-        return gpu.ns(sum(launch.cycles for launch in simulate(traces * 2, gpu).launches[2:]) / 2)
+        return simulate(traces * 2, gpu).launches[2:]
 
 
 def latency(op: str) -> Experiment:

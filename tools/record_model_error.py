@@ -37,7 +37,8 @@ def main(gpus: tuple[str, ...], all_points: bool, jobs: int, rows: Path | None, 
     if rows is not None:
         groups: dict[tuple[str, str], list[ComparedPoint]] = {}
         for record in json.loads(rows.read_text("utf-8")):
-            record.pop("error_percent")
+            for name in ("error_percent", "simulated_low", "simulated_high"):
+                record.pop(name, None)
             groups.setdefault((record["gpu"], record["series"]), []).append(ComparedPoint(**record))
         summaries = [summarise(gpu, series, points) for (gpu, series), points in groups.items()]
         count = sum(map(len, groups.values()))

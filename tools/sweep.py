@@ -19,9 +19,9 @@ import gpusim
 from gpusim.cases.names import kernel_names
 from gpusim.cases.suite import capture_case, make_case
 from gpusim.engine.result import LaunchResult
+from gpusim.engine.utilisation import utilisation
 from gpusim.errors import GpusimError
 from gpusim.report.tables import FORMATS, format_records
-from gpusim.report.utilisation import utilisation
 from gpusim.trace.record import Trace
 from gpusim.why.explain import explain, least_cycles
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import click
 
 from gpusim.commands.compare_options import (
@@ -95,6 +97,11 @@ def _evidence(part: Evidence) -> dict:
         "series": part.series,
         "points": part.points,
         "mape_percent": part.mape_percent,
+        **(
+            {}
+            if math.isnan(part.within_interval_percent)
+            else {"within_interval_percent": part.within_interval_percent}
+        ),
     }
 
 

@@ -22,6 +22,7 @@ from gpusim.commands.output_file import open_output
 from gpusim.commands.unchecked import tell_unchecked
 from gpusim.engine.gpu import simulate
 from gpusim.engine.result import Result
+from gpusim.engine.utilisation import traffic
 from gpusim.errors import GpusimError, ToolchainError, UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
@@ -29,7 +30,6 @@ from gpusim.gpus.spec import GpuSpec
 from gpusim.io.progress import task
 from gpusim.report.roofline import operations
 from gpusim.report.tables import format_records
-from gpusim.report.utilisation import traffic
 from gpusim.trace.record import Trace
 
 _BYTES = ("bytes_read", "bytes_written")
@@ -149,10 +149,13 @@ def _rates(result: Result, work: Mapping[str, float]) -> dict[str, Any]:
     figures: dict[str, Any] = {
         "cycles": int(result.cycles),
         "time_us": float(result.time_us),
+        "time_us_low": result.interval.low_us,
+        "time_us_high": result.interval.high_us,
         "gb_per_s": counted / ns if counted else "",
         "dram_gb_per_s": traffic(result.launches)["dram__bytes.sum"] / ns,
         "gflop_per_s": done / ns if done else "",
     }
+    figures["interval_outside"] = "; ".join(result.interval.outside)
     if result.error_cycles is not None:
         figures |= {"error_cycles": round(result.error_cycles), "simulated_percent": result.simulated_percent}
     return figures

@@ -33,7 +33,8 @@ class Verdict(StrEnum):
 @dataclass(frozen=True)
 class ComparedPoint:
     """One point of one series on one GPU; ``error_percent`` is signed. ``fitted``: the GPU's description was set from
-    this series on this GPU; else the point is held out. ``seconds`` it took to simulate."""
+    this series on this GPU; else the point is held out. ``factor``: the measured value should lie between the simulated one over and
+    times it (:mod:`gpusim.uncertainty`), NaN where it is not known. ``seconds`` it took to simulate."""
 
     gpu: str
     series: str
@@ -42,11 +43,22 @@ class ComparedPoint:
     simulated: float
     measured: float
     fitted: bool = True
+    factor: float = field(default=math.nan, compare=False)
     seconds: float = field(default=0.0, compare=False)
 
     @property
     def error_percent(self) -> float:
         return 100.0 * (self.simulated - self.measured) / self.measured
+
+    @property
+    def within_interval(self) -> bool | None:
+        """Whether the measured value lies within the interval of the simulated one; None where that is not known."""
+        if math.isnan(self.factor):
+            return None
+        return self.simulated / self.factor <= self.measured <= self.simulated * self.factor
+
+    def _ends(self) -> dict[str, float]:
+        return {"simulated_low": self.simulated / self.factor, "simulated_high": self.simulated * self.factor}
 
     def record(self) -> dict[str, str | float]:
         """The row as the JSON and CSV output shows it."""
@@ -56,6 +68,7 @@ class ComparedPoint:
             "point": self.point,
             "unit": self.unit,
             "simulated": self.simulated,
+            **({} if math.isnan(self.factor) else self._ends()),
             "measured": self.measured,
             "error_percent": self.error_percent,
             "fitted": self.fitted,
@@ -80,12 +93,13 @@ class Summary:
 @dataclass(frozen=True)
 class Evidence:
     """All rows that GPU descriptions were set from (``fitted``), or all others: how many, of how many series, and the mean
-    of their absolute errors in percent. Only the error of what was held out says how well the model predicts."""
+    of their absolute errors in percent; which share lay within its prediction interval, NaN where there was none. Only the error of what was held out says how well the model predicts."""
 
     fitted: bool
     series: int
     points: int
     mape_percent: float
+    within_interval_percent: float = math.nan
 
 
 def by_evidence(rows: Sequence[ComparedPoint]) -> list[Evidence]:
@@ -95,7 +109,9 @@ def by_evidence(rows: Sequence[ComparedPoint]) -> list[Evidence]:
         some = [row for row in rows if row.fitted == fitted]
         if some:
             mape = sum(abs(row.error_percent) for row in some) / len(some)
-            found.append(Evidence(fitted, len({(row.gpu, row.series) for row in some}), len(some), mape))
+            within = [row.within_interval for row in some if row.within_interval is not None]
+            share = 100 * sum(within) / len(within) if within else math.nan
+            found.append(Evidence(fitted, len({(row.gpu, row.series) for row in some}), len(some), mape, share))
     return found
 
 

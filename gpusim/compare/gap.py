@@ -10,7 +10,8 @@ What is known, and what is attribution:
   they are taken one after another (the units in the machine's order), so nothing is counted twice.
 - *Attribution*: that the costs found are silicon's. They are the sparsest explanation (a lasso, then two Gauss-Newton steps on the
   units that it names); ``alternatives`` lists units that would explain the gaps nearly as well. No more units are named than the
-  launches can tell apart, one for each :data:`ROWS_A_UNIT`; with fewer launches than that the sentence says so.
+  launches can tell apart, one for each :data:`ROWS_A_UNIT`; with fewer launches than that the sentence says so. Rows that pay for every unit
+  alike, as repeats of one launch do, count as one.
 - ``traffic`` terms are attribution too: where a counter was measured, its relative difference, at what the simulation says the unit costs.
 - ``residual`` is the gap less all terms: what no cost explains. Terms and residual add up to the gap exactly.
 """
@@ -75,17 +76,18 @@ class UnitFinding:
 @dataclass(frozen=True)
 class Decomposition:
     """``terms`` of each case in order, the residual last; mean absolute errors of the cycles in percent, as described and
-    with the costs found."""
+    with the costs found; ``launches``: how many of the cases differ in what they pay for."""
 
     findings: tuple[UnitFinding, ...]
     terms: tuple[tuple[Term, ...], ...]
     mape_before_percent: float
     mape_after_percent: float
+    launches: int
 
     @property
     def sentence(self) -> str:
         """The findings in words; of too few launches, that they are too few."""
-        rows = len(self.terms)
+        rows = self.launches
         if rows < ROWS_A_UNIT:
             one = "One launch is" if rows == 1 else f"{rows} launches are"
             return f"{one} too few to tell which unit's cost differs ({ROWS_A_UNIT} for one unit): {self._candidates()}"
@@ -125,9 +127,10 @@ def decompose(cases: Sequence[GapCase], simulator: CaseSimulator) -> Decompositi
     traffic = [_traffic(case, simulator, slopes[i]) for i, case in enumerate(cases)]
     gap = measured - base - np.array([sum(t.values()) for t in traffic])
     changes = lasso(slopes / measured[:, None], gap / measured, PENALTY_PERCENT / 100)
+    different = len(np.unique(np.round(slopes / measured[:, None], 3), axis=0))
     # The units that explain most cycles; a large factor of a cost that no launch pays much for explains none.
     explained = np.abs(changes) * np.abs(slopes / measured[:, None]).mean(axis=0)
-    chosen = sorted(np.argsort(-explained)[: most_units(len(cases))])
+    chosen = sorted(np.argsort(-explained)[: most_units(different)])
     chosen = [int(u) for u in chosen if abs(changes[u]) >= NAMED_PERCENT / 100]
     target = measured - np.array([sum(t.values()) for t in traffic])
     with task("fitting the costs"):
@@ -146,6 +149,7 @@ def decompose(cases: Sequence[GapCase], simulator: CaseSimulator) -> Decompositi
         tuple(terms),
         float(100 * np.abs(base / measured - 1).mean()),
         float(100 * np.abs(left / measured - 1).mean()),
+        different,
     )
 
 

@@ -8,6 +8,7 @@ what could not be run stays in the result with its reason.
 
 from __future__ import annotations
 
+import math
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -71,6 +72,21 @@ class Entry:
         """What was found of this launch."""
         return self.judgement.verdict
 
+    @property
+    def interval_cycles(self) -> tuple[float, float]:
+        """Between which cycles the measurement should lie (:mod:`gpusim.uncertainty`); NaN where the result has no description."""
+        interval = self.result.interval
+        if interval is None:
+            return math.nan, math.nan
+        one = self.simulated_cycles / self.result.time_us
+        return interval.low_us * one, interval.high_us * one
+
+    @property
+    def within_interval(self) -> bool | None:
+        """Whether it does; None where nothing was measured."""
+        low, high = self.interval_cycles
+        return None if self.measured is None or math.isnan(low) else low <= self.measured.median <= high
+
 
 @dataclass(frozen=True)
 class Uncompared:
@@ -93,6 +109,12 @@ class MeasuredComparison:
     overall: Overall
     gap: Decomposition | None
     other_gpus: int
+
+    @property
+    def within_interval_percent(self) -> float:
+        """Share of the measured launches within their prediction intervals; NaN without any."""
+        found = [entry.within_interval for entry in self.entries if entry.within_interval is not None]
+        return 100.0 * sum(found) / len(found) if found else math.nan
 
     @property
     def judged(self) -> list[Entry]:

@@ -8,12 +8,13 @@ could not be run is listed with its reason, never dropped in silence.
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import queue
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from gpusim.cases.suite import capture_case, make_case
 from gpusim.compare.error import DEFAULT_TOLERANCE_PERCENT, ComparedPoint, Summary, Verdict, summarise
@@ -22,6 +23,7 @@ from gpusim.compare.published_names import refuse_unpublished
 from gpusim.compare.replay import REPLAYS, TIMED_REPLAYS
 from gpusim.compare.replay_bench import Bench
 from gpusim.engine.precompile import precompile
+from gpusim.engine.result import Result
 from gpusim.errors import (
     GpusimError,
     NoDataError,
@@ -34,6 +36,7 @@ from gpusim.gpus.override import override_gpu
 from gpusim.gpus.spec import GpuSpec
 from gpusim.io.progress import task
 from gpusim.silicon.published import PublishedPoint, load_published
+from gpusim.trace.record import Trace
 from gpusim.workers import worker_pool
 
 #: A point that failed: (exit code, message).
@@ -65,6 +68,19 @@ class Comparison:
     rows: list[ComparedPoint]
     summaries: list[Summary]
     failures: dict[tuple[str, str], Failure]
+
+
+@dataclass
+class WatchedBench(Bench):
+    """A bench that shares with its copies the last result that it made, which says what bounded the value."""
+
+    last: list[Result] = field(default_factory=list)
+
+    def run(self, timed: list[Trace], warm: Sequence[Trace] = ()) -> Result:
+        """As Bench.run."""
+        result = super().run(timed, list(warm))
+        self.last[:] = [result]
+        return result
 
 
 def select(
@@ -233,7 +249,7 @@ def replay_group(compared_gpu: ComparedGpu, points: Iterable[PublishedPoint]) ->
     """
     spec = compared_gpu.spec
     keeps_clock = spec.clock_hz == load_gpu(compared_gpu.measured_as).clock_hz
-    bench = Bench(spec)
+    bench = WatchedBench(spec)
     for m in points:
         bench.gpu = at_clock(spec, m.sm_clock_mhz * 1e6) if keeps_clock else spec
         start = time.monotonic()
@@ -244,6 +260,7 @@ def replay_group(compared_gpu: ComparedGpu, points: Iterable[PublishedPoint]) ->
         except GpusimError as error:
             yield error.exit_code, f"{m.point}: {error}"
             return
+        factor = bench.last[0].interval.high_us / bench.last[0].time_us if bench.last else math.nan
         yield ComparedPoint(
-            spec.name, m.series, m.point, m.unit, simulated, m.value, m.fitted, time.monotonic() - start
+            spec.name, m.series, m.point, m.unit, simulated, m.value, m.fitted, factor, time.monotonic() - start
         )

@@ -55,7 +55,8 @@ class Row:
         found = {"launch": self.first, **self.facts, "launches": self.count, "host_ms": round(1e3 * self.seconds, 3)}
         if wanted.simulate:
             found["cycles"] = self.timing and self.timing.cycles
-            found["time_us"] = self.timing and self.timing.time_us
+            for name in ("time_us", "time_us_low", "time_us_high"):
+                found[name] = self.timing and getattr(self.timing, name)
             if wanted.sample:
                 found["error_percent"] = self.timing and self.timing.error_percent
         if wanted.checks:

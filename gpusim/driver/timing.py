@@ -6,7 +6,9 @@ one left the L2 (or, *cold*, from a swept one). Only kernels take time; copies a
 
 from __future__ import annotations
 
+import math
 import os
+from dataclasses import replace
 from typing import NamedTuple
 
 from gpusim.driver.device import Device
@@ -23,10 +25,13 @@ _SMS_A_THREAD = 16
 
 
 class Timing(NamedTuple):
-    """What a launch takes. ``error_percent``: 95 % half-width of a sampled one, 0 of one that was simulated in full."""
+    """What a launch takes, and between which times a measurement should lie (:mod:`gpusim.uncertainty`). ``error_percent``: 95 % half-width of
+    a sampled one, 0 of one that was simulated in full."""
 
     cycles: int
     time_us: float
+    time_us_low: float
+    time_us_high: float
     error_percent: float
 
 
@@ -59,7 +64,9 @@ class SimulatedClock:
                 if not self._cold:
                     device.warm([trace], trace)  # as the blocks left out would have left the L2
         self._cycles += result.cycles
-        return Timing(result.cycles, self._spec.ns(result.cycles) / 1e3, error)
+        interval = replace(result, sampling=sampling).interval
+        low, high = (math.nan, math.nan) if interval is None else (interval.low_us, interval.high_us)
+        return Timing(result.cycles, result.time_us, low, high, error)
 
     def pass_by(self, trace: Trace) -> None:
         """Leave the L2 as a launch does that is not simulated."""

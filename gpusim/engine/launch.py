@@ -204,4 +204,5 @@ def _launch_result(
         occupancy_limiter=fit.limiter,
         device=device,
         clock_hz=spec.clock_hz,
+        spec=spec,
     )

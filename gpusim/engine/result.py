@@ -7,14 +7,19 @@ reasons of a launch add up to its resident warp-cycles exactly.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from html import escape
 
 import numpy as np
 
+from gpusim.engine.bound import Bound, bound_of
 from gpusim.engine.sampling import Sampling
 from gpusim.gpus.spec import GpuSpec
+from gpusim.model.stall_reasons import SELECTED
 from gpusim.trace.record import Launch, Program
+from gpusim.uncertainty.interval import Interval, interval_of
 
 
 @dataclass(frozen=True)
@@ -27,7 +32,7 @@ class LaunchResult:
     ``samples`` int64[rows, columns] of :mod:`gpusim.engine.samples`, None unless asked for;
     ``sampling`` says what part of a sampled launch was simulated (its cycles and counters are then extrapolated, but
     for the issues; ``block_times`` of the blocks left out are -1), None unless asked for; ``device``: the number of the
-    GPU in the machine that it ran on; ``clock_hz``: its SM clock."""
+    GPU in the machine that it ran on; ``clock_hz``: its SM clock; ``spec``: its description, None in a result made by hand."""
 
     kernel: str
     cycles: int
@@ -45,11 +50,23 @@ class LaunchResult:
     sampling: Sampling | None = None
     device: int = 0
     clock_hz: float = math.nan
+    spec: GpuSpec | None = field(default=None, repr=False)
 
     @property
     def time_us(self) -> float:
         """Microseconds at the described SM clock."""
         return self.cycles / self.clock_hz * 1e6
+
+    @cached_property
+    def interval(self) -> Interval | None:
+        """Between which microseconds a measurement would lie (:mod:`gpusim.uncertainty`); None without a description."""
+        if self.spec is None:
+            return None
+        return _interval(self.time_us, self.spec, bound_of((self,), self.spec), (self,))
+
+    def __str__(self) -> str:
+        """The kernel and its time, with the interval: ``saxpy: 12.9 us (11.6 to 14.4)``."""
+        return f"{self.kernel}: {time_text(self.time_us, self.interval)}"
 
     @property
     def block_end_cycles(self) -> np.ndarray:
@@ -89,6 +106,21 @@ class Result:
         """Microseconds at the described SM clock."""
         return self.cycles / self.clock_hz * 1e6
 
+    @cached_property
+    def bound(self) -> Bound:
+        """What bounds the run."""
+        return bound_of(self.launches, self.spec)
+
+    @cached_property
+    def interval(self) -> Interval:
+        """Between which microseconds a measurement of the run would lie (:mod:`gpusim.uncertainty`)."""
+        return _interval(self.time_us, self.spec, self.bound, self.launches)
+
+    def __str__(self) -> str:
+        """The time with its interval, and one line a launch where there are several."""
+        whole = f"{self.kernel} on {self.gpu}: {time_text(self.time_us, self.interval)}"
+        return "\n  ".join([whole, *map(str, self.launches)]) if len(self.launches) > 1 else whole
+
     @property
     def block_end_cycles(self) -> np.ndarray:
         """Completion times of the last launch's blocks, cycles since its start."""
@@ -121,8 +153,36 @@ class Result:
             f"<th>{name}</th>" for name in ("kernel", "grid", "block", "cycles", "time (us)", "most stalled on")
         )
         body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-        whole = f"{escape(self.gpu)}: {self.cycles:,} cycles, {self.time_us:.3g} us"
+        whole = f"{escape(self.gpu)}: {self.cycles:,} cycles, {time_text(self.time_us, self.interval)}"
         return f"<table><caption>{whole}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def time_text(time_us: float, interval: Interval | None) -> str:
+    """A time with its interval, as all text shows it: ``12.9 us (11.6 to 14.4)``."""
+    between = "" if interval is None else f" ({_figure(interval.low_us)} to {_figure(interval.high_us)})"
+    return f"{_figure(time_us)} us{between}"
+
+
+def _figure(value: float) -> str:
+    """Three digits, all those before the point."""
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def _interval(time_us: float, spec: GpuSpec, bound: Bound, launches: Sequence[LaunchResult]) -> Interval:
+    sampled = [launch.sampling.error_cycles for launch in launches if launch.sampling is not None]
+    return interval_of(
+        time_us,
+        spec,
+        bound.limiter,
+        error_us=1e6 * sum(sampled) / spec.clock_hz,
+        tensor=any(_uses_tensor_cores(launch) for launch in launches),
+        devices=len({launch.device for launch in launches}),
+    )
+
+
+def _uses_tensor_cores(launch: LaunchResult) -> bool:
+    matrix = launch.program.instructions["matrix_macs"] > 0
+    return bool(matrix.any() and launch.stalls_by_instruction[matrix, SELECTED].any())
 
 
 def _most_waited(stalls: dict[str, int]) -> str:

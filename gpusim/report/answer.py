@@ -1,9 +1,7 @@
 """The first lines of a simulation: how long, how near which roof, bound by what, and what would help.
 
-Mental model: of all that a result holds, what a developer asks first. Rates are of the whole run; the roof is the unit
-that was busiest of its peak. From 60 % of it on the run is bound by that unit, below by what its warps wait for: the
-threshold that ncu's own rules use ("below 60 % of peak typically indicate latency issues", Nsight Compute's
-speed-of-light rule).
+Mental model: of all that a result holds, what a developer asks first. Rates are of the whole run; what bounds it is
+:mod:`gpusim.engine.bound`'s answer, and how sure the time is that of :mod:`gpusim.uncertainty`.
 """
 
 from __future__ import annotations
@@ -11,23 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from gpusim.engine.result import Result
-from gpusim.model.stall_reasons import SELECTED, STALL_NAMES
+from gpusim.engine.bound import Bound
+from gpusim.engine.result import Result, time_text
+from gpusim.engine.utilisation import traffic
 from gpusim.report.roofline import roofline
 from gpusim.report.tables import format_pairs, rounded
-from gpusim.report.utilisation import Unit, traffic, utilisation
+from gpusim.uncertainty.interval import Interval
+from gpusim.uncertainty.limiters import Limiter
 from gpusim.why.advice import Advice, Remedy
 from gpusim.why.explain import kernels_text
-from gpusim.why.proposal import ROOF_PERCENT
 
 #: Remedies that are shown.
 MOST_REMEDIES = 3
-#: From this share of the time on, the launch itself is what bounds the run.
-_LAUNCH_PERCENT = 50.0
-#: Parts of a unit that is shown itself, or another measure of it.
-_NOT_ROOFS = ("of it, shared memory", "DRAM bus")
-_ROOF_NAMES = {"DRAM bytes": "DRAM bandwidth"}
-_MEMORY = ("L1", "L2", "DRAM", "crossbar", "LSU")
 
 
 @dataclass(frozen=True)
@@ -47,7 +40,7 @@ class Rate:
 @dataclass(frozen=True)
 class Answer:
     """``dram`` in GB/s, ``arithmetic`` in G operations/s by dtype; ``roof``: the unit nearest to its peak and how near;
-    ``bound_by`` in the field's terms."""
+    ``bound_by`` in the field's terms, ``limiter`` its class; ``interval`` of the time."""
 
     kernel: str
     gpu: str
@@ -58,6 +51,8 @@ class Answer:
     roof: str
     roof_percent: float
     bound_by: str
+    limiter: Limiter
+    interval: Interval
     error_us: float | None
     simulated_percent: float
 
@@ -67,8 +62,6 @@ def answer(result: Result) -> Answer:
     moved = traffic(result.launches)
     roofs = roofline(result.launches, result.spec, moved)
     seconds = result.cycles / result.clock_hz
-    units = [u for u in utilisation(result.launches, result.spec) if u.name not in _NOT_ROOFS]
-    highest = max(units, key=lambda unit: unit.percent)
     kinds = sorted(roofs["operations"].items(), key=lambda item: -item[1])
     error = result.error_cycles
     return Answer(
@@ -78,9 +71,11 @@ def answer(result: Result) -> Answer:
         cycles=int(result.cycles),
         dram=Rate("DRAM", moved["dram__bytes.sum"] / seconds / 1e9, roofs["slopes"]["DRAM"]),
         arithmetic=tuple(Rate(kind, done / seconds / 1e9, roofs["roofs"][kind]) for kind, done in kinds),
-        roof=_ROOF_NAMES.get(highest.name, highest.name),
-        roof_percent=highest.percent,
-        bound_by=_bound_by(result, highest),
+        roof=result.bound.roof,
+        roof_percent=result.bound.roof_percent,
+        bound_by=_bound_by(result.bound),
+        limiter=result.bound.limiter,
+        interval=result.interval,
         error_us=None if error is None else 1e6 * error / result.clock_hz,
         simulated_percent=result.simulated_percent,
     )
@@ -94,6 +89,20 @@ def answer_document(found: Answer) -> dict[str, Any]:
         "roof": found.roof,
         "roof_percent": found.roof_percent,
         "bound_by": found.bound_by,
+        "limiter": str(found.limiter),
+    }
+
+
+def interval_document(interval: Interval | None) -> dict[str, Any]:
+    """An interval as flat values for JSON; the texts only where they say something."""
+    if interval is None:
+        return {}
+    return {
+        "time_us_low": interval.low_us,
+        "time_us_high": interval.high_us,
+        "interval_level_percent": interval.level_percent,
+        "interval_basis": interval.basis,
+        "interval_outside": "; ".join(interval.outside),
     }
 
 
@@ -115,13 +124,15 @@ def remedy_records(remedies: tuple[Remedy, ...]) -> list[dict[str, Any]]:
 
 def answer_text(found: Answer, advice: Advice | None, form: str = "table") -> str:
     """The answer as text: a name and what is said of it a line. ``advice`` None: remedies were not looked for."""
-    within = "" if not found.error_us else f" +- {rounded(found.error_us)} us (95 %)"
+    within = "" if not found.error_us else f", sampling +- {rounded(found.error_us)} us (95 %)"
     part = (
         "" if found.simulated_percent == 100.0 else f", from {rounded(found.simulated_percent)} % of the instructions"
     )
+    sure = found.interval
     lines = [
         ("kernel", f"{found.kernel} on {found.gpu}"),
-        ("time", f"{rounded(found.time_us)} us{within}{part}"),
+        ("time", f"{time_text(found.time_us, sure)}{within}{part}"),
+        ("interval", interval_text(sure)),
         ("cycles", str(found.cycles)),
         ("DRAM", _of_roof(found.dram, "B/s")),
         *((rate.name, _of_roof(rate, "OP/s" if rate.name == "tensor" else "FLOP/s")) for rate in found.arithmetic),
@@ -135,6 +146,13 @@ def answer_text(found: Answer, advice: Advice | None, form: str = "table") -> st
     return format_pairs(lines, form)
 
 
+def interval_text(interval: Interval) -> str:
+    """What the interval rests on, and what it does not."""
+    if interval.outside:
+        return f"not validated ({'; '.join(interval.outside)}): the widest there is, {interval.basis}"
+    return f"{rounded(interval.level_percent)} % of measurements should lie within; {interval.basis}"
+
+
 def _remedies(advice: Advice | None) -> list[str]:
     if advice is None:
         return ["not looked for: add --why"]
@@ -145,18 +163,12 @@ def _remedies(advice: Advice | None) -> list[str]:
     return ["none found" if not advice.tried else f"none of the {advice.tried} tried would save time"]
 
 
-def _bound_by(result: Result, highest: Unit) -> str:
-    launch = result.spec.launch
-    overhead = 100.0 * len(result.launches) * (launch.start_cycles + launch.end_cycles) / max(1, result.cycles)
-    if overhead >= _LAUNCH_PERCENT:
-        return f"launch overhead: {rounded(overhead)} % of the time"
-    if highest.percent >= ROOF_PERCENT:
-        memory = highest.name.startswith(_MEMORY)
-        return f"{'memory' if memory else 'compute'}: {_ROOF_NAMES.get(highest.name, highest.name)}"
-    waits = {name: cycles for name, cycles in result.stalls.items() if name != STALL_NAMES[SELECTED]}
-    reason = max(waits, key=waits.__getitem__)
-    share = 100.0 * waits[reason] / max(1, sum(result.stalls.values()))
-    return f"latency: {reason}, {rounded(share)} % of the warp-cycles"
+def _bound_by(found: Bound) -> str:
+    if found.limiter == Limiter.LAUNCH:
+        return f"launch overhead: {rounded(found.percent)} % of the time"
+    if found.limiter == Limiter.LATENCY:
+        return f"latency: {found.reason}, {rounded(found.percent)} % of the warp-cycles"
+    return f"{'memory' if found.is_memory else 'compute'}: {found.roof}"
 
 
 def _of_roof(rate: Rate, unit: str) -> str:

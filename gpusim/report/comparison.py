@@ -16,6 +16,7 @@ from gpusim.compare.overall import WORST
 from gpusim.report.attribution import by_line
 from gpusim.report.hot import hot_rows
 from gpusim.report.summary import share_document
+from gpusim.report.tables import rounded
 
 #: Source lines kept of each launch.
 HOT_LINES = 8
@@ -25,6 +26,7 @@ Records = list[dict[str, Any]]
 def entry_record(entry: Entry) -> dict[str, Any]:
     """One launch, flat: what CSV holds."""
     measured = entry.measured
+    interval = entry.interval_cycles
     return {
         "gpu": entry.gpu,
         "kernel": entry.kernel,
@@ -34,10 +36,13 @@ def entry_record(entry: Entry) -> dict[str, Any]:
         "method": entry.method,
         "sm_clock_mhz": entry.clock_mhz,
         "simulated_cycles": entry.simulated_cycles,
+        "simulated_cycles_low": interval[0],
+        "simulated_cycles_high": interval[1],
         "measured_cycles": measured.median if measured else math.nan,
         "measured_low_cycles": measured.low if measured else math.nan,
         "measured_high_cycles": measured.high if measured else math.nan,
         "error_percent": entry.judgement.error_percent,
+        "within_interval": entry.within_interval,
         "allowed_percent": entry.judgement.allowed_percent,
         "verdict": str(entry.verdict),
         "reason": entry.judgement.reason,
@@ -55,6 +60,7 @@ def launch_records(comparison: MeasuredComparison) -> Records:
             "launch": e.name,
             "cache": e.cache,
             "simulated_cycles": e.simulated_cycles,
+            "interval_cycles": _between(e.interval_cycles),
             "measured_cycles": e.measured.median if e.measured else math.nan,
             "plus_minus_cycles": (e.measured.high - e.measured.low) / 2 if e.measured else math.nan,
             "error_percent": e.judgement.error_percent,
@@ -64,6 +70,11 @@ def launch_records(comparison: MeasuredComparison) -> Records:
         }
         for e in comparison.entries
     ]
+
+
+def _between(interval: tuple[float, float]) -> str:
+    """An interval in a table's cell."""
+    return "-" if math.isnan(interval[0]) else f"{rounded(interval[0])} to {rounded(interval[1])}"
 
 
 def overall_records(comparisons: Sequence[MeasuredComparison]) -> Records:
@@ -77,6 +88,7 @@ def overall_records(comparisons: Sequence[MeasuredComparison]) -> Records:
             "geometric_mean_ratio": c.overall.geometric_mean_ratio,
             "spearman": c.overall.spearman,
             "within_tolerance_percent": c.overall.within_tolerance_percent,
+            "within_interval_percent": c.within_interval_percent,
             "not_compared": len(c.uncompared) + sum(e.measured is None for e in c.entries),
         }
         for c in comparisons

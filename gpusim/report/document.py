@@ -130,6 +130,11 @@ class Document(TypedDict):
     kernel: str
     cycles: Positive
     time_us: Finite
+    time_us_low: NotRequired[Finite]
+    time_us_high: NotRequired[Finite]
+    interval_level_percent: NotRequired[Finite]
+    interval_basis: NotRequired[str]
+    interval_outside: NotRequired[str]
     clock_hz: PositiveFinite
     warp_instructions: int
     stalls: dict[str, int]

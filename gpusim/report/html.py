@@ -58,11 +58,18 @@ def _figure(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
 
 
+def _time(document: dict[str, Any]) -> str:
+    """The time with its interval; files of before there were any have none."""
+    low, high = document.get("time_us_low"), document.get("time_us_high")
+    between = "" if low is None or high is None else f" ({low:,.2f} to {high:,.2f})"
+    return f"{document['time_us']:,.2f}{between}"
+
+
 def _numbers(document: dict[str, Any]) -> list[tuple[str, str]]:
     """The figures on top."""
     numbers = [
         ("cycles", f"{document['cycles']:,}"),
-        ("microseconds", f"{document['time_us']:,.2f}"),
+        ("microseconds", _time(document)),
         ("warp instructions", f"{document['warp_instructions']:,}"),
     ]
     traffic = document["traffic"]

@@ -44,7 +44,7 @@ def operations(launches: Sequence[LaunchResult]) -> dict[str, int]:
 
 
 def roofline(launches: Sequence[LaunchResult], spec: GpuSpec, moved: dict[str, float]) -> dict[str, Any]:
-    """Roofs and points. ``moved``: bytes by level as :func:`gpusim.report.utilisation.traffic` gives them.
+    """Roofs and points. ``moved``: bytes by level as :func:`gpusim.engine.utilisation.traffic` gives them.
 
     ``roofs`` and ``slopes``: name -> G operations / s and GB/s of the machine at its clock; ``points``: level,
     operations per byte there, G operations / s; empty without floating-point work.

@@ -16,6 +16,7 @@ import numpy as np
 
 from gpusim import __version__
 from gpusim.engine.result import LaunchResult, Result
+from gpusim.engine.utilisation import traffic
 from gpusim.errors import ResultFileError
 from gpusim.io.document import read_document
 from gpusim.io.records import as_record
@@ -26,7 +27,6 @@ from gpusim.report.document import Document
 from gpusim.report.roofline import roofline
 from gpusim.report.summary import share_document, summary_document
 from gpusim.report.timeline import sample_rates
-from gpusim.report.utilisation import traffic
 from gpusim.why.explain import Explanation
 
 RESULT_VERSION = 1

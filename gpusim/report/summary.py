@@ -10,21 +10,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gpusim.engine.result import Result
-from gpusim.report.answer import answer, answer_document, remedy_records
+from gpusim.engine.result import LaunchResult, Result
+from gpusim.engine.utilisation import occupancy, traffic, utilisation
+from gpusim.report.answer import answer, answer_document, interval_document, remedy_records
 from gpusim.report.attribution import Share
-from gpusim.report.utilisation import occupancy, traffic, utilisation
 from gpusim.why.explain import Explanation, kernels_text
 
 
 def headline(result: Result) -> dict[str, Any]:
-    """GPU, kernels, and over all launches cycles, time and warp instructions of a run; of a sampled one also the share of
+    """GPU, kernels, and over all launches cycles, time with its interval, and warp instructions of a run; of a sampled one also the share of
     the instructions that was simulated and the 95 % half-width of the cycles."""
     values = {
         "gpu": result.gpu,
         "kernel": kernels_text(result),
         "cycles": int(result.cycles),
         "time_us": float(result.time_us),
+        **interval_document(result.interval),
         "warp_instructions": int(result.counters["smsp__inst_executed.sum"]),
     }
     if result.error_cycles is not None:
@@ -41,10 +42,17 @@ def launch_records(result: Result) -> list[dict[str, Any]]:
             "kernel": launch.kernel,
             "cycles": int(launch.cycles),
             "time_us": 1e6 * launch.cycles / result.clock_hz,
+            **_ends(launch),
             "warp_instructions": int(launch.counters["smsp__inst_executed.sum"]),
         }
         for index, launch in enumerate(result.launches)
     ]
+
+
+def _ends(launch: LaunchResult) -> dict[str, float]:
+    """The ends of a launch's interval."""
+    interval = launch.interval
+    return {} if interval is None else {"time_us_low": interval.low_us, "time_us_high": interval.high_us}
 
 
 def stall_records(result: Result, most: int | None = None) -> list[dict[str, Any]]:

@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from gpusim.engine.bound import ROOF_PERCENT
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model import stall_reasons as stall
 from gpusim.model.stall_reasons import SELECTED
 from gpusim.trace.record import Flag, PipeClass, Trace
 from gpusim.why.evidence import Evidence
-from gpusim.why.proposal import LEAST_PERCENT, ROOF_PERCENT, Proposal, counterfactual
+from gpusim.why.proposal import LEAST_PERCENT, Proposal, counterfactual
 
 _ARITHMETIC = (PipeClass.ALU, PipeClass.FMA, PipeClass.IMAD, PipeClass.IMAD_WIDE, PipeClass.HALF, PipeClass.FP64)
 

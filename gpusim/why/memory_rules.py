@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from gpusim.engine.bound import ROOF_PERCENT
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model import counters as count
 from gpusim.model import stall_reasons as stall
@@ -18,7 +19,7 @@ from gpusim.model.stall_reasons import SELECTED
 from gpusim.trace.record import MemoryKind, Space
 from gpusim.why import retrace
 from gpusim.why.evidence import Evidence
-from gpusim.why.proposal import LEAST_PERCENT, ROOF_PERCENT, Proposal
+from gpusim.why.proposal import LEAST_PERCENT, Proposal
 
 #: Sectors a request, times the least that its bytes need, from which on an access counts as uncoalesced.
 UNCOALESCED = 1.5

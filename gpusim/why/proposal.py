@@ -19,8 +19,6 @@ from gpusim.why.evidence import Evidence
 UNROLL = 4
 #: A rule speaks of what takes this share of the warp-cycles, or of the time, at least.
 LEAST_PERCENT = 5.0
-#: Busy share from which on a unit counts as the roof. ncu's rules take 60 % as the end of "latency issues" and 80 % as high.
-ROOF_PERCENT = 60.0
 
 
 @dataclass(frozen=True)

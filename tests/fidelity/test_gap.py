@@ -122,6 +122,8 @@ def test_no_more_units_are_named_than_the_launches_can_tell_apart() -> None:
     assert len(found.findings) == 4
     assert "2 launches are too few" in decompose(cases[:2], simulator).sentence
     assert "One launch is too few" in decompose(cases[:1], simulator).sentence
+    repeats = decompose([cases[0]] * 12, simulator)
+    assert len(repeats.findings) <= 1 and "One launch is too few" in repeats.sentence
 
 
 def test_without_a_gap_nothing_is_named() -> None:

@@ -87,7 +87,7 @@ def shell(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 def test_text_answers_first_and_leaves_counters_to_details(capsys: pytest.CaptureFixture[str]) -> None:
     short = shell(capsys)
     names = [line.split("  ")[0] for line in short.splitlines()]
-    assert names[:7] == ["kernel", "time", "cycles", "DRAM", "FP32", "roof", "bound by"] and "remedy" in names
+    assert names[:7] == ["kernel", "time", "interval", "cycles", "DRAM", "FP32", "roof"] and "remedy" in names
     assert "smsp__inst_executed.sum" not in short
     full = shell(capsys, "--details")
     assert full.startswith(short.rstrip("\n")) and "smsp__inst_executed.sum" in full and "long_scoreboard" in full

@@ -13,6 +13,7 @@ from hand_traces import Asm, build, small_gpu
 from gpusim import cli
 from gpusim.engine.gpu import simulate
 from gpusim.engine.samples import COLUMNS, Sampler
+from gpusim.engine.utilisation import traffic
 from gpusim.errors import ResultFileError
 from gpusim.isa.binary.text import opcode_parts
 from gpusim.model.messages import TICKS_PER_CYCLE
@@ -22,7 +23,6 @@ from gpusim.report.saved import load_result, result_document, save_result
 from gpusim.report.summary import summary_document
 from gpusim.report.tables import format_cards, format_records
 from gpusim.report.timeline import sample_rates, timeline_events, write_timeline
-from gpusim.report.utilisation import traffic
 from gpusim.trace.record import PipeClass
 from gpusim.why.explain import explain
 

@@ -10,9 +10,9 @@ from random_programs import launches
 
 from gpusim.engine.gpu import simulate
 from gpusim.engine.samples import COLUMNS
+from gpusim.engine.utilisation import occupancy, traffic, utilisation
 from gpusim.model.counters import WORK_NAMES
 from gpusim.report.attribution import WORK, by_instruction, by_line
-from gpusim.report.utilisation import occupancy, traffic, utilisation
 from gpusim.trace.record import MemoryKind, PipeClass, Space
 
 GPU = small_gpu(sm_count=2)

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, fields
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from gpusim.frontend.toolchain_versions import toolchain
 from gpusim.io.cache_folder import cache_folder
@@ -23,13 +24,20 @@ from .predict import Prediction
 ROOT = Path(__file__).parents[2]
 #: Folders whose source decides what is predicted.
 _DECIDING = ("emulator", "engine", "frontend", "isa", "launch", "model", "trace")
+#: What is said of cycles once they are known.
+_TELLING = ("result.py", "bound.py", "utilisation.py")
 
 
 @cache
 def source_digest() -> str:
     """Of gpusim's source that a prediction depends on, and of what makes launches smaller."""
     digest = hashlib.sha256(str(toolchain()).encode())
-    files = [path for room in _DECIDING for path in sorted((ROOT / "gpusim" / room).rglob("*.py"))]
+    files = [
+        path
+        for room in _DECIDING
+        for path in sorted((ROOT / "gpusim" / room).rglob("*.py"))
+        if path.name not in _TELLING
+    ]
     for path in (*files, Path(__file__).parent / "predict.py", ROOT / "workloads/external/families.py"):
         digest.update(path.read_bytes())
     return digest.hexdigest()
@@ -45,21 +53,33 @@ def key_of(facts: Iterable[object], sources: Iterable[Path]) -> str:
     return digest.hexdigest()
 
 
-def read(key: str) -> Prediction | None:
-    """The prediction kept under ``key``, if there is one."""
+def read_values(key: str) -> dict[str, Any] | None:
+    """The values kept under ``key``, if there are any."""
     folder = cache_folder()
     data = folder and read_kept(folder / "validation" / key)
-    if not data:
-        return None
     try:
-        values = json.loads(data)
-        return Prediction(**{each.name: values[each.name] for each in fields(Prediction)})
-    except (ValueError, KeyError, TypeError):
+        found = json.loads(data) if data else None
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def write_values(key: str, values: dict[str, Any]) -> None:
+    """Keep them, where there is a folder for such."""
+    folder = cache_folder()
+    if folder is not None:
+        keep(folder / "validation" / key, json.dumps(values).encode())
+
+
+def read(key: str) -> Prediction | None:
+    """The prediction kept under ``key``, if there is one."""
+    values = read_values(key)
+    try:
+        return values and Prediction(**{each.name: values[each.name] for each in fields(Prediction)})
+    except (KeyError, TypeError):
         return None
 
 
 def write(key: str, prediction: Prediction) -> None:
-    """Keep it, where there is a folder for such."""
-    folder = cache_folder()
-    if folder is not None:
-        keep(folder / "validation" / key, json.dumps(asdict(prediction)).encode())
+    """Keep it."""
+    write_values(key, asdict(prediction))

@@ -55,6 +55,7 @@ class Prediction:
     error_us: float | None
     scaled: str
     bound_by: str
+    limiter: str
     roof: str
     roof_percent: float
     stalls: dict[str, float]
@@ -232,6 +233,7 @@ def _prediction(
         error_us=error_us or None,
         scaled=scaled,
         bound_by=found.bound_by,
+        limiter=str(found.limiter),
         roof=found.roof,
         roof_percent=found.roof_percent,
         stalls={name: round(100 * cycles / total, 1) for name, cycles in result.stalls.items() if cycles > total / 200},

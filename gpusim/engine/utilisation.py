@@ -11,17 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
-from gpusim.engine.result import LaunchResult
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model import program as op
 from gpusim.model import timing as at
 from gpusim.model.l1_access import HEADER_SHARE
 from gpusim.model.messages import TICKS_PER_CYCLE
 from gpusim.model.stall_reasons import SELECTED
-from gpusim.trace.record import PipeClass
+from gpusim.trace.record import Launch, PipeClass, Program
 
 _ELAPSED = ".avg.pct_of_peak_sustained_elapsed"
 #: Port of a sub-core -> (unit, Nsight's metric; its own name with the same pattern where Nsight has none).
@@ -38,6 +38,27 @@ _PIPES = {
 }
 
 
+class Ran(Protocol):
+    """What is asked of a launch that has run; :class:`gpusim.engine.result.LaunchResult` says what each is."""
+
+    @property
+    def cycles(self) -> int: ...
+    @property
+    def counters(self) -> dict[str, float]: ...
+    @property
+    def stalls(self) -> dict[str, int]: ...
+    @property
+    def stalls_by_instruction(self) -> np.ndarray: ...
+    @property
+    def program(self) -> Program: ...
+    @property
+    def launch(self) -> Launch: ...
+    @property
+    def blocks_per_sm(self) -> int: ...
+    @property
+    def occupancy_limiter(self) -> str: ...
+
+
 @dataclass(frozen=True)
 class Unit:
     """``busy`` of ``available`` (in whatever time unit, all copies of the unit together)."""
@@ -52,7 +73,7 @@ class Unit:
         return 100.0 * self.busy / self.available if self.available else 0.0
 
 
-def utilisation(launches: Iterable[LaunchResult], spec: GpuSpec) -> list[Unit]:
+def utilisation(launches: Iterable[Ran], spec: GpuSpec) -> list[Unit]:
     """Every unit of ``spec`` that the launches could use, summed over them, in the order of the machine."""
     sums: dict[tuple[str, str], tuple[float, float]] = {}
     for launch in launches:
@@ -62,7 +83,7 @@ def utilisation(launches: Iterable[LaunchResult], spec: GpuSpec) -> list[Unit]:
     return [Unit(name, metric, busy, available) for (name, metric), (busy, available) in sums.items()]
 
 
-def _of_launch(launch: LaunchResult, spec: GpuSpec) -> list[Unit]:
+def _of_launch(launch: Ran, spec: GpuSpec) -> list[Unit]:
     cycles, counted = launch.cycles, launch.counters
     sm_cycles = cycles * spec.sm_count
     slots = sm_cycles * spec.sm.sub_cores
@@ -101,10 +122,10 @@ def _of_launch(launch: LaunchResult, spec: GpuSpec) -> list[Unit]:
     ]
 
 
-def _pipes(launch: LaunchResult, spec: GpuSpec, sm_cycles: int) -> list[Unit]:
+def _pipes(launch: Ran, spec: GpuSpec, sm_cycles: int) -> list[Unit]:
     """Units for the ports that the program uses."""
     issues = launch.stalls_by_instruction[:, SELECTED]
-    table = op.program_table(launch.program, spec)
+    table = _table_of(launch.program, spec)
     units = []
     for port in sorted(set(table[:, op.PORT].tolist())):
         if port == PipeClass.NONE:
@@ -123,7 +144,23 @@ def _pipes(launch: LaunchResult, spec: GpuSpec, sm_cycles: int) -> list[Unit]:
     return units
 
 
-def traffic(launches: Iterable[LaunchResult]) -> dict[str, float]:
+#: The tables made last, newest first: a program's launches follow each other, and a table takes Python once an instruction.
+_TABLES: list[tuple[Program, GpuSpec, np.ndarray]] = []
+_MOST_TABLES = 16
+
+
+def _table_of(program: Program, spec: GpuSpec) -> np.ndarray:
+    """The program's table, made once for its launches."""
+    for known, machine, table in _TABLES:
+        if known is program and machine is spec:
+            return table
+    table = op.program_table(program, spec)
+    _TABLES.insert(0, (program, spec, table))
+    del _TABLES[_MOST_TABLES:]
+    return table
+
+
+def traffic(launches: Iterable[Ran]) -> dict[str, float]:
     """Bytes moved at each level and hit rates, summed over the launches, by Nsight's names.
 
     A level's rate is missing where nothing was looked up.
@@ -151,7 +188,7 @@ def traffic(launches: Iterable[LaunchResult]) -> dict[str, float]:
     return found
 
 
-def occupancy(launch: LaunchResult, spec: GpuSpec) -> dict[str, float | str]:
+def occupancy(launch: Ran, spec: GpuSpec) -> dict[str, float | str]:
     """Warps an SM holds of those that it could: as launched, as achieved, and what limits the former."""
     warps = launch.blocks_per_sm * launch.launch.warps_per_block
     return {

@@ -1,0 +1,1 @@
+"""How sure a predicted time is: prediction intervals from what was held out in validation."""

@@ -1,0 +1,211 @@
+"""Do prediction intervals hold for what they were not made from, are they what the residuals make, and do they say where they were not validated?"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hand_traces import Asm, build, small_gpu
+from validation import intervals
+from validation.held_out import HELD_OUT, held_out, like_of
+from validation.intervals import LEAST_UNITS, LEVEL, factor_of, gpu_of, held, kernel_of, left_out, row_for
+from validation.residuals import Residual, load_residuals
+from write_intervals import document
+
+from gpusim import cli
+from gpusim.engine.gpu import simulate
+from gpusim.engine.result import time_text
+from gpusim.gpus.load import load_gpu
+from gpusim.gpus.override import override_gpu
+from gpusim.trace.record import PipeClass
+from gpusim.uncertainty.interval import Interval, interval_of
+from gpusim.uncertainty.limiters import Limiter
+from gpusim.uncertainty.table import DATASHEET, FITTED, row_of, table, widest
+
+GPU = small_gpu(sm_count=2)
+#: What the shares of left-out rows, each kernel as one, may be below the level: they are themselves known from tens of series.
+SLACK_PERCENT = 10.0
+
+
+def residual(
+    series: str, error: float, kind: str = FITTED, limiter: str = "DRAM", gpu: str = "h200", **other
+) -> Residual:
+    return Residual("published", kind, gpu, series, "n=1", limiter, 1, "", math.exp(error), **other)
+
+
+def test_a_factor_by_hand() -> None:
+    # Four series weigh 1/5 each; two of them have two points, of 1/10 each: 0.8 is reached at the largest.
+    rows = [
+        residual("a", 0.1),
+        residual("a", -0.2),
+        residual("b", 0.05),
+        residual("b", 0.3),
+        residual("c", 0.1),
+        residual("d", -0.4),
+    ]
+    assert factor_of(rows) == pytest.approx(math.exp(0.4))
+    rows += [residual(name, 0.01) for name in "efghij"]  # ten series, 1/11 each: 8.8 of them are 80 %
+    assert factor_of(rows) == pytest.approx(math.exp(0.3))
+    assert factor_of([row for row in rows if row.series in "abc"]) is None and LEAST_UNITS == 4
+
+
+def test_new_series_lie_within_as_often_as_the_level_says() -> None:
+    """Series whose points err alike, as curves do: the next one's points lie within in 80 % of the cases, however few series there are."""
+    random = np.random.default_rng(5)
+
+    def series(name: str) -> list[Residual]:
+        common = random.normal(0, 0.1)
+        return [residual(name, common + random.normal(0, 0.03)) for _ in range(random.integers(1, 20))]
+
+    for count in (LEAST_UNITS, 12):
+        shares = []
+        for _ in range(200):
+            factor = factor_of([row for i in range(count) for row in series(str(i))])
+            assert factor is not None
+            new = series("new")
+            shares.append(np.mean([row.size <= math.log(factor) for row in new]))
+        assert np.mean(shares) >= LEVEL - 0.04, count
+
+
+def test_few_series_take_the_next_coarser_class_and_say_so() -> None:
+    own = [residual(name, 0.1) for name in "abcd"]
+    others = [residual(name, 0.3, limiter="L1") for name in "efgh"]
+    assert row_for(FITTED, Limiter.DRAM, own + others) == {
+        "kind": FITTED, "limiter": "DRAM", "factor": 1.1052, "basis": "DRAM-bound on fitted GPUs", "coarser": False, "kernels": 4, "series": 4, "points": 4,
+    }  # fmt: skip
+    rest = row_for(FITTED, Limiter.L2, own + others)
+    assert (
+        rest is not None and rest["coarser"] and rest["basis"] == "all launches on fitted GPUs" and rest["series"] == 8
+    )
+    # A fitted description leans on the errors of datasheets, a datasheet never on those of fitted ones alone.
+    sheet = [residual(name, 0.5, kind=DATASHEET, gpu="a40") for name in "abcd"]
+    leaning = row_for(FITTED, Limiter.DRAM, own[:3] + sheet)
+    assert leaning is not None and leaning["basis"] == "DRAM-bound on all GPUs" and leaning["series"] == 7
+    assert row_for(DATASHEET, Limiter.DRAM, own + sheet[:3]) == row_for(DATASHEET, Limiter.LAUNCH, own + sheet[:3]) | {
+        "limiter": "DRAM"
+    }
+    assert row_for(DATASHEET, Limiter.DRAM, own[:3]) is None
+
+
+def test_the_table_is_what_the_residuals_make() -> None:
+    made = document(load_residuals())
+    assert made == table(), "run tools/write_intervals.py"
+    assert {(row["kind"], row["limiter"]) for row in made["rows"]} == {
+        (k, str(each)) for k in (FITTED, DATASHEET) for each in Limiter
+    }
+    assert all(row["factor"] > 1 for row in made["rows"])
+
+
+@pytest.mark.parametrize("part", [kernel_of, gpu_of])
+def test_intervals_hold_for_rows_that_they_were_not_made_from(part) -> None:
+    shares = {(each.kind, each.limiter): each for each in held(left_out(load_residuals(), part))}
+    for kind in (FITTED, DATASHEET, "all"):
+        assert shares[kind, "all"].inside_kernels_percent >= 100 * LEVEL - SLACK_PERCENT, (
+            part.__name__,
+            shares[kind, "all"],
+        )
+
+
+def test_held_out_rows_judge_no_interval_that_they_made() -> None:
+    rows = [residual(name, 0.01) for name in "abcd"] + [residual("far", 2.0)]
+    judged = {row.series: ok for row, ok in left_out(rows, kernel_of)}
+    assert judged["far"] is False
+
+
+def test_a_class_with_too_few_series_is_judged_by_the_widest_as_it_is_said() -> None:
+    made = intervals.rows_of(
+        [residual(n, 0.1) for n in "abcdefghijklmnopABCDEFGH"] + [residual(n, 0.5, limiter="L1") for n in "qrst"]
+    )
+    (own,) = intervals.judged_by(made, [residual("new", 0.4, limiter="L2")])
+    assert own[1] and next(row for row in made if row["limiter"] == "L2")["factor"] < math.exp(0.4)
+
+
+def test_a_datasheet_is_nowhere_surer_than_a_fitted_description() -> None:
+    rows = [residual(n, 0.5) for n in "abcd"] + [residual(n, 0.1, kind=DATASHEET, gpu="a40") for n in "abcd"]
+    factors = {row["kind"]: row["factor"] for row in intervals.rows_of(rows) if row["limiter"] == "DRAM"}
+    assert factors[DATASHEET] == factors[FITTED] == pytest.approx(math.exp(0.5), abs=1e-4)
+
+
+def test_points_of_a_kernel_on_several_gpus_count_as_one_kernel() -> None:
+    many = [residual("a", 0.4, gpu=gpu) for gpu in ("h200", "a100_80gb", "l40", "gh200")]
+    few = [residual(name, 0.1) for name in "bcdefghij"]
+    assert factor_of(many + few) == pytest.approx(
+        math.exp(0.1)
+    )  # nine of eleven; as series they would be nine of fourteen
+    assert factor_of(many) == pytest.approx(math.exp(0.4))  # one kernel: its four series are the units
+
+
+def test_what_is_looked_at_last_or_was_fitted_makes_no_interval() -> None:
+    rows = [replace(residual("a", 0.1), half="final"), replace(residual("b", 0.1), held_out=0), residual("c", 0.1)]
+    assert [row.series for row in intervals.calibration(rows)] == ["c"]
+
+
+def test_a_gpu_is_held_out_with_all_that_its_curves_set() -> None:
+    made, own = held_out("a40"), load_gpu("a40")
+    assert made.name == "a40_datasheet" and like_of("a40") == "l40"
+    # Fitted on the A40 itself, and inherited by the L40 that it is described like.
+    assert made.pipes["fp64"].latency_cycles != own.pipes["fp64"].latency_cycles
+    assert made.dram.read_write_turnaround_ns == load_gpu("a100_80gb").dram.read_write_turnaround_ns
+    assert {load_gpu(name).capability for name in HELD_OUT} >= {(8, 0), (8, 6), (8, 9), (9, 0)}
+
+
+def test_an_interval_says_where_it_was_not_validated() -> None:
+    spec = load_gpu("h200")
+    fine = interval_of(10.0, spec, Limiter.DRAM)
+    factor = row_of(FITTED, "DRAM")["factor"]
+    assert (fine.low_us, fine.high_us) == pytest.approx((10 / factor, 10 * factor)) and not fine.outside
+    assert interval_of(10.0, override_gpu(spec, ["clock_hz=1.5e9"]), Limiter.DRAM).outside == ()
+    most = widest()["factor"]
+    for other, what in (
+        (interval_of(10.0, override_gpu(spec, ["l2.ways=8"]), Limiter.DRAM), "l2.ways"),
+        (interval_of(10.0, spec, Limiter.DRAM, tensor=True), "tensor cores"),
+        (interval_of(10.0, spec, Limiter.DRAM, devices=2), "several GPUs"),
+        (interval_of(10.0, replace(spec, capability=(12, 0)), Limiter.DRAM), "12.0"),
+    ):
+        assert what in " ".join(other.outside) and other.high_us == pytest.approx(10 * most)
+
+
+def test_what_sampling_claims_widens_an_interval() -> None:
+    spec = load_gpu("h200")
+    whole, part = (interval_of(10.0, spec, Limiter.DRAM, error_us=error) for error in (0.0, 1.0))
+    assert math.log(part.high_us / 10) ** 2 == pytest.approx(math.log(whole.high_us / 10) ** 2 + 0.1**2)
+
+
+def test_limiters_by_hand_made_launches() -> None:
+    asm = Asm()
+    for _ in range(1000):
+        asm.op(PipeClass.FMA, 1)
+    assert simulate(build(asm.exit(), 2, 1024), GPU).bound.limiter == Limiter.PIPE
+    assert simulate(build(Asm().exit()), GPU).bound.limiter == Limiter.LAUNCH
+    chain = Asm()
+    for i in range(40):
+        chain.load(lambda b, w, i=i: ((1 << 30) + 65536 * i, 0), barrier=0, wait_mask=1)
+    assert simulate(build(chain.exit(wait_mask=1), mask=1), GPU).bound.limiter == Limiter.LATENCY
+
+
+def test_results_print_their_interval() -> None:
+    result = simulate(build(Asm().op(PipeClass.FMA).exit()), GPU)
+    (launch,) = result.launches
+    text = f"{launch.time_us:.3g} us ({launch.interval.low_us:.3g} to {launch.interval.high_us:.3g})"
+    assert str(launch) == f"{launch.kernel}: {text}" and text in str(result) and text in result._repr_html_()
+    assert replace(launch, spec=None).interval is None
+    assert time_text(12.94, Interval(11.61, 14.42, 80.0, "")) == "12.9 us (11.6 to 14.4)"
+
+
+def test_the_command_line_prints_it_in_every_form(capsys: pytest.CaptureFixture[str]) -> None:
+    def shell(*words: str) -> str:
+        assert cli.run(["simulate", "saxpy", "--small", *words]) == 0
+        return capsys.readouterr().out
+
+    document = json.loads(shell("--format", "json"))
+    assert document["time_us_low"] < document["time_us"] < document["time_us_high"]
+    assert document["interval_level_percent"] == 80 and document["interval_basis"]
+    (launch,) = document["launches"]
+    assert launch["time_us_low"] == pytest.approx(document["time_us_low"])
+    text = shell()
+    assert f"({document['time_us_low']:.3g} to {document['time_us_high']:.3g})" in text
+    rows = json.loads(shell("--gpu", "h200", "--gpu", "t4", "--format", "json"))
+    assert all(row["time_us_low"] < row["time_us_high"] for row in rows)
