@@ -98,9 +98,11 @@ class Emulation:
 
     def run_untraced(self, listeners: Sequence[Listener] = ()) -> int:
         """Run all blocks for what they leave in memory; returns the warp instructions of the trace that :meth:`run` would
-        make. ``listeners`` hear of everything but chunks. Raises what :meth:`run` does."""
+        make, less the rounds of loops that wait for a time, for which the clock is put forward. ``listeners`` hear of everything
+        but chunks. Raises what :meth:`run` does."""
         scheduler, executed = self._scheduler, 0
         scheduler.limit_log(_UNTRACED_LIMITS)
+        scheduler.hurry()
         for _ in self._run(listeners):
             executed += int((scheduler.machine.runs[: scheduler.used()[at.RUNS], at.RUN_COUNT] & at.RUN_LENGTH).sum())
         return executed
