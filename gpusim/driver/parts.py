@@ -9,6 +9,7 @@ from gpusim.driver.arrays import Arrays
 from gpusim.driver.box_copies import BoxCopies
 from gpusim.driver.capture_calls import CaptureCalls
 from gpusim.driver.captures import Captures
+from gpusim.driver.conditions import Conditions
 from gpusim.driver.contexts import Contexts
 from gpusim.driver.copies import Copies
 from gpusim.driver.device import Device
@@ -61,12 +62,14 @@ def make_parts(
     objects = UserObjects()
     graphs = Graphs(graph_memory, objects)
     runs = GraphRuns(graphs, graph_memory, objects, streams, executor)
-    works = NodeWorks(launches, box_copies, memory, events, operations, graph_memory, graphs.graph)
+    conditions = Conditions(graphs)
+    launches.set_condition = conditions.set
+    works = NodeWorks(launches, box_copies, memory, events, operations, graph_memory, graphs.graph, conditions)
     launches.streams, launches.record_event = streams, events.record
     streams.on_synchronize = pools.release
     pools.capture_allocation, pools.capture_free = graph_memory.capture_allocation, graph_memory.capture_free
     return (
         DeviceFacts(device), events, arrays, copies, fills, box_copies, operations, pools, graph_memory, objects, graphs, runs,
-        GraphParameters(graphs, runs, works), CaptureCalls(streams, captures, graphs), Managed(memory, submit),
+        GraphParameters(graphs, runs, works), conditions, CaptureCalls(streams, captures, graphs), Managed(memory, submit),
         VirtualMemory(memory), Pointers(memory, pools), Links(device), TensorMaps(device), Textures(memory, arrays), ExportTables(contexts, modules),
     )  # fmt: skip

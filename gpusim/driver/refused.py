@@ -23,7 +23,6 @@ FAMILIES = {
     "cuGL": "graphics interoperation",
     "cuEGL": "graphics interoperation",
     "cuVDPAU": "graphics interoperation",
-    "cuGraphConditional": "conditional nodes of CUDA graphs",
     "cuGraphAddExternal": "external semaphores in CUDA graphs",
     "cuStreamBeginRecapture": "capturing into an older graph",
     "cuTexRef": "texture references, which left CUDA with version 12 (texture objects are there)",

@@ -38,6 +38,7 @@ _SHARED_FIELDS = (
     "changes",
     "history_used",
     "hurries",
+    "last_wait",
     "time_ahead",
 )
 #: Blocks that run side by side because one of them is slow; a grid-wide barrier opens as many as it needs.

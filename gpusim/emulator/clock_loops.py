@@ -51,8 +51,14 @@ def _branches(code: Code, head: int, back: int) -> set[int]:
 
 
 @inner
-def longer_wait(forward, too_far):
-    """By how much to put the clock forward in the next round, after ``forward``; half of it once that was ``too_far``."""
+def longer_wait(forward, too_far, guessed, waited, last_wait):
+    """By how much to put the clock forward in the next round after ``forward``, of ``waited`` in all, and whether that is a guess: most
+    waits of a kernel are as long as its ``last_wait``. Twice as much as before; half of it once it was ``too_far``."""
+    shortest = np.int64(SHORTEST_WAIT)
+    if waited == 0 and last_wait > 4 * shortest:
+        return last_wait - 2 * shortest, True
+    if guessed:
+        return shortest, False
     if too_far:
-        return max(forward >> 1, np.int64(SHORTEST_WAIT))
-    return min(max(2 * forward, np.int64(1)), np.int64(_LONGEST_WAIT))
+        return max(forward >> 1, shortest), False
+    return min(max(2 * forward, np.int64(1)), np.int64(_LONGEST_WAIT)), False

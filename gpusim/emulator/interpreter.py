@@ -155,8 +155,8 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
     steps = np.int64(0)
     most = steps_left(state, first_warp, count)
     whole, active_lost = False, np.int64(0)  # state.executing is state.active; lanes of the span that are not
-    # By how much the clock was put forward last in a loop that waits for a time, and whether that was too much once.
-    forward, too_far = np.int64(0), False
+    # By how much the clock was put forward last in a loop that waits for a time, and in all; whether it was too much once, or a guess.
+    forward, waited, too_far, guessed = np.int64(0), np.int64(0), False, False
 
     while True:
         if pc == meet:
@@ -325,11 +325,11 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
             goal = np.int64(row[at.TARGET])
             if parted == 0 if goal <= pc else taken == 0:
                 if goal <= pc:
-                    forward = longer_wait(forward, too_far)
-                    state.time_ahead += forward
+                    forward, guessed = longer_wait(forward, too_far, guessed, waited, state.last_wait)
+                    state.time_ahead, waited = state.time_ahead + forward, waited + forward
             elif forward > SHORTEST_WAIT and room(state, runs, accesses, scattered, syncs):
-                forward, too_far = forward >> 1, True
-                state.time_ahead -= forward
+                forward, too_far, guessed = forward >> 1, True, False
+                state.time_ahead, waited = state.time_ahead - forward, waited - forward
                 if goal <= pc:
                     for i in range(count):
                         if active[i]:
@@ -341,7 +341,9 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
                     pc += 1
                 continue
             else:
-                forward, too_far = np.int64(0), False
+                if waited:
+                    state.last_wait = waited
+                forward, waited, too_far, guessed = np.int64(0), np.int64(0), False, False
         leaves = op == ops.BRANCH or op == ops.EXIT
         if (leaves and taken == 0) or (some == 0 and op != ops.CONVERGE_SET and op != ops.BRANCH_DIVERGENT):
             pc += 1

@@ -345,10 +345,9 @@ STATE_RECORD = Record(
         "dispatched", "<i8", "instructions", "that those are if each counts once for all warps that ran it in lockstep"
     ),
     Field("gathered", "<i8", "count", "how often warps were chosen to run in lockstep"),
-    Field(
-        "clock", "<i8", "instructions", "of the launch up to the one that reads the clock, and ``time_ahead``"
-    ),
+    Field("clock", "<i8", "instructions", "of the launch up to the one that reads the clock, and ``time_ahead``"),
     Field("hurries", "<i8", "flag", "loops that wait for a time end as soon as the clock can be put forward to it"),
+    Field("last_wait", "<i8", "instructions", "by which it was put forward in the one that ended last"),
     Field("time_ahead", "<i8", "instructions", "by which the clock was put forward in such loops"),
     Field("now", "<i8", "count", "fragments that have stopped, for fairness among them"),
     Field("at_barrier", "<i8", "count", "fragments that wait at block barriers"),
