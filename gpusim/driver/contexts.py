@@ -8,7 +8,6 @@ since nothing here could tell two of them apart.
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Callable
 from ctypes import POINTER, c_int, c_size_t, c_uint
 from dataclasses import dataclass, field
@@ -33,6 +32,7 @@ from gpusim.driver.abi import (
     put,
 )
 from gpusim.driver.device import Device
+from gpusim.driver.thread_data import ThreadData
 
 #: The documentation that its functions are written after; a compiler may be newer.
 _LEAST_VERSION = 13000
@@ -75,13 +75,21 @@ class Context:
     references: int = 1
 
 
+class _Thread(ThreadData):
+    """``stack``: handles of the contexts that were made current, the current one last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stack: list[int] = []
+
+
 class Contexts:
     """Entry points cuInit, cuDevice* and cuCtx*; ``on_reset`` frees what the primary context holds."""
 
     def __init__(self, device: Device, on_reset: Callable[[], None]):
         self.device, self._on_reset = device, on_reset
         self._attributes = device.attributes()
-        self._threads = threading.local()
+        self._threads = _Thread()
         self._made = Handles(PRIMARY + 0x10)
         self._primary = Context(1)
         self._numbers = 1
@@ -96,8 +104,6 @@ class Contexts:
             self._waiting.pop()()
 
     def _stack(self) -> list[int]:
-        if not hasattr(self._threads, "stack"):
-            self._threads.stack = []
         return self._threads.stack
 
     def current(self) -> int:
