@@ -57,7 +57,7 @@ LOG_LIMITS = (1 << 18, 1 << 18, 1 << 16)
 SYNC_ROWS = 1 << 14
 
 
-@dataclass
+@dataclass(eq=False)  # equal would mean that all of their states and registers are
 class Slot:
     """Room for one resident block: its STATE[1] record array, registers, and the memory behind its pointers."""
 
