@@ -81,6 +81,7 @@ def attributes_of(spec: GpuSpec) -> dict[int, int]:
             97: sm.shared_per_block_max_bytes,
             101: int(spec.name in _HOST_COHERENT),
             106: sm.max_blocks,
+            107: int(spec.capability >= (8, 0)),  # cuMemCreate takes compressible memory, since the A100's L2
             108: persisting,
             109: _POLICY_WINDOW_BYTES if persisting else 0,
             111: sm.shared_reserved_bytes,
