@@ -23,6 +23,7 @@ from gpusim.driver.graph_memory import GraphMemory
 from gpusim.driver.graph_nodes import NodeWorks
 from gpusim.driver.graph_parameters import GraphParameters
 from gpusim.driver.graph_runs import GraphRuns
+from gpusim.driver.ipc import InterProcess
 from gpusim.driver.launches import Launches
 from gpusim.driver.links import Links
 from gpusim.driver.managed import Managed
@@ -71,5 +72,6 @@ def make_parts(
     return (
         DeviceFacts(device), events, arrays, copies, fills, box_copies, operations, pools, graph_memory, objects, graphs, runs,
         GraphParameters(graphs, runs, works), conditions, CaptureCalls(streams, captures, graphs), Managed(memory, submit),
-        VirtualMemory(memory), Pointers(memory, pools), Links(device), TensorMaps(device), Textures(memory, arrays), ExportTables(contexts, modules),
+        VirtualMemory(memory), Pointers(memory, pools), Links(device), TensorMaps(device), Textures(memory, arrays),
+        InterProcess(memory, events, pools), ExportTables(contexts, modules),
     )  # fmt: skip

@@ -16,7 +16,6 @@ from gpusim.errors import UsageError
 
 #: Start of a driver function's name -> what it belongs to.
 FAMILIES = {
-    "cuIpc": "sharing memory or events between processes (IPC)",
     "cuMemPoolExport": "sharing memory pools between processes (IPC)",
     "cuMemPoolImport": "sharing memory pools between processes (IPC)",
     "cuGraphics": "graphics interoperation",
