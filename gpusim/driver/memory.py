@@ -163,9 +163,9 @@ class Memory:
         pages = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
         return self._enter(Block(self.space.add_at(address, pages, what), MAPPED, pages))
 
-    def adopt(self, pages: np.ndarray, what: str) -> Block:
-        """Let kernels reach host memory at a new device address, until :meth:`withdraw`."""
-        return self._enter(Block(self.space.add(pages.ctypes.data, pages.nbytes, what, pages), MAPPED, pages))
+    def adopt(self, pages: np.ndarray, what: str, kind: str) -> Block:
+        """Let kernels reach host memory at a new device address, until :meth:`withdraw` or, as DEVICE memory, :meth:`free`."""
+        return self._enter(Block(self.space.add(pages.ctypes.data, pages.nbytes, what, pages), kind, pages))
 
     def move(self, block: Block, pages: np.ndarray) -> None:
         """Let other host memory, which holds the same, stand for an allocation at its device address."""

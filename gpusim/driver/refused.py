@@ -16,8 +16,6 @@ from gpusim.errors import UsageError
 
 #: Start of a driver function's name -> what it belongs to.
 FAMILIES = {
-    "cuMemPoolExport": "sharing memory pools between processes (IPC)",
-    "cuMemPoolImport": "sharing memory pools between processes (IPC)",
     "cuGraphics": "graphics interoperation",
     "cuGL": "graphics interoperation",
     "cuEGL": "graphics interoperation",

@@ -341,6 +341,37 @@ def test_memory_and_events_of_another_process_are_opened(api, monkeypatch) -> No
     assert other.code("cuIpcOpenMemHandle", ctypes.byref(ctypes.c_uint64()), handles[0], 0) == "INVALID_HANDLE"
 
 
+def test_pools_of_another_process_are_opened(api, monkeypatch) -> None:
+    wanted = cu.CUmemPoolProps()
+    wanted.allocType = cu.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
+    wanted.handleTypes = cu.CUmemAllocationHandleType.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+    wanted.location = _device()
+    pools = [api.word("cuMemPoolCreate", address_of(wanted)) for _ in range(2)]
+    address, data = api.word("cuMemAllocFromPoolAsync", 400, pools[0], 0), IpcHandle()
+    files = [api.word("cuMemPoolExportToShareableHandle", pool, 1, 0, kind=ctypes.c_int) for pool in pools]
+    api.cuMemPoolExportPointer(ctypes.addressof(data), address)
+    here = os.getpid()
+    monkeypatch.setattr("os.getpid", lambda: here + 1)
+    other = Api()
+    opened = [other.word("cuMemPoolImportFromShareableHandle", file, 1, 0) for file in files]
+    out = ctypes.c_uint64()
+    assert other.code("cuMemPoolImportPointer", ctypes.byref(out), opened[1], ctypes.byref(data)) == "INVALID_VALUE"
+    pointer = other.word("cuMemPoolImportPointer", opened[0], ctypes.byref(data))
+    other.cuMemcpyHtoD(pointer, np.arange(100, dtype=np.uint32).ctypes.data, 400)
+    assert (api.download(address, np.uint32, 100) == np.arange(100)).all()
+    assert other.code("cuMemAllocFromPoolAsync", ctypes.byref(out), 64, opened[0], 0) == "INVALID_VALUE"
+    other.cuMemFreeAsync(pointer, 0)
+    api.cuMemFreeAsync(address, 0)
+    assert other.code("cuMemPoolImportPointer", ctypes.byref(out), opened[0], ctypes.byref(data)) == "INVALID_HANDLE"
+    with open("/proc/self/exe", "rb") as foreign:
+        assert (
+            other.code("cuMemPoolImportFromShareableHandle", ctypes.byref(out), foreign.fileno(), 1, 0)
+            == "INVALID_VALUE"
+        )
+    for file in files:
+        os.close(file)
+
+
 def test_handles_of_other_processes_are_not_believed(api, monkeypatch) -> None:
     address, handle, out = api.word("cuMemAlloc", 1000), IpcHandle(), ctypes.c_uint64()
     api.cuIpcGetMemHandle(ctypes.addressof(handle), address)
