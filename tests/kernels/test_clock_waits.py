@@ -8,10 +8,10 @@ import pytest
 import gpusim
 from gpusim.emulator.clock_loops import SHORTEST_WAIT
 from gpusim.emulator.emulation import Emulation
-from gpusim.launch.arrays import HostArrays
 from gpusim.frontend.registry import front_end_of
 from gpusim.isa import warp as at
 from gpusim.isa.target import make_target
+from gpusim.launch.arrays import HostArrays
 from gpusim.launch.kernel_launch import KernelLaunch
 from gpusim.launch.memory import DeviceMemory
 
@@ -35,6 +35,26 @@ extern "C" __global__ void worker(long long *out, long long n) {
   while (clock64() - start < n) out[32 + threadIdx.x] = ++done;
   out[threadIdx.x] = clock64() - start;
 }
+// Warps and lanes that wait for times of their own, in turns, between barriers: nobody sees the clock go back.
+extern "C" __global__ void in_turns(long long *out, long long n) {
+  __shared__ long long latest;
+  long long last = clock64(), back = 0;
+  if (threadIdx.x == 0) latest = last;
+  __syncthreads();
+  for (int turn = 0; turn < 4; turn++) {
+    long long start = clock64(), wanted = n * ((threadIdx.x * 7 + turn) % 5), now;
+    back += start < last || start < latest;
+    do now = clock64(); while (now - start < wanted);
+    back += now - start < wanted;
+    last = clock64();
+    back += last < now;
+    __syncthreads();
+    if (threadIdx.x == turn * 8) latest = last;
+    __syncthreads();
+  }
+  out[threadIdx.x] = back;
+  out[64 + threadIdx.x] = last;
+}
 """
 WAIT = 3_000_000
 
@@ -56,6 +76,12 @@ def test_a_wait_is_as_long_as_asked_for_in_few_rounds(name: str) -> None:
     assert emulation.run_untraced() < 5000
     asked = WAIT * (np.arange(64) % 4 if name == "sleepers" else np.ones(64))
     assert (out[:64] >= asked).all() and (out[:64] <= asked + 4 * SHORTEST_WAIT).all()
+
+
+def test_nobody_sees_the_clock_go_back() -> None:
+    emulation, out, _ = launch_of("in_turns", 1_000_000)
+    assert emulation.run_untraced() < 50_000
+    assert not out[:64].any() and (out[64:] >= 4_000_000).all()
 
 
 def test_a_loop_that_does_something_goes_round_until_the_time_has_come() -> None:
