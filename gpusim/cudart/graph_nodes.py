@@ -7,7 +7,7 @@ the driver's functions. Everything else of graphs is the driver's under another 
 from __future__ import annotations
 
 import ctypes
-from ctypes import POINTER, c_int, c_size_t
+from ctypes import POINTER, c_int, c_size_t, c_uint
 
 from gpusim.cudart.box_copies import RuntimeBoxCopies, copy_of
 from gpusim.cudart.errors import INVALID_VALUE
@@ -17,7 +17,7 @@ from gpusim.cudart.structures import Copy3D
 from gpusim.driver.abi import HOST, WORD, WORD_OUT, DriverError, entry, structure_at
 from gpusim.driver.structures import KERNEL_NODE_V1_BYTES, CopyNode, KernelNode, NodeParameters
 from gpusim.driver.structures import Copy3D as Box
-from gpusim.driver.work import ALLOCATE, COPY, KERNEL
+from gpusim.driver.work import ALLOCATE, CONDITIONAL, COPY, KERNEL
 
 _ADD = (WORD_OUT, WORD, HOST, c_size_t)  # node, graph, what it waits for, of how many nodes
 _LINEAR = (HOST, HOST, c_size_t, c_int)  # target, source, bytes, direction
@@ -167,9 +167,17 @@ class GraphNodes:
         return made
 
     def _tell(self, made, given: int) -> None:
-        """Write back where an allocation lies."""
-        if made[0].type == ALLOCATE:
+        """Write back where an allocation lies, or the graphs of a conditional node."""
+        if made[0].type in (ALLOCATE, CONDITIONAL):
             ctypes.memmove(given, made, ctypes.sizeof(NodeParameters))
+
+    @entry("cudaGraphConditionalHandleCreate", arguments=(WORD_OUT, WORD, c_uint, c_uint))
+    def condition(self, out, graph: int, default: int, flags: int) -> None:
+        self._state.call("cuGraphConditionalHandleCreate", out, graph, _NO_CONTEXT, default, flags)
+
+    @entry("cudaGraphConditionalHandleCreate_v2", arguments=(WORD_OUT, WORD, WORD, c_uint, c_uint))
+    def condition_in_context(self, out, graph: int, context: int, default: int, flags: int) -> None:
+        self._state.call("cuGraphConditionalHandleCreate", out, graph, context, default, flags)
 
     @entry("cudaGraphAddNode", arguments=(*_ADD, HOST))
     def add_any(self, out, graph: int, before: int, count: int, parameters: int) -> None:

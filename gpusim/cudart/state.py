@@ -8,29 +8,28 @@ device stay until the device is reset, as on a GPU.
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Callable
 from typing import Any
 
 from gpusim.cudart.errors import INVALID_VALUE, NOT_SUPPORTED, SUCCESS
 from gpusim.driver.abi import DriverError
+from gpusim.driver.contexts import driver_version
 from gpusim.driver.driver import Driver
+from gpusim.driver.thread_data import ThreadData
 
 #: Arguments of a launch between ``<<<...>>>`` and the function that it calls: grid, block, shared bytes, stream.
 Configuration = tuple[tuple[int, int, int], tuple[int, int, int], int, int]
 
 
-class _Thread(threading.local):
+class _Thread(ThreadData):
     """``error``: the last one; ``ready``: a context is current."""
 
     error = SUCCESS
     ready = False
 
     def __init__(self) -> None:
+        super().__init__()
         self.configurations: list[Configuration] = []
-        # Python forgets what it knows of a thread that it has not started as soon as a call from it returns: unless there is
-        # one more call that never does.
-        ctypes.pythonapi.PyGILState_Ensure()
 
 
 class State:
@@ -44,7 +43,7 @@ class State:
     @property
     def version(self) -> int:
         """As cudaRuntimeGetVersion tells it."""
-        return 12090 if self.major == 12 else 13000
+        return 12090 if self.major == 12 else driver_version()
 
     def call(self, name: str, *arguments: Any) -> None:
         """Call a driver function; raises DriverError for what it returns. A failed launch's error comes before any other."""

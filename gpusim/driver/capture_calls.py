@@ -51,7 +51,8 @@ class CaptureCalls:
         if out:
             out[0] = 0
         capture = self._captures.end(stream)
-        put(out, self._graphs.handle_of(capture.graph))
+        if out or capture.own_graph:  # the program has the handle of a graph of its own
+            put(out, self._graphs.handle_of(capture.graph))
 
     @entry("cuStreamIsCapturing", arguments=(WORD, INT_OUT))
     def is_capturing(self, stream: int, out) -> None:

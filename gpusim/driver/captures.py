@@ -26,6 +26,7 @@ from gpusim.driver.abi import (
     DriverError,
 )
 from gpusim.driver.graphs import Graph, Node
+from gpusim.driver.thread_data import ThreadData
 from gpusim.driver.work import EMPTY, Action, Work
 
 GLOBAL, THREAD_LOCAL, RELAXED = range(3)
@@ -65,7 +66,7 @@ class Captures:
     def __init__(self) -> None:
         self._of: dict[int, Capture] = {}
         self._numbers = itertools.count(1)
-        self._threads = threading.local()
+        self._threads = ThreadData()
 
     def reset(self) -> None:
         """Forget all captures."""

@@ -8,10 +8,11 @@ since nothing here could tell two of them apart.
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Callable
 from ctypes import POINTER, c_int, c_size_t, c_uint
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 
 from gpusim.driver.abi import (
     INT_OUT,
@@ -31,8 +32,10 @@ from gpusim.driver.abi import (
     put,
 )
 from gpusim.driver.device import Device
+from gpusim.driver.thread_data import ThreadData
 
-DRIVER_VERSION = 13000
+#: The documentation that its functions are written after; a compiler may be newer.
+_LEAST_VERSION = 13000
 PRIMARY = 0xC0_0000
 PCI_BUS_ID = b"0000:01:00.0"
 LEAST_PRIORITY, GREATEST_PRIORITY = 0, -5  # of streams, on every GPU since compute capability 7.0
@@ -49,6 +52,17 @@ _CACHE_CONFIGS, _BANK_CONFIGS = range(4), range(3)
 _PERSISTING_ATTRIBUTE = 108
 
 
+@cache
+def driver_version() -> int:
+    """As cuDriverGetVersion tells it: 1000 x major + 10 x minor. A driver has the compiler of its own version in it; this one's is
+    nvJitLink as it is installed, so programs that were built by the compilers of the same release find a driver that is new enough."""
+    try:
+        numbers = version("nvidia-nvjitlink").split(".")
+        return max(_LEAST_VERSION, 1000 * int(numbers[0]) + 10 * int(numbers[1]))
+    except (PackageNotFoundError, ValueError, IndexError):
+        return _LEAST_VERSION
+
+
 @dataclass(eq=False)
 class Context:
     """``flags`` of CUctx_flags, ``limits`` by CUlimit, CUfunc_cache and CUsharedconfig that were set last."""
@@ -61,13 +75,21 @@ class Context:
     references: int = 1
 
 
+class _Thread(ThreadData):
+    """``stack``: handles of the contexts that were made current, the current one last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stack: list[int] = []
+
+
 class Contexts:
     """Entry points cuInit, cuDevice* and cuCtx*; ``on_reset`` frees what the primary context holds."""
 
     def __init__(self, device: Device, on_reset: Callable[[], None]):
         self.device, self._on_reset = device, on_reset
         self._attributes = device.attributes()
-        self._threads = threading.local()
+        self._threads = _Thread()
         self._made = Handles(PRIMARY + 0x10)
         self._primary = Context(1)
         self._numbers = 1
@@ -82,8 +104,6 @@ class Contexts:
             self._waiting.pop()()
 
     def _stack(self) -> list[int]:
-        if not hasattr(self._threads, "stack"):
-            self._threads.stack = []
         return self._threads.stack
 
     def current(self) -> int:
@@ -116,7 +136,7 @@ class Contexts:
 
     @entry("cuDriverGetVersion", arguments=(INT_OUT,))
     def driver_version(self, out) -> None:
-        put(out, DRIVER_VERSION)
+        put(out, driver_version())
 
     @entry("cuDeviceGetCount", arguments=(INT_OUT,))
     def count(self, out) -> None:

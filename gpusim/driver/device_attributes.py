@@ -30,8 +30,36 @@ _HOST_COHERENT = frozenset({"gh200"})
 #: gather (44), stream priorities (78), L1 caches global and local memory (79, 80), managed memory, also while the host uses it
 #: (83, 89), preemption (90), registered memory at the host's address (91), memory operations (92 to 94, 122, 123), cooperative
 #: launches (95), host registration (99), virtual memory management (102), its descriptors (103), memory pools (115) also of host
-#: memory (142, 144), host memory of cuMemCreate (141, 145).
-_YES = (15, 19, 31, 41, 44, 78, 79, 80, 83, 89, 90, 91, 92, 93, 94, 95, 99, 102, 103, 115, 122, 123, 141, 142, 144, 145)
+#: memory (142, 144), host memory of cuMemCreate (141, 145), events of several processes (125).
+_YES = (
+    15,
+    19,
+    31,
+    41,
+    44,
+    78,
+    79,
+    80,
+    83,
+    89,
+    90,
+    91,
+    92,
+    93,
+    94,
+    95,
+    99,
+    102,
+    103,
+    115,
+    122,
+    123,
+    125,
+    141,
+    142,
+    144,
+    145,
+)
 _TEXTURES = {
     21: 131072, 22: 131072, 23: 65536, 24: 16384, 25: 16384, 26: 16384, 27: 32768, 28: 32768, 29: 2048, 42: 32768, 43: 2048,
     45: 32768, 46: 32768, 47: 8192, 48: 8192, 49: 32768, 52: 32768, 53: 32768, 54: 2046, 55: 32768, 56: 131072, 57: 65536,
@@ -81,6 +109,7 @@ def attributes_of(spec: GpuSpec) -> dict[int, int]:
             97: sm.shared_per_block_max_bytes,
             101: int(spec.name in _HOST_COHERENT),
             106: sm.max_blocks,
+            107: int(spec.capability >= (8, 0)),  # cuMemCreate takes compressible memory, since the A100's L2
             108: persisting,
             109: _POLICY_WINDOW_BYTES if persisting else 0,
             111: sm.shared_reserved_bytes,

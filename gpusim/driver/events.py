@@ -30,14 +30,17 @@ from gpusim.driver.structures import WordNode
 from gpusim.driver.work import RECORD_EVENT, WAIT_EVENT, Work
 
 _BLOCKING_SYNC, _DISABLE_TIMING, _INTERPROCESS = 1, 2, 4
+#: Flags of an event that several processes know.
+FOR_PROCESSES = _DISABLE_TIMING | _INTERPROCESS
 EXTERNAL = 1  # CU_EVENT_RECORD_EXTERNAL, CU_EVENT_WAIT_EXTERNAL
 
 
 @dataclass(eq=False)
 class Event:
-    """``time_ns`` is None until the event is recorded; ``place`` in a graph that is being captured."""
+    """``shared``: other processes may open it; ``time_ns`` is None until the event is recorded; ``place`` in a graph that is being captured."""
 
     timed: bool
+    shared: bool = False
     handle: int = 0
     time_ns: float | None = None
     place: Place | None = None
@@ -91,7 +94,7 @@ class Events:
         if flags & _INTERPROCESS and not flags & _DISABLE_TIMING:
             raise DriverError(INVALID_VALUE, "an event for several processes must be made without timing")
         self._contexts.need()
-        event = Event(timed=not flags & _DISABLE_TIMING)
+        event = Event(not flags & _DISABLE_TIMING, bool(flags & _INTERPROCESS))
         event.handle = self._events.new(event)
         put(out, event.handle)
 

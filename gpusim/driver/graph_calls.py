@@ -29,6 +29,7 @@ from gpusim.driver.work import CHILD, Work
 _EDGE_BYTES = len(PLAIN_EDGE)
 _KINDS = (
     "kernel", "memcpy", "memset", "host", "graph", "empty", "wait event", "record event", "", "", "alloc", "free", "mem ops",
+    "conditional",
 )  # fmt: skip
 
 
@@ -88,12 +89,19 @@ class Graphs:
     def destroy(self, handle: int) -> None:
         graph = self.graph(handle)
         self._graphs.remove(handle)
+        self._forget(graph)
+
+    def _forget(self, graph: Graph) -> None:
         for node in graph.nodes:
             self._drop(node)
         self._objects.drop(graph)
 
     def _drop(self, node: Node) -> None:
         self._graph_memory.drop(node.work)
+        for graph in node.work.graphs():
+            if graph.handle:
+                self._graphs.remove(graph.handle)
+            self._forget(graph)
         if node.handle:
             self._nodes.remove(node.handle)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from gpusim.driver.abi import INVALID_VALUE, NOT_SUPPORTED, DriverError, structure_at
 from gpusim.driver.box_copies import BoxCopies
+from gpusim.driver.conditions import Conditions
 from gpusim.driver.events import Events, WaitEvent
 from gpusim.driver.graph_memory import Allocate, GraphMemory
 from gpusim.driver.graphs import ChildGraph, Graph
@@ -36,6 +37,7 @@ from gpusim.driver.transfers import Fill
 from gpusim.driver.work import (
     ALLOCATE,
     CHILD,
+    CONDITIONAL,
     COPY,
     EMPTY,
     FILL,
@@ -63,6 +65,7 @@ class NodeWorks:
     operations: MemoryOperationCalls
     graph_memory: GraphMemory
     graph: Callable[[int], Graph]
+    conditions: Conditions
 
     def kernel(self, address: int, version: int = 2) -> KernelLaunchWork:
         """CUDA_KERNEL_NODE_PARAMS."""
@@ -126,11 +129,12 @@ class NodeWorks:
             RECORD_EVENT: lambda: self.events.recording(word),
             FREE: lambda: self.graph_memory.freeing(word),
             MEMORY_OPERATIONS: lambda: self.batch(body),
+            CONDITIONAL: lambda: self.conditions.work(body),
         }
         if parameters.type not in makers:
             raise DriverError(
                 NOT_SUPPORTED,
-                f"graph nodes of type {parameters.type} (conditional nodes, external semaphores, batches) are not emulated",
+                f"graph nodes of type {parameters.type} (external semaphores, batches of copies) are not emulated",
             )
         return makers[parameters.type]()
 

@@ -17,6 +17,7 @@ from gpusim.driver.launches import KernelLaunchWork
 from gpusim.driver.structures import AllocationNode, CopyNode, KernelNode, NodeParameters
 from gpusim.driver.work import (
     ALLOCATE,
+    CONDITIONAL,
     COPY,
     FILL,
     FREE,
@@ -207,8 +208,8 @@ class GraphParameters:
     @entry("cuGraphNodeSetParams", "cuGraphNodeSetParams_v2", arguments=(WORD, HOST))
     def set_any(self, handle: int, parameters: int) -> None:
         kind = NodeParameters.from_address(parameters).type if parameters else -1
-        if kind == ALLOCATE:
-            raise DriverError(INVALID_VALUE, "a node's allocation cannot be changed")
+        if kind in (ALLOCATE, CONDITIONAL):
+            raise DriverError(INVALID_VALUE, "an allocation and a conditional node cannot be changed")
         self._set(handle, kind, lambda: self._works.any(parameters))
 
     @entry("cuGraphExecKernelNodeSetParams", arguments=(WORD, WORD, HOST))
@@ -252,6 +253,8 @@ class GraphParameters:
     @entry("cuGraphExecNodeSetParams", arguments=(WORD, WORD, HOST))
     def set_run_any(self, executable: int, handle: int, parameters: int) -> None:
         kind = NodeParameters.from_address(parameters).type if parameters else -1
+        if kind == CONDITIONAL:
+            raise DriverError(INVALID_VALUE, "a conditional node cannot be changed")
         self._set_run(executable, handle, kind, lambda: self._works.any(parameters))
 
     # ---- attributes of kernels ------------------------------------------------------------------

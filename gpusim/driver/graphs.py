@@ -118,6 +118,10 @@ class ChildGraph(Work):
         for node in self.graph.order():
             node.work.run()
 
+    def begin(self) -> None:
+        for node in self.graph.nodes:
+            node.work.begin()
+
     def clone(self) -> ChildGraph:
         return ChildGraph(self.graph.clone())
 
@@ -151,6 +155,8 @@ class Executable:
 
     def run(self) -> None:
         """Run all nodes that are enabled."""
+        for node in self.graph.nodes:
+            node.work.begin()
         for node in self.graph.order():
             if node not in self.off:
                 node.work.run()

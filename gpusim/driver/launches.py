@@ -93,6 +93,7 @@ class Launches:
         self._repeats = Repeats()
         self._heap: Heap | None = None
         self.streams: Streams | None = None
+        self.set_condition: Callable[[int, int], bool] = lambda handle, value: False
         self.record_event: Callable[[int, int], None] = lambda event, stream: None
         self.failure: Failure | None = None
         self.refusal: Failure | None = None
@@ -188,6 +189,7 @@ class Launches:
                 print_bytes=work.print_bytes,
                 module_constants=kernel.module.constants,
                 heap=self._heap_of(work),
+                set_condition=self.set_condition,
             )
         except GpusimError as error:
             self._refuse(error)

@@ -163,8 +163,18 @@ class Memory:
         pages = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
         return self._enter(Block(self.space.add_at(address, pages, what), MAPPED, pages))
 
+    def adopt(self, pages: np.ndarray, what: str, kind: str) -> Block:
+        """Let kernels reach host memory at a new device address, until :meth:`withdraw` or, as DEVICE memory, :meth:`free`."""
+        return self._enter(Block(self.space.add(pages.ctypes.data, pages.nbytes, what, pages), kind, pages))
+
+    def move(self, block: Block, pages: np.ndarray) -> None:
+        """Let other host memory, which holds the same, stand for an allocation at its device address."""
+        self.space.remove([block.allocation])
+        allocation = self.space.add_at(block.allocation.base, pages, block.allocation.label)
+        self._blocks[allocation.base] = replace(block, allocation=allocation, pages=pages)
+
     def withdraw(self, block: Block) -> None:
-        """Undo :meth:`announce`, or take an allocation away for a while."""
+        """Undo :meth:`announce`, or :meth:`adopt`, or take an allocation away for a while."""
         self._drop(block) if block.kind == MAPPED else self._hide(block)
 
     def _hide(self, block: Block) -> None:

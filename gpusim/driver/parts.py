@@ -9,6 +9,7 @@ from gpusim.driver.arrays import Arrays
 from gpusim.driver.box_copies import BoxCopies
 from gpusim.driver.capture_calls import CaptureCalls
 from gpusim.driver.captures import Captures
+from gpusim.driver.conditions import Conditions
 from gpusim.driver.contexts import Contexts
 from gpusim.driver.copies import Copies
 from gpusim.driver.device import Device
@@ -22,6 +23,7 @@ from gpusim.driver.graph_memory import GraphMemory
 from gpusim.driver.graph_nodes import NodeWorks
 from gpusim.driver.graph_parameters import GraphParameters
 from gpusim.driver.graph_runs import GraphRuns
+from gpusim.driver.ipc import InterProcess
 from gpusim.driver.launches import Launches
 from gpusim.driver.links import Links
 from gpusim.driver.managed import Managed
@@ -61,12 +63,15 @@ def make_parts(
     objects = UserObjects()
     graphs = Graphs(graph_memory, objects)
     runs = GraphRuns(graphs, graph_memory, objects, streams, executor)
-    works = NodeWorks(launches, box_copies, memory, events, operations, graph_memory, graphs.graph)
+    conditions = Conditions(graphs)
+    launches.set_condition = conditions.set
+    works = NodeWorks(launches, box_copies, memory, events, operations, graph_memory, graphs.graph, conditions)
     launches.streams, launches.record_event = streams, events.record
     streams.on_synchronize = pools.release
     pools.capture_allocation, pools.capture_free = graph_memory.capture_allocation, graph_memory.capture_free
     return (
         DeviceFacts(device), events, arrays, copies, fills, box_copies, operations, pools, graph_memory, objects, graphs, runs,
-        GraphParameters(graphs, runs, works), CaptureCalls(streams, captures, graphs), Managed(memory, submit),
-        VirtualMemory(memory), Pointers(memory, pools), Links(device), TensorMaps(device), Textures(memory, arrays), ExportTables(contexts, modules),
+        GraphParameters(graphs, runs, works), conditions, CaptureCalls(streams, captures, graphs), Managed(memory, submit),
+        VirtualMemory(memory), Pointers(memory, pools), Links(device), TensorMaps(device), Textures(memory, arrays),
+        InterProcess(memory, events, pools), ExportTables(contexts, modules),
     )  # fmt: skip

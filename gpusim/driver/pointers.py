@@ -50,7 +50,7 @@ class Pointers:
             _BUFFER_ID: block.number,
             _IS_MANAGED: int(block.kind == MANAGED),
             _ORDINAL: 0,
-            _IPC_CAPABLE: 0,
+            _IPC_CAPABLE: int(block.kind == DEVICE and pool is None),
             _START: allocation.base,
             _SIZE: allocation.size,
             _IS_MAPPED: 1,

@@ -35,12 +35,14 @@ ON_DEVICE, ON_HOST, ON_NUMA_NODE, ON_THIS_NODE = 1, 2, 3, 4  # CUmemLocationType
 _READ_WRITE = 3
 # CUmemPool_attribute
 _REUSE, _THRESHOLD, _RESERVED, _RESERVED_HIGH, _USED, _USED_HIGH = (1, 2, 3), 4, 5, 6, 7, 8
+_BY_DESCRIPTOR = 1  # CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 _TYPE, _HANDLE_TYPES, _PLACE_ID, _PLACE_TYPE, _MOST, _DECOMPRESS = 9, 10, 11, 12, 13, 14
 
 
 @dataclass(eq=False)
 class Pool:
-    """``live``: size by address of what it has handed out; ``kept_bytes``: what it holds back."""
+    """``live``: size by address of what it has handed out; ``kept_bytes``: what it holds back. ``origin``: the process and the handle
+    of a pool of another process, which alone allocates from it."""
 
     properties: PoolProperties
     handle: int = 0
@@ -52,6 +54,7 @@ class Pool:
     used_high: int = 0
     reserved_high: int = 0
     host_access: int = 0
+    origin: tuple[int, int] | None = None
 
     def took(self, address: int, size: int) -> None:
         """Account for an allocation."""
@@ -91,6 +94,12 @@ class Pools:
     def _add(self, properties: PoolProperties) -> Pool:
         pool = Pool(PoolProperties.from_buffer_copy(properties))
         pool.handle = self._pools.new(pool)
+        return pool
+
+    def import_from(self, origin: tuple[int, int]) -> Pool:
+        """A pool for what another process hands out."""
+        pool = self._add(PoolProperties(PINNED, 0, Location(ON_DEVICE, 0)))
+        pool.origin = origin
         return pool
 
     def get(self, handle: int) -> Pool:
@@ -140,6 +149,8 @@ class Pools:
     def _alloc(self, out, size: int, pool: Pool, stream: int) -> None:
         if size < 1:
             raise DriverError(INVALID_VALUE, f"an allocation of {size} bytes")
+        if pool.origin is not None:
+            raise DriverError(INVALID_VALUE, "the pool is another process', which alone allocates from it")
         address = self.capture_allocation(stream, size, pool)
         if address is None:
             self._submit(stream, Action(lambda: None))
@@ -174,10 +185,9 @@ class Pools:
         nowhere = wanted.type == MANAGED and wanted.location.type == 0
         if not nowhere and wanted.location.type not in (ON_DEVICE, ON_HOST, ON_NUMA_NODE, ON_THIS_NODE):
             raise DriverError(INVALID_VALUE, f"memory location type {wanted.location.type} is not known")
-        if wanted.handle_types:
-            raise DriverError(
-                NOT_SUPPORTED, "pools are not shared between processes: cuMemCreate's memory is, by descriptor"
-            )
+        shareable = wanted.type == PINNED and wanted.location.type == ON_DEVICE
+        if wanted.handle_types and (wanted.handle_types != _BY_DESCRIPTOR or not shareable):
+            raise DriverError(NOT_SUPPORTED, "only pools of device memory are shared between processes, by descriptor")
         if any(wanted.reserved):
             raise DriverError(INVALID_VALUE, "reserved bytes of the pool's properties are not zero")
         pool = self._add(wanted)
@@ -224,7 +234,7 @@ class Pools:
         numbers = {
             **pool.reuse,
             _TYPE: pool.properties.type,
-            _HANDLE_TYPES: 0,
+            _HANDLE_TYPES: pool.properties.handle_types,
             _PLACE_ID: pool.properties.location.id,
             _PLACE_TYPE: pool.properties.location.type,
             _DECOMPRESS: 0,

@@ -16,14 +16,10 @@ from gpusim.errors import UsageError
 
 #: Start of a driver function's name -> what it belongs to.
 FAMILIES = {
-    "cuIpc": "sharing memory or events between processes (IPC)",
-    "cuMemPoolExport": "sharing memory pools between processes (IPC)",
-    "cuMemPoolImport": "sharing memory pools between processes (IPC)",
     "cuGraphics": "graphics interoperation",
     "cuGL": "graphics interoperation",
     "cuEGL": "graphics interoperation",
     "cuVDPAU": "graphics interoperation",
-    "cuGraphConditional": "conditional nodes of CUDA graphs",
     "cuGraphAddExternal": "external semaphores in CUDA graphs",
     "cuStreamBeginRecapture": "capturing into an older graph",
     "cuTexRef": "texture references, which left CUDA with version 12 (texture objects are there)",

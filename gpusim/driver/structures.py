@@ -172,6 +172,12 @@ class WordNode(ctypes.Structure):
     _fields_ = [("value", WORD)]
 
 
+class ConditionalNode(ctypes.Structure):
+    """CUDA_CONDITIONAL_NODE_PARAMS."""
+
+    _fields_ = [("handle", c_uint64), ("choice", c_int), ("size", c_uint), ("graphs", WORD), ("context", WORD)]
+
+
 class NodeParameters(ctypes.Structure):
     """CUgraphNodeParams: ``type`` says which of the structures lies at ``body``."""
 

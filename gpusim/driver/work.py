@@ -10,13 +10,13 @@ import copy
 import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from gpusim.driver.structures import HostNode
 
 # CUgraphNodeType
 (KERNEL, COPY, FILL, HOST_FUNCTION, CHILD, EMPTY, WAIT_EVENT, RECORD_EVENT) = range(8)
-ALLOCATE, FREE, MEMORY_OPERATIONS = 10, 11, 12
+ALLOCATE, FREE, MEMORY_OPERATIONS, CONDITIONAL = 10, 11, 12, 13
 
 _HOST_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_uint64)
 
@@ -28,6 +28,13 @@ class Work:
 
     def run(self) -> None:
         """Do it now."""
+
+    def begin(self) -> None:
+        """A graph that it is part of is launched."""
+
+    def graphs(self) -> list[Any]:
+        """The graphs that belong to it and have handles of their own."""
+        return []
 
     def clone(self) -> Work:
         """The same work, for a graph of its own."""

@@ -37,6 +37,9 @@ _SHARED_FIELDS = (
     "words_used",
     "changes",
     "history_used",
+    "hurries",
+    "last_wait",
+    "time_ahead",
 )
 #: Blocks that run side by side because one of them is slow; a grid-wide barrier opens as many as it needs.
 _MAX_SLOW = 64
@@ -54,7 +57,7 @@ LOG_LIMITS = (1 << 18, 1 << 18, 1 << 16)
 SYNC_ROWS = 1 << 14
 
 
-@dataclass
+@dataclass(eq=False)  # equal would mean that all of their states and registers are
 class Slot:
     """Room for one resident block: its STATE[1] record array, registers, and the memory behind its pointers."""
 
@@ -119,6 +122,10 @@ class BlockScheduler:
         log = self.machine.runs, self.machine.accesses, self.machine.scattered
         runs, accesses, scattered = new_log(*(min(len(part), most) for part, most in zip(log, limits, strict=True)))
         self.machine = self.machine._replace(runs=runs, accesses=accesses, scattered=scattered)
+
+    def hurry(self) -> None:
+        """Let loops that wait for a time put the clock forward instead of going round until it has come."""
+        self._last.states[0].hurries = 1
 
     def used(self) -> tuple[int, int, int]:
         """Entries of the log that are filled: runs, accesses, scattered rows."""

@@ -45,7 +45,8 @@ class Emulation:
     ``module_globals``: uint8[global_bytes] that outlives the launch, as a loaded module's variables do; fresh ones when
     None. ``program_with_lines`` makes the program that an error is explained with, where the binary has no source
     lines. ``print_bytes``: size of the buffer that the kernel's ``printf`` fills. ``module_constants``: what the module's constant variables
-    (bank 3) hold now, uint8. ``heap``: what kernels allocate from, if it outlives the launch. Raises UnsupportedOpcodeError, and CompileError for a damaged cubin.
+    (bank 3) hold now, uint8. ``heap``: what kernels allocate from, if it outlives the launch. ``set_condition``: serves cudaGraphSetConditional (handle, value),
+    False for a handle that there is not. Raises UnsupportedOpcodeError, and CompileError for a damaged cubin.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Emulation:
         print_bytes: int = PRINT_BYTES,
         module_constants: np.ndarray | None = None,
         heap: Heap | None = None,
+        set_condition: Callable[[int, int], bool] | None = None,
     ):
         self.launch, self.memory = launch, memory
         self._program_with_lines = program_with_lines
@@ -67,7 +69,7 @@ class Emulation:
             module_globals = np.frombuffer(bytearray(image.global_data), np.uint8)
         self.module_globals = module_globals
         self._constants = bytes(image.constants.get(3, b"")) if module_constants is None else module_constants.tobytes()
-        self._host = HostCalls(launch.binary.name, image.externals, print_bytes, heap, image.launched)
+        self._host = HostCalls(launch.binary.name, image.externals, print_bytes, heap, image.launched, set_condition)
         self._own = self._map_module()
         self.facts = launch.describe(memory)
         warps = min(self.facts.blocks, self._chunk_blocks()) * self.facts.warps_per_block
@@ -98,9 +100,11 @@ class Emulation:
 
     def run_untraced(self, listeners: Sequence[Listener] = ()) -> int:
         """Run all blocks for what they leave in memory; returns the warp instructions of the trace that :meth:`run` would
-        make. ``listeners`` hear of everything but chunks. Raises what :meth:`run` does."""
+        make, less the rounds of loops that wait for a time, for which the clock is put forward. ``listeners`` hear of everything
+        but chunks. Raises what :meth:`run` does."""
         scheduler, executed = self._scheduler, 0
         scheduler.limit_log(_UNTRACED_LIMITS)
+        scheduler.hurry()
         for _ in self._run(listeners):
             executed += int((scheduler.machine.runs[: scheduler.used()[at.RUNS], at.RUN_COUNT] & at.RUN_LENGTH).sum())
         return executed

@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from gpusim.emulator.aligned import aligned_zeros
+from gpusim.emulator.clock_loops import time_branches
 from gpusim.emulator.poll_loops import poll_columns
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
@@ -155,6 +156,7 @@ def encode(image: KernelImage, instructions: tuple[Instruction, ...], micros: tu
     strong = np.zeros(len(matrix), bool)
     strong[:n] = [bool(micro.trace_flags & Flag.BYPASS_L1) for micro in micros]
     polls = poll_columns(matrix, strong)
+    matrix[time_branches(matrix), at.ORDERED] |= at.AWAITS_TIME
     shared = rows.next
     own_columns = [at.A + at.SOURCE_OFFSET, at.B + at.SOURCE_OFFSET, at.C + at.SOURCE_OFFSET]
     own_columns += [at.D_OFFSET, at.BASE_OFFSET, at.UNIFORM_OFFSET, at.SECOND, at.SECOND + 4, at.CONVERGENCE]

@@ -21,7 +21,7 @@ from gpusim.emulator.listeners import HeapBlock, Listener
 from gpusim.emulator.printf import format_printf
 from gpusim.errors import AddressError, ExecutionError
 from gpusim.isa import warp as at
-from gpusim.isa.binary.externals import DEVICE_RUNTIME
+from gpusim.isa.binary.externals import DEVICE_RUNTIME, SET_CONDITION
 from gpusim.launch.memory import Allocation, DeviceMemory
 
 #: Where arguments and results of a driver function lie, see :mod:`gpusim.isa.binary.externals`.
@@ -166,7 +166,7 @@ def _whole(size: int) -> int:
 class HostCalls:
     """The driver functions of one launch. ``externals`` as in :class:`gpusim.isa.binary.cubin.KernelImage`,
     ``print_bytes``: size of the buffer that ``printf`` fills; ``dropped``: calls that came when it was full. ``heap`` outlives
-    the launch; a fresh one when None. ``launched``: as in the kernel's image, what stands for kernels that it launches."""
+    the launch; a fresh one when None. ``set_condition`` as in :class:`gpusim.emulator.emulation.Emulation`. ``launched``: as in the kernel's image, what stands for kernels that it launches."""
 
     def __init__(
         self,
@@ -175,6 +175,7 @@ class HostCalls:
         print_bytes: int = PRINT_BYTES,
         heap: Heap | None = None,
         launched: dict[int, str] | None = None,
+        set_condition: Callable[[int, int], bool] | None = None,
     ):
         self.kernel = kernel
         self.names = [externals[address] for address in sorted(externals)]
@@ -184,12 +185,14 @@ class HostCalls:
         self._index_of = np.zeros(0, np.int32)
         self.print_bytes = self._print_room = print_bytes
         self.dropped = 0
+        self._set_condition = set_condition
         self._device = DeviceLaunches(launched or {})
         self._bodies: dict[str, Callable[[Lane], None]] = {
             "vprintf": self._print,
             "malloc": self._malloc,
             "free": self._free,
             "__assertfail": self._assert,
+            SET_CONDITION: self._conditional,
             **{DEVICE_RUNTIME + name: getattr(self, body) for name, body in _DEVICE_BODIES.items()},
         }
 
@@ -318,6 +321,12 @@ class HostCalls:
     def _device_number(self, lane: Lane) -> None:
         lane.write(lane.pair(FIRST_REGISTER), bytes(4))
         lane.answer(0, 1)
+
+    def _conditional(self, lane: Lane) -> None:
+        # cudaGraphSetConditional(cudaGraphConditionalHandle handle, unsigned value)
+        handle = lane.pair(FIRST_REGISTER)
+        if self._set_condition is None or not self._set_condition(handle, lane.word(FIRST_REGISTER + 2)):
+            raise ExecutionError(f"{self.kernel}: {lane.who()}: 0x{handle:x} is no conditional handle of a graph")
 
     def _assert(self, lane: Lane) -> None:
         # __assertfail(const char *message, const char *file, unsigned line, const char *function, size_t)

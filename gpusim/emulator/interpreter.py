@@ -20,6 +20,7 @@ from gpusim.emulator.access import LOCAL, execute_memory, load_constant
 from gpusim.emulator.access_affine import affine_access, scattered_access
 from gpusim.emulator.access_matrix import execute_matrix_access
 from gpusim.emulator.access_texture import execute_texture
+from gpusim.emulator.clock_loops import SHORTEST_WAIT, longer_wait
 from gpusim.emulator.control_flow import FALLS_THROUGH, GONE, JUMPED, STOPPED, execute_control_flow, log_run
 from gpusim.emulator.convergence import push, retire
 from gpusim.emulator.poll_rounds import DECISION_ROWS, decide_polling, decision_at
@@ -154,6 +155,8 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
     steps = np.int64(0)
     most = steps_left(state, first_warp, count)
     whole, active_lost = False, np.int64(0)  # state.executing is state.active; lanes of the span that are not
+    # By how much the clock was put forward last in a loop that waits for a time, and in all; whether it was too much once, or a guess.
+    forward, waited, too_far, guessed = np.int64(0), np.int64(0), False, False
 
     while True:
         if pc == meet:
@@ -168,7 +171,7 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
             stop = pc + run
             if pc < meet < stop:
                 stop = meet
-            state.clock = state.executed + steps
+            state.clock = state.executed + steps + state.time_ahead
             execute_arithmetic(state, matrix, registers, pc, stop, base, slots, first_warp, count)
             steps += stop - pc
             pc, whole = stop, False
@@ -316,6 +319,31 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
                     state.quantum_left[leader], state.held_left[leader] = 0, 0
                 leave(state, first_warp, count, members, steps, goal, True)
                 return np.int64(at.SPLIT)
+        if row[at.ORDERED] & at.AWAITS_TIME and state.hurries:
+            # Until a lane leaves the loop the clock goes forward, in steps twice as long each; then back and forth in steps half as
+            # long, in rounds that all lanes make again, until it is known when that is.
+            goal = np.int64(row[at.TARGET])
+            if parted == 0 if goal <= pc else taken == 0:
+                if goal <= pc:
+                    forward, guessed = longer_wait(forward, too_far, guessed, waited, state.last_wait)
+                    state.time_ahead, waited = state.time_ahead + forward, waited + forward
+            elif forward > SHORTEST_WAIT and room(state, runs, accesses, scattered, syncs):
+                forward, too_far, guessed = forward >> 1, True, False
+                state.time_ahead, waited = state.time_ahead - forward, waited - forward
+                if goal <= pc:
+                    for i in range(count):
+                        if active[i]:
+                            warp = first_warp + i
+                            log_run(state, runs, chunk_warp + warp, state.held_first[warp], pc + 1, active[i])
+                            state.held_first[warp] = goal
+                    pc, whole = goal, False
+                else:
+                    pc += 1
+                continue
+            else:
+                if waited:
+                    state.last_wait = waited
+                forward, waited, too_far, guessed = np.int64(0), np.int64(0), False, False
         leaves = op == ops.BRANCH or op == ops.EXIT
         if (leaves and taken == 0) or (some == 0 and op != ops.CONVERGE_SET and op != ops.BRANCH_DIVERGENT):
             pc += 1

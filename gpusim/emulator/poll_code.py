@@ -146,6 +146,32 @@ class Code:
             return None
         return load, alone
 
+    def awaits_time(self, branch: int, head: int, back: int) -> bool:
+        """Whether the clock decides at the branch of a loop ``head`` to ``back``: it depends on what the clock says in this round, and
+        on nothing else that changes from round to round."""
+        reads_clock = False
+        todo, seen = deque((r, branch) for r in self._guards(branch)), set()
+        while todo:
+            register, before = todo.popleft()
+            if (register, before) in seen:
+                continue
+            seen.add((register, before))
+            written = [i for i in range(head, before) if register in self.written(i)]
+            if not written:
+                if not self._is_invariant(register, head, back):
+                    return False
+                continue
+            last = written[-1]
+            row = self._matrix[last]
+            if row[at.GUARD] not in _TRUE:
+                return False
+            if row[at.OP] == ops.SPECIAL and row[at.F0] in _CLOCKS:
+                reads_clock = True
+            elif row[at.OP] < LANES_BASE and row[at.OP] != ops.CONSTANT_LOAD:
+                return False
+            todo.extend((r, last) for r in self._operands(last) | self._guards(last))
+        return reads_clock
+
     def is_alike(self, one: int, other: int) -> bool:
         """Whether two accesses are of one kind: what they do, in which space."""
         columns = [at.OP, at.SPACE, at.BYTES]

@@ -74,7 +74,7 @@ SECOND = CODE_TABLE.column(
 ORDERED = CODE_TABLE.column(
     "code",
     "bits ORDER_SHOWS, DECIDES, and for what polling warps may wait for and polls TRACK_ONE_LANE, _WRITE, _POLL, _VALUE, "
-    "_PERHAPS",
+    "_PERHAPS; AWAITS_TIME",
 )
 #: Four cache lines of the host: an instruction's row begins at one.
 COLUMNS = CODE_TABLE.width
@@ -82,6 +82,8 @@ COLUMNS = CODE_TABLE.width
 #: The order in which warps execute it shows in the result; the branch decides whether to go on polling (``polls`` has its row).
 ORDER_SHOWS, DECIDES = 1, 2
 TRACK_ONE_LANE, TRACK_WRITE, TRACK_POLL, TRACK_VALUE, TRACK_PERHAPS = 4, 8, 16, 32, 64
+#: A branch at which a loop goes round or ends that waits for a time (emulator/clock_loops.py).
+AWAITS_TIME = 128
 TRACKED = TRACK_ONE_LANE | TRACK_WRITE | TRACK_POLL | TRACK_VALUE | TRACK_PERHAPS
 
 #: Runs of the longest way from one decision of a polling loop to the next.
@@ -343,7 +345,10 @@ STATE_RECORD = Record(
         "dispatched", "<i8", "instructions", "that those are if each counts once for all warps that ran it in lockstep"
     ),
     Field("gathered", "<i8", "count", "how often warps were chosen to run in lockstep"),
-    Field("clock", "<i8", "instructions", "of the launch up to the one that reads the clock"),
+    Field("clock", "<i8", "instructions", "of the launch up to the one that reads the clock, and ``time_ahead``"),
+    Field("hurries", "<i8", "flag", "loops that wait for a time end as soon as the clock can be put forward to it"),
+    Field("last_wait", "<i8", "instructions", "by which it was put forward in the one that ended last"),
+    Field("time_ahead", "<i8", "instructions", "by which the clock was put forward in such loops"),
     Field("now", "<i8", "count", "fragments that have stopped, for fairness among them"),
     Field("at_barrier", "<i8", "count", "fragments that wait at block barriers"),
     Field("used", "(5,)<i8", "count", "entries of the log: RUNS, ACCESSES, SCATTERED_ROWS, SYNCS, SIGNALS"),

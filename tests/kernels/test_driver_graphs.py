@@ -7,7 +7,7 @@ import ctypes
 import numpy as np
 import pytest
 from cuda.bindings import driver as cu
-from driver_api import AXPY, Api, CallError, address_of, axpy_parameters, keep
+from driver_api import AXPY, Api, CallError, address_of, axpy_parameters, keep, parameters
 
 HOST_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 NON_BLOCKING = 1
@@ -291,3 +291,79 @@ def test_user_objects_live_as_long_as_their_graphs(api) -> None:
     assert not gone
     api.cuGraphExecDestroy(executable)
     assert gone == [0x77]
+
+
+COUNT_DOWN = """
+.version 8.4
+.target sm_80
+.address_size 64
+.extern .func cudaGraphSetConditional (.param .b64 handle, .param .b32 value);
+.visible .entry count_down(.param .u64 p, .param .u64 handle)
+{
+    .reg .b32 %r<3>; .reg .b64 %d<4>;
+    ld.param.u64 %d1, [p]; ld.param.u64 %d2, [handle]; cvta.to.global.u64 %d3, %d1;
+    ld.global.u32 %r1, [%d3]; sub.u32 %r2, %r1, 1; st.global.u32 [%d3], %r2;
+    { .param .b64 a; st.param.b64 [a], %d2; .param .b32 b; st.param.b32 [b], %r2; call.uni cudaGraphSetConditional, (a, b); }
+    ret;
+}
+"""
+IF, WHILE, SWITCH = range(3)
+DEFAULT = 1
+
+
+def conditional_node(api, graph, before, handle, choice, size) -> tuple[int, list[int]]:
+    """The node, and the graphs among which it chooses."""
+    raw = (ctypes.c_uint64 * 32)(13)
+    ctypes.memmove(ctypes.addressof(raw) + 24, (ctypes.c_uint * 2)(choice, size), 8)
+    raw[2] = handle
+    array = (ctypes.c_uint64 * max(1, len(before)))(*before)
+    node = api.word("cuGraphAddNode_v2", graph, ctypes.addressof(array), 0, len(before), ctypes.addressof(raw))
+    return node, (ctypes.c_uint64 * size).from_address(raw[4])[:]
+
+
+@pytest.mark.parametrize(("count", "runs"), [(3, 3), (1, 1)])
+def test_a_while_node_runs_until_its_kernel_says_so(api, stream, count, runs) -> None:
+    function = api.kernel(COUNT_DOWN, "count_down")
+    address, graph = api.word("cuMemAlloc", 4), api.word("cuGraphCreate", 0)
+    handle = api.word("cuGraphConditionalHandleCreate", graph, 0, 1, DEFAULT)
+    first = fill_node(api, graph, [], address, count, 1)
+    _, (body,) = conditional_node(api, graph, [first], handle, WHILE, 1)
+    ran = []
+    before = host_node(api, body, [], host_function(lambda data: ran.append(data)), 0)
+    arguments = parameters(ctypes.c_uint64(address), ctypes.c_uint64(handle))
+    kernel_node(api, body, [before], function, 1, 1, arguments)
+    executable = api.word("cuGraphInstantiateWithFlags", graph, 0)
+    for launch in (1, 2):  # the value is its default again at every launch
+        api.cuGraphLaunch(executable, stream)
+        assert len(ran) == launch * runs
+    api.cuGraphExecDestroy(executable)
+    api.cuGraphDestroy(graph)
+
+
+@pytest.mark.parametrize(
+    ("choice", "size", "value", "chosen"),
+    [(IF, 1, 5, [0]), (IF, 1, 0, []), (IF, 2, 0, [1]), (SWITCH, 3, 2, [2]), (SWITCH, 3, 3, [])],
+)
+def test_a_conditional_node_chooses_among_graphs(api, stream, choice, size, value, chosen) -> None:
+    graph, ran = api.word("cuGraphCreate", 0), []
+    handle = api.word("cuGraphConditionalHandleCreate", graph, 0, value, DEFAULT)
+    _, bodies = conditional_node(api, graph, [], handle, choice, size)
+    for number, body in enumerate(bodies):
+        host_node(api, body, [], host_function(lambda _, number=number: ran.append(number)), 0)
+    executable = api.word("cuGraphInstantiateWithFlags", graph, 0)
+    api.cuGraphLaunch(executable, stream)
+    assert ran == chosen
+
+
+def test_conditional_nodes_are_checked(api) -> None:
+    graph = api.word("cuGraphCreate", 0)
+    handle = api.word("cuGraphConditionalHandleCreate", graph, 0, 0, 0)
+    for bad, choice, size in (
+        (handle + 1, IF, 1),
+        (handle, 3, 1),
+        (handle, WHILE, 2),
+        (handle, IF, 3),
+        (handle, SWITCH, 0),
+    ):
+        with pytest.raises(CallError, match="INVALID_VALUE"):
+            conditional_node(api, graph, [], bad, choice, size)

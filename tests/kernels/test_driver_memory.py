@@ -10,6 +10,8 @@ import pytest
 from cuda.bindings import driver as cu
 from driver_api import AXPY, Api, CallError, address_of, axpy_parameters, keep
 
+from gpusim.driver.ipc import IpcHandle
+
 HOST, DEVICE, ARRAY = (
     cu.CUmemorytype.CU_MEMORYTYPE_HOST,
     cu.CUmemorytype.CU_MEMORYTYPE_DEVICE,
@@ -312,3 +314,76 @@ def test_elements_go_to_arrays_and_back(api) -> None:
     assert api.code("cuMipmappedArrayCreate", ctypes.byref(out), keep(address_of(wanted)), 2) == "INVALID_VALUE"
     api.cuArrayDestroy(array)
     assert api.code("cuArrayDestroy", array) == "INVALID_HANDLE"
+
+
+def test_memory_and_events_of_another_process_are_opened(api, monkeypatch) -> None:
+    address = api.upload(np.arange(1000, dtype=np.uint32))
+    event = api.word("cuEventCreate", 2 | 4)
+    handles = [IpcHandle(), IpcHandle()]
+    api.cuIpcGetMemHandle(ctypes.addressof(handles[0]), address + 400)  # anywhere in it
+    api.cuIpcGetEventHandle(ctypes.addressof(handles[1]), event)
+    assert (api.download(address, np.uint32, 1000) == np.arange(1000)).all()  # still there
+    assert (
+        api.code("cuIpcOpenMemHandle", ctypes.byref(ctypes.c_uint64()), handles[0], 0) == "INVALID_CONTEXT"
+    )  # its own
+    here = os.getpid()
+    monkeypatch.setattr("os.getpid", lambda: here + 1)
+    other = Api()
+    opened = other.word("cuIpcOpenMemHandle", handles[0], 1)
+    kernel = other.kernel(AXPY, "axpy")
+    other.cuMemcpyHtoD(opened, np.ones(64, np.float32).ctypes.data, 256)
+    other.cuLaunchKernel(kernel, 1, 1, 1, 64, 1, 1, 0, 0, axpy_parameters(opened, opened, 2.0, 64), 0)
+    assert (api.download(address, np.float32, 64) == 3).all()
+    other.cuStreamWaitEvent(0, other.word("cuIpcOpenEventHandle", handles[1]), 0)
+    assert other.code("cuMemFree", opened) == "INVALID_VALUE"
+    other.cuIpcCloseMemHandle(opened)
+    api.cuMemFree(address)
+    assert other.code("cuIpcOpenMemHandle", ctypes.byref(ctypes.c_uint64()), handles[0], 0) == "INVALID_HANDLE"
+
+
+def test_pools_of_another_process_are_opened(api, monkeypatch) -> None:
+    wanted = cu.CUmemPoolProps()
+    wanted.allocType = cu.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
+    wanted.handleTypes = cu.CUmemAllocationHandleType.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+    wanted.location = _device()
+    pools = [api.word("cuMemPoolCreate", address_of(wanted)) for _ in range(2)]
+    address, data = api.word("cuMemAllocFromPoolAsync", 400, pools[0], 0), IpcHandle()
+    files = [api.word("cuMemPoolExportToShareableHandle", pool, 1, 0, kind=ctypes.c_int) for pool in pools]
+    api.cuMemPoolExportPointer(ctypes.addressof(data), address)
+    here = os.getpid()
+    monkeypatch.setattr("os.getpid", lambda: here + 1)
+    other = Api()
+    opened = [other.word("cuMemPoolImportFromShareableHandle", file, 1, 0) for file in files]
+    out = ctypes.c_uint64()
+    assert other.code("cuMemPoolImportPointer", ctypes.byref(out), opened[1], ctypes.byref(data)) == "INVALID_VALUE"
+    pointer = other.word("cuMemPoolImportPointer", opened[0], ctypes.byref(data))
+    other.cuMemcpyHtoD(pointer, np.arange(100, dtype=np.uint32).ctypes.data, 400)
+    assert (api.download(address, np.uint32, 100) == np.arange(100)).all()
+    assert other.code("cuMemAllocFromPoolAsync", ctypes.byref(out), 64, opened[0], 0) == "INVALID_VALUE"
+    other.cuMemFreeAsync(pointer, 0)
+    api.cuMemFreeAsync(address, 0)
+    assert other.code("cuMemPoolImportPointer", ctypes.byref(out), opened[0], ctypes.byref(data)) == "INVALID_HANDLE"
+    with open("/proc/self/exe", "rb") as foreign:
+        assert (
+            other.code("cuMemPoolImportFromShareableHandle", ctypes.byref(out), foreign.fileno(), 1, 0)
+            == "INVALID_VALUE"
+        )
+    for file in files:
+        os.close(file)
+
+
+def test_handles_of_other_processes_are_not_believed(api, monkeypatch) -> None:
+    address, handle, out = api.word("cuMemAlloc", 1000), IpcHandle(), ctypes.c_uint64()
+    api.cuIpcGetMemHandle(ctypes.addressof(handle), address)
+    here = os.getpid()
+    monkeypatch.setattr("os.getpid", lambda: here + 1)
+    good = bytes(handle.data)
+    with open("/proc/self/exe", "rb") as foreign:
+        for start, length, number in ((0, 8, 0), (12, 8, foreign.fileno()), (20, 8, 1 << 40), (20, 8, 0)):
+            damaged = good[:start] + number.to_bytes(length, "little") + good[start + length :]
+            assert api.code("cuIpcOpenMemHandle", ctypes.byref(out), IpcHandle.from_buffer_copy(damaged), 0).startswith(
+                "INVALID"
+            )
+    for address in (0, api.word("cuMemAllocHost", 64), api.word("cuMemAllocManaged", 64, 1)):
+        assert api.code("cuIpcGetMemHandle", ctypes.addressof(handle), address) == "INVALID_VALUE"
+    assert api.code("cuIpcGetEventHandle", ctypes.addressof(handle), api.word("cuEventCreate", 0)) == "INVALID_HANDLE"

@@ -25,6 +25,8 @@ def test_every_documented_attribute_is_answered(api) -> None:
     spec = make_device("h200").spec
     assert (values[16], values[75], values[38]) == (spec.sm_count, 9, spec.l2.total_bytes)
     assert values[37] == 6144 and abs(2 * values[36] * values[37] / 8 / 1e6 - spec.dram.peak_bytes_per_ns) < 1
+    older = Api("sm_75").word("cuDeviceGetAttribute", 107, 0, kind=ctypes.c_int)  # compressible memory
+    assert (values[107], older) == (1, 0)
     assert values[120] == 1 and Api("a100_80gb").word("cuDeviceGetAttribute", 120, 0, kind=ctypes.c_int) == 0
     out = ctypes.c_int()
     assert api.code("cuDeviceGetAttribute", ctypes.byref(out), 999, 0) == "INVALID_VALUE"

@@ -61,19 +61,23 @@ def test_the_driver_links_and_loads_like_any_library(libraries, tmp_path) -> Non
     if compiler is None:
         pytest.skip("no C compiler")
     (tmp_path / "device.c").write_text(
-        "#include <stdio.h>\nint cuInit(unsigned); int cuDeviceGetName(char *, int, int);\n"
-        'int main(void) { char name[64]; int error = cuInit(0) | cuDeviceGetName(name, 64, 0); printf("%d %s\\n", error, name);'
-        " return 0; }\n"
+        "#include <pthread.h>\n#include <stdio.h>\nint cuInit(unsigned); int cuDeviceGetName(char *, int, int);\n"
+        "int cuCtxCreate(void **, unsigned, int); int cuCtxPushCurrent(void *); int cuCtxGetCurrent(void **);\n"
+        "static void *thread(void *context) { void *found = 0;"
+        "  return (void *)(long)(cuCtxPushCurrent(context) == 0 && cuCtxGetCurrent(&found) == 0 && found == context); }\n"
+        "int main(void) { char name[64]; int error = cuInit(0) | cuDeviceGetName(name, 64, 0); void *context, *kept; pthread_t id;"
+        "  cuCtxCreate(&context, 0, 0); pthread_create(&id, 0, thread, context); pthread_join(id, &kept);"
+        '  printf("%d %s, %ld\\n", error, name, (long)kept); return 0; }\n'
     )
-    command = [compiler, "-o", "device", "device.c", f"-L{libraries}", "-lcuda"]
+    command = [compiler, "-o", "device", "device.c", f"-L{libraries}", "-lcuda", "-lpthread"]
     subprocess.run(command, cwd=tmp_path, check=True)
     done = gpusim("--gpu", "a100_40gb", "./device", cwd=tmp_path)
-    assert done.stdout == "0 NVIDIA A100 SXM4 40 GB\n", done.stderr
+    assert done.stdout == "0 NVIDIA A100 SXM4 40 GB, 1\n", done.stderr
     assert "the program launched no kernel" in done.stderr
     # On its own, outside gpusim run.
     surrounded = surroundings({"LD_LIBRARY_PATH": str(libraries), "GPUSIM_GPU": "sm_86"})
     alone = subprocess.run(["./device"], cwd=tmp_path, env=surrounded, capture_output=True, text=True)
-    assert alone.stdout == "0 NVIDIA sm_86\n", alone.stderr
+    assert alone.stdout == "0 NVIDIA sm_86, 1\n", alone.stderr
 
 
 def test_a_program_runs_with_its_children_and_keeps_its_exit_code(program) -> None:

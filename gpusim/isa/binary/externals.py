@@ -19,6 +19,8 @@ DEVICE_RUNTIME_CALLS = (
     "GetParameterBufferV2", "LaunchDeviceV2", "SetLastError", "GetLastError", "GetDevice", "StreamCreate", "StreamDestroy",
     "StreamWaitEvent", "EventCreate", "EventRecord", "EventDestroy",
 )  # fmt: skip
+#: What a kernel of a graph calls to choose what a conditional node does (cuda_device_runtime_api.h).
+SET_CONDITION = "cudaGraphSetConditional"
 #: Driver function -> what its stub does.
 CALLS = {
     "__cuda_syscall_CGS_get_intrinsic_handle": ops.CALL_GRID_HANDLE,
@@ -27,6 +29,7 @@ CALLS = {
     "malloc": ops.CALL_HOST,
     "free": ops.CALL_HOST,
     "__assertfail": ops.CALL_HOST,
+    SET_CONDITION: ops.CALL_HOST,
     **{DEVICE_RUNTIME + name: ops.CALL_HOST for name in DEVICE_RUNTIME_CALLS},
 }
 
