@@ -395,10 +395,12 @@ class BlockScheduler:
                 slot.states[0].impatient = giving_up
             stuck = (slow or giving_up) and not ended and livelock.reached(resident, self.machine.allocations)
             if pending < end and resident and ((slow or polled) and not crowded or not moved or stuck):
-                slot = free.pop() if free else self._open()
-                slot.block, slot.polled_at = pending, -1
-                pending += 1
-                resident.append(slot)
+                # All of them may wait for all others, as at a grid's barrier: twice as many have the next turn.
+                for _ in range(min(len(resident), end - pending) if polled and not slow else 1):
+                    slot = free.pop() if free else self._open()
+                    slot.block, slot.polled_at = pending, -1
+                    pending += 1
+                    resident.append(slot)
                 livelock.progress()
             elif giving_up and not stuck:
                 rouse = True

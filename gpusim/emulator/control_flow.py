@@ -27,6 +27,7 @@ from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
 from gpusim.isa.jit import inner, seldom
 from gpusim.isa.lane_masks import count_lanes, first_lane, signed32
+from gpusim.trace.layout import MAX_SLEEP_NS, SLEEP_ADDRESS
 
 FALLS_THROUGH, JUMPED, GONE, STOPPED = range(4)
 #: Where a driver function leaves its result, see :mod:`gpusim.isa.binary.externals`.
@@ -46,6 +47,23 @@ def log_run(state, runs, warp, first, stop, mask):
         runs[n, at.RUN_FIRST] = first
         runs[n, at.RUN_COUNT] = stop - first
         runs[n, at.RUN_MASK] = mask
+
+
+@inner
+def log_sleep(state, accesses, registers, warp, global_warp, x, mask, executing):
+    """Record for how many ns the warp's lanes ``executing`` sleep, whose registers begin at ``x``: the longest."""
+    asked = np.int64(0)
+    for lane in range(at.LANES):
+        if (executing >> lane) & 1:
+            asked = max(asked, np.int64(registers[x + lane]) & np.int64(0xFFFFFFFF))
+    asked = min(asked, np.int64(MAX_SLEEP_NS))
+    if state.poll_sleep[warp] == 0:
+        state.poll_sleep[warp] = SLEEP_ADDRESS + asked
+    n = state.used[at.ACCESSES]
+    state.used[at.ACCESSES] = n + 1
+    accesses[n, at.ACCESS_WARP] = global_warp
+    accesses[n, at.ACCESS_ADDRESS] = SLEEP_ADDRESS + asked
+    accesses[n, at.ACCESS_PATTERN] = mask
 
 
 @inner

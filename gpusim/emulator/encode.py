@@ -373,5 +373,6 @@ def _ordered(micro: MicroOp) -> bool:
 def records_of(micro: MicroOp) -> int:
     """ACCESS records that one execution of ``micro`` writes to the trace."""
     if micro.memory_kind == MemoryKind.NONE:
-        return int(micro.op == ops.CONSTANT_LOAD)
+        sleeps_by_register = micro.op == ops.GIVE_WAY and micro.sources[0] is not None
+        return int(micro.op == ops.CONSTANT_LOAD or sleeps_by_register)
     return 2 if micro.memory_kind == MemoryKind.ASYNC_COPY else 1

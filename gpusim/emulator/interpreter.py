@@ -21,7 +21,7 @@ from gpusim.emulator.access_affine import affine_access, scattered_access
 from gpusim.emulator.access_matrix import execute_matrix_access
 from gpusim.emulator.access_texture import execute_texture
 from gpusim.emulator.clock_loops import SHORTEST_WAIT, longer_wait
-from gpusim.emulator.control_flow import FALLS_THROUGH, GONE, JUMPED, STOPPED, execute_control_flow, log_run
+from gpusim.emulator.control_flow import FALLS_THROUGH, GONE, JUMPED, STOPPED, execute_control_flow, log_run, log_sleep
 from gpusim.emulator.convergence import push, retire
 from gpusim.emulator.poll_rounds import DECISION_ROWS, decide_polling, decision_at
 from gpusim.emulator.poll_words import after_access, before_access, put_back, room_to_poll
@@ -172,6 +172,8 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
             if pc < meet < stop:
                 stop = meet
             state.clock = state.executed + steps + state.time_ahead
+            if polls.shape[0] and state.poll_loop[leader]:
+                state.clock = state.poll_clock[leader]
             execute_arithmetic(state, matrix, registers, pc, stop, base, slots, first_warp, count)
             steps += stop - pc
             pc, whole = stop, False
@@ -308,8 +310,8 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
             place = leader - first_warp
             jumping = executing[place] & state.condition[place]
             fate = decide_polling(
-                state, matrix, polls, runs, accesses, scattered, words, signals, history, leader, chunk_warp + leader,
-                pc, active[place], jumping,
+                state, matrix, registers, polls, runs, accesses, scattered, words, signals, history, leader,
+                chunk_warp + leader, pc, active[place], jumping,
             )  # fmt: skip
             if fate != GOES_ON:
                 goal = np.int64(row[at.TARGET]) if polls[decision_at(polls, pc), at.POLL_STAYS] else pc + 1
@@ -344,11 +346,22 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
                 if waited:
                     state.last_wait = waited
                 forward, waited, too_far, guessed = np.int64(0), np.int64(0), False, False
+        if row[at.RECORDS]:  # a NANOSLEEP by a register
+            if not room(state, runs, accesses, scattered, syncs):
+                leave(state, first_warp, count, members, steps - 1, pc, False)
+                return np.int64(at.LOG_FULL)
+            x = fetch(registers, row, at.A, base, _X, lanes)
+            for i in range(count):
+                if active[i]:
+                    log_sleep(
+                        state, accesses, registers, first_warp + i, chunk_warp + first_warp + i, x + i * at.LANES,
+                        active[i], executing[i],
+                    )  # fmt: skip
         leaves = op == ops.BRANCH or op == ops.EXIT
         if (leaves and taken == 0) or (some == 0 and op != ops.CONVERGE_SET and op != ops.BRANCH_DIVERGENT):
             pc += 1
             continue
-        full = not room(state, runs, accesses, scattered, syncs)
+        full = row[at.RECORDS] == 0 and not room(state, runs, accesses, scattered, syncs)
         full |= row[at.ORDERED] & at.DECIDES != 0 and not room_to_poll(state, words, signals)
         if full or (row[at.ORDERED] & at.ORDER_SHOWS and not alone):
             leave(state, first_warp, count, members, steps - 1, pc, False)

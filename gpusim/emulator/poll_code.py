@@ -7,7 +7,7 @@ zero. All forms of an instruction are one thing here, whatever its mnemonic.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -29,6 +29,8 @@ class Code:
 
     def __init__(self, matrix: np.ndarray) -> None:
         self._matrix = matrix
+        jumps = np.isin(matrix[:, at.OP], (ops.BRANCH, ops.BRANCH_DIVERGENT, ops.CONVERGE_SET))
+        self._targets = set(matrix[jumps, at.TARGET].tolist())
 
     def op(self, i: int) -> int:
         return int(self._matrix[i, at.OP])
@@ -48,6 +50,21 @@ class Code:
         if self.op(i) != ops.BRANCH:
             return [i + 1]
         return [self.target(i), i + 1] if self.is_conditional(i) else [self.target(i)]
+
+    def core(self, inside: range, heads: Iterable[int]) -> set[int]:
+        """The instructions of a loop from which it may go on to another round; others lie in its midst but lead out."""
+        before: dict[int, list[int]] = {}
+        for i in inside:
+            if self.op(i) != ops.EXIT or self.is_conditional(i):
+                for following in self.successors(i):
+                    before.setdefault(following, []).append(i)
+        core, todo = set(), list(heads)
+        while todo:
+            for i in before.get(todo.pop(), ()):
+                if i not in core:
+                    core.add(i)
+                    todo.append(i)
+        return core
 
     def written(self, i: int) -> set[int]:
         row = self._matrix[i]
@@ -205,27 +222,39 @@ class Code:
             looked |= bool((self._operands(i) | self._guards(i)) & self.written(atomic))
         return None
 
+    def _definition(self, register: int, before: int, head: int) -> int | None:
+        """The instruction that gives a register the value that it has at ``before``, if it stands in the straight code in front."""
+        for i in range(before - 1, head - 1, -1):
+            if i + 1 in self._targets:
+                return None
+            if register in self.written(i):
+                return i if self._matrix[i, at.GUARD] in _TRUE else None
+        return None
+
     def depends(self, branch: int, head: int, back: int) -> tuple[set[int], bool]:
         """The loads and atomics of the loop on which the branch depends in this round or a later one, through registers and
         through branches that jump over what writes them. And whether it depends on nothing from outside the loop."""
         found: set[int] = set()
         alone = True
-        todo, seen = deque(self._guards(branch)), set()
+        todo, seen = deque((r, branch) for r in self._guards(branch)), set()
         while todo:
-            register = todo.popleft()
-            if register in seen:
+            register, before = todo.popleft()
+            here = self._definition(register, before, head)
+            if (register, here) in seen:
                 continue
-            seen.add(register)
-            writers = [i for i in range(head, back + 1) if register in self.written(i)]
+            seen.add((register, here))
+            writers = [i for i in range(head, back + 1) if register in self.written(i)] if here is None else [here]
             alone &= bool(writers)
             for writer in writers:
                 if self.op(writer) in (ops.LOAD, ops.ATOMIC):
                     found.add(writer)
                     continue
-                todo.extend(self._operands(writer) | self._guards(writer))
+                todo.extend((r, writer) for r in self._operands(writer) | self._guards(writer))
+                if here is not None:
+                    continue
                 for i in range(head, writer):
                     if self.op(i) == ops.BRANCH and self.is_conditional(i) and writer < self.target(i) <= back + 1:
-                        todo.extend(self._guards(i))
+                        todo.extend((r, i) for r in self._guards(i))
         return found, alone
 
     def path(
@@ -253,7 +282,8 @@ class Code:
             i = queue.popleft()
             if i == goal:
                 return list(_back(before, i))[::-1]
-            if i not in inside or (self._matrix[i, at.RECORDS] and i != load):
+            stored = self._matrix[i, at.RECORDS] and self.op(i) != ops.GIVE_WAY
+            if i not in inside or (stored and i != load):
                 continue
             for following in self.successors(i):
                 if following in inside and following not in before:

@@ -103,15 +103,14 @@ def _regions(code: Code, loops: list[range], strong: np.ndarray) -> dict[range, 
 def _polled(code: Code, inside: range, strong: np.ndarray) -> set[int]:
     """Loads past the L1 and atomics on which it depends whether the loop goes on."""
     found: set[int] = set()
-    for branch in _leaving(code, inside):
-        if code.is_conditional(branch):
-            found |= code.depends(branch, inside.start, inside.stop - 1)[0]
+    for branch in _leaving(code, inside, code.core(inside, [inside.start])):
+        found |= code.depends(branch, inside.start, inside.stop - 1)[0]
     return {i for i in found if strong[i] or code.op(i) == ops.ATOMIC}
 
 
 def _locks(code: Code, inside: range, number: int, taken: set[int]) -> list[Decision]:
     """Where atomics of the loop have been looked at that may take a lock."""
-    if not any(code.is_conditional(i) for i in _leaving(code, inside)):
+    if not _leaving(code, inside, code.core(inside, [inside.start])):
         return []
     ends = {i: code.lock_end(i, inside) for i in inside if code.op(i) == ops.ATOMIC and i not in taken}
     return [
@@ -121,8 +120,12 @@ def _locks(code: Code, inside: range, number: int, taken: set[int]) -> list[Deci
     ]
 
 
-def _leaving(code: Code, inside: range) -> list[int]:
-    return [i for i in inside if code.op(i) == ops.BRANCH and any(s not in inside for s in code.successors(i))]
+def _leaving(code: Code, inside: range, core: set[int]) -> list[int]:
+    """The branches at which it is decided whether the loop, whose ``core`` that is, goes on."""
+    return [
+        i for i in inside
+        if i in core and code.op(i) == ops.BRANCH and any(s not in core for s in code.successors(i))
+    ]  # fmt: skip
 
 
 def _exact_decisions(code: Code, head: int, back: int, number: int) -> list[Decision]:
@@ -134,9 +137,8 @@ def _exact_decisions(code: Code, head: int, back: int, number: int) -> list[Deci
         return []
     awaiting = []
     giving_up = []
-    for branch in _leaving(code, inside):
-        if not code.is_conditional(branch):
-            return []
+    core = code.core(inside, [head])
+    for branch in _leaving(code, inside, core):
         awaited = code.awaited(branch, head, back)
         if awaited is not None:
             awaiting.append((branch, *awaited))
@@ -147,15 +149,14 @@ def _exact_decisions(code: Code, head: int, back: int, number: int) -> list[Deci
     if len(awaiting) != 1:
         return []
     decision, load, alone = awaiting[0]
-    stays_taken = code.target(decision) in inside
+    stays_taken = code.target(decision) in core
     path = code.path(decision, load, inside, stays_taken)
     if path is None:
         return []
     out = decision + 1 if stays_taken else code.target(decision)
     found = [Decision(decision, (load,), number, stays_taken, alone, path, head=head)]
     found += [
-        Decision(i, (load,), number, code.target(i) in inside, alone, kind=at.POLL_GIVES_UP, head=head)
-        for i in giving_up
+        Decision(i, (load,), number, code.target(i) in core, alone, kind=at.POLL_GIVES_UP, head=head) for i in giving_up
     ]
     return found + _early_decisions(code, inside, decision, out, load, number, alone)
 
@@ -165,31 +166,57 @@ def _round_decisions(
 ) -> list[Decision]:
     """The decisions of the loop ``inside`` if a load past the L1 or an atomic may end it; ``heads``: where the branches back
     in it lead."""
-    leaving = _leaving(code, inside)
+    core = code.core(inside, set(heads.values()))
+    leaving = _leaving(code, inside, core)
     loads: set[int] = set()
     alone = True
     for branch in leaving:
-        if code.is_conditional(branch):
-            found, by_itself = code.depends(branch, inside.start, inside.stop - 1)
-            polls = {i for i in found - taken if strong[i] or code.op(i) == ops.ATOMIC}
-            polls = {i for i in polls if not code.swaps_what_changes(i, inside)}
-            loads |= polls
-            alone &= by_itself or not polls
+        found, by_itself = code.depends(branch, inside.start, inside.stop - 1)
+        polls = {i for i in found - taken if strong[i] or code.op(i) == ops.ATOMIC}
+        polls = {i for i in polls if not code.swaps_what_changes(i, inside)}
+        loads |= polls
+        alone &= by_itself or not polls
     if not loads:
         return []
     awaited = tuple(sorted(loads))
     decisions = [
         Decision(
-            i, awaited, number, i in heads or code.target(i) in inside, alone, kind=at.POLL_ROUND,
+            i, awaited, number, i in heads or code.target(i) in core, alone, kind=at.POLL_ROUND,
             head=heads.get(i, inside.start), back=i in heads, leaves=i in leaving,
         )
         for i in sorted({*leaving, *heads})
     ]  # fmt: skip
     for branch in leaving:
-        out = branch + 1 if code.target(branch) in inside else code.target(branch)
+        out = branch + 1 if code.target(branch) in core else code.target(branch)
         for load in sorted(loads & code.depends(branch, inside.start, inside.stop - 1)[0]):
+            decisions += _unrolled_decisions(code, inside, out, load, number, alone)
             decisions += _early_decisions(code, inside, branch, out, load, number, alone)
     return decisions
+
+
+def _unrolled_decisions(code: Code, inside: range, out: int, load: int, number: int, alone: bool) -> list[Decision]:
+    """Several tests before a loop, one behind the other, that lead where the loop leads, to ``out``, each on a load as its
+    ``load`` is: the first rounds of the polling, which libcu++'s waits make without giving way."""
+    branches: list[int] = []
+    at_hand = inside.start - 1
+    while at_hand >= 0 and (code.is_harmless(at_hand) or code.op(at_hand) in (ops.LOAD, ops.ATOMIC)):
+        if code.op(at_hand) == ops.BRANCH:
+            if not code.is_conditional(at_hand) or code.target(at_hand) != out:
+                break
+            branches.insert(0, at_hand)
+        at_hand -= 1
+    if len(branches) < 2:
+        return []
+    found = []
+    length = branches[1] - branches[0]
+    for before, branch in zip([max(at_hand, branches[0] - length), *branches], branches, strict=False):
+        awaited = code.awaited(branch, before + 1, branch, straight=True)
+        if awaited is None or not code.is_alike(awaited[0], load):
+            return []
+        found.append(
+            Decision(branch, (awaited[0],), number, False, alone, kind=at.POLL_ROUND, head=before + 1, back=True)
+        )
+    return found
 
 
 def _early_decisions(

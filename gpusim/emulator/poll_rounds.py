@@ -16,10 +16,13 @@ from gpusim.emulator.polling import (
     GOES_ON,
     WAITS,
     alone,
+    copy_access,
     decide,
     end_polling,
     forget_round,
     go_round,
+    is_sleep,
+    log_path,
     mark_runs,
     only_mine,
     same_place,
@@ -81,20 +84,6 @@ def _adds(matrix, runs, head, begin, end):
 
 
 @inner
-def _copy_access(accesses, scattered, used, source):
-    n = used[at.ACCESSES]
-    used[at.ACCESSES] = n + 1
-    for column in range(accesses.shape[1]):
-        accesses[n, column] = accesses[source, column]
-    if accesses[n, at.ACCESS_PATTERN] >> 32 == _SCATTERED:
-        s = used[at.SCATTERED_ROWS]
-        used[at.SCATTERED_ROWS] = s + 1
-        for lane in range(at.LANES):
-            scattered[s, lane] = scattered[accesses[source, at.ACCESS_ADDRESS], lane]
-        accesses[n, at.ACCESS_ADDRESS] = s
-
-
-@inner
 def _copy_signals(state, signals, first, end, by):
     """Append the signals ``first`` to ``end - 1`` for accesses ``by`` rows further on."""
     for i in range(first, end):
@@ -115,7 +104,7 @@ def _copy_round(state, runs, accesses, scattered, head, begin, end, access, coun
             state, runs, runs[row, at.RUN_WARP], head if row == begin else first, stop, runs[row, at.RUN_MASK]
         )  # fmt: skip
     for i in range(count):
-        _copy_access(accesses, scattered, state.used, access + i)
+        copy_access(accesses, scattered, state.used, access + i)
 
 
 @inner
@@ -194,6 +183,11 @@ def decide_round(
         _copy_signals(state, signals, noted, signalled, np.int64(0))
         for i in range(noted, signalled):
             signals[i, at.SIGNAL_ACCESS] += before - first
+        for i in range(count):
+            if is_sleep(
+                accesses, first + i
+            ):  # as long as the first one, not as the one that happened to be the last here
+                accesses[first + i, at.ACCESS_ADDRESS] = accesses[before + i, at.ACCESS_ADDRESS]
         mark_runs(runs, state.poll_mark[warp, at.RUNS], end)
     elif polled:
         copied = state.used[at.RUNS]
@@ -209,7 +203,9 @@ def decide_round(
 
 
 @inner
-def give_up(state, polls, runs, accesses, scattered, signals, decision, warp, global_warp, pc, mask, jumping):
+def give_up(
+    state, matrix, registers, polls, runs, accesses, scattered, signals, decision, warp, global_warp, pc, mask, jumping
+):
     """The warp's lanes come to a branch at which a loop ends whose round is known, although nobody has written: the rounds
     that left the log belong into it."""
     stays = jumping if polls[decision, at.POLL_STAYS] else mask & ~jumping
@@ -217,17 +213,14 @@ def give_up(state, polls, runs, accesses, scattered, signals, decision, warp, gl
         return
     made, access, rounds = state.poll_decision[warp] - 1, state.poll_access[warp], state.poll_rounds[warp]
     known = state.poll_epoch[warp] == state.epoch
-    end_polling(state, warp)
     log_run(state, runs, global_warp, state.held_first[warp], pc + 1, mask)
     state.held_first[warp] = pc + 1
     while known and rounds > 0 and _has_room(state, runs, accesses, scattered, signals, DECISION_ROWS):
-        for i in range(polls[made, at.POLL_COUNT]):
-            first = np.int64(polls[made, at.POLL_PATH + 2 * i])
-            log_run(
-                state, runs, global_warp, first, first + np.int64(polls[made, at.POLL_PATH + 2 * i + 1]), mask
-            )  # fmt: skip
-        _copy_access(accesses, scattered, state.used, access)
+        log_path(
+            state, matrix, registers, polls, runs, accesses, scattered, made, access, warp, global_warp, mask
+        )  # fmt: skip
         rounds -= 1
+    end_polling(state, warp)
 
 
 @inner
@@ -259,7 +252,7 @@ def take_lock(state, polls, runs, accesses, scattered, matrix, signals, decision
     log_run(state, runs, global_warp, begin, pc, mask)
     mark_runs(runs, state.used[at.RUNS] - 1, state.used[at.RUNS])
     for i in range(count):
-        _copy_access(accesses, scattered, state.used, access + i)
+        copy_access(accesses, scattered, state.used, access + i)
     for i in range(first_signal, signalled):
         signals[i, at.SIGNAL_POLLS] = min(1, signals[i, at.SIGNAL_POLLS])
     _copy_signals(state, signals, first_signal, signalled, count)
@@ -276,15 +269,16 @@ def decision_at(polls, pc):
 
 @seldom
 def decide_polling(
-    state, matrix, polls, runs, accesses, scattered, words, signals, history, warp, global_warp, pc, mask, jumping
-):
+    state, matrix, registers, polls, runs, accesses, scattered, words, signals, history, warp, global_warp, pc, mask,
+    jumping,
+):  # fmt: skip
     """As :func:`gpusim.emulator.polling.decide`, at a decision of any kind."""
     decision = decision_at(polls, pc)
     kind, fate = polls[decision, at.POLL_KIND], np.int64(GOES_ON)
     if kind == at.POLL_EXACT:
         fate = np.int64(
             decide(
-                state, polls, runs, accesses, scattered, words, signals, history, decision, warp, global_warp, pc, mask,
+                state, matrix, registers, polls, runs, accesses, scattered, words, signals, history, decision, warp, global_warp, pc, mask,
                 jumping,
             )
         )  # fmt: skip
@@ -299,5 +293,8 @@ def decide_polling(
             state, polls, runs, accesses, scattered, matrix, signals, decision, warp, global_warp, pc, mask, jumping
         )
     else:
-        give_up(state, polls, runs, accesses, scattered, signals, decision, warp, global_warp, pc, mask, jumping)
+        give_up(
+            state, matrix, registers, polls, runs, accesses, scattered, signals, decision, warp, global_warp, pc, mask,
+            jumping,
+        )  # fmt: skip
     return fate

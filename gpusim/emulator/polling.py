@@ -16,15 +16,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusim.emulator.control_flow import log_run
+from gpusim.emulator.control_flow import log_run, log_sleep
 from gpusim.emulator.poll_words import date_back, is_kept
+from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
 from gpusim.isa.jit import inner, seldom
+from gpusim.trace.layout import SLEEP_ADDRESS
 from gpusim.trace.record import SCATTERED
 
 _SCATTERED = int(SCATTERED)
 #: What becomes of a warp at a decision: it goes on, or round again, after others or at once.
 GOES_ON, WAITS, LOOKS_AGAIN = range(3)
+#: What a clock goes on by from one look to the next, in instructions: about those of a round.
+_ROUND_TICKS = 16
 
 
 @inner
@@ -75,7 +79,16 @@ def alone(state, warp, mask):
 
 
 @inner
+def is_sleep(accesses, row):
+    """Whether the record is of a NANOSLEEP, which rounds that are alike may make longer and longer."""
+    scatters = accesses[row, at.ACCESS_PATTERN] >> 32 == _SCATTERED
+    return not scatters and accesses[row, at.ACCESS_ADDRESS] >= SLEEP_ADDRESS
+
+
+@inner
 def same_place(accesses, scattered, one, other):
+    if is_sleep(accesses, one) or is_sleep(accesses, other):
+        return is_sleep(accesses, one) and is_sleep(accesses, other)
     if accesses[one, at.ACCESS_PATTERN] != accesses[other, at.ACCESS_PATTERN]:
         return False
     a, b = accesses[one, at.ACCESS_ADDRESS], accesses[other, at.ACCESS_ADDRESS]
@@ -94,26 +107,62 @@ def forget_round(state, warp):
 
 
 @inner
-def _log_round(
-    state, polls, runs, accesses, scattered, signals, decision, access, first_signal, warp, global_warp, mask
-):
-    """Append the round of polling that follows ``decision``: its runs, and the access ``access`` with its signals, from
-    ``first_signal`` on."""
-    count = np.int64(polls[decision, at.POLL_COUNT])
-    for i in range(count):
-        first = np.int64(polls[decision, at.POLL_PATH + 2 * i])
-        log_run(state, runs, global_warp, first, first + np.int64(polls[decision, at.POLL_PATH + 2 * i + 1]), mask)
-    mark_runs(runs, state.used[at.RUNS] - count, state.used[at.RUNS])
-    n = state.used[at.ACCESSES]
-    state.used[at.ACCESSES] = n + 1
+def copy_access(accesses, scattered, used, source):
+    """Append the access ``source`` once more."""
+    n = used[at.ACCESSES]
+    used[at.ACCESSES] = n + 1
     for column in range(accesses.shape[1]):
-        accesses[n, column] = accesses[access, column]
+        accesses[n, column] = accesses[source, column]
     if accesses[n, at.ACCESS_PATTERN] >> 32 == _SCATTERED:
-        s = state.used[at.SCATTERED_ROWS]
-        state.used[at.SCATTERED_ROWS] = s + 1
+        s = used[at.SCATTERED_ROWS]
+        used[at.SCATTERED_ROWS] = s + 1
         for lane in range(at.LANES):
-            scattered[s, lane] = scattered[accesses[access, at.ACCESS_ADDRESS], lane]
+            scattered[s, lane] = scattered[accesses[source, at.ACCESS_ADDRESS], lane]
         accesses[n, at.ACCESS_ADDRESS] = s
+
+
+@inner
+def _own_place(state, warp):
+    """Where the lanes of the warp's own rows begin among the registers."""
+    group = warp // at.GROUP_WARPS
+    return state.own_base + group * state.own_stride + (warp - group * at.GROUP_WARPS) * at.LANES
+
+
+@inner
+def log_path(state, matrix, registers, polls, runs, accesses, scattered, decision, access, warp, global_warp, mask):
+    """Append the way from ``decision`` to the next: its runs, the access ``access`` and, of a NANOSLEEP by a register, the
+    time of the first that was made, or that would be made now. Returns the row of the access."""
+    loaded = np.int64(0)
+    for i in range(polls[decision, at.POLL_COUNT]):
+        first = np.int64(polls[decision, at.POLL_PATH + 2 * i])
+        end = first + np.int64(polls[decision, at.POLL_PATH + 2 * i + 1])
+        log_run(state, runs, global_warp, first, end, mask)
+        for pc in range(first, end):
+            if matrix[pc, at.RECORDS] == 0:
+                continue
+            if matrix[pc, at.OP] == ops.GIVE_WAY:
+                x = np.int64(matrix[pc, at.A + at.SOURCE_OFFSET])
+                x += np.int64(matrix[pc, at.A + at.SOURCE_OWN]) & _own_place(state, warp)
+                log_sleep(state, accesses, registers, warp, global_warp, x, mask, mask)
+                accesses[state.used[at.ACCESSES] - 1, at.ACCESS_ADDRESS] = state.poll_sleep[warp]
+            else:
+                loaded = state.used[at.ACCESSES]
+                copy_access(accesses, scattered, state.used, access)
+    return loaded
+
+
+@inner
+def _log_round(
+    state, matrix, registers, polls, runs, accesses, scattered, signals, decision, access, first_signal, warp,
+    global_warp, mask,
+):  # fmt: skip
+    """Append the round of polling that follows ``decision``, whose access is ``access`` with its signals, from
+    ``first_signal`` on."""
+    begin = state.used[at.RUNS]
+    n = log_path(
+        state, matrix, registers, polls, runs, accesses, scattered, decision, access, warp, global_warp, mask
+    )  # fmt: skip
+    mark_runs(runs, begin, state.used[at.RUNS])
     for i in range(first_signal, state.used[at.SIGNALS]):
         g = state.used[at.SIGNALS]
         state.used[at.SIGNALS] = g + 1
@@ -126,6 +175,8 @@ def _log_round(
 def go_round(state, warp, loop):
     """The warp polls in ``loop`` and will look again."""
     state.poll_loop[warp], state.poll_left[warp] = loop + 1, 1
+    # How often it looks until others write is no time: a clock hardly goes on meanwhile.
+    state.poll_clock[warp] = state.clock + _ROUND_TICKS
 
 
 @inner
@@ -156,12 +207,14 @@ def seek(state, words, history, warp, leaves, wrote):
 def end_polling(state, warp):
     """The warp polls no more, or anew."""
     state.poll_loop[warp] = state.poll_found[warp] = state.poll_rounds[warp] = state.poll_low[warp] = 0
+    state.poll_sleep[warp] = 0
 
 
 @inner
 def decide(
-    state, polls, runs, accesses, scattered, words, signals, history, decision, warp, global_warp, pc, mask, jumping
-):
+    state, matrix, registers, polls, runs, accesses, scattered, words, signals, history, decision, warp, global_warp, pc,
+    mask, jumping,
+):  # fmt: skip
     """The warp's lanes ``mask`` come to the ``decision`` at ``pc`` of a loop whose round is known, of which ``jumping`` take
     the branch. WAITS if all of them go on polling, and nothing that they did shows: the log is then as it was before. Else
     the run so far is logged. LOOKS_AGAIN: they would leave, and go round to find out since when they might have."""
@@ -211,8 +264,8 @@ def decide(
         state.held_first[warp] = pc + 1
         if polled:
             _log_round(
-                state, polls, runs, accesses, scattered, signals, state.poll_decision[warp] - 1, first, begin, warp,
-                global_warp, mask,
+                state, matrix, registers, polls, runs, accesses, scattered, signals, state.poll_decision[warp] - 1, first,
+                begin, warp, global_warp, mask,
             )  # fmt: skip
         end_polling(state, warp)
         return GOES_ON
@@ -224,7 +277,10 @@ def decide(
         state.poll_access[warp], state.poll_epoch[warp] = access, state.epoch
         state.poll_rounds[warp], state.poll_accesses[warp] = 0, 1
         return WAITS
-    end_polling(state, warp)
     if polled and here:
-        _log_round(state, polls, runs, accesses, scattered, signals, decision, access, needs, warp, global_warp, mask)
+        _log_round(
+            state, matrix, registers, polls, runs, accesses, scattered, signals, decision, access, needs, warp,
+            global_warp, mask,
+        )  # fmt: skip
+    end_polling(state, warp)
     return GOES_ON

@@ -7,6 +7,7 @@ raised or given their release, and the warp's next instruction gets its earliest
 
 from __future__ import annotations
 
+from gpusim.model import cache
 from gpusim.model import counters as count
 from gpusim.model import program as op
 from gpusim.model import stall_reasons as stall
@@ -61,21 +62,24 @@ from gpusim.model.residency import (
 )
 from gpusim.model.scheduler import AGE, PASSED, PORT, READY
 from gpusim.model.scoreboard import raise_counter, release_at
-from gpusim.model.sm_tables import HELD_FROM, HOLD, LAST_WARP, TENSOR_FREE_TICK
+from gpusim.model.sm_tables import FILLED, HELD_FROM, HOLD, LAST_WARP, TENSOR_FREE_TICK
 from gpusim.model.timing import (
     BARRIER_LATENCY,
     CODE_AHEAD,
     DECODE_CYCLES,
     FENCE_LATENCY,
+    L1_SETS,
+    L1_WAYS,
     OPERAND_READ,
     SUB_CORES,
     WARPS_PER_SUB_CORE,
 )
-from gpusim.model.trace_tables import RUN_COUNT, RUN_FIRST, RUN_POLL, W_ACCESS, W_NEXT, W_RUN, W_RUN_END
+from gpusim.model.trace_tables import A_ADDRESS, RUN_COUNT, RUN_FIRST, RUN_POLL, W_ACCESS, W_NEXT, W_RUN, W_RUN_END
+from gpusim.trace.layout import MAX_SLEEP_NS, SLEEP_ADDRESS
 from gpusim.trace.record import NO_BARRIER, Flag, MemoryKind, PipeClass
 
 BARRIER_WAIT, FENCE, COPY_GROUP = int(Flag.BARRIER_WAIT), int(Flag.FENCE), int(Flag.COPY_GROUP)
-BRANCH, DEVICE_FENCE = int(Flag.BRANCH), int(Flag.DEVICE_FENCE)
+BRANCH, DEVICE_FENCE, INVALIDATE_L1 = int(Flag.BRANCH), int(Flag.DEVICE_FENCE), int(Flag.INVALIDATE_L1)
 BARRIER_PORT, CONSTANT_PORT = int(PipeClass.BARRIER), int(PipeClass.CONSTANT)
 ASYNC_COPY = int(MemoryKind.ASYNC_COPY)
 STORE, REDUCTION = int(MemoryKind.STORE), int(MemoryKind.REDUCTION)
@@ -243,6 +247,7 @@ def issue(state, tables, sm, sub, warp, now):
             if clear > now + 1:
                 subs[sub, HOLD] = clear
                 subs[sub, HELD_FROM] = now + 1
+    recorded = warps[warp, ACCESS]
     warps[warp, ACCESS] += program[pc, op.RECORDS]
     subs[sub, LAST_WARP] = -1 if program[pc, op.YIELD] else warp
     warps[warp, ISSUED] = now
@@ -274,8 +279,11 @@ def issue(state, tables, sm, sub, warp, now):
             warps[warp, BRANCHED] = 1
             wait = max(wait, program[pc, op.LATENCY])
     stall_end = now + wait
-    if program[pc, op.SLEEP]:
+    if program[pc, op.SLEEP] > 0:
         warps[warp, SLEEP_END] = now + program[pc, op.SLEEP]
+    elif program[pc, op.SLEEP] < 0:
+        asked_ns = tables.accesses[recorded, A_ADDRESS] - SLEEP_ADDRESS
+        warps[warp, SLEEP_END] = now - ((min(max(asked_ns, 0), MAX_SLEEP_NS) * program[pc, op.SLEEP]) >> op.SLEEP_SHIFT)
     warps[warp, STALL_END] = stall_end
     following = warps[warp, PC]
     slots[warp, PORT] = program[following, op.PORT]
@@ -302,6 +310,9 @@ def issue(state, tables, sm, sub, warp, now):
             warps[warp, LAST_ACK] = max(warps[warp, LAST_ACK], now + timing[FENCE_LATENCY])
     elif warps[warp, FENCED]:
         warps[warp, FENCED] = 0
+    if flags & INVALIDATE_L1 and sms[sm, FILLED]:
+        sms[sm, FILLED] = 0
+        cache.empty(state.l1, sm, timing[L1_SETS], timing[L1_WAYS])
     if port == BARRIER_PORT:
         slots[warp, READY] = NEVER
         arrive(resident, program, timing, sm, warp, pc, flags & BARRIER_WAIT != 0, now)

@@ -81,8 +81,6 @@ from gpusim.model.trace_tables import W_ACCESS, W_NEXT, W_RUN, W_RUN_END
 from gpusim.trace.record import MemoryKind
 
 STORE, REDUCTION = int(MemoryKind.STORE), int(MemoryKind.REDUCTION)
-#: Local memory of warp slots lies far above every allocation.
-LOCAL_MEMORY_BASE = 1 << 47
 
 
 @inner
@@ -123,7 +121,7 @@ def start_blocks(state, tables, sm, now):
             )
             sms[sm, AGE_COUNT] += 1
             hardware_warp = (sm + timing[FIRST_SM]) * warps_per_sm + slot * per_block + i
-            local_base = LOCAL_MEMORY_BASE + hardware_warp * timing[LOCAL_BYTES_PER_WARP]
+            local_base = cache.LOCAL_MEMORY_BASE + hardware_warp * timing[LOCAL_BYTES_PER_WARP]
             start_warp(resident, program, tables.runs, warp, cursor, row, sms[sm, AGE_COUNT], local_base, now)
             state.counters[count.WARP_CYCLES] -= now - 1
             sub = warp // timing[WARPS_PER_SUB_CORE]

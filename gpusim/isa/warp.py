@@ -381,6 +381,8 @@ STATE_RECORD = Record(
     Field("poll_decision", _BY_WARP, "index", "1 + row of ``polls`` of the first decision"),
     Field("poll_access", _BY_WARP, "index", "the access before it, in the log"),
     Field("poll_epoch", _BY_WARP, "count", "value of ``epoch`` then"),
+    Field("poll_sleep", _BY_WARP, "address", "that the first NANOSLEEP by a register since then recorded; 0: none"),
+    Field("poll_clock", _BY_WARP, "instructions", "what the clock says to the warp while it polls"),
     Field("poll_left", _BY_WARP, "flag", "the warp has not gone on since its last decision"),
     Field("poll_last", _BY_WARP, "index", "its latest polling access, in the log"),
     Field("poll_needs", _BY_WARP, "count", "entries of ``signals`` before that access"),

@@ -15,6 +15,8 @@ from gpusim.gpus.spec import L1Spec
 from gpusim.model.compiled import compiled
 
 LINE_SHIFT = 7
+#: Local memory of warp slots lies far above every allocation.
+LOCAL_MEMORY_BASE = 1 << 47
 SECTOR_BITS = 4
 SECTORS = (1 << SECTOR_BITS) - 1
 #: Two neighbouring lines lie in the same set. With four ways a buffer that outgrows the cache then loses six
@@ -64,6 +66,15 @@ def drop(sets_of, sm, address, sectors, sets, ways):
     for way in range(ways):
         if sets_of[sm, row, way] >> SECTOR_BITS == tag:
             sets_of[sm, row, way] &= ~sectors
+
+
+@compiled
+def empty(sets_of, sm, sets, ways):
+    """Forget all lines of the SM but those of local memory, which no other thread writes."""
+    for row in range(sets):
+        for way in range(ways):
+            if sets_of[sm, row, way] >> SECTOR_BITS <= LOCAL_MEMORY_BASE >> LINE_SHIFT:
+                sets_of[sm, row, way] = 0
 
 
 @compiled

@@ -19,6 +19,7 @@ from gpusim.model.scheduler import AGE
 from gpusim.model.scoreboard import resolve
 from gpusim.model.sm_tables import (
     FILL_FREE_TICK,
+    FILLED,
     FREE_ENTRY,
     FREE_PENDING,
     FREE_REQUEST,
@@ -67,6 +68,7 @@ def receive(state, key, sm, now):
         _part_done(state.mshr.pending, sms, state.resident, program, timing, sm, instruction, done, now)
         return
     line = entries[sm, entry, table.LINE]
+    sms[sm, FILLED] = 1
     cache.fill(state.l1, sm, line, sectors, timing[L1_SETS], timing[L1_WAYS], now)
     known = (entries[sm, entry, table.STATE] | sectors << table.ARRIVED_SHIFT) - table.ONE_OPEN
     entries[sm, entry, table.STATE] = known

@@ -53,8 +53,11 @@ LOADED_LINE = PROGRAM_TABLE.column(
 TICKS = PROGRAM_TABLE.column(
     "ticks", "interval of a tensor-core instruction, whose rate is no whole number of cycles; else 0"
 )
-SLEEP = PROGRAM_TABLE.column("cycles", "for which its warp sleeps")
+SLEEP = PROGRAM_TABLE.column(
+    "cycles", "for which its warp sleeps; below 0: - those of 2 ** SLEEP_SHIFT ns, and its access says how many ns"
+)
 
+SLEEP_SHIFT = 20
 QUEUE_PORT = len(PipeClass)
 PORTS = QUEUE_PORT + 1
 
@@ -121,7 +124,8 @@ def program_table(program: Program, spec: GpuSpec, first_line: int = 0) -> np.nd
         out[FLAGS] = row["flags"]
         if row["flags"] & Flag.SLEEP:
             # PTX ISA, "nanosleep": "the sleep duration is approximated, but guaranteed to be in the interval [0, 2*t]": t.
-            out[SLEEP] = round(spec.cycles(int(row["constant_offset"])))
+            known = not row["records"]
+            out[SLEEP] = round(spec.cycles(int(row["constant_offset"]) if known else -(1 << SLEEP_SHIFT)))
         out[KIND] = row["memory_kind"]
         out[SPACE] = row["space"]
         out[BYTES] = row["access_bytes"]

@@ -109,8 +109,14 @@ class Flag(IntEnum):
     READ_ONLY = 64  # LDG.CONSTANT
     COPY_GROUP = 128  # LDGDEPBAR: closes a group of asynchronous copies
     DEVICE_FENCE = 256  # MEMBAR of the GPU or the system: a round trip to the L2 at least
-    SLEEP = 512  # NANOSLEEP: ``constant_offset`` nanoseconds; 0: only a register of the launch knows
+    SLEEP = 512  # NANOSLEEP: ``constant_offset`` nanoseconds; if it records, ACCESS["address"] less SLEEP_ADDRESS
+    INVALIDATE_L1 = 1024  # CCTL.IVALL: empties the SM's L1
 
+
+#: PTX ISA, "nanosleep": the longest.
+MAX_SLEEP_NS = 1_000_000
+#: The address of a recorded sleep of 0 ns: beyond all memory.
+SLEEP_ADDRESS = 1 << 52
 
 INSTRUCTION = np.dtype(
     [

@@ -14,6 +14,7 @@ from gpusim.errors import TraceFormatError
 from gpusim.trace.layout import (
     ACCESS,
     INSTRUCTION,
+    MAX_SLEEP_NS,
     NO_BARRIER,
     POLL,
     RUN,
@@ -119,7 +120,6 @@ def check_program(program: Program) -> None:
         "barrier_id": (0, 255),
         "barrier_threads": (0, MAX_BLOCK_THREADS),
         "constant_bytes": (0, 16),
-        "constant_offset": (0, MAX_CONSTANT_BYTES),
         "destination": (-1, MAX_REGISTERS),
         "file": (-1, len(program.files) - 1),
         "line": (0, 2**31 - 1),
@@ -128,6 +128,9 @@ def check_program(program: Program) -> None:
     for name, (low, high) in ranges.items():
         values = code[name].astype(np.int64)
         _check_rows(name, values, (values >= low) & (values <= high))
+    offsets = code["constant_offset"].astype(np.int64)
+    sleeps = (code["flags"] & Flag.SLEEP) != 0
+    _check_rows("constant_offset", offsets, offsets <= np.where(sleeps, MAX_SLEEP_NS, MAX_CONSTANT_BYTES))
     _check_rows("flags", code["flags"], (code["flags"].astype(np.int64) & ~int(flags)) == 0)
     sources = code["sources"]
     _check_rows("sources", sources, ((sources >= -1) & (sources <= MAX_REGISTERS)).all(axis=1))

@@ -119,3 +119,18 @@ def test_who_arrives_at_a_barrier_of_its_block_waits_for_no_other_block(monkeypa
     out = np.zeros(6 * 256, np.int32)
     gpusim.capture(gpusim.cuda_cpp(BARRIERS, "met", cooperative=True), 6, 256, (out,), gpu="h200")
     assert out.all() and len(turns) < 6 * 8  # a turn of every block for each of 8 warps would be more
+
+
+def test_a_grid_s_barrier_takes_turns_in_proportion_to_its_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a launch that is not cooperative, whose blocks the emulator brings in as it finds that it needs them."""
+    turns = 0
+    step = block_scheduler.BlockScheduler._step
+
+    def counted(*given):
+        nonlocal turns
+        turns += 1
+        return step(*given)
+
+    monkeypatch.setattr(block_scheduler.BlockScheduler, "_step", counted)
+    capture_polling("barrier", blocks=64)
+    assert turns < 10 * 64

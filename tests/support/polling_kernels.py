@@ -217,6 +217,68 @@ extern "C" __global__ void block_fences(int *unused, int *data, int times) {
   for (int i = 0; i < times; i++) __threadfence_block();
   data[0] = 1;
 }
+// As long, as a register says.
+extern "C" __global__ void asked_sleeps(int *unused, int *data, int times) {
+  for (int i = 0; i < times; i++) __nanosleep(data[8] + 1000);
+  data[0] = 1;
+}
+// Looks eight times before it goes into a loop, as the waits of libcu++ do; one of the last blocks writes.
+extern "C" __global__ void unrolled(int *flag, int *data, int work) {
+  if (blockIdx.x + 1 < gridDim.x) {
+    if (threadIdx.x == 0) {
+      volatile int *at = (volatile int*)flag;
+      bool seen = false;
+      #pragma unroll
+      for (int i = 0; i < 8 && !seen; i++) { __threadfence(); seen = *at != 0; }
+      if (!seen) while (*at == 0) ;
+      atomicAdd(data, 1);
+    }
+  } else if (threadIdx.x == 0) {
+    *(volatile int*)flag = 1 + (busy(1, work) == 5);
+  }
+}
+// Sleeps from one look to the next once it has waited for long.
+extern "C" __global__ void clocked(int *flag, int *data, int work) {
+  if (blockIdx.x + 1 < gridDim.x) {
+    if (threadIdx.x == 0) {
+      long long begin = clock64();
+      while (*(volatile int*)flag == 0) { long long passed = clock64() - begin; if (passed > 20000) __nanosleep(passed); }
+      atomicAdd(data, 1);
+    }
+  } else if (threadIdx.x == 0) {
+    *(volatile int*)flag = 1 + (busy(1, work) == 5);
+  }
+}
+// The way out lies in the midst of the loop.
+extern "C" __global__ void midst(int *flag, int *data, int work) {
+  if (blockIdx.x + 1 < gridDim.x) {
+    if (threadIdx.x == 0) {
+      for (int i = 0; i < 2; i++) {
+        while (true) {
+          int seen = *(volatile int*)flag;
+          if (seen > i) break;
+          __nanosleep(data[8]);
+        }
+        atomicAdd(data, 1 - i);
+      }
+    }
+  } else if (threadIdx.x == 0) {
+    *(volatile int*)flag = 1 + (busy(1, work) == 5);
+    __threadfence();
+    *(volatile int*)flag = 2;
+  }
+}
+// Reads a word often; what other SMs have written meanwhile is to be seen behind each fence, or not.
+extern "C" __global__ void acquires(int *place, int *data, int times) {
+  int sum = 0;
+  for (int i = 0; i < times; i++) { sum += place[threadIdx.x & 1]; __threadfence(); }
+  data[0] = sum + 1;
+}
+extern "C" __global__ void block_acquires(int *place, int *data, int times) {
+  int sum = 0;
+  for (int i = 0; i < times; i++) { sum += place[threadIdx.x & 1]; __threadfence_block(); }
+  data[0] = sum + 1;
+}
 // Nobody writes: the second block waits for ever.
 extern "C" __global__ void forgotten(int *flag, int *data, int work) {
   if (blockIdx.x && threadIdx.x == 0) while (*(volatile int*)flag == 0) ;
@@ -244,6 +306,9 @@ EXPECTED = {
     "states": lambda blocks: blocks - 1,
     "bag": lambda blocks: blocks - 1,
     "inner": lambda blocks: 4 * blocks,
+    "unrolled": lambda blocks: blocks - 1,
+    "clocked": lambda blocks: blocks - 1,
+    "midst": lambda blocks: blocks - 1,
 }
 #: Kernels in which nobody waits.
 NOT_WAITING = {
@@ -251,6 +316,9 @@ NOT_WAITING = {
     "gives_up": lambda blocks: blocks,
     "queue": lambda blocks: 24,
     "sleeps": lambda blocks: 1,
+    "asked_sleeps": lambda blocks: 1,
+    "acquires": lambda blocks: 1,
+    "block_acquires": lambda blocks: 1,
     "fences": lambda blocks: 1,
     "block_fences": lambda blocks: 1,
 }

@@ -56,8 +56,28 @@ def test_a_lock_that_is_held_inside_the_loop_is_held_by_one_at_a_time() -> None:
     assert four.cycles > 3 * alone.cycles
 
 
-def test_a_sleep_takes_the_time_that_it_states() -> None:
-    once, often = (simulate(capture_polling("sleeps", blocks=1, work=times), "h200") for times in (1, 11))
+@pytest.mark.parametrize("name", ["unrolled", "clocked"])
+def test_the_emulator_s_late_look_is_no_waiting(name: str) -> None:
+    """However often it looked before the writer had its turn: what counts is when the word is written."""
+    soon, late = (simulate(capture_polling(name, blocks=3, work=work), "h200") for work in (0, 60_000))
+    assert soon.cycles < 4 * ROUND_CYCLES + 2000
+    assert late.cycles - soon.cycles > 4 * 60_000
+    assert polling(late)[0] - polling(soon)[0] == pytest.approx(2 * (late.cycles - soon.cycles), rel=0.02)
+
+
+def test_an_acquire_empties_the_l1() -> None:
+    hits = [
+        simulate(capture_polling(name, blocks=1, work=9), "h200").counters[
+            "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum"
+        ]
+        for name in ("acquires", "block_acquires")
+    ]
+    assert hits[0] < 4 < 8 < hits[1]
+
+
+@pytest.mark.parametrize("name", ["sleeps", "asked_sleeps"])
+def test_a_sleep_takes_the_time_that_it_states(name: str) -> None:
+    once, often = (simulate(capture_polling(name, blocks=1, work=times), "h200") for times in (1, 11))
     assert often.cycles - once.cycles == pytest.approx(load_gpu("h200").cycles(10 * 1000), rel=0.02)
     assert often.stalls["sleeping"] > 9 * once.stalls["sleeping"] > 0
 

@@ -26,6 +26,7 @@ _HOST_ONLY = re.compile(r"<<<|\bint\s+main\s*\(")
 _HOST_ERRORS = (
     "open source file",
     "host variable",
+    "is considered a host function",
     "is undefined",
     'namespace "std"',
     "kernel launch",

@@ -12,17 +12,15 @@ from __future__ import annotations
 from gpusim.isa import system_ops as ops
 from gpusim.isa.form import Instruction, Kind, Lower, MicroOp, Operand, Source
 from gpusim.isa.opcode import NO_FLOPS, OTHER, Opcode
+from gpusim.trace.layout import MAX_SLEEP_NS
 from gpusim.trace.record import Flag, PipeClass
 
 PREDICATES = (Kind.PREDICATE, Kind.UNIFORM_PREDICATE)
+_WORD_BYTES = 4
 
 
 def _only(instruction: Instruction, *allowed: str) -> bool:
     return set(instruction.modifiers) <= set(allowed)
-
-
-#: What the trace has room for; PTX lets a warp sleep for 1 ms at most.
-LONGEST_SLEEP_NS = (1 << 16) - 1
 
 
 def _nop(flags: int = 0) -> MicroOp:
@@ -206,16 +204,27 @@ def lower_warp_wait(instruction: Instruction) -> MicroOp | None:
     )
 
 
+def lower_cache_control(instruction: Instruction) -> MicroOp:
+    """CCTL: IVALL empties the SM's L1, as what follows an acquire does; others change nothing that the model has."""
+    return _nop(int(Flag.INVALIDATE_L1) if instruction.modifiers == ("IVALL",) else 0)
+
+
 def lower_give_way(instruction: Instruction) -> MicroOp | None:
     """Every form: for the emulator a sleep only lets others run."""
     return MicroOp(ops.GIVE_WAY)
 
 
 def lower_sleep(instruction: Instruction) -> MicroOp | None:
-    """NANOSLEEP: the nanoseconds are known if they stand in the instruction."""
+    """NANOSLEEP: the nanoseconds stand in the instruction, or in a register: each execution then records them as an access does its
+    address."""
     times = [o.value for o in instruction.operands if o.kind == Kind.IMMEDIATE]
+    registers = [o for o in instruction.operands if o.kind in (Kind.REGISTER, Kind.UNIFORM)]
     return MicroOp(
-        ops.GIVE_WAY, trace_flags=int(Flag.SLEEP), extra={"sleep_ns": min(max(times, default=0), LONGEST_SLEEP_NS)}
+        ops.GIVE_WAY,
+        sources=(Source(registers[0]) if registers and not times else None, None, None),
+        trace_flags=int(Flag.SLEEP),
+        access_bytes=_WORD_BYTES if registers and not times else 0,
+        extra={"sleep_ns": min(max(times, default=0), MAX_SLEEP_NS)},
     )
 
 
@@ -343,7 +352,7 @@ OPCODES = (
     *_without_effect(("NOP", "PMTRIG", "ACQBULK", "PREEXIT", "WARPGROUP", "ENDCOLLECTIVE"), OTHER),
     *_without_effect(("ERRBAR", "CGAERRBAR", "CCTLL", "CCTLT"), "fence"),
     Opcode(
-        mnemonic="CCTL", summary="cache control", lowering=lower_nop,
+        mnemonic="CCTL", summary="cache control", lowering=lower_cache_control,
         bodies=(ops.NOP,), pipe=PipeClass.NONE, coverage="fence", flops=NO_FLOPS,
     ),
     Opcode(

@@ -32,10 +32,11 @@ _SURFACE_HINTS = {"D", "BA", "STRONG", "WEAK", "SM", "CTA", "GPU", "SYS"}
 
 
 def _handle(operands: list[Operand]) -> tuple[Source, list[Operand]] | None:
-    """Where the object's handle is, and the operands behind it: a uniform register and 0, or bank and word of a constant."""
+    """Where the object's handle is, and the operands behind it: a uniform register, alone or with 0 behind it, or bank and word of
+    a constant."""
     first, second = operands[0], operands[1] if len(operands) > 1 else None
     if second is None or second.kind != Kind.IMMEDIATE:
-        return None
+        return (Source(first), operands[1:]) if first.kind == Kind.UNIFORM else None
     if first.kind == Kind.UNIFORM and second.value == 0:
         return Source(first), operands[2:]
     if first.kind == Kind.IMMEDIATE:
