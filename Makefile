@@ -1,10 +1,11 @@
 # Two commands do everything on a machine with Python >= 3.11 and no GPU:
 #   make compare   set up, simulate, and print simulated beside measured silicon
 #   make test      set up, check and pass the tests
-# and three for who works on it:
+# and four for who works on it:
 #   make check     lint, format and types alone
 #   make docs      the pages under docs/ as a site, in site/
 #   make bench     how fast it is here
+#   make nightly   tonight's share of the tests that are too long for every day
 # The virtual environment is built once and again whenever pyproject.toml changes.
 
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python3.14; do \
@@ -18,7 +19,7 @@ IMPORTS := 'import gpusim.commands as all, importlib, pkgutil; \
 # Processes that share out the test files: one a core. WORKERS=0 keeps all in one, for a debugger.
 WORKERS ?= auto
 
-.PHONY: compare test check docs bench setup clean
+.PHONY: compare test nightly check docs bench setup clean
 
 setup: $(READY)
 
@@ -55,6 +56,13 @@ test: $(READY)
 	@$(TYPES) >$(VENV)/types.txt 2>&1 & types=$$!; \
 	$(BIN)/python -m pytest -q -n $(WORKERS) --maxprocesses 8 --dist loadscope --no-loadscope-reorder; tests=$$?; \
 	wait $$types; types=$$?; cat $(VENV)/types.txt; exit $$((tests ? tests : types))
+
+# Nights over which the nightly tests are shared out: one is to take less than eight hours on two cores.
+NIGHTS ?= 14
+
+nightly: export PYTHONDONTWRITEBYTECODE :=
+nightly: $(READY)
+	$(BIN)/python -m pytest -q -m nightly --nights $(NIGHTS) -n $(WORKERS) --maxprocesses 8 --dist load
 
 check: $(READY)
 	$(LINT)

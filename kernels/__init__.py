@@ -10,10 +10,11 @@ imports the one module that holds the entry and returns its :class:`~.case.Kerne
 
 from __future__ import annotations
 
-import ast
 import importlib
 import importlib.util
-from pathlib import Path
+
+from .declared import Declared
+from .declared import declared as _declared
 
 #: entry -> module of this package that defines it (in a dict ``KERNELS``), in reading order.
 _MODULES = {
@@ -177,21 +178,11 @@ def lacks(name: str) -> str:
     return "triton" if name in _TRITON and importlib.util.find_spec("triton") is None else ""
 
 
-def axes(name: str) -> tuple[str, ...] | None:
-    """The shape axes of entry ``name`` as its module's source writes them out, without importing it; None where ``name`` is no
-    entry, or its axes are not to be read there."""
+def declared(name: str) -> Declared | None:
+    """What the source of entry ``name``'s module says of its shape, without importing it; None where ``name`` is no entry, or it
+    is not to be read there."""
     module = _MODULES.get(name) or _TRITON.get(name)
-    if module is None:
-        return None
-    source = Path(__file__).parent.joinpath(*module.split(".")).with_suffix(".py").read_bytes()
-    for call in ast.walk(ast.parse(source)):
-        if isinstance(call, ast.Call):
-            given = {keyword.arg: keyword.value for keyword in call.keywords}
-            named, shape = given.get("name"), given.get("default")
-            if isinstance(named, ast.Constant) and named.value == name and isinstance(shape, ast.Dict):
-                found = [key.value for key in shape.keys if isinstance(key, ast.Constant)]
-                return tuple(found) if len(found) == len(shape.keys) else None
-    return None
+    return None if module is None else _declared(name, module)
 
 
 def get(name: str):

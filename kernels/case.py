@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Integral  # NumPy's too, without NumPy: a slip in a shape is told before that is loaded
 from typing import Any
-
-import numpy as np
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ def blocks_for(threads: int, block_threads: int) -> int:
 def require_positive(**values: int) -> None:
     """Raise ValueError naming the first value that is not a positive whole number."""
     for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value <= 0:
+        if isinstance(value, bool) or not isinstance(value, Integral) or value <= 0:
             raise ValueError(f"{name} must be a positive whole number, not {value!r}")
 
 
@@ -84,6 +83,19 @@ def require_block(block_threads: int, multiple: int = 1) -> None:
     if block_threads > 1024 or block_threads % multiple:
         rule = f"a multiple of {multiple} up to 1024" if multiple > 1 else "at most 1024"
         raise ValueError(f"block_threads must be {rule}, not {block_threads}")
+
+
+def require_choice(name: str, value, choices) -> None:
+    """Raise ValueError unless ``value`` is one of ``choices``."""
+    if value not in tuple(choices):
+        raise ValueError(f"{name} must be one of {', '.join(map(str, choices))}, not {value!r}")
+
+
+def require_multiples(**pairs: tuple[int, int]) -> None:
+    """Raise ValueError naming the first (value, divisor) that does not divide, or is not positive."""
+    for name, (value, divisor) in pairs.items():
+        if value <= 0 or value % divisor:
+            raise ValueError(f"{name} must be a positive multiple of {divisor}, not {value}")
 
 
 def shared_padding_bytes(blocks_per_sm: int, shared_bytes_per_sm: int, reserved_bytes: int = 1024) -> int:

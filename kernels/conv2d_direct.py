@@ -7,8 +7,7 @@ import functools
 import numpy as np
 from numba import cuda, float32
 
-from .case import Case, Kernel, Launch, blocks_for, require_positive
-from .precision import require_choice
+from .case import Case, Kernel, Launch, blocks_for, require_choice, require_positive
 
 PATCH = 16  # output pixels of a block along each direction; a thread each
 FILTERS = 8  # output channels of a block; each thread keeps one sum for each

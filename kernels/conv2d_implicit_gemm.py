@@ -11,11 +11,10 @@ import functools
 import numpy as np
 from numba import cuda, float32
 
-from .case import Case, Kernel, Launch, blocks_for, require_positive
+from .case import Case, Kernel, Launch, blocks_for, require_choice, require_positive
 from .division import divide
 from .gemm_operand import fetch_across, write_tile
 from .gemm_tile import TILES, accumulator
-from .precision import require_choice
 from .vector import load_vector, vector_width
 
 

@@ -14,8 +14,8 @@ import numpy as np
 from numba import cuda, float32
 from numba.cuda import libdevice
 
-from .case import Case, Kernel, Launch, blocks_for, require_positive
-from .precision import require_choice, stored_type, tolerance
+from .case import Case, Kernel, Launch, blocks_for, require_choice, require_positive
+from .precision import stored_type, tolerance
 from .vector import load_vector, store_vector, vector_width
 from .warp import ALL_LANES
 

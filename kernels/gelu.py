@@ -12,8 +12,8 @@ import math
 import numpy as np
 from numba import cuda, float32
 
-from .case import Case, Kernel, Launch, blocks_for, require_block, require_positive
-from .precision import require_choice, stored_type, tolerance
+from .case import Case, Kernel, Launch, blocks_for, require_block, require_choice, require_positive
+from .precision import stored_type, tolerance
 from .vector import load_vector, store_vector, vector_width
 
 HALF_ROOT = np.float32(math.sqrt(0.5))

@@ -10,14 +10,10 @@ from __future__ import annotations
 import numpy as np
 from numba import float32, types
 
+from .case import require_choice
+
 #: Axis value -> the type as Numba calls it in a kernel.
 STORED = {"float32": float32, "float16": types.float16}
-
-
-def require_choice(name: str, value, choices) -> None:
-    """Raise ValueError unless ``value`` is one of ``choices``."""
-    if value not in tuple(choices):
-        raise ValueError(f"{name} must be one of {', '.join(map(str, choices))}, not {value!r}")
 
 
 def stored_type(dtype: str):

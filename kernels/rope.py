@@ -11,9 +11,9 @@ import functools
 import numpy as np
 from numba import cuda, float32
 
-from .case import Case, Kernel, Launch, require_block, require_positive
+from .case import Case, Kernel, Launch, require_block, require_choice, require_positive
 from .division import divide
-from .precision import require_choice, stored_type, tolerance
+from .precision import stored_type, tolerance
 
 BASE = 10_000.0
 

@@ -7,10 +7,9 @@ import functools
 import numpy as np
 from numba import cuda, float32
 
-from .case import Case, Kernel, Launch, blocks_for, require_positive
+from .case import Case, Kernel, Launch, blocks_for, require_choice, require_positive
 from .gemm_operand import fetch_across, fetch_down, write_tile
 from .gemm_tile import TILES, accumulator
-from .precision import require_choice
 from .vector import vector_width
 
 MAX_BATCH = 65_535  # the grid's z extent (CUDA programming guide, technical specifications)

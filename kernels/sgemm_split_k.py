@@ -10,10 +10,9 @@ import functools
 import numpy as np
 from numba import cuda, float32
 
-from .case import Case, Kernel, Launch, blocks_for, require_positive
+from .case import Case, Kernel, Launch, blocks_for, require_choice, require_positive
 from .gemm_operand import fetch_across, fetch_down, write_tile
 from .gemm_tile import QUAD, TILES, accumulator
-from .precision import require_choice
 from .vector import load_vector, store_vector, vector_width
 
 REDUCE_THREADS = 128

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
-from .case import Case, Kernel
+from .case import Case, Kernel, require_block, require_positive
 from .stream import AXES, DEFAULT, SMALL, padded_launch
 
 
@@ -40,6 +40,8 @@ def _expected5(b: np.ndarray) -> np.ndarray:
 
 def _maker(kernel, points: int, expected):
     def make(*, n: int, block_threads: int, blocks_per_sm: int, shared_bytes_per_sm: int, seed: int = 0) -> Case:
+        require_positive(n=n)
+        require_block(block_threads)
         if n < points:
             raise ValueError(f"n must be at least the stencil's {points} points, not {n}")
         a, b = np.zeros(n), np.random.default_rng(seed).random(n)

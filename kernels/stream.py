@@ -143,15 +143,36 @@ def _triad(n, rng, loads=3):
 
 
 KERNELS = {
-    name: Kernel(name, purpose, AXES | more, DEFAULT | last, SMALL | last, _maker(build))
-    for name, purpose, build, more, last in (
-        ("stream_init", "pure store bandwidth against occupancy: A[i] = c", _init, {}, {}),
-        ("stream_read", "pure load bandwidth against occupancy: B[i] read, compared, dropped", _read, {}, {}),
-        ("stream_scale", "one load, one store: A[i] = B[i] * c", _scale, {}, {}),
-        (
-            "stream_triad",
-            "three loads, one store: A[i] = B[i] * D[i] + C[i]; with two loads STREAM's: A[i] = B[i] * c + C[i]",
-            _triad, {"loads": (2, 3)}, {"loads": 3},
-        ),
-    )
-}  # fmt: skip
+    "stream_init": Kernel(
+        name="stream_init",
+        purpose="pure store bandwidth against occupancy: A[i] = c",
+        axes=AXES,
+        default=DEFAULT,
+        small=SMALL,
+        make=_maker(_init),
+    ),
+    "stream_read": Kernel(
+        name="stream_read",
+        purpose="pure load bandwidth against occupancy: B[i] read, compared, dropped",
+        axes=AXES,
+        default=DEFAULT,
+        small=SMALL,
+        make=_maker(_read),
+    ),
+    "stream_scale": Kernel(
+        name="stream_scale",
+        purpose="one load, one store: A[i] = B[i] * c",
+        axes=AXES,
+        default=DEFAULT,
+        small=SMALL,
+        make=_maker(_scale),
+    ),
+    "stream_triad": Kernel(
+        name="stream_triad",
+        purpose="three loads, one store: A[i] = B[i] * D[i] + C[i]; with two loads STREAM's: A[i] = B[i] * c + C[i]",
+        axes=AXES | {"loads": (2, 3)},
+        default=DEFAULT | {"loads": 3},
+        small=SMALL | {"loads": 3},
+        make=_maker(_triad),
+    ),
+}

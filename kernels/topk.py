@@ -13,8 +13,7 @@ import numpy as np
 from numba import cuda, int32, uint32
 from numba.cuda import libdevice
 
-from .case import Case, Kernel, Launch, require_block, require_positive
-from .precision import require_choice
+from .case import Case, Kernel, Launch, require_block, require_choice, require_positive
 from .warp import ALL_LANES, WARP
 
 DIGIT_BITS = 8

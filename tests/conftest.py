@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import cpu_counter
+import night_share
 import pytest
 import row_counter
 from hypothesis import HealthCheck, settings
@@ -54,6 +55,19 @@ LONGEST_FIRST = (
 PRECOMPILE = ("gpusim.engine.precompile", "gpusim.commands.precompile_emulator")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("nights")
+    group.addoption(
+        "--nights",
+        type=int,
+        metavar="N",
+        help="Run a N-th of the nightly tests, another one each day: N nights run all.",
+    )
+    group.addoption(
+        "--night", type=int, metavar="K", help="With --nights: number K in place of today's, to run a night again."
+    )
+
+
 def pytest_configure(config: pytest.Config):
     """Count what is asked for: which rows of the instruction table the tests run (``row_counter.py``), and what processor
     time they take (``cpu_counter.py``)."""
@@ -68,8 +82,20 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the longest files first; ``--no-loadscope-reorder`` keeps xdist from putting those with most tests there."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave what is other nights' out, and put the longest files first; ``--no-loadscope-reorder`` keeps xdist from putting those
+    with most tests there."""
+    nights, night = config.getoption("nights"), config.getoption("night")
+    if nights:
+        night = night_share.today() if night is None else night
+        others = [
+            item
+            for item in items
+            if item.get_closest_marker("nightly") and not night_share.runs_tonight(item.nodeid, nights, night)
+        ]
+        config.hook.pytest_deselected(items=others)
+        left_out = set(others)
+        items[:] = [item for item in items if item not in left_out]
     last = len(LONGEST_FIRST)
     place = {name: number for number, name in enumerate(LONGEST_FIRST)}
     items.sort(key=lambda item: place.get(item.nodeid.split("::")[0], last))

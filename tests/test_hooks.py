@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import cost_of_tests
+import night_share
 import pytest
 import yaml
 
@@ -100,3 +101,46 @@ def test_the_cost_of_tests_adds_up(tmp_path: Path) -> None:
     assert cost_of_tests.costs(tests, "test", 1)[0]["where"] == "tests/a/test_b.py::test_e"
     with pytest.raises(SystemExit, match="GPUSIM_COUNT_CPU"):
         cost_of_tests.read(tmp_path / "nothing")
+
+
+def test_nights_in_a_row_run_each_nightly_test_once_and_fuzzing_every_time() -> None:
+    names = [f"tests/kernels/test_suite.py::test_more[{number}]" for number in range(500)]
+    fuzzing = f"{night_share.EVERY_NIGHT[0]}[trace]"
+    first = night_share.today()
+    nights = [
+        {name for name in (*names, fuzzing) if night_share.runs_tonight(name, 7, night)}
+        for night in range(first, first + 7)
+    ]
+    assert all(fuzzing in night and 40 < len(night) < 110 for night in nights)
+    assert sorted(name for night in nights for name in night - {fuzzing}) == sorted(names)
+
+
+def test_a_night_leaves_out_what_is_another_nights_and_nothing_of_the_day(tmp_path: Path) -> None:
+    """By the hook of tests/conftest.py, on tests of its own."""
+    every = "def test_day(): pass\n@pytest.mark.nightly\n@pytest.mark.parametrize('i', range(40))\ndef test_night(i): pass\n"
+    (tmp_path / "test_it.py").write_text(f"import pytest\n{every}")
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:xdist",
+        "-q",
+        "--collect-only",
+        "--rootdir",
+        str(ROOT),
+        "-c",
+        str(ROOT / "pyproject.toml"),
+    ]
+    command += ["-p", "conftest", "-m", "nightly or not nightly", "--nights", "4", "--night"]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(map(str, (ROOT / "tests", ROOT / "tests" / "support", ROOT))),
+    }
+    seen = [
+        subprocess.run([*command, str(night), str(tmp_path)], capture_output=True, text=True, env=environment).stdout
+        for night in (0, 1)
+    ]
+    nightly = [{line for line in text.splitlines() if "test_night" in line} for text in seen]
+    assert all("test_day" in text for text in seen), seen
+    assert nightly[0] and nightly[1] and not nightly[0] & nightly[1] and len(nightly[0] | nightly[1]) < 40

@@ -7,14 +7,19 @@ Raises :class:`UnknownKernelError` for a name, :class:`UsageError` for a shape t
 
 from __future__ import annotations
 
+import importlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
+from typing import Any
+from zipfile import is_zipfile
 
+from gpusim.cases.axis_values import parse_value
 from gpusim.cases.native_names import is_native, split_native
 from gpusim.cases.requests import parse_request
-from gpusim.errors import UnknownKernelError, UsageError
+from gpusim.cases.user_source import refuse_by_source
+from gpusim.errors import TraceFormatError, UnknownKernelError, UsageError
 from gpusim.io.nearest import hint
 from gpusim.io.sibling import load_sibling
 
@@ -44,15 +49,31 @@ def is_path(name: str) -> bool:
     )
 
 
-def refuse_unknown(texts: Iterable[str]) -> None:
-    """Raise for the first of ``texts`` that names neither what exists here nor an entry of the suite."""
+def refuse_unknown(texts: Iterable[str], *, sweep: bool = False) -> None:
+    """Raise for the first of ``texts`` that names neither a trace file that is here nor a launch. Of a ``sweep`` a point that a kernel
+    does not take is a row of its result."""
     for text in texts:
-        if Path(text).exists():
+        path = Path(text)
+        if path.is_file():
+            refuse_no_trace(path)
             continue
+        if path.is_dir():
+            raise UsageError(f"{text} is a folder; name its trace files one by one")
         name, _ = parse_request(text)
         if is_path(name):
             raise UsageError(f"there is no trace file {text}")
-        refuse_unknown_request(text)
+        if sweep:
+            refuse_unknown_request(text, sweep=True)
+        else:
+            refuse_unknown_launch(text)
+
+
+def refuse_no_trace(path: Path) -> None:
+    """Raise if the file at ``path`` cannot be a trace: it is Python, or no archive at all."""
+    if path.suffix == ".py":
+        raise UsageError(f"{path} is a Python file: name a function in it that makes a launch, {path}:FUNCTION")
+    if not is_zipfile(path):
+        raise TraceFormatError(f"{path}: not a readable trace file (File is not a zip file)")
 
 
 def refuse_unknown_kernel(name: str) -> None:
@@ -66,19 +87,66 @@ def refuse_unknown_kernel(name: str) -> None:
     if reference is not None:
         if not Path(reference["path"]).is_file():
             raise UnknownKernelError(f"there is no file {reference['path']}")
+        refuse_by_source(Path(reference["path"]), reference["name"], {})
     elif name not in kernel_names():
         raise UnknownKernelError(unknown(name))
 
 
-def refuse_unknown_request(text: str) -> None:
-    """Raise if ``text`` names no kernel, as :func:`refuse_unknown_kernel` says, or an axis that an entry of the suite has not."""
+def refuse_unknown_request(text: str, *, sweep: bool = False) -> None:
+    """Raise if ``text`` names no kernel, as :func:`refuse_unknown_kernel` says, or a shape that an entry of the suite or a function, by
+    its source, does not take."""
     name, shape = parse_request(text)
     refuse_unknown_kernel(name)
-    axes = None if is_reference(name) or is_native(name) else suite().axes(name)
-    if axes is not None:
-        for axis in shape:
-            if axis not in axes:
-                raise no_axis(name, axis, axes)
+    reference = REFERENCE.match(name)
+    if reference is not None:
+        refuse_by_source(Path(reference["path"]), reference["name"], shape)
+    if reference is not None or is_native(name):
+        return
+    declared = suite().declared(name) if shape else None
+    if declared is None:
+        return
+    for axis in shape:
+        if axis not in declared.default:
+            raise no_axis(name, axis, declared.default)
+    values = {
+        axis: value_of(name, axis, value, declared.default[axis], axis in declared.fractional)
+        for axis, value in shape.items()
+    }
+    try:
+        if not sweep:
+            declared.refuse(values)
+    except ValueError as error:
+        raise no_case(name, shape, error) from None
+
+
+def refuse_unknown_launch(text: str) -> None:
+    """As :func:`refuse_unknown_request`; a kernel of a file also for a launch that is missing or makes no sense."""
+    refuse_unknown_request(text)
+    name, shape = parse_request(text)
+    if is_native(name):
+        # NumPy comes with it: a tenth of a second that the others need not wait.
+        importlib.import_module("gpusim.cases.native_shapes").complete_native_shape(name, shape)
+
+
+def value_of(name: str, axis: str, value: Any, like: Any, fractional: bool) -> Any:
+    """``value`` of entry ``name``'s axis, read as :func:`gpusim.cases.axis_values.parse_value` does where it is a text."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return parse_value(value, like, fractional)
+    except ValueError as error:
+        raise UsageError(f"kernel {name}: {axis}={value}: {error}") from None
+
+
+def no_case(name: str, shape: Mapping[str, Any], error: Exception) -> UsageError:
+    """What is said of a shape that a kernel does not take."""
+    asked = f"{name}:{shape_text(shape)}" if shape else name
+    return UsageError(f"kernel {asked}: {error}")
+
+
+def shape_text(shape: Mapping[str, Any]) -> str:
+    """A complete shape as the one text by which measured and simulated launches find each other: ``m=64,n=128``."""
+    return ",".join(f"{axis}={value}" for axis, value in shape.items())
 
 
 def no_axis(name: str, axis: str, axes: Iterable[str]) -> UsageError:

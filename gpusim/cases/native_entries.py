@@ -11,8 +11,9 @@ import inspect
 from typing import Annotated, Any, Literal
 
 from gpusim.cases.case_forms import UserCase
-from gpusim.cases.native_cases import RESERVED, complete_native_shape, make_native_case
+from gpusim.cases.native_cases import make_native_case
 from gpusim.cases.native_names import split_native
+from gpusim.cases.native_shapes import RESERVED, complete_native_shape
 from gpusim.cases.numbers import parse_integer
 from gpusim.cases.requests import split_request
 from gpusim.cases.user_entries import UserEntry, function_entry

@@ -19,13 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from gpusim.capturing import capture, dependence_of
-from gpusim.cases.arguments import TRUTHS
 from gpusim.cases.case_forms import GeneratedLaunches
-from gpusim.cases.names import is_reference, no_axis, suite, unknown
-from gpusim.cases.native_cases import complete_native_shape, make_native_case
+from gpusim.cases.names import is_reference, no_axis, no_case, shape_text, suite, unknown, value_of
+from gpusim.cases.native_cases import make_native_case
 from gpusim.cases.native_entries import native_entry
 from gpusim.cases.native_names import is_native
-from gpusim.cases.numbers import parse_integer, parse_number
+from gpusim.cases.native_shapes import complete_native_shape
 from gpusim.cases.requests import parse_request
 from gpusim.cases.user_entries import user_entry
 from gpusim.cases.user_kernels import complete_user_shape, make_user_case
@@ -92,11 +91,6 @@ def split_workload(text: str) -> tuple[str, str, str]:
     return kernel, shape_text(shape), gpu
 
 
-def shape_text(shape: dict[str, Any]) -> str:
-    """A complete shape as the one text by which measured and simulated launches find each other: ``m=64,n=128``."""
-    return ",".join(f"{axis}={value}" for axis, value in shape.items())
-
-
 def make_case(name: str, shape: dict[str, Any], gpu: GpuSpec | None = None, *, small: bool = False) -> Any:
     """The case of entry ``name`` at ``shape``, completed as by :func:`complete_shape`."""
     base = complete_shape(name, shape, gpu, small=small)
@@ -106,8 +100,7 @@ def make_case(name: str, shape: dict[str, Any], gpu: GpuSpec | None = None, *, s
                 return make_native_case(name, base)
             return make_user_case(name, base) if is_reference(name) else find_kernel(name).make(**base)
     except (ValueError, TypeError) as error:  # of whatever library a value came to: say which values were given
-        asked = f"{name}:{shape_text(shape)}" if shape else name
-        raise UsageError(f"kernel {asked}: {error}") from None
+        raise no_case(name, shape, error) from None
     except MemoryError:
         raise UsageError(f"kernel {name}: {_TOO_LARGE}") from None
 
@@ -209,27 +202,6 @@ _NO_CUDA = (
 
 def _parse_value(entry: Any, axis: str, value: Any) -> Any:
     """``value`` as the type of the axis' default; a whole number where ``make`` annotates none that may be a fraction."""
-    like = entry.default[axis]
-    if not isinstance(value, str) or isinstance(like, str):
-        return value
-    try:
-        if isinstance(like, bool):
-            return _boolean(value)
-        return float(parse_number(value)) if isinstance(like, float) else _count(entry, axis, value)
-    except ValueError as error:
-        raise UsageError(f"kernel {entry.name}: {axis}={value}: {error}") from None
-
-
-def _count(entry: Any, axis: str, text: str) -> int | float:
-    """A whole number; a size in KiB may also be a fraction, where the kernel says so."""
     parameter = inspect.signature(entry.make).parameters.get(axis)
-    if parameter is None or parameter.annotation not in (float, "float"):
-        return parse_integer(text)
-    value = parse_number(text)
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _boolean(text: str) -> bool:
-    if text.lower() not in TRUTHS:
-        raise ValueError("it is true or false")
-    return TRUTHS[text.lower()]
+    fractional = parameter is not None and parameter.annotation in (float, "float")
+    return value_of(entry.name, axis, value, entry.default[axis], fractional)

@@ -28,6 +28,7 @@ from gpusim.cases.arguments import parse_argument
 from gpusim.cases.case_forms import UserCase, as_case
 from gpusim.cases.names import REFERENCE
 from gpusim.cases.signature import axis_of, parameters_of
+from gpusim.cases.user_source import no_parameter
 from gpusim.errors import GpusimError, UnknownKernelError, UsageError
 from gpusim.frontend.registry import is_device_function, is_kernel
 from gpusim.io.nearest import hint
@@ -75,7 +76,7 @@ def complete_user_shape(reference: str, shape: dict[str, Any], *, small: bool = 
     parameters = parameters_of(case_function(reference))
     for axis in shape:
         if axis not in parameters:
-            raise UsageError(f"{reference} has no parameter {axis!r}; it has {', '.join(parameters) or 'none'}")
+            raise no_parameter(reference, axis, parameters)
     values, missing = {}, []
     for name, parameter in parameters.items():
         axis = axis_of(parameter)

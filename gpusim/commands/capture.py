@@ -6,12 +6,13 @@ from pathlib import Path
 
 import click
 
-from gpusim.cases.names import refuse_unknown_request
+from gpusim.cases.names import refuse_unknown_launch
 from gpusim.commands.later import done_by
 from gpusim.commands.launch_options import launch_options
 from gpusim.commands.options import HELP, format_option, gpu_option, instruction_limit_option
 from gpusim.commands.output_place import refuse_no_place
 from gpusim.errors import UsageError
+from gpusim.gpus.load import load_gpu
 from gpusim.sanitizer.checks import checks_of
 
 
@@ -70,6 +71,9 @@ def capture(
     """
     if output is None and checks is None:
         raise UsageError("give --output FILE to write the trace to, or --check")
+    if sample and checks_of(checks):
+        raise UsageError("a check looks at every block: capture with --sample or with --check, not with both")
     refuse_no_place(output)
     checks_of(checks)
-    refuse_unknown_request(kernel)
+    load_gpu(gpu)
+    refuse_unknown_launch(kernel)

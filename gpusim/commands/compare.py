@@ -13,9 +13,9 @@ from gpusim.commands.launch_options import launch_options
 from gpusim.commands.options import HELP, Figure, format_option, set_option
 from gpusim.commands.output_place import refuse_no_place
 from gpusim.compare.error import DEFAULT_TOLERANCE_CYCLES, DEFAULT_TOLERANCE_PERCENT
-from gpusim.compare.published_names import refuse_unpublished
+from gpusim.compare.published_names import refuse_unpublished, refuse_unpublished_on
 from gpusim.errors import UsageError
-from gpusim.gpus.load import load_gpu
+from gpusim.gpus.load import built_in_of, load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.silicon.published import load_published
 from gpusim.store.known_runs import refuse_unknown_runs
@@ -126,7 +126,9 @@ def compare(
         if why:
             raise UsageError("--why needs rows of launches: published curves are rates and latencies of whole series")
         if kernels:
-            refuse_unpublished(kernels, load_published())
+            published = load_published()
+            refuse_unpublished(kernels, published)
+            refuse_unpublished_on(kernels, [built_in_of(gpu) for gpu in gpus], published)
     else:
         if all_points:
             raise UsageError("--all-points belongs to --against published")

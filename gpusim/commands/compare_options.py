@@ -20,7 +20,7 @@ from gpusim.report.markdown import markdown_comment
 from gpusim.report.tables import format_records
 from gpusim.silicon.row import SiliconRow
 from gpusim.store import open_store
-from gpusim.store.run import checked_name
+from gpusim.store.run_names import checked_name
 
 DIVERGENCE, AMBIGUOUS = 1, 4
 DOCUMENT = "comparison"

@@ -13,12 +13,12 @@ import click
 from gpusim.commands.later import done_by
 from gpusim.commands.options import HELP, instruction_limit_option
 from gpusim.commands.output_place import refuse_no_place
+from gpusim.commands.run_request import RunRequest
 from gpusim.driver.device import make_device
 from gpusim.driver.programs import is_executable
-from gpusim.driver.wanted import Wanted
 from gpusim.errors import UsageError
 from gpusim.report.tables import FORMATS
-from gpusim.sanitizer.checks import CHECKS, checks_of
+from gpusim.sanitizer.checks import CHECKS
 
 
 def _worker(*, program: str, as_module: bool, library_path: bool, **_options: Any) -> str:
@@ -97,28 +97,7 @@ def _worker(*, program: str, as_module: bool, library_path: bool, **_options: An
 @click.argument("program", required=False, default="")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @done_by(_worker)
-def run(
-    gpu: str,
-    as_module: bool,
-    simulate: bool,
-    sample: bool,
-    cold: bool,
-    why: bool,
-    checks: str | None,
-    kernel: str,
-    launch_skip: int,
-    launch_count: int | None,
-    instruction_limit: int,
-    record: Path | None,
-    force: bool,
-    leak_check: str,
-    pageable_memory: bool,
-    library_path: bool,
-    output: Path | None,
-    form: str,
-    program: str,
-    arguments: tuple[str, ...],
-) -> None:
+def run(**options: Any) -> None:
     """Run PROGRAM [ARGUMENTS], a Python script or an executable, with an emulated GPU behind the CUDA driver.
 
     A script of Python's is run as python would; anything else that can be started is, with the emulated libcuda.so.1 and
@@ -145,21 +124,21 @@ def run(
       nvcc -cudart shared -L$(gpusim run --library-path) -o saxpy saxpy.cu
       gpusim run --record traces -o launches.json --format json -m package.module
     """
-    if not program and not library_path:
+    asked = RunRequest(**options)
+    if not asked.program and not asked.library_path:
         raise click.UsageError("Missing argument 'PROGRAM'.")
-    refuse_no_place(output)
-    chosen = checks_of(checks)
-    simulate = simulate or why
-    if (sample or cold) and not simulate:
-        raise UsageError(f"{'--sample' if sample else '--cold'} says how launches are simulated: add --simulate")
-    if (kernel or launch_skip or launch_count) and not (simulate or record or chosen):
+    refuse_no_place(asked.output)
+    wanted = asked.wanted()
+    if (asked.sample or asked.cold) and not asked.simulates:
+        raise UsageError(f"{'--sample' if asked.sample else '--cold'} says how launches are simulated: add --simulate")
+    chooses = asked.kernel or asked.launch_skip or asked.launch_count
+    if chooses and not (asked.simulates or asked.record or wanted.checks):
         raise UsageError("there is nothing to choose launches for: add --simulate, --record, --check or --why")
-    if as_module and not is_module(program):
-        raise UsageError(f"there is no module {program}")
-    make_device(gpu)
-    Wanted(simulate, sample, cold, why, chosen, kernel, launch_skip, launch_count, instruction_limit)
-    if not as_module and not Path(program).exists():
-        raise UsageError(f"there is no script {program}")
+    if asked.as_module and not is_module(asked.program):
+        raise UsageError(f"there is no module {asked.program}")
+    make_device(asked.gpu)
+    if not asked.as_module and not Path(asked.program).exists():
+        raise UsageError(f"there is no script {asked.program}")
 
 
 def is_module(name: str) -> bool:

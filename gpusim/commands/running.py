@@ -7,13 +7,13 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
 from gpusim.commands.cold_start import is_cold, start_compiling_engine
-from gpusim.commands.running_programs import Children, options_of, show_leaks, show_reasons
+from gpusim.commands.run_request import RunRequest
+from gpusim.commands.running_programs import Children, show_leaks, show_reasons
 from gpusim.driver.device import Device, make_device
 from gpusim.driver.ledger import Ledger
 from gpusim.driver.programs import Account
@@ -23,99 +23,63 @@ from gpusim.engine.gpu import simulate as simulate_trace
 from gpusim.gpus.spec import GpuSpec
 from gpusim.io.whole_file import replacing
 from gpusim.report.tables import format_cards, format_records
-from gpusim.sanitizer.checks import checks_of
 from gpusim.why.explain import explain
 
 #: Exit codes: a check has found something; a SIGTERM.
 FINDINGS, TERMINATED = 1, 143
 
 
-def run(
-    gpu: str,
-    as_module: bool,
-    simulate: bool,
-    sample: bool,
-    cold: bool,
-    why: bool,
-    checks: str | None,
-    kernel: str,
-    launch_skip: int,
-    launch_count: int | None,
-    instruction_limit: int,
-    record: Path | None,
-    force: bool,
-    leak_check: str,
-    pageable_memory: bool,
-    library_path: bool,
-    output: Path | None,
-    form: str,
-    program: str,
-    arguments: tuple[str, ...],
-) -> int:
+def run(**options: Any) -> int:
     """What :func:`gpusim.commands.run.run` declares, with its arguments."""
-    chosen = checks_of(checks)
-    simulate = simulate or why
-    wanted = Wanted(simulate, sample, cold, why, chosen, kernel, launch_skip, launch_count, instruction_limit)
-    device = make_device(gpu, pageable_memory)
-    compiling = start_compiling_engine() if simulate else None
+    asked = RunRequest(**options)
+    wanted = asked.wanted()
+    device = make_device(asked.gpu, asked.pageable_memory)
+    compiling = start_compiling_engine() if asked.simulates else None
     if compiling is not None:
         compiling.wait()
     elif is_cold("emulator"):
         click.echo("compiling gpusim for this machine, once: about half a minute", err=True)
-
-    options = options_of(
-        gpu, simulate, sample, cold, why, chosen, kernel, launch_skip, launch_count, instruction_limit, record, leak_check,
-        pageable_memory,
-    )  # fmt: skip
-    children = Children(options)
+    children = Children(asked.options())
 
     def on_terminated(ledger: Ledger) -> None:
         click.echo("error: terminated", err=True)
-        _show(ledger, children.account(), form, output, device.spec.name)
+        _show(ledger, children.account(), asked, device.spec.name)
         children.close()
         _leave(TERMINATED)
 
     try:
-        ending, ledger = _run(program, arguments, device, as_module, wanted, record, force, leak_check, on_terminated)
+        ending, ledger = _run(asked, device, wanted, on_terminated)
         account = children.account()
     finally:
         children.close()
     if ending.explanation:
         click.echo(f"error: {' '.join(ending.explanation.split())}", err=True)
-    _show(ledger, account, form, output, device.spec.name)
+    _show(ledger, account, asked, device.spec.name)
     if ending.interrupted or not ending.at_rest:  # Python itself takes its time to end
         if ending.at_rest:
             atexit._run_exitfuncs()
         _leave(ending.exit_code)
     leaks = [*ledger.leaks, *account.leaks]
-    if leak_check == "full":
+    if asked.finds_leaks:
         show_leaks(leaks)
-    if why:
-        _explain(ledger, device.spec, sample)
+    if asked.why:
+        _explain(ledger, device.spec, asked.sample)
         show_reasons(account)
     return ending.exit_code or (FINDINGS if ledger.findings or account.findings or leaks else 0)
 
 
 def _run(
-    program: str,
-    arguments: tuple[str, ...],
-    device: Device,
-    as_module: bool,
-    wanted: Wanted,
-    record: Path | None,
-    force: bool,
-    leak_check: str,
-    on_terminated: Callable[[Ledger], None],
+    asked: RunRequest, device: Device, wanted: Wanted, on_terminated: Callable[[Ledger], None]
 ) -> tuple[Ending, Ledger]:
     return run_program(
-        program,
-        arguments,
+        asked.program,
+        asked.arguments,
         device,
-        as_module=as_module,
+        as_module=asked.as_module,
         wanted=wanted,
-        record=record,
-        force=force,
-        leak_check=leak_check == "full",
+        record=asked.record,
+        force=asked.force,
+        leak_check=asked.finds_leaks,
         say=lambda line: click.echo(f"gpusim: {line}", err=True),
         on_terminated=on_terminated,
     )
@@ -129,8 +93,9 @@ def _leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-def _show(ledger: Ledger, account: Account, form: str, output: Path | None, gpu: str) -> None:
-    """Write what has become of the launches, to ``output`` or stderr."""
+def _show(ledger: Ledger, account: Account, asked: RunRequest, gpu: str) -> None:
+    """Write what has become of the launches, to the output that was asked for or stderr."""
+    output, form = asked.output, asked.form
     with contextlib.suppress(RuntimeError):  # as above
         sys.stdout.flush()
     if findings := [*ledger.findings, *account.findings]:

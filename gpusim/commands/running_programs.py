@@ -7,12 +7,12 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from gpusim.commands.run_request import RunRequest
 from gpusim.driver.device import make_device
 from gpusim.driver.library_folder import are_written, libraries_folder
 from gpusim.driver.programs import FOLDERS, PATHS, Account, environment_for, read_account, run_executable
@@ -20,74 +20,24 @@ from gpusim.driver.recording import INDEX, open_folder
 from gpusim.driver.session import VARIABLE, Options, Session
 from gpusim.io.whole_file import replacing
 from gpusim.report.tables import format_cards, format_records
-from gpusim.sanitizer.checks import checks_of
 
 #: Exit codes: a check has found something; a SIGINT.
 FINDINGS, INTERRUPTED = 1, 130
 _PACKAGE = Path(__file__).parents[1]
 
 
-def run(
-    gpu: str,
-    as_module: bool,
-    simulate: bool,
-    sample: bool,
-    cold: bool,
-    why: bool,
-    checks: str | None,
-    kernel: str,
-    launch_skip: int,
-    launch_count: int | None,
-    instruction_limit: int,
-    record: Path | None,
-    force: bool,
-    leak_check: str,
-    pageable_memory: bool,
-    library_path: bool,
-    output: Path | None,
-    form: str,
-    program: str,
-    arguments: tuple[str, ...],
-) -> int:
+def run(**options: Any) -> int:
     """What :func:`gpusim.commands.run.run` declares, with its arguments."""
-    if library_path:
+    asked = RunRequest(**options)
+    if asked.library_path:
         click.echo(libraries())
         return 0
-    chosen = checks_of(checks)
-    simulate = simulate or why
-    make_device(gpu)  # a mistake is told before the program starts
-    options = options_of(
-        gpu, simulate, sample, cold, why, chosen, kernel, launch_skip, launch_count, instruction_limit, record, leak_check,
-        pageable_memory,
-    )  # fmt: skip
+    make_device(asked.gpu)  # a mistake is told before the program starts
     if not all(any((_PACKAGE / half / "__pycache__").glob("*.nbi")) for half in ("emulator", "engine")):
         compiling = importlib.import_module("gpusim.commands.cold_start").start_compiling_engine()
-        if compiling is not None and simulate:
+        if compiling is not None and asked.simulates:
             compiling.wait()
-    return _run_and_show(program, arguments, options, force=force, output=output, form=form)
-
-
-def options_of(
-    gpu: str,
-    simulate: bool,
-    sample: bool,
-    cold: bool,
-    why: bool,
-    checks: frozenset[str],
-    kernel: str,
-    launch_skip: int,
-    launch_count: int | None,
-    instruction_limit: int,
-    record: Path | None,
-    leak_check: str,
-    pageable: bool,
-) -> Options:
-    """Those of the command line, for the processes that the program consists of."""
-    gpu = str(Path(gpu).resolve()) if Path(gpu).is_file() else gpu
-    return Options(
-        gpu, simulate, sample, cold, why, tuple(sorted(checks)), kernel, launch_skip, launch_count, instruction_limit,
-        str(record or ""), leak_check == "full", pageable,
-    )  # fmt: skip
+    return _run_and_show(asked)
 
 
 def libraries() -> Path:
@@ -97,29 +47,21 @@ def libraries() -> Path:
     return importlib.import_module("gpusim.cudart.libraries").write_libraries()
 
 
-def _run_and_show(
-    program: str,
-    arguments: Sequence[str],
-    options: Options,
-    *,
-    force: bool,
-    output: Path | None,
-    form: str,
-) -> int:
+def _run_and_show(asked: RunRequest) -> int:
     """Run it to its end and list its launches; the exit code."""
-    folder = libraries()
+    folder, options = libraries(), asked.options()
     if options.record:
-        options.record = str(open_folder(Path(options.record), force).resolve())
+        options.record = str(open_folder(Path(options.record), asked.force).resolve())
     with tempfile.TemporaryDirectory(prefix="gpusim-run-", ignore_cleanup_errors=True) as place:
         session = Session(Path(place))
         session.write(options)
-        code = run_executable(program, arguments, environment_for(folder, session, os.environ))
+        code = run_executable(asked.program, asked.arguments, environment_for(folder, session, os.environ))
         account = read_account(session)
     if options.record:
         _write_index(Path(options.record), options.gpu, account)
     if code == INTERRUPTED:
         click.echo("error: interrupted", err=True)
-    show(account, options, output, form)
+    show(account, options, asked.output, asked.form)
     if options.leak_check:
         show_leaks(account.leaks)
     show_reasons(account)

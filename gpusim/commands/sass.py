@@ -11,6 +11,7 @@ from gpusim.commands.later import done_by
 from gpusim.commands.launch_options import compile_options
 from gpusim.commands.options import HELP, format_option, gpu_option
 from gpusim.commands.sass_survey import signature_option, survey
+from gpusim.errors import UsageError
 from gpusim.gpus.load import load_gpu
 
 
@@ -60,8 +61,9 @@ def show(kernel: str, gpu: str, signature: str | None, form: str) -> None:
     """
     load_gpu(gpu)
     name = parse_request(kernel)[0]
-    if not is_native_file(name):
-        refuse_unknown_request(kernel)
+    if is_native_file(name):
+        raise UsageError(f"{name} is a file of kernels: name one of them, {name}:KERNEL")
+    refuse_unknown_request(kernel)
 
 
 sass.add_command(survey)

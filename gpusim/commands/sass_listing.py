@@ -6,8 +6,8 @@ import click
 
 from gpusim.cases.case_forms import launches_ahead
 from gpusim.cases.names import is_reference
-from gpusim.cases.native_cases import load_native
 from gpusim.cases.native_names import is_native, is_native_file
+from gpusim.cases.native_shapes import load_native
 from gpusim.cases.suite import make_case, parse_request
 from gpusim.cases.user_kernels import load_object
 from gpusim.emulator.prepare import prepare

@@ -13,6 +13,7 @@ from gpusim.cases.requests import parse_request
 from gpusim.commands.later import done_by
 from gpusim.commands.launch_options import compile_options
 from gpusim.commands.options import HELP, format_option
+from gpusim.errors import UsageError
 
 ALL = "all"
 
@@ -63,7 +64,11 @@ def survey(
       gpusim sass survey my.py:saxpy --signature "float32, float32[:], float32[:]" --arch all
     """
     for kernel in kernels:
-        if kernel != ALL and not is_file(kernel):
+        if is_file(kernel):
+            path = (split_native(kernel) or (kernel,))[0]
+            if not Path(path).exists():
+                raise UsageError(f"there is no file {path}")
+        elif kernel != ALL:
             refuse_unknown_request(kernel)
 
 

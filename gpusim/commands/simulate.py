@@ -17,6 +17,7 @@ from gpusim.commands.sweep_options import PlotFile, gpus_option
 from gpusim.errors import UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
+from gpusim.store.run_names import checked_name
 
 #: What ``--by`` may say; :data:`gpusim.commands.simulating.ATTRIBUTIONS` has them.
 BY = ("instruction", "line")
@@ -133,11 +134,20 @@ def simulate(
         raise UsageError(
             "--plot draws a sweep: give several values of an axis, as in saxpy:n=1Ki,1Mi, or several --gpu"
         )
+    asked = {
+        "--timeline": timeline, "--save": save, "--save-run": save_run, "--by": by, "--why": why, "--bounds": bounds,
+        "--details": details,
+    }  # fmt: skip
+    if sweep and any(asked.values()):
+        option = next(name for name, given in asked.items() if given)
+        raise UsageError(f"{option} is for one run: give one value an axis and one --gpu")
     refuse_no_place(timeline, save)
+    if save_run is not None:
+        checked_name(save_run)
     if sample and (timeline or save or save_run):
         raise UsageError(
             "--sample leaves blocks out: there is no whole run to keep; drop --timeline, --save, --save-run"
         )
     for gpu in gpus:
         override_gpu(load_gpu(gpu), settings)
-    refuse_unknown([point.text for point in points])
+    refuse_unknown([point.text for point in points], sweep=sweep)

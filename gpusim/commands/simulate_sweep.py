@@ -47,12 +47,9 @@ def run_sweep(
     output: Path | None,
     form: str,
     instruction_limit: int,
-    of_one_run: Sequence[str],
 ) -> int:
     """Run every point on every GPU and print the table; the exit code, that of the first point which was refused.
-    ``of_one_run``: options given that make no sense here. Raises UsageError before any work."""
-    if of_one_run:
-        raise UsageError(f"{of_one_run[0]} is for one run: give one value an axis and one --gpu")
+    Raises UsageError before any work."""
     draw = importlib.import_module("gpusim.report.sweep_chart").save_sweep_chart if plot is not None else None
     specs = [override_gpu(load_gpu(gpu), settings) for gpu in gpus]
     if len({spec.name for spec in specs}) < len(specs):

@@ -24,7 +24,6 @@ from gpusim.report.attribution import by_instruction, by_line
 from gpusim.report.saved import result_document, save_result
 from gpusim.report.simulation import simulation_text
 from gpusim.report.timeline import write_timeline
-from gpusim.store.run import checked_name
 from gpusim.trace.record import Trace
 from gpusim.why.advice import quick_advice
 from gpusim.why.explain import explain, least_cycles
@@ -55,18 +54,12 @@ def simulate(
     form = form_of(output, form)
     points = [point for text in sources for point in sweep_points(text)]
     if len(points) > len(sources) or len(gpus) > 1:
-        asked = {
-            "--timeline": timeline, "--save": save, "--save-run": save_run, "--by": by, "--why": why, "--bounds": bounds,
-            "--details": details,
-        }  # fmt: skip
         return run_sweep(
             points, gpus, settings, warm=warm, small=small, sample=sample, plot=plot, output=output, form=form,
             instruction_limit=instruction_limit,
-            of_one_run=[name for name, given in asked.items() if given],
         )  # fmt: skip
     gpu = next(iter(gpus))
     if save_run is not None:
-        checked_name(save_run)
         with store_of_runs.open_store() as store:
             store.prepare()
     spec = override_gpu(load_gpu(gpu), settings)

@@ -12,8 +12,8 @@ import click
 
 from gpusim.cases.case_forms import launches_ahead
 from gpusim.cases.names import is_reference, kernel_names
-from gpusim.cases.native_cases import load_native
 from gpusim.cases.native_names import ALL_KERNELS, is_native
+from gpusim.cases.native_shapes import load_native
 from gpusim.cases.suite import make_case, parse_request
 from gpusim.cases.user_kernels import load_object
 from gpusim.commands.sass_survey import ALL, is_file

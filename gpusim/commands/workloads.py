@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gpusim.cases.networks import refuse_unknown_network
+from gpusim.cases.networks import network_launches
 from gpusim.commands.later import done_by
 from gpusim.commands.options import HELP, format_option
 
@@ -60,4 +60,6 @@ def show(network: str, phase: str, batch: int, sequence: int, tensor_parallel: i
       gpusim workloads show llama3_8b --phase decode --batch 8 --sequence 2048
       gpusim workloads show resnet50 --batch 32 --precision float32 --format csv
     """
-    refuse_unknown_network(network)
+    network_launches(
+        network, phase=phase, batch=batch, sequence=sequence, tensor_parallel=tensor_parallel, precision=precision
+    )

@@ -25,6 +25,20 @@ def refuse_unpublished(kernels: Iterable[str], published: Sequence[PublishedPoin
             raise _unpublished(kernel, sorted(known))
 
 
+def refuse_unpublished_on(kernels: Sequence[str], gpus: Iterable[str], published: Sequence[PublishedPoint]) -> None:
+    """Raise if none of ``kernels``, the series that are wanted, has points on one of the built-in ``gpus``."""
+    gpus = sorted(set(gpus))
+    if kernels and not any(point.gpu in gpus and point.series in kernels for point in published):
+        raise nothing_published(kernels, gpus, [point for point in published if point.series in kernels])
+
+
+def nothing_published(kernels: Sequence[str], gpus: Sequence[str], there: Iterable[PublishedPoint]) -> NoDataError:
+    """What is said where none of ``kernels`` was measured on ``gpus``; ``there``: the points elsewhere."""
+    what = ", ".join(kernels) if kernels else "any kernel"
+    pairs = sorted({f"{point.series} on {point.gpu}" for point in there})
+    return NoDataError(f"nothing is published for {what} on {', '.join(gpus)}; there is {'; '.join(pairs)}")
+
+
 def _unpublished(kernel: str, series: Sequence[str]) -> GpusimError:
     """Why ``kernel``, as it was asked for, has no published series."""
     name, shape = parse_request(kernel)

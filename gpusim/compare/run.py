@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from gpusim.cases.suite import capture_case, make_case
 from gpusim.compare.error import DEFAULT_TOLERANCE_PERCENT, ComparedPoint, Summary, Verdict, summarise
 from gpusim.compare.points import default_points
-from gpusim.compare.published_names import refuse_unpublished
+from gpusim.compare.published_names import nothing_published, refuse_unpublished
 from gpusim.compare.replay import REPLAYS, TIMED_REPLAYS
 from gpusim.compare.replay_bench import Bench
 from gpusim.engine.precompile import precompile
@@ -105,11 +105,7 @@ def select(
             if m.gpu == compared_gpu.measured_as and m.series in wanted:
                 groups.setdefault((name, m.series), (compared_gpu, []))[1].append(m)
     if not groups:
-        what = ", ".join(kernels) if kernels else "any kernel"
-        pairs = sorted({f"{m.series} on {m.gpu}" for m in published if m.series in wanted})
-        raise NoDataError(
-            f"nothing is published for {what} on {', '.join(sorted(compared_gpus))}; there is {'; '.join(pairs)}"
-        )
+        raise nothing_published(kernels, sorted(compared_gpus), [m for m in published if m.series in wanted])
     return [
         (compared_gpu, points if all_points else default_points(points)) for compared_gpu, points in groups.values()
     ]

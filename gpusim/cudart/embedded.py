@@ -90,7 +90,7 @@ class Process:
             self.driver.streams.now_ns = clock.now_ns
         path = folder / SONAME
         self.driver.open(open_library(path, names_of(path)) if path.exists() else None)
-        if options.leak_check:
+        if options.leak_check or "leak" in options.checks:
             self._at_exit = ctypes.CFUNCTYPE(None)(self._show_leaks)
             ctypes.CDLL(None).__getattr__("__cxa_atexit")(self._at_exit, None, None)
         self.runtimes: dict[str, Runtime] = {}
@@ -126,6 +126,10 @@ class Process:
             self._tell("why", {"launch": each.number, "sentence": found.sentence})
 
     def _show_leaks(self) -> None:
+        """What is left at the end of the program: of the device heap by kernels, and of the device's memory by the program."""
+        self._ledger.find_heap_leaks()
+        if not self._options.leak_check:
+            return
         for row in leaks_of(self.driver.memory):
             self._tell("leak", {"row": row})
         self._tell("leaks checked", {})

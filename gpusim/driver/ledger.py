@@ -22,8 +22,10 @@ from gpusim.driver.repeats import Repeats
 from gpusim.driver.timing import SimulatedClock, Timing
 from gpusim.driver.wanted import Wanted
 from gpusim.emulator.emulation import Emulation
+from gpusim.emulator.host_calls import Heap
 from gpusim.emulator.listeners import Listener
 from gpusim.errors import GpusimError
+from gpusim.sanitizer.leakcheck import LeakCheck
 from gpusim.trace import file
 from gpusim.trace.record import Chunk, Launch, Trace
 
@@ -103,6 +105,7 @@ class Ledger:
         self._last_trace: Trace | None = None
         self._explained: set[tuple] = set()
         self._running: _Counter | None = None
+        self._heap_checks: list[tuple[int, LeakCheck, Heap]] = []
 
     @property
     def wants_lines(self) -> bool:
@@ -179,7 +182,10 @@ class Ledger:
                 self.told("failed", {"launch": number})
                 self._running = None
             raise
-        found = [finding for each in watching for finding in each.findings()]
+        leaks = [each for each in watching if isinstance(each, LeakCheck)]
+        # A later launch may free what this one has allocated: told at the end of the program.
+        self._heap_checks += [(number, each, emulation.heap) for each in leaks if each.findings()]
+        found = [finding for each in watching if each not in leaks for finding in each.findings()]
         self.findings += [{"launch": number, "kernel": facts.kernel, **finding.as_record()} for finding in found]
         self._ended(
             facts, count.warp_instructions, time.perf_counter() - started, timing,
@@ -253,6 +259,14 @@ class Ledger:
         counts = {"failed": self.failed, "refused": self.refused, "interrupted": int(self._running is not None)}
         told = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
         return f"no launch came to its end ({told})" if told else "the program launched no kernel"
+
+    def find_heap_leaks(self) -> None:
+        """The program has come to its end: what its kernels have taken from the device heap and none has freed is a finding."""
+        for number, check, heap in self._heap_checks:
+            for finding in check.findings(heap.holds):
+                self.findings.append({"launch": number, "kernel": check.launch.kernel, **finding.as_record()})
+                self.told("finding", {"finding": self.findings[-1]})
+        self._heap_checks.clear()
 
     def close(self, gpu: str) -> None:
         """Write the index of the kept traces."""

@@ -97,6 +97,7 @@ def run_program(
             if clock is not None:
                 driver.streams.now_ns = clock.now_ns
             ending = _run(program, arguments, as_module, driver)
+            ledger.find_heap_leaks()
             if leak_check:
                 ledger.leaks = leaks_of(driver.memory)
             at_rest = driver.executor.stop(REST_SECONDS) and _threads_end(REST_SECONDS)

@@ -114,6 +114,11 @@ class Emulation:
         return self._host.launches()
 
     @property
+    def heap(self) -> Heap:
+        """What the kernel allocates from."""
+        return self._host.heap
+
+    @property
     def repeatable(self) -> bool:
         """Whether the same launch on the same memory does the same, seen from outside: it neither prints nor allocates."""
         return not self._host.lasting

@@ -153,6 +153,10 @@ class Heap:
             self.freed.setdefault(_whole(self.blocks.pop(address).size), []).append(address)
         return True
 
+    def holds(self, block: HeapBlock) -> bool:
+        """Whether ``block`` is allocated still; its address may be another's by now."""
+        return self.blocks.get(block.address) is block
+
     def left(self) -> list[HeapBlock]:
         """What is allocated, in the order of those who have allocated it."""
         return sorted(self.blocks.values(), key=lambda held: (held.block, held.thread, held.address))

@@ -22,8 +22,10 @@ from hypothesis import strategies as st
 
 from gpusim.cases.case_forms import NotACaseError
 from gpusim.cases.names import is_reference
+from gpusim.cases.native_names import is_native
+from gpusim.cases.requests import parse_request
 from gpusim.cases.run_case import GIVE_A_CHECK, NO_CHECK, check_result, may_check, run_made
-from gpusim.cases.suite import MACHINE_AXES, CaseTrace, find_kernel, shape_text
+from gpusim.cases.suite import MACHINE_AXES, CaseTrace, complete_shape, find_kernel, shape_text
 from gpusim.cases.user_entries import UserEntry, function_entry
 from gpusim.cases.user_kernels import case_function
 from gpusim.engine.gpu import simulate
@@ -155,7 +157,8 @@ def workload(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a test of a function of one :class:`WorkloadRun` (and any pytest fixtures after it).
 
-    ``kernel``: a name of the suite, ``FILE.py:FUNCTION``, a case function (or class) in any form that
+    ``kernel``: a name of the suite or ``FILE.py:FUNCTION``, each also with axes that keep a value behind it as on a command line
+    (``saxpy:block_threads=128``), a case function (or class) in any form that
     :mod:`gpusim.cases.case_forms` takes, or an object with ``name``, ``axes``, ``small`` and ``make`` as the suite's
     entries have. A function's axes are its parameters (:mod:`gpusim.cases.signature`), unless ``axes`` (axis -> values
     worth trying) names them; ``small``: the simplest value of all axes or of some. ``fixed``: axes that keep a value;
@@ -163,6 +166,11 @@ def workload(
     (Hypothesis takes no ``@settings`` beside). A function refuses a shape by ValueError. Raises UsageError for a kernel
     that is none of these.
     """
+    if isinstance(kernel, str) and not is_native(kernel):
+        kernel, said = parse_request(kernel)
+        if said:
+            whole = complete_shape(kernel, said)
+            fixed = {axis: whole[axis] for axis in said} | dict(fixed or {})
     entry = _entry(kernel, axes, small)
     name, known, simplest = entry.name, entry.axes, entry.small
     reference = _reference(kernel)
@@ -239,6 +247,11 @@ def _entry(kernel: str | Any, axes: Mapping[str, Sequence[Any]] | None, small: M
         raise UsageError(
             f"workload({name}): it is a kernel, whose arguments are not known: give a function that makes them and returns"
             f" ({name}, grid, block, (its arguments...), check)"
+        )
+    if name.startswith("test") and not isinstance(entry, type):
+        raise UsageError(
+            f"workload({name}): it is a test in the place of a kernel: write @gpusim.workload(KERNEL), with a kernel of the suite or a"
+            f" case function, above def {name}(run)"
         )
     if callable(entry):
         return function_entry(name, entry, axes, small)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from gpusim.cases.names import kernel_names
+from gpusim.cases.names import kernel_names, refuse_unknown_request
 from gpusim.errors import UsageError
 from gpusim.io.nearest import hint
 from gpusim.store.known_runs import known_runs
@@ -28,6 +28,7 @@ def refuse_unknown_sides(texts: Iterable[str]) -> None:
             continue
         named = text.removeprefix(RUN)
         if text == named and (":" in text or text in kernel_names()):
+            refuse_unknown_request(text)
             continue
         known = known or known_runs()
         if known is None:

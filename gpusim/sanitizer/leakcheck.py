@@ -1,13 +1,13 @@
 """What a kernel has taken from the device heap and not given back, as findings.
 
 Mental model: ``malloc`` in a kernel takes from a heap, which in a capture is the launch's own and in a program lasts as long as the
-context; what a launch has allocated and not freed when it ends is a leak, one finding for each place that allocates. (A later kernel
-of a program may still free it.)
+context; what a launch has allocated and nobody has freed at the end, of the launch or of the program, is a leak, one finding for each
+place that allocates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from gpusim.emulator.faults import place_of
 from gpusim.emulator.listeners import HeapBlock, Listener
@@ -20,15 +20,19 @@ class LeakCheck(Listener):
 
     def __init__(self, program: Program, launch: Launch):
         self.program, self.launch = program, launch
-        self._left: dict[int, list[HeapBlock]] = {}
+        self._left: list[HeapBlock] = []
 
     def heap_left(self, blocks: Sequence[HeapBlock]) -> None:
-        for block in blocks:
-            self._left.setdefault(block.instruction, []).append(block)
+        self._left += blocks
 
-    def findings(self) -> list[Finding]:
-        """A finding for each place that has allocated what is left: ``count`` blocks, that of the first thread described."""
-        return [self._finding(blocks) for blocks in self._left.values()]
+    def findings(self, held: Callable[[HeapBlock], bool] = lambda block: True) -> list[Finding]:
+        """A finding for each place that has allocated what is left and still ``held``: ``count`` blocks, that of the first thread
+        described."""
+        places: dict[int, list[HeapBlock]] = {}
+        for block in self._left:
+            if held(block):
+                places.setdefault(block.instruction, []).append(block)
+        return [self._finding(blocks) for blocks in places.values()]
 
     def _finding(self, blocks: list[HeapBlock]) -> Finding:
         first = blocks[0]

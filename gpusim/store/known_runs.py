@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote
 
 from gpusim.errors import UnknownRunError
@@ -57,14 +58,14 @@ def known_runs() -> KnownRuns | None:
     if "://" in path:
         return None
     try:
-        Path(path).stat()
+        before = _state(path)
     except FileNotFoundError:
         return KnownRuns(path, exists=False)
     except OSError:
         return None
     try:
         # A reader of a log makes that log's files where there are none, and leaves them: without a log the file is all there is.
-        how = "mode=ro" if Path(f"{path}-wal").exists() else "mode=ro&immutable=1"
+        how = "mode=ro" if before.log else "mode=ro&immutable=1"
         connection = sqlite3.connect(f"file:{quote(path)}?{how}", uri=True, timeout=_LOCK_SECONDS)
         try:
             versions = connection.execute("SELECT version FROM gpusim_store").fetchall()
@@ -73,11 +74,31 @@ def known_runs() -> KnownRuns | None:
             rows = connection.execute("SELECT id, name, state FROM runs ORDER BY id").fetchall()
         finally:
             connection.close()
-    except (sqlite3.Error, OverflowError):
+        # A file that is read as one that never changes is not locked: if somebody wrote to it meanwhile, the rows may be wrong.
+        if not before.log and _state(path) != before:
+            return None
+    except (sqlite3.Error, OverflowError, OSError):
         return None
     if not all(isinstance(n, int) and isinstance(name, str) and isinstance(state, str) for n, name, state in rows):
         return None
     return KnownRuns(path, rows)
+
+
+class _State(NamedTuple):
+    """What of a store's files a writer changes; ``log``: there is a write-ahead log."""
+
+    size: int
+    changed_ns: int
+    number: int
+    log: bool
+
+
+def _state(path: str) -> _State:
+    """Of the store at ``path`` now. Raises OSError."""
+    # The log is looked for first: a writer that ends between the two has changed the file by then.
+    log = Path(f"{path}-wal").exists()
+    stat = Path(path).stat()
+    return _State(stat.st_size, stat.st_mtime_ns, stat.st_ino, log)
 
 
 def refuse_unknown_runs(keys: Iterable[str]) -> None:

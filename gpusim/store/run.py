@@ -7,12 +7,11 @@ does not fit raises StoreFormatError naming run and column.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
-from gpusim.errors import MeasurementFormatError, StoreFormatError, UsageError
+from gpusim.errors import MeasurementFormatError, StoreFormatError
 from gpusim.io.records import Count, Finite, Positive, PositiveFinite, as_record, nested_beyond, parse_record
 from gpusim.silicon.row import SiliconRow
 from gpusim.store.coding import pack, unpack
@@ -21,11 +20,8 @@ from gpusim.store.launch import SimulatedLaunch
 if TYPE_CHECKING:
     from sqlalchemy import RowMapping
 
-#: What a run may be called: no number (that is a run's id), and nothing that a shell or a path would trip over.
-RESERVED = ("now",)  # what `gpusim regress` calls a run simulated again
 #: Nesting of a document that somebody means.
 MOST_LEVELS = 100
-NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+/-]{0,99}")
 
 
 @dataclass(frozen=True)
@@ -103,16 +99,6 @@ class _DocumentColumns(TypedDict):
 
 
 _Read = TypeVar("_Read")
-
-
-def checked_name(name: str) -> str:
-    """``name`` if a run may be called so; UsageError otherwise."""
-    if not NAME_PATTERN.fullmatch(name) or name.isdecimal() or name in RESERVED:
-        raise UsageError(
-            f"a run cannot be called {name!r}: up to 100 letters, digits and ._+/- that begin with a letter or digit, "
-            f"no number, and not {', '.join(RESERVED)}"
-        )
-    return name
 
 
 def read_info(row: RowMapping, launches: int, measurements: int) -> RunInfo:

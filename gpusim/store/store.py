@@ -37,7 +37,6 @@ from gpusim.store.place import VARIABLE
 from gpusim.store.run import (
     RunInfo,
     StoredRun,
-    checked_name,
     read_documents,
     read_gpu,
     read_info,
@@ -46,6 +45,7 @@ from gpusim.store.run import (
     write_launch,
     write_measurement,
 )
+from gpusim.store.run_names import checked_name
 from gpusim.store.schema import documents, gpus, launches, measurements, runs
 
 OPEN, FAILED = "open", "failed"

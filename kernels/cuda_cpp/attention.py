@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from ..case import Case, Kernel, Launch, blocks_for, require_positive
-from .source import CudaSource, require_multiples
+from ..case import Case, Kernel, Launch, blocks_for, require_multiples, require_positive
+from .source import CudaSource
 
 DIMS = (64, 128)
 

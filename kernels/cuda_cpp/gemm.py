@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..case import Case, Kernel, Launch, blocks_for, require_positive
-from .source import CudaSource, require_multiples
+from ..case import Case, Kernel, Launch, blocks_for, require_multiples, require_positive
+from .source import CudaSource
 
 #: Rows, columns and depth of a block's tile, results a thread.
 SGEMM_TILES = {"32x32x8": (32, 32, 8, 4, 4), "64x64x8": (64, 64, 8, 8, 4), "128x128x8": (128, 128, 8, 8, 8)}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..case import Case, Kernel, Launch, blocks_for, require_block, require_positive
+from ..case import Case, Kernel, Launch, blocks_for, require_block, require_multiples, require_positive
 from ..sparse import random_rows
-from .source import CudaSource, require_multiples
+from .source import CudaSource
 
 
 def make_spmm(*, rows: int, mean_row_length: int, skew: float, width: int, block_threads: int, seed: int = 0) -> Case:

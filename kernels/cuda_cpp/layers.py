@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..case import Case, Kernel, Launch, blocks_for, require_block, require_positive
-from .source import CudaSource, require_multiples
+from ..case import Case, Kernel, Launch, blocks_for, require_block, require_multiples, require_positive
+from .source import CudaSource
 
 _EPSILON = 1e-5
 

@@ -35,10 +35,3 @@ class CudaSource:
             "options": self.options,
             "cooperative": self.cooperative,
         }
-
-
-def require_multiples(**pairs: tuple[int, int]) -> None:
-    """Raise ValueError naming the first (value, divisor) that does not divide, or is not positive."""
-    for name, (value, divisor) in pairs.items():
-        if value <= 0 or value % divisor:
-            raise ValueError(f"{name} must be a positive multiple of {divisor}, not {value}")

@@ -191,7 +191,8 @@ def _case(launch: Launch, check, read: float, written: float, flops: float) -> C
 
 
 _FLAT = {"n": (1000, 1 << 16, 1 << 20), "block": (256, 1024, 4096), "warps": (1, 4, 8)}
-_FLAT_DEFAULT, _FLAT_SMALL = {"n": 1 << 20, "block": 1024, "warps": 4}, {"n": 1000, "block": 256, "warps": 4}
+_FLAT_DEFAULT = {"n": 1 << 20, "block": 1024, "warps": 4}
+_FLAT_SMALL = {"n": 1000, "block": 256, "warps": 4}
 KERNELS = {
     each.name: each
     for each in (

@@ -236,19 +236,27 @@ def _case(launch: Launch, check, read: float, written: float, flops: float) -> C
     return Case((launch,), check, {"bytes_read": read, "bytes_written": written, "flops": flops})
 
 
-def _rows(name: str, purpose: str, make, small: tuple[int, int, int] = (3, 150, 2)) -> Kernel:
-    axes = {"rows": (16, 256, 1024, 4096), "columns": (64, 500, 1024, 4096), "warps": _WARPS}
-    default = {"rows": 512, "columns": 1024, "warps": 4}
-    return Kernel(name, purpose, axes, default, dict(zip(axes, small)), make)
-
+_AXES = {"rows": (16, 256, 1024, 4096), "columns": (64, 500, 1024, 4096), "warps": _WARPS}
+_DEFAULT = {"rows": 512, "columns": 1024, "warps": 4}
+_SMALL = {"rows": 3, "columns": 150, "warps": 2}
 
 KERNELS = {
     each.name: each
     for each in (
-        _rows("triton_softmax", "a row in registers: two reductions over a block's warps, exponentials", make_softmax),
-        _rows(
+        Kernel(
+            "triton_softmax",
+            "a row in registers: two reductions over a block's warps, exponentials",
+            _AXES,
+            _DEFAULT,
+            _SMALL,
+            make_softmax,
+        ),
+        Kernel(
             "triton_layernorm",
             "mean and variance of a row held in registers, written beside the result",
+            _AXES,
+            _DEFAULT,
+            _SMALL,
             make_layernorm,
         ),
         Kernel(
@@ -259,9 +267,12 @@ KERNELS = {
             {"rows": 5, "columns": 70, "programs": 3, "warps": 2},
             make_layernorm_backward,
         ),
-        _rows(
+        Kernel(
             "triton_rmsnorm",
             "half-precision rows, accumulated in single precision, by one reciprocal root",
+            _AXES,
+            _DEFAULT,
+            _SMALL,
             make_rmsnorm,
         ),
         Kernel(
@@ -272,6 +283,13 @@ KERNELS = {
             {"rows": 3, "vocabulary": 300, "block": 128},
             make_cross_entropy,
         ),
-        _rows("triton_argmax", "a reduction over pairs of value and place, the first of equal ones", make_argmax),
+        Kernel(
+            "triton_argmax",
+            "a reduction over pairs of value and place, the first of equal ones",
+            _AXES,
+            _DEFAULT,
+            _SMALL,
+            make_argmax,
+        ),
     )
 }

@@ -9,9 +9,9 @@ import pytest
 from numba import cuda, float32
 
 from gpusim.capturing import capture
-from gpusim.emulator import block_scheduler, emulation
+from gpusim.emulator import block_scheduler, chunks, emulation
 from gpusim.engine.gpu import simulate
-from gpusim.errors import AddressError
+from gpusim.errors import AddressError, UsageError
 from gpusim.trace.record import SCATTERED, Trace
 
 pytestmark = pytest.mark.usefixtures("without_source_lines")
@@ -125,6 +125,22 @@ def test_parts_make_the_same_launch(run, small_log, monkeypatch, tmp_path: Path)
     np.testing.assert_array_equal(out, expected)
     assert same_launch(parts, whole)
     assert simulate(parts, "h200").cycles == simulate(whole, "h200").cycles
+
+
+def test_a_log_without_room_for_one_instruction_is_refused(small_log, monkeypatch) -> None:
+    """It would be full when it is empty, and no block ever go on; the least that is taken is enough."""
+    least = block_scheduler.LEAST_LOG
+    monkeypatch.setattr(emulation, "new_log", lambda *sizes: chunks.new_log(*least))
+    for place in range(3):
+        limits = tuple(most - (place == index) for index, most in enumerate(least))
+        monkeypatch.setattr(block_scheduler, "LOG_LIMITS", limits)
+        with pytest.raises(UsageError, match="not even one instruction"):
+            run_handed_on()
+    monkeypatch.setattr(block_scheduler, "LOG_LIMITS", least)
+    assert len(list(run_handed_on()[0].chunk_list)) > 1  # it polls
+    trace, out = run_gathered()
+    monkeypatch.undo()
+    assert len(list(trace.chunk_list)) > 1 and (out == run_gathered()[1]).all()
 
 
 def test_chunks_close_between_blocks_when_the_log_fills(small_log) -> None:

@@ -233,12 +233,23 @@ MISTAKES = (
     "simulate nowhere.py:case", "capture nowhere.py:case -o x", "sass nowhere.py:case",
     "simulate saxpy:q=1", "capture saxpy:q=1 -o x", "sass saxpy:q=1", "measure saxpy:q=1", "compare saxpy:q=1 --against recorded",
     "compare --against nofile", "compare --against no/file.csv", "compare l1_stride --baseline nosuch", "run -m no_such_module",
+    "simulate stream_triad:q=1", "simulate stencil3:q=1", "simulate maxpool2d:q=1", "simulate triton_softmax:q=1", "simulate saxpy:n=abc",
+    "simulate saxpy:n=1.5", "capture saxpy:n=0 -o x", "simulate saxpy:block_threads=2048", "measure saxpy:n=abc", "sass saxpy:n=x",
+    "cover run saxpy:n=abc -o x", "regress saxpy:n=abc saxpy", "simulate hgemm_tensor:depth=3", "simulate saxpy:n=1,abc", "simulate .",
+    "simulate tests/faults/test_cli_errors.py", "simulate pyproject.toml", "simulate tests/support/small_memory.py:nothing",
+    "simulate saxpy:n=1,2 --why", "simulate saxpy --save-run now", "workloads show llama3_8b --phase now", "sass nowhere.cubin",
+    "sass survey nowhere.cubin", "capture saxpy --check memory --sample",
     "runs show nosuch", "runs show 7", "runs export nosuch", "runs delete nosuch", "regress nosuch saxpy", "regress saxpy run:nosuch",
 )
 for words in [[*path, "--help"] for path in every([], cli.gpusim)] + [text.split() for text in MISTAKES]:
     code = cli.run(words)
     if code != (0 if words[-1] == "--help" else 2) or HEAVY & set(sys.modules):
         sys.exit(f"{words}: exit code {code}, loaded {HEAVY & set(sys.modules)}")
+OTHERS = {"capture saxpy --gpu volta9 -o x": 5, "compare pointer_chase --gpu h100": 3}
+SLIPS = ("", " --grid x --block 32", " --grid 1 --block 32 --arg foo:3")  # NumPy names the types of arguments
+for text, code in OTHERS.items() | {(f"simulate tests/support/program.cu:saxpy{slip}", 2) for slip in SLIPS}:
+    if cli.run(text.split()) != code or (HEAVY - {"numpy"}) & set(sys.modules):
+        sys.exit(f"{text}: not {code}, or loaded {HEAVY & set(sys.modules)}")
 """
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT)
     assert run.returncode == 0, run.stderr.splitlines()[-1]

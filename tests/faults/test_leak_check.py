@@ -43,3 +43,40 @@ def test_a_program_that_frees_all_ends_as_it_would(tmp_path: Path) -> None:
     code, err = run(tmp_path, "")
     assert code == 0 and "0 bytes of device memory leaked in 0 allocations" in err
     assert run(tmp_path, LEAKS + "raise SystemExit(7)")[0] == 7
+
+
+HEAP = '''\
+import sys
+import numpy as np
+from numba import cuda, types
+
+SOURCE = cuda.CUSource("""
+extern "C" __device__ int take(long long *block, int bytes) { *block = (long long)malloc(bytes); return 0; }
+extern "C" __device__ int give(int *result, long long block) { free((void *)block); *result = 0; return 0; }
+""", name="heap.cu")
+take = cuda.declare_device("take", types.int64(types.int32), link=SOURCE)
+give = cuda.declare_device("give", types.int32(types.int64), link=SOURCE)
+
+
+@cuda.jit
+def takes(kept):
+    kept[cuda.grid(1)] = take(16)
+
+
+@cuda.jit
+def gives(kept):
+    give(kept[cuda.grid(1)])
+
+
+kept = cuda.to_device(np.zeros(32, np.int64))
+takes[1, 32](kept)
+gives[1, int(sys.argv[1])](kept)
+'''
+
+
+def test_what_a_later_kernel_frees_is_no_leak_of_the_device_heap(tmp_path: Path) -> None:
+    script = tmp_path / "heap.py"
+    script.write_text(HEAP)
+    some = forked("run", "--check", "leak", script, "20", cwd=Path.cwd())
+    assert some.returncode == 1 and "Leaked 192 bytes of the device heap" in some.stderr, some.stderr
+    assert some.stderr.count("Leaked") == 1

@@ -161,7 +161,7 @@ def test_code_is_listed_and_surveyed(folder: Path, capsys: pytest.CaptureFixture
         ("simulate no.cu:saxpy --grid 1 --block 1", 2, "there is no file no.cu"),
         ("capture program:nope --grid 1 --block 1 -o x.trace", 3, "has no kernel nope; it has"),
         ("simulate my.cu:saxpy my.cu:saxpy --grid 1", 2, "--grid says a launch of one kernel, and 2 are named"),
-        ("sass survey nothing.fatbin", 2, "nothing.fatbin: No such file"),
+        ("sass survey nothing.fatbin", 2, "there is no file nothing.fatbin"),
         ("explore my.cu:saxpy", 2, "my.cu:saxpy"),
     ],
 )

@@ -111,7 +111,9 @@ def test_launches_of_launches_and_what_lasts_from_launch_to_launch(libraries, tm
     archive = next(Path(sys.prefix).glob("lib/python*/site-packages/nvidia/cu13/lib/libcudadevrt.a"), None)
     options = [] if archive is None else [f"-L{archive.parent}"]
     made = compiled("program_launches.cu", libraries, tmp_path, "-rdc=true", *options, "-lcudadevrt")
-    done = gpusim("-o", "out.json", "--format", "json", made, cwd=tmp_path)
+    checking = ("--check", "leak", "--kernel", "take|give")  # what one takes from the heap, the other gives back
+    done = gpusim(*checking, "-o", "out.json", "--format", "json", made, cwd=tmp_path)
+    assert "Leaked" not in done.stderr, done.stderr
     names = ("launches of launches", "heap", "made again", "captured allocation")
     assert done.stdout.splitlines() == [f"{name} 1" for name in names], done.stderr
     rows = json.loads((tmp_path / "out.json").read_text())

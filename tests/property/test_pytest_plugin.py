@@ -86,7 +86,7 @@ def test_a_plain_case_of_our_own_fails(run):
     assert run.shape["n"] < 40
 
 
-@gpusim.workload("saxpy", fixed={"block_threads": 128})
+@gpusim.workload("saxpy:block_threads=128")
 def test_that_fails(run):
     assert run.cycles and run.shape["n"] < 300
 
@@ -119,3 +119,10 @@ def test_a_team_s_tests_run_shrink_and_keep_their_coverage(tmp_path: Path) -> No
 def test_what_is_no_kernel_is_refused() -> None:
     with pytest.raises(UsageError, match="axes="):
         workload(lambda n: None)
+
+    def test_it(run): ...
+
+    with pytest.raises(UsageError, match=r"a test in the place of a kernel: write @gpusim.workload\(KERNEL\)"):
+        workload(test_it)
+    with pytest.raises(UsageError, match="no axis 'colour'"):
+        workload("saxpy:colour=3")

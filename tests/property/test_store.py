@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import sqlite3
 from dataclasses import replace
 
 import pytest
@@ -258,3 +260,26 @@ def test_what_its_file_alone_tells_of_a_run_is_what_the_store_says(tmp_path, mon
     for contents in (b"", b"no database"):
         path.write_bytes(contents)
         refuse_unknown_runs(["base"])  # what is wrong with it, the store says
+
+
+@pytest.mark.parametrize("change", ["writes", "logs"])
+def test_a_store_that_is_written_while_its_file_is_read_refuses_nothing(change, tmp_path, monkeypatch):
+    """Nothing locks the file then: what was read may be half of what was written."""
+    path = tmp_path / "store.sqlite"
+    monkeypatch.setenv("GPUSIM_STORE", str(path))
+    with open_store() as store:
+        store.new_run("base", command="measure").finish()
+    connect = sqlite3.connect
+
+    def meanwhile(*args, **options):
+        found = connect(*args, **options)
+        if change == "logs":
+            path.with_name(f"{path.name}-wal").touch()
+        else:
+            os.utime(path, ns=(1, 1))
+        return found
+
+    with pytest.raises(UnknownRunError):
+        refuse_unknown_runs(["other"])
+    monkeypatch.setattr("gpusim.store.known_runs.sqlite3.connect", meanwhile)
+    refuse_unknown_runs(["other"])

@@ -59,10 +59,12 @@ def reader(target: Target, alarm: bool = False) -> Iterator[Callable[..., Outcom
 
         def read(data: bytes, check_time: bool = True) -> Outcome:
             path.write_bytes(data)
-            if alarm:
+            # Who is not timed is a seed: the first one may compile the engine, which takes longer than a hang may.
+            timed = alarm and check_time
+            if timed:
                 signal.setitimer(signal.ITIMER_PROF, HANG_SECONDS)
             outcome = judge(target.read, path, target.most_bytes, check_time)
-            if alarm:
+            if timed:
                 signal.setitimer(signal.ITIMER_PROF, 0)
             clean(inner)
             return outcome

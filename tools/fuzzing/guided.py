@@ -21,7 +21,7 @@ from typing import Any
 
 #: Readers.
 INSTRUMENTED = (
-    "tomllib._parser", "gpusim.cases.native_cases", "gpusim.cases.native_names", "gpusim.cases.numbers", "gpusim.cases.suite", "gpusim.compare.baseline", "gpusim.compare.known_error", "gpusim.explore.choose",
+    "tomllib._parser", "gpusim.cases.native_names", "gpusim.cases.native_shapes", "gpusim.cases.numbers", "gpusim.cases.suite", "gpusim.compare.baseline", "gpusim.compare.known_error", "gpusim.explore.choose",
     "gpusim.explore.coverage", "gpusim.explore.examples", "gpusim.explore.finding", "gpusim.frontend.native.entry_names", "gpusim.frontend.native.file_images",
     "gpusim.frontend.native.images", "gpusim.frontend.native.machine_code", "gpusim.frontend.native.ptx_text", "gpusim.gpus.consistency", "gpusim.gpus.load",
     "gpusim.gpus.override", "gpusim.io.document", "gpusim.io.records", "gpusim.isa.binary.cubin", "gpusim.isa.binary.cubin_tables",

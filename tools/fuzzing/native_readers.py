@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpusim.cases.native_cases import complete_native_shape, parse_kernel_argument
+from gpusim.cases.native_arguments import parse_kernel_argument
 from gpusim.cases.native_names import is_native_file, split_native
+from gpusim.cases.native_shapes import complete_native_shape
 from gpusim.cases.suite import parse_request
 from gpusim.errors import CompileError, GpusimError, UsageError
 from gpusim.frontend.native import kernels, nvrtc
