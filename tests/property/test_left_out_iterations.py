@@ -9,7 +9,7 @@ import pytest
 from regular_kernels import launch
 
 import gpusim
-from gpusim.engine.sampled.iterations import plan_iterations
+from gpusim.engine.sampled.plan import plan_iterations
 from gpusim.engine.sampling import BEHIND_SHARE
 
 #: Kernel, GPU, SMs, blocks, iterations: whole waves and a rest, one wave, many; footprints that fit in L2 and that do not.
@@ -57,13 +57,15 @@ def test_iterations_are_counted_from_one_line_to_the_next():
     long, short = (
         gpusim.capture(*launch("product", 150, iterations), gpu="a100_80gb", sample=True) for iterations in (300, 250)
     )
-    assert plan_iterations(long, spec, 1000).counts == (32, 64, 128)  # 4 bytes an iteration
+    plan = plan_iterations(long, spec, 1000)
+    assert plan.whole == 32  # 4 bytes an iteration
+    assert {part.iterations % 32 for part in plan.parts} == {part.first_iteration % 32 for part in plan.parts} == {0}
     assert plan_iterations(short, spec, 1000) is None
 
 
 def test_more_instructions_are_more_iterations():
     trace, spec, _ = simulated("two_buffers", "a100_80gb", 1, 64, 300, instructions=80_000_000)
-    counts = [plan_iterations(trace, spec, instructions).counts[-1] for instructions in (50_000, 100_000, 200_000)]
+    counts = [plan_iterations(trace, spec, instructions).parts[0].iterations for instructions in (40_000, 60_000, 90_000)]
     assert counts == sorted(counts)
     assert counts[0] < counts[-1]
 

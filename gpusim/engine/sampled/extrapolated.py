@@ -1,0 +1,116 @@
+"""Counters of a launch of which waves and iterations were left out.
+
+Mental model: an instruction makes the SM do the same whenever it issues (sectors asked for, wavefronts, bank conflicts), and how often it issues in
+the whole launch is known, so its work is the simulated work times that ratio. What it finds in a cache, stalls, L2 and DRAM are added as they were measured:
+what an iteration adds while all warps are in their loops, for each iteration left out, and what the second wave added from the first one's end to its own, for each
+wave left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gpusim.engine.result import LaunchResult
+from gpusim.engine.sampled.loop_watch import LoopCost, LoopWatch
+from gpusim.engine.sampled.plan import IterationPlan
+from gpusim.engine.sampling import Reading
+from gpusim.model.counters import COUNTER_NAMES, LOAD_SECTOR_HITS, LOCAL_LOAD_SECTOR_HITS, WARP_CYCLES, WORK_NAMES
+from gpusim.model.stall_reasons import SELECTED, STALL_NAMES
+from gpusim.trace.synthesis import RegularChunks
+
+#: Columns of an instruction's work that depend on what a cache holds.
+_MEASURED = (LOAD_SECTOR_HITS, LOCAL_LOAD_SECTOR_HITS)
+
+
+@dataclass(frozen=True)
+class Share:
+    """The ``cost`` of an iteration that was read of part ``number``, whose readings say what an iteration adds to counters, too."""
+
+    cost: LoopCost
+    number: int
+
+
+def extrapolated(
+    plan: IterationPlan, watch: LoopWatch, part: LaunchResult, shares: list[Share | None], cycles: int
+) -> LaunchResult:
+    """The result of the whole launch, which takes ``cycles``, from that of the ``part`` simulated."""
+    known = [share for share in shares if share is not None]
+    instead = known[min(1, len(known) - 1)] if known else None
+
+    memory = [name for name in part.counters if _is_measured(name)]
+
+    def flat(reading: Reading) -> np.ndarray:
+        totals = dict(zip(COUNTER_NAMES, reading.totals.tolist(), strict=True)) | reading.memory
+        values = np.array([totals[name] for name in memory], np.float64)
+        return np.concatenate((values, reading.stalls.ravel(), reading.work[:, _MEASURED].ravel()))
+
+    def of_an_iteration(share: Share) -> np.ndarray:
+        """Per block and iteration."""
+        first, last = watch.readings[share.cost.first], watch.readings[share.cost.last]
+        each = watch.an_iteration(share.cost, share.number) * plan.parts[share.number].blocks
+        return (flat(last) - flat(first)) / each
+
+    work = part.work_by_instruction
+    end = np.concatenate((
+        np.array([part.counters[name] for name in memory], np.float64),
+        part.stalls_by_instruction.ravel(), work[:, _MEASURED].ravel(),
+    ))  # fmt: skip
+    if instead is None:
+        whole = end * (plan.trace.warp_instructions / plan.part().warp_instructions)
+    else:
+        whole = end.copy()
+        kept = {share.number: of_an_iteration(share) for share in known}
+        for number, each in enumerate(plan.parts):
+            rate = kept.get(number, kept[instead.number])
+            whole += each.blocks * (plan.iterations - each.iterations) * rate
+        if plan.left_out:
+            of_a_wave = flat(watch.readings[watch.ends[1]]) - flat(watch.readings[watch.ends[0]])
+            fewer = plan.iterations - plan.parts[1].iterations
+            whole += plan.left_out * (of_a_wave + fewer * plan.wave * kept[instead.number])
+    values = np.rint(np.maximum(whole, 0)).astype(np.int64)
+    n = len(memory)
+    stalls = values[n : n + part.stalls_by_instruction.size].reshape(part.stalls_by_instruction.shape)
+    chunks = plan.trace.chunk_list
+    assert isinstance(chunks, RegularChunks)
+    executions = chunks.executions(len(stalls))
+    ratio = executions / np.maximum(1, part.stalls_by_instruction[:, SELECTED])
+    every_work = np.rint(work * ratio[:, None]).astype(np.int64)
+    every_work[:, _MEASURED] = values[n + stalls.size :].reshape(-1, len(_MEASURED))
+    stalls[:, SELECTED] = executions
+    return _result(plan, part, cycles, stalls, every_work, dict(zip(memory, values[:n].tolist(), strict=True)))
+
+
+def _result(
+    plan: IterationPlan, part: LaunchResult, cycles: int, stalls: np.ndarray, work: np.ndarray, memory: dict[str, int]
+) -> LaunchResult:
+    warp_cycles, launch = int(stalls.sum()), plan.trace.launch
+    active = 100.0 * warp_cycles / (cycles * plan.spec.sm_count * plan.spec.sm.max_warps)
+    counters: dict[str, float] = dict(part.counters) | memory
+    counters |= dict(zip(WORK_NAMES, work.sum(axis=0).tolist(), strict=True))
+    counters |= {
+        "sm__cycles_elapsed.max": cycles,
+        "smsp__inst_executed.sum": int(stalls[:, SELECTED].sum()),
+        "sm__warps_active.avg.pct_of_peak_sustained_active": active,
+        "sm__warps_launched.sum": launch.blocks * launch.warps_per_block,
+        "sm__ctas_launched.sum": launch.blocks,
+        COUNTER_NAMES[WARP_CYCLES]: warp_cycles,
+    }
+    return replace(
+        part,
+        cycles=cycles,
+        counters=counters,
+        stalls={name: int(stalls[:, i].sum()) for i, name in enumerate(STALL_NAMES)},
+        stalls_by_instruction=stalls,
+        work_by_instruction=work,
+        block_times=np.full((launch.blocks, part.block_times.shape[1]), -1, np.int64),
+        launch=launch,
+    )
+
+
+def _is_measured(counter: str) -> bool:
+    """Whether a counter is a sum over the launch that does not follow from how often instructions issue."""
+    if counter in WORK_NAMES or counter == "smsp__inst_executed.sum":
+        return False
+    return not any(part in counter for part in ("pct", "launch__occupancy_limit", ".max"))

@@ -1,0 +1,146 @@
+"""How far the loops of a simulated launch are, and what an iteration of them costs while all warps are in it.
+
+Mental model: instructions in front of the loop, in it and behind it are known, and how often each issues is counted anyway. At every window boundary
+three sums are noted. Between the moment when all warps of a wave have entered the loop and the moment when the first has left it, nothing is
+done but iterations: the *stretch* from which a cost is read, one iteration (or walk from line to line) at a time, at equal phase. The counters are read
+once an iteration, so each can be asked what an iteration adds to it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpusim.engine.sampled.plan import IterationPlan
+from gpusim.engine.sampling import BATCHES, STUDENT, Reading
+from gpusim.trace.regular import BlockClass
+from gpusim.trace.template import path_runs
+
+#: Shares of a wave's warps that may be outside its loop in the stretch, smallest first; a larger one is taken where too little is left.
+_OUTSIDE = (0.02, 0.1, 0.3)
+#: Steps from line to line that a stretch should have.
+_ENOUGH_STEPS = 3
+#: Relative error of a cost that was read from one step alone, and of one that was not read at all.
+_ONE_STEP, _UNREAD = 0.1, 0.2
+
+
+@dataclass(frozen=True)
+class LoopCost:
+    """``cycles`` of an iteration, its relative half-width (95 %) with what it drifts by, over ``steps`` steps; ``first`` and ``last`` name the
+    counters' readings at both ends."""
+
+    cycles: float
+    error: float
+    steps: int
+    first: int
+    last: int
+
+
+def in_block(each: BlockClass, instructions: int) -> np.ndarray:
+    """How often each instruction issues in a block of a class in front of the loop, in one iteration and behind it, int64[3, instructions]."""
+    template = each.template
+    found = np.zeros((3, instructions + 1), np.int64)
+    for path, warps in zip(template.paths, np.bincount(template.path, minlength=len(template.paths)), strict=True):
+        runs = path_runs(path, 1)
+        parts = (runs[: path.begin], runs[path.begin : path.end], runs[path.end :])
+        for number, part in enumerate(parts):
+            first = part["first"].astype(np.int64)
+            np.add.at(found[number], first, warps)
+            np.add.at(found[number], first + part["count"], -warps)
+    return np.cumsum(found, axis=1)[:, :-1]
+
+
+class LoopWatch:
+    """Told at every window boundary of a simulation of ``plan``'s parts: ``watch(cycle, executions, read)``, the latter two to be called for how often each
+    instruction has issued, int64[instructions], and for all counters."""
+
+    def __init__(self, plan: IterationPlan) -> None:
+        regular, size = plan.trace.regular, len(plan.trace.program.instructions)
+        assert regular is not None
+        self._plan = plan
+        classes = np.array([in_block(each, size) for each in regular.classes])
+        front, body, behind = (classes[:, i].any(axis=0) for i in range(3))
+        self._sets = np.stack((front & ~body & ~behind, body, behind & ~body & ~front)).astype(np.int64)
+        of_class = np.einsum("cpi,si->csp", classes, self._sets)
+        parts = [np.bincount(regular.class_of(np.arange(p.first, p.first + p.blocks)), minlength=len(classes)) for p in plan.parts]
+        #: Of each part: executions in front of all loops, of one iteration and behind all loops.
+        self.entering, self.iterating, self.leaving = np.array(
+            [[blocks @ of_class[:, s, p] for p, s in ((0, 0), (1, 1), (2, 2))] for blocks in parts]
+        ).T
+        self._left = np.cumsum(self.leaving)
+        self._series: list[tuple[int, int, int, int]] = []
+        self.readings: list[Reading] = []
+        self._marks: list[int] = []
+        self._next = 0
+        #: Of each part: the reading taken when all its warps had left their loops.
+        self.ends: list[int] = []
+
+    def __call__(self, cycle: int, executions: Callable[[], np.ndarray], read: Callable[[int], Reading]) -> None:
+        entered, body, left = (self._sets @ executions()).tolist()
+        self._series.append((cycle, entered, body, left))
+        ended = len(self.ends)
+        while ended < len(self._left) and left >= self._left[ended]:
+            ended += 1
+        if body >= self._next or ended > len(self.ends):
+            self.ends += [len(self.readings)] * (ended - len(self.ends))
+            self.readings.append(read(cycle))
+            self._marks.append(body)
+            self._next = body + int(self.iterating[min(ended, len(self._left) - 1)])
+
+    def cost(self, part: int) -> LoopCost | None:
+        """What an iteration of all blocks of a part costs; None where they were never in their loops together."""
+        best = None
+        for outside in _OUTSIDE:
+            found = self._stretch(part, outside)
+            if found is not None and (best is None or found.steps > best.steps):
+                best = found
+            if best is not None and best.steps >= _ENOUGH_STEPS:
+                break
+        return best
+
+    def _stretch(self, part: int, outside: float) -> LoopCost | None:
+        cycle, entered, body, left = np.array(self._series, np.int64).T
+        before = int(self._left[part] - self.leaving[part])
+        inside = entered >= self.entering[: part + 1].sum() - outside * self.entering[part]
+        inside &= (left <= before + outside * self.leaving[part]) & (left >= before - outside * self.leaving[part])
+        at = np.flatnonzero(inside)
+        if len(at) < 3 or not self.iterating[part]:
+            return None
+        done, first = np.unique(body[at[0] : at[-1] + 1] / self.iterating[part], return_index=True)
+        when = cycle[at[0] : at[-1] + 1][first]
+        whole = self._plan.whole
+        begin = done[0] + 1.0  # the pipelines fill
+        steps = int((done[-1] - begin) / whole)
+        if steps < 1:
+            return None
+        marks = np.interp(begin + whole * np.arange(steps + 1), done, when)
+        costs = np.diff(marks) / whole
+        span = np.array([done[0], done[-1]]) * self.iterating[part]
+        readings = np.flatnonzero((np.array(self._marks) >= span[0]) & (np.array(self._marks) <= span[1]))
+        if len(readings) < 2:
+            return None
+        return LoopCost(
+            float(costs.mean()), _scatter(costs) + (outside - _OUTSIDE[0]) / 2, steps, int(readings[0]), int(readings[-1])
+        )
+
+    def an_iteration(self, cost: LoopCost, part: int) -> float:
+        """Iterations of a part between the readings of a cost."""
+        return (self._marks[cost.last] - self._marks[cost.first]) / float(self.iterating[part])
+
+
+def _scatter(costs: np.ndarray) -> float:
+    """Relative half-width of the mean of ``costs`` and how much it drifts, together."""
+    steps = len(costs)
+    if steps == 1:
+        return _ONE_STEP
+    half = steps // 2
+    drift = abs(costs[-half:].mean() - costs[:half].mean()) / 2
+    if steps < 4:
+        return float((costs.max() - costs.min()) / 2 / costs.mean())
+    batches = min(steps, BATCHES)
+    means = np.array([each.mean() for each in np.array_split(costs, batches)])
+    half_width = STUDENT[batches - 2] * float(np.std(means, ddof=1)) / math.sqrt(batches)
+    return float(math.hypot(half_width, drift) / costs.mean())
