@@ -8,78 +8,79 @@ wave left out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from gpusim.engine.result import LaunchResult
-from gpusim.engine.sampled.loop_watch import LoopCost, LoopWatch
+from gpusim.engine.sampled.loop_watch import LoopWatch
 from gpusim.engine.sampled.plan import IterationPlan
 from gpusim.engine.sampling import Reading
-from gpusim.model.counters import COUNTER_NAMES, LOAD_SECTOR_HITS, LOCAL_LOAD_SECTOR_HITS, WARP_CYCLES, WORK_NAMES
+from gpusim.model.counters import (
+    ATOMIC_SECTORS,
+    COUNTER_NAMES,
+    LOAD_SECTOR_HITS,
+    LOCAL_LOAD_SECTOR_HITS,
+    SECTORS_TO_L2,
+    WARP_CYCLES,
+    WORK_NAMES,
+)
 from gpusim.model.stall_reasons import SELECTED, STALL_NAMES
 from gpusim.trace.synthesis import RegularChunks
 
 #: Columns of an instruction's work that depend on what a cache holds.
 _MEASURED = (LOAD_SECTOR_HITS, LOCAL_LOAD_SECTOR_HITS)
-
-
-@dataclass(frozen=True)
-class Share:
-    """The ``cost`` of an iteration that was read of part ``number``, whose readings say what an iteration adds to counters, too."""
-
-    cost: LoopCost
-    number: int
+#: Counters of L2 that are as many as a column of the work says: what is written through, and atomics.
+_FOLLOWS = {
+    "lts__t_sectors_op_write.sum": SECTORS_TO_L2,
+    "lts__t_sectors_op_atom.sum": ATOMIC_SECTORS,
+    "lts__t_sectors_op_red.sum": ATOMIC_SECTORS,
+}
 
 
 def extrapolated(
-    plan: IterationPlan, watch: LoopWatch, part: LaunchResult, shares: list[Share | None], cycles: int
+    plan: IterationPlan, watch: LoopWatch, part: LaunchResult, rates: list[Reading | None], cycles: int
 ) -> LaunchResult:
-    """The result of the whole launch, which takes ``cycles``, from that of the ``part`` simulated."""
-    known = [share for share in shares if share is not None]
-    instead = known[min(1, len(known) - 1)] if known else None
-
-    memory = [name for name in part.counters if _is_measured(name)]
+    """The result of the whole launch, which takes ``cycles``, from that of the ``part`` simulated and the ``rates``: what an iteration of a block of
+    each part adds, None where that could not be read."""
+    known = [each for each in rates if each is not None]
+    measured = [name for name in part.counters if _is_measured(name)]
 
     def flat(reading: Reading) -> np.ndarray:
         totals = dict(zip(COUNTER_NAMES, reading.totals.tolist(), strict=True)) | reading.memory
-        values = np.array([totals[name] for name in memory], np.float64)
+        values = np.array([totals[name] for name in measured], np.float64)
         return np.concatenate((values, reading.stalls.ravel(), reading.work[:, _MEASURED].ravel()))
-
-    def of_an_iteration(share: Share) -> np.ndarray:
-        """Per block and iteration."""
-        first, last = watch.readings[share.cost.first], watch.readings[share.cost.last]
-        each = watch.an_iteration(share.cost, share.number) * plan.parts[share.number].blocks
-        return (flat(last) - flat(first)) / each
 
     work = part.work_by_instruction
     end = np.concatenate((
-        np.array([part.counters[name] for name in memory], np.float64),
+        np.array([part.counters[name] for name in measured], np.float64),
         part.stalls_by_instruction.ravel(), work[:, _MEASURED].ravel(),
     ))  # fmt: skip
-    if instead is None:
+    if not known:
         whole = end * (plan.trace.warp_instructions / plan.part().warp_instructions)
     else:
+        instead = rates[1] if len(rates) > 1 and rates[1] is not None else known[0]
         whole = end.copy()
-        kept = {share.number: of_an_iteration(share) for share in known}
-        for number, each in enumerate(plan.parts):
-            rate = kept.get(number, kept[instead.number])
-            whole += each.blocks * (plan.iterations - each.iterations) * rate
+        for each, rate in zip(plan.parts, rates, strict=True):
+            whole += each.blocks * (plan.iterations - each.iterations) * flat(instead if rate is None else rate)
         if plan.left_out:
-            of_a_wave = flat(watch.readings[watch.ends[1]]) - flat(watch.readings[watch.ends[0]])
+            begin, behind = (watch.readings[watch.ends[i]] for i in (0, 1))
             fewer = plan.iterations - plan.parts[1].iterations
-            whole += plan.left_out * (of_a_wave + fewer * plan.wave * kept[instead.number])
+            whole += plan.left_out * (flat(behind) - flat(begin) + fewer * plan.wave * flat(instead))
     values = np.rint(np.maximum(whole, 0)).astype(np.int64)
-    n = len(memory)
+    n = len(measured)
     stalls = values[n : n + part.stalls_by_instruction.size].reshape(part.stalls_by_instruction.shape)
     chunks = plan.trace.chunk_list
     assert isinstance(chunks, RegularChunks)
     executions = chunks.executions(len(stalls))
     ratio = executions / np.maximum(1, part.stalls_by_instruction[:, SELECTED])
     every_work = np.rint(work * ratio[:, None]).astype(np.int64)
+    for name, column in _FOLLOWS.items():
+        if of_part := int(work[:, column].sum()):
+            values[measured.index(name)] = round(part.counters[name] * int(every_work[:, column].sum()) / of_part)
     every_work[:, _MEASURED] = values[n + stalls.size :].reshape(-1, len(_MEASURED))
     stalls[:, SELECTED] = executions
-    return _result(plan, part, cycles, stalls, every_work, dict(zip(memory, values[:n].tolist(), strict=True)))
+    return _result(plan, part, cycles, stalls, every_work, dict(zip(measured, values[:n].tolist(), strict=True)))
 
 
 def _result(

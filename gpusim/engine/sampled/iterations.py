@@ -16,17 +16,20 @@ drifted apart hide some of it behind each other's loops; and where nobody knows 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gpusim.engine.graph import gpu_graph
 from gpusim.engine.launch import Observation
 from gpusim.engine.machine import Machine
 from gpusim.engine.result import LaunchResult
-from gpusim.engine.sampled.extrapolated import Share, extrapolated
+from gpusim.engine.sampled.extrapolated import extrapolated
 from gpusim.engine.sampled.loop_watch import LoopCost, LoopWatch
 from gpusim.engine.sampled.plan import IterationPlan
 from gpusim.engine.sampling import LEAST_SHARE, Sampling
+from gpusim.io.progress import task
 from gpusim.model.stall_reasons import SELECTED
+from gpusim.trace.record import Trace
 
 #: Share of the iterations left out that is claimed as error whatever was seen: warps and SMs drift apart over more iterations than are
 #: simulated. Fitted, with a margin, to ``tools/sgemm_ladder.py --full``.
@@ -47,15 +50,24 @@ class Extrapolated:
 
 def leave_out_iterations(plan: IterationPlan, machine: Machine, warmed: bool) -> LaunchResult:
     """The launch of ``plan``, simulated in part on a machine like ``machine``. ``warmed``: something ran there before."""
-    trace, watch = plan.part(), LoopWatch(plan)
-    with Machine(gpu_graph(plan.spec), len(machine.devices[0].groups)) as alone:
-        if warmed and plan.stays == 1:
-            alone.devices[0].warm([trace], trace)
-        part = alone.launch(trace, wanted=Observation(watch=watch))
-    costs = _costs(plan, watch, part)
+    watches = [LoopWatch(each) for each in ([plan, plan.rest_alone()] if plan.rest else [plan])]
+    traces = [watch.plan.part() for watch in watches]
+    weights = [trace.warp_instructions for trace in traces]
+    what = f"sampling {plan.trace.launch.kernel}, {plan.parts[0].iterations} of {plan.iterations} iterations"
+    results = []
+    with task(what, len(traces), "parts", weights=weights) as shown:
+        for trace, watch in zip(traces, watches, strict=True):
+            results.append(_simulated(plan, trace, watch, machine, warmed))
+            shown.to(len(results))
+    part, watch = results[0], watches[0]
+    costs = _costs(plan, watches, part)
     found = _cycles(plan, costs, part)
-    shares = [Share(costs.of[i], i) if costs.of[i] is not None else None for i in range(len(plan.parts))]
-    result = extrapolated(plan, watch, part, shares, round(found.cycles))
+    full = watches[:1] * (len(plan.parts) - bool(plan.rest))
+    rates = [
+        each.rates(cost, min(i, len(each.plan.parts) - 1))
+        for i, (each, cost) in enumerate(zip([*full, *watches[1:]], costs.of, strict=True))
+    ]
+    result = extrapolated(plan, watch, part, rates, round(found.cycles))
     total = int(result.stalls_by_instruction[:, SELECTED].sum())
     sampling = Sampling(
         skipped_blocks=plan.left_out * plan.wave,
@@ -66,6 +78,13 @@ def leave_out_iterations(plan: IterationPlan, machine: Machine, warmed: bool) ->
         iterations=plan.iterations,
     )
     return replace(result, sampling=sampling)
+
+
+def _simulated(plan: IterationPlan, trace: Trace, watch: LoopWatch, machine: Machine, warmed: bool) -> LaunchResult:
+    with Machine(gpu_graph(plan.spec), len(machine.devices[0].groups)) as alone:
+        if warmed and plan.stays == 1:
+            alone.devices[0].warm([trace], trace)
+        return alone.launch(trace, wanted=Observation(watch=watch))
 
 
 @dataclass(frozen=True)
@@ -79,8 +98,9 @@ class _Costs:
     between_error: float
 
 
-def _costs(plan: IterationPlan, watch: LoopWatch, part: LaunchResult) -> _Costs:
-    read = [watch.cost(i) for i in range(len(plan.parts))]
+def _costs(plan: IterationPlan, watches: Sequence[LoopWatch], part: LaunchResult) -> _Costs:
+    read = [watches[0].cost(i) for i in range(len(plan.parts) - bool(plan.rest))]
+    read += [watch.cost(0) for watch in watches[1:]]
     first = read[0]
     if first is None:
         begin = plan.parts[0]
@@ -90,7 +110,9 @@ def _costs(plan: IterationPlan, watch: LoopWatch, part: LaunchResult) -> _Costs:
     between, between_error = cycles, error
     second = read[1] if plan.waves > 1 else None
     if second is not None:
-        between, between_error = _between(plan.stays, LoopCost(cycles, error, 1, 0, 0) if first is None else first, second)
+        between, between_error = _between(
+            plan.stays, LoopCost(cycles, error, 1, 0, 0) if first is None else first, second
+        )
     every, errors = [cycles], [error]
     for _ in plan.parts[1 : len(plan.parts) - bool(plan.rest)]:
         every.append(between)
@@ -138,6 +160,10 @@ def _beside_the_loop(plan: IterationPlan, costs: _Costs, result: LaunchResult) -
     begin = sum(part.blocks for part in plan.parts[:number])
     part = plan.parts[number]
     own = result.block_times[begin : begin + part.blocks]
-    behind = result.block_times[begin + part.blocks :][: plan.parts[number + 1].blocks] if len(plan.parts) > number + 1 else None
+    behind = (
+        result.block_times[begin + part.blocks :][: plan.parts[number + 1].blocks]
+        if len(plan.parts) > number + 1
+        else None
+    )
     end = behind[:, 0].mean() if behind is not None and plan.waves > 2 else own[:, 1].mean()
     return float(end - own[:, 0].mean() - part.iterations * costs.cycles[number])

@@ -60,12 +60,15 @@ class LoopWatch:
     def __init__(self, plan: IterationPlan) -> None:
         regular, size = plan.trace.regular, len(plan.trace.program.instructions)
         assert regular is not None
-        self._plan = plan
+        self.plan = plan
         classes = np.array([in_block(each, size) for each in regular.classes])
         front, body, behind = (classes[:, i].any(axis=0) for i in range(3))
         self._sets = np.stack((front & ~body & ~behind, body, behind & ~body & ~front)).astype(np.int64)
         of_class = np.einsum("cpi,si->csp", classes, self._sets)
-        parts = [np.bincount(regular.class_of(np.arange(p.first, p.first + p.blocks)), minlength=len(classes)) for p in plan.parts]
+        parts = [
+            np.bincount(regular.class_of(np.arange(p.first, p.first + p.blocks)), minlength=len(classes))
+            for p in plan.parts
+        ]
         #: Of each part: executions in front of all loops, of one iteration and behind all loops.
         self.entering, self.iterating, self.leaving = np.array(
             [[blocks @ of_class[:, s, p] for p, s in ((0, 0), (1, 1), (2, 2))] for blocks in parts]
@@ -111,24 +114,41 @@ class LoopWatch:
             return None
         done, first = np.unique(body[at[0] : at[-1] + 1] / self.iterating[part], return_index=True)
         when = cycle[at[0] : at[-1] + 1][first]
-        whole = self._plan.whole
+        whole = self.plan.whole
         begin = done[0] + 1.0  # the pipelines fill
         steps = int((done[-1] - begin) / whole)
         if steps < 1:
             return None
         marks = np.interp(begin + whole * np.arange(steps + 1), done, when)
         costs = np.diff(marks) / whole
-        span = np.array([done[0], done[-1]]) * self.iterating[part]
+        span = np.array([begin, done[-1]]) * self.iterating[part]
         readings = np.flatnonzero((np.array(self._marks) >= span[0]) & (np.array(self._marks) <= span[1]))
         if len(readings) < 2:
             return None
         return LoopCost(
-            float(costs.mean()), _scatter(costs) + (outside - _OUTSIDE[0]) / 2, steps, int(readings[0]), int(readings[-1])
+            float(costs.mean()),
+            _scatter(costs) + (outside - _OUTSIDE[0]) / 2,
+            steps,
+            int(readings[0]),
+            int(readings[-1]),
         )
 
-    def an_iteration(self, cost: LoopCost, part: int) -> float:
-        """Iterations of a part between the readings of a cost."""
-        return (self._marks[cost.last] - self._marks[cost.first]) / float(self.iterating[part])
+    def rates(self, cost: LoopCost | None, part: int) -> Reading | None:
+        """What an iteration of a block of a part adds to each counter, in the stretch of ``cost``; all numbers are float64."""
+        if cost is None:
+            return None
+        first, last = self.readings[cost.first], self.readings[cost.last]
+        iterations = (self._marks[cost.last] - self._marks[cost.first]) / float(self.iterating[part])
+        return less(last, first, 1.0 / (iterations * self.plan.parts[part].blocks))
+
+
+def less(last: Reading, first: Reading, times: float) -> Reading:
+    """``times`` what was counted between two readings, in float64."""
+    memory = {name: times * (value - first.memory[name]) for name, value in last.memory.items()}
+    arrays = (
+        times * (a - b) for a, b in ((last.stalls, first.stalls), (last.work, first.work), (last.totals, first.totals))
+    )
+    return Reading(last.cycle - first.cycle, last.issued - first.issued, 0.0, *arrays, memory)
 
 
 def _scatter(costs: np.ndarray) -> float:

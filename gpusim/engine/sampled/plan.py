@@ -2,7 +2,8 @@
 
 Mental model: a *wave* is as many blocks as the GPU holds at once. The first wave is simulated with n iterations, from which the cost of
 an iteration is read; the second one with half as many, whose start and end say what a wave costs beside its loop; the last one with a few,
-and behind it the blocks left over, which find the GPU nearly empty. All others are as the second one.
+and behind it the blocks left over. These have the GPU for themselves for most of their time, so what an iteration of theirs costs is read where they run alone.
+All other waves are as the second one.
 
 What a wave finds in L2 of what the wave before it read decides which iterations they make: if a wave's lines stay, the second wave
 makes iterations of the first one and finds them; if they do not nearly fit, it makes others and finds none, as it would. In between it makes the
@@ -22,7 +23,7 @@ from gpusim.trace.record import Trace
 from gpusim.trace.synthesis import Part, RegularChunks
 
 #: Warp instructions from which on iterations are left out, and about as many as are then simulated.
-SAMPLE_INSTRUCTIONS = 60_000_000
+SAMPLE_INSTRUCTIONS = 75_000_000
 #: Warp instructions that take as long to simulate as one line of memory that an access asks for (measured: SGEMM's first rung, whose
 #: loads ask for 32).
 INSTRUCTIONS_OF_A_LINE = 0.65
@@ -69,6 +70,13 @@ class IterationPlan:
         chunks = RegularChunks(self.trace.regular, launch.warps_per_block, self.parts)
         return Trace(self.trace.program, launch, chunks)
 
+    def rest_alone(self) -> IterationPlan:
+        """The blocks left over as all that is simulated, with as many iterations as the second wave."""
+        few, many = self.parts[-1], self.parts[min(1, self.waves - 1)].iterations
+        begin = min(few.first_iteration, self.iterations - many)
+        part = Part(few.first, few.blocks, many, begin - begin % self.whole)
+        return replace(self, wave=self.rest, waves=1, rest=0, parts=(part,))
+
 
 def plan_iterations(
     trace: Trace, spec: GpuSpec, instructions: int = SAMPLE_INSTRUCTIONS, warmed: bool = False
@@ -102,12 +110,12 @@ def plan_iterations(
 def _counts(iterations: float, whole: int, waves: int, rest: float) -> list[int]:
     """Iterations of each part, of about ``iterations`` of a wave in all; ``rest``: blocks left over, in waves."""
     last = -(-LAST_ITERATIONS // whole) * whole
-    shares = [1.0] + [0.5] * (waves > 1) + [0.5 * rest] * (rest > 0)
+    shares = [1.0] + [0.5] * (waves > 1) + [0.5 * rest] * (rest > 0)  # what runs alone included
     most = (iterations - last * (waves > 2)) / sum(shares)
     least = max(LEAST_WALKS, -(-LEAST_ITERATIONS // whole)) * whole
     first = max(int(most) // whole * whole, least)
     second = max(-(-first // 2 // whole) * whole, last)
-    return [first] + [second] * (waves > 1) + [last] * (waves > 2) + [second] * (rest > 0)
+    return [first] + [second] * (waves > 1) + [last] * (waves > 2) + [last] * (rest > 0)
 
 
 def _parts(
@@ -133,7 +141,7 @@ def _stays(trace: Trace, spec: GpuSpec, wave: int, waves: int, iterations: int, 
     assert regular is not None
     if sum(size for _, size in trace.launch.allocations) < STAYS * capacity:
         return 1.0
-    full = (trace.launch.blocks // wave)
+    full = trace.launch.blocks // wave
     middle = wave * (full // 2)
 
     def lines(first: int, count: int) -> np.ndarray:
