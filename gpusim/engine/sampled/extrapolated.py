@@ -39,10 +39,11 @@ _FOLLOWS = {
 
 
 def extrapolated(
-    plan: IterationPlan, watch: LoopWatch, part: LaunchResult, rates: list[Reading | None], cycles: int
+    plan: IterationPlan, watch: LoopWatch, part: LaunchResult, rates: list[Reading | None], surest: int, cycles: int
 ) -> LaunchResult:
     """The result of the whole launch, which takes ``cycles``, from that of the ``part`` simulated and the ``rates``: what an iteration of a block of
-    each part adds, None where that could not be read."""
+    each part adds, None where that could not be read; ``surest``: the part of which it is
+    known best."""
     known = [each for each in rates if each is not None]
     measured = [name for name in part.counters if _is_measured(name)]
 
@@ -59,14 +60,15 @@ def extrapolated(
     if not known:
         whole = end * (plan.trace.warp_instructions / plan.part().warp_instructions)
     else:
-        instead = rates[1] if len(rates) > 1 and rates[1] is not None else known[0]
+        # What caches hold is that of the second wave on, what SMs do is seen best where most of a wave was in its loop.
+        instead = flat(rates[1] if len(rates) > 1 and rates[1] is not None else known[0])
+        instead[len(measured) :] = flat(rates[surest] or known[0])[len(measured) :]
         whole = end.copy()
         for each, rate in zip(plan.parts, rates, strict=True):
-            whole += each.blocks * (plan.iterations - each.iterations) * flat(instead if rate is None else rate)
+            whole += each.blocks * (plan.iterations - each.iterations) * (instead if rate is None else flat(rate))
         if plan.left_out:
-            begin, behind = (watch.readings[watch.ends[i]] for i in (0, 1))
-            fewer = plan.iterations - plan.parts[1].iterations
-            whole += plan.left_out * (flat(behind) - flat(begin) + fewer * plan.wave * flat(instead))
+            of_a_wave, done = watch.second_wave()
+            whole += plan.left_out * (flat(of_a_wave) + (plan.iterations * plan.wave - done) * instead)
     values = np.rint(np.maximum(whole, 0)).astype(np.int64)
     n = len(measured)
     stalls = values[n : n + part.stalls_by_instruction.size].reshape(part.stalls_by_instruction.shape)
@@ -90,6 +92,10 @@ def _result(
     active = 100.0 * warp_cycles / (cycles * plan.spec.sm_count * plan.spec.sm.max_warps)
     counters: dict[str, float] = dict(part.counters) | memory
     counters |= dict(zip(WORK_NAMES, work.sum(axis=0).tolist(), strict=True))
+    for name in counters:
+        every = name.replace(".max", ".sum")
+        if name != every and part.counters.get(every):  # of the busiest one of several
+            counters[name] = round(part.counters[name] * counters[every] / part.counters[every])
     counters |= {
         "sm__cycles_elapsed.max": cycles,
         "smsp__inst_executed.sum": int(stalls[:, SELECTED].sum()),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from gpusim.trace.patterns import OFF
@@ -32,11 +30,11 @@ def _in_memory(block: BlockTemplate, allocations: tuple[tuple[int, int], ...]) -
 
 
 def iterations_to_a_line(regular: RegularBlocks, allocations: tuple[tuple[int, int], ...]) -> int:
-    """After how many iterations all accesses to global memory stand at the same byte of a line again: a loop may take a new line
-    only once in so many iterations."""
+    """Iterations in which each access to global memory that moves comes to another line: one that moves by a few bytes takes a new line only
+    once in so many iterations, and is cheap between."""
     block = _block_of_most(regular)
-    steps = np.unique(block.step[_in_memory(block, allocations)])
-    return max((_LINE // math.gcd(int(step), _LINE) for step in steps), default=1)
+    steps = np.unique(np.abs(block.step[_in_memory(block, allocations)]))
+    return max((-(-_LINE // int(step)) for step in steps[steps > 0]), default=1)
 
 
 def lines_of_an_iteration(regular: RegularBlocks, allocations: tuple[tuple[int, int], ...]) -> int:

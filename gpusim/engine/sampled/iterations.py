@@ -2,10 +2,9 @@
 
 Mental model: all blocks of a launch make the same loop of N iterations, and N is large. A few waves are simulated with a few iterations each
 (:mod:`gpusim.engine.sampled.plan`), once, and what an iteration costs is read while all warps of a wave are in their loops
-(:mod:`gpusim.engine.sampled.loop_watch`), where nothing of the ramp and of the ends gets into it. With n[i] iterations of part i, c[i] cycles
-each, and s[i] the mean start of its blocks,
+(:mod:`gpusim.engine.sampled.loop_watch`), where nothing of the ramp and of the ends gets into it. With n[i] iterations of part i and c[i] cycles each,
 
-    cycles = simulated cycles + sum over parts of (N - n[i]) c[i] + waves left out x (N c[1] + s[2] - s[1] - n[1] c[1])
+    cycles = simulated cycles + sum over parts of (N - n[i]) c[i] + waves left out x (N c[1] + what a wave takes beside its loop)
 
 and what is said of counters in :mod:`gpusim.engine.sampled.extrapolated`.
 
@@ -67,7 +66,12 @@ def leave_out_iterations(plan: IterationPlan, machine: Machine, warmed: bool) ->
         each.rates(cost, min(i, len(each.plan.parts) - 1))
         for i, (each, cost) in enumerate(zip([*full, *watches[1:]], costs.of, strict=True))
     ]
-    result = extrapolated(plan, watch, part, rates, round(found.cycles))
+    surest = (
+        min((cost.error, i) for i, cost in enumerate(costs.of[: len(full)]) if cost)[1]
+        if any(costs.of[: len(full)])
+        else 0
+    )
+    result = extrapolated(plan, watch, part, rates, surest, round(found.cycles))
     total = int(result.stalls_by_instruction[:, SELECTED].sum())
     sampling = Sampling(
         skipped_blocks=plan.left_out * plan.wave,
@@ -155,15 +159,12 @@ def _cycles(plan: IterationPlan, costs: _Costs, result: LaunchResult) -> Extrapo
 
 
 def _beside_the_loop(plan: IterationPlan, costs: _Costs, result: LaunchResult) -> float:
-    """Cycles that a wave takes beside its loop, from the start of its blocks to the start of those behind it."""
+    """Cycles that a wave takes beside its loop: of the second one from the start of its blocks to that of those behind it, of one or two waves
+    to their ends."""
     number = min(1, plan.waves - 1)
-    begin = sum(part.blocks for part in plan.parts[:number])
-    part = plan.parts[number]
-    own = result.block_times[begin : begin + part.blocks]
-    behind = (
-        result.block_times[begin + part.blocks :][: plan.parts[number + 1].blocks]
-        if len(plan.parts) > number + 1
-        else None
-    )
-    end = behind[:, 0].mean() if behind is not None and plan.waves > 2 else own[:, 1].mean()
-    return float(end - own[:, 0].mean() - part.iterations * costs.cycles[number])
+    part, begin = plan.parts[number], sum(part.blocks for part in plan.parts[:number])
+    behind = begin + part.blocks
+    start, end = result.block_times[begin:behind, :2].mean(axis=0)
+    if plan.waves > 2:
+        end = result.block_times[behind : behind + plan.wave, 0].mean()
+    return float(end - start - part.iterations * costs.cycles[number])

@@ -9,7 +9,7 @@ once an iteration, so each can be asked what an iteration adds to it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,14 +17,14 @@ import numpy as np
 from gpusim.engine.sampled.plan import IterationPlan
 from gpusim.engine.sampling import BATCHES, STUDENT, Reading
 from gpusim.trace.regular import BlockClass
-from gpusim.trace.template import path_runs
+from gpusim.trace.template import Path, path_runs
 
-#: Shares of a wave's warps that may be outside its loop in the stretch, smallest first; a larger one is taken where too little is left.
+#: Shares of a wave's warps that may be outside its loop at an end of the stretch, smallest first; a larger one is taken where too little is left.
 _OUTSIDE = (0.02, 0.1, 0.3)
 #: Steps from line to line that a stretch should have.
 _ENOUGH_STEPS = 3
-#: Relative error of a cost that was read from one step alone, and of one that was not read at all.
-_ONE_STEP, _UNREAD = 0.1, 0.2
+#: Relative error of a cost that was read from one step alone.
+_ONE_STEP = 0.1
 
 
 @dataclass(frozen=True)
@@ -63,13 +63,18 @@ class LoopWatch:
         self.plan = plan
         classes = np.array([in_block(each, size) for each in regular.classes])
         front, body, behind = (classes[:, i].any(axis=0) for i in range(3))
-        self._sets = np.stack((front & ~body & ~behind, body, behind & ~body & ~front)).astype(np.int64)
+        alone = (front & ~body & ~behind, behind & ~body & ~front)
+        edges = [
+            _edge([each for one in regular.classes for each in one.template.paths], *of)
+            for of in zip(alone, (-1, 1), strict=True)
+        ]
+        self._sets = np.stack((edges[0], body, edges[1])).astype(np.int64)
         of_class = np.einsum("cpi,si->csp", classes, self._sets)
         parts = [
             np.bincount(regular.class_of(np.arange(p.first, p.first + p.blocks)), minlength=len(classes))
             for p in plan.parts
         ]
-        #: Of each part: executions in front of all loops, of one iteration and behind all loops.
+        #: Of each part: executions of what is last in front of all loops, of one iteration, and of what is first behind all loops.
         self.entering, self.iterating, self.leaving = np.array(
             [[blocks @ of_class[:, s, p] for p, s in ((0, 0), (1, 1), (2, 2))] for blocks in parts]
         ).T
@@ -133,6 +138,13 @@ class LoopWatch:
             int(readings[-1]),
         )
 
+    def second_wave(self) -> tuple[Reading, float]:
+        """What was counted while the second wave left its loops, from the end of the first one's to that of its own, in float64, and how many iterations all
+        blocks made meanwhile, in iterations of a block."""
+        first, last = self.ends[:2]
+        done = (self._marks[last] - self._marks[first]) / float(self.iterating[1]) * self.plan.parts[1].blocks
+        return less(self.readings[last], self.readings[first], 1.0), done
+
     def rates(self, cost: LoopCost | None, part: int) -> Reading | None:
         """What an iteration of a block of a part adds to each counter, in the stretch of ``cost``; all numbers are float64."""
         if cost is None:
@@ -149,6 +161,19 @@ def less(last: Reading, first: Reading, times: float) -> Reading:
         times * (a - b) for a, b in ((last.stalls, first.stalls), (last.work, first.work), (last.totals, first.totals))
     )
     return Reading(last.cycle - first.cycle, last.issued - first.issued, 0.0, *arrays, memory)
+
+
+def _edge(paths: Sequence[Path], alone: np.ndarray, step: int) -> np.ndarray:
+    """The instructions of each path that are next to its loop, in front of it (``step`` -1) or behind it (1), of those that are ``alone`` there."""
+    found = np.zeros_like(alone)
+    for path in paths:
+        runs = path.runs[: path.begin][::-1] if step < 0 else path.runs[path.end :]
+        for run in runs:
+            inside = np.flatnonzero(alone[run["first"] : run["first"] + run["count"]])
+            if len(inside):
+                found[run["first"] + inside[0 if step > 0 else -1]] = True
+                break
+    return found
 
 
 def _scatter(costs: np.ndarray) -> float:

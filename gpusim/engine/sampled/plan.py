@@ -28,7 +28,7 @@ SAMPLE_INSTRUCTIONS = 75_000_000
 #: loads ask for 32).
 INSTRUCTIONS_OF_A_LINE = 0.65
 #: Iterations below which a loop is simulated whole.
-WORTH_ITERATIONS = 32
+WORTH_ITERATIONS = 16
 #: Iterations of the first wave at least, and walks of it from one cache line to the next: one to fill the pipelines, some to compare.
 LEAST_ITERATIONS, LEAST_WALKS = 8, 4
 #: Iterations of the last wave: none of its loop's cost is read there.
