@@ -82,12 +82,13 @@ def extrapolated(
             values[measured.index(name)] = round(part.counters[name] * int(every_work[:, column].sum()) / of_part)
     every_work[:, _MEASURED] = values[n + stalls.size :].reshape(-1, len(_MEASURED))
     stalls[:, SELECTED] = executions
-    return _result(plan, part, cycles, stalls, every_work, dict(zip(measured, values[:n].tolist(), strict=True)))
+    return with_tables(plan, part, cycles, stalls, every_work, dict(zip(measured, values[:n].tolist(), strict=True)))
 
 
-def _result(
+def with_tables(
     plan: IterationPlan, part: LaunchResult, cycles: int, stalls: np.ndarray, work: np.ndarray, memory: dict[str, int]
 ) -> LaunchResult:
+    """The ``part`` made the whole launch: its ``cycles``, what its instructions waited for and did, and the ``memory`` counters."""
     warp_cycles, launch = int(stalls.sum()), plan.trace.launch
     active = 100.0 * warp_cycles / (cycles * plan.spec.sm_count * plan.spec.sm.max_warps)
     counters: dict[str, float] = dict(part.counters) | memory

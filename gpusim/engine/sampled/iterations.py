@@ -11,44 +11,55 @@ and what is said of counters in :mod:`gpusim.engine.sampled.extrapolated`.
 Claimed error (95 %), of the cycles left out: how much iterations differ from each other and drift, how much the waves differ where they should not, and
 :data:`SEAM_SHARE` for what so few iterations do not show; of what a wave costs beside its loop :data:`OUTSIDE_SHARE`, since blocks that have
 drifted apart hide some of it behind each other's loops; and where nobody knows what stays in L2, or how much of the blocks left over is hidden, half the difference.
+
+A loop that writes fills the L2 with lines that have to be written back for each new one; few iterations would not show it. So it is simulated once more in an
+L2 full of such lines, and the launch takes a mean of both, by the share of it in which the L2 is full.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+import numpy as np
+
+from gpusim.engine.device import Device
 from gpusim.engine.graph import gpu_graph
 from gpusim.engine.launch import Observation
 from gpusim.engine.machine import Machine
 from gpusim.engine.result import LaunchResult
-from gpusim.engine.sampled.extrapolated import extrapolated
-from gpusim.engine.sampled.loop_watch import LoopCost, LoopWatch
+from gpusim.engine.sampled.cycles import costs_of, whole_cycles
+from gpusim.engine.sampled.extrapolated import extrapolated, with_tables
+from gpusim.engine.sampled.loop_watch import LoopWatch
 from gpusim.engine.sampled.plan import IterationPlan
-from gpusim.engine.sampling import LEAST_SHARE, Sampling
+from gpusim.engine.sampling import LEAST_SHARE, Reading, Sampling
 from gpusim.io.progress import task
 from gpusim.model.stall_reasons import SELECTED
 from gpusim.trace.record import Trace
 
-#: Share of the iterations left out that is claimed as error whatever was seen: warps and SMs drift apart over more iterations than are
-#: simulated. Fitted, with a margin, to ``tools/sgemm_ladder.py --full``.
-SEAM_SHARE = 0.03
-#: Share of what waves cost beside their loops that is claimed.
-OUTSIDE_SHARE = 0.25
-#: Relative error of a cost that could not be read.
-UNREAD_SHARE = 0.2
-
-
-@dataclass(frozen=True)
-class Extrapolated:
-    """``cycles`` of the whole launch and their 95 % half-width ``error``."""
-
-    cycles: float
-    error: float
+#: Least share that lines written have among the lines that a loop brings into L2, for what they cost to be simulated.
+LEAST_WRITTEN = 0.05
+#: How much of the L2 is filled with them: all, whatever the replacement keeps.
+_FILLED = 1.5
+#: Of the difference between an L2 that is full and one that is not, what is claimed: when it is full is known roughly.
+FULL_SHARE = 0.25
 
 
 def leave_out_iterations(plan: IterationPlan, machine: Machine, warmed: bool) -> LaunchResult:
     """The launch of ``plan``, simulated in part on a machine like ``machine``. ``warmed``: something ran there before."""
+    found, rate = _sampled(plan, machine, warmed, 0.0)
+    allocated = sum(size for _, size in plan.trace.launch.allocations)
+    filling = min(1.0, plan.spec.l2.total_bytes / max(1, allocated))
+    written = _written(rate, plan.spec.l2.sector_bytes) if rate is not None else 0.0
+    if filling == 1.0 or written < LEAST_WRITTEN:
+        return found
+    full, _ = _sampled(plan, machine, warmed, written)
+    return _mixed(plan, found, full, filling)
+
+
+def _sampled(
+    plan: IterationPlan, machine: Machine, warmed: bool, written: float
+) -> tuple[LaunchResult, Reading | None]:
+    """The launch from one simulation of the parts, with an L2 of which a share is ``written``, and what an iteration of the first wave adds."""
     watches = [LoopWatch(each) for each in ([plan, plan.rest_alone()] if plan.rest else [plan])]
     traces = [watch.plan.part() for watch in watches]
     weights = [trace.warp_instructions for trace in traces]
@@ -56,115 +67,61 @@ def leave_out_iterations(plan: IterationPlan, machine: Machine, warmed: bool) ->
     results = []
     with task(what, len(traces), "parts", weights=weights) as shown:
         for trace, watch in zip(traces, watches, strict=True):
-            results.append(_simulated(plan, trace, watch, machine, warmed))
+            results.append(_simulated(plan, trace, watch, machine, warmed, written))
             shown.to(len(results))
     part, watch = results[0], watches[0]
-    costs = _costs(plan, watches, part)
-    found = _cycles(plan, costs, part)
+    costs = costs_of(plan, watches, part)
+    found = whole_cycles(plan, costs, part)
     full = watches[:1] * (len(plan.parts) - bool(plan.rest))
-    rates = [
-        each.rates(cost, min(i, len(each.plan.parts) - 1))
-        for i, (each, cost) in enumerate(zip([*full, *watches[1:]], costs.of, strict=True))
-    ]
-    surest = (
-        min((cost.error, i) for i, cost in enumerate(costs.of[: len(full)]) if cost)[1]
-        if any(costs.of[: len(full)])
-        else 0
-    )
-    result = extrapolated(plan, watch, part, rates, surest, round(found.cycles))
+    every = enumerate(zip([*full, *watches[1:]], costs.of, strict=True))
+    rates = [each.rates(cost, min(i, len(each.plan.parts) - 1)) for i, (each, cost) in every]
+    known = [(cost.error, i) for i, cost in enumerate(costs.of[: len(full)]) if cost]
+    result = extrapolated(plan, watch, part, rates, min(known)[1] if known else 0, round(found.cycles))
     total = int(result.stalls_by_instruction[:, SELECTED].sum())
     sampling = Sampling(
         skipped_blocks=plan.left_out * plan.wave,
         simulated_percent=min(100.0, 100.0 * int(part.stalls_by_instruction[:, SELECTED].sum()) / total),
-        steady_waves=len(plan.parts) - bool(plan.rest),
+        steady_waves=len(full),
         error_cycles=float(max(found.error, LEAST_SHARE * found.cycles)),
         skipped_iterations=plan.least_skipped,
         iterations=plan.iterations,
     )
-    return replace(result, sampling=sampling)
+    return replace(result, sampling=sampling), rates[0]
 
 
-def _simulated(plan: IterationPlan, trace: Trace, watch: LoopWatch, machine: Machine, warmed: bool) -> LaunchResult:
+def _simulated(
+    plan: IterationPlan, trace: Trace, watch: LoopWatch, machine: Machine, warmed: bool, written: float
+) -> LaunchResult:
     with Machine(gpu_graph(plan.spec), len(machine.devices[0].groups)) as alone:
-        if warmed and plan.stays == 1:
-            alone.devices[0].warm([trace], trace)
+        device: Device = alone.devices[0]
+        if written:
+            device.fill_data(_FILLED, written)
+        elif warmed and plan.stays == 1:
+            device.warm([trace], trace)
         return alone.launch(trace, wanted=Observation(watch=watch))
 
 
-@dataclass(frozen=True)
-class _Costs:
-    """Cycles of an iteration, with relative error, of each part and of the waves left out; ``of``: what was read."""
-
-    of: list[LoopCost | None]
-    cycles: list[float]
-    errors: list[float]
-    between: float
-    between_error: float
+def _written(rate: Reading, sector_bytes: int) -> float:
+    """Share of lines written among the lines that an iteration brings into L2."""
+    wrote, read = rate.memory["lts__t_sectors_op_write.sum"], rate.memory["dram__bytes_read.sum"] / sector_bytes
+    return wrote / (wrote + read) if wrote > 0 else 0.0
 
 
-def _costs(plan: IterationPlan, watches: Sequence[LoopWatch], part: LaunchResult) -> _Costs:
-    read = [watches[0].cost(i) for i in range(len(plan.parts) - bool(plan.rest))]
-    read += [watch.cost(0) for watch in watches[1:]]
-    first = read[0]
-    if first is None:
-        begin = plan.parts[0]
-        cycles, error = float(part.block_times[: begin.blocks, 1].mean()) / begin.iterations, UNREAD_SHARE
-    else:
-        cycles, error = first.cycles, first.error
-    between, between_error = cycles, error
-    second = read[1] if plan.waves > 1 else None
-    if second is not None:
-        between, between_error = _between(
-            plan.stays, LoopCost(cycles, error, 1, 0, 0) if first is None else first, second
-        )
-    every, errors = [cycles], [error]
-    for _ in plan.parts[1 : len(plan.parts) - bool(plan.rest)]:
-        every.append(between)
-        errors.append(between_error)
-    if plan.rest:
-        rest = read[-1]
-        least = between * plan.rest / plan.wave
-        every.append(rest.cycles if rest else (least + between) / 2)
-        errors.append(rest.error if rest else (between - least) / (between + least))
-    return _Costs(read, every, errors, between, between_error)
+def _mixed(plan: IterationPlan, found: LaunchResult, full: LaunchResult, filling: float) -> LaunchResult:
+    """The launch of which a share is ``found`` while the L2 fills, and the rest as it is ``full``."""
 
+    def mean(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return np.rint(filling * a + (1 - filling) * b).astype(np.int64)
 
-def _between(stays: float, first: LoopCost, second: LoopCost) -> tuple[float, float]:
-    """Cycles of an iteration, and their relative error, of the waves between the first one and the last."""
-    errors = [max(0.001, each.error) * each.cycles for each in (first, second)]
-    unlike = abs(first.cycles - second.cycles)
-    weight = errors[1] ** 2 / (errors[0] ** 2 + errors[1] ** 2)  # of the first one: less where its error is larger
-    both = weight * first.cycles + (1 - weight) * second.cycles
-    if unlike <= max(errors):
-        return both, max(unlike / 2, errors[0] * errors[1] / max(errors)) / both
-    if stays == 1:
-        return second.cycles, second.error  # the first wave found nothing, the others do
-    middle = (first.cycles + second.cycles) / 2
-    return middle, (max(errors) + unlike / 2) / middle
-
-
-def _cycles(plan: IterationPlan, costs: _Costs, result: LaunchResult) -> Extrapolated:
-    """Cycles of the launch with all its waves and iterations."""
-    cycles, error, loops = float(result.cycles), 0.0, 0.0
-    for part, cost, wrong in zip(plan.parts, costs.cycles, costs.errors, strict=True):
-        more = (plan.iterations - part.iterations) * cost
-        cycles += more
-        loops += more
-        error += wrong * more
-    outside = max(0.0, _beside_the_loop(plan, costs, result))
-    more = plan.left_out * plan.iterations * costs.between
-    cycles += more + plan.left_out * outside
-    error += costs.between_error * more + OUTSIDE_SHARE * plan.waves * outside + SEAM_SHARE * (loops + more)
-    return Extrapolated(cycles, error)
-
-
-def _beside_the_loop(plan: IterationPlan, costs: _Costs, result: LaunchResult) -> float:
-    """Cycles that a wave takes beside its loop: of the second one from the start of its blocks to that of those behind it, of one or two waves
-    to their ends."""
-    number = min(1, plan.waves - 1)
-    part, begin = plan.parts[number], sum(part.blocks for part in plan.parts[:number])
-    behind = begin + part.blocks
-    start, end = result.block_times[begin:behind, :2].mean(axis=0)
-    if plan.waves > 2:
-        end = result.block_times[behind : behind + plan.wave, 0].mean()
-    return float(end - start - part.iterations * costs.cycles[number])
+    assert found.sampling is not None and full.sampling is not None
+    error = filling * found.sampling.error_cycles + (1 - filling) * full.sampling.error_cycles
+    error += FULL_SHARE * abs(full.cycles - found.cycles)
+    sampling = replace(
+        found.sampling, error_cycles=error, simulated_percent=min(100.0, 2 * found.sampling.simulated_percent)
+    )
+    counters = {name: filling * value + (1 - filling) * full.counters[name] for name, value in found.counters.items()}
+    whole = {name: round(value) if isinstance(found.counters[name], int) else value for name, value in counters.items()}
+    stalls = mean(found.stalls_by_instruction, full.stalls_by_instruction)
+    work = mean(found.work_by_instruction, full.work_by_instruction)
+    cycles = round(filling * found.cycles + (1 - filling) * full.cycles)
+    return replace(with_tables(plan, found, cycles, stalls, work, whole), sampling=sampling)

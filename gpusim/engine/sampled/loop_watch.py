@@ -124,8 +124,9 @@ class LoopWatch:
         steps = int((done[-1] - begin) / whole)
         if steps < 1:
             return None
-        marks = np.interp(begin + whole * np.arange(steps + 1), done, when)
-        costs = np.diff(marks) / whole
+        each = whole if steps >= _ENOUGH_STEPS else 1  # of a few walks the iterations show how unlike they are
+        marks = np.interp(begin + np.arange(0, steps * whole + 1, each), done, when)
+        costs = np.diff(marks) / each
         span = np.array([begin, done[-1]]) * self.iterating[part]
         readings = np.flatnonzero((np.array(self._marks) >= span[0]) & (np.array(self._marks) <= span[1]))
         if len(readings) < 2:
