@@ -36,7 +36,7 @@ from gpusim.sanitizer.memcheck import MemoryCheck
 from gpusim.sanitizer.ordercheck import OrderCheck
 from gpusim.sanitizer.synccheck import SyncCheck
 from gpusim.trace.record import Chunk, Launch, Trace
-from gpusim.trace.regular import IrregularError
+from gpusim.trace.regular import IrregularError, blocks_to_run
 from gpusim.tuning import choose, kept_content
 
 #: Told how far a launch is: kernel, blocks done, blocks in all, warp instructions so far.
@@ -136,8 +136,15 @@ def _capture_few(
             emulation = Emulation(replace(launch, parameters=parameters), device, limit)
             facts = emulation.facts
             try:
-                with task(f"capturing {facts.kernel}", facts.blocks, "blocks, a few for all") as shown:
-                    found = Trace.of_regular(emulation.program, facts, regular_blocks(emulation, shown.to))
+                what = f"capturing {facts.kernel}, a few blocks for all {facts.blocks:,}"
+                with task(what, blocks_to_run(facts.grid, by_edge=False), "blocks") as shown:
+
+                    def ran(blocks: int) -> None:
+                        if blocks > shown.total:  # one class is not enough
+                            shown.total = max(blocks, blocks_to_run(facts.grid, by_edge=True))
+                        shown.to(blocks)
+
+                    found = Trace.of_regular(emulation.program, facts, regular_blocks(emulation, ran))
             except IrregularError as irregular:
                 return str(irregular)
             finally:

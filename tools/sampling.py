@@ -19,7 +19,7 @@ import click
 
 import gpusim
 from gpusim.cases.suite import capture_case, make_case, parse_request
-from gpusim.engine.sampled.iterations import SAMPLE_INSTRUCTIONS
+from gpusim.engine.sampled.plan import SAMPLE_INSTRUCTIONS
 from gpusim.report.tables import FORMATS, format_records
 
 #: Streams, tiles, irregular rows and gathers, atomics, divergence, tails.

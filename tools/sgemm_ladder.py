@@ -20,7 +20,7 @@ import click
 import numpy as np
 
 import gpusim
-from gpusim.engine.sampled.iterations import SAMPLE_INSTRUCTIONS
+from gpusim.engine.sampled.plan import SAMPLE_INSTRUCTIONS
 from gpusim.report.tables import FORMATS, format_records
 
 SOURCE = Path(__file__).parent / "ladder" / "sgemm.cu"

@@ -55,11 +55,16 @@ class Device:
         """Leave the L2 full of another buffer's lines that are yet to be written back, as a benchmark does that zeroes a
         buffer larger than the L2 before each repetition; what the launches before left there is gone."""
         self.sweep_data()
+        self.fill_data(_FLUSH_SHARE, 1.0)
+
+    def fill_data(self, share: float, written: float) -> None:
+        """Fill a ``share`` of the L2 with another buffer's lines, of which ``written`` (a share) are yet to be written back."""
         l2 = self.spec.l2
-        count = int(_FLUSH_SHARE * l2.total_bytes) // l2.line_bytes
+        count = int(share * l2.total_bytes) // l2.line_bytes
         lines = np.uint64(_FLUSH_ADDRESS) + np.arange(count, dtype=np.uint64) * np.uint64(l2.line_bytes)
         whole = np.full(count, (1 << l2.line_bytes // l2.sector_bytes) - 1, np.uint8)
-        self.l2.warm(lines, whole, np.ones(count, np.uint8), np.arange(count) % self.spec.sm_count)
+        writes = np.diff(np.floor(np.arange(count + 1) * written)).astype(np.uint8)
+        self.l2.warm(lines, whole, writes, np.arange(count) % self.spec.sm_count)
 
     def memory_counters(self) -> dict[str, int]:
         """Cumulative counters of L2 and DRAM."""

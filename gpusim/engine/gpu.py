@@ -14,7 +14,8 @@ from gpusim.engine.graph import gpu_graph
 from gpusim.engine.launch import Observation, Progress, known_instructions
 from gpusim.engine.machine import Machine
 from gpusim.engine.result import LaunchResult, Result
-from gpusim.engine.sampled.iterations import SAMPLE_INSTRUCTIONS, leave_out_iterations, plan_iterations
+from gpusim.engine.sampled.iterations import leave_out_iterations
+from gpusim.engine.sampled.plan import SAMPLE_INSTRUCTIONS, plan_iterations
 from gpusim.engine.sampling import behind_sampled, left_out
 from gpusim.errors import LaunchError, UsageError
 from gpusim.gpus.load import load_gpu
@@ -82,11 +83,12 @@ def simulate(
                 device.warm(before, launches[0])
             for i, trace in enumerate(launches):
                 keep_l1 = bool(before) and i == 0
-                plan = plan_iterations(trace, spec, sample_instructions) if sample else None
+                behind = bool(before) or i > 0
+                plan = plan_iterations(trace, spec, sample_instructions, behind) if sample else None
                 if plan is None:
                     result = machine.launch(trace, keep_l1=keep_l1, wanted=wanted)
                 else:
-                    result = leave_out_iterations(plan, machine, warmed=bool(before) or i > 0)
+                    result = leave_out_iterations(plan, machine, warmed=behind)
                 if trace.regular is not None and result.sampling is not None:
                     sampling = replace(result.sampling, run_blocks=len(trace.regular.held))
                     result = replace(result, sampling=sampling)
@@ -94,8 +96,9 @@ def simulate(
                     result = replace(result, sampling=behind_sampled(result.sampling, result.cycles))
                 results.append(result)
                 shown.to(len(ran) + len(results))
-                if plan is None and left_out(result.sampling) and i + 1 < len(launches):
-                    device.warm([trace], launches[i + 1])  # as the blocks left out would have left the L2
+                if left_out(result.sampling) and i + 1 < len(launches):
+                    # As the blocks left out would have left the L2; of a launch without all iterations as the simulated part did.
+                    device.warm([plan.part() if plan else trace], launches[i + 1])
     return _summary(spec, results, machine.windows)
 
 

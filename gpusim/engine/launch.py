@@ -27,16 +27,21 @@ from gpusim.trace.record import Trace
 
 #: Called with the blocks that have ended and all blocks.
 Progress = Callable[[int, int], None]
+#: Called with the launch's cycle, what gives how often each instruction has issued, int64[instructions], and what reads all counters at
+#: a cycle.
+Watch = Callable[[int, Callable[[], np.ndarray], Callable[[int], Reading]], None]
 
 
 @dataclass(frozen=True)
 class Observation:
     """What is wanted beside the result: ``samples`` over time (:mod:`gpusim.engine.samples`), to leave blocks out
-    (``sample``, :mod:`gpusim.engine.sampling`), calls of ``progress`` when another hundredth of the blocks has ended."""
+    (``sample``, :mod:`gpusim.engine.sampling`), calls of ``progress`` when another hundredth of the blocks has ended, and of ``watch`` at
+    every window boundary."""
 
     samples: bool = False
     sample: bool = False
     progress: Progress | None = None
+    watch: Watch | None = None
 
 
 NOTHING_MORE = Observation()
@@ -96,7 +101,7 @@ class RunningLaunch:
         if wanted.sample:
             wave_blocks = min(trace.launch.blocks, self._fit.blocks_per_sm * device.spec.sm_count)
             self._waves = WaveReader(trace, device.dispatcher, wave_blocks, self._counters.read)
-        self._progress, self._next_progress = wanted.progress, 0
+        self._progress, self._next_progress, self._watch = wanted.progress, 0, wanted.watch
         self._instructions: int | None = None
 
     @property
@@ -130,6 +135,12 @@ class RunningLaunch:
             self._sampler(tick)
         if self._waves is not None:
             self._waves(tick)
+        if self._watch is not None:
+            cycle = tick // TICKS_PER_CYCLE
+            self._watch(cycle - self._cycle, self._executions, lambda _cycle: self._counters.read(cycle))
+
+    def _executions(self) -> np.ndarray:
+        return np.sum([group.state.stalls[:, SELECTED] for group in self._device.groups], axis=0)
 
     def on_window(self) -> None:
         """After a part's turn: tell of progress, if that is wanted."""

@@ -57,7 +57,7 @@ L2_FULL = 0.98
 #: Batches of waves, as many as there are waves up to this: few, so that a batch outlasts what neighbouring waves share.
 BATCHES = 8
 #: Two-sided 95 % quantiles of Student's t by degrees of freedom, 1 to 7 (any table of it).
-_STUDENT = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365)
+STUDENT = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365)
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def steady_cost(cycles: Sequence[int], issued: Sequence[int], earliest: int = 0)
     batches = min(used, BATCHES)
     ends = [used * i // batches for i in range(batches + 1)]
     means = [time[a:b].sum() / work[a:b].sum() for a, b in pairwise(ends)]
-    half_width = _STUDENT[batches - 2] * float(np.std(means, ddof=1)) / cost / math.sqrt(batches)
+    half_width = STUDENT[batches - 2] * float(np.std(means, ddof=1)) / cost / math.sqrt(batches)
     half = used // 2
     halves = [time[part].sum() / work[part].sum() for part in (slice(0, half), slice(half, None))]
     drift = abs(halves[1] - halves[0]) / cost

@@ -99,6 +99,16 @@ class _Held:
         return x, y, z
 
 
+def blocks_to_run(grid: Place, by_edge: bool) -> int:
+    """About how many blocks :func:`fit` asks for: of one class for all blocks, or beyond that of one for each kind of edge."""
+    kinds = (FIRST, BETWEEN, LAST) if by_edge else (BETWEEN,)
+    blocks = 0
+    for place in product(*(kinds if size > 2 else (BETWEEN,) for size in grid)):
+        free = sum(kind == BETWEEN and size > 1 for kind, size in zip(place, grid, strict=True))
+        blocks += 1 + 2 * free + (free > 1) + RANDOM_CHECKS * (free > 0)
+    return blocks
+
+
 def fit(grid: Place, run: Run, patterns: Callable[[], np.ndarray], seed: int) -> RegularBlocks:
     """All blocks of ``grid`` from a few, which ``run`` gives; ``patterns``: the lane patterns, once all have been run. ``seed`` draws
     the blocks that are looked at at random. Raises :class:`IrregularError`, and what ``run`` raises."""
