@@ -128,9 +128,9 @@ def check_program(program: Program) -> None:
     for name, (low, high) in ranges.items():
         values = code[name].astype(np.int64)
         _check_rows(name, values, (values >= low) & (values <= high))
-    offsets = code["constant_offset"].astype(np.int64)
-    sleeps = (code["flags"] & Flag.SLEEP) != 0
-    _check_rows("constant_offset", offsets, offsets <= np.where(sleeps, MAX_SLEEP_NS, MAX_CONSTANT_BYTES))
+    offsets: np.ndarray = code["constant_offset"].astype(np.int64)
+    most: np.ndarray = np.where(code["flags"] & int(Flag.SLEEP), MAX_SLEEP_NS, MAX_CONSTANT_BYTES)
+    _check_rows("constant_offset", offsets, offsets <= most)
     _check_rows("flags", code["flags"], (code["flags"].astype(np.int64) & ~int(flags)) == 0)
     sources = code["sources"]
     _check_rows("sources", sources, ((sources >= -1) & (sources <= MAX_REGISTERS)).all(axis=1))

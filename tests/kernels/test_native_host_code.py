@@ -205,3 +205,20 @@ def test_the_device_part_says_what_it_cannot_do() -> None:
         device_part.compile_cpp(
             CppUnit("__global__ void k() { std::vector<int> v; }", "a.cu"), "k", "sm_80", relocatable=False, lines=True
         )
+
+
+@with_nvcc
+def test_a_library_s_host_functions_are_nvcc_s(tmp_path) -> None:
+    """As in CUTLASS's headers: host functions behind headers of the host's, which NVRTC meets one after the other."""
+    folder = tmp_path / "library"
+    folder.mkdir()
+    (tmp_path / "own").mkdir()
+    (folder / "library.h").write_text(
+        "#pragma once\n#include <stdint.h>\n#include <stdbool.h>\nint where();\ntypedef int count;\n"
+    )
+    source = '#include "library.h"\nextern "C" __global__ void k(count *out) { out[0] = 7; }\n'
+    out = np.zeros(1, np.int32)
+    gpusim.capture(
+        gpusim.cuda_cpp(source, "k", headers=[str(tmp_path / "own"), str(folder)]), 1, 1, (out,), gpu="sm_90"
+    )
+    assert out[0] == 7

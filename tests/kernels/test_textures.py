@@ -37,6 +37,10 @@ extern "C" __global__ void copied(S from, S to) {
   int x = threadIdx.x, y = blockIdx.x;
   surf2Dwrite(surf2Dread<float2>(from, 8 * x, y) , to, 8 * x, y);
 }
+extern "C" __global__ void copied_by_block(const S *handles) {
+  int x = threadIdx.x, y = blockIdx.x;
+  surf2Dwrite(surf2Dread<float2>(handles[y >> 3], 8 * x, y), handles[(y >> 3) + 1], 8 * x, y);
+}
 extern "C" __global__ void zero_outside(S from, float *out) {
   int x = threadIdx.x; out[x] = surf2Dread<float>(from, 4 * (x - 1), 0, cudaBoundaryModeZero);
 }
@@ -329,6 +333,27 @@ def test_surfaces_are_read_and_written(scene) -> None:
         "room_bytes", parameters(ctypes.c_uint64(surface(scene, scene.array(bytes_, 2))), ctypes.c_uint64(out))
     )
     assert (scene.api.download(out, np.uint8, COUNT) == bytes_[2, 1, :, 0]).all()
+
+
+@pytest.mark.parametrize("kernel", ["copied", "copied_by_block"])
+def test_handles_of_one_register_are_read(kernel: str) -> None:
+    """From sm_100 on a handle that is loaded is one uniform register, with nothing behind it."""
+    scene = Scene("rtx5090", "sm_120")
+    data = np.random.default_rng(4).normal(size=(6, COUNT, 2)).astype(np.float32)
+    source, target = scene.array(data, 2), scene.array(np.zeros_like(data), 2)
+    handles = [surface(scene, array) for array in (source, target)]
+    if kernel == "copied":
+        given = parameters(*map(ctypes.c_uint64, handles))
+    else:
+        given = parameters(ctypes.c_uint64(scene.api.upload(np.array(handles, np.uint64))))
+    scene.launch(kernel, given, 6)
+    back = np.zeros_like(data)
+    box = cu.CUDA_MEMCPY3D()
+    box.srcMemoryType, box.srcArray = cu.CUmemorytype.CU_MEMORYTYPE_ARRAY, cu.CUarray(target)
+    box.dstMemoryType, box.dstHost = cu.CUmemorytype.CU_MEMORYTYPE_HOST, back.ctypes.data
+    box.WidthInBytes, box.Height, box.Depth = 8 * COUNT, 6, 1
+    scene.api.cuMemcpy3D(address_of(box))
+    assert (back == data).all()
 
 
 def test_what_lies_outside_a_surface(scene) -> None:

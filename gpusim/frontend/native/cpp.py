@@ -82,13 +82,13 @@ def _compile(unit: CppUnit, entry: str | None, target: str, *, relocatable: bool
     has_host_code = _HOST_ONLY.search(unit.source) is not None or any(each in refused.log for each in _HOST_ERRORS)
     if refused.no_kernel or not has_host_code:
         raise refused
-    missing = _MISSING in errors_of(refused.log)[0]
+    missing = any(_MISSING in error for error in errors_of(refused.log)[:1])
     if nvcc.program():
         try:
             return nvcc.compile_cpp(unit, entry, target, relocatable=relocatable, lines=lines)
         except CppError as error:
             # What both find is the user's; it stands as the one that was asked first has it.
-            missing = _MISSING in errors_of(error.log)[0] or "No such file" in error.log
+            missing = any(_MISSING in each for each in errors_of(error.log)[:1]) or "No such file" in error.log
             refused = error
     remedies = ["name its folder in headers= (--include)"] * missing
     if not nvcc.program():

@@ -146,7 +146,7 @@ def lower_surface(instruction: Instruction) -> MicroOp | None:
     boundary = {"TRAP": TRAPPED, "IGN": IGNORED}[next(iter(outside))] if outside else CLAMPED
     loads = instruction.mnemonic == "SULD"
     operands = list(instruction.operands)
-    if len(operands) < 4:
+    if len(operands) < 3:
         return None
     data, place = (operands[0], operands[1]) if loads else (operands[1], operands[0])
     found = _handle(operands[2:])
