@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from turing import BEYOND_TURING
 
 from gpusim.capturing import capture
 from gpusim.cases.names import kernel_names, suite
@@ -25,8 +26,6 @@ NAMES = [name for name in kernel_names() if not name.startswith("triton_")]
 EVERYDAY = ("sm_80", "sm_90")
 FURTHER = tuple(row.name for row in SURVEYED if row.name not in EVERYDAY)
 
-#: Entries that ask for what sm_75 has not: asynchronous copies, tensor cores of 16 x 8 x 16.
-SINCE_AMPERE = {"cpp_hgemm", "cpp_igemm", "cpp_gemm_w4a16", "cpp_attention"}
 #: Entries whose ``make`` works something out before it refuses a shape: their source tells little of it.
 COMPUTED = {"embedding_gather", "scatter_add", "dequant_int4", "gemv_w4a16", "cpp_sgemm", "cpp_hgemm", "cpp_mlp"}
 #: A second shape each: sizes that are no multiple of the block, other branches of the kernel.
@@ -225,7 +224,7 @@ def test_earlier_published_programs_equal_numpy(name, variant):
 @pytest.mark.parametrize("gpu", EVERYDAY + FURTHER)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_architecture_equals_numpy(name, gpu):
-    if gpu == "sm_75" and name in SINCE_AMPERE:
+    if gpu == "sm_75" and name in BEYOND_TURING:
         with pytest.raises(CompileError, match="does not compile for sm_75"):
             run(name, find_kernel(name).small, gpu)
         return
