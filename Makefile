@@ -58,7 +58,7 @@ test: $(READY)
 	wait $$types; types=$$?; cat $(VENV)/types.txt; exit $$((tests ? tests : types))
 
 # Nights over which the nightly tests are shared out: one is to take less than eight hours on two cores.
-NIGHTS ?= 14
+NIGHTS ?= 2
 
 nightly: export PYTHONDONTWRITEBYTECODE :=
 nightly: $(READY)

@@ -1,4 +1,6 @@
 // Best local alignment of pairs of sequences (Smith and Waterman): a warp a pair, lane j a column of the second, rows go down its diagonal.
+#include "warp.cuh"
+
 template <int MATCH, int MISMATCH, int GAP>
 __global__ void alignment(const unsigned char *__restrict__ first, const unsigned char *__restrict__ second, int *best, int pairs, int length)
 {
@@ -18,6 +20,6 @@ __global__ void alignment(const unsigned char *__restrict__ first, const unsigne
             most = max(most, score);
         }
     }
-    most = __reduce_max_sync(0xFFFFFFFFu, most);
+    most = warp_max(most);
     if (lane == 0) best[pair] = most;
 }

@@ -1,4 +1,6 @@
 // Graphs in compressed rows: a level of breadth-first search from a queue, triangles by sorted neighbours, components by union-find.
+#include "warp.cuh"
+
 __global__ void bfs_level(const int *__restrict__ starts, const int *__restrict__ neighbours, const int *__restrict__ queue, const unsigned *queued, int *next, unsigned *next_queued, int *depth, int level)
 {
     const int lane = threadIdx.x % 32;
@@ -34,7 +36,7 @@ __global__ void triangles(const int *__restrict__ starts, const int *__restrict_
             found += low < starts[ends.y + 1] && neighbours[low] == wanted;
         }
     }
-    found = __reduce_add_sync(0xFFFFFFFFu, found);
+    found = warp_sum(found);
     if (threadIdx.x % 32 == 0 && found) atomicAdd(total, (unsigned long long)found);
 }
 

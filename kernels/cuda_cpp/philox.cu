@@ -1,4 +1,6 @@
 // Counter-based random numbers (Philox 4x32-10; Salmon, Moraes, Dror and Shaw, 2011): points in a square, those in the circle counted.
+#include "warp.cuh"
+
 __device__ uint4 philox(uint4 counter, uint2 key)
 {
     #pragma unroll
@@ -25,6 +27,6 @@ __global__ void count_in_circle(unsigned long long *inside, unsigned seed, int d
             found += x * x + y * y < (1ull << 32);
         }
     }
-    found = __reduce_add_sync(0xFFFFFFFFu, found);
+    found = warp_sum(found);
     if (threadIdx.x % 32 == 0) atomicAdd(inside, (unsigned long long)found);
 }
