@@ -16,6 +16,7 @@ import numpy as np
 
 from gpusim.engine.sampled.plan import IterationPlan
 from gpusim.engine.sampling import BATCHES, STUDENT, Reading
+from gpusim.trace.record import MemoryKind, Space
 from gpusim.trace.regular import BlockClass
 from gpusim.trace.template import Path, path_runs
 
@@ -51,6 +52,16 @@ def in_block(each: BlockClass, instructions: int) -> np.ndarray:
             np.add.at(found[number], first, warps)
             np.add.at(found[number], first + part["count"], -warps)
     return np.cumsum(found, axis=1)[:, :-1]
+
+
+def writes_in_loop(plan: IterationPlan) -> bool:
+    """Whether the loop of a launch writes to global memory."""
+    regular, instructions = plan.trace.regular, plan.trace.program.instructions
+    assert regular is not None
+    body = np.any([in_block(each, len(instructions))[1] for each in regular.classes], axis=0)
+    kinds = (MemoryKind.STORE, MemoryKind.ATOMIC, MemoryKind.REDUCTION)
+    writes = np.isin(instructions["memory_kind"], kinds) & np.isin(instructions["space"], (Space.GLOBAL, Space.GENERIC))
+    return bool((body.astype(bool) & writes).any())
 
 
 class LoopWatch:
