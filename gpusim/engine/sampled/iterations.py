@@ -96,10 +96,10 @@ def _simulated(
         device: Device = alone.devices[0]
         if written:
             device.fill_data(_FILLED, written)
-        elif plan.stays == 1 and (
-            warmed or watch.plan is not plan
-        ):  # the blocks left over find what the waves before them read
+        elif plan.stays == 1 and warmed:
             device.warm([trace], trace)
+        elif plan.stays == 1 and watch.plan is not plan:
+            device.warm([plan.in_front_of_rest()], trace)
         return alone.launch(trace, wanted=Observation(watch=watch))
 
 

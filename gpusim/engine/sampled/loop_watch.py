@@ -73,7 +73,7 @@ class LoopWatch:
         assert regular is not None
         self.plan = plan
         classes = np.array([in_block(each, size) for each in regular.classes])
-        front, body, behind = (classes[:, i].any(axis=0) for i in range(3))
+        front, body, behind = (classes.max(axis=0)[i] > 0 for i in range(3))
         alone = (front & ~body & ~behind, behind & ~body & ~front)
         edges = [
             _edge([each for one in regular.classes for each in one.template.paths], *of)
@@ -169,10 +169,9 @@ class LoopWatch:
 def less(last: Reading, first: Reading, times: float) -> Reading:
     """``times`` what was counted between two readings, in float64."""
     memory = {name: times * (value - first.memory[name]) for name, value in last.memory.items()}
-    arrays = (
-        times * (a - b) for a, b in ((last.stalls, first.stalls), (last.work, first.work), (last.totals, first.totals))
-    )
-    return Reading(last.cycle - first.cycle, last.issued - first.issued, 0.0, *arrays, memory)
+    stalls, work = times * (last.stalls - first.stalls), times * (last.work - first.work)
+    totals = times * (last.totals - first.totals)
+    return Reading(last.cycle - first.cycle, last.issued - first.issued, 0.0, stalls, work, totals, memory)
 
 
 def _edge(paths: Sequence[Path], alone: np.ndarray, step: int) -> np.ndarray:
