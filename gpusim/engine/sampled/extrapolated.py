@@ -49,7 +49,7 @@ def extrapolated(
     measured = [name for name in part.counters if _is_measured(name)]
 
     def flat(reading: Reading) -> np.ndarray:
-        totals = dict(zip(COUNTER_NAMES, reading.totals.tolist(), strict=True)) | reading.memory
+        totals = dict(zip(COUNTER_NAMES, reading.totals.tolist(), strict=True)) | dict(reading.memory)
         values = np.array([totals[name] for name in measured], np.float64)
         return np.concatenate((values, reading.stalls.ravel(), reading.work[:, _MEASURED].ravel()))
 
