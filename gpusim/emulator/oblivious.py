@@ -7,7 +7,9 @@ from its number and the parameters alone: no other block can change them, whatev
 code is not understood (an indexed branch, a call of the driver), the answer is that they may depend.
 
 A register's marks are bits of one integer: vector registers, then uniform ones, predicates, convergence barriers, and one bit
-each for shared and local memory as a whole.
+each for shared and local memory as a whole. There are several *views* of them in it: what may be marked at all, and what may be marked where a predicate holds
+or does not. An instruction under a guard reads the view of its guard, and what it writes is not marked in that view, whatever was
+there before; a predicate that is written again has no view of its own any more.
 """
 
 from __future__ import annotations
@@ -28,6 +30,9 @@ _CONTROL = (
     *_JUMPS, ops.EXIT, ops.BARRIER_WAIT, ops.BARRIER_ARRIVE, ops.CONVERGE_LEAVE, ops.CONVERGE_WAIT, ops.WARP_WAIT, ops.TRAP,
     ops.EXTERNAL, ops.GIVE_WAY,
 )  # fmt: skip
+#: Bits of a view, and one bit in each: all that may be marked, then for each predicate where it holds and where it does not.
+_VIEW, _PREDICATES = 1024, 7
+_EVERY_VIEW = sum(1 << _VIEW * view for view in range(1 + 2 * _PREDICATES))
 #: An operand whose width nobody says has so many registers at most.
 _WIDEST = 8
 
@@ -56,7 +61,7 @@ class _Flow:
             if refused:
                 return refused
         for (instruction, micro), mark in zip(self._code, marks, strict=True):
-            if mark >= 0 and (mark | self._memory) & self._watched(instruction, micro):
+            if mark >= 0 and (_seen(instruction, mark) | self._memory) & self._watched(instruction, micro):
                 what = "memory" if self._loads else "an atomic's result or a clock"
                 kind = "condition" if micro.op in _CONTROL else "address"
                 return f"{kind} of {instruction.text.strip().rstrip(';').strip()} at {instruction.address:#06x} comes from {what}"
@@ -148,7 +153,9 @@ class _Flow:
 
     def _after(self, instruction: Instruction, micro: MicroOp, marks: int) -> int:
         """The marks behind an instruction, given those before it."""
-        marked = bool((marks | self._memory) & (self._read(instruction, micro) | _all((instruction.guard,))))
+        marked = bool(
+            (_seen(instruction, marks) | self._memory) & (self._read(instruction, micro) | _all((instruction.guard,)))
+        )
         marked |= self._is_source(micro)
         if micro.memory_kind in (MemoryKind.STORE, MemoryKind.REDUCTION, MemoryKind.ATOMIC, MemoryKind.ASYNC_COPY):
             kept = marked or (self._loads and micro.memory_kind == MemoryKind.ASYNC_COPY)
@@ -172,8 +179,15 @@ class _Flow:
             written |= 0xFF << _PREDICATE | 0xFF << _UNIFORM_PREDICATE
             sure = False
         if marked:
-            return marks | written
-        return marks & ~written if sure else marks
+            marks |= written * _EVERY_VIEW
+        elif sure:
+            marks &= ~(written * _EVERY_VIEW)
+        elif view := _view(instruction):
+            marks &= ~(written << _VIEW * view)
+        for index in range(_PREDICATES):
+            if written >> _PREDICATE + index & 1:
+                marks = _without_views(marks, index)
+        return marks
 
     def _is_source(self, micro: MicroOp) -> bool:
         """Whether the result is marked wherever the operands come from."""
@@ -192,6 +206,27 @@ class _Flow:
         if micro.space == Space.LOCAL:
             return bool(self._memory >> _LOCAL & 1)
         return micro.space != Space.CONSTANT and (self._loads or bool(self._memory and micro.space == Space.GENERIC))
+
+
+def _view(instruction: Instruction) -> int:
+    """The view of an instruction's guard; 0, that of all that may be marked, where it has none or a uniform one."""
+    guard = instruction.guard
+    if guard is None or guard.kind != Kind.PREDICATE or guard.index == _TRUE:
+        return 0
+    return 1 + 2 * guard.index + guard.inverted
+
+
+def _seen(instruction: Instruction, marks: int) -> int:
+    """The marks where an instruction is executed."""
+    return marks >> _VIEW * _view(instruction) & ((1 << _VIEW) - 1)
+
+
+def _without_views(marks: int, predicate: int) -> int:
+    """Marks whose views of a predicate are those of all that may be marked."""
+    everything = marks & ((1 << _VIEW) - 1)
+    for view in (1 + 2 * predicate, 2 + 2 * predicate):
+        marks = marks & ~(((1 << _VIEW) - 1) << _VIEW * view) | everything << _VIEW * view
+    return marks
 
 
 def _guarded(instruction: Instruction) -> bool:

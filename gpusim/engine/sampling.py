@@ -21,7 +21,7 @@ leaves it (:mod:`gpusim.engine.warm`), not as the blocks left out would have: it
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -155,7 +155,7 @@ class Reading:
     stalls: np.ndarray
     work: np.ndarray
     totals: np.ndarray
-    memory: dict[str, int]
+    memory: Mapping[str, float]
 
 
 class WaveReader:

@@ -48,7 +48,7 @@ def test_the_whole_launch_is_within_the_claimed_error(what):
             LOAD_SECTOR_HITS,
             LOCAL_LOAD_SECTOR_HITS,
         ):  # what an access is does not depend on which iterations ran
-            assert sampled.counters[name] == pytest.approx(full.counters[name], rel=0.01), name
+            assert sampled.counters[name] == pytest.approx(full.counters[name], rel=0.02), name
     assert sampled.counters["lts__t_sectors_op_write.sum"] == pytest.approx(
         full.counters["lts__t_sectors_op_write.sum"], rel=0.01
     )

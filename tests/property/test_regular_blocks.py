@@ -30,7 +30,7 @@ class CaseLaunch:
     timed: bool = True
 
 
-REGULAR = ("stencil", "product", "two_buffers", "counted", "volume")
+REGULAR = ("stencil", "product", "two_buffers", "counted", "volume", "normalised")
 DEPENDENT = {
     "gather": "comes from memory",
     "through_shared": "comes from memory",

@@ -39,6 +39,25 @@ extern "C" __global__ void volume(const float *x, float *y) {
   int i = ((blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x) * 32 + threadIdx.x;
   y[i] = 2 * x[i];
 }
+extern "C" __global__ void normalised(const float *x, float *y, int n) {  // registers take addresses under a guard where data were
+  __shared__ float of_warp[2];
+  const float *row = x + blockIdx.x * n;
+  float most = -1e30f, sum = 0;
+  for (int i = threadIdx.x; i < n; i += blockDim.x) most = fmaxf(most, row[i]);
+  for (int o = 16; o; o >>= 1) most = fmaxf(most, __shfl_xor_sync(~0u, most, o));
+  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = most;
+  __syncthreads();
+  most = of_warp[0];
+  for (int i = 1; i < blockDim.x / 32; ++i) most = fmaxf(most, of_warp[i]);
+  for (int i = threadIdx.x; i < n; i += blockDim.x) sum += __expf(row[i] - most);
+  for (int o = 16; o; o >>= 1) sum += __shfl_xor_sync(~0u, sum, o);
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = sum;
+  __syncthreads();
+  sum = 0;
+  for (int i = 0; i < blockDim.x / 32; ++i) sum += of_warp[i];
+  for (int i = threadIdx.x; i < n; i += blockDim.x) y[blockIdx.x * n + i] = __fdividef(__expf(row[i] - most), sum);
+}
 extern "C" __global__ void gather(const int *index, const float *x, float *y) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   y[i] = x[index[i]];
@@ -100,6 +119,7 @@ def launch(name: str, blocks: int = 80, iterations: int = 40) -> tuple:
         "stencil": (x, y, i32(n)),
         "two_buffers": (floats(n * iterations), y, i32(iterations)),
         "counted": (x, np.zeros(7, i32)),
+        "normalised": (x, y, i32(64)),
         "gather": (index, x, y),
         "through_shared": (index, x, y),
         "ticket": (np.zeros(1, i32), y),

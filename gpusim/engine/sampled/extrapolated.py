@@ -8,6 +8,7 @@ wave left out.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -48,7 +49,7 @@ def extrapolated(
     measured = [name for name in part.counters if _is_measured(name)]
 
     def flat(reading: Reading) -> np.ndarray:
-        totals = dict(zip(COUNTER_NAMES, reading.totals.tolist(), strict=True)) | reading.memory
+        totals = dict(zip(COUNTER_NAMES, reading.totals.tolist(), strict=True)) | dict(reading.memory)
         values = np.array([totals[name] for name in measured], np.float64)
         return np.concatenate((values, reading.stalls.ravel(), reading.work[:, _MEASURED].ravel()))
 
@@ -86,12 +87,17 @@ def extrapolated(
 
 
 def with_tables(
-    plan: IterationPlan, part: LaunchResult, cycles: int, stalls: np.ndarray, work: np.ndarray, memory: dict[str, int]
+    plan: IterationPlan,
+    part: LaunchResult,
+    cycles: int,
+    stalls: np.ndarray,
+    work: np.ndarray,
+    memory: Mapping[str, float],
 ) -> LaunchResult:
     """The ``part`` made the whole launch: its ``cycles``, what its instructions waited for and did, and the ``memory`` counters."""
     warp_cycles, launch = int(stalls.sum()), plan.trace.launch
     active = 100.0 * warp_cycles / (cycles * plan.spec.sm_count * plan.spec.sm.max_warps)
-    counters: dict[str, float] = dict(part.counters) | memory
+    counters: dict[str, float] = dict(part.counters) | dict(memory)
     counters |= dict(zip(WORK_NAMES, work.sum(axis=0).tolist(), strict=True))
     for name in counters:
         every = name.replace(".max", ".sum")

@@ -29,7 +29,7 @@ from gpusim.engine.machine import Machine
 from gpusim.engine.result import LaunchResult
 from gpusim.engine.sampled.cycles import costs_of, whole_cycles
 from gpusim.engine.sampled.extrapolated import extrapolated, with_tables
-from gpusim.engine.sampled.loop_watch import LoopWatch
+from gpusim.engine.sampled.loop_watch import LoopWatch, writes_in_loop
 from gpusim.engine.sampled.plan import IterationPlan
 from gpusim.engine.sampling import LEAST_SHARE, Reading, Sampling
 from gpusim.io.progress import task
@@ -49,7 +49,7 @@ def leave_out_iterations(plan: IterationPlan, machine: Machine, warmed: bool) ->
     found, rate = _sampled(plan, machine, warmed, 0.0)
     allocated = sum(size for _, size in plan.trace.launch.allocations)
     filling = min(1.0, plan.spec.l2.total_bytes / max(1, allocated))
-    written = _written(rate, plan.spec.l2.sector_bytes) if rate is not None else 0.0
+    written = _written(rate, plan.spec.l2.sector_bytes) if rate is not None and writes_in_loop(plan) else 0.0
     if filling == 1.0 or written < LEAST_WRITTEN:
         return found
     full, _ = _sampled(plan, machine, warmed, written)
@@ -96,8 +96,10 @@ def _simulated(
         device: Device = alone.devices[0]
         if written:
             device.fill_data(_FILLED, written)
-        elif warmed and plan.stays == 1:
+        elif plan.stays == 1 and warmed:
             device.warm([trace], trace)
+        elif plan.stays == 1 and watch.plan is not plan:
+            device.warm([plan.in_front_of_rest()], trace)
         return alone.launch(trace, wanted=Observation(watch=watch))
 
 

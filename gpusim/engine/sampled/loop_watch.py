@@ -16,6 +16,7 @@ import numpy as np
 
 from gpusim.engine.sampled.plan import IterationPlan
 from gpusim.engine.sampling import BATCHES, STUDENT, Reading
+from gpusim.trace.record import MemoryKind, Space
 from gpusim.trace.regular import BlockClass
 from gpusim.trace.template import Path, path_runs
 
@@ -53,6 +54,16 @@ def in_block(each: BlockClass, instructions: int) -> np.ndarray:
     return np.cumsum(found, axis=1)[:, :-1]
 
 
+def writes_in_loop(plan: IterationPlan) -> bool:
+    """Whether the loop of a launch writes to global memory."""
+    regular, instructions = plan.trace.regular, plan.trace.program.instructions
+    assert regular is not None
+    body = np.any([in_block(each, len(instructions))[1] for each in regular.classes], axis=0)
+    kinds = (MemoryKind.STORE, MemoryKind.ATOMIC, MemoryKind.REDUCTION)
+    writes = np.isin(instructions["memory_kind"], kinds) & np.isin(instructions["space"], (Space.GLOBAL, Space.GENERIC))
+    return bool((body.astype(bool) & writes).any())
+
+
 class LoopWatch:
     """Told at every window boundary of a simulation of ``plan``'s parts: ``watch(cycle, executions, read)``, the latter two to be called for how often each
     instruction has issued, int64[instructions], and for all counters."""
@@ -62,7 +73,7 @@ class LoopWatch:
         assert regular is not None
         self.plan = plan
         classes = np.array([in_block(each, size) for each in regular.classes])
-        front, body, behind = (classes[:, i].any(axis=0) for i in range(3))
+        front, body, behind = (classes.max(axis=0)[i] > 0 for i in range(3))
         alone = (front & ~body & ~behind, behind & ~body & ~front)
         edges = [
             _edge([each for one in regular.classes for each in one.template.paths], *of)
@@ -158,10 +169,9 @@ class LoopWatch:
 def less(last: Reading, first: Reading, times: float) -> Reading:
     """``times`` what was counted between two readings, in float64."""
     memory = {name: times * (value - first.memory[name]) for name, value in last.memory.items()}
-    arrays = (
-        times * (a - b) for a, b in ((last.stalls, first.stalls), (last.work, first.work), (last.totals, first.totals))
-    )
-    return Reading(last.cycle - first.cycle, last.issued - first.issued, 0.0, *arrays, memory)
+    stalls, work = times * (last.stalls - first.stalls), times * (last.work - first.work)
+    totals = times * (last.totals - first.totals)
+    return Reading(last.cycle - first.cycle, last.issued - first.issued, 0.0, stalls, work, totals, memory)
 
 
 def _edge(paths: Sequence[Path], alone: np.ndarray, step: int) -> np.ndarray:

@@ -77,6 +77,14 @@ class IterationPlan:
         part = Part(few.first, few.blocks, many, begin - begin % self.whole)
         return replace(self, wave=self.rest, waves=1, rest=0, parts=(part,))
 
+    def in_front_of_rest(self) -> Trace:
+        """The last full wave with the iterations that the blocks left over make alone."""
+        assert self.trace.regular is not None
+        alone = self.rest_alone().parts[0]
+        part = replace(alone, first=alone.first - self.wave, blocks=self.wave)
+        launch = replace(self.trace.launch, grid=(self.wave, 1, 1))
+        return Trace(self.trace.program, launch, RegularChunks(self.trace.regular, launch.warps_per_block, [part]))
+
 
 def plan_iterations(
     trace: Trace, spec: GpuSpec, instructions: int = SAMPLE_INSTRUCTIONS, warmed: bool = False
