@@ -96,6 +96,8 @@ class Launches:
         self.set_condition: Callable[[int, int], bool] = lambda handle, value: False
         self.record_event: Callable[[int, int], None] = lambda event, stream: None
         self.failure: Failure | None = None
+        #: a launch that fails on the device succeeds as a call, as it does on a GPU that has yet to run it; the next call tells
+        self.deferred = False
         self.refusal: Failure | None = None
 
     def check_alive(self) -> None:
@@ -198,6 +200,8 @@ class Launches:
         except GpusimError as error:
             self.failure = Failure(_code_of(error), error)
             self._ledger.say(str(error))  # a CUresult is all that the program itself can see
+            if self.deferred:
+                return
             raise DriverError(self.failure.code, str(error)) from None
         for made in emulation.launches():
             self._run_on(self._work_of(made, work))

@@ -74,6 +74,7 @@ class Streams:
     def submit(self, stream: int, work: Work) -> None:
         """Run ``work`` now, or write it down if ``stream`` is being captured."""
         facts = self.check(stream)
+        self.check_alive()
         if not self._captures.take(stream, work, blocking=not facts.flags & NON_BLOCKING):
             work.run()
 

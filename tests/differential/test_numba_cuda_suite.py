@@ -20,7 +20,9 @@ PACKAGE = "numba.cuda.tests"
 FOLDERS = ("core", "cudadrv", "cudapy", "doc_examples", "nocuda", "nrt")
 
 BEYOND = "the test reads or writes beyond its array, which a GPU does not notice and gpusim reports"
-SHARED = "memory is not shared between processes"
+SHARED = (
+    "numba-cuda pickles an IPC handle by its attribute `reserved`, which cuda.bindings 13 does not have: on a GPU too"
+)
 STAMPS = (
     "Numba marks its cache by a hash of the source, numba-cuda by its time and size: each discards the other's index"
 )

@@ -209,3 +209,12 @@ def test_a_kernel_that_uses_its_cluster_is_refused_by_name(api) -> None:
     clusters = api.word("cuOccupancyMaxActiveClusters", kernel, ctypes.addressof(raw), kind=ctypes.c_int)
     blocks = api.word("cuOccupancyMaxActiveBlocksPerMultiprocessor", kernel, 32, 0, kind=ctypes.c_int)
     assert clusters == 132 * blocks // 4
+
+
+def test_a_launch_that_fails_is_told_by_the_next_call(api) -> None:
+    api.driver.launches.deferred = True  # as for programs of C
+    kernel, out = api.kernel(AXPY, "axpy"), np.zeros(4, np.float32)
+    address = api.word("cuMemAlloc", 16)
+    api.cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, 0, axpy_parameters(0, 0, 1.0, 32), 0)
+    assert api.code("cuMemcpyDtoH", out.ctypes.data, address, 16) == "ILLEGAL_ADDRESS"
+    assert api.code("cuCtxSynchronize", 0) == "ILLEGAL_ADDRESS"

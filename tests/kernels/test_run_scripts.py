@@ -450,17 +450,16 @@ def test_machine_code_of_cuda_core_runs_too(run) -> None:
         ("def broken(:\n", 1, "SyntaxError"),
         ("import cupy\n", 1, "wants proof that the driver is NVIDIA's"),
         (
-            "import cuda.bindings.driver as d\n"
-            "sys.exit(int(d.cuMipmappedArrayCreate(d.CUDA_ARRAY3D_DESCRIPTOR(), 1)[0] != 0))\n",
+            "from numba.cuda.cudadrv.driver import driver\ndriver.cuCheckpointProcessGetState(1)\n",
             1,
-            "mipmapped arrays",
+            "checkpoints of processes",
         ),
         ("double[1, 2048](np.ones(3, np.float32))\n", 2, "block x is 2048, at most 1024"),
         ("double[1, 32, 0, 1 << 16](np.ones(3, np.float32))\n", 2, "dynamic shared memory"),
         ("cuda.jit(launch_bounds=64)(double.py_func)[1, 128](np.ones(3, np.float32))\n", 2, "launch bounds allow 64"),
         ("sys.exit('gave up')\n", 1, "gave up"),
     ],
-    ids=["syntax", "cupy", "mipmap", "block", "shared", "bounds", "exit-text"],
+    ids=["syntax", "cupy", "checkpoint", "block", "shared", "bounds", "exit-text"],
 )
 def test_failures_say_in_one_line_what_is_wrong(run, text, code, says) -> None:
     process = run(text)
