@@ -21,16 +21,15 @@ from gpusim.io.nearest import hint
 
 def override_gpu(spec: GpuSpec, settings: Iterable[str]) -> GpuSpec:
     """A GPU that differs from ``spec`` in ``settings``: ``key=value`` texts with a GPU file's dotted keys
-    and TOML values, e.g. ``l2.hit_latency_ns=60``. With ``clock_hz`` crossbar and L2 follow the clock (:mod:`gpusim.gpus.clock`);
-    settings behind it hold as they are.
+    and TOML values, e.g. ``l2.hit_latency_ns=60``. With ``clock_hz`` crossbar and L2 follow the clock (:mod:`gpusim.gpus.clock`)
+    where no setting, in whatever order, says otherwise.
 
     The name tells the difference (``h200[l2.hit_latency_ns=60]``). Raises :class:`SpecError` as
     :func:`load_gpu` does, and for a text that is no setting or sets what another has set.
     """
     seen = set()
-    for setting in settings:
-        key, equals, text = setting.partition("=")
-        key = key.strip()
+    for setting in sorted(settings, key=lambda text: _key(text) != "clock_hz"):  # the others as they are given
+        key, equals, text = _key(setting), *setting.partition("=")[1:]
         where = f"setting {setting!r}"
         if key in seen:
             raise SpecError(f"{where}: {key} is set twice")
@@ -50,6 +49,10 @@ def override_gpu(spec: GpuSpec, settings: Iterable[str]) -> GpuSpec:
         spec = changed
     check_consistency(spec, spec.name)
     return spec
+
+
+def _key(setting: str) -> str:
+    return setting.partition("=")[0].strip()
 
 
 def _with_value(spec: GpuSpec, where: str, key: str, value: object) -> GpuSpec:

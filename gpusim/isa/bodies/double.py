@@ -219,7 +219,7 @@ def order_double(f, p, x, y, z, w, q):
 @inner
 def _minmax(small, x, y):
     if x != x and y != y:
-        return _nan(x, y, x)
+        return double_of(np.int64(INVALID64))  # the canonical one (PTX ISA, min and max)
     return x if _takes_first(small, x, y) else y
 
 
