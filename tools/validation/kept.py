@@ -74,8 +74,10 @@ def write_values(key: str, values: dict[str, Any]) -> None:
 def read(key: str) -> Prediction | None:
     """The prediction kept under ``key``, if there is one."""
     values = read_values(key)
+    if values is None:
+        return None
     try:
-        return values and Prediction(**{each.name: values[each.name] for each in fields(Prediction)})
+        return Prediction(**{each.name: values[each.name] for each in fields(Prediction)})
     except (KeyError, TypeError):
         return None
 
