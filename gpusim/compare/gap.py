@@ -88,7 +88,8 @@ class Decomposition:
     def sentence(self) -> str:
         """The findings in words; of too few launches, that they are too few."""
         rows = self.launches
-        if rows < ROWS_A_UNIT:
+        # Repeats of a launch name no unit, but can show that there is no gap.
+        if rows < ROWS_A_UNIT and (self.findings or len(self.terms) < ROWS_A_UNIT):
             one = "One launch is" if rows == 1 else f"{rows} launches are"
             return f"{one} too few to tell which unit's cost differs ({ROWS_A_UNIT} for one unit): {self._candidates()}"
         if not self.findings:
