@@ -106,6 +106,12 @@ def test_minimum_and_maximum_as_compiled_code_uses_them(a, b):
         assert all(c == minmax(F64, small, x, y) for c, x, y, n in zip(chosen, a, b, both) if not n)
 
 
+def test_of_two_nans_the_canonical_one_is_least_and_greatest():
+    state = pairs(R2=[0xFFFAD0DB4BC29BA0] * 32, R4=[0x7FF8000000000123] * 32)
+    for predicate in ("PT", "!PT"):
+        assert execute(f"DMNMX R0, R2, R4, {predicate}", state).pair == [F64.nan] * 32
+
+
 def test_what_no_row_understands_is_refused():
     for text in ("DADD.FTZ R0, R2, R4", "DFMA R0, R2, R4", "DSETP.MIN.OR P0, P1, R2, R4, PT"):
         assert lower(text) is None
