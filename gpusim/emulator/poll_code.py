@@ -125,19 +125,24 @@ class Code:
                 return self.op(i) >= LANES_BASE and self.op(i) != ops.SPECIAL and not reads
         return False
 
+    def _values_behind(self, branch: int, head: int) -> Iterator[tuple[int, list[int], deque[tuple[int, int]]]]:
+        """What the branch depends on within a round that begins at ``head``, once each: a register; the instructions of the round that
+        write it before it is read, in order; and the values still to be looked at, (register, where it is read), to which whoever
+        iterates adds those that it wants to follow."""
+        todo, seen = deque((r, branch) for r in self._guards(branch)), set()
+        while todo:
+            register, before = todo.popleft()
+            if (register, before) not in seen:
+                seen.add((register, before))
+                yield register, [i for i in range(head, before) if register in self.written(i)], todo
+
     def awaited(self, branch: int, head: int, back: int, straight: bool = False) -> tuple[int, bool] | None:
         """The one load or atomic on which the branch depends within a round of ``head`` to ``back``, if it reads the same
         place in every round and the branch depends on nothing that changes from round to round. And whether it depends on nothing
         else at all. ``straight``: there is no loop, the code before the branch runs once."""
         found: set[int] = set()
         alone = True
-        todo, seen = deque((r, branch) for r in self._guards(branch)), set()
-        while todo:
-            register, before = todo.popleft()
-            if (register, before) in seen:
-                continue
-            seen.add((register, before))
-            written = [i for i in range(head, before) if register in self.written(i)]
+        for register, written, todo in self._values_behind(branch, head):
             if not written:
                 alone = False
                 if not straight and not self._is_invariant(register, head, back):
@@ -167,13 +172,7 @@ class Code:
         """Whether the clock decides at the branch of a loop ``head`` to ``back``: it depends on what the clock says in this round, and
         on nothing else that changes from round to round."""
         reads_clock = False
-        todo, seen = deque((r, branch) for r in self._guards(branch)), set()
-        while todo:
-            register, before = todo.popleft()
-            if (register, before) in seen:
-                continue
-            seen.add((register, before))
-            written = [i for i in range(head, before) if register in self.written(i)]
+        for register, written, todo in self._values_behind(branch, head):
             if not written:
                 if not self._is_invariant(register, head, back):
                     return False
