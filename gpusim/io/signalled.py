@@ -32,9 +32,12 @@ _arrived: list[int] = []
 
 
 def listen(*, interrupts: bool) -> None:
-    """Let SIGTERM, and SIGINT if ``interrupts`` and unless it is ignored as behind a shell, raise in the main thread."""
+    """Let SIGTERM raise in the main thread, and if ``interrupts`` SIGINT too, unless it is ignored as behind a shell. Without, this is
+    a process for somebody's program, whose dropped exceptions are its own."""
     signal.signal(signal.SIGTERM, _arrive)
-    if interrupts and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    if not interrupts:
+        return
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _arrive)
     sys.unraisablehook = _dropped
 
