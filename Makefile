@@ -1,8 +1,8 @@
 # Two commands do everything on a machine with Python >= 3.11 and no GPU:
 #   make compare   set up, simulate, and print simulated beside measured silicon
-#   make test      set up, check and pass the tests
+#   make test      set up, check the style and pass the tests
 # and four for who works on it:
-#   make check     lint, format and types alone
+#   make check     lint, format and types, as continuous integration does before the tests
 #   make docs      the pages under docs/ as a site, in site/
 #   make bench     how fast it is here
 #   make nightly   tonight's share of the tests that are too long for every day
@@ -46,16 +46,13 @@ FORMAT := $(BIN)/ruff format --quiet --check .
 # Node's collector of young objects wakes less often with more room for them: an eighth of the time.
 TYPES := PYRIGHT_PYTHON_IGNORE_WARNINGS=1 NODE_OPTIONS="--max-semi-space-size=64 $$NODE_OPTIONS" $(BIN)/pyright --pythonpath $(BIN)/python
 
-# All that `make check` does. The types are checked beside the tests, which begin with a compilation that leaves a core
-# free; what is found is shown at the end, where it is seen.
+# Types take as long as fifty tests: they are `make check`'s alone, which continuous integration runs first.
 # The tests start some hundred processes: one that may keep no byte code compiles gpusim's own modules each time.
 test: export PYTHONDONTWRITEBYTECODE :=
 test: $(READY)
 	$(LINT)
 	$(FORMAT)
-	@$(TYPES) >$(VENV)/types.txt 2>&1 & types=$$!; \
-	$(BIN)/python -m pytest -q -n $(WORKERS) --maxprocesses 8 --dist loadscope --no-loadscope-reorder; tests=$$?; \
-	wait $$types; types=$$?; cat $(VENV)/types.txt; exit $$((tests ? tests : types))
+	$(BIN)/python -m pytest -q -n $(WORKERS) --maxprocesses 8 --dist loadscope --no-loadscope-reorder
 
 # Nights over which the nightly tests are shared out: one is to take less than eight hours on two cores.
 NIGHTS ?= 2

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import cpu_counter
+import listing_ahead
 import night_share
 import pytest
 import row_counter
@@ -124,6 +125,13 @@ def without_source_lines():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(NumbaFrontEnd, "compile", compile)
         yield
+
+
+@pytest.fixture(scope="module")
+def listed_ahead(request: pytest.FixtureRequest) -> None:
+    """For modules of many small kernels: one start of the disassembler, which takes longer than all else, lists the kernels of all
+    tests of the module that are to run. Behind ``without_source_lines`` where both are taken."""
+    listing_ahead.list_ahead(request.module, request.session.items)
 
 
 @pytest.hookimpl(optionalhook=True)

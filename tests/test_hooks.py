@@ -31,7 +31,7 @@ def test_a_hook_is_local_and_its_program_is_installed(repository: str, hook: dic
 
 
 def test_continuous_integration_runs_what_everybody_runs() -> None:
-    assert (ROOT / ".ci" / "run").read_text().rstrip().endswith("exec make test")
+    assert (ROOT / ".ci" / "run").read_text().endswith("\nmake check\nexec make test\n")
 
 
 @pytest.mark.parametrize("fails", ["", "ruff check", "ruff format", "pyright", "-m pytest"])
@@ -50,14 +50,14 @@ def test_make_fails_with_each_of_its_checks_and_shows_what_they_say(target: str,
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     command = ["make", target, f"VENV={tmp_path}"]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    if fails == "-m pytest" and target == "check":
+    if fails == {"test": "pyright", "check": "-m pytest"}[target]:
         assert done.returncode == 0 and fails not in done.stdout
     elif fails:
         assert done.returncode != 0 and fails in done.stdout.partition("found by ")[2]
     else:
         assert done.returncode == 0
         ran = ("ran ruff check", "ran ruff format --quiet --check", "ran pyright", "ran python -m pytest")
-        assert [what in done.stdout for what in ran] == [True, True, True, target == "test"]
+        assert [what in done.stdout for what in ran] == [True, True, target == "check", target == "test"]
         assert ("--no-loadscope-reorder, keeps byte code" in done.stdout) == (target == "test")
 
 
@@ -91,14 +91,18 @@ def test_setup_installs_with_uv_or_else_with_pip(
 
 def test_the_cost_of_tests_adds_up(tmp_path: Path) -> None:
     """Two workers' files, as ``support/cpu_counter.py`` leaves them."""
-    (tmp_path / "1.tsv").write_text('imports and collection\t2.0\t0.5\ntests/a/test_b.py::test_c["d"]\t1.0\t0.0\n')
-    (tmp_path / "2.tsv").write_text("tests/a/test_b.py::test_e\t0.5\t4.0\n")
+    (tmp_path / "1.tsv").write_text(
+        'imports and collection\t2.0\t0.5\t2.5\ntests/a/test_b.py::test_c["d"]\t1.0\t0.0\t4.0\n'
+    )
+    (tmp_path / "2.tsv").write_text("tests/a/test_b.py::test_e\t0.5\t4.0\t3.0\n")
     tests = cost_of_tests.read(tmp_path)
     by_file = cost_of_tests.costs(tests, "file", 5)
     assert [(row["where"], row["tests"], row["cpu_s"]) for row in by_file] == [
         ("tests/a/test_b.py", 2, 5.5), ("imports and collection", 1, 2.5), ("all", 3, 8.0)
     ]  # fmt: skip
     assert cost_of_tests.costs(tests, "test", 1)[0]["where"] == "tests/a/test_b.py::test_e"
+    waits = cost_of_tests.costs(tests, "test", 1, "waits_s")[0]
+    assert (waits["where"], waits["waits_s"], waits["share"]) == ('tests/a/test_b.py::test_c["d"]', 3.0, "100.0%")
     with pytest.raises(SystemExit, match="GPUSIM_COUNT_CPU"):
         cost_of_tests.read(tmp_path / "nothing")
 

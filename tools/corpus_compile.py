@@ -55,6 +55,7 @@ from gpusim.cases.names import kernel_names
 from gpusim.cases.suite import make_case
 from gpusim.frontend.numba.build import argument_types, build
 from gpusim.isa.architectures import SURVEYED, nearest
+from gpusim.isa.binary import listing
 from gpusim.isa.binary.cubin import KernelImage, load_kernel
 from gpusim.isa.survey import survey
 from gpusim.isa.target import make_target
@@ -203,12 +204,6 @@ def run_source(command: Any, *args: Any, **kwargs: Any) -> subprocess.CompletedP
         with contextlib.suppress(Exception, SystemExit):
             exec(compile(command[2], "<test program>", "exec"), {"__name__": "__main__"})
     return subprocess.CompletedProcess(command, 0, b"", b"")
-
-
-def run_tool(command: list[str], **kwargs: Any) -> subprocess.CompletedProcess:
-    """The true ``subprocess.run``."""
-    with mock.patch.object(subprocess, "Popen", POPEN):
-        return RUN(command, **kwargs)
 
 
 def no_process(*args: Any, **kwargs: Any) -> None:
@@ -363,7 +358,9 @@ def stand_in_for_everything() -> None:
     dispatcher.ForAll._compute_thread_per_block = lambda self, dispatcher: 128
     for name in [n for n in dir(np.testing) if n.startswith("assert")]:
         setattr(np.testing, name, lambda *args, **kwargs: None)
-    decode_batch.subprocess = python_types.SimpleNamespace(run=run_tool)  # the disassembler does run
+    listing.subprocess = python_types.SimpleNamespace(  # the disassembler does run
+        Popen=POPEN, PIPE=subprocess.PIPE, CompletedProcess=subprocess.CompletedProcess
+    )
     subprocess.run = run_source
     subprocess.check_output = lambda *args, **kwargs: run_source(*args).stdout
     subprocess.Popen = multiprocessing.process.BaseProcess.start = no_process

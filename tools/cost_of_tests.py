@@ -2,8 +2,10 @@
 
     GPUSIM_COUNT_CPU=cost make test
     python tools/cost_of_tests.py cost --by file --rows 30
+    python tools/cost_of_tests.py cost --by test --sort waits_s
 
-Processor seconds of the tests' own process and of the processes that they started; the last row is the sum over all. Run it
+Processor seconds of the tests' own process and of the processes that they started; the last row is the sum over all. `waits_s` is the
+wall time beyond that: for a signal, a time limit, a disk, or for a core that somebody else has. Run it
 with nothing compiled (a fresh clone, XDG_CACHE_HOME at an empty folder) and again to see what compilation costs.
 """
 
@@ -25,10 +27,12 @@ LEVELS = {
     "test": lambda name: name,
 }
 
+SECONDS = ("own_s", "children_s", "cpu_s", "waits_s")
+
 
 def read(folder: Path) -> pd.DataFrame:
-    """One row a test: name, own_s, children_s (float64, seconds of processor time)."""
-    columns = {"name": str, "own_s": float, "children_s": float}
+    """One row a test: name, own_s, children_s (seconds of processor time), wall_s (float64)."""
+    columns = {"name": str, "own_s": float, "children_s": float, "wall_s": float}
     files = sorted(folder.glob("*.tsv"))
     if not files:
         sys.exit(f"error: {folder} holds no *.tsv: run the tests with GPUSIM_COUNT_CPU={folder} first")
@@ -39,20 +43,19 @@ def read(folder: Path) -> pd.DataFrame:
     return pd.concat(tables)
 
 
-def costs(tests: pd.DataFrame, level: str, rows: int) -> list[dict]:
-    """One record a group, dearest first, with its share; then the sum over all."""
+def costs(tests: pd.DataFrame, level: str, rows: int, sort: str = "cpu_s") -> list[dict]:
+    """One record a group, the one with most of ``sort`` first, with its share; then the sum over all."""
+    tests = tests.assign(cpu_s=tests["own_s"] + tests["children_s"])
+    tests["waits_s"] = (tests["wall_s"] - tests["cpu_s"]).clip(lower=0)
     groups = tests.groupby(tests["name"].map(LEVELS[level]))
-    table = pd.DataFrame(
-        {"tests": groups.size(), "own_s": groups["own_s"].sum(), "children_s": groups["children_s"].sum()}
-    )
-    table["cpu_s"] = table["own_s"] + table["children_s"]
+    table = pd.DataFrame({"tests": groups.size(), **{key: groups[key].sum() for key in SECONDS}})
     total = {"where": "all", **table.sum().to_dict()}
-    first = table.sort_values("cpu_s", ascending=False).head(rows)
+    first = table.sort_values(sort, ascending=False).head(rows)
     records = [{"where": where, **row} for where, row in first.to_dict("index").items()] + [total]
     for record in records:
-        record["share"] = f"{record['cpu_s'] / max(total['cpu_s'], 1e-9):.1%}"
+        record["share"] = f"{record[sort] / max(total[sort], 1e-9):.1%}"
         record["tests"] = int(record["tests"])
-        record.update({key: round(record[key], 1) for key in ("own_s", "children_s", "cpu_s")})
+        record.update({key: round(record[key], 1) for key in SECONDS})
     return records
 
 
@@ -60,10 +63,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--by", choices=LEVELS, default="file")
+    parser.add_argument("--sort", choices=SECONDS, default="cpu_s", help="what share is of, too (default cpu_s)")
     parser.add_argument("--rows", type=int, default=40, metavar="N", help="the dearest N (default 40)")
     parser.add_argument("--format", choices=FORMATS, default="table")
     given = parser.parse_args()
-    print(format_records(costs(read(given.folder), given.by, given.rows), given.format))
+    print(format_records(costs(read(given.folder), given.by, given.rows, given.sort), given.format))
 
 
 if __name__ == "__main__":

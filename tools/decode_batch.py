@@ -7,19 +7,12 @@ lost but the names of functions, and source lines.
 
 from __future__ import annotations
 
-import json
-import subprocess
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 
-from gpusim.errors import CompileError, ToolchainError
 from gpusim.isa.binary.cubin import INSTRUCTION_BYTES
-from gpusim.isa.binary.decode import find_nvdisasm, parse_instruction
+from gpusim.isa.binary.decode import parse_instruction
+from gpusim.isa.binary.listing import raw_rows
 from gpusim.isa.form import Instruction
-
-#: Architectures from which kernels are built for, and disassembled as, the specific target ("SM90a").
-ARCHITECTURE_SPECIFIC_FROM = 90
 
 
 def decode_codes(codes: Sequence[bytes], architecture: int) -> list[tuple[Instruction, ...]]:
@@ -28,9 +21,7 @@ def decode_codes(codes: Sequence[bytes], architecture: int) -> list[tuple[Instru
     Raises ToolchainError when nvdisasm is missing or does not know the architecture, CompileError when its
     listing does not cover the code.
     """
-    rows = _rows(b"".join(codes), architecture)
-    if len(rows) * INSTRUCTION_BYTES != sum(len(code) for code in codes):
-        raise CompileError(f"nvdisasm listed {len(rows)} instructions, not all of them")
+    rows = raw_rows(b"".join(codes), architecture)
     decoded, start = [], 0
     for code in codes:
         base = start * INSTRUCTION_BYTES
@@ -39,9 +30,7 @@ def decode_codes(codes: Sequence[bytes], architecture: int) -> list[tuple[Instru
             tuple(
                 parse_instruction(
                     i * INSTRUCTION_BYTES,
-                    row.get("predicate", ""),
-                    row["opcode"],
-                    row.get("operands", ""),
+                    *row,
                     int.from_bytes(code[i * INSTRUCTION_BYTES : (i + 1) * INSTRUCTION_BYTES], "little"),
                     -base,  # targets count from the start of all codes
                 )
@@ -50,21 +39,3 @@ def decode_codes(codes: Sequence[bytes], architecture: int) -> list[tuple[Instru
         )
         start += len(own)
     return decoded
-
-
-def _rows(code: bytes, architecture: int) -> list[dict]:
-    if not code:
-        return []
-    tool = find_nvdisasm()
-    with tempfile.TemporaryDirectory(prefix="gpusim-") as folder:
-        path = Path(folder) / "code.bin"
-        path.write_bytes(code)
-        target = f"SM{architecture}{'a' if architecture >= ARCHITECTURE_SPECIFIC_FROM else ''}"
-        done = subprocess.run([tool, "-json", "-b", target, str(path)], capture_output=True, check=False)
-    if done.returncode != 0:
-        reason = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["no message"]
-        raise ToolchainError(f"nvdisasm failed: {reason[0]}")
-    try:
-        return [row for entry in json.loads(done.stdout)[1] for row in entry["sass-instructions"]]
-    except (ValueError, KeyError, IndexError, TypeError) as error:
-        raise ToolchainError(f"nvdisasm's listing could not be read ({error})") from error

@@ -41,7 +41,7 @@ def pytest_generate_tests(metafunc):
 
 
 @pytest.fixture
-def launch(request, without_source_lines):
+def launch(request, without_source_lines, listed_ahead):
     """``launch(kernel, grid, block, *args, shared_bytes=0)`` runs it, writing arrays in place."""
     if ON_DEVICE:
 

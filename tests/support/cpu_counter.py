@@ -1,14 +1,16 @@
-"""Note what processor time each test takes, its child processes' too; switched on by ``GPUSIM_COUNT_CPU=FOLDER``.
+"""Note what processor time each test takes, its child processes' too, and how long it waits; switched on by
+``GPUSIM_COUNT_CPU=FOLDER``.
 
 Mental model: under ``pytest -n`` each worker writes a file of its own, a line a test, as soon as the test has ended; what a
 worker did before its first test (imports, collection) is a line of its own. ``tools/cost_of_tests.py FOLDER`` adds them up. Wall
-time would say as much of who else is at work on the machine.
+time says as much of who else is at work on the machine, but on a quiet one also which tests wait.
 """
 
 from __future__ import annotations
 
 import os
 import resource
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,12 +41,14 @@ class CpuCounter:
         own, children = _seconds()
         if not self._begun:
             self._begun = True
-            self._note(BEFORE, own, children)
+            self._note(BEFORE, own, children, own + children)
+        begun = time.monotonic()
         result = yield
+        wall = time.monotonic() - begun
         own_after, children_after = _seconds()
-        self._note(item.nodeid, own_after - own, children_after - children)
+        self._note(item.nodeid, own_after - own, children_after - children, wall)
         return result
 
-    def _note(self, name: str, own: float, children: float) -> None:
+    def _note(self, name: str, own: float, children: float, wall: float) -> None:
         with self._path.open("a") as file:
-            file.write(f"{name}\t{own:.3f}\t{children:.3f}\n")
+            file.write(f"{name}\t{own:.3f}\t{children:.3f}\t{wall:.3f}\n")

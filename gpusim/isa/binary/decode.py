@@ -2,42 +2,21 @@
 
 Mental model: nvdisasm turns the 128-bit words into text (``-json``: opcode, operands, guard); this file
 splits the text into typed operands. What text cannot carry exactly is taken from the word itself: the
-control fields, and the bits of immediates that are written in decimal (bits 32..63). The disassembler
-costs a quarter of a second, so its text is kept on disk by the hash of the code (:mod:`gpusim.io.kept_files`), with
-function names replaced by their addresses (Numba puts a per-process counter into them). A damaged or missing cache file
-is only a slower start.
+control fields, and the bits of immediates that are written in decimal (bits 32..63). Where the text comes from, and where
+it is kept: :mod:`gpusim.isa.binary.listing`.
 """
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import json
 import re
-import resource
-import signal
-import subprocess
-import tempfile
 from collections.abc import Iterable
 from functools import lru_cache
-from pathlib import Path
-from typing import Any
 
-try:
-    from cuda import pathfinder
-except ImportError:  # a machine that only simulates trace files; whoever disassembles is told what to install
-    pathfinder = None
-
-from gpusim.errors import CompileError, ToolchainError
-from gpusim.io.cache_folder import cache_folder
-from gpusim.io.kept_files import keep, read_kept
-from gpusim.io.whole_file import naming_file
+from gpusim.errors import CompileError
 from gpusim.isa.binary.control import decode_control
 from gpusim.isa.binary.cubin import INSTRUCTION_BYTES, KernelCode
+from gpusim.isa.binary.listing import TARGETED, Texts, code_texts, section_texts, split_operands
 from gpusim.isa.form import Instruction, Kind, Operand
-
-CACHE_VERSION = 3
-FUNCTION_PREFIX = "@"  # "@0x1f0": the function at that flat address
 
 _REGISTER = re.compile(r"^(U?)R(Z|\d{1,4})((?:\.[A-Za-z0-9_]+)*)$")
 _PREDICATE = re.compile(r"^(U?)P(T|\d{1,4})((?:\.[A-Za-z0-9_]+)*)$")
@@ -55,8 +34,6 @@ _MISPLACED_COMMA = re.compile(r"\b(R\w+)desc,\[")
 #: The half that is taken of an immediate stands behind a comma: "R7,R4,4.57e-41,H0".
 _APART_SELECTOR = re.compile(r"([\d.e+-]+),(H[01])$")
 _RELOCATED = re.compile(r"^(?:32|fun)@(?:lo|hi)?\(")
-#: Mnemonics whose hexadecimal operand is a code address.
-_TARGETED = {"BRA", "BSSY", "CALL", "RET", "BRX", "JMP", "JMX", "JMXU", "BRXU", "LEPC", "PRET", "SSY"}
 _PACKED_HALF = {"HADD2", "HMUL2", "HFMA2", "HSETP2", "HSET2", "HMNMX2"}
 
 
@@ -66,7 +43,7 @@ def decode(image: KernelCode, cubin: bytes, use_cache: bool = True) -> tuple[Ins
     Raises ToolchainError when nvdisasm is missing or fails, CompileError when its output does not cover
     the code. Words between functions (padding) are left out.
     """
-    return _instructions(image, image.sections, _texts(image, cubin, use_cache))
+    return _instructions(image, image.sections, code_texts(image, cubin, use_cache))
 
 
 def decode_sections(image: KernelCode, cubin: bytes, names: Iterable[str]) -> dict[str, tuple[Instruction, ...]]:
@@ -74,13 +51,11 @@ def decode_sections(image: KernelCode, cubin: bytes, names: Iterable[str]) -> di
     that a file of many kernels takes one look, not one a kernel."""
     wanted = set(names)
     sections = [section for section in image.sections if section[0] in wanted]
-    texts = _texts_of(image, sections, _kept_listing(cubin))
+    texts = section_texts(image, sections, cubin)
     return {section[0]: _instructions(image, [section], texts) for section in sections}
 
 
-def _instructions(
-    image: KernelCode, sections: Iterable[tuple[str, int, int]], texts: dict[int, list[list[str]]]
-) -> tuple[Instruction, ...]:
+def _instructions(image: KernelCode, sections: Iterable[tuple[str, int, int]], texts: Texts) -> tuple[Instruction, ...]:
     files = {file: i for i, file in enumerate(source_files(image))}
     instructions = []
     for name, base, size in sections:
@@ -123,7 +98,7 @@ def parse_instruction(
     if mnemonic == "LDGSTS":
         operands = _TWO_ADDRESSES.sub(r"\1,", operands)
     wide = mnemonic in ("MOV", "UMOV") and "64" in modifiers  # the one form with a 64-bit immediate
-    parsed = [_operand(text, word, mnemonic, section_base, wide) for text in _split(operands)]
+    parsed = [_operand(text, word, mnemonic, section_base, wide) for text in split_operands(operands)]
     if mnemonic in _PACKED_HALF:
         parsed = _split_packed(parsed, word)
     text = " ".join(part for part in (guard, opcode, operands.replace(",", ", ")) if part)
@@ -139,21 +114,6 @@ def parse_instruction(
         line=line,
         file=file,
     )
-
-
-def _split(operands: str) -> list[str]:
-    """Split at commas that stand outside brackets."""
-    parts, depth, start = [], 0, 0
-    for i, char in enumerate(operands):
-        if char in "[({":
-            depth += 1
-        elif char in "])}":
-            depth -= 1
-        elif char == "," and depth == 0:
-            parts.append(operands[start:i].strip())
-            start = i + 1
-    last = operands[start:].strip()
-    return [*parts, last] if last else parts
 
 
 @lru_cache(maxsize=65536)
@@ -205,7 +165,7 @@ def _operand(text: str, word: int, mnemonic: str, section_base: int, wide: bool 
     if match := _HEX.match(text):
         sign, digits, suffix = match.groups()
         value = -int(digits, 16) if sign == "-" else int(digits, 16)
-        if mnemonic in _TARGETED:
+        if mnemonic in TARGETED:
             return Operand(Kind.LABEL, value=value + section_base, text=text)
         bits = 64 if wide or len(digits) > 8 else 32
         return Operand(Kind.IMMEDIATE, value=value & ((1 << bits) - 1), modifiers=_modifiers(suffix), text=text)
@@ -264,175 +224,3 @@ def _split_packed(operands: list[Operand], word: int) -> list[Operand]:
         for i, shift in zip(decimal, (48, 32), strict=True):
             operands[i] = Operand(Kind.IMMEDIATE, value=(word >> shift) & 0xFFFF, text=operands[i].text)
     return operands
-
-
-# ---- nvdisasm and its cache ----------------------------------------------------------------------
-
-
-def find_nvdisasm() -> str:
-    """Path of nvdisasm (wheel, toolkit or PATH); raises ToolchainError with the pip command."""
-    try:
-        path = None if pathfinder is None else pathfinder.find_nvidia_binary_utility("nvdisasm")
-    except Exception:  # the finder's own errors all mean "not there"
-        path = None
-    if path is None:
-        raise ToolchainError("nvdisasm was not found: pip install nvidia-cuda-nvdisasm")
-    return path
-
-
-def _texts(image: KernelCode, cubin: bytes, use_cache: bool) -> dict[int, list[list[str]]]:
-    """Section base -> [guard, opcode, operands] of each instruction, from the cache or from nvdisasm."""
-    path = _cache_path(image) if use_cache else None
-    if path is not None:
-        known = _read_cache(path, image)
-        if known is not None:
-            return known
-    texts = _disassemble(image, cubin)
-    if path is not None:
-        keep(path, json.dumps(texts, separators=(",", ":")).encode())
-    return texts
-
-
-#: Processor time that nvdisasm has, and the bytes of a cubin for which it has a second more: 13.0 took 0.1 s, and a second for 1.6 MB.
-#: There are damaged cubins of a few kilobytes with which it does not end.
-LISTING_SECONDS, _LISTING_RATE = 5, 100_000
-
-
-#: Function -> [guard, opcode, operands] of each instruction, as nvdisasm gives them.
-_Listing = dict[str, list[list[str]]]
-
-
-@lru_cache(maxsize=1)
-def _listing(cubin: bytes) -> _Listing:
-    """What nvdisasm says of all of a cubin at once: kernels are asked for one after another."""
-    tool = find_nvdisasm()
-    with tempfile.TemporaryDirectory(prefix="gpusim-") as folder:
-        path = Path(folder) / "kernel.cubin"
-        with naming_file(path):
-            path.write_bytes(cubin)
-        try:
-            done = _run_for([tool, "-json", str(path)], seconds := LISTING_SECONDS + len(cubin) // _LISTING_RATE)
-        except OSError as error:
-            raise ToolchainError(f"nvdisasm cannot be run ({error.strerror or error}): {tool}") from error
-    if done.returncode == -signal.SIGXCPU:
-        raise CompileError(f"damaged cubin: nvdisasm has come to no end of it within {seconds} s of processor time")
-    if done.returncode != 0:
-        reason = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["no message"]
-        raise ToolchainError(f"nvdisasm failed: {reason[0]}")
-    try:
-        return {
-            entry["function-name"]: [
-                [row.get("predicate", ""), row["opcode"], row.get("operands", "")] for row in entry["sass-instructions"]
-            ]
-            for entry in json.loads(done.stdout)[1]
-        }
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
-        raise ToolchainError(f"nvdisasm's listing could not be read ({error})") from error
-
-
-def _run_for(command: list[str], seconds: int) -> subprocess.CompletedProcess[bytes]:
-    """Run a program that the system ends after so much processor time."""
-    with subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,  # a Ctrl-C at the terminal is for whoever waits here
-    ) as process:
-        with contextlib.suppress(OSError, AttributeError):  # it has ended already; no Linux
-            resource.prlimit(process.pid, resource.RLIMIT_CPU, (seconds, seconds + 1))
-            resource.prlimit(process.pid, resource.RLIMIT_CORE, (0, 0))
-        try:
-            out, err = process.communicate()
-        except BaseException:
-            process.kill()
-            raise
-    return subprocess.CompletedProcess(command, process.returncode, out, err)
-
-
-@lru_cache(maxsize=1)
-def _kept_listing(cubin: bytes) -> _Listing:
-    """The same, from the cache where it is known."""
-    path = _kept_path(b"listing", cubin)
-    known = None if path is None else _stored(path)
-    if known is not None and all(map(_are_rows, known.values())):
-        return known
-    listing = _listing(cubin)
-    if path is not None:
-        _write_cache(path, listing)
-    return listing
-
-
-def _disassemble(image: KernelCode, cubin: bytes) -> dict[int, list[list[str]]]:
-    return _texts_of(image, image.sections, _listing(cubin))
-
-
-def _texts_of(
-    image: KernelCode, sections: Iterable[tuple[str, int, int]], listing: _Listing
-) -> dict[int, list[list[str]]]:
-    """Section base -> its rows of ``listing``, with the addresses of functions for their names."""
-    names = {name: address for name, address, _ in image.functions}
-    texts = {}
-    for section, base, _ in sections:
-        rows = listing.get(section.removeprefix(".text."))
-        if rows is None:
-            raise CompileError(f"nvdisasm gave no listing of {section}")
-        texts[base] = [[guard, opcode, _with_addresses(operands, names)] for guard, opcode, operands in rows]
-    return texts
-
-
-def _with_addresses(operands: str, names: dict[str, int]) -> str:
-    parts = _split(operands)
-    for i, part in enumerate(parts):
-        if part in names:
-            parts[i] = f"{FUNCTION_PREFIX}0x{names[part]:x}"
-        elif part.startswith(("32@", "fun@")):
-            parts[i] = f"{part[:5]}(address)"
-    return ",".join(parts)
-
-
-def _cache_path(image: KernelCode) -> Path | None:
-    parts = [image.architecture, image.sections[0][2]], [address for _, address, _ in image.functions]
-    return _kept_path(*(repr(part).encode() for part in parts), image.code)
-
-
-def _kept_path(*parts: bytes) -> Path | None:
-    """Where the texts of what ``parts`` say are kept."""
-    folder = cache_folder()
-    if folder is None:
-        return None
-    digest = hashlib.sha256(repr(CACHE_VERSION).encode())
-    for part in parts:
-        digest.update(len(part).to_bytes(8, "little"))
-        digest.update(part)
-    return folder / "sass" / f"{digest.hexdigest()}.json"
-
-
-def _read_cache(path: Path, image: KernelCode) -> dict[int, list[list[str]]] | None:
-    try:
-        texts = {int(base): rows for base, rows in (_stored(path) or {}).items()}
-        for _, base, size in image.sections:
-            rows = texts[base]
-            if not _are_rows(rows) or len(rows) * INSTRUCTION_BYTES != size:
-                return None
-    except (ValueError, KeyError):
-        return None
-    return texts
-
-
-def _stored(path: Path) -> dict[str, Any] | None:
-    try:
-        stored = json.loads(read_kept(path) or b"")
-    except (ValueError, RecursionError):
-        return None
-    return stored if isinstance(stored, dict) else None
-
-
-def _are_rows(rows: object) -> bool:
-    return isinstance(rows, list) and all(
-        isinstance(row, list) and len(row) == 3 and all(isinstance(text, str) for text in row) for row in rows
-    )
-
-
-def _write_cache(path: Path, texts: dict[int, list[list[str]]] | _Listing) -> None:
-    """Keep the texts; without a cache where they cannot be kept."""
-    keep(path, json.dumps(texts, separators=(",", ":")).encode())
