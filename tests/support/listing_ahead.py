@@ -15,6 +15,7 @@ from unittest import mock
 
 import pytest
 
+import gpusim
 from gpusim.frontend.registry import front_end_of
 from gpusim.isa.binary.cubin import KernelImage
 from gpusim.isa.binary.listing_together import list_together
@@ -22,8 +23,6 @@ from gpusim.isa.target import make_target
 
 #: Launches of one test that are looked at: there are loops that end by what kernels compute.
 MOST_LAUNCHES = 8
-#: What a test calls that captures.
-CAPTURING = {"capture", "run"}
 
 
 class _Enough(BaseException):
@@ -33,8 +32,8 @@ class _Enough(BaseException):
 def list_ahead(module: Any, items: list[pytest.Item]) -> int:
     """Rehearse those of ``items`` that are tests of ``module``; the number of kernels that were listed together.
 
-    A test may take its parameters and ``launch``; the latter's ``gpu`` is its parameter. Which tests capture is told by their names:
-    they take ``launch``, or speak of ``capture`` or of the module's ``run``.
+    A test may take its parameters and ``launch``; the latter's ``gpu`` is its parameter. Other tests capture if
+    they, or a function of their module that they call, speak of ``capture``.
     """
     images: list[KernelImage] = []
     own = [item for item in items if isinstance(item, pytest.Function) and item.module is module]
@@ -60,12 +59,21 @@ def _rehearse(item: pytest.Function, images: list[KernelImage]) -> None:
         gpu = values["launch"]
         values["launch"] = lambda kernel, grid, block, *args, **options: capture(kernel, grid, block, args, gpu=gpu)
     names = inspect.signature(item.function).parameters
-    captures = "launch" in names or not CAPTURING.isdisjoint(item.function.__code__.co_names)
-    if not captures or not set(names) <= set(values):
+    if not set(names) <= set(values) or not ("launch" in names or _captures(item.function, item.module)):
         return
-    stand_ins = {"capture": capture} if hasattr(item.module, "capture") else {}
+    own = mock.patch.object(item.module, "capture", capture) if hasattr(item.module, "capture") else None
     with (
-        mock.patch.multiple(item.module, **stand_ins) if stand_ins else contextlib.nullcontext(),
+        own or contextlib.nullcontext(),
+        mock.patch.object(gpusim, "capture", capture),
         contextlib.suppress(Exception, _Enough, pytest.skip.Exception, pytest.fail.Exception),
     ):
         item.function(**{name: values[name] for name in names})
+
+
+def _captures(function: Any, module: Any, calls: int = 2) -> bool:
+    """Whether ``function``, or a function of ``module`` that it calls, captures."""
+    names = function.__code__.co_names
+    if "capture" in names:
+        return True
+    called = (getattr(module, name, None) for name in names)
+    return calls > 0 and any(_captures(each, module, calls - 1) for each in called if inspect.isfunction(each))
