@@ -52,8 +52,12 @@ LONGEST_FIRST = (
     "tests/differential/test_random_kernels.py",
     "tests/differential/test_engine_invariance.py",
 )
-#: The two halves that Numba compiles; each as a process of its own.
-PRECOMPILE = ("gpusim.engine.precompile", "gpusim.commands.precompile_emulator")
+#: The three parts that Numba compiles, each as long as the others and as a process of its own.
+PRECOMPILE = (
+    ("gpusim.engine.precompile",),
+    ("gpusim.commands.precompile_emulator", "--interpreter"),
+    ("gpusim.commands.precompile_emulator", "--bodies"),
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -137,13 +141,13 @@ def listed_ahead(request: pytest.FixtureRequest) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes():
     """Before the workers of ``pytest -n`` start: compile emulator and engine side by side, once, through
-    Numba's cache on disk; workers that all find it cold would each do so. A half that fails here fails
+    Numba's cache on disk; workers that all find it cold would each do so. A part that fails here fails
     again, with its message, in the tests that need it."""
     if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
         return
     running = [
-        subprocess.Popen([sys.executable, "-m", half], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        for half in PRECOMPILE
+        subprocess.Popen([sys.executable, "-m", *part], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for part in PRECOMPILE
     ]
     for process in running:
         process.wait()
