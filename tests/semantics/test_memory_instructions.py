@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numba import cuda, float32, float64, int32, uint8
+from shared_launches import for_each
 
 from gpusim.capturing import capture
 from gpusim.isa.architectures import GENERATIONS
@@ -25,16 +28,27 @@ def gather(source, index, out):
         out[i] = source[index[i]]
 
 
-@cuda.jit
-def scatter(source, index, out):
-    i = cuda.grid(1)
-    if i < source.size:
-        out[index[i]] = source[i]
-
-
 #: The same instructions move them on both architectures: each width by day on one, signed and unsigned on different ones.
 WIDTHS = (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.int64, np.float32, np.float64)
 GPUS = ("sm_80", "sm_90")
+
+
+def both_ways(source, index, gathered, scattered):
+    """Gathers into one array, and scatters from the same source into another."""
+    i = cuda.grid(1)
+    if i < source.size:
+        gathered[i] = source[index[i]]
+        scattered[index[i]] = source[i]
+
+
+@cache
+def moved(gpu, first):
+    """width -> what ``both_ways`` was given and left, of every second width from number ``first`` on."""
+    rng = np.random.default_rng(0)
+    index = rng.permutation(70)
+    cases = {kind: (rng.integers(-100, 100, 70).astype(kind), index, *np.zeros((2, 70), kind)) for kind in WIDTHS[first::2]}
+    capture(for_each(both_ways, len(cases)), 3, 32, tuple(zip(*cases.values(), strict=True)), gpu=gpu)
+    return cases
 
 
 @pytest.mark.parametrize(
@@ -46,15 +60,9 @@ GPUS = ("sm_80", "sm_90")
     ],
 )
 def test_every_width_is_gathered_and_scattered(kind, gpu):
-    rng = np.random.default_rng(0)
-    source = rng.integers(-100, 100, 70).astype(kind)
-    index = rng.permutation(70)
-    out = np.zeros(70, kind)
-    capture(gather, 3, 32, (source, index, out), gpu=gpu)
-    assert (out == source[index]).all()
-    back = np.zeros(70, kind)
-    capture(scatter, 3, 32, (out, index, back), gpu=gpu)
-    assert (back == source).all()
+    source, index, gathered, scattered = moved(gpu, WIDTHS.index(kind) % 2)[kind]
+    assert (gathered == source[index]).all()
+    assert (scattered[index] == source).all()
 
 
 @given(st.lists(st.integers(0, 199), min_size=1, max_size=64), st.integers(0, 40))
@@ -184,7 +192,6 @@ def test_constant_arrays(gpu):
     np.testing.assert_array_equal(out, CONSTANTS[(np.arange(64) * 5) % 64])
 
 
-@cuda.jit
 def contended(counters, old):
     i = cuda.grid(1)
     old[i] = cuda.atomic.add(counters, i % 3, 1)
@@ -193,10 +200,17 @@ def contended(counters, old):
     cuda.atomic.xor(counters, 5, i)
 
 
+@cache
+def under_contention():
+    """type -> counters and old values that ``contended`` left."""
+    cases = {kind: (np.zeros(6, kind), np.zeros(96, kind)) for kind in (np.int32, np.int64)}
+    capture(for_each(contended, 2), 3, 32, tuple(zip(*cases.values(), strict=True)), gpu="sm_90")
+    return cases
+
+
 @pytest.mark.parametrize("kind", [np.int32, np.int64])
 def test_atomics_under_contention_lose_nothing(kind):
-    counters, old = np.zeros(6, kind), np.zeros(96, kind)
-    capture(contended, 3, 32, (counters, old), gpu="sm_90")
+    counters, old = under_contention()[kind]
     i = np.arange(96)
     assert (counters[:3] == 32).all()
     assert counters[3] == 95 and counters[4] == -95
