@@ -48,7 +48,9 @@ def moved(gpu, first):
     """width -> what ``both_ways`` was given and left, of every second width from number ``first`` on."""
     rng = np.random.default_rng(0)
     index = rng.permutation(70)
-    cases = {kind: (rng.integers(-100, 100, 70).astype(kind), index, *np.zeros((2, 70), kind)) for kind in WIDTHS[first::2]}
+    cases = {
+        kind: (rng.integers(-100, 100, 70).astype(kind), index, *np.zeros((2, 70), kind)) for kind in WIDTHS[first::2]
+    }
     capture(for_each(both_ways, len(cases)), 3, 32, tuple(zip(*cases.values(), strict=True)), gpu=gpu)
     return cases
 
