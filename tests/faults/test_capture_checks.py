@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import enum
+import inspect
 import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from hand_traces import Asm, build
-from numba import cuda, float32, int32, types
+from numba import cuda, int32, types
 
 import gpusim
 from gpusim import cli
@@ -31,84 +33,63 @@ take = cuda.declare_device("take", types.int64(types.int32), link=HEAP)
 give = cuda.declare_device("give", types.int32(types.int64), link=HEAP)
 
 
-@cuda.jit
-def unordered(out):
-    room = cuda.shared.array(64, float32)
-    t = cuda.threadIdx.x
-    room[t] = t  # written here,
-    out[t] = room[63 - t]  # read there, no barrier between
+class Part(enum.IntEnum):
+    """What a launch of ``in_shared`` runs: the kernels of these tests are branches of one, compiled and listed once."""
+
+    UNORDERED = 0
+    ORDERED = 1
+    ONE_BARRIER_SHORT = 2
+    SAME_PLACE = 3
+    COUNTED = 4
+    COUNTED_WITHOUT_START = 5
+    HALF_FILLED = 6
+    SOME_LEAVE = 7
 
 
 @cuda.jit
-def ordered(out):
-    room = cuda.shared.array(64, float32)
+def in_shared(part, out):
+    room = cuda.shared.array(128, int32)
     t = cuda.threadIdx.x
-    for k in range(4):
-        room[t] = t + k
+    if part == Part.UNORDERED:
+        room[t] = t  # +1: written here,
+        out[t] = room[63 - t]  # +2: read there, no barrier between
+    elif part == Part.ORDERED:
+        for k in range(4):
+            room[t] = t + k
+            cuda.syncthreads()
+            out[t] += room[63 - t]
+            cuda.syncthreads()
+    elif part == Part.ONE_BARRIER_SHORT:
+        for k in range(4):
+            room[t] = t + k  # +2
+            cuda.syncthreads()
+            out[t] += room[63 - t]  # +4
+    elif part == Part.SAME_PLACE:
+        room[0] = t  # +1
         cuda.syncthreads()
-        out[t] += room[63 - t]
+        out[t] = room[0]
+    elif part == Part.COUNTED:
+        if t == 0:
+            room[0] = 0
         cuda.syncthreads()
-
-
-@cuda.jit
-def one_barrier_short(out):
-    room = cuda.shared.array(64, float32)
-    t = cuda.threadIdx.x
-    for k in range(4):
-        room[t] = t + k
+        cuda.atomic.add(room, 0, 1)
         cuda.syncthreads()
-        out[t] += room[63 - t]
-
-
-@cuda.jit
-def same_place(out):
-    room = cuda.shared.array(1, int32)
-    t = cuda.threadIdx.x
-    room[0] = t
-    cuda.syncthreads()
-    out[t] = room[0]
-
-
-@cuda.jit
-def counted(out):
-    room = cuda.shared.array(1, int32)
-    t = cuda.threadIdx.x
-    if t == 0:
-        room[0] = 0
-    cuda.syncthreads()
-    cuda.atomic.add(room, 0, 1)
-    cuda.syncthreads()
-    out[t] = room[0]
-
-
-@cuda.jit
-def counted_without_start(out):
-    room = cuda.shared.array(1, int32)
-    t = cuda.threadIdx.x
-    cuda.atomic.add(room, 0, 1)
-    cuda.syncthreads()
-    out[t] = room[0]
-
-
-@cuda.jit
-def half_filled(out):
-    room = cuda.shared.array(64, float32)
-    t = cuda.threadIdx.x
-    if t < 32:
+        out[t] = room[0]
+    elif part == Part.COUNTED_WITHOUT_START:
+        cuda.atomic.add(room, 0, 1)
+        cuda.syncthreads()
+        out[t] = room[0]
+    elif part == Part.HALF_FILLED:
+        if t < 32:
+            room[t] = t
+        cuda.syncthreads()
+        out[t] = room[63 - t]  # +4
+    elif part == Part.SOME_LEAVE:
+        if t >= 64:
+            return
         room[t] = t
-    cuda.syncthreads()
-    out[t] = room[63 - t]
-
-
-@cuda.jit
-def some_leave(out):
-    room = cuda.shared.array(128, float32)
-    t = cuda.threadIdx.x
-    if t >= 64:
-        return
-    room[t] = t
-    cuda.syncthreads()
-    out[t] = room[63 - t]
+        cuda.syncthreads()
+        out[t] = room[63 - t]
 
 
 @cuda.jit
@@ -121,52 +102,61 @@ def findings(kernel, *args, block=64, grid=1, gpu="sm_90", check=BOTH):
     return capture(kernel, grid, block, args, gpu=gpu, check=check).findings
 
 
-def line(kernel, offset: int) -> str:
-    return f"test_capture_checks.py:{kernel.py_func.__code__.co_firstlineno + offset})"
+def findings_in_shared(part, block=64, gpu="sm_90", check=BOTH, out=None):
+    """Of a launch that runs ``part`` alone."""
+    return findings(
+        in_shared, np.int32(part), np.zeros(block, np.int32) if out is None else out, block=block, gpu=gpu, check=check
+    )
+
+
+def line(kernel, offset: int, part: Part | None = None) -> str:
+    """How a place ends that is ``offset`` lines behind the one where ``kernel``, or a part of it, begins."""
+    lines, first = inspect.getsourcelines(kernel.py_func)
+    begin = next(i for i, text in enumerate(lines) if part is None or text.endswith(f"part == Part.{part.name}:\n"))
+    return f"test_capture_checks.py:{first + begin + offset})"
 
 
 @pytest.mark.parametrize("gpu", ["sm_80", "sm_90", "sm_120"])
 def test_a_missing_barrier_is_a_hazard_with_both_lines_and_threads(gpu):
-    out = np.zeros(64, np.float32)
-    hazard = next(f for f in findings(unordered, out, gpu=gpu) if f.tool == "racecheck")
+    out = np.zeros(64, np.int32)
+    hazard = next(f for f in findings_in_shared(Part.UNORDERED, gpu=gpu, out=out) if f.tool == "racecheck")
     assert hazard.what == "Read-write hazard on __shared__ memory"
-    assert hazard.where.endswith(line(unordered, 5)) and "LDS" in hazard.where
-    assert hazard.other_where.endswith(line(unordered, 4)) and "STS" in hazard.other_where
+    assert hazard.where.endswith(line(in_shared, 2, Part.UNORDERED)) and "LDS" in hazard.where
+    assert hazard.other_where.endswith(line(in_shared, 1, Part.UNORDERED)) and "STS" in hazard.other_where
     assert hazard.thread[0] + hazard.other_thread[0] == 63
     assert hazard.thread[0] // 32 != hazard.other_thread[0] // 32
     assert out[63] == 0 and out[0] in (0, 63), "the arrays come out"
 
 
 def test_a_barrier_that_is_missing_in_a_loop_is_found_without_bad_luck():
-    hazards = findings(one_barrier_short, np.zeros(64, np.float32))  # one for each copy of the unrolled loop
+    hazards = findings_in_shared(Part.ONE_BARRIER_SHORT)  # one for each copy of the unrolled loop
     assert {h.what for h in hazards} == {"Read-write hazard on __shared__ memory"}
-    assert all(h.where.endswith(line(one_barrier_short, 7)) for h in hazards)
-    assert all(h.other_where.endswith(line(one_barrier_short, 5)) for h in hazards)
+    assert all(h.where.endswith(line(in_shared, 4, Part.ONE_BARRIER_SHORT)) for h in hazards)
+    assert all(h.other_where.endswith(line(in_shared, 2, Part.ONE_BARRIER_SHORT)) for h in hazards)
 
 
 def test_two_writers_of_a_byte_are_a_hazard():
-    (hazard,) = findings(same_place, np.zeros(64, np.int32))
+    (hazard,) = findings_in_shared(Part.SAME_PLACE)
     assert hazard.what == "Write-write hazard on __shared__ memory" and hazard.detail.startswith("byte 0")
-    assert hazard.where == hazard.other_where and hazard.where.endswith(line(same_place, 4))
+    assert hazard.where == hazard.other_where and hazard.where.endswith(line(in_shared, 1, Part.SAME_PLACE))
 
 
-@pytest.mark.parametrize("kernel", [ordered, counted, some_leave])
-def test_ordered_kernels_have_no_findings(kernel):
-    out = np.zeros(64 if kernel is not some_leave else 128, np.float32 if kernel is not counted else np.int32)
-    assert findings(kernel, out, block=len(out)) == ()
+@pytest.mark.parametrize("part", [Part.ORDERED, Part.COUNTED, Part.SOME_LEAVE], ids=lambda part: part.name.lower())
+def test_ordered_kernels_have_no_findings(part):
+    assert findings_in_shared(part, block=128 if part is Part.SOME_LEAVE else 64) == ()
 
 
 def test_atomics_are_no_hazard_but_need_a_first_value():
-    (finding,) = findings(counted_without_start, np.zeros(64, np.int32))
+    (finding,) = findings_in_shared(Part.COUNTED_WITHOUT_START)
     assert finding.tool == "initcheck" and "ATOMS" in finding.where
 
 
 def test_shared_memory_that_nobody_wrote_is_named_with_its_byte():
-    (finding,) = findings(half_filled, np.zeros(64, np.float32))
+    (finding,) = findings_in_shared(Part.HALF_FILLED)
     assert finding.tool == "initcheck" and finding.count == 32
     assert finding.what == "Uninitialized __shared__ memory read of size 4 bytes"
     assert finding.thread == (0, 0, 0) and finding.detail == "byte 252 was never written"
-    assert finding.where.endswith(line(half_filled, 7))
+    assert finding.where.endswith(line(in_shared, 4, Part.HALF_FILLED))
 
 
 def test_local_memory_that_a_thread_did_not_write_is_named():
@@ -259,15 +249,14 @@ def test_misaligned_accesses_are_found():
 
 
 def test_one_check_does_not_do_the_others_work():
-    out = np.zeros(64, np.float32)
-    assert {f.tool for f in findings(unordered, out, check=("race",))} == {"racecheck"}
-    assert {f.tool for f in findings(unordered, out, check=("memory",))} == {"initcheck"}
-    assert capture(unordered, 1, 64, (out,), gpu="sm_90").findings == ()
+    assert {f.tool for f in findings_in_shared(Part.UNORDERED, check=("race",))} == {"racecheck"}
+    assert {f.tool for f in findings_in_shared(Part.UNORDERED, check=("memory",))} == {"initcheck"}
+    assert findings_in_shared(Part.UNORDERED, check=()) == ()
 
 
 def test_an_unknown_check_is_refused():
     with pytest.raises(UsageError, match="no check 'racy'; there are memory, race, sync, leak"):
-        findings(ordered, np.zeros(64, np.float32), check=("racy",))
+        findings_in_shared(Part.ORDERED, check=("racy",))
 
 
 def test_the_command_prints_findings_and_exits_with_1_or_0(capsys, tmp_path, monkeypatch):
@@ -275,7 +264,7 @@ def test_the_command_prints_findings_and_exits_with_1_or_0(capsys, tmp_path, mon
     out, err = capsys.readouterr()
     assert json.loads(out) == [] and "no findings" in err
     case = type("Case", (), {"check": lambda self: None})()
-    trace = capture(half_filled, 1, 64, (np.zeros(64, np.float32),), gpu="h200", check=BOTH)
+    trace = capture(in_shared, 1, 64, (np.int32(Part.HALF_FILLED), np.zeros(64, np.int32)), gpu="h200", check=BOTH)
     launch = type("Launch", (), {"trace": trace, "timed": True})()
     monkeypatch.setattr("gpusim.commands.capturing.make_case", lambda *_, **__: case)
     monkeypatch.setattr("gpusim.commands.capturing.capture_case", lambda *_, **__: [launch])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import enum
+import inspect
+
 import numpy as np
 import pytest
 from llvmlite import ir
@@ -48,175 +51,133 @@ def ptx(text: str, operands: int):
 wait_at, wait_for, arrive = ptx("bar.sync $0;", 1), ptx("bar.sync $0, $1;", 2), ptx("bar.arrive $0, $1;", 2)
 
 
-@cuda.jit
-def half_a_warp(x):
-    t = cuda.threadIdx.x
-    if t < 16:
-        cuda.syncthreads()  # +4
-    x[t] = t
+class Part(enum.IntEnum):
+    """What a launch of ``one_part`` runs: the kernels of these tests are branches of one, compiled and listed once."""
+
+    HALF_A_WARP = 0
+    ONE_WARP = 1
+    A_WARP_AND_A_HALF = 2
+    TWO_PLACES = 3
+    UNLIKE_TURNS = 4
+    LEAVES_EARLY = 5
+    EVERY_SECOND_LEAVES = 6
+    IN_A_LOOP = 7
+    LEAVES_THE_LOOP_EARLY = 8
+    NOT_IN_ITS_MASK = 9
+    WARP_IN_A_BRANCH = 10
+    HALVES_OF_A_WARP = 11
+    PRODUCER_AND_CONSUMER = 12
+    COUNTS_DIFFER = 13
+    NEVER_FULL = 14
+    ODD_COUNT = 15
+    ODD_NUMBER = 16
+    IN_REGISTERS = 17
 
 
 @cuda.jit
-def one_warp(x):
+def one_part(part, x, n, number):
     t = cuda.threadIdx.x
-    if t < 32:
-        cuda.syncthreads()  # +4
-    x[t] = t
-
-
-@cuda.jit
-def a_warp_and_a_half(x):
-    t = cuda.threadIdx.x
-    if t < 48:
-        x[t + 64] = t
-        cuda.syncthreads()  # +5
-        x[t + 64] += x[(t + 1) % 48 + 64]
-    x[t] = t
-
-
-@cuda.jit
-def two_places(x):
-    t = cuda.threadIdx.x
-    if t < 32:
+    if part == Part.HALF_A_WARP:
+        if t < 16:
+            cuda.syncthreads()  # +2
+        x[t] = t
+    elif part == Part.ONE_WARP:
+        if t < 32:
+            cuda.syncthreads()  # +2
+        x[t] = t
+    elif part == Part.A_WARP_AND_A_HALF:
+        if t < 48:
+            x[t + 64] = t
+            cuda.syncthreads()  # +3
+            x[t + 64] += x[(t + 1) % 48 + 64]
+        x[t] = t
+    elif part == Part.TWO_PLACES:
+        if t < 32:
+            x[t] = 1
+            cuda.syncthreads()
+            x[t] += x[t + 32]
+        else:
+            x[t] = 2
+            cuda.syncthreads()
+            x[t] *= x[t - 32]
+    elif part == Part.UNLIKE_TURNS:
+        total = 0
+        for i in range(t // 32 + 1):
+            total += x[(t + i) % 64]
+            cuda.syncthreads()  # +4
+        x[t] = total
+    elif part == Part.LEAVES_EARLY:
+        if t >= 24:
+            return
         x[t] = 1
         cuda.syncthreads()
-        x[t] += x[t + 32]
-    else:
-        x[t] = 2
-        cuda.syncthreads()
-        x[t] *= x[t - 32]
-
-
-@cuda.jit
-def unlike_turns(x):
-    t = cuda.threadIdx.x
-    total = 0
-    for i in range(t // 32 + 1):
-        total += x[(t + i) % 64]
-        cuda.syncthreads()  # +6
-    x[t] = total
-
-
-@cuda.jit
-def leaves_early(x):
-    t = cuda.threadIdx.x
-    if t >= 24:
-        return
-    x[t] = 1
-    cuda.syncthreads()
-    x[t] += x[23 - t]
-
-
-@cuda.jit
-def every_second_leaves(x):
-    t = cuda.threadIdx.x
-    if t % 2:
-        x[t] = 3
-        return
-    x[t] = 1
-    cuda.syncthreads()
-    x[t] += x[62 - t]
-
-
-@cuda.jit
-def in_a_loop(x):
-    t = cuda.threadIdx.x
-    for _ in range(7):
-        x[t] += 1
-        cuda.syncthreads()
-        if t < 16:
-            x[t] += x[63 - t]
-        cuda.syncthreads()
-
-
-@cuda.jit
-def leaves_the_loop_early(x, n):
-    t = cuda.threadIdx.x
-    while True:
-        if x[t] + t // 32 >= n:
+        x[t] += x[23 - t]
+    elif part == Part.EVERY_SECOND_LEAVES:
+        if t % 2:
+            x[t] = 3
             return
-        x[t] += 1
+        x[t] = 1
         cuda.syncthreads()
-
-
-@cuda.jit
-def not_in_its_mask(x):
-    t = cuda.threadIdx.x
-    cuda.syncwarp(0x0000FFFF if t < 40 else 0xFFFFFFFF)
-    x[t] = 1
-
-
-@cuda.jit
-def warp_in_a_branch(x):
-    t = cuda.threadIdx.x
-    if t % 2:
-        x[t] = x[t] * 2
-        cuda.syncwarp()
-        x[t] = x[t ^ 2] * 2
-    x[t] += 1
-
-
-@cuda.jit
-def halves_of_a_warp(x):
-    t = cuda.threadIdx.x
-    x[t] = t
-    if t % 32 < 16:
-        cuda.syncwarp(0x0000FFFF)
-        x[t] += x[t ^ 1]
-    else:
-        cuda.syncwarp(0xFFFF0000)
-        x[t] += x[t ^ 2]
-
-
-@cuda.jit
-def producer_and_consumer(x):
-    t = cuda.threadIdx.x
-    if t < 32:
+        x[t] += x[62 - t]
+    elif part == Part.IN_A_LOOP:
+        for _ in range(7):
+            x[t] += 1
+            cuda.syncthreads()
+            if t < 16:
+                x[t] += x[63 - t]
+            cuda.syncthreads()
+    elif part == Part.LEAVES_THE_LOOP_EARLY:
+        while True:
+            if x[t] + t // 32 >= n:
+                return
+            x[t] += 1
+            cuda.syncthreads()
+    elif part == Part.NOT_IN_ITS_MASK:
+        cuda.syncwarp(0x0000FFFF if t < 40 else 0xFFFFFFFF)
+        x[t] = 1
+    elif part == Part.WARP_IN_A_BRANCH:
+        if t % 2:
+            x[t] = x[t] * 2
+            cuda.syncwarp()
+            x[t] = x[t ^ 2] * 2
+        x[t] += 1
+    elif part == Part.HALVES_OF_A_WARP:
         x[t] = t
-        arrive(1, 64)
-    else:
-        wait_for(1, 64)
-        x[t] = x[t - 32]
-
-
-@cuda.jit
-def counts_differ(x, n):
-    t = cuda.threadIdx.x
-    if t < 32:
+        if t % 32 < 16:
+            cuda.syncwarp(0x0000FFFF)
+            x[t] += x[t ^ 1]
+        else:
+            cuda.syncwarp(0xFFFF0000)
+            x[t] += x[t ^ 2]
+    elif part == Part.PRODUCER_AND_CONSUMER:
+        if t < 32:
+            x[t] = t
+            arrive(1, 64)
+        else:
+            wait_for(1, 64)
+            x[t] = x[t - 32]
+    elif part == Part.COUNTS_DIFFER:
+        if t < 32:
+            wait_for(1, n)
+            x[t] = 1
+        else:
+            wait_for(1, 64)
+            x[t] = 2
+    elif part == Part.NEVER_FULL:
+        if t < 32:
+            wait_for(2, 64)
+        x[t] = t
+    elif part == Part.ODD_COUNT:
         wait_for(1, n)
         x[t] = 1
-    else:
-        wait_for(1, 64)
-        x[t] = 2
-
-
-@cuda.jit
-def never_full(x):
-    t = cuda.threadIdx.x
-    if t < 32:
-        wait_for(2, 64)
-    x[t] = t
-
-
-@cuda.jit
-def odd_count(x, n):
-    wait_for(1, n)
-    x[cuda.threadIdx.x] = 1
-
-
-@cuda.jit
-def odd_number(x, number):
-    wait_at(number)
-    x[cuda.threadIdx.x] = 1
-
-
-@cuda.jit
-def in_registers(x, n, number):
-    t = cuda.threadIdx.x
-    if t < n:
+    elif part == Part.ODD_NUMBER:
+        wait_at(number)
         x[t] = 1
-        wait_for(number, n)
-        x[t] += x[n - 1 - t]
+    elif part == Part.IN_REGISTERS:
+        if t < n:
+            x[t] = 1
+            wait_for(number, n)
+            x[t] += x[n - 1 - t]
 
 
 @cuda.jit
@@ -226,83 +187,94 @@ def most_of_the_grid(x):
     x[cuda.threadIdx.x] = 1
 
 
-def trace(kernel, *more, gpu="sm_90", check=("sync",)) -> Trace:
-    return capture(kernel, BLOCKS, THREADS, (np.zeros(2 * THREADS, np.int32), *more), gpu=gpu, check=check)
+def trace(part, n=0, number=0, gpu="sm_90", check=("sync",), out=None) -> Trace:
+    """Of a launch that runs ``part`` alone."""
+    out = np.zeros(2 * THREADS, np.int32) if out is None else out
+    arguments = (np.int32(part), out, np.int32(n), np.int32(number))
+    return capture(one_part, BLOCKS, THREADS, arguments, gpu=gpu, check=check)
 
 
-def line(kernel, offset: int) -> str:
-    return f"test_sync_checks.py:{kernel.py_func.__code__.co_firstlineno + offset})"
+def line(part: Part, offset: int) -> str:
+    """How a place ends that is ``offset`` lines behind the one where ``part`` begins."""
+    lines, first = inspect.getsourcelines(one_part.py_func)
+    (begin,) = (i for i, text in enumerate(lines) if text.endswith(f"part == Part.{part.name}:\n"))
+    return f"test_sync_checks.py:{first + begin + offset})"
+
+
+def name(value) -> str | None:
+    return value.name.lower() if isinstance(value, Part) else None
 
 
 @pytest.mark.parametrize("gpu", FOUND_ON)
 @pytest.mark.parametrize(
-    "kernel, what, offset, threads",
+    "part, what, offset, threads",
     [
-        (half_a_warp, IN_WARP, 4, 16),
-        (one_warp, IN_BLOCK, 4, 32),
-        (a_warp_and_a_half, IN_WARP, 5, 48),
-        (two_places, IN_BLOCK, None, 32),
-        (unlike_turns, IN_BLOCK, 6, 32),
-        (warp_in_a_branch, IN_WARP, None, 32),
+        (Part.HALF_A_WARP, IN_WARP, 2, 16),
+        (Part.ONE_WARP, IN_BLOCK, 2, 32),
+        (Part.A_WARP_AND_A_HALF, IN_WARP, 3, 48),
+        (Part.TWO_PLACES, IN_BLOCK, None, 32),
+        (Part.UNLIKE_TURNS, IN_BLOCK, 4, 32),
+        (Part.WARP_IN_A_BRANCH, IN_WARP, None, 32),
     ],
-    ids=lambda value: getattr(value, "__name__", None),
+    ids=name,
 )
-def test_a_barrier_that_not_all_come_to_is_found_with_its_line(kernel, what, offset, threads, gpu):
-    (found,) = trace(kernel, gpu=gpu).findings
+def test_a_barrier_that_not_all_come_to_is_found_with_its_line(part, what, offset, threads, gpu):
+    (found,) = trace(part, gpu=gpu).findings
     assert (found.tool, found.what) == ("synccheck", what)
-    assert offset is None or found.where.endswith(line(kernel, offset))
+    assert offset is None or found.where.endswith(line(part, offset))
     assert threads is None or found.count == threads * BLOCKS, found
 
 
 @pytest.mark.parametrize("gpu", NONE_ON)
 @pytest.mark.parametrize(
-    "kernel, args",
+    "part, args",
     [
-        (leaves_early, ()),
-        (every_second_leaves, ()),
-        (in_a_loop, ()),
-        (leaves_the_loop_early, (3,)),
-        (halves_of_a_warp, ()),
-        (producer_and_consumer, ()),
-        (in_registers, (32, 5)),
+        (Part.LEAVES_EARLY, ()),
+        (Part.EVERY_SECOND_LEAVES, ()),
+        (Part.IN_A_LOOP, ()),
+        (Part.LEAVES_THE_LOOP_EARLY, (3,)),
+        (Part.HALVES_OF_A_WARP, ()),
+        (Part.PRODUCER_AND_CONSUMER, ()),
+        (Part.IN_REGISTERS, (32, 5)),
     ],
-    ids=lambda value: getattr(value, "__name__", None),
+    ids=name,
 )
-def test_threads_that_have_left_and_barriers_of_a_part_are_no_findings(kernel, args, gpu):
-    assert trace(kernel, *args, gpu=gpu).findings == ()
+def test_threads_that_have_left_and_barriers_of_a_part_are_no_findings(part, args, gpu):
+    assert trace(part, *args, gpu=gpu).findings == ()
 
 
 def test_a_thread_outside_its_own_mask_is_an_invalid_argument():
-    (found,) = trace(not_in_its_mask).findings
+    (found,) = trace(Part.NOT_IN_ITS_MASK).findings
     assert found.what == "Invalid arguments" and "WARPSYNC" in found.where and "lacks the thread" in found.detail
     assert found.thread == (16, 0, 0)
 
 
 def test_counts_that_do_not_match_name_both_sides():
-    found = next(f for f in trace(counts_differ, 32).findings if f.what == "Invalid arguments")
+    found = next(f for f in trace(Part.COUNTS_DIFFER, 32).findings if f.what == "Invalid arguments")
     assert found.detail == "barrier 1 for 32 threads here, for 64 there" and found.count == 32 * BLOCKS
-    assert found.where.endswith(line(counts_differ, 4)) and found.other_where.endswith(line(counts_differ, 7))
+    assert found.where.endswith(line(Part.COUNTS_DIFFER, 2)) and found.other_where.endswith(line(Part.COUNTS_DIFFER, 5))
     assert (found.thread, found.other_thread) == ((0, 0, 0), (32, 0, 0))
 
 
 @pytest.mark.parametrize(
-    "kernel, value, detail",
+    "part, args, detail",
     [
-        (odd_count, 48, "barrier 1 with 48 threads, which is no multiple of 32"),
-        (odd_count, 96, "barrier 1 with 96 threads, the block has 64"),
-        (odd_number, 17, "barrier 17, there are 0 to 15"),
+        (Part.ODD_COUNT, (48,), "barrier 1 with 48 threads, which is no multiple of 32"),
+        (Part.ODD_COUNT, (96,), "barrier 1 with 96 threads, the block has 64"),
+        (Part.ODD_NUMBER, (0, 17), "barrier 17, there are 0 to 15"),
     ],
+    ids=name,
 )
-def test_counts_and_numbers_that_no_barrier_has_are_invalid_arguments(kernel, value, detail):
-    found = trace(kernel, np.int32(value)).findings[0]
+def test_counts_and_numbers_that_no_barrier_has_are_invalid_arguments(part, args, detail):
+    found = trace(part, *args).findings[0]
     assert found.what == "Invalid arguments" and found.detail == detail and found.count == THREADS * BLOCKS
 
 
 def test_a_block_that_is_stuck_is_a_finding_and_the_others_run():
     out = np.zeros(2 * THREADS, np.int32)
     with pytest.raises(DeadlockError):
-        capture(never_full, BLOCKS, THREADS, (out,), gpu="sm_90")
-    captured = capture(never_full, BLOCKS, THREADS, (out,), gpu="sm_90", check=("sync",))
+        trace(Part.NEVER_FULL, check=(), out=out)
+    captured = trace(Part.NEVER_FULL, out=out)
     (found,) = captured.findings
     assert (found.what, found.count, found.thread) == (IN_BLOCK, 32 * BLOCKS, (0, 0, 0))
     assert found.detail == "32 of the 64 threads come that barrier 2 waits for"
@@ -311,7 +283,8 @@ def test_a_block_that_is_stuck_is_a_finding_and_the_others_run():
 
 
 def test_a_grid_wide_barrier_that_a_block_does_not_come_to_is_a_finding():
+    launch = most_of_the_grid, BLOCKS, THREADS, (np.zeros(THREADS, np.int32),)
     with pytest.raises(DeadlockError):
-        trace(most_of_the_grid, check=())
-    (found,) = trace(most_of_the_grid).findings
+        capture(*launch, gpu="sm_90")
+    (found,) = capture(*launch, gpu="sm_90", check=("sync",)).findings
     assert found.what == "Divergent thread(s) in grid" and found.count == 2 * THREADS

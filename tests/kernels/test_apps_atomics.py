@@ -5,16 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numba import cuda, float32, float64, int32, int64, uint32
+from shared_launches import for_each, share
 
-NUMBERS = [np.int32, np.uint32, np.int64, np.uint64, np.float32, np.float64]
-INTEGERS = [np.int32, np.uint32, np.int64, np.uint64]
+INTEGERS = (np.int32, np.uint32, np.int64, np.uint64)
+UNSIGNED = (np.uint32, np.uint64)
+FLOATS = (np.float32, np.float64)
+NUMBERS = (*INTEGERS, *FLOATS)
 
 
-def name_of(dtype):
-    return dtype.__name__
+def each(types):
+    """The test for each type; one launch has them all."""
+    return pytest.mark.parametrize("dtype", types, ids=lambda t: t.__name__)
 
 
-@cuda.jit
 def sums_and_extremes(values, where, out):
     i = cuda.grid(1)
     if i < values.size:
@@ -24,15 +27,17 @@ def sums_and_extremes(values, where, out):
         cuda.atomic.min(out, (3, where[i]), values[i])
 
 
-@pytest.mark.parametrize("dtype", NUMBERS, ids=name_of)
-def test_global_atomics_combine_every_update(launch, dtype):
-    rng = np.random.default_rng(1)
-    values = rng.integers(0, 1000, 500).astype(dtype)
-    if np.issubdtype(dtype, np.signedinteger) or np.issubdtype(dtype, np.floating):
-        values -= dtype(500)
-    where = rng.integers(0, 8, 500).astype(np.int32)
-    out = np.full((4, 8), 100, dtype)
-    launch(sums_and_extremes, 4, 128, values, where, out)
+@each(NUMBERS)
+def test_global_atomics_combine_every_update(request, launch, dtype):
+    def arguments(dtype):
+        rng = np.random.default_rng(1)
+        values = rng.integers(0, 1000, 500).astype(dtype)
+        if np.issubdtype(dtype, np.signedinteger) or np.issubdtype(dtype, np.floating):
+            values -= dtype(500)
+        return values, rng.integers(0, 8, 500).astype(np.int32), np.full((4, 8), 100, dtype)
+
+    kernel = for_each(sums_and_extremes, 6)
+    values, where, out = share(request, launch, kernel, (4, 128), NUMBERS, arguments)[dtype]
     with np.errstate(over="ignore"):
         for bin_ in range(8):
             mine = values[where == bin_]
@@ -42,7 +47,6 @@ def test_global_atomics_combine_every_update(launch, dtype):
             assert out[3, bin_] == min(mine.min(), dtype(100))
 
 
-@cuda.jit
 def bitwise(values, out):
     i = cuda.grid(1)
     if i < values.size:
@@ -51,32 +55,34 @@ def bitwise(values, out):
         cuda.atomic.xor(out, 2, values[i])
 
 
-@pytest.mark.parametrize("dtype", INTEGERS, ids=name_of)
-def test_bitwise_atomics(launch, dtype):
-    rng = np.random.default_rng(2)
-    values = rng.integers(0, np.iinfo(dtype).max, 77, dtype=np.uint64 if dtype is np.uint64 else np.int64)
-    values = values.astype(dtype) | dtype(0x55)
-    out = np.array([-1 if np.iinfo(dtype).min < 0 else np.iinfo(dtype).max, 0, 0], dtype)
-    launch(bitwise, 3, 32, values, out)
+@each(INTEGERS)
+def test_bitwise_atomics(request, launch, dtype):
+    def arguments(dtype):
+        rng = np.random.default_rng(2)
+        values = rng.integers(0, np.iinfo(dtype).max, 77, dtype=np.uint64 if dtype is np.uint64 else np.int64)
+        out = np.array([-1 if np.iinfo(dtype).min < 0 else np.iinfo(dtype).max, 0, 0], dtype)
+        return values.astype(dtype) | dtype(0x55), out
+
+    values, out = share(request, launch, for_each(bitwise, 4), (3, 32), INTEGERS, arguments)[dtype]
     for got, op in zip(out, (np.bitwise_and, np.bitwise_or, np.bitwise_xor), strict=True):
         assert got == op.reduce(values)
 
 
-@cuda.jit
 def exchanges(slots, seen):
     i = cuda.grid(1)
     if i < seen.size:
         seen[i] = cuda.atomic.exch(slots, 0, seen.dtype.type(i + 1))
 
 
-@pytest.mark.parametrize("dtype", INTEGERS, ids=name_of)
-def test_exchange_hands_every_value_on_once(launch, dtype):
-    slots, seen = np.zeros(1, dtype), np.zeros(100, dtype)
-    launch(exchanges, 4, 32, slots, seen)
+@each(INTEGERS)
+def test_exchange_hands_every_value_on_once(request, launch, dtype):
+    def arguments(dtype):
+        return np.zeros(1, dtype), np.zeros(100, dtype)
+
+    slots, seen = share(request, launch, for_each(exchanges, 4), (4, 32), INTEGERS, arguments)[dtype]
     assert sorted([*seen.tolist(), int(slots[0])]) == list(range(101))
 
 
-@cuda.jit
 def wrapped_counters(up, down, seen):
     i = cuda.grid(1)
     if i < seen.size:
@@ -84,10 +90,12 @@ def wrapped_counters(up, down, seen):
         cuda.atomic.dec(down, 0, 6)
 
 
-@pytest.mark.parametrize("dtype", [np.uint32, np.uint64], ids=name_of)
-def test_counters_that_wrap(launch, dtype):
-    up, down, seen = np.zeros(1, dtype), np.array([3], dtype), np.zeros(64, dtype)
-    launch(wrapped_counters, 2, 32, up, down, seen)
+@each(UNSIGNED)
+def test_counters_that_wrap(request, launch, dtype):
+    def arguments(dtype):
+        return np.zeros(1, dtype), np.array([3], dtype), np.zeros(64, dtype)
+
+    up, down, seen = share(request, launch, for_each(wrapped_counters, 2), (2, 32), UNSIGNED, arguments)[dtype]
     assert up[0] == 64 % 10
     assert np.bincount(seen.astype(int), minlength=10).tolist() == [7] * 4 + [6] * 6
     value = 3
@@ -96,20 +104,22 @@ def test_counters_that_wrap(launch, dtype):
     assert down[0] == value
 
 
-@cuda.jit
 def swaps(slots, expected, replacement, old):
     i = cuda.grid(1)
     if i < old.size:
         old[i] = cuda.atomic.cas(slots, i, expected[i], replacement[i])
 
 
-@pytest.mark.parametrize("dtype", INTEGERS, ids=name_of)
-def test_compare_and_swap(launch, dtype):
-    rng = np.random.default_rng(3)
-    slots, expected = (rng.integers(0, 2, 90).astype(dtype) for _ in range(2))
-    replacement, old = np.arange(10, 100).astype(dtype), np.zeros(90, dtype)
-    before = slots.copy()
-    launch(swaps, 3, 32, slots, expected, replacement, old)
+@each(INTEGERS)
+def test_compare_and_swap(request, launch, dtype):
+    def arguments(dtype):
+        rng = np.random.default_rng(3)
+        slots, expected = (rng.integers(0, 2, 90).astype(dtype) for _ in range(2))
+        return slots, expected, np.arange(10, 100).astype(dtype), np.zeros(90, dtype)
+
+    before = arguments(dtype)[0]
+    done = share(request, launch, for_each(swaps, 4), (3, 32), INTEGERS, arguments)
+    slots, expected, replacement, old = done[dtype]
     np.testing.assert_array_equal(old, before)
     np.testing.assert_array_equal(slots, np.where(before == expected, replacement, before))
 
@@ -160,7 +170,6 @@ def test_shared_memory_atomics_of_every_type(launch):
     assert out.tolist() == [values.sum() * 0.5, values.min(), values.max(), bits, 160, 160]
 
 
-@cuda.jit
 def float_extremes(values, out):
     i = cuda.grid(1)
     if i < values.size:
@@ -170,11 +179,12 @@ def float_extremes(values, out):
         cuda.atomic.nanmin(out, 3, values[i])
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=name_of)
-def test_float_extremes_by_compare_and_swap_loops(launch, dtype):
-    values = np.random.default_rng(6).standard_normal(100).astype(dtype) * 10
-    out = np.zeros(4, dtype)
-    launch(float_extremes, 2, 64, values, out)
+@each(FLOATS)
+def test_float_extremes_by_compare_and_swap_loops(request, launch, dtype):
+    def arguments(dtype):
+        return np.random.default_rng(6).standard_normal(100).astype(dtype) * 10, np.zeros(4, dtype)
+
+    values, out = share(request, launch, for_each(float_extremes, 2), (2, 64), FLOATS, arguments)[dtype]
     assert out.tolist() == [values.max(), values.min(), values.max(), values.min()]
 
 
@@ -256,15 +266,16 @@ def test_the_last_block_finishes_a_reduction(launch):
     np.testing.assert_allclose(total[0], values.sum(), rtol=1e-13)
 
 
-@cuda.jit
 def returned_values(counter, seen):
     i = cuda.grid(1)
     if i < seen.size:
         seen[i] = cuda.atomic.add(counter, 0, 2)
 
 
-@pytest.mark.parametrize("dtype", INTEGERS, ids=name_of)
-def test_an_atomic_returns_the_value_before_it(launch, dtype):
-    counter, seen = np.zeros(1, dtype), np.zeros(70, dtype)
-    launch(returned_values, 3, 32, counter, seen)
+@each(INTEGERS)
+def test_an_atomic_returns_the_value_before_it(request, launch, dtype):
+    def arguments(dtype):
+        return np.zeros(1, dtype), np.zeros(70, dtype)
+
+    counter, seen = share(request, launch, for_each(returned_values, 4), (3, 32), INTEGERS, arguments)[dtype]
     assert sorted(seen.tolist()) == list(range(0, 140, 2)) and counter[0] == 140

@@ -8,9 +8,16 @@ import zlib
 import numpy as np
 import pytest
 from numba import cuda, int32, int64, uint32, uint64
+from shared_launches import for_each, share
 
-SIGNED = (np.int8, np.int16, np.int32, np.int64)
-UNSIGNED = (np.uint8, np.uint16, np.uint32, np.uint64)
+INTEGERS = (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64)
+WIDE = (np.int32, np.int64, np.uint32, np.uint64)
+WORDS = (np.uint32, np.uint64)
+
+
+def each(types):
+    """The test for each type; one launch has them all."""
+    return pytest.mark.parametrize("dtype", types, ids=lambda t: t.__name__)
 
 
 def edge_values(dtype, size, seed):
@@ -27,7 +34,6 @@ def edge_values(dtype, size, seed):
     return values
 
 
-@cuda.jit
 def divide(a, b, quotient, remainder):
     i = cuda.grid(1)
     if i < a.size:
@@ -35,19 +41,20 @@ def divide(a, b, quotient, remainder):
         remainder[i] = a[i] % b[i]
 
 
-@pytest.mark.parametrize("dtype", SIGNED + UNSIGNED, ids=lambda t: t.__name__)
-def test_floor_division_and_remainder_follow_python(launch, dtype):
-    a, b = edge_values(dtype, 300, 1), edge_values(dtype, 300, 2)
-    b[b == 0] = 5
-    if np.iinfo(dtype).min < 0:
-        b[(a == np.iinfo(dtype).min) & (b == -1)] = 3  # overflows in every language
-    quotient, remainder = np.zeros_like(a), np.zeros_like(a)
-    launch(divide, 3, 128, a, b, quotient, remainder)
+@each(INTEGERS)
+def test_floor_division_and_remainder_follow_python(request, launch, dtype):
+    def arguments(dtype):
+        a, b = edge_values(dtype, 300, 1), edge_values(dtype, 300, 2)
+        b[b == 0] = 5
+        if np.iinfo(dtype).min < 0:
+            b[(a == np.iinfo(dtype).min) & (b == -1)] = 3  # overflows in every language
+        return a, b, np.zeros_like(a), np.zeros_like(a)
+
+    a, b, quotient, remainder = share(request, launch, for_each(divide, 8), (3, 128), INTEGERS, arguments)[dtype]
     np.testing.assert_array_equal(quotient, a // b)
     np.testing.assert_array_equal(remainder, a % b)
 
 
-@cuda.jit
 def arithmetic(a, b, out):
     i = cuda.grid(1)
     if i < a.size:
@@ -65,11 +72,12 @@ def arithmetic(a, b, out):
         out[11, i] = a[i] * a[i] - b[i] * b[i]
 
 
-@pytest.mark.parametrize("dtype", SIGNED + UNSIGNED, ids=lambda t: t.__name__)
-def test_arithmetic_wraps_as_the_array_type_does(launch, dtype):
-    a, b = edge_values(dtype, 200, 3), edge_values(dtype, 200, 4)
-    out = np.zeros((12, a.size), dtype)
-    launch(arithmetic, 2, 128, a, b, out)
+@each(INTEGERS)
+def test_arithmetic_wraps_as_the_array_type_does(request, launch, dtype):
+    def arguments(dtype):
+        return edge_values(dtype, 200, 3), edge_values(dtype, 200, 4), np.zeros((12, 200), dtype)
+
+    a, b, out = share(request, launch, for_each(arithmetic, 8), (2, 128), INTEGERS, arguments)[dtype]
     with np.errstate(over="ignore"):
         expected = [
             a + b, a - b, a * b, a & b, a | b, a ^ b, ~a, np.minimum(a, b), np.maximum(a, b),
@@ -79,7 +87,6 @@ def test_arithmetic_wraps_as_the_array_type_does(launch, dtype):
         np.testing.assert_array_equal(got, want, err_msg=f"row {row}")
 
 
-@cuda.jit
 def shifts(a, by, left, right):
     i = cuda.grid(1)
     if i < a.size:
@@ -87,18 +94,17 @@ def shifts(a, by, left, right):
         right[i] = a[i] >> by[i]
 
 
-@pytest.mark.parametrize("dtype", (np.int32, np.int64, np.uint32, np.uint64), ids=lambda t: t.__name__)
-def test_shifts_by_variable_amounts(launch, dtype):
-    bits = np.iinfo(dtype).bits
-    a = edge_values(dtype, 256, 5)
-    by = (np.arange(256) % bits).astype(dtype)
-    left, right = np.zeros_like(a), np.zeros_like(a)
-    launch(shifts, 2, 128, a, by, left, right)
+@each(WIDE)
+def test_shifts_by_variable_amounts(request, launch, dtype):
+    def arguments(dtype):
+        by = (np.arange(256) % np.iinfo(dtype).bits).astype(dtype)
+        return edge_values(dtype, 256, 5), by, np.zeros(256, dtype), np.zeros(256, dtype)
+
+    a, by, left, right = share(request, launch, for_each(shifts, 4), (2, 128), WIDE, arguments)[dtype]
     np.testing.assert_array_equal(left, a << by)
     np.testing.assert_array_equal(right, a >> by)
 
 
-@cuda.jit
 def bit_counts(a, out):
     i = cuda.grid(1)
     if i < a.size:
@@ -108,12 +114,13 @@ def bit_counts(a, out):
         out[3, i] = cuda.brev(a[i])
 
 
-@pytest.mark.parametrize("dtype", (np.uint32, np.uint64), ids=lambda t: t.__name__)
-def test_bit_counting_intrinsics(launch, dtype):
+@each(WORDS)
+def test_bit_counting_intrinsics(request, launch, dtype):
+    def arguments(dtype):
+        return edge_values(dtype, 130, 6), np.zeros((4, 130), np.uint64)
+
+    a, out = share(request, launch, for_each(bit_counts, 2), (5, 32), WORDS, arguments)[dtype]
     bits = np.iinfo(dtype).bits
-    a = edge_values(dtype, 130, 6)
-    out = np.zeros((4, a.size), np.uint64)
-    launch(bit_counts, 5, 32, a, out)
     words = [int(v) for v in a]
     assert out[0].tolist() == [w.bit_count() for w in words]
     assert out[1].tolist() == [bits - w.bit_length() for w in words]
@@ -121,21 +128,20 @@ def test_bit_counting_intrinsics(launch, dtype):
     assert out[3].tolist() == [int(format(w, f"0{bits}b")[::-1], 2) for w in words]
 
 
-@cuda.jit
-def convert_integers(a, i8, u8, i16, u16, i32, u32, i64, u64):
+def convert_integers(a, outs):
     i = cuda.grid(1)
     if i < a.size:
         v = a[i]
-        i8[i], u8[i], i16[i], u16[i] = v, v, v, v
-        i32[i], u32[i], i64[i], u64[i] = v, v, v, v
+        outs[0][i], outs[1][i], outs[2][i], outs[3][i] = v, v, v, v
+        outs[4][i], outs[5][i], outs[6][i], outs[7][i] = v, v, v, v
 
 
-@pytest.mark.parametrize("dtype", SIGNED + UNSIGNED, ids=lambda t: t.__name__)
-def test_stores_narrow_and_widen_like_astype(launch, dtype):
-    a = edge_values(dtype, 100, 7)
-    outs = [np.zeros(a.size, t) for t in (np.int8, np.uint8, np.int16, np.uint16,
-                                          np.int32, np.uint32, np.int64, np.uint64)]  # fmt: skip
-    launch(convert_integers, 1, 128, a, *outs)
+@each(INTEGERS)
+def test_stores_narrow_and_widen_like_astype(request, launch, dtype):
+    def arguments(dtype):
+        return edge_values(dtype, 100, 7), tuple(np.zeros(100, t) for t in INTEGERS)
+
+    a, outs = share(request, launch, for_each(convert_integers, 8), (1, 128), INTEGERS, arguments)[dtype]
     for out in outs:
         np.testing.assert_array_equal(out, a.astype(out.dtype), err_msg=str(out.dtype))
 
@@ -190,7 +196,6 @@ def test_collatz_walks_of_very_unequal_length(launch):
     assert steps.tolist() == [walk(n + 1) for n in range(150)]
 
 
-@cuda.jit
 def gcds(a, b, out):
     i = cuda.grid(1)
     if i < a.size:
@@ -200,12 +205,14 @@ def gcds(a, b, out):
         out[i] = x
 
 
-@pytest.mark.parametrize("dtype", (np.int32, np.uint64), ids=lambda t: t.__name__)
-def test_euclid(launch, dtype):
-    rng = np.random.default_rng(0)
-    a, b = (rng.integers(1, 2**20, 120).astype(dtype) * dtype(12) for _ in range(2))
-    out = np.zeros_like(a)
-    launch(gcds, 1, 128, a, b, out)
+@each((np.int32, np.uint64))
+def test_euclid(request, launch, dtype):
+    def arguments(dtype):
+        rng = np.random.default_rng(0)
+        a, b = (rng.integers(1, 2**20, 120).astype(dtype) * dtype(12) for _ in range(2))
+        return a, b, np.zeros_like(a)
+
+    a, b, out = share(request, launch, for_each(gcds, 2), (1, 128), (np.int32, np.uint64), arguments)[dtype]
     assert out.tolist() == [math.gcd(int(x), int(y)) for x, y in zip(a, b, strict=True)]
 
 

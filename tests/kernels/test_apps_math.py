@@ -11,30 +11,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from numba import cuda, float32
+from shared_launches import apply_each, for_each, share
 
 scipy_special = pytest.importorskip("scipy.special")
 
-
-def _one(name, f):
-    """A kernel that applies ``f`` element by element."""
-
-    def kernel(x, out):
-        i = cuda.grid(1)
-        if i < x.size:
-            out[i] = f(x[i])
-
-    kernel.__name__ = name
-    return cuda.jit(kernel)
-
-
-def _two(name, f):
-    def kernel(x, y, out):
-        i = cuda.grid(1)
-        if i < x.size:
-            out[i] = f(x[i], y[i])
-
-    kernel.__name__ = name
-    return cuda.jit(kernel)
+WIDTHS = (np.float32, np.float64)
+INTEGERS = (np.int32, np.uint32, np.int64, np.uint64)
+NUMBERS = (np.float32, np.float64, np.int8, np.uint16, *INTEGERS)
+COMPLEX = (np.complex64, np.complex128)
+in_both_widths = pytest.mark.parametrize("dtype", WIDTHS, ids=("f32", "f64"))
 
 
 @cuda.jit(device=True)
@@ -79,7 +64,7 @@ UNARY = {
     "lgamma": (math.lgamma, scipy_special.gammaln, (4, 60), 8, 8),
     "cbrt": (cube_root, np.cbrt, (-1e6, 1e6), 3, 3),
 }
-UNARY_KERNELS = {name: _one(name, row[0]) for name, row in UNARY.items()}
+UNARY_KERNEL = apply_each([row[0] for row in UNARY.values()])
 
 
 def draw(low, high, dtype, seed):
@@ -91,13 +76,14 @@ def draw(low, high, dtype, seed):
     return np.clip(x.astype(dtype), dtype(low), dtype(high))
 
 
-@pytest.mark.parametrize("dtype", (np.float32, np.float64), ids=("f32", "f64"))
+@in_both_widths
 @pytest.mark.parametrize("name", UNARY)
-def test_a_math_function_is_as_accurate_as_documented(launch, name, dtype):
-    _, reference, (low, high), ulps32, ulps64 = UNARY[name]
-    x = draw(low, high, dtype, seed=len(name))
-    out = np.zeros_like(x)
-    launch(UNARY_KERNELS[name], 2, 128, x, out)
+def test_a_math_function_is_as_accurate_as_documented(request, launch, name, dtype):
+    def arguments(name):
+        return draw(*UNARY[name][2], dtype, seed=len(name)), np.zeros(256, dtype)
+
+    x, out = share(request, launch, UNARY_KERNEL, (2, 128), UNARY, arguments, dtype)[name]
+    _, reference, _, ulps32, ulps64 = UNARY[name]
     expected = reference(x.astype(np.float64))
     ulps = ulps32 if dtype is np.float32 else ulps64
     unit = np.spacing(np.abs(expected).astype(dtype)).astype(np.float64)
@@ -115,16 +101,17 @@ BINARY = {
     "divide": (divide, np.divide, (-1e3, 1e3), (0.1, 7), 1, 1),
     "power_operator": (power, np.power, (0.01, 20), (-8, 8), 8, 3),
 }
-BINARY_KERNELS = {name: _two(name, row[0]) for name, row in BINARY.items()}
+BINARY_KERNEL = apply_each([row[0] for row in BINARY.values()], operands=2)
 
 
-@pytest.mark.parametrize("dtype", (np.float32, np.float64), ids=("f32", "f64"))
+@in_both_widths
 @pytest.mark.parametrize("name", BINARY)
-def test_a_function_of_two_numbers_is_as_accurate_as_documented(launch, name, dtype):
-    _, reference, xs, ys, ulps32, ulps64 = BINARY[name]
-    x, y = draw(*xs, dtype, 1), draw(*ys, dtype, 2)
-    out = np.zeros_like(x)
-    launch(BINARY_KERNELS[name], 4, 64, x, y, out)
+def test_a_function_of_two_numbers_is_as_accurate_as_documented(request, launch, name, dtype):
+    def arguments(name):
+        return draw(*BINARY[name][2], dtype, 1), draw(*BINARY[name][3], dtype, 2), np.zeros(256, dtype)
+
+    x, y, out = share(request, launch, BINARY_KERNEL, (4, 64), BINARY, arguments, dtype)[name]
+    _, reference, _, _, ulps32, ulps64 = BINARY[name]
     expected = reference(x.astype(np.float64), y.astype(np.float64))
     ulps = ulps32 if dtype is np.float32 else ulps64
     unit = np.spacing(np.abs(expected).astype(dtype)).astype(np.float64)
@@ -132,7 +119,6 @@ def test_a_function_of_two_numbers_is_as_accurate_as_documented(launch, name, dt
     assert error.max() <= ulps + 1, name
 
 
-@cuda.jit
 def large_trigonometry(x, out):
     i = cuda.grid(1)
     if i < x.size:
@@ -140,17 +126,17 @@ def large_trigonometry(x, out):
         out[1, i] = math.cos(x[i])
 
 
-@pytest.mark.parametrize("dtype", (np.float32, np.float64), ids=("f32", "f64"))
-def test_sine_of_huge_arguments_takes_the_slow_path(launch, dtype):
-    x = np.array([1e5, -1e6, 1e10, 3.3e20, -7e30, 1e38, 105616.0, 2.0**40], dtype)
-    out = np.zeros((2, x.size), dtype)
-    launch(large_trigonometry, 1, 32, x, out)
+@in_both_widths
+def test_sine_of_huge_arguments_takes_the_slow_path(request, launch, dtype):
+    def arguments(dtype):
+        return np.array([1e5, -1e6, 1e10, 3.3e20, -7e30, 1e38, 105616.0, 2.0**40], dtype), np.zeros((2, 8), dtype)
+
+    x, out = share(request, launch, for_each(large_trigonometry, 2), (1, 32), WIDTHS, arguments)[dtype]
     wide = x.astype(np.float64)
     tolerance = 4 * np.finfo(dtype).eps
     np.testing.assert_allclose(out, [np.sin(wide), np.cos(wide)], rtol=tolerance, atol=tolerance)
 
 
-@cuda.jit
 def special_values(x, out):
     i = cuda.grid(1)
     if i < x.size:
@@ -168,23 +154,24 @@ def special_values(x, out):
         out[11, i] = x[i] - x[i]
 
 
-@pytest.mark.parametrize("dtype", (np.float32, np.float64), ids=("f32", "f64"))
-def test_infinities_nans_zeros_and_denormals(launch, dtype):
-    info = np.finfo(dtype)
-    x = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, info.tiny, info.tiny / 4, -info.tiny / 2,
-                  info.max, -info.max, 1.0, -1.0], dtype)  # fmt: skip
-    out = np.zeros((12, x.size), dtype)
-    launch(special_values, 1, 32, x, out)
+@in_both_widths
+def test_infinities_nans_zeros_and_denormals(request, launch, dtype):
+    def arguments(dtype):
+        info = np.finfo(dtype)
+        x = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, info.tiny, info.tiny / 4, -info.tiny / 2,
+                      info.max, -info.max, 1.0, -1.0], dtype)  # fmt: skip
+        return x, np.zeros((12, x.size), dtype)
+
+    x, out = share(request, launch, for_each(special_values, 2), (1, 32), WIDTHS, arguments)[dtype]
     with np.errstate(all="ignore"):
         reciprocal = np.where(x != 0, 1 / x, 0)
         expected = [x + x, x * x, reciprocal, np.sqrt(x), np.exp(x), np.isnan(x), np.isinf(x),
                     abs(x), -x, x > 1, ~(x > 1), x - x]  # fmt: skip
     for row, (got, want) in enumerate(zip(out, expected, strict=True)):
-        np.testing.assert_allclose(got, np.asarray(want, dtype), rtol=4 * info.eps, err_msg=f"row {row}")
+        np.testing.assert_allclose(got, np.asarray(want, dtype), rtol=4 * np.finfo(dtype).eps, err_msg=f"row {row}")
     assert np.signbit(out[0, 1]) and np.signbit(out[8, 0]) and not np.signbit(out[7, 1])
 
 
-@cuda.jit
 def rounding(x, out):
     i = cuda.grid(1)
     if i < x.size:
@@ -195,15 +182,16 @@ def rounding(x, out):
         out[4, i] = int(x[i])
 
 
-@pytest.mark.parametrize("dtype", (np.float32, np.float64), ids=("f32", "f64"))
-def test_rounding_to_whole_numbers(launch, dtype):
-    x = np.array([0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 0.49999997, 3.7, -3.7, 1e6 + 0.5, 0, -0.0], dtype)
-    out = np.zeros((5, x.size), np.int64)
-    launch(rounding, 1, 32, x, out)
+@in_both_widths
+def test_rounding_to_whole_numbers(request, launch, dtype):
+    def arguments(dtype):
+        x = np.array([0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 0.49999997, 3.7, -3.7, 1e6 + 0.5, 0, -0.0], dtype)
+        return x, np.zeros((5, x.size), np.int64)
+
+    x, out = share(request, launch, for_each(rounding, 2), (1, 32), WIDTHS, arguments)[dtype]
     np.testing.assert_array_equal(out, [np.floor(x), np.ceil(x), np.trunc(x), np.rint(x), np.trunc(x)])
 
 
-@cuda.jit
 def float_conversions(x, f32, f64, i32, i64, u8, u32):
     i = cuda.grid(1)
     if i < x.size:
@@ -211,19 +199,17 @@ def float_conversions(x, f32, f64, i32, i64, u8, u32):
         i32[i], i64[i], u8[i], u32[i] = x[i], x[i], x[i], x[i]
 
 
-@pytest.mark.parametrize(
-    "dtype", (np.float32, np.float64, np.int8, np.uint16, np.int32, np.uint32, np.int64, np.uint64),
-    ids=lambda t: t.__name__,
-)  # fmt: skip
-def test_conversions_between_numbers(launch, dtype):
-    x = np.array([0, 1, 2, 3.75, 100.25, 99.999, 127], np.float64).astype(dtype)
-    outs = [np.zeros(x.size, t) for t in (np.float32, np.float64, np.int32, np.int64, np.uint8, np.uint32)]
-    launch(float_conversions, 1, 32, x, *outs)
+@pytest.mark.parametrize("dtype", NUMBERS, ids=lambda t: t.__name__)
+def test_conversions_between_numbers(request, launch, dtype):
+    def arguments(dtype):
+        x = np.array([0, 1, 2, 3.75, 100.25, 99.999, 127], np.float64).astype(dtype)
+        return x, *(np.zeros(x.size, t) for t in (np.float32, np.float64, np.int32, np.int64, np.uint8, np.uint32))
+
+    x, *outs = share(request, launch, for_each(float_conversions, 8), (1, 32), NUMBERS, arguments)[dtype]
     for out in outs:
         np.testing.assert_array_equal(out, x.astype(out.dtype), err_msg=str(out.dtype))
 
 
-@cuda.jit
 def integers_to_floats(a, f32, f64):
     i = cuda.grid(1)
     if i < a.size:
@@ -231,30 +217,33 @@ def integers_to_floats(a, f32, f64):
         f64[i] = a[i]
 
 
-@pytest.mark.parametrize("dtype", (np.int32, np.uint32, np.int64, np.uint64), ids=lambda t: t.__name__)
-def test_large_integers_round_to_nearest_even(launch, dtype):
-    info = np.iinfo(dtype)
-    base = np.array([2**24 + 1, 2**24 + 3, 2**25 + 2, 2**25 + 6, info.max, info.max - 63, info.min, 0], dtype)
-    f32, f64 = np.zeros(base.size, np.float32), np.zeros(base.size)
-    launch(integers_to_floats, 1, 32, base, f32, f64)
+@pytest.mark.parametrize("dtype", INTEGERS, ids=lambda t: t.__name__)
+def test_large_integers_round_to_nearest_even(request, launch, dtype):
+    def arguments(dtype):
+        info = np.iinfo(dtype)
+        base = np.array([2**24 + 1, 2**24 + 3, 2**25 + 2, 2**25 + 6, info.max, info.max - 63, info.min, 0], dtype)
+        return base, np.zeros(base.size, np.float32), np.zeros(base.size)
+
+    base, f32, f64 = share(request, launch, for_each(integers_to_floats, 4), (1, 32), INTEGERS, arguments)[dtype]
     np.testing.assert_array_equal(f32, base.astype(np.float32))
     np.testing.assert_array_equal(f64, base.astype(np.float64))
 
 
-@cuda.jit
 def fused(a, b, c, out):
     i = cuda.grid(1)
     if i < a.size:
         out[i] = cuda.fma(a[i], b[i], c[i])
 
 
-@pytest.mark.parametrize("dtype", (np.float32, np.float64), ids=("f32", "f64"))
-def test_fma_rounds_once(launch, dtype):
-    rng = np.random.default_rng(8)
-    a, b = rng.standard_normal(64).astype(dtype), rng.standard_normal(64).astype(dtype)
-    c = -(a * b)  # what remains is the rounding error of the product, exactly
-    out = np.zeros(64, dtype)
-    launch(fused, 2, 32, a, b, c, out)
+@in_both_widths
+def test_fma_rounds_once(request, launch, dtype):
+    def arguments(dtype):
+        rng = np.random.default_rng(8)
+        a, b = rng.standard_normal(64).astype(dtype), rng.standard_normal(64).astype(dtype)
+        c = -(a * b)  # what remains is the rounding error of the product, exactly
+        return a, b, c, np.zeros(64, dtype)
+
+    a, b, c, out = share(request, launch, for_each(fused, 2), (2, 32), WIDTHS, arguments)[dtype]
     exact = [float(Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z)))
              for x, y, z in zip(a, b, c, strict=True)]  # fmt: skip
     np.testing.assert_array_equal(out, np.array(exact).astype(dtype))
@@ -300,7 +289,6 @@ def test_half_precision_as_storage(launch):
     np.testing.assert_array_equal(back, (wide * np.float32(1 / 3)).astype(np.float16))
 
 
-@cuda.jit
 def complex_numbers(a, b, out, magnitude):
     i = cuda.grid(1)
     if i < a.size:
@@ -312,12 +300,14 @@ def complex_numbers(a, b, out, magnitude):
         magnitude[i] = abs(a[i])
 
 
-@pytest.mark.parametrize("dtype", (np.complex64, np.complex128), ids=("c64", "c128"))
-def test_complex_arithmetic(launch, dtype):
-    rng = np.random.default_rng(13)
-    a, b = ((rng.standard_normal(70) + 1j * rng.standard_normal(70)).astype(dtype) for _ in range(2))
-    out, magnitude = np.zeros((5, 70), dtype), np.zeros(70, a.real.dtype)
-    launch(complex_numbers, 3, 32, a, b, out, magnitude)
+@pytest.mark.parametrize("dtype", COMPLEX, ids=("c64", "c128"))
+def test_complex_arithmetic(request, launch, dtype):
+    def arguments(dtype):
+        rng = np.random.default_rng(13)
+        a, b = ((rng.standard_normal(70) + 1j * rng.standard_normal(70)).astype(dtype) for _ in range(2))
+        return a, b, np.zeros((5, 70), dtype), np.zeros(70, a.real.dtype)
+
+    a, b, out, magnitude = share(request, launch, for_each(complex_numbers, 2), (3, 32), COMPLEX, arguments)[dtype]
     expected = [a + b, a * b, a / b, a.conj(), a.real - 1j * b.imag]
     tolerance = 8 * np.finfo(dtype).eps
     np.testing.assert_allclose(out, expected, rtol=tolerance, atol=tolerance)
@@ -396,7 +386,7 @@ def black_scholes(spot, strike, years, rate, volatility, call, put):
         put[i] = discounted * (1.0 - n2) - spot[i] * (1.0 - n1)
 
 
-@pytest.mark.parametrize("dtype", (np.float32, np.float64), ids=("f32", "f64"))
+@in_both_widths
 def test_black_scholes(launch, dtype):
     rng = np.random.default_rng(21)
     spot, strike = rng.uniform(5, 30, 150).astype(dtype), rng.uniform(1, 100, 150).astype(dtype)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numba import cuda, float32, float64, int16, int32, uint8
+from shared_launches import for_each, share
 
 ALIGNED = np.dtype(
     [("position", np.float64), ("velocity", np.float32), ("kind", np.int16), ("alive", np.uint8)], align=True
@@ -85,7 +86,6 @@ def test_scalars_of_every_type(launch, flag):
     np.testing.assert_array_equal(out, expected)
 
 
-@cuda.jit
 def double_matrix(a, out):
     i, j = cuda.grid(2)
     if i < a.shape[0] and j < a.shape[1]:
@@ -102,23 +102,27 @@ VIEWS = {
     "inner": lambda a: a[3:17, 5:20],
     "broadcast": lambda a: np.broadcast_to(a[0], (7, 30)),
 }
+WRITABLE = [view for view in VIEWS if view != "broadcast"]
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_views_are_read_through_their_strides(launch, view):
-    a = VIEWS[view](BASE.copy())
-    out = np.zeros(a.shape, np.float32)
-    launch(double_matrix, (5, 4), (8, 8), a, out)
+def test_views_are_read_through_their_strides(request, launch, view):
+    def arguments(view):
+        a = VIEWS[view](BASE.copy())
+        return a, np.zeros(a.shape, np.float32)
+
+    a, out = share(request, launch, for_each(double_matrix, 7), ((5, 4), (8, 8)), VIEWS, arguments)[view]
     np.testing.assert_array_equal(out, 2 * a)
 
 
-@pytest.mark.parametrize("view", [v for v in VIEWS if v != "broadcast"])
-def test_views_are_written_through_their_strides(launch, view):
-    store = np.zeros_like(BASE)
-    out = VIEWS[view](store)
-    a = np.ascontiguousarray(VIEWS[view](BASE))
-    launch(double_matrix, (5, 4), (8, 8), a, out)
+@pytest.mark.parametrize("view", WRITABLE)
+def test_views_are_written_through_their_strides(request, launch, view):
+    def arguments(view):
+        return np.ascontiguousarray(VIEWS[view](BASE)), VIEWS[view](np.zeros_like(BASE))
+
+    a, out = share(request, launch, for_each(double_matrix, 6), ((5, 4), (8, 8)), WRITABLE, arguments)[view]
     np.testing.assert_array_equal(out, 2 * a)
+    store = out if out.base is None else out.base
     assert view in ("C", "F", "transposed", "reversed") or (store == 0).sum() > 1
 
 
@@ -359,20 +363,20 @@ def test_slices_negative_indices_and_iteration(launch):
     np.testing.assert_allclose(out, a[:, 1:-1].sum(1) + a[:, -1] + a[:, 4], rtol=1e-14)
 
 
-@cuda.jit
 def copy_bytes(source, target):
     for i in range(cuda.grid(1), source.size, cuda.gridsize(1)):
         target[i] = source[i]
 
 
-@pytest.mark.parametrize(
-    "dtype", [np.int8, np.uint16, np.float16, np.float32, np.float64, np.complex64, np.complex128],
-    ids=lambda t: t.__name__,
-)  # fmt: skip
-def test_copies_of_every_element_size(launch, dtype):
-    source = np.random.default_rng(8).integers(0, 100, 333).astype(dtype)
-    target = np.zeros_like(source)
-    launch(copy_bytes, 2, 64, source, target)
+ELEMENTS = (np.int8, np.uint16, np.float16, np.float32, np.float64, np.complex64, np.complex128)
+
+
+@pytest.mark.parametrize("dtype", ELEMENTS, ids=lambda t: t.__name__)
+def test_copies_of_every_element_size(request, launch, dtype):
+    def arguments(dtype):
+        return np.random.default_rng(8).integers(0, 100, 333).astype(dtype), np.zeros(333, dtype)
+
+    source, target = share(request, launch, for_each(copy_bytes, 7), (2, 64), ELEMENTS, arguments)[dtype]
     np.testing.assert_array_equal(target, source)
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numba import cuda, float32, int32, uint32
+from shared_launches import for_each, share
 
 ALL = 0xFFFFFFFF
+WORDS = (np.int32, np.int64, np.float32, np.float64)
+FLOATS = (np.float32, np.float64)
 
 
 @cuda.jit
@@ -50,7 +53,6 @@ def test_block_scan_by_shuffles(launch, threads):
     np.testing.assert_array_equal(out, np.cumsum(values))
 
 
-@cuda.jit
 def shuffles(values, out):
     t = cuda.threadIdx.x
     v = values[t]
@@ -61,11 +63,12 @@ def shuffles(values, out):
     out[4, t] = cuda.shfl_xor_sync(ALL, v, 21)
 
 
-@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.float32, np.float64], ids=lambda t: t.__name__)
-def test_every_shuffle_of_every_width(launch, dtype):
-    values = (np.random.default_rng(2).standard_normal(32) * 1e6).astype(dtype)
-    out = np.zeros((5, 32), dtype)
-    launch(shuffles, 1, 32, values, out)
+@pytest.mark.parametrize("dtype", WORDS, ids=lambda t: t.__name__)
+def test_every_shuffle_of_every_width(request, launch, dtype):
+    def arguments(dtype):
+        return (np.random.default_rng(2).standard_normal(32) * 1e6).astype(dtype), np.zeros((5, 32), dtype)
+
+    values, out = share(request, launch, for_each(shuffles, 4), (1, 32), WORDS, arguments)[dtype]
     lane = np.arange(32)
     sources = [np.full(32, 5), lane * 7 % 32, np.where(lane < 3, lane, lane - 3),
                np.where(lane + 9 > 31, lane, lane + 9), lane ^ 21]  # fmt: skip
@@ -156,7 +159,6 @@ def test_barriers_that_count_and_combine(launch):
         assert (got == [(row > 3).sum(), (row > 0).all(), (row > 8).any()]).all()
 
 
-@cuda.jit
 def warp_maxima(values, best, where):
     lane = cuda.threadIdx.x % 32
     row = cuda.grid(1) // 32
@@ -175,11 +177,13 @@ def warp_maxima(values, best, where):
             where[row] = index
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=lambda t: t.__name__)
-def test_argmax_by_shuffles(launch, dtype):
-    values = np.random.default_rng(6).standard_normal((11, 32)).astype(dtype)
-    best, where = np.zeros(11, dtype), np.zeros(11, np.int32)
-    launch(warp_maxima, 6, 64, values, best, where)
+@pytest.mark.parametrize("dtype", FLOATS, ids=lambda t: t.__name__)
+def test_argmax_by_shuffles(request, launch, dtype):
+    def arguments(dtype):
+        values = np.random.default_rng(6).standard_normal((11, 32)).astype(dtype)
+        return values, np.zeros(11, dtype), np.zeros(11, np.int32)
+
+    values, best, where = share(request, launch, for_each(warp_maxima, 2), (6, 64), FLOATS, arguments)[dtype]
     np.testing.assert_array_equal(best, values.max(axis=1))
     np.testing.assert_array_equal(where, values.argmax(axis=1))
 

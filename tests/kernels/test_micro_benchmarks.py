@@ -21,8 +21,13 @@ pytestmark = pytest.mark.usefixtures("without_source_lines", "listed_ahead")
 find_kernel("pipe_latency")
 OPS = importlib.import_module("gpusim.kernels.pipe_ops").OPS
 H200 = load_gpu("h200")
-#: Of each kind one; the others with -m nightly.
-EVERYDAY = {"ffma", "iadd", "popc", "shfl", "lop3", "f2i_i2f"}
+#: One chain, and many side by side, of the same operation.
+CHAINS = ("pipe_latency", "pipe_throughput")
+#: Of each kind of operation one: those whose pipe is measured below in both, the others in one; the rest with -m nightly.
+EVERYDAY = {
+    "ffma": CHAINS, "popc": CHAINS, "lop3": CHAINS,
+    "iadd": CHAINS[:1], "shfl": CHAINS[1:], "f2i_i2f": CHAINS[:1],
+}  # fmt: skip
 
 
 def everyday(values, chosen):
@@ -77,8 +82,14 @@ def executions(trace, opcode):
     return total
 
 
-@pytest.mark.parametrize("name", ["pipe_latency", "pipe_throughput"])
-@pytest.mark.parametrize("op", everyday(OPS, EVERYDAY))
+@pytest.mark.parametrize(
+    ("op", "name"),
+    [
+        pytest.param(op, name, marks=() if op in EVERYDAY and name in EVERYDAY[op] else pytest.mark.nightly)
+        for op in OPS
+        for name in CHAINS
+    ],
+)
 def test_nothing_of_the_chain_is_folded_away(op, name):
     trace, _ = measured(name, op=op, rounds=2, block_threads=32, blocks=1)
     case = make_case(name, {"op": op, "rounds": 2, "block_threads": 32, "blocks": 1}, H200, small=True)

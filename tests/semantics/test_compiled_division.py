@@ -2,6 +2,7 @@
 Newton steps, checks and slow-path subroutines together must round correctly in every mode."""
 
 from fractions import Fraction
+from functools import cache
 from math import isqrt
 
 import numpy as np
@@ -51,28 +52,50 @@ def patterns(f, seed):
     return np.concatenate([rng.choice(special, third), bits.astype(np.uint64), any_bits])
 
 
-@pytest.mark.parametrize("capability", [(7, 5), (9, 0), (12, 0)], ids=lambda c: f"sm_{c[0]}{c[1]}")
-@pytest.mark.parametrize("kind,f", [("f32", F32), ("f64", F64)])
-def test_division_and_roots_round_correctly(monkeypatch, kind, f, capability):
-    values = np.stack([patterns(f, seed) for seed in (1, 2)])
-    operations, oracles = [], []
+def operations(kind, f):
+    """(PTX operation as the harness takes it, its oracle, what flushes operands and results) of every mode."""
     one = f.bias << f.mantissa_bits
     for name, mode in MODES.items():
         for flush in ("", ".ftz") if f is F32 else ("",):
-            operations += [
+            flushed = f.flush if flush else int
+            yield (
                 (f"div.{name}{flush}.{kind} {{d}}, {{a}}, {{b}}", kind, (kind, kind)),
-                (f"rcp.{name}{flush}.{kind} {{d}}, {{a}}", kind, (kind,)),
-                (f"sqrt.{name}{flush}.{kind} {{d}}, {{a}}", kind, (kind,)),
-            ]
-            for oracle in (
                 lambda a, b, mode=mode: divide(f, a, b, mode),
+                flushed,
+            )
+            yield (
+                (f"rcp.{name}{flush}.{kind} {{d}}, {{a}}", kind, (kind,)),
                 lambda a, b, mode=mode: divide(f, one, a, mode),
+                flushed,
+            )
+            yield (
+                (f"sqrt.{name}{flush}.{kind} {{d}}, {{a}}", kind, (kind,)),
                 lambda a, b, mode=mode: root(f, a, mode),
-            ):
-                oracles.append((oracle, f.flush if flush else int))
-    results = ptx_harness.run(monkeypatch, operations, values, capability)
+                flushed,
+            )
+
+
+WIDTHS = {"f32": F32, "f64": F64}
+
+
+@cache
+def results(capability):
+    """Width -> (operands, one row of results an operation), of one kernel: the first threads have operands of the first width,
+    the others those of the second."""
+    values = {kind: np.stack([patterns(f, seed) for seed in (1, 2)]) for kind, f in WIDTHS.items()}
+    every = {kind: [operation for operation, _, _ in operations(kind, f)] for kind, f in WIDTHS.items()}
+    with pytest.MonkeyPatch.context() as patch:
+        rows = ptx_harness.run(patch, [*every["f32"], *every["f64"]], np.hstack(list(values.values())), capability)
+    count = len(every["f32"])
+    return {"f32": (values["f32"], rows[:count, :THREADS]), "f64": (values["f64"], rows[count:, THREADS:])}
+
+
+@pytest.mark.parametrize("capability", [(7, 5), (9, 0), (12, 0)], ids=lambda c: f"sm_{c[0]}{c[1]}")
+@pytest.mark.parametrize("kind,f", WIDTHS.items())
+def test_division_and_roots_round_correctly(kind, f, capability):
+    values, rows = results(capability)[kind]
     width = (1 << f.bits) - 1
-    for (text, *_), (oracle, flush), row in zip(operations, oracles, results):
+    for ((text, *_), oracle, flush), row in zip(operations(kind, f), rows, strict=True):
         for a, b, got in zip(*values.tolist(), row.tolist()):
             expected = flush(oracle(flush(a), flush(b)))
             assert same(f, got & width, expected), (text, hex(a), hex(b), hex(got), hex(expected))

@@ -7,6 +7,7 @@ others by loops. Lanes here take turns in global, shared and local memory, each 
 from __future__ import annotations
 
 import zlib
+from functools import cache
 
 import numpy as np
 import pytest
@@ -53,9 +54,10 @@ OPERATIONS = {
 }
 
 
-def text(operation: str, bits: int, architecture: str) -> str:
-    """PTX: thread t's slot lies in global, shared or local memory as t mod 3 says."""
-    parameters = ",".join(f".param .u64 p{i}" for i in range(2 * ARRAY_WORDS))
+def statement(operation: str, at: int) -> str:
+    """PTX of one operation, whose arrays begin ``at`` bytes behind %out and %in: thread t's slot lies in global, shared or
+    local memory as t mod 3 says."""
+    bits = OPERATIONS[operation][0]
     operands = "%a, %b" if operation.startswith("cas") else "%a"
     if bits == 32:
         operands = operands.replace("%a", "%a32").replace("%b", "%b32")
@@ -74,42 +76,46 @@ def text(operation: str, bits: int, architecture: str) -> str:
     else:
         body = atom
     return f"""
+  ld.global.b64 %first, [%in+{at}]; ld.global.b64 %a, [%in+{at + 8 * THREADS}]; ld.global.b64 %b, [%in+{at + 16 * THREADS}];
+  add.u64 %slot, %out, {at + 16 * THREADS};
+  selp.b64 %slot, %far, %slot, %p; selp.b64 %slot, %stack, %slot, %q;
+  st.b64 [%slot], %first;
+  {{ {body} }}
+  ld.b64 %last, [%slot];
+  st.global.b64 [%out+{at}], %old; st.global.b64 [%out+{at + 8 * THREADS}], %last;"""
+
+
+def text(operations: list[str], architecture: str) -> str:
+    """PTX of a kernel of all ``operations``, with three rows of results and of operands each."""
+    parameters = ",".join(f".param .u64 p{i}" for i in range(2 * ARRAY_WORDS))
+    statements = "".join(statement(operation, 24 * THREADS * k) for k, operation in enumerate(operations))
+    return f"""
 .version 8.7
 .target {architecture}
 .address_size 64
 .visible .entry operations({parameters}) {{
   .shared .align 8 .b8 room[{8 * THREADS}];
   .local .align 8 .b8 own[8];
-  .reg .b64 %out, %in, %slot, %step, %a, %b, %old, %first, %last, %far;
-  .reg .b32 %t, %space; .reg .pred %p;
+  .reg .b64 %out, %in, %slot, %step, %a, %b, %old, %first, %last, %far, %stack;
+  .reg .b32 %t, %space; .reg .pred %p, %q;
   ld.param.u64 %out, [p4]; ld.param.u64 %in, [p{ARRAY_WORDS + 4}];
   mov.u32 %t, %tid.x; mul.wide.u32 %step, %t, 8; rem.u32 %space, %t, 3;
   add.u64 %out, %out, %step; add.u64 %in, %in, %step;
-  ld.global.b64 %first, [%in]; ld.global.b64 %a, [%in+{8 * THREADS}]; ld.global.b64 %b, [%in+{16 * THREADS}];
-  add.u64 %slot, %out, {16 * THREADS};
   mov.u64 %far, room; cvta.shared.u64 %far, %far; add.u64 %far, %far, %step;
-  setp.eq.u32 %p, %space, 1; selp.b64 %slot, %far, %slot, %p;
-  mov.u64 %far, own; cvta.local.u64 %far, %far;
-  setp.eq.u32 %p, %space, 2; selp.b64 %slot, %far, %slot, %p;
-  st.b64 [%slot], %first;
-  {{ {body} }}
-  ld.b64 %last, [%slot];
-  st.global.b64 [%out], %old; st.global.b64 [%out+{8 * THREADS}], %last;
+  mov.u64 %stack, own; cvta.local.u64 %stack, %stack;
+  setp.eq.u32 %p, %space, 1; setp.eq.u32 %q, %space, 2;
+  {statements}
   ret;
 }}"""
 
 
-def cases():
-    for operation in OPERATIONS:
-        everyday = zlib.crc32(operation.encode()) % len(ARCHITECTURES)
-        for i, capability in enumerate(ARCHITECTURES):
-            marks = () if i == everyday else pytest.mark.nightly
-            yield pytest.param(operation, capability, marks=marks, id=f"{operation}-{capability[0]}{capability[1]}")
+def everyday(operation: str) -> tuple[int, int]:
+    """The architecture that runs an operation by day."""
+    return ARCHITECTURES[zlib.crc32(operation.encode()) % len(ARCHITECTURES)]
 
 
-@pytest.mark.parametrize(("operation", "capability"), list(cases()))
-def test_an_atomic_on_a_generic_address_is_right_in_every_space(monkeypatch, operation, capability):
-    bits, oracle = OPERATIONS[operation]
+def operands(operation: str) -> np.ndarray:
+    """uint64[3, THREADS]: what memory holds, and the operands."""
     draw = np.random.default_rng(zlib.crc32(operation.encode()))
     values = draw.integers(0, 2**64, (3, THREADS), np.uint64)
     if operation == "add.f64":
@@ -118,9 +124,35 @@ def test_an_atomic_on_a_generic_address_is_right_in_every_space(monkeypatch, ope
         values = draw.normal(size=(3, THREADS)).astype(np.float32).view(np.uint32).astype(np.uint64)
     if operation.startswith(("cas", "inc", "dec")):
         values[1, ::2] = values[0, ::2]  # half of the comparisons hold
-    found = run_text(monkeypatch, text(operation, bits, architecture_of(capability)), 3, values, capability)
+    return values
+
+
+@cache
+def left_by(capability: tuple[int, int], by_day: bool) -> dict[str, np.ndarray]:
+    """operation -> old values and what memory holds then, of one kernel of those that the architecture runs by day, or of the
+    others."""
+    chosen = [operation for operation in OPERATIONS if (everyday(operation) == capability) == by_day]
+    values = np.concatenate([operands(operation) for operation in chosen])
+    with pytest.MonkeyPatch.context() as patch:
+        kernel = text(chosen, architecture_of(capability))
+        found = run_text(patch, kernel, 3 * len(chosen), values, capability)
+    return dict(zip(chosen, found.reshape(len(chosen), 3, THREADS), strict=True))
+
+
+def cases():
+    for operation in OPERATIONS:
+        for capability in ARCHITECTURES:
+            marks = () if capability == everyday(operation) else pytest.mark.nightly
+            yield pytest.param(operation, capability, marks=marks, id=f"{operation}-{capability[0]}{capability[1]}")
+
+
+@pytest.mark.parametrize(("operation", "capability"), list(cases()))
+def test_an_atomic_on_a_generic_address_is_right_in_every_space(operation, capability):
+    bits, oracle = OPERATIONS[operation]
+    values = operands(operation)
+    found = left_by(capability, capability == everyday(operation))[operation]
     with np.errstate(over="ignore"):
         expected = oracle(*values.copy())
     old = values[0] if bits == 64 else values[0] & LOW
-    np.testing.assert_array_equal(found[0], old)
-    np.testing.assert_array_equal(found[1], expected)
+    np.testing.assert_array_equal(found[0], old, err_msg=f"old value of {operation}")
+    np.testing.assert_array_equal(found[1], expected, err_msg=f"memory after {operation}")

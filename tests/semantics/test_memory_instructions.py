@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numba import cuda, float32, float64, int32, uint8
+from shared_launches import for_each
 
 from gpusim.capturing import capture
 from gpusim.isa.architectures import GENERATIONS
@@ -16,6 +19,8 @@ from gpusim.trace.record import SCATTERED, MemoryKind, Space
 pytestmark = pytest.mark.usefixtures("without_source_lines")
 
 CONSTANTS = np.arange(64, dtype=np.float32) * 3
+THREADS = 64
+ARCHITECTURES = [row.name for row in GENERATIONS]
 
 
 @cuda.jit
@@ -25,16 +30,29 @@ def gather(source, index, out):
         out[i] = source[index[i]]
 
 
-@cuda.jit
-def scatter(source, index, out):
-    i = cuda.grid(1)
-    if i < source.size:
-        out[index[i]] = source[i]
-
-
 #: The same instructions move them on both architectures: each width by day on one, signed and unsigned on different ones.
 WIDTHS = (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.int64, np.float32, np.float64)
 GPUS = ("sm_80", "sm_90")
+
+
+def both_ways(source, index, gathered, scattered):
+    """Gathers into one array, and scatters from the same source into another."""
+    i = cuda.grid(1)
+    if i < source.size:
+        gathered[i] = source[index[i]]
+        scattered[index[i]] = source[i]
+
+
+@cache
+def moved(gpu, first):
+    """width -> what ``both_ways`` was given and left, of every second width from number ``first`` on."""
+    rng = np.random.default_rng(0)
+    index = rng.permutation(70)
+    cases = {
+        kind: (rng.integers(-100, 100, 70).astype(kind), index, *np.zeros((2, 70), kind)) for kind in WIDTHS[first::2]
+    }
+    capture(for_each(both_ways, len(cases)), 3, 32, tuple(zip(*cases.values(), strict=True)), gpu=gpu)
+    return cases
 
 
 @pytest.mark.parametrize(
@@ -46,15 +64,9 @@ GPUS = ("sm_80", "sm_90")
     ],
 )
 def test_every_width_is_gathered_and_scattered(kind, gpu):
-    rng = np.random.default_rng(0)
-    source = rng.integers(-100, 100, 70).astype(kind)
-    index = rng.permutation(70)
-    out = np.zeros(70, kind)
-    capture(gather, 3, 32, (source, index, out), gpu=gpu)
-    assert (out == source[index]).all()
-    back = np.zeros(70, kind)
-    capture(scatter, 3, 32, (out, index, back), gpu=gpu)
-    assert (back == source).all()
+    source, index, gathered, scattered = moved(gpu, WIDTHS.index(kind) % 2)[kind]
+    assert (gathered == source[index]).all()
+    assert (scattered[index] == source).all()
 
 
 @given(st.lists(st.integers(0, 199), min_size=1, max_size=64), st.integers(0, 40))
@@ -87,20 +99,20 @@ def test_any_pattern_of_lanes_and_addresses_gathers_as_numpy(index, offset):
     assert seen == [first + 4 * int(i) for i in index]
 
 
-@cuda.jit
+@cuda.jit(device=True)
 def through_shared(values, out):
-    room = cuda.shared.array((32, 4), float64)
+    room = cuda.shared.array((THREADS, 4), float64)
     t = cuda.threadIdx.x
     for k in range(4):
         room[t, k] = values[t] + k
     cuda.syncthreads()
     total = 0.0
     for k in range(4):
-        total += room[31 - t, k]
+        total += room[THREADS - 1 - t, k]
     out[t] = total
 
 
-@cuda.jit
+@cuda.jit(device=True)
 def dynamic_shared(out):
     fixed = cuda.shared.array(16, int32)
     room = cuda.shared.array(0, float32)
@@ -108,83 +120,91 @@ def dynamic_shared(out):
     fixed[t % 16] = t % 16
     room[t] = t
     cuda.syncthreads()
-    out[t] = room[63 - t] + fixed[t % 16]
+    out[t] = room[THREADS - 1 - t] + fixed[t % 16]
 
 
-@pytest.mark.parametrize("gpu", ["sm_75", "sm_90", "sm_120"])
-def test_shared_memory_static_and_dynamic(gpu):
-    values = np.random.default_rng(1).random(32)
-    out = np.zeros(32)
-    capture(through_shared, 1, 32, (values, out), gpu=gpu)
-    np.testing.assert_array_equal(out, (values[::-1] + (values[::-1] + 1)) + (values[::-1] + 2) + (values[::-1] + 3))
-    out = np.zeros(64, np.float32)
-    capture(dynamic_shared, 1, 64, (out,), gpu=gpu, shared_bytes=256)
-    t = np.arange(64)
-    np.testing.assert_array_equal(out, 63 - t + t % 16)
-
-
-@cuda.jit
+@cuda.jit(device=True)
 def stack(values, out):
     room = cuda.local.array(8, float32)
     small = cuda.local.array(16, uint8)
-    i = cuda.grid(1)
+    t = cuda.threadIdx.x
     for k in range(8):
-        room[(k * 3 + i) % 8] = values[i] * k
-        small[(k + i) % 16] = k
-    out[i] = room[i % 8] + small[(i + 3) % 16]
+        room[(k * 3 + t) % 8] = float32(values[t]) * k
+        small[(k + t) % 16] = k
+    out[t] = room[t % 8] + small[(t + 3) % 16]
 
 
-@pytest.mark.parametrize("gpu", ["sm_75", "sm_90", "sm_120"])
+@cuda.jit(device=True)
+def generic(values, out):
+    shared = cuda.shared.array(THREADS, float32)
+    local = cuda.local.array(THREADS, float32)
+    t = cuda.threadIdx.x
+    shared[t] = t
+    for k in range(THREADS):
+        local[k] = 100 * t + k
+    cuda.syncthreads()
+    view = shared if values[t] > 0 else local
+    out[t] = view[THREADS - 1 - t]
+
+
+@cuda.jit(device=True)
+def from_constants(out):
+    table = cuda.const.array_like(CONSTANTS)
+    t = cuda.threadIdx.x
+    out[t] = table[(t * 5) % 64]
+
+
+@cuda.jit
+def every_space(values, fixed_out, dynamic_out, local_out, generic_out, constant_out):
+    through_shared(values, fixed_out)
+    dynamic_shared(dynamic_out)
+    stack(values, local_out)
+    generic(values, generic_out)
+    from_constants(constant_out)
+
+
+@cache
+def left_in_every_space(gpu):
+    """(trace, values, then what each part of ``every_space`` left) of one block."""
+    values = np.random.default_rng(1).permutation(np.arange(-31.0, 33.0))
+    outs = [np.zeros(THREADS), *np.zeros((4, THREADS), np.float32)]
+    return capture(every_space, 1, THREADS, (values, *outs), gpu=gpu, shared_bytes=4 * THREADS), values, *outs
+
+
+@pytest.mark.parametrize("gpu", ARCHITECTURES)
+def test_shared_memory_static_and_dynamic(gpu):
+    _, values, static, dynamic, *_ = left_in_every_space(gpu)
+    back = values[::-1]
+    np.testing.assert_array_equal(static, (back + (back + 1)) + (back + 2) + (back + 3))
+    t = np.arange(THREADS)
+    np.testing.assert_array_equal(dynamic, THREADS - 1 - t + t % 16)
+
+
+@pytest.mark.parametrize("gpu", ARCHITECTURES)
 def test_local_arrays_belong_to_their_thread(gpu):
-    values = np.arange(1, 65, dtype=np.float32)
-    out = np.zeros(64, np.float32)
-    capture(stack, 2, 32, (values, out), gpu=gpu)
-    expected = np.zeros(64, np.float32)
-    for i in range(64):
+    _, values, _, _, out, *_ = left_in_every_space(gpu)
+    expected = np.zeros(THREADS, np.float32)
+    for t in range(THREADS):
         room = np.zeros(8, np.float32)
         for k in range(8):
-            room[(k * 3 + i) % 8] = values[i] * np.float32(k)
-        expected[i] = room[i % 8] + 3
+            room[(k * 3 + t) % 8] = np.float32(values[t]) * np.float32(k)
+        expected[t] = room[t % 8] + 3
     np.testing.assert_array_equal(out, expected)
 
 
-@cuda.jit
-def generic(choose, out):
-    shared = cuda.shared.array(32, float32)
-    local = cuda.local.array(32, float32)
-    t = cuda.threadIdx.x
-    shared[t] = t
-    for k in range(32):
-        local[k] = 100 * t + k
-    cuda.syncthreads()
-    view = shared if choose[t] > 0 else local
-    out[t] = view[31 - t]
-
-
-@pytest.mark.parametrize("gpu", [row.name for row in GENERATIONS])
+@pytest.mark.parametrize("gpu", ARCHITECTURES)
 def test_generic_addresses_find_their_space_lane_by_lane(gpu):
-    choose = np.array([1, -1] * 16, np.float32)
-    out = np.zeros(32, np.float32)
-    capture(generic, 1, 32, (choose, out), gpu=gpu)
-    t = np.arange(32)
-    np.testing.assert_array_equal(out, np.where(choose > 0, 31 - t, 100 * t + 31 - t))
+    _, values, *_, out, _ = left_in_every_space(gpu)
+    t = np.arange(THREADS)
+    np.testing.assert_array_equal(out, np.where(values > 0, THREADS - 1 - t, 100 * t + THREADS - 1 - t))
 
 
-@cuda.jit
-def from_constants(out):
-    table = cuda.const.array_like(CONSTANTS)
-    i = cuda.grid(1)
-    out[i] = table[(i * 5) % 64]
-
-
-@pytest.mark.parametrize("gpu", ["sm_80", "sm_90", "sm_120"])
+@pytest.mark.parametrize("gpu", ARCHITECTURES)
 def test_constant_arrays(gpu):
-    out = np.zeros(64, np.float32)
-    capture(from_constants, 2, 32, (out,), gpu=gpu)
-    np.testing.assert_array_equal(out, CONSTANTS[(np.arange(64) * 5) % 64])
+    *_, out = left_in_every_space(gpu)
+    np.testing.assert_array_equal(out, CONSTANTS[(np.arange(THREADS) * 5) % 64])
 
 
-@cuda.jit
 def contended(counters, old):
     i = cuda.grid(1)
     old[i] = cuda.atomic.add(counters, i % 3, 1)
@@ -193,10 +213,17 @@ def contended(counters, old):
     cuda.atomic.xor(counters, 5, i)
 
 
+@cache
+def under_contention():
+    """type -> counters and old values that ``contended`` left."""
+    cases = {kind: (np.zeros(6, kind), np.zeros(96, kind)) for kind in (np.int32, np.int64)}
+    capture(for_each(contended, 2), 3, 32, tuple(zip(*cases.values(), strict=True)), gpu="sm_90")
+    return cases
+
+
 @pytest.mark.parametrize("kind", [np.int32, np.int64])
 def test_atomics_under_contention_lose_nothing(kind):
-    counters, old = np.zeros(6, kind), np.zeros(96, kind)
-    capture(contended, 3, 32, (counters, old), gpu="sm_90")
+    counters, old = under_contention()[kind]
     i = np.arange(96)
     assert (counters[:3] == 32).all()
     assert counters[3] == 95 and counters[4] == -95
@@ -249,7 +276,14 @@ def test_strided_and_reversed_arrays_are_written_in_place():
 
 
 def test_spaces_of_the_trace_are_those_of_the_instructions():
-    values, out = np.ones(32), np.zeros(32)
-    trace = capture(through_shared, 1, 32, (values, out), gpu="sm_90")
-    spaces = {Space(int(r["space"])) for r in trace.program.instructions if r["records"]}
-    assert spaces == {Space.GLOBAL, Space.SHARED}
+    opcodes = {
+        "LDG": Space.GLOBAL, "STG": Space.GLOBAL, "LDS": Space.SHARED, "STS": Space.SHARED,
+        "LDL": Space.LOCAL, "STL": Space.LOCAL, "LDC": Space.CONSTANT, "LD": Space.GENERIC,
+    }  # fmt: skip
+    program = left_in_every_space("sm_90")[0].program
+    found = set()
+    for text, row in zip(program.texts, program.instructions, strict=True):
+        if row["records"]:
+            opcode = text.split()[1] if text.startswith("@") else text.split()[0]
+            found.add((opcode.rstrip(";").split(".")[0], Space(int(row["space"]))))
+    assert found == set(opcodes.items())

@@ -68,14 +68,19 @@ def run_groups(groups, capability, values, memory):
     cubin, groups, _ = ptx_forms.assemble(groups, architecture(capability).target)
     found = {}
     for i, group in enumerate(groups):
-        if not group:
-            continue
-        out = np.tile(memory, len(group))
-        arguments = [0] * 14
-        arguments[4], arguments[11] = out, values
-        gpusim.capture(gpusim.cubin(cubin, f"form_{i}"), 1, LANES, tuple(arguments), gpu=capability)
-        found |= dict(zip(group, out.reshape(len(group), WORDS), strict=True))
+        if group:
+            left = run_kernel(cubin, i, len(group), capability, values, memory)
+            found |= dict(zip(group, left, strict=True))
     return found
+
+
+def run_kernel(cubin, number, statements, capability, values, memory):
+    """uint32[statements, WORDS] that kernel ``number`` of a cubin leaves."""
+    out = np.tile(memory, statements)
+    arguments = [0] * 14
+    arguments[4], arguments[11] = out, values
+    gpusim.capture(gpusim.cubin(cubin, f"form_{number}"), 1, LANES, tuple(arguments), gpu=capability)
+    return out.reshape(statements, WORDS)
 
 
 @cache
@@ -164,13 +169,23 @@ def accumulator(matrix):
     return matrix.reshape(2, 8, 4, 2).transpose(0, 3, 1, 2).reshape(4, LANES)
 
 
+@cache
+def assembled(capability):
+    """(the cubin of all products that are checked on an architecture, statement -> its kernel's number)."""
+    lines = PRODUCTS[capability]()
+    cubin, groups, refused = ptx_forms.assemble([[line] for line in lines], architecture(capability).target)
+    assert not refused
+    return cubin, {line: number for number, (line,) in enumerate(groups)}
+
+
 def matrix_results(line, values, capability, kind=np.float32):
     """The 16 x 8 result of one statement given its operands' registers."""
     padded = np.zeros((40, LANES), np.uint64)
     padded[: len(values)] = values
-    left = run_groups([[line]], capability, padded, np.zeros(WORDS, np.uint32))
-    (out,) = left.values()
-    registers = out[: 4 * 2 * LANES].view(np.uint64).reshape(4, LANES).astype(np.uint32).view(kind)
+    cubin, numbers = assembled(capability)
+    (out,) = run_kernel(cubin, numbers[line], 1, capability, padded, np.zeros(WORDS, np.uint32))
+    registers = out[: 4 * 2 * LANES].view(np.uint64).reshape(4, LANES)
+    registers = registers.view(kind) if kind is np.float64 else registers.astype(np.uint32).view(kind)
     return registers.reshape(2, 2, 8, 4).transpose(0, 2, 3, 1).reshape(16, 8)
 
 
@@ -188,6 +203,17 @@ SPARSE = [
     ("m16n8k16", "f16", 16, 16, 4), ("m16n8k32", "bf16", 32, 16, 2), ("m16n8k32", "s8", 32, 8, 2), ("m16n8k64", "u8", 64, 8, 1),
     ("m16n8k64", "e4m3", 64, 8, 1), ("m16n8k8", "tf32", 8, 32, 4), ("m16n8k16", "tf32", 16, 32, 2), ("m16n8k64", "s4", 64, 4, 2),
 ]  # fmt: skip
+
+
+def sparse(shape, style, depth, bits, selector):
+    """The statement of a sparse product."""
+    ordered = "" if style in ("s4", "u4") else "::ordered_metadata"
+    result, register = ("s32", "b32") if style[0] in "su" else ("f32", "f32")
+    return (
+        f"mma.sp{ordered}.sync.aligned.{shape}.row.col.{result}.{style}.{style}.{result}"
+        f" <4{register} d>, <{depth // 2 * bits // 64}b32 a>, <{depth // 2 * bits // 64}b32 b>,"
+        f" <4{register} c>, <b32 c9>, {selector};"
+    )
 
 
 @pytest.mark.parametrize(("shape", "style", "depth", "bits", "selectors"), SPARSE)
@@ -210,28 +236,32 @@ def test_a_sparse_product_is_that_of_the_whole_matrix(shape, style, depth, bits,
     columns = (columns[:, :, None] * per + np.arange(per)).reshape(16, -1)
     whole = np.zeros((16, depth))
     np.put_along_axis(whole, columns, numbers, 1)
-    result = "s32" if integers else "f32"
-    registers = depth // 2 * bits // 64
     for selector in range(selectors):
         lanes = np.zeros((8, 4), np.uint64)
         meta = metadata(indices, 16 if bits >= 16 else 8)
         first = selector * (1 if len(meta) == 1 else 2)
         lanes[:, first : first + len(meta)] = meta.T
-        line = (
-            f"mma.sp{'' if style in ('s4', 'u4') else '::ordered_metadata'}.sync.aligned.{shape}.row.col.{result}.{style}.{style}.{result}"
-            f" <4{result if not integers else 'b32'} d>, <{registers}b32 a>, <{registers}b32 b>,"
-            f" <4{result if not integers else 'b32'} c>, <b32 c9>, {selector};"
-        ).replace("::ordered_metadata", "::ordered_metadata")
+        line = sparse(shape, style, depth, bits, selector)
         c_words = accumulator(c.astype(np.int32 if integers else np.float32)).view(np.uint32)
         values = np.vstack([fragments(codes, bits), fragments(b_codes, bits), c_words, lanes.reshape(1, LANES)])
-        capability = (8, 9)
-        got = matrix_results(line, values, capability, np.int32 if integers else np.float32)
+        got = matrix_results(line, values, (8, 9), np.int32 if integers else np.float32)
         assert (got == whole @ b.T + c).all(), (shape, style, selector)
 
 
-@pytest.mark.parametrize(
-    ("a_style", "b_style"), [("e3m2", "e2m1"), ("e2m1", "e2m3"), ("e4m3", "e2m1"), ("e2m3", "e5m2")]
-)
+NARROW = [("e3m2", "e2m1"), ("e2m1", "e2m3"), ("e4m3", "e2m1"), ("e2m3", "e5m2")]
+
+
+def narrow(a_style, b_style, scaled):
+    """The statement of a product of floats of fewer bits."""
+    if scaled:
+        return (
+            f"mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale.scale_vec::1X.f32.{a_style}.{b_style}.f32.ue8m0"
+            " <4f32 d>, <4b32 a>, <2b32 b>, <4f32 c>, <b32 c8>, {1, 1}, <b32 c9>, {3, 2};"
+        )
+    return f"mma.sync.aligned.kind::f8f6f4.m16n8k32.row.col.f32.{a_style}.{b_style}.f32 <4f32 d>, <4b32 a>, <2b32 b>, <4f32 c>;"
+
+
+@pytest.mark.parametrize(("a_style", "b_style"), NARROW)
 @pytest.mark.parametrize("scaled", [False, True])
 def test_floats_of_fewer_bits_multiply_exactly(a_style, b_style, scaled):
     rng = np.random.default_rng(len(a_style + b_style) + scaled)
@@ -242,7 +272,6 @@ def test_floats_of_fewer_bits_multiply_exactly(a_style, b_style, scaled):
         fragments(a_codes << np.uint64(shifts.get(a_style, 0)), 8), fragments(b_codes << np.uint64(shifts.get(b_style, 0)), 8),
         accumulator(c.astype(np.float32)).view(np.uint32),
     ]  # fmt: skip
-    line = f"mma.sync.aligned.kind::f8f6f4.m16n8k32.row.col.f32.{a_style}.{b_style}.f32 <4f32 d>, <4b32 a>, <2b32 b>, <4f32 c>;"
     expected = a @ b.T
     if scaled:
         # byte 1 of lanes 2 and 3 of a quad holds the scales of rows g and g + 8; byte 3 of lane 2 those of columns
@@ -251,17 +280,22 @@ def test_floats_of_fewer_bits_multiply_exactly(a_style, b_style, scaled):
         words[0, :, 2], words[0, :, 3], words[1, :, 2] = rows[:8] << 8, rows[8:] << 8, columns << 24
         values.append(words.reshape(2, LANES))
         expected = expected * 2.0 ** (rows[:, None] - 127) * 2.0 ** (columns - 127)
-        line = (
-            f"mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale.scale_vec::1X.f32.{a_style}.{b_style}.f32.ue8m0"
-            " <4f32 d>, <4b32 a>, <2b32 b>, <4f32 c>, <b32 c8>, {1, 1}, <b32 c9>, {3, 2};"
-        )
-    got = matrix_results(line, np.vstack(values), (12, 0))
+    got = matrix_results(narrow(a_style, b_style, scaled), np.vstack(values), (12, 0))
     assert (got == expected + c).all()
 
 
-@pytest.mark.parametrize(
-    ("kind", "along", "scale"), [("mxf4", 2, "ue8m0"), ("mxf4nvf4", 4, "ue4m3"), ("mxf4nvf4", 4, "ue8m0")]
-)
+FOUR_BITS = [("mxf4", 2, "ue8m0"), ("mxf4nvf4", 4, "ue4m3"), ("mxf4nvf4", 4, "ue8m0")]
+
+
+def four_bits(kind, along, scale):
+    """The statement of a product of four-bit floats with scales."""
+    return (
+        f"mma.sync.aligned.m16n8k64.row.col.kind::{kind}.block_scale.scale_vec::{along}X.f32.e2m1.e2m1.f32.{scale}"
+        " <4f32 d>, <4b32 a>, <2b32 b>, <4f32 c>, <b32 c8>, {0, 1}, <b32 c9>, {0, 3};"
+    )
+
+
+@pytest.mark.parametrize(("kind", "along", "scale"), FOUR_BITS)
 def test_four_bit_floats_multiply_with_a_scale_for_each_block(kind, along, scale):
     rng = np.random.default_rng(along)
     (a, a_codes), (b, b_codes) = draw(rng, "e2m1", (16, 64)), draw(rng, "e2m1", (8, 64))
@@ -281,19 +315,27 @@ def test_four_bit_floats_multiply_with_a_scale_for_each_block(kind, along, scale
         accumulator(c.astype(np.float32)).view(np.uint32),
         lanes.reshape(2, LANES),
     ]
-    line = (
-        f"mma.sync.aligned.m16n8k64.row.col.kind::{kind}.block_scale.scale_vec::{along}X.f32.e2m1.e2m1.f32.{scale}"
-        " <4f32 d>, <4b32 a>, <2b32 b>, <4f32 c>, <b32 c8>, {0, 1}, <b32 c9>, {0, 3};"
-    )
     each = np.repeat(factors, 64 // along, 1)
     expected = (a * each[:16]) @ (b * each[16:]).T + c
-    assert (matrix_results(line, np.vstack(values), (12, 0)) == expected).all()
+    assert (matrix_results(four_bits(kind, along, scale), np.vstack(values), (12, 0)) == expected).all()
 
 
-@pytest.mark.parametrize(
-    ("kind", "style", "depth", "along", "scale"),
-    [("mxf8f6f4", "e4m3", 64, 1, "ue8m0"), ("mxf4", "e2m1", 128, 2, "ue8m0"), ("mxf4nvf4", "e2m1", 128, 4, "ue4m3")],
-)
+SPARSE_AND_SCALED = [
+    ("mxf8f6f4", "e4m3", 64, 1, "ue8m0"),
+    ("mxf4", "e2m1", 128, 2, "ue8m0"),
+    ("mxf4nvf4", "e2m1", 128, 4, "ue4m3"),
+]
+
+
+def sparse_and_scaled(kind, style, depth, along, scale):
+    """The statement of a sparse product with scales."""
+    return (
+        f"mma.sp::ordered_metadata.sync.aligned.m16n8k{depth}.row.col.kind::{kind}.block_scale.scale_vec::{along}X"
+        f".f32.{style}.{style}.f32.{scale} <4f32 d>, <4b32 a>, <4b32 b>, <4f32 c>, <b32 c7>, 0x0, <b32 c8>, {{0, 0}}, <b32 c9>, {{0, 0}};"
+    )
+
+
+@pytest.mark.parametrize(("kind", "style", "depth", "along", "scale"), SPARSE_AND_SCALED)
 def test_a_sparse_product_with_scales_is_that_of_the_whole_scaled_matrix(kind, style, depth, along, scale):
     rng = np.random.default_rng(depth + along)
     bits = 4 if style == "e2m1" else 8
@@ -320,26 +362,38 @@ def test_a_sparse_product_with_scales_is_that_of_the_whole_scaled_matrix(kind, s
         fragments(codes, bits), fragments(b_codes, bits), accumulator(c.astype(np.float32)).view(np.uint32),
         lanes.reshape(3, LANES),
     ]  # fmt: skip
-    line = (
-        f"mma.sp::ordered_metadata.sync.aligned.m16n8k{depth}.row.col.kind::{kind}.block_scale.scale_vec::{along}X"
-        f".f32.{style}.{style}.f32.{scale} <4f32 d>, <4b32 a>, <4b32 b>, <4f32 c>, <b32 c7>, 0x0, <b32 c8>, {{0, 0}}, <b32 c9>, {{0, 0}};"
-    )
+    line = sparse_and_scaled(kind, style, depth, along, scale)
     long = np.repeat(factors, depth // along, 1)
     expected = (whole * long[:16]) @ (b * long[16:]).T + c
     assert (matrix_results(line, np.vstack(values), (12, 0)) == expected).all()
 
 
-@pytest.mark.parametrize("depth", [4, 8, 16])
+DEPTHS = [4, 8, 16]
+
+
+def of_doubles(depth):
+    """The statement of a product of doubles."""
+    return f"mma.sync.aligned.m16n8k{depth}.row.col.f64.f64.f64.f64 <4f64 d>, <{depth // 2}f64 a>, <{depth // 4}f64 b>, <4f64 c>;"
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
 def test_the_larger_products_of_doubles(depth):
     rng = np.random.default_rng(depth)
     a, b, c = rng.integers(-9, 9, (16, depth)), rng.integers(-9, 9, (8, depth)), rng.integers(-9, 9, (16, 8))
     # element i of A: row g + 8 (i mod 2), column t + 4 (i / 2)
     a_words = a.reshape(2, 8, depth // 4, 4).transpose(2, 0, 1, 3).reshape(-1, LANES).astype(np.float64).view(np.uint64)
     b_words = b.reshape(8, depth // 4, 4).transpose(1, 0, 2).reshape(-1, LANES).astype(np.float64).view(np.uint64)
-    line = f"mma.sync.aligned.m16n8k{depth}.row.col.f64.f64.f64.f64 <4f64 d>, <{depth // 2}f64 a>, <{depth // 4}f64 b>, <4f64 c>;"
-    values = np.zeros((40, LANES), np.uint64)
-    given = np.vstack([a_words, b_words, accumulator(c.astype(np.float64)).view(np.uint64)])
-    values[: len(given)] = given
-    (out,) = run_groups([[line]], (9, 0), values, np.zeros(WORDS, np.uint32)).values()
-    got = out[: 4 * 2 * LANES].view(np.float64).reshape(2, 2, 8, 4).transpose(0, 2, 3, 1).reshape(16, 8)
-    assert (got == a @ b.T + c).all()
+    values = np.vstack([a_words, b_words, accumulator(c.astype(np.float64)).view(np.uint64)])
+    assert (matrix_results(of_doubles(depth), values, (9, 0), np.float64) == a @ b.T + c).all()
+
+
+#: Capability -> the statements that are checked there.
+PRODUCTS = {
+    (8, 9): lambda: [sparse(*row[:4], selector) for row in SPARSE for selector in range(row[4])],
+    (9, 0): lambda: [of_doubles(depth) for depth in DEPTHS],
+    (12, 0): lambda: [
+        *(narrow(*row, scaled) for row in NARROW for scaled in (False, True)),
+        *(four_bits(*row) for row in FOUR_BITS),
+        *(sparse_and_scaled(*row) for row in SPARSE_AND_SCALED),
+    ],
+}
