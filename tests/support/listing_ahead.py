@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+from collections.abc import Iterator
+from types import CodeType
 from typing import Any
 from unittest import mock
 
@@ -72,8 +74,16 @@ def _rehearse(item: pytest.Function, images: list[KernelImage]) -> None:
 
 def _captures(function: Any, module: Any, calls: int = 2) -> bool:
     """Whether ``function``, or a function of ``module`` that it calls, captures."""
-    names = function.__code__.co_names
+    names = set(_names(function.__code__))
     if "capture" in names:
         return True
     called = (getattr(module, name, None) for name in names)
     return calls > 0 and any(_captures(each, module, calls - 1) for each in called if inspect.isfunction(each))
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """The global names and attributes that some code speaks of, its comprehensions and inner functions included."""
+    yield from code.co_names
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield from _names(each)
