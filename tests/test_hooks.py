@@ -83,7 +83,8 @@ def test_setup_installs_with_uv_or_else_with_pip(
         f'case "{fails}:$*" in :*) ;; "{fails}":*"{fails}"*) exit 9;; esac\n'
     )
     python.chmod(0o755)
-    done = subprocess.run(["make", "setup", f"VENV={tmp_path}"], cwd=ROOT, capture_output=True, text=True)
+    command = ["make", "setup", f"VENV={tmp_path}", f"PYTHON={sys.executable}"]  # the search for one is no part of this
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     ran = [line for line in done.stdout.splitlines() if "--editable" in line and line.startswith("ran ")]
     assert [next(each for each in installs if each in line) for line in ran] == installs
