@@ -36,8 +36,7 @@ def test_global_atomics_combine_every_update(request, launch, dtype):
             values -= dtype(500)
         return values, rng.integers(0, 8, 500).astype(np.int32), np.full((4, 8), 100, dtype)
 
-    kernel = for_each(sums_and_extremes, 6)
-    values, where, out = share(request, launch, kernel, (4, 128), NUMBERS, arguments)[dtype]
+    values, where, out = share(request, launch, for_each(sums_and_extremes), (4, 128), NUMBERS, arguments, dtype)
     with np.errstate(over="ignore"):
         for bin_ in range(8):
             mine = values[where == bin_]
@@ -63,7 +62,7 @@ def test_bitwise_atomics(request, launch, dtype):
         out = np.array([-1 if np.iinfo(dtype).min < 0 else np.iinfo(dtype).max, 0, 0], dtype)
         return values.astype(dtype) | dtype(0x55), out
 
-    values, out = share(request, launch, for_each(bitwise, 4), (3, 32), INTEGERS, arguments)[dtype]
+    values, out = share(request, launch, for_each(bitwise), (3, 32), INTEGERS, arguments, dtype)
     for got, op in zip(out, (np.bitwise_and, np.bitwise_or, np.bitwise_xor), strict=True):
         assert got == op.reduce(values)
 
@@ -79,7 +78,7 @@ def test_exchange_hands_every_value_on_once(request, launch, dtype):
     def arguments(dtype):
         return np.zeros(1, dtype), np.zeros(100, dtype)
 
-    slots, seen = share(request, launch, for_each(exchanges, 4), (4, 32), INTEGERS, arguments)[dtype]
+    slots, seen = share(request, launch, for_each(exchanges), (4, 32), INTEGERS, arguments, dtype)
     assert sorted([*seen.tolist(), int(slots[0])]) == list(range(101))
 
 
@@ -95,7 +94,7 @@ def test_counters_that_wrap(request, launch, dtype):
     def arguments(dtype):
         return np.zeros(1, dtype), np.array([3], dtype), np.zeros(64, dtype)
 
-    up, down, seen = share(request, launch, for_each(wrapped_counters, 2), (2, 32), UNSIGNED, arguments)[dtype]
+    up, down, seen = share(request, launch, for_each(wrapped_counters), (2, 32), UNSIGNED, arguments, dtype)
     assert up[0] == 64 % 10
     assert np.bincount(seen.astype(int), minlength=10).tolist() == [7] * 4 + [6] * 6
     value = 3
@@ -118,8 +117,7 @@ def test_compare_and_swap(request, launch, dtype):
         return slots, expected, np.arange(10, 100).astype(dtype), np.zeros(90, dtype)
 
     before = arguments(dtype)[0]
-    done = share(request, launch, for_each(swaps, 4), (3, 32), INTEGERS, arguments)
-    slots, expected, replacement, old = done[dtype]
+    slots, expected, replacement, old = share(request, launch, for_each(swaps), (3, 32), INTEGERS, arguments, dtype)
     np.testing.assert_array_equal(old, before)
     np.testing.assert_array_equal(slots, np.where(before == expected, replacement, before))
 
@@ -184,7 +182,7 @@ def test_float_extremes_by_compare_and_swap_loops(request, launch, dtype):
     def arguments(dtype):
         return np.random.default_rng(6).standard_normal(100).astype(dtype) * 10, np.zeros(4, dtype)
 
-    values, out = share(request, launch, for_each(float_extremes, 2), (2, 64), FLOATS, arguments)[dtype]
+    values, out = share(request, launch, for_each(float_extremes), (2, 64), FLOATS, arguments, dtype)
     assert out.tolist() == [values.max(), values.min(), values.max(), values.min()]
 
 
@@ -277,5 +275,5 @@ def test_an_atomic_returns_the_value_before_it(request, launch, dtype):
     def arguments(dtype):
         return np.zeros(1, dtype), np.zeros(70, dtype)
 
-    counter, seen = share(request, launch, for_each(returned_values, 4), (3, 32), INTEGERS, arguments)[dtype]
+    counter, seen = share(request, launch, for_each(returned_values), (3, 32), INTEGERS, arguments, dtype)
     assert sorted(seen.tolist()) == list(range(0, 140, 2)) and counter[0] == 140

@@ -50,7 +50,7 @@ def test_floor_division_and_remainder_follow_python(request, launch, dtype):
             b[(a == np.iinfo(dtype).min) & (b == -1)] = 3  # overflows in every language
         return a, b, np.zeros_like(a), np.zeros_like(a)
 
-    a, b, quotient, remainder = share(request, launch, for_each(divide, 8), (3, 128), INTEGERS, arguments)[dtype]
+    a, b, quotient, remainder = share(request, launch, for_each(divide), (3, 128), INTEGERS, arguments, dtype)
     np.testing.assert_array_equal(quotient, a // b)
     np.testing.assert_array_equal(remainder, a % b)
 
@@ -77,7 +77,7 @@ def test_arithmetic_wraps_as_the_array_type_does(request, launch, dtype):
     def arguments(dtype):
         return edge_values(dtype, 200, 3), edge_values(dtype, 200, 4), np.zeros((12, 200), dtype)
 
-    a, b, out = share(request, launch, for_each(arithmetic, 8), (2, 128), INTEGERS, arguments)[dtype]
+    a, b, out = share(request, launch, for_each(arithmetic), (2, 128), INTEGERS, arguments, dtype)
     with np.errstate(over="ignore"):
         expected = [
             a + b, a - b, a * b, a & b, a | b, a ^ b, ~a, np.minimum(a, b), np.maximum(a, b),
@@ -100,7 +100,7 @@ def test_shifts_by_variable_amounts(request, launch, dtype):
         by = (np.arange(256) % np.iinfo(dtype).bits).astype(dtype)
         return edge_values(dtype, 256, 5), by, np.zeros(256, dtype), np.zeros(256, dtype)
 
-    a, by, left, right = share(request, launch, for_each(shifts, 4), (2, 128), WIDE, arguments)[dtype]
+    a, by, left, right = share(request, launch, for_each(shifts), (2, 128), WIDE, arguments, dtype)
     np.testing.assert_array_equal(left, a << by)
     np.testing.assert_array_equal(right, a >> by)
 
@@ -119,7 +119,7 @@ def test_bit_counting_intrinsics(request, launch, dtype):
     def arguments(dtype):
         return edge_values(dtype, 130, 6), np.zeros((4, 130), np.uint64)
 
-    a, out = share(request, launch, for_each(bit_counts, 2), (5, 32), WORDS, arguments)[dtype]
+    a, out = share(request, launch, for_each(bit_counts), (5, 32), WORDS, arguments, dtype)
     bits = np.iinfo(dtype).bits
     words = [int(v) for v in a]
     assert out[0].tolist() == [w.bit_count() for w in words]
@@ -141,7 +141,7 @@ def test_stores_narrow_and_widen_like_astype(request, launch, dtype):
     def arguments(dtype):
         return edge_values(dtype, 100, 7), tuple(np.zeros(100, t) for t in INTEGERS)
 
-    a, outs = share(request, launch, for_each(convert_integers, 8), (1, 128), INTEGERS, arguments)[dtype]
+    a, outs = share(request, launch, for_each(convert_integers), (1, 128), INTEGERS, arguments, dtype)
     for out in outs:
         np.testing.assert_array_equal(out, a.astype(out.dtype), err_msg=str(out.dtype))
 
@@ -212,7 +212,7 @@ def test_euclid(request, launch, dtype):
         a, b = (rng.integers(1, 2**20, 120).astype(dtype) * dtype(12) for _ in range(2))
         return a, b, np.zeros_like(a)
 
-    a, b, out = share(request, launch, for_each(gcds, 2), (1, 128), (np.int32, np.uint64), arguments)[dtype]
+    a, b, out = share(request, launch, for_each(gcds), (1, 128), (np.int32, np.uint64), arguments, dtype)
     assert out.tolist() == [math.gcd(int(x), int(y)) for x, y in zip(a, b, strict=True)]
 
 

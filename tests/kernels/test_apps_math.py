@@ -64,7 +64,7 @@ UNARY = {
     "lgamma": (math.lgamma, scipy_special.gammaln, (4, 60), 8, 8),
     "cbrt": (cube_root, np.cbrt, (-1e6, 1e6), 3, 3),
 }
-UNARY_KERNEL = apply_each([row[0] for row in UNARY.values()])
+UNARY_KERNEL = apply_each({name: row[0] for name, row in UNARY.items()})
 
 
 def draw(low, high, dtype, seed):
@@ -82,7 +82,7 @@ def test_a_math_function_is_as_accurate_as_documented(request, launch, name, dty
     def arguments(name):
         return draw(*UNARY[name][2], dtype, seed=len(name)), np.zeros(256, dtype)
 
-    x, out = share(request, launch, UNARY_KERNEL, (2, 128), UNARY, arguments, dtype)[name]
+    x, out = share(request, launch, UNARY_KERNEL, (2, 128), UNARY, arguments, name, dtype)
     _, reference, _, ulps32, ulps64 = UNARY[name]
     expected = reference(x.astype(np.float64))
     ulps = ulps32 if dtype is np.float32 else ulps64
@@ -101,7 +101,7 @@ BINARY = {
     "divide": (divide, np.divide, (-1e3, 1e3), (0.1, 7), 1, 1),
     "power_operator": (power, np.power, (0.01, 20), (-8, 8), 8, 3),
 }
-BINARY_KERNEL = apply_each([row[0] for row in BINARY.values()], operands=2)
+BINARY_KERNEL = apply_each({name: row[0] for name, row in BINARY.items()}, operands=2)
 
 
 @in_both_widths
@@ -110,7 +110,7 @@ def test_a_function_of_two_numbers_is_as_accurate_as_documented(request, launch,
     def arguments(name):
         return draw(*BINARY[name][2], dtype, 1), draw(*BINARY[name][3], dtype, 2), np.zeros(256, dtype)
 
-    x, y, out = share(request, launch, BINARY_KERNEL, (4, 64), BINARY, arguments, dtype)[name]
+    x, y, out = share(request, launch, BINARY_KERNEL, (4, 64), BINARY, arguments, name, dtype)
     _, reference, _, _, ulps32, ulps64 = BINARY[name]
     expected = reference(x.astype(np.float64), y.astype(np.float64))
     ulps = ulps32 if dtype is np.float32 else ulps64
@@ -131,7 +131,7 @@ def test_sine_of_huge_arguments_takes_the_slow_path(request, launch, dtype):
     def arguments(dtype):
         return np.array([1e5, -1e6, 1e10, 3.3e20, -7e30, 1e38, 105616.0, 2.0**40], dtype), np.zeros((2, 8), dtype)
 
-    x, out = share(request, launch, for_each(large_trigonometry, 2), (1, 32), WIDTHS, arguments)[dtype]
+    x, out = share(request, launch, for_each(large_trigonometry), (1, 32), WIDTHS, arguments, dtype)
     wide = x.astype(np.float64)
     tolerance = 4 * np.finfo(dtype).eps
     np.testing.assert_allclose(out, [np.sin(wide), np.cos(wide)], rtol=tolerance, atol=tolerance)
@@ -162,7 +162,7 @@ def test_infinities_nans_zeros_and_denormals(request, launch, dtype):
                       info.max, -info.max, 1.0, -1.0], dtype)  # fmt: skip
         return x, np.zeros((12, x.size), dtype)
 
-    x, out = share(request, launch, for_each(special_values, 2), (1, 32), WIDTHS, arguments)[dtype]
+    x, out = share(request, launch, for_each(special_values), (1, 32), WIDTHS, arguments, dtype)
     with np.errstate(all="ignore"):
         reciprocal = np.where(x != 0, 1 / x, 0)
         expected = [x + x, x * x, reciprocal, np.sqrt(x), np.exp(x), np.isnan(x), np.isinf(x),
@@ -188,7 +188,7 @@ def test_rounding_to_whole_numbers(request, launch, dtype):
         x = np.array([0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 0.49999997, 3.7, -3.7, 1e6 + 0.5, 0, -0.0], dtype)
         return x, np.zeros((5, x.size), np.int64)
 
-    x, out = share(request, launch, for_each(rounding, 2), (1, 32), WIDTHS, arguments)[dtype]
+    x, out = share(request, launch, for_each(rounding), (1, 32), WIDTHS, arguments, dtype)
     np.testing.assert_array_equal(out, [np.floor(x), np.ceil(x), np.trunc(x), np.rint(x), np.trunc(x)])
 
 
@@ -205,7 +205,7 @@ def test_conversions_between_numbers(request, launch, dtype):
         x = np.array([0, 1, 2, 3.75, 100.25, 99.999, 127], np.float64).astype(dtype)
         return x, *(np.zeros(x.size, t) for t in (np.float32, np.float64, np.int32, np.int64, np.uint8, np.uint32))
 
-    x, *outs = share(request, launch, for_each(float_conversions, 8), (1, 32), NUMBERS, arguments)[dtype]
+    x, *outs = share(request, launch, for_each(float_conversions), (1, 32), NUMBERS, arguments, dtype)
     for out in outs:
         np.testing.assert_array_equal(out, x.astype(out.dtype), err_msg=str(out.dtype))
 
@@ -224,7 +224,7 @@ def test_large_integers_round_to_nearest_even(request, launch, dtype):
         base = np.array([2**24 + 1, 2**24 + 3, 2**25 + 2, 2**25 + 6, info.max, info.max - 63, info.min, 0], dtype)
         return base, np.zeros(base.size, np.float32), np.zeros(base.size)
 
-    base, f32, f64 = share(request, launch, for_each(integers_to_floats, 4), (1, 32), INTEGERS, arguments)[dtype]
+    base, f32, f64 = share(request, launch, for_each(integers_to_floats), (1, 32), INTEGERS, arguments, dtype)
     np.testing.assert_array_equal(f32, base.astype(np.float32))
     np.testing.assert_array_equal(f64, base.astype(np.float64))
 
@@ -243,7 +243,7 @@ def test_fma_rounds_once(request, launch, dtype):
         c = -(a * b)  # what remains is the rounding error of the product, exactly
         return a, b, c, np.zeros(64, dtype)
 
-    a, b, c, out = share(request, launch, for_each(fused, 2), (2, 32), WIDTHS, arguments)[dtype]
+    a, b, c, out = share(request, launch, for_each(fused), (2, 32), WIDTHS, arguments, dtype)
     exact = [float(Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z)))
              for x, y, z in zip(a, b, c, strict=True)]  # fmt: skip
     np.testing.assert_array_equal(out, np.array(exact).astype(dtype))
@@ -307,7 +307,7 @@ def test_complex_arithmetic(request, launch, dtype):
         a, b = ((rng.standard_normal(70) + 1j * rng.standard_normal(70)).astype(dtype) for _ in range(2))
         return a, b, np.zeros((5, 70), dtype), np.zeros(70, a.real.dtype)
 
-    a, b, out, magnitude = share(request, launch, for_each(complex_numbers, 2), (3, 32), COMPLEX, arguments)[dtype]
+    a, b, out, magnitude = share(request, launch, for_each(complex_numbers), (3, 32), COMPLEX, arguments, dtype)
     expected = [a + b, a * b, a / b, a.conj(), a.real - 1j * b.imag]
     tolerance = 8 * np.finfo(dtype).eps
     np.testing.assert_allclose(out, expected, rtol=tolerance, atol=tolerance)

@@ -111,7 +111,7 @@ def test_views_are_read_through_their_strides(request, launch, view):
         a = VIEWS[view](BASE.copy())
         return a, np.zeros(a.shape, np.float32)
 
-    a, out = share(request, launch, for_each(double_matrix, 7), ((5, 4), (8, 8)), VIEWS, arguments)[view]
+    a, out = share(request, launch, for_each(double_matrix), ((5, 4), (8, 8)), VIEWS, arguments, view)
     np.testing.assert_array_equal(out, 2 * a)
 
 
@@ -120,7 +120,7 @@ def test_views_are_written_through_their_strides(request, launch, view):
     def arguments(view):
         return np.ascontiguousarray(VIEWS[view](BASE)), VIEWS[view](np.zeros_like(BASE))
 
-    a, out = share(request, launch, for_each(double_matrix, 6), ((5, 4), (8, 8)), WRITABLE, arguments)[view]
+    a, out = share(request, launch, for_each(double_matrix), ((5, 4), (8, 8)), WRITABLE, arguments, view)
     np.testing.assert_array_equal(out, 2 * a)
     store = out if out.base is None else out.base
     assert view in ("C", "F", "transposed", "reversed") or (store == 0).sum() > 1
@@ -376,7 +376,7 @@ def test_copies_of_every_element_size(request, launch, dtype):
     def arguments(dtype):
         return np.random.default_rng(8).integers(0, 100, 333).astype(dtype), np.zeros(333, dtype)
 
-    source, target = share(request, launch, for_each(copy_bytes, 7), (2, 64), ELEMENTS, arguments)[dtype]
+    source, target = share(request, launch, for_each(copy_bytes), (2, 64), ELEMENTS, arguments, dtype)
     np.testing.assert_array_equal(target, source)
 
 

@@ -68,7 +68,7 @@ def test_every_shuffle_of_every_width(request, launch, dtype):
     def arguments(dtype):
         return (np.random.default_rng(2).standard_normal(32) * 1e6).astype(dtype), np.zeros((5, 32), dtype)
 
-    values, out = share(request, launch, for_each(shuffles, 4), (1, 32), WORDS, arguments)[dtype]
+    values, out = share(request, launch, for_each(shuffles), (1, 32), WORDS, arguments, dtype)
     lane = np.arange(32)
     sources = [np.full(32, 5), lane * 7 % 32, np.where(lane < 3, lane, lane - 3),
                np.where(lane + 9 > 31, lane, lane + 9), lane ^ 21]  # fmt: skip
@@ -183,7 +183,7 @@ def test_argmax_by_shuffles(request, launch, dtype):
         values = np.random.default_rng(6).standard_normal((11, 32)).astype(dtype)
         return values, np.zeros(11, dtype), np.zeros(11, np.int32)
 
-    values, best, where = share(request, launch, for_each(warp_maxima, 2), (6, 64), FLOATS, arguments)[dtype]
+    values, best, where = share(request, launch, for_each(warp_maxima), (6, 64), FLOATS, arguments, dtype)
     np.testing.assert_array_equal(best, values.max(axis=1))
     np.testing.assert_array_equal(where, values.argmax(axis=1))
 

@@ -51,7 +51,7 @@ def moved(gpu, first):
     cases = {
         kind: (rng.integers(-100, 100, 70).astype(kind), index, *np.zeros((2, 70), kind)) for kind in WIDTHS[first::2]
     }
-    capture(for_each(both_ways, len(cases)), 3, 32, tuple(zip(*cases.values(), strict=True)), gpu=gpu)
+    capture(for_each(both_ways)(cases), 3, 32, tuple(zip(*cases.values(), strict=True)), gpu=gpu)
     return cases
 
 
@@ -217,7 +217,7 @@ def contended(counters, old):
 def under_contention():
     """type -> counters and old values that ``contended`` left."""
     cases = {kind: (np.zeros(6, kind), np.zeros(96, kind)) for kind in (np.int32, np.int64)}
-    capture(for_each(contended, 2), 3, 32, tuple(zip(*cases.values(), strict=True)), gpu="sm_90")
+    capture(for_each(contended)(cases), 3, 32, tuple(zip(*cases.values(), strict=True)), gpu="sm_90")
     return cases
 
 
