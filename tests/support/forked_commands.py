@@ -113,7 +113,7 @@ class Command:
     def finish(self, timeout: float = SECONDS) -> subprocess.CompletedProcess[str]:
         """Its exit code, minus the signal's number if one ended it, and what it has said since. Raises TimeoutError after
         ``timeout`` seconds in which it says nothing, and kills it."""
-        said = {stream: b"" for stream in self._streams}
+        code, said = 0, {stream: b"" for stream in self._streams}
         reading: list = [*self._streams, self._line]
         while reading:
             ready = select.select(reading, [], [], timeout)[0]
