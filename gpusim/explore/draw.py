@@ -7,7 +7,8 @@ and, where the body names a ``target()``, climbs towards it with the other half.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+import importlib
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, settings
@@ -15,6 +16,10 @@ from hypothesis import seed as with_seed
 from hypothesis import strategies as st
 
 Shape = dict[str, Any]
+
+
+#: What Hypothesis keeps of numbers that stand in source files, by its version; under these names since 6.131.
+_CONSTANTS = ("_get_local_constants", "CONSTANTS_CACHE")
 
 
 class _StopDrawing(KeyboardInterrupt):
@@ -53,5 +58,26 @@ def draw_shapes(
     def draw(drawn: tuple[str, Shape]) -> None:
         on_shape(*drawn)
 
-    with contextlib.suppress(_StopDrawing):
+    with contextlib.suppress(_StopDrawing), _without_constants_of_source_files():
         draw()
+
+
+@contextlib.contextmanager
+def _without_constants_of_source_files() -> Iterator[None]:
+    """Hypothesis likes to draw numbers that stand in the project's source. It reads every imported module outside of site-packages
+    for them, which takes seconds, and keeps what it finds in a folder .hypothesis where the command was called; and the same seed
+    would draw other shapes where gpusim lies elsewhere or other modules have been imported."""
+    try:
+        providers: Any = importlib.import_module("hypothesis.internal.conjecture.providers")
+        before = {name: getattr(providers, name) for name in _CONSTANTS}
+        nothing = importlib.import_module("hypothesis.internal.constants_ast").Constants()
+    except (ImportError, AttributeError):  # a Hypothesis that does not
+        yield
+        return
+    providers._get_local_constants = lambda: nothing
+    providers.CONSTANTS_CACHE = type(providers.CONSTANTS_CACHE)(1024)  # what it has found in them is kept there
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(providers, name, value)

@@ -71,6 +71,12 @@ _PORT_OF = {
 _QUEUED = (PipeClass.LSU, PipeClass.SHUFFLE)
 _L1TEX_SPACES = (Space.GLOBAL, Space.LOCAL, Space.GENERIC)
 
+#: What the trace says in the words of the table.
+_AS_IT_IS = {
+    YIELD: "yield_hint", WAIT_MASK: "wait_mask", FLAGS: "flags", KIND: "memory_kind", SPACE: "space", BYTES: "access_bytes",
+    RECORDS: "records", DEPBAR_INDEX: "depbar_index", DEPBAR_LEVEL: "depbar_level",
+}  # fmt: skip
+
 #: Of a constant bank, CUDA C++ Programming Guide.
 CONSTANT_BANK_BYTES = 1 << 16
 
@@ -96,55 +102,54 @@ def program_table(program: Program, spec: GpuSpec, first_line: int = 0) -> np.nd
     pipe class that the GPU does not describe."""
     code = program.instructions
     table = PROGRAM_TABLE.zeros(len(code))
-    pipes = {}
     for number in np.unique(code["pipe"]):
-        name = PipeClass(int(number)).name.lower()
-        if name not in spec.pipes:
-            raise SpecError(f"{spec.name}: no pipe {name!r}; the program needs it")
-        pipes[int(number)] = spec.pipes[name]
-    for i, row in enumerate(code):
-        out = table[i]
-        pipe_class = PipeClass(int(row["pipe"]))
-        pipe = pipes[int(row["pipe"])]
-        space = Space(int(row["space"]))
-        out[PORT] = QUEUE_PORT if pipe_class in _QUEUED else _PORT_OF.get(pipe_class, pipe_class)
-        out[INTERVAL] = pipe.interval_cycles
-        out[LATENCY] = pipe.latency_cycles
-        if pipe_class == PipeClass.CONSTANT:
-            fixed = row["constant_bytes"] > 0
-            out[LATENCY] = spec.constant_cache.immediate_latency_cycles if fixed else spec.l1.constant_latency_cycles
-        if pipe_class == PipeClass.TENSOR:
-            interval, out[LATENCY] = tensor_timing(row["matrix_type"], int(row["matrix_macs"]), spec)
-            out[INTERVAL], out[TICKS] = math.ceil(interval), round(interval * TICKS_PER_CYCLE)
-        out[STALL] = effective_stall(int(row["stall_cycles"]), int(row["yield_hint"]))
-        out[YIELD] = row["yield_hint"]
-        out[WRITE_BARRIER] = min(int(row["write_barrier"]), NO_BARRIER)
-        out[READ_BARRIER] = min(int(row["read_barrier"]), NO_BARRIER)
-        out[WAIT_MASK] = row["wait_mask"]
-        out[FLAGS] = row["flags"]
-        if row["flags"] & Flag.SLEEP:
-            # PTX ISA, "nanosleep": "the sleep duration is approximated, but guaranteed to be in the interval [0, 2*t]": t.
-            known = not row["records"]
-            out[SLEEP] = round(spec.cycles(int(row["constant_offset"]) if known else -(1 << SLEEP_SHIFT)))
-        out[KIND] = row["memory_kind"]
-        out[SPACE] = row["space"]
-        out[BYTES] = row["access_bytes"]
-        out[RECORDS] = row["records"]
-        out[DEPBAR_INDEX] = row["depbar_index"]
-        out[DEPBAR_LEVEL] = row["depbar_level"]
-        out[BARRIER_ID] = min(int(row["barrier_id"]), 15)
-        out[BARRIER_WARPS] = -(-int(row["barrier_threads"]) // WARP_LANES)
-        out[SHARED_BY_SM] = pipe.shared_by_sm
-        out[IS_SHUFFLE] = pipe_class == PipeClass.SHUFFLE
-        if pipe_class == PipeClass.LSU and space in _L1TEX_SPACES and row["memory_kind"] != MemoryKind.NONE:
-            out[REASON] = LONG_SCOREBOARD
-        elif pipe_class == PipeClass.CONSTANT:
-            out[REASON] = IMC_MISS
-        else:
-            out[REASON] = SHORT_SCOREBOARD
+        _units(table, code["pipe"] == number, PipeClass(int(number)), spec)
+    _own_latencies(table, code, spec)
+    hint = (code["yield_hint"] != 0).astype(np.int64)
+    stalls, where = np.unique(2 * code["stall_cycles"].astype(np.int64) + hint, return_inverse=True)
+    table[:, STALL] = np.array([effective_stall(int(each) >> 1, int(each) & 1) for each in stalls], np.int64)[where]
+    for column, field in _AS_IT_IS.items():
+        table[:, column] = code[field]
+    table[:, WRITE_BARRIER] = np.minimum(code["write_barrier"], NO_BARRIER)
+    table[:, READ_BARRIER] = np.minimum(code["read_barrier"], NO_BARRIER)
+    table[:, BARRIER_ID] = np.minimum(code["barrier_id"], 15)
+    table[:, BARRIER_WARPS] = -(-code["barrier_threads"].astype(np.int64) // WARP_LANES)
+    for i in np.flatnonzero(code["flags"] & int(Flag.SLEEP)):
+        # PTX ISA, "nanosleep": "the sleep duration is approximated, but guaranteed to be in the interval [0, 2*t]": t.
+        known = not code["records"][i]
+        table[i, SLEEP] = round(spec.cycles(int(code["constant_offset"][i]) if known else -(1 << SLEEP_SHIFT)))
+    in_l1tex = np.isin(code["space"], _L1TEX_SPACES) & (code["memory_kind"] != MemoryKind.NONE)
+    table[:, REASON] = SHORT_SCOREBOARD
+    table[(code["pipe"] == PipeClass.LSU) & in_l1tex, REASON] = LONG_SCOREBOARD
+    table[code["pipe"] == PipeClass.CONSTANT, REASON] = IMC_MISS
     _lines_of_constants(table, code, spec)
     _lines_of_code(table, code, spec, first_line)
     return table
+
+
+def _units(table: np.ndarray, rows: np.ndarray, pipe_class: PipeClass, spec: GpuSpec) -> None:
+    """What the pipe of the instructions ``rows`` (bool[instructions]) says of them. Raises SpecError."""
+    name = pipe_class.name.lower()
+    if name not in spec.pipes:
+        raise SpecError(f"{spec.name}: no pipe {name!r}; the program needs it")
+    pipe = spec.pipes[name]
+    table[rows, PORT] = QUEUE_PORT if pipe_class in _QUEUED else _PORT_OF.get(pipe_class, pipe_class)
+    table[rows, INTERVAL] = pipe.interval_cycles
+    table[rows, LATENCY] = pipe.latency_cycles
+    table[rows, SHARED_BY_SM] = pipe.shared_by_sm
+    table[rows, IS_SHUFFLE] = pipe_class == PipeClass.SHUFFLE
+
+
+def _own_latencies(table: np.ndarray, code: np.ndarray, spec: GpuSpec) -> None:
+    """Of those whose pipe has several latencies: loads of constants, products of matrices. Raises SpecError."""
+    constant = code["pipe"] == PipeClass.CONSTANT
+    table[constant & (code["constant_bytes"] > 0), LATENCY] = spec.constant_cache.immediate_latency_cycles
+    table[constant & ~(code["constant_bytes"] > 0), LATENCY] = spec.l1.constant_latency_cycles
+    tensor = code["pipe"] == PipeClass.TENSOR
+    for kind, macs in np.unique(code[["matrix_type", "matrix_macs"]][tensor]).tolist():
+        rows = tensor & (code["matrix_type"] == kind) & (code["matrix_macs"] == macs)
+        interval, table[rows, LATENCY] = tensor_timing(kind, macs, spec)
+        table[rows, INTERVAL], table[rows, TICKS] = math.ceil(interval), round(interval * TICKS_PER_CYCLE)
 
 
 def counts_down(table: np.ndarray) -> bool:
@@ -172,7 +177,7 @@ def _lines_of_code(table: np.ndarray, code: np.ndarray, spec: GpuSpec, first_lin
     n = len(code)
     ahead = spec.instruction_cache.buffer_entries
     line = first_line + code["address"].astype(np.int64) // spec.instruction_cache.line_bytes
-    firsts = [i for i in range(1, n) if line[i] != line[i - 1]]
+    firsts = (1 + np.flatnonzero(np.diff(line))).tolist()
     table[:, LINE] = line
     start = 0
     for first in [*firsts, n]:

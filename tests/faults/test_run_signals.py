@@ -8,22 +8,18 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import textwrap
 import threading
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
 
 import pytest
+from forked_commands import Command
 
-ROOT = Path(__file__).parents[2]
 HEAD = """
-import signal, sys, threading, time, warnings
+import signal, threading, time, warnings
 import numpy as np
 from numba import cuda
 warnings.simplefilter("ignore")
-signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored below a shell that runs the tests behind it
 
 @cuda.jit
 def quick(flags):
@@ -75,23 +71,23 @@ IDLE = """
 
 
 @pytest.fixture
-def start(tmp_path) -> Callable[..., subprocess.Popen]:
+def start(tmp_path) -> Iterator[Callable[..., Command]]:
     """``start(text, *options)``: a program under ``gpusim run`` that has told that it is where it is to be."""
+    started: list[Command] = []
 
-    def call(text: str, *options: str) -> subprocess.Popen:
+    def call(text: str, *options: str) -> Command:
         (tmp_path / "script.py").write_text(HEAD + textwrap.dedent(text))
-        process = subprocess.Popen(
-            [sys.executable, "-m", "gpusim.cli", "run", *options, "script.py"],
-            cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        guard = threading.Timer(120, process.kill)  # it may hang before it is there
+        started.append(Command(("run", *options, "script.py"), tmp_path))
+        guard = threading.Timer(120, os.killpg, (started[0].pid, signal.SIGKILL))  # it may hang before it is there
         guard.start()
-        said = process.stdout.readline()
+        said = started[0].out_line()
         guard.cancel()
-        assert said == "here\n", process.communicate(timeout=60)
-        return process
+        assert said == "here\n", started[0].finish(60)
+        return started[0]
 
-    return call
+    yield call
+    for command in started:
+        command.kill()
 
 
 @pytest.mark.parametrize(
@@ -107,9 +103,10 @@ def start(tmp_path) -> Callable[..., subprocess.Popen]:
 )
 def test_a_signal_ends_the_program_with_its_launches_so_far(start, tmp_path, text, number) -> None:
     process = start(text, "-o", "launches.json", "--format", "json")
-    process.send_signal(number)
-    out, said = process.communicate(timeout=40)
-    assert process.returncode == 128 + number, said
+    os.kill(process.pid, number)
+    ended = process.finish(40)
+    out, said = ended.stdout, ended.stderr
+    assert ended.returncode == 128 + number, said
     assert not out and "Traceback" not in said and "internal error" not in said and "no kernel" not in said
     lines = said.splitlines()
     assert ("error: interrupted" if number == signal.SIGINT else "error: terminated") in lines
@@ -129,9 +126,10 @@ def test_a_program_that_catches_ctrl_c_goes_on_and_so_does_the_launch(start) -> 
         quick[1, 1](flags)
         print(flags[2] > 2)
     """)
-    process.send_signal(signal.SIGINT)
-    out, said = process.communicate(timeout=40)
-    assert (process.returncode, out) == (0, "caught\nTrue\n"), said
+    os.kill(process.pid, signal.SIGINT)
+    ended = process.finish(40)
+    out, said = ended.stdout, ended.stderr
+    assert (ended.returncode, out) == (0, "caught\nTrue\n"), said
     assert [line.split()[1] for line in said.splitlines()[-3:]] == ["quick", "wait", "quick"]
 
 
@@ -146,6 +144,7 @@ def test_a_handler_of_the_program_runs_outside_the_driver(start) -> None:
         except RuntimeError as error:
             print(error)
     """)
-    process.send_signal(signal.SIGTERM)
-    out, said = process.communicate(timeout=40)
-    assert (process.returncode, out) == (0, "mine\n") and "Exception ignored" not in said, said
+    os.kill(process.pid, signal.SIGTERM)
+    ended = process.finish(40)
+    out, said = ended.stdout, ended.stderr
+    assert (ended.returncode, out) == (0, "mine\n") and "Exception ignored" not in said, said

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from forked_commands import Command
 from hand_traces import FULL, Asm, build
 
 from gpusim.engine.graph import gpu_graph
@@ -22,7 +23,6 @@ from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.trace.record import Chunk, PipeClass
 
-ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 60.0
 BOTH = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 CODES = {signal.SIGINT: (130, "error: interrupted"), signal.SIGTERM: (143, "error: terminated")}
@@ -62,21 +62,15 @@ def one_block():
 
 def interrupted(arguments: list[str], sign: str, number: signal.Signals, folder: Path) -> None:
     """Run a command, send it ``number`` once ``sign`` stands in what it says, and see it end as it should."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "gpusim.cli", *arguments], cwd=folder, start_new_session=True, text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        # Ignored below a shell that runs the tests behind it.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )  # fmt: skip
+    command = Command(arguments, folder, silent_seconds=0.1)
     try:
-        while sign not in (line := process.stderr.readline()):
+        while sign not in (line := command.err_line()):
             assert line, "it has ended by itself"
-        process.send_signal(number)
-        _, said = process.communicate(timeout=PATIENCE_SECONDS)
-        assert (process.returncode, said.splitlines()[-1]) == CODES[number]
+        os.kill(command.pid, number)
+        ended = command.finish(PATIENCE_SECONDS)
+        assert (ended.returncode, ended.stderr.splitlines()[-1]) == CODES[number]
     finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
+        command.kill()
 
 
 def save_endless_trace(path: Path) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from fake_gpu import FakeGpu
+from forked_commands import gpusim as forked
 
 import gpusim
 from gpusim import cli
@@ -150,7 +151,8 @@ def emulated(*arguments: str, cwd: Path, **environment: str) -> subprocess.Compl
 def recorded(tmp_path_factory) -> Path:
     """A folder with a session of measuring saxpy on an emulated GPU, whose events tell simulated time, and its rows."""
     folder = tmp_path_factory.mktemp("session")
-    done = emulated(
+    (folder / "mini.toml").write_text(MINI_GPU)
+    done = forked(
         "run", "--gpu", "mini.toml", "--simulate", "-o", "launches.txt", "-m", "gpusim.cli",
         "measure", "saxpy:n=2000", "--method", "events", "--budget", "0.01", "-o", "rows.jsonl",
         "--record-session", "saxpy.session", cwd=folder,

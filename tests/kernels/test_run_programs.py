@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
+from forked_commands import gpusim as forked
 
 from gpusim.driver.programs import is_executable
 
@@ -22,9 +23,8 @@ SUPPORT = ROOT / "tests" / "support"
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the libraries are for Linux")
 
 
-def gpusim(*arguments: object, cwd: Path, **environment: str) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "gpusim.cli", "run", *map(str, arguments)]
-    return subprocess.run(command, cwd=cwd, env=surroundings(environment), capture_output=True, text=True, timeout=600)
+def gpusim(*arguments: object, cwd: Path) -> subprocess.CompletedProcess:
+    return forked("run", *arguments, cwd=cwd)
 
 
 def surroundings(more: dict[str, str]) -> dict[str, str]:

@@ -38,6 +38,7 @@ from gpusim.gpus.load import load_gpu
 from gpusim.silicon.row import Estimate, SiliconRow
 from gpusim.silicon.rows import append_rows
 
+pytestmark = pytest.mark.usefixtures("without_source_lines")
 H200 = load_gpu("h200")
 AXES = {"n": (64, 1000, 4096), "rows": (1, 16), "dtype": ("float32", "float16")}
 SMALL = {"n": 100, "rows": 3, "dtype": "float16"}
@@ -267,7 +268,7 @@ def test_a_second_search_in_a_folder_simulates_nothing_again_and_says_the_same(t
 
 def test_explore_finds_a_planted_fault_and_replay_runs_it_to_the_digit(tmp_path, capsys, small_pool, one_finding):
     arguments = ["--property", "gpus", "--set", "sm_count=2", "--other-set", "l1.bank_count=16"]
-    arguments += ["--max-examples", "8", "--growth", "4", "--jobs", "1"]
+    arguments += ["--max-examples", "4", "--growth", "2", "--jobs", "1"]
     assert run(["explore", "bank_conflicts", *arguments, "-o", str(tmp_path), "--format", "json"]) == 1
     records = json.loads(capsys.readouterr().out)
     assert all(record["kernel"] == "bank_conflicts" and record["worst_percent"] > 5 for record in records)

@@ -29,6 +29,7 @@ from gpusim.gpus.override import override_gpu
 from gpusim.model import counters as count
 
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.usefixtures("without_source_lines")
 H200 = load_gpu("h200")
 
 
@@ -204,13 +205,31 @@ def test_a_better_machine_may_let_warps_drift_apart_but_not_slow_them_down():
     assert longer > (1 + relation.slack) * shorter
 
 
-def test_twice_the_work_is_that_of_the_same_kernel():
-    """A batched product takes wider loads of two columns than of one: another machine code, of which nothing is known."""
+BY_SIZE = """
+import numpy as np
+from numba import cuda
+
+@cuda.jit
+def narrow(x):
+    x[cuda.grid(1)] += 1
+
+@cuda.jit
+def wide(x):
+    x[cuda.grid(1)] += 2
+
+def case(n=64):
+    return narrow if n < 64 else wide, n // 32, 32, (np.zeros(n, np.float32),)
+"""
+
+
+def test_twice_the_work_is_that_of_the_same_kernel(tmp_path: Path):
+    """A library takes wider loads where the size allows them: another machine code, of which nothing is known."""
     relation = next(relation for relation in RELATIONS if "twice" in relation.name)
-    shape = {**find_kernel("sgemm_batched").small, "n": 1}
-    assert relation.times(cover("sgemm_batched", shape, H200), "sgemm_batched", shape, H200) is None
-    shape["n"] = 4
-    assert relation.times(cover("sgemm_batched", shape, H200), "sgemm_batched", shape, H200) is not None
+    (tmp_path / "by_size.py").write_text(BY_SIZE)
+    kernel = f"{tmp_path / 'by_size.py'}:case"
+    for n, told in ((32, False), (64, True)):
+        times = relation.times(cover(kernel, {"n": n}, H200), kernel, {"n": n}, H200)
+        assert (times is not None) == told
 
 
 def halved(result):

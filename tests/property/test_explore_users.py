@@ -19,6 +19,7 @@ from gpusim.explore.coverage_holes import kernel_of
 from gpusim.explore.network_shapes import shapes_around
 from gpusim.io.sibling import load_sibling
 
+pytestmark = pytest.mark.usefixtures("without_source_lines")
 MACHINE = ["--gpu", "h200", "--set", "sm_count=2"]
 FILE = '''
 from typing import Literal

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import forked_commands
 import pytest
 
 VARIABLE = "GPUSIM_COUNT_CPU"
@@ -22,10 +23,11 @@ BEFORE = "imports and collection"
 
 
 def _seconds() -> tuple[float, float]:
-    """Processor time of this process, and of the children that it has waited for."""
+    """Processor time of this process, and of the children that it has waited for; those that another process forks for the
+    tests are known there."""
     both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     own, children = (used.ru_utime + used.ru_stime for used in both)
-    return own, children
+    return own, children + forked_commands.spent_s
 
 
 class CpuCounter:
