@@ -41,7 +41,7 @@ def pytest_generate_tests(metafunc):
 
 
 @pytest.fixture
-def launch(request, without_source_lines, listed_ahead):
+def launch(request):
     """``launch(kernel, grid, block, *args, shared_bytes=0)`` runs it, writing arrays in place."""
     if ON_DEVICE:
 
@@ -50,6 +50,8 @@ def launch(request, without_source_lines, listed_ahead):
 
         return on_device
 
+    for prepared in ("without_source_lines", "listed_ahead"):  # neither is there with Numba's simulator
+        request.getfixturevalue(prepared)
     capture = pytest.importorskip("gpusim.capturing").capture
 
     def by_capture(kernel, grid, block, *args, shared_bytes=0):
