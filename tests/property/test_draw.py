@@ -59,3 +59,12 @@ def test_what_stops_the_search_comes_through(error: type[BaseException]) -> None
 
     with pytest.raises(error):
         draw_shapes(FREE, 0, 40, on_shape)
+
+
+def test_numbers_of_source_files_are_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hypothesis would look for some in every module of gpusim, whichever are imported, and keep them in a folder."""
+    providers = pytest.importorskip("hypothesis.internal.conjecture.providers")
+    looked: list[None] = []
+    monkeypatch.setattr(providers, "_get_local_constants", lambda: looked.append(None), raising=False)
+    assert len(drawn(3)) == 40 and not looked
+    assert providers._get_local_constants() is None and looked  # it is put back

@@ -181,7 +181,7 @@ def test_a_file_that_is_no_finding_is_refused(tmp_path, change, named):
         Finding.load(path)
 
 
-def test_runs_survive_a_kill_in_the_middle_of_a_line(tmp_path):
+def test_runs_survive_a_kill_in_the_middle_of_a_line(tmp_path, small_pool):
     plan = Plan(("saxpy",), "numpy", max_examples=3)
     explore(plan, tmp_path)
     (path,) = tmp_path.glob("runs-*.jsonl")
@@ -255,7 +255,7 @@ def test_runs_of_another_question_are_left_alone(tmp_path):
     assert examples.rounds == 5 and [tried.shape["n"] for tried in examples.of_session()] == [2]
 
 
-def test_a_second_search_in_a_folder_simulates_nothing_again_and_says_the_same(tmp_path, monkeypatch):
+def test_a_second_search_in_a_folder_simulates_nothing_again_and_says_the_same(tmp_path, monkeypatch, small_pool):
     plan = Plan(("saxpy",), "numpy", max_examples=5)
     first, _ = explore(plan, tmp_path)
     measured = []

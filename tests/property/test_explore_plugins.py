@@ -86,7 +86,9 @@ def last_error(capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().err.splitlines()[-1]
 
 
-def test_a_property_of_another_distribution_is_searched_for_and_replayed(installed: Path, tmp_path: Path, capsys):
+def test_a_property_of_another_distribution_is_searched_for_and_replayed(
+    installed: Path, tmp_path: Path, capsys, small_pool
+):
     asked = ["--property", "few_elements", "--most-elements", "700", "--strictly", "--besides", "n", "--besides", "n"]
     assert run(["explore", "saxpy", *asked, *SEARCH, "-o", str(tmp_path / "found")]) == 1
     (finding,) = json.loads(capsys.readouterr().out)
@@ -97,7 +99,7 @@ def test_a_property_of_another_distribution_is_searched_for_and_replayed(install
     assert json.loads(capsys.readouterr().out)[0]["same_digits"]
 
 
-def test_its_options_have_defaults_are_checked_and_are_its_own(installed: Path, tmp_path: Path, capsys):
+def test_its_options_have_defaults_are_checked_and_are_its_own(installed: Path, tmp_path: Path, capsys, small_pool):
     install(installed, "badly-made", {"broken": "no_such_module:Broken"})  # beside a broken one, too
     here = ["-o", str(tmp_path / "found")]
     assert run(["explore", "saxpy", "--property", "few_elements", *SEARCH, *here]) == 1

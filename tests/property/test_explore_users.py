@@ -80,7 +80,9 @@ def test_a_function_s_parameters_are_its_axes(mine: str) -> None:
     assert kernel_of(f"{mine}:case:n=4 @ h200") == f"{mine}:case" and kernel_of("saxpy:n=4 @ h200") == "saxpy"
 
 
-def test_two_builds_in_a_file_of_one_s_own_are_told_apart(mine: str, tmp_path: Path, capsys, monkeypatch) -> None:
+def test_two_builds_in_a_file_of_one_s_own_are_told_apart(
+    mine: str, tmp_path: Path, capsys, monkeypatch, small_pool
+) -> None:
     folder = tmp_path / "found"
     arguments = [f"{mine}:plain", "--property", "builds", "--other-kernel", f"{mine}:slower_above_500", *MACHINE]
     assert (
