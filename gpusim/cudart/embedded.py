@@ -7,6 +7,7 @@ one driver for the process and puts it behind the library's functions. What beco
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import importlib
 import os
@@ -106,6 +107,7 @@ class Process:
         made = self.runtimes[soname] = Runtime(self.driver, int(runtime[1]))
         library = open_library(path, names)
         made.fill(library, names)
+        atexit.register(library.close)  # destructors of C++ call the runtime after a Python program has gone
         self.driver.contexts.when_initialized(library.refuse_after_fork)
 
     # ---- the account -------------------------------------------------------------------------

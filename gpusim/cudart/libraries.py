@@ -13,6 +13,7 @@ from gpusim.driver.ledger import Ledger
 from gpusim.driver.library_files import library_file
 from gpusim.driver.library_folder import LINKS, RUNTIMES, SONAME, are_written, libraries_folder
 from gpusim.driver.session import DEFAULT_GPU
+from gpusim.driver.versions import runtime_version
 
 
 def write_libraries() -> Path:
@@ -21,5 +22,8 @@ def write_libraries() -> Path:
         driver = Driver(make_device(DEFAULT_GPU), Ledger(), Interrupts(lambda: None))
         library_file(SONAME, list(driver.functions()), links=LINKS)
         for soname, links in RUNTIMES.items():
-            library_file(soname, names_of(int(soname.rpartition(".")[2])), soname, FORKED_TEXTS, links)
+            major = int(soname.rpartition(".")[2])
+            # Numba asks for it when it is imported, which the start of Python for it would do in the middle of that.
+            numbers = {"cudaRuntimeGetVersion": runtime_version(major)}
+            library_file(soname, names_of(major), soname, FORKED_TEXTS, numbers, links)
     return libraries_folder()

@@ -142,7 +142,7 @@ class Driver:
         forms: dict[tuple[str, int], tuple[Signature, Callable[..., int]]] = {}
         for part in parts:
             if isinstance(part, ExportTables):
-                part.guard = self._guarded
+                part.guard, part.tell = self._guarded, self._tell_once
             for signature, method in entries_of(part):
                 if signature.name in _UNSAFE_WHILE_CAPTURING:
                     method = functools.partial(self._unless_capturing, signature.name, method)
@@ -263,6 +263,11 @@ class Driver:
             self._told.add(name)
             self.ledger.refusal(sentence(name))
         raise DriverError(NOT_SUPPORTED, sentence(name))
+
+    def _tell_once(self, sentence: str) -> None:
+        if sentence not in self._told:
+            self._told.add(sentence)
+            self.ledger.say(sentence)
 
     def note(self, detail: str) -> None:
         """Keep what is wrong, for whoever asks why the program failed."""

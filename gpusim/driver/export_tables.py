@@ -12,6 +12,7 @@ from collections.abc import Callable
 from ctypes import POINTER, c_int, c_uint64
 
 from gpusim.driver.abi import HOST, INVALID_VALUE, NOT_SUPPORTED, WORD, WORD_OUT, DriverError, entry, put
+from gpusim.driver.calling_library import calling_library
 from gpusim.driver.contexts import PRIMARY, Contexts
 from gpusim.driver.modules import Modules
 
@@ -20,14 +21,35 @@ _TOOLS_STORAGE = bytes.fromhex("42d85a8123f6cb478298f6e78a3aecdc")
 _TOOLS_CALLBACKS = bytes.fromhex("a094798c2e742e7493f20800200c0a66")
 _CONTEXT_STORAGE = bytes.fromhex("c693336e1121df11a8c368f355d89593")
 _CONTEXT_CHECKS = bytes.fromhex("263e88607cd2614392f6bbd5006dfa7e")
+#: Without it CUPTI asks for it again, to say that it is not there, until the stack ends; one without functions will do.
+_PROFILING = bytes.fromhex("7cb63f9b9ca48e42a484beb66e6aed7f")
+_PROFILER = "libcupti"
+_NO_PROFILING = (
+    "wants functions of the driver for profilers that nobody has documented, so it sees no kernels:"
+    " gpusim run lists them, with --simulate their times too"
+)
 #: By which a runtime library has the driver prove that it is NVIDIA's. gpusim's is not, and does not say that it was.
 _PROOF = bytes.fromhex("d4082055bde6704b8d34ba123c66e1f2")
+_REMEDY = "programs that load libcudart as a shared library (nvcc -cudart shared) can be run"
+#: What stands in for NVIDIA's libraries, by how the names of their files begin.
+_REMEDIES = {
+    "libcublas": (
+        "a matrix product can be a Triton kernel, which torch.compile makes of it with"
+        " options={'max_autotune': True, 'max_autotune_gemm_backends': 'TRITON'}"
+    ),
+    "libcudnn": "torch.backends.cudnn.enabled = False makes PyTorch take its own kernels where it has some",
+    **dict.fromkeys(
+        ("libcufft", "libcusparse", "libcusolver"), "compute this on the CPU and copy the result to the device"
+    ),
+    "libnccl": "there is one GPU, which needs no communication",
+}
 _NAMES = {
     _RUNTIME: "the runtime's own functions",
     _TOOLS_STORAGE: "tools' storage",
     _TOOLS_CALLBACKS: "tools' callbacks",
     _CONTEXT_STORAGE: "storage of contexts",
     _CONTEXT_CHECKS: "checks of contexts",
+    _PROFILING: "profilers' functions",
 }
 
 
@@ -37,6 +59,8 @@ class ExportTables:
     def __init__(self, contexts: Contexts, modules: Modules):
         self._contexts, self._modules = contexts, modules
         self.guard: Callable[[str, Callable], Callable[..., int]] = lambda name, method: method
+        #: says to the user why a library was refused, which the library itself will not
+        self.tell: Callable[[str], None] = lambda sentence: None
         self._tables: dict[bytes, ctypes.Array] = {}
         self._kept: list[object] = []
         self._values: dict[tuple[int, int], int] = {}
@@ -49,13 +73,14 @@ class ExportTables:
         number = ctypes.string_at(number_at, 16)
         if number == _PROOF:
             put(out, 0)
-            raise DriverError(
-                NOT_SUPPORTED,
-                "the CUDA runtime library in this program wants proof that the driver is NVIDIA's, which gpusim run does not"
-                " forge: programs that load libcudart as a shared library (nvcc -cudart shared) can be run",
-            )
+            sentence = _no_proof(calling_library())
+            self.tell(sentence)
+            raise DriverError(NOT_SUPPORTED, sentence)
         if number not in _NAMES:
             put(out, 0)
+            library = calling_library()
+            if library.startswith(_PROFILER):
+                self.tell(f"{library} {_NO_PROFILING}")
             raise DriverError(
                 NOT_SUPPORTED, f"the driver's export table {number.hex()} is not documented and not emulated"
             )
@@ -64,6 +89,8 @@ class ExportTables:
         put(out, ctypes.addressof(self._tables[number]))
 
     def _make(self, number: bytes) -> ctypes.Array:
+        if number == _PROFILING:
+            return _sized(1, {})
         if number == _TOOLS_STORAGE:
             return _sized(4, {})
         if number == _TOOLS_CALLBACKS:
@@ -124,6 +151,15 @@ class ExportTables:
         if value is None:
             raise DriverError(INVALID_VALUE)
         put(out, value)
+
+
+def _no_proof(library: str) -> str:
+    """Why ``library`` (a file's name, or empty for one that is not known) is refused, and what to do instead."""
+    remedy = next((remedy for start, remedy in _REMEDIES.items() if library.startswith(start)), _REMEDY)
+    return (
+        f"{library or 'this program'} has NVIDIA's CUDA runtime linked into it, which wants proof that the driver is NVIDIA's;"
+        f" gpusim run does not forge that: {remedy}"
+    )
 
 
 def _sized(count: int, functions: dict[int, int]) -> ctypes.Array:

@@ -34,6 +34,8 @@ from gpusim.io.kept_files import keep, read_kept
 from gpusim.io.whole_file import naming_file
 from gpusim.isa.binary.control import decode_control
 from gpusim.isa.binary.cubin import INSTRUCTION_BYTES, KernelCode
+from gpusim.isa.binary.cubin_tables import cubin_tables
+from gpusim.isa.binary.elf import SYMBOL_FUNCTION
 from gpusim.isa.form import Instruction, Kind, Operand
 
 CACHE_VERSION = 3
@@ -298,6 +300,10 @@ def _texts(image: KernelCode, cubin: bytes, use_cache: bool) -> dict[int, list[l
 LISTING_SECONDS, _LISTING_RATE = 5, 100_000
 
 
+#: A cubin is large if nvdisasm takes more than half a second for it: PyTorch's have up to 10 MB and some hundred kernels, of which a
+#: program launches a few. One function alone takes a fifteenth of the time that all of 8 MB do.
+_LARGE_BYTES, _MOST_ALONE = 1 << 20, 12
+
 #: Function -> [guard, opcode, operands] of each instruction, as nvdisasm gives them.
 _Listing = dict[str, list[list[str]]]
 
@@ -305,13 +311,17 @@ _Listing = dict[str, list[list[str]]]
 @lru_cache(maxsize=1)
 def _listing(cubin: bytes) -> _Listing:
     """What nvdisasm says of all of a cubin at once: kernels are asked for one after another."""
+    return _listed(cubin, [])
+
+
+def _listed(cubin: bytes, options: list[str]) -> _Listing:
     tool = find_nvdisasm()
     with tempfile.TemporaryDirectory(prefix="gpusim-") as folder:
         path = Path(folder) / "kernel.cubin"
         with naming_file(path):
             path.write_bytes(cubin)
         try:
-            done = _run_for([tool, "-json", str(path)], seconds := LISTING_SECONDS + len(cubin) // _LISTING_RATE)
+            done = _run_for([tool, "-json", *options, str(path)], seconds := LISTING_SECONDS + len(cubin) // _LISTING_RATE)
         except OSError as error:
             raise ToolchainError(f"nvdisasm cannot be run ({error.strerror or error}): {tool}") from error
     if done.returncode == -signal.SIGXCPU:
@@ -363,7 +373,28 @@ def _kept_listing(cubin: bytes) -> _Listing:
 
 
 def _disassemble(image: KernelCode, cubin: bytes) -> dict[int, list[list[str]]]:
-    return _texts_of(image, image.sections, _listing(cubin))
+    listing = _listed_alone(image, cubin) if len(cubin) > _LARGE_BYTES else None
+    return _texts_of(image, image.sections, _listing(cubin) if listing is None else listing)
+
+
+def _listed_alone(image: KernelCode, cubin: bytes) -> _Listing | None:
+    """What nvdisasm says of the functions of ``image``; None once so many kernels of the cubin have been asked for that all of it
+    at once takes less."""
+    asked = _kernels_asked(cubin)
+    if len(image.sections) > _MOST_ALONE or len(asked) >= _MOST_ALONE:
+        return None
+    asked.append(image.name)
+    elf = cubin_tables(cubin).elf
+    wanted = {name for name, _, _ in image.sections}
+    sections = {section.index for section in elf.sections if section.name in wanted}
+    symbols = [symbol.index for symbol in elf.symbols if symbol.kind == SYMBOL_FUNCTION and symbol.section in sections]
+    return _listed(cubin, ["-fun", ",".join(map(str, symbols))])
+
+
+@lru_cache(maxsize=8)
+def _kernels_asked(cubin: bytes) -> list[str]:
+    """Those of a large cubin that have been listed alone, to append to."""
+    return []
 
 
 def _texts_of(
