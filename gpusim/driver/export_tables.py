@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from ctypes import POINTER, c_int, c_uint64
+from typing import NoReturn
 
 from gpusim.driver.abi import HOST, INVALID_VALUE, NOT_SUPPORTED, WORD, WORD_OUT, DriverError, entry, put
 from gpusim.driver.calling_library import calling_library
@@ -23,14 +24,12 @@ _CONTEXT_STORAGE = bytes.fromhex("c693336e1121df11a8c368f355d89593")
 _CONTEXT_CHECKS = bytes.fromhex("263e88607cd2614392f6bbd5006dfa7e")
 #: Without it CUPTI asks for it again, to say that it is not there, until the stack ends; one without functions will do.
 _PROFILING = bytes.fromhex("7cb63f9b9ca48e42a484beb66e6aed7f")
-_PROFILER = "libcupti"
-_NO_PROFILING = (
-    "wants functions of the driver for profilers that nobody has documented, so it sees no kernels:"
-    " gpusim run lists them, with --simulate their times too"
-)
+#: Tables that runtime libraries do without.
+_OPTIONAL = (bytes.fromhex("f8cff95121468b4eb9e2fb469e7c0dd9"),)
 #: By which a runtime library has the driver prove that it is NVIDIA's. gpusim's is not, and does not say that it was.
 _PROOF = bytes.fromhex("d4082055bde6704b8d34ba123c66e1f2")
 _REMEDY = "programs that load libcudart as a shared library (nvcc -cudart shared) can be run"
+_WANTS_PROOF = "wants proof that the driver is NVIDIA's, and gpusim run does not forge that"
 #: What stands in for NVIDIA's libraries, by how the names of their files begin.
 _REMEDIES = {
     "libcublas": (
@@ -41,7 +40,9 @@ _REMEDIES = {
     **dict.fromkeys(
         ("libcufft", "libcusparse", "libcusolver"), "compute this on the CPU and copy the result to the device"
     ),
+    "libcudart": "it was opened by its path, which gpusim's runtime is not found by, but by its name alone (libcudart.so.13)",
     "libnccl": "there is one GPU, which needs no communication",
+    "libcupti": "profilers see no kernels, which gpusim run lists, with --simulate their times too",
 }
 _NAMES = {
     _RUNTIME: "the runtime's own functions",
@@ -72,21 +73,23 @@ class ExportTables:
             raise DriverError(INVALID_VALUE, "the number of the export table is null")
         number = ctypes.string_at(number_at, 16)
         if number == _PROOF:
-            put(out, 0)
-            sentence = _no_proof(calling_library())
-            self.tell(sentence)
-            raise DriverError(NOT_SUPPORTED, sentence)
+            self._refuse(out, f"has NVIDIA's CUDA runtime linked into it, which {_WANTS_PROOF}")
         if number not in _NAMES:
-            put(out, 0)
-            library = calling_library()
-            if library.startswith(_PROFILER):
-                self.tell(f"{library} {_NO_PROFILING}")
-            raise DriverError(
-                NOT_SUPPORTED, f"the driver's export table {number.hex()} is not documented and not emulated"
-            )
+            what = "calls functions of the driver that NVIDIA has not documented and gpusim run has not"
+            self._refuse(out, f"{what} (export table {number.hex()})", told=number not in _OPTIONAL)
         if number not in self._tables:
             self._tables[number] = self._make(number)
         put(out, ctypes.addressof(self._tables[number]))
+
+    def _refuse(self, out, reason: str, told: bool = True) -> NoReturn:
+        """Say why the calling library does not get a table, and what to do instead: the library itself will not."""
+        library = calling_library()
+        remedy = next((remedy for start, remedy in _REMEDIES.items() if library.startswith(start)), _REMEDY)
+        sentence = f"{library or 'this program'} {reason}: {remedy}"
+        put(out, 0)
+        if told:
+            self.tell(sentence)
+        raise DriverError(NOT_SUPPORTED, sentence)
 
     def _make(self, number: bytes) -> ctypes.Array:
         if number == _PROFILING:
@@ -151,15 +154,6 @@ class ExportTables:
         if value is None:
             raise DriverError(INVALID_VALUE)
         put(out, value)
-
-
-def _no_proof(library: str) -> str:
-    """Why ``library`` (a file's name, or empty for one that is not known) is refused, and what to do instead."""
-    remedy = next((remedy for start, remedy in _REMEDIES.items() if library.startswith(start)), _REMEDY)
-    return (
-        f"{library or 'this program'} has NVIDIA's CUDA runtime linked into it, which wants proof that the driver is NVIDIA's;"
-        f" gpusim run does not forge that: {remedy}"
-    )
 
 
 def _sized(count: int, functions: dict[int, int]) -> ctypes.Array:

@@ -64,7 +64,9 @@ def names_of(path: Path) -> list[str]:
 
 def _digest() -> str:
     """Stands for all that the files depend on: this Python, and the functions and the version that gpusim has."""
-    digest = hashlib.sha256(repr((sys.executable, sys.version, sys.path[1:], platform.machine(), driver_version())).encode())
+    digest = hashlib.sha256(
+        repr((sys.executable, sys.version, sys.path[1:], platform.machine(), driver_version())).encode()
+    )
     for folder in ("driver", "cudart"):
         for path in sorted((_PACKAGE / folder).glob("*.py")):
             found = path.stat()

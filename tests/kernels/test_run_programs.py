@@ -80,6 +80,29 @@ def test_the_driver_links_and_loads_like_any_library(libraries, tmp_path) -> Non
     assert alone.stdout == "0 NVIDIA sm_86, 1\n", alone.stderr
 
 
+def test_the_runtimes_stand_before_those_that_a_library_was_linked_with(tmp_path) -> None:
+    """PyTorch's libraries look for the runtime in a wheel of NVIDIA's first (DT_RPATH), and call it when the process ends."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "runtime.c").write_text("int cudaGetDeviceCount(int *n) { *n = 99; return 0; }\n")
+    (tmp_path / "user.c").write_text(
+        "int cudaGetDeviceCount(int *); int count(void) { int n = 0; cudaGetDeviceCount(&n); return n; }\n"
+        "__attribute__((destructor)) void end(void) { count(); }\n"
+    )
+    shared = [compiler, "-shared", "-fPIC", "-o"]
+    runtime = [*shared, "other/libcudart.so.13", "runtime.c", "-Wl,-soname,libcudart.so.13"]
+    subprocess.run(runtime, cwd=tmp_path, check=True)
+    path = ["-Wl,--disable-new-dtags", f"-Wl,-rpath,{tmp_path}/other", "-Lother", "-l:libcudart.so.13"]
+    subprocess.run([*shared, "user.so", "user.c", *path], cwd=tmp_path, check=True)
+    count = "import ctypes; print(ctypes.CDLL('./user.so').count(), flush=True)"
+    again = f"import subprocess, sys; print(subprocess.run([sys.executable, '-c', {count!r}]).returncode)"
+    (tmp_path / "script.py").write_text(f"{count}\n{again}\n")
+    done = gpusim("script.py", cwd=tmp_path)
+    assert (done.stdout, done.returncode) == ("1\n1\n0\n", 0), done.stderr
+
+
 def test_a_program_runs_with_its_children_and_keeps_its_exit_code(program) -> None:
     done = gpusim("-o", "out.json", "--format", "json", program, "children", cwd=program.parent)
     assert done.stdout.splitlines() == [

@@ -321,7 +321,9 @@ def _listed(cubin: bytes, options: list[str]) -> _Listing:
         with naming_file(path):
             path.write_bytes(cubin)
         try:
-            done = _run_for([tool, "-json", *options, str(path)], seconds := LISTING_SECONDS + len(cubin) // _LISTING_RATE)
+            done = _run_for(
+                [tool, "-json", *options, str(path)], seconds := LISTING_SECONDS + len(cubin) // _LISTING_RATE
+            )
         except OSError as error:
             raise ToolchainError(f"nvdisasm cannot be run ({error.strerror or error}): {tool}") from error
     if done.returncode == -signal.SIGXCPU:
