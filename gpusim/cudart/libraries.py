@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gpusim.cudart.constants import constants
 from gpusim.cudart.names import names_of
 from gpusim.cudart.runtime import FORKED_TEXTS
 from gpusim.driver.device import make_device
@@ -13,7 +14,6 @@ from gpusim.driver.ledger import Ledger
 from gpusim.driver.library_files import library_file
 from gpusim.driver.library_folder import LINKS, RUNTIMES, SONAME, are_written, libraries_folder
 from gpusim.driver.session import DEFAULT_GPU
-from gpusim.driver.versions import runtime_version
 
 
 def write_libraries() -> Path:
@@ -23,7 +23,5 @@ def write_libraries() -> Path:
         library_file(SONAME, list(driver.functions()), links=LINKS)
         for soname, links in RUNTIMES.items():
             major = int(soname.rpartition(".")[2])
-            # Numba asks for it when it is imported, which the start of Python for it would do in the middle of that.
-            numbers = {"cudaRuntimeGetVersion": runtime_version(major)}
-            library_file(soname, names_of(major), soname, FORKED_TEXTS, numbers, links)
+            library_file(soname, names_of(major), soname, FORKED_TEXTS, constants(major), links)
     return libraries_folder()

@@ -61,6 +61,8 @@ class Runtime:
             own |= {name: own[f"{name}_v2"] for name in _SECOND_IN_13}
         table = same(self.state.major)
         for symbol in names:
+            if symbol in library.constant:
+                continue
             name = symbol if symbol in own or symbol in table else base_name(symbol)
             if name not in made:
                 made[name] = self._callback(name, own, table)

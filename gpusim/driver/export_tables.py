@@ -24,8 +24,8 @@ _CONTEXT_STORAGE = bytes.fromhex("c693336e1121df11a8c368f355d89593")
 _CONTEXT_CHECKS = bytes.fromhex("263e88607cd2614392f6bbd5006dfa7e")
 #: Without it CUPTI asks for it again, to say that it is not there, until the stack ends; one without functions will do.
 _PROFILING = bytes.fromhex("7cb63f9b9ca48e42a484beb66e6aed7f")
-#: Tables that runtime libraries do without.
-_OPTIONAL = (bytes.fromhex("f8cff95121468b4eb9e2fb469e7c0dd9"),)
+#: Tables that runtime libraries and NVRTC do without.
+_OPTIONAL = (bytes.fromhex("f8cff95121468b4eb9e2fb469e7c0dd9"), bytes.fromhex("da9151d33ae6cc41a5c04f26d533e328"))
 #: By which a runtime library has the driver prove that it is NVIDIA's. gpusim's is not, and does not say that it was.
 _PROOF = bytes.fromhex("d4082055bde6704b8d34ba123c66e1f2")
 _REMEDY = "programs that load libcudart as a shared library (nvcc -cudart shared) can be run"

@@ -86,10 +86,13 @@ def test_the_runtimes_stand_before_those_that_a_library_was_linked_with(tmp_path
     if compiler is None:
         pytest.skip("no C compiler")
     (tmp_path / "other").mkdir()
-    (tmp_path / "runtime.c").write_text("int cudaGetDeviceCount(int *n) { *n = 99; return 0; }\n")
+    (tmp_path / "runtime.c").write_text(
+        "int cudaGetDeviceCount(int *n) { *n = 99; return 0; }\nint cudaGetDevice(int *n) { *n = 98; return 0; }\n"
+    )
     (tmp_path / "user.c").write_text(
-        "int cudaGetDeviceCount(int *); int count(void) { int n = 0; cudaGetDeviceCount(&n); return n; }\n"
-        "__attribute__((destructor)) void end(void) { count(); }\n"
+        "#include <stdio.h>\nint cudaGetDeviceCount(int *), cudaGetDevice(int *);\n"
+        "int count(void) { int n = 0; cudaGetDeviceCount(&n); return n; }\n"
+        '__attribute__((destructor)) void end(void) { int n = -1; count(); cudaGetDevice(&n); printf("device %d\\n", n); }\n'
     )
     shared = [compiler, "-shared", "-fPIC", "-o"]
     runtime = [*shared, "other/libcudart.so.13", "runtime.c", "-Wl,-soname,libcudart.so.13"]
@@ -100,7 +103,7 @@ def test_the_runtimes_stand_before_those_that_a_library_was_linked_with(tmp_path
     again = f"import subprocess, sys; print(subprocess.run([sys.executable, '-c', {count!r}]).returncode)"
     (tmp_path / "script.py").write_text(f"{count}\n{again}\n")
     done = gpusim("script.py", cwd=tmp_path)
-    assert (done.stdout, done.returncode) == ("1\n1\n0\n", 0), done.stderr
+    assert (done.stdout, done.returncode) == ("1\n1\ndevice 0\n0\ndevice 0\n", 0), done.stderr
 
 
 def test_a_program_runs_with_its_children_and_keeps_its_exit_code(program) -> None:
