@@ -111,7 +111,7 @@ def gradient(function: Callable[[torch.Tensor], torch.Tensor]) -> Operation:
     """What goes back through ``function``."""
 
     def run(device: str) -> torch.Tensor | None:
-        values = A.to(device).requires_grad_()
+        values = A.clone().to(device).requires_grad_()
         function(values).sum().backward()
         return values.grad
 
@@ -200,8 +200,9 @@ def difference(found: object, expected: object) -> str:
     return f"off by {(found.double() - expected.double()).abs().max().item():.3g}"
 
 
-def tried(operation: Operation) -> tuple[str, str]:
-    """Outcome, and what is to be said of it."""
+def tried(operation: Operation, known: dict[str, str]) -> tuple[str, str]:
+    """Outcome, and what is to be said of it. ``known``: PyTorch's message of an earlier refusal -> what gpusim said; a library that was
+    refused does not ask again."""
     expected = operation("cpu")
     driver = installed_driver()
     before = [] if driver is None else list(driver.details)
@@ -209,8 +210,9 @@ def tried(operation: Operation) -> tuple[str, str]:
         wrong = difference(operation("cuda"), expected)
     except (RuntimeError, NotImplementedError) as error:
         said = [] if driver is None else [detail for detail in driver.details if detail not in before]
-        known = said or before[-1:]  # a library that was refused once does not ask again
-        return "refused", " ".join((known[-1] if known else str(error)).split())
+        sentence = said[-1] if said else known.get(str(error), str(error))
+        known[str(error)] = sentence
+        return "refused", " ".join(sentence.split())
     return ("wrong", wrong) if wrong else ("works", "")
 
 
@@ -229,10 +231,10 @@ def main(patterns: list[str]) -> int:
     }
     table = csv.writer(sys.stdout, lineterminator="\n")
     table.writerow(["operation", "outcome", "seconds", "sentence"])
-    outcomes = []
+    outcomes, known = [], {}
     for name, operation in chosen.items():
         started = time.perf_counter()
-        outcome, sentence = tried(operation)
+        outcome, sentence = tried(operation, known)
         outcomes.append(outcome)
         table.writerow([name, outcome, f"{time.perf_counter() - started:.1f}", sentence])
         sys.stdout.flush()

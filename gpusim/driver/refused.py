@@ -36,7 +36,6 @@ FAMILIES = {
     "cuMemBatchDecompress": "decompression by the GPU",
     "cuCheckpoint": "checkpoints of processes",
     "cuCoredump": "core dumps of the GPU",
-    "cuLogs": "the driver's log (GPUSIM_DEBUG=1 shows what went wrong)",
     "cuLaunchGrid": "launches in the form of CUDA 3 (cuLaunchKernel is there)",
     "cuParamSet": "launches in the form of CUDA 3 (cuLaunchKernel is there)",
     "cuLaunchCooperativeKernelMultiDevice": "launches on several GPUs",
