@@ -8,6 +8,7 @@ then reads the account of the launches (:mod:`gpusim.driver.session`).
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 from collections.abc import Mapping, Sequence
@@ -28,6 +29,7 @@ PRELOAD = "LD_PRELOAD"
 FOLDERS = ("TRITON_LIBCUDA_PATH",)
 _WAITED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
 _PYTHON_SUFFIXES = (".py", ".pyw", ".pyc", ".pyz")
+_SEPARATOR = re.compile(r"[\s:]")
 _SHEBANG, _ELF = b"#!", b"\x7fELF"
 
 
@@ -73,7 +75,9 @@ def environment_for(folder: Path, session: Session | None, base: Mapping[str, st
     found = dict(base)
     for name in PATHS:
         found[name] = os.pathsep.join(filter(None, (str(folder), base.get(name, ""))))
-    found[PRELOAD] = " ".join(filter(None, (*(str(folder / name) for name in RUNTIMES), base.get(PRELOAD, ""))))
+    if not _SEPARATOR.search(str(folder)):  # the loader would take the path for several
+        runtimes = (str(folder / name) for name in RUNTIMES)
+        found[PRELOAD] = " ".join(filter(None, (*runtimes, base.get(PRELOAD, ""))))
     found.update(dict.fromkeys(FOLDERS, str(folder)))
     found.pop("CUDA_VISIBLE_DEVICES", None)  # it may hide the devices of this machine, which are not these
     if session is not None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from gpusim.driver.programs import is_executable
+from gpusim.driver.programs import environment_for, is_executable
 
 ROOT = Path(__file__).parents[2]
 SUPPORT = ROOT / "tests" / "support"
@@ -184,6 +184,13 @@ def test_an_interrupted_program_leaves_its_launches_so_far(program, number, word
             os.killpg(process.pid, signal.SIGKILL)  # the program too, whatever became of gpusim
     assert process.returncode == 128 + number
     assert word in said and "combine" in said
+
+
+def test_what_leads_a_program_to_the_libraries() -> None:
+    found = environment_for(Path("/folder"), None, {"LD_PRELOAD": "own.so", "LD_LIBRARY_PATH": "/own"})
+    assert found["LD_PRELOAD"] == "/folder/libcudart.so.12 /folder/libcudart.so.13 own.so"
+    assert found["LD_LIBRARY_PATH"] == "/folder:/own" and found["TRITON_LIBCUDA_PATH"] == "/folder"
+    assert "LD_PRELOAD" not in environment_for(Path("/a folder"), None, {})  # it would be two files that are not there
 
 
 def test_what_is_a_program_and_what_a_script(tmp_path) -> None:
