@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from gpusim.driver.refused import refuse_allocator
+
 ROOT = Path(__file__).parents[2]
 #: Operation -> what the sentence of its refusal names.
 REFUSED = {
@@ -30,6 +32,18 @@ def skip_without_torch() -> None:
     text = (Path(str(importlib.util.find_spec("torch").origin)).parent / "version.py").read_text()
     if "cuda: Optional[str] = None" in text or "cuda = None" in text:
         pytest.skip("this PyTorch is built without CUDA: pip install torch from PyPI, on Linux")
+
+
+@pytest.mark.parametrize("library", ["libc10_cuda.so", "libc10.so"])
+def test_a_setting_under_which_pytorch_would_crash_is_refused(library: str, tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "torch" / "lib").mkdir(parents=True)
+    for name in ("__init__.py", f"lib/{library}"):
+        (tmp_path / "torch" / name).touch()
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    settings = {"PYTORCH_CUDA_ALLOC_CONF": "max_split_size_mb:64,expandable_segments:True"}
+    refused = refuse_allocator(settings)
+    assert bool(refused) == (library == "libc10_cuda.so") and ("libnvidia-ml.so.1" in refused or not refused)
+    assert refuse_allocator({"PYTORCH_ALLOC_CONF": "expandable_segments:False"}) == ""
 
 
 @pytest.mark.nightly
