@@ -13,6 +13,7 @@ import click
 from gpusim.commands.later import done_by
 from gpusim.commands.options import HELP, instruction_limit_option
 from gpusim.commands.output_place import refuse_no_place
+from gpusim.commands.run_libraries import open_runtimes
 from gpusim.commands.run_request import RunRequest
 from gpusim.driver.device import make_device
 from gpusim.driver.programs import is_executable
@@ -139,6 +140,8 @@ def run(**options: Any) -> None:
     make_device(asked.gpu)
     if not asked.as_module and not Path(asked.program).exists():
         raise UsageError(f"there is no script {asked.program}")
+    if _worker(**options) == "running":
+        open_runtimes()
 
 
 def is_module(name: str) -> bool:

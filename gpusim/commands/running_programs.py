@@ -12,10 +12,10 @@ from typing import Any
 
 import click
 
+from gpusim.commands.run_libraries import libraries
 from gpusim.commands.run_request import RunRequest
 from gpusim.driver.device import make_device
-from gpusim.driver.library_folder import are_written, libraries_folder
-from gpusim.driver.programs import FOLDERS, PATHS, Account, environment_for, read_account, run_executable
+from gpusim.driver.programs import FOLDERS, PATHS, PRELOAD, Account, environment_for, read_account, run_executable
 from gpusim.driver.recording import INDEX, open_folder
 from gpusim.driver.session import VARIABLE, Options, Session
 from gpusim.io.whole_file import replacing
@@ -24,6 +24,7 @@ from gpusim.report.tables import format_cards, format_records
 #: Exit codes: a check has found something; a SIGINT.
 FINDINGS, INTERRUPTED = 1, 130
 _PACKAGE = Path(__file__).parents[1]
+_PLACES = (*PATHS, PRELOAD, *FOLDERS)
 
 
 def run(**options: Any) -> int:
@@ -38,13 +39,6 @@ def run(**options: Any) -> int:
         if compiling is not None and asked.simulates:
             compiling.wait()
     return _run_and_show(asked)
-
-
-def libraries() -> Path:
-    """The folder of the libraries. Writing them takes all of the simulator; this process does without it where it can."""
-    if are_written():
-        return libraries_folder()
-    return importlib.import_module("gpusim.cudart.libraries").write_libraries()
 
 
 def _run_and_show(asked: RunRequest) -> int:
@@ -86,9 +80,9 @@ class Children:
     def close(self) -> None:
         """Forget them."""
         for name in {*os.environ} - {*self._before}:
-            if name in (VARIABLE, *PATHS, *FOLDERS):
+            if name in (VARIABLE, *_PLACES):
                 del os.environ[name]
-        os.environ.update({name: self._before[name] for name in (*PATHS, *FOLDERS) if name in self._before})
+        os.environ.update({name: self._before[name] for name in _PLACES if name in self._before})
         shutil.rmtree(self._place, ignore_errors=True)
 
 

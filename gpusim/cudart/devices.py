@@ -28,7 +28,7 @@ class PointerAttributes(ctypes.Structure):
 
 
 class Devices:
-    """Entry points cudaGetDevice*, cudaSetDevice*, cudaGetLastError and their like."""
+    """Entry points cudaGetDeviceCount and -Properties, cudaSetDevice*, cudaGetLastError and their like."""
 
     def __init__(self, state: State, code: Registration):
         self._state, self._code = state, code
@@ -42,10 +42,6 @@ class Devices:
     @entry("cudaGetDeviceCount", arguments=(INT_OUT,))
     def count(self, out) -> None:
         put(out, 1)
-
-    @entry("cudaGetDevice", arguments=(INT_OUT,))
-    def get(self, out) -> None:
-        put(out, 0)
 
     @entry("cudaSetDevice", arguments=(c_int,))
     def set(self, number: int) -> None:
@@ -100,10 +96,6 @@ class Devices:
         raise DriverError(INVALID_DEVICE, "there is one device and no peer of it")
 
     # ---- versions and errors -----------------------------------------------------------------
-
-    @entry("cudaRuntimeGetVersion", arguments=(INT_OUT,))
-    def runtime_version(self, out) -> None:
-        put(out, self._state.version)
 
     @entry("cudaDriverGetVersion", arguments=(INT_OUT,))
     def driver_version(self, out) -> None:

@@ -7,6 +7,7 @@ one driver for the process and puts it behind the library's functions. What beco
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import importlib
 import os
@@ -16,6 +17,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from gpusim.cudart.constants import constants
 from gpusim.cudart.runtime import Runtime
 from gpusim.driver.device import make_device
 from gpusim.driver.driver import Driver, installed_driver
@@ -104,8 +106,9 @@ class Process:
         path = folder / soname
         names = names_of(path)
         made = self.runtimes[soname] = Runtime(self.driver, int(runtime[1]))
-        library = open_library(path, names)
+        library = open_library(path, names, constants(made.state.major))
         made.fill(library, names)
+        atexit.register(library.close)  # destructors of C++ call the runtime after a Python program has gone
         self.driver.contexts.when_initialized(library.refuse_after_fork)
 
     # ---- the account -------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gpusim.cudart.constants import constants
 from gpusim.cudart.names import names_of
 from gpusim.cudart.runtime import FORKED_TEXTS
 from gpusim.driver.device import make_device
@@ -21,5 +22,6 @@ def write_libraries() -> Path:
         driver = Driver(make_device(DEFAULT_GPU), Ledger(), Interrupts(lambda: None))
         library_file(SONAME, list(driver.functions()), links=LINKS)
         for soname, links in RUNTIMES.items():
-            library_file(soname, names_of(int(soname.rpartition(".")[2])), soname, FORKED_TEXTS, links)
+            major = int(soname.rpartition(".")[2])
+            library_file(soname, names_of(major), soname, FORKED_TEXTS, constants(major), links)
     return libraries_folder()

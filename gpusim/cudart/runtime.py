@@ -31,6 +31,7 @@ from gpusim.driver.shared_library import SlotLibrary
 
 #: Names that in CUDA 13 mean what CUDA 12 calls by them with ``_v2`` behind.
 _SECOND_IN_13 = ("cudaGraphAddNode",)
+_LOG = "cudaLogs"
 #: Those that leave the last error as it is.
 _SILENT = frozenset({"cudaGetLastError", "cudaPeekAtLastError"})
 _RESULTS = {**registration.RESULTS, **devices.RESULTS, **arrays.RESULTS}
@@ -61,6 +62,8 @@ class Runtime:
             own |= {name: own[f"{name}_v2"] for name in _SECOND_IN_13}
         table = same(self.state.major)
         for symbol in names:
+            if symbol in library.constant:
+                continue
             name = symbol if symbol in own or symbol in table else base_name(symbol)
             if name not in made:
                 made[name] = self._callback(name, own, table)
@@ -76,9 +79,12 @@ class Runtime:
         signature = self._driver.signature(target)
         if signature is None:
             return ctypes.CFUNCTYPE(c_int)(self._guarded(name, functools.partial(self._refuse, name)))
-        return ctypes.CFUNCTYPE(c_int, *signature.arguments)(
-            self._guarded(name, functools.partial(self.state.call, target))
-        )
+        call = self._ask if name.startswith(_LOG) else self.state.call
+        return ctypes.CFUNCTYPE(c_int, *signature.arguments)(self._guarded(name, functools.partial(call, target)))
+
+    def _ask(self, target: str, *arguments: Any) -> None:
+        """Call a driver function that needs no context, and answers after a launch that failed."""
+        self.state.check(self.state.function(target)(*arguments))
 
     def _guarded(self, name: str, method: Callable[..., int | None]) -> Callable[..., int]:
         thread, silent = self.state.thread, name in _SILENT

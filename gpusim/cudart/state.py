@@ -13,9 +13,9 @@ from typing import Any
 
 from gpusim.cudart.errors import INVALID_VALUE, NOT_SUPPORTED, SUCCESS
 from gpusim.driver.abi import DriverError
-from gpusim.driver.contexts import driver_version
 from gpusim.driver.driver import Driver
 from gpusim.driver.thread_data import ThreadData
+from gpusim.driver.versions import runtime_version
 
 #: Arguments of a launch between ``<<<...>>>`` and the function that it calls: grid, block, shared bytes, stream.
 Configuration = tuple[tuple[int, int, int], tuple[int, int, int], int, int]
@@ -43,7 +43,7 @@ class State:
     @property
     def version(self) -> int:
         """As cudaRuntimeGetVersion tells it."""
-        return 12090 if self.major == 12 else driver_version()
+        return runtime_version(self.major)
 
     def call(self, name: str, *arguments: Any) -> None:
         """Call a driver function; raises DriverError for what it returns. A failed launch's error comes before any other."""

@@ -11,8 +11,6 @@ import ctypes
 from collections.abc import Callable
 from ctypes import POINTER, c_int, c_size_t, c_uint
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 
 from gpusim.driver.abi import (
     INT_OUT,
@@ -33,9 +31,8 @@ from gpusim.driver.abi import (
 )
 from gpusim.driver.device import Device
 from gpusim.driver.thread_data import ThreadData
+from gpusim.driver.versions import driver_version
 
-#: The documentation that its functions are written after; a compiler may be newer.
-_LEAST_VERSION = 13000
 PRIMARY = 0xC0_0000
 PCI_BUS_ID = b"0000:01:00.0"
 LEAST_PRIORITY, GREATEST_PRIORITY = 0, -5  # of streams, on every GPU since compute capability 7.0
@@ -50,17 +47,6 @@ _SCHEDULING, _CONTEXT_FLAGS = 0x7, 0xFF  # CU_CTX_SCHED_MASK, CU_CTX_FLAGS_MASK
 _SCHEDULES = (0, 1, 2, 4)
 _CACHE_CONFIGS, _BANK_CONFIGS = range(4), range(3)
 _PERSISTING_ATTRIBUTE = 108
-
-
-@cache
-def driver_version() -> int:
-    """As cuDriverGetVersion tells it: 1000 x major + 10 x minor. A driver has the compiler of its own version in it; this one's is
-    nvJitLink as it is installed, so programs that were built by the compilers of the same release find a driver that is new enough."""
-    try:
-        numbers = version("nvidia-nvjitlink").split(".")
-        return max(_LEAST_VERSION, 1000 * int(numbers[0]) + 10 * int(numbers[1]))
-    except (PackageNotFoundError, ValueError, IndexError):
-        return _LEAST_VERSION
 
 
 @dataclass(eq=False)

@@ -49,6 +49,7 @@ from gpusim.driver.launches import Launches
 from gpusim.driver.ledger import Ledger
 from gpusim.driver.library_files import library_file
 from gpusim.driver.library_folder import LINKS, SONAME
+from gpusim.driver.logs import Logs
 from gpusim.driver.memory import Memory
 from gpusim.driver.modules import Modules
 from gpusim.driver.occupancy import KernelFacts
@@ -63,6 +64,12 @@ from gpusim.errors import GpusimError, UsageError
 _TRITON_REFUSES = "cannot be accessed from Triton"
 #: Where Triton looks for the folder of the driver's library, which it links its launcher to.
 _TRITON_PATH = "TRITON_LIBCUDA_PATH"
+#: Package -> its exceptions that say no more than which number a function of the driver or the runtime has returned.
+_ERRORS = {
+    "cuda": ("CUDAError",),
+    "numba": ("CudaAPIError", "CudaSupportError"),
+    "torch": ("AcceleratorError",),
+}
 _PROC_ADDRESS_FOUND, _PROC_ADDRESS_NOT_FOUND = 0, 1
 #: What may be asked while a launch is under way, which is so only after a signal: what no kernel can change.
 _ANY_TIME = frozenset(
@@ -70,6 +77,7 @@ _ANY_TIME = frozenset(
         "cuInit", "cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString", "cuGetProcAddress", "cuGetProcAddress_v2",
         "cuDeviceGet", "cuDeviceGetCount", "cuDeviceGetName", "cuDeviceGetAttribute", "cuDevicePrimaryCtxRetain",
         "cuCtxGetCurrent", "cuCtxSetCurrent", "cuCtxPushCurrent", "cuCtxPopCurrent", "cuCtxGetDevice",
+        "cuLogsRegisterCallback", "cuLogsUnregisterCallback", "cuLogsCurrent", "cuLogsDumpToMemory", "cuLogsDumpToFile",
     }
 )  # fmt: skip
 #: May wait for the whole device, or be waited for: CUDA's rules for captures forbid them (cuThreadExchangeStreamCaptureMode).
@@ -110,6 +118,7 @@ class Driver:
             self.executor,
         )
         self.details: list[str] = []
+        self.logs = Logs()
         self.library: SlotLibrary | None = None
         #: symbol -> Python function, as C calls it
         self.calls: dict[str, Callable[..., int]] = {}
@@ -138,11 +147,21 @@ class Driver:
 
     def functions(self) -> dict[str, tuple[Signature, Callable[..., int]]]:
         """Symbol -> signature and Python function of everything that the library exports; those that are not emulated refuse."""
-        parts = (self, self.contexts, self.memory, self.streams, self.modules, self.facts, self.launches, *self.parts)
+        parts = (
+            self,
+            self.contexts,
+            self.memory,
+            self.streams,
+            self.modules,
+            self.facts,
+            self.launches,
+            self.logs,
+            *self.parts,
+        )
         forms: dict[tuple[str, int], tuple[Signature, Callable[..., int]]] = {}
         for part in parts:
             if isinstance(part, ExportTables):
-                part.guard = self._guarded
+                part.guard, part.tell = self._guarded, self._tell_once
             for signature, method in entries_of(part):
                 if signature.name in _UNSAFE_WHILE_CAPTURING:
                     method = functools.partial(self._unless_capturing, signature.name, method)
@@ -264,10 +283,16 @@ class Driver:
             self.ledger.refusal(sentence(name))
         raise DriverError(NOT_SUPPORTED, sentence(name))
 
+    def _tell_once(self, sentence: str) -> None:
+        if sentence not in self._told:
+            self._told.add(sentence)
+            self.ledger.say(sentence)
+
     def note(self, detail: str) -> None:
         """Keep what is wrong, for whoever asks why the program failed."""
         self.details.append(detail)
         del self.details[:-8]
+        self.logs.write(detail)
 
     # ---- errors and addresses ---------------------------------------------------------------
 
@@ -318,11 +343,7 @@ class Driver:
         seen: BaseException | None = error
         while seen is not None:
             package = type(seen).__module__.split(".")[0]
-            if package in ("cuda", "numba") and type(seen).__name__ in (
-                "CUDAError",
-                "CudaAPIError",
-                "CudaSupportError",
-            ):
+            if type(seen).__name__ in _ERRORS.get(package, ()):
                 return self.details[-1] if self.details else None
             if isinstance(seen, ValueError) and _TRITON_REFUSES in str(seen):
                 return self.details[-1] if self.details else None

@@ -30,7 +30,7 @@ from gpusim.driver.native_code import (
 TABLE, FORKED_TABLE, DATA = "gpusim_table", "gpusim_forked_table", "gpusim_data"
 CLOSED, FORKED = "gpusim_closed", "gpusim_forked"
 EM = {"x86_64": 62, "aarch64": 183}
-_STUB_BYTES = 16
+_STUB_BYTES, _NUMBER_BYTES = 16, 32
 _SEGMENT_ALIGNMENT = 0x10000
 _HEADER_BYTES, _PROGRAM_HEADER_BYTES, _SECTION_HEADER_BYTES, _SYMBOL_BYTES = 64, 56, 64, 24
 _PT_LOAD, _PT_DYNAMIC, _PT_GNU_STACK = 1, 2, 0x6474E551
@@ -86,11 +86,13 @@ def library_bytes(
     start: Start,
     version: str = "",
     texts: Mapping[str, str] | None = None,
+    numbers: Mapping[str, int] | None = None,
     code: Mapping[str, bytes] | None = None,
 ) -> bytes:
     """The file: functions ``names``, under symbol version ``version`` if there is one, then CLOSED and FORKED; tables TABLE and
     FORKED_TABLE with a slot of 8 bytes for each of ``names``, and DATA. ``texts``: functions that return this text in a forked
-    process; all others return NOT_INITIALIZED there. ``code``: as native_code gives it for ``machine``."""
+    process; all others return NOT_INITIALIZED there. ``numbers``: functions that write this number, an int, through their first
+    argument, in a forked process too, and do not start Python for it. ``code``: as native_code gives it for ``machine``."""
     native = native_code(machine) if code is None else code
     relative, global_data = _RELOCATIONS[machine]
     symbols = _Symbols()
@@ -100,7 +102,7 @@ def library_bytes(
     name_offsets = [symbols.text(name) for name in symbols.names]
     version_offset = symbols.text(version) if version else 0
 
-    given = dict(texts or {})
+    given, constant = dict(texts or {}), dict(numbers or {})
     read_only, text_at = bytearray(), {}
     written = {
         "library": start.library.encode() + b"\0",
@@ -118,7 +120,7 @@ def library_bytes(
 
     count = len(names)
     relocations = len(IMPORTS) + len(TEXTS) + len(PYTHON) + 4 + 2 * count
-    stub, point, answer_text = _CODE[machine]
+    stub, point, answer_text, answer_number = _CODE[machine]
     functions = _Part(".text", bytearray(), _STUB_BYTES)
     dynsym = _Part(".dynsym", bytearray(_SYMBOL_BYTES * (len(symbols.names) + 1)))
     rela = _Part(".rela.dyn", bytearray(24 * relocations))
@@ -138,7 +140,8 @@ def library_bytes(
         code_at[name] = code_bytes
         code_bytes += len(native[name]) + (_STUB_BYTES if name in ("first", "forked") else 0)
     answers_at = _up(code_bytes, _STUB_BYTES)
-    code_bytes = answers_at + _STUB_BYTES * len(given)
+    numbers_at = answers_at + _STUB_BYTES * len(given)
+    code_bytes = numbers_at + _NUMBER_BYTES * len(constant)
     functions.data = bytearray(code_bytes)
 
     fixed = [
@@ -184,6 +187,9 @@ def library_bytes(
         place = answers_at + _STUB_BYTES * i
         _place(functions.data, place, answer_text(text + place, parts[".rodata"].at + text_at[f"forked {name}"]))
 
+    for i, value in enumerate(constant.values()):
+        _place(functions.data, numbers_at + _NUMBER_BYTES * i, answer_number(value))
+
     # What the loader is to fill in: addresses of C functions, and of what lies in the library.
     rows, words = [], {"table": table, "forked_table": parts[".forked"].at}
     words |= {"start": text + code_at["start"], "first_address": text + code_at["first"]}
@@ -191,8 +197,10 @@ def library_bytes(
     for i, name in enumerate(IMPORTS, 1):
         rows.append((data + OFFSETS[name], i << 32 | global_data, 0))
     rows += [(data + OFFSETS[name], relative, value) for name, value in words.items()]
-    rows += [(table + 8 * i, relative, text + code_at["first"]) for i in range(count)]
-    answers = {name: text + answers_at + _STUB_BYTES * i for i, name in enumerate(given)}
+    told = {name: text + numbers_at + _NUMBER_BYTES * i for i, name in enumerate(constant)}
+    first = text + code_at["first"]
+    rows += [(table + 8 * i, relative, told.get(name, first)) for i, name in enumerate(names)]
+    answers = told | {name: text + answers_at + _STUB_BYTES * i for i, name in enumerate(given)}
     refusal = text + code_at["not_initialized"]
     rows += [(parts[".forked"].at + 8 * i, relative, answers.get(name, refusal)) for i, name in enumerate(names)]
     rela.data[:] = b"".join(struct.pack("<QQq", *row) for row in rows)
@@ -333,6 +341,11 @@ def _x86_64_text(place: int, text: int) -> bytes:
     return b"\x48\x8d\x05" + struct.pack("<i", text - (place + 7)) + b"\xc3"
 
 
+def _x86_64_number(number: int) -> bytes:
+    """mov $1, %eax; test %rdi, %rdi; je end; movl $number, (%rdi); xor %eax, %eax; end: ret"""
+    return b"\xb8\x01\0\0\0\x48\x85\xff\x74\x08\xc7\x07" + struct.pack("<i", number) + b"\x31\xc0\xc3"
+
+
 def _address(register: int, place: int, target: int) -> bytes:
     """adrp register, target; add register, register, #lo12(target)"""
     pages = (target >> 12) - (place >> 12)
@@ -355,8 +368,14 @@ def _aarch64_text(place: int, text: int) -> bytes:
     return _address(0, place, text) + struct.pack("<I", 0xD65F_03C0)
 
 
+def _aarch64_number(number: int) -> bytes:
+    """w1 = number; cbz x0, null; str w1, [x0]; w0 = 0; ret; null: w0 = 1; ret"""
+    load = (0x5280_0001 | (number & 0xFFFF) << 5, 0x72A0_0001 | (number >> 16 & 0xFFFF) << 5)
+    return struct.pack("<8I", *load, 0xB400_0080, 0xB900_0001, 0x5280_0000, 0xD65F_03C0, 0x5280_0020, 0xD65F_03C0)
+
+
 _Writer = Callable[[int, int], bytes]
-_CODE: dict[str, tuple[_Writer, _Writer, _Writer]] = {
-    "x86_64": (_x86_64_stub, _x86_64_point, _x86_64_text),
-    "aarch64": (_aarch64_stub, _aarch64_point, _aarch64_text),
+_CODE: dict[str, tuple[_Writer, _Writer, _Writer, Callable[[int], bytes]]] = {
+    "x86_64": (_x86_64_stub, _x86_64_point, _x86_64_text, _x86_64_number),
+    "aarch64": (_aarch64_stub, _aarch64_point, _aarch64_text, _aarch64_number),
 }

@@ -10,8 +10,10 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from ctypes import POINTER, c_int, c_uint64
+from typing import NoReturn
 
 from gpusim.driver.abi import HOST, INVALID_VALUE, NOT_SUPPORTED, WORD, WORD_OUT, DriverError, entry, put
+from gpusim.driver.calling_library import calling_library
 from gpusim.driver.contexts import PRIMARY, Contexts
 from gpusim.driver.modules import Modules
 
@@ -20,14 +22,35 @@ _TOOLS_STORAGE = bytes.fromhex("42d85a8123f6cb478298f6e78a3aecdc")
 _TOOLS_CALLBACKS = bytes.fromhex("a094798c2e742e7493f20800200c0a66")
 _CONTEXT_STORAGE = bytes.fromhex("c693336e1121df11a8c368f355d89593")
 _CONTEXT_CHECKS = bytes.fromhex("263e88607cd2614392f6bbd5006dfa7e")
+#: Without it CUPTI asks for it again, to say that it is not there, until the stack ends; one without functions will do.
+_PROFILING = bytes.fromhex("7cb63f9b9ca48e42a484beb66e6aed7f")
+#: Tables that runtime libraries and NVRTC do without.
+_OPTIONAL = (bytes.fromhex("f8cff95121468b4eb9e2fb469e7c0dd9"), bytes.fromhex("da9151d33ae6cc41a5c04f26d533e328"))
 #: By which a runtime library has the driver prove that it is NVIDIA's. gpusim's is not, and does not say that it was.
 _PROOF = bytes.fromhex("d4082055bde6704b8d34ba123c66e1f2")
+_REMEDY = "programs that load libcudart as a shared library (nvcc -cudart shared) can be run"
+_WANTS_PROOF = "wants proof that the driver is NVIDIA's, and gpusim run does not forge that"
+#: What stands in for NVIDIA's libraries, by how the names of their files begin.
+_REMEDIES = {
+    "libcublas": (
+        "a matrix product can be a Triton kernel, which torch.compile makes of it with"
+        " options={'max_autotune': True, 'max_autotune_gemm_backends': 'TRITON'}"
+    ),
+    "libcudnn": "torch.backends.cudnn.enabled = False makes PyTorch take its own kernels where it has some",
+    **dict.fromkeys(
+        ("libcufft", "libcusparse", "libcusolver"), "compute this on the CPU and copy the result to the device"
+    ),
+    "libcudart": "it was opened by its path, which gpusim's runtime is not found by, but by its name alone (libcudart.so.13)",
+    "libnccl": "there is one GPU, which needs no communication",
+    "libcupti": "profilers see no kernels, which gpusim run lists, with --simulate their times too",
+}
 _NAMES = {
     _RUNTIME: "the runtime's own functions",
     _TOOLS_STORAGE: "tools' storage",
     _TOOLS_CALLBACKS: "tools' callbacks",
     _CONTEXT_STORAGE: "storage of contexts",
     _CONTEXT_CHECKS: "checks of contexts",
+    _PROFILING: "profilers' functions",
 }
 
 
@@ -37,6 +60,8 @@ class ExportTables:
     def __init__(self, contexts: Contexts, modules: Modules):
         self._contexts, self._modules = contexts, modules
         self.guard: Callable[[str, Callable], Callable[..., int]] = lambda name, method: method
+        #: says to the user why a library was refused, which the library itself will not
+        self.tell: Callable[[str], None] = lambda sentence: None
         self._tables: dict[bytes, ctypes.Array] = {}
         self._kept: list[object] = []
         self._values: dict[tuple[int, int], int] = {}
@@ -48,22 +73,27 @@ class ExportTables:
             raise DriverError(INVALID_VALUE, "the number of the export table is null")
         number = ctypes.string_at(number_at, 16)
         if number == _PROOF:
-            put(out, 0)
-            raise DriverError(
-                NOT_SUPPORTED,
-                "the CUDA runtime library in this program wants proof that the driver is NVIDIA's, which gpusim run does not"
-                " forge: programs that load libcudart as a shared library (nvcc -cudart shared) can be run",
-            )
+            self._refuse(out, f"has NVIDIA's CUDA runtime linked into it, which {_WANTS_PROOF}")
         if number not in _NAMES:
-            put(out, 0)
-            raise DriverError(
-                NOT_SUPPORTED, f"the driver's export table {number.hex()} is not documented and not emulated"
-            )
+            what = "calls functions of the driver that NVIDIA has not documented and gpusim run has not"
+            self._refuse(out, f"{what} (export table {number.hex()})", told=number not in _OPTIONAL)
         if number not in self._tables:
             self._tables[number] = self._make(number)
         put(out, ctypes.addressof(self._tables[number]))
 
+    def _refuse(self, out, reason: str, told: bool = True) -> NoReturn:
+        """Say why the calling library does not get a table, and what to do instead: the library itself will not."""
+        library = calling_library()
+        remedy = next((remedy for start, remedy in _REMEDIES.items() if library.startswith(start)), _REMEDY)
+        sentence = f"{library or 'this program'} {reason}: {remedy}"
+        put(out, 0)
+        if told:
+            self.tell(sentence)
+        raise DriverError(NOT_SUPPORTED, sentence)
+
     def _make(self, number: bytes) -> ctypes.Array:
+        if number == _PROFILING:
+            return _sized(1, {})
         if number == _TOOLS_STORAGE:
             return _sized(4, {})
         if number == _TOOLS_CALLBACKS:

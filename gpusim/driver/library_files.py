@@ -34,6 +34,7 @@ def library_file(
     names: Sequence[str],
     version: str = "",
     texts: Mapping[str, str] | None = None,
+    numbers: Mapping[str, int] | None = None,
     links: Sequence[str] = (),
 ) -> Path:
     """The library's file, written if it is not there: functions ``names`` (:func:`library_bytes` has the rest). ``links``: other
@@ -46,7 +47,7 @@ def library_file(
         if not path.exists() or not list_path.exists() or list_path.read_text() != listed:
             start = Start(str(python_library(folder)), sys.executable, _code(folder, soname))
             write_whole(list_path, listed.encode())
-            write_whole(path, library_bytes(soname, names, platform.machine(), start, version, texts))
+            write_whole(path, library_bytes(soname, names, platform.machine(), start, version, texts, numbers))
             path.chmod(0o755)
         for link in links:
             if not (folder / link).exists():

@@ -17,6 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from gpusim.driver.versions import driver_version
 from gpusim.errors import ToolchainError
 from gpusim.io.cache_folder import cache_folder
 
@@ -62,8 +63,10 @@ def names_of(path: Path) -> list[str]:
 
 
 def _digest() -> str:
-    """Stands for all that the files depend on: this Python, and the functions that gpusim has."""
-    digest = hashlib.sha256(repr((sys.executable, sys.version, sys.path[1:], platform.machine())).encode())
+    """Stands for all that the files depend on: this Python, and the functions and the version that gpusim has."""
+    digest = hashlib.sha256(
+        repr((sys.executable, sys.version, sys.path[1:], platform.machine(), driver_version())).encode()
+    )
     for folder in ("driver", "cudart"):
         for path in sorted((_PACKAGE / folder).glob("*.py")):
             found = path.stat()

@@ -8,6 +8,7 @@ then reads the account of the launches (:mod:`gpusim.driver.session`).
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 from collections.abc import Mapping, Sequence
@@ -15,15 +16,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gpusim.driver.library_folder import RUNTIMES
 from gpusim.driver.session import VARIABLE, Session
 from gpusim.errors import UsageError
 
 #: Environment variables that name the folder of the libraries, before what they name already.
 PATHS = ("LD_LIBRARY_PATH",)
+#: Names the libraries themselves, before what it names already: a program or a library of it that was linked with a path of its own
+#: (DT_RPATH, as the wheels of PyTorch are) looks there first, but not for what is loaded.
+PRELOAD = "LD_PRELOAD"
 #: Those that are set to it: where Triton looks for the driver.
 FOLDERS = ("TRITON_LIBCUDA_PATH",)
 _WAITED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
 _PYTHON_SUFFIXES = (".py", ".pyw", ".pyc", ".pyz")
+_SEPARATOR = re.compile(r"[\s:]")
 _SHEBANG, _ELF = b"#!", b"\x7fELF"
 
 
@@ -69,6 +75,9 @@ def environment_for(folder: Path, session: Session | None, base: Mapping[str, st
     found = dict(base)
     for name in PATHS:
         found[name] = os.pathsep.join(filter(None, (str(folder), base.get(name, ""))))
+    if not _SEPARATOR.search(str(folder)):  # the loader would take the path for several
+        runtimes = (str(folder / name) for name in RUNTIMES)
+        found[PRELOAD] = " ".join(filter(None, (*runtimes, base.get(PRELOAD, ""))))
     found.update(dict.fromkeys(FOLDERS, str(folder)))
     found.pop("CUDA_VISIBLE_DEVICES", None)  # it may hide the devices of this machine, which are not these
     if session is not None:

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import importlib.abc
 import importlib.machinery
-from collections.abc import Sequence
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import ModuleType
 
 from gpusim.errors import UsageError
@@ -36,7 +39,6 @@ FAMILIES = {
     "cuMemBatchDecompress": "decompression by the GPU",
     "cuCheckpoint": "checkpoints of processes",
     "cuCoredump": "core dumps of the GPU",
-    "cuLogs": "the driver's log (GPUSIM_DEBUG=1 shows what went wrong)",
     "cuLaunchGrid": "launches in the form of CUDA 3 (cuLaunchKernel is there)",
     "cuParamSet": "launches in the form of CUDA 3 (cuLaunchKernel is there)",
     "cuLaunchCooperativeKernelMultiDevice": "launches on several GPUs",
@@ -63,6 +65,23 @@ def sentence(function: str) -> str:
     return f"the driver function {function} is not emulated by gpusim run"
 
 
+#: Settings of PyTorch's allocator: the first is the old name.
+_ALLOCATOR = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
+_SEGMENTS = re.compile(r"\bexpandable_segments\s*:\s*True\b")
+
+
+def refuse_allocator(environment: Mapping[str, str]) -> str:
+    """Why PyTorch's CUDA build, if that is what is installed, would end with a segmentation fault; empty if it would not."""
+    setting = next((name for name in _ALLOCATOR if _SEGMENTS.search(environment.get(name, ""))), "")
+    found = importlib.machinery.PathFinder.find_spec("torch") if setting else None
+    if found is None or not found.origin or not (Path(found.origin).parent / "lib" / "libc10_cuda.so").exists():
+        return ""
+    return (
+        f"{setting}={environment[setting]} makes PyTorch call NVML (libnvidia-ml.so.1), which is not emulated, and end where it is not"
+        " there: leave expandable_segments out"
+    )
+
+
 class PackageRefusal(importlib.abc.MetaPathFinder):
     """Put first on ``sys.meta_path``: importing a package of PACKAGES raises ImportError with the reason."""
 
@@ -71,6 +90,8 @@ class PackageRefusal(importlib.abc.MetaPathFinder):
     ) -> importlib.machinery.ModuleSpec | None:
         if path is None and fullname in PACKAGES:
             raise ModuleNotFoundError(f"gpusim run: {PACKAGES[fullname]}", name=fullname)
+        if path is None and fullname == "torch" and (reason := refuse_allocator(os.environ)):
+            raise ModuleNotFoundError(f"gpusim run: {reason}", name=fullname)
         return None
 
 

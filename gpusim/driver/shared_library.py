@@ -8,7 +8,7 @@ with a callback's address makes the function Python's.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ CLOSED_RESULT = 0
 @dataclass(frozen=True)
 class SlotLibrary:
     """An open library: ``slots``, the number of each function in ``table``, which has their addresses; ``closed`` the address of a
-    function that only returns CLOSED_RESULT."""
+    function that only returns CLOSED_RESULT. ``constant``: functions that the library answers itself, from first to last."""
 
     slots: dict[str, int]
     table: ctypes.Array
@@ -31,20 +31,22 @@ class SlotLibrary:
     closed: int
     handle: ctypes.CDLL
     path: Path
+    constant: frozenset[str] = frozenset()
     _callbacks: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def fill(self, name: str, callback: Any) -> None:
         """From now on ``name`` is ``callback``, a ctypes function; does nothing for a name that the library has not."""
         slot = self.slots.get(name)
-        if slot is not None:
+        if slot is not None and name not in self.constant:
             self._callbacks[name] = callback
             self.table[slot] = ctypes.cast(callback, ctypes.c_void_p).value
 
     def close(self) -> None:
-        """From now on every function returns CLOSED_RESULT without entering Python."""
+        """From now on every function but the constant ones returns CLOSED_RESULT without entering Python."""
         for table in (self.table, self.forked_table):
-            for slot in range(len(self.slots)):
-                table[slot] = self.closed
+            for name, slot in self.slots.items():
+                if name not in self.constant:
+                    table[slot] = self.closed
 
     def refuse_after_fork(self) -> None:
         """In processes that this one forks from now on, every function returns CUDA_ERROR_NOT_INITIALIZED."""
@@ -57,8 +59,9 @@ class SlotLibrary:
         return ctypes.cast(getattr(self.handle, name), ctypes.c_void_p).value
 
 
-def open_library(path: Path, names: Sequence[str]) -> SlotLibrary:
-    """Open the library for the whole process; ``names`` are its functions. Raises ToolchainError."""
+def open_library(path: Path, names: Sequence[str], constant: Iterable[str] = ()) -> SlotLibrary:
+    """Open the library for the whole process; ``names`` are its functions, ``constant`` those that it answers itself. Raises
+    ToolchainError."""
     try:
         handle = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
     except OSError as error:
@@ -68,4 +71,5 @@ def open_library(path: Path, names: Sequence[str]) -> SlotLibrary:
     table = (ctypes.c_uint64 * len(names)).in_dll(handle, TABLE)
     forked = (ctypes.c_uint64 * len(names)).in_dll(handle, FORKED_TABLE)
     closed = ctypes.cast(getattr(handle, CLOSED), ctypes.c_void_p).value
-    return SlotLibrary({name: i for i, name in enumerate(names)}, table, forked, closed, handle, path)
+    slots = {name: i for i, name in enumerate(names)}
+    return SlotLibrary(slots, table, forked, closed, handle, path, frozenset(constant))

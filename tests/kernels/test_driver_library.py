@@ -89,6 +89,30 @@ def test_after_a_fork_functions_refuse(tmp_path) -> None:
     assert library.handle.function_1(4) == 8
 
 
+@pytest.mark.skipif(platform.system() != "Linux", reason="the library is for Linux")
+def test_a_number_is_told_without_python(tmp_path) -> None:
+    library = opened(tmp_path, "libgpusim_number.so.1", "raise SystemError", numbers={"function_3": 0x12345})
+    number = ctypes.c_int(0)
+    assert library.handle.function_3(ctypes.byref(number)) == 0 and number.value == 0x12345
+    assert library.handle.function_3(None) == 1  # CUDA_ERROR_INVALID_VALUE
+    child = os.fork()
+    if not child:
+        os._exit(library.handle.function_3(ctypes.byref(number)))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    again = open_library(library.path, NAMES, ["function_3"])
+    again.fill("function_3", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(lambda out: 7))
+    again.close()
+    assert library.handle.function_3(None) == 1
+
+
+def test_a_number_on_an_arm_processor() -> None:
+    code = dict.fromkeys(PARTS, b"")
+    data = library_bytes("libcudart.so.13", NAMES, "aarch64", START, numbers={"function_3": 0x12345}, code=code)
+    # movz w1, #0x2345; movk w1, #1, lsl #16; cbz x0, 1f; str w1, [x0]; mov w0, #0; ret; 1: mov w0, #1; ret
+    words = (0x528468A1, 0x72A00021, 0xB4000080, 0xB9000001, 0x52800000, 0xD65F03C0, 0x52800020, 0xD65F03C0)
+    assert data.count(struct.pack("<8I", *words)) == 1
+
+
 def test_symbols_have_the_version_that_programs_ask_for(tmp_path) -> None:
     data = library_bytes("libcudart.so.13", NAMES, "x86_64", START, "libcudart.so.13", code=dict.fromkeys(PARTS, b""))
     (tmp_path / "libcudart.so.13").write_bytes(data)

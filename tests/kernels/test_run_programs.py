@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from forked_commands import gpusim as forked
 
-from gpusim.driver.programs import is_executable
+from gpusim.driver.programs import environment_for, is_executable
 
 ROOT = Path(__file__).parents[2]
 SUPPORT = ROOT / "tests" / "support"
@@ -78,6 +78,32 @@ def test_the_driver_links_and_loads_like_any_library(libraries, tmp_path) -> Non
     surrounded = surroundings({"LD_LIBRARY_PATH": str(libraries), "GPUSIM_GPU": "sm_86"})
     alone = subprocess.run(["./device"], cwd=tmp_path, env=surrounded, capture_output=True, text=True)
     assert alone.stdout == "0 NVIDIA sm_86, 1\n", alone.stderr
+
+
+def test_the_runtimes_stand_before_those_that_a_library_was_linked_with(tmp_path) -> None:
+    """PyTorch's libraries look for the runtime in a wheel of NVIDIA's first (DT_RPATH), and call it when the process ends."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "runtime.c").write_text(
+        "int cudaGetDeviceCount(int *n) { *n = 99; return 0; }\nint cudaGetDevice(int *n) { *n = 98; return 0; }\n"
+    )
+    (tmp_path / "user.c").write_text(
+        "#include <stdio.h>\nint cudaGetDeviceCount(int *), cudaGetDevice(int *);\n"
+        "int count(void) { int n = 0; cudaGetDeviceCount(&n); return n; }\n"
+        '__attribute__((destructor)) void end(void) { int n = -1; count(); cudaGetDevice(&n); printf("device %d\\n", n); }\n'
+    )
+    shared = [compiler, "-shared", "-fPIC", "-o"]
+    runtime = [*shared, "other/libcudart.so.13", "runtime.c", "-Wl,-soname,libcudart.so.13"]
+    subprocess.run(runtime, cwd=tmp_path, check=True)
+    path = ["-Wl,--disable-new-dtags", f"-Wl,-rpath,{tmp_path}/other", "-Lother", "-l:libcudart.so.13"]
+    subprocess.run([*shared, "user.so", "user.c", *path], cwd=tmp_path, check=True)
+    count = "import ctypes; print(ctypes.CDLL('./user.so').count(), flush=True)"
+    again = f"import subprocess, sys; print(subprocess.run([sys.executable, '-c', {count!r}]).returncode)"
+    (tmp_path / "script.py").write_text(f"{count}\n{again}\n")
+    done = gpusim("script.py", cwd=tmp_path)
+    assert (done.stdout, done.returncode) == ("1\n1\ndevice 0\n0\ndevice 0\n", 0), done.stderr
 
 
 def test_a_program_runs_with_its_children_and_keeps_its_exit_code(program) -> None:
@@ -158,6 +184,13 @@ def test_an_interrupted_program_leaves_its_launches_so_far(program, number, word
             os.killpg(process.pid, signal.SIGKILL)  # the program too, whatever became of gpusim
     assert process.returncode == 128 + number
     assert word in said and "combine" in said
+
+
+def test_what_leads_a_program_to_the_libraries() -> None:
+    found = environment_for(Path("/folder"), None, {"LD_PRELOAD": "own.so", "LD_LIBRARY_PATH": "/own"})
+    assert found["LD_PRELOAD"] == "/folder/libcudart.so.12 /folder/libcudart.so.13 own.so"
+    assert found["LD_LIBRARY_PATH"] == "/folder:/own" and found["TRITON_LIBCUDA_PATH"] == "/folder"
+    assert "LD_PRELOAD" not in environment_for(Path("/a folder"), None, {})  # it would be two files that are not there
 
 
 def test_what_is_a_program_and_what_a_script(tmp_path) -> None:

@@ -20,7 +20,8 @@ from gpusim.frontend.native import link, nvrtc
 from gpusim.frontend.native.cpp_unit import CppUnit
 from gpusim.frontend.numba.build import argument_types, build
 from gpusim.isa.binary import cubin_tables
-from gpusim.isa.binary.cubin import load_kernel
+from gpusim.isa.binary import listing
+from gpusim.isa.binary.cubin import kernels_of, load_kernel
 from gpusim.isa.binary.cubin_tables import attributes
 from gpusim.isa.binary.decode import decode, parse_instruction
 from gpusim.isa.binary.elf import parse_elf
@@ -240,3 +241,20 @@ def test_a_table_of_all_kernels_is_read_once(many_kernels, monkeypatch):
     for i in range(12):
         assert load_kernel(many_kernels, f"k{i}").registers_per_thread > 8
     assert read == [".nv.info"]
+
+
+def test_of_a_large_cubin_only_what_a_kernel_reaches_is_listed(many_kernels, monkeypatch):
+    """PyTorch's cubins hold hundreds of kernels, of which a program launches a few."""
+    names = kernels_of(parse_elf(many_kernels))
+    images = [load_kernel(many_kernels, name) for name in names[:3]]
+    whole = [decode(image, many_kernels, use_cache=False) for image in images]
+    monkeypatch.setattr(listing, "_LARGE_BYTES", 0)
+    monkeypatch.setattr(listing, "_MOST_ALONE", 2)
+    asked = []
+    monkeypatch.setattr(
+        decoding, "_listed", lambda cubin, options, ask=decoding._listed: asked.append(options) or ask(cubin, options)
+    )
+    decoding._kernels_asked.cache_clear()
+    decoding._listing.cache_clear()
+    assert [decode(image, many_kernels, use_cache=False) for image in images] == whole
+    assert [bool(options) for options in asked] == [True, True, False]  # and after a few all the rest at once

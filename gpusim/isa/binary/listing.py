@@ -30,6 +30,8 @@ from gpusim.io.cache_folder import cache_folder
 from gpusim.io.kept_files import keep, read_kept
 from gpusim.io.whole_file import naming_file
 from gpusim.isa.binary.cubin import INSTRUCTION_BYTES, KernelCode
+from gpusim.isa.binary.cubin_tables import cubin_tables
+from gpusim.isa.binary.elf import SYMBOL_FUNCTION
 
 CACHE_VERSION = 3
 FUNCTION_PREFIX = "@"  # "@0x1f0": the function at that flat address
@@ -61,7 +63,8 @@ def code_texts(image: KernelCode, cubin: bytes, use_cache: bool = True) -> Texts
         known = _read_cache(path, image)
         if known is not None:
             return known
-    texts = _texts_of(image, image.sections, _listing(cubin))
+    listing = _listed_alone(image, cubin) if len(cubin) > _LARGE_BYTES else None
+    texts = _texts_of(image, image.sections, _listing(cubin) if listing is None else listing)
     if path is not None:
         keep_texts(path, texts)
     return texts
@@ -77,6 +80,10 @@ def section_texts(image: KernelCode, sections: Iterable[tuple[str, int, int]], c
 LISTING_SECONDS, _LISTING_RATE = 5, 100_000
 
 
+#: A cubin is large if nvdisasm takes more than half a second for it: PyTorch's have up to 10 MB and some hundred kernels, of which a
+#: program launches a few. One function alone takes a fifteenth of the time that all of 8 MB do.
+_LARGE_BYTES, _MOST_ALONE = 1 << 20, 12
+
 #: Function -> [guard, opcode, operands] of each instruction, as nvdisasm gives them.
 _Listing = dict[str, list[list[str]]]
 
@@ -85,6 +92,26 @@ _Listing = dict[str, list[list[str]]]
 def _listing(cubin: bytes) -> _Listing:
     """What nvdisasm says of all of a cubin at once: kernels are asked for one after another."""
     return dict(_run(cubin, (), "damaged cubin"))
+
+
+def _listed_alone(image: KernelCode, cubin: bytes) -> _Listing | None:
+    """What nvdisasm says of the functions of ``image``; None once so many kernels of the cubin have been asked for that all of it
+    at once takes less."""
+    asked = _kernels_asked(cubin)
+    if len(image.sections) > _MOST_ALONE or len(asked) >= _MOST_ALONE:
+        return None
+    asked.append(image.name)
+    elf = cubin_tables(cubin).elf
+    wanted = {name for name, _, _ in image.sections}
+    sections = {section.index for section in elf.sections if section.name in wanted}
+    symbols = [symbol.index for symbol in elf.symbols if symbol.kind == SYMBOL_FUNCTION and symbol.section in sections]
+    return dict(_run(cubin, ("-fun", ",".join(map(str, symbols))), "damaged cubin"))
+
+
+@lru_cache(maxsize=8)
+def _kernels_asked(cubin: bytes) -> list[str]:
+    """Those of a large cubin that have been listed alone, to append to."""
+    return []
 
 
 def raw_rows(code: bytes, architecture: int) -> list[list[str]]:
