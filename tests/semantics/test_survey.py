@@ -19,8 +19,7 @@ from gpusim.errors import CompileError, ToolchainError, UnsupportedOpcodeError
 from gpusim.frontend.native import link, nvrtc
 from gpusim.frontend.native.cpp_unit import CppUnit
 from gpusim.frontend.numba.build import argument_types, build
-from gpusim.isa.binary import cubin_tables
-from gpusim.isa.binary import listing
+from gpusim.isa.binary import cubin_tables, listing
 from gpusim.isa.binary.cubin import kernels_of, load_kernel
 from gpusim.isa.binary.cubin_tables import attributes
 from gpusim.isa.binary.decode import decode, parse_instruction
@@ -251,10 +250,8 @@ def test_of_a_large_cubin_only_what_a_kernel_reaches_is_listed(many_kernels, mon
     monkeypatch.setattr(listing, "_LARGE_BYTES", 0)
     monkeypatch.setattr(listing, "_MOST_ALONE", 2)
     asked = []
-    monkeypatch.setattr(
-        decoding, "_listed", lambda cubin, options, ask=decoding._listed: asked.append(options) or ask(cubin, options)
-    )
-    decoding._kernels_asked.cache_clear()
-    decoding._listing.cache_clear()
+    monkeypatch.setattr(listing, "_run", lambda *args, ask=listing._run: asked.append(args[1]) or ask(*args))
+    listing._kernels_asked.cache_clear()
+    listing._listing.cache_clear()
     assert [decode(image, many_kernels, use_cache=False) for image in images] == whole
     assert [bool(options) for options in asked] == [True, True, False]  # and after a few all the rest at once
