@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 from ctypes import c_char_p, c_uint
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,7 @@ from gpusim.errors import CompileError
 from gpusim.frontend.toolchain_versions import toolchain
 from gpusim.isa.binary.cubin import KernelImage, kernels_of, load_kernel
 from gpusim.isa.binary.elf import parse_elf
+from gpusim.isa.binary.made_for import made_for
 from gpusim.launch.binary import KernelBinary
 from gpusim.trace.record import Program
 
@@ -67,6 +69,11 @@ class Module:
     shared: bool = False
     constants: np.ndarray | None = None
     constants_address: int = 0
+
+    @cached_property
+    def made_for(self) -> tuple[int, int]:
+        """Architectures of the PTX and of the machine code, such as 80 and 90."""
+        return made_for(parse_elf(self.cubin))
 
 
 @dataclass(eq=False)

@@ -72,7 +72,6 @@ class KernelFacts:
     def attribute(self, kernel: Kernel, attribute: int) -> int:
         """The value of a CUfunction_attribute."""
         image, sm = kernel.image, self._device.spec.sm
-        version = 10 * self._device.spec.capability[0] + self._device.spec.capability[1]
         if attribute not in _KNOWN:
             raise DriverError(INVALID_VALUE, f"function attribute {attribute} is not known")
         if attribute == MAX_THREADS:
@@ -89,8 +88,8 @@ class KernelFacts:
             _CONSTANT_BYTES: len(image.constants.get(3, b"")),
             _LOCAL_BYTES: image.local_bytes,
             _REGISTERS: image.registers_per_thread,
-            _PTX_VERSION: version,
-            _BINARY_VERSION: version,
+            _PTX_VERSION: kernel.module.made_for[0],
+            _BINARY_VERSION: kernel.module.made_for[1],
             _CACHE_CA: 0,
         }.get(attribute, 0)
 

@@ -54,6 +54,8 @@ class TritonDriver(importlib.abc.MetaPathFinder):
             finally:
                 if torch is not None:
                     sys.modules["torch"] = torch
+            if _on_cpu():
+                self.utils.get_device_properties = _of_the_device(self.utils.get_device_properties)
 
         def device(self: Any) -> Any:
             torch = sys.modules["torch"]
@@ -113,6 +115,11 @@ class DeviceTime:
     def current_device(self) -> int:
         """The one device."""
         return 0
+
+
+def _of_the_device(properties: Callable[[int], Any]) -> Callable[[int | None], Any]:
+    """``properties`` also for the index that PyTorch gives the CPU, None: programs ask for those of the device of their tensors."""
+    return lambda index: properties(0 if index is None else index)
 
 
 class _Event:

@@ -101,6 +101,17 @@ def test_old_ptx_is_raised(api) -> None:
     assert runs(api, api.word("cuModuleLoadData", buffer(old.encode())))
 
 
+def test_code_tells_for_which_architectures_it_was_made(api) -> None:
+    """CUB launches, of what it has compiled, that for the architecture of the PTX: a program of compute_80 has nothing for 90."""
+    function = api.word("cuModuleGetFunction", api.word("cuModuleLoadData", buffer(AXPY.encode())), b"axpy")
+    told = {}
+    for name, attribute in (("PTX", 5), ("machine code", 6)):
+        get = ctypes.c_int()
+        api.cuFuncGetAttribute(ctypes.byref(get), attribute, function)
+        told[name] = get.value
+    assert told == {"PTX": 80, "machine code": 90}
+
+
 def test_libraries_kernels_and_variables(api, tmp_path) -> None:
     path = tmp_path / "axpy.ptx"
     path.write_text(AXPY)

@@ -79,6 +79,7 @@ device = triton.runtime.driver.active.get_active_torch_device()
 x, out = torch.rand(64, 256, device=device).half(), torch.zeros(64, 64, device=device)
 product[(1,)](x, out, 64, 256, num_warps=8)
 assert torch.allclose(out, x.float() @ x.float().T, rtol=1e-3)
+assert triton.runtime.driver.active.utils.get_device_properties(device.index)["warpSize"] == 32
 time_ms = triton.testing.do_bench(lambda: product[(1,)](x, out, 64, 256, num_warps=8))
 print(device, 0 < time_ms < 1)
 """
