@@ -66,10 +66,10 @@ def only_mine(state, runs, accesses, signals, warp, global_warp, mask, looked):
     for i in range(state.poll_mark[warp, at.ACCESSES], state.used[at.ACCESSES]):
         if accesses[i, at.ACCESS_WARP] != global_warp:
             return False
+    wrote = False
     for i in range(state.poll_mark[warp, at.SIGNALS], looked):
-        if signals[i, at.SIGNAL_POLLS] == 0:
-            return False
-    return True
+        wrote |= signals[i, at.SIGNAL_POLLS] == 0
+    return not wrote
 
 
 @inner

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from polling_kernels import EXPECTED, capture_polling
+from polling_kernels import BETWEEN_LANES, EXPECTED, capture_polling
 
 import gpusim
 from gpusim.emulator import block_scheduler
@@ -94,6 +94,30 @@ def test_a_chain_of_blocks_notes_each_link() -> None:
     chunk = next(iter(capture_polling("ticket", blocks=4).chunks()))
     served = chunk.signals[(chunk.signals["polls"] == 1)]
     assert np.unique(served["count"]).tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("gpu", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("name", BETWEEN_LANES)
+def test_lanes_of_a_warp_take_turns_one_by_one(name: str, gpu: str) -> None:
+    """What one lane writes while the others of its warp poll stays in the log, so that whoever waits for it goes on."""
+    cycles = []
+    for blocks in (1, 2):
+        trace = capture_polling(name, blocks=blocks, gpu=gpu)
+        (chunk,) = trace.chunks()
+        for word in np.unique(chunk.signals["word"]):
+            of_word = chunk.signals[chunk.signals["word"] == word]
+            counts = np.unique(of_word["count"][of_word["polls"] == 0])  # twice in a round that is made again
+            assert counts.tolist() == list(range(1, len(counts) + 1))
+        cycles.append(gpusim.simulate(trace, {"sm_80": "a100_80gb", "sm_90": "h200"}[gpu]).cycles)
+    # Blocks that share the lock have it one after another; a lock in shared memory is each block's own.
+    shared = name == "lanes_shared"
+    assert 0.9 < cycles[1] / cycles[0] < 1.2 if shared else 1.7 < cycles[1] / cycles[0] < 2.3
+
+
+def test_lanes_that_hold_a_lock_of_their_block_do_so_one_after_another() -> None:
+    trace = capture_polling("lanes_shared", blocks=1)
+    (chunk,) = trace.chunks()
+    assert (chunk.signals["polls"] == 1).sum() >= 1 and (chunk.signals["polls"] == 0).sum() == 2 * 64
 
 
 BARRIERS = r"""
