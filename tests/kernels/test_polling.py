@@ -96,28 +96,30 @@ def test_a_chain_of_blocks_notes_each_link() -> None:
     assert np.unique(served["count"]).tolist() == [1, 2, 3]
 
 
+ON = {"sm_75": "t4", "sm_80": "a100_80gb", "sm_90": "h200", "sm_100": "b200"}
+
+
 @pytest.mark.parametrize("gpu", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", BETWEEN_LANES)
 def test_lanes_of_a_warp_take_turns_one_by_one(name: str, gpu: str) -> None:
     """What one lane writes while the others of its warp poll stays in the log, so that whoever waits for it goes on."""
-    cycles = []
-    for blocks in (1, 2):
-        trace = capture_polling(name, blocks=blocks, gpu=gpu)
-        (chunk,) = trace.chunks()
-        for word in np.unique(chunk.signals["word"]):
-            of_word = chunk.signals[chunk.signals["word"] == word]
-            counts = np.unique(of_word["count"][of_word["polls"] == 0])  # twice in a round that is made again
-            assert counts.tolist() == list(range(1, len(counts) + 1))
-        cycles.append(gpusim.simulate(trace, {"sm_80": "a100_80gb", "sm_90": "h200"}[gpu]).cycles)
-    # Blocks that share the lock have it one after another; a lock in shared memory is each block's own.
-    shared = name == "lanes_shared"
-    assert 0.9 < cycles[1] / cycles[0] < 1.2 if shared else 1.7 < cycles[1] / cycles[0] < 2.3
-
-
-def test_lanes_that_hold_a_lock_of_their_block_do_so_one_after_another() -> None:
-    trace = capture_polling("lanes_shared", blocks=1)
+    trace = capture_polling(name, blocks=2, gpu=gpu)
     (chunk,) = trace.chunks()
-    assert (chunk.signals["polls"] == 1).sum() >= 1 and (chunk.signals["polls"] == 0).sum() == 2 * 64
+    assert (chunk.signals["polls"] == 1).any()  # the second warp waits for the first
+    for word in np.unique(chunk.signals["word"]):
+        of_word = chunk.signals[chunk.signals["word"] == word]
+        counts = np.unique(of_word["count"][of_word["polls"] == 0])  # twice in a round that is made again
+        assert counts.tolist() == list(range(1, len(counts) + 1))
+    assert gpusim.simulate(trace, ON[gpu]).cycles
+
+
+@pytest.mark.parametrize("gpu", ON)
+@pytest.mark.parametrize("name", BETWEEN_LANES)
+@pytest.mark.nightly
+def test_turns_of_lanes_take_time_in_proportion_to_them(name: str, gpu: str) -> None:
+    one, four = (gpusim.simulate(capture_polling(name, blocks=b, gpu=gpu), ON[gpu]).cycles for b in (1, 4))
+    # A lock in shared memory is each block's own; the other turns are all one after another.
+    assert 0.9 < four / one < 1.2 if name == "lanes_shared" else 3 < four / one < 5
 
 
 BARRIERS = r"""

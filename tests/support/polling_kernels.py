@@ -371,18 +371,18 @@ NOT_WAITING = {
     "block_fences": lambda blocks: 1,
 }
 
-#: Kernels in which 64 threads of a block take turns one by one, and how often each has it.
+#: Kernels in which the threads of a block, 40, take turns one by one, and how often each has its turn.
 BETWEEN_LANES = {"lanes": 1, "lanes_sleep": 1, "lanes_twice": 2, "lanes_shared": 1, "lanes_token": 1}
 
 
 def capture_polling(name: str, blocks: int = 6, work: int = 10, gpu: str = "sm_90", cooperative: bool = False) -> Trace:
     """A trace of kernel ``name``; raises AssertionError if its result is wrong."""
     words, data = np.zeros(64, np.int32), np.zeros(64, np.int32)
-    threads = 96 if name == "inside" else 64
+    turns = BETWEEN_LANES.get(name)
+    threads = 96 if name == "inside" else 40 if turns else 64
     trace = gpusim.capture(
         gpusim.cuda_cpp(SOURCE, name, cooperative=cooperative), blocks, threads, (words, data, np.int32(work)), gpu=gpu
     )
-    turns = BETWEEN_LANES.get(name)
     expected = turns * threads * blocks if turns else (EXPECTED | NOT_WAITING)[name](blocks)
     assert data[0] == expected, f"{name}: {data[0]}"
     return trace
