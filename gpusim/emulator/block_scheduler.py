@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpusim.emulator.chunks import grown, lanes_of, new_log, roomier
+from gpusim.emulator.convergence import release_spinning
 from gpusim.emulator.early_end import end_block, end_lanes, exit_index
 from gpusim.emulator.host_calls import HostCalls
 from gpusim.emulator.listeners import Fault, Listener
@@ -231,6 +232,10 @@ class BlockScheduler:
         used[at.RUNS] += 1
         state.held_first[warp] = end
 
+    def _free(self, resident: Sequence[Slot]) -> bool:
+        """Whether some lanes go on that waited to converge with lanes of their warps that only poll."""
+        return any([release_spinning(slot.states, 0, slot.registers) for slot in resident])
+
     def _empty_log(self) -> None:
         self._last.states[0].used[:] = 0
         self._last.states[0].epoch += 1
@@ -412,6 +417,9 @@ class BlockScheduler:
                 livelock.progress()
             elif giving_up and not stuck:
                 rouse = True
+            elif (stuck or (polled and not moved)) and self._free(resident):
+                rouse = True
+                livelock.progress()
             elif stuck or (polled and not moved):
                 self._report_syncs()
                 self.spinning = True

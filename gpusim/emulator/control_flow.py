@@ -17,6 +17,7 @@ from gpusim.emulator.convergence import (
     leave_convergence,
     log_sync,
     push,
+    ready_lanes,
     release_warp_wait,
     release_without,
     retire,
@@ -209,8 +210,8 @@ def execute_control_flow(
         return GONE, pc, mask
 
     if op == ops.GIVE_WAY:
-        if state.ready[warp] == 0 and spins(state, registers, warp, own_base, pc, mask):
-            release_without(state, registers, warp, own_base, mask)
+        if spins(state, registers, warp, own_base, pc):
+            release_without(state, registers, warp, own_base, mask | ready_lanes(state, warp))
         if state.ready[warp] == 0:
             return FALLS_THROUGH, pc + 1, mask
         log_run(state, runs, global_warp, run_start, pc + 1, mask)

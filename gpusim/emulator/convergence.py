@@ -13,7 +13,7 @@ import numpy as np
 
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
-from gpusim.isa.jit import inner, seldom
+from gpusim.isa.jit import compiled, inner, seldom
 from gpusim.isa.lane_masks import count_lanes, first_lane, first_predicate, signed32
 
 
@@ -151,8 +151,19 @@ def release_mixed(state, registers):
 
 
 @inner
-def spins(state, registers, warp, own_base, pc, mask):
-    """Whether the fragment at YIELD ``pc`` spins: no register has changed since its last time here.
+def ready_lanes(state, warp):
+    """Lanes of the warp's fragments that can run."""
+    lanes = np.int64(0)
+    for f in range(state.fragments[warp]):
+        if state.fragment[warp, f] == at.READY:
+            lanes |= state.mask[warp, f]
+    return lanes
+
+
+@inner
+def spins(state, registers, warp, own_base, pc):
+    """Whether the fragment at YIELD ``pc``, and all others of the warp that can run, spin: no register has changed since its
+    last time here, or while each of the others had come to a YIELD and back again.
 
     Such a loop waits for memory that another lane must write; if that lane waits for this one at a
     convergence barrier, neither would ever go on.
@@ -162,7 +173,7 @@ def spins(state, registers, warp, own_base, pc, mask):
         waiting |= state.fragment[warp, f] == at.AT_CONVERGENCE
     if not waiting:
         return False
-    value = mask
+    value = np.int64(0)
     for row in range(0, state.own_stride, at.ROW):
         for i in range(own_base + row, own_base + row + at.LANES):
             value = (value ^ registers[i]) * np.int64(0x9E3779B97F4A7C1)
@@ -170,18 +181,22 @@ def spins(state, registers, warp, own_base, pc, mask):
     first = first_predicate(warp)
     for slot in range(at.PREDICATE_SLOTS):
         value = (value ^ state.predicates[first + slot * at.GROUP_WARPS]) * np.int64(0x9E3779B97F4A7C1)
-    same = state.spin_pc[warp] == pc and state.spin_hash[warp] == value
+    same = state.spin_hash[warp] == value
+    alone = state.ready[warp] == 0
+    state.spin_turns[warp] = state.spin_turns[warp] + 1 if same else 0
+    here = state.spin_pc[warp] == pc
     state.spin_pc[warp], state.spin_hash[warp] = pc, value
-    return same
+    return same and (here if alone else state.spin_turns[warp] > 2 * state.ready[warp] + 1)
 
 
 @seldom
 def release_without(state, registers, warp, own_base, yielding):
-    """Make ready what waits in BSYNC for nobody but the lanes ``yielding``, which spin.
+    """Make ready what waits in BSYNC for nobody but the lanes ``yielding``, which spin; True if anything did.
 
     This is how a YIELD lets the others of a divergent warp make progress (US patent application
     2016/0019066): the lanes released no longer take part in the barrier, the spinning ones meet there later.
     """
+    freed = False
     for f in range(state.fragments[warp]):
         if state.fragment[warp, f] != at.AT_CONVERGENCE:
             continue
@@ -200,6 +215,25 @@ def release_without(state, registers, warp, own_base, yielding):
                 registers[own_base + row + lane] = signed32(kept)
         state.fragment[warp, f] = at.FREE
         push(state, warp, state.pc[warp, f] + 1, released, at.READY, 0)
+        freed = True
+    return freed
+
+
+@compiled
+def release_spinning(states, slot, registers):
+    """Make ready, in any warp of the block in ``states[slot]``, what waits in BSYNC for lanes that only spin; True if anything
+    did. Called when nothing in any block can move but lanes that poll, in loops without a YIELD too: GPUs since Volta
+    let every thread of a warp go on in the end (CUDA C++ Programming Guide, "Independent Thread Scheduling")."""
+    state = states[slot]
+    freed = False
+    for warp in range(state.warps):
+        group = warp // at.GROUP_WARPS
+        base = state.own_base + group * state.own_stride + (warp - group * at.GROUP_WARPS) * at.LANES
+        spinning = ready_lanes(state, warp)
+        if state.held[warp]:
+            spinning |= np.int64(state.held_mask[warp])
+        freed |= release_without(state, registers, np.int64(warp), base, spinning)
+    return freed
 
 
 @inner

@@ -117,6 +117,16 @@ class Code:
                     return False
         return True
 
+    def _is_same(self, register: int, before: int, head: int, back: int, depth: int = 4) -> bool:
+        """Whether a register has the same value at an instruction of the loop in every round: it is invariant, or the round
+        gives it that value anew, from what is the same, before it is used for something else."""
+        if self._is_invariant(register, head, back):
+            return True
+        here = self._definition(register, before, head)
+        if here is None or depth == 0 or self.op(here) < LANES_BASE or self.op(here) == ops.SPECIAL:
+            return False
+        return all(self._is_same(r, here, head, back, depth - 1) for r in self._operands(here) | self._guards(here))
+
     def _is_constant(self, register: int, before: int, head: int) -> bool:
         """Whether what last writes a register in the code before an instruction of the loop gives it a constant."""
         for i in range(before - 1, head - 1, -1):
@@ -164,7 +174,7 @@ class Code:
             return None
         load = found.pop()
         fixed = self._address(load) | (self._operands(load) if self.op(load) == ops.ATOMIC else set())
-        if not straight and not all(self._is_invariant(r, head, back) for r in fixed):
+        if not straight and not all(self._is_same(r, load, head, back) for r in fixed):
             return None
         return load, alone
 
@@ -206,7 +216,7 @@ class Code:
         head, back = inside.start, inside.stop - 1
         swapped = self._address(i) | self._operands(i)
         return self._swaps(i) and not all(
-            self._is_constant(r, i, head) or self._is_invariant(r, head, back) for r in swapped
+            self._is_constant(r, i, head) or self._is_same(r, i, head, back) for r in swapped
         )
 
     def lock_end(self, atomic: int, inside: range) -> int | None:

@@ -128,7 +128,9 @@ def decide_round(
         return GOES_ON
     opened = (
         state.poll_loop[warp] == loop + 1 and state.poll_mask[warp] == mask
-        and only_mine(state, runs, accesses, warp, global_warp)
+        and only_mine(
+            state, runs, accesses, signals, warp, global_warp, mask, state.poll_mark[warp, at.SIGNALS]
+        )
     )  # fmt: skip
     rounds = state.poll_rounds[warp]
     log_run(state, runs, global_warp, state.held_first[warp], pc + 1, mask)
@@ -142,7 +144,8 @@ def decide_round(
     known = 0 < count <= LONGEST_ROUND and first >= 0
     if known:
         for i in range(first, state.used[at.ACCESSES]):
-            known &= accesses[i, at.ACCESS_WARP] == global_warp
+            # An access of other lanes of the warp, which have left the loop, is none of the round.
+            known &= accesses[i, at.ACCESS_WARP] == global_warp and accesses[i, at.ACCESS_PATTERN] & mask != 0
     if not known:
         end_polling(state, warp)
         return GOES_ON

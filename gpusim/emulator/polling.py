@@ -54,17 +54,22 @@ def begin_round(state, warp):
 
 
 @inner
-def only_mine(state, runs, accesses, warp, global_warp):
-    """Whether all that was logged since the round began is the warp's, and still there."""
+def only_mine(state, runs, accesses, signals, warp, global_warp, mask, looked):
+    """Whether all that was logged since the round began is of the warp's lanes ``mask``, still there, and wrote nothing in the
+    signals before row ``looked``. Else it has to stay: whoever leaves the loop earlier than other lanes of the warp, as in
+    a lock that each lane takes, works and writes between two of their rounds."""
     if state.poll_mark[warp, 5] != state.epoch:
         return False
     for i in range(state.poll_mark[warp, at.RUNS], state.used[at.RUNS]):
-        if runs[i, at.RUN_WARP] != global_warp:
+        if runs[i, at.RUN_WARP] != global_warp or runs[i, at.RUN_MASK] & ~mask:
             return False
     for i in range(state.poll_mark[warp, at.ACCESSES], state.used[at.ACCESSES]):
         if accesses[i, at.ACCESS_WARP] != global_warp:
             return False
-    return True
+    wrote = False
+    for i in range(state.poll_mark[warp, at.SIGNALS], looked):
+        wrote |= signals[i, at.SIGNAL_POLLS] == 0
+    return not wrote
 
 
 @inner
@@ -228,7 +233,7 @@ def decide(
             polled |= signals[i, at.SIGNAL_POLLS] != 0 and signals[i, at.SIGNAL_ACCESS] == access
             wrote |= signals[i, at.SIGNAL_POLLS] == 0
     polling = state.poll_loop[warp] == loop + 1 and state.poll_mask[warp] == mask
-    opened = polling and here and only_mine(state, runs, accesses, warp, global_warp)
+    opened = polling and here and only_mine(state, runs, accesses, signals, warp, global_warp, mask, needs)
     if not polling:
         end_polling(state, warp)
     again = stays == mask and here and not wrote and alone(state, warp, mask)

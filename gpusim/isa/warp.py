@@ -366,8 +366,9 @@ STATE_RECORD = Record(
     Field("live", _BY_WARP, "mask", "lanes that have not ended"),
     Field("ready", _BY_WARP, "count", "fragments that can run"),
     Field("result", f"({MAX_WARPS},)<i4", "code", "what the last BAR.RED gave"),
-    Field("spin_pc", _BY_WARP, "index", "last YIELD with nobody to yield to"),
+    Field("spin_pc", _BY_WARP, "index", "last YIELD while others of the warp waited to converge"),
     Field("spin_hash", _BY_WARP, "hash", "the registers at that time"),
+    Field("spin_turns", _BY_WARP, "count", "such YIELDs since a register changed"),
     Field("fragments", _BY_WARP, "count", "entries of the following table that have been used"),
     # the warp's other fragments
     Field("pc", _BY_WARP_AND_FRAGMENT + "<i4", "index", "next instruction"),

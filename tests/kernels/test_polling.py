@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from polling_kernels import EXPECTED, capture_polling
+from polling_kernels import BETWEEN_LANES, EXPECTED, capture_polling
 
 import gpusim
 from gpusim.emulator import block_scheduler
@@ -94,6 +94,32 @@ def test_a_chain_of_blocks_notes_each_link() -> None:
     chunk = next(iter(capture_polling("ticket", blocks=4).chunks()))
     served = chunk.signals[(chunk.signals["polls"] == 1)]
     assert np.unique(served["count"]).tolist() == [1, 2, 3]
+
+
+ON = {"sm_75": "t4", "sm_80": "a100_80gb", "sm_90": "h200", "sm_100": "b200"}
+
+
+@pytest.mark.parametrize("gpu", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("name", BETWEEN_LANES)
+def test_lanes_of_a_warp_take_turns_one_by_one(name: str, gpu: str) -> None:
+    """What one lane writes while the others of its warp poll stays in the log, so that whoever waits for it goes on."""
+    trace = capture_polling(name, blocks=2, gpu=gpu)
+    (chunk,) = trace.chunks()
+    assert (chunk.signals["polls"] == 1).any()  # the second warp waits for the first
+    for word in np.unique(chunk.signals["word"]):
+        of_word = chunk.signals[chunk.signals["word"] == word]
+        counts = np.unique(of_word["count"][of_word["polls"] == 0])  # twice in a round that is made again
+        assert counts.tolist() == list(range(1, len(counts) + 1))
+    assert gpusim.simulate(trace, ON[gpu]).cycles
+
+
+@pytest.mark.parametrize("gpu", ON)
+@pytest.mark.parametrize("name", BETWEEN_LANES)
+@pytest.mark.nightly
+def test_turns_of_lanes_take_time_in_proportion_to_them(name: str, gpu: str) -> None:
+    one, four = (gpusim.simulate(capture_polling(name, blocks=b, gpu=gpu), ON[gpu]).cycles for b in (1, 4))
+    # A lock in shared memory is each block's own; the other turns are all one after another.
+    assert 0.9 < four / one < 1.2 if name == "lanes_shared" else 3 < four / one < 5
 
 
 BARRIERS = r"""

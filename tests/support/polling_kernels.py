@@ -196,6 +196,54 @@ extern "C" __global__ void inner(int *lock, int *data, int work) {
     }
   }
 }
+// Every thread takes the lock by itself, as tutorials have it, and works behind the loop that tries.
+extern "C" __global__ void lanes(int *lock, int *data, int work) {
+  while (atomicCAS(lock, 0, 1) != 0) ;
+  __threadfence();
+  *(volatile int*)data = *(volatile int*)data + 1 + (busy(1, work) == 5);
+  __threadfence();
+  atomicExch(lock, 0);
+}
+// The same, sleeping longer and longer between two tries: the code gives way, but what it holds changes for some rounds.
+extern "C" __global__ void lanes_sleep(int *lock, int *data, int work) {
+  unsigned ns = 8;
+  while (atomicExch(lock, 1) != 0) { __nanosleep(ns); if (ns < 256) ns *= 2; }
+  __threadfence();
+  *(volatile int*)data = *(volatile int*)data + 1 + (busy(1, work) == 5);
+  __threadfence();
+  atomicExch(lock, 0);
+}
+// Twice, so that lanes of a warp try in two loops while one that holds the lock waits to converge with them.
+extern "C" __global__ void lanes_twice(int *lock, int *data, int work) {
+  #pragma unroll
+  for (int i = 0; i < 2; i++) {
+    while (atomicCAS(lock, 0, 1) != 0) ;
+    __threadfence();
+    *(volatile int*)data = *(volatile int*)data + 1 + (busy(1, work) == 5);
+    __threadfence();
+    atomicExch(lock, 0);
+  }
+}
+// A lock in shared memory, whose address is formed anew in each round.
+extern "C" __global__ void lanes_shared(int *unused, int *data, int work) {
+  __shared__ int lock;
+  if (threadIdx.x == 0) lock = 0;
+  __syncthreads();
+  while (atomicCAS(&lock, 0, 1) != 0) ;
+  __threadfence_block();
+  atomicAdd(data, 1);
+  __threadfence_block();
+  atomicExch(&lock, 0);
+}
+// Each lane waits until it has the token, and hands it to the lane before it.
+extern "C" __global__ void lanes_token(int *token, int *data, int work) {
+  int mine = gridDim.x * blockDim.x - 1 - (blockIdx.x * blockDim.x + threadIdx.x);
+  while (*(volatile int*)token != mine) ;
+  __threadfence();
+  *(volatile int*)data = *(volatile int*)data + 1 + (busy(1, work) == 5);
+  __threadfence();
+  *(volatile int*)token = mine + 1;
+}
 // A queue of work: whoever takes the next piece waits for nobody.
 extern "C" __global__ void queue(int *next, int *data, int work) {
   if (threadIdx.x == 0) {
@@ -323,14 +371,18 @@ NOT_WAITING = {
     "block_fences": lambda blocks: 1,
 }
 
+#: Kernels in which the threads of a block, 40, take turns one by one, and how often each has its turn.
+BETWEEN_LANES = {"lanes": 1, "lanes_sleep": 1, "lanes_twice": 2, "lanes_shared": 1, "lanes_token": 1}
+
 
 def capture_polling(name: str, blocks: int = 6, work: int = 10, gpu: str = "sm_90", cooperative: bool = False) -> Trace:
     """A trace of kernel ``name``; raises AssertionError if its result is wrong."""
     words, data = np.zeros(64, np.int32), np.zeros(64, np.int32)
-    threads = 96 if name == "inside" else 64
+    turns = BETWEEN_LANES.get(name)
+    threads = 96 if name == "inside" else 40 if turns else 64
     trace = gpusim.capture(
         gpusim.cuda_cpp(SOURCE, name, cooperative=cooperative), blocks, threads, (words, data, np.int32(work)), gpu=gpu
     )
-    expected = (EXPECTED | NOT_WAITING)[name](blocks)
+    expected = turns * threads * blocks if turns else (EXPECTED | NOT_WAITING)[name](blocks)
     assert data[0] == expected, f"{name}: {data[0]}"
     return trace
