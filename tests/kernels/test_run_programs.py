@@ -102,7 +102,9 @@ def test_the_runtimes_stand_before_those_that_a_library_was_linked_with(tmp_path
     count = "import ctypes; print(ctypes.CDLL('./user.so').count(), flush=True)"
     again = f"import subprocess, sys; print(subprocess.run([sys.executable, '-c', {count!r}]).returncode)"
     (tmp_path / "script.py").write_text(f"{count}\n{again}\n")
-    done = gpusim("script.py", cwd=tmp_path)
+    # Whether NVIDIA's runtime has been loaded before, and who comes last, is the question: a process from its beginning to its end.
+    command = [sys.executable, "-m", "gpusim.cli", "run", "script.py"]
+    done = subprocess.run(command, cwd=tmp_path, env=surroundings({}), capture_output=True, text=True)
     assert (done.stdout, done.returncode) == ("1\n1\ndevice 0\n0\ndevice 0\n", 0), done.stderr
 
 

@@ -26,6 +26,16 @@ def quotients(x, y):
     y[0] = total if total < np.inf else 1 / total
 
 
+@cuda.jit(device=True, inline="never")
+def half(x):
+    return x / 2
+
+
+@cuda.jit(debug=True, opt=False)
+def calls_by_address(x, y):
+    y[0] = half(x[0])
+
+
 @cuda.jit
 def says(x, y):
     print(x[0], y[0])
@@ -60,17 +70,17 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_each_kernel_has_the_texts_that_it_has_alone(empty_cache: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    kernels = quotients, gpusim.cuda_cpp(SWITCH, "by_table"), says
+    kernels = quotients, gpusim.cuda_cpp(SWITCH, "by_table"), says, calls_by_address
     built = [image_of(kernel, capability) for kernel in kernels for capability in ((7, 5), (9, 0))]
     alone = [code_texts(image, cubin, use_cache=False) for image, cubin in built]
     assert any(operands.startswith("@0x") for _, opcode, operands in alone[0][0] if opcode.startswith("CALL"))
+    assert all(any("CALL.ABS" in row[1] for row in texts[0]) for texts in alone[-2:])
     # twice the same kernel is listed once; the others begin at another byte than alone
     images = [image for image, _ in built]
     assert list_together([images[4], images[0], *images]) == 2
     kept = [path is not None and path.exists() for path in map(kept_texts_path, images)]
-    assert kept == [True, True, False, False, False, False], (
-        "tables and calls of the driver are left to be listed alone"
-    )
+    # tables, and calls of the driver or by address, are left to be listed alone
+    assert kept == [True, True, *[False] * 6]
     with monkeypatch.context() as patch:
         patch.setattr(listing, "find_nvdisasm", lambda: pytest.fail("what is kept is listed again"))
         assert [code_texts(*each) for each in built[:2]] == alone[:2]

@@ -30,16 +30,17 @@ _HEX_TARGET = re.compile(r"^0x([0-9a-f]+)$")
 _BLANKS = re.compile(r" +(?=,|$)")
 #: What names a function in the listing of a file.
 _CALLS = {"CALL", "RET"}
-#: Whose operands say more there: the targets of a table, or an address that is no branch's.
+#: Whose operands say more there: the targets of a table, or an address that is no branch's; as do those that are an address
+#: itself (CALL.ABS of debug builds), not the way to it from the instruction.
 _LISTED_ALONE = {"BRX", "BRXU", "JMX", "JMXU", "WARPSYNC"}
 
 
 def list_together(images: Iterable[KernelCode]) -> int:
     """Keep the texts of many kernels with one start of nvdisasm an architecture; the number of kernels so listed.
 
-    Relocations are applied already in the flat code. Left to be listed alone, without a word: kernels that are known, and those of whose code the file
-    says more than the code does (calls of the driver, of other kernels or through pointers, tables of branch targets), and all
-    if nvdisasm is missing or finds fault with any.
+    Relocations are applied already in the flat code. Left to be listed alone, without a word: kernels that are known, those of
+    whose code the file says more than the code does (calls of the driver, of other kernels, by address or through pointers,
+    tables of branch targets), and all if nvdisasm is missing or finds fault with any.
     """
     wanted: dict[int, dict[Path, KernelCode]] = defaultdict(dict)
     for image in images:
@@ -71,7 +72,7 @@ def _texts_of_raw(image: KernelCode, rows: list[list[str]], start: int) -> Texts
         texts[base] = own = []
         for guard, opcode, operands in rows[first : first + size // INSTRUCTION_BYTES]:
             mnemonic = opcode.split(".", 1)[0]
-            if mnemonic in _LISTED_ALONE:
+            if mnemonic in _LISTED_ALONE or ".ABS" in opcode:
                 return None
             if mnemonic in TARGETED:
                 parts = split_operands(operands)
