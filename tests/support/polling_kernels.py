@@ -6,9 +6,16 @@ returns its trace.
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 import gpusim
+from gpusim.frontend.registry import front_end_of
+from gpusim.isa.binary.cubin import kernels_of, load_kernel
+from gpusim.isa.binary.elf import parse_elf
+from gpusim.isa.binary.listing_together import list_together
+from gpusim.isa.target import make_target
 from gpusim.trace.record import Trace
 
 SOURCE = r"""
@@ -375,14 +382,22 @@ NOT_WAITING = {
 BETWEEN_LANES = {"lanes": 1, "lanes_sleep": 1, "lanes_twice": 2, "lanes_shared": 1, "lanes_token": 1}
 
 
+@cache
+def _built(gpu: str) -> bytes:
+    """The cubin of all of them, listed with one start of the disassembler."""
+    kernel, word = gpusim.cuda_cpp(SOURCE, "spin"), np.zeros(1, np.int32)
+    cubin = front_end_of(kernel).compile(kernel, (word, word, np.int32(0)), make_target(gpu).capability).cubin
+    list_together(load_kernel(cubin, name) for name in kernels_of(parse_elf(cubin)))
+    return cubin
+
+
 def capture_polling(name: str, blocks: int = 6, work: int = 10, gpu: str = "sm_90", cooperative: bool = False) -> Trace:
     """A trace of kernel ``name``; raises AssertionError if its result is wrong."""
     words, data = np.zeros(64, np.int32), np.zeros(64, np.int32)
     turns = BETWEEN_LANES.get(name)
     threads = 96 if name == "inside" else 40 if turns else 64
-    trace = gpusim.capture(
-        gpusim.cuda_cpp(SOURCE, name, cooperative=cooperative), blocks, threads, (words, data, np.int32(work)), gpu=gpu
-    )
+    kernel = gpusim.cubin(_built(gpu), name, cooperative=cooperative)
+    trace = gpusim.capture(kernel, blocks, threads, (words, data, np.int32(work)), gpu=gpu)
     expected = turns * threads * blocks if turns else (EXPECTED | NOT_WAITING)[name](blocks)
     assert data[0] == expected, f"{name}: {data[0]}"
     return trace
