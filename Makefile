@@ -2,7 +2,7 @@
 #   make compare   set up, simulate, and print simulated beside measured silicon
 #   make test      set up, check the style and pass the tests
 # and four for who works on it:
-#   make check     lint, format and types, as continuous integration does before the tests
+#   make check     lint, format, types and the build of the pages, as continuous integration does before the tests
 #   make docs      the pages under docs/ as a site, in site/
 #   make bench     how fast it is here
 #   make nightly   tonight's share of the tests that are too long for every day
@@ -41,12 +41,14 @@ $(READY): pyproject.toml
 compare: $(READY)
 	$(BIN)/gpusim compare --gpu a100_80gb --gpu gh200 --gpu h200 --against published
 
+# What the types of the public API are to a user's script, and the pages as a site.
+CHECKED := tests/test_typing.py tests/test_docs.py::test_the_documentation_builds_strictly
 LINT := $(BIN)/ruff check --quiet .
 FORMAT := $(BIN)/ruff format --quiet --check .
 # Node's collector of young objects wakes less often with more room for them: an eighth of the time.
 TYPES := PYRIGHT_PYTHON_IGNORE_WARNINGS=1 NODE_OPTIONS="--max-semi-space-size=64 $$NODE_OPTIONS" $(BIN)/pyright --pythonpath $(BIN)/python
 
-# Types take as long as fifty tests: they are `make check`'s alone, which continuous integration runs first.
+# Types and the build of the pages take as long as fifty tests: they are `make check`'s alone, which continuous integration runs first.
 # The tests start some hundred processes: one that may keep no byte code compiles gpusim's own modules each time.
 test: export PYTHONDONTWRITEBYTECODE :=
 test: $(READY)
@@ -65,6 +67,7 @@ check: $(READY)
 	$(LINT)
 	$(FORMAT)
 	$(TYPES)
+	$(BIN)/python -m pytest -q -p no:xdist -m nightly $(CHECKED)
 
 docs: $(READY)
 	for tool in tools/write_*.py; do $(BIN)/python $$tool || exit 1; done

@@ -158,8 +158,9 @@ def test_every_page_is_in_the_navigation() -> None:
     assert found == set(NAVIGATION)
 
 
+@pytest.mark.nightly
 def test_the_documentation_builds_strictly(tmp_path: Path) -> None:
-    """As ``make docs`` does: broken links, missing anchors and pages outside the navigation are errors."""
+    """As ``make docs`` does, and ``make check`` has it run: broken links, missing anchors and pages outside the navigation are errors."""
     if find_spec("mkdocs") is None:
         pytest.skip("mkdocs is not installed: pip install 'gpusim[docs]'")
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}

@@ -50,14 +50,14 @@ def test_make_fails_with_each_of_its_checks_and_shows_what_they_say(target: str,
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     command = ["make", target, f"VENV={tmp_path}"]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    if fails == {"test": "pyright", "check": "-m pytest"}[target]:
+    if fails == "pyright" and target == "test":
         assert done.returncode == 0 and fails not in done.stdout
     elif fails:
         assert done.returncode != 0 and fails in done.stdout.partition("found by ")[2]
     else:
         assert done.returncode == 0
         ran = ("ran ruff check", "ran ruff format --quiet --check", "ran pyright", "ran python -m pytest")
-        assert [what in done.stdout for what in ran] == [True, True, target == "check", target == "test"]
+        assert [what in done.stdout for what in ran] == [True, True, target == "check", True]
         assert ("--no-loadscope-reorder, keeps byte code" in done.stdout) == (target == "test")
 
 

@@ -14,6 +14,8 @@ import pytest
 
 import gpusim
 
+pytestmark = pytest.mark.nightly  # and by make check, every time
+
 ROOT = Path(__file__).parents[1]
 SCRIPTS = ROOT / "tests" / "typing"
 PYRIGHT = Path(sys.executable).with_name("pyright")
