@@ -19,6 +19,7 @@ import pytest
 import row_counter
 from hypothesis import HealthCheck, settings
 
+from gpusim.commands.compiled_parts import COMPILED_PARTS
 from gpusim.io import progress
 
 # Each kernel that Numba compiles, and each import, wakes the garbage collector many times with Python's own thresholds:
@@ -51,12 +52,6 @@ LONGEST_FIRST = (
     "tests/fidelity/test_measure.py",
     "tests/differential/test_random_kernels.py",
     "tests/differential/test_engine_invariance.py",
-)
-#: The three parts that Numba compiles, each as long as the others and as a process of its own.
-PRECOMPILE = (
-    ("gpusim.engine.precompile",),
-    ("gpusim.commands.precompile_emulator", "--interpreter"),
-    ("gpusim.commands.precompile_emulator", "--bodies"),
 )
 
 
@@ -147,7 +142,7 @@ def pytest_xdist_setupnodes():
         return
     running = [
         subprocess.Popen([sys.executable, "-m", *part], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        for part in PRECOMPILE
+        for part in COMPILED_PARTS
     ]
     for process in running:
         process.wait()

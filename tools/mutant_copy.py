@@ -22,13 +22,14 @@ from pathlib import Path
 
 from mutant_list import CodeMutant
 
+from gpusim.commands.compiled_parts import COMPILED_PARTS
+
 ROOT = Path(__file__).parents[1]
 #: A search that takes so long goes round for ever.
 LIMIT_SECONDS = 1800
 VARIABLE = "GPUSIM_PLANTED"
 #: What lies beside the package in a source tree and is found there by name.
 BESIDE = ("kernels", "workloads", "traces")
-PRECOMPILE = ("gpusim.engine.precompile", "gpusim.commands.precompile_emulator")
 
 _SWITCH = f'''"""Which planted fault is on in this process: see tools/mutant_copy.py."""
 
@@ -147,13 +148,13 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 def compile_copy(folder: Path) -> None:
-    """Fill Numba's cache of the copy, both halves side by side. CalledProcessError if one does not compile."""
+    """Fill Numba's cache of the copy, all parts side by side. CalledProcessError if one does not compile."""
     started = [
         subprocess.Popen(
-            [sys.executable, "-P", "-m", half], env=environment(folder), cwd=folder,
+            [sys.executable, "-P", "-m", *part], env=environment(folder), cwd=folder,
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         )
-        for half in PRECOMPILE
+        for part in COMPILED_PARTS
     ]  # fmt: skip
     for process in started:
         said = process.communicate()[1]
