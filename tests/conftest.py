@@ -82,6 +82,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_sessionfinish() -> None:
+    """Nor through what the tests left, as pytest would five times over before it ends."""
+    gc.freeze()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave what is other nights' out, and put the longest files first; ``--no-loadscope-reorder`` keeps xdist from putting those
     with most tests there."""

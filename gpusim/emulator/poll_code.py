@@ -6,6 +6,7 @@ zero. All forms of an instruction are one thing here, whatever its mnemonic.
 
 from __future__ import annotations
 
+import functools
 from collections import deque
 from collections.abc import Iterable, Iterator
 
@@ -31,9 +32,14 @@ class Code:
         self._matrix = matrix
         jumps = np.isin(matrix[:, at.OP], (ops.BRANCH, ops.BRANCH_DIVERGENT, ops.CONVERGE_SET))
         self._targets = set(matrix[jumps, at.TARGET].tolist())
+        self._ops: list[int] = matrix[:, at.OP].tolist()
+        # Asked again for each register and branch of each loop.
+        self.written = functools.cache(functools.partial(_written, matrix))
+        self._guards = functools.cache(functools.partial(_guards, matrix))
+        self._operands = functools.cache(functools.partial(_operands, matrix))
 
     def op(self, i: int) -> int:
-        return int(self._matrix[i, at.OP])
+        return self._ops[i]
 
     def target(self, i: int) -> int:
         return int(self._matrix[i, at.TARGET])
@@ -65,27 +71,6 @@ class Code:
                     core.add(i)
                     todo.append(i)
         return core
-
-    def written(self, i: int) -> set[int]:
-        row = self._matrix[i]
-        registers = set()
-        if row[at.D_WORDS] and row[at.D_OWN]:
-            registers = set(range(int(row[at.D_OFFSET]), int(row[at.D_OFFSET] + row[at.D_WORDS])))
-        return registers | {
-            -1 - int(s) for s in row[[at.Q0, at.Q1]] if s != at.SINK_PREDICATE and row[at.PREDICATES_OUT]
-        }
-
-    def _guards(self, i: int) -> set[int]:
-        row = self._matrix[i]
-        return {-1 - int(s) for s in row[[at.GUARD, at.P0, at.P1, at.P2]] if s not in _TRUE and s < at.SINK_PREDICATE}
-
-    def _operands(self, i: int) -> set[int]:
-        row, registers = self._matrix[i], set()
-        for column in (at.A, at.B, at.C):
-            if row[column + at.SOURCE_OWN]:
-                first = int(row[column + at.SOURCE_OFFSET])
-                registers |= set(range(first, first + int(row[column + at.SOURCE_WORDS])))
-        return registers
 
     def _address(self, i: int) -> set[int]:
         row, registers = self._matrix[i], set()
@@ -126,6 +111,10 @@ class Code:
         if here is None or depth == 0 or self.op(here) < LANES_BASE or self.op(here) == ops.SPECIAL:
             return False
         return all(self._is_same(r, here, head, back, depth - 1) for r in self._operands(here) | self._guards(here))
+
+    def may_see_others(self, inside: range, strong: np.ndarray) -> bool:
+        """Whether there is an access in the code that could see what another block writes: past the L1 (``strong``), or an atomic."""
+        return any(strong[i] or self._ops[i] == ops.ATOMIC for i in inside if self._ops[i] in (ops.LOAD, ops.ATOMIC))
 
     def _is_constant(self, register: int, before: int, head: int) -> bool:
         """Whether what last writes a register in the code before an instruction of the loop gives it a constant."""
@@ -305,3 +294,30 @@ def _back(before: dict[int, int | None], i: int | None) -> Iterator[int]:
     while i is not None:
         yield i
         i = before[i]
+
+
+def _written(matrix: np.ndarray, i: int) -> frozenset[int]:
+    """The registers and predicates that an instruction writes."""
+    row = matrix[i]
+    registers: set[int] = set()
+    if row[at.D_WORDS] and row[at.D_OWN]:
+        registers = set(range(int(row[at.D_OFFSET]), int(row[at.D_OFFSET] + row[at.D_WORDS])))
+    if row[at.PREDICATES_OUT]:
+        registers |= {-1 - slot for slot in row[[at.Q0, at.Q1]].tolist() if slot != at.SINK_PREDICATE}
+    return frozenset(registers)
+
+
+def _guards(matrix: np.ndarray, i: int) -> frozenset[int]:
+    """The predicates that it reads."""
+    slots = matrix[i, [at.GUARD, at.P0, at.P1, at.P2]].tolist()
+    return frozenset(-1 - slot for slot in slots if slot not in _TRUE and slot < at.SINK_PREDICATE)
+
+
+def _operands(matrix: np.ndarray, i: int) -> frozenset[int]:
+    """The registers that it reads, but for those of an address."""
+    row, registers = matrix[i], set()
+    for column in (at.A, at.B, at.C):
+        if row[column + at.SOURCE_OWN]:
+            first = int(row[column + at.SOURCE_OFFSET])
+            registers |= set(range(first, first + int(row[column + at.SOURCE_WORDS])))
+    return frozenset(registers)

@@ -103,6 +103,8 @@ def _regions(code: Code, loops: list[range], strong: np.ndarray) -> dict[range, 
 def _polled(code: Code, inside: range, strong: np.ndarray) -> set[int]:
     """Loads past the L1 and atomics on which it depends whether the loop goes on."""
     found: set[int] = set()
+    if not code.may_see_others(inside, strong):
+        return found
     for branch in _leaving(code, inside, code.core(inside, [inside.start])):
         found |= code.depends(branch, inside.start, inside.stop - 1)[0]
     return {i for i in found if strong[i] or code.op(i) == ops.ATOMIC}
@@ -110,9 +112,10 @@ def _polled(code: Code, inside: range, strong: np.ndarray) -> set[int]:
 
 def _locks(code: Code, inside: range, number: int, taken: set[int]) -> list[Decision]:
     """Where atomics of the loop have been looked at that may take a lock."""
-    if not _leaving(code, inside, code.core(inside, [inside.start])):
+    atomics = [i for i in inside if code.op(i) == ops.ATOMIC and i not in taken]
+    if not atomics or not _leaving(code, inside, code.core(inside, [inside.start])):
         return []
-    ends = {i: code.lock_end(i, inside) for i in inside if code.op(i) == ops.ATOMIC and i not in taken}
+    ends = {i: code.lock_end(i, inside) for i in atomics}
     return [
         Decision(end, (i,), number, False, False, kind=at.POLL_SWAPPED, head=i)
         for i, end in ends.items()
@@ -166,6 +169,8 @@ def _round_decisions(
 ) -> list[Decision]:
     """The decisions of the loop ``inside`` if a load past the L1 or an atomic may end it; ``heads``: where the branches back
     in it lead."""
+    if not code.may_see_others(inside, strong):
+        return []
     core = code.core(inside, set(heads.values()))
     leaving = _leaving(code, inside, core)
     loads: set[int] = set()

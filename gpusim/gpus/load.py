@@ -116,11 +116,17 @@ def _parse(path: Path) -> dict[str, object]:
     try:
         if path.stat().st_size > _MAX_FILE_BYTES:
             raise SpecError(f"{path}: larger than {_MAX_FILE_BYTES} bytes, not a GPU file")
-        return tomllib.loads(path.read_bytes().decode("utf-8"))
+        return _tables(path.read_bytes())
     except (OSError, UnicodeDecodeError, RecursionError) as error:
         raise SpecError(f"{path}: cannot be read: {error}") from error
     except ValueError as error:  # TOMLDecodeError is one, and so is a number of thousands of digits
         raise SpecError(f"{path}: not valid TOML: {error}") from error
+
+
+@functools.lru_cache(maxsize=64)
+def _tables(text: bytes) -> dict[str, object]:
+    """The tables of a file with that text; whoever asks leaves them as they are."""
+    return tomllib.loads(text.decode("utf-8"))
 
 
 def _parent_of(path: Path, parent: str) -> Path:
@@ -142,12 +148,12 @@ def claims_of(path: Path, heirs: tuple[Path, ...] = ()) -> dict[str, Claim]:
     table = _parse(path)
     claims: dict[str, Claim] = {}
     if "inherits" in table:
-        parent = table.pop("inherits")
+        parent = table["inherits"]
         if not isinstance(parent, str):
             raise SpecError(f"{path}: inherits must be the name of a GPU, not {shown(parent)}")
         claims.update(claims_of(_parent_of(path, parent), (*heirs, path)))
     known = known_keys()
-    for key, claim in _flatten(path, table):
+    for key, claim in _flatten(path, {name: entry for name, entry in table.items() if name != "inherits"}):
         if key not in known:
             raise SpecError(f"{path}: unknown key {key}; {hint(key, known, ALL_KEYS)}")
         claims[key] = claim

@@ -52,7 +52,20 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(folder: Path, *options: str) -> int:
-    words = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-c", "/dev/null", "--rootdir", str(folder), *options]
+    words = [
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        "-p",
+        "no:unraisableexception",
+        "-c",
+        "/dev/null",
+        "--rootdir",
+        str(folder),
+        *options,
+    ]
     return int(pytest.main([*words, str(folder / "test_team.py")]))
 
 
