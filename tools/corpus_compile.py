@@ -55,7 +55,7 @@ from gpusim.cases.names import kernel_names
 from gpusim.cases.suite import make_case
 from gpusim.frontend.numba.build import argument_types, build
 from gpusim.isa.architectures import SURVEYED, nearest
-from gpusim.isa.binary import listing
+from gpusim.isa.binary import disassembler
 from gpusim.isa.binary.cubin import KernelImage, load_kernel
 from gpusim.isa.survey import survey
 from gpusim.isa.target import make_target
@@ -358,7 +358,7 @@ def stand_in_for_everything() -> None:
     dispatcher.ForAll._compute_thread_per_block = lambda self, dispatcher: 128
     for name in [n for n in dir(np.testing) if n.startswith("assert")]:
         setattr(np.testing, name, lambda *args, **kwargs: None)
-    listing.subprocess = python_types.SimpleNamespace(  # the disassembler does run
+    disassembler.subprocess = python_types.SimpleNamespace(  # the disassembler does run
         Popen=POPEN, PIPE=subprocess.PIPE, CompletedProcess=subprocess.CompletedProcess
     )
     subprocess.run = run_source

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from gpusim.isa.binary.cubin import INSTRUCTION_BYTES
 from gpusim.isa.binary.decode import parse_instruction
-from gpusim.isa.binary.listing import raw_rows
+from gpusim.isa.binary.disassembler import raw_rows
 from gpusim.isa.form import Instruction
 
 

@@ -32,7 +32,7 @@ from gpusim.errors import ToolchainError
 from gpusim.frontend.native.link import KINDS, run_linker
 from gpusim.isa.architectures import BUILT, architecture
 from gpusim.isa.binary.decode import parse_instruction
-from gpusim.isa.binary.listing import find_nvdisasm
+from gpusim.isa.binary.disassembler import find_nvdisasm
 from gpusim.isa.form import Instruction
 from gpusim.isa.survey import form_of
 from gpusim.isa.table import supported, why_refused

@@ -14,7 +14,7 @@ import pytest
 
 from gpusim.errors import CompileError
 from gpusim.io.cache_folder import CACHE_VARIABLE
-from gpusim.isa.binary import listing
+from gpusim.isa.binary import disassembler
 from gpusim.isa.binary.cubin import kernels_of, load_kernel
 from gpusim.isa.binary.cubin_tables import MAX_GLOBAL_BYTES
 from gpusim.isa.binary.elf import parse_elf
@@ -232,8 +232,8 @@ def test_a_disassembler_that_comes_to_no_end_is_ended(tmp_path: Path, monkeypatc
     endless = tmp_path / "nvdisasm"
     endless.write_text("#!/bin/sh\nwhile :; do :; done\n")
     endless.chmod(0o755)
-    monkeypatch.setattr(listing, "find_nvdisasm", lambda: str(endless))
-    monkeypatch.setattr(listing, "LISTING_SECONDS", 1)
+    monkeypatch.setattr(disassembler, "find_nvdisasm", lambda: str(endless))
+    monkeypatch.setattr(disassembler, "LISTING_SECONDS", 1)
     monkeypatch.setenv(CACHE_VARIABLE, "")
     data = SMALL + bytes(1)  # not what another test has had listed
     with pytest.raises(CompileError, match="nvdisasm has come to no end of it within 1 s"):

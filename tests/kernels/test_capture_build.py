@@ -110,7 +110,7 @@ def test_the_disassembly_cache_is_used_and_survives_damage(tmp_path, monkeypatch
     image = load_kernel(built.cubin)
     first = decode(image, built.cubin)
     (stored,) = tmp_path.glob("sass/*.json")
-    monkeypatch.setattr("gpusim.isa.binary.listing.find_nvdisasm", lambda: "/nowhere/nvdisasm")
+    monkeypatch.setattr("gpusim.isa.binary.disassembler.find_nvdisasm", lambda: "/nowhere/nvdisasm")
     assert decode(image, built.cubin) == first
     monkeypatch.undo()
     monkeypatch.setenv("GPUSIM_CACHE_DIR", str(tmp_path))

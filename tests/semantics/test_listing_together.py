@@ -11,7 +11,7 @@ from numba import cuda
 import gpusim
 from gpusim.frontend.registry import front_end_of
 from gpusim.io.cache_folder import CACHE_VARIABLE
-from gpusim.isa.binary import listing
+from gpusim.isa.binary import disassembler
 from gpusim.isa.binary.cubin import KernelImage
 from gpusim.isa.binary.listing import code_texts, kept_texts_path
 from gpusim.isa.binary.listing_together import list_together
@@ -82,7 +82,7 @@ def test_each_kernel_has_the_texts_that_it_has_alone(empty_cache: None, monkeypa
     # tables, and calls of the driver or by address, are left to be listed alone
     assert kept == [True, True, *[False] * 6]
     with monkeypatch.context() as patch:
-        patch.setattr(listing, "find_nvdisasm", lambda: pytest.fail("what is kept is listed again"))
+        patch.setattr(disassembler, "find_nvdisasm", lambda: pytest.fail("what is kept is listed again"))
         assert [code_texts(*each) for each in built[:2]] == alone[:2]
         assert list_together(images[:2]) == 0
     assert [code_texts(*each) for each in built[2:]] == alone[2:]
@@ -93,6 +93,6 @@ def test_a_disassembler_that_fails_leaves_all_to_be_listed_alone(
 ) -> None:
     image, cubin = image_of(quotients, (9, 0))
     with monkeypatch.context() as patch:
-        patch.setattr(listing, "find_nvdisasm", lambda: "/nowhere/nvdisasm")
+        patch.setattr(disassembler, "find_nvdisasm", lambda: "/nowhere/nvdisasm")
         assert list_together([image]) == 0
     assert code_texts(image, cubin)

@@ -25,7 +25,7 @@ INSTRUMENTED = (
     "gpusim.explore.coverage", "gpusim.explore.examples", "gpusim.explore.finding", "gpusim.frontend.native.entry_names", "gpusim.frontend.native.file_images",
     "gpusim.frontend.native.images", "gpusim.frontend.native.machine_code", "gpusim.frontend.native.ptx_text", "gpusim.gpus.consistency", "gpusim.gpus.load",
     "gpusim.gpus.override", "gpusim.io.document", "gpusim.io.records", "gpusim.isa.binary.cubin", "gpusim.isa.binary.cubin_tables",
-    "gpusim.isa.binary.decode", "gpusim.isa.binary.listing", "gpusim.isa.binary.device_code", "gpusim.isa.binary.elf", "gpusim.isa.binary.fatbin",
+    "gpusim.isa.binary.decode", "gpusim.isa.binary.disassembler", "gpusim.isa.binary.kernel_texts", "gpusim.isa.binary.listing", "gpusim.isa.binary.device_code", "gpusim.isa.binary.elf", "gpusim.isa.binary.fatbin",
     "gpusim.isa.binary.lines", "gpusim.isa.binary.unpack", "gpusim.isa.survey", "gpusim.measure.builds", "gpusim.measure.session",
     "gpusim.regress.result_file", "gpusim.report.saved", "gpusim.silicon.estimate", "gpusim.silicon.imports.formats",
     "gpusim.silicon.imports.ncu_csv", "gpusim.silicon.imports.numbers", "gpusim.silicon.imports.nvbench",

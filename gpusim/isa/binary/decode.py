@@ -15,7 +15,8 @@ from functools import lru_cache
 from gpusim.errors import CompileError
 from gpusim.isa.binary.control import decode_control
 from gpusim.isa.binary.cubin import INSTRUCTION_BYTES, KernelCode
-from gpusim.isa.binary.listing import TARGETED, Texts, code_texts, section_texts, split_operands
+from gpusim.isa.binary.kernel_texts import TARGETED, Texts, split_operands
+from gpusim.isa.binary.listing import code_texts, section_texts
 from gpusim.isa.form import Instruction, Kind, Operand
 
 _REGISTER = re.compile(r"^(U?)R(Z|\d{1,4})((?:\.[A-Za-z0-9_]+)*)$")
