@@ -13,7 +13,6 @@ import sys
 from pathlib import Path
 
 import cpu_counter
-import listing_ahead
 import night_share
 import pytest
 import row_counter
@@ -131,13 +130,6 @@ def without_source_lines():
         yield
 
 
-@pytest.fixture(scope="module")
-def listed_ahead(request: pytest.FixtureRequest) -> None:
-    """For modules of many small kernels: one start of the disassembler, which takes longer than all else, lists the kernels of all
-    tests of the module that are to run. Behind ``without_source_lines`` where both are taken."""
-    listing_ahead.list_ahead(request.module, request.session.items)
-
-
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes():
     """Before the workers of ``pytest -n`` start: compile emulator and engine side by side, once, through
@@ -145,9 +137,13 @@ def pytest_xdist_setupnodes():
     again, with its message, in the tests that need it."""
     if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
         return
+    parts = list(COMPILED_PARTS)
+    if not any(Path(__file__).parent.glob("**/__pycache__/*-pytest-*.pyc")):
+        # The byte code of tests and libraries, three quarters of the time that collection takes, once for all workers.
+        parts.append(("pytest", "--collect-only", "-q", "-p", "no:cacheprovider"))
     running = [
         subprocess.Popen([sys.executable, "-m", *part], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        for part in COMPILED_PARTS
+        for part in parts
     ]
     for process in running:
         process.wait()

@@ -20,8 +20,6 @@ from gpusim.errors import (
 from gpusim.isa.binary.decode import parse_instruction
 from gpusim.isa.table import lower
 
-pytestmark = pytest.mark.usefixtures("listed_ahead")
-
 
 @cuda.jit
 def shifted(values, out):

@@ -16,7 +16,7 @@ from gpusim.gpus.load import load_gpu
 from gpusim.isa.architectures import SURVEYED
 from gpusim.trace.record import PipeClass
 
-pytestmark = pytest.mark.usefixtures("without_source_lines", "listed_ahead")
+pytestmark = pytest.mark.usefixtures("without_source_lines")
 
 find_kernel("pipe_latency")
 OPS = importlib.import_module("gpusim.kernels.pipe_ops").OPS

@@ -19,7 +19,7 @@ from gpusim.errors import CompileError, UnknownKernelError
 from gpusim.isa.architectures import SURVEYED
 from gpusim.launch.memory import DeviceMemory
 
-pytestmark = pytest.mark.usefixtures("without_source_lines", "listed_ahead")
+pytestmark = pytest.mark.usefixtures("without_source_lines")
 
 #: Those in Triton have a file of their own: test_triton_kernels.py.
 NAMES = [name for name in kernel_names() if not name.startswith("triton_")]

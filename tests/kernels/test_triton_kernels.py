@@ -12,7 +12,6 @@ from gpusim.cases.suite import find_kernel
 from gpusim.launch.memory import DeviceMemory
 
 pytest.importorskip("triton", reason="Triton is not installed: pip install 'gpusim[triton]'")
-pytestmark = pytest.mark.usefixtures("listed_ahead")
 NAMES = [name for name in kernel_names() if name.startswith("triton_")]
 #: A second shape each: sizes that are no multiple of a tile or block, other branches of the kernel.
 ODD_SHAPES: dict[str, dict[str, Any]] = {

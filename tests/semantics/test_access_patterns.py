@@ -11,7 +11,7 @@ import gpusim
 from gpusim.launch.memory import DeviceMemory
 from gpusim.trace.record import SCATTERED, MemoryKind, Space
 
-pytestmark = pytest.mark.usefixtures("without_source_lines", "listed_ahead")
+pytestmark = pytest.mark.usefixtures("without_source_lines")
 
 THREADS, PLACES = 64, 256
 LANES = np.arange(32)

@@ -14,7 +14,7 @@ from gpusim.isa.binary.control import decode_control
 from gpusim.isa.binary.decode import parse_instruction
 from gpusim.trace.record import Flag
 
-pytestmark = pytest.mark.usefixtures("without_source_lines", "listed_ahead")
+pytestmark = pytest.mark.usefixtures("without_source_lines")
 
 
 @cuda.jit

@@ -3,8 +3,7 @@
 Mental model: nvdisasm takes a quarter of a second to start, whatever it is given. So its text is kept by the hash of the code
 (:mod:`gpusim.io.kept_files`), with function names replaced by their addresses (Numba puts a per-process counter into them);
 a damaged or missing file is only a slower start. A process that asks for several kernels of an architecture gets all but the first from
-one start (:mod:`gpusim.isa.binary.disassembler`); one that knows them beforehand calls
-:func:`gpusim.isa.binary.listing_together.list_together`.
+one start (:mod:`gpusim.isa.binary.disassembler`).
 """
 
 from __future__ import annotations
