@@ -138,7 +138,7 @@ def pytest_xdist_setupnodes():
     if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
         return
     parts = list(COMPILED_PARTS)
-    if not any(Path(__file__).parent.glob("**/__pycache__/*-pytest-*.pyc")):
+    if not any(Path(__file__).parent.glob("**/__pycache__/test_*-pytest-*.pyc")):
         # The byte code of tests and libraries, three quarters of the time that collection takes, once for all workers.
         parts.append(("pytest", "--collect-only", "-q", "-p", "no:cacheprovider"))
     running = [
