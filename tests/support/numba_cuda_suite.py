@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import gc
 import json
-import os
 import sys
-import tempfile
 import time
 import unittest
 import warnings
@@ -66,24 +64,6 @@ class Outcomes(unittest.TestResult):
         self.of[test.id()] = ["failed", "unexpected success"]
 
 
-def give_children_a_device(folder: str) -> None:
-    """Tests that start ``sys.executable -c CODE`` start it under ``gpusim run`` instead."""
-    wrapper = Path(folder, "python")
-    wrapper.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{Path(__file__).resolve()}" --child "{folder}" "$@"\n')
-    wrapper.chmod(0o755)
-    sys.executable = str(wrapper)
-
-
-def run_child(folder: str, arguments: list[str]) -> None:
-    """Become the program that ``python ARGUMENTS`` would have been, with the emulated device."""
-    if arguments[0] == "-c":
-        handle, script = tempfile.mkstemp(suffix=".py", dir=folder)
-        os.write(handle, arguments[1].encode())
-        os.close(handle)
-        arguments = ["-m", "gpusim.cli", "run", "-o", f"{script}.launches", script, *arguments[2:]]
-    os.execv(sys.executable, [sys.executable, *arguments])
-
-
 def chosen(names: list[str], without: list[str]) -> unittest.TestSuite:
     """The tests of the modules ``names``, except those of the ids ``without``."""
     suite, todo = unittest.TestSuite(), [unittest.defaultTestLoader.loadTestsFromNames(names)]
@@ -97,8 +77,6 @@ def chosen(names: list[str], without: list[str]) -> unittest.TestSuite:
 
 
 def main() -> None:
-    if sys.argv[1] == "--child":
-        run_child(sys.argv[2], sys.argv[3:])
     path, names, without = Path(sys.argv[1]), sys.argv[2:], []
     if "without" in names:
         without = names[names.index("without") + 1 :]
@@ -106,9 +84,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     gc.set_threshold(50_000, 20, 50)  # as in tests/conftest.py
     outcomes = Outcomes()
-    with tempfile.TemporaryDirectory(prefix="gpusim-") as folder:
-        give_children_a_device(folder)
-        chosen(names, without).run(outcomes)
+    chosen(names, without).run(outcomes)
     path.write_text(json.dumps(outcomes.of, indent=1))
 
 
