@@ -20,7 +20,7 @@ _TRUE = (at.TRUE_PREDICATE, at.TRUE_UNIFORM_PREDICATE)
 _CLOCKS = (ops.SR_CLOCK, ops.SR_CLOCK_HIGH, ops.SR_CLOCK_64)
 #: What a loop may hold beside arithmetic and branches.
 _HARMLESS = (
-    ops.NOP, ops.CONVERGE_SET, ops.CONVERGE_WAIT, ops.CONVERGE_LEAVE, ops.WARP_WAIT, ops.GIVE_WAY, ops.BRANCH_DIVERGENT,
+    ops.NOP, ops.CONVERGE_SET, ops.CONVERGE_READ, ops.CONVERGE_WAIT, ops.CONVERGE_LEAVE, ops.WARP_WAIT, ops.GIVE_WAY, ops.BRANCH_DIVERGENT,
     ops.BRANCH, ops.CONSTANT_LOAD,
 )  # fmt: skip
 
@@ -56,6 +56,16 @@ class Code:
         if self.op(i) != ops.BRANCH:
             return [i + 1]
         return [self.target(i), i + 1] if self.is_conditional(i) else [self.target(i)]
+
+    def end(self, head: int, back: int) -> int:
+        """The last instruction of a loop whose branch to its ``head`` is ``back``: behind it may stand another that leads into its midst,
+        as sm_75 has it for lanes that join the others at the end of a round."""
+        while back + 1 < len(self._ops) and self._leads(back + 1, head, back):
+            back += 1
+        return back
+
+    def _leads(self, i: int, head: int, back: int) -> bool:
+        return self.op(i) == ops.BRANCH and not self.is_conditional(i) and head <= self.target(i) <= back
 
     def core(self, inside: range, heads: Iterable[int]) -> set[int]:
         """The instructions of a loop from which it may go on to another round; others lie in its midst but lead out."""

@@ -56,7 +56,7 @@ def find_decisions(matrix: np.ndarray, strong: np.ndarray) -> list[Decision]:
     for back in range(len(matrix)):
         row = matrix[back]
         if row[at.OP] == ops.BRANCH and 0 <= row[at.TARGET] <= back < row[at.TARGET] + LONGEST_ROUND:
-            loops[int(row[at.TARGET])] = back
+            loops[int(row[at.TARGET])] = code.end(int(row[at.TARGET]), back)
             ends[back] = int(row[at.TARGET])
     found: dict[int, Decision] = {}
     taken: set[int] = set()  # loads and atomics of which it is known where they decide

@@ -73,6 +73,8 @@ def launch(request):
 def check_simulation(trace, gpu):
     """The engine brings whatever was captured to its end, and accounts for every warp-cycle of it."""
     result = simulate(trace, gpu)
-    assert result.stalls["selected"] == trace.warp_instructions
+    polls = any(len(chunk.polls) for chunk in trace.chunks())  # how often is the machine's to say, not the trace's
+    issued = result.stalls["selected"]
+    assert issued >= trace.warp_instructions if polls else issued == trace.warp_instructions
     assert sum(result.stalls.values()) == result.counters["sm__warps_active.sum"]
     assert result.counters["sm__ctas_launched.sum"] == trace.launch.blocks

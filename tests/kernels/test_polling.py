@@ -160,3 +160,32 @@ def test_a_grid_s_barrier_takes_turns_in_proportion_to_its_blocks(monkeypatch: p
     monkeypatch.setattr(block_scheduler.BlockScheduler, "_step", counted)
     capture_polling("barrier", blocks=64)
     assert turns < 10 * 64
+
+
+SEMAPHORE = r"""
+#include <cuda/semaphore>
+#include <new>
+using semaphore = cuda::binary_semaphore<cuda::thread_scope_block>;
+extern "C" __global__ void guarded(int *x, int times) {
+  __shared__ char room[sizeof(semaphore)];
+  semaphore &mine = *reinterpret_cast<semaphore *>(room);
+  if (threadIdx.x == 0) new (&mine) semaphore(1);
+  __syncthreads();
+  for (int i = 0; i < times; i++) { mine.acquire(); *x = *x + 1; mine.release(); }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "gpu", ["sm_75", *(pytest.param(gpu, marks=pytest.mark.nightly) for gpu in ON if gpu != "sm_75")]
+)
+def test_lanes_of_a_warp_acquire_a_semaphore_one_after_another(gpu: str) -> None:
+    """On sm_75 the loop in which the others wait ends with a branch into its midst, for lanes that join them there."""
+    few, many = (
+        (gpusim.capture(gpusim.cuda_cpp(SEMAPHORE, "guarded"), 1, lanes, (x, np.int32(2)), gpu=gpu), x, lanes)
+        for lanes, x in ((4, np.zeros(1, np.int32)), (32, np.zeros(1, np.int32)))
+    )
+    for _, x, lanes in (few, many):
+        assert x[0] == 2 * lanes
+    cycles = [gpusim.simulate(trace, ON[gpu]).cycles for trace, _, _ in (few, many)]
+    assert 4 < cycles[1] / cycles[0] < 16

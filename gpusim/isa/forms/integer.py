@@ -11,7 +11,7 @@ from gpusim.isa import integer_ops as ops
 from gpusim.isa.bodies import integer as body
 from gpusim.isa.bodies import integer_rare as rare
 from gpusim.isa.bodies import loops
-from gpusim.isa.form import Instruction, Kind, MicroOp, Source, integer_source
+from gpusim.isa.form import Instruction, Kind, MicroOp, Operand, Source, integer_source
 from gpusim.isa.forms.integer_adders import ADDERS
 from gpusim.isa.forms.integer_rare import RARE
 from gpusim.isa.lowering import (
@@ -94,8 +94,16 @@ def lower_compare(instruction: Instruction) -> MicroOp | None:
     return micro(op, instruction, roles, sources, flags=flags)
 
 
+def _whole(operand: Operand) -> Source:
+    """A 64-bit source whose immediate is the value that stands there."""
+    if operand.kind == Kind.IMMEDIATE:
+        return Source(operand, 2, immediate=operand.value & 0xFFFFFFFFFFFFFFFF)
+    return integer_source(operand, 2)
+
+
 def lower_select(instruction: Instruction) -> MicroOp | None:
-    """SEL: x where the predicate holds, else y."""
+    """SEL: x where the predicate holds, else y. An immediate of SEL.64 is zero-extended, where those of additions, comparisons and
+    minima are sign-extended: ptxas 13 writes 0xffffffff for 2**32 - 1, and -1 as a MOV.64."""
     modifiers, roles = Modifiers(instruction), split(instruction)
     wide = modifiers.take("64")
     if modifiers.left or roles is None or len(roles.sources) != 2 or not plain(roles.sources):
@@ -103,7 +111,7 @@ def lower_select(instruction: Instruction) -> MicroOp | None:
     if len(roles.predicate_sources) != 1 or roles.predicate_destinations:
         return None
     words = 2 if wide else 1
-    sources = tuple(integer_source(o, words) for o in roles.sources)
+    sources = tuple(_whole(o) if wide else integer_source(o) for o in roles.sources)
     op = rare.select64 if wide else body.select
     return micro(op, instruction, roles, sources, words=words)
 
@@ -159,13 +167,9 @@ def lower_move(instruction: Instruction) -> MicroOp | None:
             return None
     elif len(roles.sources) != 1:
         return None
-    source = integer_source(roles.sources[0], 2 if wide else 1)
     if wide:
-        if source.immediate is not None:
-            value = roles.sources[0].value & 0xFFFFFFFFFFFFFFFF
-            source = Source(roles.sources[0], 2, immediate=value)
-        return micro(loops.copy, instruction, roles, (source,), words=2, flags=(2,))
-    return micro(body.mov, instruction, roles, (source,))
+        return micro(loops.copy, instruction, roles, (_whole(roles.sources[0]),), words=2, flags=(2,))
+    return micro(body.mov, instruction, roles, (integer_source(roles.sources[0]),))
 
 
 def lower_permute(instruction: Instruction) -> MicroOp | None:
