@@ -24,6 +24,9 @@ _HARMLESS = (
     ops.BRANCH, ops.CONSTANT_LOAD,
 )  # fmt: skip
 
+#: What decides nothing and reads nothing that a round computes: BSSY, and BMOV, with which sm_75 begins each.
+_STRAIGHT = (ops.NOP, ops.CONVERGE_SET, ops.CONVERGE_READ)
+
 
 class Code:
     """A code matrix seen as instructions with registers that they read and write; registers are rows, predicates -1 - slot."""
@@ -204,7 +207,7 @@ class Code:
 
     def is_straight(self, first: int, end: int) -> bool:
         """Whether whoever executes instruction ``first`` comes to ``end`` with nothing decided on the way."""
-        return all(self.op(i) >= MEMORY_BASE or self.op(i) in (ops.NOP, ops.CONVERGE_SET) for i in range(first, end))
+        return all(self.op(i) >= MEMORY_BASE or self.op(i) in _STRAIGHT for i in range(first, end))
 
     def _swaps(self, i: int) -> bool:
         return self.op(i) == ops.ATOMIC and self._matrix[i, at.F0] in (ops.CAS, ops.CAST, ops.EXCH)
@@ -225,7 +228,7 @@ class Code:
             return None
         looked = False
         for i in range(atomic + 1, inside.stop):
-            if self.op(i) < MEMORY_BASE and self.op(i) not in (ops.NOP, ops.CONVERGE_SET):
+            if self.op(i) < MEMORY_BASE and self.op(i) not in _STRAIGHT:
                 return i if looked or self._guards(i) & self.written(atomic) else None
             looked |= bool((self._operands(i) | self._guards(i)) & self.written(atomic))
         return None

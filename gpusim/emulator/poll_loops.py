@@ -113,7 +113,8 @@ def _polled(code: Code, inside: range, strong: np.ndarray) -> set[int]:
 def _locks(code: Code, inside: range, number: int, taken: set[int]) -> list[Decision]:
     """Where atomics of the loop have been looked at that may take a lock."""
     atomics = [i for i in inside if code.op(i) == ops.ATOMIC and i not in taken]
-    if not atomics or not _leaving(code, inside, code.core(inside, [inside.start])):
+    core = code.core(inside, [inside.start])
+    if not atomics or not (_leaving(code, inside, core) or any(code.op(i) == ops.EXIT for i in core)):
         return []
     ends = {i: code.lock_end(i, inside) for i in atomics}
     return [

@@ -46,7 +46,7 @@ def test_the_trace_does_not_know_how_often_the_emulator_polled(name: str, monkey
     assert contents(capture_polling(name)) == contents(usual)
 
 
-@pytest.mark.parametrize("gpu", ["sm_80", "sm_100"])
+@pytest.mark.parametrize("gpu", ["sm_75", "sm_80", "sm_100"])
 @pytest.mark.parametrize("name", WAITING)
 @pytest.mark.nightly
 def test_polls_are_found_in_other_machine_code(name: str, gpu: str) -> None:

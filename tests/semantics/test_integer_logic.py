@@ -117,7 +117,8 @@ def test_selection_and_moves(a, b, c, p):
     assert execute("SEL.64 R0, R2, R4, P0", state).pair == [
         (z << 32 | x) if k else (x << 32 | y) for x, y, z, k in zip(a, b, c, pick)
     ]
-    assert execute("SEL.64 R0, RZ, 0xffffffff, P0", state).pair == [0 if k else 2**32 - 1 for k in pick]
+    for written, value in (("0xffffffff", 2**32 - 1), ("-0x4", 2**64 - 4), ("-0x80000000", 2**64 - 2**31)):
+        assert execute(f"SEL.64 R0, RZ, {written}, P0", state).pair == [0 if k else value for k in pick]
     assert execute("MOV R0, R2", state).word == a
     assert execute("UMOV UR0, 0x7fda8279", state).word == [0x7FDA8279] * 32
     assert execute("MOV.64 R0, R2", state).pair == [z << 32 | x for x, z in zip(a, c)]

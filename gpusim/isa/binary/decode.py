@@ -35,6 +35,8 @@ _MISPLACED_COMMA = re.compile(r"\b(R\w+)desc,\[")
 #: The half that is taken of an immediate stands behind a comma: "R7,R4,4.57e-41,H0".
 _APART_SELECTOR = re.compile(r"([\d.e+-]+),(H[01])$")
 _RELOCATED = re.compile(r"^(?:32|fun)@(?:lo|hi)?\(")
+#: Whose immediates are 64 bits wide in their .64 form: MOV's in full, SEL's in 32 bits whose sign stands in the text, "-0x4" or "0xffffffff".
+_WIDE_IMMEDIATE = {"MOV", "SEL"}
 _PACKED_HALF = {"HADD2", "HMUL2", "HFMA2", "HSETP2", "HSET2", "HMNMX2"}
 
 
@@ -98,7 +100,7 @@ def parse_instruction(
     operands = _APART_SELECTOR.sub(r"\1.\2", operands)
     if mnemonic == "LDGSTS":
         operands = _TWO_ADDRESSES.sub(r"\1,", operands)
-    wide = mnemonic in ("MOV", "UMOV") and "64" in modifiers  # the one form with a 64-bit immediate
+    wide = "64" in modifiers and mnemonic.removeprefix("U") in _WIDE_IMMEDIATE
     parsed = [_operand(text, word, mnemonic, section_base, wide) for text in split_operands(operands)]
     if mnemonic in _PACKED_HALF:
         parsed = _split_packed(parsed, word)

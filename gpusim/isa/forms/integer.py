@@ -102,8 +102,7 @@ def _whole(operand: Operand) -> Source:
 
 
 def lower_select(instruction: Instruction) -> MicroOp | None:
-    """SEL: x where the predicate holds, else y. An immediate of SEL.64 is zero-extended, where those of additions, comparisons and
-    minima are sign-extended: ptxas 13 writes 0xffffffff for 2**32 - 1, and -1 as a MOV.64."""
+    """SEL: x where the predicate holds, else y."""
     modifiers, roles = Modifiers(instruction), split(instruction)
     wide = modifiers.take("64")
     if modifiers.left or roles is None or len(roles.sources) != 2 or not plain(roles.sources):
