@@ -25,7 +25,7 @@ _HARMLESS = (
 )  # fmt: skip
 
 #: What decides nothing and reads nothing that a round computes: BSSY, and BMOV, with which sm_75 begins each.
-_STRAIGHT = (ops.NOP, ops.CONVERGE_SET, ops.CONVERGE_READ)
+_DECIDES_NOTHING = (ops.NOP, ops.CONVERGE_SET, ops.CONVERGE_READ)
 
 
 class Code:
@@ -207,7 +207,7 @@ class Code:
 
     def is_straight(self, first: int, end: int) -> bool:
         """Whether whoever executes instruction ``first`` comes to ``end`` with nothing decided on the way."""
-        return all(self.op(i) >= MEMORY_BASE or self.op(i) in _STRAIGHT for i in range(first, end))
+        return all(self.op(i) >= MEMORY_BASE or self.op(i) in _DECIDES_NOTHING for i in range(first, end))
 
     def _swaps(self, i: int) -> bool:
         return self.op(i) == ops.ATOMIC and self._matrix[i, at.F0] in (ops.CAS, ops.CAST, ops.EXCH)
@@ -228,7 +228,7 @@ class Code:
             return None
         looked = False
         for i in range(atomic + 1, inside.stop):
-            if self.op(i) < MEMORY_BASE and self.op(i) not in _STRAIGHT:
+            if self.op(i) < MEMORY_BASE and self.op(i) not in _DECIDES_NOTHING:
                 return i if looked or self._guards(i) & self.written(atomic) else None
             looked |= bool((self._operands(i) | self._guards(i)) & self.written(atomic))
         return None

@@ -115,6 +115,14 @@ def kernels() -> list[tuple[KernelImage, bytes]]:
     return [_kernel(i) for i in range(2)]
 
 
+@pytest.fixture(scope="module")
+def by_file(kernels: list[tuple[KernelImage, bytes]]) -> list[Texts]:
+    """Their texts as everybody has them who asks for one kernel."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(listing, "is_quick", lambda architecture: False)
+        return [texts_of(kernel) for kernel in kernels]
+
+
 @pytest.fixture
 def starts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """How often the disassembler has been started by itself; it is as if the process had not asked for anything yet."""
@@ -129,52 +137,48 @@ def starts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_all_but_the_first_kernel_are_listed_without_a_start(
-    kernels: list[tuple[KernelImage, bytes]], starts: list[str], says: StoppedProgram
+    kernels: list[tuple[KernelImage, bytes]], by_file: list[Texts], starts: list[str], says: StoppedProgram
 ) -> None:
-    first = [texts_of(kernel) for kernel in kernels]
+    assert [texts_of(kernel) for kernel in kernels] == by_file
     assert len(starts) == 1
-    # by the file, as everybody has them who asks for one
-    disassembler._asked.clear()
-    assert texts_of(kernels[1]) == first[1]
-    assert len(starts) == 2
 
 
 @pytest.mark.parametrize("where", ["another processor", "a container that forbids it", "killed"])
 def test_where_none_can_be_stopped_it_is_started(
     where: str,
     kernels: list[tuple[KernelImage, bytes]],
+    by_file: list[Texts],
     starts: list[str],
     monkeypatch: pytest.MonkeyPatch,
     says: StoppedProgram,
 ) -> None:
-    expected = [texts_of(kernel) for kernel in kernels]
-    monkeypatch.setattr(disassembler, "_asked", set())
     stopped: dict = {}
     monkeypatch.setattr(disassembler, "_stopped", stopped)
     if where == "another processor":
         monkeypatch.setattr(platform, "machine", lambda: "aarch64")
     elif where == "a container that forbids it":
         monkeypatch.setattr(stopped_program, "_SEIZE", 0x7777)
-    before = len(starts)
     found = [texts_of(kernel) for kernel in kernels]
     if where == "killed":
-        assert len(starts) == before + 1
+        assert len(starts) == 1
         (program,) = stopped.values()
         os.kill(program._pid, signal.SIGKILL)
         found = [texts_of(kernel) for kernel in reversed(kernels)][::-1]
         program.close()
-    assert found == expected
-    assert len(starts) > before + 1
+    assert found == by_file
+    assert len(starts) > 1
 
 
-def test_a_forked_process_has_its_own(kernels: list[tuple[KernelImage, bytes]], says: StoppedProgram) -> None:
-    expected = [texts_of(kernel) for kernel in kernels]
+def test_a_forked_process_has_its_own(
+    kernels: list[tuple[KernelImage, bytes]], by_file: list[Texts], says: StoppedProgram
+) -> None:
+    assert [texts_of(kernel) for kernel in kernels] == by_file
     child = os.fork()
     if child == 0:
         try:
-            same = [texts_of(kernel) for kernel in [*kernels, kernels[0]]][:2] == expected
+            same = [texts_of(kernel) for kernel in [*kernels, kernels[0]]][:2] == by_file
             os._exit(0 if same and len(disassembler._stopped) == 1 else 1)
         finally:
             os._exit(2)
     assert os.waitpid(child, 0)[1] == 0
-    assert [texts_of(kernel) for kernel in kernels] == expected
+    assert [texts_of(kernel) for kernel in kernels] == by_file
