@@ -34,7 +34,7 @@ $(READY): pyproject.toml
 	fi || $(PIP) install --quiet --editable '.[test]'
 	@# Byte code, also for a shell that lets Python write none (PYTHONDONTWRITEBYTECODE): half a second of each command. Of
 	@# other packages, of which uv compiles none, that of the modules that commands import.
-	@$(BIN)/python -m compileall -q gpusim kernels workloads tools
+	@$(BIN)/python -m compileall -q -j 0 gpusim kernels workloads tools
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -c $(IMPORTS) >/dev/null 2>&1 || true
 	@touch $@
 
