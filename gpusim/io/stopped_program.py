@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import os
 import platform
 import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 _SEIZE, _CONTINUE, _TO_NEXT_CALL, _GET_REGISTERS, _SET_REGISTERS, _EVENT_MESSAGE = 0x4206, 7, 24, 12, 13, 0x4201
@@ -110,7 +111,7 @@ class StoppedProgram:
                 setsid=True,  # a Ctrl-C at the terminal is for whoever waits here
             )
             self._ptrace(_SEIZE, pid, _OPTIONS)
-            _limit(pid, seconds)
+            limit_processor_time(pid, seconds)
             os.write(go, b"\n")
         finally:
             os.close(waits)
@@ -159,7 +160,7 @@ class StoppedProgram:
         self._set_registers(pid, again)
         self._resume(pid, _TO_NEXT_CALL, 0)
         self._set_registers(clone, again)
-        _limit(clone, seconds)
+        limit_processor_time(clone, seconds)
         status = self._resume(clone, _CONTINUE, 0, to_its_end=True)
         code = os.waitstatus_to_exitcode(status)
         return subprocess.CompletedProcess((), code, _content(self._output), _content(self._errors))
@@ -203,14 +204,20 @@ class StoppedProgram:
 
     @staticmethod
     def _ptrace(request: int, pid: int, data: int) -> None:
-        function = ctypes.CDLL(None, use_errno=True).ptrace
-        function.restype = ctypes.c_long
-        words = (ctypes.c_long(request), ctypes.c_long(pid), ctypes.c_void_p(0), ctypes.c_void_p(data))
-        if function(*words) == -1:
+        if _libc_ptrace()(request, pid, None, data) == -1:
             raise CannotStopError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
-def _limit(pid: int, seconds: int) -> None:
+@functools.cache
+def _libc_ptrace() -> Callable[[int, int, int | None, int], int]:
+    function = ctypes.CDLL(None, use_errno=True).ptrace
+    function.restype = ctypes.c_long
+    function.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p)
+    return function
+
+
+def limit_processor_time(pid: int, seconds: int) -> None:
+    """Have the system end a process after so much processor time, without a core dump."""
     with contextlib.suppress(ProcessLookupError):  # it has ended already
         resource.prlimit(pid, resource.RLIMIT_CPU, (seconds, seconds + 1))
         resource.prlimit(pid, resource.RLIMIT_CORE, (0, 0))

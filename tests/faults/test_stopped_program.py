@@ -95,7 +95,7 @@ def test_what_is_not_there_any_more_cannot_be_cloned(says: StoppedProgram) -> No
 
 
 def texts_of(kernel: tuple[KernelImage, bytes]) -> Texts:
-    listing._listing.cache_clear()
+    listing._listings.clear()
     return listing.code_texts(*kernel, use_cache=False)
 
 
@@ -164,7 +164,7 @@ def test_where_none_can_be_stopped_it_is_started(
         (program,) = stopped.values()
         os.kill(program._pid, signal.SIGKILL)
         found = [texts_of(kernel) for kernel in reversed(kernels)][::-1]
-        program.close()
+        assert not program._files and not program._pid  # nothing of it is left
     assert found == by_file
     assert len(starts) > 1
 

@@ -74,6 +74,6 @@ def test_each_kernel_has_the_texts_of_its_file(monkeypatch: pytest.MonkeyPatch) 
     listed: list[str] = []
     monkeypatch.setattr(listing, "is_quick", lambda architecture: True)
     monkeypatch.setattr(listing, "listed", lambda *args, ask=listing.listed: listed.append("by its file") or ask(*args))
-    listing._listing.cache_clear()
+    listing._listings.clear()
     assert [code_texts(image, cubin, use_cache=False) for image, cubin in built] == by_file
     assert len(listed) == 3  # tables, calls of the driver, and calls by address: there the file says more

@@ -253,6 +253,16 @@ def test_of_a_large_cubin_only_what_a_kernel_reaches_is_listed(many_kernels, mon
     monkeypatch.setattr(listing, "is_quick", lambda architecture: False)  # as of the first kernel of a process
     monkeypatch.setattr(listing, "listed", lambda *args, ask=listing.listed: asked.append(args[1]) or ask(*args))
     listing._kernels_asked.cache_clear()
-    listing._listing.cache_clear()
+    listing._listings.clear()
     assert [decode(image, many_kernels, use_cache=False) for image in images] == whole
     assert [bool(options) for options in asked] == [True, True, False]  # and after a few all the rest at once
+
+
+def test_the_other_kernels_of_a_cubin_are_not_listed_again(many_kernels, monkeypatch):
+    first, second = (load_kernel(many_kernels, name) for name in kernels_of(parse_elf(many_kernels))[:2])
+    listing._listings.clear()
+    monkeypatch.setattr(listing, "is_quick", lambda architecture: False)
+    decode(first, many_kernels, use_cache=False)
+    for name in ("is_quick", "raw_rows", "listed"):
+        monkeypatch.setattr(listing, name, lambda *args: pytest.fail("what is in memory is listed again"))
+    assert decode(second, many_kernels, use_cache=False)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import resource
 import signal
 import subprocess
 import tempfile
@@ -24,7 +23,7 @@ except ImportError:  # a machine that only simulates trace files; whoever disass
     pathfinder = None
 
 from gpusim.errors import CompileError, ToolchainError
-from gpusim.io.stopped_program import HEAP, StoppedProgram
+from gpusim.io.stopped_program import HEAP, StoppedProgram, limit_processor_time
 from gpusim.io.whole_file import naming_file
 from gpusim.isa.binary.cubin import INSTRUCTION_BYTES
 
@@ -110,11 +109,14 @@ def _run_on_stopped(command: tuple[str, ...], code: bytes) -> subprocess.Complet
     with _lock:
         if command not in _asked or command in _cannot_stop:
             return None
+        program = _stopped.pop(command, None)
         try:
-            program = _stopped.pop(command, None) or StoppedProgram(command, code, _OPENS, LISTING_SECONDS)
+            program = program or StoppedProgram(command, code, _OPENS, LISTING_SECONDS)
             done = program.run(code, _seconds(code))
         except OSError:  # CannotStopError, or the machine has no more processes
             _cannot_stop.add(command)
+            if program is not None:
+                program.close()
             return None
         _stopped[command] = program
         if len(_stopped) > _MOST_STOPPED:
@@ -180,8 +182,7 @@ def _run_for(command: list[str], seconds: int) -> subprocess.CompletedProcess[by
         env={**os.environ, "GLIBC_TUNABLES": HEAP},
     ) as process:
         with contextlib.suppress(OSError, AttributeError):  # it has ended already; no Linux
-            resource.prlimit(process.pid, resource.RLIMIT_CPU, (seconds, seconds + 1))
-            resource.prlimit(process.pid, resource.RLIMIT_CORE, (0, 0))
+            limit_processor_time(process.pid, seconds)
         try:
             out, err = process.communicate()
         except BaseException:

@@ -1,7 +1,7 @@
 """The texts of a kernel's instructions, and how targets stand in them: the way from a section's start, functions by their addresses.
 
-Mental model: nvdisasm takes a file, and names functions, or a raw stretch of code, and knows addresses alone. What a kernel's part of a
-raw stretch says becomes, word for word, what the listing of its own file would have been; where the file would say more, nothing.
+Mental model: nvdisasm takes a file, and names functions, or a raw stretch of code, and knows addresses alone. What it says of a
+kernel's flat code becomes, word for word, what the listing of its own file would have been; where the file would say more, nothing.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def is_flat(image: KernelCode) -> bool:
     return not (image.externals or image.launched or image.pointers)
 
 
-def texts_of_raw(image: KernelCode, rows: Rows, start: int) -> Texts | None:
-    """The texts of ``image``, whose code began at byte ``start`` of what was listed: targets as they stand in the listing of
-    its file. None where they would differ."""
+def texts_of_raw(image: KernelCode, rows: Rows) -> Texts | None:
+    """The texts of ``image``, whose flat code was listed as ``rows``: targets as they stand in the listing of its file. None
+    where they would differ."""
     functions = {address for _, address, _ in image.functions}
     texts: Texts = {}
     for _, base, size in image.sections:
@@ -49,7 +49,7 @@ def texts_of_raw(image: KernelCode, rows: Rows, start: int) -> Texts | None:
                 parts = split_operands(operands)
                 for i, part in enumerate(parts):
                     if match := _HEX_TARGET.match(part):
-                        flat = int(match.group(1), 16) - start
+                        flat = int(match.group(1), 16)
                         named = mnemonic in _CALLS and flat in functions
                         parts[i] = f"{FUNCTION_PREFIX}0x{flat:x}" if named else f"0x{flat - base:x}"
                 operands = ",".join(parts)

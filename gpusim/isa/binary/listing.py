@@ -31,22 +31,24 @@ _LARGE_BYTES, _MOST_ALONE = 1 << 20, 12
 
 #: Function -> [guard, opcode, operands] of each instruction, as nvdisasm gives them.
 _Listing = dict[str, Rows]
+#: That of the last cubin that was listed as a whole.
+_listings: dict[bytes, _Listing] = {}
 
 
 def code_texts(image: KernelCode, cubin: bytes, use_cache: bool = True) -> Texts:
     """The texts of all of ``image``, from the cache or from nvdisasm. Raises ToolchainError, and CompileError for what is
     missing from the listing."""
-    path = kept_texts_path(image) if use_cache else None
+    path = _kept_texts_path(image) if use_cache else None
     if path is not None:
         known = _read_cache(path, image)
         if known is not None:
             return known
-    texts = _quickly(image)
+    texts = None if cubin in _listings else _quickly(image)
     if texts is None:
         listing = _listed_alone(image, cubin) if len(cubin) > _LARGE_BYTES else None
         texts = _texts_of(image, image.sections, _listing(cubin) if listing is None else listing)
     if path is not None:
-        keep_texts(path, texts)
+        _keep_texts(path, texts)
     return texts
 
 
@@ -55,7 +57,7 @@ def _quickly(image: KernelCode) -> Texts | None:
     if not is_flat(image) or not is_quick(image.architecture):
         return None
     try:
-        return texts_of_raw(image, raw_rows(image.code, image.architecture), 0)
+        return texts_of_raw(image, raw_rows(image.code, image.architecture))
     except (CompileError, ToolchainError):
         return None
 
@@ -65,10 +67,13 @@ def section_texts(image: KernelCode, sections: Iterable[tuple[str, int, int]], c
     return _texts_of(image, sections, _kept_listing(cubin))
 
 
-@lru_cache(maxsize=1)
 def _listing(cubin: bytes) -> _Listing:
     """What nvdisasm says of all of a cubin at once: kernels are asked for one after another."""
-    return dict(listed(cubin, (), "damaged cubin"))
+    if cubin not in _listings:
+        listing = dict(listed(cubin, (), "damaged cubin"))
+        _listings.clear()
+        _listings[cubin] = listing
+    return _listings[cubin]
 
 
 def _listed_alone(image: KernelCode, cubin: bytes) -> _Listing | None:
@@ -100,7 +105,7 @@ def _kept_listing(cubin: bytes) -> _Listing:
         return known
     listing = _listing(cubin)
     if path is not None:
-        keep_texts(path, listing)
+        _keep_texts(path, listing)
     return listing
 
 
@@ -116,7 +121,7 @@ def _texts_of(image: KernelCode, sections: Iterable[tuple[str, int, int]], listi
     return texts
 
 
-def kept_texts_path(image: KernelCode) -> Path | None:
+def _kept_texts_path(image: KernelCode) -> Path | None:
     """Where the texts of ``image`` are kept; None where nothing is."""
     parts = [image.architecture, image.sections[0][2]], [address for _, address, _ in image.functions]
     return _kept_path(*(repr(part).encode() for part in parts), image.code)
@@ -160,6 +165,6 @@ def _are_rows(rows: object) -> bool:
     )
 
 
-def keep_texts(path: Path, texts: Texts | _Listing) -> None:
+def _keep_texts(path: Path, texts: Texts | _Listing) -> None:
     """Keep the texts; without a cache where they cannot be kept."""
     keep(path, json.dumps(texts, separators=(",", ":")).encode())
