@@ -113,8 +113,10 @@ def _polled(code: Code, inside: range, strong: np.ndarray) -> set[int]:
 def _locks(code: Code, inside: range, number: int, taken: set[int]) -> list[Decision]:
     """Where atomics of the loop have been looked at that may take a lock."""
     atomics = [i for i in inside if code.op(i) == ops.ATOMIC and i not in taken]
+    if not atomics:
+        return []
     core = code.core(inside, [inside.start])
-    if not atomics or not (_leaving(code, inside, core) or any(code.op(i) == ops.EXIT for i in core)):
+    if not _leaving(code, inside, core) and all(code.op(i) != ops.EXIT for i in core):
         return []
     ends = {i: code.lock_end(i, inside) for i in atomics}
     return [
