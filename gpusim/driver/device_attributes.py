@@ -20,7 +20,7 @@ LINEAR_TEXTURE_ELEMENTS = 1 << 28
 #: Bits of the memory interface (NVIDIA's datasheets); memory transfers twice a clock as CUDA counts clocks.
 _BUS_BITS = {
     "a100_40gb": 5120, "a100_80gb": 5120, "h100": 5120, "h100_pcie": 5120, "gh200": 6144, "h200": 6144, "b200": 8192,
-    "a40": 384, "l40": 384, "l4": 192, "t4": 256, "rtx3090": 384, "rtx4090": 384, "rtx5090": 512,
+    "a40": 384, "l40": 384, "l4": 192, "t4": 256, "v100": 4096, "rtx3090": 384, "rtx4090": 384, "rtx5090": 512,
 }  # fmt: skip
 _CHANNEL_BITS = 64
 #: GPUs without ECC, or with it switched off as they come.

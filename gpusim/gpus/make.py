@@ -68,14 +68,14 @@ MEMORY_KINDS: dict[str, MemoryKind] = {
 }
 #: Built-in GPU -> its memory, which its file's figures alone do not tell.
 MEMORY_OF = {
-    "t4": "GDDR6", "a100_80gb": "HBM2e", "a100_40gb": "HBM2", "a100_pcie_40gb": "HBM2", "a30": "HBM2", "a40": "GDDR6", "a10": "GDDR6",
+    "t4": "GDDR6", "v100": "HBM2", "a100_80gb": "HBM2e", "a100_40gb": "HBM2", "a100_pcie_40gb": "HBM2", "a30": "HBM2", "a40": "GDDR6", "a10": "GDDR6",
     "rtx_a4000": "GDDR6", "rtx_a6000": "GDDR6", "rtx3090": "GDDR6X", "l40": "GDDR6", "l40s": "GDDR6", "l4": "GDDR6",
     "rtx4090": "GDDR6X", "h100": "HBM3", "h100_pcie": "HBM2e", "h800": "HBM3", "gh200": "HBM3", "h200": "HBM3e",
     "b200": "HBM3e", "b300": "HBM3e", "gb200": "HBM3e", "rtx5090": "GDDR7", "rtx_pro_6000": "GDDR7",
 }  # fmt: skip
 #: Words for a generation -> the GPU of it that is described best.
 GENERATIONS = {
-    "turing": "t4", "ampere": "a100_80gb", "ga100": "a100_80gb", "ga10x": "a40", "ada": "l40", "hopper": "h200",
+    "volta": "v100", "turing": "t4", "ampere": "a100_80gb", "ga100": "a100_80gb", "ga10x": "a40", "ada": "l40", "hopper": "h200",
     "blackwell": "b200", "gb20x": "rtx5090",
 }  # fmt: skip
 #: Multiply-adds of an m16n8k16, by which the tensor pipe's row of a GPU file is stated.

@@ -56,7 +56,8 @@ class TensorRules:
 @dataclass(frozen=True)
 class Architecture:
     """``suffix``: "a" where the toolchain builds for the architecture-specific target, as Numba does for its kernels;
-    ``built``: the toolchain that gpusim installs still builds for it. ``block_shared_bytes``: shared memory that a
+    ``built``: the toolchain that gpusim installs still builds for it; for others of its major version that of CUDA 12 does
+    (``gpusim[volta]``), from what is compiled for :attr:`compiled_as`. ``block_shared_bytes``: shared memory that a
     block may have, ``sm_shared_bytes``, ``sm_warps``, ``sm_blocks``: what an SM has; ``reserved_shared_bytes``: of each
     block's, taken by the system. ``generation``: its code stands for that of its neighbours in tests that need one
     architecture of each encoding; ``surveyed``: one of those that ``--arch all`` means."""
@@ -86,6 +87,13 @@ class Architecture:
         """``sm_90a``, as the linker is told."""
         return self.name + self.suffix
 
+    @property
+    def compiled_as(self) -> Architecture:
+        """The oldest architecture of the same major version that the toolchain knows, itself if it does. Its GPUs run this one's
+        machine code (CUDA C++ Programming Guide, "Binary Compatibility"), so its disassembler reads it."""
+        same = (row for row in BUILT if row.capability[0] == self.capability[0] and row.capability >= self.capability)
+        return self if self.built else next(same, self)
+
 
 _VOLTA = BankLayout(0x0, 0xC, 0x18, 0x20, 0x28, (0x2C,), 0x50, (0x8C, 0x90))
 _HOPPER = BankLayout(0x0, 0xC, 0x18, 0x20, 0x28, (0x2C,), 0xD0, (0x44, 0x48))
@@ -113,6 +121,8 @@ ARCHITECTURES = (
     Architecture((12, 1), 99 * _KIB, 48, 24, 100 * _KIB, _BLACKWELL, _BITS_25, "a"),
 )  # fmt: skip
 BUILT = tuple(row for row in ARCHITECTURES if row.built)
+#: Those whose machine code the toolchain reads.
+READ = tuple(row for row in ARCHITECTURES if row.compiled_as.built)
 SURVEYED = tuple(row for row in ARCHITECTURES if row.surveyed)
 GENERATIONS = tuple(row for row in ARCHITECTURES if row.generation)
 _BY_CAPABILITY = {row.capability: row for row in ARCHITECTURES}

@@ -14,6 +14,7 @@ from gpusim.gpus.load import list_gpus, load_gpu
 
 #: Pattern of the whole name, without "NVIDIA " and in lower case -> name of the description.
 _PATTERNS = (
+    (r"(tesla )?v100-sxm2-32gb", "v100"),
     (r"(tesla )?t4", "t4"),
     (r"a100-sxm4-40gb", "a100_40gb"),
     (r"a100-pcie-40gb", "a100_pcie_40gb"),

@@ -82,7 +82,7 @@ def test_one_process_links_again_and_again_and_a_driver_leaves_none() -> None:
 
 
 def test_ctrl_c_ends_a_link_and_its_process() -> None:
-    process = link_process.LinkProcess()
+    process = link_process.LinkProcess(link_process._library())
     number = process._process.pid
     os.kill(number, signal.SIGSTOP)  # a link that takes long
     signal.setitimer(signal.ITIMER_REAL, 0.2)

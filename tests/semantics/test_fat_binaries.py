@@ -156,7 +156,7 @@ def _with_longer_section(elf: bytearray) -> bytes:
 
 def test_machine_code_older_than_the_toolchain_reads_is_left_out_and_said(capsys):
     file_images = pytest.importorskip("gpusim.frontend.native.file_images", reason="needs the CUDA wheels")
-    assert file_images._readable({(7, 0), (8, 0), (9, 0)}, "libfoo.so") == {(8, 0), (9, 0)}
-    assert "libfoo.so has machine code for sm_70, older than sm_75" in capsys.readouterr().err
-    with pytest.raises(UsageError, match="sm_60, sm_70.*and none else"):
-        file_images._readable({(7, 0), (6, 0)}, "libfoo.so")
+    assert file_images._readable({(6, 1), (7, 0), (9, 0)}, "libfoo.so") == {(7, 0), (9, 0)}
+    assert "libfoo.so has machine code for sm_61, older than sm_70" in capsys.readouterr().err
+    with pytest.raises(UsageError, match="sm_60, sm_61.*and none else"):
+        file_images._readable({(6, 1), (6, 0)}, "libfoo.so")

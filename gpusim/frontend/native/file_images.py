@@ -17,7 +17,7 @@ from gpusim.frontend.native.kernels import CubinKernel, CudaCppKernel, PtxKernel
 from gpusim.frontend.native.machine_code import linked_images
 from gpusim.frontend.native.ptx_text import raised
 from gpusim.io.progress import task
-from gpusim.isa.architectures import BUILT, SURVEYED, nearest
+from gpusim.isa.architectures import READ, SURVEYED, nearest
 from gpusim.isa.binary.cubin import kernels_of
 from gpusim.isa.binary.elf import parse_elf
 from gpusim.isa.binary.fatbin import Image
@@ -85,7 +85,7 @@ def _of_machine_code(code: bytes, file: str, capabilities: Sequence[tuple[int, i
 
 def _readable(own: set[tuple[int, int]], file: str) -> set[tuple[int, int]]:
     """Those architectures whose machine code the toolchain still reads; what is left out is said on stderr."""
-    oldest = min(row.capability for row in BUILT)
+    oldest = min(row.capability for row in READ)
     older = sorted(each for each in own if each < oldest)
     if older:
         names = ", ".join("sm_{}{}".format(*each) for each in older)

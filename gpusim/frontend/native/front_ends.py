@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from gpusim.errors import UsageError
+from gpusim.errors import CompileError, UsageError
 from gpusim.frontend.native import cpp, link
 from gpusim.frontend.native.arguments import parameter_values
 from gpusim.frontend.native.cpp_unit import CppUnit
@@ -77,13 +77,24 @@ class CubinFrontEnd(_Native):
 
 @lru_cache(maxsize=256)
 def _build_cpp(kernel: CudaCppKernel, capability: tuple[int, int], lines: bool) -> NativeBinary:
-    target = nearest(capability).name
-    built = cpp.compile_cpp(
-        kernel.unit, kernel.entry, target, compiler=kernel.compiler, relocatable=bool(kernel.link), lines=lines
-    )
+    row = nearest(capability)
+    target, compiled_for = row.name, row.compiled_as.name
+    try:
+        built = cpp.compile_cpp(
+            kernel.unit,
+            kernel.entry,
+            compiled_for,
+            compiler=kernel.compiler,
+            relocatable=bool(kernel.link),
+            lines=lines,
+        )
+    except CompileError as error:
+        if row.built:
+            raise
+        raise CompileError(f"{error} (what is assembled for {target} is compiled for {compiled_for})") from None
     code, tools = built.cubin, built.tools
-    if kernel.link:
-        parts = [(".ptx", kernel.file, built.ptx.encode()), *_parts(kernel.link, kernel, target)]
+    if kernel.link or not row.built:
+        parts = [(".ptx", kernel.file, built.ptx.encode()), *_parts(kernel.link, kernel, compiled_for)]
         code, tools = link.link(kernel.entry, target, parts), f"{tools}, {link.version()}"
     types = entries(built.ptx).get(built.entry_name, ())
     return NativeBinary(
@@ -117,7 +128,8 @@ def _build_ptx(kernel: PtxKernel, capability: tuple[int, int]) -> NativeBinary:
     target = nearest(capability).target
     known = entries(kernel.text)
     entry = one_of(kernel.entry, list(known), kernel.file)
-    parts = [(".ptx", kernel.file, raised(kernel.text).encode()), *_parts(kernel.link, kernel, target)]
+    others = _parts(kernel.link, kernel, nearest(capability).compiled_as.target)
+    parts = [(".ptx", kernel.file, raised(kernel.text).encode()), *others]
     code = link.link(entry, target, parts, kernel.options)
     return NativeBinary(
         code,

@@ -14,6 +14,8 @@ from cuda.bindings import nvjitlink  # pyright: ignore[reportMissingImports, rep
 
 from gpusim.errors import CompileError
 from gpusim.frontend.native import link_process
+from gpusim.frontend.native.ptx_text import lowered
+from gpusim.isa.architectures import READ
 
 #: Suffix of a file -> what it is to nvJitLink.
 KINDS = {
@@ -24,6 +26,10 @@ KINDS = {
     ".a": nvjitlink.InputType.LIBRARY,
     ".ltoir": nvjitlink.InputType.LTOIR,
 }
+
+
+#: How the architectures are asked for that CUDA 13 no longer assembles for.
+_OLDER = frozenset(f"-arch={row.target}" for row in READ if not row.built)
 
 
 @dataclass(frozen=True)
@@ -37,15 +43,18 @@ class Linked:
 
 def run_linker(flags: Sequence[str], parts: Sequence[tuple[Any, str, bytes]], *, keep: bool = True) -> Linked:
     """One run of nvJitLink over ``parts``, (nvJitLink's InputType, name, content) each, in a process of its own, which waits for the
-    next run if ``keep``. Refusals, and that the linker ended its process, are in what is returned; raises ToolchainError where there is
-    no linker."""
+    next run if ``keep``. What ``flags`` name as the architecture decides which release of it. Refusals, and that the linker ended its
+    process, are in what is returned; raises ToolchainError where there is no linker."""
+    older = any(flag in _OLDER for flag in flags)
+    if older:
+        parts = [(kind, name, _lowered(content) if kind == KINDS[".ptx"] else content) for kind, name, content in parts]
     for kind, name, content in parts:
         # nvJitLink 13 takes a byte 0 for the text's end, and writes over memory.
         if kind == KINDS[".ptx"] and b"\0" in content.rstrip(b"\0"):
             return Linked(b"", "", f"{name} is no text: it holds a byte 0")
     try:
         result, cubin, info, error = link_process.ask(
-            flags, [(int(kind), name, content) for kind, name, content in parts], keep=keep
+            flags, [(int(kind), name, content) for kind, name, content in parts], keep=keep, older=older
         )
     except link_process.EndedItself as ended:
         return Linked(b"", "", str(ended))
@@ -61,6 +70,10 @@ def link(name: str, target: str, parts: Sequence[tuple[str, str, bytes]], option
     if done.error:
         raise CompileError(f"{name} does not link for {target}: {_first_error(done.error)}")
     return done.cubin
+
+
+def _lowered(content: bytes) -> bytes:
+    return lowered(content.decode(errors="surrogateescape")).encode(errors="surrogateescape")
 
 
 def version() -> str:

@@ -18,6 +18,7 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from functools import cache
+from importlib.metadata import PackageNotFoundError, distribution
 
 from cuda import pathfinder  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
 
@@ -25,6 +26,7 @@ from gpusim.errors import ToolchainError
 from gpusim.frontend.native import nvjitlink_process
 
 INSTALL_HINT = "pip install nvidia-nvjitlink"
+OLDER_PACKAGE, OLDER_HINT = "nvidia-nvjitlink-cu12", 'pip install "gpusim[volta]"'
 #: Of what the linker printed before it ended its process, so much is looked at, in bytes.
 _LAST_WORDS = 4096
 _MOST_LETTERS = 200
@@ -41,11 +43,11 @@ class EndedItself(Exception):
 class LinkProcess:
     """One process; raises OSError where none can be started."""
 
-    def __init__(self) -> None:
+    def __init__(self, library: str) -> None:
         self._printed = tempfile.TemporaryFile(prefix="gpusim-")  # noqa: SIM115  (closed with the process)
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", nvjitlink_process.__file__, _library()],
+                [sys.executable, "-I", "-S", nvjitlink_process.__file__, library],
                 bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._printed, start_new_session=True,
             )  # fmt: skip
         except BaseException:
@@ -111,14 +113,15 @@ class _Kept:
 _kept = _Kept()
 
 
-def ask(flags: Sequence[str], parts: Sequence[tuple[int, str, bytes]], *, keep: bool) -> Answer:
-    """As :func:`gpusim.frontend.native.nvjitlink_process.run`, in a process of its own, which is kept for the next question if ``keep``.
-    Raises EndedItself and ToolchainError."""
+def ask(flags: Sequence[str], parts: Sequence[tuple[int, str, bytes]], *, keep: bool, older: bool = False) -> Answer:
+    """As :func:`gpusim.frontend.native.nvjitlink_process.run`, in a process of its own, which is kept for the next question if ``keep``
+    and it is not the ``older`` linker, that of CUDA 12. Raises EndedItself and ToolchainError."""
+    library = _older_library() if older else _library()
     encoded = [flag.encode(errors="surrogateescape") for flag in flags]
     given = [(kind, name.encode(errors="surrogateescape"), content) for kind, name, content in parts]
-    if keep and _kept.free.acquire(blocking=False):
+    if keep and not older and _kept.free.acquire(blocking=False):
         try:
-            process, _kept.process = _kept.process or _start(), None
+            process, _kept.process = _kept.process or _start(library), None
             # A process that ended since it was last asked says nothing of this question: it is put once more.
             with contextlib.suppress(EndedItself):
                 if process is not None:
@@ -127,19 +130,19 @@ def ask(flags: Sequence[str], parts: Sequence[tuple[int, str, bytes]], *, keep: 
                     return answer
         finally:
             _kept.free.release()
-    process = _start()
+    process = _start(library)
     if process is None:
-        return nvjitlink_process.run(_library(), encoded, given)
+        return nvjitlink_process.run(library, encoded, given)
     try:
         return process.ask(encoded, given)
     finally:
         process.stop()
 
 
-def _start() -> LinkProcess | None:
+def _start(library: str) -> LinkProcess | None:
     """A process; None in another program's interpreter, and where there is no room for one."""
     with contextlib.suppress(OSError):
-        return LinkProcess() if sys.executable else None
+        return LinkProcess(library) if sys.executable else None
     return None
 
 
@@ -150,6 +153,24 @@ def _library() -> str:
         found = pathfinder.load_nvidia_dynamic_lib("nvJitLink").abs_path
     except pathfinder.DynamicLibNotFoundError as error:
         raise ToolchainError(f"nvJitLink: {' '.join(str(error).split())[:_MOST_LETTERS]}; {INSTALL_HINT}") from None
+    return str(found)
+
+
+def has_older() -> bool:
+    """Whether CUDA 12's nvJitLink is installed."""
+    try:
+        return bool(_older_library())
+    except ToolchainError:
+        return False
+
+
+@cache
+def _older_library() -> str:
+    """The file of CUDA 12's nvJitLink, whose package stands beside that of CUDA 13. Raises ToolchainError."""
+    try:
+        found = distribution(OLDER_PACKAGE).locate_file("nvidia/nvjitlink/lib/libnvJitLink.so.12")
+    except PackageNotFoundError:
+        raise ToolchainError(f"CUDA 13 assembles for sm_75 and later; for older ones: {OLDER_HINT}") from None
     return str(found)
 
 

@@ -15,6 +15,8 @@ _TARGET = re.compile(r"^(\s*\.target\s+)sm_(\d{1,9})([af]?)(.*)$", re.M)
 _VERSION = re.compile(r"^(\s*\.version\s+)(\d{1,9})\.(\d{1,9})", re.M)
 #: The oldest that the assembler of CUDA 13 takes: sm_75, which PTX 6.3 brought.
 OLDEST_TARGET, OLDEST_VERSION = 75, (6, 3)
+#: The newest that the assembler of CUDA 12.9 takes, and the oldest architecture whose code today's disassembler can read.
+NEWEST_OLDER_VERSION, OLDER_TARGET = (8, 8), 70
 
 
 def entries(text: str) -> dict[str, tuple[str, ...]]:
@@ -42,3 +44,17 @@ def raised(text: str) -> str:
         return f"{found[1]}{OLDEST_VERSION[0]}.{OLDEST_VERSION[1]}" if is_old else found[0]
 
     return _VERSION.sub(newer_version, _TARGET.sub(newer_target, text))
+
+
+def lowered(text: str) -> str:
+    """``text``, compiled for sm_75 or an older one, as the assembler of CUDA 12 takes it for sm_70: an instruction that came later is
+    that one's to refuse."""
+
+    def older_version(found: re.Match[str]) -> str:
+        is_new = (int(found[2]), int(found[3])) > NEWEST_OLDER_VERSION
+        return f"{found[1]}{NEWEST_OLDER_VERSION[0]}.{NEWEST_OLDER_VERSION[1]}" if is_new else found[0]
+
+    def older_target(found: re.Match[str]) -> str:
+        return f"{found[1]}sm_{OLDER_TARGET}{found[4]}" if int(found[2]) == OLDEST_TARGET else found[0]
+
+    return _VERSION.sub(older_version, _TARGET.sub(older_target, text))

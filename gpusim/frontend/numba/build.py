@@ -24,6 +24,7 @@ from numba.cuda.dispatcher import CUDADispatcher, _Kernel
 
 from gpusim.errors import CompileError, ToolchainError, UsageError
 from gpusim.frontend.numba.kept_builds import fingerprint, read_build, write_build
+from gpusim.frontend.numba.older_links import linked_for
 from gpusim.frontend.toolchain_versions import toolchain
 from gpusim.isa.architectures import nearest
 from gpusim.launch.binary import KernelBinary
@@ -237,18 +238,24 @@ def _compile(
     kernel: CUDADispatcher, types: tuple[Any, ...], capability: tuple[int, int], options: dict, lines: bool
 ) -> NumbaBinary:
     name = kernel.py_func.__name__
-    target = (*capability, nearest(capability).suffix)
+    row = nearest(capability)
+    compiled_for = row.compiled_as.capability if not row.built else capability
+    target = (*compiled_for, row.suffix)
     asked = bool(options.pop("lineinfo", False))
 
     def attempt(lineinfo: bool) -> tuple[_Kernel, bytes]:
         # _Kernel appends helper libraries to its ``link`` list: give each attempt its own.
         own = dict(options, link=list(options.get("link") or ()))
-        with _Target(capability):
+        with _Target(compiled_for):
             compiled = _Kernel(kernel.py_func, types, lineinfo=lineinfo, **own)
+            if not row.built:
+                return compiled, linked_for(row.target, name, compiled._codelibrary, target)
             return compiled, bytes(compiled._codelibrary.get_cubin(cc=target).code)
 
     try:
         compiled, code = attempt(asked)
+    except (CompileError, ToolchainError):
+        raise
     except numba_errors.NumbaError as error:
         raise CompileError(f"{name} does not compile: {_one_line(error)}") from error
     except (ImportError, OSError, FileNotFoundError) as error:

@@ -25,7 +25,9 @@ except ImportError:  # a machine that only simulates trace files; whoever disass
 from gpusim.errors import CompileError, ToolchainError
 from gpusim.io.stopped_program import HEAP, StoppedProgram, limit_processor_time
 from gpusim.io.whole_file import naming_file
+from gpusim.isa.architectures import nearest
 from gpusim.isa.binary.cubin import INSTRUCTION_BYTES
+from gpusim.isa.binary.elf import with_architecture
 
 #: Processor time that nvdisasm has, and the bytes of a cubin for which it has a second more: 13.0 took 0.1 s, and a second for 1.6 MB.
 #: There are damaged cubins of a few kilobytes with which it does not end.
@@ -64,7 +66,7 @@ def listed(content: bytes, options: Sequence[str], damage: str) -> list[tuple[st
     Raises ToolchainError when nvdisasm is missing or refuses, CompileError when it comes to no end.
     """
     command = (find_nvdisasm(), "-json", *options)
-    return _functions(_run_on_file(command, content), content, damage)
+    return _functions(_run_on_file(command, with_architecture(content, _read_as)), content, damage)
 
 
 def raw_rows(code: bytes, architecture: int) -> Rows:
@@ -95,7 +97,14 @@ def is_quick(architecture: int) -> bool:
     return known and command not in _cannot_stop
 
 
+def _read_as(architecture: int) -> int:
+    """The architecture that nvdisasm is told: it no longer knows sm_70 and sm_72, whose code sm_75 runs."""
+    major, minor = nearest(divmod(architecture, 10)).compiled_as.capability
+    return major * 10 + minor if architecture < major * 10 + minor else architecture
+
+
 def _raw_command(architecture: int) -> tuple[str, ...]:
+    architecture = _read_as(architecture)
     target = f"SM{architecture}{'a' if architecture >= ARCHITECTURE_SPECIFIC_FROM else ''}"
     return find_nvdisasm(), "-json", "-b", target
 

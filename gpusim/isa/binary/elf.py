@@ -141,9 +141,25 @@ def parse_elf(data: bytes) -> Elf:
     for section in sections:
         if section.kind in (SECTION_RELA, SECTION_REL):
             relocations.setdefault(section.info, []).extend(_relocations(section))
-    # ABI version 8 moved the architecture number from the low byte to the second one.
-    architecture = (flags >> 8) & 0xFF if abi >= 8 else flags & 0xFF
+    architecture = flags >> _architecture_shift(abi) & 0xFF
     return Elf(architecture, sections, symbols, {index: tuple(found) for index, found in relocations.items()})
+
+
+def _architecture_shift(abi: int) -> int:
+    """Where the flags have the architecture's number: ABI version 8 moved it from the low byte to the second one."""
+    return 8 if abi >= 8 else 0
+
+
+def with_architecture(data: bytes, changed: Callable[[int], int]) -> bytes:
+    """``data``, a cubin's bytes, for the architecture that ``changed`` makes of its own."""
+    header = list(_HEADER.unpack_from(data))
+    shift = _architecture_shift(data[8])
+    own = header[7] >> shift & 0xFF
+    wanted = changed(own)
+    if wanted == own:
+        return data
+    header[7] += (wanted - own) << shift
+    return _HEADER.pack(*header) + data[_HEADER.size :]
 
 
 def image_size(read: Callable[[int, int], bytes], most_bytes: int) -> int:

@@ -7,6 +7,8 @@ lowered by the same functions. Bodies: :mod:`gpusim.isa.bodies.integer`.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gpusim.isa import integer_ops as ops
 from gpusim.isa.bodies import integer as body
 from gpusim.isa.bodies import integer_rare as rare
@@ -16,6 +18,7 @@ from gpusim.isa.forms.integer_adders import ADDERS
 from gpusim.isa.forms.integer_rare import RARE
 from gpusim.isa.lowering import (
     ALWAYS_FALSE,
+    TRUE_PREDICATE,
     Modifiers,
     bare,
     is_false,
@@ -82,6 +85,9 @@ def lower_compare(instruction: Instruction) -> MicroOp | None:
     extended = modifiers.take("EX")
     if code is None or modifiers.left or roles is None or len(roles.sources) != 2:
         return None
+    joined = roles.predicate_sources
+    if extended and len(joined) == 1:  # a lower comparison that holds is not printed
+        roles = replace(roles, predicate_sources=(*joined, Operand(Kind.PREDICATE, index=TRUE_PREDICATE)))
     if not plain(roles.sources) or len(roles.predicate_sources) != 1 + extended:
         return None
     wide = unsigned >> 1
