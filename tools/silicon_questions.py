@@ -142,14 +142,26 @@ QUESTIONS = (
     ),
     Question(
         "the knee of the L1",
-        "What does a block find again of an array that is 1.0 to 1.5 times as large as the L1?",
-        "Bytes a clock against the footprint, at 4 and 64 laps: a difference between the laps is warps that run ahead and keep their lines, which "
-        "the replay of few laps cannot show.",
-        ("l1.reserved_bytes", "l1.ways"),
-        tuple(
-            ("l1_read", {"footprint_kib": kib, "laps": laps})
-            for kib in (160, 200, 236, 260, 296, 328)
-            for laps in (4, 64)
+        "What does a block find again of an array that is 1.0 to 2 times as large as the L1, and which warps find it: do some run ahead of the others, "
+        "and keep their lines?",
+        "Bytes a clock against the footprint. One warp (32 threads) has nobody to run ahead of: if it finds a share too, it is how lines are replaced, not "
+        "how warps advance. 128 threads are one warp a sub-core: a share there means that room for misses goes to the sub-cores in an order; a share with 256 and "
+        "none with 128, that it goes to the warps of a sub-core in one. A difference between 4 and 64 laps is the time that it takes to part. One block alone leaves "
+        "L2 idle: a share there means that the limit on what is in flight is the SM's, none that L2 or the crossbar holds requests back. With 512 threads, four "
+        "warps a sub-core: where the share ends says how many of them run ahead.",
+        ("l1.reserved_bytes", "l1.ways", "l1.miss_entries"),
+        (
+            *(
+                ("l1_read", {"footprint_kib": kib, "laps": laps})
+                for kib in (160, 200, 236, 260, 296, 328)
+                for laps in (4, 64)
+            ),
+            *(
+                ("l1_read", {"footprint_kib": kib, "laps": laps, "blocks": n, "block_threads": threads, "operands": 1})
+                for kib in (120, 148, 192, 236, 280, 328, 384)
+                for threads in (32, 128, 256)
+                for laps, n in ((4, 132), (64, 132), (64, 1))
+            ),
         ),
     ),
 )
