@@ -55,6 +55,7 @@ _BY_KEY: dict[str, float] = {
     "sm.shared_carveouts_kib": 4 << 10,
     "instruction_cache.l0_bytes": 1 << 20,  # each sub-core has these
     "instruction_cache.l1_bytes": 4 << 20,  # and each SM these: 100 MB of the host's memory for a thousand SMs
+    "instruction_cache.l15_bytes": 4 << 20,
     "constant_cache.bytes": 1 << 20,
     "l1.total_bytes": 4 << 20,
     "l1.bank_count": 256,  # a request's scratch rows: gpusim.model.timing.LINES_MAX
