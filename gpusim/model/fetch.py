@@ -11,6 +11,9 @@ A sub-core has several stream buffers, so that warps that are in different place
 ahead of: two warps of one sub-core that run 48 KiB each of different code (24 KiB on an RTX 5090, 12 on a B200)
 issue at full rate on an H100 (cicuvc/nvidia-sass-document, probes of two warps on one sub-core), and of one buffer each would
 take the other's. A line that no buffer is about to bring aims the one that was used longest ago (Jouppi's multi-way buffers).
+A buffer asks the L1 alone: loops that the L1 does not hold lose as much a line whether a line takes 8 cycles to run (RTX 3060) or 18 (H100,
+B200). Only code that the launch meets for the first time is read ahead from behind: of 517 lines of cold code an RTX 5090 misses ten
+(FlashGPU-Sim, docs/rtx5090-instruction-cache.md).
 
 The port serves misses before what streams ask for: a stream takes the cycles that are left, a miss pushes back what
 streams still wait for, and a stream that is aimed elsewhere gives up its turns to come (Jouppi, ISCA 1990: a buffer is
@@ -29,7 +32,7 @@ import numpy as np
 from gpusim.model.compiled import inner
 from gpusim.model.line_cache import arrival, install
 from gpusim.model.messages import NEVER
-from gpusim.model.sm_tables import CODE_PORT_FREE, CODE_STREAM_FREE
+from gpusim.model.sm_tables import CODE_PORT_FREE, CODE_READ, CODE_STREAM_FREE
 from gpusim.model.timing import (
     CODE_L0_MISS,
     CODE_L1_INTERVAL,
@@ -62,7 +65,7 @@ class CodeState(NamedTuple):
 
 
 @inner
-def _from_behind(code, timing, sm, line, start, now):
+def _from_behind(code, sms, timing, sm, line, start, now):
     """Cycle at which a line comes that the SM's L1 lacks, asked for in cycle ``start``; the L1 keeps those that come with it."""
     there, lines = arrival(code.l15, sm, line, now), timing[CODE_L1_LINES]
     ready = start + timing[CODE_L1_MISS]
@@ -73,6 +76,7 @@ def _from_behind(code, timing, sm, line, start, now):
         for following in range(line, min(line + lines, timing[CODE_LINES])):
             if arrival(code.l15, sm, following, now) == NEVER:
                 install(code.l15, sm, following, ready - timing[CODE_L15_HIT], now)
+    sms[sm, CODE_READ] = max(sms[sm, CODE_READ], line + lines)
     for following in range(line, min(line + lines, timing[CODE_LINES])):
         if arrival(code.l15, sm, following, now) != NEVER and arrival(code.l1, sm, following, now) == NEVER:
             install(code.l1, sm, following, ready - timing[CODE_L0_MISS], now)
@@ -87,7 +91,7 @@ def _miss(code, sms, timing, sm, line, now):
     sms[sm, CODE_STREAM_FREE] += timing[CODE_L1_INTERVAL]
     there = arrival(code.l1, sm, line, now)
     if there == NEVER:
-        return _from_behind(code, timing, sm, line, start, now)
+        return _from_behind(code, sms, timing, sm, line, start, now)
     return max(start, there) + timing[CODE_L0_MISS]
 
 
@@ -128,10 +132,12 @@ def fetch(code, sms, timing, sm, sub, line, now):
     while count < entries and first + count < timing[CODE_LINES]:
         following = first + count
         there = arrival(code.l1, sm, following, now)
-        if there == NEVER:
+        if there == NEVER and following < sms[sm, CODE_READ]:
             break
         start = max(now, sms[sm, CODE_PORT_FREE], sms[sm, CODE_STREAM_FREE])
         sms[sm, CODE_STREAM_FREE] = start + timing[CODE_L1_INTERVAL]
+        if there == NEVER:
+            there = _from_behind(code, sms, timing, sm, following, start, now) - timing[CODE_L0_MISS]
         stream[starts + following % entries] = start
         stream[STREAM_ARRIVALS + following % entries] = max(start, there) + timing[CODE_L0_MISS]
         count += 1

@@ -152,7 +152,7 @@ def for_program(state: SmState, program: np.ndarray, operands: np.ndarray, deep:
     """The state for another program (of ``program_table`` and ``operand_table``), with counters at zero and nothing
     held; ``deep``: boards keep several falls a counter."""
     state.subs[:, (sm.HOLD, sm.HELD_FROM, sm.ADDRESS_FREE, sm.TENSOR_FREE_TICK)] = 0
-    state.sms[:, (sm.CODE_PORT_FREE, sm.CODE_STREAM_FREE)] = 0
+    state.sms[:, (sm.CODE_PORT_FREE, sm.CODE_STREAM_FREE, sm.CODE_READ)] = 0
     state.port_free[:] = 0
     state.written[:] = 0
     state.report[sm.R_LAST_CYCLE] = 0

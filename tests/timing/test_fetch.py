@@ -111,7 +111,7 @@ def test_lines_come_together_from_behind_the_l1(together):
     assert result.stalls["no_instruction"] == expected
 
 
-def test_the_stream_buffer_brings_what_the_l1_holds_and_nothing_from_behind_it():
+def test_the_stream_buffer_brings_what_the_l1_holds_and_what_is_new():
     # Twice through code that the sub-core's cache does not hold and the SM's does: a stream runs ahead, and every line is there.
     small = {"instruction_cache__l0_bytes": 512, "instruction_cache__l0_ways": 1}
     lines = 12
@@ -124,7 +124,22 @@ def test_the_stream_buffer_brings_what_the_l1_holds_and_nothing_from_behind_it()
     assert jump[3] - jump[2] < one < without
     n = 6 * LINE
     cold = simulate(build(straight(n)), gpu(instruction_cache__stream_entries=8))
-    assert cold.stalls["no_instruction"] == (L1_MISS + DECODE) + 5 * (L1_MISS + DECODE - AHEAD)
+    assert (
+        cold.stalls["no_instruction"] == L1_MISS + DECODE
+    )  # lines come two cycles apart, and eight instructions take eight
+
+
+def test_the_stream_buffer_does_not_bring_again_what_the_l1_lost():
+    small = {
+        **{f"instruction_cache__{level}_bytes": 4 * LINE * 16 for level in ("l0", "l1")},
+        **{f"instruction_cache__{level}_ways": 1 for level in ("l0", "l1")},
+    }
+    again = [
+        loop(12, 3, **small, instruction_cache__stream_entries=entries)
+        - loop(12, 2, **small, instruction_cache__stream_entries=entries)
+        for entries in (0, 8)
+    ]
+    assert again[0] == again[1] == 12 * L15_HIT + 11 * (DECODE - AHEAD)
 
 
 def test_what_the_l1_does_not_hold_comes_from_the_l15():
@@ -138,26 +153,24 @@ def test_what_the_l1_does_not_hold_comes_from_the_l15():
     assert again == (4 * L15_HIT + 12 * L0_MISS) + 15 * (DECODE - AHEAD)
 
 
-@pytest.mark.parametrize(("streams", "hidden"), [(1, False), (2, True)])
-def test_each_of_two_warps_in_different_code_has_a_stream(streams, hidden):
-    # Two warps of one sub-core, each in its own 24 lines, which the SM's cache holds and the sub-core's does not.
-    program = straight(48 * LINE)
-    trace = build(program, threads=32 * 5)
+def test_each_of_two_warps_in_different_code_has_a_stream():
+    # Warps 0 and 4 share a sub-core, each in its own 96 lines, which the SM's cache holds and the sub-core's does not.
+    rounds, lines = 3, 96
+    trace = build(straight(2 * lines * LINE), threads=32 * 5)
     chunk = trace.chunk_list[0]
-    runs = [(0, 24 * LINE, FULL)] * 3 + [(24 * LINE, 24 * LINE, FULL)] * 3 + [(0, 1, FULL)]
+    runs = [(0, lines * LINE, FULL)] * rounds + [(0, 1, FULL)] + [(lines * LINE, lines * LINE, FULL)] * rounds
     warps = chunk.warps.copy()
-    warps["path"] = [0, 2, 2, 2, 1]
-    offsets = np.array([0, 3, 6, 7])
-    trace.chunk_list[0] = Chunk(
-        0, 1, warps, np.array(runs, chunk.runs.dtype), offsets, chunk.accesses, chunk.scattered
-    )
-    machine = gpu(
-        instruction_cache__streams=streams, instruction_cache__stream_entries=8, instruction_cache__l15_fetch_lines=8,
-        instruction_cache__l0_bytes=1 << 10, instruction_cache__l0_ways=1,
-    )  # fmt: skip
-    cycles = run_cycles(simulate(trace, machine))
-    cold = 48 // 8 * L1_MISS
-    assert (cycles < cold + 1.1 * 2 * 3 * 24 * LINE) == hidden
+    warps["path"] = [0, 1, 1, 1, 2]
+    starts = np.array([0, rounds, rounds + 1, len(runs)])
+    trace.chunk_list[0] = Chunk(0, 1, warps, np.array(runs, chunk.runs.dtype), starts, chunk.accesses, chunk.scattered)
+    lost = []
+    for streams in (1, 2):
+        machine = gpu(
+            instruction_cache__streams=streams, instruction_cache__stream_entries=8, instruction_cache__l0_bytes=1 << 10,
+            instruction_cache__l0_ways=1, instruction_cache__l1_miss_cycles=L0_MISS, instruction_cache__l15_hit_cycles=L0_MISS,
+        )  # fmt: skip
+        lost.append(run_cycles(simulate(trace, machine)) - 2 * rounds * lines * LINE)
+    assert lost[1] < lost[0] / 2
 
 
 def loop(lines: int, rounds: int, **changes) -> int:
