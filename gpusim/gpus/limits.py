@@ -136,6 +136,9 @@ _BETTER_BY_KEY: dict[str, Better] = {
     "dram.row_bytes": Better.NEITHER,
     "dram.efficiency": Better.MORE,
     "dram.row_miss_extra_ns": Better.NEITHER,  # a part of the latency, which the first access to a row has
+    "instruction_cache.streams": Better.MORE,
+    "instruction_cache.l1_fetch_lines": Better.MORE,
+    "instruction_cache.l15_fetch_lines": Better.MORE,
     "dram.write_high_entries": Better.NEITHER,  # when writes are drained, how far, and how long one may wait
     "dram.write_low_entries": Better.NEITHER,
     "dram.write_hold_ns": Better.NEITHER,
