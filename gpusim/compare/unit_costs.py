@@ -76,7 +76,7 @@ def _stalls(program: Program, factor: float) -> Program:
 
 
 def _instruction_caches(gpu: GpuSpec, factor: float) -> GpuSpec:
-    names = ("l0_miss_cycles", "l1_miss_cycles", "l1_interval_cycles")
+    names = ("l0_miss_cycles", "l15_hit_cycles", "l1_miss_cycles", "l1_interval_cycles")
     return replace(gpu, instruction_cache=_times(gpu.instruction_cache, factor, *names))
 
 

@@ -67,6 +67,10 @@ def check_consistency(spec: GpuSpec, where: str) -> None:
     for key, ways in (
         ("instruction_cache.l0_ways", code.l0_ways),
         ("instruction_cache.l1_ways", code.l1_ways),
+        ("instruction_cache.l15_ways", code.l15_ways),
+        ("instruction_cache.streams", code.streams),
+        ("instruction_cache.l1_fetch_lines", code.l1_fetch_lines),
+        ("instruction_cache.l15_fetch_lines", code.l15_fetch_lines),
         ("constant_cache.ways", constant.ways),
         ("register_file.reads_per_bank", spec.register_file.reads_per_bank),
         ("instruction_cache.buffer_entries", code.buffer_entries),

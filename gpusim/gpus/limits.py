@@ -55,6 +55,7 @@ _BY_KEY: dict[str, float] = {
     "sm.shared_carveouts_kib": 4 << 10,
     "instruction_cache.l0_bytes": 1 << 20,  # each sub-core has these
     "instruction_cache.l1_bytes": 4 << 20,  # and each SM these: 100 MB of the host's memory for a thousand SMs
+    "instruction_cache.l15_bytes": 4 << 20,
     "constant_cache.bytes": 1 << 20,
     "l1.total_bytes": 4 << 20,
     "l1.bank_count": 256,  # a request's scratch rows: gpusim.model.timing.LINES_MAX
@@ -135,6 +136,9 @@ _BETTER_BY_KEY: dict[str, Better] = {
     "dram.row_bytes": Better.NEITHER,
     "dram.efficiency": Better.MORE,
     "dram.row_miss_extra_ns": Better.NEITHER,  # a part of the latency, which the first access to a row has
+    "instruction_cache.streams": Better.MORE,
+    "instruction_cache.l1_fetch_lines": Better.MORE,
+    "instruction_cache.l15_fetch_lines": Better.MORE,
     "dram.write_high_entries": Better.NEITHER,  # when writes are drained, how far, and how long one may wait
     "dram.write_low_entries": Better.NEITHER,
     "dram.write_hold_ns": Better.NEITHER,

@@ -87,9 +87,11 @@ class SmSpec:
 
 @dataclass(frozen=True)
 class InstructionCacheSpec:
-    """Fetch path: L0 of each sub-core with a stream buffer of ``stream_entries`` lines, L1 of the SM, then L2.
+    """Fetch path: L0 of each sub-core with ``streams`` stream buffers of ``stream_entries`` lines each, L1 of the SM (ICC in Nsight
+    Compute), L1.5 behind it (GCC, which SMs share), then L2.
 
-    ``l0_miss_cycles``: what a line that the L1 holds takes to the sub-core, ``l1_miss_cycles`` one that it does not hold;
+    ``l0_miss_cycles``: what a line that the L1 holds takes to the sub-core, ``l15_hit_cycles`` one that only the L1.5 holds, with which
+    the L1 is given the next ones up to ``l1_fetch_lines``, ``l1_miss_cycles`` one that comes from L2, ``l15_fetch_lines`` together;
     the L1 answers one request each ``l1_interval_cycles``. ``buffer_entries``: instructions that a warp has fetched
     ahead of its issue; ``decode_cycles``: fetched to ready for issue."""
 
@@ -104,6 +106,12 @@ class InstructionCacheSpec:
     stream_entries: int
     buffer_entries: int
     decode_cycles: int
+    streams: int = 4
+    l15_bytes: int = 131072
+    l15_ways: int = 4
+    l15_hit_cycles: int = 27
+    l1_fetch_lines: int = 3
+    l15_fetch_lines: int = 8
 
 
 @dataclass(frozen=True)

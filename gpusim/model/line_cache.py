@@ -18,7 +18,7 @@ from gpusim.state_tables import Table
 
 LINE_TABLE = Table(
     __name__,
-    "code.l0, code.l1, constants",
+    "code.l0, code.l1, code.l15, constants",
     "a way of a set of a cache",
     "Small caches of lines whose arrival is known.",
 )

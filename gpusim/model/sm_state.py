@@ -74,7 +74,8 @@ def _front_state(spec: GpuSpec, sms: int, subs: int) -> FrontState:
         code=CodeState(
             l0=line_cache(subs, code.l0_bytes, code.line_bytes, code.l0_ways),
             l1=line_cache(sms, code.l1_bytes, code.line_bytes, code.l1_ways),
-            streams=STREAM_TABLE.zeros(subs, more=STREAM_CYCLES * code.stream_entries),
+            l15=line_cache(sms, code.l15_bytes, code.line_bytes, code.l15_ways),
+            streams=STREAM_TABLE.zeros(subs, code.streams, more=STREAM_CYCLES * code.stream_entries),
         ),
         constants=line_cache(2 * subs, constant.bytes, constant.line_bytes, constant.ways),
         operands=register_file.OPERAND_TABLE.zeros(1),
@@ -86,7 +87,7 @@ def renew(front: FrontState) -> None:
     """Make ``front`` what a launch finds: constants are new; code that earlier launches have left is there at once."""
     front.constants[:] = 0
     front.registers[:] = 0
-    for lines in (front.code.l0, front.code.l1):
+    for lines in (front.code.l0, front.code.l1, front.code.l15):
         lines[..., LINE_ARRIVAL] = 0
     front.code.streams[:] = 0
 
@@ -151,7 +152,7 @@ def for_program(state: SmState, program: np.ndarray, operands: np.ndarray, deep:
     """The state for another program (of ``program_table`` and ``operand_table``), with counters at zero and nothing
     held; ``deep``: boards keep several falls a counter."""
     state.subs[:, (sm.HOLD, sm.HELD_FROM, sm.ADDRESS_FREE, sm.TENSOR_FREE_TICK)] = 0
-    state.sms[:, (sm.CODE_PORT_FREE, sm.CODE_STREAM_FREE)] = 0
+    state.sms[:, (sm.CODE_PORT_FREE, sm.CODE_STREAM_FREE, sm.CODE_READ)] = 0
     state.port_free[:] = 0
     state.written[:] = 0
     state.report[sm.R_LAST_CYCLE] = 0

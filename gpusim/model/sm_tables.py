@@ -41,6 +41,7 @@ USED_REQUEST = SM_TABLE.column("count", "entries of it that have ever been used"
 RESIDENT_BLOCKS = SM_TABLE.column("count", "blocks on the SM")
 CODE_PORT_FREE = SM_TABLE.column("cycle", "from which the L1 instruction cache can give a line that a warp waits for")
 CODE_STREAM_FREE = SM_TABLE.column("cycle", "from which it can give one to a stream buffer")
+CODE_READ = SM_TABLE.column("index", "behind the last line of code that the L1 has asked for since the launch began")
 
 LSU_TABLE = Table(__name__, "lsu", "an SM", "The instruction that its LSU has taken from a queue.")
 LSU_BUSY = LSU_TABLE.column("flag", "there is one")

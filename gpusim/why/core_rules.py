@@ -102,7 +102,7 @@ def code_size(found: Evidence) -> Iterator[Proposal]:
 
         def larger(spec: GpuSpec) -> GpuSpec:
             old = spec.instruction_cache
-            new = replace(old, l0_bytes=8 * old.l0_bytes, l1_bytes=8 * old.l1_bytes)
+            new = replace(old, l0_bytes=8 * old.l0_bytes, l1_bytes=8 * old.l1_bytes, l15_bytes=8 * old.l15_bytes)
             return replace(spec, instruction_cache=new)
 
         yield Proposal(

@@ -123,7 +123,7 @@ def _memory_queue(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
 
 
 def _instruction_caches(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
-    free = {"l0_miss_cycles": 0, "l1_miss_cycles": 0, "l1_interval_cycles": 0}
+    free = {"l0_miss_cycles": 0, "l15_hit_cycles": 0, "l1_miss_cycles": 0, "l1_interval_cycles": 0}
     return replace(gpu, instruction_cache=replace(gpu.instruction_cache, **free))
 
 

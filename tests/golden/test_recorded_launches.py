@@ -24,13 +24,13 @@ MANIFEST = json.loads((FOLDER / "manifest.json").read_text())["traces"]
 
 CYCLES = {
     "saxpy-a100_80gb.trace": 2491,
-    "softmax-a100_80gb.trace": 8219,
-    "histogram-a100_80gb.trace": 7118,
-    "matmul_tiled-a100_80gb.trace": 6134,
+    "softmax-a100_80gb.trace": 8160,
+    "histogram-a100_80gb.trace": 7095,
+    "matmul_tiled-a100_80gb.trace": 6123,
     "saxpy-h200.trace": 3323,
-    "softmax-h200.trace": 10314,
-    "histogram-h200.trace": 8782,
-    "matmul_tiled-h200.trace": 7524,
+    "softmax-h200.trace": 10175,
+    "histogram-h200.trace": 8613,
+    "matmul_tiled-h200.trace": 7518,
 }
 
 

@@ -132,7 +132,7 @@ def small_gpu(sm_count: int = 3, **changes: object) -> GpuSpec:
     spec = load_gpu("h200")
     sections: dict[str, dict] = {
         "launch": {"start_cycles": 200, "end_cycles": 0},
-        "instruction_cache": {"l0_miss_cycles": 0, "l1_miss_cycles": 0, "l1_interval_cycles": 0},
+        "instruction_cache": {"l0_miss_cycles": 0, "l15_hit_cycles": 0, "l1_miss_cycles": 0, "l1_interval_cycles": 0},
         "constant_cache": {"miss_cycles": 0},
         "tlb": {"miss_ns": 0.0},
     }

@@ -16,14 +16,18 @@ from gpusim.trace.record import Chunk, Flag, PipeClass, Trace
 
 #: An instruction is 16 bytes, a line eight of them.
 LINE = 8
-L1_MISS, L0_MISS, DECODE, AHEAD = 200, 30, 2, 3
+L1_MISS, L15_HIT, L0_MISS, DECODE, AHEAD = 200, 50, 30, 2, 3
 
 
 def gpu(**changes):
     base = {
         "instruction_cache__l0_miss_cycles": L0_MISS,
         "instruction_cache__l1_miss_cycles": L1_MISS,
+        "instruction_cache__l15_hit_cycles": L15_HIT,
         "instruction_cache__l1_interval_cycles": 2,
+        "instruction_cache__l1_fetch_lines": 1,
+        "instruction_cache__l15_fetch_lines": 1,
+        "instruction_cache__streams": 1,
         "instruction_cache__stream_entries": 0,
         "instruction_cache__buffer_entries": AHEAD,
         "instruction_cache__decode_cycles": DECODE,
@@ -97,15 +101,76 @@ def test_another_sub_core_finds_the_line_in_the_sms_cache():
     assert result.stalls["no_instruction"] == 2 * (L1_MISS + DECODE)
 
 
-def test_the_stream_buffer_brings_the_lines_behind_a_miss():
+@pytest.mark.parametrize("together", [2, 3])
+def test_lines_come_together_from_behind_the_l1(together):
     n = 6 * LINE
-    without = simulate(build(straight(n)), gpu())
-    with_ = simulate(build(straight(n)), gpu(instruction_cache__stream_entries=8))
-    assert without.stalls["no_instruction"] == (L1_MISS + DECODE) + 5 * (L1_MISS + DECODE - AHEAD)
-    # Lines come two cycles apart, and eight instructions take eight.
-    assert with_.stalls["no_instruction"] == L1_MISS + DECODE
-    two = simulate(build(straight(n)), gpu(instruction_cache__stream_entries=1))
-    assert with_.cycles < two.cycles < without.cycles
+    result = simulate(build(straight(n)), gpu(instruction_cache__l15_fetch_lines=together))
+    first, later = -(-6 // together), 6 - -(-6 // together)
+    # Those that came with another one are in the L1 by the time that they are asked for.
+    expected = first * (L1_MISS + DECODE - AHEAD) + AHEAD + later * (L0_MISS + DECODE - AHEAD)
+    assert result.stalls["no_instruction"] == expected
+
+
+def test_the_stream_buffer_brings_what_the_l1_holds_and_what_is_new():
+    # Twice through code that the sub-core's cache does not hold and the SM's does: a stream runs ahead, and every line is there.
+    small = {"instruction_cache__l0_bytes": 512, "instruction_cache__l0_ways": 1}
+    lines = 12
+    jump = {rounds: loop(lines, rounds, **small, instruction_cache__stream_entries=8) for rounds in (2, 3)}
+    assert jump[3] - jump[2] == L0_MISS  # the jump to the first line alone
+    without = loop(lines, 3, **small) - loop(lines, 2, **small)
+    one = loop(lines, 3, **small, instruction_cache__stream_entries=1) - loop(
+        lines, 2, **small, instruction_cache__stream_entries=1
+    )
+    assert jump[3] - jump[2] < one < without
+    n = 6 * LINE
+    cold = simulate(build(straight(n)), gpu(instruction_cache__stream_entries=8))
+    assert (
+        cold.stalls["no_instruction"] == L1_MISS + DECODE
+    )  # lines come two cycles apart, and eight instructions take eight
+
+
+def test_the_stream_buffer_does_not_bring_again_what_the_l1_lost():
+    small = {
+        **{f"instruction_cache__{level}_bytes": 4 * LINE * 16 for level in ("l0", "l1")},
+        **{f"instruction_cache__{level}_ways": 1 for level in ("l0", "l1")},
+    }
+    again = [
+        loop(12, 3, **small, instruction_cache__stream_entries=entries)
+        - loop(12, 2, **small, instruction_cache__stream_entries=entries)
+        for entries in (0, 8)
+    ]
+    assert again[0] == again[1] == 12 * L15_HIT + 11 * (DECODE - AHEAD)
+
+
+def test_what_the_l1_does_not_hold_comes_from_the_l15():
+    # A loop of 16 lines: the L1.5 holds them, the L1 of eight none by the time they are wanted again, three come at once.
+    small = {
+        **{f"instruction_cache__{level}_bytes": 8 * LINE * 16 for level in ("l0", "l1")},
+        **{f"instruction_cache__{level}_ways": 1 for level in ("l0", "l1")},
+        "instruction_cache__l1_fetch_lines": 4,
+    }
+    again = loop(16, 3, **small) - loop(16, 2, **small)
+    assert again == (4 * L15_HIT + 12 * L0_MISS) + 15 * (DECODE - AHEAD)
+
+
+def test_each_of_two_warps_in_different_code_has_a_stream():
+    # Warps 0 and 4 share a sub-core, each in its own 96 lines, which the SM's cache holds and the sub-core's does not.
+    rounds, lines = 3, 96
+    trace = build(straight(2 * lines * LINE), threads=32 * 5)
+    chunk = trace.chunk_list[0]
+    runs = [(0, lines * LINE, FULL)] * rounds + [(0, 1, FULL)] + [(lines * LINE, lines * LINE, FULL)] * rounds
+    warps = chunk.warps.copy()
+    warps["path"] = [0, 1, 1, 1, 2]
+    starts = np.array([0, rounds, rounds + 1, len(runs)])
+    trace.chunk_list[0] = Chunk(0, 1, warps, np.array(runs, chunk.runs.dtype), starts, chunk.accesses, chunk.scattered)
+    lost = []
+    for streams in (1, 2):
+        machine = gpu(
+            instruction_cache__streams=streams, instruction_cache__stream_entries=8, instruction_cache__l0_bytes=1 << 10,
+            instruction_cache__l0_ways=1, instruction_cache__l1_miss_cycles=L0_MISS, instruction_cache__l15_hit_cycles=L0_MISS,
+        )  # fmt: skip
+        lost.append(run_cycles(simulate(trace, machine)) - 2 * rounds * lines * LINE)
+    assert lost[1] < lost[0] / 2
 
 
 def loop(lines: int, rounds: int, **changes) -> int:
@@ -144,7 +209,10 @@ def test_the_same_program_again_finds_its_code():
 @pytest.mark.parametrize(("l1_lines", "kept"), [(8, True), (4, False)])
 def test_programs_launched_in_turn_find_their_code_as_far_as_it_fits(l1_lines, kept):
     one, other = build(straight(4 * LINE, 2)), build(straight(4 * LINE, 3))
-    small = gpu(**{f"instruction_cache__{level}_bytes": l1_lines * LINE * 16 for level in ("l0", "l1")})
+    small = gpu(
+        **{f"instruction_cache__{level}_bytes": l1_lines * LINE * 16 for level in ("l0", "l1", "l15")},
+        **{f"instruction_cache__{level}_ways": 4 for level in ("l0", "l1", "l15")},
+    )
     first, _, again, _ = simulate([one, other] * 2, small).launches
     assert again.stalls["no_instruction"] == (0 if kept else first.stalls["no_instruction"])
 
