@@ -10,6 +10,7 @@ The tables are those of :mod:`gpusim.model.trace_tables`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,6 +51,9 @@ from gpusim.model.trace_tables import (
 from gpusim.state_tables import Table
 from gpusim.trace.record import SCATTERED, Chunk
 
+#: Of a table at most; larger ones grow.
+_MOST_RESERVED_BYTES = 256 << 20
+
 
 class _GrowingTable:
     """One growing table of rows with a list of holes, first fit."""
@@ -61,23 +65,33 @@ class _GrowingTable:
 
     def place(self, rows: np.ndarray) -> int:
         """Copy ``rows`` in; returns their first row's number."""
-        need = max(1, len(rows))
+        start = self.take(len(rows))
+        self.rows[start : start + len(rows)] = rows
+        return start
+
+    def take(self, count: int) -> int:
+        """Make room for ``count`` rows, whatever they hold now; the first one's number."""
+        need = max(1, count)
         for i, (start, length) in enumerate(self.holes):  # noqa: B007 - both are used behind the loop
             if length >= need:
                 break
         else:
-            size = len(self.rows)
-            grown = self._table.zeros(2 * size + need)
-            grown[:size] = self.rows
-            self.rows = grown
-            self.free(size, size + need)
+            self.grow(2 * len(self.rows) + need)
             i, (start, length) = len(self.holes) - 1, self.holes[-1]
         if length == need:
             del self.holes[i]
         else:
             self.holes[i] = (start + need, length - need)
-        self.rows[start : start + len(rows)] = rows
         return start
+
+    def grow(self, rows: int) -> None:
+        """Have ``rows`` rows in all, which are more."""
+        size = len(self.rows)
+        grown = self._table.zeros(rows)
+        if size != sum(length for _, length in self.holes):
+            grown[:size] = self.rows
+        self.rows = grown
+        self.free(size, rows - size)
 
     def free(self, start: int, length: int) -> None:
         """Give rows back."""
@@ -119,6 +133,23 @@ class Arena:
         #: rises whenever ``tables`` was replaced
         self.version = 0
 
+    def reserve(self, chunks: Iterable[Chunk]) -> None:
+        """Make room for chunks that are held anyhow, so that tables need not grow, which copies them; the host gives
+        memory only for what is used."""
+        if not isinstance(chunks, list):
+            return
+        counts = (
+            ("warps", self._warps),
+            ("runs", self._runs),
+            ("accesses", self._accesses),
+            ("scattered", self._scattered),
+        )
+        for name, table in counts:
+            rows = sum(max(1, len(getattr(chunk, name))) for chunk in chunks)
+            if len(table.rows) < rows <= _MOST_RESERVED_BYTES // (table.rows.itemsize * table.rows.shape[1]):
+                table.grow(rows)
+        self.tables = self._snapshot()
+
     def _snapshot(self) -> Tables:
         parts = (self._warps, self._runs, self._accesses, self._scattered, self._signals)
         return Tables(*(part.rows for part in parts))
@@ -153,15 +184,16 @@ class Arena:
         runs[chunk.polls["run"], RUN_POLL] = chunk.polls["runs"]
         run_base = self._runs.place(runs)
         scatter_base = self._scattered.place(np.ascontiguousarray(chunk.scattered).view(np.int64).reshape(-1, LANES))
-        accesses = ACCESS_TABLE.zeros(len(chunk.accesses))
-        accesses[:, A_ADDRESS] = chunk.accesses["address"].astype(np.int64)
+        access_base = self._accesses.take(len(chunk.accesses))
+        accesses = self._accesses.rows[access_base : access_base + len(chunk.accesses)]
+        accesses[:, A_ADDRESS] = chunk.accesses["address"].view(np.int64)
         accesses[:, A_STRIDE] = chunk.accesses["stride"]
         accesses[:, A_MASK] = chunk.accesses["mask"]
+        accesses[:, A_SIGNAL] = 0
         if scatter_base and len(chunk.scattered):
             accesses[accesses[:, A_STRIDE] == SCATTERED, A_ADDRESS] += scatter_base
         if len(chunk.signals):
             self._add_signals(chunk, accesses)
-        access_base = self._accesses.place(accesses)
         warps = ROW_TABLE.zeros(len(chunk.warps))
         path = chunk.warps["path"]
         warps[:, W_RUN] = chunk.path_start[path]

@@ -15,6 +15,7 @@ from gpusim.model.coalescer import coalesce_lanes, coalesce_span, count_operatio
 from gpusim.model.compiled import inlined, inner
 from gpusim.model.messages import NEVER
 from gpusim.model.residency import LOCAL_BASE
+from gpusim.model.scheduler import FREE
 from gpusim.model.shared_memory import atomic_wavefronts, data_wavefronts
 from gpusim.model.sm_tables import (
     ADDRESS_FREE,
@@ -68,7 +69,7 @@ ALL_LANES = 0xFFFFFFFF
 
 
 @inner
-def enqueue(queue, subs, port_free, sms, timing, sm, sub, warp, pc, access, mask, group, now):
+def enqueue(queue, subs, ports, sms, timing, sm, sub, warp, pc, access, mask, group, now):
     """Put a memory instruction issued in cycle ``now`` into its sub-core's queue; the LSU can take it when its
     registers are read and its addresses known. A queue that is full closes the sub-core's queue port."""
     count = subs[sub, QUEUE_COUNT]
@@ -80,7 +81,7 @@ def enqueue(queue, subs, port_free, sms, timing, sm, sub, warp, pc, access, mask
     queue[sub, entry, Q_GROUP] = group
     queue[sub, entry, Q_READY] = now + timing[ADDRESS_LATENCY]
     subs[sub, QUEUE_COUNT] = count + 1
-    port_free[sub, op.QUEUE_PORT] = NEVER if count + 1 == timing[QUEUE_ENTRIES] else now + 1
+    ports[sub, op.QUEUE_PORT, FREE] = NEVER if count + 1 == timing[QUEUE_ENTRIES] else now + 1
     earliest = max(now + timing[ADDRESS_LATENCY], sms[sm, QUEUE_FREE])
     if not sms[sm, BLOCKED] and earliest < sms[sm, QUEUE_NEXT]:
         sms[sm, QUEUE_NEXT] = earliest
@@ -89,7 +90,7 @@ def enqueue(queue, subs, port_free, sms, timing, sm, sub, warp, pc, access, mask
 @inlined
 def dequeue(state, sm, now):
     """Let the LSU take the next sub-core's oldest instruction; False if none is ready. ``state``: SmState."""
-    queue, subs, port_free, sms = state.queue, state.subs, state.port_free, state.sms
+    queue, subs, ports, sms = state.queue, state.subs, state.resident.ports, state.sms
     lsu, timing, subs_next = state.lsu, state.timing, state.resident.subs_next
     n = timing[SUB_CORES]
     for i in range(n):
@@ -109,8 +110,8 @@ def dequeue(state, sm, now):
         lsu[sm, LSU_MASK] = queue[sub, entry, Q_MASK]
         subs[sub, QUEUE_HEAD] = (entry + 1) % timing[QUEUE_ENTRIES]
         subs[sub, QUEUE_COUNT] -= 1
-        if port_free[sub, op.QUEUE_PORT] == NEVER:
-            port_free[sub, op.QUEUE_PORT] = now
+        if ports[sub, op.QUEUE_PORT, FREE] == NEVER:
+            ports[sub, op.QUEUE_PORT, FREE] = now
             if now < subs_next[sub]:
                 subs_next[sub] = now
         sms[sm, QUEUE_TURN] = (turn + 1) % n

@@ -24,7 +24,7 @@ from gpusim.model.messages import NEVER, REQUEST
 from gpusim.model.mshr import MshrState
 from gpusim.model.program import PORTS, PROGRAM_TABLE
 from gpusim.model.residency import ResidentState
-from gpusim.model.scheduler import READY
+from gpusim.model.scheduler import DUE, READY
 
 #: Rows of ``scratch``: addresses, words, links, bank heads, tag banks of the instruction that the LSU works out.
 _SCRATCH_ROWS = 5
@@ -48,7 +48,6 @@ class SmState(NamedTuple):
     lsu: np.ndarray
     lines: np.ndarray  # int64[sms, LINES_MAX, columns]: of the LSU's instruction
     subs: np.ndarray
-    port_free: np.ndarray  # int64[sub-cores, ports]: first cycle at which the port takes an instruction
     queue: np.ndarray
     starts: np.ndarray
     l1: np.ndarray  # see ``cache``
@@ -109,7 +108,6 @@ def empty_state(spec: GpuSpec, first: int, sms: int) -> SmState:
         lsu=sm.LSU_TABLE.zeros(sms),
         lines=coalescer.LINE_TABLE.zeros(sms, at.LINES_MAX),
         subs=sm.SUB_TABLE.zeros(subs),
-        port_free=np.zeros((subs, PORTS), np.int64),
         queue=sm.QUEUE_TABLE.zeros(subs, int(timing[at.QUEUE_ENTRIES])),
         starts=sm.START_TABLE.zeros(blocks),
         l1=np.zeros((sms, spec.l1.total_bytes // spec.l1.line_bytes // spec.l1.ways, 2 * spec.l1.ways), np.int64),
@@ -126,6 +124,8 @@ def empty_state(spec: GpuSpec, first: int, sms: int) -> SmState:
         resident=ResidentState(
             warps=residency.WARP_TABLE.zeros(warps),
             slots=scheduler.SLOT_TABLE.zeros(warps),
+            ports=scheduler.PORT_TABLE.zeros(subs, PORTS),
+            sets=scheduler.SET_TABLE.zeros(subs),
             board=scoreboard.BOARD_TABLE.zeros(warps),
             blocks=residency.BLOCK_TABLE.zeros(blocks),
             subs_next=np.full(subs, NEVER, np.int64),
@@ -143,6 +143,7 @@ def empty_state(spec: GpuSpec, first: int, sms: int) -> SmState:
     state.report[sm.R_NEXT_CYCLE] = NEVER
     state.starts[:, sm.S_CYCLE] = NEVER
     state.resident.slots[:, READY] = NEVER
+    state.resident.sets[:, DUE] = NEVER
     state.subs[:, sm.LAST_WARP] = -1
     return state
 
@@ -152,7 +153,9 @@ def for_program(state: SmState, program: np.ndarray, operands: np.ndarray, deep:
     held; ``deep``: boards keep several falls a counter."""
     state.subs[:, (sm.HOLD, sm.HELD_FROM, sm.ADDRESS_FREE, sm.TENSOR_FREE_TICK)] = 0
     state.sms[:, (sm.CODE_PORT_FREE, sm.CODE_STREAM_FREE)] = 0
-    state.port_free[:] = 0
+    state.resident.ports[:] = 0
+    state.resident.sets[:] = 0
+    state.resident.sets[:, DUE] = NEVER
     state.written[:] = 0
     state.report[sm.R_LAST_CYCLE] = 0
     renew(state.front)
