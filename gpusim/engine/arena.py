@@ -16,6 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpusim.errors import TraceFormatError
+from gpusim.io.jit_direct import direct
+from gpusim.model.lane_patterns import find_patterns
 from gpusim.model.trace_tables import (
     A_ADDRESS,
     A_MASK,
@@ -53,6 +55,9 @@ from gpusim.trace.record import SCATTERED, Chunk
 
 #: Of a table at most; larger ones grow.
 _MOST_RESERVED_BYTES = 256 << 20
+
+
+_find_patterns = direct(find_patterns)
 
 
 class _GrowingTable:
@@ -129,6 +134,7 @@ class Arena:
         self._scattered = _GrowingTable(SCATTER_TABLE, 16)
         self._signals = _GrowingTable(SIGNAL_TABLE, 1)  # kept: a store may reach the L2 when its block has long ended
         self._word_of: dict[int, int] = {}
+        self._patterns = 0  # so far
         self.tables = self._snapshot()
         #: rises whenever ``tables`` was replaced
         self.version = 0
@@ -138,13 +144,7 @@ class Arena:
         memory only for what is used."""
         if not isinstance(chunks, list):
             return
-        counts = (
-            ("warps", self._warps),
-            ("runs", self._runs),
-            ("accesses", self._accesses),
-            ("scattered", self._scattered),
-        )
-        for name, table in counts:
+        for name, table in (("warps", self._warps), ("runs", self._runs), ("accesses", self._accesses)):
             rows = sum(max(1, len(getattr(chunk, name))) for chunk in chunks)
             if len(table.rows) < rows <= _MOST_RESERVED_BYTES // (table.rows.itemsize * table.rows.shape[1]):
                 table.grow(rows)
@@ -174,6 +174,21 @@ class Arena:
         named, first = np.unique(access, return_index=True)
         accesses[named, A_SIGNAL] = base + first + 1
 
+    def _place_patterns(self, chunk: Chunk, accesses: np.ndarray) -> tuple[int, int]:
+        """Copy the patterns of the chunk's scattered accesses in and let its ``accesses`` name them; (first row, rows)."""
+        rows = np.require(chunk.scattered, requirements="CW").view(np.int64).reshape(-1, LANES)
+        scattered = accesses[:, A_STRIDE] == SCATTERED
+        most = int(np.count_nonzero(scattered))
+        patterns = np.empty((most + 1, SCATTER_TABLE.width), np.int64)
+        table = np.zeros(1 << (2 * most + 1).bit_length(), np.int64)
+        found = _find_patterns(accesses, rows, table, patterns, SCATTERED - 1 - self._patterns)
+        if found < 0:
+            raise TraceFormatError(f"chunk at block {chunk.first_block}: an access names addresses that are not there")
+        self._patterns += found
+        first = self._scattered.place(patterns[:found])
+        accesses[scattered, A_STRIDE] -= first
+        return first, found
+
     def add(self, chunk: Chunk, number: int = 0) -> LiveChunk:
         """Copy chunk ``number`` in, each warp ending with it; raises TraceFormatError for a run without instructions."""
         if (chunk.runs["count"] < 1).any():
@@ -183,15 +198,13 @@ class Arena:
             runs[:, column] = chunk.runs[name]
         runs[chunk.polls["run"], RUN_POLL] = chunk.polls["runs"]
         run_base = self._runs.place(runs)
-        scatter_base = self._scattered.place(np.ascontiguousarray(chunk.scattered).view(np.int64).reshape(-1, LANES))
         access_base = self._accesses.take(len(chunk.accesses))
         accesses = self._accesses.rows[access_base : access_base + len(chunk.accesses)]
         accesses[:, A_ADDRESS] = chunk.accesses["address"].view(np.int64)
         accesses[:, A_STRIDE] = chunk.accesses["stride"]
         accesses[:, A_MASK] = chunk.accesses["mask"]
         accesses[:, A_SIGNAL] = 0
-        if scatter_base and len(chunk.scattered):
-            accesses[accesses[:, A_STRIDE] == SCATTERED, A_ADDRESS] += scatter_base
+        scattered, patterns = self._place_patterns(chunk, accesses)
         if len(chunk.signals):
             self._add_signals(chunk, accesses)
         warps = ROW_TABLE.zeros(len(chunk.warps))
@@ -208,11 +221,11 @@ class Arena:
         live = LiveChunk(
             chunk.first_block,
             chunk.blocks,
-            (len(warps), len(runs), len(accesses), len(chunk.scattered)),
+            (len(warps), len(runs), len(accesses), patterns),
             self._warps.place(warps),
             run_base,
             access_base,
-            scatter_base,
+            scattered,
         )
         tables = self._snapshot()
         if any(new is not old for new, old in zip(tables, self.tables, strict=True)):

@@ -169,10 +169,10 @@ def hint_access(tables, access):
 @inlined
 def hint_lanes(tables, access):
     """Ask for the lanes' addresses of an access that the LSU is about to work out, where a row of their own holds them."""
-    if tables.accesses[access, A_STRIDE] == SCATTERED:
-        row = tables.accesses[access, A_ADDRESS]
+    stride = tables.accesses[access, A_STRIDE]
+    if stride <= SCATTERED:
         for lane in range(0, LANES, HOST_LANES):
-            prefetch(tables.scattered, (row, lane))
+            prefetch(tables.scattered, (SCATTERED - stride, lane))
 
 
 @inlined

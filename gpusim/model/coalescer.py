@@ -38,14 +38,14 @@ BANK_MASK_2 = 0x3333_3333_330C
 def lane_addresses(accesses, index, scattered, mask, out):
     """Byte address of every lane of one access record, int64[32] ``out``.
 
-    ``accesses`` int64[.., columns] (see ``trace_tables``); lanes that are off get an address too, which is
+    ``accesses``, ``scattered`` int64[.., columns] (see ``trace_tables``); lanes that are off get an address too, which is
     not to be used. ``mask`` is returned as read from the record, ANDed with the argument.
     """
     address = accesses[index, A_ADDRESS]
     stride = accesses[index, A_STRIDE]
-    if stride == SCATTERED:
+    if stride <= SCATTERED:
         for lane in range(LANES):
-            out[lane] = scattered[address, lane]
+            out[lane] = address + scattered[SCATTERED - stride, lane]
     else:
         for lane in range(LANES):
             out[lane] = address + lane * stride

@@ -13,7 +13,17 @@ from typing import NamedTuple
 import numpy as np
 
 from gpusim.gpus.spec import GpuSpec
-from gpusim.model import coalescer, counters, mshr, register_file, residency, scheduler, scoreboard, stall_reasons
+from gpusim.model import (
+    coalescer,
+    counters,
+    lane_patterns,
+    mshr,
+    register_file,
+    residency,
+    scheduler,
+    scoreboard,
+    stall_reasons,
+)
 from gpusim.model import sm_tables as sm
 from gpusim.model import timing as at
 from gpusim.model.fetch import STREAM_CYCLES, STREAM_TABLE, CodeState
@@ -59,6 +69,7 @@ class SmState(NamedTuple):
     stalls: np.ndarray
     work: np.ndarray
     scratch: np.ndarray  # int64[5, LINES_MAX]
+    memo: np.ndarray  # see ``lane_patterns``
     written: np.ndarray  # int64[words]: writes so far of each word of shared memory that warps poll
     order: np.ndarray  # int64[sms]: the order in which SMs are visited, which changes no result
     resident: ResidentState
@@ -119,6 +130,7 @@ def empty_state(spec: GpuSpec, first: int, sms: int) -> SmState:
         stalls=stall_reasons.STALL_TABLE.zeros(1),
         work=counters.WORK_TABLE.zeros(1),
         scratch=np.zeros((_SCRATCH_ROWS, at.LINES_MAX), np.int64),
+        memo=lane_patterns.MEMO_TABLE.zeros(lane_patterns.MEMO_ROWS),
         written=np.zeros(1, np.int64),
         order=np.arange(sms, dtype=np.int64),
         resident=ResidentState(
@@ -157,6 +169,7 @@ def for_program(state: SmState, program: np.ndarray, operands: np.ndarray, deep:
     state.resident.sets[:] = 0
     state.resident.sets[:, DUE] = NEVER
     state.written[:] = 0
+    state.memo[:] = 0
     state.report[sm.R_LAST_CYCLE] = 0
     renew(state.front)
     more = scoreboard.DEEP_WIDTH - scoreboard.WIDTH if deep else 0
