@@ -53,7 +53,7 @@ class HbmPart:
         self._state = hbm.DramState(
             channels=channels,
             banks=banks,
-            nodes=np.zeros((FIRST_NODES, hbm.NODE_COLUMNS), np.int64),
+            nodes=hbm.NODE_TABLE.zeros(FIRST_NODES),
             scalars=np.zeros(hbm.SCALARS, np.int64),
             counters=np.zeros(hbm.COUNTERS, np.int64),
             responses=np.zeros(256, DRAM_RESPONSE),

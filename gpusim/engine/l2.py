@@ -86,7 +86,7 @@ class L2Part:
             pages=make_pages(spec.tlb, spec.sm_count),
             costs=self._costs,
             servers=np.zeros((chip.slices, l2_state.SERVERS), np.int64),
-            nodes=np.zeros((FIRST_NODES, l2_state.NODE_COLUMNS), np.int64),
+            nodes=l2_state.NODE_TABLE.zeros(FIRST_NODES),
             heap=np.zeros((2, FIRST_NODES), np.int64),
             scalars=np.zeros(l2_state.SCALARS, np.int64),
             responses=np.zeros(256, RESPONSE),
