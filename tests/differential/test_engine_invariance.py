@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from random_programs import launches
 
+from gpusim.engine import machine as engine_machine
 from gpusim.engine import window as engine_window
 from gpusim.engine.gpu import simulate, window_limit_cycles
 from gpusim.engine.result import Result
@@ -64,7 +65,7 @@ def test_window_order_and_threads_do_not_show(machine, trace, other, data):
     threads = data.draw(st.sampled_from([1, 2]), "threads")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engine_window, "WORTH_A_HAND_OVER_NS", -1)  # these windows are not worth it
-        patch.setattr(machine, "_BLOCKS_WORTH_THREADS", 1)
+        patch.setattr(engine_machine, "_BLOCKS_WORTH_THREADS", 1)
         assert facts(simulate([trace, other], spec, window_cycles=window, order_seed=seed, threads=threads)) == want
 
 
