@@ -66,8 +66,8 @@ def _highest(typing_context, mask):
 
 
 #: How many members a set has.
-population = _plain_population if config.DISABLE_JIT else _population
+population: Any = _plain_population if config.DISABLE_JIT else _population
 #: The lowest member of a set that is not empty.
-lowest = _plain_lowest if config.DISABLE_JIT else _lowest
+lowest: Any = _plain_lowest if config.DISABLE_JIT else _lowest
 #: The highest member of a set that is not empty.
-highest = _plain_highest if config.DISABLE_JIT else _highest
+highest: Any = _plain_highest if config.DISABLE_JIT else _highest
