@@ -12,6 +12,7 @@ counters and docs/reference/state.md derive from the declarations.
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import dataclass
 
@@ -42,6 +43,18 @@ UNITS = {
 }
 
 
+#: A cache line of the host: x86-64, and most ARM processors.
+HOST_LINE_BYTES = 64
+
+
+def line_aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """An array of zeros that begins with a cache line of the host; NumPy's begin 16 bytes behind one."""
+    size = math.prod(shape) * dtype.itemsize
+    room = np.zeros(size + HOST_LINE_BYTES, np.uint8)
+    start = -room.ctypes.data % HOST_LINE_BYTES
+    return room[start : start + size].view(dtype).reshape(shape)
+
+
 class Column(int):
     """The number of a column, with what it means; ``span`` columns from it on hold the same, one a thing counted elsewhere
     (0: as many as the machine has). ``counter`` is Nsight Compute's name where the column is a counter or a reason."""
@@ -55,13 +68,22 @@ class Column(int):
 
 class Table:
     """The declaration of one array of the state: ``array`` is its name where functions take it, ``rows`` what a row is
-    (empty: a vector), ``columns_first`` whether columns are the array's first axis. ``module`` is ``__name__``."""
+    (empty: a vector), ``columns_first`` whether columns are the array's first axis; ``whole_lines``: a row takes whole cache
+    lines of the host. ``module`` is ``__name__``."""
 
     def __init__(
-        self, module: str, array: str, rows: str, meaning: str, dtype: type = np.int64, columns_first: bool = False
+        self,
+        module: str,
+        array: str,
+        rows: str,
+        meaning: str,
+        dtype: type = np.int64,
+        columns_first: bool = False,
+        whole_lines: bool = False,
     ) -> None:
         self.module, self.array, self.rows, self.meaning = module, array, rows, meaning
         self.dtype, self.columns_first = np.dtype(dtype), columns_first
+        self._columns_of_a_line = HOST_LINE_BYTES // self.dtype.itemsize if whole_lines else 1
         self.columns: list[Column] = []
 
     @property
@@ -81,7 +103,8 @@ class Table:
     def zeros(self, *rows: int, more: int = 0) -> np.ndarray:
         """The array for so many rows, all zero; ``more`` columns for one whose span the machine says."""
         width = self.width + more
-        return np.zeros((width, *rows) if self.columns_first else (*rows, width), self.dtype)
+        width += -width % self._columns_of_a_line
+        return line_aligned((width, *rows) if self.columns_first else (*rows, width), self.dtype)
 
     def counters(self) -> tuple[str, ...]:
         """The counter of each column, in order."""

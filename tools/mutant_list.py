@@ -124,8 +124,13 @@ CODE = (
     CodeMutant(
         "scheduler: the oldest instead of the youngest",
         "model/scheduler.py",
-        "if chosen < 0 or warp == last or (age > chosen_age and chosen != last):\n    chosen = warp\n    chosen_age = age",
-        "if chosen < 0 or age < chosen_age:\n    chosen = warp\n    chosen_age = age",
+        "if last >= 0 and candidates >> (last - first) & 1:\n    chosen = last\nelse:\n"
+        "    chosen = first + highest(candidates)\n    rest = candidates & slots[chosen, YOUNGER]\n"
+        "    while rest:\n        chosen = first + highest(rest)\n        rest &= slots[chosen, YOUNGER]",
+        "chosen = first + highest(candidates)\n"
+        "rest = candidates & ~(slots[chosen, YOUNGER] | 1 << (chosen - first))\nwhile rest:\n"
+        "    chosen = first + highest(rest)\n"
+        "    rest &= ~(slots[chosen, YOUNGER] | 1 << (chosen - first))",
     ),
     CodeMutant(
         "scoreboard: nobody waits for counter 0",

@@ -10,11 +10,14 @@ The tables are those of :mod:`gpusim.model.trace_tables`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from gpusim.errors import TraceFormatError
+from gpusim.io.jit_direct import direct
+from gpusim.model.lane_patterns import find_patterns
 from gpusim.model.trace_tables import (
     A_ADDRESS,
     A_MASK,
@@ -50,6 +53,12 @@ from gpusim.model.trace_tables import (
 from gpusim.state_tables import Table
 from gpusim.trace.record import SCATTERED, Chunk
 
+#: Of a table at most; larger ones grow.
+_MOST_RESERVED_BYTES = 256 << 20
+
+
+_find_patterns = direct(find_patterns)
+
 
 class _GrowingTable:
     """One growing table of rows with a list of holes, first fit."""
@@ -61,23 +70,33 @@ class _GrowingTable:
 
     def place(self, rows: np.ndarray) -> int:
         """Copy ``rows`` in; returns their first row's number."""
-        need = max(1, len(rows))
+        start = self.take(len(rows))
+        self.rows[start : start + len(rows)] = rows
+        return start
+
+    def take(self, count: int) -> int:
+        """Make room for ``count`` rows, whatever they hold now; the first one's number."""
+        need = max(1, count)
         for i, (start, length) in enumerate(self.holes):  # noqa: B007 - both are used behind the loop
             if length >= need:
                 break
         else:
-            size = len(self.rows)
-            grown = self._table.zeros(2 * size + need)
-            grown[:size] = self.rows
-            self.rows = grown
-            self.free(size, size + need)
+            self.grow(2 * len(self.rows) + need)
             i, (start, length) = len(self.holes) - 1, self.holes[-1]
         if length == need:
             del self.holes[i]
         else:
             self.holes[i] = (start + need, length - need)
-        self.rows[start : start + len(rows)] = rows
         return start
+
+    def grow(self, rows: int) -> None:
+        """Have ``rows`` rows in all, which are more."""
+        size = len(self.rows)
+        grown = self._table.zeros(rows)
+        if size != sum(length for _, length in self.holes):
+            grown[:size] = self.rows
+        self.rows = grown
+        self.free(size, rows - size)
 
     def free(self, start: int, length: int) -> None:
         """Give rows back."""
@@ -115,9 +134,21 @@ class Arena:
         self._scattered = _GrowingTable(SCATTER_TABLE, 16)
         self._signals = _GrowingTable(SIGNAL_TABLE, 1)  # kept: a store may reach the L2 when its block has long ended
         self._word_of: dict[int, int] = {}
+        self._patterns = 0  # so far
         self.tables = self._snapshot()
         #: rises whenever ``tables`` was replaced
         self.version = 0
+
+    def reserve(self, chunks: Iterable[Chunk]) -> None:
+        """Make room for chunks that are held anyhow, so that tables need not grow, which copies them; the host gives
+        memory only for what is used."""
+        if not isinstance(chunks, list):
+            return
+        for name, table in (("warps", self._warps), ("runs", self._runs), ("accesses", self._accesses)):
+            rows = sum(max(1, len(getattr(chunk, name))) for chunk in chunks)
+            if len(table.rows) < rows <= _MOST_RESERVED_BYTES // (table.rows.itemsize * table.rows.shape[1]):
+                table.grow(rows)
+        self.tables = self._snapshot()
 
     def _snapshot(self) -> Tables:
         parts = (self._warps, self._runs, self._accesses, self._scattered, self._signals)
@@ -143,6 +174,21 @@ class Arena:
         named, first = np.unique(access, return_index=True)
         accesses[named, A_SIGNAL] = base + first + 1
 
+    def _place_patterns(self, chunk: Chunk, accesses: np.ndarray) -> tuple[int, int]:
+        """Copy the patterns of the chunk's scattered accesses in and let its ``accesses`` name them; (first row, rows)."""
+        rows = np.require(chunk.scattered, requirements="CW").view(np.int64).reshape(-1, LANES)
+        scattered = accesses[:, A_STRIDE] == SCATTERED
+        most = int(np.count_nonzero(scattered))
+        patterns = np.empty((most + 1, SCATTER_TABLE.width), np.int64)
+        table = np.zeros(1 << (2 * most + 1).bit_length(), np.int64)
+        found = _find_patterns(accesses, rows, table, patterns, SCATTERED - 1 - self._patterns)
+        if found < 0:
+            raise TraceFormatError(f"chunk at block {chunk.first_block}: an access names addresses that are not there")
+        self._patterns += found
+        first = self._scattered.place(patterns[:found])
+        accesses[scattered, A_STRIDE] -= first
+        return first, found
+
     def add(self, chunk: Chunk, number: int = 0) -> LiveChunk:
         """Copy chunk ``number`` in, each warp ending with it; raises TraceFormatError for a run without instructions."""
         if (chunk.runs["count"] < 1).any():
@@ -152,16 +198,15 @@ class Arena:
             runs[:, column] = chunk.runs[name]
         runs[chunk.polls["run"], RUN_POLL] = chunk.polls["runs"]
         run_base = self._runs.place(runs)
-        scatter_base = self._scattered.place(np.ascontiguousarray(chunk.scattered).view(np.int64).reshape(-1, LANES))
-        accesses = ACCESS_TABLE.zeros(len(chunk.accesses))
-        accesses[:, A_ADDRESS] = chunk.accesses["address"].astype(np.int64)
+        access_base = self._accesses.take(len(chunk.accesses))
+        accesses = self._accesses.rows[access_base : access_base + len(chunk.accesses)]
+        accesses[:, A_ADDRESS] = chunk.accesses["address"].view(np.int64)
         accesses[:, A_STRIDE] = chunk.accesses["stride"]
         accesses[:, A_MASK] = chunk.accesses["mask"]
-        if scatter_base and len(chunk.scattered):
-            accesses[accesses[:, A_STRIDE] == SCATTERED, A_ADDRESS] += scatter_base
+        accesses[:, A_SIGNAL] = 0
+        scattered, patterns = self._place_patterns(chunk, accesses)
         if len(chunk.signals):
             self._add_signals(chunk, accesses)
-        access_base = self._accesses.place(accesses)
         warps = ROW_TABLE.zeros(len(chunk.warps))
         path = chunk.warps["path"]
         warps[:, W_RUN] = chunk.path_start[path]
@@ -176,11 +221,11 @@ class Arena:
         live = LiveChunk(
             chunk.first_block,
             chunk.blocks,
-            (len(warps), len(runs), len(accesses), len(chunk.scattered)),
+            (len(warps), len(runs), len(accesses), patterns),
             self._warps.place(warps),
             run_base,
             access_base,
-            scatter_base,
+            scattered,
         )
         tables = self._snapshot()
         if any(new is not old for new, old in zip(tables, self.tables, strict=True)):

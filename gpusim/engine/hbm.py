@@ -14,10 +14,13 @@ from gpusim.engine.latencies import burst_ticks, dram_answer_ticks
 from gpusim.engine.part import Outgoing
 from gpusim.engine.tables import FIRST_NODES, grown
 from gpusim.gpus.spec import GpuSpec
+from gpusim.io.jit_direct import direct
 from gpusim.model import hbm
 from gpusim.model.address_hash import layout_of
 from gpusim.model.crossbar import ticks
 from gpusim.model.messages import DRAM_REQUEST, DRAM_RESPONSE, NEVER
+
+_handle_until = direct(hbm.handle_until)
 
 
 class HbmPart:
@@ -50,7 +53,7 @@ class HbmPart:
         self._state = hbm.DramState(
             channels=channels,
             banks=banks,
-            nodes=np.zeros((FIRST_NODES, hbm.NODE_COLUMNS), np.int64),
+            nodes=hbm.NODE_TABLE.zeros(FIRST_NODES),
             scalars=np.zeros(hbm.SCALARS, np.int64),
             counters=np.zeros(hbm.COUNTERS, np.int64),
             responses=np.zeros(256, DRAM_RESPONSE),
@@ -87,7 +90,7 @@ class HbmPart:
         if len(state.responses) < queued:
             state = state._replace(responses=np.zeros(2 * queued, DRAM_RESPONSE))
         self._state = state
-        self._requests.drop(hbm.handle_until(self._rates, state, requests, until_tick))
+        self._requests.drop(_handle_until(self._rates, state, requests, until_tick))
         count = int(state.scalars[hbm.RESPONSES])
         return [state.responses[:count].copy()] if count else []
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpusim.io.jit_direct import direct
 from gpusim.model.compiled import compiled
 from gpusim.model.messages import NEVER
 
@@ -78,6 +79,9 @@ def _sort(rows, out, fields, scratch, counts):
             out[i, word] = rows[row, word]
 
 
+_sorted = direct(_sort)
+
+
 class Inbox:
     """Batches of one dtype, which begins with an int64 ``time`` and consists of whole 8-byte words; ``rank`` names
     the fields that decide between equal times, most significant first, with the bits of each that count
@@ -90,6 +94,7 @@ class Inbox:
         self._fresh: list[np.ndarray] = []
         self._earliest_fresh = NEVER
         self._sorted = np.empty((0, self._words), np.int64)
+        self._messages = self._sorted.view(dtype)[:, 0]
         self._scratch = np.empty((0, _SCRATCH_COLUMNS), np.int64)
         self._counts = np.zeros(1 << _DIGIT_BITS, np.int64)
 
@@ -98,7 +103,8 @@ class Inbox:
         if len(batch):
             rows = np.ascontiguousarray(batch).view(np.int64).reshape(-1, self._words)
             self._fresh.append(rows)
-            self._earliest_fresh = min(self._earliest_fresh, int(rows[:, 0].min()))
+            earliest = int(rows[0, 0] if len(rows) == 1 else rows[:, 0].min())
+            self._earliest_fresh = min(self._earliest_fresh, earliest)
 
     def next_tick(self) -> int:
         """Time of the earliest message, NEVER if there is none."""
@@ -110,17 +116,22 @@ class Inbox:
         if self._fresh:
             parts = [self._sorted, *self._fresh] if len(self._sorted) else self._fresh
             rows = np.concatenate(parts) if len(parts) > 1 else parts[0]
-            if len(self._scratch) < len(rows):
-                self._scratch = np.empty((2 * len(rows), _SCRATCH_COLUMNS), np.int64)
-            self._sorted = np.empty_like(rows)
-            _sort(rows, self._sorted, self._fields, self._scratch, self._counts)
+            if len(rows) > 1:
+                if len(self._scratch) < len(rows):
+                    self._scratch = np.empty((2 * len(rows), _SCRATCH_COLUMNS), np.int64)
+                self._sorted = np.empty_like(rows)
+                _sorted(rows, self._sorted, self._fields, self._scratch, self._counts)
+            else:
+                self._sorted = rows
             self._fresh = []
             self._earliest_fresh = NEVER
-        return self._sorted.view(self._dtype)[:, 0]
+            self._messages = self._sorted.view(self._dtype)[:, 0]
+        return self._messages
 
     def drop(self, count: int) -> None:
         """Forget the first ``count`` messages of :meth:`ordered`: they have been handled."""
-        self._sorted = self._sorted[count:]
+        if count:
+            self._sorted, self._messages = self._sorted[count:], self._messages[count:]
 
     def __len__(self) -> int:
         return len(self._sorted) + sum(len(rows) for rows in self._fresh)

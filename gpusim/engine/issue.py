@@ -17,6 +17,7 @@ from gpusim.model.constants import indexed_load, line_ready
 from gpusim.model.fetch import fetch
 from gpusim.model.lsu import GENERIC, GLOBAL, LOCAL, enqueue
 from gpusim.model.messages import NEVER, TICKS_PER_CYCLE
+from gpusim.model.prefetch import prefetch
 from gpusim.model.register_file import PORTS, allocate
 from gpusim.model.residency import (
     ACCESS,
@@ -34,7 +35,6 @@ from gpusim.model.residency import (
     FENCED,
     FETCHED,
     GROUP,
-    HELD,
     ISSUED,
     LAST_ACK,
     LEFT,
@@ -60,7 +60,7 @@ from gpusim.model.residency import (
     load_run,
     release_barrier,
 )
-from gpusim.model.scheduler import AGE, PASSED, PORT, READY
+from gpusim.model.scheduler import AGE, FREE, PORT, READY, lost, sleep
 from gpusim.model.scoreboard import raise_counter, release_at
 from gpusim.model.sm_tables import FILLED, HELD_FROM, HOLD, LAST_WARP, TENSOR_FREE_TICK
 from gpusim.model.timing import (
@@ -74,19 +74,33 @@ from gpusim.model.timing import (
     SUB_CORES,
     WARPS_PER_SUB_CORE,
 )
-from gpusim.model.trace_tables import A_ADDRESS, RUN_COUNT, RUN_FIRST, RUN_POLL, W_ACCESS, W_NEXT, W_RUN, W_RUN_END
+from gpusim.model.trace_tables import (
+    A_ADDRESS,
+    A_STRIDE,
+    LANES,
+    RUN_COUNT,
+    RUN_FIRST,
+    RUN_POLL,
+    W_ACCESS,
+    W_NEXT,
+    W_RUN,
+    W_RUN_END,
+)
+from gpusim.state_tables import HOST_LINE_BYTES
 from gpusim.trace.layout import MAX_SLEEP_NS, SLEEP_ADDRESS
-from gpusim.trace.record import NO_BARRIER, Flag, MemoryKind, PipeClass
+from gpusim.trace.record import NO_BARRIER, SCATTERED, Flag, MemoryKind, PipeClass
 
 BARRIER_WAIT, FENCE, COPY_GROUP = int(Flag.BARRIER_WAIT), int(Flag.FENCE), int(Flag.COPY_GROUP)
 BRANCH, DEVICE_FENCE, INVALIDATE_L1 = int(Flag.BRANCH), int(Flag.DEVICE_FENCE), int(Flag.INVALIDATE_L1)
 BARRIER_PORT, CONSTANT_PORT = int(PipeClass.BARRIER), int(PipeClass.CONSTANT)
+#: Addresses of a scattered access that share a cache line of the host.
+HOST_LANES = HOST_LINE_BYTES // 8
 ASYNC_COPY = int(MemoryKind.ASYNC_COPY)
 STORE, REDUCTION = int(MemoryKind.STORE), int(MemoryKind.REDUCTION)
 
 
 @inlined
-def account(state, warp, pc, now):
+def account(state, sub, warp, pc, now):
     """Charge the cycles since the warp's last issue to reasons, at the instruction that waited; those at a barrier at the
     barrier, not at what stands behind it."""
     stalls, warps, slots = state.stalls, state.resident.warps, state.resident.slots
@@ -109,13 +123,11 @@ def account(state, warp, pc, now):
         stalls[waited_at, reason] += ready - stall_end
     rest = now - ready
     if rest > 0:
-        passed = slots[warp, PASSED]
+        passed, held = lost(slots, state.resident.ports, state.resident.sets, sub, warp)
         stalls[pc, stall.NOT_SELECTED] += passed
-        slots[warp, PASSED] = 0
-        if warps[warp, HELD]:
-            stalls[pc, stall.DISPATCH_STALL] += warps[warp, HELD]
-            passed += warps[warp, HELD]
-            warps[warp, HELD] = 0
+        if held:
+            stalls[pc, stall.DISPATCH_STALL] += held
+            passed += held
         if rest > passed:
             if slots[warp, PORT] != op.QUEUE_PORT:
                 reason = stall.MATH_PIPE_THROTTLE
@@ -146,6 +158,21 @@ def read_constant(program, warps, constants, timing, sub, warp, pc, cycle):
         ready = line_ready(constants, 2 * sub, line, timing, cycle)
         if ready > cycle:
             warps[warp, CONSTANT_READY] = ready
+
+
+@inlined
+def hint_access(tables, access):
+    """Ask for a warp's next access record: each is read once, and nothing else brings it near."""
+    prefetch(tables.accesses, (access, 0))
+
+
+@inlined
+def hint_lanes(tables, access):
+    """Ask for the lanes' addresses of an access that the LSU is about to work out, where a row of their own holds them."""
+    stride = tables.accesses[access, A_STRIDE]
+    if stride <= SCATTERED:
+        for lane in range(0, LANES, HOST_LANES):
+            prefetch(tables.scattered, (SCATTERED - stride, lane))
 
 
 @inlined
@@ -194,11 +221,11 @@ def choose_round(state, tables, warp, now):
 @inlined
 def issue(state, tables, sm, sub, warp, now):
     """Issue the next instruction of ``warp`` in cycle ``now``; True if it was the warp's last one. ``state``: SmState."""
-    program, timing, sms, subs, port_free = state.program, state.timing, state.sms, state.subs, state.port_free
+    program, timing, sms, subs, ports = state.program, state.timing, state.sms, state.subs, state.resident.ports
     resident, front = state.resident, state.front
     warps, slots, board = resident.warps, resident.slots, resident.board
     pc = warps[warp, PC]
-    account(state, warp, pc, now)
+    account(state, sub, warp, pc, now)
     state.work[pc, count.THREAD_INSTRUCTIONS] += bits(warps[warp, MASK])
     flags = program[pc, op.FLAGS]
     writer = program[pc, op.WRITE_BARRIER]
@@ -217,7 +244,7 @@ def issue(state, tables, sm, sub, warp, now):
             group = warps[warp, GROUP] % COPY_GROUPS + 1
             warps[warp, COPIES_OPEN + group - 1] += 1
         access, mask = warps[warp, ACCESS], warps[warp, MASK]
-        enqueue(state.queue, subs, port_free, sms, timing, sm, sub, warp, pc, access, mask, group, now)
+        enqueue(state.queue, subs, ports, sms, timing, sm, sub, warp, pc, access, mask, group, now)
     else:
         interval, latency = program[pc, op.INTERVAL], program[pc, op.LATENCY]
         if port == CONSTANT_PORT:
@@ -234,9 +261,9 @@ def issue(state, tables, sm, sub, warp, now):
             free = tick // TICKS_PER_CYCLE
         if program[pc, op.SHARED_BY_SM]:
             for other in range(sm * timing[SUB_CORES], (sm + 1) * timing[SUB_CORES]):
-                port_free[other, port] = free
+                ports[other, port, FREE] = free
         else:
-            port_free[sub, port] = free
+            ports[sub, port, FREE] = free
         if writer != NO_BARRIER:
             release_at(board, warp, writer, now + latency, program[pc, op.REASON])
         if reader != NO_BARRIER:
@@ -248,7 +275,10 @@ def issue(state, tables, sm, sub, warp, now):
                 subs[sub, HOLD] = clear
                 subs[sub, HELD_FROM] = now + 1
     recorded = warps[warp, ACCESS]
-    warps[warp, ACCESS] += program[pc, op.RECORDS]
+    if program[pc, op.RECORDS]:
+        warps[warp, ACCESS] = recorded + program[pc, op.RECORDS]
+        hint_lanes(tables, recorded)
+        hint_access(tables, recorded + program[pc, op.RECORDS])
     subs[sub, LAST_WARP] = -1 if program[pc, op.YIELD] else warp
     warps[warp, ISSUED] = now
     wait = program[pc, op.STALL]
@@ -318,7 +348,8 @@ def issue(state, tables, sm, sub, warp, now):
         arrive(resident, program, timing, sm, warp, pc, flags & BARRIER_WAIT != 0, now)
         if warps[warp, AT_BARRIER]:
             return False
-    slots[warp, READY] = earliest_issue(warps, board, program, warp)
+    ready = earliest_issue(warps, board, program, warp)
+    sleep(slots, resident.sets, sub, sub * timing[WARPS_PER_SUB_CORE], warp, ready)
     return False
 
 

@@ -16,6 +16,7 @@ from gpusim.engine.part import Outgoing
 from gpusim.engine.tables import FIRST_NODES, grown
 from gpusim.errors import DeadlockError
 from gpusim.gpus.spec import GpuSpec
+from gpusim.io.jit_direct import direct
 from gpusim.model import l2, l2_state, l2_tags
 from gpusim.model.address_hash import channel_of, fold, layout_of
 from gpusim.model.crossbar import response_latency_ticks, ticks
@@ -30,6 +31,9 @@ from gpusim.model.trace_tables import SIGNAL_TABLE
 #: What one request may cause at most: nodes that it holds, DRAM messages on its way.
 _NODES_PER_REQUEST = 2
 _DRAM_PER_EVENT = 3
+
+
+_handle_until = direct(l2.handle_until)
 
 
 class L2Part:
@@ -82,7 +86,7 @@ class L2Part:
             pages=make_pages(spec.tlb, spec.sm_count),
             costs=self._costs,
             servers=np.zeros((chip.slices, l2_state.SERVERS), np.int64),
-            nodes=np.zeros((FIRST_NODES, l2_state.NODE_COLUMNS), np.int64),
+            nodes=l2_state.NODE_TABLE.zeros(FIRST_NODES),
             heap=np.zeros((2, FIRST_NODES), np.int64),
             scalars=np.zeros(l2_state.SCALARS, np.int64),
             responses=np.zeros(256, RESPONSE),
@@ -98,6 +102,7 @@ class L2Part:
         #: Dirty lines that warming has evicted last, by slice, and their number.
         self._evicted = np.zeros((chip.slices, kept), np.int64)
         self._evictions = np.zeros(chip.slices, np.int64)
+        self._warmed = False  # whether there may be any
         self._requests = Inbox(REQUEST, (("sm", 12), ("sequence", 20)))
         self._fills = Inbox(DRAM_RESPONSE, (("sequence", 30),))
 
@@ -130,12 +135,12 @@ class L2Part:
     def advance(self, until_tick: int) -> Outgoing:
         """Handle all events strictly before ``until_tick``."""
         sent: Outgoing = []
-        if self._evictions.any() and (first := self.next_tick()) < until_tick:
+        if self._warmed and (first := self.next_tick()) < until_tick:
             sent.append(self._unwritten(first))
         requests, fills = self._requests.ordered(), self._fills.ordered()
         self._make_room(len(requests), len(fills))
         state = self._state
-        taken, taken_fills = l2.handle_until(self._rates, state, requests, fills, until_tick)
+        taken, taken_fills = _handle_until(self._rates, state, requests, fills, until_tick)
         self._requests.drop(taken)
         self._fills.drop(taken_fills)
         count = int(state.scalars[l2_state.RESPONSES])
@@ -184,6 +189,7 @@ class L2Part:
         """
         if self.next_tick() != NEVER or self._state.scalars[l2_state.OUTSTANDING]:
             raise DeadlockError(f"warming a busy L2: {self.waiting_for()}")
+        self._warmed = True
         warm_lines(
             self._rates,
             self._state,
@@ -206,6 +212,7 @@ class L2Part:
             lines = [int(self._evicted[index, (evicted - 1 - i) % kept]) for i in range(count)]
             rows += [(index, line) for line in reversed(lines)]
         self._evictions[:] = 0
+        self._warmed = False
         batch = np.zeros(len(rows), DRAM_REQUEST)
         rates, state = self._rates, self._state
         for request, (index, line) in zip(batch, rows, strict=True):

@@ -91,7 +91,8 @@ class Machine:
             part.name: _wires_of(graph, node, self.parts) for node in graph.parts for part in self.parts[node.name]
         }
         self.devices = [_device(number, graph, self.parts) for number in sorted(graph.devices)]
-        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
+        self._helpers = threads - 1  # beside the caller's thread
+        self._pool = ThreadPoolExecutor(self._helpers) if self._helpers else None
         self._random = random.Random(order_seed) if order_seed is not None else None
         if self._random is not None:
             for device in self.devices:
@@ -161,6 +162,7 @@ class Machine:
             self._pool if busy >= _BLOCKS_WORTH_THREADS else None,
             on_window if wanted.progress is not None else None,
             on_boundary,
+            self._helpers,
         )
         scheduler.run()
         self.windows += scheduler.windows

@@ -16,6 +16,7 @@ from gpusim.engine.part import Outgoing
 from gpusim.engine.sm_advance import advance_group
 from gpusim.engine.tables import grown
 from gpusim.gpus.spec import GpuSpec
+from gpusim.io.jit_direct import direct
 from gpusim.model import timing as at
 from gpusim.model.arrivals import TAG_BITS, push
 from gpusim.model.cache import sets_in
@@ -91,6 +92,9 @@ def _deliver_starts(state, batch):
         state.report[R_NEXT_CYCLE] = min(state.report[R_NEXT_CYCLE], cycle)
 
 
+_advance_group, _promise, _note_starts = direct(advance_group), direct(_deliver), direct(_deliver_starts)
+
+
 class SmGroup:
     """SMs ``first .. first + count - 1`` of a GPU. Takes RESPONSE and START, sends REQUEST and EXIT."""
 
@@ -149,22 +153,22 @@ class SmGroup:
     def deliver(self, batch: np.ndarray) -> None:
         """Take messages; those of other groups are ignored."""
         if batch.dtype == START:
-            _deliver_starts(self.state, batch)
+            _note_starts(self.state, batch)
         else:
-            _deliver(self.state, batch)
+            _promise(self.state, batch)
 
     def advance(self, until_tick: int) -> Outgoing:
         """Run all SMs up to ``until_tick``."""
         if len(self.state.written) < self.arena.words:
             self.state = self.state._replace(written=grown(self.state.written, self.arena.words))
         state = self.state
-        advance_group(state, self.arena.tables, until_tick // TICKS_PER_CYCLE)
-        report = state.report
+        _advance_group(state, self.arena.tables, until_tick // TICKS_PER_CYCLE)
+        requests, exits = int(state.report[R_REQUESTS]), int(state.report[R_EXITS])
         outgoing: Outgoing = []
-        if report[R_REQUESTS]:
-            outgoing.append(state.out[: report[R_REQUESTS]].copy())
-        if report[R_EXITS]:
-            outgoing.append(self._exits(state.exits[: report[R_EXITS]]))
+        if requests:
+            outgoing.append(state.out[:requests].copy())
+        if exits:
+            outgoing.append(self._exits(state.exits[:exits]))
         return outgoing
 
     def _exits(self, rows: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ LSU, then the sub-cores in order. Idle SMs cost one comparison, idle cycles noth
 
 from __future__ import annotations
 
-from gpusim.engine.issue import enter_code, issue, leave_block, read_constant
+from gpusim.engine.issue import enter_code, hint_access, issue, leave_block, read_constant
 from gpusim.model import cache
 from gpusim.model import counters as count
 from gpusim.model import program as op
@@ -18,7 +18,8 @@ from gpusim.model.l1_response import receive
 from gpusim.model.lsu import dequeue, next_instruction_cycle, take_instruction
 from gpusim.model.messages import NEVER, TICKS_PER_CYCLE
 from gpusim.model.mshr import CONTENT, LINE, SECTOR_BITS, SENDER, TARGETS, WANTED, content_parts, sender_parts
-from gpusim.model.prefetch import prefetch
+from gpusim.model.prefetch import prefetch, prefetch_for_later
+from gpusim.model.program import PORTS
 from gpusim.model.residency import (
     ARRIVED,
     BARRIERS,
@@ -32,13 +33,12 @@ from gpusim.model.residency import (
     STORES,
     WAITING,
     WARP_COLUMNS,
-    charge_held,
     earliest_issue,
     start_warp,
     wake,
     warp_index,
 )
-from gpusim.model.scheduler import READY, pick_warp
+from gpusim.model.scheduler import READY, hold, pick_warp, sleep
 from gpusim.model.sm_tables import (
     AGE_COUNT,
     ARRIVALS,
@@ -64,6 +64,7 @@ from gpusim.model.sm_tables import (
     S_BLOCK,
     S_CYCLE,
     S_WARP_ROW,
+    SM_TABLE,
     START_NEXT,
 )
 from gpusim.model.timing import (
@@ -78,8 +79,12 @@ from gpusim.model.timing import (
     WARPS_PER_SUB_CORE,
 )
 from gpusim.model.trace_tables import W_ACCESS, W_NEXT, W_RUN, W_RUN_END
+from gpusim.state_tables import HOST_LINE_BYTES
 from gpusim.trace.record import MemoryKind
 
+SM_COLUMNS = SM_TABLE.width
+#: Columns of a table that share a cache line of the host.
+HOST_COLUMNS = HOST_LINE_BYTES // 8
 STORE, REDUCTION = int(MemoryKind.STORE), int(MemoryKind.REDUCTION)
 
 
@@ -122,7 +127,8 @@ def start_blocks(state, tables, sm, now):
             sms[sm, AGE_COUNT] += 1
             hardware_warp = (sm + timing[FIRST_SM]) * warps_per_sm + slot * per_block + i
             local_base = cache.LOCAL_MEMORY_BASE + hardware_warp * timing[LOCAL_BYTES_PER_WARP]
-            start_warp(resident, program, tables.runs, warp, cursor, row, sms[sm, AGE_COUNT], local_base, now)
+            hint_access(tables, cursor[2])
+            start_warp(resident, program, timing, tables.runs, warp, cursor, row, sms[sm, AGE_COUNT], local_base, now)
             state.counters[count.WARP_CYCLES] -= now - 1
             sub = warp // timing[WARPS_PER_SUB_CORE]
             pc = warps[warp, PC]
@@ -130,8 +136,9 @@ def start_blocks(state, tables, sm, now):
             if there > now:
                 warps[warp, FETCHED] = there + timing[DECODE_CYCLES]
             read_constant(program, warps, front.constants, timing, sub, warp, pc, max(now, warps[warp, FETCHED]))
-            resident.slots[warp, READY] = earliest_issue(warps, resident.board, program, warp)
-            resident.subs_next[sub] = min(resident.subs_next[sub], resident.slots[warp, READY])
+            ready = earliest_issue(warps, resident.board, program, warp)
+            sleep(resident.slots, resident.sets, sub, sub * timing[WARPS_PER_SUB_CORE], warp, ready)
+            resident.subs_next[sub] = min(resident.subs_next[sub], ready)
     sms[sm, START_NEXT] = following
 
 
@@ -188,12 +195,36 @@ def hint_arrivals(state, sm, until):
                 prefetch(pending, (sm, targets[sm, entries[sm, entry, TARGETS], WANTED] >> SECTOR_BITS, 0))
 
 
+@inlined
+def hint_sm(state, sm):
+    """Ask for what an SM's clock reads and writes first: the SMs before it have used the host's near caches since it ran."""
+    timing, resident = state.timing, state.resident
+    for column in range(0, SM_COLUMNS, HOST_COLUMNS):
+        prefetch_for_later(state.sms, (sm, column))
+    prefetch_for_later(state.lsu, (sm, 0))
+    subs = timing[SUB_CORES]
+    for sub in range(sm * subs, (sm + 1) * subs):
+        prefetch_for_later(resident.sets, (sub, 0))
+        prefetch_for_later(state.subs, (sub, 0))
+        prefetch_for_later(state.front.registers, (sub, 0))
+        for port in range(0, PORTS, 2):
+            prefetch_for_later(resident.ports, (sub, port, 0))
+    warps = subs * timing[WARPS_PER_SUB_CORE]
+    for warp in range(sm * warps, (sm + 1) * warps):
+        prefetch_for_later(resident.slots, (warp, 0))
+        prefetch_for_later(resident.board, (warp, 0))
+        prefetch_for_later(resident.warps, (warp, 0))
+        prefetch_for_later(resident.warps, (warp, HOST_COLUMNS))
+        prefetch_for_later(resident.warps, (warp, 2 * HOST_COLUMNS))
+
+
 @inner
 def advance_sm(state, tables, sm, until):
     """Run one SM from its next event up to, not including, cycle ``until``."""
     timing, program, sms, lsu, subs = state.timing, state.program, state.sms, state.lsu, state.subs
     queue, heap, counters, resident = state.queue, state.heap, state.counters, state.resident
     warps, slots, blocks, subs_next = resident.warps, resident.slots, resident.blocks, resident.subs_next
+    ports, sets = resident.ports, resident.sets
     n_subs = timing[SUB_CORES]
     per_sub = timing[WARPS_PER_SUB_CORE]
     now = sms[sm, NEXT]
@@ -235,15 +266,15 @@ def advance_sm(state, tables, sm, until):
         for sub in range(sm * n_subs, (sm + 1) * n_subs):
             if subs_next[sub] > now:
                 continue
-            hold = subs[sub, HOLD]
-            if hold:
-                if hold > now:
-                    subs_next[sub] = hold
+            held_up_to = subs[sub, HOLD]
+            if held_up_to:
+                if held_up_to > now:
+                    subs_next[sub] = held_up_to
                     continue
-                charge_held(warps, slots, sub * per_sub, per_sub, subs[sub, HELD_FROM], hold)
+                hold(sets, sub, subs[sub, HELD_FROM], held_up_to)
                 subs[sub, HOLD] = 0
             subs_next[sub] = NEVER
-            warp, later = pick_warp(slots, state.port_free, sub, sub * per_sub, per_sub, subs[sub, LAST_WARP], now)
+            warp, later = pick_warp(slots, ports, sets, sub, sub * per_sub, subs[sub, LAST_WARP], now)
             if warp >= 0:
                 block = warps[warp, BLOCK]
                 if issue(state, tables, sm, sub, warp, now):
@@ -274,6 +305,10 @@ def advance_group(state, tables, until):
     last = report[R_LAST_CYCLE]
     for i in range(sms.shape[0]):
         sm = state.order[i]
+        if i + 1 < sms.shape[0]:
+            following_sm = state.order[i + 1]
+            if sms[following_sm, NEXT] < until and sms[following_sm, RESIDENT_BLOCKS]:
+                hint_sm(state, following_sm)
         if sms[sm, NEXT] < until:
             advance_sm(state, tables, sm, until)
             last = max(last, sms[sm, LAST])

@@ -183,6 +183,7 @@ class Supply:
         self._next_look = 0
         self._per_block = trace.launch.warps_per_block
         self._exits = trace.program.instructions["flags"] & Flag.EXIT != 0
+        arena.reserve(trace.chunk_list)
         self._source: Iterator[Chunk] = iter(trace.chunk_list)
         self._peeked: Chunk | None = None
         self._read_ahead: ReadAhead | None = None

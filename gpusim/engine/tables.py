@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpusim.state_tables import line_aligned
+
 #: Nodes to begin with.
 FIRST_NODES = 4096
 
 
 def grown(array: np.ndarray, size: int) -> np.ndarray:
     """A copy with ``size`` rows or more, the new ones zero: at least twice as many, so that growing is rare."""
-    bigger = np.zeros((max(size, 2 * len(array)), *array.shape[1:]), array.dtype)
+    bigger = line_aligned((max(size, 2 * len(array)), *array.shape[1:]), array.dtype)
     bigger[: len(array)] = array
     return bigger

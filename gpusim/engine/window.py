@@ -1,17 +1,22 @@
-"""The scheduler: one SimPy process a part, windows that never let a message come too late.
+"""The scheduler: windows that never let a message come too late, and threads that share a window's parts.
 
 Mental model: conservative parallel discrete-event simulation. A message takes at least one window to get
 anywhere (the *lookahead*). So all parts may run through the same window independently, in any order or at
 once, and exchange what they sent afterwards: nothing that is sent within a window can matter before its end.
-Simulated time in SimPy is the window's number. A part with nothing to do sleeps; a message for it schedules its
-wake-up for the window of its arrival. When no wake-up is scheduled, nothing can ever happen again: the
-machine is quiet, or it is deadlocked, which the caller can tell.
+Simulated time in SimPy is the window's number; its one process sleeps until the next window in which any part has work.
+A part with nothing to do costs nothing; a message for it names the window of its arrival. When no part has work in
+sight, nothing can ever happen again: the machine is quiet, or it is deadlocked, which the caller can tell.
+
+Threads are worth their hand-over only where a window is long: parts that, after what their last turns took, would
+share less than :data:`WORTH_A_HAND_OVER_NS` run one after the other.
 """
 
 from __future__ import annotations
 
+import time
+from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import simpy
@@ -24,23 +29,32 @@ from gpusim.model.messages import ADDRESSED, NEVER
 Wires = Mapping[str, Mapping[np.dtype, Sequence[Part]]]
 #: Called with the number of a device, None for what lies between devices, and a tick.
 Watcher = Callable[[int | None, int], None]
+#: What waking a thread and waiting for it costs, about.
+WORTH_A_HAND_OVER_NS = 60_000
 
 
-class _Process:
-    """A part's process: the event that it sleeps on, and the window of its next wake-up."""
+class _Place:
+    """A part in the schedule: the window of its next turn, what it sent in its last one, what its turns take."""
 
     def __init__(self, part: Part) -> None:
         self.part = part
-        self.asleep: simpy.Event | None = None
-        self.wake_up: int | None = None
+        self.window = NEVER
+        self.sent: Outgoing = []
+        self.expected_ns = 0
+
+    def run(self, until_tick: int) -> None:
+        """The part's turn."""
+        start = time.perf_counter_ns()
+        self.sent = self.part.advance(until_tick)
+        self.expected_ns = (self.expected_ns + time.perf_counter_ns() - start) // 2
 
 
 class WindowScheduler:
-    """Runs parts window by window, those of a window in the order of ``parts`` where threads take them
-    (the longest should begin first). ``wires`` says who takes what a part sends; of messages with a field ``device`` a part
-    of a device gets those for it. ``pool``: run parts of a window in threads. ``on_window(device, until_tick)`` is called
-    after each part's turn; ``on_boundary(device, tick)`` once before a device's first turn in a window, when all its parts
-    have done everything before ``tick`` and nothing after it."""
+    """Runs parts window by window, those of a window in the order of ``parts``, or shared by threads, the longest first.
+    ``wires`` says who takes what a part sends; of messages with a field ``device`` a part of a device gets those for it.
+    ``pool``: ``helpers`` of its threads share a window's parts with the caller's. ``on_window(device, until_tick)`` is called
+    after each part's turn; ``on_boundary(device, tick)`` once before a device's parts have their turns in a window, when
+    they have done everything before ``tick`` and nothing after it."""
 
     def __init__(
         self,
@@ -51,108 +65,117 @@ class WindowScheduler:
         pool: ThreadPoolExecutor | None = None,
         on_window: Watcher | None = None,
         on_boundary: Watcher | None = None,
+        helpers: int = 1,
     ) -> None:
         self.window_ticks = window_ticks
         self.windows = 0
         self._environment = simpy.Environment(initial_time=start_tick // window_ticks)
-        self._pool = pool
-        self._on_window = on_window
-        self._on_boundary = on_boundary
-        self._boundaries: dict[int | None, int] = {}
-        self._awake: set[str] = set()
-        self._running: dict[str, Future[Outgoing]] = {}
-        self._processes = {part.name: _Process(part) for part in parts}
+        self._pool, self._helpers = pool, helpers
+        self._on_window, self._on_boundary = on_window, on_boundary
+        places = {part.name: _Place(part) for part in parts}
+        self._places = list(places.values())
+        # Not in the places themselves: parts that answer each other would never be freed.
         self._takers = {
-            name: {message: [self._processes[part.name] for part in takers] for message, takers in by_message.items()}
+            name: {message: [places[part.name] for part in takers] for message, takers in by_message.items()}
             for name, by_message in wires.items()
         }
-        self._generators = [self._run(process) for process in self._processes.values()]
-        for generator in self._generators:
-            self._environment.process(generator)
+        self._process = self._run()
+        self._environment.process(self._process)
 
     def run(self) -> None:
         """Run until nothing has anything to do any more; messages may have been put in by hand before."""
-        for process in self._processes.values():
-            self._schedule(process)
         try:
             self._environment.run()
         finally:
-            # A process that sleeps for good would hold the scheduler and with it all parts until Python looks for cycles.
-            for generator in self._generators:
-                generator.close()
+            # A process that has not ended would hold the scheduler and with it all parts until Python looks for cycles.
+            self._process.close()
 
     def waiting(self) -> list[str]:
         """What every part waits for, for a deadlock's message."""
-        return [line for process in self._processes.values() if (line := process.part.waiting_for())]
+        return [line for place in self._places if (line := place.part.waiting_for())]
 
-    def _schedule(self, process: _Process) -> None:
-        """Make a sleeping part wake at the start of the window that holds its next tick."""
-        if process.asleep is None:
-            return
-        tick = process.part.next_tick()
-        if tick >= NEVER:
-            return
-        window = tick // self.window_ticks
-        if process.wake_up is not None and process.wake_up <= window:
-            return
-        process.wake_up = window
-        timeout = self._environment.timeout(max(0, window - self._environment.now))
-        timeout.callbacks.append(lambda _event: self._wake(process, window))
-
-    def _wake(self, process: _Process, window: int) -> None:
-        if process.asleep is not None and process.wake_up == window:
-            event, process.asleep, process.wake_up = process.asleep, None, None
-            event.succeed()
-
-    def _run(self, process: _Process) -> Generator:
-        """One part's process: sleep until its window, run through it, hand over what it sent."""
-        environment, part = self._environment, process.part
-        takers = self._takers.get(part.name, {})
+    def _run(self) -> Generator:
+        """The process: sleep until the next window in which any part has work, and run those that have."""
+        environment, places = self._environment, self._places
+        now, never = int(environment.now), NEVER // self.window_ticks
+        self._look(places)
         while True:
-            process.asleep = environment.event()
-            self._schedule(process)
-            yield process.asleep
-            until = (int(environment.now) + 1) * self.window_ticks
-            if self._on_boundary is not None and self._boundaries.get(part.device) != until:
-                self._boundaries[part.device] = until
-                self._on_boundary(part.device, until - self.window_ticks)
-            if self._pool is None:
-                outgoing = part.advance(until)
-            else:
-                # Everybody who wakes in this window starts before anybody waits, and nobody's
-                # messages are delivered before everybody has come to the window's end.
-                self._awake.add(part.name)
-                yield environment.timeout(0)
-                self._start(self._pool, until)
-                outgoing = self._running.pop(part.name).result()
-                yield environment.timeout(0)
-            self.windows += 1
-            for batch in outgoing:
-                self._deliver(part, batch, takers.get(batch.dtype))
+            window = min([place.window for place in places])
+            if window >= never:
+                return
+            if window > now:
+                yield environment.timeout(window - now)
+                now = window
+            self._turn([place for place in places if place.window <= now], now * self.window_ticks)
+
+    def _look(self, places: Sequence[_Place]) -> None:
+        """Ask parts when they have work next."""
+        for place in places:
+            place.window = place.part.next_tick() // self.window_ticks
+
+    def _turn(self, due: list[_Place], tick: int) -> None:
+        """Run the parts that have work in the window that begins at ``tick``, and hand over what they sent."""
+        until = tick + self.window_ticks
+        if self._on_boundary is not None:
+            for device in dict.fromkeys([place.part.device for place in due]):
+                self._on_boundary(device, tick)
+        if self._pool is not None and len(due) > 1 and self._to_share(due) > WORTH_A_HAND_OVER_NS:
+            self._share(self._pool, due, until)
+        else:
+            for place in due:
+                place.run(until)
+        self.windows += len(due)
+        changed = dict.fromkeys(due)
+        for place in due:
+            for batch in place.sent:
+                changed.update(dict.fromkeys(self._deliver(place, batch)))
+            place.sent = []
             if self._on_window is not None:
-                self._on_window(part.device, until)
+                self._on_window(place.part.device, until)
+        self._look(list(changed))
 
-    def _start(self, pool: ThreadPoolExecutor, until: int) -> None:
-        """Give all parts that are awake and do not run yet to the threads."""
-        if not self._awake:
-            return
-        for name, process in self._processes.items():
-            if name in self._awake:
-                self._running[name] = pool.submit(process.part.advance, until)
-        self._awake.clear()
+    @staticmethod
+    def _to_share(due: list[_Place]) -> int:
+        """Nanoseconds of all but the longest turn, after what turns took last."""
+        expected = [place.expected_ns for place in due]
+        return sum(expected) - max(expected)
 
-    def _deliver(self, sender: Part, batch: np.ndarray, takers: list[_Process] | None) -> None:
-        """Hand a batch to those who take it, and see that they wake for it."""
+    def _share(self, pool: ThreadPoolExecutor, due: list[_Place], until: int) -> None:
+        """Run the parts in this thread and in helpers, each taking the longest that is left. What one raises is raised here,
+        when none runs any more."""
+        left = deque(sorted(due, key=lambda place: place.expected_ns, reverse=True))
+
+        def work() -> None:
+            while left:
+                try:
+                    place = left.popleft()
+                except IndexError:  # another thread was quicker
+                    return
+                place.run(until)
+
+        helping = [pool.submit(work) for _ in range(min(self._helpers, len(due) - 1))]
+        try:
+            work()
+        finally:
+            left.clear()
+            failures = [helper.exception() for helper in helping]
+        for failure in failures:
+            if failure is not None:
+                raise failure
+
+    def _deliver(self, sender: _Place, batch: np.ndarray) -> list[_Place]:
+        """Hand a batch to those who take it; these."""
+        takers = self._takers.get(sender.part.name, {}).get(batch.dtype)
         if takers is None:
-            raise SpecError(f"{sender.name} sends {batch.dtype.names}, for which the machine has no route")
+            raise SpecError(f"{sender.part.name} sends {batch.dtype.names}, for which the machine has no route")
         if batch.dtype in ADDRESSED:
-            self._deliver_by_device(sender, batch, takers)
-            return
-        for taker in takers:
-            taker.part.deliver(batch)
-            self._schedule(taker)
+            self._deliver_by_device(sender.part, batch, takers)
+        else:
+            for taker in takers:
+                taker.part.deliver(batch)
+        return takers
 
-    def _deliver_by_device(self, sender: Part, batch: np.ndarray, takers: list[_Process]) -> None:
+    def _deliver_by_device(self, sender: Part, batch: np.ndarray, takers: list[_Place]) -> None:
         """The same where messages carry a device: a part of a device gets its own, one between devices gets all."""
         devices = {taker.part.device for taker in takers}
         strangers = set(batch["device"].tolist()) - devices
@@ -161,4 +184,3 @@ class WindowScheduler:
         for taker in takers:
             device = taker.part.device
             taker.part.deliver(batch if device is None else batch[batch["device"] == device])
-            self._schedule(taker)

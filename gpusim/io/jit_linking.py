@@ -21,7 +21,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.typed_passes import NativeLowering
 
 from gpusim.io.jit_kept import KeptLibrary
-from gpusim.io.jit_passes import InnerLowering, LeanLowering, shorter
+from gpusim.io.jit_passes import FromStartInnerLowering, FromStartLowering, InnerLowering, LeanLowering, shorter
 from gpusim.io.jit_typing import Options, remembering
 
 #: LLVM's level for the code of an inner function alone.
@@ -175,6 +175,18 @@ class OuterCompiler(_Compiler):
     """For functions that Python calls."""
 
     kind, lowering = OuterLibrary, LeanLowering
+
+
+class InnerFromStart(InnerCompiler):
+    """For inner functions whose indices never count from an array's end, which costs three instructions an index."""
+
+    lowering = FromStartInnerLowering
+
+
+class OuterFromStart(OuterCompiler):
+    """The same for functions that Python calls."""
+
+    lowering = FromStartLowering
 
 
 def called_as(outer: Dispatcher, inner: Dispatcher) -> Dispatcher:

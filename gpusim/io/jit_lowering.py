@@ -55,9 +55,11 @@ _COMPARISONS = {
 
 
 class LeanLower(Lower):
-    """See the module docstring. ``inner``: the function takes its arguments in parts."""
+    """See the module docstring. ``inner``: the function takes its arguments in parts; ``from_start``: none of its indices
+    counts from an array's end, but for constants."""
 
     inner = False
+    from_start = False
 
     # ---- variables
 
@@ -338,6 +340,8 @@ class LeanLower(Lower):
             return at if value.constant >= 0 else self.builder.add(length, at)
         if not kind.signed:
             return self.context.cast(self.builder, value, kind, types.uintp)
+        if self.from_start:
+            return self.context.cast(self.builder, value, kind, types.intp)
         at = self.context.cast(self.builder, value, kind, types.intp)
         below = self.builder.icmp_signed("<", at, at.type(0))
         return self.builder.select(below, self.builder.add(at, length), at)
@@ -456,6 +460,12 @@ def never_inlined(function: Callable, *, seldom: bool) -> Callable:
     return function
 
 
+class FromStartLower(LeanLower):
+    """For functions whose indices count from the start."""
+
+    from_start = True
+
+
 class LeanInnerLower(LeanLower):
     """For inner functions."""
 
@@ -465,3 +475,9 @@ class LeanInnerLower(LeanLower):
         super().setup_function(fndesc)
         for attribute in _CALLED.get(self.func_ir.func_id.func, ()):
             self.function.attributes.add(attribute)
+
+
+class FromStartInnerLower(LeanInnerLower):
+    """For inner functions whose indices count from the start."""
+
+    from_start = True

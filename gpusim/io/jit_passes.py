@@ -20,7 +20,7 @@ from numba.core.typed_passes import IRLegalization, NativeLowering, NopythonRewr
 from numba.core.untyped_passes import GenericRewrites, ReconstructSSA
 
 from gpusim.io.jit_calls import InnerCall, can_fail
-from gpusim.io.jit_lowering import LeanInnerLower, LeanLower
+from gpusim.io.jit_lowering import FromStartInnerLower, FromStartLower, LeanInnerLower, LeanLower
 
 #: Numba's passes for ``with``, functions inside functions, ``raise`` with arguments that are not constants,
 #: ``inline="always"`` and the literal_unroll and literally functions.
@@ -85,10 +85,21 @@ class LeanLowering(NativeLowering):
         return LeanLower
 
 
+class FromStartLowering(LeanLowering):
+    """The same with :class:`FromStartLower`."""
+
+    _name = "from_start_lowering"
+
+    @property
+    def lowering_class(self) -> type[Lower]:
+        return FromStartLower
+
+
 class InnerLowering(NativeLowering):
     """The same for inner functions, which have neither wrappers nor machine code of their own."""
 
     _name = "lean_inner_lowering"
+    _lower = LeanInnerLower
 
     def run_pass(self, state: Any) -> Literal[True]:
         context, library, flags = state.targetctx.subtarget(mangler=_short_name), state.library, state.flags
@@ -103,7 +114,7 @@ class InnerLowering(NativeLowering):
             abi_tags=[],
         )
         with context.push_code_library(library):
-            lower = LeanInnerLower(context, library, description, state.func_ir, metadata=state.metadata)
+            lower = self._lower(context, library, description, state.func_ir, metadata=state.metadata)
             lower.lower()
         function = context.get_executable(library, description, lower.env)  # Python cannot call it
         call = InnerCall(description, library, can_fail(lower.function))
@@ -112,13 +123,28 @@ class InnerLowering(NativeLowering):
         return True
 
 
+class FromStartInnerLowering(InnerLowering):
+    """The same with :class:`FromStartInnerLower`."""
+
+    _name = "from_start_inner_lowering"
+    _lower = FromStartInnerLower
+
+
 def _short_name(name: str, types: tuple, *, abi_tags: tuple = (), uid: int | None = None) -> str:
     """A name of an inner function without the names of its argument types, of which some have thousands of letters."""
     digest = hashlib.sha256(repr(types).encode()).hexdigest()
     return default_mangler(f"{name}.{digest[:16]}", (), abi_tags=abi_tags, uid=uid)
 
 
-for _each in (LeanLowering, InnerLowering, _Rewrites, _Variables, _Assignments):
+for _each in (
+    LeanLowering,
+    FromStartLowering,
+    InnerLowering,
+    FromStartInnerLowering,
+    _Rewrites,
+    _Variables,
+    _Assignments,
+):
     register_pass(mutates_CFG=True, analysis_only=False)(_each)
 
 #: What stands in for Numba's pass, or None if nothing need: rewriting expressions on whole arrays, which allocate, and

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpusim.model.bit_sets import population
 from gpusim.model.compiled import compiled, inner
 from gpusim.model.trace_tables import A_ADDRESS, A_MASK, A_STRIDE, LANES
 from gpusim.state_tables import Table
@@ -37,14 +38,14 @@ BANK_MASK_2 = 0x3333_3333_330C
 def lane_addresses(accesses, index, scattered, mask, out):
     """Byte address of every lane of one access record, int64[32] ``out``.
 
-    ``accesses`` int64[.., columns] (see ``trace_tables``); lanes that are off get an address too, which is
+    ``accesses``, ``scattered`` int64[.., columns] (see ``trace_tables``); lanes that are off get an address too, which is
     not to be used. ``mask`` is returned as read from the record, ANDed with the argument.
     """
     address = accesses[index, A_ADDRESS]
     stride = accesses[index, A_STRIDE]
-    if stride == SCATTERED:
+    if stride <= SCATTERED:
         for lane in range(LANES):
-            out[lane] = scattered[address, lane]
+            out[lane] = address + scattered[SCATTERED - stride, lane]
     else:
         for lane in range(LANES):
             out[lane] = address + lane * stride
@@ -126,13 +127,8 @@ def count_operations(addresses, mask, lines, row, n):
 
 @inner
 def _odd(number):
-    """1 if an odd number of the bits of ``number`` (below 2**48) are set."""
-    number ^= number >> 32
-    number ^= number >> 16
-    number ^= number >> 8
-    number ^= number >> 4
-    number ^= number >> 2
-    return (number ^ number >> 1) & 1
+    """1 if an odd number of the bits of ``number`` are set."""
+    return population(number) & 1
 
 
 @compiled
@@ -163,9 +159,7 @@ def tag_wavefronts(lines, row, n, banks, bank_load):
 @compiled
 def bits(mask):
     """Set bits of a 32-bit mask."""
-    mask = mask - ((mask >> 1) & 0x55555555)
-    mask = (mask & 0x33333333) + ((mask >> 2) & 0x33333333)
-    return (((mask + (mask >> 4)) & 0x0F0F0F0F) * 0x01010101 & 0xFFFFFFFF) >> 24
+    return population(mask)
 
 
 def scattered_rows(scattered: np.ndarray) -> np.ndarray:

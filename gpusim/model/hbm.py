@@ -29,7 +29,7 @@ from gpusim.state_tables import Table
 WINDOW = 16
 PATIENCE = 32
 
-NODE_TABLE = Table(__name__, "nodes", "a node", "A queued request.")
+NODE_TABLE = Table(__name__, "nodes", "a node", "A queued request.", whole_lines=True)
 TIME = NODE_TABLE.column("tick", "of its arrival")
 BANK = NODE_TABLE.column("index", "of its channel")
 ROW = NODE_TABLE.column("index", "of its bank")
@@ -181,13 +181,16 @@ def _pick(p: DramRates, d: DramState, channel: int, queue: int, now: int, bus: i
     while node >= 0 and looked_at < limit:
         if d.nodes[node, TIME] > now:
             return best, best_start, best_before, d.nodes[node, TIME]
+        following = d.nodes[node, NEXT]
+        if following >= 0:
+            prefetch(d.nodes, (following, 0))
         start = max(bus, _data_ready(p, d, channel, node))
         if start < best_start:
             best, best_start, best_before = node, start, before
             if start == bus:
                 return best, best_start, best_before, NEVER
         before = node
-        node = d.nodes[node, NEXT]
+        node = following
         looked_at += 1
     return best, best_start, best_before, NEVER
 
@@ -289,6 +292,26 @@ def _advance_channel(p: DramRates, d: DramState, channel: int, until: int) -> in
     return NEVER
 
 
+#: How many requests ahead the entry is asked for behind which one will queue.
+_AHEAD = 8
+
+
+@inner
+def _hint_tail(d: DramState, request: np.void) -> None:
+    """Ask for the youngest entry of the queue that a request will join."""
+    tail = d.channels[np.int64(request["channel"]), READ_TAIL + (1 if request["kind"] == WRITE else 0)]
+    if tail >= 0:
+        prefetch(d.nodes, (tail, 0))
+
+
+@inner
+def _hint_channel(d: DramState, channel: int) -> None:
+    """Ask for the oldest entries of a channel's queues."""
+    for head in range(READ_HEAD, WRITE_HEAD + 1):
+        if d.channels[channel, head] >= 0:
+            prefetch(d.nodes, (d.channels[channel, head], 0))
+
+
 @compiled
 def handle_until(p: DramRates, d: DramState, requests: np.ndarray, until: int) -> int:
     """Take the requests that arrive before ``until`` and make all decisions strictly before it.
@@ -299,11 +322,15 @@ def handle_until(p: DramRates, d: DramState, requests: np.ndarray, until: int) -
     d.scalars[RESPONSES] = 0
     taken = 0
     while taken < len(requests) and requests[taken]["time"] < until:
+        if taken + _AHEAD < len(requests):
+            _hint_tail(d, requests[taken + _AHEAD])
         _enqueue(p, d, requests[taken])
         taken += 1
     following = NEVER
     if d.scalars[QUEUED]:
         for channel in range(p.channels):
+            if channel + 1 < p.channels:
+                _hint_channel(d, channel + 1)
             if d.channels[channel, READ_HEAD] >= 0 or d.channels[channel, WRITE_HEAD] >= 0:
                 following = min(following, _advance_channel(p, d, channel, until))
     d.scalars[NEXT_DECISION] = following

@@ -423,7 +423,7 @@ def _hint_fill(s: L2State, fills: np.ndarray, taken: int) -> None:
     if taken + _AHEAD // 2 < len(fills):
         slot = np.int64(fills[taken + _AHEAD // 2]["handle"])
         if slot >= 0 and s.tags.slots[WAITER, slot] >= 0:
-            _hint_node(s, s.tags.slots[WAITER, slot])
+            prefetch(s.nodes, (s.tags.slots[WAITER, slot], 0))
 
 
 @inlined

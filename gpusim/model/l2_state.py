@@ -19,22 +19,24 @@ from gpusim.model.l2_tags import Tags, drop_sectors
 from gpusim.model.prefetch import prefetch
 from gpusim.state_tables import Table
 
-NODE_TABLE = Table(__name__, "nodes", "a node", "One request, or one internal event, on its way through the L2.")
-LINE = NODE_TABLE.column("index", "its line: byte address over 128")
-SM = NODE_TABLE.column("index", "that asked")
-TAG = NODE_TABLE.column("index", "of its request")
+# In the first of a row's two cache lines of the host: what waiters and answers need.
+NODE_TABLE = Table(
+    __name__, "nodes", "a node", "One request, or one internal event, on its way through the L2.", whole_lines=True
+)
+NEXT = NODE_TABLE.column("link", "next waiter of the same slot, or next free node")
+LEFT = NODE_TABLE.column("mask", "sectors that a waiter still waits for")
+STAGE = NODE_TABLE.column("code", "what its next event is, see below")
 KIND = NODE_TABLE.column("code", "READ, WRITE, ATOMIC or REDUCTION")
 SECTORS = NODE_TABLE.column("mask", "that it is about")
-LEFT = NODE_TABLE.column("mask", "sectors that a waiter still waits for")
+NEAR = NODE_TABLE.column("index", "slice of the line in the requester's partition, counted over all partitions")
+SENDER = NODE_TABLE.column("packed", "the SM that asked << 32 | the tag of its request")
+SIGNAL = NODE_TABLE.column("index", "1 + first row of ``tables.signals`` of its access; 0: none")
+LINE = NODE_TABLE.column("index", "its line: byte address over 128")
+SET = NODE_TABLE.column("index", "of the line")
+HOME = NODE_TABLE.column("index", "slice of the line in its home partition")
 BYTES = NODE_TABLE.column("bytes", "written")
 OPERATIONS = NODE_TABLE.column("count", "atomic operations on the most contended word")
 SLOT = NODE_TABLE.column("index", "the near slot that a far read fills")
-NEAR = NODE_TABLE.column("index", "slice of the line in the requester's partition, counted over all partitions")
-HOME = NODE_TABLE.column("index", "slice of the line in its home partition")
-SET = NODE_TABLE.column("index", "of the line")
-NEXT = NODE_TABLE.column("link", "next waiter of the same slot, or next free node")
-STAGE = NODE_TABLE.column("code", "what its next event is, see below")
-SIGNAL = NODE_TABLE.column("index", "1 + first row of ``tables.signals`` of its access; 0: none")
 NODE_COLUMNS = NODE_TABLE.width
 
 # Stages: where in its life a node is when its event comes up.

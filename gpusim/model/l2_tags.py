@@ -47,7 +47,9 @@ def make_tags(slots: int, sectors: int) -> Tags:
     state = SLOT_TABLE.zeros(slots)
     state[HELD] = EMPTY
     state[WAITER] = -1
-    return Tags(state, MASK_TABLE.zeros(slots, more=sectors))
+    # A slot's masks in whole words, so that a set's fill the host's cache lines.
+    more = sectors + -(MASK_TABLE.width + sectors) % 8
+    return Tags(state, MASK_TABLE.zeros(slots, more=more))
 
 
 @inner

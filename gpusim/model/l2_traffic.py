@@ -31,9 +31,8 @@ from gpusim.model.l2_state import (
     REQUESTS,
     RESPONSES,
     SECTORS,
+    SENDER,
     SIGNAL,
-    SM,
-    TAG,
     TAG_FREE,
     TLB_MISSES,
     TRANSLATIONS,
@@ -61,8 +60,7 @@ def admit(p: L2Rates, s: L2State, request: np.void) -> int:
     kind, sectors = np.int64(request["kind"]), np.int64(request["sectors"])
     near = partition_of_sm(np.int64(request["sm"]), p.partitions)
     place(p, s, node, np.int64(request["line"]) // p.line_bytes, near)
-    s.nodes[node, SM] = request["sm"]
-    s.nodes[node, TAG] = request["tag"]
+    s.nodes[node, SENDER] = np.int64(request["sm"]) << 32 | np.int64(request["tag"])
     s.nodes[node, KIND] = kind
     s.nodes[node, SECTORS] = sectors
     s.nodes[node, BYTES] = request["bytes"]
@@ -89,7 +87,7 @@ def page_known(p: L2Rates, s: L2State, node: int) -> bool:
         return True
     s.scalars[TRANSLATIONS] += 1
     address = s.nodes[node, LINE] * p.line_bytes
-    if translate(s.pages, s.nodes[node, SM], address, p.page_shift, s.scalars[TRANSLATIONS]):
+    if translate(s.pages, s.nodes[node, SENDER] >> 32, address, p.page_shift, s.scalars[TRANSLATIONS]):
         return True
     s.scalars[TLB_MISSES] += 1
     return False
@@ -100,8 +98,8 @@ def respond(s: L2State, time: int, node: int) -> None:
     """Answer a request at an SM's port; the node stays the caller's."""
     at = s.scalars[RESPONSES]
     s.responses[at]["time"] = time
-    s.responses[at]["tag"] = s.nodes[node, TAG]
-    s.responses[at]["sm"] = s.nodes[node, SM]
+    s.responses[at]["tag"] = s.nodes[node, SENDER] & 0xFFFFFFFF
+    s.responses[at]["sm"] = s.nodes[node, SENDER] >> 32
     s.responses[at]["kind"] = s.nodes[node, KIND]
     s.responses[at]["sectors"] = s.nodes[node, SECTORS]
     s.responses[at]["seen"] = s.nodes[node, SIGNAL] == 0 or has_seen(

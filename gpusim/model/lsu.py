@@ -13,8 +13,10 @@ from __future__ import annotations
 from gpusim.model import program as op
 from gpusim.model.coalescer import coalesce_lanes, coalesce_span, count_operations, lane_addresses, tag_wavefronts
 from gpusim.model.compiled import inlined, inner
+from gpusim.model.lane_patterns import M_CYCLES, M_PATTERN, M_REST, memo_row, pattern_of, rest_of
 from gpusim.model.messages import NEVER
 from gpusim.model.residency import LOCAL_BASE
+from gpusim.model.scheduler import FREE
 from gpusim.model.shared_memory import atomic_wavefronts, data_wavefronts
 from gpusim.model.sm_tables import (
     ADDRESS_FREE,
@@ -61,6 +63,7 @@ from gpusim.model.timing import (
 from gpusim.model.trace_tables import A_ADDRESS, A_MASK, A_SIGNAL, A_STRIDE, LANES
 from gpusim.trace.record import MemoryKind, Space
 
+LOAD, STORE = int(MemoryKind.LOAD), int(MemoryKind.STORE)
 ATOMIC, REDUCTION, ASYNC_COPY = int(MemoryKind.ATOMIC), int(MemoryKind.REDUCTION), int(MemoryKind.ASYNC_COPY)
 GLOBAL, SHARED, LOCAL, GENERIC = int(Space.GLOBAL), int(Space.SHARED), int(Space.LOCAL), int(Space.GENERIC)
 WINDOW_SHIFT = 24  # generic windows are 16 MiB
@@ -68,7 +71,7 @@ ALL_LANES = 0xFFFFFFFF
 
 
 @inner
-def enqueue(queue, subs, port_free, sms, timing, sm, sub, warp, pc, access, mask, group, now):
+def enqueue(queue, subs, ports, sms, timing, sm, sub, warp, pc, access, mask, group, now):
     """Put a memory instruction issued in cycle ``now`` into its sub-core's queue; the LSU can take it when its
     registers are read and its addresses known. A queue that is full closes the sub-core's queue port."""
     count = subs[sub, QUEUE_COUNT]
@@ -80,7 +83,7 @@ def enqueue(queue, subs, port_free, sms, timing, sm, sub, warp, pc, access, mask
     queue[sub, entry, Q_GROUP] = group
     queue[sub, entry, Q_READY] = now + timing[ADDRESS_LATENCY]
     subs[sub, QUEUE_COUNT] = count + 1
-    port_free[sub, op.QUEUE_PORT] = NEVER if count + 1 == timing[QUEUE_ENTRIES] else now + 1
+    ports[sub, op.QUEUE_PORT, FREE] = NEVER if count + 1 == timing[QUEUE_ENTRIES] else now + 1
     earliest = max(now + timing[ADDRESS_LATENCY], sms[sm, QUEUE_FREE])
     if not sms[sm, BLOCKED] and earliest < sms[sm, QUEUE_NEXT]:
         sms[sm, QUEUE_NEXT] = earliest
@@ -89,7 +92,7 @@ def enqueue(queue, subs, port_free, sms, timing, sm, sub, warp, pc, access, mask
 @inlined
 def dequeue(state, sm, now):
     """Let the LSU take the next sub-core's oldest instruction; False if none is ready. ``state``: SmState."""
-    queue, subs, port_free, sms = state.queue, state.subs, state.port_free, state.sms
+    queue, subs, ports, sms = state.queue, state.subs, state.resident.ports, state.sms
     lsu, timing, subs_next = state.lsu, state.timing, state.resident.subs_next
     n = timing[SUB_CORES]
     for i in range(n):
@@ -109,8 +112,8 @@ def dequeue(state, sm, now):
         lsu[sm, LSU_MASK] = queue[sub, entry, Q_MASK]
         subs[sub, QUEUE_HEAD] = (entry + 1) % timing[QUEUE_ENTRIES]
         subs[sub, QUEUE_COUNT] -= 1
-        if port_free[sub, op.QUEUE_PORT] == NEVER:
-            port_free[sub, op.QUEUE_PORT] = now
+        if ports[sub, op.QUEUE_PORT, FREE] == NEVER:
+            ports[sub, op.QUEUE_PORT, FREE] = now
             if now < subs_next[sub]:
                 subs_next[sub] = now
         sms[sm, QUEUE_TURN] = (turn + 1) % n
@@ -132,6 +135,30 @@ def resolve_space(space, addresses, mask, timing):
                 return LOCAL
             break
     return GLOBAL
+
+
+@inner
+def _known_passes(memo, accesses, access, scattered, mask, width):
+    """Passes over the banks of an access whose pattern the LSU has met not long ago, else 0."""
+    pattern, rest = pattern_of(accesses, access, scattered), rest_of(accesses, access, mask, width)
+    row = memo_row(memo, pattern, rest)
+    known = memo[row, M_PATTERN] == pattern and memo[row, M_REST] == rest
+    return memo[row, M_CYCLES] if known else 0
+
+
+@inner
+def _passes(memo, tables, access, mask, width, banks, scratch):
+    """Passes over the banks of an access whose lanes' addresses stand in ``scratch[0]``."""
+    accesses, scattered = tables.accesses, tables.scattered
+    cycles = _known_passes(memo, accesses, access, scattered, mask, width)
+    if cycles == 0:
+        cycles = data_wavefronts(scratch[0], mask, width, banks, scratch[1], scratch[3], scratch[2])
+        pattern, rest = pattern_of(accesses, access, scattered), rest_of(accesses, access, mask, width)
+        row = memo_row(memo, pattern, rest)
+        memo[row, M_PATTERN] = pattern
+        memo[row, M_REST] = rest
+        memo[row, M_CYCLES] = cycles
+    return cycles
 
 
 @inlined
@@ -183,6 +210,11 @@ def _work_out(state, tables, sm):
         lsu[sm, LSU_DATA_CYCLES] = max(1, width // 4)
         lsu[sm, LSU_TAG_CYCLES] = tag_wavefronts(lines, sm, n, timing[TAG_BANKS], scratch[4])
         return
+    if space == SHARED and (kind == LOAD or kind == STORE):
+        known = _known_passes(state.memo, accesses, access, scattered, mask, width)
+        if known:
+            lsu[sm, LSU_DATA_CYCLES] = known
+            return
     lane_addresses(accesses, access, scattered, ALL_LANES, addresses)
     space = resolve_space(space, addresses, mask, timing)
     lsu[sm, LSU_SPACE] = space
@@ -191,16 +223,14 @@ def _work_out(state, tables, sm):
         if kind == ATOMIC or kind == REDUCTION:
             lsu[sm, LSU_DATA_CYCLES] = atomic_wavefronts(addresses, mask, width, banks, scratch[3])
         else:
-            lsu[sm, LSU_DATA_CYCLES] = data_wavefronts(
-                addresses, mask, width, banks, scratch[1], scratch[3], scratch[2]
-            )
+            lsu[sm, LSU_DATA_CYCLES] = _passes(state.memo, tables, access, mask, width, banks, scratch)
         return
     n = 0
     if space == LOCAL:
         n = _local_lines(addresses, mask, width, state.resident.warps[warp, LOCAL_BASE], lines, lsu, sm, banks, scratch)
     else:
         n = coalesce_lanes(addresses, mask, width, lines, sm, 0)
-        lsu[sm, LSU_DATA_CYCLES] = data_wavefronts(addresses, mask, width, banks, scratch[1], scratch[3], scratch[2])
+        lsu[sm, LSU_DATA_CYCLES] = _passes(state.memo, tables, access, mask, width, banks, scratch)
         if kind == ATOMIC or kind == REDUCTION:
             count_operations(addresses, mask, lines, sm, n)
     lsu[sm, LSU_LINES] = n
@@ -208,7 +238,7 @@ def _work_out(state, tables, sm):
     if kind == ASYNC_COPY and records > 1:
         mask = accesses[access + 1, A_MASK] & mask
         lane_addresses(accesses, access + 1, scattered, ALL_LANES, addresses)
-        lsu[sm, LSU_DATA_CYCLES] = data_wavefronts(addresses, mask, width, banks, scratch[1], scratch[3], scratch[2])
+        lsu[sm, LSU_DATA_CYCLES] = _passes(state.memo, tables, access + 1, mask, width, banks, scratch)
 
 
 @inner

@@ -18,7 +18,7 @@ import numpy as np
 from gpusim.model import program as op
 from gpusim.model.compiled import inner
 from gpusim.model.messages import NEVER
-from gpusim.model.scheduler import AGE, PASSED, PORT, READY
+from gpusim.model.scheduler import AGE, PORT, READY, note_start, sleep
 from gpusim.model.scoreboard import COUNTERS, clear, few_from, pending, reason_of, zero_from
 from gpusim.model.stall_reasons import (
     BARRIER,
@@ -40,35 +40,37 @@ COPY_GROUPS = 8
 #: Named barriers of a block.
 BARRIERS = 16
 
-WARP_TABLE = Table(__name__, "warps", "a warp slot", "Where the warp stands in its path, and what it waits for.")
+# What every issue reads or writes comes first, in two cache lines of the host; then what the end of a run needs.
+WARP_TABLE = Table(
+    __name__, "warps", "a warp slot", "Where the warp stands in its path, and what it waits for.", whole_lines=True
+)
 PC = WARP_TABLE.column("index", "its next instruction")
-RUN = WARP_TABLE.column("index", "the run that it is in")
-RUN_END = WARP_TABLE.column("index", "behind the last run of its part of the trace")
 LEFT = WARP_TABLE.column("count", "instructions left in the run, the next one included")
 MASK = WARP_TABLE.column("mask", "lanes that are on")
 ACCESS = WARP_TABLE.column("index", "access record of its next memory instruction")
-ROW = WARP_TABLE.column("index", "of the warp's current part in the trace's tables")
-BLOCK = WARP_TABLE.column("index", "its block's row in ``blocks``")
 ISSUED = WARP_TABLE.column("cycle", "of the last issue")
 STALL_END = WARP_TABLE.column("cycle", "at which the stall count of the last issue ends")
 WAIT_REASON = WARP_TABLE.column("code", "the stall reason of what it waits for")
 BRANCHED = WARP_TABLE.column("flag", "the last issue was a taken branch")
-STORES = WARP_TABLE.column("count", "stores and reductions not acknowledged yet")
-LAST_ACK = WARP_TABLE.column("cycle", "of the latest acknowledgement")
-SLEEP_END = WARP_TABLE.column("cycle", "at which it wakes from a NANOSLEEP")
-FENCED = WARP_TABLE.column("flag", "the last issue was a fence")
+BLOCK = WARP_TABLE.column("index", "its block's row in ``blocks``")
 AT_BARRIER = WARP_TABLE.column("index", "1 + number of the barrier at which it waits; 0: at none")
-BARRIER_PC = WARP_TABLE.column("index", "instruction at which it last waited at a barrier")
-BARRIER_END = WARP_TABLE.column("cycle", "at which the last barrier opened")
-LOCAL_BASE = WARP_TABLE.column("address", "of its local memory")
-GROUP = WARP_TABLE.column("count", "asynchronous-copy groups closed so far")
-LINE_READY = WARP_TABLE.column("cycle", "at which the next line's first instruction can issue at the earliest")
 FETCHED = WARP_TABLE.column("cycle", "the same of the next instruction, as far as fetch goes")
 CONSTANT_READY = WARP_TABLE.column("cycle", "and as far as its constant operand goes")
-HELD = WARP_TABLE.column("cycles", "in which it could have issued but for operand reads")
+BARRIER_END = WARP_TABLE.column("cycle", "at which the last barrier opened")
+SLEEP_END = WARP_TABLE.column("cycle", "at which it wakes from a NANOSLEEP")
+FENCED = WARP_TABLE.column("flag", "the last issue was a fence")
+POLL_END = WARP_TABLE.column("index", "behind its last run; 0: it does not poll")
+RUN = WARP_TABLE.column("index", "the run that it is in")
+RUN_END = WARP_TABLE.column("index", "behind the last run of its part of the trace")
+ROW = WARP_TABLE.column("index", "of the warp's current part in the trace's tables")
+LINE_READY = WARP_TABLE.column("cycle", "at which the next line's first instruction can issue at the earliest")
+STORES = WARP_TABLE.column("count", "stores and reductions not acknowledged yet")
+LAST_ACK = WARP_TABLE.column("cycle", "of the latest acknowledgement")
+BARRIER_PC = WARP_TABLE.column("index", "instruction at which it last waited at a barrier")
+LOCAL_BASE = WARP_TABLE.column("address", "of its local memory")
+GROUP = WARP_TABLE.column("count", "asynchronous-copy groups closed so far")
 UNSEEN = WARP_TABLE.column("count", "polls since the last decision that have not seen what they wait for")
 POLL_RUN = WARP_TABLE.column("index", "first run of the round of polling that it is in")
-POLL_END = WARP_TABLE.column("index", "behind its last run; 0: it does not poll")
 POLL_ACCESS = WARP_TABLE.column("index", "access record at the round's begin")
 POLL_FROM = WARP_TABLE.column("cycle", "of the first decision to go on polling")
 COPIES_OPEN = WARP_TABLE.column("count", "copies of each group entry that are under way", span=COPY_GROUPS)
@@ -94,7 +96,9 @@ class ResidentState(NamedTuple):
     """What decides when each warp of a group issues."""
 
     warps: np.ndarray
-    slots: np.ndarray  # see ``scheduler``
+    slots: np.ndarray  # see ``scheduler``, as for ``ports`` and ``sets``
+    ports: np.ndarray
+    sets: np.ndarray
     board: np.ndarray  # see ``scoreboard``
     blocks: np.ndarray
     subs_next: np.ndarray  # int64[sub-cores]: next cycle in which a sub-core looks at its warps
@@ -176,19 +180,10 @@ def wake(resident, program, timing, warp, now):
     cycle = earliest_issue(resident.warps, resident.board, program, warp)
     if cycle != NEVER:
         cycle = max(cycle, now)
-        slots[warp, READY] = cycle
         sub = warp // timing[WARPS_PER_SUB_CORE]
+        sleep(slots, resident.sets, sub, sub * timing[WARPS_PER_SUB_CORE], warp, cycle)
         if cycle < subs_next[sub]:
             subs_next[sub] = cycle
-
-
-@inner
-def charge_held(warps, slots, first, count, start, end):
-    """Operand reads kept a sub-core from issuing from ``start`` up to ``end``: note it for those that could have."""
-    for warp in range(first, first + count):
-        ready = max(slots[warp, READY], start)
-        if ready < end:
-            warps[warp, HELD] += end - ready
 
 
 @inner
@@ -208,7 +203,7 @@ def load_run(warps, runs, warp):
 
 
 @inner
-def start_warp(resident, program, runs, warp, cursor, block, age, local_base, now):
+def start_warp(resident, program, timing, runs, warp, cursor, block, age, local_base, now):
     """Make a warp resident: ``cursor`` is (first run, end run, first access, row of the trace's warps)."""
     warps, slots = resident.warps, resident.slots
     for i in range(WARP_COLUMNS):
@@ -224,10 +219,9 @@ def start_warp(resident, program, runs, warp, cursor, block, age, local_base, no
     warps[warp, WAIT_REASON] = SHORT_SCOREBOARD
     warps[warp, LOCAL_BASE] = local_base
     load_run(warps, runs, warp)
-    slots[warp, READY] = now
     slots[warp, PORT] = program[warps[warp, PC], op.PORT]
-    slots[warp, AGE] = age
-    slots[warp, PASSED] = 0
+    per_sub = timing[WARPS_PER_SUB_CORE]
+    note_start(slots, warp // per_sub * per_sub, per_sub, warp, age)
 
 
 @inner

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from gpusim.model.bit_sets import population
 from gpusim.model.compiled import compiled
 
 
 @compiled
 def popcount(mask: int) -> int:
     """How many sectors the mask names."""
-    count = 0
-    while mask:
-        mask &= mask - 1
-        count += 1
-    return count
+    return population(mask)
 
 
 @compiled

@@ -13,7 +13,17 @@ from typing import NamedTuple
 import numpy as np
 
 from gpusim.gpus.spec import GpuSpec
-from gpusim.model import coalescer, counters, mshr, register_file, residency, scheduler, scoreboard, stall_reasons
+from gpusim.model import (
+    coalescer,
+    counters,
+    lane_patterns,
+    mshr,
+    register_file,
+    residency,
+    scheduler,
+    scoreboard,
+    stall_reasons,
+)
 from gpusim.model import sm_tables as sm
 from gpusim.model import timing as at
 from gpusim.model.fetch import STREAM_CYCLES, STREAM_TABLE, CodeState
@@ -24,7 +34,7 @@ from gpusim.model.messages import NEVER, REQUEST
 from gpusim.model.mshr import MshrState
 from gpusim.model.program import PORTS, PROGRAM_TABLE
 from gpusim.model.residency import ResidentState
-from gpusim.model.scheduler import READY
+from gpusim.model.scheduler import DUE, READY
 
 #: Rows of ``scratch``: addresses, words, links, bank heads, tag banks of the instruction that the LSU works out.
 _SCRATCH_ROWS = 5
@@ -48,7 +58,6 @@ class SmState(NamedTuple):
     lsu: np.ndarray
     lines: np.ndarray  # int64[sms, LINES_MAX, columns]: of the LSU's instruction
     subs: np.ndarray
-    port_free: np.ndarray  # int64[sub-cores, ports]: first cycle at which the port takes an instruction
     queue: np.ndarray
     starts: np.ndarray
     l1: np.ndarray  # see ``cache``
@@ -60,6 +69,7 @@ class SmState(NamedTuple):
     stalls: np.ndarray
     work: np.ndarray
     scratch: np.ndarray  # int64[5, LINES_MAX]
+    memo: np.ndarray  # see ``lane_patterns``
     written: np.ndarray  # int64[words]: writes so far of each word of shared memory that warps poll
     order: np.ndarray  # int64[sms]: the order in which SMs are visited, which changes no result
     resident: ResidentState
@@ -110,7 +120,6 @@ def empty_state(spec: GpuSpec, first: int, sms: int) -> SmState:
         lsu=sm.LSU_TABLE.zeros(sms),
         lines=coalescer.LINE_TABLE.zeros(sms, at.LINES_MAX),
         subs=sm.SUB_TABLE.zeros(subs),
-        port_free=np.zeros((subs, PORTS), np.int64),
         queue=sm.QUEUE_TABLE.zeros(subs, int(timing[at.QUEUE_ENTRIES])),
         starts=sm.START_TABLE.zeros(blocks),
         l1=np.zeros((sms, spec.l1.total_bytes // spec.l1.line_bytes // spec.l1.ways, 2 * spec.l1.ways), np.int64),
@@ -122,11 +131,14 @@ def empty_state(spec: GpuSpec, first: int, sms: int) -> SmState:
         stalls=stall_reasons.STALL_TABLE.zeros(1),
         work=counters.WORK_TABLE.zeros(1),
         scratch=np.zeros((_SCRATCH_ROWS, at.LINES_MAX), np.int64),
+        memo=lane_patterns.MEMO_TABLE.zeros(lane_patterns.MEMO_ROWS),
         written=np.zeros(1, np.int64),
         order=np.arange(sms, dtype=np.int64),
         resident=ResidentState(
             warps=residency.WARP_TABLE.zeros(warps),
             slots=scheduler.SLOT_TABLE.zeros(warps),
+            ports=scheduler.PORT_TABLE.zeros(subs, PORTS),
+            sets=scheduler.SET_TABLE.zeros(subs),
             board=scoreboard.BOARD_TABLE.zeros(warps),
             blocks=residency.BLOCK_TABLE.zeros(blocks),
             subs_next=np.full(subs, NEVER, np.int64),
@@ -144,6 +156,7 @@ def empty_state(spec: GpuSpec, first: int, sms: int) -> SmState:
     state.report[sm.R_NEXT_CYCLE] = NEVER
     state.starts[:, sm.S_CYCLE] = NEVER
     state.resident.slots[:, READY] = NEVER
+    state.resident.sets[:, DUE] = NEVER
     state.subs[:, sm.LAST_WARP] = -1
     return state
 
@@ -153,8 +166,11 @@ def for_program(state: SmState, program: np.ndarray, operands: np.ndarray, deep:
     held; ``deep``: boards keep several falls a counter."""
     state.subs[:, (sm.HOLD, sm.HELD_FROM, sm.ADDRESS_FREE, sm.TENSOR_FREE_TICK)] = 0
     state.sms[:, (sm.CODE_PORT_FREE, sm.CODE_STREAM_FREE, sm.CODE_READ)] = 0
-    state.port_free[:] = 0
+    state.resident.ports[:] = 0
+    state.resident.sets[:] = 0
+    state.resident.sets[:, DUE] = NEVER
     state.written[:] = 0
+    state.memo[:] = 0
     state.report[sm.R_LAST_CYCLE] = 0
     renew(state.front)
     more = scoreboard.DEEP_WIDTH - scoreboard.WIDTH if deep else 0

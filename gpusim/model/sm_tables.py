@@ -64,7 +64,9 @@ Q_MASK = QUEUE_TABLE.column("mask", "lanes that are on")
 Q_GROUP = QUEUE_TABLE.column("index", "asynchronous copies: 1 + the copy group's entry")
 Q_READY = QUEUE_TABLE.column("cycle", "from which the LSU can take it")
 
-SUB_TABLE = Table(__name__, "subs", "a sub-core", "What it remembers besides its warps, ports and register file.")
+SUB_TABLE = Table(
+    __name__, "subs", "a sub-core", "What it remembers besides its warps, ports and register file.", whole_lines=True
+)
 LAST_WARP = SUB_TABLE.column("index", "warp that issued last unless it yields, -1")
 QUEUE_HEAD = SUB_TABLE.column("index", "oldest entry of its memory queue")
 QUEUE_COUNT = SUB_TABLE.column("count", "entries there")

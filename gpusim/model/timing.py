@@ -15,6 +15,7 @@ from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model.crossbar import request_latency_ticks
 from gpusim.model.messages import TICKS_PER_CYCLE
+from gpusim.model.scheduler import MOST_WARPS
 from gpusim.state_tables import Table
 
 TIMING_TABLE = Table(
@@ -85,6 +86,11 @@ def sm_timing(spec: GpuSpec) -> np.ndarray:
     sm, l1 = spec.sm, spec.l1
     if sm.max_warps % sm.sub_cores:
         raise SpecError(f"{spec.name}: sm.max_warps = {sm.max_warps} does not divide by sm.sub_cores = {sm.sub_cores}")
+    if sm.max_warps > MOST_WARPS * sm.sub_cores:
+        raise SpecError(
+            f"{spec.name}: sm.max_warps = {sm.max_warps} is more than {MOST_WARPS} for each of sm.sub_cores = "
+            f"{sm.sub_cores}; give fewer warps or more sub-cores"
+        )
     if l1.line_bytes != 128 or l1.sector_bytes != 32:
         raise SpecError(f"{spec.name}: l1.line_bytes and l1.sector_bytes must be 128 and 32")
     if l1.tag_banks not in (1, 2, 4, 8) or l1.bank_count & (l1.bank_count - 1) or l1.bank_bytes != 4:

@@ -1,7 +1,8 @@
 """The parts of a trace that are at hand, as tables of integers that the jitted functions read.
 
 Mental model: a warp's row names its runs and its first access in one part of the trace; a run is consecutive
-instructions under one mask; an access is the addresses of 32 lanes, as base and stride or as a row of ``scattered``.
+instructions under one mask; an access is the addresses of 32 lanes, as base and stride or as base and a row of
+``scattered``, which accesses share whose lanes lie alike.
 All positions are the tables' own. :mod:`gpusim.engine.arena` keeps them.
 """
 
@@ -32,15 +33,16 @@ RUN_MASK = RUN_TABLE.column("mask", "lanes that are on")
 RUN_POLL = RUN_TABLE.column("count", "runs, from this one on, that are a round of a polling loop; 0: none")
 
 ACCESS_TABLE = Table(__name__, "tables.accesses", "an access record", "The addresses of one memory instruction.")
-A_ADDRESS = ACCESS_TABLE.column("address", "of lane 0; of a scattered one its row of ``scattered``")
-A_STRIDE = ACCESS_TABLE.column("bytes", "from lane to lane, or SCATTERED")
+A_ADDRESS = ACCESS_TABLE.column("address", "of lane 0; of a scattered one of its first active lane")
+A_STRIDE = ACCESS_TABLE.column("bytes", "from lane to lane; up to SCATTERED: SCATTERED less the row of ``scattered``")
 A_MASK = ACCESS_TABLE.column("mask", "lanes that access memory")
 A_SIGNAL = ACCESS_TABLE.column(
     "index", "1 + its first row of ``signals``; 0: it writes and polls nothing that warps wait for"
 )
 
-SCATTER_TABLE = Table(__name__, "tables.scattered", "a scattered access", "One address a lane.")
-LANE_ADDRESS = SCATTER_TABLE.column("address", "of each lane", span=LANES)
+SCATTER_TABLE = Table(__name__, "tables.scattered", "a pattern of scattered accesses", "Where their lanes lie.")
+LANE_OFFSET = SCATTER_TABLE.column("bytes", "from the first active lane to each; 0 where it is off", span=LANES)
+PATTERN = SCATTER_TABLE.column("index", "a number of its own, below SCATTERED, of no other pattern of the launch")
 
 SIGNAL_TABLE = Table(
     __name__,

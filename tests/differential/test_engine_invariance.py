@@ -15,6 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from random_programs import launches
 
+from gpusim.engine import machine as engine_machine
+from gpusim.engine import window as engine_window
 from gpusim.engine.gpu import simulate, window_limit_cycles
 from gpusim.engine.result import Result
 from gpusim.errors import UsageError
@@ -61,7 +63,10 @@ def test_window_order_and_threads_do_not_show(machine, trace, other, data):
     window = data.draw(st.integers(1, window_limit_cycles(spec)), "window")
     seed = data.draw(st.integers(0, 5), "seed")
     threads = data.draw(st.sampled_from([1, 2]), "threads")
-    assert facts(simulate([trace, other], spec, window_cycles=window, order_seed=seed, threads=threads)) == want
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine_window, "WORTH_A_HAND_OVER_NS", -1)  # these windows are not worth it
+        patch.setattr(engine_machine, "_BLOCKS_WORTH_THREADS", 1)
+        assert facts(simulate([trace, other], spec, window_cycles=window, order_seed=seed, threads=threads)) == want
 
 
 @pytest.mark.parametrize("machine", ["two_sms", "two_cold_sms"])

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gc
+import threading
+import time
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -11,7 +14,7 @@ from hand_traces import Asm, build, small_gpu
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusim.engine import machine
+from gpusim.engine import machine, window
 from gpusim.engine.arena import Arena
 from gpusim.engine.gpu import simulate
 from gpusim.engine.inbox import Inbox
@@ -82,6 +85,57 @@ def test_a_part_runs_only_in_windows_in_which_it_has_work():
     assert (left.runs, right.runs) == (10, 9)
 
 
+def crowd(pool=None, parts: int = 5, part: type[Echo] = Echo) -> list[Echo]:
+    """Pairs of parts that answer each other, all in the same windows."""
+    echoes = [part(f"left{i}", 10, first=7) for i in range(parts)] + [part(f"right{i}", 10) for i in range(parts)]
+    message = np.dtype(np.int64)
+    wires = {f"left{i}": {message: [echoes[parts + i]]} for i in range(parts)}
+    wires |= {f"right{i}": {message: [echoes[i]]} for i in range(parts)}
+    WindowScheduler(echoes, wires, LATENCY, pool=pool).run()
+    return echoes
+
+
+@pytest.fixture
+def shared(monkeypatch):
+    """A thread beside the caller's, which every window is worth."""
+    monkeypatch.setattr(window, "WORTH_A_HAND_OVER_NS", -1)
+    with ThreadPoolExecutor(1) as pool:
+        yield pool
+
+
+def test_parts_that_threads_share_do_what_they_do_one_after_the_other(shared):
+    alone = [(echo.name, echo.handled, echo.runs) for echo in crowd()]
+    assert [(echo.name, echo.handled, echo.runs) for echo in crowd(shared)] == alone
+
+
+def test_short_windows_are_not_handed_over():
+    class NoPool:
+        def submit(self, work):
+            raise AssertionError("handed over")
+
+    assert crowd(NoPool())[0].handled
+
+
+@pytest.mark.parametrize("here", [True, False])
+def test_what_a_part_raises_in_a_thread_is_raised_when_none_runs_any_more(shared, here):
+    caller, running = threading.get_ident(), []
+
+    class Failing(Echo):
+        def advance(self, until):
+            running.append(self)
+            try:
+                if (threading.get_ident() == caller) == here and self.runs == 2:
+                    raise ValueError(self.name)
+                time.sleep(0.002)  # so that both threads come to have a part
+                return super().advance(until)
+            finally:
+                running.remove(self)
+
+    with pytest.raises(ValueError, match="left|right"):
+        crowd(shared, part=Failing)
+    assert not running
+
+
 def test_a_lost_answer_is_reported_as_a_deadlock(monkeypatch):
     advance = L2Part.advance
     monkeypatch.setattr(
@@ -136,8 +190,8 @@ def test_an_inbox_merges_what_comes_in_the_total_order(batches, data):
     inbox, held, sequence = Inbox(MESSAGE, (("sm", 12), ("sequence", 20))), [], 0
     for batch in batches:
         rows = np.zeros(len(batch), MESSAGE)
-        for row, (time, sm) in zip(rows, batch, strict=True):
-            row["time"], row["sm"], row["sequence"], sequence = time, sm, sequence, sequence + 1
+        for row, (tick, sm) in zip(rows, batch, strict=True):
+            row["time"], row["sm"], row["sequence"], sequence = tick, sm, sequence, sequence + 1
         inbox.add(rows)
         held += rows.tolist()
         held.sort(key=lambda row: (row[0], row[2], row[1]))

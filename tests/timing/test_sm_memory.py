@@ -11,7 +11,7 @@ from oracles_sm import LruSets, bank_passes, lines_and_sectors, most_lanes_on_a_
 
 from gpusim.engine.gpu import simulate
 from gpusim.gpus.load import load_gpu
-from gpusim.model import cache
+from gpusim.model import cache, coalescer
 from gpusim.model.coalescer import (
     ADDRESS,
     LANE_BYTES,
@@ -23,8 +23,10 @@ from gpusim.model.coalescer import (
     count_operations,
     tag_wavefronts,
 )
+from gpusim.model.lane_patterns import find_patterns
 from gpusim.model.shared_memory import data_wavefronts
-from gpusim.trace.record import Flag, MemoryKind, PipeClass, Space
+from gpusim.model.trace_tables import ACCESS_TABLE, SCATTER_TABLE
+from gpusim.trace.record import SCATTERED, Flag, MemoryKind, PipeClass, Space
 
 GPU = small_gpu(sm_count=1)
 BASE = 1 << 30
@@ -79,6 +81,43 @@ def test_bank_passes_agree_with_brute_force(case, mask):
     scratch = np.zeros((3, 160), np.int64)
     got = data_wavefronts(np.array(lanes, np.int64), mask, width, 32, *scratch)
     assert got == bank_passes([lane if mask >> i & 1 else None for i, lane in enumerate(lanes)], width)
+
+
+@given(lane_addresses(), masks, st.integers(0, 1 << 30))
+def test_moving_all_lanes_by_whole_words_takes_as_many_passes(case, mask, words):
+    width, lanes = case
+    scratch = np.zeros((3, 160), np.int64)
+    there = data_wavefronts(np.array(lanes, np.int64), mask, width, 32, *scratch)
+    assert data_wavefronts(np.array(lanes, np.int64) + 4 * words, mask, width, 32, *scratch) == there
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1 << 46), masks), max_size=20), st.data())
+def test_scattered_accesses_are_bases_and_few_patterns(wanted, data):
+    shapes = [data.draw(st.lists(st.integers(0, 1 << 20), min_size=32, max_size=32)) for _ in range(4)]
+    rows = np.array([[base + offset for offset in shapes[shape]] for shape, base, _ in wanted], np.int64).reshape(
+        -1, 32
+    )
+    accesses = ACCESS_TABLE.zeros(len(wanted) + 1)
+    for i, (_, _, mask) in enumerate(wanted):
+        accesses[i, :3] = i, SCATTERED, mask
+    accesses[-1, :3] = BASE, 4, FULL
+    patterns = np.zeros((len(wanted) + 1, SCATTER_TABLE.width), np.int64)
+    table = np.zeros(1 << (2 * len(wanted) + 1).bit_length(), np.int64)
+    found = find_patterns(accesses, rows, table, patterns, SCATTERED - 1)
+    assert found <= len({(shape, mask) for shape, _, mask in wanted})
+    assert len({tuple(row) for row in patterns[:found, :32].tolist()}) == found == len(set(patterns[:found, 32]))
+    out = np.zeros(32, np.int64)
+    for i, (_, _, mask) in enumerate(wanted):
+        assert coalescer.lane_addresses(accesses, i, patterns, FULL, out) == mask
+        assert all(out[lane] == rows[i, lane] for lane in range(32) if mask >> lane & 1)
+    assert accesses[-1, :3].tolist() == [BASE, 4, FULL]
+
+
+def test_an_access_that_names_no_row_is_found():
+    accesses = ACCESS_TABLE.zeros(1)
+    accesses[0, :3] = 1, SCATTERED, FULL
+    patterns, table = np.zeros((2, SCATTER_TABLE.width), np.int64), np.zeros(4, np.int64)
+    assert find_patterns(accesses, np.zeros((1, 32), np.int64), table, patterns, SCATTERED - 1) == -1
 
 
 @given(st.integers(0, FULL))

@@ -13,7 +13,7 @@ from gpusim.engine.arena import Arena
 from gpusim.gpus.load import load_gpu
 from gpusim.model.residency import PC, WARP_TABLE
 from gpusim.model.sm_state import empty_state
-from gpusim.state_tables import Record, Table
+from gpusim.state_tables import HOST_LINE_BYTES, Record, Table
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 
@@ -63,12 +63,15 @@ def test_every_array_of_an_sm_is_as_wide_as_its_table():
     for name, table in checked.items():
         array = arrays[name]
         open_end = table.columns[-1].span == 0
-        assert array.shape[-1] == table.width or (open_end and array.shape[-1] > table.width), name
+        wide = table.zeros(1).shape[-1]
+        assert array.shape[-1] == wide or (open_end and array.shape[-1] > wide), name
+        assert array.ctypes.data % HOST_LINE_BYTES == 0, name
 
 
 def test_a_column_is_a_number_that_says_what_it_is():
     assert (PC + 1, PC.table, PC.unit) == (1, WARP_TABLE, "index")
-    assert WARP_TABLE.zeros(3).shape == (3, WARP_TABLE.width)
+    lines = -(-WARP_TABLE.width * 8 // HOST_LINE_BYTES)
+    assert WARP_TABLE.zeros(3).shape == (3, lines * HOST_LINE_BYTES // 8)
 
 
 def test_a_table_refuses_what_it_cannot_say():
