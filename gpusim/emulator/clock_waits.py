@@ -67,7 +67,7 @@ def _timed(code: Code, matrix: np.ndarray, head: int, back: int) -> TimedLoop | 
     reads = tuple(i for i in inside if code.reads_clock(i))
     sources = code.clock_sources(decision, head, back)
     in_ns = {bool(matrix[i, at.F1] & ops.CLOCK_NANOSECONDS) for i in (*reads, *sources)}
-    if not sources or len(in_ns) != 1 or not code.awaits_time(decision, head, back):
+    if not reads or not sources or len(in_ns) != 1:
         return None
     stays_taken = code.target(decision) in inside
     path = code.path(decision, head, inside, stays_taken)

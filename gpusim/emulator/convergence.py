@@ -355,9 +355,11 @@ def complete_barrier(state, barrier):
         return False
     state.one_by_one = 0
     state.turn[barrier] += 1
-    total = np.int64(0)
+    total, latest = np.int64(0), np.int64(0)
     every = True
     for warp in range(warps):
+        if state.arrived[barrier, warp]:
+            latest = max(latest, state.clock_ahead[warp])
         total += count_lanes(state.vote[barrier, warp] & state.arrived[barrier, warp])
         every &= (state.arrived[barrier, warp] & ~state.vote[barrier, warp]) == 0
     kind = state.reduction[barrier]
@@ -369,6 +371,8 @@ def complete_barrier(state, barrier):
     for warp in range(warps):
         if kind != ops.RED_NONE and state.arrived[barrier, warp]:
             state.result[warp] = signed32(value)
+        if state.arrived[barrier, warp]:
+            state.clock_ahead[warp] = latest  # whoever waited for a time has kept all of them waiting
         state.arrived[barrier, warp] = 0
         state.vote[barrier, warp] = 0
         for f in range(state.fragments[warp]):

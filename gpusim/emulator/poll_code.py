@@ -288,6 +288,8 @@ class Code:
             if written and not self.reads_clock(written[-1]):
                 last = written[-1]
                 todo.extend((r, last) for r in self._operands(last) | self._guards(last))
+                if self._matrix[last, at.GUARD] not in _TRUE:
+                    todo.append((register, last))
             yield register, written, todo
 
     @functools.cached_property

@@ -193,10 +193,13 @@ def _log_round(
 def wait_for_lanes(state, warp, mask, waits):
     """What becomes of the lanes ``mask`` at a decision that is logged: those that go on polling, ``waits``, let others of their warp go
     first, which may hold what they wait for; how often they look meanwhile is no time."""
-    if waits:
-        state.poll_lanes[warp] |= mask
-        return LANES_WAIT
-    state.poll_lanes[warp] &= ~mask
+    if not waits:
+        state.poll_lanes[warp] &= ~mask
+        return GOES_ON
+    state.poll_lanes[warp] |= mask
+    for f in range(state.fragments[warp]):
+        if state.fragment[warp, f] == at.READY and state.mask[warp, f] & ~state.poll_lanes[warp]:
+            return LANES_WAIT
     return GOES_ON
 
 
