@@ -34,7 +34,7 @@ class Decision:
     is taken to go on polling. ``of_value_alone``: what was read decides, compared with nothing that differs from waiter to
     waiter (a flag that is set, not a ticket whose turn comes). ``path``: (first, count) of the instructions from it to the next
     decision, through the load. ``kind``: POLL_EXACT, POLL_ROUND or POLL_GIVES_UP. ``back``: whoever stays has gone round. ``grows``: a NANOSLEEP
-    of the loop sleeps longer from round to round."""
+    of the loop sleeps longer from round to round. ``again``: its rounds leave nothing behind but what memory says."""
 
     at: int
     loads: tuple[int, ...]
@@ -47,6 +47,7 @@ class Decision:
     back: bool = True
     leaves: bool = True
     grows: bool = False
+    again: bool = False
 
 
 def find_decisions(matrix: np.ndarray, strong: np.ndarray) -> list[Decision]:
@@ -188,12 +189,14 @@ def _exact_decisions(code: Code, head: int, back: int, number: int) -> list[Deci
         return []
     out = decision + 1 if stays_taken else code.target(decision)
     grows = code.sleep_changes(inside)
-    found = [Decision(decision, (load,), number, stays_taken, alone, path, head=head, grows=grows)]
+    straight = not giving_up and sum(code.op(i) == ops.BRANCH for i in inside) <= 1 + (decision != back)
+    again = straight and code.op(load) == ops.LOAD and code.carries_nothing(inside)
+    found = [Decision(decision, (load,), number, stays_taken, alone, path, head=head, grows=grows, again=again)]
     found += [
         Decision(i, (load,), number, code.target(i) in core, alone, kind=at.POLL_GIVES_UP, head=head) for i in giving_up
     ]
     early = _early_decisions(code, inside, decision, out, load, number, alone)
-    return found + [replace(one, grows=grows) for one in early]
+    return found + [replace(one, grows=grows, again=again) for one in early]
 
 
 def _round_decisions(
@@ -309,6 +312,7 @@ def poll_columns(matrix: np.ndarray, strong: np.ndarray) -> np.ndarray:
             len(decision.path),
         )
         row[at.POLL_LEAVES], row[at.POLL_GROWS] = decision.leaves, decision.grows
+        row[at.POLL_AGAIN] = decision.again and decision.kind == _EXACT
         row[at.POLL_KIND], row[at.POLL_HEAD], row[at.POLL_BACK] = decision.kind, decision.head, decision.back
         if decision.path:
             row[at.POLL_PATH : at.POLL_PATH + 2 * len(decision.path)] = np.ravel(decision.path)

@@ -18,7 +18,7 @@ import numpy as np
 
 from gpusim.emulator.control_flow import log_run, log_sleep
 from gpusim.emulator.foresight import foresee_sleeps, own_decision
-from gpusim.emulator.poll_words import date_back, is_kept
+from gpusim.emulator.poll_words import date_back, is_kept, last_own_change
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
 from gpusim.isa.jit import inner, seldom
@@ -236,6 +236,21 @@ def seek(state, words, history, warp, leaves, wrote):
 
 
 @inner
+def seek_at_once(state, words, history, warp, again, first):
+    """The same of a warp that leaves the loop at its first look: somewhere behind its own last change of the word is the one that it waits for;
+    the next one, if it must not go round ``again`` and what it would take for it is the ``first``."""
+    low, high = last_own_change(state, words, history, warp), state.poll_count[warp]
+    middle = (low + high) // 2
+    if high - low == 1 or (not again and first and high > low):
+        state.poll_found[warp] = low + 1
+        return False
+    if not again or high <= low or not is_kept(state, words, history, warp, middle):
+        return False
+    state.probe_low[warp], state.probe_high[warp], state.probe[warp] = low, high, middle
+    return True
+
+
+@inner
 def end_polling(state, warp):
     """The warp polls no more, or anew."""
     state.poll_loop[warp] = state.poll_found[warp] = state.poll_rounds[warp] = state.poll_low[warp] = 0
@@ -270,6 +285,17 @@ def decide(
         if opened:
             forget_round(state, warp)
             state.used[at.SIGNALS] = state.poll_mark[warp, at.SIGNALS]
+        go_round(state, warp, loop)
+        return LOOKS_AGAIN
+    late = polled and not wrote and not polling and stays == 0 and state.poll_words[warp] == 1
+    again_at_once = polls[decision, at.POLL_AGAIN] != 0 and alone(state, warp, mask)
+    first_does = late and signals[needs, at.SIGNAL_COUNT] < state.poll_count[warp]
+    if late and seek_at_once(state, words, history, warp, again_at_once, first_does):
+        log_run(state, runs, global_warp, state.held_first[warp], pc + 1, mask)
+        state.used[at.SIGNALS] = needs
+        state.poll_mask[warp], state.poll_decision[warp] = mask, decision + 1
+        state.poll_access[warp], state.poll_epoch[warp] = access, state.epoch
+        state.poll_rounds[warp], state.poll_accesses[warp] = 0, 1
         go_round(state, warp, loop)
         return LOOKS_AGAIN
     if again:

@@ -102,6 +102,7 @@ POLL_HEAD = POLL_TABLE.column("index", "first instruction of the loop")
 POLL_BACK = POLL_TABLE.column("flag", "whoever stays here has gone round")
 POLL_LEAVES = POLL_TABLE.column("flag", "whoever does not stay leaves the loop")
 POLL_GROWS = POLL_TABLE.column("flag", "a NANOSLEEP of the loop may sleep longer from round to round")
+POLL_AGAIN = POLL_TABLE.column("flag", "a round of the loop leaves nothing behind: it may be made again")
 POLL_SLOT = POLL_TABLE.column("index", "of POLL_TIME: entry of State.clock_from with the time from which on it waits")
 POLL_COUNT = POLL_TABLE.column("count", "runs from it to the next decision")
 POLL_PATH = POLL_TABLE.column("packed", "first instruction and count of each", span=2 * POLL_RUNS)
@@ -176,10 +177,10 @@ class Machine(NamedTuple):
     accesses: np.ndarray  # int64[a, 3]
     scattered: np.ndarray  # uint64[s, 32]
     syncs: np.ndarray  # int64[y, 9]: without rows where no listener asks for barriers
-    polls: np.ndarray  # int32[d, 26]: decisions of polling loops
+    polls: np.ndarray  # int32[d, 27]: decisions of polling loops
     words: np.ndarray  # int64[w, 9]: a power of two of rows; none where the kernel does not poll
     signals: np.ndarray  # int64[g, 7]: the log's
-    history: np.ndarray  # int64[h, 4]: the latest changes of polled words, a ring
+    history: np.ndarray  # int64[h, 4]: the latest changes of words that are polled or may be, a ring
     touched: np.ndarray  # int64[t]: by number of a polled word, modulo t: value of ``changes`` at its latest change
 
 
@@ -245,9 +246,11 @@ WORD_FIRST = WORD_TABLE.column("words", "its value before the first one")
 WORD_WRITER = WORD_TABLE.column("index", "the last one's warp, counted over all blocks with room for MAX_WARPS each")
 WORD_SHARED = WORD_TABLE.column("flag", "several warps have written it")
 WORD_POLLED = WORD_TABLE.column("flag", "a warp has polled it")
-WORD_LAST = WORD_TABLE.column("count", "changes of polled words up to its latest one; 0: none since it was polled")
+WORD_LAST = WORD_TABLE.column("count", "changes that ``history`` was told up to its latest one; 0: none")
 
-HISTORY_TABLE = Table(__name__, "history", "a change of a polled word", "What polled words held, for who looks late.")
+HISTORY_TABLE = Table(
+    __name__, "history", "a change of a word", "What words held that are polled, or may be, for who looks late."
+)
 HISTORY_BEFORE = HISTORY_TABLE.column("count", "WORD_LAST before it")
 HISTORY_COUNT = HISTORY_TABLE.column("count", "WORD_COUNT after it")
 HISTORY_WRITER = HISTORY_TABLE.column("index", "WORD_WRITER after it")
@@ -362,7 +365,7 @@ STATE_RECORD = Record(
     Field("epoch", "<i8", "count", "how often the log was emptied"),
     Field("words_used", "<i8", "count", "words in ``words``"),
     Field("changes", "<i8", "count", "writes of words that warps have polled"),
-    Field("history_used", "<i8", "count", "changes of polled words that ``history`` was told"),
+    Field("history_used", "<i8", "count", "changes of words that ``history`` was told"),
     Field("shown", "<i8", "words", "what a word holds in place of which a poll is shown what it held before"),
     Field(
         "impatient", "<i8", "flag", "warps that poll go on at once: nobody else can run, and their loops may give up"

@@ -248,6 +248,30 @@ extern "C" __global__ void lanes_token(int *token, int *data, int work) {
   __threadfence();
   *(volatile int*)token = mine + 1;
 }
+// One slot that two warps pass to and fro: each works while the other waits.
+extern "C" __global__ void handoff(int *unused, int *data, int work) {
+  __shared__ volatile int full, slot;
+  if (threadIdx.x == 0) full = 0;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < 4; i++) {
+      while (full) ;
+      slot = i + (busy(1, work) == 5);
+      __threadfence_block();
+      full = 1;
+    }
+  } else if (threadIdx.x == 32) {
+    int sum = 0;
+    for (int i = 0; i < 4; i++) {
+      while (!full) ;
+      __threadfence_block();
+      sum += slot + (busy(1, work) == 5);
+      __threadfence_block();
+      full = 0;
+    }
+    data[0] = sum == 6;
+  }
+}
 // The mutex of the CUDA C++ Programming Guide ("Nanosleep function"), which sleeps longer from try to try.
 extern "C" __global__ void mutex(unsigned *lock, int *data, int work) {
   if (threadIdx.x == 0) {
@@ -511,7 +535,7 @@ EXPECTED = {
     "late_flags": lambda blocks: blocks - 1,
     **dict.fromkeys(("block_cas", "block_exchange"), lambda blocks: 3 * blocks),
     **dict.fromkeys(("block_flag", "block_both"), lambda blocks: blocks),
-    "ring": lambda blocks: 1,
+    **dict.fromkeys(("ring", "handoff"), lambda blocks: 1),
 }
 #: Kernels in which nobody waits.
 NOT_WAITING = {
@@ -531,7 +555,7 @@ IN_CYCLES = ("cycles", "short_cycles", "works_first", "by_lane", "in_parts")
 IN_NS = ("timer", "sleeping_timer")
 
 #: Kernels in which warps of one block wait for each other, three of them.
-WITHIN_A_BLOCK = ("inside", "block_cas", "block_exchange", "block_flag", "block_both", "ring")
+WITHIN_A_BLOCK = ("inside", "block_cas", "block_exchange", "block_flag", "block_both", "ring", "handoff")
 #: Kernels in which the threads of a block, 40, take turns one by one, and how often each has its turn.
 BETWEEN_LANES = {"lanes": 1, "lanes_sleep": 1, "lanes_twice": 2, "lanes_shared": 1, "lanes_token": 1}
 
