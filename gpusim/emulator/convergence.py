@@ -16,7 +16,6 @@ from gpusim.isa import warp as at
 from gpusim.isa.jit import compiled, inner, seldom
 from gpusim.isa.lane_masks import count_lanes, first_lane, first_predicate, signed32
 
-
 #: How many stops of other fragments lanes wait that poll while lanes of their warp can do something else.
 _PATIENCE = 16
 

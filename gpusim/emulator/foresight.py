@@ -109,9 +109,7 @@ def foresee_sleeps(state, matrix, registers, polls, decision, warp, mask):
     most = min(np.int64(at.POLL_SLEEPS), _MOST_RUNS // max(1, np.int64(polls[own, at.POLL_COUNT])))
     known, before = np.int64(0), np.int64(-1)
     while known < most:
-        asked = np.int64(
-            run_path(state, matrix, registers, polls, own if known else np.int64(decision), warp, mask)
-        )
+        asked = np.int64(run_path(state, matrix, registers, polls, own if known else np.int64(decision), warp, mask))
         if asked == before:
             break
         state.poll_sleeps[warp, known] = before = asked

@@ -77,7 +77,17 @@ from gpusim.model.timing import (
     SUB_CORES,
     WARPS_PER_SUB_CORE,
 )
-from gpusim.model.trace_tables import A_ADDRESS, A_STRIDE, RUN_COUNT, RUN_FIRST, RUN_POLL, W_ACCESS, W_NEXT, W_RUN, W_RUN_END
+from gpusim.model.trace_tables import (
+    A_ADDRESS,
+    A_STRIDE,
+    RUN_COUNT,
+    RUN_FIRST,
+    RUN_POLL,
+    W_ACCESS,
+    W_NEXT,
+    W_RUN,
+    W_RUN_END,
+)
 from gpusim.trace.layout import MAX_SLEEP_NS, SLEEP_ADDRESS
 from gpusim.trace.record import NO_BARRIER, Flag, MemoryKind, PipeClass
 

@@ -393,7 +393,9 @@ STATE_RECORD = Record(
     Field("poll_access", _BY_WARP, "index", "the access before it, in the log"),
     Field("poll_epoch", _BY_WARP, "count", "value of ``epoch`` then"),
     Field("poll_sleep", _BY_WARP, "address", "that the first NANOSLEEP by a register since then recorded; 0: none"),
-    Field("poll_sleeps", f"({MAX_WARPS},{POLL_SLEEPS})<i8", "count", "ns for which its rounds sleep, one after the other"),
+    Field(
+        "poll_sleeps", f"({MAX_WARPS},{POLL_SLEEPS})<i8", "count", "ns for which its rounds sleep, one after the other"
+    ),
     Field("poll_sleeps_known", _BY_WARP, "count", "of them; 0: they are not known, or all alike"),
     Field("kept", f"({KEPT_ROWS},{LANES})<i4", "words", "registers while it is found out what rounds would compute"),
     Field("kept_at", f"({KEPT_ROWS},)<i8", "words", "where they begin"),
@@ -419,8 +421,15 @@ STATE_RECORD = Record(
     # loops that wait for a time
     Field("clock_ahead", _BY_WARP, "instructions", "by which the clock was put forward for the warp in such loops"),
     Field("clock_read", _BY_WARP, "instructions", "what the clock said to it last"),
-    Field("clock_from", f"({MAX_WARPS},{CLOCK_SLOTS})<i8", "instructions", "and when it was last read to wait from then on"),
-    Field("clock_wait", _BY_WARP, "instructions", "1 + how long the loop that it is in waits; 0: not known, -1: nor to be"),
+    Field(
+        "clock_from",
+        f"({MAX_WARPS},{CLOCK_SLOTS})<i8",
+        "instructions",
+        "and when it was last read to wait from then on",
+    ),
+    Field(
+        "clock_wait", _BY_WARP, "instructions", "1 + how long the loop that it is in waits; 0: not known, -1: nor to be"
+    ),
     Field("clock_shown", "<i8", "instructions", "what the clock says in place of the time; 0: the time"),
     Field("noted", _BY_LANE, "address", "of each lane of an access that is tracked"),
     # block barriers

@@ -116,8 +116,10 @@ class Flag(IntEnum):
     DEVICE_FENCE = 256  # MEMBAR of the GPU or the system: a round trip to the L2 at least
     SLEEP = 512  # NANOSLEEP: ``constant_offset`` nanoseconds; if it records, ACCESS["address"] less SLEEP_ADDRESS
     INVALIDATE_L1 = 1024  # CCTL.IVALL: empties the SM's L1
-    CLOCK = 2048  # reads the clock: in a loop that waits for a time, or bit i of ``constant_offset``: slot i is now (below)
-    CLOCK_WAIT = 4096  # whether a loop that waits for a time goes on; ``constant_offset``: 2 * slot + (1: in ns, 0: in cycles)
+    CLOCK = 2048  # reads the clock, see below; bit i of ``constant_offset``: in slot i
+    CLOCK_WAIT = (
+        4096  # a loop that waits for a time goes on, or not; ``constant_offset``: 2 * slot + (1: ns, 0: cycles)
+    )
 
 
 #: PTX ISA, "nanosleep": the longest.

@@ -12,8 +12,8 @@ import numpy as np
 
 from gpusim.errors import TraceFormatError
 from gpusim.trace.layout import (
-    CLOCK_SLOTS,
     ACCESS,
+    CLOCK_SLOTS,
     INSTRUCTION,
     MAX_SLEEP_NS,
     NO_BARRIER,

@@ -21,7 +21,16 @@ from gpusim.trace.validate import check_program
 ON = {"sm_90": "h200", "sm_75": "t4", "sm_80": "a100_80gb", "sm_100": "b200", "sm_120": "rtx5090"}
 EACH = [gpu if gpu == "sm_90" else pytest.param(gpu, marks=pytest.mark.nightly) for gpu in ON]
 #: How often a kernel does its work, one after the other.
-TURNS = {"mutex": 3, "late_flags": 1, "block_cas": 3, "block_exchange": 3, "block_flag": 1, "block_both": 1, "ring": 8, "handoff": 8}
+TURNS = {
+    "mutex": 3,
+    "late_flags": 1,
+    "block_cas": 3,
+    "block_exchange": 3,
+    "block_flag": 1,
+    "block_both": 1,
+    "ring": 8,
+    "handoff": 8,
+}
 
 
 @cache
