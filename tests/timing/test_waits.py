@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from polling_kernels import IN_CYCLES, IN_NS, WITHIN_A_BLOCK, capture_polling
+from polling_kernels import capture_polling
+from waiting_kernels import IN_CYCLES, IN_NS, WITHIN_A_BLOCK
 
 from gpusim.engine.gpu import simulate
 from gpusim.engine.result import LaunchResult
