@@ -261,10 +261,7 @@ class Code:
         seen, found = set(todo), set()
         while todo:
             register, here = todo.pop()
-            if here == 0:
-                continue
-            if not self._before[here]:  # who comes here is not known
-                return frozenset()
+            # None where a function begins or is come back to: what it was given is taken to be no time.
             for i in self._before[here]:
                 wanted: set[int] = {register}
                 if register in self.written(i):
@@ -276,8 +273,6 @@ class Code:
                         found.add(i)
                     elif self.op(i) >= LANES_BASE:
                         wanted |= self._operands(i) | self._guards(i)
-                elif self.op(i) in (ops.EXTERNAL, ops.BRANCH_INDEXED):
-                    return frozenset()
                 todo += [(r, i) for r in wanted if (r, i) not in seen]
                 seen |= {(r, i) for r in wanted}
         return frozenset(found)

@@ -132,7 +132,7 @@ def check_program(program: Program) -> None:
     offsets: np.ndarray = code["constant_offset"].astype(np.int64)
     most: np.ndarray = np.where(code["flags"] & int(Flag.SLEEP), MAX_SLEEP_NS, MAX_CONSTANT_BYTES)
     most[(code["flags"] & int(Flag.CLOCK)) != 0] = (1 << CLOCK_SLOTS) - 1
-    waits = (code["flags"] & int(Flag.CLOCK_WAIT)) != 0
+    waits: np.ndarray = (code["flags"] & int(Flag.CLOCK_WAIT)) != 0
     most[waits] = 2 * CLOCK_SLOTS - 1
     _check_rows("constant_offset", offsets, offsets <= most)
     _check_rows("records", code["records"], ~waits | (code["records"] == 1))
