@@ -2,8 +2,8 @@
 
 Mental model: such a loop is left at branches that depend, within one round, on the clock and on what is the same in every round. What it
 read in earlier rounds is forgotten. So a round may be made again with the clock put forward or back, as long as no warp has seen the clock
-in between, and the first time at which the loop ends is found by search: 2 log2(t) rounds instead of t. Where a trace is wanted the
-rounds are made as they come, since they are what would be simulated.
+in between, and the first time at which the loop ends is found by search: 2 log2(t) rounds instead of t. So it is where no trace is
+wanted; where one is, :mod:`gpusim.emulator.clock_waits` finds out for how long each warp waits.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def time_branches(matrix: np.ndarray) -> list[int]:
     """The branches at which loops go round or end that wait for a time, in a code matrix int32[n, COLUMNS] whose offsets are
     counted in whole rows."""
     special = matrix[:, at.OP] == ops.SPECIAL
-    if not np.isin(matrix[special, at.F0], (ops.SR_CLOCK, ops.SR_CLOCK_HIGH, ops.SR_CLOCK_64)).any():
+    if not np.isin(matrix[special, at.F0], ops.CLOCKS).any():
         return []
     code = Code(matrix)
     loops: dict[int, int] = {}

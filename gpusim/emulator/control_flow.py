@@ -210,7 +210,8 @@ def execute_control_flow(
         return GONE, pc, mask
 
     if op == ops.GIVE_WAY:
-        if spins(state, registers, warp, own_base, pc):
+        # Whoever polls looks the same each time; the scheduler lets its other lanes go on if nobody else can.
+        if state.poll_loop[warp] == 0 and spins(state, registers, warp, own_base, pc):
             release_without(state, registers, warp, own_base, mask | ready_lanes(state, warp))
         if state.ready[warp] == 0:
             return FALLS_THROUGH, pc + 1, mask

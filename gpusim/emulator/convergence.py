@@ -4,7 +4,7 @@ Mental model: a warp is a set of fragments, each some lanes at one instruction. 
 ``State.held*``; the others lie in the table ``State.pc/mask/fragment/wait``. A fragment that
 reaches a barrier is put into the table; whoever completes the barrier (by arriving, leaving or exiting)
 makes the waiting ones ready again, merged where they stand at the same instruction. The fragment that has
-waited longest runs next, so that lanes which spin for each other all make progress.
+waited longest runs next, so that lanes which spin for each other all make progress; lanes that only poll have their turn less often.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
 from gpusim.isa.jit import compiled, inner, seldom
 from gpusim.isa.lane_masks import count_lanes, first_lane, first_predicate, signed32
+
+#: How many stops of other fragments lanes wait that poll while lanes of their warp can do something else.
+_PATIENCE = 16
 
 
 @inner
@@ -34,6 +37,8 @@ def push(state, warp, pc, mask, status, wait):
             state.wait[warp, f] = wait
             state.now += 1
             state.stamp[warp, f] = state.now
+            if mask & ~state.poll_lanes[warp] == 0:
+                state.stamp[warp, f] += _PATIENCE
             if status == at.READY:
                 state.ready[warp] += 1
             elif status == at.AT_BARRIER:
@@ -349,9 +354,11 @@ def complete_barrier(state, barrier):
         return False
     state.one_by_one = 0
     state.turn[barrier] += 1
-    total = np.int64(0)
+    total, latest = np.int64(0), np.int64(0)
     every = True
     for warp in range(warps):
+        if state.arrived[barrier, warp]:
+            latest = max(latest, state.clock_ahead[warp])
         total += count_lanes(state.vote[barrier, warp] & state.arrived[barrier, warp])
         every &= (state.arrived[barrier, warp] & ~state.vote[barrier, warp]) == 0
     kind = state.reduction[barrier]
@@ -363,6 +370,8 @@ def complete_barrier(state, barrier):
     for warp in range(warps):
         if kind != ops.RED_NONE and state.arrived[barrier, warp]:
             state.result[warp] = signed32(value)
+        if state.arrived[barrier, warp]:
+            state.clock_ahead[warp] = latest  # whoever waited for a time has kept all of them waiting
         state.arrived[barrier, warp] = 0
         state.vote[barrier, warp] = 0
         for f in range(state.fragments[warp]):

@@ -14,6 +14,7 @@ import numpy as np
 
 from gpusim.emulator.aligned import aligned_zeros
 from gpusim.emulator.clock_loops import time_branches
+from gpusim.emulator.clock_waits import clock_columns
 from gpusim.emulator.poll_loops import poll_columns
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
@@ -60,7 +61,7 @@ class Encoded:
     def reads_clock(self) -> bool:
         """Whether the kernel reads the clock, which counts the instructions executed so far."""
         special = self.matrix[self.matrix[:, at.OP] == ops.SPECIAL, at.F0]
-        return bool(np.isin(special, (ops.SR_CLOCK, ops.SR_CLOCK_HIGH, ops.SR_CLOCK_64)).any())
+        return bool(np.isin(special, ops.CLOCKS).any())
 
     @cached_property
     def immediate_rows(self) -> tuple[np.ndarray, np.ndarray]:
@@ -154,9 +155,13 @@ def encode(image: KernelImage, instructions: tuple[Instruction, ...], micros: tu
     for i, (instruction, micro) in enumerate(zip(instructions, micros, strict=True)):
         encoder.row(matrix[i], instruction, micro)
     strong = np.zeros(len(matrix), bool)
-    strong[:n] = [bool(micro.trace_flags & Flag.BYPASS_L1) for micro in micros]
+    strong[:n] = [
+        bool(micro.trace_flags & Flag.BYPASS_L1) or "STRONG" in instruction.modifiers
+        for instruction, micro in zip(instructions, micros, strict=True)
+    ]
     polls = poll_columns(matrix, strong)
     matrix[time_branches(matrix), at.ORDERED] |= at.AWAITS_TIME
+    polls = np.concatenate((polls, clock_columns(matrix)))
     shared = rows.next
     own_columns = [at.A + at.SOURCE_OFFSET, at.B + at.SOURCE_OFFSET, at.C + at.SOURCE_OFFSET]
     own_columns += [at.D_OFFSET, at.BASE_OFFSET, at.UNIFORM_OFFSET, at.SECOND, at.SECOND + 4, at.CONVERGENCE]

@@ -21,11 +21,12 @@ from gpusim.emulator.access_affine import affine_access, scattered_access
 from gpusim.emulator.access_matrix import execute_matrix_access
 from gpusim.emulator.access_texture import execute_texture
 from gpusim.emulator.clock_loops import SHORTEST_WAIT, longer_wait
+from gpusim.emulator.clock_waits import wait_for_time
 from gpusim.emulator.control_flow import FALLS_THROUGH, GONE, JUMPED, STOPPED, execute_control_flow, log_run, log_sleep
 from gpusim.emulator.convergence import push, retire
 from gpusim.emulator.poll_rounds import DECISION_ROWS, decide_polling, decision_at
 from gpusim.emulator.poll_words import after_access, before_access, put_back, room_to_poll
-from gpusim.emulator.polling import GOES_ON, WAITS, begin_round
+from gpusim.emulator.polling import GOES_ON, LANES_WAIT, WAITS, begin_round
 from gpusim.emulator.runs import execute_arithmetic, fetch, write_back, write_predicates
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
@@ -301,6 +302,7 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
             state.condition[i] = mask & at.FULL
             taken |= mask & executing[i]
             parted |= active[i] ^ (mask & executing[i])
+        logged_so_far = False  # the run that ends here is in the log
         if (
             row[at.ORDERED] & at.DECIDES
             and alone
@@ -319,8 +321,26 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
                 if fate == WAITS and state.impatient == 0:
                     # It would only read the same again: others have their turn first.
                     state.quantum_left[leader], state.held_left[leader] = 0, 0
+                elif fate == LANES_WAIT:
+                    state.held_left[leader] = 0
                 leave(state, first_warp, count, members, steps, goal, True)
                 return np.int64(at.SPLIT)
+            logged_so_far = True
+        if row[at.ORDERED] & at.WAITS_FOR_TIME and state.hurries == 0:
+            full = not room(state, runs, accesses, scattered, syncs)
+            if full or not alone:
+                leave(state, first_warp, count, members, steps - 1, pc, False)
+                if full:
+                    return np.int64(at.LOG_FULL)
+                state.one_by_one = 1
+                return np.int64(at.SPLIT)
+            if wait_for_time(
+                state, matrix, registers, polls, runs, accesses, decision_at(polls, pc), leader, chunk_warp + leader,
+                pc, active[leader - first_warp],
+            ):  # fmt: skip
+                leave(state, first_warp, count, members, steps - 1, pc, False)
+                return np.int64(at.SPLIT)
+            logged_so_far = True
         if row[at.ORDERED] & at.AWAITS_TIME and state.hurries:
             # Until a lane leaves the loop the clock goes forward, in steps twice as long each; then back and forth in steps half as
             # long, in rounds that all lanes make again, until it is known when that is.
@@ -346,7 +366,7 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
                 if waited:
                     state.last_wait = waited
                 forward, waited, too_far, guessed = np.int64(0), np.int64(0), False, False
-        if row[at.RECORDS]:  # a NANOSLEEP by a register
+        if row[at.RECORDS] and op == ops.GIVE_WAY:  # a NANOSLEEP by a register
             if not room(state, runs, accesses, scattered, syncs):
                 leave(state, first_warp, count, members, steps - 1, pc, False)
                 return np.int64(at.LOG_FULL)
@@ -361,8 +381,9 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
         if (leaves and taken == 0) or (some == 0 and op != ops.CONVERGE_SET and op != ops.BRANCH_DIVERGENT):
             pc += 1
             continue
-        full = row[at.RECORDS] == 0 and not room(state, runs, accesses, scattered, syncs)
+        full = (row[at.RECORDS] == 0 or op != ops.GIVE_WAY) and not room(state, runs, accesses, scattered, syncs)
         full |= row[at.ORDERED] & at.DECIDES != 0 and not room_to_poll(state, words, signals)
+        full &= not logged_so_far  # or it would be logged again
         if full or (row[at.ORDERED] & at.ORDER_SHOWS and not alone):
             leave(state, first_warp, count, members, steps - 1, pc, False)
             if full:

@@ -57,7 +57,7 @@ def start_block(state, registers, linear):
         state.live[warp] = state.exists[warp]
         state.held[warp] = 0
         end_polling(state, warp)  # lanes that ended while others of their warp polled
-        state.probe[warp] = 0
+        state.probe[warp] = state.clock_ahead[warp] = state.clock_wait[warp] = state.poll_lanes[warp] = 0
         state.pc[warp, 0] = 0
         state.mask[warp, 0] = state.exists[warp]
         state.fragment[warp, 0] = at.READY

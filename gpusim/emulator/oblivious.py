@@ -24,7 +24,7 @@ from gpusim.trace.record import MemoryKind, Space
 _UNIFORM, _PREDICATE, _UNIFORM_PREDICATE, _BARRIER, _SHARED, _LOCAL = 272, 544, 552, 560, 640, 641
 _NO_REGISTER, _TRUE = 255, 7
 #: Special registers that say something of the machine or the time, not of the launch.
-_UNSTEADY = (ops.SR_CLOCK, ops.SR_CLOCK_HIGH, ops.SR_CLOCK_64, ops.SR_SM)
+_UNSTEADY = (*ops.CLOCKS, ops.SR_SM)
 _JUMPS = (ops.BRANCH, ops.BRANCH_DIVERGENT, ops.BRANCH_INDEXED)
 _CONTROL = (
     *_JUMPS, ops.EXIT, ops.BARRIER_WAIT, ops.BARRIER_ARRIVE, ops.CONVERGE_LEAVE, ops.CONVERGE_WAIT, ops.WARP_WAIT, ops.TRAP,

@@ -17,7 +17,6 @@ from gpusim.isa import warp as at
 from gpusim.isa.number_ranges import LANES_BASE, MEMORY_BASE
 
 _TRUE = (at.TRUE_PREDICATE, at.TRUE_UNIFORM_PREDICATE)
-_CLOCKS = (ops.SR_CLOCK, ops.SR_CLOCK_HIGH, ops.SR_CLOCK_64)
 #: What a loop may hold beside arithmetic and branches.
 _HARMLESS = (
     ops.NOP, ops.CONVERGE_SET, ops.CONVERGE_READ, ops.CONVERGE_WAIT, ops.CONVERGE_LEAVE, ops.WARP_WAIT, ops.GIVE_WAY, ops.BRANCH_DIVERGENT,
@@ -59,6 +58,30 @@ class Code:
         if self.op(i) != ops.BRANCH:
             return [i + 1]
         return [self.target(i), i + 1] if self.is_conditional(i) else [self.target(i)]
+
+    def leads_to(self, head: int, back: int) -> bool:
+        """Whether whoever comes to ``head`` may come to ``back`` behind it by what lies between: it is not only behind them, as code is
+        to which lanes that are not together go and come back from."""
+        if self._ended[back] == self._ended[head]:  # nothing that leads away for certain
+            return True
+        todo, seen = [head], {head}
+        while todo:
+            i = todo.pop()
+            if i == back:
+                return True
+            if self.op(i) == ops.EXIT and not self.is_conditional(i):
+                continue
+            new = {s for s in self.successors(i) if head <= s <= back} - seen
+            todo += new
+            seen |= new
+        return False
+
+    @functools.cached_property
+    def _ended(self) -> list[int]:
+        """How many instructions before each lead away for certain."""
+        row = self._matrix
+        always = np.isin(row[:, [at.GUARD, at.P0]], _TRUE).all(axis=1) & np.isin(row[:, at.OP], (ops.BRANCH, ops.EXIT))
+        return np.concatenate(([0], np.cumsum(always))).tolist()
 
     def end(self, head: int, back: int) -> int:
         """The last instruction of a loop whose branch to its ``head`` is ``back``: behind it may stand another that leads into its midst,
@@ -105,15 +128,21 @@ class Code:
         """Whether a register has the same value in every round: nothing writes it, or only from what is the same."""
         for i in range(head, back + 1):
             if register in self.written(i):
-                row = self._matrix[i]
-                special = row[at.OP] == ops.SPECIAL and row[at.F0] in _CLOCKS
                 reads = self._operands(i) | self._guards(i) | self._address(i)
                 memory = self.op(i) < LANES_BASE and self.op(i) != ops.CONSTANT_LOAD
-                if depth == 0 or special or memory or register in reads:
+                if depth == 0 or self._varies(i) or memory or register in reads:
                     return False
                 if not all(self._is_invariant(r, head, back, depth - 1) for r in reads):
                     return False
         return True
+
+    def _varies(self, i: int) -> bool:
+        """Whether the instruction reads what is another thing each time: a clock, which lanes are there."""
+        return self.op(i) == ops.SPECIAL and self._matrix[i, at.F0] in (*ops.CLOCKS, ops.SR_ACTIVE_MASK)
+
+    def reads_same_place(self, load: int, head: int, back: int) -> bool:
+        """Whether a load of the loop ``head`` to ``back`` reads the same address in every round."""
+        return all(self._is_same(r, load, head, back) for r in self._address(load))
 
     def _is_same(self, register: int, before: int, head: int, back: int, depth: int = 4) -> bool:
         """Whether a register has the same value at an instruction of the loop in every round: it is invariant, or the round
@@ -121,7 +150,7 @@ class Code:
         if self._is_invariant(register, head, back):
             return True
         here = self._definition(register, before, head)
-        if here is None or depth == 0 or self.op(here) < LANES_BASE or self.op(here) == ops.SPECIAL:
+        if here is None or depth == 0 or self.op(here) < LANES_BASE or self._varies(here):
             return False
         return all(self._is_same(r, here, head, back, depth - 1) for r in self._operands(here) | self._guards(here))
 
@@ -165,7 +194,7 @@ class Code:
                 found.add(last)
                 continue
             row = self._matrix[last]
-            if row[at.OP] == ops.SPECIAL and row[at.F0] in _CLOCKS:
+            if row[at.OP] == ops.SPECIAL and row[at.F0] in ops.CLOCKS:
                 return None
             if row[at.OP] < LANES_BASE and row[at.OP] != ops.CONSTANT_LOAD:
                 return None
@@ -193,12 +222,81 @@ class Code:
             row = self._matrix[last]
             if row[at.GUARD] not in _TRUE:
                 return False
-            if row[at.OP] == ops.SPECIAL and row[at.F0] in _CLOCKS:
+            if row[at.OP] == ops.SPECIAL and row[at.F0] in ops.CLOCKS:
                 reads_clock = True
             elif row[at.OP] < LANES_BASE and row[at.OP] != ops.CONSTANT_LOAD:
                 return False
             todo.extend((r, last) for r in self._operands(last) | self._guards(last))
         return reads_clock
+
+    def reads_clock(self, i: int) -> bool:
+        return self.op(i) == ops.SPECIAL and self._matrix[i, at.F0] in ops.CLOCKS
+
+    def sleep_changes(self, inside: range) -> bool:
+        """Whether a NANOSLEEP of the loop is by a register that changes from round to round, as where it backs off."""
+        return any(
+            self.op(i) == ops.GIVE_WAY
+            and not all(self._is_invariant(r, inside.start, inside.stop - 1) for r in self._operands(i))
+            for i in inside
+        )
+
+    def carries_nothing(self, inside: range) -> bool:
+        """Whether a round of the loop, whose instructions are executed one behind the other, computes what it would if it were
+        the first: it reads nothing that an earlier one has written."""
+        known: set[int] = set()
+        changing = {r for i in inside for r in self.written(i)}
+        for i in inside:
+            if (self._operands(i) | self._guards(i) | self._address(i)) & changing - known:
+                return False
+            if self._matrix[i, at.GUARD] in _TRUE:
+                known |= self.written(i)
+            elif not self.written(i) <= known:
+                return False
+        return True
+
+    def clock_sources(self, branch: int, head: int, back: int) -> frozenset[int]:
+        """The instructions before a loop that read the clock for what does not change in it and its ``branch`` depends on: one of
+        them, the one that was executed last, says when the loop began to wait. None where that is not known."""
+        todo = [(r, head) for r, written, more in self._followed(branch, head) if not written]
+        seen, found = set(todo), set()
+        while todo:
+            register, here = todo.pop()
+            # None where a function begins or is come back to: what it was given is taken to be no time.
+            for i in self._before[here]:
+                wanted: set[int] = {register}
+                if register in self.written(i):
+                    always = self._matrix[i, at.GUARD] in _TRUE
+                    wanted = set() if always else wanted
+                    if self.reads_clock(i):
+                        if not always:
+                            return frozenset()
+                        found.add(i)
+                    elif self.op(i) >= LANES_BASE:
+                        wanted |= self._operands(i) | self._guards(i)
+                todo += [(r, i) for r in wanted if (r, i) not in seen]
+                seen |= {(r, i) for r in wanted}
+        return frozenset(found)
+
+    def _followed(self, branch: int, head: int) -> Iterator[tuple[int, list[int], deque[tuple[int, int]]]]:
+        """As :meth:`_values_behind`, with all values followed."""
+        for register, written, todo in self._values_behind(branch, head):
+            if written and not self.reads_clock(written[-1]):
+                last = written[-1]
+                todo.extend((r, last) for r in self._operands(last) | self._guards(last))
+                if self._matrix[last, at.GUARD] not in _TRUE:
+                    todo.append((register, last))
+            yield register, written, todo
+
+    @functools.cached_property
+    def _before(self) -> list[list[int]]:
+        """The instructions from which each is come to, as far as the code says."""
+        before: list[list[int]] = [[] for _ in self._ops]
+        for i, op in enumerate(self._ops):
+            ends = op in (ops.EXIT, ops.BRANCH_INDEXED) and not self.is_conditional(i)
+            for following in () if ends else self.successors(i):
+                if 0 <= following < len(before):
+                    before[following].append(i)
+        return before
 
     def is_alike(self, one: int, other: int) -> bool:
         """Whether two accesses are of one kind: what they do, in which space."""

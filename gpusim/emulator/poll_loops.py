@@ -13,7 +13,7 @@ Loops are looked for in the code matrix, so that all forms of an instruction are
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -33,7 +33,8 @@ class Decision:
     """The branch ``at`` that goes on polling or not, and the ``loads`` and atomics that it depends on. ``stays_taken``: it
     is taken to go on polling. ``of_value_alone``: what was read decides, compared with nothing that differs from waiter to
     waiter (a flag that is set, not a ticket whose turn comes). ``path``: (first, count) of the instructions from it to the next
-    decision, through the load. ``kind``: POLL_EXACT, POLL_ROUND or POLL_GIVES_UP. ``back``: whoever stays has gone round."""
+    decision, through the load. ``kind``: POLL_EXACT, POLL_ROUND or POLL_GIVES_UP. ``back``: whoever stays has gone round. ``grows``: a NANOSLEEP
+    of the loop sleeps longer from round to round. ``again``: its rounds leave nothing behind but what memory says."""
 
     at: int
     loads: tuple[int, ...]
@@ -45,19 +46,26 @@ class Decision:
     head: int = 0
     back: bool = True
     leaves: bool = True
+    grows: bool = False
+    again: bool = False
 
 
 def find_decisions(matrix: np.ndarray, strong: np.ndarray) -> list[Decision]:
     """The decisions of all polling loops in a code matrix int32[n, COLUMNS] whose offsets are counted in whole rows;
-    ``strong`` bool[n]: accesses served past the L1."""
+    ``strong`` bool[n]: accesses that are ordered with those of other warps, of the block at least."""
     code = Code(matrix)
     loops: dict[int, int] = {}
+    innermost: dict[int, int] = {}
     ends: dict[int, int] = {}
     for back in range(len(matrix)):
         row = matrix[back]
-        if row[at.OP] == ops.BRANCH and 0 <= row[at.TARGET] <= back < row[at.TARGET] + LONGEST_ROUND:
-            loops[int(row[at.TARGET])] = code.end(int(row[at.TARGET]), back)
-            ends[back] = int(row[at.TARGET])
+        if row[at.OP] != ops.BRANCH or not 0 <= row[at.TARGET] <= back < row[at.TARGET] + LONGEST_ROUND:
+            continue
+        head = int(row[at.TARGET])
+        if code.leads_to(head, back):
+            innermost.setdefault(head, code.end(head, back))
+            loops[head] = code.end(head, back)
+            ends[back] = head
     found: dict[int, Decision] = {}
     taken: set[int] = set()  # loads and atomics of which it is known where they decide
 
@@ -70,14 +78,30 @@ def find_decisions(matrix: np.ndarray, strong: np.ndarray) -> list[Decision]:
 
     rest: list[range] = []
     for number, (head, back) in enumerate(loops.items()):
-        single = list(ends.values()).count(head) == 1 and back < head + LONGEST
-        if not single or not keep(_exact_decisions(code, head, back, number)):
+        inner = innermost[head]
+        single = list(ends.values()).count(head) == 1
+        # A loop that begins with a wait has its head in common with it; one that only looks at memory waits as a whole.
+        nested = not single and not _is_quiet(code, range(inner + 1, back + 1))
+        known = (single or nested) and inner < head + LONGEST and keep(_exact_decisions(code, head, inner, number))
+        if nested or not known:
             rest.append(range(head, back + 1))
+    strong = _seen_by_block(code, matrix, rest, strong)
     for number, (inside, heads) in enumerate(_regions(code, rest, strong).items(), len(loops)):
         keep(_locks(code, inside, number, taken))
         backs = {back: head for back, head in ends.items() if back in inside and head in heads}
         keep(_round_decisions(code, inside, backs, number, strong, taken))
     return [found[i] for i in sorted(found)]
+
+
+def _seen_by_block(code: Code, matrix: np.ndarray, loops: list[range], strong: np.ndarray) -> np.ndarray:
+    """``strong``, and loads of shared memory that read the same address again and again in loops that only look at memory: nothing
+    else in the code says of them that other warps of the block write there."""
+    found = strong.copy()
+    for loop in loops:
+        if _is_quiet(code, loop):
+            shared = [i for i in loop if code.op(i) == ops.LOAD and matrix[i, at.SPACE] == Space.SHARED]
+            found[[i for i in shared if code.reads_same_place(i, loop.start, loop.stop - 1)]] = True
+    return found
 
 
 def _regions(code: Code, loops: list[range], strong: np.ndarray) -> dict[range, set[int]]:
@@ -86,8 +110,7 @@ def _regions(code: Code, loops: list[range], strong: np.ndarray) -> dict[range, 
     regions: dict[range, set[int]] = {}
     last: range | None = None
     for loop in sorted(loops, key=lambda loop: (loop.start, -loop.stop)):
-        quiet = all(code.is_harmless(i) or code.op(i) in (ops.LOAD, ops.ATOMIC) for i in loop)
-        if not quiet or not _polled(code, loop, strong):
+        if not _is_quiet(code, loop) or not _polled(code, loop, strong):
             regions.setdefault(loop, set()).add(loop.start)
             continue
         if last is not None and loop.start < last.stop and max(loop.stop, last.stop) - last.start <= LONGEST_ROUND:
@@ -98,6 +121,11 @@ def _regions(code: Code, loops: list[range], strong: np.ndarray) -> dict[range, 
             last = loop
         regions.setdefault(last, set()).add(loop.start)
     return regions
+
+
+def _is_quiet(code: Code, inside: range) -> bool:
+    """Whether the code does nothing but look at memory."""
+    return all(code.is_harmless(i) or code.op(i) in (ops.LOAD, ops.ATOMIC) for i in inside)
 
 
 def _polled(code: Code, inside: range, strong: np.ndarray) -> set[int]:
@@ -160,11 +188,15 @@ def _exact_decisions(code: Code, head: int, back: int, number: int) -> list[Deci
     if path is None:
         return []
     out = decision + 1 if stays_taken else code.target(decision)
-    found = [Decision(decision, (load,), number, stays_taken, alone, path, head=head)]
+    grows = code.sleep_changes(inside)
+    straight = not giving_up and sum(code.op(i) == ops.BRANCH for i in inside) <= 1 + (decision != back)
+    again = straight and code.op(load) == ops.LOAD and code.carries_nothing(inside)
+    found = [Decision(decision, (load,), number, stays_taken, alone, path, head=head, grows=grows, again=again)]
     found += [
         Decision(i, (load,), number, code.target(i) in core, alone, kind=at.POLL_GIVES_UP, head=head) for i in giving_up
     ]
-    return found + _early_decisions(code, inside, decision, out, load, number, alone)
+    early = _early_decisions(code, inside, decision, out, load, number, alone)
+    return found + [replace(one, grows=grows, again=again) for one in early]
 
 
 def _round_decisions(
@@ -250,7 +282,7 @@ def _early_decisions(
 
 def poll_columns(matrix: np.ndarray, strong: np.ndarray) -> np.ndarray:
     """Fill the column ORDERED of a code matrix whose offsets are counted in whole rows with what polling asks for;
-    ``strong`` bool[n]: accesses served past the L1. Returns the table of decisions, int32[d, POLL columns]."""
+    ``strong`` bool[n] as there. Returns the table of decisions, int32[d, POLL columns]."""
     decisions = find_decisions(matrix, strong)
     table = np.zeros((len(decisions), at.POLL_TABLE.width), np.int32)
     if not decisions:
@@ -279,7 +311,8 @@ def poll_columns(matrix: np.ndarray, strong: np.ndarray) -> np.ndarray:
             decision.stays_taken,
             len(decision.path),
         )
-        row[at.POLL_LEAVES] = decision.leaves
+        row[at.POLL_LEAVES], row[at.POLL_GROWS] = decision.leaves, decision.grows
+        row[at.POLL_AGAIN] = decision.again and decision.kind == _EXACT
         row[at.POLL_KIND], row[at.POLL_HEAD], row[at.POLL_BACK] = decision.kind, decision.head, decision.back
         if decision.path:
             row[at.POLL_PATH : at.POLL_PATH + 2 * len(decision.path)] = np.ravel(decision.path)

@@ -26,6 +26,7 @@ from gpusim.emulator.polling import (
     mark_runs,
     only_mine,
     same_place,
+    wait_for_lanes,
 )
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
@@ -135,6 +136,7 @@ def decide_round(
     rounds = state.poll_rounds[warp]
     log_run(state, runs, global_warp, state.held_first[warp], pc + 1, mask)
     state.held_first[warp] = pc + 1
+    state.poll_lanes[warp] &= ~mask
     if stays and stays != mask:
         end_polling(state, warp)
         return GOES_ON
@@ -162,7 +164,7 @@ def decide_round(
     if stays:
         if wrote or not alone(state, warp, mask):
             end_polling(state, warp)
-            return GOES_ON
+            return wait_for_lanes(state, warp, mask, not wrote)
         state.poll_watch[warp] = -2
         if same:
             forget_round(state, warp)
@@ -220,7 +222,8 @@ def give_up(
     state.held_first[warp] = pc + 1
     while known and rounds > 0 and _has_room(state, runs, accesses, scattered, signals, DECISION_ROWS):
         log_path(
-            state, matrix, registers, polls, runs, accesses, scattered, made, access, warp, global_warp, mask
+            state, matrix, registers, polls, runs, accesses, scattered, made, access, warp, global_warp, mask,
+            np.int64(at.POLL_SLEEPS),
         )  # fmt: skip
         rounds -= 1
     end_polling(state, warp)

@@ -2,7 +2,7 @@
 
 Mental model: a word that is written by what may set a flag, or polled, has a number and a count of its changes (a hash of
 words). Accesses leave *signals* in the log: this one wrote word w for the n-th time, that one polls it and has seen n writes.
-Of words that somebody polls the latest values are kept too, so that a warp that looks late can ask what it would have done
+Of words that somebody polls, or one lane has written alone, the latest values are kept too, so that a warp that looks late can ask what it would have done
 earlier: it is shown, in place of the word, what the word held after its n-th change.
 """
 
@@ -21,6 +21,8 @@ from gpusim.trace.record import Space
 _SHARED_KEY, _BLOCK_SHIFT = np.int64(1) << 61, 22
 #: Most entries of ``signals`` and of ``words`` that one instruction of one warp adds: four words a lane, polled and written.
 _MOST_SIGNALS, _MOST_WORDS = 8 * at.LANES, 4 * at.LANES
+#: Changes of a word that are looked back at for one of the warp's own.
+_FEW = 64
 _NOWHERE, _GLOBAL = np.int64(0), int(Space.GLOBAL)
 
 
@@ -170,6 +172,22 @@ def is_kept(state, words, history, warp, count):
 
 
 @inner
+def last_own_change(state, words, history, warp):
+    """The latest change, by number, of the word that the warp polls that it made itself, if that is among the last few; 0: none. Behind it
+    lies what it waits for."""
+    found, me = _find(words, state.poll_key[warp]), state.linear * at.MAX_WARPS + warp
+    last = words[found, at.WORD_LAST] if found >= 0 else np.int64(0)
+    for _ in range(_FEW):
+        if last <= 0 or state.history_used - last >= history.shape[0]:
+            break
+        row = (last - 1) % history.shape[0]
+        if history[row, at.HISTORY_WRITER] == me:
+            return history[row, at.HISTORY_COUNT]
+        last = history[row, at.HISTORY_BEFORE]
+    return np.int64(0)
+
+
+@inner
 def _show_past(state, row, allocations, hint, words, history, pc, warp):
     """Before a poll of a warp that looks at the past: put what was there into memory. Returns the host address whose word is
     to be put back (``state.shown`` keeps it), 0: nothing was changed."""
@@ -245,6 +263,7 @@ def _note_writes(state, row, allocations, hint, words, signals, history, touched
             if words[found, at.WORD_POLLED]:
                 state.changes += 1
                 touched[words[found, at.WORD_INDEX] % touched.shape[0]] = state.changes
+            if words[found, at.WORD_POLLED] or mask & (mask - 1) == 0:  # one lane: a flag perhaps, polled later
                 kept = state.history_used % history.shape[0]
                 history[kept, at.HISTORY_BEFORE] = words[found, at.WORD_LAST]
                 history[kept, at.HISTORY_COUNT] = words[found, at.WORD_COUNT]

@@ -17,7 +17,8 @@ from __future__ import annotations
 import numpy as np
 
 from gpusim.emulator.control_flow import log_run, log_sleep
-from gpusim.emulator.poll_words import date_back, is_kept
+from gpusim.emulator.foresight import foresee_sleeps, own_decision
+from gpusim.emulator.poll_words import date_back, is_kept, last_own_change
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
 from gpusim.isa.jit import inner, seldom
@@ -25,8 +26,8 @@ from gpusim.trace.layout import SLEEP_ADDRESS
 from gpusim.trace.record import SCATTERED
 
 _SCATTERED = int(SCATTERED)
-#: What becomes of a warp at a decision: it goes on, or round again, after others or at once.
-GOES_ON, WAITS, LOOKS_AGAIN = range(3)
+#: What becomes of a warp at a decision: it goes on, or round again, after others or at once, or after others of its lanes.
+GOES_ON, WAITS, LOOKS_AGAIN, LANES_WAIT = range(4)
 #: What a clock goes on by from one look to the next, in instructions: about those of a round.
 _ROUND_TICKS = 16
 
@@ -134,9 +135,12 @@ def _own_place(state, warp):
 
 
 @inner
-def log_path(state, matrix, registers, polls, runs, accesses, scattered, decision, access, warp, global_warp, mask):
+def log_path(
+    state, matrix, registers, polls, runs, accesses, scattered, decision, access, warp, global_warp, mask, number
+):
     """Append the way from ``decision`` to the next: its runs, the access ``access`` and, of a NANOSLEEP by a register, the
-    time of the first that was made, or that would be made now. Returns the row of the access."""
+    time of round ``number`` if that is known, else of the first that was made, or that would be made now. Returns the row of
+    the access."""
     loaded = np.int64(0)
     for i in range(polls[decision, at.POLL_COUNT]):
         first = np.int64(polls[decision, at.POLL_PATH + 2 * i])
@@ -149,7 +153,12 @@ def log_path(state, matrix, registers, polls, runs, accesses, scattered, decisio
                 x = np.int64(matrix[pc, at.A + at.SOURCE_OFFSET])
                 x += np.int64(matrix[pc, at.A + at.SOURCE_OWN]) & _own_place(state, warp)
                 log_sleep(state, accesses, registers, warp, global_warp, x, mask, mask)
-                accesses[state.used[at.ACCESSES] - 1, at.ACCESS_ADDRESS] = state.poll_sleep[warp]
+                sleep = state.used[at.ACCESSES] - 1
+                accesses[sleep, at.ACCESS_ADDRESS] = state.poll_sleep[warp]
+                if number < state.poll_sleeps_known[warp]:
+                    accesses[sleep, at.ACCESS_ADDRESS] = SLEEP_ADDRESS + state.poll_sleeps[warp, number]
+                    if number + 1 < state.poll_sleeps_known[warp]:
+                        accesses[sleep, at.ACCESS_PATTERN] |= np.int64(1) << 32  # another round follows
             else:
                 loaded = state.used[at.ACCESSES]
                 copy_access(accesses, scattered, state.used, access)
@@ -162,18 +171,36 @@ def _log_round(
     global_warp, mask,
 ):  # fmt: skip
     """Append the round of polling that follows ``decision``, whose access is ``access`` with its signals, from
-    ``first_signal`` on."""
-    begin = state.used[at.RUNS]
-    n = log_path(
-        state, matrix, registers, polls, runs, accesses, scattered, decision, access, warp, global_warp, mask
-    )  # fmt: skip
-    mark_runs(runs, begin, state.used[at.RUNS])
-    for i in range(first_signal, state.used[at.SIGNALS]):
-        g = state.used[at.SIGNALS]
-        state.used[at.SIGNALS] = g + 1
-        for column in range(signals.shape[1]):
-            signals[g, column] = signals[i, column]
-        signals[g, at.SIGNAL_ACCESS] = n
+    ``first_signal`` on; of a back-off one for each time that it sleeps."""
+    end_signal, way = state.used[at.SIGNALS], np.int64(decision)
+    for number in range(max(np.int64(1), state.poll_sleeps_known[warp])):
+        begin = state.used[at.RUNS]
+        n = log_path(
+            state, matrix, registers, polls, runs, accesses, scattered, way, access, warp, global_warp, mask, number
+        )  # fmt: skip
+        mark_runs(runs, begin, state.used[at.RUNS])
+        for i in range(first_signal, end_signal):
+            g = state.used[at.SIGNALS]
+            state.used[at.SIGNALS] = g + 1
+            for column in range(signals.shape[1]):
+                signals[g, column] = signals[i, column]
+            signals[g, at.SIGNAL_ACCESS] = n
+        if number == 0:
+            way = own_decision(polls, decision)
+
+
+@inner
+def wait_for_lanes(state, warp, mask, waits):
+    """What becomes of the lanes ``mask`` at a decision that is logged: those that go on polling, ``waits``, let others of their warp go
+    first, which may hold what they wait for; how often they look meanwhile is no time."""
+    if not waits:
+        state.poll_lanes[warp] &= ~mask
+        return GOES_ON
+    state.poll_lanes[warp] |= mask
+    for f in range(state.fragments[warp]):
+        if state.fragment[warp, f] == at.READY and state.mask[warp, f] & ~state.poll_lanes[warp]:
+            return LANES_WAIT
+    return GOES_ON
 
 
 @inner
@@ -209,10 +236,25 @@ def seek(state, words, history, warp, leaves, wrote):
 
 
 @inner
+def seek_at_once(state, words, history, warp, again, first):
+    """The same of a warp that leaves the loop at its first look: somewhere behind its own last change of the word is the one that it waits for;
+    the next one, if it must not go round ``again`` and what it would take for it is the ``first``."""
+    low, high = last_own_change(state, words, history, warp), state.poll_count[warp]
+    middle = (low + high) // 2
+    if high - low == 1 or (not again and first and high > low):
+        state.poll_found[warp] = low + 1
+        return False
+    if not again or high <= low or not is_kept(state, words, history, warp, middle):
+        return False
+    state.probe_low[warp], state.probe_high[warp], state.probe[warp] = low, high, middle
+    return True
+
+
+@inner
 def end_polling(state, warp):
     """The warp polls no more, or anew."""
     state.poll_loop[warp] = state.poll_found[warp] = state.poll_rounds[warp] = state.poll_low[warp] = 0
-    state.poll_sleep[warp] = 0
+    state.poll_sleep[warp] = state.poll_sleeps_known[warp] = 0
 
 
 @inner
@@ -222,7 +264,8 @@ def decide(
 ):  # fmt: skip
     """The warp's lanes ``mask`` come to the ``decision`` at ``pc`` of a loop whose round is known, of which ``jumping`` take
     the branch. WAITS if all of them go on polling, and nothing that they did shows: the log is then as it was before. Else
-    the run so far is logged. LOOKS_AGAIN: they would leave, and go round to find out since when they might have."""
+    the run so far is logged. LOOKS_AGAIN: they would leave, and go round to find out since when they might have. LANES_WAIT:
+    they go on polling while other lanes of the warp do something else."""
     loop = np.int64(polls[decision, at.POLL_LOOP])
     stays = jumping if polls[decision, at.POLL_STAYS] else mask & ~jumping
     access, needs = state.poll_last[warp], state.poll_needs[warp]
@@ -236,6 +279,7 @@ def decide(
     opened = polling and here and only_mine(state, runs, accesses, signals, warp, global_warp, mask, needs)
     if not polling:
         end_polling(state, warp)
+        foresee_sleeps(state, matrix, registers, polls, decision, warp, mask)
     again = stays == mask and here and not wrote and alone(state, warp, mask)
     if (opened or state.probe[warp]) and seek(state, words, history, warp, stays == 0, wrote):
         if opened:
@@ -243,11 +287,23 @@ def decide(
             state.used[at.SIGNALS] = state.poll_mark[warp, at.SIGNALS]
         go_round(state, warp, loop)
         return LOOKS_AGAIN
+    late = polled and not wrote and not polling and stays == 0 and state.poll_words[warp] == 1
+    again_at_once = polls[decision, at.POLL_AGAIN] != 0 and alone(state, warp, mask)
+    first_does = late and signals[needs, at.SIGNAL_COUNT] < state.poll_count[warp]
+    if late and seek_at_once(state, words, history, warp, again_at_once, first_does):
+        log_run(state, runs, global_warp, state.held_first[warp], pc + 1, mask)
+        state.used[at.SIGNALS] = needs
+        state.poll_mask[warp], state.poll_decision[warp] = mask, decision + 1
+        state.poll_access[warp], state.poll_epoch[warp] = access, state.epoch
+        state.poll_rounds[warp], state.poll_accesses[warp] = 0, 1
+        go_round(state, warp, loop)
+        return LOOKS_AGAIN
     if again:
         state.poll_found[warp], state.poll_low[warp] = 0, state.poll_count[warp] if state.poll_words[warp] == 1 else 0
         go_round(state, warp, loop)
     else:
         state.poll_loop[warp] = 0
+    state.poll_lanes[warp] &= ~mask
     if opened and again:
         forget_round(state, warp)
         state.used[at.SIGNALS] = state.poll_mark[warp, at.SIGNALS]
@@ -288,4 +344,4 @@ def decide(
             global_warp, mask,
         )  # fmt: skip
     end_polling(state, warp)
-    return GOES_ON
+    return wait_for_lanes(state, warp, mask, stays == mask and here and not wrote)

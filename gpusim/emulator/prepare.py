@@ -9,6 +9,7 @@ import weakref
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpusim.emulator.clock_waits import mark_clock
 from gpusim.emulator.encode import Encoded, encode
 from gpusim.emulator.program import make_program
 from gpusim.isa.binary.cubin import KernelImage
@@ -47,5 +48,6 @@ def prepare(binary: KernelBinary) -> Prepared:
         micros = lower_all(instructions, binary.name, files)
         program = make_program(instructions, micros, files, image.externals)
         encoded = encode(image, instructions, micros)
+        mark_clock(program, encoded.matrix, encoded.polls)
         known = _prepared[binary] = Prepared(binary.capability, image, instructions, encoded, program)
     return known

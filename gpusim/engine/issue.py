@@ -11,6 +11,7 @@ from gpusim.model import cache
 from gpusim.model import counters as count
 from gpusim.model import program as op
 from gpusim.model import stall_reasons as stall
+from gpusim.model.clock_waits import look_at_clock
 from gpusim.model.coalescer import bits
 from gpusim.model.compiled import inlined, inner
 from gpusim.model.constants import indexed_load, line_ready
@@ -27,6 +28,7 @@ from gpusim.model.residency import (
     BARRIERS,
     BLOCK,
     BRANCHED,
+    CLOCK_END,
     CONSTANT_READY,
     COPIES_DONE,
     COPIES_OPEN,
@@ -45,6 +47,7 @@ from gpusim.model.residency import (
     POLL_ACCESS,
     POLL_END,
     POLL_FROM,
+    POLL_ONCE,
     POLL_RUN,
     QUEUED,
     ROW,
@@ -95,6 +98,7 @@ BRANCH, DEVICE_FENCE, INVALIDATE_L1 = int(Flag.BRANCH), int(Flag.DEVICE_FENCE), 
 BARRIER_PORT, CONSTANT_PORT = int(PipeClass.BARRIER), int(PipeClass.CONSTANT)
 #: Addresses of a scattered access that share a cache line of the host.
 HOST_LANES = HOST_LINE_BYTES // 8
+CLOCK, CLOCK_WAIT = int(Flag.CLOCK), int(Flag.CLOCK_WAIT)
 ASYNC_COPY = int(MemoryKind.ASYNC_COPY)
 STORE, REDUCTION = int(MemoryKind.STORE), int(MemoryKind.REDUCTION)
 
@@ -191,17 +195,18 @@ def go_on(tables, warps, warp):
 @inner
 def choose_round(state, tables, warp, now):
     """Behind a run of the warp's path: it goes on with the round of polling that stands there if its last poll has not seen
-    what it waits for, makes one again that is at its end, or goes on behind it."""
+    what it waits for, makes one again that is at its end, or goes on behind it, with the next round if it has not seen it yet."""
     warps, runs = state.resident.warps, tables.runs
     run = warps[warp, RUN]
     if warps[warp, POLL_END]:
         if run != warps[warp, POLL_END]:
             return
-        if warps[warp, UNSEEN]:
+        if warps[warp, UNSEEN] and warps[warp, POLL_ONCE] == 0:
             warps[warp, UNSEEN] = 0
             warps[warp, RUN], warps[warp, ACCESS] = warps[warp, POLL_RUN], warps[warp, POLL_ACCESS]
             return
-        state.counters[count.POLL_CYCLES] += now - warps[warp, POLL_FROM]
+        if warps[warp, CLOCK_END] == 0:
+            state.counters[count.POLL_CYCLES] += now - warps[warp, POLL_FROM]
         warps[warp, POLL_END] = 0
     while run < warps[warp, RUN_END] and runs[run, RUN_POLL]:
         end = run + runs[run, RUN_POLL]
@@ -209,13 +214,14 @@ def choose_round(state, tables, warp, now):
             warps[warp, UNSEEN] = 0
             warps[warp, POLL_RUN], warps[warp, POLL_END] = run, end
             warps[warp, POLL_ACCESS], warps[warp, POLL_FROM] = warps[warp, ACCESS], now
-            break
+            warps[warp, POLL_ONCE], warps[warp, RUN] = 0, run
+            return
         for skipped in range(run, end):
             first = runs[skipped, RUN_FIRST]
             for pc in range(first, first + runs[skipped, RUN_COUNT]):
                 warps[warp, ACCESS] += state.program[pc, op.RECORDS]
         run = end
-    warps[warp, RUN] = run
+    warps[warp, RUN], warps[warp, CLOCK_END] = run, 0
 
 
 @inlined
@@ -283,8 +289,10 @@ def issue(state, tables, sm, sub, warp, now):
     warps[warp, ISSUED] = now
     wait = program[pc, op.STALL]
     left = warps[warp, LEFT] - 1
-    if warps[warp, POLL_END]:
+    if warps[warp, POLL_END] and warps[warp, CLOCK_END] == 0:
         state.counters[count.POLL_INSTRUCTIONS] += 1
+    if flags & (CLOCK | CLOCK_WAIT):
+        look_at_clock(warps, program, tables, warp, pc, recorded, now)
     warps[warp, BRANCHED] = 0
     jumps = False
     if left:
@@ -313,6 +321,7 @@ def issue(state, tables, sm, sub, warp, now):
         warps[warp, SLEEP_END] = now + program[pc, op.SLEEP]
     elif program[pc, op.SLEEP] < 0:
         asked_ns = tables.accesses[recorded, A_ADDRESS] - SLEEP_ADDRESS
+        warps[warp, POLL_ONCE] = tables.accesses[recorded, A_STRIDE] == 1
         warps[warp, SLEEP_END] = now - ((min(max(asked_ns, 0), MAX_SLEEP_NS) * program[pc, op.SLEEP]) >> op.SLEEP_SHIFT)
     warps[warp, STALL_END] = stall_end
     following = warps[warp, PC]

@@ -128,3 +128,7 @@ REDUCE_SIGNED, REDUCE_FLOAT, REDUCE_ABSOLUTE, REDUCE_NAN = 1, 2, 4, 8
     SR_WARP_COUNT,
     SR_SM_WARPS,
 ) = range(32)
+#: Second flag of SPECIAL that reads a clock: bits. It counts nanoseconds; and from CLOCK_SLOT_SHIFT on, for which loops that wait
+#: for a time it says when they began to (emulator/clock_waits.py).
+CLOCK_NANOSECONDS, CLOCK_SLOT_SHIFT = 1, 1
+CLOCKS = (SR_CLOCK, SR_CLOCK_HIGH, SR_CLOCK_64)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpusim.state_tables import Field, Record, Table
+from gpusim.trace.layout import CLOCK_SLOTS
 
 LANES = 32
 FULL = 0xFFFFFFFF
@@ -74,7 +75,7 @@ SECOND = CODE_TABLE.column(
 ORDERED = CODE_TABLE.column(
     "code",
     "bits ORDER_SHOWS, DECIDES, and for what polling warps may wait for and polls TRACK_ONE_LANE, _WRITE, _POLL, _VALUE, "
-    "_PERHAPS; AWAITS_TIME",
+    "_PERHAPS; AWAITS_TIME, WAITS_FOR_TIME",
 )
 #: Four cache lines of the host: an instruction's row begins at one.
 COLUMNS = CODE_TABLE.width
@@ -84,6 +85,8 @@ ORDER_SHOWS, DECIDES = 1, 2
 TRACK_ONE_LANE, TRACK_WRITE, TRACK_POLL, TRACK_VALUE, TRACK_PERHAPS = 4, 8, 16, 32, 64
 #: A branch at which a loop goes round or ends that waits for a time (emulator/clock_loops.py).
 AWAITS_TIME = 128
+#: The branch at which it is decided whether such a loop goes on, where a trace says for how long (emulator/clock_waits.py).
+WAITS_FOR_TIME = 256
 TRACKED = TRACK_ONE_LANE | TRACK_WRITE | TRACK_POLL | TRACK_VALUE | TRACK_PERHAPS
 
 #: Runs of the longest way from one decision of a polling loop to the next.
@@ -94,17 +97,22 @@ POLL_TABLE = Table(
 POLL_AT = POLL_TABLE.column("index", "the branch, an instruction")
 POLL_LOOP = POLL_TABLE.column("index", "the loop that it belongs to")
 POLL_STAYS = POLL_TABLE.column("flag", "the branch is taken to go on polling")
-POLL_KIND = POLL_TABLE.column("code", "POLL_EXACT, POLL_ROUND, POLL_GIVES_UP or POLL_SWAPPED")
+POLL_KIND = POLL_TABLE.column("code", "POLL_EXACT, POLL_ROUND, POLL_GIVES_UP, POLL_SWAPPED or POLL_TIME")
 POLL_HEAD = POLL_TABLE.column("index", "first instruction of the loop")
 POLL_BACK = POLL_TABLE.column("flag", "whoever stays here has gone round")
 POLL_LEAVES = POLL_TABLE.column("flag", "whoever does not stay leaves the loop")
+POLL_GROWS = POLL_TABLE.column("flag", "a NANOSLEEP of the loop may sleep longer from round to round")
+POLL_AGAIN = POLL_TABLE.column("flag", "a round of the loop leaves nothing behind: it may be made again")
+POLL_SLOT = POLL_TABLE.column("index", "of POLL_TIME: entry of State.clock_from with the time from which on it waits")
 POLL_COUNT = POLL_TABLE.column("count", "runs from it to the next decision")
 POLL_PATH = POLL_TABLE.column("packed", "first instruction and count of each", span=2 * POLL_RUNS)
 
 #: Of a loop whose one load decides at one branch: its round is known from the code. Of another: a round is what was executed.
 #: A branch that ends polling without any memory having changed: after so many rounds, after some time.
-#: And where the result of an atomic that takes a lock has been looked at.
-POLL_EXACT, POLL_ROUND, POLL_GIVES_UP, POLL_SWAPPED = range(4)
+#: Where the result of an atomic that takes a lock has been looked at. And of a loop that waits for a time.
+POLL_EXACT, POLL_ROUND, POLL_GIVES_UP, POLL_SWAPPED, POLL_TIME = range(5)
+#: Sleeps of a back-off that are foreseen, rows of registers that are kept while they are.
+POLL_SLEEPS, KEPT_ROWS = 16, 24
 
 SOURCE_TABLE = Table(__name__, "source", "", "A source operand: columns from A, B or C on.", np.int32)
 SOURCE_OFFSET = SOURCE_TABLE.column("words", "where its rows begin")
@@ -169,10 +177,10 @@ class Machine(NamedTuple):
     accesses: np.ndarray  # int64[a, 3]
     scattered: np.ndarray  # uint64[s, 32]
     syncs: np.ndarray  # int64[y, 9]: without rows where no listener asks for barriers
-    polls: np.ndarray  # int32[d, 24]: decisions of polling loops
+    polls: np.ndarray  # int32[d, 27]: decisions of polling loops
     words: np.ndarray  # int64[w, 9]: a power of two of rows; none where the kernel does not poll
     signals: np.ndarray  # int64[g, 7]: the log's
-    history: np.ndarray  # int64[h, 4]: the latest changes of polled words, a ring
+    history: np.ndarray  # int64[h, 4]: the latest changes of words that are polled or may be, a ring
     touched: np.ndarray  # int64[t]: by number of a polled word, modulo t: value of ``changes`` at its latest change
 
 
@@ -238,9 +246,11 @@ WORD_FIRST = WORD_TABLE.column("words", "its value before the first one")
 WORD_WRITER = WORD_TABLE.column("index", "the last one's warp, counted over all blocks with room for MAX_WARPS each")
 WORD_SHARED = WORD_TABLE.column("flag", "several warps have written it")
 WORD_POLLED = WORD_TABLE.column("flag", "a warp has polled it")
-WORD_LAST = WORD_TABLE.column("count", "changes of polled words up to its latest one; 0: none since it was polled")
+WORD_LAST = WORD_TABLE.column("count", "changes that ``history`` was told up to its latest one; 0: none")
 
-HISTORY_TABLE = Table(__name__, "history", "a change of a polled word", "What polled words held, for who looks late.")
+HISTORY_TABLE = Table(
+    __name__, "history", "a change of a word", "What words held that are polled, or may be, for who looks late."
+)
 HISTORY_BEFORE = HISTORY_TABLE.column("count", "WORD_LAST before it")
 HISTORY_COUNT = HISTORY_TABLE.column("count", "WORD_COUNT after it")
 HISTORY_WRITER = HISTORY_TABLE.column("index", "WORD_WRITER after it")
@@ -355,7 +365,7 @@ STATE_RECORD = Record(
     Field("epoch", "<i8", "count", "how often the log was emptied"),
     Field("words_used", "<i8", "count", "words in ``words``"),
     Field("changes", "<i8", "count", "writes of words that warps have polled"),
-    Field("history_used", "<i8", "count", "changes of polled words that ``history`` was told"),
+    Field("history_used", "<i8", "count", "changes of words that ``history`` was told"),
     Field("shown", "<i8", "words", "what a word holds in place of which a poll is shown what it held before"),
     Field(
         "impatient", "<i8", "flag", "warps that poll go on at once: nobody else can run, and their loops may give up"
@@ -383,7 +393,15 @@ STATE_RECORD = Record(
     Field("poll_access", _BY_WARP, "index", "the access before it, in the log"),
     Field("poll_epoch", _BY_WARP, "count", "value of ``epoch`` then"),
     Field("poll_sleep", _BY_WARP, "address", "that the first NANOSLEEP by a register since then recorded; 0: none"),
+    Field(
+        "poll_sleeps", f"({MAX_WARPS},{POLL_SLEEPS})<i8", "count", "ns for which its rounds sleep, one after the other"
+    ),
+    Field("poll_sleeps_known", _BY_WARP, "count", "of them; 0: they are not known, or all alike"),
+    Field("kept", f"({KEPT_ROWS},{LANES})<i4", "words", "registers while it is found out what rounds would compute"),
+    Field("kept_at", f"({KEPT_ROWS},)<i8", "words", "where they begin"),
+    Field("kept_predicates", f"({PREDICATE_SLOTS},)<i8", "mask", "and the warp's predicates"),
     Field("poll_clock", _BY_WARP, "instructions", "what the clock says to the warp while it polls"),
+    Field("poll_lanes", _BY_WARP, "mask", "lanes that poll while others of the warp can do something else"),
     Field("poll_left", _BY_WARP, "flag", "the warp has not gone on since its last decision"),
     Field("poll_last", _BY_WARP, "index", "its latest polling access, in the log"),
     Field("poll_needs", _BY_WARP, "count", "entries of ``signals`` before that access"),
@@ -400,6 +418,19 @@ STATE_RECORD = Record(
     Field("probe_low", _BY_WARP, "count", "WORD_COUNT at which it goes on polling"),
     Field("probe_high", _BY_WARP, "count", "WORD_COUNT at which it does not"),
     Field("poll_found", _BY_WARP, "count", "the answer; 0: not known"),
+    # loops that wait for a time
+    Field("clock_ahead", _BY_WARP, "instructions", "by which the clock was put forward for the warp in such loops"),
+    Field("clock_read", _BY_WARP, "instructions", "what the clock said to it last"),
+    Field(
+        "clock_from",
+        f"({MAX_WARPS},{CLOCK_SLOTS})<i8",
+        "instructions",
+        "and when it was last read to wait from then on",
+    ),
+    Field(
+        "clock_wait", _BY_WARP, "instructions", "1 + how long the loop that it is in waits; 0: not known, -1: nor to be"
+    ),
+    Field("clock_shown", "<i8", "instructions", "what the clock says in place of the time; 0: the time"),
     Field("noted", _BY_LANE, "address", "of each lane of an access that is tracked"),
     # block barriers
     Field("arrived", f"({BLOCK_BARRIERS},{MAX_WARPS})<i8", "mask", "lanes that have arrived"),

@@ -56,6 +56,8 @@ TICKS = PROGRAM_TABLE.column(
 SLEEP = PROGRAM_TABLE.column(
     "cycles", "for which its warp sleeps; below 0: - those of 2 ** SLEEP_SHIFT ns, and its access says how many ns"
 )
+CLOCK = PROGRAM_TABLE.column("packed", "what its flags CLOCK and CLOCK_WAIT say of the clock; see the trace's Flag")
+CLOCK_TICKS = PROGRAM_TABLE.column("cycles", "of 2 ** SLEEP_SHIFT ticks of the clock for which its loop waits")
 
 SLEEP_SHIFT = 20
 QUEUE_PORT = len(PipeClass)
@@ -118,6 +120,10 @@ def program_table(program: Program, spec: GpuSpec, first_line: int = 0) -> np.nd
         # PTX ISA, "nanosleep": "the sleep duration is approximated, but guaranteed to be in the interval [0, 2*t]": t.
         known = not code["records"][i]
         table[i, SLEEP] = round(spec.cycles(int(code["constant_offset"][i]) if known else -(1 << SLEEP_SHIFT)))
+    clocked = (code["flags"] & int(Flag.CLOCK | Flag.CLOCK_WAIT)) != 0
+    table[clocked, CLOCK] = code["constant_offset"][clocked]
+    in_ns = clocked & (code["constant_offset"] & 1 != 0)
+    table[:, CLOCK_TICKS] = np.where(in_ns, round(spec.cycles(1 << SLEEP_SHIFT)), 1 << SLEEP_SHIFT)
     in_l1tex = np.isin(code["space"], _L1TEX_SPACES) & (code["memory_kind"] != MemoryKind.NONE)
     table[:, REASON] = SHORT_SCOREBOARD
     table[(code["pipe"] == PipeClass.LSU) & in_l1tex, REASON] = LONG_SCOREBOARD

@@ -32,6 +32,7 @@ from gpusim.model.stall_reasons import (
 from gpusim.model.timing import MAX_BLOCKS, SUB_CORES, WARPS_PER_BLOCK, WARPS_PER_SUB_CORE
 from gpusim.model.trace_tables import RUN_COUNT, RUN_FIRST, RUN_MASK
 from gpusim.state_tables import Table
+from gpusim.trace.layout import CLOCK_SLOTS
 from gpusim.trace.record import Flag
 
 #: Asynchronous-copy groups that a warp can have open; older ones share the oldest entry's fate.
@@ -73,6 +74,10 @@ UNSEEN = WARP_TABLE.column("count", "polls since the last decision that have not
 POLL_RUN = WARP_TABLE.column("index", "first run of the round of polling that it is in")
 POLL_ACCESS = WARP_TABLE.column("index", "access record at the round's begin")
 POLL_FROM = WARP_TABLE.column("cycle", "of the first decision to go on polling")
+POLL_ONCE = WARP_TABLE.column("flag", "the round that it is in is made once: the next one follows")
+CLOCK_READ = WARP_TABLE.column("cycle", "at which it last read the clock in a loop that waits for a time")
+CLOCK_END = WARP_TABLE.column("cycle", "for which the loop that it is in waits; 0: it waits for no time")
+CLOCK_FROM = WARP_TABLE.column("cycle", "from which on its loops wait, as it read the clock then", span=CLOCK_SLOTS)
 COPIES_OPEN = WARP_TABLE.column("count", "copies of each group entry that are under way", span=COPY_GROUPS)
 COPIES_DONE = WARP_TABLE.column("cycle", "at which the latest copy of each group entry was there", span=COPY_GROUPS)
 WARP_COLUMNS = WARP_TABLE.width

@@ -16,8 +16,13 @@ guard predicate switched off all lanes (``mask == 0``).
 
 Polling. How often a warp goes round a loop that waits for memory is a matter of time, so it is not recorded. One round is, as
 runs of the path (``POLL``) with their ACCESS records: it is made 0 times or more, until the polling access that was made last
-before it has seen what it waits for. That are writes (``SIGNAL``): words of memory have numbers; an access that changes a word
+before it has seen what it waits for; rounds behind each other, all of which record a NANOSLEEP whose ``stride`` is 1 but for the last,
+are made once each, and the last until then. What it waits for are writes (``SIGNAL``): words of memory have numbers; an access that changes a word
 adds one to its count, and one that polls it has seen what it waits for when at least ``count`` writes came before it.
+
+Waiting for a time. A loop that reads the clock until it is late enough is recorded in the same way: one round, which is made until the
+time has passed. The branch at which that is decided (``Flag.CLOCK_WAIT``) records how long it waits, ACCESS["address"] less
+CLOCK_ADDRESS, from the latest reading of the clock that its slot names (``Flag.CLOCK``) to the one that was made last before it.
 """
 
 from __future__ import annotations
@@ -111,12 +116,20 @@ class Flag(IntEnum):
     DEVICE_FENCE = 256  # MEMBAR of the GPU or the system: a round trip to the L2 at least
     SLEEP = 512  # NANOSLEEP: ``constant_offset`` nanoseconds; if it records, ACCESS["address"] less SLEEP_ADDRESS
     INVALIDATE_L1 = 1024  # CCTL.IVALL: empties the SM's L1
+    CLOCK = 2048  # reads the clock, see below; bit i of ``constant_offset``: in slot i
+    CLOCK_WAIT = (
+        4096  # a loop that waits for a time goes on, or not; ``constant_offset``: 2 * slot + (1: ns, 0: cycles)
+    )
 
 
 #: PTX ISA, "nanosleep": the longest.
 MAX_SLEEP_NS = 1_000_000
 #: The address of a recorded sleep of 0 ns: beyond all memory.
 SLEEP_ADDRESS = 1 << 52
+#: The same of a wait of no time; and the longest, in cycles or ns: 18 minutes.
+CLOCK_ADDRESS, MAX_CLOCK_WAIT = 1 << 53, 1 << 40
+#: Readings of the clock that a warp's loops may wait from at a time.
+CLOCK_SLOTS = 8
 
 INSTRUCTION = np.dtype(
     [

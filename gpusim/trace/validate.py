@@ -13,6 +13,7 @@ import numpy as np
 from gpusim.errors import TraceFormatError
 from gpusim.trace.layout import (
     ACCESS,
+    CLOCK_SLOTS,
     INSTRUCTION,
     MAX_SLEEP_NS,
     NO_BARRIER,
@@ -130,7 +131,11 @@ def check_program(program: Program) -> None:
         _check_rows(name, values, (values >= low) & (values <= high))
     offsets: np.ndarray = code["constant_offset"].astype(np.int64)
     most: np.ndarray = np.where(code["flags"] & int(Flag.SLEEP), MAX_SLEEP_NS, MAX_CONSTANT_BYTES)
+    most[(code["flags"] & int(Flag.CLOCK)) != 0] = (1 << CLOCK_SLOTS) - 1
+    waits: np.ndarray = (code["flags"] & int(Flag.CLOCK_WAIT)) != 0
+    most[waits] = 2 * CLOCK_SLOTS - 1
     _check_rows("constant_offset", offsets, offsets <= most)
+    _check_rows("records", code["records"], ~waits | (code["records"] == 1))
     _check_rows("flags", code["flags"], (code["flags"].astype(np.int64) & ~int(flags)) == 0)
     sources = code["sources"]
     _check_rows("sources", sources, ((sources >= -1) & (sources <= MAX_REGISTERS)).all(axis=1))

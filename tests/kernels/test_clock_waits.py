@@ -1,4 +1,4 @@
-"""Loops that wait for a time: the clock is put forward to where they end, unless a trace is wanted."""
+"""Loops that wait for a time: the clock is put forward to where they end, and a trace says how long that is."""
 
 from __future__ import annotations
 
@@ -90,6 +90,20 @@ def test_a_loop_that_does_something_goes_round_until_the_time_has_come() -> None
     assert emulation.run_untraced() >= 3000 and (out[32:64] > 20).all()
 
 
-def test_rounds_of_a_trace_are_those_that_were_made() -> None:
-    emulation, out, _ = launch_of("cycles", 3000)
+@pytest.mark.parametrize("name", ["cycles", "sleepers"])
+def test_a_trace_has_one_round_and_the_time(name: str) -> None:
+    emulation, out, _ = launch_of(name, WAIT)
+    assert sum(chunk.warp_instructions for chunk in emulation.run()) < 300
+    asked = WAIT * (np.arange(64) % 4 if name == "sleepers" else np.ones(64))
+    assert (out[:64] >= asked).all() and (out[:64] <= asked + 4 * SHORTEST_WAIT).all()
+
+
+def test_nobody_sees_the_clock_go_back_where_there_is_a_trace() -> None:
+    emulation, out, _ = launch_of("in_turns", 1_000_000)
+    assert sum(chunk.warp_instructions for chunk in emulation.run()) < 5000
+    assert not out[:64].any() and (out[64:] >= 4_000_000).all()
+
+
+def test_rounds_that_do_something_are_in_the_trace_as_they_were_made() -> None:
+    emulation, out, _ = launch_of("worker", 3000)
     assert sum(chunk.warp_instructions for chunk in emulation.run()) >= 3000 and (out[:64] >= 3000).all()

@@ -10,6 +10,7 @@ import gpusim
 from gpusim.emulator import block_scheduler
 from gpusim.emulator import state as emulator_state
 from gpusim.errors import DeadlockError
+from gpusim.trace.layout import SLEEP_ADDRESS
 from gpusim.trace.record import Trace
 
 WAITING = list(EXPECTED)
@@ -29,7 +30,8 @@ def contents(trace: Trace) -> list:
 def test_each_wait_is_one_round_that_names_who_ends_it(name: str) -> None:
     trace = capture_polling(name)
     chunk = next(iter(trace.chunks()))
-    assert len(chunk.polls) and trace.warp_instructions < 3000  # not the rounds that the emulator went
+    most = 6000 if name in ("ring", "handoff") else 3000  # what they do beside waiting
+    assert len(chunk.polls) and trace.warp_instructions < most  # not the rounds that the emulator went
     polls = chunk.signals[chunk.signals["polls"] == 1]
     writes = chunk.signals[chunk.signals["polls"] == 0]
     for poll in polls:
@@ -37,7 +39,7 @@ def test_each_wait_is_one_round_that_names_who_ends_it(name: str) -> None:
         assert (write["block"], write["warp"]) == (poll["block"], poll["warp"])
 
 
-@pytest.mark.parametrize("name", ["flags", "votes", "barrier", "inside", "tries"])
+@pytest.mark.parametrize("name", ["flags", "votes", "barrier", "inside", "tries", "mutex", "block_both", "ring"])
 def test_the_trace_does_not_know_how_often_the_emulator_polled(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     usual = capture_polling(name)
     monkeypatch.setattr(block_scheduler, "_SLICE_TOGETHER", 64)
@@ -46,11 +48,37 @@ def test_the_trace_does_not_know_how_often_the_emulator_polled(name: str, monkey
     assert contents(capture_polling(name)) == contents(usual)
 
 
-@pytest.mark.parametrize("gpu", ["sm_75", "sm_80", "sm_100"])
+@pytest.mark.parametrize("gpu", ["sm_75", "sm_80", "sm_100", "sm_120"])
 @pytest.mark.parametrize("name", WAITING)
 @pytest.mark.nightly
 def test_polls_are_found_in_other_machine_code(name: str, gpu: str) -> None:
     assert len(next(iter(capture_polling(name, gpu=gpu).chunks())).polls)
+
+
+def test_each_item_of_a_ring_waits_for_itself_however_far_the_emulator_was() -> None:
+    """Its loop is unrolled: each wait compares with a constant, and finds that the other warp went on."""
+    chunk = next(iter(capture_polling("ring", blocks=1).chunks()))
+    signals = chunk.signals[np.concatenate(([True], chunk.signals["access"][1:] != chunk.signals["access"][:-1]))]
+    owner = np.repeat(np.arange(len(chunk.warps)), chunk.warps["access_count"])[signals["access"]]
+    items = signals["count"][(owner == 1) & (signals["polls"] == 1)]
+    slots = signals["count"][(owner == 0) & (signals["polls"] == 1)]
+    assert np.unique(items).tolist() == list(range(1, 9)) and np.unique(slots).tolist() == list(range(1, 5))
+
+
+@pytest.mark.parametrize("name", ["mutex", "flags", "late_flags"])
+def test_a_back_off_sleeps_as_the_code_says_whether_the_emulator_slept_or_not(name: str) -> None:
+    """Twice as long from round to round, up to 256 ns, and the last round again and again."""
+    chunk = next(iter(capture_polling(name, blocks=2).chunks()))
+    sleeps = chunk.accesses[(chunk.accesses["address"] >> 52 == 1) & (chunk.accesses["mask"] != 0)][-6:]
+    grows = [(8, 1), (16, 1), (32, 1), (64, 1), (128, 1), (256, 0)]
+    got = list(zip((sleeps["address"] - SLEEP_ADDRESS).tolist(), sleeps["stride"].tolist(), strict=True))
+    assert got == grows if name != "flags" else got[-5:] == grows[1:]  # its first sleep is a round that was made
+
+
+def test_lanes_that_try_while_one_of_them_works_try_no_more_often_if_it_works_for_longer() -> None:
+    short, long = (capture_polling("lanes_sleep", blocks=2, work=work) for work in (500, 1500))
+    tries = [sum(len(chunk.accesses) for chunk in trace.chunks()) for trace in (short, long)]
+    assert tries[1] < 1.1 * tries[0]
 
 
 def test_a_counted_loop_of_volatile_loads_is_no_poll() -> None:

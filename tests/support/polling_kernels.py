@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
+from waiting_kernels import IN_CYCLES, IN_NS, WAITING_SOURCE, WITHIN_A_BLOCK
 
 import gpusim
 from gpusim.frontend.registry import front_end_of
@@ -361,6 +362,11 @@ EXPECTED = {
     "unrolled": lambda blocks: blocks - 1,
     "clocked": lambda blocks: blocks - 1,
     "midst": lambda blocks: blocks - 1,
+    "mutex": lambda blocks: blocks,
+    "late_flags": lambda blocks: blocks - 1,
+    **dict.fromkeys(("block_cas", "block_exchange"), lambda blocks: 3 * blocks),
+    **dict.fromkeys(("block_flag", "block_both"), lambda blocks: blocks),
+    **dict.fromkeys(("ring", "handoff"), lambda blocks: 1),
 }
 #: Kernels in which nobody waits.
 NOT_WAITING = {
@@ -373,6 +379,7 @@ NOT_WAITING = {
     "block_acquires": lambda blocks: 1,
     "fences": lambda blocks: 1,
     "block_fences": lambda blocks: 1,
+    "counted": lambda blocks: 1,
 }
 
 #: Kernels in which the threads of a block, 40, take turns one by one, and how often each has its turn.
@@ -382,7 +389,7 @@ BETWEEN_LANES = {"lanes": 1, "lanes_sleep": 1, "lanes_twice": 2, "lanes_shared":
 @cache
 def _built(gpu: str) -> bytes:
     """The cubin of all of them."""
-    kernel, word = gpusim.cuda_cpp(SOURCE, "spin"), np.zeros(1, np.int32)
+    kernel, word = gpusim.cuda_cpp(SOURCE + WAITING_SOURCE, "spin"), np.zeros(1, np.int32)
     return front_end_of(kernel).compile(kernel, (word, word, np.int32(0)), make_target(gpu).capability).cubin
 
 
@@ -390,9 +397,10 @@ def capture_polling(name: str, blocks: int = 6, work: int = 10, gpu: str = "sm_9
     """A trace of kernel ``name``; raises AssertionError if its result is wrong."""
     words, data = np.zeros(64, np.int32), np.zeros(64, np.int32)
     turns = BETWEEN_LANES.get(name)
-    threads = 96 if name == "inside" else 40 if turns else 64
+    threads = 96 if name in WITHIN_A_BLOCK else 40 if turns else 64
     kernel = gpusim.cubin(_built(gpu), name, cooperative=cooperative)
     trace = gpusim.capture(kernel, blocks, threads, (words, data, np.int32(work)), gpu=gpu)
-    expected = turns * threads * blocks if turns else (EXPECTED | NOT_WAITING)[name](blocks)
+    others = EXPECTED | NOT_WAITING | dict.fromkeys((*IN_CYCLES, *IN_NS), lambda blocks: 1)
+    expected = turns * threads * blocks if turns else others[name](blocks)
     assert data[0] == expected, f"{name}: {data[0]}"
     return trace

@@ -20,7 +20,7 @@ from gpusim.isa.lane_masks import first_lane, first_predicate, signed32
 def execute_lanes(state, registers, warp, op, f0, f1, x, y, z, w, q, vote_in, executing, active):
     """Execute lane-crossing body ``op`` for one warp: reads registers at x, y, z; writes at w, and q."""
     if op == ops.SPECIAL:
-        _special(state, registers, warp, f0, w, executing, active)
+        _special(state, registers, warp, f0, f1, w, executing, active)
     elif op == ops.SHUFFLE:
         _shuffle(registers, f0, x, y, z, w, q, executing)
     elif op == ops.VOTE:
@@ -80,7 +80,18 @@ def execute_lanes(state, registers, warp, op, f0, f1, x, y, z, w, q, vote_in, ex
 
 
 @inner
-def _special(state, registers, warp, number, w, executing, active):
+def _clock(state, warp, flags):
+    """What the clock says to the warp, which may begin to wait now (``flags``: F1 of the instruction)."""
+    value = state.clock_shown if state.clock_shown else state.clock + state.clock_ahead[warp]
+    state.clock_read[warp] = value
+    for slot in range(at.CLOCK_SLOTS):
+        if (flags >> (ops.CLOCK_SLOT_SHIFT + slot)) & 1:
+            state.clock_from[warp, slot] = value
+    return value
+
+
+@inner
+def _special(state, registers, warp, number, flags, w, executing, active):
     value = np.int64(0)
     if ops.SR_TID_X <= number <= ops.SR_TID_Z:
         for lane in range(at.LANES):
@@ -118,9 +129,9 @@ def _special(state, registers, warp, number, w, executing, active):
     elif number == ops.SR_WARP:
         value = np.int64(warp)
     elif number == ops.SR_CLOCK or number == ops.SR_CLOCK_64:
-        value = state.clock
+        value = _clock(state, warp, flags)
     elif number == ops.SR_CLOCK_HIGH:
-        value = state.clock >> 32
+        value = _clock(state, warp, flags) >> 32
     elif number == ops.SR_ACTIVE_MASK:
         value = active
     elif number == ops.SR_SM:

@@ -201,7 +201,7 @@ def lower_special(instruction: Instruction) -> MicroOp | None:
         ops.SPECIAL,
         destination=operands[0],
         words=2 if pair else 1,
-        flags=(number,),
+        flags=(number, ops.CLOCK_NANOSECONDS if "GLOBALTIMER" in operands[1].text else 0),
         uniform=operands[0].kind == Kind.UNIFORM,
     )
 
