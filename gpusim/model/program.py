@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from gpusim.errors import SpecError
+from gpusim.errors import SpecError, UnsupportedOpcodeError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model.messages import TICKS_PER_CYCLE
 from gpusim.model.scoreboard import COUNTERS
@@ -101,6 +101,12 @@ def program_table(program: Program, spec: GpuSpec, first_line: int = 0) -> np.nd
     """int64[instructions, COLUMNS], with the program's lines of code numbered from ``first_line``; raises SpecError for a
     pipe class that the GPU does not describe."""
     code = program.instructions
+    bulk = np.flatnonzero(code["pipe"] == PipeClass.TMA)
+    if len(bulk):
+        raise UnsupportedOpcodeError(
+            f"{program.texts[bulk[0]]}: the simulated GPU has no tensor memory accelerator; kernels with bulk copies are captured and"
+            " checked, their time is not predicted"
+        )
     table = PROGRAM_TABLE.zeros(len(code))
     for number in np.unique(code["pipe"]):
         _units(table, code["pipe"] == number, PipeClass(int(number)), spec)

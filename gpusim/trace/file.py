@@ -43,8 +43,9 @@ from gpusim.trace.regular_file import members as regular_members
 from gpusim.trace.validate import check_chunk, check_launch, check_program, refuse
 
 MAGIC = "gpusim-trace"
-#: Versions that can be read: one of version 4 says how often warps polled as the emulator made them do.
-VERSIONS = (4, TRACE_VERSION)
+#: Versions that can be read: one of version 4 says how often warps polled as the emulator made them do, one of version 5 has no bulk
+#: copies.
+VERSIONS = (4, 5, TRACE_VERSION)
 #: One of this version holds a few blocks, from which all others follow (:mod:`gpusim.trace.regular_file`).
 REGULAR_VERSION = 6
 HEADER = "header.json"
@@ -260,7 +261,7 @@ def _read_header(archive: zipfile.ZipFile) -> dict:
         raise refuse("not a gpusim trace (no magic in its header)")
     if header.get("version") not in (*VERSIONS, REGULAR_VERSION) or type(header["version"]) is not int:
         raise refuse(
-            f"trace version {header.get('version')!r}, this gpusim reads versions {VERSIONS[0]} to {REGULAR_VERSION}: "
+            f"trace version {header.get('version')!r}, this gpusim reads versions {VERSIONS[0]} to {TRACE_VERSION}: "
             "capture the kernel again"
         )
     content = "regular" if header["version"] == REGULAR_VERSION else "chunks"

@@ -18,6 +18,11 @@ Polling. How often a warp goes round a loop that waits for memory is a matter of
 runs of the path (``POLL``) with their ACCESS records: it is made 0 times or more, until the polling access that was made last
 before it has seen what it waits for. That are writes (``SIGNAL``): words of memory have numbers; an access that changes a word
 adds one to its count, and one that polls it has seen what it waits for when at least ``count`` writes came before it.
+
+Bulk copies. An instruction of a BULK kind asks the tensor memory accelerator (TMA) to move bytes. It has one ACCESS record, of the
+mbarrier that is told of the copy's end or, without one, of the bytes in shared memory (of a prefetch: in global memory); the writes
+(``SIGNAL``) of that access happen when the copy ends, not when the instruction is issued. What is moved are boxes (``BULK``): rows of
+contiguous bytes, evenly spaced along up to four dimensions, as far as they lie within the tensor.
 """
 
 from __future__ import annotations
@@ -27,7 +32,7 @@ from enum import IntEnum
 
 import numpy as np
 
-TRACE_VERSION = 5
+TRACE_VERSION = 7
 WARP_LANES = 32
 #: ``stride`` of an access whose lane addresses are no affine sequence (see ``Chunk.scattered``).
 SCATTERED = -(2**31)
@@ -56,6 +61,7 @@ class PipeClass(IntEnum):
     CONSTANT = 15  # constant-cache loads
     LSU = 16  # every load, store, atomic to global, shared, local, generic
     BARRIER = 17  # block barriers
+    TMA = 18  # what is handed to the tensor memory accelerator
 
 
 class MatrixType(IntEnum):
@@ -84,6 +90,12 @@ class MemoryKind(IntEnum):
     ASYNC_COPY = 5  # LDGSTS: record 0 is the global source, record 1 the shared destination
     PREFETCH = 6
     MATRIX_LOAD = 7  # LDSM
+    BULK_LOAD = 8  # global to shared memory by the tensor memory accelerator
+    BULK_STORE = 9  # shared to global memory
+    BULK_REDUCTION = 10  # shared memory into global memory
+    BULK_PREFETCH = 11  # global memory to the L2
+    BULK_SHARED_COPY = 12  # shared memory to that of a block of the cluster
+    BULK_SHARED_REDUCTION = 13  # shared memory into that of a block of the cluster
 
 
 class Space(IntEnum):
@@ -111,6 +123,7 @@ class Flag(IntEnum):
     DEVICE_FENCE = 256  # MEMBAR of the GPU or the system: a round trip to the L2 at least
     SLEEP = 512  # NANOSLEEP: ``constant_offset`` nanoseconds; if it records, ACCESS["address"] less SLEEP_ADDRESS
     INVALIDATE_L1 = 1024  # CCTL.IVALL: empties the SM's L1
+    BULK_GROUP = 2048  # UTMACMDFLUSH: closes a group of bulk copies
 
 
 #: PTX ISA, "nanosleep": the longest.
@@ -173,6 +186,30 @@ SIGNAL = np.dtype(
         ("polls", "<u2"),
     ]
 )
+#: A box that access number ``access`` of the chunk moves. Its first row of ``row_bytes`` contiguous bytes lies at ``address`` in
+#: global memory (BULK_SHARED_*: so far into the block's shared memory); row (i, j, k, l) lies ``i * stride[0] + ... + l * stride[3]``
+#: bytes further, each index below its ``count``; all counts are 0 where nothing of the box is in bounds. ``bytes`` of shared memory
+#: from offset ``shared`` on are moved in all, those out of bounds included, and told to an mbarrier; an instruction may move several boxes: the
+#: first of them has ``bytes`` and the multicast, the others 0. ``descriptor``: address of the tensor map, 0 for none. ``blocks``:
+#: blocks of the cluster, bit i for rank i, whose shared memory is written; 0: the block's own. ``kind``: MemoryKind. ``swizzle``: how the rows lie in
+#: shared memory, as CUtensorMapSwizzle says.
+BULK = np.dtype(
+    [
+        ("address", "<u8"),
+        ("descriptor", "<u8"),
+        ("stride", "<i8", (4,)),
+        ("count", "<u4", (4,)),
+        ("row_bytes", "<u4"),
+        ("bytes", "<u4"),
+        ("shared", "<u4"),
+        ("access", "<u4"),
+        ("blocks", "<u2"),
+        ("kind", "u1"),
+        ("swizzle", "u1"),
+    ]
+)
+#: Kinds of BULK records.
+BULK_KINDS = tuple(kind for kind in MemoryKind if kind.name.startswith("BULK_"))
 
 
 @dataclass(frozen=True)
@@ -227,7 +264,7 @@ class Chunk:
 
     ``warps`` WARP[blocks * warps_per_block]; ``runs`` RUN[r]; ``path_start`` int64[p + 1], path i is
     ``runs[path_start[i]:path_start[i + 1]]``; ``accesses`` ACCESS[a]; ``scattered`` uint64[s, 32]; ``polls`` POLL[n], in
-    the order of their runs; ``signals`` SIGNAL[g], in the order of their accesses.
+    the order of their runs; ``signals`` SIGNAL[g] and ``bulks`` BULK[b], in the order of their accesses.
 
     The last ``open_blocks`` of the blocks go on in the next chunk, which begins with them; a warp may then
     have an empty path here. :meth:`gpusim.trace.record.Trace.chunks` joins such parts.
@@ -243,6 +280,7 @@ class Chunk:
     open_blocks: int = 0
     polls: np.ndarray = field(default_factory=lambda: np.zeros(0, POLL))
     signals: np.ndarray = field(default_factory=lambda: np.zeros(0, SIGNAL))
+    bulks: np.ndarray = field(default_factory=lambda: np.zeros(0, BULK))
 
     @property
     def polling(self) -> np.ndarray:
@@ -264,5 +302,14 @@ class Chunk:
     def nbytes(self) -> int:
         return sum(
             a.nbytes
-            for a in (self.warps, self.runs, self.path_start, self.accesses, self.scattered, self.polls, self.signals)
+            for a in (
+                self.warps,
+                self.runs,
+                self.path_start,
+                self.accesses,
+                self.scattered,
+                self.polls,
+                self.signals,
+                self.bulks,
+            )
         )

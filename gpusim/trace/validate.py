@@ -13,6 +13,8 @@ import numpy as np
 from gpusim.errors import TraceFormatError
 from gpusim.trace.layout import (
     ACCESS,
+    BULK,
+    BULK_KINDS,
     INSTRUCTION,
     MAX_SLEEP_NS,
     NO_BARRIER,
@@ -46,6 +48,10 @@ MAX_CONSTANT_BYTES = 1 << 16
 #: Far above every GPU's limits; only absurd values are to be refused here.
 MAX_SHARED_BYTES = 1 << 20
 MAX_LOCAL_BYTES = 1 << 24
+#: Rows of a box beyond any: five dimensions of 256 elements that all fit into shared memory, of 16 bytes or more a row; and a stride
+#: beyond any: 2^40 bytes, times an element stride of 8 and as far as a box reaches.
+MAX_BULK_ROWS, MAX_BULK_STRIDE = 1 << 24, 1 << 52
+MAX_SWIZZLE = 6
 #: dtype, number of dimensions and inner size of each array of a chunk, in the order of the fields.
 CHUNK_ARRAYS = {
     "warps": (WARP, None),
@@ -55,6 +61,7 @@ CHUNK_ARRAYS = {
     "scattered": (np.dtype("<u8"), WARP_LANES),
     "polls": (POLL, None),
     "signals": (SIGNAL, None),
+    "bulks": (BULK, None),
 }
 
 
@@ -168,6 +175,7 @@ def check_chunk(chunk: Chunk, launch: Launch, program: Program, expected_block: 
     _check_accesses(chunk, where, records_by_path(runs, start, code)[paths])
     _check_polls(chunk, where)
     _check_signals(chunk, where, launch)
+    _check_bulks(chunk, where)
 
 
 def _check_polls(chunk: Chunk, where: str) -> None:
@@ -195,6 +203,33 @@ def _check_signals(chunk: Chunk, where: str, launch: Launch) -> None:
         raise refuse(f"{where}: a signal neither writes nor polls a word")
     if (signals["block"] >= launch.blocks).any() or (signals["warp"] >= launch.warps_per_block).any():
         raise refuse(f"{where}: a signal names a warp outside the grid of {launch.blocks} blocks")
+
+
+def _check_bulks(chunk: Chunk, where: str) -> None:
+    """Boxes are of accesses of the chunk, in their order, and lie in the address space and in a block's shared memory."""
+    bulks = chunk.bulks
+    if not len(bulks):
+        return
+    access = bulks["access"].astype(np.int64)
+    if (np.diff(access) < 0).any() or access[-1] >= len(chunk.accesses):
+        raise refuse(f"{where}: bulk copies are not in the order of its {len(chunk.accesses)} accesses")
+    if not np.isin(bulks["kind"], [int(kind) for kind in BULK_KINDS]).all() or (bulks["swizzle"] > MAX_SWIZZLE).any():
+        raise refuse(f"{where}: a bulk copy is of a kind that does not exist")
+    counts, strides = bulks["count"].astype(np.float64), bulks["stride"].astype(np.float64)
+    some = counts.any(axis=1)
+    rows = counts.prod(axis=1)
+    if (some != (rows > 0)).any() or (rows > MAX_BULK_ROWS).any() or (np.abs(strides) > MAX_BULK_STRIDE).any():
+        raise refuse(f"{where}: a bulk copy has {bulks['count'].tolist()} rows, more than fit or of no extent")
+    moved = bulks["bytes"].astype(np.int64)
+    prefetches = bulks["kind"] == MemoryKind.BULK_PREFETCH
+    within = bulks["shared"].astype(np.int64) + np.maximum(moved, rows.astype(np.int64) * bulks["row_bytes"])
+    if (some != (bulks["row_bytes"] > 0)).any() or (within[~prefetches] > MAX_SHARED_BYTES).any():
+        raise refuse(f"{where}: a bulk copy leaves {MAX_SHARED_BYTES} bytes of shared memory")
+    reach = np.maximum(counts - 1, 0) * strides
+    first = bulks["address"].astype(np.float64)
+    low, high = first + np.minimum(reach, 0).sum(axis=1), first + np.maximum(reach, 0).sum(axis=1)
+    if (low < 0).any() or (high + bulks["row_bytes"] >= 2.0**62).any():
+        raise refuse(f"{where}: a bulk copy leaves the address space")
 
 
 def records_by_path(runs: np.ndarray, path_start: np.ndarray, code: np.ndarray) -> np.ndarray:
