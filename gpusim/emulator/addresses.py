@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpusim.emulator.cluster_memory import own_shared
 from gpusim.isa import warp as at
 from gpusim.isa.jit import apart, inlined, inner
 from gpusim.isa.lane_masks import first_lane
 from gpusim.trace.record import SCATTERED, Space
 
-SHARED, LOCAL = int(Space.SHARED), int(Space.LOCAL)
+SHARED, LOCAL, CLUSTER = int(Space.SHARED), int(Space.LOCAL), int(Space.CLUSTER)
 AFFINE_NONE = int(SCATTERED)
 
 
@@ -40,9 +41,12 @@ def lane_addresses(state, matrix, registers, index, own_base):
         shift = row[at.BASE_SHIFT]
         for lane in range(np.uint64(at.LANES)):
             address[lane] = offset + ((np.int64(registers[base + lane]) & at.FULL) << shift)
-    if row[at.SPACE] == SHARED or row[at.SPACE] == LOCAL:
+    if row[at.SPACE] == SHARED or row[at.SPACE] == LOCAL or row[at.SPACE] == CLUSTER:
         for lane in range(at.LANES):
             address[lane] &= at.FULL
+        if row[at.SPACE] == SHARED and state.cluster_rank:
+            for lane in range(at.LANES):
+                address[lane] = own_shared(state, address[lane])
 
 
 @inner
@@ -54,7 +58,7 @@ def second_addresses(state, matrix, registers, index, own_base):
     offset = np.int64(row[at.SECOND + 6]) + np.int64(registers[uniform])
     for lane in range(at.LANES):
         value = (np.int64(registers[base + lane]) & at.FULL) << row[at.SECOND + 3]
-        address[lane] = (offset + value) & at.FULL
+        address[lane] = own_shared(state, (offset + value) & at.FULL)
 
 
 @inlined

@@ -2,7 +2,8 @@
 
 Mental model: nearly every block ends without looking at another, so one slot serves them one after another. A block
 that uses up its slice of instructions may be spinning for a later one, and a grid-wide barrier needs all
-blocks at once: then further slots are opened and run round robin, as blocks are resident together on a GPU.
+blocks at once: then further slots are opened and run round robin, as blocks are resident together on a GPU. Those of a cluster
+run side by side from the start.
 The log is one; slots hand its fill level and the instruction count on to each other. It grows up to
 its limits; when it is full the caller gets what it holds as a :class:`LoggedBlocks` and it starts anew, if
 need be in the middle of blocks.
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpusim.emulator.chunks import grown, lanes_of, new_log, roomier
+from gpusim.emulator.clusters import ClusterOrder, ResidentCluster
 from gpusim.emulator.convergence import release_spinning
 from gpusim.emulator.early_end import end_block, end_lanes, exit_index
 from gpusim.emulator.host_calls import HostCalls
@@ -79,6 +81,10 @@ class Slot:
     polled_at: int = -1
     #: rows of the launch's ``touched`` for the words that they poll; none: too many to say
     watched: tuple[int, ...] = ()
+    #: the cluster whose block it holds; None: the launch has none
+    cluster: ResidentCluster | None = None
+    #: why its block stopped last
+    status: int = at.DONE
 
     def __post_init__(self) -> None:
         self.states[0]["registers_host"] = self.registers.ctypes.data
@@ -96,11 +102,18 @@ class LoggedBlocks:
 class BlockScheduler:
     """The slots of a launch; ``machine`` holds the log, whose arrays grow when they must; ``host`` serves what blocks
     call; ``listeners`` hear of faults and of blocks that end. The blocks of a ``cooperative`` launch are all resident from the
-    start, as on a GPU, and have short slices each."""
+    start, as on a GPU, and have short slices each; those of a cluster are resident together (``order``)."""
 
     def __init__(
-        self, slot: Slot, machine: at.Machine, open_slot: Callable[[], Slot], host: HostCalls, cooperative: bool = False
+        self,
+        slot: Slot,
+        machine: at.Machine,
+        open_slot: Callable[[], Slot],
+        host: HostCalls,
+        order: ClusterOrder,
+        cooperative: bool = False,
     ):
+        self._order = order
         self._cooperative = cooperative
         if cooperative:
             slot.states[0].slice = _SLICE_COOPERATIVE
@@ -177,6 +190,9 @@ class BlockScheduler:
         """Run blocks ``first`` to ``blocks - 1``, in stretches of at most ``chunk_blocks`` where they end one by one. The
         log holds a stretch until the next is asked for. Ends early, with ``failed`` and ``status`` set, when a
         block cannot go on."""
+        if self._order.size > 1:
+            yield from self._run_clusters(blocks, chunk_blocks, first)
+            return
         self._base = current = first
         self._empty_log()
         while current < blocks:
@@ -185,7 +201,8 @@ class BlockScheduler:
             status, current = self._step(self.first, current, end)
             self._report_ended(begun, current - begun)
             if status in (at.PREEMPTED, at.GRID_WAIT):
-                current = yield from self._together(current, blocks)
+                self.first.block = current
+                current = yield from self._together(current + 1, blocks, [self.first], [])
                 if self.failed is not None:
                     return
             elif status == at.LOG_FULL:
@@ -203,6 +220,43 @@ class BlockScheduler:
                 self._empty_log()
         self._report_syncs()
         yield LoggedBlocks(self._base, blocks - self._base)
+
+    def _run_clusters(self, blocks: int, chunk_blocks: int, first: int) -> Generator[LoggedBlocks]:
+        """As :meth:`run`, of a launch in clusters: ``first`` and ``blocks`` lie between bands of them."""
+        order, free = self._order, [self.first]
+        self._base = current = first
+        self._empty_log()
+        while current < blocks:
+            started = self._seat(current, free)
+            current = yield from self._together(current + order.size, blocks, started, free)
+            if self.failed is not None:
+                return
+            used, limits = self.used(), self._log_limits
+            full = any(4 * filled > 3 * most for filled, most in zip(used, limits, strict=True))
+            if current % order.band == 0 and current < blocks and (full or current >= self._base + chunk_blocks):
+                yield self._logged(current, 0)
+                self._empty_log()
+        self._report_syncs()
+        yield LoggedBlocks(self._base, blocks - self._base)
+
+    def _seat(self, place: int, free: list[Slot]) -> list[Slot]:
+        """Slots, of those that are ``free`` and new ones, for the blocks of the cluster that begins at ``place`` of the order."""
+        slots = [free.pop() if free else self._open() for _ in range(self._order.size)]
+        for i, slot in enumerate(slots):
+            slot.block, slot.polled_at = self._order.block(place + i), -1
+        if len(slots) > 1:
+            cluster = ResidentCluster.seat([slot.states[0] for slot in slots], [slot.block for slot in slots])
+            for slot in slots:
+                slot.cluster = cluster
+        return slots
+
+    def _open_blocks(self, pending: int, resident: Sequence[Slot]) -> tuple[int, int]:
+        """(the first block behind those that have begun, the blocks before it from the first on that has not ended), while those
+        before place ``pending`` have begun and those ``resident`` go on."""
+        order = self._order
+        end = order.band_end(pending)
+        unfinished = [order.place(slot.block) for slot in resident] + ([pending] if pending < end else [])
+        return end, end - order.band_start(min(unfinished)) if unfinished else 0
 
     def _logged(self, end: int, open_blocks: int) -> LoggedBlocks:
         """The log as blocks up to ``end``; what is logged from now on counts from the first open block."""
@@ -351,19 +405,18 @@ class BlockScheduler:
                 return status, block
             self.machine = larger
 
-    def _together(self, current: int, end: int) -> Generator[LoggedBlocks, None, int]:
-        """Run the started block ``current`` and those behind it side by side, until all that were started have
-        ended; returns the block to go on with."""
-        self.first.block = current
-        alone = int(self.first.states[0].slice)
+    def _together(
+        self, pending: int, end: int, resident: list[Slot], free: list[Slot]
+    ) -> Generator[LoggedBlocks, None, int]:
+        """Run the blocks in the slots ``resident`` and those from place ``pending`` of the order on side by side, in ``free`` slots and
+        new ones, until all that were started have ended; returns the place to go on with."""
+        alone, size = int(self.first.states[0].slice), self._order.size
         length = _SLICE_COOPERATIVE if self._cooperative else _SLICE_TOGETHER
         livelock = LivelockDetector()
-        resident, free, pending = [self.first], [], current + 1
         while self._cooperative and pending < end:  # all of them may wait for each other
-            slot = self._open()
-            slot.block = pending
-            pending += 1
-            resident.append(slot)
+            resident.extend(self._seat(pending, free))
+            pending += size
+        opened = int(self._last.states[0].executed)
         rouse = True  # polling blocks have their turn although nothing that is known to be polled has been written
         while resident:
             moved, slow, ended, polled, skipped = False, False, False, False, False
@@ -378,13 +431,17 @@ class BlockScheduler:
                     if status != at.LOG_FULL:
                         break
                     self._close_runs(resident)
-                    yield self._logged(pending, pending - min(other.block for other in resident))
+                    yield self._logged(*self._open_blocks(pending, resident))
                     self._empty_log()
+                slot.status = status
                 if status == at.DONE:
                     self._report_ended(slot.block, 1)
                     resident.remove(slot)
                     free.append(slot)
                     moved = ended = True
+                    if slot.cluster is not None:
+                        slot.cluster.leave(int(slot.states[0].cluster_rank))
+                        slot.cluster.release()
                     livelock.progress()
                 elif status == at.PREEMPTED and slot.states[0].only_polled:
                     polled, waits = True, before == self._logged_so_far()
@@ -393,10 +450,21 @@ class BlockScheduler:
                     slot.watched = self._polled_by(slot)
                 elif status == at.PREEMPTED:
                     moved = slow = True
+                elif status == at.CLUSTER_WAIT and slot.cluster is not None:
+                    moved |= slot.cluster.release()
                 elif status != at.GRID_WAIT:
                     self._report_syncs()
                     self._fail(slot, status)
                     return pending
+            if size > 1:
+                stuck_cluster = _stuck_cluster(resident)
+                if stuck_cluster and not self._take_stuck(stuck_cluster):
+                    self.resident, self.ended = stuck_cluster, size - len(stuck_cluster)
+                    self._fail(stuck_cluster[0], at.DEADLOCK)
+                    return pending
+                # Blocks of a cluster wait for each other, not for later ones, unless that goes on for long.
+                patient = moved and int(self._last.states[0].executed) - opened < alone * len(resident)
+                slow, polled = slow and not patient, polled and not patient
             rouse = not moved and not rouse
             if rouse and skipped and resident:
                 continue
@@ -409,11 +477,10 @@ class BlockScheduler:
             stuck = (slow or giving_up) and not ended and livelock.reached(resident, self.machine.allocations)
             if pending < end and resident and ((slow or polled) and not crowded or not moved or stuck):
                 # All of them may wait for all others, as at a grid's barrier: twice as many have the next turn.
-                for _ in range(min(len(resident), end - pending) if polled and not slow else 1):
-                    slot = free.pop() if free else self._open()
-                    slot.block, slot.polled_at = pending, -1
-                    pending += 1
-                    resident.append(slot)
+                for _ in range(min(len(resident), end - pending) // size if polled and not slow else 1):
+                    resident.extend(self._seat(pending, free))
+                    pending += size
+                opened = int(self._last.states[0].executed)
                 livelock.progress()
             elif giving_up and not stuck:
                 rouse = True
@@ -424,6 +491,10 @@ class BlockScheduler:
                 self._report_syncs()
                 self.spinning = True
                 self._fail(resident[0], at.DEADLOCK)
+                return pending
+            elif not moved and any(slot.status == at.CLUSTER_WAIT for slot in resident):
+                # For blocks of their clusters that wait for the whole grid.
+                self._fail(next(slot for slot in resident if slot.status == at.CLUSTER_WAIT), at.DEADLOCK)
                 return pending
             elif not moved and resident and self.ended and not self._ended_early:
                 if not self._take_stuck(resident):
@@ -443,6 +514,17 @@ def _holding_one_decision(limits: tuple[int, int, int]) -> tuple[int, int, int]:
     if any(most < least for most, least in zip(limits, LEAST_LOG, strict=True)):
         raise UsageError(f"a log of at most {limits} entries holds not even one instruction's: at least {LEAST_LOG}")
     return limits
+
+
+def _stuck_cluster(resident: Sequence[Slot]) -> list[Slot]:
+    """The blocks of a cluster that are left, all of which wait at its barrier for a thread that cannot come; none: no cluster is so."""
+    for slot in resident:
+        if slot.status == at.CLUSTER_WAIT:
+            members = [other for other in resident if other.cluster is slot.cluster]
+            waiting = [other for other in members if (other.states[0].fragment == at.AT_CLUSTER).any()]
+            if len(waiting) == len(members) and all(other.status == at.CLUSTER_WAIT for other in members):
+                return members
+    return []
 
 
 def _release_grid(state: np.record) -> None:

@@ -209,6 +209,21 @@ def execute_control_flow(
         complete_barrier(state, barrier)
         return GONE, pc, mask
 
+    if op == ops.CLUSTER_ARRIVE:
+        if state.cluster_arrived[warp] & executing:
+            stop(state, warp, pc, first_lane(state.cluster_arrived[warp] & executing), np.int64(0))
+            return STOPPED, np.int64(at.ARRIVED_TWICE), np.int64(0)
+        state.cluster_arrived[warp] |= executing
+        return FALLS_THROUGH, pc + 1, mask
+
+    if op == ops.CLUSTER_AWAIT:
+        if state.cluster_arrived[warp] & executing == 0:  # nobody is missing any more
+            return FALLS_THROUGH, pc + 1, mask
+        log_run(state, runs, global_warp, run_start, pc + 1, mask)
+        _leave_rest(state, warp, pc, mask & ~executing)
+        push(state, warp, pc, executing, at.AT_CLUSTER, np.int64(0))
+        return GONE, pc, mask
+
     if op == ops.GIVE_WAY:
         if spins(state, registers, warp, own_base, pc):
             release_without(state, registers, warp, own_base, mask | ready_lanes(state, warp))

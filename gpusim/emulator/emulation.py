@@ -13,6 +13,7 @@ import numpy as np
 
 from gpusim.emulator.block_scheduler import BlockScheduler, LoggedBlocks, Slot
 from gpusim.emulator.chunks import close_chunk, new_log
+from gpusim.emulator.clusters import ClusterOrder
 from gpusim.emulator.device_launches import DeviceLaunch
 from gpusim.emulator.faults import ResidentBlocks, explain
 from gpusim.emulator.host_calls import PRINT_BYTES, Heap, HostCalls
@@ -81,8 +82,9 @@ class Emulation:
             return Slot(states, another_file(machine.registers) if registers is None else registers, raw, backing)
 
         self._scheduler = BlockScheduler(
-            open_slot(machine.registers), machine, open_slot, self._host, self.facts.cooperative
-        )
+            open_slot(machine.registers), machine, open_slot, self._host,
+            ClusterOrder(launch.grid, launch.cluster), self.facts.cooperative,
+        )  # fmt: skip
 
     @property
     def program(self) -> Program:

@@ -86,6 +86,11 @@ def explain(
         return ExecutionError(f"{kernel}: block {_block(state)}: jump to no instruction (0x{address:x}); {place}")
     if status == at.BAD_POINTER:
         return ExecutionError(f"{who}: call through a pointer that {_pointer_fault(address)}; {place}")
+    if status == at.ARRIVED_TWICE:
+        return ExecutionError(
+            f"{who}: arrives at the barrier of the cluster again without having waited for the arrival before"
+            f" (barrier.cluster.arrive, .wait: undefined on a GPU); {place}"
+        )
     if status == at.TRAPPED:
         return ExecutionError(f"{who}: the kernel trapped; {place}")
     return ExecutionError(f"{kernel}: stopped with status {status}; {place}")
@@ -179,6 +184,9 @@ def _awaited(state: np.record, warp: int, status: int, wait: int, mask: int) -> 
         return f" for lanes 0x{wait & int(state.live[warp]) & ~mask & at.FULL:08x}"
     if status == at.AT_GRID:
         return " for all blocks of the grid"
+    if status == at.AT_CLUSTER:
+        missing = [rank for rank in range(int(state.cluster_size)) if state.peer_shared[rank]]
+        return f" for the barrier of its cluster (blocks {missing} of it have not ended)"
     return ""
 
 

@@ -32,6 +32,14 @@ def start_block(state, registers, linear):
     state.block_index[1] = (linear // state.grid_dim[0]) % state.grid_dim[1]
     state.block_index[2] = linear // (state.grid_dim[0] * state.grid_dim[1])
     state.started = 1
+    state.cluster_rank = 0
+    if state.cluster_size > 1:
+        for axis in range(2, -1, -1):
+            state.cluster_rank = state.cluster_rank * state.cluster_dim[axis] + (
+                state.block_index[axis] % state.cluster_dim[axis]
+            )
+    else:
+        state.peer_block[0] = linear
     state.next_group = 0
     state.in_quantum = 0
     state.one_by_one = 0
@@ -55,6 +63,7 @@ def start_block(state, registers, linear):
             state.fragment[warp, f] = at.FREE
         state.fragments[warp] = 1
         state.live[warp] = state.exists[warp]
+        state.cluster_arrived[warp] = 0
         state.held[warp] = 0
         end_polling(state, warp)  # lanes that ended while others of their warp polled
         state.probe[warp] = 0
@@ -175,15 +184,17 @@ def run_group(state, machine, group, chunk_warp):
 
 @inner
 def outcome_of(state):
-    """What a block is whose warps cannot run: DONE, GRID_WAIT or DEADLOCK."""
-    stuck = False
+    """What a block is whose warps cannot run: DONE, GRID_WAIT, CLUSTER_WAIT or DEADLOCK."""
+    stuck, outcome = False, np.int64(at.DEADLOCK)
     for warp in range(state.warps):
         if state.live[warp]:
             stuck = True
             for f in range(state.fragments[warp]):
                 if state.fragment[warp, f] == at.AT_GRID:
                     return np.int64(at.GRID_WAIT)
-    return np.int64(at.DEADLOCK) if stuck else np.int64(at.DONE)
+                if state.fragment[warp, f] == at.AT_CLUSTER:
+                    outcome = np.int64(at.CLUSTER_WAIT)
+    return outcome if stuck else np.int64(at.DONE)
 
 
 @inner
@@ -203,7 +214,7 @@ def run_blocks(states, slot, machine, first_block, next_block, end_block):
     """Run blocks ``next_block`` to ``end_block - 1`` one after another in ``states[slot]``.
 
     Groups of a block run in turn until none can go on. Returns (status, the block to go on with): DONE, or
-    PREEMPTED when a block's slice of instructions is used up, GRID_WAIT when it waits for other blocks (both
+    PREEMPTED when a block's slice of instructions is used up, GRID_WAIT or CLUSTER_WAIT when it waits for other blocks (all
     leave a started block behind: call again with the returned number), LOG_FULL or PAUSED (with a started block or
     between two), HOST_CALL, DEADLOCK when warps are left and none can run, or the reason why one stopped.
     """

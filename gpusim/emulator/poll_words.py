@@ -11,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from gpusim.emulator.access import GENERIC, SHARED, find_allocation
-from gpusim.emulator.addresses import formed_addresses
+from gpusim.emulator.addresses import CLUSTER, formed_addresses
+from gpusim.emulator.cluster_memory import NO_PEER, offset_of, peer_rank, peer_shared, rank_of
 from gpusim.emulator.pointers import load32, store32
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
@@ -60,11 +61,13 @@ def rehash(words, larger):
 def _locate(state, allocations, hint, index, space, address):
     """(key, host address) of the 32-bit word at ``address``; key 0 where it is in no memory that others see."""
     window = address >> 32
-    if space == SHARED or (space == GENERIC and window == state.shared_window >> 32):
-        offset = (address & 0xFFFFFF if space == GENERIC else address) - state.shared_base
-        if offset < 0 or offset + 4 > state.shared_bytes:
+    if space == SHARED or space == CLUSTER or (space == GENERIC and window == state.shared_window >> 32):
+        rank = state.cluster_rank if space == SHARED else rank_of(address)
+        offset = address if space == SHARED else offset_of(address)
+        host = peer_shared(state, rank, offset, np.int64(4))
+        if host == NO_PEER:
             return _NOWHERE, _NOWHERE
-        return _SHARED_KEY | ((state.linear << _BLOCK_SHIFT) + offset + 1), state.shared_host + offset
+        return _SHARED_KEY | ((state.peer_block[rank] << _BLOCK_SHIFT) + offset - state.shared_base + 1), host
     if space == GENERIC and window == state.local_window >> 32:
         return _NOWHERE, _NOWHERE
     found = find_allocation(allocations, hint, index, address, np.int64(4)) if address >= 0 else np.int64(-1)
@@ -181,7 +184,9 @@ def _show_past(state, row, allocations, hint, words, history, pc, warp):
         return _NOWHERE
     host = _NOWHERE
     if key & _SHARED_KEY:
-        host = state.shared_host + (key & ((np.int64(1) << _BLOCK_SHIFT) - 1)) - 1
+        rank = peer_rank(state, (key & ~_SHARED_KEY) >> _BLOCK_SHIFT)
+        offset = (key & ((np.int64(1) << _BLOCK_SHIFT) - 1)) - 1
+        host = peer_shared(state, rank, offset + state.shared_base, np.int64(4))
     else:
         _, host = _locate(state, allocations, hint, pc, np.int64(_GLOBAL), (key - 1) << 2)
     if host:

@@ -58,11 +58,14 @@ def make_state(
     raw[:] = image
     state = states[0]
     state["grid_dim"] = launch.grid
+    state["cluster_dim"] = launch.cluster
+    state["cluster_size"] = launch.cluster_blocks
     state["limit"] = instruction_limit
     warps = int(state["warps"])
     shared = np.zeros(max(1, int(state["shared_bytes"])), np.uint8)
     local = np.zeros(max(1, int(state["local_bytes"]) * warps * at.LANES), np.uint8)
     state["shared_host"], state["local_host"] = shared.ctypes.data, local.ctypes.data
+    state["peer_shared"][0] = shared.ctypes.data
     state["state_host"] = raw.ctypes.data
     return states, raw, [shared, local]
 
@@ -180,6 +183,12 @@ def make_machine(
     )
 
 
+def _reciprocal(side: int) -> float:
+    """One divided by ``side`` in FP32, rounded up: compiled code multiplies a block's index by it and drops the fraction."""
+    rounded = np.float32(1) / np.float32(side)
+    return float(rounded if float(rounded) * side >= 1 else np.nextafter(rounded, np.float32(1)))
+
+
 #: The constant variables of a module.
 _MODULE_BANK = 3
 
@@ -211,6 +220,14 @@ def _constants(prepared: Prepared, launch: KernelLaunch, module_constants: bytes
     if launch.binary.cooperative:
         for offset, half in zip(layout.grid_workspace, divmod(GRID_WORKSPACE_ADDRESS, 1 << 32), strict=True):
             put(offset, "<I", half)
+    if layout.cluster is not None:
+        shape = layout.cluster
+        put(shape.explicit, "<I", launch.cluster_blocks > 1 or image.cluster is not None)
+        put(shape.shape, "<3I", *launch.cluster)
+        for offset, side in zip(shape.reciprocals, launch.cluster[1:], strict=True):
+            put(offset, "<f", _reciprocal(side))
+        put(shape.grid, "<3I", *(whole // part for whole, part in zip(launch.grid, launch.cluster, strict=True)))
+        put(shape.size, "<I", launch.cluster_blocks)
     base = start + image.parameter_base
     constants[base : base + len(launch.parameters)] = launch.parameters
     return np.frombuffer(constants, np.uint8)

@@ -27,6 +27,8 @@ CONVERGE_WRITE = CONTROL_BASE + 13  # BMOV B, R
 TRAP = CONTROL_BASE + 14
 EXTERNAL = CONTROL_BASE + 15  # stub of a driver function behind the code
 CONVERGE_COPY = CONTROL_BASE + 16  # BMOV B, B; flags: clear the source
+CLUSTER_ARRIVE = CONTROL_BASE + 17  # UCGABAR_ARV
+CLUSTER_AWAIT = CONTROL_BASE + 18  # UCGABAR_WAIT
 
 # What the target of BRANCH_INDEXED is (flags[0]): an address of the kernel's code, or what a pointer to a function holds.
 INDEXED_CODE, INDEXED_POINTER = range(2)
@@ -85,8 +87,11 @@ UNPACK_PREDICATES = LANES_BASE + 7  # R2P
 BARRIER_RESULT = LANES_BASE + 8  # B2R.RESULT
 ELECT = LANES_BASE + 9
 CODE_ADDRESS = LANES_BASE + 10  # LEPC; flags: address
-QUERY_SPACE = LANES_BASE + 11  # QSPC; flags: space
+QUERY_SPACE = LANES_BASE + 11  # QSPC; flags: space (QUERY_*)
 
+# What QSPC asks of a generic address: global memory, the block's own shared memory, local memory, shared memory of any
+# block of the cluster.
+QUERY_GLOBAL, QUERY_SHARED, QUERY_LOCAL, QUERY_CLUSTER = range(4)
 SHUFFLE_INDEX, SHUFFLE_UP, SHUFFLE_DOWN, SHUFFLE_BUTTERFLY = range(4)
 VOTE_ANY, VOTE_ALL, VOTE_EQUAL = range(3)
 MATCH_ANY, MATCH_ALL = range(2)
@@ -127,4 +132,5 @@ REDUCE_SIGNED, REDUCE_FLOAT, REDUCE_ABSOLUTE, REDUCE_NAN = 1, 2, 4, 8
     SR_TID_PACKED,
     SR_WARP_COUNT,
     SR_SM_WARPS,
-) = range(32)
+    SR_CLUSTER_RANK,
+) = range(33)

@@ -127,7 +127,7 @@ PREDICATE_SLOTS = 20
 BLOCK_BARRIERS = 16
 
 # ---- fragment states -----------------------------------------------------------------------------
-FREE, READY, AT_CONVERGENCE, AT_WARP_WAIT, AT_BARRIER, AT_GRID = range(6)
+FREE, READY, AT_CONVERGENCE, AT_WARP_WAIT, AT_BARRIER, AT_GRID, AT_CLUSTER = range(7)
 
 # ---- rows that all groups share ------------------------------------------------------------------
 # Where operand areas of four rows begin: zeros, one that nobody reads, and scratch for sources x, y, z with
@@ -152,7 +152,9 @@ FIRST_POOL_ROW = W_ROW + 8  # the largest result, of a DMMA, has eight
     SPLIT,
     PAUSED,  # Python may look at how far the launch is, and goes on
     BAD_POINTER,
-) = range(15)
+    CLUSTER_WAIT,  # every warp that is left waits for other blocks of the cluster
+    ARRIVED_TWICE,  # at the cluster's barrier, with no wait between
+) = range(17)
 
 
 class Machine(NamedTuple):
@@ -249,6 +251,8 @@ HISTORY_VALUE = HISTORY_TABLE.column("words", "WORD_VALUE after it")
 RUNS, ACCESSES, SCATTERED_ROWS, SYNCS, SIGNALS = range(5)  # entries of State.used
 
 MAX_WARPS = 32
+#: Blocks of a thread-block cluster at most, where the kernel allows more than the portable eight.
+MAX_CLUSTER = 16
 TENSOR_RULES = 4
 TENSOR_WORK_WORDS = 4352
 #: Room for the entry points of all bodies.
@@ -257,6 +261,7 @@ ENTRY_POINTS = 160
 #: Arrays by warp have room for the largest block.
 _BY_WARP, _BY_WARP_AND_FRAGMENT = f"({MAX_WARPS},)<i8", f"({MAX_WARPS},{LANES})"
 _BY_GROUP_PLACE, _BY_LANE, _BY_BARRIER = f"({GROUP_WARPS},)<i8", f"({LANES},)<i8", f"({BLOCK_BARRIERS},)<i8"
+_BY_RANK = f"({MAX_CLUSTER},)<i8"
 
 #: The state of one resident block, with the launch facts that it needs, as one record: compiled functions
 #: take it as a single pointer.
@@ -288,6 +293,8 @@ STATE_RECORD = Record(
     # launch facts, set once
     Field("grid_dim", "(3,)<i8", "count", "blocks along x, y, z"),
     Field("block_dim", "(3,)<i8", "count", "threads along x, y, z"),
+    Field("cluster_dim", "(3,)<i8", "count", "blocks of a cluster along x, y, z"),
+    Field("cluster_size", "<i8", "count", "blocks of a cluster; 1: the launch has none"),
     Field("warps", "<i8", "count", "warps of the block"),
     Field("own_base", "<i8", "words", "where group 0's rows begin"),
     Field("own_stride", "<i8", "words", "from a group's rows to the next one's"),
@@ -337,6 +344,12 @@ STATE_RECORD = Record(
     Field("linear", "<i8", "index", "number of the block in the grid"),
     Field("block_index", "(3,)<i8", "index", "blockIdx"),
     Field("started", "<i8", "flag", "the block is under way"),
+    Field("cluster_rank", "<i8", "index", "of the block in its cluster"),
+    Field(
+        "peer_shared", _BY_RANK, "host address", "of the shared memory of each block of the cluster; 0: it has ended"
+    ),
+    Field("peer_block", _BY_RANK, "index", "number of each block of the cluster in the grid"),
+    Field("cluster_arrived", _BY_WARP, "mask", "lanes that have arrived at the cluster's barrier and not been let go"),
     Field("next_group", "<i8", "index", "group that runs next"),
     Field("in_quantum", "<i8", "flag", "its quantum has begun"),
     Field("one_by_one", "<i8", "flag", "warps run one by one until the next block barrier"),

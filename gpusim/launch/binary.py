@@ -27,8 +27,8 @@ class KernelBinary:
     none, or empty. ``cooperative``: it is launched with all blocks resident. ``toolchain``: names and versions of the
     compilers, empty where unknown.
 
-    Of a language that fixes parts of the launch when it compiles: ``block`` threads and ``grid`` blocks (x, y, z), ``dynamic_shared_bytes``
-    that a launch adds to what it asks for, and ``constants``, the compile-time parameters by name, which a grid may be a
+    Of a language that fixes parts of the launch when it compiles: ``block`` threads, ``grid`` blocks and blocks of a ``cluster`` (x, y, z),
+    ``dynamic_shared_bytes`` that a launch adds to what it asks for, and ``constants``, the compile-time parameters by name, which a grid may be a
     function of.
     """
 
@@ -43,6 +43,7 @@ class KernelBinary:
     dynamic_shared_bytes: int = 0
     constants: Mapping[str, Any] = field(default_factory=dict)
     grid: tuple[int, int, int] | None = None
+    cluster: tuple[int, int, int] | None = None
 
     @cached_property
     def image(self) -> KernelImage:

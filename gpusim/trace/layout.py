@@ -107,6 +107,7 @@ class Space(IntEnum):
     LOCAL = 3  # addresses are byte offsets into the thread's local memory
     CONSTANT = 4
     GENERIC = 5  # see Launch.shared_window / local_window
+    CLUSTER = 6  # shared memory of a block of the cluster: its rank << RANK_SHIFT | byte offset
 
 
 class Flag(IntEnum):
@@ -123,8 +124,14 @@ class Flag(IntEnum):
     DEVICE_FENCE = 256  # MEMBAR of the GPU or the system: a round trip to the L2 at least
     SLEEP = 512  # NANOSLEEP: ``constant_offset`` nanoseconds; if it records, ACCESS["address"] less SLEEP_ADDRESS
     INVALIDATE_L1 = 1024  # CCTL.IVALL: empties the SM's L1
-    BULK_GROUP = 2048  # UTMACMDFLUSH: closes a group of bulk copies
+    CLUSTER_ARRIVE = 2048  # UCGABAR_ARV: arrives at the barrier of the block's cluster
+    CLUSTER_WAIT = 4096  # UCGABAR_WAIT: waits until all threads of the cluster have arrived
+    BULK_GROUP = 8192  # UTMACMDFLUSH: closes a group of bulk copies
 
+
+#: An address in shared memory that says of which block of the cluster (spaces CLUSTER and GENERIC) has the block's rank from this
+#: bit on.
+RANK_SHIFT = 24
 
 #: PTX ISA, "nanosleep": the longest.
 MAX_SLEEP_NS = 1_000_000
@@ -244,6 +251,8 @@ class Launch:
     #: bytes of each global allocation in address order, (base, bytes): what the kernel could touch.
     allocations: tuple[tuple[int, int], ...] = ()
     cooperative: bool = False
+    #: blocks of a thread-block cluster along x, y, z
+    cluster: tuple[int, int, int] = (1, 1, 1)
 
     @property
     def block_threads(self) -> int:
@@ -256,6 +265,10 @@ class Launch:
     @property
     def blocks(self) -> int:
         return self.grid[0] * self.grid[1] * self.grid[2]
+
+    @property
+    def cluster_blocks(self) -> int:
+        return self.cluster[0] * self.cluster[1] * self.cluster[2]
 
 
 @dataclass(frozen=True)

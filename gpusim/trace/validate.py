@@ -41,6 +41,7 @@ ACCESS_BYTES = (0, 1, 2, 4, 8, 16, 32)
 MAX_GRID = (2**31 - 1, 65535, 65535)
 MAX_BLOCK = (1024, 1024, 64)
 MAX_BLOCK_THREADS = 1024
+MAX_CLUSTER_BLOCKS = 16
 MAX_REGISTERS = 255
 #: Registers that one operand of a tensor-core instruction takes at most.
 MAX_OPERAND_WORDS = 32
@@ -86,6 +87,10 @@ def check_launch(launch: Launch) -> None:
             raise refuse(f"launch {name} {value} is outside 1..{limits}")
     if launch.block_threads > MAX_BLOCK_THREADS:
         raise refuse(f"launch block has {launch.block_threads} threads, more than {MAX_BLOCK_THREADS}")
+    if any(not 1 <= part or whole % part for whole, part in zip(launch.grid, launch.cluster, strict=True)):
+        raise refuse(f"launch grid {launch.grid} does not divide into clusters of {launch.cluster}")
+    if launch.cluster_blocks > MAX_CLUSTER_BLOCKS:
+        raise refuse(f"launch cluster has {launch.cluster_blocks} blocks, more than {MAX_CLUSTER_BLOCKS}")
     for name, limit in (
         ("registers_per_thread", MAX_REGISTERS + 1),
         ("shared_bytes", MAX_SHARED_BYTES),

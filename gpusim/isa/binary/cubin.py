@@ -108,7 +108,8 @@ class KernelImage(KernelCode):
     first shared address that belongs to the kernel. ``constants`` maps bank to initial bytes (bank 0
     without parameters). ``variables`` are the
     module's global variables (name, offset into ``global_data``, size), whose first bytes are ``global_initial`` and whose
-    others are zero; ``max_threads`` the largest block that the kernel was compiled for, 0 if it does not say.
+    others are zero; ``max_threads`` the largest block that the kernel was compiled for, 0 if it does not say; ``cluster`` the
+    blocks of its clusters, None if the launch is to say, ``max_cluster`` how many they may be, 0 if it does not say.
     """
 
     registers_per_thread: int
@@ -126,6 +127,8 @@ class KernelImage(KernelCode):
     variables: tuple[tuple[str, int, int], ...] = ()
     constant_variables: tuple[tuple[str, int, int], ...] = ()
     max_threads: int = 0
+    cluster: tuple[int, int, int] | None = None
+    max_cluster: int = 0
     open_stack: bool = False
 
     @property
@@ -262,6 +265,8 @@ class _Loader:
             variables=self.globals.variables,
             constant_variables=self._constant_variables(),
             max_threads=own.max_threads,
+            cluster=own.cluster,
+            max_cluster=own.max_cluster,
             open_stack=open_stack,
         )
 

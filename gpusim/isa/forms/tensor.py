@@ -72,8 +72,6 @@ REFUSED = {
     "UTCCP": "copy into tensor memory (tcgen05)",
     "UTCSHIFT": "shift in tensor memory (tcgen05)",
     "UVIRTCOUNT": "allocation of tensor memory (tcgen05)",
-    "UCGABAR_ARV": "barrier of the thread-block cluster",
-    "UCGABAR_WAIT": "barrier of the thread-block cluster",
     "UGETNEXTWORKID": "the next block's work from the grid (cluster launch control)",
 }
 
