@@ -74,6 +74,7 @@ from gpusim.model.timing import (
     SUB_CORES,
     WARPS_PER_SUB_CORE,
 )
+from gpusim.model.tma import CLOSES, take_in
 from gpusim.model.trace_tables import A_ADDRESS, RUN_COUNT, RUN_FIRST, RUN_POLL, W_ACCESS, W_NEXT, W_RUN, W_RUN_END
 from gpusim.trace.layout import MAX_SLEEP_NS, SLEEP_ADDRESS
 from gpusim.trace.record import NO_BARRIER, Flag, MemoryKind, PipeClass
@@ -237,6 +238,11 @@ def issue(state, tables, sm, sub, warp, now):
                 port_free[other, port] = free
         else:
             port_free[sub, port] = free
+        if program[pc, op.BULK]:
+            if program[pc, op.BULK] == CLOSES and writer != NO_BARRIER:
+                raise_counter(board, warp, writer, stall.LONG_SCOREBOARD)
+                writer = NO_BARRIER
+            take_in(state, tables, sm, warp, pc, warps[warp, ACCESS], now)
         if writer != NO_BARRIER:
             release_at(board, warp, writer, now + latency, program[pc, op.REASON])
         if reader != NO_BARRIER:

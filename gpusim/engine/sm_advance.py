@@ -65,6 +65,7 @@ from gpusim.model.sm_tables import (
     S_CYCLE,
     S_WARP_ROW,
     START_NEXT,
+    TMA_NEXT,
 )
 from gpusim.model.timing import (
     DECODE_CYCLES,
@@ -77,6 +78,7 @@ from gpusim.model.timing import (
     WARPS_PER_BLOCK,
     WARPS_PER_SUB_CORE,
 )
+from gpusim.model.tma import feed
 from gpusim.model.trace_tables import W_ACCESS, W_NEXT, W_RUN, W_RUN_END
 from gpusim.trace.record import MemoryKind
 
@@ -203,7 +205,7 @@ def advance_sm(state, tables, sm, until):
         while sms[sm, ARRIVALS] and heap[sm, 0] < limit:
             key = pop(heap, sm, sms, ARRIVALS)
             sms[sm, LAST] = now
-            receive(state, key, sm, now)
+            receive(state, tables, key, sm, now)
             if sms[sm, BLOCKED]:
                 sms[sm, BLOCKED] = 0
                 sms[sm, QUEUE_NEXT] = now
@@ -232,6 +234,8 @@ def advance_sm(state, tables, sm, until):
                 sms[sm, QUEUE_NEXT] = next_instruction_cycle(queue, subs, sms, timing, sm)
             else:
                 block_lsu(sms, sm)
+        if sms[sm, TMA_NEXT] <= now:
+            feed(state, tables, sm, now)
         for sub in range(sm * n_subs, (sm + 1) * n_subs):
             if subs_next[sub] > now:
                 continue
@@ -255,7 +259,7 @@ def advance_sm(state, tables, sm, until):
                     later = slots[warp, READY]
             if later < subs_next[sub]:
                 subs_next[sub] = max(later, now + 1)
-        following = min(sms[sm, QUEUE_NEXT], sms[sm, START_NEXT])
+        following = min(sms[sm, QUEUE_NEXT], sms[sm, START_NEXT], sms[sm, TMA_NEXT])
         for sub in range(sm * n_subs, (sm + 1) * n_subs):
             following = min(following, subs_next[sub])
         if sms[sm, ARRIVALS]:

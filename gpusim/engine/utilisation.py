@@ -18,8 +18,8 @@ import numpy as np
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model import program as op
 from gpusim.model import timing as at
-from gpusim.model.l1_access import HEADER_SHARE
 from gpusim.model.messages import TICKS_PER_CYCLE
+from gpusim.model.send import HEADER_SHARE
 from gpusim.model.stall_reasons import SELECTED
 from gpusim.trace.record import Launch, PipeClass, Program
 

@@ -30,6 +30,7 @@ PIPE_NAMES = (
     "constant",
     "lsu",
     "barrier",
+    "tma",
 )
 
 
@@ -176,6 +177,23 @@ class L1Spec:
 
 
 @dataclass(frozen=True)
+class TmaSpec:
+    """The SM's tensor memory accelerator, which moves boxes between shared and global memory: none where ``queue_entries`` is 0.
+
+    It keeps up to ``queue_entries`` bulk instructions and serves them in order. The first request of one leaves
+    ``setup_cycles`` after its issue, ``map_cycles`` later if a tensor map says what to move; then it makes one request, of a row's part in
+    a 128-byte line, each ``request_interval_cycles``, while fewer than ``request_entries`` are unanswered.
+    ``completion_cycles`` after its last data have come in, or its last write is acknowledged, its mbarrier or its group is told."""
+
+    queue_entries: int = 0
+    request_entries: int = 512
+    setup_cycles: int = 60
+    map_cycles: int = 60
+    request_interval_cycles: int = 2
+    completion_cycles: int = 15
+
+
+@dataclass(frozen=True)
 class CrossbarSpec:
     """One-way times between an SM and an L2 slice of its own partition, unloaded."""
 
@@ -282,6 +300,7 @@ class GpuSpec:
     l2: L2Spec
     dram: DramSpec
     launch: LaunchSpec
+    tma: TmaSpec = TmaSpec()
 
     def cycles(self, time_ns: float) -> float:
         """SM cycles in ``time_ns`` nanoseconds at this GPU's SM clock."""

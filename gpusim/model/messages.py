@@ -22,6 +22,8 @@ TICKS_PER_CYCLE = 64
 NEVER = 2**62
 
 READ, WRITE, ATOMIC, REDUCTION = 0, 1, 2, 3
+#: What an SM notes of requests that its tensor memory accelerator makes, and that one of its instructions is done; no message has these.
+BULK_READ, BULK_WRITE, BULK_DONE = 4, 5, 6
 
 _REQUEST = Record(
     __name__,

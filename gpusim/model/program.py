@@ -57,6 +57,10 @@ SLEEP = PROGRAM_TABLE.column(
     "cycles", "for which its warp sleeps; below 0: - those of 2 ** SLEEP_SHIFT ns, and its access says how many ns"
 )
 
+BULK = PROGRAM_TABLE.column(
+    "code", "1: it moves boxes by the tensor memory accelerator, 2: it closes a group of such; else 0"
+)
+
 SLEEP_SHIFT = 20
 QUEUE_PORT = len(PipeClass)
 PORTS = QUEUE_PORT + 1
@@ -102,10 +106,9 @@ def program_table(program: Program, spec: GpuSpec, first_line: int = 0) -> np.nd
     pipe class that the GPU does not describe."""
     code = program.instructions
     bulk = np.flatnonzero(code["pipe"] == PipeClass.TMA)
-    if len(bulk):
+    if len(bulk) and not spec.tma.queue_entries:
         raise UnsupportedOpcodeError(
-            f"{program.texts[bulk[0]]}: the simulated GPU has no tensor memory accelerator; kernels with bulk copies are captured and"
-            " checked, their time is not predicted"
+            f"{program.texts[bulk[0]]}: {spec.name} has no tensor memory accelerator (tma.queue_entries is 0)"
         )
     table = PROGRAM_TABLE.zeros(len(code))
     for number in np.unique(code["pipe"]):
@@ -125,6 +128,8 @@ def program_table(program: Program, spec: GpuSpec, first_line: int = 0) -> np.nd
         known = not code["records"][i]
         table[i, SLEEP] = round(spec.cycles(int(code["constant_offset"][i]) if known else -(1 << SLEEP_SHIFT)))
     in_l1tex = np.isin(code["space"], _L1TEX_SPACES) & (code["memory_kind"] != MemoryKind.NONE)
+    table[code["memory_kind"] >= MemoryKind.BULK_LOAD, BULK] = 1
+    table[(code["flags"] & int(Flag.BULK_GROUP)) != 0, BULK] = 2
     table[:, REASON] = SHORT_SCOREBOARD
     table[(code["pipe"] == PipeClass.LSU) & in_l1tex, REASON] = LONG_SCOREBOARD
     table[code["pipe"] == PipeClass.CONSTANT, REASON] = IMC_MISS

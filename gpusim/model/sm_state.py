@@ -25,6 +25,7 @@ from gpusim.model.mshr import MshrState
 from gpusim.model.program import PORTS, PROGRAM_TABLE
 from gpusim.model.residency import ResidentState
 from gpusim.model.scheduler import READY
+from gpusim.model.tma import SLACK, TMA_TABLE
 
 #: Rows of ``scratch``: addresses, words, links, bank heads, tag banks of the instruction that the LSU works out.
 _SCRATCH_ROWS = 5
@@ -61,6 +62,7 @@ class SmState(NamedTuple):
     work: np.ndarray
     scratch: np.ndarray  # int64[5, LINES_MAX]
     written: np.ndarray  # int64[words]: writes so far of each word of shared memory that warps poll
+    tma: np.ndarray  # int64[sms, entries, columns]: see ``tma``
     order: np.ndarray  # int64[sms]: the order in which SMs are visited, which changes no result
     resident: ResidentState
     mshr: MshrState
@@ -101,6 +103,8 @@ def empty_state(spec: GpuSpec, first: int, sms: int) -> SmState:
     subs = sms * int(timing[at.SUB_CORES])
     warps, blocks = sms * spec.sm.max_warps, sms * spec.sm.max_blocks
     limit = int(timing[at.READ_LIMIT] + timing[at.WRITE_LIMIT]) + 2 * at.LINES_MAX
+    if timing[at.TMA_ENTRIES]:
+        limit += int(timing[at.TMA_REQUESTS] + timing[at.TMA_ENTRIES]) + SLACK
     index_size = 1 << (4 * (int(timing[at.READ_LIMIT]) + at.LINES_MAX) - 1).bit_length()
     state = SmState(
         timing=timing,
@@ -122,6 +126,7 @@ def empty_state(spec: GpuSpec, first: int, sms: int) -> SmState:
         work=counters.WORK_TABLE.zeros(1),
         scratch=np.zeros((_SCRATCH_ROWS, at.LINES_MAX), np.int64),
         written=np.zeros(1, np.int64),
+        tma=TMA_TABLE.zeros(sms, max(1, int(timing[at.TMA_ENTRIES])) + SLACK),
         order=np.arange(sms, dtype=np.int64),
         resident=ResidentState(
             warps=residency.WARP_TABLE.zeros(warps),
@@ -139,7 +144,7 @@ def empty_state(spec: GpuSpec, first: int, sms: int) -> SmState:
         ),
         front=_front_state(spec, sms, subs),
     )
-    state.sms[:, (sm.NEXT, sm.START_NEXT, sm.QUEUE_NEXT)] = NEVER
+    state.sms[:, (sm.NEXT, sm.START_NEXT, sm.QUEUE_NEXT, sm.TMA_NEXT)] = NEVER
     state.report[sm.R_NEXT_CYCLE] = NEVER
     state.starts[:, sm.S_CYCLE] = NEVER
     state.resident.slots[:, READY] = NEVER

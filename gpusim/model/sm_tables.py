@@ -41,6 +41,11 @@ USED_REQUEST = SM_TABLE.column("count", "entries of it that have ever been used"
 RESIDENT_BLOCKS = SM_TABLE.column("count", "blocks on the SM")
 CODE_PORT_FREE = SM_TABLE.column("cycle", "from which the L1 instruction cache can give a line that a warp waits for")
 CODE_STREAM_FREE = SM_TABLE.column("cycle", "from which it can give one to a stream buffer")
+TMA_NEXT = SM_TABLE.column("cycle", "next in which the tensor memory accelerator can make a request")
+TMA_HEAD = SM_TABLE.column("index", "oldest bulk instruction in its queue")
+TMA_COUNT = SM_TABLE.column("count", "bulk instructions there")
+TMA_FED = SM_TABLE.column("count", "of them, from the oldest on, that have nothing more to ask for")
+TMA_OUT = SM_TABLE.column("count", "its unanswered requests")
 
 LSU_TABLE = Table(__name__, "lsu", "an SM", "The instruction that its LSU has taken from a queue.")
 LSU_BUSY = LSU_TABLE.column("flag", "there is one")

@@ -39,6 +39,19 @@ A_SIGNAL = ACCESS_TABLE.column(
     "index", "1 + its first row of ``signals``; 0: it writes and polls nothing that warps wait for"
 )
 
+A_BULK = ACCESS_TABLE.column("index", "1 + its first row of ``bulks``; 0: it moves no box")
+
+BULK_TABLE = Table(
+    __name__, "tables.bulks", "a box of a bulk copy", "What the tensor memory accelerator moves; see the trace's BULK."
+)
+B_ADDRESS = BULK_TABLE.column("address", "of its first row")
+B_ROW_BYTES = BULK_TABLE.column("bytes", "of a row")
+B_STRIDE = BULK_TABLE.column("bytes", "from row to row, along each of four dimensions", span=4)
+B_COUNT = BULK_TABLE.column("count", "rows along each of four dimensions", span=4)
+B_KIND = BULK_TABLE.column("code", "of gpusim.trace.record.MemoryKind")
+B_MAPPED = BULK_TABLE.column("flag", "a tensor map says what to move")
+B_MORE = BULK_TABLE.column("flag", "the next row is of the same access")
+
 SCATTER_TABLE = Table(__name__, "tables.scattered", "a scattered access", "One address a lane.")
 LANE_ADDRESS = SCATTER_TABLE.column("address", "of each lane", span=LANES)
 
@@ -66,3 +79,4 @@ class Tables(NamedTuple):
     accesses: np.ndarray
     scattered: np.ndarray
     signals: np.ndarray
+    bulks: np.ndarray
