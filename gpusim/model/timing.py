@@ -72,6 +72,8 @@ TAG_LEAD = TIMING_TABLE.column("cycles", "of passes over the banks that may wait
 #: Lines of one instruction at most: 32 lanes of 32 bytes in local memory, where each word has its own
 #: line. One instruction may exceed a limit that is otherwise kept; tables have so much slack.
 LINES_MAX = 256
+#: Tags of bulk instructions that are about to end.
+_TMA_SLACK = 2048
 #: Tags travel in 16 bits.
 REQUESTS_MAX = (1 << 16) - 1
 
@@ -94,7 +96,7 @@ def sm_timing(spec: GpuSpec) -> np.ndarray:
         raise SpecError(f"{spec.name}: l1.line_bytes and l1.sector_bytes must be 128 and 32")
     if l1.tag_banks not in (1, 2, 4, 8) or l1.bank_count & (l1.bank_count - 1) or l1.bank_bytes != 4:
         raise SpecError(f"{spec.name}: l1.tag_banks must be 1, 2, 4 or 8, l1.bank_count a power of 2, l1.bank_bytes 4")
-    if l1.miss_entries + l1.store_entries + spec.tma.request_entries + 2 * LINES_MAX > REQUESTS_MAX:
+    if l1.miss_entries + l1.store_entries + spec.tma.request_entries + 2 * LINES_MAX + _TMA_SLACK > REQUESTS_MAX:
         raise SpecError(
             f"{spec.name}: l1.miss_entries, l1.store_entries and tma.request_entries leave no room for {REQUESTS_MAX} tags"
         )

@@ -10,6 +10,7 @@ An entry of the queue is a row of ``tma``; HEAD is the oldest, FED counts from t
 
 from __future__ import annotations
 
+from gpusim.model import counters as count
 from gpusim.model import messages as message
 from gpusim.model import mshr as table
 from gpusim.model import program as op
@@ -60,6 +61,7 @@ from gpusim.trace.record import NO_BARRIER, MemoryKind, PipeClass
 
 TMA_TABLE = Table(__name__, "tma", "an entry of an SM's queue", "A bulk instruction that its accelerator serves.")
 X_WARP = TMA_TABLE.column("index", "that issued it")
+X_PC = TMA_TABLE.column("index", "of the instruction")
 X_AGE = TMA_TABLE.column("count", "its warp's age")
 X_READY = TMA_TABLE.column("cycle", "from which it may make requests")
 X_BOX = TMA_TABLE.column("index", "1 + row of ``tables.bulks`` that it moves now; 0: none is left")
@@ -98,7 +100,9 @@ def take_in(state, tables, sm, warp, pc, access, now):
     entry = entries[sm, place]
     entry[:] = 0
     entry[X_WARP], entry[X_AGE] = warp, state.resident.slots[warp, AGE]
-    entry[X_BOX], entry[X_CLOSES] = box, closes
+    entry[X_PC], entry[X_BOX], entry[X_CLOSES] = pc, box, closes
+    if box:
+        state.work[pc, count.BULK_INSTRUCTIONS] += 1
     entry[X_SIGNAL] = 0 if closes else tables.accesses[access, A_SIGNAL]
     entry[X_COUNTER] = program[pc, op.WRITE_BARRIER] if closes else NO_BARRIER
     ready = now + timing[TMA_SETUP]
@@ -199,6 +203,8 @@ def _ask(state, sm, place, kind, address, moved, cycle):
     send(state.out, state.report, state.mshr.requests, sms, state.timing, sm, fields, content, sender, 0, cycle * TICKS)
     entry[X_OPEN] += 1
     sms[sm, TMA_OUT] += 1
+    state.work[entry[X_PC], count.BULK_REQUESTS] += 1
+    state.work[entry[X_PC], count.SECTORS_TO_L2] += payload
 
 
 @inlined
@@ -210,6 +216,7 @@ def answered(state, sm, place, kind, sectors, tick, now):
         start = max(tick, sms[sm, FILL_FREE_TICK])
         tick = start + bits(sectors) * timing[FILL_TICKS_PER_SECTOR]
         sms[sm, FILL_FREE_TICK] = tick
+        state.counters[count.SECTORS_FROM_L2] += bits(sectors)
     entry[X_DONE] = max(entry[X_DONE], tick)
     entry[X_OPEN] -= 1
     sms[sm, TMA_OUT] -= 1
