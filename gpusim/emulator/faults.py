@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpusim.emulator.poll_words import polled_address
+from gpusim.emulator.tensor_maps import FAULTS, OUTSIDE, SHARED_OUTSIDE
 from gpusim.errors import (
     AddressError,
     DeadlockError,
@@ -74,6 +75,12 @@ def explain(
             f"{who}: address 0x{address & (2**64 - 1):x} ({size} bytes) is outside every allocation,"
             f" {memory.describe(address)}; {place}"
         )
+    if status == at.BAD_BULK:
+        value = address & (2**64 - 1) if address < 0 and space == OUTSIDE else address
+        said = FAULTS[space].format(value=value, bytes=size, where=memory.describe(address))
+        if space == SHARED_OUTSIDE:
+            said += f"; the block has {int(state.shared_bytes)} bytes of shared memory from address {int(state.shared_base)} on"
+        return AddressError(f"{kernel}: block {_block(state)}, warp {warp}: {said}; {place}")
     if status == at.MISALIGNED:
         return AddressError(f"{who}: address 0x{address & (2**64 - 1):x} is not a multiple of {size}; {place}")
     if status == at.BAD_CONSTANT:

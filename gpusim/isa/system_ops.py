@@ -56,6 +56,7 @@ ASYNC_FILL = MEMORY_BASE + 7  # LDGSTS that writes zeros where its predicate doe
 TEXTURE = MEMORY_BASE + 8  # textures and surfaces; flags: what and how (gpusim/isa/forms/texture.py), channels, bytes
 WIDE_LOAD = MEMORY_BASE + 9  # 32 bytes a lane: the lower half to source A's registers, the upper one to the destination
 WIDE_STORE = MEMORY_BASE + 10  # 32 bytes a lane: of sources A and B
+BULK = MEMORY_BASE + 11  # what the tensor memory accelerator is asked for; flags: gpusim/isa/bulk_ops.py
 
 # What LDSM and STSM move: 8 x 8 elements of 16 bits, the same transposed, 8 x 16 bytes, 16 x 16 bytes transposed,
 # 16 x 8 bytes transposed.

@@ -14,6 +14,7 @@ from gpusim.isa.binary.text import opcode_parts
 from gpusim.isa.form import Instruction, MicroOp
 from gpusim.isa.forms import (
     barrier_objects,
+    bulk_copies,
     control_flow,
     double,
     floating,
@@ -31,6 +32,7 @@ TABLE = collect(
     family.OPCODES
     for family in (
         integer, floating, half, double, memory, barrier_objects, control_flow, lanes, tensor, matrix_moves, texture,
+        bulk_copies,
     )
 )  # fmt: skip
 
