@@ -164,7 +164,28 @@ def _exact_decisions(code: Code, head: int, back: int, number: int) -> list[Deci
     found += [
         Decision(i, (load,), number, code.target(i) in core, alone, kind=at.POLL_GIVES_UP, head=head) for i in giving_up
     ]
+    found += _distant_decisions(code, inside, out, load, number, alone)
     return found + _early_decisions(code, inside, decision, out, load, number, alone)
+
+
+def _distant_decisions(
+    code: Code, inside: range, out: int, load: int, number: int, alone: bool
+) -> list[Decision]:
+    """Branches far from a loop that lead to its head, or else go on where the loop leads, to ``out``, each on a load as its ``load`` is: compilers
+    put the loop of a wait behind the kernel's end, and what asks first in its place."""
+    for _ in range(4):
+        if code.op(out) == ops.BRANCH and not code.is_conditional(out):
+            out = code.target(out)
+    branch = out - 1
+    if branch < 0 or branch in inside or code.op(branch) != ops.BRANCH or not code.is_conditional(branch):
+        return []
+    before = code.awaited(branch, max(0, branch - _EARLIER), branch, straight=True)
+    if code.target(branch) != inside.start or before is None:
+        return []
+    first = before[0]
+    if not code.is_alike(first, load) or not code.is_straight(first, branch):
+        return []
+    return [Decision(branch, (first,), number, True, alone, kind=at.POLL_SWAPPED, head=first, back=False)]
 
 
 def _round_decisions(

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 import pytest
-from bulk_kernels import ROWS_SOURCE, SOURCE
+from bulk_kernels import ROWS_SOURCE, SOURCE, bulk_kernel
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensor_oracle import column_elements, loaded, row_elements, stored, tile_elements
@@ -20,12 +18,7 @@ SPANS = {"none": 1 << 20, "32B": 32, "64B": 64}
 
 
 def launch(name: str, *args: object, source: str = SOURCE, gpu: tuple[int, int] = (9, 0), grid: int = 1) -> Trace:
-    return gpusim.capture(kernel(source, name, "sm_{}{}a".format(*gpu)), grid, 32, args, gpu=gpu, shared_bytes=SHARED)
-
-
-@cache
-def kernel(source: str, name: str, target: str) -> gpusim.CudaCppKernel:
-    return gpusim.cuda_cpp(source, name, options=(f"-arch={target}",))
+    return gpusim.capture(bulk_kernel(source, name, gpu), grid, 32, args, gpu=gpu, shared_bytes=SHARED)
 
 
 def five(values) -> tuple[int, ...]:
@@ -354,5 +347,5 @@ def test_a_kernel_builds_its_own_map(name: str) -> None:
     offset = -place.ctypes.data % 64
     at = memory.keep(tensor.ctypes.data, tensor.nbytes, "tensor", tensor).base
     args = (place[offset:], out, at, 20, 9, 80)
-    gpusim.capture(kernel(SOURCE, name, "sm_90a"), 1, 32, args, gpu=(9, 0), shared_bytes=SHARED, memory=memory)
+    gpusim.capture(bulk_kernel(SOURCE, name, (9, 0)), 1, 32, args, gpu=(9, 0), shared_bytes=SHARED, memory=memory)
     np.testing.assert_array_equal(out.view(np.float32).reshape(4, 8), tensor[2:6, 1:9])

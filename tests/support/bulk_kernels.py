@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+import gpusim
+from gpusim.frontend.registry import front_end_of
+from gpusim.isa.target import make_target
+
 _HEAD = r"""
 struct alignas(64) Map { char bytes[128]; };
 __device__ unsigned at(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
@@ -205,3 +214,19 @@ ROWS_SOURCE = "".join(
         store_kernel("scatter", 2, "tile::scatter4"),
     )
 )
+
+
+@cache
+def _built(source: str, capability: tuple[int, int]) -> bytes:
+    """The cubin of all kernels of a source."""
+    first = source.split("__global__ void ")[1].split("(")[0].split()[-1]
+    kernel = gpusim.cuda_cpp(source, first, options=("-arch=sm_{}{}a".format(*capability),))
+    byte = np.zeros(1, np.uint8)
+    args = (bytes(128), byte, 0, 0, *(0,) * 8)
+    return front_end_of(kernel).compile(kernel, args, make_target(capability).capability).cubin
+
+
+@cache
+def bulk_kernel(source: str, name: str, capability: tuple[int, int] = (9, 0)) -> Any:
+    """Kernel ``name`` of :data:`SOURCE` or :data:`ROWS_SOURCE`, for sm_90a or sm_100a."""
+    return gpusim.cubin(_built(source, capability), name)
