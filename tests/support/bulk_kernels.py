@@ -193,6 +193,17 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) multicast(const __grid_cons
 }
 """
 
+_MASKED = r"""
+extern "C" __global__ void masked(char* to, const char* in, int bytes, int mask) {
+  SHARED; fill(s, in, bytes);
+  if (threadIdx.x == 0) {
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group.cp_mask [%0], [%1], %2, %3;"
+      :: "l"(to), "r"(at(s)), "r"(bytes), "h"((short)mask) : "memory");
+    GROUP
+  }
+}
+"""
+
 SOURCE = "".join(
     (
         _HEAD,
@@ -212,6 +223,7 @@ ROWS_SOURCE = "".join(
         _HEAD,
         load_kernel("gather", 2, "tile::gather4"),
         store_kernel("scatter", 2, "tile::scatter4"),
+        _MASKED,
     )
 )
 
