@@ -54,14 +54,16 @@ def lane_addresses(state, matrix, registers, index, own_base):
 
 @inner
 def second_addresses(state, matrix, registers, index, own_base):
-    """Shared-memory destinations of an asynchronous copy."""
+    """Shared-memory destinations of an asynchronous copy or store."""
     row, address = matrix[index], state.address
     base = row[at.SECOND] + (row[at.SECOND + 1] & own_base)
     uniform = row[at.SECOND + 4] + (row[at.SECOND + 5] & own_base)
     offset = np.int64(row[at.SECOND + 6]) + np.int64(registers[uniform])
     for lane in range(at.LANES):
         value = (np.int64(registers[base + lane]) & at.FULL) << row[at.SECOND + 3]
-        address[lane] = own_shared(state, (offset + value) & at.FULL)
+        address[lane] = (offset + value) & at.FULL
+        if row[at.SPACE] != CLUSTER:
+            address[lane] = own_shared(state, address[lane])
 
 
 @inlined

@@ -191,6 +191,12 @@ def _awaited(state: np.record, warp: int, status: int, wait: int, mask: int) -> 
         return f" for lanes 0x{wait & int(state.live[warp]) & ~mask & at.FULL:08x}"
     if status == at.AT_GRID:
         return " for all blocks of the grid"
+    if status == at.AT_REGISTERS:
+        held = int(state.held_registers[warp])
+        return (
+            f" for {(wait - held) * at.LANES} registers, to have {wait} a thread instead of {held} (setmaxnreg.inc); the block's pool"
+            f" holds {int(state.free_registers)}"
+        )
     if status == at.AT_CLUSTER:
         missing = [rank for rank in range(int(state.cluster_size)) if state.peer_shared[rank]]
         return f" for the barrier of its cluster (blocks {missing} of it have not ended)"

@@ -18,6 +18,7 @@ import numpy as np
 
 from gpusim.emulator.access import LOCAL, execute_memory, load_constant
 from gpusim.emulator.access_affine import affine_access, scattered_access
+from gpusim.emulator.access_cluster import execute_async_store
 from gpusim.emulator.access_matrix import execute_matrix_access
 from gpusim.emulator.access_texture import execute_texture
 from gpusim.emulator.bulk_copies import execute_bulk, told_lanes
@@ -261,6 +262,12 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
                     status = execute_bulk(
                         state, matrix, registers, accesses, scattered, pc, warp, base + shift, chunk_warp + warp, on
                     )
+                elif op == ops.ASYNC_STORE:
+                    state.q[i, 0] = 0
+                    status = execute_async_store(
+                        state, matrix, registers, allocations, hint, accesses, scattered, pc, warp, base + shift,
+                        chunk_warp + warp, executing[i], x + shift, np.int64(_W) + shift, state.q[i],
+                    )  # fmt: skip
                 elif op >= ops.MATRIX_LOAD:
                     status = execute_matrix_access(
                         state, matrix, registers, allocations, hint, accesses, scattered, pc, warp, base + shift,

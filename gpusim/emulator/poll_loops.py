@@ -281,12 +281,14 @@ def poll_columns(matrix: np.ndarray, strong: np.ndarray) -> np.ndarray:
     loads = np.array(sorted({load for d in decisions for load in d.loads}))
     shared = np.isin(space[loads], (Space.SHARED, Space.GENERIC)).any()
     beyond = np.isin(space[loads], (Space.GLOBAL, Space.GENERIC)).any()
-    here = (space == Space.SHARED) & shared | (space == Space.GLOBAL) & beyond | (space == Space.GENERIC)
+    here = (
+        np.isin(space, (Space.SHARED, Space.CLUSTER)) & shared
+        | (space == Space.GLOBAL) & beyond
+        | (space == Space.GENERIC)
+    )
     matrix[(op == ops.STORE) & here & ~strong, at.ORDERED] |= at.TRACK_ONE_LANE
     matrix[(op == ops.STORE) & here & strong, at.ORDERED] |= at.TRACK_WRITE
-    matrix[(op == ops.ATOMIC) & here, at.ORDERED] |= at.TRACK_WRITE
-    if shared:  # mbarriers that bulk copies tell
-        matrix[(op == ops.BULK) & (space == Space.CLUSTER), at.ORDERED] |= at.TRACK_WRITE
+    matrix[np.isin(op, (ops.ATOMIC, ops.ASYNC_STORE, ops.BULK)) & here, at.ORDERED] |= at.TRACK_WRITE
     matrix[loads, at.ORDERED] |= at.TRACK_POLL | at.ORDER_SHOWS
     known = {load for d in decisions if d.kind in (at.POLL_EXACT, at.POLL_GIVES_UP) for load in d.loads}
     matrix[[load for load in loads if load not in known], at.ORDERED] |= at.TRACK_PERHAPS

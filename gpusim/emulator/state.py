@@ -28,6 +28,8 @@ from gpusim.launch.memory import LOCAL_WINDOW, SHARED_WINDOW, DeviceMemory
 WARP_QUANTUM = 4096
 #: Instructions of a block before other blocks may run beside it (it may wait for them).
 BLOCK_SLICE = 1 << 22
+#: Registers are given to a thread in units of so many.
+_REGISTER_UNIT = 8
 #: Shapes of blocks of which a kernel keeps the first state or a register file.
 _SPARE_SHAPES = 8
 #: Record arrays of launches that are over, with their bytes: their views cost more than their contents.
@@ -103,6 +105,7 @@ def _blank(prepared: Prepared, launch: KernelLaunch, lockstep: bool) -> np.ndarr
         # boundary when it merges loads: on a GPU that is always there, memory comes in larger units.
         state["shared_bytes"] = -(-state["shared_bytes"] // 16) * 16
     state["local_bytes"] = stack_bytes(launch)
+    state["thread_registers"] = -(-image.registers_per_thread // _REGISTER_UNIT) * _REGISTER_UNIT
     state["shared_window"] = SHARED_WINDOW
     state["local_window"] = LOCAL_WINDOW
     state["sm_count"] = launch.target.sm_count

@@ -15,6 +15,7 @@ from gpusim.isa.form import Instruction, MicroOp
 from gpusim.isa.forms import (
     barrier_objects,
     bulk_copies,
+    clusters,
     control_flow,
     double,
     floating,
@@ -31,7 +32,7 @@ from gpusim.isa.opcode import Opcode, collect
 TABLE = collect(
     family.OPCODES
     for family in (
-        integer, floating, half, double, memory, barrier_objects, control_flow, lanes, tensor, matrix_moves, texture,
+        integer, floating, half, double, memory, barrier_objects, clusters, control_flow, lanes, tensor, matrix_moves, texture,
         bulk_copies,
     )
 )  # fmt: skip

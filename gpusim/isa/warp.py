@@ -127,7 +127,7 @@ PREDICATE_SLOTS = 20
 BLOCK_BARRIERS = 16
 
 # ---- fragment states -----------------------------------------------------------------------------
-FREE, READY, AT_CONVERGENCE, AT_WARP_WAIT, AT_BARRIER, AT_GRID, AT_CLUSTER = range(7)
+FREE, READY, AT_CONVERGENCE, AT_WARP_WAIT, AT_BARRIER, AT_GRID, AT_CLUSTER, AT_REGISTERS = range(8)
 
 # ---- rows that all groups share ------------------------------------------------------------------
 # Where operand areas of four rows begin: zeros, one that nobody reads, and scratch for sources x, y, z with
@@ -415,6 +415,10 @@ STATE_RECORD = Record(
     Field("probe_high", _BY_WARP, "count", "WORD_COUNT at which it does not"),
     Field("poll_found", _BY_WARP, "count", "the answer; 0: not known"),
     Field("noted", _BY_LANE, "address", "of each lane of an access that is tracked"),
+    # registers that warps hand over (setmaxnreg)
+    Field("thread_registers", "<i8", "count", "registers that a thread begins with"),
+    Field("held_registers", _BY_WARP, "count", "registers that each of its threads has"),
+    Field("free_registers", "<i8", "count", "registers of the block's pool"),
     # block barriers
     Field("arrived", f"({BLOCK_BARRIERS},{MAX_WARPS})<i8", "mask", "lanes that have arrived"),
     Field("vote", f"({BLOCK_BARRIERS},{MAX_WARPS})<i8", "mask", "lanes whose predicate BAR.RED counts"),
