@@ -469,6 +469,9 @@ class BlockScheduler:
                     moved |= slot.cluster.release()
                 elif status != at.GRID_WAIT:
                     self._report_syncs()
+                    if size > 1:
+                        self.resident = [other for other in resident if other.cluster is slot.cluster]
+                        self.ended = size - len(self.resident)
                     self._fail(slot, status)
                     return pending
             if size > 1:
@@ -509,7 +512,10 @@ class BlockScheduler:
                 return pending
             elif not moved and any(slot.status == at.CLUSTER_WAIT for slot in resident):
                 # For blocks of their clusters that wait for the whole grid.
-                self._fail(next(slot for slot in resident if slot.status == at.CLUSTER_WAIT), at.DEADLOCK)
+                waiting = next(slot for slot in resident if slot.status == at.CLUSTER_WAIT)
+                self.resident = [slot for slot in resident if slot.cluster is waiting.cluster]
+                self.ended = size - len(self.resident)
+                self._fail(waiting, at.DEADLOCK)
                 return pending
             elif not moved and resident and self.ended and not self._ended_early:
                 if not self._take_stuck(resident):

@@ -218,9 +218,9 @@ def execute_control_flow(
         return FALLS_THROUGH, pc + 1, mask
 
     if op == ops.CLUSTER_AWAIT:
-        if state.cluster_arrived[warp] & executing == 0:  # nobody is missing any more
-            return FALLS_THROUGH, pc + 1, mask
         log_run(state, runs, global_warp, run_start, pc + 1, mask)
+        if state.cluster_arrived[warp] & executing == 0:  # nobody is missing any more
+            return JUMPED, pc + 1, mask
         _leave_rest(state, warp, pc, mask & ~executing)
         push(state, warp, pc, executing, at.AT_CLUSTER, np.int64(0))
         return GONE, pc, mask

@@ -111,7 +111,7 @@ class KernelImage(KernelCode):
     without parameters). ``variables`` are the
     module's global variables (name, offset into ``global_data``, size), whose first bytes are ``global_initial`` and whose
     others are zero; ``max_threads`` the largest block that the kernel was compiled for, 0 if it does not say; ``cluster`` the
-    blocks of its clusters, None if the launch is to say, ``max_cluster`` how many they may be, 0 if it does not say.
+    blocks of its clusters, None if the launch is to say (and must if ``needs_cluster``), ``max_cluster`` how many they may be, 0 if it does not say.
     """
 
     registers_per_thread: int
@@ -131,6 +131,7 @@ class KernelImage(KernelCode):
     max_threads: int = 0
     cluster: tuple[int, int, int] | None = None
     max_cluster: int = 0
+    needs_cluster: bool = False
     open_stack: bool = False
 
     @property
@@ -269,6 +270,7 @@ class _Loader:
             max_threads=own.max_threads,
             cluster=own.cluster,
             max_cluster=own.max_cluster,
+            needs_cluster=own.needs_cluster,
             open_stack=open_stack,
         )
 
