@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusim.emulator.cluster_memory import own_shared
+from gpusim.emulator.cluster_memory import offset_of, own_shared, rank_of
+from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
+from gpusim.isa.bulk_ops import MULTICAST, PAIRED
 from gpusim.isa.jit import apart, inlined, inner
 from gpusim.isa.lane_masks import first_lane
+from gpusim.trace.layout import RANK_SHIFT
 from gpusim.trace.record import SCATTERED, Space
 
 SHARED, LOCAL, CLUSTER = int(Space.SHARED), int(Space.LOCAL), int(Space.CLUSTER)
@@ -51,14 +54,16 @@ def lane_addresses(state, matrix, registers, index, own_base):
 
 @inner
 def second_addresses(state, matrix, registers, index, own_base):
-    """Shared-memory destinations of an asynchronous copy."""
+    """Shared-memory destinations of an asynchronous copy or store."""
     row, address = matrix[index], state.address
     base = row[at.SECOND] + (row[at.SECOND + 1] & own_base)
     uniform = row[at.SECOND + 4] + (row[at.SECOND + 5] & own_base)
     offset = np.int64(row[at.SECOND + 6]) + np.int64(registers[uniform])
     for lane in range(at.LANES):
         value = (np.int64(registers[base + lane]) & at.FULL) << row[at.SECOND + 3]
-        address[lane] = own_shared(state, (offset + value) & at.FULL)
+        address[lane] = (offset + value) & at.FULL
+        if row[at.SPACE] != CLUSTER:
+            address[lane] = own_shared(state, address[lane])
 
 
 @inlined
@@ -117,8 +122,17 @@ def record(state, accesses, scattered, warp, mask, stride):
 
 @apart
 def formed_addresses(state, matrix, registers, index, own_base):
-    """:func:`lane_addresses`, called: for all but plain loads and stores."""
+    """:func:`lane_addresses`, called: for all but plain loads and stores. Of a bulk copy to several blocks of the cluster lane r
+    gets the mbarrier that block r tells."""
     lane_addresses(state, matrix, registers, index, own_base)
+    row, address = matrix[index], state.address
+    if row[at.OP] == ops.BULK and row[at.F3] & MULTICAST:
+        barrier = address[0]
+        for lane in range(at.LANES):
+            rank = np.int64(lane)
+            if row[at.F3] & PAIRED:
+                rank = rank & -2 | rank_of(barrier) & 1
+            address[lane] = rank << RANK_SHIFT | offset_of(barrier)
 
 
 @apart

@@ -26,6 +26,8 @@ from gpusim.emulator.livelock import LivelockDetector
 from gpusim.emulator.lockstep import run_blocks
 from gpusim.emulator.poll_rounds import DECISION_ROWS
 from gpusim.errors import UsageError
+from gpusim.emulator.tensor_boxes import LOG_WIDTH
+from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
 from gpusim.trace.record import SCATTERED, Space
 
@@ -41,6 +43,7 @@ _SHARED_FIELDS = (
     "epoch",
     "words_used",
     "changes",
+    "bulks_used",
     "history_used",
     "hurries",
     "last_wait",
@@ -64,6 +67,8 @@ LEAST_LOG = (
     2 * at.GROUP_WARPS + DECISION_ROWS + 1,
     2 * at.GROUP_WARPS + DECISION_ROWS + 1,
 )
+#: Boxes of bulk copies that the log holds: 4 MiB, where a kernel makes any.
+BULK_ROWS = 1 << 15
 #: Barriers that are logged before the listeners hear of them: 1.3 MB.
 SYNC_ROWS = 1 << 14
 
@@ -128,6 +133,8 @@ class BlockScheduler:
         self.ended = 0
         self.spinning = False
         self.listeners: Sequence[Listener] = ()
+        copies = (machine.matrix[:, at.OP] == ops.BULK).any()
+        self._bulks = np.empty((BULK_ROWS if copies else 0, LOG_WIDTH), np.int64)
         self._ended_early = False  # there are threads without which the launch goes on
         self._pause_end = PAUSE_INSTRUCTIONS
         self._log_limits = _holding_one_decision(LOG_LIMITS)
@@ -156,6 +163,10 @@ class BlockScheduler:
     def signals_used(self) -> int:
         """Signals of the log."""
         return int(self._last.states[0]["used"][at.SIGNALS])
+
+    def bulks(self) -> np.ndarray:
+        """The log of boxes that bulk copies have moved, int64[b, LOG_WIDTH] (:mod:`gpusim.emulator.tensor_boxes`)."""
+        return self._bulks[: int(self._last.states[0].bulks_used)]
 
     def _logged_so_far(self) -> tuple[int, ...]:
         """What changes when any warp does anything but poll."""
@@ -292,6 +303,7 @@ class BlockScheduler:
 
     def _empty_log(self) -> None:
         self._last.states[0].used[:] = 0
+        self._last.states[0].bulks_used = 0
         self._last.states[0].epoch += 1
 
     def _take(self, slot: Slot, status: int) -> bool:
@@ -380,6 +392,9 @@ class BlockScheduler:
             if machine.registers is not slot.registers:
                 machine = machine._replace(registers=slot.registers)
             state.pause_end = self._pause_end
+            if len(self._bulks):
+                state.bulks_host, state.bulks_room = self._bulks.ctypes.data, len(self._bulks)
+                state.allocations_host, state.allocations = machine.allocations.ctypes.data, len(machine.allocations)
             status, block = run_blocks(slot.states, 0, machine, self._base, block, end)
             if state.executed >= self._pause_end:
                 self._pause(block, int(state.executed))
@@ -454,6 +469,9 @@ class BlockScheduler:
                     moved |= slot.cluster.release()
                 elif status != at.GRID_WAIT:
                     self._report_syncs()
+                    if size > 1:
+                        self.resident = [other for other in resident if other.cluster is slot.cluster]
+                        self.ended = size - len(self.resident)
                     self._fail(slot, status)
                     return pending
             if size > 1:
@@ -494,7 +512,10 @@ class BlockScheduler:
                 return pending
             elif not moved and any(slot.status == at.CLUSTER_WAIT for slot in resident):
                 # For blocks of their clusters that wait for the whole grid.
-                self._fail(next(slot for slot in resident if slot.status == at.CLUSTER_WAIT), at.DEADLOCK)
+                waiting = next(slot for slot in resident if slot.status == at.CLUSTER_WAIT)
+                self.resident = [slot for slot in resident if slot.cluster is waiting.cluster]
+                self.ended = size - len(self.resident)
+                self._fail(waiting, at.DEADLOCK)
                 return pending
             elif not moved and resident and self.ended and not self._ended_early:
                 if not self._take_stuck(resident):

@@ -21,7 +21,7 @@ from gpusim.emulator.listeners import Listener
 from gpusim.emulator.prepare import prepare
 from gpusim.emulator.state import another_file, make_machine, make_state, release
 from gpusim.isa import warp as at
-from gpusim.isa.binary.cubin import CONSTANTS_ADDRESS, GLOBALS_ADDRESS, GRID_WORKSPACE_ADDRESS
+from gpusim.isa.binary.cubin import CONSTANTS_ADDRESS, GLOBALS_ADDRESS, GRID_WORKSPACE_ADDRESS, PARAMETERS_ADDRESS
 from gpusim.launch.instruction_limit import DEFAULT_INSTRUCTION_LIMIT
 from gpusim.launch.kernel_launch import KernelLaunch
 from gpusim.launch.memory import Allocation, DeviceMemory
@@ -165,6 +165,9 @@ class Emulation:
         if self._constants:
             data = np.frombuffer(bytearray(self._constants), np.uint8)
             own.append(self.memory.add_at(CONSTANTS_ADDRESS, data, "constant memory"))
+        if self.launch.parameters and self.prepared.points_at_parameters:
+            data = np.frombuffer(bytearray(self.launch.parameters), np.uint8)
+            own.append(self.memory.add_at(PARAMETERS_ADDRESS + image.parameter_base, data, "kernel parameters"))
         if self.launch.binary.cooperative:
             workspace = np.zeros(GRID_WORKSPACE_BYTES, np.uint8)
             own.append(self.memory.add_at(GRID_WORKSPACE_ADDRESS, workspace, "workspace of the cooperative launch"))
@@ -180,6 +183,7 @@ class Emulation:
             self.facts.warps_per_block,
             logged.open_blocks,
             scheduler.signals_used(),
+            scheduler.bulks(),
         )
 
     def _logged(self, first: int = 0, end: int | None = None) -> Iterator[LoggedBlocks]:

@@ -18,14 +18,17 @@ import numpy as np
 
 from gpusim.emulator.access import LOCAL, execute_memory, load_constant
 from gpusim.emulator.access_affine import affine_access, scattered_access
+from gpusim.emulator.access_cluster import execute_async_store
 from gpusim.emulator.access_matrix import execute_matrix_access
 from gpusim.emulator.access_texture import execute_texture
+from gpusim.emulator.bulk_copies import execute_bulk, told_lanes
 from gpusim.emulator.clock_loops import SHORTEST_WAIT, longer_wait
 from gpusim.emulator.control_flow import FALLS_THROUGH, GONE, JUMPED, STOPPED, execute_control_flow, log_run, log_sleep
 from gpusim.emulator.convergence import push, retire
 from gpusim.emulator.poll_rounds import DECISION_ROWS, decide_polling, decision_at
 from gpusim.emulator.poll_words import after_access, before_access, put_back, room_to_poll
 from gpusim.emulator.polling import GOES_ON, WAITS, begin_round
+from gpusim.emulator.tensor_boxes import MOST_BOXES
 from gpusim.emulator.runs import execute_arithmetic, fetch, write_back, write_predicates
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
@@ -199,6 +202,7 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
             # Few kernels have loops that poll: whether anything of them is to be noted is asked once an instruction.
             track, signalled = row[at.ORDERED] & at.TRACKED, np.int64(0)
             full = not room(state, runs, accesses, scattered, syncs)
+            full |= op == ops.BULK and state.bulks_used + at.GROUP_WARPS * MOST_BOXES > state.bulks_room
             full |= track != 0 and not room_to_poll(state, words, signals)
             if full or (row[at.ORDERED] & at.ORDER_SHOWS and not alone):
                 leave(state, first_warp, count, members, steps - 1, pc, False)
@@ -217,13 +221,15 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
             for i in range(count):
                 if active[i] == 0:
                     continue
-                warp, shift = first_warp + i, i * at.LANES
+                warp, shift, on = first_warp + i, i * at.LANES, executing[i]
                 shown = np.int64(0)
+                if op == ops.BULK:
+                    on = told_lanes(state, row, registers, base + shift, on)
                 if track:
                     signalled = state.used[at.SIGNALS]
                     shown = before_access(
                         state, matrix, registers, allocations, hint, words, signals, history, pc, warp, base + shift,
-                        executing[i],
+                        on,
                     )  # fmt: skip
                 if regular and executing[i] == at.FULL and (
                     affine_access(
@@ -251,6 +257,16 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
                     status = execute_texture(
                         state, matrix, registers, allocations, hint, accesses, scattered, pc, warp, base + shift,
                         chunk_warp + warp, executing[i], x + shift, y + shift, d + shift,
+                    )  # fmt: skip
+                elif op == ops.BULK:
+                    status = execute_bulk(
+                        state, matrix, registers, accesses, scattered, pc, warp, base + shift, chunk_warp + warp, on
+                    )
+                elif op == ops.ASYNC_STORE:
+                    state.q[i, 0] = 0
+                    status = execute_async_store(
+                        state, matrix, registers, allocations, hint, accesses, scattered, pc, warp, base + shift,
+                        chunk_warp + warp, executing[i], x + shift, np.int64(_W) + shift, state.q[i],
                     )  # fmt: skip
                 elif op >= ops.MATRIX_LOAD:
                     status = execute_matrix_access(
@@ -281,7 +297,7 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
                     return np.int64(at.SPLIT)
                 if track and shown == 0:
                     after_access(
-                        state, row, allocations, hint, words, signals, history, touched, pc, warp, executing[i], shown
+                        state, row, allocations, hint, words, signals, history, touched, pc, warp, on, shown
                     )
             if through_scratch and some:
                 write_back(state, registers, d, row[at.D_WORDS], lost, count)

@@ -44,6 +44,7 @@ def start_block(state, registers, linear):
     state.in_quantum = 0
     state.one_by_one = 0
     state.at_barrier = 0
+    state.free_registers = 0
     groups = (state.warps + at.GROUP_WARPS - 1) // at.GROUP_WARPS
     lanes = np.uint64(min(state.warps, np.int64(at.GROUP_WARPS)) * at.LANES)
     end = np.uint64(state.own_base + groups * state.own_stride)
@@ -64,6 +65,7 @@ def start_block(state, registers, linear):
         state.fragments[warp] = 1
         state.live[warp] = state.exists[warp]
         state.cluster_arrived[warp] = 0
+        state.held_registers[warp] = state.thread_registers
         state.held[warp] = 0
         end_polling(state, warp)  # lanes that ended while others of their warp polled
         state.probe[warp] = 0

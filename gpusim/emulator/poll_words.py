@@ -244,7 +244,8 @@ def _note_writes(state, row, allocations, hint, words, signals, history, touched
                 continue
             words[found, at.WORD_VALUE] = value
             words[found, at.WORD_COUNT] += 1
-            if words[found, at.WORD_WRITER] >= 0 and words[found, at.WORD_WRITER] != me:
+            # A bulk copy writes when it is done: whoever asked for it waits as others do.
+            if (words[found, at.WORD_WRITER] >= 0 and words[found, at.WORD_WRITER] != me) or row[at.OP] == ops.BULK:
                 words[found, at.WORD_SHARED] = 1
             words[found, at.WORD_WRITER] = me
             if words[found, at.WORD_POLLED]:

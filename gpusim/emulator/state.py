@@ -14,11 +14,12 @@ import numpy as np
 from gpusim.emulator.aligned import aligned_zeros
 from gpusim.emulator.prepare import Prepared
 from gpusim.emulator.runs import arithmetic_entry_address
+from gpusim.emulator.bulk_copies import bulk_entry_address
 from gpusim.emulator.texture_units import texture_entry_address
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
 from gpusim.isa.architectures import nearest
-from gpusim.isa.binary.cubin import CONSTANTS_ADDRESS, GRID_WORKSPACE_ADDRESS
+from gpusim.isa.binary.cubin import CONSTANTS_ADDRESS, GRID_WORKSPACE_ADDRESS, PARAMETERS_ADDRESS
 from gpusim.isa.bodies.tensor_rules import tensor_rules
 from gpusim.launch.kernel_launch import KernelLaunch
 from gpusim.launch.memory import LOCAL_WINDOW, SHARED_WINDOW, DeviceMemory
@@ -27,6 +28,8 @@ from gpusim.launch.memory import LOCAL_WINDOW, SHARED_WINDOW, DeviceMemory
 WARP_QUANTUM = 4096
 #: Instructions of a block before other blocks may run beside it (it may wait for them).
 BLOCK_SLICE = 1 << 22
+#: Registers are given to a thread in units of so many.
+_REGISTER_UNIT = 8
 #: Shapes of blocks of which a kernel keeps the first state or a register file.
 _SPARE_SHAPES = 8
 #: Record arrays of launches that are over, with their bytes: their views cost more than their contents.
@@ -102,6 +105,7 @@ def _blank(prepared: Prepared, launch: KernelLaunch, lockstep: bool) -> np.ndarr
         # boundary when it merges loads: on a GPU that is always there, memory comes in larger units.
         state["shared_bytes"] = -(-state["shared_bytes"] // 16) * 16
     state["local_bytes"] = stack_bytes(launch)
+    state["thread_registers"] = -(-image.registers_per_thread // _REGISTER_UNIT) * _REGISTER_UNIT
     state["shared_window"] = SHARED_WINDOW
     state["local_window"] = LOCAL_WINDOW
     state["sm_count"] = launch.target.sm_count
@@ -112,6 +116,8 @@ def _blank(prepared: Prepared, launch: KernelLaunch, lockstep: bool) -> np.ndarr
     state["arithmetic_entry"] = arithmetic_entry_address()
     if (encoded.matrix[:, at.OP] == ops.TEXTURE).any():
         state["texture_entry"] = texture_entry_address()
+    if (encoded.matrix[:, at.OP] == ops.BULK).any():
+        state["bulk_entry"] = bulk_entry_address()
     state["matrix_host"] = encoded.matrix.ctypes.data
     state["rules"][:] = tensor_rules(prepared.capability)
     lane = np.arange(warps * at.LANES)
@@ -217,6 +223,7 @@ def _constants(prepared: Prepared, launch: KernelLaunch, module_constants: bytes
     for offset in layout.dynamic_shared:
         put(offset, "<I", launch.dynamic_shared_bytes)
     put(layout.constants_pointer, "<Q", CONSTANTS_ADDRESS)
+    put(layout.parameters_pointer, "<Q", PARAMETERS_ADDRESS + image.parameter_base)
     if launch.binary.cooperative:
         for offset, half in zip(layout.grid_workspace, divmod(GRID_WORKSPACE_ADDRESS, 1 << 32), strict=True):
             put(offset, "<I", half)

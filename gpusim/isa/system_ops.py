@@ -29,6 +29,10 @@ EXTERNAL = CONTROL_BASE + 15  # stub of a driver function behind the code
 CONVERGE_COPY = CONTROL_BASE + 16  # BMOV B, B; flags: clear the source
 CLUSTER_ARRIVE = CONTROL_BASE + 17  # UCGABAR_ARV
 CLUSTER_AWAIT = CONTROL_BASE + 18  # UCGABAR_WAIT
+REGISTERS_GIVE = CONTROL_BASE + 19  # USETMAXREG.DEALLOC; flags: registers a thread from now on
+REGISTERS_TAKE = (
+    CONTROL_BASE + 20
+)  # USETMAXREG.TRY_ALLOC; the same, and the slot of the predicate that says that it was done
 
 # What the target of BRANCH_INDEXED is (flags[0]): an address of the kernel's code, or what a pointer to a function holds.
 INDEXED_CODE, INDEXED_POINTER = range(2)
@@ -56,6 +60,12 @@ ASYNC_FILL = MEMORY_BASE + 7  # LDGSTS that writes zeros where its predicate doe
 TEXTURE = MEMORY_BASE + 8  # textures and surfaces; flags: what and how (gpusim/isa/forms/texture.py), channels, bytes
 WIDE_LOAD = MEMORY_BASE + 9  # 32 bytes a lane: the lower half to source A's registers, the upper one to the destination
 WIDE_STORE = MEMORY_BASE + 10  # 32 bytes a lane: of sources A and B
+ASYNC_STORE = (
+    MEMORY_BASE + 11
+)  # STAS, REDAS; flags: bytes, operation (STORED: none), type; the address is the mbarrier's
+#: Operation of an ASYNC_STORE that stores.
+STORED = -1
+BULK = MEMORY_BASE + 12  # what the tensor memory accelerator is asked for; flags: gpusim/isa/bulk_ops.py
 
 # What LDSM and STSM move: 8 x 8 elements of 16 bits, the same transposed, 8 x 16 bytes, 16 x 16 bytes transposed,
 # 16 x 8 bytes transposed.
@@ -65,7 +75,7 @@ MATRIX_PLAIN, MATRIX_TURNED, MATRIX_BYTES, MATRIX_TURNED_BYTES, MATRIX_TALL = ra
 # CAST is a CAS that returns 1 or 0: swapped or not. ARRIVE, PHASE, DROP (arrive for good), EXPECT and COMPLETE (of
 # transactions) are those of an mbarrier, ARRIVE_AMPERE is that of Ampere's, which lays out its word otherwise.
 ADD, MIN, MAX, AND, OR, XOR, EXCH, INC, DEC, CAS, CAST, SAFEADD, ARRIVE, PHASE, ARRIVE_AMPERE = range(15)
-DROP, EXPECT, COMPLETE, EXPECT_ARRIVE = range(15, 19)
+DROP, EXPECT, COMPLETE, EXPECT_ARRIVE, EXPECT_DROP = range(15, 20)
 # Spaces in which an atomic on a generic address is done (flags[2] of ATOMIC).
 SERVED_ALL, SERVED_GLOBAL, SERVED_GLOBAL_SHARED = range(3)
 # Atomic operand types.

@@ -127,7 +127,7 @@ PREDICATE_SLOTS = 20
 BLOCK_BARRIERS = 16
 
 # ---- fragment states -----------------------------------------------------------------------------
-FREE, READY, AT_CONVERGENCE, AT_WARP_WAIT, AT_BARRIER, AT_GRID, AT_CLUSTER = range(7)
+FREE, READY, AT_CONVERGENCE, AT_WARP_WAIT, AT_BARRIER, AT_GRID, AT_CLUSTER, AT_REGISTERS = range(8)
 
 # ---- rows that all groups share ------------------------------------------------------------------
 # Where operand areas of four rows begin: zeros, one that nobody reads, and scratch for sources x, y, z with
@@ -154,7 +154,8 @@ FIRST_POOL_ROW = W_ROW + 8  # the largest result, of a DMMA, has eight
     BAD_POINTER,
     CLUSTER_WAIT,  # every warp that is left waits for other blocks of the cluster
     ARRIVED_TWICE,  # at the cluster's barrier, with no wait between
-) = range(17)
+    BAD_BULK,  # what a bulk copy asks for cannot be done; State.fault_space says why (emulator/tensor_maps.py)
+) = range(18)
 
 
 class Machine(NamedTuple):
@@ -414,6 +415,10 @@ STATE_RECORD = Record(
     Field("probe_high", _BY_WARP, "count", "WORD_COUNT at which it does not"),
     Field("poll_found", _BY_WARP, "count", "the answer; 0: not known"),
     Field("noted", _BY_LANE, "address", "of each lane of an access that is tracked"),
+    # registers that warps hand over (setmaxnreg)
+    Field("thread_registers", "<i8", "count", "registers that a thread begins with"),
+    Field("held_registers", _BY_WARP, "count", "registers that each of its threads has"),
+    Field("free_registers", "<i8", "count", "registers of the block's pool"),
     # block barriers
     Field("arrived", f"({BLOCK_BARRIERS},{MAX_WARPS})<i8", "mask", "lanes that have arrived"),
     Field("vote", f"({BLOCK_BARRIERS},{MAX_WARPS})<i8", "mask", "lanes whose predicate BAR.RED counts"),
@@ -421,6 +426,18 @@ STATE_RECORD = Record(
     Field("expected", _BY_BARRIER, "count", "threads that meet there; 0: all of the block"),
     Field("turn", _BY_BARRIER, "count", "how often it has completed"),
     Field("reduction", _BY_BARRIER, "code", "what BAR.RED makes of the votes"),
+    # bulk copies, by the tensor memory accelerator
+    Field("bulk_entry", "<i8", "host address", "its entry point (emulator/bulk_copies.py), 0: not needed"),
+    Field("bulks_host", "<i8", "host address", "of the log's boxes (emulator/tensor_boxes.py)"),
+    Field("bulks_used", "<i8", "count", "boxes in the log"),
+    Field("bulks_room", "<i8", "count", "boxes that it has room for"),
+    Field("allocations_host", "<i8", "host address", "of ``allocations``"),
+    Field("allocations", "<i8", "count", "rows of it"),
+    Field("allocation_hint", "<i8", "index", "row that held what a bulk copy touched last"),
+    Field("tensor", "(60,)<i8", "code", "the tensor map and the box at hand (emulator/tensor_maps.py)"),
+    Field("bulk_targets", _BY_RANK, "host address", "of shared address 0 of each block that a copy reaches"),
+    Field("bulk_strides", "(4,)<i8", "bytes", "from row to row of a box that is noted"),
+    Field("bulk_counts", "(4,)<i8", "count", "rows of it"),
     # where an instruction went wrong
     Field("fault_index", "<i8", "index", "the instruction"),
     Field("fault_warp", "<i8", "index", "the warp"),

@@ -124,9 +124,9 @@ class Flag(IntEnum):
     DEVICE_FENCE = 256  # MEMBAR of the GPU or the system: a round trip to the L2 at least
     SLEEP = 512  # NANOSLEEP: ``constant_offset`` nanoseconds; if it records, ACCESS["address"] less SLEEP_ADDRESS
     INVALIDATE_L1 = 1024  # CCTL.IVALL: empties the SM's L1
-    CLUSTER_ARRIVE = 2048  # UCGABAR_ARV: arrives at the barrier of the block's cluster
-    CLUSTER_WAIT = 4096  # UCGABAR_WAIT: waits until all threads of the cluster have arrived
     BULK_GROUP = 8192  # UTMACMDFLUSH: closes a group of bulk copies
+    CLUSTER_ARRIVE = 16384  # UCGABAR_ARV: arrives at the barrier of the block's cluster
+    CLUSTER_WAIT = 32768  # UCGABAR_WAIT: waits until all threads of the cluster have arrived
 
 
 #: An address in shared memory that says of which block of the cluster (spaces CLUSTER and GENERIC) has the block's rank from this

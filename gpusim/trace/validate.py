@@ -87,7 +87,7 @@ def check_launch(launch: Launch) -> None:
             raise refuse(f"launch {name} {value} is outside 1..{limits}")
     if launch.block_threads > MAX_BLOCK_THREADS:
         raise refuse(f"launch block has {launch.block_threads} threads, more than {MAX_BLOCK_THREADS}")
-    if any(not part >= 1 or whole % part for whole, part in zip(launch.grid, launch.cluster, strict=True)):
+    if any(part < 1 or whole % part for whole, part in zip(launch.grid, launch.cluster, strict=True)):
         raise refuse(f"launch grid {launch.grid} does not divide into clusters of {launch.cluster}")
     if launch.cluster_blocks > MAX_CLUSTER_BLOCKS:
         raise refuse(f"launch cluster has {launch.cluster_blocks} blocks, more than {MAX_CLUSTER_BLOCKS}")

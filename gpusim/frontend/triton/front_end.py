@@ -119,10 +119,7 @@ def _as_triton_sees(value: Any, where: str) -> Any:
 
 def _binary(compiled: Any, function: Any, capability: tuple[int, int]) -> TritonBinary:
     metadata, name = compiled.metadata, function.__name__
-    if getattr(metadata, "num_ctas", 1) > 1:
-        raise UsageError(
-            f"{name}: num_ctas={metadata.num_ctas}: clusters of blocks are not emulated: leave num_ctas at 1"
-        )
+    ctas = getattr(metadata, "num_ctas", 1)
     if getattr(metadata, "tensordesc_meta", None):
         raise UsageError(
             f"{name}: on sm_{capability[0]}{capability[1]} a TensorDescriptor is a tensor map of the Tensor Memory Accelerator, which is not"
@@ -137,6 +134,8 @@ def _binary(compiled: Any, function: Any, capability: tuple[int, int]) -> Triton
         toolchain=f"triton {metadata.triton_version}",
         block=(_WARP_THREADS * metadata.num_warps, 1, 1),
         dynamic_shared_bytes=metadata.shared,
+        cluster=(ctas, 1, 1) if ctas > 1 else None,
+        grid_of_clusters=True,  # as Triton's own launcher has it: a program is a cluster
         signature=tuple(compiled.src.signature.values()),
         scratch_bytes=(getattr(metadata, "global_scratch_size", 0), getattr(metadata, "profile_scratch_size", 0)),
     )

@@ -325,16 +325,6 @@ def lower_block_barrier(instruction: Instruction) -> MicroOp | None:
     )
 
 
-def lower_cluster_barrier(instruction: Instruction) -> MicroOp | None:
-    """``UCGABAR_ARV`` and ``UCGABAR_WAIT``: PTX barrier.cluster.arrive and .wait, whatever their memory order (the emulator's memory is
-    always in order)."""
-    if instruction.modifiers or instruction.operands:
-        return None
-    waits = instruction.mnemonic == "UCGABAR_WAIT"
-    flag = Flag.CLUSTER_WAIT if waits else Flag.CLUSTER_ARRIVE
-    return MicroOp(ops.CLUSTER_AWAIT if waits else ops.CLUSTER_ARRIVE, trace_flags=int(flag))
-
-
 def _without_effect(mnemonics: tuple[str, ...], coverage: str) -> tuple[Opcode, ...]:
     return tuple(
         Opcode(
@@ -430,16 +420,6 @@ OPCODES = (
         mnemonic="BAR", summary="block barrier", lowering=lower_block_barrier,
         bodies=(ops.BARRIER_WAIT, ops.BARRIER_ARRIVE),
         pipe=PipeClass.BARRIER, coverage="block barrier", flops=NO_FLOPS,
-    ),
-    *(
-        Opcode(
-            mnemonic=mnemonic, summary=summary, lowering=lower_cluster_barrier,
-            bodies=(body,), pipe=PipeClass.BARRIER, coverage="block barrier", flops=NO_FLOPS,
-        )
-        for mnemonic, summary, body in (
-            ("UCGABAR_ARV", "arrive at the barrier of the cluster", ops.CLUSTER_ARRIVE),
-            ("UCGABAR_WAIT", "wait for all blocks of the cluster", ops.CLUSTER_AWAIT),
-        )
     ),
     Opcode(
         mnemonic="BPT", summary="trap", lowering=lower_trap,

@@ -348,7 +348,7 @@ def lower_query_space(instruction: Instruction) -> MicroOp | None:
     predicate, destination, memory = operands
     if predicate.kind != Kind.PREDICATE or destination.kind != Kind.REGISTER or memory.kind != Kind.MEMORY:
         return None
-    if memory.uniform_index != 255 and memory.index != 255 or set(memory.modifiers) - {"64", "UR.64"}:
+    if memory.uniform_index != 255 and memory.index != 255 or set(memory.modifiers) - {"64", "UR.64", "U32"}:
         return None
     base = Operand(Kind.REGISTER, memory.index)
     if memory.uniform_index != 255:
