@@ -25,8 +25,8 @@ from gpusim.emulator.listeners import Fault, Listener
 from gpusim.emulator.livelock import LivelockDetector
 from gpusim.emulator.lockstep import run_blocks
 from gpusim.emulator.poll_rounds import DECISION_ROWS
-from gpusim.errors import UsageError
 from gpusim.emulator.tensor_boxes import LOG_WIDTH
+from gpusim.errors import UsageError
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
 from gpusim.trace.record import SCATTERED, Space

@@ -28,8 +28,8 @@ from gpusim.emulator.convergence import push, retire
 from gpusim.emulator.poll_rounds import DECISION_ROWS, decide_polling, decision_at
 from gpusim.emulator.poll_words import after_access, before_access, put_back, room_to_poll
 from gpusim.emulator.polling import GOES_ON, WAITS, begin_round
-from gpusim.emulator.tensor_boxes import MOST_BOXES
 from gpusim.emulator.runs import execute_arithmetic, fetch, write_back, write_predicates
+from gpusim.emulator.tensor_boxes import MOST_BOXES
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
 from gpusim.isa.jit import inner

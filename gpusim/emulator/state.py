@@ -12,9 +12,9 @@ import struct
 import numpy as np
 
 from gpusim.emulator.aligned import aligned_zeros
+from gpusim.emulator.bulk_copies import bulk_entry_address
 from gpusim.emulator.prepare import Prepared
 from gpusim.emulator.runs import arithmetic_entry_address
-from gpusim.emulator.bulk_copies import bulk_entry_address
 from gpusim.emulator.texture_units import texture_entry_address
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at

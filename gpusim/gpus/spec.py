@@ -187,7 +187,7 @@ class TmaSpec:
 
     queue_entries: int = 0
     request_entries: int = 512
-    setup_cycles: int = 60
+    setup_cycles: int = 47
     map_cycles: int = 60
     request_interval_cycles: int = 2
     completion_cycles: int = 15
