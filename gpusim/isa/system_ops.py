@@ -27,6 +27,7 @@ CONVERGE_WRITE = CONTROL_BASE + 13  # BMOV B, R
 TRAP = CONTROL_BASE + 14
 EXTERNAL = CONTROL_BASE + 15  # stub of a driver function behind the code
 CONVERGE_COPY = CONTROL_BASE + 16  # BMOV B, B; flags: clear the source
+WARPGROUP_WAIT = CONTROL_BASE + 24  # WARPGROUP.DEPBAR: the four warps of a group have issued their products
 
 # What the target of BRANCH_INDEXED is (flags[0]): an address of the kernel's code, or what a pointer to a function holds.
 INDEXED_CODE, INDEXED_POINTER = range(2)
@@ -54,6 +55,9 @@ ASYNC_FILL = MEMORY_BASE + 7  # LDGSTS that writes zeros where its predicate doe
 TEXTURE = MEMORY_BASE + 8  # textures and surfaces; flags: what and how (gpusim/isa/forms/texture.py), channels, bytes
 WIDE_LOAD = MEMORY_BASE + 9  # 32 bytes a lane: the lower half to source A's registers, the upper one to the destination
 WIDE_STORE = MEMORY_BASE + 10  # 32 bytes a lane: of sources A and B
+# A warp group's product; flags: formats (as tensor bodies have them) and accumulator, columns and depth, bits of
+# gpusim/isa/tensor_ops.py and the lane where metadata begins, bits of an element
+WARPGROUP_PRODUCT = MEMORY_BASE + 24
 
 # What LDSM and STSM move: 8 x 8 elements of 16 bits, the same transposed, 8 x 16 bytes, 16 x 16 bytes transposed,
 # 16 x 8 bytes transposed.

@@ -24,6 +24,7 @@ from gpusim.isa.forms import (
     memory,
     tensor,
     texture,
+    warpgroup_products,
 )
 from gpusim.isa.opcode import Opcode, collect
 
@@ -31,6 +32,7 @@ TABLE = collect(
     family.OPCODES
     for family in (
         integer, floating, half, double, memory, barrier_objects, control_flow, lanes, tensor, matrix_moves, texture,
+        warpgroup_products,
     )
 )  # fmt: skip
 

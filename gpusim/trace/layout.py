@@ -111,6 +111,10 @@ class Flag(IntEnum):
     DEVICE_FENCE = 256  # MEMBAR of the GPU or the system: a round trip to the L2 at least
     SLEEP = 512  # NANOSLEEP: ``constant_offset`` nanoseconds; if it records, ACCESS["address"] less SLEEP_ADDRESS
     INVALIDATE_L1 = 1024  # CCTL.IVALL: empties the SM's L1
+    # Products of a warp group (wgmma); ``space`` is SHARED where A lies there, as B always does
+    PRODUCT = 8192  # the warp goes on; the tensor core computes
+    PRODUCT_GROUP = 16384  # and closes a group of them
+    PRODUCT_WAIT = 32768  # waits until at most ``depbar_level`` groups are under way
 
 
 #: PTX ISA, "nanosleep": the longest.
