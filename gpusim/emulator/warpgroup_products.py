@@ -22,7 +22,7 @@ from numba.extending import intrinsic
 
 from gpusim.emulator import warpgroup_tiles as tiles
 from gpusim.emulator.access import SHARED, fail
-from gpusim.emulator.warpgroup_sums import FRACTION_BITS, FRACTION_BITS_8, add_floats, add_integers
+from gpusim.emulator.warpgroup_sums import FRACTION_BITS, FRACTION_BITS_8, HIGHEST, add_floats, add_integers
 from gpusim.isa import float_ops
 from gpusim.isa import tensor_ops as ops
 from gpusim.isa import warp as at
@@ -42,8 +42,9 @@ def _load_accumulators(work, registers, c, columns, form, accumulates):
     """C from the registers at ``c`` to ``sums``, as FP32 patterns or integers; zeros if it does not count."""
     sums, half = work.sums, form == ops.ACCUMULATE_F16
     if not accumulates:
-        for place in range(tiles.ROWS * tiles.COLUMNS):
-            sums[place] = 0
+        for row in range(tiles.ROWS):
+            for place in range(row * tiles.COLUMNS, row * tiles.COLUMNS + columns):
+                sums[place] = 0
         return
     for register in range(columns // (4 if half else 2)):
         upper = register & 1 if half else register >> 1 & 1
@@ -93,6 +94,7 @@ def multiply_rows(state, work, row, registers, index, warp, a, descriptors, meta
     styles, shape, options, floating = np.int64(row[at.F0]), np.int64(row[at.F1]), np.int64(row[at.F2]), row[at.F3] != 0
     form, bits = styles >> 16 & 15, styles >> 20
     columns, depth, lane = shape & 0xFFFF, shape >> 16, 2 * (options >> 8)
+    padded = -(-columns // tiles.NARROW) * tiles.NARROW
     size = np.int64(4) if bits == 1 else bits >> 3
     sparse = options & ops.HALF_OF_A != 0
     products = depth >> 1 if sparse else depth
@@ -108,20 +110,23 @@ def multiply_rows(state, work, row, registers, index, warp, a, descriptors, meta
         descriptor = np.int64(registers[descriptors]) & at.FULL | np.int64(registers[descriptors + at.ROW]) << 32
         bad = tiles.gather_matrix(
             work, descriptor, np.int64(tiles.ROWS * (warp % PRODUCT_WARPS)), np.int64(tiles.ROWS), products, size,
-            options & ops.A_TURNED != 0, np.int64(tiles.A_PLACE), np.int64(tiles.A_DEPTH), np.int64(1), low, high, shift,
+            options & ops.A_TURNED != 0, np.int64(tiles.A_PLACE), products, np.int64(1), low, high, shift,
         )  # fmt: skip
         if bad >= 0:
             fail(state, index, warp, 0, bad, np.int64(tiles.CHUNK), SHARED)
             return np.int64(at.BAD_ADDRESS)
     else:
-        tiles.gather_fragment(work, registers, a, size)
+        tiles.gather_fragment(work, registers, a, size, products)
     if bits > 1:
         finite, highest = _decode_plane(
-            work, np.int64(tiles.A_PLACE), np.int64(tiles.ROWS), products, np.int64(tiles.A_DEPTH), floating, a_style,
+            work, np.int64(tiles.A_PLACE), np.int64(1), tiles.ROWS * products, np.int64(0), floating, a_style,
             options & ops.A_NEGATED != 0,
         )  # fmt: skip
     if fresh or work.b_descriptor != b_descriptor:
         work.b_descriptor = _NO_TILE
+        for k in range(depth):
+            for n in range(columns, padded):
+                work.raw[k * tiles.COLUMNS + n] = 0
         bad = tiles.gather_matrix(
             work, b_descriptor, np.int64(0), columns, depth, size, options & ops.B_TURNED != 0, np.int64(0), np.int64(1),
             np.int64(tiles.COLUMNS), low, high, shift,
@@ -131,7 +136,7 @@ def multiply_rows(state, work, row, registers, index, warp, a, descriptors, meta
             return np.int64(at.BAD_ADDRESS)
         if bits > 1:
             well, high_b = _decode_plane(
-                work, np.int64(0), depth, columns, np.int64(tiles.COLUMNS), floating, b_style,
+                work, np.int64(0), depth, padded, np.int64(tiles.COLUMNS), floating, b_style,
                 options & ops.B_NEGATED != 0,
             )  # fmt: skip
             work.b_finite, work.b_highest = np.int64(well), high_b
@@ -144,11 +149,11 @@ def multiply_rows(state, work, row, registers, index, warp, a, descriptors, meta
     accumulates = (state.predicates[slot] ^ np.int64(row[at.P0_FLIP])) & at.FULL != 0
     _load_accumulators(work, registers, d, columns, form, accumulates)
     if floating:
-        finite = finite and work.b_finite != 0 and highest + work.b_highest <= 100
+        finite = finite and work.b_finite != 0 and highest + work.b_highest <= HIGHEST
         fraction_bits = np.int64(FRACTION_BITS_8 if bits == 8 else FRACTION_BITS)
-        add_floats(work, columns, products, fraction_bits, form, finite)
+        add_floats(work, padded, products, fraction_bits, form, finite)
     else:
-        add_integers(work, columns, products, bits, options & ops.SATURATES != 0)
+        add_integers(work, padded, products, bits, options & ops.SATURATES != 0)
     _store_results(work, registers, d, columns, form)
     return np.int64(at.DONE)
 

@@ -4,7 +4,7 @@ Mental model: a descriptor says where a matrix begins in shared memory and how i
 ones; the hardware exchanges 16-byte chunks by bits of the address (*swizzle*). Elements are gathered as they are into a plane
 ``raw``, then decoded into planes of values and of exponents, which loops over contiguous memory do for many at a time.
 
-Planes are flat: B's element (k, n) stands at ``k * COLUMNS + n``, A's (row, k) at ``A_PLACE + row * A_DEPTH + k``, so that sums run
+Planes are flat: B's element (k, n) stands at ``k * COLUMNS + n``, A's (row, k) at ``A_PLACE + row * products + k`` (``products``: elements of a row of A), so that sums run
 along the columns. An element is (``values`` float32, ``exponents`` int16): a denormal has the exponent of the smallest normal number, as
 in :mod:`gpusim.isa.bodies.tensor`, zero has NOTHING.
 
@@ -27,8 +27,9 @@ from gpusim.isa.jit import inner
 COLUMNS, A_DEPTH, ROWS = 256, 64, 16
 A_PLACE = A_DEPTH * COLUMNS
 PLANE = A_PLACE + ROWS * A_DEPTH
-#: Columns that are computed at a time, so that what belongs to them stays in the host's L1 cache.
-STRIP = 64
+#: Columns that are computed at a time, so that what belongs to them stays in the host's L1 cache, and of what is left behind those: loops of
+#: a length that is known are vectorised without a remainder.
+STRIP, NARROW = 64, 16
 NOTHING = -(1 << 14)
 #: Bits of a descriptor's addresses and offsets, which count 16 bytes.
 _FIELD = 0x3FFF
@@ -45,7 +46,7 @@ WORK = np.dtype(
         # of one row and strip
         ("top", "<i2", (STRIP,)),
         ("scale", "<f4", (STRIP,)),
-        ("total", "<f8", (STRIP,)),
+        ("parts", "<i4", (2 * STRIP,)),  # sums, in two parts that 32 bits hold
         ("before", "<i4", (STRIP,)),
         ("exact", "<i4", (STRIP,)),
         ("b_descriptor", "<i8"),  # of the B that the planes hold
@@ -101,7 +102,7 @@ def gather_matrix(work, descriptor, first, lines, depth, size, turned, place, al
 
 
 @inner
-def gather_fragment(work, registers, a, size):
+def gather_fragment(work, registers, a, size, products):
     """Bring A from registers to ``raw``: 32-bit register r of lane 4 g + t holds what is along k of row g + 8 (r mod 2), from byte
     16 (r / 2) + 4 t on."""
     elements = 4 // size
@@ -111,7 +112,7 @@ def gather_fragment(work, registers, a, size):
             word = np.int64(registers[a + r * at.ROW + lane]) & at.FULL
             row, k = (lane >> 2) + 8 * (r & 1), elements * (4 * (r >> 1) + (lane & 3))
             for e in range(elements):
-                work.raw[A_PLACE + row * A_DEPTH + k + e] = np.int32(word >> (8 * size * e) & mask)
+                work.raw[A_PLACE + row * products + k + e] = np.int32(word >> (8 * size * e) & mask)
 
 
 @inner
@@ -119,7 +120,7 @@ def choose_all(work, products):
     """A dense A: element j of a row is multiplied with row j of B."""
     for row in range(ROWS):
         for j in range(products):
-            work.chosen[row * A_DEPTH + j] = np.int32(j)
+            work.chosen[row * products + j] = np.int32(j)
 
 
 @inner
@@ -137,7 +138,7 @@ def choose_half(work, registers, metadata, lane, size, products):
             else:
                 word = np.int64(registers[metadata + home + 2 * (j >> 4) + upper]) & at.FULL
                 column = 4 * (j >> 1) + (word >> (2 * (j & 15)) & 3)
-            work.chosen[row * A_DEPTH + j] = np.int32(column)
+            work.chosen[row * products + j] = np.int32(column)
 
 
 @inner
