@@ -142,6 +142,7 @@ def lower_product(instruction: Instruction) -> MicroOp | None:
             int(product.floating),
         ),
         space=Space.SHARED if a is None else Space.NONE,
+        access_bytes=DEPTH_BITS // 8 << sparse,
         trace_flags=int(Flag.PRODUCT | Flag.PRODUCT_GROUP if closes else Flag.PRODUCT),
         extra={"matrix": (product.matrix, WARP_ROWS * columns * depth >> sparse)},
     )
