@@ -238,6 +238,17 @@ def execute_control_flow(
         release_registers(state)
         return GONE, pc, mask
 
+    if op == ops.WARPGROUP_WAIT:
+        # Nobody goes past it before all four warps have issued their products: others may overwrite B as soon as one has.
+        group = warp // at.PRODUCT_WARPS
+        threads = at.LANES * (min((group + 1) * at.PRODUCT_WARPS, state.warps) - group * at.PRODUCT_WARPS)
+        barrier = at.BLOCK_BARRIERS + group
+        arrive(state, warp, mask, barrier, np.int64(threads), np.int64(ops.RED_NONE), np.int64(0))
+        log_run(state, runs, global_warp, run_start, pc + 1, mask)
+        push(state, warp, pc, mask, at.AT_BARRIER, barrier)
+        complete_barrier(state, barrier)
+        return GONE, pc, mask
+
     if op == ops.GIVE_WAY:
         if spins(state, registers, warp, own_base, pc):
             release_without(state, registers, warp, own_base, mask | ready_lanes(state, warp))

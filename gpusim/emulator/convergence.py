@@ -311,7 +311,7 @@ def retire(state, registers, warp, own_base, mask):
         release_converged(state, registers, warp, own_base, False)
         release_warp_wait(state, warp)
     if state.at_barrier > 0:
-        for barrier in range(at.BLOCK_BARRIERS):
+        for barrier in range(at.ALL_BARRIERS):
             complete_barrier(state, barrier)
 
 

@@ -226,6 +226,8 @@ def _awaited(state: np.record, warp: int, status: int, wait: int, mask: int) -> 
     if status == at.AT_BARRIER:
         arrived = sum(int(lanes).bit_count() for lanes in state.arrived[wait])
         expected = int(state.expected[wait]) or sum(int(lanes).bit_count() for lanes in state.live)
+        if wait >= at.BLOCK_BARRIERS:
+            return f" for the products of its warp group, of which {arrived} of {expected} threads have come"
         return f" for barrier {wait}, at which {arrived} of {expected} threads have arrived"
     if status == at.AT_WARP_WAIT:
         return f" for lanes 0x{wait & int(state.live[warp]) & ~mask & at.FULL:08x}"

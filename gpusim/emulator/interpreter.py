@@ -30,6 +30,7 @@ from gpusim.emulator.poll_words import after_access, before_access, put_back, ro
 from gpusim.emulator.polling import GOES_ON, WAITS, begin_round
 from gpusim.emulator.runs import execute_arithmetic, fetch, write_back, write_predicates
 from gpusim.emulator.tensor_boxes import MOST_BOXES
+from gpusim.emulator.warpgroup_products import PRODUCT_WARPS, execute_product
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
 from gpusim.isa.jit import inner
@@ -110,6 +111,19 @@ def steps_left(state, first_warp, count):
             if state.ready[warp] > 0:
                 least = min(least, state.held_left[warp])
     return least
+
+
+@inner
+def whole_groups(state, first_warp, count):
+    """Whether all four warps of each warp group stand here, of which one does."""
+    for i in range(count):
+        if state.executing[i]:
+            first = (first_warp + i) // PRODUCT_WARPS * PRODUCT_WARPS
+            for warp in range(first, min(first + PRODUCT_WARPS, state.warps)):
+                place = warp - first_warp
+                if place < 0 or place >= count or state.executing[place] != state.live[warp]:
+                    return False
+    return True
 
 
 @inner
@@ -218,6 +232,7 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
             uniform = row[at.SCOPE] == at.UNIFORM
             regular = op <= ops.STORE and row[at.SPACE] != LOCAL
             value = d if op == ops.LOAD else x
+            fresh = True  # what warps in lockstep have in common is not known yet
             for i in range(count):
                 if active[i] == 0:
                     continue
@@ -268,6 +283,12 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
                         state, matrix, registers, allocations, hint, accesses, scattered, pc, warp, base + shift,
                         chunk_warp + warp, executing[i], x + shift, np.int64(_W) + shift, state.q[i],
                     )  # fmt: skip
+                elif op == ops.WARPGROUP_PRODUCT:
+                    metadata = np.int64(row[at.C + at.SOURCE_OFFSET]) + (np.int64(row[at.C + at.SOURCE_OWN]) & base)
+                    status = execute_product(
+                        state, matrix, registers, pc, warp, x + shift, y + shift, metadata + shift, d + shift, fresh
+                    )
+                    fresh = False
                 elif op >= ops.MATRIX_LOAD:
                     status = execute_matrix_access(
                         state, matrix, registers, allocations, hint, accesses, scattered, pc, warp, base + shift,
@@ -307,7 +328,7 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
             continue
 
         # ---- control flow ----------------------------------------------------------------------
-        if op == ops.NOP:
+        if op == ops.NOP or (op == ops.WARPGROUP_WAIT and whole_groups(state, first_warp, count)):
             pc += 1
             continue
         holds, flip = np.uint64(slots + row[at.P0] * at.GROUP_WARPS), np.int64(row[at.P0_FLIP])

@@ -77,7 +77,7 @@ def start_block(state, registers, linear):
         state.result[warp] = 0
     if state.arrivals:
         state.arrivals = 0
-        for barrier in range(at.BLOCK_BARRIERS):
+        for barrier in range(at.ALL_BARRIERS):
             state.turn[barrier] = 0
             for warp in range(state.warps):
                 state.arrived[barrier, warp] = 0

@@ -16,6 +16,8 @@ from gpusim.emulator.bulk_copies import bulk_entry_address
 from gpusim.emulator.prepare import Prepared
 from gpusim.emulator.runs import arithmetic_entry_address
 from gpusim.emulator.texture_units import texture_entry_address
+from gpusim.emulator.warpgroup_products import product_entry_address
+from gpusim.emulator.warpgroup_tiles import WORK
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
 from gpusim.isa.architectures import nearest
@@ -46,7 +48,7 @@ _HISTORY, _TOUCHED = 1 << 16, 1 << 12
 def make_state(
     prepared: Prepared, launch: KernelLaunch, instruction_limit: int, lockstep: bool = True
 ) -> tuple[np.recarray, np.ndarray, list[np.ndarray]]:
-    """A slot for one resident block: (STATE[1], its bytes, the shared and local memory that it points to); the
+    """A slot for one resident block: (STATE[1], its bytes, the shared, local and other memory that it points to); the
     address of its register file is still to be set. ``lockstep``: warps at the same instruction may run together."""
     key = ("state", launch.target.sm_count, launch.block, launch.dynamic_shared_bytes, lockstep)
     image = prepared.spare.get(key)
@@ -70,7 +72,11 @@ def make_state(
     state["shared_host"], state["local_host"] = shared.ctypes.data, local.ctypes.data
     state["peer_shared"][0] = shared.ctypes.data
     state["state_host"] = raw.ctypes.data
-    return states, raw, [shared, local]
+    rooms = [shared, local]
+    if (prepared.encoded.matrix[:, at.OP] == ops.WARPGROUP_PRODUCT).any():
+        rooms.append(aligned_zeros(WORK.itemsize, np.dtype(np.uint8)))
+        state["product_host"] = rooms[-1].ctypes.data
+    return states, raw, rooms
 
 
 def release(prepared: Prepared, states: np.recarray, raw: np.ndarray, registers: np.ndarray) -> None:
@@ -118,6 +124,8 @@ def _blank(prepared: Prepared, launch: KernelLaunch, lockstep: bool) -> np.ndarr
         state["texture_entry"] = texture_entry_address()
     if (encoded.matrix[:, at.OP] == ops.BULK).any():
         state["bulk_entry"] = bulk_entry_address()
+    if (encoded.matrix[:, at.OP] == ops.WARPGROUP_PRODUCT).any():
+        state["product_entry"] = product_entry_address()
     state["matrix_host"] = encoded.matrix.ctypes.data
     state["rules"][:] = tensor_rules(prepared.capability)
     lane = np.arange(warps * at.LANES)

@@ -34,6 +34,7 @@ from gpusim.model.residency import (
     FENCED,
     FETCHED,
     GROUP,
+    GROUPS_END,
     HELD,
     ISSUED,
     LAST_ACK,
@@ -46,6 +47,9 @@ from gpusim.model.residency import (
     POLL_END,
     POLL_FROM,
     POLL_RUN,
+    PRODUCT_GROUPS,
+    PRODUCTS_CLOSED,
+    PRODUCTS_END,
     QUEUED,
     ROW,
     RUN,
@@ -81,6 +85,7 @@ from gpusim.trace.record import NO_BARRIER, Flag, MemoryKind, PipeClass
 
 BARRIER_WAIT, FENCE, COPY_GROUP = int(Flag.BARRIER_WAIT), int(Flag.FENCE), int(Flag.COPY_GROUP)
 BRANCH, DEVICE_FENCE, INVALIDATE_L1 = int(Flag.BRANCH), int(Flag.DEVICE_FENCE), int(Flag.INVALIDATE_L1)
+PRODUCT, PRODUCT_GROUP = int(Flag.PRODUCT), int(Flag.PRODUCT_GROUP)
 BARRIER_PORT, CONSTANT_PORT = int(PipeClass.BARRIER), int(PipeClass.CONSTANT)
 ASYNC_COPY = int(MemoryKind.ASYNC_COPY)
 STORE, REDUCTION = int(MemoryKind.STORE), int(MemoryKind.REDUCTION)
@@ -233,6 +238,9 @@ def issue(state, tables, sm, sub, warp, now):
             tick = max(now * TICKS_PER_CYCLE, subs[sub, TENSOR_FREE_TICK]) + program[pc, op.TICKS]
             subs[sub, TENSOR_FREE_TICK] = tick
             free = tick // TICKS_PER_CYCLE
+            if flags & PRODUCT:  # the core has it in its queue
+                note_product(warps, warp, flags, free + 1 + latency)
+                free = now + 1
         if program[pc, op.SHARED_BY_SM]:
             for other in range(sm * timing[SUB_CORES], (sm + 1) * timing[SUB_CORES]):
                 port_free[other, port] = free
@@ -326,6 +334,16 @@ def issue(state, tables, sm, sub, warp, now):
             return False
     slots[warp, READY] = earliest_issue(warps, board, program, warp)
     return False
+
+
+@inner
+def note_product(warps, warp, flags, end):
+    """A product of the warp's group will be there at ``end``, and with it, perhaps, a group of products."""
+    warps[warp, PRODUCTS_END] = max(warps[warp, PRODUCTS_END], end)
+    if flags & PRODUCT_GROUP:
+        closed = warps[warp, PRODUCTS_CLOSED] + 1
+        warps[warp, PRODUCTS_CLOSED] = closed
+        warps[warp, GROUPS_END + closed % PRODUCT_GROUPS] = warps[warp, PRODUCTS_END]
 
 
 @inner

@@ -53,7 +53,10 @@ class TensorSpec:
     into half). A product keeps the core for its rows x columns x depth over that rate. Its result is readable
     ``latency_cycles`` after issue if each row of A is 128 bits long (m16n8k8 of halves), and ``step_latency_cycles``
     later for each further 128 bits; an FP64 product's after ``f64_latency_cycles``. Where the compiler schedules by stall
-    counts, those decide and the latencies are not looked at."""
+    counts, those decide and the latencies are not looked at.
+
+    ``warpgroup_*_macs_per_cycle``: the same of a sub-core's part of a warp group's product (wgmma), of which the result is readable
+    ``warpgroup_latency_cycles`` after the core has done with it."""
 
     latency_cycles: int
     step_latency_cycles: int
@@ -67,6 +70,14 @@ class TensorSpec:
     bit_macs_per_cycle: float = 0.0
     fp8_macs_per_cycle: float = 0.0
     fp8_f16_macs_per_cycle: float = 0.0
+    warpgroup_f16_macs_per_cycle: float = 0.0
+    warpgroup_f16_f16_macs_per_cycle: float = 0.0
+    warpgroup_tf32_macs_per_cycle: float = 0.0
+    warpgroup_int8_macs_per_cycle: float = 0.0
+    warpgroup_bit_macs_per_cycle: float = 0.0
+    warpgroup_fp8_macs_per_cycle: float = 0.0
+    warpgroup_fp8_f16_macs_per_cycle: float = 0.0
+    warpgroup_latency_cycles: int = 0
 
 
 @dataclass(frozen=True)

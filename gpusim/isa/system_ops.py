@@ -33,6 +33,7 @@ REGISTERS_GIVE = CONTROL_BASE + 19  # USETMAXREG.DEALLOC; flags: registers a thr
 REGISTERS_TAKE = (
     CONTROL_BASE + 20
 )  # USETMAXREG.TRY_ALLOC; the same, and the slot of the predicate that says that it was done
+WARPGROUP_WAIT = CONTROL_BASE + 24  # WARPGROUP.DEPBAR: the four warps of a group have issued their products
 
 # What the target of BRANCH_INDEXED is (flags[0]): an address of the kernel's code, or what a pointer to a function holds.
 INDEXED_CODE, INDEXED_POINTER = range(2)
@@ -66,6 +67,9 @@ ASYNC_STORE = (
 #: Operation of an ASYNC_STORE that stores.
 STORED = -1
 BULK = MEMORY_BASE + 12  # what the tensor memory accelerator is asked for; flags: gpusim/isa/bulk_ops.py
+# A warp group's product; flags: formats (as tensor bodies have them) and accumulator, columns and depth, bits of
+# gpusim/isa/tensor_ops.py and the lane where metadata begins, bits of an element
+WARPGROUP_PRODUCT = MEMORY_BASE + 24
 
 # What LDSM and STSM move: 8 x 8 elements of 16 bits, the same transposed, 8 x 16 bytes, 16 x 16 bytes transposed,
 # 16 x 8 bytes transposed.

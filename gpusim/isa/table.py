@@ -26,6 +26,7 @@ from gpusim.isa.forms import (
     memory,
     tensor,
     texture,
+    warpgroup_products,
 )
 from gpusim.isa.opcode import Opcode, collect
 
@@ -33,7 +34,7 @@ TABLE = collect(
     family.OPCODES
     for family in (
         integer, floating, half, double, memory, barrier_objects, clusters, control_flow, lanes, tensor, matrix_moves, texture,
-        bulk_copies,
+        bulk_copies, warpgroup_products,
     )
 )  # fmt: skip
 

@@ -125,6 +125,9 @@ SINK_PREDICATE = 16
 PREDICATE_SLOTS = 20
 
 BLOCK_BARRIERS = 16
+#: Warps that multiply together (wgmma), and barriers of the emulator's own at which each such group waits for its warps.
+PRODUCT_WARPS = 4
+ALL_BARRIERS = BLOCK_BARRIERS + 8
 
 # ---- fragment states -----------------------------------------------------------------------------
 FREE, READY, AT_CONVERGENCE, AT_WARP_WAIT, AT_BARRIER, AT_GRID, AT_CLUSTER, AT_REGISTERS = range(8)
@@ -261,7 +264,7 @@ ENTRY_POINTS = 160
 
 #: Arrays by warp have room for the largest block.
 _BY_WARP, _BY_WARP_AND_FRAGMENT = f"({MAX_WARPS},)<i8", f"({MAX_WARPS},{LANES})"
-_BY_GROUP_PLACE, _BY_LANE, _BY_BARRIER = f"({GROUP_WARPS},)<i8", f"({LANES},)<i8", f"({BLOCK_BARRIERS},)<i8"
+_BY_GROUP_PLACE, _BY_LANE, _BY_BARRIER = f"({GROUP_WARPS},)<i8", f"({LANES},)<i8", f"({ALL_BARRIERS},)<i8"
 _BY_RANK = f"({MAX_CLUSTER},)<i8"
 
 #: The state of one resident block, with the launch facts that it needs, as one record: compiled functions
@@ -332,6 +335,13 @@ STATE_RECORD = Record(
         "host address",
         "entry point of texture units (emulator/texture_units.py), 0: not needed",
     ),
+    Field(
+        "product_entry",
+        "<i8",
+        "host address",
+        "entry point of warp groups' products (emulator/warpgroup_products.py), 0: not needed",
+    ),
+    Field("product_host", "<i8", "host address", "of the room that these work in"),
     Field("lockstep", "<i8", "flag", "warps at the same instruction are executed together"),
     Field(
         "entries",
@@ -420,8 +430,8 @@ STATE_RECORD = Record(
     Field("held_registers", _BY_WARP, "count", "registers that each of its threads has"),
     Field("free_registers", "<i8", "count", "registers of the block's pool"),
     # block barriers
-    Field("arrived", f"({BLOCK_BARRIERS},{MAX_WARPS})<i8", "mask", "lanes that have arrived"),
-    Field("vote", f"({BLOCK_BARRIERS},{MAX_WARPS})<i8", "mask", "lanes whose predicate BAR.RED counts"),
+    Field("arrived", f"({ALL_BARRIERS},{MAX_WARPS})<i8", "mask", "lanes that have arrived"),
+    Field("vote", f"({ALL_BARRIERS},{MAX_WARPS})<i8", "mask", "lanes whose predicate BAR.RED counts"),
     Field("arrivals", "<i8", "flag", "some warp of the block has arrived at one"),
     Field("expected", _BY_BARRIER, "count", "threads that meet there; 0: all of the block"),
     Field("turn", _BY_BARRIER, "count", "how often it has completed"),

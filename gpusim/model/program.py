@@ -16,7 +16,7 @@ from gpusim.gpus.spec import GpuSpec
 from gpusim.model.messages import TICKS_PER_CYCLE
 from gpusim.model.scoreboard import COUNTERS
 from gpusim.model.stall_reasons import IMC_MISS, LONG_SCOREBOARD, SHORT_SCOREBOARD
-from gpusim.model.tensor import tensor_timing
+from gpusim.model.tensor import instruction_timing
 from gpusim.state_tables import Table
 from gpusim.trace.record import NO_BARRIER, WARP_LANES, Flag, MemoryKind, PipeClass, Program, Space
 
@@ -156,11 +156,14 @@ def _own_latencies(table: np.ndarray, code: np.ndarray, spec: GpuSpec) -> None:
     constant = code["pipe"] == PipeClass.CONSTANT
     table[constant & (code["constant_bytes"] > 0), LATENCY] = spec.constant_cache.immediate_latency_cycles
     table[constant & ~(code["constant_bytes"] > 0), LATENCY] = spec.l1.constant_latency_cycles
-    tensor = code["pipe"] == PipeClass.TENSOR
-    for kind, macs in np.unique(code[["matrix_type", "matrix_macs"]][tensor]).tolist():
-        rows = tensor & (code["matrix_type"] == kind) & (code["matrix_macs"] == macs)
-        interval, table[rows, LATENCY] = tensor_timing(kind, macs, spec)
-        table[rows, INTERVAL], table[rows, TICKS] = math.ceil(interval), round(interval * TICKS_PER_CYCLE)
+    tensor = np.flatnonzero(code["pipe"] == PipeClass.TENSOR)
+    told_apart = code[["matrix_type", "matrix_macs", "flags", "space", "access_bytes"]][tensor]
+    _, first, which = np.unique(told_apart, return_index=True, return_inverse=True)
+    for number, i in enumerate(first):
+        interval, latency = instruction_timing(code[tensor[i]], spec)
+        rows = tensor[which == number]
+        table[rows, LATENCY], table[rows, INTERVAL] = latency, math.ceil(interval)
+        table[rows, TICKS] = round(interval * TICKS_PER_CYCLE)
 
 
 def counts_down(table: np.ndarray) -> bool:

@@ -22,6 +22,7 @@ from gpusim.model.scheduler import AGE, PASSED, PORT, READY
 from gpusim.model.scoreboard import COUNTERS, clear, few_from, pending, reason_of, zero_from
 from gpusim.model.stall_reasons import (
     BARRIER,
+    GMMA,
     IMC_MISS,
     LONG_SCOREBOARD,
     MEMBAR,
@@ -36,6 +37,8 @@ from gpusim.trace.record import Flag
 
 #: Asynchronous-copy groups that a warp can have open; older ones share the oldest entry's fate.
 COPY_GROUPS = 8
+#: Groups of products (wgmma) of which a warp remembers the end: PTX lets it wait for all but 7 at most.
+PRODUCT_GROUPS = 8
 
 #: Named barriers of a block.
 BARRIERS = 16
@@ -73,6 +76,9 @@ POLL_ACCESS = WARP_TABLE.column("index", "access record at the round's begin")
 POLL_FROM = WARP_TABLE.column("cycle", "of the first decision to go on polling")
 COPIES_OPEN = WARP_TABLE.column("count", "copies of each group entry that are under way", span=COPY_GROUPS)
 COPIES_DONE = WARP_TABLE.column("cycle", "at which the latest copy of each group entry was there", span=COPY_GROUPS)
+PRODUCTS_END = WARP_TABLE.column("cycle", "at which the latest product (wgmma) of the warp is there")
+PRODUCTS_CLOSED = WARP_TABLE.column("count", "groups of products closed so far")
+GROUPS_END = WARP_TABLE.column("cycle", "at which the latest groups of products are there", span=PRODUCT_GROUPS)
 WARP_COLUMNS = WARP_TABLE.width
 
 BLOCK_TABLE = Table(__name__, "blocks", "a block slot", "The block that is resident there.")
@@ -87,7 +93,7 @@ EXPECTED = BLOCK_TABLE.column(
     "count", "the warps that the last to arrive there said will meet; 0: all that live", span=BARRIERS
 )
 
-FLAG_DEPBAR = int(Flag.DEPBAR)
+FLAG_DEPBAR, FLAG_PRODUCT_WAIT = int(Flag.DEPBAR), int(Flag.PRODUCT_WAIT)
 
 
 class ResidentState(NamedTuple):
@@ -139,6 +145,14 @@ def earliest_issue(warps, board, program, warp):
             return NEVER
     if program[pc, op.FLAGS] & FLAG_DEPBAR:
         cycle = _depbar_end(warps, board, warp, program[pc, op.DEPBAR_INDEX], program[pc, op.DEPBAR_LEVEL], cycle)
+    if program[pc, op.FLAGS] & FLAG_PRODUCT_WAIT:
+        # Groups complete in order: that of the last one that must be there decides.
+        group = warps[warp, PRODUCTS_CLOSED] - program[pc, op.DEPBAR_LEVEL]
+        if group > 0 and program[pc, op.DEPBAR_LEVEL] < PRODUCT_GROUPS:
+            end = warps[warp, GROUPS_END + group % PRODUCT_GROUPS]
+            if end > cycle:
+                cycle = end
+                warps[warp, WAIT_REASON] = GMMA
     return cycle
 
 

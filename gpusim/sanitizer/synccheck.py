@@ -206,6 +206,8 @@ class SyncCheck(Listener):
         expected = int(state.expected[wait])
         if missing[warp]:
             return IN_WARP, f"lanes {_hex(int(missing[warp]))} of the warp do not come"
+        if wait >= at.BLOCK_BARRIERS:
+            return IN_BLOCK, "not all four warps of its group come to the wait for their products"
         if expected:
             come = sum(int(lanes).bit_count() for lanes in arrived)
             return IN_BLOCK, f"{come} of the {expected} threads come that barrier {wait} waits for"

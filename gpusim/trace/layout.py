@@ -127,6 +127,10 @@ class Flag(IntEnum):
     BULK_GROUP = 8192  # UTMACMDFLUSH: closes a group of bulk copies
     CLUSTER_ARRIVE = 16384  # UCGABAR_ARV: arrives at the barrier of the block's cluster
     CLUSTER_WAIT = 32768  # UCGABAR_WAIT: waits until all threads of the cluster have arrived
+    # Products of a warp group (wgmma); ``space`` is SHARED where A lies there, as B always does
+    PRODUCT = 65536  # the warp goes on; the tensor core computes
+    PRODUCT_GROUP = 131072  # and closes a group of them
+    PRODUCT_WAIT = 262144  # waits until at most ``depbar_level`` groups are under way
 
 
 #: An address in shared memory that says of which block of the cluster (spaces CLUSTER and GENERIC) has the block's rank from this
@@ -144,9 +148,9 @@ INSTRUCTION = np.dtype(
         ("pipe", "u1"),  # PipeClass
         ("memory_kind", "u1"),  # MemoryKind
         ("space", "u1"),  # Space
-        ("access_bytes", "u1"),  # bytes a lane moves: 1, 2, 4, 8, 16
+        ("access_bytes", "u1"),  # bytes a lane moves: 1, 2, 4, 8, 16, 32; of a warp group's product: of a column of B, 32 or 64
         ("records", "u1"),  # ACCESS records that one execution consumes: 0, 1, 2
-        ("flags", "<u2"),  # Flag bits
+        ("flags", "<u4"),  # Flag bits
         ("stall_cycles", "u1"),  # control field: cycles until the warp may issue again
         ("yield_hint", "u1"),  # control field: 1 = the scheduler should prefer another warp
         ("write_barrier", "u1"),  # counter released when the result is written; 7 = none

@@ -35,7 +35,7 @@ from gpusim.trace.layout import (
 )
 
 #: Bytes that one lane can move: nothing, scalar and vector accesses, and the 256-bit loads of Blackwell.
-ACCESS_BYTES = (0, 1, 2, 4, 8, 16, 32)
+ACCESS_BYTES = (0, 1, 2, 4, 8, 16, 32, 64)
 #: Largest grid (x, y, z) and block (x, y, z; threads) of CUDA's compute capabilities 7.5 to 12.x
 #: (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
 MAX_GRID = (2**31 - 1, 65535, 65535)

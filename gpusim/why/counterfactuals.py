@@ -206,7 +206,7 @@ def _no_stall_counts(program: Program) -> Program:
 
 def _no_barriers(program: Program) -> Program:
     code = program.instructions.copy()
-    code["flags"] &= ~np.uint16(Flag.BARRIER_WAIT)
+    code["flags"] &= ~np.uint32(Flag.BARRIER_WAIT)
     return replace(program, instructions=code)
 
 

@@ -5,8 +5,8 @@ gives the shape (``16816`` is 16 x 8 x 16), then the formats. A register holds 3
 column of B), so a shape is a number of 8-row tiles and a number of register steps along k; which lane holds
 what is the body's business (:mod:`gpusim.isa.bodies.tensor`, after the PTX ISA's fragment figures).
 
-Hopper's and Blackwell's asynchronous tensor instructions work on shared or tensor memory and are refused by
-name: see :data:`REFUSED`.
+Hopper's asynchronous tensor instructions stand in :mod:`gpusim.isa.forms.warpgroup_products`; Blackwell's work on tensor memory
+and are refused by name: see :data:`REFUSED`.
 """
 
 from __future__ import annotations
@@ -48,10 +48,6 @@ ROUNDINGS = {"RM": 1, "RP": 2, "RZ": 3}
 STEP_BITS = 128
 
 REFUSED = {
-    "HGMMA": "asynchronous warp-group product (wgmma)",
-    "IGMMA": "asynchronous warp-group product (wgmma)",
-    "BGMMA": "asynchronous warp-group product (wgmma)",
-    "QGMMA": "asynchronous warp-group product (wgmma)",
     "UTCHMMA": "tensor-memory product (tcgen05)",
     "UTCQMMA": "tensor-memory product (tcgen05)",
     "UTCIMMA": "tensor-memory product (tcgen05)",
