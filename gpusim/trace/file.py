@@ -46,6 +46,10 @@ MAGIC = "gpusim-trace"
 #: Versions that can be read: one of version 4 says how often warps polled as the emulator made them do; those of versions 4 and 5
 #: have no clusters and no bulk copies.
 VERSIONS = (4, 5, TRACE_VERSION)
+#: INSTRUCTION before version 7, whose flags were fewer.
+_EARLIER_INSTRUCTION = np.dtype(
+    [(name, "<u2" if name == "flags" else INSTRUCTION[name]) for name in INSTRUCTION.names or ()]
+)
 #: One of these versions holds a few blocks, from which all others follow (:mod:`gpusim.trace.regular_file`).
 REGULAR_VERSIONS = (6, 8)
 HEADER = "header.json"
@@ -151,7 +155,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Program, Launch, StoredChunks | 
             launch = _launch(header["launch"])
             check_launch(launch)
             members = header["members"]
-            code = _get_array(archive, members, INSTRUCTIONS, INSTRUCTION)
+            code = _instructions(archive, members, header["version"])
             texts = read_json(bytes(_get(archive, members, PROGRAM, MAX_PROGRAM_BYTES)))
             program = Program(code, _strings(texts["texts"]), _strings(texts["files"]))
             check_program(program)
@@ -312,6 +316,12 @@ def _get_array(archive: zipfile.ZipFile, members: dict, name: str, dtype: np.dty
         raise refuse(f"{name} declares shape {shape} for {len(data) - prefix.tell()} bytes")
     # frombuffer on a bytearray is writable, as are captured arrays: jitted code sees one type only.
     return np.frombuffer(data, dtype, offset=prefix.tell())
+
+
+def _instructions(archive: zipfile.ZipFile, members: dict, version: int) -> np.ndarray:
+    if version in (TRACE_VERSION, REGULAR_VERSIONS[-1]):
+        return _get_array(archive, members, INSTRUCTIONS, INSTRUCTION)
+    return _get_array(archive, members, INSTRUCTIONS, _EARLIER_INSTRUCTION).astype(INSTRUCTION)
 
 
 def _launch(entry: dict) -> Launch:
