@@ -197,14 +197,6 @@ def complete_transactions(address, count):
 
 
 @inner
-def complete_transactions(registers, host, count):
-    """Tell the mbarrier at a host address that ``count`` bytes of its transactions are complete."""
-    place = at.Y_ROW * at.ROW  # scratch: the count is an operand
-    registers[place] = np.int32(count)
-    _barrier_object(registers, place, registers, np.int64(0), ops.COMPLETE, host, np.int64(load64(host)))
-
-
-@inner
 def _combine(operation, old, operand):
     if operation == ops.ADD:
         return old + operand

@@ -99,7 +99,7 @@ def _tell(state, row, registers, barrier, targets, size):
             host = peer_shared(state, at_rank, offset_of(barrier), np.int64(8))
             if host == NO_PEER or barrier & 7:
                 return False
-            complete_transactions(registers, host, size)
+            complete_transactions(host, size)
     return True
 
 
