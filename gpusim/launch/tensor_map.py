@@ -37,7 +37,8 @@ CORNERS_AT, CHANNELS_AT, PIXELS_AT, MODE_AT = 60, 72, 74, 76
 #: Bits of the flags; the kind and the L2 promotion stand where compiled code leaves bits alone.
 KIND_SHIFT, RANK_SHIFT, TYPE_SHIFT, INTERLEAVE_SHIFT, SWIZZLE_SHIFT, FILL_SHIFT, TF32_SHIFT = 0, 4, 7, 11, 13, 15, 16
 PROMOTION_SHIFT, ATOMICITY_SHIFT = 17, 19
-KNOWN_FLAGS = 0x1FFFF3 | 0x3 << PROMOTION_SHIFT
+#: Bit 21, which drivers set for large tensors and CUTLASS clears, changes nothing here.
+KNOWN_FLAGS = 0x3FFFF3
 #: CUtensorMapDataType -> type in the flags, of which those that round to TF32 have a further bit.
 _TYPE_CODES = (0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 8, 7 | 0x200, 8 | 0x200, 11, 12, 13)
 _DATA_TYPES = {code: kind for kind, code in enumerate(_TYPE_CODES)}

@@ -124,7 +124,7 @@ class Flag(IntEnum):
     DEVICE_FENCE = 256  # MEMBAR of the GPU or the system: a round trip to the L2 at least
     SLEEP = 512  # NANOSLEEP: ``constant_offset`` nanoseconds; if it records, ACCESS["address"] less SLEEP_ADDRESS
     INVALIDATE_L1 = 1024  # CCTL.IVALL: empties the SM's L1
-    BULK_GROUP = 8192  # UTMACMDFLUSH: closes a group of bulk copies
+    BULK_GROUP = 2048  # UTMACMDFLUSH: closes a group of bulk copies
     CLUSTER_ARRIVE = 16384  # UCGABAR_ARV: arrives at the barrier of the block's cluster
     CLUSTER_WAIT = 32768  # UCGABAR_WAIT: waits until all threads of the cluster have arrived
     # Products of a warp group (wgmma); ``space`` is SHARED where A lies there, as B always does
