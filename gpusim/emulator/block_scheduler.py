@@ -238,6 +238,9 @@ class BlockScheduler:
         self._base = current = first
         self._empty_log()
         while current < blocks:
+            if (rest := order.past_taken(current, blocks)) > current:
+                current = rest
+                continue
             started = self._seat(current, free)
             current = yield from self._together(current + order.size, blocks, started, free)
             if self.failed is not None:
@@ -252,6 +255,7 @@ class BlockScheduler:
 
     def _seat(self, place: int, free: list[Slot]) -> list[Slot]:
         """Slots, of those that are ``free`` and new ones, for the blocks of the cluster that begins at ``place`` of the order."""
+        self._order.start(place)
         slots = [free.pop() if free else self._open() for _ in range(self._order.size)]
         for i, slot in enumerate(slots):
             slot.block, slot.polled_at = self._order.block(place + i), -1
@@ -403,6 +407,10 @@ class BlockScheduler:
             if status == at.HOST_CALL:
                 self.host.serve(state, slot.registers, self.machine)
                 continue
+            if status == at.CLUSTER_WAIT and self._order.size == 1:  # a cluster of one block
+                if ResidentCluster([state]).release():
+                    continue
+                status = at.DEADLOCK
             if status in _TAKEN:
                 slot.block = block
                 if not self._take(slot, status):
@@ -492,6 +500,7 @@ class BlockScheduler:
             giving_up = hopeless and self._may_give_up(resident)
             for slot in resident:
                 slot.states[0].impatient = giving_up
+            pending = self._order.past_taken(pending, end)
             stuck = (slow or giving_up) and not ended and livelock.reached(resident, self.machine.allocations)
             if pending < end and resident and ((slow or polled) and not crowded or not moved or stuck):
                 # All of them may wait for all others, as at a grid's barrier: twice as many have the next turn.

@@ -12,16 +12,41 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpusim.emulator.work_taking import CLUSTERS, STARTED, TAKEN, TOTAL, WAVE
 from gpusim.isa import warp as at
+from gpusim.isa.architectures import nearest
+from gpusim.launch.kernel_launch import KernelLaunch
 
 Shape = tuple[int, int, int]
+#: Registers are given to a warp in units of so many.
+_REGISTER_UNIT = 256
+
+
+def work_of(launch: KernelLaunch) -> np.ndarray:
+    """``work`` of a launch whose clusters take over others (:mod:`gpusim.emulator.work_taking`), none of which has."""
+    blocks = launch.grid[0] * launch.grid[1] * launch.grid[2]
+    work = np.zeros(CLUSTERS + blocks // launch.cluster_blocks, np.int64)
+    work[TOTAL], work[WAVE] = len(work) - CLUSTERS, _first_wave(launch)
+    return work
+
+
+def _first_wave(launch: KernelLaunch) -> int:
+    """Clusters that the GPU holds at once, one at least."""
+    row, image = nearest(launch.binary.capability), launch.image
+    warps = -(-launch.block[0] * launch.block[1] * launch.block[2] // at.LANES)
+    registers = -(-max(1, image.registers_per_thread) * at.LANES // _REGISTER_UNIT) * _REGISTER_UNIT
+    shared = image.shared_bytes + launch.dynamic_shared_bytes + row.reserved_shared_bytes
+    an_sm = min(row.sm_blocks, row.sm_warps // warps, launch.target.registers // (registers * warps))
+    an_sm = min(an_sm, row.sm_shared_bytes // shared) if shared else an_sm
+    return max(1, launch.target.sm_count * an_sm // launch.cluster_blocks)
 
 
 class ClusterOrder:
-    """The blocks of a ``grid`` in the order in which they run: cluster by cluster (x fastest), by rank in each."""
+    """The blocks of a ``grid`` in the order in which they run: cluster by cluster (x fastest), by rank in each. ``work``: as
+    :func:`work_of` makes it, None where no cluster takes over others."""
 
-    def __init__(self, grid: Shape, cluster: Shape) -> None:
-        self._grid, self._cluster = grid, cluster
+    def __init__(self, grid: Shape, cluster: Shape, work: np.ndarray | None = None) -> None:
+        self._grid, self._cluster, self._work = grid, cluster, work
         self._clusters = tuple(whole // part for whole, part in zip(grid, cluster, strict=True))
         #: blocks of a cluster
         self.size = cluster[0] * cluster[1] * cluster[2]
@@ -54,6 +79,18 @@ class ClusterOrder:
             rank += before * (index % part)
             clusters_before, before = clusters_before * clusters, before * part
         return number * self.size + rank
+
+    def past_taken(self, place: int, end: int) -> int:
+        """The first place from ``place`` on, ``end`` at most, whose cluster has not been taken over."""
+        while self._work is not None and place < end and self._work[CLUSTERS + place // self.size] == TAKEN:
+            place += self.size
+        return place
+
+    def start(self, place: int) -> None:
+        """The cluster of the block at ``place`` starts: it cannot be taken over any more."""
+        if self._work is not None and self._work[CLUSTERS + place // self.size] == 0:
+            if place // self.size >= self._work[WAVE]:
+                self._work[CLUSTERS + place // self.size] = STARTED
 
     def band_end(self, place: int) -> int:
         """The first block behind the band of those before ``place``: all before it have a place in whole bands."""

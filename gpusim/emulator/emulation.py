@@ -13,13 +13,14 @@ import numpy as np
 
 from gpusim.emulator.block_scheduler import BlockScheduler, LoggedBlocks, Slot
 from gpusim.emulator.chunks import close_chunk, new_log
-from gpusim.emulator.clusters import ClusterOrder
+from gpusim.emulator.clusters import ClusterOrder, work_of
 from gpusim.emulator.device_launches import DeviceLaunch
 from gpusim.emulator.faults import ResidentBlocks, explain
 from gpusim.emulator.host_calls import PRINT_BYTES, Heap, HostCalls
 from gpusim.emulator.listeners import Listener
 from gpusim.emulator.prepare import prepare
 from gpusim.emulator.state import another_file, make_machine, make_state, release
+from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
 from gpusim.isa.binary.cubin import CONSTANTS_ADDRESS, GLOBALS_ADDRESS, GRID_WORKSPACE_ADDRESS, PARAMETERS_ADDRESS
 from gpusim.launch.instruction_limit import DEFAULT_INSTRUCTION_LIMIT
@@ -77,13 +78,18 @@ class Emulation:
         records = min(_LOG_RECORDS, max(1024, 16 * warps))
         machine = make_machine(prepared, launch, memory, new_log(records, records, 1024), self._constants)
 
+        takes_over = bool((prepared.encoded.matrix[:, at.OP] == ops.NEXT_WORK).any())
+        work = work_of(launch) if takes_over else None
+
         def open_slot(registers: np.ndarray | None = None) -> Slot:
             states, raw, backing = make_state(prepared, launch, instruction_limit)
+            if work is not None:
+                states[0]["work_host"] = work.ctypes.data
             return Slot(states, another_file(machine.registers) if registers is None else registers, raw, backing)
 
         self._scheduler = BlockScheduler(
             open_slot(machine.registers), machine, open_slot, self._host,
-            ClusterOrder(launch.grid, launch.cluster), self.facts.cooperative,
+            ClusterOrder(launch.grid, launch.cluster, work), self.facts.cooperative,
         )  # fmt: skip
 
     @property

@@ -279,7 +279,7 @@ class _Encoder:
             second[2], second[3] = recipe["base_words"], recipe["shift"]
             second[4], second[5] = self._uniform(recipe["uniform"])
             second[6] = recipe["offset"]
-        if micro.op == ops.ASYNC_STORE:
+        if micro.op in (ops.ASYNC_STORE, ops.NEXT_WORK):
             row[at.BYTES] = _BARRIER_BYTES  # of what its address names
         if micro.op == ops.CONSTANT_LOAD:
             bank = micro.extra["bank"]
@@ -366,7 +366,7 @@ def _apart(row: np.ndarray) -> bool:
 
 def _ordered(micro: MicroOp) -> bool:
     """Whether the order of warps shows: an atomic whose old value is kept, or that does not commute."""
-    if micro.op == ops.ASYNC_STORE:
+    if micro.op in (ops.ASYNC_STORE, ops.NEXT_WORK):
         return True
     if micro.op != ops.ATOMIC:
         return False

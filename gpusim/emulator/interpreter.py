@@ -31,6 +31,7 @@ from gpusim.emulator.polling import GOES_ON, WAITS, begin_round
 from gpusim.emulator.runs import execute_arithmetic, fetch, write_back, write_predicates
 from gpusim.emulator.tensor_boxes import MOST_BOXES
 from gpusim.emulator.warpgroup_products import PRODUCT_WARPS, execute_product
+from gpusim.emulator.work_taking import execute_next_work
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
 from gpusim.isa.jit import inner
@@ -277,6 +278,11 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
                     status = execute_bulk(
                         state, matrix, registers, accesses, scattered, pc, warp, base + shift, chunk_warp + warp, on
                     )
+                elif op == ops.NEXT_WORK:
+                    status = execute_next_work(
+                        state, matrix, registers, allocations, hint, accesses, scattered, pc, warp, base + shift,
+                        chunk_warp + warp, executing[i],
+                    )  # fmt: skip
                 elif op == ops.ASYNC_STORE:
                     state.q[i, 0] = 0
                     status = execute_async_store(

@@ -16,6 +16,7 @@ import numpy as np
 from gpusim.emulator.convergence import pick, release_crossed_waits, release_mixed
 from gpusim.emulator.interpreter import run_lockstep
 from gpusim.emulator.polling import end_polling
+from gpusim.emulator.work_taking import is_taken
 from gpusim.isa import warp as at
 from gpusim.isa.jit import compiled, inner
 
@@ -225,6 +226,9 @@ def run_blocks(states, slot, machine, first_block, next_block, end_block):
     linear = next_block
     while linear < end_block:
         if not state.started:
+            if state.work_host and is_taken(state, linear):
+                linear += 1
+                continue
             start_block(state, machine.registers, linear)
             state.slice_end = 0
         chunk_warp = (linear - first_block) * state.warps

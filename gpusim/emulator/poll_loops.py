@@ -288,7 +288,7 @@ def poll_columns(matrix: np.ndarray, strong: np.ndarray) -> np.ndarray:
     )
     matrix[(op == ops.STORE) & here & ~strong, at.ORDERED] |= at.TRACK_ONE_LANE
     matrix[(op == ops.STORE) & here & strong, at.ORDERED] |= at.TRACK_WRITE
-    matrix[np.isin(op, (ops.ATOMIC, ops.ASYNC_STORE, ops.BULK)) & here, at.ORDERED] |= at.TRACK_WRITE
+    matrix[np.isin(op, (ops.ATOMIC, ops.ASYNC_STORE, ops.BULK, ops.NEXT_WORK)) & here, at.ORDERED] |= at.TRACK_WRITE
     matrix[loads, at.ORDERED] |= at.TRACK_POLL | at.ORDER_SHOWS
     known = {load for d in decisions if d.kind in (at.POLL_EXACT, at.POLL_GIVES_UP) for load in d.loads}
     matrix[[load for load in loads if load not in known], at.ORDERED] |= at.TRACK_PERHAPS

@@ -14,9 +14,11 @@ from gpusim.emulator.access import GENERIC, SHARED, find_allocation
 from gpusim.emulator.addresses import CLUSTER, formed_addresses
 from gpusim.emulator.cluster_memory import NO_PEER, offset_of, peer_rank, peer_shared, rank_of
 from gpusim.emulator.pointers import load32, store32
+from gpusim.emulator.work_taking import told_lanes
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
 from gpusim.isa.jit import allocating, inlined, inner, seldom
+from gpusim.trace.layout import RANK_SHIFT
 from gpusim.trace.record import Space
 
 _SHARED_KEY, _BLOCK_SHIFT = np.int64(1) << 61, 22
@@ -95,8 +97,10 @@ def _signal(state, words, signals, row, access, polls):
     signals[n, at.SIGNAL_POLLS], signals[n, at.SIGNAL_COUNT] = polls, words[row, at.WORD_COUNT]
     signals[n, at.SIGNAL_BLOCK], signals[n, at.SIGNAL_WARP] = writer // at.MAX_WARPS, writer % at.MAX_WARPS
     key = words[row, at.WORD_KEY]
-    is_shared = key >= _SHARED_KEY
-    signals[n, at.SIGNAL_ADDRESS] = (key & ((1 << _BLOCK_SHIFT) - 1)) - 1 if is_shared else (key - 1) << 2
+    signals[n, at.SIGNAL_ADDRESS] = (key - 1) << 2
+    if key >= _SHARED_KEY:
+        rank = peer_rank(state, (key & ~_SHARED_KEY) >> _BLOCK_SHIFT)
+        signals[n, at.SIGNAL_ADDRESS] = max(rank, np.int64(0)) << RANK_SHIFT | ((key & ((1 << _BLOCK_SHIFT) - 1)) - 1)
 
 
 @inner
@@ -116,7 +120,7 @@ def _note_before(state, matrix, registers, allocations, hint, words, signals, pc
     if row[at.ORDERED] & at.TRACKED == at.TRACK_ONE_LANE and mask & (mask - 1):
         return
     me, space = state.linear * at.MAX_WARPS + warp, np.int64(row[at.SPACE])
-    last = np.int64(-1)
+    mask, last = told_lanes(state, row, state.noted, mask), np.int64(-1)
     for lane in range(at.LANES):
         if not (mask >> lane) & 1 or state.noted[lane] == last:
             continue
@@ -228,7 +232,7 @@ def _note_writes(state, row, allocations, hint, words, signals, history, touched
     if row[at.ORDERED] & at.TRACKED == at.TRACK_ONE_LANE and mask & (mask - 1):
         return
     me, space = state.linear * at.MAX_WARPS + warp, np.int64(row[at.SPACE])
-    last = np.int64(-1)
+    mask, last = told_lanes(state, row, state.noted, mask), np.int64(-1)
     for lane in range(at.LANES):
         if not (mask >> lane) & 1 or state.noted[lane] == last:
             continue

@@ -11,6 +11,7 @@ from gpusim.model import cache
 from gpusim.model import counters as count
 from gpusim.model import program as op
 from gpusim.model import stall_reasons as stall
+from gpusim.model.cluster import arrive_at_cluster, await_cluster
 from gpusim.model.coalescer import bits
 from gpusim.model.compiled import inlined, inner
 from gpusim.model.constants import indexed_load, line_ready
@@ -86,6 +87,7 @@ from gpusim.trace.record import NO_BARRIER, Flag, MemoryKind, PipeClass
 BARRIER_WAIT, FENCE, COPY_GROUP = int(Flag.BARRIER_WAIT), int(Flag.FENCE), int(Flag.COPY_GROUP)
 BRANCH, DEVICE_FENCE, INVALIDATE_L1 = int(Flag.BRANCH), int(Flag.DEVICE_FENCE), int(Flag.INVALIDATE_L1)
 PRODUCT, PRODUCT_GROUP = int(Flag.PRODUCT), int(Flag.PRODUCT_GROUP)
+CLUSTER_ARRIVE, CLUSTER_WAIT = int(Flag.CLUSTER_ARRIVE), int(Flag.CLUSTER_WAIT)
 BARRIER_PORT, CONSTANT_PORT = int(PipeClass.BARRIER), int(PipeClass.CONSTANT)
 ASYNC_COPY = int(MemoryKind.ASYNC_COPY)
 STORE, REDUCTION = int(MemoryKind.STORE), int(MemoryKind.REDUCTION)
@@ -284,7 +286,7 @@ def issue(state, tables, sm, sub, warp, now):
             slots[warp, READY] = NEVER
             slots[warp, AGE] = 0
             subs[sub, LAST_WARP] = -1
-            if port == BARRIER_PORT:
+            if port == BARRIER_PORT and not flags & (CLUSTER_ARRIVE | CLUSTER_WAIT):
                 arrive(resident, program, timing, sm, warp, pc, False, now)
             return True
         load_run(warps, tables.runs, warp)
@@ -327,7 +329,11 @@ def issue(state, tables, sm, sub, warp, now):
     if flags & INVALIDATE_L1 and sms[sm, FILLED]:
         sms[sm, FILLED] = 0
         cache.empty(state.l1, sm, timing[L1_SETS], timing[L1_WAYS])
-    if port == BARRIER_PORT:
+    if flags & CLUSTER_ARRIVE:
+        arrive_at_cluster(state.peers_sent, state.report, resident, timing, warp, now)
+    elif flags & CLUSTER_WAIT:
+        await_cluster(resident, warp, pc)
+    elif port == BARRIER_PORT:
         slots[warp, READY] = NEVER
         arrive(resident, program, timing, sm, warp, pc, flags & BARRIER_WAIT != 0, now)
         if warps[warp, AT_BARRIER]:

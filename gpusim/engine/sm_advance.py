@@ -12,6 +12,7 @@ from gpusim.model import cache
 from gpusim.model import counters as count
 from gpusim.model import program as op
 from gpusim.model.arrivals import TAG_BITS, TAG_MASK, pop
+from gpusim.model.cluster import join_cluster, leave_cluster, take_messages
 from gpusim.model.compiled import compiled, inlined, inner
 from gpusim.model.l1_access import block_lsu, enter, has_room
 from gpusim.model.l1_response import receive
@@ -55,10 +56,12 @@ from gpusim.model.sm_tables import (
     LSU_PC,
     LSU_WARP,
     NEXT,
+    PEER_NEXT,
     QUEUE_NEXT,
     R_EXITS,
     R_LAST_CYCLE,
     R_NEXT_CYCLE,
+    R_PEERS,
     R_REQUESTS,
     RESIDENT_BLOCKS,
     S_BLOCK,
@@ -107,6 +110,7 @@ def start_blocks(state, tables, sm, now):
         blocks[row, QUEUED] = 0
         for number in range(BARRIERS):
             blocks[row, ARRIVED + number] = 0
+        join_cluster(starts, row, blocks)
         state.counters[count.BLOCKS] += 1
         state.counters[count.WARPS] += per_block
         sms[sm, RESIDENT_BLOCKS] += 1
@@ -211,6 +215,8 @@ def advance_sm(state, tables, sm, until):
                 sms[sm, QUEUE_NEXT] = now
         if sms[sm, START_NEXT] <= now:
             start_blocks(state, tables, sm, now)
+        if sms[sm, PEER_NEXT] <= now:
+            take_messages(state.peers, sms, resident, program, timing, tables.signals, state.written, sm, now)
         if sms[sm, QUEUE_NEXT] <= now:
             if not lsu[sm, LSU_BUSY] and dequeue(state, sm, now):
                 take_instruction(state, tables, sm)
@@ -253,13 +259,14 @@ def advance_sm(state, tables, sm, until):
                 if issue(state, tables, sm, sub, warp, now):
                     counters[count.WARP_CYCLES] += now
                     live = leave_block(resident, program, timing, sm, block, now)
+                    leave_cluster(state.peers_sent, state.report, resident, timing, warp, block, now)
                     if live == 0 and blocks[block, QUEUED] == 0:
                         end_block(state, sm, block, now)
                 elif slots[warp, READY] < later:
                     later = slots[warp, READY]
             if later < subs_next[sub]:
                 subs_next[sub] = max(later, now + 1)
-        following = min(sms[sm, QUEUE_NEXT], sms[sm, START_NEXT], sms[sm, TMA_NEXT])
+        following = min(sms[sm, QUEUE_NEXT], sms[sm, START_NEXT], sms[sm, TMA_NEXT], sms[sm, PEER_NEXT])
         for sub in range(sm * n_subs, (sm + 1) * n_subs):
             following = min(following, subs_next[sub])
         if sms[sm, ARRIVALS]:
@@ -274,6 +281,7 @@ def advance_group(state, tables, until):
     report, sms = state.report, state.sms
     report[R_REQUESTS] = 0
     report[R_EXITS] = 0
+    report[R_PEERS] = 0
     following = NEVER
     last = report[R_LAST_CYCLE]
     for i in range(sms.shape[0]):

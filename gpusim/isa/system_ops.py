@@ -64,6 +64,7 @@ WIDE_STORE = MEMORY_BASE + 10  # 32 bytes a lane: of sources A and B
 ASYNC_STORE = (
     MEMORY_BASE + 11
 )  # STAS, REDAS; flags: bytes, operation (STORED: none), type; the address is the mbarrier's
+NEXT_WORK = MEMORY_BASE + 12  # UGETNEXTWORKID; flags: for all blocks of the cluster; the address is the mbarrier's
 #: Operation of an ASYNC_STORE that stores.
 STORED = -1
 BULK = MEMORY_BASE + 12  # what the tensor memory accelerator is asked for; flags: gpusim/isa/bulk_ops.py

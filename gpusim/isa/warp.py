@@ -231,7 +231,10 @@ SIGNAL_COUNT = SIGNAL_TABLE.column(
 )
 SIGNAL_BLOCK = SIGNAL_TABLE.column("index", "block that wrote last")
 SIGNAL_WARP = SIGNAL_TABLE.column("index", "warp of it that wrote last")
-SIGNAL_ADDRESS = SIGNAL_TABLE.column("address", "of the word; in shared memory from the block's first byte on")
+SIGNAL_ADDRESS = SIGNAL_TABLE.column(
+    "address",
+    "of the word; in shared memory from the block's first byte on, with its rank in its cluster from bit RANK_SHIFT on",
+)
 
 WORD_TABLE = Table(__name__, "words", "a word of memory", "Words that were written by what TRACK names: an open hash.")
 WORD_KEY = WORD_TABLE.column(
@@ -299,6 +302,9 @@ STATE_RECORD = Record(
     Field("block_dim", "(3,)<i8", "count", "threads along x, y, z"),
     Field("cluster_dim", "(3,)<i8", "count", "blocks of a cluster along x, y, z"),
     Field("cluster_size", "<i8", "count", "blocks of a cluster; 1: the launch has none"),
+    Field(
+        "work_host", "<i8", "host address", "of what clusters take over from others (emulator/work_taking.py); 0: none"
+    ),
     Field("warps", "<i8", "count", "warps of the block"),
     Field("own_base", "<i8", "words", "where group 0's rows begin"),
     Field("own_stride", "<i8", "words", "from a group's rows to the next one's"),

@@ -17,11 +17,12 @@ from gpusim.model import counters as count
 from gpusim.model import messages as message
 from gpusim.model import mshr as table
 from gpusim.model import program as op
+from gpusim.model.cluster import write_to_peers
 from gpusim.model.coalescer import ADDRESS, LANE_BYTES, LINE_BYTES, OPERATIONS, SECTORS, bits
 from gpusim.model.compiled import inlined, inner
 from gpusim.model.lsu import LOCAL, SHARED, occupy_stages
 from gpusim.model.messages import NEVER
-from gpusim.model.residency import COPIES_DONE, COPIES_OPEN, STORES, UNSEEN
+from gpusim.model.residency import BLOCK, COPIES_DONE, COPIES_OPEN, STORES, UNSEEN
 from gpusim.model.scheduler import AGE
 from gpusim.model.scoreboard import resolve
 from gpusim.model.send import send
@@ -36,6 +37,7 @@ from gpusim.model.sm_tables import (
     LSU_GROUP,
     LSU_LINES,
     LSU_PC,
+    LSU_REMOTE,
     LSU_SIGNAL,
     LSU_SPACE,
     LSU_TAG_CYCLES,
@@ -52,6 +54,7 @@ from gpusim.model.sm_tables import (
 from gpusim.model.stall_reasons import LONG_SCOREBOARD, SHORT_SCOREBOARD
 from gpusim.model.timing import (
     ADDRESS_LATENCY,
+    CLUSTER_LATENCY,
     HIT_LATENCY,
     L1_SETS,
     L1_WAYS,
@@ -120,7 +123,8 @@ def enter(state, tables, sm, now):
         row[count.SHUFFLES] += 1
     elif space == SHARED:
         reason = SHORT_SCOREBOARD
-        done = data_end - timing[ADDRESS_LATENCY] + timing[SHARED_LATENCY]
+        done = data_end - timing[ADDRESS_LATENCY]
+        done += timing[CLUSTER_LATENCY] if lsu[sm, LSU_REMOTE] else timing[SHARED_LATENCY]
         row[count.SHARED_WAVEFRONTS] += lsu[sm, LSU_DATA_CYCLES]
         row[count.SHARED_CONFLICTS] += max(0, lsu[sm, LSU_DATA_CYCLES] - max(1, program[pc, op.BYTES] // 4))
         if kind == STORE:
@@ -128,7 +132,12 @@ def enter(state, tables, sm, now):
         else:
             row[count.SHARED_LOADS] += 1
         signal = lsu[sm, LSU_SIGNAL]
-        if signal:
+        if signal and lsu[sm, LSU_REMOTE]:  # what a poll of another SM's memory waits for is not followed
+            write_to_peers(
+                state.peers_sent, state.report, state.resident.blocks, tables.signals, state.written, timing,
+                warps[warp, BLOCK], signal, now,
+            )  # fmt: skip
+        elif signal:
             if not has_seen(tables.signals, state.written, signal, ANY_LINE):
                 warps[warp, UNSEEN] += 1
             count_writes(tables.signals, state.written, signal, ANY_LINE)

@@ -17,7 +17,7 @@ import numpy as np
 
 from gpusim.model import program as op
 from gpusim.model.compiled import inner
-from gpusim.model.messages import NEVER
+from gpusim.model.messages import MOST_PEERS, NEVER
 from gpusim.model.scheduler import AGE, PASSED, PORT, READY
 from gpusim.model.scoreboard import COUNTERS, clear, few_from, pending, reason_of, zero_from
 from gpusim.model.stall_reasons import (
@@ -74,6 +74,9 @@ POLL_RUN = WARP_TABLE.column("index", "first run of the round of polling that it
 POLL_END = WARP_TABLE.column("index", "behind its last run; 0: it does not poll")
 POLL_ACCESS = WARP_TABLE.column("index", "access record at the round's begin")
 POLL_FROM = WARP_TABLE.column("cycle", "of the first decision to go on polling")
+CLUSTER_PHASE = WARP_TABLE.column(
+    "count", "of the cluster's barrier at which it has arrived and not waited, from 1 on; 0: it has not arrived"
+)
 COPIES_OPEN = WARP_TABLE.column("count", "copies of each group entry that are under way", span=COPY_GROUPS)
 COPIES_DONE = WARP_TABLE.column("cycle", "at which the latest copy of each group entry was there", span=COPY_GROUPS)
 PRODUCTS_END = WARP_TABLE.column("cycle", "at which the latest product (wgmma) of the warp is there")
@@ -92,6 +95,17 @@ ARRIVED = BLOCK_TABLE.column("count", "warps that have come to each named barrie
 EXPECTED = BLOCK_TABLE.column(
     "count", "the warps that the last to arrive there said will meet; 0: all that live", span=BARRIERS
 )
+
+CLUSTER = BLOCK_TABLE.column("index", "its cluster, of those of the grid")
+CLUSTER_BLOCKS = BLOCK_TABLE.column("count", "blocks of the cluster; 0: the launch has none")
+RANK = BLOCK_TABLE.column("index", "of the block in its cluster")
+PEERS = BLOCK_TABLE.column("packed", "where each block of the cluster is: SM << PLACE_SHIFT | slot", span=MOST_PEERS)
+CLUSTER_ARRIVED = BLOCK_TABLE.column("count", "live warps that have arrived at the barrier of the cluster")
+CLUSTER_CAME = BLOCK_TABLE.column("mask", "blocks of the cluster, by rank, all of whose threads have arrived there")
+CLUSTER_ENDED = BLOCK_TABLE.column("mask", "blocks of the cluster, by rank, that have ended")
+CLUSTER_OPENED = BLOCK_TABLE.column("count", "how often the barrier has opened")
+#: AT_BARRIER of a warp that waits for its cluster.
+AT_CLUSTER = BARRIERS + 1
 
 FLAG_DEPBAR, FLAG_PRODUCT_WAIT = int(Flag.DEPBAR), int(Flag.PRODUCT_WAIT)
 

@@ -20,7 +20,7 @@ from gpusim.model.fetch import STREAM_CYCLES, STREAM_TABLE, CodeState
 from gpusim.model.l1_access import PENDING_LIMIT, TARGET_LIMIT
 from gpusim.model.line_cache import READY as LINE_ARRIVAL
 from gpusim.model.line_cache import line_cache
-from gpusim.model.messages import NEVER, REQUEST
+from gpusim.model.messages import NEVER, PEER, REQUEST
 from gpusim.model.mshr import MshrState
 from gpusim.model.program import PORTS, PROGRAM_TABLE
 from gpusim.model.residency import ResidentState
@@ -56,6 +56,8 @@ class SmState(NamedTuple):
     heap: np.ndarray  # see ``arrivals``
     out: np.ndarray  # REQUEST[...]: what goes to the L2
     exits: np.ndarray
+    peers: np.ndarray  # int64[sms, messages, columns]: from other blocks of clusters, in no order
+    peers_sent: np.ndarray  # PEER[...]: what goes to other SMs
     report: np.ndarray
     counters: np.ndarray
     stalls: np.ndarray
@@ -120,6 +122,8 @@ def empty_state(spec: GpuSpec, first: int, sms: int) -> SmState:
         heap=np.zeros((sms, limit + 1), np.int64),
         out=np.zeros(2 * sms * limit, REQUEST),
         exits=sm.EXIT_TABLE.zeros(blocks + 1),
+        peers=sm.PEER_TABLE.zeros(sms, 1),
+        peers_sent=np.zeros(1, PEER),
         report=sm.REPORT_TABLE.zeros(),
         counters=counters.COUNTER_TABLE.zeros(),
         stalls=stall_reasons.STALL_TABLE.zeros(1),
@@ -144,7 +148,7 @@ def empty_state(spec: GpuSpec, first: int, sms: int) -> SmState:
         ),
         front=_front_state(spec, sms, subs),
     )
-    state.sms[:, (sm.NEXT, sm.START_NEXT, sm.QUEUE_NEXT, sm.TMA_NEXT)] = NEVER
+    state.sms[:, (sm.NEXT, sm.START_NEXT, sm.QUEUE_NEXT, sm.TMA_NEXT, sm.PEER_NEXT)] = NEVER
     state.report[sm.R_NEXT_CYCLE] = NEVER
     state.starts[:, sm.S_CYCLE] = NEVER
     state.resident.slots[:, READY] = NEVER

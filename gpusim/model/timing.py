@@ -67,6 +67,9 @@ TMA_SETUP = TIMING_TABLE.column("cycles", "issue of a bulk instruction to its fi
 TMA_MAP = TIMING_TABLE.column("cycles", "more where a tensor map says what to move")
 TMA_INTERVAL = TIMING_TABLE.column("cycles", "from one of its requests to the next")
 TMA_COMPLETION = TIMING_TABLE.column("cycles", "last data or acknowledgement to what waits for it")
+CLUSTER_LATENCY = TIMING_TABLE.column("cycles", "issue to data of another SM's shared memory")
+CLUSTER_BARRIER_LATENCY = TIMING_TABLE.column("cycles", "last arrival to the opening of the barrier of a cluster")
+CLUSTER_SIZE = TIMING_TABLE.column("count", "blocks of a cluster, of the launch")
 TAG_LEAD = TIMING_TABLE.column("cycles", "of passes over the banks that may wait between tag and data stage")
 
 #: Lines of one instruction at most: 32 lanes of 32 bytes in local memory, where each word has its own
@@ -111,6 +114,9 @@ def sm_timing(spec: GpuSpec) -> np.ndarray:
     timing[SHUFFLE_LATENCY] = l1.shuffle_latency_cycles
     timing[BARRIER_LATENCY] = l1.barrier_latency_cycles
     timing[OPERAND_READ] = l1.operand_read_cycles
+    timing[CLUSTER_LATENCY] = l1.cluster_shared_latency_cycles
+    timing[CLUSTER_BARRIER_LATENCY] = l1.cluster_barrier_latency_cycles
+    timing[CLUSTER_SIZE] = 1
     timing[TAG_BANKS] = l1.tag_banks
     timing[DATA_BANKS] = l1.bank_count
     timing[CONFLICT_FREE] = not l1.bank_conflicts

@@ -185,7 +185,7 @@ WARP = np.dtype([("path", "<u4"), ("access_count", "<u4"), ("access_start", "<u8
 POLL = np.dtype([("run", "<u4"), ("runs", "<u4")])
 #: Access number ``access`` of the chunk writes word ``word`` (``polls`` 0) for the ``count``-th time, or polls it (1) until it has
 #: been written ``count`` times, the last time by warp ``warp`` of block ``block``. The word lies at ``address`` in global memory,
-#: or so far into the block's shared memory.
+#: or so far into a block's shared memory, with the rank of that block in its cluster from bit RANK_SHIFT on.
 SIGNAL = np.dtype(
     [
         ("address", "<u8"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from cluster_kernels import cluster_kernel
@@ -9,6 +11,9 @@ from cluster_kernels import cluster_kernel
 import gpusim
 from gpusim.emulator import block_scheduler
 from gpusim.emulator.clusters import ClusterOrder
+from gpusim.engine.gpu import simulate
+from gpusim.engine.supply import has_runs
+from gpusim.gpus.load import load_gpu
 from gpusim.trace.record import Space, Trace
 
 
@@ -110,6 +115,20 @@ def test_registers_go_from_one_warp_group_to_others(arch: str) -> None:
     out = np.zeros((2, 384), np.uint32)
     run("registers", arch, 2, 384, out)
     np.testing.assert_array_equal(out, np.where(np.arange(384) < 128, 1, 2)[None].repeat(2, 0))
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("grid, cluster", [((40, 3, 2), 1), ((40, 6, 1), (2, 2)), ((10, 1, 1), 1)])
+def test_running_clusters_take_over_those_that_have_not_started(grid, cluster) -> None:
+    out = np.zeros(grid[::-1], np.uint32)
+    gpu = replace(load_gpu("b200"), sm_count=2)  # a first wave of few blocks
+    trace = gpusim.capture(cluster_kernel("persistent", "sm_100"), grid, 256, (out,), gpu=gpu, cluster=cluster)
+    x, y = cluster if isinstance(cluster, tuple) else (cluster, 1)
+    ranks = 1 + np.add.outer(np.arange(grid[1]) % y * x, np.arange(grid[0]) % x)
+    np.testing.assert_array_equal(out, np.broadcast_to(ranks, out.shape))
+    ran = np.concatenate([has_runs(chunk).reshape(-1, 8).any(axis=1) for chunk in trace.chunks()])
+    assert ran.sum() == min(out.size, 16)
+    assert simulate(trace, gpu).cycles
 
 
 @pytest.mark.parametrize("grid, cluster", [((8, 6, 4), (2, 3, 2)), ((8, 6, 4), (4, 1, 1)), ((6, 4, 1), (1, 2, 1))])

@@ -182,6 +182,49 @@ extern "C" __global__ void __launch_bounds__(384, 1) registers(u32* out) {
     out[blockIdx.x * 384 + threadIdx.x] = threadIdx.x < 128 ? 1 : 2;
 }
 
+#if __CUDA_ARCH__ >= 1000
+// Blocks that take over others before they start: each block that is worked on gets 1 more, by rank.
+extern "C" __global__ void persistent(u32* out) {
+    __shared__ __align__(16) uint4 next;
+    __shared__ u64 bar;
+    auto cluster = cg::this_cluster();
+    u32 rank = cluster.block_rank(), phase = 0;
+    dim3 first(blockIdx.x - cluster.block_index().x, blockIdx.y - cluster.block_index().y, blockIdx.z - cluster.block_index().z);
+    if (threadIdx.x == 0) init(&bar, 1);
+    cluster.sync();
+    while (true) {
+        if (threadIdx.x == 0) {
+            dim3 at(first.x + cluster.block_index().x, first.y + cluster.block_index().y, first.z + cluster.block_index().z);
+            atomicAdd(out + at.x + gridDim.x * (at.y + gridDim.y * at.z), rank + 1);
+            asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 16;" ::"r"(shared(&bar)));
+        }
+        cluster.sync();
+        if (rank == 0 && threadIdx.x == 0) {
+            if (cluster.num_blocks() == 1)
+                asm volatile("clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%0], [%1];"
+                             ::"r"(shared(&next)), "r"(shared(&bar)) : "memory");
+#if __CUDA_ARCH_FEAT_SM100_ALL
+            else
+                asm volatile("clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.multicast::cluster::all.b128 [%0], [%1];"
+                             ::"r"(shared(&next)), "r"(shared(&bar)) : "memory");
+#endif
+        }
+        wait(&bar, phase);
+        phase ^= 1;
+        u32 x, y, z, got;
+        asm volatile("{.reg .pred p; .reg .b128 h; ld.shared.b128 h, [%4];"
+                     "clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 p, h; selp.u32 %3, 1, 0, p;"
+                     "mov.u32 %0, 0; mov.u32 %1, 0; mov.u32 %2, 0;"
+                     "@p clusterlaunchcontrol.query_cancel.get_first_ctaid.v4.b32.b128 {%0, %1, %2, _}, h;}"
+                     : "=r"(x), "=r"(y), "=r"(z), "=r"(got) : "r"(shared(&next)) : "memory");
+        if (!got) break;
+        first = dim3(x, y, z);
+        cluster.sync();
+    }
+    cluster.sync();
+}
+#endif
+
 // ---- what cannot go on --------------------------------------------------------------------------
 extern "C" __global__ void __launch_bounds__(384, 1) too_many_registers(u32* out) {
     if (threadIdx.x < 128) asm volatile("setmaxnreg.dec.sync.aligned.u32 48;");

@@ -1,7 +1,7 @@
 """Thread-block clusters: their barrier, asynchronous stores to other blocks' shared memory, and registers that warps hand over.
 
 Mental model: UCGABAR is PTX barrier.cluster; STAS and REDAS are st.async and red.async: one register pair holds the shared::cluster
-addresses of the data and of the mbarrier that is told. USETMAXREG is setmaxnreg.
+addresses of the data and of the mbarrier that is told. USETMAXREG is setmaxnreg, UGETNEXTWORKID clusterlaunchcontrol.
 """
 
 from __future__ import annotations
@@ -65,6 +65,30 @@ def lower_async_store(instruction: Instruction) -> MicroOp | None:
     )
 
 
+def lower_next_work(instruction: Instruction) -> MicroOp | None:
+    """``UGETNEXTWORKID.SELFCAST [UR6], [UR7]`` (PTX clusterlaunchcontrol.try_cancel): a cluster that has not started is cancelled, and
+    the index of its first block comes to UR6, 16 bytes, told to the mbarrier at UR7; with BROADCAST to the same places of all blocks
+    of the cluster."""
+    if instruction.modifiers not in (("SELFCAST",), ("BROADCAST",)) or len(instruction.operands) != 2:
+        return None
+    recipes = []
+    for operand in instruction.operands:
+        if operand.kind != Kind.MEMORY or operand.modifiers or operand.index != NO_REGISTER:
+            return None
+        recipes.append({
+            "base": NO_REGISTER, "base_words": 1, "base_signed": False, "shift": 0, "uniform": operand.uniform_index,
+            "uniform_words": 1, "offset": operand.value,
+        })  # fmt: skip
+    return MicroOp(
+        ops.NEXT_WORK,
+        flags=(int(instruction.modifiers == ("BROADCAST",)),),
+        memory_kind=MemoryKind.STORE,
+        space=Space.CLUSTER,
+        access_bytes=16,
+        extra={"address": recipes[1], "shared_address": recipes[0]},
+    )
+
+
 def lower_register_count(instruction: Instruction) -> MicroOp | None:
     """``USETMAXREG.DEALLOC.CTAPOOL 0x28`` gives registers to the block's pool, ``USETMAXREG.TRY_ALLOC.CTAPOOL UP0, 0xe8`` takes them
     from there: code goes round it until UP0 says that they were there. Here the warp waits for them."""
@@ -101,6 +125,11 @@ OPCODES = (
         mnemonic="REDAS", summary="asynchronous reduction in shared memory of the cluster", lowering=lower_async_store,
         bodies=(ops.ASYNC_STORE,), pipe=PipeClass.LSU, coverage="reduction", flops=NO_FLOPS,
         space=Space.CLUSTER, bytes_moved=(4, 8),
+    ),
+    Opcode(
+        mnemonic="UGETNEXTWORKID", summary="take over a cluster that has not started", lowering=lower_next_work,
+        bodies=(ops.NEXT_WORK,), pipe=PipeClass.LSU, coverage="async copy", flops=NO_FLOPS,
+        space=Space.CLUSTER, bytes_moved=(16,),
     ),
     Opcode(
         mnemonic="USETMAXREG", summary="give registers to the block's pool or take them", lowering=lower_register_count,

@@ -59,7 +59,6 @@ REFUSED = {
     "UTCCP": "copy into tensor memory (tcgen05)",
     "UTCSHIFT": "shift in tensor memory (tcgen05)",
     "UVIRTCOUNT": "allocation of tensor memory (tcgen05)",
-    "UGETNEXTWORKID": "the next block's work from the grid (cluster launch control)",
 }
 
 
