@@ -39,6 +39,9 @@ ELSEWHERE = {
     "ARRIVES": "test_ptx_isa.py",
     "OMMA": "test_ptx_isa.py",
     **dict.fromkeys(("TEX", "TXD", "TLD", "TLD4", "SULD", "SUST"), "../kernels/test_textures.py"),
+    **dict.fromkeys(
+        ("UCGABAR_ARV", "UCGABAR_WAIT", "STAS", "REDAS", "USETMAXREG", "UGETNEXTWORKID"), "../support/cluster_kernels.cu"
+    ),
 }
 #: What compiled code calls them there.
 PTX_NAMES = {
@@ -49,6 +52,12 @@ PTX_NAMES = {
     "SYNCS": "mbarrier",
     "ARRIVES": "mbarrier",
     "OMMA": "mxf4",
+    "UCGABAR_ARV": "cluster.arrive",
+    "UCGABAR_WAIT": "cluster.wait",
+    "STAS": "st.async",
+    "REDAS": "red.async",
+    "USETMAXREG": "setmaxnreg",
+    "UGETNEXTWORKID": "try_cancel",
 }
 HERE = {"BPT"}
 

@@ -259,3 +259,23 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) ended(u32* out) {
     cluster.sync();
     if (cluster.block_rank() == 1) out[threadIdx.x] = cluster.map_shared_rank(s, 0)[threadIdx.x];
 }
+
+// ---- what is timed ------------------------------------------------------------------------------
+extern "C" __global__ void syncs(int n) {
+    auto cluster = cg::this_cluster();
+    for (int i = 0; i < n; i++) { CLUSTER_ARRIVE; CLUSTER_WAIT; }
+}
+// One thread of block 0 follows indices in the shared memory of block ``to``.
+extern "C" __global__ void chase(int* out, int to, int n) {
+    __shared__ int s[256];
+    auto cluster = cg::this_cluster();
+    for (int i = threadIdx.x; i < 256; i += blockDim.x) s[i] = (i + 1) & 255;
+    cluster.sync();
+    if (cluster.block_rank() == 0 && threadIdx.x == 0) {
+        int* there = cluster.map_shared_rank(s, to);
+        int at = 0;
+        for (int i = 0; i < n; i++) at = there[at];
+        out[0] = at;
+    }
+    cluster.sync();
+}
