@@ -40,7 +40,8 @@ ELSEWHERE = {
     "OMMA": "test_ptx_isa.py",
     **dict.fromkeys(("TEX", "TXD", "TLD", "TLD4", "SULD", "SUST"), "../kernels/test_textures.py"),
     **dict.fromkeys(
-        ("UCGABAR_ARV", "UCGABAR_WAIT", "STAS", "REDAS", "USETMAXREG", "UGETNEXTWORKID"), "../support/cluster_kernels.cu"
+        ("UCGABAR_ARV", "UCGABAR_WAIT", "STAS", "REDAS", "USETMAXREG", "UGETNEXTWORKID"),
+        "../support/cluster_kernels.cu",
     ),
 }
 #: What compiled code calls them there.

@@ -69,11 +69,11 @@ def test_windows_order_and_threads_change_nothing(launch) -> None:
 
 
 def test_each_barrier_of_a_cluster_takes_its_latency() -> None:
-    few, many = (captured("syncs", 12, 96, n, cluster=4) for n in (4, 12))
+    few, many = (captured("syncs", 12, 96, n, cluster=4) for n in (28, 60))
     for latency in (190, 330):
         gpu = with_latencies(cluster_barrier_latency_cycles=latency)
-        each = (simulate(many, gpu).cycles - simulate(few, gpu).cycles) / 8
-        assert latency < each < latency + 60
+        each = (simulate(many, gpu).cycles - simulate(few, gpu).cycles) / 32
+        assert latency < each < latency + 40
     stalls = simulate(many, H200).stalls
     assert stalls["barrier"] > 0.5 * sum(stalls.values())
 
@@ -84,14 +84,14 @@ def test_a_load_of_another_block_costs_the_way_there_and_back() -> None:
         (to, n): simulate(captured("chase", 2, 32, to, n, cluster=2), gpu).cycles for to in (0, 1) for n in (64, 192)
     }
     own, other = ((cycles[to, 192] - cycles[to, 64]) / 128 for to in (0, 1))
-    assert other - own == 222 - gpu.l1.shared_latency_cycles
+    assert abs(other - own - (222 - gpu.l1.shared_latency_cycles)) < 1
 
 
 def test_who_waits_for_another_blocks_arrival_waits_longer_where_it_is_farther() -> None:
     trace = captured("ring", 12, 64, 9)
-    near, far = (simulate(trace, with_latencies(cluster_shared_latency_cycles=n)).cycles for n in (100, 1100))
-    # Nine buffers of two go one way; the other way is behind it from the third on.
-    assert far - near > 9 / 2 * 2 * 500 * 0.8
+    near, far = (simulate(trace, with_latencies(cluster_shared_latency_cycles=n)).cycles for n in (2_000, 10_000))
+    # Nine times a buffer is filled, of two: from the third time on it has to be emptied before, so there and back four times at least.
+    assert far - near > 4 * 8_000 * 0.9
 
 
 def test_a_cluster_larger_than_the_gpu_holds_at_once_is_refused() -> None:
