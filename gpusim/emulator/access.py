@@ -92,7 +92,7 @@ def resolve(state, allocations, hint, index, warp, mask, size, space):
                 return np.int64(at.MISALIGNED)
     if space == SHARED:
         base = state.shared_base
-        if low >= base and high + size <= base + state.shared_bytes:
+        if low >= state.shared_low and high + size <= base + state.shared_bytes:
             for lane in range(at.LANES):
                 address[lane] += state.shared_host - base
             return np.int64(at.DONE)
@@ -140,7 +140,7 @@ def _resolve_each(state, allocations, hint, index, warp, mask, size, space):
                 continue
         elif space == SHARED:
             offset = place - state.shared_base
-            if offset >= 0 and offset + size <= state.shared_bytes:
+            if place >= state.shared_low and offset + size <= state.shared_bytes:
                 address[lane] = state.shared_host + offset
                 continue
         elif space == LOCAL:
@@ -235,7 +235,7 @@ def stretch(state, allocations, hint, index, low, size, space):
     memory, holds them all; else NOWHERE."""
     if space == SHARED:
         base = state.shared_base
-        if low >= base and low + size <= base + state.shared_bytes:
+        if low >= state.shared_low and low + size <= base + state.shared_bytes:
             return state.shared_host - base
         return np.int64(NOWHERE)
     found = find_allocation(allocations, hint, index, low, size) if low >= 0 else np.int64(-1)

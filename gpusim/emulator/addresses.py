@@ -14,6 +14,7 @@ from gpusim.isa import warp as at
 from gpusim.isa.bulk_ops import MULTICAST, PAIRED
 from gpusim.isa.jit import apart, inlined, inner
 from gpusim.isa.lane_masks import first_lane
+from gpusim.isa.system_ops import EACH_BLOCK
 from gpusim.trace.layout import RANK_SHIFT
 from gpusim.trace.record import SCATTERED, Space
 
@@ -42,6 +43,10 @@ def lane_addresses(state, matrix, registers, index, own_base):
             address[lane] = offset + np.int64(registers[base + lane])
     else:
         shift = row[at.BASE_SHIFT]
+        if shift == EACH_BLOCK:
+            for lane in range(at.LANES):
+                address[lane] = offset_of(offset) | np.int64(lane) << RANK_SHIFT
+            return
         for lane in range(np.uint64(at.LANES)):
             address[lane] = offset + ((np.int64(registers[base + lane]) & at.FULL) << shift)
     if row[at.SPACE] == SHARED or row[at.SPACE] == LOCAL or row[at.SPACE] == CLUSTER:

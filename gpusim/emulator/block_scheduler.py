@@ -44,6 +44,9 @@ _SHARED_FIELDS = (
     "words_used",
     "changes",
     "bulks_used",
+    "tensor_left",
+    "tensor_left_block",
+    "tensor_left_units",
     "history_used",
     "hurries",
     "last_wait",
@@ -133,7 +136,7 @@ class BlockScheduler:
         self.ended = 0
         self.spinning = False
         self.listeners: Sequence[Listener] = ()
-        copies = (machine.matrix[:, at.OP] == ops.BULK).any()
+        copies = np.isin(machine.matrix[:, at.OP], (ops.BULK, ops.TENSOR_MEMORY)).any()
         self._bulks = np.empty((BULK_ROWS if copies else 0, LOG_WIDTH), np.int64)
         self._ended_early = False  # there are threads without which the launch goes on
         self._pause_end = PAUSE_INSTRUCTIONS
@@ -192,6 +195,11 @@ class BlockScheduler:
             return slot.polled_at >= 0
         touched = self.machine.touched
         return bool(slot.watched) and all(touched[word] <= slot.polled_at for word in slot.watched)
+
+    def tensor_memory_left(self) -> tuple[int, int, int]:
+        """(blocks that ended with tensor memory that they had not given back, the first of them, columns that it had)."""
+        state = self._last.states[0]
+        return int(state.tensor_left), int(state.tensor_left_block), 32 * int(state.tensor_left_units).bit_count()
 
     def dropped_prints(self) -> int:
         """Calls of ``vprintf`` that came when its buffer was full and never reached Python."""

@@ -40,7 +40,7 @@ def peer_shared(state, rank, offset, size):
     if rank < 0 or rank >= state.cluster_size:
         return np.int64(NO_PEER)
     start = offset - state.shared_base
-    if state.peer_shared[rank] == 0 or start < 0 or start + size > state.shared_bytes:
+    if state.peer_shared[rank] == 0 or offset < state.shared_low or start + size > state.shared_bytes:
         return np.int64(NO_PEER)
     return state.peer_shared[rank] + start
 

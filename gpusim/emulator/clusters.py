@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpusim.emulator.work_taking import CLUSTERS, STARTED, TAKEN, TOTAL, WAVE
+from gpusim.emulator.tensor_memory import tell_rank
 from gpusim.isa import warp as at
 from gpusim.isa.architectures import nearest
 from gpusim.launch.kernel_launch import KernelLaunch
@@ -113,6 +114,10 @@ class ResidentCluster:
         for state in states:
             for rank, (peer, block) in enumerate(zip(states, blocks, strict=True)):
                 state.peer_shared[rank], state.peer_block[rank] = peer.shared_host, block
+                state.peer_tensor[rank] = peer.tensor_host
+        for rank, state in enumerate(states):
+            if state.tensor_host:
+                tell_rank(state, rank)
         return ResidentCluster(list(states))
 
     def leave(self, rank: int) -> None:
@@ -120,7 +125,7 @@ class ResidentCluster:
         self.states[rank] = None
         for other in self.states:
             if other is not None:
-                other.peer_shared[rank] = 0
+                other.peer_shared[rank] = other.peer_tensor[rank] = 0
 
     def release(self) -> bool:
         """Let all go who wait at the cluster's barrier if every thread that has not ended has arrived there; False if one has not."""

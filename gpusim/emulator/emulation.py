@@ -139,6 +139,10 @@ class Emulation:
             left = self._host.left()
             for listener in listeners:
                 listener.heap_left(left)
+            held, first, columns = self._scheduler.tensor_memory_left()
+            if held:
+                for listener in listeners:
+                    listener.tensor_memory_left(held, first, columns)
             slot = self._scheduler.first
             release(self.prepared, slot.states, slot.raw, slot.registers)
         finally:

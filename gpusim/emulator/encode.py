@@ -65,6 +65,11 @@ class Encoded:
         return bool(np.isin(special, (ops.SR_CLOCK, ops.SR_CLOCK_HIGH, ops.SR_CLOCK_64)).any())
 
     @cached_property
+    def uses_tensor_memory(self) -> bool:
+        """Whether the kernel has instructions on tensor memory."""
+        return bool((self.matrix[:, at.OP] == ops.TENSOR_MEMORY).any())
+
+    @cached_property
     def immediate_rows(self) -> tuple[np.ndarray, np.ndarray]:
         """(rows int64[i], their values int32[i, 1])."""
         rows = np.array([row for row, _ in self.immediates], np.int64)

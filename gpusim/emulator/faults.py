@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpusim.emulator.poll_words import polled_address
+from gpusim.emulator.tensor_faults import tensor_fault
 from gpusim.emulator.tensor_maps import FAULTS, OUTSIDE, SHARED_OUTSIDE
 from gpusim.errors import (
     AddressError,
@@ -87,6 +88,8 @@ def explain(
         return AddressError(f"{kernel}: block {_block(state)}, warp {warp}: {said}; {place}")
     if status == at.MISALIGNED:
         return AddressError(f"{who}: address 0x{address & (2**64 - 1):x} is not a multiple of {size}; {place}")
+    if status == at.BAD_TENSOR:
+        return ExecutionError(f"{who}: {tensor_fault(size, address)}; {place}")
     if status == at.BAD_CONSTANT:
         return AddressError(f"{who}: constant offset {address} is outside the bank; {place}")
     if status == at.BAD_TARGET:

@@ -20,6 +20,7 @@ from gpusim.emulator.access import LOCAL, execute_memory, load_constant
 from gpusim.emulator.access_affine import affine_access, scattered_access
 from gpusim.emulator.access_cluster import execute_async_store
 from gpusim.emulator.access_matrix import execute_matrix_access
+from gpusim.emulator.access_tensor import execute_tensor_memory
 from gpusim.emulator.access_texture import execute_texture
 from gpusim.emulator.bulk_copies import execute_bulk, told_lanes
 from gpusim.emulator.clock_loops import SHORTEST_WAIT, longer_wait
@@ -217,7 +218,7 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
             # Few kernels have loops that poll: whether anything of them is to be noted is asked once an instruction.
             track, signalled = row[at.ORDERED] & at.TRACKED, np.int64(0)
             full = not room(state, runs, accesses, scattered, syncs)
-            full |= op == ops.BULK and state.bulks_used + at.GROUP_WARPS * MOST_BOXES > state.bulks_room
+            full |= (op == ops.BULK or op == ops.TENSOR_MEMORY) and state.bulks_used + at.GROUP_WARPS * MOST_BOXES > state.bulks_room
             full |= track != 0 and not room_to_poll(state, words, signals)
             if full or (row[at.ORDERED] & at.ORDER_SHOWS and not alone):
                 leave(state, first_warp, count, members, steps - 1, pc, False)
@@ -241,6 +242,8 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
                 shown = np.int64(0)
                 if op == ops.BULK:
                     on = told_lanes(state, row, registers, base + shift, on)
+                elif uniform and op == ops.ATOMIC and on:  # once a warp, or for each block of the cluster that is named
+                    on = np.int64(registers[y + shift]) & 0xFFFF if row[at.F3] else on & -on
                 if track:
                     signalled = state.used[at.SIGNALS]
                     shown = before_access(
@@ -274,6 +277,10 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
                         state, matrix, registers, allocations, hint, accesses, scattered, pc, warp, base + shift,
                         chunk_warp + warp, executing[i], x + shift, y + shift, d + shift,
                     )  # fmt: skip
+                elif op == ops.TENSOR_MEMORY:
+                    status = execute_tensor_memory(
+                        state, matrix, registers, accesses, scattered, pc, warp, base + shift, chunk_warp + warp, on
+                    )
                 elif op == ops.BULK:
                     status = execute_bulk(
                         state, matrix, registers, accesses, scattered, pc, warp, base + shift, chunk_warp + warp, on
@@ -304,7 +311,7 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
                     state.q[i, 0] = 0
                     status = execute_memory(
                         state, matrix, registers, allocations, hint, accesses, scattered, pc, warp, base + shift,
-                        chunk_warp + warp, executing[i], x + shift, y + shift, w + shift, state.q[i],
+                        chunk_warp + warp, on, x + shift, y + shift, w + shift, state.q[i],
                     )  # fmt: skip
                 if shown:
                     put_back(state, shown)

@@ -17,6 +17,7 @@ from gpusim.emulator.convergence import pick, release_crossed_waits, release_mix
 from gpusim.emulator.interpreter import run_lockstep
 from gpusim.emulator.polling import end_polling
 from gpusim.emulator.work_taking import is_taken
+from gpusim.emulator.tensor_memory import end_tensor_memory
 from gpusim.isa import warp as at
 from gpusim.isa.jit import compiled, inner
 
@@ -268,6 +269,8 @@ def run_blocks(states, slot, machine, first_block, next_block, end_block):
         if status != at.DONE:
             state.slice_end = 0
             return status, linear
+        if state.tensor_host:
+            end_tensor_memory(state)
         state.started = 0
         linear += 1
         if linear < end_block:

@@ -22,6 +22,8 @@ from gpusim.trace.layout import RANK_SHIFT
 from gpusim.trace.record import Space
 
 _SHARED_KEY, _BLOCK_SHIFT = np.int64(1) << 61, 22
+#: Where words of the shared memory that the system keeps stand among those of a block, which has less.
+_KEPT_PLACE = 1 << 21
 #: Most entries of ``signals`` and of ``words`` that one instruction of one warp adds: four words a lane, polled and written.
 _MOST_SIGNALS, _MOST_WORDS = 8 * at.LANES, 4 * at.LANES
 _NOWHERE, _GLOBAL = np.int64(0), int(Space.GLOBAL)
@@ -69,7 +71,10 @@ def _locate(state, allocations, hint, index, space, address):
         host = peer_shared(state, rank, offset, np.int64(4))
         if host == NO_PEER:
             return _NOWHERE, _NOWHERE
-        return _SHARED_KEY | ((state.peer_block[rank] << _BLOCK_SHIFT) + offset - state.shared_base + 1), host
+        within = offset - state.shared_base
+        if within < 0:  # of what the system keeps
+            within += _KEPT_PLACE
+        return _SHARED_KEY | ((state.peer_block[rank] << _BLOCK_SHIFT) + within + 1), host
     if space == GENERIC and window == state.local_window >> 32:
         return _NOWHERE, _NOWHERE
     found = find_allocation(allocations, hint, index, address, np.int64(4)) if address >= 0 else np.int64(-1)
@@ -190,6 +195,8 @@ def _show_past(state, row, allocations, hint, words, history, pc, warp):
     if key & _SHARED_KEY:
         rank = peer_rank(state, (key & ~_SHARED_KEY) >> _BLOCK_SHIFT)
         offset = (key & ((np.int64(1) << _BLOCK_SHIFT) - 1)) - 1
+        if offset >= _KEPT_PLACE >> 1:
+            offset -= _KEPT_PLACE
         host = peer_shared(state, rank, offset + state.shared_base, np.int64(4))
     else:
         _, host = _locate(state, allocations, hint, pc, np.int64(_GLOBAL), (key - 1) << 2)

@@ -15,6 +15,8 @@ from gpusim.emulator.aligned import aligned_zeros
 from gpusim.emulator.bulk_copies import bulk_entry_address
 from gpusim.emulator.prepare import Prepared
 from gpusim.emulator.runs import arithmetic_entry_address
+from gpusim.emulator.tensor_memory import tell_rank
+from gpusim.emulator.tensor_unit import ROOM_BYTES, tensor_entry_address
 from gpusim.emulator.texture_units import texture_entry_address
 from gpusim.emulator.warpgroup_products import product_entry_address
 from gpusim.emulator.warpgroup_tiles import WORK
@@ -67,15 +69,20 @@ def make_state(
     state["cluster_size"] = launch.cluster_blocks
     state["limit"] = instruction_limit
     warps = int(state["warps"])
-    shared = np.zeros(max(1, int(state["shared_bytes"])), np.uint8)
+    below = int(state["shared_base"] - state["shared_low"])
+    shared = np.zeros(max(1, below + int(state["shared_bytes"])), np.uint8)
     local = np.zeros(max(1, int(state["local_bytes"]) * warps * at.LANES), np.uint8)
-    state["shared_host"], state["local_host"] = shared.ctypes.data, local.ctypes.data
-    state["peer_shared"][0] = shared.ctypes.data
+    state["shared_host"], state["local_host"] = shared.ctypes.data + below, local.ctypes.data
+    state["peer_shared"][0] = state["shared_host"]
     state["state_host"] = raw.ctypes.data
     rooms = [shared, local]
     if (prepared.encoded.matrix[:, at.OP] == ops.WARPGROUP_PRODUCT).any():
         rooms.append(aligned_zeros(WORK.itemsize, np.dtype(np.uint8)))
         state["product_host"] = rooms[-1].ctypes.data
+    if prepared.encoded.uses_tensor_memory:
+        rooms.append(aligned_zeros(ROOM_BYTES, np.dtype(np.uint8)))
+        state["tensor_host"] = state["peer_tensor"][0] = rooms[-1].ctypes.data
+        tell_rank(state, 0)
     return states, raw, rooms
 
 
@@ -104,7 +111,7 @@ def _blank(prepared: Prepared, launch: KernelLaunch, lockstep: bool) -> np.ndarr
     state["warps"] = warps
     state["own_base"] = encoded.shared_rows * at.ROW
     state["own_stride"] = encoded.own_rows * at.ROW
-    state["shared_base"] = image.shared_base
+    state["shared_base"] = state["shared_low"] = image.shared_base
     state["shared_bytes"] = image.shared_bytes + dynamic_shared
     if dynamic_shared:
         # The compiler does not know the end of dynamic shared memory, and may read up to the next 16-byte
@@ -122,6 +129,10 @@ def _blank(prepared: Prepared, launch: KernelLaunch, lockstep: bool) -> np.ndarr
     state["arithmetic_entry"] = arithmetic_entry_address()
     if (encoded.matrix[:, at.OP] == ops.TEXTURE).any():
         state["texture_entry"] = texture_entry_address()
+    if encoded.uses_tensor_memory:
+        state["tensor_entry"] = tensor_entry_address()
+        # Where the system keeps shared memory for itself, compiled code notes what tensor memory it has.
+        state["shared_low"] = 0
     if (encoded.matrix[:, at.OP] == ops.BULK).any():
         state["bulk_entry"] = bulk_entry_address()
     if (encoded.matrix[:, at.OP] == ops.WARPGROUP_PRODUCT).any():

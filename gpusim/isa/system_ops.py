@@ -61,13 +61,16 @@ ASYNC_FILL = MEMORY_BASE + 7  # LDGSTS that writes zeros where its predicate doe
 TEXTURE = MEMORY_BASE + 8  # textures and surfaces; flags: what and how (gpusim/isa/forms/texture.py), channels, bytes
 WIDE_LOAD = MEMORY_BASE + 9  # 32 bytes a lane: the lower half to source A's registers, the upper one to the destination
 WIDE_STORE = MEMORY_BASE + 10  # 32 bytes a lane: of sources A and B
+BULK = MEMORY_BASE + 12  # what the tensor memory accelerator is asked for; flags: gpusim/isa/bulk_ops.py
+#: In the place of a base's shift: lane i names the same place in the shared memory of the block with rank i.
+EACH_BLOCK = 32
+TENSOR_MEMORY = MEMORY_BASE + 40  # tcgen05; flags: as gpusim/isa/tensor_memory_ops.py says
 ASYNC_STORE = (
     MEMORY_BASE + 11
 )  # STAS, REDAS; flags: bytes, operation (STORED: none), type; the address is the mbarrier's
-NEXT_WORK = MEMORY_BASE + 12  # UGETNEXTWORKID; flags: for all blocks of the cluster; the address is the mbarrier's
+NEXT_WORK = MEMORY_BASE + 13  # UGETNEXTWORKID; flags: for all blocks of the cluster; the address is the mbarrier's
 #: Operation of an ASYNC_STORE that stores.
 STORED = -1
-BULK = MEMORY_BASE + 12  # what the tensor memory accelerator is asked for; flags: gpusim/isa/bulk_ops.py
 # A warp group's product; flags: formats (as tensor bodies have them) and accumulator, columns and depth, bits of
 # gpusim/isa/tensor_ops.py and the lane where metadata begins, bits of an element
 WARPGROUP_PRODUCT = MEMORY_BASE + 24

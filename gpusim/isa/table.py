@@ -25,6 +25,7 @@ from gpusim.isa.forms import (
     matrix_moves,
     memory,
     tensor,
+    tensor_memory,
     texture,
     warpgroup_products,
 )
@@ -33,8 +34,8 @@ from gpusim.isa.opcode import Opcode, collect
 TABLE = collect(
     family.OPCODES
     for family in (
-        integer, floating, half, double, memory, barrier_objects, clusters, control_flow, lanes, tensor, matrix_moves, texture,
-        bulk_copies, warpgroup_products,
+        integer, floating, half, double, memory, barrier_objects, clusters, control_flow, lanes, tensor, tensor_memory,
+        matrix_moves, texture, bulk_copies, warpgroup_products,
     )
 )  # fmt: skip
 

@@ -157,8 +157,9 @@ FIRST_POOL_ROW = W_ROW + 8  # the largest result, of a DMMA, has eight
     BAD_POINTER,
     CLUSTER_WAIT,  # every warp that is left waits for other blocks of the cluster
     ARRIVED_TWICE,  # at the cluster's barrier, with no wait between
+    BAD_TENSOR,  # an instruction on tensor memory cannot be executed; State.fault_bytes says why (tensor_memory_ops.py)
     BAD_BULK,  # what a bulk copy asks for cannot be done; State.fault_space says why (emulator/tensor_maps.py)
-) = range(18)
+) = range(19)
 
 
 class Machine(NamedTuple):
@@ -309,6 +310,7 @@ STATE_RECORD = Record(
     Field("own_base", "<i8", "words", "where group 0's rows begin"),
     Field("own_stride", "<i8", "words", "from a group's rows to the next one's"),
     Field("shared_base", "<i8", "address", "first shared address of the kernel"),
+    Field("shared_low", "<i8", "address", "from which on shared memory is the block's: where the system keeps some, below"),
     Field("shared_bytes", "<i8", "bytes", "shared memory of the block"),
     Field("local_bytes", "<i8", "bytes", "local memory of a thread"),
     Field("shared_window", "<i8", "address", "of shared memory in generic addresses"),
@@ -348,6 +350,15 @@ STATE_RECORD = Record(
         "entry point of warp groups' products (emulator/warpgroup_products.py), 0: not needed",
     ),
     Field("product_host", "<i8", "host address", "of the room that these work in"),
+        "tensor_entry",
+        "<i8",
+        "host address",
+        "entry point of what works on tensor memory (emulator/tensor_unit.py), 0: not needed",
+    ),
+    Field("tensor_host", "<i8", "host address", "of tensor memory, and behind it room for products; 0: not needed"),
+    Field("tensor_left", "<i8", "count", "blocks that ended with tensor memory that they had not given back"),
+    Field("tensor_left_block", "<i8", "index", "the first of them"),
+    Field("tensor_left_units", "<i8", "mask", "what it had: bit i for columns 32 i to 32 i + 31"),
     Field("lockstep", "<i8", "flag", "warps at the same instruction are executed together"),
     Field(
         "entries",
@@ -365,6 +376,7 @@ STATE_RECORD = Record(
     Field(
         "peer_shared", _BY_RANK, "host address", "of the shared memory of each block of the cluster; 0: it has ended"
     ),
+    Field("peer_tensor", _BY_RANK, "host address", "of the tensor memory of each block of the cluster; 0: it has none"),
     Field("peer_block", _BY_RANK, "index", "number of each block of the cluster in the grid"),
     Field("cluster_arrived", _BY_WARP, "mask", "lanes that have arrived at the cluster's barrier and not been let go"),
     Field("next_group", "<i8", "index", "group that runs next"),

@@ -110,6 +110,12 @@ def program_table(program: Program, spec: GpuSpec, first_line: int = 0) -> np.nd
         raise UnsupportedOpcodeError(
             f"{program.texts[bulk[0]]}: {spec.name} has no tensor memory accelerator (tma.queue_entries is 0)"
         )
+    tensor = np.flatnonzero(code["pipe"] == PipeClass.TENSOR_MEMORY)
+    if len(tensor):
+        raise UnsupportedOpcodeError(
+            f"{program.texts[tensor[0]]}: the simulated GPU has no tensor memory; kernels that use it (tcgen05) are captured and checked, their"
+            " time is not predicted"
+        )
     table = PROGRAM_TABLE.zeros(len(code))
     for number in np.unique(code["pipe"]):
         _units(table, code["pipe"] == number, PipeClass(int(number)), spec)

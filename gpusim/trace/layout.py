@@ -62,6 +62,7 @@ class PipeClass(IntEnum):
     LSU = 16  # every load, store, atomic to global, shared, local, generic
     BARRIER = 17  # block barriers
     TMA = 18  # what is handed to the tensor memory accelerator
+    TENSOR_MEMORY = 19  # products into tensor memory, and what moves, loads, stores and allocates it (tcgen05)
 
 
 class MatrixType(IntEnum):
@@ -96,6 +97,8 @@ class MemoryKind(IntEnum):
     BULK_PREFETCH = 11  # global memory to the L2
     BULK_SHARED_COPY = 12  # shared memory to that of a block of the cluster
     BULK_SHARED_REDUCTION = 13  # shared memory into that of a block of the cluster
+    TENSOR_PRODUCT = 20  # a product into tensor memory, of shared memory and shared or tensor memory
+    TENSOR_COPY = 21  # shared to tensor memory
 
 
 class Space(IntEnum):
@@ -219,8 +222,14 @@ BULK = np.dtype(
         ("swizzle", "u1"),
     ]
 )
+#: What an instruction asks of the tensor core that works on tensor memory stands in such a record as well. A TENSOR_PRODUCT: ``count``
+#: rows of D, its columns, elements along k that are multiplied, 1; ``stride[0]``: kind and options as gpusim/isa/tensor_memory_ops.py
+#: has them; ``descriptor``: the instruction descriptor; ``address``: of D in tensor memory; ``row_bytes``: of a row of A; ``bytes`` of shared
+#: memory that are read, B from offset ``shared`` on; ``blocks``: that take part. A TENSOR_COPY: ``count`` rows, chunks of 16 bytes of each, 1,
+#: 1; ``address``: in tensor memory.
 #: Kinds of BULK records.
-BULK_KINDS = tuple(kind for kind in MemoryKind if kind.name.startswith("BULK_"))
+TENSOR_KINDS = (MemoryKind.TENSOR_PRODUCT, MemoryKind.TENSOR_COPY)
+BULK_KINDS = (*(kind for kind in MemoryKind if kind.name.startswith("BULK_")), *TENSOR_KINDS)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from gpusim.trace.layout import (
     RUN,
     SCATTERED,
     SIGNAL,
+    TENSOR_KINDS,
     WARP,
     WARP_LANES,
     Chunk,
@@ -227,7 +228,9 @@ def _check_bulks(chunk: Chunk, where: str) -> None:
         raise refuse(f"{where}: a bulk copy has {bulks['count'].tolist()} rows, more than fit or of no extent")
     moved = bulks["bytes"].astype(np.int64)
     prefetches = bulks["kind"] == MemoryKind.BULK_PREFETCH
-    within = bulks["shared"].astype(np.int64) + np.maximum(moved, rows.astype(np.int64) * bulks["row_bytes"])
+    products = np.isin(bulks["kind"], [int(kind) for kind in TENSOR_KINDS])
+    filled = np.where(products, 0, rows.astype(np.int64) * bulks["row_bytes"])
+    within = bulks["shared"].astype(np.int64) + np.maximum(moved, filled)
     if (some != (bulks["row_bytes"] > 0)).any() or (within[~prefetches] > MAX_SHARED_BYTES).any():
         raise refuse(f"{where}: a bulk copy leaves {MAX_SHARED_BYTES} bytes of shared memory")
     reach = np.maximum(counts - 1, 0) * strides
