@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpusim.emulator.work_taking import CLUSTERS, STARTED, TAKEN, TOTAL, WAVE
 from gpusim.emulator.tensor_memory import tell_rank
+from gpusim.emulator.work_taking import CLUSTERS, STARTED, TAKEN, TOTAL, WAVE
 from gpusim.isa import warp as at
 from gpusim.isa.architectures import nearest
 from gpusim.launch.kernel_launch import KernelLaunch

@@ -16,8 +16,8 @@ import numpy as np
 from gpusim.emulator.convergence import pick, release_crossed_waits, release_mixed
 from gpusim.emulator.interpreter import run_lockstep
 from gpusim.emulator.polling import end_polling
-from gpusim.emulator.work_taking import is_taken
 from gpusim.emulator.tensor_memory import end_tensor_memory
+from gpusim.emulator.work_taking import is_taken
 from gpusim.isa import warp as at
 from gpusim.isa.jit import compiled, inner
 

@@ -350,6 +350,7 @@ STATE_RECORD = Record(
         "entry point of warp groups' products (emulator/warpgroup_products.py), 0: not needed",
     ),
     Field("product_host", "<i8", "host address", "of the room that these work in"),
+    Field(
         "tensor_entry",
         "<i8",
         "host address",

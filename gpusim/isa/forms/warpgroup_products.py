@@ -14,9 +14,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from gpusim.isa import float_ops
+from gpusim.isa import float_ops, tensor_ops
 from gpusim.isa import system_ops as ops
-from gpusim.isa import tensor_ops
 from gpusim.isa.form import Instruction, Kind, MicroOp, Operand, Source
 from gpusim.isa.forms.tensor import EIGHT_BIT
 from gpusim.isa.lowering import Modifiers
