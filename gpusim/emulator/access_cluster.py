@@ -50,5 +50,5 @@ def execute_async_store(
                 atomic_lane(
                     registers, x + lane, x + lane, w + lane, q, lane, operation, row[at.F2], state.address[lane]
                 )
-            complete_transactions(registers, state.second[lane], size)
+            complete_transactions(state.second[lane], size)
     return np.int64(at.DONE)
