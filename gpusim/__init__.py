@@ -27,6 +27,7 @@ _HOMES = {
     "capture": "gpusim.capturing",
     "DeviceMemory": "gpusim.launch.memory",
     "Surface": "gpusim.launch.texture_argument",
+    "TensorMap": "gpusim.launch.tensor_map_argument",
     "Texture": "gpusim.launch.texture_argument",
     "simulate": "gpusim.engine.gpu",
     "tune": "gpusim.tuning_search",
@@ -76,6 +77,7 @@ __all__ = [
     "SiliconError",
     "SpecError",
     "Surface",
+    "TensorMap",
     "Texture",
     "ToolchainError",
     "Trace",
@@ -134,6 +136,7 @@ if TYPE_CHECKING:
     from gpusim.gpus.load import list_gpus, load_gpu
     from gpusim.gpus.spec import GpuSpec
     from gpusim.launch.memory import DeviceMemory
+    from gpusim.launch.tensor_map_argument import TensorMap
     from gpusim.launch.texture_argument import Surface, Texture
     from gpusim.trace.record import Trace
     from gpusim.tuning_search import tune, tuning_objective

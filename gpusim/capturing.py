@@ -28,7 +28,7 @@ from gpusim.isa.target import Target, make_target
 from gpusim.launch.arrays import HostArrays
 from gpusim.launch.binary import KernelBinary
 from gpusim.launch.instruction_limit import DEFAULT_INSTRUCTION_LIMIT
-from gpusim.launch.kernel_launch import Grid, make_launch
+from gpusim.launch.kernel_launch import Grid, Sides, make_launch
 from gpusim.launch.memory import DeviceMemory
 from gpusim.sanitizer.checks import parse_checks
 from gpusim.sanitizer.leakcheck import LeakCheck
@@ -58,6 +58,7 @@ def capture(
     check: Iterable[str] = (),
     progress: Progress | None = None,
     sample: bool = False,
+    cluster: int | tuple[int, ...] | None = None,
 ) -> Trace:
     """Launch ``kernel[grid, block](*args)`` on the emulator and return its trace.
 
@@ -67,7 +68,8 @@ def capture(
     function of the compile-time parameters (of a Triton kernel of all its parameters), or None where the language's own
     host code says it (CuTe DSL). An autotuned kernel runs in the configuration that takes fewest cycles on ``gpu``. ``gpu``
     is a GPU's name or spec, a capability ``(9, 0)`` or ``"sm_90"``.
-    ``shared_bytes`` is dynamic shared memory. ``memory`` keeps arrays at their device addresses over several captures.
+    ``shared_bytes`` is dynamic shared memory. ``cluster``: blocks of a thread-block cluster along x, y, z, where the kernel was not
+    compiled for some (``__cluster_dims__``). ``memory`` keeps arrays at their device addresses over several captures.
     ``instruction_limit`` bounds the executed warp instructions. ``to`` is a trace file to write while the launch runs,
     in bounded memory; the returned trace then reads from it. Without it the trace stays in memory, coded once it is
     large. ``check``: any of "memory", "race", "sync" and "leak" (:mod:`gpusim.sanitizer.findings`); what they find is the
@@ -91,15 +93,16 @@ def capture(
     if limit < 1:
         raise UsageError(f"instruction_limit must be positive, not {limit}")
     kernel = chosen(
-        kernel, grid, block, args, gpu=gpu, shared_bytes=shared_bytes, memory=memory, instruction_limit=limit
-    )
+        kernel, grid, block, args, gpu=gpu, shared_bytes=shared_bytes, memory=memory, instruction_limit=limit,
+        cluster=cluster,
+    )  # fmt: skip
     args, target, why = tuple(args), make_target(gpu), ""
     if sample:
-        few = _capture_few(kernel, grid, block, args, target, shared_bytes, memory, limit, to)
+        few = _capture_few(kernel, grid, block, args, target, shared_bytes, cluster, memory, limit, to)
         if isinstance(few, Trace):
             return few
         why = few
-    trace = _capture(kernel, grid, block, args, target, shared_bytes, memory, limit, to, checks, progress)
+    trace = _capture(kernel, grid, block, args, target, shared_bytes, cluster, memory, limit, to, checks, progress)
     return replace(trace, why_whole=why) if why else trace
 
 
@@ -116,6 +119,7 @@ def _capture_few(
     args: tuple,
     target: Target,
     shared_bytes: int,
+    cluster: Sides | None,
     memory: DeviceMemory | None,
     limit: int,
     to: str | os.PathLike[str] | None,
@@ -127,7 +131,9 @@ def _capture_few(
     if why := dependence(binary):
         return f"dependent: {why}"
     named = grid_arguments(kernel, binary, args) if callable(grid) else None
-    launch = make_launch(binary, target, grid, block, shared_bytes, named)
+    launch = make_launch(binary, target, grid, block, shared_bytes, named, cluster)
+    if launch.cluster_blocks > 1:
+        return "its blocks run in clusters, and none of them runs alone"
     device = DeviceMemory() if memory is None else memory
     arrays = HostArrays(device, private=memory is None, kernel=binary.name, blocks=math.prod(launch.grid))
     try:
@@ -167,6 +173,7 @@ def chosen(
     shared_bytes: int = 0,
     memory: DeviceMemory | None = None,
     instruction_limit: int = DEFAULT_INSTRUCTION_LIMIT,
+    cluster: Sides | None = None,
 ) -> Any:
     """The kernel that a launch runs: ``kernel``, or of an autotuned one the variant that is fastest on ``gpu``
     (:mod:`gpusim.tuning`). Arguments as for :func:`capture`; arrays are left as they are."""
@@ -177,7 +184,7 @@ def chosen(
     target = make_target(gpu)
 
     def run(variant: Any) -> Trace:
-        return _capture(variant, grid, block, args, target, shared_bytes, memory, instruction_limit, undo=True)
+        return _capture(variant, grid, block, args, target, shared_bytes, cluster, memory, instruction_limit, undo=True)
 
     return choose(choice, gpu, target, grid, run)
 
@@ -189,6 +196,7 @@ def _capture(
     args: tuple,
     target: Target,
     shared_bytes: int,
+    cluster: Sides | None,
     memory: DeviceMemory | None,
     limit: int,
     to: str | os.PathLike[str] | None = None,
@@ -206,7 +214,7 @@ def _capture(
             " gpusim run makes such launches for a program"
         )
     named = grid_arguments(kernel, binary, args) if callable(grid) else None
-    launch = make_launch(binary, target, grid, block, shared_bytes, named)
+    launch = make_launch(binary, target, grid, block, shared_bytes, named, cluster)
     device = DeviceMemory() if memory is None else memory
     arrays = HostArrays(device, private=memory is None, kernel=binary.name, blocks=math.prod(launch.grid))
     try:

@@ -108,7 +108,7 @@ def trace_records() -> str:
     """Fields of each record of a trace, then the numbers of each kind of value."""
     parts = []
     remarks = _remarks(layout, r'^        \("(?P<name>\w+)",.*?\),(?:\s+# (?P<remark>.*))?$')
-    for name in ("INSTRUCTION", "RUN", "ACCESS", "WARP", "POLL", "SIGNAL"):
+    for name in ("INSTRUCTION", "RUN", "ACCESS", "WARP", "POLL", "SIGNAL", "BULK"):
         rows = []
         dtype = getattr(layout, name)
         for field in dtype.names:

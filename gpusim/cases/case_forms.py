@@ -49,6 +49,7 @@ class CaseLaunch:
     args: tuple
     shared_bytes: int = 0
     timed: bool = True
+    cluster: Any = None
 
 
 class GeneratedLaunches(Sequence[CaseLaunch]):
@@ -186,7 +187,8 @@ def _launch(label: str, one: Any) -> tuple[CaseLaunch, list[Callable[[], Any]]]:
     """One launch, and the check behind it if there is one."""
     if hasattr(one, "kernel") and hasattr(one, "args"):
         shared, timed = getattr(one, "shared_bytes", 0), getattr(one, "timed", True)
-        return CaseLaunch(one.kernel, one.grid, one.block, tuple(one.args), shared, timed), []
+        cluster = getattr(one, "cluster", None)
+        return CaseLaunch(one.kernel, one.grid, one.block, tuple(one.args), shared, timed, cluster), []
     if not isinstance(one, tuple) or len(one) not in (4, 5, 6) or not isinstance(one[3], (tuple, list)):
         shown = type(one).__name__ if not isinstance(one, tuple) else f"a tuple of {len(one)}"
         raise NotACaseError(f"{label} must return {_FORMS}; it returned {shown}")

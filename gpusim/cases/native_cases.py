@@ -10,7 +10,7 @@ from typing import Any
 
 from gpusim.cases.case_forms import CaseLaunch, UserCase
 from gpusim.cases.native_arguments import parse_kernel_argument
-from gpusim.cases.native_shapes import ARGUMENT_AXIS, launch_of, load_native, read_axis, substituted
+from gpusim.cases.native_shapes import ARGUMENT_AXIS, cluster_of, launch_of, load_native, read_axis, substituted
 
 
 def make_native_case(name: str, shape: Mapping[str, Any]) -> UserCase:
@@ -21,4 +21,5 @@ def make_native_case(name: str, shape: Mapping[str, Any]) -> UserCase:
         read_axis(name, axis, shape[axis], lambda text: parse_kernel_argument(substituted(text, shape), names))
         for axis in arguments
     )
-    return UserCase((CaseLaunch(load_native(name, shape), grid, block, values, shared_bytes),))
+    cluster = cluster_of(name, shape, names)
+    return UserCase((CaseLaunch(load_native(name, shape), grid, block, values, shared_bytes, cluster=cluster),))

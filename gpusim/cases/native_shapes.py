@@ -29,7 +29,7 @@ from gpusim.io.real_path import refuse_no_text
 #: Axes that say how the file is compiled, and are left out of a shape that does not give them.
 COMPILED = ("options", "include", "link", "compiler", "cooperative")
 #: Those of every launch.
-RESERVED = ("grid", "block", "shared_bytes", *COMPILED)
+RESERVED = ("grid", "block", "shared_bytes", "cluster", *COMPILED)
 ARGUMENT_AXIS = re.compile(r"^arg\d{1,3}$")
 _BRACED = re.compile(r"\{([A-Za-z_]\w*)\}")
 #: The x between two sides, behind a number or bracket, outside of brackets.
@@ -95,8 +95,8 @@ def complete_native_shape(name: str, shape: Mapping[str, Any]) -> dict[str, Any]
             raise UsageError(f"{name}: {axis} is given, but not arg{place}")
     whole = {axis: _plain(given[axis]) for axis in own}
     whole |= {"grid": given["grid"], "block": given["block"], "shared_bytes": given.get("shared_bytes", "0")}
-    whole |= {axis: given[axis] for axis in (*arguments, *(axis for axis in COMPILED if axis in given))}
-    launch_of(name, whole)
+    whole |= {axis: given[axis] for axis in (*arguments, *(axis for axis in ("cluster", *COMPILED) if axis in given))}
+    cluster_of(name, whole, launch_of(name, whole)[3])
     for axis in arguments:
         read_axis(name, axis, whole[axis], lambda text: check_kernel_argument(substituted(text, whole)))
     if whole.get("cooperative", "true") not in ("true", "false"):
@@ -132,6 +132,13 @@ def launch_of(name: str, shape: Mapping[str, Any]) -> tuple[tuple[int, ...], tup
         name, "shared_bytes", shape["shared_bytes"], lambda text: parse_integer(substituted(text, shape), names)
     )
     return grid, block, shared, names
+
+
+def cluster_of(name: str, shape: Mapping[str, Any], names: Mapping[str, int]) -> tuple[int, ...] | None:
+    """Blocks of a cluster, None where the shape does not say; ``names`` as :func:`launch_of` gives them."""
+    if "cluster" not in shape:
+        return None
+    return read_axis(name, "cluster", shape["cluster"], lambda text: _extents(substituted(text, shape), dict(names)))
 
 
 def _own_axes(name: str) -> dict[str, str]:

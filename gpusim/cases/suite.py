@@ -150,6 +150,7 @@ def _capture_all(
                 launch.args,
                 gpu=gpu,
                 shared_bytes=launch.shared_bytes,
+                cluster=getattr(launch, "cluster", None),
                 memory=memory,
                 to=None if folder is None else folder / f"{index}.trace",
                 check=check,

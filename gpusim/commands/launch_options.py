@@ -1,4 +1,4 @@
-"""``--grid``, ``--block``, ``--shared-bytes``, ``--arg``: the launch of a kernel named FILE:KERNEL; ``--option``, ``--include``, ``--link`` ...: how it
+"""``--grid``, ``--block``, ``--shared-bytes``, ``--cluster``, ``--arg``: the launch of a kernel named FILE:KERNEL; ``--option``, ``--include``, ``--link`` ...: how it
 is compiled.
 
 Mental model: the options write the request's axes (``my.cu:saxpy:grid=4,block=256,arg0=int:1024``), so that a launch is kept, swept
@@ -23,6 +23,7 @@ _LAUNCH = (
     ),
     click.option("--block", metavar="X[xY[xZ]]", help="Threads of a block of it."),
     click.option("--shared-bytes", metavar="N", help="Dynamic shared memory of a block of it."),
+    click.option("--cluster", metavar="X[xY[xZ]]", help="Blocks of a thread-block cluster of it."),
     click.option(
         "--arg",
         "arguments",
@@ -53,7 +54,7 @@ _COMPILED = (
         help="auto: NVRTC, and nvcc where a file with host code needs it.",
     ),
 )
-_OF_ONE = ("grid", "block", "shared_bytes")
+_OF_ONE = ("grid", "block", "shared_bytes", "cluster")
 
 
 def launch_options(*parameters: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import cast
 
 import click
+import numpy as np
 
 from gpusim.io.progress import task
 from gpusim.report.tables import format_records
-from gpusim.trace.record import Chunk, Trace
+from gpusim.trace.record import BULK_KINDS, Chunk, Trace
 
 
 def info(files: tuple[Path, ...], check: bool, form: str) -> None:
@@ -37,6 +38,7 @@ def facts(path: Path, check: bool = False) -> dict[str, object]:
         "registers_per_thread": launch.registers_per_thread,
         "shared_bytes": launch.shared_bytes,
         "sass_instructions": len(opened.program.texts),
+        "bulk_instructions": int(np.isin(opened.program.instructions["memory_kind"], BULK_KINDS).sum()),
         "chunks": len(chunks),
         "warp_instructions": instructions,
         "bytes": size,

@@ -172,15 +172,22 @@ class Launching:
         self._state.ready()
         self._state.call("cuOccupancyAvailableDynamicSMemPerBlock", out, self._code.kernel(host), blocks, threads)
 
-    @entry("cudaOccupancyMaxActiveClusters", "cudaOccupancyMaxPotentialClusterSize", arguments=(INT_OUT, HOST, HOST))
+    @entry("cudaOccupancyMaxActiveClusters", arguments=(INT_OUT, HOST, HOST))
     def clusters(self, out, host: int, config: int) -> None:
+        self._ask_clusters("cuOccupancyMaxActiveClusters", out, host, config)
+
+    @entry("cudaOccupancyMaxPotentialClusterSize", arguments=(INT_OUT, HOST, HOST))
+    def largest_cluster(self, out, host: int, config: int) -> None:
+        self._ask_clusters("cuOccupancyMaxPotentialClusterSize", out, host, config)
+
+    def _ask_clusters(self, function: str, out, host: int, config: int) -> None:
         self._state.ready()
         given = RuntimeLaunchConfig.from_address(config)
         native = (LaunchConfig * 1)()
         native[0].grid[:], native[0].block[:] = given.grid.sizes(), given.block.sizes()
         native[0].dynamic_shared_bytes, native[0].stream = given.dynamic_shared_bytes, given.stream
         native[0].attributes, native[0].attribute_count = given.attributes, given.attribute_count
-        self._state.call("cuOccupancyMaxActiveClusters", out, self._code.kernel(host), native)
+        self._state.call(function, out, self._code.kernel(host), native)
 
     @entry("cudaCtxResetPersistingL2Cache")
     def reset_persisting(self) -> None:

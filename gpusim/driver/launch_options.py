@@ -28,28 +28,22 @@ NODE_ATTRIBUTES = {
     ACCESS_POLICY: 32, COOPERATIVE: 4, CLUSTER: 12, CLUSTER_POLICY: 4, PRIORITY: 4, SYNC_DOMAIN_MAP: 2, SYNC_DOMAIN: 4,
     PREFERRED_CLUSTER: 12, CARVEOUT: 4,
 }  # fmt: skip
-#: Blocks that a cluster may have on every GPU (CUDA Programming Guide, "Thread Block Clusters").
-PORTABLE_CLUSTER = 8
 
 
 @dataclass(frozen=True)
 class LaunchOptions:
-    """``cluster``: its blocks in x, y, z; ``events``: handles to be recorded with the launch; ``values``: bytes of every attribute
+    """``cluster``: its blocks in x, y, z, None where the launch does not say; ``events``: handles to be recorded with the launch; ``values``: bytes of every attribute
     that was given, by CUlaunchAttributeID."""
 
     cooperative: bool = False
-    cluster: tuple[int, int, int] = (1, 1, 1)
+    cluster: tuple[int, int, int] | None = None
     events: tuple[int, ...] = ()
     values: dict[int, bytes] = field(default_factory=dict)
-
-    @property
-    def cluster_blocks(self) -> int:
-        return self.cluster[0] * self.cluster[1] * self.cluster[2]
 
 
 def options_of(values: dict[int, bytes]) -> LaunchOptions:
     """The options that these attributes say; raises DriverError for one that is unknown or wrong."""
-    cooperative, cluster, events = False, (1, 1, 1), []
+    cooperative, cluster, events = False, None, []
     for kind, value in values.items():
         words = [int.from_bytes(value[i : i + 4].ljust(4, b"\0"), "little") for i in (0, 4, 8)]
         if not 0 <= kind < _MOST_KNOWN:

@@ -35,7 +35,7 @@ from gpusim.driver.abi import (
 from gpusim.driver.contexts import Contexts
 from gpusim.driver.executor import Executor
 from gpusim.driver.graphs import ATTRIBUTES_CHANGED
-from gpusim.driver.launch_options import COOPERATIVE, PORTABLE_CLUSTER, LaunchOptions, options_at, options_of
+from gpusim.driver.launch_options import COOPERATIVE, LaunchOptions, options_at, options_of
 from gpusim.driver.ledger import Ledger
 from gpusim.driver.memory import Memory
 from gpusim.driver.modules import Kernel, Modules
@@ -56,7 +56,8 @@ from gpusim.errors import (
     InstructionLimitError,
     LaunchError,
 )
-from gpusim.isa.target import Target
+from gpusim.isa.target import CLUSTER_CAPABILITY, Target
+from gpusim.launch.binary import KernelBinary
 from gpusim.launch.kernel_launch import KernelLaunch
 from gpusim.trace.record import Program
 
@@ -161,9 +162,16 @@ class Launches:
         """Raise DriverError for what else a launch would be turned down for when it begins: its grid, block and memory."""
         try:
             binary = self._modules.binary(work.kernel, work.options.cooperative)
-            KernelLaunch(binary, self._target, work.grid, work.block, work.shared, work.bank, work.stack_bytes)
+            self._launch_of(work, binary)
         except GpusimError as error:
             self._refuse(error)
+
+    def _launch_of(self, work: KernelLaunchWork, binary: KernelBinary) -> KernelLaunch:
+        cluster = self._facts.cluster_of(work.kernel, work.options)
+        return KernelLaunch(
+            binary, self._target, work.grid, work.block, work.shared, work.bank, work.stack_bytes, cluster,
+            large_clusters=True,
+        )  # fmt: skip
 
     def start(self, work: KernelLaunchWork) -> None:
         """Run a launch to its end."""
@@ -181,7 +189,7 @@ class Launches:
         kernel, cooperative = work.kernel, work.options.cooperative
         try:
             binary = self._modules.binary(kernel, cooperative)
-            launch = KernelLaunch(binary, self._target, work.grid, work.block, work.shared, work.bank, work.stack_bytes)
+            launch = self._launch_of(work, binary)
             emulation = Emulation(
                 launch,
                 self._memory.space,
@@ -243,23 +251,18 @@ class Launches:
         return found or prepare(self._modules.binary(kernel, cooperative)).program
 
     def _check_cluster(self, work: KernelLaunchWork) -> None:
-        """A kernel that is launched in clusters and uses no cluster's unit runs as it would without; others are refused."""
-        blocks, cluster = work.options.cluster_blocks, work.options.cluster
+        """Raise DriverError for clusters that the GPU does not have, or that the grid does not divide into."""
+        cluster = self._facts.cluster_of(work.kernel, work.options)
+        blocks = cluster[0] * cluster[1] * cluster[2]
         if blocks == 1:
             return
-        if self._target.capability < (9, 0):
+        if self._target.capability < CLUSTER_CAPABILITY:
             raise DriverError(INVALID_VALUE, f"a cluster of {cluster} blocks: clusters need compute capability 9.0")
-        if blocks > self._facts.most_cluster(work.kernel):
-            raise DriverError(INVALID_CLUSTER_SIZE, f"a cluster of {cluster} blocks, the most are {PORTABLE_CLUSTER}")
+        most = self._facts.most_cluster(work.kernel)
+        if blocks > most:
+            raise DriverError(INVALID_CLUSTER_SIZE, f"a cluster of {cluster} blocks, the most are {most}")
         if any(size % part for size, part in zip(work.grid, cluster, strict=True)):
             raise DriverError(INVALID_VALUE, f"a grid of {work.grid} blocks does not divide into clusters of {cluster}")
-        use = self._modules.cluster_use(work.kernel)
-        if use:
-            detail = f"{work.kernel.name}: a launch in clusters of {cluster} blocks, whose code uses the cluster ({use}): not emulated"
-            self.refusal = Failure(NOT_SUPPORTED, LaunchError(detail))
-            self._ledger.refused += 1
-            self._ledger.say(detail)
-            raise DriverError(NOT_SUPPORTED, detail)
 
     def _check_shape(self, work: KernelLaunchWork) -> None:
         kernel, grid, block, shared, cooperative = (

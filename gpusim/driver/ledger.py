@@ -129,7 +129,7 @@ class Ledger:
         """Run a launch for what it leaves in memory, or bring that there if it is known."""
         facts, launch, started = emulation.facts, emulation.launch, time.perf_counter()
         count = self._running = _Counter(facts, self.launches, self.say, self.executor)
-        key = launch.binary, facts.grid, facts.block, facts.shared_bytes, launch.parameters
+        key = launch.binary, facts.grid, facts.block, facts.cluster, facts.shared_bytes, launch.parameters
         allocations = emulation.memory.sorted() if emulation.repeatable else ()
         executed = repeats.begin(key, allocations) if emulation.repeatable else None
         if executed is not None:
@@ -231,7 +231,7 @@ class Ledger:
     def _keep(self, number: int, trace: Trace) -> None:
         """Keep the trace of the first launch of each kernel and shape."""
         facts = trace.launch
-        key = facts.cubin_sha256, facts.kernel, facts.grid, facts.block, facts.shared_bytes
+        key = facts.cubin_sha256, facts.kernel, facts.grid, facts.block, facts.cluster, facts.shared_bytes
         if key not in self._explained:
             self._explained.add(key)
             self.kept.append(KeptLaunch(number, trace, None if self.wanted.cold else self._last_trace))

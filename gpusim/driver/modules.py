@@ -32,7 +32,6 @@ from gpusim.driver.abi import (
     entry,
     put,
 )
-from gpusim.driver.clusters import cluster_use
 from gpusim.driver.device import Device
 from gpusim.driver.images import cubin_of, image_bytes
 from gpusim.driver.jit import JitOptions, options_at
@@ -288,10 +287,6 @@ class Modules:
                 toolchain=toolchain(),
             )
         return known
-
-    def cluster_use(self, kernel: Kernel) -> str:
-        """What the kernel's code uses of its cluster, empty for nothing (:mod:`gpusim.driver.clusters`)."""
-        return cluster_use(prepare(self.binary(kernel, False)).instructions)
 
     def add_lines(self, kernel: Kernel) -> None:
         """Have the kernel's next binary include source lines."""

@@ -14,6 +14,7 @@ from gpusim.driver.abi import (
     INT_OUT,
     INVALID_CLUSTER_SIZE,
     INVALID_VALUE,
+    NOT_PERMITTED,
     NOT_SUPPORTED,
     WORD,
     WORD_OUT,
@@ -22,10 +23,11 @@ from gpusim.driver.abi import (
     put,
 )
 from gpusim.driver.device import Device
-from gpusim.driver.launch_options import PORTABLE_CLUSTER, options_at
+from gpusim.driver.launch_options import LaunchOptions, options_at
 from gpusim.driver.modules import Kernel, Modules
 from gpusim.driver.structures import LaunchConfig
 from gpusim.errors import LaunchError
+from gpusim.isa.target import CLUSTER_CAPABILITY, LARGEST_CLUSTER, PORTABLE_CLUSTER
 from gpusim.model.occupancy import occupancy
 from gpusim.trace.record import Launch
 
@@ -46,8 +48,8 @@ _SETTABLE = (
     LARGE_CLUSTER,
     _CLUSTER_POLICY,
 )
+_CLUSTER_SIDES = (_CLUSTER_WIDTH, _CLUSTER_HEIGHT, _CLUSTER_DEPTH)
 _KNOWN = range(18)
-_MOST_CLUSTER = 16  # blocks, where a kernel asks for more than is portable (CUDA Programming Guide, H100 and B200)
 _CACHE_CONFIGS, _BANK_CONFIGS, _CARVEOUTS = range(4), range(3), range(-1, 101)
 _GPC_SMS = 16  # of H100 (at most 18, some are switched off): NVIDIA H100 Tensor Core GPU Architecture
 _SHARED_OF_BLOCK = ctypes.CFUNCTYPE(c_size_t, c_int)
@@ -81,6 +83,8 @@ class KernelFacts:
             return min(image.max_threads or sm.max_threads_per_block, sm.max_threads_per_block, by_registers)
         if attribute == MAX_DYNAMIC_SHARED:
             return kernel.settings.get(attribute, DEFAULT_SHARED_BYTES - image.shared_bytes)
+        if attribute in _CLUSTER_SIDES and image.cluster is not None:
+            return image.cluster[_CLUSTER_SIDES.index(attribute)]
         if attribute in _SETTABLE:
             return kernel.settings.get(attribute, -1 if attribute == CARVEOUT else 0)
         return {
@@ -91,6 +95,7 @@ class KernelFacts:
             _PTX_VERSION: kernel.module.made_for[0],
             _BINARY_VERSION: kernel.module.made_for[1],
             _CACHE_CA: 0,
+            _CLUSTER_MUST_BE_SET: int(image.cluster is None and image.needs_cluster),
         }.get(attribute, 0)
 
     @entry("cuKernelSetAttribute", arguments=(c_int, c_int, WORD, c_int))
@@ -111,6 +116,8 @@ class KernelFacts:
             raise DriverError(
                 INVALID_VALUE, f"{kernel.name}: at most {limit} bytes of dynamic shared memory are possible"
             )
+        if attribute in _CLUSTER_SIDES and kernel.image.cluster is not None:
+            raise DriverError(NOT_PERMITTED, f"{kernel.name}: its cluster was set when it was compiled")
         kernel.settings[attribute] = value
 
     @entry("cuFuncSetCacheConfig", arguments=(WORD, c_int))
@@ -212,10 +219,24 @@ class KernelFacts:
 
     def most_cluster(self, kernel: Kernel) -> int:
         """Blocks that a cluster of the kernel may have."""
-        return _MOST_CLUSTER if kernel.settings.get(LARGE_CLUSTER) else PORTABLE_CLUSTER
+        most = LARGEST_CLUSTER if kernel.settings.get(LARGE_CLUSTER) else PORTABLE_CLUSTER
+        return min(most, kernel.image.max_cluster or most)
+
+    def cluster_of(self, kernel: Kernel, options: LaunchOptions) -> tuple[int, int, int]:
+        """Blocks along x, y, z of the clusters that a launch of the kernel has: as it was compiled (``__cluster_dims__``), as its
+        attributes or those of the launch say, else one. Raises DriverError where these differ."""
+        required = kernel.image.cluster
+        if required is None:
+            x, y, z = (kernel.settings.get(side, 0) for side in _CLUSTER_SIDES)
+            required = (x, y, z) if x and y and z else None
+        if required is not None and options.cluster not in (None, required):
+            raise DriverError(
+                INVALID_CLUSTER_SIZE, f"a cluster of {options.cluster} blocks: {kernel.name} requires {required}"
+            )
+        return required or options.cluster or (1, 1, 1)
 
     def _needs_clusters(self) -> None:
-        if self._device.spec.capability < (9, 0):
+        if self._device.spec.capability < CLUSTER_CAPABILITY:
             raise DriverError(INVALID_VALUE, "clusters need compute capability 9.0")
 
     @entry("cuOccupancyMaxPotentialClusterSize", arguments=(INT_OUT, WORD, POINTER(LaunchConfig)))
@@ -237,15 +258,16 @@ class KernelFacts:
         self._needs_clusters()
         if not config:
             raise DriverError(INVALID_VALUE, "the launch's configuration is null")
-        options = options_at(config[0])
-        if options.cluster_blocks > self.most_cluster(kernel):
-            raise DriverError(INVALID_CLUSTER_SIZE, f"a cluster of {options.cluster} blocks")
+        cluster = self.cluster_of(kernel, options_at(config[0]))
+        blocks = cluster[0] * cluster[1] * cluster[2]
+        if blocks > self.most_cluster(kernel):
+            raise DriverError(INVALID_CLUSTER_SIZE, f"a cluster of {cluster} blocks")
         block, shared = config[0].block, config[0].dynamic_shared_bytes
         a_sm = self.blocks_per_sm(kernel, block[0] * block[1] * block[2], shared)
         groups, sms = divmod(self._device.spec.sm_count, self._sms_a_cluster())
         put(
             out,
-            groups * (a_sm * self._sms_a_cluster() // options.cluster_blocks) + a_sm * sms // options.cluster_blocks,
+            groups * (a_sm * self._sms_a_cluster() // blocks) + a_sm * sms // blocks,
         )
 
     def _sms_a_cluster(self) -> int:

@@ -22,6 +22,7 @@ from gpusim.emulator.addresses import (
     second_addresses,
 )
 from gpusim.emulator.atomics import atomic_lane
+from gpusim.emulator.cluster_memory import NO_PEER, cluster_host, is_own
 from gpusim.emulator.pointers import copy_bytes, load8, load16, load32, store8, store16, store32
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
@@ -30,7 +31,7 @@ from gpusim.isa.lane_masks import first_lane, signed32
 from gpusim.trace.record import Space
 
 GLOBAL, SHARED, LOCAL, GENERIC = int(Space.GLOBAL), int(Space.SHARED), int(Space.LOCAL), int(Space.GENERIC)
-CONSTANT = int(Space.CONSTANT)
+CONSTANT, CLUSTER = int(Space.CONSTANT), int(Space.CLUSTER)
 NOWHERE = -(1 << 62)
 
 
@@ -91,7 +92,7 @@ def resolve(state, allocations, hint, index, warp, mask, size, space):
                 return np.int64(at.MISALIGNED)
     if space == SHARED:
         base = state.shared_base
-        if low >= base and high + size <= base + state.shared_bytes:
+        if low >= state.shared_low and high + size <= base + state.shared_bytes:
             for lane in range(at.LANES):
                 address[lane] += state.shared_host - base
             return np.int64(at.DONE)
@@ -99,7 +100,7 @@ def resolve(state, allocations, hint, index, warp, mask, size, space):
         if low >= 0 and high + size <= state.local_bytes:
             _to_local(state, warp, at.FULL)
             return np.int64(at.DONE)
-    else:
+    elif space != CLUSTER:
         found = find_allocation(allocations, hint, index, low, high - low + size) if low >= 0 else np.int64(-1)
         if found >= 0:
             move = allocations[found, 2] - allocations[found, 0]
@@ -126,11 +127,10 @@ def _resolve_each(state, allocations, hint, index, warp, mask, size, space):
         if not (mask >> lane) & 1:
             continue
         place = address[lane]
-        if space == GENERIC and place >> 32 == state.shared_window >> 32:
-            offset = place & 0xFFFFFF
-            base = state.shared_base
-            if base <= offset and offset + size <= base + state.shared_bytes:
-                address[lane] = state.shared_host + offset - base
+        if space == CLUSTER or (space == GENERIC and place >> 32 == state.shared_window >> 32):
+            host = cluster_host(state, place, size)
+            if host != NO_PEER:
+                address[lane] = host
                 continue
         elif space == GENERIC and place >> 32 == state.local_window >> 32:
             offset = place & at.FULL
@@ -140,7 +140,7 @@ def _resolve_each(state, allocations, hint, index, warp, mask, size, space):
                 continue
         elif space == SHARED:
             offset = place - state.shared_base
-            if offset >= 0 and offset + size <= state.shared_bytes:
+            if place >= state.shared_low and offset + size <= state.shared_bytes:
                 address[lane] = state.shared_host + offset
                 continue
         elif space == LOCAL:
@@ -158,12 +158,17 @@ def _resolve_each(state, allocations, hint, index, warp, mask, size, space):
 
 
 @inner
-def served_lanes(state, mask, shared):
-    """Lanes whose generic address lies in global memory, or, with ``shared``, in the block's shared memory."""
+def served_lanes(state, mask, shared, kind):
+    """Lanes whose generic address lies in global memory, or, with ``shared``, in the block's shared memory. In that of
+    other blocks of the cluster all integers of type ``kind`` are served: compiled code has no other way to them there."""
     served = np.int64(0)
+    is_integer = kind <= ops.S64
     for lane in range(at.LANES):
         window = state.address[lane] >> 32
-        if window != state.local_window >> 32 and (shared or window != state.shared_window >> 32):
+        near = window == state.shared_window >> 32
+        if window != state.local_window >> 32 and (
+            shared or not near or (is_integer and not is_own(state, state.address[lane]))
+        ):
             served |= np.int64(1) << lane
     return served & mask
 
@@ -230,7 +235,7 @@ def stretch(state, allocations, hint, index, low, size, space):
     memory, holds them all; else NOWHERE."""
     if space == SHARED:
         base = state.shared_base
-        if low >= base and low + size <= base + state.shared_bytes:
+        if low >= state.shared_low and low + size <= base + state.shared_bytes:
             return state.shared_host - base
         return np.int64(NOWHERE)
     found = find_allocation(allocations, hint, index, low, size) if low >= 0 else np.int64(-1)
@@ -356,7 +361,7 @@ def execute_memory(
     record(state, accesses, scattered, global_warp, mask, stride)
     if op == ops.ATOMIC and row[at.F2] != ops.SERVED_ALL:
         # The unit serves some spaces only and says which lanes it has served.
-        mask = served_lanes(state, mask, row[at.F2] == ops.SERVED_GLOBAL_SHARED)
+        mask = served_lanes(state, mask, row[at.F2] == ops.SERVED_GLOBAL_SHARED, row[at.F1])
         q[0] = np.uint32(mask)
         if mask == 0:
             return np.int64(at.DONE)

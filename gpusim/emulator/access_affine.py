@@ -12,6 +12,7 @@ import numpy as np
 
 from gpusim.emulator.access import NOWHERE, SHARED, load_affine, store_affine, stretch
 from gpusim.emulator.addresses import AFFINE_NONE
+from gpusim.emulator.cluster_memory import own_shared
 from gpusim.emulator.pointers import load32, store32
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
@@ -61,6 +62,8 @@ def affine_access(state, row, registers, allocations, hint, accesses, index, own
     else:
         first += np.int64(registers[uniform])
     size, space = np.int64(row[at.BYTES]), np.int64(row[at.SPACE])
+    if space == SHARED and state.cluster_rank:
+        first = own_shared(state, first)
     low, high = first, first + _HIGHEST * stride
     if stride < 0:
         low, high = high, low
@@ -114,6 +117,9 @@ def scattered_access(
     else:
         origin += np.int64(registers[uniform])
     low, high = origin + lowest(offsets), origin + highest(offsets)
+    if space == SHARED and state.cluster_rank:
+        rank = low - own_shared(state, low)
+        origin, low, high = origin - rank, low - rank, high - rank
     if (origin | any_bits(offsets)) & (size - 1) or (space == SHARED and (low < 0 or high > at.FULL)):
         return False
     move = stretch(state, allocations, hint, index, low, high - low + size, space)

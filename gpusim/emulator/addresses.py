@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpusim.emulator.cluster_memory import offset_of, own_shared, rank_of
+from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
+from gpusim.isa.bulk_ops import MULTICAST, PAIRED
 from gpusim.isa.jit import apart, inlined, inner
 from gpusim.isa.lane_masks import first_lane
+from gpusim.isa.system_ops import EACH_BLOCK
+from gpusim.trace.layout import RANK_SHIFT
 from gpusim.trace.record import SCATTERED, Space
 
-SHARED, LOCAL = int(Space.SHARED), int(Space.LOCAL)
+SHARED, LOCAL, CLUSTER = int(Space.SHARED), int(Space.LOCAL), int(Space.CLUSTER)
 AFFINE_NONE = int(SCATTERED)
 
 
@@ -38,16 +43,23 @@ def lane_addresses(state, matrix, registers, index, own_base):
             address[lane] = offset + np.int64(registers[base + lane])
     else:
         shift = row[at.BASE_SHIFT]
+        if shift == EACH_BLOCK:
+            for lane in range(at.LANES):
+                address[lane] = offset_of(offset) | np.int64(lane) << RANK_SHIFT
+            return
         for lane in range(np.uint64(at.LANES)):
             address[lane] = offset + ((np.int64(registers[base + lane]) & at.FULL) << shift)
-    if row[at.SPACE] == SHARED or row[at.SPACE] == LOCAL:
+    if row[at.SPACE] == SHARED or row[at.SPACE] == LOCAL or row[at.SPACE] == CLUSTER:
         for lane in range(at.LANES):
             address[lane] &= at.FULL
+        if row[at.SPACE] == SHARED and state.cluster_rank:
+            for lane in range(at.LANES):
+                address[lane] = own_shared(state, address[lane])
 
 
 @inner
 def second_addresses(state, matrix, registers, index, own_base):
-    """Shared-memory destinations of an asynchronous copy."""
+    """Shared-memory destinations of an asynchronous copy or store."""
     row, address = matrix[index], state.address
     base = row[at.SECOND] + (row[at.SECOND + 1] & own_base)
     uniform = row[at.SECOND + 4] + (row[at.SECOND + 5] & own_base)
@@ -55,6 +67,8 @@ def second_addresses(state, matrix, registers, index, own_base):
     for lane in range(at.LANES):
         value = (np.int64(registers[base + lane]) & at.FULL) << row[at.SECOND + 3]
         address[lane] = (offset + value) & at.FULL
+        if row[at.SPACE] != CLUSTER:
+            address[lane] = own_shared(state, address[lane])
 
 
 @inlined
@@ -113,8 +127,17 @@ def record(state, accesses, scattered, warp, mask, stride):
 
 @apart
 def formed_addresses(state, matrix, registers, index, own_base):
-    """:func:`lane_addresses`, called: for all but plain loads and stores."""
+    """:func:`lane_addresses`, called: for all but plain loads and stores. Of a bulk copy to several blocks of the cluster lane r
+    gets the mbarrier that block r tells."""
     lane_addresses(state, matrix, registers, index, own_base)
+    row, address = matrix[index], state.address
+    if row[at.OP] == ops.BULK and row[at.F3] & MULTICAST:
+        barrier = address[0]
+        for lane in range(at.LANES):
+            rank = np.int64(lane)
+            if row[at.F3] & PAIRED:
+                rank = rank & -2 | rank_of(barrier) & 1
+            address[lane] = rank << RANK_SHIFT | offset_of(barrier)
 
 
 @apart

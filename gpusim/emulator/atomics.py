@@ -163,18 +163,23 @@ def _barrier_object(registers, x, q, lane, operation, address, old):
         if (old >> 63) & 1 != (np.int64(registers[x]) >> 31) & 1:
             q[0] |= np.uint32(np.int64(1) << lane)
         return
-    count = np.int64(registers[x])
+    store64(address, barrier_after(old, operation, np.int64(registers[x])))
+
+
+@inner
+def barrier_after(old, operation, count):
+    """The word of an mbarrier that holds ``old`` after an ``operation`` other than PHASE with ``count`` threads or transactions."""
     pending, waits = (old >> 21) & _PENDING, (old >> 42) & 1
     expected, parity = (old >> 1) & 0xFFFFF, (old >> 63) & 1
     missing = (old >> 43) & 0xFFFFF  # 2 ** 20 less those still to come
-    if operation == ops.EXPECT or operation == ops.EXPECT_ARRIVE:
+    if operation == ops.EXPECT or operation == ops.EXPECT_ARRIVE or operation == ops.EXPECT_DROP:
         pending = (pending + count) & _PENDING
     elif operation == ops.COMPLETE:
         pending = (pending - count) & _PENDING
-    if operation == ops.DROP:
-        expected = (expected + count) & 0xFFFFF
-    if operation == ops.EXPECT_ARRIVE:
+    if operation == ops.EXPECT_ARRIVE or operation == ops.EXPECT_DROP:
         count = np.int64(1)
+    if operation == ops.DROP or operation == ops.EXPECT_DROP:
+        expected = (expected + count) & 0xFFFFF
     if operation != ops.EXPECT and operation != ops.COMPLETE:
         missing += count
     if missing >> 20 or waits:
@@ -182,7 +187,13 @@ def _barrier_object(registers, x, q, lane, operation, address, old):
         if waits == 0:
             parity, missing = parity ^ 1, expected
     missing &= 0xFFFFF
-    store64(address, old & 1 | expected << 1 | pending << 21 | waits << 42 | missing << 43 | parity << 63)
+    return old & 1 | expected << 1 | pending << 21 | waits << 42 | missing << 43 | parity << 63
+
+
+@inner
+def complete_transactions(address, count):
+    """``count`` transactions of the mbarrier at host ``address`` are complete."""
+    store64(address, barrier_after(load64(address), np.int64(ops.COMPLETE), count))
 
 
 @inner

@@ -2,7 +2,8 @@
 
 Mental model: nearly every block ends without looking at another, so one slot serves them one after another. A block
 that uses up its slice of instructions may be spinning for a later one, and a grid-wide barrier needs all
-blocks at once: then further slots are opened and run round robin, as blocks are resident together on a GPU.
+blocks at once: then further slots are opened and run round robin, as blocks are resident together on a GPU. Those of a cluster
+run side by side from the start.
 The log is one; slots hand its fill level and the instruction count on to each other. It grows up to
 its limits; when it is full the caller gets what it holds as a :class:`LoggedBlocks` and it starts anew, if
 need be in the middle of blocks.
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpusim.emulator.chunks import grown, lanes_of, new_log, roomier
+from gpusim.emulator.clusters import ClusterOrder, ResidentCluster
 from gpusim.emulator.convergence import release_spinning
 from gpusim.emulator.early_end import end_block, end_lanes, exit_index
 from gpusim.emulator.host_calls import HostCalls
@@ -23,7 +25,9 @@ from gpusim.emulator.listeners import Fault, Listener
 from gpusim.emulator.livelock import LivelockDetector
 from gpusim.emulator.lockstep import run_blocks
 from gpusim.emulator.poll_rounds import DECISION_ROWS
+from gpusim.emulator.tensor_boxes import LOG_WIDTH
 from gpusim.errors import UsageError
+from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
 from gpusim.trace.record import SCATTERED, Space
 
@@ -39,6 +43,10 @@ _SHARED_FIELDS = (
     "epoch",
     "words_used",
     "changes",
+    "bulks_used",
+    "tensor_left",
+    "tensor_left_block",
+    "tensor_left_units",
     "history_used",
     "hurries",
     "last_wait",
@@ -62,6 +70,8 @@ LEAST_LOG = (
     2 * at.GROUP_WARPS + DECISION_ROWS + 1,
     2 * at.GROUP_WARPS + DECISION_ROWS + 1,
 )
+#: Boxes of bulk copies that the log holds: 4 MiB, where a kernel makes any.
+BULK_ROWS = 1 << 15
 #: Barriers that are logged before the listeners hear of them: 1.3 MB.
 SYNC_ROWS = 1 << 14
 
@@ -79,6 +89,10 @@ class Slot:
     polled_at: int = -1
     #: rows of the launch's ``touched`` for the words that they poll; none: too many to say
     watched: tuple[int, ...] = ()
+    #: the cluster whose block it holds; None: the launch has none
+    cluster: ResidentCluster | None = None
+    #: why its block stopped last
+    status: int = at.DONE
 
     def __post_init__(self) -> None:
         self.states[0]["registers_host"] = self.registers.ctypes.data
@@ -96,11 +110,18 @@ class LoggedBlocks:
 class BlockScheduler:
     """The slots of a launch; ``machine`` holds the log, whose arrays grow when they must; ``host`` serves what blocks
     call; ``listeners`` hear of faults and of blocks that end. The blocks of a ``cooperative`` launch are all resident from the
-    start, as on a GPU, and have short slices each."""
+    start, as on a GPU, and have short slices each; those of a cluster are resident together (``order``)."""
 
     def __init__(
-        self, slot: Slot, machine: at.Machine, open_slot: Callable[[], Slot], host: HostCalls, cooperative: bool = False
+        self,
+        slot: Slot,
+        machine: at.Machine,
+        open_slot: Callable[[], Slot],
+        host: HostCalls,
+        order: ClusterOrder,
+        cooperative: bool = False,
     ):
+        self._order = order
         self._cooperative = cooperative
         if cooperative:
             slot.states[0].slice = _SLICE_COOPERATIVE
@@ -115,6 +136,8 @@ class BlockScheduler:
         self.ended = 0
         self.spinning = False
         self.listeners: Sequence[Listener] = ()
+        copies = np.isin(machine.matrix[:, at.OP], (ops.BULK, ops.TENSOR_MEMORY)).any()
+        self._bulks = np.empty((BULK_ROWS if copies else 0, LOG_WIDTH), np.int64)
         self._ended_early = False  # there are threads without which the launch goes on
         self._pause_end = PAUSE_INSTRUCTIONS
         self._log_limits = _holding_one_decision(LOG_LIMITS)
@@ -144,6 +167,10 @@ class BlockScheduler:
         """Signals of the log."""
         return int(self._last.states[0]["used"][at.SIGNALS])
 
+    def bulks(self) -> np.ndarray:
+        """The log of boxes that bulk copies have moved, int64[b, LOG_WIDTH] (:mod:`gpusim.emulator.tensor_boxes`)."""
+        return self._bulks[: int(self._last.states[0].bulks_used)]
+
     def _logged_so_far(self) -> tuple[int, ...]:
         """What changes when any warp does anything but poll."""
         state = self._last.states[0]
@@ -169,6 +196,11 @@ class BlockScheduler:
         touched = self.machine.touched
         return bool(slot.watched) and all(touched[word] <= slot.polled_at for word in slot.watched)
 
+    def tensor_memory_left(self) -> tuple[int, int, int]:
+        """(blocks that ended with tensor memory that they had not given back, the first of them, columns that it had)."""
+        state = self._last.states[0]
+        return int(state.tensor_left), int(state.tensor_left_block), 32 * int(state.tensor_left_units).bit_count()
+
     def dropped_prints(self) -> int:
         """Calls of ``vprintf`` that came when its buffer was full and never reached Python."""
         return int(self._last.states[0].dropped_prints)
@@ -177,6 +209,9 @@ class BlockScheduler:
         """Run blocks ``first`` to ``blocks - 1``, in stretches of at most ``chunk_blocks`` where they end one by one. The
         log holds a stretch until the next is asked for. Ends early, with ``failed`` and ``status`` set, when a
         block cannot go on."""
+        if self._order.size > 1:
+            yield from self._run_clusters(blocks, chunk_blocks, first)
+            return
         self._base = current = first
         self._empty_log()
         while current < blocks:
@@ -185,7 +220,8 @@ class BlockScheduler:
             status, current = self._step(self.first, current, end)
             self._report_ended(begun, current - begun)
             if status in (at.PREEMPTED, at.GRID_WAIT):
-                current = yield from self._together(current, blocks)
+                self.first.block = current
+                current = yield from self._together(current + 1, blocks, [self.first], [])
                 if self.failed is not None:
                     return
             elif status == at.LOG_FULL:
@@ -203,6 +239,47 @@ class BlockScheduler:
                 self._empty_log()
         self._report_syncs()
         yield LoggedBlocks(self._base, blocks - self._base)
+
+    def _run_clusters(self, blocks: int, chunk_blocks: int, first: int) -> Generator[LoggedBlocks]:
+        """As :meth:`run`, of a launch in clusters: ``first`` and ``blocks`` lie between bands of them."""
+        order, free = self._order, [self.first]
+        self._base = current = first
+        self._empty_log()
+        while current < blocks:
+            if (rest := order.past_taken(current, blocks)) > current:
+                current = rest
+                continue
+            started = self._seat(current, free)
+            current = yield from self._together(current + order.size, blocks, started, free)
+            if self.failed is not None:
+                return
+            used, limits = self.used(), self._log_limits
+            full = any(4 * filled > 3 * most for filled, most in zip(used, limits, strict=True))
+            if current % order.band == 0 and current < blocks and (full or current >= self._base + chunk_blocks):
+                yield self._logged(current, 0)
+                self._empty_log()
+        self._report_syncs()
+        yield LoggedBlocks(self._base, blocks - self._base)
+
+    def _seat(self, place: int, free: list[Slot]) -> list[Slot]:
+        """Slots, of those that are ``free`` and new ones, for the blocks of the cluster that begins at ``place`` of the order."""
+        self._order.start(place)
+        slots = [free.pop() if free else self._open() for _ in range(self._order.size)]
+        for i, slot in enumerate(slots):
+            slot.block, slot.polled_at = self._order.block(place + i), -1
+        if len(slots) > 1:
+            cluster = ResidentCluster.seat([slot.states[0] for slot in slots], [slot.block for slot in slots])
+            for slot in slots:
+                slot.cluster = cluster
+        return slots
+
+    def _open_blocks(self, pending: int, resident: Sequence[Slot]) -> tuple[int, int]:
+        """(the first block behind those that have begun, the blocks before it from the first on that has not ended), while those
+        before place ``pending`` have begun and those ``resident`` go on."""
+        order = self._order
+        end = order.band_end(pending)
+        unfinished = [order.place(slot.block) for slot in resident] + ([pending] if pending < end else [])
+        return end, end - order.band_start(min(unfinished)) if unfinished else 0
 
     def _logged(self, end: int, open_blocks: int) -> LoggedBlocks:
         """The log as blocks up to ``end``; what is logged from now on counts from the first open block."""
@@ -238,6 +315,7 @@ class BlockScheduler:
 
     def _empty_log(self) -> None:
         self._last.states[0].used[:] = 0
+        self._last.states[0].bulks_used = 0
         self._last.states[0].epoch += 1
 
     def _take(self, slot: Slot, status: int) -> bool:
@@ -326,6 +404,9 @@ class BlockScheduler:
             if machine.registers is not slot.registers:
                 machine = machine._replace(registers=slot.registers)
             state.pause_end = self._pause_end
+            if len(self._bulks):
+                state.bulks_host, state.bulks_room = self._bulks.ctypes.data, len(self._bulks)
+                state.allocations_host, state.allocations = machine.allocations.ctypes.data, len(machine.allocations)
             status, block = run_blocks(slot.states, 0, machine, self._base, block, end)
             if state.executed >= self._pause_end:
                 self._pause(block, int(state.executed))
@@ -334,6 +415,10 @@ class BlockScheduler:
             if status == at.HOST_CALL:
                 self.host.serve(state, slot.registers, self.machine)
                 continue
+            if status == at.CLUSTER_WAIT and self._order.size == 1:  # a cluster of one block
+                if ResidentCluster([state]).release():
+                    continue
+                status = at.DEADLOCK
             if status in _TAKEN:
                 slot.block = block
                 if not self._take(slot, status):
@@ -351,19 +436,18 @@ class BlockScheduler:
                 return status, block
             self.machine = larger
 
-    def _together(self, current: int, end: int) -> Generator[LoggedBlocks, None, int]:
-        """Run the started block ``current`` and those behind it side by side, until all that were started have
-        ended; returns the block to go on with."""
-        self.first.block = current
-        alone = int(self.first.states[0].slice)
+    def _together(
+        self, pending: int, end: int, resident: list[Slot], free: list[Slot]
+    ) -> Generator[LoggedBlocks, None, int]:
+        """Run the blocks in the slots ``resident`` and those from place ``pending`` of the order on side by side, in ``free`` slots and
+        new ones, until all that were started have ended; returns the place to go on with."""
+        alone, size = int(self.first.states[0].slice), self._order.size
         length = _SLICE_COOPERATIVE if self._cooperative else _SLICE_TOGETHER
         livelock = LivelockDetector()
-        resident, free, pending = [self.first], [], current + 1
         while self._cooperative and pending < end:  # all of them may wait for each other
-            slot = self._open()
-            slot.block = pending
-            pending += 1
-            resident.append(slot)
+            resident.extend(self._seat(pending, free))
+            pending += size
+        opened = int(self._last.states[0].executed)
         rouse = True  # polling blocks have their turn although nothing that is known to be polled has been written
         while resident:
             moved, slow, ended, polled, skipped = False, False, False, False, False
@@ -378,13 +462,17 @@ class BlockScheduler:
                     if status != at.LOG_FULL:
                         break
                     self._close_runs(resident)
-                    yield self._logged(pending, pending - min(other.block for other in resident))
+                    yield self._logged(*self._open_blocks(pending, resident))
                     self._empty_log()
+                slot.status = status
                 if status == at.DONE:
                     self._report_ended(slot.block, 1)
                     resident.remove(slot)
                     free.append(slot)
                     moved = ended = True
+                    if slot.cluster is not None:
+                        slot.cluster.leave(int(slot.states[0].cluster_rank))
+                        slot.cluster.release()
                     livelock.progress()
                 elif status == at.PREEMPTED and slot.states[0].only_polled:
                     polled, waits = True, before == self._logged_so_far()
@@ -393,10 +481,24 @@ class BlockScheduler:
                     slot.watched = self._polled_by(slot)
                 elif status == at.PREEMPTED:
                     moved = slow = True
+                elif status == at.CLUSTER_WAIT and slot.cluster is not None:
+                    moved |= slot.cluster.release()
                 elif status != at.GRID_WAIT:
                     self._report_syncs()
+                    if size > 1:
+                        self.resident = [other for other in resident if other.cluster is slot.cluster]
+                        self.ended = size - len(self.resident)
                     self._fail(slot, status)
                     return pending
+            if size > 1:
+                stuck_cluster = _stuck_cluster(resident)
+                if stuck_cluster and not self._take_stuck(stuck_cluster):
+                    self.resident, self.ended = stuck_cluster, size - len(stuck_cluster)
+                    self._fail(stuck_cluster[0], at.DEADLOCK)
+                    return pending
+                # Blocks of a cluster wait for each other, not for later ones, unless that goes on for long.
+                patient = moved and int(self._last.states[0].executed) - opened < alone * len(resident)
+                slow, polled = slow and not patient, polled and not patient
             rouse = not moved and not rouse
             if rouse and skipped and resident:
                 continue
@@ -406,14 +508,14 @@ class BlockScheduler:
             giving_up = hopeless and self._may_give_up(resident)
             for slot in resident:
                 slot.states[0].impatient = giving_up
+            pending = self._order.past_taken(pending, end)
             stuck = (slow or giving_up) and not ended and livelock.reached(resident, self.machine.allocations)
             if pending < end and resident and ((slow or polled) and not crowded or not moved or stuck):
                 # All of them may wait for all others, as at a grid's barrier: twice as many have the next turn.
-                for _ in range(min(len(resident), end - pending) if polled and not slow else 1):
-                    slot = free.pop() if free else self._open()
-                    slot.block, slot.polled_at = pending, -1
-                    pending += 1
-                    resident.append(slot)
+                for _ in range(min(len(resident), end - pending) // size if polled and not slow else 1):
+                    resident.extend(self._seat(pending, free))
+                    pending += size
+                opened = int(self._last.states[0].executed)
                 livelock.progress()
             elif giving_up and not stuck:
                 rouse = True
@@ -424,6 +526,13 @@ class BlockScheduler:
                 self._report_syncs()
                 self.spinning = True
                 self._fail(resident[0], at.DEADLOCK)
+                return pending
+            elif not moved and any(slot.status == at.CLUSTER_WAIT for slot in resident):
+                # For blocks of their clusters that wait for the whole grid.
+                waiting = next(slot for slot in resident if slot.status == at.CLUSTER_WAIT)
+                self.resident = [slot for slot in resident if slot.cluster is waiting.cluster]
+                self.ended = size - len(self.resident)
+                self._fail(waiting, at.DEADLOCK)
                 return pending
             elif not moved and resident and self.ended and not self._ended_early:
                 if not self._take_stuck(resident):
@@ -443,6 +552,17 @@ def _holding_one_decision(limits: tuple[int, int, int]) -> tuple[int, int, int]:
     if any(most < least for most, least in zip(limits, LEAST_LOG, strict=True)):
         raise UsageError(f"a log of at most {limits} entries holds not even one instruction's: at least {LEAST_LOG}")
     return limits
+
+
+def _stuck_cluster(resident: Sequence[Slot]) -> list[Slot]:
+    """The blocks of a cluster that are left, all of which wait at its barrier for a thread that cannot come; none: no cluster is so."""
+    for slot in resident:
+        if slot.status == at.CLUSTER_WAIT:
+            members = [other for other in resident if other.cluster is slot.cluster]
+            waiting = [other for other in members if (other.states[0].fragment == at.AT_CLUSTER).any()]
+            if len(waiting) == len(members) and all(other.status == at.CLUSTER_WAIT for other in members):
+                return members
+    return []
 
 
 def _release_grid(state: np.record) -> None:

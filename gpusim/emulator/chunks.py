@@ -9,9 +9,20 @@ from __future__ import annotations
 import numpy as np
 
 from gpusim.emulator.poll_words import rehash
+from gpusim.emulator.tensor_boxes import (
+    LOG_ACCESS,
+    LOG_ADDRESS,
+    LOG_BYTES,
+    LOG_COUNT,
+    LOG_DESCRIPTOR,
+    LOG_KIND,
+    LOG_ROW_BYTES,
+    LOG_SHARED,
+    LOG_STRIDE,
+)
 from gpusim.isa import warp as at
 from gpusim.isa.jit import allocating
-from gpusim.trace.record import ACCESS, POLL, RUN, SCATTERED, SIGNAL, WARP, Chunk
+from gpusim.trace.record import ACCESS, BULK, POLL, RUN, SCATTERED, SIGNAL, WARP, Chunk
 
 _SCATTERED = int(SCATTERED)
 #: Rows of the hash of words, and signals of the log, beyond which they do not grow: 96 and 14 MiB.
@@ -89,9 +100,10 @@ def close_chunk(
     warps_per_block: int,
     open_blocks: int = 0,
     signals: int = 0,
+    bulks: np.ndarray | None = None,
 ) -> Chunk:
     """Make the Chunk of ``blocks`` blocks, of which the last ``open_blocks`` go on, from the log (``used``
-    entries of runs, accesses, scattered; so many ``signals``); the log can be emptied afterwards."""
+    entries of runs, accesses, scattered; so many ``signals``; ``bulks`` as :mod:`gpusim.emulator.tensor_boxes` logs them); the log can be emptied afterwards."""
     runs, accesses = machine.runs[: used[at.RUNS]], machine.accesses[: used[at.ACCESSES]]
     rows = machine.scattered[: used[at.SCATTERED_ROWS]]
     table, out, scattered = (
@@ -100,7 +112,9 @@ def close_chunk(
         np.empty_like(rows),
     )
     interned, path_start, scattered_rows = fold_log(runs, accesses, rows, table, out, scattered)
-    noted = np.zeros(0, SIGNAL)
+    noted, moved = np.zeros(0, SIGNAL), np.zeros(0, BULK)
+    if bulks is not None and len(bulks):
+        moved = _bulks(bulks, accesses[:, at.ACCESS_WARP])
     if signals:
         noted = _signals(machine.signals[:signals], accesses[:, at.ACCESS_WARP], table["access_start"])
     runs = interned.view(RUN)[:, 0]
@@ -110,21 +124,42 @@ def close_chunk(
     polls = np.empty(len(marked), POLL)
     polls["run"], polls["runs"] = marked, rounds[marked]
     return Chunk(
-        first_block, blocks, table, runs, path_start, out, scattered[:scattered_rows], open_blocks, polls, noted
+        first_block, blocks, table, runs, path_start, out, scattered[:scattered_rows], open_blocks, polls, noted, moved
     )
 
 
 def _signals(logged: np.ndarray, warp_of: np.ndarray, access_start: np.ndarray) -> np.ndarray:
     """SIGNAL records, in the order of their accesses, from the log's; ``warp_of`` the warp of each access of the log."""
     logged = logged[logged[:, at.SIGNAL_POLLS] < 2]  # nobody waited there
-    order = np.argsort(warp_of, kind="stable")
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
+    place = _places(warp_of)
     noted = np.empty(len(logged), SIGNAL)
     noted["access"] = place[logged[:, at.SIGNAL_ACCESS]]
     for column, name in (
         (at.SIGNAL_WORD, "word"), (at.SIGNAL_POLLS, "polls"), (at.SIGNAL_COUNT, "count"), (at.SIGNAL_BLOCK, "block"),
         (at.SIGNAL_WARP, "warp"), (at.SIGNAL_ADDRESS, "address"),
+    ):  # fmt: skip
+        noted[name] = logged[:, column]
+    return noted[np.argsort(noted["access"], kind="stable")]
+
+
+def _places(warp_of: np.ndarray) -> np.ndarray:
+    """Where each access of the log goes once those of lower warps stand before it, int64[accesses]."""
+    order = np.argsort(warp_of, kind="stable")
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    return place
+
+
+def _bulks(logged: np.ndarray, warp_of: np.ndarray) -> np.ndarray:
+    """BULK records, in the order of their accesses, from the log's."""
+    noted = np.empty(len(logged), BULK)
+    noted["access"] = _places(warp_of)[logged[:, LOG_ACCESS]]
+    how = logged[:, LOG_KIND]
+    noted["kind"], noted["swizzle"], noted["blocks"] = how & 0xFF, how >> 8 & 0xFF, how >> 16
+    noted["stride"], noted["count"] = logged[:, LOG_STRIDE : LOG_STRIDE + 4], logged[:, LOG_COUNT : LOG_COUNT + 4]
+    for column, name in (
+        (LOG_ADDRESS, "address"), (LOG_DESCRIPTOR, "descriptor"), (LOG_ROW_BYTES, "row_bytes"), (LOG_BYTES, "bytes"),
+        (LOG_SHARED, "shared"),
     ):  # fmt: skip
         noted[name] = logged[:, column]
     return noted[np.argsort(noted["access"], kind="stable")]

@@ -18,6 +18,7 @@ from gpusim.emulator.convergence import (
     log_sync,
     push,
     ready_lanes,
+    release_registers,
     release_warp_wait,
     release_without,
     retire,
@@ -27,7 +28,7 @@ from gpusim.emulator.convergence import (
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
 from gpusim.isa.jit import inner, seldom
-from gpusim.isa.lane_masks import count_lanes, first_lane, signed32
+from gpusim.isa.lane_masks import count_lanes, first_lane, first_predicate, signed32
 from gpusim.trace.layout import MAX_SLEEP_NS, SLEEP_ADDRESS
 
 FALLS_THROUGH, JUMPED, GONE, STOPPED = range(4)
@@ -204,6 +205,45 @@ def execute_control_flow(
         if op == ops.BARRIER_ARRIVE:
             complete_barrier(state, barrier)
             return FALLS_THROUGH, pc + 1, mask
+        log_run(state, runs, global_warp, run_start, pc + 1, mask)
+        push(state, warp, pc, mask, at.AT_BARRIER, barrier)
+        complete_barrier(state, barrier)
+        return GONE, pc, mask
+
+    if op == ops.CLUSTER_ARRIVE:
+        if state.cluster_arrived[warp] & executing:
+            stop(state, warp, pc, first_lane(state.cluster_arrived[warp] & executing), np.int64(0))
+            return STOPPED, np.int64(at.ARRIVED_TWICE), np.int64(0)
+        state.cluster_arrived[warp] |= executing
+        return FALLS_THROUGH, pc + 1, mask
+
+    if op == ops.CLUSTER_AWAIT:
+        log_run(state, runs, global_warp, run_start, pc + 1, mask)
+        if state.cluster_arrived[warp] & executing == 0:  # nobody is missing any more
+            return JUMPED, pc + 1, mask
+        _leave_rest(state, warp, pc, mask & ~executing)
+        push(state, warp, pc, executing, at.AT_CLUSTER, np.int64(0))
+        return GONE, pc, mask
+
+    if op == ops.REGISTERS_GIVE or op == ops.REGISTERS_TAKE:
+        count = np.int64(row[at.F0])
+        if op == ops.REGISTERS_GIVE:
+            state.free_registers += max(np.int64(0), state.held_registers[warp] - count) * at.LANES
+            state.held_registers[warp] = min(state.held_registers[warp], count)
+            release_registers(state)
+            return FALLS_THROUGH, pc + 1, mask
+        log_run(state, runs, global_warp, run_start, pc + 1, mask)
+        state.predicates[first_predicate(warp) + row[at.Q0] * at.GROUP_WARPS] = at.FULL
+        push(state, warp, pc, mask, at.AT_REGISTERS, count)
+        release_registers(state)
+        return GONE, pc, mask
+
+    if op == ops.WARPGROUP_WAIT:
+        # Nobody goes past it before all four warps have issued their products: others may overwrite B as soon as one has.
+        group = warp // at.PRODUCT_WARPS
+        threads = at.LANES * (min((group + 1) * at.PRODUCT_WARPS, state.warps) - group * at.PRODUCT_WARPS)
+        barrier = at.BLOCK_BARRIERS + group
+        arrive(state, warp, mask, barrier, np.int64(threads), np.int64(ops.RED_NONE), np.int64(0))
         log_run(state, runs, global_warp, run_start, pc + 1, mask)
         push(state, warp, pc, mask, at.AT_BARRIER, barrier)
         complete_barrier(state, barrier)

@@ -316,7 +316,7 @@ def retire(state, registers, warp, own_base, mask):
         release_converged(state, registers, warp, own_base, False)
         release_warp_wait(state, warp)
     if state.at_barrier > 0:
-        for barrier in range(at.BLOCK_BARRIERS):
+        for barrier in range(at.ALL_BARRIERS):
             complete_barrier(state, barrier)
 
 
@@ -380,3 +380,19 @@ def complete_barrier(state, barrier):
                 state.at_barrier -= 1
                 push(state, warp, state.pc[warp, f] + 1, state.mask[warp, f], at.READY, 0)
     return True
+
+
+@seldom
+def release_registers(state):
+    """Let warps go on that wait for registers of the block's pool (PTX setmaxnreg.inc), as long as there are enough, in their order."""
+    for warp in range(state.warps):
+        for f in range(state.fragments[warp]):
+            if state.fragment[warp, f] != at.AT_REGISTERS:
+                continue
+            wanted = max(np.int64(0), state.wait[warp, f] - state.held_registers[warp]) * at.LANES
+            if wanted <= state.free_registers:
+                state.free_registers -= wanted
+                state.held_registers[warp] = max(state.held_registers[warp], state.wait[warp, f])
+                state.fragment[warp, f] = at.READY
+                state.pc[warp, f] += 1
+                state.ready[warp] += 1

@@ -13,14 +13,16 @@ import numpy as np
 
 from gpusim.emulator.block_scheduler import BlockScheduler, LoggedBlocks, Slot
 from gpusim.emulator.chunks import close_chunk, new_log
+from gpusim.emulator.clusters import ClusterOrder, work_of
 from gpusim.emulator.device_launches import DeviceLaunch
 from gpusim.emulator.faults import ResidentBlocks, explain
 from gpusim.emulator.host_calls import PRINT_BYTES, Heap, HostCalls
 from gpusim.emulator.listeners import Listener
 from gpusim.emulator.prepare import prepare
 from gpusim.emulator.state import another_file, make_machine, make_state, release
+from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
-from gpusim.isa.binary.cubin import CONSTANTS_ADDRESS, GLOBALS_ADDRESS, GRID_WORKSPACE_ADDRESS
+from gpusim.isa.binary.cubin import CONSTANTS_ADDRESS, GLOBALS_ADDRESS, GRID_WORKSPACE_ADDRESS, PARAMETERS_ADDRESS
 from gpusim.launch.instruction_limit import DEFAULT_INSTRUCTION_LIMIT
 from gpusim.launch.kernel_launch import KernelLaunch
 from gpusim.launch.memory import Allocation, DeviceMemory
@@ -76,13 +78,19 @@ class Emulation:
         records = min(_LOG_RECORDS, max(1024, 16 * warps))
         machine = make_machine(prepared, launch, memory, new_log(records, records, 1024), self._constants)
 
+        takes_over = bool((prepared.encoded.matrix[:, at.OP] == ops.NEXT_WORK).any())
+        work = work_of(launch) if takes_over else None
+
         def open_slot(registers: np.ndarray | None = None) -> Slot:
             states, raw, backing = make_state(prepared, launch, instruction_limit)
+            if work is not None:
+                states[0]["work_host"] = work.ctypes.data
             return Slot(states, another_file(machine.registers) if registers is None else registers, raw, backing)
 
         self._scheduler = BlockScheduler(
-            open_slot(machine.registers), machine, open_slot, self._host, self.facts.cooperative
-        )
+            open_slot(machine.registers), machine, open_slot, self._host,
+            ClusterOrder(launch.grid, launch.cluster, work), self.facts.cooperative,
+        )  # fmt: skip
 
     @property
     def program(self) -> Program:
@@ -131,6 +139,10 @@ class Emulation:
             left = self._host.left()
             for listener in listeners:
                 listener.heap_left(left)
+            held, first, columns = self._scheduler.tensor_memory_left()
+            if held:
+                for listener in listeners:
+                    listener.tensor_memory_left(held, first, columns)
             slot = self._scheduler.first
             release(self.prepared, slot.states, slot.raw, slot.registers)
         finally:
@@ -163,6 +175,9 @@ class Emulation:
         if self._constants:
             data = np.frombuffer(bytearray(self._constants), np.uint8)
             own.append(self.memory.add_at(CONSTANTS_ADDRESS, data, "constant memory"))
+        if self.launch.parameters and self.prepared.points_at_parameters:
+            data = np.frombuffer(bytearray(self.launch.parameters), np.uint8)
+            own.append(self.memory.add_at(PARAMETERS_ADDRESS + image.parameter_base, data, "kernel parameters"))
         if self.launch.binary.cooperative:
             workspace = np.zeros(GRID_WORKSPACE_BYTES, np.uint8)
             own.append(self.memory.add_at(GRID_WORKSPACE_ADDRESS, workspace, "workspace of the cooperative launch"))
@@ -178,6 +193,7 @@ class Emulation:
             self.facts.warps_per_block,
             logged.open_blocks,
             scheduler.signals_used(),
+            scheduler.bulks(),
         )
 
     def _logged(self, first: int = 0, end: int | None = None) -> Iterator[LoggedBlocks]:

@@ -29,6 +29,8 @@ from gpusim.isa.tensor_ops import NOT_BESIDE
 from gpusim.trace.record import Flag, MemoryKind
 
 NO_REGISTER = 255
+#: An mbarrier.
+_BARRIER_BYTES = 8
 _RESULT_REGISTER, _RETURN_REGISTER = 4, 20  # see gpusim.isa.binary.externals
 
 
@@ -62,6 +64,11 @@ class Encoded:
         """Whether the kernel reads the clock, which counts the instructions executed so far."""
         special = self.matrix[self.matrix[:, at.OP] == ops.SPECIAL, at.F0]
         return bool(np.isin(special, ops.CLOCKS).any())
+
+    @cached_property
+    def uses_tensor_memory(self) -> bool:
+        """Whether the kernel has instructions on tensor memory."""
+        return bool((self.matrix[:, at.OP] == ops.TENSOR_MEMORY).any())
 
     @cached_property
     def immediate_rows(self) -> tuple[np.ndarray, np.ndarray]:
@@ -282,6 +289,8 @@ class _Encoder:
             second[2], second[3] = recipe["base_words"], recipe["shift"]
             second[4], second[5] = self._uniform(recipe["uniform"])
             second[6] = recipe["offset"]
+        if micro.op in (ops.ASYNC_STORE, ops.NEXT_WORK):
+            row[at.BYTES] = _BARRIER_BYTES  # of what its address names
         if micro.op == ops.CONSTANT_LOAD:
             bank = micro.extra["bank"]
             row[at.BYTES], row[at.F2] = micro.flags[0], micro.flags[1]
@@ -367,6 +376,8 @@ def _apart(row: np.ndarray) -> bool:
 
 def _ordered(micro: MicroOp) -> bool:
     """Whether the order of warps shows: an atomic whose old value is kept, or that does not commute."""
+    if micro.op in (ops.ASYNC_STORE, ops.NEXT_WORK):
+        return True
     if micro.op != ops.ATOMIC:
         return False
     operation, kind = micro.flags[:2]

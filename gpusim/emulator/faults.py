@@ -11,6 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from gpusim.emulator.poll_words import polled_address
+from gpusim.emulator.tensor_faults import tensor_fault
+from gpusim.emulator.tensor_maps import FAULTS, OUTSIDE, SHARED_OUTSIDE
 from gpusim.errors import (
     AddressError,
     DeadlockError,
@@ -22,9 +24,11 @@ from gpusim.isa import warp as at
 from gpusim.isa.binary.cubin import KERNELS_ADDRESS
 from gpusim.isa.binary.function_pointers import FUNCTIONS_ADDRESS
 from gpusim.launch.memory import DeviceMemory
+from gpusim.trace.layout import RANK_SHIFT
 from gpusim.trace.record import Program, Space
 
 _SPACES = {int(Space.SHARED): "shared", int(Space.LOCAL): "local", 4: "constant"}
+_SHARED_SPACES = (int(Space.CLUSTER), int(Space.GENERIC))
 _LISTED = 8
 _SINGULAR = {"wait": "waits", "run": "runs", "have": "has"}
 
@@ -70,12 +74,22 @@ def explain(
         if named == "local":
             limit = f"the thread has {int(state.local_bytes)} bytes of local memory"
             return AddressError(f"{who}: local address {address} (of {size} bytes) is out of bounds; {limit}; {place}")
+        if (peer := peer_fault(state, address, size, space)) is not None:
+            return AddressError(f"{who}: address 0x{address:x} ({size} bytes) is {peer}; {place}")
         return AddressError(
             f"{who}: address 0x{address & (2**64 - 1):x} ({size} bytes) is outside every allocation,"
             f" {memory.describe(address)}; {place}"
         )
+    if status == at.BAD_BULK:
+        value = address & (2**64 - 1) if address < 0 and space == OUTSIDE else address
+        said = FAULTS[space].format(value=value, bytes=size, where=memory.describe(address))
+        if space == SHARED_OUTSIDE:
+            said += f"; the block has {int(state.shared_bytes)} bytes of shared memory from address {int(state.shared_base)} on"
+        return AddressError(f"{kernel}: block {_block(state)}, warp {warp}: {said}; {place}")
     if status == at.MISALIGNED:
         return AddressError(f"{who}: address 0x{address & (2**64 - 1):x} is not a multiple of {size}; {place}")
+    if status == at.BAD_TENSOR:
+        return ExecutionError(f"{who}: {tensor_fault(size, address)}; {place}")
     if status == at.BAD_CONSTANT:
         return AddressError(f"{who}: constant offset {address} is outside the bank; {place}")
     if status == at.BAD_TARGET:
@@ -86,9 +100,31 @@ def explain(
         return ExecutionError(f"{kernel}: block {_block(state)}: jump to no instruction (0x{address:x}); {place}")
     if status == at.BAD_POINTER:
         return ExecutionError(f"{who}: call through a pointer that {_pointer_fault(address)}; {place}")
+    if status == at.ARRIVED_TWICE:
+        return ExecutionError(
+            f"{who}: arrives at the barrier of the cluster again without having waited for the arrival before"
+            f" (barrier.cluster.arrive, .wait: undefined on a GPU); {place}"
+        )
     if status == at.TRAPPED:
         return ExecutionError(f"{who}: the kernel trapped; {place}")
     return ExecutionError(f"{kernel}: stopped with status {status}; {place}")
+
+
+def peer_fault(state: np.record, address: int, size: int, space: int) -> str | None:
+    """What is wrong with an address in the shared memory of a block of the cluster, in words; None if it is no such address, and
+    empty if nothing is."""
+    if space not in _SHARED_SPACES or (space == Space.GENERIC and address >> 32 != int(state.shared_window) >> 32):
+        return None
+    rank, blocks, held = address >> RANK_SHIFT & 0xFF, int(state.cluster_size), int(state.shared_bytes)
+    offset = (address & (1 << RANK_SHIFT) - 1) - int(state.shared_base)
+    named = f"byte {offset} of the shared memory of block {rank} of the cluster"
+    if rank >= blocks:
+        return f"{named}, which has {blocks} block{'s' * (blocks != 1)}"
+    if not state.peer_shared[rank]:
+        return f"{named}, which has ended"
+    if offset < 0 or offset + size > held:
+        return f"{named}, which has {held} bytes"
+    return ""
 
 
 def _pointer_fault(held: int) -> str:
@@ -135,6 +171,11 @@ def _deadlock(state: np.record, program: Program, resident: ResidentBlocks | Non
         if any((one.poll_loop != 0).any() for one in resident.states):
             said += ": no warp is left that could write what they poll, and on a GPU the kernel hangs"
         return f"{said}; {blocks}"
+    if int(state.cluster_size) > 1 and resident is not None:
+        return (
+            f"deadlock in a cluster of {int(state.cluster_size)} blocks, {resident.ended} of which have ended;"
+            f" {_cluster_arrivals([state, *others])}{blocks}"
+        )
     if (state.fragment == at.AT_GRID).any() and resident is not None:
         have = "block has" if resident.ended == 1 else "blocks have"
         return (
@@ -142,6 +183,20 @@ def _deadlock(state: np.record, program: Program, resident: ResidentBlocks | Non
             f" without coming to it; {blocks}"
         )
     return f"deadlock in block {_block(state)}: {_standing(state, program)}"
+
+
+def _cluster_arrivals(states: list[np.record]) -> str:
+    """Which blocks of the cluster have threads that have not arrived at its barrier; empty if nobody waits there."""
+    if not any((state.fragment == at.AT_CLUSTER).any() for state in states):
+        return ""
+    said = []
+    for state in states:
+        live, arrived = (field[: int(state.warps)] for field in (state.live, state.cluster_arrived))
+        threads = sum(int(lanes).bit_count() for lanes in live)
+        come = sum(int(lanes).bit_count() for lanes in live & arrived)
+        if come < threads:
+            said.append(f"block {_block(state)} ({come} of {threads} threads have arrived)")
+    return f"its barrier waits for {', '.join(said)}; " if said else ""
 
 
 def _standing(state: np.record, program: Program) -> str:
@@ -174,11 +229,21 @@ def _awaited(state: np.record, warp: int, status: int, wait: int, mask: int) -> 
     if status == at.AT_BARRIER:
         arrived = sum(int(lanes).bit_count() for lanes in state.arrived[wait])
         expected = int(state.expected[wait]) or sum(int(lanes).bit_count() for lanes in state.live)
+        if wait >= at.BLOCK_BARRIERS:
+            return f" for the products of its warp group, of which {arrived} of {expected} threads have come"
         return f" for barrier {wait}, at which {arrived} of {expected} threads have arrived"
     if status == at.AT_WARP_WAIT:
         return f" for lanes 0x{wait & int(state.live[warp]) & ~mask & at.FULL:08x}"
     if status == at.AT_GRID:
         return " for all blocks of the grid"
+    if status == at.AT_REGISTERS:
+        held = int(state.held_registers[warp])
+        return (
+            f" for {(wait - held) * at.LANES} registers, to have {wait} a thread instead of {held} (setmaxnreg.inc); the block's pool"
+            f" holds {int(state.free_registers)}"
+        )
+    if status == at.AT_CLUSTER:
+        return " for all threads of the cluster"
     return ""
 
 

@@ -18,8 +18,11 @@ import numpy as np
 
 from gpusim.emulator.access import LOCAL, execute_memory, load_constant
 from gpusim.emulator.access_affine import affine_access, scattered_access
+from gpusim.emulator.access_cluster import execute_async_store
 from gpusim.emulator.access_matrix import execute_matrix_access
+from gpusim.emulator.access_tensor import execute_tensor_memory
 from gpusim.emulator.access_texture import execute_texture
+from gpusim.emulator.bulk_copies import execute_bulk, told_lanes
 from gpusim.emulator.clock_loops import SHORTEST_WAIT, longer_wait
 from gpusim.emulator.clock_waits import wait_for_time
 from gpusim.emulator.control_flow import FALLS_THROUGH, GONE, JUMPED, STOPPED, execute_control_flow, log_run, log_sleep
@@ -28,6 +31,9 @@ from gpusim.emulator.poll_rounds import DECISION_ROWS, decide_polling, decision_
 from gpusim.emulator.poll_words import after_access, before_access, put_back, room_to_poll
 from gpusim.emulator.polling import GOES_ON, LANES_WAIT, WAITS, begin_round
 from gpusim.emulator.runs import execute_arithmetic, fetch, write_back, write_predicates
+from gpusim.emulator.tensor_boxes import MOST_BOXES
+from gpusim.emulator.warpgroup_products import PRODUCT_WARPS, execute_product
+from gpusim.emulator.work_taking import execute_next_work
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
 from gpusim.isa.jit import inner
@@ -108,6 +114,19 @@ def steps_left(state, first_warp, count):
             if state.ready[warp] > 0:
                 least = min(least, state.held_left[warp])
     return least
+
+
+@inner
+def whole_groups(state, first_warp, count):
+    """Whether all four warps of each warp group stand here, of which one does."""
+    for i in range(count):
+        if state.executing[i]:
+            first = (first_warp + i) // PRODUCT_WARPS * PRODUCT_WARPS
+            for warp in range(first, min(first + PRODUCT_WARPS, state.warps)):
+                place = warp - first_warp
+                if place < 0 or place >= count or state.executing[place] != state.live[warp]:
+                    return False
+    return True
 
 
 @inner
@@ -200,6 +219,7 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
             # Few kernels have loops that poll: whether anything of them is to be noted is asked once an instruction.
             track, signalled = row[at.ORDERED] & at.TRACKED, np.int64(0)
             full = not room(state, runs, accesses, scattered, syncs)
+            full |= (op == ops.BULK or op == ops.TENSOR_MEMORY) and state.bulks_used + at.GROUP_WARPS * MOST_BOXES > state.bulks_room
             full |= track != 0 and not room_to_poll(state, words, signals)
             if full or (row[at.ORDERED] & at.ORDER_SHOWS and not alone):
                 leave(state, first_warp, count, members, steps - 1, pc, False)
@@ -215,16 +235,21 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
             uniform = row[at.SCOPE] == at.UNIFORM
             regular = op <= ops.STORE and row[at.SPACE] != LOCAL
             value = d if op == ops.LOAD else x
+            fresh = True  # what warps in lockstep have in common is not known yet
             for i in range(count):
                 if active[i] == 0:
                     continue
-                warp, shift = first_warp + i, i * at.LANES
+                warp, shift, on = first_warp + i, i * at.LANES, executing[i]
                 shown = np.int64(0)
+                if op == ops.BULK:
+                    on = told_lanes(state, row, registers, base + shift, on)
+                elif uniform and op == ops.ATOMIC and on:  # once a warp, or for each block of the cluster that is named
+                    on = np.int64(registers[y + shift]) & 0xFFFF if row[at.F3] else on & -on
                 if track:
                     signalled = state.used[at.SIGNALS]
                     shown = before_access(
                         state, matrix, registers, allocations, hint, words, signals, history, pc, warp, base + shift,
-                        executing[i],
+                        on,
                     )  # fmt: skip
                 if regular and executing[i] == at.FULL and (
                     affine_access(
@@ -253,6 +278,31 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
                         state, matrix, registers, allocations, hint, accesses, scattered, pc, warp, base + shift,
                         chunk_warp + warp, executing[i], x + shift, y + shift, d + shift,
                     )  # fmt: skip
+                elif op == ops.TENSOR_MEMORY:
+                    status = execute_tensor_memory(
+                        state, matrix, registers, accesses, scattered, pc, warp, base + shift, chunk_warp + warp, on
+                    )
+                elif op == ops.BULK:
+                    status = execute_bulk(
+                        state, matrix, registers, accesses, scattered, pc, warp, base + shift, chunk_warp + warp, on
+                    )
+                elif op == ops.NEXT_WORK:
+                    status = execute_next_work(
+                        state, matrix, registers, allocations, hint, accesses, scattered, pc, warp, base + shift,
+                        chunk_warp + warp, executing[i],
+                    )  # fmt: skip
+                elif op == ops.ASYNC_STORE:
+                    state.q[i, 0] = 0
+                    status = execute_async_store(
+                        state, matrix, registers, allocations, hint, accesses, scattered, pc, warp, base + shift,
+                        chunk_warp + warp, executing[i], x + shift, np.int64(_W) + shift, state.q[i],
+                    )  # fmt: skip
+                elif op == ops.WARPGROUP_PRODUCT:
+                    metadata = np.int64(row[at.C + at.SOURCE_OFFSET]) + (np.int64(row[at.C + at.SOURCE_OWN]) & base)
+                    status = execute_product(
+                        state, matrix, registers, pc, warp, x + shift, y + shift, metadata + shift, d + shift, fresh
+                    )
+                    fresh = False
                 elif op >= ops.MATRIX_LOAD:
                     status = execute_matrix_access(
                         state, matrix, registers, allocations, hint, accesses, scattered, pc, warp, base + shift,
@@ -262,7 +312,7 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
                     state.q[i, 0] = 0
                     status = execute_memory(
                         state, matrix, registers, allocations, hint, accesses, scattered, pc, warp, base + shift,
-                        chunk_warp + warp, executing[i], x + shift, y + shift, w + shift, state.q[i],
+                        chunk_warp + warp, on, x + shift, y + shift, w + shift, state.q[i],
                     )  # fmt: skip
                 if shown:
                     put_back(state, shown)
@@ -282,7 +332,7 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
                     return np.int64(at.SPLIT)
                 if track and shown == 0:
                     after_access(
-                        state, row, allocations, hint, words, signals, history, touched, pc, warp, executing[i], shown
+                        state, row, allocations, hint, words, signals, history, touched, pc, warp, on, shown
                     )
             if through_scratch and some:
                 write_back(state, registers, d, row[at.D_WORDS], lost, count)
@@ -292,7 +342,7 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
             continue
 
         # ---- control flow ----------------------------------------------------------------------
-        if op == ops.NOP:
+        if op == ops.NOP or (op == ops.WARPGROUP_WAIT and whole_groups(state, first_warp, count)):
             pc += 1
             continue
         holds, flip = np.uint64(slots + row[at.P0] * at.GROUP_WARPS), np.int64(row[at.P0_FLIP])

@@ -64,6 +64,10 @@ class Listener:
         """The launch has ended; these blocks of the device heap, in the order of the threads that allocated them, were not
         freed."""
 
+    def tensor_memory_left(self, blocks: int, first: int, columns: int) -> None:
+        """The launch has ended; so many blocks have not given back all of their tensor memory, block number ``first`` so many columns
+        of it."""
+
     def blocks_ended(self, first_block: int, blocks: int) -> None:
         """Blocks from ``first_block`` on have come to their end."""
 

@@ -16,6 +16,8 @@ import numpy as np
 from gpusim.emulator.convergence import pick, release_crossed_waits, release_mixed
 from gpusim.emulator.interpreter import run_lockstep
 from gpusim.emulator.polling import end_polling
+from gpusim.emulator.tensor_memory import end_tensor_memory
+from gpusim.emulator.work_taking import is_taken
 from gpusim.isa import warp as at
 from gpusim.isa.jit import compiled, inner
 
@@ -32,10 +34,19 @@ def start_block(state, registers, linear):
     state.block_index[1] = (linear // state.grid_dim[0]) % state.grid_dim[1]
     state.block_index[2] = linear // (state.grid_dim[0] * state.grid_dim[1])
     state.started = 1
+    state.cluster_rank = 0
+    if state.cluster_size > 1:
+        for axis in range(2, -1, -1):
+            state.cluster_rank = state.cluster_rank * state.cluster_dim[axis] + (
+                state.block_index[axis] % state.cluster_dim[axis]
+            )
+    else:
+        state.peer_block[0] = linear
     state.next_group = 0
     state.in_quantum = 0
     state.one_by_one = 0
     state.at_barrier = 0
+    state.free_registers = 0
     groups = (state.warps + at.GROUP_WARPS - 1) // at.GROUP_WARPS
     lanes = np.uint64(min(state.warps, np.int64(at.GROUP_WARPS)) * at.LANES)
     end = np.uint64(state.own_base + groups * state.own_stride)
@@ -55,6 +66,8 @@ def start_block(state, registers, linear):
             state.fragment[warp, f] = at.FREE
         state.fragments[warp] = 1
         state.live[warp] = state.exists[warp]
+        state.cluster_arrived[warp] = 0
+        state.held_registers[warp] = state.thread_registers
         state.held[warp] = 0
         end_polling(state, warp)  # lanes that ended while others of their warp polled
         state.probe[warp] = state.clock_ahead[warp] = state.clock_wait[warp] = state.poll_lanes[warp] = 0
@@ -66,7 +79,7 @@ def start_block(state, registers, linear):
         state.result[warp] = 0
     if state.arrivals:
         state.arrivals = 0
-        for barrier in range(at.BLOCK_BARRIERS):
+        for barrier in range(at.ALL_BARRIERS):
             state.turn[barrier] = 0
             for warp in range(state.warps):
                 state.arrived[barrier, warp] = 0
@@ -175,15 +188,17 @@ def run_group(state, machine, group, chunk_warp):
 
 @inner
 def outcome_of(state):
-    """What a block is whose warps cannot run: DONE, GRID_WAIT or DEADLOCK."""
-    stuck = False
+    """What a block is whose warps cannot run: DONE, GRID_WAIT, CLUSTER_WAIT or DEADLOCK."""
+    stuck, outcome = False, np.int64(at.DEADLOCK)
     for warp in range(state.warps):
         if state.live[warp]:
             stuck = True
             for f in range(state.fragments[warp]):
                 if state.fragment[warp, f] == at.AT_GRID:
                     return np.int64(at.GRID_WAIT)
-    return np.int64(at.DEADLOCK) if stuck else np.int64(at.DONE)
+                if state.fragment[warp, f] == at.AT_CLUSTER:
+                    outcome = np.int64(at.CLUSTER_WAIT)
+    return outcome if stuck else np.int64(at.DONE)
 
 
 @inner
@@ -203,7 +218,7 @@ def run_blocks(states, slot, machine, first_block, next_block, end_block):
     """Run blocks ``next_block`` to ``end_block - 1`` one after another in ``states[slot]``.
 
     Groups of a block run in turn until none can go on. Returns (status, the block to go on with): DONE, or
-    PREEMPTED when a block's slice of instructions is used up, GRID_WAIT when it waits for other blocks (both
+    PREEMPTED when a block's slice of instructions is used up, GRID_WAIT or CLUSTER_WAIT when it waits for other blocks (all
     leave a started block behind: call again with the returned number), LOG_FULL or PAUSED (with a started block or
     between two), HOST_CALL, DEADLOCK when warps are left and none can run, or the reason why one stopped.
     """
@@ -212,6 +227,9 @@ def run_blocks(states, slot, machine, first_block, next_block, end_block):
     linear = next_block
     while linear < end_block:
         if not state.started:
+            if state.work_host and is_taken(state, linear):
+                linear += 1
+                continue
             start_block(state, machine.registers, linear)
             state.slice_end = 0
         chunk_warp = (linear - first_block) * state.warps
@@ -251,6 +269,8 @@ def run_blocks(states, slot, machine, first_block, next_block, end_block):
         if status != at.DONE:
             state.slice_end = 0
             return status, linear
+        if state.tensor_host:
+            end_tensor_memory(state)
         state.started = 0
         linear += 1
         if linear < end_block:

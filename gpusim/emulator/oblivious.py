@@ -28,7 +28,7 @@ _UNSTEADY = (*ops.CLOCKS, ops.SR_SM)
 _JUMPS = (ops.BRANCH, ops.BRANCH_DIVERGENT, ops.BRANCH_INDEXED)
 _CONTROL = (
     *_JUMPS, ops.EXIT, ops.BARRIER_WAIT, ops.BARRIER_ARRIVE, ops.CONVERGE_LEAVE, ops.CONVERGE_WAIT, ops.WARP_WAIT, ops.TRAP,
-    ops.EXTERNAL, ops.GIVE_WAY,
+    ops.EXTERNAL, ops.GIVE_WAY, ops.WARPGROUP_WAIT,
 )  # fmt: skip
 #: Bits of a view, and one bit in each: all that may be marked, then for each predicate where it holds and where it does not.
 _VIEW, _PREDICATES = 1024, 7
@@ -143,6 +143,8 @@ class _Flow:
         for source in micro.sources:
             if source is not None:
                 read |= _bits(source.operand, source.words)
+        if micro.op == ops.WARPGROUP_PRODUCT:
+            read |= _bits(micro.destination, micro.words)  # its accumulators
         if micro.op == ops.PACK_PREDICATES:
             read |= 0xFF << _PREDICATE | 0xFF << _UNIFORM_PREDICATE
         if "convergence" in micro.extra:
@@ -199,6 +201,8 @@ class _Flow:
             return True
         if micro.op == ops.TEXTURE:
             return self._loads
+        if micro.op == ops.WARPGROUP_PRODUCT:
+            return self._loads or bool(self._memory >> _SHARED & 1)
         if micro.memory_kind not in (MemoryKind.LOAD, MemoryKind.MATRIX_LOAD):
             return False
         if micro.space == Space.SHARED:

@@ -195,8 +195,29 @@ def _exact_decisions(code: Code, head: int, back: int, number: int) -> list[Deci
     found += [
         Decision(i, (load,), number, code.target(i) in core, alone, kind=at.POLL_GIVES_UP, head=head) for i in giving_up
     ]
+    found += _distant_decisions(code, inside, out, load, number, alone)
     early = _early_decisions(code, inside, decision, out, load, number, alone)
     return found + [replace(one, grows=grows, again=again) for one in early]
+
+
+def _distant_decisions(
+    code: Code, inside: range, out: int, load: int, number: int, alone: bool
+) -> list[Decision]:
+    """Branches far from a loop that lead to its head, or else go on where the loop leads, to ``out``, each on a load as its ``load`` is: compilers
+    put the loop of a wait behind the kernel's end, and what asks first in its place."""
+    for _ in range(4):
+        if code.op(out) == ops.BRANCH and not code.is_conditional(out):
+            out = code.target(out)
+    branch = out - 1
+    if branch < 0 or branch in inside or code.op(branch) != ops.BRANCH or not code.is_conditional(branch):
+        return []
+    before = code.awaited(branch, max(0, branch - _EARLIER), branch, straight=True)
+    if code.target(branch) != inside.start or before is None:
+        return []
+    first = before[0]
+    if not code.is_alike(first, load) or not code.is_straight(first, branch):
+        return []
+    return [Decision(branch, (first,), number, True, alone, kind=at.POLL_SWAPPED, head=first, back=False)]
 
 
 def _round_decisions(
@@ -292,10 +313,14 @@ def poll_columns(matrix: np.ndarray, strong: np.ndarray) -> np.ndarray:
     loads = np.array(sorted({load for d in decisions for load in d.loads}))
     shared = np.isin(space[loads], (Space.SHARED, Space.GENERIC)).any()
     beyond = np.isin(space[loads], (Space.GLOBAL, Space.GENERIC)).any()
-    here = (space == Space.SHARED) & shared | (space == Space.GLOBAL) & beyond | (space == Space.GENERIC)
+    here = (
+        np.isin(space, (Space.SHARED, Space.CLUSTER)) & shared
+        | (space == Space.GLOBAL) & beyond
+        | (space == Space.GENERIC)
+    )
     matrix[(op == ops.STORE) & here & ~strong, at.ORDERED] |= at.TRACK_ONE_LANE
     matrix[(op == ops.STORE) & here & strong, at.ORDERED] |= at.TRACK_WRITE
-    matrix[(op == ops.ATOMIC) & here, at.ORDERED] |= at.TRACK_WRITE
+    matrix[np.isin(op, (ops.ATOMIC, ops.ASYNC_STORE, ops.BULK, ops.NEXT_WORK)) & here, at.ORDERED] |= at.TRACK_WRITE
     matrix[loads, at.ORDERED] |= at.TRACK_POLL | at.ORDER_SHOWS
     known = {load for d in decisions if d.kind in (at.POLL_EXACT, at.POLL_GIVES_UP) for load in d.loads}
     matrix[[load for load in loads if load not in known], at.ORDERED] |= at.TRACK_PERHAPS

@@ -251,7 +251,8 @@ def take_lock(state, polls, runs, accesses, scattered, matrix, signals, decision
         wrote |= signals[i, at.SIGNAL_POLLS] == 0 and signals[i, at.SIGNAL_ACCESS] == access
     # A load before the loop takes nothing: it has waited if all lanes pass the loop by.
     lock = polls[decision, at.POLL_BACK]
-    if not polled or (not wrote if lock else jumping != mask):
+    leaving = mask & ~jumping if polls[decision, at.POLL_STAYS] else jumping
+    if not polled or (not wrote if lock else leaving != mask):
         return
     log_run(state, runs, global_warp, state.held_first[warp], pc, mask)
     state.held_first[warp] = pc

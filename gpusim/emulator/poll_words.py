@@ -11,14 +11,19 @@ from __future__ import annotations
 import numpy as np
 
 from gpusim.emulator.access import GENERIC, SHARED, find_allocation
-from gpusim.emulator.addresses import formed_addresses
+from gpusim.emulator.addresses import CLUSTER, formed_addresses
+from gpusim.emulator.cluster_memory import NO_PEER, offset_of, peer_rank, peer_shared, rank_of
 from gpusim.emulator.pointers import load32, store32
+from gpusim.emulator.work_taking import told_lanes
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
 from gpusim.isa.jit import allocating, inlined, inner, seldom
+from gpusim.trace.layout import RANK_SHIFT
 from gpusim.trace.record import Space
 
 _SHARED_KEY, _BLOCK_SHIFT = np.int64(1) << 61, 22
+#: Where words of the shared memory that the system keeps stand among those of a block, which has less.
+_KEPT_PLACE = 1 << 21
 #: Most entries of ``signals`` and of ``words`` that one instruction of one warp adds: four words a lane, polled and written.
 _MOST_SIGNALS, _MOST_WORDS = 8 * at.LANES, 4 * at.LANES
 #: Changes of a word that are looked back at for one of the warp's own.
@@ -62,11 +67,16 @@ def rehash(words, larger):
 def _locate(state, allocations, hint, index, space, address):
     """(key, host address) of the 32-bit word at ``address``; key 0 where it is in no memory that others see."""
     window = address >> 32
-    if space == SHARED or (space == GENERIC and window == state.shared_window >> 32):
-        offset = (address & 0xFFFFFF if space == GENERIC else address) - state.shared_base
-        if offset < 0 or offset + 4 > state.shared_bytes:
+    if space == SHARED or space == CLUSTER or (space == GENERIC and window == state.shared_window >> 32):
+        rank = state.cluster_rank if space == SHARED else rank_of(address)
+        offset = address if space == SHARED else offset_of(address)
+        host = peer_shared(state, rank, offset, np.int64(4))
+        if host == NO_PEER:
             return _NOWHERE, _NOWHERE
-        return _SHARED_KEY | ((state.linear << _BLOCK_SHIFT) + offset + 1), state.shared_host + offset
+        within = offset - state.shared_base
+        if within < 0:  # of what the system keeps
+            within += _KEPT_PLACE
+        return _SHARED_KEY | ((state.peer_block[rank] << _BLOCK_SHIFT) + within + 1), host
     if space == GENERIC and window == state.local_window >> 32:
         return _NOWHERE, _NOWHERE
     found = find_allocation(allocations, hint, index, address, np.int64(4)) if address >= 0 else np.int64(-1)
@@ -94,8 +104,10 @@ def _signal(state, words, signals, row, access, polls):
     signals[n, at.SIGNAL_POLLS], signals[n, at.SIGNAL_COUNT] = polls, words[row, at.WORD_COUNT]
     signals[n, at.SIGNAL_BLOCK], signals[n, at.SIGNAL_WARP] = writer // at.MAX_WARPS, writer % at.MAX_WARPS
     key = words[row, at.WORD_KEY]
-    is_shared = key >= _SHARED_KEY
-    signals[n, at.SIGNAL_ADDRESS] = (key & ((1 << _BLOCK_SHIFT) - 1)) - 1 if is_shared else (key - 1) << 2
+    signals[n, at.SIGNAL_ADDRESS] = (key - 1) << 2
+    if key >= _SHARED_KEY:
+        rank = peer_rank(state, (key & ~_SHARED_KEY) >> _BLOCK_SHIFT)
+        signals[n, at.SIGNAL_ADDRESS] = max(rank, np.int64(0)) << RANK_SHIFT | ((key & ((1 << _BLOCK_SHIFT) - 1)) - 1)
 
 
 @inner
@@ -115,7 +127,7 @@ def _note_before(state, matrix, registers, allocations, hint, words, signals, pc
     if row[at.ORDERED] & at.TRACKED == at.TRACK_ONE_LANE and mask & (mask - 1):
         return
     me, space = state.linear * at.MAX_WARPS + warp, np.int64(row[at.SPACE])
-    last = np.int64(-1)
+    mask, last = told_lanes(state, row, state.noted, mask), np.int64(-1)
     for lane in range(at.LANES):
         if not (mask >> lane) & 1 or state.noted[lane] == last:
             continue
@@ -199,7 +211,11 @@ def _show_past(state, row, allocations, hint, words, history, pc, warp):
         return _NOWHERE
     host = _NOWHERE
     if key & _SHARED_KEY:
-        host = state.shared_host + (key & ((np.int64(1) << _BLOCK_SHIFT) - 1)) - 1
+        rank = peer_rank(state, (key & ~_SHARED_KEY) >> _BLOCK_SHIFT)
+        offset = (key & ((np.int64(1) << _BLOCK_SHIFT) - 1)) - 1
+        if offset >= _KEPT_PLACE >> 1:
+            offset -= _KEPT_PLACE
+        host = peer_shared(state, rank, offset + state.shared_base, np.int64(4))
     else:
         _, host = _locate(state, allocations, hint, pc, np.int64(_GLOBAL), (key - 1) << 2)
     if host:
@@ -241,7 +257,7 @@ def _note_writes(state, row, allocations, hint, words, signals, history, touched
     if row[at.ORDERED] & at.TRACKED == at.TRACK_ONE_LANE and mask & (mask - 1):
         return
     me, space = state.linear * at.MAX_WARPS + warp, np.int64(row[at.SPACE])
-    last = np.int64(-1)
+    mask, last = told_lanes(state, row, state.noted, mask), np.int64(-1)
     for lane in range(at.LANES):
         if not (mask >> lane) & 1 or state.noted[lane] == last:
             continue
@@ -257,7 +273,8 @@ def _note_writes(state, row, allocations, hint, words, signals, history, touched
                 continue
             words[found, at.WORD_VALUE] = value
             words[found, at.WORD_COUNT] += 1
-            if words[found, at.WORD_WRITER] >= 0 and words[found, at.WORD_WRITER] != me:
+            # A bulk copy writes when it is done: whoever asked for it waits as others do.
+            if (words[found, at.WORD_WRITER] >= 0 and words[found, at.WORD_WRITER] != me) or row[at.OP] == ops.BULK:
                 words[found, at.WORD_SHARED] = 1
             words[found, at.WORD_WRITER] = me
             if words[found, at.WORD_POLLED]:

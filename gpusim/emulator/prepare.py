@@ -12,6 +12,7 @@ from typing import Any
 from gpusim.emulator.clock_waits import mark_clock
 from gpusim.emulator.encode import Encoded, encode
 from gpusim.emulator.program import make_program
+from gpusim.isa.architectures import nearest
 from gpusim.isa.binary.cubin import KernelImage
 from gpusim.isa.binary.decode import source_files
 from gpusim.isa.binary.externals import refuse_unknown
@@ -32,6 +33,12 @@ class Prepared:
     encoded: Encoded
     program: Program
     spare: dict[tuple, Any] = field(default_factory=dict)
+
+    @property
+    def points_at_parameters(self) -> bool:
+        """Whether the code asks where in memory its parameters lie, as for a tensor map that is one of them."""
+        pointer = nearest(self.capability).bank.parameters_pointer
+        return any((bank, offset) == (0, pointer) for _, bank, offset in self.encoded.constants)
 
 
 _prepared: weakref.WeakKeyDictionary[KernelBinary, Prepared] = weakref.WeakKeyDictionary()

@@ -12,13 +12,18 @@ import struct
 import numpy as np
 
 from gpusim.emulator.aligned import aligned_zeros
+from gpusim.emulator.bulk_copies import bulk_entry_address
 from gpusim.emulator.prepare import Prepared
 from gpusim.emulator.runs import arithmetic_entry_address
+from gpusim.emulator.tensor_memory import tell_rank
+from gpusim.emulator.tensor_unit import ROOM_BYTES, tensor_entry_address
 from gpusim.emulator.texture_units import texture_entry_address
+from gpusim.emulator.warpgroup_products import product_entry_address
+from gpusim.emulator.warpgroup_tiles import WORK
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
 from gpusim.isa.architectures import nearest
-from gpusim.isa.binary.cubin import CONSTANTS_ADDRESS, GRID_WORKSPACE_ADDRESS
+from gpusim.isa.binary.cubin import CONSTANTS_ADDRESS, GRID_WORKSPACE_ADDRESS, PARAMETERS_ADDRESS
 from gpusim.isa.bodies.tensor_rules import tensor_rules
 from gpusim.launch.kernel_launch import KernelLaunch
 from gpusim.launch.memory import LOCAL_WINDOW, SHARED_WINDOW, DeviceMemory
@@ -27,6 +32,8 @@ from gpusim.launch.memory import LOCAL_WINDOW, SHARED_WINDOW, DeviceMemory
 WARP_QUANTUM = 4096
 #: Instructions of a block before other blocks may run beside it (it may wait for them).
 BLOCK_SLICE = 1 << 22
+#: Registers are given to a thread in units of so many.
+_REGISTER_UNIT = 8
 #: Shapes of blocks of which a kernel keeps the first state or a register file.
 _SPARE_SHAPES = 8
 #: Record arrays of launches that are over, with their bytes: their views cost more than their contents.
@@ -43,7 +50,7 @@ _HISTORY, _TOUCHED = 1 << 16, 1 << 12
 def make_state(
     prepared: Prepared, launch: KernelLaunch, instruction_limit: int, lockstep: bool = True
 ) -> tuple[np.recarray, np.ndarray, list[np.ndarray]]:
-    """A slot for one resident block: (STATE[1], its bytes, the shared and local memory that it points to); the
+    """A slot for one resident block: (STATE[1], its bytes, the shared, local and other memory that it points to); the
     address of its register file is still to be set. ``lockstep``: warps at the same instruction may run together."""
     key = ("state", launch.target.sm_count, launch.block, launch.dynamic_shared_bytes, lockstep)
     image = prepared.spare.get(key)
@@ -58,13 +65,25 @@ def make_state(
     raw[:] = image
     state = states[0]
     state["grid_dim"] = launch.grid
+    state["cluster_dim"] = launch.cluster
+    state["cluster_size"] = launch.cluster_blocks
     state["limit"] = instruction_limit
     warps = int(state["warps"])
-    shared = np.zeros(max(1, int(state["shared_bytes"])), np.uint8)
+    below = int(state["shared_base"] - state["shared_low"])
+    shared = np.zeros(max(1, below + int(state["shared_bytes"])), np.uint8)
     local = np.zeros(max(1, int(state["local_bytes"]) * warps * at.LANES), np.uint8)
-    state["shared_host"], state["local_host"] = shared.ctypes.data, local.ctypes.data
+    state["shared_host"], state["local_host"] = shared.ctypes.data + below, local.ctypes.data
+    state["peer_shared"][0] = state["shared_host"]
     state["state_host"] = raw.ctypes.data
-    return states, raw, [shared, local]
+    rooms = [shared, local]
+    if (prepared.encoded.matrix[:, at.OP] == ops.WARPGROUP_PRODUCT).any():
+        rooms.append(aligned_zeros(WORK.itemsize, np.dtype(np.uint8)))
+        state["product_host"] = rooms[-1].ctypes.data
+    if prepared.encoded.uses_tensor_memory:
+        rooms.append(aligned_zeros(ROOM_BYTES, np.dtype(np.uint8)))
+        state["tensor_host"] = state["peer_tensor"][0] = rooms[-1].ctypes.data
+        tell_rank(state, 0)
+    return states, raw, rooms
 
 
 def release(prepared: Prepared, states: np.recarray, raw: np.ndarray, registers: np.ndarray) -> None:
@@ -92,13 +111,14 @@ def _blank(prepared: Prepared, launch: KernelLaunch, lockstep: bool) -> np.ndarr
     state["warps"] = warps
     state["own_base"] = encoded.shared_rows * at.ROW
     state["own_stride"] = encoded.own_rows * at.ROW
-    state["shared_base"] = image.shared_base
+    state["shared_base"] = state["shared_low"] = image.shared_base
     state["shared_bytes"] = image.shared_bytes + dynamic_shared
     if dynamic_shared:
         # The compiler does not know the end of dynamic shared memory, and may read up to the next 16-byte
         # boundary when it merges loads: on a GPU that is always there, memory comes in larger units.
         state["shared_bytes"] = -(-state["shared_bytes"] // 16) * 16
     state["local_bytes"] = stack_bytes(launch)
+    state["thread_registers"] = -(-image.registers_per_thread // _REGISTER_UNIT) * _REGISTER_UNIT
     state["shared_window"] = SHARED_WINDOW
     state["local_window"] = LOCAL_WINDOW
     state["sm_count"] = launch.target.sm_count
@@ -109,6 +129,14 @@ def _blank(prepared: Prepared, launch: KernelLaunch, lockstep: bool) -> np.ndarr
     state["arithmetic_entry"] = arithmetic_entry_address()
     if (encoded.matrix[:, at.OP] == ops.TEXTURE).any():
         state["texture_entry"] = texture_entry_address()
+    if encoded.uses_tensor_memory:
+        state["tensor_entry"] = tensor_entry_address()
+        # Where the system keeps shared memory for itself, compiled code notes what tensor memory it has.
+        state["shared_low"] = 0
+    if (encoded.matrix[:, at.OP] == ops.BULK).any():
+        state["bulk_entry"] = bulk_entry_address()
+    if (encoded.matrix[:, at.OP] == ops.WARPGROUP_PRODUCT).any():
+        state["product_entry"] = product_entry_address()
     state["matrix_host"] = encoded.matrix.ctypes.data
     state["rules"][:] = tensor_rules(prepared.capability)
     lane = np.arange(warps * at.LANES)
@@ -180,6 +208,12 @@ def make_machine(
     )
 
 
+def _reciprocal(side: int) -> float:
+    """One divided by ``side`` in FP32, rounded up: compiled code multiplies a block's index by it and drops the fraction."""
+    rounded = np.float32(1) / np.float32(side)
+    return float(rounded if float(rounded) * side >= 1 else np.nextafter(rounded, np.float32(1)))
+
+
 #: The constant variables of a module.
 _MODULE_BANK = 3
 
@@ -208,9 +242,18 @@ def _constants(prepared: Prepared, launch: KernelLaunch, module_constants: bytes
     for offset in layout.dynamic_shared:
         put(offset, "<I", launch.dynamic_shared_bytes)
     put(layout.constants_pointer, "<Q", CONSTANTS_ADDRESS)
+    put(layout.parameters_pointer, "<Q", PARAMETERS_ADDRESS + image.parameter_base)
     if launch.binary.cooperative:
         for offset, half in zip(layout.grid_workspace, divmod(GRID_WORKSPACE_ADDRESS, 1 << 32), strict=True):
             put(offset, "<I", half)
+    if layout.cluster is not None:
+        shape = layout.cluster
+        put(shape.explicit, "<I", launch.cluster_blocks > 1 or image.cluster is not None)
+        put(shape.shape, "<3I", *launch.cluster)
+        for offset, side in zip(shape.reciprocals, launch.cluster[1:], strict=True):
+            put(offset, "<f", _reciprocal(side))
+        put(shape.grid, "<3I", *(whole // part for whole, part in zip(launch.grid, launch.cluster, strict=True)))
+        put(shape.size, "<I", launch.cluster_blocks)
     base = start + image.parameter_base
     constants[base : base + len(launch.parameters)] = launch.parameters
     return np.frombuffer(constants, np.uint8)

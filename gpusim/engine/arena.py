@@ -20,10 +20,19 @@ from gpusim.io.jit_direct import direct
 from gpusim.model.lane_patterns import find_patterns
 from gpusim.model.trace_tables import (
     A_ADDRESS,
+    A_BULK,
     A_MASK,
     A_SIGNAL,
     A_STRIDE,
     ACCESS_TABLE,
+    B_ADDRESS,
+    B_COUNT,
+    B_KIND,
+    B_MAPPED,
+    B_MORE,
+    B_ROW_BYTES,
+    B_STRIDE,
+    BULK_TABLE,
     ENDS,
     G_ADDRESS,
     G_BLOCK,
@@ -122,6 +131,7 @@ class LiveChunk:
     runs: int
     accesses: int
     scattered: int
+    bulks: int
 
 
 class Arena:
@@ -133,6 +143,7 @@ class Arena:
         self._accesses = _GrowingTable(ACCESS_TABLE, 1024)
         self._scattered = _GrowingTable(SCATTER_TABLE, 16)
         self._signals = _GrowingTable(SIGNAL_TABLE, 1)  # kept: a store may reach the L2 when its block has long ended
+        self._bulks = _GrowingTable(BULK_TABLE, 1)
         self._word_of: dict[int, int] = {}
         self._patterns = 0  # so far
         self.tables = self._snapshot()
@@ -151,7 +162,7 @@ class Arena:
         self.tables = self._snapshot()
 
     def _snapshot(self) -> Tables:
-        parts = (self._warps, self._runs, self._accesses, self._scattered, self._signals)
+        parts = (self._warps, self._runs, self._accesses, self._scattered, self._signals, self._bulks)
         return Tables(*(part.rows for part in parts))
 
     @property
@@ -189,6 +200,20 @@ class Arena:
         accesses[scattered, A_STRIDE] -= first
         return first, found
 
+    def _add_bulks(self, chunk: Chunk, accesses: np.ndarray) -> int:
+        """Copy the chunk's boxes in and let its ``accesses`` name them; returns where they lie."""
+        bulks = chunk.bulks
+        rows = BULK_TABLE.zeros(len(bulks))
+        rows[:, B_ADDRESS], rows[:, B_ROW_BYTES] = bulks["address"].astype(np.int64), bulks["row_bytes"]
+        rows[:, B_STRIDE : B_STRIDE + 4], rows[:, B_COUNT : B_COUNT + 4] = bulks["stride"], bulks["count"]
+        rows[:, B_KIND], rows[:, B_MAPPED] = bulks["kind"], bulks["descriptor"] != 0
+        access = bulks["access"].astype(np.int64)
+        rows[:-1, B_MORE] = access[1:] == access[:-1]
+        base = self._bulks.place(rows)
+        named, first = np.unique(access, return_index=True)
+        accesses[named, A_BULK] = base + first + 1
+        return base
+
     def add(self, chunk: Chunk, number: int = 0) -> LiveChunk:
         """Copy chunk ``number`` in, each warp ending with it; raises TraceFormatError for a run without instructions."""
         if (chunk.runs["count"] < 1).any():
@@ -207,6 +232,8 @@ class Arena:
         scattered, patterns = self._place_patterns(chunk, accesses)
         if len(chunk.signals):
             self._add_signals(chunk, accesses)
+        accesses[:, A_BULK] = 0
+        bulk_base = self._add_bulks(chunk, accesses) if len(chunk.bulks) else 0
         warps = ROW_TABLE.zeros(len(chunk.warps))
         path = chunk.warps["path"]
         warps[:, W_RUN] = chunk.path_start[path]
@@ -221,11 +248,12 @@ class Arena:
         live = LiveChunk(
             chunk.first_block,
             chunk.blocks,
-            (len(warps), len(runs), len(accesses), patterns),
+            (len(warps), len(runs), len(accesses), patterns, len(chunk.bulks)),
             self._warps.place(warps),
             run_base,
             access_base,
             scattered,
+            bulk_base,
         )
         tables = self._snapshot()
         if any(new is not old for new, old in zip(tables, self.tables, strict=True)):
@@ -235,7 +263,8 @@ class Arena:
 
     def free(self, live: LiveChunk) -> None:
         """All blocks of the chunk are done: give its place back."""
-        starts = (live.warps, live.runs, live.accesses, live.scattered)
-        tables = (self._warps, self._runs, self._accesses, self._scattered)
+        starts = (live.warps, live.runs, live.accesses, live.scattered, live.bulks)
+        tables = (self._warps, self._runs, self._accesses, self._scattered, self._bulks)
         for table, start, rows in zip(tables, starts, live.rows, strict=True):
-            table.free(start, rows)
+            if table is not self._bulks or rows:
+                table.free(start, rows)

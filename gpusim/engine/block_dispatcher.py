@@ -3,8 +3,8 @@
 Mental model: free block slots wait for blocks. At the launch all slots of all SMs are free, in the order round-robin
 over the SMs; later a slot is free when its block has ended, half the turnaround after the exit. The
 dispatcher serves one slot each ``dispatch_interval_cycles``, the first one of an SM in
-``first_dispatch_interval_cycles``; the block starts the other half of the turnaround later. The trace comes
-from :mod:`gpusim.engine.supply`.
+``first_dispatch_interval_cycles``; the block starts the other half of the turnaround later. The blocks of a cluster start
+together, when the last of them has a slot; on which SMs is not restricted. The trace comes from :mod:`gpusim.engine.supply`.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ from gpusim.errors import LaunchError, SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model.arrivals import pop, push
 from gpusim.model.compiled import compiled
-from gpusim.model.messages import NEVER, START, TICKS_PER_CYCLE
+from gpusim.model.messages import MOST_PEERS, NEVER, PLACE_SHIFT, START, TICKS_PER_CYCLE
 from gpusim.state_tables import Table
-from gpusim.trace.record import Chunk, Trace
+from gpusim.trace.record import Chunk, Launch, Trace
 
+Sides = tuple[int, int, int]
 #: A free slot is one key: the cycle from which it is free, its SM, its slot.
-_SLOT_BITS, _SM_BITS = 8, 12
+_SLOT_BITS, _SM_BITS = PLACE_SHIFT, 12
 _PLACE_BITS = _SLOT_BITS + _SM_BITS
 
 DISPATCHER_TABLE = Table(__name__, "dispatcher", "a dispatcher (one)", "Where it stands.")
@@ -36,7 +37,8 @@ FREE_SLOTS = DISPATCHER_TABLE.column("count", "slots that are free again, in the
 FIRST_SERVED = DISPATCHER_TABLE.column("count", "slots that have been given their first block")
 SLOTS = DISPATCHER_TABLE.column("count", "slots that the launch uses")
 DECISION = DISPATCHER_TABLE.column("cycle", "of the next decision at the earliest")
-NEXT_BLOCK = DISPATCHER_TABLE.column("index", "in the grid")
+NEXT_BLOCK = DISPATCHER_TABLE.column("index", "in the order of dispatch: in the grid, of clusters one after another")
+STAGED = DISPATCHER_TABLE.column("count", "blocks from it on, of one cluster, that have slots and wait for the others'")
 BLOCKS = DISPATCHER_TABLE.column("count", "blocks of the launch")
 FINISHED = DISPATCHER_TABLE.column("count", "blocks that have ended")
 
@@ -56,6 +58,9 @@ class DispatchRates(NamedTuple):
     interval: int
     to_dispatcher: int  # a block's end to its slot's being free
     to_sm: int  # a decision to the block's start
+    cluster: int  # blocks of a cluster
+    shape: tuple[int, int, int]  # the same along x, y, z
+    grid: tuple[int, int, int]  # blocks along x, y, z
 
 
 class DispatchState(NamedTuple):
@@ -65,6 +70,7 @@ class DispatchState(NamedTuple):
     free_slots: np.ndarray  # int64[1, slots]: a heap of free slots, earliest first, see ``arrivals``
     times: np.ndarray  # ``block_times``
     starts: np.ndarray  # START[slots]: what goes out
+    places: np.ndarray  # int64[MOST_PEERS]: where the blocks of the cluster that is under way go
 
 
 @compiled
@@ -81,12 +87,48 @@ def _next_decision(s):
 
 
 @compiled
-def _serve(p, s, live, row, until):
+def _block_at(p, place):
+    """Number in the grid of the block at ``place`` in the order of dispatch (:class:`gpusim.emulator.clusters.ClusterOrder`)."""
+    if p.cluster == 1:
+        return place
+    number, rank = place // p.cluster, place % p.cluster
+    block, scale = 0, 1
+    for axis in range(3):
+        clusters = p.grid[axis] // p.shape[axis]
+        block += scale * (number % clusters * p.shape[axis] + rank % p.shape[axis])
+        number, rank, scale = number // clusters, rank // p.shape[axis], scale * p.grid[axis]
+    return block
+
+
+@compiled
+def _pass_idle(p, s, live, row, idle):
+    """Leave the clusters out that are next and execute nothing, since others have taken over their work; ``idle`` bool[blocks of the
+    chunk]."""
+    dispatcher = s.dispatcher
+    while dispatcher[0, NEXT_BLOCK] < live[row, L_END] and dispatcher[0, STAGED] == 0:
+        for rank in range(p.cluster):
+            if not idle[_block_at(p, dispatcher[0, NEXT_BLOCK] + rank) - live[row, L_FIRST]]:
+                return
+        for _ in range(p.cluster):
+            block = _block_at(p, dispatcher[0, NEXT_BLOCK])
+            for column in range(s.times.shape[1]):
+                s.times[block, column] = -1
+            dispatcher[0, NEXT_BLOCK] += 1
+            dispatcher[0, FINISHED] += 1
+            live[row, L_ENDED] += 1
+
+
+@compiled
+def _serve(p, s, live, row, until, idle):
     """Give blocks of live chunk ``row`` to the slots whose turn comes before cycle ``until``; the number of
-    messages of ``starts`` written."""
+    messages of ``starts`` written. ``idle`` as in :func:`_pass_idle`, empty where all blocks execute something."""
     dispatcher, times = s.dispatcher, s.times
     n = 0
     while dispatcher[0, NEXT_BLOCK] < live[row, L_END]:
+        if idle.shape[0]:
+            _pass_idle(p, s, live, row, idle)
+            if dispatcher[0, NEXT_BLOCK] == live[row, L_END]:
+                break
         decision = _next_decision(s)
         if decision >= until:
             break
@@ -100,19 +142,31 @@ def _serve(p, s, live, row, until):
             key = pop(s.free_slots, 0, dispatcher, FREE_SLOTS)
             sm, slot = key >> _SLOT_BITS & ((1 << _SM_BITS) - 1), key & ((1 << _SLOT_BITS) - 1)
         dispatcher[0, DECISION] = decision + interval
-        block = dispatcher[0, NEXT_BLOCK]
-        dispatcher[0, NEXT_BLOCK] = block + 1
+        s.places[dispatcher[0, STAGED]] = sm << PLACE_SHIFT | slot
+        dispatcher[0, STAGED] += 1
+        if dispatcher[0, STAGED] < p.cluster:
+            continue
+        dispatcher[0, STAGED] = 0
         cycle = decision + p.to_sm
-        times[block, T_START] = cycle
-        times[block, T_SM] = sm
-        times[block, T_SLOT] = slot
-        start = s.starts[n]
-        start["time"] = cycle * TICKS_PER_CYCLE
-        start["sm"] = sm
-        start["slot"] = slot
-        start["block"] = block
-        start["warp_row"] = live[row, L_WARPS] + (block - live[row, L_FIRST]) * p.warps_per_block
-        n += 1
+        for rank in range(p.cluster):
+            place = dispatcher[0, NEXT_BLOCK]
+            dispatcher[0, NEXT_BLOCK] = place + 1
+            block = _block_at(p, place)
+            times[block, T_START] = cycle
+            times[block, T_SM] = s.places[rank] >> PLACE_SHIFT
+            times[block, T_SLOT] = s.places[rank] & ((1 << PLACE_SHIFT) - 1)
+            start = s.starts[n]
+            start["time"] = cycle * TICKS_PER_CYCLE
+            start["sm"] = times[block, T_SM]
+            start["slot"] = times[block, T_SLOT]
+            start["block"] = block
+            start["warp_row"] = live[row, L_WARPS] + (block - live[row, L_FIRST]) * p.warps_per_block
+            start["cluster"] = place // p.cluster
+            start["cluster_blocks"] = p.cluster
+            start["rank"] = rank
+            for other in range(p.cluster):
+                start["peers"][other] = s.places[other]
+            n += 1
     return n
 
 
@@ -149,6 +203,18 @@ def count_executions(chunk: Chunk, first: int, end: int, executions: np.ndarray)
     executions += np.rint(np.cumsum(rises)[:-1]).astype(np.int64)
 
 
+def _slots(launch: Launch, blocks_per_sm: int, spec: GpuSpec) -> int:
+    """Block slots that the launch uses: as many as it has blocks, in whole clusters. Raises LaunchError if not even one cluster is
+    resident at once."""
+    size = launch.cluster_blocks
+    slots = min(launch.blocks, blocks_per_sm * spec.sm_count) // size * size
+    if not slots:
+        raise LaunchError(
+            f"{launch.kernel}: a cluster of {size} blocks, but {spec.name} holds only {blocks_per_sm * spec.sm_count} at once"
+        )
+    return slots
+
+
 class Dispatcher:
     """Dispatches one launch after another; see the module's docstring. Takes EXIT, sends START. ``block_times``
     int64[blocks, columns]."""
@@ -176,14 +242,19 @@ class Dispatcher:
         to_sm = turnaround_halves(spec)[1]
         self._hold(
             blocks=trace.launch.blocks,
-            slots=min(trace.launch.blocks, blocks_per_sm * spec.sm_count),
+            slots=_slots(trace.launch, blocks_per_sm, spec),
             warps_per_block=trace.launch.warps_per_block,
             decision=launch_cycle + max(spec.launch.start_cycles, to_sm) - to_sm,
+            cluster=trace.launch.cluster,
+            grid=trace.launch.grid,
         )
         self._supply = Supply(trace, arena, reach)
         self._instructions = len(trace.program.instructions)
 
-    def _hold(self, blocks: int, slots: int, warps_per_block: int, decision: int) -> None:
+    def _hold(
+        self, blocks: int, slots: int, warps_per_block: int, decision: int, cluster: Sides = (1, 1, 1),
+        grid: Sides = (1, 1, 1),
+    ) -> None:  # fmt: skip
         """Forget what was dispatched; make room for so many blocks in so many slots."""
         spec = self._spec
         to_dispatcher, to_sm = turnaround_halves(spec)
@@ -195,6 +266,9 @@ class Dispatcher:
             interval=interval,
             to_dispatcher=to_dispatcher,
             to_sm=to_sm,
+            cluster=cluster[0] * cluster[1] * cluster[2],
+            shape=cluster,
+            grid=grid,
         )
         self.blocks = blocks
         self.block_times = BLOCK_TIME_TABLE.zeros(blocks)
@@ -205,6 +279,7 @@ class Dispatcher:
             free_slots=np.zeros((1, slots), np.int64),
             times=self.block_times,
             starts=np.zeros(slots, START),
+            places=np.zeros(MOST_PEERS, np.int64),
         )
 
     @property
@@ -254,10 +329,11 @@ class Dispatcher:
         until = until_tick // TICKS_PER_CYCLE
         while _next_decision(self._state) < until:
             row = self._chunks.serving(self.next_block)
-            count = _serve(self._rates, self._state, self._chunks.live, row, until)
-            starts = self._state.starts[:count].copy()
-            self.last_tick = int(starts["time"][-1]) - self.minimum_latency_ticks
-            outgoing.append(starts)
+            count = _serve(self._rates, self._state, self._chunks.live, row, until, self._chunks.idle(row))
+            if count:
+                starts = self._state.starts[:count].copy()
+                self.last_tick = int(starts["time"][-1]) - self.minimum_latency_ticks
+                outgoing.append(starts)
         return outgoing
 
     def skip(self, target: int) -> np.ndarray:
@@ -265,7 +341,7 @@ class Dispatcher:
         how often each instruction would have issued for them, int64[instructions]."""
         first = self.next_block
         executions = np.zeros(self._instructions, np.int64)
-        self.block_times[first:target] = -1
+        self.block_times[[_block_at(self._rates, place) for place in range(first, target)]] = -1
         self._state.dispatcher[0, FINISHED] += target - first
         for chunk in self._chunks.skip(first, target):
             count_executions(chunk, first, target, executions)

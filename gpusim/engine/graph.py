@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gpusim.engine.latencies import burst_ticks, dram_answer_ticks, dram_request_ticks, turnaround_halves
+from gpusim.engine.latencies import burst_ticks, dram_answer_ticks, dram_request_ticks, peer_ticks, turnaround_halves
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model.crossbar import request_latency_ticks, response_latency_ticks
@@ -135,4 +135,5 @@ def _gpu_routes(spec: GpuSpec, device: int) -> list[Route]:
         Route(hbm, l2, "dram_response", burst_ticks(spec) + dram_answer_ticks(spec)),
         Route(dispatcher, sm, "start", to_sm * TICKS_PER_CYCLE),
         Route(sm, dispatcher, "exit", to_dispatcher * TICKS_PER_CYCLE),
+        Route(sm, sm, "peer", peer_ticks(spec)),
     ]

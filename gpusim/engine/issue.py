@@ -12,6 +12,7 @@ from gpusim.model import counters as count
 from gpusim.model import program as op
 from gpusim.model import stall_reasons as stall
 from gpusim.model.clock_waits import look_at_clock
+from gpusim.model.cluster import arrive_at_cluster, await_cluster
 from gpusim.model.coalescer import bits
 from gpusim.model.compiled import inlined, inner
 from gpusim.model.constants import indexed_load, line_ready
@@ -37,6 +38,7 @@ from gpusim.model.residency import (
     FENCED,
     FETCHED,
     GROUP,
+    GROUPS_END,
     ISSUED,
     LAST_ACK,
     LEFT,
@@ -49,6 +51,9 @@ from gpusim.model.residency import (
     POLL_FROM,
     POLL_ONCE,
     POLL_RUN,
+    PRODUCT_GROUPS,
+    PRODUCTS_CLOSED,
+    PRODUCTS_END,
     QUEUED,
     ROW,
     RUN,
@@ -77,6 +82,7 @@ from gpusim.model.timing import (
     SUB_CORES,
     WARPS_PER_SUB_CORE,
 )
+from gpusim.model.tma import CLOSES, take_in
 from gpusim.model.trace_tables import (
     A_ADDRESS,
     A_STRIDE,
@@ -95,6 +101,8 @@ from gpusim.trace.record import NO_BARRIER, SCATTERED, Flag, MemoryKind, PipeCla
 
 BARRIER_WAIT, FENCE, COPY_GROUP = int(Flag.BARRIER_WAIT), int(Flag.FENCE), int(Flag.COPY_GROUP)
 BRANCH, DEVICE_FENCE, INVALIDATE_L1 = int(Flag.BRANCH), int(Flag.DEVICE_FENCE), int(Flag.INVALIDATE_L1)
+PRODUCT, PRODUCT_GROUP = int(Flag.PRODUCT), int(Flag.PRODUCT_GROUP)
+CLUSTER_ARRIVE, CLUSTER_WAIT = int(Flag.CLUSTER_ARRIVE), int(Flag.CLUSTER_WAIT)
 BARRIER_PORT, CONSTANT_PORT = int(PipeClass.BARRIER), int(PipeClass.CONSTANT)
 #: Addresses of a scattered access that share a cache line of the host.
 HOST_LANES = HOST_LINE_BYTES // 8
@@ -265,11 +273,19 @@ def issue(state, tables, sm, sub, warp, now):
             tick = max(now * TICKS_PER_CYCLE, subs[sub, TENSOR_FREE_TICK]) + program[pc, op.TICKS]
             subs[sub, TENSOR_FREE_TICK] = tick
             free = tick // TICKS_PER_CYCLE
+            if flags & PRODUCT:  # the core has it in its queue
+                note_product(warps, warp, flags, free + 1 + latency)
+                free = now + 1
         if program[pc, op.SHARED_BY_SM]:
             for other in range(sm * timing[SUB_CORES], (sm + 1) * timing[SUB_CORES]):
                 ports[other, port, FREE] = free
         else:
             ports[sub, port, FREE] = free
+        if program[pc, op.BULK]:
+            if program[pc, op.BULK] == CLOSES and writer != NO_BARRIER:
+                raise_counter(board, warp, writer, stall.LONG_SCOREBOARD)
+                writer = NO_BARRIER
+            take_in(state, tables, sm, warp, pc, warps[warp, ACCESS], now)
         if writer != NO_BARRIER:
             release_at(board, warp, writer, now + latency, program[pc, op.REASON])
         if reader != NO_BARRIER:
@@ -308,7 +324,7 @@ def issue(state, tables, sm, sub, warp, now):
             slots[warp, READY] = NEVER
             slots[warp, AGE] = 0
             subs[sub, LAST_WARP] = -1
-            if port == BARRIER_PORT:
+            if port == BARRIER_PORT and not flags & (CLUSTER_ARRIVE | CLUSTER_WAIT):
                 arrive(resident, program, timing, sm, warp, pc, False, now)
             return True
         load_run(warps, tables.runs, warp)
@@ -352,7 +368,11 @@ def issue(state, tables, sm, sub, warp, now):
     if flags & INVALIDATE_L1 and sms[sm, FILLED]:
         sms[sm, FILLED] = 0
         cache.empty(state.l1, sm, timing[L1_SETS], timing[L1_WAYS])
-    if port == BARRIER_PORT:
+    if flags & CLUSTER_ARRIVE:
+        arrive_at_cluster(state.peers_sent, state.report, resident, timing, warp, now)
+    elif flags & CLUSTER_WAIT:
+        await_cluster(resident, warp, pc)
+    elif port == BARRIER_PORT:
         slots[warp, READY] = NEVER
         arrive(resident, program, timing, sm, warp, pc, flags & BARRIER_WAIT != 0, now)
         if warps[warp, AT_BARRIER]:
@@ -360,6 +380,16 @@ def issue(state, tables, sm, sub, warp, now):
     ready = earliest_issue(warps, board, program, warp)
     sleep(slots, resident.sets, sub, sub * timing[WARPS_PER_SUB_CORE], warp, ready)
     return False
+
+
+@inner
+def note_product(warps, warp, flags, end):
+    """A product of the warp's group will be there at ``end``, and with it, perhaps, a group of products."""
+    warps[warp, PRODUCTS_END] = max(warps[warp, PRODUCTS_END], end)
+    if flags & PRODUCT_GROUP:
+        closed = warps[warp, PRODUCTS_CLOSED] + 1
+        warps[warp, PRODUCTS_CLOSED] = closed
+        warps[warp, GROUPS_END + closed % PRODUCT_GROUPS] = warps[warp, PRODUCTS_END]
 
 
 @inner

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model.crossbar import ticks
+from gpusim.model.messages import TICKS_PER_CYCLE
 
 #: Share of DRAM's miss latency spent on the way there.
 _WAY_SHARE = 0.3
@@ -19,6 +20,12 @@ def turnaround_halves(spec: GpuSpec) -> tuple[int, int]:
     least 1."""
     first = max(1, spec.launch.block_turnaround_cycles // 2)
     return first, max(1, spec.launch.block_turnaround_cycles - first)
+
+
+def peer_ticks(spec: GpuSpec) -> int:
+    """One block of a cluster to another: half of a load there and back, or the barrier where that is faster; at least a cycle."""
+    away = min((spec.l1.cluster_shared_latency_cycles + 1) // 2, spec.l1.cluster_barrier_latency_cycles)
+    return max(1, away) * TICKS_PER_CYCLE
 
 
 def dram_request_ticks(spec: GpuSpec) -> int:

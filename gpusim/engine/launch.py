@@ -100,6 +100,7 @@ class RunningLaunch:
         self._waves = None
         if wanted.sample:
             wave_blocks = min(trace.launch.blocks, self._fit.blocks_per_sm * device.spec.sm_count)
+            wave_blocks = wave_blocks // trace.launch.cluster_blocks * trace.launch.cluster_blocks
             self._waves = WaveReader(trace, device.dispatcher, wave_blocks, self._counters.read)
         self._progress, self._next_progress, self._watch = wanted.progress, 0, wanted.watch
         self._instructions: int | None = None

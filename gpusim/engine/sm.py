@@ -11,7 +11,7 @@ import numpy as np
 
 from gpusim.engine.arena import Arena
 from gpusim.engine.graph import part_name
-from gpusim.engine.latencies import turnaround_halves
+from gpusim.engine.latencies import peer_ticks, turnaround_halves
 from gpusim.engine.part import Outgoing
 from gpusim.engine.sm_advance import advance_group
 from gpusim.engine.tables import grown
@@ -22,7 +22,7 @@ from gpusim.model.arrivals import TAG_BITS, push
 from gpusim.model.cache import sets_in
 from gpusim.model.compiled import compiled
 from gpusim.model.crossbar import request_latency_ticks
-from gpusim.model.messages import EXIT, NEVER, START, TICKS_PER_CYCLE
+from gpusim.model.messages import EXIT, MOST_PEERS, NEVER, PEER, START, TICKS_PER_CYCLE
 from gpusim.model.mshr import SENDER
 from gpusim.model.occupancy import Occupancy
 from gpusim.model.program import LINE, counts_down, program_table
@@ -35,22 +35,41 @@ from gpusim.model.sm_tables import (
     E_SLOT,
     E_SM,
     NEXT,
+    P_CLUSTER,
+    P_CYCLE,
+    P_KIND,
+    P_SLOT,
+    P_VALUE,
+    PEER_NEXT,
+    PEER_TABLE,
+    PEERS_OUT,
     R_EXITS,
     R_LAST_CYCLE,
     R_NEXT_CYCLE,
+    R_PEERS,
     R_REQUESTS,
     READS_OUT,
     RESIDENT_BLOCKS,
     S_BLOCK,
+    S_CLUSTER,
+    S_CLUSTER_BLOCKS,
     S_CYCLE,
+    S_PEERS,
+    S_RANK,
     S_WARP_ROW,
     START_NEXT,
     WRITES_OUT,
 )
-from gpusim.trace.record import Launch, Program
+from gpusim.trace.record import Flag, Launch, Program
 
+_CLUSTER_FLAGS = int(Flag.CLUSTER_ARRIVE | Flag.CLUSTER_WAIT)
 #: Programs whose tables a group keeps.
 _KEPT_PROGRAMS = 32
+
+
+def is_clustered(program: Program, launch: Launch) -> bool:
+    """Whether blocks of the launch may tell each other anything: it has clusters, or a barrier of them."""
+    return launch.cluster_blocks > 1 or bool((program.instructions["flags"] & _CLUSTER_FLAGS).any())
 
 
 @compiled
@@ -87,7 +106,31 @@ def _deliver_starts(state, batch):
         state.starts[row, S_CYCLE] = cycle
         state.starts[row, S_BLOCK] = batch[i]["block"]
         state.starts[row, S_WARP_ROW] = batch[i]["warp_row"]
+        state.starts[row, S_CLUSTER] = batch[i]["cluster"]
+        state.starts[row, S_CLUSTER_BLOCKS] = batch[i]["cluster_blocks"]
+        state.starts[row, S_RANK] = batch[i]["rank"]
+        for rank in range(MOST_PEERS):
+            state.starts[row, S_PEERS + rank] = batch[i]["peers"][rank]
         sms[sm, START_NEXT] = min(sms[sm, START_NEXT], cycle)
+        sms[sm, NEXT] = min(sms[sm, NEXT], cycle)
+        state.report[R_NEXT_CYCLE] = min(state.report[R_NEXT_CYCLE], cycle)
+
+
+@compiled
+def _deliver_peers(state, batch):
+    """Keep what blocks on other SMs tell this group's, until it comes; there is room."""
+    timing, sms, peers = state.timing, state.sms, state.peers
+    for i in range(batch.shape[0]):
+        sm = batch[i]["sm"] - timing[at.FIRST_SM]
+        if sm < 0 or sm >= sms.shape[0]:
+            continue
+        n = sms[sm, PEERS_OUT]
+        sms[sm, PEERS_OUT] = n + 1
+        cycle = (batch[i]["time"] + TICKS_PER_CYCLE - 1) // TICKS_PER_CYCLE
+        peers[sm, n, P_CYCLE], peers[sm, n, P_SLOT] = cycle, batch[i]["slot"]
+        peers[sm, n, P_CLUSTER] = batch[i]["cluster"]
+        peers[sm, n, P_KIND], peers[sm, n, P_VALUE] = batch[i]["kind"], batch[i]["value"]
+        sms[sm, PEER_NEXT] = min(sms[sm, PEER_NEXT], cycle)
         sms[sm, NEXT] = min(sms[sm, NEXT], cycle)
         state.report[R_NEXT_CYCLE] = min(state.report[R_NEXT_CYCLE], cycle)
 
@@ -96,7 +139,7 @@ _advance_group, _promise, _note_starts = direct(advance_group), direct(_deliver)
 
 
 class SmGroup:
-    """SMs ``first .. first + count - 1`` of a GPU. Takes RESPONSE and START, sends REQUEST and EXIT."""
+    """SMs ``first .. first + count - 1`` of a GPU. Takes RESPONSE, START and PEER, sends REQUEST, EXIT and PEER."""
 
     def __init__(self, spec: GpuSpec, first: int, count_: int, device: int = 0) -> None:
         self.spec = spec
@@ -119,6 +162,7 @@ class SmGroup:
             self.state.l1[:] = 0
         timing[at.L1_SETS] = sets
         timing[at.WARPS_PER_BLOCK] = launch.warps_per_block
+        timing[at.CLUSTER_SIZE] = launch.cluster_blocks
         timing[at.LOCAL_BYTES_PER_WARP] = -(-max(launch.local_bytes, 1) // 128) * 128 * 32
         timing[at.SHARED_WINDOW] = launch.shared_window >> 24 if launch.shared_window else -1
         timing[at.LOCAL_WINDOW] = launch.local_window >> 24 if launch.local_window else -1
@@ -126,6 +170,8 @@ class SmGroup:
         timing[at.CODE_LINES] = table[:, LINE].max() + 1
         self._next_line = max(self._next_line, int(timing[at.CODE_LINES]))
         self.state = for_program(self.state, table, operands, counts_down(table))
+        if is_clustered(program, launch) and len(self.state.peers_sent) == 1:
+            self.state = self.state._replace(peers_sent=np.zeros(self.count * self._most_told(), PEER))
         self.arena = arena
 
     def _tables(self, program: Program) -> tuple[np.ndarray, np.ndarray]:
@@ -140,6 +186,12 @@ class SmGroup:
         self._loaded[code] = found  # the latest last
         return found
 
+    def _most_told(self) -> int:
+        """Messages that an SM sends other SMs in a window at most: one a memory instruction and lane of a cycle each would be more than
+        the LSU takes; and of the barrier and the end of each block one to each of its cluster."""
+        window = request_latency_ticks(self.spec) // TICKS_PER_CYCLE
+        return MOST_PEERS * (window + 4 * self.spec.sm.max_blocks)
+
     def next_tick(self) -> int:
         """Earliest tick at which anything can happen here; NEVER if nothing is in sight."""
         cycle = int(self.state.report[R_NEXT_CYCLE])
@@ -148,12 +200,19 @@ class SmGroup:
     @property
     def minimum_latency_ticks(self) -> int:
         """Least latency of any message that this part sends."""
-        return min(request_latency_ticks(self.spec), self._exit_ticks)
+        return min(request_latency_ticks(self.spec), self._exit_ticks, peer_ticks(self.spec))
 
     def deliver(self, batch: np.ndarray) -> None:
         """Take messages; those of other groups are ignored."""
         if batch.dtype == START:
             _note_starts(self.state, batch)
+        elif batch.dtype == PEER:
+            held, room = int(self.state.sms[:, PEERS_OUT].max()) + len(batch), self.state.peers.shape[1]
+            if held > room:
+                peers = PEER_TABLE.zeros(self.count, 2 * held)
+                peers[:, :room] = self.state.peers
+                self.state = self.state._replace(peers=peers)
+            _deliver_peers(self.state, batch)
         else:
             _promise(self.state, batch)
 
@@ -169,6 +228,8 @@ class SmGroup:
             outgoing.append(state.out[:requests].copy())
         if exits:
             outgoing.append(self._exits(state.exits[:exits]))
+        if state.report[R_PEERS]:
+            outgoing.append(state.peers_sent[: state.report[R_PEERS]].copy())
         return outgoing
 
     def _exits(self, rows: np.ndarray) -> np.ndarray:

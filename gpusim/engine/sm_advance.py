@@ -12,6 +12,7 @@ from gpusim.model import cache
 from gpusim.model import counters as count
 from gpusim.model import program as op
 from gpusim.model.arrivals import TAG_BITS, TAG_MASK, pop
+from gpusim.model.cluster import join_cluster, leave_cluster, take_messages
 from gpusim.model.compiled import compiled, inlined, inner
 from gpusim.model.l1_access import block_lsu, enter, has_room
 from gpusim.model.l1_response import receive
@@ -55,10 +56,12 @@ from gpusim.model.sm_tables import (
     LSU_PC,
     LSU_WARP,
     NEXT,
+    PEER_NEXT,
     QUEUE_NEXT,
     R_EXITS,
     R_LAST_CYCLE,
     R_NEXT_CYCLE,
+    R_PEERS,
     R_REQUESTS,
     RESIDENT_BLOCKS,
     S_BLOCK,
@@ -66,6 +69,7 @@ from gpusim.model.sm_tables import (
     S_WARP_ROW,
     SM_TABLE,
     START_NEXT,
+    TMA_NEXT,
 )
 from gpusim.model.timing import (
     DECODE_CYCLES,
@@ -78,6 +82,7 @@ from gpusim.model.timing import (
     WARPS_PER_BLOCK,
     WARPS_PER_SUB_CORE,
 )
+from gpusim.model.tma import feed
 from gpusim.model.trace_tables import W_ACCESS, W_NEXT, W_RUN, W_RUN_END
 from gpusim.state_tables import HOST_LINE_BYTES
 from gpusim.trace.record import MemoryKind
@@ -110,6 +115,7 @@ def start_blocks(state, tables, sm, now):
         blocks[row, QUEUED] = 0
         for number in range(BARRIERS):
             blocks[row, ARRIVED + number] = 0
+        join_cluster(starts, row, blocks)
         state.counters[count.BLOCKS] += 1
         state.counters[count.WARPS] += per_block
         sms[sm, RESIDENT_BLOCKS] += 1
@@ -234,12 +240,14 @@ def advance_sm(state, tables, sm, until):
         while sms[sm, ARRIVALS] and heap[sm, 0] < limit:
             key = pop(heap, sm, sms, ARRIVALS)
             sms[sm, LAST] = now
-            receive(state, key, sm, now)
+            receive(state, tables, key, sm, now)
             if sms[sm, BLOCKED]:
                 sms[sm, BLOCKED] = 0
                 sms[sm, QUEUE_NEXT] = now
         if sms[sm, START_NEXT] <= now:
             start_blocks(state, tables, sm, now)
+        if sms[sm, PEER_NEXT] <= now:
+            take_messages(state.peers, sms, resident, program, timing, tables.signals, state.written, sm, now)
         if sms[sm, QUEUE_NEXT] <= now:
             if not lsu[sm, LSU_BUSY] and dequeue(state, sm, now):
                 take_instruction(state, tables, sm)
@@ -263,6 +271,8 @@ def advance_sm(state, tables, sm, until):
                 sms[sm, QUEUE_NEXT] = next_instruction_cycle(queue, subs, sms, timing, sm)
             else:
                 block_lsu(sms, sm)
+        if sms[sm, TMA_NEXT] <= now:
+            feed(state, tables, sm, now)
         for sub in range(sm * n_subs, (sm + 1) * n_subs):
             if subs_next[sub] > now:
                 continue
@@ -280,13 +290,14 @@ def advance_sm(state, tables, sm, until):
                 if issue(state, tables, sm, sub, warp, now):
                     counters[count.WARP_CYCLES] += now
                     live = leave_block(resident, program, timing, sm, block, now)
+                    leave_cluster(state.peers_sent, state.report, resident, timing, warp, block, now)
                     if live == 0 and blocks[block, QUEUED] == 0:
                         end_block(state, sm, block, now)
                 elif slots[warp, READY] < later:
                     later = slots[warp, READY]
             if later < subs_next[sub]:
                 subs_next[sub] = max(later, now + 1)
-        following = min(sms[sm, QUEUE_NEXT], sms[sm, START_NEXT])
+        following = min(sms[sm, QUEUE_NEXT], sms[sm, START_NEXT], sms[sm, TMA_NEXT], sms[sm, PEER_NEXT])
         for sub in range(sm * n_subs, (sm + 1) * n_subs):
             following = min(following, subs_next[sub])
         if sms[sm, ARRIVALS]:
@@ -301,6 +312,7 @@ def advance_group(state, tables, until):
     report, sms = state.report, state.sms
     report[R_REQUESTS] = 0
     report[R_EXITS] = 0
+    report[R_PEERS] = 0
     following = NEVER
     last = report[R_LAST_CYCLE]
     for i in range(sms.shape[0]):

@@ -167,6 +167,7 @@ class Place:
     live: LiveChunk
     chained: bool
     outline: Chunk
+    idle: np.ndarray | None = None
 
 
 #: Windows that one look at the resident warps is good for.
@@ -211,6 +212,19 @@ class Supply:
             while what := waiting_lack(self._arena.tables, first, end, self._need):
                 self._supply(what)
         return row
+
+    def idle(self, row: int) -> np.ndarray:
+        """Which blocks of a row of ``live`` execute nothing at all (others have taken over their work), bool[blocks]; empty if none
+        does so."""
+        place = self.places[row]
+        if place.idle is None:
+            chunk = place.outline
+            blocks = has_runs(chunk).reshape(chunk.blocks, -1).any(axis=1)
+            blocks[chunk.blocks - chunk.open_blocks :] = True  # they go on
+            first = int(self.live[row, L_FIRST]) - chunk.first_block
+            blocks = blocks[first:]
+            place.idle = np.zeros(0, bool) if blocks.all() else ~blocks
+        return place.idle
 
     def feed(self, groups: list[SmGroup], next_block: int, cycle: int) -> None:
         """At a window's begin: bring in what resident warps will need in it, and drop what they have left behind."""
@@ -316,10 +330,11 @@ class Supply:
         tails[:carried] = np.where(busy[:carried] & (self._tails >= 0), rows[:carried], self._tails)
         follows = busy[:carried] & (self._tails >= 0)
         warps[self._tails[follows], W_NEXT] = rows[:carried][follows]
-        closing = tails[:open_from]
-        closing = closing[closing >= 0]
+        closed = tails[:open_from]
+        closing = closed[closed >= 0]
         warps[closing, W_NEXT] = ENDS
-        if (warps[closing, W_RUN] == warps[closing, W_RUN_END]).any():
+        empty = ((closed >= 0) & (warps[closed, W_RUN] == warps[closed, W_RUN_END])).reshape(-1, self._per_block)
+        if (empty.any(axis=1) & ~empty.all(axis=1)).any():  # but for blocks whose work others have taken over
             raise TraceFormatError(f"chunk at block {chunk.first_block}: a warp without instructions")
         self._tails = tails[open_from:]
         if len(self._tails):

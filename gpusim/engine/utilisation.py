@@ -18,8 +18,8 @@ import numpy as np
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model import program as op
 from gpusim.model import timing as at
-from gpusim.model.l1_access import HEADER_SHARE
 from gpusim.model.messages import TICKS_PER_CYCLE
+from gpusim.model.send import HEADER_SHARE
 from gpusim.model.stall_reasons import SELECTED
 from gpusim.trace.record import Launch, PipeClass, Program
 
@@ -108,6 +108,9 @@ def _of_launch(launch: Ran, spec: GpuSpec) -> list[Unit]:
         Unit("crossbar to L2", "l1tex__m_l1tex2xbar_write_sectors", outgoing, ticks * spec.sm_count),
         Unit("L2 slices", "lts__t_sectors", counted["l2__slice_busy_ticks.sum"], ticks * spec.l2.slices),
     ]
+    if counted["tma__l2_requests.sum"]:
+        busy = counted["tma__l2_requests.sum"] * int(timing[at.TMA_INTERVAL])
+        units.append(Unit("TMA", "tma__l2_requests", busy, sm_cycles))
     time_ns = spec.ns(cycles)
     if spec.l2.partitions > 1:
         crossing = counted["l2__partition_link_sectors.sum"] * spec.l2.sector_bytes

@@ -24,7 +24,8 @@ from gpusim.model.lsu import ALL_LANES, GLOBAL, resolve_space
 from gpusim.model.program import program_table
 from gpusim.model.trace_tables import A_STRIDE, LANES, RUN_COUNT, RUN_FIRST, RUN_MASK, W_ACCESS, W_RUN, W_RUN_END
 from gpusim.state_tables import Table
-from gpusim.trace.record import Flag, MemoryKind, Trace
+from gpusim.trace.boxes import box_lines, writes
+from gpusim.trace.record import Chunk, Flag, MemoryKind, Trace
 
 STORE, ATOMIC, REDUCTION = int(MemoryKind.STORE), int(MemoryKind.ATOMIC), int(MemoryKind.REDUCTION)
 BYPASS = int(Flag.BYPASS_L1)
@@ -161,7 +162,20 @@ def warm_machine(trace: Trace, spec: GpuSpec, groups: list[SmGroup], l2: L2Part,
                     _flush(l2, out[:filled])
                     filled = 0
         _flush(l2, out[:filled])
+        if len(chunk.bulks):
+            _warm_boxes(chunk, per_block, spec.sm_count, l2)
         arena.free(live)
+
+
+def _warm_boxes(chunk: Chunk, per_block: int, sms: int, l2: L2Part) -> None:
+    """Show the L2 the chunk's bulk copies, which go past the L1, behind its other accesses."""
+    lines, sectors, record = box_lines(chunk.bulks)
+    access = chunk.bulks["access"].astype(np.int64)[record]
+    ends = chunk.warps["access_start"].astype(np.int64) + chunk.warps["access_count"]
+    order = np.argsort(ends, kind="stable")
+    warp = order[np.minimum(np.searchsorted(ends[order], access, side="right"), len(order) - 1)]
+    sm = (chunk.first_block + warp // per_block) % sms
+    l2.warm(lines.astype(np.uint64), sectors, writes(chunk.bulks)[record].astype(np.uint8), sm.astype(np.int16))
 
 
 def _flush(l2: L2Part, rows: np.ndarray) -> None:

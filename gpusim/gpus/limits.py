@@ -62,6 +62,7 @@ _BY_KEY: dict[str, float] = {
     "l1.tag_banks": 8,
     "l1.ways": 256,
     "l1.queue_entries": 1 << 10,
+    "tma.queue_entries": 1 << 10,  # each SM has a row of numbers for each
     "l2.slices": 1024,
     "l2.total_bytes": 8 << 30,
     "l2.ways": 256,

@@ -30,6 +30,7 @@ PIPE_NAMES = (
     "constant",
     "lsu",
     "barrier",
+    "tma",
 )
 
 
@@ -52,7 +53,10 @@ class TensorSpec:
     into half). A product keeps the core for its rows x columns x depth over that rate. Its result is readable
     ``latency_cycles`` after issue if each row of A is 128 bits long (m16n8k8 of halves), and ``step_latency_cycles``
     later for each further 128 bits; an FP64 product's after ``f64_latency_cycles``. Where the compiler schedules by stall
-    counts, those decide and the latencies are not looked at."""
+    counts, those decide and the latencies are not looked at.
+
+    ``warpgroup_*_macs_per_cycle``: the same of a sub-core's part of a warp group's product (wgmma), of which the result is readable
+    ``warpgroup_latency_cycles`` after the core has done with it."""
 
     latency_cycles: int
     step_latency_cycles: int
@@ -66,6 +70,14 @@ class TensorSpec:
     bit_macs_per_cycle: float = 0.0
     fp8_macs_per_cycle: float = 0.0
     fp8_f16_macs_per_cycle: float = 0.0
+    warpgroup_f16_macs_per_cycle: float = 0.0
+    warpgroup_f16_f16_macs_per_cycle: float = 0.0
+    warpgroup_tf32_macs_per_cycle: float = 0.0
+    warpgroup_int8_macs_per_cycle: float = 0.0
+    warpgroup_bit_macs_per_cycle: float = 0.0
+    warpgroup_fp8_macs_per_cycle: float = 0.0
+    warpgroup_fp8_f16_macs_per_cycle: float = 0.0
+    warpgroup_latency_cycles: int = 0
 
 
 @dataclass(frozen=True)
@@ -152,6 +164,8 @@ class L1Spec:
     ``store_entries``: the same for writes. ``bank_conflicts`` is true of every GPU; a what-if may set it
     false, and every access takes the least passes over the banks that its bytes need. ``tag_conflicts``
     likewise: false, and all lines of an access are looked up in one cycle.
+    ``cluster_shared_latency_cycles``: ``shared_latency_cycles`` of the shared memory of another block of the cluster, on another
+    SM; ``cluster_barrier_latency_cycles``: the last thread's arrival at the barrier of a cluster to the first issue behind it.
     ``reserved_bytes`` of what the shared carve-out leaves hold no lines (at most half of it).
     """
 
@@ -174,6 +188,8 @@ class L1Spec:
     fill_bytes_per_cycle: int  # SM input port of the crossbar
     store_bytes_per_cycle: int  # SM output port of the crossbar
     store_entries: int = 64  # writes and reductions of an SM that may be unacknowledged
+    cluster_shared_latency_cycles: int = 190
+    cluster_barrier_latency_cycles: int = 190
     bank_conflicts: bool = True
     reserved_bytes: int = 0
     tag_conflicts: bool = True
@@ -181,6 +197,23 @@ class L1Spec:
     address_interval_cycles: int = 1
     write_back_bytes_per_cycle: int = 64
     tag_lead_cycles: int = 2
+
+
+@dataclass(frozen=True)
+class TmaSpec:
+    """The SM's tensor memory accelerator, which moves boxes between shared and global memory: none where ``queue_entries`` is 0.
+
+    It keeps up to ``queue_entries`` bulk instructions and serves them in order. The first request of one leaves
+    ``setup_cycles`` after its issue, ``map_cycles`` later if a tensor map says what to move; then it makes one request, of a row's part in
+    a 128-byte line, each ``request_interval_cycles``, while fewer than ``request_entries`` are unanswered.
+    ``completion_cycles`` after its last data have come in, or its last write is acknowledged, its mbarrier or its group is told."""
+
+    queue_entries: int = 0
+    request_entries: int = 512
+    setup_cycles: int = 47
+    map_cycles: int = 60
+    request_interval_cycles: int = 2
+    completion_cycles: int = 15
 
 
 @dataclass(frozen=True)
@@ -290,6 +323,7 @@ class GpuSpec:
     l2: L2Spec
     dram: DramSpec
     launch: LaunchSpec
+    tma: TmaSpec = TmaSpec()
 
     def cycles(self, time_ns: float) -> float:
         """SM cycles in ``time_ns`` nanoseconds at this GPU's SM clock."""

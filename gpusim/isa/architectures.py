@@ -40,6 +40,21 @@ class BankLayout:
     dynamic_shared: tuple[int, ...]
     constants_pointer: int
     grid_workspace: tuple[int, int]
+    cluster: ClusterLayout | None = None
+    parameters_pointer: int = -1
+
+
+@dataclass(frozen=True)
+class ClusterLayout:
+    """Byte offsets in bank 0 of what the driver says of clusters: whether the launch names them (PTX ``%is_explicit_cluster``), blocks
+    of a cluster along x, y, z and one divided by those of y and of z (FP32), clusters of the grid along x, y, z, and blocks of a
+    cluster."""
+
+    explicit: int
+    shape: int
+    reciprocals: tuple[int, int]
+    grid: int
+    size: int
 
 
 @dataclass(frozen=True)
@@ -96,8 +111,14 @@ class Architecture:
 
 
 _VOLTA = BankLayout(0x0, 0xC, 0x18, 0x20, 0x28, (0x2C,), 0x50, (0x8C, 0x90))
-_HOPPER = BankLayout(0x0, 0xC, 0x18, 0x20, 0x28, (0x2C,), 0xD0, (0x44, 0x48))
-_BLACKWELL = BankLayout(0x360, 0x370, -1, 0x2F8, 0x37C, (0x2AC,), 0x120, (0x254, 0x258))
+_HOPPER = BankLayout(
+    0x0, 0xC, 0x18, 0x20, 0x28, (0x2C,), 0xD0, (0x44, 0x48), ClusterLayout(0x140, 0x144, (0x154, 0x158), 0x15C, 0x188),
+    parameters_pointer=0x198,
+)
+_BLACKWELL = BankLayout(
+    0x360, 0x370, -1, 0x2F8, 0x37C, (0x2AC,), 0x120, (0x254, 0x258),
+    ClusterLayout(0x36C, 0x2A0, (0x2B4, 0x2B8), 0x2C0, 0x2CC), parameters_pointer=0x348,
+)  # fmt: skip
 _BITS_24, _BITS_25 = TensorRules(24, 16, 24, 23), TensorRules(25, 32, 25, 23)
 _ADA = TensorRules(24, 16, 13, 13)
 

@@ -27,6 +27,13 @@ CONVERGE_WRITE = CONTROL_BASE + 13  # BMOV B, R
 TRAP = CONTROL_BASE + 14
 EXTERNAL = CONTROL_BASE + 15  # stub of a driver function behind the code
 CONVERGE_COPY = CONTROL_BASE + 16  # BMOV B, B; flags: clear the source
+CLUSTER_ARRIVE = CONTROL_BASE + 17  # UCGABAR_ARV
+CLUSTER_AWAIT = CONTROL_BASE + 18  # UCGABAR_WAIT
+REGISTERS_GIVE = CONTROL_BASE + 19  # USETMAXREG.DEALLOC; flags: registers a thread from now on
+REGISTERS_TAKE = (
+    CONTROL_BASE + 20
+)  # USETMAXREG.TRY_ALLOC; the same, and the slot of the predicate that says that it was done
+WARPGROUP_WAIT = CONTROL_BASE + 24  # WARPGROUP.DEPBAR: the four warps of a group have issued their products
 
 # What the target of BRANCH_INDEXED is (flags[0]): an address of the kernel's code, or what a pointer to a function holds.
 INDEXED_CODE, INDEXED_POINTER = range(2)
@@ -54,6 +61,19 @@ ASYNC_FILL = MEMORY_BASE + 7  # LDGSTS that writes zeros where its predicate doe
 TEXTURE = MEMORY_BASE + 8  # textures and surfaces; flags: what and how (gpusim/isa/forms/texture.py), channels, bytes
 WIDE_LOAD = MEMORY_BASE + 9  # 32 bytes a lane: the lower half to source A's registers, the upper one to the destination
 WIDE_STORE = MEMORY_BASE + 10  # 32 bytes a lane: of sources A and B
+BULK = MEMORY_BASE + 12  # what the tensor memory accelerator is asked for; flags: gpusim/isa/bulk_ops.py
+#: In the place of a base's shift: lane i names the same place in the shared memory of the block with rank i.
+EACH_BLOCK = 32
+TENSOR_MEMORY = MEMORY_BASE + 40  # tcgen05; flags: as gpusim/isa/tensor_memory_ops.py says
+ASYNC_STORE = (
+    MEMORY_BASE + 11
+)  # STAS, REDAS; flags: bytes, operation (STORED: none), type; the address is the mbarrier's
+NEXT_WORK = MEMORY_BASE + 13  # UGETNEXTWORKID; flags: for all blocks of the cluster; the address is the mbarrier's
+#: Operation of an ASYNC_STORE that stores.
+STORED = -1
+# A warp group's product; flags: formats (as tensor bodies have them) and accumulator, columns and depth, bits of
+# gpusim/isa/tensor_ops.py and the lane where metadata begins, bits of an element
+WARPGROUP_PRODUCT = MEMORY_BASE + 24
 
 # What LDSM and STSM move: 8 x 8 elements of 16 bits, the same transposed, 8 x 16 bytes, 16 x 16 bytes transposed,
 # 16 x 8 bytes transposed.
@@ -63,7 +83,7 @@ MATRIX_PLAIN, MATRIX_TURNED, MATRIX_BYTES, MATRIX_TURNED_BYTES, MATRIX_TALL = ra
 # CAST is a CAS that returns 1 or 0: swapped or not. ARRIVE, PHASE, DROP (arrive for good), EXPECT and COMPLETE (of
 # transactions) are those of an mbarrier, ARRIVE_AMPERE is that of Ampere's, which lays out its word otherwise.
 ADD, MIN, MAX, AND, OR, XOR, EXCH, INC, DEC, CAS, CAST, SAFEADD, ARRIVE, PHASE, ARRIVE_AMPERE = range(15)
-DROP, EXPECT, COMPLETE, EXPECT_ARRIVE = range(15, 19)
+DROP, EXPECT, COMPLETE, EXPECT_ARRIVE, EXPECT_DROP = range(15, 20)
 # Spaces in which an atomic on a generic address is done (flags[2] of ATOMIC).
 SERVED_ALL, SERVED_GLOBAL, SERVED_GLOBAL_SHARED = range(3)
 # Atomic operand types.
@@ -85,8 +105,11 @@ UNPACK_PREDICATES = LANES_BASE + 7  # R2P
 BARRIER_RESULT = LANES_BASE + 8  # B2R.RESULT
 ELECT = LANES_BASE + 9
 CODE_ADDRESS = LANES_BASE + 10  # LEPC; flags: address
-QUERY_SPACE = LANES_BASE + 11  # QSPC; flags: space
+QUERY_SPACE = LANES_BASE + 11  # QSPC; flags: space (QUERY_*)
 
+# What QSPC asks of a generic address: global memory, the block's own shared memory, local memory, shared memory of any
+# block of the cluster.
+QUERY_GLOBAL, QUERY_SHARED, QUERY_LOCAL, QUERY_CLUSTER = range(4)
 SHUFFLE_INDEX, SHUFFLE_UP, SHUFFLE_DOWN, SHUFFLE_BUTTERFLY = range(4)
 VOTE_ANY, VOTE_ALL, VOTE_EQUAL = range(3)
 MATCH_ANY, MATCH_ALL = range(2)
@@ -127,7 +150,8 @@ REDUCE_SIGNED, REDUCE_FLOAT, REDUCE_ABSOLUTE, REDUCE_NAN = 1, 2, 4, 8
     SR_TID_PACKED,
     SR_WARP_COUNT,
     SR_SM_WARPS,
-) = range(32)
+    SR_CLUSTER_RANK,
+) = range(33)
 #: Second flag of SPECIAL that reads a clock: bits. It counts nanoseconds; and from CLOCK_SLOT_SHIFT on, for which loops that wait
 #: for a time it says when they began to (emulator/clock_waits.py).
 CLOCK_NANOSECONDS, CLOCK_SLOT_SHIFT = 1, 1

@@ -14,6 +14,8 @@ from gpusim.isa.binary.text import opcode_parts
 from gpusim.isa.form import Instruction, MicroOp
 from gpusim.isa.forms import (
     barrier_objects,
+    bulk_copies,
+    clusters,
     control_flow,
     double,
     floating,
@@ -23,14 +25,17 @@ from gpusim.isa.forms import (
     matrix_moves,
     memory,
     tensor,
+    tensor_memory,
     texture,
+    warpgroup_products,
 )
 from gpusim.isa.opcode import Opcode, collect
 
 TABLE = collect(
     family.OPCODES
     for family in (
-        integer, floating, half, double, memory, barrier_objects, control_flow, lanes, tensor, matrix_moves, texture,
+        integer, floating, half, double, memory, barrier_objects, clusters, control_flow, lanes, tensor, tensor_memory,
+        matrix_moves, texture, bulk_copies, warpgroup_products,
     )
 )  # fmt: skip
 

@@ -13,6 +13,11 @@ from gpusim.gpus.load import load_gpu
 from gpusim.gpus.spec import GpuSpec
 from gpusim.isa.architectures import BLOCK_LIMITS, GRID_LIMITS, architecture, capability_of
 
+#: Blocks that a cluster may have on every GPU with clusters, and on those that allow more to kernels that ask for it (CUDA C++
+#: Programming Guide, "Thread Block Clusters"; Hopper Tuning Guide).
+PORTABLE_CLUSTER, LARGEST_CLUSTER = 8, 16
+CLUSTER_CAPABILITY = (9, 0)
+
 
 @dataclass(frozen=True)
 class Target:
@@ -99,3 +104,35 @@ def check_launch(
             f"{kernel}: {threads} threads of {registers_per_thread} registers need {needed} registers,"
             f" {target.name} has {target.registers} an SM: use a smaller block or max_registers"
         )
+
+
+def check_cluster(
+    target: Target,
+    kernel: str,
+    grid: tuple[int, int, int],
+    cluster: tuple[int, int, int],
+    compiled: tuple[int, int, int] | None,
+    compiled_most: int,
+    large: bool,
+) -> None:
+    """Raise LaunchError if the GPU would refuse clusters of ``cluster`` blocks. ``compiled``: what the kernel was compiled for,
+    ``compiled_most``: blocks at most (0: it does not say); ``large``: more than the portable number are allowed to it."""
+    blocks = cluster[0] * cluster[1] * cluster[2]
+    if compiled is not None and cluster != compiled:
+        raise LaunchError(f"{kernel}: a cluster of {cluster} blocks: the kernel was compiled for {compiled}, give None")
+    if blocks == 1:
+        return
+    if target.capability < CLUSTER_CAPABILITY:
+        raise LaunchError(
+            f"{kernel}: a cluster of {cluster} blocks: {target.name} (sm_{target.capability[0]}{target.capability[1]})"
+            " has no thread-block clusters, sm_90 and later have"
+        )
+    most = LARGEST_CLUSTER if large else PORTABLE_CLUSTER
+    most = min(most, compiled_most or most)
+    if blocks > most:
+        raise LaunchError(f"{kernel}: a cluster of {cluster} blocks has {blocks}, at most {most} are possible")
+    for axis, whole, part in zip("xyz", grid, cluster, strict=True):
+        if whole % part:
+            raise LaunchError(
+                f"{kernel}: grid {axis} is {whole}, which does not divide into clusters of {part} blocks (cluster {cluster})"
+            )

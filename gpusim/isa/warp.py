@@ -133,9 +133,12 @@ SINK_PREDICATE = 16
 PREDICATE_SLOTS = 20
 
 BLOCK_BARRIERS = 16
+#: Warps that multiply together (wgmma), and barriers of the emulator's own at which each such group waits for its warps.
+PRODUCT_WARPS = 4
+ALL_BARRIERS = BLOCK_BARRIERS + 8
 
 # ---- fragment states -----------------------------------------------------------------------------
-FREE, READY, AT_CONVERGENCE, AT_WARP_WAIT, AT_BARRIER, AT_GRID = range(6)
+FREE, READY, AT_CONVERGENCE, AT_WARP_WAIT, AT_BARRIER, AT_GRID, AT_CLUSTER, AT_REGISTERS = range(8)
 
 # ---- rows that all groups share ------------------------------------------------------------------
 # Where operand areas of four rows begin: zeros, one that nobody reads, and scratch for sources x, y, z with
@@ -160,7 +163,11 @@ FIRST_POOL_ROW = W_ROW + 8  # the largest result, of a DMMA, has eight
     SPLIT,
     PAUSED,  # Python may look at how far the launch is, and goes on
     BAD_POINTER,
-) = range(15)
+    CLUSTER_WAIT,  # every warp that is left waits for other blocks of the cluster
+    ARRIVED_TWICE,  # at the cluster's barrier, with no wait between
+    BAD_TENSOR,  # an instruction on tensor memory cannot be executed; State.fault_bytes says why (tensor_memory_ops.py)
+    BAD_BULK,  # what a bulk copy asks for cannot be done; State.fault_space says why (emulator/tensor_maps.py)
+) = range(19)
 
 
 class Machine(NamedTuple):
@@ -233,7 +240,10 @@ SIGNAL_COUNT = SIGNAL_TABLE.column(
 )
 SIGNAL_BLOCK = SIGNAL_TABLE.column("index", "block that wrote last")
 SIGNAL_WARP = SIGNAL_TABLE.column("index", "warp of it that wrote last")
-SIGNAL_ADDRESS = SIGNAL_TABLE.column("address", "of the word; in shared memory from the block's first byte on")
+SIGNAL_ADDRESS = SIGNAL_TABLE.column(
+    "address",
+    "of the word; in shared memory from the block's first byte on, with its rank in its cluster from bit RANK_SHIFT on",
+)
 
 WORD_TABLE = Table(__name__, "words", "a word of memory", "Words that were written by what TRACK names: an open hash.")
 WORD_KEY = WORD_TABLE.column(
@@ -259,6 +269,8 @@ HISTORY_VALUE = HISTORY_TABLE.column("words", "WORD_VALUE after it")
 RUNS, ACCESSES, SCATTERED_ROWS, SYNCS, SIGNALS = range(5)  # entries of State.used
 
 MAX_WARPS = 32
+#: Blocks of a thread-block cluster at most, where the kernel allows more than the portable eight.
+MAX_CLUSTER = 16
 TENSOR_RULES = 4
 TENSOR_WORK_WORDS = 4352
 #: Room for the entry points of all bodies.
@@ -266,7 +278,8 @@ ENTRY_POINTS = 160
 
 #: Arrays by warp have room for the largest block.
 _BY_WARP, _BY_WARP_AND_FRAGMENT = f"({MAX_WARPS},)<i8", f"({MAX_WARPS},{LANES})"
-_BY_GROUP_PLACE, _BY_LANE, _BY_BARRIER = f"({GROUP_WARPS},)<i8", f"({LANES},)<i8", f"({BLOCK_BARRIERS},)<i8"
+_BY_GROUP_PLACE, _BY_LANE, _BY_BARRIER = f"({GROUP_WARPS},)<i8", f"({LANES},)<i8", f"({ALL_BARRIERS},)<i8"
+_BY_RANK = f"({MAX_CLUSTER},)<i8"
 
 #: The state of one resident block, with the launch facts that it needs, as one record: compiled functions
 #: take it as a single pointer.
@@ -298,10 +311,16 @@ STATE_RECORD = Record(
     # launch facts, set once
     Field("grid_dim", "(3,)<i8", "count", "blocks along x, y, z"),
     Field("block_dim", "(3,)<i8", "count", "threads along x, y, z"),
+    Field("cluster_dim", "(3,)<i8", "count", "blocks of a cluster along x, y, z"),
+    Field("cluster_size", "<i8", "count", "blocks of a cluster; 1: the launch has none"),
+    Field(
+        "work_host", "<i8", "host address", "of what clusters take over from others (emulator/work_taking.py); 0: none"
+    ),
     Field("warps", "<i8", "count", "warps of the block"),
     Field("own_base", "<i8", "words", "where group 0's rows begin"),
     Field("own_stride", "<i8", "words", "from a group's rows to the next one's"),
     Field("shared_base", "<i8", "address", "first shared address of the kernel"),
+    Field("shared_low", "<i8", "address", "from which on shared memory is the block's: where the system keeps some, below"),
     Field("shared_bytes", "<i8", "bytes", "shared memory of the block"),
     Field("local_bytes", "<i8", "bytes", "local memory of a thread"),
     Field("shared_window", "<i8", "address", "of shared memory in generic addresses"),
@@ -334,6 +353,23 @@ STATE_RECORD = Record(
         "host address",
         "entry point of texture units (emulator/texture_units.py), 0: not needed",
     ),
+    Field(
+        "product_entry",
+        "<i8",
+        "host address",
+        "entry point of warp groups' products (emulator/warpgroup_products.py), 0: not needed",
+    ),
+    Field("product_host", "<i8", "host address", "of the room that these work in"),
+    Field(
+        "tensor_entry",
+        "<i8",
+        "host address",
+        "entry point of what works on tensor memory (emulator/tensor_unit.py), 0: not needed",
+    ),
+    Field("tensor_host", "<i8", "host address", "of tensor memory, and behind it room for products; 0: not needed"),
+    Field("tensor_left", "<i8", "count", "blocks that ended with tensor memory that they had not given back"),
+    Field("tensor_left_block", "<i8", "index", "the first of them"),
+    Field("tensor_left_units", "<i8", "mask", "what it had: bit i for columns 32 i to 32 i + 31"),
     Field("lockstep", "<i8", "flag", "warps at the same instruction are executed together"),
     Field(
         "entries",
@@ -347,6 +383,13 @@ STATE_RECORD = Record(
     Field("linear", "<i8", "index", "number of the block in the grid"),
     Field("block_index", "(3,)<i8", "index", "blockIdx"),
     Field("started", "<i8", "flag", "the block is under way"),
+    Field("cluster_rank", "<i8", "index", "of the block in its cluster"),
+    Field(
+        "peer_shared", _BY_RANK, "host address", "of the shared memory of each block of the cluster; 0: it has ended"
+    ),
+    Field("peer_tensor", _BY_RANK, "host address", "of the tensor memory of each block of the cluster; 0: it has none"),
+    Field("peer_block", _BY_RANK, "index", "number of each block of the cluster in the grid"),
+    Field("cluster_arrived", _BY_WARP, "mask", "lanes that have arrived at the cluster's barrier and not been let go"),
     Field("next_group", "<i8", "index", "group that runs next"),
     Field("in_quantum", "<i8", "flag", "its quantum has begun"),
     Field("one_by_one", "<i8", "flag", "warps run one by one until the next block barrier"),
@@ -432,13 +475,29 @@ STATE_RECORD = Record(
     ),
     Field("clock_shown", "<i8", "instructions", "what the clock says in place of the time; 0: the time"),
     Field("noted", _BY_LANE, "address", "of each lane of an access that is tracked"),
+    # registers that warps hand over (setmaxnreg)
+    Field("thread_registers", "<i8", "count", "registers that a thread begins with"),
+    Field("held_registers", _BY_WARP, "count", "registers that each of its threads has"),
+    Field("free_registers", "<i8", "count", "registers of the block's pool"),
     # block barriers
-    Field("arrived", f"({BLOCK_BARRIERS},{MAX_WARPS})<i8", "mask", "lanes that have arrived"),
-    Field("vote", f"({BLOCK_BARRIERS},{MAX_WARPS})<i8", "mask", "lanes whose predicate BAR.RED counts"),
+    Field("arrived", f"({ALL_BARRIERS},{MAX_WARPS})<i8", "mask", "lanes that have arrived"),
+    Field("vote", f"({ALL_BARRIERS},{MAX_WARPS})<i8", "mask", "lanes whose predicate BAR.RED counts"),
     Field("arrivals", "<i8", "flag", "some warp of the block has arrived at one"),
     Field("expected", _BY_BARRIER, "count", "threads that meet there; 0: all of the block"),
     Field("turn", _BY_BARRIER, "count", "how often it has completed"),
     Field("reduction", _BY_BARRIER, "code", "what BAR.RED makes of the votes"),
+    # bulk copies, by the tensor memory accelerator
+    Field("bulk_entry", "<i8", "host address", "its entry point (emulator/bulk_copies.py), 0: not needed"),
+    Field("bulks_host", "<i8", "host address", "of the log's boxes (emulator/tensor_boxes.py)"),
+    Field("bulks_used", "<i8", "count", "boxes in the log"),
+    Field("bulks_room", "<i8", "count", "boxes that it has room for"),
+    Field("allocations_host", "<i8", "host address", "of ``allocations``"),
+    Field("allocations", "<i8", "count", "rows of it"),
+    Field("allocation_hint", "<i8", "index", "row that held what a bulk copy touched last"),
+    Field("tensor", "(60,)<i8", "code", "the tensor map and the box at hand (emulator/tensor_maps.py)"),
+    Field("bulk_targets", _BY_RANK, "host address", "of shared address 0 of each block that a copy reaches"),
+    Field("bulk_strides", "(4,)<i8", "bytes", "from row to row of a box that is noted"),
+    Field("bulk_counts", "(4,)<i8", "count", "rows of it"),
     # where an instruction went wrong
     Field("fault_index", "<i8", "index", "the instruction"),
     Field("fault_warp", "<i8", "index", "the warp"),

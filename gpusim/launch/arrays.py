@@ -16,6 +16,8 @@ import numpy as np
 
 from gpusim.errors import UsageError
 from gpusim.launch.memory import Allocation, DeviceMemory, extent
+from gpusim.launch.tensor_map import encode
+from gpusim.launch.tensor_map_argument import TensorMap
 from gpusim.launch.texture_argument import Surface, Texture
 
 #: Name of a dtype for messages; NumPy takes longer to make it than the rest of an argument.
@@ -73,6 +75,10 @@ class HostArrays:
         """The handle of a texture or surface object for this launch."""
         address = self.map(texture.data, label, read_only=not texture.writes)
         return self.memory.add_texture(texture.descriptor(address).pack())
+
+    def map_tensor(self, tensor: TensorMap, label: str) -> bytes:
+        """The bytes of a tensor map for this launch."""
+        return encode(tensor.map(self.map(tensor.data, label)))
 
     def succeed(self) -> None:
         """Copy back what a launch would copy back, in argument order."""

@@ -27,9 +27,9 @@ class KernelBinary:
     none, or empty. ``cooperative``: it is launched with all blocks resident. ``toolchain``: names and versions of the
     compilers, empty where unknown.
 
-    Of a language that fixes parts of the launch when it compiles: ``block`` threads and ``grid`` blocks (x, y, z), ``dynamic_shared_bytes``
-    that a launch adds to what it asks for, and ``constants``, the compile-time parameters by name, which a grid may be a
-    function of.
+    Of a language that fixes parts of the launch when it compiles: ``block`` threads, ``grid`` blocks and blocks of a ``cluster`` (x, y, z),
+    ``dynamic_shared_bytes`` that a launch adds to what it asks for, and ``constants``, the compile-time parameters by name, which a grid may be a
+    function of. ``grid_of_clusters``: the grid of a launch counts clusters.
     """
 
     cubin: bytes = field(repr=False)
@@ -43,6 +43,8 @@ class KernelBinary:
     dynamic_shared_bytes: int = 0
     constants: Mapping[str, Any] = field(default_factory=dict)
     grid: tuple[int, int, int] | None = None
+    cluster: tuple[int, int, int] | None = None
+    grid_of_clusters: bool = False
 
     @cached_property
     def image(self) -> KernelImage:

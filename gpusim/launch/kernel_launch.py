@@ -13,7 +13,7 @@ from typing import Any
 
 from gpusim.errors import LaunchError
 from gpusim.isa.binary.cubin import DEFAULT_STACK_BYTES, KernelImage
-from gpusim.isa.target import Target, check_launch, shape
+from gpusim.isa.target import Target, check_cluster, check_launch, shape
 from gpusim.launch.binary import KernelBinary
 from gpusim.launch.memory import LOCAL_WINDOW, SHARED_WINDOW, DeviceMemory
 from gpusim.trace.record import Launch
@@ -27,7 +27,9 @@ Grid = Sides | Callable[[Mapping[str, Any]], Sides]
 @dataclass(frozen=True, eq=False)
 class KernelLaunch:
     """A launch that ``target`` can run. ``parameters``: the parameter bank from its first byte; sizes in bytes.
-    ``stack_limit_bytes``: the stack of a thread whose need nobody knows beforehand.
+    ``stack_limit_bytes``: the stack of a thread whose need nobody knows beforehand. ``cluster``: blocks of a thread-block cluster
+    along x, y, z; ``large_clusters``: the kernel may have more than the portable eight
+    (CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED).
 
     Raises LaunchError, naming what was asked for and what is possible, for one that the GPU would refuse.
     """
@@ -39,6 +41,8 @@ class KernelLaunch:
     dynamic_shared_bytes: int = 0
     parameters: bytes = field(default=b"", repr=False)
     stack_limit_bytes: int = DEFAULT_STACK_BYTES
+    cluster: tuple[int, int, int] = (1, 1, 1)
+    large_clusters: bool = False
 
     def __post_init__(self) -> None:
         _refuse_other_architecture(self.binary, self.target)
@@ -47,6 +51,20 @@ class KernelLaunch:
             self.target, self.binary.name, self.grid, self.block, image.registers_per_thread, image.shared_bytes,
             self.dynamic_shared_bytes,
         )  # fmt: skip
+        check_cluster(
+            self.target,
+            self.binary.name,
+            self.grid,
+            self.cluster,
+            image.cluster,
+            image.max_cluster,
+            self.large_clusters,
+        )
+
+    @property
+    def cluster_blocks(self) -> int:
+        """Blocks of a cluster; 1: the launch has none."""
+        return self.cluster[0] * self.cluster[1] * self.cluster[2]
 
     @property
     def image(self) -> KernelImage:
@@ -80,6 +98,7 @@ class KernelLaunch:
             local_window=LOCAL_WINDOW,
             allocations=tuple((a.base, a.size) for a in memory.sorted()),
             cooperative=self.binary.cooperative,
+            cluster=self.cluster,
         )
 
 
@@ -90,11 +109,22 @@ def make_launch(
     block: Sides | None,
     dynamic_shared_bytes: int = 0,
     grid_arguments: Mapping[str, Any] | None = None,
+    cluster: Sides | None = None,
 ) -> KernelLaunch:
-    """The launch that a user asks for, its parameters still to come; ``grid`` and ``block`` as :func:`sides_of` takes them.
-    ``dynamic_shared_bytes`` come on top of what the binary needs. Raises LaunchError."""
+    """The launch that a user asks for, its parameters still to come; ``grid`` and ``block`` as :func:`sides_of` takes them,
+    ``cluster`` as :func:`cluster_of` does. ``dynamic_shared_bytes`` come on top of what the binary needs. Raises LaunchError."""
     grid, block = sides_of(binary, grid, block, grid_arguments)
-    return KernelLaunch(binary, target, grid, block, int(dynamic_shared_bytes) + binary.dynamic_shared_bytes)
+    shared = int(dynamic_shared_bytes) + binary.dynamic_shared_bytes
+    blocks = cluster_of(binary, cluster)
+    return KernelLaunch(binary, target, grid, block, shared, cluster=blocks, large_clusters=True)
+
+
+def cluster_of(binary: KernelBinary, cluster: Sides | None) -> tuple[int, int, int]:
+    """Blocks of a cluster along x, y, z: ``cluster``, or where it is None what the kernel was compiled for
+    (``__cluster_dims__``), else one. Raises LaunchError."""
+    if cluster is None:
+        return binary.cluster or binary.image.cluster or (1, 1, 1)
+    return shape(cluster, "cluster")
 
 
 def sides_of(
@@ -118,7 +148,11 @@ def sides_of(
             grid = grid(named)
         except KeyError as error:
             raise LaunchError(f"{binary.name}: the grid asks for {error}; it is given {', '.join(named)}") from None
-    return shape(grid, "grid"), shape(block, "block")
+    sides = shape(grid, "grid")
+    if binary.grid_of_clusters and binary.cluster is not None:
+        x, y, z = (side * part for side, part in zip(sides, binary.cluster, strict=True))
+        sides = x, y, z
+    return sides, shape(block, "block")
 
 
 def _refuse_other_architecture(binary: KernelBinary, target: Target) -> None:

@@ -1,8 +1,9 @@
 """Tensor maps (CUtensorMap): checked, written as 128 bytes, and read back.
 
 Mental model: a tensor map tells the tensor memory accelerator where a tensor lies, how long its dimensions and strides are, and
-which box of it an instruction moves. NVIDIA does not publish what stands in the 128 bytes; the layout here is gpusim's own
-(:data:`_FIELDS`), so a map works where it was made. Limits: CUDA Driver API, cuTensorMapEncodeTiled, cuTensorMapEncodeIm2col and
+which box of it an instruction moves. NVIDIA does not publish what stands in the 128 bytes, but compilers turn PTX ``tensormap.replace``
+into plain stores, so most of it is read off compiled code (:data:`PLACES`); a kernel may also build a whole map that way. What only
+im2col maps have has a layout of gpusim's own. Limits: CUDA Driver API, cuTensorMapEncodeTiled, cuTensorMapEncodeIm2col and
 cuTensorMapEncodeIm2colWide.
 """
 
@@ -24,21 +25,31 @@ NOT_INTERLEAVED, BY_16, BY_32 = range(3)
 #: CUtensorMapSwizzle -> bytes of the span.
 SWIZZLE_BYTES = (0, 32, 64, 128, 128, 128, 128)
 _SWIZZLE_32, _SWIZZLE_128, _SWIZZLE_128_BY_32, _SWIZZLE_128_BY_64 = 1, 3, 4, 6
-_MOST_RANK, _MOST_DIMENSION, _MOST_STRIDE = 5, 1 << 31, 1 << 40
+_MOST_RANK, _MOST_DIMENSION, _MOST_STRIDE = 5, 1 << 32, 1 << 40
 _MOST_BOX, _MOST_ELEMENT_STRIDE, _MOST_CHANNELS, _MOST_PIXELS = 256, 8, 256, 1024
 #: Rank -> range of a corner's offsets.
 _CORNERS = {3: (-32768, 32767), 4: (-128, 127), 5: (-16, 15)}
-_MAGIC = 0x504D5447  # "GTMP"
-#: Magic, kind, rank, data type, interleave | swizzle << 4, address, dimensions - 1, element strides, promotion, fill, mode,
-#: strides in bytes, then the box: five sizes, or lower and upper corner, channels and pixels.
-_FIELDS = struct.Struct("<I4BQ5I5B3B4Q")
-_TILE, _COLUMNS = struct.Struct("<5H"), struct.Struct("<6h2H")
+#: Byte offsets: the address; word of flags; strides / 16 without their upper four bits, which follow (four a stride); dimensions - 1;
+#: element strides - 1 (three bits each); box sizes - 1. What only im2col maps have, as gpusim lays it out: lower and upper corner,
+#: channels, pixels, mode.
+ADDRESS_AT, FLAGS_AT, STRIDES_AT, STRIDES_HIGH_AT, DIMENSIONS_AT, STEPS_AT, BOX_AT = 0, 8, 12, 28, 32, 52, 55
+CORNERS_AT, CHANNELS_AT, PIXELS_AT, MODE_AT = 60, 72, 74, 76
+#: Bits of the flags; the kind and the L2 promotion stand where compiled code leaves bits alone.
+KIND_SHIFT, RANK_SHIFT, TYPE_SHIFT, INTERLEAVE_SHIFT, SWIZZLE_SHIFT, FILL_SHIFT, TF32_SHIFT = 0, 4, 7, 11, 13, 15, 16
+PROMOTION_SHIFT, ATOMICITY_SHIFT = 17, 19
+#: Bit 21, which drivers set for large tensors and CUTLASS clears, changes nothing here.
+KNOWN_FLAGS = 0x3FFFF3
+#: CUtensorMapDataType -> type in the flags, of which those that round to TF32 have a further bit.
+_TYPE_CODES = (0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 8, 7 | 0x200, 8 | 0x200, 11, 12, 13)
+_DATA_TYPES = {code: kind for kind, code in enumerate(_TYPE_CODES)}
+_BODY, _COLUMNS = struct.Struct("<QI4IH2x5II5B"), struct.Struct("<6h3H")
 
 
 @dataclass(frozen=True)
 class TensorMap:
     """``dimensions`` and ``strides_bytes`` (of all but the first) of the tensor, fastest first; enumerations by cuda.h's numbers.
-    ``box`` of a tiled map; ``lower``, ``upper`` corner, ``channels`` and ``pixels`` of the others, ``mode`` of a wide one."""
+    ``box`` of a tiled map; ``lower``, ``upper`` corner (of width, height, depth: what cuda.h calls D, H, W, CUTLASS passes so and runs on GPUs), ``channels`` and
+    ``pixels`` of the others, ``mode`` of a wide one."""
 
     kind: int
     data_type: int
@@ -86,7 +97,7 @@ def check(wanted: TensorMap) -> TensorMap:
     unit = 32 if interleave == BY_32 or packed else 16
     _need(wanted.address % unit == 0, "address", wanted.address, f"a multiple of {unit}")
     for size in wanted.dimensions:
-        _need(0 < size <= _MOST_DIMENSION, "dimension", size, "1 to 2^31")
+        _need(0 < size <= _MOST_DIMENSION, "dimension", size, "1 to 2^32")
     elements = {PACKED_4_IN_8: 2}.get(wanted.data_type, 128 if packed else 1)
     _need(
         wanted.dimensions[0] % elements == 0, "innermost dimension", wanted.dimensions[0], f"a multiple of {elements}"
@@ -114,8 +125,7 @@ def _check_columns(wanted: TensorMap) -> None:
     low, high = _CORNERS[3] if wanted.kind == IM2COL_WIDE else _CORNERS[wanted.rank]
     for offset in (*wanted.lower, *wanted.upper):
         _need(low <= offset <= high, "corner", offset, f"{low} to {high}")
-    pixels = tuple(reversed(wanted.dimensions[1:-1]))[-len(wanted.lower) :]
-    for size, lower, upper in zip(pixels, wanted.lower, wanted.upper, strict=True):
+    for size, lower, upper in zip(wanted.dimensions[1:-1], wanted.lower, wanted.upper, strict=False):
         _need(size + upper - lower > 0, "box between the corners", size + upper - lower, "at least one pixel")
     _need(0 < wanted.channels <= _MOST_CHANNELS, "channels a pixel", wanted.channels, "1 to 256")
     if wanted.data_type in _WIDE_PACKED:
@@ -157,55 +167,72 @@ def _need(holds: bool, what: str, value: int, wanted: str) -> None:
 
 def encode(tensor_map: TensorMap) -> bytes:
     """The 128 bytes of a checked map."""
-    rank = tensor_map.rank
-    head = _FIELDS.pack(
-        _MAGIC,
-        tensor_map.kind,
-        rank,
-        tensor_map.data_type,
-        tensor_map.interleave | tensor_map.swizzle << 4,
-        tensor_map.address,
-        *(size - 1 for size in _filled(tensor_map.dimensions, 5, 1)),
-        *_filled(tensor_map.element_strides, 5, 1),
-        tensor_map.promotion,
-        tensor_map.fill,
-        tensor_map.mode,
-        *_filled(tensor_map.strides_bytes, 4, 0),
-    )
-    if tensor_map.kind == TILED:
-        box = _TILE.pack(*_filled(tensor_map.box, 5, 1))
-    else:
+    code = _TYPE_CODES[tensor_map.data_type]
+    swizzle = min(tensor_map.swizzle, _SWIZZLE_128)
+    flags = (
+        tensor_map.kind << KIND_SHIFT | (tensor_map.rank - 1) << RANK_SHIFT | code << TYPE_SHIFT
+        | tensor_map.interleave << INTERLEAVE_SHIFT | swizzle << SWIZZLE_SHIFT | tensor_map.fill << FILL_SHIFT
+        | tensor_map.promotion << PROMOTION_SHIFT | (tensor_map.swizzle - swizzle) << ATOMICITY_SHIFT
+    )  # fmt: skip
+    sixteenths = [stride >> 4 for stride in _filled(tensor_map.strides_bytes, 4, 0)]
+    high = sum((stride >> 32) << 4 * i for i, stride in enumerate(sixteenths))
+    steps = sum((step - 1 & 7) << 3 * i for i, step in enumerate(_filled(tensor_map.element_strides, 5, 1)))
+    box = _filled(tensor_map.box, 5, 1)
+    body = bytearray(
+        _BODY.pack(
+            tensor_map.address, flags, *(stride & 0xFFFFFFFF for stride in sixteenths), high,
+            *(size - 1 for size in _filled(tensor_map.dimensions, 5, 1)), steps, *(size - 1 for size in box),
+        )
+    )  # fmt: skip
+    # The box's sizes begin in the last byte of the word of element strides.
+    data = bytes(body[:BOX_AT]) + bytes(body[STEPS_AT + 4 :])
+    if tensor_map.kind != TILED:
         corners = (*_filled(tensor_map.lower, 3, 0), *_filled(tensor_map.upper, 3, 0))
-        box = _COLUMNS.pack(*corners, tensor_map.channels, tensor_map.pixels)
-    return (head + box).ljust(MAP_BYTES, b"\0")
+        data += _COLUMNS.pack(*corners, tensor_map.channels, tensor_map.pixels, tensor_map.mode)
+    return data.ljust(MAP_BYTES, b"\0")
 
 
 def decode(data: bytes) -> TensorMap:
-    """The map that :func:`encode` wrote; raises UsageError for other bytes, so also for a damaged map."""
-    if len(data) < MAP_BYTES or struct.unpack_from("<I", data)[0] != _MAGIC:
-        raise UsageError("these 128 bytes are no tensor map that gpusim has encoded")
-    values = _FIELDS.unpack_from(data)
-    kind, rank, data_type, layout, address = values[1:6]
-    if kind not in range(3) or not 0 < rank <= _MOST_RANK:
-        raise UsageError(f"a damaged tensor map: kind {kind}, rank {rank}")
+    """The map that :func:`encode` wrote, or compiled code did; raises UsageError for other bytes, so also for a damaged map."""
+    if len(data) < MAP_BYTES:
+        raise UsageError(f"a tensor map has {MAP_BYTES} bytes, not {len(data)}")
+    flags = struct.unpack_from("<I", data, FLAGS_AT)[0]
+    kind, rank = flags >> KIND_SHIFT & 3, (flags >> RANK_SHIFT & 7) + 1
+    code = flags >> TYPE_SHIFT & 0x20F
+    if flags & ~KNOWN_FLAGS or kind > IM2COL_WIDE or rank > _MOST_RANK or code not in _DATA_TYPES:
+        raise UsageError(f"these {MAP_BYTES} bytes are no tensor map: their flags are 0x{flags:x}")
+    address, _, *numbers = _BODY.unpack(data[: STEPS_AT + 3] + b"\0" + data[BOX_AT : BOX_AT + 5])
+    high, dimensions, steps, box = numbers[4], numbers[5:10], numbers[10] & 0xFFFFFF, numbers[11:]
+    if any(data[CORNERS_AT + (_COLUMNS.size if kind else 0) :]) or steps >> 15:
+        raise UsageError(f"these {MAP_BYTES} bytes are no tensor map: there is something where one has nothing")
+    strides = [(low | (high >> 4 * i & 15) << 32) << 4 for i, low in enumerate(numbers[:4])]
     found = TensorMap(
         kind=kind,
-        data_type=data_type,
+        data_type=_DATA_TYPES[code],
         address=address,
-        dimensions=tuple(size + 1 for size in values[6 : 6 + rank]),
-        element_strides=tuple(values[11 : 11 + rank]),
-        strides_bytes=tuple(values[19 : 19 + rank - 1]),
-        interleave=layout & 15,
-        swizzle=layout >> 4,
-        promotion=values[16],
-        fill=values[17],
-        mode=values[18],
+        dimensions=tuple(size + 1 for size in dimensions[:rank]),
+        element_strides=tuple((steps >> 3 * i & 7) + 1 for i in range(rank)),
+        strides_bytes=tuple(strides[: rank - 1]),
+        interleave=flags >> INTERLEAVE_SHIFT & 3,
+        swizzle=_swizzle(flags >> SWIZZLE_SHIFT & 3, flags >> ATOMICITY_SHIFT & 3),
+        promotion=flags >> PROMOTION_SHIFT & 3,
+        fill=flags >> FILL_SHIFT & 1,
     )
     if kind == TILED:
-        return check(replace(found, box=tuple(_TILE.unpack_from(data, _FIELDS.size)[:rank])))
-    box = _COLUMNS.unpack_from(data, _FIELDS.size)
-    corners = 1 if kind == IM2COL_WIDE else rank - 2
-    return check(replace(found, lower=box[:corners], upper=box[3 : 3 + corners], channels=box[6], pixels=box[7]))
+        return check(replace(found, box=tuple(size + 1 for size in box[:rank])))
+    columns = _COLUMNS.unpack_from(data, CORNERS_AT)
+    corners = 1 if kind == IM2COL_WIDE else max(rank - 2, 0)
+    return check(
+        replace(
+            found, lower=columns[:corners], upper=columns[3 : 3 + corners], channels=columns[6], pixels=columns[7],
+            mode=columns[8],
+        )
+    )  # fmt: skip
+
+
+def _swizzle(mode: int, atomicity: int) -> int:
+    """CUtensorMapSwizzle of a mode and its atomicity, which only 128 bytes have a choice of."""
+    return mode + atomicity if mode == _SWIZZLE_128 else mode
 
 
 def _filled(values: tuple[int, ...], count: int, with_value: int) -> tuple[int, ...]:

@@ -62,6 +62,10 @@ LOCAL_LOAD_SECTOR_HITS = WORK_TABLE.column(
 LOCAL_STORE_SECTORS = WORK_TABLE.column(
     "sectors", "that stores to local memory write", counter="l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum"
 )
+BULK_INSTRUCTIONS = WORK_TABLE.column(
+    "count", "bulk instructions that its tensor memory accelerator took", counter="l1tex__tmain_requests.sum"
+)
+BULK_REQUESTS = WORK_TABLE.column("count", "requests that it made to the L2 for them", counter="tma__l2_requests.sum")
 WORK_NAMES = WORK_TABLE.counters()
 
 COUNTER_TABLE = Table(__name__, "counters", "", "What an SM group counts that belongs to no instruction.")

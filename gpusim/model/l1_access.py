@@ -17,55 +17,51 @@ from gpusim.model import counters as count
 from gpusim.model import messages as message
 from gpusim.model import mshr as table
 from gpusim.model import program as op
+from gpusim.model.cluster import write_to_peers
 from gpusim.model.coalescer import ADDRESS, LANE_BYTES, LINE_BYTES, OPERATIONS, SECTORS, bits
 from gpusim.model.compiled import inlined, inner
 from gpusim.model.lsu import LOCAL, SHARED, occupy_stages
 from gpusim.model.messages import NEVER
-from gpusim.model.residency import COPIES_DONE, COPIES_OPEN, STORES, UNSEEN
+from gpusim.model.residency import BLOCK, COPIES_DONE, COPIES_OPEN, STORES, UNSEEN
 from gpusim.model.scheduler import AGE
 from gpusim.model.scoreboard import resolve
+from gpusim.model.send import send
 from gpusim.model.signals import ANY_LINE, count_writes, has_seen
 from gpusim.model.sm_tables import (
     BLOCKED,
     FREE_ENTRY,
     FREE_PENDING,
-    FREE_REQUEST,
     FREE_TARGET,
     LSU_BUSY,
     LSU_DATA_CYCLES,
     LSU_GROUP,
     LSU_LINES,
     LSU_PC,
+    LSU_REMOTE,
     LSU_SIGNAL,
     LSU_SPACE,
     LSU_TAG_CYCLES,
     LSU_WARP,
     PENDING_OUT,
-    PORT_FREE_TICK,
     QUEUE_NEXT,
-    R_REQUESTS,
     READS_OUT,
-    SEQUENCE,
     TARGETS_OUT,
     USED_ENTRY,
     USED_PENDING,
-    USED_REQUEST,
     USED_TARGET,
     WRITES_OUT,
 )
 from gpusim.model.stall_reasons import LONG_SCOREBOARD, SHORT_SCOREBOARD
 from gpusim.model.timing import (
     ADDRESS_LATENCY,
-    FIRST_SM,
+    CLUSTER_LATENCY,
     HIT_LATENCY,
     L1_SETS,
     L1_WAYS,
     OPERAND_READ,
     READ_LIMIT,
-    REQUEST_LATENCY_TICKS,
     SHARED_LATENCY,
     SHUFFLE_LATENCY,
-    STORE_TICKS_PER_SECTOR,
     WRITE_BACK_CYCLES,
     WRITE_LIMIT,
 )
@@ -77,8 +73,6 @@ REDUCTION = int(MemoryKind.REDUCTION)
 BYPASS = int(Flag.BYPASS_L1)
 #: Entries of the pending request table and targets of MSHRs that an SM can hold; far above what the counters allow to overlap.
 PENDING_LIMIT, TARGET_LIMIT = 2048, 4096
-#: A read request's share of the output port, in quarters of a sector's payload (an 8-byte header).
-HEADER_SHARE = 4
 
 
 @inner
@@ -93,36 +87,6 @@ def has_room(sms, lsu, program, timing, sm):
     if sms[sm, PENDING_OUT] >= PENDING_LIMIT or sms[sm, TARGETS_OUT] + n > TARGET_LIMIT:
         return False
     return sms[sm, READS_OUT] == 0 or sms[sm, READS_OUT] + n <= timing[READ_LIMIT]
-
-
-@inner
-def send(out, report, requests, sms, timing, sm, fields, content, sender, signal, leave_tick):
-    """Put one request on the output port and remember it under its tag.
-
-    ``out`` is the group's REQUEST array, ``fields`` (kind, line, sectors, payload sectors, bytes, operations);
-    ``content`` and ``sender`` are what :mod:`gpusim.model.mshr` keeps of it; ``signal`` as LSU_SIGNAL.
-    """
-    kind, line, sectors, payload_sectors, bytes_moved, operations = fields
-    tag = table.take(requests, sm, sms, FREE_REQUEST, USED_REQUEST)
-    requests[sm, tag, table.CONTENT] = content
-    requests[sm, tag, table.SENDER] = sender
-    per_sector = timing[STORE_TICKS_PER_SECTOR]
-    start = max(leave_tick, sms[sm, PORT_FREE_TICK])
-    sms[sm, PORT_FREE_TICK] = start + max(1, per_sector // HEADER_SHARE) + payload_sectors * per_sector
-    i = report[R_REQUESTS]
-    report[R_REQUESTS] = i + 1
-    record = out[i]
-    record["time"] = start + timing[REQUEST_LATENCY_TICKS]
-    record["line"] = line
-    record["tag"] = tag
-    record["sequence"] = sms[sm, SEQUENCE]
-    record["sm"] = sm + timing[FIRST_SM]
-    record["kind"] = kind
-    record["sectors"] = sectors
-    record["bytes"] = bytes_moved
-    record["operations"] = operations
-    record["signal"] = signal
-    sms[sm, SEQUENCE] += 1
 
 
 @inlined
@@ -159,7 +123,8 @@ def enter(state, tables, sm, now):
         row[count.SHUFFLES] += 1
     elif space == SHARED:
         reason = SHORT_SCOREBOARD
-        done = data_end - timing[ADDRESS_LATENCY] + timing[SHARED_LATENCY]
+        done = data_end - timing[ADDRESS_LATENCY]
+        done += timing[CLUSTER_LATENCY] if lsu[sm, LSU_REMOTE] else timing[SHARED_LATENCY]
         row[count.SHARED_WAVEFRONTS] += lsu[sm, LSU_DATA_CYCLES]
         row[count.SHARED_CONFLICTS] += max(0, lsu[sm, LSU_DATA_CYCLES] - max(1, program[pc, op.BYTES] // 4))
         if kind == STORE:
@@ -167,7 +132,12 @@ def enter(state, tables, sm, now):
         else:
             row[count.SHARED_LOADS] += 1
         signal = lsu[sm, LSU_SIGNAL]
-        if signal:
+        if signal and lsu[sm, LSU_REMOTE]:  # what a poll of another SM's memory waits for is not followed
+            write_to_peers(
+                state.peers_sent, state.report, state.resident.blocks, tables.signals, state.written, timing,
+                warps[warp, BLOCK], signal, now,
+            )  # fmt: skip
+        elif signal:
             if not has_seen(tables.signals, state.written, signal, ANY_LINE):
                 warps[warp, UNSEEN] += 1
             count_writes(tables.signals, state.written, signal, ANY_LINE)

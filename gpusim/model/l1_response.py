@@ -31,13 +31,14 @@ from gpusim.model.sm_tables import (
 )
 from gpusim.model.stall_reasons import LONG_SCOREBOARD
 from gpusim.model.timing import FILL_TICKS_PER_SECTOR, HIT_LATENCY, L1_SETS, L1_WAYS
+from gpusim.model.tma import answered, end
 from gpusim.trace.record import NO_BARRIER
 
 TICKS = message.TICKS_PER_CYCLE
 
 
 @inlined
-def receive(state, key, sm, now):
+def receive(state, tables, key, sm, now):
     """Handle the response ``key`` (see ``arrivals``) in cycle ``now``. ``state``: SmState."""
     entries, targets, requests = state.mshr.entries, state.mshr.targets, state.mshr.requests
     sms, timing, program = state.sms, state.timing, state.program
@@ -48,6 +49,12 @@ def receive(state, key, sm, now):
     if requests[sm, tag, table.SENDER] < 0 and state.resident.slots[warp, AGE] == age:
         state.resident.warps[warp, UNSEEN] += 1
     table.give(requests, sm, sms, FREE_REQUEST, tag)
+    if kind >= message.BULK_READ:
+        if kind == message.BULK_DONE:
+            end(state, tables, sm, entry, now)
+        else:
+            answered(state, sm, entry, kind, sectors, tick, now)
+        return
     if kind == message.WRITE or kind == message.REDUCTION:
         warps = state.resident.warps
         sms[sm, WRITES_OUT] -= 1

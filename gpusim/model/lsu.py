@@ -15,7 +15,7 @@ from gpusim.model.coalescer import coalesce_lanes, coalesce_span, count_operatio
 from gpusim.model.compiled import inlined, inner
 from gpusim.model.lane_patterns import M_CYCLES, M_PATTERN, M_REST, memo_row, pattern_of, rest_of
 from gpusim.model.messages import NEVER
-from gpusim.model.residency import LOCAL_BASE
+from gpusim.model.residency import BLOCK, CLUSTER_BLOCKS, LOCAL_BASE, RANK
 from gpusim.model.scheduler import FREE
 from gpusim.model.shared_memory import atomic_wavefronts, data_wavefronts
 from gpusim.model.sm_tables import (
@@ -29,6 +29,7 @@ from gpusim.model.sm_tables import (
     LSU_LINES,
     LSU_MASK,
     LSU_PC,
+    LSU_REMOTE,
     LSU_SIGNAL,
     LSU_SPACE,
     LSU_TAG_CYCLES,
@@ -50,6 +51,7 @@ from gpusim.model.timing import (
     ACCEPT_INTERVAL,
     ADDRESS_INTERVAL,
     ADDRESS_LATENCY,
+    CLUSTER_SIZE,
     CONFLICT_FREE,
     DATA_BANKS,
     LOCAL_WINDOW,
@@ -66,6 +68,7 @@ from gpusim.trace.record import MemoryKind, Space
 LOAD, STORE = int(MemoryKind.LOAD), int(MemoryKind.STORE)
 ATOMIC, REDUCTION, ASYNC_COPY = int(MemoryKind.ATOMIC), int(MemoryKind.REDUCTION), int(MemoryKind.ASYNC_COPY)
 GLOBAL, SHARED, LOCAL, GENERIC = int(Space.GLOBAL), int(Space.SHARED), int(Space.LOCAL), int(Space.GENERIC)
+CLUSTER = int(Space.CLUSTER)
 WINDOW_SHIFT = 24  # generic windows are 16 MiB
 ALL_LANES = 0xFFFFFFFF
 
@@ -124,12 +127,14 @@ def dequeue(state, sm, now):
 @inner
 def resolve_space(space, addresses, mask, timing):
     """The space that a generic access means, by its first active lane's address."""
+    if space == CLUSTER:
+        return SHARED
     if space != GENERIC:
         return space
     for lane in range(LANES):
         if (mask >> lane) & 1:
             window = addresses[lane] >> WINDOW_SHIFT
-            if window == timing[SHARED_WINDOW]:
+            if 0 <= window - timing[SHARED_WINDOW] < timing[CLUSTER_SIZE]:
                 return SHARED
             if window == timing[LOCAL_WINDOW]:
                 return LOCAL
@@ -161,6 +166,16 @@ def _passes(memo, tables, access, mask, width, banks, scratch):
     return cycles
 
 
+@inner
+def reaches_others(addresses, mask, space, rank):
+    """Whether a lane's address, of the space CLUSTER or a generic one of shared memory, is another block's than that of ``rank``."""
+    if space == CLUSTER or space == GENERIC:
+        for lane in range(LANES):
+            if (mask >> lane) & 1 and (addresses[lane] >> WINDOW_SHIFT) & 0xFF != rank:
+                return 1
+    return 0
+
+
 @inlined
 def take_instruction(state, tables, sm):
     """Work out space, lines, tag cycles and data cycles of the LSU's instruction (see ``_work_out``)."""
@@ -187,6 +202,7 @@ def _work_out(state, tables, sm):
     lsu[sm, LSU_LINES] = 0
     lsu[sm, LSU_TAG_CYCLES] = 0
     lsu[sm, LSU_DATA_CYCLES] = 0
+    lsu[sm, LSU_REMOTE] = 0
     space = program[pc, op.SPACE]
     lsu[sm, LSU_SPACE] = space
     records = program[pc, op.RECORDS]
@@ -216,10 +232,15 @@ def _work_out(state, tables, sm):
             lsu[sm, LSU_DATA_CYCLES] = known
             return
     lane_addresses(accesses, access, scattered, ALL_LANES, addresses)
+    named = space
     space = resolve_space(space, addresses, mask, timing)
     lsu[sm, LSU_SPACE] = space
     banks = timing[DATA_BANKS]
     if space == SHARED:
+        blocks = state.resident.blocks
+        block = state.resident.warps[warp, BLOCK]
+        if blocks[block, CLUSTER_BLOCKS] > 1:
+            lsu[sm, LSU_REMOTE] = reaches_others(addresses, mask, named, blocks[block, RANK])
         if kind == ATOMIC or kind == REDUCTION:
             lsu[sm, LSU_DATA_CYCLES] = atomic_wavefronts(addresses, mask, width, banks, scratch[3])
         else:

@@ -22,6 +22,14 @@ TICKS_PER_CYCLE = 64
 NEVER = 2**62
 
 READ, WRITE, ATOMIC, REDUCTION = 0, 1, 2, 3
+#: What an SM notes of requests that its tensor memory accelerator makes, and that one of its instructions is done; no message has these.
+BULK_READ, BULK_WRITE, BULK_DONE = 4, 5, 6
+
+#: Blocks of a cluster at most; bits of a slot where an SM and a slot of it are one number.
+MOST_PEERS, PLACE_SHIFT = 16, 8
+#: All threads of the sender have arrived at the barrier of the cluster; the sender has ended; it has written a word of the receiver's
+#: shared memory that warps poll.
+PEER_ARRIVED, PEER_ENDED, PEER_WROTE = range(3)
 
 _REQUEST = Record(
     __name__,
@@ -87,6 +95,10 @@ _START = Record(
     Field("slot", "<i8", "index", "block slot of the SM"),
     Field("block", "<i8", "index", "in the grid"),
     Field("warp_row", "<i8", "index", "where its warps begin in the trace's tables"),
+    Field("cluster", "<i8", "index", "its cluster, of those of the grid"),
+    Field("cluster_blocks", "<i8", "count", "blocks of the cluster; 0: the launch has none"),
+    Field("rank", "<i8", "index", "of the block in its cluster"),
+    Field("peers", f"({MOST_PEERS},)<i8", "packed", "where each block of the cluster is: SM << PLACE_SHIFT | slot"),
 )
 START = _START.dtype
 
@@ -100,6 +112,19 @@ _EXIT = Record(
     Field("block", "<i8", "index", "in the grid"),
 )
 EXIT = _EXIT.dtype
+
+_PEER = Record(
+    __name__,
+    "PEER",
+    "From one block of a cluster to another, over the network between SMs.",
+    Field("time", "<i8", "tick", "arrival at the SM"),
+    Field("sm", "<i8", "index", "of the device"),
+    Field("slot", "<i8", "index", "block slot of the SM"),
+    Field("cluster", "<i8", "index", "that both belong to"),
+    Field("kind", "<i8", "code", "PEER_ARRIVED, PEER_ENDED or PEER_WROTE"),
+    Field("value", "<i8", "index", "rank of the sender; of PEER_WROTE a row of ``tables.signals``"),
+)
+PEER = _PEER.dtype
 
 _PACKET = Record(
     __name__,
@@ -122,6 +147,7 @@ MESSAGES = {
     "dram_response": DRAM_RESPONSE,
     "start": START,
     "exit": EXIT,
+    "peer": PEER,
     "packet": PACKET,
 }
 #: The kinds that carry the device which they are for.

@@ -11,12 +11,12 @@ import math
 
 import numpy as np
 
-from gpusim.errors import SpecError
+from gpusim.errors import SpecError, UnsupportedOpcodeError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model.messages import TICKS_PER_CYCLE
 from gpusim.model.scoreboard import COUNTERS
 from gpusim.model.stall_reasons import IMC_MISS, LONG_SCOREBOARD, SHORT_SCOREBOARD
-from gpusim.model.tensor import tensor_timing
+from gpusim.model.tensor import instruction_timing
 from gpusim.state_tables import Table
 from gpusim.trace.record import NO_BARRIER, WARP_LANES, Flag, MemoryKind, PipeClass, Program, Space
 
@@ -58,6 +58,10 @@ SLEEP = PROGRAM_TABLE.column(
 )
 CLOCK = PROGRAM_TABLE.column("packed", "what its flags CLOCK and CLOCK_WAIT say of the clock; see the trace's Flag")
 CLOCK_TICKS = PROGRAM_TABLE.column("cycles", "of 2 ** SLEEP_SHIFT ticks of the clock for which its loop waits")
+
+BULK = PROGRAM_TABLE.column(
+    "code", "1: it moves boxes by the tensor memory accelerator, 2: it closes a group of such; else 0"
+)
 
 SLEEP_SHIFT = 20
 QUEUE_PORT = len(PipeClass)
@@ -103,6 +107,17 @@ def program_table(program: Program, spec: GpuSpec, first_line: int = 0) -> np.nd
     """int64[instructions, COLUMNS], with the program's lines of code numbered from ``first_line``; raises SpecError for a
     pipe class that the GPU does not describe."""
     code = program.instructions
+    bulk = np.flatnonzero(code["pipe"] == PipeClass.TMA)
+    if len(bulk) and not spec.tma.queue_entries:
+        raise UnsupportedOpcodeError(
+            f"{program.texts[bulk[0]]}: {spec.name} has no tensor memory accelerator (tma.queue_entries is 0)"
+        )
+    tensor = np.flatnonzero(code["pipe"] == PipeClass.TENSOR_MEMORY)
+    if len(tensor):
+        raise UnsupportedOpcodeError(
+            f"{program.texts[tensor[0]]}: the simulated GPU has no tensor memory; kernels that use it (tcgen05) are captured and checked, their"
+            " time is not predicted"
+        )
     table = PROGRAM_TABLE.zeros(len(code))
     for number in np.unique(code["pipe"]):
         _units(table, code["pipe"] == number, PipeClass(int(number)), spec)
@@ -125,6 +140,8 @@ def program_table(program: Program, spec: GpuSpec, first_line: int = 0) -> np.nd
     in_ns = clocked & (code["constant_offset"] & 1 != 0)
     table[:, CLOCK_TICKS] = np.where(in_ns, round(spec.cycles(1 << SLEEP_SHIFT)), 1 << SLEEP_SHIFT)
     in_l1tex = np.isin(code["space"], _L1TEX_SPACES) & (code["memory_kind"] != MemoryKind.NONE)
+    table[code["memory_kind"] >= MemoryKind.BULK_LOAD, BULK] = 1
+    table[(code["flags"] & int(Flag.BULK_GROUP)) != 0, BULK] = 2
     table[:, REASON] = SHORT_SCOREBOARD
     table[(code["pipe"] == PipeClass.LSU) & in_l1tex, REASON] = LONG_SCOREBOARD
     table[code["pipe"] == PipeClass.CONSTANT, REASON] = IMC_MISS
@@ -151,11 +168,14 @@ def _own_latencies(table: np.ndarray, code: np.ndarray, spec: GpuSpec) -> None:
     constant = code["pipe"] == PipeClass.CONSTANT
     table[constant & (code["constant_bytes"] > 0), LATENCY] = spec.constant_cache.immediate_latency_cycles
     table[constant & ~(code["constant_bytes"] > 0), LATENCY] = spec.l1.constant_latency_cycles
-    tensor = code["pipe"] == PipeClass.TENSOR
-    for kind, macs in np.unique(code[["matrix_type", "matrix_macs"]][tensor]).tolist():
-        rows = tensor & (code["matrix_type"] == kind) & (code["matrix_macs"] == macs)
-        interval, table[rows, LATENCY] = tensor_timing(kind, macs, spec)
-        table[rows, INTERVAL], table[rows, TICKS] = math.ceil(interval), round(interval * TICKS_PER_CYCLE)
+    tensor = np.flatnonzero(code["pipe"] == PipeClass.TENSOR)
+    told_apart = code[["matrix_type", "matrix_macs", "flags", "space", "access_bytes"]][tensor]
+    _, first, which = np.unique(told_apart, return_index=True, return_inverse=True)
+    for number, i in enumerate(first):
+        interval, latency = instruction_timing(code[tensor[i]], spec)
+        rows = tensor[which == number]
+        table[rows, LATENCY], table[rows, INTERVAL] = latency, math.ceil(interval)
+        table[rows, TICKS] = round(interval * TICKS_PER_CYCLE)
 
 
 def counts_down(table: np.ndarray) -> bool:

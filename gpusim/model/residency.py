@@ -17,11 +17,12 @@ import numpy as np
 
 from gpusim.model import program as op
 from gpusim.model.compiled import inner
-from gpusim.model.messages import NEVER
+from gpusim.model.messages import MOST_PEERS, NEVER
 from gpusim.model.scheduler import AGE, PORT, READY, note_start, sleep
 from gpusim.model.scoreboard import COUNTERS, clear, few_from, pending, reason_of, zero_from
 from gpusim.model.stall_reasons import (
     BARRIER,
+    GMMA,
     IMC_MISS,
     LONG_SCOREBOARD,
     MEMBAR,
@@ -37,6 +38,8 @@ from gpusim.trace.record import Flag
 
 #: Asynchronous-copy groups that a warp can have open; older ones share the oldest entry's fate.
 COPY_GROUPS = 8
+#: Groups of products (wgmma) of which a warp remembers the end: PTX lets it wait for all but 7 at most.
+PRODUCT_GROUPS = 8
 
 #: Named barriers of a block.
 BARRIERS = 16
@@ -78,8 +81,14 @@ POLL_ONCE = WARP_TABLE.column("flag", "the round that it is in is made once: the
 CLOCK_READ = WARP_TABLE.column("cycle", "at which it last read the clock in a loop that waits for a time")
 CLOCK_END = WARP_TABLE.column("cycle", "for which the loop that it is in waits; 0: it waits for no time")
 CLOCK_FROM = WARP_TABLE.column("cycle", "from which on its loops wait, as it read the clock then", span=CLOCK_SLOTS)
+CLUSTER_PHASE = WARP_TABLE.column(
+    "count", "of the cluster's barrier at which it has arrived and not waited, from 1 on; 0: it has not arrived"
+)
 COPIES_OPEN = WARP_TABLE.column("count", "copies of each group entry that are under way", span=COPY_GROUPS)
 COPIES_DONE = WARP_TABLE.column("cycle", "at which the latest copy of each group entry was there", span=COPY_GROUPS)
+PRODUCTS_END = WARP_TABLE.column("cycle", "at which the latest product (wgmma) of the warp is there")
+PRODUCTS_CLOSED = WARP_TABLE.column("count", "groups of products closed so far")
+GROUPS_END = WARP_TABLE.column("cycle", "at which the latest groups of products are there", span=PRODUCT_GROUPS)
 WARP_COLUMNS = WARP_TABLE.width
 
 BLOCK_TABLE = Table(__name__, "blocks", "a block slot", "The block that is resident there.")
@@ -94,7 +103,18 @@ EXPECTED = BLOCK_TABLE.column(
     "count", "the warps that the last to arrive there said will meet; 0: all that live", span=BARRIERS
 )
 
-FLAG_DEPBAR = int(Flag.DEPBAR)
+CLUSTER = BLOCK_TABLE.column("index", "its cluster, of those of the grid")
+CLUSTER_BLOCKS = BLOCK_TABLE.column("count", "blocks of the cluster; 0: the launch has none")
+RANK = BLOCK_TABLE.column("index", "of the block in its cluster")
+PEERS = BLOCK_TABLE.column("packed", "where each block of the cluster is: SM << PLACE_SHIFT | slot", span=MOST_PEERS)
+CLUSTER_ARRIVED = BLOCK_TABLE.column("count", "live warps that have arrived at the barrier of the cluster")
+CLUSTER_CAME = BLOCK_TABLE.column("mask", "blocks of the cluster, by rank, all of whose threads have arrived there")
+CLUSTER_ENDED = BLOCK_TABLE.column("mask", "blocks of the cluster, by rank, that have ended")
+CLUSTER_OPENED = BLOCK_TABLE.column("count", "how often the barrier has opened")
+#: AT_BARRIER of a warp that waits for its cluster.
+AT_CLUSTER = BARRIERS + 1
+
+FLAG_DEPBAR, FLAG_PRODUCT_WAIT = int(Flag.DEPBAR), int(Flag.PRODUCT_WAIT)
 
 
 class ResidentState(NamedTuple):
@@ -148,6 +168,14 @@ def earliest_issue(warps, board, program, warp):
             return NEVER
     if program[pc, op.FLAGS] & FLAG_DEPBAR:
         cycle = _depbar_end(warps, board, warp, program[pc, op.DEPBAR_INDEX], program[pc, op.DEPBAR_LEVEL], cycle)
+    if program[pc, op.FLAGS] & FLAG_PRODUCT_WAIT:
+        # Groups complete in order: that of the last one that must be there decides.
+        group = warps[warp, PRODUCTS_CLOSED] - program[pc, op.DEPBAR_LEVEL]
+        if group > 0 and program[pc, op.DEPBAR_LEVEL] < PRODUCT_GROUPS:
+            end = warps[warp, GROUPS_END + group % PRODUCT_GROUPS]
+            if end > cycle:
+                cycle = end
+                warps[warp, WAIT_REASON] = GMMA
     return cycle
 
 

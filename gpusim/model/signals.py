@@ -29,6 +29,12 @@ def has_seen(signals, written, first, line):
 
 
 @inner
+def count_one(signals, written, row):
+    """The word of row ``row`` has been written once more."""
+    written[signals[row, G_WORD]] += 1
+
+
+@inner
 def count_writes(signals, written, first, line):
     """The access has been served in ``line``: its words are written. An atomic that has not seen what it polls writes nothing."""
     if not has_seen(signals, written, first, line):

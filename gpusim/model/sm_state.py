@@ -30,11 +30,12 @@ from gpusim.model.fetch import STREAM_CYCLES, STREAM_TABLE, CodeState
 from gpusim.model.l1_access import PENDING_LIMIT, TARGET_LIMIT
 from gpusim.model.line_cache import READY as LINE_ARRIVAL
 from gpusim.model.line_cache import line_cache
-from gpusim.model.messages import NEVER, REQUEST
+from gpusim.model.messages import NEVER, PEER, REQUEST
 from gpusim.model.mshr import MshrState
 from gpusim.model.program import PORTS, PROGRAM_TABLE
 from gpusim.model.residency import ResidentState
 from gpusim.model.scheduler import DUE, READY
+from gpusim.model.tma import SLACK, TMA_TABLE
 
 #: Rows of ``scratch``: addresses, words, links, bank heads, tag banks of the instruction that the LSU works out.
 _SCRATCH_ROWS = 5
@@ -64,6 +65,8 @@ class SmState(NamedTuple):
     heap: np.ndarray  # see ``arrivals``
     out: np.ndarray  # REQUEST[...]: what goes to the L2
     exits: np.ndarray
+    peers: np.ndarray  # int64[sms, messages, columns]: from other blocks of clusters, in no order
+    peers_sent: np.ndarray  # PEER[...]: what goes to other SMs
     report: np.ndarray
     counters: np.ndarray
     stalls: np.ndarray
@@ -71,6 +74,7 @@ class SmState(NamedTuple):
     scratch: np.ndarray  # int64[5, LINES_MAX]
     memo: np.ndarray  # see ``lane_patterns``
     written: np.ndarray  # int64[words]: writes so far of each word of shared memory that warps poll
+    tma: np.ndarray  # int64[sms, entries, columns]: see ``tma``
     order: np.ndarray  # int64[sms]: the order in which SMs are visited, which changes no result
     resident: ResidentState
     mshr: MshrState
@@ -112,6 +116,8 @@ def empty_state(spec: GpuSpec, first: int, sms: int) -> SmState:
     subs = sms * int(timing[at.SUB_CORES])
     warps, blocks = sms * spec.sm.max_warps, sms * spec.sm.max_blocks
     limit = int(timing[at.READ_LIMIT] + timing[at.WRITE_LIMIT]) + 2 * at.LINES_MAX
+    if timing[at.TMA_ENTRIES]:
+        limit += int(timing[at.TMA_REQUESTS] + timing[at.TMA_ENTRIES]) + SLACK
     index_size = 1 << (4 * (int(timing[at.READ_LIMIT]) + at.LINES_MAX) - 1).bit_length()
     state = SmState(
         timing=timing,
@@ -126,6 +132,8 @@ def empty_state(spec: GpuSpec, first: int, sms: int) -> SmState:
         heap=np.zeros((sms, limit + 1), np.int64),
         out=np.zeros(2 * sms * limit, REQUEST),
         exits=sm.EXIT_TABLE.zeros(blocks + 1),
+        peers=sm.PEER_TABLE.zeros(sms, 1),
+        peers_sent=np.zeros(1, PEER),
         report=sm.REPORT_TABLE.zeros(),
         counters=counters.COUNTER_TABLE.zeros(),
         stalls=stall_reasons.STALL_TABLE.zeros(1),
@@ -133,6 +141,7 @@ def empty_state(spec: GpuSpec, first: int, sms: int) -> SmState:
         scratch=np.zeros((_SCRATCH_ROWS, at.LINES_MAX), np.int64),
         memo=lane_patterns.MEMO_TABLE.zeros(lane_patterns.MEMO_ROWS),
         written=np.zeros(1, np.int64),
+        tma=TMA_TABLE.zeros(sms, max(1, int(timing[at.TMA_ENTRIES])) + SLACK),
         order=np.arange(sms, dtype=np.int64),
         resident=ResidentState(
             warps=residency.WARP_TABLE.zeros(warps),
@@ -152,7 +161,7 @@ def empty_state(spec: GpuSpec, first: int, sms: int) -> SmState:
         ),
         front=_front_state(spec, sms, subs),
     )
-    state.sms[:, (sm.NEXT, sm.START_NEXT, sm.QUEUE_NEXT)] = NEVER
+    state.sms[:, (sm.NEXT, sm.START_NEXT, sm.QUEUE_NEXT, sm.TMA_NEXT, sm.PEER_NEXT)] = NEVER
     state.report[sm.R_NEXT_CYCLE] = NEVER
     state.starts[:, sm.S_CYCLE] = NEVER
     state.resident.slots[:, READY] = NEVER

@@ -6,6 +6,7 @@ list starts). What belongs to a warp or block is in :mod:`gpusim.model.residency
 
 from __future__ import annotations
 
+from gpusim.model.messages import MOST_PEERS
 from gpusim.state_tables import Table
 
 SM_TABLE = Table(
@@ -42,6 +43,13 @@ RESIDENT_BLOCKS = SM_TABLE.column("count", "blocks on the SM")
 CODE_PORT_FREE = SM_TABLE.column("cycle", "from which the L1 instruction cache can give a line that a warp waits for")
 CODE_STREAM_FREE = SM_TABLE.column("cycle", "from which it can give one to a stream buffer")
 CODE_READ = SM_TABLE.column("index", "behind the last line of code that the L1 has asked for since the launch began")
+TMA_NEXT = SM_TABLE.column("cycle", "next in which the tensor memory accelerator can make a request")
+TMA_HEAD = SM_TABLE.column("index", "oldest bulk instruction in its queue")
+TMA_COUNT = SM_TABLE.column("count", "bulk instructions there")
+TMA_FED = SM_TABLE.column("count", "of them, from the oldest on, that have nothing more to ask for")
+TMA_OUT = SM_TABLE.column("count", "its unanswered requests")
+PEERS_OUT = SM_TABLE.column("count", "messages of other blocks of clusters in ``peers``")
+PEER_NEXT = SM_TABLE.column("cycle", "of the first of them")
 
 LSU_TABLE = Table(__name__, "lsu", "an SM", "The instruction that its LSU has taken from a queue.")
 LSU_BUSY = LSU_TABLE.column("flag", "there is one")
@@ -55,6 +63,7 @@ LSU_SPACE = LSU_TABLE.column("code", "memory space, resolved: GENERIC never stan
 LSU_ACCESS = LSU_TABLE.column("index", "its first access record")
 LSU_SIGNAL = LSU_TABLE.column("index", "1 + first row of ``tables.signals`` of its access; 0: none")
 LSU_GROUP = LSU_TABLE.column("index", "asynchronous copies: 1 + the copy group's entry")
+LSU_REMOTE = LSU_TABLE.column("flag", "it reaches shared memory of another block of the cluster")
 
 QUEUE_TABLE = Table(__name__, "queue", "an entry of a sub-core's memory queue", "A memory instruction that has issued.")
 Q_WARP = QUEUE_TABLE.column("index", "that issued it")
@@ -79,6 +88,17 @@ START_TABLE = Table(__name__, "starts", "a block slot", "The block that is to st
 S_CYCLE = START_TABLE.column("cycle", "of the start; NEVER: none is to start")
 S_BLOCK = START_TABLE.column("index", "in the grid")
 S_WARP_ROW = START_TABLE.column("index", "where its warps begin in the trace's tables")
+S_CLUSTER = START_TABLE.column("index", "its cluster, of those of the grid")
+S_CLUSTER_BLOCKS = START_TABLE.column("count", "blocks of the cluster; 0: the launch has none")
+S_RANK = START_TABLE.column("index", "of the block in its cluster")
+S_PEERS = START_TABLE.column("packed", "where each block of the cluster is: SM << PLACE_SHIFT | slot", span=MOST_PEERS)
+
+PEER_TABLE = Table(__name__, "peers", "a message of another block of a cluster", "What is on its way to an SM.")
+P_CYCLE = PEER_TABLE.column("cycle", "of its arrival")
+P_SLOT = PEER_TABLE.column("index", "block slot that it is for")
+P_CLUSTER = PEER_TABLE.column("index", "that sender and receiver belong to")
+P_KIND = PEER_TABLE.column("code", "PEER_ARRIVED, PEER_ENDED or PEER_WROTE")
+P_VALUE = PEER_TABLE.column("index", "rank of the sender; of PEER_WROTE a row of ``tables.signals``")
 
 EXIT_TABLE = Table(__name__, "exits", "a block", "A block that ended in this window.")
 E_CYCLE = EXIT_TABLE.column("cycle", "of its end")
@@ -90,4 +110,5 @@ REPORT_TABLE = Table(__name__, "report", "", "What an advance of a group hands b
 R_REQUESTS = REPORT_TABLE.column("count", "requests in ``out``")
 R_EXITS = REPORT_TABLE.column("count", "blocks in ``exits``")
 R_NEXT_CYCLE = REPORT_TABLE.column("cycle", "next in which anything can happen in the group")
+R_PEERS = REPORT_TABLE.column("count", "messages in ``peers_sent``")
 R_LAST_CYCLE = REPORT_TABLE.column("cycle", "last response or block end of the launch")

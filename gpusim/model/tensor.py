@@ -2,16 +2,22 @@
 
 Mental model: the trace says what is multiplied and how many multiply-adds that is; the GPU says how many of them its
 tensor core does a cycle. A row of A longer than 128 bits goes through in steps.
+
+A warp group's product (wgmma) is read from shared memory while it goes on: B once for the four warps, A, unless it is in registers,
+for each of them its 16 rows. The core waits for that where it takes longer than the multiply-adds. (128 cycles for a dense m64n256k16, 144 for a
+sparse one from shared memory, 18 for m64n8k16: Luo et al., arXiv 2402.13499.)
 """
 
 from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model.messages import TICKS_PER_CYCLE
-from gpusim.trace.record import MatrixType
+from gpusim.trace.record import Flag, MatrixType, Space
 
 #: Multiply-adds of a product of 16 rows, 8 columns and 128 bits of depth.
 STEP_MACS = {
@@ -24,6 +30,44 @@ STEP_MACS = {
     MatrixType.FP8: 2048,
     MatrixType.FP8_F16: 2048,
 }
+
+
+#: Elements of A's row in a dense or sparse product of a warp group: 256 bits.
+_PRODUCTS = {
+    MatrixType.F16: 16,
+    MatrixType.F16_F16: 16,
+    MatrixType.TF32: 8,
+    MatrixType.INT8: 32,
+    MatrixType.BIT: 256,
+    MatrixType.FP8: 32,
+    MatrixType.FP8_F16: 32,
+}
+_WARP_ROWS, _ROW_BYTES = 16, 32
+GROUP_WARPS = 4
+
+
+def product_timing(matrix_type: int, macs: int, space: int, column_bytes: int, spec: GpuSpec) -> tuple[float, int]:
+    """(interval, latency) in cycles of a warp's part of a warp group's product, ``macs`` multiply-adds: how long it keeps the core, and from
+    then until D is there. ``space``: SHARED where A lies there; ``column_bytes``: of a column of B. Raises SpecError for a product that the GPU
+    does not have."""
+    kind = MatrixType(matrix_type)
+    name = f"warpgroup_{kind.name.lower()}_macs_per_cycle"
+    rate = getattr(spec.tensor, name, 0.0)
+    if not rate:
+        raise SpecError(f"{spec.name}: no tensor.{name}; the program needs it")
+    columns = macs // (_WARP_ROWS * _PRODUCTS[kind])
+    rows = GROUP_WARPS * _WARP_ROWS if space == Space.SHARED else 0
+    reading = (columns * column_bytes + rows * _ROW_BYTES) / (4 * spec.l1.bank_count)
+    interval = max(1.0, macs / rate, reading)
+    return round(interval * TICKS_PER_CYCLE) / TICKS_PER_CYCLE, spec.tensor.warpgroup_latency_cycles
+
+
+def instruction_timing(instruction: np.void, spec: GpuSpec) -> tuple[float, int]:
+    """:func:`product_timing` or :func:`tensor_timing` of a tensor-core instruction of a trace (INSTRUCTION)."""
+    kind, macs = int(instruction["matrix_type"]), int(instruction["matrix_macs"])
+    if instruction["flags"] & int(Flag.PRODUCT):
+        return product_timing(kind, macs, int(instruction["space"]), int(instruction["access_bytes"]), spec)
+    return tensor_timing(kind, macs, spec)
 
 
 def tensor_timing(matrix_type: int, macs: int, spec: GpuSpec) -> tuple[float, int]:

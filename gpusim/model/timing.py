@@ -63,11 +63,24 @@ ADDRESS_INTERVAL = TIMING_TABLE.column(
 )
 WRITE_BACK_CYCLES = TIMING_TABLE.column("cycles", "to write one register of a warp with loaded data")
 FENCE_LATENCY = TIMING_TABLE.column("cycles", "a fence of the GPU at least: there and back to the L2")
+TMA_ENTRIES = TIMING_TABLE.column(
+    "count", "bulk instructions that the tensor memory accelerator keeps; 0: there is none"
+)
+TMA_REQUESTS = TIMING_TABLE.column("count", "of its line requests that may be unanswered")
+TMA_SETUP = TIMING_TABLE.column("cycles", "issue of a bulk instruction to its first request")
+TMA_MAP = TIMING_TABLE.column("cycles", "more where a tensor map says what to move")
+TMA_INTERVAL = TIMING_TABLE.column("cycles", "from one of its requests to the next")
+TMA_COMPLETION = TIMING_TABLE.column("cycles", "last data or acknowledgement to what waits for it")
+CLUSTER_LATENCY = TIMING_TABLE.column("cycles", "issue to data of another SM's shared memory")
+CLUSTER_BARRIER_LATENCY = TIMING_TABLE.column("cycles", "last arrival to the opening of the barrier of a cluster")
+CLUSTER_SIZE = TIMING_TABLE.column("count", "blocks of a cluster, of the launch")
 TAG_LEAD = TIMING_TABLE.column("cycles", "of passes over the banks that may wait between tag and data stage")
 
 #: Lines of one instruction at most: 32 lanes of 32 bytes in local memory, where each word has its own
 #: line. One instruction may exceed a limit that is otherwise kept; tables have so much slack.
 LINES_MAX = 256
+#: Tags of bulk instructions that are about to end.
+_TMA_SLACK = 2048
 #: Tags travel in 16 bits.
 REQUESTS_MAX = (1 << 16) - 1
 
@@ -95,8 +108,10 @@ def sm_timing(spec: GpuSpec) -> np.ndarray:
         raise SpecError(f"{spec.name}: l1.line_bytes and l1.sector_bytes must be 128 and 32")
     if l1.tag_banks not in (1, 2, 4, 8) or l1.bank_count & (l1.bank_count - 1) or l1.bank_bytes != 4:
         raise SpecError(f"{spec.name}: l1.tag_banks must be 1, 2, 4 or 8, l1.bank_count a power of 2, l1.bank_bytes 4")
-    if l1.miss_entries + l1.store_entries + 2 * LINES_MAX > REQUESTS_MAX:
-        raise SpecError(f"{spec.name}: l1.miss_entries and l1.store_entries leave no room for {REQUESTS_MAX} tags")
+    if l1.miss_entries + l1.store_entries + spec.tma.request_entries + 2 * LINES_MAX + _TMA_SLACK > REQUESTS_MAX:
+        raise SpecError(
+            f"{spec.name}: l1.miss_entries, l1.store_entries and tma.request_entries leave no room for {REQUESTS_MAX} tags"
+        )
     timing = TIMING_TABLE.zeros()
     timing[SUB_CORES] = sm.sub_cores
     timing[WARPS_PER_SUB_CORE] = sm.max_warps // sm.sub_cores
@@ -108,6 +123,9 @@ def sm_timing(spec: GpuSpec) -> np.ndarray:
     timing[SHUFFLE_LATENCY] = l1.shuffle_latency_cycles
     timing[BARRIER_LATENCY] = l1.barrier_latency_cycles
     timing[OPERAND_READ] = l1.operand_read_cycles
+    timing[CLUSTER_LATENCY] = l1.cluster_shared_latency_cycles
+    timing[CLUSTER_BARRIER_LATENCY] = l1.cluster_barrier_latency_cycles
+    timing[CLUSTER_SIZE] = 1
     timing[TAG_BANKS] = l1.tag_banks
     timing[DATA_BANKS] = l1.bank_count
     timing[CONFLICT_FREE] = not l1.bank_conflicts
@@ -124,6 +142,10 @@ def sm_timing(spec: GpuSpec) -> np.ndarray:
     timing[ADDRESS_INTERVAL] = l1.address_interval_cycles
     timing[WRITE_BACK_CYCLES] = math.ceil(l1.line_bytes / l1.write_back_bytes_per_cycle)
     timing[TAG_LEAD] = l1.tag_lead_cycles
+    tma = spec.tma
+    timing[TMA_ENTRIES], timing[TMA_REQUESTS] = tma.queue_entries, tma.request_entries
+    timing[TMA_SETUP], timing[TMA_MAP] = tma.setup_cycles, tma.map_cycles
+    timing[TMA_INTERVAL], timing[TMA_COMPLETION] = max(1, tma.request_interval_cycles), tma.completion_cycles
     timing[FENCE_LATENCY] = fence_cycles(spec)
     timing[CODE_L0_MISS] = spec.instruction_cache.l0_miss_cycles
     timing[CODE_L1_MISS] = spec.instruction_cache.l1_miss_cycles

@@ -40,6 +40,19 @@ A_SIGNAL = ACCESS_TABLE.column(
     "index", "1 + its first row of ``signals``; 0: it writes and polls nothing that warps wait for"
 )
 
+A_BULK = ACCESS_TABLE.column("index", "1 + its first row of ``bulks``; 0: it moves no box")
+
+BULK_TABLE = Table(
+    __name__, "tables.bulks", "a box of a bulk copy", "What the tensor memory accelerator moves; see the trace's BULK."
+)
+B_ADDRESS = BULK_TABLE.column("address", "of its first row")
+B_ROW_BYTES = BULK_TABLE.column("bytes", "of a row")
+B_STRIDE = BULK_TABLE.column("bytes", "from row to row, along each of four dimensions", span=4)
+B_COUNT = BULK_TABLE.column("count", "rows along each of four dimensions", span=4)
+B_KIND = BULK_TABLE.column("code", "of gpusim.trace.record.MemoryKind")
+B_MAPPED = BULK_TABLE.column("flag", "a tensor map says what to move")
+B_MORE = BULK_TABLE.column("flag", "the next row is of the same access")
+
 SCATTER_TABLE = Table(__name__, "tables.scattered", "a pattern of scattered accesses", "Where their lanes lie.")
 LANE_OFFSET = SCATTER_TABLE.column("bytes", "from the first active lane to each; 0 where it is off", span=LANES)
 PATTERN = SCATTER_TABLE.column("index", "a number of its own, below SCATTERED, of no other pattern of the launch")
@@ -68,3 +81,4 @@ class Tables(NamedTuple):
     accesses: np.ndarray
     scattered: np.ndarray
     signals: np.ndarray
+    bulks: np.ndarray

@@ -9,14 +9,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusim.emulator.faults import place_of
+from gpusim.emulator.faults import peer_fault, place_of
 from gpusim.emulator.listeners import Fault, HeapBlock, Listener
 from gpusim.isa import warp as at
 from gpusim.launch.memory import DeviceMemory
 from gpusim.sanitizer.findings import Finding, Findings, block_index, thread_index
 from gpusim.trace.record import Launch, MemoryKind, Program, Space
 
-_SPACES = {int(Space.SHARED): "__shared__", int(Space.LOCAL): "__local__", int(Space.GENERIC): "generic"}
+_SPACES = {
+    int(Space.SHARED): "__shared__",
+    int(Space.LOCAL): "__local__",
+    int(Space.GENERIC): "generic",
+    int(Space.CLUSTER): "shared::cluster",
+}
 _ACTS = {MemoryKind.STORE: "write", MemoryKind.ATOMIC: "atomic", MemoryKind.REDUCTION: "reduction"}
 
 
@@ -78,13 +83,18 @@ class MemoryCheck(Listener):
             return outside_shared
         if space == Space.LOCAL:
             return outside_local
+        if space == Space.CLUSTER:
+            return self._outside_cluster(state, address, size)
         outside = self._outside(address, size)
         if space == Space.GENERIC:
             shared, local = (address >> 32 == int(window) >> 32 for window in (state.shared_window, state.local_window))
-            offset = (address & 0xFFFFFF) - int(state.shared_base)
-            outside[shared] = ((offset < 0) | (offset + size > int(state.shared_bytes)))[shared]
+            outside[shared] = self._outside_cluster(state, address, size)[shared]
             outside[local] = ((address & at.FULL) + size > int(state.local_bytes))[local]
         return outside
+
+    def _outside_cluster(self, state: np.record, address: np.ndarray, size: int) -> np.ndarray:
+        """Which shared::cluster addresses are in the shared memory of no block of the cluster that is there, bool[32]."""
+        return np.array([bool(peer_fault(state, int(each), size, Space.CLUSTER)) for each in address])
 
     def _outside(self, address: np.ndarray, size: int) -> np.ndarray:
         """Which addresses are in no allocation, bool[32]."""
@@ -101,4 +111,6 @@ class MemoryCheck(Listener):
             return f"local address {address} of {int(state.local_bytes)} bytes a thread"
         if status == at.MISALIGNED:
             return f"address 0x{address:x} is not a multiple of {size}"
+        if peer := peer_fault(state, address, size, space):
+            return f"address 0x{address:x}, {peer}"
         return f"address 0x{address & (2**64 - 1):x}, {self.memory.describe(address)}"

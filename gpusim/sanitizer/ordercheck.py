@@ -16,7 +16,7 @@ from gpusim.errors import UsageError
 from gpusim.sanitizer import racecheck as order
 from gpusim.sanitizer.findings import MOST_FINDINGS, Finding, block_index, thread_index
 from gpusim.trace.parts import WholeBlocks
-from gpusim.trace.record import Chunk, Flag, Launch, PipeClass, Program
+from gpusim.trace.record import Chunk, Flag, Launch, MemoryKind, PipeClass, Program, Space
 
 
 class _Columns(NamedTuple):
@@ -40,7 +40,8 @@ def refuse_named_barriers(program: Program, kernel: str) -> None:
     code = program.instructions
     barriers = code["pipe"] == PipeClass.BARRIER
     waits = (code["flags"].astype(np.int64) & int(Flag.BARRIER_WAIT)) != 0
-    odd = np.flatnonzero(barriers & ((code["barrier_id"] != 0) | ~waits))
+    of_cluster = (code["flags"].astype(np.int64) & int(Flag.CLUSTER_WAIT | Flag.CLUSTER_ARRIVE)) != 0
+    odd = np.flatnonzero(barriers & ~of_cluster & ((code["barrier_id"] != 0) | ~waits))
     if len(odd):
         raise UsageError(
             f"{kernel}: the race check follows the barrier of the whole block only, and this kernel has"
@@ -62,7 +63,8 @@ class OrderCheck(Listener):
         fields = (("records", order.RECORDS), ("memory_kind", order.KIND), ("space", order.SPACE))
         for name, column in (*fields, ("access_bytes", order.BYTES)):
             self._code[:, column] = code[name]
-        self._code[:, order.WAITS] = (code["flags"].astype(np.int64) & int(Flag.BARRIER_WAIT)) != 0
+        waits = int(Flag.BARRIER_WAIT | Flag.CLUSTER_WAIT)  # who waits for the cluster waits for the block
+        self._code[:, order.WAITS] = (code["flags"].astype(np.int64) & waits) != 0
         local_bytes = -(-launch.local_bytes // 16) * 16
         self._facts = np.zeros(order.FACTS, np.int64)
         self._facts[order.SHARED_BASE] = shared_base
@@ -70,6 +72,9 @@ class OrderCheck(Listener):
         self._facts[order.LOCAL_BYTES] = local_bytes
         self._facts[order.SHARED_WINDOW], self._facts[order.LOCAL_WINDOW] = launch.shared_window, launch.local_window
         self._facts[order.RACES], self._facts[order.READS] = "race" in checks, "memory" in checks
+        self._facts[order.GRID : order.GRID + 3] = launch.grid
+        self._facts[order.CLUSTER : order.CLUSTER + 3] = launch.cluster
+        self._facts[order.WRITTEN_BY_OTHERS] = launch.cluster_blocks > 1 and _writes_elsewhere(program)
         warps = launch.warps_per_block
         self._shared = np.zeros((max(1, launch.shared_bytes), order.SHADOW_COLUMNS), np.int64)
         self._local = np.zeros((warps * order.LANES, max(1, local_bytes)), np.uint8)
@@ -111,6 +116,13 @@ class OrderCheck(Listener):
             other_where=place_of(self.program, other),
             detail=f"byte {place}, no barrier between",
         )
+
+
+def _writes_elsewhere(program: Program) -> bool:
+    """Whether a block of a cluster may write the shared memory of others."""
+    code = program.instructions
+    writes = np.isin(code["memory_kind"], (MemoryKind.STORE, MemoryKind.ATOMIC, MemoryKind.REDUCTION))
+    return bool((writes & np.isin(code["space"], (Space.GENERIC, Space.CLUSTER))).any())
 
 
 def _columns(chunk: Chunk) -> _Columns:

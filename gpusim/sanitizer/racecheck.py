@@ -8,7 +8,7 @@ before written is a matter of earlier epochs, and of the reader's own warp. Loca
 knows no hazards, only missing writes.
 
 All of it is read off the trace: a barrier at which a warp waited ends a run. Not seen: hazards between lanes of
-one warp, and between blocks. A kernel that orders its warps by flags in shared memory or by named barriers is ordered
+one warp, and between blocks, those of a cluster included. A kernel that orders its warps by flags in shared memory or by named barriers is ordered
 by means that are not followed here (:func:`gpusim.sanitizer.ordercheck.refuse_named_barriers`).
 """
 
@@ -18,6 +18,7 @@ import numpy as np
 
 from gpusim.isa.jit import compiled, inner
 from gpusim.isa.lane_masks import first_lane
+from gpusim.trace.layout import RANK_SHIFT
 from gpusim.trace.record import SCATTERED, MemoryKind, Space
 
 # columns of ``code`` int64[n, CODE_COLUMNS]: an instruction as the check sees it
@@ -37,7 +38,9 @@ from gpusim.trace.record import SCATTERED, MemoryKind, Space
 # columns of ``cursor`` int64[warps, CURSOR_COLUMNS]: where a warp stands in its path
 (C_RUN, C_OFFSET, C_ACCESS, CURSOR_COLUMNS) = range(4)
 # entries of ``facts`` int64[FACTS]
-(SHARED_BASE, SHARED_BYTES, LOCAL_BYTES, SHARED_WINDOW, LOCAL_WINDOW, RACES, READS, FACTS) = range(8)
+(SHARED_BASE, SHARED_BYTES, LOCAL_BYTES, SHARED_WINDOW, LOCAL_WINDOW, RACES, READS) = range(7)
+# blocks of the grid and of a cluster along x, y, z; other blocks may write a block's shared memory; the block's rank in its cluster
+GRID, CLUSTER, WRITTEN_BY_OTHERS, RANK, FACTS = 7, 10, 13, 14, 15
 
 SHARED, LOCAL, GENERIC = int(Space.SHARED), int(Space.LOCAL), int(Space.GENERIC)
 LOAD, STORE, ATOMIC, REDUCTION, COPY, MATRIX = (
@@ -118,6 +121,8 @@ def one_access(chunk, access, code, pc, kind, space, epoch, warp, block, facts, 
             offset = address
         elif space == GENERIC:
             if address >> 32 == facts[SHARED_WINDOW] >> 32:
+                if (address >> RANK_SHIFT) & 0xFF != facts[RANK]:
+                    continue  # another block's of the cluster
                 offset = (address & 0xFFFFFF) - facts[SHARED_BASE]
             elif address >> 32 == facts[LOCAL_WINDOW] >> 32:
                 offset, is_local = address & 0xFFFFFFFF, True
@@ -129,7 +134,8 @@ def one_access(chunk, access, code, pc, kind, space, epoch, warp, block, facts, 
         for place in range(offset, offset + code[pc, BYTES]):
             silent = counts[2] != before  # a lane's access counts once, whatever its width
             if not is_local:
-                races, unwritten = facts[RACES] and not silent, facts[READS] and not silent
+                races = facts[RACES] and not silent
+                unwritten = facts[READS] and not silent and not facts[WRITTEN_BY_OTHERS]
                 touch_shared(
                     shared[place], reads, writes, atomic, epoch, thread, pc, block, races, unwritten, found, counts,
                     place,
@@ -174,6 +180,17 @@ def run_epoch(chunk, first_warp, warp, cursor, passed, code, epoch, block, facts
     return True
 
 
+@inner
+def _rank(facts, block):
+    """Rank in its cluster of the block number ``block``."""
+    rank, scale = np.int64(0), np.int64(1)
+    for axis in range(3):
+        rank += scale * (block % facts[GRID + axis] % facts[CLUSTER + axis])
+        scale *= facts[CLUSTER + axis]
+        block = block // facts[GRID + axis]
+    return rank
+
+
 @compiled
 def check_blocks(
     chunk, first_block, blocks, warps_per_block, code, facts, shared, local, cursor, passed, found, counts
@@ -185,6 +202,7 @@ def check_blocks(
     ``found`` and ``counts`` as in :func:`note`.
     """
     for b in range(blocks):
+        facts[RANK] = _rank(facts, first_block + b)
         shared[:] = 0
         local[:] = 0
         cursor[:] = 0

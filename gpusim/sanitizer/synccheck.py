@@ -3,7 +3,7 @@
 Mental model: the emulator logs which lanes come to which barrier, and asks when a block is stuck at one. *Divergent
 thread(s) in warp* and *in block*: ``__syncthreads`` (``bar.sync`` without a count, and its reductions) is reached by a
 part of a warp or block, or its threads wait at different instructions; a ``__syncwarp`` waits for lanes that do not come;
-so does a grid-wide barrier for blocks (*in grid*). *Invalid arguments*: a thread that is not in its own ``__syncwarp``
+so does the barrier of a cluster for threads of its blocks (*in cluster*), a grid-wide barrier for blocks (*in grid*). *Invalid arguments*: a thread that is not in its own ``__syncwarp``
 mask, or whose mask names threads that name another; a named barrier with a number beyond 15, with a count that is not a
 multiple of 32 or more than the block has, or with counts that differ among those who meet.
 
@@ -28,7 +28,9 @@ from gpusim.sanitizer.skipped import SkippedBarriers
 from gpusim.trace.parts import WholeBlocks
 from gpusim.trace.record import Chunk, Launch, Program
 
-IN_WARP, IN_BLOCK, IN_GRID = (f"Divergent thread(s) in {where}" for where in ("warp", "block", "grid"))
+IN_WARP, IN_BLOCK, IN_CLUSTER, IN_GRID = (
+    f"Divergent thread(s) in {where}" for where in ("warp", "block", "cluster", "grid")
+)
 INVALID = "Invalid arguments"
 LANES = at.LANES
 
@@ -56,7 +58,7 @@ class SyncCheck(Listener):
         block, warps = int(state.linear), int(state.warps)
         fragment = state.fragment[:warps]
         places = [(int(w), int(f)) for w, f in np.argwhere(fragment != at.FREE)]
-        kinds = (at.AT_BARRIER, at.AT_WARP_WAIT, at.AT_GRID)
+        kinds = (at.AT_BARRIER, at.AT_WARP_WAIT, at.AT_CLUSTER, at.AT_GRID)
         stuck = [(warp, f) for warp, f in places if int(fragment[warp, f]) in kinds]
         for warp, f in stuck:
             what, detail = self._why_stuck(state, warp, f)
@@ -195,6 +197,8 @@ class SyncCheck(Listener):
         kind, wait, live = int(state.fragment[warp, f]), int(state.wait[warp, f]), state.live[: int(state.warps)]
         if kind == at.AT_GRID:
             return IN_GRID, "not all blocks of the grid come to it"
+        if kind == at.AT_CLUSTER:
+            return IN_CLUSTER, "not all threads of the cluster come to it"
         if kind == at.AT_WARP_WAIT:
             return IN_WARP, f"lanes {_hex(wait & int(live[warp]) & ~int(state.mask[warp, f]))} of its mask do not come"
         arrived = state.arrived[wait, : int(state.warps)]
@@ -202,6 +206,8 @@ class SyncCheck(Listener):
         expected = int(state.expected[wait])
         if missing[warp]:
             return IN_WARP, f"lanes {_hex(int(missing[warp]))} of the warp do not come"
+        if wait >= at.BLOCK_BARRIERS:
+            return IN_BLOCK, "not all four warps of its group come to the wait for their products"
         if expected:
             come = sum(int(lanes).bit_count() for lanes in arrived)
             return IN_BLOCK, f"{come} of the {expected} threads come that barrier {wait} waits for"

@@ -14,7 +14,7 @@ import numpy as np
 
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model.messages import TICKS_PER_CYCLE
-from gpusim.model.tensor import tensor_timing
+from gpusim.model.tensor import instruction_timing
 from gpusim.theory.contention import most_operations_on_a_word
 from gpusim.theory.footprint import footprint
 from gpusim.trace.record import PipeClass, Trace
@@ -56,8 +56,7 @@ def _port_cycles(table: np.ndarray, pipe: PipeClass, gpu: GpuSpec) -> np.ndarray
         return np.zeros(table.size, np.int64)
     if pipe != PipeClass.TENSOR:
         return used * np.int64(spec.interval_cycles)
-    rows = zip(used, table["matrix_type"], table["matrix_macs"], strict=True)
-    return np.array([tensor_timing(int(t), int(macs), gpu)[0] if on else 0 for on, t, macs in rows], np.float64)
+    return np.array([instruction_timing(row, gpu)[0] if on else 0 for on, row in zip(used, table, strict=True)], np.float64)
 
 
 def lower_bounds(trace: Trace, gpu: GpuSpec, *, cold: bool = True) -> Bounds:

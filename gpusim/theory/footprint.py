@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpusim.trace.boxes import LINE_BYTES, box_lines, reads, writes
 from gpusim.trace.compiled import reading
 from gpusim.trace.lanes import lane_address
 from gpusim.trace.record import Chunk, Launch, MemoryKind, Program, Space, Trace
@@ -169,7 +170,21 @@ def _chunk_sectors(chunk: Chunk, records, use, width, sector_bytes, line_bytes, 
         sectors,
         bits,
     )
-    distinct, inverse = np.unique(sectors[:n], return_inverse=True)
+    found, uses = sectors[:n], bits[:n]
+    if len(chunk.bulks):
+        boxes, box_uses = _box_sectors(chunk.bulks, sector_bytes, lo, hi)
+        found, uses = np.concatenate((found, boxes)), np.concatenate((uses, box_uses))
+    distinct, inverse = np.unique(found, return_inverse=True)
     merged = np.zeros(distinct.size, np.int64)
-    np.bitwise_or.at(merged, inverse, bits[:n])
+    np.bitwise_or.at(merged, inverse, uses)
     return distinct, merged, lookups
+
+
+def _box_sectors(bulks: np.ndarray, sector_bytes: int, lo: int, hi: int) -> tuple[np.ndarray, np.ndarray]:
+    """(sector, READ/WRITE bits) of what bulk copies touch."""
+    lines, masks, record = box_lines(bulks)
+    sector = lines[:, None] // sector_bytes + np.arange(LINE_BYTES // sector_bytes)
+    touched = (masks[:, None] >> np.arange(LINE_BYTES // sector_bytes) & 1).astype(bool)
+    touched &= (lines[:, None] >= lo - LINE_BYTES) & (lines[:, None] < hi)
+    use = (reads(bulks) * READ_BIT | writes(bulks) * WRITE_BIT)[record]
+    return sector[touched], np.broadcast_to(use[:, None], touched.shape)[touched].astype(np.int64)

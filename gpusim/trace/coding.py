@@ -19,6 +19,7 @@ import numpy as np
 
 from gpusim.trace.layout import (
     ACCESS,
+    BULK,
     POLL,
     RUN,
     SCATTERED,
@@ -52,7 +53,13 @@ COUNTS = (
     "pattern_lanes",  # lanes that are on, over all patterns
     "polls",
     "signals",
+    "bulks",
 )
+#: Fields of BULK records other than their accesses, those of several values by number.
+_BULK_FIELDS = (
+    "address", "descriptor", *(f"stride{i}" for i in range(4)), *(f"count{i}" for i in range(4)), "row_bytes", "bytes",
+    "shared", "blocks", "kind", "swizzle",
+)  # fmt: skip
 #: Column -> the count of its numbers.
 COLUMNS = {
     "path_length": "paths",
@@ -78,11 +85,11 @@ COLUMNS = {
     "signal_block": "signals",
     "signal_warp": "signals",
     "signal_polls": "signals",
+    "bulk_access": "bulks",
+    **{f"bulk_{name}": "bulks" for name in _BULK_FIELDS},
 }
-#: What chunks had before polling was recorded.
-_FIRST_COUNTS, _FIRST_COLUMNS = COUNTS[:-2], dict(list(COLUMNS.items())[:-9])
-#: The first version of trace files that records it.
-_POLLS_SINCE = 5
+#: The first versions of trace files that record polling and bulk copies, and the counts that they brought.
+_SINCE = {"polls": 5, "signals": 5, "bulks": 7}
 _BYTES_OF = {
     "warps": WARP.itemsize,
     "paths": 8,
@@ -92,6 +99,7 @@ _BYTES_OF = {
     "patterns": 8 * WARP_LANES,
     "polls": POLL.itemsize,
     "signals": SIGNAL.itemsize,
+    "bulks": BULK.itemsize,
 }
 #: Counts that others bound: (the smaller, times what, the larger).
 _SIGNAL_FIELDS = ("address", "word", "count", "block", "warp", "polls")
@@ -106,8 +114,10 @@ _LANES = np.arange(WARP_LANES, dtype=np.int64)
 def encode_chunk(chunk: Chunk, program: Program) -> bytes:
     """The payload of ``chunk``, which must be consistent (:func:`check_chunk`)."""
     accesses = in_order(chunk)
-    if accesses is not chunk.accesses and len(chunk.signals):
-        raise refuse(f"chunk at block {chunk.first_block}: its accesses do not lie warp after warp, but have signals")
+    if accesses is not chunk.accesses and len(chunk.signals) + len(chunk.bulks):
+        raise refuse(
+            f"chunk at block {chunk.first_block}: its accesses do not lie warp after warp, but have signals or bulk copies"
+        )
     base, pattern, patterns = split_rows(chunk.scattered)
     fields = [accesses[name].astype(np.int64) for name in ("address", "stride", "mask")]
     n = len(accesses)
@@ -142,6 +152,10 @@ def encode_chunk(chunk: Chunk, program: Program) -> bytes:
         "poll_runs": chunk.polls["runs"].astype(np.int64),
         "signal_access": np.diff(chunk.signals["access"].astype(np.int64), prepend=0),
         **{f"signal_{name}": np.diff(chunk.signals[name].astype(np.int64), prepend=0) for name in _SIGNAL_FIELDS},
+        "bulk_access": np.diff(chunk.bulks["access"].astype(np.int64), prepend=0),
+        **{
+            f"bulk_{name}": np.diff(_bulk_field(chunk.bulks, name).astype(np.int64), prepend=0) for name in _BULK_FIELDS
+        },
     }
     counts = {
         "first_block": chunk.first_block,
@@ -158,6 +172,7 @@ def encode_chunk(chunk: Chunk, program: Program) -> bytes:
         "pattern_lanes": int(on.sum()),
         "polls": len(chunk.polls),
         "signals": len(chunk.signals),
+        "bulks": len(chunk.bulks),
     }
     _check_sizes(counts)
     packed = [pack(columns[name]) for name in COLUMNS]
@@ -169,8 +184,8 @@ def decode_chunk(payload: bytes | bytearray | memoryview, program: Program, vers
     """The chunk of a payload as trace files of ``version`` hold it; its indices into its own arrays are checked, its place in
     a launch is not."""
     data = np.frombuffer(payload, np.uint8)
-    polling = version >= _POLLS_SINCE
-    held_counts, held = (COUNTS, COLUMNS) if polling else (_FIRST_COUNTS, _FIRST_COLUMNS)
+    held_counts = [name for name in COUNTS if version >= _SINCE.get(name, 0)]
+    held = {name: count for name, count in COLUMNS.items() if count in held_counts}
     before = 8 * (len(held_counts) + len(held))
     if len(data) < before:
         raise refuse(f"a chunk of {len(data)} bytes is too short for its {before} bytes of counts")
@@ -211,17 +226,36 @@ def decode_chunk(payload: bytes | bytearray | memoryview, program: Program, vers
             access=np.cumsum(columns["signal_access"]),
             **{name: np.cumsum(columns[f"signal_{name}"]) for name in _SIGNAL_FIELDS},
         ),
+        bulks=_bulks(columns),
     )
+
+
+def _bulk_field(bulks: np.ndarray, name: str) -> np.ndarray:
+    """The values of one of :data:`_BULK_FIELDS`, as a view."""
+    return bulks[name] if name in bulks.dtype.fields else bulks[name[:-1]][:, int(name[-1])]
+
+
+def _bulks(columns: dict[str, np.ndarray]) -> np.ndarray:
+    made = np.zeros(len(columns["bulk_access"]), BULK)
+    for name in ("access", *_BULK_FIELDS):
+        _fill(_bulk_field(made, name), np.cumsum(columns[f"bulk_{name}"]), name)
+    return made
 
 
 def _records(dtype: np.dtype, **columns: np.ndarray) -> np.ndarray:
     """An array of ``dtype`` from its fields int64[n], each of which must hold what is there."""
     made = np.empty(len(next(iter(columns.values()))), dtype)
     for name, values in columns.items():
-        if len(values) and not 0 <= values.min() <= values.max() <= np.iinfo(dtype[name]).max:
-            raise refuse(f"a chunk has a number in {name} that does not fit there")
-        made[name] = values
+        _fill(made[name], values, name)
     return made
+
+
+def _fill(field: np.ndarray, values: np.ndarray, name: str) -> None:
+    """Set a view of a field to int64[n], which must hold what is there."""
+    limits = np.iinfo(field.dtype)
+    if len(values) and not limits.min <= values.min() <= values.max() <= limits.max:
+        raise refuse(f"a chunk has a number in {name} that does not fit there")
+    field[...] = values
 
 
 def in_order(chunk: Chunk) -> np.ndarray:

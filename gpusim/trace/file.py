@@ -43,10 +43,15 @@ from gpusim.trace.regular_file import members as regular_members
 from gpusim.trace.validate import check_chunk, check_launch, check_program, refuse
 
 MAGIC = "gpusim-trace"
-#: Versions that can be read: one of version 4 says how often warps polled as the emulator made them do.
-VERSIONS = (4, TRACE_VERSION)
-#: One of this version holds a few blocks, from which all others follow (:mod:`gpusim.trace.regular_file`).
-REGULAR_VERSION = 6
+#: Versions that can be read: one of version 4 says how often warps polled as the emulator made them do; those of versions 4 and 5
+#: have no clusters and no bulk copies.
+VERSIONS = (4, 5, TRACE_VERSION)
+#: INSTRUCTION before version 7, whose flags were fewer.
+_EARLIER_INSTRUCTION = np.dtype(
+    [(name, "<u2" if name == "flags" else INSTRUCTION[name]) for name in INSTRUCTION.names or ()]
+)
+#: One of these versions holds a few blocks, from which all others follow (:mod:`gpusim.trace.regular_file`).
+REGULAR_VERSIONS = (6, 8)
 HEADER = "header.json"
 PROGRAM = "program.json"
 INSTRUCTIONS = "instructions.npy"
@@ -89,6 +94,7 @@ _LAUNCH_TYPES = {
     "local_window": int,
     "allocations": [(int, 2)],
     "cooperative": bool,
+    "cluster": (int, 3),
 }
 
 
@@ -132,7 +138,7 @@ def write_regular(path: str | os.PathLike[str], program: Program, launch: Launch
         for name, array in arrays_of(regular):
             _put_array(archive, members, name, array)
         header = {
-            "magic": MAGIC, "version": REGULAR_VERSION, "launch": asdict(launch), "regular": header_of(regular),
+            "magic": MAGIC, "version": REGULAR_VERSIONS[-1], "launch": asdict(launch), "regular": header_of(regular),
             "members": members,
         }  # fmt: skip
         _put(archive, {}, HEADER, [json.dumps(header).encode()])
@@ -149,11 +155,11 @@ def read(path: str | os.PathLike[str]) -> tuple[Program, Launch, StoredChunks | 
             launch = _launch(header["launch"])
             check_launch(launch)
             members = header["members"]
-            code = _get_array(archive, members, INSTRUCTIONS, INSTRUCTION)
+            code = _instructions(archive, members, header["version"])
             texts = read_json(bytes(_get(archive, members, PROGRAM, MAX_PROGRAM_BYTES)))
             program = Program(code, _strings(texts["texts"]), _strings(texts["files"]))
             check_program(program)
-            if header["version"] == REGULAR_VERSION:
+            if header["version"] in REGULAR_VERSIONS:
 
                 def get(name: str, dtype: np.dtype) -> np.ndarray:
                     return _get_array(archive, members, name, dtype)
@@ -258,12 +264,12 @@ def _read_header(archive: zipfile.ZipFile) -> dict:
     header = read_json(bytes(_get(archive, None, HEADER, MAX_HEADER_BYTES)))
     if not isinstance(header, dict) or header.get("magic") != MAGIC:
         raise refuse("not a gpusim trace (no magic in its header)")
-    if header.get("version") not in (*VERSIONS, REGULAR_VERSION) or type(header["version"]) is not int:
+    if header.get("version") not in (*VERSIONS, *REGULAR_VERSIONS) or type(header["version"]) is not int:
         raise refuse(
-            f"trace version {header.get('version')!r}, this gpusim reads versions {VERSIONS[0]} to {REGULAR_VERSION}: "
+            f"trace version {header.get('version')!r}, this gpusim reads versions {VERSIONS[0]} to {REGULAR_VERSIONS[-1]}: "
             "capture the kernel again"
         )
-    content = "regular" if header["version"] == REGULAR_VERSION else "chunks"
+    content = "regular" if header["version"] in REGULAR_VERSIONS else "chunks"
     if set(header) != {"magic", "version", "launch", content, "members"}:
         raise refuse(f"header has the keys {sorted(header)}")
     expected = {PROGRAM, INSTRUCTIONS}
@@ -312,7 +318,14 @@ def _get_array(archive: zipfile.ZipFile, members: dict, name: str, dtype: np.dty
     return np.frombuffer(data, dtype, offset=prefix.tell())
 
 
+def _instructions(archive: zipfile.ZipFile, members: dict, version: int) -> np.ndarray:
+    if version in (TRACE_VERSION, REGULAR_VERSIONS[-1]):
+        return _get_array(archive, members, INSTRUCTIONS, INSTRUCTION)
+    return _get_array(archive, members, INSTRUCTIONS, _EARLIER_INSTRUCTION).astype(INSTRUCTION)
+
+
 def _launch(entry: dict) -> Launch:
+    entry = {"cluster": [1, 1, 1], **entry}  # from before clusters
     if set(entry) != {f.name for f in fields(Launch)}:
         raise refuse(f"launch has the keys {sorted(entry)}")
     return Launch(**{name: _typed(name, entry[name], kind) for name, kind in _LAUNCH_TYPES.items()})

@@ -23,6 +23,11 @@ adds one to its count, and one that polls it has seen what it waits for when at 
 Waiting for a time. A loop that reads the clock until it is late enough is recorded in the same way: one round, which is made until the
 time has passed. The branch at which that is decided (``Flag.CLOCK_WAIT``) records how long it waits, ACCESS["address"] less
 CLOCK_ADDRESS, from the latest reading of the clock that its slot names (``Flag.CLOCK``) to the one that was made last before it.
+
+Bulk copies. An instruction of a BULK kind asks the tensor memory accelerator (TMA) to move bytes. It has one ACCESS record, of the
+mbarrier that is told of the copy's end or, without one, of the bytes in shared memory (of a prefetch: in global memory); the writes
+(``SIGNAL``) of that access happen when the copy ends, not when the instruction is issued. What is moved are boxes (``BULK``): rows of
+contiguous bytes, evenly spaced along up to four dimensions, as far as they lie within the tensor.
 """
 
 from __future__ import annotations
@@ -32,7 +37,7 @@ from enum import IntEnum
 
 import numpy as np
 
-TRACE_VERSION = 5
+TRACE_VERSION = 7
 WARP_LANES = 32
 #: ``stride`` of an access whose lane addresses are no affine sequence (see ``Chunk.scattered``).
 SCATTERED = -(2**31)
@@ -61,6 +66,8 @@ class PipeClass(IntEnum):
     CONSTANT = 15  # constant-cache loads
     LSU = 16  # every load, store, atomic to global, shared, local, generic
     BARRIER = 17  # block barriers
+    TMA = 18  # what is handed to the tensor memory accelerator
+    TENSOR_MEMORY = 19  # products into tensor memory, and what moves, loads, stores and allocates it (tcgen05)
 
 
 class MatrixType(IntEnum):
@@ -89,6 +96,14 @@ class MemoryKind(IntEnum):
     ASYNC_COPY = 5  # LDGSTS: record 0 is the global source, record 1 the shared destination
     PREFETCH = 6
     MATRIX_LOAD = 7  # LDSM
+    BULK_LOAD = 8  # global to shared memory by the tensor memory accelerator
+    BULK_STORE = 9  # shared to global memory
+    BULK_REDUCTION = 10  # shared memory into global memory
+    BULK_PREFETCH = 11  # global memory to the L2
+    BULK_SHARED_COPY = 12  # shared memory to that of a block of the cluster
+    BULK_SHARED_REDUCTION = 13  # shared memory into that of a block of the cluster
+    TENSOR_PRODUCT = 20  # a product into tensor memory, of shared memory and shared or tensor memory
+    TENSOR_COPY = 21  # shared to tensor memory
 
 
 class Space(IntEnum):
@@ -100,6 +115,7 @@ class Space(IntEnum):
     LOCAL = 3  # addresses are byte offsets into the thread's local memory
     CONSTANT = 4
     GENERIC = 5  # see Launch.shared_window / local_window
+    CLUSTER = 6  # shared memory of a block of the cluster: its rank << RANK_SHIFT | byte offset
 
 
 class Flag(IntEnum):
@@ -120,7 +136,18 @@ class Flag(IntEnum):
     CLOCK_WAIT = (
         4096  # a loop that waits for a time goes on, or not; ``constant_offset``: 2 * slot + (1: ns, 0: cycles)
     )
+    BULK_GROUP = 8192  # UTMACMDFLUSH: closes a group of bulk copies
+    CLUSTER_ARRIVE = 16384  # UCGABAR_ARV: arrives at the barrier of the block's cluster
+    CLUSTER_WAIT = 32768  # UCGABAR_WAIT: waits until all threads of the cluster have arrived
+    # Products of a warp group (wgmma); ``space`` is SHARED where A lies there, as B always does
+    PRODUCT = 65536  # the warp goes on; the tensor core computes
+    PRODUCT_GROUP = 131072  # and closes a group of them
+    PRODUCT_WAIT = 262144  # waits until at most ``depbar_level`` groups are under way
 
+
+#: An address in shared memory that says of which block of the cluster (spaces CLUSTER and GENERIC) has the block's rank from this
+#: bit on.
+RANK_SHIFT = 24
 
 #: PTX ISA, "nanosleep": the longest.
 MAX_SLEEP_NS = 1_000_000
@@ -137,9 +164,9 @@ INSTRUCTION = np.dtype(
         ("pipe", "u1"),  # PipeClass
         ("memory_kind", "u1"),  # MemoryKind
         ("space", "u1"),  # Space
-        ("access_bytes", "u1"),  # bytes a lane moves: 1, 2, 4, 8, 16
+        ("access_bytes", "u1"),  # bytes a lane moves: 1, 2, 4, 8, 16, 32; of a warp group's product: of a column of B, 32 or 64
         ("records", "u1"),  # ACCESS records that one execution consumes: 0, 1, 2
-        ("flags", "<u2"),  # Flag bits
+        ("flags", "<u4"),  # Flag bits
         ("stall_cycles", "u1"),  # control field: cycles until the warp may issue again
         ("yield_hint", "u1"),  # control field: 1 = the scheduler should prefer another warp
         ("write_barrier", "u1"),  # counter released when the result is written; 7 = none
@@ -174,7 +201,7 @@ WARP = np.dtype([("path", "<u4"), ("access_count", "<u4"), ("access_start", "<u8
 POLL = np.dtype([("run", "<u4"), ("runs", "<u4")])
 #: Access number ``access`` of the chunk writes word ``word`` (``polls`` 0) for the ``count``-th time, or polls it (1) until it has
 #: been written ``count`` times, the last time by warp ``warp`` of block ``block``. The word lies at ``address`` in global memory,
-#: or so far into the block's shared memory.
+#: or so far into a block's shared memory, with the rank of that block in its cluster from bit RANK_SHIFT on.
 SIGNAL = np.dtype(
     [
         ("address", "<u8"),
@@ -186,6 +213,36 @@ SIGNAL = np.dtype(
         ("polls", "<u2"),
     ]
 )
+#: A box that access number ``access`` of the chunk moves. Its first row of ``row_bytes`` contiguous bytes lies at ``address`` in
+#: global memory (BULK_SHARED_*: so far into the block's shared memory); row (i, j, k, l) lies ``i * stride[0] + ... + l * stride[3]``
+#: bytes further, each index below its ``count``; all counts are 0 where nothing of the box is in bounds. ``bytes`` of shared memory
+#: from offset ``shared`` on are moved in all, those out of bounds included, and told to an mbarrier; an instruction may move several boxes: the
+#: first of them has ``bytes`` and the multicast, the others 0. ``descriptor``: address of the tensor map, 0 for none. ``blocks``:
+#: blocks of the cluster, bit i for rank i, whose shared memory is written; 0: the block's own. ``kind``: MemoryKind. ``swizzle``: how the rows lie in
+#: shared memory, as CUtensorMapSwizzle says.
+BULK = np.dtype(
+    [
+        ("address", "<u8"),
+        ("descriptor", "<u8"),
+        ("stride", "<i8", (4,)),
+        ("count", "<u4", (4,)),
+        ("row_bytes", "<u4"),
+        ("bytes", "<u4"),
+        ("shared", "<u4"),
+        ("access", "<u4"),
+        ("blocks", "<u2"),
+        ("kind", "u1"),
+        ("swizzle", "u1"),
+    ]
+)
+#: What an instruction asks of the tensor core that works on tensor memory stands in such a record as well. A TENSOR_PRODUCT: ``count``
+#: rows of D, its columns, elements along k that are multiplied, 1; ``stride[0]``: kind and options as gpusim/isa/tensor_memory_ops.py
+#: has them; ``descriptor``: the instruction descriptor; ``address``: of D in tensor memory; ``row_bytes``: of a row of A; ``bytes`` of shared
+#: memory that are read, B from offset ``shared`` on; ``blocks``: that take part. A TENSOR_COPY: ``count`` rows, chunks of 16 bytes of each, 1,
+#: 1; ``address``: in tensor memory.
+#: Kinds of BULK records.
+TENSOR_KINDS = (MemoryKind.TENSOR_PRODUCT, MemoryKind.TENSOR_COPY)
+BULK_KINDS = (*(kind for kind in MemoryKind if kind.name.startswith("BULK_")), *TENSOR_KINDS)
 
 
 @dataclass(frozen=True)
@@ -220,6 +277,8 @@ class Launch:
     #: bytes of each global allocation in address order, (base, bytes): what the kernel could touch.
     allocations: tuple[tuple[int, int], ...] = ()
     cooperative: bool = False
+    #: blocks of a thread-block cluster along x, y, z
+    cluster: tuple[int, int, int] = (1, 1, 1)
 
     @property
     def block_threads(self) -> int:
@@ -233,6 +292,10 @@ class Launch:
     def blocks(self) -> int:
         return self.grid[0] * self.grid[1] * self.grid[2]
 
+    @property
+    def cluster_blocks(self) -> int:
+        return self.cluster[0] * self.cluster[1] * self.cluster[2]
+
 
 @dataclass(frozen=True)
 class Chunk:
@@ -240,7 +303,7 @@ class Chunk:
 
     ``warps`` WARP[blocks * warps_per_block]; ``runs`` RUN[r]; ``path_start`` int64[p + 1], path i is
     ``runs[path_start[i]:path_start[i + 1]]``; ``accesses`` ACCESS[a]; ``scattered`` uint64[s, 32]; ``polls`` POLL[n], in
-    the order of their runs; ``signals`` SIGNAL[g], in the order of their accesses.
+    the order of their runs; ``signals`` SIGNAL[g] and ``bulks`` BULK[b], in the order of their accesses.
 
     The last ``open_blocks`` of the blocks go on in the next chunk, which begins with them; a warp may then
     have an empty path here. :meth:`gpusim.trace.record.Trace.chunks` joins such parts.
@@ -256,6 +319,7 @@ class Chunk:
     open_blocks: int = 0
     polls: np.ndarray = field(default_factory=lambda: np.zeros(0, POLL))
     signals: np.ndarray = field(default_factory=lambda: np.zeros(0, SIGNAL))
+    bulks: np.ndarray = field(default_factory=lambda: np.zeros(0, BULK))
 
     @property
     def polling(self) -> np.ndarray:
@@ -277,5 +341,14 @@ class Chunk:
     def nbytes(self) -> int:
         return sum(
             a.nbytes
-            for a in (self.warps, self.runs, self.path_start, self.accesses, self.scattered, self.polls, self.signals)
+            for a in (
+                self.warps,
+                self.runs,
+                self.path_start,
+                self.accesses,
+                self.scattered,
+                self.polls,
+                self.signals,
+                self.bulks,
+            )
         )

@@ -70,7 +70,8 @@ def _without_first(chunk: Chunk, blocks: int) -> Chunk:
         chunk.scattered[rows.astype(np.int64)],
         chunk.open_blocks,
         _polls_of(_poll_lengths(chunk)[taken_runs]),
-        _moved_signals(chunk.signals, place),
+        _moved(chunk.signals, place),
+        _moved(chunk.bulks, place),
     )
 
 
@@ -89,10 +90,10 @@ def _polls_of(lengths: np.ndarray) -> np.ndarray:
     return polls
 
 
-def _moved_signals(signals: np.ndarray, place: np.ndarray) -> np.ndarray:
-    """The signals of accesses that are kept, with their new places (``place`` int64[accesses], -1: not kept)."""
-    access = place[signals["access"]]
-    kept = signals[access >= 0].copy()
+def _moved(records: np.ndarray, place: np.ndarray) -> np.ndarray:
+    """The signals or bulk copies of accesses that are kept, with their new places (``place`` int64[accesses], -1: not kept)."""
+    access = place[records["access"]]
+    kept = records[access >= 0].copy()
     kept["access"] = access[access >= 0]
     return kept[np.argsort(kept["access"], kind="stable")]
 
@@ -123,11 +124,12 @@ def _merged(parts: list[Chunk], blocks: int) -> Chunk:
     order = _ranges(access_start.ravel(), access_count.ravel())
     place = np.full(accesses_before, -1, np.int64)
     place[order] = np.arange(len(order))
-    signals, before = [], 0
+    signals, bulks, before = [], [], 0
     for part in parts:
-        signals.append(_moved_signals(part.signals, place[before : before + len(part.accesses)]))
+        mine = place[before : before + len(part.accesses)]
+        signals.append(_moved(part.signals, mine))
+        bulks.append(_moved(part.bulks, mine))
         before += len(part.accesses)
-    together = np.concatenate(signals)
     _, leaders, numbers = np.unique(path, axis=0, return_index=True, return_inverse=True)
     lengths = run_count[leaders]
     table = np.empty(n_warps, WARP)
@@ -145,8 +147,15 @@ def _merged(parts: list[Chunk], blocks: int) -> Chunk:
         np.concatenate(accesses)[order],
         np.concatenate([part.scattered for part in parts]),
         polls=_polls_of(np.concatenate([_poll_lengths(part) for part in parts])[taken_runs]),
-        signals=together[np.argsort(together["access"], kind="stable")],
+        signals=_by_access(signals),
+        bulks=_by_access(bulks),
     )
+
+
+def _by_access(parts: list[np.ndarray]) -> np.ndarray:
+    """Signals or bulk copies of all ``parts`` in the order of their accesses."""
+    together = np.concatenate(parts)
+    return together[np.argsort(together["access"], kind="stable")]
 
 
 def _ranges(start: np.ndarray, length: np.ndarray) -> np.ndarray:

@@ -15,6 +15,8 @@ from gpusim.trace import file
 from gpusim.trace.kept import KeptChunks
 from gpusim.trace.layout import (
     ACCESS,
+    BULK,
+    BULK_KINDS,
     INSTRUCTION,
     NO_BARRIER,
     POLL,
@@ -39,6 +41,8 @@ from gpusim.trace.synthesis import RegularChunks
 
 __all__ = [
     "ACCESS",
+    "BULK",
+    "BULK_KINDS",
     "INSTRUCTION",
     "NO_BARRIER",
     "POLL",

@@ -13,6 +13,8 @@ import numpy as np
 from gpusim.errors import TraceFormatError
 from gpusim.trace.layout import (
     ACCESS,
+    BULK,
+    BULK_KINDS,
     CLOCK_SLOTS,
     INSTRUCTION,
     MAX_SLEEP_NS,
@@ -21,6 +23,7 @@ from gpusim.trace.layout import (
     RUN,
     SCATTERED,
     SIGNAL,
+    TENSOR_KINDS,
     WARP,
     WARP_LANES,
     Chunk,
@@ -34,12 +37,13 @@ from gpusim.trace.layout import (
 )
 
 #: Bytes that one lane can move: nothing, scalar and vector accesses, and the 256-bit loads of Blackwell.
-ACCESS_BYTES = (0, 1, 2, 4, 8, 16, 32)
+ACCESS_BYTES = (0, 1, 2, 4, 8, 16, 32, 64)
 #: Largest grid (x, y, z) and block (x, y, z; threads) of CUDA's compute capabilities 7.5 to 12.x
 #: (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
 MAX_GRID = (2**31 - 1, 65535, 65535)
 MAX_BLOCK = (1024, 1024, 64)
 MAX_BLOCK_THREADS = 1024
+MAX_CLUSTER_BLOCKS = 16
 MAX_REGISTERS = 255
 #: Registers that one operand of a tensor-core instruction takes at most.
 MAX_OPERAND_WORDS = 32
@@ -47,6 +51,10 @@ MAX_CONSTANT_BYTES = 1 << 16
 #: Far above every GPU's limits; only absurd values are to be refused here.
 MAX_SHARED_BYTES = 1 << 20
 MAX_LOCAL_BYTES = 1 << 24
+#: Rows of a box beyond any: five dimensions of 256 elements that all fit into shared memory, of 16 bytes or more a row; and a stride
+#: beyond any: 2^40 bytes, times an element stride of 8 and as far as a box reaches.
+MAX_BULK_ROWS, MAX_BULK_STRIDE = 1 << 24, 1 << 52
+MAX_SWIZZLE = 6
 #: dtype, number of dimensions and inner size of each array of a chunk, in the order of the fields.
 CHUNK_ARRAYS = {
     "warps": (WARP, None),
@@ -56,6 +64,7 @@ CHUNK_ARRAYS = {
     "scattered": (np.dtype("<u8"), WARP_LANES),
     "polls": (POLL, None),
     "signals": (SIGNAL, None),
+    "bulks": (BULK, None),
 }
 
 
@@ -80,6 +89,10 @@ def check_launch(launch: Launch) -> None:
             raise refuse(f"launch {name} {value} is outside 1..{limits}")
     if launch.block_threads > MAX_BLOCK_THREADS:
         raise refuse(f"launch block has {launch.block_threads} threads, more than {MAX_BLOCK_THREADS}")
+    if any(part < 1 or whole % part for whole, part in zip(launch.grid, launch.cluster, strict=True)):
+        raise refuse(f"launch grid {launch.grid} does not divide into clusters of {launch.cluster}")
+    if launch.cluster_blocks > MAX_CLUSTER_BLOCKS:
+        raise refuse(f"launch cluster has {launch.cluster_blocks} blocks, more than {MAX_CLUSTER_BLOCKS}")
     for name, limit in (
         ("registers_per_thread", MAX_REGISTERS + 1),
         ("shared_bytes", MAX_SHARED_BYTES),
@@ -173,6 +186,7 @@ def check_chunk(chunk: Chunk, launch: Launch, program: Program, expected_block: 
     _check_accesses(chunk, where, records_by_path(runs, start, code)[paths])
     _check_polls(chunk, where)
     _check_signals(chunk, where, launch)
+    _check_bulks(chunk, where)
 
 
 def _check_polls(chunk: Chunk, where: str) -> None:
@@ -200,6 +214,35 @@ def _check_signals(chunk: Chunk, where: str, launch: Launch) -> None:
         raise refuse(f"{where}: a signal neither writes nor polls a word")
     if (signals["block"] >= launch.blocks).any() or (signals["warp"] >= launch.warps_per_block).any():
         raise refuse(f"{where}: a signal names a warp outside the grid of {launch.blocks} blocks")
+
+
+def _check_bulks(chunk: Chunk, where: str) -> None:
+    """Boxes are of accesses of the chunk, in their order, and lie in the address space and in a block's shared memory."""
+    bulks = chunk.bulks
+    if not len(bulks):
+        return
+    access = bulks["access"].astype(np.int64)
+    if (np.diff(access) < 0).any() or access[-1] >= len(chunk.accesses):
+        raise refuse(f"{where}: bulk copies are not in the order of its {len(chunk.accesses)} accesses")
+    if not np.isin(bulks["kind"], [int(kind) for kind in BULK_KINDS]).all() or (bulks["swizzle"] > MAX_SWIZZLE).any():
+        raise refuse(f"{where}: a bulk copy is of a kind that does not exist")
+    counts, strides = bulks["count"].astype(np.float64), bulks["stride"].astype(np.float64)
+    some = counts.any(axis=1)
+    rows = counts.prod(axis=1)
+    if (some != (rows > 0)).any() or (rows > MAX_BULK_ROWS).any() or (np.abs(strides) > MAX_BULK_STRIDE).any():
+        raise refuse(f"{where}: a bulk copy has {bulks['count'].tolist()} rows, more than fit or of no extent")
+    moved = bulks["bytes"].astype(np.int64)
+    prefetches = bulks["kind"] == MemoryKind.BULK_PREFETCH
+    products = np.isin(bulks["kind"], [int(kind) for kind in TENSOR_KINDS])
+    filled = np.where(products, 0, rows.astype(np.int64) * bulks["row_bytes"])
+    within = bulks["shared"].astype(np.int64) + np.maximum(moved, filled)
+    if (some != (bulks["row_bytes"] > 0)).any() or (within[~prefetches] > MAX_SHARED_BYTES).any():
+        raise refuse(f"{where}: a bulk copy leaves {MAX_SHARED_BYTES} bytes of shared memory")
+    reach = np.maximum(counts - 1, 0) * strides
+    first = bulks["address"].astype(np.float64)
+    low, high = first + np.minimum(reach, 0).sum(axis=1), first + np.maximum(reach, 0).sum(axis=1)
+    if (low < 0).any() or (high + bulks["row_bytes"] >= 2.0**62).any():
+        raise refuse(f"{where}: a bulk copy leaves the address space")
 
 
 def records_by_path(runs: np.ndarray, path_start: np.ndarray, code: np.ndarray) -> np.ndarray:

@@ -32,7 +32,7 @@ def barriers(found: Evidence) -> Iterator[Proposal]:
 
     def free(trace: Trace) -> Trace:
         code = trace.program.instructions.copy()
-        code["flags"] &= ~np.uint16(Flag.BARRIER_WAIT)
+        code["flags"] &= ~np.uint32(Flag.BARRIER_WAIT)
         return replace(trace, program=replace(trace.program, instructions=code))
 
     yield Proposal(

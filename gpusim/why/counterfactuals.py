@@ -122,6 +122,12 @@ def _memory_queue(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
     return replace(gpu, l1=replace(gpu.l1, queue_entries=16 * gpu.l1.queue_entries, address_interval_cycles=1))
 
 
+def _tma(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
+    free = {"setup_cycles": 0, "map_cycles": 0, "request_interval_cycles": 1, "completion_cycles": 0}
+    entries = {"queue_entries": 16 * gpu.tma.queue_entries, "request_entries": 16 * gpu.tma.request_entries}
+    return replace(gpu, tma=replace(gpu.tma, **free, **entries))
+
+
 def _instruction_caches(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
     free = {"l0_miss_cycles": 0, "l15_hit_cycles": 0, "l1_miss_cycles": 0, "l1_interval_cycles": 0}
     return replace(gpu, instruction_cache=replace(gpu.instruction_cache, **free))
@@ -200,7 +206,7 @@ def _no_stall_counts(program: Program) -> Program:
 
 def _no_barriers(program: Program) -> Program:
     code = program.instructions.copy()
-    code["flags"] &= ~np.uint16(Flag.BARRIER_WAIT)
+    code["flags"] &= ~np.uint32(Flag.BARRIER_WAIT)
     return replace(program, instructions=code)
 
 
@@ -255,6 +261,7 @@ COUNTERFACTUALS = (
     Counterfactual("L1 and shared latency", "2 cycles", _counts(*_L1_SPACES, *_SHARED), _l1_latency),
     Counterfactual("bank conflicts", "none, in shared memory and L1", _counts(*_L1_SPACES, *_SHARED), _bank_conflicts),
     Counterfactual("L1 tag stage", "one lookup an instruction", _counts(*_GLOBAL_LINES), _tag_stage),
+    Counterfactual("TMA", "no set-up, a request a cycle, 16 times as many", _uses(PipeClass.TMA), _tma),
     Counterfactual(
         "memory queue", "16 times as long, addresses at once", _uses(PipeClass.LSU, PipeClass.SHUFFLE), _memory_queue
     ),

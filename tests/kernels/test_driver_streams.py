@@ -196,12 +196,18 @@ RANKED = """
 """
 
 
-def test_a_kernel_that_uses_its_cluster_is_refused_by_name(api) -> None:
+def test_a_launch_in_clusters(api) -> None:
     kernel, out = api.kernel(RANKED, "ranked"), api.word("cuMemAlloc", 4)
     attributes = (ctypes.c_uint64 * 9)(4, 2 | 1 << 32, 1)
     raw = (ctypes.c_uint64 * 7)(2 | 1 << 32, 1 | 32 << 32, 1 | 1 << 32, 0, 0, ctypes.addressof(attributes), 1)
-    with pytest.raises(CallError, match="NOT_SUPPORTED.*ranked.*uses the cluster"):
+    api.cuLaunchKernelEx(ctypes.addressof(raw), kernel, parameters(ctypes.c_uint64(out)), 0)
+    assert api.download(out, np.uint32, 1)[0] == 1  # of the block that wrote last
+    api.cuFuncSetAttribute(kernel, 11, 1)  # required cluster width, height, depth
+    api.cuFuncSetAttribute(kernel, 12, 1)
+    api.cuFuncSetAttribute(kernel, 13, 1)
+    with pytest.raises(CallError, match="INVALID_CLUSTER_SIZE"):
         api.cuLaunchKernelEx(ctypes.addressof(raw), kernel, parameters(ctypes.c_uint64(out)), 0)
+    api.cuFuncSetAttribute(kernel, 11, 0)
     raw[5] = raw[6] = 0
     assert api.word("cuOccupancyMaxPotentialClusterSize", kernel, ctypes.addressof(raw), kind=ctypes.c_int) == 8
     attributes[1] = 4 | 1 << 32

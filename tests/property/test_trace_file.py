@@ -14,7 +14,7 @@ from trace_examples import assert_same_trace, example_trace, in_parts, traces
 from gpusim.errors import TraceFormatError
 from gpusim.trace import kept
 from gpusim.trace.coding import COLUMNS, COUNTS, decode_chunk, encode_chunk
-from gpusim.trace.record import POLL, SCATTERED, SIGNAL, Trace
+from gpusim.trace.record import BULK, POLL, SCATTERED, SIGNAL, MemoryKind, Trace
 from gpusim.trace.validate import check_chunk
 
 
@@ -185,9 +185,11 @@ def test_a_chunk_of_version_4_polls_nothing() -> None:
     program = example_trace(blocks=2, blocks_per_chunk=2, seed=3).program
     payload = encode_chunk(replace(chunk, polls=chunk.polls[:0], signals=chunk.signals[:0]), program)
     numbers = np.frombuffer(payload[: 8 * (len(COUNTS) + len(COLUMNS))], "<i8")
-    old = np.concatenate((numbers[: len(COUNTS) - 2], numbers[len(COUNTS) : -9]))  # columns of no numbers have no bytes
+    later = {"polls", "signals", "bulks"}
+    held = [c not in later for c in COUNTS] + [count not in later for count in COLUMNS.values()]
+    old = numbers[held]  # columns of no numbers have no bytes
     decoded = decode_chunk(old.tobytes() + payload[8 * len(numbers) :], program, version=4)
-    assert not len(decoded.polls) and not len(decoded.signals)
+    assert not len(decoded.polls) and not len(decoded.signals) and not len(decoded.bulks)
     assert decoded.accesses.tolist() == chunk.accesses.tolist()
 
 
@@ -209,3 +211,49 @@ def test_polls_and_signals_that_make_no_sense_are_refused(change: dict, message:
     forged = replace(chunk, **{name: np.array(rows, types[name]) for name, rows in change.items()})
     with pytest.raises(TraceFormatError, match=message):
         check_chunk(forged, trace.launch, trace.program, 0)
+
+
+def copying_trace(**changes: object) -> Trace:
+    """Its first accesses each copy a box, the second two."""
+    trace = example_trace(blocks=2, blocks_per_chunk=2, seed=3)
+    (chunk,) = trace.chunks()
+    box = (1 << 46, 1 << 40, (256, -(1 << 20), 0, 0), (8, 3, 1, 1), 128, 4096, 1024, 0, 3, MemoryKind.BULK_LOAD, 3)
+    bulks = np.array([box] * 3, BULK)
+    bulks["access"], bulks["bytes"][2] = (0, 1, 1), 0
+    for name, value in changes.items():
+        bulks[name][1] = value
+    return Trace(trace.program, trace.launch, [replace(chunk, bulks=bulks)])
+
+
+def test_bulk_copies_come_back(tmp_path: Path) -> None:
+    path, trace = tmp_path / "t.trace", copying_trace()
+    trace.save(path)
+    (chunk,), (loaded,) = trace.chunks(), Trace.load(path).chunks()
+    assert loaded.bulks.dtype == BULK
+    np.testing.assert_array_equal(loaded.bulks, chunk.bulks)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"access": 0}, ""),
+        ({"access": 9999}, "not in the order of its"),
+        ({"kind": MemoryKind.LOAD}, "of a kind that does not exist"),
+        ({"swizzle": 7}, "of a kind that does not exist"),
+        ({"count": (8, 0, 1, 1)}, "of no extent"),
+        ({"count": (2**31, 2**31, 1, 1)}, "more than fit"),
+        ({"stride": (2**60, 0, 0, 0)}, "more than fit"),
+        ({"row_bytes": 0}, "leaves 1048576 bytes of shared memory"),
+        ({"shared": (1 << 20) - 4095}, "leaves 1048576 bytes of shared memory"),
+        ({"address": 100}, "leaves the address space"),
+        ({"address": (1 << 63) + 5}, "leaves the address space"),
+    ],
+)
+def test_bulk_copies_that_make_no_sense_are_refused(change: dict, message: str) -> None:
+    trace = copying_trace(**change)
+    (chunk,) = trace.chunks()
+    if not message:
+        check_chunk(chunk, trace.launch, trace.program, 0)
+        return
+    with pytest.raises(TraceFormatError, match=message):
+        check_chunk(chunk, trace.launch, trace.program, 0)

@@ -116,7 +116,7 @@ def assert_same_trace(left: Trace, right: Trace) -> None:
     assert len(ours) == len(theirs)
     for a, b in zip(ours, theirs, strict=True):
         assert (a.first_block, a.blocks) == (b.first_block, b.blocks)
-        for name in ("warps", "runs", "path_start", "accesses", "scattered"):
+        for name in ("warps", "runs", "path_start", "accesses", "scattered", "bulks"):
             one, other = getattr(a, name), getattr(b, name)
             assert one.dtype == other.dtype and one.shape == other.shape
             np.testing.assert_array_equal(one, other)

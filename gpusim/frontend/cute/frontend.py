@@ -60,11 +60,12 @@ class CuteFrontEnd(FrontEnd):
                 self._compiled[key] = _compile(kernel, tensors, nearest(capability).target, lines)
             host, compiled = self._compiled[key]
             launch = _launch_of(kernel, host, compiled, tensors)
-            own = (key, launch.symbol, launch.grid, launch.block, launch.shared_bytes)
+            own = (key, launch.symbol, launch.grid, launch.block, launch.cluster, launch.shared_bytes)
             if own not in self._binaries:
                 self._binaries[own] = CuteBinary(
                     _cubin_of(launch, kernel), launch.symbol, kernel.__name__, capability, cooperative=launch.cooperative,
                     toolchain=_version(), block=launch.block, grid=launch.grid, dynamic_shared_bytes=launch.shared_bytes,
+                    cluster=None if launch.cluster == (1, 1, 1) else launch.cluster,
                     host=host, compiled=compiled,
                 )  # fmt: skip
             return self._binaries[own]
@@ -116,10 +117,6 @@ def _launch_of(kernel: CuteKernel, host: HostCode, compiled: Any, tensors: list[
     place = kernel.launch or 0
     if not 0 <= place < len(launches):
         raise UsageError(f"{kernel.__name__} makes {len(launches)} launches: there is no launch {place}")
-    if launches[place].cluster != (1, 1, 1):
-        raise UsageError(
-            f"{kernel.__name__} launches clusters of {launches[place].cluster} blocks, which are not emulated"
-        )
     return launches[place]
 
 

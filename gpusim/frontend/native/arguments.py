@@ -19,6 +19,7 @@ from gpusim.errors import UsageError
 from gpusim.frontend.native.foreign_arrays import as_array
 from gpusim.launch.arrays import HostArrays
 from gpusim.launch.binary import KernelBinary
+from gpusim.launch.tensor_map_argument import TensorMap
 from gpusim.launch.texture_argument import Surface, Texture
 
 _POINTER_BYTES = 8
@@ -46,6 +47,8 @@ def _value(value: Any, size: int, kind: str, label: str, arrays: HostArrays) -> 
         value = b"\0" * _POINTER_BYTES
     if isinstance(value, (Texture, Surface)):
         return _sized(arrays.map_texture(value, label).to_bytes(_POINTER_BYTES, "little"), size, kind, where)
+    if isinstance(value, TensorMap):
+        return _sized(arrays.map_tensor(value, label), size, kind, where)
     array = as_array(value, where, arrays) if not _is_sized(value, size) else None
     if array is not None:
         if array.nbytes == size and (size != _POINTER_BYTES or "[" in kind):

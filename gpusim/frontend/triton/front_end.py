@@ -34,10 +34,12 @@ _WARP_THREADS = 32
 @dataclass(frozen=True, eq=False)
 class TritonBinary(KernelBinary):
     """A kernel that Triton compiled: ``signature``, the type of each parameter as Triton writes it, "constexpr" for what is compiled
-    in; ``scratch_bytes`` of a block that the launch must provide, for the kernel and for a profiler."""
+    in; ``scratch_bytes`` of a block that the launch must provide, for the kernel and for a profiler; ``maps``: what Triton says of the tensor
+    map of each ``TensorDescriptor`` of the signature, in order; none where descriptors are passed in pieces."""
 
     signature: tuple[Any, ...] = ()
     scratch_bytes: tuple[int, int] = (0, 0)
+    maps: tuple[Mapping[str, Any], ...] = ()
 
 
 _binaries: dict[tuple[str, tuple[int, int]], TritonBinary] = {}
@@ -73,7 +75,7 @@ class TritonFrontEnd(FrontEnd):
     def pack(self, kernel: Any, binary: KernelBinary, args: tuple, arrays: HostArrays) -> bytes:
         own = binary if isinstance(binary, TritonBinary) else self.compile(kernel, args, binary.capability)
         values = list(self.grid_arguments(kernel, binary, args).values())
-        packed = parameter_values(own.signature, values, arrays)
+        packed = parameter_values(own.signature, values, arrays, own.maps)
         missing = len(binary.image.parameters) - len(packed)
         for size in own.scratch_bytes[: max(missing, 0)]:
             scratch = np.zeros(size * arrays.blocks, np.uint8)
@@ -119,15 +121,7 @@ def _as_triton_sees(value: Any, where: str) -> Any:
 
 def _binary(compiled: Any, function: Any, capability: tuple[int, int]) -> TritonBinary:
     metadata, name = compiled.metadata, function.__name__
-    if getattr(metadata, "num_ctas", 1) > 1:
-        raise UsageError(
-            f"{name}: num_ctas={metadata.num_ctas}: clusters of blocks are not emulated: leave num_ctas at 1"
-        )
-    if getattr(metadata, "tensordesc_meta", None):
-        raise UsageError(
-            f"{name}: on sm_{capability[0]}{capability[1]} a TensorDescriptor is a tensor map of the Tensor Memory Accelerator, which is not"
-            " emulated: choose a GPU of sm_80 to sm_89"
-        )
+    ctas = getattr(metadata, "num_ctas", 1)
     return TritonBinary(
         cubin=compiled.asm["cubin"],
         entry_name=metadata.name,
@@ -137,8 +131,11 @@ def _binary(compiled: Any, function: Any, capability: tuple[int, int]) -> Triton
         toolchain=f"triton {metadata.triton_version}",
         block=(_WARP_THREADS * metadata.num_warps, 1, 1),
         dynamic_shared_bytes=metadata.shared,
+        cluster=(ctas, 1, 1) if ctas > 1 else None,
+        grid_of_clusters=True,  # as Triton's own launcher has it: a program is a cluster
         signature=tuple(compiled.src.signature.values()),
         scratch_bytes=(getattr(metadata, "global_scratch_size", 0), getattr(metadata, "profile_scratch_size", 0)),
+        maps=tuple(getattr(metadata, "tensordesc_meta", None) or ()),
     )
 
 

@@ -1,14 +1,14 @@
 """The bytes of a Triton kernel's parameters, as Triton's own launcher lays them out.
 
 Mental model: what is a constant in the compiled signature is no parameter; a tensor is its address; a number has the type of the
-signature; a tuple is its items in order; a ``TensorDescriptor`` is what it describes, in pieces. Behind them stand the addresses of
+signature; a tuple is its items in order; a ``TensorDescriptor`` is a tensor map and its sizes or, before Hopper, what it describes in pieces. Behind them stand the addresses of
 the scratch memory that the kernel asks for, one share a block.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,33 +17,44 @@ from gpusim.errors import UsageError
 from gpusim.frontend.triton.tensors import HostTensor, as_tensor
 from gpusim.launch.arrays import HostArrays
 from gpusim.launch.memory import extent
+from gpusim.launch.tensor_map import IM2COL, TILED, TensorMap, check, encode
 
 _ADDRESS = "<Q"
 _FORMATS = {
     "fp64": "<d", "fp32": "<f", "f32": "<f", "fp16": "<e",
     "i64": "<q", "i32": "<i", "i16": "<h", "i8": "<b", "u64": "<Q", "u32": "<I", "u16": "<H", "u8": "<B",
 }  # fmt: skip
-_DESCRIPTOR = "tensordesc"
+_DESCRIPTOR, _MAP = "tensordesc", "tensor map"
+TF32 = 11
+#: Element types as PTX numbers them on the device, where cuda.h has other numbers.
+_OF_DEVICE = {8: 10, 9: 8, 10: 9}
 
 
-def parameter_values(signature: Sequence[Any], values: Sequence[Any], arrays: HostArrays) -> list[bytes]:
-    """The bytes of each parameter: ``values`` by the types of Triton's ``signature``, tuples in it for tuples."""
+def parameter_values(
+    signature: Sequence[Any], values: Sequence[Any], arrays: HostArrays, maps: Sequence[Mapping[str, Any]] = ()
+) -> list[bytes]:
+    """The bytes of each parameter: ``values`` by the types of Triton's ``signature``, tuples in it for tuples. ``maps``: what
+    Triton says of the tensor maps of descriptors, in order; none where they are passed in pieces."""
     kernel = arrays.kernel
     placed: dict[int, int] = {}
     return [
         _bytes(kind, value, f"argument {label} of {kernel}", label, arrays, placed)
-        for kind, value, label in _flat(signature, values)
+        for kind, value, label in _flat(signature, values, iter(maps))
     ]
 
 
-def _flat(signature: Sequence[Any], values: Sequence[Any], within: str = "") -> Iterator[tuple[str, Any, str]]:
+def _flat(
+    signature: Sequence[Any], values: Sequence[Any], maps: Iterator[Mapping[str, Any]], within: str = ""
+) -> Iterator[tuple[str, Any, str]]:
     """(type, value, place) of all that is passed, with what tuples hold."""
     for place, (kind, value) in enumerate(zip(signature, values, strict=True)):
         label = f"{within}{place}"
         if isinstance(kind, (tuple, list)):
-            yield from _flat(kind, value, f"{label}.")
+            yield from _flat(kind, value, maps, f"{label}.")
         elif kind.startswith(_DESCRIPTOR):
-            yield from _flat(*_pieces(value), within=f"{label}.")
+            about = next(maps, None)
+            types, pieces = _pieces(value) if about is None else _mapped(value, about)
+            yield from _flat(types, pieces, maps, f"{label}.")
         elif kind != "constexpr":
             yield kind, value, label
 
@@ -57,7 +68,54 @@ def _pieces(descriptor: Any) -> tuple[list[str], list[Any]]:
     return types, [descriptor.base, *sizes, *flags, *sizes]
 
 
+def _mapped(descriptor: Any, about: Mapping[str, Any]) -> tuple[list[str], list[Any]]:
+    """Types and values of a descriptor that the kernel has as a tensor map: Triton's ``make_tensordesc_arg``."""
+    rank = len(descriptor.shape)
+    sizes = [*descriptor.shape, *descriptor.strides]
+    return [_MAP, *["i32"] * rank, *["i64"] * rank], [(descriptor, about), *sizes]
+
+
+def _map(descriptor: Any, about: Mapping[str, Any], address: int) -> bytes:
+    """The tensor map of a descriptor. Raises UsageError for one that CUDA does not encode."""
+    shape, size = list(descriptor.shape), about["elem_size"]
+    if about["fp4_padded"]:
+        shape[-1] *= 2  # two elements a byte
+    kind = TF32 if getattr(descriptor, "round_f32_to_tf32", False) else _OF_DEVICE.get(about["elem_type"], about["elem_type"])
+    block = tuple(about["block_size"])
+    common = {
+        "data_type": kind,
+        "address": address,
+        "dimensions": tuple(reversed(shape)),
+        "strides_bytes": tuple(size * stride for stride in reversed(descriptor.strides[:-1])),
+        "swizzle": about["swizzle"],
+        "promotion": 2,
+        "fill": int(descriptor.padding == "nan"),
+    }
+    if not about.get("is_im2col", False):
+        steps = (1,) * len(shape)
+        return encode(check(TensorMap(kind=TILED, element_strides=steps, box=tuple(reversed(block)), **common)))
+    steps = tuple(reversed(descriptor.element_strides or [1] * len(shape)))
+    lower, upper = tuple(descriptor.pixel_box_lower_corner), tuple(descriptor.pixel_box_upper_corner)
+    return encode(
+        check(
+            TensorMap(
+                kind=IM2COL, element_strides=steps, lower=lower[::-1], upper=upper[::-1], pixels=block[0], channels=block[1],
+                **common,
+            )
+        )
+    )  # fmt: skip
+
+
 def _bytes(kind: str, value: Any, where: str, label: str, arrays: HostArrays, placed: dict[int, int]) -> bytes:
+    if kind == _MAP:
+        descriptor, about = value
+        tensor = as_tensor(descriptor.base, where)
+        if tensor is None:
+            raise UsageError(f"{where}: a TensorDescriptor of a {type(descriptor.base).__name__}: give it an array")
+        try:
+            return _map(descriptor, about, _address(tensor, label, arrays, placed))
+        except UsageError as error:
+            raise UsageError(f"{where}: {error}") from None
     if kind.startswith("*"):
         tensor = as_tensor(value, where)
         if tensor is None and value is not None and not isinstance(value, int):

@@ -57,6 +57,8 @@ GLOBALS_ADDRESS = 0x7E00_0000_0000
 CONSTANTS_ADDRESS = 0x7E80_0000_0000
 #: Where a cooperative launch finds its workspace.
 GRID_WORKSPACE_ADDRESS = 0x7E90_0000_0000
+#: And a kernel's parameters, for code that takes the address of one; bank 0 as a whole begins at it.
+PARAMETERS_ADDRESS = 0x7E98_0000_0000
 
 #: The driver function that a kernel launches others with.
 LAUNCH = "__cuda_syscall_cnpv2LaunchDeviceV2"
@@ -108,7 +110,8 @@ class KernelImage(KernelCode):
     first shared address that belongs to the kernel. ``constants`` maps bank to initial bytes (bank 0
     without parameters). ``variables`` are the
     module's global variables (name, offset into ``global_data``, size), whose first bytes are ``global_initial`` and whose
-    others are zero; ``max_threads`` the largest block that the kernel was compiled for, 0 if it does not say.
+    others are zero; ``max_threads`` the largest block that the kernel was compiled for, 0 if it does not say; ``cluster`` the
+    blocks of its clusters, None if the launch is to say (and must if ``needs_cluster``), ``max_cluster`` how many they may be, 0 if it does not say.
     """
 
     registers_per_thread: int
@@ -126,6 +129,9 @@ class KernelImage(KernelCode):
     variables: tuple[tuple[str, int, int], ...] = ()
     constant_variables: tuple[tuple[str, int, int], ...] = ()
     max_threads: int = 0
+    cluster: tuple[int, int, int] | None = None
+    max_cluster: int = 0
+    needs_cluster: bool = False
     open_stack: bool = False
 
     @property
@@ -262,6 +268,9 @@ class _Loader:
             variables=self.globals.variables,
             constant_variables=self._constant_variables(),
             max_threads=own.max_threads,
+            cluster=own.cluster,
+            max_cluster=own.max_cluster,
+            needs_cluster=own.needs_cluster,
             open_stack=open_stack,
         )
 

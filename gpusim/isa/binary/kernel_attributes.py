@@ -17,6 +17,10 @@ ATTRIBUTE_PARAMETER_BANK = 0x0A
 ATTRIBUTE_PARAMETER = 0x17
 #: Of kernels with more than 4 KiB of parameters, whose sizes the 14 bits of the other do not hold.
 ATTRIBUTE_LARGE_PARAMETER = 0x45
+ATTRIBUTE_CLUSTER = 0x3D
+#: Compiled for launches in clusters (PTX .explicitcluster), with the shape of ATTRIBUTE_CLUSTER or the launch's.
+ATTRIBUTE_EXPLICIT_CLUSTER = 0x3E
+ATTRIBUTE_MAX_CLUSTER = 0x3F
 ATTRIBUTE_BARRIERS = 0x4C
 
 
@@ -32,19 +36,24 @@ class Parameter:
 @dataclass(frozen=True)
 class KernelAttributes:
     """``parameters`` in their order, from byte ``parameter_base`` of constant bank 0 on, ``parameter_bytes`` in all; ``barriers``: block
-    barriers; ``max_threads``: of a block, 0 if it does not say."""
+    barriers; ``max_threads``: of a block, 0 if it does not say; ``cluster``: blocks of its clusters along x, y, z, None if the launch
+    is to say, as it must where ``needs_cluster``; ``max_cluster``: blocks of a cluster at most, 0 if it does not say."""
 
     parameters: tuple[Parameter, ...] = ()
     parameter_base: int = 0
     parameter_bytes: int = 0
     barriers: int = 0
     max_threads: int = 0
+    cluster: tuple[int, int, int] | None = None
+    max_cluster: int = 0
+    needs_cluster: bool = False
 
 
 def kernel_attributes(elf: Elf, name: str) -> KernelAttributes:
     """Those of kernel ``name``. Raises CompileError for a damaged section."""
     info = elf.named(f".nv.info.{name}")
     parameters, base, size, barriers, max_threads = [], 0, 0, 0, 0
+    cluster, max_cluster, needs_cluster = None, 0, False
     for _, number, payload in attributes(info) if info else ():
         if number == ATTRIBUTE_PARAMETER_BANK and len(payload) >= 8:
             base = int.from_bytes(payload[4:6], "little")
@@ -60,4 +69,14 @@ def kernel_attributes(elf: Elf, name: str) -> KernelAttributes:
         elif number == ATTRIBUTE_MAX_THREADS and len(payload) >= 12 and not max_threads:
             x, y, z = (int.from_bytes(payload[i : i + 4], "little") for i in (0, 4, 8))
             max_threads = x * y * z
-    return KernelAttributes(tuple(sorted(parameters, key=lambda p: p.ordinal)), base, size, barriers, max_threads)
+        elif number == ATTRIBUTE_CLUSTER and len(payload) >= 12:
+            x, y, z = (int.from_bytes(payload[i : i + 4], "little") for i in (0, 4, 8))
+            cluster = (x, y, z) if x and y and z else None
+        elif number == ATTRIBUTE_EXPLICIT_CLUSTER:
+            needs_cluster = True
+        elif number == ATTRIBUTE_MAX_CLUSTER and len(payload) >= 4:
+            max_cluster = int.from_bytes(payload[:4], "little")
+    return KernelAttributes(
+        tuple(sorted(parameters, key=lambda p: p.ordinal)), base, size, barriers, max_threads, cluster, max_cluster,
+        needs_cluster,
+    )  # fmt: skip

@@ -14,6 +14,7 @@ from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
 from gpusim.isa.jit import inner
 from gpusim.isa.lane_masks import first_lane, first_predicate, signed32
+from gpusim.trace.layout import RANK_SHIFT
 
 
 @inner
@@ -69,11 +70,14 @@ def execute_lanes(state, registers, warp, op, f0, f1, x, y, z, w, q, vote_in, ex
         holds = np.int64(0)
         for lane in range(at.LANES):
             high = np.int64(registers[x + at.ROW + lane])
-            space = 0
+            space = ops.QUERY_GLOBAL
             if high == state.shared_window >> 32:
-                space = 1
+                space = ops.QUERY_CLUSTER
+                rank = (np.int64(registers[x + lane]) >> RANK_SHIFT) & 0xFF
+                if f0 == ops.QUERY_SHARED and rank == state.cluster_rank:
+                    space = ops.QUERY_SHARED
             elif high == state.local_window >> 32:
-                space = 2
+                space = ops.QUERY_LOCAL
             registers[w + lane] = 1 if space == f0 else 0
             holds |= np.int64(1 if space == f0 else 0) << lane
         q[0] = np.uint32(holds)
@@ -146,6 +150,8 @@ def _special(state, registers, warp, number, flags, w, executing, active):
         value = state.warps
     elif number == ops.SR_SM_WARPS:
         value = state.sm_warps << 8
+    elif number == ops.SR_CLUSTER_RANK:
+        value = state.cluster_rank
     elif number == ops.SR_ONE:
         value = np.int64(1)
     for lane in range(at.LANES):

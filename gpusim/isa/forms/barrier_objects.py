@@ -18,9 +18,10 @@ _BARRIER_FORMS = {
     ("ARRIVE", "TRANS64"): (ops.EXPECT_ARRIVE, 1),
     ("ARRIVE", "TRANS64", "OPTOUT", "A1T0"): (ops.DROP, 1),
     ("ARRIVE", "TRANS64", "OPTOUT", "ART0"): (ops.DROP, 1),
-    ("ARRIVE", "TRANS64", "RED", "A0T1"): (ops.EXPECT, 1),
-    ("ARRIVE", "TRANS64", "RED", "A0TR"): (ops.EXPECT, 1),
-    ("ARRIVE", "TRANS64", "RED", "A0TX"): (ops.COMPLETE, 1),
+    ("ARRIVE", "TRANS64", "OPTOUT"): (ops.EXPECT_DROP, 1),
+    ("ARRIVE", "TRANS64", "A0T1"): (ops.EXPECT, 1),
+    ("ARRIVE", "TRANS64", "A0TR"): (ops.EXPECT, 1),
+    ("ARRIVE", "TRANS64", "A0TX"): (ops.COMPLETE, 1),
     ("PHASECHK", "TRANS64"): (ops.PHASE, 1),
     ("PHASECHK", "TRANS64", "TRYWAIT"): (ops.PHASE, 1),
 }
@@ -30,16 +31,21 @@ def lower_shared_barrier(instruction: Instruction) -> MicroOp | None:
     """``SYNCS``: an mbarrier's word in shared memory (since Hopper). EXCH initialises it; ARRIVE counts one thread
     (A1) or as many as the register says (AR) and returns the state before, with OPTOUT for this and all later phases;
     T1 and TR expect one transaction or as many as the register says, TX says that so many are complete, neither of
-    A and T (arrive.expect_tx) does both; PHASECHK asks whether the phase of a state (its high word) is over."""
+    A and T (arrive.expect_tx) does both; PHASECHK asks whether the phase of a state (its high word) is over. With RED the
+    mbarrier may be another block's of the cluster: the address is a shared::cluster one."""
     if instruction.modifiers in (("CCTL", "IV"), ("CCTL", "IVALL")):
         return MicroOp(ops.NOP)
-    form, found = _BARRIER_FORMS.get(instruction.modifiers), memory_operand(instruction)
+    # RED: the address names a block of the cluster, and nothing is returned.
+    modifiers, remote = tuple(m for m in instruction.modifiers if m != "RED"), "RED" in instruction.modifiers
+    form, found = _BARRIER_FORMS.get(modifiers), memory_operand(instruction)
     if form is None or found is None:
         return None
     recipe, rest = address_recipe(found[0], False), found[1]
     if recipe is None or len(rest) != 2 or rest[1].kind not in REGISTERS or rest[1].modifiers:
         return None
     asks = form[0] == ops.PHASE
+    if remote and (asks or form[0] == ops.EXCH):
+        return None
     if rest[0].kind != (Kind.PREDICATE if asks else Kind.REGISTER) and rest[0].index != NO_REGISTER:
         return None
     source = Source(rest[1], words=form[1])
@@ -54,8 +60,8 @@ def lower_shared_barrier(instruction: Instruction) -> MicroOp | None:
         words=2,
         predicate_destinations=(rest[0],) if asks else (),
         flags=(form[0], ops.U64),
-        memory_kind=MemoryKind.ATOMIC,
-        space=Space.SHARED,
+        memory_kind=MemoryKind.REDUCTION if remote else MemoryKind.ATOMIC,
+        space=Space.CLUSTER if remote else Space.SHARED,
         access_bytes=8,
         extra={"address": recipe},
     )

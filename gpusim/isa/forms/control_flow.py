@@ -349,7 +349,7 @@ _DIRECT = (ops.BRANCH, ops.BRANCH_DIVERGENT, ops.BRANCH_INDEXED)
 _INDEXED = (ops.BRANCH_INDEXED,)
 
 OPCODES = (
-    *_without_effect(("NOP", "PMTRIG", "ACQBULK", "PREEXIT", "WARPGROUP", "ENDCOLLECTIVE"), OTHER),
+    *_without_effect(("NOP", "PMTRIG", "ACQBULK", "PREEXIT", "ENDCOLLECTIVE"), OTHER),
     *_without_effect(("ERRBAR", "CGAERRBAR", "CCTLL", "CCTLT"), "fence"),
     Opcode(
         mnemonic="CCTL", summary="cache control", lowering=lower_cache_control,

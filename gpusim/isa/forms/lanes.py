@@ -177,7 +177,8 @@ _SPECIALS = {
     "SR_SMID": ops.SR_SM,
     "SR_LMEMHIOFF": ops.SR_ZERO,
     "SR_SWINHI": ops.SR_SHARED_WINDOW_HIGH,
-    "SR_CgaCtaId": ops.SR_ZERO,
+    "SR_CgaCtaId": ops.SR_CLUSTER_RANK,
+    # Chooses among copies of what bank 0 says of clusters: the driver's first one, whose offsets the code names, is the only one here.
     "SR_CgaSize": ops.SR_ZERO,
     "SR_SMEMSZ": ops.SR_SHARED_BYTES,
 }
@@ -333,13 +334,13 @@ def lower_code_address(instruction: Instruction) -> MicroOp | None:
     )
 
 
-#: Space asked for; D is another block's shared memory: without clusters no address lies there.
-_QUERIES = {"S": 1, "L": 2, "G": 0, "D": 3}
+_QUERIES = {"G": ops.QUERY_GLOBAL, "S": ops.QUERY_SHARED, "L": ops.QUERY_LOCAL, "D": ops.QUERY_CLUSTER}
 
 
 def lower_query_space(instruction: Instruction) -> MicroOp | None:
-    """``QSPC.E.S P, RZ, [R2+0x8]``: does a generic address lie in shared, local or global memory? The spaces'
-    windows are 4 GiB apart, so an offset never leads from one to another and the high word says it all."""
+    """``QSPC.E.S P, RZ, [R2+0x8]``: does a generic address lie in shared, local or global memory, or with D (PTX
+    ``isspacep.shared::cluster``) in that of a block of the cluster? The spaces' windows are 4 GiB apart, so an offset never
+    leads from one to another: the high word says which it is, and the rank in the low one of which block."""
     letters = [m for m in instruction.modifiers if m in _QUERIES]
     operands = instruction.operands
     if len(letters) != 1 or set(instruction.modifiers) - {"E", *letters} or len(operands) != 3:
@@ -347,7 +348,7 @@ def lower_query_space(instruction: Instruction) -> MicroOp | None:
     predicate, destination, memory = operands
     if predicate.kind != Kind.PREDICATE or destination.kind != Kind.REGISTER or memory.kind != Kind.MEMORY:
         return None
-    if memory.uniform_index != 255 and memory.index != 255 or set(memory.modifiers) - {"64", "UR.64"}:
+    if memory.uniform_index != 255 and memory.index != 255 or set(memory.modifiers) - {"64", "UR.64", "U32"}:
         return None
     base = Operand(Kind.REGISTER, memory.index)
     if memory.uniform_index != 255:

@@ -5,8 +5,8 @@ gives the shape (``16816`` is 16 x 8 x 16), then the formats. A register holds 3
 column of B), so a shape is a number of 8-row tiles and a number of register steps along k; which lane holds
 what is the body's business (:mod:`gpusim.isa.bodies.tensor`, after the PTX ISA's fragment figures).
 
-Hopper's and Blackwell's asynchronous tensor instructions work on shared or tensor memory and are refused by
-name: see :data:`REFUSED`.
+Hopper's asynchronous tensor instructions stand in :mod:`gpusim.isa.forms.warpgroup_products`, Blackwell's in
+:mod:`gpusim.isa.forms.tensor_memory`.
 """
 
 from __future__ import annotations
@@ -46,36 +46,6 @@ INTEGERS = {"S8": (8, True), "U8": (8, False), "S4": (4, True), "U4": (4, False)
 ROUNDINGS = {"RM": 1, "RP": 2, "RZ": 3}
 #: Bits of a row that all four lanes of a row hold in one register.
 STEP_BITS = 128
-
-REFUSED = {
-    "HGMMA": "asynchronous warp-group product (wgmma)",
-    "IGMMA": "asynchronous warp-group product (wgmma)",
-    "BGMMA": "asynchronous warp-group product (wgmma)",
-    "QGMMA": "asynchronous warp-group product (wgmma)",
-    "UTCHMMA": "tensor-memory product (tcgen05)",
-    "UTCQMMA": "tensor-memory product (tcgen05)",
-    "UTCIMMA": "tensor-memory product (tcgen05)",
-    "UTCOMMA": "tensor-memory product (tcgen05)",
-    "UTCBAR": "barrier of tensor-memory products (tcgen05)",
-    "UTCATOMSWS": "allocation of tensor memory (tcgen05)",
-    "LDTM": "load from tensor memory (tcgen05)",
-    "STTM": "store to tensor memory (tcgen05)",
-    "UTMALDG": "bulk copy by the tensor memory accelerator",
-    "UTMASTG": "bulk copy by the tensor memory accelerator",
-    "UTMAREDG": "bulk reduction by the tensor memory accelerator",
-    "UBLKCP": "bulk copy by the tensor memory accelerator",
-    "UBLKRED": "bulk reduction by the tensor memory accelerator",
-    "UTMAPF": "prefetch by the tensor memory accelerator",
-    "UBLKPF": "prefetch by the tensor memory accelerator",
-    "UTMACMDFLUSH": "end of a group of bulk copies by the tensor memory accelerator",
-    "UTMACCTL": "cache of tensor maps of the tensor memory accelerator",
-    "UTCCP": "copy into tensor memory (tcgen05)",
-    "UTCSHIFT": "shift in tensor memory (tcgen05)",
-    "UVIRTCOUNT": "allocation of tensor memory (tcgen05)",
-    "UCGABAR_ARV": "barrier of the thread-block cluster",
-    "UCGABAR_WAIT": "barrier of the thread-block cluster",
-    "UGETNEXTWORKID": "the next block's work from the grid (cluster launch control)",
-}
 
 
 def fragment(operand: Operand, words: int, allowed: tuple[tuple[str, ...], ...] = ((),)) -> Source | None:
@@ -409,5 +379,4 @@ OPCODES = (
         mnemonic="OMMA", summary="matrix product of 4-bit floats with scales", lowering=lower_four_bit,
         bodies=(tensor_blocks.multiply_scaled, tensor_blocks.multiply_sparse_scaled), pipe=PipeClass.TENSOR, coverage="matrix multiply", flops=TENSOR,
     ),
-    *(Opcode(mnemonic=name, summary=f"{why}: not emulated", refused=why) for name, why in REFUSED.items()),
 )  # fmt: skip

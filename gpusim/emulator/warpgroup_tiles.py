@@ -1,0 +1,188 @@
+"""Operands of a warp group's products: matrices in shared memory, found by descriptors, as planes of numbers.
+
+Mental model: a descriptor says where a matrix begins in shared memory and how it goes on from 8 x 16-byte cores to the next
+ones; the hardware exchanges 16-byte chunks by bits of the address (*swizzle*). Elements are gathered as they are into a plane
+``raw``, then decoded into planes of values and of exponents, which loops over contiguous memory do for many at a time.
+
+Planes are flat: B's element (k, n) stands at ``k * COLUMNS + n``, A's (row, k) at ``A_PLACE + row * products + k`` (``products``: elements of a row of A), so that sums run
+along the columns. An element is (``values`` float32, ``exponents`` int16): a denormal has the exponent of the smallest normal number, as
+in :mod:`gpusim.isa.bodies.tensor`, zero has NOTHING.
+
+Sources: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions": matrix descriptor, canonical layouts, register fragments; the
+layouts in units of 16 bytes as CUTLASS names them (cute/atom/mma_traits_sm90_gmma.hpp, make_gmma_desc). That a base offset is
+subtracted from the row in the pattern follows from its definition.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpusim.emulator.pointers import load8, load16, load32
+from gpusim.isa import float_ops
+from gpusim.isa import warp as at
+from gpusim.isa.bodies.scalar import float_of
+from gpusim.isa.bodies.small import shape
+from gpusim.isa.jit import inner
+
+COLUMNS, A_DEPTH, ROWS = 256, 64, 16
+A_PLACE = A_DEPTH * COLUMNS
+PLANE = A_PLACE + ROWS * A_DEPTH
+#: Columns that are computed at a time, so that what belongs to them stays in the host's L1 cache, and of what is left behind those: loops of
+#: a length that is known are vectorised without a remainder.
+STRIP, NARROW = 64, 16
+NOTHING = -(1 << 14)
+#: Bits of a descriptor's addresses and offsets, which count 16 bytes.
+_FIELD = 0x3FFF
+CHUNK = 16
+
+#: Room to work in, one for each resident block.
+WORK = np.dtype(
+    [
+        ("raw", "<i4", (PLANE,)),
+        ("values", "<f4", (PLANE,)),
+        ("exponents", "<i2", (PLANE,)),
+        ("chosen", "<i4", (ROWS * A_DEPTH,)),  # which row of B each element of A is multiplied with
+        ("sums", "<i4", (ROWS * COLUMNS,)),  # C, then D: as patterns
+        # of one row and strip
+        ("top", "<i2", (STRIP,)),
+        ("scale", "<f4", (STRIP,)),
+        ("parts", "<i4", (2 * STRIP,)),  # sums, in two parts that 32 bits hold
+        ("before", "<i4", (STRIP,)),
+        ("exact", "<i4", (STRIP,)),
+        ("b_descriptor", "<i8"),  # of the B that the planes hold
+        ("b_finite", "<i8"),
+        ("b_highest", "<i8"),
+    ]
+)
+
+
+@inner
+def gather_matrix(work, descriptor, first, lines, depth, size, turned, place, along_line, along_depth, low, high, shift):
+    """Bring lines ``first`` to ``first + lines - 1`` (rows of A, columns of B) of the matrix that ``descriptor`` names to ``raw``: element
+    (line, k) to ``place + (line - first) * along_line + k * along_depth``. ``size``: bytes of an element; ``turned``: lines lie side by
+    side in memory, else what is along k; ``low``, ``high``: first and last address where a chunk may begin; ``shift``: from a shared address to
+    that of the host. Returns -1, or an address that is not the block's."""
+    start = (descriptor & _FIELD) << 4
+    leading, stride = (descriptor >> 16 & _FIELD) << 4, (descriptor >> 32 & _FIELD) << 4
+    turn, mode = descriptor >> 49 & 7, descriptor >> 62 & 3
+    bits = 4 - mode if mode else np.int64(0)  # 128, 64 or 32 bytes are 8, 4 or 2 chunks
+    width = np.int64(1) << bits
+    elements = CHUNK // size
+    across = -(-(lines if turned else depth) // elements)
+    for outer in range(depth if turned else lines):
+        line = outer if turned else first + outer
+        for inside in range(across):
+            chunk = inside + (first // elements if turned else 0)
+            core = (line & 7) * CHUNK * width
+            if bits:
+                # Of the canonical layouts that are swizzled, one of lines side by side leads from chunk to chunk by the leading offset.
+                offset = core + (line >> 3) * stride + (chunk & (width - 1)) * CHUNK + (chunk >> bits) * leading
+            elif turned:
+                offset = core + (line >> 3) * leading + chunk * stride
+            else:
+                offset = core + (line >> 3) * stride + chunk * leading
+            address = start + offset
+            address ^= (((address >> 7) - turn) & (width - 1)) << 4
+            if address < low or address > high:
+                return address
+            host = address + shift
+            to = place + outer * (along_depth if turned else along_line)
+            step = along_line if turned else along_depth
+            to += inside * elements * step
+            if size == 2:
+                for e in range(8):
+                    work.raw[to + e * step] = load16(host + 2 * e)
+            elif size == 4:
+                for e in range(4):
+                    work.raw[to + e * step] = load32(host + 4 * e)
+            else:
+                for e in range(16):
+                    work.raw[to + e * step] = load8(host + e)
+    return np.int64(-1)
+
+
+@inner
+def gather_fragment(work, registers, a, size, products):
+    """Bring A from registers to ``raw``: 32-bit register r of lane 4 g + t holds what is along k of row g + 8 (r mod 2), from byte
+    16 (r / 2) + 4 t on."""
+    elements = 4 // size
+    mask = (np.int64(1) << (8 * size)) - 1
+    for r in range(4):
+        for lane in range(at.LANES):
+            word = np.int64(registers[a + r * at.ROW + lane]) & at.FULL
+            row, k = (lane >> 2) + 8 * (r & 1), elements * (4 * (r >> 1) + (lane & 3))
+            for e in range(elements):
+                work.raw[A_PLACE + row * products + k + e] = np.int32(word >> (8 * size * e) & mask)
+
+
+@inner
+def choose_all(work, products):
+    """A dense A: element j of a row is multiplied with row j of B."""
+    for row in range(ROWS):
+        for j in range(products):
+            work.chosen[row * products + j] = np.int32(j)
+
+
+@inner
+def choose_half(work, registers, metadata, lane, size, products):
+    """A sparse A: two bits of metadata for each element say which. As for mma.sync (:mod:`gpusim.isa.bodies.tensor_blocks`); CUTLASS
+    has the same in its layouts of metadata (cute/atom/mma_traits_sm90_gmma_sparse.hpp). ``lane``: where the selector begins."""
+    for row in range(ROWS):
+        upper, home = row >> 3, 4 * (row & 7) + lane
+        for j in range(products):
+            if size >= 2:
+                unit = j * (size // 2)  # TF32 counts as two halves
+                word = np.int64(registers[metadata + home + (unit >> 3)]) & at.FULL
+                column = 4 * (unit >> 1) + (word >> (16 * upper + 2 * (unit & 7)) & 3)
+                column = column >> 1 if size == 4 else column
+            else:
+                word = np.int64(registers[metadata + home + 2 * (j >> 4) + upper]) & at.FULL
+                column = 4 * (j >> 1) + (word >> (2 * (j & 15)) & 3)
+            work.chosen[row * products + j] = np.int32(column)
+
+
+@inner
+def decode(work, first, count, style, negated):
+    """Decode elements ``first`` to ``first + count - 1`` of ``raw``; returns (all are finite, highest exponent)."""
+    raw, values, exponents = work.raw, work.values, work.exponents
+    mantissa_bits, bias, largest, infinity, _nan = shape(style)
+    drop = np.int32(13 if style == float_ops.TF32 else 0)
+    sign = np.int32(0)
+    width = np.int64(16)
+    if style == float_ops.TF32:
+        # The lowest 13 bits do not count.
+        mantissa_bits, width = np.int64(10), np.int64(19)
+    elif style == float_ops.E4M3 or style == float_ops.E5M2:
+        width = np.int64(8)
+    below = np.int32((np.int64(1) << (width - 1)) - 1)
+    up, down = np.int32(23 - mantissa_bits), np.int32(mantissa_bits)
+    away = np.int32(32 - width)
+    factor = float_of(np.int32((254 - bias) << 23))
+    least, base = np.int32(1), np.int32(bias)
+    limit, infinite = np.int32(largest), np.int32(infinity)
+    flip = np.int32(-0x80000000) if negated else np.int32(0)
+    odd, highest = np.int32(0), np.int32(NOTHING)
+    for i in range(first, first + count):
+        code = np.int32(np.uint32(raw[i]) >> np.uint32(drop))
+        magnitude = np.int32(code & below)
+        sign = np.int32(np.int32(np.int32(code << away) & np.int32(-0x80000000)) ^ flip)
+        value = float_of(np.int32(magnitude << up)) * factor
+        exponent = np.int32(magnitude >> down)
+        exponent = np.int32((exponent if exponent > least else least) - base)
+        exponent = np.int32(NOTHING) if magnitude == 0 else exponent
+        highest = exponent if exponent > highest else highest
+        beyond = magnitude > limit
+        odd |= np.int32(1) if beyond else np.int32(0)
+        value = (np.float32(np.inf) if magnitude == infinite else np.float32(np.nan)) if beyond else value
+        values[i] = -value if sign < 0 else value
+        exponents[i] = np.int16(exponent)
+    return odd == 0, np.int64(highest)
+
+
+@inner
+def decode_integers(work, first, count, signed):
+    """Decode bytes of ``raw`` in place."""
+    raw = work.raw
+    for i in range(first, first + count):
+        byte = np.int32(raw[i] & 0xFF)
+        raw[i] = np.int32(np.int32(byte ^ np.int32(0x80)) - np.int32(0x80)) if signed else byte
