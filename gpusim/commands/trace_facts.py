@@ -35,6 +35,7 @@ def facts(path: Path, check: bool = False) -> dict[str, object]:
         "capability": "{}.{}".format(*launch.capability),
         "grid": "x".join(map(str, launch.grid)),
         "block": "x".join(map(str, launch.block)),
+        **({"cluster": "x".join(map(str, launch.cluster))} if launch.cluster_blocks > 1 else {}),
         "registers_per_thread": launch.registers_per_thread,
         "shared_bytes": launch.shared_bytes,
         "sass_instructions": len(opened.program.texts),

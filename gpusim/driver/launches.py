@@ -168,8 +168,9 @@ class Launches:
 
     def _launch_of(self, work: KernelLaunchWork, binary: KernelBinary) -> KernelLaunch:
         cluster = self._facts.cluster_of(work.kernel, work.options)
+        (grid_x, grid_y, grid_z), (x, y, z) = work.grid, work.block
         return KernelLaunch(
-            binary, self._target, work.grid, work.block, work.shared, work.bank, work.stack_bytes, cluster,
+            binary, self._target, (grid_x, grid_y, grid_z), (x, y, z), work.shared, work.bank, work.stack_bytes, cluster,
             large_clusters=True,
         )  # fmt: skip
 

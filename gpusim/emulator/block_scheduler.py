@@ -12,7 +12,6 @@ need be in the middle of blocks.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,6 +24,7 @@ from gpusim.emulator.listeners import Fault, Listener
 from gpusim.emulator.livelock import LivelockDetector
 from gpusim.emulator.lockstep import run_blocks
 from gpusim.emulator.poll_rounds import DECISION_ROWS
+from gpusim.emulator.slots import LoggedBlocks, Slot, stuck_blocks
 from gpusim.emulator.tensor_boxes import LOG_WIDTH
 from gpusim.errors import UsageError
 from gpusim.isa import system_ops as ops
@@ -74,37 +74,6 @@ LEAST_LOG = (
 BULK_ROWS = 1 << 15
 #: Barriers that are logged before the listeners hear of them: 1.3 MB.
 SYNC_ROWS = 1 << 14
-
-
-@dataclass(eq=False)  # equal would mean that all of their states and registers are
-class Slot:
-    """Room for one resident block: its STATE[1] record array, registers, and the memory behind its pointers."""
-
-    states: np.recarray
-    registers: np.ndarray
-    raw: np.ndarray  # the bytes of ``states``, counters of what was executed among them
-    backing: list[np.ndarray]
-    block: int = -1
-    #: ``changes`` of the launch when all that its warps did was to poll, -1: they did something else
-    polled_at: int = -1
-    #: rows of the launch's ``touched`` for the words that they poll; none: too many to say
-    watched: tuple[int, ...] = ()
-    #: the cluster whose block it holds; None: the launch has none
-    cluster: ResidentCluster | None = None
-    #: why its block stopped last
-    status: int = at.DONE
-
-    def __post_init__(self) -> None:
-        self.states[0]["registers_host"] = self.registers.ctypes.data
-
-
-@dataclass(frozen=True)
-class LoggedBlocks:
-    """What the log holds: ``blocks`` blocks from ``first_block`` on, of which the last ``open_blocks`` go on."""
-
-    first_block: int
-    blocks: int
-    open_blocks: int = 0
 
 
 class BlockScheduler:
@@ -249,7 +218,7 @@ class BlockScheduler:
             if (rest := order.past_taken(current, blocks)) > current:
                 current = rest
                 continue
-            started = self._seat(current, free)
+            started = self._begin(current, free)
             current = yield from self._together(current + order.size, blocks, started, free)
             if self.failed is not None:
                 return
@@ -261,25 +230,17 @@ class BlockScheduler:
         self._report_syncs()
         yield LoggedBlocks(self._base, blocks - self._base)
 
-    def _seat(self, place: int, free: list[Slot]) -> list[Slot]:
+    def _begin(self, place: int, free: list[Slot]) -> list[Slot]:
         """Slots, of those that are ``free`` and new ones, for the blocks of the cluster that begins at ``place`` of the order."""
         self._order.start(place)
         slots = [free.pop() if free else self._open() for _ in range(self._order.size)]
         for i, slot in enumerate(slots):
             slot.block, slot.polled_at = self._order.block(place + i), -1
         if len(slots) > 1:
-            cluster = ResidentCluster.seat([slot.states[0] for slot in slots], [slot.block for slot in slots])
+            cluster = ResidentCluster.together([slot.states[0] for slot in slots], [slot.block for slot in slots])
             for slot in slots:
                 slot.cluster = cluster
         return slots
-
-    def _open_blocks(self, pending: int, resident: Sequence[Slot]) -> tuple[int, int]:
-        """(the first block behind those that have begun, the blocks before it from the first on that has not ended), while those
-        before place ``pending`` have begun and those ``resident`` go on."""
-        order = self._order
-        end = order.band_end(pending)
-        unfinished = [order.place(slot.block) for slot in resident] + ([pending] if pending < end else [])
-        return end, end - order.band_start(min(unfinished)) if unfinished else 0
 
     def _logged(self, end: int, open_blocks: int) -> LoggedBlocks:
         """The log as blocks up to ``end``; what is logged from now on counts from the first open block."""
@@ -445,7 +406,7 @@ class BlockScheduler:
         length = _SLICE_COOPERATIVE if self._cooperative else _SLICE_TOGETHER
         livelock = LivelockDetector()
         while self._cooperative and pending < end:  # all of them may wait for each other
-            resident.extend(self._seat(pending, free))
+            resident.extend(self._begin(pending, free))
             pending += size
         opened = int(self._last.states[0].executed)
         rouse = True  # polling blocks have their turn although nothing that is known to be polled has been written
@@ -462,7 +423,7 @@ class BlockScheduler:
                     if status != at.LOG_FULL:
                         break
                     self._close_runs(resident)
-                    yield self._logged(*self._open_blocks(pending, resident))
+                    yield self._logged(*self._order.open_blocks(pending, [each.block for each in resident]))
                     self._empty_log()
                 slot.status = status
                 if status == at.DONE:
@@ -491,7 +452,7 @@ class BlockScheduler:
                     self._fail(slot, status)
                     return pending
             if size > 1:
-                stuck_cluster = _stuck_cluster(resident)
+                stuck_cluster = stuck_blocks(resident)
                 if stuck_cluster and not self._take_stuck(stuck_cluster):
                     self.resident, self.ended = stuck_cluster, size - len(stuck_cluster)
                     self._fail(stuck_cluster[0], at.DEADLOCK)
@@ -513,7 +474,7 @@ class BlockScheduler:
             if pending < end and resident and ((slow or polled) and not crowded or not moved or stuck):
                 # All of them may wait for all others, as at a grid's barrier: twice as many have the next turn.
                 for _ in range(min(len(resident), end - pending) // size if polled and not slow else 1):
-                    resident.extend(self._seat(pending, free))
+                    resident.extend(self._begin(pending, free))
                     pending += size
                 opened = int(self._last.states[0].executed)
                 livelock.progress()
@@ -552,17 +513,6 @@ def _holding_one_decision(limits: tuple[int, int, int]) -> tuple[int, int, int]:
     if any(most < least for most, least in zip(limits, LEAST_LOG, strict=True)):
         raise UsageError(f"a log of at most {limits} entries holds not even one instruction's: at least {LEAST_LOG}")
     return limits
-
-
-def _stuck_cluster(resident: Sequence[Slot]) -> list[Slot]:
-    """The blocks of a cluster that are left, all of which wait at its barrier for a thread that cannot come; none: no cluster is so."""
-    for slot in resident:
-        if slot.status == at.CLUSTER_WAIT:
-            members = [other for other in resident if other.cluster is slot.cluster]
-            waiting = [other for other in members if (other.states[0].fragment == at.AT_CLUSTER).any()]
-            if len(waiting) == len(members) and all(other.status == at.CLUSTER_WAIT for other in members):
-                return members
-    return []
 
 
 def _release_grid(state: np.record) -> None:

@@ -1,6 +1,6 @@
 """Blocks of a launch in clusters: the order in which they run, which of them are resident together, and their barrier.
 
-Mental model: a cluster's blocks take their places together, each in a slot of its own that knows where the others' shared memory
+Mental model: a cluster's blocks begin together, each in a slot of its own that knows where the others' shared memory
 lies. Blocks of a cluster are no neighbours in the grid's numbering unless it is one block high: a *band* is a stretch of
 the numbering that holds whole clusters only, and the trace is cut between bands.
 """
@@ -93,13 +93,12 @@ class ClusterOrder:
             if place // self.size >= self._work[WAVE]:
                 self._work[CLUSTERS + place // self.size] = STARTED
 
-    def band_end(self, place: int) -> int:
-        """The first block behind the band of those before ``place``: all before it have a place in whole bands."""
-        return -(-place // self.band) * self.band
-
-    def band_start(self, place: int) -> int:
-        """The first block of the band that ``place`` lies in."""
-        return place // self.band * self.band
+    def open_blocks(self, pending: int, resident: Sequence[int]) -> tuple[int, int]:
+        """(the first block behind the bands that have begun, the blocks before it from the first band on that has not ended), while
+        those before place ``pending`` have begun and the blocks ``resident`` go on."""
+        end = -(-pending // self.band) * self.band
+        unfinished = [self.place(block) for block in resident] + ([pending] if pending < end else [])
+        return end, end - min(unfinished) // self.band * self.band if unfinished else 0
 
 
 @dataclass(eq=False)
@@ -109,7 +108,7 @@ class ResidentCluster:
     states: list[np.record | None]
 
     @staticmethod
-    def seat(states: Sequence[np.record], blocks: Sequence[int]) -> ResidentCluster:
+    def together(states: Sequence[np.record], blocks: Sequence[int]) -> ResidentCluster:
         """Put ``blocks`` (numbers in the grid, by rank) into the slots with ``states``: each learns where the others are."""
         for state in states:
             for rank, (peer, block) in enumerate(zip(states, blocks, strict=True)):

@@ -219,11 +219,10 @@ class Supply:
         place = self.places[row]
         if place.idle is None:
             chunk = place.outline
-            blocks = has_runs(chunk).reshape(chunk.blocks, -1).any(axis=1)
-            blocks[chunk.blocks - chunk.open_blocks :] = True  # they go on
-            first = int(self.live[row, L_FIRST]) - chunk.first_block
-            blocks = blocks[first:]
-            place.idle = np.zeros(0, bool) if blocks.all() else ~blocks
+            idle = np.logical_not(has_runs(chunk).reshape(chunk.blocks, -1).any(axis=1))
+            closed = np.arange(chunk.blocks) < chunk.blocks - chunk.open_blocks
+            idle = (idle & closed)[int(self.live[row, L_FIRST]) - chunk.first_block :]
+            place.idle = idle if idle.any() else np.zeros(0, bool)
         return place.idle
 
     def feed(self, groups: list[SmGroup], next_block: int, cycle: int) -> None:

@@ -48,7 +48,7 @@ class HostLaunch:
     grid: tuple[int, int, int] = (1, 1, 1)
     block: tuple[int, int, int] = (1, 1, 1)
     shared_bytes: int = 0
-    cluster: tuple[int, ...] = (1, 1, 1)
+    cluster: tuple[int, int, int] = (1, 1, 1)
     cooperative: bool = False
     arguments: int = field(default=0, repr=False)
 
@@ -63,12 +63,13 @@ class _Recorder:
     error: Exception | None = None
 
     def launch(self, config: _Config, kernel: int | None, arguments: int) -> int:
-        cluster: tuple[int, ...] = (1, 1, 1)
+        cluster = 1, 1, 1
         cooperative = False
         for place in range(min(config.attribute_count, 64)):
             one = _Attribute.from_address(config.attributes + place * ctypes.sizeof(_Attribute))
             if one.id == _CLUSTER:
-                cluster = tuple(max(1, side) for side in one.value[:3])
+                x, y, z = (max(1, int(side)) for side in one.value[:3])
+                cluster = x, y, z
             cooperative |= one.id == _COOPERATIVE and bool(one.value[0])
         symbol = self.names[kernel - 1] if kernel and kernel <= len(self.names) else ""
         try:

@@ -110,8 +110,7 @@ class KernelImage(KernelCode):
     first shared address that belongs to the kernel. ``constants`` maps bank to initial bytes (bank 0
     without parameters). ``variables`` are the
     module's global variables (name, offset into ``global_data``, size), whose first bytes are ``global_initial`` and whose
-    others are zero; ``max_threads`` the largest block that the kernel was compiled for, 0 if it does not say; ``cluster`` the
-    blocks of its clusters, None if the launch is to say (and must if ``needs_cluster``), ``max_cluster`` how many they may be, 0 if it does not say.
+    others are zero; ``max_threads``, ``cluster``, ``max_cluster`` and ``needs_cluster`` as in :class:`KernelAttributes`.
     """
 
     registers_per_thread: int

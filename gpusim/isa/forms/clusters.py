@@ -92,7 +92,10 @@ def lower_next_work(instruction: Instruction) -> MicroOp | None:
 def lower_register_count(instruction: Instruction) -> MicroOp | None:
     """``USETMAXREG.DEALLOC.CTAPOOL 0x28`` gives registers to the block's pool, ``USETMAXREG.TRY_ALLOC.CTAPOOL UP0, 0xe8`` takes them
     from there: code goes round it until UP0 says that they were there. Here the warp waits for them."""
-    ways = {("DEALLOC", "CTAPOOL"): ops.REGISTERS_GIVE, ("TRY_ALLOC", "CTAPOOL"): ops.REGISTERS_TAKE}
+    ways: dict[tuple[str, ...], int] = {
+        ("DEALLOC", "CTAPOOL"): ops.REGISTERS_GIVE,
+        ("TRY_ALLOC", "CTAPOOL"): ops.REGISTERS_TAKE,
+    }
     op, operands = ways.get(instruction.modifiers), list(instruction.operands)
     done = operands.pop(0) if op == ops.REGISTERS_TAKE and operands else None
     if op is None or len(operands) != 1 or operands[0].kind != Kind.IMMEDIATE:
