@@ -65,6 +65,14 @@ def test_a_product_by_tensor_cores(kernels: Any, gpu: str) -> None:
 
 
 @with_dsl
+def test_blocks_in_clusters_know_their_rank(kernels: Any) -> None:
+    a, b = np.arange(256, dtype=np.float32), np.zeros(256, np.float32)
+    trace = gpusim.capture(gpusim.cute(kernels.add_ranks), None, None, (a, b), gpu="h200")
+    assert (b - a).reshape(2, 4, 32).transpose(1, 0, 2).reshape(4, -1).tolist() == [[rank] * 64 for rank in range(4)]
+    assert trace.launch.cluster == (4, 1, 1)
+
+
+@with_dsl
 def test_several_launches_want_one_named(kernels: Any) -> None:
     x = np.ones(64, np.float32)
     z = np.zeros(64, np.float32)

@@ -210,6 +210,19 @@ def test_a_configuration_can_be_named(config: Any) -> None:
     assert trace.launch.grid == (1, 1, 1) and trace.launch.block == (128, 1, 1)
 
 
+@triton.jit
+def row_sums(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    tl.store(out_ptr + row, tl.sum(tl.load(x_ptr + row * BLOCK + tl.arange(0, BLOCK)), 0))
+
+
+def test_a_program_of_several_blocks_is_a_cluster() -> None:
+    x, out = np.arange(3 * 512, dtype=np.float32).reshape(3, 512), np.zeros(3, np.float32)
+    trace = gpusim.capture(gpusim.triton(row_sums, num_ctas=2, BLOCK=512), (3,), None, (x, out), gpu="sm_90")
+    assert out.tolist() == x.sum(axis=1).tolist()
+    assert (trace.launch.grid, trace.launch.cluster) == ((6, 1, 1), (2, 1, 1))
+
+
 def test_heuristics_and_bound_keywords_are_taken() -> None:
     x, out = vector()
     for kernel in (ruled, gpusim.triton(ruled), partial(ruled.fn, BLOCK=128, num_warps=1)):

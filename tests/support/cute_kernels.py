@@ -80,3 +80,18 @@ def gemm(a: cute.Tensor, b: cute.Tensor, c: cute.Tensor):
 def twice(a: cute.Tensor, b: cute.Tensor, c: cute.Tensor, n: cutlass.Int32):
     add(a, b, c, n)
     add_kernel(a, c, b, n).launch(grid=[1, 1, 1], block=[64, 1, 1])
+
+
+@cute.kernel
+def add_ranks_kernel(a: cute.Tensor, b: cute.Tensor):
+    thread, _, _ = cute.arch.thread_idx()
+    block, _, _ = cute.arch.block_idx()
+    rank = cute.arch.block_idx_in_cluster()
+    cute.arch.cluster_arrive()
+    cute.arch.cluster_wait()
+    b[block * TILE + thread] = a[block * TILE + thread] + cutlass.Float32(rank)
+
+
+@cute.jit
+def add_ranks(a: cute.Tensor, b: cute.Tensor):
+    add_ranks_kernel(a, b).launch(grid=[8, 1, 1], block=[TILE, 1, 1], cluster=[4, 1, 1])
