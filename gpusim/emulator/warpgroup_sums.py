@@ -161,7 +161,10 @@ def _strip_of(width):
                 t2, t3 = np.int32(a2 * values[b2 + n] * s), np.int32(a3 * values[b3 + n] * s)
                 t4, t5 = np.int32(a4 * values[b4 + n] * s), np.int32(a5 * values[b5 + n] * s)
                 t6, t7 = np.int32(a6 * values[b6 + n] * s), np.int32(a7 * values[b7 + n] * s)
-                low, high = np.int32(np.int32(t0 + t1) + np.int32(t2 + t3)), np.int32(np.int32(t4 + t5) + np.int32(t6 + t7))
+                low, high = (
+                    np.int32(np.int32(t0 + t1) + np.int32(t2 + t3)),
+                    np.int32(np.int32(t4 + t5) + np.int32(t6 + t7)),
+                )
                 parts[to + n] = np.int32(parts[to + n] + np.int32(low + high))
 
     @inner
@@ -221,7 +224,9 @@ def _ones(word):
     """Set bits of a 32-bit pattern."""
     v = np.uint32(word)
     v = np.uint32(v - np.uint32(np.uint32(v >> np.uint32(1)) & np.uint32(0x55555555)))
-    v = np.uint32(np.uint32(v & np.uint32(0x33333333)) + np.uint32(np.uint32(v >> np.uint32(2)) & np.uint32(0x33333333)))
+    v = np.uint32(
+        np.uint32(v & np.uint32(0x33333333)) + np.uint32(np.uint32(v >> np.uint32(2)) & np.uint32(0x33333333))
+    )
     v = np.uint32(np.uint32(v + np.uint32(v >> np.uint32(4))) & np.uint32(0x0F0F0F0F))
     return np.int32(np.uint32(v * np.uint32(0x01010101)) >> np.uint32(24))
 

@@ -57,7 +57,9 @@ WORK = np.dtype(
 
 
 @inner
-def gather_matrix(work, descriptor, first, lines, depth, size, turned, place, along_line, along_depth, low, high, shift):
+def gather_matrix(
+    work, descriptor, first, lines, depth, size, turned, place, along_line, along_depth, low, high, shift
+):
     """Bring lines ``first`` to ``first + lines - 1`` (rows of A, columns of B) of the matrix that ``descriptor`` names to ``raw``: element
     (line, k) to ``place + (line - first) * along_line + k * along_depth``. ``size``: bytes of an element; ``turned``: lines lie side by
     side in memory, else what is along k; ``low``, ``high``: first and last address where a chunk may begin; ``shift``: from a shared address to

@@ -10,7 +10,7 @@ and Matrix Cores", arXiv 2511.10909 (bitwise equal to V100, T4-class, A100, Ada,
 fraction bits 24, 24, 24, 25, 25, 25 from Turing on; 8 halves a block on Ampere and Ada, 16 from Hopper on; FP8 on Ada 13
 bits, and 13 in the result). Earlier and in accord but for Turing's block, which they give as 4: Fasi, Higham, Mikaitis,
 Pranesh, "Numerical behavior of NVIDIA tensor cores", PeerJ CS 7:e330, 2021. Hopper computes 8-bit mma.sync with HMMA;
-its 13 bits belong to wgmma, which is not emulated.
+its 13 bits belong to wgmma (gpusim/emulator/warpgroup_sums.py).
 """
 
 from __future__ import annotations

@@ -35,6 +35,7 @@ UNITS = {
     "barrier": "barriers",
     "membar": "memory fences",
     "math_pipe_throttle": "execution pipes",
+    "gmma": "tensor cores",
     "lg_throttle": "memory queue, global and local",
     "mio_throttle": "memory queue, shared",
     "drain": "stores before exit",

@@ -56,7 +56,9 @@ def _port_cycles(table: np.ndarray, pipe: PipeClass, gpu: GpuSpec) -> np.ndarray
         return np.zeros(table.size, np.int64)
     if pipe != PipeClass.TENSOR:
         return used * np.int64(spec.interval_cycles)
-    return np.array([instruction_timing(row, gpu)[0] if on else 0 for on, row in zip(used, table, strict=True)], np.float64)
+    return np.array(
+        [instruction_timing(row, gpu)[0] if on else 0 for on, row in zip(used, table, strict=True)], np.float64
+    )
 
 
 def lower_bounds(trace: Trace, gpu: GpuSpec, *, cold: bool = True) -> Bounds:

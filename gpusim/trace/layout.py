@@ -164,7 +164,10 @@ INSTRUCTION = np.dtype(
         ("pipe", "u1"),  # PipeClass
         ("memory_kind", "u1"),  # MemoryKind
         ("space", "u1"),  # Space
-        ("access_bytes", "u1"),  # bytes a lane moves: 1, 2, 4, 8, 16, 32; of a warp group's product: of a column of B, 32 or 64
+        (
+            "access_bytes",
+            "u1",
+        ),  # bytes a lane moves: 1, 2, 4, 8, 16, 32; of a warp group's product: of a column of B, 32 or 64
         ("records", "u1"),  # ACCESS records that one execution consumes: 0, 1, 2
         ("flags", "<u4"),  # Flag bits
         ("stall_cycles", "u1"),  # control field: cycles until the warp may issue again

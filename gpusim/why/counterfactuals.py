@@ -147,11 +147,15 @@ def _reads_constants(_counters: dict[str, float], traces: Sequence[Trace]) -> bo
     )
 
 
-def _pipes(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
+def _pipes(gpu: GpuSpec, traces: Sequence[Trace]) -> GpuSpec:
     free = {name: replace(pipe, interval_cycles=1, shared_by_sm=False) for name, pipe in gpu.pipes.items()}
+    return replace(_tensor_cores(gpu, traces), pipes=free)
+
+
+def _tensor_cores(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
     rates = {item.name: getattr(gpu.tensor, item.name) for item in fields(gpu.tensor)}
     faster = {name: rate * _UNLIMITED for name, rate in rates.items() if name.endswith("_macs_per_cycle")}
-    return replace(gpu, pipes=free, tensor=replace(gpu.tensor, **faster))
+    return replace(gpu, tensor=replace(gpu.tensor, **faster, warpgroup_latency_cycles=0))
 
 
 def _issue(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
@@ -268,6 +272,7 @@ COUNTERFACTUALS = (
     Counterfactual("constant caches", "nothing missing", _reads_constants, _constant_caches),
     Counterfactual("instruction caches", "nothing missing", _always, _instruction_caches),
     Counterfactual("register-file ports", "no operand waits", _always, _register_banks),
+    Counterfactual("tensor cores", "no time a multiply-add", _uses(PipeClass.TENSOR), _tensor_cores),
     Counterfactual("execution pipes", "one warp instruction a cycle each", _always, _pipes),
     Counterfactual("issue slots", "twice as many sub-cores", _always, _issue),
     Counterfactual("fixed latencies", "no stall counts", _always, program=_no_stall_counts),

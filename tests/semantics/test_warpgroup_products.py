@@ -115,7 +115,13 @@ def check(monkeypatch, cases) -> None:
     results = wgmma_harness.run(monkeypatch, [product for product, _ in cases])
     for (product, expected), codes in zip(cases, results, strict=True):
         got = decoded(codes, product.kinds.split(".")[0])
-        assert (got == expected).all(), (product.kinds, product.columns, product.a.swizzle, product.a.turned, product.options)
+        assert (got == expected).all(), (
+            product.kinds,
+            product.columns,
+            product.a.swizzle,
+            product.a.turned,
+            product.options,
+        )
 
 
 def test_halves_lie_as_the_descriptor_says(monkeypatch):
@@ -252,7 +258,13 @@ def check_sums(monkeypatch, rng, products: list[Product], samples: int) -> None:
         rows, columns = rng.integers(0, ROWS, samples), rng.integers(0, product.columns, samples)
         for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
             expected = brute_force(product, row, column)
-            assert int(codes[row, column]) == expected, (product.kinds, row, column, hex(int(codes[row, column])), hex(expected))
+            assert int(codes[row, column]) == expected, (
+                product.kinds,
+                row,
+                column,
+                hex(int(codes[row, column])),
+                hex(expected),
+            )
 
 
 def test_sums_are_cut_as_the_rule_says(monkeypatch):
@@ -265,7 +277,9 @@ def test_sums_are_cut_as_the_rule_says(monkeypatch):
 @pytest.mark.parametrize("seed", range(8))
 def test_more_sums(monkeypatch, seed):
     rng = np.random.default_rng([6, seed])
-    products = [float_product(rng, result, names, 8 * rng.integers(1, 10), spread, c) for result, names, spread, c in SUMS]
+    products = [
+        float_product(rng, result, names, 8 * rng.integers(1, 10), spread, c) for result, names, spread, c in SUMS
+    ]
     check_sums(monkeypatch, rng, products, 300)
 
 

@@ -92,7 +92,9 @@ def fragment(matrix: Matrix) -> np.ndarray:
     """uint64[4, 128] registers of A."""
     codes, bits = matrix.codes, matrix.bits
     if bits == 1:
-        return fragment(Matrix((codes.reshape(ROWS, 8, 32) << np.arange(32, dtype=np.uint64)).sum(axis=2, dtype=np.uint64), 32))
+        return fragment(
+            Matrix((codes.reshape(ROWS, 8, 32) << np.arange(32, dtype=np.uint64)).sum(axis=2, dtype=np.uint64), 32)
+        )
     elements, registers = 32 // bits, np.zeros((4, THREADS), np.uint64)
     for thread in range(THREADS):
         warp, g, t = thread // 32, thread % 32 // 4, thread % 4

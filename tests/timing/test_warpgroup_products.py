@@ -61,7 +61,7 @@ def test_products_follow_each_other_at_the_measured_rate(kind, columns, space, c
 
 def test_the_warp_goes_on_and_waits_for_groups_at_the_end():
     asm = Asm()
-    for i in range(4):
+    for _ in range(4):
         product(asm, 256, closes=True)
     wait(asm, 3)
     for _ in range(100):

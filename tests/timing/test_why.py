@@ -8,7 +8,7 @@ import pytest
 from hand_traces import Asm, build, small_gpu
 
 from gpusim.engine.gpu import simulate
-from gpusim.trace.record import MemoryKind, PipeClass, Space
+from gpusim.trace.record import Flag, MatrixType, MemoryKind, PipeClass, Space
 from gpusim.why.counterfactuals import COUNTERFACTUALS
 from gpusim.why.explain import explain
 
@@ -57,6 +57,17 @@ def one_counter() -> Asm:
     return asm.exit(wait_mask=1)
 
 
+def warpgroup_products() -> Asm:
+    asm = Asm()
+    for _ in range(20):
+        asm.op(
+            PipeClass.TENSOR, matrix_type=int(MatrixType.F16), matrix_macs=1 << 16, access_bytes=32,
+            flags=int(Flag.PRODUCT | Flag.PRODUCT_GROUP),
+        )  # fmt: skip
+    asm.op(PipeClass.NONE, flags=int(Flag.PRODUCT_WAIT))
+    return asm.exit()
+
+
 SLOW_DRAM = small_gpu(sm_count=2, dram__peak_bytes_per_ns=24.0)
 FAR_DRAM = small_gpu(sm_count=2, dram__miss_latency_ns=400.0)
 FEW_DOUBLES = small_gpu(sm_count=2, fp64__interval_cycles=16, fp64__shared_by_sm=True)
@@ -64,6 +75,7 @@ LIMITED = {
     "bank conflicts": (conflicts(32), {"threads": 512}, GPU),
     "fixed latencies": (dependent_arithmetic(), {}, GPU),
     "execution pipes": (double_precision(), {"threads": 512}, FEW_DOUBLES),
+    "tensor cores": (warpgroup_products(), {"threads": 128}, GPU),
     "DRAM latency": (dependent_loads(1 << 16, 1 << 30), {"mask": 1}, FAR_DRAM),
     "L1 and shared latency": (dependent_loads(0, 128), {"mask": 1}, GPU),
     "DRAM bandwidth": (stream(), {"blocks": 2, "threads": 1024}, SLOW_DRAM),

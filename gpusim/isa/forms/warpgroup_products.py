@@ -194,9 +194,7 @@ def lower_warpgroup(instruction: Instruction) -> MicroOp | None:
     group, level = instruction.operands
     if group.text != _GROUP or level.kind != Kind.IMMEDIATE:
         return None
-    return MicroOp(
-        ops.WARPGROUP_WAIT, trace_flags=int(Flag.PRODUCT_WAIT), extra={"depbar_level": min(level.value, 63)}
-    )
+    return MicroOp(ops.WARPGROUP_WAIT, trace_flags=int(Flag.PRODUCT_WAIT), extra={"depbar_level": min(level.value, 63)})
 
 
 _SUMMARIES = {
