@@ -37,6 +37,7 @@ ELSEWHERE = {
     "SYNCS": "test_asynchronous_copies.py",
     "ARRIVES": "test_ptx_isa.py",
     "OMMA": "test_ptx_isa.py",
+    **dict.fromkeys(("HGMMA", "QGMMA", "IGMMA", "BGMMA"), "test_warpgroup_products.py"),
     **dict.fromkeys(("TEX", "TXD", "TLD", "TLD4", "SULD", "SUST"), "../kernels/test_textures.py"),
     **dict.fromkeys(
         ("UCGABAR_ARV", "UCGABAR_WAIT", "STAS", "REDAS", "USETMAXREG", "UGETNEXTWORKID"),
@@ -58,6 +59,7 @@ PTX_NAMES = {
     "REDAS": "red.async",
     "USETMAXREG": "setmaxnreg",
     "UGETNEXTWORKID": "try_cancel",
+    **dict.fromkeys(("HGMMA", "QGMMA", "IGMMA", "BGMMA"), "wgmma"),
 }
 HERE = {"BPT"}
 

@@ -7,6 +7,9 @@ import pytest
 from oracles_arith import BF16, E4M3, E5M2, F16, F32, TF32
 from oracles_tensor import block
 
+from gpusim.isa.binary.decode import parse_instruction
+from gpusim.isa.table import supported
+
 wgmma_harness = pytest.importorskip("wgmma_harness", reason="needs the CUDA wheels")
 Matrix, Product = wgmma_harness.Matrix, wgmma_harness.Product
 
@@ -192,6 +195,40 @@ def test_integers_saturate_or_wrap(monkeypatch):
         product.c[:] = c.astype(np.int32).view(np.uint32)
         cases.append((product, expected))
     check(monkeypatch, cases)
+
+
+FORMS = {
+    "HGMMA.64x8x16.F32.BF16 R24, gdesc[UR4].negA.tnspB, R24, UP0, gsb0": True,
+    "HGMMA.64x256x8.F32.TF32 R24, -R4, gdesc[UR4].negB, RZ, !UPT": True,
+    "HGMMA.SP.64x16x32.F16 R24, gdesc[UR4].tnspA, R24, R28, 0x1, gsb0": True,
+    "QGMMA.64x24x32.F16.E5M2.E4M3 R24, gdesc[UR4], R24": True,
+    "IGMMA.SP.64x8x64.U8.S8.SAT R24, R28, gdesc[UR4], R24, R32": True,
+    "BGMMA.64x8x256.AND.POPC R24, gdesc[UR4], R24, !UP1, gsb0": True,
+    "HGMMA.64x12x16.F32 R24, gdesc[UR4], R24": False,  # columns
+    "HGMMA.64x264x16.F32 R24, gdesc[UR4], R24": False,
+    "HGMMA.64x64x32.F32 R24, gdesc[UR4], R24": False,  # depth of a sparse one
+    "HGMMA.64x64x16.F16.BF16 R24, gdesc[UR4], R24": False,
+    "HGMMA.64x64x16.F32 R24, R4, gdesc[UR4].tnspA, R24": False,  # of A in registers
+    "HGMMA.64x64x16.F32 R24, gdesc[UR4].swapA, R24": False,
+    "HGMMA.64x64x16.F32 R24, gdesc[UR4], R28": False,  # accumulators elsewhere
+    "HGMMA.64x64x16.F32 R24, gdesc[UR4], RZ, UP0": False,
+    "QGMMA.64x64x32.F32.E4M3.E4M3 R24, gdesc[UR4].tnspB, R24": False,
+    "IGMMA.64x64x32.S8.S4 R24, gdesc[UR4], R24": False,
+    "IGMMA.64x64x32.S8.S8 R24, gdesc[UR4].negA, R24": False,
+    "BGMMA.64x64x256.XOR.POPC R24, gdesc[UR4], R24": False,
+    "HGMMA.SP.64x64x32.F32 R24, gdesc[UR4], R24, R28, 0x2": False,  # selector
+    "WARPGROUP.ARRIVE": True,
+    "WARPGROUP.DEPBAR.LE gsb0, 0x3": True,
+    "WARPGROUP.DEPBAR.LE gsb1, 0x0": False,
+    "WARPGROUP.DEPART": False,
+}
+
+
+@pytest.mark.parametrize("text", FORMS)
+def test_forms_are_known_or_refused(text):
+    opcode, _, operands = text.partition(" ")
+    instruction = parse_instruction(0, "", opcode, operands.replace(", ", ","), 0)
+    assert supported(instruction) == FORMS[text]
 
 
 def random_codes(rng, name: str, shape: tuple[int, int], spread: str) -> np.ndarray:
