@@ -62,8 +62,8 @@ def product_timing(matrix_type: int, macs: int, space: int, column_bytes: int, s
     return round(interval * TICKS_PER_CYCLE) / TICKS_PER_CYCLE, spec.tensor.warpgroup_latency_cycles
 
 
-def instruction_timing(instruction: np.void, spec: GpuSpec) -> tuple[float, int]:
-    """:func:`product_timing` or :func:`tensor_timing` of a tensor-core instruction of a trace (INSTRUCTION)."""
+def instruction_timing(instruction: np.void | np.ndarray, spec: GpuSpec) -> tuple[float, int]:
+    """:func:`product_timing` or :func:`tensor_timing` of a tensor-core instruction of a trace (a row of INSTRUCTION)."""
     kind, macs = int(instruction["matrix_type"]), int(instruction["matrix_macs"])
     if instruction["flags"] & int(Flag.PRODUCT):
         return product_timing(kind, macs, int(instruction["space"]), int(instruction["access_bytes"]), spec)

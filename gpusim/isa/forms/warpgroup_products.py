@@ -55,7 +55,7 @@ class _Product:
 def _half(modifiers: Modifiers) -> _Product | None:
     accumulator = modifiers.choose({"F32": tensor_ops.ACCUMULATE_F32, "F16": tensor_ops.ACCUMULATE_F16})
     style = modifiers.choose({"BF16": float_ops.BF16, "TF32": float_ops.TF32}, float_ops.F16)
-    if accumulator is None or (accumulator == tensor_ops.ACCUMULATE_F16 and style != float_ops.F16):
+    if accumulator is None or style is None or (accumulator == tensor_ops.ACCUMULATE_F16 and style != float_ops.F16):
         return None
     wide = accumulator == tensor_ops.ACCUMULATE_F32
     matrix = MatrixType.TF32 if style == float_ops.TF32 else MatrixType.F16 if wide else MatrixType.F16_F16
