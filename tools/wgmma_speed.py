@@ -92,7 +92,7 @@ def cpu_seconds(kernel: object, tiles: np.ndarray, out: np.ndarray, groups: int,
 def main(word: str) -> None:
     for name, (_, depth, _, _) in FORMATS.items():
         for columns in COLUMNS if word in name else ():
-            kernel = gpusim.cuda_cpp(source(name, columns), "repeat", ["-arch=sm_90a"])
+            kernel = gpusim.cuda_cpp(source(name, columns), "repeat")
             tiles, out = operands(name), np.zeros(128 * 256, np.float32)
             for groups in (1, 2):
                 few, many = 8, 8 + max(64, (1 << 17) // columns // groups)

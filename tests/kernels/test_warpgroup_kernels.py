@@ -65,7 +65,7 @@ def multiply(tmp_path_factory):
     pytest.importorskip("nvidia.cu13", reason="needs the CUDA wheels")
     path = tmp_path_factory.mktemp("wgmma") / "multiply.cu"
     path.write_text(SOURCE)
-    return gpusim.cuda_cpp(path, "multiply", ["-arch=sm_90a"])
+    return gpusim.cuda_cpp(path, "multiply")
 
 
 def run(multiply, groups: int, depth: int, late: int) -> tuple[gpusim.Trace, np.ndarray, np.ndarray]:

@@ -16,6 +16,7 @@ from gpusim.frontend.native.cpp_pieces import kernels
 from gpusim.frontend.native.cpp_unit import CppBuild, CppError, CppUnit, errors_of, refusal
 from gpusim.frontend.native.entry_names import MOST_SHOWN, one_of
 from gpusim.frontend.native.ptx_text import entries
+from gpusim.isa.architectures import capability_of, nearest
 
 AUTO = "auto"
 #: What ``compiler=`` may be.
@@ -33,6 +34,7 @@ _HOST_ERRORS = (
     "is not a template",
 )
 _MISSING = "open source file"
+_ASSEMBLER = "ptxas"
 
 
 def compile_cpp(
@@ -52,6 +54,13 @@ def compile_cpp(
     try:
         return chosen(unit, entry, target, relocatable=relocatable, lines=lines)
     except CppError as error:
+        own = _own_target(target)
+        if own != target and _ASSEMBLER in error.log and not (relocatable or unit.says_architecture):
+            # What one architecture alone has (wgmma, setmaxnreg) the assembler refuses for code that is to run on later ones too.
+            try:
+                return chosen(unit, entry, own, relocatable=relocatable, lines=lines)
+            except CppError:
+                raise error from None
         if not error.no_kernel or entry is None:
             raise
         found = None
@@ -60,6 +69,12 @@ def compile_cpp(
         if found is None:
             raise _no_kernel(unit, entry, error) from None
         return found
+
+
+def _own_target(target: str) -> str:
+    """``sm_90a`` of ``sm_90``; ``target`` itself of an architecture that has no such target."""
+    capability = capability_of(target)
+    return target if capability is None else nearest(capability).target
 
 
 def compile_all(unit: CppUnit, target: str) -> CppBuild:
