@@ -22,7 +22,7 @@ from numba.extending import intrinsic
 
 from gpusim.emulator import warpgroup_tiles as tiles
 from gpusim.emulator.access import SHARED, fail
-from gpusim.emulator.warpgroup_sums import FRACTION_BITS, FRACTION_BITS_8, HIGHEST, add_floats, add_integers
+from gpusim.emulator.warpgroup_sums import FRACTION_BITS, FRACTION_BITS_8, add_floats, add_integers
 from gpusim.isa import float_ops
 from gpusim.isa import tensor_ops as ops
 from gpusim.isa import warp as at
@@ -76,15 +76,12 @@ def _store_results(work, registers, d, columns, form):
 
 @inner
 def _decode_plane(work, first, lines, length, pitch, floating, style, negated):
-    """Decode ``lines`` lines of ``length`` elements; (all finite, highest exponent). ``style``: of integers whether they are signed."""
-    finite, highest = True, np.int64(tiles.NOTHING)
+    """Decode ``lines`` lines of ``length`` elements. ``style``: of integers whether they are signed."""
     for line in range(lines):
         if floating:
-            well, high = tiles.decode(work, first + line * pitch, length, style, negated)
-            finite, highest = finite and well, max(highest, high)
+            tiles.decode(work, first + line * pitch, length, style, negated)
         else:
             tiles.decode_integers(work, first + line * pitch, length, style != 0)
-    return finite, highest
 
 
 @inner
@@ -105,7 +102,6 @@ def multiply_rows(state, work, row, registers, index, warp, a, descriptors, meta
     high, shift = low + state.shared_bytes - tiles.CHUNK, state.shared_host - low
     b_descriptor = np.int64(registers[descriptors + 2 * at.ROW]) & at.FULL
     b_descriptor |= np.int64(registers[descriptors + 3 * at.ROW]) << 32
-    finite, highest = True, np.int64(0)
     if options & ops.A_IN_SHARED:
         descriptor = np.int64(registers[descriptors]) & at.FULL | np.int64(registers[descriptors + at.ROW]) << 32
         bad = tiles.gather_matrix(
@@ -118,7 +114,7 @@ def multiply_rows(state, work, row, registers, index, warp, a, descriptors, meta
     else:
         tiles.gather_fragment(work, registers, a, size, products)
     if bits > 1:
-        finite, highest = _decode_plane(
+        _decode_plane(
             work, np.int64(tiles.A_PLACE), np.int64(1), tiles.ROWS * products, np.int64(0), floating, a_style,
             options & ops.A_NEGATED != 0,
         )  # fmt: skip
@@ -135,11 +131,10 @@ def multiply_rows(state, work, row, registers, index, warp, a, descriptors, meta
             fail(state, index, warp, 0, bad, np.int64(tiles.CHUNK), SHARED)
             return np.int64(at.BAD_ADDRESS)
         if bits > 1:
-            well, high_b = _decode_plane(
+            _decode_plane(
                 work, np.int64(0), depth, padded, np.int64(tiles.COLUMNS), floating, b_style,
                 options & ops.B_NEGATED != 0,
             )  # fmt: skip
-            work.b_finite, work.b_highest = np.int64(well), high_b
         work.b_descriptor = b_descriptor
     if sparse:
         tiles.choose_half(work, registers, metadata, lane, size, products)
@@ -149,9 +144,8 @@ def multiply_rows(state, work, row, registers, index, warp, a, descriptors, meta
     accumulates = (state.predicates[slot] ^ np.int64(row[at.P0_FLIP])) & at.FULL != 0
     _load_accumulators(work, registers, d, columns, form, accumulates)
     if floating:
-        finite = finite and work.b_finite != 0 and highest + work.b_highest <= HIGHEST
         fraction_bits = np.int64(FRACTION_BITS_8 if bits == 8 else FRACTION_BITS)
-        add_floats(work, padded, products, fraction_bits, form, finite)
+        add_floats(work, padded, products, fraction_bits, form)
     else:
         add_integers(work, padded, products, bits, options & ops.SATURATES != 0)
     _store_results(work, registers, d, columns, form)

@@ -26,9 +26,9 @@ from gpusim.isa.jit import apart, inner
 
 FRACTION_BITS, FRACTION_BITS_8 = 25, 13
 #: An exponent below this one belongs to a product of which a factor is zero.
-_NO_PRODUCT = -(1 << 13)
+_NO_PRODUCT = -(1 << 12)
 #: Blocks whose largest exponent lies between have products that FP32 holds as far as they count.
-_LOWEST, HIGHEST = -60, 100
+_LOWEST, _HIGHEST = -60, 100
 #: No sum in units of 2 ** (this - 25) is a denormal.
 _LOWEST_SUM = -100
 #: Above all exponents; the largest exponent of a scale.
@@ -123,8 +123,9 @@ def _strip_of(width):
             product, own = np.int32(top[n]), _accumulator_exponent(code, form)
             largest = product if product > own else own
             small = product > np.int32(_NO_PRODUCT) and largest < np.int32(_LOWEST)
+            large = product > np.int32(_HIGHEST) or own > np.int32(_FINITE)
             denormal = largest < np.int32(_LOWEST_SUM) and np.int32(code & np.int32(0x7FFFFFFF)) != 0
-            whole = np.int32(0) if small or denormal or largest > np.int32(_FINITE) else np.int32(1)
+            whole = np.int32(0) if small or large or denormal else np.int32(1)
             exact[n] = whole
             again |= np.int32(whole ^ np.int32(1))
             largest = largest if largest < np.int32(127) else np.int32(127)
@@ -186,16 +187,15 @@ def _strip_of(width):
             sums[place + n] = bits_of(np.float32(double_of(bits64_of(value) & kept)))
 
     @apart
-    def add_strip(work, start, products, fraction_bits, form, finite):
+    def add_strip(work, start, products, fraction_bits, form):
         for row in range(ROWS):
             largest_exponents(work, row, start, products)
             again = align(work, row, start, fraction_bits, form)
-            if finite:
-                add_products(work, row, start, products)
+            add_products(work, row, start, products)
             write(work, row, start, fraction_bits, form)
-            if again or not finite:
+            if again:
                 for n in range(width):
-                    if work.exact[n] == 0 or not finite:
+                    if work.exact[n] == 0:
                         code = _again(work, row, start + n, work.before[n], products, fraction_bits, form)
                         work.sums[row * COLUMNS + start + n] = code
 
@@ -206,16 +206,15 @@ _add_wide, _add_narrow = _strip_of(STRIP), _strip_of(NARROW)
 
 
 @inner
-def add_floats(work, columns, products, fraction_bits, form, finite):
-    """D in ``sums`` in place of C, given as FP32 patterns, from the planes of A and B; ``finite``: the planes have no infinity or NaN
-    and no exponents that add up to more than HIGHEST. ``columns``: a multiple of NARROW."""
+def add_floats(work, columns, products, fraction_bits, form):
+    """D in ``sums`` in place of C, given as FP32 patterns, from the planes of A and B; ``columns``: a multiple of NARROW."""
     start = np.int64(0)
     while start < columns:
         if columns - start >= STRIP:
-            _add_wide(work, start, products, fraction_bits, form, finite)
+            _add_wide(work, start, products, fraction_bits, form)
             start += STRIP
         else:
-            _add_narrow(work, start, products, fraction_bits, form, finite)
+            _add_narrow(work, start, products, fraction_bits, form)
             start += NARROW
 
 

@@ -6,7 +6,7 @@ ones; the hardware exchanges 16-byte chunks by bits of the address (*swizzle*). 
 
 Planes are flat: B's element (k, n) stands at ``k * COLUMNS + n``, A's (row, k) at ``A_PLACE + row * products + k`` (``products``: elements of a row of A), so that sums run
 along the columns. An element is (``values`` float32, ``exponents`` int16): a denormal has the exponent of the smallest normal number, as
-in :mod:`gpusim.isa.bodies.tensor`, zero has NOTHING.
+in :mod:`gpusim.isa.bodies.tensor`, zero has NOTHING, what is no finite number BEYOND: so that a product of that and of zero is above all others, too.
 
 Sources: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions": matrix descriptor, canonical layouts, register fragments; the
 layouts in units of 16 bytes as CUTLASS names them (cute/atom/mma_traits_sm90_gmma.hpp, make_gmma_desc). That a base offset is
@@ -30,7 +30,7 @@ PLANE = A_PLACE + ROWS * A_DEPTH
 #: Columns that are computed at a time, so that what belongs to them stays in the host's L1 cache, and of what is left behind those: loops of
 #: a length that is known are vectorised without a remainder.
 STRIP, NARROW = 64, 16
-NOTHING = -(1 << 14)
+NOTHING, BEYOND = -(1 << 13), 16000
 #: Bits of a descriptor's addresses and offsets, which count 16 bytes.
 _FIELD = 0x3FFF
 CHUNK = 16
@@ -50,8 +50,6 @@ WORK = np.dtype(
         ("before", "<i4", (STRIP,)),
         ("exact", "<i4", (STRIP,)),
         ("b_descriptor", "<i8"),  # of the B that the planes hold
-        ("b_finite", "<i8"),
-        ("b_highest", "<i8"),
     ]
 )
 
@@ -145,7 +143,7 @@ def choose_half(work, registers, metadata, lane, size, products):
 
 @inner
 def decode(work, first, count, style, negated):
-    """Decode elements ``first`` to ``first + count - 1`` of ``raw``; returns (all are finite, highest exponent)."""
+    """Decode elements ``first`` to ``first + count - 1`` of ``raw``."""
     raw, values, exponents = work.raw, work.values, work.exponents
     mantissa_bits, bias, largest, infinity, _nan = shape(style)
     drop = np.int32(13 if style == float_ops.TF32 else 0)
@@ -163,7 +161,6 @@ def decode(work, first, count, style, negated):
     least, base = np.int32(1), np.int32(bias)
     limit, infinite = np.int32(largest), np.int32(infinity)
     flip = np.int32(-0x80000000) if negated else np.int32(0)
-    odd, highest = np.int32(0), np.int32(NOTHING)
     for i in range(first, first + count):
         code = np.int32(np.uint32(raw[i]) >> np.uint32(drop))
         magnitude = np.int32(code & below)
@@ -172,13 +169,11 @@ def decode(work, first, count, style, negated):
         exponent = np.int32(magnitude >> down)
         exponent = np.int32((exponent if exponent > least else least) - base)
         exponent = np.int32(NOTHING) if magnitude == 0 else exponent
-        highest = exponent if exponent > highest else highest
         beyond = magnitude > limit
-        odd |= np.int32(1) if beyond else np.int32(0)
+        exponent = np.int32(BEYOND) if beyond else exponent
         value = (np.float32(np.inf) if magnitude == infinite else np.float32(np.nan)) if beyond else value
         values[i] = -value if sign < 0 else value
         exponents[i] = np.int16(exponent)
-    return odd == 0, np.int64(highest)
 
 
 @inner
