@@ -143,6 +143,10 @@ def multiply_rows(state, work, row, registers, index, warp, a, descriptors, meta
     slot = first_predicate(warp) + row[at.P0] * at.GROUP_WARPS
     accumulates = (state.predicates[slot] ^ np.int64(row[at.P0_FLIP])) & at.FULL != 0
     _load_accumulators(work, registers, d, columns, form, accumulates)
+    if padded > columns:  # what an earlier product left there might need to be computed one by one
+        for row_of_d in range(tiles.ROWS):
+            for place in range(row_of_d * tiles.COLUMNS + columns, row_of_d * tiles.COLUMNS + padded):
+                work.sums[place] = 0
     if floating:
         fraction_bits = np.int64(FRACTION_BITS_8 if bits == 8 else FRACTION_BITS)
         add_floats(work, padded, products, fraction_bits, form)
