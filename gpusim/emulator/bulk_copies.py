@@ -170,13 +170,16 @@ def _bytes(state, row, registers, own_base, named, form):
     size = (third & 0xFFFF) * _UNIT
     to_shared = form == bulk.BYTES_LOAD or form == bulk.SHARED_COPY or form == bulk.SHARED_REDUCE
     t[m.NOTE_ROW_BYTES], t[m.NOTE_BYTES] = size, size
+    if size == 0:  # CUB asks for such copies, at addresses that are aligned to nothing
+        note_box(state, np.int64(0), -1, state.bulk_strides, state.bulk_counts)
+        return np.int64(at.DONE)
     source = target = np.int64(0)  # host addresses
     if form <= bulk.BYTES_PREFETCH:
         address = _long(row, registers, at.B if form == bulk.BYTES_LOAD else at.A, own_base)
         if address & (_UNIT - 1):
             return _fault(state, m.GLOBAL_ASKEW, address, np.int64(_UNIT))
         host = find_host(state, address, size)
-        if host == 0 and size:
+        if host == 0:
             return _fault(state, m.OUTSIDE, address, size)
         source = target = host
     else:
@@ -184,7 +187,7 @@ def _bytes(state, row, registers, own_base, named, form):
     strides, counts = state.bulk_strides, state.bulk_counts
     if form == bulk.BYTES_PREFETCH:
         t[m.NOTE_BYTES] = 0
-        note_box(state, address if size else np.int64(0), 0 if size else -1, strides, counts)
+        note_box(state, address, 0, strides, counts)
         return np.int64(at.DONE)
     if form == bulk.BYTES_LOAD or form >= bulk.SHARED_COPY:
         place = _word(row, registers, at.A, own_base, 0)
@@ -209,7 +212,7 @@ def _bytes(state, row, registers, own_base, named, form):
         for rank in range(16):
             if targets >> rank & 1:
                 _copy(row, form, state.bulk_targets[rank] + offset_of(place), source, size, np.int64(0))
-    note_box(state, address if size else np.int64(0), 0 if size else -1, strides, counts)
+    note_box(state, address, 0, strides, counts)
     barrier = _word(row, registers, at.A, own_base, 1)
     if to_shared and not _tell(state, row, registers, barrier, targets, size):
         return _fault(state, m.BAD_BARRIER, barrier, np.int64(8))

@@ -18,11 +18,11 @@ from gpusim.emulator.device_launches import DeviceLaunch
 from gpusim.emulator.faults import ResidentBlocks, explain
 from gpusim.emulator.host_calls import PRINT_BYTES, Heap, HostCalls
 from gpusim.emulator.listeners import Listener
-from gpusim.emulator.prepare import prepare
+from gpusim.emulator.prepare import PARAMETERS_ADDRESS, prepare
 from gpusim.emulator.state import another_file, make_machine, make_state, release
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
-from gpusim.isa.binary.cubin import CONSTANTS_ADDRESS, GLOBALS_ADDRESS, GRID_WORKSPACE_ADDRESS, PARAMETERS_ADDRESS
+from gpusim.isa.binary.cubin import CONSTANTS_ADDRESS, GLOBALS_ADDRESS, GRID_WORKSPACE_ADDRESS
 from gpusim.launch.instruction_limit import DEFAULT_INSTRUCTION_LIMIT
 from gpusim.launch.kernel_launch import KernelLaunch
 from gpusim.launch.memory import Allocation, DeviceMemory

@@ -331,9 +331,7 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
                     state.one_by_one = 1
                     return np.int64(at.SPLIT)
                 if track and shown == 0:
-                    after_access(
-                        state, row, allocations, hint, words, signals, history, touched, pc, warp, on, shown
-                    )
+                    after_access(state, row, allocations, hint, words, signals, history, touched, pc, warp, on, shown)
             if through_scratch and some:
                 write_back(state, registers, d, row[at.D_WORDS], lost, count)
                 if row[at.PREDICATES_OUT]:

@@ -200,9 +200,7 @@ def _exact_decisions(code: Code, head: int, back: int, number: int) -> list[Deci
     return found + [replace(one, grows=grows, again=again) for one in early]
 
 
-def _distant_decisions(
-    code: Code, inside: range, out: int, load: int, number: int, alone: bool
-) -> list[Decision]:
+def _distant_decisions(code: Code, inside: range, out: int, load: int, number: int, alone: bool) -> list[Decision]:
     """Branches far from a loop that lead to its head, or else go on where the loop leads, to ``out``, each on a load as its ``load`` is: compilers
     put the loop of a wait behind the kernel's end, and what asks first in its place."""
     for _ in range(4):

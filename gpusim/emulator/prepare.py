@@ -21,6 +21,9 @@ from gpusim.isa.table import lower_all
 from gpusim.launch.binary import KernelBinary
 from gpusim.trace.record import Program
 
+#: Where bank 0 would begin in memory, for code that takes the address of a parameter; below it lie bank 3 and workspaces.
+PARAMETERS_ADDRESS = 0x7E98_0000_0000
+
 
 @dataclass(frozen=True, eq=False)
 class Prepared:

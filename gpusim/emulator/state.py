@@ -13,7 +13,7 @@ import numpy as np
 
 from gpusim.emulator.aligned import aligned_zeros
 from gpusim.emulator.bulk_copies import bulk_entry_address
-from gpusim.emulator.prepare import Prepared
+from gpusim.emulator.prepare import PARAMETERS_ADDRESS, Prepared
 from gpusim.emulator.runs import arithmetic_entry_address
 from gpusim.emulator.tensor_memory import tell_rank
 from gpusim.emulator.tensor_unit import ROOM_BYTES, tensor_entry_address
@@ -23,7 +23,7 @@ from gpusim.emulator.warpgroup_tiles import WORK
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
 from gpusim.isa.architectures import nearest
-from gpusim.isa.binary.cubin import CONSTANTS_ADDRESS, GRID_WORKSPACE_ADDRESS, PARAMETERS_ADDRESS
+from gpusim.isa.binary.cubin import CONSTANTS_ADDRESS, GRID_WORKSPACE_ADDRESS
 from gpusim.isa.bodies.tensor_rules import tensor_rules
 from gpusim.launch.kernel_launch import KernelLaunch
 from gpusim.launch.memory import LOCAL_WINDOW, SHARED_WINDOW, DeviceMemory

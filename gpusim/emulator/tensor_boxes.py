@@ -226,7 +226,9 @@ def _tile(state, form, operation, place, targets):
             at3 = t[m.COORDINATE + 3] + k * t[m.STEP + 3]
             for j in range(n2):
                 at2 = t[m.COORDINATE + 2] + j * t[m.STEP + 2]
-                beyond = 0 <= at4 < t[m.DIMENSION + 4] and 0 <= at3 < t[m.DIMENSION + 3] and 0 <= at2 < t[m.DIMENSION + 2]
+                beyond = (
+                    0 <= at4 < t[m.DIMENSION + 4] and 0 <= at3 < t[m.DIMENSION + 3] and 0 <= at2 < t[m.DIMENSION + 2]
+                )
                 base = t[m.ADDRESS] + at4 * t[m.STRIDE + 4] + at3 * t[m.STRIDE + 3] + at2 * t[m.STRIDE + 2]
                 for i in range(n1):
                     at1 = t[m.COORDINATE + 1] + i * t[m.STEP + 1]
@@ -293,7 +295,9 @@ def _rows(state, form, operation, place, targets):
     for i in range(4):
         at = t[m.COORDINATE + 1 + i]
         inside = 0 <= at < t[m.DIMENSION + 1]
-        if not _row(state, form, operation, t[m.ADDRESS] + at * t[m.STRIDE + 1], inside, place, targets, np.int64(i > 0)):
+        if not _row(
+            state, form, operation, t[m.ADDRESS] + at * t[m.STRIDE + 1], inside, place, targets, np.int64(i > 0)
+        ):
             return False
         place += t[m.PITCH]
     return True
@@ -326,8 +330,10 @@ def move_box(state, form, mode, operation, place, targets):
         return False
     if mode == bulk.MODE_TILE:
         return _tile(state, form, operation, place, targets)
-    done = _rows(state, form, operation, place, targets) if mode == bulk.MODE_ROWS else _columns(
-        state, form, operation, place, targets
+    done = (
+        _rows(state, form, operation, place, targets)
+        if mode == bulk.MODE_ROWS
+        else _columns(state, form, operation, place, targets)
     )
     if done:
         _close_run(state)

@@ -18,6 +18,9 @@ from gpusim.sanitizer.findings import MOST_FINDINGS, Finding, block_index, threa
 from gpusim.trace.parts import WholeBlocks
 from gpusim.trace.record import Chunk, Flag, Launch, MemoryKind, PipeClass, Program, Space
 
+#: Bulk copies write shared memory when they are done, in the order of no warp.
+_BULK_WRITES = (MemoryKind.BULK_LOAD, MemoryKind.BULK_SHARED_COPY, MemoryKind.BULK_SHARED_REDUCTION)
+
 
 class _Columns(NamedTuple):
     """A chunk's arrays as the compiled check reads them, all int64 but the masks."""
@@ -74,7 +77,8 @@ class OrderCheck(Listener):
         self._facts[order.RACES], self._facts[order.READS] = "race" in checks, "memory" in checks
         self._facts[order.GRID : order.GRID + 3] = launch.grid
         self._facts[order.CLUSTER : order.CLUSTER + 3] = launch.cluster
-        self._facts[order.WRITTEN_BY_OTHERS] = launch.cluster_blocks > 1 and _writes_elsewhere(program)
+        elsewhere = launch.cluster_blocks > 1 and _writes_elsewhere(program)
+        self._facts[order.WRITTEN_BY_OTHERS] = elsewhere or np.isin(code["memory_kind"], _BULK_WRITES).any()
         warps = launch.warps_per_block
         self._shared = np.zeros((max(1, launch.shared_bytes), order.SHADOW_COLUMNS), np.int64)
         self._local = np.zeros((warps * order.LANES, max(1, local_bytes)), np.uint8)

@@ -249,7 +249,7 @@ def check_rows(bulks, tensor, elements, channels) -> None:
 
 @pytest.mark.parametrize("rank", range(3, 6))
 def test_the_pixels_of_a_column_are_loaded(rank: int) -> None:
-    shape = (12, 5, 4, 3, 2)[: rank - 1] + (2,)
+    shape = (*(12, 5, 4, 3)[: rank - 1], 2)
     spatial = rank - 2
     check_columns(
         numbered(shape[::-1], "<f4"), (-1, -2, 0)[:spatial], (-1, 1, -1)[:spatial], 8, 23, (1, *(1, 2, 1)[:spatial], 1),
@@ -272,7 +272,7 @@ def test_very_many_columns_are_loaded(case) -> None:
 
 @pytest.mark.parametrize("rank", range(3, 6))
 def test_columns_are_stored_without_offsets(rank: int) -> None:
-    shape = (12, 5, 4, 3, 2)[: rank - 1] + (2,)
+    shape = (*(12, 5, 4, 3)[: rank - 1], 2)
     spatial = rank - 2
     tensor = numbered(shape[::-1], "<f4")
     lower, upper, steps = [0] * spatial, [0] * spatial, [1] * rank

@@ -76,8 +76,10 @@ def store_kernel(name: str, rank: int, mode: str = "tile", reduction: str = "") 
     """``name(map, in, bytes, c0 .. c4)``: stores ``bytes`` from ``in`` by way of shared memory."""
     coordinates = 5 if "scatter4" in mode else rank
     names = " ".join(_AT.split()[:coordinates])
-    verb = f"cp.reduce.async.bulk.tensor.{rank}d.global.shared::cta.{reduction}" if reduction else (
-        f"cp.async.bulk.tensor.{rank}d.global.shared::cta"
+    verb = (
+        f"cp.reduce.async.bulk.tensor.{rank}d.global.shared::cta.{reduction}"
+        if reduction
+        else (f"cp.async.bulk.tensor.{rank}d.global.shared::cta")
     )
     return f"""
 extern "C" __global__ void {name}(const __grid_constant__ Map m, const char* in, int bytes, int c0, int c1, int c2, int c3,
@@ -133,7 +135,7 @@ extern "C" __global__ void reduce_in_shared(unsigned* to, const char* in, int by
   await(at(&b)); show((char*)to, s, bytes);
 }
 """
-_TYPE_BYTES = {"global_address": "b64", "global_stride": "b64"}
+_WIDE_FIELDS = ("global_address", "global_stride")
 
 
 def replace_kernel(name: str, space: str) -> str:
@@ -144,18 +146,14 @@ def replace_kernel(name: str, space: str) -> str:
         ("global_dim", "0, ", "width"), ("global_dim", "1, ", "height"), ("global_stride", "0, ", "stride"),
         ("element_stride", "0, ", "1"), ("element_stride", "1, ", "1"),
     ]  # fmt: skip
-    code = "".join(
-        f'asm volatile("tensormap.replace.tile.{field}.{space}.b1024.{_TYPE_BYTES.get(field, "b32")} [%0], {order}%1;"'
-        f' :: {"%s" % where}, "{"l" if field in _TYPE_BYTES else "r"}"({value}));\n'
-        for where in ('"r"(at(t))' if "shared" in space else '"l"(map)',)
-        for field, order, value in steps
-    )
-    code += "".join(
-        f'asm volatile("tensormap.replace.tile.{field}.{space}.b1024.b32 [%0], {value};" :: '
-        + ('"r"(at(t))' if "shared" in space else '"l"(map)')
-        + ");\n"
-        for field, value in (("elemtype", 7), ("interleave_layout", 0), ("swizzle_mode", 0), ("fill_mode", 0))
-    )
+    where = '"r"(at(t))' if "shared" in space else '"l"(map)'
+    code = ""
+    for field, order, value in steps:
+        kind, constraint = ("b64", "l") if field in _WIDE_FIELDS else ("b32", "r")
+        text = f"tensormap.replace.tile.{field}.{space}.b1024.{kind} [%0], {order}%1;"
+        code += f'asm volatile("{text}" :: {where}, "{constraint}"({value}));\n'
+    for field, value in (("elemtype", 7), ("interleave_layout", 0), ("swizzle_mode", 0), ("fill_mode", 0)):
+        code += f'asm volatile("tensormap.replace.tile.{field}.{space}.b1024.b32 [%0], {value};" :: {where});\n'
     publish = ""
     if "shared" in space:
         publish = (

@@ -78,21 +78,29 @@ def fill_bytes(dtype: np.dtype, nan: bool) -> bytes:
     return b"\xff" * (dtype.itemsize - 1) + b"\x7f"
 
 
-def loaded(tensor: np.ndarray, elements, row_bytes: int, swizzle: str, start: int, size: int, nan: bool = False) -> np.ndarray:
+def loaded(
+    tensor: np.ndarray, elements, row_bytes: int, swizzle: str, start: int, size: int, nan: bool = False
+) -> np.ndarray:
     """uint8[size]: shared memory from address ``start`` on after a load, 0xEE where nothing is written; ``tensor`` has its
     innermost dimension last."""
     elements = list(elements)
     shared = np.full(size, 0xEE, np.uint8)
-    for index, place in zip(elements, shared_places(len(elements), row_bytes, tensor.itemsize, swizzle, start), strict=True):
+    for index, place in zip(
+        elements, shared_places(len(elements), row_bytes, tensor.itemsize, swizzle, start), strict=True
+    ):
         value = fill_bytes(tensor.dtype, nan) if index is None else tensor[tuple(reversed(index))].tobytes()
         shared[place - start : place - start + len(value)] = list(value)
     return shared
 
 
-def stored(tensor: np.ndarray, elements, row_bytes: int, swizzle: str, start: int, shared: np.ndarray, combine=None) -> np.ndarray:
+def stored(
+    tensor: np.ndarray, elements, row_bytes: int, swizzle: str, start: int, shared: np.ndarray, combine=None
+) -> np.ndarray:
     """The tensor after a store of uint8[size] shared memory, or after a reduction with ``combine(old, new)``."""
     elements, out = list(elements), tensor.copy()
-    for index, place in zip(elements, shared_places(len(elements), row_bytes, tensor.itemsize, swizzle, start), strict=True):
+    for index, place in zip(
+        elements, shared_places(len(elements), row_bytes, tensor.itemsize, swizzle, start), strict=True
+    ):
         if index is not None:
             at = place - start
             value = shared[at : at + tensor.itemsize].view(tensor.dtype)[0]

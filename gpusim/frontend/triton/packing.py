@@ -80,7 +80,11 @@ def _map(descriptor: Any, about: Mapping[str, Any], address: int) -> bytes:
     shape, size = list(descriptor.shape), about["elem_size"]
     if about["fp4_padded"]:
         shape[-1] *= 2  # two elements a byte
-    kind = TF32 if getattr(descriptor, "round_f32_to_tf32", False) else _OF_DEVICE.get(about["elem_type"], about["elem_type"])
+    kind = (
+        TF32
+        if getattr(descriptor, "round_f32_to_tf32", False)
+        else _OF_DEVICE.get(about["elem_type"], about["elem_type"])
+    )
     block = tuple(about["block_size"])
     common = {
         "data_type": kind,

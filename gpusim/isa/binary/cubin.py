@@ -57,8 +57,6 @@ GLOBALS_ADDRESS = 0x7E00_0000_0000
 CONSTANTS_ADDRESS = 0x7E80_0000_0000
 #: Where a cooperative launch finds its workspace.
 GRID_WORKSPACE_ADDRESS = 0x7E90_0000_0000
-#: And a kernel's parameters, for code that takes the address of one; bank 0 as a whole begins at it.
-PARAMETERS_ADDRESS = 0x7E98_0000_0000
 
 #: The driver function that a kernel launches others with.
 LAUNCH = "__cuda_syscall_cnpv2LaunchDeviceV2"

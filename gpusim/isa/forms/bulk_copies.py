@@ -35,7 +35,7 @@ _TENSORS = {
     "UTMAREDG": (bulk.TENSOR_REDUCE, MemoryKind.BULK_REDUCTION),
     "UTMAPF": (bulk.TENSOR_PREFETCH, MemoryKind.BULK_PREFETCH),
 }
-_BYTES = {
+_BYTES: dict[tuple[str, ...], tuple[int, MemoryKind]] = {
     ("UBLKCP", "S", "G"): (bulk.BYTES_LOAD, MemoryKind.BULK_LOAD),
     ("UBLKCP", "G", "S"): (bulk.BYTES_STORE, MemoryKind.BULK_STORE),
     ("UBLKCP", "S", "S"): (bulk.SHARED_COPY, MemoryKind.BULK_SHARED_COPY),
@@ -54,7 +54,12 @@ def _registers(instruction: Instruction) -> tuple[list[int], Operand | None] | N
         if operand.kind == Kind.MEMORY and operand.descriptor >= 0 or operand.text.startswith("desc["):
             continue  # the cache policy
         if operand.kind == Kind.MEMORY:
-            if operand.index != NO_REGISTER or operand.value or operand.modifiers or operand.uniform_index == NO_REGISTER:
+            if (
+                operand.index != NO_REGISTER
+                or operand.value
+                or operand.modifiers
+                or operand.uniform_index == NO_REGISTER
+            ):
                 return None
             addresses.append(operand.uniform_index)
         elif operand.kind == Kind.UNIFORM and not operand.modifiers and plain is None:
@@ -83,7 +88,10 @@ def _micro(
     if what & bulk.FORM_MASK in _TELL:
         register, space = first + 1, Space.CLUSTER
     elif what & bulk.FORM_MASK in _STORES:
-        register, space = first if what & bulk.FORM_MASK in (bulk.TENSOR_STORE, bulk.TENSOR_REDUCE) else addresses[1], Space.SHARED
+        register, space = (
+            first if what & bulk.FORM_MASK in (bulk.TENSOR_STORE, bulk.TENSOR_REDUCE) else addresses[1],
+            Space.SHARED,
+        )
     elif len(addresses) > 1:
         register = addresses[1]
     wide = space == Space.GLOBAL
