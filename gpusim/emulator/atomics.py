@@ -193,7 +193,7 @@ def barrier_after(old, operation, count):
 @inner
 def complete_transactions(address, count):
     """``count`` transactions of the mbarrier at host ``address`` are complete."""
-    store64(address, barrier_after(load64(address), np.int64(ops.COMPLETE), count))
+    store64(address, barrier_after(np.int64(load64(address)), np.int64(ops.COMPLETE), count))
 
 
 @inner
