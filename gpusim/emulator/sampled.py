@@ -47,7 +47,7 @@ def regular_blocks(emulation: Emulation, ran: Callable[[int], None]) -> RegularB
         if len(chunk.signals) or len(chunk.polls):
             raise IrregularError("its warps poll memory")
         if len(chunk.bulks):
-            raise IrregularError("it makes bulk copies")
+            raise IrregularError("it makes bulk copies, or products into tensor memory")
         template = fold(chunk, emulation.program, patterns)
         if len(template.place) > MOST_ACCESSES:
             raise IrregularError(f"a block makes {len(template.place)} memory accesses that no loop sums up")

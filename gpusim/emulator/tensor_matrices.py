@@ -36,6 +36,10 @@ WORK = np.dtype(
         ("pick", "<i4", (ROWS, A_DEPTH)),  # which row of B's planes an element of A is multiplied with
         ("b_sig", "<f4", (B_DEPTH, COLUMNS)),
         ("b_exp", "<i4", (B_DEPTH, COLUMNS)),
+        # what the patterns of the formats of A and of B that take at most 8 bits stand for, and 1 + which formats those are
+        ("table_sig", "<f4", (2, 256)),
+        ("table_exp", "<i4", (2, 256)),
+        ("table_form", "<i8", (2,)),
         ("a_odd", "<i4", (ROWS,)),  # a row of A, or column of B, has what is no finite number
         ("b_odd", "<i4", (COLUMNS,)),
         ("a_scale", "<f4", (ROWS, SCALES)),
@@ -153,6 +157,27 @@ def chunk_address(descriptor, turned, chunk, line):
 
 
 @inner
+def number_of(code, form):
+    """(significand, exponent) of a pattern; a denormal keeps the smallest normal exponent."""
+    significand, exponent = split(code, style_of(form))
+    if exponent >= INFINITE:
+        return np.float32(significand), np.int64(exponent)
+    return np.float32(significand) * np.float32(1.0 / (1 << INPUT_BITS)), np.int64(exponent)
+
+
+@inner
+def prepare_table(work, is_a, form):
+    """Make the table of A's or B's patterns, if it is not there."""
+    side = 0 if is_a else 1
+    if form <= BF16 or form >= S8 or work.table_form[side] == form + 1:
+        return
+    for code in range(256):
+        number, exponent = number_of(np.int64(code), form)
+        work.table_sig[side, code], work.table_exp[side, code] = number, np.int32(exponent)
+    work.table_form[side] = form + 1
+
+
+@inner
 def put(work, is_a, line, k, code, form, negated):
     """Decode an element of A's row, or B's column, ``line``."""
     if form >= S8:
@@ -164,12 +189,11 @@ def put(work, is_a, line, k, code, form, negated):
         else:
             work.b_exp[k, line] = np.int32(value)
         return
-    style = style_of(form)
-    significand, exponent = split(code, style)
-    number = np.float32(significand) * np.float32(1.0 / (1 << INPUT_BITS))
-    if exponent >= INFINITE:
-        number = np.float32(significand)
-    # Denormals keep the smallest normal exponent, and so does the alignment of sums.
+    if form == TF32 or form == F16 or form == BF16:
+        number, exponent = number_of(code, form)
+    else:
+        side = 0 if is_a else 1
+        number, exponent = work.table_sig[side, code], np.int64(work.table_exp[side, code])
     if negated:
         number = -number
     if is_a:
@@ -226,6 +250,7 @@ def bring(work, is_a, descriptor, turned, lines, depth, form, negated, low, high
     width = in_chunk(form)
     across, along = (depth // width, lines) if not turned else (lines // width, depth)
     halves = (form == F16 or form == BF16) and not turned
+    prepare_table(work, is_a, form)
     for line in range(along):
         for chunk in range(across):
             address = chunk_address(descriptor, turned, chunk, line)
@@ -248,6 +273,7 @@ def bring(work, is_a, descriptor, turned, lines, depth, form, negated, low, high
 def bring_row(work, row, depth, form, negated, place):
     """Decode a row of A whose bytes begin at host address ``place``, in a lane of tensor memory."""
     width = in_chunk(form)
+    prepare_table(work, True, form)
     for chunk in range(depth // width):
         for i in range(width):
             put(work, True, row, chunk * width + i, code_at(form, place + CHUNK * chunk, i), form, negated)

@@ -29,7 +29,7 @@ MEMORY = np.dtype(
     [
         ("words", "<i4", (ops.MEMORY_LANES, ops.MEMORY_COLUMNS)),
         ("allocated", "<i8"),  # bit i: columns 32 i to 32 i + 31
-        ("in_vain", "<i8"),  # allocations since the last one that succeeded
+        ("refused", "<i8"),  # allocations since the last one that succeeded
         ("unused", "<i8", (6,)),  # what lies behind begins at a cache line of the host
     ]
 )
@@ -38,7 +38,7 @@ _NOTES, _NOTES_BYTES, _PAIR_BARRIER, _PAIR_PARITY = 0x40, 0x20, 0x8, 0x10
 #: An mbarrier's word for one thread (gpusim/emulator/atomics.py).
 _ONE_TO_COME = np.int64(0xFFFFF << 1 | 0xFFFFF << 43)
 _ALLOCATED = MEMORY.fields["allocated"][1]
-#: Allocations in vain, each of which lets other warps run, after which nobody will free anything.
+#: Allocations that find nothing, each of which lets other warps run, after which nobody will free anything.
 _PATIENCE = 1 << 16
 
 
@@ -63,7 +63,7 @@ def columns_allocated(memory, column, columns):
 @inner
 def _take(memory, first, units):
     memory.allocated |= ((np.int64(1) << units) - 1) << first
-    memory.in_vain = 0
+    memory.refused = 0
     for lane in range(ops.MEMORY_LANES):
         for column in range(first * ops.UNIT_COLUMNS, (first + units) * ops.UNIT_COLUMNS):
             memory.words[lane, column] = 0
@@ -82,8 +82,8 @@ def allocate(state, memory, other, units):
             if other.allocated >> first & wanted == 0:
                 _take(other, first, units)
             return np.int64(at.DONE), np.int64(first)
-    memory.in_vain += 1
-    if memory.in_vain > _PATIENCE:
+    memory.refused += 1
+    if memory.refused > _PATIENCE:
         return fault(state, ops.FAULT_EXHAUSTED, units * ops.UNIT_COLUMNS), np.int64(-1)
     return np.int64(at.DONE), np.int64(-1)
 
@@ -92,7 +92,7 @@ def allocate(state, memory, other, units):
 def release(memory, kept):
     """Free the units whose bits are not set in ``kept``."""
     memory.allocated &= kept & ((np.int64(1) << ops.UNITS) - 1)
-    memory.in_vain = 0
+    memory.refused = 0
 
 
 @inner

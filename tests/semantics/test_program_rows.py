@@ -38,6 +38,9 @@ ELSEWHERE = {
     "ARRIVES": "test_ptx_isa.py",
     "OMMA": "test_ptx_isa.py",
     **dict.fromkeys(("HGMMA", "QGMMA", "IGMMA", "BGMMA"), "test_warpgroup_products.py"),
+    **dict.fromkeys(("UTCHMMA", "UTCQMMA", "UTCIMMA", "UTCOMMA"), "test_tcgen05_products.py"),
+    **dict.fromkeys(("LDTM", "STTM", "UTCCP", "UTCSHIFT", "UTCATOMSWS"), "test_tcgen05_memory.py"),
+    **dict.fromkeys(("UTCBAR", "UVIRTCOUNT"), "../kernels/test_tcgen05_gemm.py"),
     **dict.fromkeys(("TEX", "TXD", "TLD", "TLD4", "SULD", "SUST"), "../kernels/test_textures.py"),
     **dict.fromkeys(
         ("UCGABAR_ARV", "UCGABAR_WAIT", "STAS", "REDAS", "USETMAXREG", "UGETNEXTWORKID"),
@@ -60,6 +63,8 @@ PTX_NAMES = {
     "USETMAXREG": "setmaxnreg",
     "UGETNEXTWORKID": "try_cancel",
     **dict.fromkeys(("HGMMA", "QGMMA", "IGMMA", "BGMMA"), "wgmma"),
+    **{"UTCHMMA": "f16", "UTCQMMA": "f8f6f4", "UTCIMMA": "i8", "UTCOMMA": "mxf4nvf4", "UTCBAR": "commit"},
+    **{"LDTM": "ld", "STTM": "st", "UTCCP": "cp", "UTCSHIFT": "shift", "UVIRTCOUNT": "relinquish_alloc_permit"},
 }
 HERE = {"BPT"}
 

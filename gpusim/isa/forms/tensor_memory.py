@@ -98,8 +98,6 @@ def lower_product(instruction: Instruction) -> MicroOp | None:
         flags=(code, 0, 0, ops.PRODUCT),
         uniform=True,
         memory_kind=MemoryKind.TENSOR_PRODUCT,
-        space=Space.SHARED,
-        access_bytes=16,
         extra={
             "beside": (_uniform(metadata[1]), _uniform(further)),
             "beside_words": _BESIDE_WORDS,
@@ -134,8 +132,6 @@ def lower_copy(instruction: Instruction) -> MicroOp | None:
         flags=(shape, unpacked, int(pair), ops.COPY),
         uniform=True,
         memory_kind=MemoryKind.TENSOR_COPY,
-        space=Space.SHARED,
-        access_bytes=16,
         extra={"address": _recipe(NO_REGISTER, to[2])},
     )
 
@@ -283,13 +279,13 @@ OPCODES = (
     *(
         Opcode(
             mnemonic=mnemonic, summary=summary, lowering=lower_product, bodies=(TENSOR_MEMORY,),
-            pipe=PipeClass.TENSOR_MEMORY, coverage="matrix multiply", flops=NO_FLOPS, space=Space.SHARED, bytes_moved=(16,),
+            pipe=PipeClass.TENSOR_MEMORY, coverage="matrix multiply", flops=NO_FLOPS,
         )
         for mnemonic, summary in _PRODUCTS.items()
     ),
     Opcode(
         mnemonic="UTCCP", summary="copy from shared to tensor memory", lowering=lower_copy, bodies=(TENSOR_MEMORY,),
-        pipe=PipeClass.TENSOR_MEMORY, coverage="matrix move", flops=NO_FLOPS, space=Space.SHARED, bytes_moved=(16,),
+        pipe=PipeClass.TENSOR_MEMORY, coverage="matrix move", flops=NO_FLOPS,
     ),
     Opcode(
         mnemonic="UTCSHIFT", summary="move lanes of tensor memory down by one", lowering=lower_shift,
@@ -297,11 +293,11 @@ OPCODES = (
     ),
     Opcode(
         mnemonic="UTCATOMSWS", summary="allocate tensor memory or give it back", lowering=lower_allocation,
-        bodies=(TENSOR_MEMORY,), pipe=PipeClass.TENSOR_MEMORY, coverage="other", flops=NO_FLOPS,
+        bodies=(TENSOR_MEMORY,), pipe=PipeClass.TENSOR_MEMORY, coverage="atomic", flops=NO_FLOPS,
     ),
     Opcode(
         mnemonic="UVIRTCOUNT", summary="allocate no more tensor memory", lowering=lower_permit, bodies=(NOP,),
-        pipe=PipeClass.UNIFORM, coverage="other", flops=NO_FLOPS,
+        pipe=PipeClass.UNIFORM, coverage="atomic", flops=NO_FLOPS,
     ),
     Opcode(
         mnemonic="UTCBAR", summary="arrive at a barrier object when products are done", lowering=lower_commit,
