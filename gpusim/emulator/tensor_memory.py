@@ -148,8 +148,8 @@ def _cell(shape, thread, register):
 
 
 @inner
-def transfer(state, memory, registers, warp, address, shape, repeats, packed, place, stores):
-    """LDTM and STTM: ``place`` is where the first of the registers begins; with ``packed`` a register holds the lower
+def transfer(state, memory, registers, warp, address, shape, repeats, packed, place, step, stores):
+    """LDTM and STTM: ``place`` is where the first of the registers begins, ``step`` from one to the next; with ``packed`` a register holds the lower
     halves of two columns."""
     lane, column = address >> ops.LANE_SHIFT, address & ((1 << ops.LANE_SHIFT) - 1)
     within = lane & 31
@@ -169,7 +169,7 @@ def transfer(state, memory, registers, warp, address, shape, repeats, packed, pl
         return fault(state, ops.FAULT_COLUMNS, address)
     words = memory.words
     for register in range(registers_each * repeats):
-        row = place + register * at.ROW
+        row = place + register * step
         for thread in range(at.LANES):
             down, across = _cell(shape, np.int64(thread), np.int64(register))
             if down < 0:

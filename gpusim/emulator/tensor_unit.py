@@ -159,8 +159,8 @@ def execute_unit(state, row, registers, warp, own_base):
         else:
             place = np.int64(row[at.D_OFFSET]) + (np.int64(row[at.D_OWN]) & own_base)
         return transfer(
-            state, memory, registers, warp, address, np.int64(row[at.F0]), np.int64(row[at.F1]), row[at.F2] != 0, place,
-            operation == ops.STORE,
+            state, memory, registers, warp, address, np.int64(row[at.F0]), np.int64(row[at.F1]), row[at.F2] & 1 != 0,
+            place, np.int64(0 if row[at.F2] & 2 else at.ROW), operation == ops.STORE,
         )  # fmt: skip
     value = _word(registers, _place(row, at.A, own_base))
     if operation == ops.RELEASE:

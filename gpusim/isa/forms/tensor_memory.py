@@ -222,18 +222,19 @@ def lower_load(instruction: Instruction) -> MicroOp | None:
 
 
 def lower_store(instruction: Instruction) -> MicroOp | None:
-    """``STTM.x8[.EXPAND16BIT] tmem[UR4], R4``."""
+    """``STTM.x8[.EXPAND16BIT] tmem[UR4], R4``; with RZ all are zeros."""
     found = _transfer(instruction, "EXPAND16BIT")
     if found is None:
         return None
     place, values = _place(instruction.operands[0], ("tmem",)), instruction.operands[1]
-    words = ops.SHAPE_REGISTERS[found[0]] * found[1]
-    if place is None or values.kind != Kind.REGISTER or values.modifiers or (values.index == NO_REGISTER and words > 4):
+    if place is None or values.kind != Kind.REGISTER or values.modifiers:
         return None
+    zeros = values.index == NO_REGISTER
+    shape, repeats, packed = found
     return MicroOp(
         TENSOR_MEMORY,
-        sources=(Source(values, words), None, None),
-        flags=(*found, ops.STORE),
+        sources=(Source(values, 1 if zeros else ops.SHAPE_REGISTERS[shape] * repeats), None, None),
+        flags=(shape, repeats, packed | zeros << 1, ops.STORE),
         extra={"address": _recipe(*place[1:]), "warp_wide": True},
     )
 
