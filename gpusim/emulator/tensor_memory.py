@@ -189,6 +189,43 @@ def transfer(state, memory, registers, warp, address, shape, repeats, packed, pl
     return np.int64(at.DONE)
 
 
+@inner
+def _order(word, operation):
+    """A key by which patterns compare as the numbers of LDTM.STAT do: -0 below +0; -1: NaN."""
+    if operation < ops.STAT_S32:
+        return np.int64(word) & 0xFFFFFFFF
+    if operation < ops.STAT_F32:
+        return np.int64(word) + (np.int64(1) << 31)
+    magnitude = np.int64(word) & 0x7FFFFFFF
+    if magnitude > 0x7F800000:
+        return np.int64(-1)
+    return (np.int64(1) << 32) + (magnitude if word >= 0 else -magnitude - 1)
+
+
+@inner
+def find_statistic(registers, shape, repeats, place, result, operation):
+    """The smallest or largest of each thread's ``repeats`` registers from ``place`` on goes to ``result``; of floats NaN counts for nothing
+    unless it wins, and where nothing counts the result is NaN (as PTX min and max)."""
+    kind = operation % ops.STAT_OPERATIONS
+    floats, wins = operation >= ops.STAT_F32, operation >= ops.STAT_F32_NAN
+    for thread in range(at.LANES):
+        if _cell(shape, np.int64(thread), np.int64(0))[0] < 0:
+            continue
+        best, best_key, nan = np.int32(0), np.int64(-1), False
+        for register in range(repeats):
+            word = registers[place + register * at.ROW + thread]
+            if kind >= ops.STAT_MIN_ABS:
+                word = np.int32(word & 0x7FFFFFFF)
+            key = _order(word, operation)
+            if key < 0:
+                nan = True
+            elif best_key < 0 or (key < best_key if kind == ops.STAT_MIN or kind == ops.STAT_MIN_ABS else key > best_key):
+                best, best_key = word, key
+        if floats and (best_key < 0 or (nan and wins)):
+            best = np.int32(0x7FFFFFFF)
+        registers[result + thread] = best
+
+
 # ---- copies from shared memory, and the shift -------------------------------------------------------
 
 

@@ -16,7 +16,17 @@ from numba.extending import intrinsic
 from gpusim.emulator import tensor_maps as m
 from gpusim.emulator.tensor_boxes import note_box
 from gpusim.emulator.tensor_matrices import CHUNK, WORK
-from gpusim.emulator.tensor_memory import MEMORY, allocate, copy, copy_shape, fault, release, shift_down, transfer
+from gpusim.emulator.tensor_memory import (
+    MEMORY,
+    allocate,
+    copy,
+    copy_shape,
+    fault,
+    find_statistic,
+    release,
+    shift_down,
+    transfer,
+)
 from gpusim.emulator.tensor_products import bring_columns, check, columns_of, depth_of, format_of, multiply, rows_of
 from gpusim.isa import tensor_memory_ops as ops
 from gpusim.isa import warp as at
@@ -158,10 +168,15 @@ def execute_unit(state, row, registers, warp, own_base):
             place = _place(row, at.A, own_base)
         else:
             place = np.int64(row[at.D_OFFSET]) + (np.int64(row[at.D_OWN]) & own_base)
-        return transfer(
-            state, memory, registers, warp, address, np.int64(row[at.F0]), np.int64(row[at.F1]), row[at.F2] & 1 != 0,
-            place, np.int64(0 if row[at.F2] & 2 else at.ROW), operation == ops.STORE,
+        shape, repeats = np.int64(row[at.F0]), np.int64(row[at.F1])
+        status = transfer(
+            state, memory, registers, warp, address, shape, repeats, row[at.F2] & 1 != 0, place,
+            np.int64(0 if row[at.F2] & 2 else at.ROW), operation == ops.STORE,
         )  # fmt: skip
+        if status == at.DONE and operation == ops.LOAD and row[at.SECOND + 6]:
+            result = np.int64(row[at.SECOND]) + (np.int64(row[at.SECOND + 1]) & own_base)
+            find_statistic(registers, shape, repeats, place, result, np.int64(row[at.SECOND + 3]))
+        return status
     value = _word(registers, _place(row, at.A, own_base))
     if operation == ops.RELEASE:
         release(memory, value)

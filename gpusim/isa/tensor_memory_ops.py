@@ -24,6 +24,10 @@ LANES_32, LANES_16x64, LANES_16x128, LANES_16x256, FIRST_HALF, SECOND_HALF = ran
 #: Registers of a shape that does not repeat.
 SHAPE_REGISTERS = (1, 1, 2, 4, 1, 1)
 
+#: What a load finds of each thread's registers (LDTM.STAT, sm_103): an operation, and of floats whether NaN wins.
+STAT_MIN, STAT_MAX, STAT_MIN_ABS, STAT_MAX_ABS, STAT_OPERATIONS = range(5)
+STAT_U32, STAT_S32, STAT_F32, STAT_F32_NAN = (STAT_OPERATIONS * i for i in range(4))
+
 # ---- the size of it (PTX ISA, "Tensor Memory") ----
 MEMORY_LANES, MEMORY_COLUMNS = 128, 512
 #: What is allocated at once.

@@ -72,6 +72,27 @@ def test_threads_load_and_store_in_every_shape(packed):
     np.testing.assert_array_equal(out, want)
 
 
+def test_loads_find_the_smallest_or_largest_of_what_they_load():
+    rng = np.random.default_rng(14)
+    memory = rng.integers(-(2**31), 2**31, (128, 64), dtype=np.int64).astype(np.int32)
+    floats = memory.view(np.float32)
+    floats[:, 8:16] = rng.normal(size=(128, 8))
+    floats[3, 9] = floats[4, 8:12] = np.nan
+    cases = [(8, "min.f32"), (8, "max.f32"), (8, "max.abs.f32"), (8, "max.NaN.f32"), (0, "min.s32"), (0, "max.u32")]
+    text = []
+    for i, (column, operation) in enumerate(cases):
+        text.append(f"add.u32 x, ta, {column}; tcgen05.ld.red.sync.aligned.32x32b.x4.{operation} {{r0, r1, r2, r3}}, r4, [x];")
+        text.append(f"tcgen05.wait::ld.sync.aligned; add.u32 x, ta, {32 + i}; tcgen05.st.sync.aligned.32x32b.x1.b32 [x], {{r4}};")
+    out = run("", memory=memory, gpu="b300", all_threads="\n".join(text) + "\ntcgen05.wait::st.sync.aligned;")[:, 32:38]
+    some, words = floats[:, 8:12], memory[:, :4]
+    with np.errstate(all="ignore"):
+        wanted = [np.fmin.reduce(some, 1), np.fmax.reduce(some, 1), np.fmax.reduce(np.abs(some), 1), np.maximum.reduce(some, 1)]
+    for i, want in enumerate(wanted):
+        np.testing.assert_array_equal(out[:, i], np.where(np.isnan(want), 0x7FFFFFFF, want.view(np.int32)))
+    np.testing.assert_array_equal(out[:, 4], words.min(1))
+    np.testing.assert_array_equal(out[:, 5].view(np.uint32), words.view(np.uint32).max(1))
+
+
 def test_copies_from_shared_memory():
     rng, image, body = np.random.default_rng(12), Image(), []
     want = np.zeros((128, 64), np.int32)

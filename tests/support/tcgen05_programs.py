@@ -15,7 +15,7 @@ IMAGE = 1024
 LANES, COLUMNS = 128, 512
 
 _TEXT = """
-.version 8.8
+.version {version}
 .target {target}
 .address_size 64
 .extern .shared .align 1024 .b8 room[];
@@ -108,7 +108,7 @@ def run(body, image=None, memory=None, columns=64, gpu="b200", all_threads="", r
     group = blocks
     commit = _COMMIT.format(group=group)
     text = _TEXT.format(
-        target="sm_103a" if gpu == "b300" else "sm_100a", columns=columns, bytes=size, place=IMAGE, row_bytes=4 * columns, body=body,
+        target="sm_103a" if gpu == "b300" else "sm_100a", version="9.2" if gpu == "b300" else "8.8", columns=columns, bytes=size, place=IMAGE, row_bytes=4 * columns, body=body,
         all=all_threads, release=_RELEASE.format(columns=columns, group=group) if release else "", group=group,
         cluster=".explicitcluster\n.reqnctapercluster 2" if pair else "", memory_bytes=4 * columns * LANES,
         meet=_MEET if pair else "",

@@ -194,30 +194,61 @@ _SHAPES = {
 _REPEATS = {f"x{1 << i}": 1 << i for i in range(1, 8)}
 
 
-def _transfer(instruction: Instruction, packed: str) -> tuple[int, int, int] | None:
-    """(shape, repeats, 16-bit elements are packed) of a load or store."""
-    modifiers = Modifiers(instruction)
+_OPERATIONS = {"MIN": ops.STAT_MIN, "MAX": ops.STAT_MAX, "MINABS": ops.STAT_MIN_ABS, "MAXABS": ops.STAT_MAX_ABS}
+
+
+def _statistic(modifiers: Modifiers) -> int | None:
+    """What ``LDTM.STAT`` finds of a thread's registers."""
+    operation = modifiers.choose(_OPERATIONS)
+    number = modifiers.choose({"F32": ops.STAT_F32, "S32": ops.STAT_S32}, ops.STAT_U32)
+    if modifiers.take("NAN"):
+        number = ops.STAT_F32_NAN if number == ops.STAT_F32 else None
+    if operation is None or number is None or (operation >= ops.STAT_MIN_ABS and number < ops.STAT_F32):
+        return None
+    return operation + number
+
+
+def _transfer(
+    instruction: Instruction, packed: str, modifiers: Modifiers | None = None, operands: int = 2
+) -> tuple[int, int, int] | None:
+    """(shape, repeats, 16-bit elements are packed) of a load or store; ``modifiers``: those of its own."""
+    modifiers = modifiers or Modifiers(instruction)
     shape, repeats = modifiers.choose(_SHAPES, ops.LANES_32), modifiers.choose(_REPEATS, 1)
     packs = modifiers.take(packed)
-    if modifiers.left or len(instruction.operands) != 2 or ops.SHAPE_REGISTERS[shape] * repeats > 128:
+    if modifiers.left or len(instruction.operands) != operands or ops.SHAPE_REGISTERS[shape] * repeats > 128:
         return None
     return shape, repeats, int(packs)
 
 
 def lower_load(instruction: Instruction) -> MicroOp | None:
-    """``LDTM.16dp256bit.x2[.PACK16BIT] R4, tmem[UR4+0x10]``."""
-    found = _transfer(instruction, "PACK16BIT")
-    if found is None:
+    """``LDTM.16dp256bit.x2[.PACK16BIT] R4, tmem[UR4+0x10]``; ``LDTM.STAT.x2.MAX.F32 R6, R4, tmem[UR4]``: what is largest, for each thread, of
+    what it loads goes to R6 (sm_103)."""
+    modifiers = Modifiers(instruction)
+    stat, statistic = modifiers.take("STAT"), 0
+    if stat:
+        statistic = _statistic(modifiers)
+        if statistic is None:
+            return None
+    found = _transfer(instruction, "PACK16BIT", modifiers, 2 + stat)
+    if found is None or (stat and found[2]):
         return None
-    destination, place = instruction.operands[0], _place(instruction.operands[1], ("tmem",))
+    destination, place = instruction.operands[-2], _place(instruction.operands[-1], ("tmem",))
     if place is None or destination.kind != Kind.REGISTER or destination.modifiers or destination.index == NO_REGISTER:
         return None
+    extra = {"address": _recipe(*place[1:]), "warp_wide": True}
+    if stat:
+        result = instruction.operands[0]
+        if result.kind != Kind.REGISTER or result.modifiers or result.index == NO_REGISTER:
+            return None
+        extra["shared_address"] = {
+            "base": result.index, "base_words": 1, "shift": statistic, "uniform": NO_REGISTER, "uniform_words": 1, "offset": 1,
+        }  # fmt: skip
     return MicroOp(
         TENSOR_MEMORY,
         destination=destination,
         words=ops.SHAPE_REGISTERS[found[0]] * found[1],
         flags=(*found, ops.LOAD),
-        extra={"address": _recipe(*place[1:]), "warp_wide": True},
+        extra=extra,
     )
 
 
