@@ -219,7 +219,9 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
             # Few kernels have loops that poll: whether anything of them is to be noted is asked once an instruction.
             track, signalled = row[at.ORDERED] & at.TRACKED, np.int64(0)
             full = not room(state, runs, accesses, scattered, syncs)
-            full |= (op == ops.BULK or op == ops.TENSOR_MEMORY) and state.bulks_used + at.GROUP_WARPS * MOST_BOXES > state.bulks_room
+            full |= (
+                op == ops.BULK or op == ops.TENSOR_MEMORY
+            ) and state.bulks_used + at.GROUP_WARPS * MOST_BOXES > state.bulks_room
             full |= track != 0 and not room_to_poll(state, words, signals)
             if full or (row[at.ORDERED] & at.ORDER_SHOWS and not alone):
                 leave(state, first_warp, count, members, steps - 1, pc, False)

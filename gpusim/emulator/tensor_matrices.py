@@ -61,7 +61,9 @@ WORK = np.dtype(
 
 # ---- formats as they lie in a chunk: a floating format, and how many bits an element takes ----
 #: Elements of 6 or 4 bits that are packed at the beginning of a chunk, and those that have a byte each.
-(TF32, F16, BF16, E4M3, E5M2, E2M3_PACKED, E3M2_PACKED, E2M1_PACKED, E2M3_BYTE, E3M2_BYTE, E2M1_BYTE, E2M1, S8, U8) = range(14)
+(TF32, F16, BF16, E4M3, E5M2, E2M3_PACKED, E3M2_PACKED, E2M1_PACKED, E2M3_BYTE, E3M2_BYTE, E2M1_BYTE, E2M1, S8, U8) = (
+    range(14)
+)
 
 
 @inner
@@ -105,7 +107,9 @@ def code_at(form, place, i):
         return np.int64(load8(place + (i >> 1))) >> (4 * (i & 1)) & 15
     if form == E2M3_PACKED or form == E3M2_PACKED:
         first = 6 * i
-        return np.int64(load16(place + min(first >> 3, np.int64(14)))) >> (first - 8 * min(first >> 3, np.int64(14))) & 63
+        return (
+            np.int64(load16(place + min(first >> 3, np.int64(14)))) >> (first - 8 * min(first >> 3, np.int64(14))) & 63
+        )
     byte = np.int64(load8(place + i))
     if form == E2M1_BYTE:
         return byte >> 2 & 15
@@ -277,4 +281,3 @@ def bring_row(work, row, depth, form, negated, place):
     for chunk in range(depth // width):
         for i in range(width):
             put(work, True, row, chunk * width + i, code_at(form, place + CHUNK * chunk, i), form, negated)
-

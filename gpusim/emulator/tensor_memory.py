@@ -219,7 +219,9 @@ def find_statistic(registers, shape, repeats, place, result, operation):
             key = _order(word, operation)
             if key < 0:
                 nan = True
-            elif best_key < 0 or (key < best_key if kind == ops.STAT_MIN or kind == ops.STAT_MIN_ABS else key > best_key):
+            elif best_key < 0 or (
+                key < best_key if kind == ops.STAT_MIN or kind == ops.STAT_MIN_ABS else key > best_key
+            ):
                 best, best_key = word, key
         if floats and (best_key < 0 or (nan and wins)):
             best = np.int32(0x7FFFFFFF)

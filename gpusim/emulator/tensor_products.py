@@ -211,7 +211,12 @@ def check(state, memory, code, d, idesc):
     if shape_fault(code, rows, columns):
         return fault(state, ops.FAULT_SHAPE, idesc)
     a_form, b_form = format_of(kind, idesc >> 7 & 7, False), format_of(kind, idesc >> 10 & 7, False)
-    if a_form < 0 or b_form < 0 or (kind == ops.HALVES and a_form != b_form) or (kind == ops.NIBBLES and code & ops.SCALED == 0):
+    if (
+        a_form < 0
+        or b_form < 0
+        or (kind == ops.HALVES and a_form != b_form)
+        or (kind == ops.NIBBLES and code & ops.SCALED == 0)
+    ):
         return fault(state, ops.FAULT_FORMAT, idesc)
     result = idesc >> 4 & 3
     if code & ops.SCALED == 0 and (
@@ -351,4 +356,3 @@ def _doubled(significand, exponent):
     if exponent == NOTHING:
         return np.int32(0)
     return np.int32(significand * np.float32(2 << exponent))
-

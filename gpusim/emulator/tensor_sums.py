@@ -158,7 +158,9 @@ def add_groups(work, row, depth, groups_a_scale, columns):
         total[n] = np.trunc(np.float64(work.acc[n]) * _power(np.int64(GROUP_FRACTION_BITS - 23 - down)))
     for g in range(groups):
         for n in range(columns):
-            total[n] += np.trunc(work.group[g, n] * _power(np.int64(GROUP_FRACTION_BITS) + work.group_exp[g, n] - top[n]))
+            total[n] += np.trunc(
+                work.group[g, n] * _power(np.int64(GROUP_FRACTION_BITS) + work.group_exp[g, n] - top[n])
+            )
 
 
 @inner
@@ -189,7 +191,9 @@ def close_floats(work, form, fraction_bits, columns):
         value = total[n] * double_of((np.int64(top[n]) - fraction_bits + 1023) << 52)
         if abs(value) < 1.1754943508222875e-38:
             magnitude = np.int64(np.trunc(abs(value) * 2.0**149))
-            code[n] = np.int32(((magnitude | 0x80000000) ^ 0x80000000) - 0x80000000) if value < 0.0 else np.int32(magnitude)
+            code[n] = (
+                np.int32(((magnitude | 0x80000000) ^ 0x80000000) - 0x80000000) if value < 0.0 else np.int32(magnitude)
+            )
 
 
 @inner
@@ -265,26 +269,20 @@ def sum_floats(work, row, depth, block, form, columns, divide):
 @inner
 def sum_groups(work, row, depth, groups_a_scale, columns):
     """code = the products of ``row`` of 4-bit floats with scales added to it."""
-    code, odd = work.code, work.odd
+    code, odd, some = work.code, work.odd, np.int32(0)
     open_floats(code, work.acc, work.acc_exp, odd, columns, np.int64(D_F32), np.int64(0))
     for n in range(columns):
         odd[n] |= work.a_odd[row] | work.b_odd[n]
-    for n in range(columns):  # a scale that is no number makes none; an infinite accumulator stays
+        some |= odd[n]
         if odd[n]:
             work.acc[n], work.acc_exp[n] = 0, LOWEST32
-    some = np.int32(0)
-    for n in range(columns):
-        some |= odd[n]
-    work_code = work.code
     add_groups(work, row, depth, groups_a_scale, columns)
-    if some:
-        for n in range(columns):
-            work.sum[n] = work_code[n]
+    for n in range(columns):
+        work.sum[n] = code[n]
     close_floats(work, np.int64(D_F32), np.int64(GROUP_FRACTION_BITS), columns)
-    if some:
+    if some:  # a scale that is no number makes none; an infinite accumulator stays
         for n in range(columns):
+            before = work.sum[n]
+            infinite = (before & 0x7FFFFFFF) == 0x7F800000 and work.a_odd[row] | work.b_odd[n] == 0
             if odd[n]:
-                before = work.sum[n]
-                infinite = (before >> 23) & 255 == 255 and before & 0x7FFFFF == 0
-                code[n] = before if infinite and work.a_odd[row] | work.b_odd[n] == 0 else np.int32(0x7FFFFFFF)
-
+                code[n] = before if infinite else np.int32(0x7FFFFFFF)

@@ -201,9 +201,7 @@ def execute_unit(state, row, registers, warp, own_base):
                     state.shared_base + state.shared_bytes - CHUNK, state.peer_shared[i] - state.shared_base,
                 )  # fmt: skip
         if operation == ops.COPY and status == at.DONE:
-            _note_copy(
-                state, np.int64(row[at.F0]), _long(registers, _place(row, at.B, own_base)), value, first, blocks
-            )
+            _note_copy(state, np.int64(row[at.F0]), _long(registers, _place(row, at.B, own_base)), value, first, blocks)
         return status
     status, found = allocate(state, memory, _memory_at(state.peer_tensor[first + blocks - 1]), value)
     if status == at.DONE:

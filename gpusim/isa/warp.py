@@ -320,7 +320,9 @@ STATE_RECORD = Record(
     Field("own_base", "<i8", "words", "where group 0's rows begin"),
     Field("own_stride", "<i8", "words", "from a group's rows to the next one's"),
     Field("shared_base", "<i8", "address", "first shared address of the kernel"),
-    Field("shared_low", "<i8", "address", "from which on shared memory is the block's: where the system keeps some, below"),
+    Field(
+        "shared_low", "<i8", "address", "from which on shared memory is the block's: where the system keeps some, below"
+    ),
     Field("shared_bytes", "<i8", "bytes", "shared memory of the block"),
     Field("local_bytes", "<i8", "bytes", "local memory of a thread"),
     Field("shared_window", "<i8", "address", "of shared memory in generic addresses"),

@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("triton")
-ml_dtypes = pytest.importorskip("ml_dtypes")
-import triton
-import triton.language as tl
-
 import gpusim
+
+triton = pytest.importorskip("triton", reason="Triton is not installed: pip install 'gpusim[triton]'")
+tl = pytest.importorskip("triton.language")
+ml_dtypes = pytest.importorskip("ml_dtypes")
 
 
 @triton.jit
@@ -39,7 +38,19 @@ def attention(q, k, v, out, S, scale, M: tl.constexpr, N: tl.constexpr, D: tl.co
 
 
 @triton.jit
-def scaled(a, sa, b, sb, c, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, KIND: tl.constexpr, PACK: tl.constexpr, OF: tl.constexpr):
+def scaled(
+    a,
+    sa,
+    b,
+    sb,
+    c,
+    M: tl.constexpr,
+    N: tl.constexpr,
+    K: tl.constexpr,
+    KIND: tl.constexpr,
+    PACK: tl.constexpr,
+    OF: tl.constexpr,
+):
     rm, rn, rk, rs = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K // PACK), tl.arange(0, K // OF)
     x = tl.load(a + rm[:, None] * (K // PACK) + rk[None, :])
     y = tl.load(b + rn[None, :] * (K // PACK) + rk[:, None])
@@ -85,7 +96,12 @@ def test_attention():
 
 
 @pytest.mark.parametrize(
-    ("kind", "of"), [("e2m1", 16), pytest.param("e4m3", 32, marks=pytest.mark.nightly), pytest.param("e2m1", 32, marks=pytest.mark.nightly)]
+    ("kind", "of"),
+    [
+        ("e2m1", 16),
+        pytest.param("e4m3", 32, marks=pytest.mark.nightly),
+        pytest.param("e2m1", 32, marks=pytest.mark.nightly),
+    ],
 )
 def test_dot_scaled(kind, of):
     rng, rows, columns, depth = np.random.default_rng(3), 128, 64, 128
@@ -101,10 +117,15 @@ def test_dot_scaled(kind, of):
         scales = [rng.integers(122, 132, (n, depth // of)).astype(np.uint8) for n in (rows, columns)]
         factors = [np.exp2(s.astype(np.float32) - 127) for s in scales]
     else:
-        scales = [rng.integers(0x20, 0x58, (n, depth // of)).astype(np.uint8).view(ml_dtypes.float8_e4m3fn) for n in (rows, columns)]
+        scales = [
+            rng.integers(0x20, 0x58, (n, depth // of)).astype(np.uint8).view(ml_dtypes.float8_e4m3fn)
+            for n in (rows, columns)
+        ]
         factors = [s.astype(np.float32) for s in scales]
     c = np.zeros((rows, columns), np.float32)
-    kernel = gpusim.triton(scaled, M=rows, N=columns, K=depth, KIND=kind, PACK=2 if kind == "e2m1" else 1, OF=of, num_warps=4)
+    kernel = gpusim.triton(
+        scaled, M=rows, N=columns, K=depth, KIND=kind, PACK=2 if kind == "e2m1" else 1, OF=of, num_warps=4
+    )
     trace = gpusim.capture(kernel, (1,), None, (given[0], scales[0], given[1], scales[1], c), gpu="b200")
     whole = [v * np.repeat(f, of, 1) for v, f in zip(values, factors, strict=True)]
     np.testing.assert_allclose(c, whole[0] @ whole[1].T, rtol=1e-4, atol=1e-3 * np.abs(c).max())

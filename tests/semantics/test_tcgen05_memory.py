@@ -42,7 +42,9 @@ def moves(packed):
         names = "{" + ", ".join(f"r{i}" for i in range(registers)) + "}"
         split = f", {SPLIT}" if shape == "16x32bx2" else ""
         plain = f"tcgen05.st.sync.aligned.32x32b.x{registers}.b32 [x], {names};"
-        text.append(f"add.u32 x, ta, {lane << 16}; tcgen05.ld.sync.aligned.{shape}.x{repeats}{pack}.b32 {names}, [x]{split};")
+        text.append(
+            f"add.u32 x, ta, {lane << 16}; tcgen05.ld.sync.aligned.{shape}.x{repeats}{pack}.b32 {names}, [x]{split};"
+        )
         text.append(f"tcgen05.wait::ld.sync.aligned; add.u32 x, ta, {place}; {plain}")
         text.append(f"add.u32 x, ta, 64; {plain.replace('.st.', '.ld.').replace(f'[x], {names}', f'{names}, [x]')}")
         text.append(f"tcgen05.wait::ld.sync.aligned; add.u32 x, ta, {(lane << 16) + to};")
@@ -81,12 +83,21 @@ def test_loads_find_the_smallest_or_largest_of_what_they_load():
     cases = [(8, "min.f32"), (8, "max.f32"), (8, "max.abs.f32"), (8, "max.NaN.f32"), (0, "min.s32"), (0, "max.u32")]
     text = []
     for i, (column, operation) in enumerate(cases):
-        text.append(f"add.u32 x, ta, {column}; tcgen05.ld.red.sync.aligned.32x32b.x4.{operation} {{r0, r1, r2, r3}}, r4, [x];")
-        text.append(f"tcgen05.wait::ld.sync.aligned; add.u32 x, ta, {32 + i}; tcgen05.st.sync.aligned.32x32b.x1.b32 [x], {{r4}};")
+        text.append(
+            f"add.u32 x, ta, {column}; tcgen05.ld.red.sync.aligned.32x32b.x4.{operation} {{r0, r1, r2, r3}}, r4, [x];"
+        )
+        text.append(
+            f"tcgen05.wait::ld.sync.aligned; add.u32 x, ta, {32 + i}; tcgen05.st.sync.aligned.32x32b.x1.b32 [x], {{r4}};"
+        )
     out = run("", memory=memory, gpu="b300", all_threads="\n".join(text) + "\ntcgen05.wait::st.sync.aligned;")[:, 32:38]
     some, words = floats[:, 8:12], memory[:, :4]
     with np.errstate(all="ignore"):
-        wanted = [np.fmin.reduce(some, 1), np.fmax.reduce(some, 1), np.fmax.reduce(np.abs(some), 1), np.maximum.reduce(some, 1)]
+        wanted = [
+            np.fmin.reduce(some, 1),
+            np.fmax.reduce(some, 1),
+            np.fmax.reduce(np.abs(some), 1),
+            np.maximum.reduce(some, 1),
+        ]
     for i, want in enumerate(wanted):
         np.testing.assert_array_equal(out[:, i], np.where(np.isnan(want), 0x7FFFFFFF, want.view(np.int32)))
     np.testing.assert_array_equal(out[:, 4], words.min(1))
@@ -146,7 +157,10 @@ IDESC = 1 << 4 | 2 << 17 | 8 << 24  # 128 x 16, FP32
         (mma("f16", 1 << 4 | 2 << 17 | 6 << 24, A_GOOD, A_GOOD), "no shape of 96 rows and 16 columns"),
         (mma("f16", IDESC | 5 << 7, A_GOOD, A_GOOD), "(A is format 5, B 0, D 1)"),
         (mma("f16", IDESC, A_GOOD | 3 << 61, A_GOOD), "its layout (bits 61 to 63)"),
-        ("add.u32 x, t, 60; add.u64 da, sd, 1; tcgen05.cp.cta_group::1.128x256b [x], da;", "the instruction reaches columns"),
+        (
+            "add.u32 x, t, 60; add.u64 da, sd, 1; tcgen05.cp.cta_group::1.128x256b [x], da;",
+            "the instruction reaches columns",
+        ),
     ],
 )
 def test_what_a_product_or_copy_may_not_ask_for_is_said(body, said):

@@ -30,7 +30,7 @@ def codes(values, name):
 
 def numbers(patterns, name):
     """float64 of patterns."""
-    kind, _, bits = FORMATS[name]
+    kind = FORMATS[name][0]
     if name == "tf32":
         patterns = patterns & np.uint32(0xFFFFE000)
     return patterns.view(kind).astype(np.float64)
@@ -118,7 +118,7 @@ class Image:
 
 def split(values, smallest):
     """(significand, exponent) in FP64 and int64; denormals have the exponent ``smallest``."""
-    mantissa, exponent = np.frexp(values)
+    _, exponent = np.frexp(values)
     exponent = np.where(values == 0, smallest, np.maximum(exponent - 1, smallest)).astype(np.int64)
     with np.errstate(over="ignore"):
         return np.ldexp(values, -exponent), exponent
@@ -159,7 +159,7 @@ def multiply(a, b, c, a_smallest, b_smallest, block, half=False, a_scale=None, b
 
 def multiply_groups(a, b, c, a_scales, b_scales):
     """The same of 4-bit floats: groups of 16 add exactly, are multiplied by scales (float64[rows, groups]) and cut at 35 bits."""
-    rows, depth = a.shape
+    rows = len(a)
     groups = np.einsum("igk,jgk->ijg", a.reshape(rows, -1, 16), b.reshape(len(b), -1, 16))
     spread = groups.shape[2] // a_scales.shape[1]
     (ma, pa), (mb, pb) = split(np.repeat(a_scales, spread, 1), -127), split(np.repeat(b_scales, spread, 1), -127)

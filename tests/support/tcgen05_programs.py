@@ -130,7 +130,21 @@ def descriptor(offset, leading, stride, layout=0, base=0):
     return (start >> 4) | leading >> 4 << 16 | stride >> 4 << 32 | 1 << 46 | base << 49 | layout << 61
 
 
-def mma(kind, idesc, a, b, d=0, accumulate=True, option="", meta=None, scales=None, off=None, scale_input=None, stationary=False, pair=False):
+def mma(
+    kind,
+    idesc,
+    a,
+    b,
+    d=0,
+    accumulate=True,
+    option="",
+    meta=None,
+    scales=None,
+    off=None,
+    scale_input=None,
+    stationary=False,
+    pair=False,
+):
     """PTX of one tcgen05.mma: ``b`` a descriptor, ``a`` one or ("t", column); ``d``, ``meta``, ``scales``: columns (and lanes << 16)
     of tensor memory; ``off``: words of lanes that are left alone."""
     name = f"tcgen05.mma{'.ws' if stationary else ''}{'.sp' if meta is not None else ''}.cta_group::{1 + pair}.kind::{kind}{option}"

@@ -62,7 +62,9 @@ def lower_product(instruction: Instruction) -> MicroOp | None:
     if modifiers.left or len(operands) < 6:
         return None
     a, b = _place(operands[0], ("gdesc", "tmem"), _A_HINTS), _place(operands[1], ("gdesc",), _B_HINTS)
-    d, metadata, descriptor = (_place(operand, (name,)) for operand, name in zip(operands[2:5], ("tmem", "tmem", "idesc")))
+    d, metadata, descriptor = (
+        _place(operand, (name,)) for operand, name in zip(operands[2:5], ("tmem", "tmem", "idesc"))
+    )
     if a is None or b is None or d is None or metadata is None or descriptor is None:
         return None
     if descriptor[1] != metadata[1] + 1 or any(place[2] for place in (a, b, metadata, descriptor)):
