@@ -26,6 +26,8 @@ from gpusim.model.trace_tables import (
     A_STRIDE,
     ACCESS_TABLE,
     B_ADDRESS,
+    B_BLOCKS,
+    B_BYTES,
     B_COUNT,
     B_KIND,
     B_MAPPED,
@@ -206,6 +208,7 @@ class Arena:
         rows = BULK_TABLE.zeros(len(bulks))
         rows[:, B_ADDRESS], rows[:, B_ROW_BYTES] = bulks["address"].astype(np.int64), bulks["row_bytes"]
         rows[:, B_STRIDE : B_STRIDE + 4], rows[:, B_COUNT : B_COUNT + 4] = bulks["stride"], bulks["count"]
+        rows[:, B_BYTES], rows[:, B_BLOCKS] = bulks["bytes"], bulks["blocks"]
         rows[:, B_KIND], rows[:, B_MAPPED] = bulks["kind"], bulks["descriptor"] != 0
         access = bulks["access"].astype(np.int64)
         rows[:-1, B_MORE] = access[1:] == access[:-1]

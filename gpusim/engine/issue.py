@@ -71,6 +71,7 @@ from gpusim.model.residency import (
 from gpusim.model.scheduler import AGE, FREE, PORT, READY, lost, sleep
 from gpusim.model.scoreboard import raise_counter, release_at
 from gpusim.model.sm_tables import FILLED, HELD_FROM, HOLD, LAST_WARP, TENSOR_FREE_TICK
+from gpusim.model.tensor_unit import take_work
 from gpusim.model.timing import (
     BARRIER_LATENCY,
     CODE_AHEAD,
@@ -82,7 +83,7 @@ from gpusim.model.timing import (
     SUB_CORES,
     WARPS_PER_SUB_CORE,
 )
-from gpusim.model.tma import CLOSES, take_in
+from gpusim.model.tma import take_in
 from gpusim.model.trace_tables import (
     A_ADDRESS,
     A_STRIDE,
@@ -281,8 +282,10 @@ def issue(state, tables, sm, sub, warp, now):
                 ports[other, port, FREE] = free
         else:
             ports[sub, port, FREE] = free
-        if program[pc, op.BULK]:
-            if program[pc, op.BULK] == CLOSES and writer != NO_BARRIER:
+        if program[pc, op.BULK] == op.MULTIPLIES:
+            take_work(state, tables, sm, sub, warps[warp, ACCESS], now)
+        elif program[pc, op.BULK]:
+            if program[pc, op.BULK] == op.CLOSES and writer != NO_BARRIER:
                 raise_counter(board, warp, writer, stall.LONG_SCOREBOARD)
                 writer = NO_BARRIER
             take_in(state, tables, sm, warp, pc, warps[warp, ACCESS], now)

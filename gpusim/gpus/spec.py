@@ -31,6 +31,7 @@ PIPE_NAMES = (
     "lsu",
     "barrier",
     "tma",
+    "tensor_memory",
 )
 
 
@@ -217,6 +218,18 @@ class TmaSpec:
 
 
 @dataclass(frozen=True)
+class TensorMemorySpec:
+    """The SM's tensor core as it works on tensor memory (tcgen05): none where ``columns_per_cycle`` is 0.
+
+    A product keeps it for its columns over ``columns_per_cycle`` (of up to 128 rows and 32 bytes of a row of A), or for as long as its
+    operands in shared memory take at ``shared_bytes_per_cycle``; it is done ``latency_cycles`` later."""
+
+    columns_per_cycle: float = 0.0
+    shared_bytes_per_cycle: int = 128
+    latency_cycles: int = 0
+
+
+@dataclass(frozen=True)
 class CrossbarSpec:
     """One-way times between an SM and an L2 slice of its own partition, unloaded."""
 
@@ -324,6 +337,7 @@ class GpuSpec:
     dram: DramSpec
     launch: LaunchSpec
     tma: TmaSpec = TmaSpec()
+    tensor_memory: TensorMemorySpec = TensorMemorySpec()
 
     def cycles(self, time_ns: float) -> float:
         """SM cycles in ``time_ns`` nanoseconds at this GPU's SM clock."""

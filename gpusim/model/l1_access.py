@@ -52,6 +52,7 @@ from gpusim.model.sm_tables import (
     WRITES_OUT,
 )
 from gpusim.model.stall_reasons import LONG_SCOREBOARD, SHORT_SCOREBOARD
+from gpusim.model.tensor_unit import is_commit, put_off
 from gpusim.model.timing import (
     ADDRESS_LATENCY,
     CLUSTER_LATENCY,
@@ -132,7 +133,9 @@ def enter(state, tables, sm, now):
         else:
             row[count.SHARED_LOADS] += 1
         signal = lsu[sm, LSU_SIGNAL]
-        if signal and lsu[sm, LSU_REMOTE]:  # what a poll of another SM's memory waits for is not followed
+        if signal and is_commit(program, pc) and put_off(state, sm, warp, signal, now):
+            pass
+        elif signal and lsu[sm, LSU_REMOTE]:  # what a poll of another SM's memory waits for is not followed
             write_to_peers(
                 state.peers_sent, state.report, state.resident.blocks, tables.signals, state.written, timing,
                 warps[warp, BLOCK], signal, now,

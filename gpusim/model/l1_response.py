@@ -18,6 +18,7 @@ from gpusim.model.residency import COPIES_DONE, COPIES_OPEN, LAST_ACK, STORES, U
 from gpusim.model.scheduler import AGE
 from gpusim.model.scoreboard import resolve
 from gpusim.model.sm_tables import (
+    COMMITS_OUT,
     FILL_FREE_TICK,
     FILLED,
     FREE_ENTRY,
@@ -31,7 +32,7 @@ from gpusim.model.sm_tables import (
 )
 from gpusim.model.stall_reasons import LONG_SCOREBOARD
 from gpusim.model.timing import FILL_TICKS_PER_SECTOR, HIT_LATENCY, L1_SETS, L1_WAYS
-from gpusim.model.tma import answered, end
+from gpusim.model.tma import answered, end, write_words
 from gpusim.trace.record import NO_BARRIER
 
 TICKS = message.TICKS_PER_CYCLE
@@ -52,6 +53,9 @@ def receive(state, tables, key, sm, now):
     if kind >= message.BULK_READ:
         if kind == message.BULK_DONE:
             end(state, tables, sm, entry, now)
+        elif kind == message.COMMIT_DONE:
+            sms[sm, COMMITS_OUT] -= 1
+            write_words(state, tables, sm, warp, instruction, now)
         else:
             answered(state, sm, entry, kind, sectors, tick, now)
         return

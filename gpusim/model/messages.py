@@ -24,6 +24,8 @@ NEVER = 2**62
 READ, WRITE, ATOMIC, REDUCTION = 0, 1, 2, 3
 #: What an SM notes of requests that its tensor memory accelerator makes, and that one of its instructions is done; no message has these.
 BULK_READ, BULK_WRITE, BULK_DONE = 4, 5, 6
+#: The same of a commit of products into tensor memory.
+COMMIT_DONE = 7
 
 #: Blocks of a cluster at most; bits of a slot where an SM and a slot of it are one number.
 MOST_PEERS, PLACE_SHIFT = 16, 8

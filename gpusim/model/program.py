@@ -18,6 +18,7 @@ from gpusim.model.scoreboard import COUNTERS
 from gpusim.model.stall_reasons import IMC_MISS, LONG_SCOREBOARD, SHORT_SCOREBOARD
 from gpusim.model.tensor import instruction_timing
 from gpusim.state_tables import Table
+from gpusim.trace.layout import TENSOR_KINDS
 from gpusim.trace.record import NO_BARRIER, WARP_LANES, Flag, MemoryKind, PipeClass, Program, Space
 
 PROGRAM_TABLE = Table(__name__, "program", "an instruction of the program", "What it needs, costs and asks for.")
@@ -59,9 +60,10 @@ SLEEP = PROGRAM_TABLE.column(
 CLOCK = PROGRAM_TABLE.column("packed", "what its flags CLOCK and CLOCK_WAIT say of the clock; see the trace's Flag")
 CLOCK_TICKS = PROGRAM_TABLE.column("cycles", "of 2 ** SLEEP_SHIFT ticks of the clock for which its loop waits")
 
-BULK = PROGRAM_TABLE.column(
-    "code", "1: it moves boxes by the tensor memory accelerator, 2: it closes a group of such; else 0"
-)
+BULK = PROGRAM_TABLE.column("code", "MOVES, CLOSES, MULTIPLIES, COMMITS; else 0")
+#: What the tensor memory accelerator does: it moves boxes, it closes a group of such. What the tensor core that works on tensor memory does: it
+#: multiplies or copies, it tells an mbarrier when that is done.
+MOVES, CLOSES, MULTIPLIES, COMMITS = 1, 2, 3, 4
 
 SLEEP_SHIFT = 20
 QUEUE_PORT = len(PipeClass)
@@ -113,10 +115,9 @@ def program_table(program: Program, spec: GpuSpec, first_line: int = 0) -> np.nd
             f"{program.texts[bulk[0]]}: {spec.name} has no tensor memory accelerator (tma.queue_entries is 0)"
         )
     tensor = np.flatnonzero(code["pipe"] == PipeClass.TENSOR_MEMORY)
-    if len(tensor):
+    if len(tensor) and not spec.tensor_memory.columns_per_cycle:
         raise UnsupportedOpcodeError(
-            f"{program.texts[tensor[0]]}: the simulated GPU has no tensor memory; kernels that use it (tcgen05) are captured and checked, their"
-            " time is not predicted"
+            f"{program.texts[tensor[0]]}: {spec.name} has no tensor memory (tensor_memory.columns_per_cycle is 0)"
         )
     table = PROGRAM_TABLE.zeros(len(code))
     for number in np.unique(code["pipe"]):
@@ -140,8 +141,10 @@ def program_table(program: Program, spec: GpuSpec, first_line: int = 0) -> np.nd
     in_ns = clocked & (code["constant_offset"] & 1 != 0)
     table[:, CLOCK_TICKS] = np.where(in_ns, round(spec.cycles(1 << SLEEP_SHIFT)), 1 << SLEEP_SHIFT)
     in_l1tex = np.isin(code["space"], _L1TEX_SPACES) & (code["memory_kind"] != MemoryKind.NONE)
-    table[code["memory_kind"] >= MemoryKind.BULK_LOAD, BULK] = 1
-    table[(code["flags"] & int(Flag.BULK_GROUP)) != 0, BULK] = 2
+    table[code["memory_kind"] >= MemoryKind.BULK_LOAD, BULK] = MOVES
+    table[np.isin(code["memory_kind"], TENSOR_KINDS), BULK] = MULTIPLIES
+    table[(code["flags"] & int(Flag.BULK_GROUP)) != 0, BULK] = CLOSES
+    table[(code["flags"] & int(Flag.COMMIT)) != 0, BULK] = COMMITS
     table[:, REASON] = SHORT_SCOREBOARD
     table[(code["pipe"] == PipeClass.LSU) & in_l1tex, REASON] = LONG_SCOREBOARD
     table[code["pipe"] == PipeClass.CONSTANT, REASON] = IMC_MISS

@@ -35,6 +35,7 @@ from gpusim.model.mshr import MshrState
 from gpusim.model.program import PORTS, PROGRAM_TABLE
 from gpusim.model.residency import ResidentState
 from gpusim.model.scheduler import DUE, READY
+from gpusim.model.tensor_unit import MOST_COMMITS
 from gpusim.model.tma import SLACK, TMA_TABLE
 
 #: Rows of ``scratch``: addresses, words, links, bank heads, tag banks of the instruction that the LSU works out.
@@ -116,6 +117,8 @@ def empty_state(spec: GpuSpec, first: int, sms: int) -> SmState:
     subs = sms * int(timing[at.SUB_CORES])
     warps, blocks = sms * spec.sm.max_warps, sms * spec.sm.max_blocks
     limit = int(timing[at.READ_LIMIT] + timing[at.WRITE_LIMIT]) + 2 * at.LINES_MAX
+    if timing[at.TENSOR_COLUMN_TICKS]:
+        limit += MOST_COMMITS
     if timing[at.TMA_ENTRIES]:
         limit += int(timing[at.TMA_REQUESTS] + timing[at.TMA_ENTRIES]) + SLACK
     index_size = 1 << (4 * (int(timing[at.READ_LIMIT]) + at.LINES_MAX) - 1).bit_length()

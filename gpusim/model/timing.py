@@ -74,6 +74,11 @@ TMA_COMPLETION = TIMING_TABLE.column("cycles", "last data or acknowledgement to 
 CLUSTER_LATENCY = TIMING_TABLE.column("cycles", "issue to data of another SM's shared memory")
 CLUSTER_BARRIER_LATENCY = TIMING_TABLE.column("cycles", "last arrival to the opening of the barrier of a cluster")
 CLUSTER_SIZE = TIMING_TABLE.column("count", "blocks of a cluster, of the launch")
+TENSOR_COLUMN_TICKS = TIMING_TABLE.column(
+    "ticks", "of a column of a product into tensor memory; 0: there is no such memory"
+)
+TENSOR_SHARED_BYTES = TIMING_TABLE.column("bytes", "that shared memory gives the tensor core a cycle")
+TENSOR_LATENCY = TIMING_TABLE.column("cycles", "from a product's end to its result's, as a commit tells it")
 TAG_LEAD = TIMING_TABLE.column("cycles", "of passes over the banks that may wait between tag and data stage")
 
 #: Lines of one instruction at most: 32 lanes of 32 bytes in local memory, where each word has its own
@@ -146,6 +151,9 @@ def sm_timing(spec: GpuSpec) -> np.ndarray:
     timing[TMA_ENTRIES], timing[TMA_REQUESTS] = tma.queue_entries, tma.request_entries
     timing[TMA_SETUP], timing[TMA_MAP] = tma.setup_cycles, tma.map_cycles
     timing[TMA_INTERVAL], timing[TMA_COMPLETION] = max(1, tma.request_interval_cycles), tma.completion_cycles
+    core = spec.tensor_memory
+    timing[TENSOR_COLUMN_TICKS] = round(TICKS_PER_CYCLE / core.columns_per_cycle) if core.columns_per_cycle else 0
+    timing[TENSOR_SHARED_BYTES], timing[TENSOR_LATENCY] = max(1, core.shared_bytes_per_cycle), core.latency_cycles
     timing[FENCE_LATENCY] = fence_cycles(spec)
     timing[CODE_L0_MISS] = spec.instruction_cache.l0_miss_cycles
     timing[CODE_L1_MISS] = spec.instruction_cache.l1_miss_cycles

@@ -15,10 +15,11 @@ from gpusim.model import messages as message
 from gpusim.model import mshr as table
 from gpusim.model import program as op
 from gpusim.model.arrivals import TAG_BITS, push
+from gpusim.model.cluster import write_to_peers
 from gpusim.model.coalescer import bits
 from gpusim.model.compiled import inlined, inner
 from gpusim.model.messages import NEVER
-from gpusim.model.residency import wake
+from gpusim.model.residency import BLOCK, CLUSTER_BLOCKS, wake
 from gpusim.model.scheduler import AGE, FREE
 from gpusim.model.scoreboard import resolve
 from gpusim.model.send import send
@@ -84,15 +85,13 @@ LINE_BYTES, SECTOR_SHIFT = 128, 5
 SLACK = 16
 #: Requests that are made at one visit: fewer visits, each in its own cycle all the same.
 _AT_ONCE = 4
-#: Kinds of instruction, as the program's column BULK has them.
-MOVES, CLOSES = 1, 2
 
 
 @inner
 def take_in(state, tables, sm, warp, pc, access, now):
     """Put the bulk instruction that the warp issues in cycle ``now`` into the queue."""
     program, timing, sms, entries = state.program, state.timing, state.sms, state.tma
-    closes = program[pc, op.BULK] == CLOSES
+    closes = program[pc, op.BULK] == op.CLOSES
     box = 0 if closes else tables.accesses[access, A_BULK]
     if box == 0 and not closes:  # no thread was elected
         return
@@ -249,14 +248,27 @@ def _look(state, sm, place, now):
 
 
 @inner
+def write_words(state, tables, sm, warp, signal, now):
+    """Make the writes of an asynchronous access that ``warp`` issued: those into shared memory of other blocks of the cluster come there later."""
+    resident = state.resident
+    block = resident.warps[warp, BLOCK]
+    if resident.blocks[block, CLUSTER_BLOCKS]:
+        write_to_peers(
+            state.peers_sent, state.report, resident.blocks, tables.signals, state.written, state.timing, block, signal, now
+        )  # fmt: skip
+    else:
+        count_writes(tables.signals, state.written, signal, ANY_LINE)
+
+
+@inner
 def end(state, tables, sm, place, now):
     """The entry is done in cycle ``now``: tell its mbarrier or its warp, make room, and look at those that waited for it."""
     timing, sms, entries, resident = state.timing, state.sms, state.tma, state.resident
     entry = entries[sm, place]
     entry[X_STATE] = ENDED
-    if entry[X_SIGNAL]:
-        count_writes(tables.signals, state.written, entry[X_SIGNAL], ANY_LINE)
     warp = entry[X_WARP]
+    if entry[X_SIGNAL]:
+        write_words(state, tables, sm, warp, entry[X_SIGNAL], now)
     if entry[X_COUNTER] != NO_BARRIER and resident.slots[warp, AGE] == entry[X_AGE]:
         resolve(resident.board, warp, entry[X_COUNTER], now, LONG_SCOREBOARD)
         wake(resident, state.program, timing, warp, now)

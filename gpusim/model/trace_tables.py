@@ -50,6 +50,8 @@ B_ROW_BYTES = BULK_TABLE.column("bytes", "of a row")
 B_STRIDE = BULK_TABLE.column("bytes", "from row to row, along each of four dimensions", span=4)
 B_COUNT = BULK_TABLE.column("count", "rows along each of four dimensions", span=4)
 B_KIND = BULK_TABLE.column("code", "of gpusim.trace.record.MemoryKind")
+B_BYTES = BULK_TABLE.column("bytes", "of shared memory in all")
+B_BLOCKS = BULK_TABLE.column("mask", "blocks of the cluster that take part; 0: its own alone")
 B_MAPPED = BULK_TABLE.column("flag", "a tensor map says what to move")
 B_MORE = BULK_TABLE.column("flag", "the next row is of the same access")
 

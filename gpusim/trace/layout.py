@@ -142,6 +142,7 @@ class Flag(IntEnum):
     # Products of a warp group (wgmma); ``space`` is SHARED where A lies there, as B always does
     PRODUCT = 65536  # the warp goes on; the tensor core computes
     PRODUCT_GROUP = 131072  # and closes a group of them
+    COMMIT = 524288  # UTCBAR: the writes of its access are made when the products into tensor memory so far are done
     PRODUCT_WAIT = 262144  # waits until at most ``depbar_level`` groups are under way
 
 

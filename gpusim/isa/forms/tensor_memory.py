@@ -17,7 +17,7 @@ from gpusim.isa.forms.memory import NO_REGISTER, address_recipe, memory_operand
 from gpusim.isa.lowering import Modifiers
 from gpusim.isa.opcode import NO_FLOPS, Opcode
 from gpusim.isa.system_ops import ARRIVE, ATOMIC, EACH_BLOCK, NOP, SERVED_ALL, TENSOR_MEMORY, U64
-from gpusim.trace.record import MemoryKind, PipeClass, Space
+from gpusim.trace.record import Flag, MemoryKind, PipeClass, Space
 
 _PLACE = re.compile(r"^(gdesc|tmem|idesc)\[UR(\d+)(?:\+(-?)0x([0-9a-f]+))?\]((?:\.[A-Za-z0-9_]+)*)$")
 #: Hints of what the unit should keep of A or B: they change no result.
@@ -298,6 +298,7 @@ def lower_commit(instruction: Instruction) -> MicroOp | None:
         memory_kind=MemoryKind.REDUCTION,
         space=Space.CLUSTER,
         access_bytes=8,
+        trace_flags=int(Flag.COMMIT),
         extra={"address": recipe},
     )
 
