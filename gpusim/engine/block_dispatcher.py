@@ -19,7 +19,7 @@ from gpusim.engine.latencies import turnaround_halves
 from gpusim.engine.part import Outgoing
 from gpusim.engine.sm import SmGroup
 from gpusim.engine.supply import L_END, L_ENDED, L_FIRST, L_WARPS, Supply
-from gpusim.errors import LaunchError, SpecError
+from gpusim.errors import LaunchError, SpecError, TraceFormatError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model.arrivals import pop, push
 from gpusim.model.compiled import compiled
@@ -103,12 +103,17 @@ def _block_at(p, place):
 @compiled
 def _pass_idle(p, s, live, row, idle):
     """Leave the clusters out that are next and execute nothing, since others have taken over their work; ``idle`` bool[blocks of the
-    chunk]."""
+    chunk]. False if the next one has blocks that do and blocks that do not."""
     dispatcher = s.dispatcher
     while dispatcher[0, NEXT_BLOCK] < live[row, L_END] and dispatcher[0, STAGED] == 0:
+        count = 0
         for rank in range(p.cluster):
-            if not idle[_block_at(p, dispatcher[0, NEXT_BLOCK] + rank) - live[row, L_FIRST]]:
-                return
+            place = _block_at(p, dispatcher[0, NEXT_BLOCK] + rank) - live[row, L_FIRST]
+            if place < 0 or place >= idle.shape[0]:
+                return False
+            count += idle[place]
+        if count < p.cluster:
+            return count == 0
         for _ in range(p.cluster):
             block = _block_at(p, dispatcher[0, NEXT_BLOCK])
             for column in range(s.times.shape[1]):
@@ -116,17 +121,20 @@ def _pass_idle(p, s, live, row, idle):
             dispatcher[0, NEXT_BLOCK] += 1
             dispatcher[0, FINISHED] += 1
             live[row, L_ENDED] += 1
+    return True
 
 
 @compiled
 def _serve(p, s, live, row, until, idle):
     """Give blocks of live chunk ``row`` to the slots whose turn comes before cycle ``until``; the number of
-    messages of ``starts`` written. ``idle`` as in :func:`_pass_idle`, empty where all blocks execute something."""
+    messages of ``starts`` written, -1 for a cluster of which only some blocks execute something or lie in the chunk. ``idle`` as in :func:`_pass_idle`,
+    empty where all blocks do."""
     dispatcher, times = s.dispatcher, s.times
     n = 0
     while dispatcher[0, NEXT_BLOCK] < live[row, L_END]:
         if idle.shape[0]:
-            _pass_idle(p, s, live, row, idle)
+            if not _pass_idle(p, s, live, row, idle):
+                return -1
             if dispatcher[0, NEXT_BLOCK] == live[row, L_END]:
                 break
         decision = _next_decision(s)
@@ -147,6 +155,10 @@ def _serve(p, s, live, row, until, idle):
         if dispatcher[0, STAGED] < p.cluster:
             continue
         dispatcher[0, STAGED] = 0
+        for rank in range(p.cluster):
+            block = _block_at(p, dispatcher[0, NEXT_BLOCK] + rank)
+            if not live[row, L_FIRST] <= block < live[row, L_END]:
+                return -1
         cycle = decision + p.to_sm
         for rank in range(p.cluster):
             place = dispatcher[0, NEXT_BLOCK]
@@ -330,6 +342,11 @@ class Dispatcher:
         while _next_decision(self._state) < until:
             row = self._chunks.serving(self.next_block)
             count = _serve(self._rates, self._state, self._chunks.live, row, until, self._chunks.idle(row))
+            if count < 0:
+                raise TraceFormatError(
+                    f"{self.kernel}: of cluster {self.next_block // self._rates.cluster} some blocks execute nothing, or lie in another"
+                    " chunk than others"
+                )
             if count:
                 starts = self._state.starts[:count].copy()
                 self.last_tick = int(starts["time"][-1]) - self.minimum_latency_ticks

@@ -332,8 +332,9 @@ class Supply:
         closed = tails[:open_from]
         closing = closed[closed >= 0]
         warps[closing, W_NEXT] = ENDS
-        empty = ((closed >= 0) & (warps[closed, W_RUN] == warps[closed, W_RUN_END])).reshape(-1, self._per_block)
-        if (empty.any(axis=1) & ~empty.all(axis=1)).any():  # but for blocks whose work others have taken over
+        empty = (closed >= 0) & (warps[closed, W_RUN] == warps[closed, W_RUN_END])
+        blocks = empty[carried:].reshape(-1, self._per_block)  # all of a block may be: others have taken over its work
+        if empty[:carried].any() or (blocks.any(axis=1) & ~blocks.all(axis=1)).any():
             raise TraceFormatError(f"chunk at block {chunk.first_block}: a warp without instructions")
         self._tails = tails[open_from:]
         if len(self._tails):

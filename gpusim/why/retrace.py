@@ -110,7 +110,7 @@ def smaller_blocks(trace: Trace, factor: int) -> Trace:
     ``factor`` divides the warps of a block."""
     launch = trace.launch
     threads = launch.warps_per_block // factor * WARP_LANES
-    cut = replace(launch, grid=(launch.blocks * factor, 1, 1), block=(threads, 1, 1))
+    cut = replace(launch, grid=(launch.blocks * factor, 1, 1), block=(threads, 1, 1), cluster=(1, 1, 1))
 
     def change(chunk: Chunk) -> Chunk:
         return replace(
@@ -171,7 +171,9 @@ def joined_blocks(trace: Trace, times: int) -> Trace:
 
         return change
 
-    return Trace(doubled, replace(trace.launch, grid=(blocks, 1, 1)), ChangedChunks(_Whole(trace), begin))
+    return Trace(
+        doubled, replace(trace.launch, grid=(blocks, 1, 1), cluster=(1, 1, 1)), ChangedChunks(_Whole(trace), begin)
+    )
 
 
 @dataclass(frozen=True)
