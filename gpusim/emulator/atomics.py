@@ -91,7 +91,7 @@ def _below(first, second):
 
 @inner
 def _wide(registers, x, y, w, q, lane, operation, kind, address):
-    old = load64(address)
+    old = np.int64(load64(address))
     operand = (np.int64(registers[x]) & LOW) | (np.int64(registers[x + at.ROW]) << 32)
     registers[w] = signed32(old)
     registers[w + at.ROW] = old >> 32

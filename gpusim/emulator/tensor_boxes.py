@@ -13,7 +13,7 @@ import numpy as np
 
 from gpusim.emulator import tensor_maps as m
 from gpusim.emulator.pointers import copy_bytes, load8, load32, load64, store8, store32, store64
-from gpusim.emulator.tensor_elements import fill_pattern, loaded, reduce_element, swizzled
+from gpusim.emulator.tensor_elements import FLIPPED, fill_pattern, loaded, reduce_element, swizzled
 from gpusim.isa import bulk_ops as bulk
 from gpusim.isa.jit import apart, inner
 from gpusim.isa.lane_masks import signed32
@@ -151,7 +151,18 @@ def _move_row(state, form, operation, source, place, target, first, last):
         while byte < last:
             byte += reduce_element(source + byte, target + swizzled(place + byte, swizzle), operation, kind)
         return
-    plain = swizzle == 0 and packed == 0 and (kind < bulk.F32_FTZ or kind > bulk.TF32_FTZ)
+    as_it_is = packed == 0 and (kind < bulk.F32_FTZ or kind > bulk.TF32_FTZ)
+    if as_it_is and swizzle and swizzle != FLIPPED and first == 0 and last == size:
+        for part in range(0, size, 16):
+            held = target + swizzled(place + part, swizzle)
+            if form == bulk.TENSOR_LOAD:
+                store64(held, load64(source + part))
+                store64(held + 8, load64(source + part + 8))
+            else:
+                store64(source + part, load64(held))
+                store64(source + part + 8, load64(held + 8))
+        return
+    plain = swizzle == 0 and as_it_is
     if form == bulk.TENSOR_LOAD and plain and first == 0 and last == size:
         copy_bytes(target + place, source, size)
         return

@@ -19,6 +19,8 @@ from gpusim.isa.jit import inner
 from gpusim.isa.lane_masks import signed32
 
 _LOW = 0xFFFFFFFF
+#: Swizzles, by their numbers in cuda.h, of atoms that are not 16 bytes; of one the halves of 16 bytes change places too.
+FLIPPED, _ATOM_64 = 5, 6
 
 
 @inner
@@ -28,10 +30,10 @@ def swizzled(place, swizzle):
         return place
     if swizzle <= 3:
         return place ^ (place >> 3 & ((1 << swizzle) - 1) << 4)
-    if swizzle == 6:  # atoms of 64 bytes
+    if swizzle == _ATOM_64:
         return place ^ (place >> 1 & 0x40)
     moved = place ^ (place >> 2 & 0x60)  # atoms of 32 bytes
-    return moved ^ (place >> 4 & 8) if swizzle == 5 else moved  # and halves of 16 exchanged in every other row
+    return moved ^ (place >> 4 & 8) if swizzle == FLIPPED else moved  # in every other row
 
 
 @inner
