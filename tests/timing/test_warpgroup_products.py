@@ -22,7 +22,7 @@ MEASURED = [
     (MatrixType.F16, 256, Space.SHARED, SPARSE, 144),
     (MatrixType.TF32, 128, Space.SHARED, DENSE, 64),
     (MatrixType.FP8, 256, Space.NONE, DENSE, 128),
-    # bound by shared memory: 2 KiB of A and 32 N of B at 128 bytes a cycle
+    # computed, of no measurement at hand; bound by shared memory: 2 KiB of A and 32 N of B at 128 bytes a cycle
     (MatrixType.F16, 8, Space.SHARED, DENSE, 18),
     (MatrixType.F16, 32, Space.SHARED, DENSE, 24),
     (MatrixType.F16, 32, Space.NONE, DENSE, 16),
