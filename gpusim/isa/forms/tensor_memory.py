@@ -10,6 +10,7 @@ scale-input-d]``, where the descriptor stands in the register behind that of the
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 from gpusim.isa import tensor_memory_ops as ops
 from gpusim.isa.form import Instruction, Kind, MicroOp, Operand, Source
@@ -28,7 +29,7 @@ _KINDS = {"UTCHMMA": ops.HALVES, "UTCQMMA": ops.BYTES, "UTCIMMA": ops.INTEGERS, 
 _BESIDE_WORDS = 8
 
 
-def _place(operand: Operand, names: tuple[str, ...], hints: set[str] = frozenset()) -> tuple[str, int, int] | None:
+def _place(operand: Operand, names: tuple[str, ...], hints: Collection[str] = ()) -> tuple[str, int, int] | None:
     """(name, register, offset) of ``gdesc[UR4].A_KEEP`` or ``tmem[UR8+0x10]``."""
     match = _PLACE.match(operand.text) if operand.kind == Kind.OTHER else None
     if match is None or match.group(1) not in names:
@@ -100,6 +101,7 @@ def lower_product(instruction: Instruction) -> MicroOp | None:
         flags=(code, 0, 0, ops.PRODUCT),
         uniform=True,
         memory_kind=MemoryKind.TENSOR_PRODUCT,
+        access_bytes=16,
         extra={
             "beside": (_uniform(metadata[1]), _uniform(further)),
             "beside_words": _BESIDE_WORDS,
@@ -124,7 +126,7 @@ def lower_copy(instruction: Instruction) -> MicroOp | None:
     if not (modifiers.take("T") and modifiers.take("S")) or len(instruction.operands) != 2:
         return None
     pair = modifiers.take("2CTA")
-    shape, unpacked = modifiers.choose(_COPIES, ops.COPY_128x256), modifiers.choose(_UNPACKED, ops.COPY_AS_IS)
+    shape, unpacked = modifiers.choose(_COPIES) or ops.COPY_128x256, modifiers.choose(_UNPACKED) or ops.COPY_AS_IS
     to, of = _place(instruction.operands[0], ("tmem",)), _place(instruction.operands[1], ("gdesc",))
     if modifiers.left or to is None or of is None or of[2]:
         return None
@@ -134,6 +136,7 @@ def lower_copy(instruction: Instruction) -> MicroOp | None:
         flags=(shape, unpacked, int(pair), ops.COPY),
         uniform=True,
         memory_kind=MemoryKind.TENSOR_COPY,
+        access_bytes=16,
         extra={"address": _recipe(NO_REGISTER, to[2])},
     )
 
@@ -202,10 +205,11 @@ _OPERATIONS = {"MIN": ops.STAT_MIN, "MAX": ops.STAT_MAX, "MINABS": ops.STAT_MIN_
 def _statistic(modifiers: Modifiers) -> int | None:
     """What ``LDTM.STAT`` finds of a thread's registers."""
     operation = modifiers.choose(_OPERATIONS)
-    number = modifiers.choose({"F32": ops.STAT_F32, "S32": ops.STAT_S32}, ops.STAT_U32)
-    if modifiers.take("NAN"):
-        number = ops.STAT_F32_NAN if number == ops.STAT_F32 else None
-    if operation is None or number is None or (operation >= ops.STAT_MIN_ABS and number < ops.STAT_F32):
+    number = modifiers.choose({"F32": ops.STAT_F32, "S32": ops.STAT_S32}) or ops.STAT_U32
+    nan = modifiers.take("NAN")
+    if nan and number == ops.STAT_F32:
+        number, nan = ops.STAT_F32_NAN, False
+    if operation is None or nan or (operation >= ops.STAT_MIN_ABS and number < ops.STAT_F32):
         return None
     return operation + number
 
@@ -215,7 +219,7 @@ def _transfer(
 ) -> tuple[int, int, int] | None:
     """(shape, repeats, 16-bit elements are packed) of a load or store; ``modifiers``: those of its own."""
     modifiers = modifiers or Modifiers(instruction)
-    shape, repeats = modifiers.choose(_SHAPES, ops.LANES_32), modifiers.choose(_REPEATS, 1)
+    shape, repeats = modifiers.choose(_SHAPES) or ops.LANES_32, modifiers.choose(_REPEATS) or 1
     packs = modifiers.take(packed)
     if modifiers.left or len(instruction.operands) != operands or ops.SHAPE_REGISTERS[shape] * repeats > 128:
         return None
