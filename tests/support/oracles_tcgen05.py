@@ -126,7 +126,8 @@ def split(values, smallest):
 
 def cut_to_fp32(values):
     """FP64 to FP32, towards zero."""
-    down = np.abs(values).astype(np.float32)
+    with np.errstate(over="ignore"):
+        down = np.abs(values).astype(np.float32)
     down = np.where(down.astype(np.float64) > np.abs(values), np.nextafter(down, np.float32(0)), down)
     return np.copysign(down, values).astype(np.float32)
 
