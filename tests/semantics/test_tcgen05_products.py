@@ -311,6 +311,38 @@ def test_scales_of_blocks(form):
     same(np.delete(out[:, :columns], 5, 0), np.delete(want, 5, 0))
 
 
+@pytest.mark.parametrize("form", ["mxf8f6f4", "mxf4nvf4.block16"])
+def test_sparse_rows_of_a_with_scales(form):
+    rng, image, columns, four = np.random.default_rng(15), Image(), 32, form != "mxf8f6f4"
+    name, stored, count = ("e2m1", 64, 4) if four else ("e5m2", 32, 1)
+    memory = np.zeros((128, 128), np.int32)
+    a, b = draw(rng, (128, stored), name), draw(rng, (columns, 2 * stored), name)
+    chosen, words = metadata(rng, 128, 2 * stored, name)
+    memory[:, 64:68] = words
+    sa, sb = (
+        rng.integers(*((0x20, 0x60) if four else (120, 135)), (rows, count)).astype(np.uint8) for rows in (128, columns)
+    )
+    scale_columns(memory, 72, sa)
+    scale_columns(memory, 80, sb)
+    places = []
+    for matrix in (a, b):
+        part, leading, stride = k_major(packed_rows(matrix, name, not four), 4)
+        places.append(descriptor(image.add(part), leading, stride, 4))
+    code = 1
+    idesc = scaled_instruction(128, columns, code, code, powers=not four) | 1 << 2
+    kind, _, option = form.partition(".")
+    option = f".block_scale{'.' + option if option else ''}"
+    body = mma(kind, idesc, *places, option=option, scales=(72, 80), meta=64, accumulate=False)
+    out = run(body, image.bytes, memory, columns=128)
+    whole, zeros = spread_out(numbers(a, name), chosen, name), np.zeros((128, columns), np.float32)
+    if four:
+        want = multiply_groups(whole, numbers(b, name), zeros, numbers(sa, "e4m3"), numbers(sb, "e4m3"), 32)
+    else:
+        powers = [s[:, 0].astype(np.int64) - 127 for s in (sa, sb)]
+        want = multiply(whole, numbers(b, name), zeros, -14, -14, 64, a_scale=powers[0], b_scale=powers[1])
+    same(out[:, :columns], want)
+
+
 def test_infinities_and_what_is_no_number():
     image = Image()
     a, b = np.zeros((128, 16), np.float16), np.ones((16, 16), np.float16)

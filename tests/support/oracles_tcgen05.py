@@ -158,10 +158,11 @@ def multiply(a, b, c, a_smallest, b_smallest, block, half=False, a_scale=None, b
     return c
 
 
-def multiply_groups(a, b, c, a_scales, b_scales):
-    """The same of 4-bit floats: groups of 16 add exactly, are multiplied by scales (float64[rows, groups]) and cut at 35 bits."""
+def multiply_groups(a, b, c, a_scales, b_scales, group=16):
+    """The same of 4-bit floats: groups of 16 (of a sparse A: 32, half of them zeros) add exactly, are
+    multiplied by scales (float64[rows, groups]) and cut at 35 bits."""
     rows = len(a)
-    groups = np.einsum("igk,jgk->ijg", a.reshape(rows, -1, 16), b.reshape(len(b), -1, 16))
+    groups = np.einsum("igk,jgk->ijg", a.reshape(rows, -1, group), b.reshape(len(b), -1, group))
     spread = groups.shape[2] // a_scales.shape[1]
     (ma, pa), (mb, pb) = split(np.repeat(a_scales, spread, 1), -127), split(np.repeat(b_scales, spread, 1), -127)
     sc, ec = split(c.astype(np.float64), -126)
