@@ -269,8 +269,17 @@ def scale_columns(memory, column, scales):
         memory[row % 32 :: 32, column + row // 32] |= np.int64(words[row]).astype(np.uint32).view(np.int32)
 
 
-@pytest.mark.parametrize("form", ["mxf8f6f4", "mxf4", "mxf4nvf4.block16", "mxf4nvf4.block32"])
-def test_scales_of_blocks(form):
+@pytest.mark.parametrize(
+    ("form", "gpu"),
+    [
+        ("mxf8f6f4", "b200"),
+        ("mxf4nvf4.block16", "b200"),
+        pytest.param("mxf4nvf4.block16", "b300", marks=pytest.mark.nightly),
+        pytest.param("mxf4", "b200", marks=pytest.mark.nightly),
+        pytest.param("mxf4nvf4.block32", "b200", marks=pytest.mark.nightly),
+    ],
+)
+def test_scales_of_blocks(form, gpu):
     rng, image, columns = np.random.default_rng(8), Image(), 40
     memory = np.zeros((128, 128), np.int32)
     start = accumulators(rng, 128, columns)
@@ -297,7 +306,7 @@ def test_scales_of_blocks(form):
     idesc = scaled_instruction(128, columns, code_a, code_b, a_id, b_id, int(powers))
     kind, _, option = form.partition(".")
     body = mma(kind, idesc, *places, option=f".block_scale{'.' + option if option else ''}", scales=(64, 72))
-    out = run(body, image.bytes, memory, columns=128)
+    out = run(body, image.bytes, memory, columns=128, gpu=gpu)
     if four:
         sa[5, -1] = 1
         values = [np.exp2(s.astype(np.float64) - 127) if powers else numbers(s, "e4m3") for s in (sa, sb)]
@@ -311,6 +320,7 @@ def test_scales_of_blocks(form):
     same(np.delete(out[:, :columns], 5, 0), np.delete(want, 5, 0))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("form", ["mxf8f6f4", "mxf4nvf4.block16"])
 def test_sparse_rows_of_a_with_scales(form):
     rng, image, columns, four = np.random.default_rng(15), Image(), 32, form != "mxf8f6f4"
@@ -370,7 +380,7 @@ def dealt(product, rows):
     return product.reshape(rows, -1, each).transpose(1, 0, 2).reshape(128, each)
 
 
-@pytest.mark.parametrize("rows", [256, 128])
+@pytest.mark.parametrize("rows", [256, pytest.param(128, marks=pytest.mark.nightly)])
 def test_two_blocks_multiply_together(rows):
     rng, columns = np.random.default_rng(9), 32
     images, own = [Image(), Image()], rows // 2

@@ -56,7 +56,7 @@ def lower_product(instruction: Instruction) -> MicroOp | None:
     modifiers = Modifiers(instruction)
     code = _KINDS[instruction.mnemonic]
     for name, bit in (
-        ("2CTA", ops.TWO_BLOCKS), ("WS", ops.WEIGHT_STATIONARY), ("4X", ops.SCALES_4X),
+        ("2CTA", ops.TWO_BLOCKS), ("WS", ops.WEIGHT_STATIONARY), ("4X", ops.SCALES_4X), ("BLOCK16", ops.SCALES_4X),
     ):  # fmt: skip
         code |= bit if modifiers.take(name) else 0
     operands = list(instruction.operands)
