@@ -23,10 +23,9 @@ from gpusim.emulator.host_calls import HostCalls
 from gpusim.emulator.listeners import Fault, Listener
 from gpusim.emulator.livelock import LivelockDetector
 from gpusim.emulator.lockstep import run_blocks
-from gpusim.emulator.poll_rounds import DECISION_ROWS
-from gpusim.emulator.slots import LoggedBlocks, Slot, stuck_blocks
+from gpusim.emulator.log_limits import BULK_ROWS, LOG_LIMITS, holding_one_decision
+from gpusim.emulator.slots import LoggedBlocks, Slot, release_grid, stuck_blocks
 from gpusim.emulator.tensor_boxes import LOG_WIDTH
-from gpusim.errors import UsageError
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
 from gpusim.trace.record import SCATTERED, Space
@@ -62,16 +61,6 @@ _SLICE_COOPERATIVE = 1 << 12
 #: Warp instructions after which listeners are told how far the launch is, some milliseconds of work; signals and other
 #: threads of Python have their turn then.
 PAUSE_INSTRUCTIONS = 1 << 20
-#: Records of the log (runs, accesses, scattered rows) beyond which it does not grow: 4, 6 and 16 MiB.
-LOG_LIMITS = (1 << 18, 1 << 18, 1 << 16)
-#: What one instruction of warps in lockstep may log, and the decision of a polling loop after it: with less an empty log is full.
-LEAST_LOG = (
-    at.GROUP_WARPS + at.MAX_WARPS + DECISION_ROWS + 1,
-    2 * at.GROUP_WARPS + DECISION_ROWS + 1,
-    2 * at.GROUP_WARPS + DECISION_ROWS + 1,
-)
-#: Boxes of bulk copies that the log holds: 4 MiB, where a kernel makes any.
-BULK_ROWS = 1 << 15
 #: Barriers that are logged before the listeners hear of them: 1.3 MB.
 SYNC_ROWS = 1 << 14
 
@@ -109,7 +98,7 @@ class BlockScheduler:
         self._bulks = np.empty((BULK_ROWS if copies else 0, LOG_WIDTH), np.int64)
         self._ended_early = False  # there are threads without which the launch goes on
         self._pause_end = PAUSE_INSTRUCTIONS
-        self._log_limits = _holding_one_decision(LOG_LIMITS)
+        self._log_limits = holding_one_decision(LOG_LIMITS)
 
     def listen(self, listeners: Sequence[Listener]) -> None:
         """Tell ``listeners`` from now on; barriers are logged if one of them asks for them."""
@@ -119,7 +108,7 @@ class BlockScheduler:
 
     def limit_log(self, limits: tuple[int, int, int]) -> None:
         """Let the log, which is empty yet, hold no more than so many runs, accesses and scattered rows."""
-        self._log_limits = _holding_one_decision(limits)
+        self._log_limits = holding_one_decision(limits)
         log = self.machine.runs, self.machine.accesses, self.machine.scattered
         runs, accesses, scattered = new_log(*(min(len(part), most) for part, most in zip(log, limits, strict=True)))
         self.machine = self.machine._replace(runs=runs, accesses=accesses, scattered=scattered)
@@ -502,21 +491,7 @@ class BlockScheduler:
                     return pending
             elif not moved:
                 for slot in resident:
-                    _release_grid(slot.states[0])
+                    release_grid(slot.states[0])
         self.first.states[0].slice, self.first.states[0].impatient = alone, 0
         self.resident, self.ended = [], 0
         return pending
-
-
-def _holding_one_decision(limits: tuple[int, int, int]) -> tuple[int, int, int]:
-    """``limits``; UsageError for a log that would be full before anything is in it, so that no block ever went on."""
-    if any(most < least for most, least in zip(limits, LEAST_LOG, strict=True)):
-        raise UsageError(f"a log of at most {limits} entries holds not even one instruction's: at least {LEAST_LOG}")
-    return limits
-
-
-def _release_grid(state: np.record) -> None:
-    """Everybody has arrived at the grid's barrier: let this block's fragments go on."""
-    waiting = state.fragment == at.AT_GRID
-    state.fragment[waiting] = at.READY
-    state.ready[:] += waiting.sum(axis=1)

@@ -55,3 +55,10 @@ def stuck_blocks(resident: Sequence[Slot]) -> list[Slot]:
             if len(waiting) == len(members) and all(other.status == at.CLUSTER_WAIT for other in members):
                 return members
     return []
+
+
+def release_grid(state: np.record) -> None:
+    """Everybody has arrived at the grid's barrier: let this block's fragments go on."""
+    waiting = state.fragment == at.AT_GRID
+    state.fragment[waiting] = at.READY
+    state.ready[:] += waiting.sum(axis=1)

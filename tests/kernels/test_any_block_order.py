@@ -9,7 +9,8 @@ from numba import cuda
 from gpusim.capturing import capture
 from gpusim.cases.suite import find_kernel
 from gpusim.emulator import emulation
-from gpusim.emulator.block_scheduler import BlockScheduler, LoggedBlocks, _release_grid
+from gpusim.emulator.block_scheduler import BlockScheduler
+from gpusim.emulator.slots import LoggedBlocks, release_grid
 from gpusim.isa import warp as at
 from gpusim.launch.memory import DeviceMemory
 
@@ -32,7 +33,7 @@ def shuffled(seed):
             while slots or waiting:
                 if not slots:
                     for slot in waiting:
-                        _release_grid(slot.states[0])
+                        release_grid(slot.states[0])
                     slots, waiting = waiting, []
                 slot = slots[rng.integers(len(slots))]
                 status, _ = self._step(slot, slot.block, slot.block + 1)
