@@ -27,7 +27,7 @@ from gpusim.emulator.clock_loops import SHORTEST_WAIT, longer_wait
 from gpusim.emulator.clock_waits import wait_for_time
 from gpusim.emulator.control_flow import FALLS_THROUGH, GONE, JUMPED, STOPPED, execute_control_flow, log_run, log_sleep
 from gpusim.emulator.convergence import push, retire
-from gpusim.emulator.leaving import hold, leave, leave_between, steps_left, whole_groups
+from gpusim.emulator.leaving import leave, leave_between, steps_left, whole_groups
 from gpusim.emulator.poll_rounds import DECISION_ROWS, decide_polling, decision_at
 from gpusim.emulator.poll_words import after_access, before_access, put_back, room_to_poll
 from gpusim.emulator.polling import GOES_ON, LANES_WAIT, WAITS, begin_round
