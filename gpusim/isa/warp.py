@@ -337,10 +337,7 @@ STATE_RECORD = Record(
     ),
     Field("pause_end", "<i8", "instructions", "value of ``executed`` at which Python has its turn for a moment"),
     Field(
-        "dropping_call",
-        "<i8",
-        "index",
-        "1 + number of ``vprintf`` among the externals once its buffer is full; 0: it is not",
+        "dropping_call", "<i8", "index", "1 + number of ``vprintf`` among the externals once its buffer is full; 0: no"
     ),
     Field("dropped_prints", "<i8", "count", "calls of ``vprintf`` since then, by lane"),
     Field("shared_host", "<i8", "host address", "of shared memory"),
@@ -349,36 +346,17 @@ STATE_RECORD = Record(
     Field("registers_host", "<i8", "host address", "of the register file"),
     Field("matrix_host", "<i8", "host address", "of the code matrix"),
     Field("arithmetic_entry", "<i8", "host address", "entry point of runs of arithmetic (emulator/runs.py)"),
-    Field(
-        "texture_entry",
-        "<i8",
-        "host address",
-        "entry point of texture units (emulator/texture_units.py), 0: not needed",
-    ),
-    Field(
-        "product_entry",
-        "<i8",
-        "host address",
-        "entry point of warp groups' products (emulator/warpgroup_products.py), 0: not needed",
-    ),
+    # entry points of what few kernels need, 0: not needed
+    Field("texture_entry", "<i8", "host address", "of texture units (emulator/texture_units.py)"),
+    Field("product_entry", "<i8", "host address", "of warp groups' products (emulator/warpgroup_products.py)"),
     Field("product_host", "<i8", "host address", "of the room that these work in"),
-    Field(
-        "tensor_entry",
-        "<i8",
-        "host address",
-        "entry point of what works on tensor memory (emulator/tensor_unit.py), 0: not needed",
-    ),
+    Field("tensor_entry", "<i8", "host address", "of what works on tensor memory (emulator/tensor_unit.py)"),
     Field("tensor_host", "<i8", "host address", "of tensor memory, and behind it room for products; 0: not needed"),
     Field("tensor_left", "<i8", "count", "blocks that ended with tensor memory that they had not given back"),
     Field("tensor_left_block", "<i8", "index", "the first of them"),
     Field("tensor_left_units", "<i8", "mask", "what it had: bit i for columns 32 i to 32 i + 31"),
     Field("lockstep", "<i8", "flag", "warps at the same instruction are executed together"),
-    Field(
-        "entries",
-        f"({ENTRY_POINTS},)<i8",
-        "host address",
-        "entry points of bodies by number (isa/body.py); 0: not needed",
-    ),
+    Field("entries", f"({ENTRY_POINTS},)<i8", "host address", "of bodies by number (isa/body.py)"),
     Field("exists", _BY_WARP, "mask", "lanes that the launch gives each warp"),
     Field("thread", f"({MAX_WARPS},3,{LANES})<i4", "index", "threadIdx x, y, z of each lane"),
     # the block

@@ -7,7 +7,7 @@ import pytest
 from bulk_kernels import SOURCE, bulk_kernel
 
 import gpusim
-from gpusim.errors import AddressError, UnsupportedOpcodeError, UsageError
+from gpusim.errors import AddressError, UsageError
 from gpusim.launch.tensor_map import encode
 
 TENSOR = np.zeros((16, 16), np.float32)
@@ -102,5 +102,4 @@ def test_a_whole_launch_in_order_has_no_findings() -> None:
     checks = ("memory", "race", "sync")
     trace = gpusim.capture(bulk_kernel(SOURCE, "load_2d"), 1, 32, args, gpu=(9, 0), shared_bytes=8192, check=checks)
     assert trace.findings == ()
-    with pytest.raises(UnsupportedOpcodeError, match="UTMALDG.2D.*no tensor memory accelerator"):
-        gpusim.simulate(trace, gpu="h200")
+    assert gpusim.simulate(trace, gpu="h200").counters["l1tex__tmain_requests.sum"] == 1

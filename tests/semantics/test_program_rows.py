@@ -41,6 +41,11 @@ ELSEWHERE = {
     **dict.fromkeys(("UTCHMMA", "UTCQMMA", "UTCIMMA", "UTCOMMA"), "test_tcgen05_products.py"),
     **dict.fromkeys(("LDTM", "STTM", "UTCCP", "UTCSHIFT", "UTCATOMSWS"), "test_tcgen05_memory.py"),
     **dict.fromkeys(("UTCBAR", "UVIRTCOUNT"), "../kernels/test_tcgen05_gemm.py"),
+    **dict.fromkeys(
+        ("UTMALDG", "UTMASTG", "UTMAREDG", "UTMAPF", "UBLKCP", "UBLKRED", "UBLKPF", "UTMACMDFLUSH"),
+        "../support/bulk_kernels.py",
+    ),
+    "UTMACCTL": "../support/bulk_kernels.py",
     **dict.fromkeys(("TEX", "TXD", "TLD", "TLD4", "SULD", "SUST"), "../kernels/test_textures.py"),
     **dict.fromkeys(
         ("UCGABAR_ARV", "UCGABAR_WAIT", "STAS", "REDAS", "USETMAXREG", "UGETNEXTWORKID"),
@@ -63,6 +68,11 @@ PTX_NAMES = {
     "USETMAXREG": "setmaxnreg",
     "UGETNEXTWORKID": "try_cancel",
     **dict.fromkeys(("HGMMA", "QGMMA", "IGMMA", "BGMMA"), "wgmma"),
+    **dict.fromkeys(("UTMALDG", "UTMASTG"), "cp.async.bulk.tensor"),
+    "UTMAREDG": "cp.reduce.async.bulk.tensor",
+    **dict.fromkeys(("UTMAPF", "UBLKPF"), "cp.async.bulk.prefetch"),
+    "UTMACCTL": "fence.proxy.tensormap",
+    **{"UBLKCP": "cp.async.bulk.shared", "UBLKRED": "cp.reduce.async.bulk", "UTMACMDFLUSH": "cp.async.bulk.commit_group"},
     **{"UTCHMMA": "f16", "UTCQMMA": "f8f6f4", "UTCIMMA": "i8", "UTCOMMA": "mxf4nvf4", "UTCBAR": "commit"},
     **{"LDTM": "ld", "STTM": "st", "UTCCP": "cp", "UTCSHIFT": "shift", "UVIRTCOUNT": "relinquish_alloc_permit"},
 }

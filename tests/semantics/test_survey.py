@@ -95,17 +95,17 @@ def test_every_instruction_counts_and_surveys_add_up():
 def test_what_nothing_emulates_is_named_with_reason_and_place():
     image = load_kernel(built((9, 0)).cubin)
     odd = [
-        parse_instruction(0x20, "", "UTCHMMA", "gdesc[UR8],gdesc[UR10],tmem[UR4],tmem[UR12],idesc[UR13],UP0", 0),
+        parse_instruction(0x20, "", "RTTOFSOMETHING", "R1", 0),
         parse_instruction(0x30, "", "FADD.NOSUCH", "R1,R2,R3", 0),
         parse_instruction(0x40, "", "FADD", "R1,R2,R3", 0),
     ]
     found = survey(replace(image, externals={0x1000: "__cuda_syscall_32f3056bbb"}), odd, "mine")
     reasons = {form.text.split()[0]: form.refused for form in found.refused()}
-    assert "UTCHMMA is not emulated" in reasons["UTCHMMA"]
+    assert "RTTOFSOMETHING is not emulated" in reasons["RTTOFSOMETHING"]
     assert "no such form of FADD" in reasons["FADD.NOSUCH"]
     assert "__cuda_syscall_32f3056bbb is a driver function" in reasons["CALL"]
     assert found.covered() == pytest.approx(1 / 4)
-    assert any(place.startswith("mine, 0x20: UTCHMMA") for place in found.examples.values())
+    assert any(place.startswith("mine, 0x20: RTTOFSOMETHING") for place in found.examples.values())
 
 
 @pytest.mark.parametrize("capability", [(7, 5), (9, 0), (12, 0)])
