@@ -9,7 +9,7 @@ import pytest
 from numba import cuda, float32
 
 from gpusim.capturing import capture
-from gpusim.emulator import block_scheduler, chunks, emulation
+from gpusim.emulator import block_scheduler, chunks, emulation, log_limits
 from gpusim.engine.gpu import simulate
 from gpusim.errors import AddressError, UsageError
 from gpusim.trace.record import SCATTERED, Trace
@@ -129,7 +129,7 @@ def test_parts_make_the_same_launch(run, small_log, monkeypatch, tmp_path: Path)
 
 def test_a_log_without_room_for_one_instruction_is_refused(small_log, monkeypatch) -> None:
     """It would be full when it is empty, and no block ever go on; the least that is taken is enough."""
-    least = block_scheduler.LEAST_LOG
+    least = log_limits.LEAST_LOG
     monkeypatch.setattr(emulation, "new_log", lambda *sizes: chunks.new_log(*least))
     for place in range(3):
         limits = tuple(most - (place == index) for index, most in enumerate(least))

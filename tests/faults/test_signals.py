@@ -30,6 +30,7 @@ CODES = {signal.SIGINT: (130, "error: interrupted"), signal.SIGTERM: (143, "erro
 FAR_APART = [
     *(f"crossbar.{way}_latency_ns=1e5" for way in ("request", "response")),
     *(f"l2.{key}=1e5" for key in ("hit_latency_ns", "far_hit_extra_ns", "far_miss_extra_ns")),
+    *(f"l1.cluster_{way}_latency_cycles=65536" for way in ("shared", "barrier")),
     "dram.miss_latency_ns=1e5", "launch.block_turnaround_cycles=1048576", "clock_hz=1e11",
 ]  # fmt: skip
 KERNELS = """
@@ -98,7 +99,8 @@ def test_a_simulation_on_a_slow_machine_obeys(number, tmp_path):
 def test_windows_hold_a_bounded_amount_of_work(threads):
     slow, quick = override_gpu(load_gpu("h200"), FAR_APART), load_gpu("h200")
     with Machine(gpu_graph(slow), threads) as machine:
-        assert machine.window_ticks // 64 * 132 // threads <= 1 << 18 < gpu_graph(slow).window_limit_cycles
+        longest = gpu_graph(slow).window_limit_cycles * 132 // threads
+        assert machine.window_ticks // 64 * 132 // threads <= 1 << 18 < longest
     with Machine(gpu_graph(quick), threads) as machine:
         assert machine.window_ticks // 64 == gpu_graph(quick).window_limit_cycles
 

@@ -2,11 +2,9 @@
 
 import ml_dtypes
 import numpy as np
-import pytest
 from oracles_tcgen05 import multiply, multiply_groups, numbers
 
 import gpusim
-from gpusim.errors import UnsupportedOpcodeError
 from gpusim.trace.record import MemoryKind
 
 SOURCE = """
@@ -160,10 +158,9 @@ def test_a_product_of_halves_by_whole_tiles():
         and (products["count"] == (128, n, 16, 1)).all()
         and (products["bytes"] == 32 * (128 + n)).all()
     )
-    with pytest.raises(
-        UnsupportedOpcodeError, match=r"no tensor memory; kernels that use it .* are captured and checked"
-    ):
-        gpusim.simulate(trace, gpu="b200")
+    assert (
+        gpusim.simulate(trace, gpu="b200").cycles > 8 * 64
+    )  # an interval of as many cycles for each product of 48 columns at most
 
 
 def lanes_of(scales):

@@ -18,8 +18,8 @@ Inside = namedtuple("Inside", "small words")
 
 @inner
 def _step(state, row, by):
-    """Arguments in parts, a tuple for a result, and an index counted from the end."""
-    state.table[row, -1] += by
+    """Arguments in parts, a tuple for a result; no index counts from the end, compiled code has none."""
+    state.table[row, state.table.shape[1] - 1] += by
     return state.table[row, 0] + by, state.inside.small[row]
 
 
@@ -45,7 +45,7 @@ def _mixed(state, strided, start, stop, divisor):
         first, small = _step(state, i, min(i, 3))
         total += first + small + last
     for i in range(len(state.vector)):
-        total += strided[i] * state.vector[-1 - i]
+        total += strided[i] * state.vector[len(state.vector) - 1 - i]
     row = state.table[1]
     row[0] = _row_sum(state.table[2])
     rows, columns = state.table.shape

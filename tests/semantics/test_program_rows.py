@@ -72,7 +72,11 @@ PTX_NAMES = {
     "UTMAREDG": "cp.reduce.async.bulk.tensor",
     **dict.fromkeys(("UTMAPF", "UBLKPF"), "cp.async.bulk.prefetch"),
     "UTMACCTL": "fence.proxy.tensormap",
-    **{"UBLKCP": "cp.async.bulk.shared", "UBLKRED": "cp.reduce.async.bulk", "UTMACMDFLUSH": "cp.async.bulk.commit_group"},
+    **{
+        "UBLKCP": "cp.async.bulk.shared",
+        "UBLKRED": "cp.reduce.async.bulk",
+        "UTMACMDFLUSH": "cp.async.bulk.commit_group",
+    },
     **{"UTCHMMA": "f16", "UTCQMMA": "f8f6f4", "UTCIMMA": "i8", "UTCOMMA": "mxf4nvf4", "UTCBAR": "commit"},
     **{"LDTM": "ld", "STTM": "st", "UTCCP": "cp", "UTCSHIFT": "shift", "UVIRTCOUNT": "relinquish_alloc_permit"},
 }
