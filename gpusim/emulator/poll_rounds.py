@@ -254,9 +254,11 @@ def take_lock(state, polls, runs, accesses, scattered, matrix, signals, decision
     leaving = mask & ~jumping if polls[decision, at.POLL_STAYS] else jumping
     if not polled or (not wrote if lock else leaving != mask):
         return
-    log_run(state, runs, global_warp, state.held_first[warp], pc, mask)
-    state.held_first[warp] = pc
-    log_run(state, runs, global_warp, begin, pc, mask)
+    # A branch that all lanes pass is part of the round: it may be all that waits for what the load has found.
+    behind = pc + 1 if not lock and polls[decision, at.POLL_STAYS] else pc
+    log_run(state, runs, global_warp, state.held_first[warp], behind, mask)
+    state.held_first[warp] = behind
+    log_run(state, runs, global_warp, begin, behind, mask)
     mark_runs(runs, state.used[at.RUNS] - 1, state.used[at.RUNS])
     for i in range(count):
         copy_access(accesses, scattered, state.used, access + i)

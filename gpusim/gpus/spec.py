@@ -211,7 +211,7 @@ class TmaSpec:
 
     queue_entries: int = 0
     request_entries: int = 512
-    setup_cycles: int = 47
+    setup_cycles: int = 13
     map_cycles: int = 60
     request_interval_cycles: int = 2
     completion_cycles: int = 15
