@@ -105,7 +105,7 @@ def of_set(name: str, rows: int | None, final: bool, budget: float, jobs: int) -
     ]
     found = {row.identity: row for row in chosen}
     todo = [
-        Job(name, entry["family"], row.identity, row.values, entry["gpu"], tuple(entry["settings"]), entry["reduce"], budget, "", entry["cache"])
+        Job(name, entry["family"], row.identity, row.values, entry["gpu"], tuple(entry["settings"]), entry["reduce"], budget, "", entry["cache"], entry["nvrtc"])
         for row in chosen
     ]  # fmt: skip
     kind = FITTED if entry["gpu"] in fitted_gpus() else DATASHEET

@@ -6,6 +6,7 @@
     python tools/validate.py --list                            the sets, where they come from, and what is left out
     python tools/validate.py sgemm_ladder_a6000 --gpu a40      the same kernels on another description
     python tools/validate.py --checkout convolution_a100=~/benchmark_hub/kernels   compile the published file itself
+    python tools/validate.py --compiler installed              not with the compilers of their time (two sets name one)
     python tools/validate.py published                         the published curves, fitted and held out (minutes)
     python tools/validate.py --final                           the other half too: only when a change is finished
     python tools/validate.py --final --record                  and keep the figures for docs/validation/external.md
@@ -65,6 +66,7 @@ class Job:
     budget: float
     checkout: str
     cache: str
+    nvrtc: str = ""
 
     def key(self) -> str:
         """Of what is kept of it."""
@@ -72,7 +74,8 @@ class Job:
         timed = FAMILIES[self.family](self.values, checkout)
         spec = machine_of(self.gpu, list(self.settings))
         return kept.key_of(
-            (self.family, self.identity, timed.options, spec, self.reduce, self.budget, self.cache), timed.sources
+            (self.family, self.identity, timed.options, spec, self.reduce, self.budget, self.cache, self.nvrtc),
+            timed.sources,
         )
 
 
@@ -92,7 +95,7 @@ def work(job: Job) -> Done:
     try:
         spec = machine_of(job.gpu, list(job.settings))
         checkout = Path(job.checkout) if job.checkout else None
-        made = predict(job.family, job.values, spec, job.reduce, job.budget, checkout, job.cache)
+        made = predict(job.family, job.values, spec, job.reduce, job.budget, checkout, job.cache, job.nvrtc)
         kept.write(job.key(), made)
         return Done(job, made, "", time.process_time() - begun)
     except (GpusimError, ImportError) as error:
@@ -225,6 +228,13 @@ def listing(sets: Sequence[MeasuredSet]) -> list[dict[str, Any]]:
     metavar="SET=DIR",
     help="Compile the published kernel in DIR instead of ours.",
 )
+@click.option(
+    "--compiler",
+    type=click.Choice(("own", "installed")),
+    default="own",
+    show_default=True,
+    help="Compile CUDA C++ with the release that the set was measured with, or with the installed one.",
+)
 @click.option("--budget", default=4e6, show_default=True, help="Warp instructions simulated a row, about.")
 @click.option("--jobs", default=2, show_default=True, type=click.IntRange(1), help="Processes.")
 @click.option(
@@ -234,7 +244,7 @@ def listing(sets: Sequence[MeasuredSet]) -> list[dict[str, Any]]:
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
 def main(
     names: tuple[str, ...], rows: int | None, final: bool, worst: int, each: bool, gpu: str, settings: tuple[str, ...],
-    checkouts: tuple[str, ...], budget: float, jobs: int, record_it: bool, list_it: bool, form: str,
+    checkouts: tuple[str, ...], compiler: str, budget: float, jobs: int, record_it: bool, list_it: bool, form: str,
 ) -> None:  # fmt: skip
     try:
         asked = [name for name in names if name != PUBLISHED]
@@ -260,7 +270,7 @@ def main(
                         Job(
                             one.name, one.entry["family"], row.identity, row.values, gpu or one.entry["gpu"],
                             (*(() if gpu else one.entry["settings"]), *settings), one.entry["reduce"], budget,
-                            folders.get(one.name, ""), one.entry["cache"],
+                            folders.get(one.name, ""), one.entry["cache"], one.entry["nvrtc"] if compiler == "own" else "",
                         )
                     )  # fmt: skip
         with shown():

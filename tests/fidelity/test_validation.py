@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import numpy as np
@@ -10,14 +11,15 @@ import pytest
 import scipy.stats
 import validate
 from click.testing import CliRunner
-from validation import sets
+from validation import own_compiler, sets
 from validation.figures import figures, spearman
+from validation.own_compiler import by_own_compiler
 from validation.predict import _cut, _part, machine_of, predict
 from validation.published import summed
 
 import gpusim
 from gpusim.compare.error import ComparedPoint
-from gpusim.errors import UsageError
+from gpusim.errors import ToolchainError, UsageError
 from workloads.external import families
 
 CONVOLUTION = dict(zip(families._CONVOLUTION, (16, 2, 1, 2, 1, 1), strict=True))
@@ -202,3 +204,30 @@ def test_a_checkout_is_compiled_as_it_was_measured(tmp_path: Path) -> None:
         validate.checkouts_of(["elsewhere=/"], ["convolution_a100"])
     with pytest.raises(UsageError, match="is no folder"):
         validate.checkouts_of([f"convolution_a100={tmp_path / 'no'}"], ["convolution_a100"])
+
+
+def test_a_set_whose_compiler_is_not_there_says_what_to_install(monkeypatch) -> None:
+    timed, spec = families.convolution(CONVOLUTION), machine_of("a100_pcie_40gb", [])
+    assert by_own_compiler(timed, "", spec) is timed
+    own_compiler._library.cache_clear()
+
+    def missing(name: str) -> None:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(own_compiler, "distribution", missing)
+    with pytest.raises(ToolchainError, match=r'pip install "nvidia-cuda-nvrtc-cu12==12.3.107", or --compiler installed'):
+        by_own_compiler(timed, "nvidia-cuda-nvrtc-cu12==12.3.107", spec)
+
+
+def test_a_set_is_compiled_by_the_compiler_of_its_time() -> None:
+    (tuned,) = sets.load_sets(["convolution_a100"])
+    name, _, version = tuned.entry["nvrtc"].partition("==")
+    try:
+        if distribution(name).version != version:
+            pytest.skip(f"pip install {tuned.entry['nvrtc']}")
+    except PackageNotFoundError:
+        pytest.skip(f"pip install {tuned.entry['nvrtc']}")
+    spec = machine_of("a100_pcie_40gb", [])
+    timed = by_own_compiler(families.convolution(CONVOLUTION), tuned.entry["nvrtc"], spec)
+    trace = gpusim.capture(timed.kernel, (1, 1), timed.block, timed.arguments(None), gpu=spec)
+    assert trace.launch.registers_per_thread and "convolution" in trace.launch.kernel

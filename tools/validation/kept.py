@@ -38,7 +38,11 @@ def source_digest() -> str:
         for path in sorted((ROOT / "gpusim" / room).rglob("*.py"))
         if path.name not in _TELLING
     ]
-    for path in (*files, Path(__file__).parent / "predict.py", ROOT / "workloads/external/families.py"):
+    for path in (
+        *files,
+        *(Path(__file__).with_name(name) for name in ("predict.py", "own_compiler.py")),
+        ROOT / "workloads/external/families.py",
+    ):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 

@@ -33,6 +33,8 @@ from gpusim.report.answer import answer
 from gpusim.trace.record import Trace
 from workloads.external.families import FAMILIES, FLUSH, Timed
 
+from .own_compiler import by_own_compiler
+
 #: Least SMs of a GPU that is cut down: fewer would leave nothing to share.
 LEAST_SMS = 2
 #: Waves that are run of a product, and waves up to which its last one counts for itself.
@@ -73,10 +75,11 @@ def machine_of(gpu: str, settings: list[str]) -> GpuSpec:
 
 
 def predict(
-    family: str, values: dict[str, str], spec: GpuSpec, reduce: str, budget: float, checkout: Path | None, cache: str
-) -> Prediction:
-    """The time of the launch that a row of ``family`` timed, on ``spec``."""
-    timed = FAMILIES[family](values, checkout)
+    family: str, values: dict[str, str], spec: GpuSpec, reduce: str, budget: float, checkout: Path | None, cache: str,
+    nvrtc: str = "",
+) -> Prediction:  # fmt: skip
+    """The time of the launch that a row of ``family`` timed, on ``spec``; ``nvrtc``: the package that compiles it, "" the installed one."""
+    timed = by_own_compiler(FAMILIES[family](values, checkout), nvrtc, spec)
     runner = _Runner(timed, spec)
     if reduce == "sms":
         return _by_sms(runner, budget)

@@ -59,6 +59,7 @@ class SetEntry(TypedDict):
     method: str
     cache: str
     compiler: str
+    nvrtc: str
     noise: str
     status: str
 
