@@ -122,15 +122,15 @@ CODE = (
         "turns = popcount(sectors)",
     ),
     CodeMutant(
-        "scheduler: the oldest instead of the youngest",
+        "scheduler: the youngest block and of that the oldest warp",
         "model/scheduler.py",
         "if last >= 0 and candidates >> (last - first) & 1:\n    chosen = last\nelse:\n"
-        "    chosen = first + highest(candidates)\n    rest = candidates & slots[chosen, YOUNGER]\n"
-        "    while rest:\n        chosen = first + highest(rest)\n        rest &= slots[chosen, YOUNGER]",
+        "    chosen = first + highest(candidates)\n    rest = candidates & slots[chosen, BEFORE]\n"
+        "    while rest:\n        chosen = first + highest(rest)\n        rest &= slots[chosen, BEFORE]",
         "chosen = first + highest(candidates)\n"
-        "rest = candidates & ~(slots[chosen, YOUNGER] | 1 << (chosen - first))\nwhile rest:\n"
+        "rest = candidates & ~(slots[chosen, BEFORE] | 1 << (chosen - first))\nwhile rest:\n"
         "    chosen = first + highest(rest)\n"
-        "    rest &= ~(slots[chosen, YOUNGER] | 1 << (chosen - first))",
+        "    rest &= ~(slots[chosen, BEFORE] | 1 << (chosen - first))",
     ),
     CodeMutant(
         "scoreboard: nobody waits for counter 0",

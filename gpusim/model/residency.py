@@ -254,7 +254,11 @@ def start_warp(resident, program, timing, runs, warp, cursor, block, age, local_
     load_run(warps, runs, warp)
     slots[warp, PORT] = program[warps[warp, PC], op.PORT]
     per_sub = timing[WARPS_PER_SUB_CORE]
-    note_start(slots, warp // per_sub * per_sub, per_sub, warp, age)
+    first, fellows = warp // per_sub * per_sub, 0
+    for other in range(first, first + per_sub):
+        if other != warp and slots[other, AGE] and warps[other, BLOCK] == block:
+            fellows |= 1 << (other - first)
+    note_start(slots, first, per_sub, warp, age, fellows)
 
 
 @inner

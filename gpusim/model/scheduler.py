@@ -1,6 +1,9 @@
-"""Which warp of a sub-core issues: the last one while it can, else the youngest that can.
+"""Which warp of a sub-core issues: the last one while it can, else of those that can one of the oldest block, there the youngest.
 
-Mental model: greedy then youngest. A warp is *asleep* while the cycle READY from which it has all that it depends on lies
+Mental model: greedy, then the oldest block, then its youngest warp. That warps of a block go youngest first is what Huerta et al. (MICRO 2025) see
+of warps that start together. That a block goes behind those that were there before it is fitted: a convolution that was tuned on an A100 (32 rows
+of its learning half, docs/validation/external.md) shows hardly any overlap of a new block's loads with the sums of older ones, as if
+it waited for them; youngest first throughout predicts them up to 25 % too fast. A warp is *asleep* while the cycle READY from which it has all that it depends on lies
 ahead (or is not known), and *awake* from then on, among those that wait for the port of their next instruction. It is a
 candidate while that port is free. Both are kept as sets, bit i for the sub-core's warp i, so that a look costs what
 has changed and not all warps: who falls due is moved over, and of the candidates only the youngest is looked for. The
@@ -26,7 +29,9 @@ SLOT_TABLE = Table(__name__, "slots", "a warp slot", "What a scheduler knows of 
 READY = SLOT_TABLE.column("cycle", "from which it has all it depends on; NEVER: unknown, or no warp")
 PORT = SLOT_TABLE.column("index", "the port of its next instruction")
 AGE = SLOT_TABLE.column("count", "warps started on the SM up to it: larger is younger; 0: no warp")
-YOUNGER = SLOT_TABLE.column("mask", "warps of its sub-core that are younger")
+BEFORE = SLOT_TABLE.column(
+    "mask", "warps of its sub-core that are taken before it: of older blocks, and younger ones of its own"
+)
 PASSES_THEN = SLOT_TABLE.column("count", "PASSES of its port when it woke")
 HELD_THEN = SLOT_TABLE.column(
     "cycles", "HELD of its sub-core when it woke, less what of it came while it could have issued"
@@ -63,12 +68,16 @@ def sleep(slots, sets, sub, first, warp, cycle):
 
 
 @inner
-def note_start(slots, sub_first, count, warp, age):
-    """Note a warp that starts: it is younger than all others of its sub-core."""
+def note_start(slots, sub_first, count, warp, age, fellows):
+    """Note a warp that starts: it goes before ``fellows``, the set of its sub-core's warps of the same block, and behind all others."""
     member = 1 << (warp - sub_first)
+    everyone = (1 << count) - 1
     for other in range(sub_first, sub_first + count):
-        slots[other, YOUNGER] |= member
-    slots[warp, YOUNGER] = 0
+        if fellows >> (other - sub_first) & 1:
+            slots[other, BEFORE] |= member
+        else:
+            slots[other, BEFORE] &= ~member
+    slots[warp, BEFORE] = everyone & ~(fellows | member)
     slots[warp, AGE] = age
 
 
@@ -132,10 +141,10 @@ def pick_warp(slots, ports, sets, sub, first, last, now):
         chosen = last
     else:
         chosen = first + highest(candidates)
-        rest = candidates & slots[chosen, YOUNGER]
+        rest = candidates & slots[chosen, BEFORE]
         while rest:
             chosen = first + highest(rest)
-            rest &= slots[chosen, YOUNGER]
+            rest &= slots[chosen, BEFORE]
     if candidates & (candidates - 1):
         later = now + 1
     port = slots[chosen, PORT]

@@ -215,7 +215,9 @@ def test_a_set_whose_compiler_is_not_there_says_what_to_install(monkeypatch) -> 
         raise PackageNotFoundError(name)
 
     monkeypatch.setattr(own_compiler, "distribution", missing)
-    with pytest.raises(ToolchainError, match=r'pip install "nvidia-cuda-nvrtc-cu12==12.3.107", or --compiler installed'):
+    with pytest.raises(
+        ToolchainError, match=r'pip install "nvidia-cuda-nvrtc-cu12==12.3.107", or --compiler installed'
+    ):
         by_own_compiler(timed, "nvidia-cuda-nvrtc-cu12==12.3.107", spec)
 
 

@@ -151,7 +151,7 @@ def test_fence_waits_for_the_warps_own_stores():
     assert simulate(build(plain.exit()), GPU).stalls["membar"] == 0
 
 
-def test_scheduler_is_greedy_and_then_takes_the_youngest():
+def test_scheduler_is_greedy_and_then_takes_the_youngest_of_a_block():
     # Two warps on one sub-core; stall 1: the first to issue keeps issuing, and it is the younger.
     asm = Asm()
     for _ in range(10):

@@ -42,8 +42,8 @@ def keep_from_issuing(sets, start, end):
 
 
 @compiled
-def start(slots, count, warp, age):
-    note_start(slots, 0, count, warp, age)
+def start(slots, count, warp, age, fellows):
+    note_start(slots, 0, count, warp, age, fellows)
 
 
 @compiled
@@ -69,8 +69,12 @@ def test_the_sets_pick_whom_a_look_at_all_warps_would_pick(count, data):
     random = data.draw(st.randoms(use_true_random=False))
     ready, port = [NEVER] * count, [0] * count
     passed, held = [0] * count, [0] * count
+    block_of, block = {}, 0
     for age in range(1, count + 1):
-        start(slots, count, ages.index(age), age)
+        block += random.random() < 0.3
+        warp = ages.index(age)
+        start(slots, count, warp, age, sum(1 << other for other in block_of if block_of[other] == block))
+        block_of[warp] = block
     for warp in range(count):
         ready[warp], port[warp] = random.randrange(6), random.randrange(PORTS)
         slots[warp, PORT] = port[warp]
@@ -78,7 +82,7 @@ def test_the_sets_pick_whom_a_look_at_all_warps_would_pick(count, data):
     last, now = -1, 0
     while now < 60:
         candidates = [w for w in range(count) if ready[w] <= now and ports[0, port[w], FREE] <= now]
-        want = last if last in candidates else max(candidates, key=lambda w: ages[w], default=-1)
+        want = last if last in candidates else min(candidates, key=lambda w: (block_of[w], -ages[w]), default=-1)
         got, later = pick(slots, ports, sets, last, now)
         assert got == want
         waits = [max(ready[w], ports[0, port[w], FREE]) for w in range(count) if w not in candidates]
