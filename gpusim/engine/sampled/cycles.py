@@ -6,6 +6,7 @@ simulated cycles and the costs of all that was left out are the launch.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -69,13 +70,15 @@ def costs_of(plan: IterationPlan, watches: Sequence[LoopWatch], part: LaunchResu
 
 
 def _between(stays: float, first: LoopCost, second: LoopCost) -> tuple[float, float]:
-    """Cycles of an iteration, and their relative error, of the waves between the first one and the last."""
+    """Cycles of an iteration, and their relative error, of the waves between the first one and the last. Where no wave finds anything in L2
+    (``stays`` 0) the first two measure the same thing: what they differ by within their own errors is that of the less sure one."""
     errors = [max(0.001, each.error) * each.cycles for each in (first, second)]
     unlike = abs(first.cycles - second.cycles)
     weight = errors[1] ** 2 / (errors[0] ** 2 + errors[1] ** 2)  # of the first one: less where its error is larger
     both = weight * first.cycles + (1 - weight) * second.cycles
     if unlike <= max(errors):
-        return both, max(unlike, errors[0] * errors[1] / max(errors)) / both
+        of_both = errors[0] * errors[1] / math.hypot(*errors)
+        return both, max(of_both if stays == 0 else unlike, min(errors)) / both
     if stays == 1:
         return second.cycles, second.error  # the first wave found nothing, the others do
     middle = (first.cycles + second.cycles) / 2

@@ -20,12 +20,13 @@ from gpusim.trace.record import MemoryKind, Space
 from gpusim.trace.regular import BlockClass
 from gpusim.trace.template import Path, path_runs
 
-#: Shares of a wave's warps that may be outside its loop at an end of the stretch, smallest first; a larger one is taken where too little is left.
+#: Shares of a wave's warps that may be outside its loop at an end of the stretch, smallest first; a larger one is taken where too little is left, and
+#: where it makes the cost surer.
 _OUTSIDE = (0.02, 0.1, 0.3)
 #: Steps from line to line that a stretch should have.
 _ENOUGH_STEPS = 3
-#: Relative error of a cost that was read from one step alone.
-_ONE_STEP = 0.1
+#: Relative error of a cost that was read from one step alone, and the least of one from fewer than enough, which may be alike by chance.
+_ONE_STEP, _FEW_STEPS = 0.1, 0.03
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ class LoopWatch:
         best = None
         for outside in _OUTSIDE:
             found = self._stretch(part, outside)
-            if found is not None and (best is None or found.steps > best.steps):
+            if found is not None and (best is None or found.error < best.error):
                 best = found
             if best is not None and best.steps >= _ENOUGH_STEPS:
                 break
@@ -144,7 +145,7 @@ class LoopWatch:
             return None
         return LoopCost(
             float(costs.mean()),
-            _scatter(costs) + (outside - _OUTSIDE[0]) / 2,
+            max(_scatter(costs), _FEW_STEPS * (steps < _ENOUGH_STEPS)) + (outside - _OUTSIDE[0]) / 2,
             steps,
             int(readings[0]),
             int(readings[-1]),
@@ -195,7 +196,8 @@ def _scatter(costs: np.ndarray) -> float:
     half = steps // 2
     drift = abs(costs[-half:].mean() - costs[:half].mean()) / 2
     if steps < 4:
-        return float((costs.max() - costs.min()) / 2 / costs.mean())
+        # Costs are differences of marks: what one mark is off by, one step has more and the next one less, and the mean hardly any.
+        return float((costs.max() - costs.min()) / 2 / (steps - 1) / costs.mean())
     batches = min(steps, BATCHES)
     means = np.array([each.mean() for each in np.array_split(costs, batches)])
     half_width = STUDENT[batches - 2] * float(np.std(means, ddof=1)) / math.sqrt(batches)

@@ -31,6 +31,11 @@ INSTRUCTIONS_OF_A_LINE = 0.65
 WORTH_ITERATIONS = 16
 #: Iterations of the first wave at least, and walks of it from one cache line to the next: one to fill the pipelines, some to compare.
 LEAST_ITERATIONS, LEAST_WALKS = 8, 4
+#: Walks that a long loop's first wave is given whatever they cost, up to a share of its iterations: of SGEMM's first rung fewer are over before all warps are
+#: in their loops.
+LONG_WALKS, SHARE_OF_A_LOOP = 10, 8
+#: Waves that are simulated at least where waves are left out and no iterations (:mod:`gpusim.engine.sampling`): the L2 is to be full, and four to be alike.
+WAVES_WITHOUT = 8
 #: Iterations of the last wave: none of its loop's cost is read there.
 LAST_ITERATIONS = 4
 #: A wave's lines stay in L2 for the next one below the first of these shares of its bytes, and are gone above the second.
@@ -105,7 +110,11 @@ def plan_iterations(
     iteration += INSTRUCTIONS_OF_A_LINE * lines_of_an_iteration(regular, launch.allocations)
     if blocks * iteration * regular.iterations <= instructions:
         return None
-    counts = _counts(instructions / (iteration * wave), whole, waves, rest / wave)
+    counts = _counts(instructions / (iteration * wave), regular.iterations, whole, waves, rest / wave)
+    if 2 * counts[0] > regular.iterations and waves > WAVES_WITHOUT:
+        # Small waves: to leave out half of one's iterations is still less work than the whole waves that go without.
+        if WAVES_WITHOUT * wave * iteration * regular.iterations > instructions:
+            counts = _counts(0.75 * regular.iterations, regular.iterations, whole, waves, rest / wave)
     if 2 * counts[0] > regular.iterations:
         return None
     stays = _stays(trace, spec, wave, waves + bool(rest), counts[0], warmed)
@@ -115,12 +124,13 @@ def plan_iterations(
     )  # fmt: skip
 
 
-def _counts(iterations: float, whole: int, waves: int, rest: float) -> list[int]:
-    """Iterations of each part, of about ``iterations`` of a wave in all; ``rest``: blocks left over, in waves."""
+def _counts(iterations: float, of: int, whole: int, waves: int, rest: float) -> list[int]:
+    """Iterations of each part, of about ``iterations`` of a wave in all, of a loop ``of`` so many; ``rest``: blocks left over, in waves."""
     last = -(-LAST_ITERATIONS // whole) * whole
     shares = [1.0] + [0.5] * (waves > 1) + [0.5 * rest] * (rest > 0)  # what runs alone included
     most = (iterations - last * (waves > 2)) / sum(shares)
-    least = max(LEAST_WALKS, -(-LEAST_ITERATIONS // whole)) * whole
+    walks = max(LEAST_WALKS, min(LONG_WALKS, of // (SHARE_OF_A_LOOP * whole)))
+    least = max(walks, -(-LEAST_ITERATIONS // whole)) * whole if whole > 1 else max(LEAST_WALKS, LEAST_ITERATIONS)
     first = max(int(most) // whole * whole, least)
     second = max(-(-first // 2 // whole) * whole, last)
     return [first] + [second] * (waves > 1) + [last] * (waves > 2) + [last] * (rest > 0)
