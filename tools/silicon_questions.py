@@ -141,6 +141,24 @@ QUESTIONS = (
         ),
     ),
     Question(
+        "how latency grows before DRAM is busy",
+        "What makes a wave of blocks of several streams slower from a few warps on: banks that streams share, writes, or the way into an SM?",
+        "Nanoseconds a wave, threads x bytes over the rate, against threads. The slope of reads alone is the way into an SM (a GH200 shows 0.13 ns a "
+        "thread); what scale adds is its writes, and what triad adds beyond the bytes is its streams. Simulated on GH200, triad of 448 threads x 2 takes "
+        "1,022 ns, measured 1,188.",
+        (
+            "l1.fill_bytes_per_cycle",
+            "dram.banks_per_channel",
+            "dram.write_high_entries",
+            "dram.read_write_turnaround_ns",
+        ),
+        tuple(
+            (kernel, {"n": 1 << 28, "block_threads": threads, "blocks_per_sm": 2})
+            for kernel in ("stream_read", "stream_scale", "stream_triad")
+            for threads in (64, 128, 256, 448, 640, 1024)
+        ),
+    ),
+    Question(
         "the carve-out of kernels without shared memory",
         "How much of the array does the driver keep from the L1, by the number of blocks that would fit? Profiles show 8.19, 16.38 and 32.77 kB for the "
         "same launch on different chips.",

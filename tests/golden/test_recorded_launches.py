@@ -23,14 +23,14 @@ FOLDER = Path(__file__).parents[2] / "traces" / "recorded"
 MANIFEST = json.loads((FOLDER / "manifest.json").read_text())["traces"]
 
 CYCLES = {
-    "saxpy-a100_80gb.trace": 2491,
-    "softmax-a100_80gb.trace": 8160,
-    "histogram-a100_80gb.trace": 7095,
-    "matmul_tiled-a100_80gb.trace": 6123,
-    "saxpy-h200.trace": 3323,
-    "softmax-h200.trace": 10175,
-    "histogram-h200.trace": 8613,
-    "matmul_tiled-h200.trace": 7518,
+    "saxpy-a100_80gb.trace": 2493,
+    "softmax-a100_80gb.trace": 8169,
+    "histogram-a100_80gb.trace": 7097,
+    "matmul_tiled-a100_80gb.trace": 6133,
+    "saxpy-h200.trace": 3326,
+    "softmax-h200.trace": 10181,
+    "histogram-h200.trace": 8619,
+    "matmul_tiled-h200.trace": 7525,
 }
 
 
