@@ -364,7 +364,9 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
                     )  # fmt: skip
         leaves = op == ops.BRANCH or op == ops.EXIT
         meets = row[at.RECORDS] != 0 and (op == ops.BARRIER_WAIT or op == ops.BARRIER_ARRIVE)
-        if (leaves and taken == 0) or (some == 0 and op != ops.CONVERGE_SET and op != ops.BRANCH_DIVERGENT and not meets):
+        if (leaves and taken == 0) or (
+            some == 0 and op != ops.CONVERGE_SET and op != ops.BRANCH_DIVERGENT and not meets
+        ):
             pc += 1
             continue
         full = (row[at.RECORDS] == 0 or op != ops.GIVE_WAY) and not room(state, runs, accesses, scattered, syncs)

@@ -143,6 +143,9 @@ class Flag(IntEnum):
     PRODUCT = 65536  # the warp goes on; the tensor core computes
     PRODUCT_GROUP = 131072  # and closes a group of them
     COMMIT = 524288  # UTCBAR: the writes of its access are made when the products into tensor memory so far are done
+    PHASE_CHECK = (
+        1048576  # SYNCS.PHASECHK looks at an mbarrier and changes nothing: lanes that look at one word share a read
+    )
     PRODUCT_WAIT = 262144  # waits until at most ``depbar_level`` groups are under way
 
 

@@ -5,7 +5,7 @@
 //   PIPELINED   a producer warp runs ahead through STAGES buffers, two consumer warp groups multiply
 //   MULTICAST   and the blocks of a cluster, one above the other, share the tile of B
 //   COOPERATIVE and a block stays for many tiles, the producer fetches the next while consumers store
-//   PING_PONG   as before, but a warp group has a tile of its own: one multiplies while the other stores
+//   PING_PONG   as before, but a warp group has a tile of 64 rows of its own: one multiplies while the other stores
 #include <cuda_fp16.h>
 #include "wgmma.cuh"
 
