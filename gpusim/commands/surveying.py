@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from gpusim.cases.case_forms import launches_ahead
-from gpusim.cases.names import is_reference, general_names
+from gpusim.cases.names import general_names, is_reference
 from gpusim.cases.native_names import ALL_KERNELS, is_native
 from gpusim.cases.native_shapes import load_native
 from gpusim.cases.suite import make_case, parse_request

@@ -39,9 +39,10 @@ __device__ __forceinline__ unsigned in_block(unsigned address, int rank)
     asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
     return there;
 }
+// Orders nothing that the thread has written for others: it only says that it has read.
 __device__ __forceinline__ void mbarrier_arrive_there(unsigned bar)
 {
-    asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(bar) : "memory");
+    asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(bar) : "memory");
 }
 
 // ---- clusters

@@ -123,7 +123,7 @@ wgmma_gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
         multiply_in_turns<STEP, BN>(d, room, full, map_a, map_b, a, b, row * BM, column * BN, k);
         store_tile<BN>(shared_address(room) + STAGES * STAGE + group * C_BYTES, map_c, d, 1 + group, row * BM + group * ROWS, column * BN);
     } else {
-        const int rank = CLUSTER > 1 ? cluster_rank() : 0, first = PERSISTENT ? blockIdx.x / CLUSTER : blockIdx.x / CLUSTER;
+        const int rank = CLUSTER > 1 ? cluster_rank() : 0, first = blockIdx.x / CLUSTER;
         const int stride = PERSISTENT ? gridDim.x / CLUSTER : 1 << 30, tiles = rows / CLUSTER * columns, steps = k / BK;
         if (group == 2) {
             give_registers<40>();
