@@ -18,7 +18,7 @@ from typing import Any
 from gpusim.emulator.emulation import Emulation
 from gpusim.emulator.listeners import Listener
 from gpusim.emulator.prepare import prepare
-from gpusim.emulator.sampled import dependence, regular_blocks
+from gpusim.emulator.sampled import dependence, moves_data, regular_blocks
 from gpusim.errors import LaunchError, UsageError
 from gpusim.frontend.protocol import FrontEnd
 from gpusim.frontend.registry import choice_of, front_end_of, grid_arguments
@@ -41,6 +41,8 @@ from gpusim.tuning import choose, kept_content
 
 #: Told how far a launch is: kernel, blocks done, blocks in all, warp instructions so far.
 Progress = Callable[[str, int, int, int], None]
+#: What the reason begins with why all blocks are run of a launch that may depend on data.
+_DEPENDENT = "dependent: "
 Check = MemoryCheck | OrderCheck | SyncCheck | LeakCheck
 
 
@@ -77,7 +79,8 @@ def capture(
     there in the trace, rather than the launch. ``progress`` is told now and then (kernel, blocks done, blocks in all, warp instructions so far).
     ``sample``: run only a few blocks where all others follow from them (:mod:`gpusim.emulator.sampled`); arrays are then as before,
     for the result is not computed, and the trace's ``regular`` says which blocks were run. Where they do not follow all run, and
-    the trace's ``why_whole`` says why.
+    the trace's ``why_whole`` says why; if at least nothing that they do depends on data, without bulk copies and products of warp groups
+    (``without_data``), and arrays are as before, too.
 
     Raises UsageError, CompileError, ToolchainError, UnsupportedOpcodeError, LaunchError, AddressError,
     DeadlockError, InstructionLimitError, and OSError where ``to`` cannot be written; the arrays are then as
@@ -102,8 +105,16 @@ def capture(
         if isinstance(few, Trace):
             return few
         why = few
-    trace = _capture(kernel, grid, block, args, target, shared_bytes, cluster, memory, limit, to, checks, progress)
-    return replace(trace, why_whole=why) if why else trace
+    bare = bool(why) and not why.startswith(_DEPENDENT) and moves_data(_binary(kernel, args, target))
+    trace = _capture(
+        kernel, grid, block, args, target, shared_bytes, cluster, memory, limit, to, checks, progress, undo=bare,
+        without_data=bare,
+    )  # fmt: skip
+    return replace(trace, why_whole=why, without_data=bare) if why else trace
+
+
+def _binary(kernel: Any, args: tuple, target: Target) -> KernelBinary:
+    return front_end_of(kernel).compile(kernel, args, target.capability)
 
 
 def dependence_of(kernel: Any, args: Iterable[Any], gpu: str | GpuSpec | tuple[int, int]) -> str:
@@ -129,7 +140,7 @@ def _capture_few(
     binary = front_end.compile(kernel, args, target.capability)
     prepare(binary)
     if why := dependence(binary):
-        return f"dependent: {why}"
+        return f"{_DEPENDENT}{why}"
     named = grid_arguments(kernel, binary, args) if callable(grid) else None
     launch = make_launch(binary, target, grid, block, shared_bytes, named, cluster)
     if launch.cluster_blocks > 1:
@@ -139,7 +150,7 @@ def _capture_few(
     try:
         parameters = front_end.pack(kernel, binary, args, arrays)
         with kept_content(device):
-            emulation = Emulation(replace(launch, parameters=parameters), device, limit)
+            emulation = Emulation(replace(launch, parameters=parameters), device, limit, without_data=True)
             facts = emulation.facts
             try:
                 what = f"capturing {facts.kernel}, a few blocks for all {facts.blocks:,}"
@@ -203,8 +214,10 @@ def _capture(
     checks: frozenset[str] = frozenset(),
     progress: Progress | None = None,
     undo: bool = False,
+    without_data: bool = False,
 ) -> Trace:
-    """:func:`capture` of one kernel that has been chosen; ``undo``: the arrays are afterwards as before."""
+    """:func:`capture` of one kernel that has been chosen; ``undo``: the arrays are afterwards as before. ``without_data``: as
+    :class:`gpusim.emulator.emulation.Emulation` takes it."""
     front_end = front_end_of(kernel)
     binary = front_end.compile(kernel, args, target.capability)
     prepare(binary)  # an instruction that is not emulated is refused before anything else is looked at
@@ -223,7 +236,7 @@ def _capture(
             trace, watching = _emulate(
                 front_end,
                 binary,
-                Emulation(replace(launch, parameters=parameters), device, limit),
+                Emulation(replace(launch, parameters=parameters), device, limit, without_data=without_data),
                 to,
                 checks,
                 progress,

@@ -16,6 +16,8 @@ import importlib.util
 from .declared import Declared
 from .declared import declared as _declared
 
+#: Entry -> compute capability that alone runs it.
+_NEEDS = {"cpp_wgmma_gemm": (9, 0)}
 #: entry -> module of this package that defines it (in a dict ``KERNELS``), in reading order.
 _MODULES = {
     "pointer_chase": "pointer_chase",
@@ -117,6 +119,8 @@ _MODULES = {
     "cpp_hash_table": "cuda_cpp.numeric",
     "cpp_philox": "cuda_cpp.numeric",
     "cpp_alignment": "cuda_cpp.numeric",
+    # Of one architecture's asynchronous units.
+    **dict.fromkeys(_NEEDS, "cuda_cpp.hopper"),
     # Micro-benchmarks: each isolates one parameter of the machine.
     "pipe_latency": "pipe",
     "pipe_throughput": "pipe",
@@ -171,6 +175,11 @@ _TRITON = {
 def names() -> list[str]:
     """The names of all entries, in reading order; those in Triton where it is installed."""
     return [*_MODULES, *(() if lacks("triton_add") else _TRITON)]
+
+
+def needs(name: str) -> tuple[int, int] | None:
+    """The compute capability that alone runs entry ``name``; None for one that others run, too."""
+    return _NEEDS.get(name)
 
 
 def lacks(name: str) -> str:

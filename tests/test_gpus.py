@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 from turing import BEYOND_TURING, BEYOND_VOLTA
 
-from gpusim.cases.names import kernel_names
+from gpusim.cases.names import general_names
 from gpusim.cases.suite import capture_case, make_case
 from gpusim.engine.gpu import simulate
 from gpusim.errors import CompileError, SpecError, UnknownGpuError
@@ -160,7 +160,7 @@ def test_a_kernel_runs_as_its_architectures_machine_code(name):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("gpu", list_gpus())
-@pytest.mark.parametrize("name", [name for name in kernel_names() if not name.startswith("triton_")])
+@pytest.mark.parametrize("name", [name for name in general_names() if not name.startswith("triton_")])
 def test_every_kernel_simulates_on_every_gpu(name, gpu):
     if name in {(7, 0): BEYOND_VOLTA, (7, 5): BEYOND_TURING}.get(load_gpu(gpu).capability, ()):
         with pytest.raises(CompileError, match=r"does not (compile|link) for sm_7|no code for sm_70"):

@@ -51,7 +51,7 @@ from numba import cuda
 from numba.cuda import api, dispatcher
 from numba.cuda.cudadrv import devices
 
-from gpusim.cases.names import kernel_names
+from gpusim.cases.names import general_names
 from gpusim.cases.suite import make_case
 from gpusim.frontend.numba.build import argument_types, build
 from gpusim.isa.architectures import SURVEYED, nearest
@@ -293,7 +293,7 @@ def cases_of(module: python_types.ModuleType) -> Iterator[unittest.TestCase]:
 
 def run_suite(collector: Collector, every: int, pick: int) -> None:
     """Build the kernels of Numba that the suite's entries launch; others are compiled and run by their own tests."""
-    entries = [name for name in kernel_names() if zlib.crc32(name.encode()) % every == pick]
+    entries = [name for name in general_names() if zlib.crc32(name.encode()) % every == pick]
     for name in entries:
         collector.begin(name)
         for launch in make_case(name, {}, small=True).launches:

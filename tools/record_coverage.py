@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from gpusim.cases.names import kernel_names
+from gpusim.cases.names import general_names
 from gpusim.cases.suite import capture_case, complete_shape, find_kernel, make_case
 from gpusim.errors import GpusimError
 from gpusim.explore.cover import cover_captured, workload_name
@@ -58,7 +58,7 @@ def trimmed(coverage: Coverage, examples: int) -> Coverage:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--gpu", default="h200")
-    parser.add_argument("--kernels", nargs="+", default=kernel_names())
+    parser.add_argument("--kernels", nargs="+", default=general_names())
     parser.add_argument("--minutes", type=float, default=float("inf"))
     parser.add_argument("--most-instructions", type=int, default=2_000_000)
     parser.add_argument("--examples", type=int, default=4)

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 import click
 
 import gpusim
-from gpusim.cases.names import kernel_names
+from gpusim.cases.names import general_names
 from gpusim.cases.suite import capture_case, make_case
 from gpusim.engine.result import LaunchResult
 from gpusim.engine.utilisation import utilisation
@@ -87,7 +87,7 @@ def check(name: str, gpu: str, why: bool) -> Iterator[str]:
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
 def main(kernels: Sequence[str], gpus: Sequence[str], why: bool, form: str) -> None:
     """Check KERNELS of the suite (by default all) on each GPU; prints what contradicts itself."""
-    names = kernels or kernel_names()
+    names = kernels or general_names()
     records, failed = [], False
     for gpu in gpus:
         for number, name in enumerate(names, 1):

@@ -36,6 +36,12 @@ def kernel_names() -> list[str]:
     return suite().names()
 
 
+def general_names() -> list[str]:
+    """The names of the entries that more than one architecture runs."""
+    kernels = suite()
+    return [name for name in kernels.names() if kernels.needs(name) is None]
+
+
 def is_reference(name: str) -> bool:
     """Whether ``name`` names something in a file: ``path.py:name``."""
     return REFERENCE.match(name) is not None

@@ -21,7 +21,7 @@ from gpusim.io.memory_limit import limited_memory
 from gpusim.launch.memory import DeviceMemory
 
 NO_CHECK = "the case has no check"
-SAMPLED = "sampled: only a few of its blocks were run"
+SAMPLED = "sampled: only a few of its blocks were run, or without data"
 GIVE_A_CHECK = "return one behind its arguments, (kernel, grid, block, args, check), or as an object's check()"
 
 
@@ -39,7 +39,7 @@ class RanCase:
         """Why nobody knows whether the result is right; empty where the check has said so."""
         if self.checked:
             return ""
-        return SAMPLED if any(launch.trace.regular is not None for launch in self.launches) else NO_CHECK
+        return SAMPLED if not all(launch.trace.has_results for launch in self.launches) else NO_CHECK
 
 
 def run_case(
@@ -71,7 +71,7 @@ def run_made(
 ) -> RanCase:
     """The same for a case that has been made, known as ``name``."""
     launches = capture_case(case, gpu, memory, folder, instruction_limit=instruction_limit, sample=sample)
-    computed = all(launch.trace.regular is None for launch in launches)
+    computed = all(launch.trace.has_results for launch in launches)
     return RanCase(launches, computed and check_result(case, name, gpu), dict(getattr(case, "work", None) or {}))
 
 

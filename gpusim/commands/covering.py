@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from gpusim.cases.names import kernel_names
+from gpusim.cases.names import general_names
 from gpusim.cases.run_case import NO_CHECK
 from gpusim.cases.suite import complete_shape, parse_request
 from gpusim.commands.unchecked import tell_unchecked
@@ -26,7 +26,7 @@ from gpusim.report.tables import format_records
 def run(workloads: tuple[str, ...], gpu: str, settings: tuple[str, ...], small: bool, output: Path, form: str) -> None:
     """What :func:`gpusim.commands.cover.run` declares, with its arguments."""
     spec = override_gpu(load_gpu(gpu), settings)
-    requests = [parse_request(text) for text in expand_suites(workloads) or kernel_names()]
+    requests = [parse_request(text) for text in expand_suites(workloads) or general_names()]
     shapes = [(name, complete_shape(name, shape, spec, small=small)) for name, shape in requests]
     total, unchecked = Coverage(), {}
     with task("covering", len(shapes), "workloads") as shown:

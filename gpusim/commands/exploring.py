@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from gpusim.cases.names import kernel_names
+from gpusim.cases.names import general_names
 from gpusim.cases.native_names import is_native
 from gpusim.cases.run_case import unchecked_kernels
 from gpusim.cases.suite import find_kernel, parse_request, shape_text
@@ -60,7 +60,7 @@ def explore(
 ) -> int:
     """What :func:`gpusim.commands.explore.explore` declares, with its arguments."""
     of_networks = tuple(shapes_around(around, growth))
-    chosen = tuple(kernel_names()) if kernels == ("all",) else kernels or of_networks or DEFAULT_KERNELS
+    chosen = tuple(general_names()) if kernels == ("all",) else kernels or of_networks or DEFAULT_KERNELS
     if around and not set(chosen) & set(of_networks):
         raise UsageError(
             f"none of {', '.join(chosen)} is launched within --growth {growth:g}; there are {', '.join(of_networks)}"

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from gpusim.cases.case_forms import launches_ahead
-from gpusim.cases.names import is_reference, kernel_names
+from gpusim.cases.names import general_names, is_reference
 from gpusim.cases.native_names import ALL_KERNELS, is_native
 from gpusim.cases.native_shapes import load_native
 from gpusim.cases.suite import make_case, parse_request
@@ -70,7 +70,7 @@ def _capabilities(gpus: tuple[str, ...], architectures: tuple[str, ...]) -> dict
 
 def _of_suite(requests: list[str], capabilities: dict[str, tuple[int, int]]) -> Iterator[tuple[str, Survey]]:
     """The survey of each kernel that the requested entries launch, on each architecture."""
-    requests = kernel_names() if ALL in requests else requests
+    requests = general_names() if ALL in requests else requests
     cases = []
     for request in requests:
         name, shape = parse_request(request)

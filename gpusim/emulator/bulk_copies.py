@@ -149,7 +149,8 @@ def run_bulk(state, row, registers, own_base, named, access):
     t[m.NOTE_BYTES], t[m.NOTE_SHARED] = size, offset_of(place)
     if form == bulk.TENSOR_LOAD and targets != np.int64(1) << state.cluster_rank:
         t[m.NOTE_BLOCKS] = targets
-    if not move_box(state, form, mode, operation, offset_of(place), targets):
+    moving = np.int64(bulk.TENSOR_PREFETCH) if state.without_data else form  # which notes the box and moves nothing
+    if not move_box(state, moving, mode, operation, offset_of(place), targets):
         return np.int64(at.BAD_BULK)
     barrier = _word(row, registers, at.A, own_base, 1)
     if form == bulk.TENSOR_LOAD and not _tell(state, row, registers, barrier, targets, size):
@@ -205,7 +206,9 @@ def _bytes(state, row, registers, own_base, named, form):
     t[m.NOTE_SHARED] = offset_of(place)
     if to_shared and targets != np.int64(1) << state.cluster_rank:
         t[m.NOTE_BLOCKS] = targets
-    if form == bulk.BYTES_STORE or form == bulk.BYTES_REDUCE:
+    if state.without_data:
+        pass
+    elif form == bulk.BYTES_STORE or form == bulk.BYTES_REDUCE:
         source = state.bulk_targets[state.cluster_rank] + offset_of(place)
         _copy(row, form, target, source, size, third >> 16)
     else:

@@ -29,7 +29,7 @@ from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
 from gpusim.isa.jit import inner, seldom
 from gpusim.isa.lane_masks import count_lanes, first_lane, first_predicate, signed32
-from gpusim.trace.layout import MAX_SLEEP_NS, SLEEP_ADDRESS
+from gpusim.trace.layout import BARRIER_ADDRESS, BARRIER_THREADS_SHIFT, MAX_SLEEP_NS, SLEEP_ADDRESS
 
 FALLS_THROUGH, JUMPED, GONE, STOPPED = range(4)
 #: Where a driver function leaves its result, see :mod:`gpusim.isa.binary.externals`.
@@ -66,6 +66,30 @@ def log_sleep(state, accesses, registers, warp, global_warp, x, mask, executing)
     accesses[n, at.ACCESS_WARP] = global_warp
     accesses[n, at.ACCESS_ADDRESS] = SLEEP_ADDRESS + asked
     accesses[n, at.ACCESS_PATTERN] = mask
+
+
+@inner
+def _barrier_operands(row, registers, x, y, executing):
+    """(number as it stands in the instruction, threads that meet or 0 for all) of a barrier of the block."""
+    low = first_lane(executing)
+    number = np.int64(registers[x + low])
+    threads = np.int64(registers[y + low]) if row[at.F0] else np.int64(0)
+    if row[at.F0] == ops.COUNT_PACKED:
+        number, threads = number & 0xFFFF, (threads >> 16) & 0xFFFF
+    return number, threads
+
+
+@inner
+def log_barrier(state, accesses, row, registers, global_warp, x, y, executing):
+    """Record at which barrier the warp's lanes ``executing`` arrive, if any, and how many threads meet there."""
+    number = threads = np.int64(0)
+    if executing:
+        number, threads = _barrier_operands(row, registers, x, y, executing)
+    n = state.used[at.ACCESSES]
+    state.used[at.ACCESSES] = n + 1
+    accesses[n, at.ACCESS_WARP] = global_warp
+    accesses[n, at.ACCESS_ADDRESS] = BARRIER_ADDRESS + (number & 15 | threads << BARRIER_THREADS_SHIFT)
+    accesses[n, at.ACCESS_PATTERN] = executing
 
 
 @inner
@@ -188,12 +212,8 @@ def execute_control_flow(
         return GONE, pc, mask
 
     if op == ops.BARRIER_WAIT or op == ops.BARRIER_ARRIVE:
-        low = first_lane(executing)
-        number = np.int64(registers[x + low])
+        number, threads = _barrier_operands(row, registers, x, y, executing)
         barrier = number & 15
-        threads = np.int64(registers[y + low]) if row[at.F0] else np.int64(0)
-        if row[at.F0] == ops.COUNT_PACKED:
-            number, threads = number & 0xFFFF, (threads >> 16) & 0xFFFF
         kind = at.SYNC_BLOCK_WAIT if op == ops.BARRIER_WAIT else at.SYNC_BLOCK_ARRIVE
         log_sync(
             state, syncs, warp, pc, np.int64(kind), number, threads, mask, executing, state.turn[barrier],

@@ -48,7 +48,7 @@ class Emulation:
     None. ``program_with_lines`` makes the program that an error is explained with, where the binary has no source
     lines. ``print_bytes``: size of the buffer that the kernel's ``printf`` fills. ``module_constants``: what the module's constant variables
     (bank 3) hold now, uint8. ``heap``: what kernels allocate from, if it outlives the launch. ``set_condition``: serves cudaGraphSetConditional (handle, value),
-    False for a handle that there is not. Raises UnsupportedOpcodeError, and CompileError for a damaged cubin.
+    False for a handle that there is not. ``without_data``: what products and bulk copies bring does not matter, so they bring nothing. Raises UnsupportedOpcodeError, and CompileError for a damaged cubin.
     """
 
     def __init__(
@@ -62,6 +62,7 @@ class Emulation:
         module_constants: np.ndarray | None = None,
         heap: Heap | None = None,
         set_condition: Callable[[int, int], bool] | None = None,
+        without_data: bool = False,
     ):
         self.launch, self.memory = launch, memory
         self._program_with_lines = program_with_lines
@@ -82,7 +83,7 @@ class Emulation:
         work = work_of(launch) if takes_over else None
 
         def open_slot(registers: np.ndarray | None = None) -> Slot:
-            states, raw, backing = make_state(prepared, launch, instruction_limit)
+            states, raw, backing = make_state(prepared, launch, instruction_limit, without_data=without_data)
             if work is not None:
                 states[0]["work_host"] = work.ctypes.data
             return Slot(states, another_file(machine.registers) if registers is None else registers, raw, backing)

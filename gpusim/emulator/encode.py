@@ -390,5 +390,6 @@ def records_of(micro: MicroOp) -> int:
     """ACCESS records that one execution of ``micro`` writes to the trace."""
     if micro.memory_kind == MemoryKind.NONE:
         sleeps_by_register = micro.op == ops.GIVE_WAY and micro.sources[0] is not None
-        return int(micro.op == ops.CONSTANT_LOAD or sleeps_by_register)
+        meets = micro.op in (ops.BARRIER_WAIT, ops.BARRIER_ARRIVE) and micro.access_bytes > 0
+        return int(micro.op == ops.CONSTANT_LOAD or sleeps_by_register or meets)
     return 2 if micro.memory_kind == MemoryKind.ASYNC_COPY else 1

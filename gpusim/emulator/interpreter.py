@@ -25,7 +25,16 @@ from gpusim.emulator.access_texture import execute_texture
 from gpusim.emulator.bulk_copies import execute_bulk, told_lanes
 from gpusim.emulator.clock_loops import SHORTEST_WAIT, longer_wait
 from gpusim.emulator.clock_waits import wait_for_time
-from gpusim.emulator.control_flow import FALLS_THROUGH, GONE, JUMPED, STOPPED, execute_control_flow, log_run, log_sleep
+from gpusim.emulator.control_flow import (
+    FALLS_THROUGH,
+    GONE,
+    JUMPED,
+    STOPPED,
+    execute_control_flow,
+    log_barrier,
+    log_run,
+    log_sleep,
+)
 from gpusim.emulator.convergence import push, retire
 from gpusim.emulator.leaving import leave, leave_between, steps_left, whole_groups
 from gpusim.emulator.poll_rounds import DECISION_ROWS, decide_polling, decision_at
@@ -354,7 +363,10 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
                         active[i], executing[i],
                     )  # fmt: skip
         leaves = op == ops.BRANCH or op == ops.EXIT
-        if (leaves and taken == 0) or (some == 0 and op != ops.CONVERGE_SET and op != ops.BRANCH_DIVERGENT):
+        meets = row[at.RECORDS] != 0 and (op == ops.BARRIER_WAIT or op == ops.BARRIER_ARRIVE)
+        if (leaves and taken == 0) or (
+            some == 0 and op != ops.CONVERGE_SET and op != ops.BRANCH_DIVERGENT and not meets
+        ):
             pc += 1
             continue
         full = (row[at.RECORDS] == 0 or op != ops.GIVE_WAY) and not room(state, runs, accesses, scattered, syncs)
@@ -423,6 +435,10 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
                 if active[i] == 0:
                     continue
                 warp, shift = first_warp + i, i * at.LANES
+                if meets:
+                    log_barrier(
+                        state, accesses, row, registers, chunk_warp + warp, x + shift, y + shift, executing[i]
+                    )  # fmt: skip
                 outcome, next_pc, mask = execute_control_flow(
                     state, registers, row, index_of, pointers, runs, syncs, warp, chunk_warp + warp, base + shift,
                     x + shift, y + shift, state.held_first[warp], pc, active[i], executing[i], state.condition[i],

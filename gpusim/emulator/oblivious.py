@@ -28,7 +28,12 @@ _UNSTEADY = (*ops.CLOCKS, ops.SR_SM)
 _JUMPS = (ops.BRANCH, ops.BRANCH_DIVERGENT, ops.BRANCH_INDEXED)
 _CONTROL = (
     *_JUMPS, ops.EXIT, ops.BARRIER_WAIT, ops.BARRIER_ARRIVE, ops.CONVERGE_LEAVE, ops.CONVERGE_WAIT, ops.WARP_WAIT, ops.TRAP,
-    ops.EXTERNAL, ops.GIVE_WAY, ops.WARPGROUP_WAIT,
+    ops.EXTERNAL, ops.GIVE_WAY, ops.WARPGROUP_WAIT, ops.CLUSTER_ARRIVE, ops.CLUSTER_AWAIT, ops.REGISTERS_GIVE,
+    ops.REGISTERS_TAKE,
+)  # fmt: skip
+#: Operations on an mbarrier. What they answer is when something happens, which the trace leaves to the engine: no mark of theirs.
+_PHASES = (
+    ops.ARRIVE, ops.PHASE, ops.ARRIVE_AMPERE, ops.DROP, ops.EXPECT, ops.COMPLETE, ops.EXPECT_ARRIVE, ops.EXPECT_DROP,
 )  # fmt: skip
 #: Bits of a view, and one bit in each: all that may be marked, then for each predicate where it holds and where it does not.
 _VIEW, _PREDICATES = 1024, 7
@@ -123,6 +128,8 @@ class _Flow:
             if "address" not in micro.extra:
                 for operand in instruction.operands:
                     watched |= _bits(operand, 2) if operand.kind in (Kind.MEMORY, Kind.CONSTANT) else 0
+            if micro.op == ops.BULK or _is_phase(micro):  # coordinates, bytes, and how many arrive
+                watched |= self._read(instruction, micro)
             if micro.op == ops.ASYNC_FILL:
                 watched |= _all(micro.predicate_sources)
             return watched
@@ -159,11 +166,13 @@ class _Flow:
             (_seen(instruction, marks) | self._memory) & (self._read(instruction, micro) | _all((instruction.guard,)))
         )
         marked |= self._is_source(micro)
+        if micro.memory_kind == MemoryKind.BULK_LOAD and self._loads:
+            self._memory |= 1 << _SHARED
         if micro.memory_kind in (MemoryKind.STORE, MemoryKind.REDUCTION, MemoryKind.ATOMIC, MemoryKind.ASYNC_COPY):
             kept = marked or (self._loads and micro.memory_kind == MemoryKind.ASYNC_COPY)
             if (
                 kept
-                and micro.space in (Space.SHARED, Space.GENERIC)
+                and micro.space in (Space.SHARED, Space.GENERIC, Space.CLUSTER)
                 or micro.memory_kind == MemoryKind.ASYNC_COPY
                 and kept
             ):
@@ -197,6 +206,10 @@ class _Flow:
             return bool(micro.flags) and micro.flags[0] in _UNSTEADY
         if micro.op == ops.BARRIER_RESULT:
             return True
+        if _is_phase(micro):
+            return False
+        if micro.op == ops.TENSOR_MEMORY:
+            return self._loads
         if micro.memory_kind == MemoryKind.ATOMIC or (micro.op == ops.ATOMIC and micro.destination is not None):
             return True
         if micro.op == ops.TEXTURE:
@@ -210,6 +223,10 @@ class _Flow:
         if micro.space == Space.LOCAL:
             return bool(self._memory >> _LOCAL & 1)
         return micro.space != Space.CONSTANT and (self._loads or bool(self._memory and micro.space == Space.GENERIC))
+
+
+def _is_phase(micro: MicroOp) -> bool:
+    return micro.op == ops.ATOMIC and micro.flags[0] in _PHASES
 
 
 def _view(instruction: Instruction) -> int:

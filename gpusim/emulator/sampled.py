@@ -1,8 +1,9 @@
-"""A launch captured from a few of its blocks, where the others follow from them.
+"""A launch captured from a few of its blocks, where the others follow from them; or of all of them, without the data that they move.
 
 Mental model: two questions. Can what a block does depend on memory, and so on other blocks? The machine code says
 (:mod:`gpusim.emulator.oblivious`). Are all blocks one block moved? A few are run alone and held against each other
-(:mod:`gpusim.trace.regular`). Two times yes, and the trace of every block is known without running it.
+(:mod:`gpusim.trace.regular`). Two times yes, and the trace of every block is known without running it. Where only the first is answered so,
+as of clusters and of blocks that wait for asynchronous units, all blocks run, but bulk copies move nothing and products are not computed.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable
 
 from gpusim.emulator.emulation import Emulation
 from gpusim.emulator.oblivious import what_depends
+from gpusim.isa import system_ops as ops
 from gpusim.isa.table import lower_all
 from gpusim.launch.binary import KernelBinary
 from gpusim.trace.regular import IrregularError, Place, RegularBlocks, fit, linear
@@ -31,6 +33,12 @@ def dependence(binary: KernelBinary) -> str:
     if binary.cooperative:
         return "it is a cooperative launch"
     return what_depends(instructions, lower_all(instructions, binary.name, ()))
+
+
+def moves_data(binary: KernelBinary) -> bool:
+    """Whether the kernel has bulk copies or products of warp groups, which are nearly all of an emulator's work."""
+    instructions = binary.decode()
+    return any(micro.op in (ops.BULK, ops.WARPGROUP_PRODUCT) for micro in lower_all(instructions, binary.name, ()))
 
 
 def regular_blocks(emulation: Emulation, ran: Callable[[int], None]) -> RegularBlocks:

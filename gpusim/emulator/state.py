@@ -20,6 +20,7 @@ from gpusim.emulator.tensor_unit import ROOM_BYTES, tensor_entry_address
 from gpusim.emulator.texture_units import texture_entry_address
 from gpusim.emulator.warpgroup_products import product_entry_address
 from gpusim.emulator.warpgroup_tiles import WORK
+from gpusim.emulator.without_data import no_product_address
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
 from gpusim.isa.architectures import nearest
@@ -48,10 +49,15 @@ _HISTORY, _TOUCHED = 1 << 16, 1 << 12
 
 
 def make_state(
-    prepared: Prepared, launch: KernelLaunch, instruction_limit: int, lockstep: bool = True
+    prepared: Prepared,
+    launch: KernelLaunch,
+    instruction_limit: int,
+    lockstep: bool = True,
+    without_data: bool = False,
 ) -> tuple[np.recarray, np.ndarray, list[np.ndarray]]:
     """A slot for one resident block: (STATE[1], its bytes, the shared, local and other memory that it points to); the
-    address of its register file is still to be set. ``lockstep``: warps at the same instruction may run together."""
+    address of its register file is still to be set. ``lockstep``: warps at the same instruction may run together.
+    ``without_data``: paths and addresses alone count (:mod:`gpusim.emulator.without_data`)."""
     key = ("state", launch.target.sm_count, launch.block, launch.dynamic_shared_bytes, lockstep)
     image = prepared.spare.get(key)
     if image is None:
@@ -79,6 +85,9 @@ def make_state(
     if (prepared.encoded.matrix[:, at.OP] == ops.WARPGROUP_PRODUCT).any():
         rooms.append(aligned_zeros(WORK.itemsize, np.dtype(np.uint8)))
         state["product_host"] = rooms[-1].ctypes.data
+        if without_data:
+            state["product_entry"] = no_product_address()
+    state["without_data"] = without_data
     if prepared.encoded.uses_tensor_memory:
         rooms.append(aligned_zeros(ROOM_BYTES, np.dtype(np.uint8)))
         state["tensor_host"] = state["peer_tensor"][0] = rooms[-1].ctypes.data

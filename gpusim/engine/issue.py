@@ -86,6 +86,7 @@ from gpusim.model.timing import (
 from gpusim.model.tma import take_in
 from gpusim.model.trace_tables import (
     A_ADDRESS,
+    A_MASK,
     A_STRIDE,
     LANES,
     RUN_COUNT,
@@ -97,7 +98,7 @@ from gpusim.model.trace_tables import (
     W_RUN_END,
 )
 from gpusim.state_tables import HOST_LINE_BYTES
-from gpusim.trace.layout import MAX_SLEEP_NS, SLEEP_ADDRESS
+from gpusim.trace.layout import BARRIER_ADDRESS, BARRIER_THREADS_SHIFT, MAX_SLEEP_NS, SLEEP_ADDRESS
 from gpusim.trace.record import NO_BARRIER, SCATTERED, Flag, MemoryKind, PipeClass
 
 BARRIER_WAIT, FENCE, COPY_GROUP = int(Flag.BARRIER_WAIT), int(Flag.FENCE), int(Flag.COPY_GROUP)
@@ -328,7 +329,7 @@ def issue(state, tables, sm, sub, warp, now):
             slots[warp, AGE] = 0
             subs[sub, LAST_WARP] = -1
             if port == BARRIER_PORT and not flags & (CLUSTER_ARRIVE | CLUSTER_WAIT):
-                arrive(resident, program, timing, sm, warp, pc, False, now)
+                arrive(resident, program, tables, timing, sm, warp, pc, recorded, False, now)
             return True
         load_run(warps, tables.runs, warp)
         jumps = warps[warp, PC] != pc + 1
@@ -377,7 +378,7 @@ def issue(state, tables, sm, sub, warp, now):
         await_cluster(resident, warp, pc)
     elif port == BARRIER_PORT:
         slots[warp, READY] = NEVER
-        arrive(resident, program, timing, sm, warp, pc, flags & BARRIER_WAIT != 0, now)
+        arrive(resident, program, tables, timing, sm, warp, pc, recorded, flags & BARRIER_WAIT != 0, now)
         if warps[warp, AT_BARRIER]:
             return False
     ready = earliest_issue(warps, board, program, warp)
@@ -405,13 +406,20 @@ def close_group(warps, warp):
 
 
 @inner
-def arrive(resident, program, timing, sm, warp, pc, waits, now):
-    """The warp comes to its block's barrier; the last one to come lets all go on."""
+def arrive(resident, program, tables, timing, sm, warp, pc, recorded, waits, now):
+    """The warp comes to its block's barrier, the last one to come lets all go on. ``recorded``: the access that says which barrier it is where
+    a register does, and whether a guard held."""
     warps, blocks = resident.warps, resident.blocks
     block = warps[warp, BLOCK]
-    number = program[pc, op.BARRIER_ID]
+    number, meeting = program[pc, op.BARRIER_ID], program[pc, op.BARRIER_WARPS]
+    if program[pc, op.RECORDS]:
+        if tables.accesses[recorded, A_MASK] == 0:
+            return
+        named = tables.accesses[recorded, A_ADDRESS] - BARRIER_ADDRESS
+        number = named & (BARRIERS - 1)
+        meeting = ((named >> BARRIER_THREADS_SHIFT) + LANES - 1) // LANES
     blocks[block, ARRIVED + number] += 1
-    blocks[block, EXPECTED + number] = program[pc, op.BARRIER_WARPS]
+    blocks[block, EXPECTED + number] = meeting
     if waits:
         warps[warp, AT_BARRIER] = number + 1
         warps[warp, BARRIER_PC] = pc

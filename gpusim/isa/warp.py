@@ -468,6 +468,7 @@ STATE_RECORD = Record(
     Field("reduction", _BY_BARRIER, "code", "what BAR.RED makes of the votes"),
     # bulk copies, by the tensor memory accelerator
     Field("bulk_entry", "<i8", "host address", "its entry point (emulator/bulk_copies.py), 0: not needed"),
+    Field("without_data", "<i8", "flag", "paths and addresses alone count: copies move nothing, products are left out"),
     Field("bulks_host", "<i8", "host address", "of the log's boxes (emulator/tensor_boxes.py)"),
     Field("bulks_used", "<i8", "count", "boxes in the log"),
     Field("bulks_room", "<i8", "count", "boxes that it has room for"),

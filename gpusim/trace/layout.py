@@ -143,6 +143,9 @@ class Flag(IntEnum):
     PRODUCT = 65536  # the warp goes on; the tensor core computes
     PRODUCT_GROUP = 131072  # and closes a group of them
     COMMIT = 524288  # UTCBAR: the writes of its access are made when the products into tensor memory so far are done
+    PHASE_CHECK = (
+        1048576  # SYNCS.PHASECHK looks at an mbarrier and changes nothing: lanes that look at one word share a read
+    )
     PRODUCT_WAIT = 262144  # waits until at most ``depbar_level`` groups are under way
 
 
@@ -156,6 +159,9 @@ MAX_SLEEP_NS = 1_000_000
 SLEEP_ADDRESS = 1 << 52
 #: The same of a wait of no time; and the longest, in cycles or ns: 18 minutes.
 CLOCK_ADDRESS, MAX_CLOCK_WAIT = 1 << 53, 1 << 40
+#: What a block barrier records whose number or threads stand in a register, or that has a guard (``mask`` 0 where that does not hold): the
+#: number in the lowest bits, and from bit BARRIER_THREADS_SHIFT on the threads that meet there, 0 for all of the block.
+BARRIER_ADDRESS, BARRIER_THREADS_SHIFT = 1 << 54, 4
 #: Readings of the clock that a warp's loops may wait from at a time.
 CLOCK_SLOTS = 8
 
@@ -179,7 +185,7 @@ INSTRUCTION = np.dtype(
         ("reuse_mask", "u1"),  # operand slots kept in the reuse cache, bit i = slot i
         ("depbar_index", "u1"),
         ("depbar_level", "u1"),
-        ("barrier_id", "u1"),  # named barrier of BAR, 0..15
+        ("barrier_id", "u1"),  # named barrier of BAR, 0..15; if it records, see BARRIER_ADDRESS
         ("barrier_threads", "<u2"),  # threads that meet at it, 0 = all of the block
         ("destination", "<i2"),  # first destination register, -1 = none
         ("destination_count", "u1"),

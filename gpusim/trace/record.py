@@ -72,7 +72,8 @@ class Trace:
     :class:`gpusim.trace.kept.KeptChunks`, or for a trace opened from a file a
     :class:`gpusim.trace.file.StoredChunks`, which reads and checks them one by one. ``findings`` is what a checked
     capture found wrong (:class:`gpusim.sanitizer.findings.Finding`); no file holds it. ``regular``: a few blocks from which
-    ``chunk_list`` makes the others, where only these were run; ``why_whole`` says why all were run although few were asked for.
+    ``chunk_list`` makes the others, where only these were run; ``why_whole`` says why all were run although few were asked for. ``without_data``: all were run for
+    their paths and addresses alone, bulk copies and products of warp groups left out.
     """
 
     program: Program
@@ -81,6 +82,12 @@ class Trace:
     findings: tuple = ()
     regular: RegularBlocks | None = None
     why_whole: str = ""
+    without_data: bool = False
+
+    @property
+    def has_results(self) -> bool:
+        """Whether the capture left the launch's results in its arrays."""
+        return self.regular is None and not self.without_data
 
     def chunks(self) -> Iterator[Chunk]:
         """Yield the chunks in block order, each of whole blocks; may be called again to start over."""

@@ -13,7 +13,7 @@ import pytest
 from numba import cuda, float32, int32
 
 from gpusim.capturing import capture
-from gpusim.cases.names import kernel_names
+from gpusim.cases.names import general_names
 from gpusim.cases.suite import find_kernel
 from gpusim.emulator import emulation
 from gpusim.errors import GpusimError
@@ -75,7 +75,7 @@ def _agree(monkeypatch, kernel, grid, block, args, gpu="sm_90", **options):
 
 @pytest.mark.parametrize(
     "name",
-    [n if n in EVERYDAY else pytest.param(n, marks=pytest.mark.nightly) for n in kernel_names() if n not in RACY],
+    [n if n in EVERYDAY else pytest.param(n, marks=pytest.mark.nightly) for n in general_names() if n not in RACY],
 )
 def test_every_kernel_of_the_suite(name, monkeypatch):
     case_of = find_kernel(name)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpusim import cli
-from gpusim.cases.names import kernel_names
+from gpusim.cases.names import general_names
 from gpusim.cases.suite import find_kernel, make_case
 from gpusim.errors import UsageError
 from gpusim.gpus.load import load_gpu
@@ -58,7 +58,7 @@ def test_a_device_function_is_called_one(file, capsys):
 @pytest.mark.parametrize("value", ["x", "-1"])
 def test_every_kernel_of_the_suite_names_axis_and_value_that_it_refuses(value):
     gpu = load_gpu("h200")
-    for name in kernel_names():
+    for name in general_names():
         for axis in find_kernel(name).default:
             try:
                 make_case(name, {axis: value}, gpu, small=True)

@@ -13,7 +13,7 @@ import pytest
 from turing import BEYOND_TURING, BEYOND_VOLTA
 
 from gpusim.capturing import capture
-from gpusim.cases.names import kernel_names, suite
+from gpusim.cases.names import general_names, suite
 from gpusim.cases.suite import find_kernel
 from gpusim.errors import CompileError, UnknownKernelError
 from gpusim.isa.architectures import SURVEYED
@@ -22,7 +22,7 @@ from gpusim.launch.memory import DeviceMemory
 pytestmark = pytest.mark.usefixtures("without_source_lines")
 
 #: Those in Triton have a file of their own: test_triton_kernels.py.
-NAMES = [name for name in kernel_names() if not name.startswith("triton_")]
+NAMES = [name for name in general_names() if not name.startswith("triton_")]
 EVERYDAY = ("sm_80", "sm_90")
 #: sm_70 takes the assembler of CUDA 12, which an extra brings.
 FURTHER = ("sm_70", *(row.name for row in SURVEYED if row.name not in EVERYDAY))

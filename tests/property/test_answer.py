@@ -9,7 +9,7 @@ import pytest
 from hand_traces import Asm, build, small_gpu
 
 from gpusim import cli
-from gpusim.cases.names import kernel_names
+from gpusim.cases.names import general_names
 from gpusim.cases.source import open_source
 from gpusim.engine.gpu import simulate
 from gpusim.engine.result import Result
@@ -115,7 +115,7 @@ def test_an_explained_run_is_text_for_any_command() -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("kernel", list(kernel_names()))
+@pytest.mark.parametrize("kernel", list(general_names()))
 def test_every_kernel_of_the_suite_gets_an_answer(kernel: str) -> None:
     gpu = load_gpu("h200")
     source = open_source(kernel, gpu, small=True)

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from store_writers import child
 
-from gpusim.cases.names import kernel_names
+from gpusim.cases.names import general_names
 from gpusim.cases.suite import find_kernel
 from gpusim.cli import run
 from gpusim.commands.exploring import DEFAULT_KERNELS
@@ -338,7 +338,7 @@ def test_the_default_kernels_execute_every_class_of_instruction_of_the_suite():
     points = ("opcode", "pipe", "dtype", "access", "access_bytes")
     bins = {
         name: {each for each in cover(name, find_kernel(name).small, H200).coverage.hits if each[0] in points}
-        for name in kernel_names()
+        for name in general_names()
         if not name.startswith("triton_")  # a package that need not be installed: no default
     }
     lacking = set().union(*bins.values()) - set().union(*(bins[name] for name in DEFAULT_KERNELS))

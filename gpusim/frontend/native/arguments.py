@@ -47,6 +47,10 @@ def _value(value: Any, size: int, kind: str, label: str, arrays: HostArrays) -> 
         value = b"\0" * _POINTER_BYTES
     if isinstance(value, (Texture, Surface)):
         return _sized(arrays.map_texture(value, label).to_bytes(_POINTER_BYTES, "little"), size, kind, where)
+    if hasattr(
+        type(value), "__tensor_map__"
+    ):  # an argument that says itself, without a class of gpusim's, what it maps
+        value = TensorMap(**value.__tensor_map__())
     if isinstance(value, TensorMap):
         return _sized(arrays.map_tensor(value, label), size, kind, where)
     array = as_array(value, where, arrays) if not _is_sized(value, size) else None

@@ -17,6 +17,8 @@ from gpusim.trace.record import Flag, PipeClass
 
 PREDICATES = (Kind.PREDICATE, Kind.UNIFORM_PREDICATE)
 _WORD_BYTES = 4
+#: The predicate that always holds.
+_TRUE = 7
 
 
 def _only(instruction: Instruction, *allowed: str) -> bool:
@@ -310,7 +312,8 @@ def lower_block_barrier(instruction: Instruction) -> MicroOp | None:
         if values[0].text != values[1].text:
             return None
         count = ops.COUNT_PACKED
-    # A number of threads that only a register knows is taken for the whole block's.
+    guard = instruction.guard
+    guarded = guard is not None and (guard.index != _TRUE or guard.inverted)
     meeting = values[1].value if len(values) == 2 and values[1].kind == Kind.IMMEDIATE else 0
     return MicroOp(
         ops.BARRIER_WAIT if waits else ops.BARRIER_ARRIVE,
@@ -318,6 +321,8 @@ def lower_block_barrier(instruction: Instruction) -> MicroOp | None:
         predicate_sources=conditions,
         flags=(count, reduction),
         trace_flags=int(Flag.BARRIER_WAIT) if waits else 0,
+        # What only an execution knows it records, as an access does its address: what stands in a register, and whether the guard held.
+        access_bytes=_WORD_BYTES if guarded or any(value.kind != Kind.IMMEDIATE for value in values) else 0,
         extra={
             "barrier_id": values[0].value & 15 if values[0].kind == Kind.IMMEDIATE else 0,
             "barrier_threads": meeting if meeting <= 1024 else 0,
