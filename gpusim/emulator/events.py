@@ -29,7 +29,7 @@ EVENT_ROWS = 1 << 17
 #: Events of warps in lockstep between two looks at how many there is room for, at most.
 _MOST_AT_ONCE = 4 * at.GROUP_WARPS * at.LANES + at.MAX_WARPS
 #: Beginnings of instructions that move nothing and are noted all the same; where mbarriers end, with the address.
-_STEPS = ("FENCE.VIEW.ASYNC", "UTMACMDFLUSH", "DEPBAR.LE", "WARPGROUP.", "SYNCS.CCTL", "UVIRTCOUNT")
+_STEPS = ("FENCE.VIEW.ASYNC", "UTMACMDFLUSH", "DEPBAR.LE", "WARPGROUP.", "SYNCS.CCTL")
 
 
 def watch_table(program: Program, matrix: np.ndarray) -> np.ndarray:
@@ -118,7 +118,19 @@ def note_memory(state, matrix, registers, accesses, scattered, what, index, warp
     space = np.int64(row[at.SPACE])
     if what == at.WATCH_PRODUCT:
         uniform = np.int64(row[at.B + at.SOURCE_OFFSET]) + (np.int64(row[at.B + at.SOURCE_OWN]) & own_base)
-        note(state, what, warp, index, at.FULL, _long(registers, uniform), _long(registers, uniform + 2 * at.ROW), zero, zero, zero, zero)
+        note(
+            state,
+            what,
+            warp,
+            index,
+            at.FULL,
+            _long(registers, uniform),
+            _long(registers, uniform + 2 * at.ROW),
+            zero,
+            zero,
+            zero,
+            zero,
+        )
         return
     if what == at.WATCH_TENSOR:
         _note_tensor(state, row, registers, index, warp, own_base)
@@ -184,35 +196,19 @@ def _word(row, registers, column, own_base):
 
 @inner
 def _note_tensor(state, row, registers, index, warp, own_base):
-    """Note an instruction on tensor memory: what it does, the tensor address or units, and of products and copies the descriptors."""
-    operation, zero = np.int64(row[at.F3]), np.int64(0)
-    what, mask = at.WATCH_TENSOR, np.int64(at.FULL)
-    if operation == tensor.LOAD or operation == tensor.STORE:
-        uniform = np.int64(row[at.UNIFORM_OFFSET]) + (np.int64(row[at.UNIFORM_OWN]) & own_base)
-        place = (np.int64(registers[uniform]) + np.int64(row[at.ADDRESS_OFFSET])) & at.FULL
-        note(state, what, warp, index, mask, operation, place, np.int64(row[at.F0]), np.int64(row[at.F1]), np.int64(row[at.F2]), zero)
+    """Note a product into tensor memory: its address, and the descriptors."""
+    if row[at.F3] != tensor.PRODUCT:
         return
-    if operation == tensor.PRODUCT:
-        code = np.int64(row[at.F0])
-        x = np.int64(row[at.A + at.SOURCE_OFFSET]) + (np.int64(row[at.A + at.SOURCE_OWN]) & own_base)
-        y = np.int64(row[at.B + at.SOURCE_OFFSET]) + (np.int64(row[at.B + at.SOURCE_OWN]) & own_base)
-        a = np.int64(registers[x]) & at.FULL if code & tensor.A_IN_TENSOR_MEMORY else _long(registers, x)
-        d = (_word(row, registers, at.C, own_base) + np.int64(row[at.ADDRESS_OFFSET])) & at.FULL
-        descriptor = np.int64(registers[x + (np.int64(row[at.F1]) + 1) * at.ROW]) & at.FULL
-        note(state, what, warp, index, mask, operation, d, a, _long(registers, y), descriptor, code)
-        return
-    value = _word(row, registers, at.A, own_base)
-    if operation == tensor.COPY:
-        y = np.int64(row[at.B + at.SOURCE_OFFSET]) + (np.int64(row[at.B + at.SOURCE_OWN]) & own_base)
-        place = (value + np.int64(row[at.ADDRESS_OFFSET])) & at.FULL
-        note(state, what, warp, index, mask, operation, place, _long(registers, y), np.int64(row[at.F0]), np.int64(row[at.F2]), zero)
-    elif operation == tensor.ALLOCATE:
-        slot = (warp // at.GROUP_WARPS) * (at.PREDICATE_SLOTS * at.GROUP_WARPS) + warp % at.GROUP_WARPS
-        if state.predicates[slot + row[at.Q0] * at.GROUP_WARPS]:
-            d = np.int64(row[at.D_OFFSET]) + (np.int64(row[at.D_OWN]) & own_base)
-            note(state, what, warp, index, mask, operation, np.int64(registers[d]), value, np.int64(row[at.F2]), zero, zero)
-    else:
-        note(state, what, warp, index, mask, operation, value, zero, zero, zero, zero)
+    code = np.int64(row[at.F0])
+    x = np.int64(row[at.A + at.SOURCE_OFFSET]) + (np.int64(row[at.A + at.SOURCE_OWN]) & own_base)
+    y = np.int64(row[at.B + at.SOURCE_OFFSET]) + (np.int64(row[at.B + at.SOURCE_OWN]) & own_base)
+    a = np.int64(registers[x]) & at.FULL if code & tensor.A_IN_TENSOR_MEMORY else _long(registers, x)
+    d = (_word(row, registers, at.C, own_base) + np.int64(row[at.ADDRESS_OFFSET])) & at.FULL
+    descriptor = np.int64(registers[x + (np.int64(row[at.F1]) + 1) * at.ROW]) & at.FULL
+    note(
+        state, at.WATCH_TENSOR, warp, index, np.int64(at.FULL), np.int64(tensor.PRODUCT), d, a, _long(registers, y),
+        descriptor, code,
+    )  # fmt: skip
 
 
 @apart

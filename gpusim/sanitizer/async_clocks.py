@@ -10,8 +10,23 @@ import numpy as np
 
 from gpusim.isa.jit import apart, inner
 from gpusim.sanitizer.async_tables import (
-    AGENTS, BLOCK, CODE, CODE_BITS, CODE_MASK, EXTRA, FENCED, OTHER_BLOCK, OTHER_CODE, OTHER_WARP, PLACE, TIMES, VALUE, WAITING,
-    WARP, WARPS, WHAT,
+    AGENTS,
+    BLOCK,
+    CODE,
+    CODE_BITS,
+    CODE_MASK,
+    EXTRA,
+    FENCED,
+    OTHER_BLOCK,
+    OTHER_CODE,
+    OTHER_WARP,
+    PLACE,
+    TIMES,
+    VALUE,
+    WAITING,
+    WARP,
+    WARPS,
+    WHAT,
 )  # fmt: skip
 
 

@@ -13,11 +13,56 @@ from gpusim.sanitizer.async_objects import complete, count_bytes, initialise, in
 from gpusim.sanitizer.async_products import group_product, tensor_product
 from gpusim.sanitizer.async_shared import fills, generic, note_read, reads_async
 from gpusim.sanitizer.async_tables import (
-    AGENTS, BARRIER_ROWS, BLOCKS, BYTES_TOO_FEW, CLOSE_BULK, CLOSES, CLUSTER_LANES, CLUSTER_ROW, CLUSTER_TURN, CLUSTER_X,
-    CLUSTER_Y, CLUSTER_Z, COPIES, COPY_GROUPS, COPY_READ, EXPECT_AGENT, EXPECT_CODE, FENCE, FLAG_ROW, FORM, GRID_X, GRID_Y,
-    GROUPS, INIT, INVALIDATE, LANES, LEFT, LIVE, MOST_GROUPS, PENDING, PHASE, PRODUCT_DONE, PRODUCT_GROUPS, PRODUCTS,
-    READ_OUT, READS, ROLE, SHARED_BASE, SIZE, TENSOR_DONE, TENSOR_WORK, WAIT_BULK, WAIT_PRODUCTS, WAITING, WARPS, WRITES,
-    ADDRESS, COMMIT, LEVEL,
+    ADDRESS,
+    AGENTS,
+    BARRIER_ROWS,
+    BLOCKS,
+    BYTES_TOO_FEW,
+    CLOSE_BULK,
+    CLOSES,
+    CLUSTER_LANES,
+    CLUSTER_ROW,
+    CLUSTER_TURN,
+    CLUSTER_X,
+    CLUSTER_Y,
+    CLUSTER_Z,
+    COMMIT,
+    COPIES,
+    COPY_GROUPS,
+    COPY_READ,
+    EXPECT_AGENT,
+    EXPECT_CODE,
+    FENCE,
+    FLAG_ROW,
+    FORM,
+    GRANULE,
+    GRID_X,
+    GRID_Y,
+    GROUPS,
+    INIT,
+    INVALIDATE,
+    LANES,
+    LEFT,
+    LEVEL,
+    LIVE,
+    MOST_GROUPS,
+    PENDING,
+    PHASE,
+    PRODUCT_DONE,
+    PRODUCT_GROUPS,
+    PRODUCTS,
+    READ_OUT,
+    READS,
+    ROLE,
+    SHARED_BASE,
+    SIZE,
+    TENSOR_DONE,
+    TENSOR_WORK,
+    WAIT_BULK,
+    WAIT_PRODUCTS,
+    WAITING,
+    WARPS,
+    WRITES,
 )  # fmt: skip
 from gpusim.trace.layout import RANK_SHIFT
 
@@ -29,7 +74,9 @@ def _home(m, block):
     """(cluster, rank) of a block of the grid."""
     f = m.facts
     x, y, z = block % f[GRID_X], block // f[GRID_X] % f[GRID_Y], block // (f[GRID_X] * f[GRID_Y])
-    cluster = x // f[CLUSTER_X] + f[GRID_X] // f[CLUSTER_X] * (y // f[CLUSTER_Y] + f[GRID_Y] // f[CLUSTER_Y] * (z // f[CLUSTER_Z]))
+    cluster = x // f[CLUSTER_X] + f[GRID_X] // f[CLUSTER_X] * (
+        y // f[CLUSTER_Y] + f[GRID_Y] // f[CLUSTER_Y] * (z // f[CLUSTER_Z])
+    )
     rank = x % f[CLUSTER_X] + f[CLUSTER_X] * (y % f[CLUSTER_Y] + f[CLUSTER_Y] * (z % f[CLUSTER_Z]))
     return np.int64(cluster), np.int64(rank)
 
@@ -78,7 +125,9 @@ def _bulk(m, s, agent, code, place, size, blocks, barrier, told, source):
                 at_rank = barrier >> RANK_SHIFT & 0xFF
             held = used(m, s, agent, code, barrier & _OFFSET | at_rank << RANK_SHIFT)
             if held >= 0:
-                fills(m, s, agent, code, place & _OFFSET | np.int64(rank) << RANK_SHIFT, size, held, m.objects[s, held, PHASE])
+                if size >= GRANULE:  # stores of less do not fill a granule
+                    to, phase = place & _OFFSET | np.int64(rank) << RANK_SHIFT, m.objects[s, held, PHASE]
+                    fills(m, s, agent, code, to, size, held, phase, m.code[code, READS] == 0)
                 count_bytes(m, s, held, agent, code, -told)
                 complete(m, s, held, agent, code)
 
@@ -118,7 +167,18 @@ def _ended(m, s, agent, rank):
         o = m.objects[s, held]
         if o[ADDRESS] >> RANK_SHIFT == rank and o[LIVE] and o[PENDING] > 0:
             place = (o[ADDRESS] & _OFFSET) - m.facts[SHARED_BASE]
-            tell(m, s, BYTES_TOO_FEW, o[EXPECT_AGENT] - 1, o[EXPECT_CODE], np.int64(-1), np.int64(-1), place, o[PENDING], o[PHASE])
+            tell(
+                m,
+                s,
+                BYTES_TOO_FEW,
+                o[EXPECT_AGENT] - 1,
+                o[EXPECT_CODE],
+                np.int64(-1),
+                np.int64(-1),
+                place,
+                o[PENDING],
+                o[PHASE],
+            )
     if left == 0:
         m.clusters[s] = -1
 

@@ -13,9 +13,29 @@ from gpusim.isa.jit import apart, inner
 from gpusim.sanitizer.async_clocks import acquire, release, tell
 from gpusim.sanitizer.async_shared import granule_of
 from gpusim.sanitizer.async_tables import (
-    ADDRESS, BYTES_RANGE, BYTES_TOO_MANY, COUNT, DONE_ROWS, EXPECT_AGENT, EXPECT_CODE, INIT_AGENT, INIT_CODE,
-    INIT_STEP, LIVE, MISSING, NO_OBJECT, OBJECT_AGAIN, OBJECT_HERE, OBJECT_UNSEEN, PENDING, PENDING_ROWS, PHASE, PHASES,
-    SHARED_BASE, TOO_MANY, TOUCHED,
+    ADDRESS,
+    BYTES_RANGE,
+    BYTES_TOO_MANY,
+    COUNT,
+    DONE_ROWS,
+    EXPECT_AGENT,
+    EXPECT_CODE,
+    INIT_AGENT,
+    INIT_CODE,
+    INIT_STEP,
+    LIVE,
+    MISSING,
+    NO_OBJECT,
+    OBJECT_AGAIN,
+    OBJECT_HERE,
+    OBJECT_UNSEEN,
+    PENDING,
+    PENDING_ROWS,
+    PHASE,
+    PHASES,
+    SHARED_BASE,
+    TOO_MANY,
+    TOUCHED,
 )  # fmt: skip
 from gpusim.trace.layout import RANK_SHIFT
 
@@ -44,7 +64,9 @@ def initialise(m, s, agent, code, address, value, high):
         return
     held = object_at(m, s, address)
     if held >= 0 and m.objects[s, held, LIVE]:
-        o = m.objects[s, held]
+        o, step = m.objects[s, held], m.clock[s, agent, agent]
+        if o[INIT_AGENT] == agent and o[INIT_CODE] == code and o[INIT_STEP] == step and not o[TOUCHED]:
+            return  # another lane of the same instruction
         tell(m, s, OBJECT_AGAIN, agent, code, o[INIT_AGENT], o[INIT_CODE], _place(m, address), o[PHASE], o[PENDING])
     if held < 0:
         held = m.object_count[s]
@@ -78,7 +100,9 @@ def used(m, s, agent, code, address):
         return np.int64(-1)
     o = m.objects[s, held]
     if o[INIT_AGENT] != agent and m.clock[s, agent, o[INIT_AGENT]] < o[INIT_STEP]:
-        tell(m, s, OBJECT_UNSEEN, agent, code, o[INIT_AGENT], o[INIT_CODE], _place(m, address), np.int64(0), np.int64(0))
+        tell(
+            m, s, OBJECT_UNSEEN, agent, code, o[INIT_AGENT], o[INIT_CODE], _place(m, address), np.int64(0), np.int64(0)
+        )
     o[TOUCHED] = 1
     return held
 

@@ -15,8 +15,19 @@ from gpusim.isa import warp as at
 from gpusim.isa.jit import apart, inner
 from gpusim.sanitizer.async_shared import note_product, note_read, reads_async
 from gpusim.sanitizer.async_tables import (
-    A_IN_SHARED, A_TURNED, B_TURNED, COLUMNS, DEPTH_BYTES, ELEMENT_BYTES, FORM, GRANULE,
-    PRODUCTS, ROWS, TENSOR_READ, TENSOR_WORK, WARPS,
+    A_IN_SHARED,
+    A_TURNED,
+    B_TURNED,
+    COLUMNS,
+    DEPTH_BYTES,
+    ELEMENT_BYTES,
+    FORM,
+    GRANULE,
+    PRODUCTS,
+    ROWS,
+    TENSOR_READ,
+    TENSOR_WORK,
+    WARPS,
 )  # fmt: skip
 from gpusim.trace.layout import RANK_SHIFT
 
@@ -58,7 +69,20 @@ def group_product(m, s, agent, code, a, b):
     number, group, leads = m.agents[s, agent, PRODUCTS], warp // at.PRODUCT_WARPS, warp % at.PRODUCT_WARPS == 0
     form, size = c[FORM], c[ELEMENT_BYTES]
     if form & A_IN_SHARED:
-        _group_matrix(m, s, agent, code, a, c[ROWS], c[DEPTH_BYTES] >> (form >> 4 & 1), form & A_TURNED != 0, size, group, number, leads)
+        _group_matrix(
+            m,
+            s,
+            agent,
+            code,
+            a,
+            c[ROWS],
+            c[DEPTH_BYTES] >> (form >> 4 & 1),
+            form & A_TURNED != 0,
+            size,
+            group,
+            number,
+            leads,
+        )
     _group_matrix(m, s, agent, code, b, c[COLUMNS], c[DEPTH_BYTES], form & B_TURNED != 0, size, group, number, leads)
 
 
@@ -89,5 +113,19 @@ def tensor_product(m, s, agent, code, a, b, idesc, flags):
         rank, blocks = rank & ~1, np.int64(2)
     for i in range(blocks):
         if not flags & ops.A_IN_TENSOR_MEMORY:
-            _tensor_matrix(m, s, agent, code, a, idesc >> 15 & 1 != 0, rows_of(idesc) // blocks, depth, a_form, rank + i, number)
-        _tensor_matrix(m, s, agent, code, b, idesc >> 16 & 1 != 0, columns_of(idesc) // blocks, depth << sparse, b_form, rank + i, number)
+            _tensor_matrix(
+                m, s, agent, code, a, idesc >> 15 & 1 != 0, rows_of(idesc) // blocks, depth, a_form, rank + i, number
+            )
+        _tensor_matrix(
+            m,
+            s,
+            agent,
+            code,
+            b,
+            idesc >> 16 & 1 != 0,
+            columns_of(idesc) // blocks,
+            depth << sparse,
+            b_form,
+            rank + i,
+            number,
+        )

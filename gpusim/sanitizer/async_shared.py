@@ -12,10 +12,42 @@ import numpy as np
 from gpusim.isa.jit import apart, inner
 from gpusim.sanitizer.async_clocks import code_in, mark, tell
 from gpusim.sanitizer.async_tables import (
-    AGENTS, BLOCKS, CODE_BITS, COPY_READ, FAR_READ, FAR_WRITE, FENCED, GRANULE_BITS, GRANULES, GROUPS, LOAD_AGENT, LOAD_CODE,
-    LOAD_OBJECT, LOAD_OVER_LOAD, LOAD_OVER_READ, LOAD_OVER_WRITE, LOAD_PHASE, OBJECT_HERE, OBJECT_OVERWRITTEN, OVER_COPY,
-    OVER_PRODUCT, OVER_TENSOR, PHASES, PRODUCT_DONE, PRODUCT_READ, READ_COLUMNS, READ_OUT, READ_SLOTS, READ_UNFILLED,
-    SHARED_BASE, SHARED_BYTES, TENSOR_DONE, TENSOR_READ, UNFENCED, UNORDERED, WARPS, WRITE_UNFILLED,
+    BLOCKS,
+    CODE_BITS,
+    COPY_READ,
+    FAR_READ,
+    FAR_WRITE,
+    FENCED,
+    GRANULE_BITS,
+    GRANULES,
+    GROUPS,
+    LOAD_AGENT,
+    LOAD_CODE,
+    LOAD_OBJECT,
+    LOAD_OVER_LOAD,
+    LOAD_OVER_READ,
+    LOAD_OVER_WRITE,
+    LOAD_PHASE,
+    OBJECT_HERE,
+    OBJECT_OVERWRITTEN,
+    OVER_COPY,
+    OVER_PRODUCT,
+    OVER_TENSOR,
+    PHASES,
+    PRODUCT_DONE,
+    PRODUCT_READ,
+    READ_COLUMNS,
+    READ_OUT,
+    READ_SLOTS,
+    READ_UNFILLED,
+    SHARED_BASE,
+    SHARED_BYTES,
+    TENSOR_DONE,
+    TENSOR_READ,
+    UNFENCED,
+    UNORDERED,
+    WARPS,
+    WRITE_UNFILLED,
 )  # fmt: skip
 from gpusim.trace.layout import RANK_SHIFT
 
@@ -117,7 +149,9 @@ def reads_async(m, s, agent, code, address, size, quiet):
         g = m.shared[s, rank, granule]
         if _unfilled(m, s, agent, g):
             place = _place(m, rank, granule)
-            tell(m, s, READ_UNFILLED, agent, code, g[LOAD_AGENT], g[LOAD_CODE], place, g[LOAD_OBJECT] - 1, g[LOAD_PHASE])
+            tell(
+                m, s, READ_UNFILLED, agent, code, g[LOAD_AGENT], g[LOAD_CODE], place, g[LOAD_OBJECT] - 1, g[LOAD_PHASE]
+            )
         if quiet:
             continue
         for warp in range(f[WARPS]):
@@ -159,8 +193,9 @@ def note_product(m, s, address, group, number, code):
 
 
 @apart
-def fills(m, s, agent, code, address, size, held, phase):
-    """A bulk copy of ``agent`` fills ``size`` bytes and tells phase ``phase`` of the mbarrier ``held``."""
+def fills(m, s, agent, code, address, size, held, phase, alone):
+    """A bulk copy of ``agent`` fills ``size`` bytes and tells phase ``phase`` of the mbarrier ``held``; ``alone``: no other copy may
+    do so at the same time, as reductions may."""
     f = m.facts
     rank, first = granule_of(m, address)
     if rank < 0:
@@ -169,8 +204,10 @@ def fills(m, s, agent, code, address, size, held, phase):
     clock, warps, none = m.clock[s, agent], PRODUCT_READ + f[GROUPS], np.int64(0)
     for granule in range(first, last + 1):
         g, place = m.shared[s, rank, granule], _place(m, rank, granule)
-        if _unfilled(m, s, agent, g):
-            tell(m, s, LOAD_OVER_LOAD, agent, code, g[LOAD_AGENT], g[LOAD_CODE], place, g[LOAD_OBJECT] - 1, g[LOAD_PHASE])
+        if alone and _unfilled(m, s, agent, g):
+            tell(
+                m, s, LOAD_OVER_LOAD, agent, code, g[LOAD_AGENT], g[LOAD_CODE], place, g[LOAD_OBJECT] - 1, g[LOAD_PHASE]
+            )
         _busy(m, s, agent, g, rank, place, code)
         for warp in range(f[WARPS]):
             other = rank * f[WARPS] + warp

@@ -1,4 +1,4 @@
-"""What the asynchronous check remembers of a cluster while it runs: clocks, mbarriers, shared and tensor memory.
+"""What the asynchronous check remembers of a cluster while it runs: clocks, mbarriers and shared memory.
 
 Mental model: *vector clocks*. Each warp of a cluster (an *agent*) counts its own steps; its clock says of every other agent up to which
 step that agent's work is ordered before the agent's own. Beside steps a clock counts what goes on by itself: bulk copies whose
@@ -8,7 +8,7 @@ order on a GPU, whatever the emulator did.
 
 ``FENCED`` is a second count of an agent's steps: up to which one its stores are visible to the asynchronous proxy, which a proxy fence on the way makes them.
 
-Shared memory is followed in granules of 16 bytes, the unit of bulk copies and of matrices; tensor memory column by column.
+Shared memory is followed in granules of 16 bytes, the unit of bulk copies and of matrices.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpusim.isa import warp as at
+from gpusim.trace.record import Launch
 
 GRANULE_BITS = 4
 GRANULE = 1 << GRANULE_BITS
@@ -46,7 +47,7 @@ CODE_MASK = (1 << CODE_BITS) - 1
 # ---- code int64[n, CODE_COLUMNS]: an instruction as the check sees it -------------------------------
 (ROLE, SIZE, READS, WRITES, LEVEL, ROWS, COLUMNS, DEPTH_BYTES, ELEMENT_BYTES, FORM, CODE_COLUMNS) = range(11)
 # values of ROLE beside the event's kind
-(NO_ROLE, FENCE, CLOSE_BULK, WAIT_BULK, FENCE_PRODUCTS, WAIT_PRODUCTS, INVALIDATE, RELINQUISH, INIT, COMMIT) = range(10)
+(NO_ROLE, FENCE, CLOSE_BULK, WAIT_BULK, WAIT_PRODUCTS, INVALIDATE, INIT, COMMIT) = range(8)
 # bits of FORM of a warp group's product
 A_IN_SHARED, A_TURNED, B_TURNED, CLOSES = 1, 2, 4, 8
 
@@ -57,17 +58,14 @@ A_IN_SHARED, A_TURNED, B_TURNED, CLOSES = 1, 2, 4, 8
     COPIES, COPY_GROUPS,  # bulk copies from shared memory, and groups of them that it has closed
     PRODUCTS, PRODUCT_GROUPS, TENSOR_WORK,
     CLUSTER_LANES, CLUSTER_TURN,
-    ENDED,
-    COPY_CODE,  # instruction of its last bulk copy from shared memory
     AGENT_COLUMNS,
-) = range(12)  # fmt: skip
+) = range(10)  # fmt: skip
 
 # ---- objects int64[slots, objects, OBJECT_COLUMNS]: mbarriers ---------------------------------------
 (
     ADDRESS, COUNT, MISSING, PENDING, PHASE, INIT_AGENT, INIT_STEP, INIT_CODE, LIVE, TOUCHED, EXPECT_CODE, EXPECT_AGENT,
-    COPY_PHASE, COPIES_CODE, COPIES_AGENT,  # 1 + latest phase that a copy tells, which copy
     OBJECT_COLUMNS,
-) = range(16)  # fmt: skip
+) = range(13)  # fmt: skip
 
 # ---- shared int64[slots, BLOCKS, GRANULES, columns] --------------------------------------------------
 (LOAD_OBJECT, LOAD_PHASE, LOAD_AGENT, LOAD_CODE) = range(4)
@@ -75,11 +73,8 @@ COPY_READ, TENSOR_READ, READ_SLOTS, READ_COLUMNS = 4, 10, 2, 3  # twice (1 + age
 OBJECT_HERE = 16  # 1 + object, of both halves
 FAR_READ, FAR_WRITE = 18, 20  # by an agent of another block: (1 + agent, step and code)
 PRODUCT_READ = 22  # by warp group; then steps and codes of reads and of writes by warp
-# ---- tensor int64[slots, BLOCKS, columns of tensor memory, ...] --------------------------------------
-(WRITE_AGENT, WRITE_NUMBER, WRITE_CODE) = range(3)  # then steps and codes of loads and of stores by warp
-TENSOR_WARPS = 3
 # ---- blocks int64[slots, BLOCKS, BLOCK_COLUMNS] ------------------------------------------------------
-(LEFT, ALLOCATED, RELINQUISHED, RELINQUISH_CODE, FREED_CODE, BLOCK_COLUMNS) = range(6)
+(LEFT, BLOCK_COLUMNS) = range(2)
 
 # ---- found int64[limit, FOUND_COLUMNS] ---------------------------------------------------------------
 (WHAT, CODE, OTHER_CODE, BLOCK, WARP, OTHER_BLOCK, OTHER_WARP, PLACE, VALUE, EXTRA, TIMES, FOUND_COLUMNS) = range(12)
@@ -87,10 +82,7 @@ TENSOR_WARPS = 3
     READ_UNFILLED, WRITE_UNFILLED, LOAD_OVER_LOAD, LOAD_OVER_READ, LOAD_OVER_WRITE, OVER_COPY, OVER_PRODUCT, OVER_TENSOR,
     UNORDERED, UNFENCED,
     NO_OBJECT, OBJECT_UNSEEN, OBJECT_AGAIN, OBJECT_OVERWRITTEN, TOO_MANY, BYTES_TOO_MANY, BYTES_TOO_FEW, BYTES_RANGE,
-    ENDS_BEFORE_LOAD, ENDS_BEFORE_COPY, ENDS_BEFORE_PEER, PEER_NOT_STARTED,
-    TENSOR_BUSY, TENSOR_OVER_LOAD, TENSOR_UNORDERED, TENSOR_FREED_TWICE, TENSOR_FREED_BUSY, TENSOR_RELINQUISHED,
-    REGISTERS_BUSY, REGISTERS_UNFENCED,
-) = range(30)  # fmt: skip
+) = range(18)  # fmt: skip
 
 
 class Tables(NamedTuple):
@@ -107,15 +99,13 @@ class Tables(NamedTuple):
     objects: np.ndarray
     object_count: np.ndarray  # int64[slots]
     shared: np.ndarray
-    tensor: np.ndarray
     blocks: np.ndarray
-    reached: np.ndarray  # int64[slots, BLOCKS, AGENTS]: step and code of the latest access to a block's memory from elsewhere
     found: np.ndarray
     counts: np.ndarray  # int64[2]: findings, and those for which there was no room
 
 
-def facts_of(launch, shared_base: int) -> np.ndarray:
-    """The facts of a launch (:class:`gpusim.trace.record.Launch`)."""
+def facts_of(launch: Launch, shared_base: int) -> np.ndarray:
+    """The facts of a launch."""
     warps, blocks = launch.warps_per_block, launch.cluster_blocks
     agents, groups = warps * blocks, -(-warps // at.PRODUCT_WARPS)
     facts = np.zeros(FACTS, np.int64)
@@ -136,12 +126,11 @@ def facts_of(launch, shared_base: int) -> np.ndarray:
     return facts
 
 
-def tables(facts: np.ndarray, code: np.ndarray, slots: int, tensor_memory: bool, limit: int) -> Tables:
+def tables(facts: np.ndarray, code: np.ndarray, slots: int, limit: int) -> Tables:
     """Room for ``slots`` clusters at a time and ``limit`` findings, all empty."""
     agents, blocks, warps, width, rows, groups, granules = (
         int(facts[i]) for i in (AGENTS, BLOCKS, WARPS, CLOCK_WIDTH, CLOCK_ROWS, GROUPS, GRANULES)
     )
-    columns = 512 if tensor_memory else 1
     return Tables(
         facts=facts,
         code=code,
@@ -154,9 +143,7 @@ def tables(facts: np.ndarray, code: np.ndarray, slots: int, tensor_memory: bool,
         objects=np.zeros((slots, MOST_OBJECTS * blocks, OBJECT_COLUMNS), np.int64),
         object_count=np.zeros(slots, np.int64),
         shared=np.zeros((slots, blocks, granules, PRODUCT_READ + groups + 2 * warps), np.int64),
-        tensor=np.zeros((slots, blocks, columns, TENSOR_WARPS + 2 * warps), np.int64),
         blocks=np.zeros((slots, blocks, BLOCK_COLUMNS), np.int64),
-        reached=np.zeros((slots, blocks, agents), np.int64),
         found=np.zeros((limit, FOUND_COLUMNS), np.int64),
         counts=np.zeros(2, np.int64),
     )

@@ -79,7 +79,9 @@ _SAID = {
         _OBJECT, "Transaction count of the mbarrier out of range", "at byte {place}: {value}, beyond 2^20 - 1",
     ),
 }  # fmt: skip
-_READS = (MemoryKind.LOAD, MemoryKind.MATRIX_LOAD, MemoryKind.ATOMIC, MemoryKind.REDUCTION)
+_READS = (
+    MemoryKind.LOAD, MemoryKind.MATRIX_LOAD, MemoryKind.ATOMIC, MemoryKind.REDUCTION, MemoryKind.BULK_SHARED_REDUCTION,
+)  # fmt: skip
 _WRITES = (MemoryKind.STORE, MemoryKind.ATOMIC, MemoryKind.REDUCTION)
 _ROLES = (
     ("FENCE.VIEW.ASYNC", t.FENCE), ("UTMACMDFLUSH", t.CLOSE_BULK), ("DEPBAR.LE", t.WAIT_BULK),
@@ -101,7 +103,7 @@ def _code_of(program: Program, matrix: np.ndarray) -> np.ndarray:
             last = words[-1]
             code[index, t.LEVEL] = int(last, 16) if last.startswith("0x") else 0
         if ".64x" in name and "gdesc" in text:
-            shape, options, bits = (int(matrix[index, column]) for column in (at.F1, at.F2, at.F0))
+            shape, bits = (int(matrix[index, column]) for column in (at.F1, at.F0))
             bits = bits >> 20 & 0xFFF
             elements, columns = shape >> 16, shape & 0xFFFF
             size = 4 if bits == 1 else bits >> 3
@@ -126,7 +128,7 @@ class AsyncCheck(Listener):
     def __init__(self, program: Program, launch: Launch, shared_base: int, matrix: np.ndarray):
         self.program, self.launch = program, launch
         self._facts, self._code = t.facts_of(launch, shared_base), _code_of(program, matrix)
-        self._tables = t.tables(self._facts, self._code, 1, False, MOST_FINDINGS)
+        self._tables = t.tables(self._facts, self._code, 1, MOST_FINDINGS)
         threads = np.arange(launch.warps_per_block * at.LANES).reshape(-1, at.LANES) < launch.block_threads
         self._exists = threads.astype(np.int64) @ (np.int64(1) << np.arange(at.LANES))
 
