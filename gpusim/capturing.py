@@ -30,6 +30,7 @@ from gpusim.launch.binary import KernelBinary
 from gpusim.launch.instruction_limit import DEFAULT_INSTRUCTION_LIMIT
 from gpusim.launch.kernel_launch import Grid, Sides, make_launch
 from gpusim.launch.memory import DeviceMemory
+from gpusim.sanitizer.asynccheck import AsyncCheck
 from gpusim.sanitizer.checks import parse_checks
 from gpusim.sanitizer.leakcheck import LeakCheck
 from gpusim.sanitizer.memcheck import MemoryCheck
@@ -43,7 +44,7 @@ from gpusim.tuning import choose, kept_content
 Progress = Callable[[str, int, int, int], None]
 #: What the reason begins with why all blocks are run of a launch that may depend on data.
 _DEPENDENT = "dependent: "
-Check = MemoryCheck | OrderCheck | SyncCheck | LeakCheck
+Check = MemoryCheck | OrderCheck | SyncCheck | LeakCheck | AsyncCheck
 
 
 def capture(
@@ -74,7 +75,7 @@ def capture(
     compiled for some (``__cluster_dims__``). ``memory`` keeps arrays at their device addresses over several captures.
     ``instruction_limit`` bounds the executed warp instructions. ``to`` is a trace file to write while the launch runs,
     in bounded memory; the returned trace then reads from it. Without it the trace stays in memory, coded once it is
-    large. ``check``: any of "memory", "race", "sync" and "leak" (:mod:`gpusim.sanitizer.findings`); what they find is the
+    large. ``check``: any of "memory", "race", "sync", "leak" and "async" (:mod:`gpusim.sanitizer.findings`); what they find is the
     trace's ``findings``, and an invalid access or a barrier at which threads are missing then ends threads, whose paths end
     there in the trace, rather than the launch. ``progress`` is told now and then (kernel, blocks done, blocks in all, warp instructions so far).
     ``sample``: run only a few blocks where all others follow from them (:mod:`gpusim.emulator.sampled`); arrays are then as before,
@@ -286,6 +287,8 @@ def checks_of(emulation: Emulation, checks: frozenset[str]) -> list[Check]:
         watching.append(OrderCheck(program, facts, emulation.prepared.image.shared_base, checks))
     if "sync" in checks:
         watching.append(SyncCheck(program, facts, emulation.prepared.encoded.matrix))
+    if "async" in checks:
+        watching.append(AsyncCheck(program, facts, emulation.prepared.image.shared_base, emulation.prepared.encoded.matrix))
     if "leak" in checks:
         watching.append(LeakCheck(program, facts))
     return watching

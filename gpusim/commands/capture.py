@@ -64,7 +64,7 @@ def capture(
     Examples:
       gpusim capture saxpy:n=65536 --gpu h200 -o saxpy.trace
       gpusim capture pointer_chase --small -o chase.trace
-      gpusim capture reduce_sum --small --check memory,race,sync,leak
+      gpusim capture reduce_sum --small --check memory,race,sync,leak,async
       gpusim capture my.py:saxpy_case:n=4096 -o saxpy.trace
       gpusim capture matmul_tiled:m=4096,n=4096,k=4096 --sample -o matmul.trace
       gpusim capture my.cu:saxpy --grid 1 --block 64 --arg int:64 --arg float:2 --arg 'float[64]=arange' --arg 'float[64]' -o my.trace

@@ -19,6 +19,7 @@ from gpusim.emulator.chunks import grown, lanes_of, new_log, roomier
 from gpusim.emulator.clusters import ClusterOrder, ResidentCluster
 from gpusim.emulator.convergence import release_spinning
 from gpusim.emulator.early_end import end_block, end_lanes, exit_index
+from gpusim.emulator.events import EVENT_ROWS
 from gpusim.emulator.host_calls import HostCalls
 from gpusim.emulator.listeners import Fault, Listener
 from gpusim.emulator.livelock import LivelockDetector
@@ -43,6 +44,10 @@ _SHARED_FIELDS = (
     "words_used",
     "changes",
     "bulks_used",
+    "watch_host",
+    "events_host",
+    "events_used",
+    "events_room",
     "tensor_left",
     "tensor_left_block",
     "tensor_left_units",
@@ -96,15 +101,21 @@ class BlockScheduler:
         self.listeners: Sequence[Listener] = ()
         copies = np.isin(machine.matrix[:, at.OP], (ops.BULK, ops.TENSOR_MEMORY)).any()
         self._bulks = np.empty((BULK_ROWS if copies else 0, LOG_WIDTH), np.int64)
+        self._watch, self._events = np.empty(0, np.uint8), np.empty((1, at.EVENT_TABLE_WIDTH), np.int64)
         self._ended_early = False  # there are threads without which the launch goes on
         self._pause_end = PAUSE_INSTRUCTIONS
         self._log_limits = holding_one_decision(LOG_LIMITS)
 
-    def listen(self, listeners: Sequence[Listener]) -> None:
-        """Tell ``listeners`` from now on; barriers are logged if one of them asks for them."""
+    def listen(self, listeners: Sequence[Listener], watch: Callable[[], np.ndarray]) -> None:
+        """Tell ``listeners`` from now on; barriers, and events as ``watch()`` says, are logged if one of them asks for them."""
         self.listeners = self.host.listeners = tuple(listeners)
         if any(type(listener).syncs_logged is not Listener.syncs_logged for listener in listeners):
             self.machine = self.machine._replace(syncs=np.empty((SYNC_ROWS, at.SYNC_TABLE.width), np.int64))
+        if any(type(listener).events_logged is not Listener.events_logged for listener in listeners):
+            self._watch, self._events = watch(), np.empty((EVENT_ROWS, at.EVENT_TABLE_WIDTH), np.int64)
+            state = self._last.states[0]
+            state["watch_host"], state["events_host"] = self._watch.ctypes.data, self._events.ctypes.data
+            state["events_room"] = len(self._events)
 
     def limit_log(self, limits: tuple[int, int, int]) -> None:
         """Let the log, which is empty yet, hold no more than so many runs, accesses and scattered rows."""
@@ -319,8 +330,12 @@ class BlockScheduler:
         return Fault(status, state, address, mask)
 
     def _report_syncs(self) -> None:
-        """Tell the listeners of the barriers in the log, which then leave it."""
-        used = self._last.states[0].used
+        """Tell the listeners of the barriers and events in the log, which then leave it."""
+        used, state = self._last.states[0].used, self._last.states[0]
+        if state.events_used:
+            for listener in self.listeners:
+                listener.events_logged(self._events[: int(state.events_used)])
+            state.events_used = 0
         if used[at.SYNCS]:
             for listener in self.listeners:
                 listener.syncs_logged(self._base, self.machine.syncs[: used[at.SYNCS]])
@@ -376,7 +391,7 @@ class BlockScheduler:
                 continue
             if status != at.LOG_FULL:
                 return status, block
-            if 2 * int(state.used[at.SYNCS]) > SYNC_ROWS:
+            if 2 * int(state.used[at.SYNCS]) > SYNC_ROWS or 2 * int(state.events_used) > len(self._events):
                 self._report_syncs()
                 continue
             larger = grown(self.machine, self.used(), self._log_limits)

@@ -104,12 +104,21 @@ def _tell(state, row, registers, barrier, targets, size):
 
 
 @inner
+def _show(state, place, size, blocks, barrier, told):
+    """Say what the copy at hand does to shared memory, for the log of events."""
+    state.shown_place, state.shown_bytes, state.shown_blocks = place, size, blocks
+    state.shown_barrier, state.shown_told = barrier, told
+
+
+@inner
 def run_bulk(state, row, registers, own_base, named, access):
     """Execute a bulk instruction, of whose access number ``access`` the lanes ``named`` tell; DONE or BAD_BULK."""
     form = np.int64(row[at.F0]) & bulk.FORM_MASK
     t = state.tensor
+    _show(state, np.int64(0), np.int64(0), np.int64(0), np.int64(-1), np.int64(0))
     t[m.NOTE_KIND], t[m.NOTE_ACCESS], t[m.SWIZZLE] = _KINDS[form], access, 0
     t[m.NOTE_BLOCKS] = t[m.NOTE_DESCRIPTOR] = t[m.NOTE_BYTES] = t[m.NOTE_SHARED] = 0
+    state.shown_source = -1
     if form >= bulk.BYTES_LOAD:
         return _bytes(state, row, registers, own_base, named, form)
     rank, mode = np.int64(row[at.F0]) >> bulk.RANK_SHIFT & 15, np.int64(row[at.F0]) >> bulk.MODE_SHIFT
@@ -153,6 +162,7 @@ def run_bulk(state, row, registers, own_base, named, access):
     if not move_box(state, moving, mode, operation, offset_of(place), targets):
         return np.int64(at.BAD_BULK)
     barrier = _word(row, registers, at.A, own_base, 1)
+    _show(state, place, held, targets, barrier if form == bulk.TENSOR_LOAD else np.int64(-1), size)
     if form == bulk.TENSOR_LOAD and not _tell(state, row, registers, barrier, targets, size):
         return _fault(state, m.BAD_BARRIER, barrier, np.int64(8))
     return np.int64(at.DONE)
@@ -217,6 +227,9 @@ def _bytes(state, row, registers, own_base, named, form):
                 _copy(row, form, state.bulk_targets[rank] + offset_of(place), source, size, np.int64(0))
     note_box(state, address, 0, strides, counts)
     barrier = _word(row, registers, at.A, own_base, 1)
+    _show(state, place, size, targets, barrier if to_shared else np.int64(-1), size)
+    if form >= bulk.SHARED_COPY:
+        state.shown_source = address
     if to_shared and not _tell(state, row, registers, barrier, targets, size):
         return _fault(state, m.BAD_BARRIER, barrier, np.int64(8))
     return np.int64(at.DONE)

@@ -15,6 +15,7 @@ from gpusim.emulator.block_scheduler import BlockScheduler, LoggedBlocks, Slot
 from gpusim.emulator.chunks import close_chunk, new_log
 from gpusim.emulator.clusters import ClusterOrder, work_of
 from gpusim.emulator.device_launches import DeviceLaunch
+from gpusim.emulator.events import watch_table
 from gpusim.emulator.faults import ResidentBlocks, explain
 from gpusim.emulator.host_calls import PRINT_BYTES, Heap, HostCalls
 from gpusim.emulator.listeners import Listener
@@ -134,7 +135,7 @@ class Emulation:
 
     def _run(self, listeners: Sequence[Listener]) -> Iterator[LoggedBlocks]:
         """Run all blocks; the log holds what is yielded until the next is asked for."""
-        self._scheduler.listen(listeners)
+        self._scheduler.listen(listeners, lambda: watch_table(self.program, self.prepared.encoded.matrix))
         try:
             yield from self._logged()
             left = self._host.left()

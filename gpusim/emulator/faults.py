@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gpusim.emulator.object_faults import polled_object
 from gpusim.emulator.poll_words import polled_address
 from gpusim.emulator.tensor_faults import tensor_fault
 from gpusim.emulator.tensor_maps import FAULTS, OUTSIDE, SHARED_OUTSIDE
@@ -217,6 +218,7 @@ def _standing(state: np.record, program: Program) -> str:
             what = f"{place_of(program, pc)}{_awaited(state, warp, status, wait, mask)}"
             if status == at.READY and state.poll_loop[warp] and state.poll_mask[warp] == mask:
                 what += f", polling {polled_address(int(state.poll_key[warp]))}"
+                what += polled_object(state, program, warp, pc)
             groups.setdefault(("run" if status == at.READY else "wait", what), []).append(f"{warp}{lanes}")
     parts = [f"{_warps(warps, verb)} at {what}" for (verb, what), warps in groups.items()]
     if exited:

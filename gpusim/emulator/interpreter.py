@@ -36,6 +36,7 @@ from gpusim.emulator.control_flow import (
     log_sleep,
 )
 from gpusim.emulator.convergence import push, retire
+from gpusim.emulator.events import events_full, note_memory, note_step, watched
 from gpusim.emulator.leaving import leave, leave_between, steps_left, whole_groups
 from gpusim.emulator.poll_rounds import DECISION_ROWS, decide_polling, decision_at
 from gpusim.emulator.poll_words import after_access, before_access, put_back, room_to_poll
@@ -60,6 +61,7 @@ def room(state, runs, accesses, scattered, syncs):
         state.used[at.RUNS] + at.GROUP_WARPS + at.MAX_WARPS + DECISION_ROWS < runs.shape[0]
         and state.used[at.ACCESSES] + 2 * at.GROUP_WARPS + DECISION_ROWS < accesses.shape[0]
         and state.used[at.SCATTERED_ROWS] + 2 * at.GROUP_WARPS + DECISION_ROWS < scattered.shape[0]
+        and not events_full(state)
         and (syncs.shape[0] == 0 or state.used[at.SYNCS] + 2 * at.MAX_WARPS * at.LANES < syncs.shape[0])
     )
 
@@ -153,6 +155,7 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
         if op >= MEMORY_BASE:
             # Few kernels have loops that poll: whether anything of them is to be noted is asked once an instruction.
             track, signalled = row[at.ORDERED] & at.TRACKED, np.int64(0)
+            look = watched(state, pc)
             full = not room(state, runs, accesses, scattered, syncs)
             full |= (
                 op == ops.BULK or op == ops.TENSOR_MEMORY
@@ -177,7 +180,7 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
                 if active[i] == 0:
                     continue
                 warp, shift, on = first_warp + i, i * at.LANES, executing[i]
-                shown = np.int64(0)
+                shown, before = np.int64(0), state.used[at.ACCESSES]
                 if op == ops.BULK:
                     on = told_lanes(state, row, registers, base + shift, on)
                 elif uniform and op == ops.ATOMIC and on:  # once a warp, or for each block of the cluster that is named
@@ -201,6 +204,11 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
                         after_access(
                             state, row, allocations, hint, words, signals, history, touched, pc, warp, executing[i],
                             shown,
+                        )  # fmt: skip
+                    if look and shown == 0:
+                        note_memory(
+                            state, matrix, registers, accesses, scattered, look, pc, warp, base + shift, x + shift,
+                            np.int64(0), before,
                         )  # fmt: skip
                     continue
                 logged, rows = state.used[at.ACCESSES], state.used[at.SCATTERED_ROWS]
@@ -269,6 +277,11 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
                     return np.int64(at.SPLIT)
                 if track and shown == 0:
                     after_access(state, row, allocations, hint, words, signals, history, touched, pc, warp, on, shown)
+                if look and shown == 0 and on:
+                    note_memory(
+                        state, matrix, registers, accesses, scattered, look, pc, warp, base + shift, x + shift,
+                        np.int64(state.q[i, 0]), before,
+                    )  # fmt: skip
             if through_scratch and some:
                 write_back(state, registers, d, row[at.D_WORDS], lost, count)
                 if row[at.PREDICATES_OUT]:
@@ -277,6 +290,10 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
             continue
 
         # ---- control flow ----------------------------------------------------------------------
+        if watched(state, pc) == at.WATCH_STEP:
+            for i in range(count):
+                if executing[i]:
+                    note_step(state, matrix, registers, pc, first_warp + i, base + i * at.LANES, executing[i])
         if op == ops.NOP or (op == ops.WARPGROUP_WAIT and whole_groups(state, first_warp, count)):
             pc += 1
             continue

@@ -55,6 +55,10 @@ class Listener:
         """Barriers that lanes have reached, in order: rows of ``SYNC_TABLE`` (:mod:`gpusim.isa.warp`), whose warps count from
         ``first_block``. They are logged only where a listener overrides this."""
 
+    def events_logged(self, events: np.ndarray) -> None:
+        """Events that order asynchronous work, as they happened: rows of ``EVENT_TABLE`` (:mod:`gpusim.isa.warp`). They are logged
+        only where a listener overrides this."""
+
     def free_refused(self, freed: HeapBlock) -> bool:
         """A kernel frees an address that is not allocated (``size`` 0). True to take that: nothing is freed, and the launch
         goes on; if no listener does, it ends with an error."""

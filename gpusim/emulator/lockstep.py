@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpusim.emulator.convergence import pick, release_crossed_waits, release_mixed
+from gpusim.emulator.events import events_full
 from gpusim.emulator.interpreter import run_lockstep
 from gpusim.emulator.polling import end_polling
 from gpusim.emulator.tensor_memory import end_tensor_memory
@@ -209,6 +210,7 @@ def filled(state, machine):
         or 4 * state.used[at.ACCESSES] > 3 * machine.accesses.shape[0]
         or 4 * state.used[at.SCATTERED_ROWS] > 3 * machine.scattered.shape[0]
         or 4 * state.used[at.SYNCS] > 3 * machine.syncs.shape[0]
+        or events_full(state)
         or 4 * state.used[at.SIGNALS] > 3 * machine.signals.shape[0]
     )
 

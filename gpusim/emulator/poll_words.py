@@ -236,6 +236,11 @@ def date_back(state, words, signals, history, warp, first):
                 signals[i, at.SIGNAL_BLOCK], signals[i, at.SIGNAL_WARP] = writer // at.MAX_WARPS, writer % at.MAX_WARPS
 
 
+def polled_shared(key: int) -> int:
+    """The byte of its block's shared memory that a hash's ``key`` names; -1: of none."""
+    return (key & ((1 << _BLOCK_SHIFT) - 1)) - 1 if key & int(_SHARED_KEY) else -1
+
+
 def polled_address(key: int) -> str:
     """The address of the word with a hash's ``key``, as errors name it."""
     if key & int(_SHARED_KEY):

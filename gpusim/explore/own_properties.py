@@ -68,7 +68,7 @@ INVARIANCE = OwnProperty(
 )
 NUMPY = OwnProperty("gpusim.explore.properties:Numpy", "do the arrays hold NumPy's result?")
 DEFECTS = OwnProperty(
-    "gpusim.explore.defects:Defects", "do the memory, race, sync and leak checks find nothing?", (CHECKED,)
+    "gpusim.explore.defects:Defects", "do the memory, race, sync, leak and async checks find nothing?", (CHECKED,)
 )
 COUNTS = OwnProperty(
     "gpusim.explore.counts:Counts", "do counters that follow from the trace equal a count of the trace?"

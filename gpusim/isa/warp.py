@@ -227,6 +227,31 @@ SYNC_TURN = SYNC_TABLE.column("count", "how often the block barrier had complete
 SYNC_BLOCK_WAIT, SYNC_BLOCK_ARRIVE, SYNC_WARP_WAIT = range(3)
 SYNC_WARP_RELEASE = 3  # lanes that go on although some that they wait for cannot come
 
+EVENT_TABLE = Table(
+    __name__,
+    "events",
+    "an event of a warp",
+    "What orders asynchronous work, kept for listeners that ask for it (emulator/events.py).",
+)
+EVENT_BLOCK = EVENT_TABLE.column("index", "number of the block in the grid")
+EVENT_WARP = EVENT_TABLE.column("index", "warp of the block")
+EVENT_INDEX = EVENT_TABLE.column("index", "the instruction; -1: the warp's lanes end")
+EVENT_KIND = EVENT_TABLE.column("code", "WATCH_* of the instruction, or EVENT_*")
+EVENT_MASK = EVENT_TABLE.column("mask", "its lanes")
+EVENT_A = EVENT_TABLE.column("packed", "shared address, barrier, descriptor of A or what tensor memory is asked for")
+EVENT_B = EVENT_TABLE.column("packed", "stride or bytes, turn, operation on an mbarrier, descriptor of B, tensor address")
+EVENT_C = EVENT_TABLE.column("packed", "blocks that are reached, whether it waits, an operand of the operation")
+EVENT_D = EVENT_TABLE.column("packed", "mbarrier, the operand's upper half")
+EVENT_E = EVENT_TABLE.column("packed", "bytes that the mbarrier is told of, instruction descriptor")
+EVENT_F = EVENT_TABLE.column("packed", "flags of a product")
+EVENT_TABLE_WIDTH = EVENT_TABLE.width
+
+#: What is noted of an instruction, and kinds of events beside.
+(
+    WATCH_NOTHING, WATCH_SHARED, WATCH_OBJECT, WATCH_BULK, WATCH_STORE, WATCH_PRODUCT, WATCH_TENSOR, WATCH_STEP, WATCH_ORDER,
+    EVENT_BARRIER, EVENT_CLUSTER_ARRIVE, EVENT_CLUSTER_WAIT, EVENT_EXIT,
+) = range(13)  # fmt: skip
+
 SIGNAL_TABLE = Table(
     __name__, "signals", "a word that an access writes or polls", "The log's accesses to words that warps poll."
 )
@@ -355,6 +380,11 @@ STATE_RECORD = Record(
     Field("tensor_left", "<i8", "count", "blocks that ended with tensor memory that they had not given back"),
     Field("tensor_left_block", "<i8", "index", "the first of them"),
     Field("tensor_left_units", "<i8", "mask", "what it had: bit i for columns 32 i to 32 i + 31"),
+    # the log of events, 0: nobody asks for them (emulator/events.py)
+    Field("watch_host", "<i8", "host address", "of what is noted of each instruction"),
+    Field("events_host", "<i8", "host address", "of the log's events"),
+    Field("events_used", "<i8", "count", "events in the log"),
+    Field("events_room", "<i8", "count", "events that it has room for"),
     Field("lockstep", "<i8", "flag", "warps at the same instruction are executed together"),
     Field("entries", f"({ENTRY_POINTS},)<i8", "host address", "of bodies by number (isa/body.py)"),
     Field("exists", _BY_WARP, "mask", "lanes that the launch gives each warp"),
@@ -477,6 +507,12 @@ STATE_RECORD = Record(
     Field("allocation_hint", "<i8", "index", "row that held what a bulk copy touched last"),
     Field("tensor", "(60,)<i8", "code", "the tensor map and the box at hand (emulator/tensor_maps.py)"),
     Field("bulk_targets", _BY_RANK, "host address", "of shared address 0 of each block that a copy reaches"),
+    Field("shown_place", "<i8", "address", "of the last bulk copy: where in shared memory it reads or writes"),
+    Field("shown_bytes", "<i8", "bytes", "how much of it"),
+    Field("shown_blocks", "<i8", "mask", "ranks of the blocks in whose shared memory it does"),
+    Field("shown_barrier", "<i8", "address", "the mbarrier that is told, -1: none"),
+    Field("shown_source", "<i8", "address", "where in the block's shared memory it reads what it writes there, -1: it does not"),
+    Field("shown_told", "<i8", "bytes", "what each mbarrier is told of"),
     Field("bulk_strides", "(4,)<i8", "bytes", "from row to row of a box that is noted"),
     Field("bulk_counts", "(4,)<i8", "count", "rows of it"),
     # where an instruction went wrong

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from gpusim.errors import UsageError
 
-CHECKS = ("memory", "race", "sync", "leak")
+CHECKS = ("memory", "race", "sync", "leak", "async")
 
 
 def parse_checks(names: Iterable[str]) -> frozenset[str]:

@@ -34,7 +34,9 @@ def lower_shared_barrier(instruction: Instruction) -> MicroOp | None:
     A and T (arrive.expect_tx) does both; PHASECHK asks whether the phase of a state (its high word) is over. With RED the
     mbarrier may be another block's of the cluster: the address is a shared::cluster one."""
     if instruction.modifiers in (("CCTL", "IV"), ("CCTL", "IVALL")):
-        return MicroOp(ops.NOP)
+        named = memory_operand(instruction)
+        recipe = address_recipe(named[0], False) if named is not None else None
+        return MicroOp(ops.NOP, extra={} if recipe is None else {"address": recipe})
     # RED: the address names a block of the cluster, and nothing is returned.
     modifiers, remote = tuple(m for m in instruction.modifiers if m != "RED"), "RED" in instruction.modifiers
     form, found = _BARRIER_FORMS.get(modifiers), memory_operand(instruction)
