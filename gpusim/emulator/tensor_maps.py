@@ -52,6 +52,7 @@ FAULTS = (
 #: Bits of an element, bytes of the swizzle's span, by their codes in cuda.h.
 _BITS = np.array(layout.ELEMENT_BITS, np.int64)
 _SPAN = np.array(layout.SWIZZLE_BYTES, np.int64)
+_CORNER_BITS = np.array(layout.CORNER_BITS, np.int64)
 #: Code in the flags -> CUtensorMapDataType: without and with the bit of TF32; -1 for none.
 _TYPES = np.array([0, 1, 2, 3, 4, 5, 6, 7, 10, 8, 9, 13, 14, 15, -1, -1], np.int64)
 _TYPES_TF32 = np.array([-1, -1, -1, -1, -1, -1, -1, 11, 12, -1, -1, -1, -1, -1, -1, -1], np.int64)
@@ -77,15 +78,15 @@ def read_map(state, host, descriptor, rank, mode):
     ``mode``; False, with the fault's fields set, for what is none or does not fit."""
     t = state.tensor
     flags = np.int64(load32(host + layout.FLAGS_AT)) & 0xFFFFFFFF
-    kind = flags >> layout.KIND_SHIFT & 3
+    columns, wide = flags & layout.COLUMNS_BIT, flags & layout.WIDE_BIT
     code = flags >> layout.TYPE_SHIFT & 15
     element = _TYPES_TF32[code] if flags >> layout.TF32_SHIFT & 1 else _TYPES[code]
     t[RANK] = (flags >> layout.RANK_SHIFT & 7) + 1
-    if flags & ~layout.KNOWN_FLAGS or kind > layout.IM2COL_WIDE or t[RANK] > 5 or element < 0:
+    if flags & ~layout.KNOWN_FLAGS or t[RANK] > 5 or element < 0:
         return _wrong(state, NOT_A_MAP, descriptor, np.int64(0))
     if t[RANK] != rank:
         return _wrong(state, OTHER_RANK, descriptor, t[RANK])
-    if kind != (layout.IM2COL if mode == bulk.MODE_IM2COL else layout.TILED):
+    if (columns != 0) != (mode == bulk.MODE_IM2COL) or wide:
         return _wrong(state, OTHER_KIND, descriptor, np.int64(0))
     t[ADDRESS], t[TYPE], t[BITS] = load64(host + layout.ADDRESS_AT), element, _BITS[element]
     t[FILL] = flags >> layout.FILL_SHIFT & 1
@@ -108,13 +109,15 @@ def read_map(state, host, descriptor, rank, mode):
     if askew:
         return _wrong(state, MAP_ASKEW, t[ADDRESS], unit)
     elements = t[BOX]
-    if kind != layout.TILED:
+    if columns:
+        if t[RANK] < 3:
+            return _wrong(state, NOT_A_MAP, descriptor, np.int64(0))
+        bits = _CORNER_BITS[t[RANK]]
+        lower = np.int64(load16(host + layout.CORNERS_AT))
+        upper = np.int64(load16(host + layout.CORNERS_AT + 2))
         for i in range(3):
-            t[LOWER + i] = _signed16(np.int64(load16(host + layout.CORNERS_AT + 2 * i)))
-            t[UPPER + i] = _signed16(np.int64(load16(host + layout.CORNERS_AT + 6 + 2 * i)))
-        t[CHANNELS] = np.int64(load16(host + layout.CHANNELS_AT))
-        t[PIXELS] = np.int64(load16(host + layout.PIXELS_AT))
-        elements = t[CHANNELS]
+            t[LOWER + i], t[UPPER + i] = _signed(lower >> bits * i, bits), _signed(upper >> bits * i, bits)
+        t[PIXELS] = (np.int64(load16(host + layout.PIXELS_AT)) & 0x3FF) + 1
     t[ROW_BYTES] = elements if packed_bytes(element) else elements * t[BITS] >> 3
     if t[ROW_BYTES] & 15 or elements * t[BITS] & 7 or t[ROW_BYTES] == 0:
         return _wrong(state, ODD_BOX, elements * t[BITS] >> 3, np.int64(0))
@@ -129,5 +132,7 @@ def read_map(state, host, descriptor, rank, mode):
 
 
 @inner
-def _signed16(value):
-    return value - ((value & 0x8000) << 1)
+def _signed(value, bits):
+    """The lowest ``bits`` of ``value`` as a signed number."""
+    half = np.int64(1) << bits - 1
+    return (value & 2 * half - 1 ^ half) - half

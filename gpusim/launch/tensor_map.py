@@ -1,10 +1,10 @@
 """Tensor maps (CUtensorMap): checked, written as 128 bytes, and read back.
 
 Mental model: a tensor map tells the tensor memory accelerator where a tensor lies, how long its dimensions and strides are, and
-which box of it an instruction moves. NVIDIA does not publish what stands in the 128 bytes, but compilers turn PTX ``tensormap.replace``
-into plain stores, so most of it is read off compiled code (:data:`PLACES`); a kernel may also build a whole map that way. What only
-im2col maps have has a layout of gpusim's own. Limits: CUDA Driver API, cuTensorMapEncodeTiled, cuTensorMapEncodeIm2col and
-cuTensorMapEncodeIm2colWide.
+which box of it an instruction moves. NVIDIA does not publish what stands in the 128 bytes, of which the first 64 count. But compilers
+turn PTX ``tensormap.replace`` into plain stores, a kernel may build a whole map that way, and the CuTe DSL's host code writes tiled and
+im2col maps without the driver: so it is read off code. Only what tells a wide im2col map from others has a place of gpusim's own.
+Limits: CUDA Driver API, cuTensorMapEncodeTiled, cuTensorMapEncodeIm2col and cuTensorMapEncodeIm2colWide.
 """
 
 from __future__ import annotations
@@ -30,19 +30,26 @@ _MOST_BOX, _MOST_ELEMENT_STRIDE, _MOST_CHANNELS, _MOST_PIXELS = 256, 8, 256, 102
 #: Rank -> range of a corner's offsets.
 _CORNERS = {3: (-32768, 32767), 4: (-128, 127), 5: (-16, 15)}
 #: Byte offsets: the address; word of flags; strides / 16 without their upper four bits, which follow (four a stride); dimensions - 1;
-#: element strides - 1 (three bits each); box sizes - 1. What only im2col maps have, as gpusim lays it out: lower and upper corner,
-#: channels, pixels, mode.
+#: element strides - 1 (three bits each); box sizes - 1. Im2col maps have the channels for the first box size, the lower and the upper corner,
+#: 16 bits each, for the others, and behind them pixels - 1; a wide one the mode in the byte that gpusim gives it.
 ADDRESS_AT, FLAGS_AT, STRIDES_AT, STRIDES_HIGH_AT, DIMENSIONS_AT, STEPS_AT, BOX_AT = 0, 8, 12, 28, 32, 52, 55
-CORNERS_AT, CHANNELS_AT, PIXELS_AT, MODE_AT = 60, 72, 74, 76
-#: Bits of the flags; the kind and the L2 promotion stand where compiled code leaves bits alone.
+CORNERS_AT, PIXELS_AT, MODE_AT = 56, 60, 62
+#: Bytes that count: the CuTe DSL leaves the others as they are.
+_USED_BYTES = 64
+#: Bits of an offset in a corner, by rank: as many as fit 16 bits.
+CORNER_BITS = (0, 0, 0, 16, 8, 5)
+#: Bits of the flags. Of the lowest one, that tells im2col maps, and the next, which encoders set and a map that a kernel builds on zeros has not,
+#: the DSL tells; which bit a wide map has nobody does. The L2 promotion stands where compiled code leaves bits alone.
 KIND_SHIFT, RANK_SHIFT, TYPE_SHIFT, INTERLEAVE_SHIFT, SWIZZLE_SHIFT, FILL_SHIFT, TF32_SHIFT = 0, 4, 7, 11, 13, 15, 16
 PROMOTION_SHIFT, ATOMICITY_SHIFT = 17, 19
+_ENCODED, COLUMNS_BIT, WIDE_BIT = 2, 1, 4
 #: Bit 21, which drivers set for large tensors and CUTLASS clears, changes nothing here.
-KNOWN_FLAGS = 0x3FFFF3
+KNOWN_FLAGS = 0x3FFFF7
 #: CUtensorMapDataType -> type in the flags, of which those that round to TF32 have a further bit.
 _TYPE_CODES = (0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 8, 7 | 0x200, 8 | 0x200, 11, 12, 13)
+_KIND_FLAGS = (_ENCODED, _ENCODED | COLUMNS_BIT, _ENCODED | COLUMNS_BIT | WIDE_BIT)
 _DATA_TYPES = {code: kind for kind, code in enumerate(_TYPE_CODES)}
-_BODY, _COLUMNS = struct.Struct("<QI4IH2x5II5B"), struct.Struct("<6h3H")
+_BODY, _COLUMNS = struct.Struct("<QI4IH2x5II5B"), struct.Struct("<2HHB")
 
 
 @dataclass(frozen=True)
@@ -170,14 +177,14 @@ def encode(tensor_map: TensorMap) -> bytes:
     code = _TYPE_CODES[tensor_map.data_type]
     swizzle = min(tensor_map.swizzle, _SWIZZLE_128)
     flags = (
-        tensor_map.kind << KIND_SHIFT | (tensor_map.rank - 1) << RANK_SHIFT | code << TYPE_SHIFT
+        _KIND_FLAGS[tensor_map.kind] << KIND_SHIFT | (tensor_map.rank - 1) << RANK_SHIFT | code << TYPE_SHIFT
         | tensor_map.interleave << INTERLEAVE_SHIFT | swizzle << SWIZZLE_SHIFT | tensor_map.fill << FILL_SHIFT
         | tensor_map.promotion << PROMOTION_SHIFT | (tensor_map.swizzle - swizzle) << ATOMICITY_SHIFT
     )  # fmt: skip
     sixteenths = [stride >> 4 for stride in _filled(tensor_map.strides_bytes, 4, 0)]
     high = sum((stride >> 32) << 4 * i for i, stride in enumerate(sixteenths))
     steps = sum((step - 1 & 7) << 3 * i for i, step in enumerate(_filled(tensor_map.element_strides, 5, 1)))
-    box = _filled(tensor_map.box, 5, 1)
+    box = _filled(tensor_map.box if tensor_map.kind == TILED else (tensor_map.channels,), 5, 1)
     body = bytearray(
         _BODY.pack(
             tensor_map.address, flags, *(stride & 0xFFFFFFFF for stride in sixteenths), high,
@@ -187,8 +194,9 @@ def encode(tensor_map: TensorMap) -> bytes:
     # The box's sizes begin in the last byte of the word of element strides.
     data = bytes(body[:BOX_AT]) + bytes(body[STEPS_AT + 4 :])
     if tensor_map.kind != TILED:
-        corners = (*_filled(tensor_map.lower, 3, 0), *_filled(tensor_map.upper, 3, 0))
-        data += _COLUMNS.pack(*corners, tensor_map.channels, tensor_map.pixels, tensor_map.mode)
+        bits = 16 if tensor_map.kind == IM2COL_WIDE else CORNER_BITS[tensor_map.rank]
+        corners = (_packed(corner, bits) for corner in (tensor_map.lower, tensor_map.upper))
+        data = data[:CORNERS_AT] + _COLUMNS.pack(*corners, max(tensor_map.pixels - 1, 0), tensor_map.mode)
     return data.ljust(MAP_BYTES, b"\0")
 
 
@@ -197,13 +205,13 @@ def decode(data: bytes) -> TensorMap:
     if len(data) < MAP_BYTES:
         raise UsageError(f"a tensor map has {MAP_BYTES} bytes, not {len(data)}")
     flags = struct.unpack_from("<I", data, FLAGS_AT)[0]
-    kind, rank = flags >> KIND_SHIFT & 3, (flags >> RANK_SHIFT & 7) + 1
+    kind, rank = kind_of(flags), (flags >> RANK_SHIFT & 7) + 1
     code = flags >> TYPE_SHIFT & 0x20F
-    if flags & ~KNOWN_FLAGS or kind > IM2COL_WIDE or rank > _MOST_RANK or code not in _DATA_TYPES:
+    if flags & ~KNOWN_FLAGS or rank > _MOST_RANK or code not in _DATA_TYPES:
         raise UsageError(f"these {MAP_BYTES} bytes are no tensor map: their flags are 0x{flags:x}")
     address, _, *numbers = _BODY.unpack(data[: STEPS_AT + 3] + b"\0" + data[BOX_AT : BOX_AT + 5])
     high, dimensions, steps, box = numbers[4], numbers[5:10], numbers[10] & 0xFFFFFF, numbers[11:]
-    if any(data[CORNERS_AT + (_COLUMNS.size if kind else 0) :]) or steps >> 15:
+    if any(data[PIXELS_AT + (_COLUMNS.size - 4 if kind else 0) : _USED_BYTES]) or steps >> 15:
         raise UsageError(f"these {MAP_BYTES} bytes are no tensor map: there is something where one has nothing")
     strides = [(low | (high >> 4 * i & 15) << 32) << 4 for i, low in enumerate(numbers[:4])]
     found = TensorMap(
@@ -220,14 +228,32 @@ def decode(data: bytes) -> TensorMap:
     )
     if kind == TILED:
         return check(replace(found, box=tuple(size + 1 for size in box[:rank])))
-    columns = _COLUMNS.unpack_from(data, CORNERS_AT)
-    corners = 1 if kind == IM2COL_WIDE else max(rank - 2, 0)
+    lower, upper, pixels, mode = _COLUMNS.unpack_from(data, CORNERS_AT)
+    corners, bits = (1, 16) if kind == IM2COL_WIDE else (max(rank - 2, 0), CORNER_BITS[rank])
     return check(
         replace(
-            found, lower=columns[:corners], upper=columns[3 : 3 + corners], channels=columns[6], pixels=columns[7],
-            mode=columns[8],
+            found, lower=_offsets(lower, corners, bits), upper=_offsets(upper, corners, bits), channels=box[0] + 1,
+            pixels=pixels + 1, mode=mode,
         )
     )  # fmt: skip
+
+
+def kind_of(flags: int) -> int:
+    """TILED, IM2COL or IM2COL_WIDE."""
+    if not flags & COLUMNS_BIT << KIND_SHIFT:
+        return TILED
+    return IM2COL_WIDE if flags & WIDE_BIT << KIND_SHIFT else IM2COL
+
+
+def _packed(corner: tuple[int, ...], bits: int) -> int:
+    """The 16 bits of a corner, whose offsets have ``bits`` each, the width's the lowest."""
+    return sum((offset & (1 << bits) - 1) << bits * i for i, offset in enumerate(corner))
+
+
+def _offsets(word: int, count: int, bits: int) -> tuple[int, ...]:
+    """The corner that :func:`_packed` wrote."""
+    half = 1 << bits - 1 if bits else 0
+    return tuple(((word >> bits * i & (1 << bits) - 1) ^ half) - half for i in range(count))
 
 
 def _swizzle(mode: int, atomicity: int) -> int:

@@ -65,6 +65,17 @@ def test_a_product_by_tensor_cores(kernels: Any, gpu: str) -> None:
 
 
 @with_dsl
+def test_a_product_by_bulk_copies_and_tensor_memory() -> None:
+    kernels = importlib.import_module("cute_tensor_kernels")
+    random = np.random.default_rng(3)
+    a, b = (random.integers(-4, 5, (rows, 192)).astype(np.float16) for rows in (128, 64))
+    c = np.zeros((128, 64), np.float32)
+    trace = gpusim.capture(gpusim.cute(kernels.product), None, None, (a, b, c), gpu="b200")
+    assert (c == a.astype(np.float32) @ b.astype(np.float32).T).all()
+    assert any("UTCHMMA" in text for text in trace.program.texts)
+
+
+@with_dsl
 def test_blocks_in_clusters_know_their_rank(kernels: Any) -> None:
     a, b = np.arange(256, dtype=np.float32), np.zeros(256, np.float32)
     trace = gpusim.capture(gpusim.cute(kernels.add_ranks), None, None, (a, b), gpu="h200")

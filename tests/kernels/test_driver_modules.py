@@ -164,6 +164,34 @@ def test_a_tensor_map_comes_back_as_it_was_encoded() -> None:
         decode(bytes([255]) * 128)
 
 
+#: The beginnings of maps of half floats that host code of the CuTe DSL wrote; behind their 64 bytes it leaves what lay there.
+WRITTEN = {
+    "00000000 007f0000 12630400 18000000 00000000 00000000 00000000 00000000 bf000000 ff000000 00000000 00000000"
+    "00000000 0000003f 7f000000 00000000": TensorMap(
+        TILED, 6, 0x7F0000000000, (192, 256), (384,), (1, 1), swizzle=3, promotion=2, box=(64, 128)
+    ),
+    "00000000 007f0000 23230400 08000000 a0000000 00000000 00000000 00000000 3f000000 13000000 03000000 00000000"
+    "00000000 0800000f d4fe2b01 3f000000": TensorMap(
+        IM2COL, 6, 0x7F0000000000, (64, 20, 4), (128, 2560), (1, 2, 1), swizzle=1, promotion=2, lower=(-300,), upper=(299,),
+        channels=16, pixels=64,
+    ),
+    "00000000 007f0000 43632400 08000000 a0000000 400b0000 00b40000 00000000 3f000000 13000000 11000000 0f000000"
+    "03000000 0000003f df77410c 7f000000": TensorMap(
+        IM2COL, 6, 0x7F0000000000, (64, 20, 18, 16, 4), (128, 2560, 46080, 737280), (1, 1, 1, 1, 1), swizzle=3, promotion=2,
+        lower=(-1, -2, -3), upper=(1, 2, 3), channels=64, pixels=128,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("written", WRITTEN)
+def test_maps_lie_in_memory_as_the_cute_dsl_writes_them(written: str) -> None:
+    data = bytes.fromhex(written)
+    assert decode(data + bytes(range(64))) == WRITTEN[written]
+    # bit 21 of the flags, which the DSL sets for some maps, changes nothing
+    plain = data[:10] + bytes([data[10] & 0xDF]) + data[11:]
+    assert encode(WRITTEN[written])[:64] == plain
+
+
 def encode_tiled(api: Api, out: int, **changed: object) -> str:
     given = {
         "kind": 7, "rank": 3, "address": 0x7F0000001000, "dims": (1024, 64, 8), "strides": (4096, 262144), "box": (32, 16, 4),
