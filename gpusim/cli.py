@@ -30,6 +30,7 @@ COMMANDS = {
     "simulate": ("simulate", "Predict the cycles of a kernel or of captured trace files."),
     "measure": ("measure", "Measure kernels on the GPU of this machine, by events or Nsight Compute."),
     "regress": ("regress", "Lay a new build, GPU or gpusim beside an old one, and say where they differ."),
+    "watch": ("watch", "Find what changed in a history of simulations, when, and to whom it belongs."),
     "runs": ("runs", "List, show, export and delete the stored runs."),
     "report": ("report", "Write one HTML page about a result that simulate --save has kept."),
     "capture": ("capture", "Run a kernel's machine code on the CPU and write its trace."),

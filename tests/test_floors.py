@@ -45,6 +45,7 @@ FLOORS = {
     "report": 11,
     "doctor": 11,
     "regress": 12,
+    "watch": 12,
     "notebook": 12,
     "pytest_benchmarks": 11,
     "pytest_plugin": 12,

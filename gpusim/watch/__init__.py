@@ -1,0 +1,1 @@
+"""What changed in a history of simulations, when, and to whom it belongs."""
