@@ -288,7 +288,9 @@ def checks_of(emulation: Emulation, checks: frozenset[str]) -> list[Check]:
     if "sync" in checks:
         watching.append(SyncCheck(program, facts, emulation.prepared.encoded.matrix))
     if "async" in checks:
-        watching.append(AsyncCheck(program, facts, emulation.prepared.image.shared_base, emulation.prepared.encoded.matrix))
+        watching.append(
+            AsyncCheck(program, facts, emulation.prepared.image.shared_base, emulation.prepared.encoded.matrix)
+        )
     if "leak" in checks:
         watching.append(LeakCheck(program, facts))
     return watching

@@ -25,37 +25,15 @@ from gpusim.emulator.listeners import Fault, Listener
 from gpusim.emulator.livelock import LivelockDetector
 from gpusim.emulator.lockstep import run_blocks
 from gpusim.emulator.log_limits import BULK_ROWS, LOG_LIMITS, holding_one_decision
-from gpusim.emulator.slots import LoggedBlocks, Slot, release_grid, stuck_blocks
+from gpusim.emulator.slots import SHARED_FIELDS, LoggedBlocks, Slot, release_grid, stuck_blocks
 from gpusim.emulator.tensor_boxes import LOG_WIDTH
+from gpusim.isa import event_table as table
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
 from gpusim.trace.record import SCATTERED, Space
 
 #: Why a warp or a block cannot go on, where a listener may take that.
 _TAKEN = (at.BAD_ADDRESS, at.MISALIGNED, at.DEADLOCK)
-#: Counters that belong to the launch, not to a slot.
-_SHARED_FIELDS = (
-    "used",
-    "executed",
-    "now",
-    "dropping_call",
-    "dropped_prints",
-    "epoch",
-    "words_used",
-    "changes",
-    "bulks_used",
-    "watch_host",
-    "events_host",
-    "events_used",
-    "events_room",
-    "tensor_left",
-    "tensor_left_block",
-    "tensor_left_units",
-    "history_used",
-    "hurries",
-    "last_wait",
-    "time_ahead",
-)
 #: Blocks that run side by side because one of them is slow; a grid-wide barrier opens as many as it needs.
 _MAX_SLOW = 64
 #: Instructions of a block's slice once blocks run side by side: short, so that a stretch of the log holds a
@@ -101,7 +79,7 @@ class BlockScheduler:
         self.listeners: Sequence[Listener] = ()
         copies = np.isin(machine.matrix[:, at.OP], (ops.BULK, ops.TENSOR_MEMORY)).any()
         self._bulks = np.empty((BULK_ROWS if copies else 0, LOG_WIDTH), np.int64)
-        self._watch, self._events = np.empty(0, np.uint8), np.empty((1, at.EVENT_TABLE_WIDTH), np.int64)
+        self._watch, self._events = np.empty(0, np.uint8), np.empty((1, table.EVENT_TABLE_WIDTH), np.int64)
         self._ended_early = False  # there are threads without which the launch goes on
         self._pause_end = PAUSE_INSTRUCTIONS
         self._log_limits = holding_one_decision(LOG_LIMITS)
@@ -112,7 +90,7 @@ class BlockScheduler:
         if any(type(listener).syncs_logged is not Listener.syncs_logged for listener in listeners):
             self.machine = self.machine._replace(syncs=np.empty((SYNC_ROWS, at.SYNC_TABLE.width), np.int64))
         if any(type(listener).events_logged is not Listener.events_logged for listener in listeners):
-            self._watch, self._events = watch(), np.empty((EVENT_ROWS, at.EVENT_TABLE_WIDTH), np.int64)
+            self._watch, self._events = watch(), np.empty((EVENT_ROWS, table.EVENT_TABLE_WIDTH), np.int64)
             state = self._last.states[0]
             state["watch_host"], state["events_host"] = self._watch.ctypes.data, self._events.ctypes.data
             state["events_room"] = len(self._events)
@@ -361,7 +339,7 @@ class BlockScheduler:
         """Run ``slot`` from ``block`` on, growing the log as needed and possible."""
         state = slot.states[0]
         if slot is not self._last:
-            for name in _SHARED_FIELDS:
+            for name in SHARED_FIELDS:
                 state[name] = self._last.states[0][name]
             self._last = slot
         while True:

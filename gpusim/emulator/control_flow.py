@@ -26,6 +26,7 @@ from gpusim.emulator.convergence import (
     wait_converged,
 )
 from gpusim.emulator.events import note
+from gpusim.isa import event_table as table
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
 from gpusim.isa.jit import inner, seldom
@@ -218,7 +219,7 @@ def execute_control_flow(
         kind = at.SYNC_BLOCK_WAIT if op == ops.BARRIER_WAIT else at.SYNC_BLOCK_ARRIVE
         waits = np.int64(op == ops.BARRIER_WAIT)
         zero = np.int64(0)
-        note(state, at.EVENT_BARRIER, warp, pc, mask, barrier, state.turn[barrier], waits, zero, zero, zero)
+        note(state, table.EVENT_BARRIER, warp, pc, mask, barrier, state.turn[barrier], waits, zero, zero, zero)
         log_sync(
             state, syncs, warp, pc, np.int64(kind), number, threads, mask, executing, state.turn[barrier],
             global_warp - warp,
@@ -240,13 +241,13 @@ def execute_control_flow(
             return STOPPED, np.int64(at.ARRIVED_TWICE), np.int64(0)
         state.cluster_arrived[warp] |= executing
         zero = np.int64(0)
-        note(state, at.EVENT_CLUSTER_ARRIVE, warp, pc, executing, zero, zero, zero, zero, zero, zero)
+        note(state, table.EVENT_CLUSTER_ARRIVE, warp, pc, executing, zero, zero, zero, zero, zero, zero)
         return FALLS_THROUGH, pc + 1, mask
 
     if op == ops.CLUSTER_AWAIT:
         log_run(state, runs, global_warp, run_start, pc + 1, mask)
         zero = np.int64(0)
-        note(state, at.EVENT_CLUSTER_WAIT, warp, pc, executing, zero, zero, zero, zero, zero, zero)
+        note(state, table.EVENT_CLUSTER_WAIT, warp, pc, executing, zero, zero, zero, zero, zero, zero)
         if state.cluster_arrived[warp] & executing == 0:  # nobody is missing any more
             return JUMPED, pc + 1, mask
         _leave_rest(state, warp, pc, mask & ~executing)

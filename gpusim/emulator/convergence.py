@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpusim.emulator.events import note
+from gpusim.isa import event_table as table
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
 from gpusim.isa.jit import compiled, inner, seldom
@@ -308,7 +309,7 @@ def leave_convergence(state, registers, warp, own_base, row, leaving):
 def retire(state, registers, warp, own_base, mask):
     """EXIT of ``mask``: whoever waited for these lanes waits no more."""
     zero = np.int64(0)
-    note(state, at.EVENT_EXIT, warp, np.int64(-1), mask, zero, zero, zero, zero, zero, zero)
+    note(state, table.EVENT_EXIT, warp, np.int64(-1), mask, zero, zero, zero, zero, zero, zero)
     state.live[warp] &= ~mask
     if state.live[warp] == 0:
         state.alive -= 1

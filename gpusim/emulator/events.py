@@ -14,6 +14,7 @@ import numpy as np
 from gpusim.emulator.addresses import AFFINE_NONE, CLUSTER, SHARED, formed_addresses
 from gpusim.emulator.cluster_memory import offset_of, rank_of
 from gpusim.emulator.pointers import load8, store64
+from gpusim.isa import event_table as table
 from gpusim.isa import system_ops as ops
 from gpusim.isa import tensor_memory_ops as tensor
 from gpusim.isa import warp as at
@@ -34,29 +35,29 @@ _STEPS = ("FENCE.VIEW.ASYNC", "UTMACMDFLUSH", "DEPBAR.LE", "WARPGROUP.", "SYNCS.
 
 def watch_table(program: Program, matrix: np.ndarray) -> np.ndarray:
     """What is noted of each instruction, uint8[n] of WATCH_*."""
-    table = np.zeros(len(matrix), np.uint8)
+    noted = np.zeros(len(matrix), np.uint8)
     for index, text in enumerate(program.texts):
         op, space = int(matrix[index, at.OP]), int(matrix[index, at.SPACE])
         near = space in (SHARED, CLUSTER, GENERIC)
         words = text.split()
         name = words[1] if words and words[0].startswith("@") else words[0] if words else ""
         if op == ops.BULK:
-            table[index] = at.WATCH_BULK
+            noted[index] = table.WATCH_BULK
         elif op == ops.TENSOR_MEMORY:
-            table[index] = at.WATCH_TENSOR
+            noted[index] = table.WATCH_TENSOR
         elif op == ops.WARPGROUP_PRODUCT:
-            table[index] = at.WATCH_PRODUCT
+            noted[index] = table.WATCH_PRODUCT
         elif op in (ops.ASYNC_STORE, ops.NEXT_WORK):
-            table[index] = at.WATCH_STORE
+            noted[index] = table.WATCH_STORE
         elif name.startswith(("SYNCS", "ARRIVES", "UTCBAR")) and op == ops.ATOMIC:
-            table[index] = at.WATCH_OBJECT
+            noted[index] = table.WATCH_OBJECT
         elif op >= MEMORY_BASE and near and int(matrix[index, at.RECORDS]) == 1:
-            table[index] = at.WATCH_SHARED
+            noted[index] = table.WATCH_SHARED
         elif op >= MEMORY_BASE and (op == ops.ATOMIC or "STRONG" in name):
-            table[index] = at.WATCH_ORDER
+            noted[index] = table.WATCH_ORDER
         elif op < MEMORY_BASE and name.startswith(_STEPS):
-            table[index] = at.WATCH_STEP
-    return table
+            noted[index] = table.WATCH_STEP
+    return noted
 
 
 @inner
@@ -71,18 +72,18 @@ def note(state, kind, warp, index, mask, a, b, c, d, e, f):
     n = state.events_used
     if n >= state.events_room:
         return
-    place = state.events_host + 8 * at.EVENT_TABLE_WIDTH * n
-    store64(place + 8 * at.EVENT_BLOCK, state.linear)
-    store64(place + 8 * at.EVENT_WARP, np.int64(warp))
-    store64(place + 8 * at.EVENT_INDEX, np.int64(index))
-    store64(place + 8 * at.EVENT_KIND, np.int64(kind))
-    store64(place + 8 * at.EVENT_MASK, np.int64(mask))
-    store64(place + 8 * at.EVENT_A, np.int64(a))
-    store64(place + 8 * at.EVENT_B, np.int64(b))
-    store64(place + 8 * at.EVENT_C, np.int64(c))
-    store64(place + 8 * at.EVENT_D, np.int64(d))
-    store64(place + 8 * at.EVENT_E, np.int64(e))
-    store64(place + 8 * at.EVENT_F, np.int64(f))
+    place = state.events_host + 8 * table.EVENT_TABLE_WIDTH * n
+    store64(place + 8 * table.EVENT_BLOCK, state.linear)
+    store64(place + 8 * table.EVENT_WARP, np.int64(warp))
+    store64(place + 8 * table.EVENT_INDEX, np.int64(index))
+    store64(place + 8 * table.EVENT_KIND, np.int64(kind))
+    store64(place + 8 * table.EVENT_MASK, np.int64(mask))
+    store64(place + 8 * table.EVENT_A, np.int64(a))
+    store64(place + 8 * table.EVENT_B, np.int64(b))
+    store64(place + 8 * table.EVENT_C, np.int64(c))
+    store64(place + 8 * table.EVENT_D, np.int64(d))
+    store64(place + 8 * table.EVENT_E, np.int64(e))
+    store64(place + 8 * table.EVENT_F, np.int64(f))
     state.events_used = n + 1
 
 
@@ -116,7 +117,7 @@ def note_memory(state, matrix, registers, accesses, scattered, what, index, warp
     ``what``: WATCH_*; ``x``: where its first operand lies; ``result``: lanes whose predicate it has set."""
     row, zero = matrix[index], np.int64(0)
     space = np.int64(row[at.SPACE])
-    if what == at.WATCH_PRODUCT:
+    if what == table.WATCH_PRODUCT:
         uniform = np.int64(row[at.B + at.SOURCE_OFFSET]) + (np.int64(row[at.B + at.SOURCE_OWN]) & own_base)
         note(
             state,
@@ -132,7 +133,7 @@ def note_memory(state, matrix, registers, accesses, scattered, what, index, warp
             zero,
         )
         return
-    if what == at.WATCH_TENSOR:
+    if what == table.WATCH_TENSOR:
         _note_tensor(state, row, registers, index, warp, own_base)
         return
     if state.used[at.ACCESSES] <= logged:
@@ -141,14 +142,14 @@ def note_memory(state, matrix, registers, accesses, scattered, what, index, warp
     mask, stride = pattern & at.FULL, pattern >> 32
     if mask == 0:
         return
-    if what == at.WATCH_BULK:
+    if what == table.WATCH_BULK:
         note(
             state, what, warp, index, mask, state.shown_place, state.shown_bytes, state.shown_blocks, state.shown_barrier,
             state.shown_told, state.shown_source,
         )  # fmt: skip
-    elif what == at.WATCH_ORDER:
+    elif what == table.WATCH_ORDER:
         note(state, what, warp, index, mask, zero, zero, zero, zero, zero, zero)
-    elif what == at.WATCH_STORE:
+    elif what == table.WATCH_STORE:
         formed_addresses(state, matrix, registers, index, own_base)
         size = np.int64(16 if row[at.OP] == ops.NEXT_WORK else row[at.F0])
         first = state.address[first_lane(mask)]
@@ -162,7 +163,7 @@ def note_memory(state, matrix, registers, accesses, scattered, what, index, warp
                     state, what, warp, index, np.int64(1) << lane, to, size, np.int64(1) << rank_of(to), barrier, size,
                     zero,
                 )  # fmt: skip
-    elif what == at.WATCH_OBJECT:
+    elif what == table.WATCH_OBJECT:
         for lane in range(at.LANES):
             if mask >> lane & 1:
                 if row[at.F0] == ops.PHASE and result >> lane & 1 == 0:
@@ -206,7 +207,7 @@ def _note_tensor(state, row, registers, index, warp, own_base):
     d = (_word(row, registers, at.C, own_base) + np.int64(row[at.ADDRESS_OFFSET])) & at.FULL
     descriptor = np.int64(registers[x + (np.int64(row[at.F1]) + 1) * at.ROW]) & at.FULL
     note(
-        state, at.WATCH_TENSOR, warp, index, np.int64(at.FULL), np.int64(tensor.PRODUCT), d, a, _long(registers, y),
+        state, table.WATCH_TENSOR, warp, index, np.int64(at.FULL), np.int64(tensor.PRODUCT), d, a, _long(registers, y),
         descriptor, code,
     )  # fmt: skip
 
@@ -219,4 +220,4 @@ def note_step(state, matrix, registers, index, warp, own_base, mask):
         formed_addresses(state, matrix, registers, index, own_base)
         place = offset_of(state.address[first_lane(mask)]) | state.cluster_rank << RANK_SHIFT
     zero = np.int64(0)
-    note(state, at.WATCH_STEP, warp, index, mask, place, zero, zero, zero, zero, zero)
+    note(state, table.WATCH_STEP, warp, index, mask, place, zero, zero, zero, zero, zero)

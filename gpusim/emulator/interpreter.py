@@ -45,6 +45,7 @@ from gpusim.emulator.runs import execute_arithmetic, fetch, write_back, write_pr
 from gpusim.emulator.tensor_boxes import MOST_BOXES
 from gpusim.emulator.warpgroup_products import execute_product
 from gpusim.emulator.work_taking import execute_next_work
+from gpusim.isa import event_table as table
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
 from gpusim.isa.jit import inner
@@ -290,7 +291,7 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
             continue
 
         # ---- control flow ----------------------------------------------------------------------
-        if watched(state, pc) == at.WATCH_STEP:
+        if watched(state, pc) == table.WATCH_STEP:
             for i in range(count):
                 if executing[i]:
                     note_step(state, matrix, registers, pc, first_warp + i, base + i * at.LANES, executing[i])

@@ -1,4 +1,4 @@
-"""Where an mbarrier stands for which a warp waits in vain, in words.
+"""Where an mbarrier stands for which a warp waits without end, in words.
 
 Mental model: who waits for a parity waits while the phase at hand has it; that phase lacks arrivals, or bytes that are expected, or more
 bytes have come than are expected. The word is laid out as :mod:`gpusim.emulator.atomics` says.
@@ -17,7 +17,7 @@ _THREADS, _BYTES = 1 << 20, 1 << 21
 
 
 def polled_object(state: np.record, program: Program, warp: int, pc: int) -> str:
-    """What ``warp``, which polls in vain and stands at instruction ``pc`` of a loop, waits for if that is an mbarrier of its own block; else
+    """What ``warp``, which polls and stands at instruction ``pc`` of a loop, waits for if that is an mbarrier of its own block; else
     nothing."""
     place = polled_shared(int(state.poll_key[warp]))
     tests = any("SYNCS.PHASECHK" in text for text in program.texts[max(0, pc - 2) : pc + 3])

@@ -14,6 +14,30 @@ import numpy as np
 from gpusim.emulator.clusters import ResidentCluster
 from gpusim.isa import warp as at
 
+#: Fields of a state that belong to the launch, not to a slot.
+SHARED_FIELDS = (
+    "used",
+    "executed",
+    "now",
+    "dropping_call",
+    "dropped_prints",
+    "epoch",
+    "words_used",
+    "changes",
+    "bulks_used",
+    "watch_host",
+    "events_host",
+    "events_used",
+    "events_room",
+    "tensor_left",
+    "tensor_left_block",
+    "tensor_left_units",
+    "history_used",
+    "hurries",
+    "last_wait",
+    "time_ahead",
+)
+
 
 @dataclass(eq=False)  # equal would mean that all of their states and registers are
 class Slot:

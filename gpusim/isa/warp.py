@@ -227,31 +227,6 @@ SYNC_TURN = SYNC_TABLE.column("count", "how often the block barrier had complete
 SYNC_BLOCK_WAIT, SYNC_BLOCK_ARRIVE, SYNC_WARP_WAIT = range(3)
 SYNC_WARP_RELEASE = 3  # lanes that go on although some that they wait for cannot come
 
-EVENT_TABLE = Table(
-    __name__,
-    "events",
-    "an event of a warp",
-    "What orders asynchronous work, kept for listeners that ask for it (emulator/events.py).",
-)
-EVENT_BLOCK = EVENT_TABLE.column("index", "number of the block in the grid")
-EVENT_WARP = EVENT_TABLE.column("index", "warp of the block")
-EVENT_INDEX = EVENT_TABLE.column("index", "the instruction; -1: the warp's lanes end")
-EVENT_KIND = EVENT_TABLE.column("code", "WATCH_* of the instruction, or EVENT_*")
-EVENT_MASK = EVENT_TABLE.column("mask", "its lanes")
-EVENT_A = EVENT_TABLE.column("packed", "shared address, barrier, descriptor of A or what tensor memory is asked for")
-EVENT_B = EVENT_TABLE.column("packed", "stride or bytes, turn, operation on an mbarrier, descriptor of B, tensor address")
-EVENT_C = EVENT_TABLE.column("packed", "blocks that are reached, whether it waits, an operand of the operation")
-EVENT_D = EVENT_TABLE.column("packed", "mbarrier, the operand's upper half")
-EVENT_E = EVENT_TABLE.column("packed", "bytes that the mbarrier is told of, instruction descriptor")
-EVENT_F = EVENT_TABLE.column("packed", "flags of a product")
-EVENT_TABLE_WIDTH = EVENT_TABLE.width
-
-#: What is noted of an instruction, and kinds of events beside.
-(
-    WATCH_NOTHING, WATCH_SHARED, WATCH_OBJECT, WATCH_BULK, WATCH_STORE, WATCH_PRODUCT, WATCH_TENSOR, WATCH_STEP, WATCH_ORDER,
-    EVENT_BARRIER, EVENT_CLUSTER_ARRIVE, EVENT_CLUSTER_WAIT, EVENT_EXIT,
-) = range(13)  # fmt: skip
-
 SIGNAL_TABLE = Table(
     __name__, "signals", "a word that an access writes or polls", "The log's accesses to words that warps poll."
 )
@@ -338,16 +313,12 @@ STATE_RECORD = Record(
     Field("block_dim", "(3,)<i8", "count", "threads along x, y, z"),
     Field("cluster_dim", "(3,)<i8", "count", "blocks of a cluster along x, y, z"),
     Field("cluster_size", "<i8", "count", "blocks of a cluster; 1: the launch has none"),
-    Field(
-        "work_host", "<i8", "host address", "of what clusters take over from others (emulator/work_taking.py); 0: none"
-    ),
+    Field("work_host", "<i8", "host address", "of what clusters take over (emulator/work_taking.py); 0: none"),
     Field("warps", "<i8", "count", "warps of the block"),
     Field("own_base", "<i8", "words", "where group 0's rows begin"),
     Field("own_stride", "<i8", "words", "from a group's rows to the next one's"),
     Field("shared_base", "<i8", "address", "first shared address of the kernel"),
-    Field(
-        "shared_low", "<i8", "address", "from which on shared memory is the block's: where the system keeps some, below"
-    ),
+    Field("shared_low", "<i8", "address", "from which on shared memory is the block's; below, the system keeps some"),
     Field("shared_bytes", "<i8", "bytes", "shared memory of the block"),
     Field("local_bytes", "<i8", "bytes", "local memory of a thread"),
     Field("shared_window", "<i8", "address", "of shared memory in generic addresses"),
@@ -357,9 +328,7 @@ STATE_RECORD = Record(
     Field("quantum", "<i8", "instructions", "that a warp may execute before the next one of its block runs"),
     Field("limit", "<i8", "instructions", "after which the launch counts as endless"),
     Field("slice", "<i8", "instructions", "that a block may execute before another one runs"),
-    Field(
-        "slice_end", "<i8", "instructions", "value of ``executed`` at which the block's slice ends; 0: none has begun"
-    ),
+    Field("slice_end", "<i8", "instructions", "``executed`` at which the block's slice ends; 0: none has begun"),
     Field("pause_end", "<i8", "instructions", "value of ``executed`` at which Python has its turn for a moment"),
     Field(
         "dropping_call", "<i8", "index", "1 + number of ``vprintf`` among the externals once its buffer is full; 0: no"
@@ -394,9 +363,7 @@ STATE_RECORD = Record(
     Field("block_index", "(3,)<i8", "index", "blockIdx"),
     Field("started", "<i8", "flag", "the block is under way"),
     Field("cluster_rank", "<i8", "index", "of the block in its cluster"),
-    Field(
-        "peer_shared", _BY_RANK, "host address", "of the shared memory of each block of the cluster; 0: it has ended"
-    ),
+    Field("peer_shared", _BY_RANK, "host address", "of shared memory of each block of the cluster; 0: it has ended"),
     Field("peer_tensor", _BY_RANK, "host address", "of the tensor memory of each block of the cluster; 0: it has none"),
     Field("peer_block", _BY_RANK, "index", "number of each block of the cluster in the grid"),
     Field("cluster_arrived", _BY_WARP, "mask", "lanes that have arrived at the cluster's barrier and not been let go"),
@@ -420,9 +387,7 @@ STATE_RECORD = Record(
     Field("changes", "<i8", "count", "writes of words that warps have polled"),
     Field("history_used", "<i8", "count", "changes of words that ``history`` was told"),
     Field("shown", "<i8", "words", "what a word holds in place of which a poll is shown what it held before"),
-    Field(
-        "impatient", "<i8", "flag", "warps that poll go on at once: nobody else can run, and their loops may give up"
-    ),
+    Field("impatient", "<i8", "flag", "warps that poll go on at once: nobody else can run, their loops may give up"),
     Field("only_polled", "<i8", "flag", "the block was left since all its warps only polled"),
     # its warps
     Field("alive", "<i8", "count", "warps with lanes that have not ended"),
@@ -480,9 +445,7 @@ STATE_RECORD = Record(
         "instructions",
         "and when it was last read to wait from then on",
     ),
-    Field(
-        "clock_wait", _BY_WARP, "instructions", "1 + how long the loop that it is in waits; 0: not known, -1: nor to be"
-    ),
+    Field("clock_wait", _BY_WARP, "instructions", "1 + how long its loop waits; 0: not known, -1: nor to be"),
     Field("clock_shown", "<i8", "instructions", "what the clock says in place of the time; 0: the time"),
     Field("noted", _BY_LANE, "address", "of each lane of an access that is tracked"),
     # registers that warps hand over (setmaxnreg)
@@ -511,7 +474,7 @@ STATE_RECORD = Record(
     Field("shown_bytes", "<i8", "bytes", "how much of it"),
     Field("shown_blocks", "<i8", "mask", "ranks of the blocks in whose shared memory it does"),
     Field("shown_barrier", "<i8", "address", "the mbarrier that is told, -1: none"),
-    Field("shown_source", "<i8", "address", "where in the block's shared memory it reads what it writes there, -1: it does not"),
+    Field("shown_source", "<i8", "address", "what it reads of the block's shared memory to write there; -1: none"),
     Field("shown_told", "<i8", "bytes", "what each mbarrier is told of"),
     Field("bulk_strides", "(4,)<i8", "bytes", "from row to row of a box that is noted"),
     Field("bulk_counts", "(4,)<i8", "count", "rows of it"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpusim.isa import event_table as table
 from gpusim.isa import tensor_memory_ops as tensor
 from gpusim.isa import warp as at
 from gpusim.isa.jit import apart, inner
@@ -185,10 +186,10 @@ def _ended(m, s, agent, rank):
 
 @apart
 def _one(m, s, e, agent, rank):
-    code, kind, mask, f = e[at.EVENT_INDEX], e[at.EVENT_KIND], e[at.EVENT_MASK], m.facts
-    a, b, c = e[at.EVENT_A], e[at.EVENT_B], e[at.EVENT_C]
+    code, kind, mask, f = e[table.EVENT_INDEX], e[table.EVENT_KIND], e[table.EVENT_MASK], m.facts
+    a, b, c = e[table.EVENT_A], e[table.EVENT_B], e[table.EVENT_C]
     settle(m, s, agent)
-    if kind == at.WATCH_SHARED:
+    if kind == table.WATCH_SHARED:
         size, reads, writes = m.code[code, SIZE], m.code[code, READS] != 0, m.code[code, WRITES] != 0
         if reads and writes:  # an atomic may be how warps wait for each other
             acquire(m, s, agent, f[FLAG_ROW])
@@ -197,12 +198,12 @@ def _one(m, s, e, agent, rank):
                 generic(m, s, agent, code, a + b * lane, size, reads, writes)
         if reads and writes:
             release(m, s, agent, f[FLAG_ROW])
-    elif kind == at.WATCH_ORDER:
+    elif kind == table.WATCH_ORDER:
         acquire(m, s, agent, f[FLAG_ROW])
         release(m, s, agent, f[FLAG_ROW])
-    elif kind == at.WATCH_OBJECT:
+    elif kind == table.WATCH_OBJECT:
         if m.code[code, ROLE] == INIT:
-            initialise(m, s, agent, code, a, c, e[at.EVENT_D])
+            initialise(m, s, agent, code, a, c, e[table.EVENT_D])
             return
         if m.code[code, ROLE] == COMMIT:
             place = f[TENSOR_DONE] + agent
@@ -212,27 +213,27 @@ def _one(m, s, e, agent, rank):
             m.clock[s, agent, place] = before
             return
         operate(m, s, agent, code, a, b, c)
-    elif kind == at.WATCH_BULK or kind == at.WATCH_STORE:
-        source = e[at.EVENT_F] if kind == at.WATCH_BULK else np.int64(-1)
-        _bulk(m, s, agent, code, a, b, c, e[at.EVENT_D], e[at.EVENT_E], source)
-    elif kind == at.WATCH_PRODUCT:
+    elif kind == table.WATCH_BULK or kind == table.WATCH_STORE:
+        source = e[table.EVENT_F] if kind == table.WATCH_BULK else np.int64(-1)
+        _bulk(m, s, agent, code, a, b, c, e[table.EVENT_D], e[table.EVENT_E], source)
+    elif kind == table.WATCH_PRODUCT:
         group_product(m, s, agent, code, a, b)
         if m.code[code, FORM] & CLOSES:
             held = m.agents[s, agent]
             m.product_ends[s, agent, held[PRODUCT_GROUPS] % MOST_GROUPS] = held[PRODUCTS]
             held[PRODUCT_GROUPS] += 1
-    elif kind == at.WATCH_TENSOR:
+    elif kind == table.WATCH_TENSOR:
         if a == tensor.PRODUCT:
-            tensor_product(m, s, agent, code, c, e[at.EVENT_D], e[at.EVENT_E], e[at.EVENT_F])
-    elif kind == at.WATCH_STEP:
+            tensor_product(m, s, agent, code, c, e[table.EVENT_D], e[table.EVENT_E], e[table.EVENT_F])
+    elif kind == table.WATCH_STEP:
         _step(m, s, agent, code, m.code[code, ROLE], a)
-    elif kind == at.EVENT_BARRIER:
+    elif kind == table.EVENT_BARRIER:
         row = f[BARRIER_ROWS] + rank * at.BLOCK_BARRIERS + a
         turn_over(m, s, row, b)
         release(m, s, agent, row)
         if c:
             m.agents[s, agent, WAITING] = row + 1
-    elif kind == at.EVENT_CLUSTER_ARRIVE:
+    elif kind == table.EVENT_CLUSTER_ARRIVE:
         held = m.agents[s, agent]
         if held[CLUSTER_LANES] & mask:
             held[CLUSTER_LANES] = 0
@@ -241,9 +242,9 @@ def _one(m, s, e, agent, rank):
         if held[CLUSTER_TURN] > m.turns[s, f[CLUSTER_ROW]]:
             turn_over(m, s, f[CLUSTER_ROW], held[CLUSTER_TURN])
         release(m, s, agent, f[CLUSTER_ROW])
-    elif kind == at.EVENT_CLUSTER_WAIT:
+    elif kind == table.EVENT_CLUSTER_WAIT:
         m.agents[s, agent, WAITING] = f[CLUSTER_ROW] + 1
-    elif kind == at.EVENT_EXIT:
+    elif kind == table.EVENT_EXIT:
         held = m.agents[s, agent]
         held[LANES] &= ~mask
         if held[LANES] == 0:
@@ -256,12 +257,12 @@ def check_events(m, events, exists, first):
     ``exists`` int64[warps]: lanes that the launch gives each warp."""
     for n in range(first, len(events)):
         e = events[n]
-        cluster, rank = _home(m, e[at.EVENT_BLOCK])
+        cluster, rank = _home(m, e[table.EVENT_BLOCK])
         s = _slot(m, cluster)
         if s < 0:
             return n
-        agent = rank * m.facts[WARPS] + e[at.EVENT_WARP]
+        agent = rank * m.facts[WARPS] + e[table.EVENT_WARP]
         if m.agents[s, agent, LANES] == 0:
-            m.agents[s, agent, LANES] = exists[e[at.EVENT_WARP]]
+            m.agents[s, agent, LANES] = exists[e[table.EVENT_WARP]]
         _one(m, s, e, agent, rank)
     return len(events)

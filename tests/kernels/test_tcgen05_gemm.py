@@ -2,6 +2,7 @@
 
 import ml_dtypes
 import numpy as np
+import pytest
 from oracles_tcgen05 import multiply, multiply_groups, numbers
 
 import gpusim
@@ -208,3 +209,19 @@ def test_a_product_of_four_bit_floats_with_scales_of_sixteen():
     np.testing.assert_array_equal(c, want)
     plain = (values[0] * np.repeat(scales[0], 16, 1)) @ (values[1] * np.repeat(scales[1], 16, 1)).T
     np.testing.assert_allclose(c, plain, rtol=1e-4, atol=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("left_out", "what"),
+    [
+        ("", ""),
+        ('asm volatile("fence.proxy.async.shared::cta;");', "Missing fence between proxies"),
+        ("if (step) wait(&bar, step - 1 & 1);", "Shared memory overwritten while the tensor core reads it"),
+    ],
+)
+def test_a_missing_fence_or_wait_is_found(left_out, what):
+    a, b = (np.ones((lines, 128), np.float16) for lines in (128, 64))
+    kernel = gpusim.cuda_cpp(SOURCE.replace(left_out, "") if left_out else SOURCE, "gemm", options=("-arch=sm_100a",))
+    args = (np.zeros((128, 64), np.float32), a, b, 64, 128)
+    trace = gpusim.capture(kernel, 1, 128, args, gpu="b200", shared_bytes=192 * 128, check=["async"])
+    assert {each.what for each in trace.findings} == ({what} if what else set())

@@ -95,3 +95,18 @@ def test_triton_multiplies_with_warp_groups():
     trace = gpusim.capture(kernel, (1,), None, (a, b, out, 128), gpu="h200")
     assert any(text.startswith("HGMMA.64x64x16.F32") for text in trace.program.texts)
     np.testing.assert_array_equal(out, a.astype(np.float32) @ b.astype(np.float32))
+
+
+@pytest.mark.parametrize("fenced", [True, False])
+def test_stores_that_no_fence_shows_to_the_tensor_core_are_found(fenced):
+    source = SOURCE if fenced else SOURCE.replace('asm volatile("fence.proxy.async;" ::: "memory");', "")
+    args = (
+        np.ones((64, 64), np.float16),
+        np.ones((COLUMNS, 64), np.float16),
+        np.zeros((64, COLUMNS), np.float32),
+        64,
+        0,
+    )
+    kernel = gpusim.cuda_cpp(source, "multiply")
+    trace = gpusim.capture(kernel, 1, 128, args, gpu="h200", shared_bytes=8192 + COLUMNS * 128, check=["async"])
+    assert {each.what for each in trace.findings} == (set() if fenced else {"Missing fence between proxies"})
