@@ -22,13 +22,14 @@ def watch() -> None:
 
 
 @watch.command()
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--plan", metavar="NAME", help="In place of FILE: what the store holds of this plan.")
 @format_option()
 @done_by("watching")
-def changes(file: Path, form: str) -> None:
-    """List every change in the simulated histories of FILE, a CSV with a row a point, oldest first.
+def changes(file: Path | None, plan: str | None, form: str) -> None:
+    """List every change in the simulated histories of a plan, or of FILE, a CSV with a row a point, oldest first.
 
-    Columns: commit and value (empty where a commit gave none); optional series, cubin (hash of the machine code), and the
+    Columns of FILE: commit and value (empty where a commit gave none); optional series, cubin (hash of the machine code), and the
     method: toolchain, gpu_hash, model, gpusim. A change of method is named as the cause instead of the commit. Changes of one
     cause have one alert's number. Simulated values repeat exactly, so every difference counts; measured times have
     noise, which this does not judge.
@@ -37,7 +38,10 @@ def changes(file: Path, form: str) -> None:
     Examples:
       gpusim watch changes history.csv
       gpusim watch changes history.csv --format json
+      gpusim watch changes --plan nightly
     """
+    if (file is None) == (plan is None):
+        raise UsageError("give a FILE or --plan NAME, one of them")
 
 
 @watch.command()

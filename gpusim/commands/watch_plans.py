@@ -13,11 +13,11 @@ from gpusim.io.whole_file import write_whole
 from gpusim.report.tables import format_records
 from gpusim.store import open_store
 from gpusim.watch.dask_cells import DaskPlace, connect
-from gpusim.watch.repository import commits, find_commit
 from gpusim.watch.local_cells import LocalPlace
 from gpusim.watch.plan import load_plan, refuse_name
 from gpusim.watch.plan_template import template
 from gpusim.watch.read_history import commit_states, plan_names, read_refusals
+from gpusim.watch.repository import commits, find_commit
 from gpusim.watch.run_plan import run_plan
 
 #: A cell of the commits has no value.

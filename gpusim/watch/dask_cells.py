@@ -12,6 +12,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import hashlib
+import importlib
 import io
 import tarfile
 import tempfile
@@ -36,11 +37,11 @@ _workers: dict[tuple[str, str], list[WorkerProcess]] = {}
 def connect(address: str) -> Any:
     """A client of the cluster at ``address``. Raises ToolchainError without Dask, UsageError where nobody answers there."""
     try:
-        from dask.distributed import Client  # heavy, and an extra
+        client = importlib.import_module("dask.distributed").Client
     except ImportError:
         raise ToolchainError("--dask needs Dask: pip install 'gpusim[dask]'") from None
     try:
-        return Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+        return client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:
         raise UsageError(f"--dask {address}: no scheduler answers there ({type(error).__name__})") from None
 

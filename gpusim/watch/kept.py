@@ -30,7 +30,6 @@ from gpusim.store.schema import (
     method_facts,
     points,
     refusals,
-    runs,
     series,
 )
 from gpusim.store.store import Store
@@ -151,7 +150,7 @@ def _simulated(connection: Connection, run_id: int, answer: Answer) -> Iterable[
         yield _Value(
             record.kernel, record.shape, record.launch, record.gpu, CYCLES, record.cycles, record.cycles, record.cycles,
             record.cubin_hash, record.gpu_hash, record.clock_hz, answer.facts,
-            _launch_id(connection, run_id, record, answer.facts.get("model_hash", "")),
+            _launch_id(connection, run_id, record, method_hash("simulated", answer.facts)),
         )  # fmt: skip
 
 
@@ -174,11 +173,11 @@ def _measured(connection: Connection, run_id: int, answer: Answer) -> Iterable[_
         )  # fmt: skip
 
 
-def _launch_id(connection: Connection, run_id: int, record: SimulatedLaunch, model: str) -> int:
+def _launch_id(connection: Connection, run_id: int, record: SimulatedLaunch, method: str) -> int:
     """The stored launch that is ``record``, kept now unless one that is the same to the digit is there."""
     same = (
         select(launches.c.id)
-        .join(runs, runs.c.id == launches.c.run_id)
+        .join(points, points.c.launch_id == launches.c.id)
         .where(
             launches.c.cubin_hash == record.cubin_hash,
             launches.c.trace_hash == record.trace_hash,
@@ -187,7 +186,7 @@ def _launch_id(connection: Connection, run_id: int, record: SimulatedLaunch, mod
             launches.c.shape == record.shape,
             launches.c.launch == record.launch,
             launches.c.cycles == record.cycles,
-            runs.c.model_hash == model,
+            points.c.method == method,
         )
         .limit(1)
     )
@@ -237,7 +236,8 @@ def _id_of(connection: Connection, table: Table, names: Mapping[str, Any], rest:
 def _insert_once(connection: Connection, table: Table, row: Mapping[str, Any]) -> bool:
     """Insert ``row`` unless one with its unique columns is there; whether it was inserted."""
     insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
-    return connection.execute(insert(table).values(dict(row)).on_conflict_do_nothing()).rowcount > 0
+    statement = insert(table).values(dict(row)).on_conflict_do_nothing().returning(*table.primary_key.columns)
+    return connection.execute(statement).first() is not None  # a row count is not what every driver gives
 
 
 def _digest(values: Mapping[str, str]) -> str:

@@ -16,6 +16,7 @@ from sqlalchemy import func, select
 
 from gpusim.store.schema import cells, commits, method_facts, points, refusals, series
 from gpusim.store.store import Store
+from gpusim.watch.history import History, Point
 
 
 @dataclass(frozen=True)
@@ -168,3 +169,22 @@ def commit_states(store: Store, plan: str, most: int = 20) -> list[CommitState]:
     )
     with store.reading() as connection:
         return [] if connection is None else [CommitState(*row) for row in connection.execute(query)]
+
+
+def stored_histories(store: Store, plan: str) -> list[History]:
+    """The simulated histories of a plan, as :func:`gpusim.watch.exact.exact_changes` takes them."""
+    simulated = [each for each in list_series(store, plan) if each.mode == "simulated"]
+    return [History(each.name, tuple(map(_plain, read_points(store, each.id)))) for each in simulated]
+
+
+def _plain(point: HistoryPoint) -> Point:
+    facts = point.facts
+    method = {
+        "toolchain": facts.get("compiler", ""),
+        "gpu_hash": point.gpu_hash[:12],
+        "model": facts.get("model_hash", "")[:12],
+        "gpusim": facts.get("gpusim_version", ""),
+    }
+    # The same machine code in another launch is the commit's doing too: its file says so.
+    work = f"{point.cubin_hash} {facts.get('source_hash', '')}" if point.cubin_hash else ""
+    return Point(point.commit[:12], point.value, {name: value for name, value in method.items() if value}, work)

@@ -25,10 +25,10 @@ from gpusim.io.cache_folder import cache_folder
 from gpusim.io.progress import Task, say, task
 from gpusim.store.hashes import gpu_hash
 from gpusim.store.store import Store
-from gpusim.watch.repository import Commit, checkout
 from gpusim.watch.kept import Cell, done_cells, keep_cell, keep_commits, method_hash
 from gpusim.watch.places import Cells, Place
 from gpusim.watch.plan import Plan
+from gpusim.watch.repository import Commit, checkout
 from gpusim.watch.reruns import MOST_RERUNS, suspicious
 from gpusim.watch.worker_process import Answer
 
