@@ -123,6 +123,24 @@ class UnknownGpuError(GpusimError):
     exit_code = 5
 
 
+class PlanError(UsageError):
+    """A plan of ``gpusim watch`` that cannot be run: an unknown key, suite or GPU, or nothing in it."""
+
+
+class HistoryError(UsageError):
+    """A repository or a commit that a history cannot be taken from."""
+
+
+class BusyError(GpusimError):
+    """Another process is at the same work, and two would do it twice."""
+
+    exit_code = 3
+
+
+class WorkerAnswerError(ExecutionError):
+    """What a worker process says is no answer."""
+
+
 class SiliconError(GpusimError):
     """A real GPU could not be measured: there is none, its driver refused a call, a profiler did not run."""
 

@@ -8,6 +8,7 @@ import click
 
 from gpusim.commands.later import done_by
 from gpusim.commands.options import HELP, format_option
+from gpusim.errors import UsageError
 
 
 @click.group(context_settings=HELP)
@@ -21,13 +22,14 @@ def watch() -> None:
 
 
 @watch.command()
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--plan", metavar="NAME", help="In place of FILE: what the store holds of this plan.")
 @format_option()
 @done_by("watching")
-def changes(file: Path, form: str) -> None:
-    """List every change in the simulated histories of FILE, a CSV with a row a point, oldest first.
+def changes(file: Path | None, plan: str | None, form: str) -> None:
+    """List every change in the simulated histories of a plan, or of FILE, a CSV with a row a point, oldest first.
 
-    Columns: commit and value (empty where a commit gave none); optional series, cubin (hash of the machine code), and the
+    Columns of FILE: commit and value (empty where a commit gave none); optional series, cubin (hash of the machine code), and the
     method: toolchain, gpu_hash, model, gpusim. A change of method is named as the cause instead of the commit. Changes of one
     cause have one alert's number. Simulated values repeat exactly, so every difference counts; measured times have
     noise, which this does not judge.
@@ -36,4 +38,68 @@ def changes(file: Path, form: str) -> None:
     Examples:
       gpusim watch changes history.csv
       gpusim watch changes history.csv --format json
+      gpusim watch changes --plan nightly
+    """
+    if (file is None) == (plan is None):
+        raise UsageError("give a FILE or --plan NAME, one of them")
+
+
+@watch.command()
+@click.argument("plan", required=False, default="gpusim-watch.toml", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--name", default="nightly", show_default=True, help="What its history is to be filed under.")
+@done_by("watch_plans")
+def init(plan: Path, name: str) -> None:
+    """Write a PLAN to begin with, each key with what it means.
+
+    \b
+    Examples:
+      gpusim watch init
+      gpusim watch init ci/kernels.toml --name kernels
+    """
+    if plan.exists():
+        raise UsageError(f"{plan} is there already; nothing was written")
+
+
+@watch.command()
+@click.argument("plan", default="gpusim-watch.toml", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--commit", default="HEAD", show_default=True, metavar="REV", help="The newest commit to run.")
+@click.option("--since", metavar="REV", help="Also the commits of its first-parent line after this one.")
+@click.option("--newest", type=click.IntRange(min=1), metavar="N", help="Of these only the newest N.")
+@click.option("--jobs", type=click.IntRange(min=1), help="Processes at a time.  [default: the cores]")
+@click.option("--dask", metavar="ADDRESS", help="Run the cells on the Dask cluster of this scheduler (gpusim[dask]).")
+@format_option()
+@done_by("watch_plans")
+def run(
+    plan: Path, commit: str, since: str | None, newest: int | None, jobs: int | None, dask: str | None, form: str
+) -> None:
+    """Give every cell of PLAN (case, GPU, toolchain) its value at a commit, and keep it in the store.
+
+    What is kept already is left out, so that a run that was killed goes on where it stood. Exit codes: 0, 1 a case that has no
+    value (it does not compile, its result is wrong), 3 nothing could be run, or another run of this plan is under way.
+
+    \b
+    Examples:
+      gpusim watch run
+      gpusim watch run ci/kernels.toml --since v1.2 --jobs 2
+      gpusim watch run --commit 1a2b3c4 --format json
+      gpusim watch run --since HEAD~20 --dask tcp://scheduler:8786
+    """
+    if not plan.is_file():
+        raise UsageError(f"there is no plan {plan}; gpusim watch init writes one")
+
+
+@watch.command()
+@click.argument("plan", required=False, metavar="[NAME]")
+@click.option(
+    "--newest", type=click.IntRange(min=1), default=10, show_default=True, metavar="N", help="Commits to show."
+)
+@format_option()
+@done_by("watch_plans")
+def status(plan: str | None, newest: int, form: str) -> None:
+    """What the store holds of the plan NAME: its newest commits, how many of their cells have values, and which have none and why.
+
+    \b
+    Examples:
+      gpusim watch status
+      gpusim watch status nightly --format json
     """

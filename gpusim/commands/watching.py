@@ -8,16 +8,22 @@ import click
 
 from gpusim.errors import NoDataError
 from gpusim.report.tables import format_records
+from gpusim.store import open_store
 from gpusim.watch.change import alert_numbers
 from gpusim.watch.exact import exact_changes
 from gpusim.watch.history_file import read_histories
+from gpusim.watch.read_history import stored_histories
 
 
-def changes(file: Path, form: str) -> None:
+def changes(file: Path | None, plan: str | None, form: str) -> None:
     """What :func:`gpusim.commands.watch.changes` declares, with its arguments."""
-    histories = read_histories(file)
+    if file is not None:
+        histories, where = read_histories(file), str(file)
+    else:
+        with open_store() as store:
+            histories, where = stored_histories(store, plan or ""), f"{store.name}: plan {plan}"
     if not histories:
-        raise NoDataError(f"{file} holds no point")
+        raise NoDataError(f"{where} holds no point")
     found = [each for history in histories for each in exact_changes(history)]
     records = [
         {

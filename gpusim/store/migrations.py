@@ -12,7 +12,20 @@ from collections.abc import Callable
 from sqlalchemy import Connection, inspect, text
 
 from gpusim.errors import StoreError, StoreFormatError
-from gpusim.store.schema import APPLICATION_ID, VERSION, documents, gpus, gpusim_store, metadata
+from gpusim.store.schema import (
+    APPLICATION_ID,
+    VERSION,
+    cells,
+    commits,
+    documents,
+    gpus,
+    gpusim_store,
+    metadata,
+    method_facts,
+    points,
+    refusals,
+    series,
+)
 
 
 def _add_gpus_and_documents(connection: Connection) -> None:
@@ -20,8 +33,13 @@ def _add_gpus_and_documents(connection: Connection) -> None:
     metadata.create_all(connection, tables=[gpus, documents])
 
 
+def _add_watch(connection: Connection) -> None:
+    """2 to 3: histories of plans."""
+    metadata.create_all(connection, tables=[commits, series, method_facts, points, refusals, cells])
+
+
 #: Version -> the step that leads from it to the next one.
-STEPS: dict[int, Callable[[Connection], None]] = {1: _add_gpus_and_documents}
+STEPS: dict[int, Callable[[Connection], None]] = {1: _add_gpus_and_documents, 2: _add_watch}
 _VERSION_TABLE = gpusim_store.name
 
 

@@ -8,11 +8,11 @@ large thing, is a compressed blob. :mod:`gpusim.store.migrations` brings an olde
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Float, ForeignKey, Integer, LargeBinary, MetaData, Table, Text
+from sqlalchemy import BigInteger, Column, Float, ForeignKey, Index, Integer, LargeBinary, MetaData, Table, Text
 
 #: SQLite's application_id of a gpusim store ("gpsm"), so that no other program's database is taken for one.
 APPLICATION_ID = 0x6770736D
-VERSION = 2
+VERSION = 3
 
 metadata = MetaData()
 # SQLite keeps an integer primary key in 64 bits already, and only INTEGER may count up by itself.
@@ -94,4 +94,98 @@ documents = Table(
     _parent(),
     Column("kind", Text, nullable=False),
     Column("content", Text, nullable=False),  # JSON
+)
+
+#: Since version 3. The commits that a plan's history is made of; ``position`` counts along the first-parent line.
+commits = Table(
+    "commits",
+    metadata,
+    Column("id", _KEY, primary_key=True, autoincrement=True),
+    Column("plan", Text, nullable=False),
+    Column("hash", Text, nullable=False),
+    Column("position", BigInteger, nullable=False),
+    Column("time", BigInteger, nullable=False),  # seconds since 1970
+    Column("author", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Index("commits_of_plan", "plan", "hash", unique=True),
+    Index("commits_in_order", "plan", "position"),
+)
+
+#: Since version 3. What has one value a commit: a launch of a case on a GPU by a toolchain, in cycles or microseconds.
+series = Table(
+    "series",
+    metadata,
+    Column("id", _KEY, primary_key=True, autoincrement=True),
+    Column("plan", Text, nullable=False),
+    Column("kernel", Text, nullable=False),
+    Column("shape", Text, nullable=False),
+    Column("launch", Integer, nullable=False),
+    Column("gpu", Text, nullable=False),
+    Column("toolchain", Text, nullable=False),
+    Column("mode", Text, nullable=False),  # simulated or measured
+    Column("unit", Text, nullable=False),  # cycles or us
+    Column("file", Text, nullable=False),  # in which the case stands, relative to the repository; empty: the suite
+    Index("series_of_plan", "plan", "kernel", "shape", "launch", "gpu", "toolchain", "mode", "unit", unique=True),
+)
+
+#: Since version 3. The values of the series. ``method`` is a hash of what decides a value besides kernel and GPU (gpusim's model, the
+#: compiler, the driver, the host of a measurement); ``repetition`` counts reruns of a measurement.
+points = Table(
+    "points",
+    metadata,
+    Column("id", _KEY, primary_key=True, autoincrement=True),
+    Column("series_id", _KEY, ForeignKey("series.id", ondelete="CASCADE"), nullable=False),
+    _parent(),
+    Column("launch_id", _KEY, ForeignKey("launches.id", ondelete="SET NULL"), nullable=True, index=True),
+    Column("commit_id", _KEY, ForeignKey("commits.id", ondelete="CASCADE"), nullable=False, index=True),
+    Column("position", BigInteger, nullable=False),  # the commit's, so that a history is one look into an index
+    Column("method", Text, nullable=False),
+    Column("repetition", Integer, nullable=False),
+    Column("value", Float(53), nullable=False),
+    Column("low", Float(53), nullable=False),  # of a measurement's interval; a simulation's value
+    Column("high", Float(53), nullable=False),
+    Column("cubin_hash", Text, nullable=False),
+    Column("gpu_hash", Text, nullable=False),
+    Column("clock_hz", Float(53), nullable=False),  # 0 where nobody knows it
+    Column("facts_id", _KEY, ForeignKey("method_facts.id"), nullable=False),
+    Index("points_once", "series_id", "position", "method", "repetition", unique=True),
+)
+
+#: Since version 3. What a point's ``method`` is the hash of, and the hash of the kernel's source: the same for most points of a run.
+method_facts = Table(
+    "method_facts",
+    metadata,
+    Column("id", _KEY, primary_key=True, autoincrement=True),
+    Column("hash", Text, nullable=False, unique=True),
+    Column("facts", Text, nullable=False),  # JSON: {name: text}
+)
+
+#: Since version 3. Cells that have no value: what the case, its compiler or its process said.
+refusals = Table(
+    "refusals",
+    metadata,
+    Column("id", _KEY, primary_key=True, autoincrement=True),
+    _parent(),
+    Column("plan", Text, nullable=False),
+    Column("commit_id", _KEY, ForeignKey("commits.id", ondelete="CASCADE"), nullable=False, index=True),
+    Column("request", Text, nullable=False),
+    Column("gpu", Text, nullable=False),
+    Column("toolchain", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("message", Text, nullable=False),
+)
+
+#: Since version 3. The cells that are done, whatever came of them: what a resumed run leaves out.
+cells = Table(
+    "cells",
+    metadata,
+    Column("id", _KEY, primary_key=True, autoincrement=True),
+    _parent(),
+    Column("commit_id", _KEY, ForeignKey("commits.id", ondelete="CASCADE"), nullable=False),
+    Column("request", Text, nullable=False),
+    Column("gpu", Text, nullable=False),
+    Column("toolchain", Text, nullable=False),
+    Column("mode", Text, nullable=False),
+    Column("method", Text, nullable=False),
+    Index("cells_once", "commit_id", "request", "gpu", "toolchain", "mode", "method", unique=True),
 )

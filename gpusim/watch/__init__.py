@@ -1,1 +1,1 @@
-"""What changed in a history of simulations, when, and to whom it belongs."""
+"""Performance over a history: plans and their runs, what changed in a series, when, and to whom it belongs."""
