@@ -9,7 +9,7 @@ from gpusim.isa import system_ops as ops
 from gpusim.isa.form import Instruction, Kind, MicroOp, Operand, Source
 from gpusim.isa.forms.memory import NO_REGISTER, REGISTERS, address_recipe, memory_operand
 from gpusim.isa.opcode import NO_FLOPS, Opcode
-from gpusim.trace.record import MemoryKind, PipeClass, Space
+from gpusim.trace.record import Flag, MemoryKind, PipeClass, Space
 
 _BARRIER_FORMS = {
     ("EXCH", "64"): (ops.EXCH, 2),
@@ -24,6 +24,10 @@ _BARRIER_FORMS = {
     ("ARRIVE", "TRANS64", "A0TX"): (ops.COMPLETE, 1),
     ("PHASECHK", "TRANS64"): (ops.PHASE, 1),
     ("PHASECHK", "TRANS64", "TRYWAIT"): (ops.PHASE, 1),
+}
+_LOOKS = {
+    ("PHASECHK", "TRANS64"): int(Flag.PHASE_LOOK),
+    ("PHASECHK", "TRANS64", "TRYWAIT"): int(Flag.PHASE_LOOK | Flag.PHASE_WAIT),
 }
 
 
@@ -63,6 +67,7 @@ def lower_shared_barrier(instruction: Instruction) -> MicroOp | None:
         memory_kind=MemoryKind.REDUCTION if remote else MemoryKind.ATOMIC,
         space=Space.CLUSTER if remote else Space.SHARED,
         access_bytes=8,
+        trace_flags=_LOOKS.get(instruction.modifiers, 0),
         extra={"address": recipe},
     )
 
